@@ -1,0 +1,32 @@
+# sluice_lua_script(<out> <driver> <module>...)
+#
+# Composes one Redis script out of Lua files and writes it, with its SHA-1, as a C++ source <out>.
+# Every module becomes a function that the driver may call through the local table `modules`, so a
+# script run only pays for the modules it uses. The SHA-1 is that of the exact bytes, the one
+# Redis reports.
+function(sluice_lua_script out driver)
+  set(text "local modules = {}\n")
+  foreach(module IN LISTS ARGN)
+    get_filename_component(name ${module} NAME_WE)
+    file(READ ${module} body)
+    string(APPEND text "function modules.${name}()\n${body}end\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${module})
+  endforeach()
+  file(READ ${driver} body)
+  string(APPEND text "${body}")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${driver})
+  string(SHA1 sha1 "${text}")
+  file(CONFIGURE OUTPUT ${out} @ONLY CONTENT [==[
+// Generated from scripts/lua; do not edit.
+#include "store/redis/script.h"
+
+namespace sluice::redis {
+
+const Script kCheckScript{
+    .text = R"lua(@text@)lua",
+    .sha1 = "@sha1@",
+};
+
+}  // namespace sluice::redis
+]==])
+endfunction()

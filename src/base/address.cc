@@ -1,0 +1,54 @@
+#include "base/address.h"
+
+#include <charconv>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+Error Malformed(std::string_view text, std::string_view why) {
+  return InvalidArgument(
+      fmt::format("\"{}\" is not an address ({}); allowed are host:port, [IPv6]:port and unix:PATH",
+                  text, why));
+}
+
+}  // namespace
+
+bool Address::is_local() const {
+  return is_unix() || host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::string Address::ToString() const {
+  if (is_unix()) return "unix:" + unix_path;
+  if (host.find(':') != std::string::npos) return fmt::format("[{}]:{}", host, port);
+  return fmt::format("{}:{}", host, port);
+}
+
+Result<Address> Address::Parse(std::string_view text) {
+  Address address;
+  if (text.starts_with("unix:")) {
+    address.unix_path = text.substr(5);
+    if (address.unix_path.empty()) return Malformed(text, "the path is empty");
+    if (address.unix_path.size() > 107) return Malformed(text, "the path is over 107 bytes");
+    return address;
+  }
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos) return Malformed(text, "no port");
+  std::string_view host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return Malformed(text, "an IPv6 address stands in brackets");
+  }
+  if (host.empty()) return Malformed(text, "the host is empty");
+  address.host = host;
+  const std::string_view port = text.substr(colon + 1);
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+  if (error != std::errc() || end != port.data() + port.size()) {
+    return Malformed(text, "the port is no number from 0 to 65535");
+  }
+  return address;
+}
+
+}  // namespace sluice

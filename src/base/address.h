@@ -1,0 +1,31 @@
+// Where a server listens or a client connects: `host:port`, `[v6]:port` or `unix:PATH`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace sluice {
+
+struct Address {
+  std::string host;        // without brackets; empty for a unix socket
+  std::uint16_t port = 0;  // 0: any free port (listening only)
+  std::string unix_path;   // empty for TCP
+
+  bool is_unix() const { return !unix_path.empty(); }
+
+  // Whether only processes of this machine can reach it: a unix socket, 127.0.0.0/8, ::1 or
+  // "localhost".
+  bool is_local() const;
+
+  std::string ToString() const;
+
+  // The error says what was found and what is allowed.
+  static Result<Address> Parse(std::string_view text);
+
+  bool operator==(const Address&) const = default;
+};
+
+}  // namespace sluice

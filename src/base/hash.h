@@ -1,0 +1,29 @@
+// Hashes: a fast one to spread keys over shards and tables of this process, and SHA-256 where a
+// name in Redis must not collide.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace sluice {
+
+// Not stable between processes or builds; never stored.
+inline std::size_t Hash(std::string_view bytes) { return std::hash<std::string_view>{}(bytes); }
+
+inline std::size_t CombineHash(std::size_t a, std::size_t b) {
+  return a ^ (b + 0x9e3779b97f4a7c15ULL + (a << 6) + (a >> 2));
+}
+
+// The first 128 bits of the SHA-256 of `bytes`, as 32 lower-case hexadecimal digits.
+std::string Sha256Prefix128(std::string_view bytes);
+
+// For unordered containers of std::string that are searched by std::string_view.
+struct StringHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view bytes) const { return Hash(bytes); }
+};
+
+}  // namespace sluice

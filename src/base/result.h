@@ -1,0 +1,78 @@
+// Result<T>: a value or an Error. The vocabulary of every fallible function in Sluice; members are
+// named as in std::expected. Errors carry a message for people and a code for programs.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace sluice {
+
+// The subset of gRPC's status codes that Sluice itself raises.
+enum class ErrorCode {
+  kInvalidArgument,
+  kNotFound,
+  kPermissionDenied,
+  kUnauthenticated,
+  kResourceExhausted,
+  kDeadlineExceeded,
+  kUnavailable,
+  kUnimplemented,
+  kInternal,
+};
+
+struct Error {
+  ErrorCode code = ErrorCode::kInternal;
+  std::string message;
+
+  bool operator==(const Error&) const = default;
+};
+
+inline Error InvalidArgument(std::string message) {
+  return {ErrorCode::kInvalidArgument, std::move(message)};
+}
+
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  // Implicit on purpose: `return value;` and `return Error{...};` both read as meant.
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+
+  bool has_value() const { return state_.index() == 0; }
+  explicit operator bool() const { return has_value(); }
+
+  // REQUIRES: has_value()
+  T& value() & { return std::get<0>(state_); }
+  const T& value() const& { return std::get<0>(state_); }
+  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  // REQUIRES: !has_value()
+  const Error& error() const { return std::get<1>(state_); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)), failed_(true) {}
+
+  bool has_value() const { return !failed_; }
+  explicit operator bool() const { return has_value(); }
+
+  // REQUIRES: !has_value()
+  const Error& error() const { return error_; }
+
+ private:
+  Error error_;
+  bool failed_ = false;
+};
+
+}  // namespace sluice

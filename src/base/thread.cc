@@ -1,0 +1,17 @@
+#include "base/thread.h"
+
+#include <pthread.h>
+
+namespace sluice {
+
+Thread::Thread(std::string name, std::function<void()> body)
+    : thread_([name = std::move(name), body = std::move(body)] {
+        pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+        body();
+      }) {}
+
+void Thread::Join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace sluice

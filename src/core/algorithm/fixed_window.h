@@ -1,0 +1,121 @@
+// Fixed window counter: at most `limit` units in each window. Around the edge of two windows up to
+// twice the limit can pass within one window's length; the other algorithms exist for that.
+//
+// The twin of scripts/lua/fixed_window.lua; tests/differential holds the two together.
+// Pure functions of their arguments.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "core/algorithm/algorithm.h"
+#include "core/vocabulary.h"
+
+namespace sluice {
+
+struct FixedWindow {
+  static constexpr Algorithm kAlgorithm = Algorithm::kFixedWindow;
+
+  enum class Align : std::uint8_t {
+    kFirst = 0,  // a window opens at the first request after the last one ended
+    kClock = 1,  // windows lie end to end from the epoch on; those of 7 days begin on Mondays
+    kMonth = 2,  // calendar months
+  };
+
+  std::int64_t limit = 1;  // 1 to 2^52
+  Duration window{};       // at least 1 ms; 0 with kMonth
+  Align align = Align::kFirst;
+  Duration utc_offset{};  // local time minus UTC; moves the edges of kClock and kMonth
+
+  // Of one counter. A count past the limit is possible (CHARGE, or a limit lowered since).
+  struct State {
+    Time start;             // of the window
+    std::int64_t count = 0;  // units taken in it
+    Time last;              // of the latest change
+
+    bool operator==(const State&) const = default;
+    std::array<std::int64_t, 3> ToFields() const {
+      return {start.time_since_epoch().count(), count, last.time_since_epoch().count()};
+    }
+    static State FromFields(const std::array<std::int64_t, 3>& fields) {
+      return {Time(Duration(fields[0])), fields[1], Time(Duration(fields[2]))};
+    }
+  };
+
+  // A counter that does not exist yet.
+  State Open(Time now) const { return {WindowStart(now), 0, now}; }
+
+  // Brings `state` forward to `now`.
+  Keep Advance(State& state, Time now) const {
+    Keep keep = Keep::kNo;
+    if (ClockWasReplaced(state.last, now)) {
+      state.start = align == Align::kFirst ? state.start + (now - state.last) : WindowStart(now);
+      state.last = now;
+      keep = Keep::kAlways;
+    }
+    const Time t = std::max(now, state.last);
+    if (t >= WindowEnd(state.start)) {
+      state = Open(t);
+    }
+    state.last = t;
+    return keep;
+  }
+
+  // How many of `n` checks of `cost` units, one after the other, are admitted.
+  std::int64_t Grants(const State& state, std::int64_t cost, std::int64_t n) const {
+    if (state.count > limit) return 0;
+    if (cost == 0) return n;
+    return std::min(n, (limit - state.count) / cost);
+  }
+
+  // Takes `cost` units `times` times. REQUIRES: as many Grants.
+  void Take(State& state, std::int64_t cost, std::int64_t times) const {
+    state.count += cost * times;
+  }
+
+  // What a check of `cost` units hears at `now`. REQUIRES: `state` was advanced to `now`.
+  Verdict Judge(const State& state, std::int64_t cost, bool admitted, Time now) const {
+    const bool unopened = align == Align::kFirst && state.count == 0;
+    const Duration end = WindowEnd(state.start) - now;
+    return {.admitted = admitted,
+            .limit = limit,
+            .remaining = std::max<std::int64_t>(0, limit - state.count),
+            .reset_after = unopened ? Duration::zero() : end,
+            .retry_after = cost > limit ? Verdict::kNever : end};
+  }
+
+  // Time from `now` until the state equals a fresh one's.
+  Duration Lifetime(const State& state, Time now) const { return WindowEnd(state.start) - now; }
+
+  // The edges of the window that `t` lies in; with kFirst, of one that opens at `t`.
+  Time WindowStart(Time t) const {
+    using std::chrono::days;
+    switch (align) {
+      case Align::kFirst:
+        return t;
+      case Align::kClock: {
+        // 1970-01-05, the fifth day of the epoch, was a Monday.
+        const Duration anchor = (window == days(7) ? days(4) : days(0)) - utc_offset;
+        const auto since = t.time_since_epoch() - anchor;
+        return Time(anchor + FloorDiv(since.count(), window.count()) * window);
+      }
+      case Align::kMonth:
+        return MonthStart(t, 0);
+    }
+    return t;
+  }
+  Time WindowEnd(Time start) const {
+    return align == Align::kMonth ? MonthStart(start, 1) : start + window;
+  }
+
+ private:
+  // The start of the month `later` months after the one of `t`.
+  Time MonthStart(Time t, int later) const {
+    using namespace std::chrono;
+    const year_month_day date(floor<days>(t + utc_offset));
+    return sys_days((date.year() / date.month() + months(later)) / 1) - utc_offset;
+  }
+};
+
+}  // namespace sluice

@@ -1,0 +1,82 @@
+#include "core/limit.h"
+
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+std::int64_t ScaledUp(std::int64_t value, double share) {
+  const auto scaled = static_cast<std::int64_t>(std::ceil(static_cast<double>(value) * share));
+  return std::clamp<std::int64_t>(scaled, 1, value);
+}
+
+std::string FormatUtcOffset(Duration offset) {
+  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(offset).count();
+  return fmt::format("{}{:02}:{:02}", minutes < 0 ? '-' : '+', std::abs(minutes) / 60,
+                     std::abs(minutes) % 60);
+}
+
+struct TagOf {
+  std::string operator()(const FixedWindow& limit) const {
+    switch (limit.align) {
+      case FixedWindow::Align::kFirst:
+        return fmt::format("fixed_window:{}", FormatDuration(limit.window));
+      case FixedWindow::Align::kClock:
+        return fmt::format("fixed_window:{}:clock{}", FormatDuration(limit.window),
+                           FormatUtcOffset(limit.utc_offset));
+      case FixedWindow::Align::kMonth:
+        return fmt::format("fixed_window:month{}", FormatUtcOffset(limit.utc_offset));
+    }
+    return "";
+  }
+  std::string operator()(const TokenBucket& limit) const {
+    return fmt::format("token_bucket:{}", FormatDuration(limit.period));
+  }
+};
+
+struct Scale {
+  double share;
+
+  Limit operator()(FixedWindow limit) const {
+    limit.limit = ScaledUp(limit.limit, share);
+    return limit;
+  }
+  Limit operator()(TokenBucket limit) const {
+    limit.rate = ScaledUp(limit.rate, share);
+    limit.burst = ScaledUp(limit.burst, share);
+    return limit;
+  }
+};
+
+}  // namespace
+
+Algorithm AlgorithmOf(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.kAlgorithm; }, limit);
+}
+
+std::string CounterTag(const Limit& limit) { return std::visit(TagOf{}, limit); }
+
+std::string FormatDuration(Duration duration) {
+  using namespace std::chrono;
+  constexpr std::array<std::pair<Duration, std::string_view>, 6> kUnits{{
+      {days(1), "d"},
+      {hours(1), "h"},
+      {minutes(1), "m"},
+      {seconds(1), "s"},
+      {milliseconds(1), "ms"},
+      {microseconds(1), "us"},
+  }};
+  if (duration == Duration::zero()) return "0s";
+  for (const auto& [unit, name] : kUnits) {
+    if (duration % unit == Duration::zero()) return fmt::format("{}{}", duration / unit, name);
+  }
+  return "";
+}
+
+Limit Scaled(const Limit& limit, double share) { return std::visit(Scale{share}, limit); }
+
+}  // namespace sluice

@@ -1,0 +1,33 @@
+// A limit: one algorithm with its parameters; and the state of one of its counters. This is where
+// the set of algorithms is listed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "core/algorithm/fixed_window.h"
+#include "core/algorithm/token_bucket.h"
+
+namespace sluice {
+
+using Limit = std::variant<FixedWindow, TokenBucket>;
+
+// Always of the alternative that belongs to its limit's.
+using CounterState = std::variant<FixedWindow::State, TokenBucket::State>;
+
+Algorithm AlgorithmOf(const Limit& limit);
+
+// The end of a counter's key: algorithm, and whatever gives its state another shape (window or
+// period, alignment), such as "token_bucket:1s" or "fixed_window:1d:clock+08:00". Limits whose
+// tags are equal can go on with each other's counters.
+std::string CounterTag(const Limit& limit);
+
+// A duration as rules write it, in its largest whole unit: "250ms", "10s", "1d".
+std::string FormatDuration(Duration duration);
+
+// The limit at `share` (0 < share <= 1) of its size, rounded up: what one of a fleet's servers
+// admits by itself while the shared store is away.
+Limit Scaled(const Limit& limit, double share);
+
+}  // namespace sluice

@@ -1,0 +1,96 @@
+// The rules as operators write them, after parsing and before indexing: plain values, no behaviour.
+// config/ fills them from YAML; RuleIndex compiles them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/limit.h"
+
+namespace sluice {
+
+// A demand on the value of one attribute.
+struct Pattern {
+  enum class Kind : std::uint8_t {
+    kExact,   // the value is `text`
+    kPrefix,  // the value begins with `text`
+    kRegex,   // RE2 `text` matches the whole value
+    kCidr,    // the value is an IP address in the network `text`
+    kExists,  // the attribute is there
+    kAnyOf,   // one of `of` holds
+    kNot,     // the only one of `of` does not hold; true of an absent attribute
+  };
+  Kind kind = Kind::kExists;
+  std::string text;
+  std::vector<Pattern> of;
+
+  bool operator==(const Pattern&) const = default;
+};
+
+struct Condition {
+  std::string attribute;
+  Pattern pattern;
+
+  bool operator==(const Condition&) const = default;
+};
+
+// One part of a counter's key. With prefixes the value is an IP address of which only the leading
+// bits count; a value that is no address is as good as absent.
+struct KeyPart {
+  std::string attribute;
+  std::optional<int> ipv4_prefix;  // 0 to 32
+  std::optional<int> ipv6_prefix;  // 0 to 128
+
+  bool operator==(const KeyPart&) const = default;
+};
+
+// What a rule does with a request: counts it against `limits`, or decides without counting.
+struct Limits {
+  enum class Effect : std::uint8_t { kCount, kBlocked, kUnlimited };
+  Effect effect = Effect::kCount;
+  std::vector<Limit> limits;  // empty unless kCount
+
+  bool operator==(const Limits&) const = default;
+};
+
+// Other limits for some of a rule's requests: a plan, a big customer.
+struct Override {
+  std::vector<Condition> match;
+  Limits limits;
+  bool own_counter = false;  // false: requests count on the rule's own counters where tags agree
+
+  bool operator==(const Override&) const = default;
+};
+
+enum class OnMissing : std::uint8_t { kSkip, kDeny };
+enum class OnStoreFailure : std::uint8_t { kLocal, kAllow, kDeny, kError };
+enum class Unmatched : std::uint8_t { kAllow, kDeny };
+
+struct Rule {
+  std::string name;                  // unique in its domain
+  std::string location;              // file:line
+  std::vector<Condition> match;      // all must hold; empty: every request of the domain
+  std::vector<KeyPart> per;          // empty: one counter for all
+  Limits limits;
+  std::vector<Override> overrides;   // the first whose match holds applies
+  bool shadow = false;
+  OnMissing missing = OnMissing::kSkip;
+  OnStoreFailure on_store_failure = OnStoreFailure::kLocal;
+
+  bool operator==(const Rule&) const = default;
+};
+
+struct Domain {
+  std::string name;
+  std::optional<Unmatched> unmatched;  // absent: the server's setting
+  std::string colocate;                // attribute whose value makes the hash tag; empty: none
+  std::vector<Rule> rules;
+
+  bool operator==(const Domain&) const = default;
+};
+
+using RuleSet = std::vector<Domain>;
+
+}  // namespace sluice

@@ -1,0 +1,81 @@
+// Where counters live. One narrow, asynchronous interface; store/memory and store/redis implement
+// it, and tests/conformance holds them to the same answers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "core/limit.h"
+
+namespace sluice {
+
+// Why a check has no answer from the store. The caller's failure policy decides then.
+enum class StoreFailure : std::uint8_t {
+  kTimeout,      // no answer before the deadline; the check may have been charged
+  kUnreachable,  // no connection; the check was not charged
+  kOverloaded,   // too many checks wait, or no room for a new counter; not charged
+  kRejected,     // the store answered with an error; not charged
+};
+
+std::string_view ToString(StoreFailure failure);
+
+// One limit of a check, and what it said.
+struct CounterCheck {
+  std::string_view key;          // lives until OnDecided
+  const Limit* limit = nullptr;  // lives until OnDecided
+  // 0: enforced, all of these must admit. k > 0: the k-th shadow rule, which has no part in the
+  // decision, and is charged if all of its own limits admit and the decision is to allow.
+  std::uint8_t group = 0;
+
+  Verdict verdict;  // out; meaningful unless the check failed
+};
+
+// One check on its way through a store. The owner fills the first part, Submits it, and must not
+// touch it until OnDecided.
+class StoreCheck {
+ public:
+  StoreCheck() = default;
+  StoreCheck(const StoreCheck&) = delete;
+  StoreCheck& operator=(const StoreCheck&) = delete;
+
+  std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
+  std::int64_t cost = 1;               // 0 to kMaxCost
+  Mode mode = Mode::kConsume;
+  SteadyTime deadline = SteadyTime::max();
+
+  std::optional<StoreFailure> failure;  // out
+  bool admitted = false;                // out: group 0 admits
+  Time decided_at;                      // out: on the store's clock
+
+  // Links checks into a store's queues; the store's while it holds the check.
+  StoreCheck* next = nullptr;
+
+ protected:
+  ~StoreCheck() = default;
+
+ private:
+  friend class Store;
+  // Called once per Submit, on any thread, possibly before Submit returns. Must not block.
+  virtual void OnDecided() = 0;
+};
+
+// Thread-safe.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Decides `check` atomically: all limits of group 0 admit and are charged, or none is.
+  virtual void Submit(StoreCheck& check) = 0;
+
+ protected:
+  static void Finish(StoreCheck& check) { check.OnDecided(); }
+  static void Fail(StoreCheck& check, StoreFailure failure) {
+    check.failure = failure;
+    check.OnDecided();
+  }
+};
+
+}  // namespace sluice
