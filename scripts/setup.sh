@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Installs what it takes to build, run and test Sluice on Debian 12. When all of it is there, it
+# does nothing and needs neither root nor a network.
+set -euo pipefail
+
+packages=(
+  # build: compiler and build system
+  g++ cmake ninja-build ccache pkg-config git
+  # API: gRPC, protobuf and their code generators
+  libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev
+  # store: Redis' wire protocol, sockets and timers, TLS and SHA-256
+  libhiredis-dev libboost-dev libssl-dev
+  # rules and settings: YAML, regular expressions, flags
+  libyaml-cpp-dev libre2-dev libcli11-dev
+  # seeing: logs and metrics (brings civetweb, curl and zlib)
+  libspdlog-dev libfmt-dev prometheus-cpp-dev
+  # tests: GoogleTest, a real Redis (started and ended by the tests), clients in Python
+  libgtest-dev libgmock-dev redis-server redis-tools
+  python3 python3-grpcio python3-protobuf python3-yaml curl jq
+  # checks: format, static analysis, shell
+  clang clang-format clang-tidy shellcheck
+)
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup: this is no Debian; install these packages' equivalents: ${packages[*]}" >&2
+  exit 1
+fi
+
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)
+missing=()
+for package in "${packages[@]}"; do
+  grep -qxF "installed $package" <<<"$installed" || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  echo "setup: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: not root and no sudo; as root, run: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0 "$@"
+}
+echo "setup: installing ${#missing[@]} packages: ${missing[*]}"
+apt update
+apt install -y --no-install-recommends "${missing[@]}"
+echo "setup: done"

@@ -1,0 +1,174 @@
+#!/usr/bin/python3
+"""Enforces the layers of docs/architecture.md on the source tree.
+
+Usage: check_layers.py SRC          prints each violation as file:line: what; exit status 1 if any
+       check_layers.py --self-test  plants each kind of violation in a tree of its own and demands
+                                    that it is found
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+# A folder may include itself and folders of lower rows.
+ROWS = {
+    "base": 0,
+    "metrics": 1,
+    "core": 2,
+    "store": 3,
+    "match": 3,
+    "store/redis": 4,
+    "store/memory": 4,
+    "config": 4,
+    "limiter": 5,
+    "service": 6,
+    "http": 6,
+    "app": 7,
+}
+# Programs that live beside the server: these folders only, and the generated API.
+SIDE = {
+    "client": {"base"},
+    "tools": {"base", "client"},
+}
+# Whose headers may be included where. A path belongs to the first prefix that fits.
+OWNERS = {
+    "hiredis": {"store/redis"},
+    "boost/beast": {"http"},
+    "boost/": {"store/redis", "http"},
+    "yaml-cpp/": {"config"},
+    "grpc": {"service", "client", "tools"},
+    "google/protobuf/": {"service", "client", "tools"},
+    "sluice/v1/": {"service", "client", "tools"},
+    "prometheus/": {"metrics"},
+    "re2/": {"match"},
+    "openssl/": {"base", "store/redis"},
+    "spdlog/": {"base"},
+    "CLI/": {"app", "tools", "config"},
+}
+INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
+ASKS_THE_TIME = re.compile(
+    r"(_clock|\bclock|\bClock)::now\b|\b(gpr_now|gettimeofday|clock_gettime)\s*\(|\bstd::time\s*\("
+)
+HEADER_START = re.compile(r"\A((//[^\n]*\n)+\s*#pragma once\n|#pragma once\n\s*//)")
+
+
+def folder_of(path):
+    """The layer a file (relative to src) belongs to, None if it is in none."""
+    parts = pathlib.PurePosixPath(path).parts[:-1]
+    for depth in range(len(parts), 0, -1):
+        folder = "/".join(parts[:depth])
+        if folder in ROWS or folder in SIDE:
+            return folder
+    return None
+
+
+def include_fault(src, folder, included):
+    """What is wrong with a file of `folder` including `included`; None if nothing is."""
+    for prefix, owners in OWNERS.items():
+        if included.startswith(prefix):
+            if folder in owners:
+                return None
+            return f"<{included}> belongs to {', '.join(sorted(owners))} alone"
+    target = folder_of(included)
+    if target is None or target == folder or not (src / target).is_dir():
+        return None
+    if folder in SIDE:
+        allowed = target in SIDE[folder]
+    else:
+        allowed = target in ROWS and ROWS[target] < ROWS[folder]
+    return None if allowed else f'{folder} must not include {target} ("{included}")'
+
+
+def faults_of_file(src, path):
+    relative = path.relative_to(src).as_posix()
+    folder = folder_of(relative)
+    if folder is None:
+        yield 1, "is in no layer; add its folder to the table"
+        return
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".h" and not HEADER_START.match(text):
+        yield 1, "a header opens with a comment that says what it is, and #pragma once"
+    for number, line in enumerate(text.splitlines(), start=1):
+        include = INCLUDE.match(line)
+        if include:
+            fault = include_fault(src, folder, include.group(1))
+            if fault:
+                yield number, fault
+        code = line.split("//")[0]
+        if ASKS_THE_TIME.search(code) and relative not in ("base/clock.h", "base/clock.cc"):
+            yield number, "only base/clock asks what time it is; take a Time, Clock or SteadyTime"
+
+
+def check(src):
+    """All violations under `src`, as lines of text."""
+    violations = []
+    for path in sorted(src.rglob("*")):
+        if path.suffix in (".h", ".cc"):
+            for number, fault in faults_of_file(src, path):
+                violations.append(f"{path}:{number}: {fault}")
+    return violations
+
+
+GOOD = "// What it is.\n#pragma once\n"
+# (file, text, line of the violation or None)
+PLANTED = [
+    ("core/good.h", GOOD + '#include "base/clock.h"\n#include <vector>\n', None),
+    ("limiter/good.h", "#pragma once\n// What it is.\n" + '#include "store/store.h"\n', None),
+    ("store/redis/good.cc", '#include <hiredis/hiredis.h>\n#include "store/store.h"\n', None),
+    ("tools/good.cc", '#include "client/client.h"\n#include "sluice/v1/admin.pb.h"\n', None),
+    ("base/clock.cc", "auto t = std::chrono::steady_clock::now();\n", None),
+    ("core/comment.cc", "// unlike steady_clock::now()\n", None),
+    ("core/up.cc", '#include "base/clock.h"\n#include "limiter/limiter.h"\n', 2),
+    ("match/beside.cc", '#include "store/store.h"\n', 1),
+    ("store/down.cc", '#include "store/redis/script.h"\n', 1),
+    ("store/memory/beside.cc", '#include "store/redis/script.h"\n', 1),
+    ("client/server.cc", '#include "core/limit.h"\n', 1),
+    ("base/client.cc", '#include "client/client.h"\n', 1),
+    ("limiter/hiredis.cc", "\n#include <hiredis/hiredis.h>\n", 2),
+    ("app/asio.cc", "#include <boost/asio.hpp>\n", 1),
+    ("store/redis/beast.cc", "#include <boost/beast/http.hpp>\n", 1),
+    ("match/yaml.cc", "#include <yaml-cpp/yaml.h>\n", 1),
+    ("limiter/grpc.cc", "#include <grpcpp/grpcpp.h>\n", 1),
+    ("http/generated.cc", '#include "sluice/v1/rate_limiter.pb.h"\n', 1),
+    ("limiter/prometheus.cc", "#include <prometheus/counter.h>\n", 1),
+    ("config/re2.cc", "#include <re2/re2.h>\n", 1),
+    ("match/openssl.cc", "#include <openssl/sha.h>\n", 1),
+    ("limiter/cli.cc", "#include <CLI/CLI.hpp>\n", 1),
+    ("limiter/now.cc", "int a;\nauto t = std::chrono::system_clock::now();\n", 2),
+    ("limiter/now_by_alias.cc", "auto t = SteadyTime::clock::now();\n", 1),
+    ("tools/gpr.cc", "auto t = gpr_now(GPR_CLOCK_REALTIME);\n", 1),
+    ("core/no_comment.h", "#pragma once\nint a;\n", 1),
+    ("core/no_pragma.h", "// What it is.\nint a;\n", 1),
+    ("elsewhere/file.cc", "int a;\n", 1),
+]
+
+
+def self_test():
+    wrong = []
+    for name, text, line in PLANTED:
+        with tempfile.TemporaryDirectory() as directory:
+            src = pathlib.Path(directory)
+            for folder in (*ROWS, *SIDE):
+                (src / folder).mkdir(parents=True, exist_ok=True)
+            path = src / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            found = check(src)
+            expected = [] if line is None else [f"{path}:{line}: "]
+            if len(found) != len(expected) or not all(map(str.startswith, found, expected)):
+                wrong.append(f"{name}: expected a violation in line {line}, found {found}")
+    return wrong
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    found = self_test() if sys.argv[1] == "--self-test" else check(pathlib.Path(sys.argv[1]))
+    for line in found:
+        print(line, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
