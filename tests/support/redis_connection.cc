@@ -1,0 +1,59 @@
+#include "tests/support/redis_connection.h"
+
+#include <hiredis/hiredis.h>
+
+#include "tests/support/require.h"
+
+namespace sluice::test {
+
+void RedisConnection::Free::operator()(redisContext* context) const { redisFree(context); }
+void RedisConnection::Free::operator()(redisReply* reply) const { freeReplyObject(reply); }
+
+RedisConnection::RedisConnection(const std::string& socket_path)
+    : context_(redisConnectUnix(socket_path.c_str())) {
+  Require(context_ && context_->err == 0, "cannot connect to redis-server at " + socket_path);
+}
+
+RedisConnection::~RedisConnection() = default;
+
+std::int64_t RedisConnection::Integer(const Command& command) {
+  const Reply reply = Run(command);
+  Require(reply->type == REDIS_REPLY_INTEGER, command[0] + ": the reply is no integer");
+  return reply->integer;
+}
+
+std::string RedisConnection::Text(const Command& command) {
+  const Reply reply = Run(command);
+  Require(reply->str != nullptr, command[0] + ": the reply is no string");
+  return {reply->str, reply->len};
+}
+
+std::vector<std::string> RedisConnection::Keys() {
+  std::vector<std::string> keys;
+  std::string cursor = "0";
+  do {
+    const Reply reply = Run({"SCAN", cursor, "COUNT", "1000"});
+    const redisReply& page = *reply->element[1];
+    for (std::size_t i = 0; i < page.elements; ++i) {
+      keys.emplace_back(page.element[i]->str, page.element[i]->len);
+    }
+    cursor = reply->element[0]->str;
+  } while (cursor != "0");
+  return keys;
+}
+
+RedisConnection::Reply RedisConnection::Run(const Command& command) {
+  std::vector<const char*> argv;
+  std::vector<std::size_t> lengths;
+  for (const std::string& argument : command) {
+    argv.push_back(argument.data());
+    lengths.push_back(argument.size());
+  }
+  Reply reply(static_cast<redisReply*>(redisCommandArgv(
+      context_.get(), static_cast<int>(argv.size()), argv.data(), lengths.data())));
+  Require(reply != nullptr, command[0] + ": redis-server did not answer");
+  Require(reply->type != REDIS_REPLY_ERROR, command[0] + ": " + (reply->str ? reply->str : ""));
+  return reply;
+}
+
+}  // namespace sluice::test

@@ -1,0 +1,42 @@
+// A blocking connection to a redis-server, for what a test wants to see or do there itself.
+//
+// One thread at a time. A command that fails ends the test program: see require.h.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+struct redisContext;
+struct redisReply;
+
+namespace sluice::test {
+
+class RedisConnection {
+ public:
+  using Command = std::vector<std::string>;
+
+  explicit RedisConnection(const std::string& socket_path);
+  ~RedisConnection();
+  RedisConnection(RedisConnection&&) = default;
+
+  std::int64_t Integer(const Command& command);
+  std::string Text(const Command& command);
+
+  // Every key of the selected database, by SCAN.
+  std::vector<std::string> Keys();
+
+ private:
+  struct Free {
+    void operator()(redisContext* context) const;
+    void operator()(redisReply* reply) const;
+  };
+  using Reply = std::unique_ptr<redisReply, Free>;
+
+  Reply Run(const Command& command);
+
+  std::unique_ptr<redisContext, Free> context_;
+};
+
+}  // namespace sluice::test

@@ -1,0 +1,55 @@
+#include "tests/support/redis_server.h"
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/support/require.h"
+
+namespace sluice::test {
+
+namespace {
+
+constexpr char kProgram[] = "/usr/bin/redis-server";
+constexpr std::chrono::seconds kStartTimeout(10);
+
+// redis-server cannot be told "any port", so one is found for it. Someone may take it in between;
+// the start then fails, loudly.
+int FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  socklen_t length = sizeof(address);
+  Require(bind(fd, generic, length) == 0 && getsockname(fd, generic, &length) == 0,
+          "cannot find a free port");
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+RedisServer::RedisServer(const Options& options)
+    : arguments_(options.arguments), port_(options.tcp ? FreePort() : 0) {
+  Start();
+}
+
+void RedisServer::Start() {
+  Process::Options options{
+      .argv = {kProgram, "--port", std::to_string(port_), "--bind", "127.0.0.1", "--unixsocket",
+               socket_path(), "--dir", dir_.path(), "--save", "", "--appendonly", "no"},
+      .environment = {}};
+  options.argv.insert(options.argv.end(), arguments_.begin(), arguments_.end());
+  process_ = std::make_unique<Process>(options);
+  const bool ready =
+      process_->WaitForLine("ready to accept connections at", kStartTimeout).has_value();
+  Require(ready, "redis-server does not start:\n" + process_->Output());
+}
+
+void RedisServer::Kill() { process_.reset(); }
+void RedisServer::Pause() { process_->Signal(SIGSTOP); }
+void RedisServer::Resume() { process_->Signal(SIGCONT); }
+
+}  // namespace sluice::test

@@ -1,0 +1,51 @@
+// A real redis-server that keeps nothing on disk, on a unix socket and, if asked for, a free TCP
+// port of 127.0.0.1. It can be killed, restarted at the same place (empty) and made to hang.
+//
+// One thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/process.h"
+#include "tests/support/redis_connection.h"
+#include "tests/support/temp_dir.h"
+
+namespace sluice::test {
+
+class RedisServer {
+ public:
+  struct Options {
+    bool tcp = false;
+    std::vector<std::string> arguments;  // as on redis-server's command line
+  };
+
+  RedisServer() : RedisServer(Options{}) {}
+  // Returns when the server answers.
+  explicit RedisServer(const Options& options);
+
+  // As after Kill, at the same addresses.
+  void Start();
+  // At once, as a crash does.
+  void Kill();
+  // The process stands still, its connections stay open.
+  void Pause();
+  void Resume();
+
+  std::string socket_path() const { return dir_.path() / "redis.sock"; }
+  std::string url() const { return "unix://" + socket_path(); }
+  // host:port. REQUIRES: Options::tcp
+  std::string tcp_address() const { return "127.0.0.1:" + std::to_string(port_); }
+  pid_t pid() const { return process_->pid(); }
+
+  RedisConnection Connect() const { return RedisConnection(socket_path()); }
+
+ private:
+  const TempDir dir_;
+  const std::vector<std::string> arguments_;
+  int port_ = 0;  // 0: no TCP
+  std::unique_ptr<Process> process_;
+};
+
+}  // namespace sluice::test
