@@ -13,7 +13,7 @@ endif()
 # Generated code links this too, so warnings are a target of their own: sluice_warnings.
 add_library(sluice_warnings INTERFACE)
 target_compile_options(sluice_warnings INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
+  -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
 
 if(SLUICE_SANITIZE)

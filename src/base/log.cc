@@ -14,8 +14,8 @@ Result<void> SetUpLog(std::string_view level) {
   constexpr std::array<std::string_view, 6> kLevels{"trace", "debug", "info",
                                                     "warn",  "error", "off"};
   if (std::find(kLevels.begin(), kLevels.end(), level) == kLevels.end()) {
-    return InvalidArgument(fmt::format("\"{}\" is no log level; allowed are {}", level,
-                                       fmt::join(kLevels, ", ")));
+    return InvalidArgument(
+        fmt::format("\"{}\" is no log level; allowed are {}", level, fmt::join(kLevels, ", ")));
   }
   auto logger = std::make_shared<spdlog::logger>(
       "sluice", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());

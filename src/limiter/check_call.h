@@ -5,62 +5,23 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "limiter/check_answer.h"
+#include "limiter/check_request.h"
 #include "match/rule_index.h"
 #include "store/store.h"
 
 namespace sluice {
 
 class Limiter;
-
-struct CheckRequest {
-  std::string_view domain;
-  std::vector<Attribute> attributes;
-  std::uint64_t cost = 1;
-  Mode mode = Mode::kConsume;
-  std::optional<Duration> max_wait;
-  SteadyTime deadline = SteadyTime::max();  // the caller's; the store is given a little less
-
-  // As new, memory kept.
-  void Clear();
-};
-
-// What a check may carry; beyond, it is refused with INVALID_ARGUMENT.
-inline constexpr std::size_t kMaxDomainBytes = 255;
-inline constexpr std::size_t kMaxAttributes = 64;
-inline constexpr std::size_t kMaxAttributeNameBytes = 255;
-inline constexpr std::size_t kMaxAttributeValueBytes = 8192;
-inline constexpr Duration kMaxMaxWait = std::chrono::days(365);
-
-// One limit's part in a decision.
-struct LimitAnswer {
-  const IndexedRule* rule = nullptr;  // lives as long as the call's answer
-  std::uint32_t index = 0;            // in the rule's (or its override's) limits
-  Algorithm algorithm = Algorithm::kFixedWindow;
-  Source source = Source::kStore;
-  // False: decided by `on_store_failure: allow` or `deny`; of `verdict` only `admitted` holds.
-  bool state_known = true;
-  Verdict verdict;
-};
-
-struct CheckAnswer {
-  Decision decision = Decision::kAllowed;
-  Source source = Source::kNoRule;
-  Duration wait{};
-  std::optional<Duration> retry_after;  // kDenied only; absent: never
-  Time decided_at;
-  std::vector<LimitAnswer> limits;
-};
+class RulesInForce;
 
 class CheckCall : private StoreCheck {
  public:
   explicit CheckCall(Limiter& limiter) : limiter_(limiter) {}
-  virtual ~CheckCall() = default;
 
   // To be filled before Start; what it views must live until OnAnswer returns.
   CheckRequest request;
@@ -73,15 +34,34 @@ class CheckCall : private StoreCheck {
   // `answer` is valid until the call is started again or dies. Must not block.
   virtual void OnAnswer(const Result<CheckAnswer>& answer) = 0;
 
-  Result<void> Validate() const;
-  void DecideWithoutStore(Decision decision, Source source);
+  // The steps of a check, in the order they are taken.
+  void Reset();
+  bool DecideByRules();
+  void CollectCounters();
+  void AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group);
+  void AskStore();
   void OnDecided() override;
-  void Answer();
+  void DecideByVerdicts();
+  void Answer(Decision decision, Source source);
+  void Refuse(Error error);
+
+  // What is done instead when the store fails; in check_fallback.cc.
+  void FallBack();
+  void DecideLocally();
+  void OnLocallyDecided();
+
+  // The decision where no enforced limit has a say.
+  Decision UnmatchedDecision() const;
+  CheckAnswer& answer() { return answer_.value(); }
 
   Limiter& limiter_;
-  std::shared_ptr<const RuleIndex> rules_;
+  std::shared_ptr<const RulesInForce> rules_;
   MatchResult matched_;
-  std::string keys_;
+  std::string keys_;                                 // backs the keys of `counters`
+  std::vector<const IndexedLimit*> indexed_limits_;  // those of answer().limits
+  bool has_enforced_ = false;                        // an enforced limit has a say
+  bool falling_back_ = false;
+  bool fallback_error_ = false;  // a rule wants UNAVAILABLE
   Result<CheckAnswer> answer_ = CheckAnswer{};
 };
 

@@ -1,5 +1,5 @@
-// The limiter: what all check calls of a server share. Rules in force, the store, and what to do
-// when the store fails.
+// The limiter: what all check calls of a server share. The rules in force, the store, and what
+// decides when the store fails.
 //
 // Thread-safe.
 #pragma once
@@ -10,7 +10,9 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "limiter/rules_in_force.h"
 #include "match/rule_index.h"
+#include "metrics/metrics_registry.h"
 #include "store/store.h"
 
 namespace sluice {
@@ -18,28 +20,39 @@ namespace sluice {
 class Limiter {
  public:
   struct Options {
+    // What the store is given per check; less if the caller's deadline is nearer.
     Duration store_timeout = std::chrono::milliseconds(10);
   };
 
-  // `store`, `local` and `clock` must outlive the limiter. `local` decides for rules with
-  // `on_store_failure: local` while the store fails.
-  Limiter(Store& store, Store& local, const Clock& clock, const Options& options);
+  // What a limiter needs; all of it must outlive the limiter.
+  struct Parts {
+    Store& store;
+    // Decides for rules with `on_store_failure: local` while `store` fails.
+    Store& local;
+    const Clock& clock;
+    MetricsRegistry& metrics;
+  };
+
+  // Starts with no rules.
+  Limiter(const Parts& parts, const Options& options);
 
   // Puts `rules` in force for every call started from now on; calls under way keep theirs.
   void SetRules(std::shared_ptr<const RuleIndex> rules);
 
   // The rules in force; never null.
-  std::shared_ptr<const RuleIndex> rules() const;
+  std::shared_ptr<const RulesInForce> rules() const;
 
  private:
   friend class CheckCall;
 
-  Store& store_;
-  Store& local_;
-  const Clock& clock_;
+  // As rules(), but locks only once per thread and change.
+  const std::shared_ptr<const RulesInForce>& RulesForThisThread() const;
+
+  const Parts parts_;
   const Options options_;
   mutable Mutex mutex_;
-  std::shared_ptr<const RuleIndex> rules_ SLUICE_GUARDED_BY(mutex_);
+  std::shared_ptr<const RulesInForce> rules_ SLUICE_GUARDED_BY(mutex_);
+  // Changes with rules_; unique over all limiters of the process.
   std::atomic<std::uint64_t> generation_{0};
 };
 

@@ -69,12 +69,12 @@ enum class OnStoreFailure : std::uint8_t { kLocal, kAllow, kDeny, kError };
 enum class Unmatched : std::uint8_t { kAllow, kDeny };
 
 struct Rule {
-  std::string name;                  // unique in its domain
-  std::string location;              // file:line
-  std::vector<Condition> match;      // all must hold; empty: every request of the domain
-  std::vector<KeyPart> per;          // empty: one counter for all
+  std::string name;              // unique in its domain
+  std::string location;          // file:line
+  std::vector<Condition> match;  // all must hold; empty: every request of the domain
+  std::vector<KeyPart> per;      // empty: one counter for all
   Limits limits;
-  std::vector<Override> overrides;   // the first whose match holds applies
+  std::vector<Override> overrides;  // the first whose match holds applies
   bool shadow = false;
   OnMissing missing = OnMissing::kSkip;
   OnStoreFailure on_store_failure = OnStoreFailure::kLocal;

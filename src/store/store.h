@@ -28,7 +28,7 @@ struct CounterCheck {
   const Limit* limit = nullptr;  // lives until OnDecided
   // 0: enforced, all of these must admit. k > 0: the k-th shadow rule, which has no part in the
   // decision, and is charged if all of its own limits admit and the decision is to allow.
-  std::uint8_t group = 0;
+  std::uint16_t group = 0;
 
   Verdict verdict;  // out; meaningful unless the check failed
 };
@@ -38,6 +38,7 @@ struct CounterCheck {
 class StoreCheck {
  public:
   StoreCheck() = default;
+  virtual ~StoreCheck() = default;
   StoreCheck(const StoreCheck&) = delete;
   StoreCheck& operator=(const StoreCheck&) = delete;
 
@@ -52,9 +53,6 @@ class StoreCheck {
 
   // Links checks into a store's queues; the store's while it holds the check.
   StoreCheck* next = nullptr;
-
- protected:
-  ~StoreCheck() = default;
 
  private:
   friend class Store;

@@ -30,9 +30,9 @@ struct FixedWindow {
 
   // Of one counter. A count past the limit is possible (CHARGE, or a limit lowered since).
   struct State {
-    Time start;             // of the window
+    Time start;              // of the window
     std::int64_t count = 0;  // units taken in it
-    Time last;              // of the latest change
+    Time last;               // of the latest change
 
     bool operator==(const State&) const = default;
     std::array<std::int64_t, 3> ToFields() const {
@@ -43,8 +43,11 @@ struct FixedWindow {
     }
   };
 
-  // A counter that does not exist yet.
-  State Open(Time now) const { return {WindowStart(now), 0, now}; }
+  // Makes `state` that of a counter that does not exist yet.
+  Keep Open(State& state, Time now) const {
+    state = {WindowStart(now), 0, now};
+    return Keep::kNo;
+  }
 
   // Brings `state` forward to `now`.
   Keep Advance(State& state, Time now) const {
@@ -55,9 +58,7 @@ struct FixedWindow {
       keep = Keep::kAlways;
     }
     const Time t = std::max(now, state.last);
-    if (t >= WindowEnd(state.start)) {
-      state = Open(t);
-    }
+    if (t >= WindowEnd(state.start)) Open(state, t);
     state.last = t;
     return keep;
   }

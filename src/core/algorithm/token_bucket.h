@@ -1,7 +1,7 @@
-// Token bucket: tokens drip in at `rate` per `period` up to `burst`; a check takes `cost` of them or
-// is denied. In every interval of length t at most burst + rate·t units pass.
-// Source: J. Turner, "New directions in communications", IEEE Communications 24(10), 1986, in the
-// form of RFC 2697's committed bucket.
+// Token bucket: tokens drip in at `rate` per `period` up to `burst`; a check takes `cost` of them
+// or is denied. In every interval of length t at most burst + rate·t units pass. Source: J. Turner,
+// "New directions in communications", IEEE Communications 24(10), 1986, in the form of RFC 2697's
+// committed bucket.
 //
 // Levels are integers in units of 1/period (in µs) of a token, so nothing is ever rounded.
 // The twin of scripts/lua/token_bucket.lua; tests/differential holds the two together.
@@ -20,8 +20,8 @@ namespace sluice {
 struct TokenBucket {
   static constexpr Algorithm kAlgorithm = Algorithm::kTokenBucket;
 
-  std::int64_t rate = 1;  // tokens per period, at least 1
-  Duration period{};      // at least 1 µs; period · burst and period + rate stay below 2^52
+  std::int64_t rate = 1;   // tokens per period, at least 1
+  Duration period{};       // at least 1 µs; period · burst and period + rate stay below 2^52
   std::int64_t burst = 1;  // tokens the bucket holds, at least 1
   bool starts_empty = false;
 
@@ -38,8 +38,12 @@ struct TokenBucket {
     }
   };
 
-  // A counter that does not exist yet.
-  State Open(Time now) const { return {starts_empty ? 0 : Capacity(), now}; }
+  // Makes `state` that of a counter that does not exist yet. One that starts empty fills from its
+  // first check on, so that check is remembered even if denied.
+  Keep Open(State& state, Time now) const {
+    state = {starts_empty ? 0 : Capacity(), now};
+    return starts_empty ? Keep::kUnlessPeek : Keep::kNo;
+  }
 
   // Brings `state` forward to `now`.
   Keep Advance(State& state, Time now) const {

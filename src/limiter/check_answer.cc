@@ -1,0 +1,27 @@
+#include "limiter/check_answer.h"
+
+#include <algorithm>
+
+namespace sluice {
+
+void CheckAnswer::Clear() {
+  limits.clear();
+  *this = CheckAnswer{.limits = std::move(limits)};
+}
+
+bool CheckAnswer::AnyLimitDenies() const {
+  return std::any_of(limits.begin(), limits.end(),
+                     [](const LimitAnswer& limit) { return limit.denies(); });
+}
+
+std::optional<Duration> CheckAnswer::LongestRetry() const {
+  std::optional<Duration> longest;
+  for (const LimitAnswer& limit : limits) {
+    if (!limit.denies()) continue;
+    if (limit.verdict.retry_after == Verdict::kNever) return std::nullopt;
+    longest = std::max(longest.value_or(Duration::zero()), limit.verdict.retry_after);
+  }
+  return longest;
+}
+
+}  // namespace sluice

@@ -1,0 +1,141 @@
+#include "limiter/check_call.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "limiter/limiter.h"
+
+namespace sluice {
+namespace {
+
+// What the answer needs to reach the caller: the store gets that much less than the caller's time.
+constexpr SteadyTime::duration kAnswerReserve = std::chrono::milliseconds(1);
+
+}  // namespace
+
+// The story of one check, from top to bottom.
+void CheckCall::Start() {
+  Reset();
+  if (auto valid = request.Validate(); !valid) return Refuse(valid.error());
+  rules_ = limiter_.RulesForThisThread();
+  rules_->index->Match(request.domain, request.attributes, matched_);
+  if (DecideByRules()) return;
+  CollectCounters();
+  if (counters.empty()) return Answer(UnmatchedDecision(), Source::kNoRule);
+  AskStore();
+}
+
+void CheckCall::Reset() {
+  if (!answer_) answer_ = CheckAnswer{};
+  answer().Clear();
+  keys_.clear();
+  counters.clear();
+  indexed_limits_.clear();
+  failure.reset();
+  has_enforced_ = falling_back_ = fallback_error_ = false;
+}
+
+// Rules that decide without counting: blocked wins over a missing attribute, and both win over
+// unlimited. Rules in shadow have no say.
+bool CheckCall::DecideByRules() {
+  using Outcome = RuleMatch::Outcome;
+  for (const Outcome outcome : {Outcome::kBlocked, Outcome::kMissing, Outcome::kUnlimited}) {
+    for (const RuleMatch& match : matched_.matches()) {
+      if (match.outcome != outcome || match.rule->rule.shadow) continue;
+      const bool allowed = outcome == Outcome::kUnlimited;
+      const Decision decision = allowed ? Decision::kAllowed : Decision::kDenied;
+      rules_->CountCheck(match.rule, decision);
+      Answer(decision, Source::kRule);
+      return true;
+    }
+  }
+  return false;
+}
+
+// One counter for every limit: enforced rules in file order, then shadow rules, each a group of its
+// own.
+void CheckCall::CollectCounters() {
+  std::size_t key_bytes = 0;
+  for (const RuleMatch& match : matched_.matches()) {
+    for (const IndexedLimit& limit : match.limits) {
+      key_bytes += match.key_prefix.size() + limit.tag.size();
+    }
+  }
+  keys_.reserve(key_bytes);  // so that views into it stay valid
+  std::uint16_t group = 0;
+  for (const bool shadow : {false, true}) {
+    for (const RuleMatch& match : matched_.matches()) {
+      if (match.outcome != RuleMatch::Outcome::kCount) continue;
+      if (match.rule->rule.shadow != shadow) continue;
+      if (shadow) ++group;
+      for (const IndexedLimit& limit : match.limits) AddCounter(match, limit, group);
+    }
+  }
+}
+
+void CheckCall::AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group) {
+  const std::size_t begin = keys_.size();
+  keys_.append(match.key_prefix).append(limit.tag);
+  counters.push_back({.key = std::string_view(keys_).substr(begin),
+                      .limit = &limit.limit,
+                      .group = group,
+                      .verdict = {}});
+  indexed_limits_.push_back(&limit);
+  answer().limits.push_back({.rule = match.rule,
+                             .index = static_cast<std::uint32_t>(&limit - match.limits.data()),
+                             .algorithm = AlgorithmOf(limit.limit),
+                             .verdict = {}});
+  has_enforced_ |= group == 0;
+}
+
+void CheckCall::AskStore() {
+  cost = static_cast<std::int64_t>(request.cost);
+  mode = request.cost == 0 ? Mode::kPeek : request.mode;
+  // Shadow rules alone cannot turn the decision, and are not charged for what is denied.
+  if (!has_enforced_ && UnmatchedDecision() == Decision::kDenied) mode = Mode::kPeek;
+
+  const SteadyTime now = SteadyNow();
+  deadline = now + limiter_.options_.store_timeout;
+  if (request.deadline != SteadyTime::max()) {
+    const auto reserve = std::max(kAnswerReserve, (request.deadline - now) / 10);
+    deadline = std::min(deadline, request.deadline - reserve);
+  }
+  limiter_.parts_.store.Submit(*this);
+}
+
+void CheckCall::OnDecided() {
+  if (falling_back_) return OnLocallyDecided();
+  if (failure) return FallBack();
+  for (std::size_t i = 0; i < counters.size(); ++i)
+    answer().limits[i].verdict = counters[i].verdict;
+  answer().decided_at = decided_at;
+  DecideByVerdicts();
+}
+
+void CheckCall::DecideByVerdicts() {
+  rules_->CountVerdicts(answer().limits);
+  if (!has_enforced_) return Answer(UnmatchedDecision(), Source::kNoRule);
+  Answer(answer().AnyLimitDenies() ? Decision::kDenied : Decision::kAllowed,
+         falling_back_ ? Source::kFallback : Source::kStore);
+}
+
+void CheckCall::Answer(Decision decision, Source source) {
+  CheckAnswer& result = answer();
+  result.decision = decision;
+  result.source = source;
+  if (decision == Decision::kDenied) result.retry_after = result.LongestRetry();
+  if (result.decided_at == Time()) result.decided_at = limiter_.parts_.clock.Now();
+  if (source == Source::kNoRule) rules_->CountUnmatched(decision);
+  OnAnswer(answer_);
+}
+
+void CheckCall::Refuse(Error error) {
+  answer_ = std::move(error);
+  OnAnswer(answer_);
+}
+
+Decision CheckCall::UnmatchedDecision() const {
+  return matched_.unmatched == Unmatched::kAllow ? Decision::kAllowed : Decision::kDenied;
+}
+
+}  // namespace sluice

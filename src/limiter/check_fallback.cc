@@ -1,0 +1,67 @@
+// What a check does when the store has failed it: every rule answers by its own on_store_failure.
+#include <algorithm>
+
+#include "limiter/check_call.h"
+#include "limiter/limiter.h"
+
+namespace sluice {
+namespace {
+
+// When to ask again after a denial that no counter explains: by then the store may be back.
+constexpr Duration kOutageRetry = std::chrono::seconds(1);
+
+}  // namespace
+
+void CheckCall::FallBack() {
+  falling_back_ = true;
+  failure.reset();
+  bool any_local = false;
+  bool denied = false;
+  for (LimitAnswer& limit : answer().limits) {
+    limit.source = Source::kFallback;
+    const OnStoreFailure policy = limit.rule->rule.on_store_failure;
+    limit.state_known = policy == OnStoreFailure::kLocal;
+    limit.verdict = {.admitted = policy != OnStoreFailure::kDeny, .retry_after = kOutageRetry};
+    any_local |= limit.state_known;
+    denied |= limit.denies();
+    fallback_error_ |= policy == OnStoreFailure::kError && !limit.rule->rule.shadow;
+  }
+  // What another rule has refused already is not charged.
+  if (denied || fallback_error_) mode = Mode::kPeek;
+  if (any_local) return DecideLocally();
+  OnLocallyDecided();
+}
+
+// Asks the local store about the counters of those rules that want it.
+void CheckCall::DecideLocally() {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    if (!answer().limits[i].state_known) continue;
+    counters[kept] = counters[i];
+    counters[kept++].limit = &indexed_limits_[i]->local;
+  }
+  counters.resize(kept);
+  limiter_.parts_.local.Submit(*this);
+}
+
+void CheckCall::OnLocallyDecided() {
+  auto counter = counters.begin();
+  for (LimitAnswer& limit : answer().limits) {
+    if (!limit.state_known) continue;
+    // Without room for the counter nothing is known, and what is not known is not admitted.
+    if (failure) {
+      limit.state_known = false;
+      limit.verdict.admitted = false;
+    } else {
+      limit.verdict = (counter++)->verdict;
+      answer().decided_at = decided_at;
+    }
+  }
+  if (fallback_error_ && !answer().AnyLimitDenies()) {
+    return Refuse({ErrorCode::kUnavailable,
+                   "the store does not answer, and the rule says on_store_failure: error"});
+  }
+  DecideByVerdicts();
+}
+
+}  // namespace sluice

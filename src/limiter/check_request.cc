@@ -1,0 +1,66 @@
+#include "limiter/check_request.h"
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+Error TooLong(std::string_view what, std::size_t bytes, std::size_t most) {
+  return InvalidArgument(
+      fmt::format("{}: has {} bytes; at most {} are allowed", what, bytes, most));
+}
+
+Result<void> ValidateAttribute(const Attribute& attribute) {
+  if (attribute.name.empty()) {
+    return InvalidArgument("attributes: a name is empty; names have 1 to 255 bytes");
+  }
+  if (attribute.name.size() > kMaxAttributeNameBytes) {
+    return TooLong(fmt::format("attributes: the name \"{}…\"", attribute.name.substr(0, 32)),
+                   attribute.name.size(), kMaxAttributeNameBytes);
+  }
+  if (attribute.value.size() > kMaxAttributeValueBytes) {
+    return TooLong(fmt::format("attributes[\"{}\"]", attribute.name), attribute.value.size(),
+                   kMaxAttributeValueBytes);
+  }
+  return {};
+}
+
+}  // namespace
+
+void CheckRequest::Clear() {
+  domain = {};
+  attributes.clear();
+  cost = 1;
+  mode = Mode::kConsume;
+  max_wait.reset();
+  deadline = SteadyTime::max();
+}
+
+Result<void> CheckRequest::Validate() const {
+  if (domain.empty()) return InvalidArgument("domain: is empty; it has 1 to 255 bytes");
+  if (domain.size() > kMaxDomainBytes) return TooLong("domain", domain.size(), kMaxDomainBytes);
+  if (attributes.size() > kMaxAttributes) {
+    return InvalidArgument(fmt::format("attributes: there are {}; at most {} are allowed",
+                                       attributes.size(), kMaxAttributes));
+  }
+  for (const Attribute& attribute : attributes) {
+    if (auto valid = ValidateAttribute(attribute); !valid) return valid;
+  }
+  if (cost > static_cast<std::uint64_t>(kMaxCost)) {
+    return InvalidArgument(
+        fmt::format("cost: is {}; at most 2^53 ({}) is allowed", cost, kMaxCost));
+  }
+  if (max_wait && (*max_wait < Duration::zero() || *max_wait > kMaxMaxWait)) {
+    return InvalidArgument("max_wait: is not from 0 to 365 days");
+  }
+  if (mode == Mode::kCharge || mode == Mode::kRefund) {
+    return Error{ErrorCode::kUnimplemented,
+                 "mode: this server offers MODE_CONSUME and MODE_PEEK only"};
+  }
+  if (max_wait && *max_wait > Duration::zero()) {
+    return Error{ErrorCode::kUnimplemented, "max_wait: this server decides without waiting only"};
+  }
+  return {};
+}
+
+}  // namespace sluice

@@ -1,0 +1,42 @@
+#include "limiter/limiter.h"
+
+#include <utility>
+
+namespace sluice {
+namespace {
+
+std::uint64_t NextGeneration() {
+  static std::atomic<std::uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Limiter::Limiter(const Parts& parts, const Options& options) : parts_(parts), options_(options) {
+  SetRules(RuleIndex::Build({}, {}).value());
+}
+
+void Limiter::SetRules(std::shared_ptr<const RuleIndex> rules) {
+  auto in_force = std::make_shared<const RulesInForce>(std::move(rules), parts_.metrics);
+  const MutexLock lock(mutex_);
+  rules_.swap(in_force);
+  generation_.store(NextGeneration(), std::memory_order_release);
+}
+
+std::shared_ptr<const RulesInForce> Limiter::rules() const {
+  const MutexLock lock(mutex_);
+  return rules_;
+}
+
+const std::shared_ptr<const RulesInForce>& Limiter::RulesForThisThread() const {
+  thread_local std::uint64_t cached_generation = 0;
+  thread_local std::shared_ptr<const RulesInForce> cached;
+  if (cached_generation != generation_.load(std::memory_order_acquire)) {
+    const MutexLock lock(mutex_);
+    cached = rules_;
+    cached_generation = generation_.load(std::memory_order_relaxed);
+  }
+  return cached;
+}
+
+}  // namespace sluice

@@ -1,0 +1,71 @@
+// The embedded store: counters in this process' memory, for a single server without Redis and as
+// the local fallback of a server whose Redis is away. Decides within Submit.
+//
+// Thread-safe. Sharded by key; a check locks the shards of all its counters, in order.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/mutex.h"
+#include "store/store.h"
+
+namespace sluice {
+
+class MemoryStore final : public Store {
+ public:
+  struct Options {
+    // The most counters held. At that many, those that are as good as new are dropped; if none is,
+    // checks that need a new counter fail with kOverloaded. Counters in use are never evicted.
+    std::size_t max_keys = 1'000'000;
+    // At least 1, at most 64.
+    std::size_t shards = 64;
+  };
+
+  // `clock` must outlive the store.
+  MemoryStore(const Clock& clock, const Options& options);
+
+  void Submit(StoreCheck& check) override;
+
+  // Counters held, those included that are as good as new.
+  std::size_t size() const;
+
+ private:
+  struct Entry {
+    CounterState state;
+    Time expires;  // from then on the state equals a fresh one's
+  };
+  struct Shard {
+    mutable Mutex mutex;
+    std::unordered_map<std::string, Entry, StringHash, std::equal_to<>> entries
+        SLUICE_GUARDED_BY(mutex);
+    // No entry expires before this.
+    Time next_expiry SLUICE_GUARDED_BY(mutex) = Time::max();
+  };
+  class ShardLocks;
+  // A counter as a check found it, brought forward to the time of the check.
+  struct Draft {
+    CounterState state;
+    Keep keep = Keep::kNo;
+  };
+
+  Shard& ShardOf(std::string_view key) { return shards_[IndexOf(key)]; }
+  std::size_t IndexOf(std::string_view key) const { return Hash(key) % shards_.size(); }
+
+  // REQUIRES, for all below: the locks of the shards of the counters concerned.
+  std::optional<StoreFailure> Decide(StoreCheck& check);
+  std::optional<Draft> Read(const CounterCheck& counter, Time now);
+  void Write(const CounterCheck& counter, const CounterState& state, Time now);
+  bool MakeRoom(Shard& shard, Time now) SLUICE_REQUIRES(shard.mutex);
+
+  const Clock& clock_;
+  std::size_t max_keys_per_shard_;
+  std::vector<Shard> shards_;
+};
+
+}  // namespace sluice
