@@ -1,0 +1,48 @@
+#include "client/client.h"
+
+#include <utility>
+
+#include <grpcpp/create_channel.h>
+
+#include "client/connection.h"
+#include "client/status.h"
+
+namespace sluice {
+namespace {
+
+std::shared_ptr<grpc::Channel> Connect(const Address& address) {
+  grpc::ChannelArguments arguments;
+  // A limiter is a neighbour: never behind the proxy of `http_proxy`, and soon back after a
+  // restart.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  return grpc::CreateCustomChannel(address.ToString(), grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+}  // namespace
+
+Client::Client(Address address)
+    : address_(std::move(address)), connection_(std::make_unique<Connection>()) {
+  connection_->channel = Connect(address_);
+  connection_->stub = v1::RateLimiter::NewStub(connection_->channel);
+}
+
+Client::~Client() = default;
+
+Result<v1::CheckLimitResponse> Client::Check(const v1::CheckLimitRequest& request,
+                                             Duration timeout) {
+  grpc::ClientContext context;
+  SetTimeout(context, timeout);
+  v1::CheckLimitResponse response;
+  const grpc::Status status = connection_->stub->CheckLimit(&context, request, &response);
+  if (!status.ok()) return ToError(status);
+  return response;
+}
+
+bool Client::connected() const {
+  return connection_->channel->GetState(false) == GRPC_CHANNEL_READY;
+}
+
+}  // namespace sluice

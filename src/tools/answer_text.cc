@@ -1,0 +1,141 @@
+#include "tools/answer_text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "tools/text.h"
+
+namespace sluice::tools {
+namespace {
+
+Duration ToDuration(const google::protobuf::Duration& duration) {
+  return std::chrono::seconds(duration.seconds()) +
+         std::chrono::ceil<Duration>(std::chrono::nanoseconds(duration.nanos()));
+}
+
+// "token_bucket" of ALGORITHM_TOKEN_BUCKET.
+std::string AlgorithmText(v1::Algorithm algorithm) {
+  std::string_view name = v1::Algorithm_Name(algorithm);
+  name.remove_prefix(std::min(name.size(), std::string_view("ALGORITHM_").size()));
+  std::string text(name);
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+std::string LevelText(const v1::LimitStatus& limit) {
+  if (!limit.has_limit()) return "state unknown";
+  return fmt::format("{} of {} left", limit.remaining(), limit.limit());
+}
+
+// Orders by what decided: of a denial the limit that denies longest, else the one with least left.
+bool DecidesMore(const v1::LimitStatus& a, const v1::LimitStatus& b) {
+  if (a.admitted() != b.admitted()) return !a.admitted();
+  if (!a.admitted()) {
+    if (a.has_retry_after() != b.has_retry_after()) return !a.has_retry_after();
+    return ToDuration(a.retry_after()) > ToDuration(b.retry_after());
+  }
+  if (a.has_limit() != b.has_limit()) return a.has_limit();
+  const auto share_left = [](const v1::LimitStatus& limit) {
+    return static_cast<double>(limit.remaining()) /
+           static_cast<double>(std::max<std::uint64_t>(limit.limit(), 1));
+  };
+  return share_left(a) < share_left(b);
+}
+
+const v1::LimitStatus* DecidingLimit(const v1::CheckLimitResponse& response) {
+  const v1::LimitStatus* deciding = nullptr;
+  for (const v1::LimitStatus& limit : response.limits()) {
+    if (limit.shadow()) continue;
+    if (deciding == nullptr || DecidesMore(limit, *deciding)) deciding = &limit;
+  }
+  return deciding;
+}
+
+std::string ReasonText(const v1::CheckLimitRequest& request,
+                       const v1::CheckLimitResponse& response) {
+  if (response.source() == v1::SOURCE_NO_RULE) {
+    return fmt::format("no rule of domain {} matches", request.domain());
+  }
+  if (const v1::LimitStatus* limit = DecidingLimit(response)) {
+    return fmt::format("by {} ({} {})", limit->rule(), AlgorithmText(limit->algorithm()),
+                       LevelText(*limit));
+  }
+  return "by a rule that does not count";
+}
+
+std::string_view SourceText(v1::Source source) {
+  switch (source) {
+    case v1::SOURCE_FALLBACK:
+      return "  [the store failed; on_store_failure decided]";
+    case v1::SOURCE_DENY_CACHE:
+      return "  [known to be full; the store was not asked]";
+    default:
+      return "";
+  }
+}
+
+std::string DecisionLine(const v1::CheckLimitRequest& request,
+                         const v1::CheckLimitResponse& response) {
+  const bool allowed = response.decision() == v1::DECISION_ALLOWED;
+  std::string line =
+      fmt::format("{}  {}", allowed ? "ALLOWED" : "DENIED", ReasonText(request, response));
+  if (response.has_wait()) {
+    line += fmt::format("  start in {}", HumanDuration(ToDuration(response.wait())));
+  }
+  if (!allowed && response.has_retry_after()) {
+    line += fmt::format("  retry in {}", HumanDuration(ToDuration(response.retry_after())));
+  } else if (!allowed) {
+    line += "  a retry cannot help";
+  }
+  line += SourceText(response.source());
+  return line + "\n";
+}
+
+std::string LimitOutlook(const v1::LimitStatus& limit) {
+  std::string text;
+  if (limit.has_reset_after()) {
+    text = fmt::format("resets in {}", HumanDuration(ToDuration(limit.reset_after())));
+  }
+  if (!limit.admitted()) {
+    if (!text.empty()) text += ", ";
+    text += limit.has_retry_after()
+                ? fmt::format("denies for {}", HumanDuration(ToDuration(limit.retry_after())))
+                : "never admits this cost";
+  }
+  if (limit.shadow()) text += " (shadow)";
+  return text;
+}
+
+}  // namespace
+
+std::string AnswerText(const v1::CheckLimitRequest& request,
+                       const v1::CheckLimitResponse& response) {
+  struct Row {
+    std::string name, algorithm, level, outlook;
+  };
+  std::vector<Row> rows;
+  for (const v1::LimitStatus& limit : response.limits()) {
+    rows.push_back({fmt::format("{}[{}]", limit.rule(), limit.index()),
+                    AlgorithmText(limit.algorithm()), LevelText(limit), LimitOutlook(limit)});
+  }
+  const auto width = [&rows](std::string Row::*column) {
+    std::size_t most = 0;
+    for (const Row& row : rows) most = std::max(most, (row.*column).size());
+    return most;
+  };
+  std::string text = DecisionLine(request, response);
+  for (const Row& row : rows) {
+    text +=
+        fmt::format("  {:<{}}  {:<{}}  {:>{}}  {}\n", row.name, width(&Row::name), row.algorithm,
+                    width(&Row::algorithm), row.level, width(&Row::level), row.outlook);
+  }
+  return text;
+}
+
+}  // namespace sluice::tools

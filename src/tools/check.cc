@@ -1,0 +1,184 @@
+// `sluice check`: may this request go on? Once, or many times as a load.
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "client/status.h"
+#include "tools/answer_text.h"
+#include "tools/command.h"
+#include "tools/load_run.h"
+#include "tools/load_text.h"
+#include "tools/server_options.h"
+
+namespace sluice::tools {
+namespace {
+
+struct CheckOptions {
+  ServerOptions server;
+  std::string domain;
+  std::vector<std::string> attributes;
+  std::uint64_t cost = 1;
+  bool peek = false;
+  bool json = false;
+  std::uint64_t repeat = 1;
+  std::size_t concurrency = 0;  // 0: not given
+  double rate = 0;
+};
+
+v1::CheckLimitRequest MakeRequest(const CheckOptions& options) {
+  v1::CheckLimitRequest request;
+  request.set_domain(options.domain);
+  for (const std::string& attribute : options.attributes) {
+    const auto equals = attribute.find('=');
+    (*request.mutable_attributes())[attribute.substr(0, equals)] = attribute.substr(equals + 1);
+  }
+  request.set_cost(options.cost);
+  request.set_mode(options.peek ? v1::MODE_PEEK : v1::MODE_CONSUME);
+  return request;
+}
+
+std::string AnswerJson(const v1::CheckLimitResponse& response) {
+  google::protobuf::util::JsonPrintOptions print;
+  print.always_print_primitive_fields = true;
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(response, &json, print);
+  return status.ok() ? json : ErrorJson({ErrorCode::kInternal, status.ToString()});
+}
+
+int CheckOnce(const CheckOptions& options, Client& client) {
+  const v1::CheckLimitRequest request = MakeRequest(options);
+  const auto response = client.Check(request, options.server.timeout);
+  if (!response) {
+    if (options.json) fmt::print("{}\n", ErrorJson(response.error()));
+    PrintError(client, response.error());
+    return kExitError;
+  }
+  if (options.json) {
+    fmt::print("{}\n", AnswerJson(*response));
+  } else {
+    fmt::print("{}", AnswerText(request, *response));
+  }
+  return response->decision() == v1::DECISION_ALLOWED ? kExitAllowed : kExitDenied;
+}
+
+std::atomic<bool> interrupted = false;
+
+// Shows how the run goes until it is over; Ctrl-C ends it early. A line that lives on a terminal,
+// else a line a second.
+LoadTally Watch(LoadRun& run, std::uint64_t checks) {
+  std::signal(SIGINT, [](int) { interrupted = true; });
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  constexpr auto kTick = std::chrono::milliseconds(100);
+  const auto print_every = terminal ? kTick : std::chrono::seconds(1);
+  SteadyTime print_at = SteadyNow() + print_every;
+  while (!run.WaitUntil(SteadyNow() + kTick)) {
+    if (interrupted) run.Stop();
+    if (SteadyNow() < print_at) continue;
+    print_at += print_every;
+    const std::string line = ProgressText(run.tally(), checks);
+    fmt::print(stderr, "{}{}{}", terminal ? "\r" : "", line, terminal ? "\x1b[K" : "\n");
+  }
+  if (terminal) fmt::print(stderr, "\r\x1b[K");
+  return run.tally();
+}
+
+int CheckMany(const CheckOptions& options, Client& client) {
+  LoadOptions load;
+  load.checks = options.repeat;
+  load.rate = options.rate;
+  load.timeout = options.server.timeout;
+  load.concurrency = options.concurrency;
+  // A rate is kept only if slow answers don't hold up the next checks.
+  if (load.concurrency == 0) load.concurrency = options.rate > 0 ? 1000 : 1;
+
+  LoadRun run(client, MakeRequest(options), load);
+  const LoadTally tally = Watch(run, options.repeat);
+  fmt::print("{}", options.json ? LoadJson(tally) + "\n" : LoadText(tally));
+  if (tally.failed > 0) {
+    if (tally.allowed + tally.denied == 0) {
+      const auto& [code, failures] = *tally.errors.begin();
+      PrintError(client, {code, failures.first});
+    }
+    return kExitError;
+  }
+  return tally.denied > 0 ? kExitDenied : kExitAllowed;
+}
+
+void CheckAttributes(const std::vector<std::string>& attributes) {
+  std::map<std::string, std::string> seen;
+  for (const std::string& attribute : attributes) {
+    const auto equals = attribute.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw CLI::ValidationError(
+          fmt::format("attribute \"{}\": expected KEY=VALUE, such as endpoint=/boot/pay or user=42",
+                      attribute));
+    }
+    const auto [earlier, is_new] = seen.emplace(attribute.substr(0, equals), attribute);
+    if (!is_new) {
+      throw CLI::ValidationError(
+          fmt::format("attribute \"{}\": already given as \"{}\"", attribute, earlier->second));
+    }
+  }
+}
+
+void DeclareRequest(CLI::App& app, CheckOptions& options) {
+  app.add_option("DOMAIN", options.domain, "Domain of the rules, such as shop")->required();
+  app.add_option("KEY=VALUE", options.attributes,
+                 "Attributes of the request, such as endpoint=/boot/pay user=42");
+  app.add_option("--cost", options.cost, "Units to take; 0 takes nothing")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53))
+      ->type_name("UNITS")
+      ->capture_default_str();
+  app.add_flag("--peek", options.peek, "Ask only: take nothing");
+  app.add_flag("--json", options.json, "Print JSON: one answer as the API's, many as a summary");
+}
+
+void DeclareLoad(CLI::App& app, CheckOptions& options) {
+  CLI::Option* repeat =
+      app.add_option("--repeat", options.repeat, "Check this many times and print a summary")
+          ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53))
+          ->type_name("TIMES")
+          ->capture_default_str();
+  app.add_option("--concurrency", options.concurrency,
+                 "Checks under way at once, at most (default 1, with --rate 1000)")
+      ->check(CLI::Range(1, 100'000))
+      ->type_name("COUNT")
+      ->needs(repeat);
+  app.add_option("--rate", options.rate,
+                 "Checks a second, each at its time; latency counts from then")
+      ->check(CLI::Range(0.001, 1e6))
+      ->type_name("RATE")
+      ->needs(repeat);
+}
+
+std::function<int()> Declare(CLI::App& app) {
+  auto options = std::make_shared<CheckOptions>();
+  DeclareRequest(app, *options);
+  DeclareLoad(app, *options);
+  options->server.AddTo(app);
+  app.callback([options] { CheckAttributes(options->attributes); });
+  app.footer(
+      "Exit status: 0 allowed (of many: all), 1 denied (of many: any), 2 error.\n"
+      "Example: sluice check shop endpoint=/boot/pay user=42 --repeat 1000 --concurrency 16");
+  return [options] {
+    // The flag's check has parsed it before.
+    Client client(*Address::Parse(options->server.address));
+    return options->repeat == 1 ? CheckOnce(*options, client) : CheckMany(*options, client);
+  };
+}
+
+}  // namespace
+
+const Command kCheck = {"check", "Ask whether a request may go on, once or many times", Declare};
+
+}  // namespace sluice::tools

@@ -1,0 +1,25 @@
+// A command of `sluice`: one file that defines it, one row in main.cc's table.
+#pragma once
+
+#include <functional>
+
+#include <CLI/App.hpp>
+
+namespace sluice::tools {
+
+// What every command's exit status means.
+inline constexpr int kExitAllowed = 0;  // or done
+inline constexpr int kExitDenied = 1;
+inline constexpr int kExitError = 2;
+
+struct Command {
+  const char* name;
+  const char* description;
+  // Declares the command's arguments on `app`. What it returns runs once they are parsed, and
+  // returns the exit status.
+  std::function<int()> (*declare)(CLI::App& app);
+};
+
+extern const Command kCheck;
+
+}  // namespace sluice::tools

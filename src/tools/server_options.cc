@@ -1,0 +1,52 @@
+#include "tools/server_options.h"
+
+#include <cstdio>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "client/status.h"
+#include "tools/text.h"
+
+namespace sluice::tools {
+
+void ServerOptions::AddTo(CLI::App& app) {
+  app.add_option("--addr", address, "Server: host:port or unix:PATH")
+      ->envname("SLUICE_ADDR")
+      ->type_name("ADDRESS")
+      ->capture_default_str()
+      ->check([](const std::string& text) {
+        const auto parsed = Address::Parse(text);
+        return parsed ? std::string() : parsed.error().message;
+      });
+  app.add_option_function<std::string>(
+         "--timeout",
+         [this](const std::string& text) {
+           const auto parsed = ParseDuration(text);
+           if (!parsed) throw CLI::ValidationError("--timeout", parsed.error().message);
+           timeout = *parsed;
+         },
+         "Longest wait for one answer")
+      ->type_name("DURATION")
+      ->default_str("1s");
+}
+
+void PrintError(const Client& client, const Error& error) {
+  if (client.connected()) {
+    fmt::print(stderr, "sluice: {}: {}\n", ToString(error.code), error.message);
+    return;
+  }
+  // gRPC wraps what the system said twice.
+  std::string_view reason = error.message;
+  constexpr std::string_view kWrapping = "last error: UNKNOWN: ";
+  if (const auto at = reason.find(kWrapping); at != reason.npos) {
+    reason.remove_prefix(at + kWrapping.size());
+  }
+  fmt::print(stderr,
+             "sluice: no server answers at {} ({})\n"
+             "  Start one:      sluiced --rules config/rules   (or scripts/run.sh)\n"
+             "  Ask another:    --addr host:port or unix:PATH, or set SLUICE_ADDR\n",
+             client.address().ToString(), reason);
+}
+
+}  // namespace sluice::tools

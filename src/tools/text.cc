@@ -1,0 +1,91 @@
+#include "tools/text.h"
+
+#include <charconv>
+#include <cstdint>
+#include <system_error>
+
+#include <fmt/format.h>
+
+namespace sluice::tools {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
+
+// `duration`, below 1,000 of `unit`, to three digits without trailing zeros.
+std::string Decimal(Duration duration, Duration unit, std::string_view name) {
+  const std::int64_t us = duration.count();
+  int digits = us >= 100 * unit.count() ? 0 : us >= 10 * unit.count() ? 1 : 2;
+  std::int64_t scale = digits == 0 ? 1 : digits == 1 ? 10 : 100;
+  std::int64_t scaled = CeilDiv(us * scale, unit.count());
+  while (digits > 0 && scaled % 10 == 0) {
+    scaled /= 10;
+    scale /= 10;
+    --digits;
+  }
+  if (digits == 0) return fmt::format("{} {}", scaled, name);
+  return fmt::format("{}.{:0{}} {}", scaled / scale, scaled % scale, digits, name);
+}
+
+// As whole `large` and `small` units.
+std::string TwoUnits(Duration duration, Duration large, std::string_view large_name, Duration small,
+                     std::string_view small_name) {
+  const std::int64_t smalls = CeilDiv(duration.count(), small.count());
+  const std::int64_t per_large = large / small;
+  if (smalls % per_large == 0) return fmt::format("{} {}", smalls / per_large, large_name);
+  return fmt::format("{} {} {} {}", smalls / per_large, large_name, smalls % per_large, small_name);
+}
+
+}  // namespace
+
+std::string HumanDuration(Duration duration) {
+  if (duration < milliseconds(1)) return fmt::format("{} us", duration.count());
+  // Each bound is where rounding up would reach the next unit.
+  if (duration <= milliseconds(999)) return Decimal(duration, milliseconds(1), "ms");
+  if (duration <= seconds(59)) return Decimal(duration, seconds(1), "s");
+  if (duration <= minutes(59)) return TwoUnits(duration, minutes(1), "min", seconds(1), "s");
+  if (duration <= hours(23)) return TwoUnits(duration, hours(1), "h", minutes(1), "min");
+  return TwoUnits(duration, hours(24), "d", hours(1), "h");
+}
+
+Result<Duration> ParseDuration(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    Duration length;
+  };
+  static constexpr Unit kUnits[] = {
+      {"us", Duration(1)}, {"ms", milliseconds(1)}, {"s", seconds(1)},
+      {"m", minutes(1)},   {"h", hours(1)},
+  };
+  std::uint32_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const std::string_view name = text.substr(static_cast<std::size_t>(end - text.data()));
+  for (const Unit& unit : kUnits) {
+    if (error != std::errc() || count == 0 || name != unit.name) continue;
+    const Duration duration = count * unit.length;
+    if (duration <= hours(24)) return duration;
+  }
+  return InvalidArgument(
+      fmt::format("\"{}\" is not a duration; allowed are 1us to 24h, such as 250ms, 2s, 1m", text));
+}
+
+std::string JsonString(std::string_view text) {
+  std::string json = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      json += '\\';
+      json += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      json += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      json += c;
+    }
+  }
+  return json + '"';
+}
+
+}  // namespace sluice::tools

@@ -1,0 +1,62 @@
+#include "tools/answer_text.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+
+namespace sluice::tools {
+namespace {
+
+TEST(AnswerText, Table) {
+  const struct {
+    const char* response;
+    const char* text;
+  } kRows[] = {
+      {R"({"decision": "DECISION_DENIED", "source": "SOURCE_STORE", "retryAfter": "0.085s",
+           "limits": [
+             {"rule": "pay-per-user", "index": 0, "algorithm": "ALGORITHM_TOKEN_BUCKET",
+              "limit": 20, "remaining": 0, "retryAfter": "0.085s", "resetAfter": "1.985s"},
+             {"rule": "pay-per-user", "index": 1, "algorithm": "ALGORITHM_FIXED_WINDOW",
+              "limit": 1000, "remaining": 979, "resetAfter": "18720s", "admitted": true}]})",
+       "DENIED  by pay-per-user (token_bucket 0 of 20 left)  retry in 85 ms\n"
+       "  pay-per-user[0]  token_bucket      0 of 20 left  resets in 1.99 s, denies for 85 ms\n"
+       "  pay-per-user[1]  fixed_window  979 of 1000 left  resets in 5 h 12 min\n"},
+      {R"({"decision": "DECISION_ALLOWED", "source": "SOURCE_STORE", "limits": [
+             {"rule": "site", "algorithm": "ALGORITHM_FIXED_WINDOW", "limit": 10, "remaining": 1,
+              "resetAfter": "1s", "admitted": true},
+             {"rule": "user", "algorithm": "ALGORITHM_TOKEN_BUCKET", "limit": 1000,
+              "remaining": 5, "resetAfter": "1s", "admitted": true},
+             {"rule": "new", "algorithm": "ALGORITHM_FIXED_WINDOW", "limit": 1, "remaining": 0,
+              "resetAfter": "1s", "retryAfter": "1s", "shadow": true}]})",
+       "ALLOWED  by user (token_bucket 5 of 1000 left)\n"
+       "  site[0]  fixed_window    1 of 10 left  resets in 1 s\n"
+       "  user[0]  token_bucket  5 of 1000 left  resets in 1 s\n"
+       "  new[0]   fixed_window     0 of 1 left  resets in 1 s, denies for 1 s (shadow)\n"},
+      {R"({"decision": "DECISION_DENIED", "source": "SOURCE_STORE", "limits": [
+             {"rule": "site", "algorithm": "ALGORITHM_FIXED_WINDOW", "limit": 10, "remaining": 10,
+              "resetAfter": "0s"}]})",
+       "DENIED  by site (fixed_window 10 of 10 left)  a retry cannot help\n"
+       "  site[0]  fixed_window  10 of 10 left  resets in 0 us, never admits this cost\n"},
+      {R"({"decision": "DECISION_ALLOWED", "source": "SOURCE_NO_RULE"})",
+       "ALLOWED  no rule of domain shop matches\n"},
+      {R"({"decision": "DECISION_DENIED", "source": "SOURCE_RULE"})",
+       "DENIED  by a rule that does not count  a retry cannot help\n"},
+      {R"({"decision": "DECISION_ALLOWED", "source": "SOURCE_FALLBACK", "limits": [
+             {"rule": "site", "algorithm": "ALGORITHM_FIXED_WINDOW", "admitted": true}]})",
+       "ALLOWED  by site (fixed_window state unknown)"
+       "  [the store failed; on_store_failure decided]\n"
+       "  site[0]  fixed_window  state unknown\n"},
+      {R"({"decision": "DECISION_ALLOWED", "wait": "0.000000001s", "source": "SOURCE_NO_RULE"})",
+       "ALLOWED  no rule of domain shop matches  start in 1 us\n"},
+  };
+  v1::CheckLimitRequest request;
+  request.set_domain("shop");
+  for (const auto& row : kRows) {
+    v1::CheckLimitResponse response;
+    const auto parsed = google::protobuf::util::JsonStringToMessage(row.response, &response);
+    ASSERT_TRUE(parsed.ok()) << parsed.ToString();
+    EXPECT_EQ(AnswerText(request, response), row.text);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::tools

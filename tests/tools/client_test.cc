@@ -1,0 +1,126 @@
+// The client: answers, errors and deadlines, one at a time and many at once.
+#include "client/client.h"
+
+#include <atomic>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "base/mutex.h"
+#include "client/check_loop.h"
+#include "client/status.h"
+#include "tests/tools/fake_server.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::FakeServer;
+
+v1::CheckLimitRequest Request() {
+  v1::CheckLimitRequest request;
+  request.set_domain("shop");
+  (*request.mutable_attributes())["user"] = "42";
+  return request;
+}
+
+grpc::Status Allow(const v1::CheckLimitRequest&, v1::CheckLimitResponse& response) {
+  response.set_decision(v1::DECISION_ALLOWED);
+  return grpc::Status::OK;
+}
+
+TEST(Client, Check_RequestArrivesAndAnswerReturns) {
+  FakeServer server([](const v1::CheckLimitRequest& request, v1::CheckLimitResponse& response) {
+    response.set_decision(v1::DECISION_DENIED);
+    response.set_request_id(request.domain() + "/" + request.attributes().at("user"));
+    return grpc::Status::OK;
+  });
+  Client client(server.address());
+  const auto response = client.Check(Request(), seconds(10));
+  ASSERT_TRUE(response) << response.error().message;
+  EXPECT_EQ(response->decision(), v1::DECISION_DENIED);
+  EXPECT_EQ(response->request_id(), "shop/42");
+  EXPECT_TRUE(client.connected());
+}
+
+TEST(Client, Check_ErrorOfServer_CodeAndMessageKept) {
+  constexpr std::pair<grpc::StatusCode, ErrorCode> kCodes[] = {
+      {grpc::INVALID_ARGUMENT, ErrorCode::kInvalidArgument},
+      {grpc::NOT_FOUND, ErrorCode::kNotFound},
+      {grpc::PERMISSION_DENIED, ErrorCode::kPermissionDenied},
+      {grpc::UNAUTHENTICATED, ErrorCode::kUnauthenticated},
+      {grpc::RESOURCE_EXHAUSTED, ErrorCode::kResourceExhausted},
+      {grpc::DEADLINE_EXCEEDED, ErrorCode::kDeadlineExceeded},
+      {grpc::UNAVAILABLE, ErrorCode::kUnavailable},
+      {grpc::UNIMPLEMENTED, ErrorCode::kUnimplemented},
+      {grpc::INTERNAL, ErrorCode::kInternal},
+      {grpc::DATA_LOSS, ErrorCode::kInternal},
+  };
+  std::atomic<grpc::StatusCode> code;
+  FakeServer server([&](const auto&, auto&) { return grpc::Status(code, "because"); });
+  Client client(server.address());
+  for (const auto& [raised, expected] : kCodes) {
+    code = raised;
+    const auto response = client.Check(Request(), seconds(10));
+    ASSERT_FALSE(response);
+    EXPECT_EQ(response.error(), (Error{expected, "because"})) << ToString(expected);
+    EXPECT_TRUE(client.connected());
+  }
+}
+
+TEST(Client, Check_NobodyListens_UnavailableAndNotConnected) {
+  Address address;
+  address.unix_path = "/nonexistent/socket";
+  Client client(address);
+  const auto response = client.Check(Request(), seconds(10));
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, ErrorCode::kUnavailable);
+  EXPECT_FALSE(client.connected());
+}
+
+TEST(Client, Check_ServerSilent_DeadlineExceeded) {
+  std::atomic<bool> over = false;
+  FakeServer server([&](const auto&, auto&) {
+    over.wait(false);
+    return grpc::Status::OK;
+  });
+  Client client(server.address());
+  const auto response = client.Check(Request(), milliseconds(50));
+  over = true;
+  over.notify_all();
+  ASSERT_FALSE(response);
+  EXPECT_EQ(response.error().code, ErrorCode::kDeadlineExceeded);
+}
+
+TEST(CheckLoop, ManyUnderWay_EachAnsweredOnceBeforeLoopDies) {
+  FakeServer server(Allow);
+  Client client(server.address());
+  std::atomic<int> allowed = 0;
+  {
+    CheckLoop loop(client);
+    for (int i = 0; i < 500; ++i) {
+      loop.Start(Request(), seconds(10), [&](const Result<v1::CheckLimitResponse>& answer) {
+        if (answer && answer->decision() == v1::DECISION_ALLOWED) ++allowed;
+      });
+    }
+  }
+  EXPECT_EQ(allowed, 500);
+}
+
+TEST(CheckLoop, NobodyListens_ErrorIsHeard) {
+  Address address;
+  address.unix_path = "/nonexistent/socket";
+  Client client(address);
+  std::atomic<int> failed = 0;
+  {
+    CheckLoop loop(client);
+    loop.Start(Request(), seconds(10), [&](const Result<v1::CheckLimitResponse>& answer) {
+      if (!answer && answer.error().code == ErrorCode::kUnavailable) ++failed;
+    });
+  }
+  EXPECT_EQ(failed, 1);
+}
+
+}  // namespace
+}  // namespace sluice

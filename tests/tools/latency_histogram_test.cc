@@ -1,0 +1,43 @@
+#include "tools/latency_histogram.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::tools {
+namespace {
+
+TEST(LatencyHistogram, Empty_Zero) {
+  const LatencyHistogram histogram;
+  EXPECT_EQ(histogram.Quantile(0.99), Duration(0));
+  EXPECT_EQ(histogram.max(), Duration(0));
+}
+
+TEST(LatencyHistogram, SmallValues_Exact) {
+  LatencyHistogram histogram;
+  for (int us = 1; us <= 100; ++us) histogram.Add(Duration(us));
+  EXPECT_EQ(histogram.Quantile(0.5), Duration(50));
+  EXPECT_EQ(histogram.Quantile(0.99), Duration(99));
+  EXPECT_EQ(histogram.Quantile(0), Duration(1));
+  EXPECT_EQ(histogram.Quantile(1), Duration(100));
+}
+
+TEST(LatencyHistogram, AnyValue_WithinItsBucket) {
+  for (std::int64_t us = 1; us < std::int64_t{1} << 39; us = us * 5 / 4 + 1) {
+    LatencyHistogram histogram;
+    histogram.Add(Duration(us));
+    histogram.Add(Duration(std::int64_t{1} << 39));  // so that max does not cap the bucket's end
+    const std::int64_t found = histogram.Quantile(0.5).count();
+    EXPECT_GE(found, us);
+    EXPECT_LE(found, us + us / 64) << us;
+  }
+}
+
+TEST(LatencyHistogram, BeyondRange_CountedAtItsEnd) {
+  LatencyHistogram histogram;
+  histogram.Add(Duration(-5));
+  histogram.Add(Duration(std::int64_t{1} << 60));
+  EXPECT_EQ(histogram.Quantile(0.5), Duration(0));
+  EXPECT_EQ(histogram.Quantile(1), Duration((std::int64_t{1} << 40) - 1));
+}
+
+}  // namespace
+}  // namespace sluice::tools

@@ -1,0 +1,97 @@
+// Runs of checks: their number, their bound, their tally, and that a stall cannot hide.
+#include "tools/load_run.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include <gtest/gtest.h>
+
+#include "tests/tools/fake_server.h"
+
+namespace sluice::tools {
+namespace {
+
+using sluice::testing::FakeServer;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+LoadTally Finish(LoadRun& run) {
+  EXPECT_TRUE(run.WaitUntil(SteadyNow() + seconds(30)));
+  return run.tally();
+}
+
+TEST(LoadRun, EveryCheck_TalliedByItsOutcome) {
+  std::atomic<int> calls = 0;
+  FakeServer server([&](const auto&, v1::CheckLimitResponse& response) {
+    const int call = calls++;
+    if (call < 3) return grpc::Status(grpc::INVALID_ARGUMENT, "domain is empty");
+    if (call < 5) return grpc::Status(grpc::UNAVAILABLE, "the store is away");
+    response.set_decision(call < 15 ? v1::DECISION_ALLOWED : v1::DECISION_DENIED);
+    return grpc::Status::OK;
+  });
+  Client client(server.address());
+  LoadRun run(client, {}, {.checks = 100, .concurrency = 4, .timeout = seconds(10)});
+  const LoadTally tally = Finish(run);
+  EXPECT_EQ(calls, 100);
+  EXPECT_EQ(tally.finished(), 100u);
+  EXPECT_EQ(tally.allowed, 10u);
+  EXPECT_EQ(tally.denied, 85u);
+  EXPECT_EQ(tally.failed, 5u);
+  EXPECT_EQ(tally.latencies.count(), 95u);
+  ASSERT_EQ(tally.errors.size(), 2u);
+  EXPECT_EQ(tally.errors.at(ErrorCode::kInvalidArgument).count, 3u);
+  EXPECT_EQ(tally.errors.at(ErrorCode::kInvalidArgument).first, "domain is empty");
+  EXPECT_EQ(tally.errors.at(ErrorCode::kUnavailable).count, 2u);
+}
+
+TEST(LoadRun, Concurrency_ReachedAndNeverPassed) {
+  std::atomic<int> under_way = 0;
+  std::atomic<int> most = 0;
+  FakeServer server([&](const auto&, auto&) {
+    const int now = ++under_way;
+    for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+    }
+    most.notify_all();
+    // Nobody leaves before all three have come.
+    for (int seen = most; seen < 3; seen = most) most.wait(seen);
+    --under_way;
+    return grpc::Status::OK;
+  });
+  Client client(server.address());
+  LoadRun run(client, {}, {.checks = 60, .concurrency = 3, .timeout = seconds(10)});
+  EXPECT_EQ(Finish(run).failed, 0u);
+  EXPECT_EQ(most, 3);
+}
+
+TEST(LoadRun, Rate_NotPassed) {
+  FakeServer server([](const auto&, auto&) { return grpc::Status::OK; });
+  Client client(server.address());
+  LoadRun run(client, {}, {.checks = 51, .concurrency = 100, .rate = 500, .timeout = seconds(10)});
+  EXPECT_GE(Finish(run).elapsed, milliseconds(100));  // the last is due 50 / 500 s after the first
+}
+
+TEST(LoadRun, ServerStallsUnderRate_LatencyCountsFromIntendedStart) {
+  std::atomic<bool> stalled = true;
+  FakeServer server([&](const auto&, auto&) {
+    stalled.wait(true);
+    return grpc::Status::OK;
+  });
+  Client client(server.address());
+  // All 50 are due within 50 ms, but only one can be under way, and none is answered for 150 ms.
+  LoadRun run(client, {}, {.checks = 50, .concurrency = 1, .rate = 1000, .timeout = seconds(10)});
+  EXPECT_FALSE(run.WaitUntil(SteadyNow() + milliseconds(150)));
+  stalled = false;
+  stalled.notify_all();
+  EXPECT_GE(Finish(run).latencies.Quantile(0.02), milliseconds(99));
+}
+
+TEST(LoadRun, Stop_SendsNoMore) {
+  FakeServer server([](const auto&, auto&) { return grpc::Status::OK; });
+  Client client(server.address());
+  LoadRun run(client, {}, {.checks = 1'000'000, .rate = 1, .timeout = seconds(10)});
+  run.Stop();
+  EXPECT_LT(Finish(run).finished(), 1'000'000u);
+}
+
+}  // namespace
+}  // namespace sluice::tools

@@ -1,0 +1,74 @@
+#include "tools/text.h"
+
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace sluice::tools {
+namespace {
+
+TEST(HumanDuration, Table) {
+  constexpr std::int64_t kSecond = 1'000'000;
+  const struct {
+    std::int64_t us;
+    const char* text;
+  } kRows[] = {
+      {0, "0 us"},
+      {1, "1 us"},
+      {999, "999 us"},
+      {1000, "1 ms"},
+      {1001, "1.01 ms"},
+      {1250, "1.25 ms"},
+      {9999, "10 ms"},
+      {84'300, "84.3 ms"},
+      {84'301, "84.4 ms"},
+      {85'000, "85 ms"},
+      {998'001, "999 ms"},
+      {999'001, "1 s"},
+      {1'200'000, "1.2 s"},
+      {59 * kSecond, "59 s"},
+      {59 * kSecond + 1, "1 min"},
+      {60 * kSecond, "1 min"},
+      {125 * kSecond, "2 min 5 s"},
+      {3600 * kSecond, "1 h"},
+      {(5 * 3600 + 11 * 60 + 1) * kSecond, "5 h 12 min"},
+      {86400 * kSecond, "1 d"},
+      {(3 * 86400 + 4 * 3600) * kSecond, "3 d 4 h"},
+  };
+  for (const auto& row : kRows) EXPECT_EQ(HumanDuration(Duration(row.us)), row.text) << row.us;
+}
+
+TEST(ParseDuration, Table) {
+  const struct {
+    const char* text;
+    std::optional<std::int64_t> us;
+  } kRows[] = {
+      {"1us", 1},
+      {"250ms", 250'000},
+      {"2s", 2'000'000},
+      {"1m", 60'000'000},
+      {"24h", 86'400'000'000},
+      {"25h", std::nullopt},
+      {"0s", std::nullopt},
+      {"5", std::nullopt},
+      {"", std::nullopt},
+      {"s", std::nullopt},
+      {"-1s", std::nullopt},
+      {"1.5s", std::nullopt},
+      {"1 s", std::nullopt},
+      {"99999999999s", std::nullopt},
+  };
+  for (const auto& row : kRows) {
+    const auto parsed = ParseDuration(row.text);
+    EXPECT_EQ(parsed ? std::optional(parsed->count()) : std::nullopt, row.us) << row.text;
+  }
+}
+
+TEST(JsonString, EscapesWhatJsonDemands) {
+  using namespace std::string_literals;
+  EXPECT_EQ(JsonString("a\"b\\c\n\0\xc3\xa4"s), "\"a\\\"b\\\\c\\u000a\\u0000\xc3\xa4\"");
+}
+
+}  // namespace
+}  // namespace sluice::tools
