@@ -1,0 +1,58 @@
+#include "base/utf8.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace sluice {
+namespace {
+
+using Byte = unsigned char;
+
+// The first position at or after `at` that is not ASCII, eight bytes a step.
+std::size_t SkipAscii(std::string_view bytes, std::size_t at) {
+  constexpr std::uint64_t kHighBits = 0x8080808080808080ULL;
+  for (; at + 8 <= bytes.size(); at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes.data() + at, sizeof(word));
+    if (word & kHighBits) break;
+  }
+  while (at < bytes.size() && static_cast<Byte>(bytes[at]) < 0x80) ++at;
+  return at;
+}
+
+// What may follow a lead byte: how many bytes, and the range of the first of them. That range is
+// what excludes overlong forms, surrogates and code points that are too large.
+struct Tail {
+  std::size_t length = 0;  // 0: not a lead byte
+  Byte low = 0x80;
+  Byte high = 0xBF;
+};
+
+Tail TailOf(Byte lead) {
+  if (lead >= 0xC2 && lead <= 0xDF) return {1};
+  if (lead == 0xE0) return {2, 0xA0, 0xBF};
+  if (lead == 0xED) return {2, 0x80, 0x9F};
+  if (lead >= 0xE1 && lead <= 0xEF) return {2};
+  if (lead == 0xF0) return {3, 0x90, 0xBF};
+  if (lead == 0xF4) return {3, 0x80, 0x8F};
+  if (lead >= 0xF1 && lead <= 0xF3) return {3};
+  return {};
+}
+
+}  // namespace
+
+bool IsValidUtf8(std::string_view bytes) {
+  for (std::size_t at = SkipAscii(bytes, 0); at < bytes.size(); at = SkipAscii(bytes, at)) {
+    const Tail tail = TailOf(static_cast<Byte>(bytes[at]));
+    if (tail.length == 0 || bytes.size() - at <= tail.length) return false;
+    const Byte second = static_cast<Byte>(bytes[at + 1]);
+    if (second < tail.low || second > tail.high) return false;
+    for (std::size_t i = 2; i <= tail.length; ++i) {
+      if ((static_cast<Byte>(bytes[at + i]) & 0xC0) != 0x80) return false;
+    }
+    at += tail.length + 1;
+  }
+  return true;
+}
+
+}  // namespace sluice
