@@ -45,8 +45,10 @@ struct RuleMatch {
   };
   const IndexedRule* rule = nullptr;
   Outcome outcome = Outcome::kCount;
-  std::span<const IndexedLimit> limits;  // the rule's or an override's; empty unless kCount
-  int override_index = -1;               // -1: the rule's own limits
+  // The rule's or an override's; empty unless kCount. Empty with kCount: an override frees the
+  // request from this rule, not from others.
+  std::span<const IndexedLimit> limits;
+  int override_index = -1;  // -1: the rule's own limits
   // kCount: the counters' keys up to their tags, "sluice:{shop/pay-per-user/42}:".
   std::string key_prefix;
 };

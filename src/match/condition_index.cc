@@ -1,0 +1,181 @@
+#include "match/condition_index.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+namespace sluice {
+namespace {
+
+using Kind = Pattern::Kind;
+
+// Calls `visit` for each alternative of which one must hold for `matcher` to hold. Returns false if
+// `matcher` can hold of an absent attribute: there is nothing to file it under.
+template <typename Visit>
+bool VisitAtoms(const Matcher& matcher, const Visit& visit) {
+  if (matcher.kind == Kind::kNot) return false;
+  if (matcher.kind != Kind::kAnyOf) {
+    visit(matcher);
+    return true;
+  }
+  return std::all_of(matcher.of.begin(), matcher.of.end(),
+                     [&](const Matcher& part) { return VisitAtoms(part, visit); });
+}
+
+// What the entries under one pattern of one attribute share. All expressions on an attribute run
+// together, so they count as one bucket; so does asking for mere presence.
+struct Bucket {
+  AttributeId attribute;
+  Kind kind;
+  std::string_view text;
+
+  bool operator==(const Bucket&) const = default;
+};
+
+struct BucketHash {
+  std::size_t operator()(const Bucket& bucket) const {
+    const auto kind = static_cast<std::size_t>(bucket.kind);
+    return CombineHash(Hash(bucket.text), bucket.attribute * 16 + kind);
+  }
+};
+
+Bucket BucketOf(AttributeId attribute, const Matcher& atom) {
+  const bool shared = atom.kind == Kind::kRegex || atom.kind == Kind::kExists;
+  return {attribute, atom.kind, shared ? std::string_view() : std::string_view(atom.text)};
+}
+
+// How costly a kind of pattern is to search for, the cheapest first.
+int RankOf(Kind kind) {
+  switch (kind) {
+    case Kind::kExact:
+      return 0;
+    case Kind::kPrefix:
+      return 1;
+    case Kind::kCidr:
+      return 2;
+    case Kind::kExists:
+      return 3;
+    case Kind::kRegex:
+    case Kind::kAnyOf:
+    case Kind::kNot:
+      return 4;
+  }
+  return 4;
+}
+
+}  // namespace
+
+// Chooses the condition to file each list under.
+class ConditionIndex::Selection {
+ public:
+  void Count(const Demands& demands) {
+    for (const Demand& demand : demands) {
+      VisitAtoms(demand.matcher,
+                 [&](const Matcher& atom) { ++population_[BucketOf(demand.attribute, atom)]; });
+    }
+  }
+
+  // demands.end() if there is none to file the list under.
+  Demands::iterator Choose(Demands& demands) const {
+    auto best = demands.end();
+    auto best_score = kWorst;
+    for (auto demand = demands.begin(); demand != demands.end(); ++demand) {
+      const Score score = ScoreOf(*demand);
+      if (score < best_score) {
+        best = demand;
+        best_score = score;
+      }
+    }
+    return best;
+  }
+
+ private:
+  // How many lists share the fullest bucket; then how costly the search is; then, negated, how
+  // long the shortest text is: a longer prefix or network is the rarer one.
+  using Score = std::tuple<std::uint32_t, int, std::int64_t>;
+  static constexpr Score kWorst{std::numeric_limits<std::uint32_t>::max(), 0, 0};
+
+  Score ScoreOf(const Demand& demand) const {
+    std::uint32_t fullest = 0;
+    int rank = 0;
+    std::int64_t length = std::numeric_limits<std::int64_t>::max();
+    const bool fileable = VisitAtoms(demand.matcher, [&](const Matcher& atom) {
+      fullest = std::max(fullest, population_.at(BucketOf(demand.attribute, atom)));
+      rank = std::max(rank, RankOf(atom.kind));
+      const auto specific = atom.kind == Kind::kCidr ? std::int64_t{atom.network.prefix}
+                                                     : static_cast<std::int64_t>(atom.text.size());
+      length = std::min(length, specific);
+    });
+    return fileable ? Score{fullest, rank, -length} : kWorst;
+  }
+
+  std::unordered_map<Bucket, std::uint32_t, BucketHash> population_;
+};
+
+Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Condition>* const> lists,
+                                             const AttributeTable& attributes) {
+  ConditionIndex index;
+  Selection selection;
+  index.demands_.reserve(lists.size());
+  for (const auto* list : lists) {
+    auto demands = index.Compile(*list, attributes);
+    if (!demands) return demands.error();
+    index.demands_.push_back(std::move(*demands));
+    selection.Count(index.demands_.back());
+  }
+  // Taking a demand out ends the life of the texts its buckets view: choose all first.
+  std::vector<std::ptrdiff_t> chosen;
+  chosen.reserve(lists.size());
+  for (Demands& demands : index.demands_) {
+    chosen.push_back(selection.Choose(demands) - demands.begin());
+  }
+  for (EntryId entry = 0; entry < index.demands_.size(); ++entry) {
+    Demands& demands = index.demands_[entry];
+    const auto filed = demands.begin() + chosen[entry];
+    if (filed == demands.end()) {
+      index.unfiled_.push_back(entry);
+      continue;
+    }
+    ValueIndex& values = index.by_attribute_[filed->attribute];
+    VisitAtoms(filed->matcher, [&](const Matcher& atom) { values.Add(atom, entry); });
+    demands.erase(filed);
+    demands.shrink_to_fit();
+  }
+  for (auto& [attribute, values] : index.by_attribute_) {
+    if (auto frozen = values.Freeze(); !frozen) return frozen.error();
+  }
+  return index;
+}
+
+Result<ConditionIndex::Demands> ConditionIndex::Compile(const std::vector<Condition>& list,
+                                                        const AttributeTable& attributes) {
+  Demands demands;
+  demands.reserve(list.size());
+  for (const Condition& condition : list) {
+    const auto* attribute = attributes.Find(condition.attribute);
+    auto matcher = Matcher::Compile(condition.pattern, attribute->is_address);
+    if (!matcher) return matcher.error();
+    demands.push_back({attribute->id, std::move(*matcher)});
+  }
+  return demands;
+}
+
+void ConditionIndex::Find(const RequestFacts& facts, EntryIds& found) const {
+  found.assign(unfiled_.begin(), unfiled_.end());
+  for (const Fact& fact : facts.all()) {
+    const auto values = by_attribute_.find(fact.id);
+    if (values != by_attribute_.end()) values->second.Find(fact, found);
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  std::erase_if(found, [&](EntryId entry) { return !Holds(entry, facts); });
+}
+
+bool ConditionIndex::Holds(EntryId entry, const RequestFacts& facts) const {
+  const Demands& demands = demands_[entry];
+  return std::all_of(demands.begin(), demands.end(), [&](const Demand& demand) {
+    return demand.matcher.Matches(facts.Find(demand.attribute));
+  });
+}
+
+}  // namespace sluice

@@ -1,0 +1,78 @@
+#include "match/matcher.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "match/regex_options.h"
+
+namespace sluice {
+
+using Kind = Pattern::Kind;
+
+Result<Matcher> Matcher::Compile(const Pattern& pattern, bool is_address) {
+  Matcher matcher{.kind = pattern.kind, .text = pattern.text};
+  if (pattern.kind == Kind::kExact && is_address) {
+    if (const auto address = IpAddress::Parse(pattern.text)) matcher.text = address->ToString();
+  } else if (pattern.kind == Kind::kCidr) {
+    auto network = IpNetwork::Parse(pattern.text);
+    if (!network) return network.error();
+    matcher.network = *network;
+    matcher.text = network->ToString();
+  } else if (pattern.kind == Kind::kRegex) {
+    auto regex = CompileRegex(pattern.text);
+    if (!regex) return regex.error();
+    matcher.regex = *regex;
+  } else if (pattern.kind == Kind::kNot && pattern.of.size() != 1) {
+    return InvalidArgument("`not` takes exactly one pattern");
+  }
+  matcher.of.reserve(pattern.of.size());
+  for (const Pattern& part : pattern.of) {
+    auto compiled = Compile(part, is_address);
+    if (!compiled) return compiled.error();
+    matcher.of.push_back(std::move(*compiled));
+  }
+  return matcher;
+}
+
+bool Matcher::Matches(const Fact* fact) const {
+  if (kind == Kind::kNot) return !of.front().Matches(fact);
+  if (fact == nullptr) return false;
+  switch (kind) {
+    case Kind::kExact:
+      return fact->text() == text;
+    case Kind::kPrefix:
+      return fact->text().starts_with(text);
+    case Kind::kRegex:
+      return re2::RE2::FullMatch({fact->text().data(), fact->text().size()}, *regex);
+    case Kind::kCidr:
+      return fact->address && network.Contains(*fact->address);
+    case Kind::kExists:
+      return true;
+    case Kind::kAnyOf:
+      return std::any_of(of.begin(), of.end(), [&](const Matcher& m) { return m.Matches(fact); });
+    case Kind::kNot:
+      break;
+  }
+  return false;
+}
+
+Result<std::shared_ptr<const re2::RE2>> CompileRegex(std::string_view text) {
+  auto regex =
+      std::make_shared<re2::RE2>(re2::StringPiece(text.data(), text.size()), RegexOptions());
+  if (!regex->ok()) {
+    return InvalidArgument(
+        fmt::format("found \"{}\", which is no regular expression ({}); allowed is RE2 syntax",
+                    text, regex->error()));
+  }
+  return std::shared_ptr<const re2::RE2>(std::move(regex));
+}
+
+bool NeedsAddress(const Pattern& pattern) {
+  return pattern.kind == Kind::kCidr ||
+         std::any_of(pattern.of.begin(), pattern.of.end(), NeedsAddress);
+}
+
+}  // namespace sluice

@@ -1,0 +1,300 @@
+#include "match/rule_index.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "match/condition_index.h"
+#include "match/counter_key.h"
+#include "match/request_facts.h"
+
+namespace sluice {
+namespace {
+
+// KeyPart, with its attribute turned into a number.
+struct KeySource {
+  AttributeId attribute = 0;
+  std::optional<int> ipv4_prefix;
+  std::optional<int> ipv6_prefix;
+
+  bool needs_address() const { return ipv4_prefix || ipv6_prefix; }
+};
+
+// What a rule's own limits, or those of one override, come to.
+struct Terms {
+  Limits::Effect effect = Limits::Effect::kCount;
+  std::vector<IndexedLimit> limits;
+  std::string counter;  // the rule's part of the counter's key
+};
+
+// What goes with an IndexedRule of the same id, and is nobody else's business.
+struct CompiledRule {
+  std::vector<KeySource> key;
+  std::optional<std::size_t> colocated;  // position in `key` of what makes the hash tag
+  Terms terms;
+  std::vector<Terms> override_terms;
+  std::unique_ptr<const ConditionIndex> overrides;  // null: the rule has none
+};
+
+struct CompiledDomain {
+  Unmatched unmatched = Unmatched::kAllow;
+  std::string key_start;  // "sluice:{shop/"
+  std::string colocate;   // attribute, escaped
+  std::optional<AttributeId> colocate_id;
+  AttributeTable attributes;
+  ConditionIndex rules;  // entry i is the rule of id first_id + i
+  std::uint32_t first_id = 0;
+};
+
+// Working memory of one Match.
+struct Scratch {
+  RequestFacts facts;
+  EntryIds rules;
+  EntryIds overrides;
+};
+
+void AddAttributes(const std::vector<Condition>& conditions, AttributeTable& attributes) {
+  for (const Condition& condition : conditions) {
+    attributes.Add(condition.attribute, NeedsAddress(condition.pattern));
+  }
+}
+
+AttributeTable AttributesOf(const Domain& domain) {
+  AttributeTable attributes;
+  if (!domain.colocate.empty()) attributes.Add(domain.colocate, false);
+  for (const Rule& rule : domain.rules) {
+    AddAttributes(rule.match, attributes);
+    for (const Override& other : rule.overrides) AddAttributes(other.match, attributes);
+    for (const KeyPart& part : rule.per) {
+      attributes.Add(part.attribute, part.ipv4_prefix || part.ipv6_prefix);
+    }
+  }
+  return attributes;
+}
+
+// Limits whose tags are equal must not share a counter within one rule.
+std::vector<IndexedLimit> IndexLimits(const std::vector<Limit>& limits, double fleet_share) {
+  std::vector<IndexedLimit> indexed;
+  indexed.reserve(limits.size());
+  for (const Limit& limit : limits) {
+    const std::string tag = CounterTag(limit);
+    const auto same = std::count_if(indexed.begin(), indexed.end(), [&](const IndexedLimit& other) {
+      return CounterTag(other.limit) == tag;
+    });
+    indexed.push_back({.limit = limit,
+                       .local = Scaled(limit, fleet_share),
+                       .tag = same == 0 ? tag : fmt::format("{}.{}", tag, same + 1)});
+  }
+  return indexed;
+}
+
+CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain, double fleet_share) {
+  CompiledRule compiled;
+  for (const KeyPart& part : rule.per) {
+    const AttributeId id = domain.attributes.Find(part.attribute)->id;
+    compiled.key.push_back({id, part.ipv4_prefix, part.ipv6_prefix});
+    if (id == domain.colocate_id) compiled.colocated = compiled.key.size() - 1;
+  }
+  std::string counter;
+  AppendEscaped(rule.name, counter);
+  compiled.terms = {rule.limits.effect, IndexLimits(rule.limits.limits, fleet_share), counter};
+  for (std::size_t i = 0; i < rule.overrides.size(); ++i) {
+    const Override& other = rule.overrides[i];
+    compiled.override_terms.push_back(
+        {other.limits.effect, IndexLimits(other.limits.limits, fleet_share),
+         other.own_counter ? fmt::format("{}~{}", counter, i) : counter});
+  }
+  return compiled;
+}
+
+// Appends the part of a key that `fact` makes for `source`. Returns false if there is none.
+bool AppendKeyValue(const KeySource& source, const Fact* fact, std::string& out) {
+  if (fact == nullptr) return false;
+  if (!source.needs_address()) {
+    AppendEscaped(fact->text(), out);
+    return true;
+  }
+  if (!fact->address) return false;
+  const IpAddress& address = *fact->address;
+  const int prefix =
+      (address.is_v4() ? source.ipv4_prefix : source.ipv6_prefix).value_or(address.bits());
+  address.Masked(prefix).AppendTo(out);
+  if (prefix < address.bits()) fmt::format_to(std::back_inserter(out), "/{}", prefix);
+  return true;
+}
+
+bool AppendKeyValues(const CompiledRule& rule, const RequestFacts& facts, std::string& out) {
+  const std::size_t start = out.size();
+  for (const KeySource& source : rule.key) {
+    if (&source != &rule.key.front()) out += '/';
+    if (!AppendKeyValue(source, facts.Find(source.attribute), out)) return false;
+  }
+  DigestIfLong(start, out);
+  return true;
+}
+
+// Returns false if an attribute of the rule's `per` is missing.
+bool WriteKeyPrefix(const CompiledDomain& domain, const CompiledRule& rule, const Terms& terms,
+                    const RequestFacts& facts, std::string& out) {
+  out.assign(domain.key_start);
+  if (rule.colocated) {
+    const KeySource& source = rule.key[*rule.colocated];
+    out.append(domain.colocate).append("=");
+    const std::size_t start = out.size();
+    if (!AppendKeyValue(source, facts.Find(source.attribute), out)) return false;
+    DigestIfLong(start, out);
+    out += '}';
+  }
+  out.append(terms.counter).append("/");
+  if (!AppendKeyValues(rule, facts, out)) return false;
+  out += rule.colocated ? ":" : "}:";
+  return true;
+}
+
+}  // namespace
+
+struct RuleIndex::State {
+  std::vector<IndexedRule> rules;
+  std::vector<CompiledRule> compiled;  // by rule id
+  std::unordered_map<std::string, CompiledDomain, StringHash, std::equal_to<>> domains;
+  Unmatched unmatched = Unmatched::kAllow;
+
+  Result<void> AddDomain(Domain&& domain, const Options& options);
+  Result<void> AddRules(Domain&& domain, const CompiledDomain& compiled, double fleet_share);
+  Result<void> IndexDomain(CompiledDomain& domain);
+  Result<void> IndexOverrides(std::uint32_t id, const CompiledDomain& domain);
+  void Apply(const CompiledDomain& domain, std::uint32_t id, Scratch& scratch,
+             RuleMatch& match) const;
+};
+
+Result<void> RuleIndex::State::AddDomain(Domain&& domain, const Options& options) {
+  if (domain.name.empty()) return InvalidArgument("a domain has no name");
+  const auto [at, fresh] = domains.try_emplace(domain.name);
+  if (!fresh) return InvalidArgument(fmt::format("domain \"{}\" is there twice", domain.name));
+  CompiledDomain& compiled_domain = at->second;
+  compiled_domain.unmatched = domain.unmatched.value_or(options.unmatched);
+  compiled_domain.attributes = AttributesOf(domain);
+  compiled_domain.first_id = static_cast<std::uint32_t>(rules.size());
+  compiled_domain.key_start = "sluice:{";
+  AppendEscaped(domain.name, compiled_domain.key_start);
+  compiled_domain.key_start += '/';
+  if (!domain.colocate.empty()) {
+    AppendEscaped(domain.colocate, compiled_domain.colocate);
+    compiled_domain.colocate_id = compiled_domain.attributes.Find(domain.colocate)->id;
+  }
+  if (auto added = AddRules(std::move(domain), compiled_domain, options.fleet_share); !added) {
+    return added;
+  }
+  return IndexDomain(compiled_domain);
+}
+
+Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& compiled_domain,
+                                        double fleet_share) {
+  std::unordered_set<std::string_view> names;
+  for (const Rule& rule : domain.rules) {
+    if (!names.insert(rule.name).second) {
+      return InvalidArgument(
+          fmt::format("{}: rule \"{}\" is there twice", rule.location, rule.name));
+    }
+  }
+  for (Rule& rule : domain.rules) {
+    compiled.push_back(CompileRule(rule, compiled_domain, fleet_share));
+    const auto id = static_cast<std::uint32_t>(rules.size());
+    rules.push_back({.rule = std::move(rule), .domain = domain.name, .id = id});
+  }
+  return {};
+}
+
+Result<void> RuleIndex::State::IndexDomain(CompiledDomain& domain) {
+  std::vector<const std::vector<Condition>*> lists;
+  for (auto id = domain.first_id; id < rules.size(); ++id) {
+    lists.push_back(&rules[id].rule.match);
+    if (auto indexed = IndexOverrides(id, domain); !indexed) return indexed;
+  }
+  auto index = ConditionIndex::Build(lists, domain.attributes);
+  if (!index) return index.error();
+  domain.rules = std::move(*index);
+  return {};
+}
+
+Result<void> RuleIndex::State::IndexOverrides(std::uint32_t id, const CompiledDomain& domain) {
+  const Rule& rule = rules[id].rule;
+  if (rule.overrides.empty()) return {};
+  std::vector<const std::vector<Condition>*> lists;
+  for (const Override& other : rule.overrides) lists.push_back(&other.match);
+  auto index = ConditionIndex::Build(lists, domain.attributes);
+  if (!index) return index.error();
+  compiled[id].overrides = std::make_unique<const ConditionIndex>(std::move(*index));
+  return {};
+}
+
+void RuleIndex::State::Apply(const CompiledDomain& domain, std::uint32_t id, Scratch& scratch,
+                             RuleMatch& match) const {
+  using Outcome = RuleMatch::Outcome;
+  const CompiledRule& rule = compiled[id];
+  const Terms* terms = &rule.terms;
+  match.rule = &rules[id];
+  match.limits = {};
+  match.override_index = -1;
+  match.key_prefix.clear();
+  if (rule.overrides) {
+    rule.overrides->Find(scratch.facts, scratch.overrides);
+    if (!scratch.overrides.empty()) {
+      match.override_index = static_cast<int>(scratch.overrides.front());
+      terms = &rule.override_terms[scratch.overrides.front()];
+    }
+  }
+  if (terms->effect == Limits::Effect::kBlocked) {
+    match.outcome = Outcome::kBlocked;
+  } else if (terms->effect == Limits::Effect::kUnlimited) {
+    match.outcome = match.override_index < 0 ? Outcome::kUnlimited : Outcome::kCount;
+  } else if (WriteKeyPrefix(domain, rule, *terms, scratch.facts, match.key_prefix)) {
+    match.outcome = Outcome::kCount;
+    match.limits = terms->limits;
+  } else {
+    match.key_prefix.clear();
+    match.outcome =
+        rules[id].rule.missing == OnMissing::kDeny ? Outcome::kMissing : Outcome::kSkipped;
+  }
+}
+
+RuleIndex::RuleIndex() : state_(std::make_unique<State>()) {}
+RuleIndex::~RuleIndex() = default;
+
+Result<std::shared_ptr<const RuleIndex>> RuleIndex::Build(RuleSet rules, const Options& options) {
+  std::shared_ptr<RuleIndex> index(new RuleIndex);
+  State& state = *index->state_;
+  state.unmatched = options.unmatched;
+  std::size_t total = 0;
+  for (const Domain& domain : rules) total += domain.rules.size();
+  state.rules.reserve(total);  // so that the rules stay where they are
+  state.compiled.reserve(total);
+  for (Domain& domain : rules) {
+    if (auto added = state.AddDomain(std::move(domain), options); !added) return added.error();
+  }
+  return std::shared_ptr<const RuleIndex>(std::move(index));
+}
+
+void RuleIndex::Match(std::string_view domain, std::span<const Attribute> attributes,
+                      MatchResult& result) const {
+  thread_local Scratch scratch;
+  result.count = 0;
+  const auto known = state_->domains.find(domain);
+  result.domain_known = known != state_->domains.end();
+  result.unmatched = state_->unmatched;
+  if (!result.domain_known) return;
+  const CompiledDomain& compiled = known->second;
+  result.unmatched = compiled.unmatched;
+  scratch.facts.Fill(compiled.attributes, attributes);
+  compiled.rules.Find(scratch.facts, scratch.rules);
+  if (result.rules.size() < scratch.rules.size()) result.rules.resize(scratch.rules.size());
+  for (const EntryId entry : scratch.rules) {
+    state_->Apply(compiled, compiled.first_id + entry, scratch, result.rules[result.count++]);
+  }
+}
+
+std::span<const IndexedRule> RuleIndex::rules() const { return state_->rules; }
+
+}  // namespace sluice

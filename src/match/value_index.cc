@@ -1,0 +1,164 @@
+#include "match/value_index.h"
+
+#include <re2/re2.h>
+#include <re2/set.h>
+
+#include <algorithm>
+
+#include "match/regex_options.h"
+
+namespace sluice {
+namespace {
+
+void Append(const EntryIds& entries, EntryIds& found) {
+  found.insert(found.end(), entries.begin(), entries.end());
+}
+
+// How many leading bytes `a` and `b` share.
+std::size_t CommonLength(std::string_view a, std::string_view b) {
+  const auto [end, unused] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return static_cast<std::size_t>(end - a.begin());
+}
+
+}  // namespace
+
+// All expressions on one attribute, run as one automaton.
+class ValueIndex::Expressions {
+ public:
+  Expressions() : set_(SetOptions(), re2::RE2::ANCHOR_BOTH) {}
+
+  void Add(const Matcher& atom, EntryId entry) {
+    const auto [known, fresh] = numbers_.try_emplace(atom.text, members_.size());
+    if (fresh) {
+      members_.push_back({atom.regex, {}});
+      set_.Add(atom.text, nullptr);
+    }
+    members_[known->second].entries.push_back(entry);
+  }
+
+  Result<void> Compile() {
+    if (!set_.Compile()) {
+      return InvalidArgument("the regular expressions on one attribute need too much memory");
+    }
+    return {};
+  }
+
+  void Find(std::string_view value, EntryIds& found) const {
+    thread_local std::vector<int> numbers;
+    re2::RE2::Set::ErrorInfo error{};
+    if (set_.Match({value.data(), value.size()}, &numbers, &error)) {
+      for (const int number : numbers) Append(members_[number].entries, found);
+    } else if (error.kind != re2::RE2::Set::kNoError) {
+      FindOneByOne(value, found);
+    }
+  }
+
+ private:
+  struct Member {
+    std::shared_ptr<const re2::RE2> regex;
+    EntryIds entries;
+  };
+
+  static re2::RE2::Options SetOptions() {
+    re2::RE2::Options options = RegexOptions();
+    options.set_max_mem(64 << 20);
+    return options;
+  }
+
+  // The automaton of all together may run out of its memory where each alone does not.
+  void FindOneByOne(std::string_view value, EntryIds& found) const {
+    for (const Member& member : members_) {
+      if (re2::RE2::FullMatch({value.data(), value.size()}, *member.regex)) {
+        Append(member.entries, found);
+      }
+    }
+  }
+
+  re2::RE2::Set set_;
+  std::vector<Member> members_;
+  std::unordered_map<std::string, std::size_t> numbers_;
+};
+
+ValueIndex::ValueIndex() = default;
+ValueIndex::~ValueIndex() = default;
+ValueIndex::ValueIndex(ValueIndex&&) noexcept = default;
+
+void ValueIndex::Add(const Matcher& atom, EntryId entry) {
+  using Kind = Pattern::Kind;
+  switch (atom.kind) {
+    case Kind::kExact:
+      exact_[atom.text].push_back(entry);
+      return;
+    case Kind::kPrefix:
+      added_prefixes_[atom.text].push_back(entry);
+      return;
+    case Kind::kCidr: {
+      networks_[atom.network].push_back(entry);
+      auto& lengths = atom.network.address.is_v4() ? v4_lengths_ : v6_lengths_;
+      if (std::find(lengths.begin(), lengths.end(), atom.network.prefix) == lengths.end()) {
+        lengths.push_back(atom.network.prefix);
+      }
+      return;
+    }
+    case Kind::kRegex:
+      if (!expressions_) expressions_ = std::make_unique<Expressions>();
+      expressions_->Add(atom, entry);
+      return;
+    case Kind::kExists:
+    case Kind::kAnyOf:
+    case Kind::kNot:
+      any_.push_back(entry);
+      return;
+  }
+}
+
+Result<void> ValueIndex::Freeze() {
+  LinkPrefixes();
+  return expressions_ ? expressions_->Compile() : Result<void>();
+}
+
+void ValueIndex::Find(const Fact& fact, EntryIds& found) const {
+  Append(any_, found);
+  if (const auto exact = exact_.find(fact.text()); exact != exact_.end()) {
+    Append(exact->second, found);
+  }
+  if (!prefixes_.empty()) FindPrefixes(fact.text(), found);
+  if (fact.address && !networks_.empty()) FindNetworks(*fact.address, found);
+  if (expressions_) expressions_->Find(fact.text(), found);
+}
+
+// In sorted order every prefix stands after those that begin it, with only prefixes in between
+// that it begins with too: the chain of parents of its predecessor holds its parent.
+void ValueIndex::LinkPrefixes() {
+  prefixes_.reserve(added_prefixes_.size());
+  for (auto& [text, entries] : added_prefixes_) {
+    std::int32_t parent = static_cast<std::int32_t>(prefixes_.size()) - 1;
+    while (parent >= 0 && !text.starts_with(prefixes_[parent].text)) {
+      parent = prefixes_[parent].parent;
+    }
+    prefixes_.push_back({text, parent, std::move(entries)});
+  }
+  added_prefixes_.clear();
+}
+
+// The last prefix not after `value` is the longest that begins it, or has that one as an ancestor.
+void ValueIndex::FindPrefixes(std::string_view value, EntryIds& found) const {
+  const auto after =
+      std::upper_bound(prefixes_.begin(), prefixes_.end(), value,
+                       [](std::string_view v, const Prefix& prefix) { return v < prefix.text; });
+  std::int32_t at = static_cast<std::int32_t>(after - prefixes_.begin()) - 1;
+  if (at < 0) return;
+  const std::size_t common = CommonLength(prefixes_[at].text, value);
+  for (; at >= 0; at = prefixes_[at].parent) {
+    if (prefixes_[at].text.size() <= common) Append(prefixes_[at].entries, found);
+  }
+}
+
+void ValueIndex::FindNetworks(const IpAddress& address, EntryIds& found) const {
+  for (const int length : address.is_v4() ? v4_lengths_ : v6_lengths_) {
+    const auto network = networks_.find(IpNetwork::Of(address, length));
+    if (network != networks_.end()) Append(network->second, found);
+  }
+}
+
+}  // namespace sluice
