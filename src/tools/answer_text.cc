@@ -131,9 +131,9 @@ std::string AnswerText(const v1::CheckLimitRequest& request,
   };
   std::string text = DecisionLine(request, response);
   for (const Row& row : rows) {
-    text +=
-        fmt::format("  {:<{}}  {:<{}}  {:>{}}  {}\n", row.name, width(&Row::name), row.algorithm,
-                    width(&Row::algorithm), row.level, width(&Row::level), row.outlook);
+    text += fmt::format("  {:<{}}  {:<{}}  {:>{}}{}{}\n", row.name, width(&Row::name),
+                        row.algorithm, width(&Row::algorithm), row.level, width(&Row::level),
+                        row.outlook.empty() ? "" : "  ", row.outlook);
   }
   return text;
 }

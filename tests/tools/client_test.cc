@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using testing::FakeServer;
+using test::FakeServer;
 
 v1::CheckLimitRequest Request() {
   v1::CheckLimitRequest request;

@@ -1,7 +1,6 @@
 // A RateLimiter on a unix socket that answers as the test says. Dies with its object.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -9,8 +8,9 @@
 
 #include "base/address.h"
 #include "sluice/v1/rate_limiter.grpc.pb.h"
+#include "tests/support/temp_dir.h"
 
-namespace sluice::testing {
+namespace sluice::test {
 
 class FakeServer final : public v1::RateLimiter::Service {
  public:
@@ -28,9 +28,9 @@ class FakeServer final : public v1::RateLimiter::Service {
                           v1::CheckLimitResponse* response) override;
 
   const Answer answer_;
-  std::filesystem::path directory_;
+  const TempDir dir_;
   Address address_;
   std::unique_ptr<grpc::Server> server_;
 };
 
-}  // namespace sluice::testing
+}  // namespace sluice::test

@@ -11,7 +11,7 @@
 namespace sluice::tools {
 namespace {
 
-using sluice::testing::FakeServer;
+using sluice::test::FakeServer;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# From a fresh clone to a running server, a decision made, and the commands to try next.
+#   scripts/run.sh                the server stays in the foreground until Ctrl-C
+#   scripts/run.sh --background   the server stays, the script returns
+# The server reads SLUICE_* as ever: SLUICE_GRPC and SLUICE_HTTP say where it listens, SLUICE_REDIS
+# which Redis it counts in (none: in itself). An already running server is left alone and used.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+background=false
+case "${1:-}" in
+  "") ;;
+  --background) background=true ;;
+  *)
+    sed -n '2,6s/^# //p' "$0" >&2
+    exit 2
+    ;;
+esac
+
+grpc=${SLUICE_GRPC:-127.0.0.1:8081}
+http=${SLUICE_HTTP:-127.0.0.1:8080}
+bin=build/release/bin
+request=(shop endpoint=/boot/pay method=POST user=42)
+log=build/run/sluiced.log
+pid_file=build/run/sluiced.pid
+
+answers() { "$bin/sluice" check "${request[@]}" --peek --addr "$grpc" >/dev/null 2>&1 || (($? == 1)); }
+
+# Prints the pid of the server that this script left running, if there is one.
+our_pid() {
+  local pid
+  pid=$(cat "$pid_file" 2>/dev/null) && kill -0 "$pid" 2>/dev/null && echo "$pid"
+}
+
+decide_and_show() {
+  printf '\nA decision (sluice check %s):\n\n' "${request[*]}"
+  "$bin/sluice" check "${request[@]}" --addr "$grpc" | sed 's/^/    /' || true
+  local to=''
+  [[ $grpc == 127.0.0.1:8081 ]] || to=" --addr $grpc"
+  cat <<TEXT
+
+Try next, in another terminal:
+
+    cd $PWD
+    $bin/sluice check ${request[*]}$to
+    $bin/sluice check ${request[*]} --repeat 100 --concurrency 8$to
+    $bin/sluice check ${request[*]} --json$to | jq
+    curl http://$http/metrics
+    \$EDITOR config/rules/        # the rules it runs; docs/rules.md explains them
+
+TEXT
+}
+
+stop_hint() {
+  local pid
+  if pid=$(our_pid); then
+    echo "Stop it: kill $pid   (or Ctrl-C in its terminal)"
+  else
+    echo "Stop it where it was started, or start another beside it:"
+    echo "    SLUICE_GRPC=127.0.0.1:9081 SLUICE_HTTP=127.0.0.1:9080 scripts/run.sh"
+  fi
+}
+
+scripts/setup.sh
+echo "run: building; the first time takes some minutes"
+cmake --preset release
+cmake --build --preset release --target sluiced sluice
+
+if answers; then
+  printf '\nrun: a server already answers at %s; using that one.\n' "$grpc"
+  decide_and_show
+  stop_hint
+  exit 0
+fi
+
+mkdir -p "$(dirname "$log")"
+server=("$bin/sluiced" --rules "${SLUICE_RULES:-config/rules}" --grpc "$grpc" --http "$http")
+printf '\nrun: starting %s\n' "${server[*]}"
+if $background; then
+  setsid "${server[@]}" </dev/null >"$log" 2>&1 &
+else
+  "${server[@]}" </dev/null &
+fi
+pid=$!
+echo "$pid" >"$pid_file"
+stop() {
+  kill -TERM "$pid" 2>/dev/null || true
+  wait "$pid" && status=0 || status=$?
+  rm -f "$pid_file"
+  exit "$status"
+}
+trap stop INT TERM HUP
+
+for _ in {1..100}; do
+  answers && break
+  kill -0 "$pid" 2>/dev/null || break
+  sleep 0.1
+done
+if ! answers; then
+  if kill -0 "$pid" 2>/dev/null; then
+    echo "run: the server does not answer at $grpc after 10 s; stopping it" >&2
+    stop
+  fi
+  $background && cat "$log" >&2
+  rm -f "$pid_file"
+  echo "run: the server ended; it says why above. Another program may hold $grpc or $http:" >&2
+  echo "    SLUICE_GRPC=127.0.0.1:9081 SLUICE_HTTP=127.0.0.1:9080 scripts/run.sh" >&2
+  exit 1
+fi
+
+decide_and_show
+if $background; then
+  echo "The server runs in the background and logs to $log. Stop it: kill $pid"
+  exit 0
+fi
+echo "The server runs until Ctrl-C."
+wait "$pid" && status=0 || status=$?
+rm -f "$pid_file"
+exit "$status"

@@ -1,0 +1,214 @@
+"""The real `sluice` against a real `sluiced`: what it prints, and its exit status.
+
+Usage: sluice_cli_test.py SLUICE SLUICED
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SLUICE, SLUICED = sys.argv.pop(1), sys.argv.pop(1)
+
+# Nothing refills while the test runs.
+RULES = """
+domain: shop
+rules:
+  - name: pay-per-user
+    match: {endpoint: /boot/pay}
+    per: [user]
+    limits:
+      - {algorithm: token_bucket, rate: 20/d, burst: 20}
+      - {algorithm: fixed_window, limit: 1000, window: 1d}
+"""
+
+
+class Server:
+    """A sluiced on a unix socket, with the embedded store."""
+
+    def __init__(self):
+        self.directory = tempfile.TemporaryDirectory()
+        folder = pathlib.Path(self.directory.name)
+        (folder / "rules").mkdir()
+        (folder / "rules" / "shop.yaml").write_text(RULES, encoding="utf-8")
+        self.address = f"unix:{folder}/grpc.sock"
+        self.process = subprocess.Popen(
+            [SLUICED, "--rules", folder / "rules", "--grpc", self.address, "--http", "127.0.0.1:0"],
+            stdin=subprocess.DEVNULL,
+        )
+
+    def wait_until_ready(self):
+        deadline = time.monotonic() + 20
+        while run("check", "shop", "--peek", "--addr", self.address).returncode == 2:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("sluiced does not answer")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(20)
+        self.directory.cleanup()
+
+
+def run(*arguments, environment=None):
+    return subprocess.run(
+        [SLUICE, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **(environment or {})},
+    )
+
+
+class CheckTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+        cls.addClassCleanup(cls.server.stop)
+        cls.server.wait_until_ready()
+        cls.next_user = 0
+
+    def setUp(self):
+        """Every test is a user of its own, with a full bucket."""
+        type(self).next_user += 1
+        self.request = ("shop", "endpoint=/boot/pay", f"user={self.next_user}")
+
+    def check(self, *arguments):
+        return run("check", *self.request, "--addr", self.server.address, *arguments)
+
+    def test_one_allowed_decision_and_limits_exit_0(self):
+        result = self.check()
+        lines = result.stdout.splitlines()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(lines[0], "ALLOWED  by pay-per-user (token_bucket 19 of 20 left)")
+        self.assertRegex(lines[1], r"^  pay-per-user\[0\]  token_bucket +19 of 20 left  resets in ")
+        self.assertRegex(lines[2], r"^  pay-per-user\[1\]  fixed_window +999 of 1000 left  resets ")
+        self.assertEqual(len(lines), 3)
+
+    def test_one_denied_says_by_what_and_how_long_exit_1(self):
+        self.assertEqual(self.check("--cost", "20").returncode, 0)
+        result = self.check()
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(
+            result.stdout.splitlines()[0],
+            r"^DENIED  by pay-per-user \(token_bucket 0 of 20 left\)  retry in 1 h 1\d min$",
+        )
+
+    def test_cost_that_never_fits_no_retry_time(self):
+        result = self.check("--cost", "21")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("a retry cannot help", result.stdout)
+        self.assertIn("never admits this cost", result.stdout)
+
+    def test_peek_takes_nothing(self):
+        for _ in range(2):
+            self.assertIn("20 of 20 left", self.check("--peek").stdout)
+
+    def test_no_rule_says_so(self):
+        result = run("check", "elsewhere", "--addr", self.server.address)
+        self.assertEqual(result.stdout, "ALLOWED  no rule of domain elsewhere matches\n")
+
+    def test_address_from_environment(self):
+        result = run("check", *self.request, environment={"SLUICE_ADDR": self.server.address})
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_json_of_one_is_the_api_s(self):
+        answer = json.loads(self.check("--json", "--cost", "20").stdout)
+        self.assertEqual(answer["decision"], "DECISION_ALLOWED")
+        self.assertEqual(answer["source"], "SOURCE_STORE")
+        bucket = answer["limits"][0]
+        self.assertEqual(
+            (bucket["rule"], bucket["algorithm"], bucket["limit"], bucket["remaining"]),
+            ("pay-per-user", "ALGORITHM_TOKEN_BUCKET", "20", "0"),
+        )
+        denied = self.check("--json")
+        self.assertEqual(denied.returncode, 1)
+        self.assertEqual(json.loads(denied.stdout)["decision"], "DECISION_DENIED")
+
+    def test_many_summary_exit_1_if_any_denied(self):
+        result = self.check("--repeat", "50", "--concurrency", "8")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertRegex(result.stdout, r"(?m)^checks   50 in .* \(\d+/s\)$")
+        self.assertRegex(result.stdout, r"(?m)^allowed  20$")
+        self.assertRegex(result.stdout, r"(?m)^denied   30$")
+        self.assertRegex(result.stdout, r"(?m)^errors   0$")
+        self.assertRegex(
+            result.stdout, r"(?m)^latency  p50 .+  p90 .+  p99 .+  p99\.9 .+  max .+$"
+        )
+
+    def test_many_all_allowed_exit_0(self):
+        self.assertEqual(self.check("--repeat", "20").returncode, 0)
+
+    def test_many_json(self):
+        result = self.check("--repeat", "50", "--concurrency", "8", "--json")
+        summary = json.loads(result.stdout)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(
+            [summary[key] for key in ("checks", "allowed", "denied", "failed", "errors")],
+            [50, 20, 30, 0, {}],
+        )
+        self.assertEqual(list(summary["latency_us"]), ["p50", "p90", "p99", "p99_9", "max"])
+
+    def test_rate_is_kept_and_progress_shown(self):
+        result = self.check("--repeat", "60", "--rate", "50", "--json")
+        summary = json.loads(result.stdout)
+        self.assertGreaterEqual(summary["elapsed_seconds"], 59 / 50)
+        self.assertRegex(result.stderr, r"^\d+ of 60 checks: \d+ allowed, \d+ denied, 0 errors, ")
+
+    def test_server_refuses_error_named_exit_2(self):
+        result = run("check", "", "--addr", self.server.address)
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, r"^sluice: INVALID_ARGUMENT: .*domain")
+        many = run("check", "", "--repeat", "5", "--json", "--addr", self.server.address)
+        self.assertEqual(many.returncode, 2)
+        self.assertEqual(json.loads(many.stdout)["errors"]["INVALID_ARGUMENT"]["count"], 5)
+
+
+class ArgumentTest(unittest.TestCase):
+    def assert_refused(self, arguments, said):
+        result = run(*arguments)
+        self.assertEqual(result.returncode, 2, arguments)
+        self.assertIn(said, result.stderr, arguments)
+        self.assertEqual(result.stdout, "", arguments)
+
+    def test_mistakes_are_named_exit_2(self):
+        for arguments, said in (
+            ([], "Usage: sluice"),
+            (["nonsense"], "nonsense"),
+            (["check"], "DOMAIN is required"),
+            (["check", "shop", "user"], 'attribute "user": expected KEY=VALUE'),
+            (["check", "shop", "=42"], 'attribute "=42": expected KEY=VALUE'),
+            (["check", "shop", "a=1", "a=2"], 'attribute "a=2": already given as "a=1"'),
+            (["check", "shop", "--addr", "nowhere"], '"nowhere" is not an address'),
+            (["check", "shop", "--timeout", "5"], '"5" is not a duration'),
+            (["check", "shop", "--cost", "-1"], "--cost"),
+            (["check", "shop", "--repeat", "0"], "--repeat"),
+            (["check", "shop", "--rate", "5"], "--rate requires --repeat"),
+        ):
+            self.assert_refused(arguments, said)
+
+    def test_no_server_says_how_to_start_one(self):
+        for more in ((), ("--repeat", "3")):
+            result = run("check", "shop", "--addr", "unix:/nonexistent/socket", *more)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("no server answers at unix:/nonexistent/socket", result.stderr)
+            self.assertIn("scripts/run.sh", result.stderr)
+
+    def test_no_server_json_is_still_json(self):
+        result = run("check", "shop", "--json", "--addr", "unix:/nonexistent/socket")
+        self.assertEqual(json.loads(result.stdout)["error"]["code"], "UNAVAILABLE")
+
+    def test_help_names_every_flag(self):
+        self.assertIn("check", run("--help").stdout)
+        text = run("check", "--help").stdout
+        for flag in "addr timeout cost peek json repeat concurrency rate".split():
+            self.assertIn(f"--{flag}", text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
