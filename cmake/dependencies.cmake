@@ -5,6 +5,9 @@ find_package(Protobuf CONFIG QUIET)
 if(NOT Protobuf_FOUND)
   find_package(Protobuf REQUIRED)
 endif()
+# Left in the cache by pkg_check_modules(re2) below; gRPC's config would take it for its own and
+# not define re2::re2 when configured again.
+unset(re2_FOUND CACHE)
 find_package(gRPC CONFIG REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(fmt REQUIRED)
