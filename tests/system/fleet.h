@@ -1,0 +1,88 @@
+// A fleet under load: several sluiced that share one redis-server, or one sluiced with the embedded
+// store, and callers spread evenly over them.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "sluice/v1/rate_limiter.grpc.pb.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/sluice_server.h"
+
+namespace sluice::test {
+
+// What one caller got, and when on this process' clock.
+struct Answer {
+  int index = 0;  // of the check in its load
+  grpc::Status status;
+  v1::CheckLimitResponse response;
+  SteadyTime sent;
+  SteadyTime answered;
+
+  bool allowed() const { return response.decision() == v1::DECISION_ALLOWED; }
+  bool denied() const { return response.decision() == v1::DECISION_DENIED; }
+  // On the store's clock.
+  Time decided_at() const;
+};
+
+using Answers = std::vector<Answer>;
+
+// Threads that send one check after the other.
+struct Load {
+  int callers = 64;
+  int checks = std::numeric_limits<int>::max();  // in all
+  double rate = 0;  // arrivals a second, in all, whatever the answers; 0: each waits for its answer
+  std::function<v1::CheckLimitRequest(int index)> request;  // thread-safe
+  std::function<bool()> go_on = [] { return true; };        // thread-safe
+};
+
+// How long the servers wait for Redis. Where counts are to be exact on a busy machine, no answer
+// may come from the fallback because Redis or sluiced was not given the processor in time.
+enum class StoreTimeout { kDefault, kLong };
+
+// Thread-safe, but for construction and destruction.
+class Fleet {
+ public:
+  struct Options {
+    std::string rules;
+    int servers = 3;
+    StoreTimeout store_timeout = StoreTimeout::kLong;
+  };
+
+  // On `redis`, which must outlive the fleet; nullptr: on embedded stores.
+  Fleet(const Options& options, RedisServer* redis);
+
+  int size() const { return static_cast<int>(servers_.size()); }
+  SluiceServer& server(int index) { return *servers_[index]; }
+
+  // Asks one server. The call's own deadline is a second, which no answer may take.
+  Answer Check(const v1::CheckLimitRequest& request, int server = 0);
+
+  // Returns when all callers have ended; answers stand in the order of arrival at the callers.
+  Answers Run(const Load& load);
+
+ private:
+  std::vector<std::unique_ptr<SluiceServer>> servers_;
+  std::vector<std::unique_ptr<v1::RateLimiter::Stub>> stubs_;
+};
+
+// A request by `user` (empty: by nobody) for `endpoint`.
+v1::CheckLimitRequest CheckOf(const std::string& domain, const std::string& endpoint,
+                              const std::string& user = "");
+
+// The part of the rule's first limit in an answer; nullptr if the rule had none.
+const v1::LimitStatus* StatusOf(const Answer& answer, const std::string& rule);
+
+int CountAllowed(const Answers& answers);
+
+// How many were answered without error, by the store.
+int CountFromStore(const Answers& answers);
+
+}  // namespace sluice::test

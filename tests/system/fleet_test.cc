@@ -1,0 +1,182 @@
+// One quota for a whole fleet: however many servers and callers share a key, what they are granted
+// together is what the rule says, to the last unit.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <ostream>
+
+#include "tests/system/fleet.h"
+
+namespace sluice::test {
+namespace {
+
+constexpr int kChecks = 20'000;
+constexpr int kLimit = 5'000;
+constexpr int kUsers = 40;
+constexpr int kUserBurst = 100;
+
+constexpr char kRules[] = R"yaml(
+domain: fleet
+rules:
+  - name: window
+    match: {endpoint: /window}
+    limits:
+      - {algorithm: fixed_window, limit: 5000, window: 1h}
+  - name: bucket
+    match: {endpoint: /bucket}
+    limits:
+      - {algorithm: token_bucket, rate: 100/s, burst: 5000}
+  - name: user
+    match: {endpoint: [/small-site, /large-site]}
+    per: [user]
+    limits:
+      - {algorithm: token_bucket, rate: 10/h, burst: 100}
+  - name: small-site
+    match: {endpoint: /small-site}
+    limits:
+      - {algorithm: fixed_window, limit: 3000, window: 1h}
+  - name: large-site
+    match: {endpoint: /large-site}
+    limits:
+      - {algorithm: fixed_window, limit: 5000, window: 1h}
+)yaml";
+
+struct Topology {
+  const char* name;
+  bool redis;
+  int servers;
+
+  friend void PrintTo(const Topology& topology, std::ostream* out) { *out << topology.name; }
+};
+
+class FleetTest : public testing::TestWithParam<Topology> {
+ protected:
+  FleetTest()
+      : redis_(GetParam().redis ? std::make_unique<RedisServer>() : nullptr),
+        fleet_({.rules = kRules, .servers = GetParam().servers}, redis_.get()) {}
+
+  // 64 callers, all checks answered by the store.
+  Answers RunAll(std::function<v1::CheckLimitRequest(int index)> request) {
+    Answers answers = fleet_.Run({.checks = kChecks, .request = std::move(request)});
+    EXPECT_EQ(CountFromStore(answers), kChecks);
+    return answers;
+  }
+
+  std::uint64_t Remaining(const std::string& rule, const std::string& endpoint,
+                          const std::string& user = "") {
+    v1::CheckLimitRequest request = CheckOf("fleet", endpoint, user);
+    request.set_mode(v1::MODE_PEEK);
+    const Answer answer = fleet_.Check(request, fleet_.size() - 1);
+    const v1::LimitStatus* status = StatusOf(answer, rule);
+    EXPECT_NE(status, nullptr) << answer.status.error_message();
+    return status ? status->remaining() : ~std::uint64_t{0};
+  }
+
+  std::unique_ptr<RedisServer> redis_;
+  Fleet fleet_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Topologies, FleetTest,
+                         testing::Values(Topology{"RedisWithThreeServers", true, 3},
+                                         Topology{"EmbeddedStore", false, 1}),
+                         [](const auto& param) { return param.param.name; });
+
+v1::CheckLimitRequest WithCost(v1::CheckLimitRequest request, std::uint64_t cost) {
+  request.set_cost(cost);
+  return request;
+}
+
+TEST_P(FleetTest, FixedWindow_OneKey_AdmitsExactlyItsLimit) {
+  const Answers answers = RunAll([](int) { return CheckOf("fleet", "/window"); });
+  EXPECT_EQ(CountAllowed(answers), kLimit);
+  EXPECT_EQ(Remaining("window", "/window"), 0u);
+}
+
+TEST_P(FleetTest, FixedWindow_CostSeven_AdmitsWhatFits) {
+  const Answers answers = RunAll([](int) { return WithCost(CheckOf("fleet", "/window"), 7); });
+  EXPECT_EQ(CountAllowed(answers), kLimit / 7);
+  EXPECT_EQ(Remaining("window", "/window"), kLimit % 7u);
+}
+
+// Taken up to the last denial: a denial proves that less than one more check would have fitted.
+void ExpectBucketWasDrained(const Answers& answers, int cost) {
+  Time first = answers.front().decided_at();
+  Time last_denial{};
+  for (const Answer& answer : answers) {
+    first = std::min(first, answer.decided_at());
+    if (answer.denied()) last_denial = std::max(last_denial, answer.decided_at());
+  }
+  const auto admitted = std::count_if(answers.begin(), answers.end(), [&](const Answer& answer) {
+    return answer.allowed() && answer.decided_at() <= last_denial;
+  });
+  const double seconds = std::chrono::duration<double>(last_denial - first).count();
+  const double available = kLimit + 100 * seconds;
+  EXPECT_LE(admitted * cost, available);
+  EXPECT_GE(admitted * cost, available - cost);
+}
+
+TEST_P(FleetTest, TokenBucket_OneKey_AdmitsBurstPlusRefill) {
+  const Answers answers = RunAll([](int) { return CheckOf("fleet", "/bucket"); });
+  ExpectBucketWasDrained(answers, 1);
+}
+
+TEST_P(FleetTest, TokenBucket_CostSeven_AdmitsBurstPlusRefill) {
+  const Answers answers = RunAll([](int) { return WithCost(CheckOf("fleet", "/bucket"), 7); });
+  ExpectBucketWasDrained(answers, 7);
+}
+
+TEST_P(FleetTest, Peek_UnderLoad_ChargesNothing) {
+  const Answers answers = RunAll([](int index) {
+    v1::CheckLimitRequest request = CheckOf("fleet", "/window");
+    if (index % 2 == 0) {
+      request.set_mode(v1::MODE_PEEK);
+    } else {
+      request.set_cost(0);
+    }
+    return request;
+  });
+  EXPECT_EQ(CountAllowed(answers), kChecks);
+  EXPECT_EQ(Remaining("window", "/window"), static_cast<std::uint64_t>(kLimit));
+  if (redis_) {
+    EXPECT_TRUE(redis_->Connect().Keys().empty());
+  }
+}
+
+// Half of all checks come from user 0.
+std::string GreedyUser(int index) {
+  return "user" + std::to_string(index % 2 == 0 ? 0 : 1 + index / 2 % (kUsers - 1));
+}
+
+TEST_P(FleetTest, TwoRules_UserDenies_SiteIsNotCharged) {
+  const Answers answers =
+      RunAll([](int index) { return CheckOf("fleet", "/large-site", GreedyUser(index)); });
+  EXPECT_EQ(CountAllowed(answers), kUsers * kUserBurst);
+  EXPECT_EQ(Remaining("large-site", "/large-site"), kLimit - kUsers * kUserBurst + 0u);
+}
+
+TEST_P(FleetTest, TwoRules_SiteDenies_UsersAreNotCharged) {
+  const Answers answers =
+      RunAll([](int index) { return CheckOf("fleet", "/small-site", GreedyUser(index)); });
+  std::map<std::string, int> granted;
+  int denied_by_user = 0;
+  int denied_by_site = 0;
+  for (const Answer& answer : answers) {
+    if (answer.allowed()) ++granted[GreedyUser(answer.index)];
+    const auto* user = StatusOf(answer, "user");
+    const auto* site = StatusOf(answer, "small-site");
+    denied_by_user += user && !user->admitted();
+    denied_by_site += site && !site->admitted();
+  }
+  EXPECT_GT(denied_by_user, 0);
+  EXPECT_GT(denied_by_site, 0);
+  EXPECT_EQ(CountAllowed(answers), 3'000);
+  EXPECT_EQ(granted.size(), static_cast<std::size_t>(kUsers));
+  EXPECT_EQ(Remaining("small-site", "/small-site"), 0u);
+  for (const auto& [user, count] : granted) {
+    EXPECT_EQ(Remaining("user", "/small-site", user), kUserBurst - count + 0u) << user;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::test

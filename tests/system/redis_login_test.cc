@@ -1,0 +1,91 @@
+// How sluiced introduces itself to Redis: password, ACL user, database number, client name; and
+// what happens if it is turned away.
+#include <gtest/gtest.h>
+
+#include <ostream>
+
+#include "tests/support/wait_until.h"
+#include "tests/system/fleet.h"
+
+namespace sluice::test {
+namespace {
+
+constexpr std::chrono::seconds kPatience(5);
+
+constexpr char kRules[] = R"yaml(
+domain: login
+rules:
+  - name: all
+    on_store_failure: deny
+    limits:
+      - {algorithm: fixed_window, limit: 10, window: 1m}
+)yaml";
+
+struct Login {
+  const char* name;
+  std::vector<std::string> redis_arguments;
+  std::string user_part;               // of the URL
+  std::string path;                    // of the URL
+  RedisConnection::Command own_login;  // of the test's own connection; empty: none needed
+  std::string database = "0";
+
+  friend void PrintTo(const Login& login, std::ostream* out) { *out << login.name; }
+};
+
+const Login kLogins[] = {
+    {"Nobody", {}, "", "", {}},
+    {"Database", {}, "", "/3", {}, "3"},
+    {"Password", {"--requirepass", "open-sesame"}, ":open-sesame@", "", {"AUTH", "open-sesame"}},
+    {"AclUser",
+     {"--user", "sluice", "on", ">p4ss", "~sluice:*", "+@all"},
+     "sluice:p4ss@",
+     "/2",
+     {},
+     "2"},
+};
+
+class RedisLoginTest : public testing::TestWithParam<Login> {};
+
+INSTANTIATE_TEST_SUITE_P(Logins, RedisLoginTest, testing::ValuesIn(kLogins),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+v1::CheckLimitRequest AnyCheck() { return CheckOf("login", "/"); }
+
+bool DecidedByStore(SluiceServer& server) {
+  grpc::ClientContext context;
+  v1::CheckLimitResponse response;
+  v1::RateLimiter::NewStub(
+      grpc::CreateChannel(server.grpc_address(), grpc::InsecureChannelCredentials()))
+      ->CheckLimit(&context, AnyCheck(), &response);
+  return response.source() == v1::SOURCE_STORE;
+}
+
+TEST_P(RedisLoginTest, RightLogin_CountsInThatDatabaseUnderItsName) {
+  const Login& login = GetParam();
+  RedisServer redis({.tcp = true, .arguments = login.redis_arguments});
+  SluiceServer sluiced(
+      {.rules = kRules,
+       .redis_url = "redis://" + login.user_part + redis.tcp_address() + login.path});
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return DecidedByStore(sluiced); }))
+      << sluiced.process().Output();
+
+  RedisConnection connection = redis.Connect();
+  if (!login.own_login.empty()) connection.Text(login.own_login);
+  connection.Text({"SELECT", login.database});
+  ASSERT_EQ(connection.Keys().size(), 1u);
+  EXPECT_TRUE(connection.Keys()[0].starts_with("sluice:{login/all"));
+  EXPECT_NE(connection.Text({"CLIENT", "LIST"}).find("name=sluice"), std::string::npos);
+}
+
+TEST(RedisRefusalTest, WrongPassword_FallsBackAndSaysWhyWithoutSecrets) {
+  RedisServer redis({.tcp = true, .arguments = {"--requirepass", "open-sesame"}});
+  SluiceServer sluiced(
+      {.rules = kRules, .redis_url = "redis://:open-barley@" + redis.tcp_address()});
+  EXPECT_TRUE(sluiced.process().WaitForLine("WRONGPASS", kPatience)) << sluiced.process().Output();
+  EXPECT_FALSE(DecidedByStore(sluiced));
+  EXPECT_EQ(sluiced.process().Output().find("open-barley"), std::string::npos);
+  EXPECT_FALSE(sluiced.process().Wait(std::chrono::milliseconds(0)));
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,231 @@
+// What callers see when Redis dies, hangs or forgets its scripts under load: an answer in time, by
+// the rule's policy, and Redis' own decisions again as soon as it is back.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/thread.h"
+#include "tests/support/wait_until.h"
+#include "tests/system/fleet.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int kServers = 2;
+constexpr int kLocalLimit = 50;
+
+constexpr char kRules[] = R"yaml(
+domain: outage
+rules:
+  - name: allow
+    match: {endpoint: /allow}
+    on_store_failure: allow
+    limits:
+      - {algorithm: fixed_window, limit: 1000000, window: 1h}
+  - name: deny
+    match: {endpoint: /deny}
+    on_store_failure: deny
+    limits:
+      - {algorithm: fixed_window, limit: 1000000, window: 1h}
+  - name: error
+    match: {endpoint: /error}
+    on_store_failure: error
+    limits:
+      - {algorithm: fixed_window, limit: 1000000, window: 1h}
+  - name: local
+    match: {endpoint: /local}
+    per: [user]
+    on_store_failure: local
+    limits:
+      - {algorithm: token_bucket, rate: 1/h, burst: 50}
+)yaml";
+
+constexpr const char* kEndpoints[] = {"/allow", "/deny", "/error", "/local"};
+
+// A thousand checks a second over all policies, from construction to Stop.
+class BackgroundLoad {
+ public:
+  explicit BackgroundLoad(Fleet& fleet)
+      : thread_("load", [this, &fleet] { answers_ = fleet.Run(MakeLoad()); }) {}
+  ~BackgroundLoad() { Stop(); }
+
+  // Returns when `checks` more have been sent.
+  void AwaitChecks(int checks) {
+    const int target = sent_ + checks;
+    EXPECT_TRUE(WaitUntil(seconds(20), [&] { return sent_ >= target; }));
+  }
+
+  const Answers& Stop() {
+    stopped_ = true;
+    thread_.Join();
+    return answers_;
+  }
+
+ private:
+  Load MakeLoad() {
+    return {.callers = 8,
+            .rate = 1'000,
+            .request =
+                [this](int index) {
+                  ++sent_;
+                  return CheckOf("outage", kEndpoints[index % 4], "load");
+                },
+            .go_on = [this] { return !stopped_; }};
+  }
+
+  std::atomic<int> sent_ = 0;
+  std::atomic<bool> stopped_ = false;
+  Answers answers_;
+  Thread thread_;
+};
+
+class StoreFailureTest : public testing::Test {
+ protected:
+  // Every server decides in Redis again.
+  bool Recovered() {
+    for (int i = 0; i < fleet_.size(); ++i) {
+      const Answer answer = fleet_.Check(CheckOf("outage", "/allow"), i);
+      if (answer.response.source() != v1::SOURCE_STORE) return false;
+    }
+    return true;
+  }
+
+  // `begin_outage` and `end_outage` happen under load; all answers must be as promised.
+  void ExpectPoliciesHold(std::function<void()> begin_outage, std::function<void()> end_outage);
+
+  RedisServer redis_;
+  Fleet fleet_{{.rules = kRules, .servers = kServers, .store_timeout = StoreTimeout::kDefault},
+               &redis_};
+};
+
+Answers Between(const Answers& answers, SteadyTime begin, SteadyTime end) {
+  Answers within;
+  std::copy_if(answers.begin(), answers.end(), std::back_inserter(within),
+               [&](const Answer& a) { return a.sent >= begin && a.answered < end; });
+  return within;
+}
+
+void ExpectAnsweredInTime(const Answers& answers) {
+  std::vector<Duration> latencies;
+  for (const Answer& answer : answers) {
+    const bool may_fail = kEndpoints[answer.index % 4] == std::string_view("/error");
+    EXPECT_TRUE(answer.status.ok() ||
+                (may_fail && answer.status.error_code() == grpc::StatusCode::UNAVAILABLE))
+        << answer.status.error_message();
+    latencies.push_back(std::chrono::duration_cast<Duration>(answer.answered - answer.sent));
+  }
+  ASSERT_FALSE(latencies.empty());
+  std::sort(latencies.begin(), latencies.end());
+  EXPECT_LT(latencies[latencies.size() * 99 / 100], milliseconds(50));
+  EXPECT_LT(latencies.back(), milliseconds(500));
+}
+
+void ExpectAnsweredByPolicy(const Answers& answers) {
+  EXPECT_GT(answers.size(), 400u);
+  int allowed_locally = 0;
+  for (const Answer& answer : answers) {
+    const std::string_view policy = kEndpoints[answer.index % 4];
+    if (policy == "/error") {
+      EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+      continue;
+    }
+    EXPECT_EQ(answer.response.source(), v1::SOURCE_FALLBACK) << policy;
+    if (policy == "/local") {
+      allowed_locally += answer.allowed();
+    } else {
+      EXPECT_EQ(answer.allowed(), policy == "/allow");
+    }
+  }
+  EXPECT_LE(allowed_locally, kServers * kLocalLimit);
+}
+
+void StoreFailureTest::ExpectPoliciesHold(std::function<void()> begin_outage,
+                                          std::function<void()> end_outage) {
+  ASSERT_TRUE(WaitUntil(seconds(5), [this] { return Recovered(); }));
+  BackgroundLoad load(fleet_);
+  load.AwaitChecks(300);
+  begin_outage();
+  const SteadyTime failed = SteadyNow();
+  load.AwaitChecks(1'500);
+  const SteadyTime repaired = SteadyNow();
+  end_outage();
+  EXPECT_TRUE(WaitUntil(seconds(5), [this] { return Recovered(); }));
+  const SteadyTime recovered = SteadyNow();
+  load.AwaitChecks(1'000);
+  const Answers& answers = load.Stop();
+
+  ExpectAnsweredInTime(answers);
+  ExpectAnsweredByPolicy(Between(answers, failed, repaired));
+  const Answers after = Between(answers, recovered, SteadyTime::max());
+  EXPECT_GE(CountFromStore(after), static_cast<int>(after.size()) * 95 / 100);
+}
+
+TEST_F(StoreFailureTest, RedisKilledAndRestarted_PoliciesHoldThenRedisDecidesAgain) {
+  ExpectPoliciesHold([this] { redis_.Kill(); }, [this] { redis_.Start(); });
+}
+
+TEST_F(StoreFailureTest, RedisHangs_PoliciesHoldThenRedisDecidesAgain) {
+  ExpectPoliciesHold([this] { redis_.Pause(); }, [this] { redis_.Resume(); });
+}
+
+TEST_F(StoreFailureTest, LocalPolicy_RedisDown_LimitsByItself) {
+  redis_.Kill();
+  const Answers answers = fleet_.Run({.callers = 4, .checks = 1'000, .request = [](int) {
+                                        return CheckOf("outage", "/local", "alone");
+                                      }});
+  EXPECT_EQ(CountFromStore(answers), 0);
+  EXPECT_GE(CountAllowed(answers), kLocalLimit);
+  EXPECT_LE(CountAllowed(answers), kServers * kLocalLimit);
+}
+
+TEST(StoreAbsentTest, RedisStartsAfterSluiced_DecidesWithoutARestart) {
+  RedisServer redis;
+  redis.Kill();
+  Fleet fleet({.rules = kRules, .servers = 1, .store_timeout = StoreTimeout::kDefault}, &redis);
+  const auto check = [&] { return fleet.Check(CheckOf("outage", "/deny")); };
+  EXPECT_EQ(check().response.source(), v1::SOURCE_FALLBACK);
+  EXPECT_TRUE(check().denied());
+  redis.Start();
+  EXPECT_TRUE(WaitUntil(seconds(5), [&] { return check().response.source() == v1::SOURCE_STORE; }));
+  EXPECT_TRUE(check().allowed());
+}
+
+// A script that Redis does not know has not run: it is sent again, and nothing is lost or counted
+// twice.
+TEST(ScriptFlushTest, UnderLoad_NoCheckIsLost) {
+  constexpr int kChecks = 10'000;
+  RedisServer redis;
+  Fleet fleet({.rules = kRules, .servers = kServers}, &redis);
+  RedisConnection connection = redis.Connect();
+  std::atomic<bool> done = false;
+  Answers answers;
+  Thread load("load", [&] {
+    answers = fleet.Run({.callers = 16, .checks = kChecks, .request = [](int) {
+                           return CheckOf("outage", "/error");
+                         }});
+    done = true;
+  });
+  int flushes = 0;
+  EXPECT_TRUE(WaitUntil(seconds(40), [&] {
+    connection.Text({"SCRIPT", "FLUSH"});
+    ++flushes;
+    return done.load();
+  }));
+  load.Join();
+
+  EXPECT_GT(flushes, 20);
+  EXPECT_EQ(CountFromStore(answers), kChecks);
+  EXPECT_EQ(CountAllowed(answers), kChecks);
+  v1::CheckLimitRequest peek = CheckOf("outage", "/error");
+  peek.set_mode(v1::MODE_PEEK);
+  const Answer left = fleet.Check(peek);
+  ASSERT_NE(StatusOf(left, "error"), nullptr);
+  EXPECT_EQ(StatusOf(left, "error")->remaining(), 1'000'000u - kChecks);
+}
+
+}  // namespace
+}  // namespace sluice::test
