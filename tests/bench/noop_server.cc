@@ -1,0 +1,90 @@
+// What gRPC itself costs: a CheckLimit server that parses the request and serializes an answer such
+// as Sluice gives, but decides nothing. The asynchronous API with two completion-queue threads, all
+// else gRPC's defaults. Prints `ready grpc=HOST:PORT` and runs until killed.
+#include <grpcpp/grpcpp.h>
+
+#include <array>
+#include <cstdio>
+#include <memory>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "sluice/v1/rate_limiter.grpc.pb.h"
+
+namespace sluice::bench {
+namespace {
+
+void FillAnswer(const v1::CheckLimitRequest& request, v1::CheckLimitResponse& response) {
+  response.set_decision(v1::DECISION_ALLOWED);
+  response.set_source(v1::SOURCE_STORE);
+  const auto now = Clock::System().Now().time_since_epoch().count();
+  response.mutable_decided_at()->set_seconds(now / 1'000'000);
+  response.mutable_decided_at()->set_nanos(static_cast<int>(now % 1'000'000 * 1'000));
+  response.set_request_id(request.request_id());
+  v1::LimitStatus* status = response.add_limits();
+  status->set_rule("per-user");
+  status->set_algorithm(v1::ALGORITHM_TOKEN_BUCKET);
+  status->set_limit(1'000'000);
+  status->set_remaining(1'000'000 - request.attributes_size());
+  status->mutable_reset_after()->set_nanos(1'000);
+  status->set_admitted(true);
+  status->set_source(v1::SOURCE_STORE);
+}
+
+// One RPC, then the next one of its kind: deletes itself when it has been answered.
+class Call {
+ public:
+  Call(v1::RateLimiter::AsyncService& service, grpc::ServerCompletionQueue& queue)
+      : service_(service), queue_(queue), responder_(&context_) {
+    service_.RequestCheckLimit(&context_, &request_, &responder_, &queue_, &queue_, this);
+  }
+
+  void Proceed(bool ok) {
+    if (answered_ || !ok) {
+      delete this;
+      return;
+    }
+    new Call(service_, queue_);
+    FillAnswer(request_, response_);
+    answered_ = true;
+    responder_.Finish(response_, grpc::Status::OK, this);
+  }
+
+ private:
+  v1::RateLimiter::AsyncService& service_;
+  grpc::ServerCompletionQueue& queue_;
+  grpc::ServerContext context_;
+  v1::CheckLimitRequest request_;
+  v1::CheckLimitResponse response_;
+  grpc::ServerAsyncResponseWriter<v1::CheckLimitResponse> responder_;
+  bool answered_ = false;
+};
+
+void Serve(v1::RateLimiter::AsyncService& service, grpc::ServerCompletionQueue& queue) {
+  constexpr int kCallsAwaited = 64;
+  for (int i = 0; i < kCallsAwaited; ++i) new Call(service, queue);
+  void* tag;
+  for (bool ok; queue.Next(&tag, &ok);) static_cast<Call*>(tag)->Proceed(ok);
+}
+
+void Run() {
+  v1::RateLimiter::AsyncService service;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const std::array queues = {builder.AddCompletionQueue(), builder.AddCompletionQueue()};
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  std::array<Thread, queues.size()> threads;
+  for (std::size_t i = 0; i < queues.size(); ++i) {
+    threads[i] = Thread("grpc", [&service, &queue = *queues[i]] { Serve(service, queue); });
+  }
+  std::printf("ready grpc=127.0.0.1:%d\n", port);
+  std::fflush(stdout);
+  for (Thread& thread : threads) thread.Join();
+}
+
+}  // namespace
+}  // namespace sluice::bench
+
+int main() { sluice::bench::Run(); }

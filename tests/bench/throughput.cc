@@ -1,0 +1,179 @@
+// How much of gRPC's own throughput is left when every check is decided in Redis: drives a server
+// that decides nothing and Sluice on Redis in turn, under the same load, and prints the ratio.
+//
+//   cmake --preset release && cmake --build --preset release --target throughput
+//   build/release/bench/throughput [--seconds 3] [--rounds 3] [--in-flight 400] [--channels 8]
+//
+// Takes rounds × 3 cases × (seconds + 0.5). Load generator, servers and Redis share the machine, so
+// let nothing else run on it. Only the ratio is worth comparing between machines.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "sluice/v1/rate_limiter.pb.h"
+#include "tests/bench/closed_loop.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/require.h"
+#include "tests/support/sluice_server.h"
+
+namespace sluice::bench {
+namespace {
+
+constexpr int kKeys = 100'000;
+constexpr Duration kWarmUp = std::chrono::milliseconds(500);
+
+// Admits everything, so that each check writes.
+constexpr char kRules[] = R"yaml(
+domain: bench
+rules:
+  - name: per-user
+    match: {endpoint: /pay}
+    per: [user]
+    limits:
+      - {algorithm: token_bucket, rate: 1000000/s, burst: 1000000}
+)yaml";
+
+struct Settings {
+  double seconds = 3;
+  int rounds = 3;
+  ClosedLoop::Options load;
+};
+
+Settings ParseFlags(int argc, char** argv) {
+  std::map<std::string, std::string> flags;
+  for (int i = 1; i + 1 < argc; i += 2) flags[argv[i]] = argv[i + 1];
+  Settings settings;
+  const auto number = [&](const char* name, auto& value) {
+    const auto flag = flags.extract(name);
+    if (flag) value = static_cast<std::decay_t<decltype(value)>>(std::stod(flag.mapped()));
+  };
+  number("--seconds", settings.seconds);
+  number("--rounds", settings.rounds);
+  number("--in-flight", settings.load.in_flight);
+  number("--channels", settings.load.channels);
+  test::Require(flags.empty() && argc % 2 == 1, "unknown flag or missing value");
+  return settings;
+}
+
+std::vector<grpc::ByteBuffer> MakeRequests(int keys) {
+  std::vector<grpc::ByteBuffer> requests;
+  v1::CheckLimitRequest request;
+  request.set_domain("bench");
+  (*request.mutable_attributes())["endpoint"] = "/pay";
+  for (int i = 0; i < keys; ++i) {
+    (*request.mutable_attributes())["user"] = std::to_string(1'000'000 + i);
+    const grpc::Slice slice(request.SerializeAsString());
+    requests.emplace_back(&slice, 1);
+  }
+  return requests;
+}
+
+// User and system time of a process so far.
+double CpuSeconds(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat;
+  std::getline(file, stat);
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));  // from field 3 on
+  std::string skipped;
+  for (int i = 3; i < 14; ++i) fields >> skipped;
+  double user = 0;
+  double system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+struct Measurement {
+  double per_second = 0;
+  double server_cpu = 0;  // seconds per million checks
+  double redis_cpu = 0;   // the same
+};
+
+class Case {
+ public:
+  Case(const char* name, ClosedLoop& load, const std::vector<grpc::ByteBuffer>& requests,
+       pid_t server, pid_t redis)
+      : name_(name), load_(load), requests_(requests), server_(server), redis_(redis) {}
+
+  void RunOnce(Duration duration) {
+    load_.Run(requests_, kWarmUp);
+    const double server_before = CpuSeconds(server_);
+    const double redis_before = CpuSeconds(redis_);
+    const LoadResult result = load_.Run(requests_, duration);
+    const double millions = static_cast<double>(result.calls) / 1e6;
+    rounds_.push_back({.per_second = result.PerSecond(),
+                       .server_cpu = (CpuSeconds(server_) - server_before) / millions,
+                       .redis_cpu = (CpuSeconds(redis_) - redis_before) / millions});
+    errors_ += result.errors;
+    sampled_ += result.sampled;
+    not_by_store_ += result.not_by_store;
+  }
+
+  double Median(double Measurement::*value) const {
+    std::vector<double> values;
+    for (const Measurement& round : rounds_) values.push_back(round.*value);
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  }
+
+  void Print(double base) const {
+    const double per_second = Median(&Measurement::per_second);
+    const double fallback =
+        sampled_ > 0 ? 100.0 * static_cast<double>(not_by_store_) / static_cast<double>(sampled_)
+                     : 0;
+    std::printf("%-24s %10.0f %8.2f %14.2f %14.2f %8lld %9.2f%%\n", name_, per_second,
+                per_second / base, Median(&Measurement::server_cpu),
+                Median(&Measurement::redis_cpu), static_cast<long long>(errors_), fallback);
+  }
+
+ private:
+  const char* const name_;
+  ClosedLoop& load_;
+  const std::vector<grpc::ByteBuffer>& requests_;
+  const pid_t server_;
+  const pid_t redis_;
+  std::vector<Measurement> rounds_;
+  std::int64_t errors_ = 0;
+  std::int64_t sampled_ = 0;
+  std::int64_t not_by_store_ = 0;
+};
+
+std::string ReadyAddress(test::Process& process) {
+  const auto ready = process.WaitForLine("ready grpc=", std::chrono::seconds(10));
+  test::Require(ready.has_value(), "noop_server does not start:\n" + process.Output());
+  return ready->substr(ready->find('=') + 1);
+}
+
+void Run(const Settings& settings) {
+  test::RedisServer redis;
+  test::Process noop({.argv = {NOOP_SERVER_PATH}, .environment = {}});
+  test::SluiceServer sluiced({.rules = kRules,
+                              .redis_url = redis.url(),
+                              .flags = {},
+                              .environment = {"SLUICE_REDIS_TIMEOUT=900ms"}});
+  ClosedLoop noop_load(ReadyAddress(noop), settings.load);
+  ClosedLoop sluice_load(sluiced.grpc_address(), settings.load);
+  const auto uniform = MakeRequests(kKeys);
+  const auto one_key = MakeRequests(1);
+  const pid_t server = sluiced.process().pid();
+  Case cases[] = {{"noop, 100,000 keys", noop_load, uniform, noop.pid(), redis.pid()},
+                  {"sluiced, 100,000 keys", sluice_load, uniform, server, redis.pid()},
+                  {"sluiced, one key", sluice_load, one_key, server, redis.pid()}};
+  const auto duration =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(settings.seconds));
+  for (int round = 0; round < settings.rounds; ++round) {
+    for (Case& one : cases) one.RunOnce(duration);
+  }
+  std::printf("%-24s %10s %8s %14s %14s %8s %10s\n", "medians", "checks/s", "ratio",
+              "server s/Mcheck", "redis s/Mcheck", "errors", "not store");
+  for (const Case& one : cases) one.Print(cases[0].Median(&Measurement::per_second));
+}
+
+}  // namespace
+}  // namespace sluice::bench
+
+int main(int argc, char** argv) { sluice::bench::Run(sluice::bench::ParseFlags(argc, argv)); }
