@@ -1,11 +1,13 @@
-# sluice_lua_script(<out> <driver> <module>...)
+# sluice_lua_script(<out> <prelude> <driver> <module>...)
 #
 # Composes one Redis script out of Lua files and writes it, with its SHA-1, as a C++ source <out>.
-# Every module becomes a function that the driver may call through the local table `modules`, so a
-# script run only pays for the modules it uses. The SHA-1 is that of the exact bytes, the one
-# Redis reports.
-function(sluice_lua_script out driver)
-  set(text "local modules = {}\n")
+# The prelude comes first, the driver last. In between, every module becomes a function that the
+# driver may call through the local table `modules`, so a script run only pays for the modules it
+# uses. The SHA-1 is that of the exact bytes, the one Redis reports.
+function(sluice_lua_script out prelude driver)
+  file(READ ${prelude} text)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${prelude})
+  string(APPEND text "local modules = {}\n")
   foreach(module IN LISTS ARGN)
     get_filename_component(name ${module} NAME_WE)
     file(READ ${module} body)

@@ -54,9 +54,8 @@ class StoreCheck {
   // Links checks into a store's queues; the store's while it holds the check.
   StoreCheck* next = nullptr;
 
- private:
-  friend class Store;
-  // Called once per Submit, on any thread, possibly before Submit returns. Must not block.
+  // Hands the check back to its owner. The store that holds it calls this, once per Submit, on any
+  // thread, possibly before Submit returns. Must not block.
   virtual void OnDecided() = 0;
 };
 
@@ -67,13 +66,6 @@ class Store {
 
   // Decides `check` atomically: all limits of group 0 admit and are charged, or none is.
   virtual void Submit(StoreCheck& check) = 0;
-
- protected:
-  static void Finish(StoreCheck& check) { check.OnDecided(); }
-  static void Fail(StoreCheck& check, StoreFailure failure) {
-    check.failure = failure;
-    check.OnDecided();
-  }
 };
 
 }  // namespace sluice

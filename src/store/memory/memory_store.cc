@@ -46,7 +46,7 @@ void MemoryStore::Submit(StoreCheck& check) {
     const ShardLocks locks(*this, check);
     check.failure = Decide(check);
   }
-  Finish(check);
+  check.OnDecided();
 }
 
 std::size_t MemoryStore::size() const {

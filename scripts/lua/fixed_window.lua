@@ -1,0 +1,92 @@
+-- Fixed window counter: at most `limit` units in each window.
+-- The twin of src/core/algorithm/fixed_window.h, where each function's meaning is told.
+--
+-- Parameters: limit, window (µs; 0 with months), align (0 first request, 1 clock, 2 calendar month),
+--             offset of local time from UTC (µs)
+-- State:      start of the window (µs), units taken in it, time of the latest change (µs)
+-- Cost:       one GET's share of the driver's MGET, one SET if charged.
+-- Atomic:     runs inside the driver's script; reads and writes nothing itself.
+
+local FIRST, CLOCK = 0, 1
+local DAY = 86400000000
+
+local function month_start(limit, t)
+  -- The civil calendar in years that begin in March, after H. Hinnant, "chrono-Compatible
+  -- Low-Level Date Algorithms".
+  local days = math.floor((t + limit.offset) / DAY)
+  local shifted = days + 719468
+  local day_of_era = shifted % 146097
+  local year_of_era = math.floor((day_of_era - math.floor(day_of_era / 1460)
+    + math.floor(day_of_era / 36524) - math.floor(day_of_era / 146096)) / 365)
+  local day_of_year = day_of_era
+    - (365 * year_of_era + math.floor(year_of_era / 4) - math.floor(year_of_era / 100))
+  local month = math.floor((5 * day_of_year + 2) / 153)
+  local day_of_month = day_of_year - math.floor((153 * month + 2) / 5)
+  return (days - day_of_month) * DAY - limit.offset
+end
+
+local function window_start(limit, t)
+  if limit.align == FIRST then
+    return t
+  elseif limit.align == CLOCK then
+    -- 1970-01-05, the fifth day of the epoch, was a Monday.
+    local anchor = (limit.window == 7 * DAY and 4 * DAY or 0) - limit.offset
+    return anchor + math.floor((t - anchor) / limit.window) * limit.window
+  end
+  return month_start(limit, t)
+end
+
+local function window_end(limit, start)
+  if limit.align == FIRST or limit.align == CLOCK then
+    return start + limit.window
+  end
+  -- 31 days after the first of any month lies in the next one.
+  return month_start(limit, start + 31 * DAY)
+end
+
+local fixed_window = { fields = 3 }
+
+function fixed_window.parse(limit, numbers, at)
+  limit.limit = numbers[at]
+  limit.window = numbers[at + 1]
+  limit.align = numbers[at + 2]
+  limit.offset = numbers[at + 3]
+end
+
+function fixed_window.open(limit, now)
+  return { window_start(limit, now), 0, now }, KEEP_NO
+end
+
+function fixed_window.advance(limit, state, now)
+  local start, count, last = state[1], state[2], state[3]
+  local keep = KEEP_NO
+  if clock_was_replaced(last, now) then
+    start = limit.align == FIRST and start + (now - last) or window_start(limit, now)
+    last = now
+    keep = KEEP_ALWAYS
+  end
+  local t = math.max(now, last)
+  if t >= window_end(limit, start) then
+    start, count = window_start(limit, t), 0
+  end
+  return { start, count, t }, keep
+end
+
+function fixed_window.grants(limit, state, cost, n)
+  if state[2] > limit.limit then
+    return 0
+  elseif cost == 0 then
+    return n
+  end
+  return math.min(n, math.floor((limit.limit - state[2]) / cost))
+end
+
+function fixed_window.take(_, state, cost, times)
+  return { state[1], state[2] + cost * times, state[3] }
+end
+
+function fixed_window.lifetime(limit, state, now)
+  return window_end(limit, state[1]) - now
+end
+
+return fixed_window

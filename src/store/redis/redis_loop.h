@@ -1,0 +1,114 @@
+// One thread and its connection to Redis.
+//
+//   any thread                         loop thread
+//   ----------                         -----------
+//   Submit ──push──▶ inbox_ ──drain──▶ gathering_ ──64 runs at most──▶ in_flight_ ──reply──▶
+//   answers
+//          (wakes the loop if the      (equal checks                   (script calls that
+//           inbox was empty)            become one run)                 await their reply)
+//
+// A check goes out at once while fewer than two script calls await their reply; else checks gather
+// until one returns or a pack is full. There is no timer to wait for.
+//
+// Submit and WaitUntilReady: thread-safe. Everything else: loop thread only.
+#pragma once
+
+#include <utility>  // Boost 1.74 needs it before Asio
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/thread.h"
+#include "store/redis/connection.h"
+#include "store/redis/gathering.h"
+#include "store/redis/script_call.h"
+#include "store/store.h"
+
+namespace sluice::redis {
+
+class RedisLoop final : private Connection::Listener {
+ public:
+  struct Options {
+    // Checks that may wait for an answer; beyond, they fail with kOverloaded.
+    std::size_t max_pending = 10'000;
+    // A connection that has been silent for so long with calls outstanding is given up.
+    std::chrono::milliseconds silence{50};
+  };
+
+  RedisLoop(std::string name, const RedisUrl& url, const Options& options);
+  ~RedisLoop() override;
+
+  void Submit(StoreCheck& check);
+  bool WaitUntilReady(SteadyTime deadline);
+
+ private:
+  // A command that awaits its reply: a script call, or, without runs, a SCRIPT LOAD.
+  struct InFlight {
+    struct Run {
+      std::size_t begin;          // its first check in `checks`
+      std::size_t n;              // checks in it
+      std::size_t reply_numbers;  // to pass over, if nobody is left to hear the reply
+    };
+    std::vector<Run> runs;
+    std::vector<StoreCheck*> checks;  // null: answered already, its deadline having passed
+    SteadyTime sent;
+  };
+
+  void Drain();
+  void Accept(StoreCheck& check, SteadyTime now);
+  void SendWhatMayGo();
+  void SendPack();
+
+  void OnReady() override;
+  void OnReply(const redisReply& reply) override;
+  void OnIdle() override;
+  void OnDown() override;
+
+  void Deliver(InFlight& call, const redisReply& reply);
+  bool DeliverRun(InFlight& call, const InFlight::Run& run, ScriptReply& reply);
+  void OnError(InFlight& call, std::string_view error);
+  void SendAgain(InFlight& call);
+  void LogError(std::string_view error);
+
+  // A failed check is its owner's again from then on.
+  void Fail(StoreCheck& check, StoreFailure failure);
+  void FailAll(InFlight& call, StoreFailure failure);
+  void FailOverdueGathered(SteadyTime now, StoreFailure failure);
+  void ArmTimer(SteadyTime deadline);
+  void OnTimer();
+
+  std::unique_ptr<InFlight> TakeSpare();
+  void SetReady(bool ready);
+
+  const Options options_;
+  std::atomic<StoreCheck*> inbox_{nullptr};  // newest first, linked by `next`
+  boost::asio::io_context io_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  boost::asio::steady_timer timer_;
+  SteadyTime timer_at_ = SteadyTime::max();
+  Connection connection_;
+  Gathering gathering_;
+  ScriptCall script_call_;
+  std::vector<std::string_view> command_;
+  RunReply run_reply_;
+  std::deque<std::unique_ptr<InFlight>> in_flight_;
+  std::vector<std::unique_ptr<InFlight>> spare_;
+  std::size_t waiting_ = 0;  // checks gathered or in flight
+  SteadyTime last_reply_;
+  SteadyTime next_error_log_;
+  Mutex mutex_;
+  CondVar ready_changed_;
+  bool ready_ SLUICE_GUARDED_BY(mutex_) = false;
+  Thread thread_;
+};
+
+}  // namespace sluice::redis

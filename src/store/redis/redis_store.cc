@@ -1,0 +1,30 @@
+#include "store/redis/redis_store.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/hash.h"
+
+namespace sluice {
+
+RedisStore::RedisStore(const RedisUrl& url, const Options& options) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, options.loops); ++i) {
+    loops_.push_back(
+        std::make_unique<redis::RedisLoop>(fmt::format("redis-{}", i), url, options.loop));
+  }
+}
+
+RedisStore::~RedisStore() = default;
+
+void RedisStore::Submit(StoreCheck& check) {
+  loops_[Hash(check.counters.front().key) % loops_.size()]->Submit(check);
+}
+
+bool RedisStore::WaitUntilReady(Duration at_most) {
+  const SteadyTime deadline = SteadyNow() + at_most;
+  return std::all_of(loops_.begin(), loops_.end(),
+                     [&](auto& loop) { return loop->WaitUntilReady(deadline); });
+}
+
+}  // namespace sluice

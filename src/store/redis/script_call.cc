@@ -1,0 +1,194 @@
+#include "store/redis/script_call.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace sluice::redis {
+namespace {
+
+constexpr double kVersion = 1;
+
+static_assert(std::endian::native == std::endian::little, "numbers travel as little-endian");
+
+// A limit as the script reads it: algorithm, number of parameters, parameters in the order the
+// algorithm's Lua file names them.
+struct AppendLimit {
+  std::vector<double>& out;
+
+  void operator()(const FixedWindow& limit) const {
+    Append(limit.kAlgorithm, {limit.limit, limit.window.count(),
+                              static_cast<std::int64_t>(limit.align), limit.utc_offset.count()});
+  }
+  void operator()(const TokenBucket& limit) const {
+    Append(limit.kAlgorithm,
+           {limit.rate, limit.period.count(), limit.burst, limit.starts_empty ? 1 : 0});
+  }
+
+  void Append(Algorithm algorithm, std::initializer_list<std::int64_t> parameters) const {
+    out.push_back(static_cast<double>(algorithm));
+    out.push_back(static_cast<double>(parameters.size()));
+    for (const std::int64_t parameter : parameters) out.push_back(static_cast<double>(parameter));
+  }
+};
+
+void AppendBytes(std::string& out, std::span<const double> numbers) {
+  out.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
+}
+
+}  // namespace
+
+void RunReply::Answer(StoreCheck& check, std::int64_t index) const {
+  check.failure.reset();
+  check.admitted = index < granted;
+  check.decided_at = now;
+  for (std::size_t i = 0; i < check.counters.size(); ++i) {
+    CounterCheck& counter = check.counters[i];
+    const Run run{.cost = check.cost, .mode = check.mode, .granted = group_grants[i], .now = now};
+    counter.verdict = JudgeNth(*counter.limit, before[i], run, index);
+  }
+}
+
+void ScriptCall::Clear() {
+  runs_ = 0;
+  keys_.clear();
+  key_indices_.clear();
+  limits_.clear();
+  limit_numbers_.clear();
+  check_numbers_.clear();
+}
+
+bool ScriptCall::HasRoomFor(const StoreCheck& check) const {
+  if (runs_ == 0) return true;
+  // 12 bounds what one counter adds: a limit not seen before and the counter itself.
+  const std::size_t numbers = limit_numbers_.size() + check_numbers_.size();
+  return runs_ < kMaxRuns && numbers + 4 + 12 * check.counters.size() <= kMaxNumbers;
+}
+
+void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
+  ++runs_;
+  check_numbers_.insert(check_numbers_.end(),
+                        {static_cast<double>(n), static_cast<double>(check.cost),
+                         static_cast<double>(check.mode), double(check.counters.size())});
+  for (const CounterCheck& counter : check.counters) {
+    check_numbers_.insert(check_numbers_.end(), {static_cast<double>(IndexOfKey(counter.key)),
+                                                 static_cast<double>(IndexOfLimit(counter.limit)),
+                                                 static_cast<double>(counter.group)});
+  }
+}
+
+std::span<const std::string_view> ScriptCall::Arguments(Time now) {
+  blob_.clear();
+  const std::array<double, 4> head{kVersion, static_cast<double>(now.time_since_epoch().count()),
+                                   static_cast<double>(limits_.size()), static_cast<double>(runs_)};
+  AppendBytes(blob_, head);
+  AppendBytes(blob_, limit_numbers_);
+  AppendBytes(blob_, check_numbers_);
+  key_count_ = fmt::format_int(keys_.size()).str();
+  arguments_.assign(1, key_count_);
+  arguments_.insert(arguments_.end(), keys_.begin(), keys_.end());
+  arguments_.push_back(blob_);
+  return arguments_;
+}
+
+// Lua counts from 1.
+std::uint32_t ScriptCall::IndexOfKey(std::string_view key) {
+  const auto [found, is_new] = key_indices_.try_emplace(key, keys_.size() + 1);
+  if (is_new) keys_.push_back(key);
+  return found->second;
+}
+
+std::uint32_t ScriptCall::IndexOfLimit(const Limit* limit) {
+  for (std::size_t i = 0; i < limits_.size(); ++i) {
+    if (limits_[i] == limit) return static_cast<std::uint32_t>(i + 1);
+  }
+  limits_.push_back(limit);
+  std::visit(AppendLimit{limit_numbers_}, *limit);
+  return static_cast<std::uint32_t>(limits_.size());
+}
+
+Result<ScriptReply> ScriptReply::Open(std::vector<std::string_view> elements) {
+  ScriptReply reply;
+  if (!elements.empty()) reply.blob_ = elements.front();
+  reply.elements_ = std::move(elements);
+  std::int64_t version = 0;
+  std::int64_t now = 0;
+  if (!reply.Take(version) || !reply.Take(now) || version != kVersion) {
+    return Error{ErrorCode::kInternal, "the reply of the check script has an unknown format"};
+  }
+  reply.now_ = Time(Duration(now));
+  return reply;
+}
+
+bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, RunReply& reply) {
+  std::int64_t message = 0;
+  if (!Take(message) || std::cmp_greater_equal(message, elements_.size())) return false;
+  reply.error = message > 0 ? elements_[message] : std::string_view();
+  reply.now = now_;
+  if (message > 0) return true;
+  if (!TakeGrants(check, n, reply)) return false;
+  reply.before.clear();
+  for (const CounterCheck& counter : check.counters) {
+    std::array<std::int64_t, 3> fields{};
+    for (std::int64_t& field : fields) {
+      if (!Take(field)) return false;
+    }
+    std::visit(
+        [&](const auto& algorithm) {
+          using State = typename std::decay_t<decltype(algorithm)>::State;
+          reply.before.emplace_back(State::FromFields(fields));
+        },
+        *counter.limit);
+  }
+  return true;
+}
+
+bool ScriptReply::Skip(std::size_t numbers) {
+  std::int64_t number = 0;
+  if (!Take(number)) return false;
+  if (number > 0) return true;  // a message stands alone
+  for (std::size_t i = 0; i < numbers; ++i) {
+    if (!Take(number)) return false;
+  }
+  return true;
+}
+
+std::size_t ScriptReply::NumbersFor(const StoreCheck& check) {
+  std::size_t numbers = 3 * check.counters.size();
+  for (std::size_t i = 0; i < check.counters.size(); ++i) {
+    if (i == 0 || check.counters[i].group != check.counters[i - 1].group) ++numbers;
+  }
+  return numbers;
+}
+
+bool ScriptReply::TakeGrants(const StoreCheck& check, std::int64_t n, RunReply& reply) {
+  reply.granted = n;
+  reply.group_grants.clear();
+  for (std::size_t i = 0; i < check.counters.size(); ++i) {
+    const std::uint16_t group = check.counters[i].group;
+    std::int64_t grants = 0;
+    if (i > 0 && check.counters[i - 1].group == group) {
+      grants = reply.group_grants.back();
+    } else if (!Take(grants)) {
+      return false;
+    }
+    if (group == 0) reply.granted = grants;
+    reply.group_grants.push_back(grants);
+  }
+  return true;
+}
+
+bool ScriptReply::Take(std::int64_t& number) {
+  double value = 0;
+  if (blob_.size() < sizeof value) return false;
+  std::memcpy(&value, blob_.data(), sizeof value);
+  blob_.remove_prefix(sizeof value);
+  number = static_cast<std::int64_t>(value);
+  return true;
+}
+
+}  // namespace sluice::redis

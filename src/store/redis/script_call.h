@@ -1,0 +1,94 @@
+// One call of the check script: the runs of equal checks it carries, encoded; and its reply,
+// decoded. The format is described in scripts/lua/check.lua. No I/O.
+//
+// Not thread-safe. Reused call after call: memory is kept.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "core/counter.h"
+#include "store/store.h"
+
+namespace sluice::redis {
+
+// What the script answers to one run.
+struct RunReply {
+  std::string_view error;    // why the run failed; empty if it did not
+  Time now;                  // when it was decided, on the clock of the script
+  std::int64_t granted = 0;  // by the enforced limits; the whole run if there are none
+  // By counter: the grants of its group, and its state before the run.
+  std::vector<std::int64_t> group_grants;
+  std::vector<CounterState> before;
+
+  // Fills in what the check at `index` of the run hears. REQUIRES: error is empty.
+  void Answer(StoreCheck& check, std::int64_t index) const;
+};
+
+class ScriptCall {
+ public:
+  // A script run stays short, and within what Lua can unpack at once.
+  static constexpr std::size_t kMaxRuns = 64;
+  static constexpr std::size_t kMaxNumbers = 4000;
+
+  void Clear();
+
+  // Whether there is room for one more run like `check`.
+  bool HasRoomFor(const StoreCheck& check) const;
+
+  // Adds `n` checks equal to `check`, whose keys and limits must live until Clear.
+  void Add(const StoreCheck& check, std::int64_t n);
+
+  std::size_t runs() const { return runs_; }
+
+  // The arguments after EVALSHA <sha>: number of keys, keys, ARGV[1]. Valid until the next change.
+  // `now` is the time the script is to believe in; by default it asks Redis.
+  std::span<const std::string_view> Arguments(Time now = Time());
+
+ private:
+  std::uint32_t IndexOfKey(std::string_view key);
+  std::uint32_t IndexOfLimit(const Limit* limit);
+
+  std::size_t runs_ = 0;
+  std::vector<std::string_view> keys_;
+  std::unordered_map<std::string_view, std::uint32_t> key_indices_;
+  std::vector<const Limit*> limits_;
+  std::vector<double> limit_numbers_;
+  std::vector<double> check_numbers_;
+  std::string key_count_;
+  std::string blob_;
+  std::vector<std::string_view> arguments_;
+};
+
+// Reads the reply of one ScriptCall, run by run, in the order they were added.
+class ScriptReply {
+ public:
+  // `elements` of the script's reply: the blob, then messages. Their bytes must outlive this.
+  static Result<ScriptReply> Open(std::vector<std::string_view> elements);
+
+  // Reads the reply to a run of `n` checks like `check`. False if the blob ends before.
+  bool Next(const StoreCheck& check, std::int64_t n, RunReply& reply);
+
+  // Passes over the reply to a run of which nobody is left to hear it.
+  bool Skip(std::size_t numbers);
+
+  // How many numbers the reply to a run like `check` has, for Skip.
+  static std::size_t NumbersFor(const StoreCheck& check);
+
+  Time now() const { return now_; }
+
+ private:
+  bool Take(std::int64_t& number);
+  bool TakeGrants(const StoreCheck& check, std::int64_t n, RunReply& reply);
+
+  std::string_view blob_;  // what has not been read yet
+  std::vector<std::string_view> elements_;
+  Time now_;
+};
+
+}  // namespace sluice::redis
