@@ -1,0 +1,43 @@
+#include "base/unix_socket.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+Error InUse(const std::string& path, const char* by) {
+  return {ErrorCode::kUnavailable, fmt::format("cannot listen on unix:{}: {}", path, by)};
+}
+
+bool SomebodyListens(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof(address.sun_path) - 1));
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int connected = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  const bool refused = connected != 0 && errno == ECONNREFUSED;
+  close(fd);
+  return !refused;
+}
+
+}  // namespace
+
+Result<void> RemoveStaleSocket(const std::string& path) {
+  struct stat found {};
+  if (lstat(path.c_str(), &found) != 0) return {};
+  if (!S_ISSOCK(found.st_mode)) return InUse(path, "the path is there and is no socket");
+  if (SomebodyListens(path)) return InUse(path, "in use by another process");
+  unlink(path.c_str());
+  return {};
+}
+
+}  // namespace sluice

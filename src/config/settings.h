@@ -1,0 +1,37 @@
+// What an operator may set: in a YAML file, overridden by SLUICE_* variables, overridden by flags.
+// The table in settings.cc lists every setting, once.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/address.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "match/rule.h"
+
+namespace sluice {
+
+struct Settings {
+  std::string rules_directory;  // empty: no rules
+  std::string redis_url;        // empty: the embedded store
+  Duration redis_timeout = std::chrono::milliseconds(10);
+  Address grpc{.host = "0.0.0.0", .port = 8081, .unix_path = {}};
+  Address http{.host = "0.0.0.0", .port = 8080, .unix_path = {}};
+  std::string log_level = "info";
+  Unmatched unmatched = Unmatched::kAllow;
+  double fleet_share = 1.0;  // 0 < share <= 1
+  std::size_t max_keys = 1'000'000;
+};
+
+// Reads the settings from the flags `arguments` (without the program's name), from those of
+// `environment` ("NAME=value") that begin with SLUICE_, and from the file that --config names.
+// The error holds every mistake, one a line: where, what was found, what is allowed.
+Result<Settings> ReadSettings(std::span<const std::string> arguments,
+                              std::span<const std::string> environment);
+
+// Every setting with flag, variable, key in the file, default and meaning, for --help.
+std::string DescribeSettings();
+
+}  // namespace sluice
