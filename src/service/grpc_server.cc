@@ -1,0 +1,127 @@
+#include "service/grpc_server.h"
+
+#include <grpc/support/log.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <sluice/v1/admin.grpc.pb.h>
+
+#include <algorithm>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/unix_socket.h"
+#include "service/call_queue.h"
+
+namespace sluice {
+namespace {
+
+// Client pings more often than this are an abuse.
+constexpr int kMinPingIntervalMs = 10'000;
+// A connection that says nothing for so long is pinged, and closed if it stays silent.
+constexpr int kKeepaliveTimeMs = 120'000;
+constexpr int kKeepaliveTimeoutMs = 20'000;
+constexpr int kMaxConcurrentStreams = 4096;
+
+void SetChannelArguments(grpc::ServerBuilder& builder) {
+  // A second server on the same port must fail, not take half of the connections.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kMinPingIntervalMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  // Messages are small: probing the path's bandwidth costs pings and gains nothing.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
+}
+
+// Beside our asynchronous calls the synchronous ones only answer UNIMPLEMENTED and reflection.
+void LimitSyncThreads(grpc::ServerBuilder& builder) {
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
+}
+
+std::size_t QueueCount(std::size_t wanted) {
+  if (wanted > 0) return wanted;
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+void LogFromGrpc(gpr_log_func_args* args) {
+  const auto level = args->severity == GPR_LOG_SEVERITY_ERROR  ? spdlog::level::err
+                     : args->severity == GPR_LOG_SEVERITY_INFO ? spdlog::level::info
+                                                               : spdlog::level::debug;
+  spdlog::log(level, "gRPC: {}", args->message);
+}
+
+}  // namespace
+
+// The server dies before the queues, the queues before the services.
+struct GrpcServer::State {
+  Address address;
+  CheckService check_service;
+  v1::Admin::Service admin_service;
+  std::vector<std::unique_ptr<CallQueue>> queues;
+  std::unique_ptr<grpc::Server> server;
+  bool stopped = false;
+};
+
+GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+GrpcServer::~GrpcServer() { Stop(std::chrono::milliseconds(0)); }
+
+const Address& GrpcServer::address() const { return state_->address; }
+
+Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(Limiter& limiter, const Options& options) {
+  if (options.address.is_unix()) {
+    if (auto free = RemoveStaleSocket(options.address.unix_path); !free) return free.error();
+  }
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+
+  auto state = std::make_unique<State>();
+  state->address = options.address;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(options.address.ToString(), grpc::InsecureServerCredentials(), &port);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_request_bytes));
+  SetChannelArguments(builder);
+  LimitSyncThreads(builder);
+  builder.RegisterService(&state->check_service);
+  builder.RegisterService(&state->admin_service);
+  for (std::size_t i = 0; i < QueueCount(options.queues); ++i) {
+    state->queues.push_back(
+        std::make_unique<CallQueue>(builder.AddCompletionQueue(), state->check_service, limiter));
+  }
+  state->server = builder.BuildAndStart();
+  if (state->server == nullptr) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("cannot listen on {} for gRPC: the address is in use or not allowed",
+                             options.address.ToString())};
+  }
+  if (!options.address.is_unix()) state->address.port = static_cast<std::uint16_t>(port);
+  for (std::size_t i = 0; i < state->queues.size(); ++i) {
+    state->queues[i]->Start(fmt::format("grpc-{}", i));
+  }
+  // The server as a whole ("") is set by gRPC itself.
+  state->server->GetHealthCheckService()->SetServingStatus(v1::RateLimiter::service_full_name(),
+                                                           true);
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(state)));
+}
+
+void GrpcServer::Stop(std::chrono::milliseconds drain) {
+  if (std::exchange(state_->stopped, true)) return;
+  state_->server->GetHealthCheckService()->SetServingStatus(false);
+  state_->server->Shutdown(std::chrono::system_clock::now() + drain);
+  for (auto& queue : state_->queues) queue->Stop();
+}
+
+void RouteGrpcLog() { gpr_set_log_function(LogFromGrpc); }
+
+}  // namespace sluice

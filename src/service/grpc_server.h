@@ -1,0 +1,50 @@
+// The gRPC door: CheckLimit, health and reflection, on one address.
+//
+// Start and Stop by one owner. Threads of its own: one per completion queue ("grpc-0", …), and a
+// few of gRPC's for what is no check.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+
+#include "base/address.h"
+#include "base/result.h"
+#include "limiter/limiter.h"
+
+namespace sluice {
+
+class GrpcServer {
+ public:
+  struct Options {
+    Address address;
+    // Completion queues, each with a thread; 0: one per core.
+    std::size_t queues = 0;
+    // What a request may take on the wire; beyond, RESOURCE_EXHAUSTED.
+    std::size_t max_request_bytes = 4 * 1024 * 1024;
+  };
+
+  // Serves from the moment it returns. `limiter` must outlive the server.
+  static Result<std::unique_ptr<GrpcServer>> Start(Limiter& limiter, const Options& options);
+
+  // Stops at once, unless stopped already.
+  ~GrpcServer();
+
+  // Where it listens, with the port really bound.
+  const Address& address() const;
+
+  // Reports itself not serving, takes no new connections, gives calls under way `drain` to end,
+  // and cancels what is left then. Returns when every call is over.
+  void Stop(std::chrono::milliseconds drain);
+
+ private:
+  struct State;
+  explicit GrpcServer(std::unique_ptr<State> state);
+
+  const std::unique_ptr<State> state_;
+};
+
+// Sends what gRPC itself has to say to our log. Process-wide; call it before any use of gRPC.
+void RouteGrpcLog();
+
+}  // namespace sluice
