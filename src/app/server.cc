@@ -1,0 +1,77 @@
+#include "app/server.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "store/redis/redis_store.h"
+#include "store/redis/redis_url.h"
+
+namespace sluice {
+namespace {
+
+// What calls under way get to end in once the server is told to stop.
+constexpr std::chrono::seconds kDrain(5);
+// Serving begins without Redis, too; but checks of the first moment should find it.
+constexpr std::chrono::milliseconds kWaitForRedis(500);
+
+Result<std::unique_ptr<Store>> ConnectRedis(const Settings& settings) {
+  if (settings.redis_url.empty()) {
+    spdlog::info("store: embedded, for this server alone (give --redis URL to share quotas)");
+    return std::unique_ptr<Store>();
+  }
+  const auto url = RedisUrl::Parse(settings.redis_url);
+  if (!url) return url.error();
+  auto store = std::make_unique<RedisStore>(*url, RedisStore::Options{});
+  if (!store->WaitUntilReady(kWaitForRedis)) {
+    spdlog::warn("store: {} is not reachable yet; rules' on_store_failure decides until it is",
+                 url->ToString());
+  }
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+std::vector<HttpRoute> Routes(const MetricsRegistry& metrics) {
+  return {
+      {"/healthz", [] { return HttpResponse{.body = "ok\n"}; }},
+      {"/metrics",
+       [&metrics] {
+         return HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                             .body = metrics.Render()};
+       }},
+  };
+}
+
+}  // namespace
+
+Server::Server(const Settings& settings, std::unique_ptr<Store> redis)
+    : memory_(Clock::System(), {.max_keys = settings.max_keys}),
+      redis_(std::move(redis)),
+      limiter_({.store = redis_ ? *redis_ : memory_,
+                .local = memory_,
+                .clock = Clock::System(),
+                .metrics = metrics_},
+               {.store_timeout = settings.redis_timeout}) {}
+
+Result<std::unique_ptr<Server>> Server::Start(const Settings& settings,
+                                              std::shared_ptr<const RuleIndex> rules) {
+  auto redis = ConnectRedis(settings);
+  if (!redis) return redis.error();
+  std::unique_ptr<Server> server(new Server(settings, std::move(redis).value()));
+  server->limiter_.SetRules(std::move(rules));
+  auto http = HttpServer::Start(settings.http, Routes(server->metrics_));
+  if (!http) return http.error();
+  server->http_ = std::move(http).value();
+  auto grpc = GrpcServer::Start(server->limiter_, {.address = settings.grpc});
+  if (!grpc) return grpc.error();
+  server->grpc_ = std::move(grpc).value();
+  return server;
+}
+
+void Server::Stop() {
+  grpc_->Stop(kDrain);
+  http_.reset();
+}
+
+}  // namespace sluice
