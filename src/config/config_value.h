@@ -1,0 +1,111 @@
+// A YAML node together with the way to it, so that whoever reads it can say what is wrong with it
+// and where. Readers report and go on with a default: a file with any error is not applied, but all
+// its errors are wanted at once.
+//
+// Lives on the stack, below its parent: a child must not outlive the value it came from.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "config/yaml_reader.h"
+
+namespace sluice {
+
+// Errors of one file.
+struct FileReport {
+  std::string file;
+  Diagnostics& errors;
+};
+
+class ConfigValue {
+ public:
+  // The document of a file.
+  ConfigValue(const YamlNode& node, FileReport& report) : node_(&node), report_(&report) {}
+
+  // Children; `key` must outlive the value.
+  ConfigValue At(std::string_view key, const YamlNode& node) const;
+  ConfigValue At(std::size_t index, const YamlNode& node) const;
+
+  const YamlNode& node() const { return *node_; }
+  FileReport& report() const { return *report_; }
+
+  // "rules[3].limits[0].window"
+  std::string path() const;
+
+  // Appends an error at this value.
+  void Report(std::string message) const;
+
+  // Reports "found <this>; allowed <allowed>".
+  void ReportFound(std::string_view allowed) const;
+
+  // The text of a scalar. Of anything else ReportFound(allowed) and absent.
+  std::optional<std::string_view> Text(std::string_view allowed) const;
+
+  // The items of a list. Of anything else ReportFound(allowed) and none.
+  std::vector<ConfigValue> Items(std::string_view allowed) const;
+
+  // A whole number of `least` to `most`, `least` if it is none.
+  std::int64_t Integer(std::int64_t least, std::int64_t most, std::string_view note = "") const;
+
+  // What `parse` makes of the text; its error is reported.
+  template <typename T>
+  std::optional<T> Parsed(Result<T> (*parse)(std::string_view), std::string_view allowed) const {
+    const auto text = Text(allowed);
+    if (!text) return std::nullopt;
+    Result<T> parsed = parse(*text);
+    if (parsed) return std::move(*parsed);
+    Report(parsed.error().message);
+    return std::nullopt;
+  }
+
+  // One of a few words, the first if it is none of them.
+  template <typename T>
+  T OneOf(std::initializer_list<std::pair<std::string_view, T>> choices) const {
+    std::vector<std::string_view> words;
+    for (const auto& choice : choices) words.push_back(choice.first);
+    return (choices.begin() + WordOf(words))->second;
+  }
+
+ private:
+  std::size_t WordOf(std::span<const std::string_view> words) const;
+
+  const YamlNode* node_;
+  FileReport* report_;
+  const ConfigValue* parent_ = nullptr;
+  std::string_view key_;  // empty: an item of a list
+  std::size_t index_ = 0;
+};
+
+// A map whose keys are known. What else it holds is reported with the nearest known key.
+class ConfigMap {
+ public:
+  using Keys = std::span<const std::string_view>;
+
+  // Reports unless `value` is a map of `keys`. Both must outlive the map.
+  ConfigMap(const ConfigValue& value, Keys keys);
+
+  // Absent if the key is not there.
+  std::optional<ConfigValue> Find(std::string_view key) const;
+
+  // The same, but reports that the key is missing.
+  std::optional<ConfigValue> Require(std::string_view key, std::string_view allowed) const;
+
+ private:
+  const ConfigValue& value_;
+};
+
+// Reports keys that are no texts or are there twice, and calls `visit` for every other pair.
+// REQUIRES: `map` is a map.
+void ForEachPair(const ConfigValue& map,
+                 const std::function<void(const YamlNode& key, const ConfigValue& value)>& visit);
+
+}  // namespace sluice

@@ -1,0 +1,58 @@
+#include "config/diagnostic.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+// Levenshtein's: how many characters must be inserted, deleted or replaced.
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string Diagnostic::ToString() const {
+  std::string where = file;
+  if (position.line > 0) where += fmt::format(":{}:{}", position.line, position.column);
+  if (!path.empty()) where += ": " + path;
+  return where + ": " + message;
+}
+
+void SortByPosition(Diagnostics& diagnostics) {
+  std::stable_sort(diagnostics.begin(), diagnostics.end(),
+                   [](const Diagnostic& a, const Diagnostic& b) {
+                     return std::tie(a.file, a.position) < std::tie(b.file, b.position);
+                   });
+}
+
+std::string DidYouMean(std::string_view word, std::span<const std::string_view> words) {
+  constexpr std::size_t kLongestWord = 100;
+  if (word.empty() || word.size() > kLongestWord) return "";
+  std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
+  std::string_view nearest;
+  for (const std::string_view candidate : words) {
+    const std::size_t distance = EditDistance(word, candidate);
+    if (distance >= least || distance >= candidate.size()) continue;
+    least = distance;
+    nearest = candidate;
+  }
+  return nearest.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", nearest);
+}
+
+}  // namespace sluice

@@ -1,0 +1,38 @@
+// What is wrong with a configuration file, and where.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+struct Position {
+  int line = 0;  // from 1; 0: the file as a whole
+  int column = 0;
+
+  auto operator<=>(const Position&) const = default;
+};
+
+struct Diagnostic {
+  std::string file;
+  Position position;
+  std::string path;     // such as "rules[3].limits[0].window"; empty: the file as a whole
+  std::string message;  // what was found; what is allowed
+
+  // "shop.yaml:12:9: rules[3].name: found nothing; …"
+  std::string ToString() const;
+
+  bool operator==(const Diagnostic&) const = default;
+};
+
+using Diagnostics = std::vector<Diagnostic>;
+
+// By file, then by position.
+void SortByPosition(Diagnostics& diagnostics);
+
+// " (did you mean "x"?)" with the nearest of `words` to a misspelt `word`, or "" if none is near.
+std::string DidYouMean(std::string_view word, std::span<const std::string_view> words);
+
+}  // namespace sluice

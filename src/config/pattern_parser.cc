@@ -1,0 +1,125 @@
+#include "config/pattern_parser.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/ip_address.h"
+#include "match/matcher.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kForms =
+    "are a text, a list of patterns, {prefix: …}, {regex: …}, {cidr: …}, {exists: true} and "
+    "{not: …}";
+
+Pattern ParsePattern(const ConfigValue& value);
+
+Pattern ParsePrefix(const ConfigValue& value) {
+  constexpr std::string_view kAllowed = "is a text that is not empty";
+  const auto text = value.Text(kAllowed);
+  if (text && text->empty()) value.ReportFound(kAllowed);
+  return {Pattern::Kind::kPrefix, std::string(text.value_or("")), {}};
+}
+
+Pattern ParseRegex(const ConfigValue& value) {
+  const auto text = value.Text("is a regular expression in RE2's syntax");
+  if (text) {
+    if (auto regex = CompileRegex(*text); !regex) value.Report(regex.error().message);
+  }
+  return {Pattern::Kind::kRegex, std::string(text.value_or("")), {}};
+}
+
+Pattern ParseCidr(const ConfigValue& value) {
+  const auto network =
+      value.Parsed(IpNetwork::Parse, "is a network such as 10.0.0.0/8 or 2001:db8::/32");
+  return {Pattern::Kind::kCidr, network ? network->ToString() : "", {}};
+}
+
+Pattern ParseExists(const ConfigValue& value) {
+  const auto text = value.Text("is true");
+  if (text && *text != "true") {
+    value.ReportFound("is true; for an attribute that must be absent, {not: {exists: true}}");
+  }
+  return {Pattern::Kind::kExists, "", {}};
+}
+
+Pattern ParseNot(const ConfigValue& value) {
+  return {Pattern::Kind::kNot, "", {ParsePattern(value)}};
+}
+
+struct Form {
+  std::string_view key;
+  Pattern (*parse)(const ConfigValue& value);
+};
+
+constexpr std::array<Form, 5> kMapForms{{
+    {"prefix", ParsePrefix},
+    {"regex", ParseRegex},
+    {"cidr", ParseCidr},
+    {"exists", ParseExists},
+    {"not", ParseNot},
+}};
+
+Pattern ParseMapForm(const ConfigValue& value) {
+  static constexpr std::array<std::string_view, 5> kKeys{"prefix", "regex", "cidr", "exists",
+                                                         "not"};
+  const ConfigMap fields(value, kKeys);
+  if (value.node().items.size() != 2) {
+    value.Report(
+        fmt::format("found a map of {} keys; allowed is one of prefix, regex, cidr, "
+                    "exists, not (several patterns stand in a list)",
+                    value.node().items.size() / 2));
+  }
+  Pattern pattern;
+  for (const Form& form : kMapForms) {
+    if (const auto field = fields.Find(form.key)) pattern = form.parse(*field);
+  }
+  return pattern;
+}
+
+Pattern ParseAnyOf(const ConfigValue& value) {
+  Pattern pattern{Pattern::Kind::kAnyOf, "", {}};
+  if (value.node().items.empty()) {
+    value.Report("found an empty list, which nothing matches; allowed is at least one pattern");
+  }
+  for (const ConfigValue& item : value.Items(kForms)) pattern.of.push_back(ParsePattern(item));
+  return pattern;
+}
+
+Pattern ParsePattern(const ConfigValue& value) {
+  switch (value.node().kind) {
+    case YamlNode::Kind::kScalar:
+      return {Pattern::Kind::kExact, value.node().text, {}};
+    case YamlNode::Kind::kSequence:
+      return ParseAnyOf(value);
+    case YamlNode::Kind::kMap:
+      return ParseMapForm(value);
+    case YamlNode::Kind::kNull:
+    case YamlNode::Kind::kRefused:
+      break;
+  }
+  value.ReportFound(kForms);
+  return {};
+}
+
+}  // namespace
+
+std::vector<Condition> ParseMatch(const ConfigValue& value) {
+  std::vector<Condition> conditions;
+  if (value.node().kind != YamlNode::Kind::kMap) {
+    value.ReportFound("is a map of attributes to patterns");
+    return conditions;
+  }
+  ForEachPair(value, [&](const YamlNode& key, const ConfigValue& pattern) {
+    if (key.text.empty() || key.text.size() > 255) {
+      value.At(key.text, key)
+          .Report("found such a name of an attribute; allowed are 1 to 255 bytes");
+    }
+    conditions.push_back({key.text, ParsePattern(pattern)});
+  });
+  return conditions;
+}
+
+}  // namespace sluice

@@ -1,0 +1,14 @@
+// `match`: a map of attributes to patterns, all of which must hold.
+#pragma once
+
+#include <vector>
+
+#include "config/config_value.h"
+#include "match/rule.h"
+
+namespace sluice {
+
+// Reports what is wrong with `value`; then the conditions are of no use.
+std::vector<Condition> ParseMatch(const ConfigValue& value);
+
+}  // namespace sluice

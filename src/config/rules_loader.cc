@@ -1,0 +1,173 @@
+#include "config/rules_loader.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "base/hash.h"
+#include "config/config_value.h"
+#include "config/rule_parser.h"
+#include "config/yaml_reader.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kDomainNames = "is a name of 1 to 255 bytes";
+
+std::string ParseDomainName(const ConfigValue& value) {
+  const auto name = value.Text(kDomainNames);
+  if (!name) return "";
+  if (name->empty() || name->size() > 255) value.ReportFound(kDomainNames);
+  return std::string(*name);
+}
+
+// Reads files one after the other into one set.
+class Loader {
+ public:
+  void Read(std::string_view file, std::string_view text);
+  LoadedRules Finish();
+
+  Diagnostics& errors() { return loaded_.errors; }
+
+ private:
+  using Lines = std::unordered_map<std::string, int>;
+
+  void AddRule(const ConfigValue& item, Lines& names, Domain& domain);
+  void ReadDomain(const ConfigValue& document, Domain& domain);
+  void CheckDomainIsNew(const ConfigValue& name, const std::string& domain);
+
+  LoadedRules loaded_;
+  std::unordered_map<std::string, std::string> domains_;  // to the file they are in
+};
+
+void Loader::Read(std::string_view file, std::string_view text) {
+  FileReport report{std::string(file), loaded_.errors};
+  Domain domain;
+  Lines names;
+  const YamlNode root_node{.kind = YamlNode::Kind::kMap, .position = {}, .text = "", .items = {}};
+  const ConfigValue root(root_node, report);
+  const ConfigValue rules = root.At("rules", root_node);
+  const YamlItemStream stream{"rules", [&](std::size_t index, const YamlNode& item) {
+                                AddRule(rules.At(index, item), names, domain);
+                              }};
+  const YamlNode document = ReadYaml(file, text, stream, loaded_.errors);
+  if (document.kind == YamlNode::Kind::kRefused) return;
+  ReadDomain(ConfigValue(document, report), domain);
+  loaded_.rules.push_back(std::move(domain));
+}
+
+void Loader::AddRule(const ConfigValue& item, Lines& names, Domain& domain) {
+  Rule rule = ParseRule(item);
+  if (!rule.name.empty()) {
+    const YamlNode& name = *item.node().Find("name");
+    const auto [known, is_new] = names.try_emplace(rule.name, name.position.line);
+    if (!is_new) {
+      item.At("name", name)
+          .Report(
+              fmt::format("found \"{}\", the name of the rule on line {}; allowed is a name once",
+                          rule.name, known->second));
+    }
+  }
+  domain.rules.push_back(std::move(rule));
+}
+
+void Loader::ReadDomain(const ConfigValue& document, Domain& domain) {
+  static constexpr std::array<std::string_view, 4> kKeys{"domain", "unmatched", "colocate",
+                                                         "rules"};
+  const ConfigMap fields(document, kKeys);
+  if (const auto name = fields.Require("domain", kDomainNames)) {
+    domain.name = ParseDomainName(*name);
+    CheckDomainIsNew(*name, domain.name);
+  }
+  if (const auto unmatched = fields.Find("unmatched")) {
+    domain.unmatched =
+        unmatched->OneOf<Unmatched>({{"allow", Unmatched::kAllow}, {"deny", Unmatched::kDeny}});
+  }
+  if (const auto colocate = fields.Find("colocate")) {
+    domain.colocate = ParseAttributeName(*colocate);
+  }
+  if (const auto rules = fields.Require("rules", "is a list of rules")) {
+    rules->Items("is a list of rules");
+  }
+}
+
+void Loader::CheckDomainIsNew(const ConfigValue& name, const std::string& domain) {
+  const auto [known, is_new] = domains_.try_emplace(domain, name.report().file);
+  if (is_new) return;
+  name.Report(fmt::format("found \"{}\", which {} has too; allowed is one file for a domain",
+                          domain, known->second));
+}
+
+LoadedRules Loader::Finish() {
+  SortByPosition(loaded_.errors);
+  return std::move(loaded_);
+}
+
+bool IsRuleFile(const fs::directory_entry& entry) {
+  const fs::path name = entry.path().filename();
+  if (name.native().starts_with('.')) return false;
+  if (name.extension() != ".yaml" && name.extension() != ".yml") return false;
+  std::error_code unreadable;
+  const fs::file_status status = entry.status(unreadable);
+  return fs::is_regular_file(status) || !fs::exists(status);  // ReadText reports a dangling link
+}
+
+// Names of the rule files of `directory`, sorted. Absent if it cannot be read.
+std::optional<std::vector<std::string>> ListRuleFiles(const std::string& directory,
+                                                      std::error_code& error) {
+  std::vector<std::string> files;
+  fs::directory_iterator entries(directory, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    if (IsRuleFile(*entries)) files.push_back(entries->path().string());
+  }
+  if (error) return std::nullopt;
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::optional<std::string> ReadText(const std::string& file) {
+  errno = 0;
+  std::ifstream input(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(input), {}};
+  if (!input || input.bad()) return std::nullopt;
+  return text;
+}
+
+}  // namespace
+
+LoadedRules LoadRules(const std::string& directory) {
+  Loader loader;
+  std::error_code error;
+  const auto files = ListRuleFiles(directory, error);
+  if (!files) {
+    loader.errors().push_back({directory, {}, "", "cannot be read: " + error.message()});
+    return loader.Finish();
+  }
+  for (const std::string& file : *files) {
+    if (const auto text = ReadText(file)) {
+      loader.Read(file, *text);
+    } else {
+      loader.errors().push_back(
+          {file, {}, "", fmt::format("cannot be read: {}", std::strerror(errno))});
+    }
+  }
+  return loader.Finish();
+}
+
+LoadedRules ParseRules(std::span<const RuleFile> files) {
+  Loader loader;
+  for (const RuleFile& file : files) loader.Read(file.name, file.text);
+  return loader.Finish();
+}
+
+}  // namespace sluice

@@ -1,0 +1,29 @@
+// The small languages inside scalars: durations, rates, offsets. Every error says what was found
+// and what is allowed.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace sluice {
+
+struct Rate {
+  std::int64_t count = 1;
+  Duration period{};
+
+  bool operator==(const Rate&) const = default;
+};
+
+// "250ms", "10s", "1m", "1h", "1d": a whole number and a unit. From 1 ms to 3,650 days.
+Result<Duration> ParseDuration(std::string_view text);
+
+// "10/s", "600/m", "1000/h", "5000/d", or "10 per second" (minute, hour, day). At least 1.
+Result<Rate> ParseRate(std::string_view text);
+
+// "+08:00": local time minus UTC, from -12:00 to +14:00.
+Result<Duration> ParseUtcOffset(std::string_view text);
+
+}  // namespace sluice
