@@ -28,6 +28,8 @@ struct FixedWindow {
   Align align = Align::kFirst;
   Duration utc_offset{};  // local time minus UTC; moves the edges of kClock and kMonth
 
+  bool operator==(const FixedWindow&) const = default;
+
   // Of one counter. A count past the limit is possible (CHARGE, or a limit lowered since).
   struct State {
     Time start;              // of the window

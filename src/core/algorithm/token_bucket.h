@@ -25,6 +25,8 @@ struct TokenBucket {
   std::int64_t burst = 1;  // tokens the bucket holds, at least 1
   bool starts_empty = false;
 
+  bool operator==(const TokenBucket&) const = default;
+
   struct State {
     std::int64_t level = 0;  // in 1/period of a token
     Time last;               // when the level was that
