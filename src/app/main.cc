@@ -14,6 +14,7 @@
 #include "app/server.h"
 #include "app/version.h"
 #include "base/log.h"
+#include "config/rules_loader.h"
 #include "service/grpc_server.h"
 
 namespace sluice {
@@ -43,8 +44,20 @@ int WaitFor(const sigset_t& signals) {
   return signal;
 }
 
-Result<std::shared_ptr<const RuleIndex>> LoadRules(const Settings& settings) {
-  return RuleIndex::Build({},
+// The error holds every mistake, one a line.
+Result<std::shared_ptr<const RuleIndex>> ReadRules(const Settings& settings) {
+  LoadedRules loaded;
+  if (settings.rules_directory.empty()) {
+    spdlog::warn("rules: none (give --rules DIR); every request is unmatched");
+  } else {
+    loaded = LoadRules(settings.rules_directory);
+  }
+  if (!loaded.ok()) {
+    std::vector<std::string> mistakes;
+    for (const auto& error : loaded.errors) mistakes.push_back(error.ToString());
+    return InvalidArgument(fmt::format("{}", fmt::join(mistakes, "\n")));
+  }
+  return RuleIndex::Build(std::move(loaded.rules),
                           {.unmatched = settings.unmatched, .fleet_share = settings.fleet_share});
 }
 
@@ -54,8 +67,9 @@ ExitStatus Serve(const Settings& settings) {
   std::signal(SIGPIPE, SIG_IGN);
   const sigset_t stop_signals = BlockStopSignals();
 
-  const auto rules = LoadRules(settings);
+  const auto rules = ReadRules(settings);
   if (!rules) return Fail(kMistaken, rules.error());
+  spdlog::info("rules: {} in force", rules.value()->size());
   const auto server = Server::Start(settings, *rules);
   if (!server) return Fail(kCannotRun, server.error());
   spdlog::info("ready grpc={} http={}", server.value()->grpc_address().ToString(),

@@ -10,7 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "base/nearest.h"
+#include "config/diagnostic.h"
+#include "config/scalar_parser.h"
 #include "config/settings_file.h"
 
 namespace sluice {
@@ -30,21 +31,6 @@ std::optional<Number> ParseNumber(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
-}
-
-// A whole number of ms or s.
-std::optional<Duration> ParseDuration(std::string_view text) {
-  constexpr std::array<std::pair<std::string_view, Duration>, 2> kUnits{{
-      {"ms", std::chrono::milliseconds(1)},
-      {"s", std::chrono::seconds(1)},
-  }};
-  for (const auto& [unit, length] : kUnits) {
-    if (!text.ends_with(unit)) continue;
-    const auto count = ParseNumber<std::uint32_t>(text.substr(0, text.size() - unit.size()));
-    if (!count) return std::nullopt;
-    return *count * length;
-  }
-  return std::nullopt;
 }
 
 Result<void> SetAddress(Address& address, std::string_view text) {
@@ -154,11 +140,9 @@ std::string Unknown(std::string_view what, std::string_view found, std::string_v
   std::vector<std::string_view> known;
   for (const auto& setting : kTable) known.push_back(setting.*name);
   if (!config.empty()) known.push_back(config);
-  const auto nearest = NearestOf(found, known);
-  if (nearest.empty()) {
-    return fmt::format("no such {}; allowed are {}", what, fmt::join(known, ", "));
-  }
-  return fmt::format("no such {}; did you mean {}?", what, nearest);
+  const std::string guess = DidYouMean(found, known);
+  if (!guess.empty()) return fmt::format("no such {}{}", what, guess);
+  return fmt::format("no such {}; allowed are {}", what, fmt::join(known, ", "));
 }
 
 // A value from one of the three sources, and where it stands.
@@ -178,6 +162,9 @@ class Reader {
       const Setting* setting = Find(&Setting::flag, flag);
       if (setting == nullptr && flag != kConfigFlag) {
         Mistake(flag, Unknown("flag", flag, &Setting::flag, kConfigFlag));
+        const bool has_value = equals == std::string_view::npos && i + 1 < arguments.size() &&
+                               !arguments[i + 1].starts_with("--");
+        if (has_value) ++i;
         continue;
       }
       if (equals != std::string_view::npos) {
