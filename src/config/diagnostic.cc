@@ -47,7 +47,8 @@ std::string DidYouMean(std::string_view word, std::span<const std::string_view> 
   std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
   std::string_view nearest;
   for (const std::string_view candidate : words) {
-    const std::size_t distance = EditDistance(word, candidate);
+    const bool is_cut_short = word.size() >= 3 && candidate.starts_with(word);
+    const std::size_t distance = is_cut_short ? 1 : EditDistance(word, candidate);
     if (distance >= least || distance >= candidate.size()) continue;
     least = distance;
     nearest = candidate;

@@ -65,15 +65,16 @@ Limit ParseTokenBucket(const ConfigValue& value) {
   if (const auto field = fields.Require("rate", kRates)) {
     rate = field->Parsed(ParseRate, kRates).value_or(rate);
     if (rate.count > kMaxRate) {
-      field->ReportFound(fmt::format("is at most {} per {}; for more, say it per shorter time",
-                                     kMaxRate, FormatDuration(rate.period)));
+      field->ReportFound(fmt::format("is at most {}/{}; for more, say it per a shorter time",
+                                     kMaxRate, FormatDuration(rate.period).substr(1)));
     }
   }
   TokenBucket limit{.rate = rate.count, .period = rate.period};
   limit.burst = std::max<std::int64_t>(1, rate.count / (rate.period / std::chrono::seconds(1)));
   if (const auto burst = fields.Find("burst")) {
-    limit.burst = burst->Integer(1, kMaxDebt / rate.period.count(),
-                                 fmt::format(" with a rate per {}", FormatDuration(rate.period)));
+    limit.burst =
+        burst->Integer(1, kMaxDebt / rate.period.count(),
+                       fmt::format(" with a rate /{}", FormatDuration(rate.period).substr(1)));
   }
   if (const auto initial = fields.Find("initial")) {
     limit.starts_empty = initial->OneOf<bool>({{"full", false}, {"empty", true}});

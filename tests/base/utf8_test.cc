@@ -1,0 +1,44 @@
+#include "base/utf8.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sluice {
+namespace {
+
+using std::string_literals::operator""s;
+
+TEST(IsValidUtf8, WellFormed_Holds) {
+  for (const std::string& text :
+       {""s, "plain ASCII of more than eight bytes"s, "a\0b"s, "\x7F"s, "\xC2\x80"s, "\xDF\xBF"s,
+        "\xE0\xA0\x80"s, "\xED\x9F\xBF"s, "\xEE\x80\x80"s, "\xEF\xBF\xBF"s, "\xF0\x90\x80\x80"s,
+        "\xF4\x8F\xBF\xBF"s, "12345678\xC3\xA4"s, "1234567\xC3\xA4 89012345678"s}) {
+    EXPECT_TRUE(IsValidUtf8(text)) << text;
+  }
+}
+
+TEST(IsValidUtf8, IllFormed_DoesNotHold) {
+  for (const std::string& text :
+       {"\x80"s, "\xBF"s, "\xC0\x80"s, "\xC1\xBF"s, "\xC2"s, "\xC2 "s, "\xE0\x9F\xBF"s, "\xE2\x82"s,
+        "\xED\xA0\x80"s, "\xED\xBF\xBF"s, "\xF0\x8F\xBF\xBF"s, "\xF4\x90\x80\x80"s,
+        "\xF5\x80\x80\x80"s, "\xF0\x90\x80"s, "\xF0\x90\x80 "s, "\xFF"s, "\xFE"s, "12345678\xFF"s,
+        "1234567890123\xE2\x28\xA1"s}) {
+    EXPECT_FALSE(IsValidUtf8(text)) << text;
+  }
+}
+
+// Every cut through a character is ill-formed, at any distance from the eight-byte steps.
+TEST(IsValidUtf8, CutCharacter_DoesNotHold) {
+  for (std::size_t before = 0; before < 20; ++before) {
+    const std::string text = std::string(before, 'x') + "\xF0\x9F\x98\x80";
+    EXPECT_TRUE(IsValidUtf8(text));
+    for (std::size_t cut = 1; cut < 4; ++cut) {
+      EXPECT_FALSE(IsValidUtf8(text.substr(0, text.size() - cut)));
+      EXPECT_FALSE(IsValidUtf8(text.substr(0, text.size() - cut) + std::string(20, 'x')));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice

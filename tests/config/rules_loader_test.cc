@@ -1,0 +1,240 @@
+#include "config/rules_loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+const fs::path kSource = SLUICE_SOURCE_DIR;
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream input(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(input), {}};
+}
+
+std::vector<std::string> Messages(const LoadedRules& loaded) {
+  std::vector<std::string> messages;
+  for (const Diagnostic& error : loaded.errors) messages.push_back(error.ToString());
+  return messages;
+}
+
+LoadedRules Parse(std::string text) {
+  const RuleFile file{"f.yaml", std::move(text)};
+  return ParseRules({&file, 1});
+}
+
+// A directory of files, gone with the test.
+class RuleDirectory {
+ public:
+  RuleDirectory() {
+    std::string pattern = (fs::temp_directory_path() / "sluice-rules-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~RuleDirectory() { fs::remove_all(path_); }
+
+  void Write(const std::string& name, const std::string& text) const {
+    fs::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name) << text;
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// The lines "# expect: …" that a bad file opens with.
+std::vector<std::string> ExpectedMessages(const std::string& text) {
+  constexpr std::string_view kMark = "# expect: ";
+  std::vector<std::string> expected;
+  std::string_view rest = text;
+  while (rest.starts_with(kMark)) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    expected.emplace_back(line.substr(kMark.size()));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+  }
+  return expected;
+}
+
+TEST(RulesLoader, BadFile_ReportsTheMessageItOpensWith) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(kSource / "tests/config/bad")) {
+    files.push_back(entry.path());
+  }
+  ASSERT_GT(files.size(), 80u);
+  for (const fs::path& path : files) {
+    const std::string text = ReadFile(path);
+    const RuleFile file{path.filename().string(), text};
+    const auto messages = Messages(ParseRules({&file, 1}));
+    EXPECT_EQ(messages, ExpectedMessages(text)) << file.name;
+    EXPECT_FALSE(messages.empty()) << file.name;
+  }
+}
+
+TEST(RulesLoader, ShopExample_Loads) {
+  const LoadedRules loaded = LoadRules((kSource / "config/rules").string());
+  EXPECT_THAT(Messages(loaded), IsEmpty());
+  ASSERT_EQ(loaded.rules.size(), 1u);
+  EXPECT_EQ(loaded.rules[0].name, "shop");
+}
+
+TEST(RulesLoader, WholeGrammar_BecomesRules_Values) {
+  const LoadedRules loaded = Parse(R"(
+domain: shop
+unmatched: deny
+colocate: user
+rules:
+  - name: pay
+    match:
+      endpoint: /pay
+      method: [POST, {prefix: PU}]
+      agent: {not: [{regex: 'bot.*'}, {exists: true}]}
+      client_ip: {cidr: "2001:DB8::/32"}
+      version: 2
+    per: [user, {attribute: client_ip, ipv4_prefix: 24, ipv6_prefix: 64}]
+    limits:
+      - {algorithm: token_bucket, rate: 600 per minute}
+      - {algorithm: token_bucket, rate: 5000/d, burst: 7, initial: empty}
+      - {algorithm: fixed_window, limit: 1000, window: 1d, align: clock, utc_offset: -03:30}
+      - {algorithm: fixed_window, limit: 5, window: month}
+    overrides:
+      - {match: {plan: gold}, limits: unlimited}
+      - match: {plan: silver}
+        limits: [{algorithm: fixed_window, limit: 9, window: 250ms}]
+        counter: own
+    mode: shadow
+    missing: deny
+    on_store_failure: error
+)");
+  ASSERT_THAT(Messages(loaded), IsEmpty());
+  using std::chrono::days;
+  using std::chrono::minutes;
+  const auto pattern = [](Pattern::Kind kind, std::string text, std::vector<Pattern> of = {}) {
+    return Pattern{kind, std::move(text), std::move(of)};
+  };
+  using Kind = Pattern::Kind;
+  const auto any_method =
+      pattern(Kind::kAnyOf, "", {pattern(Kind::kExact, "POST"), pattern(Kind::kPrefix, "PU")});
+  const auto bot_or_any =
+      pattern(Kind::kAnyOf, "", {pattern(Kind::kRegex, "bot.*"), pattern(Kind::kExists, "")});
+  Rule rule;
+  rule.name = "pay";
+  rule.location = "f.yaml:6";
+  rule.match = {{"endpoint", pattern(Kind::kExact, "/pay")},
+                {"method", any_method},
+                {"agent", pattern(Kind::kNot, "", {bot_or_any})},
+                {"client_ip", pattern(Kind::kCidr, "2001:db8::/32")},
+                {"version", pattern(Kind::kExact, "2")}};
+  rule.per = {{"user", {}, {}}, {"client_ip", 24, 64}};
+  rule.limits.limits = {
+      TokenBucket{.rate = 600, .period = minutes(1), .burst = 10},
+      TokenBucket{.rate = 5000, .period = days(1), .burst = 7, .starts_empty = true},
+      FixedWindow{.limit = 1000,
+                  .window = days(1),
+                  .align = FixedWindow::Align::kClock,
+                  .utc_offset = -minutes(210)},
+      FixedWindow{.limit = 5, .align = FixedWindow::Align::kMonth}};
+  const Limit own = FixedWindow{.limit = 9, .window = std::chrono::milliseconds(250)};
+  rule.overrides = {
+      {{{"plan", pattern(Kind::kExact, "gold")}}, {Limits::Effect::kUnlimited, {}}, false},
+      {{{"plan", pattern(Kind::kExact, "silver")}}, {Limits::Effect::kCount, {own}}, true}};
+  rule.shadow = true;
+  rule.missing = OnMissing::kDeny;
+  rule.on_store_failure = OnStoreFailure::kError;
+  EXPECT_EQ(loaded.rules, (RuleSet{{"shop", Unmatched::kDeny, "user", {rule}}}));
+}
+
+TEST(RulesLoader, LargestValues_AreAllowed_Table) {
+  for (const char* const limit : {
+           "{algorithm: fixed_window, limit: 4503599627370496, window: 3650d}",
+           "{algorithm: fixed_window, limit: 1, window: 1ms}",
+           "{algorithm: token_bucket, rate: 15011998/s, burst: 900719925}",
+           "{algorithm: token_bucket, rate: 15011998/d, burst: 10424}",
+           "{algorithm: token_bucket, rate: 1/d}",
+       }) {
+    EXPECT_THAT(
+        Messages(Parse("domain: d\nrules: [{name: r, limits: [" + std::string(limit) + "]}]")),
+        IsEmpty())
+        << limit;
+  }
+}
+
+// Ten minutes' worth of tokens, or ten buckets, must stay exact in the doubles of Lua.
+TEST(RulesLoader, LargestBucket_StaysExact_BothBounds) {
+  constexpr std::int64_t kExact = std::int64_t{1} << 53;
+  constexpr std::int64_t kMinute = 60'000'000;
+  EXPECT_LE(10 * std::int64_t{15'011'998} * kMinute, kExact);
+  EXPECT_GT(10 * std::int64_t{15'011'999} * kMinute, kExact);
+  EXPECT_LE(10 * std::int64_t{10'424} * kMinute * 60 * 24, kExact);
+  EXPECT_GT(10 * std::int64_t{10'425} * kMinute * 60 * 24, kExact);
+}
+
+TEST(RulesLoader, Directory_ReadsRuleFilesInNameOrder_SkipsOthers) {
+  const RuleDirectory directory;
+  directory.Write("b.yaml", "domain: b\nrules: []\n");
+  directory.Write("..data/a.yml", "domain: a\nrules: []\n");
+  fs::create_symlink("..data/a.yml", directory.path() / "a.yml");
+  directory.Write(".hidden.yaml", "nonsense: [");
+  directory.Write("notes.txt", "nonsense: [");
+  directory.Write("sub.yaml/c.yaml", "nonsense: [");
+  const LoadedRules loaded = LoadRules(directory.path().string());
+  EXPECT_THAT(Messages(loaded), IsEmpty());
+  ASSERT_EQ(loaded.rules.size(), 2u);
+  EXPECT_EQ(loaded.rules[0].name, "a");
+  EXPECT_EQ(loaded.rules[1].name, "b");
+}
+
+TEST(RulesLoader, Directory_Unreadable_IsAnError) {
+  const RuleDirectory directory;
+  EXPECT_THAT(Messages(LoadRules(directory.path() / "absent")),
+              ElementsAre(directory.path().string() +
+                          "/absent: cannot be read: No such file or directory"));
+  fs::create_symlink("nowhere.yaml", directory.path() / "a.yaml");
+  EXPECT_THAT(Messages(LoadRules(directory.path())),
+              ElementsAre(directory.path().string() +
+                          "/a.yaml: cannot be read: No such file or directory"));
+}
+
+TEST(RulesLoader, DomainInTwoFiles_IsAnError) {
+  const std::vector<RuleFile> files{{"a.yaml", "domain: d\nrules: []\n"},
+                                    {"b.yaml", "rules: []\ndomain: d\n"}};
+  EXPECT_THAT(Messages(ParseRules(files)),
+              ElementsAre("b.yaml:2:9: domain: found \"d\", which a.yaml has too; allowed is one "
+                          "file for a domain"));
+}
+
+TEST(RulesLoader, HostileText_IsAnErrorNotACrash_Table) {
+  for (const std::string& text :
+       {std::string(100'000, '['), std::string(100'000, '{'), std::string("a: ") + "\0b",
+        std::string("? ? ? ?"), std::string("%YAML 9.9\n---\na: b"), std::string("\xEF\xBB\xBF"),
+        std::string("*a"), std::string("--- >"), std::string("{a: b"), std::string("a: b: c"),
+        std::string("domain: d\nrules: [[[[]]]]"), std::string("domain: {{}: {}}")}) {
+    EXPECT_FALSE(Parse(text).ok()) << text.substr(0, 40);
+  }
+}
+
+TEST(RulesLoader, MutatedExample_NeverCrashes_EveryCut) {
+  const std::string text = ReadFile(kSource / "config/rules/shop.yaml");
+  for (std::size_t end = 0; end < text.size(); end += 7) {
+    for (const Diagnostic& error : Parse(text.substr(0, end)).errors) {
+      EXPECT_THAT(error.ToString(), StartsWith("f.yaml:"));
+      EXPECT_GT(error.position.line, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice
