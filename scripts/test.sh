@@ -13,5 +13,6 @@ cmake --preset "$preset" -DSLUICE_WERROR=ON
 cmake --build --preset "$preset"
 
 export UBSAN_OPTIONS=print_stacktrace=1
+export TSAN_OPTIONS="suppressions=$PWD/scripts/tsan.supp ignore_noninstrumented_modules=1"
 # Two at a time; tests that measure time or load the machine are marked RUN_SERIAL.
 ctest --preset "$preset" --parallel 2 "$@"
