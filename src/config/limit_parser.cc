@@ -74,7 +74,7 @@ Limit ParseTokenBucket(const ConfigValue& value) {
   if (const auto burst = fields.Find("burst")) {
     limit.burst =
         burst->Integer(1, kMaxDebt / rate.period.count(),
-                       fmt::format(" with a rate /{}", FormatDuration(rate.period).substr(1)));
+                       fmt::format(" with a rate in /{}", FormatDuration(rate.period).substr(1)));
   }
   if (const auto initial = fields.Find("initial")) {
     limit.starts_empty = initial->OneOf<bool>({{"full", false}, {"empty", true}});

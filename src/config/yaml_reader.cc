@@ -34,7 +34,10 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    Attach(Start(Kind::kNull, mark, "", anchor));
+    YamlNode node = Start(Kind::kNull, mark, "", anchor);
+    // yaml-cpp puts a value that is not there where the next thing begins.
+    if (AwaitsValue()) node.position = open_.back().items.back().position;
+    Attach(std::move(node));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
     Refuse(mark, "found an alias");
@@ -89,6 +92,11 @@ class TreeBuilder final : public YAML::EventHandler {
     } else {
       open_.back().items.push_back(std::move(node));
     }
+  }
+
+  // Whether the innermost open node is a map that has a key without a value.
+  bool AwaitsValue() const {
+    return !open_.empty() && open_.back().kind == Kind::kMap && open_.back().items.size() % 2 == 1;
   }
 
   // Whether the innermost open node is the sequence to be streamed.
