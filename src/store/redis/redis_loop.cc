@@ -114,7 +114,7 @@ void RedisLoop::SendPack() {
     }
   }
   command_.assign({"EVALSHA", kCheckScript.sha1});
-  const auto arguments = script_call_.Arguments();
+  const auto arguments = script_call_.Arguments(options_.clock != nullptr ? options_.clock->Now() : Time());
   command_.insert(command_.end(), arguments.begin(), arguments.end());
   connection_.Send(command_);
   call->sent = SteadyNow();

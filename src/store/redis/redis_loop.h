@@ -42,6 +42,9 @@ class RedisLoop final : private Connection::Listener {
     std::size_t max_pending = 10'000;
     // A connection that has been silent for so long with calls outstanding is given up.
     std::chrono::milliseconds silence{50};
+    // Null: time is Redis' own. Else this clock's, for a Redis whose scripts may not ask for the
+    // time; must outlive the loop, and all servers' clocks should agree.
+    const Clock* clock = nullptr;
   };
 
   RedisLoop(std::string name, const RedisUrl& url, const Options& options);

@@ -1,0 +1,63 @@
+// A StoreCheck that a test fills in one line and waits for.
+#pragma once
+
+#include <condition_variable>
+#include <initializer_list>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "store/store.h"
+
+namespace sluice::test {
+
+struct CounterSpec {
+  std::string key;
+  Limit limit;
+  std::uint16_t group = 0;
+};
+
+class BlockingCheck final : public StoreCheck {
+ public:
+  BlockingCheck(std::vector<CounterSpec> specs, std::int64_t check_cost = 1,
+                Mode check_mode = Mode::kConsume)
+      : specs_(std::move(specs)) {
+    for (const CounterSpec& spec : specs_) {
+      counters.push_back(
+          {.key = spec.key, .limit = &spec.limit, .group = spec.group, .verdict = {}});
+    }
+    cost = check_cost;
+    mode = check_mode;
+  }
+
+  // Submits and waits for the answer; returns itself.
+  BlockingCheck& RunOn(Store& store) {
+    Start(store);
+    return Wait();
+  }
+
+  void Start(Store& store) {
+    decided_ = false;
+    store.Submit(*this);
+  }
+
+  BlockingCheck& Wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return decided_; });
+    return *this;
+  }
+
+ private:
+  void OnDecided() override {
+    const std::lock_guard lock(mutex_);
+    decided_ = true;
+    changed_.notify_all();
+  }
+
+  const std::vector<CounterSpec> specs_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool decided_ = false;
+};
+
+}  // namespace sluice::test

@@ -1,0 +1,207 @@
+// What every store must do, run on every store. Time is the test's on both.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "store/memory/memory_store.h"
+#include "store/redis/redis_store.h"
+#include "tests/store/blocking_check.h"
+#include "tests/support/redis_server.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::days;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// 2024-10-04 13:46:40 UTC, a Friday.
+constexpr Time kStart(seconds(1'728'049'600));
+
+class StoreTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == "memory") {
+      store_ = std::make_unique<MemoryStore>(clock_, MemoryStore::Options{});
+      return;
+    }
+    server_ = std::make_unique<RedisServer>();
+    auto redis = std::make_unique<RedisStore>(RedisUrl::Parse(server_->url()).value(),
+                                              RedisStore::Options{.loop = {.clock = &clock_}});
+    ASSERT_TRUE(redis->WaitUntilReady(seconds(10)));
+    store_ = std::move(redis);
+  }
+
+  // Runs one check on one counter and returns what its limit said.
+  Verdict Check(const Limit& limit, std::int64_t cost = 1, Mode mode = Mode::kConsume) {
+    BlockingCheck check({{"sluice:{t/r/x}:k", limit}}, cost, mode);
+    check.RunOn(*store_);
+    EXPECT_FALSE(check.failure);
+    EXPECT_EQ(check.admitted, check.counters[0].verdict.admitted);
+    EXPECT_EQ(check.decided_at, clock_.Now());
+    return check.counters[0].verdict;
+  }
+
+  // How many of `tries` checks of cost 1 are admitted now.
+  int Admitted(const Limit& limit, int tries) {
+    int admitted = 0;
+    for (int i = 0; i < tries; ++i) admitted += Check(limit).admitted ? 1 : 0;
+    return admitted;
+  }
+
+  ManualClock clock_{kStart};
+  std::unique_ptr<RedisServer> server_;
+  std::unique_ptr<Store> store_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Stores, StoreTest, testing::Values("memory", "redis"),
+                         [](const auto& param) { return param.param; });
+
+constexpr FixedWindow kTenPerMinute{.limit = 10, .window = seconds(60)};
+constexpr TokenBucket kTenPerSecond{.rate = 10, .period = seconds(1), .burst = 20};
+
+TEST_P(StoreTest, FixedWindow_LimitReached_DeniesUntilTheWindowEnds) {
+  const Verdict first = Check(kTenPerMinute, 4);
+  EXPECT_EQ(first, (Verdict{.admitted = true,
+                            .limit = 10,
+                            .remaining = 6,
+                            .reset_after = seconds(60),
+                            .retry_after = seconds(60)}));
+  clock_.Advance(seconds(20));
+  EXPECT_EQ(Admitted(kTenPerMinute, 10), 6);
+  const Verdict denied = Check(kTenPerMinute);
+  EXPECT_FALSE(denied.admitted);
+  EXPECT_EQ(denied.remaining, 0);
+  EXPECT_EQ(denied.retry_after, seconds(40));
+  clock_.Advance(denied.retry_after - Duration(1));
+  EXPECT_EQ(Admitted(kTenPerMinute, 1), 0);
+  clock_.Advance(Duration(1));
+  EXPECT_EQ(Admitted(kTenPerMinute, 20), 10);
+}
+
+TEST_P(StoreTest, FixedWindow_AlignedToTheClock_EndsOnItsEdges) {
+  struct Row {
+    const char* what;
+    FixedWindow limit;
+    Duration reset_after;
+  };
+  const auto clock = FixedWindow::Align::kClock;
+  const Row rows[] = {
+      {"minute", {.limit = 1, .window = seconds(60), .align = clock}, seconds(20)},
+      {"day", {.limit = 1, .window = days(1), .align = clock}, hours(10) + seconds(800)},
+      {"day in Shanghai",
+       {.limit = 1, .window = days(1), .align = clock, .utc_offset = hours(8)},
+       hours(2) + seconds(800)},
+      {"week, to Monday",
+       {.limit = 1, .window = days(7), .align = clock},
+       days(2) + hours(10) + seconds(800)},
+      {"month",
+       {.limit = 1, .align = FixedWindow::Align::kMonth},
+       days(27) + hours(10) + seconds(800)},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    BlockingCheck check({{std::string("sluice:{t/clock}:") + row.what, row.limit}});
+    EXPECT_EQ(check.RunOn(*store_).counters[0].verdict.reset_after, row.reset_after);
+  }
+}
+
+TEST_P(StoreTest, TokenBucket_Emptied_RefillsAtItsRate) {
+  EXPECT_EQ(Admitted(kTenPerSecond, 25), 20);
+  const Verdict denied = Check(kTenPerSecond, 3);
+  EXPECT_EQ(denied.retry_after, milliseconds(300));
+  EXPECT_EQ(denied.reset_after, seconds(2));
+  clock_.Advance(milliseconds(300) - Duration(1));
+  EXPECT_FALSE(Check(kTenPerSecond, 3).admitted);
+  clock_.Advance(Duration(1));
+  EXPECT_TRUE(Check(kTenPerSecond, 3).admitted);
+  EXPECT_FALSE(Check(kTenPerSecond).admitted);
+  clock_.Advance(hours(1));
+  EXPECT_EQ(Admitted(kTenPerSecond, 25), 20);
+}
+
+TEST_P(StoreTest, TokenBucket_StartingEmpty_FillsFromTheFirstCheckOn) {
+  TokenBucket limit = kTenPerSecond;
+  limit.starts_empty = true;
+  EXPECT_FALSE(Check(limit, 1, Mode::kPeek).admitted);
+  clock_.Advance(seconds(1));
+  EXPECT_FALSE(Check(limit).admitted) << "a peek must not start the filling";
+  clock_.Advance(milliseconds(500));
+  EXPECT_EQ(Admitted(limit, 10), 5);
+}
+
+TEST_P(StoreTest, AnyLimit_CostItCanNeverHold_IsDeniedForEver) {
+  for (const Limit& limit : {Limit(kTenPerMinute), Limit(kTenPerSecond)}) {
+    for (const std::int64_t cost : {std::int64_t{21}, kMaxCost}) {
+      const Verdict verdict = Check(limit, cost);
+      EXPECT_FALSE(verdict.admitted);
+      EXPECT_EQ(verdict.retry_after, Verdict::kNever);
+    }
+    store_.reset();
+    SetUp();
+  }
+}
+
+TEST_P(StoreTest, Peek_SaysWhatConsumeWould_AndTakesNothing) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(Check(kTenPerMinute, 10, Mode::kPeek).admitted);
+    EXPECT_EQ(Check(kTenPerMinute, 0, Mode::kPeek).remaining, 10);
+  }
+  EXPECT_EQ(Admitted(kTenPerMinute, 10), 10);
+  EXPECT_FALSE(Check(kTenPerMinute, 1, Mode::kPeek).admitted);
+  EXPECT_TRUE(Check(kTenPerMinute, 0, Mode::kPeek).admitted);
+}
+
+TEST_P(StoreTest, SeveralLimits_OneDenies_NoneIsCharged) {
+  const CounterSpec wide{"sluice:{t/r}:wide", kTenPerMinute};
+  const CounterSpec narrow{"sluice:{t/r}:narrow", FixedWindow{.limit = 2, .window = seconds(60)}};
+  for (int i = 0; i < 6; ++i) {
+    BlockingCheck check({wide, narrow});
+    EXPECT_EQ(check.RunOn(*store_).admitted, i < 2);
+    EXPECT_TRUE(check.counters[0].verdict.admitted);
+    EXPECT_EQ(check.counters[0].verdict.remaining, i < 2 ? 9 - i : 8);
+    EXPECT_EQ(check.counters[1].verdict.admitted, i < 2);
+  }
+}
+
+TEST_P(StoreTest, ShadowGroup_NeverTurnsTheDecision_AndIsChargedOnlyIfAllowed) {
+  const CounterSpec enforced{"sluice:{t/r}:on", FixedWindow{.limit = 3, .window = seconds(60)}, 0};
+  const CounterSpec tight{"sluice:{t/s}:shadow", FixedWindow{.limit = 1, .window = seconds(60)}, 1};
+  const CounterSpec loose{"sluice:{t/l}:shadow", kTenPerMinute, 2};
+  for (int i = 0; i < 5; ++i) {
+    BlockingCheck check({enforced, tight, loose});
+    EXPECT_EQ(check.RunOn(*store_).admitted, i < 3);
+    EXPECT_EQ(check.counters[1].verdict.admitted, i < 1);
+    EXPECT_EQ(check.counters[2].verdict.remaining, std::max(7, 9 - i));
+  }
+}
+
+TEST_P(StoreTest, ClockSlightlyBehind_TimeStandsStill) {
+  EXPECT_EQ(Admitted(kTenPerSecond, 20), 20);
+  clock_.Advance(-milliseconds(900));
+  const Verdict denied = Check(kTenPerSecond);
+  EXPECT_FALSE(denied.admitted);
+  EXPECT_EQ(denied.retry_after, milliseconds(1000)) << "as told by the clock that is behind";
+  clock_.Advance(denied.retry_after);
+  EXPECT_TRUE(Check(kTenPerSecond).admitted);
+}
+
+TEST_P(StoreTest, ClockReplacedByOneBehind_NothingIsMintedAndNothingStuck) {
+  const FixedWindow aligned{
+      .limit = 10, .window = seconds(60), .align = FixedWindow::Align::kClock};
+  for (const Limit& limit : {Limit(kTenPerMinute), Limit(aligned), Limit(kTenPerSecond)}) {
+    clock_.Set(kStart);
+    EXPECT_GT(Admitted(limit, 25), 9);
+    clock_.Advance(-hours(1));
+    EXPECT_EQ(Admitted(limit, 5), 0) << "a step back minted quota";
+    clock_.Advance(seconds(60));
+    EXPECT_EQ(Admitted(limit, 5), 5) << "a step back left the counter stuck";
+    store_.reset();
+    SetUp();
+  }
+}
+
+}  // namespace
+}  // namespace sluice::test

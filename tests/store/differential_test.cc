@@ -1,0 +1,239 @@
+// Lua against C++: random checks, packed and in runs, with the clock jumping about, decided by the
+// script in a real Redis and by the embedded store. Any difference is a bug in one of the two.
+#include <gtest/gtest.h>
+#include <hiredis/hiredis.h>
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "store/memory/memory_store.h"
+#include "store/redis/script.h"
+#include "store/redis/script_call.h"
+#include "tests/store/blocking_check.h"
+#include "tests/support/redis_server.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::days;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+class ScriptRunner {
+ public:
+  explicit ScriptRunner(const std::string& socket) : context_(redisConnectUnix(socket.c_str())) {
+    Command({"SCRIPT", "LOAD", redis::kCheckScript.text});
+  }
+  ~ScriptRunner() { redisFree(context_); }
+
+  // The elements of the script's reply; valid until the next call.
+  std::vector<std::string_view> Run(redis::ScriptCall& call, Time now) {
+    std::vector<std::string_view> command{"EVALSHA", redis::kCheckScript.sha1};
+    const auto arguments = call.Arguments(now);
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    Command(command);
+    EXPECT_EQ(reply_->type, REDIS_REPLY_ARRAY) << std::string_view(reply_->str, reply_->len);
+    std::vector<std::string_view> elements;
+    for (std::size_t i = 0; i < reply_->elements; ++i) {
+      elements.emplace_back(reply_->element[i]->str, reply_->element[i]->len);
+    }
+    return elements;
+  }
+
+ private:
+  void Command(const std::vector<std::string_view>& arguments) {
+    std::vector<const char*> data;
+    std::vector<std::size_t> sizes;
+    for (const auto argument : arguments) {
+      data.push_back(argument.data());
+      sizes.push_back(argument.size());
+    }
+    reply_.reset(static_cast<redisReply*>(
+        redisCommandArgv(context_, static_cast<int>(data.size()), data.data(), sizes.data())));
+  }
+
+  struct Free {
+    void operator()(redisReply* reply) const { freeReplyObject(reply); }
+  };
+  redisContext* context_;
+  std::unique_ptr<redisReply, Free> reply_;
+};
+
+class World {
+ public:
+  explicit World(std::uint32_t seed) : random_(seed) {
+    for (int i = 0; i < 30; ++i) AddLimit(fmt::format("fixed{}", i), RandomFixedWindow());
+    for (int i = 0; i < 30; ++i) AddLimit(fmt::format("token{}", i), RandomTokenBucket());
+  }
+
+  template <typename T>
+  T Pick(std::initializer_list<T> of) {
+    return of.begin()[Below(of.size())];
+  }
+  std::size_t Below(std::size_t bound) { return random_() % bound; }
+  bool OneIn(std::size_t n) { return Below(n) == 0; }
+
+  // Distinct counters in ascending groups.
+  std::vector<CounterSpec> RandomCounters() {
+    std::vector<CounterSpec> counters;
+    std::uint16_t group = OneIn(10) ? 1 : 0;
+    const std::size_t count = OneIn(2) ? 1 : 1 + Below(4);
+    while (counters.size() < count) {
+      CounterSpec spec = limits_[Below(limits_.size())];
+      spec.key += std::to_string(Below(2));
+      spec.group = group;
+      bool known = false;
+      for (const auto& counter : counters) known |= counter.key == spec.key;
+      if (!known) counters.push_back(spec);
+      if (OneIn(4)) ++group;
+    }
+    return counters;
+  }
+
+  std::int64_t RandomCost() {
+    return OneIn(20) ? Pick<std::int64_t>({1000, 1'000'000, kMaxCost - 1, kMaxCost})
+                     : Pick<std::int64_t>({0, 1, 1, 1, 1, 2, 3, 5, 7, 10, 20});
+  }
+
+  // A time that an answer named; the next steps may land on it, or just beside it.
+  void Remember(Duration edge) {
+    if (edge != Verdict::kNever) edges_[Below(edges_.size())] = edge;
+  }
+
+  Duration RandomStep() {
+    if (OneIn(3)) return edges_[Below(edges_.size())] - Duration(Below(2));
+    const auto some = static_cast<std::int64_t>(1 + Below(1000));
+    if (OneIn(50))
+      return -Pick<Duration>({Duration(1), milliseconds(1), milliseconds(999), seconds(1),
+                              seconds(1) + Duration(1), hours(1)});
+    if (OneIn(200)) return Pick<Duration>({hours(some), days(some), minutes(some), -days(some)});
+    return Pick<Duration>({Duration(0), Duration(some), milliseconds(some), seconds(some)});
+  }
+
+ private:
+  void AddLimit(const std::string& key, const Limit& limit) {
+    limits_.push_back({key, limit});
+    // Another size of the same shape meets the same counters, as after a reload.
+    limits_.push_back({key, Scaled(limit, 0.4)});
+  }
+
+  Limit RandomFixedWindow() {
+    FixedWindow limit{.limit = Pick<std::int64_t>({1, 2, 5, 10, 100, kMaxProduct}),
+                      .window = Pick<Duration>({milliseconds(1), milliseconds(1500), seconds(1),
+                                                minutes(1), hours(1), days(1), days(7), days(30)}),
+                      .align = Pick({FixedWindow::Align::kFirst, FixedWindow::Align::kClock,
+                                     FixedWindow::Align::kMonth})};
+    if (limit.align != FixedWindow::Align::kFirst) {
+      limit.utc_offset = minutes(Pick({0, 60, 480, -210, 845}));
+    }
+    return limit;
+  }
+
+  Limit RandomTokenBucket() {
+    TokenBucket limit{
+        .rate = Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
+        .period = Pick<Duration>({milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
+        .burst = Pick<std::int64_t>({1, 2, 10, 97}),
+        .starts_empty = OneIn(4)};
+    if (OneIn(5)) limit.burst = kMaxProduct / limit.period.count();
+    return limit;
+  }
+
+  std::mt19937 random_;
+  std::vector<CounterSpec> limits_;
+  std::array<Duration, 4> edges_{};
+};
+
+struct Operation {
+  std::unique_ptr<BlockingCheck> check;
+  std::int64_t n;
+};
+
+std::string Describe(const StoreCheck& check) {
+  std::string text = fmt::format("cost {} mode {} admitted {}", check.cost,
+                                 static_cast<int>(check.mode), check.admitted);
+  for (const CounterCheck& counter : check.counters) {
+    const Verdict& verdict = counter.verdict;
+    text +=
+        fmt::format("\n  {} group {}: admitted {} limit {} remaining {} reset {} retry {}",
+                    counter.key, counter.group, verdict.admitted, verdict.limit, verdict.remaining,
+                    verdict.reset_after.count(), verdict.retry_after.count());
+  }
+  return text;
+}
+
+// Decides the operation n times, one after the other, in the embedded store, and compares each
+// answer with what the script's one reply says to it. Returns whether all are equal.
+bool Agree(const Operation& operation, const redis::RunReply& reply, MemoryStore& store) {
+  for (std::int64_t i = 0; i < operation.n; ++i) {
+    BlockingCheck& check = operation.check->RunOn(store);
+    const std::string cpp = Describe(check);
+    reply.Answer(check, i);
+    const std::string lua = Describe(check);
+    if (cpp != lua) {
+      ADD_FAILURE() << "at " << i << " of " << operation.n << "\nC++: " << cpp << "\nLua: " << lua;
+      return false;
+    }
+  }
+  return true;
+}
+
+TEST(Differential, RandomOperations_LuaAndCppAgree) {
+  const char* const wanted = std::getenv("SLUICE_DIFFERENTIAL_OPERATIONS");
+  const int operations = wanted != nullptr ? std::atoi(wanted) : 100'000;
+  const std::uint32_t seed = std::random_device{}();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  World world(seed);
+  RedisServer server;
+  ScriptRunner runner(server.socket_path());
+  constexpr Time kStart(days(20'000));
+  constexpr Time kEnd(days(50'000));
+  ManualClock clock(kStart);
+  MemoryStore memory(clock, {});
+  redis::ScriptCall call;
+  redis::RunReply reply;
+  std::size_t granted = 0;
+  std::size_t refused = 0;
+
+  for (int done = 0; done < operations;) {
+    clock.Advance(world.RandomStep());
+    // Doubles hold microseconds up to the year 2255; the steps would soon be there.
+    if (clock.Now() > kEnd) clock.Set(kStart);
+    std::vector<Operation> pack(1 + world.Below(5));
+    call.Clear();
+    for (Operation& operation : pack) {
+      const Mode mode = world.OneIn(6) ? Mode::kPeek : Mode::kConsume;
+      operation.check =
+          std::make_unique<BlockingCheck>(world.RandomCounters(), world.RandomCost(), mode);
+      operation.n = world.OneIn(2) ? 1 : world.Pick<std::int64_t>({2, 3, 10, 50});
+      call.Add(*operation.check, operation.n);
+    }
+    auto script_reply = redis::ScriptReply::Open(runner.Run(call, clock.Now()));
+    ASSERT_TRUE(script_reply) << script_reply.error().message;
+    for (const Operation& operation : pack) {
+      ASSERT_TRUE(script_reply->Next(*operation.check, operation.n, reply));
+      ASSERT_EQ(reply.error, "");
+      ASSERT_TRUE(Agree(operation, reply, memory)) << "after " << done << " operations";
+      for (const CounterCheck& counter : operation.check->counters) {
+        world.Remember(counter.verdict.retry_after);
+        world.Remember(counter.verdict.reset_after);
+      }
+      (reply.granted > 0 ? granted : refused) += 1;
+      ++done;
+    }
+  }
+  // The world is no test unless both outcomes are common.
+  EXPECT_GT(granted, static_cast<std::size_t>(operations) / 10);
+  EXPECT_GT(refused, static_cast<std::size_t>(operations) / 10);
+}
+
+}  // namespace
+}  // namespace sluice::test

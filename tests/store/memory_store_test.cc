@@ -1,0 +1,71 @@
+#include "store/memory/memory_store.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/store/blocking_check.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr FixedWindow kOnePerMinute{.limit = 1, .window = seconds(60)};
+
+std::optional<StoreFailure> Submit(MemoryStore& store, const std::string& key) {
+  BlockingCheck check({{key, kOnePerMinute}});
+  return check.RunOn(store).failure;
+}
+
+TEST(MemoryStore, Full_RefusesNewKeysAndKeepsLiveCounters) {
+  ManualClock clock(Time(seconds(1000)));
+  MemoryStore store(clock, {.max_keys = 10, .shards = 1});
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(Submit(store, "k" + std::to_string(i)));
+  EXPECT_EQ(Submit(store, "new"), StoreFailure::kOverloaded);
+  EXPECT_FALSE(Submit(store, "k3"));
+  EXPECT_EQ(store.size(), 10u);
+}
+
+TEST(MemoryStore, FullOfFinishedCounters_MakesRoom) {
+  ManualClock clock(Time(seconds(1000)));
+  MemoryStore store(clock, {.max_keys = 10, .shards = 1});
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(Submit(store, "k" + std::to_string(i)));
+  clock.Advance(seconds(60));
+  EXPECT_FALSE(Submit(store, "new"));
+  EXPECT_EQ(store.size(), 1u);
+}
+
+TEST(MemoryStore, DeniedCheck_LeavesNoCounterBehind) {
+  ManualClock clock(Time(seconds(1000)));
+  MemoryStore store(clock, {});
+  BlockingCheck check({{"k", kOnePerMinute}}, 5);
+  EXPECT_FALSE(check.RunOn(store).admitted);
+  EXPECT_EQ(store.size(), 0u);
+}
+
+TEST(MemoryStore, ManyThreadsOnSeveralCounters_AdmitExactlyTheLimit) {
+  MemoryStore store(Clock::System(), {});
+  const FixedWindow limit{.limit = 1000, .window = std::chrono::hours(1)};
+  std::atomic<int> admitted{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 500; ++i) {
+        // Each thread names the shared counter and one of its own in another order.
+        const CounterSpec shared{"shared", limit};
+        const CounterSpec own{"own" + std::to_string(t), limit};
+        BlockingCheck check(t % 2 == 0 ? std::vector{shared, own} : std::vector{own, shared});
+        admitted += check.RunOn(store).admitted ? 1 : 0;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(admitted, 1000);
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,199 @@
+// What only the Redis store does: connections, deadlines, errors, packing.
+#include "store/redis/redis_store.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/store/blocking_check.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr FixedWindow kTen{.limit = 10, .window = seconds(30)};
+
+std::unique_ptr<RedisStore> Connect(const RedisServer& server,
+                                    const RedisStore::Options& options = {}) {
+  auto store = std::make_unique<RedisStore>(RedisUrl::Parse(server.url()).value(), options);
+  EXPECT_TRUE(store->WaitUntilReady(seconds(10)));
+  return store;
+}
+
+std::optional<StoreFailure> FailureOf(RedisStore& store, const std::string& key,
+                                      Duration timeout = seconds(10)) {
+  BlockingCheck check({{key, kTen}});
+  check.deadline = SteadyNow() + timeout;
+  return check.RunOn(store).failure;
+}
+
+// How many times the check script has been called.
+std::int64_t ScriptCalls(RedisConnection& redis) {
+  const std::string stats = redis.Text({"INFO", "commandstats"});
+  const auto at = stats.find("cmdstat_evalsha:calls=");
+  return at == std::string::npos ? 0 : std::stoll(stats.substr(at + 22));
+}
+
+TEST(RedisStore, NoServer_FailsAtOnceAsUnreachable) {
+  RedisStore store(RedisUrl::Parse("unix:///nowhere/redis.sock").value(), {});
+  EXPECT_FALSE(store.WaitUntilReady(milliseconds(20)));
+  EXPECT_EQ(FailureOf(store, "k"), StoreFailure::kUnreachable);
+}
+
+TEST(RedisStore, ServerHangs_FailsByTheDeadlineThenRecovers) {
+  RedisServer server;
+  auto store = Connect(server);
+  server.Pause();
+  const SteadyTime begin = SteadyNow();
+  EXPECT_EQ(FailureOf(*store, "k", milliseconds(20)), StoreFailure::kTimeout);
+  EXPECT_GE(SteadyNow() - begin, milliseconds(20));
+  EXPECT_TRUE(WaitUntil(seconds(10), [&] {
+    return FailureOf(*store, "k", milliseconds(20)) == StoreFailure::kUnreachable;
+  })) << "a silent connection is given up";
+  server.Resume();
+  EXPECT_TRUE(WaitUntil(seconds(10), [&] { return !FailureOf(*store, "k"); }));
+}
+
+TEST(RedisStore, ServerDies_FailsThenRecoversWithItsReturn) {
+  RedisServer server;
+  auto store = Connect(server);
+  EXPECT_FALSE(FailureOf(*store, "k"));
+  server.Kill();
+  EXPECT_TRUE(WaitUntil(seconds(10), [&] { return FailureOf(*store, "k").has_value(); }));
+  server.Start();
+  EXPECT_TRUE(WaitUntil(seconds(10), [&] { return !FailureOf(*store, "k"); }));
+}
+
+TEST(RedisStore, ScriptFlushed_LosesNoCheck) {
+  RedisServer server;
+  auto redis = server.Connect();
+  auto store = Connect(server);
+  for (int i = 0; i < 20; ++i) {
+    redis.Text({"SCRIPT", "FLUSH"});
+    EXPECT_FALSE(FailureOf(*store, "k"));
+  }
+  BlockingCheck check({{"k", kTen}}, 0, Mode::kPeek);
+  EXPECT_EQ(check.RunOn(*store).counters[0].verdict.remaining, 0);
+}
+
+TEST(RedisStore, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
+  RedisServer server;
+  auto redis = server.Connect();
+  auto store = Connect(server);
+  redis.Integer({"RPUSH", "list", "precious"});
+  redis.Text({"SET", "text", "precious"});
+  server.Pause();  // so that the three travel in one pack
+  BlockingCheck opener({{"opener", kTen}}), list({{"list", kTen}}), text({{"text", kTen}}),
+      good({{"good", kTen}});
+  for (BlockingCheck* check : {&opener, &list, &text, &good}) {
+    check->deadline = SteadyNow() + minutes(1);
+    check->Start(*store);
+  }
+  server.Resume();
+  EXPECT_EQ(list.Wait().failure, StoreFailure::kRejected);
+  EXPECT_EQ(text.Wait().failure, StoreFailure::kRejected);
+  EXPECT_FALSE(good.Wait().failure);
+  opener.Wait();
+  EXPECT_EQ(redis.Integer({"LLEN", "list"}), 1);
+  EXPECT_EQ(redis.Text({"GET", "text"}), "precious");
+}
+
+TEST(RedisStore, OutOfMemory_IsRejectedAndWritesNothing) {
+  RedisServer server({.arguments = {"--maxmemory", "1", "--maxmemory-policy", "noeviction"}});
+  auto store = Connect(server);
+  EXPECT_EQ(FailureOf(*store, "k"), StoreFailure::kRejected);
+  EXPECT_TRUE(server.Connect().Keys().empty());
+}
+
+TEST(RedisStore, MoreChecksThanMayWait_AreRefusedAtOnce) {
+  RedisServer server;
+  auto store = Connect(server, {.loop = {.max_pending = 5, .silence = minutes(1)}});
+  server.Pause();
+  std::vector<std::unique_ptr<BlockingCheck>> waiting;
+  for (int i = 0; i < 5; ++i) {
+    waiting.push_back(std::make_unique<BlockingCheck>(std::vector<CounterSpec>{{"k", kTen}}));
+    waiting.back()->Start(*store);
+  }
+  EXPECT_EQ(FailureOf(*store, "k"), StoreFailure::kOverloaded);
+  server.Resume();
+  for (auto& check : waiting) EXPECT_FALSE(check->Wait().failure);
+}
+
+TEST(RedisStore, EqualChecksThatWait_GoAsOneAndAreAnsweredInOrder) {
+  RedisServer server;
+  auto redis = server.Connect();
+  auto store = Connect(server, {.loop = {.silence = minutes(1)}});
+  server.Pause();
+  std::vector<std::unique_ptr<BlockingCheck>> checks;
+  for (int i = 0; i < 100; ++i) {
+    checks.push_back(std::make_unique<BlockingCheck>(
+        std::vector<CounterSpec>{{"k", FixedWindow{.limit = 70, .window = seconds(30)}}}));
+    checks.back()->Start(*store);
+  }
+  server.Resume();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_FALSE(checks[i]->Wait().failure);
+    EXPECT_EQ(checks[i]->admitted, i < 70);
+    EXPECT_EQ(checks[i]->counters[0].verdict.remaining, std::max(0, 69 - i));
+  }
+  EXPECT_LE(ScriptCalls(redis), 4);
+}
+
+TEST(RedisStore, DifferentChecksThatWait_ArePacked) {
+  RedisServer server;
+  auto redis = server.Connect();
+  auto store = Connect(server, {.loop = {.silence = minutes(1)}});
+  server.Pause();
+  std::vector<std::unique_ptr<BlockingCheck>> checks;
+  for (int i = 0; i < 200; ++i) {
+    checks.push_back(
+        std::make_unique<BlockingCheck>(std::vector<CounterSpec>{{"k" + std::to_string(i), kTen}}));
+    checks.back()->Start(*store);
+  }
+  server.Resume();
+  for (auto& check : checks) EXPECT_EQ(check->Wait().counters[0].verdict.remaining, 9);
+  EXPECT_LE(ScriptCalls(redis), 2 + 200 / 64 + 2);
+}
+
+TEST(RedisStore, EveryKey_LivesAsLongAsItsStateMattersPlusASecond) {
+  RedisServer server;
+  auto redis = server.Connect();
+  auto store = Connect(server);
+  struct Row {
+    std::string key;
+    Limit limit;
+    Duration lifetime;
+  };
+  const Row rows[] = {
+      {"window", kTen, seconds(30)},
+      {"bucket", TokenBucket{.rate = 1, .period = seconds(1), .burst = 100}, seconds(3)},
+      {"empty", TokenBucket{.rate = 1, .period = seconds(1), .burst = 1, .starts_empty = true},
+       minutes(60)},
+  };
+  for (const Row& row : rows) {
+    BlockingCheck check({{row.key, row.limit}}, 3);
+    check.RunOn(*store);
+    const auto most = std::chrono::duration_cast<milliseconds>(row.lifetime).count() + 1000;
+    EXPECT_LE(redis.Integer({"PTTL", row.key}), most) << row.key;
+    EXPECT_GT(redis.Integer({"PTTL", row.key}), most - 1000) << row.key;
+  }
+}
+
+TEST(RedisStore, DeniedAndPeeked_WriteNothing) {
+  RedisServer server;
+  auto store = Connect(server);
+  BlockingCheck denied({{"k", kTen}}, 11), peeked({{"k", kTen}}, 1, Mode::kPeek);
+  EXPECT_FALSE(denied.RunOn(*store).admitted);
+  EXPECT_TRUE(peeked.RunOn(*store).admitted);
+  EXPECT_TRUE(server.Connect().Keys().empty());
+}
+
+}  // namespace
+}  // namespace sluice::test
