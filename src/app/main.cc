@@ -71,13 +71,16 @@ ExitStatus Serve(const Settings& settings) {
   if (!rules) return Fail(kMistaken, rules.error());
   spdlog::info("rules: {} in force", rules.value()->size());
   const auto server = Server::Start(settings, *rules);
-  if (!server) return Fail(kCannotRun, server.error());
+  if (!server) {
+    const bool mistaken = server.error().code == ErrorCode::kInvalidArgument;
+    return Fail(mistaken ? kMistaken : kCannotRun, server.error());
+  }
   spdlog::info("ready grpc={} http={}", server.value()->grpc_address().ToString(),
                server.value()->http_address().ToString());
 
   const int signal = WaitFor(stop_signals);
   spdlog::info("{}: draining", sigabbrev_np(signal));
-  server.value()->Stop();
+  server.value()->Stop(settings.drain);
   spdlog::info("stopped");
   return kStopped;
 }

@@ -12,8 +12,6 @@
 namespace sluice {
 namespace {
 
-// What calls under way get to end in once the server is told to stop.
-constexpr std::chrono::seconds kDrain(5);
 // Serving begins without Redis, too; but checks of the first moment should find it.
 constexpr std::chrono::milliseconds kWaitForRedis(500);
 
@@ -23,7 +21,7 @@ Result<std::unique_ptr<Store>> ConnectRedis(const Settings& settings) {
     return std::unique_ptr<Store>();
   }
   const auto url = RedisUrl::Parse(settings.redis_url);
-  if (!url) return url.error();
+  if (!url) return InvalidArgument("redis.url: " + url.error().message);
   auto store = std::make_unique<RedisStore>(*url, RedisStore::Options{});
   if (!store->WaitUntilReady(kWaitForRedis)) {
     spdlog::warn("store: {} is not reachable yet; rules' on_store_failure decides until it is",
@@ -69,8 +67,8 @@ Result<std::unique_ptr<Server>> Server::Start(const Settings& settings,
   return server;
 }
 
-void Server::Stop() {
-  grpc_->Stop(kDrain);
+void Server::Stop(Duration drain) {
+  grpc_->Stop(std::chrono::duration_cast<std::chrono::milliseconds>(drain));
   http_.reset();
 }
 

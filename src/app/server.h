@@ -23,8 +23,8 @@ class Server {
   static Result<std::unique_ptr<Server>> Start(const Settings& settings,
                                                std::shared_ptr<const RuleIndex> rules);
 
-  // Lets calls under way end, then stops the doors.
-  void Stop();
+  // Lets callers leave and calls under way end, at most `drain` long, then stops the doors.
+  void Stop(Duration drain);
 
   const Address& grpc_address() const { return grpc_->address(); }
   const Address& http_address() const { return http_->address(); }

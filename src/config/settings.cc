@@ -49,6 +49,15 @@ Result<void> SetRedisTimeout(Settings& settings, std::string_view text) {
   return {};
 }
 
+Result<void> SetDrain(Settings& settings, std::string_view text) {
+  const auto drain = ParseDuration(text);
+  if (!drain || *drain > std::chrono::minutes(10)) {
+    return NotAllowed(text, "a duration from 1ms to 10m, such as 5s");
+  }
+  settings.drain = *drain;
+  return {};
+}
+
 Result<void> SetLogLevel(Settings& settings, std::string_view text) {
   constexpr std::array<std::string_view, 6> kLevels{"trace", "debug", "info",
                                                     "warn",  "error", "off"};
@@ -117,6 +126,8 @@ constexpr std::array kTable{
         "http", "--http", "SLUICE_HTTP", "ADDR", "0.0.0.0:8080",
         "where HTTP listens (/healthz, /metrics); as --grpc",
         [](Settings& settings, std::string_view text) { return SetAddress(settings.http, text); }},
+    Setting{"drain", "--drain", "SLUICE_DRAIN", "TIME", "5s",
+            "how long callers get to leave and calls to end after SIGTERM", SetDrain},
     Setting{"log_level", "--log-level", "SLUICE_LOG_LEVEL", "LEVEL", "info",
             "trace, debug, info, warn, error or off", SetLogLevel},
     Setting{"unmatched", "--unmatched", "SLUICE_UNMATCHED", "WORD", "allow",

@@ -19,6 +19,7 @@ struct Settings {
   Duration redis_timeout = std::chrono::milliseconds(10);
   Address grpc{.host = "0.0.0.0", .port = 8081, .unix_path = {}};
   Address http{.host = "0.0.0.0", .port = 8080, .unix_path = {}};
+  Duration drain = std::chrono::seconds(5);
   std::string log_level = "info";
   Unmatched unmatched = Unmatched::kAllow;
   double fleet_share = 1.0;  // 0 < share <= 1

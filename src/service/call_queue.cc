@@ -38,6 +38,7 @@ void CallQueue::Run() {
 }
 
 void CallQueue::OnRequest(CheckLimitCall& call) {
+  requests_.fetch_add(1, std::memory_order_relaxed);
   --awaiting_;
   if (awaiting_ < kSpareCalls && calls_.size() < kMaxCalls) AddCall();
   call.Serve();

@@ -4,10 +4,12 @@
 //     ▲                       │ await the next RPC ◀── queue ◀── RPC over ◀─────────┘
 //     └───────────────────────┘
 //
-// Start and Stop by one owner; all else on the thread.
+// Start and Stop by one owner; all that is private on the thread.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +28,9 @@ class CallQueue {
 
   // REQUIRES: the server has been started.
   void Start(std::string thread_name);
+
+  // How many RPCs have come so far. Any thread.
+  std::uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
 
   // Waits until every call is over. REQUIRES: the server has been shut down; till then the thread
   // must go on, for gRPC does its input and output on it.
@@ -49,7 +54,8 @@ class CallQueue {
 
   std::vector<std::unique_ptr<CheckLimitCall>> calls_;
   std::size_t awaiting_ = 0;  // of calls_, those that wait for an RPC
-  std::size_t retired_ = 0;   // of calls_, those that will get no RPC any more
+  std::atomic<std::uint64_t> requests_ = 0;
+  std::size_t retired_ = 0;  // of calls_, those that will get no RPC any more
 
   Mutex mutex_;
   CondVar changed_;

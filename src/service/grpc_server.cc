@@ -60,10 +60,16 @@ void LogFromGrpc(gpr_log_func_args* args) {
   spdlog::log(level, "gRPC: {}", args->message);
 }
 
+// So long without a request: the callers have left.
+constexpr std::chrono::milliseconds kQuiet(50);
+
 }  // namespace
 
 // The server dies before the queues, the queues before the services.
 struct GrpcServer::State {
+  std::uint64_t Requests() const;
+  void LetCallersLeave(std::chrono::milliseconds at_most) const;
+
   Address address;
   CheckService check_service;
   v1::Admin::Service admin_service;
@@ -71,6 +77,24 @@ struct GrpcServer::State {
   std::unique_ptr<grpc::Server> server;
   bool stopped = false;
 };
+
+std::uint64_t GrpcServer::State::Requests() const {
+  std::uint64_t sum = 0;
+  for (const auto& queue : queues) sum += queue->requests();
+  return sum;
+}
+
+// gRPC's own shutdown cancels the calls that cross it on the wire, so it must not come before the
+// callers that heed the health service are gone.
+void GrpcServer::State::LetCallersLeave(std::chrono::milliseconds at_most) const {
+  const SteadyTime end = SteadyNow() + at_most;
+  std::uint64_t before = Requests();
+  while (SteadyNow() < end) {
+    std::this_thread::sleep_for(std::min(kQuiet, at_most));
+    if (Requests() == before) return;
+    before = Requests();
+  }
+}
 
 GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
@@ -118,7 +142,9 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(Limiter& limiter, const Op
 void GrpcServer::Stop(std::chrono::milliseconds drain) {
   if (std::exchange(state_->stopped, true)) return;
   state_->server->GetHealthCheckService()->SetServingStatus(false);
-  state_->server->Shutdown(std::chrono::system_clock::now() + drain);
+  const SteadyTime end = SteadyNow() + drain;
+  state_->LetCallersLeave(drain / 2);
+  state_->server->Shutdown(std::chrono::system_clock::now() + (end - SteadyNow()));
   for (auto& queue : state_->queues) queue->Stop();
 }
 

@@ -1,0 +1,442 @@
+// The gRPC door, driven over a unix socket by a generated client; its process, by signals.
+#include "service/grpc_server.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sluice/v1/admin.grpc.pb.h>
+#include <sluice/v1/rate_limiter.grpc.pb.h>
+
+#include <atomic>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "store/memory/memory_store.h"
+#include "tests/support/sluice_server.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+constexpr Time kStart{seconds(1'000'000)};
+
+// 10 a minute per user, the first opens the window.
+std::shared_ptr<const RuleIndex> Rules() {
+  Rule rule{.name = "per-user", .per = {{.attribute = "user"}}};
+  rule.limits.limits = {FixedWindow{.limit = 10, .window = seconds(60)}};
+  Rule blocked{.name = "blocked",
+               .match = {{"endpoint", {.kind = Pattern::Kind::kExact, .text = "/no"}}}};
+  blocked.limits.effect = Limits::Effect::kBlocked;
+  return RuleIndex::Build({Domain{.name = "shop", .rules = {rule, blocked}}}, {}).value();
+}
+
+// Holds every check until told to go on.
+class HeldStore final : public Store {
+ public:
+  explicit HeldStore(Store& store) : store_(store) {}
+
+  void Submit(StoreCheck& check) override {
+    {
+      MutexLock lock(mutex_);
+      if (holding_) return held_.push_back(&check);
+    }
+    store_.Submit(check);
+  }
+  void Hold() {
+    MutexLock lock(mutex_);
+    holding_ = true;
+  }
+  void Release() {
+    std::vector<StoreCheck*> held;
+    {
+      MutexLock lock(mutex_);
+      holding_ = false;
+      held.swap(held_);
+    }
+    for (auto* check : held) store_.Submit(*check);
+  }
+  std::size_t held() {
+    MutexLock lock(mutex_);
+    return held_.size();
+  }
+
+ private:
+  Store& store_;
+  Mutex mutex_;
+  bool holding_ SLUICE_GUARDED_BY(mutex_) = false;
+  std::vector<StoreCheck*> held_ SLUICE_GUARDED_BY(mutex_);
+};
+
+struct Reply {
+  grpc::Status status;
+  v1::CheckLimitResponse response;
+};
+
+// One unary call of raw bytes.
+struct RawReply {
+  grpc::Status status;
+  std::string bytes;
+};
+
+RawReply CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                 const std::string& bytes) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + seconds(10));
+  grpc::CompletionQueue queue;
+  const grpc::Slice slice(bytes);
+  auto call = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&slice, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  RawReply reply;
+  call->Finish(&response, &reply.status, &reply);
+  void* tag = nullptr;
+  bool ok = false;
+  EXPECT_TRUE(queue.Next(&tag, &ok));
+  grpc::Slice answer;
+  if (reply.status.ok() && response.DumpToSingleSlice(&answer).ok()) {
+    reply.bytes.assign(answer.begin(), answer.end());
+  }
+  return reply;
+}
+
+class GrpcServer_Test : public ::testing::Test {
+ protected:
+  GrpcServer_Test() {
+    limiter_.SetRules(Rules());
+    auto server = GrpcServer::Start(limiter_, {.address = address_, .queues = 2});
+    server_ = std::move(server).value();
+    channel_ = grpc::CreateChannel(address_.ToString(), grpc::InsecureChannelCredentials());
+    stub_ = v1::RateLimiter::NewStub(channel_);
+  }
+
+  Reply Check(const v1::CheckLimitRequest& request) {
+    Reply reply;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + seconds(30));
+    reply.status = stub_->CheckLimit(&context, request, &reply.response);
+    return reply;
+  }
+
+  static v1::CheckLimitRequest ForUser(const std::string& user) {
+    v1::CheckLimitRequest request;
+    request.set_domain("shop");
+    (*request.mutable_attributes())["user"] = user;
+    request.set_request_id("id of " + user);
+    return request;
+  }
+
+  const test::TempDir dir_;
+  const Address address_{.host = {}, .unix_path = dir_.path() / "grpc.sock"};
+  ManualClock clock_{kStart};
+  MetricsRegistry metrics_;
+  MemoryStore memory_{clock_, {}};
+  HeldStore store_{memory_};
+  Limiter limiter_{{.store = store_, .local = memory_, .clock = clock_, .metrics = metrics_},
+                   {.store_timeout = seconds(10)}};
+  std::unique_ptr<GrpcServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::RateLimiter::Stub> stub_;
+};
+
+TEST_F(GrpcServer_Test, Check_WithinLimit_TellsHowItStands) {
+  auto request = ForUser("42");
+  request.set_cost(3);
+  const auto [status, response] = Check(request);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(v1::DECISION_ALLOWED, response.decision());
+  EXPECT_EQ(v1::SOURCE_STORE, response.source());
+  EXPECT_EQ("id of 42", response.request_id());
+  EXPECT_EQ(1'000'000, response.decided_at().seconds());
+  EXPECT_FALSE(response.has_wait());
+  EXPECT_FALSE(response.has_retry_after());
+  ASSERT_EQ(1, response.limits_size());
+  const auto& limit = response.limits(0);
+  EXPECT_EQ("per-user", limit.rule());
+  EXPECT_EQ(v1::ALGORITHM_FIXED_WINDOW, limit.algorithm());
+  EXPECT_EQ(10U, limit.limit());
+  EXPECT_EQ(7U, limit.remaining());
+  EXPECT_EQ(60, limit.reset_after().seconds());
+  EXPECT_TRUE(limit.admitted());
+  EXPECT_FALSE(limit.has_retry_after());
+}
+
+TEST_F(GrpcServer_Test, Check_BeyondLimit_IsDeniedWithTheTimeToRetry) {
+  auto request = ForUser("42");
+  request.set_cost(10);
+  ASSERT_EQ(v1::DECISION_ALLOWED, Check(request).response.decision());
+  clock_.Advance(milliseconds(1'500));
+  const auto [status, response] = Check(ForUser("42"));
+  ASSERT_TRUE(status.ok());
+  EXPECT_EQ(v1::DECISION_DENIED, response.decision());
+  EXPECT_EQ(58, response.retry_after().seconds());
+  EXPECT_EQ(500'000'000, response.retry_after().nanos());
+  ASSERT_EQ(1, response.limits_size());
+  EXPECT_FALSE(response.limits(0).admitted());
+  EXPECT_EQ(58, response.limits(0).retry_after().seconds());
+}
+
+TEST_F(GrpcServer_Test, Check_WithoutCost_TakesNothing) {
+  auto peek = ForUser("42");
+  peek.set_cost(0);
+  EXPECT_EQ(10U, Check(peek).response.limits(0).remaining());
+  EXPECT_EQ(9U, Check(ForUser("42")).response.limits(0).remaining());
+}
+
+TEST_F(GrpcServer_Test, Check_DecidedByRule_HasNoLimits) {
+  auto request = ForUser("42");
+  (*request.mutable_attributes())["endpoint"] = "/no";
+  const auto blocked = Check(request).response;
+  EXPECT_EQ(v1::DECISION_DENIED, blocked.decision());
+  EXPECT_EQ(v1::SOURCE_RULE, blocked.source());
+  EXPECT_FALSE(blocked.has_retry_after());
+  request.set_domain("nobody's");
+  EXPECT_EQ(v1::SOURCE_NO_RULE, Check(request).response.source());
+}
+
+struct BadInput {
+  std::string name;
+  grpc::StatusCode code;
+  std::string message;
+  std::function<void(v1::CheckLimitRequest&)> spoil;
+};
+
+std::vector<BadInput> BadInputs() {
+  using Request = v1::CheckLimitRequest;
+  const auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
+  const auto kUnimplemented = grpc::StatusCode::UNIMPLEMENTED;
+  return {
+      {"EmptyDomain", kInvalid, "domain", [](Request& it) { it.clear_domain(); }},
+      {"LongDomain", kInvalid, "domain", [](Request& it) { it.set_domain(std::string(256, 'x')); }},
+      {"TenThousandAttributes", kInvalid, "attributes",
+       [](Request& it) {
+         for (int i = 0; i < 10'000; ++i) (*it.mutable_attributes())[std::to_string(i)] = "x";
+       }},
+      {"MegabyteValue", kInvalid, "user",
+       [](Request& it) { (*it.mutable_attributes())["user"] = std::string(1 << 20, 'x'); }},
+      {"EmptyName", kInvalid, "attributes",
+       [](Request& it) { (*it.mutable_attributes())[""] = "x"; }},
+      {"LongName", kInvalid, "attributes",
+       [](Request& it) { (*it.mutable_attributes())[std::string(256, 'x')] = "x"; }},
+      {"HugeCost", kInvalid, "cost", [](Request& it) { it.set_cost(std::uint64_t{1} << 63); }},
+      {"CostBeyond", kInvalid, "cost",
+       [](Request& it) { it.set_cost((std::uint64_t{1} << 53) + 1); }},
+      {"UnknownMode", kInvalid, "mode: 7",
+       [](Request& it) { it.set_mode(static_cast<v1::Mode>(7)); }},
+      {"NegativeWait", kInvalid, "max_wait",
+       [](Request& it) { it.mutable_max_wait()->set_seconds(-1); }},
+      {"LongId", kInvalid, "request_id",
+       [](Request& it) { it.set_request_id(std::string(256, 'x')); }},
+      {"Charge", kUnimplemented, "mode", [](Request& it) { it.set_mode(v1::MODE_CHARGE); }},
+      {"Refund", kUnimplemented, "mode", [](Request& it) { it.set_mode(v1::MODE_REFUND); }},
+      {"Wait", kUnimplemented, "max_wait",
+       [](Request& it) { it.mutable_max_wait()->set_seconds(1); }},
+      {"FiveMegabytes", grpc::StatusCode::RESOURCE_EXHAUSTED, "larger than max",
+       [](Request& it) { (*it.mutable_attributes())["user"] = std::string(5 << 20, 'x'); }},
+  };
+}
+
+TEST_F(GrpcServer_Test, Check_BadInput_IsAnsweredAndServedOn) {
+  for (const auto& input : BadInputs()) {
+    auto request = ForUser("42");
+    input.spoil(request);
+    const auto status = Check(request).status;
+    EXPECT_EQ(input.code, status.error_code()) << input.name << ": " << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(input.message)) << input.name;
+    ASSERT_TRUE(Check(ForUser(input.name)).status.ok()) << "after " << input.name;
+  }
+}
+
+TEST_F(GrpcServer_Test, Check_UnusualButValidInput_IsDecided) {
+  auto request = ForUser(std::string("nul\0in it", 9));
+  request.set_cost(std::uint64_t{1} << 53);
+  for (int i = 0; i < 63; ++i) (*request.mutable_attributes())[std::to_string(i)] = "漢";
+  (*request.mutable_attributes())["62"] = std::string(8192, 'x');
+  const auto [status, response] = Check(request);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(v1::DECISION_DENIED, response.decision());
+  EXPECT_FALSE(response.has_retry_after()) << "a cost beyond the limit is never admitted";
+}
+
+TEST_F(GrpcServer_Test, Check_MalformedBytes_AreInvalid) {
+  const std::string method = "/sluice.v1.RateLimiter/CheckLimit";
+  const auto not_utf8 = CallRaw(channel_, method, "\x0a\x01\xff");
+  EXPECT_EQ(grpc::StatusCode::INVALID_ARGUMENT, not_utf8.status.error_code());
+  EXPECT_THAT(not_utf8.status.error_message(), HasSubstr("domain"));
+  const auto truncated = CallRaw(channel_, method, "\x0a\x05x");
+  EXPECT_EQ(grpc::StatusCode::INVALID_ARGUMENT, truncated.status.error_code());
+  const auto empty = CallRaw(channel_, method, "");
+  EXPECT_EQ(grpc::StatusCode::INVALID_ARGUMENT, empty.status.error_code());
+}
+
+TEST_F(GrpcServer_Test, RpcsToCome_AreUnimplemented) {
+  for (const auto* method :
+       {"RateLimiter/CheckLimits", "RateLimiter/CheckLimitStream", "RateLimiter/RenewLease",
+        "RateLimiter/ReleaseLease", "Admin/Explain", "Admin/ResetLimit", "Admin/ListRules",
+        "Admin/ReloadRules", "RateLimiter/NoSuchMethod"}) {
+    const auto reply = CallRaw(channel_, std::string("/sluice.v1.") + method, "");
+    EXPECT_EQ(grpc::StatusCode::UNIMPLEMENTED, reply.status.error_code()) << method;
+  }
+}
+
+TEST_F(GrpcServer_Test, Health_WhileServing_IsServing) {
+  const std::string serving = "\x08\x01";
+  EXPECT_EQ(serving, CallRaw(channel_, "/grpc.health.v1.Health/Check", "").bytes);
+  const std::string service = "sluice.v1.RateLimiter";
+  const std::string named = "\x0a" + std::string(1, static_cast<char>(service.size())) + service;
+  EXPECT_EQ(serving, CallRaw(channel_, "/grpc.health.v1.Health/Check", named).bytes);
+}
+
+TEST_F(GrpcServer_Test, Reflection_ListsTheServices) {
+  const std::string list_services("\x3a\x00", 2);
+  const auto reply = CallRaw(
+      channel_, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", list_services);
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_THAT(reply.bytes, HasSubstr("sluice.v1.RateLimiter"));
+  EXPECT_THAT(reply.bytes, HasSubstr("sluice.v1.Admin"));
+}
+
+TEST_F(GrpcServer_Test, ManyCallsAtOnce_MoreThanArePosted_AreAllAnswered) {
+  constexpr int kCalls = 500;
+  store_.Hold();
+  grpc::CompletionQueue queue;
+  std::vector<grpc::ClientContext> contexts(kCalls);
+  std::vector<Reply> replies(kCalls);
+  std::vector<std::unique_ptr<grpc::ClientAsyncResponseReader<v1::CheckLimitResponse>>> calls;
+  for (int i = 0; i < kCalls; ++i) {
+    auto request = ForUser(std::to_string(i));
+    calls.push_back(stub_->AsyncCheckLimit(&contexts[i], request, &queue));
+    calls.back()->Finish(&replies[i].response, &replies[i].status, &replies[i]);
+  }
+  ASSERT_TRUE(test::WaitUntil(seconds(20), [&] { return store_.held() == kCalls; }));
+  store_.Release();
+  for (int i = 0; i < kCalls; ++i) {
+    void* tag = nullptr;
+    bool ok = false;
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+  }
+  for (int i = 0; i < kCalls; ++i) {
+    EXPECT_TRUE(replies[i].status.ok());
+    EXPECT_EQ("id of " + std::to_string(i), replies[i].response.request_id());
+  }
+}
+
+TEST_F(GrpcServer_Test, Stop_WithCallsUnderWay_WaitsForTheirAnswers) {
+  store_.Hold();
+  Reply reply;
+  std::thread caller([&] { reply = Check(ForUser("42")); });
+  ASSERT_TRUE(test::WaitUntil(seconds(10), [&] { return store_.held() == 1; }));
+  std::atomic<bool> stopped = false;
+  std::thread stopper([&] {
+    server_->Stop(seconds(20));
+    stopped = true;
+  });
+  // New connections are refused from the moment the server drains.
+  ASSERT_TRUE(
+      test::WaitUntil(seconds(10), [&] { return !std::filesystem::exists(address_.unix_path); }));
+  EXPECT_FALSE(stopped);
+  store_.Release();
+  caller.join();
+  stopper.join();
+  EXPECT_TRUE(reply.status.ok()) << reply.status.error_message();
+  EXPECT_EQ(v1::DECISION_ALLOWED, reply.response.decision());
+}
+
+TEST_F(GrpcServer_Test, Stop_DrainTimePassed_CancelsWhatIsLeft) {
+  store_.Hold();
+  Reply reply;
+  std::thread caller([&] { reply = Check(ForUser("42")); });
+  ASSERT_TRUE(test::WaitUntil(seconds(10), [&] { return store_.held() == 1; }));
+  std::thread stopper([&] { server_->Stop(milliseconds(1)); });
+  caller.join();
+  EXPECT_FALSE(reply.status.ok());
+  store_.Release();
+  stopper.join();
+}
+
+TEST_F(GrpcServer_Test, Start_AddressInUse_Fails) {
+  const auto second = GrpcServer::Start(limiter_, {.address = address_});
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("in use"));
+  Address tcp{.host = "127.0.0.1"};
+  const auto first = GrpcServer::Start(limiter_, {.address = tcp});
+  ASSERT_TRUE(first);
+  tcp = first.value()->address();
+  EXPECT_NE(0, tcp.port);
+  const auto same = GrpcServer::Start(limiter_, {.address = tcp});
+  ASSERT_FALSE(same);
+  EXPECT_THAT(same.error().message, HasSubstr(tcp.ToString()));
+}
+
+// Callers of a sluiced, each with one call after the other until told to leave.
+class Load {
+ public:
+  explicit Load(const std::shared_ptr<grpc::Channel>& channel) {
+    for (int i = 0; i < 8; ++i) callers_.emplace_back([this, channel] { Call(channel); });
+  }
+  ~Load() { Leave(); }
+
+  void Leave() {
+    leaving_ = true;
+    for (auto& caller : callers_) caller.join();
+    callers_.clear();
+  }
+  int answered() const { return answered_; }
+  int failed() const { return failed_; }
+
+ private:
+  void Call(const std::shared_ptr<grpc::Channel>& channel) {
+    const auto stub = v1::RateLimiter::NewStub(channel);
+    while (!leaving_) {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + seconds(10));
+      v1::CheckLimitRequest request;
+      request.set_domain("shop");
+      v1::CheckLimitResponse response;
+      ++(stub->CheckLimit(&context, request, &response).ok() ? answered_ : failed_);
+    }
+  }
+
+  std::atomic<bool> leaving_ = false;
+  std::atomic<int> answered_ = 0;
+  std::atomic<int> failed_ = 0;
+  std::vector<std::thread> callers_;
+};
+
+TEST(Sluiced_TermSignalUnderLoad, ServesUntilCallersLeaveAndExitsWithZero) {
+  test::SluiceServer server({.rules = "domain: shop\nrules: []\n", .flags = {"--drain", "20s"}});
+  const auto channel =
+      grpc::CreateChannel(server.grpc_address(), grpc::InsecureChannelCredentials());
+  Load load(channel);
+  ASSERT_TRUE(test::WaitUntil(seconds(20), [&] { return load.answered() > 1'000; }));
+  server.process().Signal(SIGTERM);
+  const std::string not_serving = "\x08\x02";
+  ASSERT_TRUE(test::WaitUntil(seconds(20), [&] {
+    return CallRaw(channel, "/grpc.health.v1.Health/Check", "").bytes == not_serving;
+  }));
+  const int before = load.answered();
+  ASSERT_TRUE(test::WaitUntil(seconds(20), [&] { return load.answered() > before + 100; }));
+  load.Leave();
+  EXPECT_EQ(0, load.failed());
+  EXPECT_EQ(0, server.process().Wait(seconds(20))) << server.process().Output();
+}
+
+TEST(Sluiced_TermSignalAndCallersThatStay, ExitsWithZeroWhenTheDrainIsOver) {
+  test::SluiceServer server({.rules = "domain: shop\nrules: []\n", .flags = {"--drain", "100ms"}});
+  Load load(grpc::CreateChannel(server.grpc_address(), grpc::InsecureChannelCredentials()));
+  ASSERT_TRUE(test::WaitUntil(seconds(20), [&] { return load.answered() > 1'000; }));
+  server.process().Signal(SIGTERM);
+  EXPECT_EQ(0, server.process().Wait(seconds(20))) << server.process().Output();
+}
+
+}  // namespace
+}  // namespace sluice
