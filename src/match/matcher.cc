@@ -38,7 +38,11 @@ Result<Matcher> Matcher::Compile(const Pattern& pattern, bool is_address) {
 }
 
 bool Matcher::Matches(const Fact* fact) const {
+  // Before all else: a `not` in there holds of an absent attribute.
   if (kind == Kind::kNot) return !of.front().Matches(fact);
+  if (kind == Kind::kAnyOf) {
+    return std::any_of(of.begin(), of.end(), [&](const Matcher& m) { return m.Matches(fact); });
+  }
   if (fact == nullptr) return false;
   switch (kind) {
     case Kind::kExact:
@@ -50,13 +54,11 @@ bool Matcher::Matches(const Fact* fact) const {
     case Kind::kCidr:
       return fact->address && network.Contains(*fact->address);
     case Kind::kExists:
-      return true;
     case Kind::kAnyOf:
-      return std::any_of(of.begin(), of.end(), [&](const Matcher& m) { return m.Matches(fact); });
     case Kind::kNot:
       break;
   }
-  return false;
+  return true;
 }
 
 Result<std::shared_ptr<const re2::RE2>> CompileRegex(std::string_view text) {

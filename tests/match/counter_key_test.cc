@@ -1,0 +1,128 @@
+// The names of counters, as Match hands them out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "base/hash.h"
+#include "match/rule_index.h"
+#include "tests/match/rule_sets.h"
+
+namespace sluice {
+namespace {
+
+using namespace sluice::testing;
+using std::string_literals::operator""s;
+
+std::string KeyOf(const RuleIndex& index, const std::vector<Attribute>& attributes) {
+  const MatchResult result = Find(index, attributes);
+  return result.count == 1 ? result.rules[0].key_prefix : "";
+}
+
+TEST(CounterKey, Values_AreEscapedAndJoined) {
+  const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("a"), Key("b")})}));
+  const struct {
+    std::string a;
+    std::string b;
+    std::string key;
+  } kRows[] = {
+      {"x", "y", "sluice:{shop/r/x/y}:"},
+      {"", "", "sluice:{shop/r//}:"},
+      {"x/y", "", "sluice:{shop/r/x%2Fy/}:"},
+      {"50%", "{a}", "sluice:{shop/r/50%25/%7Ba%7D}:"},
+      {"#", "a b", "sluice:{shop/r/%23/a%20b}:"},
+      {"\0\n"s, "\x7F", "sluice:{shop/r/%00%0A/%7F}:"},
+      {"日本", "a:b", "sluice:{shop/r/日本/a:b}:"},
+      {std::string(199, 'x'), "", "sluice:{shop/r/" + std::string(199, 'x') + "/}:"},
+      {std::string(200, 'x'), "",
+       "sluice:{shop/r/#" + Sha256Prefix128(std::string(200, 'x') + "/") + "}:"},
+  };
+  for (const auto& row : kRows) EXPECT_EQ(KeyOf(*index, {{"a", row.a}, {"b", row.b}}), row.key);
+}
+
+TEST(CounterKey, NoPer_IsOneForAll) {
+  Domain domain = MakeDomain({MakeRule("r", {})});
+  domain.name = "a/{b} c";
+  const auto index = *RuleIndex::Build({domain}, {});
+  MatchResult result;
+  index->Match("a/{b} c", {}, result);
+  EXPECT_EQ(result.rules[0].key_prefix, "sluice:{a%2F%7Bb%7D%20c/r/}:");
+}
+
+TEST(CounterKey, Address_IsCanonicalAndMasked) {
+  const auto index =
+      Index(MakeDomain({MakeRule("r", {}, {{"ip", 24, 64}}), MakeRule("full", {}, {Key("ip")})}));
+  const struct {
+    std::string address;
+    std::string masked;
+    std::string full;
+  } kRows[] = {
+      {"10.1.2.3", "10.1.2.0/24", "10.1.2.3"},
+      {"::ffff:10.1.2.3", "10.1.2.0/24", "10.1.2.3"},
+      {"2001:DB8:0:1:2:3:4:5", "2001:db8:0:1::/64", "2001:db8:0:1:2:3:4:5"},
+      {"fe80:0::1%eth0", "fe80::/64", "fe80::1"},
+  };
+  for (const auto& row : kRows) {
+    const MatchResult result = Find(*index, {{"ip", row.address}});
+    EXPECT_EQ(result.rules[0].key_prefix, "sluice:{shop/r/" + row.masked + "}:");
+    EXPECT_EQ(result.rules[1].key_prefix, "sluice:{shop/full/" + row.full + "}:");
+  }
+  const MatchResult unparsable = Find(*index, {{"ip", "nowhere"}});
+  EXPECT_EQ(unparsable.rules[0].outcome, RuleMatch::Outcome::kSkipped);
+  EXPECT_EQ(unparsable.rules[1].key_prefix, "sluice:{shop/full/nowhere}:");
+}
+
+TEST(CounterKey, WholeAddress_HasNoLength) {
+  const auto index = Index(MakeDomain({MakeRule("r", {}, {{"ip", 32, {}}})}));
+  EXPECT_EQ(KeyOf(*index, {{"ip", "10.1.2.3"}}), "sluice:{shop/r/10.1.2.3}:");
+  EXPECT_EQ(KeyOf(*index, {{"ip", "::1"}}), "sluice:{shop/r/::1}:");
+}
+
+TEST(CounterKey, ClientIp_IsCanonicalUnasked) {
+  const auto index =
+      Index(MakeDomain({MakeRule("r", {}, {Key("client_ip")}), MakeRule("o", {}, {Key("other")})}));
+  const MatchResult result = Find(*index, {{"client_ip", "0:0::1"}, {"other", "0:0::1"}});
+  EXPECT_EQ(result.rules[0].key_prefix, "sluice:{shop/r/::1}:");
+  EXPECT_EQ(result.rules[1].key_prefix, "sluice:{shop/o/0:0::1}:");
+}
+
+TEST(CounterKey, Colocate_SharesTheHashTag) {
+  Domain domain =
+      MakeDomain({MakeRule("one", {}, {Key("user")}), MakeRule("two", {}, {Key("ip"), Key("user")}),
+                  MakeRule("without", {}, {Key("ip")})});
+  domain.colocate = "user";
+  const auto index = Index(domain);
+  const MatchResult result = Find(*index, {{"user", "a}b"}, {"ip", "i"}});
+  EXPECT_EQ(result.rules[0].key_prefix, "sluice:{shop/user=a%7Db}one/a%7Db:");
+  EXPECT_EQ(result.rules[1].key_prefix, "sluice:{shop/user=a%7Db}two/i/a%7Db:");
+  EXPECT_EQ(result.rules[2].key_prefix, "sluice:{shop/without/i}:");
+}
+
+// Every pair of short values out of the awkward bytes has a key of its own.
+TEST(CounterKey, DifferentSubjects_NeverShareAKey) {
+  const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("a"), Key("b")})}));
+  std::vector<std::string> values{""};
+  const std::string alphabet = "/%2F#{}a \0\x7F"s;
+  for (const char c : alphabet) {
+    values.push_back({c});
+    for (const char d : alphabet) values.push_back({c, d});
+  }
+  for (const std::size_t length : {197, 198, 199, 200, 201}) {
+    values.push_back(std::string(length, 'x'));
+  }
+  values.push_back("#" + Sha256Prefix128(std::string(200, 'x') + "/"));
+  std::map<std::string, std::pair<std::string, std::string>> owners;
+  for (const std::string& a : values) {
+    for (const std::string& b : values) {
+      const std::string key = KeyOf(*index, {{"a", a}, {"b", b}});
+      const auto [owner, is_new] = owners.try_emplace(key, a, b);
+      EXPECT_EQ(owner->second, (std::pair{a, b})) << key;
+      const auto end = key.find('}');
+      EXPECT_EQ(end, key.size() - 2) << "the first brace must end the hash tag: " << key;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice
