@@ -87,11 +87,16 @@ double CpuSeconds(pid_t pid) {
   return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-struct Measurement {
+struct Round {
   double per_second = 0;
   double server_cpu = 0;  // seconds per million checks
   double redis_cpu = 0;   // the same
 };
+
+double MedianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
 
 class Case {
  public:
@@ -113,30 +118,39 @@ class Case {
     not_by_store_ += result.not_by_store;
   }
 
-  double Median(double Measurement::*value) const {
-    std::vector<double> values;
-    for (const Measurement& round : rounds_) values.push_back(round.*value);
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-  }
-
-  void Print(double base) const {
-    const double per_second = Median(&Measurement::per_second);
-    const double fallback =
-        sampled_ > 0 ? 100.0 * static_cast<double>(not_by_store_) / static_cast<double>(sampled_)
-                     : 0;
-    std::printf("%-24s %10.0f %8.2f %14.2f %14.2f %8lld %9.2f%%\n", name_, per_second,
-                per_second / base, Median(&Measurement::server_cpu),
-                Median(&Measurement::redis_cpu), static_cast<long long>(errors_), fallback);
+  // `base` is the case to compare with, round by round: what else the machine did weighs on both.
+  void Print(const Case& base) const {
+    const double not_by_store = static_cast<double>(not_by_store_) /
+                                static_cast<double>(std::max<std::int64_t>(1, sampled_));
+    std::printf("%-24s %10.0f %8.2f %14.2f %14.2f %8lld %9.2f%%\n", name_,
+                Median([](const Round& round) { return round.per_second; }), MedianRatio(base),
+                Median([](const Round& round) { return round.server_cpu; }),
+                Median([](const Round& round) { return round.redis_cpu; }),
+                static_cast<long long>(errors_), 100 * not_by_store);
   }
 
  private:
+  template <typename Value>
+  double Median(Value value) const {
+    std::vector<double> values;
+    for (const Round& round : rounds_) values.push_back(value(round));
+    return MedianOf(std::move(values));
+  }
+
+  double MedianRatio(const Case& base) const {
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < rounds_.size(); ++i) {
+      ratios.push_back(rounds_[i].per_second / base.rounds_[i].per_second);
+    }
+    return MedianOf(std::move(ratios));
+  }
+
   const char* const name_;
   ClosedLoop& load_;
   const std::vector<grpc::ByteBuffer>& requests_;
   const pid_t server_;
   const pid_t redis_;
-  std::vector<Measurement> rounds_;
+  std::vector<Round> rounds_;
   std::int64_t errors_ = 0;
   std::int64_t sampled_ = 0;
   std::int64_t not_by_store_ = 0;
@@ -170,7 +184,7 @@ void Run(const Settings& settings) {
   }
   std::printf("%-24s %10s %8s %14s %14s %8s %10s\n", "medians", "checks/s", "ratio",
               "server s/Mcheck", "redis s/Mcheck", "errors", "not store");
-  for (const Case& one : cases) one.Print(cases[0].Median(&Measurement::per_second));
+  for (const Case& one : cases) one.Print(cases[0]);
 }
 
 }  // namespace
