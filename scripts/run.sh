@@ -19,6 +19,7 @@ esac
 
 grpc=${SLUICE_GRPC:-127.0.0.1:8081}
 http=${SLUICE_HTTP:-127.0.0.1:8080}
+unset SLUICE_ADDR  # the tool's, not the server's
 bin=build/release/bin
 request=(shop endpoint=/boot/pay method=POST user=42)
 log=build/run/sluiced.log
