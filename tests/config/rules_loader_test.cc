@@ -91,6 +91,19 @@ TEST(RulesLoader, ShopExample_Loads) {
   EXPECT_EQ(loaded.rules[0].name, "shop");
 }
 
+// Every ```yaml block of the reference is a rule file.
+TEST(RulesLoader, Documentation_Examples_Load) {
+  constexpr std::string_view kOpen = "```yaml\n";
+  const std::string text = ReadFile(kSource / "docs/rules.md");
+  int examples = 0;
+  for (auto at = text.find(kOpen); at != std::string::npos; at = text.find(kOpen, at)) {
+    at += kOpen.size();
+    EXPECT_THAT(Messages(Parse(text.substr(at, text.find("```", at) - at))), IsEmpty());
+    ++examples;
+  }
+  EXPECT_GE(examples, 4);
+}
+
 TEST(RulesLoader, WholeGrammar_BecomesRules_Values) {
   const LoadedRules loaded = Parse(R"(
 domain: shop
