@@ -1,0 +1,90 @@
+#include "core/limit.h"
+
+#include <gtest/gtest.h>
+
+#include "core/counter.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::days;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+TEST(FormatDuration, LargestWholeUnit) {
+  EXPECT_EQ(FormatDuration(Duration(0)), "0s");
+  EXPECT_EQ(FormatDuration(Duration(1)), "1us");
+  EXPECT_EQ(FormatDuration(milliseconds(250)), "250ms");
+  EXPECT_EQ(FormatDuration(seconds(90)), "90s");
+  EXPECT_EQ(FormatDuration(minutes(60)), "1h");
+  EXPECT_EQ(FormatDuration(hours(48)), "2d");
+}
+
+TEST(CounterTag, TellsStatesOfDifferentShapeApart_AndNoOthers) {
+  const FixedWindow hourly{.limit = 5, .window = hours(1)};
+  FixedWindow raised = hourly;
+  raised.limit = 50;
+  FixedWindow aligned = hourly;
+  aligned.align = FixedWindow::Align::kClock;
+  FixedWindow shanghai = aligned;
+  shanghai.utc_offset = hours(8);
+  FixedWindow monthly{.limit = 5, .align = FixedWindow::Align::kMonth};
+  monthly.utc_offset = -minutes(210);
+  const TokenBucket bucket{.rate = 10, .period = seconds(1), .burst = 20};
+
+  EXPECT_EQ(CounterTag(hourly), "fixed_window:1h");
+  EXPECT_EQ(CounterTag(raised), CounterTag(hourly));
+  EXPECT_EQ(CounterTag(aligned), "fixed_window:1h:clock+00:00");
+  EXPECT_EQ(CounterTag(shanghai), "fixed_window:1h:clock+08:00");
+  EXPECT_EQ(CounterTag(monthly), "fixed_window:month-03:30");
+  EXPECT_EQ(CounterTag(bucket), "token_bucket:1s");
+}
+
+TEST(Scaled, RoundsUpAndNeverBelowOne) {
+  const FixedWindow window{.limit = 10, .window = seconds(1)};
+  EXPECT_EQ(std::get<FixedWindow>(Scaled(window, 1.0 / 3)).limit, 4);
+  EXPECT_EQ(std::get<FixedWindow>(Scaled(window, 0.001)).limit, 1);
+  EXPECT_EQ(std::get<FixedWindow>(Scaled(window, 1)).limit, 10);
+  const TokenBucket bucket{.rate = 10, .period = seconds(1), .burst = 3};
+  EXPECT_EQ(std::get<TokenBucket>(Scaled(bucket, 0.25)).rate, 3);
+  EXPECT_EQ(std::get<TokenBucket>(Scaled(bucket, 0.25)).burst, 1);
+}
+
+TEST(FixedWindow, Month_BeginsAndEndsWithTheLocalCalendar) {
+  using namespace std::chrono;
+  struct Row {
+    Duration utc_offset;
+    sys_seconds at, start, end;
+  };
+  const Row rows[] = {
+      {hours(0), sys_days(2024y / 2 / 29) + 23h, sys_days(2024y / 2 / 1), sys_days(2024y / 3 / 1)},
+      {hours(0), sys_days(2023y / 12 / 31), sys_days(2023y / 12 / 1), sys_days(2024y / 1 / 1)},
+      {hours(8), sys_days(2024y / 2 / 29) + 16h, sys_days(2024y / 2 / 29) + 16h,
+       sys_days(2024y / 3 / 31) + 16h},
+      {-hours(5), sys_days(2024y / 3 / 1) + 4h, sys_days(2024y / 2 / 1) + 5h,
+       sys_days(2024y / 3 / 1) + 5h},
+  };
+  for (const Row& row : rows) {
+    const FixedWindow limit{
+        .limit = 1, .align = FixedWindow::Align::kMonth, .utc_offset = row.utc_offset};
+    EXPECT_EQ(limit.WindowStart(row.at), row.start);
+    EXPECT_EQ(limit.WindowEnd(limit.WindowStart(row.at)), row.end);
+  }
+}
+
+TEST(JudgeNth, RunOfEqualChecks_HearsWhatASequenceWould) {
+  const Limit limit = FixedWindow{.limit = 10, .window = seconds(60)};
+  CounterState state;
+  Open(limit, state, Time());
+  const sluice::Run run{.cost = 3, .granted = 3, .now = Time()};
+  for (std::int64_t i = 0; i < 5; ++i) {
+    const Verdict verdict = JudgeNth(limit, state, run, i);
+    EXPECT_EQ(verdict.admitted, i < 3);
+    EXPECT_EQ(verdict.remaining, i < 3 ? 10 - 3 * (i + 1) : 1);
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,153 @@
+#include "limiter/check_call.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/limiter/fixture.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+FixedWindow PerMinute(std::int64_t limit) { return {.limit = limit, .window = seconds(60)}; }
+
+TEST_F(LimiterTest, NoRules_UnmatchedDecides) {
+  EXPECT_EQ(Check().decision, Decision::kAllowed);
+  EXPECT_EQ(Check().source, Source::kNoRule);
+  SetRules({}, {.unmatched = Unmatched::kDeny});
+  const CheckAnswer denied = Check();
+  EXPECT_EQ(denied.decision, Decision::kDenied);
+  EXPECT_EQ(denied.source, Source::kNoRule);
+  EXPECT_FALSE(denied.retry_after);
+  EXPECT_EQ(denied.decided_at, clock_.Now());
+}
+
+TEST_F(LimiterTest, OneLimit_AllowsThenDeniesWithRetry) {
+  SetRules({RuleOf("two", {PerMinute(2)})});
+  EXPECT_EQ(Check().decision, Decision::kAllowed);
+  clock_.Advance(seconds(10));
+  const CheckAnswer second = Check();
+  EXPECT_EQ(second.source, Source::kStore);
+  EXPECT_FALSE(second.retry_after);
+  ASSERT_EQ(second.limits.size(), 1u);
+  EXPECT_EQ(second.limits[0].rule->rule.name, "two");
+  EXPECT_EQ(second.limits[0].verdict.remaining, 0);
+  const CheckAnswer third = Check();
+  EXPECT_EQ(third.decision, Decision::kDenied);
+  EXPECT_EQ(third.retry_after, seconds(50));
+}
+
+TEST_F(LimiterTest, SeveralDenyingLimits_LongestRetryCounts_NeverWins) {
+  SetRules({RuleOf("a", {PerMinute(1), FixedWindow{.limit = 1, .window = seconds(600)}}),
+            RuleOf("b", {PerMinute(5)})});
+  Check();
+  EXPECT_EQ(Check().retry_after, seconds(600));
+  EXPECT_EQ(Check({}, 6).retry_after, std::nullopt);
+}
+
+TEST_F(LimiterTest, TwoRules_WhatOneDenies_TheOtherIsNotCharged) {
+  SetRules({RuleOf("wide", {PerMinute(100)}), RuleOf("narrow", {PerMinute(3)})});
+  for (int i = 0; i < 10; ++i) Check();
+  EXPECT_EQ(Check({}, 0).limits[0].verdict.remaining, 97);
+}
+
+TEST_F(LimiterTest, RulesThatDoNotCount_DecideBeforeTheStore) {
+  Rule blocked = RuleOf("blocked", {});
+  blocked.limits.effect = Limits::Effect::kBlocked;
+  blocked.match = {{"user", {Pattern::Kind::kExact, "mallory", {}}}};
+  Rule unlimited = RuleOf("unlimited", {});
+  unlimited.limits.effect = Limits::Effect::kUnlimited;
+  unlimited.match = {{"office", {Pattern::Kind::kExists, "", {}}}};
+  Rule strict = RuleOf("strict", {PerMinute(1)});
+  strict.per = {{"user", {}, {}}};
+  strict.missing = OnMissing::kDeny;
+  SetRules({unlimited, strict, blocked});
+
+  const CheckAnswer mallory = Check({{"user", "mallory"}, {"office", "1"}});
+  EXPECT_EQ(mallory.decision, Decision::kDenied) << "blocked wins over unlimited";
+  EXPECT_EQ(mallory.source, Source::kRule);
+  EXPECT_FALSE(mallory.retry_after);
+  EXPECT_EQ(Check({{"office", "1"}}).decision, Decision::kDenied) << "missing wins over unlimited";
+  EXPECT_EQ(Check({{"office", "1"}, {"user", "bob"}}).source, Source::kRule);
+  EXPECT_EQ(store_.submitted, 0);
+  EXPECT_EQ(Check({{"user", "bob"}}).source, Source::kStore);
+}
+
+TEST_F(LimiterTest, MissingAttribute_RuleIsSkipped) {
+  Rule rule = RuleOf("per-user", {PerMinute(1)});
+  rule.per = {{"user", {}, {}}};
+  SetRules({rule});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Check().source, Source::kNoRule);
+  EXPECT_EQ(Check({{"user", "bob"}}).decision, Decision::kAllowed);
+  EXPECT_EQ(Check({{"user", "bob"}}).decision, Decision::kDenied);
+  EXPECT_EQ(Check({{"user", "eve"}}).decision, Decision::kAllowed);
+}
+
+TEST_F(LimiterTest, ShadowRule_IsReportedLastAndNeverDecides) {
+  Rule shadow = RuleOf("tomorrow", {PerMinute(1)});
+  shadow.shadow = true;
+  SetRules({shadow, RuleOf("today", {PerMinute(3)})});
+  for (int i = 0; i < 5; ++i) {
+    const CheckAnswer answer = Check();
+    EXPECT_EQ(answer.decision, i < 3 ? Decision::kAllowed : Decision::kDenied);
+    ASSERT_EQ(answer.limits.size(), 2u);
+    EXPECT_EQ(answer.limits[1].rule->rule.name, "tomorrow");
+    EXPECT_EQ(answer.limits[1].verdict.admitted, i < 1);
+  }
+}
+
+TEST_F(LimiterTest, ShadowRuleAlone_UnmatchedDecides) {
+  Rule shadow = RuleOf("tomorrow", {PerMinute(1)});
+  shadow.shadow = true;
+  SetRules({shadow});
+  EXPECT_EQ(Check().limits[0].verdict.remaining, 0);
+  EXPECT_EQ(Check().decision, Decision::kAllowed);
+  EXPECT_FALSE(Check().limits[0].verdict.admitted);
+  EXPECT_EQ(Check().source, Source::kNoRule);
+  SetRules({shadow}, {.unmatched = Unmatched::kDeny});
+  clock_.Advance(seconds(60));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(Check().decision, Decision::kDenied);
+    EXPECT_EQ(Check().limits[0].verdict.remaining, 1) << "what is denied is not charged";
+  }
+}
+
+TEST_F(LimiterTest, StoreDeadline_IsTheNearerOfOwnAndCallers) {
+  SetRules({RuleOf("r", {PerMinute(100)})});
+  const SteadyTime before = SteadyNow();
+  Check();
+  EXPECT_GE(store_.deadline, before + milliseconds(10));
+  EXPECT_LE(store_.deadline, SteadyNow() + milliseconds(10));
+  for (const auto remaining : {milliseconds(5), milliseconds(10), milliseconds(100)}) {
+    call_.request.Clear();
+    call_.request.domain = "shop";
+    const SteadyTime callers = SteadyNow() + remaining;
+    call_.request.deadline = callers;
+    call_.Start();
+    EXPECT_LE(store_.deadline, callers - milliseconds(1));
+    EXPECT_LE(store_.deadline, SteadyNow() + milliseconds(10));
+  }
+}
+
+TEST_F(LimiterTest, RulesReplaced_NextCallUsesTheNewOnes_CountersGoOn) {
+  SetRules({RuleOf("r", {PerMinute(2)})});
+  Check();
+  SetRules({RuleOf("r", {PerMinute(5)})});
+  EXPECT_EQ(Check().limits[0].verdict.remaining, 3);
+}
+
+TEST_F(LimiterTest, Checks_AreCountedByRuleAndDecision) {
+  SetRules({RuleOf("one", {PerMinute(1)}), RuleOf("many", {PerMinute(100)})});
+  for (int i = 0; i < 3; ++i) Check();
+  const std::string page = metrics_.Render();
+  for (const char* line : {"{decision=\"allowed\",domain=\"shop\",rule=\"one\"} 1\n",
+                           "{decision=\"denied\",domain=\"shop\",rule=\"one\"} 2\n",
+                           "{decision=\"allowed\",domain=\"shop\",rule=\"many\"} 3\n"}) {
+    EXPECT_THAT(page, HasSubstr(std::string("sluice_checks_total") + line));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::test
