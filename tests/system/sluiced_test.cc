@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <atomic>
 #include <sstream>
 
 #include "tests/support/http_get.h"
@@ -51,23 +52,48 @@ TEST(SluicedTest, Metrics_AfterChecks_TellThemByRuleAndDecision) {
   EXPECT_TRUE(has_line("denied", " 2")) << metrics.body;
 }
 
-// A caller who hears nothing of a check that was charged would take it twice.
-TEST(SluicedTest, Sigterm_UnderLoad_AnswersWhatItChargedAndExitsWithZero) {
-  constexpr int kChecks = 4'000;
-  RedisServer redis;
-  Fleet fleet({.rules = kRules, .servers = 2}, &redis);
-  const Answers answers = fleet.Run({.callers = 8, .checks = kChecks, .request = [&](int index) {
-                                       if (index == kChecks / 2) {
-                                         fleet.server(0).process().Signal(SIGTERM);
-                                       }
-                                       return CheckOf("life", "/large");
-                                     }});
-  EXPECT_EQ(fleet.server(0).process().Wait(seconds(10)), 0);
-  EXPECT_LT(CountAllowed(answers), kChecks);
-  const Answer next = fleet.Check(CheckOf("life", "/large"), 1);
-  ASSERT_NE(StatusOf(next, "large"), nullptr);
-  EXPECT_EQ(static_cast<int>(StatusOf(next, "large")->remaining()),
-            1'000'000 - CountAllowed(answers) - 1);
+class DrainTest : public testing::Test {
+ protected:
+  // 8 callers on two servers of which the first is told to stop after 1,000 checks.
+  Answers RunWithSigterm(std::function<bool(int sent)> go_on) {
+    std::atomic<int> sent = 0;
+    return fleet_.Run({.callers = 8,
+                       .rate = 2'000,
+                       .request =
+                           [&](int index) {
+                             ++sent;
+                             if (index == 1'000) first_.Signal(SIGTERM);
+                             return CheckOf("life", "/large");
+                           },
+                       .go_on = [&] { return go_on(sent); }});
+  }
+
+  // A caller who hears nothing of a check that was charged would take it twice.
+  void ExpectChargedIsWhatWasAnswered(const Answers& answers) {
+    const Answer next = fleet_.Check(CheckOf("life", "/large"), 1);
+    ASSERT_NE(StatusOf(next, "large"), nullptr);
+    EXPECT_EQ(static_cast<int>(StatusOf(next, "large")->remaining()),
+              1'000'000 - CountAllowed(answers) - 1);
+  }
+
+  RedisServer redis_;
+  Fleet fleet_{{.rules = kRules, .servers = 2}, &redis_};
+  Process& first_ = fleet_.server(0).process();
+};
+
+TEST_F(DrainTest, CallersLeaveSoon_NoCallFails) {
+  const Answers answers = RunWithSigterm([](int sent) { return sent < 2'000; });
+  EXPECT_EQ(CountAllowed(answers), static_cast<int>(answers.size()));
+  EXPECT_EQ(first_.Wait(seconds(10)), 0);
+  ExpectChargedIsWhatWasAnswered(answers);
+}
+
+TEST_F(DrainTest, CallersStay_WhatWasChargedIsAnswered) {
+  const Answers answers = RunWithSigterm(
+      [this](int sent) { return sent < 40'000 && first_.CountLines("stopped") == 0; });
+  EXPECT_EQ(first_.Wait(seconds(10)), 0);
+  EXPECT_LT(CountAllowed(answers), static_cast<int>(answers.size()));
+  ExpectChargedIsWhatWasAnswered(answers);
 }
 
 }  // namespace
