@@ -1,7 +1,6 @@
 // Runs of checks: their number, their bound, their tally, and that a stall cannot hide.
 #include "tools/load_run.h"
 
-#include <algorithm>
 #include <atomic>
 
 #include <gtest/gtest.h>
@@ -45,22 +44,23 @@ TEST(LoadRun, EveryCheck_TalliedByItsOutcome) {
 }
 
 TEST(LoadRun, Concurrency_ReachedAndNeverPassed) {
-  std::atomic<int> under_way = 0;
-  std::atomic<int> most = 0;
+  std::atomic<int> arrived = 0;
+  std::atomic<bool> held = true;
   FakeServer server([&](const auto&, auto&) {
-    const int now = ++under_way;
-    for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
-    }
-    most.notify_all();
-    // Nobody leaves before all three have come.
-    for (int seen = most; seen < 3; seen = most) most.wait(seen);
-    --under_way;
+    ++arrived;
+    arrived.notify_all();
+    held.wait(true);
     return grpc::Status::OK;
   });
   Client client(server.address());
   LoadRun run(client, {}, {.checks = 60, .concurrency = 3, .timeout = seconds(10)});
+  for (int seen = arrived; seen < 3; seen = arrived) arrived.wait(seen);
+  EXPECT_FALSE(run.WaitUntil(SteadyNow() + milliseconds(50)));  // time for a fourth to come
+  EXPECT_EQ(arrived, 3);
+  held = false;
+  held.notify_all();
   EXPECT_EQ(Finish(run).failed, 0u);
-  EXPECT_EQ(most, 3);
+  EXPECT_EQ(arrived, 60);
 }
 
 TEST(LoadRun, Rate_NotPassed) {
