@@ -28,6 +28,7 @@ void CallQueue::Run() {
   while (queue_->Next(&tag, &ok)) {
     auto& call = *static_cast<CheckLimitCall*>(tag);
     if (call.finished()) {
+      finished_.fetch_add(1, std::memory_order_relaxed);
       AwaitRequest(call);
     } else if (ok) {
       OnRequest(call);

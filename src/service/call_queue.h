@@ -29,8 +29,9 @@ class CallQueue {
   // REQUIRES: the server has been started.
   void Start(std::string thread_name);
 
-  // How many RPCs have come so far. Any thread.
+  // How many RPCs have come so far, and how many of them are not over yet. Any thread.
   std::uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
+  std::uint64_t under_way() const { return requests() - finished_.load(std::memory_order_relaxed); }
 
   // Waits until every call is over. REQUIRES: the server has been shut down; till then the thread
   // must go on, for gRPC does its input and output on it.
@@ -55,6 +56,7 @@ class CallQueue {
   std::vector<std::unique_ptr<CheckLimitCall>> calls_;
   std::size_t awaiting_ = 0;  // of calls_, those that wait for an RPC
   std::atomic<std::uint64_t> requests_ = 0;
+  std::atomic<std::uint64_t> finished_ = 0;
   std::size_t retired_ = 0;  // of calls_, those that will get no RPC any more
 
   Mutex mutex_;

@@ -68,7 +68,9 @@ constexpr std::chrono::milliseconds kQuiet(50);
 // The server dies before the queues, the queues before the services.
 struct GrpcServer::State {
   std::uint64_t Requests() const;
-  void LetCallersLeave(std::chrono::milliseconds at_most) const;
+  bool CallsUnderWay() const;
+  // Whether there was a moment without calls.
+  bool WaitUntilQuiet(std::chrono::milliseconds at_most) const;
 
   Address address;
   CheckService check_service;
@@ -84,16 +86,23 @@ std::uint64_t GrpcServer::State::Requests() const {
   return sum;
 }
 
+bool GrpcServer::State::CallsUnderWay() const {
+  return std::any_of(queues.begin(), queues.end(),
+                     [](const auto& queue) { return queue->under_way() > 0; });
+}
+
 // gRPC's own shutdown cancels the calls that cross it on the wire, so it must not come before the
 // callers that heed the health service are gone.
-void GrpcServer::State::LetCallersLeave(std::chrono::milliseconds at_most) const {
+bool GrpcServer::State::WaitUntilQuiet(std::chrono::milliseconds at_most) const {
   const SteadyTime end = SteadyNow() + at_most;
   std::uint64_t before = Requests();
   while (SteadyNow() < end) {
     std::this_thread::sleep_for(std::min(kQuiet, at_most));
-    if (Requests() == before) return;
-    before = Requests();
+    const std::uint64_t now = Requests();
+    if (now == before && !CallsUnderWay()) return true;
+    before = now;
   }
+  return false;
 }
 
 GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -143,8 +152,11 @@ void GrpcServer::Stop(std::chrono::milliseconds drain) {
   if (std::exchange(state_->stopped, true)) return;
   state_->server->GetHealthCheckService()->SetServingStatus(false);
   const SteadyTime end = SteadyNow() + drain;
-  state_->LetCallersLeave(drain / 2);
-  state_->server->Shutdown(std::chrono::system_clock::now() + (end - SteadyNow()));
+  const bool quiet = state_->WaitUntilQuiet(drain / 2);
+  // An idle client may not hear for seconds that it should close its connection.
+  const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(end - SteadyNow());
+  state_->server->Shutdown(std::chrono::system_clock::now() +
+                           (quiet ? std::min(rest, kQuiet) : rest));
   for (auto& queue : state_->queues) queue->Stop();
 }
 

@@ -33,9 +33,9 @@ class GrpcServer {
   // Where it listens, with the port really bound.
   const Address& address() const;
 
-  // Reports itself not serving, and goes on serving until callers have left for another server or
-  // half of `drain` has passed; then takes no more calls, gives those under way the rest of `drain`
-  // to end, and cancels what is left then. Returns when every call is over.
+  // Reports itself not serving, and goes on serving until no call comes or is under way any more,
+  // or half of `drain` has passed; then takes no more calls, gives those under way the rest of
+  // `drain` to end, and cancels what is left then. Returns when every call is over.
   void Stop(std::chrono::milliseconds drain);
 
  private:

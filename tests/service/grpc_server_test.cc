@@ -109,6 +109,15 @@ RawReply CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::strin
   return reply;
 }
 
+// grpc.health.v1.HealthCheckResponse as bytes.
+constexpr std::string_view kServing = "\x08\x01";
+constexpr std::string_view kNotServing = "\x08\x02";
+
+std::string Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service = "") {
+  const std::string name = "\x0a" + std::string(1, static_cast<char>(service.size())) + service;
+  return CallRaw(channel, "/grpc.health.v1.Health/Check", name).bytes;
+}
+
 class GrpcServer_Test : public ::testing::Test {
  protected:
   GrpcServer_Test() {
@@ -289,11 +298,9 @@ TEST_F(GrpcServer_Test, RpcsToCome_AreUnimplemented) {
 }
 
 TEST_F(GrpcServer_Test, Health_WhileServing_IsServing) {
-  const std::string serving = "\x08\x01";
-  EXPECT_EQ(serving, CallRaw(channel_, "/grpc.health.v1.Health/Check", "").bytes);
-  const std::string service = "sluice.v1.RateLimiter";
-  const std::string named = "\x0a" + std::string(1, static_cast<char>(service.size())) + service;
-  EXPECT_EQ(serving, CallRaw(channel_, "/grpc.health.v1.Health/Check", named).bytes);
+  EXPECT_EQ(kServing, Health(channel_));
+  EXPECT_EQ(kServing, Health(channel_, "sluice.v1.RateLimiter"));
+  EXPECT_EQ("", Health(channel_, "no.such.Service"));
 }
 
 TEST_F(GrpcServer_Test, Reflection_ListsTheServices) {
@@ -340,9 +347,7 @@ TEST_F(GrpcServer_Test, Stop_WithCallsUnderWay_WaitsForTheirAnswers) {
     server_->Stop(seconds(20));
     stopped = true;
   });
-  // New connections are refused from the moment the server drains.
-  ASSERT_TRUE(
-      test::WaitUntil(seconds(10), [&] { return !std::filesystem::exists(address_.unix_path); }));
+  ASSERT_TRUE(test::WaitUntil(seconds(10), [&] { return Health(channel_) == kNotServing; }));
   EXPECT_FALSE(stopped);
   store_.Release();
   caller.join();
@@ -419,10 +424,7 @@ TEST(Sluiced_TermSignalUnderLoad, ServesUntilCallersLeaveAndExitsWithZero) {
   Load load(channel);
   ASSERT_TRUE(test::WaitUntil(seconds(20), [&] { return load.answered() > 1'000; }));
   server.process().Signal(SIGTERM);
-  const std::string not_serving = "\x08\x02";
-  ASSERT_TRUE(test::WaitUntil(seconds(20), [&] {
-    return CallRaw(channel, "/grpc.health.v1.Health/Check", "").bytes == not_serving;
-  }));
+  ASSERT_TRUE(test::WaitUntil(seconds(20), [&] { return Health(channel) == kNotServing; }));
   const int before = load.answered();
   ASSERT_TRUE(test::WaitUntil(seconds(20), [&] { return load.answered() > before + 100; }));
   load.Leave();
