@@ -204,9 +204,10 @@ class Reader {
 
   void ReadFile() {
     if (config_file_.empty()) return;
-    const auto settings = ReadSettingsFile(config_file_);
-    if (!settings) return mistakes_.push_back(settings.error().message);
-    for (const auto& [key, value, place] : *settings) {
+    const auto file = ReadSettingsFile(config_file_);
+    if (!file) return mistakes_.push_back(file.error().message);
+    mistakes_.insert(mistakes_.end(), file->mistakes.begin(), file->mistakes.end());
+    for (const auto& [key, value, place] : file->settings) {
       const Setting* setting = Find(&Setting::key, key);
       if (setting == nullptr) {
         Mistake(place, key + ": " + Unknown("setting", key, &Setting::key, ""));

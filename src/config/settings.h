@@ -24,6 +24,8 @@ struct Settings {
   Unmatched unmatched = Unmatched::kAllow;
   double fleet_share = 1.0;  // 0 < share <= 1
   std::size_t max_keys = 1'000'000;
+
+  bool operator==(const Settings&) const = default;
 };
 
 // Reads the settings from the flags `arguments` (without the program's name), from those of

@@ -17,41 +17,39 @@ class Flattener {
  public:
   explicit Flattener(const std::string& path) : path_(path) {}
 
-  Result<void> Flatten(const YAML::Node& map, const std::string& prefix) {
+  void Flatten(const YAML::Node& map, const std::string& prefix) {
     for (const auto& entry : map) {
-      const std::string key = prefix + entry.first.as<std::string>();
+      const std::string key = prefix + entry.first.Scalar();
       const YAML::Node& value = entry.second;
       if (value.IsMap()) {
-        if (auto flat = Flatten(value, key + "."); !flat) return flat;
+        Flatten(value, key + ".");
       } else if (value.IsScalar()) {
-        settings_.push_back({key, value.Scalar(), Place(path_, value.Mark())});
+        file_.settings.push_back({key, value.Scalar(), Place(path_, value.Mark())});
       } else {
-        return InvalidArgument(fmt::format("{}: {}: found {}; allowed is a single value",
-                                           Place(path_, entry.first.Mark()), key,
-                                           value.IsNull() ? "nothing" : "a list"));
+        file_.mistakes.push_back(fmt::format("{}: {}: found {}; allowed is a single value",
+                                             Place(path_, entry.first.Mark()), key,
+                                             value.IsNull() ? "nothing" : "a list"));
       }
     }
-    return {};
   }
 
-  std::vector<FileSetting> Take() { return std::move(settings_); }
+  SettingsFile Take() { return std::move(file_); }
 
  private:
   const std::string& path_;
-  std::vector<FileSetting> settings_;
+  SettingsFile file_;
 };
 
 }  // namespace
 
-Result<std::vector<FileSetting>> ReadSettingsFile(const std::string& path) {
+Result<SettingsFile> ReadSettingsFile(const std::string& path) {
   try {
     const YAML::Node root = YAML::LoadFile(path);
-    if (root.IsNull()) return std::vector<FileSetting>{};
-    if (!root.IsMap()) {
+    if (!root.IsMap() && !root.IsNull()) {
       return InvalidArgument(Place(path, root.Mark()) + ": found no map of settings");
     }
     Flattener flattener(path);
-    if (auto flat = flattener.Flatten(root, ""); !flat) return flat.error();
+    if (root.IsMap()) flattener.Flatten(root, "");
     return flattener.Take();
   } catch (const YAML::BadFile&) {
     return InvalidArgument(path + ": cannot be read");

@@ -14,8 +14,12 @@ struct FileSetting {
   std::string place;  // "file:line:column" of the value
 };
 
-// In the order of the file. Fails if the file cannot be read, is no YAML, or holds anything other
-// than scalars in maps.
-Result<std::vector<FileSetting>> ReadSettingsFile(const std::string& path);
+struct SettingsFile {
+  std::vector<FileSetting> settings;  // in the order of the file
+  std::vector<std::string> mistakes;  // with their places: what is no scalar in maps
+};
+
+// Fails if the file cannot be read or is no YAML.
+Result<SettingsFile> ReadSettingsFile(const std::string& path);
 
 }  // namespace sluice

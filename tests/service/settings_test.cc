@@ -1,0 +1,106 @@
+// Settings: where each comes from, and what is said of a wrong one.
+#include "config/settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using Texts = std::vector<std::string>;
+
+TEST(Settings_NothingGiven, AreTheDefaults) {
+  const auto settings = ReadSettings({}, {});
+  ASSERT_TRUE(settings);
+  EXPECT_EQ("0.0.0.0:8081", settings->grpc.ToString());
+  EXPECT_EQ("0.0.0.0:8080", settings->http.ToString());
+  EXPECT_EQ("", settings->redis_url);
+  EXPECT_EQ(std::chrono::milliseconds(10), settings->redis_timeout);
+}
+
+TEST(Settings_ExampleFile, HoldsTheDefaults) {
+  const auto example = ReadSettings(Texts{"--config", SLUICE_SOURCE_DIR "/config/sluice.yaml"}, {});
+  ASSERT_TRUE(example) << example.error().message;
+  EXPECT_EQ(*ReadSettings({}, {}), *example);
+}
+
+TEST(Settings_FileVariableAndFlag, TheLaterOverridesTheFormer) {
+  const test::TempDir dir;
+  const std::string file =
+      dir.Write("sluice.yaml", "log_level: warn\nmax_keys: 7\nredis: {timeout: 20ms, url: a}\n");
+  const Texts environment{"SLUICE_CONFIG=" + file, "SLUICE_MAX_KEYS=8", "SLUICE_REDIS=b",
+                          "PATH=/bin"};
+  const auto settings = ReadSettings(Texts{"--redis=c", "--unmatched", "deny"}, environment);
+  ASSERT_TRUE(settings) << settings.error().message;
+  EXPECT_EQ("warn", settings->log_level);
+  EXPECT_EQ(8U, settings->max_keys);
+  EXPECT_EQ("c", settings->redis_url);
+  EXPECT_EQ(std::chrono::milliseconds(20), settings->redis_timeout);
+  EXPECT_EQ(Unmatched::kDeny, settings->unmatched);
+}
+
+TEST(Settings_VariablesOfKubernetes, AreNotOurs) {
+  EXPECT_TRUE(ReadSettings({}, Texts{"SLUICE_SERVICE_HOST=10.0.0.1", "SLUICE_PORT=tcp://x",
+                                     "SLUICE_PORT_8081_TCP_ADDR=10.0.0.1"}));
+}
+
+TEST(Settings_FromFile, EveryMistakeIsPlaced) {
+  const test::TempDir dir;
+  const std::string file = dir.Write("s.yaml", "redis: {timeot: 1ms}\ngrpc: [1]\nhttp: nowhere\n");
+  const auto settings = ReadSettings(Texts{"--config", file, "--max-keys", "many"}, {});
+  ASSERT_FALSE(settings);
+  const std::string& message = settings.error().message;
+  EXPECT_THAT(message, HasSubstr(file + ":1:17: redis.timeot: no such setting"));
+  EXPECT_THAT(message, HasSubstr("did you mean \"redis.timeout\"?"));
+  EXPECT_THAT(message, HasSubstr(file + ":2:1: grpc: found a list"));
+  EXPECT_THAT(message, HasSubstr(file + ":3:7: http: \"nowhere\" is not an address"));
+  EXPECT_THAT(message, HasSubstr("--max-keys: found \"many\"; allowed is a whole number"));
+}
+
+struct Wrong {
+  Texts arguments;
+  Texts environment;
+  std::string message;
+};
+
+TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
+  for (const auto& [arguments, environment, message] : std::vector<Wrong>{
+           {{"--gprc", "x"}, {}, "--gprc: no such flag (did you mean \"--grpc\"?)"},
+           {{"--grpc"}, {}, "--grpc: found no value after it"},
+           {{"serve"}, {}, "serve: no such flag; allowed are --rules, "},
+           {{}, {"SLUICE_RULS=x"}, "SLUICE_RULS: no such variable (did you mean"},
+           {{}, {"SLUICE_HTTP=x"}, "SLUICE_HTTP: \"x\" is not an address"},
+           {{"--redis-timeout", "5"}, {}, "--redis-timeout: found \"5\"; allowed is a duration"},
+           {{"--redis-timeout", "2m"}, {}, "allowed is a duration from 1ms to 60s"},
+           {{"--drain", "1d"}, {}, "--drain: found \"1d\""},
+           {{"--fleet-share", "0"}, {}, "above 0, at most 1"},
+           {{"--fleet-share", "1.1"}, {}, "above 0, at most 1"},
+           {{"--fleet-share", "nan"}, {}, "above 0, at most 1"},
+           {{"--max-keys", "0"}, {}, "from 1 to"},
+           {{"--unmatched", "maybe"}, {}, "allow or deny"},
+           {{"--log-level", "loud"}, {}, "trace, debug, info, warn, error or off"},
+           {{"--config", "/no/such"}, {}, "/no/such: cannot be read"},
+       }) {
+    const auto settings = ReadSettings(arguments, environment);
+    ASSERT_FALSE(settings) << message;
+    EXPECT_THAT(settings.error().message, HasSubstr(message));
+  }
+}
+
+TEST(Settings_Help, NamesEverySettingInAllForms) {
+  const std::string help = DescribeSettings();
+  for (const auto* word :
+       {"--config", "--rules", "--redis", "redis.timeout", "SLUICE_GRPC", "--http", "log_level",
+        "--fleet-share", "--unmatched", "max_keys", "--drain", "0.0.0.0:8081"}) {
+    EXPECT_THAT(help, HasSubstr(word));
+  }
+}
+
+}  // namespace
+}  // namespace sluice
