@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 import grpc
@@ -35,12 +36,21 @@ rules:
 """
 
 
-def start(command, **options):
-    """A process that ends with this one."""
-    process = subprocess.Popen(command, **options)
+def start(command, ready, **options):
+    """A process that ends with this one, and its first line that contains `ready`."""
+    process = subprocess.Popen(
+        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
     unittest.addModuleCleanup(process.wait)
     unittest.addModuleCleanup(process.kill)
-    return process
+    line = next(line for line in process.stdout if ready in line)
+    # Whoever fills a pipe that nobody reads stands still.
+    threading.Thread(target=pass_on, args=(process.stdout,)).start()
+    return process, line
+
+
+def pass_on(lines):
+    with lines:
+        sys.stderr.writelines(lines)
 
 
 def setUpModule():
@@ -48,24 +58,18 @@ def setUpModule():
     directory = tempfile.TemporaryDirectory(prefix="sluice-test-")
     unittest.addModuleCleanup(directory.cleanup)
     socket = os.path.join(directory.name, "redis.sock")
-    redis = start(
-        ["/usr/bin/redis-server", "--port", "0", "--unixsocket", socket, "--save", "",
-         "--dir", directory.name],
-        stdout=subprocess.PIPE, text=True)
-    unittest.addModuleCleanup(redis.stdout.close)
-    next(line for line in redis.stdout if "ready to accept connections" in line)
+    start(["/usr/bin/redis-server", "--port", "0", "--unixsocket", socket, "--save", "",
+           "--dir", directory.name], "ready to accept connections")
 
     rules = os.path.join(directory.name, "rules")
     os.mkdir(rules)
     with open(os.path.join(rules, "shop.yaml"), "w") as file:
         file.write(RULES)
     # A slow machine is not what this test is about: see StoreTimeout::kLong in fleet.h.
-    sluiced = start(
+    sluiced, ready = start(
         [SLUICED, "--rules", rules, "--redis", "unix://" + socket, "--grpc", "127.0.0.1:0",
          "--http", "127.0.0.1:0"],
-        env=dict(os.environ, SLUICE_REDIS_TIMEOUT="900ms"), stderr=subprocess.PIPE, text=True)
-    unittest.addModuleCleanup(sluiced.stderr.close)
-    ready = next(line for line in sluiced.stderr if "ready grpc=" in line)
+        "ready grpc=", env=dict(os.environ, SLUICE_REDIS_TIMEOUT="900ms"))
     address = ready.split("grpc=")[1].split()[0]
     channel = grpc.insecure_channel(address)
     unittest.addModuleCleanup(channel.close)
