@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/unix_socket.h"
 #include "service/call_queue.h"
@@ -154,9 +155,10 @@ void GrpcServer::Stop(std::chrono::milliseconds drain) {
   const SteadyTime end = SteadyNow() + drain;
   const bool quiet = state_->WaitUntilQuiet(drain / 2);
   // An idle client may not hear for seconds that it should close its connection.
-  const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(end - SteadyNow());
-  state_->server->Shutdown(std::chrono::system_clock::now() +
-                           (quiet ? std::min(rest, kQuiet) : rest));
+  const auto rest = std::chrono::duration_cast<Duration>(end - SteadyNow());
+  const std::chrono::system_clock::time_point deadline =
+      Clock::System().Now() + (quiet ? std::min<Duration>(rest, kQuiet) : rest);
+  state_->server->Shutdown(deadline);
   for (auto& queue : state_->queues) queue->Stop();
 }
 
