@@ -11,6 +11,7 @@
 
 #include "base/mutex.h"
 #include "metrics/counter.h"
+#include "metrics/gauge.h"
 
 namespace sluice {
 
@@ -26,11 +27,13 @@ class MetricsRegistry {
   Counter& CounterFor(std::string_view name, std::string_view help,
                       const MetricLabels& labels = {});
 
+  // As CounterFor; `name` does not end in "_total". 0 until set.
+  Gauge& GaugeFor(std::string_view name, std::string_view help, const MetricLabels& labels = {});
+
   // All metrics in Prometheus' text format, version 0.0.4.
   std::string Render() const;
 
  private:
-  struct CounterFamily;
   class State;
 
   mutable Mutex mutex_;

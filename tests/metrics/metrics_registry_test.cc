@@ -1,4 +1,4 @@
-// Counters and the page that shows them.
+// Metrics and the page that shows them.
 #include "metrics/metrics_registry.h"
 
 #include <gmock/gmock.h>
@@ -41,6 +41,17 @@ TEST(Counter_ManyThreads, LosesNothing) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(40'000U, counter.Value());
+}
+
+TEST(Gauge_SetAndAdd, ShowsTheSum) {
+  MetricsRegistry metrics;
+  Gauge& gauge = metrics.GaugeFor("depth", "How deep.", {{"loop", "0"}});
+  EXPECT_EQ(&gauge, &metrics.GaugeFor("depth", "other", {{"loop", "0"}}));
+  gauge.Set(5);
+  gauge.Add(-1.5);
+  EXPECT_THAT(metrics.Render(), HasSubstr("# HELP depth How deep.\n"
+                                          "# TYPE depth gauge\n"
+                                          "depth{loop=\"0\"} 3.5\n"));
 }
 
 TEST(MetricsRegistry_Render, IsPrometheusText) {
