@@ -9,11 +9,11 @@
 --                         per counter: index of its key, index of its limit, group
 -- returns   { blob, message, … }; blob: little-endian doubles:
 --             version (1), time of the decisions, then
---             per check:  0, then the grants of each of its groups, then per counter the 3 fields
---                         of its state before the check, brought forward to the time;
+--             per check:  0, then the grants of each of its groups, then per counter 3 numbers, its
+--                         snapshot from before the check (see the algorithm's C++ header);
 --                         or, alone, the index of the message that says why it failed
--- cost      one TIME, one MGET, one SET per counter charged; in a run that meets new counters one
---           EXISTS
+-- cost      one TIME, one MGET, one SET per counter charged, one EXISTS per new counter; more where
+--           an algorithm's file says so
 -- atomic    Redis runs a script without interleaving. Every check is decided in memory and all
 --           counters are written at the end, where the first write either fails, with nothing
 --           written, or all succeed.
@@ -26,14 +26,17 @@
 local VERSION = 1
 local CONSUME, PEEK = 1, 2
 
--- A counter is stored as this number, then its fields as little-endian doubles.
+local MODULES = { [1] = 'fixed_window', [2] = 'sliding_log', [4] = 'token_bucket' }
+
+-- Most algorithms keep a counter as a string: this number, then its fields as little-endian
+-- doubles. One that keeps it otherwise has a read and a write of its own.
 local FORMAT = 1
 local LAYOUT = { [2] = '<Bdd', [3] = '<Bddd' }
 
 local algorithms = {}
 local function algorithm(id)
   if not algorithms[id] then
-    algorithms[id] = modules[({ [1] = 'fixed_window', [4] = 'token_bucket' })[id]]()
+    algorithms[id] = modules[MODULES[id]]()
     algorithms[id].layout = LAYOUT[algorithms[id].fields]
   end
   return algorithms[id]
@@ -59,53 +62,60 @@ for i = 1, numbers[3] do
   at = at + 2 + numbers[at + 1]
 end
 
--- By index into KEYS: what Redis holds, and the state as of this run once it is known.
-local stored = redis.call('MGET', unpack(KEYS))
+-- By index into KEYS: the strings Redis holds, and the states as of this run once they are known.
+local strings = redis.call('MGET', unpack(KEYS))
 local states = {}
 local changed_by = {} -- the limit whose lifetime the changed counter gets
 
--- MGET shows a key of another type as absent; to write over it would lose somebody's data.
-local foreign = {}
-do
-  local absent = {}
-  for k = 1, #KEYS do
-    if not stored[k] then
-      absent[#absent + 1] = KEYS[k]
+local function read_string(k, layout)
+  local value = strings[k]
+  if not value then
+    -- To write over what is no string would lose somebody's data.
+    if redis.call('EXISTS', KEYS[k]) == 1 then
+      error('the key holds a value of another type: ' .. KEYS[k], 0)
     end
+    return nil
   end
-  if #absent > 0 and redis.call('EXISTS', unpack(absent)) > 0 then
-    for k = 1, #KEYS do
-      foreign[k] = not stored[k] and redis.call('EXISTS', KEYS[k]) == 1
-    end
+  if #value ~= struct.size(layout) or value:byte() ~= FORMAT then
+    error('the key holds a counter of an unknown format: ' .. KEYS[k], 0)
   end
+  return { select(2, struct.unpack(layout, value)) }
 end
 
 local function read(k, limit)
+  local kind = limit.algorithm
   local state = states[k]
   if not state then
-    local value = stored[k]
-    if not value then
-      if foreign[k] then
-        error('the key holds a value of another type: ' .. KEYS[k], 0)
-      end
-      return limit.algorithm.open(limit, now)
+    if kind.read then
+      state = kind.read(KEYS[k])
+    else
+      state = read_string(k, kind.layout)
     end
-    local layout = limit.algorithm.layout
-    if #value ~= struct.size(layout) or value:byte() ~= FORMAT then
-      error('the key holds a counter of an unknown format: ' .. KEYS[k], 0)
+    if not state then
+      return kind.open(limit, now, KEYS[k])
     end
-    state = { select(2, struct.unpack(layout, value)) }
     states[k] = state
   end
-  return limit.algorithm.advance(limit, state, now)
+  return kind.advance(limit, state, now)
 end
 
--- Returns, per group, the grants, and per counter its state before the run. Everything that can
--- fail comes before the first change.
+local function write(k, limit)
+  local state = states[k]
+  local milliseconds = math.ceil(limit.algorithm.lifetime(limit, state, now) / 1000) + 1000
+  if limit.algorithm.write then
+    limit.algorithm.write(limit, KEYS[k], state, milliseconds)
+  else
+    redis.call('SET', KEYS[k], struct.pack(limit.algorithm.layout, FORMAT, unpack(state)),
+      'PX', milliseconds)
+  end
+end
+
+-- Appends the grants of each group, then the snapshot of each counter. Everything that can fail
+-- comes before the first change.
 local function decide(first, out)
   local n, cost, mode, count = numbers[first], numbers[first + 1], numbers[first + 2],
     numbers[first + 3]
-  local drafts, keeps = {}, {}
+  local drafts, keeps, snapshots = {}, {}, {}
   for i = 1, count do
     local counter = first + 1 + 3 * i
     drafts[i], keeps[i] = read(numbers[counter], limits[numbers[counter + 1]])
@@ -130,10 +140,13 @@ local function decide(first, out)
       allowed = granted
     end
     out[#out + 1] = granted
+    local taken = mode == CONSUME and granted or 0
     for j = begin, i - 1 do
       local k, limit = numbers[first + 1 + 3 * j], limits[numbers[first + 2 + 3 * j]]
-      if mode == CONSUME and granted > 0 and cost > 0 then
-        states[k] = limit.algorithm.take(limit, drafts[j], cost, granted)
+      local kind = limit.algorithm
+      snapshots[j] = { kind.snapshot(limit, drafts[j], cost, taken, now) }
+      if taken > 0 and cost > 0 then
+        states[k] = kind.take(limit, drafts[j], cost, taken)
         changed_by[k] = limit
       elseif keeps[j] == KEEP_ALWAYS or (keeps[j] == KEEP_UNLESS_PEEK and mode ~= PEEK) then
         states[k] = drafts[j]
@@ -142,10 +155,9 @@ local function decide(first, out)
     end
   end
   for j = 1, count do
-    local draft = drafts[j]
-    out[#out + 1] = draft[1]
-    out[#out + 1] = draft[2]
-    out[#out + 1] = draft[3] or 0
+    for field = 1, 3 do
+      out[#out + 1] = snapshots[j][field] or 0
+    end
   end
 end
 
@@ -156,17 +168,18 @@ for _ = 1, numbers[4] do
   out[status] = 0
   local ok, message = pcall(decide, at, out)
   if not ok then
-    reply[#reply + 1] = message
+    -- Redis 7 raises tables, and so might a command of ours.
+    reply[#reply + 1] = type(message) == 'table' and message.err or message
+    for surplus = #out, status + 1, -1 do
+      out[surplus] = nil
+    end
     out[status] = #reply - 1
   end
   at = at + 4 + 3 * numbers[at + 3]
 end
 
 for k, limit in pairs(changed_by) do
-  local state = states[k]
-  local lifetime = limit.algorithm.lifetime(limit, state, now)
-  redis.call('SET', KEYS[k], struct.pack(limit.algorithm.layout, FORMAT, unpack(state)),
-    'PX', math.ceil(lifetime / 1000) + 1000)
+  write(k, limit)
 end
 
 reply[1] = struct.pack('<' .. string.rep('d', #out), unpack(out))

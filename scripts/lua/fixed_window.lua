@@ -85,6 +85,10 @@ function fixed_window.take(_, state, cost, times)
   return { state[1], state[2] + cost * times, state[3] }
 end
 
+function fixed_window.snapshot(_, state)
+  return state[1], state[2], state[3]
+end
+
 function fixed_window.lifetime(limit, state, now)
   return window_end(limit, state[1]) - now
 end

@@ -62,6 +62,10 @@ function token_bucket.take(limit, state, cost, times)
   return { state[1] - cost * times * limit.period, state[2] }
 end
 
+function token_bucket.snapshot(_, state)
+  return state[1], state[2]
+end
+
 function token_bucket.lifetime(limit, state, now)
   if limit.starts_empty then
     return math.max(3600000000, 10 * math.ceil(capacity(limit) / limit.rate))

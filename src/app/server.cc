@@ -1,5 +1,6 @@
 #include "app/server.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -15,6 +16,9 @@ namespace {
 // Serving begins without Redis, too; but checks of the first moment should find it.
 constexpr std::chrono::milliseconds kWaitForRedis(500);
 
+// Redis may be busy for so long (a fork, a slow command of somebody else) without being given up.
+constexpr std::chrono::milliseconds kLeastSilence(50);
+
 Result<std::unique_ptr<Store>> ConnectRedis(const Settings& settings) {
   if (settings.redis_url.empty()) {
     spdlog::info("store: embedded, for this server alone (give --redis URL to share quotas)");
@@ -22,7 +26,11 @@ Result<std::unique_ptr<Store>> ConnectRedis(const Settings& settings) {
   }
   const auto url = RedisUrl::Parse(settings.redis_url);
   if (!url) return InvalidArgument("redis.url: " + url.error().message);
-  auto store = std::make_unique<RedisStore>(*url, RedisStore::Options{});
+  // A server that lets several timeouts pass in silence hangs.
+  const auto silence =
+      5 * std::chrono::duration_cast<std::chrono::milliseconds>(settings.redis_timeout);
+  auto store = std::make_unique<RedisStore>(
+      *url, RedisStore::Options{.loop = {.silence = std::max(kLeastSilence, silence)}});
   if (!store->WaitUntilReady(kWaitForRedis)) {
     spdlog::warn("store: {} is not reachable yet; rules' on_store_failure decides until it is",
                  url->ToString());

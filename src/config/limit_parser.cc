@@ -52,6 +52,19 @@ Limit ParseFixedWindow(const ConfigValue& value) {
   return limit;
 }
 
+Limit ParseSlidingLog(const ConfigValue& value) {
+  static constexpr std::array<std::string_view, 3> kKeys{"algorithm", "limit", "window"};
+  const ConfigMap fields(value, kKeys);
+  SlidingLog limit;
+  if (const auto most = fields.Require("limit", "is a whole number")) {
+    limit.limit = most->Integer(1, SlidingLog::kMaxLimit);
+  }
+  if (const auto window = fields.Require("window", kDurations)) {
+    limit.window = window->Parsed(ParseDuration, kDurations).value_or(Duration::zero());
+  }
+  return limit;
+}
+
 // A bucket can go into debt by 10 × max(burst, 60 s of rate), counted in units of 1/period of a
 // token. That must stay exact in a double; it is well below kMaxProduct's bounds on both factors.
 constexpr std::int64_t kMaxDebt = (std::int64_t{1} << 53) / 10;
@@ -89,7 +102,7 @@ struct Syntax {
 
 constexpr std::array<Syntax, 6> kSyntax{{
     {Algorithm::kFixedWindow, ParseFixedWindow},
-    {Algorithm::kSlidingLog, nullptr},
+    {Algorithm::kSlidingLog, ParseSlidingLog},
     {Algorithm::kSlidingWindow, nullptr},
     {Algorithm::kTokenBucket, ParseTokenBucket},
     {Algorithm::kLeakyBucket, nullptr},

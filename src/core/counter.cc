@@ -52,15 +52,26 @@ Duration Lifetime(const Limit& limit, const CounterState& state, Time now) {
       limit);
 }
 
-Verdict JudgeNth(const Limit& limit, CounterState before, const Run& run, std::int64_t index) {
-  if (run.mode == Mode::kConsume) {
-    Take(limit, before, run.cost, std::min(index + 1, run.granted));
-  }
-  const bool admitted = index < run.granted || Grants(limit, before, run.cost, 1) == 1;
+CounterSnapshot Summarise(const Limit& limit, const CounterState& state, const Run& run) {
+  const std::int64_t taken = run.mode == Mode::kConsume ? run.granted : 0;
+  return std::visit(
+      [&](const auto& algorithm) -> CounterSnapshot {
+        return algorithm.Summarise(std::get<StateOf<decltype(algorithm)>>(state), run.cost, taken,
+                                   run.now);
+      },
+      limit);
+}
+
+Verdict JudgeNth(const Limit& limit, CounterSnapshot before, const Run& run, std::int64_t index) {
   return std::visit(
       [&](const auto& algorithm) {
-        const auto& state = std::get<StateOf<decltype(algorithm)>>(before);
-        return algorithm.Judge(state, run.cost, admitted, run.now);
+        using Snapshot = typename std::decay_t<decltype(algorithm)>::Snapshot;
+        auto& snapshot = std::get<Snapshot>(before);
+        if (run.mode == Mode::kConsume) {
+          algorithm.Take(snapshot, run.cost, std::min(index + 1, run.granted));
+        }
+        const bool admitted = index < run.granted || algorithm.Grants(snapshot, run.cost, 1) == 1;
+        return algorithm.Judge(snapshot, run.cost, admitted, run.now);
       },
       limit);
 }

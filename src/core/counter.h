@@ -25,10 +25,14 @@ struct Run {
   Time now;
 };
 
-// What the check at `index` (from 0) of a run hears from one limit. `before` is the state of the
-// counter before the run, advanced to run.now. Values stand after the check's own decision if it
-// was granted, else before it. Both stores answer through this, so an answer depends neither on
-// where a counter lives nor on whether a check was decided alone or together with others.
-Verdict JudgeNth(const Limit& limit, CounterState before, const Run& run, std::int64_t index);
+// What the answers to `run` need to know of a counter whose state before it is `state`, advanced to
+// run.now.
+CounterSnapshot Summarise(const Limit& limit, const CounterState& state, const Run& run);
+
+// What the check at `index` (from 0) of a run hears from one limit. `before` was summarised for the
+// run. Values stand after the check's own decision if it was granted, else before it. Both stores
+// answer through this, so an answer depends neither on where a counter lives nor on whether a check
+// was decided alone or together with others.
+Verdict JudgeNth(const Limit& limit, CounterSnapshot before, const Run& run, std::int64_t index);
 
 }  // namespace sluice

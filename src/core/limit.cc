@@ -33,6 +33,9 @@ struct TagOf {
     }
     return "";
   }
+  std::string operator()(const SlidingLog& limit) const {
+    return fmt::format("sliding_log:{}", FormatDuration(limit.window));
+  }
   std::string operator()(const TokenBucket& limit) const {
     return fmt::format("token_bucket:{}", FormatDuration(limit.period));
   }
@@ -42,6 +45,10 @@ struct Scale {
   double share;
 
   Limit operator()(FixedWindow limit) const {
+    limit.limit = ScaledUp(limit.limit, share);
+    return limit;
+  }
+  Limit operator()(SlidingLog limit) const {
     limit.limit = ScaledUp(limit.limit, share);
     return limit;
   }

@@ -7,14 +7,17 @@
 #include <variant>
 
 #include "core/algorithm/fixed_window.h"
+#include "core/algorithm/sliding_log.h"
 #include "core/algorithm/token_bucket.h"
 
 namespace sluice {
 
-using Limit = std::variant<FixedWindow, TokenBucket>;
+using Limit = std::variant<FixedWindow, SlidingLog, TokenBucket>;
 
 // Always of the alternative that belongs to its limit's.
-using CounterState = std::variant<FixedWindow::State, TokenBucket::State>;
+using CounterState = std::variant<FixedWindow::State, SlidingLog::State, TokenBucket::State>;
+using CounterSnapshot =
+    std::variant<FixedWindow::Snapshot, SlidingLog::Snapshot, TokenBucket::Snapshot>;
 
 Algorithm AlgorithmOf(const Limit& limit);
 

@@ -21,7 +21,7 @@ void CheckCall::Start() {
   rules_->index->Match(request.domain, request.attributes, matched_);
   if (DecideByRules()) return;
   CollectCounters();
-  if (counters.empty()) return Answer(UnmatchedDecision(), Source::kNoRule);
+  if (counters.empty()) return Answer(DecisionWithoutLimits(), SourceWithoutLimits());
   AskStore();
 }
 
@@ -32,14 +32,14 @@ void CheckCall::Reset() {
   counters.clear();
   indexed_limits_.clear();
   failure.reset();
-  has_enforced_ = falling_back_ = fallback_error_ = false;
+  has_enforced_ = exempt_ = falling_back_ = fallback_error_ = false;
 }
 
-// Rules that decide without counting: blocked wins over a missing attribute, and both win over
-// unlimited. Rules in shadow have no say.
+// Rules that decide without counting: blocked wins over unlimited, and both win over an attribute
+// that a rule misses. Rules in shadow have no say.
 bool CheckCall::DecideByRules() {
   using Outcome = RuleMatch::Outcome;
-  for (const Outcome outcome : {Outcome::kBlocked, Outcome::kMissing, Outcome::kUnlimited}) {
+  for (const Outcome outcome : {Outcome::kBlocked, Outcome::kUnlimited, Outcome::kMissing}) {
     for (const RuleMatch& match : matched_.matches()) {
       if (match.outcome != outcome || match.rule->rule.shadow) continue;
       const bool allowed = outcome == Outcome::kUnlimited;
@@ -68,6 +68,7 @@ void CheckCall::CollectCounters() {
       if (match.outcome != RuleMatch::Outcome::kCount) continue;
       if (match.rule->rule.shadow != shadow) continue;
       if (shadow) ++group;
+      exempt_ |= !shadow && match.limits.empty();
       for (const IndexedLimit& limit : match.limits) AddCounter(match, limit, group);
     }
   }
@@ -92,7 +93,7 @@ void CheckCall::AskStore() {
   cost = static_cast<std::int64_t>(request.cost);
   mode = request.cost == 0 ? Mode::kPeek : request.mode;
   // Shadow rules alone cannot turn the decision, and are not charged for what is denied.
-  if (!has_enforced_ && UnmatchedDecision() == Decision::kDenied) mode = Mode::kPeek;
+  if (!has_enforced_ && DecisionWithoutLimits() == Decision::kDenied) mode = Mode::kPeek;
 
   const SteadyTime now = SteadyNow();
   deadline = now + limiter_.options_.store_timeout;
@@ -114,7 +115,7 @@ void CheckCall::OnDecided() {
 
 void CheckCall::DecideByVerdicts() {
   rules_->CountVerdicts(answer().limits);
-  if (!has_enforced_) return Answer(UnmatchedDecision(), Source::kNoRule);
+  if (!has_enforced_) return Answer(DecisionWithoutLimits(), SourceWithoutLimits());
   Answer(answer().AnyLimitDenies() ? Decision::kDenied : Decision::kAllowed,
          falling_back_ ? Source::kFallback : Source::kStore);
 }
@@ -134,8 +135,9 @@ void CheckCall::Refuse(Error error) {
   OnAnswer(answer_);
 }
 
-Decision CheckCall::UnmatchedDecision() const {
-  return matched_.unmatched == Unmatched::kAllow ? Decision::kAllowed : Decision::kDenied;
+Decision CheckCall::DecisionWithoutLimits() const {
+  const bool allowed = exempt_ || matched_.unmatched == Unmatched::kAllow;
+  return allowed ? Decision::kAllowed : Decision::kDenied;
 }
 
 }  // namespace sluice

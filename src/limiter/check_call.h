@@ -50,8 +50,9 @@ class CheckCall : private StoreCheck {
   void DecideLocally();
   void OnLocallyDecided();
 
-  // The decision where no enforced limit has a say.
-  Decision UnmatchedDecision() const;
+  // The decision where no enforced limit has a say, and its source.
+  Decision DecisionWithoutLimits() const;
+  Source SourceWithoutLimits() const { return exempt_ ? Source::kRule : Source::kNoRule; }
   CheckAnswer& answer() { return answer_.value(); }
 
   Limiter& limiter_;
@@ -60,6 +61,7 @@ class CheckCall : private StoreCheck {
   std::string keys_;                                 // backs the keys of `counters`
   std::vector<const IndexedLimit*> indexed_limits_;  // those of answer().limits
   bool has_enforced_ = false;                        // an enforced limit has a say
+  bool exempt_ = false;  // an enforced rule matches whose limits an override lifts
   bool falling_back_ = false;
   bool fallback_error_ = false;  // a rule wants UNAVAILABLE
   Result<CheckAnswer> answer_ = CheckAnswer{};

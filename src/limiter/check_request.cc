@@ -15,8 +15,7 @@ Result<void> ValidateAttribute(const Attribute& attribute) {
     return InvalidArgument("attributes: a name is empty; names have 1 to 255 bytes");
   }
   if (attribute.name.size() > kMaxAttributeNameBytes) {
-    return TooLong(fmt::format("attributes: the name \"{}…\"", attribute.name.substr(0, 32)),
-                   attribute.name.size(), kMaxAttributeNameBytes);
+    return TooLong("attributes: a name", attribute.name.size(), kMaxAttributeNameBytes);
   }
   if (attribute.value.size() > kMaxAttributeValueBytes) {
     return TooLong(fmt::format("attributes[\"{}\"]", attribute.name), attribute.value.size(),

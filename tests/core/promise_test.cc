@@ -68,6 +68,37 @@ TEST(TokenBucket, HungryCaller_GetsAllThatIsPromised) {
   EXPECT_EQ(units, 10 + 7 * 100);
 }
 
+TEST(SlidingLog, EveryIntervalOfTheWindowsLength_AdmitsAtMostTheLimit) {
+  const SlidingLog limit{.limit = 10, .window = seconds(1)};
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const auto admitted = History(limit, seed);
+    ASSERT_GT(admitted.size(), 200u);
+    for (std::size_t from = 0; from < admitted.size(); ++from) {
+      std::int64_t units = 0;
+      for (std::size_t to = from;
+           to < admitted.size() && admitted[to].at < admitted[from].at + limit.window; ++to) {
+        units += admitted[to].cost;
+      }
+      ASSERT_LE(units, limit.limit);
+    }
+  }
+}
+
+TEST(SlidingLog, HungryCaller_GetsTheLimitInEveryWindow) {
+  const SlidingLog limit{.limit = 10, .window = seconds(1)};
+  CounterState state;
+  Time now(seconds(1'000'000));
+  Open(limit, state, now);
+  std::int64_t units = 0;
+  for (int i = 0; i < 10'000; ++i, now += milliseconds(1)) {
+    Advance(limit, state, now);
+    const std::int64_t grants = Grants(limit, state, 1, 100);
+    Take(limit, state, 1, grants);
+    units += grants;
+  }
+  EXPECT_EQ(units, 10 * 10);
+}
+
 TEST(FixedWindow, EveryWindow_AdmitsAtMostTheLimit) {
   for (const auto align : {FixedWindow::Align::kFirst, FixedWindow::Align::kClock}) {
     const FixedWindow limit{.limit = 10, .window = seconds(1), .align = align};
@@ -87,7 +118,8 @@ TEST(FixedWindow, EveryWindow_AdmitsAtMostTheLimit) {
 TEST(RetryAfter, RetryExactlyThen_Succeeds_AndNotEarlier) {
   const Limit limits[] = {TokenBucket{.rate = 7, .period = seconds(1), .burst = 10},
                           TokenBucket{.rate = 3, .period = Duration(7), .burst = 3},
-                          FixedWindow{.limit = 10, .window = seconds(1)}};
+                          FixedWindow{.limit = 10, .window = seconds(1)},
+                          SlidingLog{.limit = 10, .window = seconds(1)}};
   std::mt19937 random(1);
   for (const Limit& limit : limits) {
     CounterState state;
@@ -99,7 +131,8 @@ TEST(RetryAfter, RetryExactlyThen_Succeeds_AndNotEarlier) {
       now += Duration(random() % 3);
       Advance(limit, state, now);
       if (Grants(limit, state, cost, 1) == 0) {
-        const Verdict verdict = JudgeNth(limit, state, {.cost = cost, .granted = 0, .now = now}, 0);
+        const sluice::Run run{.cost = cost, .granted = 0, .now = now};
+        const Verdict verdict = JudgeNth(limit, Summarise(limit, state, run), run, 0);
         CounterState early = state;
         Advance(limit, early, now + verdict.retry_after - Duration(1));
         ASSERT_EQ(Grants(limit, early, cost, 1), 0);

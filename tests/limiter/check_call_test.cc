@@ -69,10 +69,27 @@ TEST_F(LimiterTest, RulesThatDoNotCount_DecideBeforeTheStore) {
   EXPECT_EQ(mallory.decision, Decision::kDenied) << "blocked wins over unlimited";
   EXPECT_EQ(mallory.source, Source::kRule);
   EXPECT_FALSE(mallory.retry_after);
-  EXPECT_EQ(Check({{"office", "1"}}).decision, Decision::kDenied) << "missing wins over unlimited";
-  EXPECT_EQ(Check({{"office", "1"}, {"user", "bob"}}).source, Source::kRule);
+  EXPECT_EQ(Check({{"office", "1"}}).decision, Decision::kAllowed);
+  EXPECT_EQ(Check({{"office", "1"}}).source, Source::kRule);
+  EXPECT_EQ(Check().decision, Decision::kDenied) << "strict misses the user";
+  EXPECT_EQ(Check().source, Source::kRule);
   EXPECT_EQ(store_.submitted, 0);
   EXPECT_EQ(Check({{"user", "bob"}}).source, Source::kStore);
+}
+
+TEST_F(LimiterTest, OverrideThatLiftsTheLimits_AllowsWhateverUnmatchedSays) {
+  Rule rule = RuleOf("r", {PerMinute(1)});
+  Override gold;
+  gold.match = {{"plan", {Pattern::Kind::kExact, "gold", {}}}};
+  gold.limits.effect = Limits::Effect::kUnlimited;
+  rule.overrides = {gold};
+  SetRules({rule}, {.unmatched = Unmatched::kDeny});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Check({{"plan", "gold"}}).decision, Decision::kAllowed);
+    EXPECT_EQ(Check({{"plan", "gold"}}).source, Source::kRule);
+  }
+  Check();
+  EXPECT_EQ(Check().decision, Decision::kDenied);
 }
 
 TEST_F(LimiterTest, MissingAttribute_RuleIsSkipped) {

@@ -71,6 +71,7 @@ class World {
  public:
   explicit World(std::uint32_t seed) : random_(seed) {
     for (int i = 0; i < 30; ++i) AddLimit(fmt::format("fixed{}", i), RandomFixedWindow());
+    for (int i = 0; i < 30; ++i) AddLimit(fmt::format("log{}", i), RandomSlidingLog());
     for (int i = 0; i < 30; ++i) AddLimit(fmt::format("token{}", i), RandomTokenBucket());
   }
 
@@ -135,6 +136,12 @@ class World {
       limit.utc_offset = minutes(Pick({0, 60, 480, -210, 845}));
     }
     return limit;
+  }
+
+  Limit RandomSlidingLog() {
+    return SlidingLog{
+        .limit = Pick<std::int64_t>({1, 2, 5, 20, 1000, SlidingLog::kMaxLimit}),
+        .window = Pick<Duration>({milliseconds(1), seconds(1), minutes(1), hours(1), days(1)})};
   }
 
   Limit RandomTokenBucket() {

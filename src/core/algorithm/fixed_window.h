@@ -37,9 +37,6 @@ struct FixedWindow {
     Time last;               // of the latest change
 
     bool operator==(const State&) const = default;
-    std::array<std::int64_t, 3> ToFields() const {
-      return {start.time_since_epoch().count(), count, last.time_since_epoch().count()};
-    }
     static State FromFields(const std::array<std::int64_t, 3>& fields) {
       return {Time(Duration(fields[0])), fields[1], Time(Duration(fields[2]))};
     }
@@ -76,6 +73,10 @@ struct FixedWindow {
   void Take(State& state, std::int64_t cost, std::int64_t times) const {
     state.count += cost * times;
   }
+
+  // What the answers to a run of equal checks need to know of a counter: all of it.
+  using Snapshot = State;
+  Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
 
   // What a check of `cost` units hears at `now`. REQUIRES: `state` was advanced to `now`.
   Verdict Judge(const State& state, std::int64_t cost, bool admitted, Time now) const {

@@ -32,9 +32,6 @@ struct TokenBucket {
     Time last;               // when the level was that
 
     bool operator==(const State&) const = default;
-    std::array<std::int64_t, 3> ToFields() const {
-      return {level, last.time_since_epoch().count(), 0};
-    }
     static State FromFields(const std::array<std::int64_t, 3>& fields) {
       return {fields[0], Time(Duration(fields[1]))};
     }
@@ -76,6 +73,10 @@ struct TokenBucket {
   void Take(State& state, std::int64_t cost, std::int64_t times) const {
     state.level -= cost * times * period.count();
   }
+
+  // What the answers to a run of equal checks need to know of a counter: all of it.
+  using Snapshot = State;
+  Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
 
   // What a check of `cost` units hears at `now`. REQUIRES: `state` was advanced to `now`.
   Verdict Judge(const State& state, std::int64_t cost, bool admitted, Time now) const {

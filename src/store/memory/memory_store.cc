@@ -87,7 +87,8 @@ std::optional<StoreFailure> MemoryStore::Decide(StoreCheck& check) {
     for (std::size_t i = begin; i < end; ++i) {
       CounterCheck& counter = check.counters[i];
       Draft& draft = drafts[i];
-      counter.verdict = JudgeNth(*counter.limit, draft.state, run, 0);
+      counter.verdict =
+          JudgeNth(*counter.limit, Summarise(*counter.limit, draft.state, run), run, 0);
       const bool charged = run.granted == 1 && !peeks && check.cost > 0;
       if (charged) Take(*counter.limit, draft.state, check.cost, 1);
       if (charged || draft.keep == Keep::kAlways || (draft.keep == Keep::kUnlessPeek && !peeks)) {

@@ -24,6 +24,9 @@ struct AppendLimit {
     Append(limit.kAlgorithm, {limit.limit, limit.window.count(),
                               static_cast<std::int64_t>(limit.align), limit.utc_offset.count()});
   }
+  void operator()(const SlidingLog& limit) const {
+    Append(limit.kAlgorithm, {limit.limit, limit.window.count()});
+  }
   void operator()(const TokenBucket& limit) const {
     Append(limit.kAlgorithm,
            {limit.rate, limit.period.count(), limit.burst, limit.starts_empty ? 1 : 0});
@@ -139,8 +142,8 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, RunReply& reply)
     }
     std::visit(
         [&](const auto& algorithm) {
-          using State = typename std::decay_t<decltype(algorithm)>::State;
-          reply.before.emplace_back(State::FromFields(fields));
+          using Snapshot = typename std::decay_t<decltype(algorithm)>::Snapshot;
+          reply.before.emplace_back(Snapshot::FromFields(fields));
         },
         *counter.limit);
   }

@@ -22,9 +22,9 @@ struct RunReply {
   std::string_view error;    // why the run failed; empty if it did not
   Time now;                  // when it was decided, on the clock of the script
   std::int64_t granted = 0;  // by the enforced limits; the whole run if there are none
-  // By counter: the grants of its group, and its state before the run.
+  // By counter: the grants of its group, and its snapshot from before the run.
   std::vector<std::int64_t> group_grants;
-  std::vector<CounterState> before;
+  std::vector<CounterSnapshot> before;
 
   // Fills in what the check at `index` of the run hears. REQUIRES: error is empty.
   void Answer(StoreCheck& check, std::int64_t index) const;

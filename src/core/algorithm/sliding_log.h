@@ -1,0 +1,172 @@
+// Sliding window log: at most `limit` units in every interval of the window's length, exactly. One
+// entry per admitted check, so memory grows with the limit; meant for small limits that must hold
+// to the unit, such as logins.
+//
+// Entries carry the running sum of all units up to them, so that what is in the window is the
+// difference of two sums, and when units leave it is found by bisection, never by a walk.
+//
+// The twin of scripts/lua/sliding_log.lua; tests/store/differential_test.cc holds the two together.
+// Functions of their arguments; copies of a State share one log, which only Take changes.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "core/algorithm/algorithm.h"
+#include "core/vocabulary.h"
+
+namespace sluice {
+
+struct SlidingLog {
+  static constexpr Algorithm kAlgorithm = Algorithm::kSlidingLog;
+  static constexpr std::int64_t kMaxLimit = 10'000;
+  // Beyond, the newest entry absorbs what is admitted and takes its later time.
+  static constexpr std::size_t kMaxEntries = 10'000;
+  // The most entries one check clears away.
+  static constexpr std::size_t kMaxCleared = 512;
+
+  std::int64_t limit = 1;  // 1 to kMaxLimit
+  Duration window{};       // at least 1 ms
+
+  bool operator==(const SlidingLog&) const = default;
+
+  // What the answers to a run of equal checks need to know of a counter.
+  struct Snapshot {
+    std::int64_t counted = 0;  // units in the window
+    Time newest;               // when the newest of them came; any time if there are none
+    Time retry_at;             // when the check after the granted ones is admitted
+    bool taken = false;        // whether some of `counted` came with the run itself
+
+    bool operator==(const Snapshot&) const = default;
+    static Snapshot FromFields(const std::array<std::int64_t, 3>& fields) {
+      return {fields[0], Time(Duration(fields[1])), Time(Duration(fields[2]))};
+    }
+  };
+
+  struct Entry {
+    Time at;
+    std::int64_t cost;
+    std::int64_t sum;  // of all costs so far, this one included
+  };
+
+  // Times of entries are on the counter's own clock, which `offset` moves against the store's: a
+  // replaced clock changes the offset and no entry.
+  struct State {
+    std::shared_ptr<std::deque<Entry>> log;  // oldest first
+    Duration offset{};                       // the counter's time minus the store's
+    Time now;                                // the counter's time
+    std::int64_t counted = 0;                // units in the window that ends now
+    std::int64_t before = 0;                 // sum of the units that have left it
+  };
+
+  // A counter that does not exist yet.
+  Keep Open(State& state, Time now) const {
+    state = {.log = std::make_shared<std::deque<Entry>>(), .now = now};
+    return Keep::kNo;
+  }
+
+  // Brings `state` forward to `now`.
+  Keep Advance(State& state, Time now) const {
+    const auto& log = *state.log;
+    Keep keep = Keep::kNo;
+    if (!log.empty()) {
+      const Time last = log.back().at;
+      if (ClockWasReplaced(last, now + state.offset)) {
+        state.offset = last - now;
+        keep = Keep::kAlways;
+      }
+      state.now = std::max(now + state.offset, last);
+    }
+    const auto live = FirstLive(state);
+    if (live == log.end()) {
+      state = {.log = std::move(state.log), .now = now};
+    } else {
+      state.before = live->sum - live->cost;
+      state.counted = log.back().sum - state.before;
+    }
+    return keep;
+  }
+
+  // How many of `n` checks of `cost` units, one after the other, are admitted.
+  template <typename StateOrSnapshot>
+  std::int64_t Grants(const StateOrSnapshot& state, std::int64_t cost, std::int64_t n) const {
+    if (state.counted > limit) return 0;
+    if (cost == 0) return n;
+    return std::min(n, (limit - state.counted) / cost);
+  }
+
+  // Takes `cost` units `times` times. REQUIRES: as many Grants.
+  void Take(State& state, std::int64_t cost, std::int64_t times) const {
+    if (cost * times == 0) return;
+    auto& log = *state.log;
+    if (state.counted == 0) log.clear();
+    for (std::size_t i = 0; i < kMaxCleared && !log.empty() && !IsLive(log.front(), state); ++i) {
+      log.pop_front();
+    }
+    Entry entry{.at = state.now, .cost = cost * times, .sum = cost * times};
+    if (!log.empty()) {
+      entry.sum += log.back().sum;
+      if (log.back().at == state.now || log.size() >= kMaxEntries) {
+        entry.cost += log.back().cost;
+        log.pop_back();
+      }
+    }
+    log.push_back(entry);
+    state.counted += cost * times;
+  }
+  void Take(Snapshot& snapshot, std::int64_t cost, std::int64_t times) const {
+    snapshot.counted += cost * times;
+    snapshot.taken |= cost * times > 0;
+  }
+
+  // For a run of checks of `cost` units of which `taken` will be taken.
+  Snapshot Summarise(const State& state, std::int64_t cost, std::int64_t taken, Time now) const {
+    Snapshot snapshot{.counted = state.counted, .newest = now, .retry_at = now};
+    if (state.counted > 0) snapshot.newest = state.log->back().at - state.offset;
+    const std::int64_t excess = state.counted + cost * taken + cost - limit;
+    if (cost <= limit && excess > 0) {
+      snapshot.retry_at = TimeOfUnit(state, excess) + window - state.offset;
+    }
+    return snapshot;
+  }
+
+  // What a check of `cost` units hears at `now`. REQUIRES: `snapshot` was made at `now`.
+  Verdict Judge(const Snapshot& snapshot, std::int64_t cost, bool admitted, Time now) const {
+    Verdict verdict{.admitted = admitted,
+                    .limit = limit,
+                    .remaining = std::max<std::int64_t>(0, limit - snapshot.counted)};
+    const Time newest = snapshot.taken ? std::max(now, snapshot.newest) : snapshot.newest;
+    if (snapshot.counted > 0) verdict.reset_after = newest + window - now;
+    if (!admitted && cost <= limit) verdict.retry_after = snapshot.retry_at - now;
+    return verdict;
+  }
+
+  // Time from `now` until the state equals a fresh one's.
+  Duration Lifetime(const State& state, Time now) const {
+    if (state.log->empty()) return Duration::zero();
+    return state.log->back().at + window - state.offset - now;
+  }
+
+ private:
+  bool IsLive(const Entry& entry, const State& state) const {
+    return entry.at + window > state.now;
+  }
+
+  std::deque<Entry>::const_iterator FirstLive(const State& state) const {
+    return std::partition_point(state.log->begin(), state.log->end(),
+                                [&](const Entry& entry) { return !IsLive(entry, state); });
+  }
+
+  // When the `nth` unit in the window came, from 1; beyond those in it, now.
+  Time TimeOfUnit(const State& state, std::int64_t nth) const {
+    const auto entry = std::partition_point(
+        state.log->begin(), state.log->end(),
+        [&](const Entry& candidate) { return candidate.sum < state.before + nth; });
+    return entry == state.log->end() ? state.now : entry->at;
+  }
+};
+
+}  // namespace sluice
