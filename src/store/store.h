@@ -59,6 +59,24 @@ class StoreCheck {
   virtual void OnDecided() = 0;
 };
 
+// Counters to be made as new, on their way through a store. Owned and handed back as a StoreCheck.
+class StoreReset {
+ public:
+  StoreReset() = default;
+  virtual ~StoreReset() = default;
+  StoreReset(const StoreReset&) = delete;
+  StoreReset& operator=(const StoreReset&) = delete;
+
+  std::vector<std::string_view> keys;  // at least one; live until OnReset
+  SteadyTime deadline = SteadyTime::max();
+
+  // out; kTimeout: the counters may have been reset, any other: they were not
+  std::optional<StoreFailure> failure;
+
+  // As StoreCheck::OnDecided.
+  virtual void OnReset() = 0;
+};
+
 // Thread-safe.
 class Store {
  public:
@@ -66,6 +84,9 @@ class Store {
 
   // Decides `check` atomically: all limits of group 0 admit and are charged, or none is.
   virtual void Submit(StoreCheck& check) = 0;
+
+  // Makes counters as new for all who share the store: those that do not exist are that already.
+  virtual void Reset(StoreReset& reset) = 0;
 };
 
 }  // namespace sluice

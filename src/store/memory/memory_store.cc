@@ -49,6 +49,18 @@ void MemoryStore::Submit(StoreCheck& check) {
   check.OnDecided();
 }
 
+void MemoryStore::Reset(StoreReset& reset) {
+  for (const std::string_view key : reset.keys) {
+    Shard& shard = ShardOf(key);
+    const MutexLock lock(shard.mutex);
+    if (const auto found = shard.entries.find(key); found != shard.entries.end()) {
+      shard.entries.erase(found);
+    }
+  }
+  reset.failure.reset();
+  reset.OnReset();
+}
+
 std::size_t MemoryStore::size() const {
   std::size_t size = 0;
   for (const Shard& shard : shards_) {

@@ -31,6 +31,7 @@ class MemoryStore final : public Store {
   MemoryStore(const Clock& clock, const Options& options);
 
   void Submit(StoreCheck& check) override;
+  void Reset(StoreReset& reset) override;
 
   // Counters held, those included that are as good as new.
   std::size_t size() const;

@@ -58,6 +58,10 @@ void RedisLoop::Submit(StoreCheck& check) {
   if (newest == nullptr) boost::asio::post(io_, [this] { Drain(); });
 }
 
+void RedisLoop::Reset(StoreReset& reset) {
+  boost::asio::post(io_, [this, &reset] { SendReset(reset); });
+}
+
 bool RedisLoop::WaitUntilReady(SteadyTime deadline) {
   const MutexLock lock(mutex_);
   return ready_changed_.WaitUntil(mutex_, deadline, [this] { return ready_; });
@@ -114,11 +118,27 @@ void RedisLoop::SendPack() {
     }
   }
   command_.assign({"EVALSHA", kCheckScript.sha1});
-  const auto arguments = script_call_.Arguments(options_.clock != nullptr ? options_.clock->Now() : Time());
+  const auto arguments =
+      script_call_.Arguments(options_.clock != nullptr ? options_.clock->Now() : Time());
   command_.insert(command_.end(), arguments.begin(), arguments.end());
   connection_.Send(command_);
   call->sent = SteadyNow();
   in_flight_.push_back(std::move(call));
+}
+
+// Rare, so it does not wait its turn behind what gathers.
+void RedisLoop::SendReset(StoreReset& reset) {
+  const SteadyTime now = SteadyNow();
+  if (!connection_.ready()) return Finish(reset, StoreFailure::kUnreachable);
+  if (reset.deadline <= now) return Finish(reset, StoreFailure::kTimeout);
+  ArmTimer(reset.deadline);
+  command_.assign(1, "UNLINK");
+  command_.insert(command_.end(), reset.keys.begin(), reset.keys.end());
+  connection_.Send(command_);
+  connection_.Flush();
+  in_flight_.push_back(TakeSpare());
+  in_flight_.back()->reset = &reset;
+  in_flight_.back()->sent = now;
 }
 
 void RedisLoop::OnReady() { SetReady(true); }
@@ -131,6 +151,8 @@ void RedisLoop::OnReply(const redisReply& reply) {
     OnError(*call, TextOf(reply));
   } else if (!call->runs.empty()) {
     Deliver(*call, reply);
+  } else if (call->reset != nullptr) {
+    Finish(*std::exchange(call->reset, nullptr), std::nullopt);
   }
   call->runs.clear();
   call->checks.clear();
@@ -207,12 +229,18 @@ void RedisLoop::FailAll(InFlight& call, StoreFailure failure) {
   for (StoreCheck*& slot : call.checks) {
     if (slot != nullptr) Fail(*std::exchange(slot, nullptr), failure);
   }
+  if (call.reset != nullptr) Finish(*std::exchange(call.reset, nullptr), failure);
 }
 
 void RedisLoop::Fail(StoreCheck& check, StoreFailure failure) {
   --waiting_;
   check.failure = failure;
   check.OnDecided();
+}
+
+void RedisLoop::Finish(StoreReset& reset, std::optional<StoreFailure> failure) {
+  reset.failure = failure;
+  reset.OnReset();
 }
 
 // The same error may come with every reply: one line a minute tells it.
@@ -248,6 +276,12 @@ void RedisLoop::OnTimer() {
       } else {
         next = std::min(next, slot->deadline);
       }
+    }
+    if (call->reset == nullptr) continue;
+    if (call->reset->deadline <= now) {
+      Finish(*std::exchange(call->reset, nullptr), StoreFailure::kTimeout);
+    } else {
+      next = std::min(next, call->reset->deadline);
     }
   }
   if (!in_flight_.empty()) {

@@ -10,7 +10,7 @@
 // A check goes out at once while fewer than two script calls await their reply; else checks gather
 // until one returns or a pack is full. There is no timer to wait for.
 //
-// Submit and WaitUntilReady: thread-safe. Everything else: loop thread only.
+// Submit, Reset and WaitUntilReady: thread-safe. Everything else: loop thread only.
 #pragma once
 
 #include <utility>  // Boost 1.74 needs it before Asio
@@ -51,10 +51,11 @@ class RedisLoop final : private Connection::Listener {
   ~RedisLoop() override;
 
   void Submit(StoreCheck& check);
+  void Reset(StoreReset& reset);
   bool WaitUntilReady(SteadyTime deadline);
 
  private:
-  // A command that awaits its reply: a script call, or, without runs, a SCRIPT LOAD.
+  // A command that awaits its reply: a script call, an UNLINK, or, without either, a SCRIPT LOAD.
   struct InFlight {
     struct Run {
       std::size_t begin;          // its first check in `checks`
@@ -63,6 +64,7 @@ class RedisLoop final : private Connection::Listener {
     };
     std::vector<Run> runs;
     std::vector<StoreCheck*> checks;  // null: answered already, its deadline having passed
+    StoreReset* reset = nullptr;      // what an UNLINK is for, until it has been answered
     SteadyTime sent;
   };
 
@@ -70,6 +72,7 @@ class RedisLoop final : private Connection::Listener {
   void Accept(StoreCheck& check, SteadyTime now);
   void SendWhatMayGo();
   void SendPack();
+  void SendReset(StoreReset& reset);
 
   void OnReady() override;
   void OnReply(const redisReply& reply) override;
@@ -85,6 +88,7 @@ class RedisLoop final : private Connection::Listener {
   // A failed check is its owner's again from then on.
   void Fail(StoreCheck& check, StoreFailure failure);
   void FailAll(InFlight& call, StoreFailure failure);
+  static void Finish(StoreReset& reset, std::optional<StoreFailure> failure);
   void FailOverdueGathered(SteadyTime now, StoreFailure failure);
   void ArmTimer(SteadyTime deadline);
   void OnTimer();

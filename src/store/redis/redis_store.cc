@@ -17,8 +17,12 @@ RedisStore::RedisStore(const RedisUrl& url, const Options& options) {
 
 RedisStore::~RedisStore() = default;
 
-void RedisStore::Submit(StoreCheck& check) {
-  loops_[Hash(check.counters.front().key) % loops_.size()]->Submit(check);
+void RedisStore::Submit(StoreCheck& check) { LoopOf(check.counters.front().key).Submit(check); }
+
+void RedisStore::Reset(StoreReset& reset) { LoopOf(reset.keys.front()).Reset(reset); }
+
+redis::RedisLoop& RedisStore::LoopOf(std::string_view key) {
+  return *loops_[Hash(key) % loops_.size()];
 }
 
 bool RedisStore::WaitUntilReady(Duration at_most) {

@@ -29,11 +29,14 @@ class RedisStore final : public Store {
   ~RedisStore() override;
 
   void Submit(StoreCheck& check) override;
+  void Reset(StoreReset& reset) override;
 
   // Waits until all connections are ready, at most so long. Returns whether they are.
   bool WaitUntilReady(Duration at_most);
 
  private:
+  redis::RedisLoop& LoopOf(std::string_view key);
+
   std::vector<std::unique_ptr<redis::RedisLoop>> loops_;
 };
 
