@@ -9,18 +9,19 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "metrics/thread_slot.h"
+
 namespace sluice {
 
 // The cells of eight counters. Each line belongs to one slot of threads, so a thread that counts
 // writes no cache line another thread writes, and a counter costs 128 bytes rather than 16 lines.
 struct CounterBlock {
   static constexpr std::size_t kCounters = 8;
-  static constexpr std::size_t kSlots = 16;
 
   struct alignas(64) Line {
     std::array<std::atomic<std::uint64_t>, kCounters> cells{};
   };
-  std::array<Line, kSlots> lines;
+  std::array<Line, kThreadSlots> lines;
 };
 
 class Counter {
@@ -41,13 +42,6 @@ class Counter {
   }
 
  private:
-  static std::size_t ThreadSlot() {
-    static std::atomic<std::size_t> next{0};
-    thread_local const std::size_t slot =
-        next.fetch_add(1, std::memory_order_relaxed) % CounterBlock::kSlots;
-    return slot;
-  }
-
   CounterBlock& block_;
   const std::size_t cell_;
 };

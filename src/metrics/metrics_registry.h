@@ -4,14 +4,18 @@
 // lock: do it once, where a metric begins to exist, not for every event.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/mutex.h"
 #include "metrics/counter.h"
 #include "metrics/gauge.h"
+#include "metrics/histogram.h"
 
 namespace sluice {
 
@@ -19,7 +23,10 @@ using MetricLabels = std::map<std::string, std::string>;
 
 class MetricsRegistry {
  public:
-  MetricsRegistry();
+  // A name has at most `max_series` sets of labels. Whoever asks for more gets the one whose labels
+  // are all "other", so that no input (rules that come and go, in the end) can grow the page, or
+  // the memory behind it, without bound.
+  explicit MetricsRegistry(std::size_t max_series = 50'000);
   ~MetricsRegistry();
 
   // The counter of this name and these labels, made on first use. `name` is a Prometheus metric
@@ -29,6 +36,16 @@ class MetricsRegistry {
 
   // As CounterFor; `name` does not end in "_total". 0 until set.
   Gauge& GaugeFor(std::string_view name, std::string_view help, const MetricLabels& labels = {});
+
+  // As CounterFor; `name` ends in "_seconds". REQUIRES: `bounds` ascends, has at most
+  // Histogram::kMaxBounds elements, and is the same whenever the name is used.
+  Histogram& HistogramFor(std::string_view name, std::string_view help,
+                          std::span<const Histogram::Duration> bounds,
+                          const MetricLabels& labels = {});
+
+  // A metric whose value is read when the page is made; a name ending in "_total" is a counter, any
+  // other a gauge. `read` must not use the registry, and must be safe to call whenever Render is.
+  void ReadFrom(std::string_view name, std::string_view help, std::function<double()> read);
 
   // All metrics in Prometheus' text format, version 0.0.4.
   std::string Render() const;

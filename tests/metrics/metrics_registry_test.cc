@@ -4,13 +4,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
+#include <map>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "base/clock.h"
+#include "metrics/process_metrics.h"
 
 namespace sluice {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(MetricsRegistry_SameNameAndLabels, AreOneCounter) {
   MetricsRegistry metrics;
@@ -52,6 +61,80 @@ TEST(Gauge_SetAndAdd, ShowsTheSum) {
   EXPECT_THAT(metrics.Render(), HasSubstr("# HELP depth How deep.\n"
                                           "# TYPE depth gauge\n"
                                           "depth{loop=\"0\"} 3.5\n"));
+}
+
+constexpr std::array<Histogram::Duration, 2> kBounds{std::chrono::milliseconds(1),
+                                                     std::chrono::milliseconds(10)};
+
+TEST(Histogram_Observe, CountsByTheShortestBoundKeptTo) {
+  MetricsRegistry metrics;
+  Histogram& histogram = metrics.HistogramFor("took_seconds", "How long.", kBounds);
+  EXPECT_EQ(&histogram, &metrics.HistogramFor("took_seconds", "other", kBounds));
+  for (const int us : {0, 999, 1'000, 1'001, 10'000, 10'001, 5'000'000}) {
+    histogram.Observe(std::chrono::microseconds(us));
+  }
+  EXPECT_THAT(metrics.Render(), HasSubstr("# TYPE took_seconds histogram\n"
+                                          "took_seconds_count 7\n"
+                                          "took_seconds_sum 5.023001\n"
+                                          "took_seconds_bucket{le=\"0.001\"} 3\n"
+                                          "took_seconds_bucket{le=\"0.01\"} 5\n"
+                                          "took_seconds_bucket{le=\"+Inf\"} 7\n"));
+}
+
+TEST(Histogram_ManyThreads, LosesNothing) {
+  MetricsRegistry metrics;
+  Histogram& histogram = metrics.HistogramFor("took_seconds", "How long.", kBounds);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 40; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 1'000; ++n) histogram.Observe(std::chrono::milliseconds(n % 2 * 2));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(20'000U, histogram.Read().counts[0]);
+  EXPECT_EQ(20'000U, histogram.Read().counts[1]);
+  EXPECT_DOUBLE_EQ(40, histogram.Read().sum.count());
+}
+
+TEST(MetricsRegistry_ReadFrom, AsksWhenThePageIsMade) {
+  MetricsRegistry metrics;
+  double value = 1;
+  metrics.ReadFrom("size", "How many.", [&] { return value; });
+  metrics.ReadFrom("done_total", "How often.", [&] { return value * 10; });
+  value = 2;
+  EXPECT_THAT(metrics.Render(), HasSubstr("# TYPE size gauge\nsize 2\n"));
+  EXPECT_THAT(metrics.Render(), HasSubstr("# TYPE done_total counter\ndone_total 20\n"));
+}
+
+TEST(MetricsRegistry_MoreLabelsThanAllowed, ShareOneSeries) {
+  MetricsRegistry metrics(/*max_series=*/3);
+  for (int i = 0; i < 1'000; ++i) {
+    metrics.CounterFor("a_total", "help", {{"rule", std::to_string(i)}, {"x", "y"}}).Increment();
+  }
+  const std::string page = metrics.Render();
+  EXPECT_THAT(page, HasSubstr("a_total{rule=\"2\",x=\"y\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("a_total{rule=\"other\",x=\"other\"} 997\n"));
+  EXPECT_THAT(page, Not(HasSubstr("rule=\"3\"")));
+}
+
+TEST(ShowProcess_ThisProcess, HasPlausibleValues) {
+  MetricsRegistry metrics;
+  ShowProcess(metrics);
+  std::map<std::string, double> values;
+  std::istringstream page(metrics.Render());
+  for (std::string line; std::getline(page, line);) {
+    const std::size_t space = line.find(' ');
+    if (!line.starts_with('#')) values[line.substr(0, space)] = std::stod(line.substr(space));
+  }
+  EXPECT_GT(values["process_resident_memory_bytes"], 1e6);
+  EXPECT_GT(values["process_virtual_memory_bytes"], values["process_resident_memory_bytes"]);
+  EXPECT_GE(values["process_open_fds"], 3);
+  EXPECT_LE(values["process_open_fds"], values["process_max_fds"]);
+  EXPECT_GE(values["process_cpu_seconds_total"], 0);
+  EXPECT_LT(values["process_cpu_seconds_total"], 600);
+  const double now =
+      std::chrono::duration<double>(Clock::System().Now().time_since_epoch()).count();
+  EXPECT_NEAR(values["process_start_time_seconds"], now, 600);
 }
 
 TEST(MetricsRegistry_Render, IsPrometheusText) {

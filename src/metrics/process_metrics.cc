@@ -1,0 +1,84 @@
+#include "metrics/process_metrics.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <sstream>
+#include <system_error>
+
+namespace sluice {
+namespace {
+
+// Fields of /proc/self/stat, as proc(5) counts them.
+enum StatField {
+  kUserTicks = 14,
+  kSystemTicks = 15,
+  kStartTicks = 22,
+  kVirtualBytes = 23,
+  kResidentPages = 24
+};
+
+double Stat(StatField field) {
+  std::ifstream file("/proc/self/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(')');  // field 2, which may hold anything
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(line.substr(name_end + 1));
+  std::string skipped;
+  for (int i = 3; i < field; ++i) fields >> skipped;
+  double value = 0;
+  fields >> value;
+  return value;
+}
+
+double Seconds(double ticks) { return ticks / static_cast<double>(sysconf(_SC_CLK_TCK)); }
+
+double CpuSeconds() { return Seconds(Stat(kUserTicks) + Stat(kSystemTicks)); }
+
+double ResidentBytes() { return Stat(kResidentPages) * static_cast<double>(sysconf(_SC_PAGESIZE)); }
+
+double VirtualBytes() { return Stat(kVirtualBytes); }
+
+// Since the Unix epoch: when the machine started, and how long after that the process did.
+double StartTime() {
+  std::ifstream file("/proc/stat");
+  std::string word;
+  double booted = 0;
+  while (file >> word) {
+    if (word == "btime" && file >> booted) break;
+  }
+  return booted + Seconds(Stat(kStartTicks));
+}
+
+double OpenFiles() {
+  std::error_code ignored;
+  const std::filesystem::directory_iterator files("/proc/self/fd", ignored);
+  const auto count = std::distance(begin(files), end(files));
+  return static_cast<double>(count) - 1;  // one was opened to count them
+}
+
+double MaxFiles() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur == RLIM_INFINITY ? std::numeric_limits<double>::infinity()
+                                         : static_cast<double>(limit.rlim_cur);
+}
+
+}  // namespace
+
+void ShowProcess(MetricsRegistry& metrics) {
+  metrics.ReadFrom("process_cpu_seconds_total", "User and system CPU time spent.", CpuSeconds);
+  metrics.ReadFrom("process_resident_memory_bytes", "Memory held.", ResidentBytes);
+  metrics.ReadFrom("process_virtual_memory_bytes", "Address space mapped.", VirtualBytes);
+  metrics.ReadFrom("process_open_fds", "Files and sockets open.", OpenFiles);
+  metrics.ReadFrom("process_max_fds", "Files and sockets that may be open.", MaxFiles);
+  metrics.ReadFrom("process_start_time_seconds", "When the process began, since the epoch.",
+                   [at = StartTime()] { return at; });
+}
+
+}  // namespace sluice
