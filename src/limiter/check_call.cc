@@ -14,12 +14,14 @@ constexpr SteadyTime::duration kAnswerReserve = std::chrono::milliseconds(1);
 }  // namespace
 
 // The story of one check, from top to bottom.
-void CheckCall::Start() {
+void CheckCall::Start(SteadyTime received) {
   Reset();
+  received_ = received;
   if (auto valid = request.Validate(); !valid) return Refuse(valid.error());
   rules_ = limiter_.RulesForThisThread();
   rules_->index->Match(request.domain, request.attributes, matched_);
   if (DecideByRules()) return;
+  rules_->CountWithoutLimits(matched_.matches());
   CollectCounters();
   if (counters.empty()) return Answer(DecisionWithoutLimits(), SourceWithoutLimits());
   AskStore();
@@ -44,7 +46,7 @@ bool CheckCall::DecideByRules() {
       if (match.outcome != outcome || match.rule->rule.shadow) continue;
       const bool allowed = outcome == Outcome::kUnlimited;
       const Decision decision = allowed ? Decision::kAllowed : Decision::kDenied;
-      rules_->CountCheck(match.rule, decision);
+      rules_->CountCheck(*match.rule, decision, Source::kRule);
       Answer(decision, Source::kRule);
       return true;
     }
@@ -95,10 +97,10 @@ void CheckCall::AskStore() {
   // Shadow rules alone cannot turn the decision, and are not charged for what is denied.
   if (!has_enforced_ && DecisionWithoutLimits() == Decision::kDenied) mode = Mode::kPeek;
 
-  const SteadyTime now = SteadyNow();
-  deadline = now + limiter_.options_.store_timeout;
+  asked_ = SteadyNow();
+  deadline = asked_ + limiter_.options_.store_timeout;
   if (request.deadline != SteadyTime::max()) {
-    const auto reserve = std::max(kAnswerReserve, (request.deadline - now) / 10);
+    const auto reserve = std::max(kAnswerReserve, (request.deadline - asked_) / 10);
     deadline = std::min(deadline, request.deadline - reserve);
   }
   limiter_.parts_.store.Submit(*this);
@@ -106,6 +108,7 @@ void CheckCall::AskStore() {
 
 void CheckCall::OnDecided() {
   if (falling_back_) return OnLocallyDecided();
+  limiter_.metrics_.store_duration.Observe(SteadyNow() - asked_);
   if (failure) return FallBack();
   for (std::size_t i = 0; i < counters.size(); ++i)
     answer().limits[i].verdict = counters[i].verdict;
@@ -126,13 +129,18 @@ void CheckCall::Answer(Decision decision, Source source) {
   result.source = source;
   if (decision == Decision::kDenied) result.retry_after = result.LongestRetry();
   if (result.decided_at == Time()) result.decided_at = limiter_.parts_.clock.Now();
-  if (source == Source::kNoRule) rules_->CountUnmatched(decision);
+  if (source == Source::kNoRule) rules_->CountUnmatched(request.domain, decision);
   OnAnswer(answer_);
 }
 
 void CheckCall::Refuse(Error error) {
+  limiter_.metrics_.CountRefused(error.code);
   answer_ = std::move(error);
   OnAnswer(answer_);
+}
+
+void CheckCall::ObserveDuration() const {
+  limiter_.metrics_.check_duration.Observe(SteadyNow() - received_);
 }
 
 Decision CheckCall::DecisionWithoutLimits() const {

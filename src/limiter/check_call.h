@@ -27,8 +27,17 @@ class CheckCall : private StoreCheck {
   CheckRequest request;
 
   // Decides the request and calls OnAnswer exactly once, on this or another thread, possibly
-  // before Start returns. The call may be started again from then on.
-  void Start();
+  // before Start returns. The call may be started again from then on. `received` is when the door
+  // began with the request.
+  void Start(SteadyTime received = SteadyNow());
+
+ protected:
+  // Counts the error and hands it to OnAnswer. For a door: instead of Start, if there is no
+  // request.
+  void Refuse(Error error);
+
+  // For a door to call in OnAnswer, when the answer is ready to leave.
+  void ObserveDuration() const;
 
  private:
   // `answer` is valid until the call is started again or dies. Must not block.
@@ -43,7 +52,6 @@ class CheckCall : private StoreCheck {
   void OnDecided() override;
   void DecideByVerdicts();
   void Answer(Decision decision, Source source);
-  void Refuse(Error error);
 
   // What is done instead when the store fails; in check_fallback.cc.
   void FallBack();
@@ -56,6 +64,8 @@ class CheckCall : private StoreCheck {
   CheckAnswer& answer() { return answer_.value(); }
 
   Limiter& limiter_;
+  SteadyTime received_;
+  SteadyTime asked_;  // the store
   std::shared_ptr<const RulesInForce> rules_;
   MatchResult matched_;
   std::string keys_;                                 // backs the keys of `counters`

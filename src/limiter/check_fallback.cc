@@ -13,6 +13,7 @@ constexpr Duration kOutageRetry = std::chrono::seconds(1);
 }  // namespace
 
 void CheckCall::FallBack() {
+  limiter_.metrics_.CountFailure(*failure);
   falling_back_ = true;
   failure.reset();
   bool any_local = false;

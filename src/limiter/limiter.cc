@@ -12,7 +12,8 @@ std::uint64_t NextGeneration() {
 
 }  // namespace
 
-Limiter::Limiter(const Parts& parts, const Options& options) : parts_(parts), options_(options) {
+Limiter::Limiter(const Parts& parts, const Options& options)
+    : parts_(parts), options_(options), metrics_(parts.metrics) {
   SetRules(RuleIndex::Build({}, {}).value());
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "limiter/limiter_metrics.h"
 #include "limiter/rules_in_force.h"
 #include "match/rule_index.h"
 #include "metrics/metrics_registry.h"
@@ -50,6 +51,7 @@ class Limiter {
 
   const Parts parts_;
   const Options options_;
+  const LimiterMetrics metrics_;
   mutable Mutex mutex_;
   std::shared_ptr<const RulesInForce> rules_ SLUICE_GUARDED_BY(mutex_);
   // Changes with rules_; unique over all limiters of the process.

@@ -1,31 +1,89 @@
 #include "limiter/rules_in_force.h"
 
+#include <string>
 #include <utility>
 
 namespace sluice {
+namespace {
+
+std::unordered_map<std::string_view, std::size_t> RowsOfDomains(const RuleIndex& index) {
+  std::unordered_map<std::string_view, std::size_t> rows;
+  for (const IndexedRule& rule : index.rules()) {
+    rows.try_emplace(rule.domain, index.size() + rows.size());
+  }
+  return rows;
+}
+
+}  // namespace
 
 RulesInForce::RulesInForce(std::shared_ptr<const RuleIndex> rule_index, MetricsRegistry& metrics)
-    : index(std::move(rule_index)), metrics_(metrics), checks_(index->size() + 1) {}
+    : index(std::move(rule_index)),
+      metrics_(metrics),
+      domains_(RowsOfDomains(*index)),
+      rows_(index->size() + domains_.size() + 1) {}
+
+void RulesInForce::CountCheck(const IndexedRule& rule, Decision decision, Source source) const {
+  Count(rows_[rule.id], {rule.domain, rule.rule.name, rule.rule.shadow}, decision, source);
+}
 
 void RulesInForce::CountVerdicts(std::span<const LimitAnswer> limits) const {
   for (auto limit = limits.begin(); limit != limits.end();) {
-    const IndexedRule* rule = limit->rule;
+    const LimitAnswer& first = *limit;
     bool admitted = true;
-    for (; limit != limits.end() && limit->rule == rule; ++limit) {
+    for (; limit != limits.end() && limit->rule == first.rule; ++limit) {
       admitted &= limit->verdict.admitted;
     }
-    CountCheck(rule, admitted ? Decision::kAllowed : Decision::kDenied);
+    CountCheck(*first.rule, admitted ? Decision::kAllowed : Decision::kDenied, first.source);
   }
 }
 
-void RulesInForce::Count(std::size_t row, const IndexedRule* rule, Decision decision) const {
-  std::atomic<Counter*>& slot = checks_[row][decision == Decision::kAllowed ? 0 : 1];
+void RulesInForce::CountWithoutLimits(std::span<const RuleMatch> matches) const {
+  using Outcome = RuleMatch::Outcome;
+  for (const RuleMatch& match : matches) {
+    if (!match.limits.empty()) continue;
+    if (match.outcome == Outcome::kSkipped) {
+      CountSkipped(*match.rule);
+    } else {
+      const bool allows = match.outcome == Outcome::kCount || match.outcome == Outcome::kUnlimited;
+      CountCheck(*match.rule, allows ? Decision::kAllowed : Decision::kDenied, Source::kRule);
+    }
+  }
+}
+
+void RulesInForce::CountUnmatched(std::string_view domain, Decision decision) const {
+  const auto known = domains_.find(domain);
+  Row& row = known != domains_.end() ? rows_[known->second] : rows_.back();
+  const std::string_view name = known != domains_.end() ? known->first : std::string_view();
+  Count(row, {.domain = name, .rule = {}}, decision, Source::kNoRule);
+}
+
+void RulesInForce::Count(Row& row, const Subject& subject, Decision decision, Source source) const {
+  const std::size_t column =
+      (static_cast<std::size_t>(decision) - 1) * kSources + (static_cast<std::size_t>(source) - 1);
+  std::atomic<Counter*>& slot = row.checks[column];
   Counter* counter = slot.load(std::memory_order_acquire);
   if (counter == nullptr) {
-    counter = &metrics_.CounterFor("sluice_checks_total", "Checks by rule and decision.",
-                                   {{"domain", rule == nullptr ? "" : rule->domain},
-                                    {"rule", rule == nullptr ? "" : rule->rule.name},
-                                    {"decision", std::string(ToString(decision))}});
+    // A rule in shadow decides nothing, and must not spoil sums over decisions.
+    std::string decided(subject.shadow ? "shadow_" : "");
+    decided += ToString(decision);
+    counter = &metrics_.CounterFor("sluice_checks_total",
+                                   "Checks, once for every rule that had a say, or for none.",
+                                   {{"domain", std::string(subject.domain)},
+                                    {"rule", std::string(subject.rule)},
+                                    {"decision", decided},
+                                    {"source", std::string(ToString(source))}});
+    slot.store(counter, std::memory_order_release);
+  }
+  counter->Increment();
+}
+
+void RulesInForce::CountSkipped(const IndexedRule& rule) const {
+  std::atomic<Counter*>& slot = rows_[rule.id].skipped;
+  Counter* counter = slot.load(std::memory_order_acquire);
+  if (counter == nullptr) {
+    counter = &metrics_.CounterFor("sluice_rules_skipped_total",
+                                   "Checks a rule had no say in, an attribute of its per missing.",
+                                   {{"domain", rule.domain}, {"rule", rule.rule.name}});
     slot.store(counter, std::memory_order_release);
   }
   counter->Increment();

@@ -34,11 +34,12 @@ void CheckLimitCall::AwaitRequest() {
 }
 
 void CheckLimitCall::Serve() {
+  const SteadyTime received = SteadyNow();
   if (const auto parsed = ParseCheckRequest(RequestBytes(), request, request_id_); !parsed) {
-    return FinishWithError(parsed.error());
+    return Refuse(parsed.error());
   }
   request.deadline = ToSteadyTime(context_->raw_deadline());
-  Start();
+  Start(received);
 }
 
 // The views into the bytes need them in one piece; a large request may come in many.
@@ -53,7 +54,9 @@ std::string_view CheckLimitCall::RequestBytes() {
 void CheckLimitCall::OnAnswer(const Result<CheckAnswer>& answer) {
   if (!answer) return FinishWithError(answer.error());
   FillResponse(*answer, request_id_, response_);
-  Finish(Serialize(response_));
+  const grpc::ByteBuffer bytes = Serialize(response_);
+  ObserveDuration();
+  Finish(bytes);
 }
 
 // Nothing of this object may be touched after the responder's Finish: the queue's thread may

@@ -155,16 +155,5 @@ TEST_F(LimiterTest, RulesReplaced_NextCallUsesTheNewOnes_CountersGoOn) {
   EXPECT_EQ(Check().limits[0].verdict.remaining, 3);
 }
 
-TEST_F(LimiterTest, Checks_AreCountedByRuleAndDecision) {
-  SetRules({RuleOf("one", {PerMinute(1)}), RuleOf("many", {PerMinute(100)})});
-  for (int i = 0; i < 3; ++i) Check();
-  const std::string page = metrics_.Render();
-  for (const char* line : {"{decision=\"allowed\",domain=\"shop\",rule=\"one\"} 1\n",
-                           "{decision=\"denied\",domain=\"shop\",rule=\"one\"} 2\n",
-                           "{decision=\"allowed\",domain=\"shop\",rule=\"many\"} 3\n"}) {
-    EXPECT_THAT(page, HasSubstr(std::string("sluice_checks_total") + line));
-  }
-}
-
 }  // namespace
 }  // namespace sluice::test

@@ -1,0 +1,54 @@
+#include "limiter/limiter_metrics.h"
+
+#include <string>
+
+namespace sluice {
+namespace {
+
+using std::chrono::microseconds;
+
+// Close around what callers feel: under a millisecond all is well, past 20 many give up.
+constexpr std::array<Histogram::Duration, 21> kBounds{
+    microseconds(20),       microseconds(50),     microseconds(100),     microseconds(200),
+    microseconds(300),      microseconds(500),    microseconds(750),     microseconds(1'000),
+    microseconds(1'500),    microseconds(2'000),  microseconds(3'000),   microseconds(5'000),
+    microseconds(7'500),    microseconds(10'000), microseconds(15'000),  microseconds(20'000),
+    microseconds(30'000),   microseconds(50'000), microseconds(100'000), microseconds(250'000),
+    microseconds(1'000'000)};
+
+Counter& Refused(MetricsRegistry& metrics, const char* code) {
+  return metrics.CounterFor("sluice_refused_total", "Requests answered with an error, not decided.",
+                            {{"code", code}});
+}
+
+}  // namespace
+
+LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
+    : check_duration(metrics.HistogramFor("sluice_check_duration_seconds",
+                                          "From reading a request to handing its answer back.",
+                                          kBounds)),
+      store_duration(metrics.HistogramFor("sluice_store_duration_seconds",
+                                          "From asking the store to its answer or failure.",
+                                          kBounds)),
+      invalid_(Refused(metrics, "invalid_argument")),
+      unavailable_(Refused(metrics, "unavailable")),
+      other_(Refused(metrics, "other")) {
+  for (std::size_t i = 0; i < store_failures_.size(); ++i) {
+    store_failures_[i] = &metrics.CounterFor(
+        "sluice_store_failures_total", "Checks the store left undecided, by why.",
+        {{"kind", std::string(ToString(static_cast<StoreFailure>(i)))}});
+  }
+}
+
+void LimiterMetrics::CountRefused(ErrorCode code) const {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return invalid_.Increment();
+    case ErrorCode::kUnavailable:
+      return unavailable_.Increment();
+    default:
+      return other_.Increment();
+  }
+}
+
+}  // namespace sluice

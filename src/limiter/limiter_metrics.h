@@ -1,0 +1,36 @@
+// What the limiter counts and times of its calls, whatever rule decides them.
+//
+// Thread-safe.
+#pragma once
+
+#include <array>
+
+#include "base/result.h"
+#include "metrics/metrics_registry.h"
+#include "store/store.h"
+
+namespace sluice {
+
+class LimiterMetrics {
+ public:
+  // `metrics` must outlive this.
+  explicit LimiterMetrics(MetricsRegistry& metrics);
+
+  // From the request on the wire to the answer handed back; refused requests are not timed.
+  Histogram& check_duration;
+  // From asking the store to its answer, or to its failure.
+  Histogram& store_duration;
+
+  void CountFailure(StoreFailure failure) const {
+    store_failures_[static_cast<std::size_t>(failure)]->Increment();
+  }
+  void CountRefused(ErrorCode code) const;
+
+ private:
+  std::array<Counter*, 4> store_failures_;  // by StoreFailure
+  Counter& invalid_;
+  Counter& unavailable_;
+  Counter& other_;
+};
+
+}  // namespace sluice
