@@ -159,6 +159,7 @@ struct RuleIndex::State {
   std::vector<IndexedRule> rules;
   std::vector<CompiledRule> compiled;  // by rule id
   std::unordered_map<std::string, CompiledDomain, StringHash, std::equal_to<>> domains;
+  RuleSet settings;  // of the domains, without their rules
   Unmatched unmatched = Unmatched::kAllow;
 
   Result<void> AddDomain(Domain&& domain, const Options& options);
@@ -204,6 +205,8 @@ Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& c
     const auto id = static_cast<std::uint32_t>(rules.size());
     rules.push_back({.rule = std::move(rule), .domain = domain.name, .id = id});
   }
+  domain.rules = std::vector<Rule>();  // not {}, which keeps the memory
+  settings.push_back(std::move(domain));
   return {};
 }
 
@@ -295,6 +298,7 @@ void RuleIndex::Match(std::string_view domain, std::span<const Attribute> attrib
   }
 }
 
+std::span<const Domain> RuleIndex::domains() const { return state_->settings; }
 std::span<const IndexedRule> RuleIndex::rules() const { return state_->rules; }
 
 }  // namespace sluice

@@ -79,6 +79,9 @@ class RuleIndex {
   void Match(std::string_view domain, std::span<const Attribute> attributes,
              MatchResult& result) const;
 
+  // Every domain's own settings. Their rules have moved to rules().
+  std::span<const Domain> domains() const;
+
   // All rules, by id.
   std::span<const IndexedRule> rules() const;
   std::size_t size() const { return rules().size(); }

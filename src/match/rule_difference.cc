@@ -1,0 +1,98 @@
+#include "match/rule_difference.h"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t kNamesShown = 5;
+
+// Compile-time proof that no field is forgotten: a new one breaks the binding. Where a rule stands
+// is no part of what it does.
+auto WhatItDoes(const Rule& rule) {
+  const auto& [name, location, match, per, limits, overrides, shadow, missing, on_store_failure] =
+      rule;
+  return std::tie(match, per, limits, overrides, shadow, missing, on_store_failure);
+}
+
+bool SameBehaviour(const IndexedRule& a, const IndexedRule& b) {
+  return WhatItDoes(a.rule) == WhatItDoes(b.rule);
+}
+
+bool SameBehaviour(const Domain& a, const Domain& b) {
+  return a.unmatched == b.unmatched && a.colocate == b.colocate;
+}
+
+auto Key(const IndexedRule& rule) {
+  return std::pair<std::string_view, std::string_view>(rule.domain, rule.rule.name);
+}
+auto Key(const Domain& domain) { return std::string_view(domain.name); }
+
+std::string NameOf(const IndexedRule& rule) { return rule.domain + "/" + rule.rule.name; }
+std::string NameOf(const Domain& domain) { return domain.name; }
+
+template <typename Item>
+std::vector<const Item*> Sorted(std::span<const Item> items) {
+  std::vector<const Item*> sorted;
+  sorted.reserve(items.size());
+  for (const Item& item : items) sorted.push_back(&item);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Item* a, const Item* b) { return Key(*a) < Key(*b); });
+  return sorted;
+}
+
+template <typename Item>
+void CompareItems(std::span<const Item> before, std::span<const Item> after,
+                  RuleDifference& difference) {
+  const auto old_items = Sorted(before);
+  const auto new_items = Sorted(after);
+  auto old_item = old_items.begin();
+  auto new_item = new_items.begin();
+  while (old_item != old_items.end() || new_item != new_items.end()) {
+    if (new_item == new_items.end() ||
+        (old_item != old_items.end() && Key(**old_item) < Key(**new_item))) {
+      difference.removed.push_back(NameOf(**old_item++));
+    } else if (old_item == old_items.end() || Key(**new_item) < Key(**old_item)) {
+      difference.added.push_back(NameOf(**new_item++));
+    } else {
+      if (!SameBehaviour(**old_item, **new_item)) difference.changed.push_back(NameOf(**new_item));
+      ++old_item;
+      ++new_item;
+    }
+  }
+}
+
+std::string Part(const std::vector<std::string>& names, std::string_view what) {
+  const auto shown = std::min(names.size(), kNamesShown);
+  const auto rest = names.size() - shown;
+  return fmt::format(
+      "{} {} ({}{})", names.size(), what,
+      fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+      rest > 0 ? fmt::format(" and {} more", rest) : "");
+}
+
+}  // namespace
+
+std::string RuleDifference::ToString() const {
+  std::vector<std::string> parts;
+  if (!added.empty()) parts.push_back(Part(added, "added"));
+  if (!removed.empty()) parts.push_back(Part(removed, "removed"));
+  if (!changed.empty()) parts.push_back(Part(changed, "changed"));
+  return parts.empty() ? "none changed" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+RuleDifference Compare(const RuleIndex& before, const RuleIndex& after) {
+  RuleDifference difference;
+  CompareItems(before.domains(), after.domains(), difference);
+  CompareItems(before.rules(), after.rules(), difference);
+  for (auto* names : {&difference.added, &difference.removed, &difference.changed}) {
+    std::sort(names->begin(), names->end());
+  }
+  return difference;
+}
+
+}  // namespace sluice
