@@ -114,9 +114,7 @@ LoadedRules Loader::Finish() {
 }
 
 bool IsRuleFile(const fs::directory_entry& entry) {
-  const fs::path name = entry.path().filename();
-  if (name.native().starts_with('.')) return false;
-  if (name.extension() != ".yaml" && name.extension() != ".yml") return false;
+  if (!IsRuleFileName(entry.path().filename().native())) return false;
   std::error_code unreadable;
   const fs::file_status status = entry.status(unreadable);
   return fs::is_regular_file(status) || !fs::exists(status);  // ReadText reports a dangling link
@@ -137,32 +135,61 @@ std::optional<std::vector<std::string>> ListRuleFiles(const std::string& directo
 
 std::optional<std::string> ReadText(const std::string& file) {
   errno = 0;
-  std::ifstream input(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(input), {}};
-  if (!input || input.bad()) return std::nullopt;
+  std::ifstream input(file, std::ios::binary | std::ios::ate);
+  if (!input) return std::nullopt;
+  std::string text(static_cast<std::size_t>(std::max<std::streamoff>(input.tellg(), 0)), '\0');
+  input.seekg(0);
+  input.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(input.gcount()));
+  if (input.bad() || (input.fail() && !input.eof())) return std::nullopt;
   return text;
 }
 
 }  // namespace
 
-LoadedRules LoadRules(const std::string& directory) {
-  Loader loader;
-  std::error_code error;
-  const auto files = ListRuleFiles(directory, error);
-  if (!files) {
-    loader.errors().push_back({directory, {}, "", "cannot be read: " + error.message()});
-    return loader.Finish();
+bool IsRuleFileName(std::string_view name) {
+  return !name.starts_with('.') && (name.ends_with(".yaml") || name.ends_with(".yml"));
+}
+
+std::string RuleTexts::Fingerprint() const {
+  std::string fingerprint;
+  for (const RuleFile& file : files) {
+    fmt::format_to(std::back_inserter(fingerprint), "{} {}\n", Sha256Prefix128(file.text),
+                   file.name);
   }
-  for (const std::string& file : *files) {
-    if (const auto text = ReadText(file)) {
-      loader.Read(file, *text);
+  return fingerprint;
+}
+
+RuleTexts ReadRuleFiles(const std::string& directory) {
+  RuleTexts texts;
+  std::error_code error;
+  const auto names = ListRuleFiles(directory, error);
+  if (!names) {
+    texts.errors.push_back({directory, {}, "", "cannot be read: " + error.message()});
+    return texts;
+  }
+  for (const std::string& name : *names) {
+    if (auto text = ReadText(name)) {
+      texts.files.push_back({name, std::move(*text)});
     } else {
-      loader.errors().push_back(
-          {file, {}, "", fmt::format("cannot be read: {}", std::strerror(errno))});
+      texts.errors.push_back(
+          {name, {}, "", fmt::format("cannot be read: {}", std::strerror(errno))});
     }
+  }
+  return texts;
+}
+
+LoadedRules ParseRules(RuleTexts texts) {
+  Loader loader;
+  loader.errors() = std::move(texts.errors);
+  for (RuleFile& file : texts.files) {
+    loader.Read(file.name, file.text);
+    file.text = std::string();
   }
   return loader.Finish();
 }
+
+LoadedRules LoadRules(const std::string& directory) { return ParseRules(ReadRuleFiles(directory)); }
 
 LoadedRules ParseRules(std::span<const RuleFile> files) {
   Loader loader;

@@ -6,6 +6,8 @@
 
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "config/diagnostic.h"
 #include "match/rule.h"
@@ -24,12 +26,28 @@ struct LoadedRules {
   bool ok() const { return errors.empty(); }
 };
 
-// Reads every *.yaml and *.yml in `directory`, in the order of their names. Symbolic links are
-// followed; hidden files and subdirectories are not looked at. A directory without rule files is no
-// error, but one that cannot be read is.
-LoadedRules LoadRules(const std::string& directory);
+// The files of a directory, read but not looked into.
+struct RuleTexts {
+  std::vector<RuleFile> files;
+  Diagnostics errors;  // what could not be read
 
-// The same for files already in memory.
+  // Equal for equal names and texts, and for practical purposes only for these.
+  std::string Fingerprint() const;
+};
+
+// Whether a directory's entry of this name is a rule file: *.yaml or *.yml, not hidden.
+bool IsRuleFileName(std::string_view name);
+
+// Reads every rule file in `directory`, in the order of their names. Symbolic links are followed,
+// subdirectories are not looked at. A directory without rule files is no error, but one that cannot
+// be read is.
+RuleTexts ReadRuleFiles(const std::string& directory);
+
+// Gives up the memory of each text once it is parsed.
+LoadedRules ParseRules(RuleTexts texts);
 LoadedRules ParseRules(std::span<const RuleFile> files);
+
+// Both in one.
+LoadedRules LoadRules(const std::string& directory);
 
 }  // namespace sluice
