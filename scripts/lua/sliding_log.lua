@@ -7,12 +7,12 @@
 --             time sort by sum: running sum of all units up to it, its own units, and what the
 --             counter's clock was ahead of the store's when it was written; the newest counts.
 -- Cost:       2 calls to read; 1 to 16 more if it denies (a bisection over the entries); 4 to 7 to
---             write, which clears at most 512 entries that have left the window.
+--             write, which clears at most 64 entries that have left the window.
 -- Atomic:     runs inside the driver's script, which reads before anything is written.
 
 local MEMBER = '>ddd'
 local MAX_ENTRIES = 10000
-local MAX_CLEARED = 512
+local MAX_CLEARED = 64
 
 local function integer(number)
   return string.format('%d', number)

@@ -23,6 +23,10 @@ rules:
     match: {endpoint: /window}
     limits:
       - {algorithm: fixed_window, limit: 5000, window: 1h}
+  - name: log
+    match: {endpoint: /log}
+    limits:
+      - {algorithm: sliding_log, limit: 5000, window: 1h}
   - name: bucket
     match: {endpoint: /bucket}
     limits:
@@ -87,16 +91,20 @@ v1::CheckLimitRequest WithCost(v1::CheckLimitRequest request, std::uint64_t cost
   return request;
 }
 
-TEST_P(FleetTest, FixedWindow_OneKey_AdmitsExactlyItsLimit) {
-  const Answers answers = RunAll([](int) { return CheckOf("fleet", "/window"); });
-  EXPECT_EQ(CountAllowed(answers), kLimit);
-  EXPECT_EQ(Remaining("window", "/window"), 0);
+TEST_P(FleetTest, FixedWindowAndSlidingLog_OneKey_AdmitExactlyTheirLimit) {
+  for (const std::string rule : {"window", "log"}) {
+    const Answers answers = RunAll([&](int) { return CheckOf("fleet", "/" + rule); });
+    EXPECT_EQ(CountAllowed(answers), kLimit);
+    EXPECT_EQ(Remaining(rule, "/" + rule), 0);
+  }
 }
 
-TEST_P(FleetTest, FixedWindow_CostSeven_AdmitsWhatFits) {
-  const Answers answers = RunAll([](int) { return WithCost(CheckOf("fleet", "/window"), 7); });
-  EXPECT_EQ(CountAllowed(answers), kLimit / 7);
-  EXPECT_EQ(Remaining("window", "/window"), kLimit % 7);
+TEST_P(FleetTest, FixedWindowAndSlidingLog_CostSeven_AdmitWhatFits) {
+  for (const std::string rule : {"window", "log"}) {
+    const Answers answers = RunAll([&](int) { return WithCost(CheckOf("fleet", "/" + rule), 7); });
+    EXPECT_EQ(CountAllowed(answers), kLimit / 7);
+    EXPECT_EQ(Remaining(rule, "/" + rule), kLimit % 7);
+  }
 }
 
 // Taken up to the last denial: a denial proves that less than one more check would have fitted.

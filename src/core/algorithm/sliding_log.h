@@ -26,7 +26,7 @@ struct SlidingLog {
   // Beyond, the newest entry absorbs what is admitted and takes its later time.
   static constexpr std::size_t kMaxEntries = 10'000;
   // The most entries one check clears away.
-  static constexpr std::size_t kMaxCleared = 512;
+  static constexpr std::size_t kMaxCleared = 64;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit
   Duration window{};       // at least 1 ms

@@ -39,6 +39,15 @@ struct AppendLimit {
   }
 };
 
+// What a check costs the script, in counters that are plain strings.
+std::size_t WeightOf(const StoreCheck& check) {
+  std::size_t weight = 0;
+  for (const CounterCheck& counter : check.counters) {
+    weight += std::holds_alternative<SlidingLog>(*counter.limit) ? 8 : 1;
+  }
+  return weight;
+}
+
 void AppendBytes(std::string& out, std::span<const double> numbers) {
   out.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
 }
@@ -58,6 +67,7 @@ void RunReply::Answer(StoreCheck& check, std::int64_t index) const {
 
 void ScriptCall::Clear() {
   runs_ = 0;
+  weight_ = 0;
   keys_.clear();
   key_indices_.clear();
   limits_.clear();
@@ -69,11 +79,13 @@ bool ScriptCall::HasRoomFor(const StoreCheck& check) const {
   if (runs_ == 0) return true;
   // 12 bounds what one counter adds: a limit not seen before and the counter itself.
   const std::size_t numbers = limit_numbers_.size() + check_numbers_.size();
-  return runs_ < kMaxRuns && numbers + 4 + 12 * check.counters.size() <= kMaxNumbers;
+  return runs_ < kMaxRuns && weight_ + WeightOf(check) <= kMaxWeight &&
+         numbers + 4 + 12 * check.counters.size() <= kMaxNumbers;
 }
 
 void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
   ++runs_;
+  weight_ += WeightOf(check);
   check_numbers_.insert(check_numbers_.end(),
                         {static_cast<double>(n), static_cast<double>(check.cost),
                          static_cast<double>(check.mode), double(check.counters.size())});
