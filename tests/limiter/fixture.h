@@ -28,6 +28,12 @@ class FragileStore final : public Store {
     check.OnDecided();
   }
 
+  void Reset(StoreReset& reset) override {
+    if (!failing) return counters_.Reset(reset);
+    reset.failure = failing;
+    reset.OnReset();
+  }
+
   std::optional<StoreFailure> failing;
   SteadyTime deadline;
   int submitted = 0;

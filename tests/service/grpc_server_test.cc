@@ -51,6 +51,8 @@ class HeldStore final : public Store {
     }
     store_.Submit(check);
   }
+  void Reset(StoreReset& reset) override { store_.Reset(reset); }
+
   void Hold() {
     MutexLock lock(mutex_);
     holding_ = true;

@@ -1,4 +1,4 @@
-// A StoreCheck that a test fills in one line and waits for.
+// A StoreCheck, and a StoreReset, that a test fills in one line and waits for.
 #pragma once
 
 #include <condition_variable>
@@ -58,6 +58,30 @@ class BlockingCheck final : public StoreCheck {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool decided_ = false;
+};
+
+// Resets the counters of `reset_keys` and returns why that failed; nothing if it did not.
+class BlockingReset final : public StoreReset {
+ public:
+  explicit BlockingReset(std::vector<std::string_view> reset_keys) { keys = std::move(reset_keys); }
+
+  std::optional<StoreFailure> RunOn(Store& store) {
+    store.Reset(*this);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return done_; });
+    return failure;
+  }
+
+ private:
+  void OnReset() override {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
 };
 
 }  // namespace sluice::test

@@ -178,6 +178,26 @@ TEST_P(StoreTest, ShadowGroup_NeverTurnsTheDecision_AndIsChargedOnlyIfAllowed) {
   }
 }
 
+TEST_P(StoreTest, Reset_OfCountersOfAnyKind_MakesThemAsNewAndLeavesOthers) {
+  const CounterSpec specs[] = {
+      {"sluice:{t/r}:window", kTenPerMinute},
+      {"sluice:{t/r}:bucket", kTenPerSecond},
+      {"sluice:{t/r}:log", SlidingLog{.limit = 10, .window = seconds(60)}},
+      {"sluice:{t/other}:window", kTenPerMinute},
+  };
+  const auto remaining = [&](const CounterSpec& spec) {
+    BlockingCheck check({spec}, 1, Mode::kPeek);
+    return check.RunOn(*store_).counters[0].verdict.remaining;
+  };
+  for (const CounterSpec& spec : specs) BlockingCheck({spec}, 7).RunOn(*store_);
+  BlockingReset reset({specs[0].key, specs[1].key, specs[2].key, "sluice:{t/r}:never-used"});
+  EXPECT_FALSE(reset.RunOn(*store_));
+  EXPECT_EQ(remaining(specs[0]), 10);
+  EXPECT_EQ(remaining(specs[1]), 20);
+  EXPECT_EQ(remaining(specs[2]), 10);
+  EXPECT_EQ(remaining(specs[3]), 3);
+}
+
 TEST_P(StoreTest, ClockSlightlyBehind_TimeStandsStill) {
   EXPECT_EQ(Admitted(kTenPerSecond, 20), 20);
   clock_.Advance(-milliseconds(900));

@@ -112,6 +112,32 @@ TEST(RedisStore, OutOfMemory_IsRejectedAndWritesNothing) {
   EXPECT_TRUE(server.Connect().Keys().empty());
 }
 
+std::optional<StoreFailure> ResetFailureOf(RedisStore& store, Duration timeout = seconds(10)) {
+  BlockingReset reset({"k", "l"});
+  reset.deadline = SteadyNow() + timeout;
+  return reset.RunOn(store);
+}
+
+TEST(RedisStore, Reset_FailsAsChecksDo) {
+  RedisServer server;
+  auto store = Connect(server, {.loop = {.silence = minutes(1)}});
+  EXPECT_EQ(ResetFailureOf(*store, -seconds(1)), StoreFailure::kTimeout);
+  server.Pause();
+  EXPECT_EQ(ResetFailureOf(*store, milliseconds(20)), StoreFailure::kTimeout);
+  server.Resume();
+  EXPECT_FALSE(ResetFailureOf(*store)) << "the late reply was taken for that of this reset";
+  server.Kill();
+  EXPECT_TRUE(
+      WaitUntil(seconds(10), [&] { return ResetFailureOf(*store) == StoreFailure::kUnreachable; }));
+}
+
+TEST(RedisStore, Reset_RefusedByRedis_IsRejectedAndChecksGoOn) {
+  RedisServer server({.arguments = {"--rename-command", "UNLINK", ""}});
+  auto store = Connect(server);
+  EXPECT_EQ(ResetFailureOf(*store), StoreFailure::kRejected);
+  EXPECT_FALSE(FailureOf(*store, "k"));
+}
+
 TEST(RedisStore, MoreChecksThanMayWait_AreRefusedAtOnce) {
   RedisServer server;
   auto store = Connect(server, {.loop = {.max_pending = 5, .silence = minutes(1)}});
