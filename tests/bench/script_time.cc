@@ -1,0 +1,71 @@
+// How long the check script holds Redis at its largest: sliding logs of 10,000 entries, 64 keys at
+// once, admitted, denied at the first guess and by bisection, and cleared of what has left the
+// window. Redis logs every run of more than 1 ms; there should be none on a machine at rest.
+//
+//   build/release/bench/script_time
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "store/redis/redis_store.h"
+#include "tests/store/blocking_check.h"
+#include "tests/support/redis_server.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr int kKeys = 64;
+constexpr SlidingLog kLog{.limit = SlidingLog::kMaxLimit, .window = seconds(60)};
+
+// One check on each key, all under way at once, `rounds` times. Returns how many were admitted.
+int RunAll(RedisStore& store, std::int64_t cost, int rounds) {
+  std::vector<std::unique_ptr<BlockingCheck>> checks;
+  for (int key = 0; key < kKeys; ++key) {
+    const std::string name = fmt::format("sluice:{{bench/log/{}}}:log", key);
+    checks.push_back(std::make_unique<BlockingCheck>(std::vector<CounterSpec>{{name, kLog}}, cost));
+  }
+  int admitted = 0;
+  for (int round = 0; round < rounds; ++round) {
+    for (auto& check : checks) check->Start(store);
+    for (auto& check : checks) admitted += check->Wait().admitted ? 1 : 0;
+  }
+  return admitted;
+}
+
+void Report(RedisConnection& redis, const char* what, int admitted) {
+  const std::string stats = redis.Text({"INFO", "commandstats"});
+  const auto mean = stats.find("usec_per_call=", stats.find("cmdstat_evalsha:"));
+  std::printf("%-36s  admitted %7d  mean run %6.0f us  runs over 1 ms %lld\n", what, admitted,
+              std::stod(stats.substr(mean + 14)),
+              static_cast<long long>(redis.Integer({"SLOWLOG", "LEN"})));
+  redis.Text({"CONFIG", "RESETSTAT"});
+  redis.Text({"SLOWLOG", "RESET"});
+}
+
+int Main() {
+  RedisServer server({.arguments = {"--slowlog-log-slower-than", "1000"}});
+  RedisConnection redis = server.Connect();
+  RedisStore store(RedisUrl::Parse(server.url()).value(), {.loop = {.silence = seconds(10)}});
+  if (!store.WaitUntilReady(seconds(5))) return 1;
+  redis.Text({"SLOWLOG", "RESET"});
+
+  Report(redis, "filling to 10,000 entries a key", RunAll(store, 1, SlidingLog::kMaxLimit));
+  Report(redis, "denied, the first guess is right", RunAll(store, 1, 200));
+  Report(redis, "denied, by bisection", RunAll(store, 9'000, 200));
+  std::printf("waiting for the entries to leave the window\n");
+  std::this_thread::sleep_for(kLog.window / 2);
+  Report(redis, "as they leave it", RunAll(store, 1, 2'000));
+  return 0;
+}
+
+}  // namespace
+}  // namespace sluice::test
+
+int main() { return sluice::test::Main(); }
