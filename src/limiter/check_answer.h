@@ -12,7 +12,7 @@ namespace sluice {
 
 // One limit's part in a decision.
 struct LimitAnswer {
-  const IndexedRule* rule = nullptr;  // lives as long as the call's answer
+  const IndexedRule* rule = nullptr;  // lives as long as the rules it is from
   std::uint32_t index = 0;            // in the rule's (or its override's) limits
   Algorithm algorithm = Algorithm::kFixedWindow;
   Source source = Source::kStore;

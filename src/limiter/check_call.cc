@@ -130,13 +130,20 @@ void CheckCall::Answer(Decision decision, Source source) {
   if (decision == Decision::kDenied) result.retry_after = result.LongestRetry();
   if (result.decided_at == Time()) result.decided_at = limiter_.parts_.clock.Now();
   if (source == Source::kNoRule) rules_->CountUnmatched(request.domain, decision);
+  HandOver();
+}
+
+// Lets go of the rules: a call that waits for its next request must not keep replaced ones alive.
+// The call may have been started again before OnAnswer returns.
+void CheckCall::HandOver() {
+  const auto rules = std::move(rules_);
   OnAnswer(answer_);
 }
 
 void CheckCall::Refuse(Error error) {
   limiter_.metrics_.CountRefused(error.code);
   answer_ = std::move(error);
-  OnAnswer(answer_);
+  HandOver();
 }
 
 void CheckCall::ObserveDuration() const {

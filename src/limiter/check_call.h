@@ -40,7 +40,7 @@ class CheckCall : private StoreCheck {
   void ObserveDuration() const;
 
  private:
-  // `answer` is valid until the call is started again or dies. Must not block.
+  // `answer`, and the rules it names, are valid until OnAnswer returns. Must not block.
   virtual void OnAnswer(const Result<CheckAnswer>& answer) = 0;
 
   // The steps of a check, in the order they are taken.
@@ -52,6 +52,7 @@ class CheckCall : private StoreCheck {
   void OnDecided() override;
   void DecideByVerdicts();
   void Answer(Decision decision, Source source);
+  void HandOver();
 
   // What is done instead when the store fails; in check_fallback.cc.
   void FallBack();

@@ -29,15 +29,16 @@ std::shared_ptr<const RulesInForce> Limiter::rules() const {
   return rules_;
 }
 
-const std::shared_ptr<const RulesInForce>& Limiter::RulesForThisThread() const {
+std::shared_ptr<const RulesInForce> Limiter::RulesForThisThread() const {
   thread_local std::uint64_t cached_generation = 0;
-  thread_local std::shared_ptr<const RulesInForce> cached;
-  if (cached_generation != generation_.load(std::memory_order_acquire)) {
-    const MutexLock lock(mutex_);
-    cached = rules_;
-    cached_generation = generation_.load(std::memory_order_relaxed);
+  thread_local std::weak_ptr<const RulesInForce> cached;
+  if (cached_generation == generation_.load(std::memory_order_acquire)) {
+    if (auto rules = cached.lock()) return rules;
   }
-  return cached;
+  const MutexLock lock(mutex_);
+  cached = rules_;
+  cached_generation = generation_.load(std::memory_order_relaxed);
+  return rules_;
 }
 
 }  // namespace sluice

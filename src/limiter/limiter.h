@@ -46,8 +46,9 @@ class Limiter {
  private:
   friend class CheckCall;
 
-  // As rules(), but locks only once per thread and change.
-  const std::shared_ptr<const RulesInForce>& RulesForThisThread() const;
+  // As rules(), but locks only once per thread and change. Threads remember the rules without
+  // holding on to them: replaced ones die with the last call under way, however idle a thread is.
+  std::shared_ptr<const RulesInForce> RulesForThisThread() const;
 
   const Parts parts_;
   const Options options_;
