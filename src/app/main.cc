@@ -1,5 +1,5 @@
-// sluiced: settings, log, rules, then serve until SIGTERM or SIGINT. Exit status: 0 after a clean
-// stop, 1 if it cannot run, 2 if settings or rules are wrong.
+// sluiced: settings, log, rules, then serve until SIGTERM or SIGINT; SIGHUP reads the rules again.
+// Exit status: 0 after a clean stop, 1 if it cannot run, 2 if settings or rules are wrong.
 
 #include <unistd.h>
 
@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
+#include "app/rule_reading.h"
 #include "app/server.h"
 #include "app/version.h"
 #include "base/log.h"
-#include "config/rules_loader.h"
 #include "service/grpc_server.h"
 
 namespace sluice {
@@ -27,12 +27,13 @@ ExitStatus Fail(ExitStatus status, const Error& error) {
   return status;
 }
 
-// What asks the server to end. Blocked in every thread, so that main alone takes them.
-sigset_t BlockStopSignals() {
+// What people ask the server by signal. Blocked in every thread, so that main alone takes them.
+sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
 }
@@ -44,33 +45,29 @@ int WaitFor(const sigset_t& signals) {
   return signal;
 }
 
-// The error holds every mistake, one a line.
-Result<std::shared_ptr<const RuleIndex>> ReadRules(const Settings& settings) {
-  LoadedRules loaded;
-  if (settings.rules_directory.empty()) {
-    spdlog::warn("rules: none (give --rules DIR); every request is unmatched");
-  } else {
-    loaded = LoadRules(settings.rules_directory);
+// Returns the signal that ends the server.
+int ServeUntilStopped(Server& server, const sigset_t& signals) {
+  for (;;) {
+    const int signal = WaitFor(signals);
+    if (signal != SIGHUP) return signal;
+    spdlog::info("HUP: reading the rules");
+    server.ReloadRules();
   }
-  if (!loaded.ok()) {
-    std::vector<std::string> mistakes;
-    for (const auto& error : loaded.errors) mistakes.push_back(error.ToString());
-    return InvalidArgument(fmt::format("{}", fmt::join(mistakes, "\n")));
-  }
-  return RuleIndex::Build(std::move(loaded.rules),
-                          {.unmatched = settings.unmatched, .fleet_share = settings.fleet_share});
 }
 
 ExitStatus Serve(const Settings& settings) {
   if (const auto log = SetUpLog(settings.log_level); !log) return Fail(kMistaken, log.error());
   RouteGrpcLog();
   std::signal(SIGPIPE, SIG_IGN);
-  const sigset_t stop_signals = BlockStopSignals();
+  const sigset_t signals = BlockSignals();
 
-  const auto rules = ReadRules(settings);
-  if (!rules) return Fail(kMistaken, rules.error());
-  spdlog::info("rules: {} in force", rules.value()->size());
-  const auto server = Server::Start(settings, *rules);
+  if (settings.rules_directory.empty()) {
+    spdlog::warn("rules: none (give --rules DIR); every request is unmatched");
+  }
+  RuleReading rules = ReadRules(settings);
+  if (!rules.ok())
+    return Fail(kMistaken, {.message = fmt::to_string(fmt::join(rules.mistakes, "\n"))});
+  const auto server = Server::Start(settings, std::move(rules));
   if (!server) {
     const bool mistaken = server.error().code == ErrorCode::kInvalidArgument;
     return Fail(mistaken ? kMistaken : kCannotRun, server.error());
@@ -78,7 +75,7 @@ ExitStatus Serve(const Settings& settings) {
   spdlog::info("ready grpc={} http={}", server.value()->grpc_address().ToString(),
                server.value()->http_address().ToString());
 
-  const int signal = WaitFor(stop_signals);
+  const int signal = ServeUntilStopped(*server.value(), signals);
   spdlog::info("{}: draining", sigabbrev_np(signal));
   server.value()->Stop(settings.drain);
   spdlog::info("stopped");

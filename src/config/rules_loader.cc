@@ -151,15 +151,6 @@ bool IsRuleFileName(std::string_view name) {
   return !name.starts_with('.') && (name.ends_with(".yaml") || name.ends_with(".yml"));
 }
 
-std::string RuleTexts::Fingerprint() const {
-  std::string fingerprint;
-  for (const RuleFile& file : files) {
-    fmt::format_to(std::back_inserter(fingerprint), "{} {}\n", Sha256Prefix128(file.text),
-                   file.name);
-  }
-  return fingerprint;
-}
-
 RuleTexts ReadRuleFiles(const std::string& directory) {
   RuleTexts texts;
   std::error_code error;
@@ -170,6 +161,7 @@ RuleTexts ReadRuleFiles(const std::string& directory) {
   }
   for (const std::string& name : *names) {
     if (auto text = ReadText(name)) {
+      texts.fingerprint += fmt::format("{} {}\n", Sha256Prefix128(*text), name);
       texts.files.push_back({name, std::move(*text)});
     } else {
       texts.errors.push_back(

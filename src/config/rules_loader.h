@@ -30,9 +30,8 @@ struct LoadedRules {
 struct RuleTexts {
   std::vector<RuleFile> files;
   Diagnostics errors;  // what could not be read
-
   // Equal for equal names and texts, and for practical purposes only for these.
-  std::string Fingerprint() const;
+  std::string fingerprint;
 };
 
 // Whether a directory's entry of this name is a rule file: *.yaml or *.yml, not hidden.

@@ -33,7 +33,7 @@ auto Key(const IndexedRule& rule) {
 auto Key(const Domain& domain) { return std::string_view(domain.name); }
 
 std::string NameOf(const IndexedRule& rule) { return rule.domain + "/" + rule.rule.name; }
-std::string NameOf(const Domain& domain) { return domain.name; }
+std::string NameOf(const Domain& domain) { return "domain " + domain.name; }
 
 template <typename Item>
 std::vector<const Item*> Sorted(std::span<const Item> items) {

@@ -9,7 +9,7 @@
 namespace sluice {
 
 struct RuleDifference {
-  // "shop/pay-per-user", in alphabetical order. "shop" alone where a domain's own settings came,
+  // "shop/pay-per-user", in alphabetical order. "domain shop" where a domain's own settings came,
   // went or changed.
   std::vector<std::string> added;
   std::vector<std::string> removed;

@@ -45,10 +45,10 @@ TEST(RuleDifferenceTest, OneEdit_IsNamed_Table) {
        "1 changed (shop/b)"},
       {"another key", [](Domain& shop) { shop.rules[1].per.clear(); }, "1 changed (shop/b)"},
       {"shadow", [](Domain& shop) { shop.rules[1].shadow = true; }, "1 changed (shop/b)"},
-      {"colocate", [](Domain& shop) { shop.colocate = "user"; }, "1 changed (shop)"},
-      {"unmatched", [](Domain& shop) { shop.unmatched = Unmatched::kDeny; }, "1 changed (shop)"},
+      {"colocate", [](Domain& shop) { shop.colocate = "user"; }, "1 changed (domain shop)"},
+      {"unmatched", [](Domain& shop) { shop.unmatched = Unmatched::kDeny; }, "1 changed (domain shop)"},
       {"the whole domain", [](Domain& shop) { shop = {.name = "bar"}; },
-       "1 added (bar), 4 removed (shop, shop/a, shop/b, shop/c)"},
+       "1 added (domain bar), 4 removed (domain shop, shop/a, shop/b, shop/c)"},
   };
   for (const Case& one : cases) {
     Domain edited = Shop();
