@@ -83,7 +83,7 @@ Limit ParseTokenBucket(const ConfigValue& value) {
     }
   }
   TokenBucket limit{.rate = rate.count, .period = rate.period};
-  limit.burst = std::max<std::int64_t>(1, rate.count / (rate.period / std::chrono::seconds(1)));
+  limit.burst = TokenBucket::DefaultBurst(rate.count, rate.period);
   if (const auto burst = fields.Find("burst")) {
     limit.burst =
         burst->Integer(1, kMaxDebt / rate.period.count(),

@@ -14,12 +14,6 @@ std::int64_t ScaledUp(std::int64_t value, double share) {
   return std::clamp<std::int64_t>(scaled, 1, value);
 }
 
-std::string FormatUtcOffset(Duration offset) {
-  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(offset).count();
-  return fmt::format("{}{:02}:{:02}", minutes < 0 ? '-' : '+', std::abs(minutes) / 60,
-                     std::abs(minutes) % 60);
-}
-
 struct TagOf {
   std::string operator()(const FixedWindow& limit) const {
     switch (limit.align) {
@@ -82,6 +76,12 @@ std::string FormatDuration(Duration duration) {
     if (duration % unit == Duration::zero()) return fmt::format("{}{}", duration / unit, name);
   }
   return "";
+}
+
+std::string FormatUtcOffset(Duration offset) {
+  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(offset).count();
+  return fmt::format("{}{:02}:{:02}", minutes < 0 ? '-' : '+', std::abs(minutes) / 60,
+                     std::abs(minutes) % 60);
 }
 
 Limit Scaled(const Limit& limit, double share) { return std::visit(Scale{share}, limit); }

@@ -29,6 +29,9 @@ std::string CounterTag(const Limit& limit);
 // A duration as rules write it, in its largest whole unit: "250ms", "10s", "1d".
 std::string FormatDuration(Duration duration);
 
+// Local time minus UTC as rules write it: "+08:00".
+std::string FormatUtcOffset(Duration offset);
+
 // The limit at `share` (0 < share <= 1) of its size, rounded up: what one of a fleet's servers
 // admits by itself while the shared store is away.
 Limit Scaled(const Limit& limit, double share);

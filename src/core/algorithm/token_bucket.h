@@ -25,6 +25,11 @@ struct TokenBucket {
   std::int64_t burst = 1;  // tokens the bucket holds, at least 1
   bool starts_empty = false;
 
+  // What `burst` is if nobody says: one second's worth, at least 1.
+  static std::int64_t DefaultBurst(std::int64_t rate, Duration period) {
+    return std::max<std::int64_t>(1, rate / (period / std::chrono::seconds(1)));
+  }
+
   bool operator==(const TokenBucket&) const = default;
 
   struct State {

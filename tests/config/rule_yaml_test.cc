@@ -1,0 +1,87 @@
+// Rules written as YAML and read again are the same rules.
+#include "match/rule_yaml.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "config/rules_loader.h"
+
+namespace sluice {
+namespace {
+
+LoadedRules Parse(const std::string& text) {
+  const RuleFile file{"rules.yaml", text};
+  return ParseRules({&file, 1});
+}
+
+// A file whose only rule is `yaml`.
+std::string FileOf(const std::string& yaml) {
+  std::istringstream lines(yaml);
+  std::string text = "domain: d\nrules:\n";
+  bool first = true;
+  for (std::string line; std::getline(lines, line); first = false) {
+    text += (first ? "  - " : "    ") + line + "\n";
+  }
+  return text;
+}
+
+void ExpectReadsBack(Rule rule) {
+  const std::string yaml = ToYaml(rule);
+  const LoadedRules loaded = Parse(FileOf(yaml));
+  ASSERT_TRUE(loaded.ok()) << loaded.errors.front().ToString() << "\n" << yaml;
+  rule.location = loaded.rules[0].rules[0].location;
+  EXPECT_EQ(loaded.rules[0].rules[0], rule) << yaml;
+}
+
+TEST(RuleYaml, DefaultsLeftOut_TheRestInTheOrderOfTheManual) {
+  const std::string yaml =
+      "name: pay-per-user\n"
+      "match: {endpoint: /boot/pay, method: [POST, PUT], client_ip: {not: {cidr: 10.0.0.0/8}}}\n"
+      "per: [user, {attribute: client_ip, ipv6_prefix: 64}]\n"
+      "limits:\n"
+      "  - {algorithm: token_bucket, rate: 10/s, burst: 20}\n"
+      "  - {algorithm: token_bucket, rate: 600/m, initial: empty}\n"
+      "  - {algorithm: sliding_log, limit: 5, window: 1m}\n"
+      "  - {algorithm: fixed_window, limit: 1000, window: 1d, align: clock, utc_offset: "
+      "\"+08:00\"}\n"
+      "  - {algorithm: fixed_window, limit: 7, window: month}\n"
+      "overrides:\n"
+      "  - match: {plan: [gold, {prefix: vip-}], api_key: {exists: true}}\n"
+      "    limits: unlimited\n"
+      "  - match: {plan: {regex: '[a-z]+\\d'}}\n"
+      "    limits:\n"
+      "      - {algorithm: fixed_window, limit: 1, window: 250ms}\n"
+      "    counter: own\n"
+      "mode: shadow\n"
+      "missing: deny\n"
+      "on_store_failure: error\n";
+  const LoadedRules loaded = Parse(FileOf(yaml));
+  ASSERT_TRUE(loaded.ok()) << loaded.errors.front().ToString();
+  EXPECT_EQ(ToYaml(loaded.rules[0].rules[0]), yaml);
+  ExpectReadsBack(loaded.rules[0].rules[0]);
+}
+
+TEST(RuleYaml, TextsThatYamlCouldMisread_ReadBack) {
+  for (const std::string text :
+       {"",    " ",    "null", "~",         "true",       "42",        "-",          "- a",
+        "?",   "a: b", "a:b",  "a #b",      "#",          "it's",      "say \"no\"", "back\\slash",
+        "{a}", "[a]",  "a, b", "*a",        "&a",         "!a",        "%a",         "@a",
+        "`a",  "|",    ">",    "tab\there", "line\nline", "trailing ", "漢字",       "=",
+        "<<",  "...",  "---",  "+1",        "\x7f"}) {
+    Rule rule{.name = "r"};
+    rule.match = {{"x" + text, {Pattern::Kind::kExact, text, {}}}};
+    rule.limits.effect = Limits::Effect::kBlocked;
+    ExpectReadsBack(rule);
+  }
+}
+
+TEST(RuleYaml, ExampleRules_ReadBack) {
+  const LoadedRules loaded = LoadRules(SLUICE_SOURCE_DIR "/config/rules");
+  ASSERT_TRUE(loaded.ok());
+  for (const Rule& rule : loaded.rules.at(0).rules) ExpectReadsBack(rule);
+}
+
+}  // namespace
+}  // namespace sluice
