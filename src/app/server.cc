@@ -5,8 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "app/version.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "metrics/process_metrics.h"
 #include "store/redis/redis_store.h"
 #include "store/redis/redis_url.h"
 
@@ -19,7 +21,7 @@ constexpr std::chrono::milliseconds kWaitForRedis(500);
 // Redis may be busy for so long (a fork, a slow command of somebody else) without being given up.
 constexpr std::chrono::milliseconds kLeastSilence(50);
 
-Result<std::unique_ptr<Store>> ConnectRedis(const Settings& settings) {
+Result<std::unique_ptr<Store>> ConnectRedis(const Settings& settings, MetricsRegistry& metrics) {
   if (settings.redis_url.empty()) {
     spdlog::info("store: embedded, for this server alone (give --redis URL to share quotas)");
     return std::unique_ptr<Store>();
@@ -30,7 +32,8 @@ Result<std::unique_ptr<Store>> ConnectRedis(const Settings& settings) {
   const auto silence =
       5 * std::chrono::duration_cast<std::chrono::milliseconds>(settings.redis_timeout);
   auto store = std::make_unique<RedisStore>(
-      *url, RedisStore::Options{.loop = {.silence = std::max(kLeastSilence, silence)}});
+      *url, RedisStore::Options{
+                .loop = {.silence = std::max(kLeastSilence, silence), .metrics = &metrics}});
   if (!store->WaitUntilReady(kWaitForRedis)) {
     spdlog::warn("store: {} is not reachable yet; rules' on_store_failure decides until it is",
                  url->ToString());
@@ -51,22 +54,38 @@ std::vector<HttpRoute> Routes(const MetricsRegistry& metrics) {
 
 }  // namespace
 
-Server::Server(const Settings& settings, std::unique_ptr<Store> redis)
-    : memory_(Clock::System(), {.max_keys = settings.max_keys}),
+Server::Server(const Settings& settings, std::unique_ptr<MetricsRegistry> metrics,
+               std::unique_ptr<Store> redis)
+    : metrics_(std::move(metrics)),
+      memory_(Clock::System(), {.max_keys = settings.max_keys}),
       redis_(std::move(redis)),
       limiter_({.store = redis_ ? *redis_ : memory_,
                 .local = memory_,
                 .clock = Clock::System(),
-                .metrics = metrics_},
-               {.store_timeout = settings.redis_timeout}) {}
+                .metrics = *metrics_},
+               {.store_timeout = settings.redis_timeout}) {
+  ShowItself();
+}
+
+// On the metrics page: what this process is and holds.
+void Server::ShowItself() {
+  ShowProcess(*metrics_);
+  metrics_->GaugeFor("sluice_build_info", "1; the label says what runs.", {{"version", kVersion}})
+      .Set(1);
+  metrics_->ReadFrom("sluice_memory_store_counters",
+                     "Counters in this process' memory: all without Redis, else those of outages.",
+                     [this] { return static_cast<double>(memory_.size()); });
+}
 
 Result<std::unique_ptr<Server>> Server::Start(const Settings& settings,
                                               std::shared_ptr<const RuleIndex> rules) {
-  auto redis = ConnectRedis(settings);
+  auto metrics = std::make_unique<MetricsRegistry>();
+  auto redis = ConnectRedis(settings, *metrics);
   if (!redis) return redis.error();
-  std::unique_ptr<Server> server(new Server(settings, std::move(redis).value()));
+  std::unique_ptr<Server> server(
+      new Server(settings, std::move(metrics), std::move(redis).value()));
   server->limiter_.SetRules(std::move(rules));
-  auto http = HttpServer::Start(settings.http, Routes(server->metrics_));
+  auto http = HttpServer::Start(settings.http, Routes(*server->metrics_));
   if (!http) return http.error();
   server->http_ = std::move(http).value();
   auto grpc = GrpcServer::Start(server->limiter_, {.address = settings.grpc});

@@ -30,9 +30,11 @@ class Server {
   const Address& http_address() const { return http_->address(); }
 
  private:
-  Server(const Settings& settings, std::unique_ptr<Store> redis);
+  Server(const Settings& settings, std::unique_ptr<MetricsRegistry> metrics,
+         std::unique_ptr<Store> redis);
+  void ShowItself();
 
-  MetricsRegistry metrics_;
+  const std::unique_ptr<MetricsRegistry> metrics_;
   MemoryStore memory_;                  // the store, or what decides while Redis is away
   const std::unique_ptr<Store> redis_;  // null: the embedded store
   Limiter limiter_;

@@ -201,7 +201,7 @@ void Connection::Fail(std::string_view cause) {
     if (!error) Connect();
   }));
   backoff_ = std::min(2 * backoff_, kLastBackoff);
-  if (was_ready) listener_.OnDown();
+  was_ready ? listener_.OnDown() : listener_.OnFailedAttempt();
 }
 
 void Connection::CloseSocket() {

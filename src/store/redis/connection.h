@@ -40,6 +40,8 @@ class Connection {
     virtual void OnIdle() = 0;
     // The connection is gone; no command sent before will get a reply.
     virtual void OnDown() = 0;
+    // Connecting or logging in failed; another attempt follows.
+    virtual void OnFailedAttempt() = 0;
   };
 
   // `io` and `listener` must outlive the connection.

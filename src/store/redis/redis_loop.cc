@@ -30,6 +30,7 @@ bool WantsReconnect(std::string_view error) {
 
 RedisLoop::RedisLoop(std::string name, const RedisUrl& url, const Options& options)
     : options_(options),
+      metrics_(options.metrics != nullptr ? *options.metrics : unseen_metrics_, name),
       work_(io_.get_executor()),
       timer_(io_),
       connection_(io_, url, *this),
@@ -64,7 +65,8 @@ void RedisLoop::Reset(StoreReset& reset) {
 
 bool RedisLoop::WaitUntilReady(SteadyTime deadline) {
   const MutexLock lock(mutex_);
-  return ready_changed_.WaitUntil(mutex_, deadline, [this] { return ready_; });
+  return ready_changed_.WaitUntil(mutex_, deadline,
+                                  [this]() SLUICE_REQUIRES(mutex_) { return ready_; });
 }
 
 void RedisLoop::Drain() {
@@ -95,6 +97,7 @@ void RedisLoop::Accept(StoreCheck& check, SteadyTime now) {
 }
 
 void RedisLoop::SendWhatMayGo() {
+  metrics_.ShowWaiting(waiting_);
   if (!connection_.ready()) return;
   while (!gathering_.empty() &&
          (in_flight_.size() < kMaxOutstanding || gathering_.runs() >= ScriptCall::kMaxRuns)) {
@@ -124,6 +127,7 @@ void RedisLoop::SendPack() {
   connection_.Send(command_);
   call->sent = SteadyNow();
   in_flight_.push_back(std::move(call));
+  metrics_.CountScriptCall();
 }
 
 // Rare, so it does not wait its turn behind what gathers.
@@ -141,7 +145,10 @@ void RedisLoop::SendReset(StoreReset& reset) {
   in_flight_.back()->sent = now;
 }
 
-void RedisLoop::OnReady() { SetReady(true); }
+void RedisLoop::OnReady() {
+  metrics_.OnReady();
+  SetReady(true);
+}
 
 void RedisLoop::OnReply(const redisReply& reply) {
   last_reply_ = SteadyNow();
@@ -162,10 +169,12 @@ void RedisLoop::OnReply(const redisReply& reply) {
 void RedisLoop::OnIdle() { SendWhatMayGo(); }
 
 void RedisLoop::OnDown() {
+  metrics_.OnDown();
   SetReady(false);
   // What was sent may have been decided; what was not, has not.
   for (auto& call : std::exchange(in_flight_, {})) FailAll(*call, StoreFailure::kTimeout);
   FailOverdueGathered(SteadyTime::max(), StoreFailure::kUnreachable);
+  metrics_.ShowWaiting(waiting_);
 }
 
 void RedisLoop::Deliver(InFlight& call, const redisReply& reply) {
@@ -190,7 +199,7 @@ bool RedisLoop::DeliverRun(InFlight& call, const InFlight::Run& run, ScriptReply
   const auto alive = std::find_if(begin, end, [](StoreCheck* check) { return check != nullptr; });
   if (alive == end) return reply.Skip(run.reply_numbers);
   if (!reply.Next(**alive, static_cast<std::int64_t>(run.n), run_reply_)) return false;
-  if (!run_reply_.error.empty()) LogError(run_reply_.error);
+  if (!run_reply_.error.empty()) ReportError(run_reply_.error);
   for (auto check = begin; check != end; ++check) {
     if (*check == nullptr) continue;
     StoreCheck& answered = *std::exchange(*check, nullptr);
@@ -207,8 +216,11 @@ bool RedisLoop::DeliverRun(InFlight& call, const InFlight::Run& run, ScriptReply
 
 void RedisLoop::OnError(InFlight& call, std::string_view error) {
   // Nothing has run: the one error after which a check may be sent again.
-  if (error.starts_with("NOSCRIPT")) return SendAgain(call);
-  LogError(error);
+  if (error.starts_with("NOSCRIPT")) {
+    metrics_.CountError(error);
+    return SendAgain(call);
+  }
+  ReportError(error);
   FailAll(call, StoreFailure::kRejected);
   if (WantsReconnect(error)) connection_.Restart(error);
 }
@@ -243,8 +255,9 @@ void RedisLoop::Finish(StoreReset& reset, std::optional<StoreFailure> failure) {
   reset.OnReset();
 }
 
-// The same error may come with every reply: one line a minute tells it.
-void RedisLoop::LogError(std::string_view error) {
+// The same error may come with every reply: all are counted, one line a minute tells it.
+void RedisLoop::ReportError(std::string_view error) {
+  metrics_.CountError(error);
   const SteadyTime now = SteadyNow();
   if (now < next_error_log_) return;
   next_error_log_ = now + std::chrono::minutes(1);

@@ -30,6 +30,7 @@
 #include "base/thread.h"
 #include "store/redis/connection.h"
 #include "store/redis/gathering.h"
+#include "store/redis/redis_metrics.h"
 #include "store/redis/script_call.h"
 #include "store/store.h"
 
@@ -45,6 +46,8 @@ class RedisLoop final : private Connection::Listener {
     // Null: time is Redis' own. Else this clock's, for a Redis whose scripts may not ask for the
     // time; must outlive the loop, and all servers' clocks should agree.
     const Clock* clock = nullptr;
+    // Null: nobody looks. Else must outlive the loop.
+    MetricsRegistry* metrics = nullptr;
   };
 
   RedisLoop(std::string name, const RedisUrl& url, const Options& options);
@@ -78,12 +81,13 @@ class RedisLoop final : private Connection::Listener {
   void OnReply(const redisReply& reply) override;
   void OnIdle() override;
   void OnDown() override;
+  void OnFailedAttempt() override { metrics_.OnFailedAttempt(); }
 
   void Deliver(InFlight& call, const redisReply& reply);
   bool DeliverRun(InFlight& call, const InFlight::Run& run, ScriptReply& reply);
   void OnError(InFlight& call, std::string_view error);
   void SendAgain(InFlight& call);
-  void LogError(std::string_view error);
+  void ReportError(std::string_view error);
 
   // A failed check is its owner's again from then on.
   void Fail(StoreCheck& check, StoreFailure failure);
@@ -97,6 +101,8 @@ class RedisLoop final : private Connection::Listener {
   void SetReady(bool ready);
 
   const Options options_;
+  MetricsRegistry unseen_metrics_;  // if options name none
+  RedisMetrics metrics_;
   std::atomic<StoreCheck*> inbox_{nullptr};  // newest first, linked by `next`
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;

@@ -1,0 +1,52 @@
+#include "store/redis/redis_metrics.h"
+
+#include <algorithm>
+
+namespace sluice::redis {
+namespace {
+
+Counter& Errors(MetricsRegistry& registry, std::string_view kind) {
+  return registry.CounterFor("sluice_redis_errors_total",
+                             "Connections lost or not made, and errors Redis answered with.",
+                             {{"kind", std::string(kind)}});
+}
+
+}  // namespace
+
+RedisMetrics::RedisMetrics(MetricsRegistry& registry, const std::string& loop)
+    : script_calls_(registry.CounterFor("sluice_redis_script_calls_total",
+                                        "Calls of the check script sent; each carries many checks "
+                                        "under load.")),
+      reconnects_(registry.CounterFor("sluice_redis_reconnects_total",
+                                      "Connections made after one was lost.")),
+      failed_attempts_(Errors(registry, "connect")),
+      losses_(Errors(registry, "lost")),
+      other_errors_(Errors(registry, "other")),
+      connected_(registry.GaugeFor("sluice_redis_connected",
+                                   "1 while the loop's connection is ready, else 0.",
+                                   {{"loop", loop}})),
+      waiting_(registry.GaugeFor("sluice_redis_waiting_checks",
+                                 "Checks gathered or sent, not yet answered.", {{"loop", loop}})) {
+  std::transform(kErrorWords.begin(), kErrorWords.end(), errors_.begin(),
+                 [&](std::string_view word) { return &Errors(registry, word); });
+}
+
+void RedisMetrics::OnReady() {
+  connected_.Set(1);
+  if (was_connected_) reconnects_.Increment();
+  was_connected_ = true;
+}
+
+void RedisMetrics::OnDown() {
+  connected_.Set(0);
+  losses_.Increment();
+}
+
+void RedisMetrics::CountError(std::string_view error) {
+  const auto word =
+      std::find(kErrorWords.begin(), kErrorWords.end(), error.substr(0, error.find(' ')));
+  if (word == kErrorWords.end()) return other_errors_.Increment();
+  errors_[static_cast<std::size_t>(word - kErrorWords.begin())]->Increment();
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,49 @@
+// What one loop tells the metrics page of its Redis.
+//
+// Loop thread only. The registry must outlive it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "metrics/metrics_registry.h"
+
+namespace sluice::redis {
+
+class RedisMetrics {
+ public:
+  // `loop` is the name of the loop's thread.
+  RedisMetrics(MetricsRegistry& registry, const std::string& loop);
+
+  void OnReady();
+  void OnDown();
+  void OnFailedAttempt() { failed_attempts_.Increment(); }
+
+  // An error reply of Redis, or why a run of the script failed, which begins with the same words.
+  void CountError(std::string_view error);
+
+  void CountScriptCall() { script_calls_.Increment(); }
+
+  // How many checks wait for an answer.
+  void ShowWaiting(std::size_t checks) { waiting_.Set(static_cast<double>(checks)); }
+
+ private:
+  // The words that begin what Redis says when something is amiss; all else is "other".
+  static constexpr std::array<std::string_view, 14> kErrorWords{
+      "ERR",    "NOSCRIPT",  "LOADING", "READONLY", "BUSY", "OOM",      "MISCONF",
+      "NOAUTH", "WRONGTYPE", "NOPERM",  "MOVED",    "ASK",  "TRYAGAIN", "CLUSTERDOWN"};
+
+  Counter& script_calls_;
+  Counter& reconnects_;
+  Counter& failed_attempts_;
+  Counter& losses_;
+  Counter& other_errors_;
+  std::array<Counter*, kErrorWords.size()> errors_;  // by place in kErrorWords
+  Gauge& connected_;
+  Gauge& waiting_;
+  bool was_connected_ = false;
+};
+
+}  // namespace sluice::redis
