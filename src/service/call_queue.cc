@@ -16,7 +16,7 @@ void CallQueue::Start(std::string thread_name) {
 void CallQueue::Stop() {
   {
     MutexLock lock(mutex_);
-    changed_.Wait(mutex_, [this] { return all_retired_; });
+    changed_.Wait(mutex_, [this]() SLUICE_REQUIRES(mutex_) { return all_retired_; });
   }
   queue_->Shutdown();
   thread_.Join();
