@@ -10,7 +10,15 @@
 
 namespace sluice {
 
+enum class LogFormat {
+  kText,  // 2024-10-04T13:46:40.123+0000 info ready …
+  kJson,  // {"time":"2024-10-04T13:46:40.123+00:00","level":"info","message":"ready …"}
+};
+
 // `level` is one of trace, debug, info, warn, error, off. Lines go to standard error.
-Result<void> SetUpLog(std::string_view level);
+Result<void> SetUpLog(std::string_view level, LogFormat format = LogFormat::kText);
+
+// From the next line on. Any thread, once the log is set up.
+Result<void> SetLogLevel(std::string_view level);
 
 }  // namespace sluice

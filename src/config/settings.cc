@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -58,13 +62,47 @@ Result<void> SetDrain(Settings& settings, std::string_view text) {
   return {};
 }
 
-Result<void> SetLogLevel(Settings& settings, std::string_view text) {
-  constexpr std::array<std::string_view, 6> kLevels{"trace", "debug", "info",
-                                                    "warn",  "error", "off"};
-  if (std::find(kLevels.begin(), kLevels.end(), text) == kLevels.end()) {
-    return NotAllowed(text, "trace, debug, info, warn, error or off");
+// One of a few words.
+Result<void> SetWord(std::string& setting, std::string_view text,
+                     std::initializer_list<std::string_view> words) {
+  if (std::find(words.begin(), words.end(), text) == words.end()) {
+    return NotAllowed(text, fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "),
+                                        *(words.end() - 1)));
   }
-  settings.log_level = text;
+  setting = text;
+  return {};
+}
+
+Result<void> SetLogLevel(Settings& settings, std::string_view text) {
+  return SetWord(settings.log_level, text, {"trace", "debug", "info", "warn", "error", "off"});
+}
+
+Result<void> SetLogFormat(Settings& settings, std::string_view text) {
+  return SetWord(settings.log_format, text, {"text", "json"});
+}
+
+Result<void> SetAdminAccess(Settings& settings, std::string_view text) {
+  return SetWord(settings.admin_access, text, {"off", "local", "token"});
+}
+
+// Whatever is wrong with it, a secret is not repeated.
+Result<void> SetAdminToken(Settings& settings, std::string_view text) {
+  const auto is_allowed = [](char c) { return c > ' ' && c < 0x7f; };
+  if (text.empty() || !std::all_of(text.begin(), text.end(), is_allowed)) {
+    return InvalidArgument("found no token; allowed are printable ASCII characters but spaces");
+  }
+  settings.admin_token = text;
+  return {};
+}
+
+Result<void> SetAdminTokenFile(Settings& settings, std::string_view text) {
+  std::ifstream file{std::string(text)};
+  std::string token{std::istreambuf_iterator<char>(file), {}};
+  if (!file) return InvalidArgument(fmt::format("{} cannot be read", text));
+  while (!token.empty() && std::isspace(static_cast<unsigned char>(token.back()))) token.pop_back();
+  if (auto set = SetAdminToken(settings, token); !set) {
+    return InvalidArgument(fmt::format("in {} {}", text, set.error().message));
+  }
   return {};
 }
 
@@ -92,6 +130,7 @@ Result<void> SetMaxKeys(Settings& settings, std::string_view text) {
   return {};
 }
 
+// Without key and flag: a secret, which has no place in a file of settings or a list of processes.
 struct Setting {
   std::string_view key;
   std::string_view flag;
@@ -128,8 +167,18 @@ constexpr std::array kTable{
         [](Settings& settings, std::string_view text) { return SetAddress(settings.http, text); }},
     Setting{"drain", "--drain", "SLUICE_DRAIN", "TIME", "5s",
             "how long callers get to leave and calls to end after SIGTERM", SetDrain},
-    Setting{"log_level", "--log-level", "SLUICE_LOG_LEVEL", "LEVEL", "info",
-            "trace, debug, info, warn, error or off", SetLogLevel},
+    Setting{"log.level", "--log-level", "SLUICE_LOG_LEVEL", "LEVEL", "info",
+            "trace, debug, info, warn, error or off; in the file, SIGHUP reads it again",
+            SetLogLevel},
+    Setting{"log.format", "--log-format", "SLUICE_LOG_FORMAT", "WORD", "text",
+            "text, or json: one object a line", SetLogFormat},
+    Setting{"admin.access", "--admin-access", "SLUICE_ADMIN_ACCESS", "WORD", "local",
+            "who may explain, list, reset and reload: off (nobody), local (this machine), or token "
+            "(whoever sends the admin token)",
+            SetAdminAccess},
+    Setting{"admin.token_file", "--admin-token-file", "SLUICE_ADMIN_TOKEN_FILE", "FILE", "none",
+            "file that holds the admin token", SetAdminTokenFile},
+    Setting{"", "", "SLUICE_ADMIN_TOKEN", "TOKEN", "none", "the admin token itself", SetAdminToken},
     Setting{"unmatched", "--unmatched", "SLUICE_UNMATCHED", "WORD", "allow",
             "allow or deny: requests that no rule matches, where their domain does not say",
             SetUnmatched},
@@ -141,6 +190,7 @@ constexpr std::array kTable{
 };
 
 const Setting* Find(std::string_view Setting::*name, std::string_view text) {
+  if (text.empty()) return nullptr;
   const auto found = std::find_if(kTable.begin(), kTable.end(),
                                   [&](const auto& setting) { return setting.*name == text; });
   return found == kTable.end() ? nullptr : &*found;
@@ -149,7 +199,9 @@ const Setting* Find(std::string_view Setting::*name, std::string_view text) {
 std::string Unknown(std::string_view what, std::string_view found, std::string_view Setting::*name,
                     std::string_view config) {
   std::vector<std::string_view> known;
-  for (const auto& setting : kTable) known.push_back(setting.*name);
+  for (const auto& setting : kTable) {
+    if (!(setting.*name).empty()) known.push_back(setting.*name);
+  }
   if (!config.empty()) known.push_back(config);
   const std::string guess = DidYouMean(found, known);
   if (!guess.empty()) return fmt::format("no such {}{}", what, guess);
@@ -196,7 +248,7 @@ class Reader {
       const Setting* setting = Find(&Setting::variable, name);
       if (setting != nullptr || name == kConfigVariable) {
         Give(setting, std::string(entry.substr(equals + 1)), name, variables_);
-      } else if (!IsFromKubernetes(name)) {
+      } else if (!IsFromKubernetes(name) && !IsOfTheTool(name)) {
         Mistake(name, Unknown("variable", name, &Setting::variable, kConfigVariable));
       }
     }
@@ -225,6 +277,10 @@ class Reader {
         if (!set) Mistake(given.place, set.error().message);
       }
     }
+    if (settings.admin_access == "token" && settings.admin_token.empty()) {
+      Mistake("admin.access",
+              "found \"token\", but no token; give one by admin.token_file or SLUICE_ADMIN_TOKEN");
+    }
     if (!mistakes_.empty()) return InvalidArgument(fmt::format("{}", fmt::join(mistakes_, "\n")));
     return settings;
   }
@@ -234,6 +290,11 @@ class Reader {
   static bool IsFromKubernetes(std::string_view name) {
     return name == "SLUICE_PORT" || name.starts_with("SLUICE_PORT_") ||
            name.starts_with("SLUICE_SERVICE_");
+  }
+
+  // What the command-line tool reads, exported by people who use both.
+  static bool IsOfTheTool(std::string_view name) {
+    return name == "SLUICE_ADDR" || name == "SLUICE_TOKEN";
   }
 
   // `setting` null: the name of the file. Flags are read first, so the first that names it wins.
@@ -271,6 +332,11 @@ std::string DescribeSettings() {
       fmt::format("  {} FILE  ({})\n      YAML file with any of the settings below\n", kConfigFlag,
                   kConfigVariable);
   for (const auto& setting : kTable) {
+    if (setting.flag.empty()) {
+      fmt::format_to(std::back_inserter(text), "  {}={}  (as a variable only)\n      {}\n",
+                     setting.variable, setting.value, setting.help);
+      continue;
+    }
     fmt::format_to(std::back_inserter(text),
                    "  {} {}  ({}, in the file {}; default {})\n      {}\n", setting.flag,
                    setting.value, setting.variable, setting.key, setting.initial, setting.help);

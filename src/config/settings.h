@@ -20,7 +20,10 @@ struct Settings {
   Address grpc{.host = "0.0.0.0", .port = 8081, .unix_path = {}};
   Address http{.host = "0.0.0.0", .port = 8080, .unix_path = {}};
   Duration drain = std::chrono::seconds(5);
-  std::string log_level = "info";
+  std::string log_level = "info";      // trace, debug, info, warn, error or off
+  std::string log_format = "text";     // text or json
+  std::string admin_access = "local";  // off, local or token
+  std::string admin_token;             // not empty with admin_access "token"; a secret
   Unmatched unmatched = Unmatched::kAllow;
   double fleet_share = 1.0;  // 0 < share <= 1
   std::size_t max_keys = 1'000'000;

@@ -73,19 +73,4 @@ Result<Duration> ParseDuration(std::string_view text) {
       fmt::format("\"{}\" is not a duration; allowed are 1us to 24h, such as 250ms, 2s, 1m", text));
 }
 
-std::string JsonString(std::string_view text) {
-  std::string json = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      json += '\\';
-      json += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      json += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      json += c;
-    }
-  }
-  return json + '"';
-}
-
 }  // namespace sluice::tools

@@ -1,4 +1,4 @@
-// Durations and JSON strings, as people and programs write them.
+// Durations, as people write them.
 #pragma once
 
 #include <string>
@@ -15,8 +15,5 @@ std::string HumanDuration(Duration duration);
 
 // A positive duration with its unit: "500us", "250ms", "2s", "1m". At most a day.
 Result<Duration> ParseDuration(std::string_view text);
-
-// With quotes, and everything escaped that JSON demands.
-std::string JsonString(std::string_view text);
 
 }  // namespace sluice::tools

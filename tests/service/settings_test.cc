@@ -13,6 +13,7 @@ namespace sluice {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Texts = std::vector<std::string>;
 
 TEST(Settings_NothingGiven, AreTheDefaults) {
@@ -33,7 +34,7 @@ TEST(Settings_ExampleFile, HoldsTheDefaults) {
 TEST(Settings_FileVariableAndFlag, TheLaterOverridesTheFormer) {
   const test::TempDir dir;
   const std::string file =
-      dir.Write("sluice.yaml", "log_level: warn\nmax_keys: 7\nredis: {timeout: 20ms, url: a}\n");
+      dir.Write("sluice.yaml", "log: {level: warn}\nmax_keys: 7\nredis: {timeout: 20ms, url: a}\n");
   const Texts environment{"SLUICE_CONFIG=" + file, "SLUICE_MAX_KEYS=8", "SLUICE_REDIS=b",
                           "PATH=/bin"};
   const auto settings = ReadSettings(Texts{"--redis=c", "--unmatched", "deny"}, environment);
@@ -48,6 +49,33 @@ TEST(Settings_FileVariableAndFlag, TheLaterOverridesTheFormer) {
 TEST(Settings_VariablesOfKubernetes, AreNotOurs) {
   EXPECT_TRUE(ReadSettings({}, Texts{"SLUICE_SERVICE_HOST=10.0.0.1", "SLUICE_PORT=tcp://x",
                                      "SLUICE_PORT_8081_TCP_ADDR=10.0.0.1"}));
+}
+
+TEST(Settings_VariablesOfTheTool, AreNotOurs) {
+  EXPECT_TRUE(ReadSettings({}, Texts{"SLUICE_ADDR=127.0.0.1:8081", "SLUICE_TOKEN=sesame"}));
+}
+
+TEST(Settings_AdminToken, FromVariableOrFile_TheFlagWins) {
+  const test::TempDir dir;
+  const std::string file = dir.Write("token", "from-file\n");
+  const Texts variable{"SLUICE_ADMIN_TOKEN=from-variable"};
+  EXPECT_EQ("from-variable", ReadSettings({}, variable)->admin_token);
+  EXPECT_EQ("from-file", ReadSettings({}, Texts{"SLUICE_ADMIN_TOKEN_FILE=" + file})->admin_token);
+  const auto both =
+      ReadSettings(Texts{"--admin-access=token", "--admin-token-file", file}, variable);
+  EXPECT_EQ("from-file", both->admin_token);
+}
+
+TEST(Settings_WrongToken, IsNeverRepeated) {
+  const test::TempDir dir;
+  const std::string file = dir.Write("token", "open sesame\n");
+  for (const auto& environment :
+       {Texts{"SLUICE_ADMIN_TOKEN=open sesame"}, Texts{"SLUICE_ADMIN_TOKEN_FILE=" + file}}) {
+    const auto settings = ReadSettings({}, environment);
+    ASSERT_FALSE(settings);
+    EXPECT_THAT(settings.error().message, HasSubstr("found no token"));
+    EXPECT_THAT(settings.error().message, Not(HasSubstr("sesame")));
+  }
 }
 
 TEST(Settings_FromFile, EveryMistakeIsPlaced) {
@@ -85,6 +113,11 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
            {{"--max-keys", "0"}, {}, "from 1 to"},
            {{"--unmatched", "maybe"}, {}, "allow or deny"},
            {{"--log-level", "loud"}, {}, "trace, debug, info, warn, error or off"},
+           {{"--log-format", "xml"}, {}, "--log-format: found \"xml\"; allowed is text or json"},
+           {{"--admin-access", "all"}, {}, "allowed is off, local or token"},
+           {{"--admin-access", "token"}, {}, "give one by admin.token_file or SLUICE_ADMIN_TOKEN"},
+           {{"--admin-token-file", "/no/such"}, {}, "/no/such cannot be read"},
+           {{"", "x"}, {}, ": no such flag"},
            {{"--config", "/no/such"}, {}, "/no/such: cannot be read"},
        }) {
     const auto settings = ReadSettings(arguments, environment);
@@ -96,7 +129,7 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
 TEST(Settings_Help, NamesEverySettingInAllForms) {
   const std::string help = DescribeSettings();
   for (const auto* word :
-       {"--config", "--rules", "--redis", "redis.timeout", "SLUICE_GRPC", "--http", "log_level",
+       {"--config", "--rules", "--redis", "redis.timeout", "SLUICE_GRPC", "--http", "log.level",
         "--fleet-share", "--unmatched", "max_keys", "--drain", "0.0.0.0:8081"}) {
     EXPECT_THAT(help, HasSubstr(word));
   }

@@ -65,10 +65,5 @@ TEST(ParseDuration, Table) {
   }
 }
 
-TEST(JsonString, EscapesWhatJsonDemands) {
-  using namespace std::string_literals;
-  EXPECT_EQ(JsonString("a\"b\\c\n\0\xc3\xa4"s), "\"a\\\"b\\\\c\\u000a\\u0000\xc3\xa4\"");
-}
-
 }  // namespace
 }  // namespace sluice::tools
