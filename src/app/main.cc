@@ -1,12 +1,15 @@
-// sluiced: settings, log, rules, then serve until SIGTERM or SIGINT; SIGHUP reads the rules again.
-// Exit status: 0 after a clean stop, 1 if it cannot run, 2 if settings or rules are wrong.
+// sluiced: settings, log, rules, then serve until SIGTERM or SIGINT; SIGHUP reads the rules and the
+// log level again. Exit status: 0 after a clean stop, 1 if it cannot run, 2 if settings or rules
+// are wrong.
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -24,6 +27,18 @@ enum ExitStatus { kStopped = 0, kCannotRun = 1, kMistaken = 2 };
 
 ExitStatus Fail(ExitStatus status, const Error& error) {
   fmt::print(stderr, "{}\n", error.message);
+  return status;
+}
+
+void LogLines(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) spdlog::error("{}", line);
+}
+
+// The same, once there is a log: who reads it as JSON wants nothing else on standard error.
+ExitStatus Fail(ExitStatus status, const Error& error, const Settings& settings) {
+  if (settings.log_format != "json") return Fail(status, error);
+  LogLines(error.message);
   return status;
 }
 
@@ -45,18 +60,52 @@ int WaitFor(const sigset_t& signals) {
   return signal;
 }
 
+std::vector<std::string> Environment() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    variables.emplace_back(*variable);
+  }
+  return variables;
+}
+
+// Takes up the log level that the settings name now. `settings` are those in force.
+void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings) {
+  const auto renewed = ReadSettings(arguments, Environment());
+  if (!renewed) {
+    LogLines(renewed.error().message);
+    spdlog::error("HUP: the settings have mistakes; log.level stays {}", settings.log_level);
+    return;
+  }
+  const std::string before = std::exchange(settings.log_level, renewed->log_level);
+  if (settings != *renewed) {
+    spdlog::warn("HUP: of the settings only log.level is taken up; restart for the others");
+  }
+  if (before == settings.log_level) return;
+  // Said while the log is at its more talkative.
+  const auto say = [&] { spdlog::info("log.level: from {} to {}", before, settings.log_level); };
+  const bool talkative = spdlog::should_log(spdlog::level::info);
+  if (talkative) say();
+  static_cast<void>(SetLogLevel(settings.log_level));  // a known word, or it would be a mistake
+  if (!talkative) say();
+}
+
 // Returns the signal that ends the server.
-int ServeUntilStopped(Server& server, const sigset_t& signals) {
+int ServeUntilStopped(Server& server, const sigset_t& signals,
+                      const std::vector<std::string>& arguments, Settings settings) {
   for (;;) {
     const int signal = WaitFor(signals);
     if (signal != SIGHUP) return signal;
+    RenewLogLevel(arguments, settings);
     spdlog::info("HUP: reading the rules");
     server.ReloadRules();
   }
 }
 
-ExitStatus Serve(const Settings& settings) {
-  if (const auto log = SetUpLog(settings.log_level); !log) return Fail(kMistaken, log.error());
+ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& settings) {
+  const LogFormat format = settings.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
+  if (const auto log = SetUpLog(settings.log_level, format); !log) {
+    return Fail(kMistaken, log.error());
+  }
   RouteGrpcLog();
   std::signal(SIGPIPE, SIG_IGN);
   const sigset_t signals = BlockSignals();
@@ -65,29 +114,22 @@ ExitStatus Serve(const Settings& settings) {
     spdlog::warn("rules: none (give --rules DIR); every request is unmatched");
   }
   RuleReading rules = ReadRules(settings);
-  if (!rules.ok())
-    return Fail(kMistaken, {.message = fmt::to_string(fmt::join(rules.mistakes, "\n"))});
+  if (!rules.ok()) {
+    return Fail(kMistaken, {.message = fmt::to_string(fmt::join(rules.mistakes, "\n"))}, settings);
+  }
   const auto server = Server::Start(settings, std::move(rules));
   if (!server) {
     const bool mistaken = server.error().code == ErrorCode::kInvalidArgument;
-    return Fail(mistaken ? kMistaken : kCannotRun, server.error());
+    return Fail(mistaken ? kMistaken : kCannotRun, server.error(), settings);
   }
   spdlog::info("ready grpc={} http={}", server.value()->grpc_address().ToString(),
                server.value()->http_address().ToString());
 
-  const int signal = ServeUntilStopped(*server.value(), signals);
+  const int signal = ServeUntilStopped(*server.value(), signals, arguments, settings);
   spdlog::info("{}: draining", sigabbrev_np(signal));
   server.value()->Stop(settings.drain);
   spdlog::info("stopped");
   return kStopped;
-}
-
-std::vector<std::string> Environment() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    variables.emplace_back(*variable);
-  }
-  return variables;
 }
 
 bool Has(const std::vector<std::string>& arguments, std::string_view flag) {
@@ -108,7 +150,7 @@ ExitStatus Main(const std::vector<std::string>& arguments) {
   }
   const auto settings = ReadSettings(arguments, Environment());
   if (!settings) return Fail(kMistaken, settings.error());
-  return Serve(*settings);
+  return Serve(arguments, *settings);
 }
 
 }  // namespace
