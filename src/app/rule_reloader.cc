@@ -55,6 +55,7 @@ RuleReloader::RuleReloader(const Parts& parts, Options options, RuleReading firs
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       watch_(options_.directory) {
   PutInForce(std::move(first));
+  spdlog::info("rules: {} in force", RulesInForceNow());
   thread_ = Thread("rules", [this] { Run(); });
 }
 
@@ -174,7 +175,7 @@ ReloadResult RuleReloader::Load(Reason reason) {
       reading.mistakes.push_back(options_.directory +
                                  ": found no rules at all; to have none, restart");
     }
-    reading.ok() ? PutInForce(std::move(reading)) : Refuse(reading.mistakes, reason);
+    reading.ok() ? Replace(std::move(reading)) : Refuse(reading.mistakes, reason);
   }
   return {.applied = reading.ok(),
           .errors = std::move(reading.mistakes),
@@ -194,16 +195,20 @@ void RuleReloader::RenewWatch() {
   watch_.TakeChanges();
 }
 
+void RuleReloader::Replace(RuleReading reading) {
+  auto old = parts_.limiter.rules();
+  PutInForce(std::move(reading));
+  spdlog::info("rules: {} in force, {}", RulesInForceNow(),
+               Compare(*old->index, *parts_.limiter.rules()->index).ToString());
+  replaced_.push_back(std::move(old));
+}
+
 void RuleReloader::PutInForce(RuleReading reading) {
-  const auto old = parts_.limiter.rules();
-  const RuleDifference difference = Compare(*old->index, *reading.index);
-  replaced_.push_back(old);
   parts_.limiter.SetRules(std::move(reading.index));
   fingerprint_ = std::move(reading.fingerprint);
   loaded_at_ = parts_.clock.Now();
   loaded_.Set(static_cast<double>(RulesInForceNow()));
   NoteSuccess();
-  spdlog::info("rules: {} in force, {}", RulesInForceNow(), difference.ToString());
 }
 
 void RuleReloader::NoteSuccess() {

@@ -75,6 +75,7 @@ class RuleReloader final : public RuleSource {
 
   ReloadResult Load(Reason reason);
   void RenewWatch();
+  void Replace(RuleReading reading);
   void PutInForce(RuleReading reading);
   void Refuse(const std::vector<std::string>& mistakes, Reason reason);
   void NoteSuccess();

@@ -1,0 +1,388 @@
+// A limiter whose rules are files that change.
+#include "app/rule_reloader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+#include <functional>
+#include <sstream>
+#include <string>
+
+#include "limiter/check_call.h"
+#include "store/memory/memory_store.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr std::chrono::seconds kTimeout(10);
+
+// One domain with one rule, of this name.
+std::string RuleNamed(const std::string& name, const std::string& limit = "limit: 5, window: 1h") {
+  return "domain: shop\nrules:\n  - name: " + name +
+         "\n    limits:\n      - {algorithm: " + "fixed_window, " + limit + "}\n";
+}
+
+class Call final : public CheckCall {
+ public:
+  using CheckCall::CheckCall;
+
+  // What is left of the only limit. REQUIRES: there is one.
+  std::int64_t TakeOne() {
+    request.domain = "shop";
+    Start();
+    return remaining_;
+  }
+
+ private:
+  void OnAnswer(const Result<CheckAnswer>& answer) override {
+    remaining_ = static_cast<std::int64_t>(answer.value().limits.at(0).verdict.remaining);
+  }
+
+  std::int64_t remaining_ = -1;
+};
+
+// Collects what is logged from now on, from any thread.
+class LogCapture {
+ public:
+  LogCapture() : before_(spdlog::default_logger()) {
+    auto logger = std::make_shared<spdlog::logger>("test", sink_);
+    logger->set_pattern("%l %v");
+    logger->set_level(spdlog::level::debug);
+    spdlog::set_default_logger(std::move(logger));
+  }
+  ~LogCapture() { spdlog::set_default_logger(before_); }
+
+  std::vector<std::string> Lines(std::string_view with) const {
+    std::vector<std::string> found;
+    std::istringstream lines(buffer_.Text());
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find(with) != std::string::npos) found.push_back(line);
+    }
+    return found;
+  }
+
+ private:
+  class Buffer : public std::stringbuf {
+   public:
+    std::string Text() const {
+      const MutexLock lock(mutex_);
+      return str();
+    }
+
+   protected:
+    std::streamsize xsputn(const char* text, std::streamsize size) override {
+      const MutexLock lock(mutex_);
+      return std::stringbuf::xsputn(text, size);
+    }
+
+   private:
+    mutable Mutex mutex_;
+  };
+
+  const std::shared_ptr<spdlog::logger> before_;
+  Buffer buffer_;
+  std::ostream stream_{&buffer_};
+  std::shared_ptr<spdlog::sinks::ostream_sink_mt> sink_ =
+      std::make_shared<spdlog::sinks::ostream_sink_mt>(stream_);
+};
+
+class RuleReloaderTest : public testing::Test {
+ protected:
+  void Start(const fs::path& directory, milliseconds second_look = milliseconds(40)) {
+    reloader_.emplace(RuleReloader::Parts{limiter_, metrics_, clock_},
+                      RuleReloader::Options{.directory = directory,
+                                            .index = {},
+                                            .settle = milliseconds(20),
+                                            .second_look = second_look},
+                      IndexRules(ReadRuleFiles(directory), {}));
+  }
+
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const IndexedRule& rule : limiter_.rules()->index->rules()) {
+      names.push_back(rule.rule.name);
+    }
+    return names;
+  }
+
+  bool WaitForRules(const std::vector<std::string>& names) {
+    return WaitUntil(kTimeout, [&] { return Names() == names; });
+  }
+
+  bool WaitForLines(std::string_view with, std::size_t count = 1) {
+    return WaitUntil(kTimeout, [&] { return log_.Lines(with).size() >= count; });
+  }
+
+  double Metric(const std::string& name) { return metrics_.GaugeFor(name, "").Value(); }
+
+  // By rename, so that no look falls into the middle of it.
+  void Put(const std::string& text) {
+    fs::rename(dir_.Write("next", text), dir_.path() / "rules/a.yaml");
+  }
+
+  LogCapture log_;
+  TempDir dir_;
+  ManualClock clock_{Time(std::chrono::seconds(1'000'000))};
+  MetricsRegistry metrics_;
+  MemoryStore store_{clock_, {}};
+  Limiter limiter_{{.store = store_, .local = store_, .clock = clock_, .metrics = metrics_}, {}};
+  Call call_{limiter_};
+  std::optional<RuleReloader> reloader_;
+};
+
+// Of every way in which a directory may change, RuleWatch's test has more.
+TEST_F(RuleReloaderTest, FilesChange_NewRulesAreInForce_Table) {
+  struct Case {
+    const char* what;
+    std::function<void(const TempDir&)> change;
+    std::vector<std::string> names;
+  };
+  const Case cases[] = {
+      {"edited in place", [](auto& dir) { dir.Write("rules/a.yaml", RuleNamed("b")); }, {"b"}},
+      {"renamed over",
+       [](auto& dir) {
+         fs::rename(dir.Write("b.yaml", RuleNamed("b")), dir.path() / "rules/a.yaml");
+       },
+       {"b"}},
+      {"added",
+       [](auto& dir) {
+         dir.Write("rules/b.yaml", "domain: bar\nrules:\n- {name: b, limits: blocked}");
+       },
+       {"a", "b"}},
+      {"removed", [](auto& dir) { fs::remove(dir.path() / "rules/z.yaml"); }, {"a"}},
+      {"the directory replaced",
+       [](auto& dir) {
+         dir.Write("new/a.yaml", RuleNamed("b"));
+         fs::rename(dir.path() / "rules", dir.path() / "old");
+         fs::rename(dir.path() / "new", dir.path() / "rules");
+       },
+       {"b"}},
+      {"its link swapped",
+       [](auto& dir) {
+         dir.Write("new/a.yaml", RuleNamed("b"));
+         fs::rename(dir.path() / "rules", dir.path() / "old");
+         fs::create_directory_symlink("new", dir.path() / "rules");
+       },
+       {"b"}},
+  };
+  for (const Case& one : cases) {
+    const TempDir dir;
+    dir.Write("rules/a.yaml", RuleNamed("a"));
+    if (one.what == std::string("removed")) {
+      dir.Write("rules/z.yaml", "domain: zoo\nrules:\n- {name: z, limits: blocked}");
+    }
+    Start(dir.path() / "rules");
+    one.change(dir);
+    EXPECT_TRUE(WaitForRules(one.names)) << one.what << ": " << ::testing::PrintToString(Names());
+    reloader_.reset();
+  }
+}
+
+TEST_F(RuleReloaderTest, ConfigMapSwapped_TwiceInARow_IsFollowed) {
+  dir_.Write("map/..1/a.yaml", RuleNamed("v1"));
+  fs::create_directory_symlink("..1", dir_.path() / "map/..data");
+  fs::create_symlink("..data/a.yaml", dir_.path() / "map/a.yaml");
+  Start(dir_.path() / "map");
+  for (const std::string version : {"2", "3"}) {
+    dir_.Write("map/.." + version + "/a.yaml", RuleNamed("v" + version));
+    fs::create_directory_symlink(".." + version, dir_.path() / "map/..data_tmp");
+    fs::rename(dir_.path() / "map/..data_tmp", dir_.path() / "map/..data");
+    EXPECT_TRUE(WaitForRules({"v" + version}));
+  }
+}
+
+TEST_F(RuleReloaderTest, FilesChangeBetweenReadingAndWatching_IsSeen) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  RuleReading first = IndexRules(ReadRuleFiles(dir_.path() / "rules"), {});
+  Put(RuleNamed("b"));
+  reloader_.emplace(RuleReloader::Parts{limiter_, metrics_, clock_},
+                    RuleReloader::Options{.directory = dir_.path() / "rules", .index = {}},
+                    std::move(first));
+  EXPECT_TRUE(WaitForRules({"b"}));
+}
+
+TEST_F(RuleReloaderTest, Reload_Answers_Table) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules");
+  const Time start = clock_.Now();
+
+  clock_.Advance(std::chrono::seconds(1));
+  ReloadResult result = reloader_->Reload();
+  EXPECT_TRUE(result.applied) << "nothing has changed";
+  EXPECT_EQ(result.loaded_at, start);
+
+  Put(RuleNamed("b"));
+  result = reloader_->Reload();
+  EXPECT_TRUE(result.applied);
+  EXPECT_THAT(result.errors, IsEmpty());
+  EXPECT_EQ(result.rules, 1u);
+  EXPECT_EQ(result.loaded_at, clock_.Now());
+  EXPECT_THAT(Names(), ElementsAre("b"));
+
+  Put("domain: shop\nrules:\n  - {nam: c}\n  - {name: d}\n");
+  clock_.Advance(std::chrono::seconds(1));
+  result = reloader_->Reload();
+  EXPECT_FALSE(result.applied);
+  EXPECT_THAT(result.errors, ElementsAre(HasSubstr("a.yaml:3:5: rules[0].name: is missing"),
+                                         HasSubstr("a.yaml:3:5: rules[0].limits: is missing"),
+                                         HasSubstr("a.yaml:3:6: rules[0].nam: unknown key"),
+                                         HasSubstr("a.yaml:4:5: rules[1].limits: is missing")));
+  EXPECT_EQ(result.rules, 1u);
+  EXPECT_EQ(result.loaded_at, start + std::chrono::seconds(1));
+  EXPECT_THAT(Names(), ElementsAre("b"));
+}
+
+TEST_F(RuleReloaderTest, BrokenSet_OldRulesStay_EveryMistakeIsLoggedOnce) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules");
+  const auto old = limiter_.rules();
+  EXPECT_EQ(Metric("sluice_rules_last_reload_success"), 1);
+  Put("domain: shop\nrules:\n  - {name: a, limits: none}\n  - {name: b, limits: nothing}\n");
+  ASSERT_TRUE(WaitForLines("error rules: refused for 2 mistakes; the 1 in force stay"));
+  EXPECT_TRUE(WaitForLines("a.yaml:4:23: rules[1].limits"));
+  EXPECT_EQ(limiter_.rules(), old);
+  EXPECT_EQ(Metric("sluice_rules_last_reload_success"), 0);
+  EXPECT_EQ(Metric("sluice_rules_loaded"), 1);
+
+  dir_.Write("rules/b.yaml", "domain: bar\nrules: []\n");
+  EXPECT_TRUE(WaitForLines("debug rules: 2 mistakes, as before"));
+  EXPECT_EQ(log_.Lines("error").size(), 3u);
+
+  clock_.Advance(std::chrono::seconds(5));
+  Put(RuleNamed("a"));
+  EXPECT_TRUE(WaitForLines("info rules: no mistakes any more"));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Metric("sluice_rules_last_reload_success") == 1; }));
+  EXPECT_TRUE(WaitUntil(
+      kTimeout, [&] { return Metric("sluice_rules_last_reload_timestamp_seconds") == 1'000'005; }));
+}
+
+TEST_F(RuleReloaderTest, SuddenlyEmpty_OldRulesStay_Table) {
+  const std::function<void()> changes[] = {
+      [&] { fs::remove(dir_.path() / "rules/a.yaml"); },
+      [&] { Put("domain: shop\nrules: []\n"); },
+      [&] { fs::remove_all(dir_.path() / "rules"); },
+  };
+  for (const auto& change : changes) {
+    dir_.Write("rules/a.yaml", RuleNamed("a"));
+    Start(dir_.path() / "rules");
+    const std::size_t errors = log_.Lines("error rules: refused for 1 mistake").size();
+    change();
+    EXPECT_TRUE(WaitForLines("error rules: refused for 1 mistake", errors + 1));
+    EXPECT_THAT(Names(), ElementsAre("a"));
+    EXPECT_EQ(Metric("sluice_rules_last_reload_success"), 0);
+    reloader_.reset();
+  }
+}
+
+TEST_F(RuleReloaderTest, EmptyFromTheStart_FirstRulesAreApplied) {
+  fs::create_directory(dir_.path() / "rules");
+  Start(dir_.path() / "rules");
+  EXPECT_TRUE(reloader_->Reload().applied);
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  EXPECT_TRUE(WaitForRules({"a"}));
+}
+
+TEST_F(RuleReloaderTest, HalfWritten_CausesNoError) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules", kTimeout);
+  const std::string text = RuleNamed("b");
+  dir_.Write("rules/a.yaml", text.substr(0, text.size() - 4));
+  ASSERT_TRUE(WaitForLines("debug rules: 1 mistakes, looking again soon"));
+  dir_.Write("rules/a.yaml", text);
+  EXPECT_TRUE(WaitForRules({"b"}));
+  EXPECT_THAT(log_.Lines("error"), IsEmpty());
+  EXPECT_EQ(Metric("sluice_rules_last_reload_success"), 1);
+}
+
+TEST_F(RuleReloaderTest, BrokenAndNeverAtRest_IsToldOf) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules", kTimeout);
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] {
+    dir_.Write("rules/a.yaml", "domain: shop\nrules: 5\n");
+    return !log_.Lines("error").empty();
+  }));
+}
+
+TEST_F(RuleReloaderTest, GoodSet_DifferenceIsLogged_UnchangedIsNot) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules");
+  const auto old = limiter_.rules();
+  Put(RuleNamed("a"));
+  EXPECT_TRUE(reloader_->Reload().applied);
+  EXPECT_EQ(limiter_.rules(), old) << "the same texts are no new rules";
+  EXPECT_THAT(log_.Lines("info"), ElementsAre("info rules: 1 in force"));
+
+  Put(RuleNamed("b"));
+  reloader_->Reload();
+  Put(RuleNamed("b", "limit: 7, window: 1h"));
+  reloader_->Reload();
+  Put("# a comment\n" + RuleNamed("b", "limit: 7, window: 1h"));
+  reloader_->Reload();
+  EXPECT_THAT(log_.Lines("info"),
+              ElementsAre("info rules: 1 in force",
+                          "info rules: 1 in force, 1 added (shop/b), 1 removed (shop/a)",
+                          "info rules: 1 in force, 1 changed (shop/b)",
+                          "info rules: 1 in force, none changed"));
+  EXPECT_THAT(limiter_.rules()->index->rules()[0].rule.location, HasSubstr("a.yaml:4"));
+}
+
+TEST_F(RuleReloaderTest, CountersOfTheSameShape_GoOnCounting_Table) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules");
+  call_.TakeOne();
+  EXPECT_EQ(call_.TakeOne(), 3);
+  Put(RuleNamed("a", "limit: 10, window: 1h"));
+  ASSERT_TRUE(reloader_->Reload().applied);
+  EXPECT_EQ(call_.TakeOne(), 7) << "a raised limit";
+  Put(RuleNamed("a", "limit: 10, window: 2h"));
+  ASSERT_TRUE(reloader_->Reload().applied);
+  EXPECT_EQ(call_.TakeOne(), 9) << "another window has a counter of its own";
+  Put(RuleNamed("a", "limit: 4, window: 1h"));
+  ASSERT_TRUE(reloader_->Reload().applied);
+  EXPECT_EQ(call_.TakeOne(), 0) << "back to the first window, lower";
+}
+
+TEST_F(RuleReloaderTest, ReplacedRules_AreFreed_ThoughThreadsAndCallsStandIdle) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules");
+  call_.TakeOne();
+  const std::weak_ptr<const RulesInForce> old = limiter_.rules();
+  Put(RuleNamed("b"));
+  ASSERT_TRUE(reloader_->Reload().applied);
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return old.expired(); }));
+}
+
+TEST_F(RuleReloaderTest, NoDirectory_ReloadSaysSo) {
+  reloader_.emplace(RuleReloader::Parts{limiter_, metrics_, clock_}, RuleReloader::Options{},
+                    IndexRules({}, {}));
+  EXPECT_THAT(reloader_->Reload().errors,
+              ElementsAre("there is no directory to read: give --rules DIR"));
+}
+
+TEST_F(RuleReloaderTest, ManyAskAtOnce_AllAreAnswered) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules");
+  std::vector<Thread> askers;
+  std::atomic<int> applied = 0;
+  for (int i = 0; i < 8; ++i) {
+    askers.emplace_back("asker", [&] {
+      for (int j = 0; j < 20; ++j) applied += reloader_->Reload().applied;
+    });
+  }
+  for (Thread& asker : askers) asker.Join();
+  EXPECT_EQ(applied, 160);
+}
+
+}  // namespace
+}  // namespace sluice::test
