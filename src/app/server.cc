@@ -77,14 +77,13 @@ void Server::ShowItself() {
                      [this] { return static_cast<double>(memory_.size()); });
 }
 
-Result<std::unique_ptr<Server>> Server::Start(const Settings& settings,
-                                              std::shared_ptr<const RuleIndex> rules) {
+Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleReading rules) {
   auto metrics = std::make_unique<MetricsRegistry>();
   auto redis = ConnectRedis(settings, *metrics);
   if (!redis) return redis.error();
   std::unique_ptr<Server> server(
       new Server(settings, std::move(metrics), std::move(redis).value()));
-  server->limiter_.SetRules(std::move(rules));
+  server->StartRules(settings, std::move(rules));
   auto http = HttpServer::Start(settings.http, Routes(*server->metrics_));
   if (!http) return http.error();
   server->http_ = std::move(http).value();
@@ -92,6 +91,13 @@ Result<std::unique_ptr<Server>> Server::Start(const Settings& settings,
   if (!grpc) return grpc.error();
   server->grpc_ = std::move(grpc).value();
   return server;
+}
+
+void Server::StartRules(const Settings& settings, RuleReading rules) {
+  rules_ = std::make_unique<RuleReloader>(
+      RuleReloader::Parts{.limiter = limiter_, .metrics = *metrics_, .clock = Clock::System()},
+      RuleReloader::Options{.directory = settings.rules_directory, .index = IndexOptions(settings)},
+      std::move(rules));
 }
 
 void Server::Stop(Duration drain) {

@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "app/rule_reading.h"
+#include "app/rule_reloader.h"
 #include "base/result.h"
 #include "config/settings.h"
 #include "http/http_server.h"
@@ -20,8 +22,11 @@ namespace sluice {
 class Server {
  public:
   // Serves from the moment it returns.
-  static Result<std::unique_ptr<Server>> Start(const Settings& settings,
-                                               std::shared_ptr<const RuleIndex> rules);
+  // REQUIRES: rules.ok()
+  static Result<std::unique_ptr<Server>> Start(const Settings& settings, RuleReading rules);
+
+  // Reads the rules again, without waiting for it.
+  void ReloadRules() { rules_->RequestReload(); }
 
   // Lets callers leave and calls under way end, at most `drain` long, then stops the doors.
   void Stop(Duration drain);
@@ -33,11 +38,13 @@ class Server {
   Server(const Settings& settings, std::unique_ptr<MetricsRegistry> metrics,
          std::unique_ptr<Store> redis);
   void ShowItself();
+  void StartRules(const Settings& settings, RuleReading rules);
 
   const std::unique_ptr<MetricsRegistry> metrics_;
   MemoryStore memory_;                  // the store, or what decides while Redis is away
   const std::unique_ptr<Store> redis_;  // null: the embedded store
   Limiter limiter_;
+  std::unique_ptr<RuleReloader> rules_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<GrpcServer> grpc_;
 };
