@@ -37,4 +37,8 @@ SluiceServer::SluiceServer(const Options& options) : process_(CommandLine(dir_, 
   http_address_ = ValueOf(*ready, "http");
 }
 
+void SluiceServer::WriteRules(const std::string& rules) {
+  std::filesystem::rename(dir_.Write("rules.next", rules), dir_.path() / "rules/test.yaml");
+}
+
 }  // namespace sluice::test

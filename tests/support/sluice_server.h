@@ -31,6 +31,9 @@ class SluiceServer {
 
   Process& process() { return process_; }
 
+  // Puts other rules in place of the first, in one step: no reader sees half of them.
+  void WriteRules(const std::string& rules);
+
  private:
   TempDir dir_;
   Process process_;
