@@ -17,6 +17,8 @@ packages=(
   # tests: GoogleTest, a real Redis (started and ended by the tests), clients in Python
   libgtest-dev libgmock-dev redis-server redis-tools
   python3 python3-grpcio python3-protobuf python3-yaml curl jq
+  # tests: promtool checks metrics and alerts, Prometheus itself scrapes and raises one
+  prometheus
   # checks: format, static analysis, shell
   clang clang-format clang-tidy shellcheck
 )

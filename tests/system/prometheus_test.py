@@ -1,0 +1,99 @@
+"""The real Prometheus scrapes a real sluiced, and an alert of docker/prometheus fires when Redis
+goes, and ends when it is back.
+
+Usage: prometheus_test.py SLUICED SOURCE_DIRECTORY
+"""
+
+import json
+import pathlib
+import re
+import socket
+import sys
+import unittest
+import urllib.parse
+
+import running
+
+SLUICED = sys.argv[1]
+ALERTS = pathlib.Path(sys.argv[2]) / "docker/prometheus/alerts.yml"
+
+RULES = """
+domain: shop
+rules:
+  - name: site
+    limits: [{algorithm: fixed_window, limit: 10, window: 1h}]
+"""
+
+CONFIG = """
+global: {{scrape_interval: 200ms, evaluation_interval: 200ms}}
+rule_files: [alerts.yml]
+scrape_configs:
+  - job_name: sluice
+    static_configs: [{{targets: ["{target}"]}}]
+"""
+
+
+def free_port():
+    """Prometheus cannot be told to take any; so this one was free a moment ago."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def start_prometheus(target):
+    """The URL of its API. Alerts need not wait for as long as operators want them to."""
+    folder = running.directory()
+    patient = ALERTS.read_text(encoding="utf-8")
+    hasty, changed = re.subn(r"^( +for:) \w+$", r"\1 1s", patient, flags=re.M)
+    assert changed > 5
+    (folder / "alerts.yml").write_text(hasty, encoding="utf-8")
+    (folder / "prometheus.yml").write_text(CONFIG.format(target=target), encoding="utf-8")
+    address = f"127.0.0.1:{free_port()}"
+    running.start(
+        ["prometheus", f"--config.file={folder}/prometheus.yml",
+         f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}"],
+        "Server is ready to receive web requests")
+    return f"http://{address}/api/v1"
+
+
+class PrometheusTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = running.directory()
+        cls.redis, url = running.start_redis(cls.folder)
+        _, http = running.start_sluiced(SLUICED, RULES, url)
+        cls.target = http
+        cls.api = start_prometheus(http)
+
+    def ask(self, path, **parameters):
+        url = f"{self.api}/{path}?{urllib.parse.urlencode(parameters)}"
+        return json.loads(running.get(url))["data"]
+
+    def value(self, expression):
+        result = self.ask("query", query=expression)["result"]
+        return float(result[0]["value"][1]) if result else None
+
+    def firing(self):
+        return {alert["labels"]["alertname"]: alert for alert in self.ask("alerts")["alerts"]
+                if alert["state"] == "firing"}
+
+    def test_redis_goes_and_comes_back(self):
+        running.wait_until(lambda: self.value("up") == 1, 20, "a scrape")
+        running.wait_until(lambda: self.value("sluice_redis_connected") == 1, 20, "Redis is there")
+        self.assertEqual(self.value("sluice_rules_loaded"), 1)
+        self.assertNotIn("SluiceRedisDown", self.firing())
+
+        self.redis.kill()
+        self.redis.wait()
+        alert = running.wait_until(lambda: self.firing().get("SluiceRedisDown"), 20, "the alert")
+        self.assertEqual(alert["labels"]["loop"], "redis-0")
+        self.assertEqual(alert["labels"]["severity"], "page")
+        self.assertIn(f"{self.target} (redis-0) has no connection", alert["annotations"]["summary"])
+
+        running.start_redis(self.folder)
+        running.wait_until(lambda: "SluiceRedisDown" not in self.firing(), 20, "its end")
+        self.assertEqual(self.value("sluice_redis_reconnects_total"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
