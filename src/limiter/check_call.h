@@ -39,6 +39,9 @@ class CheckCall : private StoreCheck {
   // For a door to call in OnAnswer, when the answer is ready to leave.
   void ObserveDuration() const;
 
+  // In OnAnswer, unless the request was refused: the rules that match it.
+  std::span<const RuleMatch> matches() const { return matched_.matches(); }
+
  private:
   // `answer`, and the rules it names, are valid until OnAnswer returns. Must not block.
   virtual void OnAnswer(const Result<CheckAnswer>& answer) = 0;

@@ -43,6 +43,10 @@ class Limiter {
   // The rules in force; never null.
   std::shared_ptr<const RulesInForce> rules() const;
 
+  // For what operators ask; requests go through CheckCall.
+  Store& store() const { return parts_.store; }
+  Store& local_store() const { return parts_.local; }
+
  private:
   friend class CheckCall;
 
