@@ -11,6 +11,14 @@ Counter& Errors(MetricsRegistry& registry, std::string_view kind) {
                              {{"kind", std::string(kind)}});
 }
 
+// The word that begins an error. Before version 7 Redis puts the line of the script in front of it:
+// "@user_script: 84: -OOM command not allowed …".
+std::string_view WordOf(std::string_view error) {
+  const std::size_t place_end = error.starts_with('@') ? error.find(": -") : error.npos;
+  if (place_end != error.npos) error.remove_prefix(place_end + 3);
+  return error.substr(0, error.find(' '));
+}
+
 }  // namespace
 
 RedisMetrics::RedisMetrics(MetricsRegistry& registry, const std::string& loop)
@@ -32,9 +40,9 @@ RedisMetrics::RedisMetrics(MetricsRegistry& registry, const std::string& loop)
 }
 
 void RedisMetrics::OnReady() {
-  connected_.Set(1);
   if (was_connected_) reconnects_.Increment();
   was_connected_ = true;
+  connected_.Set(1);
 }
 
 void RedisMetrics::OnDown() {
@@ -43,8 +51,7 @@ void RedisMetrics::OnDown() {
 }
 
 void RedisMetrics::CountError(std::string_view error) {
-  const auto word =
-      std::find(kErrorWords.begin(), kErrorWords.end(), error.substr(0, error.find(' ')));
+  const auto word = std::find(kErrorWords.begin(), kErrorWords.end(), WordOf(error));
   if (word == kErrorWords.end()) return other_errors_.Increment();
   errors_[static_cast<std::size_t>(word - kErrorWords.begin())]->Increment();
 }
