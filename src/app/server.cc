@@ -41,6 +41,19 @@ Result<std::unique_ptr<Store>> ConnectRedis(const Settings& settings, MetricsReg
   return std::unique_ptr<Store>(std::move(store));
 }
 
+AdminDoor AdminDoorOf(const Settings& settings) {
+  using Opens = AdminDoor::Opens;
+  const bool by_token = settings.admin_access == "token";
+  if (!by_token && !settings.admin_token.empty()) {
+    spdlog::warn("admin: there is a token, but admin.access is {}; only with token it opens a door",
+                 settings.admin_access);
+  }
+  const Opens opens = by_token                           ? Opens::kToTokens
+                      : settings.admin_access == "local" ? Opens::kToLocalCallers
+                                                         : Opens::kToNobody;
+  return AdminDoor(opens, settings.admin_token);
+}
+
 std::vector<HttpRoute> Routes(const MetricsRegistry& metrics) {
   return {
       {"/healthz", [] { return HttpResponse{.body = "ok\n"}; }},
@@ -87,7 +100,9 @@ Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleRead
   auto http = HttpServer::Start(settings.http, Routes(*server->metrics_));
   if (!http) return http.error();
   server->http_ = std::move(http).value();
-  auto grpc = GrpcServer::Start(server->limiter_, {.address = settings.grpc});
+  auto grpc = GrpcServer::Start(server->limiter_, {.address = settings.grpc,
+                                                   .admin_door = AdminDoorOf(settings),
+                                                   .rules = server->rules_.get()});
   if (!grpc) return grpc.error();
   server->grpc_ = std::move(grpc).value();
   return server;

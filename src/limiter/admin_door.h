@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 
@@ -33,8 +34,8 @@ class AdminDoor {
  private:
   Result<void> AdmitByToken(std::optional<std::string_view> authorization) const;
 
-  const Opens opens_;
-  const std::string token_;
+  Opens opens_;
+  std::string token_;
 };
 
 }  // namespace sluice

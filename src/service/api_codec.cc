@@ -18,22 +18,6 @@ To SameNumber(From from) {
   return static_cast<To>(from);
 }
 
-void Fill(const LimitAnswer& from, v1::LimitStatus& to) {
-  to.set_rule(from.rule->rule.name);
-  to.set_index(from.index);
-  to.set_algorithm(SameNumber<v1::Algorithm>(from.algorithm));
-  to.set_admitted(from.verdict.admitted);
-  to.set_shadow(from.rule->rule.shadow);
-  to.set_source(SameNumber<v1::Source>(from.source));
-  if (!from.verdict.admitted && from.verdict.retry_after != Verdict::kNever) {
-    Fill(from.verdict.retry_after, *to.mutable_retry_after());
-  }
-  if (!from.state_known) return;
-  to.set_limit(static_cast<std::uint64_t>(from.verdict.limit));
-  to.set_remaining(static_cast<std::uint64_t>(from.verdict.remaining));
-  Fill(from.verdict.reset_after, *to.mutable_reset_after());
-}
-
 grpc::StatusCode ToStatusCode(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
@@ -60,22 +44,49 @@ grpc::StatusCode ToStatusCode(ErrorCode code) {
 
 }  // namespace
 
+void FillStatus(const LimitAnswer& from, v1::LimitStatus& to) {
+  to.Clear();
+  to.set_rule(from.rule->rule.name);
+  to.set_index(from.index);
+  to.set_algorithm(SameNumber<v1::Algorithm>(from.algorithm));
+  to.set_admitted(from.verdict.admitted);
+  to.set_shadow(from.rule->rule.shadow);
+  to.set_source(SameNumber<v1::Source>(from.source));
+  if (!from.verdict.admitted && from.verdict.retry_after != Verdict::kNever) {
+    Fill(from.verdict.retry_after, *to.mutable_retry_after());
+  }
+  if (!from.state_known) return;
+  to.set_limit(static_cast<std::uint64_t>(from.verdict.limit));
+  to.set_remaining(static_cast<std::uint64_t>(from.verdict.remaining));
+  Fill(from.verdict.reset_after, *to.mutable_reset_after());
+}
+
 void FillResponse(const CheckAnswer& answer, std::string_view request_id,
                   v1::CheckLimitResponse& response) {
   response.Clear();
   response.set_decision(SameNumber<v1::Decision>(answer.decision));
   response.set_source(SameNumber<v1::Source>(answer.source));
   response.set_request_id(request_id.data(), request_id.size());
-  Fill(answer.decided_at.time_since_epoch(), *response.mutable_decided_at());
+  FillTime(answer.decided_at, *response.mutable_decided_at());
   if (answer.decision == Decision::kAllowed && answer.wait > Duration::zero()) {
     Fill(answer.wait, *response.mutable_wait());
   }
   if (answer.decision == Decision::kDenied && answer.retry_after) {
     Fill(*answer.retry_after, *response.mutable_retry_after());
   }
-  for (const auto& limit : answer.limits) Fill(limit, *response.add_limits());
+  for (const auto& limit : answer.limits) FillStatus(limit, *response.add_limits());
 }
 
+void FillTime(Time from, google::protobuf::Timestamp& to) { Fill(from.time_since_epoch(), to); }
+
 grpc::Status ToStatus(const Error& error) { return {ToStatusCode(error.code), error.message}; }
+
+SteadyTime ToSteadyTime(gpr_timespec deadline) {
+  // std::chrono::steady_clock and gRPC's monotonic clock are both Linux' CLOCK_MONOTONIC.
+  const gpr_timespec at = gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC);
+  constexpr auto kLast = std::chrono::floor<std::chrono::seconds>(SteadyTime::max());
+  if (at.tv_sec >= kLast.time_since_epoch().count()) return SteadyTime::max();
+  return SteadyTime(std::chrono::seconds(at.tv_sec) + std::chrono::nanoseconds(at.tv_nsec));
+}
 
 }  // namespace sluice

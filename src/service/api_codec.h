@@ -1,11 +1,13 @@
-// From the limiter's values to those of the API: answers to messages, errors to statuses.
+// Between the limiter's values and those of the API: answers to messages, errors to statuses.
 #pragma once
 
 #include <string_view>
 
+#include <grpc/support/time.h>
 #include <grpcpp/support/status.h>
 #include <sluice/v1/rate_limiter.pb.h>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "limiter/check_answer.h"
 
@@ -15,6 +17,14 @@ namespace sluice {
 void FillResponse(const CheckAnswer& answer, std::string_view request_id,
                   v1::CheckLimitResponse& response);
 
+// Replaces `status`.
+void FillStatus(const LimitAnswer& answer, v1::LimitStatus& status);
+
+void FillTime(Time from, google::protobuf::Timestamp& to);
+
 grpc::Status ToStatus(const Error& error);
+
+// The deadline of a call; SteadyTime::max() if it has none.
+SteadyTime ToSteadyTime(gpr_timespec deadline);
 
 }  // namespace sluice

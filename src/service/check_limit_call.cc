@@ -8,14 +8,6 @@
 namespace sluice {
 namespace {
 
-SteadyTime ToSteadyTime(gpr_timespec deadline) {
-  // std::chrono::steady_clock and gRPC's monotonic clock are both Linux' CLOCK_MONOTONIC.
-  const gpr_timespec at = gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC);
-  constexpr auto kLast = std::chrono::floor<std::chrono::seconds>(SteadyTime::max());
-  if (at.tv_sec >= kLast.time_since_epoch().count()) return SteadyTime::max();
-  return SteadyTime(std::chrono::seconds(at.tv_sec) + std::chrono::nanoseconds(at.tv_nsec));
-}
-
 grpc::ByteBuffer Serialize(const v1::CheckLimitResponse& response) {
   grpc::Slice slice(response.ByteSizeLong());
   // A slice is read-only to those it is shared with; this one is not shared yet.

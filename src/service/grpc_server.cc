@@ -4,7 +4,6 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <sluice/v1/admin.grpc.pb.h>
 
 #include <algorithm>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unix_socket.h"
+#include "service/admin_service.h"
 #include "service/call_queue.h"
 
 namespace sluice {
@@ -42,7 +42,8 @@ void SetChannelArguments(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
 }
 
-// Beside our asynchronous calls the synchronous ones only answer UNIMPLEMENTED and reflection.
+// Beside our asynchronous calls the synchronous ones are few: reflection, and the operators', which
+// block. One thread waits for the next call; one that serves is another's to replace.
 void LimitSyncThreads(grpc::ServerBuilder& builder) {
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
@@ -68,6 +69,11 @@ constexpr std::chrono::milliseconds kQuiet(50);
 
 // The server dies before the queues, the queues before the services.
 struct GrpcServer::State {
+  State(Limiter& limiter, const Options& options)
+      : address(options.address),
+        admin_door(options.admin_door),
+        admin_service(limiter, admin_door, options.rules) {}
+
   std::uint64_t Requests() const;
   bool CallsUnderWay() const;
   // Whether there was a moment without calls.
@@ -75,7 +81,8 @@ struct GrpcServer::State {
 
   Address address;
   CheckService check_service;
-  v1::Admin::Service admin_service;
+  const AdminDoor admin_door;
+  AdminService admin_service;
   std::vector<std::unique_ptr<CallQueue>> queues;
   std::unique_ptr<grpc::Server> server;
   bool stopped = false;
@@ -119,8 +126,7 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(Limiter& limiter, const Op
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
-  auto state = std::make_unique<State>();
-  state->address = options.address;
+  auto state = std::make_unique<State>(limiter, options);
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort(options.address.ToString(), grpc::InsecureServerCredentials(), &port);

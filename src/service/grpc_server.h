@@ -1,7 +1,7 @@
-// The gRPC door: CheckLimit, health and reflection, on one address.
+// The gRPC door: CheckLimit, the operators' API, health and reflection, on one address.
 //
 // Start and Stop by one owner. Threads of its own: one per completion queue ("grpc-0", …), and a
-// few of gRPC's for what is no check.
+// few of gRPC's for what is no check: more while operators wait.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,9 @@
 
 #include "base/address.h"
 #include "base/result.h"
+#include "limiter/admin_door.h"
 #include "limiter/limiter.h"
+#include "limiter/rule_source.h"
 
 namespace sluice {
 
@@ -22,6 +24,9 @@ class GrpcServer {
     std::size_t queues = 0;
     // What a request may take on the wire; beyond, RESOURCE_EXHAUSTED.
     std::size_t max_request_bytes = 4 * 1024 * 1024;
+    AdminDoor admin_door{AdminDoor::Opens::kToNobody, ""};
+    // What ReloadRules reads again, if anything; must outlive the server.
+    RuleSource* rules = nullptr;
   };
 
   // Serves from the moment it returns. `limiter` must outlive the server.
