@@ -1,7 +1,6 @@
 // Lua against C++: random checks, packed and in runs, with the clock jumping about, decided by the
 // script in a real Redis and by the embedded store. Any difference is a bug in one of the two.
 #include <gtest/gtest.h>
-#include <hiredis/hiredis.h>
 
 #include <array>
 #include <cstdlib>
@@ -13,9 +12,9 @@
 #include <fmt/format.h>
 
 #include "store/memory/memory_store.h"
-#include "store/redis/script.h"
 #include "store/redis/script_call.h"
 #include "tests/store/blocking_check.h"
+#include "tests/store/script_runner.h"
 #include "tests/support/redis_server.h"
 
 namespace sluice::test {
@@ -26,46 +25,6 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
-
-class ScriptRunner {
- public:
-  explicit ScriptRunner(const std::string& socket) : context_(redisConnectUnix(socket.c_str())) {
-    Command({"SCRIPT", "LOAD", redis::kCheckScript.text});
-  }
-  ~ScriptRunner() { redisFree(context_); }
-
-  // The elements of the script's reply; valid until the next call.
-  std::vector<std::string_view> Run(redis::ScriptCall& call, Time now) {
-    std::vector<std::string_view> command{"EVALSHA", redis::kCheckScript.sha1};
-    const auto arguments = call.Arguments(now);
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    Command(command);
-    EXPECT_EQ(reply_->type, REDIS_REPLY_ARRAY) << std::string_view(reply_->str, reply_->len);
-    std::vector<std::string_view> elements;
-    for (std::size_t i = 0; i < reply_->elements; ++i) {
-      elements.emplace_back(reply_->element[i]->str, reply_->element[i]->len);
-    }
-    return elements;
-  }
-
- private:
-  void Command(const std::vector<std::string_view>& arguments) {
-    std::vector<const char*> data;
-    std::vector<std::size_t> sizes;
-    for (const auto argument : arguments) {
-      data.push_back(argument.data());
-      sizes.push_back(argument.size());
-    }
-    reply_.reset(static_cast<redisReply*>(
-        redisCommandArgv(context_, static_cast<int>(data.size()), data.data(), sizes.data())));
-  }
-
-  struct Free {
-    void operator()(redisReply* reply) const { freeReplyObject(reply); }
-  };
-  redisContext* context_;
-  std::unique_ptr<redisReply, Free> reply_;
-};
 
 class World {
  public:
@@ -200,7 +159,7 @@ TEST(Differential, RandomOperations_LuaAndCppAgree) {
   SCOPED_TRACE(fmt::format("seed {}", seed));
   World world(seed);
   RedisServer server;
-  ScriptRunner runner(server.socket_path());
+  ScriptRunner runner(server.socket_path(), redis::kCheckScript.text);
   constexpr Time kStart(days(20'000));
   constexpr Time kEnd(days(50'000));
   ManualClock clock(kStart);
