@@ -1,5 +1,6 @@
 #include "limiter/rules_in_force.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -22,8 +23,23 @@ RulesInForce::RulesInForce(std::shared_ptr<const RuleIndex> rule_index, MetricsR
       domains_(RowsOfDomains(*index)),
       rows_(index->size() + domains_.size() + 1) {}
 
+RulesInForce::~RulesInForce() {
+  for (const std::atomic<Row*>& row : rows_) delete row.load(std::memory_order_relaxed);
+}
+
+RulesInForce::Row& RulesInForce::RowAt(std::size_t row) const {
+  std::atomic<Row*>& slot = rows_[row];
+  Row* made = slot.load(std::memory_order_acquire);
+  if (made != nullptr) return *made;
+  auto fresh = std::make_unique<Row>();
+  if (slot.compare_exchange_strong(made, fresh.get(), std::memory_order_acq_rel)) {
+    return *fresh.release();
+  }
+  return *made;  // another thread's
+}
+
 void RulesInForce::CountCheck(const IndexedRule& rule, Decision decision, Source source) const {
-  Count(rows_[rule.id], {rule.domain, rule.rule.name, rule.rule.shadow}, decision, source);
+  Count(RowAt(rule.id), {rule.domain, rule.rule.name, rule.rule.shadow}, decision, source);
 }
 
 void RulesInForce::CountVerdicts(std::span<const LimitAnswer> limits) const {
@@ -52,7 +68,7 @@ void RulesInForce::CountWithoutLimits(std::span<const RuleMatch> matches) const 
 
 void RulesInForce::CountUnmatched(std::string_view domain, Decision decision) const {
   const auto known = domains_.find(domain);
-  Row& row = known != domains_.end() ? rows_[known->second] : rows_.back();
+  Row& row = RowAt(known != domains_.end() ? known->second : rows_.size() - 1);
   const std::string_view name = known != domains_.end() ? known->first : std::string_view();
   Count(row, {.domain = name, .rule = {}}, decision, Source::kNoRule);
 }
@@ -78,7 +94,7 @@ void RulesInForce::Count(Row& row, const Subject& subject, Decision decision, So
 }
 
 void RulesInForce::CountSkipped(const IndexedRule& rule) const {
-  std::atomic<Counter*>& slot = rows_[rule.id].skipped;
+  std::atomic<Counter*>& slot = RowAt(rule.id).skipped;
   Counter* counter = slot.load(std::memory_order_acquire);
   if (counter == nullptr) {
     counter = &metrics_.CounterFor("sluice_rules_skipped_total",

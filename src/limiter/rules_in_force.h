@@ -23,6 +23,7 @@ class RulesInForce {
  public:
   // `metrics` must outlive this.
   RulesInForce(std::shared_ptr<const RuleIndex> rule_index, MetricsRegistry& metrics);
+  ~RulesInForce();
 
   const std::shared_ptr<const RuleIndex> index;
 
@@ -58,12 +59,15 @@ class RulesInForce {
     bool shadow = false;
   };
 
+  Row& RowAt(std::size_t row) const;
   void Count(Row& row, const Subject& subject, Decision decision, Source source) const;
   void CountSkipped(const IndexedRule& rule) const;
 
   MetricsRegistry& metrics_;
   std::unordered_map<std::string_view, std::size_t> domains_;  // those with rules, → row
-  mutable std::vector<Row> rows_;  // by rule id, then by domain, then one for unknown domains
+  // By rule id, then by domain, then one for unknown domains. Rows, too, are made on first use;
+  // null until then.
+  mutable std::vector<std::atomic<Row*>> rows_;
 };
 
 }  // namespace sluice

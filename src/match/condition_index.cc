@@ -65,12 +65,56 @@ int RankOf(Kind kind) {
 
 }  // namespace
 
+// Makes matchers of patterns, one for all that are equal.
+class ConditionIndex::Compiler {
+ public:
+  // The patterns of the lists must outlive the compiler.
+  explicit Compiler(const AttributeTable& attributes) : attributes_(attributes) {}
+
+  Result<Demands> Compile(const std::vector<Condition>& list) {
+    Demands demands;
+    demands.reserve(list.size());
+    for (const Condition& condition : list) {
+      const auto* attribute = attributes_.Find(condition.attribute);
+      auto& matcher = matchers_[{&condition.pattern, attribute->is_address}];
+      if (matcher == nullptr) {
+        auto compiled = Matcher::Compile(condition.pattern, attribute->is_address);
+        if (!compiled) return compiled.error();
+        matcher = std::make_shared<const Matcher>(std::move(*compiled));
+      }
+      demands.push_back({attribute->id, matcher});
+    }
+    return demands;
+  }
+
+ private:
+  struct Key {
+    const Pattern* pattern;
+    bool is_address;
+
+    bool operator==(const Key& other) const {
+      return is_address == other.is_address && *pattern == *other.pattern;
+    }
+  };
+  struct KeyHash {
+    static std::size_t Of(const Pattern& pattern) {
+      auto hash = CombineHash(Hash(pattern.text), static_cast<std::size_t>(pattern.kind));
+      for (const Pattern& part : pattern.of) hash = CombineHash(hash, Of(part));
+      return hash;
+    }
+    std::size_t operator()(const Key& key) const { return Of(*key.pattern); }
+  };
+
+  const AttributeTable& attributes_;
+  std::unordered_map<Key, std::shared_ptr<const Matcher>, KeyHash> matchers_;
+};
+
 // Chooses the condition to file each list under.
 class ConditionIndex::Selection {
  public:
   void Count(const Demands& demands) {
     for (const Demand& demand : demands) {
-      VisitAtoms(demand.matcher,
+      VisitAtoms(*demand.matcher,
                  [&](const Matcher& atom) { ++population_[BucketOf(demand.attribute, atom)]; });
     }
   }
@@ -99,7 +143,7 @@ class ConditionIndex::Selection {
     std::uint32_t fullest = 0;
     int rank = 0;
     std::int64_t length = std::numeric_limits<std::int64_t>::max();
-    const bool fileable = VisitAtoms(demand.matcher, [&](const Matcher& atom) {
+    const bool fileable = VisitAtoms(*demand.matcher, [&](const Matcher& atom) {
       fullest = std::max(fullest, population_.at(BucketOf(demand.attribute, atom)));
       rank = std::max(rank, RankOf(atom.kind));
       const auto specific = atom.kind == Kind::kCidr ? std::int64_t{atom.network.prefix}
@@ -115,31 +159,13 @@ class ConditionIndex::Selection {
 Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Condition>* const> lists,
                                              const AttributeTable& attributes) {
   ConditionIndex index;
-  Selection selection;
-  index.demands_.reserve(lists.size());
-  for (const auto* list : lists) {
-    auto demands = index.Compile(*list, attributes);
-    if (!demands) return demands.error();
-    index.demands_.push_back(std::move(*demands));
-    selection.Count(index.demands_.back());
-  }
+  auto demands = CompileAll(lists, attributes);
+  if (!demands) return demands.error();
+  index.demands_ = std::move(*demands);
   // Taking a demand out ends the life of the texts its buckets view: choose all first.
-  std::vector<std::ptrdiff_t> chosen;
-  chosen.reserve(lists.size());
-  for (Demands& demands : index.demands_) {
-    chosen.push_back(selection.Choose(demands) - demands.begin());
-  }
+  const auto chosen = ChooseAll(index.demands_);
   for (EntryId entry = 0; entry < index.demands_.size(); ++entry) {
-    Demands& demands = index.demands_[entry];
-    const auto filed = demands.begin() + chosen[entry];
-    if (filed == demands.end()) {
-      index.unfiled_.push_back(entry);
-      continue;
-    }
-    ValueIndex& values = index.by_attribute_[filed->attribute];
-    VisitAtoms(filed->matcher, [&](const Matcher& atom) { values.Add(atom, entry); });
-    demands.erase(filed);
-    demands.shrink_to_fit();
+    index.File(entry, chosen[entry]);
   }
   for (auto& [attribute, values] : index.by_attribute_) {
     if (auto frozen = values.Freeze(); !frozen) return frozen.error();
@@ -147,17 +173,39 @@ Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Conditi
   return index;
 }
 
-Result<ConditionIndex::Demands> ConditionIndex::Compile(const std::vector<Condition>& list,
-                                                        const AttributeTable& attributes) {
-  Demands demands;
-  demands.reserve(list.size());
-  for (const Condition& condition : list) {
-    const auto* attribute = attributes.Find(condition.attribute);
-    auto matcher = Matcher::Compile(condition.pattern, attribute->is_address);
-    if (!matcher) return matcher.error();
-    demands.push_back({attribute->id, std::move(*matcher)});
+Result<std::vector<ConditionIndex::Demands>> ConditionIndex::CompileAll(
+    std::span<const std::vector<Condition>* const> lists, const AttributeTable& attributes) {
+  Compiler compiler(attributes);
+  std::vector<Demands> all;
+  all.reserve(lists.size());
+  for (const auto* list : lists) {
+    auto demands = compiler.Compile(*list);
+    if (!demands) return demands.error();
+    all.push_back(std::move(*demands));
   }
-  return demands;
+  return all;
+}
+
+// By entry, which of its demands to file it under; as many as there are if none is fit.
+std::vector<std::size_t> ConditionIndex::ChooseAll(std::span<Demands> all) {
+  Selection selection;
+  for (const Demands& demands : all) selection.Count(demands);
+  std::vector<std::size_t> chosen;
+  chosen.reserve(all.size());
+  for (Demands& demands : all) {
+    chosen.push_back(static_cast<std::size_t>(selection.Choose(demands) - demands.begin()));
+  }
+  return chosen;
+}
+
+void ConditionIndex::File(EntryId entry, std::size_t chosen) {
+  Demands& demands = demands_[entry];
+  if (chosen == demands.size()) return unfiled_.push_back(entry);
+  const auto filed = demands.begin() + static_cast<std::ptrdiff_t>(chosen);
+  ValueIndex& values = by_attribute_[filed->attribute];
+  VisitAtoms(*filed->matcher, [&](const Matcher& atom) { values.Add(atom, entry); });
+  demands.erase(filed);
+  demands.shrink_to_fit();
 }
 
 void ConditionIndex::Find(const RequestFacts& facts, EntryIds& found) const {
@@ -174,7 +222,7 @@ void ConditionIndex::Find(const RequestFacts& facts, EntryIds& found) const {
 bool ConditionIndex::Holds(EntryId entry, const RequestFacts& facts) const {
   const Demands& demands = demands_[entry];
   return std::all_of(demands.begin(), demands.end(), [&](const Demand& demand) {
-    return demand.matcher.Matches(facts.Find(demand.attribute));
+    return demand.matcher->Matches(facts.Find(demand.attribute));
   });
 }
 

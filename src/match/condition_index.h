@@ -5,6 +5,7 @@
 // Thread-safe: immutable after Build.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -28,14 +29,21 @@ class ConditionIndex {
   void Find(const RequestFacts& facts, EntryIds& found) const;
 
  private:
+  // Lists that say the same of an attribute, as most do of the method, share one matcher.
   struct Demand {
     AttributeId attribute = 0;
-    Matcher matcher;
+    std::shared_ptr<const Matcher> matcher;
   };
   using Demands = std::vector<Demand>;
+  class Compiler;
   class Selection;
 
-  Result<Demands> Compile(const std::vector<Condition>& list, const AttributeTable& attributes);
+  // The steps of Build.
+  static Result<std::vector<Demands>> CompileAll(
+      std::span<const std::vector<Condition>* const> lists, const AttributeTable& attributes);
+  static std::vector<std::size_t> ChooseAll(std::span<Demands> all);
+  void File(EntryId entry, std::size_t chosen);
+
   bool Holds(EntryId entry, const RequestFacts& facts) const;
 
   std::vector<Demands> demands_;  // by entry; the one it is filed under is taken out
