@@ -3,6 +3,10 @@
 //
 //   cmake --preset release && cmake --build --preset release --target throughput
 //   build/release/bench/throughput [--seconds 3] [--rounds 3] [--in-flight 400] [--channels 8]
+//                                  [--versus PATH_OF_ANOTHER_SLUICED]
+//
+// With --versus: sluiced and another build of it in turn, and what a check costs the one in terms
+// of the other. For a difference of one percent take many short rounds (--rounds 20 --seconds 2).
 //
 // Takes rounds × 3 cases × (seconds + 0.5). Load generator, servers and Redis share the machine, so
 // let nothing else run on it. Only the ratio is worth comparing between machines.
@@ -41,6 +45,7 @@ rules:
 struct Settings {
   double seconds = 3;
   int rounds = 3;
+  std::string versus;  // path of another sluiced
   ClosedLoop::Options load;
 };
 
@@ -56,6 +61,7 @@ Settings ParseFlags(int argc, char** argv) {
   number("--rounds", settings.rounds);
   number("--in-flight", settings.load.in_flight);
   number("--channels", settings.load.channels);
+  if (const auto flag = flags.extract("--versus")) settings.versus = flag.mapped();
   test::Require(flags.empty() && argc % 2 == 1, "unknown flag or missing value");
   return settings;
 }
@@ -102,13 +108,13 @@ class Case {
  public:
   Case(const char* name, ClosedLoop& load, const std::vector<grpc::ByteBuffer>& requests,
        pid_t server, pid_t redis)
-      : name_(name), load_(load), requests_(requests), server_(server), redis_(redis) {}
+      : name_(name), load_(&load), requests_(&requests), server_(server), redis_(redis) {}
 
   void RunOnce(Duration duration) {
-    load_.Run(requests_, kWarmUp);
+    load_->Run(*requests_, kWarmUp);
     const double server_before = CpuSeconds(server_);
     const double redis_before = CpuSeconds(redis_);
-    const LoadResult result = load_.Run(requests_, duration);
+    const LoadResult result = load_->Run(*requests_, duration);
     const double millions = static_cast<double>(result.calls) / 1e6;
     rounds_.push_back({.per_second = result.PerSecond(),
                        .server_cpu = (CpuSeconds(server_) - server_before) / millions,
@@ -118,12 +124,20 @@ class Case {
     not_by_store_ += result.not_by_store;
   }
 
+  // What a check costs here in CPU time of the server, in terms of `base`, round by round.
+  void PrintCost(const Case& base) const {
+    std::printf("%s takes %.4f of the CPU time of %s a check (median of %zu rounds)\n", name_,
+                MedianRatio(base, [](const Round& round) { return round.server_cpu; }), base.name_,
+                rounds_.size());
+  }
+
   // `base` is the case to compare with, round by round: what else the machine did weighs on both.
   void Print(const Case& base) const {
     const double not_by_store = static_cast<double>(not_by_store_) /
                                 static_cast<double>(std::max<std::int64_t>(1, sampled_));
     std::printf("%-24s %10.0f %8.2f %14.2f %14.2f %8lld %9.2f%%\n", name_,
-                Median([](const Round& round) { return round.per_second; }), MedianRatio(base),
+                Median([](const Round& round) { return round.per_second; }),
+                MedianRatio(base, [](const Round& round) { return round.per_second; }),
                 Median([](const Round& round) { return round.server_cpu; }),
                 Median([](const Round& round) { return round.redis_cpu; }),
                 static_cast<long long>(errors_), 100 * not_by_store);
@@ -137,19 +151,20 @@ class Case {
     return MedianOf(std::move(values));
   }
 
-  double MedianRatio(const Case& base) const {
+  template <typename Value>
+  double MedianRatio(const Case& base, Value value) const {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < rounds_.size(); ++i) {
-      ratios.push_back(rounds_[i].per_second / base.rounds_[i].per_second);
+      ratios.push_back(value(rounds_[i]) / value(base.rounds_[i]));
     }
     return MedianOf(std::move(ratios));
   }
 
-  const char* const name_;
-  ClosedLoop& load_;
-  const std::vector<grpc::ByteBuffer>& requests_;
-  const pid_t server_;
-  const pid_t redis_;
+  const char* name_;
+  ClosedLoop* load_;
+  const std::vector<grpc::ByteBuffer>* requests_;
+  pid_t server_;
+  pid_t redis_;
   std::vector<Round> rounds_;
   std::int64_t errors_ = 0;
   std::int64_t sampled_ = 0;
@@ -162,32 +177,61 @@ std::string ReadyAddress(test::Process& process) {
   return ready->substr(ready->find('=') + 1);
 }
 
+test::SluiceServer::Options OnRedis(const test::RedisServer& redis, std::string program = {}) {
+  return {.rules = kRules,
+          .redis_url = redis.url(),
+          .flags = {},
+          .environment = {"SLUICE_REDIS_TIMEOUT=900ms"},
+          .program = std::move(program)};
+}
+
+// Every other round backwards, so that no case always has the same one before it.
+void RunAll(std::vector<Case>& cases, const Settings& settings) {
+  const auto duration =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(settings.seconds));
+  for (int round = 0; round < settings.rounds; ++round) {
+    for (Case& one : cases) one.RunOnce(duration);
+    std::reverse(cases.begin(), cases.end());
+  }
+  if (settings.rounds % 2 == 1) std::reverse(cases.begin(), cases.end());
+  std::printf("%-24s %10s %8s %14s %14s %8s %10s\n", "medians", "checks/s", "ratio",
+              "server s/Mcheck", "redis s/Mcheck", "errors", "not store");
+  for (const Case& one : cases) one.Print(cases.front());
+}
+
 void Run(const Settings& settings) {
-  test::RedisServer redis;
+  const test::RedisServer redis;
   test::Process noop({.argv = {NOOP_SERVER_PATH}, .environment = {}});
-  test::SluiceServer sluiced({.rules = kRules,
-                              .redis_url = redis.url(),
-                              .flags = {},
-                              .environment = {"SLUICE_REDIS_TIMEOUT=900ms"}});
+  test::SluiceServer sluiced(OnRedis(redis));
   ClosedLoop noop_load(ReadyAddress(noop), settings.load);
   ClosedLoop sluice_load(sluiced.grpc_address(), settings.load);
   const auto uniform = MakeRequests(kKeys);
   const auto one_key = MakeRequests(1);
   const pid_t server = sluiced.process().pid();
-  Case cases[] = {{"noop, 100,000 keys", noop_load, uniform, noop.pid(), redis.pid()},
-                  {"sluiced, 100,000 keys", sluice_load, uniform, server, redis.pid()},
-                  {"sluiced, one key", sluice_load, one_key, server, redis.pid()}};
-  const auto duration =
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(settings.seconds));
-  for (int round = 0; round < settings.rounds; ++round) {
-    for (Case& one : cases) one.RunOnce(duration);
-  }
-  std::printf("%-24s %10s %8s %14s %14s %8s %10s\n", "medians", "checks/s", "ratio",
-              "server s/Mcheck", "redis s/Mcheck", "errors", "not store");
-  for (const Case& one : cases) one.Print(cases[0]);
+  std::vector<Case> cases{{"noop, 100,000 keys", noop_load, uniform, noop.pid(), redis.pid()},
+                          {"sluiced, 100,000 keys", sluice_load, uniform, server, redis.pid()},
+                          {"sluiced, one key", sluice_load, one_key, server, redis.pid()}};
+  RunAll(cases, settings);
+}
+
+void RunVersus(const Settings& settings) {
+  const test::RedisServer redis;
+  test::SluiceServer other(OnRedis(redis, settings.versus));
+  test::SluiceServer sluiced(OnRedis(redis));
+  ClosedLoop other_load(other.grpc_address(), settings.load);
+  ClosedLoop sluice_load(sluiced.grpc_address(), settings.load);
+  const auto requests = MakeRequests(kKeys);
+  std::vector<Case> cases{
+      {"the other sluiced", other_load, requests, other.process().pid(), redis.pid()},
+      {"sluiced", sluice_load, requests, sluiced.process().pid(), redis.pid()}};
+  RunAll(cases, settings);
+  cases.back().PrintCost(cases.front());
 }
 
 }  // namespace
 }  // namespace sluice::bench
 
-int main(int argc, char** argv) { sluice::bench::Run(sluice::bench::ParseFlags(argc, argv)); }
+int main(int argc, char** argv) {
+  const auto settings = sluice::bench::ParseFlags(argc, argv);
+  settings.versus.empty() ? sluice::bench::Run(settings) : sluice::bench::RunVersus(settings);
+}
