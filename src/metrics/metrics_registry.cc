@@ -17,7 +17,8 @@ namespace {
 using prometheus::ClientMetric;
 using prometheus::MetricType;
 
-// The metrics of one name, by their labels. A map does not move what it holds.
+// The metrics of one name, by their labels. What a map holds does not move, and nothing is ever
+// taken out: what has been listed under the lock can be read without it.
 template <typename Metric>
 struct Family {
   std::string help;
@@ -63,18 +64,52 @@ prometheus::MetricFamily& AddFamily(std::string_view name, std::string_view help
 }
 
 template <typename Metric>
-void Collect(const Families<Metric>& families, MetricType type,
-             std::vector<prometheus::MetricFamily>& out) {
+struct ListedFamily {
+  const std::string* name;
+  const std::string* help;
+  std::vector<const typename std::map<MetricLabels, Metric>::value_type*> metrics;
+};
+
+template <typename Metric>
+std::vector<ListedFamily<Metric>> List(const Families<Metric>& families) {
+  std::vector<ListedFamily<Metric>> listed;
   for (const auto& [name, family] : families) {
-    prometheus::MetricFamily& shown = AddFamily(name, family.help, type, out);
+    listed.push_back({&name, &family.help, {}});
+    listed.back().metrics.reserve(family.metrics.size());
+    for (const auto& metric : family.metrics) listed.back().metrics.push_back(&metric);
+  }
+  return listed;
+}
+
+template <typename Metric>
+void Collect(const std::vector<ListedFamily<Metric>>& families, MetricType type,
+             std::vector<prometheus::MetricFamily>& out) {
+  for (const auto& family : families) {
+    prometheus::MetricFamily& shown = AddFamily(*family.name, *family.help, type, out);
     shown.metric.reserve(family.metrics.size());
-    for (const auto& [labels, metric] : family.metrics) {
+    for (const auto* metric : family.metrics) {
       ClientMetric& line = shown.metric.emplace_back();
-      for (const auto& [label, value] : labels) line.label.push_back({label, value});
-      Show(metric, line);
+      for (const auto& [label, value] : metric->first) line.label.push_back({label, value});
+      Show(metric->second, line);
     }
   }
 }
+
+void Collect(const std::string& name, const ReadMetric& metric,
+             std::vector<prometheus::MetricFamily>& out) {
+  const bool is_counter = name.ends_with("_total");
+  const MetricType type = is_counter ? MetricType::Counter : MetricType::Gauge;
+  ClientMetric& line = AddFamily(name, metric.help, type, out).metric.emplace_back();
+  (is_counter ? line.counter.value : line.gauge.value) = metric.read();
+}
+
+// Everything there is to show, at one moment.
+struct Listing {
+  std::vector<ListedFamily<Counter>> counters;
+  std::vector<ListedFamily<Gauge>> gauges;
+  std::vector<ListedFamily<Histogram>> histograms;
+  std::vector<const std::map<std::string, ReadMetric>::value_type*> read;
+};
 
 }  // namespace
 
@@ -101,21 +136,12 @@ class MetricsRegistry::State {
   }
 
   void ReadFrom(std::string_view name, std::string_view help, std::function<double()> read) {
-    read_.insert_or_assign(std::string(name), ReadMetric{std::string(help), std::move(read)});
+    read_.try_emplace(std::string(name), ReadMetric{std::string(help), std::move(read)});
   }
 
-  std::vector<prometheus::MetricFamily> CollectAll() const {
-    std::vector<prometheus::MetricFamily> all;
-    Collect(counters_, MetricType::Counter, all);
-    Collect(gauges_, MetricType::Gauge, all);
-    Collect(histograms_, MetricType::Histogram, all);
-    for (const auto& [name, metric] : read_) {
-      const bool is_counter = name.ends_with("_total");
-      ClientMetric& line =
-          AddFamily(name, metric.help, is_counter ? MetricType::Counter : MetricType::Gauge, all)
-              .metric.emplace_back();
-      (is_counter ? line.counter.value : line.gauge.value) = metric.read();
-    }
+  Listing ListAll() const {
+    Listing all{List(counters_), List(gauges_), List(histograms_), {}};
+    for (const auto& metric : read_) all.read.push_back(&metric);
     return all;
   }
 
@@ -178,12 +204,19 @@ void MetricsRegistry::ReadFrom(std::string_view name, std::string_view help,
   state_->ReadFrom(name, help, std::move(read));
 }
 
+// A page may be long. Whoever meets a metric for the first time, on the way of a check perhaps,
+// must not wait until it is written.
 std::string MetricsRegistry::Render() const {
-  std::vector<prometheus::MetricFamily> families;
+  Listing listing;
   {
     MutexLock lock(mutex_);
-    families = state_->CollectAll();
+    listing = state_->ListAll();
   }
+  std::vector<prometheus::MetricFamily> families;
+  Collect(listing.counters, MetricType::Counter, families);
+  Collect(listing.gauges, MetricType::Gauge, families);
+  Collect(listing.histograms, MetricType::Histogram, families);
+  for (const auto* metric : listing.read) Collect(metric->first, metric->second, families);
   std::ostringstream page;
   prometheus::TextSerializer().Serialize(page, families);
   return std::move(page).str();

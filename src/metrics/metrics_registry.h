@@ -44,7 +44,8 @@ class MetricsRegistry {
                           const MetricLabels& labels = {});
 
   // A metric whose value is read when the page is made; a name ending in "_total" is a counter, any
-  // other a gauge. `read` must not use the registry, and must be safe to call whenever Render is.
+  // other a gauge. `read` counts when the name is first used; it must be safe to call whenever
+  // Render is.
   void ReadFrom(std::string_view name, std::string_view help, std::function<double()> read);
 
   // All metrics in Prometheus' text format, version 0.0.4.

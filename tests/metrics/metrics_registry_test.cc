@@ -117,6 +117,22 @@ TEST(MetricsRegistry_MoreLabelsThanAllowed, ShareOneSeries) {
   EXPECT_THAT(page, Not(HasSubstr("rule=\"3\"")));
 }
 
+TEST(MetricsRegistry_PageMadeWhileMetricsAppear, ShowsThoseThereWere) {
+  MetricsRegistry metrics;
+  std::thread newcomer([&] {
+    for (int i = 0; i < 5'000; ++i) {
+      const MetricLabels labels{{"i", std::to_string(i)}};
+      metrics.CounterFor("a_total", "help", labels).Increment();
+      metrics.GaugeFor("b", "help", labels).Set(1);
+      metrics.HistogramFor("c_seconds", "help", kBounds, {{"i", std::to_string(i % 10)}})
+          .Observe(std::chrono::milliseconds(i));
+    }
+  });
+  for (int i = 0; i < 20; ++i) metrics.Render();
+  newcomer.join();
+  EXPECT_THAT(metrics.Render(), HasSubstr("a_total{i=\"4999\"} 1\n"));
+}
+
 TEST(ShowProcess_ThisProcess, HasPlausibleValues) {
   MetricsRegistry metrics;
   ShowProcess(metrics);
