@@ -17,6 +17,7 @@ std::shared_ptr<grpc::Channel> Connect(const Address& address) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetMaxReceiveMessageSize(-1);  // rules may be many, and the server is one we trust
   return grpc::CreateCustomChannel(address.ToString(), grpc::InsecureChannelCredentials(),
                                    arguments);
 }

@@ -29,6 +29,7 @@ class Client {
   const Address& address() const { return address_; }
 
  private:
+  friend class AdminClient;
   friend class CheckLoop;
   struct Connection;
 

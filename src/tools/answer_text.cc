@@ -18,16 +18,6 @@ Duration ToDuration(const google::protobuf::Duration& duration) {
          std::chrono::ceil<Duration>(std::chrono::nanoseconds(duration.nanos()));
 }
 
-// "token_bucket" of ALGORITHM_TOKEN_BUCKET.
-std::string AlgorithmText(v1::Algorithm algorithm) {
-  std::string_view name = v1::Algorithm_Name(algorithm);
-  name.remove_prefix(std::min(name.size(), std::string_view("ALGORITHM_").size()));
-  std::string text(name);
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 std::string LevelText(const v1::LimitStatus& limit) {
   if (!limit.has_limit()) return "state unknown";
   return fmt::format("{} of {} left", limit.remaining(), limit.limit());
@@ -57,11 +47,12 @@ const v1::LimitStatus* DecidingLimit(const v1::CheckLimitResponse& response) {
   return deciding;
 }
 
-std::string ReasonText(const v1::CheckLimitRequest& request,
-                       const v1::CheckLimitResponse& response) {
+std::string ReasonText(const std::string& domain, const v1::CheckLimitResponse& response,
+                       const std::string& ruled_by) {
   if (response.source() == v1::SOURCE_NO_RULE) {
-    return fmt::format("no rule of domain {} matches", request.domain());
+    return fmt::format("no rule of domain {} matches", domain);
   }
+  if (response.source() == v1::SOURCE_RULE && !ruled_by.empty()) return "by " + ruled_by;
   if (const v1::LimitStatus* limit = DecidingLimit(response)) {
     return fmt::format("by {} ({} {})", limit->rule(), AlgorithmText(limit->algorithm()),
                        LevelText(*limit));
@@ -80,26 +71,9 @@ std::string_view SourceText(v1::Source source) {
   }
 }
 
-std::string DecisionLine(const v1::CheckLimitRequest& request,
-                         const v1::CheckLimitResponse& response) {
-  const bool allowed = response.decision() == v1::DECISION_ALLOWED;
-  std::string line =
-      fmt::format("{}  {}", allowed ? "ALLOWED" : "DENIED", ReasonText(request, response));
-  if (response.has_wait()) {
-    line += fmt::format("  start in {}", HumanDuration(ToDuration(response.wait())));
-  }
-  if (!allowed && response.has_retry_after()) {
-    line += fmt::format("  retry in {}", HumanDuration(ToDuration(response.retry_after())));
-  } else if (!allowed) {
-    line += "  a retry cannot help";
-  }
-  line += SourceText(response.source());
-  return line + "\n";
-}
-
 std::string LimitOutlook(const v1::LimitStatus& limit) {
   std::string text;
-  if (limit.has_reset_after()) {
+  if (limit.has_reset_after() && ToDuration(limit.reset_after()) > Duration::zero()) {
     text = fmt::format("resets in {}", HumanDuration(ToDuration(limit.reset_after())));
   }
   if (!limit.admitted()) {
@@ -113,6 +87,37 @@ std::string LimitOutlook(const v1::LimitStatus& limit) {
 }
 
 }  // namespace
+
+std::string AlgorithmText(v1::Algorithm algorithm) {
+  std::string_view name = v1::Algorithm_Name(algorithm);
+  name.remove_prefix(std::min(name.size(), std::string_view("ALGORITHM_").size()));
+  std::string text(name);
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+std::string DecisionText(const std::string& domain, const v1::CheckLimitResponse& response,
+                         const std::string& ruled_by) {
+  const bool allowed = response.decision() == v1::DECISION_ALLOWED;
+  std::string line =
+      fmt::format("{}  {}", allowed ? "ALLOWED" : "DENIED", ReasonText(domain, response, ruled_by));
+  if (response.has_wait()) {
+    line += fmt::format("  start in {}", HumanDuration(ToDuration(response.wait())));
+  }
+  if (!allowed && response.has_retry_after()) {
+    line += fmt::format("  retry in {}", HumanDuration(ToDuration(response.retry_after())));
+  } else if (!allowed) {
+    line += "  a retry cannot help";
+  }
+  line += SourceText(response.source());
+  return line + "\n";
+}
+
+std::string StandingText(const v1::LimitStatus& limit) {
+  const std::string outlook = LimitOutlook(limit);
+  return LevelText(limit) + (outlook.empty() ? "" : "  " + outlook);
+}
 
 std::string AnswerText(const v1::CheckLimitRequest& request,
                        const v1::CheckLimitResponse& response) {
@@ -129,7 +134,7 @@ std::string AnswerText(const v1::CheckLimitRequest& request,
     for (const Row& row : rows) most = std::max(most, (row.*column).size());
     return most;
   };
-  std::string text = DecisionLine(request, response);
+  std::string text = DecisionText(request.domain(), response);
   for (const Row& row : rows) {
     text += fmt::format("  {:<{}}  {:<{}}  {:>{}}{}{}\n", row.name, width(&Row::name),
                         row.algorithm, width(&Row::algorithm), row.level, width(&Row::level),

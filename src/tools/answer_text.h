@@ -13,4 +13,14 @@ namespace sluice::tools {
 std::string AnswerText(const v1::CheckLimitRequest& request,
                        const v1::CheckLimitResponse& response);
 
+// Its first line. `ruled_by` names the rule that decided without counting, if that is known.
+std::string DecisionText(const std::string& domain, const v1::CheckLimitResponse& response,
+                         const std::string& ruled_by = "");
+
+// "token_bucket" of ALGORITHM_TOKEN_BUCKET.
+std::string AlgorithmText(v1::Algorithm algorithm);
+
+// How a limit stands: "19 of 20 left  resets in 100 ms".
+std::string StandingText(const v1::LimitStatus& limit);
+
 }  // namespace sluice::tools

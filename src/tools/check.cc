@@ -2,14 +2,11 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
-#include <google/protobuf/util/json_util.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -18,6 +15,8 @@
 #include "tools/command.h"
 #include "tools/load_run.h"
 #include "tools/load_text.h"
+#include "tools/message_json.h"
+#include "tools/request_options.h"
 #include "tools/server_options.h"
 
 namespace sluice::tools {
@@ -25,8 +24,7 @@ namespace {
 
 struct CheckOptions {
   ServerOptions server;
-  std::string domain;
-  std::vector<std::string> attributes;
+  RequestOptions request;
   std::uint64_t cost = 1;
   bool peek = false;
   bool json = false;
@@ -36,23 +34,10 @@ struct CheckOptions {
 };
 
 v1::CheckLimitRequest MakeRequest(const CheckOptions& options) {
-  v1::CheckLimitRequest request;
-  request.set_domain(options.domain);
-  for (const std::string& attribute : options.attributes) {
-    const auto equals = attribute.find('=');
-    (*request.mutable_attributes())[attribute.substr(0, equals)] = attribute.substr(equals + 1);
-  }
+  auto request = options.request.ToRequest<v1::CheckLimitRequest>();
   request.set_cost(options.cost);
   request.set_mode(options.peek ? v1::MODE_PEEK : v1::MODE_CONSUME);
   return request;
-}
-
-std::string AnswerJson(const v1::CheckLimitResponse& response) {
-  google::protobuf::util::JsonPrintOptions print;
-  print.always_print_primitive_fields = true;
-  std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(response, &json, print);
-  return status.ok() ? json : ErrorJson({ErrorCode::kInternal, status.ToString()});
 }
 
 int CheckOnce(const CheckOptions& options, Client& client) {
@@ -64,7 +49,7 @@ int CheckOnce(const CheckOptions& options, Client& client) {
     return kExitError;
   }
   if (options.json) {
-    fmt::print("{}\n", AnswerJson(*response));
+    fmt::print("{}\n", MessageJson(*response));
   } else {
     fmt::print("{}", AnswerText(request, *response));
   }
@@ -114,27 +99,8 @@ int CheckMany(const CheckOptions& options, Client& client) {
   return tally.denied > 0 ? kExitDenied : kExitAllowed;
 }
 
-void CheckAttributes(const std::vector<std::string>& attributes) {
-  std::map<std::string, std::string> seen;
-  for (const std::string& attribute : attributes) {
-    const auto equals = attribute.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw CLI::ValidationError(
-          fmt::format("attribute \"{}\": expected KEY=VALUE, such as endpoint=/boot/pay or user=42",
-                      attribute));
-    }
-    const auto [earlier, is_new] = seen.emplace(attribute.substr(0, equals), attribute);
-    if (!is_new) {
-      throw CLI::ValidationError(
-          fmt::format("attribute \"{}\": already given as \"{}\"", attribute, earlier->second));
-    }
-  }
-}
-
 void DeclareRequest(CLI::App& app, CheckOptions& options) {
-  app.add_option("DOMAIN", options.domain, "Domain of the rules, such as shop")->required();
-  app.add_option("KEY=VALUE", options.attributes,
-                 "Attributes of the request, such as endpoint=/boot/pay user=42");
+  options.request.AddTo(app);
   app.add_option("--cost", options.cost, "Units to take; 0 takes nothing")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53))
       ->type_name("UNITS")
@@ -166,7 +132,6 @@ std::function<int()> Declare(CLI::App& app) {
   DeclareRequest(app, *options);
   DeclareLoad(app, *options);
   options->server.AddTo(app);
-  app.callback([options] { CheckAttributes(options->attributes); });
   app.footer(
       "Exit status: 0 allowed (of many: all), 1 denied (of many: any), 2 error.\n"
       "Example: sluice check shop endpoint=/boot/pay user=42 --repeat 1000 --concurrency 16");

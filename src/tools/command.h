@@ -8,8 +8,8 @@
 namespace sluice::tools {
 
 // What every command's exit status means.
-inline constexpr int kExitAllowed = 0;  // or done
-inline constexpr int kExitDenied = 1;
+inline constexpr int kExitDone = 0, kExitAllowed = 0;
+inline constexpr int kExitDenied = 1, kExitMistakes = 1, kExitNone = 1;
 inline constexpr int kExitError = 2;
 
 struct Command {
@@ -21,5 +21,10 @@ struct Command {
 };
 
 extern const Command kCheck;
+extern const Command kExplain;
+extern const Command kReload;
+extern const Command kReset;
+extern const Command kRules;
+extern const Command kValidate;
 
 }  // namespace sluice::tools

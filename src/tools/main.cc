@@ -15,13 +15,14 @@ namespace {
 using sluice::tools::Command;
 
 const Command* const kCommands[] = {
-    &sluice::tools::kCheck,
+    &sluice::tools::kCheck, &sluice::tools::kExplain, &sluice::tools::kReset,
+    &sluice::tools::kRules, &sluice::tools::kReload,  &sluice::tools::kValidate,
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Asks a Sluice server, and measures it.", "sluice");
+  CLI::App app("Asks a Sluice server, measures it, and looks into it.", "sluice");
   app.set_version_flag("--version", "sluice " SLUICE_VERSION);
   app.require_subcommand(0, 1);  // that there is one, we say ourselves
   app.failure_message(CLI::FailureMessage::simple);

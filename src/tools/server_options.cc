@@ -28,7 +28,7 @@ void ServerOptions::AddTo(CLI::App& app) {
          },
          "Longest wait for one answer")
       ->type_name("DURATION")
-      ->default_str("1s");
+      ->default_str(fmt::format("{}s", timeout / std::chrono::seconds(1)));
 }
 
 void PrintError(const Client& client, const Error& error) {

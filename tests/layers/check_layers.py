@@ -26,10 +26,11 @@ ROWS = {
     "http": 6,
     "app": 7,
 }
-# Programs that live beside the server: these folders only, and the generated API.
+# Programs that live beside the server: these folders only, and the generated API. The tool finds
+# the same mistakes in rules as the server, so it has the server's reader, and nothing else of it.
 SIDE = {
     "client": {"base"},
-    "tools": {"base", "client"},
+    "tools": {"base", "client", "config"},
 }
 # Whose headers may be included where. A path belongs to the first prefix that fits.
 OWNERS = {
@@ -117,6 +118,7 @@ PLANTED = [
     ("limiter/good.h", "#pragma once\n// What it is.\n" + '#include "store/store.h"\n', None),
     ("store/redis/good.cc", '#include <hiredis/hiredis.h>\n#include "store/store.h"\n', None),
     ("tools/good.cc", '#include "client/client.h"\n#include "sluice/v1/admin.pb.h"\n', None),
+    ("tools/rules.cc", '#include "config/rules_loader.h"\n', None),
     ("base/clock.cc", "auto t = std::chrono::steady_clock::now();\n", None),
     ("core/comment.cc", "// unlike steady_clock::now()\n", None),
     ("core/up.cc", '#include "base/clock.h"\n#include "limiter/limiter.h"\n', 2),
@@ -124,6 +126,8 @@ PLANTED = [
     ("store/down.cc", '#include "store/redis/script.h"\n', 1),
     ("store/memory/beside.cc", '#include "store/redis/script.h"\n', 1),
     ("client/server.cc", '#include "core/limit.h"\n', 1),
+    ("tools/server.cc", '#include "match/rule_index.h"\n', 1),
+    ("client/rules.cc", '#include "config/rules_loader.h"\n', 1),
     ("base/client.cc", '#include "client/client.h"\n', 1),
     ("limiter/hiredis.cc", "\n#include <hiredis/hiredis.h>\n", 2),
     ("app/asio.cc", "#include <boost/asio.hpp>\n", 1),

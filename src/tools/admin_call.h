@@ -1,0 +1,58 @@
+// One call of a server's operators' API: its flags, and what becomes of its answer.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <fmt/format.h>
+#include <CLI/App.hpp>
+
+#include "client/admin_client.h"
+#include "tools/command.h"
+#include "tools/message_json.h"
+#include "tools/server_options.h"
+
+namespace sluice::tools {
+
+struct AdminOptions {
+  ServerOptions server{.timeout = std::chrono::seconds(10)};
+  std::string token_file;
+  bool json = false;
+
+  void AddTo(CLI::App& app);
+
+  // That of --token-file, else of SLUICE_TOKEN; empty if there is neither.
+  Result<std::string> Token() const;
+};
+
+// What a command prints, unless JSON is wanted, and its exit status.
+struct Outcome {
+  std::string text;
+  int status = 0;
+};
+
+// Prints `error` as the options want it, and returns the exit status.
+int FailAdminCall(const AdminOptions& options, const Client& client, const Error& error);
+
+// Makes the call and prints what `conclude` says of the answer, or the answer itself as JSON.
+// Returns the exit status.
+template <typename Request, typename Response>
+int CallAdmin(const AdminOptions& options,
+              Result<Response> (AdminClient::*method)(const Request&, Duration),
+              const Request& request, const std::function<Outcome(const Response&)>& conclude) {
+  // The flag's check has parsed it before.
+  Client client(*Address::Parse(options.server.address));
+  const auto token = options.Token();
+  if (!token) {
+    fmt::print(stderr, "sluice: {}\n", token.error().message);
+    return kExitError;
+  }
+  AdminClient admin(client, *token);
+  const auto response = (admin.*method)(request, options.server.timeout);
+  if (!response) return FailAdminCall(options, client, response.error());
+  const Outcome outcome = conclude(*response);
+  fmt::print("{}", options.json ? MessageJson(*response) + "\n" : outcome.text);
+  return outcome.status;
+}
+
+}  // namespace sluice::tools

@@ -1,0 +1,67 @@
+// `sluice explain`: which rules a request meets, and how their counters stand.
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "tools/admin_call.h"
+#include "tools/answer_text.h"
+#include "tools/command.h"
+#include "tools/request_options.h"
+
+namespace sluice::tools {
+namespace {
+
+struct ExplainOptions {
+  AdminOptions admin;
+  RequestOptions request;
+};
+
+// The rule that decides without counting; empty if none does.
+std::string RuledBy(const v1::ExplainResponse& answer) {
+  const bool denied = answer.response().decision() == v1::DECISION_DENIED;
+  for (const v1::ExplainedRule& rule : answer.rules()) {
+    if (rule.effect() == (denied ? "blocked" : "unlimited")) {
+      return fmt::format("{} ({})", rule.rule(), rule.effect());
+    }
+  }
+  return "";
+}
+
+std::string RuleText(const v1::ExplainedRule& rule) {
+  std::string text = fmt::format("  {}  {}{}{}\n", rule.rule(), rule.effect(),
+                                 rule.reason().empty() ? "" : ": ", rule.reason());
+  for (const v1::ExplainedCounter& counter : rule.counters()) {
+    text += fmt::format("    {}  {}\n      {}\n", AlgorithmText(counter.status().algorithm()),
+                        StandingText(counter.status()), counter.key());
+  }
+  return text;
+}
+
+Outcome Conclude(const std::string& domain, const v1::ExplainResponse& answer) {
+  std::string text = DecisionText(domain, answer.response(), RuledBy(answer));
+  for (const v1::ExplainedRule& rule : answer.rules()) text += RuleText(rule);
+  return {text, kExitDone};
+}
+
+std::function<int()> Declare(CLI::App& app) {
+  auto options = std::make_shared<ExplainOptions>();
+  options->request.AddTo(app);
+  options->admin.AddTo(app);
+  app.footer(
+      "Takes nothing. Exit status: 0 explained, 2 error.\n"
+      "Example: sluice explain shop endpoint=/boot/pay user=42");
+  return [options] {
+    return CallAdmin<v1::ExplainRequest, v1::ExplainResponse>(
+        options->admin, &AdminClient::Explain, options->request.ToRequest<v1::ExplainRequest>(),
+        [&](const auto& answer) { return Conclude(options->request.domain, answer); });
+  };
+}
+
+}  // namespace
+
+const Command kExplain = {"explain", "Show which rules a request meets, and how they stand",
+                          Declare};
+
+}  // namespace sluice::tools

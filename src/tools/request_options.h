@@ -1,0 +1,31 @@
+// The arguments that say what request a command is about: DOMAIN KEY=VALUE…
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+namespace sluice::tools {
+
+struct RequestOptions {
+  std::string domain;
+  std::vector<std::string> attributes;  // KEY=VALUE, each key once
+
+  // Takes the app's callback, to refuse what is no attribute. Must outlive `app`'s parsing.
+  void AddTo(CLI::App& app);
+
+  // Of any message with `domain` and `attributes`.
+  template <typename Request>
+  Request ToRequest() const {
+    Request request;
+    request.set_domain(domain);
+    for (const std::string& attribute : attributes) {
+      const auto equals = attribute.find('=');
+      (*request.mutable_attributes())[attribute.substr(0, equals)] = attribute.substr(equals + 1);
+    }
+    return request;
+  }
+};
+
+}  // namespace sluice::tools

@@ -1,0 +1,47 @@
+// `sluice reset`: makes the counters a request leads to as new.
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "tools/admin_call.h"
+#include "tools/command.h"
+#include "tools/request_options.h"
+
+namespace sluice::tools {
+namespace {
+
+struct ResetOptions {
+  AdminOptions admin;
+  RequestOptions request;
+  std::string rule;
+};
+
+Outcome Conclude(const v1::ResetLimitResponse& answer) {
+  std::string text = answer.keys().empty() ? "nothing to reset: no rule counts this request\n"
+                                           : "as new for the whole fleet:\n";
+  for (const std::string& key : answer.keys()) text += fmt::format("  {}\n", key);
+  return {text, kExitDone};
+}
+
+std::function<int()> Declare(CLI::App& app) {
+  auto options = std::make_shared<ResetOptions>();
+  options->request.AddTo(app);
+  app.add_option("--rule", options->rule, "Only the counters of this rule")->type_name("RULE");
+  options->admin.AddTo(app);
+  app.footer(
+      "Exit status: 0 done, 2 error.\n"
+      "Example: sluice reset shop endpoint=/boot/pay user=42 --rule pay-per-user");
+  return [options] {
+    auto request = options->request.ToRequest<v1::ResetLimitRequest>();
+    request.set_rule(options->rule);
+    return CallAdmin<v1::ResetLimitRequest, v1::ResetLimitResponse>(
+        options->admin, &AdminClient::ResetLimit, request, Conclude);
+  };
+}
+
+}  // namespace
+
+const Command kReset = {"reset", "Make the counters of a request as new", Declare};
+
+}  // namespace sluice::tools

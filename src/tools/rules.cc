@@ -1,0 +1,63 @@
+// `sluice rules`: the rules in force, as YAML.
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "tools/admin_call.h"
+#include "tools/command.h"
+
+namespace sluice::tools {
+namespace {
+
+struct RulesOptions {
+  AdminOptions admin;
+  std::string domain;
+};
+
+std::string RuleText(const v1::RuleInfo& rule) {
+  std::string text = fmt::format("  # {}\n", rule.location());
+  std::istringstream lines(rule.yaml());
+  const char* indent = "  - ";
+  for (std::string line; std::getline(lines, line); indent = "    ") text += indent + line + "\n";
+  return text;
+}
+
+Outcome Conclude(const std::string& domain, const v1::ListRulesResponse& answer) {
+  if (answer.rules().empty()) {
+    return {domain.empty() ? "no rules are in force\n"
+                           : fmt::format("no rules of domain {} are in force\n", domain),
+            kExitNone};
+  }
+  std::string text;
+  const std::string* shown = nullptr;  // the domain of the rule before
+  for (const v1::RuleInfo& rule : answer.rules()) {
+    if (shown == nullptr || *shown != rule.domain()) {
+      text += fmt::format("{}domain: {}\nrules:\n", shown == nullptr ? "" : "---\n", rule.domain());
+    }
+    shown = &rule.domain();
+    text += RuleText(rule);
+  }
+  return {text, kExitDone};
+}
+
+std::function<int()> Declare(CLI::App& app) {
+  auto options = std::make_shared<RulesOptions>();
+  app.add_option("DOMAIN", options->domain, "Only the rules of this domain");
+  options->admin.AddTo(app);
+  app.footer("Exit status: 0 shown, 1 there are none, 2 error.\nExample: sluice rules shop");
+  return [options] {
+    v1::ListRulesRequest request;
+    request.set_domain(options->domain);
+    return CallAdmin<v1::ListRulesRequest, v1::ListRulesResponse>(
+        options->admin, &AdminClient::ListRules, request,
+        [&](const auto& answer) { return Conclude(options->domain, answer); });
+  };
+}
+
+}  // namespace
+
+const Command kRules = {"rules", "Show the rules a server has in force", Declare};
+
+}  // namespace sluice::tools
