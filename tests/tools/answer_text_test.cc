@@ -35,7 +35,7 @@ TEST(AnswerText, Table) {
              {"rule": "site", "algorithm": "ALGORITHM_FIXED_WINDOW", "limit": 10, "remaining": 10,
               "resetAfter": "0s"}]})",
        "DENIED  by site (fixed_window 10 of 10 left)  a retry cannot help\n"
-       "  site[0]  fixed_window  10 of 10 left  resets in 0 us, never admits this cost\n"},
+       "  site[0]  fixed_window  10 of 10 left  never admits this cost\n"},
       {R"({"decision": "DECISION_ALLOWED", "source": "SOURCE_NO_RULE"})",
        "ALLOWED  no rule of domain shop matches\n"},
       {R"({"decision": "DECISION_DENIED", "source": "SOURCE_RULE"})",

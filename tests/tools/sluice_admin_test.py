@@ -1,0 +1,360 @@
+"""Looking into a running `sluiced` with the real `sluice`: explain, rules, reset, reload; validate,
+which needs no server; who may do what; and the log.
+
+Usage: sluice_admin_test.py SLUICE SLUICED SOURCE_DIR
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SLUICE, SLUICED, SOURCE = sys.argv.pop(1), sys.argv.pop(1), pathlib.Path(sys.argv.pop(1))
+
+RULES = """\
+domain: shop
+rules:
+  - name: per-user
+    match: {endpoint: /pay}
+    per: [user]
+    limits:
+      - {algorithm: fixed_window, limit: 10, window: 1d}
+      - {algorithm: sliding_log, limit: 20, window: 1d}
+  - name: per-phone
+    match: {endpoint: /pay}
+    per: [phone]
+    limits: [{algorithm: token_bucket, rate: 1/d, burst: 5}]
+  - name: trial
+    match: {endpoint: /pay}
+    limits: [{algorithm: token_bucket, rate: 1/d, burst: 3}]
+    mode: shadow
+"""
+BROKEN = RULES + "  - name: broken\n    limts: blocked\n"
+TOKEN = "open-sesame-4711"
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + 20
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited in vain for {what}")
+        time.sleep(0.01)
+
+
+def environment(more):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    return {**kept, **more}
+
+
+def sluice(*arguments, **variables):
+    return subprocess.run(
+        [SLUICE, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment(variables),
+    )
+
+
+class Server:
+    """A sluiced in a directory of its own, on a unix socket unless told otherwise."""
+
+    def __init__(self, test, *flags, address=None, settings="{}", **variables):
+        temporary = tempfile.TemporaryDirectory()
+        test.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.rules = self.folder / "rules"
+        self.rules.mkdir()
+        self.write_rules(RULES)
+        self.settings = self.folder / "sluice.yaml"
+        self.settings.write_text(settings, encoding="utf-8")
+        self.log = self.folder / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [SLUICED, "--config", self.settings, "--rules", self.rules, "--http", "127.0.0.1:0"]
+                + ["--grpc", address or f"unix:{self.folder}/grpc.sock", *flags],
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+                env=environment(variables),
+            )
+        test.addCleanup(self.stop)
+        wait_for(lambda: "ready grpc=" in self.logged(), "the server")
+        self.address = re.search(r"ready grpc=(\S+)", self.logged()).group(1)
+
+    def write_rules(self, text):
+        """As an editor does: all at once."""
+        new = self.folder / "new"
+        new.write_text(text, encoding="utf-8")
+        new.rename(self.rules / "shop.yaml")
+
+    def logged(self):
+        return self.log.read_text(encoding="utf-8")
+
+    def sluice(self, command, *arguments, **variables):
+        return sluice(command, *arguments, "--addr", self.address, **variables)
+
+    def left(self, *attributes):
+        """What the first limit has left."""
+        answer = json.loads(self.sluice("check", "shop", *attributes, "--peek", "--json").stdout)
+        return int(answer["limits"][0]["remaining"])
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(20)
+
+
+class LookingInsideTest(unittest.TestCase):
+    def setUp(self):
+        self.server = Server(self)
+
+    def test_explain_says_what_each_rule_does_and_takes_nothing(self):
+        self.server.sluice("check", "shop", "endpoint=/pay", "user=a", "--cost", "3")
+        for _ in range(2):
+            result = self.server.sluice("explain", "shop", "endpoint=/pay", "user=a")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(
+            result.stdout,
+            r"""(?x)\AALLOWED\ \ by\ per-user\ \(fixed_window\ 7\ of\ 10\ left\)\n
+            \ \ per-user\ \ enforced\n
+            \ \ \ \ fixed_window\ \ 7\ of\ 10\ left\ \ resets\ in\ .*\n
+            \ \ \ \ \ \ sluice:\{shop/per-user/a\}:fixed_window:1d\n
+            \ \ \ \ sliding_log\ \ 17\ of\ 20\ left\ \ resets\ in\ .*\n
+            \ \ \ \ \ \ sluice:\{shop/per-user/a\}:sliding_log:1d\n
+            \ \ per-phone\ \ skipped:\ attribute\ "phone"\ is\ missing\n
+            \ \ trial\ \ shadow\n
+            \ \ \ \ token_bucket\ \ 0\ of\ 3\ left\ .*\(shadow\)\n
+            \ \ \ \ \ \ sluice:\{shop/trial/\}:token_bucket:1d\n\Z""",
+        )
+        as_json = self.server.sluice("explain", "shop", "endpoint=/pay", "user=a", "--json")
+        self.assertEqual(
+            [rule["effect"] for rule in json.loads(as_json.stdout)["rules"]],
+            ["enforced", "skipped", "shadow"],
+        )
+
+    def test_rules_print_as_a_file_that_is_valid(self):
+        result = self.server.sluice("rules", "shop")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"  # {self.server.rules}/shop.yaml:3\n  - name: per-user\n", result.stdout)
+        copy = self.server.folder / "copy"
+        copy.mkdir()
+        (copy / "shop.yaml").write_text(result.stdout, encoding="utf-8")
+        self.assertEqual(sluice("validate", copy).stdout, "valid: 3 rules in 1 domain\n")
+        none = self.server.sluice("rules", "elsewhere")
+        self.assertEqual(none.returncode, 1)
+        self.assertEqual(none.stdout, "no rules of domain elsewhere are in force\n")
+
+    def test_reset_makes_counters_as_new_all_or_of_one_rule(self):
+        request = ("endpoint=/pay", "user=a")
+        self.server.sluice("check", "shop", *request, "--cost", "3")
+        one = self.server.sluice("reset", "shop", *request, "--rule", "trial")
+        self.assertEqual(one.returncode, 0, one.stderr)
+        self.assertEqual(
+            one.stdout, "as new for the whole fleet:\n  sluice:{shop/trial/}:token_bucket:1d\n"
+        )
+        self.assertEqual(self.server.left(*request), 7)
+        keys = json.loads(self.server.sluice("reset", "shop", *request, "--json").stdout)["keys"]
+        self.assertEqual(len(keys), 3)
+        self.assertEqual(self.server.left(*request), 10)
+        wrong = self.server.sluice("reset", "shop", *request, "--rule", "per-phone")
+        self.assertEqual(wrong.returncode, 2)
+        self.assertIn('NOT_FOUND: rule "per-phone": attribute "phone" is missing', wrong.stderr)
+
+    def test_reload_applies_good_rules_and_refuses_broken_ones(self):
+        self.server.write_rules(BROKEN)
+        refused = self.server.sluice("reload")
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertRegex(refused.stdout, r"\Arefused: 3 rules in force since .*, as before\n")
+        self.assertIn('shop.yaml:18:5: rules[3].limts: unknown key', refused.stdout)
+        self.assertEqual(self.server.left("endpoint=/pay", "user=a"), 10)
+        self.server.write_rules(RULES.replace("limit: 10", "limit: 11"))
+        applied = self.server.sluice("reload")
+        self.assertEqual(applied.returncode, 0, applied.stderr)
+        self.assertRegex(applied.stdout, r"\Aapplied: 3 rules in force since 20.*Z\n\Z")
+        self.assertEqual(self.server.left("endpoint=/pay", "user=a"), 11)
+        self.assertTrue(json.loads(self.server.sluice("reload", "--json").stdout)["applied"])
+
+
+class RedisTest(unittest.TestCase):
+    """Counters of every kind live in Redis; a reset there counts for the whole fleet."""
+
+    def test_reset_holds_for_other_servers(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        redis_socket = f"{folder.name}/redis.sock"
+        redis = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", redis_socket, "--save", ""],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            cwd=folder.name,
+        )
+        self.addCleanup(redis.wait, 20)
+        self.addCleanup(redis.terminate)
+        wait_for(lambda: os.path.exists(redis_socket), "redis-server")
+        flags = ("--redis", f"unix://{redis_socket}", "--redis-timeout", "5s")
+        servers = [Server(self, *flags) for _ in range(2)]
+        request = ("endpoint=/pay", "user=a")
+        spent = servers[0].sluice("check", "shop", *request, "--cost", "10", "--json")
+        self.assertEqual(json.loads(spent.stdout)["source"], "SOURCE_STORE")
+        self.assertEqual(servers[1].left(*request), 0)
+        result = servers[1].sluice("reset", "shop", *request)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(servers[0].left(*request), 10)
+
+
+def own_address():
+    """An address of this machine that is not loopback; None without network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            return None
+        address = probe.getsockname()[0]
+    return None if address.startswith("127.") else address
+
+
+class DoorTest(unittest.TestCase):
+    def assert_refused(self, result, said):
+        self.assertEqual(result.returncode, 2, result.stdout)
+        self.assertEqual(result.stdout, "")
+        self.assertIn(said, result.stderr)
+
+    def test_local_opens_to_loopback(self):
+        server = Server(self, address="127.0.0.1:0")
+        self.assertEqual(server.sluice("rules").returncode, 0)
+
+    def test_local_is_closed_to_other_addresses(self):
+        address = own_address()
+        if address is None:
+            self.skipTest("this machine has loopback addresses only")
+        server = Server(self, address=f"{address}:0")
+        for command in (["rules"], ["explain", "shop"], ["reset", "shop"], ["reload"]):
+            self.assert_refused(server.sluice(*command), "PERMISSION_DENIED: only callers on")
+        self.assertEqual(server.sluice("check", "shop").returncode, 0)
+
+    def test_off_is_closed_to_all(self):
+        server = Server(self, "--admin-access", "off")
+        self.assert_refused(server.sluice("rules"), "the setting admin.access: local or token")
+
+    def test_token_opens_to_the_token(self):
+        server = Server(self, settings="admin: {access: token}", SLUICE_ADMIN_TOKEN=TOKEN)
+        self.assert_refused(server.sluice("rules"), "UNAUTHENTICATED: needs `authorization: Bearer")
+        self.assert_refused(server.sluice("rules"), "--token-file FILE, or set SLUICE_TOKEN")
+        wrong = server.sluice("rules", SLUICE_TOKEN="wrong")
+        self.assert_refused(wrong, "UNAUTHENTICATED: this is not the server's admin token")
+        self.assertEqual(server.sluice("rules", SLUICE_TOKEN=TOKEN).returncode, 0)
+        file = server.folder / "token"
+        file.write_text(TOKEN + "\n", encoding="utf-8")
+        right = server.sluice("rules", "--token-file", file, SLUICE_TOKEN="wrong")
+        self.assertEqual(right.returncode, 0, right.stderr)
+        missing = server.sluice("rules", "--token-file", "/nonexistent")
+        self.assert_refused(missing, "--token-file: /nonexistent cannot be read")
+
+
+class ValidateTest(unittest.TestCase):
+    def test_good_rules_exit_0(self):
+        result = sluice("validate", SOURCE / "config" / "rules")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        self.assertRegex(result.stdout, r"\Avalid: \d+ rules in 1 domain\n\Z")
+
+    def test_every_mistake_is_printed_exit_1(self):
+        bad = SOURCE / "tests" / "config" / "bad"
+        result = sluice("validate", bad)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        for file in bad.glob("*.yaml"):
+            self.assertIn(f"{file}:", result.stdout)
+        as_json = sluice("validate", bad, "--json")
+        self.assertEqual(as_json.returncode, 1)
+        findings = json.loads(as_json.stdout)
+        self.assertFalse(findings["valid"])
+        self.assertEqual(len(findings["errors"]), len(result.stdout.splitlines()) - 1)
+
+    def test_nothing_there_exit_1_unreadable_exit_2(self):
+        with tempfile.TemporaryDirectory() as empty:
+            result = sluice("validate", empty)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("found no rule files", result.stdout)
+        result = sluice("validate", "/nonexistent")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("/nonexistent: cannot be read", result.stderr)
+        self.assertEqual(sluice("validate").returncode, 2)
+
+
+class LogTest(unittest.TestCase):
+    def entries(self, server):
+        return [json.loads(line) for line in server.logged().splitlines()]
+
+    def test_json_every_line_is_an_object(self):
+        server = Server(self, "--log-format", "json")
+        odd = 'name: "quote \\" and\\nnewline"'
+        server.write_rules(RULES.replace("name: trial", odd))
+        self.assertEqual(server.sluice("reload").returncode, 1)
+        entries = self.entries(server)
+        for entry in entries:
+            self.assertEqual(list(entry), ["time", "level", "message"])
+        self.assertTrue(any('quote " and' in entry["message"] for entry in entries), entries)
+
+    def test_json_even_when_the_start_fails(self):
+        with tempfile.TemporaryDirectory() as rules:
+            shutil.copy(SOURCE / "tests" / "config" / "bad" / "many_at_once.yaml", rules)
+            flags = ["--rules", rules, "--log-format", "json"]
+            failed = subprocess.run(
+                [SLUICED, *flags], capture_output=True, check=False, env=environment({})
+            )
+        self.assertEqual(failed.returncode, 2)
+        levels = {json.loads(line)["level"] for line in failed.stderr.splitlines()}
+        self.assertEqual(levels, {"error"})
+
+    def test_level_changes_with_sighup(self):
+        server = Server(self, settings="log: {level: info, format: json}")
+        server.settings.write_text("log: {level: debug, format: json}", encoding="utf-8")
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "log.level: from info to debug" in server.logged(), "the level")
+        wait_for(lambda: '"level":"debug"' in server.logged(), "a line of that level")
+        server.settings.write_text("log: {level: loud, format: json}", encoding="utf-8")
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "log.level stays debug" in server.logged(), "the mistake")
+        server.settings.write_text("log: {level: error, format: json}", encoding="utf-8")
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "log.level: from debug to error" in server.logged(), "the level")
+        server.stop()
+        self.assertNotIn("stopped", server.logged())
+
+    def test_secrets_never_reach_it(self):
+        # Nobody is at the address, so the URL is talked of.
+        password = "hunter2-4711"
+        server = Server(
+            self,
+            "--log-level=trace",
+            "--redis",
+            f"redis://somebody:{password}@127.0.0.1:1",
+            SLUICE_ADMIN_ACCESS="token",
+            SLUICE_ADMIN_TOKEN=TOKEN,
+        )
+        server.sluice("rules", SLUICE_TOKEN=TOKEN)
+        server.sluice("rules", SLUICE_TOKEN="wrong-guess-4711")
+        server.settings.write_text("log: {level: loud}", encoding="utf-8")
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "log.level stays" in server.logged(), "the mistake")
+        server.stop()
+        self.assertIn("127.0.0.1:1", server.logged())
+        self.assertNotIn("4711", server.logged())
+
+
+class EnvironmentTest(unittest.TestCase):
+    def test_server_ignores_the_variables_of_the_tool(self):
+        server = Server(self, SLUICE_ADDR="127.0.0.1:1", SLUICE_TOKEN="x")
+        self.assertEqual(server.sluice("check", "shop").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
