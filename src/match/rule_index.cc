@@ -29,13 +29,18 @@ struct Terms {
   std::string counter;  // the rule's part of the counter's key
 };
 
-// What goes with an IndexedRule of the same id, and is nobody else's business.
+struct CompiledOverrides {
+  std::vector<Terms> terms;
+  ConditionIndex index;
+};
+
+// What goes with an IndexedRule of the same id, and is nobody else's business. There may be 100,000
+// of them, few with overrides.
 struct CompiledRule {
   std::vector<KeySource> key;
-  std::optional<std::size_t> colocated;  // position in `key` of what makes the hash tag
+  std::optional<std::uint32_t> colocated;  // position in `key` of what makes the hash tag
   Terms terms;
-  std::vector<Terms> override_terms;
-  std::unique_ptr<const ConditionIndex> overrides;  // null: the rule has none
+  std::unique_ptr<CompiledOverrides> overrides;  // null: the rule has none
 };
 
 struct CompiledDomain {
@@ -95,14 +100,18 @@ CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain, double 
   for (const KeyPart& part : rule.per) {
     const AttributeId id = domain.attributes.Find(part.attribute)->id;
     compiled.key.push_back({id, part.ipv4_prefix, part.ipv6_prefix});
-    if (id == domain.colocate_id) compiled.colocated = compiled.key.size() - 1;
+    if (id == domain.colocate_id) {
+      compiled.colocated = static_cast<std::uint32_t>(compiled.key.size() - 1);
+    }
   }
   std::string counter;
   AppendEscaped(rule.name, counter);
   compiled.terms = {rule.limits.effect, IndexLimits(rule.limits.limits, fleet_share), counter};
+  if (rule.overrides.empty()) return compiled;
+  compiled.overrides = std::make_unique<CompiledOverrides>();
   for (std::size_t i = 0; i < rule.overrides.size(); ++i) {
     const Override& other = rule.overrides[i];
-    compiled.override_terms.push_back(
+    compiled.overrides->terms.push_back(
         {other.limits.effect, IndexLimits(other.limits.limits, fleet_share),
          other.own_counter ? fmt::format("{}~{}", counter, i) : counter});
   }
@@ -229,7 +238,7 @@ Result<void> RuleIndex::State::IndexOverrides(std::uint32_t id, const CompiledDo
   for (const Override& other : rule.overrides) lists.push_back(&other.match);
   auto index = ConditionIndex::Build(lists, domain.attributes);
   if (!index) return index.error();
-  compiled[id].overrides = std::make_unique<const ConditionIndex>(std::move(*index));
+  compiled[id].overrides->index = std::move(*index);
   return {};
 }
 
@@ -243,10 +252,10 @@ void RuleIndex::State::Apply(const CompiledDomain& domain, std::uint32_t id, Scr
   match.override_index = -1;
   match.key_prefix.clear();
   if (rule.overrides) {
-    rule.overrides->Find(scratch.facts, scratch.overrides);
+    rule.overrides->index.Find(scratch.facts, scratch.overrides);
     if (!scratch.overrides.empty()) {
       match.override_index = static_cast<int>(scratch.overrides.front());
-      terms = &rule.override_terms[scratch.overrides.front()];
+      terms = &rule.overrides->terms[scratch.overrides.front()];
     }
   }
   if (terms->effect == Limits::Effect::kBlocked) {

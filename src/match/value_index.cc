@@ -86,9 +86,12 @@ ValueIndex::ValueIndex(ValueIndex&&) noexcept = default;
 void ValueIndex::Add(const Matcher& atom, EntryId entry) {
   using Kind = Pattern::Kind;
   switch (atom.kind) {
-    case Kind::kExact:
-      exact_[atom.text].push_back(entry);
+    case Kind::kExact: {
+      const auto known = exact_.try_emplace(atom.text, -1).first;
+      links_.push_back({entry, known->second});
+      known->second = static_cast<std::int32_t>(links_.size()) - 1;
       return;
+    }
     case Kind::kPrefix:
       added_prefixes_[atom.text].push_back(entry);
       return;
@@ -114,13 +117,16 @@ void ValueIndex::Add(const Matcher& atom, EntryId entry) {
 
 Result<void> ValueIndex::Freeze() {
   LinkPrefixes();
+  links_.shrink_to_fit();
   return expressions_ ? expressions_->Compile() : Result<void>();
 }
 
 void ValueIndex::Find(const Fact& fact, EntryIds& found) const {
   Append(any_, found);
   if (const auto exact = exact_.find(fact.text()); exact != exact_.end()) {
-    Append(exact->second, found);
+    for (auto at = exact->second; at >= 0; at = links_[at].before) {
+      found.push_back(links_[at].entry);
+    }
   }
   if (!prefixes_.empty()) FindPrefixes(fact.text(), found);
   if (fact.address && !networks_.empty()) FindNetworks(*fact.address, found);

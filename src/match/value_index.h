@@ -46,6 +46,12 @@ class ValueIndex {
     std::int32_t parent = -1;
     EntryIds entries;
   };
+  // One of the entries under an exact value, and the position of the one added before; -1: none.
+  // Most values have one entry: a vector for each would cost more than the value itself.
+  struct Link {
+    EntryId entry;
+    std::int32_t before;
+  };
   struct NetworkHash {
     std::size_t operator()(const IpNetwork& network) const { return network.Hash(); }
   };
@@ -55,7 +61,9 @@ class ValueIndex {
   void FindPrefixes(std::string_view value, EntryIds& found) const;
   void FindNetworks(const IpAddress& address, EntryIds& found) const;
 
-  std::unordered_map<std::string, EntryIds, StringHash, std::equal_to<>> exact_;
+  // To the last of `links_`.
+  std::unordered_map<std::string, std::int32_t, StringHash, std::equal_to<>> exact_;
+  std::vector<Link> links_;
   std::map<std::string, EntryIds, std::less<>> added_prefixes_;  // until Freeze
   std::vector<Prefix> prefixes_;                                 // sorted, from Freeze on
   std::unordered_map<IpNetwork, EntryIds, NetworkHash> networks_;
