@@ -2,6 +2,7 @@
 // log level again. Exit status: 0 after a clean stop, 1 if it cannot run, 2 if settings or rules
 // are wrong.
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,8 @@
 
 namespace sluice {
 namespace {
+
+constexpr int kLargeBlock = 1 << 20;  // bytes
 
 enum ExitStatus { kStopped = 0, kCannotRun = 1, kMistaken = 2 };
 
@@ -108,6 +111,8 @@ ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& sett
   }
   RouteGrpcLog();
   std::signal(SIGPIPE, SIG_IGN);
+  // Left alone, glibc gives the tables of many rules back to the system once, then never again.
+  mallopt(M_MMAP_THRESHOLD, kLargeBlock);
   const sigset_t signals = BlockSignals();
 
   if (settings.rules_directory.empty()) {

@@ -1,5 +1,6 @@
 #include "app/rule_reloader.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -32,6 +33,14 @@ constexpr milliseconds kFreePeriod(50);
 constexpr int kNice = 10;
 
 constexpr std::size_t kMistakesLogged = 1'000;
+
+constexpr std::size_t kManyRules = 10'000;
+
+// Memory freed by reading, or with, so many rules would else lie idle until the next reload. Few
+// are not worth the while it takes.
+void GiveBackMemory(std::size_t rules) {
+  if (rules >= kManyRules) malloc_trim(0);
+}
 
 int RemainingMilliseconds(SteadyTime until) {
   const auto remaining = std::chrono::ceil<milliseconds>(until - SteadyNow());
@@ -111,7 +120,13 @@ void RuleReloader::WaitForWork() {
 }
 
 void RuleReloader::FreeReplaced() {
-  std::erase_if(replaced_, [](const auto& rules) { return rules.use_count() == 1; });
+  std::size_t freed = 0;
+  std::erase_if(replaced_, [&](const auto& rules) {
+    if (rules.use_count() > 1) return false;
+    freed += rules->index->size();
+    return true;
+  });
+  GiveBackMemory(freed);
 }
 
 void RuleReloader::NoteChanges() {
@@ -204,6 +219,7 @@ void RuleReloader::Replace(RuleReading reading) {
 }
 
 void RuleReloader::PutInForce(RuleReading reading) {
+  GiveBackMemory(reading.index->size());  // what reading them took
   parts_.limiter.SetRules(std::move(reading.index));
   fingerprint_ = std::move(reading.fingerprint);
   loaded_at_ = parts_.clock.Now();
