@@ -110,7 +110,8 @@ class RuleReloaderTest : public testing::Test {
 
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
-    for (const IndexedRule& rule : limiter_.rules()->index->rules()) {
+    const auto rules = limiter_.rules();
+    for (const IndexedRule& rule : rules->index->rules()) {
       names.push_back(rule.rule.name);
     }
     return names;
