@@ -59,7 +59,7 @@ std::string MatchOf(int i) {
     return fmt::format("{{client_ip: {{cidr: 10.{}.{}.0/24}}}}", i / 25'600, i / 100 % 256);
   }
   if (i % 1'000 == 3) return fmt::format("{{endpoint: {{regex: '/reports/{}/[0-9]+'}}}}", i);
-  return fmt::format("{{endpoint: /api/v1/resource-{}, method: [POST, PUT]}}", i);
+  return fmt::format("{{endpoint: /api/v1/resource-{}, method: POST}}", i);
 }
 
 // `burst` makes the sets of two rounds differ in every rule.
@@ -129,7 +129,7 @@ Round RunOnce(Fleet& fleet, const Settings& settings, int number) {
                                auto request =
                                    CheckOf("shop", fmt::format("/api/v1/resource-{}", rule),
                                            std::to_string(i % 1'000));
-                               (*request.mutable_attributes())["method"] = "PUT";
+                               (*request.mutable_attributes())["method"] = "POST";
                                return request;
                              },
                          .go_on = [&] { return !done; }});
