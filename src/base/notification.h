@@ -17,7 +17,7 @@ class Notification {
 
   void Wait() {
     const MutexLock lock(mutex_);
-    changed_.Wait(mutex_, [this] { return notified_; });
+    changed_.Wait(mutex_, [this]() SLUICE_REQUIRES(mutex_) { return notified_; });
   }
 
  private:
