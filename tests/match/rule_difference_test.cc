@@ -46,7 +46,8 @@ TEST(RuleDifferenceTest, OneEdit_IsNamed_Table) {
       {"another key", [](Domain& shop) { shop.rules[1].per.clear(); }, "1 changed (shop/b)"},
       {"shadow", [](Domain& shop) { shop.rules[1].shadow = true; }, "1 changed (shop/b)"},
       {"colocate", [](Domain& shop) { shop.colocate = "user"; }, "1 changed (domain shop)"},
-      {"unmatched", [](Domain& shop) { shop.unmatched = Unmatched::kDeny; }, "1 changed (domain shop)"},
+      {"unmatched", [](Domain& shop) { shop.unmatched = Unmatched::kDeny; },
+       "1 changed (domain shop)"},
       {"the whole domain", [](Domain& shop) { shop = {.name = "bar"}; },
        "1 added (domain bar), 4 removed (domain shop, shop/a, shop/b, shop/c)"},
   };
