@@ -30,7 +30,7 @@ constexpr milliseconds kFreePeriod(50);
 
 // The calls of a moment matter more than when new rules begin: with this, a busy server leaves the
 // thread about a tenth of a core.
-constexpr int kNice = 10;
+constexpr int kNicer = 10;
 
 constexpr std::size_t kMistakesLogged = 1'000;
 
@@ -94,7 +94,7 @@ std::uint64_t RuleReloader::Ask() {
 }
 
 void RuleReloader::Run() {
-  setpriority(PRIO_PROCESS, 0, kNice);  // of this thread alone
+  setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNicer);  // of this thread alone
   // The files may have changed since they were read at start.
   first_change_ = due_ = SteadyNow();
   do {
