@@ -1,0 +1,107 @@
+// The checkers themselves, on histories made by hand: each accepts what just keeps a promise and
+// counts what just breaks it. A checker that never fails would be worth nothing.
+#include "tests/accuracy/promise.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <ostream>
+#include <string>
+
+namespace sluice::accuracy {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::int64_t kLimit = 3;
+constexpr Duration kWindow = seconds(1);
+constexpr Rate kRate{.rate = 2, .period = seconds(1)};
+
+// Units at each of these microseconds after a whole second.
+Passages At(const std::vector<std::pair<std::int64_t, std::int64_t>>& units) {
+  Passages passages;
+  for (const auto& [at, cost] : units) {
+    passages.push_back({Time(seconds(1'000'000) + Duration(at)), cost});
+  }
+  return passages;
+}
+
+struct Row {
+  std::string name;
+  std::function<Findings(const Passages&)> check;
+  Passages admitted;
+  Findings expected;
+
+  friend void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+};
+
+Findings ClockWindows(const Passages& admitted) {
+  return CheckClockWindows(admitted, kLimit, kWindow);
+}
+Findings EveryWindow(const Passages& admitted) {
+  return CheckEveryWindow(admitted, kLimit, kWindow);
+}
+Findings EveryLength(const Passages& admitted) { return CheckEveryLength(admitted, kLimit, kRate); }
+
+class PromiseTest : public testing::TestWithParam<Row> {};
+
+TEST_P(PromiseTest, Check_History_FindsWorstAndOver) {
+  const Row& row = GetParam();
+  const Findings findings = row.check(row.admitted);
+  EXPECT_EQ(findings.units, row.expected.units);
+  EXPECT_EQ(findings.limit, row.expected.limit);
+  EXPECT_EQ(findings.over, row.expected.over);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Histories, PromiseTest,
+    testing::Values(
+        Row{"ClockWindows_Nothing", ClockWindows, {}, {0, 0, 0}},
+        Row{"ClockWindows_Full", ClockWindows, At({{0, 1}, {500'000, 2}}), {3, 3, 0}},
+        Row{"ClockWindows_TwiceTheLimitAroundAnEdge",
+            ClockWindows,
+            At({{999'999, 3}, {1'000'000, 3}}),
+            {3, 3, 0}},
+        Row{"ClockWindows_OneTooMany", ClockWindows, At({{0, 3}, {999'999, 1}}), {4, 3, 1}},
+        Row{"ClockWindows_TooManyAtOnce", ClockWindows, At({{0, 5}}), {5, 3, 2}},
+        Row{"ClockWindows_TooManyInTwoWindows",
+            ClockWindows,
+            At({{0, 4}, {1'000'000, 3}, {1'000'001, 2}}),
+            {5, 3, 3}},
+
+        Row{"EveryWindow_Nothing", EveryWindow, {}, {0, 0, 0}},
+        Row{"EveryWindow_AWindowApart", EveryWindow, At({{0, 3}, {1'000'000, 3}}), {3, 3, 0}},
+        Row{"EveryWindow_OneTickTooEarly", EveryWindow, At({{0, 3}, {999'999, 1}}), {4, 3, 1}},
+        Row{"EveryWindow_AroundAnEdge", EveryWindow, At({{900'000, 3}, {1'100'000, 3}}), {6, 3, 3}},
+        Row{"EveryWindow_OnlyPartHasLeft",
+            EveryWindow,
+            At({{0, 1}, {500'000, 2}, {1'000'000, 2}}),
+            {4, 3, 1}},
+
+        Row{"EveryLength_Nothing", EveryLength, {}, {0, 0, 0}},
+        Row{"EveryLength_BurstAndRefill", EveryLength, At({{0, 3}, {500'000, 1}}), {4, 4, 0}},
+        Row{"EveryLength_OneTickTooEarly", EveryLength, At({{0, 3}, {499'999, 1}}), {4, 3, 1}},
+        Row{"EveryLength_TooManyAtOnce", EveryLength, At({{0, 5}}), {5, 3, 2}},
+        // The burst comes after a rest, which an interval from the very beginning would forgive.
+        Row{"EveryLength_BurstAfterRest",
+            EveryLength,
+            At({{0, 1}, {10'000'000, 3}, {10'100'000, 1}}),
+            {4, 3, 1}},
+        Row{"EveryLength_SlowExcess",
+            EveryLength,
+            At({{0, 3}, {500'000, 1}, {1'000'000, 1}, {1'400'000, 1}}),
+            {6, 5, 1}}),
+    [](const auto& param) { return param.param.name; });
+
+TEST(Findings, Add_KeepsTheWorseIntervalAndBothSums) {
+  Findings findings{.units = 3, .limit = 3, .over = 0};
+  findings.Add({.units = 7, .limit = 5, .over = 2});
+  findings.Add({.units = 9, .limit = 10, .over = 0});
+  EXPECT_EQ(findings.units, 7);
+  EXPECT_EQ(findings.limit, 5);
+  EXPECT_EQ(findings.over, 2);
+}
+
+}  // namespace
+}  // namespace sluice::accuracy
