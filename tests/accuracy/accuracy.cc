@@ -1,0 +1,166 @@
+// Does every algorithm keep its promise, on every interval, when several servers share one Redis
+// and many callers come at once? And how much less than possible does it admit?
+//
+//   build/release/accuracy/accuracy             about 7 minutes, with a boundary attack on a minute
+//   build/release/accuracy/accuracy --short     a quarter of a minute, as in the tests
+//
+// Starts its own redis-server and servers. Exit status: 0 if all promises were kept.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "tests/accuracy/arrivals.h"
+#include "tests/accuracy/callers.h"
+#include "tests/accuracy/judgement.h"
+#include "tests/accuracy/report.h"
+#include "tests/accuracy/store_clock.h"
+#include "tests/accuracy/subject.h"
+
+namespace sluice::accuracy {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Size kSmall{.limit = 100, .window = seconds(1)};
+constexpr Size kMinute{.limit = 100, .window = seconds(60)};
+constexpr Duration kHeadStart = milliseconds(50);  // for the callers to be ready
+constexpr char kPicture[] = "burst";               // more to look at than to learn from
+constexpr int kAttacks = 5;                        // at most, until one meets the edge
+
+struct Settings {
+  bool short_form = false;
+  int seconds = 60;
+  int servers = 3;
+  int callers = 64;
+  std::string pattern;
+  std::string csv;
+};
+
+// Both sizes under one roof, since servers get their rules once.
+std::vector<Subject> AllSubjects() {
+  std::vector<Subject> all = Subjects(kSmall);
+  for (Subject& subject : Subjects(kMinute)) all.push_back(std::move(subject));
+  return all;
+}
+
+class Program {
+ public:
+  explicit Program(const Settings& settings)
+      : settings_(settings),
+        fleet_({.rules = RulesOf(AllSubjects()), .servers = settings.servers}, &redis_),
+        clock_(redis_),
+        callers_(fleet_, clock_, settings.callers),
+        recording_(settings.csv) {}
+
+  // Returns whether all promises were kept.
+  bool Run() {
+    for (const Pattern& pattern : Patterns()) {
+      if (IsWanted(pattern.name)) RunPattern(pattern);
+    }
+    if (IsWanted("boundary")) Attack(settings_.short_form ? kSmall : kMinute);
+    return report_.End();
+  }
+
+ private:
+  bool IsWanted(const std::string& pattern) const {
+    if (!settings_.pattern.empty()) return settings_.pattern == pattern;
+    return !(settings_.short_form && pattern == kPicture);
+  }
+
+  void RunPattern(const Pattern& pattern) {
+    report_.Begin(fmt::format("{}: {}", pattern.name, pattern.what));
+    const Span span{.from = clock_.Now() + kHeadStart, .length = seconds(settings_.seconds)};
+    Send(pattern.name, pattern.arrivals(kSmall, span), Subjects(kSmall));
+  }
+
+  // Sends, records, judges and reports; `run` is a name of its own.
+  std::vector<History> Send(const std::string& run, const Arrivals& arrivals,
+                            const std::vector<Subject>& subjects) {
+    const std::vector<History> histories = callers_.Send(arrivals, subjects, run);
+    for (std::size_t i = 0; i < subjects.size(); ++i) {
+      recording_.Add(run, subjects[i], histories[i]);
+      report_.Row(subjects[i], Judge(subjects[i], histories[i]));
+    }
+    return histories;
+  }
+
+  // Until an attack has met the edge of the clock, which a busy machine may spoil.
+  void Attack(const Size& size) {
+    for (int attack = 1; attack <= kAttacks; ++attack) {
+      const Time edge = NextEdge(clock_.Now() + kHeadStart + BoundaryLead(size), size.window);
+      report_.Begin(
+          fmt::format("boundary: {0} checks at the end of a window of {1}, {0} at the "
+                      "start of the next",
+                      size.limit, size.window));
+      const std::vector<Subject> subjects = Subjects(size);
+      const auto histories =
+          Send(fmt::format("boundary-{}", attack), BoundaryAttack(size, edge), subjects);
+      if (MetTheEdge(histories, size, edge)) return;
+      fmt::print("not all checks were decided on their side of the edge; again\n");
+    }
+    report_.Fail("no boundary attack met the edge");
+  }
+
+  static bool MetTheEdge(const std::vector<History>& histories, const Size& size, Time edge) {
+    for (const History& history : histories) {
+      std::int64_t before = 0;
+      for (const Outcome& outcome : history.outcomes) {
+        if (outcome.decided_at < edge - size.window) return false;
+        if (outcome.decided_at >= edge + size.window) return false;
+        before += outcome.decided_at < edge;
+      }
+      if (before != size.limit || history.unknown > 0) return false;
+    }
+    return true;
+  }
+
+  const Settings settings_;
+  test::RedisServer redis_;
+  test::Fleet fleet_;
+  StoreClock clock_;
+  Callers callers_;
+  Recording recording_;
+  Report report_;
+};
+
+int Main(int argc, char** argv) {
+  CLI::App app(
+      "Holds every algorithm to its promise on every interval: servers on one Redis, many "
+      "callers,\n"
+      "the same arrivals for all algorithms, a limit of 100 a second (boundary: 100 a minute).",
+      "accuracy");
+  Settings settings;
+  CLI::Option* length = app.add_option("--seconds", settings.seconds, "Length of each pattern")
+                            ->capture_default_str();
+  app.add_option("--servers", settings.servers, "sluiced processes")->capture_default_str();
+  app.add_option("--callers", settings.callers, "Threads that call")->capture_default_str();
+  app.add_option("--pattern", settings.pattern,
+                 "Only this one: uniform, bursty, zipf, edges, burst, boundary");
+  app.add_option("--csv", settings.csv, "Record every check in this file");
+  app.add_flag("--short", settings.short_form,
+               "2 seconds a pattern, and the boundary attack on a second");
+  app.footer(
+      "Columns, in units: worst / limit, the interval nearest to its limit or furthest past it;\n"
+      "over, admitted past a limit; any window, the most in any interval of the window's length,\n"
+      "whatever is promised; ideal, what an exact algorithm admits of the same checks.\n"
+      "Exit status: 0 all promises kept, 1 not, 2 error.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (settings.short_form && length->empty()) settings.seconds = 2;
+  return Program(settings).Run() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace sluice::accuracy
+
+int main(int argc, char** argv) { return sluice::accuracy::Main(argc, argv); }

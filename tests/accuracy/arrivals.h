@@ -1,0 +1,45 @@
+// Patterns of arrivals: when checks are to be sent, on the store's clock. What counts in the end is
+// when they were decided; a machine too busy to keep to the times makes no result wrong.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/clock.h"
+#include "tests/accuracy/subject.h"
+
+namespace sluice::accuracy {
+
+struct Arrival {
+  Time due;
+  int key = 0;
+  std::int64_t cost = 1;
+};
+
+// In order of time.
+using Arrivals = std::vector<Arrival>;
+
+struct Span {
+  Time from;
+  Duration length{};
+};
+
+struct Pattern {
+  const char* name;
+  const char* what;
+  std::function<Arrivals(const Size& size, const Span& span)> arrivals;
+};
+
+// uniform, bursty, zipf, edges and burst: the same arrivals each time for the same span.
+const std::vector<Pattern>& Patterns();
+
+// The boundary attack: `limit` checks just before an edge of the clock, `limit` just after it.
+// REQUIRES: edge - BoundaryLead(size) lies in the future.
+Arrivals BoundaryAttack(const Size& size, Time edge);
+Duration BoundaryLead(const Size& size);
+
+// The first edge of the clock's windows at or after `t`.
+Time NextEdge(Time t, Duration window);
+
+}  // namespace sluice::accuracy

@@ -1,0 +1,34 @@
+// Callers of a fleet: threads that send checks when they are due and record what became of them.
+//
+// One thread at a time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/accuracy/arrivals.h"
+#include "tests/accuracy/history.h"
+#include "tests/accuracy/store_clock.h"
+#include "tests/accuracy/subject.h"
+#include "tests/system/fleet.h"
+
+namespace sluice::accuracy {
+
+class Callers {
+ public:
+  // Both must outlive this.
+  Callers(test::Fleet& fleet, const StoreClock& clock, int count)
+      : fleet_(&fleet), clock_(&clock), count_(count) {}
+
+  // Sends every arrival to every subject, on counters that no other `run` uses. Returns when all
+  // are answered: a history per subject.
+  std::vector<History> Send(const Arrivals& arrivals, const std::vector<Subject>& subjects,
+                            const std::string& run);
+
+ private:
+  test::Fleet* fleet_;
+  const StoreClock* clock_;
+  int count_;
+};
+
+}  // namespace sluice::accuracy

@@ -1,0 +1,95 @@
+// What is said of subjects that admit too much, too little, or do not answer.
+#include "tests/accuracy/judgement.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::accuracy {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Size kSize{.limit = 5, .window = seconds(1)};
+
+// A check every 10 ms for three windows, on each of two keys; every algorithm denies some of them.
+Passages Checks() {
+  Passages checks;
+  for (int i = 0; i < 300; ++i) checks.push_back({Time(seconds(1'000'000) + milliseconds(10 * i))});
+  return checks;
+}
+
+// What `limiter` says to them.
+template <typename Limiter>
+History Ask(Limiter limiter) {
+  History history;
+  for (int key = 0; key < 2; ++key) {
+    Passages seen;
+    std::int64_t before = 0;
+    for (const Passage& check : Checks()) {
+      seen.push_back(check);
+      const std::int64_t now = limiter(seen);
+      history.outcomes.push_back({.key = key, .decided_at = check.at, .admitted = now > before});
+      before = now;
+    }
+  }
+  return history;
+}
+
+class EverySubject : public testing::TestWithParam<Subject> {};
+
+TEST_P(EverySubject, AnsweredByItsIdeal_IsRight) {
+  const Judgement judgement = Judge(GetParam(), Ask(GetParam().ideal));
+  EXPECT_EQ(judgement.Mistake(), "");
+  EXPECT_EQ(judgement.checks, 600);
+  EXPECT_EQ(judgement.admitted, judgement.ideal);
+  EXPECT_GT(judgement.admitted, 2 * 15 - 1);
+}
+
+TEST_P(EverySubject, AdmitsAll_IsWrong) {
+  const auto all = [](const Passages& checks) { return static_cast<std::int64_t>(checks.size()); };
+  const Judgement judgement = Judge(GetParam(), Ask(all));
+  EXPECT_GT(judgement.promise.over, 0);
+  EXPECT_NE(judgement.Mistake(), "");
+}
+
+TEST_P(EverySubject, AdmitsOneTooMany_IsWrong) {
+  History history = Ask(GetParam().ideal);
+  const auto denied = std::find_if(history.outcomes.begin(), history.outcomes.end(),
+                                   [](const Outcome& outcome) { return !outcome.admitted; });
+  denied->admitted = true;
+  EXPECT_GE(Judge(GetParam(), history).promise.over, 1);
+}
+
+TEST_P(EverySubject, AdmitsNothing_IsWrong) {
+  const auto nothing = [](const Passages&) { return std::int64_t{0}; };
+  const Judgement judgement = Judge(GetParam(), Ask(nothing));
+  EXPECT_EQ(judgement.promise.over, 0);
+  EXPECT_DOUBLE_EQ(judgement.UnderPercent(), 100);
+  EXPECT_NE(judgement.Mistake(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Subjects, EverySubject, testing::ValuesIn(Subjects(kSize)),
+                         [](const auto& param) { return param.param.name; });
+
+TEST(Judgement, FewUnknown_ExcuseAsManyMissing) {
+  Judgement judgement{.checks = 1000, .unknown = 2, .missing = 2};
+  EXPECT_EQ(judgement.Mistake(), "");
+  judgement.missing = 3;
+  EXPECT_NE(judgement.Mistake(), "");
+}
+
+TEST(Judgement, ManyUnknown_IsWrong) {
+  EXPECT_NE((Judgement{.checks = 1000, .unknown = 11}).Mistake(), "");
+}
+
+TEST(Judgement, SharedDecisionTime_GrantsMayHaveComeFirst) {
+  const Subject log = Subjects(kSize)[1];
+  History history;
+  for (int i = 0; i < 10; ++i) {
+    history.outcomes.push_back({.decided_at = Time(seconds(1'000'000)), .admitted = i % 2 == 1});
+  }
+  EXPECT_EQ(Judge(log, history).Mistake(), "");
+}
+
+}  // namespace
+}  // namespace sluice::accuracy

@@ -1,0 +1,43 @@
+// An algorithm under test: its rule, what it promises, and what an exact one would have done. To
+// test another, add a row to Subjects().
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/accuracy/history.h"
+#include "tests/accuracy/promise.h"
+
+namespace sluice::accuracy {
+
+inline constexpr char kDomain[] = "accuracy";
+
+// The same for all algorithms, so that they can be compared: `limit` units per `window`, as a rate
+// with a burst of `limit` where an algorithm has those.
+struct Size {
+  std::int64_t limit = 100;
+  std::chrono::seconds window{1};
+};
+
+struct Subject {
+  std::string name;
+  std::string limit;  // YAML
+  Size size;
+  std::function<Findings(const Passages& admitted)> promise;
+  std::function<std::int64_t(const Passages& checks)> ideal;
+  // The least an algorithm that keeps its promise admits; the ideal unless it promises less.
+  std::function<std::int64_t(const Passages& checks)> floor;
+
+  // The name of its rule, and the endpoint that rule matches.
+  std::string Rule() const;
+};
+
+std::vector<Subject> Subjects(const Size& size);
+
+// The rules for all of them, with a counter per user. Where Redis does not answer, nothing is
+// admitted, so that only Redis' own decisions are measured.
+std::string RulesOf(const std::vector<Subject>& subjects);
+
+}  // namespace sluice::accuracy
