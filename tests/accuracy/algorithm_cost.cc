@@ -1,0 +1,158 @@
+// What a counter and a check of each algorithm cost Redis: the table of docs/algorithms.md.
+//
+//   build/release/accuracy/algorithm_cost [--seconds 3]
+//
+// bytes     MEMORY USAGE of a real counter, key and all, after one check and after as many as the
+//           limit; the user it is kept for has a name of 36 bytes, as UUIDs have.
+// script    mean run of the script (INFO commandstats) while one caller waits for each answer, so
+//           that every check is a call of its own.
+// alone     CPU of Redis' main thread (INFO cpu) per check meanwhile: parsing and writing included.
+// loaded    the same while 400 checks are under way, which then share script calls.
+//
+// All checks are admitted, on 5,000 counters. Let nothing else run on the machine.
+#include <cstdio>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "tests/accuracy/subject.h"
+#include "tests/bench/closed_loop.h"
+#include "tests/support/require.h"
+#include "tests/system/fleet.h"
+
+namespace sluice::accuracy {
+namespace {
+
+constexpr Size kSize{.limit = 100, .window = std::chrono::hours(1)};
+constexpr int kUsers = 5'000;
+constexpr int kChecksAlone = 10'000;
+
+v1::CheckLimitRequest RequestOf(const Subject& subject, int user) {
+  return test::CheckOf(kDomain, subject.Rule(),
+                       fmt::format("{:08x}-8a3c-4d1e-9b7f-5c2e6a90d148", user));
+}
+
+// The numbers of an INFO section by name; those of one command as "command.field".
+std::map<std::string, double> Info(test::RedisConnection& redis, const std::string& section) {
+  std::map<std::string, double> numbers;
+  std::istringstream lines(redis.Text({"INFO", section}));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string name = line.substr(0, colon);
+    std::istringstream fields(line.substr(colon + 1));
+    for (std::string field; std::getline(fields, field, ',');) {
+      const std::size_t equals = field.find('=');
+      if (equals == std::string::npos) {
+        numbers[name] = std::stod(field);
+      } else {
+        numbers[name + "." + field.substr(0, equals)] = std::stod(field.substr(equals + 1));
+      }
+    }
+  }
+  return numbers;
+}
+
+// What Redis has spent so far, in microseconds.
+struct Spent {
+  double script = 0;
+  double cpu = 0;
+};
+
+Spent SpentBy(test::RedisConnection& redis) {
+  auto cpu = Info(redis, "cpu");
+  return {.script = Info(redis, "commandstats")["cmdstat_evalsha.usec"],
+          .cpu = 1e6 * (cpu["used_cpu_user_main_thread"] + cpu["used_cpu_sys_main_thread"])};
+}
+
+// One counter, after one check and after as many as the limit.
+struct Bytes {
+  std::int64_t first = 0;
+  std::int64_t full = 0;
+};
+
+class Measurement {
+ public:
+  explicit Measurement(const Subject& subject)
+      : subject_(subject),
+        fleet_({.rules = RulesOf({subject}), .servers = 1}, &redis_),
+        connection_(redis_.Connect()) {}
+
+  Bytes Memory() {
+    Bytes bytes;
+    Check(0);
+    bytes.first = CounterBytes();
+    for (int i = 1; i < kSize.limit; ++i) Check(0);
+    bytes.full = CounterBytes();
+    return bytes;
+  }
+
+  Spent Alone() {
+    const Spent before = SpentBy(connection_);
+    for (int i = 0; i < kChecksAlone; ++i) Check(1 + i % kUsers);
+    return Since(before, kChecksAlone);
+  }
+
+  Spent Loaded(Duration length) {
+    std::vector<grpc::ByteBuffer> requests;
+    for (int user = 1; user <= kUsers; ++user) {
+      const grpc::Slice slice(RequestOf(subject_, user).SerializeAsString());
+      requests.emplace_back(&slice, 1);
+    }
+    bench::ClosedLoop load(fleet_.server(0).grpc_address(), {});
+    const Spent before = SpentBy(connection_);
+    const bench::LoadResult result = load.Run(requests, length);
+    test::Require(result.errors == 0 && result.not_by_store == 0, "not all decided by Redis");
+    return Since(before, result.calls);
+  }
+
+ private:
+  void Check(int user) {
+    const test::Answer answer = fleet_.Check(RequestOf(subject_, user));
+    test::Require(answer.allowed(), subject_.name + " did not admit");
+  }
+
+  std::int64_t CounterBytes() {
+    const auto keys = connection_.Keys();
+    test::Require(keys.size() == 1, "not one counter");
+    return connection_.Integer({"MEMORY", "USAGE", keys[0], "SAMPLES", "0"});
+  }
+
+  // Per check.
+  Spent Since(const Spent& before, std::int64_t checks) {
+    const Spent now = SpentBy(connection_);
+    const double count = static_cast<double>(checks);
+    return {.script = (now.script - before.script) / count, .cpu = (now.cpu - before.cpu) / count};
+  }
+
+  const Subject subject_;
+  test::RedisServer redis_;
+  test::Fleet fleet_;
+  test::RedisConnection connection_;
+};
+
+int Main(int argc, char** argv) {
+  const bool seconds_given = argc == 3 && std::string(argv[1]) == "--seconds";
+  test::Require(argc == 1 || seconds_given, "usage: algorithm_cost [--seconds 3]");
+  const std::chrono::seconds length(seconds_given ? std::stoi(argv[2]) : 3);
+  fmt::print("{:<24}{:>8}{:>8}{:>10}{:>10}{:>10}\n", "", "bytes", "full", "script us", "alone us",
+             "loaded us");
+  for (const Subject& subject : Subjects(kSize)) {
+    Measurement measurement(subject);
+    const Bytes bytes = measurement.Memory();
+    const Spent alone = measurement.Alone();
+    const Spent loaded = measurement.Loaded(length);
+    fmt::print("{:<24}{:>8}{:>8}{:>10.1f}{:>10.1f}{:>10.1f}\n", subject.name, bytes.first,
+               bytes.full, alone.script, alone.cpu, loaded.cpu);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace sluice::accuracy
+
+int main(int argc, char** argv) { return sluice::accuracy::Main(argc, argv); }
