@@ -72,15 +72,15 @@ Arrivals Edges(const Size& size, const Span& span) {
   return arrivals;
 }
 
-// For the picture: half the limit's rate, but six times it for one and a half windows that begin in
+// For the picture: below the limit, but six times it for one and a half windows that begin in
 // the middle of one.
 Arrivals Burst(const Size& size, const Span& span) {
   const Time edge = NextEdge(span.from, size.window);
   const Duration window = size.window;
   Arrivals arrivals;
-  AddEven(arrivals, size, 0.5, {.from = edge, .length = 3 * window / 2});
+  AddEven(arrivals, size, 0.6, {.from = edge, .length = 3 * window / 2});
   AddEven(arrivals, size, 6, {.from = edge + 3 * window / 2, .length = 3 * window / 2});
-  AddEven(arrivals, size, 0.5, {.from = edge + 3 * window, .length = 2 * window});
+  AddEven(arrivals, size, 0.6, {.from = edge + 3 * window, .length = 2 * window});
   return arrivals;
 }
 
@@ -92,7 +92,7 @@ const std::vector<Pattern>& Patterns() {
       {"bursty", "up to twice the limit at once, at random times", Bursty},
       {"zipf", "20 keys, the k-th in proportion to 1/k, each with a cost of 1 to 3", Zipf},
       {"edges", "eight times the limit around the clock's edges, nothing between", Edges},
-      {"burst", "half the limit, six times the limit for 1.5 windows, half the limit", Burst},
+      {"burst", "below the limit, six times the limit for 1.5 windows, below it again", Burst},
   };
   return patterns;
 }
