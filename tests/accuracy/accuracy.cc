@@ -43,18 +43,18 @@ struct Settings {
   std::string csv;
 };
 
-// Both sizes under one roof, since servers get their rules once.
-std::vector<Subject> AllSubjects() {
-  std::vector<Subject> all = Subjects(kSmall);
-  for (Subject& subject : Subjects(kMinute)) all.push_back(std::move(subject));
-  return all;
+// All in one file, since servers get their rules once.
+std::string AllRules() {
+  std::vector<Subject> subjects = Subjects(kSmall);
+  for (Subject& subject : Subjects(kMinute)) subjects.push_back(std::move(subject));
+  return RulesOf(subjects);
 }
 
 class Program {
  public:
   explicit Program(const Settings& settings)
       : settings_(settings),
-        fleet_({.rules = RulesOf(AllSubjects()), .servers = settings.servers}, &redis_),
+        fleet_({.rules = AllRules(), .servers = settings.servers}, &redis_),
         clock_(redis_),
         callers_(fleet_, clock_, settings.callers),
         recording_(settings.csv) {}
@@ -86,7 +86,7 @@ class Program {
     const std::vector<History> histories = callers_.Send(arrivals, subjects, run);
     for (std::size_t i = 0; i < subjects.size(); ++i) {
       recording_.Add(run, subjects[i], histories[i]);
-      report_.Row(subjects[i], Judge(subjects[i], histories[i]));
+      report_.Row(subjects[i].name, Judge(subjects[i], histories[i]));
     }
     return histories;
   }

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <google/protobuf/util/time_util.h>
 
 #include "base/mutex.h"
 #include "base/thread.h"
@@ -17,6 +18,10 @@ v1::CheckLimitRequest RequestOf(const Arrival& arrival, const Subject& subject,
   v1::CheckLimitRequest request =
       test::CheckOf(kDomain, subject.Rule(), fmt::format("{}-{}", run, arrival.key));
   request.set_cost(arrival.cost);
+  if (subject.max_wait) {
+    *request.mutable_max_wait() =
+        google::protobuf::util::TimeUtil::MicrosecondsToDuration(subject.max_wait->count());
+  }
   return request;
 }
 

@@ -36,7 +36,10 @@ Judgement JudgeCounter(const Subject& subject, std::vector<Outcome> outcomes) {
       CheckEveryWindow(admitted, std::numeric_limits<std::int64_t>::max(), subject.size.window)
           .units;
   judgement.ideal = subject.ideal(checks);
-  judgement.missing = std::max<std::int64_t>(0, subject.floor(checks) - judgement.admitted);
+  const std::int64_t least = subject.least ? subject.least(checks) : judgement.ideal;
+  const std::int64_t most = subject.most ? subject.most(checks) : judgement.ideal;
+  judgement.missing = std::max<std::int64_t>(0, least - judgement.admitted);
+  judgement.surplus = std::max<std::int64_t>(0, judgement.admitted - most);
   return judgement;
 }
 
@@ -55,10 +58,12 @@ void Judgement::Add(const Judgement& other) {
   densest = std::max(densest, other.densest);
   ideal += other.ideal;
   missing += other.missing;
+  surplus += other.surplus;
 }
 
 std::string Judgement::Mistake() const {
   if (promise.over > 0) return fmt::format("{} units too many", promise.over);
+  if (surplus > 0) return fmt::format("{} units more than the ideal", surplus);
   if (missing > unknown) return fmt::format("{} units too few", missing);
   if (unknown > checks / 100) return fmt::format("{} checks without answer", unknown);
   if (checks == 0) return "no checks";

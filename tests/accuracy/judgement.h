@@ -20,8 +20,10 @@ struct Judgement {
   // The most in any interval of the window's length, whatever is promised.
   std::int64_t densest = 0;
   std::int64_t ideal = 0;
-  // What is missing to the least that the promise allows, over all counters.
+  // Over all counters, what is missing to the least that may be expected, and what is beyond the
+  // most.
   std::int64_t missing = 0;
+  std::int64_t surplus = 0;
 
   double UnderPercent() const;
   void Add(const Judgement& other);

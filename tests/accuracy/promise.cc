@@ -57,7 +57,7 @@ Findings CheckEveryWindow(const Passages& admitted, std::int64_t limit, Duration
   return findings;
 }
 
-Findings CheckEveryLength(const Passages& admitted, std::int64_t burst, const Rate& rate) {
+Findings CheckEveryLength(const Passages& admitted, const Drip& drip) {
   // Of all intervals that end with a passage, the fullest begins where units so far minus the units
   // that time alone would have allowed were lowest; `period` times both keeps them whole.
   Findings findings;
@@ -67,16 +67,17 @@ Findings CheckEveryLength(const Passages& admitted, std::int64_t burst, const Ra
   std::int64_t units_before = 0;  // the interval
   for (const Passage& passage : admitted) {
     const Duration since = passage.at - admitted.front().at;
-    const std::int64_t level = units * rate.period.count() - since.count() * rate.rate;
+    const std::int64_t level = units * drip.period.count() - since.count() * drip.rate;
     if (!begin || level < lowest) {
       lowest = level;
       begin = &passage;
       units_before = units;
     }
     units += passage.cost;
-    const Duration length = passage.at - begin->at;
-    Note(findings, units - units_before, burst + length.count() * rate.rate / rate.period.count(),
-         passage);
+    const Duration length = passage.at - begin->at + drip.step;
+    const std::int64_t free = drip.pays_later ? passage.cost : 0;
+    Note(findings, units - units_before,
+         drip.burst + free + length.count() * drip.rate / drip.period.count(), passage);
   }
   return findings;
 }

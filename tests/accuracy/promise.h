@@ -27,11 +27,16 @@ Findings CheckClockWindows(const Passages& admitted, std::int64_t limit, Duratio
 // At most `limit` units in every interval of the window's length, wherever it begins.
 Findings CheckEveryWindow(const Passages& admitted, std::int64_t limit, Duration window);
 
-// At most burst + rate · t units in every interval of every length t; `rate` is per `period`.
-struct Rate {
-  std::int64_t rate = 1;
+// At most burst + rate · t units in every interval of every length t.
+struct Drip {
+  std::int64_t burst = 0;
+  std::int64_t rate = 1;  // per period
   Duration period{};
+  // Each check may come as soon as those before it are paid for: the last in the interval is free.
+  bool pays_later = false;
+  // Times are rounded to steps of this, so an interval is as much longer.
+  Duration step{};
 };
-Findings CheckEveryLength(const Passages& admitted, std::int64_t burst, const Rate& rate);
+Findings CheckEveryLength(const Passages& admitted, const Drip& drip);
 
 }  // namespace sluice::accuracy

@@ -16,7 +16,9 @@ using std::chrono::seconds;
 
 constexpr std::int64_t kLimit = 3;
 constexpr Duration kWindow = seconds(1);
-constexpr Rate kRate{.rate = 2, .period = seconds(1)};
+constexpr Drip kBucket{.burst = 3, .rate = 2, .period = seconds(1)};
+// Half a second apart, to the microsecond.
+constexpr Drip kSpaced{.rate = 2, .period = seconds(1), .pays_later = true, .step = Duration(1)};
 
 // Units at each of these microseconds after a whole second.
 Passages At(const std::vector<std::pair<std::int64_t, std::int64_t>>& units) {
@@ -42,7 +44,8 @@ Findings ClockWindows(const Passages& admitted) {
 Findings EveryWindow(const Passages& admitted) {
   return CheckEveryWindow(admitted, kLimit, kWindow);
 }
-Findings EveryLength(const Passages& admitted) { return CheckEveryLength(admitted, kLimit, kRate); }
+Findings EveryLength(const Passages& admitted) { return CheckEveryLength(admitted, kBucket); }
+Findings Spaced(const Passages& admitted) { return CheckEveryLength(admitted, kSpaced); }
 
 class PromiseTest : public testing::TestWithParam<Row> {};
 
@@ -91,7 +94,14 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"EveryLength_SlowExcess",
             EveryLength,
             At({{0, 3}, {500'000, 1}, {1'000'000, 1}, {1'400'000, 1}}),
-            {6, 5, 1}}),
+            {6, 5, 1}},
+
+        Row{"Spaced_AtOnce", Spaced, At({{0, 1}, {0, 1}}), {2, 1, 1}},
+        Row{"Spaced_Evenly", Spaced, At({{0, 1}, {500'000, 1}, {1'000'000, 1}}), {3, 3, 0}},
+        Row{"Spaced_OneStepTooEarly", Spaced, At({{0, 1}, {499'999, 1}}), {2, 2, 0}},
+        Row{"Spaced_TwoStepsTooEarly", Spaced, At({{0, 1}, {499'998, 1}}), {2, 1, 1}},
+        Row{"Spaced_CostIsPaidByTheNext", Spaced, At({{0, 3}, {1'500'000, 3}}), {6, 6, 0}},
+        Row{"Spaced_CostIsNotPaid", Spaced, At({{0, 3}, {1'400'000, 1}}), {4, 3, 1}}),
     [](const auto& param) { return param.param.name; });
 
 TEST(Findings, Add_KeepsTheWorseIntervalAndBothSums) {

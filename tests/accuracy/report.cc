@@ -33,13 +33,13 @@ void PrintHead(const std::string& title) {
 
 void Report::Begin(const std::string& title) { PrintHead(title); }
 
-void Report::Row(const Subject& subject, const Judgement& judgement) {
-  Print(RowOf(subject.name, judgement));
+void Report::Row(const std::string& subject, const Judgement& judgement) {
+  Print(RowOf(subject, judgement));
   if (!judgement.Mistake().empty()) ++mistakes_;
   const auto sum = std::find_if(sums_.begin(), sums_.end(),
-                                [&](const Sum& known) { return known.name == subject.name; });
+                                [&](const Sum& known) { return known.name == subject; });
   if (sum == sums_.end()) {
-    sums_.push_back({subject.name, judgement});
+    sums_.push_back({subject, judgement});
   } else {
     sum->judgement.Add(judgement);
   }

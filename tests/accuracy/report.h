@@ -15,7 +15,7 @@ namespace sluice::accuracy {
 class Report {
  public:
   void Begin(const std::string& title);
-  void Row(const Subject& subject, const Judgement& judgement);
+  void Row(const std::string& subject, const Judgement& judgement);
   // A mistake that is none of a subject's.
   void Fail(const std::string& what);
 

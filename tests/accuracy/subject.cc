@@ -8,52 +8,64 @@ namespace sluice::accuracy {
 
 namespace {
 
+// A limit in YAML, of the algorithm and `parameters`.
+template <typename... Parameters>
+std::string LimitOf(const char* algorithm, const Parameters&... parameters) {
+  std::string limit = fmt::format("{{algorithm: {}", algorithm);
+  ((limit += fmt::format(", {}", parameters)), ...);
+  return limit + "}";
+}
+
+std::string InWindow(const Size& size) {
+  return fmt::format("limit: {}, window: {}s", size.limit, size.window.count());
+}
+std::string AtRate(const Size& size) {
+  return fmt::format("rate: {}/h", size.limit * 3600 / size.window.count());
+}
+std::string Burst(const Size& size) { return fmt::format("burst: {}", size.limit); }
+
+Promise EveryLength(const Drip& drip) {
+  return [=](const Passages& admitted) { return CheckEveryLength(admitted, drip); };
+}
+Promise EveryWindow(const Size& size) {
+  return
+      [=](const Passages& admitted) { return CheckEveryWindow(admitted, size.limit, size.window); };
+}
+Ideal SlidingLogIdeal(std::int64_t limit, Duration window) {
+  return [=](const Passages& checks) { return IdealSlidingLog(checks, limit, window); };
+}
+Ideal BucketIdeal(const Bucket& bucket) {
+  return [=](const Passages& checks) { return IdealTokenBucket(checks, bucket); };
+}
+
 Subject FixedWindow(const Size& size) {
-  const auto ideal = [=](const Passages& checks) {
-    return IdealClockWindows(checks, size.limit, size.window);
-  };
   return {.name = "fixed_window",
-          .limit = fmt::format("{{algorithm: fixed_window, limit: {}, window: {}s, align: clock}}",
-                               size.limit, size.window.count()),
+          .limit = LimitOf("fixed_window", InWindow(size), "align: clock"),
           .size = size,
           .promise =
               [=](const Passages& admitted) {
                 return CheckClockWindows(admitted, size.limit, size.window);
               },
-          .ideal = ideal,
-          .floor = ideal};
+          .ideal =
+              [=](const Passages& checks) {
+                return IdealClockWindows(checks, size.limit, size.window);
+              }};
 }
 
 Subject SlidingLog(const Size& size) {
-  const auto ideal = [=](const Passages& checks) {
-    return IdealSlidingLog(checks, size.limit, size.window);
-  };
   return {.name = "sliding_log",
-          .limit = fmt::format("{{algorithm: sliding_log, limit: {}, window: {}s}}", size.limit,
-                               size.window.count()),
+          .limit = LimitOf("sliding_log", InWindow(size)),
           .size = size,
-          .promise =
-              [=](const Passages& admitted) {
-                return CheckEveryWindow(admitted, size.limit, size.window);
-              },
-          .ideal = ideal,
-          .floor = ideal};
+          .promise = EveryWindow(size),
+          .ideal = SlidingLogIdeal(size.limit, size.window)};
 }
 
 Subject TokenBucket(const Size& size) {
-  const Rate rate{.rate = size.limit, .period = size.window};
-  const auto ideal = [=](const Passages& checks) {
-    return IdealTokenBucket(checks, size.limit, rate);
-  };
-  return {
-      .name = "token_bucket",
-      .limit = fmt::format("{{algorithm: token_bucket, rate: {}/m, burst: {}}}",
-                           size.limit * 60 / size.window.count(), size.limit),
-      .size = size,
-      .promise =
-          [=](const Passages& admitted) { return CheckEveryLength(admitted, size.limit, rate); },
-      .ideal = ideal,
-      .floor = ideal};
+  return {.name = "token_bucket",
+          .limit = LimitOf("token_bucket", AtRate(size), Burst(size)),
+          .size = size,
+          .promise = EveryLength({.burst = size.limit, .rate = size.limit, .period = size.window}),
+          .ideal = BucketIdeal({.burst = size.limit, .rate = size.limit, .period = size.window})};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,14 +22,20 @@ struct Size {
   std::chrono::seconds window{1};
 };
 
+using Promise = std::function<Findings(const Passages& admitted)>;
+using Ideal = std::function<std::int64_t(const Passages& checks)>;
+
 struct Subject {
   std::string name;
   std::string limit;  // YAML
   Size size;
-  std::function<Findings(const Passages& admitted)> promise;
-  std::function<std::int64_t(const Passages& checks)> ideal;
-  // The least an algorithm that keeps its promise admits; the ideal unless it promises less.
-  std::function<std::int64_t(const Passages& checks)> floor;
+  Promise promise;
+  Ideal ideal;
+  // The least and the most an algorithm that keeps its promise admits of checks that all cost the
+  // same. Unset: exactly the ideal.
+  Ideal least;
+  Ideal most;
+  std::optional<Duration> max_wait;  // of its checks
 
   // The name of its rule, and the endpoint that rule matches.
   std::string Rule() const;
