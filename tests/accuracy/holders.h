@@ -1,0 +1,48 @@
+// A resource that at most so many may use at once, guarded by a concurrency limit: callers take a
+// lease, use the resource, and release the lease, but for some who crash and let it expire.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/accuracy/history.h"
+#include "tests/accuracy/judgement.h"
+#include "tests/system/fleet.h"
+
+namespace sluice::accuracy {
+
+struct Holding {
+  std::int64_t limit = 50;
+  Duration ttl = std::chrono::seconds(2);
+  int callers = 1'000;
+  Duration length{};
+};
+
+// From the first to the last moment, both included, that a slot is held.
+struct Held {
+  Time from;
+  Time to;
+};
+
+struct Usage {
+  std::vector<Held> certainly;  // up to when its release was sent
+  std::vector<Held> possibly;   // up to when its release was answered, answered or not
+  std::vector<Time> denials;
+  std::int64_t unknown = 0;  // checks without an answer by the store
+  // Counted by the resource itself, in this process.
+  std::int64_t most_at_once = 0;
+};
+
+inline constexpr char kHoldingRule[] = "concurrency";
+std::string RuleOf(const Holding& holding);
+
+// Returns when all callers have ended. One thread at a time. The fleet's Redis runs on this
+// machine, so that releases are timed by the store's clock.
+Usage Hold(test::Fleet& fleet, const Holding& holding);
+
+// `promise.over` counts admissions while all slots were certainly held, `missing` denials while one
+// was certainly free. Pure.
+Judgement Judge(const Usage& usage, const Holding& holding);
+
+}  // namespace sluice::accuracy
