@@ -5,6 +5,7 @@
 #include <grpcpp/create_channel.h>
 
 #include "client/connection.h"
+#include "client/duration.h"
 #include "client/status.h"
 
 namespace sluice {
@@ -40,6 +41,28 @@ Result<v1::CheckLimitResponse> Client::Check(const v1::CheckLimitRequest& reques
   const grpc::Status status = connection_->stub->CheckLimit(&context, request, &response);
   if (!status.ok()) return ToError(status);
   return response;
+}
+
+Result<Duration> Client::RenewLease(const std::string& lease_id, Duration timeout) {
+  grpc::ClientContext context;
+  SetTimeout(context, timeout);
+  v1::RenewLeaseRequest request;
+  request.set_lease_id(lease_id);
+  v1::RenewLeaseResponse response;
+  const grpc::Status status = connection_->stub->RenewLease(&context, request, &response);
+  if (!status.ok()) return ToError(status);
+  return ToDuration(response.ttl());
+}
+
+Result<void> Client::ReleaseLease(const std::string& lease_id, Duration timeout) {
+  grpc::ClientContext context;
+  SetTimeout(context, timeout);
+  v1::ReleaseLeaseRequest request;
+  request.set_lease_id(lease_id);
+  v1::ReleaseLeaseResponse response;
+  const grpc::Status status = connection_->stub->ReleaseLease(&context, request, &response);
+  if (!status.ok()) return ToError(status);
+  return {};
 }
 
 bool Client::connected() const {

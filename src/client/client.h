@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "base/address.h"
 #include "base/clock.h"
@@ -22,6 +23,13 @@ class Client {
   // server there, or the store failed and the rule says so), kDeadlineExceeded, and what the
   // server refused.
   Result<v1::CheckLimitResponse> Check(const v1::CheckLimitRequest& request, Duration timeout);
+
+  // How long the lease holds from when the server was asked. Waits as Check does; kNotFound: the
+  // lease is lost for good.
+  Result<Duration> RenewLease(const std::string& lease_id, Duration timeout);
+
+  // Gives the lease back, if it is still there. Waits as Check does.
+  Result<void> ReleaseLease(const std::string& lease_id, Duration timeout);
 
   // Whether a server is connected now: tells an error of the server from its absence.
   bool connected() const;

@@ -93,6 +93,36 @@ TEST(Client, Check_ServerSilent_DeadlineExceeded) {
   EXPECT_EQ(response.error().code, ErrorCode::kDeadlineExceeded);
 }
 
+TEST(Client, RenewLease_TtlOrNotFound) {
+  FakeServer server(Allow, {.renew = [](const auto& request, auto& response) {
+                      if (request.lease_id() != "a lease")
+                        return grpc::Status(grpc::NOT_FOUND, "expired");
+                      response.mutable_ttl()->set_seconds(2);
+                      response.mutable_ttl()->set_nanos(500'000'001);
+                      return grpc::Status::OK;
+                    }});
+  Client client(server.address());
+  const auto renewed = client.RenewLease("a lease", seconds(10));
+  ASSERT_TRUE(renewed) << renewed.error().message;
+  EXPECT_EQ(*renewed, Duration(2'500'001));
+  const auto expired = client.RenewLease("another", seconds(10));
+  ASSERT_FALSE(expired);
+  EXPECT_EQ(expired.error(), (Error{ErrorCode::kNotFound, "expired"}));
+}
+
+TEST(Client, ReleaseLease_ArrivesOrSaysWhyNot) {
+  FakeServer server(Allow, {.release = [](const auto& request) {
+                      return request.lease_id() == "a lease"
+                                 ? grpc::Status::OK
+                                 : grpc::Status(grpc::INVALID_ARGUMENT, "lease_id");
+                    }});
+  Client client(server.address());
+  EXPECT_TRUE(client.ReleaseLease("a lease", seconds(10)));
+  const auto refused = client.ReleaseLease("", seconds(10));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error(), (Error{ErrorCode::kInvalidArgument, "lease_id"}));
+}
+
 TEST(CheckLoop, ManyUnderWay_EachAnsweredOnceBeforeLoopDies) {
   FakeServer server(Allow);
   Client client(server.address());

@@ -6,7 +6,8 @@
 
 namespace sluice::test {
 
-FakeServer::FakeServer(Answer answer) : answer_(std::move(answer)) {
+FakeServer::FakeServer(Answer answer, Leases leases)
+    : answer_(std::move(answer)), leases_(std::move(leases)) {
   address_.unix_path = dir_.path() / "grpc.sock";
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address_.ToString(), grpc::InsecureServerCredentials());
@@ -19,6 +20,17 @@ FakeServer::~FakeServer() { server_->Shutdown(); }
 grpc::Status FakeServer::CheckLimit(grpc::ServerContext*, const v1::CheckLimitRequest* request,
                                     v1::CheckLimitResponse* response) {
   return answer_(*request, *response);
+}
+
+grpc::Status FakeServer::RenewLease(grpc::ServerContext*, const v1::RenewLeaseRequest* request,
+                                    v1::RenewLeaseResponse* response) {
+  if (!leases_.renew) return {grpc::NOT_FOUND, "no such lease"};
+  return leases_.renew(*request, *response);
+}
+
+grpc::Status FakeServer::ReleaseLease(grpc::ServerContext*, const v1::ReleaseLeaseRequest* request,
+                                      v1::ReleaseLeaseResponse*) {
+  return leases_.release ? leases_.release(*request) : grpc::Status::OK;
 }
 
 }  // namespace sluice::test

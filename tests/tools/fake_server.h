@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include <grpcpp/server.h>
 
@@ -18,7 +19,16 @@ class FakeServer final : public v1::RateLimiter::Service {
   using Answer = std::function<grpc::Status(const v1::CheckLimitRequest& request,
                                             v1::CheckLimitResponse& response)>;
 
-  explicit FakeServer(Answer answer);
+  // The same for leases. Without, every renewal finds no lease, and every release succeeds.
+  struct Leases {
+    std::function<grpc::Status(const v1::RenewLeaseRequest& request,
+                               v1::RenewLeaseResponse& response)>
+        renew;
+    std::function<grpc::Status(const v1::ReleaseLeaseRequest& request)> release;
+  };
+
+  explicit FakeServer(Answer answer) : FakeServer(std::move(answer), {}) {}
+  FakeServer(Answer answer, Leases leases);
   ~FakeServer() override;
 
   const Address& address() const { return address_; }
@@ -27,7 +37,13 @@ class FakeServer final : public v1::RateLimiter::Service {
   grpc::Status CheckLimit(grpc::ServerContext* context, const v1::CheckLimitRequest* request,
                           v1::CheckLimitResponse* response) override;
 
+  grpc::Status RenewLease(grpc::ServerContext* context, const v1::RenewLeaseRequest* request,
+                          v1::RenewLeaseResponse* response) override;
+  grpc::Status ReleaseLease(grpc::ServerContext* context, const v1::ReleaseLeaseRequest* request,
+                            v1::ReleaseLeaseResponse* response) override;
+
   const Answer answer_;
+  const Leases leases_;
   const TempDir dir_;
   Address address_;
   std::unique_ptr<grpc::Server> server_;
