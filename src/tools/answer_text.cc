@@ -7,16 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "base/clock.h"
+#include "client/duration.h"
 #include "tools/text.h"
 
 namespace sluice::tools {
 namespace {
-
-Duration ToDuration(const google::protobuf::Duration& duration) {
-  return std::chrono::seconds(duration.seconds()) +
-         std::chrono::ceil<Duration>(std::chrono::nanoseconds(duration.nanos()));
-}
 
 std::string LevelText(const v1::LimitStatus& limit) {
   if (!limit.has_limit()) return "state unknown";
@@ -82,6 +77,10 @@ std::string LimitOutlook(const v1::LimitStatus& limit) {
                 ? fmt::format("denies for {}", HumanDuration(ToDuration(limit.retry_after())))
                 : "never admits this cost";
   }
+  if (limit.dropped_cost() > 0) {
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} not charged: no more debt", limit.dropped_cost());
+  }
   if (limit.shadow()) text += " (shadow)";
   return text;
 }
@@ -98,12 +97,13 @@ std::string AlgorithmText(v1::Algorithm algorithm) {
 }
 
 std::string DecisionText(const std::string& domain, const v1::CheckLimitResponse& response,
-                         const std::string& ruled_by) {
+                         const DecisionContext& context) {
   const bool allowed = response.decision() == v1::DECISION_ALLOWED;
-  std::string line =
-      fmt::format("{}  {}", allowed ? "ALLOWED" : "DENIED", ReasonText(domain, response, ruled_by));
+  std::string line = fmt::format("{}  {}", allowed ? "ALLOWED" : "DENIED",
+                                 ReasonText(domain, response, context.ruled_by));
   if (response.has_wait()) {
-    line += fmt::format("  start in {}", HumanDuration(ToDuration(response.wait())));
+    line += fmt::format("  {} {}", context.waited ? "waited" : "start in",
+                        HumanDuration(ToDuration(response.wait())));
   }
   if (!allowed && response.has_retry_after()) {
     line += fmt::format("  retry in {}", HumanDuration(ToDuration(response.retry_after())));
@@ -119,8 +119,8 @@ std::string StandingText(const v1::LimitStatus& limit) {
   return LevelText(limit) + (outlook.empty() ? "" : "  " + outlook);
 }
 
-std::string AnswerText(const v1::CheckLimitRequest& request,
-                       const v1::CheckLimitResponse& response) {
+std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response,
+                       bool waited) {
   struct Row {
     std::string name, algorithm, level, outlook;
   };
@@ -134,7 +134,7 @@ std::string AnswerText(const v1::CheckLimitRequest& request,
     for (const Row& row : rows) most = std::max(most, (row.*column).size());
     return most;
   };
-  std::string text = DecisionText(request.domain(), response);
+  std::string text = DecisionText(request.domain(), response, {.waited = waited});
   for (const Row& row : rows) {
     text += fmt::format("  {:<{}}  {:<{}}  {:>{}}{}{}\n", row.name, width(&Row::name),
                         row.algorithm, width(&Row::algorithm), row.level, width(&Row::level),

@@ -9,13 +9,19 @@
 namespace sluice::tools {
 
 // `DENIED  by pay-per-user (token_bucket 0 of 20 left)  retry in 85 ms`, and so on. Ends with a
-// newline.
-std::string AnswerText(const v1::CheckLimitRequest& request,
-                       const v1::CheckLimitResponse& response);
+// newline. `waited`: the caller has slept as long as the answer said.
+std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response,
+                       bool waited = false);
 
-// Its first line. `ruled_by` names the rule that decided without counting, if that is known.
+// What the answer itself does not tell.
+struct DecisionContext {
+  std::string ruled_by;  // the rule that decided without counting, if that is known
+  bool waited = false;   // the caller has slept as long as the answer said
+};
+
+// Its first line.
 std::string DecisionText(const std::string& domain, const v1::CheckLimitResponse& response,
-                         const std::string& ruled_by = "");
+                         const DecisionContext& context = {});
 
 // "token_bucket" of ALGORITHM_TOKEN_BUCKET.
 std::string AlgorithmText(v1::Algorithm algorithm);

@@ -2,14 +2,18 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/duration.h"
 #include "client/status.h"
 #include "tools/answer_text.h"
 #include "tools/command.h"
@@ -26,7 +30,8 @@ struct CheckOptions {
   ServerOptions server;
   RequestOptions request;
   std::uint64_t cost = 1;
-  bool peek = false;
+  v1::Mode mode = v1::MODE_CONSUME;
+  std::optional<Duration> wait;
   bool json = false;
   std::uint64_t repeat = 1;
   std::size_t concurrency = 0;  // 0: not given
@@ -36,22 +41,32 @@ struct CheckOptions {
 v1::CheckLimitRequest MakeRequest(const CheckOptions& options) {
   auto request = options.request.ToRequest<v1::CheckLimitRequest>();
   request.set_cost(options.cost);
-  request.set_mode(options.peek ? v1::MODE_PEEK : v1::MODE_CONSUME);
+  request.set_mode(options.mode);
+  if (options.wait) *request.mutable_max_wait() = ToProto(*options.wait);
   return request;
+}
+
+// What is only asked, or charged afterwards, has nothing to wait for.
+bool Sleeps(const CheckOptions& options) {
+  return options.wait && options.mode == v1::MODE_CONSUME && options.cost > 0;
 }
 
 int CheckOnce(const CheckOptions& options, Client& client) {
   const v1::CheckLimitRequest request = MakeRequest(options);
   const auto response = client.Check(request, options.server.timeout);
+  const SteadyTime answered = SteadyNow();
   if (!response) {
     if (options.json) fmt::print("{}\n", ErrorJson(response.error()));
     PrintError(client, response.error());
     return kExitError;
   }
+  if (Sleeps(options) && response->has_wait()) {
+    std::this_thread::sleep_until(answered + ToDuration(response->wait()));
+  }
   if (options.json) {
     fmt::print("{}\n", MessageJson(*response));
   } else {
-    fmt::print("{}", AnswerText(request, *response));
+    fmt::print("{}", AnswerText(request, *response, Sleeps(options)));
   }
   return response->decision() == v1::DECISION_ALLOWED ? kExitAllowed : kExitDenied;
 }
@@ -81,6 +96,7 @@ int CheckMany(const CheckOptions& options, Client& client) {
   LoadOptions load;
   load.checks = options.repeat;
   load.rate = options.rate;
+  load.sleep = Sleeps(options);
   load.timeout = options.server.timeout;
   load.concurrency = options.concurrency;
   // A rate is kept only if slow answers don't hold up the next checks.
@@ -105,7 +121,22 @@ void DeclareRequest(CLI::App& app, CheckOptions& options) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53))
       ->type_name("UNITS")
       ->capture_default_str();
-  app.add_flag("--peek", options.peek, "Ask only: take nothing");
+  static const std::map<std::string, v1::Mode> kModes = {{"consume", v1::MODE_CONSUME},
+                                                         {"peek", v1::MODE_PEEK},
+                                                         {"charge", v1::MODE_CHARGE},
+                                                         {"refund", v1::MODE_REFUND}};
+  CLI::Option* mode =
+      app.add_option_function<std::string>(
+             "--mode", [&options](const std::string& word) { options.mode = kModes.at(word); },
+             "consume, peek (ask only), charge (whatever the answer), refund (give back)")
+          ->check(CLI::IsMember(kModes))
+          ->type_name("MODE")
+          ->default_str("consume");
+  app.add_flag_callback(
+         "--peek", [&options] { options.mode = v1::MODE_PEEK; }, "Short for --mode peek")
+      ->excludes(mode);
+  AddDuration(app, "--wait", "Be willing to wait this long: sleep as long as the answer says",
+              [&options](Duration wait) { options.wait = wait; });
   app.add_flag("--json", options.json, "Print JSON: one answer as the API's, many as a summary");
 }
 
@@ -115,8 +146,9 @@ void DeclareLoad(CLI::App& app, CheckOptions& options) {
           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53))
           ->type_name("TIMES")
           ->capture_default_str();
-  app.add_option("--concurrency", options.concurrency,
-                 "Checks under way at once, at most (default 1, with --rate 1000)")
+  app.add_option(
+         "--concurrency", options.concurrency,
+         "Callers: checks under way or asleep at once, at most (default 1, with --rate 1000)")
       ->check(CLI::Range(1, 100'000))
       ->type_name("COUNT")
       ->needs(repeat);

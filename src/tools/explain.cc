@@ -40,7 +40,7 @@ std::string RuleText(const v1::ExplainedRule& rule) {
 }
 
 Outcome Conclude(const std::string& domain, const v1::ExplainResponse& answer) {
-  std::string text = DecisionText(domain, answer.response(), RuledBy(answer));
+  std::string text = DecisionText(domain, answer.response(), {.ruled_by = RuledBy(answer)});
   for (const v1::ExplainedRule& rule : answer.rules()) text += RuleText(rule);
   return {text, kExitDone};
 }

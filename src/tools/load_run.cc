@@ -1,7 +1,10 @@
 #include "tools/load_run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
+
+#include "client/duration.h"
 
 namespace sluice::tools {
 
@@ -53,20 +56,41 @@ void LoadRun::Send() {
     loop_.Start(request_, options_.timeout,
                 [this, since](const auto& answer) { Record(answer, since); });
   }
-  MutexLock lock(mutex_);
-  all_sent_ = true;
-  complete_ = under_way_ == 0;
-  ended_.NotifyAll();
+  WaitForCallers();
 }
 
-// Waits until it is `due` and there is room for a check, and takes the room; false if stopped.
+// Waits until it is `due` and a caller is free for a check, and takes it; false if stopped.
 bool LoadRun::WaitForTurn(SteadyTime due) {
   MutexLock lock(mutex_);
   if (ended_.WaitUntil(mutex_, due, [this] { return stopped_; })) return false;
-  room_.Wait(mutex_, [this] { return stopped_ || under_way_ < options_.concurrency; });
+  SleepUntil([this] { return under_way_ + asleep_.size() < options_.concurrency; });
   if (stopped_) return false;
   ++under_way_;
   return true;
+}
+
+// Waits for the last answers and the last sleeps.
+void LoadRun::WaitForCallers() {
+  MutexLock lock(mutex_);
+  SleepUntil([this] { return under_way_ == 0 && asleep_.empty(); });
+  room_.Wait(mutex_, [this] { return under_way_ == 0; });
+  complete_ = true;
+  ended_.NotifyAll();
+}
+
+// Waits until `done` or stopped, and wakes callers whose time has come meanwhile.
+void LoadRun::SleepUntil(const std::function<bool()>& done) {
+  while (!stopped_ && !done()) {
+    if (asleep_.empty()) {
+      room_.Wait(mutex_, [&] { return stopped_ || done() || !asleep_.empty(); });
+      continue;
+    }
+    const SteadyTime first = asleep_.top();
+    const auto changed = [&] { return stopped_ || done() || asleep_.top() < first; };
+    if (room_.WaitUntil(mutex_, first, changed)) continue;
+    asleep_.pop();
+    tally_.elapsed = std::max(tally_.elapsed, std::chrono::ceil<Duration>(first - start_));
+  }
 }
 
 void LoadRun::Record(const Result<v1::CheckLimitResponse>& answer, SteadyTime since) {
@@ -80,13 +104,15 @@ void LoadRun::Record(const Result<v1::CheckLimitResponse>& answer, SteadyTime si
   } else {
     ++(answer->decision() == v1::DECISION_ALLOWED ? tally_.allowed : tally_.denied);
     tally_.latencies.Add(std::chrono::duration_cast<Duration>(now - since));
+    if (answer->has_wait()) {
+      const Duration wait = ToDuration(answer->wait());
+      tally_.waits.Add(wait);
+      tally_.waited += wait;
+      if (options_.sleep) asleep_.push(now + wait);
+    }
   }
   --under_way_;
   room_.NotifyAll();
-  if (all_sent_ && under_way_ == 0) {
-    complete_ = true;
-    ended_.NotifyAll();
-  }
 }
 
 }  // namespace sluice::tools

@@ -1,15 +1,19 @@
 // A run of equal checks against one server, and what came of them. Open loop with a rate: each
 // check has its time, and its latency counts from then even if it could be sent only later, so a
 // server that stalls cannot hide it (no coordinated omission). Closed loop without: the next check
-// goes out when an earlier one is answered.
+// goes out when an earlier one is answered. With `sleep` the callers do as answers say: whoever is
+// told to wait is busy until then, as in Guava's RateLimiter.acquire().
 //
 // Thread-safe. Runs from construction on, on threads of its own.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <queue>
 #include <string>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/thread.h"
@@ -20,8 +24,9 @@ namespace sluice::tools {
 
 struct LoadOptions {
   std::uint64_t checks = 1;
-  std::size_t concurrency = 1;  // checks under way at once, at most
+  std::size_t concurrency = 1;  // callers: each has one check under way, or sleeps
   double rate = 0;              // checks a second; 0: as fast as answers come
+  bool sleep = false;           // callers sleep as long as an answer says `wait`
   Duration timeout = std::chrono::seconds(1);
 };
 
@@ -35,7 +40,9 @@ struct LoadTally {
   std::uint64_t failed = 0;
   std::map<ErrorCode, Failures> errors;
   LatencyHistogram latencies;  // of answers, not of errors
-  Duration elapsed{};          // until the last answer
+  LatencyHistogram waits;      // that answers asked for
+  Duration waited{};           // sum of `waits`
+  Duration elapsed{};          // until the last answer, or the end of the last sleep
 
   std::uint64_t finished() const { return allowed + denied + failed; }
   double rate() const;  // checks finished a second
@@ -46,13 +53,13 @@ class LoadRun {
   // `client` must outlive the run.
   LoadRun(Client& client, v1::CheckLimitRequest request, const LoadOptions& options);
 
-  // Stops, and waits for the checks under way.
+  // Stops, and waits for the checks under way (not for sleeps).
   ~LoadRun();
 
-  // Whether all is answered; waits for it until `deadline`.
+  // Whether all is answered and slept; waits for it until `deadline`.
   bool WaitUntil(SteadyTime deadline);
 
-  // Sends no more.
+  // Sends no more, and wakes who sleeps.
   void Stop();
 
   // As of now.
@@ -61,6 +68,8 @@ class LoadRun {
  private:
   void Send();
   bool WaitForTurn(SteadyTime due);
+  void WaitForCallers();
+  void SleepUntil(const std::function<bool()>& done) SLUICE_REQUIRES(mutex_);
   void Record(const Result<v1::CheckLimitResponse>& answer, SteadyTime since);
 
   const v1::CheckLimitRequest request_;
@@ -68,12 +77,14 @@ class LoadRun {
   const SteadyTime start_;
 
   mutable Mutex mutex_;
-  CondVar room_;   // under_way_ fell
+  CondVar room_;   // under_way_ fell, or stopped_
   CondVar ended_;  // stopped_ or complete_
   LoadTally tally_ SLUICE_GUARDED_BY(mutex_);
   std::size_t under_way_ SLUICE_GUARDED_BY(mutex_) = 0;
+  // When each sleeping caller wakes, the first on top.
+  std::priority_queue<SteadyTime, std::vector<SteadyTime>, std::greater<>> asleep_
+      SLUICE_GUARDED_BY(mutex_);
   bool stopped_ SLUICE_GUARDED_BY(mutex_) = false;
-  bool all_sent_ SLUICE_GUARDED_BY(mutex_) = false;
   bool complete_ SLUICE_GUARDED_BY(mutex_) = false;
 
   CheckLoop loop_;

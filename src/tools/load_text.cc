@@ -20,6 +20,25 @@ struct Quantile {
 constexpr Quantile kQuantiles[] = {
     {0.5, "p50", "p50"}, {0.9, "p90", "p90"}, {0.99, "p99", "p99"}, {0.999, "p99.9", "p99_9"}};
 
+// "  p50 49 us  p90 89 us  …  max 98 us"
+std::string QuantilesText(const LatencyHistogram& durations) {
+  std::string text;
+  for (const Quantile& quantile : kQuantiles) {
+    text +=
+        fmt::format("  {} {}", quantile.name, HumanDuration(durations.Quantile(quantile.share)));
+  }
+  return text + fmt::format("  max {}", HumanDuration(durations.max()));
+}
+
+// "p50":49,"p90":89,…,"max":98
+std::string QuantilesJson(const LatencyHistogram& durations) {
+  std::string json;
+  for (const Quantile& quantile : kQuantiles) {
+    json += fmt::format(R"("{}":{},)", quantile.key, durations.Quantile(quantile.share).count());
+  }
+  return json + fmt::format(R"("max":{})", durations.max().count());
+}
+
 }  // namespace
 
 std::string ProgressText(const LoadTally& tally, std::uint64_t checks) {
@@ -40,13 +59,14 @@ std::string LoadText(const LoadTally& tally) {
     text += fmt::format("         {} {}, the first: {}\n", failures.count, ToString(code),
                         failures.first);
   }
-  if (tally.latencies.count() == 0) return text;
-  text += "latency";
-  for (const Quantile& quantile : kQuantiles) {
-    const Duration latency = tally.latencies.Quantile(quantile.share);
-    text += fmt::format("  {} {}", quantile.name, HumanDuration(latency));
+  if (tally.latencies.count() > 0) {
+    text += fmt::format("latency{}\n", QuantilesText(tally.latencies));
   }
-  return text + fmt::format("  max {}\n", HumanDuration(tally.latencies.max()));
+  if (tally.waits.count() > 0) {
+    text += fmt::format("waits    {}, {} in all{}\n", tally.waits.count(),
+                        HumanDuration(tally.waited), QuantilesText(tally.waits));
+  }
+  return text;
 }
 
 std::string LoadJson(const LoadTally& tally) {
@@ -55,16 +75,13 @@ std::string LoadJson(const LoadTally& tally) {
     errors += fmt::format(R"({}"{}":{{"count":{},"first":{}}})", errors.empty() ? "" : ",",
                           ToString(code), failures.count, JsonString(failures.first));
   }
-  std::string latencies;
-  for (const Quantile& quantile : kQuantiles) {
-    latencies +=
-        fmt::format(R"("{}":{},)", quantile.key, tally.latencies.Quantile(quantile.share).count());
-  }
   return fmt::format(R"({{"checks":{},"allowed":{},"denied":{},"failed":{},"errors":{{{}}},)"
-                     R"("elapsed_seconds":{:.6f},"rate":{:.1f},"latency_us":{{{}"max":{}}}}})",
+                     R"("elapsed_seconds":{:.6f},"rate":{:.1f},"latency_us":{{{}}},)"
+                     R"("wait_us":{{"count":{},"total":{},{}}}}})",
                      tally.finished(), tally.allowed, tally.denied, tally.failed, errors,
-                     std::chrono::duration<double>(tally.elapsed).count(), tally.rate(), latencies,
-                     tally.latencies.max().count());
+                     std::chrono::duration<double>(tally.elapsed).count(), tally.rate(),
+                     QuantilesJson(tally.latencies), tally.waits.count(), tally.waited.count(),
+                     QuantilesJson(tally.waits));
 }
 
 std::string ErrorJson(const Error& error) {

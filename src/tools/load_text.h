@@ -12,7 +12,7 @@ namespace sluice::tools {
 // One line, without its end: how far a run of `checks` is.
 std::string ProgressText(const LoadTally& tally, std::uint64_t checks);
 
-// Decisions, errors by code, time, rate, latencies; several lines.
+// Decisions, errors by code, time, rate, latencies, waits if there were any; several lines.
 std::string LoadText(const LoadTally& tally);
 
 // The same as one JSON object, its fields always there and always in this order.

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -19,16 +20,19 @@ void ServerOptions::AddTo(CLI::App& app) {
         const auto parsed = Address::Parse(text);
         return parsed ? std::string() : parsed.error().message;
       });
-  app.add_option_function<std::string>(
-         "--timeout",
-         [this](const std::string& text) {
-           const auto parsed = ParseDuration(text);
-           if (!parsed) throw CLI::ValidationError("--timeout", parsed.error().message);
-           timeout = *parsed;
-         },
-         "Longest wait for one answer")
-      ->type_name("DURATION")
-      ->default_str(fmt::format("{}s", timeout / std::chrono::seconds(1)));
+  AddDuration(app, "--timeout", "Longest wait for one answer", [this](Duration parsed) {
+    timeout = parsed;
+  })->default_str(fmt::format("{}s", timeout / std::chrono::seconds(1)));
+}
+
+CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,
+                         std::function<void(Duration)> set) {
+  const auto parse = [flag, set = std::move(set)](const std::string& text) {
+    const auto parsed = ParseDuration(text);
+    if (!parsed) throw CLI::ValidationError(flag, parsed.error().message);
+    set(*parsed);
+  };
+  return app.add_option_function<std::string>(flag, parse, description)->type_name("DURATION");
 }
 
 void PrintError(const Client& client, const Error& error) {

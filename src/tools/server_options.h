@@ -1,6 +1,7 @@
 // The flags of every command that talks to a server, and what to tell who finds none there.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include <CLI/App.hpp>
@@ -15,6 +16,10 @@ struct ServerOptions {
 
   void AddTo(CLI::App& app);
 };
+
+// A flag that takes a duration, and gives it to `set`.
+CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,
+                         std::function<void(Duration)> set);
 
 // Prints `error` of a call on `client`, and how to start a server if that is what is missing.
 void PrintError(const Client& client, const Error& error);

@@ -47,6 +47,12 @@ TEST(AnswerText, Table) {
        "  site[0]  fixed_window  state unknown\n"},
       {R"({"decision": "DECISION_ALLOWED", "wait": "0.000000001s", "source": "SOURCE_NO_RULE"})",
        "ALLOWED  no rule of domain shop matches  start in 1 us\n"},
+      {R"({"decision": "DECISION_ALLOWED", "source": "SOURCE_STORE", "limits": [
+             {"rule": "tokens", "algorithm": "ALGORITHM_TOKEN_BUCKET", "limit": 10, "remaining": 0,
+              "resetAfter": "110s", "admitted": true, "droppedCost": 25}]})",
+       "ALLOWED  by tokens (token_bucket 0 of 10 left)\n"
+       "  tokens[0]  token_bucket  0 of 10 left  resets in 1 min 50 s, 25 not charged: no more "
+       "debt\n"},
   };
   v1::CheckLimitRequest request;
   request.set_domain("shop");
@@ -56,6 +62,17 @@ TEST(AnswerText, Table) {
     ASSERT_TRUE(parsed.ok()) << parsed.ToString();
     EXPECT_EQ(AnswerText(request, response), row.text);
   }
+}
+
+TEST(AnswerText, WaitIsOver_SaysWaited) {
+  v1::CheckLimitResponse response;
+  response.set_decision(v1::DECISION_ALLOWED);
+  response.set_source(v1::SOURCE_NO_RULE);
+  response.mutable_wait()->set_seconds(2);
+  v1::CheckLimitRequest request;
+  request.set_domain("shop");
+  EXPECT_EQ(AnswerText(request, response, true),
+            "ALLOWED  no rule of domain shop matches  waited 2 s\n");
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "client/duration.h"
+#include "tests/support/wait_until.h"
 #include "tests/tools/fake_server.h"
 
 namespace sluice::tools {
@@ -83,6 +85,52 @@ TEST(LoadRun, ServerStallsUnderRate_LatencyCountsFromIntendedStart) {
   stalled = false;
   stalled.notify_all();
   EXPECT_GE(Finish(run).latencies.Quantile(0.02), milliseconds(99));
+}
+
+// Answers that the caller may go on after `wait`.
+FakeServer::Answer AllowAfter(Duration wait) {
+  return [wait](const auto&, v1::CheckLimitResponse& response) {
+    response.set_decision(v1::DECISION_ALLOWED);
+    *response.mutable_wait() = ToProto(wait);
+    return grpc::Status::OK;
+  };
+}
+
+TEST(LoadRun, Sleep_EachCallerWaitsAsAnswersSay) {
+  FakeServer server(AllowAfter(milliseconds(20)));
+  Client client(server.address());
+  for (const std::size_t callers : {1, 2, 10}) {
+    LoadRun run(client, {},
+                {.checks = 10, .concurrency = callers, .sleep = true, .timeout = seconds(10)});
+    const LoadTally tally = Finish(run);
+    EXPECT_GE(tally.elapsed, milliseconds(20) * (10 / callers)) << callers;
+    EXPECT_EQ(tally.waits.count(), 10u);
+    EXPECT_EQ(tally.waited, milliseconds(200));
+    EXPECT_EQ(tally.waits.max(), milliseconds(20));
+  }
+}
+
+TEST(LoadRun, Sleep_WhoWakesFirstGoesFirst) {
+  // The first of two callers is told to sleep for an hour: the other does all the rest.
+  std::atomic<int> calls = 0;
+  FakeServer server([&](const auto&, v1::CheckLimitResponse& response) {
+    *response.mutable_wait() =
+        ToProto(calls++ == 0 ? Duration(std::chrono::hours(1)) : Duration(1));
+    return grpc::Status::OK;
+  });
+  Client client(server.address());
+  LoadRun run(client, {}, {.checks = 20, .concurrency = 2, .sleep = true, .timeout = seconds(10)});
+  EXPECT_TRUE(test::WaitUntil(seconds(20), [&] { return run.tally().finished() == 20; }));
+  EXPECT_FALSE(run.WaitUntil(SteadyNow()));
+  run.Stop();
+  EXPECT_TRUE(run.WaitUntil(SteadyNow() + seconds(20)));
+}
+
+TEST(LoadRun, NoSleep_WaitsAreTalliedOnly) {
+  FakeServer server(AllowAfter(std::chrono::hours(1)));
+  Client client(server.address());
+  LoadRun run(client, {}, {.checks = 10, .timeout = seconds(10)});
+  EXPECT_EQ(Finish(run).waited, std::chrono::hours(10));
 }
 
 TEST(LoadRun, Stop_SendsNoMore) {

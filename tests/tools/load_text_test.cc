@@ -1,5 +1,6 @@
 #include "tools/load_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace sluice::tools {
@@ -31,13 +32,27 @@ TEST(LoadText, Json) {
             R"({"checks":100,"allowed":60,"denied":38,"failed":2,)"
             R"("errors":{"UNAVAILABLE":{"count":2,"first":"the \"store\" is away"}},)"
             R"("elapsed_seconds":0.500000,"rate":200.0,)"
-            R"("latency_us":{"p50":49,"p90":89,"p99":98,"p99_9":98,"max":98}})");
+            R"("latency_us":{"p50":49,"p90":89,"p99":98,"p99_9":98,"max":98},)"
+            R"("wait_us":{"count":0,"total":0,"p50":0,"p90":0,"p99":0,"p99_9":0,"max":0}})");
+}
+
+TEST(LoadText, Waits_CountTotalAndPercentiles) {
+  LoadTally tally = Sample();
+  for (int i = 1; i <= 4; ++i) tally.waits.Add(Duration(i * 30));
+  tally.waited = Duration(300);
+  EXPECT_THAT(LoadText(tally), testing::EndsWith("\nwaits    4, 300 us in all"
+                                                 "  p50 60 us  p90 120 us  p99 120 us  p99.9 120 us"
+                                                 "  max 120 us\n"));
+  EXPECT_THAT(LoadJson(tally),
+              testing::HasSubstr(R"("wait_us":{"count":4,"total":300,"p50":60,"p90":120,)"));
 }
 
 TEST(LoadText, NothingFinished_FieldsAllThere) {
   EXPECT_EQ(LoadJson(LoadTally{}), R"({"checks":0,"allowed":0,"denied":0,"failed":0,"errors":{},)"
                                    R"("elapsed_seconds":0.000000,"rate":0.0,)"
-                                   R"("latency_us":{"p50":0,"p90":0,"p99":0,"p99_9":0,"max":0}})");
+                                   R"("latency_us":{"p50":0,"p90":0,"p99":0,"p99_9":0,"max":0},)"
+                                   R"("wait_us":{"count":0,"total":0,"p50":0,"p90":0,"p99":0,)"
+                                   R"("p99_9":0,"max":0}})");
 }
 
 TEST(LoadText, Progress) {

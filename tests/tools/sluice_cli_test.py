@@ -206,7 +206,7 @@ class ArgumentTest(unittest.TestCase):
     def test_help_names_every_flag(self):
         self.assertIn("check", run("--help").stdout)
         text = run("check", "--help").stdout
-        for flag in "addr timeout cost peek json repeat concurrency rate".split():
+        for flag in "addr timeout cost mode peek wait json repeat concurrency rate".split():
             self.assertIn(f"--{flag}", text)
 
 

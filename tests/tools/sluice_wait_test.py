@@ -1,0 +1,150 @@
+"""`sluice check`: waits as answers say, and passes on what it is told about mode and patience.
+
+Usage: sluice_wait_test.py SLUICE DIRECTORY_OF_GENERATED_MESSAGES
+"""
+
+import json
+import threading
+import time
+import unittest
+
+from fake_sluiced import FakeServer, allowed, pb, run, seconds
+
+WAIT = 0.3
+
+
+class WaitTest(unittest.TestCase):
+    def setUp(self):
+        self.server = FakeServer(self)
+
+    def check(self, *arguments):
+        """The result, and how many seconds passed between the last answer and the end."""
+        answered = []
+        inner = self.server.check
+
+        def answer(request):
+            response = inner(request)
+            answered.append(time.monotonic())
+            return response
+
+        self.server.check = answer
+        result = run("check", "shop", "--addr", self.server.address, *arguments)
+        return result, time.monotonic() - answered[-1]
+
+    def test_one_sleeps_then_says_so(self):
+        self.server.check = lambda _: allowed(wait=seconds(WAIT))
+        result, slept = self.check("--wait", "60s")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreaterEqual(slept, WAIT)
+        self.assertIn("waited 300 ms", result.stdout)
+        self.assertEqual(self.server.requests("check")[0].max_wait, seconds(60))
+
+    def test_one_json_is_the_api_s(self):
+        self.server.check = lambda _: allowed(wait=seconds(WAIT))
+        result, slept = self.check("--wait", "60s", "--json")
+        self.assertGreaterEqual(slept, WAIT)
+        self.assertEqual(json.loads(result.stdout)["wait"], "0.300s")
+
+    def test_what_takes_nothing_or_was_done_before_does_not_sleep(self):
+        self.server.check = lambda _: allowed(wait=seconds(3600))
+        for arguments in (["--peek"], ["--cost", "0"], ["--mode", "charge"], ["--mode", "refund"]):
+            result, _ = self.check("--wait", "2h", *arguments)  # ends long before that
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("start in 1 h", result.stdout)
+
+    def test_not_asked_to_wait_does_not_sleep(self):
+        self.server.check = lambda _: allowed(wait=seconds(3600))
+        result, _ = self.check()
+        self.assertIn("start in 1 h", result.stdout)
+        self.assertFalse(self.server.requests("check")[0].HasField("max_wait"))
+
+    def test_denied_does_not_sleep_exit_1(self):
+        self.server.check = lambda _: pb.CheckLimitResponse(
+            decision=pb.DECISION_DENIED, retry_after=seconds(3600)
+        )
+        result, _ = self.check("--wait", "60s")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("retry in 1 h", result.stdout)
+
+    def reserve_every(self, interval):
+        """As a bucket that lends does: each check is due `interval` after the one before."""
+        lock = threading.Lock()
+        due = None
+
+        def reserve(_):
+            nonlocal due
+            with lock:
+                now = time.monotonic()
+                due = now if due is None else max(due, now)
+                wait, due = due - now, due + interval
+            return allowed(wait=seconds(wait)) if wait > 0 else allowed()
+
+        self.server.check = reserve
+
+    def test_many_as_guava_s_acquire(self):
+        for callers in ("1", "4"):
+            self.reserve_every(0.2)
+            result, _ = self.check(
+                "--wait", "60s", "--repeat", "6", "--concurrency", callers, "--json"
+            )
+            summary = json.loads(result.stdout)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(summary["allowed"], 6)
+            self.assertEqual(summary["wait_us"]["count"], 5)
+            self.assertGreater(summary["wait_us"]["total"], summary["wait_us"]["max"])
+            # The last permit is due 5 intervals after the first, and its caller sleeps until then.
+            self.assertGreaterEqual(summary["elapsed_seconds"], 1)
+
+    def test_many_one_caller_asks_again_only_after_its_wait(self):
+        self.server.check = lambda _: allowed(wait=seconds(0.1))
+        result, slept = self.check("--wait", "60s", "--repeat", "4")
+        times = self.server.times("check")
+        for earlier, later in zip(times, times[1:]):
+            self.assertGreaterEqual(later - earlier, 0.1)
+        self.assertGreaterEqual(slept, 0.1)
+        self.assertRegex(result.stdout, r"(?m)^waits +4, 400 ms in all  p50 100 ms .* max 100 ms$")
+
+    def test_many_no_waits_no_line(self):
+        result, _ = self.check("--wait", "60s", "--repeat", "4")
+        self.assertNotIn("waits", result.stdout)
+
+
+class ModeTest(unittest.TestCase):
+    def test_each_is_sent(self):
+        server = FakeServer(self)
+        for arguments, mode in (
+            ([], pb.MODE_CONSUME),
+            (["--mode", "consume"], pb.MODE_CONSUME),
+            (["--mode", "peek"], pb.MODE_PEEK),
+            (["--peek"], pb.MODE_PEEK),
+            (["--mode", "charge"], pb.MODE_CHARGE),
+            (["--mode", "refund"], pb.MODE_REFUND),
+        ):
+            result = run("check", "shop", "--addr", server.address, "--cost", "7", *arguments)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            request = server.requests("check")[-1]
+            self.assertEqual((request.mode, request.cost), (mode, 7), arguments)
+
+    def test_dropped_cost_is_shown(self):
+        server = FakeServer(self)
+        bucket = pb.ALGORITHM_TOKEN_BUCKET
+        tokens = pb.LimitStatus(rule="tokens", algorithm=bucket, limit=10, dropped_cost=25)
+        server.check = lambda _: allowed(limits=[tokens])
+        result = run("check", "llm", "--mode", "charge", "--addr", server.address)
+        self.assertIn("25 not charged", result.stdout)
+        result = run("check", "llm", "--mode", "charge", "--addr", server.address, "--json")
+        self.assertEqual(json.loads(result.stdout)["limits"][0]["droppedCost"], "25")
+
+    def test_mistakes_exit_2(self):
+        for arguments, said in (
+            (["--mode", "borrow"], "--mode"),
+            (["--mode", "charge", "--peek"], "--peek"),
+            (["--wait", "5"], '"5" is not a duration'),
+        ):
+            result = run("check", "shop", *arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertIn(said, result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
