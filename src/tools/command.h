@@ -22,6 +22,7 @@ struct Command {
 
 extern const Command kCheck;
 extern const Command kExplain;
+extern const Command kHold;
 extern const Command kReload;
 extern const Command kReset;
 extern const Command kRules;

@@ -1,6 +1,8 @@
 // `sluice`, the command-line tool: finds the command and runs it.
+#include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,9 +17,23 @@ namespace {
 using sluice::tools::Command;
 
 const Command* const kCommands[] = {
-    &sluice::tools::kCheck, &sluice::tools::kExplain, &sluice::tools::kReset,
-    &sluice::tools::kRules, &sluice::tools::kReload,  &sluice::tools::kValidate,
+    &sluice::tools::kCheck,    &sluice::tools::kHold,  &sluice::tools::kExplain,
+    &sluice::tools::kReset,    &sluice::tools::kRules, &sluice::tools::kReload,
+    &sluice::tools::kValidate,
 };
+
+// Gives what follows `--` to the COMMAND of the subcommand that has one. The parser would take it
+// for more attributes.
+void TakeCommand(CLI::App& app, std::vector<std::string>& arguments) {
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  if (dashes == arguments.end()) return;
+  const auto named = app.get_subcommands(
+      [&arguments](const CLI::App* sub) { return sub->get_name() == arguments.front(); });
+  CLI::Option* command = named.empty() ? nullptr : named[0]->get_option_no_throw("COMMAND");
+  if (command == nullptr) return;
+  for (auto word = dashes + 1; word != arguments.end(); ++word) command->add_result(*word);
+  arguments.erase(dashes, arguments.end());
+}
 
 }  // namespace
 
@@ -33,8 +49,11 @@ int main(int argc, char** argv) {
     commands.emplace_back(sub, command->declare(*sub));
   }
 
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  TakeCommand(app, arguments);
+  std::reverse(arguments.begin(), arguments.end());  // as the parser wants them
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : sluice::tools::kExitError;
   }

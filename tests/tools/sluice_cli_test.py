@@ -208,6 +208,10 @@ class ArgumentTest(unittest.TestCase):
         text = run("check", "--help").stdout
         for flag in "addr timeout cost mode peek wait json repeat concurrency rate".split():
             self.assertIn(f"--{flag}", text)
+        self.assertIn("hold", run("--help").stdout)
+        text = run("hold", "--help").stdout
+        for flag in "addr timeout cost wait kill-on-loss".split():
+            self.assertIn(f"--{flag}", text)
 
 
 if __name__ == "__main__":

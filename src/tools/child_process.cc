@@ -1,0 +1,82 @@
+#include "tools/child_process.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace sluice::tools {
+namespace {
+
+bool InForegroundOfTerminal() {
+  const int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+  if (terminal < 0) return false;
+  const bool foreground = tcgetpgrp(terminal) == getpgrp();
+  close(terminal);
+  return foreground;
+}
+
+// posix_spawnp; returns its error number.
+int Spawn(const std::vector<std::string>& command, const sigset_t& mask, bool leads_group,
+          pid_t& pid) {
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &mask);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(
+      &attributes,
+      static_cast<short>(POSIX_SPAWN_SETSIGMASK | (leads_group ? POSIX_SPAWN_SETPGROUP : 0)));
+  const int error = posix_spawnp(&pid, argv[0], nullptr, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  return error;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std::string>& command,
+                                                          const sigset_t& mask) {
+  // Who ignores it has its children reaped by the kernel, and never hears how they ended.
+  std::signal(SIGCHLD, SIG_DFL);
+  const bool leads_group = !InForegroundOfTerminal();
+  pid_t pid = -1;
+  if (const int error = Spawn(command, mask, leads_group, pid); error != 0) {
+    return Error{error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInternal,
+                 fmt::format("{} cannot be run: {}", command[0], std::strerror(error))};
+  }
+  // Debian's header of pidfd_open is not for C++.
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (fd < 0) {
+    const int error = errno;
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    return Error{ErrorCode::kInternal, fmt::format("pidfd_open: {}", std::strerror(error))};
+  }
+  return std::unique_ptr<ChildProcess>(new ChildProcess(pid, fd, leads_group));
+}
+
+ChildProcess::~ChildProcess() { close(fd_); }
+
+void ChildProcess::Forward(const SignalQueue::Signal& signal) {
+  if (leads_group_) {
+    kill(-pid_, signal.number);
+  } else if (!signal.from_terminal) {
+    kill(pid_, signal.number);
+  }
+}
+
+int ChildProcess::Reap() {
+  siginfo_t end{};
+  while (waitid(P_PIDFD, static_cast<id_t>(fd_), &end, WEXITED) != 0 && errno == EINTR) {
+  }
+  return end.si_code == CLD_EXITED ? end.si_status : 128 + end.si_status;
+}
+
+}  // namespace sluice::tools

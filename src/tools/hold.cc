@@ -1,0 +1,240 @@
+// `sluice hold`: runs a command while holding slots of concurrency limits.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "client/duration.h"
+#include "client/status.h"
+#include "tools/answer_text.h"
+#include "tools/child_process.h"
+#include "tools/command.h"
+#include "tools/lease_keeper.h"
+#include "tools/request_options.h"
+#include "tools/server_options.h"
+#include "tools/signal_queue.h"
+#include "tools/text.h"
+
+namespace sluice::tools {
+namespace {
+
+// Unlike fmt::print, no failure if nobody reads stderr any more: the lease must be kept.
+template <typename... Args>
+void Say(fmt::format_string<Args...> format, Args&&... args) {
+  std::fputs(("sluice: " + fmt::format(format, std::forward<Args>(args)...)).c_str(), stderr);
+}
+
+// As of the shell, env, timeout and nohup.
+constexpr int kExitCannotRun = 126, kExitNoSuchCommand = 127, kExitSignalled = 128;
+
+struct HoldOptions {
+  ServerOptions server;
+  RequestOptions request;
+  std::uint64_t cost = 1;
+  std::optional<Duration> wait;
+  bool kill_on_loss = false;
+  std::vector<std::string> command;
+};
+
+// That the request may go on; or else `status`, for which the reason has been printed.
+struct Admission {
+  v1::CheckLimitResponse answer;
+  SteadyTime asked, answered;
+  std::optional<int> status;
+};
+
+// When to ask again. A slot may be given back long before its lease would expire, which is what
+// retry_after tells of it; any other limit admits no sooner than it says.
+Duration RetryPause(const v1::CheckLimitResponse& denial) {
+  Duration pause = std::chrono::milliseconds(100);
+  for (const v1::LimitStatus& limit : denial.limits()) {
+    if (limit.admitted() || limit.shadow()) continue;
+    const Duration retry_after = ToDuration(limit.retry_after());
+    const bool slots = limit.algorithm() == v1::ALGORITHM_CONCURRENCY;
+    pause = std::max(
+        pause, slots ? std::min<Duration>(retry_after, std::chrono::seconds(1)) : retry_after);
+  }
+  return pause;
+}
+
+Admission Ask(const HoldOptions& options, Client& client, std::optional<SteadyTime> deadline) {
+  auto request = options.request.ToRequest<v1::CheckLimitRequest>();
+  request.set_cost(options.cost);
+  if (deadline) {
+    const auto left = std::chrono::ceil<Duration>(*deadline - SteadyNow());
+    *request.mutable_max_wait() = ToProto(std::max(left, Duration::zero()));
+  }
+  Admission admission{.asked = SteadyNow()};
+  const auto answer = client.Check(request, options.server.timeout);
+  admission.answered = SteadyNow();
+  if (answer) {
+    admission.answer = *answer;
+  } else {
+    PrintError(client, answer.error());
+    admission.status = kExitError;
+  }
+  return admission;
+}
+
+// Asks until admitted, or until `wait` has passed.
+Admission Admit(const HoldOptions& options, Client& client, SignalQueue& signals) {
+  std::optional<SteadyTime> deadline;
+  if (options.wait) deadline = SteadyNow() + *options.wait;
+  for (bool first = true;; first = false) {
+    Admission admission = Ask(options, client, deadline);
+    const v1::CheckLimitResponse& answer = admission.answer;
+    if (admission.status || answer.decision() == v1::DECISION_ALLOWED) return admission;
+    const bool again = deadline && admission.answered < *deadline && answer.has_retry_after();
+    if (first || !again) {
+      Say("{}", DecisionText(options.request.domain, answer));
+    }
+    if (!again) {
+      admission.status = kExitDenied;
+      return admission;
+    }
+    if (first) Say("trying for {}\n", HumanDuration(*options.wait));
+    const SteadyTime retry = std::min(admission.answered + RetryPause(answer), *deadline);
+    if (const auto signal = signals.WaitUntil(retry)) {
+      admission.status = kExitSignalled + signal->number;
+      return admission;
+    }
+  }
+}
+
+// Whether the command may run though the answer has no lease: the rules waive the slot.
+bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse& answer) {
+  if (answer.source() == v1::SOURCE_RULE) return true;
+  for (const v1::LimitStatus& limit : answer.limits()) {
+    if (limit.algorithm() != v1::ALGORITHM_CONCURRENCY) continue;
+    if (answer.source() == v1::SOURCE_FALLBACK) {
+      Say("the store failed, and the rule's on_store_failure lets the command run "
+          "without a slot\n");
+    }
+    return true;
+  }
+  Say("nothing to hold, so the command was not run: no rule with a concurrency limit "
+      "applies\n"
+      "  {}"
+      "  See what does:  sluice explain {} {}\n",
+      DecisionText(options.request.domain, answer), options.request.domain,
+      fmt::join(options.request.attributes, " "));
+  return false;
+}
+
+void PrintChange(const LeaseKeeper::Change& change) {
+  using State = LeaseKeeper::State;
+  const std::string reason =
+      fmt::format("{}: {}", ToString(change.reason.code), change.reason.message);
+  switch (change.state) {
+    case State::kHeld:
+      Say("the lease is renewed again\n");
+      return;
+    case State::kUnanswered:
+      Say("the lease cannot be renewed, and holds for {} more ({})\n", HumanDuration(change.left),
+          reason);
+      return;
+    case State::kOverdue:
+      Say("the lease was not renewed in time: its slot may be another's ({})\n", reason);
+      return;
+    case State::kLost:
+      Say("the lease is lost: its slot may be another's ({})\n", reason);
+      return;
+  }
+}
+
+LeaseKeeper::OnChange ChangeHandler(const HoldOptions& options) {
+  return [kill_on_loss = options.kill_on_loss](const LeaseKeeper::Change& change) {
+    PrintChange(change);
+    const bool lost =
+        change.state == LeaseKeeper::State::kOverdue || change.state == LeaseKeeper::State::kLost;
+    if (lost && kill_on_loss) kill(getpid(), SIGTERM);  // goes the way of all signals
+  };
+}
+
+// Runs the command to its end. Returns the exit status.
+int RunCommand(const HoldOptions& options, SignalQueue& signals) {
+  const auto child = ChildProcess::Start(options.command, signals.mask_before());
+  if (!child) {
+    Say("{}\n", child.error().message);
+    return child.error().code == ErrorCode::kNotFound ? kExitNoSuchCommand : kExitCannotRun;
+  }
+  for (;;) {
+    pollfd events[] = {{(*child)->fd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}};
+    if (poll(events, 2, -1) < 0) continue;
+    if (events[0].revents != 0) return (*child)->Reap();
+    while (const auto signal = signals.Next()) (*child)->Forward(*signal);
+  }
+}
+
+// Waits as long as the answer says, then runs the command, unless a signal comes before.
+int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQueue& signals) {
+  const Duration wait = ToDuration(admission.answer.wait());  // zero if there is none
+  if (const auto signal = signals.WaitUntil(admission.answered + wait)) {
+    return kExitSignalled + signal->number;
+  }
+  return RunCommand(options, signals);
+}
+
+int Hold(const HoldOptions& options) {
+  SignalQueue signals;  // first of all: the client has threads
+  // The flag's check has parsed it before.
+  Client client(*Address::Parse(options.server.address));
+  const Admission admission = Admit(options, client, signals);
+  if (admission.status) return *admission.status;
+  if (!admission.answer.has_lease()) {
+    if (!MayGoWithoutLease(options, admission.answer)) return kExitError;
+    return RunAtItsTime(options, admission, signals);
+  }
+  LeaseKeeper keeper(client, admission.answer.lease(),
+                     {.asked = admission.asked,
+                      .timeout = options.server.timeout,
+                      .on_change = ChangeHandler(options)});
+  const int status = RunAtItsTime(options, admission, signals);
+  if (const auto released = keeper.Release(); !released) {
+    Say("the lease could not be given back, and will expire ({}: {})\n",
+        ToString(released.error().code), released.error().message);
+  }
+  return status;
+}
+
+std::function<int()> Declare(CLI::App& app) {
+  auto options = std::make_shared<HoldOptions>();
+  options->request.AddTo(app);
+  app.add_option("COMMAND", options->command, "After --: what to run, and its arguments")
+      ->required();
+  app.add_option("--cost", options->cost, "Slots to hold")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53))
+      ->type_name("SLOTS")
+      ->capture_default_str();
+  AddDuration(app, "--wait", "Keep trying this long while denied",
+              [options = options.get()](Duration wait) { options->wait = wait; });
+  app.add_flag("--kill-on-loss", options->kill_on_loss,
+               "Send the command SIGTERM if the lease is lost");
+  options->server.AddTo(app);
+  app.footer(
+      "The lease is renewed while COMMAND runs, and given back when it ends, however it ends. "
+      "Signals\n"
+      "are passed on to it.\n"
+      "Exit status: COMMAND's own (128 + signal if one killed it, 126 if it cannot be run, 127 if "
+      "it\n"
+      "is not found); 1 denied, 2 error or no slot to hold: COMMAND was not run, and stderr says "
+      "why.\n"
+      "Example: sluice hold shop endpoint=/export --wait 60s -- tar -czf shop.tgz config");
+  return [options] { return Hold(*options); };
+}
+
+}  // namespace
+
+const Command kHold = {"hold", "Run a command while holding a slot of a concurrency limit",
+                       Declare};
+
+}  // namespace sluice::tools

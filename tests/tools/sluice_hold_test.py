@@ -1,0 +1,417 @@
+"""`sluice hold`: the lease is held exactly while the command runs, whatever happens to either.
+
+Usage: sluice_hold_test.py SLUICE DIRECTORY_OF_GENERATED_MESSAGES
+"""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+import grpc
+
+from fake_sluiced import PATIENCE, SLUICE, Failure, FakeServer
+from fake_sluiced import allowed, environment, in_turn, pb, run, seconds, start
+
+UNAVAILABLE = Failure(grpc.StatusCode.UNAVAILABLE, "the store is away")
+NOT_FOUND = Failure(grpc.StatusCode.NOT_FOUND, "expired")
+
+FOR_EVER = "while :; do sleep 0.01; done"  # in shell
+
+
+def slots(**fields):
+    return pb.LimitStatus(
+        rule="exports", algorithm=pb.ALGORITHM_CONCURRENCY, limit=2, remaining=0, **fields
+    )
+
+
+def granted(ttl=0.3, **fields):
+    lease = pb.Lease(id="a lease", ttl=seconds(ttl))
+    return allowed(lease=lease, limits=[slots(admitted=True)], **fields)
+
+
+def denied(retry_after):
+    wait = seconds(retry_after)
+    return pb.CheckLimitResponse(
+        decision=pb.DECISION_DENIED, retry_after=wait, limits=[slots(retry_after=wait)]
+    )
+
+
+class HoldTest(unittest.TestCase):
+    def setUp(self):
+        self.server = FakeServer(self)
+        self.server.check = lambda _: granted()
+
+    def arguments(self, command, *flags):
+        request = ("hold", "shop", "endpoint=/export", "--addr", self.server.address)
+        return (*request, *flags, "--", *command)
+
+    def hold(self, *command, flags=(), **options):
+        return run(*self.arguments(command, *flags), **options)
+
+    def start(self, *command, flags=(), **options):
+        process = start(*self.arguments(command, *flags), **options)
+
+        def end():
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream:
+                    stream.close()
+
+        self.addCleanup(end)
+        return process
+
+    def finish(self, process, exit_status, given=None):
+        stdout, stderr = process.communicate(given, timeout=PATIENCE)
+        self.assertEqual(process.returncode, exit_status, stderr)
+        return stdout, stderr
+
+    def assert_released(self, times=1):
+        leases = [request.lease_id for request in self.server.requests("release")]
+        self.assertEqual(leases, ["a lease"] * times)
+
+
+class LeaseTest(HoldTest):
+    def test_renewed_while_the_command_runs_then_given_back(self):
+        process = self.start("cat")
+        self.server.wait_for("renew", 4)
+        self.assert_released(0)
+        stdout, stderr = self.finish(process, 0, "as it came in\n")
+        self.assertEqual((stdout, stderr), ("as it came in\n", ""))
+        self.assert_released()
+        self.assertEqual({r.lease_id for r in self.server.requests("renew")}, {"a lease"})
+
+    def test_what_is_asked(self):
+        self.assertEqual(self.hold("true", flags=["--cost", "2"]).returncode, 0)
+        (request,) = self.server.requests("check")
+        self.assertEqual((request.domain, request.cost), ("shop", 2))
+        self.assertEqual(dict(request.attributes), {"endpoint": "/export"})
+        self.assertIn(request.mode, (pb.MODE_UNSPECIFIED, pb.MODE_CONSUME))
+        self.assertFalse(request.HasField("max_wait"))
+
+    def test_exit_status_is_the_command_s(self):
+        for command, status in (
+            (["true"], 0),
+            (["sh", "-c", "exit 7"], 7),
+            (["sh", "-c", "kill -KILL $$"], 128 + 9),
+            (["/nonexistent/command"], 127),
+            (["no-such-command-in-path"], 127),
+            (["/dev/null"], 126),
+        ):
+            result = self.hold(*command)
+            self.assertEqual(result.returncode, status, (command, result.stderr))
+            self.assert_released()
+            self.server.calls.clear()
+            if status in (126, 127):
+                self.assertIn(f"sluice: {command[0]} cannot be run: ", result.stderr)
+            else:
+                self.assertEqual(result.stderr, "")
+
+    def test_arguments_reach_the_command_untouched(self):
+        result = self.hold("printf", "%s|", "--cost", "a b", "", "--", "x=1", "$HOME")
+        self.assertEqual(result.stdout, "--cost|a b||--|x=1|$HOME|")
+
+    def test_command_starts_as_if_started_alone(self):
+        # Signals blocked and ignored (without 32 and 33, which glibc's posix_spawn ignores for its
+        # own ends), and how many files are open.
+        script = (
+            "import os, re; print([int(n, 16) & 0x7fffffff for n in"
+            " re.findall(r'Sig(?:Blk|Ign):\\s*(\\w+)', open('/proc/self/status').read())],"
+            " len(os.listdir('/proc/self/fd')))"
+        )
+        command = ["/usr/bin/python3", "-c", script]
+        alone = subprocess.run(command, capture_output=True, text=True, check=True)
+        held = self.hold(*command)
+        self.assertEqual(held.stdout, alone.stdout, held.stderr)
+
+    def test_parent_that_ignores_sigchld_status_kept(self):
+        result = self.hold(
+            "sh", "-c", "exit 7", preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        )
+        self.assertEqual(result.returncode, 7, result.stderr)
+
+    def test_starts_when_the_answer_says_renewing_meanwhile(self):
+        self.server.check = lambda _: granted(wait=seconds(0.5))
+        result = self.hold("sh", "-c", "cat /proc/uptime")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertGreaterEqual(len(self.server.requests("renew")), 2)
+        held = self.server.times("release")[0] - self.server.times("check")[0]
+        self.assertGreaterEqual(held, 0.5)
+
+
+class DeniedTest(HoldTest):
+    def test_says_when_to_retry_exit_1_command_not_run(self):
+        self.server.check = lambda _: denied(12)
+        result = self.hold("echo", "ran")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertEqual(
+            result.stderr, "sluice: DENIED  by exports (concurrency 0 of 2 left)  retry in 12 s\n"
+        )
+        self.assert_released(0)
+
+    def test_wait_tries_until_granted(self):
+        # retry_after neither hammers nor oversleeps a slot that is given back early.
+        self.server.check = in_turn(denied(1e-6), denied(3600), granted())
+        result = self.hold("echo", "ran", flags=["--wait", "60s"])
+        self.assertEqual((result.returncode, result.stdout), (0, "ran\n"), result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 2, result.stderr)
+        self.assertIn("trying for 1 min", result.stderr)
+        first, second, third = self.server.times("check")
+        self.assertGreaterEqual(second - first, 0.1)
+        self.assertGreaterEqual(third - second, 1)
+        waits = [r.max_wait.ToMicroseconds() / 1e6 for r in self.server.requests("check")]
+        self.assertAlmostEqual(waits[0], 60, delta=5)
+        self.assertLess(waits[2], 60 - 1)
+        self.assert_released()
+
+    def test_wait_has_passed_exit_1(self):
+        self.server.check = lambda _: denied(3600)
+        begun = time.monotonic()
+        result = self.hold("echo", "ran", flags=["--wait", "900ms"])
+        self.assertGreaterEqual(time.monotonic() - begun, 0.9)
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertEqual(len(self.server.requests("check")), 2)  # and not a moment too late
+        self.assertIn("retry in 1 h", result.stderr.splitlines()[-1])
+
+    def test_never_is_not_waited_for(self):
+        self.server.check = lambda _: pb.CheckLimitResponse(decision=pb.DECISION_DENIED)
+        result = self.hold("echo", "ran", flags=["--wait", "60s"])
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        self.assertIn("a retry cannot help", result.stderr)
+        self.assertEqual(len(self.server.requests("check")), 1)
+
+
+class NoLeaseTest(HoldTest):
+    def test_no_concurrency_limit_exit_2_command_not_run(self):
+        window = pb.LimitStatus(rule="pay", algorithm=pb.ALGORITHM_FIXED_WINDOW, admitted=True)
+        no_rule = pb.CheckLimitResponse(decision=pb.DECISION_ALLOWED, source=pb.SOURCE_NO_RULE)
+        for answer in (allowed(limits=[window]), no_rule):
+            self.server.check = in_turn(answer)
+            result = self.hold("echo", "ran")
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn("no rule with a concurrency limit applies", result.stderr)
+            self.assertIn("sluice explain shop endpoint=/export\n", result.stderr)
+
+    def test_rules_waive_the_slot_command_runs(self):
+        unlimited = pb.CheckLimitResponse(decision=pb.DECISION_ALLOWED, source=pb.SOURCE_RULE)
+        shadow = allowed(limits=[slots(shadow=True)])
+        fallback = pb.CheckLimitResponse(
+            decision=pb.DECISION_ALLOWED, source=pb.SOURCE_FALLBACK, limits=[slots(admitted=True)]
+        )
+        for answer, said in ((unlimited, ""), (shadow, ""), (fallback, "the store failed")):
+            self.server.check = in_turn(answer)
+            result = self.hold("sh", "-c", "echo ran; exit 7")
+            self.assertEqual((result.returncode, result.stdout), (7, "ran\n"), result.stderr)
+            self.assertIn(said, result.stderr)
+            self.assertEqual(bool(said), bool(result.stderr))
+        self.assert_released(0)
+
+    def test_error_exit_2_command_not_run(self):
+        self.server.check = in_turn(Failure(grpc.StatusCode.INVALID_ARGUMENT, "domain is empty"))
+        result = self.hold("echo", "ran")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertEqual(result.stderr, "sluice: INVALID_ARGUMENT: domain is empty\n")
+        result = run("hold", "shop", "--addr", "unix:/nonexistent/socket", "--", "echo", "ran")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("no server answers", result.stderr)
+
+    def test_no_command_exit_2(self):
+        for arguments, missing in (
+            (["shop"], "COMMAND"),
+            (["shop", "--"], "COMMAND"),
+            (["shop", "echo"], "COMMAND"),  # the -- forgotten
+            (["--", "echo"], "DOMAIN"),
+        ):
+            result = run("hold", *arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertIn(f"{missing} is required", result.stderr)
+
+
+class SignalTest(HoldTest):
+    def started(self, script, **options):
+        """A hold of a shell script, which has printed its first line."""
+        process = self.start("sh", "-c", script, **options)
+        self.first_line = process.stdout.readline()
+        self.assertNotEqual(self.first_line, "")
+        return process
+
+    def test_passed_on_command_decides(self):
+        for name in ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2"):
+            self.server.calls.clear()
+            script = f"trap 'echo {name}; exit 5' {name}; echo ready; {FOR_EVER}"
+            process = self.started(script)
+            process.send_signal(signal.Signals[f"SIG{name}"])
+            stdout, _ = self.finish(process, 5)
+            self.assertEqual(stdout, f"{name}\n")
+            self.assert_released()
+
+    def test_command_dies_of_it_128_and_signal(self):
+        for name in ("HUP", "INT", "TERM"):
+            self.server.calls.clear()
+            number = signal.Signals[f"SIG{name}"]
+            process = self.started("echo ready; exec sleep 60")
+            process.send_signal(number)
+            self.finish(process, 128 + number)
+            self.assert_released()
+
+    def test_reaches_what_the_command_started(self):
+        # Its child keeps stdout open until it dies.
+        process = self.started("sleep 60 & echo ready; wait")
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, 128 + signal.SIGTERM)
+
+    def test_lease_held_until_the_command_has_ended(self):
+        script = f"trap 'echo ending; read line; exit 5' TERM; echo ready; {FOR_EVER}"
+        process = self.started(script)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.stdout.readline(), "ending\n")
+        self.server.wait_for("renew", len(self.server.requests("renew")) + 2)
+        self.assert_released(0)
+        self.finish(process, 5, "\n")
+        self.assert_released()
+
+    def test_while_waiting_for_a_slot_ends_at_once(self):
+        self.server.check = lambda _: denied(3600)
+        process = self.start("echo", "ran", flags=["--wait", "1h"])
+        self.server.wait_for("check", 2)
+        process.send_signal(signal.SIGTERM)
+        stdout, _ = self.finish(process, 128 + signal.SIGTERM)
+        self.assertEqual(stdout, "")
+
+    def test_while_waiting_to_start_given_back(self):
+        self.server.check = lambda _: granted(wait=seconds(3600))
+        process = self.start("echo", "ran")
+        self.server.wait_for("renew", 1)
+        process.send_signal(signal.SIGINT)
+        stdout, _ = self.finish(process, 128 + signal.SIGINT)
+        self.assertEqual(stdout, "")
+        self.assert_released()
+
+    def test_before_the_grant_arrives_given_back(self):
+        signalled = threading.Event()
+
+        def answer(_):
+            signalled.wait(PATIENCE)
+            return granted()
+
+        self.server.check = answer
+        process = self.start("echo", "ran", flags=["--timeout", "60s"])
+        self.server.wait_for("check")
+        process.send_signal(signal.SIGTERM)
+        signalled.set()
+        stdout, _ = self.finish(process, 128 + signal.SIGTERM)
+        self.assertEqual(stdout, "")
+        self.assert_released()
+
+    def test_nohup_stays_deaf(self):
+        def answer(_):
+            process.send_signal(signal.SIGHUP)
+            return granted() if len(self.server.requests("check")) > 1 else denied(0.1)
+
+        deaf = lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)  # noqa: E731
+        ready = threading.Event()
+        self.server.check = lambda request: ready.wait(PATIENCE) and answer(request)
+        process = self.start("echo", "ran", flags=["--wait", "60s"], preexec_fn=deaf)
+        ready.set()
+        stdout, _ = self.finish(process, 0)
+        self.assertEqual(stdout, "ran\n")
+
+
+class TerminalTest(HoldTest):
+    def start_at_terminal(self, script):
+        """A hold of a shell script in the foreground of a terminal of its own."""
+        process, terminal = pty.fork()
+        if process == 0:
+            os.execve(SLUICE, [SLUICE, *self.arguments(["sh", "-c", script])], environment())
+        self.addCleanup(os.close, terminal)
+        self.read_until(terminal, "ready")
+        return process, terminal
+
+    def read_until(self, terminal, text):
+        shown = ""
+        while text not in shown:
+            if not select.select([terminal], [], [], PATIENCE)[0]:
+                raise AssertionError(f"waited in vain for {text!r} after {shown!r}")
+            shown += os.read(terminal, 1000).decode()
+        return shown
+
+    def assert_ends(self, process, exit_status):
+        _, status = os.waitpid(process, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(status), exit_status)
+        self.assert_released()
+
+    def test_key_reaches_the_command_once_and_it_may_read(self):
+        process, terminal = self.start_at_terminal(
+            "trap 'echo GOT INT' INT; echo ready; while ! read line; do :; done; echo read $line"
+        )
+        os.write(terminal, b"\x03")  # Ctrl-C
+        shown = self.read_until(terminal, "GOT INT")
+        os.write(terminal, b"a line\n")
+        shown += self.read_until(terminal, "read a line")
+        self.assertEqual(shown.count("GOT INT"), 1, shown)
+        self.assert_ends(process, 0)
+
+    def test_signal_to_sluice_alone_is_passed_on(self):
+        process, _ = self.start_at_terminal(f"trap 'exit 5' TERM; echo ready; {FOR_EVER}")
+        os.kill(process, signal.SIGTERM)
+        self.assert_ends(process, 5)
+
+
+class TroubleTest(HoldTest):
+    def test_renewal_fails_for_a_while_said_once_each(self):
+        self.server.check = lambda _: granted(ttl=3)
+        ok = pb.RenewLeaseResponse(ttl=seconds(0.3))
+        self.server.renew = in_turn(UNAVAILABLE, UNAVAILABLE, ok)
+        process = self.start("cat")
+        self.server.wait_for("renew", 5)
+        stdout, stderr = self.finish(process, 0, "still there")
+        self.assertEqual(stdout, "still there")
+        lines = stderr.splitlines()
+        self.assertEqual(len(lines), 2, stderr)
+        self.assertRegex(lines[0], r"^sluice: the lease cannot be renewed, and holds for .* more ")
+        self.assertIn("UNAVAILABLE: the store is away", lines[0])
+        self.assertEqual(lines[1], "sluice: the lease is renewed again")
+        self.assert_released()
+
+    def test_lost_said_once_command_goes_on(self):
+        self.server.renew = in_turn(NOT_FOUND)
+        process = self.start("cat")
+        line = process.stderr.readline()
+        self.assertEqual(
+            line, "sluice: the lease is lost: its slot may be another's (NOT_FOUND: expired)\n"
+        )
+        stdout, stderr = self.finish(process, 0, "still there")
+        self.assertEqual((stdout, stderr), ("still there", ""))
+        self.assertEqual(len(self.server.requests("renew")), 1)
+
+    def test_kill_on_loss_ends_the_command(self):
+        for trouble in (NOT_FOUND, UNAVAILABLE):  # expired; unheard of until the ttl
+            self.server.renew = in_turn(trouble)
+            process = self.start("sleep", "60", flags=["--kill-on-loss"])
+            _, stderr = self.finish(process, 128 + signal.SIGTERM)
+            self.assertIn("its slot may be another's", stderr)
+
+    def test_nobody_reads_stderr_lease_still_given_back(self):
+        self.server.renew = in_turn(UNAVAILABLE, pb.RenewLeaseResponse(ttl=seconds(0.3)), NOT_FOUND)
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        process = self.start("cat", stderr=write_end)
+        os.close(write_end)
+        self.server.wait_for("renew", 3)
+        self.finish(process, 0, "")
+        self.assert_released()
+
+    def test_server_gone_at_the_end_status_kept(self):
+        self.server.release = in_turn(UNAVAILABLE)
+        result = self.hold("sh", "-c", "exit 7")
+        self.assertEqual(result.returncode, 7)
+        self.assertIn("could not be given back, and will expire", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
