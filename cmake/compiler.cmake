@@ -18,6 +18,9 @@ target_compile_options(sluice_warnings INTERFACE
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
 
+# Where a multiplication and an addition become one, results differ from Lua's in Redis.
+add_compile_options(-ffp-contract=off)
+
 if(SLUICE_SANITIZE)
   add_compile_options(-fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)

@@ -72,17 +72,23 @@ function fixed_window.advance(limit, state, now)
   return { start, count, t }, keep
 end
 
-function fixed_window.grants(limit, state, cost, n)
-  if state[2] > limit.limit then
-    return 0
-  elseif cost == 0 then
-    return n
-  end
-  return math.min(n, math.floor((limit.limit - state[2]) / cost))
+function fixed_window.grants(limit, state, check, n)
+  return grants_within(limit.limit, state[2], check.cost, n)
 end
 
 function fixed_window.take(_, state, cost, times)
   return { state[1], state[2] + cost * times, state[3] }
+end
+
+function fixed_window.chargeable(_, state)
+  return MAX_PRODUCT - state[2]
+end
+
+function fixed_window.refund(_, state, cost, charged_at)
+  if state[2] == 0 or (charged_at >= 0 and charged_at < state[1]) then
+    return nil
+  end
+  return { state[1], math.max(0, state[2] - cost), state[3] }
 end
 
 function fixed_window.snapshot(_, state)

@@ -4,13 +4,13 @@
 -- Parameters: limit, window (µs)
 -- Stored:     a sorted set with a member per admitted check (or run of equal ones). Score: its time
 --             (µs) on the counter's own clock. Member, big-endian doubles, so that members of one
---             time sort by sum: running sum of all units up to it, its own units, and what the
---             counter's clock was ahead of the store's when it was written; the newest counts.
+--             time sort by sum: running sum of all units up to it, its own units, what the
+--             counter's clock was ahead of the store's when it was written, and, if units were given
+--             back, the sum up to which they were; of these two, the newest member's count.
 -- Cost:       2 calls to read; 1 to 16 more if it denies (a bisection over the entries); 4 to 7 to
 --             write, which clears at most 64 entries that have left the window.
 -- Atomic:     runs inside the driver's script, which reads before anything is written.
 
-local MEMBER = '>ddd'
 local MAX_ENTRIES = 10000
 local MAX_CLEARED = 64
 
@@ -18,17 +18,29 @@ local function integer(number)
   return string.format('%d', number)
 end
 
--- The entry at a rank (0 the oldest, -1 the newest): time, sum, units, offset; nothing if none.
+-- Returns sum, units, offset, refunded.
+local function unpack_member(member)
+  local sum, units, offset = struct.unpack('>ddd', member)
+  return sum, units, offset, #member > 24 and struct.unpack('>d', member, 25) or 0
+end
+
+local function pack_member(state, sum, units)
+  local member = struct.pack('>ddd', sum, units, state.offset)
+  return state.refunded > 0 and member .. struct.pack('>d', state.refunded) or member
+end
+
+-- The entry at a rank (0 the oldest, -1 the newest): time, sum, units, offset, refunded; nothing if
+-- none.
 local function entry_at(key, rank)
   local found = redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')
   if found[1] then
-    return tonumber(found[2]), struct.unpack(MEMBER, found[1])
+    return tonumber(found[2]), unpack_member(found[1])
   end
 end
 
 -- When the nth unit in the window came, from 1; beyond those in it, now.
 local function time_of_unit(state, nth)
-  if nth > state.counted - state.added then
+  if nth > state.sum - state.before then
     return state.now
   end
   local target = state.before + nth
@@ -64,14 +76,19 @@ end
 
 -- Returns the state as stored, or nothing.
 function sliding_log.read(key)
-  local newest, sum, units, offset = entry_at(key, -1)
+  local newest, sum, units, offset, refunded = entry_at(key, -1)
   if newest then
-    return { key = key, newest = newest, sum = sum, units = units, offset = offset, added = 0 }
+    return {
+      key = key, newest = newest, sum = sum, units = units, offset = offset, refunded = refunded,
+      added = 0,
+    }
   end
 end
 
 function sliding_log.open(_, now, key)
-  return { key = key, sum = 0, offset = 0, added = 0, now = now, before = 0, counted = 0 }, KEEP_NO
+  return {
+    key = key, sum = 0, offset = 0, refunded = 0, added = 0, now = now, before = 0, counted = 0,
+  }, KEEP_NO
 end
 
 function sliding_log.advance(limit, state, now)
@@ -93,35 +110,56 @@ function sliding_log.advance(limit, state, now)
   end
   local live = redis.call('ZRANGEBYSCORE', new.key, '(' .. integer(new.now - limit.window),
     '+inf', 'LIMIT', 0, 1)
-  local sum, units = struct.unpack(MEMBER, live[1])
-  new.before = sum - units
+  local sum, units = unpack_member(live[1])
+  new.before = math.max(sum - units, new.refunded)
   new.counted = new.sum - new.before + new.added
   return new, keep
 end
 
-function sliding_log.grants(limit, state, cost, n)
-  if state.counted > limit.limit then
-    return 0
-  elseif cost == 0 then
-    return n
-  end
-  return math.min(n, math.floor((limit.limit - state.counted) / cost))
+function sliding_log.grants(limit, state, check, n)
+  return grants_within(limit.limit, state.counted, check.cost, n)
 end
 
 function sliding_log.take(_, state, cost, times)
+  if cost * times == 0 then
+    return state
+  end
+  if state.counted == 0 then
+    state.restarts = true
+    state.sum, state.before, state.refunded, state.added = 0, 0, 0, 0
+  end
   state.added = state.added + cost * times
   state.counted = state.counted + cost * times
   return state
 end
 
+function sliding_log.chargeable(_, state)
+  return math.max(0, MAX_PRODUCT - (state.counted == 0 and 0 or state.sum + state.added))
+end
+
+function sliding_log.refund(limit, state, cost, charged_at)
+  local over = charged_at >= 0 and charged_at + state.offset + limit.window <= state.now
+  if state.counted == 0 or over then
+    return nil
+  end
+  local given = math.min(cost, state.counted)
+  state.before = state.before + given
+  state.counted = state.counted - given
+  state.refunded = state.before
+  return state
+end
+
 function sliding_log.snapshot(limit, state, cost, taken, now)
-  local newest = state.added > 0 and state.now or state.newest or state.now
-  local retry_at = now
+  local reset_at, retry_at = now, now
+  if cost * taken > 0 or state.counted > 0 then
+    local newest = (cost * taken > 0 or state.added > 0) and state.now or state.newest
+    reset_at = newest + limit.window - state.offset
+  end
   local excess = state.counted + cost * taken + cost - limit.limit
   if cost <= limit.limit and excess > 0 then
     retry_at = time_of_unit(state, excess) + limit.window - state.offset
   end
-  return state.counted, newest - state.offset, retry_at
+  return state.counted, reset_at, retry_at
 end
 
 function sliding_log.lifetime(limit, state, now)
@@ -130,23 +168,23 @@ function sliding_log.lifetime(limit, state, now)
 end
 
 -- Adds what was taken as one entry, and clears entries that have left the window.
+-- Adds what was taken as one entry, and clears entries that have left the window.
 local function append(limit, state)
   local key = state.key
-  local at, sum, units = state.now, state.added, state.added
-  if state.counted == state.added then
+  local at, sum, units = state.now, state.sum + state.added, state.added
+  if state.restarts or not state.newest then
     redis.call('UNLINK', key)
   else
     local gone = redis.call('ZCOUNT', key, '-inf', integer(state.now - limit.window))
     if gone > 0 then
       redis.call('ZREMRANGEBYRANK', key, 0, math.min(gone, MAX_CLEARED) - 1)
     end
-    sum = state.sum + state.added
     if state.newest == at or redis.call('ZCARD', key) >= MAX_ENTRIES then
       units = units + state.units
       redis.call('ZREMRANGEBYRANK', key, -1, -1)
     end
   end
-  redis.call('ZADD', key, integer(at), struct.pack(MEMBER, sum, units, state.offset))
+  redis.call('ZADD', key, integer(at), pack_member(state, sum, units))
 end
 
 function sliding_log.write(limit, key, state, milliseconds)
@@ -154,8 +192,7 @@ function sliding_log.write(limit, key, state, milliseconds)
     append(limit, state)
   else
     redis.call('ZREMRANGEBYRANK', key, -1, -1)
-    redis.call('ZADD', key, integer(state.newest),
-      struct.pack(MEMBER, state.sum, state.units, state.offset))
+    redis.call('ZADD', key, integer(state.newest), pack_member(state, state.sum, state.units))
   end
   redis.call('PEXPIRE', key, milliseconds)
 end

@@ -65,67 +65,120 @@ Limit ParseSlidingLog(const ConfigValue& value) {
   return limit;
 }
 
-// A bucket can go into debt by 10 × max(burst, 60 s of rate), counted in units of 1/period of a
-// token. That must stay exact in a double; it is well below kMaxProduct's bounds on both factors.
-constexpr std::int64_t kMaxDebt = (std::int64_t{1} << 53) / 10;
-constexpr std::int64_t kMaxRate = kMaxDebt / Duration(std::chrono::minutes(1)).count();
-
-Limit ParseTokenBucket(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 4> kKeys{"algorithm", "rate", "burst", "initial"};
-  constexpr std::string_view kRates = "is a rate such as 10/s, 600/m, 1000/h or 5000/d";
+Limit ParseSlidingWindow(const ConfigValue& value) {
+  static constexpr std::array<std::string_view, 4> kKeys{"algorithm", "limit", "window",
+                                                         "segments"};
   const ConfigMap fields(value, kKeys);
+  SlidingWindow limit;
+  if (const auto most = fields.Require("limit", "is a whole number")) {
+    limit.limit = most->Integer(1, kMaxProduct);
+  }
+  if (const auto window = fields.Require("window", kDurations)) {
+    limit.window = window->Parsed(ParseDuration, kDurations).value_or(Duration::zero());
+  }
+  if (const auto segments = fields.Find("segments")) {
+    limit.segments = segments->Integer(1, SlidingWindow::kMaxSegments);
+  }
+  return limit;
+}
+
+Rate ParseBucketRate(const ConfigMap& fields) {
+  constexpr std::string_view kRates = "is a rate such as 10/s, 600/m, 1000/h or 5000/d";
   Rate rate{1, std::chrono::seconds(1)};
   if (const auto field = fields.Require("rate", kRates)) {
     rate = field->Parsed(ParseRate, kRates).value_or(rate);
-    if (rate.count > kMaxRate) {
+    if (rate.count > TokenBucket::kMaxRate) {
       field->ReportFound(fmt::format("is at most {}/{}; for more, say it per a shorter time",
-                                     kMaxRate, FormatDuration(rate.period).substr(1)));
+                                     TokenBucket::kMaxRate, FormatDuration(rate.period).substr(1)));
     }
   }
+  return rate;
+}
+
+// What a bucket may hold is counted in 1/period of a unit.
+std::int64_t ParseBucketSize(const ConfigValue& field, std::int64_t least, std::int64_t reserved,
+                             const Rate& rate) {
+  return field.Integer(least, TokenBucket::kMaxCapacity / rate.period.count() - reserved,
+                       fmt::format(" with a rate in /{}", FormatDuration(rate.period).substr(1)));
+}
+
+bool ParseFlag(const ConfigValue& field) {
+  return field.OneOf<bool>({{"true", true}, {"false", false}});
+}
+
+// With warmup the bucket is of another kind, which always borrows and starts cold.
+Limit ParseWarmingBucket(const ConfigMap& fields, const Rate& rate, const ConfigValue& warmup) {
+  for (const std::string_view key : {"burst", "initial"}) {
+    if (const auto field = fields.Find(key)) field->Report("is not allowed together with warmup");
+  }
+  if (const auto borrow = fields.Find("borrow"); borrow && !ParseFlag(*borrow)) {
+    borrow->ReportFound("with warmup is true");
+  }
+  return WarmingBucket{
+      .rate = rate.count,
+      .period = rate.period,
+      .warmup = warmup.Parsed(ParseDuration, kDurations).value_or(std::chrono::seconds(1))};
+}
+
+Limit ParseTokenBucket(const ConfigValue& value) {
+  static constexpr std::array<std::string_view, 6> kKeys{"algorithm", "rate",   "burst",
+                                                         "initial",   "borrow", "warmup"};
+  const ConfigMap fields(value, kKeys);
+  const Rate rate = ParseBucketRate(fields);
+  if (const auto warmup = fields.Find("warmup")) return ParseWarmingBucket(fields, rate, *warmup);
   TokenBucket limit{.rate = rate.count, .period = rate.period};
   limit.burst = TokenBucket::DefaultBurst(rate.count, rate.period);
-  if (const auto burst = fields.Find("burst")) {
-    limit.burst =
-        burst->Integer(1, kMaxDebt / rate.period.count(),
-                       fmt::format(" with a rate in /{}", FormatDuration(rate.period).substr(1)));
-  }
+  if (const auto burst = fields.Find("burst")) limit.burst = ParseBucketSize(*burst, 1, 0, rate);
   if (const auto initial = fields.Find("initial")) {
     limit.starts_empty = initial->OneOf<bool>({{"full", false}, {"empty", true}});
+  }
+  if (const auto borrow = fields.Find("borrow")) limit.borrows = ParseFlag(*borrow);
+  return limit;
+}
+
+Limit ParseLeakyBucket(const ConfigValue& value) {
+  static constexpr std::array<std::string_view, 4> kKeys{"algorithm", "rate", "queue", "delay"};
+  const ConfigMap fields(value, kKeys);
+  const Rate rate = ParseBucketRate(fields);
+  LeakyBucket limit{.rate = rate.count, .period = rate.period};
+  if (const auto queue = fields.Require("queue", "is a whole number")) {
+    limit.queue = ParseBucketSize(*queue, 0, 1, rate);
+  }
+  if (const auto delay = fields.Find("delay")) limit.delays = ParseFlag(*delay);
+  return limit;
+}
+
+Limit ParseConcurrency(const ConfigValue& value) {
+  static constexpr std::array<std::string_view, 3> kKeys{"algorithm", "limit", "ttl"};
+  const ConfigMap fields(value, kKeys);
+  Concurrency limit;
+  if (const auto most = fields.Require("limit", "is a whole number")) {
+    limit.limit = most->Integer(1, Concurrency::kMaxLimit);
+  }
+  if (const auto ttl = fields.Require("ttl", kDurations)) {
+    limit.ttl = ttl->Parsed(ParseDuration, kDurations).value_or(std::chrono::seconds(1));
   }
   return limit;
 }
 
 struct Syntax {
   Algorithm algorithm;
-  Limit (*parse)(const ConfigValue& value);  // null: known, but not available yet
+  Limit (*parse)(const ConfigValue& value);
 };
 
 constexpr std::array<Syntax, 6> kSyntax{{
     {Algorithm::kFixedWindow, ParseFixedWindow},
     {Algorithm::kSlidingLog, ParseSlidingLog},
-    {Algorithm::kSlidingWindow, nullptr},
+    {Algorithm::kSlidingWindow, ParseSlidingWindow},
     {Algorithm::kTokenBucket, ParseTokenBucket},
-    {Algorithm::kLeakyBucket, nullptr},
-    {Algorithm::kConcurrency, nullptr},
+    {Algorithm::kLeakyBucket, ParseLeakyBucket},
+    {Algorithm::kConcurrency, ParseConcurrency},
 }};
 
-std::vector<std::string_view> AvailableAlgorithms() {
+std::vector<std::string_view> AlgorithmNames() {
   std::vector<std::string_view> names;
-  for (const Syntax& syntax : kSyntax) {
-    if (syntax.parse != nullptr) names.push_back(ToString(syntax.algorithm));
-  }
+  for (const Syntax& syntax : kSyntax) names.push_back(ToString(syntax.algorithm));
   return names;
-}
-
-void ReportAlgorithm(const ConfigValue& algorithm, bool is_known) {
-  const auto names = AvailableAlgorithms();
-  const std::string allowed = fmt::format("are {}", fmt::join(names, ", "));
-  if (is_known) {
-    algorithm.Report(fmt::format("found \"{}\", which is not available in this version; allowed {}",
-                                 algorithm.node().text, allowed));
-  } else {
-    algorithm.ReportFound(allowed + DidYouMean(algorithm.node().text, names));
-  }
 }
 
 }  // namespace
@@ -136,16 +189,17 @@ Limit ParseLimit(const ConfigValue& value) {
     return {};
   }
   const YamlNode* name = value.node().Find("algorithm");
+  const auto names = AlgorithmNames();
+  const std::string allowed = fmt::format("are {}", fmt::join(names, ", "));
   if (name == nullptr) {
-    value.Report(fmt::format("the key algorithm is missing; allowed are {}",
-                             fmt::join(AvailableAlgorithms(), ", ")));
+    value.Report("the key algorithm is missing; allowed " + allowed);
     return {};
   }
-  const auto syntax = std::find_if(kSyntax.begin(), kSyntax.end(), [&](const Syntax& candidate) {
-    return name->kind == YamlNode::Kind::kScalar && ToString(candidate.algorithm) == name->text;
-  });
-  if (syntax != kSyntax.end() && syntax->parse != nullptr) return syntax->parse(value);
-  ReportAlgorithm(value.At("algorithm", *name), syntax != kSyntax.end());
+  for (const Syntax& syntax : kSyntax) {
+    const bool is_name = name->kind == YamlNode::Kind::kScalar;
+    if (is_name && ToString(syntax.algorithm) == name->text) return syntax.parse(value);
+  }
+  value.At("algorithm", *name).ReportFound(allowed + DidYouMean(name->text, names));
   return {};
 }
 

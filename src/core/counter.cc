@@ -8,6 +8,11 @@ namespace {
 
 template <typename Algorithm>
 using StateOf = typename std::decay_t<Algorithm>::State;
+template <typename Algorithm>
+using SnapshotOf = typename std::decay_t<Algorithm>::Snapshot;
+
+template <typename Algorithm>
+constexpr bool kLeases = std::is_same_v<std::decay_t<Algorithm>, Concurrency>;
 
 }  // namespace
 
@@ -27,19 +32,11 @@ Keep Advance(const Limit& limit, CounterState& state, Time now) {
       limit);
 }
 
-std::int64_t Grants(const Limit& limit, const CounterState& state, std::int64_t cost,
+std::int64_t Grants(const Limit& limit, const CounterState& state, const Demand& demand,
                     std::int64_t n) {
   return std::visit(
       [&](const auto& algorithm) {
-        return algorithm.Grants(std::get<StateOf<decltype(algorithm)>>(state), cost, n);
-      },
-      limit);
-}
-
-void Take(const Limit& limit, CounterState& state, std::int64_t cost, std::int64_t times) {
-  std::visit(
-      [&](const auto& algorithm) {
-        algorithm.Take(std::get<StateOf<decltype(algorithm)>>(state), cost, times);
+        return algorithm.Grants(std::get<StateOf<decltype(algorithm)>>(state), demand, n);
       },
       limit);
 }
@@ -52,26 +49,86 @@ Duration Lifetime(const Limit& limit, const CounterState& state, Time now) {
       limit);
 }
 
-CounterSnapshot Summarise(const Limit& limit, const CounterState& state, const Run& run) {
-  const std::int64_t taken = run.mode == Mode::kConsume ? run.granted : 0;
-  return std::visit(
-      [&](const auto& algorithm) -> CounterSnapshot {
-        return algorithm.Summarise(std::get<StateOf<decltype(algorithm)>>(state), run.cost, taken,
-                                   run.now);
+void Take(const Limit& limit, CounterState& state, const Run& run) {
+  std::visit(
+      [&](const auto& algorithm) {
+        auto& taken_from = std::get<StateOf<decltype(algorithm)>>(state);
+        if constexpr (kLeases<decltype(algorithm)>) {
+          algorithm.Take(taken_from, run.demand.cost, *run.lease);
+        } else {
+          algorithm.Take(taken_from, run.demand.cost, run.granted);
+        }
       },
       limit);
 }
 
-Verdict JudgeNth(const Limit& limit, CounterSnapshot before, const Run& run, std::int64_t index) {
+bool Admits(const Limit& limit, const CounterState& state, const Run& run) {
+  if (run.mode == Mode::kCharge) return Grants(limit, state, run.demand, 1) == 1;
+  if (run.mode != Mode::kRenew) return true;
+  return std::get<Concurrency>(limit).Holds(std::get<Concurrency::State>(state), *run.lease);
+}
+
+Changed Change(const Limit& limit, CounterState& state, const Run& run) {
+  return std::visit(
+      [&](const auto& algorithm) -> Changed {
+        auto& changed = std::get<StateOf<decltype(algorithm)>>(state);
+        const std::int64_t cost = run.demand.cost;
+        if constexpr (kLeases<decltype(algorithm)>) {
+          if (run.mode == Mode::kRelease)
+            return {.changed = algorithm.Release(changed, *run.lease)};
+          algorithm.Renew(changed, *run.lease);
+          return {};
+        } else if (run.mode == Mode::kCharge) {
+          const std::int64_t dropped = algorithm.Charge(changed, cost);
+          return {.changed = dropped < cost, .dropped = dropped};
+        } else {
+          return {.changed = algorithm.Refund(changed, cost, run.charged_at)};
+        }
+      },
+      limit);
+}
+
+CounterSnapshot Summarise(const Limit& limit, const CounterState& state, const Run& run) {
+  const std::int64_t taken = run.mode == Mode::kConsume ? run.granted : 0;
+  const std::int64_t cost = run.demand.cost;
+  return std::visit(
+      [&](const auto& algorithm) -> CounterSnapshot {
+        const auto& summed = std::get<StateOf<decltype(algorithm)>>(state);
+        if constexpr (kLeases<decltype(algorithm)>) {
+          return algorithm.Summarise(summed, cost, taken, run.lease, run.now);
+        } else {
+          return algorithm.Summarise(summed, cost, taken, run.now);
+        }
+      },
+      limit);
+}
+
+CounterSnapshot SnapshotFromFields(const Limit& limit, const std::array<double, 3>& fields) {
+  return std::visit(
+      [&](const auto& algorithm) -> CounterSnapshot {
+        return SnapshotOf<decltype(algorithm)>::FromFields(fields);
+      },
+      limit);
+}
+
+Verdict JudgeNth(const Limit& limit, CounterReport report, const Run& run, std::int64_t index) {
   return std::visit(
       [&](const auto& algorithm) {
-        using Snapshot = typename std::decay_t<decltype(algorithm)>::Snapshot;
-        auto& snapshot = std::get<Snapshot>(before);
-        if (run.mode == Mode::kConsume) {
-          algorithm.Take(snapshot, run.cost, std::min(index + 1, run.granted));
+        auto& snapshot = std::get<SnapshotOf<decltype(algorithm)>>(report.snapshot);
+        if (run.mode != Mode::kConsume && run.mode != Mode::kPeek) {
+          Verdict verdict = algorithm.Judge(snapshot, run.demand, report.admitted, run.now);
+          verdict.dropped = report.dropped;
+          return verdict;
         }
-        const bool admitted = index < run.granted || algorithm.Grants(snapshot, run.cost, 1) == 1;
-        return algorithm.Judge(snapshot, run.cost, admitted, run.now);
+        const bool consumes = run.mode == Mode::kConsume;
+        if (consumes) algorithm.Take(snapshot, run.demand.cost, std::min(index, run.granted));
+        const bool admitted = index < run.granted || algorithm.Grants(snapshot, run.demand, 1) == 1;
+        const Duration wait =
+            admitted ? algorithm.Wait(snapshot, run.demand, run.now) : Duration::zero();
+        if (consumes && index < run.granted) algorithm.Take(snapshot, run.demand.cost, 1);
+        Verdict verdict = algorithm.Judge(snapshot, run.demand, admitted, run.now);
+        verdict.wait = wait;
+        return verdict;
       },
       limit);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/limit.h"
 
@@ -12,27 +13,54 @@ namespace sluice {
 
 Keep Open(const Limit& limit, CounterState& state, Time now);
 Keep Advance(const Limit& limit, CounterState& state, Time now);
-std::int64_t Grants(const Limit& limit, const CounterState& state, std::int64_t cost,
+std::int64_t Grants(const Limit& limit, const CounterState& state, const Demand& demand,
                     std::int64_t n);
-void Take(const Limit& limit, CounterState& state, std::int64_t cost, std::int64_t times);
 Duration Lifetime(const Limit& limit, const CounterState& state, Time now);
 
 // A run of equal checks, of which the first `granted` were granted by all limits that had to.
+// Modes but kConsume and kPeek come in runs of one.
 struct Run {
-  std::int64_t cost = 1;
+  Demand demand;
   Mode mode = Mode::kConsume;
+  std::optional<Time> charged_at;  // kRefund
+  std::optional<Lease> lease;      // for Concurrency
   std::int64_t granted = 0;
   Time now;
 };
 
-// What the answers to `run` need to know of a counter whose state before it is `state`, advanced to
-// run.now.
+// Takes what a run of Mode::kConsume takes.
+void Take(const Limit& limit, CounterState& state, const Run& run);
+
+// Whether the counter lets a run of another mode happen: a charge is told whether it would have
+// been admitted, a lease is renewed only if it holds.
+bool Admits(const Limit& limit, const CounterState& state, const Run& run);
+
+// Makes a change: what kCharge, kRefund, kRenew and kRelease do. REQUIRES for kRenew: it Admits.
+struct Changed {
+  bool changed = true;
+  std::int64_t dropped = 0;  // units that could not be charged
+};
+Changed Change(const Limit& limit, CounterState& state, const Run& run);
+
+// What the answers to a run need to know of a counter.
+struct CounterReport {
+  // For kConsume and kPeek: from before the run. For the other modes: from after it.
+  CounterSnapshot snapshot;
+  // Of the other modes.
+  bool admitted = false;
+  std::int64_t dropped = 0;
+};
+
+// The snapshot of a counter advanced to run.now.
 CounterSnapshot Summarise(const Limit& limit, const CounterState& state, const Run& run);
 
-// What the check at `index` (from 0) of a run hears from one limit. `before` was summarised for the
-// run. Values stand after the check's own decision if it was granted, else before it. Both stores
-// answer through this, so an answer depends neither on where a counter lives nor on whether a check
-// was decided alone or together with others.
-Verdict JudgeNth(const Limit& limit, CounterSnapshot before, const Run& run, std::int64_t index);
+// A snapshot out of the numbers of a script's reply.
+CounterSnapshot SnapshotFromFields(const Limit& limit, const std::array<double, 3>& fields);
+
+// What the check at `index` (from 0) of a run hears from one limit. Values stand after the check's
+// own decision if it took its cost, else before it. Both stores answer through this, so an answer
+// depends neither on where a counter lives nor on whether a check was decided alone or together
+// with others.
+Verdict JudgeNth(const Limit& limit, CounterReport report, const Run& run, std::int64_t index);
 
 }  // namespace sluice

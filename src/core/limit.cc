@@ -30,9 +30,19 @@ struct TagOf {
   std::string operator()(const SlidingLog& limit) const {
     return fmt::format("sliding_log:{}", FormatDuration(limit.window));
   }
+  std::string operator()(const SlidingWindow& limit) const {
+    return fmt::format("sliding_window:{}:{}", FormatDuration(limit.window), limit.segments);
+  }
   std::string operator()(const TokenBucket& limit) const {
     return fmt::format("token_bucket:{}", FormatDuration(limit.period));
   }
+  std::string operator()(const WarmingBucket& limit) const {
+    return fmt::format("token_bucket:{}:warmup", FormatDuration(limit.period));
+  }
+  std::string operator()(const LeakyBucket& limit) const {
+    return fmt::format("leaky_bucket:{}", FormatDuration(limit.period));
+  }
+  std::string operator()(const Concurrency&) const { return "concurrency"; }
 };
 
 struct Scale {
@@ -46,9 +56,26 @@ struct Scale {
     limit.limit = ScaledUp(limit.limit, share);
     return limit;
   }
+  Limit operator()(SlidingWindow limit) const {
+    limit.limit = ScaledUp(limit.limit, share);
+    return limit;
+  }
   Limit operator()(TokenBucket limit) const {
     limit.rate = ScaledUp(limit.rate, share);
     limit.burst = ScaledUp(limit.burst, share);
+    return limit;
+  }
+  Limit operator()(WarmingBucket limit) const {
+    limit.rate = ScaledUp(limit.rate, share);
+    return limit;
+  }
+  Limit operator()(LeakyBucket limit) const {
+    limit.rate = ScaledUp(limit.rate, share);
+    limit.queue = ScaledUp(limit.queue + 1, share) - 1;
+    return limit;
+  }
+  Limit operator()(Concurrency limit) const {
+    limit.limit = ScaledUp(limit.limit, share);
     return limit;
   }
 };
@@ -60,6 +87,18 @@ Algorithm AlgorithmOf(const Limit& limit) {
 }
 
 std::string CounterTag(const Limit& limit) { return std::visit(TagOf{}, limit); }
+
+bool Supports(const Limit& limit, Mode mode) {
+  if (mode != Mode::kCharge && mode != Mode::kRefund) return true;
+  if (std::holds_alternative<Concurrency>(limit)) return false;
+  const auto* const leaky = std::get_if<LeakyBucket>(&limit);
+  return leaky == nullptr || !leaky->delays || mode == Mode::kCharge;
+}
+
+bool MayRunTogether(const Limit& limit) {
+  return !std::holds_alternative<Concurrency>(limit) &&
+         !std::holds_alternative<WarmingBucket>(limit);
+}
 
 std::string FormatDuration(Duration duration) {
   using namespace std::chrono;

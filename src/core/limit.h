@@ -6,18 +6,25 @@
 #include <string>
 #include <variant>
 
+#include "core/algorithm/concurrency.h"
 #include "core/algorithm/fixed_window.h"
+#include "core/algorithm/leaky_bucket.h"
 #include "core/algorithm/sliding_log.h"
+#include "core/algorithm/sliding_window.h"
 #include "core/algorithm/token_bucket.h"
+#include "core/algorithm/warming_bucket.h"
 
 namespace sluice {
 
-using Limit = std::variant<FixedWindow, SlidingLog, TokenBucket>;
+using Limit = std::variant<FixedWindow, SlidingLog, SlidingWindow, TokenBucket, WarmingBucket,
+                           LeakyBucket, Concurrency>;
 
 // Always of the alternative that belongs to its limit's.
-using CounterState = std::variant<FixedWindow::State, SlidingLog::State, TokenBucket::State>;
-using CounterSnapshot =
-    std::variant<FixedWindow::Snapshot, SlidingLog::Snapshot, TokenBucket::Snapshot>;
+using CounterState =
+    std::variant<FixedWindow::State, SlidingLog::State, SlidingWindow::State, TokenBucket::State,
+                 WarmingBucket::State, LeakyBucket::State, Concurrency::State>;
+using CounterSnapshot = std::variant<FixedWindow::Snapshot, TokenBucket::Snapshot,
+                                     WarmingBucket::Snapshot, LeakyBucket::Snapshot, Tally>;
 
 Algorithm AlgorithmOf(const Limit& limit);
 
@@ -25,6 +32,14 @@ Algorithm AlgorithmOf(const Limit& limit);
 // period, alignment), such as "token_bucket:1s" or "fixed_window:1d:clock+08:00". Limits whose
 // tags are equal can go on with each other's counters.
 std::string CounterTag(const Limit& limit);
+
+// Whether a mode means something to a limit: leases are neither charged nor refunded, and who waits
+// in a queue cannot give its place back.
+bool Supports(const Limit& limit, Mode mode);
+
+// Whether equal checks may be decided as one run. Not where each takes a lease of its own, or
+// changes the price of the next.
+bool MayRunTogether(const Limit& limit);
 
 // A duration as rules write it, in its largest whole unit: "250ms", "10s", "1d".
 std::string FormatDuration(Duration duration);

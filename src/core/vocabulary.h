@@ -7,7 +7,15 @@
 
 namespace sluice {
 
-enum class Mode : std::uint8_t { kConsume = 1, kPeek = 2, kCharge = 3, kRefund = 4 };
+enum class Mode : std::uint8_t {
+  kConsume = 1,
+  kPeek = 2,
+  kCharge = 3,
+  kRefund = 4,
+  // Not of a check: what becomes of a lease that one has taken.
+  kRenew = 5,
+  kRelease = 6,
+};
 
 enum class Decision : std::uint8_t { kAllowed = 1, kDenied = 2 };
 
@@ -31,7 +39,8 @@ enum class Algorithm : std::uint8_t {
 // The largest cost of one check: the last integer up to which doubles (Lua's numbers) hold all.
 inline constexpr std::int64_t kMaxCost = std::int64_t{1} << 53;
 
-// No product an algorithm forms may pass this; rules that could are refused when loaded.
+// No product an algorithm forms, and no count it keeps, may pass this; rules that could make one
+// are refused when loaded. Below it, sums of two are exact in doubles.
 inline constexpr std::int64_t kMaxProduct = std::int64_t{1} << 52;
 
 // As written in rules and shown to people: "allowed", "store", "token_bucket", …

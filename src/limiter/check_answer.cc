@@ -14,6 +14,14 @@ bool CheckAnswer::AnyLimitDenies() const {
                      [](const LimitAnswer& limit) { return limit.denies(); });
 }
 
+Duration CheckAnswer::LongestWait() const {
+  Duration longest{};
+  for (const LimitAnswer& limit : limits) {
+    if (!limit.rule->rule.shadow) longest = std::max(longest, limit.verdict.wait);
+  }
+  return longest;
+}
+
 std::optional<Duration> CheckAnswer::LongestRetry() const {
   std::optional<Duration> longest;
   for (const LimitAnswer& limit : limits) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/limit.h"
@@ -24,11 +25,17 @@ struct LimitAnswer {
   bool denies() const { return !verdict.admitted && !rule->rule.shadow; }
 };
 
+struct LeaseAnswer {
+  std::string id;  // see lease_name.h
+  Duration ttl{};
+};
+
 struct CheckAnswer {
   Decision decision = Decision::kAllowed;
   Source source = Source::kNoRule;
   Duration wait{};                      // kAllowed only: start after this long
   std::optional<Duration> retry_after;  // kDenied only; absent: never
+  std::optional<LeaseAnswer> lease;     // kAllowed only: a concurrency limit was taken
   Time decided_at;
   std::vector<LimitAnswer> limits;  // enforced rules in file order, then shadow rules
 
@@ -36,6 +43,9 @@ struct CheckAnswer {
   void Clear();
 
   bool AnyLimitDenies() const;
+
+  // The longest an enforced limit makes the request wait.
+  Duration LongestWait() const;
 
   // The most over the denying limits. Nothing if none denies or one of them never admits.
   std::optional<Duration> LongestRetry() const;

@@ -3,15 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/random.h"
+#include "limiter/lease_name.h"
 #include "limiter/limiter.h"
 
 namespace sluice {
-namespace {
-
-// What the answer needs to reach the caller: the store gets that much less than the caller's time.
-constexpr SteadyTime::duration kAnswerReserve = std::chrono::milliseconds(1);
-
-}  // namespace
 
 // The story of one check, from top to bottom.
 void CheckCall::Start(SteadyTime received) {
@@ -23,6 +19,10 @@ void CheckCall::Start(SteadyTime received) {
   if (DecideByRules()) return;
   rules_->CountWithoutLimits(matched_.matches());
   CollectCounters();
+  if (HasNoLimitForMode()) {
+    return Refuse(InvalidArgument("mode: means nothing to any limit that this request meets"));
+  }
+  if (auto prepared = PrepareLease(); !prepared) return Refuse(prepared.error());
   if (counters.empty()) return Answer(DecisionWithoutLimits(), SourceWithoutLimits());
   AskStore();
 }
@@ -34,7 +34,10 @@ void CheckCall::Reset() {
   counters.clear();
   indexed_limits_.clear();
   failure.reset();
-  has_enforced_ = exempt_ = falling_back_ = fallback_error_ = false;
+  lease.reset();
+  cost = static_cast<std::int64_t>(request.cost);
+  mode = request.cost == 0 ? Mode::kPeek : request.mode;
+  has_enforced_ = exempt_ = skipped_ = falling_back_ = fallback_error_ = false;
 }
 
 // Rules that decide without counting: blocked wins over unlimited, and both win over an attribute
@@ -77,6 +80,11 @@ void CheckCall::CollectCounters() {
 }
 
 void CheckCall::AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group) {
+  if (!Supports(limit.limit, mode)) {
+    skipped_ = true;
+    exempt_ |= group == 0;
+    return;
+  }
   const std::size_t begin = keys_.size();
   keys_.append(match.key_prefix).append(limit.tag);
   counters.push_back({.key = std::string_view(keys_).substr(begin),
@@ -91,18 +99,31 @@ void CheckCall::AddCounter(const RuleMatch& match, const IndexedLimit& limit, st
   has_enforced_ |= group == 0;
 }
 
-void CheckCall::AskStore() {
-  cost = static_cast<std::int64_t>(request.cost);
-  mode = request.cost == 0 ? Mode::kPeek : request.mode;
-  // Shadow rules alone cannot turn the decision, and are not charged for what is denied.
-  if (!has_enforced_ && DecisionWithoutLimits() == Decision::kDenied) mode = Mode::kPeek;
-
-  asked_ = SteadyNow();
-  deadline = asked_ + limiter_.options_.store_timeout;
-  if (request.deadline != SteadyTime::max()) {
-    const auto reserve = std::max(kAnswerReserve, (request.deadline - asked_) / 10);
-    deadline = std::min(deadline, request.deadline - reserve);
+// One lease covers all concurrency limits of a request, for the shortest of their times.
+Result<void> CheckCall::PrepareLease() {
+  if (mode != Mode::kConsume) return {};
+  std::vector<std::string_view> keys;
+  for (const CounterCheck& counter : counters) {
+    const auto* const concurrency = std::get_if<Concurrency>(counter.limit);
+    if (concurrency == nullptr) continue;
+    if (!lease) lease.emplace(Lease{.id = RandomBytes(), .ttl = concurrency->ttl});
+    lease->ttl = std::min(lease->ttl, concurrency->ttl);
+    keys.push_back(counter.key);
   }
+  if (keys.empty() || LeaseName{.lease = *lease, .keys = keys}.ToText()) return {};
+  return InvalidArgument(
+      "attributes: the counters of all concurrency limits that this request meets do not fit into "
+      "a lease id of 2048 bytes");
+}
+
+void CheckCall::AskStore() {
+  max_wait = request.max_wait;
+  charged_at = request.charged_at;
+  // Shadow rules alone cannot turn the decision, and are not charged for what is denied.
+  const bool denied = !has_enforced_ && DecisionWithoutLimits() == Decision::kDenied;
+  if (denied && mode == Mode::kConsume) mode = Mode::kPeek;
+  asked_ = SteadyNow();
+  deadline = limiter_.StoreDeadline(asked_, request.deadline);
   limiter_.parts_.store.Submit(*this);
 }
 
@@ -118,9 +139,31 @@ void CheckCall::OnDecided() {
 
 void CheckCall::DecideByVerdicts() {
   rules_->CountVerdicts(answer().limits);
-  if (!has_enforced_) return Answer(DecisionWithoutLimits(), SourceWithoutLimits());
-  Answer(answer().AnyLimitDenies() ? Decision::kDenied : Decision::kAllowed,
-         falling_back_ ? Source::kFallback : Source::kStore);
+  Decision decision = DecisionWithoutLimits();
+  Source source = SourceWithoutLimits();
+  if (has_enforced_) {
+    decision = answer().AnyLimitDenies() ? Decision::kDenied : Decision::kAllowed;
+    source = falling_back_ ? Source::kFallback : Source::kStore;
+  }
+  if (decision == Decision::kAllowed && mode == Mode::kConsume && lease) NameLease();
+  Answer(decision, source);
+}
+
+// Names the counters under which the lease was really taken: of a shadow rule those, only if it
+// would have let the request pass. Counters stand in the order of the limits that asked a store.
+void CheckCall::NameLease() {
+  LeaseName name{.lease = *lease, .local = falling_back_};
+  const auto& limits = answer().limits;
+  auto counter = counters.begin();
+  for (const LimitAnswer& limit : limits) {
+    if (!limit.state_known) continue;
+    const bool taken = std::all_of(limits.begin(), limits.end(), [&](const LimitAnswer& other) {
+      return other.rule != limit.rule || other.verdict.admitted;
+    });
+    if (taken && limit.algorithm == Algorithm::kConcurrency) name.keys.push_back(counter->key);
+    ++counter;
+  }
+  if (!name.keys.empty()) answer().lease = {.id = name.ToText().value(), .ttl = lease->ttl};
 }
 
 void CheckCall::Answer(Decision decision, Source source) {
@@ -128,6 +171,7 @@ void CheckCall::Answer(Decision decision, Source source) {
   result.decision = decision;
   result.source = source;
   if (decision == Decision::kDenied) result.retry_after = result.LongestRetry();
+  if (decision == Decision::kAllowed) result.wait = result.LongestWait();
   if (result.decided_at == Time()) result.decided_at = limiter_.parts_.clock.Now();
   if (source == Source::kNoRule) rules_->CountUnmatched(request.domain, decision);
   HandOver();

@@ -51,9 +51,12 @@ class CheckCall : private StoreCheck {
   bool DecideByRules();
   void CollectCounters();
   void AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group);
+  bool HasNoLimitForMode() const { return counters.empty() && skipped_; }
+  Result<void> PrepareLease();
   void AskStore();
   void OnDecided() override;
   void DecideByVerdicts();
+  void NameLease();
   void Answer(Decision decision, Source source);
   void HandOver();
 
@@ -75,7 +78,8 @@ class CheckCall : private StoreCheck {
   std::string keys_;                                 // backs the keys of `counters`
   std::vector<const IndexedLimit*> indexed_limits_;  // those of answer().limits
   bool has_enforced_ = false;                        // an enforced limit has a say
-  bool exempt_ = false;  // an enforced rule matches whose limits an override lifts
+  bool exempt_ = false;   // an enforced rule matches whose limits have no say
+  bool skipped_ = false;  // a limit that the mode means nothing to
   bool falling_back_ = false;
   bool fallback_error_ = false;  // a rule wants UNAVAILABLE
   Result<CheckAnswer> answer_ = CheckAnswer{};

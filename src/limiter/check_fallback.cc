@@ -17,6 +17,7 @@ void CheckCall::FallBack() {
   falling_back_ = true;
   failure.reset();
   bool any_local = false;
+  bool all_local = true;
   bool denied = false;
   for (LimitAnswer& limit : answer().limits) {
     limit.source = Source::kFallback;
@@ -24,11 +25,14 @@ void CheckCall::FallBack() {
     limit.state_known = policy == OnStoreFailure::kLocal;
     limit.verdict = {.admitted = policy != OnStoreFailure::kDeny, .retry_after = kOutageRetry};
     any_local |= limit.state_known;
+    all_local &= limit.state_known;
     denied |= limit.denies();
     fallback_error_ |= policy == OnStoreFailure::kError && !limit.rule->rule.shadow;
   }
+  const bool writes = mode == Mode::kCharge || mode == Mode::kRefund;
+  if (writes && (fallback_error_ || !all_local)) limiter_.metrics_.lost_writes.Increment();
   // What another rule has refused already is not charged.
-  if (denied || fallback_error_) mode = Mode::kPeek;
+  if (fallback_error_ || (denied && mode == Mode::kConsume)) mode = Mode::kPeek;
   if (any_local) return DecideLocally();
   OnLocallyDecided();
 }

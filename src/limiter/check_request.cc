@@ -32,6 +32,7 @@ void CheckRequest::Clear() {
   cost = 1;
   mode = Mode::kConsume;
   max_wait.reset();
+  charged_at.reset();
   deadline = SteadyTime::max();
 }
 
@@ -51,13 +52,6 @@ Result<void> CheckRequest::Validate() const {
   }
   if (max_wait && (*max_wait < Duration::zero() || *max_wait > kMaxMaxWait)) {
     return InvalidArgument("max_wait: is not from 0 to 365 days");
-  }
-  if (mode == Mode::kCharge || mode == Mode::kRefund) {
-    return Error{ErrorCode::kUnimplemented,
-                 "mode: this server offers MODE_CONSUME and MODE_PEEK only"};
-  }
-  if (max_wait && *max_wait > Duration::zero()) {
-    return Error{ErrorCode::kUnimplemented, "max_wait: this server decides without waiting only"};
   }
   return {};
 }

@@ -25,6 +25,7 @@ struct CheckRequest {
   std::uint64_t cost = 1;
   Mode mode = Mode::kConsume;
   std::optional<Duration> max_wait;
+  std::optional<Time> charged_at;           // only with kRefund
   SteadyTime deadline = SteadyTime::max();  // the caller's; the store is given a little less
 
   // As new, memory kept.

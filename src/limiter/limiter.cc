@@ -1,5 +1,6 @@
 #include "limiter/limiter.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sluice {
@@ -9,6 +10,9 @@ std::uint64_t NextGeneration() {
   static std::atomic<std::uint64_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
 }
+
+// What the answer needs to reach the caller: the store gets that much less than the caller's time.
+constexpr SteadyTime::duration kAnswerReserve = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -27,6 +31,13 @@ void Limiter::SetRules(std::shared_ptr<const RuleIndex> rules) {
 std::shared_ptr<const RulesInForce> Limiter::rules() const {
   const MutexLock lock(mutex_);
   return rules_;
+}
+
+SteadyTime Limiter::StoreDeadline(SteadyTime now, SteadyTime deadline) const {
+  const SteadyTime store_deadline = now + options_.store_timeout;
+  if (deadline == SteadyTime::max()) return store_deadline;
+  const auto reserve = std::max(kAnswerReserve, (deadline - now) / 10);
+  return std::min(store_deadline, deadline - reserve);
 }
 
 std::shared_ptr<const RulesInForce> Limiter::RulesForThisThread() const {

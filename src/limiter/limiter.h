@@ -47,6 +47,10 @@ class Limiter {
   Store& store() const { return parts_.store; }
   Store& local_store() const { return parts_.local; }
 
+  // By when the store must have answered a caller who asks `now` and waits until `deadline`: so
+  // that the answer, too, reaches the caller in time.
+  SteadyTime StoreDeadline(SteadyTime now, SteadyTime deadline) const;
+
  private:
   friend class CheckCall;
 

@@ -30,6 +30,8 @@ LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
       store_duration(metrics.HistogramFor("sluice_store_duration_seconds",
                                           "From asking the store to its answer or failure.",
                                           kBounds)),
+      lost_writes(metrics.CounterFor("sluice_lost_writes_total",
+                                     "Charges and refunds that were lost to a failing store.")),
       invalid_(Refused(metrics, "invalid_argument")),
       unavailable_(Refused(metrics, "unavailable")),
       other_(Refused(metrics, "other")) {

@@ -20,6 +20,8 @@ class LimiterMetrics {
   Histogram& check_duration;
   // From asking the store to its answer, or to its failure.
   Histogram& store_duration;
+  // Charges and refunds that a failing store did not get and no local counter took.
+  Counter& lost_writes;
 
   void CountFailure(StoreFailure failure) const {
     store_failures_[static_cast<std::size_t>(failure)]->Increment();

@@ -105,12 +105,33 @@ struct Parameters {
   std::string operator()(const SlidingLog& limit) const {
     return fmt::format("limit: {}, window: {}", limit.limit, FormatDuration(limit.window));
   }
+  std::string operator()(const SlidingWindow& limit) const {
+    std::string text =
+        fmt::format("limit: {}, window: {}", limit.limit, FormatDuration(limit.window));
+    if (limit.segments != SlidingWindow{}.segments) {
+      text += fmt::format(", segments: {}", limit.segments);
+    }
+    return text;
+  }
   std::string operator()(const TokenBucket& limit) const {
     std::string text = fmt::format("rate: {}{}", limit.rate, PerUnit(limit.period));
     if (limit.burst != TokenBucket::DefaultBurst(limit.rate, limit.period)) {
       text += fmt::format(", burst: {}", limit.burst);
     }
-    return limit.starts_empty ? text + ", initial: empty" : text;
+    if (limit.starts_empty) text += ", initial: empty";
+    if (limit.borrows) text += ", borrow: true";
+    return text;
+  }
+  std::string operator()(const WarmingBucket& limit) const {
+    return fmt::format("rate: {}{}, warmup: {}", limit.rate, PerUnit(limit.period),
+                       FormatDuration(limit.warmup));
+  }
+  std::string operator()(const LeakyBucket& limit) const {
+    return fmt::format("rate: {}{}, queue: {}{}", limit.rate, PerUnit(limit.period), limit.queue,
+                       limit.delays ? "" : ", delay: false");
+  }
+  std::string operator()(const Concurrency& limit) const {
+    return fmt::format("limit: {}, ttl: {}", limit.limit, FormatDuration(limit.ttl));
   }
 };
 

@@ -55,6 +55,7 @@ void FillStatus(const LimitAnswer& from, v1::LimitStatus& to) {
   if (!from.verdict.admitted && from.verdict.retry_after != Verdict::kNever) {
     Fill(from.verdict.retry_after, *to.mutable_retry_after());
   }
+  to.set_dropped_cost(static_cast<std::uint64_t>(from.verdict.dropped));
   if (!from.state_known) return;
   to.set_limit(static_cast<std::uint64_t>(from.verdict.limit));
   to.set_remaining(static_cast<std::uint64_t>(from.verdict.remaining));
@@ -73,6 +74,10 @@ void FillResponse(const CheckAnswer& answer, std::string_view request_id,
   }
   if (answer.decision == Decision::kDenied && answer.retry_after) {
     Fill(*answer.retry_after, *response.mutable_retry_after());
+  }
+  if (answer.lease) {
+    response.mutable_lease()->set_id(answer.lease->id);
+    Fill(answer.lease->ttl, *response.mutable_lease()->mutable_ttl());
   }
   for (const auto& limit : answer.limits) FillStatus(limit, *response.add_limits());
 }

@@ -157,7 +157,21 @@ class Parser {
       return InvalidArgument("charged_at: only allowed with MODE_REFUND");
     }
     if (request_.cost == 0) request_.mode = Mode::kPeek;
+    if (auto charged_at = InterpretChargedAt(); !charged_at) return charged_at;
     return InterpretMaxWait();
+  }
+
+  Result<void> InterpretChargedAt() {
+    if (!charged_at_) return {};
+    const auto [seconds, nanos] = *charged_at_;
+    constexpr std::int64_t kLast = 253'402'300'799;  // the year 9999, as protobuf has it
+    if (seconds < 0 || seconds > kLast || nanos < 0 || nanos >= 1'000'000'000) {
+      return InvalidArgument(fmt::format(
+          "charged_at: {} s and {} ns; allowed are the years 1970 to 9999", seconds, nanos));
+    }
+    request_.charged_at = Time(std::chrono::seconds(seconds) +
+                               std::chrono::floor<Duration>(std::chrono::nanoseconds(nanos)));
+    return {};
   }
 
   Result<void> InterpretMaxWait() {

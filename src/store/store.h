@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "core/lease.h"
 #include "core/limit.h"
 
 namespace sluice {
@@ -45,10 +46,15 @@ class StoreCheck {
   std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
   std::int64_t cost = 1;               // 0 to kMaxCost
   Mode mode = Mode::kConsume;
+  std::optional<Duration> max_wait;  // kConsume and kPeek: the longest the caller would wait
+  std::optional<Time> charged_at;    // kRefund: gives nothing back to a window that has ended since
+  // What counters of Concurrency are taken, renewed or released under; there must be one for these,
+  // but to peek. kRenew and kRelease concern such counters only.
+  std::optional<Lease> lease;
   SteadyTime deadline = SteadyTime::max();
 
   std::optional<StoreFailure> failure;  // out
-  bool admitted = false;                // out: group 0 admits
+  bool admitted = false;                // out: group 0 admits; kRenew: the lease holds
   Time decided_at;                      // out: on the store's clock
 
   // Links checks into a store's queues; the store's while it holds the check.

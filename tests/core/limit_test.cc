@@ -78,9 +78,9 @@ TEST(JudgeNth, RunOfEqualChecks_HearsWhatASequenceWould) {
   const Limit limit = FixedWindow{.limit = 10, .window = seconds(60)};
   CounterState state;
   Open(limit, state, Time());
-  const sluice::Run run{.cost = 3, .granted = 3, .now = Time()};
+  const sluice::Run run{.demand = {.cost = 3}, .granted = 3, .now = Time()};
   for (std::int64_t i = 0; i < 5; ++i) {
-    const Verdict verdict = JudgeNth(limit, Summarise(limit, state, run), run, i);
+    const Verdict verdict = JudgeNth(limit, {.snapshot = Summarise(limit, state, run)}, run, i);
     EXPECT_EQ(verdict.admitted, i < 3);
     EXPECT_EQ(verdict.remaining, i < 3 ? 10 - 3 * (i + 1) : 1);
   }

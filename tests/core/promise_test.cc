@@ -29,8 +29,8 @@ std::vector<Admission> History(const Limit& limit, std::uint32_t seed) {
     now += Duration(random() % (random() % 20 == 0 ? 3'000'000 : 20'000));
     const std::int64_t cost = 1 + random() % 3;
     i == 0 ? Open(limit, state, now) : Advance(limit, state, now);
-    if (Grants(limit, state, cost, 1) == 0) continue;
-    Take(limit, state, cost, 1);
+    if (Grants(limit, state, {.cost = cost}, 1) == 0) continue;
+    Take(limit, state, {.demand = {.cost = cost}, .granted = 1});
     admitted.push_back({now, cost});
   }
   return admitted;
@@ -61,8 +61,8 @@ TEST(TokenBucket, HungryCaller_GetsAllThatIsPromised) {
   std::int64_t units = 0;
   for (int i = 0; i <= 100'000; ++i, now += milliseconds(1)) {
     Advance(limit, state, now);
-    const std::int64_t grants = Grants(limit, state, 1, 100);
-    Take(limit, state, 1, grants);
+    const std::int64_t grants = Grants(limit, state, {}, 100);
+    Take(limit, state, {.granted = grants});
     units += grants;
   }
   EXPECT_EQ(units, 10 + 7 * 100);
@@ -92,8 +92,8 @@ TEST(SlidingLog, HungryCaller_GetsTheLimitInEveryWindow) {
   std::int64_t units = 0;
   for (int i = 0; i < 10'000; ++i, now += milliseconds(1)) {
     Advance(limit, state, now);
-    const std::int64_t grants = Grants(limit, state, 1, 100);
-    Take(limit, state, 1, grants);
+    const std::int64_t grants = Grants(limit, state, {}, 100);
+    Take(limit, state, {.granted = grants});
     units += grants;
   }
   EXPECT_EQ(units, 10 * 10);
@@ -130,18 +130,18 @@ TEST(RetryAfter, RetryExactlyThen_Succeeds_AndNotEarlier) {
       const std::int64_t cost = 1 + random() % 3;
       now += Duration(random() % 3);
       Advance(limit, state, now);
-      if (Grants(limit, state, cost, 1) == 0) {
-        const sluice::Run run{.cost = cost, .granted = 0, .now = now};
-        const Verdict verdict = JudgeNth(limit, Summarise(limit, state, run), run, 0);
+      if (Grants(limit, state, {.cost = cost}, 1) == 0) {
+        const sluice::Run run{.demand = {.cost = cost}, .now = now};
+        const Verdict verdict = JudgeNth(limit, {.snapshot = Summarise(limit, state, run)}, run, 0);
         CounterState early = state;
         Advance(limit, early, now + verdict.retry_after - Duration(1));
-        ASSERT_EQ(Grants(limit, early, cost, 1), 0);
+        ASSERT_EQ(Grants(limit, early, {.cost = cost}, 1), 0);
         now += verdict.retry_after;
         Advance(limit, state, now);
-        ASSERT_EQ(Grants(limit, state, cost, 1), 1);
+        ASSERT_EQ(Grants(limit, state, {.cost = cost}, 1), 1);
         ++retries;
       }
-      Take(limit, state, cost, 1);
+      Take(limit, state, {.demand = {.cost = cost}, .granted = 1});
     }
     EXPECT_GT(retries, 20);
   }

@@ -247,10 +247,6 @@ std::vector<BadInput> BadInputs() {
        [](Request& it) { it.mutable_max_wait()->set_seconds(-1); }},
       {"LongId", kInvalid, "request_id",
        [](Request& it) { it.set_request_id(std::string(256, 'x')); }},
-      {"Charge", kUnimplemented, "mode", [](Request& it) { it.set_mode(v1::MODE_CHARGE); }},
-      {"Refund", kUnimplemented, "mode", [](Request& it) { it.set_mode(v1::MODE_REFUND); }},
-      {"Wait", kUnimplemented, "max_wait",
-       [](Request& it) { it.mutable_max_wait()->set_seconds(1); }},
       {"FiveMegabytes", grpc::StatusCode::RESOURCE_EXHAUSTED, "larger than max",
        [](Request& it) { (*it.mutable_attributes())["user"] = std::string(5 << 20, 'x'); }},
   };

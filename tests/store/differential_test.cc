@@ -26,12 +26,21 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
+struct Operation {
+  std::unique_ptr<BlockingCheck> check;
+  std::int64_t n = 1;
+};
+
 class World {
  public:
   explicit World(std::uint32_t seed) : random_(seed) {
     for (int i = 0; i < 30; ++i) AddLimit(fmt::format("fixed{}", i), RandomFixedWindow());
     for (int i = 0; i < 30; ++i) AddLimit(fmt::format("log{}", i), RandomSlidingLog());
+    for (int i = 0; i < 30; ++i) AddLimit(fmt::format("window{}", i), RandomSlidingWindow());
     for (int i = 0; i < 30; ++i) AddLimit(fmt::format("token{}", i), RandomTokenBucket());
+    for (int i = 0; i < 30; ++i) AddLimit(fmt::format("warming{}", i), RandomWarmingBucket());
+    for (int i = 0; i < 30; ++i) AddLimit(fmt::format("leaky{}", i), RandomLeakyBucket());
+    for (int i = 0; i < 30; ++i) AddLimit(fmt::format("slots{}", i), RandomConcurrency());
   }
 
   template <typename T>
@@ -40,28 +49,6 @@ class World {
   }
   std::size_t Below(std::size_t bound) { return random_() % bound; }
   bool OneIn(std::size_t n) { return Below(n) == 0; }
-
-  // Distinct counters in ascending groups.
-  std::vector<CounterSpec> RandomCounters() {
-    std::vector<CounterSpec> counters;
-    std::uint16_t group = OneIn(10) ? 1 : 0;
-    const std::size_t count = OneIn(2) ? 1 : 1 + Below(4);
-    while (counters.size() < count) {
-      CounterSpec spec = limits_[Below(limits_.size())];
-      spec.key += std::to_string(Below(2));
-      spec.group = group;
-      bool known = false;
-      for (const auto& counter : counters) known |= counter.key == spec.key;
-      if (!known) counters.push_back(spec);
-      if (OneIn(4)) ++group;
-    }
-    return counters;
-  }
-
-  std::int64_t RandomCost() {
-    return OneIn(20) ? Pick<std::int64_t>({1000, 1'000'000, kMaxCost - 1, kMaxCost})
-                     : Pick<std::int64_t>({0, 1, 1, 1, 1, 2, 3, 5, 7, 10, 20});
-  }
 
   // A time that an answer named; the next steps may land on it, or just beside it.
   void Remember(Duration edge) {
@@ -78,7 +65,90 @@ class World {
     return Pick<Duration>({Duration(0), Duration(some), milliseconds(some), seconds(some)});
   }
 
+  // A check, and how often it is to be made.
+  Operation RandomOperation(Time now) {
+    if (!leases_.empty() && OneIn(8)) return RandomLeaseOperation();
+    const Mode mode = Pick({Mode::kConsume, Mode::kConsume, Mode::kConsume, Mode::kConsume,
+                            Mode::kPeek, Mode::kCharge, Mode::kRefund});
+    Operation operation;
+    operation.check = std::make_unique<BlockingCheck>(RandomCounters(mode), RandomCost(), mode);
+    BlockingCheck& check = *operation.check;
+    if (check.cost == 0) check.mode = Mode::kPeek;
+    if (OneIn(3)) check.max_wait = RandomWait();
+    if (mode == Mode::kRefund && OneIn(2)) check.charged_at = now - RandomWait();
+    bool may_run = check.mode == Mode::kConsume || check.mode == Mode::kPeek;
+    for (const CounterCheck& counter : check.counters) {
+      may_run &= MayRunTogether(*counter.limit);
+      const auto* const slots = std::get_if<Concurrency>(counter.limit);
+      if (slots != nullptr && mode == Mode::kConsume) check.lease = NewLease(slots->ttl);
+    }
+    if (may_run && OneIn(2)) operation.n = Pick<std::int64_t>({2, 3, 10, 50});
+    return operation;
+  }
+
+  // The counters a lease may be held in are those of the check that took it.
+  void RememberLease(const BlockingCheck& check) {
+    std::vector<CounterSpec> held;
+    for (const CounterCheck& counter : check.counters) {
+      if (!std::holds_alternative<Concurrency>(*counter.limit)) continue;
+      held.push_back({std::string(counter.key), *counter.limit});
+    }
+    HeldLease lease{*check.lease, std::move(held)};
+    if (leases_.size() < 200) return leases_.push_back(std::move(lease));
+    leases_[Below(leases_.size())] = std::move(lease);
+  }
+
  private:
+  struct HeldLease {
+    Lease lease;
+    std::vector<CounterSpec> counters;
+  };
+
+  Operation RandomLeaseOperation() {
+    const HeldLease& held = leases_[Below(leases_.size())];
+    Operation operation;
+    operation.check =
+        std::make_unique<BlockingCheck>(held.counters, 1, OneIn(3) ? Mode::kRelease : Mode::kRenew);
+    operation.check->lease = held.lease;
+    return operation;
+  }
+
+  std::int64_t RandomCost() {
+    return OneIn(20) ? Pick<std::int64_t>({1000, 1'000'000, kMaxCost - 1, kMaxCost})
+                     : Pick<std::int64_t>({0, 1, 1, 1, 1, 2, 3, 5, 7, 10, 20});
+  }
+
+  Duration RandomWait() {
+    constexpr Duration kMost = days(365);
+    return OneIn(4) ? std::clamp(edges_[Below(edges_.size())], Duration(0), kMost)
+                    : Pick<Duration>({Duration(0), Duration(1), milliseconds(20), seconds(1),
+                                      minutes(1), hours(1), kMost});
+  }
+
+  Lease NewLease(Duration ttl) {
+    Lease lease{.ttl = ttl};
+    for (auto& byte : lease.id) byte = static_cast<std::uint8_t>(random_());
+    return lease;
+  }
+
+  // Distinct counters in ascending groups, of limits to which the mode means something.
+  std::vector<CounterSpec> RandomCounters(Mode mode) {
+    std::vector<CounterSpec> counters;
+    std::uint16_t group = OneIn(10) ? 1 : 0;
+    const std::size_t count = OneIn(2) ? 1 : 1 + Below(4);
+    while (counters.size() < count) {
+      CounterSpec spec = limits_[Below(limits_.size())];
+      if (!Supports(spec.limit, mode)) continue;
+      spec.key += std::to_string(Below(2));
+      spec.group = group;
+      bool known = false;
+      for (const auto& counter : counters) known |= counter.key == spec.key;
+      if (!known) counters.push_back(spec);
+      if (OneIn(4)) ++group;
+    }
+    return counters;
+  }
+
   void AddLimit(const std::string& key, const Limit& limit) {
     limits_.push_back({key, limit});
     // Another size of the same shape meets the same counters, as after a reload.
@@ -108,19 +178,47 @@ class World {
         .rate = Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
         .period = Pick<Duration>({milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
         .burst = Pick<std::int64_t>({1, 2, 10, 97}),
-        .starts_empty = OneIn(4)};
-    if (OneIn(5)) limit.burst = kMaxProduct / limit.period.count();
+        .starts_empty = OneIn(4),
+        .borrows = OneIn(3)};
+    if (OneIn(5)) limit.burst = TokenBucket::kMaxCapacity / limit.period.count();
+    if (OneIn(10)) limit.rate = TokenBucket::kMaxRate;
     return limit;
+  }
+
+  Limit RandomSlidingWindow() {
+    return SlidingWindow{
+        .limit = Pick<std::int64_t>({1, 2, 5, 20, 1000, kMaxProduct}),
+        .window = Pick<Duration>({milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
+        .segments = Pick<std::int64_t>({1, 2, 7, 10, SlidingWindow::kMaxSegments})};
+  }
+
+  Limit RandomWarmingBucket() {
+    return WarmingBucket{.rate = Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
+                         .period = Pick<Duration>({seconds(1), minutes(1), hours(1), days(1)}),
+                         .warmup = Pick<Duration>({milliseconds(1), milliseconds(700), seconds(3),
+                                                   minutes(1), hours(1)})};
+  }
+
+  Limit RandomLeakyBucket() {
+    LeakyBucket limit{
+        .rate = Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
+        .period = Pick<Duration>({milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
+        .queue = Pick<std::int64_t>({0, 1, 4, 97}),
+        .delays = OneIn(2)};
+    if (OneIn(5)) limit.queue = TokenBucket::kMaxCapacity / limit.period.count() - 1;
+    return limit;
+  }
+
+  Limit RandomConcurrency() {
+    return Concurrency{.limit = Pick<std::int64_t>({1, 2, 5, 20, 1000}),
+                       .ttl = Pick<Duration>(
+                           {milliseconds(1), milliseconds(50), seconds(1), seconds(30), hours(1)})};
   }
 
   std::mt19937 random_;
   std::vector<CounterSpec> limits_;
+  std::vector<HeldLease> leases_;
   std::array<Duration, 4> edges_{};
-};
-
-struct Operation {
-  std::unique_ptr<BlockingCheck> check;
-  std::int64_t n;
 };
 
 std::string Describe(const StoreCheck& check) {
@@ -128,10 +226,12 @@ std::string Describe(const StoreCheck& check) {
                                  static_cast<int>(check.mode), check.admitted);
   for (const CounterCheck& counter : check.counters) {
     const Verdict& verdict = counter.verdict;
-    text +=
-        fmt::format("\n  {} group {}: admitted {} limit {} remaining {} reset {} retry {}",
-                    counter.key, counter.group, verdict.admitted, verdict.limit, verdict.remaining,
-                    verdict.reset_after.count(), verdict.retry_after.count());
+    text += fmt::format(
+        "\n  {} group {}: admitted {} limit {} remaining {} reset {} retry {} wait {} "
+        "dropped {}",
+        counter.key, counter.group, verdict.admitted, verdict.limit, verdict.remaining,
+        verdict.reset_after.count(), verdict.retry_after.count(), verdict.wait.count(),
+        verdict.dropped);
   }
   return text;
 }
@@ -188,14 +288,11 @@ TEST(Differential, RandomOperations_LuaAndCppAgree) {
     std::vector<Operation> pack(1 + world.Below(5));
     call.Clear();
     for (Operation& operation : pack) {
-      const Mode mode = world.OneIn(6) ? Mode::kPeek : Mode::kConsume;
-      operation.check =
-          std::make_unique<BlockingCheck>(world.RandomCounters(), world.RandomCost(), mode);
-      operation.n = world.OneIn(2) ? 1 : world.Pick<std::int64_t>({2, 3, 10, 50});
+      operation = world.RandomOperation(clock.Now());
       call.Add(*operation.check, operation.n);
     }
     auto script_reply = redis::ScriptReply::Open(runner.Run(call, clock.Now()));
-    ASSERT_TRUE(script_reply) << script_reply.error().message;
+    ASSERT_TRUE(script_reply) << script_reply.error().message << ": " << runner.error();
     for (const Operation& operation : pack) {
       ASSERT_TRUE(script_reply->Next(*operation.check, operation.n, reply));
       ASSERT_EQ(reply.error, "");
@@ -203,6 +300,9 @@ TEST(Differential, RandomOperations_LuaAndCppAgree) {
       for (const CounterCheck& counter : operation.check->counters) {
         world.Remember(counter.verdict.retry_after);
         world.Remember(counter.verdict.reset_after);
+      }
+      if (operation.check->lease && operation.check->mode == Mode::kConsume) {
+        world.RememberLease(*operation.check);
       }
       (reply.granted > 0 ? granted : refused) += 1;
       ++done;

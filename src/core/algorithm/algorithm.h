@@ -1,9 +1,15 @@
-// What all algorithms share: how a counter meets a clock that is behind it, and what it answers.
+// What all algorithms share: what a check asks of a counter, how a counter meets a clock that is
+// behind it, and what it answers.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <limits>
+#include <optional>
 
 #include "base/clock.h"
+#include "core/vocabulary.h"
 
 namespace sluice {
 
@@ -21,6 +27,12 @@ enum class Keep {
   kAlways,      // the counter was moved to a new clock
 };
 
+// What one check asks of a counter.
+struct Demand {
+  std::int64_t cost = 1;             // 0 to kMaxCost
+  std::optional<Duration> max_wait;  // the longest the caller would wait
+};
+
 // What one limit says to one request. Durations count from the time of the decision.
 struct Verdict {
   bool admitted = false;
@@ -28,11 +40,49 @@ struct Verdict {
   std::int64_t remaining = 0;
   Duration reset_after{};
   Duration retry_after = kNever;  // meaningful unless admitted
+  Duration wait{};                // admitted, but start only after this long
+  std::int64_t dropped = 0;       // Mode::kCharge: units the counter could not take any more
 
   static constexpr Duration kNever = Duration::max();
 
   bool operator==(const Verdict&) const = default;
 };
+
+// What a counter answers from that counts units until they leave it.
+struct Tally {
+  std::int64_t counted = 0;  // units
+  Time reset_at;             // when the last of them leaves; any time if there are none
+  Time retry_at;             // when the check after the granted ones is admitted
+
+  bool operator==(const Tally&) const = default;
+  static Tally FromFields(const std::array<double, 3>& fields);
+
+  // How many of `n` checks of `cost` units, one after the other, find room within `limit`.
+  std::int64_t Grants(std::int64_t limit, std::int64_t cost, std::int64_t n) const {
+    if (counted > limit) return 0;
+    if (cost == 0) return n;
+    return std::min(n, (limit - counted) / cost);
+  }
+
+  // What a check of `cost` units hears at `now`.
+  Verdict Judge(std::int64_t limit, std::int64_t cost, bool admitted, Time now) const {
+    Verdict verdict{.admitted = admitted,
+                    .limit = limit,
+                    .remaining = std::max<std::int64_t>(0, limit - counted)};
+    if (counted > 0) verdict.reset_after = reset_at - now;
+    if (!admitted && cost <= limit) verdict.retry_after = retry_at - now;
+    return verdict;
+  }
+};
+
+// Numbers of a script's reply; they hold integers.
+inline Time ToTime(double microseconds) {
+  return Time(Duration(static_cast<std::int64_t>(microseconds)));
+}
+
+inline Tally Tally::FromFields(const std::array<double, 3>& fields) {
+  return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1]), ToTime(fields[2])};
+}
 
 // Rounds up; REQUIRES: numerator >= 0, denominator > 0.
 inline std::int64_t CeilDiv(std::int64_t numerator, std::int64_t denominator) {

@@ -1,8 +1,8 @@
 // Fixed window counter: at most `limit` units in each window. Around the edge of two windows up to
 // twice the limit can pass within one window's length; the other algorithms exist for that.
 //
-// The twin of scripts/lua/fixed_window.lua; tests/differential holds the two together.
-// Pure functions of their arguments.
+// The twin of scripts/lua/fixed_window.lua; tests/store/differential_test.cc holds the two
+// together. Pure functions of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +37,8 @@ struct FixedWindow {
     Time last;               // of the latest change
 
     bool operator==(const State&) const = default;
-    static State FromFields(const std::array<std::int64_t, 3>& fields) {
-      return {Time(Duration(fields[0])), fields[1], Time(Duration(fields[2]))};
+    static State FromFields(const std::array<double, 3>& fields) {
+      return {ToTime(fields[0]), static_cast<std::int64_t>(fields[1]), ToTime(fields[2])};
     }
   };
 
@@ -62,11 +62,11 @@ struct FixedWindow {
     return keep;
   }
 
-  // How many of `n` checks of `cost` units, one after the other, are admitted.
-  std::int64_t Grants(const State& state, std::int64_t cost, std::int64_t n) const {
+  // How many of `n` such checks, one after the other, are admitted.
+  std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
     if (state.count > limit) return 0;
-    if (cost == 0) return n;
-    return std::min(n, (limit - state.count) / cost);
+    if (demand.cost == 0) return n;
+    return std::min(n, (limit - state.count) / demand.cost);
   }
 
   // Takes `cost` units `times` times. REQUIRES: as many Grants.
@@ -74,19 +74,36 @@ struct FixedWindow {
     state.count += cost * times;
   }
 
+  // Takes `cost` units, be there room or not. Returns how many are too many to be counted at all.
+  std::int64_t Charge(State& state, std::int64_t cost) const {
+    const std::int64_t charged = std::min(cost, kMaxProduct - state.count);
+    state.count += charged;
+    return cost - charged;
+  }
+
+  // Gives `cost` units back, as far as this window was charged. Returns whether that changes it.
+  bool Refund(State& state, std::int64_t cost, std::optional<Time> charged_at) const {
+    if (state.count == 0 || charged_at.value_or(state.start) < state.start) return false;
+    state.count -= std::min(cost, state.count);
+    return true;
+  }
+
   // What the answers to a run of equal checks need to know of a counter: all of it.
   using Snapshot = State;
   Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
 
-  // What a check of `cost` units hears at `now`. REQUIRES: `state` was advanced to `now`.
-  Verdict Judge(const State& state, std::int64_t cost, bool admitted, Time now) const {
+  // How long a granted check has to wait.
+  Duration Wait(const State&, const Demand&, Time) const { return Duration::zero(); }
+
+  // What a check hears at `now`. REQUIRES: `state` was advanced to `now`.
+  Verdict Judge(const State& state, const Demand& demand, bool admitted, Time now) const {
     const bool unopened = align == Align::kFirst && state.count == 0;
     const Duration end = WindowEnd(state.start) - now;
     return {.admitted = admitted,
             .limit = limit,
             .remaining = std::max<std::int64_t>(0, limit - state.count),
             .reset_after = unopened ? Duration::zero() : end,
-            .retry_after = cost > limit ? Verdict::kNever : end};
+            .retry_after = demand.cost > limit ? Verdict::kNever : end};
   }
 
   // Time from `now` until the state equals a fresh one's.

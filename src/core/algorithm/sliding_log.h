@@ -33,19 +33,6 @@ struct SlidingLog {
 
   bool operator==(const SlidingLog&) const = default;
 
-  // What the answers to a run of equal checks need to know of a counter.
-  struct Snapshot {
-    std::int64_t counted = 0;  // units in the window
-    Time newest;               // when the newest of them came; any time if there are none
-    Time retry_at;             // when the check after the granted ones is admitted
-    bool taken = false;        // whether some of `counted` came with the run itself
-
-    bool operator==(const Snapshot&) const = default;
-    static Snapshot FromFields(const std::array<std::int64_t, 3>& fields) {
-      return {fields[0], Time(Duration(fields[1])), Time(Duration(fields[2]))};
-    }
-  };
-
   struct Entry {
     Time at;
     std::int64_t cost;
@@ -60,6 +47,7 @@ struct SlidingLog {
     Time now;                                // the counter's time
     std::int64_t counted = 0;                // units in the window that ends now
     std::int64_t before = 0;                 // sum of the units that have left it
+    std::int64_t refunded = 0;               // sum up to which units were given back; 0: none
   };
 
   // A counter that does not exist yet.
@@ -84,25 +72,26 @@ struct SlidingLog {
     if (live == log.end()) {
       state = {.log = std::move(state.log), .now = now};
     } else {
-      state.before = live->sum - live->cost;
+      state.before = std::max(live->sum - live->cost, state.refunded);
       state.counted = log.back().sum - state.before;
     }
     return keep;
   }
 
-  // How many of `n` checks of `cost` units, one after the other, are admitted.
-  template <typename StateOrSnapshot>
-  std::int64_t Grants(const StateOrSnapshot& state, std::int64_t cost, std::int64_t n) const {
-    if (state.counted > limit) return 0;
-    if (cost == 0) return n;
-    return std::min(n, (limit - state.counted) / cost);
+  // How many of `n` such checks, one after the other, are admitted.
+  template <typename Counted>  // State or Tally
+  std::int64_t Grants(const Counted& state, const Demand& demand, std::int64_t n) const {
+    return Tally{.counted = state.counted}.Grants(limit, demand.cost, n);
   }
 
   // Takes `cost` units `times` times. REQUIRES: as many Grants.
   void Take(State& state, std::int64_t cost, std::int64_t times) const {
     if (cost * times == 0) return;
     auto& log = *state.log;
-    if (state.counted == 0) log.clear();
+    if (state.counted == 0) {
+      log.clear();
+      state.before = state.refunded = 0;
+    }
     for (std::size_t i = 0; i < kMaxCleared && !log.empty() && !IsLive(log.front(), state); ++i) {
       log.pop_front();
     }
@@ -117,31 +106,53 @@ struct SlidingLog {
     log.push_back(entry);
     state.counted += cost * times;
   }
-  void Take(Snapshot& snapshot, std::int64_t cost, std::int64_t times) const {
-    snapshot.counted += cost * times;
-    snapshot.taken |= cost * times > 0;
+  void Take(Tally& tally, std::int64_t cost, std::int64_t times) const {
+    tally.counted += cost * times;
   }
 
-  // For a run of checks of `cost` units of which `taken` will be taken.
+  // Takes `cost` units, be there room or not. Returns how many are too many to be counted at all.
+  std::int64_t Charge(State& state, std::int64_t cost) const {
+    const std::int64_t sum = state.counted == 0 ? 0 : state.log->back().sum;
+    const std::int64_t charged = std::clamp<std::int64_t>(kMaxProduct - sum, 0, cost);
+    Take(state, charged, 1);
+    return cost - charged;
+  }
+
+  // Gives `cost` of the units in the window back, the oldest first. Returns whether that changes
+  // the counter.
+  bool Refund(State& state, std::int64_t cost, std::optional<Time> charged_at) const {
+    const bool over = charged_at && *charged_at + state.offset + window <= state.now;
+    if (state.counted == 0 || over) return false;
+    const std::int64_t given = std::min(cost, state.counted);
+    state.before += given;
+    state.counted -= given;
+    state.refunded = state.before;
+    return true;
+  }
+
+  // What the answers to a run of checks of `cost` units, of which `taken` will be taken, need to
+  // know of a counter.
+  using Snapshot = Tally;
   Snapshot Summarise(const State& state, std::int64_t cost, std::int64_t taken, Time now) const {
-    Snapshot snapshot{.counted = state.counted, .newest = now, .retry_at = now};
-    if (state.counted > 0) snapshot.newest = state.log->back().at - state.offset;
+    Tally tally{.counted = state.counted, .reset_at = now, .retry_at = now};
+    const bool takes = cost * taken > 0;
+    if (takes || state.counted > 0) {
+      const Time newest = takes ? state.now : state.log->back().at;
+      tally.reset_at = newest + window - state.offset;
+    }
     const std::int64_t excess = state.counted + cost * taken + cost - limit;
     if (cost <= limit && excess > 0) {
-      snapshot.retry_at = TimeOfUnit(state, excess) + window - state.offset;
+      tally.retry_at = TimeOfUnit(state, excess) + window - state.offset;
     }
-    return snapshot;
+    return tally;
   }
 
-  // What a check of `cost` units hears at `now`. REQUIRES: `snapshot` was made at `now`.
-  Verdict Judge(const Snapshot& snapshot, std::int64_t cost, bool admitted, Time now) const {
-    Verdict verdict{.admitted = admitted,
-                    .limit = limit,
-                    .remaining = std::max<std::int64_t>(0, limit - snapshot.counted)};
-    const Time newest = snapshot.taken ? std::max(now, snapshot.newest) : snapshot.newest;
-    if (snapshot.counted > 0) verdict.reset_after = newest + window - now;
-    if (!admitted && cost <= limit) verdict.retry_after = snapshot.retry_at - now;
-    return verdict;
+  // How long a granted check has to wait.
+  Duration Wait(const Tally&, const Demand&, Time) const { return Duration::zero(); }
+
+  // What a check hears at `now`. REQUIRES: `tally` was made at `now`.
+  Verdict Judge(const Tally& tally, const Demand& demand, bool admitted, Time now) const {
+    return tally.Judge(limit, demand.cost, admitted, now);
   }
 
   // Time from `now` until the state equals a fresh one's.

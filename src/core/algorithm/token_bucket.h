@@ -3,9 +3,13 @@
 // "New directions in communications", IEEE Communications 24(10), 1986, in the form of RFC 2697's
 // committed bucket.
 //
+// A check that may wait takes tokens that are yet to drip in, and starts when they have. With
+// `borrows` a check is due as soon as all debt is paid, whatever it costs itself; the next pays for
+// it. Source: SmoothBursty of Guava's RateLimiter.
+//
 // Levels are integers in units of 1/period (in µs) of a token, so nothing is ever rounded.
-// The twin of scripts/lua/token_bucket.lua; tests/differential holds the two together.
-// Pure functions of their arguments.
+// The twin of scripts/lua/token_bucket.lua; tests/store/differential_test.cc holds the two
+// together. Pure functions of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -19,26 +23,38 @@ namespace sluice {
 
 struct TokenBucket {
   static constexpr Algorithm kAlgorithm = Algorithm::kTokenBucket;
+  // The most of burst · period, with the period in µs.
+  static constexpr std::int64_t kMaxCapacity = kMaxProduct / 2;
+  // The most of a rate: what drips in within a minute is a product still.
+  static constexpr std::int64_t kMaxRate = kMaxProduct / Duration(std::chrono::minutes(1)).count();
 
-  std::int64_t rate = 1;   // tokens per period, at least 1
-  Duration period{};       // at least 1 µs; period · burst and period + rate stay below 2^52
+  std::int64_t rate = 1;   // tokens per period, 1 to kMaxRate
+  Duration period{};       // at least 1 µs
   std::int64_t burst = 1;  // tokens the bucket holds, at least 1
   bool starts_empty = false;
+  bool borrows = false;
 
   // What `burst` is if nobody says: one second's worth, at least 1.
   static std::int64_t DefaultBurst(std::int64_t rate, Duration period) {
     return std::max<std::int64_t>(1, rate / (period / std::chrono::seconds(1)));
   }
 
+  // How far below zero a level of such a rate and capacity may go: what ten full buckets or ten
+  // minutes bring, whichever is more, unless that is no product any more.
+  static std::int64_t MaxDebt(std::int64_t rate, std::int64_t capacity) {
+    const std::int64_t minute = rate * Duration(std::chrono::minutes(1)).count();
+    return std::min(kMaxProduct, 10 * std::max(capacity, minute));
+  }
+
   bool operator==(const TokenBucket&) const = default;
 
   struct State {
-    std::int64_t level = 0;  // in 1/period of a token
+    std::int64_t level = 0;  // in 1/period of a token; below zero: debt
     Time last;               // when the level was that
 
     bool operator==(const State&) const = default;
-    static State FromFields(const std::array<std::int64_t, 3>& fields) {
-      return {fields[0], Time(Duration(fields[1]))};
+    static State FromFields(const std::array<double, 3>& fields) {
+      return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1])};
     }
   };
 
@@ -67,11 +83,15 @@ struct TokenBucket {
     return keep;
   }
 
-  // How many of `n` checks of `cost` units, one after the other, are admitted.
-  std::int64_t Grants(const State& state, std::int64_t cost, std::int64_t n) const {
-    if (state.level < 0 || cost > burst) return 0;
-    if (cost == 0) return n;
-    return std::min(n, state.level / (cost * period.count()));
+  // How many of `n` such checks, one after the other, are admitted.
+  std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
+    const std::int64_t credit = state.level + Advanced(demand);
+    if (credit < 0 || demand.cost > MostAtOnce()) return 0;
+    if (demand.cost == 0) return n;
+    const std::int64_t amount = demand.cost * period.count();
+    const std::int64_t due = credit / amount + (borrows ? 1 : 0);
+    const std::int64_t room = std::max<std::int64_t>(0, state.level + MaxDebt()) / amount;
+    return std::min({n, due, room});
   }
 
   // Takes `cost` units `times` times. REQUIRES: as many Grants.
@@ -79,19 +99,43 @@ struct TokenBucket {
     state.level -= cost * times * period.count();
   }
 
+  // Takes `cost` units, be they there or not. Returns how many the debt has no room for.
+  std::int64_t Charge(State& state, std::int64_t cost) const {
+    const std::int64_t room = std::max<std::int64_t>(0, state.level + MaxDebt());
+    const std::int64_t charged = std::min(cost, room / period.count());
+    Take(state, charged, 1);
+    return cost - charged;
+  }
+
+  // Gives `cost` units back, as far as the bucket has room. Returns whether that changes it.
+  bool Refund(State& state, std::int64_t cost, std::optional<Time>) const {
+    const std::int64_t room = Capacity() - state.level;
+    if (room <= 0) return false;
+    state.level += cost > room / period.count() ? room : cost * period.count();
+    return true;
+  }
+
   // What the answers to a run of equal checks need to know of a counter: all of it.
   using Snapshot = State;
   Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
 
-  // What a check of `cost` units hears at `now`. REQUIRES: `state` was advanced to `now`.
-  Verdict Judge(const State& state, std::int64_t cost, bool admitted, Time now) const {
+  // How long a granted check has to wait. `state` is from before it takes its cost.
+  Duration Wait(const State& state, const Demand& demand, Time now) const {
+    const Duration wait = TimeToReach(Due(demand), state);
+    return wait > Duration::zero() ? wait + (state.last - now) : wait;
+  }
+
+  // What a check hears at `now`. REQUIRES: `state` was advanced to `now`.
+  Verdict Judge(const State& state, const Demand& demand, bool admitted, Time now) const {
     const Duration ahead = state.last - now;  // the skew that was waited out
     Verdict verdict{.admitted = admitted,
                     .limit = burst,
                     .remaining = std::max<std::int64_t>(0, state.level / period.count()),
                     .reset_after = TimeToReach(Capacity(), state) + ahead};
-    if (cost <= burst) {
-      verdict.retry_after = TimeToReach(cost * period.count(), state) + ahead;
+    if (demand.cost <= MostAtOnce()) {
+      const std::int64_t due = Due(demand) - Advanced(demand);
+      const std::int64_t room = demand.cost * period.count() - MaxDebt();
+      verdict.retry_after = TimeToReach(std::max(due, room), state) + ahead;
     }
     return verdict;
   }
@@ -99,15 +143,29 @@ struct TokenBucket {
   // Time from `now` until the state equals a fresh one's. A bucket that starts empty never does by
   // itself: it is kept until forgetting it costs its owner little.
   Duration Lifetime(const State& state, Time now) const {
-    if (starts_empty) {
-      const Duration fill(CeilDiv(Capacity(), rate));
-      return std::max<Duration>(std::chrono::hours(1), 10 * fill);
-    }
-    return TimeToReach(Capacity(), state) + (state.last - now);
+    const Duration full = TimeToReach(Capacity(), state) + (state.last - now);
+    if (!starts_empty) return full;
+    const Duration fill(CeilDiv(Capacity(), rate));
+    return std::max<Duration>({std::chrono::hours(1), 10 * fill, full});
   }
 
  private:
   std::int64_t Capacity() const { return burst * period.count(); }
+  std::int64_t MaxDebt() const { return MaxDebt(rate, Capacity()); }
+
+  // The largest cost that is ever admitted.
+  std::int64_t MostAtOnce() const { return borrows ? MaxDebt() / period.count() : burst; }
+
+  // The level at which a check is due. REQUIRES: cost <= MostAtOnce()
+  std::int64_t Due(const Demand& demand) const {
+    return borrows ? 0 : demand.cost * period.count();
+  }
+
+  // What drips in while a check waits as long as it may.
+  std::int64_t Advanced(const Demand& demand) const {
+    const std::int64_t wait = demand.max_wait.value_or(Duration::zero()).count();
+    return wait >= CeilDiv(MaxDebt(), rate) ? MaxDebt() : wait * rate;
+  }
 
   // Zero if the level is there already.
   Duration TimeToReach(std::int64_t level, const State& state) const {

@@ -83,32 +83,64 @@ std::optional<StoreFailure> MemoryStore::Decide(StoreCheck& check) {
     drafts.push_back(*draft);
   }
 
+  Run run{.demand = {.cost = check.cost, .max_wait = check.max_wait},
+          .mode = check.mode,
+          .charged_at = check.charged_at,
+          .lease = check.lease,
+          .now = now};
   check.admitted = true;
+  if (check.mode != Mode::kConsume && check.mode != Mode::kPeek) {
+    DecideChange(check, drafts, run);
+    return std::nullopt;
+  }
   for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
     const auto group = check.counters[begin].group;
-    bool group_admits = true;
-    for (; end < drafts.size() && check.counters[end].group == group; ++end) {
-      group_admits &= Grants(*check.counters[end].limit, drafts[end].state, check.cost, 1) == 1;
-    }
-    if (group == 0) check.admitted = group_admits;
-    const Run run{.cost = check.cost,
-                  .mode = check.mode,
-                  .granted = group_admits && check.admitted ? 1 : 0,
-                  .now = now};
-    const bool peeks = check.mode == Mode::kPeek;
-    for (std::size_t i = begin; i < end; ++i) {
-      CounterCheck& counter = check.counters[i];
-      Draft& draft = drafts[i];
-      counter.verdict =
-          JudgeNth(*counter.limit, Summarise(*counter.limit, draft.state, run), run, 0);
-      const bool charged = run.granted == 1 && !peeks && check.cost > 0;
-      if (charged) Take(*counter.limit, draft.state, check.cost, 1);
-      if (charged || draft.keep == Keep::kAlways || (draft.keep == Keep::kUnlessPeek && !peeks)) {
-        Write(counter, draft.state, now);
-      }
-    }
+    while (end < drafts.size() && check.counters[end].group == group) ++end;
+    const auto counters = std::span(check.counters).subspan(begin, end - begin);
+    DecideGroup(counters, std::span(drafts).subspan(begin), check.admitted, run);
+    if (group == 0) check.admitted = run.granted == 1;
   }
   return std::nullopt;
+}
+
+void MemoryStore::DecideGroup(std::span<CounterCheck> counters, std::span<Draft> drafts,
+                              bool allowed, Run& run) {
+  run.granted = allowed ? 1 : 0;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    run.granted = std::min(run.granted, Grants(*counters[i].limit, drafts[i].state, run.demand, 1));
+  }
+  const bool peeks = run.mode == Mode::kPeek;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    CounterCheck& counter = counters[i];
+    Draft& draft = drafts[i];
+    const CounterReport report{.snapshot = Summarise(*counter.limit, draft.state, run)};
+    counter.verdict = JudgeNth(*counter.limit, report, run, 0);
+    const bool charged = run.granted == 1 && !peeks && run.demand.cost > 0;
+    if (charged) Take(*counter.limit, draft.state, run);
+    if (charged || draft.keep == Keep::kAlways || (draft.keep == Keep::kUnlessPeek && !peeks)) {
+      Write(counter, draft.state, run.now);
+    }
+  }
+}
+
+void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts, const Run& run) {
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    CounterCheck& counter = check.counters[i];
+    counter.verdict.admitted = Admits(*counter.limit, drafts[i].state, run);
+    if (counter.group == 0) check.admitted &= counter.verdict.admitted;
+  }
+  const bool changes = check.mode != Mode::kRenew || check.admitted;
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    CounterCheck& counter = check.counters[i];
+    Draft& draft = drafts[i];
+    Changed done{.changed = false};
+    if (changes) done = Change(*counter.limit, draft.state, run);
+    if (done.changed || draft.keep != Keep::kNo) Write(counter, draft.state, run.now);
+    const CounterReport report{.snapshot = Summarise(*counter.limit, draft.state, run),
+                               .admitted = counter.verdict.admitted,
+                               .dropped = done.dropped};
+    counter.verdict = JudgeNth(*counter.limit, report, run, 0);
+  }
 }
 
 // Nothing if the counter is new and there is no room for it.

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mutex.h"
+#include "core/counter.h"
 #include "store/store.h"
 
 namespace sluice {
@@ -60,6 +62,11 @@ class MemoryStore final : public Store {
 
   // REQUIRES, for all below: the locks of the shards of the counters concerned.
   std::optional<StoreFailure> Decide(StoreCheck& check);
+  // Decides the counters of one group for a check that is `allowed` so far, into run.granted.
+  void DecideGroup(std::span<CounterCheck> counters, std::span<Draft> drafts, bool allowed,
+                   Run& run);
+  // Charges, refunds, renews or releases.
+  void DecideChange(StoreCheck& check, std::span<Draft> drafts, const Run& run);
   std::optional<Draft> Read(const CounterCheck& counter, Time now);
   void Write(const CounterCheck& counter, const CounterState& state, Time now);
   bool MakeRoom(Shard& shard, Time now) SLUICE_REQUIRES(shard.mutex);

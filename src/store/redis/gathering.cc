@@ -16,10 +16,18 @@ std::size_t IdentityHash(const StoreCheck& check) {
   return hash;
 }
 
+// Whether there may be runs of more than one such check. Rare modes are not worth it.
+bool MayRunTogether(const StoreCheck& check) {
+  return (check.mode == Mode::kConsume || check.mode == Mode::kPeek) &&
+         std::all_of(check.counters.begin(), check.counters.end(), [](const CounterCheck& counter) {
+           return sluice::MayRunTogether(*counter.limit);
+         });
+}
+
 // Whether two checks ask the same of the same counters, so that a run of both is what the script
 // means by a run. Limits are compared by address: those of one rule set are equal only if the same.
 bool Equal(const StoreCheck& a, const StoreCheck& b) {
-  return a.cost == b.cost && a.mode == b.mode &&
+  return a.cost == b.cost && a.mode == b.mode && a.max_wait == b.max_wait &&
          std::equal(a.counters.begin(), a.counters.end(), b.counters.begin(), b.counters.end(),
                     [](const CounterCheck& x, const CounterCheck& y) {
                       return x.limit == y.limit && x.group == y.group && x.key == y.key;
@@ -32,7 +40,7 @@ void Gathering::Add(StoreCheck& check) {
   check.next = nullptr;
   const std::size_t hash = IdentityHash(check);
   Run*& latest = latest_[hash];
-  if (latest != nullptr && Equal(*latest->first, check)) {
+  if (latest != nullptr && Equal(*latest->first, check) && MayRunTogether(check)) {
     latest->last->next = &check;
     latest->last = &check;
     ++latest->n;

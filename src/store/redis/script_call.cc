@@ -1,5 +1,6 @@
 #include "store/redis/script_call.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -11,9 +12,15 @@
 namespace sluice::redis {
 namespace {
 
-constexpr double kVersion = 1;
+constexpr double kVersion = 2;
 
 static_assert(std::endian::native == std::endian::little, "numbers travel as little-endian");
+
+// The script's word for "none" where a time may be.
+constexpr double kNone = -1;
+
+// What the script calls the algorithm of a warming bucket; the others have the API's numbers.
+constexpr int kWarmingBucket = 7;
 
 // A limit as the script reads it: algorithm, number of parameters, parameters in the order the
 // algorithm's Lua file names them.
@@ -27,10 +34,21 @@ struct AppendLimit {
   void operator()(const SlidingLog& limit) const {
     Append(limit.kAlgorithm, {limit.limit, limit.window.count()});
   }
-  void operator()(const TokenBucket& limit) const {
-    Append(limit.kAlgorithm,
-           {limit.rate, limit.period.count(), limit.burst, limit.starts_empty ? 1 : 0});
+  void operator()(const SlidingWindow& limit) const {
+    Append(limit.kAlgorithm, {limit.limit, limit.window.count(), limit.segments});
   }
+  void operator()(const TokenBucket& limit) const {
+    Append(limit.kAlgorithm, {limit.rate, limit.period.count(), limit.burst,
+                              limit.starts_empty ? 1 : 0, limit.borrows ? 1 : 0});
+  }
+  void operator()(const WarmingBucket& limit) const {
+    Append(static_cast<Algorithm>(kWarmingBucket),
+           {limit.rate, limit.period.count(), limit.warmup.count()});
+  }
+  void operator()(const LeakyBucket& limit) const {
+    Append(limit.kAlgorithm, {limit.rate, limit.period.count(), limit.queue, limit.delays ? 1 : 0});
+  }
+  void operator()(const Concurrency& limit) const { Append(limit.kAlgorithm, {limit.limit}); }
 
   void Append(Algorithm algorithm, std::initializer_list<std::int64_t> parameters) const {
     out.push_back(static_cast<double>(algorithm));
@@ -43,9 +61,29 @@ struct AppendLimit {
 std::size_t WeightOf(const StoreCheck& check) {
   std::size_t weight = 0;
   for (const CounterCheck& counter : check.counters) {
-    weight += std::holds_alternative<SlidingLog>(*counter.limit) ? 8 : 1;
+    if (std::holds_alternative<SlidingLog>(*counter.limit)) {
+      weight += 8;
+    } else if (std::holds_alternative<Concurrency>(*counter.limit)) {
+      // An entry per slot.
+      weight += 8 + static_cast<std::size_t>(std::min(check.cost, Concurrency::kMaxCost)) / 2;
+    } else {
+      weight += 1;
+    }
   }
   return weight;
+}
+
+// What reaches the script as one number: the longest wait, or for kRefund the time of the charge.
+double TimeOf(const StoreCheck& check) {
+  if (check.mode == Mode::kRefund) {
+    return check.charged_at ? static_cast<double>(check.charged_at->time_since_epoch().count())
+                            : kNone;
+  }
+  return check.max_wait ? static_cast<double>(check.max_wait->count()) : kNone;
+}
+
+bool IsChange(const StoreCheck& check) {
+  return check.mode != Mode::kConsume && check.mode != Mode::kPeek;
 }
 
 void AppendBytes(std::string& out, std::span<const double> numbers) {
@@ -60,8 +98,11 @@ void RunReply::Answer(StoreCheck& check, std::int64_t index) const {
   check.decided_at = now;
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
     CounterCheck& counter = check.counters[i];
-    const Run run{.cost = check.cost, .mode = check.mode, .granted = group_grants[i], .now = now};
-    counter.verdict = JudgeNth(*counter.limit, before[i], run, index);
+    const Run run{.demand = {.cost = check.cost, .max_wait = check.max_wait},
+                  .mode = check.mode,
+                  .granted = group_grants[i],
+                  .now = now};
+    counter.verdict = JudgeNth(*counter.limit, reports[i], run, index);
   }
 }
 
@@ -73,6 +114,7 @@ void ScriptCall::Clear() {
   limits_.clear();
   limit_numbers_.clear();
   check_numbers_.clear();
+  leases_.clear();
 }
 
 bool ScriptCall::HasRoomFor(const StoreCheck& check) const {
@@ -80,15 +122,18 @@ bool ScriptCall::HasRoomFor(const StoreCheck& check) const {
   // 12 bounds what one counter adds: a limit not seen before and the counter itself.
   const std::size_t numbers = limit_numbers_.size() + check_numbers_.size();
   return runs_ < kMaxRuns && weight_ + WeightOf(check) <= kMaxWeight &&
-         numbers + 4 + 12 * check.counters.size() <= kMaxNumbers;
+         numbers + 6 + 12 * check.counters.size() <= kMaxNumbers;
 }
 
 void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
   ++runs_;
   weight_ += WeightOf(check);
-  check_numbers_.insert(check_numbers_.end(),
-                        {static_cast<double>(n), static_cast<double>(check.cost),
-                         static_cast<double>(check.mode), double(check.counters.size())});
+  if (check.lease) AddLease(*check.lease);
+  check_numbers_.insert(
+      check_numbers_.end(),
+      {static_cast<double>(n), static_cast<double>(check.cost), static_cast<double>(check.mode),
+       TimeOf(check), check.lease ? static_cast<double>(leases_.size()) : 0,
+       static_cast<double>(check.counters.size())});
   for (const CounterCheck& counter : check.counters) {
     check_numbers_.insert(check_numbers_.end(), {static_cast<double>(IndexOfKey(counter.key)),
                                                  static_cast<double>(IndexOfLimit(counter.limit)),
@@ -107,7 +152,13 @@ std::span<const std::string_view> ScriptCall::Arguments(Time now) {
   arguments_.assign(1, key_count_);
   arguments_.insert(arguments_.end(), keys_.begin(), keys_.end());
   arguments_.push_back(blob_);
+  arguments_.insert(arguments_.end(), leases_.begin(), leases_.end());
   return arguments_;
+}
+
+void ScriptCall::AddLease(const Lease& lease) {
+  std::string& bytes = leases_.emplace_back(lease.id.begin(), lease.id.end());
+  AppendBytes(bytes, std::array{static_cast<double>(lease.ttl.count())});
 }
 
 // Lua counts from 1.
@@ -146,18 +197,18 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, RunReply& reply)
   reply.now = now_;
   if (message > 0) return true;
   if (!TakeGrants(check, n, reply)) return false;
-  reply.before.clear();
+  reply.reports.clear();
   for (const CounterCheck& counter : check.counters) {
-    std::array<std::int64_t, 3> fields{};
-    for (std::int64_t& field : fields) {
+    std::int64_t admitted = 0;
+    std::int64_t dropped = 0;
+    if (IsChange(check) && !(Take(admitted) && Take(dropped))) return false;
+    std::array<double, 3> fields{};
+    for (double& field : fields) {
       if (!Take(field)) return false;
     }
-    std::visit(
-        [&](const auto& algorithm) {
-          using Snapshot = typename std::decay_t<decltype(algorithm)>::Snapshot;
-          reply.before.emplace_back(Snapshot::FromFields(fields));
-        },
-        *counter.limit);
+    reply.reports.push_back({.snapshot = SnapshotFromFields(*counter.limit, fields),
+                             .admitted = admitted == 1,
+                             .dropped = dropped});
   }
   return true;
 }
@@ -173,7 +224,7 @@ bool ScriptReply::Skip(std::size_t numbers) {
 }
 
 std::size_t ScriptReply::NumbersFor(const StoreCheck& check) {
-  std::size_t numbers = 3 * check.counters.size();
+  std::size_t numbers = (IsChange(check) ? 5 : 3) * check.counters.size();
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
     if (i == 0 || check.counters[i].group != check.counters[i - 1].group) ++numbers;
   }
@@ -197,11 +248,16 @@ bool ScriptReply::TakeGrants(const StoreCheck& check, std::int64_t n, RunReply& 
   return true;
 }
 
+bool ScriptReply::Take(double& number) {
+  if (blob_.size() < sizeof number) return false;
+  std::memcpy(&number, blob_.data(), sizeof number);
+  blob_.remove_prefix(sizeof number);
+  return true;
+}
+
 bool ScriptReply::Take(std::int64_t& number) {
   double value = 0;
-  if (blob_.size() < sizeof value) return false;
-  std::memcpy(&value, blob_.data(), sizeof value);
-  blob_.remove_prefix(sizeof value);
+  if (!Take(value)) return false;
   number = static_cast<std::int64_t>(value);
   return true;
 }

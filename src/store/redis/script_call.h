@@ -22,9 +22,9 @@ struct RunReply {
   std::string_view error;    // why the run failed; empty if it did not
   Time now;                  // when it was decided, on the clock of the script
   std::int64_t granted = 0;  // by the enforced limits; the whole run if there are none
-  // By counter: the grants of its group, and its snapshot from before the run.
+  // By counter: the grants of its group, and what is known of it.
   std::vector<std::int64_t> group_grants;
-  std::vector<CounterSnapshot> before;
+  std::vector<CounterReport> reports;
 
   // Fills in what the check at `index` of the run hears. REQUIRES: error is empty.
   void Answer(StoreCheck& check, std::int64_t index) const;
@@ -48,13 +48,14 @@ class ScriptCall {
 
   std::size_t runs() const { return runs_; }
 
-  // The arguments after EVALSHA <sha>: number of keys, keys, ARGV[1]. Valid until the next change.
+  // The arguments after EVALSHA <sha>: number of keys, keys, ARGV. Valid until the next change.
   // `now` is the time the script is to believe in; by default it asks Redis.
   std::span<const std::string_view> Arguments(Time now = Time());
 
  private:
   std::uint32_t IndexOfKey(std::string_view key);
   std::uint32_t IndexOfLimit(const Limit* limit);
+  void AddLease(const Lease& lease);
 
   std::size_t runs_ = 0;
   std::size_t weight_ = 0;
@@ -63,6 +64,7 @@ class ScriptCall {
   std::vector<const Limit*> limits_;
   std::vector<double> limit_numbers_;
   std::vector<double> check_numbers_;
+  std::vector<std::string> leases_;
   std::string key_count_;
   std::string blob_;
   std::vector<std::string_view> arguments_;
@@ -86,6 +88,7 @@ class ScriptReply {
   Time now() const { return now_; }
 
  private:
+  bool Take(double& number);
   bool Take(std::int64_t& number);
   bool TakeGrants(const StoreCheck& check, std::int64_t n, RunReply& reply);
 

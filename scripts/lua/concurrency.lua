@@ -1,0 +1,166 @@
+-- Concurrency limit: at most `limit` slots are held at once, under leases.
+-- The twin of src/core/algorithm/concurrency.h, where each function's meaning is told.
+--
+-- Parameters: limit
+-- Stored:     a sorted set with a member per slot held. Score: when its lease expires (µs), on the
+--             counter's own clock. Member: id of the lease (16 bytes), number of the slot in it (2
+--             bytes, big-endian). Before all others, at -inf, one member of two little-endian
+--             doubles: time of the latest change, and what the counter's clock is ahead of the
+--             store's.
+-- Cost:       2 calls to read, 3 more to answer; to take, 3 calls with a member per slot, which
+--             clear at most MAX_CLEARED slots that have expired.
+-- Atomic:     runs inside the driver's script. Writes at once, so that each check sees what those
+--             before it in the same script took.
+
+local MAX_COST = 256
+local MAX_CLEARED = 64
+
+local function integer(number)
+  return string.format('%d', number)
+end
+
+local function member(lease, slot)
+  return lease .. struct.pack('>H', slot)
+end
+
+local concurrency = { at_once = true }
+
+function concurrency.parse(limit, numbers, at)
+  limit.limit = numbers[at]
+end
+
+-- Returns the state as stored, or nothing.
+function concurrency.read(key)
+  local clock = redis.call('ZRANGE', key, 0, 0)[1]
+  if clock then
+    local last, offset = struct.unpack('<dd', clock)
+    return { key = key, clock = clock, last = last, offset = offset }
+  end
+end
+
+function concurrency.open(_, now, key)
+  return { key = key, last = now, offset = 0, now = now, counted = 0 }, KEEP_NO
+end
+
+function concurrency.advance(_, state, now)
+  local keep = KEEP_NO
+  if clock_was_replaced(state.last, now + state.offset) then
+    state.offset = state.last - now
+    keep = KEEP_ALWAYS
+  end
+  state.now = math.max(now + state.offset, state.last)
+  state.counted = redis.call('ZCOUNT', state.key, '(' .. integer(state.now), '+inf')
+  if state.counted == 0 then
+    return concurrency.open(nil, now, state.key)
+  end
+  return state, keep
+end
+
+function concurrency.grants(limit, state, check, n)
+  if check.cost > MAX_COST then
+    return 0
+  end
+  return grants_within(limit.limit, state.counted, check.cost, n)
+end
+
+-- Writes the counter's clock, and how long the key is to live.
+function concurrency.write(_, key, state)
+  if state.clock then
+    redis.call('ZREM', key, state.clock)
+  end
+  state.clock = struct.pack('<dd', state.last, state.offset)
+  redis.call('ZADD', key, '-inf', state.clock)
+  local newest = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
+  local lifetime = math.max(0, newest == '-inf' and 0 or tonumber(newest) - state.now)
+  redis.call('PEXPIRE', key, integer(math.ceil(lifetime / 1000) + 1000))
+end
+
+local function hold(state, check, slots)
+  local arguments = {}
+  local expires = integer(state.now + check.ttl)
+  for slot = 0, slots - 1 do
+    arguments[#arguments + 1] = expires
+    arguments[#arguments + 1] = member(check.lease, slot)
+  end
+  redis.call('ZADD', state.key, unpack(arguments))
+  state.last = state.now
+end
+
+function concurrency.take(_, state, cost, _, check)
+  if state.counted == 0 then
+    redis.call('UNLINK', state.key) -- what has expired may be of another clock
+  else
+    -- The clock's member comes before what has expired.
+    local gone = redis.call('ZCARD', state.key) - state.counted - 1
+    if gone > 0 then
+      redis.call('ZREMRANGEBYRANK', state.key, 1, math.min(gone, MAX_CLEARED + cost))
+    end
+  end
+  hold(state, check, cost)
+  state.counted = state.counted + cost
+  return state
+end
+
+local function slot_is_held(state, check, slot)
+  if state.counted == 0 then
+    return false
+  end
+  local expires = redis.call('ZSCORE', state.key, member(check.lease, slot))
+  return expires and tonumber(expires) > state.now
+end
+
+-- A lease's slots are numbered from 0 and come and go together.
+local function slots_of(state, check)
+  local slots = 0
+  while slot_is_held(state, check, slots) do
+    slots = slots + 1
+  end
+  return slots
+end
+
+function concurrency.holds(_, state, check)
+  return slot_is_held(state, check, 0)
+end
+
+function concurrency.renew(_, state, check)
+  hold(state, check, slots_of(state, check))
+  return state
+end
+
+-- Returns nothing if there was nothing to release.
+function concurrency.release(_, state, check)
+  local members = {}
+  for slot = 0, slots_of(state, check) - 1 do
+    members[#members + 1] = member(check.lease, slot)
+  end
+  if #members == 0 then
+    return nil
+  end
+  redis.call('ZREM', state.key, unpack(members))
+  state.counted = state.counted - #members
+  state.last = state.now
+  return state
+end
+
+-- When the nth of the slots held now expires, from 1; nothing if there are not so many.
+local function expiry_of(state, nth)
+  local rank = redis.call('ZCARD', state.key) - state.counted + nth - 1
+  local found = redis.call('ZRANGE', state.key, rank, rank, 'WITHSCORES')[2]
+  return found and tonumber(found) - state.offset
+end
+
+function concurrency.snapshot(limit, state, cost, taken, now, check)
+  local reset_at, retry_at = now, now
+  if state.counted > 0 then
+    reset_at = expiry_of(state, 1)
+  end
+  if taken > 0 then
+    local expires = state.now + check.ttl - state.offset
+    reset_at = state.counted > 0 and math.min(reset_at, expires) or expires
+  elseif cost <= limit.limit and state.counted + cost > limit.limit then
+    retry_at = expiry_of(state, state.counted + cost - limit.limit)
+  end
+  return state.counted, reset_at, retry_at
+end
+
+return concurrency

@@ -1,0 +1,124 @@
+-- Sliding window counter: at most `limit` units in every interval, counted by sub-windows.
+-- The twin of src/core/algorithm/sliding_window.h, where each function's meaning is told.
+--
+-- Parameters: limit, window (µs), segments
+-- State:      start of the newest sub-window (µs), time of the latest change (µs), then the units of
+--             each sub-window, newest first; the last is not 0
+-- Cost:       one GET's share of the driver's MGET, one SET if charged.
+-- Atomic:     runs inside the driver's script; reads and writes nothing itself.
+
+local sliding_window = {}
+
+function sliding_window.parse(limit, numbers, at)
+  limit.limit = numbers[at]
+  limit.segments = numbers[at + 2]
+  limit.length = math.ceil(numbers[at + 1] / limit.segments)
+end
+
+function sliding_window.open(_, now)
+  return { now, now }, KEEP_NO
+end
+
+local function counted(state)
+  local sum = 0
+  for i = 3, #state do
+    sum = sum + state[i]
+  end
+  return sum
+end
+
+local function trim_oldest(state)
+  for i = #state, 3, -1 do
+    if state[i] ~= 0 then
+      break
+    end
+    state[i] = nil
+  end
+end
+
+-- When the units of the sub-window `age` places before the newest have all left the window.
+local function leaves_at(limit, state, age)
+  return state[1] + (limit.segments + 1 - age) * limit.length
+end
+
+function sliding_window.advance(limit, state, now)
+  local start, last = state[1], state[2]
+  local keep = KEEP_NO
+  if clock_was_replaced(last, now) then
+    start = start + (now - last)
+    last = now
+    keep = KEEP_ALWAYS
+  end
+  local t = math.max(now, last)
+  local passed = math.floor((t - start) / limit.length)
+  local new = { start + passed * limit.length, t }
+  for i = 1, math.min(limit.segments + 1, passed + #state - 2) do
+    new[2 + i] = i > passed and state[2 + i - passed] or 0
+  end
+  trim_oldest(new)
+  if #new == 2 then
+    new[1] = t
+  end
+  return new, keep
+end
+
+function sliding_window.grants(limit, state, check, n)
+  return grants_within(limit.limit, counted(state), check.cost, n)
+end
+
+function sliding_window.take(_, state, cost, times)
+  if cost * times > 0 then
+    state[3] = (state[3] or 0) + cost * times
+  end
+  return state
+end
+
+function sliding_window.chargeable(_, state)
+  return MAX_PRODUCT - counted(state)
+end
+
+function sliding_window.refund(limit, state, cost, charged_at)
+  local over = charged_at >= 0 and charged_at < state[1] - limit.segments * limit.length
+  if over or #state == 2 then
+    return nil
+  end
+  while cost > 0 and #state > 2 do
+    local given = math.min(cost, state[#state])
+    state[#state] = state[#state] - given
+    cost = cost - given
+    trim_oldest(state)
+  end
+  return state
+end
+
+function sliding_window.snapshot(limit, state, cost, taken, now)
+  local sum = counted(state)
+  local reset_at, retry_at = now, now
+  local age = #state - 2
+  local excess = sum + cost * taken + cost - limit.limit
+  if cost <= limit.limit and excess > 0 then
+    local left = 0
+    while left < excess and age > 0 do
+      age = age - 1
+      left = left + state[3 + age]
+    end
+    retry_at = leaves_at(limit, state, left < excess and 0 or age)
+  end
+  if cost * taken > 0 then
+    reset_at = leaves_at(limit, state, 0)
+  else
+    for i = 3, #state do
+      if state[i] > 0 then
+        reset_at = leaves_at(limit, state, i - 3)
+        break
+      end
+    end
+  end
+  return sum, reset_at, retry_at
+end
+
+function sliding_window.lifetime(limit, state, now)
+  return leaves_at(limit, state, 0) - now
+end
+
+return sliding_window

@@ -1,0 +1,16 @@
+#include "base/random.h"
+
+#include <openssl/rand.h>
+
+#include <cstdlib>
+
+namespace sluice {
+
+std::array<std::uint8_t, 16> RandomBytes() {
+  std::array<std::uint8_t, 16> bytes;
+  // Fails only where the system has no entropy at all; then no secret is one.
+  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) std::abort();
+  return bytes;
+}
+
+}  // namespace sluice

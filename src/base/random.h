@@ -1,0 +1,12 @@
+// Random bytes that nobody can guess.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace sluice {
+
+// 128 bits from OpenSSL's generator. Thread-safe.
+std::array<std::uint8_t, 16> RandomBytes();
+
+}  // namespace sluice

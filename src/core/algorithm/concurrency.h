@@ -1,0 +1,178 @@
+// Concurrency limit: at most `limit` slots are held at once. A check takes `cost` slots under a
+// lease, which gives them back when it is released, or expires because its holder died: the
+// leases of C. Gray and D. Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed
+// file cache consistency", SOSP 1989.
+//
+// The twin of scripts/lua/concurrency.lua; tests/store/differential_test.cc holds the two together.
+// Functions of their arguments; copies of a State share their holders, which only Take, Renew and
+// Release change.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "core/algorithm/algorithm.h"
+#include "core/lease.h"
+#include "core/vocabulary.h"
+
+namespace sluice {
+
+struct Concurrency {
+  static constexpr Algorithm kAlgorithm = Algorithm::kConcurrency;
+  static constexpr std::int64_t kMaxLimit = 1'000'000;
+  // The most slots one lease may hold: each is an entry in Redis.
+  static constexpr std::int64_t kMaxCost = 256;
+
+  std::int64_t limit = 1;  // 1 to kMaxLimit
+  Duration ttl{};          // of its leases; at least 1 ms
+
+  bool operator==(const Concurrency&) const = default;
+
+  struct Holder {
+    Time expires;
+    std::int64_t slots;
+  };
+  struct Holders {
+    std::map<LeaseId, Holder> by_id;
+    std::set<std::pair<Time, LeaseId>> by_expiry;
+  };
+
+  // Times of holders are on the counter's own clock, which `offset` moves against the store's: a
+  // replaced clock changes the offset and no holder.
+  struct State {
+    std::shared_ptr<Holders> holders;
+    Duration offset{};         // the counter's time minus the store's
+    Time last;                 // of the latest change, the counter's time
+    Time now;                  // the counter's time
+    std::int64_t counted = 0;  // slots held now
+  };
+
+  // A counter that does not exist yet.
+  Keep Open(State& state, Time now) const {
+    state = {.holders = std::make_shared<Holders>(), .last = now, .now = now};
+    return Keep::kNo;
+  }
+
+  // Brings `state` forward to `now`.
+  Keep Advance(State& state, Time now) const {
+    Keep keep = Keep::kNo;
+    if (ClockWasReplaced(state.last, now + state.offset)) {
+      state.offset = state.last - now;
+      keep = Keep::kAlways;
+    }
+    state.now = std::max(now + state.offset, state.last);
+    state.counted = 0;
+    for (auto at = FirstHeld(state); at != state.holders->by_expiry.end(); ++at) {
+      state.counted += state.holders->by_id.at(at->second).slots;
+    }
+    if (state.counted > 0) return keep;
+    state = {.holders = std::move(state.holders), .last = now, .now = now};
+    return Keep::kNo;
+  }
+
+  // How many of `n` such checks, one after the other, are admitted.
+  template <typename Counted>  // State or Tally
+  std::int64_t Grants(const Counted& state, const Demand& demand, std::int64_t n) const {
+    if (demand.cost > kMaxCost) return 0;
+    return Tally{.counted = state.counted}.Grants(limit, demand.cost, n);
+  }
+
+  // Takes `cost` slots under `lease`. REQUIRES: it Grants them, and the lease is new.
+  void Take(State& state, std::int64_t cost, const Lease& lease) const {
+    if (state.counted == 0) *state.holders = {};  // those there are may be of another clock
+    auto& [by_id, by_expiry] = *state.holders;
+    while (!by_expiry.empty() && by_expiry.begin()->first <= state.now) {
+      by_id.erase(by_expiry.begin()->second);
+      by_expiry.erase(by_expiry.begin());
+    }
+    by_id[lease.id] = {state.now + lease.ttl, cost};
+    by_expiry.insert({state.now + lease.ttl, lease.id});
+    state.counted += cost;
+    state.last = state.now;
+  }
+  void Take(Tally& tally, std::int64_t cost, std::int64_t times) const {
+    tally.counted += cost * times;
+  }
+
+  bool Holds(const State& state, const Lease& lease) const {
+    const auto holder = state.holders->by_id.find(lease.id);
+    const bool known = state.counted > 0 && holder != state.holders->by_id.end();
+    return known && holder->second.expires > state.now;
+  }
+
+  // Makes the lease last for its ttl from now on. REQUIRES: it Holds.
+  void Renew(State& state, const Lease& lease) const {
+    auto& [by_id, by_expiry] = *state.holders;
+    Holder& holder = by_id.at(lease.id);
+    by_expiry.erase({holder.expires, lease.id});
+    holder.expires = state.now + lease.ttl;
+    by_expiry.insert({holder.expires, lease.id});
+    state.last = state.now;
+  }
+
+  // Gives the slots of the lease back. Returns whether there were any.
+  bool Release(State& state, const Lease& lease) const {
+    if (!Holds(state, lease)) return false;
+    auto& [by_id, by_expiry] = *state.holders;
+    const auto holder = by_id.find(lease.id);
+    state.counted -= holder->second.slots;
+    by_expiry.erase({holder->second.expires, lease.id});
+    by_id.erase(holder);
+    state.last = state.now;
+    return true;
+  }
+
+  // What the answer to a check of `cost` slots, taken under `lease` if `taken`, needs to know.
+  using Snapshot = Tally;
+  Snapshot Summarise(const State& state, std::int64_t cost, std::int64_t taken,
+                     const std::optional<Lease>& lease, Time now) const {
+    Tally tally{.counted = state.counted, .reset_at = now, .retry_at = now};
+    const auto earliest = FirstHeld(state);
+    const bool held = state.counted > 0;
+    if (held) tally.reset_at = earliest->first - state.offset;
+    if (taken > 0) {
+      const Time expires = state.now + lease->ttl - state.offset;
+      tally.reset_at = held ? std::min(tally.reset_at, expires) : expires;
+    }
+    // From the earliest expiry on: by when are `excess` slots free?
+    std::int64_t excess = state.counted + cost * taken + cost - limit;
+    if (cost > limit || taken > 0) return tally;
+    for (auto at = earliest; excess > 0 && at != state.holders->by_expiry.end(); ++at) {
+      excess -= state.holders->by_id.at(at->second).slots;
+      tally.retry_at = at->first - state.offset;
+    }
+    return tally;
+  }
+
+  // How long a granted check has to wait.
+  Duration Wait(const Tally&, const Demand&, Time) const { return Duration::zero(); }
+
+  // What a check hears at `now`. REQUIRES: `tally` was made at `now`.
+  Verdict Judge(const Tally& tally, const Demand& demand, bool admitted, Time now) const {
+    Verdict verdict = tally.Judge(limit, demand.cost, admitted, now);
+    if (demand.cost > kMaxCost) verdict.retry_after = Verdict::kNever;
+    return verdict;
+  }
+
+  // Time from `now` until the state equals a fresh one's.
+  Duration Lifetime(const State& state, Time now) const {
+    if (state.counted == 0) return Duration::zero();
+    return state.holders->by_expiry.rbegin()->first - state.offset - now;
+  }
+
+ private:
+  std::set<std::pair<Time, LeaseId>>::const_iterator FirstHeld(const State& state) const {
+    return state.holders->by_expiry.upper_bound({state.now, LastId()});
+  }
+  static LeaseId LastId() {
+    LeaseId id;
+    id.fill(0xFF);
+    return id;
+  }
+};
+
+}  // namespace sluice

@@ -1,0 +1,144 @@
+// Leaky bucket as a queue: what comes in runs out evenly at `rate` per `period`. Of what comes at
+// once, one unit is served and `queue` more find a place; beyond, a check is denied. With `delays`
+// each check waits for its turn, so that decision + wait are evenly spaced; without, those that
+// find a place start at once. Source: J. Turner, "New directions in communications", IEEE
+// Communications 24(10), 1986, as nginx' limit_req has it (burst is `queue`; nodelay).
+//
+// Levels are integers in units of 1/period (in µs) of a unit, so nothing is ever rounded.
+// The twin of scripts/lua/leaky_bucket.lua; tests/store/differential_test.cc holds the two
+// together. Pure functions of their arguments.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "core/algorithm/algorithm.h"
+#include "core/algorithm/token_bucket.h"
+#include "core/vocabulary.h"
+
+namespace sluice {
+
+struct LeakyBucket {
+  static constexpr Algorithm kAlgorithm = Algorithm::kLeakyBucket;
+
+  std::int64_t rate = 1;   // units per period, 1 to TokenBucket::kMaxRate
+  Duration period{};       // at least 1 µs; (queue + 1) · period is at most kMaxCapacity
+  std::int64_t queue = 0;  // units that may wait, at least 0
+  bool delays = true;
+
+  bool operator==(const LeakyBucket&) const = default;
+
+  struct State {
+    std::int64_t level = 0;  // what has not run out yet, in 1/period of a unit
+    Time last;               // when the level was that
+
+    bool operator==(const State&) const = default;
+    static State FromFields(const std::array<double, 3>& fields) {
+      return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1])};
+    }
+  };
+
+  // A counter that does not exist yet.
+  Keep Open(State& state, Time now) const {
+    state = {0, now};
+    return Keep::kNo;
+  }
+
+  // Brings `state` forward to `now`.
+  Keep Advance(State& state, Time now) const {
+    Keep keep = Keep::kNo;
+    if (ClockWasReplaced(state.last, now)) {
+      state.last = now;
+      keep = Keep::kAlways;
+    }
+    const Time t = std::max(now, state.last);
+    const Duration elapsed = t - state.last;
+    if (elapsed >= TimeToFall(0, state)) {
+      state.level = 0;
+    } else {
+      state.level -= elapsed.count() * rate;
+    }
+    state.last = t;
+    return keep;
+  }
+
+  // How many of `n` such checks, one after the other, are admitted.
+  std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
+    const std::int64_t longest = LongestQueue(demand);
+    if (state.level > longest || demand.cost > queue + 1) return 0;
+    if (demand.cost == 0) return n;
+    const std::int64_t amount = demand.cost * period.count();
+    const std::int64_t in_time = (longest - state.level) / amount + 1;
+    return std::min({n, in_time, (Capacity() - state.level) / amount});
+  }
+
+  // Takes `cost` units `times` times. REQUIRES: as many Grants.
+  void Take(State& state, std::int64_t cost, std::int64_t times) const {
+    state.level += cost * times * period.count();
+  }
+
+  // Takes `cost` units, be there places or not. Returns how many are beyond what TokenBucket's debt
+  // would hold.
+  std::int64_t Charge(State& state, std::int64_t cost) const {
+    const std::int64_t room = Capacity() + TokenBucket::MaxDebt(rate, Capacity()) - state.level;
+    const std::int64_t charged = std::min(cost, std::max<std::int64_t>(0, room) / period.count());
+    Take(state, charged, 1);
+    return cost - charged;
+  }
+
+  // Gives `cost` units back, as far as they have not run out. Returns whether that changes the
+  // bucket. REQUIRES: !delays, for a place in a queue cannot be given back.
+  bool Refund(State& state, std::int64_t cost, std::optional<Time>) const {
+    if (state.level == 0) return false;
+    state.level -= cost > state.level / period.count() ? state.level : cost * period.count();
+    return true;
+  }
+
+  // What the answers to a run of equal checks need to know of a counter: all of it.
+  using Snapshot = State;
+  Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
+
+  // How long a granted check has to wait. `state` is from before it takes its places.
+  Duration Wait(const State& state, const Demand&, Time now) const {
+    if (!delays || state.level == 0) return Duration::zero();
+    return TimeToFall(0, state) + (state.last - now);
+  }
+
+  // What a check hears at `now`. REQUIRES: `state` was advanced to `now`.
+  Verdict Judge(const State& state, const Demand& demand, bool admitted, Time now) const {
+    const Duration ahead = state.last - now;  // the skew that was waited out
+    const std::int64_t free = std::max<std::int64_t>(0, Capacity() - state.level);
+    Verdict verdict{.admitted = admitted,
+                    .limit = queue + 1,
+                    .remaining = free / period.count(),
+                    .reset_after = TimeToFall(0, state) + ahead};
+    if (demand.cost <= queue + 1) {
+      const std::int64_t room = Capacity() - demand.cost * period.count();
+      verdict.retry_after = TimeToFall(std::min(room, LongestQueue(demand)), state) + ahead;
+    }
+    return verdict;
+  }
+
+  // Time from `now` until the state equals a fresh one's.
+  Duration Lifetime(const State& state, Time now) const {
+    return TimeToFall(0, state) + (state.last - now);
+  }
+
+ private:
+  std::int64_t Capacity() const { return (queue + 1) * period.count(); }
+
+  // The level behind which a check does not wait too long for its turn.
+  std::int64_t LongestQueue(const Demand& demand) const {
+    if (!delays || !demand.max_wait) return Capacity();
+    const bool beyond = demand.max_wait->count() >= CeilDiv(Capacity(), rate);
+    return beyond ? Capacity() : demand.max_wait->count() * rate;
+  }
+
+  // Zero if the level is no higher already.
+  Duration TimeToFall(std::int64_t level, const State& state) const {
+    return Duration(level >= state.level ? 0 : CeilDiv(state.level - level, rate));
+  }
+};
+
+}  // namespace sluice

@@ -1,0 +1,167 @@
+// Sliding window counter: at most `limit` units in every interval of the window's length. Units are
+// counted by sub-windows; all of a sub-window's leave when the last of them must have left, so the
+// promise is kept to the unit, in little memory, at the price of admitting up to one sub-window's
+// length later than a SlidingLog would. Source: the bucketed windows of M. Datar et al.,
+// "Maintaining stream statistics over sliding windows", SIAM J. Computing 31(6), 2002, with buckets
+// of equal length.
+//
+// The twin of scripts/lua/sliding_window.lua; tests/store/differential_test.cc holds the two
+// together. Pure functions of their arguments.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "core/algorithm/algorithm.h"
+#include "core/vocabulary.h"
+
+namespace sluice {
+
+struct SlidingWindow {
+  static constexpr Algorithm kAlgorithm = Algorithm::kSlidingWindow;
+  static constexpr std::int64_t kMaxSegments = 60;
+
+  std::int64_t limit = 1;      // 1 to 2^52
+  Duration window{};           // at least 1 ms
+  std::int64_t segments = 10;  // 1 to kMaxSegments
+
+  bool operator==(const SlidingWindow&) const = default;
+
+  struct State {
+    Time start;  // of the newest sub-window
+    Time last;   // of the latest change
+    // Units by sub-window, newest first; none beyond the oldest that counts. The last is not 0.
+    std::vector<std::int64_t> counts;
+
+    std::int64_t counted() const {
+      return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    }
+  };
+
+  // A counter that does not exist yet. Sub-windows lie end to end from its first check on.
+  Keep Open(State& state, Time now) const {
+    state = {.start = now, .last = now, .counts = {}};
+    return Keep::kNo;
+  }
+
+  // Brings `state` forward to `now`.
+  Keep Advance(State& state, Time now) const {
+    Keep keep = Keep::kNo;
+    if (ClockWasReplaced(state.last, now)) {
+      state.start += now - state.last;
+      state.last = now;
+      keep = Keep::kAlways;
+    }
+    const Time t = std::max(now, state.last);
+    const std::int64_t passed = (t - state.start) / length();
+    Pass(state, passed);
+    if (state.counts.empty()) Open(state, t);
+    state.last = t;
+    return keep;
+  }
+
+  // How many of `n` such checks, one after the other, are admitted.
+  std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
+    return Grants(Tally{.counted = state.counted()}, demand, n);
+  }
+  std::int64_t Grants(const Tally& tally, const Demand& demand, std::int64_t n) const {
+    return tally.Grants(limit, demand.cost, n);
+  }
+
+  // Takes `cost` units `times` times. REQUIRES: as many Grants.
+  void Take(State& state, std::int64_t cost, std::int64_t times) const {
+    if (cost * times == 0) return;
+    if (state.counts.empty()) state.counts.push_back(0);
+    state.counts.front() += cost * times;
+  }
+  void Take(Tally& tally, std::int64_t cost, std::int64_t times) const {
+    tally.counted += cost * times;
+  }
+
+  // Takes `cost` units, be there room or not. Returns how many are too many to be counted at all.
+  std::int64_t Charge(State& state, std::int64_t cost) const {
+    const std::int64_t charged = std::min(cost, kMaxProduct - state.counted());
+    Take(state, charged, 1);
+    return cost - charged;
+  }
+
+  // Gives `cost` of the units in the window back, the oldest first. Returns whether that changes
+  // the counter.
+  bool Refund(State& state, std::int64_t cost, std::optional<Time> charged_at) const {
+    if (charged_at && *charged_at < state.start - segments * length()) return false;
+    if (state.counts.empty()) return false;
+    while (cost > 0 && !state.counts.empty()) {
+      const std::int64_t given = std::min(cost, state.counts.back());
+      state.counts.back() -= given;
+      cost -= given;
+      TrimOldest(state);
+    }
+    return true;
+  }
+
+  // What the answers to a run of checks of `cost` units, of which `taken` will be taken, need to
+  // know of a counter.
+  using Snapshot = Tally;
+  Snapshot Summarise(const State& state, std::int64_t cost, std::int64_t taken, Time now) const {
+    const std::int64_t counted = state.counted();
+    Tally tally{.counted = counted, .reset_at = now, .retry_at = now};
+    std::int64_t age = static_cast<std::int64_t>(state.counts.size());
+    const std::int64_t excess = counted + cost * taken + cost - limit;
+    // From the oldest on: by when have `excess` units left?
+    if (cost <= limit && excess > 0) {
+      std::int64_t left = 0;
+      while (left < excess && age > 0) left += state.counts[--age];
+      tally.retry_at = LeavesAt(state, left < excess ? 0 : age);
+    }
+    const auto newest = std::find_if(state.counts.begin(), state.counts.end(),
+                                     [](std::int64_t count) { return count > 0; });
+    if (cost * taken > 0) {
+      tally.reset_at = LeavesAt(state, 0);
+    } else if (newest != state.counts.end()) {
+      tally.reset_at = LeavesAt(state, newest - state.counts.begin());
+    }
+    return tally;
+  }
+
+  // How long a granted check has to wait.
+  Duration Wait(const Tally&, const Demand&, Time) const { return Duration::zero(); }
+
+  // What a check hears at `now`. REQUIRES: `tally` was made at `now`.
+  Verdict Judge(const Tally& tally, const Demand& demand, bool admitted, Time now) const {
+    return tally.Judge(limit, demand.cost, admitted, now);
+  }
+
+  // Time from `now` until the state equals a fresh one's.
+  Duration Lifetime(const State& state, Time now) const { return LeavesAt(state, 0) - now; }
+
+ private:
+  // Of a sub-window, rounded up so that `segments` of them cover the window.
+  Duration length() const { return Duration(CeilDiv(window.count(), segments)); }
+
+  // When the units of the sub-window `age` places before the newest have all left the window.
+  Time LeavesAt(const State& state, std::int64_t age) const {
+    return state.start + (segments + 1 - age) * length();
+  }
+
+  // Starts `passed` new sub-windows.
+  void Pass(State& state, std::int64_t passed) const {
+    if (passed <= 0) return;
+    if (passed > segments) {
+      state.counts.clear();
+    } else {
+      state.counts.insert(state.counts.begin(), static_cast<std::size_t>(passed), 0);
+      const auto most = static_cast<std::size_t>(segments + 1);
+      if (state.counts.size() > most) state.counts.resize(most);
+    }
+    TrimOldest(state);
+    state.start += passed * length();
+  }
+
+  static void TrimOldest(State& state) {
+    while (!state.counts.empty() && state.counts.back() == 0) state.counts.pop_back();
+  }
+};
+
+}  // namespace sluice

@@ -1,0 +1,170 @@
+// Token bucket that warms up: after a pause it admits at a third of its rate, and comes up to it
+// while `warmup` passes in use. A check is due as soon as what came before it is paid for, whatever
+// it costs itself. Source: SmoothWarmingUp of Guava's RateLimiter, whose comment derives the
+// formulas below.
+//
+// The one algorithm in floating point, for its prices are areas under a slope; times are whole
+// microseconds. The twin of scripts/lua/warming_bucket.lua, which computes in the same order;
+// tests/store/differential_test.cc holds the two together. Pure functions of their arguments.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "core/algorithm/algorithm.h"
+#include "core/vocabulary.h"
+
+namespace sluice {
+
+struct WarmingBucket {
+  static constexpr Algorithm kAlgorithm = Algorithm::kTokenBucket;
+  // What a permit costs in the cold, in those of a warm bucket.
+  static constexpr double kColdFactor = 3;
+
+  std::int64_t rate = 1;  // tokens per period when warm, at least 1
+  Duration period{};      // at least 1 µs
+  Duration warmup{};      // at least 1 ms, at most 1 d
+
+  bool operator==(const WarmingBucket&) const = default;
+
+  struct State {
+    double stored = 0;  // permits that have gathered in the idle time: the more, the colder
+    Time next_free;     // when all that came is paid for
+    Time last;          // of the latest change
+
+    bool operator==(const State&) const = default;
+    static State FromFields(const std::array<double, 3>& fields) {
+      return {fields[0], ToTime(fields[1]), ToTime(fields[2])};
+    }
+  };
+
+  // A counter that does not exist yet: cold.
+  Keep Open(State& state, Time now) const {
+    state = {MaxStored(), now, now};
+    return Keep::kNo;
+  }
+
+  // Brings `state` forward to `now`.
+  Keep Advance(State& state, Time now) const {
+    Keep keep = Keep::kNo;
+    if (ClockWasReplaced(state.last, now)) {
+      state.next_free += now - state.last;
+      state.last = now;
+      keep = Keep::kAlways;
+    }
+    const Time t = std::max(now, state.last);
+    if (t > state.next_free) {
+      const auto idle = static_cast<double>((t - state.next_free).count());
+      state.stored = std::min(MaxStored(), state.stored + idle / CooldownInterval());
+      state.next_free = t;
+    }
+    state.last = t;
+    return keep;
+  }
+
+  // Whether such a check is admitted: 0 or 1. REQUIRES: n <= 1, for prices change with each.
+  std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
+    const bool due = state.next_free - state.last <= LongestWait(demand);
+    return due && demand.cost <= MostAtOnce() ? n : 0;
+  }
+
+  // Takes `cost` units. REQUIRES: times <= 1, and as many Grants.
+  void Take(State& state, std::int64_t cost, std::int64_t times) const {
+    if (times == 0) return;
+    const double spent = std::min(static_cast<double>(cost), state.stored);
+    const double fresh = static_cast<double>(cost) - spent;
+    const double price = PriceOfStored(state.stored, spent) + std::floor(fresh * StableInterval());
+    state.next_free += Duration(static_cast<std::int64_t>(price));
+    state.stored -= spent;
+  }
+
+  // Takes `cost` units, be they due or not. Returns how many the debt has no room for.
+  std::int64_t Charge(State& state, std::int64_t cost) const {
+    const auto room = static_cast<double>((MaxDebt() - (state.next_free - state.last)).count());
+    const double units = std::max(0.0, std::floor(room / (kColdFactor * StableInterval())));
+    const auto charged = std::min(cost, static_cast<std::int64_t>(units));
+    Take(state, charged, 1);
+    return cost - charged;
+  }
+
+  // Gives `cost` units of debt back. Returns whether there was any.
+  bool Refund(State& state, std::int64_t cost, std::optional<Time>) const {
+    const auto debt = static_cast<double>((state.next_free - state.last).count());
+    if (debt <= 0) return false;
+    const double given = std::min(debt, std::floor(static_cast<double>(cost) * StableInterval()));
+    state.next_free -= Duration(static_cast<std::int64_t>(given));
+    return true;
+  }
+
+  // What the answers to a check need to know of a counter: all of it.
+  using Snapshot = State;
+  Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
+
+  // How long a granted check has to wait. `state` is from before it takes its cost.
+  Duration Wait(const State& state, const Demand&, Time now) const {
+    return state.next_free > state.last ? state.next_free - now : Duration::zero();
+  }
+
+  // What a check hears at `now`. REQUIRES: `state` was advanced to `now`.
+  Verdict Judge(const State& state, const Demand& demand, bool admitted, Time now) const {
+    const bool in_debt = state.next_free > state.last;
+    Verdict verdict{.admitted = admitted,
+                    .limit = std::max<std::int64_t>(1, static_cast<std::int64_t>(MaxStored())),
+                    .remaining = in_debt ? 0 : static_cast<std::int64_t>(state.stored),
+                    .reset_after = Lifetime(state, now)};
+    if (demand.cost <= MostAtOnce()) {
+      verdict.retry_after = std::max(state.next_free - LongestWait(demand), state.last) - now;
+    }
+    return verdict;
+  }
+
+  // Time from `now` until the state equals a fresh one's.
+  Duration Lifetime(const State& state, Time now) const {
+    const double cooling = std::ceil((MaxStored() - state.stored) * CooldownInterval());
+    return state.next_free + Duration(static_cast<std::int64_t>(cooling)) - now;
+  }
+
+ private:
+  // Between two permits of a warm bucket, in µs.
+  double StableInterval() const {
+    return static_cast<double>(period.count()) / static_cast<double>(rate);
+  }
+  double MaxStored() const { return static_cast<double>(warmup.count()) / StableInterval(); }
+  // Up to here stored permits cost what fresh ones do.
+  double Threshold() const { return 0.5 * MaxStored(); }
+  // What gathering one permit takes, in µs: an idle `warmup` makes a cold bucket.
+  double CooldownInterval() const { return static_cast<double>(warmup.count()) / MaxStored(); }
+
+  // What `spent` of `stored` permits cost, in µs.
+  double PriceOfStored(double stored, double spent) const {
+    const double above = stored - Threshold();
+    double price = 0;
+    if (above > 0) {
+      const double cold = std::min(above, spent);
+      const double edges = PriceAt(above) + PriceAt(above - cold);
+      price = std::floor(cold * edges / 2);
+      spent -= cold;
+    }
+    return price + std::floor(StableInterval() * spent);
+  }
+  // Of the permit that is `above` the threshold.
+  double PriceAt(double above) const {
+    const double slope = (kColdFactor - 1) * StableInterval() / (MaxStored() - Threshold());
+    return StableInterval() + above * slope;
+  }
+
+  // How far ahead work may be taken.
+  Duration MaxDebt() const { return 10 * std::max<Duration>(warmup, std::chrono::minutes(1)); }
+  Duration LongestWait(const Demand& demand) const {
+    return std::min(demand.max_wait.value_or(Duration::zero()), MaxDebt());
+  }
+  // The largest cost that is ever admitted.
+  std::int64_t MostAtOnce() const {
+    const double units = static_cast<double>(MaxDebt().count()) / (kColdFactor * StableInterval());
+    return static_cast<std::int64_t>(std::min(units, static_cast<double>(kMaxProduct)));
+  }
+};
+
+}  // namespace sluice

@@ -1,0 +1,36 @@
+#include "limiter/lease_call.h"
+
+#include <fmt/format.h>
+
+#include "limiter/lease_name.h"
+
+namespace sluice {
+
+void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime caller_deadline) {
+  const auto name = LeaseName::Parse(lease_id);
+  if (!name) return OnLease(name.error());
+  counters.clear();
+  failure.reset();
+  for (const std::string_view key : name->keys) {
+    counters.push_back({.key = key, .limit = &concurrency_, .verdict = {}});
+  }
+  mode = action == Action::kRenew ? Mode::kRenew : Mode::kRelease;
+  lease = name->lease;
+  deadline = limiter_.StoreDeadline(SteadyNow(), caller_deadline);
+  (name->local ? limiter_.local_store() : limiter_.store()).Submit(*this);
+}
+
+void LeaseCall::OnDecided() {
+  if (failure) {
+    return OnLease(Error{ErrorCode::kUnavailable,
+                         fmt::format("the store failed ({}); a lease holds until its time is over",
+                                     ToString(*failure))});
+  }
+  if (!admitted) {
+    return OnLease(Error{ErrorCode::kNotFound,
+                         "lease_id: the lease has expired or was released; it is not taken again"});
+  }
+  OnLease(mode == Mode::kRenew ? lease->ttl : Duration::zero());
+}
+
+}  // namespace sluice

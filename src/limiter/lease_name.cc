@@ -1,0 +1,87 @@
+#include "limiter/lease_name.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace sluice {
+namespace {
+
+// <version>.<id in hexadecimal>.<ttl in µs>.<store|local> <key> <key> …; keys have no spaces.
+constexpr std::string_view kVersion = "1";
+constexpr std::string_view kStore = "store";
+constexpr std::string_view kLocal = "local";
+constexpr Duration kMinTtl = std::chrono::milliseconds(1);
+constexpr Duration kMaxTtl = std::chrono::days(366);
+
+// Cuts off what comes before `separator`; all if there is none.
+std::string_view CutField(std::string_view& text, char separator) {
+  const std::size_t end = std::min(text.find(separator), text.size());
+  const std::string_view field = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return field;
+}
+
+bool ParseId(std::string_view digits, LeaseId& id) {
+  if (digits.size() != 2 * id.size()) return false;
+  for (std::size_t i = 0; i < id.size(); ++i) {
+    const char* const end = digits.data() + 2 * i + 2;
+    if (std::from_chars(end - 2, end, id[i], 16).ptr != end) return false;
+  }
+  return true;
+}
+
+bool ParseTtl(std::string_view digits, Duration& ttl) {
+  Duration::rep microseconds = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto parsed = std::from_chars(digits.data(), end, microseconds);
+  ttl = Duration(microseconds);
+  return parsed.ec == std::errc() && parsed.ptr == end && ttl >= kMinTtl && ttl <= kMaxTtl;
+}
+
+// What RuleIndex makes of a concurrency limit: "sluice:{…}…:concurrency", or with ".2" at the end.
+bool IsConcurrencyKey(std::string_view key) {
+  constexpr std::string_view kTag = ":concurrency";
+  const std::size_t tag = key.rfind(kTag);
+  if (!key.starts_with("sluice:{") || tag == std::string_view::npos) return false;
+  if (key.substr(0, tag).find('}') == std::string_view::npos) return false;
+  std::string_view rest = key.substr(tag + kTag.size());
+  if (rest.empty()) return true;
+  if (!rest.starts_with('.') || rest.size() == 1) return false;
+  rest.remove_prefix(1);
+  return std::all_of(rest.begin(), rest.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+std::optional<std::string> LeaseName::ToText() const {
+  std::string text = fmt::format("{}.{:02x}.{}.{} {}", kVersion, fmt::join(lease.id, ""),
+                                 lease.ttl.count(), local ? kLocal : kStore, fmt::join(keys, " "));
+  if (text.size() > kMaxBytes) return std::nullopt;
+  return text;
+}
+
+Result<LeaseName> LeaseName::Parse(std::string_view text) {
+  const Error invalid = InvalidArgument("lease_id: is not the id of a lease that CheckLimit gave");
+  if (text.size() > kMaxBytes) return invalid;
+  LeaseName name;
+  if (CutField(text, '.') != kVersion || !ParseId(CutField(text, '.'), name.lease.id) ||
+      !ParseTtl(CutField(text, '.'), name.lease.ttl)) {
+    return invalid;
+  }
+  const std::string_view where = CutField(text, ' ');
+  name.local = where == kLocal;
+  if (!name.local && where != kStore) return invalid;
+  while (!text.empty()) {
+    const std::string_view key = CutField(text, ' ');
+    const bool twice = std::find(name.keys.begin(), name.keys.end(), key) != name.keys.end();
+    if (twice || !IsConcurrencyKey(key)) return invalid;
+    name.keys.push_back(key);
+  }
+  if (name.keys.empty()) return invalid;
+  return name;
+}
+
+}  // namespace sluice
