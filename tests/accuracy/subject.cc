@@ -8,6 +8,8 @@ namespace sluice::accuracy {
 
 namespace {
 
+constexpr int kSegments = 10;
+
 // A limit in YAML, of the algorithm and `parameters`.
 template <typename... Parameters>
 std::string LimitOf(const char* algorithm, const Parameters&... parameters) {
@@ -23,6 +25,7 @@ std::string AtRate(const Size& size) {
   return fmt::format("rate: {}/h", size.limit * 3600 / size.window.count());
 }
 std::string Burst(const Size& size) { return fmt::format("burst: {}", size.limit); }
+std::string Queue(const Size& size) { return fmt::format("queue: {}", size.limit - 1); }
 
 Promise EveryLength(const Drip& drip) {
   return [=](const Passages& admitted) { return CheckEveryLength(admitted, drip); };
@@ -60,6 +63,19 @@ Subject SlidingLog(const Size& size) {
           .ideal = SlidingLogIdeal(size.limit, size.window)};
 }
 
+// Units leave at most a sub-window later than they would leave a log.
+Subject SlidingWindow(const Size& size) {
+  const Duration window = size.window;
+  const Duration longest = window + window / kSegments;
+  const std::string segments = fmt::format("segments: {}", kSegments);
+  return {.name = "sliding_window",
+          .limit = LimitOf("sliding_window", InWindow(size), segments),
+          .size = size,
+          .promise = EveryWindow(size),
+          .ideal = SlidingLogIdeal(size.limit, window),
+          .least = SlidingLogIdeal(size.limit, longest)};
+}
+
 Subject TokenBucket(const Size& size) {
   return {.name = "token_bucket",
           .limit = LimitOf("token_bucket", AtRate(size), Burst(size)),
@@ -68,12 +84,83 @@ Subject TokenBucket(const Size& size) {
           .ideal = BucketIdeal({.burst = size.limit, .rate = size.limit, .period = size.window})};
 }
 
+Subject EmptyTokenBucket(const Size& size) {
+  Subject subject = TokenBucket(size);
+  subject.name = "token_bucket-empty";
+  subject.limit = LimitOf("token_bucket", AtRate(size), Burst(size), "initial: empty");
+  subject.ideal = BucketIdeal(
+      {.burst = size.limit, .rate = size.limit, .period = size.window, .starts_empty = true});
+  return subject;
+}
+
+Subject BorrowingTokenBucket(const Size& size) {
+  return {.name = "token_bucket-borrow",
+          .limit = LimitOf("token_bucket", AtRate(size), Burst(size), "borrow: true"),
+          .size = size,
+          .promise = EveryLength(
+              {.burst = size.limit, .rate = size.limit, .period = size.window, .pays_later = true}),
+          .ideal = BucketIdeal(
+              {.burst = size.limit, .rate = size.limit, .period = size.window, .borrows = true})};
+}
+
+// Its checks may wait half a window; when they start is what counts.
+Subject WaitingTokenBucket(const Size& size) {
+  const Duration max_wait = Duration(size.window) / 2;
+  Subject subject = TokenBucket(size);
+  subject.name = "token_bucket-wait";
+  subject.promise = EveryLength(
+      {.burst = size.limit, .rate = size.limit, .period = size.window, .step = Duration(1)});
+  subject.ideal = BucketIdeal(
+      {.burst = size.limit, .rate = size.limit, .period = size.window, .max_wait = max_wait});
+  subject.max_wait = max_wait;
+  return subject;
+}
+
+// The one in floating point: each price is rounded down, to the microsecond, once or twice.
+Subject WarmingTokenBucket(const Size& size) {
+  const Duration rounding(2 * size.limit);
+  const std::string warmup = fmt::format("warmup: {}s", size.window.count());
+  const Ideal ideal = [=](const Passages& checks) {
+    return IdealWarmingBucket(checks,
+                              {.rate = size.limit, .period = size.window, .warmup = size.window});
+  };
+  return {.name = "token_bucket-warmup",
+          .limit = LimitOf("token_bucket", AtRate(size), warmup),
+          .size = size,
+          .promise = EveryLength(
+              {.rate = size.limit, .period = size.window - rounding, .pays_later = true}),
+          .ideal = ideal,
+          .least = [=](const Passages& checks) { return ideal(checks) * 99 / 100 - 3; },
+          .most = [=](const Passages& checks) { return ideal(checks) * 101 / 100 + 3; }};
+}
+
+// What it lets out starts evenly spaced. It takes in what a token bucket does.
+Subject LeakyBucket(const Size& size) {
+  return {.name = "leaky_bucket",
+          .limit = LimitOf("leaky_bucket", AtRate(size), Queue(size)),
+          .size = size,
+          .promise = EveryLength(
+              {.rate = size.limit, .period = size.window, .pays_later = true, .step = Duration(1)}),
+          .ideal = BucketIdeal({.burst = size.limit, .rate = size.limit, .period = size.window})};
+}
+
+Subject LeakyBucketWithoutDelay(const Size& size) {
+  Subject subject = TokenBucket(size);
+  subject.name = "leaky_bucket-nodelay";
+  subject.limit = LimitOf("leaky_bucket", AtRate(size), Queue(size), "delay: false");
+  return subject;
+}
+
 }  // namespace
 
 std::string Subject::Rule() const { return fmt::format("{}-{}s", name, size.window.count()); }
 
 std::vector<Subject> Subjects(const Size& size) {
-  return {FixedWindow(size), SlidingLog(size), TokenBucket(size)};
+  return {FixedWindow(size),        SlidingLog(size),
+          SlidingWindow(size),      TokenBucket(size),
+          EmptyTokenBucket(size),   BorrowingTokenBucket(size),
+          WaitingTokenBucket(size), WarmingTokenBucket(size),
+          LeakyBucket(size),        LeakyBucketWithoutDelay(size)};
 }
 
 std::string RulesOf(const std::vector<Subject>& subjects) {
