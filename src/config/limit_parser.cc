@@ -88,8 +88,10 @@ Rate ParseBucketRate(const ConfigMap& fields) {
   if (const auto field = fields.Require("rate", kRates)) {
     rate = field->Parsed(ParseRate, kRates).value_or(rate);
     if (rate.count > TokenBucket::kMaxRate) {
-      field->ReportFound(fmt::format("is at most {}/{}; for more, say it per a shorter time",
-                                     TokenBucket::kMaxRate, FormatDuration(rate.period).substr(1)));
+      const bool is_shortest = rate.period == std::chrono::seconds(1);
+      field->ReportFound(fmt::format("is at most {}/{}{}", TokenBucket::kMaxRate,
+                                     FormatDuration(rate.period).substr(1),
+                                     is_shortest ? "" : "; for more, say it per a shorter time"));
     }
   }
   return rate;
@@ -106,18 +108,27 @@ bool ParseFlag(const ConfigValue& field) {
   return field.OneOf<bool>({{"true", true}, {"false", false}});
 }
 
+Result<Duration> ParseWarmup(std::string_view text) {
+  auto warmup = ParseDuration(text);
+  if (warmup && *warmup <= WarmingBucket::kMaxWarmup) return warmup;
+  return InvalidArgument(fmt::format("found \"{}\"; allowed are durations from 1ms to {}", text,
+                                     FormatDuration(WarmingBucket::kMaxWarmup)));
+}
+
 // With warmup the bucket is of another kind, which always borrows and starts cold.
 Limit ParseWarmingBucket(const ConfigMap& fields, const Rate& rate, const ConfigValue& warmup) {
-  for (const std::string_view key : {"burst", "initial"}) {
-    if (const auto field = fields.Find(key)) field->Report("is not allowed together with warmup");
+  WarmingBucket limit{.rate = rate.count, .period = rate.period};
+  limit.warmup = warmup.Parsed(ParseWarmup, kDurations).value_or(std::chrono::seconds(1));
+  if (const auto burst = fields.Find("burst")) {
+    burst->ReportFound("with warmup is none: rate and warmup say how much gathers");
+  }
+  if (const auto initial = fields.Find("initial")) {
+    initial->ReportFound("with warmup is none: such a bucket starts cold");
   }
   if (const auto borrow = fields.Find("borrow"); borrow && !ParseFlag(*borrow)) {
     borrow->ReportFound("with warmup is true");
   }
-  return WarmingBucket{
-      .rate = rate.count,
-      .period = rate.period,
-      .warmup = warmup.Parsed(ParseDuration, kDurations).value_or(std::chrono::seconds(1))};
+  return limit;
 }
 
 Limit ParseTokenBucket(const ConfigValue& value) {

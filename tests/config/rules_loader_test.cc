@@ -74,7 +74,7 @@ TEST(RulesLoader, BadFile_ReportsTheMessageItOpensWith) {
   for (const auto& entry : fs::directory_iterator(kSource / "tests/config/bad")) {
     files.push_back(entry.path());
   }
-  ASSERT_GT(files.size(), 80u);
+  ASSERT_GT(files.size(), 120u);
   for (const fs::path& path : files) {
     const std::string text = ReadFile(path);
     const RuleFile file{path.filename().string(), text};
@@ -170,13 +170,65 @@ rules:
   EXPECT_EQ(loaded.rules, (RuleSet{{"shop", Unmatched::kDeny, "user", {rule}}}));
 }
 
+TEST(RulesLoader, EveryAlgorithm_BecomesALimit_Table) {
+  using std::chrono::hours;
+  using std::chrono::minutes;
+  using std::chrono::seconds;
+  const struct {
+    const char* yaml;
+    Limit limit;
+  } kRows[] = {
+      {"fixed_window, limit: 5, window: 1m", FixedWindow{.limit = 5, .window = minutes(1)}},
+      {"sliding_log, limit: 5, window: 1m", SlidingLog{.limit = 5, .window = minutes(1)}},
+      {"sliding_window, limit: 5, window: 1h",
+       SlidingWindow{.limit = 5, .window = hours(1), .segments = 10}},
+      {"sliding_window, limit: 5, window: 1h, segments: 60",
+       SlidingWindow{.limit = 5, .window = hours(1), .segments = 60}},
+      {"token_bucket, rate: 10/s", TokenBucket{.rate = 10, .period = seconds(1), .burst = 10}},
+      {"token_bucket, rate: 10/s, burst: 3, initial: empty, borrow: true",
+       TokenBucket{
+           .rate = 10, .period = seconds(1), .burst = 3, .starts_empty = true, .borrows = true}},
+      {"token_bucket, rate: 10/s, initial: full, borrow: false",
+       TokenBucket{.rate = 10, .period = seconds(1), .burst = 10}},
+      {"token_bucket, rate: 600/m, warmup: 3s",
+       WarmingBucket{.rate = 600, .period = minutes(1), .warmup = seconds(3)}},
+      {"token_bucket, rate: 600/m, warmup: 3s, borrow: true",
+       WarmingBucket{.rate = 600, .period = minutes(1), .warmup = seconds(3)}},
+      {"leaky_bucket, rate: 2/s, queue: 4",
+       LeakyBucket{.rate = 2, .period = seconds(1), .queue = 4, .delays = true}},
+      {"leaky_bucket, rate: 2 per hour, queue: 0, delay: false",
+       LeakyBucket{.rate = 2, .period = hours(1), .queue = 0, .delays = false}},
+      {"leaky_bucket, rate: 2/s, queue: 4, delay: true",
+       LeakyBucket{.rate = 2, .period = seconds(1), .queue = 4, .delays = true}},
+      {"concurrency, limit: 5, ttl: 30s", Concurrency{.limit = 5, .ttl = seconds(30)}},
+  };
+  for (const auto& row : kRows) {
+    const LoadedRules loaded = Parse(
+        fmt::format("domain: d\nrules: [{{name: r, limits: [{{algorithm: {}}}]}}]", row.yaml));
+    ASSERT_THAT(Messages(loaded), IsEmpty()) << row.yaml;
+    EXPECT_THAT(loaded.rules[0].rules[0].limits.limits, ElementsAre(row.limit)) << row.yaml;
+  }
+}
+
 TEST(RulesLoader, LargestValues_AreAllowed_Table) {
   for (const char* const limit : {
            "{algorithm: fixed_window, limit: 4503599627370496, window: 3650d}",
            "{algorithm: fixed_window, limit: 1, window: 1ms}",
-           "{algorithm: token_bucket, rate: 15011998/s, burst: 900719925}",
-           "{algorithm: token_bucket, rate: 15011998/d, burst: 10424}",
+           "{algorithm: sliding_log, limit: 10000, window: 3650d}",
+           "{algorithm: sliding_window, limit: 4503599627370496, window: 3650d, segments: 60}",
+           "{algorithm: sliding_window, limit: 1, window: 1ms, segments: 1}",
+           "{algorithm: token_bucket, rate: 75059993/s, burst: 2251799813}",
+           "{algorithm: token_bucket, rate: 75059993/m, burst: 37529996}",
+           "{algorithm: token_bucket, rate: 75059993/h, burst: 625499}",
+           "{algorithm: token_bucket, rate: 75059993/d, burst: 26062}",
            "{algorithm: token_bucket, rate: 1/d}",
+           "{algorithm: token_bucket, rate: 75059993/s, warmup: 1d}",
+           "{algorithm: token_bucket, rate: 1/d, warmup: 1ms}",
+           "{algorithm: leaky_bucket, rate: 75059993/s, queue: 2251799812}",
+           "{algorithm: leaky_bucket, rate: 1/d, queue: 26061}",
+           "{algorithm: leaky_bucket, rate: 1/d, queue: 0}",
+           "{algorithm: concurrency, limit: 1000000, ttl: 3650d}",
+           "{algorithm: concurrency, limit: 1, ttl: 1ms}",
        }) {
     EXPECT_THAT(
         Messages(Parse("domain: d\nrules: [{name: r, limits: [" + std::string(limit) + "]}]")),
@@ -185,14 +237,14 @@ TEST(RulesLoader, LargestValues_AreAllowed_Table) {
   }
 }
 
-// Ten minutes' worth of tokens, or ten buckets, must stay exact in the doubles of Lua.
+// What drips in within a minute is a product, and two full buckets are one: both stay exact in the
+// doubles of Lua.
 TEST(RulesLoader, LargestBucket_StaysExact_BothBounds) {
-  constexpr std::int64_t kExact = std::int64_t{1} << 53;
   constexpr std::int64_t kMinute = 60'000'000;
-  EXPECT_LE(10 * std::int64_t{15'011'998} * kMinute, kExact);
-  EXPECT_GT(10 * std::int64_t{15'011'999} * kMinute, kExact);
-  EXPECT_LE(10 * std::int64_t{10'424} * kMinute * 60 * 24, kExact);
-  EXPECT_GT(10 * std::int64_t{10'425} * kMinute * 60 * 24, kExact);
+  EXPECT_LE(std::int64_t{75'059'993} * kMinute, kMaxProduct);
+  EXPECT_GT(std::int64_t{75'059'994} * kMinute, kMaxProduct);
+  EXPECT_LE(2 * std::int64_t{26'062} * kMinute * 60 * 24, kMaxProduct);
+  EXPECT_GT(2 * std::int64_t{26'063} * kMinute * 60 * 24, kMaxProduct);
 }
 
 TEST(RulesLoader, Directory_ReadsRuleFilesInNameOrder_SkipsOthers) {

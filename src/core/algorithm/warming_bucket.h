@@ -22,10 +22,11 @@ struct WarmingBucket {
   static constexpr Algorithm kAlgorithm = Algorithm::kTokenBucket;
   // What a permit costs in the cold, in those of a warm bucket.
   static constexpr double kColdFactor = 3;
+  static constexpr Duration kMaxWarmup = std::chrono::days(1);
 
   std::int64_t rate = 1;  // tokens per period when warm, at least 1
   Duration period{};      // at least 1 µs
-  Duration warmup{};      // at least 1 ms, at most 1 d
+  Duration warmup{};      // at least 1 ms, at most kMaxWarmup
 
   bool operator==(const WarmingBucket&) const = default;
 
