@@ -151,6 +151,20 @@ Subject LeakyBucketWithoutDelay(const Size& size) {
   return subject;
 }
 
+// Leases that nobody releases: a fifth of the limit at once, each for a fifth of the window. So at
+// most that many begin in every interval of that length. Releases are in holders.h.
+Subject Concurrency(const Size& size) {
+  const std::int64_t slots = size.limit / 5;
+  const Duration ttl = Duration(size.window) / 5;
+  return {
+      .name = "concurrency",
+      .limit = LimitOf("concurrency", fmt::format("limit: {}", slots),
+                       fmt::format("ttl: {}ms", ttl.count() / 1000)),
+      .size = size,
+      .promise = [=](const Passages& admitted) { return CheckEveryWindow(admitted, slots, ttl); },
+      .ideal = SlidingLogIdeal(slots, ttl)};
+}
+
 }  // namespace
 
 std::string Subject::Rule() const { return fmt::format("{}-{}s", name, size.window.count()); }
@@ -160,7 +174,8 @@ std::vector<Subject> Subjects(const Size& size) {
           SlidingWindow(size),      TokenBucket(size),
           EmptyTokenBucket(size),   BorrowingTokenBucket(size),
           WaitingTokenBucket(size), WarmingTokenBucket(size),
-          LeakyBucket(size),        LeakyBucketWithoutDelay(size)};
+          LeakyBucket(size),        LeakyBucketWithoutDelay(size),
+          Concurrency(size)};
 }
 
 std::string RulesOf(const std::vector<Subject>& subjects) {
