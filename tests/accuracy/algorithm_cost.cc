@@ -9,7 +9,8 @@
 // alone     CPU of Redis' main thread (INFO cpu) per check meanwhile: parsing and writing included.
 // loaded    the same while 400 checks are under way, which then share script calls.
 //
-// All checks are admitted, on 5,000 counters. Let nothing else run on the machine.
+// Checks on 5,000 counters, admitted but for a few by concurrency. Let nothing else run on the
+// machine.
 #include <cstdio>
 #include <map>
 #include <sstream>
@@ -83,9 +84,10 @@ class Measurement {
 
   Bytes Memory() {
     Bytes bytes;
-    Check(0);
+    test::Require(Check(0), subject_.name + " does not admit");
     bytes.first = CounterBytes();
-    for (int i = 1; i < kSize.limit; ++i) Check(0);
+    for (int i = 1; i < kSize.limit && Check(0); ++i) {
+    }
     bytes.full = CounterBytes();
     return bytes;
   }
@@ -110,9 +112,11 @@ class Measurement {
   }
 
  private:
-  void Check(int user) {
+  // Returns whether it was admitted.
+  bool Check(int user) {
     const test::Answer answer = fleet_.Check(RequestOf(subject_, user));
-    test::Require(answer.allowed(), subject_.name + " did not admit");
+    test::Require(answer.status.ok(), answer.status.error_message());
+    return answer.allowed();
   }
 
   std::int64_t CounterBytes() {
@@ -141,6 +145,7 @@ int Main(int argc, char** argv) {
   fmt::print("{:<24}{:>8}{:>8}{:>10}{:>10}{:>10}\n", "", "bytes", "full", "script us", "alone us",
              "loaded us");
   for (const Subject& subject : Subjects(kSize)) {
+    if (subject.name.find('-') != std::string::npos) continue;  // a variant of another
     Measurement measurement(subject);
     const Bytes bytes = measurement.Memory();
     const Spent alone = measurement.Alone();
