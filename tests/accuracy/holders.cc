@@ -86,6 +86,7 @@ class Caller {
     usage_.certainly.push_back({from, std::min(expiry, Clock::System().Now())});
     const bool released = Release(answer.response.lease().id());
     usage_.possibly.push_back({from, released ? std::min(expiry, Clock::System().Now()) : expiry});
+    usage_.unreleased += !released;
   }
 
   bool Release(const std::string& lease) {
@@ -112,6 +113,7 @@ void Append(const Usage& from, Usage& to) {
   to.possibly.insert(to.possibly.end(), from.possibly.begin(), from.possibly.end());
   to.denials.insert(to.denials.end(), from.denials.begin(), from.denials.end());
   to.unknown += from.unknown;
+  to.unreleased += from.unreleased;
 }
 
 // How many of `held`, which must be in order of their beginnings, hold at times that do not go

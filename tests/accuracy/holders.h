@@ -29,12 +29,13 @@ struct Usage {
   std::vector<Held> certainly;  // up to when its release was sent
   std::vector<Held> possibly;   // up to when its release was answered, answered or not
   std::vector<Time> denials;
-  std::int64_t unknown = 0;  // checks without an answer by the store
+  std::int64_t unknown = 0;     // checks without an answer by the store
+  std::int64_t unreleased = 0;  // leases whose release failed
   // Counted by the resource itself, in this process.
   std::int64_t most_at_once = 0;
 };
 
-inline constexpr char kHoldingRule[] = "concurrency";
+inline constexpr char kHoldingRule[] = "concurrency-release";
 std::string RuleOf(const Holding& holding);
 
 // Returns when all callers have ended. One thread at a time. The fleet's Redis runs on this
