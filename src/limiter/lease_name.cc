@@ -14,7 +14,7 @@ constexpr std::string_view kVersion = "1";
 constexpr std::string_view kStore = "store";
 constexpr std::string_view kLocal = "local";
 constexpr Duration kMinTtl = std::chrono::milliseconds(1);
-constexpr Duration kMaxTtl = std::chrono::days(366);
+constexpr Duration kMaxTtl = std::chrono::days(3650);  // the longest that rules may say
 
 // Cuts off what comes before `separator`; all if there is none.
 std::string_view CutField(std::string_view& text, char separator) {
