@@ -84,6 +84,8 @@ void FillResponse(const CheckAnswer& answer, std::string_view request_id,
 
 void FillTime(Time from, google::protobuf::Timestamp& to) { Fill(from.time_since_epoch(), to); }
 
+void FillDuration(Duration from, google::protobuf::Duration& to) { Fill(from, to); }
+
 grpc::Status ToStatus(const Error& error) { return {ToStatusCode(error.code), error.message}; }
 
 SteadyTime ToSteadyTime(gpr_timespec deadline) {

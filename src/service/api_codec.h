@@ -21,6 +21,7 @@ void FillResponse(const CheckAnswer& answer, std::string_view request_id,
 void FillStatus(const LimitAnswer& answer, v1::LimitStatus& status);
 
 void FillTime(Time from, google::protobuf::Timestamp& to);
+void FillDuration(Duration from, google::protobuf::Duration& to);
 
 grpc::Status ToStatus(const Error& error);
 

@@ -17,6 +17,9 @@
 #include "base/unix_socket.h"
 #include "service/admin_service.h"
 #include "service/call_queue.h"
+#include "service/check_limit_call.h"
+#include "service/lease_rpc_call.h"
+#include "service/rate_limiter_service.h"
 
 namespace sluice {
 namespace {
@@ -55,6 +58,19 @@ std::size_t QueueCount(std::size_t wanted) {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
+template <typename Call>
+CallFactory KindOf(RateLimiterService& service, Limiter& limiter) {
+  return [&service, &limiter](CallPool& pool) {
+    return std::make_unique<Call>(pool, service, limiter);
+  };
+}
+
+// All that is served on completion queues.
+std::vector<CallFactory> CallKinds(RateLimiterService& service, Limiter& limiter) {
+  return {KindOf<CheckLimitCall>(service, limiter), KindOf<RenewLeaseCall>(service, limiter),
+          KindOf<ReleaseLeaseCall>(service, limiter)};
+}
+
 void LogFromGrpc(gpr_log_func_args* args) {
   const auto level = args->severity == GPR_LOG_SEVERITY_ERROR  ? spdlog::level::err
                      : args->severity == GPR_LOG_SEVERITY_INFO ? spdlog::level::info
@@ -80,7 +96,7 @@ struct GrpcServer::State {
   bool WaitUntilQuiet(std::chrono::milliseconds at_most) const;
 
   Address address;
-  CheckService check_service;
+  RateLimiterService rate_limiter_service;
   const AdminDoor admin_door;
   AdminService admin_service;
   std::vector<std::unique_ptr<CallQueue>> queues;
@@ -133,11 +149,11 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(Limiter& limiter, const Op
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_request_bytes));
   SetChannelArguments(builder);
   LimitSyncThreads(builder);
-  builder.RegisterService(&state->check_service);
+  builder.RegisterService(&state->rate_limiter_service);
   builder.RegisterService(&state->admin_service);
+  const auto kinds = CallKinds(state->rate_limiter_service, limiter);
   for (std::size_t i = 0; i < QueueCount(options.queues); ++i) {
-    state->queues.push_back(
-        std::make_unique<CallQueue>(builder.AddCompletionQueue(), state->check_service, limiter));
+    state->queues.push_back(std::make_unique<CallQueue>(builder.AddCompletionQueue(), kinds));
   }
   state->server = builder.BuildAndStart();
   if (state->server == nullptr) {

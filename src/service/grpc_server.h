@@ -1,4 +1,4 @@
-// The gRPC door: CheckLimit, the operators' API, health and reflection, on one address.
+// The gRPC door: checks and leases, the operators' API, health and reflection, on one address.
 //
 // Start and Stop by one owner. Threads of its own: one per completion queue ("grpc-0", …), and a
 // few of gRPC's for what is no check: more while operators wait.

@@ -2,7 +2,6 @@
 #include "service/grpc_server.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sluice/v1/admin.grpc.pb.h>
@@ -14,10 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/mutex.h"
-#include "store/memory/memory_store.h"
+#include "tests/service/serving_fixture.h"
 #include "tests/support/sluice_server.h"
-#include "tests/support/temp_dir.h"
 #include "tests/support/wait_until.h"
 
 namespace sluice {
@@ -26,8 +23,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
-
-constexpr Time kStart{seconds(1'000'000)};
+using Reply = test::Reply<v1::CheckLimitResponse>;
+using test::CallRaw;
+using test::Health;
+using test::kNotServing;
+using test::kServing;
 
 // 10 a minute per user, the first opens the window.
 std::shared_ptr<const RuleIndex> Rules() {
@@ -39,103 +39,12 @@ std::shared_ptr<const RuleIndex> Rules() {
   return RuleIndex::Build({Domain{.name = "shop", .rules = {rule, blocked}}}, {}).value();
 }
 
-// Holds every check until told to go on.
-class HeldStore final : public Store {
- public:
-  explicit HeldStore(Store& store) : store_(store) {}
-
-  void Submit(StoreCheck& check) override {
-    {
-      MutexLock lock(mutex_);
-      if (holding_) return held_.push_back(&check);
-    }
-    store_.Submit(check);
-  }
-  void Reset(StoreReset& reset) override { store_.Reset(reset); }
-
-  void Hold() {
-    MutexLock lock(mutex_);
-    holding_ = true;
-  }
-  void Release() {
-    std::vector<StoreCheck*> held;
-    {
-      MutexLock lock(mutex_);
-      holding_ = false;
-      held.swap(held_);
-    }
-    for (auto* check : held) store_.Submit(*check);
-  }
-  std::size_t held() {
-    MutexLock lock(mutex_);
-    return held_.size();
-  }
-
- private:
-  Store& store_;
-  Mutex mutex_;
-  bool holding_ SLUICE_GUARDED_BY(mutex_) = false;
-  std::vector<StoreCheck*> held_ SLUICE_GUARDED_BY(mutex_);
-};
-
-struct Reply {
-  grpc::Status status;
-  v1::CheckLimitResponse response;
-};
-
-// One unary call of raw bytes.
-struct RawReply {
-  grpc::Status status;
-  std::string bytes;
-};
-
-RawReply CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                 const std::string& bytes) {
-  grpc::GenericStub stub(channel);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + seconds(10));
-  grpc::CompletionQueue queue;
-  const grpc::Slice slice(bytes);
-  auto call = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&slice, 1), &queue);
-  call->StartCall();
-  grpc::ByteBuffer response;
-  RawReply reply;
-  call->Finish(&response, &reply.status, &reply);
-  void* tag = nullptr;
-  bool ok = false;
-  EXPECT_TRUE(queue.Next(&tag, &ok));
-  grpc::Slice answer;
-  if (reply.status.ok() && response.DumpToSingleSlice(&answer).ok()) {
-    reply.bytes.assign(answer.begin(), answer.end());
-  }
-  return reply;
-}
-
-// grpc.health.v1.HealthCheckResponse as bytes.
-constexpr std::string_view kServing = "\x08\x01";
-constexpr std::string_view kNotServing = "\x08\x02";
-
-std::string Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service = "") {
-  const std::string name = "\x0a" + std::string(1, static_cast<char>(service.size())) + service;
-  return CallRaw(channel, "/grpc.health.v1.Health/Check", name).bytes;
-}
-
-class GrpcServer_Test : public ::testing::Test {
+class GrpcServer_Test : public test::ServingTest {
  protected:
-  GrpcServer_Test() {
-    limiter_.SetRules(Rules());
-    auto server = GrpcServer::Start(limiter_, {.address = address_, .queues = 2});
-    server_ = std::move(server).value();
-    channel_ = grpc::CreateChannel(address_.ToString(), grpc::InsecureChannelCredentials());
-    stub_ = v1::RateLimiter::NewStub(channel_);
-  }
+  GrpcServer_Test() { limiter_.SetRules(Rules()); }
 
   Reply Check(const v1::CheckLimitRequest& request) {
-    Reply reply;
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + seconds(30));
-    reply.status = stub_->CheckLimit(&context, request, &reply.response);
-    return reply;
+    return Call(&v1::RateLimiter::Stub::CheckLimit, request);
   }
 
   static v1::CheckLimitRequest ForUser(const std::string& user) {
@@ -145,18 +54,6 @@ class GrpcServer_Test : public ::testing::Test {
     request.set_request_id("id of " + user);
     return request;
   }
-
-  const test::TempDir dir_;
-  const Address address_{.host = {}, .unix_path = dir_.path() / "grpc.sock"};
-  ManualClock clock_{kStart};
-  MetricsRegistry metrics_;
-  MemoryStore memory_{clock_, {}};
-  HeldStore store_{memory_};
-  Limiter limiter_{{.store = store_, .local = memory_, .clock = clock_, .metrics = metrics_},
-                   {.store_timeout = seconds(10)}};
-  std::unique_ptr<GrpcServer> server_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::RateLimiter::Stub> stub_;
 };
 
 TEST_F(GrpcServer_Test, Check_WithinLimit_TellsHowItStands) {
@@ -224,7 +121,6 @@ struct BadInput {
 std::vector<BadInput> BadInputs() {
   using Request = v1::CheckLimitRequest;
   const auto kInvalid = grpc::StatusCode::INVALID_ARGUMENT;
-  const auto kUnimplemented = grpc::StatusCode::UNIMPLEMENTED;
   return {
       {"EmptyDomain", kInvalid, "domain", [](Request& it) { it.clear_domain(); }},
       {"LongDomain", kInvalid, "domain", [](Request& it) { it.set_domain(std::string(256, 'x')); }},
@@ -287,8 +183,7 @@ TEST_F(GrpcServer_Test, Check_MalformedBytes_AreInvalid) {
 
 TEST_F(GrpcServer_Test, RpcsToCome_AreUnimplemented) {
   for (const auto* method :
-       {"RateLimiter/CheckLimits", "RateLimiter/CheckLimitStream", "RateLimiter/RenewLease",
-        "RateLimiter/ReleaseLease", "RateLimiter/NoSuchMethod"}) {
+       {"RateLimiter/CheckLimits", "RateLimiter/CheckLimitStream", "RateLimiter/NoSuchMethod"}) {
     const auto reply = CallRaw(channel_, std::string("/sluice.v1.") + method, "");
     EXPECT_EQ(grpc::StatusCode::UNIMPLEMENTED, reply.status.error_code()) << method;
   }
@@ -305,8 +200,8 @@ TEST_F(GrpcServer_Test, Reflection_ListsTheServices) {
   const auto reply = CallRaw(
       channel_, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", list_services);
   ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
-  EXPECT_THAT(reply.bytes, HasSubstr("sluice.v1.RateLimiter"));
-  EXPECT_THAT(reply.bytes, HasSubstr("sluice.v1.Admin"));
+  EXPECT_THAT(reply.response, HasSubstr("sluice.v1.RateLimiter"));
+  EXPECT_THAT(reply.response, HasSubstr("sluice.v1.Admin"));
 }
 
 TEST_F(GrpcServer_Test, ManyCallsAtOnce_MoreThanArePosted_AreAllAnswered) {

@@ -1,0 +1,13 @@
+// The RateLimiter service of the API: what is served asynchronously, as bytes. The generated
+// defaults answer UNIMPLEMENTED to the RPCs not built yet.
+#pragma once
+
+#include <sluice/v1/rate_limiter.grpc.pb.h>
+
+namespace sluice {
+
+class RateLimiterService final
+    : public v1::RateLimiter::WithRawMethod_CheckLimit<v1::RateLimiter::WithRawMethod_RenewLease<
+          v1::RateLimiter::WithRawMethod_ReleaseLease<v1::RateLimiter::Service>>> {};
+
+}  // namespace sluice

@@ -1,0 +1,58 @@
+// One unary RPC after the other, its request and answer as bytes. Everything it needs but gRPC's
+// own context is kept from RPC to RPC.
+//
+// The answer may come on any thread.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include <google/protobuf/message_lite.h>
+#include <grpcpp/grpcpp.h>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "service/queued_call.h"
+#include "service/rate_limiter_service.h"
+
+namespace sluice {
+
+class UnaryCall : public QueuedCall {
+ protected:
+  // How RateLimiterService is asked for the next RPC of one kind.
+  using Request = void (RateLimiterService::*)(grpc::ServerContext* context,
+                                               grpc::ByteBuffer* request,
+                                               grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>*,
+                                               grpc::CompletionQueue*, grpc::ServerCompletionQueue*,
+                                               void* tag);
+
+  // `service` must outlive the call.
+  UnaryCall(CallPool& pool, RateLimiterService& service, Request request)
+      : QueuedCall(pool), service_(service), request_(request) {}
+
+  // The request as it came, until the RPC ends.
+  std::string_view RequestBytes();
+
+  // When the caller gives up.
+  SteadyTime Deadline() const;
+
+  static grpc::ByteBuffer Serialize(const google::protobuf::MessageLite& response);
+
+  // End the RPC, as EndOfRpc says.
+  void Finish(const grpc::ByteBuffer& response);
+  void Finish(const Error& error);
+
+ private:
+  void RequestNext(void* tag) final;
+
+  RateLimiterService& service_;
+  const Request request_;
+
+  // Of one RPC.
+  std::optional<grpc::ServerContext> context_;
+  std::optional<grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>> responder_;
+  grpc::ByteBuffer request_buffer_;
+  grpc::Slice request_bytes_;  // what RequestBytes views
+};
+
+}  // namespace sluice
