@@ -24,6 +24,10 @@ rules:
     limits:
       - {algorithm: token_bucket, rate: 20/d, burst: 20}
       - {algorithm: fixed_window, limit: 1000, window: 1d}
+  - name: pace
+    match: {endpoint: /pace}
+    per: [user]
+    limits: [{algorithm: token_bucket, rate: 10/s, burst: 1, borrow: true}]
 """
 
 
@@ -153,6 +157,27 @@ class CheckTest(unittest.TestCase):
             [50, 20, 30, 0, {}],
         )
         self.assertEqual(list(summary["latency_us"]), ["p50", "p90", "p99", "p99_9", "max"])
+
+    def test_wait_keeps_the_pace_of_a_bucket_that_lends(self):
+        pace = ("shop", "endpoint=/pace", f"user={self.next_user}")
+        result = run(
+            *("check", *pace, "--addr", self.server.address),
+            *("--wait", "60s", "--repeat", "6", "--json"),
+        )
+        summary = json.loads(result.stdout)
+        self.assertEqual((result.returncode, summary["allowed"]), (0, 6), result.stderr)
+        # Due at once: the first, which finds a token, and the second, whose debt the third waits for.
+        self.assertGreaterEqual(summary["elapsed_seconds"], 0.4)
+        self.assertGreaterEqual(summary["wait_us"]["count"], 1)
+
+    def test_charge_takes_what_consume_would_be_denied(self):
+        denied = self.check("--cost", "30")
+        self.assertEqual(denied.returncode, 1, denied.stderr)
+        self.assertIn("20 of 20 left", denied.stdout)
+        self.assertEqual(self.check("--cost", "30", "--mode", "charge").returncode, 1)
+        self.assertIn("0 of 20 left", self.check("--peek").stdout)
+        self.assertEqual(self.check("--cost", "29", "--mode", "refund").returncode, 0)
+        self.assertIn("19 of 20 left", self.check("--peek").stdout)
 
     def test_rate_is_kept_and_progress_shown(self):
         result = self.check("--repeat", "60", "--rate", "50", "--json")
