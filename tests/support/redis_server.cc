@@ -32,7 +32,9 @@ int FreePort() {
 }  // namespace
 
 RedisServer::RedisServer(const Options& options)
-    : arguments_(options.arguments), port_(options.tcp ? FreePort() : 0) {
+    : arguments_(options.arguments),
+      environment_(options.environment),
+      port_(options.tcp ? FreePort() : 0) {
   Start();
 }
 
@@ -40,7 +42,7 @@ void RedisServer::Start() {
   Process::Options options{
       .argv = {kProgram, "--port", std::to_string(port_), "--bind", "127.0.0.1", "--unixsocket",
                socket_path(), "--dir", dir_.path(), "--save", "", "--appendonly", "no"},
-      .environment = {}};
+      .environment = environment_};
   options.argv.insert(options.argv.end(), arguments_.begin(), arguments_.end());
   process_ = std::make_unique<Process>(options);
   const bool ready =

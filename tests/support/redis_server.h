@@ -18,7 +18,8 @@ class RedisServer {
  public:
   struct Options {
     bool tcp = false;
-    std::vector<std::string> arguments;  // as on redis-server's command line
+    std::vector<std::string> arguments;    // as on redis-server's command line
+    std::vector<std::string> environment;  // NAME=value
   };
 
   RedisServer() : RedisServer(Options{}) {}
@@ -44,6 +45,7 @@ class RedisServer {
  private:
   const TempDir dir_;
   const std::vector<std::string> arguments_;
+  const std::vector<std::string> environment_;
   int port_ = 0;  // 0: no TCP
   std::unique_ptr<Process> process_;
 };
