@@ -28,6 +28,10 @@ rules:
     match: {endpoint: /pace}
     per: [user]
     limits: [{algorithm: token_bucket, rate: 10/s, burst: 1, borrow: true}]
+  - name: exports
+    match: {endpoint: /export}
+    per: [user]
+    limits: [{algorithm: concurrency, limit: 1, ttl: 1s}]
 """
 
 
@@ -166,7 +170,7 @@ class CheckTest(unittest.TestCase):
         )
         summary = json.loads(result.stdout)
         self.assertEqual((result.returncode, summary["allowed"]), (0, 6), result.stderr)
-        # Due at once: the first, which finds a token, and the second, whose debt the third waits for.
+        # Due at once: the first, which finds a token, and the second, whose debt the next pays.
         self.assertGreaterEqual(summary["elapsed_seconds"], 0.4)
         self.assertGreaterEqual(summary["wait_us"]["count"], 1)
 
@@ -178,6 +182,23 @@ class CheckTest(unittest.TestCase):
         self.assertIn("0 of 20 left", self.check("--peek").stdout)
         self.assertEqual(self.check("--cost", "29", "--mode", "refund").returncode, 0)
         self.assertIn("19 of 20 left", self.check("--peek").stdout)
+
+    def test_hold_keeps_the_only_slot_until_its_command_ends(self):
+        request = ("shop", "endpoint=/export", f"user={self.next_user}")
+        hold = ("hold", *request, "--addr", self.server.address)
+        command = ("--", "sh", "-c", "echo holding; cat")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        with subprocess.Popen([SLUICE, *hold, *command], **pipes) as holder:
+            self.assertEqual(holder.stdout.readline(), "holding\n")
+            # Longer than the lease would last if it were not renewed.
+            denied = run(*hold, "--wait", "1500ms", "--", "echo", "ran")
+            self.assertEqual((denied.returncode, denied.stdout), (1, ""), denied.stderr)
+            self.assertIn("DENIED  by exports (concurrency 0 of 1 left)", denied.stderr)
+            holder.stdin.close()
+            self.assertEqual(holder.wait(20), 0)
+        # Given back, not expired: nobody waits.
+        at_once = run(*hold, "--", "sh", "-c", "echo ran; exit 7")
+        self.assertEqual((at_once.returncode, at_once.stdout), (7, "ran\n"), at_once.stderr)
 
     def test_rate_is_kept_and_progress_shown(self):
         result = self.check("--repeat", "60", "--rate", "50", "--json")
