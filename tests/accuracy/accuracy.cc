@@ -17,6 +17,7 @@
 
 #include "tests/accuracy/arrivals.h"
 #include "tests/accuracy/callers.h"
+#include "tests/accuracy/holders.h"
 #include "tests/accuracy/judgement.h"
 #include "tests/accuracy/report.h"
 #include "tests/accuracy/store_clock.h"
@@ -47,7 +48,7 @@ struct Settings {
 std::string AllRules() {
   std::vector<Subject> subjects = Subjects(kSmall);
   for (Subject& subject : Subjects(kMinute)) subjects.push_back(std::move(subject));
-  return RulesOf(subjects);
+  return RulesOf(subjects) + RuleOf(Holding{});
 }
 
 class Program {
@@ -65,6 +66,7 @@ class Program {
       if (IsWanted(pattern.name)) RunPattern(pattern);
     }
     if (IsWanted("boundary")) Attack(settings_.short_form ? kSmall : kMinute);
+    if (IsWanted("concurrency")) HoldResource();
     return report_.End();
   }
 
@@ -89,6 +91,19 @@ class Program {
       report_.Row(subjects[i].name, Judge(subjects[i], histories[i]));
     }
     return histories;
+  }
+
+  void HoldResource() {
+    const Holding holding{.length = seconds(settings_.seconds)};
+    report_.Begin(fmt::format("concurrency: {} callers who want to use what {} may use at once",
+                              holding.callers, holding.limit));
+    const Usage usage = Hold(fleet_, holding);
+    const Judgement judgement = Judge(usage, holding);
+    report_.Row(kHoldingRule, judgement);
+    if (usage.unreleased > judgement.admitted / 100) {
+      report_.Fail(fmt::format("{} leases could not be released", usage.unreleased));
+    }
+    fmt::print("at the resource itself never more than {} at once\n", judgement.densest);
   }
 
   // Until an attack has met the edge of the clock, which a busy machine may spoil.
@@ -142,7 +157,7 @@ int Main(int argc, char** argv) {
   app.add_option("--servers", settings.servers, "sluiced processes")->capture_default_str();
   app.add_option("--callers", settings.callers, "Threads that call")->capture_default_str();
   app.add_option("--pattern", settings.pattern,
-                 "Only this one: uniform, bursty, zipf, edges, burst, boundary");
+                 "Only this one: uniform, bursty, zipf, edges, burst, boundary, concurrency");
   app.add_option("--csv", settings.csv, "Record every check in this file");
   app.add_flag("--short", settings.short_form,
                "2 seconds a pattern, and the boundary attack on a second");
