@@ -76,7 +76,7 @@ Server::Server(const Settings& settings, std::unique_ptr<MetricsRegistry> metric
                 .local = memory_,
                 .clock = Clock::System(),
                 .metrics = *metrics_},
-               {.store_timeout = settings.redis_timeout}) {
+               {.store_timeout = settings.redis_timeout, .deny_cache = redis_ != nullptr}) {
   ShowItself();
 }
 

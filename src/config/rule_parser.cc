@@ -111,6 +111,9 @@ void ParsePolicies(const ConfigMap& fields, Rule& rule) {
     rule.missing =
         missing->OneOf<OnMissing>({{"skip", OnMissing::kSkip}, {"deny", OnMissing::kDeny}});
   }
+  if (const auto deny_cache = fields.Find("deny_cache")) {
+    rule.deny_cache = deny_cache->OneOf<bool>({{"true", true}, {"false", false}});
+  }
   if (const auto failure = fields.Find("on_store_failure")) {
     rule.on_store_failure = failure->OneOf<OnStoreFailure>({{"local", OnStoreFailure::kLocal},
                                                             {"allow", OnStoreFailure::kAllow},
@@ -133,8 +136,9 @@ std::string ParseAttributeName(const ConfigValue& value) {
 }
 
 Rule ParseRule(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 8> kKeys{
-      "name", "match", "per", "limits", "overrides", "mode", "missing", "on_store_failure"};
+  static constexpr std::array<std::string_view, 9> kKeys{
+      "name",      "match", "per", "limits", "overrides", "mode", "missing", "on_store_failure",
+      "deny_cache"};
   const ConfigMap fields(value, kKeys);
   Rule rule;
   rule.location = fmt::format("{}:{}", value.report().file, value.node().position.line);

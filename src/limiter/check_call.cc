@@ -123,6 +123,7 @@ void CheckCall::AskStore() {
   const bool denied = !has_enforced_ && DecisionWithoutLimits() == Decision::kDenied;
   if (denied && mode == Mode::kConsume) mode = Mode::kPeek;
   asked_ = SteadyNow();
+  if (DenyFromCache()) return;
   deadline = limiter_.StoreDeadline(asked_, request.deadline);
   limiter_.parts_.store.Submit(*this);
 }
@@ -134,6 +135,7 @@ void CheckCall::OnDecided() {
   for (std::size_t i = 0; i < counters.size(); ++i)
     answer().limits[i].verdict = counters[i].verdict;
   answer().decided_at = decided_at;
+  RememberDenials();
   DecideByVerdicts();
 }
 

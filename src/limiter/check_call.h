@@ -60,6 +60,10 @@ class CheckCall : private StoreCheck {
   void Answer(Decision decision, Source source);
   void HandOver();
 
+  // What this server knows without the store; in check_deny_cache.cc.
+  bool DenyFromCache();
+  void RememberDenials();
+
   // What is done instead when the store fails; in check_fallback.cc.
   void FallBack();
   void DecideLocally();

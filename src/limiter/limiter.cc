@@ -23,9 +23,12 @@ Limiter::Limiter(const Parts& parts, const Options& options)
 
 void Limiter::SetRules(std::shared_ptr<const RuleIndex> rules) {
   auto in_force = std::make_shared<const RulesInForce>(std::move(rules), parts_.metrics);
-  const MutexLock lock(mutex_);
-  rules_.swap(in_force);
-  generation_.store(NextGeneration(), std::memory_order_release);
+  {
+    const MutexLock lock(mutex_);
+    rules_.swap(in_force);
+    generation_.store(NextGeneration(), std::memory_order_release);
+  }
+  deny_cache_.Clear();
 }
 
 std::shared_ptr<const RulesInForce> Limiter::rules() const {

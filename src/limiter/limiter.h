@@ -7,9 +7,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "limiter/deny_cache.h"
 #include "limiter/limiter_metrics.h"
 #include "limiter/rules_in_force.h"
 #include "match/rule_index.h"
@@ -23,6 +25,9 @@ class Limiter {
   struct Options {
     // What the store is given per check; less if the caller's deadline is nearer.
     Duration store_timeout = std::chrono::milliseconds(10);
+    // Whether to deny what is known to be full without asking the store. Not worth it where the
+    // store is this process' own.
+    bool deny_cache = false;
   };
 
   // What a limiter needs; all of it must outlive the limiter.
@@ -47,6 +52,9 @@ class Limiter {
   Store& store() const { return parts_.store; }
   Store& local_store() const { return parts_.local; }
 
+  // Units were given back to a counter: what is known of it holds no more.
+  void ForgetDenial(std::string_view key) { deny_cache_.Forget(key); }
+
   // By when the store must have answered a caller who asks `now` and waits until `deadline`: so
   // that the answer, too, reaches the caller in time.
   SteadyTime StoreDeadline(SteadyTime now, SteadyTime deadline) const;
@@ -61,6 +69,7 @@ class Limiter {
   const Parts parts_;
   const Options options_;
   const LimiterMetrics metrics_;
+  DenyCache deny_cache_;
   mutable Mutex mutex_;
   std::shared_ptr<const RulesInForce> rules_ SLUICE_GUARDED_BY(mutex_);
   // Changes with rules_; unique over all limiters of the process.

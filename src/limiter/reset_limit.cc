@@ -82,6 +82,7 @@ Result<std::vector<std::string>> ResetLimit(Limiter& limiter, const CheckRequest
                              "are reset, so try again",
                              ToString(*failure))};
   }
+  for (const std::string& key : *keys) limiter.ForgetDenial(key);
   spdlog::info("admin: counters reset in domain {}: {}", request.domain, keys->size());
   return keys;
 }

@@ -78,6 +78,7 @@ struct Rule {
   bool shadow = false;
   OnMissing missing = OnMissing::kSkip;
   OnStoreFailure on_store_failure = OnStoreFailure::kLocal;
+  bool deny_cache = true;  // a server may deny what it knows to be full without asking the store
 
   bool operator==(const Rule&) const = default;
 };

@@ -14,9 +14,9 @@ constexpr std::size_t kNamesShown = 5;
 // Compile-time proof that no field is forgotten: a new one breaks the binding. Where a rule stands
 // is no part of what it does.
 auto WhatItDoes(const Rule& rule) {
-  const auto& [name, location, match, per, limits, overrides, shadow, missing, on_store_failure] =
-      rule;
-  return std::tie(match, per, limits, overrides, shadow, missing, on_store_failure);
+  const auto& [name, location, match, per, limits, overrides, shadow, missing, on_store_failure,
+               deny_cache] = rule;
+  return std::tie(match, per, limits, overrides, shadow, missing, on_store_failure, deny_cache);
 }
 
 bool SameBehaviour(const IndexedRule& a, const IndexedRule& b) {

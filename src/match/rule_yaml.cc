@@ -188,6 +188,7 @@ std::string ToYaml(const Rule& rule) {
   if (rule.on_store_failure != OnStoreFailure::kLocal) {
     text += fmt::format("on_store_failure: {}\n", ToString(rule.on_store_failure));
   }
+  if (!rule.deny_cache) text += "deny_cache: false\n";
   return text;
 }
 

@@ -63,7 +63,8 @@ TEST(RuleYaml, DefaultsLeftOut_TheRestInTheOrderOfTheManual) {
       "    counter: own\n"
       "mode: shadow\n"
       "missing: deny\n"
-      "on_store_failure: error\n";
+      "on_store_failure: error\n"
+      "deny_cache: false\n";
   const LoadedRules loaded = Parse(FileOf(yaml));
   ASSERT_TRUE(loaded.ok()) << loaded.errors.front().ToString();
   EXPECT_EQ(ToYaml(loaded.rules[0].rules[0]), yaml);

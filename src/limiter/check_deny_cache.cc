@@ -1,0 +1,49 @@
+// What a check makes of denials this server remembers, and what it adds to them. Only enforced
+// limits are of interest: what they deny, no other rule is charged for.
+#include "limiter/check_call.h"
+#include "limiter/limiter.h"
+
+namespace sluice {
+
+// The answer then names the limits that are known to deny, and no others.
+bool CheckCall::DenyFromCache() {
+  const bool may_be_known = mode == Mode::kConsume || mode == Mode::kPeek;
+  if (!limiter_.options_.deny_cache || !may_be_known) return false;
+  const Demand demand{.cost = cost, .max_wait = max_wait};
+  auto& limits = answer().limits;
+  std::size_t known = 0;
+  for (std::size_t i = 0; i < counters.size() && counters[i].group == 0; ++i) {
+    if (!limits[i].rule->rule.deny_cache) continue;
+    const auto found =
+        limiter_.deny_cache_.Find(counters[i].key, *counters[i].limit, demand, asked_);
+    if (!found) continue;
+    limits[known] = limits[i];
+    limits[known].source = Source::kDenyCache;
+    limits[known].verdict = found->verdict;
+    answer().decided_at = found->decided_at;
+    ++known;
+  }
+  if (known == 0) return false;
+  limits.resize(known);
+  rules_->CountVerdicts(limits);
+  Answer(Decision::kDenied, Source::kDenyCache);
+  return true;
+}
+
+void CheckCall::RememberDenials() {
+  if (!limiter_.options_.deny_cache) return;
+  for (std::size_t i = 0; i < counters.size(); ++i) {
+    const CounterCheck& counter = counters[i];
+    if (mode == Mode::kRefund) limiter_.deny_cache_.Forget(counter.key);
+    const bool charges = mode == Mode::kCharge || mode == Mode::kRefund;
+    if (charges || counter.group > 0 || counter.verdict.admitted) continue;
+    if (!answer().limits[i].rule->rule.deny_cache || !DenyCache::MayLearn(*counter.limit)) continue;
+    limiter_.deny_cache_.Learn(counter.key, *counter.limit,
+                               {.demand = {.cost = cost, .max_wait = max_wait},
+                                .verdict = counter.verdict,
+                                .decided_at = decided_at,
+                                .asked = asked_});
+  }
+}
+
+}  // namespace sluice

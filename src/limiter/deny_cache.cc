@@ -1,0 +1,86 @@
+#include "limiter/deny_cache.h"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+Duration Since(SteadyTime from, SteadyTime now) { return std::chrono::floor<Duration>(now - from); }
+
+// What is left of `duration` after `passed`.
+Duration Left(Duration duration, Duration passed) {
+  return std::max(duration - passed, Duration::zero());
+}
+
+// Whether who was denied `known` would be denied `asked`, which is no less.
+bool Covers(const Demand& known, const Demand& asked) {
+  // An absent max_wait lets a queue decide how long: no other wait can be compared with it.
+  if (known.max_wait.has_value() != asked.max_wait.has_value()) return false;
+  return asked.cost >= known.cost && asked.max_wait <= known.max_wait;
+}
+
+}  // namespace
+
+bool DenyCache::MayLearn(const Limit& limit) { return !std::holds_alternative<Concurrency>(limit); }
+
+SteadyTime DenyCache::Entry::expires() const {
+  return denial.asked + std::min(denial.verdict.retry_after, kMaxAge);
+}
+
+void DenyCache::Learn(std::string_view key, const Limit& limit, const Denial& denial) {
+  Shard& shard = ShardOf(key);
+  const MutexLock lock(shard.mutex);
+  auto found = shard.entries.find(key);
+  if (found == shard.entries.end()) {
+    MakeRoom(shard, denial.asked);
+    found = shard.entries.emplace(key, Entry{}).first;
+  }
+  found->second = {limit, denial};
+  shard.size.store(shard.entries.size(), std::memory_order_relaxed);
+}
+
+std::optional<DenyCache::Answer> DenyCache::Find(std::string_view key, const Limit& limit,
+                                                 const Demand& demand, SteadyTime now) const {
+  const Shard& shard = ShardOf(key);
+  if (shard.size.load(std::memory_order_relaxed) == 0) return std::nullopt;
+  const MutexLock lock(shard.mutex);
+  const auto found = shard.entries.find(key);
+  if (found == shard.entries.end()) return std::nullopt;
+  const auto& [known_limit, denial] = found->second;
+  if (found->second.expires() <= now || known_limit != limit || !Covers(denial.demand, demand)) {
+    return std::nullopt;
+  }
+  const Duration passed = Since(denial.asked, now);
+  Answer answer{.verdict = denial.verdict, .decided_at = denial.decided_at + passed};
+  answer.verdict.reset_after = Left(answer.verdict.reset_after, passed);
+  if (answer.verdict.retry_after != Verdict::kNever) {
+    answer.verdict.retry_after = Left(answer.verdict.retry_after, passed);
+  }
+  return answer;
+}
+
+void DenyCache::Forget(std::string_view key) {
+  Shard& shard = ShardOf(key);
+  if (shard.size.load(std::memory_order_relaxed) == 0) return;
+  const MutexLock lock(shard.mutex);
+  if (const auto found = shard.entries.find(key); found != shard.entries.end()) {
+    shard.entries.erase(found);
+  }
+  shard.size.store(shard.entries.size(), std::memory_order_relaxed);
+}
+
+void DenyCache::Clear() {
+  for (Shard& shard : shards_) {
+    const MutexLock lock(shard.mutex);
+    shard.entries.clear();
+    shard.size.store(0, std::memory_order_relaxed);
+  }
+}
+
+void DenyCache::MakeRoom(Shard& shard, SteadyTime now) {
+  if (shard.entries.size() < kMaxEntries / kShards) return;
+  std::erase_if(shard.entries, [&](const auto& entry) { return entry.second.expires() <= now; });
+  if (shard.entries.size() >= kMaxEntries / kShards) shard.entries.erase(shard.entries.begin());
+}
+
+}  // namespace sluice

@@ -1,0 +1,178 @@
+// Denials that a server remembers: whom they answer, for how long, and what ends them.
+#include "limiter/deny_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "limiter/reset_limit.h"
+#include "tests/limiter/fixture.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const Limit kLimit = FixedWindow{.limit = 10, .window = seconds(60)};
+constexpr SteadyTime kAsked{seconds(1000)};
+
+DenyCache::Denial DenialOf(std::int64_t cost, std::optional<Duration> max_wait,
+                           Duration retry_after) {
+  return {.demand = {.cost = cost, .max_wait = max_wait},
+          .verdict = {.limit = 10, .reset_after = seconds(30), .retry_after = retry_after},
+          .decided_at = Time(seconds(5000)),
+          .asked = kAsked};
+}
+
+TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit_Table) {
+  DenyCache cache;
+  cache.Learn("k", kLimit, DenialOf(3, milliseconds(20), seconds(30)));
+  struct Row {
+    const char* what;
+    const char* key;
+    Limit limit;
+    Demand demand;
+    bool known;
+  };
+  const Row rows[] = {
+      {"equal", "k", kLimit, {3, milliseconds(20)}, true},
+      {"larger", "k", kLimit, {4, milliseconds(20)}, true},
+      {"less patient", "k", kLimit, {3, milliseconds(0)}, true},
+      {"smaller", "k", kLimit, {2, milliseconds(20)}, false},
+      {"more patient", "k", kLimit, {3, milliseconds(21)}, false},
+      {"as patient as the queue is long", "k", kLimit, {3, std::nullopt}, false},
+      {"another counter", "l", kLimit, {3, milliseconds(20)}, false},
+      {"a raised limit", "k", FixedWindow{.limit = 11, .window = seconds(60)}, {3}, false},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(cache.Find(row.key, row.limit, row.demand, kAsked).has_value(), row.known)
+        << row.what;
+  }
+}
+
+TEST(DenyCache, Denial_IsToldForASecondAtMost_WithWhatIsLeftOfItsTimes) {
+  DenyCache cache;
+  cache.Learn("long", kLimit, DenialOf(1, {}, seconds(30)));
+  cache.Learn("short", kLimit, DenialOf(1, {}, milliseconds(300)));
+  const auto found = cache.Find("long", kLimit, {}, kAsked + milliseconds(400));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->verdict.retry_after, seconds(30) - milliseconds(400));
+  EXPECT_EQ(found->verdict.reset_after, seconds(30) - milliseconds(400));
+  EXPECT_EQ(found->decided_at, Time(seconds(5000)) + milliseconds(400));
+  EXPECT_TRUE(cache.Find("long", kLimit, {}, kAsked + seconds(1) - Duration(1)));
+  EXPECT_FALSE(cache.Find("long", kLimit, {}, kAsked + seconds(1)));
+  EXPECT_TRUE(cache.Find("short", kLimit, {}, kAsked + milliseconds(300) - Duration(1)));
+  EXPECT_FALSE(cache.Find("short", kLimit, {}, kAsked + milliseconds(300)));
+}
+
+TEST(DenyCache, ManyDenials_StayBounded) {
+  DenyCache cache;
+  constexpr int kMany = 2 * static_cast<int>(DenyCache::kMaxEntries);
+  for (int i = 0; i < kMany; ++i) {
+    cache.Learn(std::to_string(i), kLimit, DenialOf(1, {}, seconds(30)));
+  }
+  std::size_t known = 0;
+  for (int i = 0; i < kMany; ++i) {
+    known += cache.Find(std::to_string(i), kLimit, {}, kAsked).has_value() ? 1 : 0;
+  }
+  EXPECT_LE(known, DenyCache::kMaxEntries);
+  EXPECT_GT(known, DenyCache::kMaxEntries / 2);
+}
+
+class DenyCacheTest : public LimiterTest {
+ protected:
+  DenyCacheTest() {
+    Rule site = RuleOf("site", {FixedWindow{.limit = 2, .window = seconds(60)}});
+    Rule user = RuleOf("user", {FixedWindow{.limit = 9, .window = seconds(60)}});
+    user.per.push_back({.attribute = "user", .ipv4_prefix = {}, .ipv6_prefix = {}});
+    SetCachedRules({site, user});
+  }
+
+  void SetCachedRules(std::vector<Rule> rules) {
+    Domain domain;
+    domain.name = "shop";
+    domain.rules = std::move(rules);
+    cached_.SetRules(RuleIndex::Build({domain}, {}).value());
+  }
+
+  CheckAnswer Ask(const std::string& user, Mode mode = Mode::kConsume) {
+    cached_call_.request.Clear();
+    cached_call_.request.domain = "shop";
+    cached_call_.request.attributes = {{"user", user}};
+    cached_call_.request.mode = mode;
+    cached_call_.Start();
+    return cached_call_.answer->value();
+  }
+
+  // Fills the site's limit and has the server learn of it.
+  void Fill() {
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(Ask("a").decision, Decision::kAllowed);
+    EXPECT_EQ(Ask("a").source, Source::kStore);
+    submitted_ = store_.submitted;
+  }
+  int CallsOfTheStore() const { return store_.submitted - submitted_; }
+
+  Limiter cached_{{.store = store_, .local = local_, .clock = clock_, .metrics = metrics_},
+                  {.deny_cache = true}};
+  Call cached_call_{cached_};
+  int submitted_ = 0;
+};
+
+TEST_F(DenyCacheTest, FullSharedCounter_DeniesEverybodyWithoutTheStore) {
+  Fill();
+  for (const char* user : {"a", "b", "c"}) {
+    const CheckAnswer answer = Ask(user);
+    EXPECT_EQ(answer.decision, Decision::kDenied);
+    EXPECT_EQ(answer.source, Source::kDenyCache);
+    ASSERT_EQ(answer.limits.size(), 1u);
+    EXPECT_EQ(answer.limits[0].rule->rule.name, "site");
+    EXPECT_EQ(answer.limits[0].source, Source::kDenyCache);
+    EXPECT_GT(answer.retry_after.value(), seconds(50));
+  }
+  EXPECT_EQ(Ask("d", Mode::kPeek).source, Source::kDenyCache);
+  EXPECT_EQ(CallsOfTheStore(), 0);
+}
+
+TEST_F(DenyCacheTest, Charge_GoesToTheStoreAllTheSame) {
+  Fill();
+  EXPECT_EQ(Ask("a", Mode::kCharge).source, Source::kStore);
+  EXPECT_EQ(CallsOfTheStore(), 1);
+}
+
+TEST_F(DenyCacheTest, RefundResetOrNewRules_EndWhatIsKnown) {
+  Fill();
+  EXPECT_EQ(Ask("a", Mode::kRefund).decision, Decision::kAllowed);
+  EXPECT_EQ(Ask("b").decision, Decision::kAllowed) << "after a refund";
+
+  EXPECT_EQ(Ask("b").source, Source::kStore);
+  EXPECT_EQ(Ask("b").source, Source::kDenyCache);
+  CheckRequest request;
+  request.domain = "shop";
+  ASSERT_TRUE(ResetLimit(cached_, request, "site"));
+  EXPECT_EQ(Ask("b").decision, Decision::kAllowed) << "after a reset";
+
+  EXPECT_EQ(Ask("c").decision, Decision::kAllowed);
+  EXPECT_EQ(Ask("c").source, Source::kStore);
+  EXPECT_EQ(Ask("c").source, Source::kDenyCache);
+  SetCachedRules({RuleOf("site", {FixedWindow{.limit = 3, .window = seconds(60)}})});
+  EXPECT_EQ(Ask("c").decision, Decision::kAllowed) << "after a raised limit";
+}
+
+TEST_F(DenyCacheTest, RuleThatWantsNone_AsksTheStoreEachTime) {
+  Rule site = RuleOf("site", {FixedWindow{.limit = 2, .window = seconds(60)}});
+  site.deny_cache = false;
+  SetCachedRules({site});
+  Fill();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Ask("a").source, Source::kStore);
+}
+
+TEST_F(DenyCacheTest, AnswersOfAnOutage_AreNotRemembered) {
+  store_.failing = StoreFailure::kUnreachable;
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Ask("a").source, Source::kFallback);
+  store_.failing.reset();
+  EXPECT_EQ(Ask("a").source, Source::kStore);
+}
+
+}  // namespace
+}  // namespace sluice::test
