@@ -67,20 +67,22 @@ Result<LeaseName> LeaseName::Parse(std::string_view text) {
   const Error invalid = InvalidArgument("lease_id: is not the id of a lease that CheckLimit gave");
   if (text.size() > kMaxBytes) return invalid;
   LeaseName name;
-  if (CutField(text, '.') != kVersion || !ParseId(CutField(text, '.'), name.lease.id) ||
-      !ParseTtl(CutField(text, '.'), name.lease.ttl)) {
+  std::string_view rest = text;
+  if (CutField(rest, '.') != kVersion || !ParseId(CutField(rest, '.'), name.lease.id) ||
+      !ParseTtl(CutField(rest, '.'), name.lease.ttl)) {
     return invalid;
   }
-  const std::string_view where = CutField(text, ' ');
+  const std::string_view where = CutField(rest, ' ');
   name.local = where == kLocal;
   if (!name.local && where != kStore) return invalid;
-  while (!text.empty()) {
-    const std::string_view key = CutField(text, ' ');
+  while (!rest.empty()) {
+    const std::string_view key = CutField(rest, ' ');
     const bool twice = std::find(name.keys.begin(), name.keys.end(), key) != name.keys.end();
     if (twice || !IsConcurrencyKey(key)) return invalid;
     name.keys.push_back(key);
   }
-  if (name.keys.empty()) return invalid;
+  // One lease, one name: no signs, leading zeros or spaces that parse all the same.
+  if (name.keys.empty() || name.ToText() != text) return invalid;
   return name;
 }
 
