@@ -81,8 +81,9 @@ void CheckCall::CollectCounters() {
 
 void CheckCall::AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group) {
   if (!Supports(limit.limit, mode)) {
-    skipped_ = true;
-    exempt_ |= group == 0;
+    const bool enforced = group == 0;
+    skipped_ |= enforced;
+    exempt_ |= enforced;
     return;
   }
   const std::size_t begin = keys_.size();

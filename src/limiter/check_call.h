@@ -83,7 +83,7 @@ class CheckCall : private StoreCheck {
   std::vector<const IndexedLimit*> indexed_limits_;  // those of answer().limits
   bool has_enforced_ = false;                        // an enforced limit has a say
   bool exempt_ = false;   // an enforced rule matches whose limits have no say
-  bool skipped_ = false;  // a limit that the mode means nothing to
+  bool skipped_ = false;  // an enforced limit that the mode means nothing to
   bool falling_back_ = false;
   bool fallback_error_ = false;  // a rule wants UNAVAILABLE
   Result<CheckAnswer> answer_ = CheckAnswer{};

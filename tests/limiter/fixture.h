@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "limiter/check_call.h"
+#include "limiter/lease_call.h"
 #include "limiter/limiter.h"
 #include "store/memory/memory_store.h"
 
@@ -52,6 +53,16 @@ class Call final : public CheckCall {
   void OnAnswer(const Result<CheckAnswer>& heard) override { answer = heard; }
 };
 
+class Holder final : public LeaseCall {
+ public:
+  using LeaseCall::LeaseCall;
+
+  std::optional<Result<Duration>> ttl;
+
+ private:
+  void OnLease(const Result<Duration>& heard) override { ttl = heard; }
+};
+
 class LimiterTest : public testing::Test {
  protected:
   using Attributes = std::vector<Attribute>;
@@ -78,12 +89,45 @@ class LimiterTest : public testing::Test {
   }
 
   Result<CheckAnswer> TryCheck(const Attributes& attributes = {}, std::uint64_t cost = 1) {
-    call_.request.Clear();
+    CheckRequest request;
+    request.attributes = attributes;
+    request.cost = cost;
+    return TryAsk(request);
+  }
+
+  // As Check and TryCheck, in the domain of the rules whatever the request says.
+  CheckAnswer Ask(const CheckRequest& request) {
+    const auto answer = TryAsk(request);
+    EXPECT_TRUE(answer) << answer.error().message;
+    return answer ? *answer : CheckAnswer{};
+  }
+
+  Result<CheckAnswer> TryAsk(const CheckRequest& request) {
+    call_.request = request;
     call_.request.domain = "shop";
-    call_.request.attributes = attributes;
-    call_.request.cost = cost;
     call_.Start();
     return call_.answer.value();
+  }
+
+  static CheckRequest RequestOf(Mode mode, std::uint64_t cost = 1) {
+    CheckRequest request;
+    request.mode = mode;
+    request.cost = cost;
+    return request;
+  }
+
+  Result<Duration> Renew(std::string_view lease_id) {
+    return Keep(LeaseCall::Action::kRenew, lease_id);
+  }
+  Result<Duration> Release(std::string_view lease_id) {
+    return Keep(LeaseCall::Action::kRelease, lease_id);
+  }
+
+  // The value of a series, given as on the metrics page; -1 if it is not there.
+  double Value(const std::string& series) const {
+    const std::string page = "\n" + metrics_.Render();
+    const std::size_t line = page.find("\n" + series + " ");
+    return line == std::string::npos ? -1 : std::stod(page.substr(line + series.size() + 2));
   }
 
   ManualClock clock_{Time(std::chrono::seconds(1'000'000))};
@@ -92,6 +136,13 @@ class LimiterTest : public testing::Test {
   MemoryStore local_{clock_, {}};
   Limiter limiter_{{.store = store_, .local = local_, .clock = clock_, .metrics = metrics_}, {}};
   Call call_{limiter_};
+
+ private:
+  Result<Duration> Keep(LeaseCall::Action action, std::string_view lease_id) {
+    Holder holder(limiter_);
+    holder.Start(action, lease_id, SteadyTime::max());
+    return holder.ttl.value();
+  }
 };
 
 }  // namespace sluice::test

@@ -20,13 +20,6 @@ Rule Without(Limits::Effect effect, std::string name) {
 
 class MetricsTest : public LimiterTest {
  protected:
-  // The value of a series, given as on the page; -1 if it is not there.
-  double Value(const std::string& series) const {
-    const std::string page = "\n" + metrics_.Render();
-    const std::size_t line = page.find("\n" + series + " ");
-    return line == std::string::npos ? -1 : std::stod(page.substr(line + series.size() + 2));
-  }
-
   double Checks(const std::string& domain, const std::string& rule, const std::string& decision,
                 const std::string& source) const {
     return Value("sluice_checks_total{decision=\"" + decision + "\",domain=\"" + domain +
