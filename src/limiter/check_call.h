@@ -68,6 +68,7 @@ class CheckCall : private StoreCheck {
   void FallBack();
   void DecideLocally();
   void OnLocallyDecided();
+  void CountLostWrite() const;
 
   // The decision where no enforced limit has a say, and its source.
   Decision DecisionWithoutLimits() const;

@@ -17,7 +17,6 @@ void CheckCall::FallBack() {
   falling_back_ = true;
   failure.reset();
   bool any_local = false;
-  bool all_local = true;
   bool denied = false;
   for (LimitAnswer& limit : answer().limits) {
     limit.source = Source::kFallback;
@@ -25,12 +24,9 @@ void CheckCall::FallBack() {
     limit.state_known = policy == OnStoreFailure::kLocal;
     limit.verdict = {.admitted = policy != OnStoreFailure::kDeny, .retry_after = kOutageRetry};
     any_local |= limit.state_known;
-    all_local &= limit.state_known;
     denied |= limit.denies();
     fallback_error_ |= policy == OnStoreFailure::kError && !limit.rule->rule.shadow;
   }
-  const bool writes = mode == Mode::kCharge || mode == Mode::kRefund;
-  if (writes && (fallback_error_ || !all_local)) limiter_.metrics_.lost_writes.Increment();
   // What another rule has refused already is not charged.
   if (fallback_error_ || (denied && mode == Mode::kConsume)) mode = Mode::kPeek;
   if (any_local) return DecideLocally();
@@ -62,11 +58,22 @@ void CheckCall::OnLocallyDecided() {
       answer().decided_at = decided_at;
     }
   }
+  CountLostWrite();
   if (fallback_error_ && !answer().AnyLimitDenies()) {
     return Refuse({ErrorCode::kUnavailable,
                    "the store does not answer, and the rule says on_store_failure: error"});
   }
   DecideByVerdicts();
+}
+
+// A charge or a refund that some rule's counters did not get is lost to them.
+void CheckCall::CountLostWrite() const {
+  const bool writes = request.mode == Mode::kCharge || request.mode == Mode::kRefund;
+  if (!writes || request.cost == 0) return;
+  const auto& limits = answer_.value().limits;
+  const bool taken = !fallback_error_ && std::all_of(limits.begin(), limits.end(),
+                                                     [](const auto& it) { return it.state_known; });
+  if (!taken) limiter_.metrics_.lost_writes.Increment();
 }
 
 }  // namespace sluice

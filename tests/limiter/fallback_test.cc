@@ -99,6 +99,69 @@ TEST_F(FallbackTest, ShadowRule_HasNoSayInAnOutage) {
   EXPECT_EQ(Check().decision, Decision::kAllowed);
 }
 
+TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_ElseAreCountedAsLost) {
+  using enum OnStoreFailure;
+  struct Row {
+    OnStoreFailure policy;
+    std::optional<Decision> decision;  // none: UNAVAILABLE
+    bool lost;
+  };
+  const Row rows[] = {
+      {kLocal, Decision::kAllowed, false},
+      {kAllow, Decision::kAllowed, true},
+      {kDeny, Decision::kDenied, true},
+      {kError, std::nullopt, true},
+  };
+  double lost = 0;
+  for (const Row& row : rows) {
+    SCOPED_TRACE(&row - rows);
+    SetRules({WithPolicy("r", row.policy, 10)});
+    for (const Mode mode : {Mode::kCharge, Mode::kRefund}) {
+      const auto answer = TryAsk(RequestOf(mode, 3));
+      EXPECT_EQ(answer ? std::optional(answer->decision) : std::nullopt, row.decision);
+      lost += row.lost ? 1 : 0;
+      EXPECT_EQ(Value("sluice_lost_writes_total"), lost);
+      if (row.policy != kLocal) continue;
+      EXPECT_EQ(answer->limits[0].verdict.remaining, mode == Mode::kCharge ? 7 : 10);
+    }
+    EXPECT_EQ(TryAsk(RequestOf(Mode::kCharge, 0)).has_value(), row.decision.has_value());
+    EXPECT_EQ(Value("sluice_lost_writes_total"), lost) << "nothing to lose";
+  }
+}
+
+TEST_F(FallbackTest, Charge_BesideARuleThatRefuses_LocalCountersTakeIt_ItIsLostToTheOther) {
+  SetRules(
+      {WithPolicy("local", OnStoreFailure::kLocal, 10), WithPolicy("no", OnStoreFailure::kDeny)});
+  EXPECT_EQ(Ask(RequestOf(Mode::kCharge, 3)).decision, Decision::kDenied);
+  EXPECT_EQ(Value("sluice_lost_writes_total"), 1);
+  SetRules({WithPolicy("local", OnStoreFailure::kLocal, 10)});
+  EXPECT_EQ(Check({}, 0).limits[0].verdict.remaining, 7);
+}
+
+TEST_F(FallbackTest, NoRoomInLocalMemory_NothingIsAdmitted_ChargesAreLost) {
+  SetRules({WithPolicy("r", OnStoreFailure::kLocal)});
+  local_.failing = StoreFailure::kOverloaded;
+  const CheckAnswer answer = Check();
+  EXPECT_EQ(answer.decision, Decision::kDenied);
+  EXPECT_FALSE(answer.limits[0].state_known);
+  EXPECT_EQ(Value("sluice_lost_writes_total"), 0);
+  Ask(RequestOf(Mode::kCharge));
+  EXPECT_EQ(Value("sluice_lost_writes_total"), 1);
+}
+
+TEST_F(FallbackTest, Peek_FollowsThePolicy_ChargesNothing) {
+  SetRules({WithPolicy("r", OnStoreFailure::kLocal)});
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(Ask(RequestOf(Mode::kPeek)).decision, Decision::kAllowed);
+  }
+  EXPECT_EQ(Ask(RequestOf(Mode::kPeek, 3)).decision, Decision::kDenied);
+  SetRules({WithPolicy("r", OnStoreFailure::kDeny)});
+  EXPECT_EQ(Ask(RequestOf(Mode::kPeek)).decision, Decision::kDenied);
+  SetRules({WithPolicy("r", OnStoreFailure::kError)});
+  EXPECT_FALSE(TryAsk(RequestOf(Mode::kPeek)));
+  EXPECT_EQ(Value("sluice_lost_writes_total"), 0);
+}
+
 TEST_F(FallbackTest, StoreBack_DecidesAgain) {
   SetRules({WithPolicy("r", OnStoreFailure::kLocal)});
   EXPECT_EQ(Check().source, Source::kFallback);

@@ -1,4 +1,4 @@
-// A limiter on embedded stores and a clock of the test's own, whose shared store fails on demand.
+// A limiter on embedded stores and a clock of the test's own. The stores fail on demand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -133,7 +133,7 @@ class LimiterTest : public testing::Test {
   ManualClock clock_{Time(std::chrono::seconds(1'000'000))};
   MetricsRegistry metrics_;
   FragileStore store_{clock_};
-  MemoryStore local_{clock_, {}};
+  FragileStore local_{clock_};
   Limiter limiter_{{.store = store_, .local = local_, .clock = clock_, .metrics = metrics_}, {}};
   Call call_{limiter_};
 
