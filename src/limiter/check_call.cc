@@ -1,10 +1,7 @@
 #include "limiter/check_call.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "base/random.h"
-#include "limiter/lease_name.h"
 #include "limiter/limiter.h"
 
 namespace sluice {
@@ -100,23 +97,6 @@ void CheckCall::AddCounter(const RuleMatch& match, const IndexedLimit& limit, st
   has_enforced_ |= group == 0;
 }
 
-// One lease covers all concurrency limits of a request, for the shortest of their times.
-Result<void> CheckCall::PrepareLease() {
-  if (mode != Mode::kConsume) return {};
-  std::vector<std::string_view> keys;
-  for (const CounterCheck& counter : counters) {
-    const auto* const concurrency = std::get_if<Concurrency>(counter.limit);
-    if (concurrency == nullptr) continue;
-    if (!lease) lease.emplace(Lease{.id = RandomBytes(), .ttl = concurrency->ttl});
-    lease->ttl = std::min(lease->ttl, concurrency->ttl);
-    keys.push_back(counter.key);
-  }
-  if (keys.empty() || LeaseName{.lease = *lease, .keys = keys}.ToText()) return {};
-  return InvalidArgument(
-      "attributes: the counters of all concurrency limits that this request meets do not fit into "
-      "a lease id of 2048 bytes");
-}
-
 void CheckCall::AskStore() {
   max_wait = request.max_wait;
   charged_at = request.charged_at;
@@ -150,23 +130,6 @@ void CheckCall::DecideByVerdicts() {
   }
   if (decision == Decision::kAllowed && mode == Mode::kConsume && lease) NameLease();
   Answer(decision, source);
-}
-
-// Names the counters under which the lease was really taken: of a shadow rule those, only if it
-// would have let the request pass. Counters stand in the order of the limits that asked a store.
-void CheckCall::NameLease() {
-  LeaseName name{.lease = *lease, .local = falling_back_};
-  const auto& limits = answer().limits;
-  auto counter = counters.begin();
-  for (const LimitAnswer& limit : limits) {
-    if (!limit.state_known) continue;
-    const bool taken = std::all_of(limits.begin(), limits.end(), [&](const LimitAnswer& other) {
-      return other.rule != limit.rule || other.verdict.admitted;
-    });
-    if (taken && limit.algorithm == Algorithm::kConcurrency) name.keys.push_back(counter->key);
-    ++counter;
-  }
-  if (!name.keys.empty()) answer().lease = {.id = name.ToText().value(), .ttl = lease->ttl};
 }
 
 void CheckCall::Answer(Decision decision, Source source) {

@@ -52,17 +52,19 @@ class CheckCall : private StoreCheck {
   void CollectCounters();
   void AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group);
   bool HasNoLimitForMode() const { return counters.empty() && skipped_; }
-  Result<void> PrepareLease();
   void AskStore();
   void OnDecided() override;
   void DecideByVerdicts();
-  void NameLease();
   void Answer(Decision decision, Source source);
   void HandOver();
 
   // What this server knows without the store; in check_deny_cache.cc.
   bool DenyFromCache();
   void RememberDenials();
+
+  // What concurrency limits need; in check_lease.cc. Fails if no lease could name their counters.
+  Result<void> PrepareLease();
+  void NameLease();
 
   // What is done instead when the store fails; in check_fallback.cc.
   void FallBack();

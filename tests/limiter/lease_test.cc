@@ -1,0 +1,224 @@
+// Leases from the check that takes one to its end, in good times and while the store fails.
+#include <gmock/gmock.h>
+
+#include "tests/limiter/fixture.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+FixedWindow PerMinute(std::int64_t limit) { return {.limit = limit, .window = seconds(60)}; }
+
+class LeaseTest : public LimiterTest {
+ protected:
+  static Concurrency Slots(std::int64_t limit, Duration ttl = seconds(30)) {
+    return {.limit = limit, .ttl = ttl};
+  }
+  static Rule InShadow(Rule rule) {
+    rule.shadow = true;
+    return rule;
+  }
+  static Rule WithPolicy(OnStoreFailure policy) {
+    Rule rule = RuleOf("r", {Slots(1)});
+    rule.on_store_failure = policy;
+    return rule;
+  }
+
+  // The id of a lease just taken.
+  std::string Take(std::uint64_t cost = 1) {
+    const CheckAnswer answer = Check({}, cost);
+    EXPECT_EQ(answer.decision, Decision::kAllowed);
+    return answer.lease ? answer.lease->id : "";
+  }
+  std::int64_t Remaining(std::size_t limit = 0) {
+    return Ask(RequestOf(Mode::kPeek)).limits.at(limit).verdict.remaining;
+  }
+  ErrorCode RenewalError(const std::string& id) {
+    const auto renewed = Renew(id);
+    EXPECT_FALSE(renewed);
+    return renewed ? ErrorCode::kInternal : renewed.error().code;
+  }
+};
+
+TEST_F(LeaseTest, SeveralConcurrencyLimits_OneLeaseForTheShortestTime) {
+  SetRules({RuleOf("a", {Slots(5, seconds(60))}), RuleOf("b", {PerMinute(100), Slots(7)})});
+  const CheckAnswer answer = Check({}, 3);
+  ASSERT_TRUE(answer.lease);
+  EXPECT_EQ(answer.lease->ttl, seconds(30));
+  EXPECT_EQ(answer.limits[0].verdict.remaining, 2);
+  EXPECT_EQ(answer.limits[2].verdict.remaining, 4);
+
+  clock_.Advance(seconds(20));
+  EXPECT_EQ(Renew(answer.lease->id).value(), seconds(30));
+  clock_.Advance(seconds(29));
+  EXPECT_EQ(Remaining(0), 2);
+  EXPECT_EQ(Remaining(2), 4);
+
+  EXPECT_EQ(Release(answer.lease->id).value(), Duration::zero());
+  EXPECT_EQ(Remaining(0), 5);
+  EXPECT_EQ(Remaining(2), 7);
+  EXPECT_EQ(RenewalError(answer.lease->id), ErrorCode::kNotFound);
+}
+
+TEST_F(LeaseTest, LeaseNotRenewed_ExpiresInAllLimitsAtOnce) {
+  SetRules({RuleOf("a", {Slots(5, seconds(60))}), RuleOf("b", {Slots(7)})});
+  const std::string id = Take();
+  clock_.Advance(seconds(30));
+  EXPECT_EQ(Remaining(0), 5);
+  EXPECT_EQ(Remaining(1), 7);
+  EXPECT_EQ(RenewalError(id), ErrorCode::kNotFound);
+  EXPECT_TRUE(Release(id));
+}
+
+TEST_F(LeaseTest, AnotherLimitDenies_NoLeaseIsTaken) {
+  SetRules({RuleOf("rate", {PerMinute(1)}), RuleOf("slots", {Slots(5)})});
+  Take();
+  const CheckAnswer denied = Check();
+  EXPECT_EQ(denied.decision, Decision::kDenied);
+  EXPECT_FALSE(denied.lease);
+  EXPECT_EQ(Remaining(1), 4);
+}
+
+TEST_F(LeaseTest, ConcurrencyDenies_TheOtherLimitsAreNotCharged) {
+  SetRules({RuleOf("rate", {PerMinute(10)}), RuleOf("slots", {Slots(1)})});
+  Take();
+  const CheckAnswer denied = Check();
+  EXPECT_EQ(denied.decision, Decision::kDenied);
+  EXPECT_FALSE(denied.lease);
+  EXPECT_EQ(denied.retry_after, seconds(30));
+  EXPECT_EQ(Remaining(0), 9);
+}
+
+TEST_F(LeaseTest, NoConcurrencyLimit_NoLease) {
+  SetRules({RuleOf("rate", {PerMinute(10)})});
+  EXPECT_FALSE(Check().lease);
+}
+
+TEST_F(LeaseTest, ShadowRuleAdmits_IsReleasedWithTheRest) {
+  SetRules({RuleOf("today", {Slots(5)}), InShadow(RuleOf("tomorrow", {Slots(1)}))});
+  const std::string both = Take();
+  EXPECT_EQ(Remaining(1), 0);
+  const std::string today_only = Take();
+  EXPECT_TRUE(Renew(today_only)) << "its lease must not name what it does not hold";
+  EXPECT_TRUE(Release(today_only));
+  EXPECT_EQ(Remaining(1), 0);
+  EXPECT_TRUE(Release(both));
+  EXPECT_EQ(Remaining(0), 5);
+  EXPECT_EQ(Remaining(1), 1);
+}
+
+TEST_F(LeaseTest, ShadowRuleDeniesByAnotherLimit_ItsSlotIsNotInTheLease) {
+  SetRules({RuleOf("today", {Slots(5)}), InShadow(RuleOf("tomorrow", {Slots(5), PerMinute(1)}))});
+  Take();
+  const std::string second = Take();
+  EXPECT_EQ(Remaining(1), 4);
+  EXPECT_TRUE(Renew(second));
+}
+
+TEST_F(LeaseTest, ShadowRuleAlone_LeaseIsItsOwn) {
+  SetRules({InShadow(RuleOf("tomorrow", {Slots(1)}))});
+  const std::string id = Take();
+  EXPECT_NE(id, "");
+  EXPECT_EQ(Take(), "") << "allowed, but the shadow rule holds no slot";
+  EXPECT_TRUE(Release(id));
+  EXPECT_EQ(Remaining(), 1);
+  SetRules({InShadow(RuleOf("tomorrow", {Slots(1)}))}, {.unmatched = Unmatched::kDeny});
+  EXPECT_FALSE(Check().lease);
+  EXPECT_EQ(Remaining(), 1);
+}
+
+TEST_F(LeaseTest, ShadowRule_ShortensNoLeaseOfOthers) {
+  SetRules({RuleOf("today", {Slots(5)}), InShadow(RuleOf("tomorrow", {Slots(5, seconds(1))}))});
+  EXPECT_EQ(Check().lease->ttl, seconds(30));
+}
+
+// Rules whose counters' keys have some 290 bytes, so that seven don't fit into a lease id.
+std::vector<Rule> LongNamedRules(int count) {
+  std::vector<Rule> rules;
+  for (int i = 0; i < count; ++i) {
+    Rule rule;
+    rule.name = std::to_string(i) + std::string(253, 'r');
+    rule.limits.limits = {Concurrency{.limit = 5, .ttl = seconds(30)}};
+    rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+TEST_F(LeaseTest, MoreKeysThanFitIntoAnId_IsRefused_NothingTaken) {
+  SetRules(LongNamedRules(8));
+  const auto answer = TryCheck();
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(answer.error().message, HasSubstr("attributes"));
+  EXPECT_EQ(store_.submitted, 0);
+  EXPECT_EQ(Remaining(), 5) << "to peek needs no lease";
+}
+
+TEST_F(LeaseTest, ShadowKeysThatDoNotFit_AreLeftToExpire) {
+  std::vector<Rule> rules = LongNamedRules(10);
+  for (std::size_t i = 1; i < rules.size(); ++i) rules[i].shadow = true;
+  SetRules(rules);
+  const std::string id = Take();
+  EXPECT_LE(id.size(), 2048u);
+  EXPECT_TRUE(Renew(id));
+  EXPECT_TRUE(Release(id));
+  EXPECT_EQ(Remaining(0), 5);
+  EXPECT_EQ(Remaining(9), 4);
+  clock_.Advance(seconds(30));
+  EXPECT_EQ(Remaining(9), 5);
+}
+
+TEST_F(LeaseTest, StoreFails_LeaseIsTakenKeptAndReleasedHere) {
+  SetRules({WithPolicy(OnStoreFailure::kLocal)});
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take();
+  EXPECT_EQ(Check().decision, Decision::kDenied);
+  const int submitted = store_.submitted;
+  clock_.Advance(seconds(20));
+  EXPECT_EQ(Renew(id).value(), seconds(30));
+  clock_.Advance(seconds(20));
+  EXPECT_EQ(Check().decision, Decision::kDenied);
+  store_.failing.reset();
+  EXPECT_TRUE(Renew(id)) << "the store may be back, the lease is still here";
+  EXPECT_TRUE(Release(id));
+  EXPECT_EQ(store_.submitted, submitted + 1) << "by the check, none by the lease";
+  store_.failing = StoreFailure::kUnreachable;
+  EXPECT_NE(Take(), "");
+}
+
+TEST_F(LeaseTest, StoreFails_LeaseOfTheStoreHoldsOn) {
+  SetRules({WithPolicy(OnStoreFailure::kLocal)});
+  const std::string id = Take();
+  store_.failing = StoreFailure::kTimeout;
+  EXPECT_EQ(RenewalError(id), ErrorCode::kUnavailable);
+  const auto released = Release(id);
+  ASSERT_FALSE(released);
+  EXPECT_EQ(released.error().code, ErrorCode::kUnavailable);
+  store_.failing.reset();
+  EXPECT_TRUE(Renew(id));
+}
+
+TEST_F(LeaseTest, StoreFails_WhoeverCountsNothingGivesNoLease) {
+  for (const OnStoreFailure policy : {OnStoreFailure::kAllow, OnStoreFailure::kDeny}) {
+    SetRules({WithPolicy(policy)});
+    store_.failing = StoreFailure::kTimeout;
+    const CheckAnswer answer = Check();
+    EXPECT_EQ(answer.decision,
+              policy == OnStoreFailure::kAllow ? Decision::kAllowed : Decision::kDenied);
+    EXPECT_FALSE(answer.lease);
+  }
+}
+
+TEST_F(LeaseTest, Renew_StoreDeadline_IsTheNearerOfOwnAndCallers) {
+  SetRules({RuleOf("r", {Slots(1)})});
+  const std::string id = Take();
+  Holder holder(limiter_);
+  const SteadyTime callers = SteadyNow() + std::chrono::milliseconds(5);
+  holder.Start(LeaseCall::Action::kRenew, id, callers);
+  EXPECT_LE(store_.deadline, callers - std::chrono::milliseconds(1));
+}
+
+}  // namespace
+}  // namespace sluice::test
