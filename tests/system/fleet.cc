@@ -8,6 +8,13 @@
 #include "base/thread.h"
 
 namespace sluice::test {
+namespace {
+
+void SetDeadline(grpc::ClientContext& context) {
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+}
+
+}  // namespace
 
 Time Answer::decided_at() const {
   const auto& at = response.decided_at();
@@ -32,11 +39,29 @@ Fleet::Fleet(const Options& options, RedisServer* redis) {
 Answer Fleet::Check(const v1::CheckLimitRequest& request, int server) {
   Answer answer;
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  SetDeadline(context);
   answer.sent = SteadyNow();
   answer.status = stubs_[server]->CheckLimit(&context, request, &answer.response);
   answer.answered = SteadyNow();
   return answer;
+}
+
+grpc::Status Fleet::RenewLease(const std::string& lease_id, int server) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::RenewLeaseRequest request;
+  request.set_lease_id(lease_id);
+  v1::RenewLeaseResponse response;
+  return stubs_[server]->RenewLease(&context, request, &response);
+}
+
+grpc::Status Fleet::ReleaseLease(const std::string& lease_id, int server) {
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::ReleaseLeaseRequest request;
+  request.set_lease_id(lease_id);
+  v1::ReleaseLeaseResponse response;
+  return stubs_[server]->ReleaseLease(&context, request, &response);
 }
 
 Answers Fleet::Run(const Load& load) {

@@ -47,7 +47,8 @@ struct Load {
 // may come from the fallback because Redis or sluiced was not given the processor in time.
 enum class StoreTimeout { kDefault, kLong };
 
-// Thread-safe, but for construction and destruction.
+// Thread-safe, but for construction and destruction. The deadline of each call is a second, which
+// no answer may take.
 class Fleet {
  public:
   struct Options {
@@ -62,8 +63,12 @@ class Fleet {
   int size() const { return static_cast<int>(servers_.size()); }
   SluiceServer& server(int index) { return *servers_[index]; }
 
-  // Asks one server. The call's own deadline is a second, which no answer may take.
+  // Asks one server.
   Answer Check(const v1::CheckLimitRequest& request, int server = 0);
+
+  // Ask any server, whichever gave the lease.
+  grpc::Status RenewLease(const std::string& lease_id, int server);
+  grpc::Status ReleaseLease(const std::string& lease_id, int server);
 
   // Returns when all callers have ended; answers stand in the order of arrival at the callers.
   Answers Run(const Load& load);
