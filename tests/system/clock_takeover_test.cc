@@ -38,7 +38,7 @@ std::string Rules() {
   for (const auto& [name, limit] : kLimits) {
     rules += fmt::format(
         "  - name: {0}\n    match: {{endpoint: /{0}}}\n    on_store_failure: error\n"
-        "    limits: [{1}]\n",
+        "    deny_cache: false\n    limits: [{1}]\n",
         name, limit);
   }
   return rules;

@@ -40,6 +40,7 @@ rules:
     match: {endpoint: /local}
     per: [user]
     on_store_failure: local
+    deny_cache: false
     limits:
       - {algorithm: token_bucket, rate: 1/h, burst: 50}
 )yaml";
