@@ -169,6 +169,11 @@ class Renewals {
     }
   }
 
+  ~Renewals() {
+    for (auto& context : contexts_) context.TryCancel();
+    Replies();
+  }
+
   // Waits for all.
   const std::vector<Renewed>& Replies() {
     void* tag = nullptr;

@@ -106,6 +106,9 @@ inline std::string Health(const std::shared_ptr<grpc::Channel>& channel,
 
 class ServingTest : public testing::Test {
  protected:
+  // The server waits for its calls, also where a test has failed halfway.
+  ~ServingTest() override { store_.Release(); }
+
   template <typename Request, typename Response>
   Reply<Response> Call(grpc::Status (v1::RateLimiter::Stub::*method)(grpc::ClientContext*,
                                                                      const Request&, Response*),
