@@ -178,7 +178,7 @@ std::vector<Subject> Subjects(const Size& size) {
           Concurrency(size)};
 }
 
-std::string RulesOf(const std::vector<Subject>& subjects) {
+std::string RulesOf(const std::vector<Subject>& subjects, DenyCache deny_cache) {
   std::string rules = fmt::format("domain: {}\nrules:\n", kDomain);
   for (const Subject& subject : subjects) {
     rules += fmt::format(
@@ -186,8 +186,9 @@ std::string RulesOf(const std::vector<Subject>& subjects) {
         "    match: {{endpoint: {0}}}\n"
         "    per: [user]\n"
         "    on_store_failure: error\n"
-        "    limits: [{1}]\n",
-        subject.Rule(), subject.limit);
+        "    deny_cache: {1}\n"
+        "    limits: [{2}]\n",
+        subject.Rule(), deny_cache == DenyCache::kOn, subject.limit);
   }
   return rules;
 }

@@ -43,8 +43,11 @@ struct Subject {
 
 std::vector<Subject> Subjects(const Size& size);
 
+// Whether servers may deny what they know to be full.
+enum class DenyCache { kOn, kOff };
+
 // The rules for all of them, with a counter per user. Where Redis does not answer, nothing is
 // admitted, so that only Redis' own decisions are measured.
-std::string RulesOf(const std::vector<Subject>& subjects);
+std::string RulesOf(const std::vector<Subject>& subjects, DenyCache deny_cache);
 
 }  // namespace sluice::accuracy
