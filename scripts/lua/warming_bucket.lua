@@ -19,7 +19,7 @@ function warming_bucket.parse(limit, numbers, at)
   limit.threshold = 0.5 * limit.most
   limit.cooldown = limit.warmup / limit.most
   limit.slope = (COLD_FACTOR - 1) * limit.stable / (limit.most - limit.threshold)
-  limit.max_debt = 10 * math.max(limit.warmup, 60000000)
+  limit.max_debt = 10 * math.max(limit.warmup, 60000000, math.ceil(COLD_FACTOR * limit.stable))
 end
 
 function warming_bucket.open(limit, now)

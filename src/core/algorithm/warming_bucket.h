@@ -156,8 +156,11 @@ struct WarmingBucket {
     return StableInterval() + above * slope;
   }
 
-  // How far ahead work may be taken.
-  Duration MaxDebt() const { return 10 * std::max<Duration>(warmup, std::chrono::minutes(1)); }
+  // How far ahead work may be taken: at least as far as ten units may take.
+  Duration MaxDebt() const {
+    const Duration cold(static_cast<std::int64_t>(std::ceil(kColdFactor * StableInterval())));
+    return 10 * std::max<Duration>({warmup, std::chrono::minutes(1), cold});
+  }
   Duration LongestWait(const Demand& demand) const {
     return std::min(demand.max_wait.value_or(Duration::zero()), MaxDebt());
   }
