@@ -1,0 +1,184 @@
+// What token_bucket, with and without borrowing and waiting, and leaky_bucket promise, on random
+// histories.
+#include <gtest/gtest.h>
+
+#include "tests/core/history.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::int64_t kLargestCost = 3;  // of Arrivals
+const std::vector<std::optional<Duration>> kWaits{
+    {}, Duration(0), Duration(1), milliseconds(50), seconds(1), seconds(10)};
+
+constexpr TokenBucket kTokens{.rate = 7, .period = seconds(1), .burst = 10};
+
+TEST(TokenBucket, EveryInterval_AdmitsAtMostBurstPlusRateTimesLength) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const Passages passed = RandomPassages(kTokens, seed);
+    ASSERT_GT(passed.size(), 200u);
+    ASSERT_LE(MostBeyond(passed, {kTokens.rate, kTokens.period}),
+              kTokens.burst * kTokens.period.count());
+  }
+}
+
+TEST(TokenBucket, HungryCaller_GetsAllThatIsPromised) {
+  SimulatedCounter counter(kTokens);
+  std::int64_t units = 0;
+  for (int i = 0; i <= 100'000; ++i, counter.now += milliseconds(1)) {
+    while (counter.Consume().admitted) ++units;
+  }
+  EXPECT_EQ(units, 10 + 7 * 100);
+}
+
+TEST(TokenBucketThatWaits, EveryIntervalOfStarts_AdmitsAtMostBurstPlusRateTimesLength) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const Passages passed = RandomPassages(kTokens, seed, kWaits);
+    ASSERT_GT(passed.size(), 200u);
+    ASSERT_LE(MostBeyond(passed, {kTokens.rate, kTokens.period}),
+              kTokens.burst * kTokens.period.count());
+  }
+}
+
+// Nobody waits longer than they said, none starts before one who came earlier, and those who may
+// wait 10 s get all that drips in.
+TEST(TokenBucketThatWaits, QueuesInOrder_WithinMaxWait_AtFullRate) {
+  SimulatedCounter counter(kTokens);
+  Time latest;
+  std::int64_t units = 0;
+  for (int i = 0; i < 2000; ++i, counter.now += milliseconds(50)) {
+    const Duration max_wait = i % 3 == 0 ? milliseconds(i) : seconds(10);
+    const Verdict verdict = counter.Consume(1 + i % 3, max_wait);
+    if (!verdict.admitted) continue;
+    units += 1 + i % 3;
+    ASSERT_LE(verdict.wait, max_wait);
+    ASSERT_GE(counter.now + verdict.wait, latest);
+    latest = counter.now + verdict.wait;
+  }
+  EXPECT_GT(latest - counter.now, seconds(8));
+  EXPECT_NEAR(static_cast<double>(units), 10 + 7 * (100 + 10), 10);
+}
+
+TEST(TokenBucketThatWaits, WithoutMaxWait_NeverWaits) {
+  SimulatedCounter counter(kTokens);
+  EXPECT_EQ(counter.Consume(10).wait, Duration(0));
+  EXPECT_FALSE(counter.Consume().admitted);
+  EXPECT_FALSE(counter.Consume(1, Duration(0)).admitted);
+  // 1/7 s in whole microseconds, rounded up.
+  EXPECT_FALSE(counter.Consume(1, Duration(142'857)).admitted);
+  EXPECT_EQ(counter.Consume(1, Duration(142'858)).wait, Duration(142'858));
+}
+
+TEST(TokenBucketThatBorrows, EveryIntervalOfStarts_AdmitsThatAndTheLargestCost) {
+  TokenBucket limit = kTokens;
+  limit.borrows = true;
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const Passages passed = RandomPassages(limit, seed, kWaits);
+    ASSERT_GT(passed.size(), 200u);
+    const std::int64_t beyond = MostBeyond(passed, {limit.rate, limit.period});
+    ASSERT_LE(beyond, (limit.burst + kLargestCost) * limit.period.count());
+    const Drip paid{.rate = limit.rate, .period = limit.period, .last_is_free = true};
+    ASSERT_LE(MostBeyond(passed, paid), limit.burst * limit.period.count());
+  }
+}
+
+TEST(TokenBucketThatBorrows, CostBeyondTheBurst_PassesAtOnce_TheNextPays) {
+  SimulatedCounter counter(
+      TokenBucket{.rate = 10, .period = seconds(1), .burst = 5, .borrows = true});
+  EXPECT_TRUE(counter.Consume(25).admitted);
+  const Verdict denied = counter.Consume();
+  EXPECT_FALSE(denied.admitted);
+  EXPECT_EQ(denied.remaining, 0);
+  EXPECT_EQ(denied.retry_after, seconds(2));
+  EXPECT_EQ(counter.Consume(1, seconds(2)).wait, seconds(2));
+}
+
+// The debt ends at ten minutes' worth, however long a caller would wait.
+TEST(TokenBucketThatBorrows, BeyondTheDebt_IsDeniedUntilThereIsRoom) {
+  SimulatedCounter counter(
+      TokenBucket{.rate = 10, .period = seconds(1), .burst = 5, .borrows = true});
+  EXPECT_TRUE(counter.Consume(3000, hours(24)).admitted);
+  EXPECT_TRUE(counter.Consume(3000, hours(24)).admitted);
+  const Verdict denied = counter.Consume(6, hours(24));
+  EXPECT_FALSE(denied.admitted);
+  EXPECT_EQ(denied.retry_after, milliseconds(100));
+  EXPECT_TRUE(counter.Consume(5, hours(24)).admitted);
+}
+
+constexpr LeakyBucket kLeaky{.rate = 7, .period = seconds(1), .queue = 9};
+
+TEST(LeakyBucket, DecisionPlusWait_AreEvenlySpaced) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const Passages passed = RandomPassages(kLeaky, seed, kWaits);
+    ASSERT_GT(passed.size(), 200u);
+    const Drip even{.rate = kLeaky.rate, .period = kLeaky.period, .last_is_free = true};
+    ASSERT_LE(MostBeyond(passed, even), 0);
+  }
+}
+
+TEST(LeakyBucket, NoDelay_EveryIntervalAdmitsAtMostTheQueueAndOneMorePlusRateTimesLength) {
+  LeakyBucket limit = kLeaky;
+  limit.delays = false;
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const Passages passed = RandomPassages(limit, seed, kWaits);
+    ASSERT_GT(passed.size(), 200u);
+    ASSERT_LE(MostBeyond(passed, {limit.rate, limit.period}),
+              (limit.queue + 1) * limit.period.count());
+  }
+}
+
+TEST(LeakyBucket, HungryCallers_ArePassedOnAtTheRate) {
+  for (const bool delays : {true, false}) {
+    LeakyBucket limit = kLeaky;
+    limit.delays = delays;
+    SimulatedCounter counter(limit);
+    std::int64_t units = 0;
+    for (int i = 0; i <= 100'000; ++i, counter.now += milliseconds(1)) {
+      while (counter.Consume().admitted) ++units;
+    }
+    EXPECT_EQ(units, 10 + 7 * 100);
+  }
+}
+
+TEST(LeakyBucket, MaxWait_BoundsTheWait_ZeroIsNever) {
+  SimulatedCounter counter(kLeaky);
+  EXPECT_EQ(counter.Consume(3, Duration(0)).wait, Duration(0));
+  EXPECT_FALSE(counter.Consume(1, Duration(0)).admitted);
+  EXPECT_FALSE(counter.Consume(1, Duration(428'571)).admitted);
+  // 3/7 s in whole microseconds, rounded up.
+  EXPECT_EQ(counter.Consume(1, Duration(428'572)).wait, Duration(428'572));
+  EXPECT_GT(counter.Consume(1, hours(24)).wait, Duration(428'572));
+  EXPECT_FALSE(counter.Consume(6, hours(24)).admitted) << "the queue bounds the wait, too";
+}
+
+// nginx, limit_req rate=2r/s burst=4: the example of docs/rules.md.
+TEST(LeakyBucket, SixAtOnce_AsNginx) {
+  SimulatedCounter counter(LeakyBucket{.rate = 2, .period = seconds(1), .queue = 4});
+  for (const int wait : {0, 500, 1000, 1500, 2000}) {
+    const Verdict verdict = counter.Consume();
+    EXPECT_TRUE(verdict.admitted);
+    EXPECT_EQ(verdict.wait, milliseconds(wait));
+  }
+  const Verdict sixth = counter.Consume();
+  EXPECT_FALSE(sixth.admitted);
+  EXPECT_EQ(sixth.retry_after, milliseconds(500));
+}
+
+// The same with nodelay.
+TEST(LeakyBucket, SixAtOnce_NoDelay_AsNginx) {
+  SimulatedCounter counter(
+      LeakyBucket{.rate = 2, .period = seconds(1), .queue = 4, .delays = false});
+  for (int i = 0; i < 5; ++i) {
+    const Verdict verdict = counter.Consume();
+    EXPECT_TRUE(verdict.admitted);
+    EXPECT_EQ(verdict.wait, Duration(0));
+  }
+  EXPECT_FALSE(counter.Consume().admitted);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,171 @@
+// Clocks that step back: by a little, which is skew, or by a lot, which is another clock. Of every
+// algorithm: no quota is minted by that, and none is stuck longer than its window.
+#include <gtest/gtest.h>
+
+#include "tests/core/every_limit.h"
+#include "tests/core/history.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::days;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+const std::vector<Duration> kSteps{
+    Duration(1), milliseconds(1), milliseconds(999), seconds(1), seconds(1) + Duration(1),
+    seconds(59), hours(1),        days(30)};
+
+class ClockTest : public testing::TestWithParam<NamedLimit> {
+ protected:
+  // Consumes until it is denied, and returns that denial.
+  static Verdict Exhaust(SimulatedCounter& counter) {
+    for (int i = 0; i < 100; ++i) {
+      const Verdict verdict = counter.Consume();
+      if (!verdict.admitted) return verdict;
+    }
+    ADD_FAILURE() << "never denied";
+    return {};
+  }
+
+  // Whether windows lie on edges of the clock, so that another clock has others.
+  static bool IsOfTheClock() {
+    const auto* const window = std::get_if<FixedWindow>(&GetParam().limit);
+    return window != nullptr && window->align != FixedWindow::Align::kFirst;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Limits, ClockTest, testing::ValuesIn(EveryLimit()),
+                         testing::PrintToStringParamName());
+
+TEST_P(ClockTest, StepBack_MintsNothing_AndOpensWhenToldTo) {
+  for (const Duration step : kSteps) {
+    SCOPED_TRACE(step.count());
+    SimulatedCounter counter(GetParam().limit);
+    const Verdict before = Exhaust(counter);
+    counter.now -= step;
+    const Verdict after = counter.Consume();
+    ASSERT_FALSE(after.admitted) << "minted";
+    EXPECT_EQ(after.remaining, before.remaining);
+    if (step <= kMaxSkew) {
+      EXPECT_EQ(after.retry_after, before.retry_after + step) << "time stands still";
+    } else if (!IsOfTheClock()) {
+      EXPECT_EQ(after.retry_after, before.retry_after) << "moved to the new clock";
+    }
+    EXPECT_LE(after.retry_after, GetParam().longest + std::min(step, kMaxSkew)) << "stuck";
+    counter.now += after.retry_after - Duration(1);
+    EXPECT_FALSE(counter.Peek().admitted);
+    counter.now += Duration(1);
+    EXPECT_TRUE(counter.Consume().admitted);
+  }
+}
+
+TEST_P(ClockTest, StepBackWithinSkew_LeavesTheRoomThereWas) {
+  SimulatedCounter counter(GetParam().limit);
+  const std::int64_t remaining = counter.Consume(3).remaining;
+  counter.now -= milliseconds(900);
+  EXPECT_EQ(counter.Peek().remaining, remaining);
+}
+
+// Steps that are skew each add up to another clock: a counter must not follow them for ever.
+TEST_P(ClockTest, ManyStepsBack_StickNothing) {
+  if (!Supports(GetParam().limit, Mode::kCharge)) return;  // leases: concurrency_test.cc
+  SimulatedCounter counter(GetParam().limit);
+  SimulatedCounter still(GetParam().limit);
+  for (SimulatedCounter* each : {&counter, &still}) {
+    for (int i = 0; i < 200; ++i) {
+      if (each == &counter) each->now -= milliseconds(900);
+      each->Charge(1);
+    }
+  }
+  const Verdict verdict = counter.Peek();
+  EXPECT_FALSE(verdict.admitted);
+  const Duration edge = IsOfTheClock() ? GetParam().longest : still.Peek().retry_after;
+  EXPECT_LE(verdict.retry_after, edge + kMaxSkew);
+}
+
+// A clock that jumps about, and a stopwatch that only counts its way forward: by the stopwatch,
+// every promise holds on every interval.
+class JumpingClockTest : public ClockTest {
+ protected:
+  void Jump() {
+    Duration by = arrivals_.Gap();
+    if (arrivals_.Below(10) == 0) by = -arrivals_.Pick(kSteps);
+    if (arrivals_.Below(100) == 0) by = hours(1);
+    counter_.now += by;
+    stopwatch_ += std::max(by, Duration(0));
+  }
+
+  Passages PassagesByStopwatch() {
+    Passages passed;
+    for (int i = 0; i < 5000; ++i) {
+      Jump();
+      const std::int64_t cost = arrivals_.Cost();
+      const Verdict verdict = counter_.Consume(cost);
+      if (verdict.admitted) passed.push_back({stopwatch_ + verdict.wait, cost});
+    }
+    return passed;
+  }
+
+  Arrivals arrivals_{3};
+  SimulatedCounter counter_{GetParam().limit};
+  Time stopwatch_{};
+};
+
+// Windows of the clock are left out: each new clock may bring the edge of one.
+std::vector<NamedLimit> LimitsOffTheClock() {
+  std::vector<NamedLimit> limits = EveryLimit();
+  std::erase_if(limits, [](const NamedLimit& named) {
+    return named.name == "ClockWindow" || named.name == "Month";
+  });
+  return limits;
+}
+
+INSTANTIATE_TEST_SUITE_P(Limits, JumpingClockTest, testing::ValuesIn(LimitsOffTheClock()),
+                         testing::PrintToStringParamName());
+
+// What `passed` may not do under a limit.
+struct ExpectPromise {
+  const Passages& passed;
+
+  void operator()(const FixedWindow& limit) const {
+    EXPECT_LE(MostWithin(passed, limit.window), 2 * limit.limit);
+  }
+  void operator()(const SlidingLog& limit) const {
+    EXPECT_LE(MostWithin(passed, limit.window), limit.limit);
+  }
+  void operator()(const SlidingWindow& limit) const {
+    EXPECT_LE(MostWithin(passed, limit.window), limit.limit);
+  }
+  void operator()(const TokenBucket& limit) const {
+    const Drip drip{limit.rate, limit.period, limit.borrows};
+    EXPECT_LE(MostBeyond(passed, drip), limit.burst * limit.period.count());
+  }
+  void operator()(const WarmingBucket& limit) const {
+    const Drip drip{limit.rate, limit.period, true};
+    EXPECT_LE(MostBeyond(passed, drip), limit.rate * 3 * 5000);  // prices are cut to 1 µs
+  }
+  void operator()(const LeakyBucket& limit) const {
+    // Who was told to wait for the skew, too, may start after those whom the next clock admits.
+    const std::int64_t skew = limit.rate * kMaxSkew.count();
+    const Drip drip{limit.rate, limit.period, limit.delays};
+    EXPECT_LE(MostBeyond(passed, drip),
+              limit.delays ? skew : (limit.queue + 1) * limit.period.count());
+  }
+  void operator()(const Concurrency& limit) const {
+    EXPECT_LE(MostWithin(passed, limit.ttl), limit.limit);
+  }
+};
+
+TEST_P(JumpingClockTest, KeepsItsPromise_AndIsNeverStuck) {
+  const Passages passed = PassagesByStopwatch();
+  EXPECT_GT(passed.size(), 50u);
+  std::visit(ExpectPromise{passed}, GetParam().limit);
+  // 3 units may be owed, so that is up to three times as long; and skew to be waited out.
+  counter_.now += 3 * GetParam().longest + kMaxSkew;
+  EXPECT_TRUE(counter_.Consume().admitted);
+}
+
+}  // namespace
+}  // namespace sluice

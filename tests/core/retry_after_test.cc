@@ -1,0 +1,77 @@
+// Whoever comes back exactly when told is admitted, if nobody else came; a microsecond earlier is
+// too early. Of every algorithm.
+#include <gtest/gtest.h>
+
+#include "tests/core/every_limit.h"
+#include "tests/core/history.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// What was denied `verdict` a moment ago is denied until just before retry_after, then admitted.
+void ExpectExact(SimulatedCounter& counter, const Verdict& verdict, const Demand& demand) {
+  ASSERT_NE(verdict.retry_after, Verdict::kNever);
+  ASSERT_GT(verdict.retry_after, Duration(0));
+  counter.now += verdict.retry_after - Duration(1);
+  ASSERT_FALSE(counter.Peek(demand.cost, demand.max_wait).admitted) << "1 µs too early";
+  counter.now += Duration(1);
+  ASSERT_TRUE(counter.Consume(demand.cost, demand.max_wait).admitted) << "as told";
+}
+
+class RetryAfterTest : public testing::TestWithParam<NamedLimit> {};
+INSTANTIATE_TEST_SUITE_P(Limits, RetryAfterTest, testing::ValuesIn(EveryLimit()),
+                         testing::PrintToStringParamName());
+
+TEST_P(RetryAfterTest, RandomChecks_RetryExactlyThen_Succeeds_NotEarlier) {
+  Arrivals arrivals(1);
+  SimulatedCounter counter(GetParam().limit);
+  const bool charges = Supports(GetParam().limit, Mode::kCharge);
+  int retries = 0;
+  for (int i = 0; i < 3000; ++i) {
+    counter.now += Duration(arrivals.Below(3));
+    const Demand demand{
+        .cost = arrivals.Cost(),
+        .max_wait = arrivals.Pick<std::optional<Duration>>({{}, Duration(0), milliseconds(100)})};
+    // Counters past their limit, too.
+    if (charges && arrivals.Below(10) == 0) counter.Charge(demand.cost);
+    const Verdict verdict = counter.Consume(demand.cost, demand.max_wait);
+    if (verdict.admitted) continue;
+    ASSERT_NO_FATAL_FAILURE(ExpectExact(counter, verdict, demand)) << "at " << i;
+    ++retries;
+  }
+  EXPECT_GT(retries, 100);
+}
+
+TEST_P(RetryAfterTest, CostThatCanNeverBeHeld_IsDeniedForEver) {
+  SimulatedCounter counter(GetParam().limit);
+  const Verdict verdict = counter.Consume(kMaxCost);
+  EXPECT_FALSE(verdict.admitted);
+  EXPECT_EQ(verdict.retry_after, Verdict::kNever);
+}
+
+TEST(RetryAfter, PeriodOfSevenMicroseconds_IsExactToo) {
+  // Levels are off whole microseconds nearly always.
+  const Limit limits[] = {
+      TokenBucket{.rate = 3, .period = Duration(7), .burst = 3},
+      TokenBucket{.rate = 3, .period = Duration(7), .burst = 3, .borrows = true},
+      LeakyBucket{.rate = 3, .period = Duration(7), .queue = 2},
+      SlidingWindow{.limit = 3, .window = Duration(1000), .segments = 7},
+  };
+  for (const Limit& limit : limits) {
+    Arrivals arrivals(2);
+    SimulatedCounter counter(limit);
+    for (int i = 0; i < 1000; ++i) {
+      counter.now += Duration(arrivals.Below(3));
+      const Demand demand{.cost = arrivals.Cost(), .max_wait = Duration(arrivals.Below(4))};
+      const Verdict verdict = counter.Consume(demand.cost, demand.max_wait);
+      if (verdict.admitted) continue;
+      ASSERT_NO_FATAL_FAILURE(ExpectExact(counter, verdict, demand)) << "at " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice

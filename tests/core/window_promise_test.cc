@@ -1,0 +1,120 @@
+// What fixed_window, sliding_log and sliding_window promise, on random histories.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/core/history.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Units that a caller who asks every millisecond for ten seconds gets.
+std::int64_t UnitsOfHungryCaller(const Limit& limit) {
+  SimulatedCounter counter(limit);
+  std::int64_t units = 0;
+  for (int i = 0; i < 10'000; ++i, counter.now += milliseconds(1)) {
+    while (counter.Consume().admitted) ++units;
+  }
+  return units;
+}
+
+TEST(FixedWindow, EveryWindow_AdmitsAtMostTheLimit) {
+  for (const auto align : {FixedWindow::Align::kFirst, FixedWindow::Align::kClock}) {
+    const FixedWindow limit{.limit = 10, .window = seconds(1), .align = align};
+    for (std::uint32_t seed = 0; seed < 20; ++seed) {
+      std::map<Time, std::int64_t> windows;
+      Time start;
+      for (const Passage& passage : RandomPassages(limit, seed)) {
+        if (passage.at >= start + limit.window) start = limit.WindowStart(passage.at);
+        windows[start] += passage.cost;
+      }
+      ASSERT_GT(windows.size(), 10u);
+      for (const auto& [window, units] : windows) ASSERT_LE(units, limit.limit);
+    }
+  }
+}
+
+TEST(FixedWindow, HungryCaller_GetsTheLimitInEveryWindow) {
+  EXPECT_EQ(UnitsOfHungryCaller(FixedWindow{.limit = 10, .window = seconds(1)}), 10 * 10);
+}
+
+TEST(SlidingLog, EveryIntervalOfTheWindowsLength_AdmitsAtMostTheLimit) {
+  const SlidingLog limit{.limit = 10, .window = seconds(1)};
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const Passages passed = RandomPassages(limit, seed);
+    ASSERT_GT(passed.size(), 200u);
+    ASSERT_LE(MostWithin(passed, limit.window), limit.limit);
+  }
+}
+
+TEST(SlidingLog, HungryCaller_GetsTheLimitInEveryWindow) {
+  EXPECT_EQ(UnitsOfHungryCaller(SlidingLog{.limit = 10, .window = seconds(1)}), 10 * 10);
+}
+
+class SlidingWindowTest : public testing::TestWithParam<std::int64_t> {
+ protected:
+  const SlidingWindow limit_{.limit = 10, .window = seconds(1), .segments = GetParam()};
+  // Of a sub-window, as the manual has it, in whole microseconds.
+  const Duration segment_ = Duration((1'000'000 + GetParam() - 1) / GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(Segments, SlidingWindowTest, testing::Values(1, 3, 7, 10, 60));
+
+TEST_P(SlidingWindowTest, EveryIntervalOfTheWindowsLength_AdmitsAtMostTheLimit) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const Passages passed = RandomPassages(limit_, seed);
+    ASSERT_GT(passed.size(), 100u);
+    ASSERT_LE(MostWithin(passed, limit_.window), limit_.limit);
+  }
+}
+
+// Segments are a little longer then, so that together they are no shorter than the window.
+TEST_P(SlidingWindowTest, WindowThatSegmentsDoNotDivide_IsHeldToTheMicrosecond) {
+  const SlidingWindow limit{.limit = 1, .window = Duration(1009), .segments = GetParam()};
+  Arrivals arrivals(5);
+  SimulatedCounter counter(limit);
+  Passages passed;
+  for (int i = 0; i < 100'000; ++i, counter.now += Duration(arrivals.Below(3))) {
+    if (counter.Consume().admitted) passed.push_back({counter.now, 1});
+  }
+  EXPECT_LE(MostWithin(passed, limit.window), limit.limit);
+}
+
+// Whoever is denied would be denied by a log, too, were its window a segment longer.
+TEST_P(SlidingWindowTest, AdmitsAtMostOneSegmentLaterThanALog) {
+  const Duration longest = segment_ * (GetParam() + 1);
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    Arrivals arrivals(seed);
+    SimulatedCounter counter(limit_);
+    Passages passed;
+    int denied = 0;
+    for (int i = 0; i < 3000; ++i) {
+      counter.now += arrivals.Gap();
+      const std::int64_t cost = arrivals.Cost();
+      if (counter.Consume(cost).admitted) {
+        passed.push_back({counter.now, cost});
+        continue;
+      }
+      std::int64_t recent = 0;
+      for (const Passage& passage : passed) {
+        recent += passage.at > counter.now - longest ? passage.cost : 0;
+      }
+      ASSERT_GT(recent + cost, limit_.limit) << "denied for no reason at " << i;
+      ++denied;
+    }
+    EXPECT_GT(denied, 100);
+  }
+}
+
+TEST_P(SlidingWindowTest, HungryCaller_GetsTheLimitAsOftenAsWindowAndSegmentFit) {
+  const auto times =
+      1 + (seconds(10) - Duration(1)) / (segment_ * (GetParam() + 1) + milliseconds(1));
+  EXPECT_GE(UnitsOfHungryCaller(limit_), 10 * times);
+  EXPECT_LE(UnitsOfHungryCaller(limit_), 10 * 10);
+}
+
+}  // namespace
+}  // namespace sluice
