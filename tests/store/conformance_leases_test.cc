@@ -1,0 +1,186 @@
+// Leases on every store: concurrency limits, alone and together with others.
+#include "tests/store/store_test.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr Concurrency kFive{.limit = 5, .ttl = seconds(60)};
+
+class LeasesTest : public StoreTest {
+ protected:
+  Verdict Take(const Lease& lease, std::int64_t cost = 1) {
+    return Decide(kFive, {.cost = cost, .lease = lease});
+  }
+  bool Renew(const Lease& lease) {
+    return Decide(kFive, {.mode = Mode::kRenew, .lease = lease}).admitted;
+  }
+  Verdict Release(const Lease& lease) {
+    return Decide(kFive, {.mode = Mode::kRelease, .lease = lease});
+  }
+
+  const Lease first_ = MakeLease(1, seconds(60));
+  const Lease second_ = MakeLease(2, seconds(60));
+};
+INSTANTIATE_TEST_SUITE_P(Stores, LeasesTest, EveryStore(), NameOfStore);
+
+TEST_P(LeasesTest, Slots_AreHeldUntilReleased) {
+  EXPECT_EQ(Take(first_, 3),
+            (Verdict{.admitted = true, .limit = 5, .remaining = 2, .reset_after = seconds(60)}));
+  clock_.Advance(seconds(20));
+  const Verdict denied = Take(second_, 3);
+  EXPECT_FALSE(denied.admitted);
+  EXPECT_EQ(denied.remaining, 2);
+  EXPECT_EQ(denied.retry_after, seconds(40));
+  EXPECT_EQ(Release(first_).remaining, 5);
+  EXPECT_EQ(Take(second_, 3).remaining, 2);
+}
+
+TEST_P(LeasesTest, Release_OfALeaseThatIsGone_GivesNobodysSlotsBack) {
+  Take(first_, 3);
+  Take(second_, 2);
+  EXPECT_EQ(Release(first_).remaining, 3);
+  EXPECT_EQ(Release(first_).remaining, 3);
+  EXPECT_EQ(Release(MakeLease(9, seconds(60))).remaining, 3);
+}
+
+TEST_P(LeasesTest, Unrenewed_ExpiresAfterItsTtl_NotBefore) {
+  Take(MakeLease(1, seconds(10)), 5);
+  ExpectOpensAfter(kFive, seconds(10));
+  EXPECT_EQ(Peek(kFive).remaining, 5);
+}
+
+TEST_P(LeasesTest, Renewed_LastsAnotherTtl) {
+  Take(first_, 5);
+  for (int i = 0; i < 3; ++i) {
+    clock_.Advance(seconds(60) - Duration(1));
+    EXPECT_TRUE(Renew(first_));
+    EXPECT_EQ(Peek(kFive).remaining, 0) << "of all its slots";
+  }
+  ExpectOpensAfter(kFive, seconds(60));
+}
+
+TEST_P(LeasesTest, Renew_OfOneThatHasExpired_Fails_AndTakesNothing) {
+  Take(first_, 3);
+  clock_.Advance(seconds(60));
+  EXPECT_FALSE(Renew(first_));
+  EXPECT_EQ(Peek(kFive).remaining, 5);
+  EXPECT_FALSE(Renew(second_)) << "never taken";
+  Take(second_, 1);
+  EXPECT_FALSE(Renew(first_)) << "the counter lives, but not for this one";
+  EXPECT_EQ(Release(first_).remaining, 4);
+}
+
+TEST_P(LeasesTest, Peek_TakesNoSlot_AndNeedsNoLease) {
+  EXPECT_TRUE(Peek(kFive, 5).admitted);
+  EXPECT_EQ(Peek(kFive, 0).remaining, 5);
+  Take(first_, 5);
+  const Verdict full = Peek(kFive);
+  EXPECT_FALSE(full.admitted);
+  EXPECT_EQ(full.retry_after, seconds(60));
+}
+
+TEST_P(LeasesTest, MoreSlotsThanALeaseMayHold_AreDeniedForEver) {
+  const Concurrency wide{.limit = 1000, .ttl = seconds(60)};
+  EXPECT_EQ(Decide(wide, {.cost = 256, .lease = first_}).remaining, 744);
+  const Verdict verdict = Decide(wide, {.cost = 257, .lease = second_});
+  EXPECT_FALSE(verdict.admitted);
+  EXPECT_EQ(verdict.retry_after, Verdict::kNever);
+  EXPECT_EQ(Decide(wide, {.mode = Mode::kRelease, .lease = first_}).remaining, 1000);
+}
+
+TEST_P(LeasesTest, WithARateThatDenies_NoSlotIsTaken_AndTheOtherWayRound) {
+  const CounterSpec rate{"sluice:{t/r}:rate", FixedWindow{.limit = 3, .window = seconds(60)}};
+  const CounterSpec slots{"sluice:{t/r}:slots", Concurrency{.limit = 2, .ttl = seconds(60)}};
+  const auto take = [&](std::uint8_t lease) {
+    auto check = std::make_unique<BlockingCheck>(std::vector{rate, slots});
+    check->lease = MakeLease(lease, seconds(60));
+    check->RunOn(*store_);
+    return check;
+  };
+  EXPECT_TRUE(take(1)->admitted);
+  EXPECT_TRUE(take(2)->admitted);
+  const auto no_slot = take(3);
+  EXPECT_FALSE(no_slot->admitted);
+  EXPECT_TRUE(no_slot->counters[0].verdict.admitted);
+  EXPECT_EQ(no_slot->counters[0].verdict.remaining, 1) << "charged for nothing";
+  EXPECT_FALSE(no_slot->counters[1].verdict.admitted);
+
+  BlockingCheck release({slots}, 1, Mode::kRelease);
+  release.lease = MakeLease(1, seconds(60));
+  release.RunOn(*store_);
+  EXPECT_TRUE(take(4)->admitted);
+  release.lease = MakeLease(2, seconds(60));
+  release.RunOn(*store_);
+  const auto no_quota = take(5);
+  EXPECT_FALSE(no_quota->admitted);
+  EXPECT_FALSE(no_quota->counters[0].verdict.admitted);
+  EXPECT_TRUE(no_quota->counters[1].verdict.admitted);
+  EXPECT_EQ(no_quota->counters[1].verdict.remaining, 1) << "took a slot for nothing";
+}
+
+TEST_P(LeasesTest, Renew_OneCounterHasLostIt_NoneIsRenewed) {
+  const CounterSpec one{"sluice:{t/r}:one", kFive};
+  const CounterSpec other{"sluice:{t/r}:other", kFive};
+  BlockingCheck take({one, other});
+  take.lease = first_;
+  EXPECT_TRUE(take.RunOn(*store_).admitted);
+  clock_.Advance(seconds(40));
+  BlockingCheck renew({one, other}, 1, Mode::kRenew);
+  renew.lease = first_;
+  EXPECT_TRUE(renew.RunOn(*store_).admitted);
+
+  BlockingReset({other.key}).RunOn(*store_);
+  clock_.Advance(seconds(40));
+  EXPECT_FALSE(renew.RunOn(*store_).admitted);
+  EXPECT_TRUE(renew.counters[0].verdict.admitted);
+  EXPECT_FALSE(renew.counters[1].verdict.admitted);
+  clock_.Advance(seconds(20));
+  BlockingCheck peek({one}, 1, Mode::kPeek);
+  EXPECT_EQ(peek.RunOn(*store_).counters[0].verdict.remaining, 5) << "renewed by half";
+}
+
+TEST_P(LeasesTest, InShadow_TakesASlotOnlyOfWhatIsAllowed_AndNeverDenies) {
+  const CounterSpec rate{"sluice:{t/r}:rate", FixedWindow{.limit = 3, .window = seconds(60)}};
+  const CounterSpec slots{"sluice:{t/s}:slots", Concurrency{.limit = 2, .ttl = seconds(60)}, 1};
+  for (std::uint8_t i = 0; i < 5; ++i) {
+    BlockingCheck check({rate, slots});
+    check.lease = MakeLease(i, seconds(60));
+    EXPECT_EQ(check.RunOn(*store_).admitted, i < 3);
+    EXPECT_EQ(check.counters[1].verdict.admitted, i < 2);
+    EXPECT_EQ(check.counters[1].verdict.remaining, std::max(0, 1 - i));
+  }
+}
+
+TEST_P(LeasesTest, ManyAtOnce_NeverMoreThanTheLimit) {
+  // All under way together, so that a store may decide several at a time.
+  std::vector<std::unique_ptr<BlockingCheck>> checks;
+  for (std::uint8_t i = 0; i < 100; ++i) {
+    checks.push_back(
+        std::make_unique<BlockingCheck>(std::vector{CounterSpec{"sluice:{t/r}:slots", kFive}}));
+    checks.back()->lease = MakeLease(i, seconds(60));
+  }
+  for (auto& check : checks) check->Start(*store_);
+  int admitted = 0;
+  for (auto& check : checks) admitted += check->Wait().admitted ? 1 : 0;
+  EXPECT_EQ(admitted, 5);
+}
+
+TEST_P(LeasesTest, ClockIsReplaced_LeasesLastWhatTheyHadLeft) {
+  Take(first_, 5);
+  clock_.Advance(seconds(20));
+  Take(second_, 1);  // denied: writes nothing
+  EXPECT_TRUE(Renew(first_));
+  clock_.Advance(-hours(1));
+  EXPECT_EQ(Peek(kFive).remaining, 0);
+  EXPECT_EQ(Take(second_).retry_after, seconds(60));
+  EXPECT_TRUE(Renew(first_));
+  ExpectOpensAfter(kFive, minutes(1));
+  EXPECT_FALSE(Renew(first_));
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,100 @@
+// A store of each kind, empty, whose time is the test's: what each test of a store begins with.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "store/memory/memory_store.h"
+#include "store/redis/redis_store.h"
+#include "tests/store/blocking_check.h"
+#include "tests/support/redis_server.h"
+
+namespace sluice::test {
+
+// 2024-10-04 13:46:40 UTC, a Friday.
+inline constexpr Time kStart(std::chrono::seconds(1'728'049'600));
+
+inline Lease MakeLease(std::uint8_t number, Duration ttl) {
+  Lease lease{.ttl = ttl};
+  lease.id.fill(number);
+  return lease;
+}
+
+// What a test asks of one counter.
+struct Ask {
+  std::int64_t cost = 1;
+  Mode mode = Mode::kConsume;
+  std::optional<Duration> max_wait;
+  std::optional<Time> charged_at;
+  std::optional<Lease> lease;
+};
+
+// The parameter is the kind of store.
+class StoreTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == "memory") {
+      store_ = std::make_unique<MemoryStore>(clock_, MemoryStore::Options{});
+      return;
+    }
+    server_ = std::make_unique<RedisServer>();
+    auto redis = std::make_unique<RedisStore>(RedisUrl::Parse(server_->url()).value(),
+                                              RedisStore::Options{.loop = {.clock = &clock_}});
+    ASSERT_TRUE(redis->WaitUntilReady(std::chrono::seconds(10)));
+    store_ = std::move(redis);
+  }
+
+  // From here on, Decide and Check ask another counter, which is new.
+  void NewCounter() { key_ = "sluice:{t/r/" + std::to_string(++counters_) + "}:k"; }
+
+  // Runs one check on one counter and returns what its limit said.
+  Verdict Decide(const Limit& limit, const Ask& ask) {
+    BlockingCheck check({{key_, limit}}, ask.cost, ask.mode);
+    check.max_wait = ask.max_wait;
+    check.charged_at = ask.charged_at;
+    check.lease = ask.lease;
+    check.RunOn(*store_);
+    EXPECT_FALSE(check.failure);
+    EXPECT_EQ(check.admitted, check.counters[0].verdict.admitted);
+    EXPECT_EQ(check.decided_at, clock_.Now());
+    return check.counters[0].verdict;
+  }
+  Verdict Check(const Limit& limit, std::int64_t cost = 1, Mode mode = Mode::kConsume) {
+    return Decide(limit, {.cost = cost, .mode = mode});
+  }
+  Verdict Peek(const Limit& limit, std::int64_t cost = 1) {
+    return Check(limit, cost, Mode::kPeek);
+  }
+
+  // How many of `tries` checks of cost 1 are admitted now.
+  int Admitted(const Limit& limit, int tries) {
+    int admitted = 0;
+    for (int i = 0; i < tries; ++i) admitted += Check(limit).admitted ? 1 : 0;
+    return admitted;
+  }
+
+  // Just before `later` from now a cost of 1 is denied, then it would be admitted.
+  void ExpectOpensAfter(const Limit& limit, Duration later) {
+    clock_.Advance(later - Duration(1));
+    EXPECT_FALSE(Peek(limit).admitted) << "too early";
+    clock_.Advance(Duration(1));
+    EXPECT_TRUE(Peek(limit).admitted) << "too late";
+  }
+
+  ManualClock clock_{kStart};
+  std::unique_ptr<RedisServer> server_;
+  std::unique_ptr<Store> store_;
+
+ private:
+  std::string key_ = "sluice:{t/r/x}:k";
+  int counters_ = 0;
+};
+
+inline auto EveryStore() { return testing::Values("memory", "redis"); }
+inline std::string NameOfStore(const testing::TestParamInfo<std::string>& info) {
+  return info.param;
+}
+
+}  // namespace sluice::test
