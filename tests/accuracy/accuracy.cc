@@ -153,11 +153,17 @@ int Main(int argc, char** argv) {
       "accuracy");
   Settings settings;
   CLI::Option* length = app.add_option("--seconds", settings.seconds, "Length of each pattern")
+                            ->check(CLI::PositiveNumber)
                             ->capture_default_str();
-  app.add_option("--servers", settings.servers, "sluiced processes")->capture_default_str();
-  app.add_option("--callers", settings.callers, "Threads that call")->capture_default_str();
-  app.add_option("--pattern", settings.pattern,
-                 "Only this one: uniform, bursty, zipf, edges, burst, boundary, concurrency");
+  app.add_option("--servers", settings.servers, "sluiced processes")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--callers", settings.callers, "Threads that call")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--pattern", settings.pattern, "Only this one")
+      ->check(CLI::IsMember(
+          {"uniform", "bursty", "zipf", "edges", "burst", "boundary", "concurrency"}));
   app.add_option("--csv", settings.csv, "Record every check in this file");
   app.add_flag("--short", settings.short_form,
                "2 seconds a pattern, and the boundary attack on a second");
