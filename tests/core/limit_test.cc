@@ -40,6 +40,20 @@ TEST(CounterTag, TellsStatesOfDifferentShapeApart_AndNoOthers) {
   EXPECT_EQ(CounterTag(shanghai), "fixed_window:1h:clock+08:00");
   EXPECT_EQ(CounterTag(monthly), "fixed_window:month-03:30");
   EXPECT_EQ(CounterTag(bucket), "token_bucket:1s");
+  TokenBucket other_bucket{.rate = 99, .period = seconds(1), .burst = 1};
+  other_bucket.starts_empty = other_bucket.borrows = true;
+  EXPECT_EQ(CounterTag(other_bucket), CounterTag(bucket));
+  EXPECT_EQ(CounterTag(WarmingBucket{.period = minutes(1), .warmup = seconds(3)}),
+            "token_bucket:1m:warmup");
+  EXPECT_EQ(CounterTag(SlidingLog{.limit = 5, .window = hours(1)}), "sliding_log:1h");
+  EXPECT_EQ(CounterTag(SlidingWindow{.limit = 5, .window = hours(1)}), "sliding_window:1h:10");
+  EXPECT_EQ(CounterTag(SlidingWindow{.limit = 5, .window = hours(1), .segments = 6}),
+            "sliding_window:1h:6");
+  LeakyBucket leaky{.rate = 2, .period = days(1), .queue = 4};
+  EXPECT_EQ(CounterTag(leaky), "leaky_bucket:1d");
+  leaky.delays = false;
+  EXPECT_EQ(CounterTag(leaky), "leaky_bucket:1d");
+  EXPECT_EQ(CounterTag(Concurrency{.limit = 5, .ttl = seconds(30)}), "concurrency");
 }
 
 TEST(Scaled, RoundsUpAndNeverBelowOne) {
@@ -50,6 +64,16 @@ TEST(Scaled, RoundsUpAndNeverBelowOne) {
   const TokenBucket bucket{.rate = 10, .period = seconds(1), .burst = 3};
   EXPECT_EQ(std::get<TokenBucket>(Scaled(bucket, 0.25)).rate, 3);
   EXPECT_EQ(std::get<TokenBucket>(Scaled(bucket, 0.25)).burst, 1);
+  const LeakyBucket leaky{.rate = 10, .period = seconds(1), .queue = 4};
+  EXPECT_EQ(std::get<LeakyBucket>(Scaled(leaky, 0.25)).rate, 3);
+  EXPECT_EQ(std::get<LeakyBucket>(Scaled(leaky, 0.25)).queue, 1) << "two of five places";
+  EXPECT_EQ(std::get<LeakyBucket>(Scaled(leaky, 0.01)).queue, 0);
+  const SlidingWindow sliding{.limit = 10, .window = seconds(1)};
+  EXPECT_EQ(std::get<SlidingWindow>(Scaled(sliding, 0.25)).limit, 3);
+  const WarmingBucket warming{.rate = 10, .period = seconds(1), .warmup = seconds(3)};
+  EXPECT_EQ(std::get<WarmingBucket>(Scaled(warming, 0.25)).rate, 3);
+  const Concurrency slots{.limit = 5, .ttl = seconds(30)};
+  EXPECT_EQ(std::get<Concurrency>(Scaled(slots, 0.25)).limit, 2);
 }
 
 TEST(FixedWindow, Month_BeginsAndEndsWithTheLocalCalendar) {
