@@ -1,10 +1,13 @@
-// A store of each kind, empty, whose time is the test's: what each test of a store begins with.
+// A store of each kind, empty, whose time is the test's: what each test of a store begins with. In
+// Redis it may do what docs/redis.md lets it do, no more.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "store/memory/memory_store.h"
 #include "store/redis/redis_store.h"
@@ -20,6 +23,17 @@ inline Lease MakeLease(std::uint8_t number, Duration ttl) {
   Lease lease{.ttl = ttl};
   lease.id.fill(number);
   return lease;
+}
+
+// redis-server's arguments for the user "sluice", password "secret", that docs/redis.md advises.
+inline std::vector<std::string> UserOfTheManual() {
+  std::ifstream manual(SLUICE_SOURCE_DIR "/docs/redis.md");
+  std::string word;
+  while (manual >> word && word != "SETUSER") {
+  }
+  std::vector<std::string> arguments{"--user"};
+  while (manual >> word && word != "```") arguments.push_back(word);
+  return arguments;
 }
 
 // What a test asks of one counter.
@@ -39,8 +53,9 @@ class StoreTest : public testing::TestWithParam<std::string> {
       store_ = std::make_unique<MemoryStore>(clock_, MemoryStore::Options{});
       return;
     }
-    server_ = std::make_unique<RedisServer>();
-    auto redis = std::make_unique<RedisStore>(RedisUrl::Parse(server_->url()).value(),
+    server_ = std::make_unique<RedisServer>(RedisServer::Options{.arguments = UserOfTheManual()});
+    const std::string url = "unix://sluice:secret@" + server_->socket_path();
+    auto redis = std::make_unique<RedisStore>(RedisUrl::Parse(url).value(),
                                               RedisStore::Options{.loop = {.clock = &clock_}});
     ASSERT_TRUE(redis->WaitUntilReady(std::chrono::seconds(10)));
     store_ = std::move(redis);
