@@ -100,6 +100,7 @@ void CheckCall::AddCounter(const RuleMatch& match, const IndexedLimit& limit, st
 void CheckCall::AskStore() {
   max_wait = request.max_wait;
   charged_at = request.charged_at;
+  in_order = request.in_order;
   // Shadow rules alone cannot turn the decision, and are not charged for what is denied.
   const bool denied = !has_enforced_ && DecisionWithoutLimits() == Decision::kDenied;
   if (denied && mode == Mode::kConsume) mode = Mode::kPeek;

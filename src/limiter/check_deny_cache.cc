@@ -8,7 +8,7 @@ namespace sluice {
 // The answer then names the limits that are known to deny, and no others.
 bool CheckCall::DenyFromCache() {
   const bool may_be_known = mode == Mode::kConsume || mode == Mode::kPeek;
-  if (!limiter_.options_.deny_cache || !may_be_known) return false;
+  if (!limiter_.options_.deny_cache || !may_be_known || request.ask_store) return false;
   const Demand demand{.cost = cost, .max_wait = max_wait};
   auto& limits = answer().limits;
   std::size_t known = 0;

@@ -34,6 +34,8 @@ void CheckRequest::Clear() {
   max_wait.reset();
   charged_at.reset();
   deadline = SteadyTime::max();
+  in_order = false;
+  ask_store = false;
 }
 
 Result<void> CheckRequest::Validate() const {

@@ -27,6 +27,10 @@ struct CheckRequest {
   std::optional<Duration> max_wait;
   std::optional<Time> charged_at;           // only with kRefund
   SteadyTime deadline = SteadyTime::max();  // the caller's; the store is given a little less
+  // Decided after those that this thread started before and that are in order, too.
+  bool in_order = false;
+  // The store is asked even where this server remembers a denial.
+  bool ask_store = false;
 
   // As new, memory kept.
   void Clear();

@@ -51,6 +51,10 @@ class StoreCheck {
   // What counters of Concurrency are taken, renewed or released under; there must be one for these,
   // but to peek. kRenew and kRelease concern such counters only.
   std::optional<Lease> lease;
+  // Of checks that share a counter and are all in order, none is decided before one that the same
+  // thread submitted earlier. (If they share their first counter, where a store has several
+  // threads.)
+  bool in_order = false;
   SteadyTime deadline = SteadyTime::max();
 
   std::optional<StoreFailure> failure;  // out

@@ -40,37 +40,60 @@ void Gathering::Add(StoreCheck& check) {
   check.next = nullptr;
   const std::size_t hash = IdentityHash(check);
   Run*& latest = latest_[hash];
-  if (latest != nullptr && Equal(*latest->first, check) && MayRunTogether(check)) {
+  if (latest != nullptr && MayJoin(check, *latest)) {
     latest->last->next = &check;
     latest->last = &check;
     ++latest->n;
-    return;
+  } else {
+    runs_.push_back(
+        {.first = &check, .last = &check, .n = 1, .hash = hash, .number = next_number_++});
+    latest = &runs_.back();
   }
-  runs_.push_back({.first = &check, .last = &check, .n = 1, .hash = hash});
-  latest = &runs_.back();
+  if (check.in_order) NotePlace(check, *latest);
+}
+
+bool Gathering::MayJoin(const StoreCheck& check, const Run& run) const {
+  if (!Equal(*run.first, check) || !MayRunTogether(check)) return false;
+  return !check.in_order ||
+         std::none_of(check.counters.begin(), check.counters.end(),
+                      [&](const CounterCheck& counter) {
+                        const auto place = places_.find(Hash(counter.key));
+                        return place != places_.end() && place->second > run.number;
+                      });
+}
+
+void Gathering::NotePlace(const StoreCheck& check, const Run& run) {
+  for (const CounterCheck& counter : check.counters) places_[Hash(counter.key)] = run.number;
 }
 
 void Gathering::PopFront() {
-  const auto latest = latest_.find(runs_.front().hash);
-  if (latest != latest_.end() && latest->second == &runs_.front()) latest_.erase(latest);
+  const Run& run = runs_.front();
+  for (const CounterCheck& counter : run.first->counters) {
+    const auto place = places_.empty() ? places_.end() : places_.find(Hash(counter.key));
+    if (place != places_.end() && place->second == run.number) places_.erase(place);
+  }
+  const auto latest = latest_.find(run.hash);
+  if (latest != latest_.end() && latest->second == &run) latest_.erase(latest);
   runs_.pop_front();
 }
 
 StoreCheck* Gathering::TakeExpired(SteadyTime now) {
   StoreCheck* expired = nullptr;
+  StoreCheck** end = &expired;
   std::vector<StoreCheck*> kept;
   for (; !empty(); PopFront()) {
     for (StoreCheck* check = front().first; check != nullptr;) {
       StoreCheck* const next = check->next;
       if (check->deadline <= now) {
-        check->next = expired;
-        expired = check;
+        *end = check;
+        end = &check->next;
       } else {
         kept.push_back(check);
       }
       check = next;
     }
   }
+  *end = nullptr;
   for (StoreCheck* check : kept) Add(*check);
   return expired;
 }

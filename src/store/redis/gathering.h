@@ -21,6 +21,7 @@ class Gathering {
     StoreCheck* last;
     std::size_t n;
     std::size_t hash;
+    std::uint64_t number;  // ascending
   };
 
   void Add(StoreCheck& check);
@@ -32,16 +33,24 @@ class Gathering {
   const Run& front() const { return runs_.front(); }
   void PopFront();
 
-  // Takes out the checks whose deadline is `now` or before, linked through `next`, or null.
+  // Takes out the checks whose deadline is `now` or before, linked through `next` in the order they
+  // would have been decided in, or null.
   StoreCheck* TakeExpired(SteadyTime now);
 
   // SteadyTime::max() if there are no checks.
   SteadyTime EarliestDeadline() const;
 
  private:
+  bool MayJoin(const StoreCheck& check, const Run& run) const;
+  void NotePlace(const StoreCheck& check, const Run& run);
+
   std::deque<Run> runs_;
+  std::uint64_t next_number_ = 0;
   // The latest run of each hash; runs whose hashes collide are merely not merged.
   std::unordered_map<std::size_t, Run*> latest_;
+  // By hash of a counter's key: the latest run in which a check that is in order uses it. A check
+  // that is in order, too, joins no run before that.
+  std::unordered_map<std::size_t, std::uint64_t> places_;
 };
 
 }  // namespace sluice::redis
