@@ -82,6 +82,12 @@ void FillResponse(const CheckAnswer& answer, std::string_view request_id,
   for (const auto& limit : answer.limits) FillStatus(limit, *response.add_limits());
 }
 
+void FillError(const Error& from, std::string_view request_id, v1::CheckLimitError& error) {
+  error.set_code(ToStatusCode(from.code));
+  error.set_message(from.message);
+  error.set_request_id(request_id.data(), request_id.size());
+}
+
 void FillTime(Time from, google::protobuf::Timestamp& to) { Fill(from.time_since_epoch(), to); }
 
 void FillDuration(Duration from, google::protobuf::Duration& to) { Fill(from, to); }

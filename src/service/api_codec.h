@@ -20,6 +20,9 @@ void FillResponse(const CheckAnswer& answer, std::string_view request_id,
 // Replaces `status`.
 void FillStatus(const LimitAnswer& answer, v1::LimitStatus& status);
 
+// Replaces `error`.
+void FillError(const Error& from, std::string_view request_id, v1::CheckLimitError& error);
+
 void FillTime(Time from, google::protobuf::Timestamp& to);
 void FillDuration(Duration from, google::protobuf::Duration& to);
 

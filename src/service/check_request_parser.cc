@@ -208,4 +208,22 @@ Result<void> ParseCheckRequest(std::string_view bytes, CheckRequest& request,
   return Parser(bytes, request, request_id).Parse();
 }
 
+std::string_view FindRequestId(std::string_view bytes) {
+  WireReader reader(bytes);
+  std::string_view found;
+  while (!reader.done()) {
+    const auto tag = reader.ReadTag();
+    if (!tag) break;
+    if (*tag != WireTag{kRequestId, WireType::kBytes}) {
+      if (!reader.Skip(*tag)) break;
+      continue;
+    }
+    const auto text = reader.ReadBytes();
+    if (!text) break;
+    found = *text;
+  }
+  const bool right = found.size() <= kMaxRequestIdBytes && IsValidUtf8(found);
+  return right ? found : std::string_view();
+}
+
 }  // namespace sluice

@@ -20,4 +20,8 @@ inline constexpr std::size_t kMaxRequestIdBytes = 255;
 Result<void> ParseCheckRequest(std::string_view bytes, CheckRequest& request,
                                std::string_view& request_id);
 
+// The request_id in `bytes` that ParseCheckRequest refuses, so that the caller can tell which of
+// its requests that was. Empty if none can be found that is right by itself.
+std::string_view FindRequestId(std::string_view bytes);
+
 }  // namespace sluice

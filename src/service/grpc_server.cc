@@ -18,6 +18,7 @@
 #include "service/admin_service.h"
 #include "service/call_queue.h"
 #include "service/check_limit_call.h"
+#include "service/check_limits_call.h"
 #include "service/lease_rpc_call.h"
 #include "service/rate_limiter_service.h"
 
@@ -58,17 +59,19 @@ std::size_t QueueCount(std::size_t wanted) {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-template <typename Call>
-CallFactory KindOf(RateLimiterService& service, Limiter& limiter) {
-  return [&service, &limiter](CallPool& pool) {
-    return std::make_unique<Call>(pool, service, limiter);
+// Calls are decided by a Limiter, or by the items of a CheckItemPool.
+template <typename Call, typename Decider>
+CallFactory KindOf(RateLimiterService& service, Decider& decider) {
+  return [&service, &decider](CallPool& pool) {
+    return std::make_unique<Call>(pool, service, decider);
   };
 }
 
 // All that is served on completion queues.
-std::vector<CallFactory> CallKinds(RateLimiterService& service, Limiter& limiter) {
-  return {KindOf<CheckLimitCall>(service, limiter), KindOf<RenewLeaseCall>(service, limiter),
-          KindOf<ReleaseLeaseCall>(service, limiter)};
+std::vector<CallFactory> CallKinds(RateLimiterService& service, Limiter& limiter,
+                                   CheckItemPool& items) {
+  return {KindOf<CheckLimitCall>(service, limiter), KindOf<CheckLimitsCall>(service, items),
+          KindOf<RenewLeaseCall>(service, limiter), KindOf<ReleaseLeaseCall>(service, limiter)};
 }
 
 void LogFromGrpc(gpr_log_func_args* args) {
@@ -83,12 +86,13 @@ constexpr std::chrono::milliseconds kQuiet(50);
 
 }  // namespace
 
-// The server dies before the queues, the queues before the services.
+// The server dies before the queues, the queues before the services and the items.
 struct GrpcServer::State {
   State(Limiter& limiter, const Options& options)
       : address(options.address),
         admin_door(options.admin_door),
-        admin_service(limiter, admin_door, options.rules) {}
+        admin_service(limiter, admin_door, options.rules),
+        check_items(limiter) {}
 
   std::uint64_t Requests() const;
   bool CallsUnderWay() const;
@@ -99,6 +103,7 @@ struct GrpcServer::State {
   RateLimiterService rate_limiter_service;
   const AdminDoor admin_door;
   AdminService admin_service;
+  CheckItemPool check_items;
   std::vector<std::unique_ptr<CallQueue>> queues;
   std::unique_ptr<grpc::Server> server;
   bool stopped = false;
@@ -151,7 +156,7 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(Limiter& limiter, const Op
   LimitSyncThreads(builder);
   builder.RegisterService(&state->rate_limiter_service);
   builder.RegisterService(&state->admin_service);
-  const auto kinds = CallKinds(state->rate_limiter_service, limiter);
+  const auto kinds = CallKinds(state->rate_limiter_service, limiter, state->check_items);
   for (std::size_t i = 0; i < QueueCount(options.queues); ++i) {
     state->queues.push_back(std::make_unique<CallQueue>(builder.AddCompletionQueue(), kinds));
   }

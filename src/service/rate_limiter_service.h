@@ -7,7 +7,8 @@
 namespace sluice {
 
 class RateLimiterService final
-    : public v1::RateLimiter::WithRawMethod_CheckLimit<v1::RateLimiter::WithRawMethod_RenewLease<
-          v1::RateLimiter::WithRawMethod_ReleaseLease<v1::RateLimiter::Service>>> {};
+    : public v1::RateLimiter::WithRawMethod_CheckLimit<
+          v1::RateLimiter::WithRawMethod_CheckLimits<v1::RateLimiter::WithRawMethod_RenewLease<
+              v1::RateLimiter::WithRawMethod_ReleaseLease<v1::RateLimiter::Service>>>> {};
 
 }  // namespace sluice

@@ -182,8 +182,7 @@ TEST_F(GrpcServer_Test, Check_MalformedBytes_AreInvalid) {
 }
 
 TEST_F(GrpcServer_Test, RpcsToCome_AreUnimplemented) {
-  for (const auto* method :
-       {"RateLimiter/CheckLimits", "RateLimiter/CheckLimitStream", "RateLimiter/NoSuchMethod"}) {
+  for (const auto* method : {"RateLimiter/CheckLimitStream", "RateLimiter/NoSuchMethod"}) {
     const auto reply = CallRaw(channel_, std::string("/sluice.v1.") + method, "");
     EXPECT_EQ(grpc::StatusCode::UNIMPLEMENTED, reply.status.error_code()) << method;
   }
