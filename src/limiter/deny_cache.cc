@@ -77,10 +77,14 @@ void DenyCache::Clear() {
   }
 }
 
+// A sweep looks at every entry, so one in a while must do; in between, any entry makes room.
 void DenyCache::MakeRoom(Shard& shard, SteadyTime now) {
-  if (shard.entries.size() < kMaxEntries / kShards) return;
-  std::erase_if(shard.entries, [&](const auto& entry) { return entry.second.expires() <= now; });
-  if (shard.entries.size() >= kMaxEntries / kShards) shard.entries.erase(shard.entries.begin());
+  constexpr std::size_t kMost = kMaxEntries / kShards;
+  if (shard.entries.size() >= kMost && shard.next_sweep <= now) {
+    std::erase_if(shard.entries, [&](const auto& entry) { return entry.second.expires() <= now; });
+    shard.next_sweep = now + kMaxAge;
+  }
+  if (shard.entries.size() >= kMost) shard.entries.erase(shard.entries.begin());
 }
 
 }  // namespace sluice

@@ -69,6 +69,7 @@ class DenyCache {
         SLUICE_GUARDED_BY(mutex);
     // Its size, to pass by a shard without its lock while nothing is denied.
     std::atomic<std::size_t> size{0};
+    SteadyTime next_sweep SLUICE_GUARDED_BY(mutex);
   };
 
   Shard& ShardOf(std::string_view key) { return shards_[Hash(key) % kShards]; }
