@@ -107,7 +107,6 @@ class MetricsPageTest(unittest.TestCase):
     def test_what_happened_is_counted(self):
         for line in (
             'sluice_checks_total{decision="allowed",domain="shop",rule="per-user",source="store"} 5',
-            'sluice_checks_total{decision="denied",domain="shop",rule="per-user",source="store"} 1995',
             'sluice_checks_total{decision="denied",domain="shop",rule="nobody",source="rule"} 1',
             'sluice_checks_total{decision="allowed",domain="",rule="",source="no_rule"} 1',
             'sluice_rules_skipped_total{domain="shop",rule="per-user"} 1',
@@ -118,6 +117,10 @@ class MetricsPageTest(unittest.TestCase):
             'sluice_rules_loaded 4',
         ):
             self.assertIn(f"\n{line}\n", page)
+        denied = 'sluice_checks_total{decision="denied",domain="shop",rule="per-user",source='
+        by_source = dict(re.findall(f'^{re.escape(denied)}"(.+)"}} (.+)$', page, re.M))
+        self.assertEqual(set(by_source), {"store", "deny_cache"})
+        self.assertEqual(sum(map(int, by_source.values())), 1995)
         self.assertRegex(page, r'sluice_checks_total\{.*rule="next-year",source="fallback"\}')
         self.assertRegex(page, r"sluice_check_duration_seconds_count 2023\n")
         self.assertRegex(page, r"sluice_redis_script_calls_total [1-9]")
