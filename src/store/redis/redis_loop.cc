@@ -279,8 +279,7 @@ void RedisLoop::ArmTimer(SteadyTime deadline) {
 void RedisLoop::OnTimer() {
   timer_at_ = SteadyTime::max();
   const SteadyTime now = SteadyNow();
-  FailOverdueGathered(now, StoreFailure::kTimeout);
-  SteadyTime next = gathering_.EarliestDeadline();
+  SteadyTime next = SteadyTime::max();
   for (const auto& call : in_flight_) {
     for (StoreCheck*& slot : call->checks) {
       if (slot == nullptr) continue;
@@ -297,6 +296,9 @@ void RedisLoop::OnTimer() {
       next = std::min(next, call->reset->deadline);
     }
   }
+  // After those in flight, which came before them.
+  FailOverdueGathered(now, StoreFailure::kTimeout);
+  next = std::min(next, gathering_.EarliestDeadline());
   if (!in_flight_.empty()) {
     const SteadyTime silent_since = std::max(last_reply_, in_flight_.front()->sent);
     if (now - silent_since >= options_.silence) {
