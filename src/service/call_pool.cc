@@ -6,14 +6,26 @@ void CallPool::Start() {
   while (awaiting_ < kSpareCalls) AddCall();
 }
 
-void CallPool::OnRequest() {
+void CallPool::Drain() {
+  draining_ = true;
+  for (const auto& call : calls_) call->Drain();
+}
+
+void CallPool::OnRequest(const QueuedCall& call) {
+  const bool stream = call.kind() == QueuedCall::Kind::kStream;
+  if (stream) tally_.streams.fetch_add(1, std::memory_order_relaxed);
+  if (stream) tally_.over.fetch_add(1, std::memory_order_relaxed);
   tally_.requests.fetch_add(1, std::memory_order_relaxed);
   --awaiting_;
   if (awaiting_ < kSpareCalls && calls_.size() < kMaxCalls) AddCall();
 }
 
 void CallPool::OnOver(QueuedCall& call) {
-  tally_.over.fetch_add(1, std::memory_order_relaxed);
+  if (call.kind() == QueuedCall::Kind::kStream) {
+    tally_.streams.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    tally_.over.fetch_add(1, std::memory_order_relaxed);
+  }
   AwaitRequest(call);
 }
 

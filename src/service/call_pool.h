@@ -24,8 +24,9 @@ using CallFactory = std::function<std::unique_ptr<QueuedCall>(CallPool& pool)>;
 // Of all calls on a queue, whatever their kind.
 struct CallTally {
   // RPCs. Any thread may read these.
-  std::atomic<std::uint64_t> requests = 0;
-  std::atomic<std::uint64_t> over = 0;
+  std::atomic<std::uint64_t> requests = 0;  // that came
+  std::atomic<std::uint64_t> over = 0;      // of these, streams as soon as they come
+  std::atomic<std::uint64_t> streams = 0;   // that are open
   // Calls that may still get an RPC; none from the moment on that the server has been shut down and
   // every RPC is over.
   std::size_t in_service = 0;
@@ -43,9 +44,13 @@ class CallPool {
   // Awaits the first RPCs. REQUIRES: the server has been started.
   void Start();
 
+  // Ends the RPCs that last, and those that come from now on.
+  void Drain();
+  bool draining() const { return draining_; }
+
   // For the calls. An RPC came to one that awaited it; the RPC of `call` is over; one will get none
   // any more.
-  void OnRequest();
+  void OnRequest(const QueuedCall& call);
   void OnOver(QueuedCall& call);
   void OnRetired();
 
@@ -63,6 +68,7 @@ class CallPool {
   CallTally& tally_;
   std::vector<std::unique_ptr<QueuedCall>> calls_;
   std::size_t awaiting_ = 0;  // of calls_, those that wait for an RPC
+  bool draining_ = false;
 };
 
 }  // namespace sluice

@@ -17,6 +17,15 @@ void CallQueue::Start(std::string thread_name) {
   thread_ = Thread(std::move(thread_name), [this] { Run(); });
 }
 
+// Calls are the queue's thread's: an alarm that is due brings it here.
+void CallQueue::EndStreams() {
+  alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), end_streams_.Arm());
+}
+
+void CallQueue::OnEndStreams(bool) {
+  for (const auto& pool : pools_) pool->Drain();
+}
+
 void CallQueue::Stop() {
   tally_.all_retired.Wait();
   queue_->Shutdown();

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 
 #include "base/thread.h"
@@ -28,11 +29,18 @@ class CallQueue {
   // REQUIRES: the server has been started.
   void Start(std::string thread_name);
 
-  // How many RPCs have come so far, and how many of them are not over yet. Any thread.
+  // How many RPCs have come so far, how many of them are not over yet, but for streams, and how
+  // many streams are open. Any thread.
   std::uint64_t requests() const { return tally_.requests.load(std::memory_order_relaxed); }
   std::uint64_t under_way() const {
     return requests() - tally_.over.load(std::memory_order_relaxed);
   }
+
+  std::uint64_t streams() const { return tally_.streams.load(std::memory_order_relaxed); }
+
+  // Sees to it that streams, also those to come, end as soon as what they took in is answered. Once
+  // at most.
+  void EndStreams();
 
   // Waits until every call is over. REQUIRES: the server has been shut down; till then the thread
   // must go on, for gRPC does its input and output on it.
@@ -40,10 +48,13 @@ class CallQueue {
 
  private:
   void Run();
+  void OnEndStreams(bool ok);
 
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   CallTally tally_;
   std::vector<std::unique_ptr<CallPool>> pools_;  // one per kind
+  grpc::Alarm alarm_;
+  EventOf<CallQueue, &CallQueue::OnEndStreams> end_streams_{*this};
   Thread thread_;
 };
 

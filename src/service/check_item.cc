@@ -6,6 +6,12 @@
 #include "service/check_request_parser.h"
 
 namespace sluice {
+namespace {
+
+// A request of more leaves no memory behind.
+constexpr std::size_t kMaxKeptBytes = 4096;
+
+}  // namespace
 
 bool CheckItem::Start(std::string_view bytes, const Terms& terms) {
   owner_ = &terms.owner;
@@ -22,6 +28,12 @@ bool CheckItem::Start(std::string_view bytes, const Terms& terms) {
   return gives_back;
 }
 
+std::string_view CheckItem::Keep(std::string_view bytes) {
+  kept_ = bytes;
+  kept_bytes_ = bytes.size();
+  return kept_;
+}
+
 void CheckItem::OnAnswer(const Result<CheckAnswer>& answer) {
   // One message per thread, not per item: many items wait at a time, few are answered.
   thread_local v1::CheckLimitsResponse response;
@@ -34,6 +46,7 @@ void CheckItem::OnAnswer(const Result<CheckAnswer>& answer) {
   }
   response.SerializeToString(&result_);
   if (answer) ObserveDuration();
+  if (kept_.capacity() > kMaxKeptBytes) kept_ = std::string();
   owner_->OnAnswered(*this);
 }
 

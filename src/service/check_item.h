@@ -38,6 +38,10 @@ class CheckItem final : private CheckCall {
   // with it is its result, too. Returns whether it is one that gives back.
   bool Start(std::string_view bytes, const Terms& terms);
 
+  // A copy of `bytes` to Start with, for an owner who will not have them so long.
+  std::string_view Keep(std::string_view bytes);
+  std::size_t kept_bytes() const { return kept_bytes_; }
+
   // From OnAnswered on: a serialized CheckLimitsResponse with one result. Such messages one after
   // the other are a message with all of their results.
   const std::string& result() const { return result_; }
@@ -47,6 +51,8 @@ class CheckItem final : private CheckCall {
 
   Owner* owner_ = nullptr;
   std::string_view request_id_;
+  std::string kept_;
+  std::size_t kept_bytes_ = 0;
   std::string result_;
 };
 

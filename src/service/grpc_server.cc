@@ -19,6 +19,7 @@
 #include "service/call_queue.h"
 #include "service/check_limit_call.h"
 #include "service/check_limits_call.h"
+#include "service/check_stream_call.h"
 #include "service/lease_rpc_call.h"
 #include "service/rate_limiter_service.h"
 
@@ -71,7 +72,8 @@ CallFactory KindOf(RateLimiterService& service, Decider& decider) {
 std::vector<CallFactory> CallKinds(RateLimiterService& service, Limiter& limiter,
                                    CheckItemPool& items) {
   return {KindOf<CheckLimitCall>(service, limiter), KindOf<CheckLimitsCall>(service, items),
-          KindOf<RenewLeaseCall>(service, limiter), KindOf<ReleaseLeaseCall>(service, limiter)};
+          KindOf<CheckStreamCall>(service, items), KindOf<RenewLeaseCall>(service, limiter),
+          KindOf<ReleaseLeaseCall>(service, limiter)};
 }
 
 void LogFromGrpc(gpr_log_func_args* args) {
@@ -98,6 +100,8 @@ struct GrpcServer::State {
   bool CallsUnderWay() const;
   // Whether there was a moment without calls.
   bool WaitUntilQuiet(std::chrono::milliseconds at_most) const;
+  // Ends them, and waits until they are over or cannot be waited for any longer.
+  void EndStreams(SteadyTime until) const;
 
   Address address;
   RateLimiterService rate_limiter_service;
@@ -132,6 +136,15 @@ bool GrpcServer::State::WaitUntilQuiet(std::chrono::milliseconds at_most) const 
     before = now;
   }
   return false;
+}
+
+// Before gRPC's own shutdown, which would give them no status but a cancellation.
+void GrpcServer::State::EndStreams(SteadyTime until) const {
+  for (const auto& queue : queues) queue->EndStreams();
+  const auto open = [](const auto& queue) { return queue->streams() > 0; };
+  while (std::any_of(queues.begin(), queues.end(), open) && SteadyNow() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -181,6 +194,7 @@ void GrpcServer::Stop(std::chrono::milliseconds drain) {
   state_->server->GetHealthCheckService()->SetServingStatus(false);
   const SteadyTime end = SteadyNow() + drain;
   const bool quiet = state_->WaitUntilQuiet(drain / 2);
+  state_->EndStreams(end);
   // An idle client may not hear for seconds that it should close its connection.
   const auto rest = std::chrono::duration_cast<Duration>(end - SteadyNow());
   const std::chrono::system_clock::time_point deadline =

@@ -6,8 +6,9 @@ namespace sluice {
 
 void QueuedCall::OnRequested(bool ok) {
   if (!ok) return pool_.OnRetired();  // the server has been shut down
-  pool_.OnRequest();
+  pool_.OnRequest(*this);
   Serve();
+  if (pool_.draining() && kind_ == Kind::kStream) Drain();
 }
 
 void QueuedCall::OnOver(bool) { pool_.OnOver(*this); }

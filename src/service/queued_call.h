@@ -12,13 +12,24 @@ class CallPool;
 
 class QueuedCall {
  public:
+  // How long an RPC lasts.
+  enum class Kind {
+    kUnary,   // till its answer, which is under way
+    kStream,  // till one side ends it
+  };
+
   // `pool` must outlive the call.
-  explicit QueuedCall(CallPool& pool) : pool_(pool) {}
+  explicit QueuedCall(CallPool& pool, Kind kind = Kind::kUnary) : pool_(pool), kind_(kind) {}
   virtual ~QueuedCall() = default;
   QueuedCall(const QueuedCall&) = delete;
   QueuedCall& operator=(const QueuedCall&) = delete;
 
+  Kind kind() const { return kind_; }
+
   void AwaitRequest() { RequestNext(requested_.Arm()); }
+
+  // The server is about to stop: an RPC that lasts should end. Also while there is none.
+  virtual void Drain() {}
 
  protected:
   CallPool& pool() const { return pool_; }
@@ -26,6 +37,9 @@ class QueuedCall {
   // The tag for the operation that ends the RPC. Nothing of this object may be touched after gRPC
   // has it: the queue's thread may already be awaiting the next RPC with it.
   void* EndOfRpc() { return over_.Arm(); }
+
+  // Instead, on the queue's thread, for a call that has its own tag for that.
+  void Leave() { OnOver(true); }
 
  private:
   // Asks gRPC for the next RPC, as new as the first.
@@ -38,6 +52,7 @@ class QueuedCall {
   void OnOver(bool ok);
 
   CallPool& pool_;
+  const Kind kind_;
   EventOf<QueuedCall, &QueuedCall::OnRequested> requested_{*this};
   EventOf<QueuedCall, &QueuedCall::OnOver> over_{*this};
 };

@@ -1,5 +1,4 @@
-// The RateLimiter service of the API: what is served asynchronously, as bytes. The generated
-// defaults answer UNIMPLEMENTED to the RPCs not built yet.
+// The RateLimiter service of the API: served asynchronously, as bytes.
 #pragma once
 
 #include <sluice/v1/rate_limiter.grpc.pb.h>
@@ -7,8 +6,8 @@
 namespace sluice {
 
 class RateLimiterService final
-    : public v1::RateLimiter::WithRawMethod_CheckLimit<
-          v1::RateLimiter::WithRawMethod_CheckLimits<v1::RateLimiter::WithRawMethod_RenewLease<
-              v1::RateLimiter::WithRawMethod_ReleaseLease<v1::RateLimiter::Service>>>> {};
+    : public v1::RateLimiter::WithRawMethod_CheckLimit<v1::RateLimiter::WithRawMethod_CheckLimits<
+          v1::RateLimiter::WithRawMethod_CheckLimitStream<v1::RateLimiter::WithRawMethod_RenewLease<
+              v1::RateLimiter::WithRawMethod_ReleaseLease<v1::RateLimiter::Service>>>>> {};
 
 }  // namespace sluice

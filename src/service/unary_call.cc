@@ -1,6 +1,7 @@
 #include "service/unary_call.h"
 
 #include "service/api_codec.h"
+#include "service/byte_buffer.h"
 #include "service/call_pool.h"
 
 namespace sluice {
@@ -13,14 +14,7 @@ void UnaryCall::RequestNext(void* tag) {
   (service_.*request_)(&*context_, &request_buffer_, &*responder_, &queue, &queue, tag);
 }
 
-// The views into the bytes need them in one piece; a large request may come in many.
-std::string_view UnaryCall::RequestBytes() {
-  if (!request_buffer_.TrySingleSlice(&request_bytes_).ok() &&
-      !request_buffer_.DumpToSingleSlice(&request_bytes_).ok()) {
-    request_bytes_ = grpc::Slice();
-  }
-  return {reinterpret_cast<const char*>(request_bytes_.begin()), request_bytes_.size()};
-}
+std::string_view UnaryCall::RequestBytes() { return InOnePiece(request_buffer_, request_bytes_); }
 
 SteadyTime UnaryCall::Deadline() const { return ToSteadyTime(context_->raw_deadline()); }
 
