@@ -17,9 +17,9 @@ void CallQueue::Start(std::string thread_name) {
   thread_ = Thread(std::move(thread_name), [this] { Run(); });
 }
 
-// Calls are the queue's thread's: an alarm that is due brings it here.
+// Calls are the queue's thread's: an alarm long due brings it here.
 void CallQueue::EndStreams() {
-  alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC), end_streams_.Arm());
+  alarm_.Set(queue_.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), end_streams_.Arm());
 }
 
 void CallQueue::OnEndStreams(bool) {

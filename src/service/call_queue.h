@@ -18,6 +18,7 @@
 
 #include "base/thread.h"
 #include "service/call_pool.h"
+#include "service/queue_event.h"
 
 namespace sluice {
 
