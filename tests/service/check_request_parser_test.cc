@@ -94,9 +94,12 @@ bool HasPlace(const v1::CheckLimitRequest& request) {
   const bool wait_ok =
       wait.seconds() >= 0 && wait.nanos() >= 0 && wait.nanos() <= 999'999'999 &&
       (wait.seconds() < 365 * 86'400 || (wait.seconds() == 365 * 86'400 && wait.nanos() == 0));
+  const auto& charged = request.charged_at();
+  const bool charged_ok = charged.seconds() >= 0 && charged.seconds() <= 253'402'300'799 &&
+                          charged.nanos() >= 0 && charged.nanos() <= 999'999'999;
   const bool mode_ok = request.mode() >= 0 && request.mode() <= 4;
   return mode_ok && (!request.has_max_wait() || wait_ok) &&
-         (!request.has_charged_at() || request.mode() == v1::MODE_REFUND) &&
+         (!request.has_charged_at() || (request.mode() == v1::MODE_REFUND && charged_ok)) &&
          request.request_id().size() <= 255 && request.attributes_size() <= 64;
 }
 
@@ -115,6 +118,11 @@ void ExpectSame(const v1::CheckLimitRequest& expected, const CheckRequest& parse
   const int mode = cost == 0 ? v1::MODE_PEEK : expected.mode() == 0 ? 1 : expected.mode();
   EXPECT_EQ(mode, static_cast<int>(parsed.mode));
   ASSERT_EQ(expected.has_max_wait(), parsed.max_wait.has_value());
+  ASSERT_EQ(expected.has_charged_at(), parsed.charged_at.has_value());
+  if (parsed.charged_at) {
+    EXPECT_EQ(expected.charged_at().seconds() * 1'000'000 + expected.charged_at().nanos() / 1000,
+              parsed.charged_at->time_since_epoch().count());
+  }
   if (parsed.max_wait) {
     EXPECT_EQ(expected.max_wait().seconds() * 1'000'000 + expected.max_wait().nanos() / 1000,
               parsed.max_wait->count());
@@ -182,6 +190,9 @@ std::vector<Refusal> Refusals() {
   long_id.set_request_id(std::string(256, 'x'));
   v1::CheckLimitRequest charged_at;
   charged_at.mutable_charged_at();
+  v1::CheckLimitRequest charged_before_1970;
+  charged_before_1970.set_mode(v1::MODE_REFUND);
+  charged_before_1970.mutable_charged_at()->set_seconds(-1);
   return {
       {"BadDomain", "\x0a\x01\xff", "domain: not valid UTF-8"},
       {"BadAttributeName", "\x12\x03\x0a\x01\xff", "attributes: not valid UTF-8"},
@@ -196,6 +207,7 @@ std::vector<Refusal> Refusals() {
       {"LongWait", WithWait(365 * 86'400, 1), "max_wait: 31536000 s and 1 ns"},
       {"LongestWait", WithWait(INT64_MAX, 0), "max_wait: 9223372036854775807 s"},
       {"ChargedAtWithoutRefund", charged_at.SerializeAsString(), "charged_at: "},
+      {"ChargedBefore1970", charged_before_1970.SerializeAsString(), "charged_at: -1 s"},
       {"ManyAttributes", WithAttributes(65), "attributes: more than 64"},
       {"Truncated", "\x0a\x05x", "not a valid protobuf message"},
   };
