@@ -169,6 +169,7 @@ Result<void> Explain(Limiter& limiter, const CheckRequest& request,
   call.request = request;
   call.request.cost = 1;
   call.request.mode = Mode::kPeek;
+  call.request.ask_store = true;  // a remembered denial knows of one counter only
   return call.Run();
 }
 

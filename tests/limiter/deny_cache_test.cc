@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "limiter/explain.h"
 #include "limiter/reset_limit.h"
 #include "tests/limiter/fixture.h"
 
@@ -157,6 +158,22 @@ TEST_F(DenyCacheTest, RefundResetOrNewRules_EndWhatIsKnown) {
   EXPECT_EQ(Ask("c").source, Source::kDenyCache);
   SetCachedRules({RuleOf("site", {FixedWindow{.limit = 3, .window = seconds(60)}})});
   EXPECT_EQ(Ask("c").decision, Decision::kAllowed) << "after a raised limit";
+}
+
+TEST_F(DenyCacheTest, Explain_ShowsAllCountersAsTheyStandInTheStore) {
+  Fill();
+  CheckRequest request;
+  request.domain = "shop";
+  request.attributes = {{"user", "a"}};
+  std::size_t shown = 0;
+  ASSERT_TRUE(Explain(cached_, request, [&](const Explanation& explanation) {
+    for (const ExplainedRule& rule : explanation.rules) {
+      for (const ExplainedCounter& counter : rule.counters) {
+        shown += counter.status.state_known && counter.status.source == Source::kStore ? 1 : 0;
+      }
+    }
+  }));
+  EXPECT_EQ(shown, 2u);
 }
 
 TEST_F(DenyCacheTest, RuleThatWantsNone_AsksTheStoreEachTime) {
