@@ -31,7 +31,7 @@ end
 
 -- Returns the state as stored, or nothing.
 function concurrency.read(key)
-  local clock = redis.call('ZRANGE', key, 0, 0)[1]
+  local clock = call('ZRANGE', key, 0, 0)[1]
   if clock then
     local last, offset = struct.unpack('<dd', clock)
     return { key = key, clock = clock, last = last, offset = offset }
@@ -39,104 +39,104 @@ function concurrency.read(key)
 end
 
 function concurrency.open(_, now, key)
-  return { key = key, last = now, offset = 0, now = now, counted = 0 }, KEEP_NO
+  return { key = key, last = now, offset = 0, now = now, counted = 0 }
 end
 
 function concurrency.advance(_, state, now)
-  local keep = KEEP_NO
+  local keep
   if clock_was_replaced(state.last, now + state.offset) then
     state.offset = state.last - now
     keep = KEEP_ALWAYS
   end
-  state.now = math.max(now + state.offset, state.last)
-  state.counted = redis.call('ZCOUNT', state.key, '(' .. integer(state.now), '+inf')
+  state.now = max(now + state.offset, state.last)
+  state.counted = call('ZCOUNT', state.key, '(' .. integer(state.now), '+inf')
   if state.counted == 0 then
     return concurrency.open(nil, now, state.key)
   end
   return state, keep
 end
 
-function concurrency.grants(limit, state, check, n)
-  if check.cost > MAX_COST then
+function concurrency.grants(limit, state, request, n)
+  if request.cost > MAX_COST then
     return 0
   end
-  return grants_within(limit.limit, state.counted, check.cost, n)
+  return grants_within(limit.limit, state.counted, request.cost, n)
 end
 
 -- Writes the counter's clock, and how long the key is to live.
 function concurrency.write(_, key, state)
   if state.clock then
-    redis.call('ZREM', key, state.clock)
+    call('ZREM', key, state.clock)
   end
   state.clock = struct.pack('<dd', state.last, state.offset)
-  redis.call('ZADD', key, '-inf', state.clock)
-  local newest = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
-  local lifetime = math.max(0, newest == '-inf' and 0 or tonumber(newest) - state.now)
-  redis.call('PEXPIRE', key, integer(math.ceil(lifetime / 1000) + 1000))
+  call('ZADD', key, '-inf', state.clock)
+  local newest = call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
+  local lifetime = max(0, newest == '-inf' and 0 or tonumber(newest) - state.now)
+  call('PEXPIRE', key, integer(ceil(lifetime / 1000) + 1000))
 end
 
-local function hold(state, check, slots)
+local function hold(state, request, slots)
   local arguments = {}
-  local expires = integer(state.now + check.ttl)
+  local expires = integer(state.now + request.ttl)
   for slot = 0, slots - 1 do
     arguments[#arguments + 1] = expires
-    arguments[#arguments + 1] = member(check.lease, slot)
+    arguments[#arguments + 1] = member(request.lease, slot)
   end
-  redis.call('ZADD', state.key, unpack(arguments))
+  call('ZADD', state.key, unpack(arguments))
   state.last = state.now
 end
 
-function concurrency.take(_, state, cost, _, check)
+function concurrency.take(_, state, cost, _, request)
   if state.counted == 0 then
-    redis.call('UNLINK', state.key) -- what has expired may be of another clock
+    call('UNLINK', state.key) -- what has expired may be of another clock
   else
     -- The clock's member comes before what has expired.
-    local gone = redis.call('ZCARD', state.key) - state.counted - 1
+    local gone = call('ZCARD', state.key) - state.counted - 1
     if gone > 0 then
-      redis.call('ZREMRANGEBYRANK', state.key, 1, math.min(gone, MAX_CLEARED + cost))
+      call('ZREMRANGEBYRANK', state.key, 1, min(gone, MAX_CLEARED + cost))
     end
   end
-  hold(state, check, cost)
+  hold(state, request, cost)
   state.counted = state.counted + cost
   return state
 end
 
-local function slot_is_held(state, check, slot)
+local function slot_is_held(state, request, slot)
   if state.counted == 0 then
     return false
   end
-  local expires = redis.call('ZSCORE', state.key, member(check.lease, slot))
+  local expires = call('ZSCORE', state.key, member(request.lease, slot))
   return expires and tonumber(expires) > state.now
 end
 
 -- A lease's slots are numbered from 0 and come and go together.
-local function slots_of(state, check)
+local function slots_of(state, request)
   local slots = 0
-  while slot_is_held(state, check, slots) do
+  while slot_is_held(state, request, slots) do
     slots = slots + 1
   end
   return slots
 end
 
-function concurrency.holds(_, state, check)
-  return slot_is_held(state, check, 0)
+function concurrency.holds(_, state, request)
+  return slot_is_held(state, request, 0)
 end
 
-function concurrency.renew(_, state, check)
-  hold(state, check, slots_of(state, check))
+function concurrency.renew(_, state, request)
+  hold(state, request, slots_of(state, request))
   return state
 end
 
 -- Returns nothing if there was nothing to release.
-function concurrency.release(_, state, check)
+function concurrency.release(_, state, request)
   local members = {}
-  for slot = 0, slots_of(state, check) - 1 do
-    members[#members + 1] = member(check.lease, slot)
+  for slot = 0, slots_of(state, request) - 1 do
+    members[#members + 1] = member(request.lease, slot)
   end
   if #members == 0 then
     return nil
   end
-  redis.call('ZREM', state.key, unpack(members))
+  call('ZREM', state.key, unpack(members))
   state.counted = state.counted - #members
   state.last = state.now
   return state
@@ -144,19 +144,19 @@ end
 
 -- When the nth of the slots held now expires, from 1; nothing if there are not so many.
 local function expiry_of(state, nth)
-  local rank = redis.call('ZCARD', state.key) - state.counted + nth - 1
-  local found = redis.call('ZRANGE', state.key, rank, rank, 'WITHSCORES')[2]
+  local rank = call('ZCARD', state.key) - state.counted + nth - 1
+  local found = call('ZRANGE', state.key, rank, rank, 'WITHSCORES')[2]
   return found and tonumber(found) - state.offset
 end
 
-function concurrency.snapshot(limit, state, cost, taken, now, check)
+function concurrency.snapshot(limit, state, cost, taken, now, request)
   local reset_at, retry_at = now, now
   if state.counted > 0 then
     reset_at = expiry_of(state, 1)
   end
   if taken > 0 then
-    local expires = state.now + check.ttl - state.offset
-    reset_at = state.counted > 0 and math.min(reset_at, expires) or expires
+    local expires = state.now + request.ttl - state.offset
+    reset_at = state.counted > 0 and min(reset_at, expires) or expires
   elseif cost <= limit.limit and state.counted + cost > limit.limit then
     retry_at = expiry_of(state, state.counted + cost - limit.limit)
   end

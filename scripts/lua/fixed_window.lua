@@ -13,15 +13,15 @@ local DAY = 86400000000
 local function month_start(limit, t)
   -- The civil calendar in years that begin in March, after H. Hinnant, "chrono-Compatible
   -- Low-Level Date Algorithms".
-  local days = math.floor((t + limit.offset) / DAY)
+  local days = floor((t + limit.offset) / DAY)
   local shifted = days + 719468
   local day_of_era = shifted % 146097
-  local year_of_era = math.floor((day_of_era - math.floor(day_of_era / 1460)
-    + math.floor(day_of_era / 36524) - math.floor(day_of_era / 146096)) / 365)
+  local year_of_era = floor((day_of_era - floor(day_of_era / 1460)
+    + floor(day_of_era / 36524) - floor(day_of_era / 146096)) / 365)
   local day_of_year = day_of_era
-    - (365 * year_of_era + math.floor(year_of_era / 4) - math.floor(year_of_era / 100))
-  local month = math.floor((5 * day_of_year + 2) / 153)
-  local day_of_month = day_of_year - math.floor((153 * month + 2) / 5)
+    - (365 * year_of_era + floor(year_of_era / 4) - floor(year_of_era / 100))
+  local month = floor((5 * day_of_year + 2) / 153)
+  local day_of_month = day_of_year - floor((153 * month + 2) / 5)
   return (days - day_of_month) * DAY - limit.offset
 end
 
@@ -31,7 +31,7 @@ local function window_start(limit, t)
   elseif limit.align == CLOCK then
     -- 1970-01-05, the fifth day of the epoch, was a Monday.
     local anchor = (limit.window == 7 * DAY and 4 * DAY or 0) - limit.offset
-    return anchor + math.floor((t - anchor) / limit.window) * limit.window
+    return anchor + floor((t - anchor) / limit.window) * limit.window
   end
   return month_start(limit, t)
 end
@@ -54,30 +54,31 @@ function fixed_window.parse(limit, numbers, at)
 end
 
 function fixed_window.open(limit, now)
-  return { window_start(limit, now), 0, now }, KEEP_NO
+  return { window_start(limit, now), 0, now }
 end
 
 function fixed_window.advance(limit, state, now)
-  local start, count, last = state[1], state[2], state[3]
-  local keep = KEEP_NO
-  if clock_was_replaced(last, now) then
-    start = limit.align == FIRST and start + (now - last) or window_start(limit, now)
-    last = now
+  local start, last, keep = state[1], state[3], nil
+  if now > last then
+    state[3] = now
+  elseif clock_was_replaced(last, now) then
+    state[1] = limit.align == FIRST and start + (now - last) or window_start(limit, now)
+    state[3] = now
     keep = KEEP_ALWAYS
   end
-  local t = math.max(now, last)
-  if t >= window_end(limit, start) then
-    start, count = window_start(limit, t), 0
+  if state[3] >= window_end(limit, state[1]) then
+    state[1], state[2] = window_start(limit, state[3]), 0
   end
-  return { start, count, t }, keep
+  return state, keep
 end
 
-function fixed_window.grants(limit, state, check, n)
-  return grants_within(limit.limit, state[2], check.cost, n)
+function fixed_window.grants(limit, state, request, n)
+  return grants_within(limit.limit, state[2], request.cost, n)
 end
 
 function fixed_window.take(_, state, cost, times)
-  return { state[1], state[2] + cost * times, state[3] }
+  state[2] = state[2] + cost * times
+  return state
 end
 
 function fixed_window.chargeable(_, state)
@@ -85,10 +86,11 @@ function fixed_window.chargeable(_, state)
 end
 
 function fixed_window.refund(_, state, cost, charged_at)
-  if state[2] == 0 or (charged_at >= 0 and charged_at < state[1]) then
+  if state[2] == 0 or (charged_at and charged_at < state[1]) then
     return nil
   end
-  return { state[1], math.max(0, state[2] - cost), state[3] }
+  state[2] = max(0, state[2] - cost)
+  return state
 end
 
 function fixed_window.snapshot(_, state)

@@ -17,30 +17,28 @@ function leaky_bucket.parse(limit, numbers, at)
 end
 
 function leaky_bucket.open(_, now)
-  return { 0, now }, KEEP_NO
+  return { 0, now }
 end
 
 function leaky_bucket.advance(limit, state, now)
-  local level, last = state[1], state[2]
-  local keep = KEEP_NO
-  if clock_was_replaced(last, now) then
-    last = now
+  local level, last, keep = state[1], state[2], nil
+  if now > last then
+    -- Exact as long as the product is below 2^53; from there on it is rounded, and the bucket empty.
+    level = level - (now - last) * limit.rate
+    state[1] = level > 0 and level or 0
+    state[2] = now
+  elseif clock_was_replaced(last, now) then
+    state[2] = now
     keep = KEEP_ALWAYS
   end
-  local t = math.max(now, last)
-  if t - last >= math.ceil(level / limit.rate) then
-    level = 0
-  else
-    level = level - (t - last) * limit.rate
-  end
-  return { level, t }, keep
+  return state, keep
 end
 
-function leaky_bucket.grants(limit, state, check, n)
-  local level, cost = state[1], check.cost
+function leaky_bucket.grants(limit, state, request, n)
+  local level, cost = state[1], request.cost
   local longest = limit.capacity
-  if limit.delays and check.max_wait and check.max_wait >= 0 then
-    longest = advanced(check.max_wait, limit.rate, limit.capacity)
+  if limit.delays and request.max_wait then
+    longest = inflow(request.max_wait, limit.rate, limit.capacity)
   end
   if level > longest or cost > limit.queue + 1 then
     return 0
@@ -48,34 +46,37 @@ function leaky_bucket.grants(limit, state, check, n)
     return n
   end
   local amount = cost * limit.period
-  local in_time = math.floor((longest - level) / amount) + 1
-  return math.min(n, in_time, math.floor((limit.capacity - level) / amount))
+  local in_time = floor((longest - level) / amount) + 1
+  return min(n, in_time, floor((limit.capacity - level) / amount))
 end
 
 function leaky_bucket.take(limit, state, cost, times)
-  return { state[1] + cost * times * limit.period, state[2] }
+  state[1] = state[1] + cost * times * limit.period
+  return state
 end
 
 function leaky_bucket.chargeable(limit, state)
   local room = limit.capacity + max_debt(limit.rate, limit.capacity) - state[1]
-  return math.floor(math.max(0, room) / limit.period)
+  return floor(max(0, room) / limit.period)
 end
 
 function leaky_bucket.refund(limit, state, cost)
   if state[1] == 0 then
     return nil
-  elseif cost > math.floor(state[1] / limit.period) then
-    return { 0, state[2] }
+  elseif cost > floor(state[1] / limit.period) then
+    state[1] = 0
+  else
+    state[1] = state[1] - cost * limit.period
   end
-  return { state[1] - cost * limit.period, state[2] }
+  return state
 end
 
 function leaky_bucket.snapshot(_, state)
-  return state[1], state[2]
+  return state[1], state[2], 0
 end
 
 function leaky_bucket.lifetime(limit, state, now)
-  return math.ceil(state[1] / limit.rate) + (state[2] - now)
+  return ceil(state[1] / limit.rate) + (state[2] - now)
 end
 
 return leaky_bucket

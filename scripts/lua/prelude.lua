@@ -1,8 +1,11 @@
 -- What all algorithms share; comes first in the composed script. The twin of
 -- src/core/algorithm/algorithm.h.
 
--- Whether a state that no grant has changed must be stored all the same; see enum Keep.
-local KEEP_NO, KEEP_UNLESS_PEEK, KEEP_ALWAYS = 0, 1, 2
+local floor, ceil, min, max, rep = math.floor, math.ceil, math.min, math.max, string.rep
+local call = redis.call
+
+-- Whether a state that no grant has changed must be stored all the same (else nil); see enum Keep.
+local KEEP_UNLESS_PEEK, KEEP_ALWAYS = 1, 2
 
 -- A counter ahead of the clock by more than this (µs) has met not skew but another clock.
 local MAX_SKEW = 1000000
@@ -21,18 +24,15 @@ local function grants_within(most, counted, cost, n)
   elseif cost == 0 then
     return n
   end
-  return math.min(n, math.floor((most - counted) / cost))
+  return min(n, floor((most - counted) / cost))
 end
 
 -- How far below zero the level of a bucket may go.
 local function max_debt(rate, capacity)
-  return math.min(MAX_PRODUCT, 10 * math.max(capacity, rate * 60000000))
+  return min(MAX_PRODUCT, 10 * max(capacity, rate * 60000000))
 end
 
--- What comes in, at `rate` per µs, while a check waits as long as it may; at most `most`.
-local function advanced(max_wait, rate, most)
-  if not max_wait or max_wait <= 0 then
-    return 0
-  end
-  return max_wait >= math.ceil(most / rate) and most or max_wait * rate
+-- What comes in, at `rate` per µs, in a time; at most `most`.
+local function inflow(time, rate, most)
+  return time >= ceil(most / rate) and most or time * rate
 end

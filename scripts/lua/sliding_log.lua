@@ -32,7 +32,7 @@ end
 -- The entry at a rank (0 the oldest, -1 the newest): time, sum, units, offset, refunded; nothing if
 -- none.
 local function entry_at(key, rank)
-  local found = redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')
+  local found = call('ZRANGE', key, rank, rank, 'WITHSCORES')
   if found[1] then
     return tonumber(found[2]), unpack_member(found[1])
   end
@@ -44,13 +44,13 @@ local function time_of_unit(state, nth)
     return state.now
   end
   local target = state.before + nth
-  local high = redis.call('ZCARD', state.key) - 1
+  local high = call('ZCARD', state.key) - 1
   -- Entries hold at least one unit each, so none before this rank reaches the target; where all
   -- hold one, it is the entry looked for.
-  local low = math.max(0, high - (state.sum - target))
+  local low = max(0, high - (state.sum - target))
   local time, sum = entry_at(state.key, low)
   while sum < target do
-    local middle = math.floor((low + 1 + high) / 2)
+    local middle = floor((low + 1 + high) / 2)
     local middle_time, middle_sum = entry_at(state.key, middle)
     if middle_sum >= target then
       high = middle
@@ -88,36 +88,32 @@ end
 function sliding_log.open(_, now, key)
   return {
     key = key, sum = 0, offset = 0, refunded = 0, added = 0, now = now, before = 0, counted = 0,
-  }, KEEP_NO
+  }
 end
 
 function sliding_log.advance(limit, state, now)
-  local new = {}
-  for name, value in pairs(state) do
-    new[name] = value
+  if not state.newest then
+    return state -- opened in this run
   end
-  if not new.newest then
-    return new, KEEP_NO -- opened in this run
-  end
-  local keep = KEEP_NO
-  if clock_was_replaced(new.newest, now + new.offset) then
-    new.offset = new.newest - now
+  local keep
+  if clock_was_replaced(state.newest, now + state.offset) then
+    state.offset = state.newest - now
     keep = KEEP_ALWAYS
   end
-  new.now = math.max(now + new.offset, new.newest)
-  if new.newest + limit.window <= new.now then
-    return sliding_log.open(limit, now, new.key)
+  state.now = max(now + state.offset, state.newest)
+  if state.newest + limit.window <= state.now then
+    return sliding_log.open(limit, now, state.key)
   end
-  local live = redis.call('ZRANGEBYSCORE', new.key, '(' .. integer(new.now - limit.window),
+  local live = call('ZRANGEBYSCORE', state.key, '(' .. integer(state.now - limit.window),
     '+inf', 'LIMIT', 0, 1)
   local sum, units = unpack_member(live[1])
-  new.before = math.max(sum - units, new.refunded)
-  new.counted = new.sum - new.before + new.added
-  return new, keep
+  state.before = max(sum - units, state.refunded)
+  state.counted = state.sum - state.before + state.added
+  return state, keep
 end
 
-function sliding_log.grants(limit, state, check, n)
-  return grants_within(limit.limit, state.counted, check.cost, n)
+function sliding_log.grants(limit, state, request, n)
+  return grants_within(limit.limit, state.counted, request.cost, n)
 end
 
 function sliding_log.take(_, state, cost, times)
@@ -134,15 +130,15 @@ function sliding_log.take(_, state, cost, times)
 end
 
 function sliding_log.chargeable(_, state)
-  return math.max(0, MAX_PRODUCT - (state.counted == 0 and 0 or state.sum + state.added))
+  return max(0, MAX_PRODUCT - (state.counted == 0 and 0 or state.sum + state.added))
 end
 
 function sliding_log.refund(limit, state, cost, charged_at)
-  local over = charged_at >= 0 and charged_at + state.offset + limit.window <= state.now
+  local over = charged_at and charged_at + state.offset + limit.window <= state.now
   if state.counted == 0 or over then
     return nil
   end
-  local given = math.min(cost, state.counted)
+  local given = min(cost, state.counted)
   state.before = state.before + given
   state.counted = state.counted - given
   state.refunded = state.before
@@ -168,33 +164,32 @@ function sliding_log.lifetime(limit, state, now)
 end
 
 -- Adds what was taken as one entry, and clears entries that have left the window.
--- Adds what was taken as one entry, and clears entries that have left the window.
 local function append(limit, state)
   local key = state.key
   local at, sum, units = state.now, state.sum + state.added, state.added
   if state.restarts or not state.newest then
-    redis.call('UNLINK', key)
+    call('UNLINK', key)
   else
-    local gone = redis.call('ZCOUNT', key, '-inf', integer(state.now - limit.window))
+    local gone = call('ZCOUNT', key, '-inf', integer(state.now - limit.window))
     if gone > 0 then
-      redis.call('ZREMRANGEBYRANK', key, 0, math.min(gone, MAX_CLEARED) - 1)
+      call('ZREMRANGEBYRANK', key, 0, min(gone, MAX_CLEARED) - 1)
     end
-    if state.newest == at or redis.call('ZCARD', key) >= MAX_ENTRIES then
+    if state.newest == at or call('ZCARD', key) >= MAX_ENTRIES then
       units = units + state.units
-      redis.call('ZREMRANGEBYRANK', key, -1, -1)
+      call('ZREMRANGEBYRANK', key, -1, -1)
     end
   end
-  redis.call('ZADD', key, integer(at), pack_member(state, sum, units))
+  call('ZADD', key, integer(at), pack_member(state, sum, units))
 end
 
-function sliding_log.write(limit, key, state, milliseconds)
+function sliding_log.write(limit, key, state, expiry)
   if state.added > 0 then
     append(limit, state)
   else
-    redis.call('ZREMRANGEBYRANK', key, -1, -1)
-    redis.call('ZADD', key, integer(state.newest), pack_member(state, state.sum, state.units))
+    call('ZREMRANGEBYRANK', key, -1, -1)
+    call('ZADD', key, integer(state.newest), pack_member(state, state.sum, state.units))
   end
-  redis.call('PEXPIRE', key, milliseconds)
+  call('PEXPIRE', key, expiry .. '000')
 end
 
 return sliding_log

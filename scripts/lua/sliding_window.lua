@@ -12,11 +12,11 @@ local sliding_window = {}
 function sliding_window.parse(limit, numbers, at)
   limit.limit = numbers[at]
   limit.segments = numbers[at + 2]
-  limit.length = math.ceil(numbers[at + 1] / limit.segments)
+  limit.length = ceil(numbers[at + 1] / limit.segments)
 end
 
 function sliding_window.open(_, now)
-  return { now, now }, KEEP_NO
+  return { now, now }
 end
 
 local function counted(state)
@@ -43,16 +43,16 @@ end
 
 function sliding_window.advance(limit, state, now)
   local start, last = state[1], state[2]
-  local keep = KEEP_NO
+  local keep
   if clock_was_replaced(last, now) then
     start = start + (now - last)
     last = now
     keep = KEEP_ALWAYS
   end
-  local t = math.max(now, last)
-  local passed = math.floor((t - start) / limit.length)
+  local t = max(now, last)
+  local passed = floor((t - start) / limit.length)
   local new = { start + passed * limit.length, t }
-  for i = 1, math.min(limit.segments + 1, passed + #state - 2) do
+  for i = 1, min(limit.segments + 1, passed + #state - 2) do
     new[2 + i] = i > passed and state[2 + i - passed] or 0
   end
   trim_oldest(new)
@@ -62,8 +62,8 @@ function sliding_window.advance(limit, state, now)
   return new, keep
 end
 
-function sliding_window.grants(limit, state, check, n)
-  return grants_within(limit.limit, counted(state), check.cost, n)
+function sliding_window.grants(limit, state, request, n)
+  return grants_within(limit.limit, counted(state), request.cost, n)
 end
 
 function sliding_window.take(_, state, cost, times)
@@ -78,12 +78,12 @@ function sliding_window.chargeable(_, state)
 end
 
 function sliding_window.refund(limit, state, cost, charged_at)
-  local over = charged_at >= 0 and charged_at < state[1] - limit.segments * limit.length
+  local over = charged_at and charged_at < state[1] - limit.segments * limit.length
   if over or #state == 2 then
     return nil
   end
   while cost > 0 and #state > 2 do
-    local given = math.min(cost, state[#state])
+    local given = min(cost, state[#state])
     state[#state] = state[#state] - given
     cost = cost - given
     trim_oldest(state)

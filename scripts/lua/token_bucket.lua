@@ -7,13 +7,6 @@
 -- Cost:       one GET's share of the driver's MGET, one SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
-local function time_to_reach(limit, level, state)
-  if level <= state[1] then
-    return 0
-  end
-  return math.ceil((level - state[1]) / limit.rate)
-end
-
 local token_bucket = { fields = 2 }
 
 function token_bucket.parse(limit, numbers, at)
@@ -24,72 +17,75 @@ function token_bucket.parse(limit, numbers, at)
   limit.borrows = numbers[at + 4] == 1
   limit.capacity = limit.burst * limit.period
   limit.max_debt = max_debt(limit.rate, limit.capacity)
+  limit.max_cost = limit.borrows and floor(limit.max_debt / limit.period) or limit.burst
 end
 
 function token_bucket.open(limit, now)
   if limit.starts_empty then
     return { 0, now }, KEEP_UNLESS_PEEK
   end
-  return { limit.capacity, now }, KEEP_NO
+  return { limit.capacity, now }
 end
 
 function token_bucket.advance(limit, state, now)
-  local level, last = state[1], state[2]
-  local keep = KEEP_NO
-  if clock_was_replaced(last, now) then
-    last = now
+  local level, last, keep = state[1], state[2], nil
+  if now > last then
+    -- Exact as long as the product is below 2^53; from there on it is rounded, and the bucket full.
+    level = level + (now - last) * limit.rate
+    state[2] = now
+  elseif clock_was_replaced(last, now) then
+    state[2] = now
     keep = KEEP_ALWAYS
   end
-  local t = math.max(now, last)
-  if t - last >= time_to_reach(limit, limit.capacity, state) then
-    level = limit.capacity
-  else
-    level = level + (t - last) * limit.rate
-  end
-  return { level, t }, keep
+  state[1] = level < limit.capacity and level or limit.capacity
+  return state, keep
 end
 
-function token_bucket.grants(limit, state, check, n)
-  local level, cost = state[1], check.cost
-  local credit = level + advanced(check.max_wait, limit.rate, limit.max_debt)
-  local most = limit.borrows and math.floor(limit.max_debt / limit.period) or limit.burst
-  if credit < 0 or cost > most then
+function token_bucket.grants(limit, state, request, n)
+  local level, cost, credit = state[1], request.cost, state[1]
+  if request.max_wait then
+    credit = level + inflow(request.max_wait, limit.rate, limit.max_debt)
+  end
+  if credit < 0 or cost > limit.max_cost then
     return 0
   elseif cost == 0 then
     return n
   end
   local amount = cost * limit.period
-  local due = math.floor(credit / amount) + (limit.borrows and 1 or 0)
-  local room = math.floor(math.max(0, level + limit.max_debt) / amount)
-  return math.min(n, due, room)
+  local due = floor(credit / amount) + (limit.borrows and 1 or 0)
+  local room = floor(max(0, level + limit.max_debt) / amount)
+  return min(n, due, room)
 end
 
 function token_bucket.take(limit, state, cost, times)
-  return { state[1] - cost * times * limit.period, state[2] }
+  state[1] = state[1] - cost * times * limit.period
+  return state
 end
 
 function token_bucket.chargeable(limit, state)
-  return math.floor(math.max(0, state[1] + limit.max_debt) / limit.period)
+  return floor(max(0, state[1] + limit.max_debt) / limit.period)
 end
 
 function token_bucket.refund(limit, state, cost)
   local room = limit.capacity - state[1]
   if room <= 0 then
     return nil
-  elseif cost > math.floor(room / limit.period) then
-    return { limit.capacity, state[2] }
+  elseif cost > floor(room / limit.period) then
+    state[1] = limit.capacity
+  else
+    state[1] = state[1] + cost * limit.period
   end
-  return { state[1] + cost * limit.period, state[2] }
+  return state
 end
 
 function token_bucket.snapshot(_, state)
-  return state[1], state[2]
+  return state[1], state[2], 0
 end
 
 function token_bucket.lifetime(limit, state, now)
-  local full = time_to_reach(limit, limit.capacity, state) + (state[2] - now)
+  local full = ceil((limit.capacity - state[1]) / limit.rate) + (state[2] - now)
   if limit.starts_empty then
-    return math.max(3600000000, 10 * math.ceil(limit.capacity / limit.rate), full)
+    return max(3600000000, 10 * ceil(limit.capacity / limit.rate), full)
   end
   return full
 end

@@ -19,34 +19,35 @@ function warming_bucket.parse(limit, numbers, at)
   limit.threshold = 0.5 * limit.most
   limit.cooldown = limit.warmup / limit.most
   limit.slope = (COLD_FACTOR - 1) * limit.stable / (limit.most - limit.threshold)
-  limit.max_debt = 10 * math.max(limit.warmup, 60000000, math.ceil(COLD_FACTOR * limit.stable))
+  limit.max_debt = 10 * max(limit.warmup, 60000000, ceil(COLD_FACTOR * limit.stable))
 end
 
 function warming_bucket.open(limit, now)
-  return { limit.most, now, now }, KEEP_NO
+  return { limit.most, now, now }
 end
 
 function warming_bucket.advance(limit, state, now)
-  local stored, next_free, last = state[1], state[2], state[3]
-  local keep = KEEP_NO
-  if clock_was_replaced(last, now) then
-    next_free = next_free + (now - last)
-    last = now
+  local last, keep = state[3], nil
+  if now > last then
+    state[3] = now
+  elseif clock_was_replaced(last, now) then
+    state[2] = state[2] + (now - last)
+    state[3] = now
     keep = KEEP_ALWAYS
   end
-  local t = math.max(now, last)
+  local t, next_free = state[3], state[2]
   if t > next_free then
-    stored = math.min(limit.most, stored + (t - next_free) / limit.cooldown)
-    next_free = t
+    state[1] = min(limit.most, state[1] + (t - next_free) / limit.cooldown)
+    state[2] = t
   end
-  return { stored, next_free, t }, keep
+  return state, keep
 end
 
-function warming_bucket.grants(limit, state, check, n)
-  local longest = math.min(math.max(0, check.max_wait or 0), limit.max_debt)
-  local most = math.floor(math.min(limit.max_debt / (COLD_FACTOR * limit.stable), MAX_PRODUCT))
+function warming_bucket.grants(limit, state, request, n)
+  local longest = min(request.max_wait or 0, limit.max_debt)
+  local most = floor(min(limit.max_debt / (COLD_FACTOR * limit.stable), MAX_PRODUCT))
   local due = state[2] - state[3] <= longest
-  return due and check.cost <= most and n or 0
+  return due and request.cost <= most and n or 0
 end
 
 local function price_at(limit, above)
@@ -57,27 +58,29 @@ local function price_of_stored(limit, stored, spent)
   local above = stored - limit.threshold
   local price = 0
   if above > 0 then
-    local cold = math.min(above, spent)
+    local cold = min(above, spent)
     local edges = price_at(limit, above) + price_at(limit, above - cold)
-    price = math.floor(cold * edges / 2)
+    price = floor(cold * edges / 2)
     spent = spent - cold
   end
-  return price + math.floor(limit.stable * spent)
+  return price + floor(limit.stable * spent)
 end
 
 function warming_bucket.take(limit, state, cost, times)
   if times == 0 then
     return state
   end
-  local spent = math.min(cost, state[1])
+  local spent = min(cost, state[1])
   local price = price_of_stored(limit, state[1], spent)
-    + math.floor((cost - spent) * limit.stable)
-  return { state[1] - spent, state[2] + price, state[3] }
+    + floor((cost - spent) * limit.stable)
+  state[1] = state[1] - spent
+  state[2] = state[2] + price
+  return state
 end
 
 function warming_bucket.chargeable(limit, state)
   local room = limit.max_debt - (state[2] - state[3])
-  return math.max(0, math.floor(room / (COLD_FACTOR * limit.stable)))
+  return max(0, floor(room / (COLD_FACTOR * limit.stable)))
 end
 
 function warming_bucket.refund(limit, state, cost)
@@ -85,7 +88,8 @@ function warming_bucket.refund(limit, state, cost)
   if debt <= 0 then
     return nil
   end
-  return { state[1], state[2] - math.min(debt, math.floor(cost * limit.stable)), state[3] }
+  state[2] = state[2] - min(debt, floor(cost * limit.stable))
+  return state
 end
 
 function warming_bucket.snapshot(_, state)
@@ -93,7 +97,7 @@ function warming_bucket.snapshot(_, state)
 end
 
 function warming_bucket.lifetime(limit, state, now)
-  return state[2] + math.ceil((limit.most - state[1]) * limit.cooldown) - now
+  return state[2] + ceil((limit.most - state[1]) * limit.cooldown) - now
 end
 
 return warming_bucket

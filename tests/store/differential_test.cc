@@ -256,12 +256,12 @@ bool Agree(const Operation& operation, const redis::RunReply& reply, MemoryStore
 // nothing to do with the time of the test: a counter must not vanish where the clock is yet to step
 // back into its life.
 std::string ScriptWithLongLivedKeys() {
-  constexpr std::string_view kSecond = "/ 1000) + 1000\n";
+  constexpr std::string_view kSecond = "/ 1000000) + 1\n";
   std::string script(redis::kCheckScript.text);
   const auto at = script.find(kSecond);
   EXPECT_NE(at, std::string::npos);
   EXPECT_EQ(script.find(kSecond, at + 1), std::string::npos);
-  return script.replace(at, kSecond.size(), "/ 1000) + 1000000000\n");
+  return script.replace(at, kSecond.size(), "/ 1000000) + 1000000\n");
 }
 
 TEST(Differential, RandomOperations_LuaAndCppAgree) {

@@ -50,7 +50,9 @@ TEST(ScriptVersion, CallOfAnotherFormat_IsRefusedAndWritesNothing) {
   call.Add(check, 1);
   const auto arguments = call.Arguments();
   std::string blob(arguments.back());
-  const double next_version = 3;
+  double version = 0;
+  std::memcpy(&version, blob.data(), sizeof version);
+  const double next_version = version + 1;
   std::memcpy(blob.data(), &next_version, sizeof next_version);
   std::vector<std::string_view> changed(arguments.begin(), arguments.end());
   changed.back() = blob;

@@ -12,7 +12,7 @@
 namespace sluice::redis {
 namespace {
 
-constexpr double kVersion = 2;
+constexpr double kVersion = 3;
 
 static_assert(std::endian::native == std::endian::little, "numbers travel as little-endian");
 
@@ -86,6 +86,16 @@ bool IsChange(const StoreCheck& check) {
   return check.mode != Mode::kConsume && check.mode != Mode::kPeek;
 }
 
+// Whether two checks differ in nothing but their keys and leases.
+bool AskAlike(const StoreCheck& a, const StoreCheck& b) {
+  return a.cost == b.cost && a.mode == b.mode && TimeOf(a) == TimeOf(b) &&
+         a.lease.has_value() == b.lease.has_value() &&
+         std::equal(a.counters.begin(), a.counters.end(), b.counters.begin(), b.counters.end(),
+                    [](const CounterCheck& x, const CounterCheck& y) {
+                      return x.limit == y.limit && x.group == y.group;
+                    });
+}
+
 void AppendBytes(std::string& out, std::span<const double> numbers) {
   out.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
 }
@@ -113,40 +123,41 @@ void ScriptCall::Clear() {
   key_indices_.clear();
   limits_.clear();
   limit_numbers_.clear();
+  requests_.clear();
+  request_numbers_.clear();
   check_numbers_.clear();
   leases_.clear();
 }
 
 bool ScriptCall::HasRoomFor(const StoreCheck& check) const {
   if (runs_ == 0) return true;
-  // 12 bounds what one counter adds: a limit not seen before and the counter itself.
-  const std::size_t numbers = limit_numbers_.size() + check_numbers_.size();
+  // 10 bounds what one counter adds: a limit not seen before, its place in a request, its key.
+  const std::size_t numbers =
+      limit_numbers_.size() + request_numbers_.size() + check_numbers_.size();
   return runs_ < kMaxRuns && weight_ + WeightOf(check) <= kMaxWeight &&
-         numbers + 6 + 12 * check.counters.size() <= kMaxNumbers;
+         numbers + 7 + 10 * check.counters.size() <= kMaxNumbers;
 }
 
 void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
   ++runs_;
   weight_ += WeightOf(check);
   if (check.lease) AddLease(*check.lease);
-  check_numbers_.insert(
-      check_numbers_.end(),
-      {static_cast<double>(n), static_cast<double>(check.cost), static_cast<double>(check.mode),
-       TimeOf(check), check.lease ? static_cast<double>(leases_.size()) : 0,
-       static_cast<double>(check.counters.size())});
+  check_numbers_.push_back(IndexOfRequest(check));
+  check_numbers_.push_back(static_cast<double>(n));
   for (const CounterCheck& counter : check.counters) {
-    check_numbers_.insert(check_numbers_.end(), {static_cast<double>(IndexOfKey(counter.key)),
-                                                 static_cast<double>(IndexOfLimit(counter.limit)),
-                                                 static_cast<double>(counter.group)});
+    check_numbers_.push_back(IndexOfKey(counter.key));
   }
 }
 
 std::span<const std::string_view> ScriptCall::Arguments(Time now) {
   blob_.clear();
-  const std::array<double, 4> head{kVersion, static_cast<double>(now.time_since_epoch().count()),
-                                   static_cast<double>(limits_.size()), static_cast<double>(runs_)};
+  const std::array<double, 5> head{kVersion, static_cast<double>(now.time_since_epoch().count()),
+                                   static_cast<double>(limits_.size()),
+                                   static_cast<double>(requests_.size()),
+                                   static_cast<double>(runs_)};
   AppendBytes(blob_, head);
   AppendBytes(blob_, limit_numbers_);
+  AppendBytes(blob_, request_numbers_);
   AppendBytes(blob_, check_numbers_);
   key_count_ = fmt::format_int(keys_.size()).str();
   arguments_.assign(1, key_count_);
@@ -177,6 +188,23 @@ std::uint32_t ScriptCall::IndexOfLimit(const Limit* limit) {
   return static_cast<std::uint32_t>(limits_.size());
 }
 
+// The latest is the likeliest.
+std::uint32_t ScriptCall::IndexOfRequest(const StoreCheck& check) {
+  for (std::size_t i = requests_.size(); i > 0; --i) {
+    if (AskAlike(*requests_[i - 1], check)) return static_cast<std::uint32_t>(i);
+  }
+  requests_.push_back(&check);
+  request_numbers_.insert(
+      request_numbers_.end(),
+      {static_cast<double>(check.cost), static_cast<double>(check.mode), TimeOf(check),
+       check.lease ? 1.0 : 0.0, static_cast<double>(check.counters.size())});
+  for (const CounterCheck& counter : check.counters) {
+    request_numbers_.push_back(IndexOfLimit(counter.limit));
+    request_numbers_.push_back(counter.group);
+  }
+  return static_cast<std::uint32_t>(requests_.size());
+}
+
 Result<ScriptReply> ScriptReply::Open(std::vector<std::string_view> elements) {
   ScriptReply reply;
   if (!elements.empty()) reply.blob_ = elements.front();
@@ -191,14 +219,19 @@ Result<ScriptReply> ScriptReply::Open(std::vector<std::string_view> elements) {
 }
 
 bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, RunReply& reply) {
-  std::int64_t message = 0;
-  if (!Take(message) || std::cmp_greater_equal(message, elements_.size())) return false;
-  reply.error = message > 0 ? elements_[message] : std::string_view();
+  reply.error = {};
   reply.now = now_;
-  if (message > 0) return true;
-  if (!TakeGrants(check, n, reply)) return false;
+  reply.granted = n;
+  reply.group_grants.clear();
   reply.reports.clear();
-  for (const CounterCheck& counter : check.counters) {
+  std::int64_t grants = 0;
+  for (std::size_t i = 0; i < check.counters.size(); ++i) {
+    const CounterCheck& counter = check.counters[i];
+    if (i == 0 || check.counters[i - 1].group != counter.group) {
+      if (!Take(grants)) return false;
+      if (grants < 0) return TakeError(-grants, reply);
+      if (counter.group == 0) reply.granted = grants;
+    }
     std::int64_t admitted = 0;
     std::int64_t dropped = 0;
     if (IsChange(check) && !(Take(admitted) && Take(dropped))) return false;
@@ -206,6 +239,7 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, RunReply& reply)
     for (double& field : fields) {
       if (!Take(field)) return false;
     }
+    reply.group_grants.push_back(grants);
     reply.reports.push_back({.snapshot = SnapshotFromFields(*counter.limit, fields),
                              .admitted = admitted == 1,
                              .dropped = dropped});
@@ -213,12 +247,17 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, RunReply& reply)
   return true;
 }
 
+bool ScriptReply::TakeError(std::int64_t message, RunReply& reply) const {
+  if (std::cmp_greater_equal(message, elements_.size())) return false;
+  reply.error = elements_[message];
+  return true;
+}
+
 bool ScriptReply::Skip(std::size_t numbers) {
   std::int64_t number = 0;
-  if (!Take(number)) return false;
-  if (number > 0) return true;  // a message stands alone
   for (std::size_t i = 0; i < numbers; ++i) {
     if (!Take(number)) return false;
+    if (i == 0 && number < 0) return true;  // an error stands alone
   }
   return true;
 }
@@ -229,23 +268,6 @@ std::size_t ScriptReply::NumbersFor(const StoreCheck& check) {
     if (i == 0 || check.counters[i].group != check.counters[i - 1].group) ++numbers;
   }
   return numbers;
-}
-
-bool ScriptReply::TakeGrants(const StoreCheck& check, std::int64_t n, RunReply& reply) {
-  reply.granted = n;
-  reply.group_grants.clear();
-  for (std::size_t i = 0; i < check.counters.size(); ++i) {
-    const std::uint16_t group = check.counters[i].group;
-    std::int64_t grants = 0;
-    if (i > 0 && check.counters[i - 1].group == group) {
-      grants = reply.group_grants.back();
-    } else if (!Take(grants)) {
-      return false;
-    }
-    if (group == 0) reply.granted = grants;
-    reply.group_grants.push_back(grants);
-  }
-  return true;
 }
 
 bool ScriptReply::Take(double& number) {

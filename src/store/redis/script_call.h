@@ -43,7 +43,7 @@ class ScriptCall {
   // Whether there is room for one more run like `check`.
   bool HasRoomFor(const StoreCheck& check) const;
 
-  // Adds `n` checks equal to `check`, whose keys and limits must live until Clear.
+  // Adds `n` checks equal to `check`. It, its keys and limits must live until Clear.
   void Add(const StoreCheck& check, std::int64_t n);
 
   std::size_t runs() const { return runs_; }
@@ -55,6 +55,7 @@ class ScriptCall {
  private:
   std::uint32_t IndexOfKey(std::string_view key);
   std::uint32_t IndexOfLimit(const Limit* limit);
+  std::uint32_t IndexOfRequest(const StoreCheck& check);
   void AddLease(const Lease& lease);
 
   std::size_t runs_ = 0;
@@ -63,6 +64,8 @@ class ScriptCall {
   std::unordered_map<std::string_view, std::uint32_t> key_indices_;
   std::vector<const Limit*> limits_;
   std::vector<double> limit_numbers_;
+  std::vector<const StoreCheck*> requests_;  // of checks that ask alike, one
+  std::vector<double> request_numbers_;
   std::vector<double> check_numbers_;
   std::vector<std::string> leases_;
   std::string key_count_;
@@ -90,7 +93,7 @@ class ScriptReply {
  private:
   bool Take(double& number);
   bool Take(std::int64_t& number);
-  bool TakeGrants(const StoreCheck& check, std::int64_t n, RunReply& reply);
+  bool TakeError(std::int64_t message, RunReply& reply) const;
 
   std::string_view blob_;  // what has not been read yet
   std::vector<std::string_view> elements_;
