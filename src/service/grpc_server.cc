@@ -17,6 +17,7 @@
 #include "base/unix_socket.h"
 #include "service/admin_service.h"
 #include "service/call_queue.h"
+#include "service/channel_arguments.h"
 #include "service/check_limit_call.h"
 #include "service/check_limits_call.h"
 #include "service/check_stream_call.h"
@@ -25,27 +26,6 @@
 
 namespace sluice {
 namespace {
-
-// Client pings more often than this are an abuse.
-constexpr int kMinPingIntervalMs = 10'000;
-// A connection that says nothing for so long is pinged, and closed if it stays silent.
-constexpr int kKeepaliveTimeMs = 120'000;
-constexpr int kKeepaliveTimeoutMs = 20'000;
-constexpr int kMaxConcurrentStreams = 4096;
-
-void SetChannelArguments(grpc::ServerBuilder& builder) {
-  // A second server on the same port must fail, not take half of the connections.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             kMinPingIntervalMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  // Messages are small: probing the path's bandwidth costs pings and gains nothing.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
-}
 
 // Beside our asynchronous calls the synchronous ones are few: reflection, and the operators', which
 // block. One thread waits for the next call; one that serves is another's to replace.

@@ -1,14 +1,19 @@
 // What gRPC itself costs: a CheckLimit server that parses the request and serializes an answer such
-// as Sluice gives, but decides nothing. The asynchronous API with two completion-queue threads, all
-// else gRPC's defaults. Prints `ready grpc=HOST:PORT` and runs until killed.
+// as Sluice gives, but decides nothing. The asynchronous API, all else gRPC's defaults, or with
+// --tuned Sluice's settings. Prints `ready grpc=HOST:PORT` and runs until killed; --help.
 #include <grpcpp/grpcpp.h>
 
-#include <array>
 #include <cstdio>
 #include <memory>
+#include <vector>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "service/channel_arguments.h"
 #include "sluice/v1/rate_limiter.grpc.pb.h"
 
 namespace sluice::bench {
@@ -67,17 +72,24 @@ void Serve(v1::RateLimiter::AsyncService& service, grpc::ServerCompletionQueue& 
   for (bool ok; queue.Next(&tag, &ok);) static_cast<Call*>(tag)->Proceed(ok);
 }
 
-void Run() {
+struct Options {
+  int queues = 2;  // completion queues, a thread each
+  bool tuned = false;
+};
+
+void Run(const Options& options) {
   v1::RateLimiter::AsyncService service;
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  if (options.tuned) SetChannelArguments(builder);
   builder.RegisterService(&service);
-  const std::array queues = {builder.AddCompletionQueue(), builder.AddCompletionQueue()};
+  std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
+  for (int i = 0; i < options.queues; ++i) queues.push_back(builder.AddCompletionQueue());
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  std::array<Thread, queues.size()> threads;
-  for (std::size_t i = 0; i < queues.size(); ++i) {
-    threads[i] = Thread("grpc", [&service, &queue = *queues[i]] { Serve(service, queue); });
+  std::vector<Thread> threads;
+  for (const auto& queue : queues) {
+    threads.emplace_back("grpc", [&service, &queue = *queue] { Serve(service, queue); });
   }
   std::printf("ready grpc=127.0.0.1:%d\n", port);
   std::fflush(stdout);
@@ -87,4 +99,13 @@ void Run() {
 }  // namespace
 }  // namespace sluice::bench
 
-int main() { sluice::bench::Run(); }
+int main(int argc, char** argv) {
+  sluice::bench::Options options;
+  CLI::App app("A CheckLimit server that decides nothing.", "noop_server");
+  app.add_option("--queues", options.queues, "Completion queues, a thread each")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app.add_flag("--tuned", options.tuned, "gRPC's settings as Sluice has them");
+  CLI11_PARSE(app, argc, argv);
+  sluice::bench::Run(options);
+}
