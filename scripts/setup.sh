@@ -12,6 +12,8 @@ packages=(
   libhiredis-dev libboost-dev libssl-dev
   # rules and settings: YAML, regular expressions, flags
   libyaml-cpp-dev libre2-dev libcli11-dev
+  # memory: an allocator for threads that free what others have allocated
+  libmimalloc-dev
   # seeing: logs and metrics (brings civetweb, curl and zlib)
   libspdlog-dev libfmt-dev prometheus-cpp-dev
   # tests: GoogleTest, a real Redis (started and ended by the tests), clients in Python
