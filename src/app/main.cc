@@ -109,7 +109,7 @@ ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& sett
   if (const auto log = SetUpLog(settings.log_level, format); !log) {
     return Fail(kMistaken, log.error());
   }
-  RouteGrpcLog();
+  SetUpGrpc();
   std::signal(SIGPIPE, SIG_IGN);
   // Left alone, glibc gives the tables of many rules back to the system once, then never again.
   mallopt(M_MMAP_THRESHOLD, kLargeBlock);

@@ -3,11 +3,14 @@
 namespace sluice {
 
 void CallPool::Start() {
+  const MutexLock lock(mutex_);
   while (awaiting_ < kSpareCalls) AddCall();
 }
 
+// A call that comes meanwhile is drained here, or sees `draining` once it has been served.
 void CallPool::Drain() {
-  draining_ = true;
+  draining_.store(true);
+  const MutexLock lock(mutex_);
   for (const auto& call : calls_) call->Drain();
 }
 
@@ -16,6 +19,7 @@ void CallPool::OnRequest(const QueuedCall& call) {
   if (stream) tally_.streams.fetch_add(1, std::memory_order_relaxed);
   if (stream) tally_.over.fetch_add(1, std::memory_order_relaxed);
   tally_.requests.fetch_add(1, std::memory_order_relaxed);
+  const MutexLock lock(mutex_);
   --awaiting_;
   if (awaiting_ < kSpareCalls && calls_.size() < kMaxCalls) AddCall();
 }
@@ -26,22 +30,22 @@ void CallPool::OnOver(QueuedCall& call) {
   } else {
     tally_.over.fetch_add(1, std::memory_order_relaxed);
   }
-  AwaitRequest(call);
+  {
+    const MutexLock lock(mutex_);
+    ++awaiting_;
+  }
+  call.AwaitRequest();
 }
 
 void CallPool::OnRetired() {
-  if (--tally_.in_service == 0) tally_.all_retired.Notify();
+  if (tally_.in_service.fetch_sub(1) == 1) tally_.all_retired.Notify();
 }
 
 void CallPool::AddCall() {
   calls_.push_back(make_(*this));
-  ++tally_.in_service;
-  AwaitRequest(*calls_.back());
-}
-
-void CallPool::AwaitRequest(QueuedCall& call) {
+  tally_.in_service.fetch_add(1);
   ++awaiting_;
-  call.AwaitRequest();
+  calls_.back()->AwaitRequest();
 }
 
 }  // namespace sluice

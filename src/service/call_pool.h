@@ -1,7 +1,7 @@
 // The calls of one kind on one completion queue: as many as RPCs of that kind are under way, and
 // some that wait for the next ones.
 //
-// The queue's thread, but for what CallTally lets others read.
+// For the threads of the queue, but for what CallTally lets others read.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,9 @@
 
 #include <grpcpp/completion_queue.h>
 
+#include "base/mutex.h"
 #include "base/notification.h"
+#include "service/queue_helper.h"
 #include "service/queued_call.h"
 
 namespace sluice {
@@ -29,29 +31,31 @@ struct CallTally {
   std::atomic<std::uint64_t> streams = 0;   // that are open
   // Calls that may still get an RPC; none from the moment on that the server has been shut down and
   // every RPC is over.
-  std::size_t in_service = 0;
+  std::atomic<std::size_t> in_service = 0;
   Notification all_retired;
 };
 
 class CallPool {
  public:
-  // `queue` and `tally` must outlive the pool.
-  CallPool(grpc::ServerCompletionQueue& queue, CallFactory make, CallTally& tally)
-      : queue_(queue), make_(std::move(make)), tally_(tally) {}
+  // `queue`, `tally` and `helper` must outlive the pool.
+  CallPool(grpc::ServerCompletionQueue& queue, CallFactory make, CallTally& tally,
+           QueueHelper& helper)
+      : queue_(queue), make_(std::move(make)), tally_(tally), helper_(helper) {}
 
   grpc::ServerCompletionQueue& queue() const { return queue_; }
 
   // Awaits the first RPCs. REQUIRES: the server has been started.
-  void Start();
+  void Start() SLUICE_EXCLUDES(mutex_);
 
   // Ends the RPCs that last, and those that come from now on.
-  void Drain();
-  bool draining() const { return draining_; }
+  void Drain() SLUICE_EXCLUDES(mutex_);
+  bool draining() const { return draining_.load(); }
 
-  // For the calls. An RPC came to one that awaited it; the RPC of `call` is over; one will get none
-  // any more.
-  void OnRequest(const QueuedCall& call);
-  void OnOver(QueuedCall& call);
+  // For the calls. An RPC came to one that awaited it; it has been served, and its answer is under
+  // way or not; the RPC of `call` is over; one will get none any more.
+  void OnRequest(const QueuedCall& call) SLUICE_EXCLUDES(mutex_);
+  void OnServed(bool answered) { helper_.OnServed(answered); }
+  void OnOver(QueuedCall& call) SLUICE_EXCLUDES(mutex_);
   void OnRetired();
 
  private:
@@ -60,15 +64,18 @@ class CallPool {
   // The most calls. Past that, RPCs wait in gRPC.
   static constexpr std::size_t kMaxCalls = 16384;
 
-  void AddCall();
-  void AwaitRequest(QueuedCall& call);
+  void AddCall() SLUICE_REQUIRES(mutex_);
 
   grpc::ServerCompletionQueue& queue_;
   const CallFactory make_;
   CallTally& tally_;
-  std::vector<std::unique_ptr<QueuedCall>> calls_;
-  std::size_t awaiting_ = 0;  // of calls_, those that wait for an RPC
-  bool draining_ = false;
+  QueueHelper& helper_;
+  std::atomic<bool> draining_ = false;
+
+  Mutex mutex_;
+  std::vector<std::unique_ptr<QueuedCall>> calls_ SLUICE_GUARDED_BY(mutex_);
+  // Of calls_, those that wait for an RPC.
+  std::size_t awaiting_ SLUICE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace sluice

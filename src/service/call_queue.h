@@ -1,8 +1,10 @@
-// A completion queue, the thread that polls it, and the calls that live on it.
+// A completion queue, the threads that poll it, and the calls that live on it.
 //
 //   gRPC ──RPC──▶ queue ──▶ thread: parse, match, ask the store ──▶ answer on the store's thread
 //     ▲                       │ await the next RPC ◀── queue ◀── RPC over ◀─────────┘
 //     └───────────────────────┘
+//
+// A second thread does the same, while QueueHelper says that it is of use.
 //
 // Start and Stop by one owner.
 #pragma once
@@ -19,6 +21,7 @@
 #include "base/thread.h"
 #include "service/call_pool.h"
 #include "service/queue_event.h"
+#include "service/queue_helper.h"
 
 namespace sluice {
 
@@ -27,8 +30,8 @@ class CallQueue {
   // Serves calls of `kinds`, one factory each. The server the queue belongs to must die first.
   CallQueue(std::unique_ptr<grpc::ServerCompletionQueue> queue, std::span<const CallFactory> kinds);
 
-  // REQUIRES: the server has been started.
-  void Start(std::string thread_name);
+  // The second thread's name is the first's with a "+". REQUIRES: the server has been started.
+  void Start(const std::string& thread_name);
 
   // How many RPCs have come so far, how many of them are not over yet, but for streams, and how
   // many streams are open. Any thread.
@@ -43,20 +46,23 @@ class CallQueue {
   // at most.
   void EndStreams();
 
-  // Waits until every call is over. REQUIRES: the server has been shut down; till then the thread
-  // must go on, for gRPC does its input and output on it.
+  // Waits until every call is over. REQUIRES: the server has been shut down; till then the threads
+  // must go on, for gRPC does its input and output on them.
   void Stop();
 
  private:
   void Run();
+  void Help();
   void OnEndStreams(bool ok);
 
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   CallTally tally_;
+  QueueHelper helper_;
   std::vector<std::unique_ptr<CallPool>> pools_;  // one per kind
   grpc::Alarm alarm_;
   EventOf<CallQueue, &CallQueue::OnEndStreams> end_streams_{*this};
   Thread thread_;
+  Thread second_thread_;
 };
 
 }  // namespace sluice

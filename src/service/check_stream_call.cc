@@ -42,17 +42,12 @@ void CheckStreamCall::Drain() {
 }
 
 void CheckStreamCall::OnRead(bool ok) {
-  {
-    const MutexLock lock(mutex_);
-    progress_.reading = false;
-    if (!ok) End(grpc::Status::OK);  // or the caller is gone, and hears no status
-    progress_.starting = !progress_.ended;
-  }
   grpc::Slice piece;
   if (ok && Accept(piece)) StartChecks();
   {
     const MutexLock lock(mutex_);
-    progress_.starting = false;
+    if (!ok) End(grpc::Status::OK);  // or the caller is gone, and hears no status
+    progress_.reading = progress_.starting = false;
     Advance();
   }
   LeaveIfOver();
@@ -65,6 +60,7 @@ bool CheckStreamCall::Accept(grpc::Slice& piece) {
     End(ToStatus(parsed.error()));
     return false;
   }
+  progress_.starting = true;
   progress_.open_checks += checks_.size();
   progress_.under_way += checks_.size();
   for (const std::string_view check : checks_) progress_.open_bytes += check.size();
@@ -125,7 +121,7 @@ void CheckStreamCall::OnFinished(bool) {
 void CheckStreamCall::LeaveIfOver() {
   {
     const MutexLock lock(mutex_);
-    if (!progress_.finished || progress_.reading) return;
+    if (!progress_.finished || progress_.reading || std::exchange(progress_.left, true)) return;
   }
   Leave();
 }

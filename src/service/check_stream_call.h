@@ -10,7 +10,7 @@
 // invalid as a whole, or when the server drains. In any case all that was taken in is answered
 // first: what a caller has no result for has not been decided.
 //
-// Read, written and finished on the queue's thread, answered on any.
+// Read, written and finished on the queue's threads, answered on any.
 #pragma once
 
 #include <cstddef>
@@ -51,11 +51,12 @@ class CheckStreamCall final : public QueuedCall, private CheckItem::Owner {
 
   // Of one stream.
   struct Progress {
-    bool open = false;  // there is a stream
-    bool reading = false;
+    bool open = false;      // there is a stream
+    bool reading = false;   // until the frame has been taken in
     bool starting = false;  // checks of a frame that was read
     bool finishing = false;
     bool finished = false;
+    bool left = false;
     bool ended = false;   // nothing is read any more
     bool broken = false;  // nobody is there to hear results
     grpc::Status status;  // once `ended`
@@ -92,7 +93,7 @@ class CheckStreamCall final : public QueuedCall, private CheckItem::Owner {
   EventOf<CheckStreamCall, &CheckStreamCall::OnWritten> written_{*this};
   EventOf<CheckStreamCall, &CheckStreamCall::OnFinished> finished_{*this};
 
-  // The queue's thread only.
+  // Whose turn it is: RequestNext, then Serve, then OnRead.
   std::optional<grpc::ServerContext> context_;
   std::vector<std::string_view> checks_;  // of the frame being taken in
 

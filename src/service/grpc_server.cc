@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include <absl/synchronization/mutex.h>
 #include <fmt/format.h>
 
 #include "base/clock.h"
@@ -35,9 +36,13 @@ void LimitSyncThreads(grpc::ServerBuilder& builder) {
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 1);
 }
 
+// A queue's first thread receives more checks than Redis' one thread decides by eight of them.
+constexpr unsigned kMaxQueues = 8;
+
+// The other half of the cores is for the threads that answer, and the queues' second ones.
 std::size_t QueueCount(std::size_t wanted) {
   if (wanted > 0) return wanted;
-  return std::max(1U, std::thread::hardware_concurrency());
+  return std::clamp(std::thread::hardware_concurrency() / 2, 1U, kMaxQueues);
 }
 
 // Calls are decided by a Limiter, or by the items of a CheckItemPool.
@@ -183,6 +188,10 @@ void GrpcServer::Stop(std::chrono::milliseconds drain) {
   for (auto& queue : state_->queues) queue->Stop();
 }
 
-void RouteGrpcLog() { gpr_set_log_function(LogFromGrpc); }
+void SetUpGrpc() {
+  gpr_set_log_function(LogFromGrpc);
+  // Debian builds Abseil with its deadlock detector: a graph of all mutexes, behind one lock.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+}
 
 }  // namespace sluice

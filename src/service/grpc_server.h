@@ -1,7 +1,7 @@
 // The gRPC door: checks and leases, the operators' API, health and reflection, on one address.
 //
-// Start and Stop by one owner. Threads of its own: one per completion queue ("grpc-0", …), and a
-// few of gRPC's for what is no check: more while operators wait.
+// Start and Stop by one owner. Threads of its own: two per completion queue ("grpc-0" and
+// "grpc-0+", …), and a few of gRPC's for what is no check: more while operators wait.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ class GrpcServer {
  public:
   struct Options {
     Address address;
-    // Completion queues, each with a thread; 0: one per core.
+    // Completion queues, each with one thread or two; 0: one for two cores, at most 8.
     std::size_t queues = 0;
     // What a request may take on the wire; beyond, RESOURCE_EXHAUSTED.
     std::size_t max_request_bytes = 4 * 1024 * 1024;
@@ -51,7 +51,8 @@ class GrpcServer {
   const std::unique_ptr<State> state_;
 };
 
-// Sends what gRPC itself has to say to our log. Process-wide; call it before any use of gRPC.
-void RouteGrpcLog();
+// What holds for all of gRPC in this process: what it has to say goes to our log, and its locks are
+// not watched for deadlocks. Call it before any use of gRPC.
+void SetUpGrpc();
 
 }  // namespace sluice

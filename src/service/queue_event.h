@@ -1,7 +1,7 @@
-// What gRPC is given as the tag of an operation on a completion queue, and what the queue's thread
-// calls when the operation is over. One operation at a time.
+// What gRPC is given as the tag of an operation on a completion queue, and what a thread of the
+// queue calls when the operation is over. One operation at a time.
 //
-// Arm on any thread, the rest on the queue's: it sees all that was done before Arm.
+// Arm on any thread, the rest on the queue's: they see all that was done before Arm.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class QueueEvent {
     return this;
   }
 
-  // For the queue's thread, with what the queue gave it.
+  // For a thread of the queue, with what the queue gave it.
   static void Happen(void* tag, bool ok) {
     auto& event = *static_cast<QueueEvent*>(tag);
     [[maybe_unused]] const bool armed = event.armed_.load(std::memory_order_acquire);

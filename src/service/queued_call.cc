@@ -1,13 +1,28 @@
 #include "service/queued_call.h"
 
+#include <cstdint>
+
 #include "service/call_pool.h"
 
 namespace sluice {
+namespace {
+
+// How many RPCs this thread has ended.
+thread_local std::uint64_t ended_here = 0;
+
+}  // namespace
+
+void* QueuedCall::EndOfRpc() {
+  ++ended_here;
+  return over_.Arm();
+}
 
 void QueuedCall::OnRequested(bool ok) {
   if (!ok) return pool_.OnRetired();  // the server has been shut down
   pool_.OnRequest(*this);
+  const std::uint64_t ended_before = ended_here;
   Serve();
+  pool_.OnServed(ended_here != ended_before);
   if (pool_.draining() && kind_ == Kind::kStream) Drain();
 }
 

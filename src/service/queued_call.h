@@ -1,7 +1,7 @@
 // One RPC after the other on a completion queue: awaits one, serves it, and when it is over awaits
 // the next. Lives in the CallPool of its kind.
 //
-// The queue's thread, but for what is done in between to answer.
+// A thread of the queue, but for what is done in between to answer.
 #pragma once
 
 #include "service/queue_event.h"
@@ -35,10 +35,10 @@ class QueuedCall {
   CallPool& pool() const { return pool_; }
 
   // The tag for the operation that ends the RPC. Nothing of this object may be touched after gRPC
-  // has it: the queue's thread may already be awaiting the next RPC with it.
-  void* EndOfRpc() { return over_.Arm(); }
+  // has it: the queue's threads may already be awaiting the next RPC with it.
+  void* EndOfRpc();
 
-  // Instead, on the queue's thread, for a call that has its own tag for that.
+  // Instead, on a thread of the queue, for a call that has its own tag for that.
   void Leave() { OnOver(true); }
 
  private:
