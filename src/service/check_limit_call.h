@@ -6,6 +6,7 @@
 #include <sluice/v1/rate_limiter.pb.h>
 
 #include "limiter/check_call.h"
+#include "service/rate_limiter_service.h"
 #include "service/unary_call.h"
 
 namespace sluice {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "service/check_item_pool.h"
+#include "service/rate_limiter_service.h"
 #include "service/unary_call.h"
 
 namespace sluice {

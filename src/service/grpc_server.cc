@@ -45,12 +45,10 @@ std::size_t QueueCount(std::size_t wanted) {
   return std::clamp(std::thread::hardware_concurrency() / 2, 1U, kMaxQueues);
 }
 
-// Calls are decided by a Limiter, or by the items of a CheckItemPool.
-template <typename Call, typename Decider>
-CallFactory KindOf(RateLimiterService& service, Decider& decider) {
-  return [&service, &decider](CallPool& pool) {
-    return std::make_unique<Call>(pool, service, decider);
-  };
+// Calls have the service they are RPCs of, and who decides them.
+template <typename Call, typename... Parts>
+CallFactory KindOf(Parts&... parts) {
+  return [&parts...](CallPool& pool) { return std::make_unique<Call>(pool, parts...); };
 }
 
 // All that is served on completion queues.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "limiter/lease_call.h"
+#include "service/rate_limiter_service.h"
 #include "service/unary_call.h"
 
 namespace sluice {

@@ -6,29 +6,33 @@
 
 #include <optional>
 #include <string_view>
+#include <type_traits>
 
 #include <google/protobuf/message_lite.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/support/async_unary_call.h>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "service/queued_call.h"
-#include "service/rate_limiter_service.h"
 
 namespace sluice {
 
 class UnaryCall : public QueuedCall {
  protected:
-  // How RateLimiterService is asked for the next RPC of one kind.
-  using Request = void (RateLimiterService::*)(grpc::ServerContext* context,
-                                               grpc::ByteBuffer* request,
-                                               grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>*,
-                                               grpc::CompletionQueue*, grpc::ServerCompletionQueue*,
-                                               void* tag);
+  // How a service is asked for the next RPC of one kind.
+  template <typename Service>
+  using Request = void (Service::*)(grpc::ServerContext* context, grpc::ByteBuffer* request,
+                                    grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>*,
+                                    grpc::CompletionQueue*, grpc::ServerCompletionQueue*,
+                                    void* tag);
 
   // `service` must outlive the call.
-  UnaryCall(CallPool& pool, RateLimiterService& service, Request request)
-      : QueuedCall(pool), service_(service), request_(request) {}
+  template <typename Service>
+  UnaryCall(CallPool& pool, Service& service, Request<std::type_identity_t<Service>> request)
+      : QueuedCall(pool),
+        service_(service),
+        request_(static_cast<Request<grpc::Service>>(request)) {}
 
   // The request as it came, until the RPC ends.
   std::string_view RequestBytes();
@@ -45,8 +49,8 @@ class UnaryCall : public QueuedCall {
  private:
   void RequestNext(void* tag) final;
 
-  RateLimiterService& service_;
-  const Request request_;
+  grpc::Service& service_;
+  const Request<grpc::Service> request_;  // a method of service_, whatever its class
 
   // Of one RPC.
   std::optional<grpc::ServerContext> context_;
