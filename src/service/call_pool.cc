@@ -18,7 +18,9 @@ void CallPool::OnRequest(const QueuedCall& call) {
   const bool stream = call.kind() == QueuedCall::Kind::kStream;
   if (stream) tally_.streams.fetch_add(1, std::memory_order_relaxed);
   if (stream) tally_.over.fetch_add(1, std::memory_order_relaxed);
-  tally_.requests.fetch_add(1, std::memory_order_relaxed);
+  if (call.kind() != QueuedCall::Kind::kProbe) {
+    tally_.requests.fetch_add(1, std::memory_order_relaxed);
+  }
   const MutexLock lock(mutex_);
   --awaiting_;
   if (awaiting_ < kSpareCalls && calls_.size() < kMaxCalls) AddCall();
@@ -27,7 +29,7 @@ void CallPool::OnRequest(const QueuedCall& call) {
 void CallPool::OnOver(QueuedCall& call) {
   if (call.kind() == QueuedCall::Kind::kStream) {
     tally_.streams.fetch_sub(1, std::memory_order_relaxed);
-  } else {
+  } else if (call.kind() == QueuedCall::Kind::kUnary) {
     tally_.over.fetch_add(1, std::memory_order_relaxed);
   }
   {

@@ -25,7 +25,7 @@ using CallFactory = std::function<std::unique_ptr<QueuedCall>(CallPool& pool)>;
 
 // Of all calls on a queue, whatever their kind.
 struct CallTally {
-  // RPCs. Any thread may read these.
+  // RPCs, probes left out. Any thread may read these.
   std::atomic<std::uint64_t> requests = 0;  // that came
   std::atomic<std::uint64_t> over = 0;      // of these, streams as soon as they come
   std::atomic<std::uint64_t> streams = 0;   // that are open

@@ -33,8 +33,8 @@ class CallQueue {
   // The second thread's name is the first's with a "+". REQUIRES: the server has been started.
   void Start(const std::string& thread_name);
 
-  // How many RPCs have come so far, how many of them are not over yet, but for streams, and how
-  // many streams are open. Any thread.
+  // How many RPCs have come so far, but for probes, how many of them are not over yet, but for
+  // streams, and how many streams are open. Any thread.
   std::uint64_t requests() const { return tally_.requests.load(std::memory_order_relaxed); }
   std::uint64_t under_way() const {
     return requests() - tally_.over.load(std::memory_order_relaxed);

@@ -22,6 +22,9 @@
 #include "service/check_limit_call.h"
 #include "service/check_limits_call.h"
 #include "service/check_stream_call.h"
+#include "service/health_check_call.h"
+#include "service/health_service.h"
+#include "service/health_watch_call.h"
 #include "service/lease_rpc_call.h"
 #include "service/rate_limiter_service.h"
 
@@ -52,11 +55,15 @@ CallFactory KindOf(Parts&... parts) {
 }
 
 // All that is served on completion queues.
-std::vector<CallFactory> CallKinds(RateLimiterService& service, Limiter& limiter,
-                                   CheckItemPool& items) {
-  return {KindOf<CheckLimitCall>(service, limiter), KindOf<CheckLimitsCall>(service, items),
-          KindOf<CheckStreamCall>(service, items), KindOf<RenewLeaseCall>(service, limiter),
-          KindOf<ReleaseLeaseCall>(service, limiter)};
+std::vector<CallFactory> CallKinds(RateLimiterService& service, HealthService& health,
+                                   Limiter& limiter, CheckItemPool& items) {
+  return {KindOf<CheckLimitCall>(service, limiter),
+          KindOf<CheckLimitsCall>(service, items),
+          KindOf<CheckStreamCall>(service, items),
+          KindOf<RenewLeaseCall>(service, limiter),
+          KindOf<ReleaseLeaseCall>(service, limiter),
+          KindOf<HealthCheckCall>(health),
+          KindOf<HealthWatchCall>(health)};
 }
 
 void LogFromGrpc(gpr_log_func_args* args) {
@@ -88,6 +95,7 @@ struct GrpcServer::State {
 
   Address address;
   RateLimiterService rate_limiter_service;
+  HealthService health_service;
   const AdminDoor admin_door;
   AdminService admin_service;
   CheckItemPool check_items;
@@ -140,7 +148,7 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(Limiter& limiter, const Op
   if (options.address.is_unix()) {
     if (auto free = RemoveStaleSocket(options.address.unix_path); !free) return free.error();
   }
-  grpc::EnableDefaultHealthCheckService(true);
+  grpc::EnableDefaultHealthCheckService(false);  // ours instead: see HealthService
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
   auto state = std::make_unique<State>(limiter, options);
@@ -152,7 +160,9 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(Limiter& limiter, const Op
   LimitSyncThreads(builder);
   builder.RegisterService(&state->rate_limiter_service);
   builder.RegisterService(&state->admin_service);
-  const auto kinds = CallKinds(state->rate_limiter_service, limiter, state->check_items);
+  builder.RegisterService(&state->health_service);
+  const auto kinds =
+      CallKinds(state->rate_limiter_service, state->health_service, limiter, state->check_items);
   for (std::size_t i = 0; i < QueueCount(options.queues); ++i) {
     state->queues.push_back(std::make_unique<CallQueue>(builder.AddCompletionQueue(), kinds));
   }
@@ -166,15 +176,12 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(Limiter& limiter, const Op
   for (std::size_t i = 0; i < state->queues.size(); ++i) {
     state->queues[i]->Start(fmt::format("grpc-{}", i));
   }
-  // The server as a whole ("") is set by gRPC itself.
-  state->server->GetHealthCheckService()->SetServingStatus(v1::RateLimiter::service_full_name(),
-                                                           true);
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(state)));
 }
 
 void GrpcServer::Stop(std::chrono::milliseconds drain) {
   if (std::exchange(state_->stopped, true)) return;
-  state_->server->GetHealthCheckService()->SetServingStatus(false);
+  state_->health_service.StopServing();
   const SteadyTime end = SteadyNow() + drain;
   const bool quiet = state_->WaitUntilQuiet(drain / 2);
   state_->EndStreams(end);

@@ -39,9 +39,10 @@ class GrpcServer {
   const Address& address() const;
 
   // Reports itself not serving, and goes on serving until no call comes or is under way any more,
-  // or half of `drain` has passed; an open stream is no call under way. Then ends the streams, each
-  // with UNAVAILABLE as soon as what it took in is answered, takes no more calls, gives those under
-  // way the rest of `drain` to end, and cancels what is left then. Returns when every call is over.
+  // or half of `drain` has passed; an open stream is no call under way, a health check no call.
+  // Then ends the streams, each with UNAVAILABLE as soon as what it took in is answered, takes no
+  // more calls, gives those under way the rest of `drain` to end, and cancels what is left then.
+  // Returns when every call is over.
   void Stop(std::chrono::milliseconds drain);
 
  private:

@@ -16,6 +16,7 @@ class QueuedCall {
   enum class Kind {
     kUnary,   // till its answer, which is under way
     kStream,  // till one side ends it
+    kProbe,   // as kUnary; a server that stops does not wait for probing to cease
   };
 
   // `pool` must outlive the call.

@@ -29,8 +29,9 @@ class UnaryCall : public QueuedCall {
 
   // `service` must outlive the call.
   template <typename Service>
-  UnaryCall(CallPool& pool, Service& service, Request<std::type_identity_t<Service>> request)
-      : QueuedCall(pool),
+  UnaryCall(CallPool& pool, Service& service, Request<std::type_identity_t<Service>> request,
+            Kind kind = Kind::kUnary)
+      : QueuedCall(pool, kind),
         service_(service),
         request_(static_cast<Request<grpc::Service>>(request)) {}
 

@@ -199,6 +199,7 @@ TEST_F(GrpcServer_Test, Reflection_ListsTheServices) {
   ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
   EXPECT_THAT(reply.response, HasSubstr("sluice.v1.RateLimiter"));
   EXPECT_THAT(reply.response, HasSubstr("sluice.v1.Admin"));
+  EXPECT_THAT(reply.response, HasSubstr("grpc.health.v1.Health"));
 }
 
 TEST_F(GrpcServer_Test, ManyCallsAtOnce_MoreThanArePosted_AreAllAnswered) {

@@ -1,9 +1,14 @@
 // The life of a sluiced: ready, healthy, seen in metrics, drained.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/support/http_get.h"
 #include "tests/system/fleet.h"
@@ -12,6 +17,8 @@ namespace sluice::test {
 namespace {
 
 using std::chrono::seconds;
+using ::testing::Contains;
+using ::testing::Not;
 
 constexpr char kRules[] = R"yaml(
 domain: life
@@ -50,6 +57,25 @@ TEST(SluicedTest, Metrics_AfterChecks_TellThemByRuleAndDecision) {
   };
   EXPECT_TRUE(has_line("allowed", " 1")) << metrics.body;
   EXPECT_TRUE(has_line("denied", " 2")) << metrics.body;
+}
+
+std::vector<std::string> ThreadNames(pid_t pid) {
+  std::vector<std::string> names;
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    std::ifstream comm(task.path() / "comm");
+    std::getline(comm, names.emplace_back());
+  }
+  return names;
+}
+
+// gRPC's threads for callbacks would poll all connections beside ours.
+TEST(SluicedTest, Threads_WhileServing_PollNoQueueButOurs) {
+  Fleet fleet({.rules = kRules, .servers = 1}, nullptr);
+  EXPECT_TRUE(fleet.Check(CheckOf("life", "/large")).allowed());
+  const auto names = ThreadNames(fleet.server(0).process().pid());
+  EXPECT_THAT(names, Contains("grpc-0"));
+  EXPECT_THAT(names, Not(Contains("nexting_thread")));
 }
 
 class DrainTest : public testing::Test {
