@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/utf8.h"
-#include "service/wire_reader.h"
+#include "base/wire_reader.h"
 
 namespace sluice {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "service/wire_reader.h"
+#include "base/wire_reader.h"
 
 namespace sluice {
 namespace {

@@ -3,8 +3,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/wire_reader.h"
 #include "service/api_codec.h"
-#include "service/wire_reader.h"
 
 namespace sluice {
 namespace {

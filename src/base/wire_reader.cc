@@ -1,4 +1,4 @@
-#include "service/wire_reader.h"
+#include "base/wire_reader.h"
 
 namespace sluice {
 
