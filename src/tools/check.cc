@@ -1,6 +1,4 @@
 // `sluice check`: may this request go on? Once, or many times as a load.
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -10,7 +8,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "client/client.h"
 #include "client/duration.h"
@@ -22,6 +19,7 @@
 #include "tools/message_json.h"
 #include "tools/request_options.h"
 #include "tools/server_options.h"
+#include "tools/watch.h"
 
 namespace sluice::tools {
 namespace {
@@ -71,27 +69,6 @@ int CheckOnce(const CheckOptions& options, Client& client) {
   return response->decision() == v1::DECISION_ALLOWED ? kExitAllowed : kExitDenied;
 }
 
-std::atomic<bool> interrupted = false;
-
-// Shows how the run goes until it is over; Ctrl-C ends it early. A line that lives on a terminal,
-// else a line a second.
-LoadTally Watch(LoadRun& run, std::uint64_t checks) {
-  std::signal(SIGINT, [](int) { interrupted = true; });
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  constexpr auto kTick = std::chrono::milliseconds(100);
-  const auto print_every = terminal ? kTick : std::chrono::seconds(1);
-  SteadyTime print_at = SteadyNow() + print_every;
-  while (!run.WaitUntil(SteadyNow() + kTick)) {
-    if (interrupted) run.Stop();
-    if (SteadyNow() < print_at) continue;
-    print_at += print_every;
-    const std::string line = ProgressText(run.tally(), checks);
-    fmt::print(stderr, "{}{}{}", terminal ? "\r" : "", line, terminal ? "\x1b[K" : "\n");
-  }
-  if (terminal) fmt::print(stderr, "\r\x1b[K");
-  return run.tally();
-}
-
 int CheckMany(const CheckOptions& options, Client& client) {
   LoadOptions load;
   load.checks = options.repeat;
@@ -103,7 +80,10 @@ int CheckMany(const CheckOptions& options, Client& client) {
   if (load.concurrency == 0) load.concurrency = options.rate > 0 ? 1000 : 1;
 
   LoadRun run(client, MakeRequest(options), load);
-  const LoadTally tally = Watch(run, options.repeat);
+  Watch({.wait_until = [&run](SteadyTime deadline) { return run.WaitUntil(deadline); },
+         .stop = [&run] { run.Stop(); },
+         .progress = [&] { return ProgressText(run.tally(), options.repeat); }});
+  const LoadTally tally = run.tally();
   fmt::print("{}", options.json ? LoadJson(tally) + "\n" : LoadText(tally));
   if (tally.failed > 0) {
     if (tally.allowed + tally.denied == 0) {
