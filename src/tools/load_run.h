@@ -18,7 +18,7 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "client/check_loop.h"
-#include "tools/latency_histogram.h"
+#include "load/latency_histogram.h"
 
 namespace sluice::tools {
 
@@ -39,10 +39,10 @@ struct LoadTally {
   std::uint64_t denied = 0;
   std::uint64_t failed = 0;
   std::map<ErrorCode, Failures> errors;
-  LatencyHistogram latencies;  // of answers, not of errors
-  LatencyHistogram waits;      // that answers asked for
-  Duration waited{};           // sum of `waits`
-  Duration elapsed{};          // until the last answer, or the end of the last sleep
+  load::LatencyHistogram latencies;  // of answers, not of errors
+  load::LatencyHistogram waits;      // that answers asked for
+  Duration waited{};                 // sum of `waits`
+  Duration elapsed{};                // until the last answer, or the end of the last sleep
 
   std::uint64_t finished() const { return allowed + denied + failed; }
   double rate() const;  // checks finished a second

@@ -21,7 +21,7 @@ constexpr Quantile kQuantiles[] = {
     {0.5, "p50", "p50"}, {0.9, "p90", "p90"}, {0.99, "p99", "p99"}, {0.999, "p99.9", "p99_9"}};
 
 // "  p50 49 us  p90 89 us  …  max 98 us"
-std::string QuantilesText(const LatencyHistogram& durations) {
+std::string QuantilesText(const load::LatencyHistogram& durations) {
   std::string text;
   for (const Quantile& quantile : kQuantiles) {
     text +=
@@ -31,7 +31,7 @@ std::string QuantilesText(const LatencyHistogram& durations) {
 }
 
 // "p50":49,"p90":89,…,"max":98
-std::string QuantilesJson(const LatencyHistogram& durations) {
+std::string QuantilesJson(const load::LatencyHistogram& durations) {
   std::string json;
   for (const Quantile& quantile : kQuantiles) {
     json += fmt::format(R"("{}":{},)", quantile.key, durations.Quantile(quantile.share).count());

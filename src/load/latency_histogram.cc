@@ -1,11 +1,11 @@
-#include "tools/latency_histogram.h"
+#include "load/latency_histogram.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 
-namespace sluice::tools {
+namespace sluice::load {
 
 void LatencyHistogram::Add(Duration latency) {
   constexpr std::uint64_t kLargest = (std::uint64_t{kExact} << kDoublings) - 1;
@@ -22,6 +22,12 @@ void LatencyHistogram::Add(Duration latency) {
   max_ = std::max(max_, latency);
 }
 
+void LatencyHistogram::Merge(const LatencyHistogram& other) {
+  for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
+  count_ += other.count_;
+  max_ = std::max(max_, other.max_);
+}
+
 Duration LatencyHistogram::Quantile(double quantile) const {
   const auto rank = static_cast<std::uint64_t>(std::ceil(quantile * static_cast<double>(count_)));
   std::uint64_t seen = 0;
@@ -36,4 +42,4 @@ Duration LatencyHistogram::Quantile(double quantile) const {
   return max_;
 }
 
-}  // namespace sluice::tools
+}  // namespace sluice::load

@@ -9,12 +9,15 @@
 
 #include "base/clock.h"
 
-namespace sluice::tools {
+namespace sluice::load {
 
 class LatencyHistogram {
  public:
   // Above 12 days counts as 12 days.
   void Add(Duration latency);
+
+  // Adds all that `other` has counted.
+  void Merge(const LatencyHistogram& other);
 
   // The latency that the share `quantile` (0 to 1) of all values does not pass, rounded up to the
   // end of its bucket. 0 if there are no values.
@@ -33,4 +36,4 @@ class LatencyHistogram {
   Duration max_{};
 };
 
-}  // namespace sluice::tools
+}  // namespace sluice::load

@@ -1,8 +1,8 @@
-#include "tools/latency_histogram.h"
+#include "load/latency_histogram.h"
 
 #include <gtest/gtest.h>
 
-namespace sluice::tools {
+namespace sluice::load {
 namespace {
 
 TEST(LatencyHistogram, Empty_Zero) {
@@ -39,5 +39,16 @@ TEST(LatencyHistogram, BeyondRange_CountedAtItsEnd) {
   EXPECT_EQ(histogram.Quantile(1), Duration((std::int64_t{1} << 40) - 1));
 }
 
+TEST(LatencyHistogram, Merge_AsIfOneHadCountedAll) {
+  LatencyHistogram evens;
+  LatencyHistogram odds;
+  for (int us = 2; us <= 100; us += 2) evens.Add(Duration(us));
+  for (int us = 1; us <= 99; us += 2) odds.Add(Duration(us));
+  odds.Merge(evens);
+  EXPECT_EQ(odds.count(), 100u);
+  EXPECT_EQ(odds.Quantile(0.5), Duration(50));
+  EXPECT_EQ(odds.max(), Duration(100));
+}
+
 }  // namespace
-}  // namespace sluice::tools
+}  // namespace sluice::load
