@@ -1,0 +1,25 @@
+#include "load/schedule.h"
+
+#include <utility>
+
+namespace sluice::load {
+namespace {
+
+// Multiplied, not added up: no error grows with the number.
+SteadyTime StartOf(std::uint64_t number, SteadyTime begin, std::chrono::duration<double> interval) {
+  return begin +
+         std::chrono::duration_cast<SteadyTime::duration>(static_cast<double>(number) * interval);
+}
+
+}  // namespace
+
+Schedule::Schedule(SteadyTime begin, SteadyTime end, const Pace& pace)
+    : begin_(begin), end_(end), next_(StartOf(pace.first, begin, pace.interval)), pace_(pace) {}
+
+SteadyTime Schedule::Take(SteadyTime now) {
+  if (!is_open()) return now;
+  pace_.first += pace_.step;
+  return std::exchange(next_, StartOf(pace_.first, begin_, pace_.interval));
+}
+
+}  // namespace sluice::load
