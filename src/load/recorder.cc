@@ -1,0 +1,67 @@
+#include "load/recorder.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace sluice::load {
+namespace {
+
+// By the only thread that writes it.
+void Add(std::atomic<std::uint64_t>& counter, std::uint64_t count) {
+  counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+Message Recorder::Begin(SteadyTime start, std::uint32_t checks) const {
+  return {.start = start, .unanswered = checks, .counted = start >= measure_from_};
+}
+
+void Recorder::Record(Message& message, const CheckResult& result) {
+  --message.unanswered;
+  if (!result.is_error && (result.decision == kAllowed || result.decision == kDenied)) {
+    RecordDecision(message, result);
+  } else {
+    Add(failed_, 1);
+    if (message.counted) {
+      tally_.Fail(result.is_error ? GrpcStatus{result.code, std::string(result.message)}
+                                  : GrpcStatus{kInternal, "the answer holds no decision"},
+                  1);
+    }
+  }
+  if (message.unanswered == 0) Finish(message);
+}
+
+void Recorder::RecordDecision(Message& message, const CheckResult& result) {
+  const bool allowed = result.decision == kAllowed;
+  message.decided = true;
+  Add(allowed ? allowed_ : denied_, 1);
+  if (!message.counted) return;
+  ++(allowed ? tally_.allowed : tally_.denied);
+  const auto source = static_cast<std::size_t>(result.source);
+  ++tally_.sources[source < tally_.sources.size() ? source : 0];
+}
+
+void Recorder::Fail(Message& message, const GrpcStatus& status) {
+  if (message.unanswered == 0) return;
+  Add(failed_, message.unanswered);
+  if (message.counted) tally_.Fail(status, message.unanswered);
+  message.unanswered = 0;
+  Finish(message);
+}
+
+void Recorder::Finish(const Message& message) {
+  if (!message.counted) return;
+  if (message.decided) {
+    tally_.latencies.Add(std::chrono::duration_cast<Duration>(now_ - message.start));
+  }
+  tally_.elapsed =
+      std::max(tally_.elapsed, std::chrono::duration_cast<Duration>(now_ - measure_from_));
+}
+
+Progress Recorder::progress() const {
+  return {allowed_.load(std::memory_order_relaxed), denied_.load(std::memory_order_relaxed),
+          failed_.load(std::memory_order_relaxed)};
+}
+
+}  // namespace sluice::load

@@ -1,0 +1,39 @@
+// Messages that are frames of one CheckLimitStream, their answers found by request_id: each message
+// has a slot whose number is the request_id of all its checks.
+//
+// One thread at a time.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "load/channel.h"
+#include "load/grpc_call.h"
+
+namespace sluice::load {
+
+class StreamChannel final : public Channel, private GrpcCall {
+ public:
+  // Begins the stream.
+  StreamChannel(std::unique_ptr<Http2Connection> connection, std::uint32_t quota, const Plan& plan,
+                RequestWriter& writer, Recorder& recorder);
+
+  void Send(SteadyTime start) override;
+  void FailAll(const GrpcStatus& status) override;
+  std::string_view loss() const override { return end_.empty() ? Channel::loss() : end_; }
+
+ private:
+  bool IsFree() const override;
+  void OnMessage(std::string_view message) override;
+  void OnStatus(const GrpcStatus& status) override;
+  void Record(const CheckResult& result);
+  void End(const GrpcStatus& status);
+
+  std::int32_t stream_id_ = 0;
+  std::string end_;  // why the stream has ended; empty as long as it has not
+  std::vector<Message> slots_;
+  std::vector<std::uint32_t> free_;   // slots without a message
+  std::vector<CheckResult> results_;  // of the frame being read
+};
+
+}  // namespace sluice::load

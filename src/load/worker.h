@@ -1,0 +1,64 @@
+// One thread of a load generator: its share of the messages, on connections of its own.
+//
+// Stop and progress on any thread; the rest before or after Run.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include <poll.h>
+
+#include "load/channel.h"
+#include "load/plan.h"
+#include "load/recorder.h"
+#include "load/request_writer.h"
+#include "load/schedule.h"
+
+namespace sluice::load {
+
+class Worker {
+ public:
+  // `plan` outlives the worker. What starts before `measure_from` is not counted. `number` makes it
+  // choose other keys than its neighbours.
+  Worker(const Plan& plan, std::uint32_t number, const Schedule& schedule, SteadyTime measure_from);
+
+  // Of the messages at most `quota` shall be under way on it.
+  void Add(std::unique_ptr<Http2Connection> connection, std::uint32_t quota);
+
+  // Returns when all messages are answered or have failed.
+  void Run();
+
+  // Starts no more messages.
+  void Stop() { stopped_ = true; }
+
+  Progress progress() const { return recorder_.progress(); }
+  const Tally& tally() const { return recorder_.tally(); }
+
+ private:
+  void SendDue();
+  Channel* NextWithRoom();
+  void NoteLateness(SteadyTime start, SteadyTime now);
+  void Flush();
+  void Wait();
+  void Receive();
+  bool Ended();
+  bool FailLost();
+  void Abandon(const GrpcStatus& status);
+  SteadyTime WakeAt(SteadyTime now) const;
+
+  const Plan& plan_;
+  const SteadyTime measure_from_;
+  Schedule schedule_;
+  RequestWriter writer_;
+  Recorder recorder_;
+  std::vector<std::unique_ptr<Channel>> channels_;
+  std::vector<pollfd> polled_;                    // of channels_
+  std::size_t turn_ = 0;                          // whose turn it is to send
+  bool full_ = false;                             // a message is due, but no channel has room
+  SteadyTime full_at_{};                          // when last it was so
+  std::chrono::duration<double> cpu_before_{-1};  // the measured part; negative: it has not begun
+  std::atomic<bool> stopped_ = false;
+};
+
+}  // namespace sluice::load

@@ -1,0 +1,45 @@
+// A RateLimiter on a unix socket that answers as the test says. Dies with its object.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include <grpcpp/server.h>
+
+#include "base/address.h"
+#include "sluice/v1/rate_limiter.grpc.pb.h"
+#include "tests/support/temp_dir.h"
+
+namespace sluice::test {
+
+class FakeLimiter final : public v1::RateLimiter::Service {
+ public:
+  using Stream = grpc::ServerReaderWriter<v1::CheckLimitsResponse, v1::CheckLimitsRequest>;
+
+  // Each is called on any of several threads. What is not set, is not implemented.
+  struct Answers {
+    std::function<grpc::Status(const v1::CheckLimitRequest&, v1::CheckLimitResponse&)> check;
+    std::function<grpc::Status(const v1::CheckLimitsRequest&, v1::CheckLimitsResponse&)> checks;
+    std::function<grpc::Status(Stream&)> stream;
+    int max_streams = 0;  // calls at once on a connection; 0: any
+  };
+
+  explicit FakeLimiter(Answers answers);
+  ~FakeLimiter() override;
+
+  const Address& address() const { return address_; }
+
+ private:
+  grpc::Status CheckLimit(grpc::ServerContext* context, const v1::CheckLimitRequest* request,
+                          v1::CheckLimitResponse* response) override;
+  grpc::Status CheckLimits(grpc::ServerContext* context, const v1::CheckLimitsRequest* request,
+                           v1::CheckLimitsResponse* response) override;
+  grpc::Status CheckLimitStream(grpc::ServerContext* context, Stream* stream) override;
+
+  const Answers answers_;
+  const TempDir dir_;
+  Address address_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace sluice::test

@@ -1,0 +1,379 @@
+// Runs against a gRPC server that answers as the test says.
+#include "load/generator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "tests/load/fake_limiter.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::load {
+namespace {
+
+using sluice::test::FakeLimiter;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// As if by the server, from the store.
+void Decide(const v1::CheckLimitRequest& request, v1::CheckLimitResponse& response,
+            v1::Decision decision = v1::DECISION_ALLOWED) {
+  response.set_decision(decision);
+  response.set_source(v1::SOURCE_STORE);
+  response.set_request_id(request.request_id());
+  response.add_limits()->set_rule("per-user");
+}
+
+Plan PlanFor(const FakeLimiter& server) {
+  v1::CheckLimitRequest request;
+  request.set_domain("shop");
+  return {.address = server.address(),
+          .request = request.SerializeAsString(),
+          .keys = 10,
+          .in_flight = 4,
+          .connections = 2,
+          .duration = milliseconds(100),
+          .timeout = seconds(20)};
+}
+
+std::unique_ptr<Generator> Begin(const Plan& plan) {
+  auto generator = Generator::Start(plan);
+  if (!generator) ADD_FAILURE() << generator.error().message;
+  return generator ? std::move(*generator) : nullptr;
+}
+
+Tally TallyOf(const Plan& plan) {
+  const auto generator = Begin(plan);
+  EXPECT_TRUE(generator->WaitUntil(SteadyNow() + seconds(30)));
+  return generator->tally();
+}
+
+// Calls that wait until the test lets them go.
+class Gate {
+ public:
+  ~Gate() { Open(); }
+  void Pass() {
+    const MutexLock lock(mutex_);
+    ++arrived_;
+    changed_.NotifyAll();
+    changed_.Wait(mutex_, [this] { return open_; });
+  }
+  bool WaitForArrivals(int count) {
+    const MutexLock lock(mutex_);
+    return changed_.WaitUntil(mutex_, SteadyNow() + seconds(20), [&] { return arrived_ >= count; });
+  }
+  int arrived() {
+    const MutexLock lock(mutex_);
+    return arrived_;
+  }
+  void Open() {
+    const MutexLock lock(mutex_);
+    open_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  int arrived_ = 0;
+  bool open_ = false;
+};
+
+TEST(Generator, Unary_EveryAnswerTalliedByItsOutcome) {
+  std::atomic<std::uint64_t> calls = 0;
+  FakeLimiter server({.check = [&](const auto& request, v1::CheckLimitResponse& response) {
+    const auto call = calls++;
+    if (call % 4 == 0) return grpc::Status(grpc::UNAVAILABLE, "the store is \u00fcber all away");
+    Decide(request, response, call % 4 == 1 ? v1::DECISION_DENIED : v1::DECISION_ALLOWED);
+    if (call % 4 == 1) response.set_source(v1::SOURCE_DENY_CACHE);
+    return grpc::Status::OK;
+  }});
+  const Tally tally = TallyOf(PlanFor(server));
+  ASSERT_GE(calls, 8u);
+  EXPECT_EQ(tally.checks(), calls);
+  EXPECT_EQ(tally.failed, (calls + 3) / 4);
+  EXPECT_EQ(tally.denied, (calls + 2) / 4);
+  EXPECT_EQ(tally.sources[v1::SOURCE_DENY_CACHE], tally.denied);
+  EXPECT_EQ(tally.sources[v1::SOURCE_STORE], tally.allowed);
+  EXPECT_EQ(tally.errors.at(kUnavailable).count, tally.failed);
+  EXPECT_EQ(tally.errors.at(kUnavailable).first, "the store is \u00fcber all away");
+  EXPECT_EQ(tally.latencies.count(), tally.answered());
+  EXPECT_EQ(tally.messages, calls);
+  EXPECT_GE(tally.elapsed, milliseconds(1));
+  EXPECT_GT(tally.cpu.count(), 0);
+}
+
+TEST(Generator, Keys_AllAreAsked) {
+  Mutex mutex;
+  std::set<std::string> keys;
+  FakeLimiter server({.check = [&](const auto& request, auto& response) {
+    Decide(request, response);
+    const MutexLock lock(mutex);
+    keys.insert(request.attributes().at("user"));
+    return grpc::Status::OK;
+  }});
+  EXPECT_EQ(TallyOf(PlanFor(server)).failed, 0u);
+  EXPECT_EQ(keys.size(), 10u);
+  EXPECT_EQ(*keys.begin(), "1000000");
+}
+
+TEST(Generator, ClosedLoop_AsManyUnderWayAsAskedAndNoMore) {
+  Gate gate;
+  FakeLimiter server({.check = [&](const auto& request, auto& response) {
+    gate.Pass();
+    Decide(request, response);
+    return grpc::Status::OK;
+  }});
+  Plan plan = PlanFor(server);
+  plan.in_flight = 7;
+  plan.connections = 3;
+  plan.threads = 2;
+  plan.duration = seconds(20);
+  const auto generator = Begin(plan);
+  EXPECT_TRUE(gate.WaitForArrivals(7));
+  EXPECT_FALSE(generator->WaitUntil(SteadyNow() + milliseconds(50)));  // time for an eighth
+  EXPECT_EQ(gate.arrived(), 7);
+  gate.Open();
+  EXPECT_TRUE(gate.WaitForArrivals(100));
+  generator->Stop();
+  EXPECT_TRUE(generator->WaitUntil(SteadyNow() + seconds(20)));
+  EXPECT_EQ(generator->tally().allowed, static_cast<std::uint64_t>(gate.arrived()));
+}
+
+TEST(Generator, MoreUnderWayThanTheServerAllows_Refused) {
+  FakeLimiter server({.max_streams = 3});
+  Plan plan = PlanFor(server);
+  plan.in_flight = 7;
+  const auto generator = Generator::Start(plan);
+  ASSERT_FALSE(generator);
+  EXPECT_EQ(generator.error().message,
+            "--in-flight 7 over --connections 2: the server allows 3 calls a connection");
+}
+
+TEST(Generator, Batch_ResultsAndErrorsByCheck) {
+  FakeLimiter server({.checks = [](const auto& request, v1::CheckLimitsResponse& response) {
+    for (int i = 0; i < request.checks_size(); ++i) {
+      auto& result = *response.add_results();
+      if (i == 0) {
+        result.mutable_error()->set_code(grpc::RESOURCE_EXHAUSTED);
+      } else {
+        Decide(request.checks(i), *result.mutable_response());
+      }
+    }
+    return grpc::Status::OK;
+  }});
+  Plan plan = PlanFor(server);
+  plan.rpc = Rpc::kBatch;
+  plan.checks = 10;
+  const Tally tally = TallyOf(plan);
+  ASSERT_GE(tally.messages, 4u);
+  EXPECT_EQ(tally.allowed, tally.messages * 9);
+  EXPECT_EQ(tally.errors.at(kResourceExhausted).count, tally.messages);
+  EXPECT_EQ(tally.latencies.count(), tally.messages);
+}
+
+TEST(Generator, BatchWithTooFewResults_AllOfItFails) {
+  FakeLimiter server({.checks = [](const auto& request, v1::CheckLimitsResponse& response) {
+    Decide(request.checks(0), *response.add_results()->mutable_response());
+    return grpc::Status::OK;
+  }});
+  Plan plan = PlanFor(server);
+  plan.rpc = Rpc::kBatch;
+  plan.checks = 10;
+  const Tally tally = TallyOf(plan);
+  EXPECT_EQ(tally.answered(), 0u);
+  EXPECT_EQ(tally.failed, tally.messages * 10);
+  EXPECT_EQ(tally.errors.at(kInternal).first, "1 results for 10 checks");
+}
+
+// Answers checks of several frames together, the last first, one frame for each three of them.
+grpc::Status AnswerBackwards(FakeLimiter::Stream& stream, std::size_t gather) {
+  std::vector<v1::CheckLimitRequest> waiting;
+  v1::CheckLimitsRequest frame;
+  while (stream.Read(&frame)) {
+    for (const auto& check : frame.checks()) waiting.push_back(check);
+    if (waiting.size() < gather) continue;
+    std::reverse(waiting.begin(), waiting.end());
+    v1::CheckLimitsResponse response;
+    for (const auto& check : waiting) {
+      Decide(check, *response.add_results()->mutable_response());
+      if (response.results_size() < 3) continue;
+      stream.Write(response);
+      response.Clear();
+    }
+    stream.Write(response);
+    waiting.clear();
+  }
+  return grpc::Status::OK;
+}
+
+TEST(Generator, Stream_AnswersInAnyOrderAndGrouping) {
+  FakeLimiter server({.stream = [](auto& stream) { return AnswerBackwards(stream, 10); }});
+  Plan plan = PlanFor(server);
+  plan.rpc = Rpc::kStream;
+  plan.checks = 5;
+  const Tally tally = TallyOf(plan);
+  ASSERT_GE(tally.messages, 8u);
+  EXPECT_EQ(tally.failed, 0u);
+  EXPECT_EQ(tally.allowed, tally.messages * 5);
+  EXPECT_EQ(tally.latencies.count(), tally.messages);
+}
+
+TEST(Generator, Stream_UnderWayOverAllConnections) {
+  // Answers only when both streams have all of their share.
+  std::atomic<int> full = 0;
+  FakeLimiter server({.stream = [&](FakeLimiter::Stream& stream) {
+    v1::CheckLimitsRequest frame;
+    v1::CheckLimitsResponse response;
+    for (int i = 0; i < 3; ++i) {
+      stream.Read(&frame);
+      for (const auto& check : frame.checks()) {
+        Decide(check, *response.add_results()->mutable_response());
+      }
+    }
+    ++full;
+    EXPECT_TRUE(test::WaitUntil(seconds(20), [&] { return full == 2; }));
+    stream.Write(response);
+    return AnswerBackwards(stream, 1);
+  }});
+  Plan plan = PlanFor(server);
+  plan.rpc = Rpc::kStream;
+  plan.checks = 2;
+  plan.in_flight = 6;
+  EXPECT_EQ(TallyOf(plan).failed, 0u);
+}
+
+TEST(Generator, StreamAnswersWhatWasNotAsked_Fails) {
+  FakeLimiter server({.stream = [](FakeLimiter::Stream& stream) {
+    v1::CheckLimitsRequest frame;
+    stream.Read(&frame);
+    v1::CheckLimitsResponse response;
+    response.add_results()->mutable_response()->set_request_id("elsewhere");
+    stream.Write(response);
+    while (stream.Read(&frame)) {
+    }
+    return grpc::Status::OK;
+  }});
+  Plan plan = PlanFor(server);
+  plan.rpc = Rpc::kStream;
+  const Tally tally = TallyOf(plan);
+  EXPECT_EQ(tally.answered(), 0u);
+  EXPECT_EQ(tally.errors.at(kInternal).first,
+            "a result with the request_id \"elsewhere\" of no check");
+  EXPECT_NE(tally.lost, "");
+}
+
+TEST(Generator, StreamEndedByTheServer_UnansweredFail) {
+  FakeLimiter server({.stream = [](FakeLimiter::Stream& stream) {
+    v1::CheckLimitsRequest frame;
+    stream.Read(&frame);
+    return grpc::Status(grpc::INVALID_ARGUMENT, "checks: too many");
+  }});
+  Plan plan = PlanFor(server);
+  plan.rpc = Rpc::kStream;
+  plan.checks = 16;
+  plan.duration = seconds(20);
+  const Tally tally = TallyOf(plan);  // does not last 20 s
+  EXPECT_EQ(tally.failed, 4u * 16);
+  EXPECT_EQ(tally.errors.at(3).first, "checks: too many");
+  EXPECT_EQ(tally.lost, "INVALID_ARGUMENT: checks: too many");
+}
+
+TEST(Generator, OpenLoop_AsManyAsTheRateSays) {
+  FakeLimiter server({.checks = [](const auto& request, v1::CheckLimitsResponse& response) {
+    for (const auto& check : request.checks()) {
+      Decide(check, *response.add_results()->mutable_response());
+    }
+    return grpc::Status::OK;
+  }});
+  Plan plan = PlanFor(server);
+  plan.rpc = Rpc::kBatch;
+  plan.checks = 5;
+  plan.rate = 2000;
+  plan.threads = 2;
+  plan.warm_up = milliseconds(50);
+  plan.duration = milliseconds(200);
+  const Tally tally = TallyOf(plan);
+  EXPECT_EQ(tally.messages, 80u);
+  EXPECT_EQ(tally.allowed, 400u);
+  EXPECT_GE(tally.elapsed, milliseconds(195));  // when the last was due
+}
+
+// Of 100 messages due within 100 ms none is answered before the gate opens.
+Tally TallyOfStall(int max_streams) {
+  Gate gate;
+  FakeLimiter server({.check =
+                          [&](const auto& request, auto& response) {
+                            gate.Pass();
+                            Decide(request, response);
+                            return grpc::Status::OK;
+                          },
+                      .max_streams = max_streams});
+  Plan plan = PlanFor(server);
+  plan.connections = 1;
+  plan.rate = 1000;
+  const auto generator = Begin(plan);
+  EXPECT_FALSE(generator->WaitUntil(SteadyNow() + milliseconds(150)));  // the stall
+  gate.Open();
+  EXPECT_TRUE(generator->WaitUntil(SteadyNow() + seconds(30)));
+  return generator->tally();
+}
+
+TEST(Generator, ServerStalls_LatencyCountsFromIntendedStart) {
+  const Tally tally = TallyOfStall(0);
+  EXPECT_EQ(tally.allowed, 100u);
+  EXPECT_GE(tally.latencies.Quantile(0.01), milliseconds(50));
+  EXPECT_GE(tally.latencies.max(), milliseconds(149));
+}
+
+TEST(Generator, ServerHoldsMessagesBack_LatencyStillCountsFromIntendedStart) {
+  const Tally tally = TallyOfStall(2);  // 98 of them cannot even be sent before
+  EXPECT_EQ(tally.allowed, 100u);
+  EXPECT_EQ(tally.messages, 100u);
+  EXPECT_GE(tally.latencies.Quantile(0.01), milliseconds(50));
+  EXPECT_LT(tally.late, 50u);  // not the generator's fault
+}
+
+TEST(Generator, UnansweredAtTheEnd_DeadlineExceeded) {
+  Gate gate;
+  FakeLimiter server({.check =
+                          [&](const auto&, auto&) {
+                            gate.Pass();
+                            return grpc::Status::OK;
+                          },
+                      .max_streams = 2});
+  Plan plan = PlanFor(server);
+  plan.rate = 1000;
+  plan.timeout = milliseconds(200);
+  const Tally tally = TallyOf(plan);
+  gate.Open();
+  EXPECT_EQ(tally.failed, 100u);  // sent or not
+  EXPECT_EQ(tally.errors.at(kDeadlineExceeded).count, 100u);
+  EXPECT_EQ(tally.lost, "");
+}
+
+TEST(Generator, Stop_EndsLongBeforeTheDuration) {
+  FakeLimiter server({.check = [](const auto& request, auto& response) {
+    Decide(request, response);
+    return grpc::Status::OK;
+  }});
+  for (const double rate : {0.0, 500.0}) {
+    Plan plan = PlanFor(server);
+    plan.rate = rate;
+    plan.duration = std::chrono::hours(1);
+    const auto generator = Begin(plan);
+    EXPECT_TRUE(test::WaitUntil(seconds(20), [&] { return generator->progress().allowed > 0; }));
+    generator->Stop();
+    EXPECT_TRUE(generator->WaitUntil(SteadyNow() + seconds(20)));
+    EXPECT_GT(generator->tally().allowed, 0u);
+    EXPECT_EQ(generator->tally().failed, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::load

@@ -1,0 +1,98 @@
+// What is counted of a message, and when.
+#include "load/recorder.h"
+
+#include <gtest/gtest.h>
+
+namespace sluice::load {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr SteadyTime kMeasureFrom{std::chrono::hours(1)};
+constexpr CheckResult kAllow{.decision = kAllowed, .source = 1};
+constexpr CheckResult kDeny{.decision = kDenied, .source = 2};
+constexpr CheckResult kError{.is_error = true, .code = kUnavailable, .message = "away"};
+
+TEST(Recorder, WarmUp_ShownAsProgressButNotCounted) {
+  Recorder recorder(kMeasureFrom);
+  Message early = recorder.Begin(kMeasureFrom - milliseconds(1), 1);
+  Message first = recorder.Begin(kMeasureFrom, 1);
+  recorder.set_now(kMeasureFrom + milliseconds(5));
+  recorder.Record(early, kAllow);
+  EXPECT_EQ(recorder.tally().checks(), 0u);
+  recorder.Record(first, kDeny);
+  EXPECT_EQ(recorder.tally().checks(), 1u);
+  EXPECT_EQ(recorder.tally().denied, 1u);
+  EXPECT_EQ(recorder.tally().elapsed, milliseconds(5));
+  EXPECT_EQ(recorder.progress().allowed, 1u);
+  EXPECT_EQ(recorder.progress().denied, 1u);
+}
+
+TEST(Recorder, MessageOfSeveralChecks_LatencyUntilTheLast) {
+  Recorder recorder(kMeasureFrom);
+  Message message = recorder.Begin(kMeasureFrom, 3);
+  recorder.set_now(kMeasureFrom + milliseconds(1));
+  recorder.Record(message, kAllow);
+  recorder.Record(message, kError);
+  EXPECT_EQ(recorder.tally().latencies.count(), 0u);
+  recorder.set_now(kMeasureFrom + milliseconds(9));
+  recorder.Record(message, kDeny);
+  EXPECT_EQ(recorder.tally().latencies.count(), 1u);
+  EXPECT_EQ(recorder.tally().latencies.max(), milliseconds(9));
+  EXPECT_EQ(recorder.tally().allowed, 1u);
+  EXPECT_EQ(recorder.tally().denied, 1u);
+  EXPECT_EQ(recorder.tally().failed, 1u);
+  EXPECT_EQ(recorder.tally().sources, (std::array<std::uint64_t, 6>{0, 1, 1, 0, 0, 0}));
+}
+
+TEST(Recorder, MessageThatFails_ItsUnansweredChecksFailWithoutLatency) {
+  Recorder recorder(kMeasureFrom);
+  Message message = recorder.Begin(kMeasureFrom, 100);
+  recorder.Fail(message, {kDeadlineExceeded, "no answer"});
+  recorder.Fail(message, {kInternal, "it is over already"});
+  EXPECT_EQ(recorder.tally().failed, 100u);
+  ASSERT_EQ(recorder.tally().errors.size(), 1u);
+  EXPECT_EQ(recorder.tally().errors.at(kDeadlineExceeded).count, 100u);
+  EXPECT_EQ(recorder.tally().errors.at(kDeadlineExceeded).first, "no answer");
+  EXPECT_EQ(recorder.tally().latencies.count(), 0u);
+}
+
+TEST(Recorder, WhatNoServerShouldSend_NotTakenForADecision) {
+  Recorder recorder(kMeasureFrom);
+  Message message = recorder.Begin(kMeasureFrom, 2);
+  recorder.Record(message, {.decision = 0, .source = 1});
+  EXPECT_EQ(recorder.tally().errors.at(kInternal).count, 1u);
+  recorder.Record(message, {.decision = kAllowed, .source = -7});
+  EXPECT_EQ(recorder.tally().sources[0], 1u);
+}
+
+TEST(Tally, Merge_SumsAndExtremes) {
+  Tally sum;
+  Tally other;
+  sum.allowed = 1;
+  sum.elapsed = milliseconds(500);
+  other.denied = 3;
+  other.elapsed = milliseconds(1000);
+  other.cpu = milliseconds(8);
+  other.sources[1] = 3;
+  other.messages = 7;
+  other.late = 2;
+  other.latest = milliseconds(4);
+  other.lost = "gone";
+  other.Fail({kUnavailable, "away"}, 4);
+  sum.Merge(other);
+  sum.Merge(other);
+  EXPECT_EQ(sum.checks(), 1u + 2 * (3 + 4));
+  EXPECT_EQ(sum.errors.at(kUnavailable).count, 8u);
+  EXPECT_EQ(sum.errors.at(kUnavailable).first, "away");
+  EXPECT_EQ(sum.sources[1], 6u);
+  EXPECT_EQ(sum.messages, 14u);
+  EXPECT_EQ(sum.late, 4u);
+  EXPECT_EQ(sum.latest, milliseconds(4));
+  EXPECT_EQ(sum.lost, "gone");
+  EXPECT_DOUBLE_EQ(sum.checks_per_second(), 7);  // of those answered
+  EXPECT_DOUBLE_EQ(sum.cpu_us_per_check(), 16'000.0 / 15);
+}
+
+}  // namespace
+}  // namespace sluice::load
