@@ -20,6 +20,7 @@ struct Command {
   std::function<int()> (*declare)(CLI::App& app);
 };
 
+extern const Command kBench;
 extern const Command kCheck;
 extern const Command kExplain;
 extern const Command kHold;

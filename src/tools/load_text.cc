@@ -20,16 +20,6 @@ struct Quantile {
 constexpr Quantile kQuantiles[] = {
     {0.5, "p50", "p50"}, {0.9, "p90", "p90"}, {0.99, "p99", "p99"}, {0.999, "p99.9", "p99_9"}};
 
-// "  p50 49 us  p90 89 us  …  max 98 us"
-std::string QuantilesText(const load::LatencyHistogram& durations) {
-  std::string text;
-  for (const Quantile& quantile : kQuantiles) {
-    text +=
-        fmt::format("  {} {}", quantile.name, HumanDuration(durations.Quantile(quantile.share)));
-  }
-  return text + fmt::format("  max {}", HumanDuration(durations.max()));
-}
-
 // "p50":49,"p90":89,…,"max":98
 std::string QuantilesJson(const load::LatencyHistogram& durations) {
   std::string json;
@@ -40,6 +30,15 @@ std::string QuantilesJson(const load::LatencyHistogram& durations) {
 }
 
 }  // namespace
+
+std::string QuantilesText(const load::LatencyHistogram& durations) {
+  std::string text;
+  for (const Quantile& quantile : kQuantiles) {
+    text +=
+        fmt::format("  {} {}", quantile.name, HumanDuration(durations.Quantile(quantile.share)));
+  }
+  return text + fmt::format("  max {}", HumanDuration(durations.max()));
+}
 
 std::string ProgressText(const LoadTally& tally, std::uint64_t checks) {
   return fmt::format("{} of {} checks: {} allowed, {} denied, {} errors, {:.0f}/s",

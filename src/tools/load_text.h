@@ -9,6 +9,9 @@
 
 namespace sluice::tools {
 
+// "  p50 49 us  p90 89 us  …  max 98 us"
+std::string QuantilesText(const load::LatencyHistogram& durations);
+
 // One line, without its end: how far a run of `checks` is.
 std::string ProgressText(const LoadTally& tally, std::uint64_t checks);
 

@@ -17,9 +17,9 @@ namespace {
 using sluice::tools::Command;
 
 const Command* const kCommands[] = {
-    &sluice::tools::kCheck,    &sluice::tools::kHold,  &sluice::tools::kExplain,
-    &sluice::tools::kReset,    &sluice::tools::kRules, &sluice::tools::kReload,
-    &sluice::tools::kValidate,
+    &sluice::tools::kCheck, &sluice::tools::kHold,     &sluice::tools::kExplain,
+    &sluice::tools::kReset, &sluice::tools::kRules,    &sluice::tools::kReload,
+    &sluice::tools::kBench, &sluice::tools::kValidate,
 };
 
 // Gives what follows `--` to the COMMAND of the subcommand that has one. The parser would take it

@@ -35,6 +35,14 @@ CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::stri
   return app.add_option_function<std::string>(flag, parse, description)->type_name("DURATION");
 }
 
+void PrintNoServer(const Address& address, std::string_view reason) {
+  fmt::print(stderr,
+             "sluice: no server answers at {} ({})\n"
+             "  Start one:      sluiced --rules config/rules   (or scripts/run.sh)\n"
+             "  Ask another:    --addr host:port or unix:PATH, or set SLUICE_ADDR\n",
+             address.ToString(), reason);
+}
+
 void PrintError(const Client& client, const Error& error) {
   if (client.connected()) {
     fmt::print(stderr, "sluice: {}: {}\n", ToString(error.code), error.message);
@@ -46,11 +54,7 @@ void PrintError(const Client& client, const Error& error) {
   if (const auto at = reason.find(kWrapping); at != reason.npos) {
     reason.remove_prefix(at + kWrapping.size());
   }
-  fmt::print(stderr,
-             "sluice: no server answers at {} ({})\n"
-             "  Start one:      sluiced --rules config/rules   (or scripts/run.sh)\n"
-             "  Ask another:    --addr host:port or unix:PATH, or set SLUICE_ADDR\n",
-             client.address().ToString(), reason);
+  PrintNoServer(client.address(), reason);
 }
 
 }  // namespace sluice::tools

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include <CLI/App.hpp>
 
@@ -20,6 +21,9 @@ struct ServerOptions {
 // A flag that takes a duration, and gives it to `set`.
 CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,
                          std::function<void(Duration)> set);
+
+// Prints that there is no server, why, and how to start one.
+void PrintNoServer(const Address& address, std::string_view reason);
 
 // Prints `error` of a call on `client`, and how to start a server if that is what is missing.
 void PrintError(const Client& client, const Error& error);

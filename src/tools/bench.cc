@@ -1,0 +1,199 @@
+// `sluice bench`: how many checks a second does a server decide, and how fast?
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "client/status.h"
+#include "load/generator.h"
+#include "sluice/v1/rate_limiter.pb.h"
+#include "tools/bench_text.h"
+#include "tools/command.h"
+#include "tools/load_text.h"
+#include "tools/request_options.h"
+#include "tools/server_options.h"
+#include "tools/watch.h"
+
+namespace sluice::tools {
+namespace {
+
+using load::Rpc;
+
+constexpr double kDefaultExponent = 0.99;
+
+struct BenchOptions {
+  ServerOptions server;
+  RequestOptions request;
+  load::Plan plan;
+  std::uint32_t checks = 0;  // 0: not given
+  bool zipf = false;
+  double exponent = 0;  // 0: not given
+  bool json = false;
+};
+
+const std::map<std::string, Rpc>& Rpcs() {
+  static const std::map<std::string, Rpc> kRpcs = {
+      {"unary", Rpc::kUnary}, {"batch", Rpc::kBatch}, {"stream", Rpc::kStream}};
+  return kRpcs;
+}
+
+std::uint32_t DefaultChecks(Rpc rpc) {
+  return rpc == Rpc::kUnary ? 1 : rpc == Rpc::kBatch ? 100 : 16;
+}
+
+// What no flag can tell by itself.
+void CheckTogether(const BenchOptions& options) {
+  const load::Plan& plan = options.plan;
+  if (plan.rpc == Rpc::kUnary && options.checks > 1) {
+    throw CLI::ValidationError(
+        "--checks", fmt::format("{} with --rpc unary, which takes 1; batch and stream take 1 to "
+                                "1000",
+                                options.checks));
+  }
+  if (options.exponent > 0 && !options.zipf) {
+    throw CLI::ValidationError(
+        "--exponent",
+        fmt::format("{} with --distribution uniform; only zipf has one", options.exponent));
+  }
+  if (plan.threads > plan.connections) {
+    throw CLI::ValidationError(
+        "--threads", fmt::format("{} with --connections {}; each thread needs one of its own",
+                                 plan.threads, plan.connections));
+  }
+  for (const std::string& attribute : options.request.attributes) {
+    if (attribute.starts_with(plan.key_name + "=")) {
+      throw CLI::ValidationError(
+          "--key", fmt::format("{} varies, but is also given as \"{}\"", plan.key_name, attribute));
+    }
+  }
+}
+
+load::Plan MakePlan(const BenchOptions& options) {
+  load::Plan plan = options.plan;
+  plan.address = *Address::Parse(options.server.address);  // the flag's check has parsed it before
+  plan.timeout = options.server.timeout;
+  plan.checks = options.checks > 0 ? options.checks : DefaultChecks(plan.rpc);
+  plan.zipf_exponent = !options.zipf          ? 0
+                       : options.exponent > 0 ? options.exponent
+                                              : kDefaultExponent;
+  plan.request = options.request.ToRequest<v1::CheckLimitRequest>().SerializeAsString();
+  return plan;
+}
+
+int Fail(const BenchOptions& options, const Address& address, const Error& error) {
+  if (options.json) fmt::print("{}\n", ErrorJson(error));
+  if (error.code == ErrorCode::kUnavailable) {
+    PrintNoServer(address, error.message);
+  } else {
+    fmt::print(stderr, "sluice: {}: {}\n", ToString(error.code), error.message);
+  }
+  return kExitError;
+}
+
+int Bench(const BenchOptions& options) {
+  const load::Plan plan = MakePlan(options);
+  const auto started = load::Generator::Start(plan);
+  if (!started) return Fail(options, plan.address, started.error());
+  load::Generator& generator = **started;
+  const SteadyTime start = SteadyNow();
+  Watch({.wait_until = [&](SteadyTime deadline) { return generator.WaitUntil(deadline); },
+         .stop = [&] { generator.Stop(); },
+         .progress =
+             [&] {
+               const auto elapsed = std::chrono::duration_cast<Duration>(SteadyNow() - start);
+               return BenchProgressText(plan, generator.progress(), elapsed);
+             }});
+  const load::Tally tally = generator.tally();
+  fmt::print("{}", options.json ? BenchJson(plan, tally) + "\n" : BenchText(plan, tally));
+  if (options.json) fmt::print(stderr, "{}", LatenessText(tally));
+  if (!tally.lost.empty()) {
+    fmt::print(stderr, "sluice: every connection to {} was lost: {}\n", plan.address.ToString(),
+               tally.lost);
+  }
+  const bool good = tally.answered() > 0 && tally.failed == 0 && tally.lost.empty();
+  return good ? kExitDone : kExitError;
+}
+
+void DeclareMessages(CLI::App& app, BenchOptions& options) {
+  load::Plan& plan = options.plan;
+  app.add_option_function<std::string>(
+         "--rpc", [&plan](const std::string& word) { plan.rpc = Rpcs().at(word); },
+         "unary (CheckLimit), batch (CheckLimits), stream (CheckLimitStream)")
+      ->check(CLI::IsMember(Rpcs()))
+      ->type_name("RPC")
+      ->default_str("unary");
+  app.add_option("--checks", options.checks,
+                 "Checks in one message (default: batch 100, stream 16)")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("COUNT");
+  app.add_option("--key", plan.key_name, "The attribute that varies")
+      ->type_name("KEY")
+      ->capture_default_str();
+  app.add_option("--keys", plan.keys, "How many values it has: numbers from 1000000 up")
+      ->check(CLI::Range(1U, load::kMaxKeys))
+      ->type_name("COUNT")
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--distribution", [&options](const std::string& word) { options.zipf = word == "zipf"; },
+         "Of the values: uniform (all as often) or zipf (few very often)")
+      ->check(CLI::IsMember({"uniform", "zipf"}))
+      ->type_name("WORD")
+      ->default_str("uniform");
+  app.add_option("--exponent", options.exponent, "Of zipf: value i comes 1 / i^EXPONENT as often")
+      ->check(CLI::Range(0.01, 10.0))
+      ->type_name("EXPONENT")
+      ->default_str(fmt::format("{}", kDefaultExponent));
+}
+
+void DeclareLoad(CLI::App& app, BenchOptions& options) {
+  load::Plan& plan = options.plan;
+  CLI::Option* rate = app.add_option("--rate", plan.rate,
+                                     "Open loop: checks a second, each message at its time; "
+                                     "latency counts from then")
+                          ->check(CLI::Range(0.001, 1e7))
+                          ->type_name("RATE");
+  app.add_option("--in-flight", plan.in_flight,
+                 "Closed loop: messages under way, over all connections")
+      ->check(CLI::Range(1U, load::kMaxInFlight))
+      ->type_name("COUNT")
+      ->capture_default_str()
+      ->excludes(rate);
+  app.add_option("--connections", plan.connections, "HTTP/2 connections")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("COUNT")
+      ->capture_default_str();
+  app.add_option("--threads", plan.threads, "Threads that generate")
+      ->check(CLI::Range(1, 64))
+      ->type_name("COUNT")
+      ->capture_default_str();
+  AddDuration(app, "--duration", "How long to measure", [&plan](Duration duration) {
+    plan.duration = duration;
+  })->default_str("10s");
+  AddDuration(app, "--warm-up", "Load before that, not counted (default: none)",
+              [&plan](Duration duration) { plan.warm_up = duration; });
+}
+
+std::function<int()> Declare(CLI::App& app) {
+  auto options = std::make_shared<BenchOptions>();
+  options->request.AddTo(app);
+  DeclareMessages(app, *options);
+  DeclareLoad(app, *options);
+  app.add_flag("--json", options->json, "Print one JSON object");
+  options->server.AddTo(app);
+  app.get_option("--timeout")
+      ->description("Longest wait for connections, and after the end for the last answers");
+  app.parse_complete_callback([options] { CheckTogether(*options); });
+  app.footer(
+      "Exit status: 0 if any check was answered and none failed, else 2.\n"
+      "Example: sluice bench shop endpoint=/boot/pay --keys 100000 --in-flight 400");
+  return [options] { return Bench(*options); };
+}
+
+}  // namespace
+
+const Command kBench = {"bench", "Measure a server under load", Declare};
+
+}  // namespace sluice::tools

@@ -1,0 +1,84 @@
+#include "tools/bench_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace sluice::tools {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+load::Plan Plan() {
+  return {.keys = 100'000, .in_flight = 400, .duration = std::chrono::seconds(3)};
+}
+
+load::Tally Sample() {
+  load::Tally tally;
+  tally.allowed = 60;
+  tally.denied = 38;
+  tally.Fail({load::kUnavailable, "the \"store\" is away"}, 2);
+  tally.sources = {0, 90, 8, 0, 0, 0};
+  for (int us = 1; us <= 98; ++us) tally.latencies.Add(Duration(us));
+  tally.elapsed = std::chrono::milliseconds(500);
+  tally.cpu = std::chrono::microseconds(420);
+  tally.messages = 100;
+  return tally;
+}
+
+TEST(BenchText, Summary) {
+  EXPECT_EQ(BenchText(Plan(), Sample()),
+            "checks   100 in 500 ms (196/s)\n"
+            "allowed  60\n"
+            "denied   38\n"
+            "errors   2\n"
+            "         2 UNAVAILABLE, the first: the \"store\" is away\n"
+            "sources  STORE 90  DENY_CACHE 8\n"
+            "latency  p50 49 us  p90 89 us  p99 98 us  p99.9 98 us  max 98 us\n"
+            "client   4.2 us of CPU a check, its thread 0 % busy\n");
+}
+
+TEST(BenchText, GeneratorLate_SaidOnlyIfItMatters) {
+  load::Tally tally = Sample();
+  tally.latest = std::chrono::milliseconds(12);
+  EXPECT_EQ(LatenessText(tally), "");
+  tally.late = 1;
+  EXPECT_THAT(LatenessText(tally),
+              HasSubstr("sent 1 % of the messages over 1 ms late, up to 12 ms"));
+  EXPECT_THAT(BenchText(Plan(), tally), EndsWith(LatenessText(tally)));
+}
+
+TEST(BenchText, JsonOfAClosedLoop) {
+  EXPECT_EQ(BenchJson(Plan(), Sample()),
+            R"({"rpc":"unary","checks_per_message":1,"keys":100000,"distribution":"uniform",)"
+            R"("loop":"closed","in_flight":400,"target_rate":0,"connections":8,)"
+            R"("seconds":0.500000,"checks":100,"allowed":60,"denied":38,"failed":2,)"
+            R"("errors":{"UNAVAILABLE":2},"sources":{"STORE":90,"DENY_CACHE":8},)"
+            R"("checks_per_second":196.0,)"
+            R"("latency_us":{"p50":49,"p90":89,"p99":98,"p99.9":98,"max":98},)"
+            R"("client_cpu_us_per_check":4.200})");
+}
+
+TEST(BenchText, JsonOfAnOpenLoopThatBroughtNothing_FieldsAllThere) {
+  load::Plan plan = Plan();
+  plan.rpc = load::Rpc::kStream;
+  plan.checks = 16;
+  plan.zipf_exponent = 0.99;
+  plan.rate = 1000;
+  EXPECT_EQ(BenchJson(plan, {}),
+            R"({"rpc":"stream","checks_per_message":16,"keys":100000,"distribution":"zipf",)"
+            R"("loop":"open","in_flight":0,"target_rate":1000,"connections":8,)"
+            R"("seconds":0.000000,"checks":0,"allowed":0,"denied":0,"failed":0,)"
+            R"("errors":{},"sources":{},"checks_per_second":0.0,)"
+            R"("latency_us":{"p50":0,"p90":0,"p99":0,"p99.9":0,"max":0},)"
+            R"("client_cpu_us_per_check":0.000})");
+}
+
+TEST(BenchText, Progress) {
+  EXPECT_EQ(
+      BenchProgressText(Plan(), {.allowed = 10, .denied = 5, .failed = 1}, std::chrono::seconds(2)),
+      "2 of 3 s: 10 allowed, 5 denied, 1 errors, 8/s");
+}
+
+}  // namespace
+}  // namespace sluice::tools

@@ -1,0 +1,209 @@
+"""`sluice bench` against a real `sluiced`: every kind of RPC, what is denied, and what goes wrong.
+
+Usage: sluice_bench_test.py SLUICE SLUICED
+"""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SLUICE, SLUICED = sys.argv.pop(1), sys.argv.pop(1)
+
+# Nothing refills while the test runs.
+RULES = """
+domain: shop
+rules:
+  - name: plenty
+    match: {endpoint: /plenty}
+    per: [user]
+    limits: [{algorithm: token_bucket, rate: 1000000/s, burst: 1000000}]
+  - name: few
+    match: {endpoint: [/few, /other]}
+    per: [endpoint, user]
+    limits: [{algorithm: fixed_window, limit: 10, window: 1d}]
+"""
+
+FIELDS = (
+    "rpc checks_per_message keys distribution loop in_flight target_rate connections seconds checks"
+    " allowed denied failed errors sources checks_per_second latency_us client_cpu_us_per_check"
+).split()
+
+
+def run(*arguments):
+    return subprocess.run(
+        [SLUICE, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+class BenchTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        folder = pathlib.Path(directory.name)
+        (folder / "rules").mkdir()
+        (folder / "rules" / "shop.yaml").write_text(RULES, encoding="utf-8")
+        cls.address = f"unix:{folder}/grpc.sock"
+        server = subprocess.Popen(
+            [SLUICED, "--rules", folder / "rules", "--grpc", cls.address, "--http", "127.0.0.1:0"],
+            stdin=subprocess.DEVNULL,
+        )
+        cls.addClassCleanup(server.wait, 20)
+        cls.addClassCleanup(server.terminate)
+        deadline = time.monotonic() + 20
+        while run("check", "shop", "--addr", cls.address).returncode == 2:
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("sluiced does not answer")
+
+    def bench(self, endpoint, *arguments):
+        return run(
+            *("bench", "shop", f"endpoint={endpoint}", "--addr", self.address),
+            *("--duration", "200ms", "--timeout", "10s", *arguments),
+        )
+
+    def summary(self, *arguments, status=0):
+        result = self.bench(*arguments, "--json")
+        self.assertEqual(result.returncode, status, result.stderr)
+        summary = json.loads(result.stdout)
+        self.assertEqual(list(summary), FIELDS)
+        self.assertEqual(list(summary["latency_us"]), ["p50", "p90", "p99", "p99.9", "max"])
+        self.assertEqual(
+            summary["checks"], summary["allowed"] + summary["denied"] + summary["failed"]
+        )
+        self.assertEqual(
+            sum(summary["sources"].values()), summary["allowed"] + summary["denied"]
+        )
+        return summary
+
+    def test_every_rpc_every_check_allowed(self):
+        for rpc, checks in (("unary", 1), ("batch", 100), ("stream", 16)):
+            summary = self.summary("/plenty", "--rpc", rpc, "--keys", "1000")
+            self.assertEqual((summary["rpc"], summary["checks_per_message"]), (rpc, checks))
+            self.assertEqual(
+                [summary[name] for name in ("loop", "in_flight", "target_rate", "connections")],
+                ["closed", 64, 0, 8],
+            )
+            self.assertGreaterEqual(summary["allowed"], 64 * checks)
+            self.assertEqual(summary["denied"] + summary["failed"], 0)
+            self.assertEqual(summary["sources"], {"STORE": summary["allowed"]})
+            self.assertGreaterEqual(summary["seconds"], 0.15)
+            rate = summary["checks"] / summary["seconds"]
+            self.assertAlmostEqual(summary["checks_per_second"] / rate, 1, places=3)
+            self.assertGreater(summary["client_cpu_us_per_check"], 0)
+            quantiles = list(summary["latency_us"].values())
+            self.assertEqual(quantiles, sorted(quantiles))
+            self.assertGreater(quantiles[0], 0)
+
+    def test_one_key_denied_once_its_limit_is_reached(self):
+        for rpc, allowed in (("unary", 10), ("batch", 0), ("stream", 0)):  # of the same user
+            summary = self.summary("/few", "--rpc", rpc)
+            self.assertEqual(summary["allowed"], allowed, rpc)
+            self.assertGreater(summary["denied"], 100)
+            self.assertEqual(summary["failed"], 0)
+
+    def test_keys_are_as_many_users(self):
+        # Ten for each of 20, who are all asked ten times at the least.
+        summary = self.summary("/other", "--keys", "20", "--rpc", "batch", "--checks", "1000")
+        self.assertEqual(summary["allowed"], 200)
+        self.assertEqual((summary["keys"], summary["checks_per_message"]), (20, 1000))
+
+    def test_open_loop_keeps_its_rate(self):
+        summary = self.summary("/plenty", "--rate", "1000", "--warm-up", "50ms")
+        self.assertEqual((summary["loop"], summary["target_rate"]), ("open", 1000))
+        self.assertEqual((summary["in_flight"], summary["allowed"]), (0, 200))
+
+    def test_table_for_people(self):
+        result = self.bench("/plenty", "--threads", "2", "--distribution", "zipf", "--keys", "50")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"(?m)^checks   \d+ in .* \(\d+/s\)$")
+        self.assertRegex(result.stdout, r"(?m)^errors   0$")
+        self.assertRegex(result.stdout, r"(?m)^sources  STORE \d+$")
+        self.assertRegex(result.stdout, r"(?m)^latency  p50 .+  p90 .+  p99 .+  p99\.9 .+  max .+$")
+        self.assertRegex(result.stdout, r"(?m)^client   \d.* us of CPU a check, threads \d+ % busy$")
+
+    def test_interrupted_prints_what_there_is(self):
+        process = subprocess.Popen(
+            [SLUICE, "bench", "shop", "endpoint=/plenty", "--addr", self.address]
+            + ["--duration", "1h", "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.assertRegex(process.stderr.readline(), r"^1 of 3600 s: \d+ allowed, 0 denied, 0 errors")
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 0)
+        self.assertGreater(json.loads(output)["allowed"], 0)
+
+    def test_server_refuses_counted_by_code_exit_2(self):
+        for rpc in ("unary", "batch", "stream"):
+            result = run(
+                *("bench", "", "--addr", self.address, "--duration", "100ms", "--rpc", rpc),
+                "--json",
+            )
+            summary = json.loads(result.stdout)
+            self.assertEqual(result.returncode, 2)
+            self.assertEqual(summary["errors"], {"INVALID_ARGUMENT": summary["checks"]})
+            self.assertGreater(summary["failed"], 0)
+        text = run("bench", "", "--addr", self.address, "--duration", "100ms").stdout
+        self.assertRegex(text, r"(?m)^ +\d+ INVALID_ARGUMENT, the first: .*domain")
+
+
+class ArgumentTest(unittest.TestCase):
+    def test_mistakes_are_named_exit_2(self):
+        for arguments, said in (
+            ([], "DOMAIN is required"),
+            (["shop", "user"], 'attribute "user": expected KEY=VALUE'),
+            (["shop", "user=42"], '--key: user varies, but is also given as "user=42"'),
+            (["shop", "--rpc", "nonsense"], "--rpc"),
+            (["shop", "--checks", "16"], "--checks: 16 with --rpc unary, which takes 1"),
+            (["shop", "--rpc", "batch", "--checks", "1001"], "--checks"),
+            (["shop", "--keys", "0"], "--keys"),
+            (["shop", "--keys", "9000001"], "--keys"),
+            (["shop", "--distribution", "normal"], "--distribution"),
+            (["shop", "--exponent", "0"], "--exponent"),
+            (["shop", "--exponent", "2"], "--exponent: 2 with --distribution uniform"),
+            (["shop", "--rate", "0"], "--rate"),
+            (["shop", "--rate", "5", "--in-flight", "5"], "--rate excludes --in-flight"),
+            (["shop", "--threads", "9"], "--threads: 9 with --connections 8"),
+            (["shop", "--duration", "3"], '"3" is not a duration'),
+            (["shop", "--addr", "nowhere"], '"nowhere" is not an address'),
+        ):
+            result = run("bench", *arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertIn(said, result.stderr, arguments)
+            self.assertEqual(result.stdout, "", arguments)
+
+    def test_no_server_says_how_to_start_one(self):
+        result = run("bench", "shop", "--addr", "unix:/nonexistent/socket", "--json")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn(
+            "no server answers at unix:/nonexistent/socket (No such file or directory)",
+            result.stderr,
+        )
+        self.assertIn("scripts/run.sh", result.stderr)
+        self.assertEqual(json.loads(result.stdout)["error"]["code"], "UNAVAILABLE")
+
+    def test_help_names_every_flag(self):
+        self.assertIn("bench", run("--help").stdout)
+        text = run("bench", "--help").stdout
+        for flag in (
+            "addr timeout rpc checks key keys distribution exponent rate in-flight connections"
+            " threads duration warm-up json"
+        ).split():
+            self.assertIn(f"--{flag} ", text.replace("\n", " "))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
