@@ -2,11 +2,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
-#include <fmt/format.h>
 #include <nghttp2/nghttp2.h>
 #include <sys/socket.h>
+
+#include "load/http2_callbacks.h"
 
 namespace sluice::load {
 namespace {
@@ -17,10 +19,6 @@ constexpr std::size_t kWriteSize = 256 * 1024;
 // Answers are read as they come: no window shall ever hold them back.
 constexpr std::int32_t kWindow = 0x7fffffff;
 
-std::string_view Text(const std::uint8_t* bytes, std::size_t size) {
-  return {reinterpret_cast<const char*>(bytes), size};
-}
-
 // Names and values live for ever, or as long as the connection.
 nghttp2_nv Header(std::string_view name, std::string_view value) {
   const auto bytes = [](std::string_view text) {
@@ -30,64 +28,7 @@ nghttp2_nv Header(std::string_view name, std::string_view value) {
           NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
-Http2Stream* StreamOf(nghttp2_session* session, std::int32_t id) {
-  return static_cast<Http2Stream*>(nghttp2_session_get_stream_user_data(session, id));
-}
-
-std::string GoawayText(const nghttp2_goaway& goaway) {
-  std::string text =
-      fmt::format("the server said GOAWAY ({})", nghttp2_http2_strerror(goaway.error_code));
-  if (goaway.opaque_data_len > 0) {
-    text += fmt::format(": {}", Text(goaway.opaque_data, goaway.opaque_data_len));
-  }
-  return text;
-}
-
 }  // namespace
-
-// What nghttp2 tells us. `self` is the connection.
-struct Http2Connection::Callbacks {
-  static int OnHeader(nghttp2_session* session, const nghttp2_frame* frame,
-                      const std::uint8_t* name, std::size_t name_size, const std::uint8_t* value,
-                      std::size_t value_size, std::uint8_t, void*) {
-    if (Http2Stream* stream = StreamOf(session, frame->hd.stream_id)) {
-      stream->OnHeader(Text(name, name_size), Text(value, value_size));
-    }
-    return 0;
-  }
-
-  static int OnData(nghttp2_session* session, std::uint8_t, std::int32_t id,
-                    const std::uint8_t* data, std::size_t size, void*) {
-    if (Http2Stream* stream = StreamOf(session, id)) stream->OnData(Text(data, size));
-    return 0;
-  }
-
-  static int OnClose(nghttp2_session* session, std::int32_t id, std::uint32_t error, void*) {
-    if (Http2Stream* stream = StreamOf(session, id)) stream->OnClose(error);
-    return 0;
-  }
-
-  static int OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* self) {
-    auto& connection = *static_cast<Http2Connection*>(self);
-    if (frame->hd.type == NGHTTP2_SETTINGS) connection.settled_ = true;
-    if (frame->hd.type == NGHTTP2_GOAWAY) connection.complaint_ = GoawayText(frame->goaway);
-    return 0;
-  }
-
-  static int OnError(nghttp2_session*, int, const char* text, std::size_t size, void* self) {
-    static_cast<Http2Connection*>(self)->complaint_.assign(text, size);
-    return 0;
-  }
-
-  static ssize_t TakeBody(nghttp2_session*, std::int32_t, std::uint8_t* buffer, std::size_t size,
-                          std::uint32_t* flags, nghttp2_data_source* source, void*) {
-    bool ended = false;
-    auto& stream = *static_cast<Http2Stream*>(source->ptr);
-    const std::size_t taken = stream.TakeBody(reinterpret_cast<char*>(buffer), size, ended);
-    if (ended) *flags |= NGHTTP2_DATA_FLAG_EOF;
-    return taken == 0 && !ended ? ssize_t{NGHTTP2_ERR_DEFERRED} : static_cast<ssize_t>(taken);
-  }
-};
 
 Result<std::unique_ptr<Http2Connection>> Http2Connection::Open(const Address& address,
                                                                SteadyTime deadline) {
@@ -101,13 +42,7 @@ Result<std::unique_ptr<Http2Connection>> Http2Connection::Open(const Address& ad
 
 Http2Connection::Http2Connection(Socket socket)
     : socket_(std::move(socket)), in_(std::make_unique<char[]>(kReadSize)) {
-  nghttp2_session_callbacks* callbacks = nullptr;
-  nghttp2_session_callbacks_new(&callbacks);
-  nghttp2_session_callbacks_set_on_header_callback(callbacks, Callbacks::OnHeader);
-  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, Callbacks::OnData);
-  nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, Callbacks::OnClose);
-  nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, Callbacks::OnFrame);
-  nghttp2_session_callbacks_set_error_callback2(callbacks, Callbacks::OnError);
+  nghttp2_session_callbacks* const callbacks = Callbacks::Make();
   nghttp2_session_client_new(&session_, callbacks, this);
   nghttp2_session_callbacks_del(callbacks);
   const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
@@ -177,7 +112,7 @@ void Http2Connection::Gather() {
     const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
     if (size < 0) return Lose(nghttp2_strerror(static_cast<int>(size)));
     if (size == 0) return;
-    out_ += Text(bytes, static_cast<std::size_t>(size));
+    out_.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
   }
 }
 
