@@ -85,6 +85,7 @@ void Http2Connection::Resume(std::int32_t stream_id) {
 }
 
 void Http2Connection::Receive() {
+  if (lost()) return;
   const ssize_t size = recv(fd(), in_.get(), kReadSize, 0);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (size < 0) return Lose(std::strerror(errno));
@@ -139,6 +140,7 @@ std::uint32_t Http2Connection::max_streams() const {
 
 void Http2Connection::Lose(std::string why) {
   loss_ = complaint_.empty() ? std::move(why) : complaint_;
+  socket_.Close();
 }
 
 // nghttp2 ends a session by itself, after a breach of the protocol or a GOAWAY.

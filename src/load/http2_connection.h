@@ -58,7 +58,7 @@ class Http2Connection {
   // Sends what is to be sent, as far as the socket takes it.
   void Flush();
 
-  // Whether Flush should be called when the socket is writable.
+  // Whether Flush is to be called once the socket is writable.
   bool wants_write() const { return sent_ < out_.size(); }
 
   // Not once it is lost or the server has said GOAWAY.
@@ -67,7 +67,7 @@ class Http2Connection {
   // How many requests the server lets be under way.
   std::uint32_t max_streams() const;
 
-  // Once lost, no stream hears of it any more. `loss` says why.
+  // Once lost, its socket is closed and no stream hears of it any more. `loss` says why.
   bool lost() const { return !loss_.empty(); }
   const std::string& loss() const { return loss_; }
 

@@ -42,8 +42,9 @@ int ConnectFd(int fd, const sockaddr* address, socklen_t size, SteadyTime deadli
 
 }  // namespace
 
-Socket::~Socket() {
+void Socket::Close() {
   if (fd_ >= 0) close(fd_);
+  fd_ = -1;
 }
 
 bool Socket::WaitReadable(SteadyTime deadline) const { return WaitFor(fd_, POLLIN, deadline); }

@@ -19,9 +19,12 @@ class Socket {
 
   Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   Socket& operator=(Socket&&) = delete;
-  ~Socket();
+  ~Socket() { Close(); }
 
+  // -1 once it is closed.
   int fd() const { return fd_; }
+
+  void Close();
 
   // Waits until there is something to read; false if there is not by `deadline`.
   bool WaitReadable(SteadyTime deadline) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -14,8 +15,6 @@ namespace {
 
 // Stop is heeded as soon.
 constexpr auto kLongestWait = std::chrono::milliseconds(50);
-
-bool IsUnderWay(const std::unique_ptr<Channel>& channel) { return channel->under_way() > 0; }
 
 // Of this thread, in user and system mode.
 std::chrono::duration<double> CpuTime() {
@@ -38,13 +37,15 @@ Worker::Worker(const Plan& plan, std::uint32_t number, const Schedule& schedule,
       recorder_(measure_from) {}
 
 void Worker::Add(std::unique_ptr<Http2Connection> connection, std::uint32_t quota) {
-  polled_.push_back({.fd = connection->fd(), .events = POLLIN, .revents = 0});
+  const auto number = static_cast<std::uint32_t>(lanes_.size());
+  poller_.Add(connection->fd(), number);
+  Lane& lane = lanes_.emplace_back();
   if (plan_.rpc == Rpc::kStream) {
-    channels_.push_back(
-        std::make_unique<StreamChannel>(std::move(connection), quota, plan_, writer_, recorder_));
+    lane.channel =
+        std::make_unique<StreamChannel>(std::move(connection), quota, plan_, writer_, recorder_);
   } else {
-    channels_.push_back(
-        std::make_unique<CallChannel>(std::move(connection), quota, plan_, writer_, recorder_));
+    lane.channel =
+        std::make_unique<CallChannel>(std::move(connection), quota, plan_, writer_, recorder_);
   }
 }
 
@@ -54,7 +55,6 @@ void Worker::Run() {
     SendDue();
     Flush();
     if (Ended()) break;
-    Wait();
     Receive();
   }
   if (cpu_before_.count() >= 0) recorder_.tally().cpu = CpuTime() - cpu_before_;
@@ -63,23 +63,27 @@ void Worker::Run() {
 void Worker::SendDue() {
   for (;;) {
     const SteadyTime now = SteadyNow();
-    Channel* const channel = schedule_.IsDue(now) ? NextWithRoom() : nullptr;
-    full_ = channel == nullptr && schedule_.IsDue(now);
+    const bool due = schedule_.IsDue(now);
+    const auto lane = due ? NextWithRoom() : std::nullopt;
+    full_ = due && !lane;
     if (full_) full_at_ = now;
-    if (channel == nullptr) return;
+    if (!lane) return;
     const SteadyTime start = schedule_.Take(now);
     NoteLateness(start, now);
-    channel->Send(start);
+    lanes_[*lane].channel->Send(start);
+    Touch(*lane);
   }
 }
 
-Channel* Worker::NextWithRoom() {
-  for (std::size_t i = 0; i < channels_.size(); ++i) {
-    Channel& channel = *channels_[turn_];
-    turn_ = (turn_ + 1) % channels_.size();
-    if (channel.HasRoom()) return &channel;
+// Everyone in turn.
+std::optional<std::uint32_t> Worker::NextWithRoom() {
+  const auto count = static_cast<std::uint32_t>(lanes_.size());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t lane = turn_;
+    turn_ = lane + 1 < count ? lane + 1 : 0;
+    if (lanes_[lane].channel->HasRoom()) return lane;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 void Worker::NoteLateness(SteadyTime start, SteadyTime now) {
@@ -92,23 +96,32 @@ void Worker::NoteLateness(SteadyTime start, SteadyTime now) {
   tally.latest = std::max(tally.latest, late);
 }
 
-void Worker::Flush() {
-  for (const auto& channel : channels_) {
-    if (channel->loss().empty()) channel->connection().Flush();
-  }
+void Worker::Touch(std::uint32_t lane) {
+  if (!std::exchange(lanes_[lane].touched, true)) touched_.push_back(lane);
 }
 
-void Worker::Wait() {
-  for (std::size_t i = 0; i < channels_.size(); ++i) {
-    Http2Connection& connection = channels_[i]->connection();
-    polled_[i].fd = channels_[i]->loss().empty() ? connection.fd() : -1;
-    polled_[i].events = static_cast<short>(connection.wants_write() ? POLLIN | POLLOUT : POLLIN);
+void Worker::Flush() {
+  for (const std::uint32_t number : touched_) {
+    Lane& lane = lanes_[number];
+    lane.touched = false;
+    Http2Connection& connection = lane.channel->connection();
+    connection.Flush();
+    if (connection.lost() || connection.wants_write() == lane.waits_to_write) continue;
+    lane.waits_to_write = connection.wants_write();
+    poller_.WaitToWrite(connection.fd(), number, lane.waits_to_write);
   }
+  touched_.clear();
+}
+
+void Worker::Receive() {
   const SteadyTime now = SteadyNow();
-  const auto left = std::max(WakeAt(now) - now, SteadyTime::duration::zero());
-  const timespec timeout = {.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(left).count()};
-  if (ppoll(polled_.data(), polled_.size(), &timeout, nullptr) > 0) return;
-  for (pollfd& polled : polled_) polled.revents = 0;
+  const auto at_most = std::max(WakeAt(now) - now, SteadyTime::duration::zero());
+  for (const epoll_event& ready : poller_.Wait(at_most)) {
+    const std::uint32_t lane = ready.data.u32;
+    recorder_.set_now(SteadyNow());
+    lanes_[lane].channel->connection().Receive();
+    Touch(lane);
+  }
 }
 
 SteadyTime Worker::WakeAt(SteadyTime now) const {
@@ -119,24 +132,17 @@ SteadyTime Worker::WakeAt(SteadyTime now) const {
   return std::min(wake, give_up);
 }
 
-void Worker::Receive() {
-  for (std::size_t i = 0; i < channels_.size(); ++i) {
-    if ((polled_[i].revents & ~POLLOUT) == 0) continue;
-    recorder_.set_now(SteadyNow());
-    channels_[i]->connection().Receive();
-  }
-}
-
 bool Worker::Ended() {
   const SteadyTime now = SteadyNow();
   recorder_.set_now(now);
   if (now >= measure_from_ && cpu_before_.count() < 0) cpu_before_ = CpuTime();
   if (stopped_) schedule_.EndAt(now);
   const bool any_left = FailLost();
-  const bool any_under_way = std::any_of(channels_.begin(), channels_.end(), IsUnderWay);
+  const bool any_under_way = std::any_of(
+      lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.channel->under_way() > 0; });
   if (schedule_.Over(now) && !any_under_way) return true;
   if (!any_left) {
-    recorder_.tally().lost = channels_.front()->loss();
+    recorder_.tally().lost = lanes_.front().channel->loss();
     return true;
   }
   if (now < schedule_.end() + plan_.timeout) return false;
@@ -147,18 +153,18 @@ bool Worker::Ended() {
 // Fails what is under way on lost channels. Whether any is left.
 bool Worker::FailLost() {
   bool any_left = false;
-  for (const auto& channel : channels_) {
-    const std::string_view loss = channel->loss();
+  for (const Lane& lane : lanes_) {
+    const std::string_view loss = lane.channel->loss();
     any_left |= loss.empty();
-    if (loss.empty() || channel->under_way() == 0) continue;
-    channel->FailAll({kUnavailable, std::string(loss)});
+    if (loss.empty() || lane.channel->under_way() == 0) continue;
+    lane.channel->FailAll({kUnavailable, std::string(loss)});
   }
   return any_left;
 }
 
 // What is under way, and what should have been sent, fails.
 void Worker::Abandon(const GrpcStatus& status) {
-  for (const auto& channel : channels_) channel->FailAll(status);
+  for (const Lane& lane : lanes_) lane.channel->FailAll(status);
   while (schedule_.IsDue(schedule_.end())) {
     Message unsent = recorder_.Begin(schedule_.Take(schedule_.end()), plan_.checks);
     recorder_.Fail(unsent, status);

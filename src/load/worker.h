@@ -4,13 +4,15 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
-
-#include <poll.h>
 
 #include "load/channel.h"
 #include "load/plan.h"
+#include "load/poller.h"
 #include "load/recorder.h"
 #include "load/request_writer.h"
 #include "load/schedule.h"
@@ -36,26 +38,34 @@ class Worker {
   const Tally& tally() const { return recorder_.tally(); }
 
  private:
+  // A channel and what the worker does for it.
+  struct Lane {
+    std::unique_ptr<Channel> channel;
+    bool touched = false;         // is among touched_
+    bool waits_to_write = false;  // in the poller
+  };
+
   void SendDue();
-  Channel* NextWithRoom();
+  std::optional<std::uint32_t> NextWithRoom();
   void NoteLateness(SteadyTime start, SteadyTime now);
+  void Touch(std::uint32_t lane);
   void Flush();
-  void Wait();
   void Receive();
+  SteadyTime WakeAt(SteadyTime now) const;
   bool Ended();
   bool FailLost();
   void Abandon(const GrpcStatus& status);
-  SteadyTime WakeAt(SteadyTime now) const;
 
   const Plan& plan_;
   const SteadyTime measure_from_;
   Schedule schedule_;
   RequestWriter writer_;
   Recorder recorder_;
-  std::vector<std::unique_ptr<Channel>> channels_;
-  std::vector<pollfd> polled_;                    // of channels_
-  std::size_t turn_ = 0;                          // whose turn it is to send
-  bool full_ = false;                             // a message is due, but no channel has room
+  Poller poller_;
+  std::vector<Lane> lanes_;
+  std::vector<std::uint32_t> touched_;            // lanes that may have something to flush
+  std::uint32_t turn_ = 0;                        // the lane whose turn it is to send
+  bool full_ = false;                             // a message is due, but no lane has room
   SteadyTime full_at_{};                          // when last it was so
   std::chrono::duration<double> cpu_before_{-1};  // the measured part; negative: it has not begun
   std::atomic<bool> stopped_ = false;
