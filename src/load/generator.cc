@@ -65,11 +65,10 @@ Schedule Generator::ScheduleOf(std::uint32_t worker, SteadyTime begin) const {
   return Schedule(begin, end, {.interval = interval, .first = worker, .step = plan_.threads});
 }
 
-// In an open loop nothing limits what is under way but the server.
 std::uint32_t Generator::QuotaOf(std::size_t connection) const {
-  if (plan_.rate > 0) return kMaxInFlight;
-  const std::uint32_t remainder = plan_.in_flight % plan_.connections;
-  return plan_.in_flight / plan_.connections + (connection < remainder ? 1 : 0);
+  const std::uint32_t in_flight = plan_.rate > 0 ? kMaxInFlight : plan_.in_flight;
+  const std::uint32_t remainder = in_flight % plan_.connections;
+  return in_flight / plan_.connections + (connection < remainder ? 1 : 0);
 }
 
 bool Generator::WaitUntil(SteadyTime deadline) {
@@ -95,7 +94,12 @@ Progress Generator::progress() const {
 
 Tally Generator::tally() const {
   Tally sum;
-  for (const auto& worker : workers_) sum.Merge(worker->tally());
+  bool all_lost = true;
+  for (const auto& worker : workers_) {
+    sum.Merge(worker->tally());
+    all_lost &= !worker->tally().lost.empty();
+  }
+  if (!all_lost) sum.lost.clear();
   return sum;
 }
 

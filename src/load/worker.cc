@@ -13,6 +13,8 @@
 namespace sluice::load {
 namespace {
 
+// Answers are read after as many messages, however many are due.
+constexpr int kSendsPerTurn = 256;
 // Stop is heeded as soon.
 constexpr auto kLongestWait = std::chrono::milliseconds(50);
 
@@ -61,7 +63,7 @@ void Worker::Run() {
 }
 
 void Worker::SendDue() {
-  for (;;) {
+  for (int i = 0; i < kSendsPerTurn; ++i) {
     const SteadyTime now = SteadyNow();
     const bool due = schedule_.IsDue(now);
     const auto lane = due ? NextWithRoom() : std::nullopt;

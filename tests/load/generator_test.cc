@@ -357,6 +357,18 @@ TEST(Generator, UnansweredAtTheEnd_DeadlineExceeded) {
   EXPECT_EQ(tally.lost, "");
 }
 
+TEST(Generator, RateBeyondTheGeneratorsOwn_SaysItWasLate) {
+  FakeLimiter server({.checks = [](const auto&, auto&) { return grpc::Status::OK; }});
+  Plan plan = PlanFor(server);
+  plan.rpc = Rpc::kBatch;
+  plan.rate = 20'000'000;  // messages a second
+  plan.duration = milliseconds(20);
+  plan.timeout = milliseconds(200);
+  const Tally tally = TallyOf(plan);
+  EXPECT_GT(tally.late, tally.messages / 2);
+  EXPECT_GE(tally.latest, milliseconds(10));
+}
+
 TEST(Generator, Stop_EndsLongBeforeTheDuration) {
   FakeLimiter server({.check = [](const auto& request, auto& response) {
     Decide(request, response);
