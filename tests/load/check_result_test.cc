@@ -167,6 +167,26 @@ TEST(ReadResults, RandomBytes_WhatTheGeneratedParserReads) {
   EXPECT_GT(refused, 5'000);
 }
 
+TEST(ReadResults, CutAnywhere_RefusedWhereTheGeneratedParserRefuses) {
+  Random random(45);
+  std::vector<CheckResult> results;
+  for (int i = 0; i < 300; ++i) {
+    const std::string bytes = RandomResults(random).SerializeAsString();
+    for (std::size_t size = 0; size <= bytes.size(); ++size) {
+      const std::string cut = bytes.substr(0, size);
+      EXPECT_EQ(ReadResults(cut, results), v1::CheckLimitsResponse().ParseFromString(cut));
+    }
+    // The same in a result whose size is right.
+    const std::string response = RandomResponse(random).SerializeAsString();
+    for (std::size_t size = 0; size <= std::min<std::size_t>(response.size(), 120); ++size) {
+      const std::string cut = response.substr(0, size);
+      const std::string result = std::string{'\x0a', static_cast<char>(size)} + cut;
+      const std::string framed = std::string{'\x0a', static_cast<char>(result.size())} + result;
+      EXPECT_EQ(ReadResults(framed, results), v1::CheckLimitResponse().ParseFromString(cut));
+    }
+  }
+}
+
 // In one CheckLimitResult `first`, then `second`.
 void ExpectMerged(const v1::CheckLimitResult& first, const v1::CheckLimitResult& second) {
   const std::string both = first.SerializeAsString() + second.SerializeAsString();
@@ -183,6 +203,7 @@ void ExpectMerged(const v1::CheckLimitResult& first, const v1::CheckLimitResult&
 TEST(ReadResults, ResponseAndErrorInOne_TheLastCountsAndEqualsMerge) {
   v1::CheckLimitResult allowed;
   allowed.mutable_response()->set_decision(v1::DECISION_ALLOWED);
+  allowed.mutable_response()->set_request_id("1000042");
   v1::CheckLimitResult from_store;
   from_store.mutable_response()->set_source(v1::SOURCE_STORE);
   v1::CheckLimitResult error;

@@ -23,7 +23,7 @@ TEST(GrpcStatus, ParseCode_NumbersOnly) {
 TEST(GrpcStatus, DecodeMessage_PercentEncoding) {
   EXPECT_EQ(DecodeMessage("domain: \"%C3%BC\" is 100%25 wrong"), "domain: \"ü\" is 100% wrong");
   EXPECT_EQ(DecodeMessage("%"), "%");
-  EXPECT_EQ(DecodeMessage("%4"), "%4");
+  EXPECT_EQ(DecodeMessage(std::string_view("%41").substr(0, 2)), "%4");
   EXPECT_EQ(DecodeMessage("%zz%41"), "%zzA");
   EXPECT_EQ(DecodeMessage(""), "");
 }

@@ -43,7 +43,10 @@ int KeyOf(v1::CheckLimitRequest request, const std::string& request_id = "") {
   EXPECT_EQ(request.request_id(), request_id);
   EXPECT_EQ(request.attributes_size(), 2);
   EXPECT_EQ(request.attributes().at("endpoint"), "/boot/pay");
-  return std::stoi(request.attributes().at("customer"));
+  const int key = std::stoi(request.attributes().at("customer"));
+  EXPECT_GE(key, 1'000'000);
+  EXPECT_LT(key, 1'000'050);
+  return key;
 }
 
 TEST(RequestWriter, Unary_OneRequestWithAKey) {
@@ -103,7 +106,7 @@ TEST(RequestWriter, LongAttributes_SizesOfSeveralBytes) {
 
 TEST(ParseRequestId, WhatIsNotOurs_None) {
   for (const char* id :
-       {"", "x", "100000", "10000000", "0999999", "2000000", "+100000", "1e00000"}) {
+       {"", "x", "100000", "10000000", "0999999", "2000000", "+100000", "01000005", "1e00000"}) {
     EXPECT_EQ(ParseRequestId(id), kMaxInFlight) << id;
   }
 }
