@@ -78,11 +78,11 @@ std::string BenchProgressText(const Plan& plan, const load::Progress& progress, 
 
 std::string BenchText(const Plan& plan, const Tally& tally) {
   std::string text = fmt::format(
-      "checks   {} in {} ({:.0f}/s)\n"
+      "checks   {} in {:.2f} s ({:.0f}/s)\n"
       "allowed  {}\n"
       "denied   {}\n"
       "errors   {}\n",
-      tally.checks(), HumanDuration(tally.elapsed), tally.checks_per_second(), tally.allowed,
+      tally.checks(), Seconds(tally.elapsed), tally.checks_per_second(), tally.allowed,
       tally.denied, tally.failed);
   for (const auto& [code, failures] : tally.errors) {
     text += fmt::format("         {} {}, the first: {}\n", failures.count, CodeName(code),

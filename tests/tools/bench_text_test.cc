@@ -28,7 +28,7 @@ load::Tally Sample() {
 
 TEST(BenchText, Summary) {
   EXPECT_EQ(BenchText(Plan(), Sample()),
-            "checks   100 in 500 ms (196/s)\n"
+            "checks   100 in 0.50 s (196/s)\n"
             "allowed  60\n"
             "denied   38\n"
             "errors   2\n"
