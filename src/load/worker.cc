@@ -65,16 +65,24 @@ void Worker::Run() {
 void Worker::SendDue() {
   for (int i = 0; i < kSendsPerTurn; ++i) {
     const SteadyTime now = SteadyNow();
-    const bool due = schedule_.IsDue(now);
-    const auto lane = due ? NextWithRoom() : std::nullopt;
-    full_ = due && !lane;
-    if (full_) full_at_ = now;
-    if (!lane) return;
+    send_at_ = schedule_.next();
+    if (!schedule_.IsDue(now)) return;
+    auto lane = NextWithRoom();
+    if (!lane) {
+      Flush();  // may make room
+      lane = NextWithRoom();
+    }
+    if (!lane) {
+      full_at_ = now;
+      send_at_ = SteadyTime::max();
+      return;
+    }
     const SteadyTime start = schedule_.Take(now);
     NoteLateness(start, now);
     lanes_[*lane].channel->Send(start);
     Touch(*lane);
   }
+  send_at_ = SteadyTime{};  // at once
 }
 
 // Everyone in turn.
@@ -127,8 +135,7 @@ void Worker::Receive() {
 }
 
 SteadyTime Worker::WakeAt(SteadyTime now) const {
-  SteadyTime wake = now + kLongestWait;
-  if (!full_) wake = std::min(wake, schedule_.next());
+  SteadyTime wake = std::min(now + kLongestWait, send_at_);
   if (measure_from_ > now) wake = std::min(wake, measure_from_);
   const SteadyTime give_up = schedule_.end() + plan_.timeout;
   return std::min(wake, give_up);

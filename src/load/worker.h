@@ -63,10 +63,10 @@ class Worker {
   Recorder recorder_;
   Poller poller_;
   std::vector<Lane> lanes_;
-  std::vector<std::uint32_t> touched_;            // lanes that may have something to flush
-  std::uint32_t turn_ = 0;                        // the lane whose turn it is to send
-  bool full_ = false;                             // a message is due, but no lane has room
-  SteadyTime full_at_{};                          // when last it was so
+  std::vector<std::uint32_t> touched_;  // lanes that may have something to flush
+  std::uint32_t turn_ = 0;              // the lane whose turn it is to send
+  SteadyTime send_at_{};  // when the next message can go out; max(): not before an answer comes
+  SteadyTime full_at_{};  // when last a message was due and no lane had room
   std::chrono::duration<double> cpu_before_{-1};  // the measured part; negative: it has not begun
   std::atomic<bool> stopped_ = false;
 };
