@@ -23,6 +23,8 @@ packages=(
   python3 python3-grpcio python3-protobuf python3-yaml curl jq
   # tests: promtool checks metrics and alerts, Prometheus itself scrapes and raises one
   prometheus
+  # performance: h2load, a second generator
+  nghttp2-client
   # checks: format, static analysis, shell
   clang clang-format clang-tidy shellcheck
 )

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Measures Sluice on this machine and prints one table: what it is, against what gRPC and Redis alone
+# can do. Takes about six minutes; nothing else should run meanwhile.
+#   scripts/bench.sh [--help] [OPTION...]
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+wants_help() {
+  local argument
+  for argument; do
+    [[ $argument == -h || $argument == --help ]] && return
+  done
+  return 1
+}
+
+if ! wants_help "$@"; then
+  "$root/scripts/setup.sh" >&2
+  (
+    cd "$root"
+    cmake --preset release
+    cmake --build --preset release --target sluiced sluice noop_server noop_server_tuned
+  ) >&2
+fi
+exec /usr/bin/python3 "$root/tests/bench/report" "$@"

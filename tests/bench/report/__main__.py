@@ -1,0 +1,131 @@
+"""The performance table of Sluice in one run; scripts/bench.sh builds what it measures."""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+import tempfile
+
+import cases
+import rows
+from machine import describe_machine, other_work, usage
+from rounds import run_rounds
+from stage import Stage
+from table import line_of, markdown
+
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+EPILOG = """\
+Each case runs once in every round, every other round backwards, so that what else the machine
+does weighs on all alike. Shown are the medians of the rounds; ratios are taken within a round.
+Generator, server and Redis share the machine: let nothing else run on it. docs/performance.md
+explains the rows.
+
+Exit status: 0; 1 if a row is void; 2 if the command line is wrong; 128 + signal if one ended it.
+"""
+
+
+def main():
+    options = parse()
+    for ending in ENDINGS:
+        signal.signal(ending, stop)
+    known = cases.VERSUS_CASES if options.versus else cases.CASES
+    wanted = {name: run for name, run in known.items()
+              if any(name in row.cases for row in options.rows)}
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
+        stage = Stage(ROOT / "build/release", pathlib.Path(folder), options.seconds,
+                      options.versus, say)
+        before = usage()
+        rounds = run_rounds(wanted, options.rounds, stage)
+        others = other_work(before, usage(), os.cpu_count())
+    lines = [line_of(row, rounds) for row in options.rows]
+    notes = [describe_machine(ROOT),
+             f"{options.rounds} rounds of {options.seconds:g} s a case; other work took "
+             f"{others:.0%} of the CPU meanwhile.", *stage.notes]
+    print("\n".join([markdown(options.rows, lines), "", *notes]))
+    if options.json:
+        write_json(options.json, notes, lines, rounds)
+    return 1 if any(line.is_void for line in lines) else 0
+
+
+def write_json(path, notes, lines, rounds):
+    report = {"notes": notes,
+              "lines": [dataclasses.asdict(line) for line in lines],
+              "rounds": [{name: dataclasses.asdict(sample) for name, sample in samples.items()}
+                         for samples in rounds]}
+    path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+def parse():
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench.sh", description=__doc__.partition(";")[0] + ".", epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser.add_argument("--seconds", type=at_least(1, float), default=3.0, metavar="S",
+                        help="each case is measured in a round; at least 1 (default: 3)")
+    parser.add_argument("--rounds", type=at_least(1, int), default=3, metavar="N",
+                        help="at least 1 (default: 3)")
+    parser.add_argument("--cases", type=regex, default=re.compile(""), metavar="REGEX",
+                        help="only the rows in whose title it is found")
+    parser.add_argument("--json", type=new_file, metavar="FILE",
+                        help="also write the table and all that was measured there")
+    parser.add_argument("--versus", type=program, metavar="SLUICED",
+                        help="compare the build with another sluiced instead; for a difference of "
+                        "one percent take many short rounds")
+    options = parser.parse_args()
+    options.rows = [row for row in (rows.VERSUS_ROWS if options.versus else rows.ROWS)
+                    if options.cases.search(row.title)]
+    if not options.rows:
+        parser.error(f"argument --cases: no title has '{options.cases.pattern}'")
+    return options
+
+
+def at_least(least, number):
+    def convert(text):
+        try:
+            if number(text) >= least:
+                return number(text)
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of at least {least}")
+    return convert
+
+
+def regex(text):
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"'{text}' is no regular expression: {error}") from None
+
+
+def new_file(text):
+    path = pathlib.Path(text)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"'{text}' is no file in an existing directory")
+    return path
+
+
+def program(text):
+    path = pathlib.Path(text).absolute()
+    if not path.is_file() or not os.access(path, os.X_OK):
+        raise argparse.ArgumentTypeError(f"'{text}' is no program")
+    return path
+
+
+def say(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def stop(number, _):
+    for ending in ENDINGS:
+        signal.signal(ending, signal.SIG_IGN)  # what is under way is to end in order
+    say(f"ended by {signal.Signals(number).name}")
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""What is measured, by name, in the order of a round: functions of a stage that return a sample."""
+
+import signal
+import subprocess
+import time
+
+from loads import Load
+from processes import start
+from sample import Sample
+from stage import LOADS, ONE_CALLER, UNARY
+
+COUNTERS = 1_000_000
+ACCOUNT = "account-of-twenty-eight-byte"  # with `/` and a user of 7 digits 36 bytes, as a UUID
+
+
+def asked(load):
+    def run(stage):
+        with stage.sluiced() as server:
+            return stage.bench(server, load)
+    return run
+
+
+def other_asked(load):
+    def run(stage):
+        with stage.sluiced(stage.other) as server:
+            return stage.bench(server, load)
+    return run
+
+
+def noop_asked(load):
+    return lambda stage: asked_in_vain(stage, stage.noop(), load)
+
+
+def asked_in_vain(stage, noop_server, load):
+    """Nobody decides there, whatever callers are told."""
+    with noop_server:
+        sample = stage.bench(noop_server, load)
+    sample.sources = {}
+    return sample
+
+
+def half(stage):
+    load = Load(rate=stage.half_rate)
+    with stage.sluiced() as server:
+        return stage.bench(server, load)
+
+
+def noop_half(stage):
+    return asked_in_vain(stage, stage.noop(), Load(rate=stage.half_rate))
+
+
+def after_overload(stage):
+    overload = Load(rate=4 * stage.half_rate)
+    with stage.sluiced() as server:
+        before = stage.bench(server, UNARY)
+        stage.bench(server, overload)
+        sample = stage.bench(server, UNARY)
+    sample.figures["per_second_before"] = before["per_second"]
+    sample.faults += before.faults
+    return sample
+
+
+def noop_by_h2load(stage):
+    with stage.noop() as server:
+        return stage.h2load(server, LOADS["hot key"])
+
+
+def hot_key_by_h2load(stage):
+    load = LOADS["hot key"]
+    with stage.sluiced() as server:
+        sample = stage.h2load(server, load)
+        answers = server.answers()
+    sample.sources = dict(answers.sources)
+    sample.faults += load.expected.faults_of(answers)
+    return sample
+
+
+def raw_round_trip(stage):
+    return raw_calls(stage, clients=1, pipeline=1, a_second=10_000)
+
+
+def raw_throughput(stage):
+    return raw_calls(stage, clients=50, pipeline=32, a_second=50_000)
+
+
+def raw_calls(stage, clients, pipeline, a_second):
+    """Of so many calls that they take about the time of a case if there are `a_second`."""
+    calls = int(a_second * stage.seconds)
+    call = stage.raw_call
+    with stage.redis() as redis:
+        before = redis.cpu_seconds()
+        result = call.run(redis, UNARY.users, calls, clients, pipeline)
+        figures = {"per_second": float(result["rps"]),
+                   "p50": 1e3 * float(result["p50_latency_ms"]),
+                   "redis_cpu": (redis.cpu_seconds() - before) / calls * 1e6}
+        faults = [] if redis.counters() else ["no counter was written"]
+        if failed := redis.failed_script_calls():
+            faults.append(f"{failed} calls failed")
+    return Sample(figures, faults=faults)
+
+
+def a_million_counters(stage):
+    with stage.sluiced() as server:
+        redis = server.redis
+        stage.check_once(server)  # all is loaded and connected
+        empty = redis.used_bytes()
+        with start(
+                [stage.sluice, "bench", "bench", "endpoint=/members", f"account={ACCOUNT}",
+                 "--addr", server.address, "--keys", str(9 * COUNTERS), "--rpc", "batch",
+                 "--checks", "1000", "--in-flight", "4", "--duration", "300s", "--json"],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as generator:
+            try:
+                while redis.counters() < COUNTERS and generator.poll() is None:
+                    time.sleep(0.02)
+                generator.send_signal(signal.SIGINT)
+                generator.communicate(timeout=10)
+            finally:
+                generator.kill()
+        counters = redis.counters()
+        faults = [] if counters >= COUNTERS else [f"only {counters:,} counters"]
+        return Sample({"counter_bytes": (redis.used_bytes() - empty) / counters,
+                       "resident": server.resident_megabytes()}, faults=faults)
+
+
+def idle(stage):
+    with stage.sluiced() as server:
+        stage.check_once(server)
+        started_in = time.monotonic() - server.started
+        time.sleep(0.5)  # the end of the start
+        before = server.cpu_seconds()
+        time.sleep(stage.seconds)
+        used = server.cpu_seconds() - before
+        return Sample({"start": started_in * 1e3, "idle_cpu": used / stage.seconds * 1e3,
+                       "resident": server.resident_megabytes()})
+
+
+CASES = {
+    "noop": noop_asked(UNARY),
+    "tuned noop": lambda stage: asked_in_vain(stage, stage.tuned_noop(), UNARY),
+    "unary": asked(UNARY),
+    "two rules": asked(LOADS["two rules"]),
+    "hot key": asked(LOADS["hot key"]),
+    "denied user": asked(LOADS["denied user"]),
+    "denied site": asked(LOADS["denied site"]),
+    "noop, h2load": noop_by_h2load,
+    "hot key, h2load": hot_key_by_h2load,
+    "raw": raw_throughput,
+    "batch": asked(LOADS["batch"]),
+    "stream": asked(LOADS["stream"]),
+    "raw round trip": raw_round_trip,
+    "noop, one caller": noop_asked(ONE_CALLER),
+    "one caller": asked(ONE_CALLER),
+    "noop, half": noop_half,
+    "half": half,
+    "after overload": after_overload,
+    "a million counters": a_million_counters,
+    "idle": idle,
+}
+
+VERSUS_CASES = {
+    case: run for name, load in LOADS.items()
+    for case, run in ((f"{name}, other", other_asked(load)), (name, asked(load)))
+}

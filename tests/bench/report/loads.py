@@ -1,0 +1,121 @@
+"""Loads: a generator keeps a server busy for some seconds, and what all of them use meanwhile."""
+
+import collections
+import dataclasses
+import json
+import re
+import struct
+import subprocess
+import time
+
+from processes import cpu_clock, start
+from sample import ADMITTED, Answers, Expected, Sample
+
+FIRST_USER = "1000000"  # `sluice bench` draws from here up
+WARM_UP = 1.0  # seconds, not counted
+# What is used is not looked at for so long at both ends of a measurement: generators need a moment
+# to start. Seconds.
+MARGIN = 0.2
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """Checks in the domain `bench`."""
+
+    endpoint: str = "/pay"
+    users: int = 100_000  # drawn evenly
+    in_flight: int = 400  # messages under way at any time, or with a rate:
+    rate: float | None = None  # checks a second, whatever is under way
+    connections: int = 8
+    flags: tuple[str, ...] = ()  # more of `sluice bench`
+    expected: Expected = ADMITTED
+
+
+def run_sluice_bench(sluice, load, server, seconds):
+    command = [
+        sluice, "bench", "bench", f"endpoint={load.endpoint}", "--addr", server.address,
+        "--keys", str(load.users), "--connections", str(load.connections),
+        *(["--rate", str(load.rate)] if load.rate else ["--in-flight", str(load.in_flight)]),
+        *load.flags, "--json",
+        "--warm-up", milliseconds(WARM_UP), "--duration", milliseconds(seconds)]
+    output, used = watch(command, server, seconds)
+    result = json.loads(output)
+    if "checks_per_second" not in result:
+        raise RuntimeError(output)
+    answers = Answers(result["allowed"], result["denied"],
+                      collections.Counter(result["errors"]), collections.Counter(result["sources"]))
+    faults = load.expected.faults_of(answers)
+    rate = result["checks_per_second"]
+    if rate < 0.98 * result["target_rate"]:
+        faults.append(f"{rate:,.0f} checks a second instead of {result['target_rate']:,.0f}")
+    figures = figures_of(used, rate) | {
+        "generator_cpu": result["client_cpu_us_per_check"],  # all of the measured part
+        "p50": result["latency_us"]["p50"], "p99": result["latency_us"]["p99"]}
+    return Sample(figures, dict(answers.sources), faults)
+
+
+def run_h2load(load, server, seconds, folder):
+    """One check again and again; how it is answered h2load does not look at."""
+    request = folder / "request"
+    request.write_bytes(grpc_frame(check_request(load.endpoint, FIRST_USER)))
+    output, used = watch(
+        ["h2load", "--data", request, "-H", "content-type: application/grpc", "-H", "te: trailers",
+         "--clients", str(load.connections), "--threads", "1",
+         "--max-concurrent-streams", str(load.in_flight // load.connections),
+         "--warm-up-time", milliseconds(WARM_UP), "--duration", milliseconds(seconds),
+         f"http://{server.address}/sluice.v1.RateLimiter/CheckLimit"],
+        server, seconds)
+    rate = float(re.search(r"^finished in .*, ([\d.]+) req/s", output, re.M)[1])
+    lost = re.search(r"(\d+) (failed), (\d+) (errored), (\d+) (timeout)", output).groups()
+    faults = [f"{count} {how}" for count, how in zip(lost[::2], lost[1::2]) if count != "0"]
+    return Sample(figures_of(used, rate), faults=faults)
+
+
+def watch(command, server, seconds):
+    """Runs a generator; what it prints, and what all used in a second of the measured part."""
+    with start(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as generator:
+        try:
+            def read():
+                return server.used() | {
+                    "generator_cpu": time.clock_gettime(cpu_clock(generator.pid)),
+                    "seconds": time.monotonic()}
+
+            time.sleep(WARM_UP + MARGIN)
+            before = read()
+            time.sleep(seconds - 2 * MARGIN)
+            used = {name: value - before[name] for name, value in read().items()}
+            output, errors = generator.communicate(timeout=30)
+        finally:
+            generator.kill()
+    if not output:
+        raise RuntimeError(f"{command[0]}: {errors.strip()}")
+    elapsed = used.pop("seconds")
+    return output, {name: value / elapsed for name, value in used.items()}
+
+
+def figures_of(used, per_second):
+    """CPU for a million checks, of what was used in a second."""
+    return {"per_second": per_second} | {
+        name: value / per_second * 1e6 if name.endswith("_cpu") else value
+        for name, value in used.items()}
+
+
+def milliseconds(seconds):
+    return f"{seconds * 1000:.0f}ms"
+
+
+def grpc_frame(message):
+    return struct.pack(">BI", 0, len(message)) + message  # not compressed
+
+
+def check_request(endpoint, user):
+    """A CheckLimitRequest on the wire."""
+    attributes = {"endpoint": endpoint, "user": user}
+    return field(1, b"bench") + b"".join(
+        field(2, field(1, name.encode()) + field(2, value.encode()))
+        for name, value in attributes.items())
+
+
+def field(number, data):
+    """Of protobuf: bytes, at most 127."""
+    return bytes([number << 3 | 2, len(data)]) + data

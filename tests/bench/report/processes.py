@@ -1,0 +1,180 @@
+"""The servers under measurement: real processes, which end with the block that started them."""
+
+import collections
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+from sample import Answers
+
+START_TIMEOUT = 20  # seconds
+
+
+class Process:
+    """`command`, from when it has written a line with `ready` on; that line is `ready_line`."""
+
+    def __init__(self, command, folder, ready, environment=None):
+        inherited = {name: value for name, value in os.environ.items()
+                     if not name.startswith("SLUICE_")}
+        self.started = time.monotonic()
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as output:
+            self._log = pathlib.Path(output.name)
+            self._child = start(command, stdout=output, stderr=subprocess.STDOUT,
+                                env={**inherited, **(environment or {})})
+        try:
+            self.ready_line = self._wait_for(ready)
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        self._child.kill()
+        self._child.wait()
+
+    @property
+    def pid(self):
+        return self._child.pid
+
+    def cpu_seconds(self):
+        """Of all its threads so far, those that have ended included."""
+        return time.clock_gettime(cpu_clock(self.pid))
+
+    def used(self):
+        """So far, by the names of figures."""
+        return {"server_cpu": self.cpu_seconds()}
+
+    def resident_megabytes(self):
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        return int(re.search(r"^VmRSS:\s+(\d+) kB", status, re.M)[1]) * 1024 / 1e6
+
+    def _wait_for(self, text):
+        deadline = self.started + START_TIMEOUT
+        while time.monotonic() < deadline:
+            ended = self._child.poll() is not None
+            output = self._log.read_text(encoding="utf-8", errors="replace")
+            for line in output.splitlines(keepends=True):
+                if text in line and line.endswith("\n"):
+                    return line
+            if ended:
+                break
+            time.sleep(0.001)
+        raise RuntimeError(f"{' '.join(map(str, self._child.args))}: does not start:\n{output}")
+
+
+class NoopServer(Process):
+    """Allows every check and decides none: what gRPC itself costs."""
+
+    def __init__(self, program, folder, queues, tuned=False):
+        flags = ["--queues", str(queues)] + (["--tuned"] if tuned else [])
+        super().__init__([program, *flags], folder, "ready grpc=")
+        self.address = value_of("grpc", self.ready_line)
+
+
+class Sluiced(Process):
+    """A sluiced that counts in `redis`."""
+
+    def __init__(self, program, folder, rules, redis):
+        # A busy machine must not make a check fall back: that would void what is measured.
+        super().__init__(
+            [program, "--rules", rules, "--redis", redis.url, "--grpc", "127.0.0.1:0",
+             "--http", "127.0.0.1:0"],
+            folder, "ready grpc=", {"SLUICE_REDIS_TIMEOUT": "900ms"})
+        self.redis = redis
+        self.address = value_of("grpc", self.ready_line)
+        self._page = f"http://{value_of('http', self.ready_line)}/metrics"
+
+    def used(self):
+        return super().used() | {"redis_cpu": self.redis.cpu_seconds(),
+                                 "script_calls": self.redis.script_calls()}
+
+    def answers(self):
+        """Its own count so far."""
+        with urllib.request.urlopen(self._page, timeout=10) as page:
+            return answers_on(page.read().decode())
+
+
+class Redis(Process):
+    """A Redis of its own, which keeps nothing on disk."""
+
+    def __init__(self, folder):
+        self.port = free_port()
+        super().__init__(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", folder,
+             "--save", "", "--appendonly", "no"],
+            folder, "Ready to accept connections")
+
+    @property
+    def url(self):
+        return f"redis://127.0.0.1:{self.port}"
+
+    def ask(self, *words):
+        """Its answer to a command, as text."""
+        return subprocess.run(
+            ["redis-cli", "-p", str(self.port), *words], stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, check=True, timeout=10).stdout
+
+    def counters(self):
+        return int(self.ask("DBSIZE"))
+
+    def used_bytes(self):
+        return int(re.search(r"^used_memory:(\d+)", self.ask("INFO", "memory"), re.M)[1])
+
+    def script_calls(self):
+        """So far."""
+        return self._command_stats("calls")
+
+    def failed_script_calls(self):
+        return self._command_stats("failed_calls")
+
+    def _command_stats(self, field):
+        stats = self.ask("INFO", "commandstats")
+        found = re.search(rf"^cmdstat_evalsha:.*\b{field}=(\d+)", stats, re.M)
+        return int(found[1]) if found else 0
+
+
+def start(command, **options):
+    """A process that ends when this one does, even if that is killed; but a Ctrl-C on the terminal
+    is not for it: we end it in order.
+    """
+    return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command],
+                            stdin=subprocess.DEVNULL, start_new_session=True, **options)
+
+
+def answers_on(page):
+    """Of checks that one rule had a say in: the metrics page counts by rule."""
+    decisions, sources, errors = (collections.Counter() for _ in range(3))
+    for name, labels, value in re.findall(r"^(\w+)\{(.*)\} (\S+)$", page, re.M):
+        label = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        count = int(float(value))
+        if name == "sluice_checks_total":
+            decisions[label["decision"]] += count
+            sources[label["source"].upper()] += count
+        elif name == "sluice_refused_total":
+            errors[label["code"]] += count
+    return Answers(decisions["allowed"], decisions["denied"], errors, sources)
+
+
+def value_of(name, line):
+    return re.search(rf"\b{name}=(\S+)", line)[1]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def cpu_clock(pid):
+    """As clock_getcpuclockid(3), which Python does not offer for processes."""
+    return ~pid << 3 | 2

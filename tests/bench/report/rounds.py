@@ -1,0 +1,32 @@
+"""Runs the cases of a report in turn."""
+
+import subprocess
+import time
+
+from sample import Sample
+
+
+def run_rounds(wanted, count, stage):
+    """The samples of each round by case; `wanted` are functions of the stage by case. Every other
+    round runs backwards, so that no case always has the same one before it.
+    """
+    rounds = []
+    start = time.monotonic()
+    for number in range(count):
+        samples = {}
+        for name in list(wanted) if number % 2 == 0 else reversed(wanted):
+            samples[name] = run_case(wanted[name], stage)
+            done = number * len(wanted) + len(samples)
+            left = (time.monotonic() - start) / done * (count * len(wanted) - done)
+            stage.say(f"round {number + 1} of {count}, about {left:.0f} s left: "
+                      f"{name}: {samples[name]}")
+        rounds.append(samples)
+    return rounds
+
+
+def run_case(run, stage):
+    """One that breaks voids its rows, not the report."""
+    try:
+        return run(stage)
+    except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
+        return Sample({}, faults=[str(error)])

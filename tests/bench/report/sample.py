@@ -1,0 +1,62 @@
+"""What was measured of one case in one round, and whether to believe it."""
+
+import collections
+import dataclasses
+
+
+@dataclasses.dataclass
+class Sample:
+    """Figures by name:
+
+    per_second              checks answered a second; per_second_before: before something happened
+    p50, p99                microseconds that a caller waits for a message
+    server_cpu, redis_cpu, generator_cpu
+                            CPU seconds for a million checks
+    script_calls            calls of the script a second
+    counter_bytes           of Redis' memory, for one counter
+    resident                megabytes that sluiced holds
+    start                   milliseconds from starting sluiced to its first answer
+    idle_cpu                milliseconds of CPU a second without callers
+    """
+
+    figures: dict[str, float]
+    sources: dict[str, int] = dataclasses.field(default_factory=dict)  # checks by who decided
+    faults: list[str] = dataclasses.field(default_factory=list)  # why it is void
+
+    def __getitem__(self, figure):
+        return self.figures[figure]
+
+    def __str__(self):
+        figures = ", ".join(f"{name} {value:,.1f}" for name, value in self.figures.items())
+        return "; ".join([figures, *self.faults])
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """How checks were answered."""
+
+    allowed: int
+    denied: int
+    errors: collections.Counter  # by code
+    sources: collections.Counter  # by who decided
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    decision: str  # `allowed` or `denied`
+    sources: frozenset[str]
+
+    def faults_of(self, answers):
+        found = [f"{count} failed: {code}" for code, count in answers.errors.items() if count]
+        found += [f"{count} decided by {source}" for source, count in answers.sources.items()
+                  if count and source not in self.sources]
+        decisions = {"allowed": answers.allowed, "denied": answers.denied}
+        right = decisions.pop(self.decision)
+        found += [f"{count} {decision}" for decision, count in decisions.items() if count]
+        return found if right else [*found, f"none {self.decision}"]
+
+
+# Each check is charged by Redis.
+ADMITTED = Expected("allowed", frozenset({"STORE"}))
+# Each is denied; who remembers the denial asks the store now and then.
+DENIED = Expected("denied", frozenset({"STORE", "DENY_CACHE"}))
