@@ -22,8 +22,8 @@
 
 #include <fmt/format.h>
 
+#include "load/generator.h"
 #include "tests/accuracy/subject.h"
-#include "tests/bench/closed_loop.h"
 #include "tests/support/require.h"
 #include "tests/system/fleet.h"
 
@@ -115,16 +115,22 @@ class Measurement {
   }
 
   Spent Loaded(Duration length) {
-    std::vector<grpc::ByteBuffer> requests;
-    for (int user = 1; user <= kUsers; ++user) {
-      const grpc::Slice slice(RequestOf(subject_, user).SerializeAsString());
-      requests.emplace_back(&slice, 1);
-    }
-    bench::ClosedLoop load(fleet_.server(0).grpc_address(), {});
+    v1::CheckLimitRequest request = RequestOf(subject_, 0);
+    request.mutable_attributes()->erase("user");  // varies
+    const load::Plan plan{.address = Address::Parse(fleet_.server(0).grpc_address()).value(),
+                          .request = request.SerializeAsString(),
+                          .key_name = "user",
+                          .keys = kUsers,
+                          .in_flight = 400,
+                          .duration = length / kRounds};
     return Cheapest([&] {
-      const bench::LoadResult result = load.Run(requests, length / kRounds);
-      test::Require(result.errors == 0 && result.not_by_store == 0, "not all decided by Redis");
-      return result.calls;
+      auto generator = load::Generator::Start(plan);
+      test::Require(generator.has_value(), "no load");
+      (*generator)->WaitUntil(SteadyNow() + 2 * length);
+      const load::Tally tally = (*generator)->tally();
+      test::Require(tally.failed == 0 && tally.sources[v1::SOURCE_STORE] == tally.answered(),
+                    "not all decided by Redis");
+      return tally.checks();
     });
   }
 

@@ -1,6 +1,6 @@
 // What a check pays for being counted and timed: all that the limiter and its door do for the
-// metrics page on the way of one check, and nothing else. Compare with "server s/Mcheck" of
-// throughput; for the whole difference, drive two builds in turn with throughput --versus.
+// metrics page on the way of one check, and nothing else. Compare with the CPU of sluiced that
+// scripts/bench.sh shows; for the whole difference, let it drive two builds in turn: --versus.
 //
 //   cmake --preset release && cmake --build --preset release --target metrics_cost
 //   build/release/bench/metrics_cost

@@ -10,8 +10,7 @@ constexpr std::chrono::seconds kStartTimeout(20);
 
 Process::Options CommandLine(const TempDir& dir, const SluiceServer::Options& options) {
   dir.Write("rules/test.yaml", options.rules);
-  const std::string program = options.program.empty() ? SLUICED_PATH : options.program;
-  Process::Options command{.argv = {program, "--rules", dir.path() / "rules", "--grpc",
+  Process::Options command{.argv = {SLUICED_PATH, "--rules", dir.path() / "rules", "--grpc",
                                     "127.0.0.1:0", "--http", "127.0.0.1:0"},
                            .environment = options.environment};
   if (!options.redis_url.empty()) {

@@ -20,7 +20,6 @@ class SluiceServer {
     std::string redis_url;                 // empty: the embedded store
     std::vector<std::string> flags;        // besides those this class gives
     std::vector<std::string> environment;  // NAME=value
-    std::string program;                   // empty: the sluiced built with this
   };
 
   // Returns when the server is ready.
