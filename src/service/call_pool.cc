@@ -1,5 +1,7 @@
 #include "service/call_pool.h"
 
+#include <utility>
+
 namespace sluice {
 
 void CallPool::Start() {
@@ -11,7 +13,7 @@ void CallPool::Start() {
 void CallPool::Drain() {
   draining_.store(true);
   const MutexLock lock(mutex_);
-  for (const auto& call : calls_) call->Drain();
+  for (const auto& [call, owned] : calls_) owned->Drain();
 }
 
 void CallPool::OnRequest(const QueuedCall& call) {
@@ -23,7 +25,15 @@ void CallPool::OnRequest(const QueuedCall& call) {
   }
   const MutexLock lock(mutex_);
   --awaiting_;
-  if (awaiting_ < kSpareCalls && calls_.size() < kMaxCalls) AddCall();
+  const bool may_add = !resting_.empty() || calls_.size() < kMaxCalls;
+  if (awaiting_ < kSpareCalls && may_add) AddCall();
+}
+
+void CallPool::OnServed(const QueuedCall* call, QueuedCall::Kind kind, bool answered) {
+  helper_.OnServed(answered);
+  if (!draining() || kind != QueuedCall::Kind::kStream) return;
+  const MutexLock lock(mutex_);
+  if (const auto found = calls_.find(call); found != calls_.end()) found->second->Drain();
 }
 
 void CallPool::OnOver(QueuedCall& call) {
@@ -32,11 +42,17 @@ void CallPool::OnOver(QueuedCall& call) {
   } else if (call.kind() == QueuedCall::Kind::kUnary) {
     tally_.over.fetch_add(1, std::memory_order_relaxed);
   }
+  call.LetGo();
+  std::unique_ptr<QueuedCall> surplus;  // dies without the lock
   {
     const MutexLock lock(mutex_);
-    ++awaiting_;
+    if (awaiting_ < kSpareCalls) {
+      ++awaiting_;
+      return call.AwaitRequest();
+    }
+    surplus = Rest(call);
   }
-  call.AwaitRequest();
+  OnRetired();
 }
 
 void CallPool::OnRetired() {
@@ -44,10 +60,26 @@ void CallPool::OnRetired() {
 }
 
 void CallPool::AddCall() {
-  calls_.push_back(make_(*this));
+  QueuedCall* call = nullptr;
+  if (resting_.empty()) {
+    auto made = make_(*this);
+    call = made.get();
+    calls_.emplace(call, std::move(made));
+  } else {
+    call = resting_.back();
+    resting_.pop_back();
+  }
   tally_.in_service.fetch_add(1);
   ++awaiting_;
-  calls_.back()->AwaitRequest();
+  call->AwaitRequest();
+}
+
+std::unique_ptr<QueuedCall> CallPool::Rest(QueuedCall& call) {
+  if (resting_.size() < kMaxRestingCalls) {
+    resting_.push_back(&call);
+    return nullptr;
+  }
+  return std::move(calls_.extract(&call).mapped());
 }
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
-// The calls of one kind on one completion queue: as many as RPCs of that kind are under way, and
-// some that wait for the next ones.
+// The calls of one kind on one completion queue: as many as RPCs of that kind are under way, some
+// that wait for the next ones, and some that rest. gRPC takes those that wait in turn, all of them;
+// so that few calls are used over and over, whose memory is in the caches, few wait.
 //
 // For the threads of the queue, but for what CallTally lets others read.
 #pragma once
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include <grpcpp/completion_queue.h>
@@ -52,19 +54,24 @@ class CallPool {
   bool draining() const { return draining_.load(); }
 
   // For the calls. An RPC came to one that awaited it; it has been served, and its answer is under
-  // way or not; the RPC of `call` is over; one will get none any more.
+  // way or not (`call` may be gone already); the RPC of `call` is over; one will get none any more.
   void OnRequest(const QueuedCall& call) SLUICE_EXCLUDES(mutex_);
-  void OnServed(bool answered) { helper_.OnServed(answered); }
+  void OnServed(const QueuedCall* call, QueuedCall::Kind kind, bool answered)
+      SLUICE_EXCLUDES(mutex_);
   void OnOver(QueuedCall& call) SLUICE_EXCLUDES(mutex_);
   void OnRetired();
 
  private:
-  // Calls that wait for an RPC are kept at this many at least, so that none has to wait for one.
+  // So many calls wait for an RPC, so that none has to wait for one.
   static constexpr std::size_t kSpareCalls = 32;
+  // The most calls that rest. The others, which a burst of RPCs has left, are let go.
+  static constexpr std::size_t kMaxRestingCalls = 1024;
   // The most calls. Past that, RPCs wait in gRPC.
   static constexpr std::size_t kMaxCalls = 16384;
 
   void AddCall() SLUICE_REQUIRES(mutex_);
+  // The call, if it is one too many.
+  std::unique_ptr<QueuedCall> Rest(QueuedCall& call) SLUICE_REQUIRES(mutex_);
 
   grpc::ServerCompletionQueue& queue_;
   const CallFactory make_;
@@ -73,7 +80,9 @@ class CallPool {
   std::atomic<bool> draining_ = false;
 
   Mutex mutex_;
-  std::vector<std::unique_ptr<QueuedCall>> calls_ SLUICE_GUARDED_BY(mutex_);
+  std::unordered_map<const QueuedCall*, std::unique_ptr<QueuedCall>> calls_
+      SLUICE_GUARDED_BY(mutex_);
+  std::vector<QueuedCall*> resting_ SLUICE_GUARDED_BY(mutex_);  // of calls_
   // Of calls_, those that wait for an RPC.
   std::size_t awaiting_ SLUICE_GUARDED_BY(mutex_) = 0;
 };

@@ -16,15 +16,18 @@ constexpr std::size_t kMaxFrameBytes = 1024 * 1024;
 }  // namespace
 
 void CheckStreamCall::RequestNext(void* tag) {
-  {
-    const MutexLock lock(mutex_);
-    progress_ = Progress{};
-  }
-  stream_.reset();
   context_.emplace();
   stream_.emplace(&*context_);
   auto& queue = pool().queue();
   service_.RequestCheckLimitStream(&*context_, &*stream_, &queue, &queue, tag);
+}
+
+void CheckStreamCall::LetGo() {
+  const MutexLock lock(mutex_);
+  progress_ = Progress{};
+  stream_.reset();
+  context_.reset();
+  frame_.Clear();
 }
 
 void CheckStreamCall::Serve() {

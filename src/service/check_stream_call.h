@@ -68,6 +68,7 @@ class CheckStreamCall final : public QueuedCall, private CheckItem::Owner {
   };
 
   void RequestNext(void* tag) override;
+  void LetGo() override;
   void Serve() override;
   void Drain() override;
   void OnAnswered(CheckItem& item) override;

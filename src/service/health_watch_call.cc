@@ -7,16 +7,18 @@
 namespace sluice {
 
 void HealthWatchCall::RequestNext(void* tag) {
-  {
-    const MutexLock lock(mutex_);
-    progress_ = Progress{};
-  }
-  writer_.reset();
   context_.emplace();
   context_->AsyncNotifyWhenDone(done_.Arm());
   writer_.emplace(&*context_);
   auto& queue = pool().queue();
   service_.RequestWatch(&*context_, &request_, &*writer_, &queue, &queue, tag);
+}
+
+void HealthWatchCall::LetGo() {
+  const MutexLock lock(mutex_);
+  progress_ = Progress{};
+  writer_.reset();
+  context_.reset();
 }
 
 // The name, as long as its caller liked, is not kept while the RPC lasts.

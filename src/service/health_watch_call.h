@@ -39,6 +39,7 @@ class HealthWatchCall final : public QueuedCall, private HealthService::Watcher 
   };
 
   void RequestNext(void* tag) override;
+  void LetGo() override;
   void Serve() override;
   void Drain() override;
   void OnStatus(HealthService::Status status) override;

@@ -17,13 +17,15 @@ void* QueuedCall::EndOfRpc() {
   return over_.Arm();
 }
 
+// Once served, the RPC may be over, and this object gone, before Serve returns.
 void QueuedCall::OnRequested(bool ok) {
   if (!ok) return pool_.OnRetired();  // the server has been shut down
-  pool_.OnRequest(*this);
+  CallPool& pool = pool_;
+  const Kind kind = kind_;
+  pool.OnRequest(*this);
   const std::uint64_t ended_before = ended_here;
   Serve();
-  pool_.OnServed(ended_here != ended_before);
-  if (pool_.draining() && kind_ == Kind::kStream) Drain();
+  pool.OnServed(this, kind, ended_here != ended_before);
 }
 
 void QueuedCall::OnOver(bool) { pool_.OnOver(*this); }

@@ -29,6 +29,9 @@ class QueuedCall {
 
   void AwaitRequest() { RequestNext(requested_.Arm()); }
 
+  // Frees what belongs to the RPC that is over.
+  virtual void LetGo() = 0;
+
   // The server is about to stop: an RPC that lasts should end. Also while there is none.
   virtual void Drain() {}
 

@@ -7,11 +7,17 @@
 namespace sluice {
 
 void UnaryCall::RequestNext(void* tag) {
-  responder_.reset();
   context_.emplace();
   responder_.emplace(&*context_);
   auto& queue = pool().queue();
   (service_.*request_)(&*context_, &request_buffer_, &*responder_, &queue, &queue, tag);
+}
+
+void UnaryCall::LetGo() {
+  responder_.reset();
+  context_.reset();
+  request_buffer_.Clear();
+  request_bytes_ = grpc::Slice();
 }
 
 std::string_view UnaryCall::RequestBytes() { return InOnePiece(request_buffer_, request_bytes_); }

@@ -49,6 +49,7 @@ class UnaryCall : public QueuedCall {
 
  private:
   void RequestNext(void* tag) final;
+  void LetGo() final;
 
   grpc::Service& service_;
   const Request<grpc::Service> request_;  // a method of service_, whatever its class

@@ -166,7 +166,7 @@ void RedisLoop::OnReply(const redisReply& reply) {
   spare_.push_back(std::move(call));
 }
 
-void RedisLoop::OnIdle() { SendWhatMayGo(); }
+void RedisLoop::OnIdle() { Drain(); }
 
 void RedisLoop::OnDown() {
   metrics_.OnDown();
