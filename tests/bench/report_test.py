@@ -4,15 +4,18 @@ what it tells generators, and its command line.
 Usage: report_test.py
 """
 
+import json
 import os
 import pathlib
 import select
 import subprocess
 import sys
+import tempfile
 import time
 import types
 import unittest
 from collections import Counter
+from unittest import mock
 
 REPORT = pathlib.Path(__file__).resolve().parent / "report"
 sys.path.insert(0, str(REPORT))
@@ -161,6 +164,43 @@ class TableTest(unittest.TestCase):
                 used.update(row.cases)
             self.assertEqual(used, set(known))
             self.assertEqual(len({row.title for row in table}), len(table))
+
+
+class GeneratorTest(unittest.TestCase):
+    """The generator is a shell script that prints what a test wants to be read."""
+
+    def run_generator(self, output):
+        script = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), "sluice")
+        script.write_text(f"#!/bin/sh\ncat <<'TEXT'\n{output}\nTEXT\n")
+        script.chmod(0o755)
+        server = types.SimpleNamespace(address="a", used=lambda: {"server_cpu": 0.0})
+        with mock.patch("time.sleep"):
+            return loads.run_sluice_bench(script, loads.Load(rate=100), server, seconds=1)
+
+    def result(self, **changed):
+        return json.dumps({
+            "allowed": 7, "denied": 0, "errors": {}, "sources": {"STORE": 7},
+            "checks_per_second": 100.0, "target_rate": 100, "client_cpu_us_per_check": 4.2,
+            "latency_us": {"p50": 50, "p90": 90, "p99": 99, "p99.9": 100, "max": 101}} | changed)
+
+    def test_what_it_prints_is_the_sample(self):
+        sample = self.run_generator(self.result())
+        self.assertEqual((sample.sources, sample.faults), ({"STORE": 7}, []))
+        self.assertEqual([sample[name] for name in ("per_second", "p50", "p99", "generator_cpu")],
+                         [100, 50, 99, 4.2])
+
+    def test_a_rate_that_it_does_not_keep_is_a_fault(self):
+        sample = self.run_generator(self.result(checks_per_second=90.0))
+        self.assertEqual(sample.faults, ["90 checks a second instead of 100"])
+
+    def test_errors_are_faults(self):
+        sample = self.run_generator(self.result(errors={"UNAVAILABLE": 2}))
+        self.assertEqual(sample.faults, ["2 failed: UNAVAILABLE"])
+
+    def test_no_answers_break_the_case(self):
+        for output in (self.result(checks_per_second=0.0), '{"error": "no server answers"}'):
+            with self.assertRaisesRegex(RuntimeError, "nothing was answered"):
+                self.run_generator(output)
 
 
 class RoundsTest(unittest.TestCase):

@@ -50,10 +50,9 @@ def noop_half(stage):
 
 
 def after_overload(stage):
-    overload = Load(rate=4 * stage.half_rate)
     with stage.sluiced() as server:
         before = stage.bench(server, UNARY)
-        stage.bench(server, overload)
+        stage.overload(server)
         sample = stage.bench(server, UNARY)
     sample.figures["per_second_before"] = before["per_second"]
     sample.faults += before.faults

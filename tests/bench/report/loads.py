@@ -31,17 +31,21 @@ class Load:
     expected: Expected = ADMITTED
 
 
-def run_sluice_bench(sluice, load, server, seconds):
-    command = [
+def sluice_bench(sluice, load, server, seconds):
+    """The command."""
+    return [
         sluice, "bench", "bench", f"endpoint={load.endpoint}", "--addr", server.address,
         "--keys", str(load.users), "--connections", str(load.connections),
         *(["--rate", str(load.rate)] if load.rate else ["--in-flight", str(load.in_flight)]),
         *load.flags, "--json",
         "--warm-up", milliseconds(WARM_UP), "--duration", milliseconds(seconds)]
-    output, used = watch(command, server, seconds)
+
+
+def run_sluice_bench(sluice, load, server, seconds):
+    output, used = watch(sluice_bench(sluice, load, server, seconds), server, seconds)
     result = json.loads(output)
-    if "checks_per_second" not in result:
-        raise RuntimeError(output)
+    if not result.get("checks_per_second"):
+        raise RuntimeError(f"nothing was answered: {output}")
     answers = Answers(result["allowed"], result["denied"],
                       collections.Counter(result["errors"]), collections.Counter(result["sources"]))
     faults = load.expected.faults_of(answers)

@@ -142,6 +142,13 @@ class Stage:
     def bench(self, server, load):
         return loads.run_sluice_bench(self.sluice, load, server, self.seconds)
 
+    def overload(self, server):
+        """Asks for twice what sluiced can answer."""
+        load = Load(rate=4 * self.half_rate)
+        subprocess.run(loads.sluice_bench(self.sluice, load, server, self.seconds),
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, check=False, timeout=30 + self.seconds)
+
     def h2load(self, server, load):
         return loads.run_h2load(load, server, self.seconds, self.folder)
 
