@@ -4,12 +4,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 
 #include "base/thread.h"
 #include "load/generator.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/wait_until.h"
 
 namespace sluice::load {
 namespace {
@@ -17,7 +20,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// An HTTP/2 frame. `type`: 1 HEADERS, 3 RST_STREAM, 4 SETTINGS, 7 GOAWAY.
+// An HTTP/2 frame. `type`: 1 HEADERS, 3 RST_STREAM, 4 SETTINGS, 7 GOAWAY,
+// 8 WINDOW_UPDATE.
 std::string Frame(char type, char stream, const std::string& payload, char flags = 0) {
   const char size = static_cast<char>(payload.size());
   return std::string{0, 0, size, type, flags, 0, 0, 0, stream} + payload;
@@ -26,6 +30,10 @@ std::string Frame(char type, char stream, const std::string& payload, char flags
 std::string Code(char error) { return {0, 0, 0, error}; }
 
 const std::string kSettings = Frame(4, 0, "");
+// INITIAL_WINDOW_SIZE (4) of streams and the connection's window, both of about a GiB.
+const std::string kWideOpen =
+    Frame(4, 0, std::string{0, 4} + std::string{0x3f, 0, 0, 0}) + Frame(8, 0, {0x3f, 0, 0, 0});
+const std::string kDomain = "counted";
 constexpr char kEndStream = 1;
 constexpr char kEndHeaders = 4;
 
@@ -57,23 +65,34 @@ class ScriptedServer {
 
   const Address& address() const { return address_; }
 
+  // How many have come; on any thread.
+  int requests() const { return requests_; }
+
  private:
   void Serve() {
     const int connection = accept(listener_, nullptr, nullptr);
     if (connection < 0) return;
     Say(connection, script_.greeting);
-    // The path of a request is not compressed when it is first sent; or it is, but DATA is not.
     std::string heard;
     char buffer[4096];
-    bool answered = false;
     for (ssize_t size; (size = read(connection, buffer, sizeof(buffer))) > 0;) {
       heard.append(buffer, static_cast<std::size_t>(size));
-      if (answered || heard.find("1000000") == heard.npos) continue;
-      answered = true;
+      const bool first = requests_ == 0;
+      CountRequests(heard);
+      if (!first || requests_ == 0) continue;
       Say(connection, script_.answer);
       if (script_.closes) break;
     }
     close(connection);
+  }
+
+  // By their domain, which nothing compresses. Leaves what may be the begin of another.
+  void CountRequests(std::string& heard) {
+    std::size_t counted = 0;
+    for (std::size_t at; (at = heard.find(kDomain, counted)) != heard.npos; ++requests_) {
+      counted = at + kDomain.size();
+    }
+    heard.erase(0, std::max(counted, heard.size() - std::min(heard.size(), kDomain.size() - 1)));
   }
 
   static void Say(int connection, const std::string& bytes) {
@@ -85,11 +104,13 @@ class ScriptedServer {
   const test::TempDir dir_;
   Address address_;
   int listener_ = -1;
+  std::atomic<int> requests_ = 0;
   Thread thread_;
 };
 
 Plan PlanFor(const Address& address) {
   return {.address = address,
+          .request = std::string{0x0a, static_cast<char>(kDomain.size())} + kDomain,
           .in_flight = 1,
           .connections = 1,
           .duration = seconds(20),
@@ -167,6 +188,26 @@ TEST(BadServer, NoGrpc_SaysTheHttpStatus) {
   const Tally tally =
       TallyOf({.greeting = kSettings, .answer = Frame(1, 1, "\x8d", kEndStream | kEndHeaders)});
   EXPECT_EQ(tally.errors.at(kUnimplemented).first, "HTTP status 404 without a grpc-status");
+}
+
+// Whether all of `in_flight` messages come in at once, although the server says nothing that would
+// wake the generator. Each has `size` bytes at least.
+bool AllComeAtOnce(Rpc rpc, std::uint32_t in_flight, std::size_t size) {
+  ScriptedServer server({.greeting = kWideOpen, .closes = false});
+  Plan plan = PlanFor(server.address());
+  plan.rpc = rpc;
+  plan.in_flight = in_flight;
+  plan.key_name = std::string(size, 'k');
+  plan.timeout = milliseconds(500);
+  const auto generator = Generator::Start(plan);
+  return test::WaitUntil(seconds(2),
+                         [&] { return server.requests() == static_cast<int>(in_flight); });
+}
+
+TEST(BadServer, AnswersNothing_AllThatMayBeUnderWayComes) {
+  EXPECT_TRUE(AllComeAtOnce(Rpc::kUnary, 20'000, 1));
+  EXPECT_TRUE(AllComeAtOnce(Rpc::kStream, 20'000, 1));
+  EXPECT_TRUE(AllComeAtOnce(Rpc::kStream, 1000, 20'000));
 }
 
 }  // namespace
