@@ -43,6 +43,8 @@ class GrpcServer_Test : public test::ServingTest {
  protected:
   GrpcServer_Test() { limiter_.SetRules(Rules()); }
 
+  void CheckAtOnce(std::size_t count);
+
   Reply Check(const v1::CheckLimitRequest& request) {
     return Call(&v1::RateLimiter::Stub::CheckLimit, request);
   }
@@ -202,29 +204,35 @@ TEST_F(GrpcServer_Test, Reflection_ListsTheServices) {
   EXPECT_THAT(reply.response, HasSubstr("grpc.health.v1.Health"));
 }
 
-TEST_F(GrpcServer_Test, ManyCallsAtOnce_MoreThanArePosted_AreAllAnswered) {
-  constexpr int kCalls = 500;
+// Calls at once, all of which must be answered.
+void GrpcServer_Test::CheckAtOnce(std::size_t count) {
   store_.Hold();
   grpc::CompletionQueue queue;
-  std::vector<grpc::ClientContext> contexts(kCalls);
-  std::vector<Reply> replies(kCalls);
+  std::vector<grpc::ClientContext> contexts(count);
+  std::vector<Reply> replies(count);
   std::vector<std::unique_ptr<grpc::ClientAsyncResponseReader<v1::CheckLimitResponse>>> calls;
-  for (int i = 0; i < kCalls; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     auto request = ForUser(std::to_string(i));
     calls.push_back(stub_->AsyncCheckLimit(&contexts[i], request, &queue));
     calls.back()->Finish(&replies[i].response, &replies[i].status, &replies[i]);
   }
-  ASSERT_TRUE(test::WaitUntil(seconds(20), [&] { return store_.held() == kCalls; }));
+  ASSERT_TRUE(test::WaitUntil(seconds(20), [&] { return store_.held() == count; }));
   store_.Release();
-  for (int i = 0; i < kCalls; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     void* tag = nullptr;
     bool ok = false;
     ASSERT_TRUE(queue.Next(&tag, &ok));
   }
-  for (int i = 0; i < kCalls; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     EXPECT_TRUE(replies[i].status.ok());
     EXPECT_EQ("id of " + std::to_string(i), replies[i].response.request_id());
   }
+}
+
+// More than wait for an RPC, and more than are kept: the second burst meets calls that rested.
+TEST_F(GrpcServer_Test, ManyCallsAtOnce_MoreThanAreKept_AreAllAnswered_TimeAndAgain) {
+  CheckAtOnce(3'000);
+  CheckAtOnce(3'000);
 }
 
 TEST_F(GrpcServer_Test, Stop_WithCallsUnderWay_WaitsForTheirAnswers) {
