@@ -1,8 +1,9 @@
 // One connection to one Redis server: connects, logs in, loads the check script, and does so again,
 // with growing pauses, whenever the connection is lost. Commands are answered in order.
 //
-// Loop thread only: every method is called, and every listener method is heard, on the thread that
-// runs the io_context. Only Restart calls the listener before it returns.
+// One thread at a time: every method is called, and every listener method is heard, in a turn of
+// the listener. Turns that what comes from the network needs are taken on the thread that runs the
+// io_context. Only Restart calls the listener before it returns.
 #pragma once
 
 #include <utility>  // Boost 1.74 needs it before Asio
@@ -32,6 +33,9 @@ class Connection {
   class Listener {
    public:
     virtual ~Listener() = default;
+    // Around all that follows: between the two, no other thread does anything with the connection.
+    virtual void BeginTurn() = 0;
+    virtual void EndTurn() = 0;
     // Commands may be sent from now on.
     virtual void OnReady() = 0;
     // The reply to the oldest command not replied to yet.
@@ -84,11 +88,13 @@ class Connection {
   void Fail(std::string_view cause);
   void CloseSocket();
 
-  // Wraps a handler so that it runs only if the connection has not begun anew since.
+  // Wraps a handler so that it runs in a turn, and only if the connection has not begun anew since.
   template <typename Handler>
   auto ForThisAttempt(Handler handler) {
     return [this, attempt = attempt_, handler](auto&&... arguments) {
+      listener_.BeginTurn();
       if (attempt == attempt_) handler(std::forward<decltype(arguments)>(arguments)...);
+      listener_.EndTurn();
     };
   }
 

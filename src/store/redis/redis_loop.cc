@@ -35,14 +35,18 @@ RedisLoop::RedisLoop(std::string name, const RedisUrl& url, const Options& optio
       timer_(io_),
       connection_(io_, url, *this),
       thread_(std::move(name), [this] {
+        BeginTurn();
         connection_.Start();
+        EndTurn();
         io_.run();
       }) {}
 
 RedisLoop::~RedisLoop() {
   boost::asio::post(io_, [this] {
+    BeginTurn();
     connection_.Stop();
     timer_.cancel();
+    EndTurn();
     work_.reset();
     io_.stop();
   });
@@ -53,14 +57,39 @@ void RedisLoop::Submit(StoreCheck& check) {
   StoreCheck* newest = inbox_.load(std::memory_order_relaxed);
   do {
     check.next = newest;
-  } while (!inbox_.compare_exchange_weak(newest, &check, std::memory_order_release,
-                                         std::memory_order_relaxed));
-  // Whoever finds the inbox empty wakes the loop; the others know it has been woken.
-  if (newest == nullptr) boost::asio::post(io_, [this] { Drain(); });
+  } while (!inbox_.compare_exchange_weak(newest, &check));
+  // Whoever finds the inbox empty sees to it; the others know that somebody does.
+  if (newest == nullptr) DrainUnlessTaken();
 }
 
 void RedisLoop::Reset(StoreReset& reset) {
-  boost::asio::post(io_, [this, &reset] { SendReset(reset); });
+  boost::asio::post(io_, [this, &reset] {
+    BeginTurn();
+    SendReset(reset);
+    EndTurn();
+  });
+}
+
+void RedisLoop::BeginTurn() {
+  turn_.lock();
+  turn_of_.store(std::this_thread::get_id());
+}
+
+void RedisLoop::EndTurn() {
+  turn_of_.store({});
+  turn_.unlock();
+  DrainUnlessTaken();
+}
+
+// An answer may make its owner submit the next check at once: that one waits for the end of the
+// turn in which it was answered.
+void RedisLoop::DrainUnlessTaken() {
+  while (inbox_.load() != nullptr && !HasTurn() && turn_.try_lock()) {
+    turn_of_.store(std::this_thread::get_id());
+    Drain();
+    turn_of_.store({});
+    turn_.unlock();
+  }
 }
 
 bool RedisLoop::WaitUntilReady(SteadyTime deadline) {
@@ -272,7 +301,10 @@ void RedisLoop::ArmTimer(SteadyTime deadline) {
   timer_at_ = deadline;
   timer_.expires_at(deadline);
   timer_.async_wait([this](boost::system::error_code error) {
-    if (!error) OnTimer();
+    if (error) return;
+    BeginTurn();
+    OnTimer();
+    EndTurn();
   });
 }
 

@@ -1,16 +1,18 @@
-// One thread and its connection to Redis.
+// A connection to Redis, the thread that hears it, and the checks on their way.
 //
-//   any thread                         loop thread
-//   ----------                         -----------
 //   Submit ──push──▶ inbox_ ──drain──▶ gathering_ ──64 runs at most──▶ in_flight_ ──reply──▶
-//   answers
-//          (wakes the loop if the      (equal checks                   (script calls that
-//           inbox was empty)            become one run)                 await their reply)
+//   answers                            (equal checks                   (script calls that
+//                                       become one run)                 await their reply)
+//
+// All behind the inbox is done in turns, by one thread at a time: replies and timers by the loop's
+// thread, the way from inbox to Redis by whoever submits while nobody has the turn, so that a lone
+// check is sent without waking a thread. Who finds the turn taken leaves its check in the inbox:
+// whoever has the turn looks there when it is over.
 //
 // A check goes out at once while fewer than two script calls await their reply; else checks gather
 // until one returns or a pack is full. There is no timer to wait for.
 //
-// Submit, Reset and WaitUntilReady: thread-safe. Everything else: loop thread only.
+// Submit, Reset and WaitUntilReady: thread-safe. Everything else: in a turn.
 #pragma once
 
 #include <utility>  // Boost 1.74 needs it before Asio
@@ -22,7 +24,9 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -71,6 +75,11 @@ class RedisLoop final : private Connection::Listener {
     SteadyTime sent;
   };
 
+  void BeginTurn() override;
+  void EndTurn() override;
+  void DrainUnlessTaken();
+  bool HasTurn() const { return turn_of_.load() == std::this_thread::get_id(); }
+
   void Drain();
   void Accept(StoreCheck& check, SteadyTime now);
   void SendWhatMayGo();
@@ -104,6 +113,8 @@ class RedisLoop final : private Connection::Listener {
   MetricsRegistry unseen_metrics_;  // if options name none
   RedisMetrics metrics_;
   std::atomic<StoreCheck*> inbox_{nullptr};  // newest first, linked by `next`
+  std::mutex turn_;
+  std::atomic<std::thread::id> turn_of_{};
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   boost::asio::steady_timer timer_;
