@@ -14,9 +14,6 @@
 namespace sluice::redis {
 namespace {
 
-// More replies than this outstanding, and waiting gathers bigger packs at no loss of throughput.
-constexpr std::size_t kMaxOutstanding = 2;
-
 std::string_view TextOf(const redisReply& reply) { return {reply.str, reply.len}; }
 
 // Errors that another attempt at connecting may cure: the server is starting, or is a replica now
@@ -128,8 +125,7 @@ void RedisLoop::Accept(StoreCheck& check, SteadyTime now) {
 void RedisLoop::SendWhatMayGo() {
   metrics_.ShowWaiting(waiting_);
   if (!connection_.ready()) return;
-  while (!gathering_.empty() &&
-         (in_flight_.size() < kMaxOutstanding || gathering_.runs() >= ScriptCall::kMaxRuns)) {
+  while (!gathering_.empty() && (in_flight_.empty() || gathering_.runs() >= ScriptCall::kMaxRuns)) {
     SendPack();
   }
   connection_.Flush();
