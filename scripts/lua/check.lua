@@ -124,6 +124,9 @@ local function change(k, limit, state)
 end
 
 local function copy(state)
+  if state[1] then
+    return { unpack(state) }
+  end
   local new = {}
   for name, value in pairs(state) do
     new[name] = value
