@@ -80,7 +80,10 @@ class TakeoverTest : public testing::Test {
 
   // The replica becomes the primary, at the primary's address, with all that this one has written.
   void TakeOver() {
-    Require(primary_->Connect().Integer({"WAIT", "1", "10000"}) == 1, "the replica lags");
+    // WAIT waits for what its own connection has written.
+    auto primary = primary_->Connect();
+    primary.Text({"SET", "the last write", ""});
+    Require(primary.Integer({"WAIT", "1", "10000"}) == 1, "the replica lags");
     primary_->Kill();
     replica_->Connect().Text({"REPLICAOF", "NO", "ONE"});
     std::filesystem::rename(replica_->socket_path(), primary_->socket_path());
