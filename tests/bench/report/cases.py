@@ -10,7 +10,6 @@ from sample import Sample
 from stage import LOADS, ONE_CALLER, UNARY
 
 COUNTERS = 1_000_000
-ACCOUNT = "account-of-twenty-eight-byte"  # with `/` and a user of 7 digits 36 bytes, as a UUID
 
 
 def asked(load):
@@ -104,8 +103,8 @@ def a_million_counters(stage):
         stage.check_once(server)  # all is loaded and connected
         empty = redis.used_bytes()
         with start(
-                [stage.sluice, "bench", "bench", "endpoint=/members", f"account={ACCOUNT}",
-                 "--addr", server.address, "--keys", str(9 * COUNTERS), "--rpc", "batch",
+                [stage.sluice, "bench", "m", "--addr", server.address,
+                 "--keys", str(9 * COUNTERS), "--rpc", "batch",
                  "--checks", "1000", "--in-flight", "4", "--duration", "300s", "--json"],
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as generator:
             try:

@@ -42,11 +42,14 @@ rules:
   - name: tickets-whole-site
     match: {endpoint: /tickets}
     limits: [{algorithm: fixed_window, limit: 1, window: 1d}]
+"""
 
-  # Each check is remembered for an hour.
-  - name: member
-    match: {endpoint: /members}
-    per: [account, user]
+# Each check is remembered for an hour, in a counter whose key has 36 bytes.
+MEMORY_RULES = """
+domain: m
+rules:
+  - name: u
+    per: [user]
     limits: [{algorithm: token_bucket, rate: 1/h, burst: 100}]
 """
 
@@ -91,6 +94,7 @@ class Stage:
         self._rules = folder / "rules"
         self._rules.mkdir()
         (self._rules / "bench.yaml").write_text(RULES, encoding="utf-8")
+        (self._rules / "memory.yaml").write_text(MEMORY_RULES, encoding="utf-8")
 
     def redis(self):
         return Redis(self.folder)
