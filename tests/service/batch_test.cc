@@ -59,19 +59,23 @@ std::vector<bool> AllowedOf(const v1::CheckLimitsResponse& response) {
   return allowed;
 }
 
+void ExpectFirstHundredOfAThousandAllowed(v1::RateLimiter::Stub& stub) {
+  v1::CheckLimitsRequest batch;
+  for (int i = 0; i < 1000; ++i) AddCheck(batch, "42");
+  const auto reply = Send(stub, batch);
+  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
+  std::vector<bool> expected(1000, false);
+  std::fill_n(expected.begin(), 100, true);
+  EXPECT_EQ(expected, AllowedOf(reply.response));
+}
+
 class Batch : public test::ServingTest {
  protected:
   Batch() { limiter_.SetRules(Rules()); }
 };
 
 TEST_F(Batch, OneKeyAThousandTimes_TheFirstHundredAreAllowed) {
-  v1::CheckLimitsRequest batch;
-  for (int i = 0; i < 1000; ++i) AddCheck(batch, "42");
-  const auto reply = Send(*stub_, batch);
-  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
-  std::vector<bool> expected(1000, false);
-  std::fill_n(expected.begin(), 100, true);
-  EXPECT_EQ(expected, AllowedOf(reply.response));
+  ExpectFirstHundredOfAThousandAllowed(*stub_);
 }
 
 TEST_F(Batch, InvalidItems_FailAloneAndTellWhichTheyWere) {
@@ -176,13 +180,7 @@ class BatchOnRedis : public testing::Test {
 };
 
 TEST_F(BatchOnRedis, OneKeyAThousandTimes_TheFirstHundredAreAllowed) {
-  v1::CheckLimitsRequest batch;
-  for (int i = 0; i < 1000; ++i) AddCheck(batch, "42");
-  const auto reply = Send(*stub_, batch);
-  ASSERT_TRUE(reply.status.ok()) << reply.status.error_message();
-  std::vector<bool> expected(1000, false);
-  std::fill_n(expected.begin(), 100, true);
-  EXPECT_EQ(expected, AllowedOf(reply.response));
+  ExpectFirstHundredOfAThousandAllowed(*stub_);
 }
 
 // Costs differ, so that checks of one counter are in different runs; modes give back, too.

@@ -1,6 +1,6 @@
 // Checks that wait to be sent, in order of arrival; equal ones become one run.
 //
-// Loop thread only. Holds no check's memory: checks are linked through StoreCheck::next.
+// One thread at a time. Holds no check's memory: checks are linked through StoreCheck::next.
 #pragma once
 
 #include <cstdint>

@@ -78,8 +78,9 @@ void RedisLoop::EndTurn() {
   DrainUnlessTaken();
 }
 
-// An answer may make its owner submit the next check at once: that one waits for the end of the
-// turn in which it was answered.
+// Whoever has the turn looks into the inbox after letting go of it: what is left there by one who
+// has found it taken is seen. An answer may make its owner submit the next check at once: that one
+// waits for the end of the turn in which it was answered.
 void RedisLoop::DrainUnlessTaken() {
   while (inbox_.load() != nullptr && !HasTurn() && turn_.try_lock()) {
     turn_of_.store(std::this_thread::get_id());

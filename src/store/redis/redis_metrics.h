@@ -1,6 +1,6 @@
 // What one loop tells the metrics page of its Redis.
 //
-// Loop thread only. The registry must outlive it.
+// One thread at a time. The registry must outlive it.
 #pragma once
 
 #include <array>
