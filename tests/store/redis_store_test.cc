@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/store/blocking_check.h"
@@ -59,6 +62,37 @@ TEST(RedisStore, ServerHangs_FailsByTheDeadlineThenRecovers) {
   })) << "a silent connection is given up";
   server.Resume();
   EXPECT_TRUE(WaitUntil(seconds(10), [&] { return !FailureOf(*store, "k"); }));
+}
+
+// A check whose answer submits another.
+class ThenCheck final : public StoreCheck {
+ public:
+  explicit ThenCheck(std::function<void()> then) : then_(std::move(then)) {
+    counters.push_back({.key = "k", .limit = &limit_, .verdict = {}});
+  }
+
+ private:
+  void OnDecided() override { then_(); }
+
+  const Limit limit_ = kTen;
+  const std::function<void()> then_;
+};
+
+TEST(RedisStore, CheckSubmittedByAnAnswer_IsNotLeftBehindWhenNothingElseHappens) {
+  RedisServer server;
+  std::atomic<bool> answered = false;
+  auto store = Connect(server);
+  ThenCheck second([&] { answered = true; });
+  ThenCheck first([&] {
+    second.deadline = SteadyNow() + milliseconds(20);
+    store->Submit(second);
+  });
+  server.Pause();  // so that the first is answered by the timer, and no reply follows
+  first.deadline = SteadyNow() + milliseconds(20);
+  store->Submit(first);
+  EXPECT_TRUE(WaitUntil(seconds(10), [&] { return answered.load(); }));
+  server.Resume();
+  ASSERT_TRUE(WaitUntil(seconds(10), [&] { return answered.load(); }));
 }
 
 TEST(RedisStore, ServerDies_FailsThenRecoversWithItsReturn) {
