@@ -36,6 +36,8 @@ const std::string kWideOpen =
 const std::string kDomain = "counted";
 constexpr char kEndStream = 1;
 constexpr char kEndHeaders = 4;
+constexpr std::size_t kFrameHeader = 9;
+constexpr std::size_t kPreface = 24;  // what a client says before its first frame
 
 // Accepts one connection, says `greeting`, and once the first request is there `answer`; then it
 // closes the connection if it is told to, or listens on.
@@ -74,11 +76,13 @@ class ScriptedServer {
     if (connection < 0) return;
     Say(connection, script_.greeting);
     std::string heard;
+    std::string body;
     char buffer[4096];
     for (ssize_t size; (size = read(connection, buffer, sizeof(buffer))) > 0;) {
       heard.append(buffer, static_cast<std::size_t>(size));
       const bool first = requests_ == 0;
-      CountRequests(heard);
+      TakeBody(heard, body);
+      CountRequests(body);
       if (!first || requests_ == 0) continue;
       Say(connection, script_.answer);
       if (script_.closes) break;
@@ -86,13 +90,28 @@ class ScriptedServer {
     close(connection);
   }
 
+  // Moves what DATA frames (type 0) hold to `body`: where one ends, the next may go on in the
+  // middle of a word. Leaves what may be the begin of another frame.
+  void TakeBody(std::string& heard, std::string& body) {
+    if (!greeted_ && heard.size() < kPreface) return;
+    std::size_t at = std::exchange(greeted_, true) ? 0 : kPreface;
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(heard[at + i]); };
+    while (heard.size() - at >= kFrameHeader) {
+      const std::size_t size = byte(0) << 16 | byte(1) << 8 | byte(2);
+      if (heard.size() - at < kFrameHeader + size) break;
+      if (byte(3) == 0) body.append(heard, at + kFrameHeader, size);
+      at += kFrameHeader + size;
+    }
+    heard.erase(0, at);
+  }
+
   // By their domain, which nothing compresses. Leaves what may be the begin of another.
-  void CountRequests(std::string& heard) {
+  void CountRequests(std::string& body) {
     std::size_t counted = 0;
-    for (std::size_t at; (at = heard.find(kDomain, counted)) != heard.npos; ++requests_) {
+    for (std::size_t at; (at = body.find(kDomain, counted)) != body.npos; ++requests_) {
       counted = at + kDomain.size();
     }
-    heard.erase(0, std::max(counted, heard.size() - std::min(heard.size(), kDomain.size() - 1)));
+    body.erase(0, std::max(counted, body.size() - std::min(body.size(), kDomain.size() - 1)));
   }
 
   static void Say(int connection, const std::string& bytes) {
@@ -104,6 +123,7 @@ class ScriptedServer {
   const test::TempDir dir_;
   Address address_;
   int listener_ = -1;
+  bool greeted_ = false;  // the client has sent its preface
   std::atomic<int> requests_ = 0;
   Thread thread_;
 };
