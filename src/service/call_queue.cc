@@ -2,7 +2,15 @@
 
 #include <utility>
 
+#include "base/send_together.h"
+
 namespace sluice {
+namespace {
+
+// Answers held back by a thread that always finds another event leave after so many.
+constexpr int kMaxPresent = 64;
+
+}  // namespace
 
 CallQueue::CallQueue(std::unique_ptr<grpc::ServerCompletionQueue> queue,
                      std::span<const CallFactory> kinds)
@@ -36,19 +44,36 @@ void CallQueue::Stop() {
 }
 
 void CallQueue::Run() {
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue_->Next(&tag, &ok)) QueueEvent::Happen(tag, ok);
+  while (HappenNext()) {
+    if (helper_.wanted()) HappenPresent();
+  }
 }
 
 void CallQueue::Help() {
-  void* tag = nullptr;
-  bool ok = false;
   while (helper_.WaitUntilWanted()) {
     while (helper_.wanted()) {
-      if (!queue_->Next(&tag, &ok)) return;
-      QueueEvent::Happen(tag, ok);
+      if (!HappenNext()) return;
+      HappenPresent();
     }
+  }
+}
+
+bool CallQueue::HappenNext() {
+  void* tag = nullptr;
+  bool ok = false;
+  if (!queue_->Next(&tag, &ok)) return false;
+  QueueEvent::Happen(tag, ok);
+  return true;
+}
+
+void CallQueue::HappenPresent() {
+  const SendTogether together;
+  void* tag = nullptr;
+  bool ok = false;
+  const gpr_timespec at_once = gpr_inf_past(GPR_CLOCK_MONOTONIC);
+  for (int i = 0; i < kMaxPresent; ++i) {
+    if (queue_->AsyncNext(&tag, &ok, at_once) != grpc::CompletionQueue::GOT_EVENT) return;
+    QueueEvent::Happen(tag, ok);
   }
 }
 

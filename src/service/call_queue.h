@@ -55,6 +55,12 @@ class CallQueue {
   void Help();
   void OnEndStreams(bool ok);
 
+  // Waits for an event and lets it happen. False: there will be none any more.
+  bool HappenNext();
+  // Lets those happen that are there, and what they answer leave together: for calls that are
+  // answered at once. One that the store decides leaves with what is decided with it.
+  void HappenPresent();
+
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   CallTally tally_;
   QueueHelper helper_;

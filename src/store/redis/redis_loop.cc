@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/post.hpp>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/send_together.h"
 #include "store/redis/script.h"
 
 namespace sluice::redis {
@@ -73,6 +75,7 @@ void RedisLoop::BeginTurn() {
 }
 
 void RedisLoop::EndTurn() {
+  together_.reset();
   turn_of_.store({});
   turn_.unlock();
   DrainUnlessTaken();
@@ -211,6 +214,8 @@ void RedisLoop::Deliver(InFlight& call, const redisReply& reply) {
   auto opened = ScriptReply::Open(std::move(elements));
   if (!opened) return OnError(call, opened.error().message);
   connection_.ResetBackoff();
+  // Till the end of the turn, so that the next pack is on its way before the answers to this one.
+  if (call.checks.size() > 1 && !together_) together_.emplace();
   for (const InFlight::Run& run : call.runs) {
     if (!DeliverRun(call, run, *opened)) {
       return OnError(call, "the reply of the check script is too short");

@@ -26,12 +26,14 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/send_together.h"
 #include "base/thread.h"
 #include "store/redis/connection.h"
 #include "store/redis/gathering.h"
@@ -125,6 +127,7 @@ class RedisLoop final : private Connection::Listener {
   ScriptCall script_call_;
   std::vector<std::string_view> command_;
   RunReply run_reply_;
+  std::optional<SendTogether> together_;  // what the answers of this turn make their owners send
   std::deque<std::unique_ptr<InFlight>> in_flight_;
   std::vector<std::unique_ptr<InFlight>> spare_;
   std::size_t waiting_ = 0;  // checks gathered or in flight

@@ -1,0 +1,181 @@
+// In how many packets answers leave: what is decided together is sent together.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/address.h"
+#include "tests/system/fleet.h"
+
+namespace sluice::test {
+namespace {
+
+constexpr char kRules[] = R"yaml(
+domain: packets
+rules:
+  - name: counted
+    match: {endpoint: /counted}
+    per: [user]
+    limits:
+      - {algorithm: token_bucket, rate: 1000/s, burst: 1000}
+  - name: blocked
+    match: {endpoint: /blocked}
+    limits: blocked
+)yaml";
+
+constexpr char kData = 0;
+constexpr char kHeaders = 1;
+constexpr char kEndStream = 1;
+constexpr char kEndHeaders = 4;
+constexpr std::size_t kFrameHeader = 9;
+
+std::string BigEndian(std::uint32_t number, int bytes) {
+  std::string text;
+  while (bytes-- > 0) text += static_cast<char>(number >> (8 * bytes));
+  return text;
+}
+
+std::string Frame(char type, char flags, std::uint32_t stream, const std::string& payload) {
+  return BigEndian(static_cast<std::uint32_t>(payload.size()), 3) + type + flags +
+         BigEndian(stream, 4) + payload;
+}
+
+// A field of HPACK: a literal, without indexing.
+std::string Field(std::string_view name, std::string_view value) {
+  std::string field(1, '\0');
+  for (const std::string_view part : {name, value}) {
+    field += static_cast<char>(part.size());
+    field += part;
+  }
+  return field;
+}
+
+// Calls on one connection of HTTP/2, by hand: a library would not say what leaves in one packet.
+class Caller {
+ public:
+  explicit Caller(const std::string& server) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(Address::Parse(server)->port);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, ""));
+  }
+
+  ~Caller() { close(socket_); }
+
+  // Asks `count` times for `endpoint`, each time for another user, in one packet.
+  void Ask(const std::string& endpoint, int count) {
+    std::string requests;
+    for (int i = 0; i < count; ++i) requests += Request(endpoint);
+    Send(requests);
+    unanswered_ = count;
+  }
+
+  // Waits for all answers.
+  void Hear() {
+    while (unanswered_ > 0) {
+      ASSERT_TRUE(HearMore()) << unanswered_ << " answers do not come";
+      while (heard_.size() >= kFrameHeader) {
+        const auto byte = [&](int i) { return static_cast<unsigned char>(heard_[i]); };
+        const std::size_t size = kFrameHeader + (byte(0) << 16 | byte(1) << 8 | byte(2));
+        if (heard_.size() < size) break;
+        const bool trailers = heard_[3] == kHeaders && (heard_[4] & kEndStream) != 0;
+        if (trailers) --unanswered_;
+        heard_.erase(0, size);
+      }
+    }
+  }
+
+  // In which answers came so far.
+  std::uint32_t packets() const {
+    tcp_info info{};
+    socklen_t size = sizeof(info);
+    EXPECT_EQ(getsockopt(socket_, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+    return info.tcpi_data_segs_in;
+  }
+
+ private:
+  std::string Request(const std::string& endpoint) {
+    stream_ += 2;
+    const std::string message =
+        CheckOf("packets", endpoint, "user" + std::to_string(stream_)).SerializeAsString();
+    return Frame(kHeaders, kEndHeaders, stream_,
+                 Field(":method", "POST") + Field(":scheme", "http") +
+                     Field(":path", "/sluice.v1.RateLimiter/CheckLimit") +
+                     Field(":authority", "packets") + Field("te", "trailers") +
+                     Field("content-type", "application/grpc")) +
+           Frame(kData, kEndStream, stream_,
+                 '\0' + BigEndian(static_cast<std::uint32_t>(message.size()), 4) + message);
+  }
+
+  void Send(const std::string& bytes) const {
+    EXPECT_EQ(send(socket_, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  }
+
+  bool HearMore() {
+    pollfd readable{.fd = socket_, .events = POLLIN, .revents = 0};
+    if (poll(&readable, 1, 10'000) != 1) return false;
+    std::array<char, 65536> buffer{};
+    const ssize_t size = recv(socket_, buffer.data(), buffer.size(), 0);
+    if (size <= 0) return false;
+    heard_.append(buffer.data(), static_cast<std::size_t>(size));
+    return true;
+  }
+
+  const int socket_;
+  std::uint32_t stream_ = 0xffffffff;  // the first is 1
+  std::string heard_;
+  int unanswered_ = 0;
+};
+
+constexpr int kCallers = 8;
+constexpr int kCalls = 16;  // of each, at a time
+constexpr int kRounds = 20;
+// 1 to 2 by chance, 5 to 8 if what could leave together does.
+constexpr double kFew = 3;
+
+// How many answers for `endpoint` a packet has, once the server is warm.
+double AnswersPerPacket(const SluiceServer& server, const std::string& endpoint) {
+  std::vector<std::unique_ptr<Caller>> callers;
+  for (int i = 0; i < kCallers; ++i) {
+    callers.push_back(std::make_unique<Caller>(server.grpc_address()));
+  }
+  std::uint32_t packets = 0;
+  for (int round = 0; round < 2 * kRounds; ++round) {
+    const bool warm = round >= kRounds;
+    for (auto& caller : callers) {
+      if (warm) packets -= caller->packets();
+      caller->Ask(endpoint, kCalls);
+    }
+    for (auto& caller : callers) {
+      caller->Hear();
+      if (warm) packets += caller->packets();
+    }
+  }
+  return 1. * kCallers * kCalls * kRounds / packets;
+}
+
+TEST(Packets, AnswersOfOneReplyOfRedis_LeaveTogether) {
+  RedisServer redis;
+  Fleet fleet({.rules = kRules, .servers = 1}, &redis);
+  EXPECT_GT(AnswersPerPacket(fleet.server(0), "/counted"), kFew);
+}
+
+TEST(Packets, CallsThatComeTogetherAndAreAnsweredAtOnce_AreAnsweredTogether) {
+  Fleet fleet({.rules = kRules, .servers = 1}, nullptr);
+  EXPECT_GT(AnswersPerPacket(fleet.server(0), "/blocked"), kFew);
+}
+
+}  // namespace
+}  // namespace sluice::test
