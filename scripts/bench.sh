@@ -18,7 +18,8 @@ if ! wants_help "$@"; then
   (
     cd "$root"
     cmake --preset release
-    cmake --build --preset release --target sluiced sluice noop_server noop_server_tuned
+    cmake --build --preset release --target sluiced sluice noop_server noop_server_tuned \
+      core_distance
   ) >&2
 fi
 exec /usr/bin/python3 "$root/tests/bench/report" "$@"

@@ -26,6 +26,7 @@ import machine  # noqa: E402
 import processes  # noqa: E402
 import raw  # noqa: E402
 import rows  # noqa: E402
+from cores import Cores  # noqa: E402
 from rounds import run_rounds  # noqa: E402
 from sample import ADMITTED, DENIED, Answers, Sample  # noqa: E402
 from table import FORMATS, line_of, markdown  # noqa: E402
@@ -206,7 +207,8 @@ class GeneratorTest(unittest.TestCase):
 class RoundsTest(unittest.TestCase):
     def run_rounds(self, count, **wanted):
         said = []
-        stage = types.SimpleNamespace(say=said.append)
+        near = types.SimpleNamespace(when_near=lambda measure: measure())
+        stage = types.SimpleNamespace(say=said.append, cores=near)
         return run_rounds(wanted, count, stage), said
 
     def test_every_other_round_is_backwards(self):
@@ -230,6 +232,44 @@ class RoundsTest(unittest.TestCase):
         rounds, _ = self.run_rounds(1, a=breaks, b=lambda _: Sample({"per_second": 1}))
         self.assertEqual(rounds[0]["a"].faults, ["no such program"])
         self.assertEqual(rounds[0]["b"]["per_second"], 1)
+
+
+class CoresTest(unittest.TestCase):
+    def cores(self, *ways, count=2):
+        """That are as far from each other as is said, one way after the other."""
+        ways = iter(ways)
+        answer = mock.patch("cores.subprocess.run", side_effect=lambda *_, **__: (
+            types.SimpleNamespace(stdout=f"{next(ways)}\n")))
+        patience = mock.patch("cores.PATIENCE", 0)
+        for patch in (answer, patience, mock.patch("cores.time.sleep")):
+            patch.start()
+            self.addCleanup(patch.stop)
+        return Cores("core_distance", count)
+
+    def results(self, cores):
+        tries = iter(range(9))
+        return cores.when_near(lambda: next(tries))
+
+    def test_what_is_measured_near_stands(self):
+        cores = self.cores(40, 35)
+        self.assertEqual(self.results(cores), 0)
+        self.assertEqual(list(cores.notes()), [])
+
+    def test_what_was_begun_or_ended_apart_is_measured_again(self):
+        cores = self.cores(40, 160, 160, 41, 39)
+        self.assertEqual(self.results(cores), 2)
+        self.assertEqual((cores.repeated, cores.kept), (2, 0))
+        self.assertIn("39 to 160 ns", *cores.notes())
+
+    def test_the_last_try_stands_and_is_told(self):
+        cores = self.cores(40, *[160] * 12)
+        self.assertEqual(self.results(cores), 2)
+        self.assertEqual((cores.repeated, cores.kept), (2, 1))
+
+    def test_of_more_cores_nothing_is_asked(self):
+        cores = self.cores(count=8)
+        self.assertEqual(self.results(cores), 0)
+        self.assertEqual(list(cores.notes()), [])
 
 
 class ReadingTest(unittest.TestCase):

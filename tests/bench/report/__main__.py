@@ -46,7 +46,7 @@ def main():
     lines = [line_of(row, rounds) for row in options.rows]
     notes = [describe_machine(ROOT),
              f"{options.rounds} rounds of {options.seconds:g} s a case; other work took "
-             f"{others:.0%} of the CPU meanwhile.", *stage.notes]
+             f"{others:.0%} of the CPU meanwhile.", *stage.notes, *stage.cores.notes()]
     print("\n".join([markdown(options.rows, lines), "", *notes]))
     if options.json:
         write_json(options.json, notes, lines, rounds)

@@ -1,5 +1,6 @@
-"""Runs the cases of a report in turn."""
+"""Runs the cases of a report in turn, each while the cores are near each other, if it can."""
 
+import functools
 import subprocess
 import time
 
@@ -15,7 +16,8 @@ def run_rounds(wanted, count, stage):
     for number in range(count):
         samples = {}
         for name in list(wanted) if number % 2 == 0 else reversed(wanted):
-            samples[name] = run_case(wanted[name], stage)
+            case = functools.partial(run_case, wanted[name], stage)
+            samples[name] = stage.cores.when_near(case)
             done = number * len(wanted) + len(samples)
             left = (time.monotonic() - start) / done * (count * len(wanted) - done)
             stage.say(f"round {number + 1} of {count}, about {left:.0f} s left: "

@@ -9,6 +9,7 @@ import subprocess
 
 import loads
 import raw
+from cores import Cores
 from loads import FIRST_USER, Load
 from processes import NoopServer, Redis, Sluiced
 from sample import DENIED
@@ -90,6 +91,7 @@ class Stage:
         self.other = other
         self.say = say
         self.notes = []
+        self.cores = Cores(build / "bench/core_distance")
         self._build = build
         self._rules = folder / "rules"
         self._rules.mkdir()
@@ -118,8 +120,7 @@ class Stage:
         """How many completion queues serve the no-op server best."""
         rates = collections.defaultdict(list)
         for queues in sorted({1, 2, os.cpu_count()}) * TRIES:
-            with self.noop(queues) as server:
-                rates[queues].append(self.bench(server, UNARY)["per_second"])
+            rates[queues].append(self._throughput(functools.partial(self.noop, queues)))
         medians = {queues: statistics.median(found) for queues, found in rates.items()}
         served = ", ".join(f"{queues} served {rate:,.0f}/s" for queues, rate in medians.items())
         self._note(f"The no-op server has as many completion queues as serve best: {served}")
@@ -128,8 +129,7 @@ class Stage:
     @functools.cached_property
     def half_rate(self):
         """Half of the checks a second that sluiced can answer."""
-        with self.sluiced() as server:
-            rate = self.bench(server, UNARY)["per_second"] / 2
+        rate = self._throughput(self.sluiced) / 2
         self._note(f"Half of the throughput is {rate:,.0f} checks a second")
         return rate
 
@@ -145,6 +145,13 @@ class Stage:
 
     def bench(self, server, load):
         return loads.run_sluice_bench(self.sluice, load, server, self.seconds)
+
+    def _throughput(self, start):
+        def measure():
+            with start() as server:
+                return self.bench(server, UNARY)["per_second"]
+
+        return self.cores.when_near(measure)
 
     def overload(self, server):
         """Asks for twice what sluiced can answer."""

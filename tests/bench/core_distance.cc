@@ -1,0 +1,69 @@
+// How long a cache line takes from the first core to the last, in ns: some 40 within a group of
+// cores that share a cache, 160 and more between two. A host may move the cores of a virtual
+// machine from one place to the other at any time; what runs on both at once is then slower by
+// half.
+//
+//   build/release/bench/core_distance
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+#include <thread>
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "base/clock.h"
+#include "base/thread.h"
+
+namespace sluice::bench {
+namespace {
+
+constexpr int kBursts = 5;
+constexpr int kRoundTrips = 50'000;
+
+void RunOn(unsigned core) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  pthread_setaffinity_np(pthread_self(), sizeof(cores), &cores);
+}
+
+// Of one burst, one way.
+double Nanoseconds(unsigned first, unsigned last) {
+  alignas(128) std::atomic<int> ball = 0;
+  Thread other("other", [&] {
+    RunOn(last);
+    for (int i = 1; i < 2 * kRoundTrips; i += 2) {
+      while (ball.load(std::memory_order_acquire) != i) continue;
+      ball.store(i + 1, std::memory_order_release);
+    }
+  });
+  RunOn(first);
+  const SteadyTime begin = SteadyNow();
+  for (int i = 0; i < 2 * kRoundTrips; i += 2) {
+    ball.store(i + 1, std::memory_order_release);
+    while (ball.load(std::memory_order_acquire) != i + 2) continue;
+  }
+  const std::chrono::duration<double, std::nano> taken = SteadyNow() - begin;
+  other.Join();
+  return taken.count() / (2 * kRoundTrips);
+}
+
+int Main() {
+  const unsigned cores = std::thread::hardware_concurrency();
+  if (cores < 2) {
+    std::puts("0");
+    return 0;
+  }
+  double least = std::numeric_limits<double>::max();
+  for (int i = 0; i < kBursts; ++i) least = std::min(least, Nanoseconds(0, cores - 1));
+  std::printf("%.0f\n", least);
+  return 0;
+}
+
+}  // namespace
+}  // namespace sluice::bench
+
+int main() { return sluice::bench::Main(); }
