@@ -33,7 +33,8 @@ class Connection {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // Around all that follows: between the two, no other thread does anything with the connection.
+    // Around all that follows, see Turn: between the two, no other thread does anything with the
+    // connection.
     virtual void BeginTurn() = 0;
     virtual void EndTurn() = 0;
     // Commands may be sent from now on.
@@ -46,6 +47,18 @@ class Connection {
     virtual void OnDown() = 0;
     // Connecting or logging in failed; another attempt follows.
     virtual void OnFailedAttempt() = 0;
+  };
+
+  // The listener's, for as long as this lives. Its end may do what others have left to do.
+  class Turn {
+   public:
+    explicit Turn(Listener& listener) : listener_(listener) { listener_.BeginTurn(); }
+    ~Turn() { listener_.EndTurn(); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Listener& listener_;
   };
 
   // `io` and `listener` must outlive the connection.
@@ -92,9 +105,8 @@ class Connection {
   template <typename Handler>
   auto ForThisAttempt(Handler handler) {
     return [this, attempt = attempt_, handler](auto&&... arguments) {
-      listener_.BeginTurn();
+      const Turn turn(listener_);
       if (attempt == attempt_) handler(std::forward<decltype(arguments)>(arguments)...);
-      listener_.EndTurn();
     };
   }
 

@@ -34,18 +34,18 @@ RedisLoop::RedisLoop(std::string name, const RedisUrl& url, const Options& optio
       timer_(io_),
       connection_(io_, url, *this),
       thread_(std::move(name), [this] {
-        BeginTurn();
-        connection_.Start();
-        EndTurn();
+        {
+          const Turn turn(*this);
+          connection_.Start();
+        }
         io_.run();
       }) {}
 
 RedisLoop::~RedisLoop() {
   boost::asio::post(io_, [this] {
-    BeginTurn();
+    const Turn turn(*this);
     connection_.Stop();
     timer_.cancel();
-    EndTurn();
     work_.reset();
     io_.stop();
   });
@@ -63,9 +63,8 @@ void RedisLoop::Submit(StoreCheck& check) {
 
 void RedisLoop::Reset(StoreReset& reset) {
   boost::asio::post(io_, [this, &reset] {
-    BeginTurn();
+    const Turn turn(*this);
     SendReset(reset);
-    EndTurn();
   });
 }
 
@@ -197,7 +196,13 @@ void RedisLoop::OnReply(const redisReply& reply) {
 
 void RedisLoop::OnIdle() { Drain(); }
 
+// Till the end of the turn, so that the next pack is on its way before the answers to the last one.
+void RedisLoop::AnswerTogether() {
+  if (!together_) together_.emplace();
+}
+
 void RedisLoop::OnDown() {
+  AnswerTogether();
   metrics_.OnDown();
   SetReady(false);
   // What was sent may have been decided; what was not, has not.
@@ -214,8 +219,7 @@ void RedisLoop::Deliver(InFlight& call, const redisReply& reply) {
   auto opened = ScriptReply::Open(std::move(elements));
   if (!opened) return OnError(call, opened.error().message);
   connection_.ResetBackoff();
-  // Till the end of the turn, so that the next pack is on its way before the answers to this one.
-  if (call.checks.size() > 1 && !together_) together_.emplace();
+  if (call.checks.size() > 1) AnswerTogether();
   for (const InFlight::Run& run : call.runs) {
     if (!DeliverRun(call, run, *opened)) {
       return OnError(call, "the reply of the check script is too short");
@@ -304,13 +308,13 @@ void RedisLoop::ArmTimer(SteadyTime deadline) {
   timer_.expires_at(deadline);
   timer_.async_wait([this](boost::system::error_code error) {
     if (error) return;
-    BeginTurn();
+    const Turn turn(*this);
     OnTimer();
-    EndTurn();
   });
 }
 
 void RedisLoop::OnTimer() {
+  AnswerTogether();
   timer_at_ = SteadyTime::max();
   const SteadyTime now = SteadyNow();
   SteadyTime next = SteadyTime::max();

@@ -65,6 +65,8 @@ class RedisLoop final : private Connection::Listener {
   bool WaitUntilReady(SteadyTime deadline);
 
  private:
+  using Turn = Connection::Turn;
+
   // A command that awaits its reply: a script call, an UNLINK, or, without either, a SCRIPT LOAD.
   struct InFlight {
     struct Run {
@@ -95,6 +97,8 @@ class RedisLoop final : private Connection::Listener {
   void OnDown() override;
   void OnFailedAttempt() override { metrics_.OnFailedAttempt(); }
 
+  // For answers to several checks; on the loop's thread.
+  void AnswerTogether();
   void Deliver(InFlight& call, const redisReply& reply);
   bool DeliverRun(InFlight& call, const InFlight::Run& run, ScriptReply& reply);
   void OnError(InFlight& call, std::string_view error);
@@ -127,7 +131,7 @@ class RedisLoop final : private Connection::Listener {
   ScriptCall script_call_;
   std::vector<std::string_view> command_;
   RunReply run_reply_;
-  std::optional<SendTogether> together_;  // what the answers of this turn make their owners send
+  std::optional<SendTogether> together_;  // what owners send in this turn when they are answered
   std::deque<std::unique_ptr<InFlight>> in_flight_;
   std::vector<std::unique_ptr<InFlight>> spare_;
   std::size_t waiting_ = 0;  // checks gathered or in flight
