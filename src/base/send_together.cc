@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cerrno>
 #include <cstddef>
 
 namespace sluice {
@@ -21,7 +20,7 @@ struct Held {
   // So many messages at most, so that the first does not wait long for the last.
   static constexpr std::size_t kMostMessages = 64;
 
-  // Whether what is sent next on `socket` is to be held.
+  // Takes note that something is about to be sent on `socket`. Whether it is to be held.
   bool Hold(int socket) {
     if (!open) return false;
     if (messages == kMostMessages) Release();
@@ -32,13 +31,11 @@ struct Held {
   }
 
   void Release() {
-    const int error = errno;
     for (std::size_t i = 0; i < count; ++i) {
       // Set already; to set it again sends what is held. A socket closed meanwhile holds nothing.
       constexpr int kOn = 1;
       setsockopt(sockets[i], IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof(kOn));
     }
-    errno = error;
     count = messages = 0;
   }
 

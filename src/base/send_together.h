@@ -9,7 +9,8 @@
 //
 // Works for what is sent by sendmsg, in libraries, too: this file's sendmsg takes the place of the
 // C library's in a program that it is linked into. Where a library has another way to send, all is
-// sent at once, as without. So it is on sockets that are not TCP's.
+// sent at once, as without; on Unix sockets, too. Not for UDP: its datagrams would become one, and
+// stay.
 #pragma once
 
 namespace sluice {

@@ -15,8 +15,8 @@ namespace {
 
 // Answers are read after as many messages, however many are due.
 constexpr int kSendsPerTurn = 256;
-// What is due sooner leaves together, so much too late: to wake up for each message of a fast open
-// loop would take more of the processor than the server does. Part of every latency, as any delay.
+// Messages of an open loop are up to so late, so that what is due meanwhile leaves together: to
+// wake up for each would take more of the processor than the server does. Counted as any delay is.
 constexpr auto kShortestWait = std::chrono::microseconds(100);
 // Stop is heeded as soon.
 constexpr auto kLongestWait = std::chrono::milliseconds(50);

@@ -1,14 +1,17 @@
 #include "service/call_queue.h"
 
+#include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/send_together.h"
 
 namespace sluice {
 namespace {
 
-// Answers held back by a thread that always finds another event leave after so many.
-constexpr int kMaxPresent = 64;
+// The longest that an answer is held back by a thread that always finds another event, but for the
+// event it is at.
+constexpr auto kMaxHold = std::chrono::microseconds(200);
 
 }  // namespace
 
@@ -71,9 +74,10 @@ void CallQueue::HappenPresent() {
   void* tag = nullptr;
   bool ok = false;
   const gpr_timespec at_once = gpr_inf_past(GPR_CLOCK_MONOTONIC);
-  for (int i = 0; i < kMaxPresent; ++i) {
-    if (queue_->AsyncNext(&tag, &ok, at_once) != grpc::CompletionQueue::GOT_EVENT) return;
+  const SteadyTime end = SteadyNow() + kMaxHold;
+  while (queue_->AsyncNext(&tag, &ok, at_once) == grpc::CompletionQueue::GOT_EVENT) {
     QueueEvent::Happen(tag, ok);
+    if (SteadyNow() >= end) return;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <thread>
 
@@ -27,7 +28,9 @@ void RunOn(unsigned core) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   CPU_SET(core, &cores);
-  pthread_setaffinity_np(pthread_self(), sizeof(cores), &cores);
+  if (pthread_setaffinity_np(pthread_self(), sizeof(cores), &cores) == 0) return;
+  std::fprintf(stderr, "core_distance: core %u is not there, or not for this program\n", core);
+  std::exit(1);
 }
 
 // Of one burst, one way.
@@ -54,8 +57,8 @@ double Nanoseconds(unsigned first, unsigned last) {
 int Main() {
   const unsigned cores = std::thread::hardware_concurrency();
   if (cores < 2) {
-    std::puts("0");
-    return 0;
+    std::fputs("core_distance: there is one core only\n", stderr);
+    return 1;
   }
   double least = std::numeric_limits<double>::max();
   for (int i = 0; i < kBursts; ++i) least = std::min(least, Nanoseconds(0, cores - 1));

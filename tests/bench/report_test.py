@@ -235,40 +235,57 @@ class RoundsTest(unittest.TestCase):
 
 
 class CoresTest(unittest.TestCase):
-    def cores(self, *ways, count=2):
-        """That are as far from each other as is said, one way after the other."""
+    def cores(self, *ways, count=2, patience=10):
+        """That are as far from each other as is said, in nanoseconds, each time that is asked."""
         ways = iter(ways)
-        answer = mock.patch("cores.subprocess.run", side_effect=lambda *_, **__: (
-            types.SimpleNamespace(stdout=f"{next(ways)}\n")))
-        patience = mock.patch("cores.PATIENCE", 0)
-        for patch in (answer, patience, mock.patch("cores.time.sleep")):
+
+        def ask(*_, **__):
+            way = next(ways)
+            if isinstance(way, Exception):
+                raise way
+            return types.SimpleNamespace(stdout=f"{way}\n")
+
+        for patch in (mock.patch("cores.subprocess.run", ask), mock.patch("cores.time.sleep"),
+                      mock.patch("cores.PATIENCE", patience)):
             patch.start()
             self.addCleanup(patch.stop)
         return Cores("core_distance", count)
 
-    def results(self, cores):
+    def measure(self, cores):
+        """Which try stands."""
         tries = iter(range(9))
         return cores.when_near(lambda: next(tries))
 
     def test_what_is_measured_near_stands(self):
         cores = self.cores(40, 35)
-        self.assertEqual(self.results(cores), 0)
+        self.assertEqual(self.measure(cores), 0)
         self.assertEqual(list(cores.notes()), [])
 
-    def test_what_was_begun_or_ended_apart_is_measured_again(self):
-        cores = self.cores(40, 160, 160, 41, 39)
-        self.assertEqual(self.results(cores), 2)
-        self.assertEqual((cores.repeated, cores.kept), (2, 0))
-        self.assertIn("39 to 160 ns", *cores.notes())
+    def test_waits_until_they_are_near(self):
+        cores = self.cores(160, 160, 40, 40)
+        self.assertEqual(self.measure(cores), 0)
+        self.assertEqual((cores.repeated, cores.kept), (0, 0))
 
-    def test_the_last_try_stands_and_is_told(self):
-        cores = self.cores(40, *[160] * 12)
-        self.assertEqual(self.results(cores), 2)
-        self.assertEqual((cores.repeated, cores.kept), (2, 1))
+    def test_what_ended_apart_is_measured_again(self):
+        cores = self.cores(40, 160, 170, 41, 39)
+        self.assertEqual(self.measure(cores), 1)
+        self.assertEqual((cores.repeated, cores.kept), (1, 0))
+        self.assertIn("took 170 ns", *cores.notes())
+
+    def test_without_patience_what_is_measured_apart_stands_and_is_told(self):
+        cores = self.cores(*[160] * 9, patience=2)
+        self.assertEqual(self.measure(cores), 0)
+        self.assertEqual(self.measure(cores), 0)
+        self.assertEqual((cores.repeated, cores.kept), (0, 2))
+        self.assertIn("2 stand", *cores.notes())
+
+    def test_who_cannot_say_is_not_near(self):
+        cores = self.cores(OSError("no such program"), 40, 40)
+        self.assertEqual(self.measure(cores), 0)
 
     def test_of_more_cores_nothing_is_asked(self):
         cores = self.cores(count=8)
-        self.assertEqual(self.results(cores), 0)
+        self.assertEqual(self.measure(cores), 0)
         self.assertEqual(list(cores.notes()), [])
 
 

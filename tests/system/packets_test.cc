@@ -38,6 +38,7 @@ constexpr char kHeaders = 1;
 constexpr char kEndStream = 1;
 constexpr char kEndHeaders = 4;
 constexpr std::size_t kFrameHeader = 9;
+constexpr std::size_t kGrpcHeader = 5;
 
 std::string BigEndian(std::uint32_t number, int bytes) {
   std::string text;
@@ -82,16 +83,21 @@ class Caller {
     unanswered_ = count;
   }
 
-  // Waits for all answers.
-  void Hear() {
+  // Waits for all answers, which are `source`'s.
+  void Hear(v1::Source source) {
     while (unanswered_ > 0) {
       ASSERT_TRUE(HearMore()) << unanswered_ << " answers do not come";
       while (heard_.size() >= kFrameHeader) {
         const auto byte = [&](int i) { return static_cast<unsigned char>(heard_[i]); };
         const std::size_t size = kFrameHeader + (byte(0) << 16 | byte(1) << 8 | byte(2));
         if (heard_.size() < size) break;
-        const bool trailers = heard_[3] == kHeaders && (heard_[4] & kEndStream) != 0;
-        if (trailers) --unanswered_;
+        if (heard_[3] == kData) {
+          constexpr std::size_t kMessage = kFrameHeader + kGrpcHeader;
+          v1::CheckLimitResponse answer;
+          ASSERT_TRUE(answer.ParseFromArray(&heard_[kMessage], static_cast<int>(size - kMessage)));
+          ASSERT_EQ(answer.source(), source);
+          --unanswered_;
+        }
         heard_.erase(0, size);
       }
     }
@@ -141,12 +147,14 @@ class Caller {
 
 constexpr int kCallers = 8;
 constexpr int kCalls = 16;  // of each, at a time
+// Twice as many would need WINDOW_UPDATEs.
 constexpr int kRounds = 20;
 // 1 to 2 by chance, 5 to 8 if what could leave together does.
 constexpr double kFew = 3;
 
-// How many answers for `endpoint` a packet has, once the server is warm.
-double AnswersPerPacket(const SluiceServer& server, const std::string& endpoint) {
+// How many answers of `source` for `endpoint` a packet has, once the server is warm.
+double AnswersPerPacket(const SluiceServer& server, const std::string& endpoint,
+                        v1::Source source) {
   std::vector<std::unique_ptr<Caller>> callers;
   for (int i = 0; i < kCallers; ++i) {
     callers.push_back(std::make_unique<Caller>(server.grpc_address()));
@@ -159,7 +167,8 @@ double AnswersPerPacket(const SluiceServer& server, const std::string& endpoint)
       caller->Ask(endpoint, kCalls);
     }
     for (auto& caller : callers) {
-      caller->Hear();
+      caller->Hear(source);
+      if (testing::Test::HasFatalFailure()) return 0;
       if (warm) packets += caller->packets();
     }
   }
@@ -169,12 +178,12 @@ double AnswersPerPacket(const SluiceServer& server, const std::string& endpoint)
 TEST(Packets, AnswersOfOneReplyOfRedis_LeaveTogether) {
   RedisServer redis;
   Fleet fleet({.rules = kRules, .servers = 1}, &redis);
-  EXPECT_GT(AnswersPerPacket(fleet.server(0), "/counted"), kFew);
+  EXPECT_GT(AnswersPerPacket(fleet.server(0), "/counted", v1::SOURCE_STORE), kFew);
 }
 
 TEST(Packets, CallsThatComeTogetherAndAreAnsweredAtOnce_AreAnsweredTogether) {
   Fleet fleet({.rules = kRules, .servers = 1}, nullptr);
-  EXPECT_GT(AnswersPerPacket(fleet.server(0), "/blocked"), kFew);
+  EXPECT_GT(AnswersPerPacket(fleet.server(0), "/blocked", v1::SOURCE_RULE), kFew);
 }
 
 }  // namespace

@@ -135,6 +135,7 @@ void Connection::Send(std::span<const std::string_view> command) {
 void Connection::Flush() {
   if (writing_ || output_.empty()) return;
   Error error;
+  // One buffer: Asio uses send, which is never held (base/send_together.h); for several, sendmsg.
   const std::size_t written = socket_.write_some(asio::buffer(output_), error);
   if (error && error != asio::error::would_block) {
     // The reading side will see the end of the connection, in order.

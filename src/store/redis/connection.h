@@ -49,7 +49,7 @@ class Connection {
     virtual void OnFailedAttempt() = 0;
   };
 
-  // The listener's, for as long as this lives. Its end may do what others have left to do.
+  // A turn of the listener, as long as this lives. Its end may also do what others have left to do.
   class Turn {
    public:
     explicit Turn(Listener& listener) : listener_(listener) { listener_.BeginTurn(); }

@@ -182,6 +182,7 @@ void RedisLoop::OnReply(const redisReply& reply) {
   last_reply_ = SteadyNow();
   auto call = std::move(in_flight_.front());
   in_flight_.pop_front();
+  if (call->checks.size() > 1) AnswerTogether();
   if (reply.type == REDIS_REPLY_ERROR) {
     OnError(*call, TextOf(reply));
   } else if (!call->runs.empty()) {
@@ -196,7 +197,7 @@ void RedisLoop::OnReply(const redisReply& reply) {
 
 void RedisLoop::OnIdle() { Drain(); }
 
-// Till the end of the turn, so that the next pack is on its way before the answers to the last one.
+// Not only while they are given: so the next pack is on its way before the answers to this one.
 void RedisLoop::AnswerTogether() {
   if (!together_) together_.emplace();
 }
@@ -219,7 +220,6 @@ void RedisLoop::Deliver(InFlight& call, const redisReply& reply) {
   auto opened = ScriptReply::Open(std::move(elements));
   if (!opened) return OnError(call, opened.error().message);
   connection_.ResetBackoff();
-  if (call.checks.size() > 1) AnswerTogether();
   for (const InFlight::Run& run : call.runs) {
     if (!DeliverRun(call, run, *opened)) {
       return OnError(call, "the reply of the check script is too short");
@@ -340,6 +340,7 @@ void RedisLoop::OnTimer() {
   if (!in_flight_.empty()) {
     const SteadyTime silent_since = std::max(last_reply_, in_flight_.front()->sent);
     if (now - silent_since >= options_.silence) {
+      together_.reset();  // they need not wait for the log
       return connection_.Restart(fmt::format("no reply for {} ms", options_.silence.count()));
     }
     next = std::min(next, silent_since + options_.silence);

@@ -97,7 +97,8 @@ class RedisLoop final : private Connection::Listener {
   void OnDown() override;
   void OnFailedAttempt() override { metrics_.OnFailedAttempt(); }
 
-  // For answers to several checks; on the loop's thread.
+  // From now to the end of the turn, what answers make their owners send is held, and leaves
+  // together. On the loop's thread.
   void AnswerTogether();
   void Deliver(InFlight& call, const redisReply& reply);
   bool DeliverRun(InFlight& call, const InFlight::Run& run, ScriptReply& reply);
@@ -131,7 +132,7 @@ class RedisLoop final : private Connection::Listener {
   ScriptCall script_call_;
   std::vector<std::string_view> command_;
   RunReply run_reply_;
-  std::optional<SendTogether> together_;  // what owners send in this turn when they are answered
+  std::optional<SendTogether> together_;
   std::deque<std::unique_ptr<InFlight>> in_flight_;
   std::vector<std::unique_ptr<InFlight>> spare_;
   std::size_t waiting_ = 0;  // checks gathered or in flight

@@ -9,9 +9,8 @@ import os
 import subprocess
 import time
 
-FAR = 2.0  # times the shortest way seen
-PATIENCE = 15.0  # seconds until a measurement begins, near or far
-TRIES = 3  # of a measurement
+NEAR = 100.0  # nanoseconds at most: 25 to 60 with a common cache, 150 and more without
+PATIENCE = 180.0  # seconds that a report waits, in all, for the cores to be near
 
 
 class Cores:
@@ -20,46 +19,48 @@ class Cores:
     def __init__(self, program, count=os.cpu_count()):
         self._program = program
         self._count = count
-        self.shortest = self.longest = None
-        self.repeated = self.kept = 0  # measurements made while they were apart
+        self._patience = PATIENCE
+        self._apart = 0.0  # the longest way found, in nanoseconds
+        self.repeated = 0  # measurements made again, the cores having been moved apart meanwhile
+        self.kept = 0  # measurements that stand although the cores were apart
 
     def when_near(self, measure):
-        """What `measure` returns; again, if the cores were moved apart meanwhile. The last try
-        stands.
+        """What `measure` returns; again, as long as the cores are moved apart meanwhile and there
+        is patience left to wait until they are near.
         """
-        for tries_left in reversed(range(TRIES)):
-            near = self._wait_until_near()
+        while self._wait_until_near():
             result = measure()
-            if near and self._are_near():
-                break
-            if tries_left:
-                self.repeated += 1
-            else:
-                self.kept += 1
-        return result
+            if self._are_near():
+                return result
+            self.repeated += 1
+        self.kept += 1
+        return measure()
 
     def _wait_until_near(self):
-        end = time.monotonic() + PATIENCE
         while not self._are_near():
-            if time.monotonic() > end:
+            if self._patience <= 0:
                 return False
             time.sleep(0.5)
+            self._patience -= 0.5
         return True
 
     def _are_near(self):
-        """As near as they have been so far. Of more than two, nobody knows which ones are used."""
+        """Of more than two, nobody knows which ones are used."""
         if self._count != 2:
             return True
-        way = float(subprocess.run([self._program], stdin=subprocess.DEVNULL, capture_output=True,
-                                   check=True, timeout=10).stdout)
-        self.shortest = min(way, self.shortest or way)
-        self.longest = max(way, self.longest or way)
-        return way <= FAR * self.shortest
+        try:
+            nanoseconds = float(subprocess.run(
+                [self._program], stdin=subprocess.DEVNULL, capture_output=True, check=True,
+                timeout=10).stdout)
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return False
+        if nanoseconds > NEAR:
+            self._apart = max(self._apart, nanoseconds)
+        return nanoseconds <= NEAR
 
     def notes(self):
-        """Says how far apart they have been, if they have."""
-        if self.longest and self.longest > FAR * self.shortest:
-            yield (f"The host moved the cores: a cache line took {self.shortest:.0f} to "
-                   f"{self.longest:.0f} ns from one to the other. What was measured while they "
-                   f"were apart was measured again ({self.repeated} times); {self.kept} "
-                   "measurements stand that were not made near.")
+        """Says that they have been apart, if they have."""
+        if self.repeated or self.kept or self._apart:
+            yield (f"The host moved the cores apart (a cache line took {self._apart:.0f} ns from one "
+                   f"to the other): {self.repeated} measurements were made again, {self.kept} stand "
+                   "that were made so.")
