@@ -279,6 +279,12 @@ class CoresTest(unittest.TestCase):
         self.assertEqual((cores.repeated, cores.kept), (0, 2))
         self.assertIn("2 stand", *cores.notes())
 
+    def test_cores_that_move_all_the_time_are_not_waited_for_for_ever(self):
+        cores = self.cores(*[40, 160] * 9)
+        with mock.patch("cores.time.monotonic", side_effect=range(0, 900, 3)):
+            self.assertEqual(self.measure(cores), 3)
+        self.assertEqual((cores.repeated, cores.kept), (3, 1))
+
     def test_who_cannot_say_is_not_near(self):
         cores = self.cores(OSError("no such program"), 40, 40)
         self.assertEqual(self.measure(cores), 0)

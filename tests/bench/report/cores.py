@@ -10,7 +10,7 @@ import subprocess
 import time
 
 NEAR = 100.0  # nanoseconds at most: 25 to 60 with a common cache, 150 and more without
-PATIENCE = 180.0  # seconds that a report waits, in all, for the cores to be near
+PATIENCE = 180.0  # seconds that a report waits, and measures again, in all
 
 
 class Cores:
@@ -25,12 +25,17 @@ class Cores:
         self.kept = 0  # measurements that stand although the cores were apart
 
     def when_near(self, measure):
-        """What `measure` returns; again, as long as the cores are moved apart meanwhile and there
-        is patience left to wait until they are near.
+        """What `measure` returns; again, if the cores were moved apart meanwhile and there is
+        patience left.
         """
         while self._wait_until_near():
+            begin = time.monotonic()
             result = measure()
             if self._are_near():
+                return result
+            self._patience -= time.monotonic() - begin
+            if self._patience <= 0:
+                self.kept += 1
                 return result
             self.repeated += 1
         self.kept += 1
