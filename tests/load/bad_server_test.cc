@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/thread.h"
 #include "load/generator.h"
+#include "tests/support/http2_frame.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/wait_until.h"
 
@@ -19,25 +21,17 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using test::Http2Frame;
 
-// An HTTP/2 frame. `type`: 1 HEADERS, 3 RST_STREAM, 4 SETTINGS, 7 GOAWAY,
-// 8 WINDOW_UPDATE.
-std::string Frame(char type, char stream, const std::string& payload, char flags = 0) {
-  const char size = static_cast<char>(payload.size());
-  return std::string{0, 0, size, type, flags, 0, 0, 0, stream} + payload;
-}
-
-std::string Code(char error) { return {0, 0, 0, error}; }
-
-const std::string kSettings = Frame(4, 0, "");
+const std::string kSettings = Http2Frame{.type = Http2Frame::kSettings}.Bytes();
 // INITIAL_WINDOW_SIZE (4) of streams and the connection's window, both of about a GiB.
 const std::string kWideOpen =
-    Frame(4, 0, std::string{0, 4} + std::string{0x3f, 0, 0, 0}) + Frame(8, 0, {0x3f, 0, 0, 0});
+    Http2Frame{.type = Http2Frame::kSettings,
+               .payload = test::BigEndian(4, 2) + test::BigEndian(0x3f000000, 4)}
+        .Bytes() +
+    Http2Frame{.type = Http2Frame::kWindowUpdate, .payload = test::BigEndian(0x3f000000, 4)}
+        .Bytes();
 const std::string kDomain = "counted";
-constexpr char kEndStream = 1;
-constexpr char kEndHeaders = 4;
-constexpr std::size_t kFrameHeader = 9;
-constexpr std::size_t kPreface = 24;  // what a client says before its first frame
 
 // Accepts one connection, says `greeting`, and once the first request is there `answer`; then it
 // closes the connection if it is told to, or listens on.
@@ -69,6 +63,8 @@ class ScriptedServer {
 
   // How many have come; on any thread.
   int requests() const { return requests_; }
+  // How many pieces they came in, at most.
+  int reads() const { return reads_; }
 
  private:
   void Serve() {
@@ -79,6 +75,7 @@ class ScriptedServer {
     std::string body;
     char buffer[4096];
     for (ssize_t size; (size = read(connection, buffer, sizeof(buffer))) > 0;) {
+      ++reads_;
       heard.append(buffer, static_cast<std::size_t>(size));
       const bool first = requests_ == 0;
       TakeBody(heard, body);
@@ -90,19 +87,15 @@ class ScriptedServer {
     close(connection);
   }
 
-  // Moves what DATA frames (type 0) hold to `body`: where one ends, the next may go on in the
-  // middle of a word. Leaves what may be the begin of another frame.
+  // Moves what DATA frames hold to `body`: where one ends, the next may go on in the middle of a
+  // word. Leaves what may be the begin of another frame.
   void TakeBody(std::string& heard, std::string& body) {
-    if (!greeted_ && heard.size() < kPreface) return;
-    std::size_t at = std::exchange(greeted_, true) ? 0 : kPreface;
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(heard[at + i]); };
-    while (heard.size() - at >= kFrameHeader) {
-      const std::size_t size = byte(0) << 16 | byte(1) << 8 | byte(2);
-      if (heard.size() - at < kFrameHeader + size) break;
-      if (byte(3) == 0) body.append(heard, at + kFrameHeader, size);
-      at += kFrameHeader + size;
+    constexpr std::string_view kPreface = test::kHttp2Preface;
+    if (!greeted_ && heard.size() < kPreface.size()) return;
+    if (!std::exchange(greeted_, true)) heard.erase(0, kPreface.size());
+    while (const auto frame = Http2Frame::Take(heard)) {
+      if (frame->type == Http2Frame::kData) body += frame->payload;
     }
-    heard.erase(0, at);
   }
 
   // By their domain, which nothing compresses. Leaves what may be the begin of another.
@@ -125,6 +118,7 @@ class ScriptedServer {
   int listener_ = -1;
   bool greeted_ = false;  // the client has sent its preface
   std::atomic<int> requests_ = 0;
+  std::atomic<int> reads_ = 0;
   Thread thread_;
 };
 
@@ -190,23 +184,36 @@ TEST(BadServer, ClosesTheConnection_CallsFailAndTheRunEnds) {
 }
 
 TEST(BadServer, GoawayBeforeTheCall_RefusedAndTheRunEnds) {
-  const Tally tally = TallyOf({.greeting = kSettings,
-                               .answer = Frame(7, 0, Code(0) + Code(11) + "too many of you"),
-                               .closes = false});
+  const Tally tally =
+      TallyOf({.greeting = kSettings,
+               .answer = Http2Frame{.type = Http2Frame::kGoaway,
+                                    .payload = test::BigEndian(0, 4) + test::BigEndian(11, 4) +
+                                               "too many of you"}
+                             .Bytes(),
+               .closes = false});
   EXPECT_EQ(tally.errors.at(kUnavailable).count, 1u);
   EXPECT_NE(tally.lost.find("GOAWAY (ENHANCE_YOUR_CALM): too many of you"), tally.lost.npos)
       << tally.lost;
 }
 
 TEST(BadServer, ResetsTheCall_FailsByTheReason) {
-  const Tally tally = TallyOf({.greeting = kSettings, .answer = Frame(3, 1, Code(8))});
+  const Tally tally = TallyOf({.greeting = kSettings,
+                               .answer = Http2Frame{.type = Http2Frame::kResetStream,
+                                                    .stream = 1,
+                                                    .payload = test::BigEndian(8, 4)}
+                                             .Bytes()});
   EXPECT_EQ(tally.errors.at(kCancelled).first, "the server reset the call: CANCEL");
 }
 
 TEST(BadServer, NoGrpc_SaysTheHttpStatus) {
   // ":status: 404" is entry 13 of HPACK's table.
   const Tally tally =
-      TallyOf({.greeting = kSettings, .answer = Frame(1, 1, "\x8d", kEndStream | kEndHeaders)});
+      TallyOf({.greeting = kSettings,
+               .answer = Http2Frame{.type = Http2Frame::kHeaders,
+                                    .stream = 1,
+                                    .payload = "\x8d",
+                                    .flags = Http2Frame::kEndStream | Http2Frame::kEndHeaders}
+                             .Bytes()});
   EXPECT_EQ(tally.errors.at(kUnimplemented).first, "HTTP status 404 without a grpc-status");
 }
 
@@ -228,6 +235,19 @@ TEST(BadServer, AnswersNothing_AllThatMayBeUnderWayComes) {
   EXPECT_TRUE(AllComeAtOnce(Rpc::kUnary, 20'000, 1));
   EXPECT_TRUE(AllComeAtOnce(Rpc::kStream, 20'000, 1));
   EXPECT_TRUE(AllComeAtOnce(Rpc::kStream, 1000, 20'000));
+}
+
+// 5,000 in a tenth of a second, in which there are 1,000 times 100 us.
+TEST(BadServer, OpenLoop_WhatIsDueSoonAfterLeavesTogether) {
+  ScriptedServer server({.greeting = kWideOpen, .closes = false});
+  Plan plan = PlanFor(server.address());
+  plan.rpc = Rpc::kStream;
+  plan.rate = 50'000;
+  plan.duration = milliseconds(100);
+  plan.timeout = milliseconds(500);
+  const auto generator = Generator::Start(plan);
+  EXPECT_TRUE(test::WaitUntil(seconds(10), [&] { return server.requests() == 5000; }));
+  EXPECT_LT(server.reads(), 1500);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "tests/support/http2_frame.h"
 #include "tests/system/fleet.h"
 
 namespace sluice::test {
@@ -33,23 +34,7 @@ rules:
     limits: blocked
 )yaml";
 
-constexpr char kData = 0;
-constexpr char kHeaders = 1;
-constexpr char kEndStream = 1;
-constexpr char kEndHeaders = 4;
-constexpr std::size_t kFrameHeader = 9;
 constexpr std::size_t kGrpcHeader = 5;
-
-std::string BigEndian(std::uint32_t number, int bytes) {
-  std::string text;
-  while (bytes-- > 0) text += static_cast<char>(number >> (8 * bytes));
-  return text;
-}
-
-std::string Frame(char type, char flags, std::uint32_t stream, const std::string& payload) {
-  return BigEndian(static_cast<std::uint32_t>(payload.size()), 3) + type + flags +
-         BigEndian(stream, 4) + payload;
-}
 
 // A field of HPACK: a literal, without indexing.
 std::string Field(std::string_view name, std::string_view value) {
@@ -70,7 +55,7 @@ class Caller {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons(Address::Parse(server)->port);
     EXPECT_EQ(connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-    Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(4, 0, 0, ""));
+    Send(kHttp2Preface + Http2Frame{.type = Http2Frame::kSettings}.Bytes());
   }
 
   ~Caller() { close(socket_); }
@@ -87,18 +72,12 @@ class Caller {
   void Hear(v1::Source source) {
     while (unanswered_ > 0) {
       ASSERT_TRUE(HearMore()) << unanswered_ << " answers do not come";
-      while (heard_.size() >= kFrameHeader) {
-        const auto byte = [&](int i) { return static_cast<unsigned char>(heard_[i]); };
-        const std::size_t size = kFrameHeader + (byte(0) << 16 | byte(1) << 8 | byte(2));
-        if (heard_.size() < size) break;
-        if (heard_[3] == kData) {
-          constexpr std::size_t kMessage = kFrameHeader + kGrpcHeader;
-          v1::CheckLimitResponse answer;
-          ASSERT_TRUE(answer.ParseFromArray(&heard_[kMessage], static_cast<int>(size - kMessage)));
-          ASSERT_EQ(answer.source(), source);
-          --unanswered_;
-        }
-        heard_.erase(0, size);
+      while (const auto frame = Http2Frame::Take(heard_)) {
+        if (frame->type != Http2Frame::kData) continue;
+        v1::CheckLimitResponse answer;
+        ASSERT_TRUE(answer.ParseFromString(frame->payload.substr(kGrpcHeader)));
+        ASSERT_EQ(answer.source(), source);
+        --unanswered_;
       }
     }
   }
@@ -116,13 +95,22 @@ class Caller {
     stream_ += 2;
     const std::string message =
         CheckOf("packets", endpoint, "user" + std::to_string(stream_)).SerializeAsString();
-    return Frame(kHeaders, kEndHeaders, stream_,
-                 Field(":method", "POST") + Field(":scheme", "http") +
-                     Field(":path", "/sluice.v1.RateLimiter/CheckLimit") +
-                     Field(":authority", "packets") + Field("te", "trailers") +
-                     Field("content-type", "application/grpc")) +
-           Frame(kData, kEndStream, stream_,
-                 '\0' + BigEndian(static_cast<std::uint32_t>(message.size()), 4) + message);
+    const std::string headers = Field(":method", "POST") + Field(":scheme", "http") +
+                                Field(":path", "/sluice.v1.RateLimiter/CheckLimit") +
+                                Field(":authority", "packets") + Field("te", "trailers") +
+                                Field("content-type", "application/grpc");
+    const std::string body =
+        '\0' + BigEndian(static_cast<std::uint32_t>(message.size()), 4) + message;
+    return Http2Frame{.type = Http2Frame::kHeaders,
+                      .stream = stream_,
+                      .payload = headers,
+                      .flags = Http2Frame::kEndHeaders}
+               .Bytes() +
+           Http2Frame{.type = Http2Frame::kData,
+                      .stream = stream_,
+                      .payload = body,
+                      .flags = Http2Frame::kEndStream}
+               .Bytes();
   }
 
   void Send(const std::string& bytes) const {

@@ -1,0 +1,40 @@
+// Frames of HTTP/2, for tests that see or say what no library would: RFC 9113, section 4.1.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sluice::test {
+
+struct Http2Frame {
+  static constexpr char kData = 0;
+  static constexpr char kHeaders = 1;
+  static constexpr char kResetStream = 3;
+  static constexpr char kSettings = 4;
+  static constexpr char kGoaway = 7;
+  static constexpr char kWindowUpdate = 8;
+  // Flags.
+  static constexpr char kEndStream = 1;
+  static constexpr char kEndHeaders = 4;
+
+  char type = kData;
+  std::uint32_t stream = 0;
+  std::string payload = {};
+  char flags = 0;
+
+  // On the wire.
+  std::string Bytes() const;
+
+  // The first of `heard`, which loses it; nothing if not all of it is there yet.
+  static std::optional<Http2Frame> Take(std::string& heard);
+};
+
+// What a client says before its first frame.
+inline constexpr char kHttp2Preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+// The `size` low bytes of `number`.
+std::string BigEndian(std::uint32_t number, std::size_t size);
+
+}  // namespace sluice::test
