@@ -58,7 +58,7 @@ class CallQueue {
   // Waits for an event and lets it happen. False: there will be none any more.
   bool HappenNext();
   // Lets those happen that are there, and what they answer leave together: for calls that are
-  // answered at once. What the store decides leaves with what it decides in the same breath.
+  // answered at once. The store sees to those that it decides later.
   void HappenPresent();
 
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;

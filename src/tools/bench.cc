@@ -150,11 +150,12 @@ void DeclareMessages(CLI::App& app, BenchOptions& options) {
 
 void DeclareLoad(CLI::App& app, BenchOptions& options) {
   load::Plan& plan = options.plan;
-  CLI::Option* rate = app.add_option("--rate", plan.rate,
-                                     "Open loop: checks a second, each message at its time; "
-                                     "latency counts from then")
-                          ->check(CLI::Range(0.001, 1e7))
-                          ->type_name("RATE");
+  CLI::Option* rate =
+      app.add_option("--rate", plan.rate,
+                     "Open loop: checks a second, each message at its time, or up to 100 us later; "
+                     "latency counts from then")
+          ->check(CLI::Range(0.001, 1e7))
+          ->type_name("RATE");
   app.add_option("--in-flight", plan.in_flight,
                  "Closed loop: messages under way, over all connections")
       ->check(CLI::Range(1U, load::kMaxInFlight))

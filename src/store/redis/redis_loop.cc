@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/post.hpp>
-#include <optional>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "base/send_together.h"
 #include "store/redis/script.h"
 
 namespace sluice::redis {
