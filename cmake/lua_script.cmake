@@ -1,22 +1,32 @@
-# sluice_lua_script(<out> <prelude> <driver> <module>...)
+# sluice_lua_script(<out> FIRST <file>... ALGORITHMS <file>... LAST <file>...)
 #
 # Composes one Redis script out of Lua files and writes it, with its SHA-1, as a C++ source <out>.
-# The prelude comes first, the driver last. In between, every module becomes a function in the local
-# list `modules`, in the order given, for the driver to call, so a script run only pays for the
-# modules it uses. The SHA-1 is that of the exact bytes, the one Redis reports.
-function(sluice_lua_script out prelude driver)
-  file(READ ${prelude} text)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${prelude})
-  string(APPEND text "local modules = {\n")
-  foreach(module IN LISTS ARGN)
-    file(READ ${module} body)
-    string(APPEND text "function()\n${body}end,\n")
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${module})
+# Between the first and the last files comes the function `algorithm`, which returns what the nth of
+# the algorithms' files returns, so a run of the script only pays for the algorithms it uses. The
+# SHA-1 is that of the exact bytes, the one Redis reports.
+function(sluice_lua_script out)
+  cmake_parse_arguments(PARSE_ARGV 1 lua "" "" "FIRST;ALGORITHMS;LAST")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+               ${lua_FIRST} ${lua_ALGORITHMS} ${lua_LAST})
+  set(text "")
+  foreach(file IN LISTS lua_FIRST)
+    file(READ ${file} body)
+    string(APPEND text "${body}\n")
   endforeach()
-  string(APPEND text "}\n")
-  file(READ ${driver} body)
-  string(APPEND text "${body}")
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${driver})
+  string(APPEND text "local function algorithm(id)\n")
+  set(id 0)
+  set(if "if")
+  foreach(file IN LISTS lua_ALGORITHMS)
+    math(EXPR id "${id} + 1")
+    file(READ ${file} body)
+    string(APPEND text "${if} id == ${id} then\n${body}")
+    set(if "elseif")
+  endforeach()
+  string(APPEND text "end\nend\n\n")
+  foreach(file IN LISTS lua_LAST)
+    file(READ ${file} body)
+    string(APPEND text "${body}\n")
+  endforeach()
   string(SHA1 sha1 "${text}")
   file(CONFIGURE OUTPUT ${out} @ONLY CONTENT [==[
 // Generated from scripts/lua; do not edit.

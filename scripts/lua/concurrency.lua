@@ -23,14 +23,12 @@ local function member(lease, slot)
   return lease .. struct.pack('>H', slot)
 end
 
-local concurrency = { at_once = true }
-
-function concurrency.parse(limit, numbers, at)
-  limit.limit = numbers[at]
+local function parse(algorithm, numbers, at)
+  return { algorithm = algorithm, limit = numbers[at] }
 end
 
 -- Returns the state as stored, or nothing.
-function concurrency.read(key)
+local function read(key)
   local clock = call('ZRANGE', key, 0, 0)[1]
   if clock then
     local last, offset = struct.unpack('<dd', clock)
@@ -38,25 +36,25 @@ function concurrency.read(key)
   end
 end
 
-function concurrency.open(_, now, key)
-  return { key = key, last = now, offset = 0, now = now, counted = 0 }
+local function open(_, now, key)
+  return nil, { key = key, last = now, offset = 0, now = now, counted = 0 }
 end
 
-function concurrency.advance(_, state, now)
+local function advance(_, now, state)
   local keep
-  if clock_was_replaced(state.last, now + state.offset) then
+  if now + state.offset < state.last - MAX_SKEW then
     state.offset = state.last - now
     keep = KEEP_ALWAYS
   end
   state.now = max(now + state.offset, state.last)
   state.counted = call('ZCOUNT', state.key, '(' .. integer(state.now), '+inf')
   if state.counted == 0 then
-    return concurrency.open(nil, now, state.key)
+    return open(nil, now, state.key)
   end
-  return state, keep
+  return keep, state
 end
 
-function concurrency.grants(limit, state, request, n)
+local function grants(limit, request, n, state)
   if request.cost > MAX_COST then
     return 0
   end
@@ -64,7 +62,7 @@ function concurrency.grants(limit, state, request, n)
 end
 
 -- Writes the counter's clock, and how long the key is to live.
-function concurrency.write(_, key, state)
+local function write(_, key, state)
   if state.clock then
     call('ZREM', key, state.clock)
   end
@@ -86,7 +84,7 @@ local function hold(state, request, slots)
   state.last = state.now
 end
 
-function concurrency.take(_, state, cost, _, request)
+local function take(_, cost, _, state, _, _, request)
   if state.counted == 0 then
     call('UNLINK', state.key) -- what has expired may be of another clock
   else
@@ -118,17 +116,17 @@ local function slots_of(state, request)
   return slots
 end
 
-function concurrency.holds(_, state, request)
+local function holds(state, request)
   return slot_is_held(state, request, 0)
 end
 
-function concurrency.renew(_, state, request)
+local function renew(state, request)
   hold(state, request, slots_of(state, request))
   return state
 end
 
 -- Returns nothing if there was nothing to release.
-function concurrency.release(_, state, request)
+local function release(state, request)
   local members = {}
   for slot = 0, slots_of(state, request) - 1 do
     members[#members + 1] = member(request.lease, slot)
@@ -149,7 +147,7 @@ local function expiry_of(state, nth)
   return found and tonumber(found) - state.offset
 end
 
-function concurrency.snapshot(limit, state, cost, taken, now, request)
+local function snapshot(limit, cost, taken, now, state, request)
   local reset_at, retry_at = now, now
   if state.counted > 0 then
     reset_at = expiry_of(state, 1)
@@ -163,4 +161,7 @@ function concurrency.snapshot(limit, state, cost, taken, now, request)
   return state.counted, reset_at, retry_at
 end
 
-return concurrency
+return {
+  at_once = true, parse = parse, read = read, open = open, advance = advance, grants = grants,
+  take = take, holds = holds, renew = renew, release = release, snapshot = snapshot, write = write,
+}

@@ -44,61 +44,56 @@ local function window_end(limit, start)
   return month_start(limit, start + 31 * DAY)
 end
 
-local fixed_window = { fields = 3 }
-
-function fixed_window.parse(limit, numbers, at)
-  limit.limit = numbers[at]
-  limit.window = numbers[at + 1]
-  limit.align = numbers[at + 2]
-  limit.offset = numbers[at + 3]
+local function parse(algorithm, numbers, at)
+  return {
+    algorithm = algorithm, limit = numbers[at], window = numbers[at + 1], align = numbers[at + 2],
+    offset = numbers[at + 3],
+  }
 end
 
-function fixed_window.open(limit, now)
-  return { window_start(limit, now), 0, now }
+local function open(limit, now)
+  return nil, window_start(limit, now), 0, now
 end
 
-function fixed_window.advance(limit, state, now)
-  local start, last, keep = state[1], state[3], nil
+local function advance(limit, now, start, count, last)
+  local keep
   if now > last then
-    state[3] = now
-  elseif clock_was_replaced(last, now) then
-    state[1] = limit.align == FIRST and start + (now - last) or window_start(limit, now)
-    state[3] = now
+    last = now
+  elseif now < last - MAX_SKEW then
+    start = limit.align == FIRST and start + (now - last) or window_start(limit, now)
+    last = now
     keep = KEEP_ALWAYS
   end
-  if state[3] >= window_end(limit, state[1]) then
-    state[1], state[2] = window_start(limit, state[3]), 0
+  if last >= window_end(limit, start) then
+    return keep, window_start(limit, last), 0, last
   end
-  return state, keep
+  return keep, start, count, last
 end
 
-function fixed_window.grants(limit, state, request, n)
-  return grants_within(limit.limit, state[2], request.cost, n)
+local function grants(limit, request, n, _, count)
+  return grants_within(limit.limit, count, request.cost, n)
 end
 
-function fixed_window.take(_, state, cost, times)
-  state[2] = state[2] + cost * times
-  return state
+local function take(_, cost, times, start, count, last)
+  return start, count + cost * times, last
 end
 
-function fixed_window.chargeable(_, state)
-  return MAX_PRODUCT - state[2]
+local function chargeable(_, _, count)
+  return MAX_PRODUCT - count
 end
 
-function fixed_window.refund(_, state, cost, charged_at)
-  if state[2] == 0 or (charged_at and charged_at < state[1]) then
+local function refund(_, cost, charged_at, start, count, last)
+  if count == 0 or (charged_at and charged_at < start) then
     return nil
   end
-  state[2] = max(0, state[2] - cost)
-  return state
+  return start, max(0, count - cost), last
 end
 
-function fixed_window.snapshot(_, state)
-  return state[1], state[2], state[3]
+local function lifetime(limit, now, start)
+  return window_end(limit, start) - now
 end
 
-function fixed_window.lifetime(limit, state, now)
-  return window_end(limit, state[1]) - now
-end
-
-return fixed_window
+return {
+  fields = 3, parse = parse, open = open, advance = advance, grants = grants, take = take,
+  chargeable = chargeable, refund = refund, lifetime = lifetime,
+}

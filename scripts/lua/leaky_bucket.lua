@@ -6,39 +6,34 @@
 -- Cost:       one GET's share of the driver's MGET, one SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
-local leaky_bucket = { fields = 2 }
-
-function leaky_bucket.parse(limit, numbers, at)
-  limit.rate = numbers[at]
-  limit.period = numbers[at + 1]
-  limit.queue = numbers[at + 2]
-  limit.delays = numbers[at + 3] == 1
-  limit.capacity = (limit.queue + 1) * limit.period
+local function parse(algorithm, numbers, at)
+  local period, queue = numbers[at + 1], numbers[at + 2]
+  return {
+    algorithm = algorithm, rate = numbers[at], period = period, queue = queue,
+    delays = numbers[at + 3] == 1, capacity = (queue + 1) * period,
+  }
 end
 
-function leaky_bucket.open(_, now)
-  return { 0, now }
+local function open(_, now)
+  return nil, 0, now
 end
 
-function leaky_bucket.advance(limit, state, now)
-  local level, last, keep = state[1], state[2], nil
+local function advance(limit, now, level, last)
   if now > last then
     -- Exact as long as the product is below 2^53; from there on it is rounded, and the bucket empty.
     level = level - (now - last) * limit.rate
-    state[1] = level > 0 and level or 0
-    state[2] = now
-  elseif clock_was_replaced(last, now) then
-    state[2] = now
-    keep = KEEP_ALWAYS
+    return nil, level > 0 and level or 0, now
+  elseif now < last - MAX_SKEW then
+    return KEEP_ALWAYS, level, now
   end
-  return state, keep
+  return nil, level, last
 end
 
-function leaky_bucket.grants(limit, state, request, n)
-  local level, cost = state[1], request.cost
-  local longest = limit.capacity
-  if limit.delays and request.max_wait then
-    longest = inflow(request.max_wait, limit.rate, limit.capacity)
+local function grants(limit, request, n, level)
+  local cost, max_wait, capacity = request.cost, request.max_wait, limit.capacity
+  local longest = capacity
+  if limit.delays and max_wait then
+    longest = inflow(max_wait, limit.rate, capacity)
   end
   if level > longest or cost > limit.queue + 1 then
     return 0
@@ -47,36 +42,32 @@ function leaky_bucket.grants(limit, state, request, n)
   end
   local amount = cost * limit.period
   local in_time = floor((longest - level) / amount) + 1
-  return min(n, in_time, floor((limit.capacity - level) / amount))
+  return min(n, in_time, floor((capacity - level) / amount))
 end
 
-function leaky_bucket.take(limit, state, cost, times)
-  state[1] = state[1] + cost * times * limit.period
-  return state
+local function take(limit, cost, times, level, last)
+  return level + cost * times * limit.period, last
 end
 
-function leaky_bucket.chargeable(limit, state)
-  local room = limit.capacity + max_debt(limit.rate, limit.capacity) - state[1]
+local function chargeable(limit, level)
+  local room = limit.capacity + max_debt(limit.rate, limit.capacity) - level
   return floor(max(0, room) / limit.period)
 end
 
-function leaky_bucket.refund(limit, state, cost)
-  if state[1] == 0 then
+local function refund(limit, cost, _, level, last)
+  if level == 0 then
     return nil
-  elseif cost > floor(state[1] / limit.period) then
-    state[1] = 0
-  else
-    state[1] = state[1] - cost * limit.period
+  elseif cost > floor(level / limit.period) then
+    return 0, last
   end
-  return state
+  return level - cost * limit.period, last
 end
 
-function leaky_bucket.snapshot(_, state)
-  return state[1], state[2], 0
+local function lifetime(limit, now, level, last)
+  return ceil(level / limit.rate) + (last - now)
 end
 
-function leaky_bucket.lifetime(limit, state, now)
-  return ceil(state[1] / limit.rate) + (state[2] - now)
-end
-
-return leaky_bucket
+return {
+  fields = 2, parse = parse, open = open, advance = advance, grants = grants, take = take,
+  chargeable = chargeable, refund = refund, lifetime = lifetime,
+}

@@ -1,18 +1,31 @@
--- What all algorithms share; comes first in the composed script. The twin of
+-- What all parts of the composed script share; comes first in it. For the algorithms the twin of
 -- src/core/algorithm/algorithm.h.
 
 local floor, ceil, min, max, rep = math.floor, math.ceil, math.min, math.max, string.rep
+local pack_numbers, unpack_numbers = struct.pack, struct.unpack
 local call = redis.call
+
+-- CHARGE takes the cost even where it is denied; REFUND gives it back. RENEW and RELEASE concern the
+-- check's lease, and RENEW happens only if all counters hold it.
+local CONSUME, PEEK, CHARGE, REFUND, RENEW, RELEASE = 1, 2, 3, 4, 5, 6
+
+-- Most algorithms keep a counter as a string: this number, when its key expires (seconds since the
+-- epoch, modulo EXPIRY_MODULUS, in 3 bytes; 0: unknown), then its fields as little-endian doubles;
+-- `fields` says how many, unless their number varies. In format 1, which is read but not written,
+-- nothing said when the key expires. An algorithm that keeps a counter otherwise has a read of its
+-- own, and either a write for the end of the run or takes, renews and releases at once.
+--
+-- In here a state is as many numbers as `fields` says, two or three (a, b, c below), or one table.
+local FORMAT = 2
+local HEADER = 4 -- bytes
+local LAYOUTS = { [2] = '<BI3dd', [3] = '<BI3ddd' }
+local EXPIRY_MODULUS = 16777216
 
 -- Whether a state that no grant has changed must be stored all the same (else nil); see enum Keep.
 local KEEP_UNLESS_PEEK, KEEP_ALWAYS = 1, 2
 
 -- A counter ahead of the clock by more than this (µs) has met not skew but another clock.
 local MAX_SKEW = 1000000
-
-local function clock_was_replaced(last, now)
-  return now < last - MAX_SKEW
-end
 
 -- No count an algorithm keeps may pass this.
 local MAX_PRODUCT = 4503599627370496
@@ -24,7 +37,8 @@ local function grants_within(most, counted, cost, n)
   elseif cost == 0 then
     return n
   end
-  return min(n, floor((most - counted) / cost))
+  local room = floor((most - counted) / cost)
+  return n < room and n or room
 end
 
 -- How far below zero the level of a bucket may go.

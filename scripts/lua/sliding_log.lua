@@ -67,15 +67,12 @@ local function time_of_unit(state, nth)
   return time
 end
 
-local sliding_log = {}
-
-function sliding_log.parse(limit, numbers, at)
-  limit.limit = numbers[at]
-  limit.window = numbers[at + 1]
+local function parse(algorithm, numbers, at)
+  return { algorithm = algorithm, limit = numbers[at], window = numbers[at + 1] }
 end
 
 -- Returns the state as stored, or nothing.
-function sliding_log.read(key)
+local function read(key)
   local newest, sum, units, offset, refunded = entry_at(key, -1)
   if newest then
     return {
@@ -85,38 +82,38 @@ function sliding_log.read(key)
   end
 end
 
-function sliding_log.open(_, now, key)
-  return {
+local function open(_, now, key)
+  return nil, {
     key = key, sum = 0, offset = 0, refunded = 0, added = 0, now = now, before = 0, counted = 0,
   }
 end
 
-function sliding_log.advance(limit, state, now)
-  if not state.newest then
-    return state -- opened in this run
+local function advance(limit, now, state)
+  if state.restarts or not state.newest then
+    return nil, state -- begun in this run
   end
   local keep
-  if clock_was_replaced(state.newest, now + state.offset) then
+  if now + state.offset < state.newest - MAX_SKEW then
     state.offset = state.newest - now
     keep = KEEP_ALWAYS
   end
   state.now = max(now + state.offset, state.newest)
   if state.newest + limit.window <= state.now then
-    return sliding_log.open(limit, now, state.key)
+    return open(limit, now, state.key)
   end
   local live = call('ZRANGEBYSCORE', state.key, '(' .. integer(state.now - limit.window),
     '+inf', 'LIMIT', 0, 1)
   local sum, units = unpack_member(live[1])
   state.before = max(sum - units, state.refunded)
   state.counted = state.sum - state.before + state.added
-  return state, keep
+  return keep, state
 end
 
-function sliding_log.grants(limit, state, request, n)
+local function grants(limit, request, n, state)
   return grants_within(limit.limit, state.counted, request.cost, n)
 end
 
-function sliding_log.take(_, state, cost, times)
+local function take(_, cost, times, state)
   if cost * times == 0 then
     return state
   end
@@ -129,11 +126,11 @@ function sliding_log.take(_, state, cost, times)
   return state
 end
 
-function sliding_log.chargeable(_, state)
+local function chargeable(_, state)
   return max(0, MAX_PRODUCT - (state.counted == 0 and 0 or state.sum + state.added))
 end
 
-function sliding_log.refund(limit, state, cost, charged_at)
+local function refund(limit, cost, charged_at, state)
   local over = charged_at and charged_at + state.offset + limit.window <= state.now
   if state.counted == 0 or over then
     return nil
@@ -145,7 +142,7 @@ function sliding_log.refund(limit, state, cost, charged_at)
   return state
 end
 
-function sliding_log.snapshot(limit, state, cost, taken, now)
+local function snapshot(limit, cost, taken, now, state)
   local reset_at, retry_at = now, now
   if cost * taken > 0 or state.counted > 0 then
     local newest = (cost * taken > 0 or state.added > 0) and state.now or state.newest
@@ -158,7 +155,7 @@ function sliding_log.snapshot(limit, state, cost, taken, now)
   return state.counted, reset_at, retry_at
 end
 
-function sliding_log.lifetime(limit, state, now)
+local function lifetime(limit, now, state)
   local newest = state.added > 0 and state.now or state.newest
   return newest + limit.window - state.offset - now
 end
@@ -182,7 +179,7 @@ local function append(limit, state)
   call('ZADD', key, integer(at), pack_member(state, sum, units))
 end
 
-function sliding_log.write(limit, key, state, expiry)
+local function write(limit, key, state, expiry)
   if state.added > 0 then
     append(limit, state)
   else
@@ -192,4 +189,8 @@ function sliding_log.write(limit, key, state, expiry)
   call('PEXPIRE', key, expiry .. '000')
 end
 
-return sliding_log
+return {
+  parse = parse, read = read, open = open, advance = advance, grants = grants, take = take,
+  chargeable = chargeable, refund = refund, snapshot = snapshot, lifetime = lifetime,
+  write = write,
+}

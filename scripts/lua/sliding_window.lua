@@ -3,20 +3,20 @@
 --
 -- Parameters: limit, window (µs), segments
 -- State:      start of the newest sub-window (µs), time of the latest change (µs), then the units of
---             each sub-window, newest first; the last is not 0
+--             each sub-window, newest first; the last is not 0. One table.
 -- Cost:       one GET's share of the driver's MGET, one SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
-local sliding_window = {}
-
-function sliding_window.parse(limit, numbers, at)
-  limit.limit = numbers[at]
-  limit.segments = numbers[at + 2]
-  limit.length = ceil(numbers[at + 1] / limit.segments)
+local function parse(algorithm, numbers, at)
+  local segments = numbers[at + 2]
+  return {
+    algorithm = algorithm, limit = numbers[at], segments = segments,
+    length = ceil(numbers[at + 1] / segments),
+  }
 end
 
-function sliding_window.open(_, now)
-  return { now, now }
+local function open(_, now)
+  return nil, { now, now }
 end
 
 local function counted(state)
@@ -41,10 +41,10 @@ local function leaves_at(limit, state, age)
   return state[1] + (limit.segments + 1 - age) * limit.length
 end
 
-function sliding_window.advance(limit, state, now)
+local function advance(limit, now, state)
   local start, last = state[1], state[2]
   local keep
-  if clock_was_replaced(last, now) then
+  if now < last - MAX_SKEW then
     start = start + (now - last)
     last = now
     keep = KEEP_ALWAYS
@@ -59,25 +59,25 @@ function sliding_window.advance(limit, state, now)
   if #new == 2 then
     new[1] = t
   end
-  return new, keep
+  return keep, new
 end
 
-function sliding_window.grants(limit, state, request, n)
+local function grants(limit, request, n, state)
   return grants_within(limit.limit, counted(state), request.cost, n)
 end
 
-function sliding_window.take(_, state, cost, times)
+local function take(_, cost, times, state)
   if cost * times > 0 then
     state[3] = (state[3] or 0) + cost * times
   end
   return state
 end
 
-function sliding_window.chargeable(_, state)
+local function chargeable(_, state)
   return MAX_PRODUCT - counted(state)
 end
 
-function sliding_window.refund(limit, state, cost, charged_at)
+local function refund(limit, cost, charged_at, state)
   local over = charged_at and charged_at < state[1] - limit.segments * limit.length
   if over or #state == 2 then
     return nil
@@ -91,7 +91,7 @@ function sliding_window.refund(limit, state, cost, charged_at)
   return state
 end
 
-function sliding_window.snapshot(limit, state, cost, taken, now)
+local function snapshot(limit, cost, taken, now, state)
   local sum = counted(state)
   local reset_at, retry_at = now, now
   local age = #state - 2
@@ -117,8 +117,11 @@ function sliding_window.snapshot(limit, state, cost, taken, now)
   return sum, reset_at, retry_at
 end
 
-function sliding_window.lifetime(limit, state, now)
+local function lifetime(limit, now, state)
   return leaves_at(limit, state, 0) - now
 end
 
-return sliding_window
+return {
+  parse = parse, open = open, advance = advance, grants = grants, take = take,
+  chargeable = chargeable, refund = refund, snapshot = snapshot, lifetime = lifetime,
+}

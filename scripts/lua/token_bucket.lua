@@ -7,44 +7,42 @@
 -- Cost:       one GET's share of the driver's MGET, one SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
-local token_bucket = { fields = 2 }
-
-function token_bucket.parse(limit, numbers, at)
-  limit.rate = numbers[at]
-  limit.period = numbers[at + 1]
-  limit.burst = numbers[at + 2]
-  limit.starts_empty = numbers[at + 3] == 1
-  limit.borrows = numbers[at + 4] == 1
-  limit.capacity = limit.burst * limit.period
-  limit.max_debt = max_debt(limit.rate, limit.capacity)
-  limit.max_cost = limit.borrows and floor(limit.max_debt / limit.period) or limit.burst
+local function parse(algorithm, numbers, at)
+  local rate, period, burst = numbers[at], numbers[at + 1], numbers[at + 2]
+  local borrows = numbers[at + 4] == 1
+  local debt = max_debt(rate, burst * period)
+  return {
+    algorithm = algorithm, rate = rate, period = period, capacity = burst * period,
+    starts_empty = numbers[at + 3] == 1, borrows = borrows, max_debt = debt,
+    max_cost = borrows and floor(debt / period) or burst,
+  }
 end
 
-function token_bucket.open(limit, now)
+local function open(limit, now)
   if limit.starts_empty then
-    return { 0, now }, KEEP_UNLESS_PEEK
+    return KEEP_UNLESS_PEEK, 0, now
   end
-  return { limit.capacity, now }
+  return nil, limit.capacity, now
 end
 
-function token_bucket.advance(limit, state, now)
-  local level, last, keep = state[1], state[2], nil
+local function advance(limit, now, level, last)
+  local keep
   if now > last then
     -- Exact as long as the product is below 2^53; from there on it is rounded, and the bucket full.
     level = level + (now - last) * limit.rate
-    state[2] = now
-  elseif clock_was_replaced(last, now) then
-    state[2] = now
+    last = now
+  elseif now < last - MAX_SKEW then
+    last = now
     keep = KEEP_ALWAYS
   end
-  state[1] = level < limit.capacity and level or limit.capacity
-  return state, keep
+  local capacity = limit.capacity
+  return keep, level < capacity and level or capacity, last
 end
 
-function token_bucket.grants(limit, state, request, n)
-  local level, cost, credit = state[1], request.cost, state[1]
-  if request.max_wait then
-    credit = level + inflow(request.max_wait, limit.rate, limit.max_debt)
+local function grants(limit, request, n, level)
+  local cost, max_wait, credit = request.cost, request.max_wait, level
+  if max_wait then
+    credit = level + inflow(max_wait, limit.rate, limit.max_debt)
   end
   if credit < 0 or cost > limit.max_cost then
     return 0
@@ -52,42 +50,47 @@ function token_bucket.grants(limit, state, request, n)
     return n
   end
   local amount = cost * limit.period
-  local due = floor(credit / amount) + (limit.borrows and 1 or 0)
-  local room = floor(max(0, level + limit.max_debt) / amount)
-  return min(n, due, room)
+  local due = floor(credit / amount)
+  if limit.borrows then
+    due = due + 1
+  end
+  local room = level + limit.max_debt
+  if n > due then
+    n = due
+  end
+  if n * amount > room then
+    n = room > 0 and floor(room / amount) or 0
+  end
+  return n
 end
 
-function token_bucket.take(limit, state, cost, times)
-  state[1] = state[1] - cost * times * limit.period
-  return state
+local function take(limit, cost, times, level, last)
+  return level - cost * times * limit.period, last
 end
 
-function token_bucket.chargeable(limit, state)
-  return floor(max(0, state[1] + limit.max_debt) / limit.period)
+local function chargeable(limit, level)
+  return floor(max(0, level + limit.max_debt) / limit.period)
 end
 
-function token_bucket.refund(limit, state, cost)
-  local room = limit.capacity - state[1]
+local function refund(limit, cost, _, level, last)
+  local room = limit.capacity - level
   if room <= 0 then
     return nil
   elseif cost > floor(room / limit.period) then
-    state[1] = limit.capacity
-  else
-    state[1] = state[1] + cost * limit.period
+    return limit.capacity, last
   end
-  return state
+  return level + cost * limit.period, last
 end
 
-function token_bucket.snapshot(_, state)
-  return state[1], state[2], 0
-end
-
-function token_bucket.lifetime(limit, state, now)
-  local full = ceil((limit.capacity - state[1]) / limit.rate) + (state[2] - now)
+local function lifetime(limit, now, level, last)
+  local full = ceil((limit.capacity - level) / limit.rate) + (last - now)
   if limit.starts_empty then
     return max(3600000000, 10 * ceil(limit.capacity / limit.rate), full)
   end
   return full
 end
 
-return token_bucket
+return {
+  fields = 2, parse = parse, open = open, advance = advance, grants = grants, take = take,
+  chargeable = chargeable, refund = refund, lifetime = lifetime,
+}

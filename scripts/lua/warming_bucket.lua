@@ -10,43 +10,42 @@
 
 local COLD_FACTOR = 3
 
-local warming_bucket = { fields = 3 }
-
-function warming_bucket.parse(limit, numbers, at)
-  limit.warmup = numbers[at + 2]
-  limit.stable = numbers[at + 1] / numbers[at]
-  limit.most = limit.warmup / limit.stable
-  limit.threshold = 0.5 * limit.most
-  limit.cooldown = limit.warmup / limit.most
-  limit.slope = (COLD_FACTOR - 1) * limit.stable / (limit.most - limit.threshold)
-  limit.max_debt = 10 * max(limit.warmup, 60000000, ceil(COLD_FACTOR * limit.stable))
+local function parse(algorithm, numbers, at)
+  local warmup = numbers[at + 2]
+  local stable = numbers[at + 1] / numbers[at]
+  local most = warmup / stable
+  local threshold = 0.5 * most
+  return {
+    algorithm = algorithm, warmup = warmup, stable = stable, most = most, threshold = threshold,
+    cooldown = warmup / most, slope = (COLD_FACTOR - 1) * stable / (most - threshold),
+    max_debt = 10 * max(warmup, 60000000, ceil(COLD_FACTOR * stable)),
+  }
 end
 
-function warming_bucket.open(limit, now)
-  return { limit.most, now, now }
+local function open(limit, now)
+  return nil, limit.most, now, now
 end
 
-function warming_bucket.advance(limit, state, now)
-  local last, keep = state[3], nil
+local function advance(limit, now, stored, next_free, last)
+  local keep
   if now > last then
-    state[3] = now
-  elseif clock_was_replaced(last, now) then
-    state[2] = state[2] + (now - last)
-    state[3] = now
+    last = now
+  elseif now < last - MAX_SKEW then
+    next_free = next_free + (now - last)
+    last = now
     keep = KEEP_ALWAYS
   end
-  local t, next_free = state[3], state[2]
-  if t > next_free then
-    state[1] = min(limit.most, state[1] + (t - next_free) / limit.cooldown)
-    state[2] = t
+  if last > next_free then
+    stored = min(limit.most, stored + (last - next_free) / limit.cooldown)
+    next_free = last
   end
-  return state, keep
+  return keep, stored, next_free, last
 end
 
-function warming_bucket.grants(limit, state, request, n)
+local function grants(limit, request, n, _, next_free, last)
   local longest = min(request.max_wait or 0, limit.max_debt)
   local most = floor(min(limit.max_debt / (COLD_FACTOR * limit.stable), MAX_PRODUCT))
-  local due = state[2] - state[3] <= longest
+  local due = next_free - last <= longest
   return due and request.cost <= most and n or 0
 end
 
@@ -66,38 +65,34 @@ local function price_of_stored(limit, stored, spent)
   return price + floor(limit.stable * spent)
 end
 
-function warming_bucket.take(limit, state, cost, times)
+local function take(limit, cost, times, stored, next_free, last)
   if times == 0 then
-    return state
+    return stored, next_free, last
   end
-  local spent = min(cost, state[1])
-  local price = price_of_stored(limit, state[1], spent)
+  local spent = min(cost, stored)
+  local price = price_of_stored(limit, stored, spent)
     + floor((cost - spent) * limit.stable)
-  state[1] = state[1] - spent
-  state[2] = state[2] + price
-  return state
+  return stored - spent, next_free + price, last
 end
 
-function warming_bucket.chargeable(limit, state)
-  local room = limit.max_debt - (state[2] - state[3])
+local function chargeable(limit, _, next_free, last)
+  local room = limit.max_debt - (next_free - last)
   return max(0, floor(room / (COLD_FACTOR * limit.stable)))
 end
 
-function warming_bucket.refund(limit, state, cost)
-  local debt = state[2] - state[3]
+local function refund(limit, cost, _, stored, next_free, last)
+  local debt = next_free - last
   if debt <= 0 then
     return nil
   end
-  state[2] = state[2] - min(debt, floor(cost * limit.stable))
-  return state
+  return stored, next_free - min(debt, floor(cost * limit.stable)), last
 end
 
-function warming_bucket.snapshot(_, state)
-  return state[1], state[2], state[3]
+local function lifetime(limit, now, stored, next_free)
+  return next_free + ceil((limit.most - stored) * limit.cooldown) - now
 end
 
-function warming_bucket.lifetime(limit, state, now)
-  return state[2] + ceil((limit.most - state[1]) * limit.cooldown) - now
-end
-
-return warming_bucket
+return {
+  fields = 3, parse = parse, open = open, advance = advance, grants = grants, take = take,
+  chargeable = chargeable, refund = refund, lifetime = lifetime,
+}

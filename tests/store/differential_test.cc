@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -264,14 +265,15 @@ std::string ScriptWithLongLivedKeys() {
   return script.replace(at, kSecond.size(), "/ 1000000) + 1000000\n");
 }
 
-TEST(Differential, RandomOperations_LuaAndCppAgree) {
-  const char* const wanted = std::getenv("SLUICE_DIFFERENTIAL_OPERATIONS");
-  const int operations = wanted != nullptr ? std::atoi(wanted) : 100'000;
+// Whose time checks are decided by.
+enum class TimeOf { kTest, kRedis };
+
+void ExpectAgreement(std::string_view script, TimeOf time_of, int operations) {
   const std::uint32_t seed = std::random_device{}();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   World world(seed);
   RedisServer server;
-  ScriptRunner runner(server.socket_path(), ScriptWithLongLivedKeys());
+  ScriptRunner runner(server.socket_path(), script);
   constexpr Time kStart(days(20'000));
   constexpr Time kEnd(days(50'000));
   ManualClock clock(kStart);
@@ -282,7 +284,7 @@ TEST(Differential, RandomOperations_LuaAndCppAgree) {
   std::size_t refused = 0;
 
   for (int done = 0; done < operations;) {
-    clock.Advance(world.RandomStep());
+    if (time_of == TimeOf::kTest) clock.Advance(world.RandomStep());
     // Doubles hold microseconds up to the year 2255; the steps would soon be there.
     if (clock.Now() > kEnd) clock.Set(kStart);
     std::vector<Operation> pack(1 + world.Below(5));
@@ -291,8 +293,10 @@ TEST(Differential, RandomOperations_LuaAndCppAgree) {
       operation = world.RandomOperation(clock.Now());
       call.Add(*operation.check, operation.n);
     }
-    auto script_reply = redis::ScriptReply::Open(runner.Run(call, clock.Now()));
+    auto script_reply = redis::ScriptReply::Open(
+        time_of == TimeOf::kTest ? runner.Run(call, clock.Now()) : runner.Run(call));
     ASSERT_TRUE(script_reply) << script_reply.error().message << ": " << runner.error();
+    clock.Set(script_reply->now());
     for (const Operation& operation : pack) {
       ASSERT_TRUE(script_reply->Next(*operation.check, operation.n, reply));
       ASSERT_EQ(reply.error, "");
@@ -311,6 +315,20 @@ TEST(Differential, RandomOperations_LuaAndCppAgree) {
   // The world is no test unless both outcomes are common.
   EXPECT_GT(granted, static_cast<std::size_t>(operations) / 10);
   EXPECT_GT(refused, static_cast<std::size_t>(operations) / 10);
+}
+
+int Operations() {
+  const char* const wanted = std::getenv("SLUICE_DIFFERENTIAL_OPERATIONS");
+  return wanted != nullptr ? std::atoi(wanted) : 100'000;
+}
+
+TEST(Differential, RandomOperations_LuaAndCppAgree) {
+  ExpectAgreement(ScriptWithLongLivedKeys(), TimeOf::kTest, Operations());
+}
+
+// Here keys expire, and are kept from it, as they do in use.
+TEST(Differential, RandomOperationsInRedisTime_LuaAndCppAgree) {
+  ExpectAgreement(redis::kCheckScript.text, TimeOf::kRedis, Operations());
 }
 
 }  // namespace

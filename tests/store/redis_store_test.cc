@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,12 +38,16 @@ std::optional<StoreFailure> FailureOf(RedisStore& store, const std::string& key,
   return check.RunOn(store).failure;
 }
 
-// How many times the check script has been called.
-std::int64_t ScriptCalls(RedisConnection& redis) {
+// How many times a command has been called, by clients and by scripts.
+std::int64_t Calls(RedisConnection& redis, const std::string& command) {
   const std::string stats = redis.Text({"INFO", "commandstats"});
-  const auto at = stats.find("cmdstat_evalsha:calls=");
-  return at == std::string::npos ? 0 : std::stoll(stats.substr(at + 22));
+  const std::string before = "cmdstat_" + command + ":calls=";
+  const auto at = stats.find(before);
+  return at == std::string::npos ? 0 : std::stoll(stats.substr(at + before.size()));
 }
+
+// How many times the check script has been called.
+std::int64_t ScriptCalls(RedisConnection& redis) { return Calls(redis, "evalsha"); }
 
 TEST(RedisStore, NoServer_FailsAtOnceAsUnreachable) {
   RedisStore store(RedisUrl::Parse("unix:///nowhere/redis.sock").value(), {});
@@ -244,6 +249,117 @@ TEST(RedisStore, EveryKey_LivesAsLongAsItsStateMattersPlusASecond) {
     EXPECT_LE(redis.Integer({"PTTL", row.key}), most) << row.key;
     EXPECT_GT(redis.Integer({"PTTL", row.key}), most - 1000) << row.key;
   }
+}
+
+// The stored entries of a log that begins anew are still there for the checks packed behind.
+TEST(RedisStore, SlidingLogBegunAnewInAPack_CountsNothingFromBefore) {
+  RedisServer server;
+  ManualClock clock{Time(std::chrono::days(20'000))};
+  auto store = Connect(server, {.loop = {.silence = minutes(1), .clock = &clock}});
+  const Limit limit = SlidingLog{.limit = 3, .window = seconds(30)};
+  EXPECT_TRUE(BlockingCheck({{"k", limit}}).RunOn(*store).admitted);
+  clock.Advance(seconds(20));
+  EXPECT_TRUE(BlockingCheck({{"k", limit}}).RunOn(*store).admitted);
+  clock.Advance(seconds(10));
+  BlockingCheck refund({{"k", limit}}, 1, Mode::kRefund);
+  EXPECT_EQ(refund.RunOn(*store).counters[0].verdict.remaining, 3);
+
+  server.Pause();
+  BlockingCheck alone({{"other", limit}}), one({{"k", limit}}), two({{"k", limit}}, 2),
+      three({{"k", limit}}, 3);
+  for (BlockingCheck* check : {&alone, &one, &two, &three}) check->Start(*store);
+  server.Resume();
+  alone.Wait();
+  EXPECT_EQ(one.Wait().counters[0].verdict.remaining, 2);
+  EXPECT_EQ(two.Wait().counters[0].verdict.remaining, 0);
+  EXPECT_FALSE(three.Wait().admitted);
+}
+
+// What is charged again is written in place as long as its key lives for long enough anyway.
+TEST(RedisStore, ChargedAgain_LivesLongEnoughAndIsMostlyWrittenInPlace) {
+  RedisServer server;
+  auto redis = server.Connect();
+  auto store = Connect(server);
+  const Limit limits[] = {
+      TokenBucket{.rate = 10, .period = seconds(1), .burst = 1000},
+      FixedWindow{.limit = 1000, .window = seconds(30)},
+      LeakyBucket{.rate = 10, .period = seconds(1), .queue = 1000},
+      WarmingBucket{.rate = 100, .period = seconds(1), .warmup = seconds(1)},
+      SlidingWindow{.limit = 1000, .window = seconds(30), .segments = 10},
+  };
+  constexpr int kChecks = 200;
+  for (const Limit& limit : limits) {
+    const std::string key = "k" + std::to_string(&limit - limits);
+    SCOPED_TRACE(key);
+    const std::int64_t in_place = Calls(redis, "setrange");
+    const std::int64_t anew = Calls(redis, "set");
+    BlockingCheck check({{key, limit}});
+    check.max_wait = minutes(1);
+    for (int i = 0; i < kChecks; ++i) {
+      ASSERT_TRUE(check.RunOn(*store).admitted);
+      const milliseconds ttl(redis.Integer({"PTTL", key}));
+      const auto matters = check.counters[0].verdict.reset_after;
+      ASSERT_GT(ttl, matters) << "after " << i;
+      ASSERT_LE(ttl, seconds(13) + matters + matters / 4) << "after " << i;
+    }
+    EXPECT_EQ(Calls(redis, "setrange") - in_place + Calls(redis, "set") - anew, kChecks);
+    EXPECT_LE(Calls(redis, "set") - anew, 4);
+  }
+}
+
+// Else it would be written in place for too long. The number of the window's parts changes all the
+// time, and with it the length of what is stored, which then is set anew.
+TEST(RedisStore, CounterThatChangesItsLength_ExpiresWhenItSays) {
+  RedisServer server;
+  auto redis = server.Connect();
+  auto store = Connect(server);
+  BlockingCheck check(
+      {{"k", SlidingWindow{.limit = 1000, .window = milliseconds(20), .segments = 10}}});
+  std::set<std::size_t> lengths;
+  EXPECT_TRUE(WaitUntil(seconds(10), [&] {
+    check.RunOn(*store);
+    const std::string value = redis.Text({"GET", "k"});
+    std::int64_t says = 0;
+    for (const int byte : {3, 2, 1}) says = 256 * says + static_cast<std::uint8_t>(value[byte]);
+    const auto ttl = redis.Integer({"TTL", "k"});
+    const auto now = std::stoll(redis.Text({"EVAL", "return redis.call('TIME')[1]", "0"}));
+    EXPECT_NEAR(static_cast<double>((now + ttl) % (1 << 24)), static_cast<double>(says), 1);
+    // Only what has been charged in another second than it began in is kept for longer.
+    if (ttl > 3) lengths.insert(value.size());
+    return lengths.size() >= 5 || testing::Test::HasFailure();
+  }));
+}
+
+// Written by Sluice before a counter knew when its key expires.
+TEST(RedisStore, CounterOfFormat1_CountsOn) {
+  RedisServer server;
+  auto redis = server.Connect();
+  auto store = Connect(server);
+  const auto write = [&](const std::string& key, std::initializer_list<double> numbers) {
+    std::string value(1, 1);
+    for (const double number : numbers) {
+      value.append(reinterpret_cast<const char*>(&number), sizeof number);
+    }
+    redis.Text({"SET", key, value, "EX", "60"});
+  };
+  const auto now =
+      static_cast<double>(std::stoll(redis.Text({"EVAL", "return redis.call('TIME')[1]", "0"}))) *
+      1e6;
+  write("window", {now, 7, now});
+  write("sliding", {now, now, 4});
+  write("three numbers in a place for two", {now, 7, now});
+
+  BlockingCheck window({{"window", kTen}}, 2);
+  for (const std::int64_t remaining : {1, 1}) {
+    EXPECT_EQ(window.RunOn(*store).counters[0].verdict.remaining, remaining);
+  }
+  EXPECT_FALSE(window.admitted);
+  BlockingCheck sliding(
+      {{"sliding", SlidingWindow{.limit = 10, .window = seconds(30), .segments = 10}}}, 2);
+  EXPECT_EQ(sliding.RunOn(*store).counters[0].verdict.remaining, 4);
+  BlockingCheck bucket({{"three numbers in a place for two",
+                         TokenBucket{.rate = 1, .period = seconds(1), .burst = 100}}});
+  EXPECT_EQ(bucket.RunOn(*store).failure, StoreFailure::kRejected);
 }
 
 TEST(RedisStore, DeniedAndPeeked_WriteNothing) {

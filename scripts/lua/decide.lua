@@ -1,0 +1,184 @@
+-- How any check is decided. The driver decides the most frequent ones by itself and makes this only
+-- when it meets another.
+--
+-- run       what both share, as the driver names it: keys, numbers, now, strings, expiries,
+--           changed_by, state_a, state_b, state_c, out
+-- returns   two functions, decide for modes 1 and 2, decide_change for modes 3 to 6. Both take the
+--           request, n, the place in `numbers` of its first key, and how long `out` is; they append
+--           to it and return how long it is then, or raise why the check failed.
+-- cost      one EXISTS per new counter; more where an algorithm's file says so
+-- atomic    runs inside the driver's script
+local function deciders(run)
+  local keys, numbers, now, out = run.keys, run.numbers, run.now, run.out
+  local strings, expiries, changed_by = run.strings, run.expiries, run.changed_by
+  local state_a, state_b, state_c = run.state_a, run.state_b, run.state_c
+  local draft_a, draft_b, draft_c = {}, {}, {}
+
+  -- The state that Redis holds as a string; nothing if it holds none.
+  local function unpack_string(k, fields)
+    local value = strings[k]
+    if not value then
+      -- To write over what is no string would lose somebody's data.
+      if call('EXISTS', keys[k]) == 1 then
+        error('the key holds a value of another type: ' .. keys[k], 0)
+      end
+      return nil
+    end
+    local format, header, a, b, c = value:byte(), #value % 8
+    local known = format == FORMAT and header == HEADER or format == 1 and header == 1
+    if not known or fields and #value ~= header + 8 * fields then
+      error('the key holds a counter of an unknown format: ' .. keys[k], 0)
+    end
+    local layout = '<' .. rep('d', floor(#value / 8))
+    expiries[k] = header == HEADER and unpack_numbers('<I3', value, 2) or 0
+    if fields then
+      return unpack_numbers(layout, value, header + 1)
+    end
+    local state = { unpack_numbers(layout, value, header + 1) }
+    state[#state] = nil -- where unpacking has stopped
+    return state
+  end
+
+  local function change(k, limit, a, b, c)
+    if limit.algorithm.at_once then
+      limit.algorithm.write(limit, keys[k], a)
+    else
+      changed_by[k], state_a[k], state_b[k], state_c[k] = limit, a, b, c
+    end
+  end
+
+  -- The counter's state as of now.
+  local function read(k, limit, mode)
+    local kind, a, b, c, keep = limit.algorithm
+    if changed_by[k] then
+      a, b, c = state_a[k], state_b[k], state_c[k]
+    elseif kind.read then
+      a = kind.read(keys[k])
+    else
+      a, b, c = unpack_string(k, kind.fields)
+    end
+    if a then
+      keep, a, b, c = kind.advance(limit, now, a, b, c)
+    else
+      keep, a, b, c = kind.open(limit, now, keys[k])
+    end
+    if keep and (keep == KEEP_ALWAYS or mode ~= PEEK) then
+      change(k, limit, a, b, c)
+    end
+    return a, b, c
+  end
+
+  -- What a counter says: all of its state, if that is numbers.
+  local function append_snapshot(at, limit, cost, taken, request, a, b, c)
+    if not limit.algorithm.fields then
+      a, b, c = limit.algorithm.snapshot(limit, cost, taken, now, a, request)
+    end
+    out[at + 1], out[at + 2], out[at + 3] = a, b, c or 0
+    return at + 3
+  end
+
+  -- Appends for each group its grants, then the snapshot of each counter. What can fail comes before
+  -- the first change.
+  local function decide(request, n, first_key, length)
+    local cost, mode, count = request.cost, request.mode, request.count
+    local limits, groups = request.limits, request.groups
+    for i = 1, count do
+      draft_a[i], draft_b[i], draft_c[i] = read(numbers[first_key + i - 1], limits[i], mode)
+    end
+
+    local allowed = n
+    local i = 1
+    while i <= count do
+      local begin, group = i, groups[i]
+      -- Equal requests that only look all see the same.
+      local granted = mode == PEEK and min(allowed, 1) or allowed
+      repeat
+        local limit = limits[i]
+        granted =
+          limit.algorithm.grants(limit, request, granted, draft_a[i], draft_b[i], draft_c[i])
+        i = i + 1
+      until groups[i] ~= group
+      if mode == PEEK then
+        granted = granted * allowed
+      end
+      if group == 0 then
+        allowed = granted
+      end
+      local taken = mode == CONSUME and granted or 0
+      length = length + 1
+      out[length] = granted
+      for j = begin, i - 1 do
+        local limit, a, b, c = limits[j], draft_a[j], draft_b[j], draft_c[j]
+        local kind = limit.algorithm
+        if kind.fields then
+          out[length + 1], out[length + 2], out[length + 3] = a, b, c or 0
+        else
+          out[length + 1], out[length + 2], out[length + 3] =
+            kind.snapshot(limit, cost, taken, now, a, request)
+        end
+        length = length + 3
+        if taken > 0 and cost > 0 then
+          change(numbers[first_key + j - 1], limit, kind.take(limit, cost, taken, a, b, c, request))
+        end
+      end
+    end
+    return length
+  end
+
+  -- Makes the change that modes 3 to 6 ask of a counter: how many units of the cost had no room, and
+  -- the state then (nothing if there is no change to make).
+  local function changed(request, limit, all_admit, a, b, c)
+    local cost, mode, kind = request.cost, request.mode, limit.algorithm
+    if mode == CHARGE then
+      local charged = min(cost, kind.chargeable(limit, a, b, c))
+      if charged > 0 then
+        return cost - charged, kind.take(limit, charged, 1, a, b, c, request)
+      end
+      return cost
+    elseif mode == REFUND then
+      return 0, kind.refund(limit, cost, request.charged_at, a, b, c)
+    elseif mode == RELEASE then
+      return 0, kind.release(a, request)
+    end
+    return 0, all_admit and kind.renew(a, request) or nil
+  end
+
+  -- Appends for each group what it admits, then what became of each counter.
+  local function decide_change(request, _, first_key, length)
+    local mode, count, limits, groups = request.mode, request.count, request.limits, request.groups
+    local admitted, group_admits, all_admit = {}, {}, true
+    for i = 1, count do
+      local limit, group = limits[i], groups[i]
+      local a, b, c = read(numbers[first_key + i - 1], limit, mode)
+      draft_a[i], draft_b[i], draft_c[i] = a, b, c
+      admitted[i] = 1
+      if mode == CHARGE then
+        admitted[i] = limit.algorithm.grants(limit, request, 1, a, b, c)
+      elseif mode == RENEW then
+        admitted[i] = limit.algorithm.holds(a, request) and 1 or 0
+      end
+      group_admits[group] = min(group_admits[group] or 1, admitted[i])
+      all_admit = all_admit and (admitted[i] == 1 or group > 0)
+    end
+
+    for i = 1, count do
+      local limit = limits[i]
+      local dropped, a, b, c =
+        changed(request, limit, all_admit, draft_a[i], draft_b[i], draft_c[i])
+      if a then
+        change(numbers[first_key + i - 1], limit, a, b, c)
+      else
+        a, b, c = draft_a[i], draft_b[i], draft_c[i]
+      end
+      if groups[i] ~= groups[i - 1] then
+        length = length + 1
+        out[length] = group_admits[groups[i]]
+      end
+      out[length + 1], out[length + 2] = admitted[i], dropped
+      length = append_snapshot(length + 2, limit, request.cost, 0, request, a, b, c)
+    end
+    return length
+  end
+
+  return decide, decide_change
+end
