@@ -136,6 +136,7 @@ CASES = {
     "noop": noop_asked(UNARY),
     "tuned noop": lambda stage: asked_in_vain(stage, stage.tuned_noop(), UNARY),
     "unary": asked(UNARY),
+    "new users": asked(LOADS["new users"]),
     "two rules": asked(LOADS["two rules"]),
     "hot key": asked(LOADS["hot key"]),
     "denied user": asked(LOADS["denied user"]),

@@ -77,6 +77,7 @@ ROWS = (
         figure("raw round trip", "p50"), "µs"),
     throughput("redis-benchmark of the script, -P 32", "raw"),
     throughput("unary, 100,000 users", "unary", "noop", at_least(0.82)),
+    throughput("unary, each user for the first time", "new users", "noop"),
     throughput("unary, two rules: per user, whole site", "two rules", "noop", at_least(0.72)),
     throughput("unary, one hot key", "hot key", "noop", at_least(1.0)),
     redis_share("one hot key: Redis' CPU, to 100,000 users'", "hot key"),

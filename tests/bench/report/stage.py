@@ -63,6 +63,7 @@ ONE_CALLER = Load(in_flight=1, connections=1)
 LOADS = {
     "unary": UNARY,
     "two rules": Load("/orders"),
+    "new users": Load(users=9_000_000),
     "hot key": Load(users=1),
     "denied user": Load("/vouchers", users=1, expected=DENIED),
     "denied site": Load("/tickets", users=10_000, expected=DENIED),
