@@ -19,8 +19,8 @@
 --                         header); in modes 3 to 6 instead whether it was admitted (0, 1), units
 --                         dropped, and its snapshot from after the check;
 --                         or, alone, minus the index of the message that says why it failed
--- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS per new counter;
---           more where an algorithm's file says so
+-- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any is new;
+--           more where an algorithm's file or decide.lua says so
 -- atomic    Redis runs a script without interleaving. Checks are decided in memory and the counters
 --           written at the end, but for those that an algorithm writes itself. The script's first
 --           write either fails, with nothing written, or all succeed.
@@ -71,7 +71,8 @@ for i = 1, numbers[4] do
     cost = numbers[at], mode = mode, leased = numbers[at + 3] == 1, count = count,
     max_wait = mode ~= REFUND and time >= 0 and time,
     charged_at = mode == REFUND and time >= 0 and time,
-    limits = {}, groups = {}, lease = false, ttl = false, is_plain = mode == CONSUME,
+    limits = {}, groups = {}, lease = false, ttl = false,
+    is_plain = mode == CONSUME and numbers[at + 3] == 0,
   }
   at = at + 5
   for j = 1, count do
@@ -112,6 +113,9 @@ for _ = 1, numbers[5] do
     local k, limit = numbers[first_key + i - 1], asked[i]
     local kind, value, keep, a, b, c = limit.algorithm, strings[k]
     if changed_by[k] then
+      if changed_by[k].algorithm ~= kind then
+        break
+      end
       keep, a, b, c = kind.advance(limit, now, state_a[k], state_b[k], state_c[k])
     elseif value then
       local format
@@ -188,8 +192,9 @@ for k = 1, #keys do
     local kind, a, b, c = limit.algorithm, state_a[k], state_b[k], state_c[k]
     local seconds = ceil(kind.lifetime(limit, now, a, b, c) / 1000000) + 1
     local expiry = expiries[k] -- nil: a new counter
-    local lasts = expiry and expiry > 0 and knows_time
-      and (expiry - second) % EXPIRY_MODULUS >= seconds
+    local left = expiry and (expiry - second) % EXPIRY_MODULUS
+    -- What has passed looks as if it were far ahead.
+    local lasts = knows_time and left and expiry > 0 and left > seconds and left < EXPIRY_MODULUS / 2
       and (kind.fields or HEADER + 8 * #a == #strings[k])
     if not lasts then
       if expiry then

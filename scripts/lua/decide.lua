@@ -47,7 +47,8 @@ local function deciders(run)
     end
   end
 
-  -- The counter's state as of now.
+  -- The counter's state as of now. A table is that of the counter, not a copy: of a check that takes
+  -- nothing, only what each advance computes anew remains in it.
   local function read(k, limit, mode)
     local kind, a, b, c, keep = limit.algorithm
     if changed_by[k] then
@@ -61,6 +62,9 @@ local function deciders(run)
       keep, a, b, c = kind.advance(limit, now, a, b, c)
     else
       keep, a, b, c = kind.open(limit, now, keys[k])
+    end
+    if keep == KEEP_ALWAYS then
+      expiries[k] = expiries[k] and 0 -- by another clock
     end
     if keep and (keep == KEEP_ALWAYS or mode ~= PEEK) then
       change(k, limit, a, b, c)
@@ -109,16 +113,10 @@ local function deciders(run)
       out[length] = granted
       for j = begin, i - 1 do
         local limit, a, b, c = limits[j], draft_a[j], draft_b[j], draft_c[j]
-        local kind = limit.algorithm
-        if kind.fields then
-          out[length + 1], out[length + 2], out[length + 3] = a, b, c or 0
-        else
-          out[length + 1], out[length + 2], out[length + 3] =
-            kind.snapshot(limit, cost, taken, now, a, request)
-        end
-        length = length + 3
+        length = append_snapshot(length, limit, cost, taken, request, a, b, c)
         if taken > 0 and cost > 0 then
-          change(numbers[first_key + j - 1], limit, kind.take(limit, cost, taken, a, b, c, request))
+          change(numbers[first_key + j - 1], limit,
+            limit.algorithm.take(limit, cost, taken, a, b, c, request))
         end
       end
     end

@@ -4,7 +4,7 @@
 -- Parameters: limit, window (µs; 0 with months), align (0 first request, 1 clock, 2 calendar month),
 --             offset of local time from UTC (µs)
 -- State:      start of the window (µs), units taken in it, time of the latest change (µs)
--- Cost:       one GET's share of the driver's MGET, one SET if charged.
+-- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
 local FIRST, CLOCK = 0, 1

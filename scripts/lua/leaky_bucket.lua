@@ -3,7 +3,7 @@
 --
 -- Parameters: rate (units per period), period (µs), queue (units), delays (0 or 1)
 -- State:      level: what has not run out yet (in 1/period of a unit), time of that level (µs)
--- Cost:       one GET's share of the driver's MGET, one SET if charged.
+-- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
 local function parse(algorithm, numbers, at)

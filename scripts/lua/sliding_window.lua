@@ -4,7 +4,7 @@
 -- Parameters: limit, window (µs), segments
 -- State:      start of the newest sub-window (µs), time of the latest change (µs), then the units of
 --             each sub-window, newest first; the last is not 0. One table.
--- Cost:       one GET's share of the driver's MGET, one SET if charged.
+-- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
 local function parse(algorithm, numbers, at)

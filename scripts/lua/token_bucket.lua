@@ -4,7 +4,7 @@
 -- Parameters: rate (tokens per period), period (µs), burst (tokens), starts_empty (0 or 1),
 --             borrows (0 or 1)
 -- State:      level (in 1/period of a token; below zero: debt), time of that level (µs)
--- Cost:       one GET's share of the driver's MGET, one SET if charged.
+-- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
 local function parse(algorithm, numbers, at)

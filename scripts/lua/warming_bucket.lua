@@ -5,7 +5,7 @@
 -- Parameters: rate (tokens per period when warm), period (µs), warmup (µs)
 -- State:      permits that have gathered in the idle time (not whole), when all is paid for (µs),
 --             time of the latest change (µs)
--- Cost:       one GET's share of the driver's MGET, one SET if charged.
+-- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
 local COLD_FACTOR = 3

@@ -330,6 +330,53 @@ TEST(RedisStore, CounterThatChangesItsLength_ExpiresWhenItSays) {
   }));
 }
 
+// As if its key had been made to persist, or Redis' clock had jumped between two commands.
+TEST(RedisStore, CounterWhoseExpiryHasPassed_IsGivenAnotherOne) {
+  RedisServer server;
+  auto redis = server.Connect();
+  auto store = Connect(server);
+  BlockingCheck check({{"k", kTen}});
+  check.RunOn(*store);
+  std::string value = redis.Text({"GET", "k"});
+  const auto now = std::stoll(redis.Text({"EVAL", "return redis.call('TIME')[1]", "0"}));
+  for (const int byte : {0, 1, 2}) {
+    value[1 + byte] = static_cast<char>((now - 5) >> (8 * byte) & 0xff);
+  }
+  redis.Text({"SET", "k", value});
+  EXPECT_EQ(check.RunOn(*store).counters[0].verdict.remaining, 8);
+  EXPECT_GT(redis.Integer({"TTL", "k"}), 0);
+}
+
+// One bad counter in a pack is one failed check, whatever the others are.
+TEST(RedisStore, CountersThatAreNone_FailTheirChecksAlone) {
+  RedisServer server;
+  auto redis = server.Connect();
+  auto store = Connect(server, {.loop = {.silence = minutes(1)}});
+  BlockingCheck first({{"existing", kTen}});
+  EXPECT_EQ(first.RunOn(*store).counters[0].verdict.remaining, 9);
+  redis.Integer({"RPUSH", "list", "theirs"});
+  redis.Text({"SET", "text", "theirs"});
+
+  server.Pause();
+  BlockingCheck alone({{"other", kTen}}), existing({{"existing", kTen}}), list({{"list", kTen}}),
+      anew({{"anew", kTen}}), both({{"anew", kTen}, {"text", kTen}}), text({{"text", kTen}}),
+      last({{"existing", kTen}}, 2);
+  for (BlockingCheck* check : {&alone, &existing, &list, &anew, &both, &text, &last}) {
+    check->Start(*store);
+  }
+  server.Resume();
+  alone.Wait();
+  EXPECT_EQ(existing.Wait().counters[0].verdict.remaining, 8);
+  EXPECT_EQ(list.Wait().failure, StoreFailure::kRejected);
+  EXPECT_EQ(anew.Wait().counters[0].verdict.remaining, 9);
+  EXPECT_EQ(both.Wait().failure, StoreFailure::kRejected);
+  EXPECT_EQ(text.Wait().failure, StoreFailure::kRejected);
+  EXPECT_EQ(last.Wait().counters[0].verdict.remaining, 6);
+  EXPECT_EQ(first.RunOn(*store).counters[0].verdict.remaining, 5);
+  EXPECT_EQ(BlockingCheck({{"anew", kTen}}).RunOn(*store).counters[0].verdict.remaining, 8);
+  EXPECT_EQ(redis.Text({"GET", "text"}), "theirs");
+}
+
 // Written by Sluice before a counter knew when its key expires.
 TEST(RedisStore, CounterOfFormat1_CountsOn) {
   RedisServer server;

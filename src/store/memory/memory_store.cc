@@ -70,7 +70,7 @@ std::size_t MemoryStore::size() const {
   return size;
 }
 
-// The twin of `decide` in scripts/lua/check.lua, for a run of one.
+// The twin of `decide` in scripts/lua/decide.lua, for a run of one.
 std::optional<StoreFailure> MemoryStore::Decide(StoreCheck& check) {
   // Asked under the locks, so that time never runs backwards for a counter.
   const Time now = clock_.Now();
