@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures Sluice on this machine and prints one table: what it is, against what gRPC and Redis alone
-# can do. Takes about twelve minutes; nothing else should run meanwhile.
+# can do. Takes about ten minutes; nothing else should run meanwhile.
 #   scripts/bench.sh [--help] [OPTION...]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -24,7 +24,7 @@ local function deciders(run)
       end
       return nil
     end
-    local format, header, a, b, c = value:byte(), #value % 8
+    local format, header = value:byte(), #value % 8
     local known = format == FORMAT and header == HEADER or format == 1 and header == 1
     if not known or fields and #value ~= header + 8 * fields then
       error('the key holds a counter of an unknown format: ' .. keys[k], 0)

@@ -18,7 +18,6 @@ local CONSUME, PEEK, CHARGE, REFUND, RENEW, RELEASE = 1, 2, 3, 4, 5, 6
 -- In here a state is as many numbers as `fields` says, two or three (a, b, c below), or one table.
 local FORMAT = 2
 local HEADER = 4 -- bytes
-local LAYOUTS = { [2] = '<BI3dd', [3] = '<BI3ddd' }
 local EXPIRY_MODULUS = 16777216
 
 -- Whether a state that no grant has changed must be stored all the same (else nil); see enum Keep.

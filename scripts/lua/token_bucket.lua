@@ -54,14 +54,7 @@ local function grants(limit, request, n, level)
   if limit.borrows then
     due = due + 1
   end
-  local room = level + limit.max_debt
-  if n > due then
-    n = due
-  end
-  if n * amount > room then
-    n = room > 0 and floor(room / amount) or 0
-  end
-  return n
+  return min(n, due, floor(max(0, level + limit.max_debt) / amount))
 end
 
 local function take(limit, cost, times, level, last)

@@ -28,6 +28,13 @@ std::string RedisConnection::Text(const Command& command) {
   return {reply->str, reply->len};
 }
 
+std::int64_t RedisConnection::Calls(const std::string& command) {
+  const std::string stats = Text({"INFO", "commandstats"});
+  const std::string before = "cmdstat_" + command + ":calls=";
+  const auto at = stats.find(before);
+  return at == std::string::npos ? 0 : std::stoll(stats.substr(at + before.size()));
+}
+
 std::vector<std::string> RedisConnection::Keys() {
   std::vector<std::string> keys;
   std::string cursor = "0";

@@ -24,6 +24,9 @@ class RedisConnection {
   std::int64_t Integer(const Command& command);
   std::string Text(const Command& command);
 
+  // How many times a command has been called, by clients and by scripts.
+  std::int64_t Calls(const std::string& command);
+
   // Every key of the selected database, by SCAN.
   std::vector<std::string> Keys();
 

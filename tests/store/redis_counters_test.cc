@@ -1,0 +1,217 @@
+// What a counter is in Redis: what its key holds, how long that lives, and what is done where it
+// holds something else.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "store/redis/redis_store.h"
+#include "tests/store/blocking_check.h"
+#include "tests/store/store_test.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr FixedWindow kTen{.limit = 10, .window = seconds(30)};
+
+// A store in Redis' own time, which may do what docs/redis.md lets it do, no more: so keys begin
+// with "sluice:".
+class RedisCounters : public testing::Test {
+ protected:
+  std::unique_ptr<RedisStore> Connect(const redis::RedisLoop::Options& options) const {
+    const std::string url = "unix://sluice:secret@" + server_.socket_path();
+    auto store = std::make_unique<RedisStore>(RedisUrl::Parse(url).value(),
+                                              RedisStore::Options{.loop = options});
+    EXPECT_TRUE(store->WaitUntilReady(seconds(10)));
+    return store;
+  }
+
+  // What Redis says the time is: seconds since the epoch.
+  std::int64_t Now() {
+    return std::stoll(redis_.Text({"EVAL", "return redis.call('TIME')[1]", "0"}));
+  }
+
+  RedisServer server_{{.arguments = UserOfTheManual()}};
+  RedisConnection redis_ = server_.Connect();
+  const std::unique_ptr<RedisStore> store_ = Connect({.silence = minutes(1)});
+};
+
+TEST_F(RedisCounters, EveryKey_LivesAsLongAsItsStateMattersPlusASecond) {
+  struct Row {
+    std::string key;
+    Limit limit;
+    Duration lifetime;
+  };
+  const Row rows[] = {
+      {"sluice:window", kTen, seconds(30)},
+      {"sluice:bucket", TokenBucket{.rate = 1, .period = seconds(1), .burst = 100}, seconds(3)},
+      {"sluice:empty",
+       TokenBucket{.rate = 1, .period = seconds(1), .burst = 1, .starts_empty = true}, minutes(60)},
+  };
+  for (const Row& row : rows) {
+    BlockingCheck check({{row.key, row.limit}}, 3);
+    check.RunOn(*store_);
+    const auto most = std::chrono::duration_cast<milliseconds>(row.lifetime).count() + 1000;
+    EXPECT_LE(redis_.Integer({"PTTL", row.key}), most) << row.key;
+    EXPECT_GT(redis_.Integer({"PTTL", row.key}), most - 1000) << row.key;
+  }
+}
+
+// What is charged again is written in place as long as its key lives for long enough anyway.
+TEST_F(RedisCounters, ChargedAgain_LivesLongEnoughAndIsMostlyWrittenInPlace) {
+  const Limit limits[] = {
+      TokenBucket{.rate = 10, .period = seconds(1), .burst = 1000},
+      FixedWindow{.limit = 1000, .window = seconds(30)},
+      LeakyBucket{.rate = 10, .period = seconds(1), .queue = 1000},
+      WarmingBucket{.rate = 100, .period = seconds(1), .warmup = seconds(1)},
+      SlidingWindow{.limit = 1000, .window = seconds(30), .segments = 10},
+  };
+  constexpr int kChecks = 200;
+  for (const Limit& limit : limits) {
+    const std::string key = "sluice:k" + std::to_string(&limit - limits);
+    SCOPED_TRACE(key);
+    const std::int64_t in_place = redis_.Calls("setrange");
+    const std::int64_t anew = redis_.Calls("set");
+    BlockingCheck check({{key, limit}});
+    check.max_wait = minutes(1);
+    for (int i = 0; i < kChecks; ++i) {
+      ASSERT_TRUE(check.RunOn(*store_).admitted);
+      const milliseconds ttl(redis_.Integer({"PTTL", key}));
+      const auto matters = check.counters[0].verdict.reset_after;
+      ASSERT_GT(ttl, matters) << "after " << i;
+      ASSERT_LE(ttl, seconds(13) + matters + matters / 4) << "after " << i;
+    }
+    EXPECT_EQ(redis_.Calls("setrange") - in_place + redis_.Calls("set") - anew, kChecks);
+    EXPECT_LE(redis_.Calls("set") - anew, 4);
+  }
+}
+
+// Else it would be written in place for too long. The number of the window's parts changes all the
+// time, and with it the length of what is stored, which then is set anew.
+TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresWhenItSays) {
+  BlockingCheck check(
+      {{"sluice:k", SlidingWindow{.limit = 1000, .window = milliseconds(20), .segments = 10}}});
+  std::set<std::size_t> lengths;
+  EXPECT_TRUE(WaitUntil(seconds(10), [&] {
+    check.RunOn(*store_);
+    const std::string value = redis_.Text({"GET", "sluice:k"});
+    std::int64_t says = 0;
+    for (const int byte : {3, 2, 1}) says = 256 * says + static_cast<std::uint8_t>(value[byte]);
+    const auto ttl = redis_.Integer({"TTL", "sluice:k"});
+    const auto now = Now();
+    EXPECT_NEAR(static_cast<double>((now + ttl) % (1 << 24)), static_cast<double>(says), 1);
+    // Only what has been charged in another second than it began in is kept for longer.
+    if (ttl > 3) lengths.insert(value.size());
+    return lengths.size() >= 5 || testing::Test::HasFailure();
+  }));
+}
+
+// As if its key had been made to persist, or Redis' clock had jumped between two commands.
+TEST_F(RedisCounters, CounterWhoseExpiryHasPassed_IsGivenAnotherOne) {
+  BlockingCheck check({{"sluice:k", kTen}});
+  check.RunOn(*store_);
+  std::string value = redis_.Text({"GET", "sluice:k"});
+  const auto now = Now();
+  for (const int byte : {0, 1, 2}) {
+    value[1 + byte] = static_cast<char>((now - 5) >> (8 * byte) & 0xff);
+  }
+  redis_.Text({"SET", "sluice:k", value});
+  EXPECT_EQ(check.RunOn(*store_).counters[0].verdict.remaining, 8);
+  EXPECT_GT(redis_.Integer({"TTL", "sluice:k"}), 0);
+}
+
+// Written by Sluice before a counter knew when its key expires.
+TEST_F(RedisCounters, CounterOfFormat1_CountsOn) {
+  const auto write = [&](const std::string& key, std::initializer_list<double> numbers) {
+    std::string value(1, 1);
+    for (const double number : numbers) {
+      value.append(reinterpret_cast<const char*>(&number), sizeof number);
+    }
+    redis_.Text({"SET", key, value, "EX", "60"});
+  };
+  const auto now = 1e6 * static_cast<double>(Now());
+  write("sluice:window", {now, 7, now});
+  write("sluice:sliding", {now, now, 4});
+  write("sluice:three numbers in a place for two", {now, 7, now});
+
+  BlockingCheck window({{"sluice:window", kTen}}, 2);
+  for (const std::int64_t remaining : {1, 1}) {
+    EXPECT_EQ(window.RunOn(*store_).counters[0].verdict.remaining, remaining);
+  }
+  EXPECT_FALSE(window.admitted);
+  BlockingCheck sliding(
+      {{"sluice:sliding", SlidingWindow{.limit = 10, .window = seconds(30), .segments = 10}}}, 2);
+  EXPECT_EQ(sliding.RunOn(*store_).counters[0].verdict.remaining, 4);
+  BlockingCheck bucket({{"sluice:three numbers in a place for two",
+                         TokenBucket{.rate = 1, .period = seconds(1), .burst = 100}}});
+  EXPECT_EQ(bucket.RunOn(*store_).failure, StoreFailure::kRejected);
+}
+
+// One bad counter in a pack is one failed check, whatever the others are.
+TEST_F(RedisCounters, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
+  BlockingCheck first({{"sluice:existing", kTen}});
+  EXPECT_EQ(first.RunOn(*store_).counters[0].verdict.remaining, 9);
+  redis_.Integer({"RPUSH", "sluice:list", "theirs"});
+  redis_.Text({"SET", "sluice:text", "theirs"});
+
+  server_.Pause();
+  BlockingCheck alone({{"sluice:other", kTen}}), existing({{"sluice:existing", kTen}}),
+      list({{"sluice:list", kTen}}), anew({{"sluice:anew", kTen}}),
+      both({{"sluice:anew", kTen}, {"sluice:text", kTen}}), text({{"sluice:text", kTen}}),
+      last({{"sluice:existing", kTen}}, 2);
+  for (BlockingCheck* check : {&alone, &existing, &list, &anew, &both, &text, &last}) {
+    check->Start(*store_);
+  }
+  server_.Resume();
+  alone.Wait();
+  EXPECT_EQ(existing.Wait().counters[0].verdict.remaining, 8);
+  EXPECT_EQ(list.Wait().failure, StoreFailure::kRejected);
+  EXPECT_EQ(anew.Wait().counters[0].verdict.remaining, 9);
+  EXPECT_EQ(both.Wait().failure, StoreFailure::kRejected);
+  EXPECT_EQ(text.Wait().failure, StoreFailure::kRejected);
+  EXPECT_EQ(last.Wait().counters[0].verdict.remaining, 6);
+  EXPECT_EQ(first.RunOn(*store_).counters[0].verdict.remaining, 5);
+  EXPECT_EQ(BlockingCheck({{"sluice:anew", kTen}}).RunOn(*store_).counters[0].verdict.remaining, 8);
+  EXPECT_EQ(redis_.Integer({"LLEN", "sluice:list"}), 1);
+  EXPECT_EQ(redis_.Text({"GET", "sluice:text"}), "theirs");
+}
+
+// The stored entries of a log that begins anew are still there for the checks packed behind.
+TEST_F(RedisCounters, SlidingLogBegunAnewInAPack_CountsNothingFromBefore) {
+  ManualClock clock(kStart);
+  const auto store = Connect({.silence = minutes(1), .clock = &clock});
+  const Limit limit = SlidingLog{.limit = 3, .window = seconds(30)};
+  EXPECT_TRUE(BlockingCheck({{"sluice:k", limit}}).RunOn(*store).admitted);
+  clock.Advance(seconds(20));
+  EXPECT_TRUE(BlockingCheck({{"sluice:k", limit}}).RunOn(*store).admitted);
+  clock.Advance(seconds(10));
+  BlockingCheck refund({{"sluice:k", limit}}, 1, Mode::kRefund);
+  EXPECT_EQ(refund.RunOn(*store).counters[0].verdict.remaining, 3);
+
+  server_.Pause();
+  BlockingCheck alone({{"sluice:other", limit}}), one({{"sluice:k", limit}}),
+      two({{"sluice:k", limit}}, 2), three({{"sluice:k", limit}}, 3);
+  for (BlockingCheck* check : {&alone, &one, &two, &three}) check->Start(*store);
+  server_.Resume();
+  alone.Wait();
+  EXPECT_EQ(one.Wait().counters[0].verdict.remaining, 2);
+  EXPECT_EQ(two.Wait().counters[0].verdict.remaining, 0);
+  EXPECT_FALSE(three.Wait().admitted);
+}
+
+TEST_F(RedisCounters, DeniedAndPeeked_WriteNothing) {
+  BlockingCheck denied({{"sluice:k", kTen}}, 11), peeked({{"sluice:k", kTen}}, 1, Mode::kPeek);
+  EXPECT_FALSE(denied.RunOn(*store_).admitted);
+  EXPECT_TRUE(peeked.RunOn(*store_).admitted);
+  EXPECT_TRUE(redis_.Keys().empty());
+}
+
+}  // namespace
+}  // namespace sluice::test
