@@ -1,6 +1,7 @@
 #include "service/call_queue.h"
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -9,15 +10,19 @@
 namespace sluice {
 namespace {
 
-// The longest that an answer is held back by a thread that always finds another event, but for the
-// event it is at.
-constexpr auto kMaxHold = std::chrono::microseconds(200);
+// The longest that an answer or a check is held back by a thread that always finds another event,
+// but for the event it is at.
+constexpr auto kMaxHold = std::chrono::milliseconds(1);
+
+// How often a thread asks in vain before it takes it that nothing is there: asked once, gRPC looks
+// at one connection, which may have brought no event, though others have.
+constexpr int kMaxMisses = 3;
 
 }  // namespace
 
 CallQueue::CallQueue(std::unique_ptr<grpc::ServerCompletionQueue> queue,
-                     std::span<const CallFactory> kinds)
-    : queue_(std::move(queue)) {
+                     std::span<const CallFactory> kinds, Store& store)
+    : queue_(std::move(queue)), store_(store) {
   for (const CallFactory& make : kinds) {
     pools_.push_back(std::make_unique<CallPool>(*queue_, make, tally_, helper_));
   }
@@ -47,9 +52,7 @@ void CallQueue::Stop() {
 }
 
 void CallQueue::Run() {
-  while (HappenNext()) {
-    if (helper_.wanted()) HappenPresent();
-  }
+  while (HappenNext()) HappenPresent();
 }
 
 void CallQueue::Help() {
@@ -70,12 +73,19 @@ bool CallQueue::HappenNext() {
 }
 
 void CallQueue::HappenPresent() {
-  const SendTogether together;
+  std::optional<SendTogether> together;
+  if (helper_.wanted()) together.emplace();
+  const Store::Burst burst(store_);
   void* tag = nullptr;
   bool ok = false;
   const gpr_timespec at_once = gpr_inf_past(GPR_CLOCK_MONOTONIC);
   const SteadyTime end = SteadyNow() + kMaxHold;
-  while (queue_->AsyncNext(&tag, &ok, at_once) == grpc::CompletionQueue::GOT_EVENT) {
+  for (int misses = 0; misses < kMaxMisses;) {
+    if (queue_->AsyncNext(&tag, &ok, at_once) != grpc::CompletionQueue::GOT_EVENT) {
+      ++misses;
+      continue;
+    }
+    misses = 0;
     QueueEvent::Happen(tag, ok);
     if (SteadyNow() >= end) return;
   }

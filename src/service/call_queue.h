@@ -22,13 +22,16 @@
 #include "service/call_pool.h"
 #include "service/queue_event.h"
 #include "service/queue_helper.h"
+#include "store/store.h"
 
 namespace sluice {
 
 class CallQueue {
  public:
-  // Serves calls of `kinds`, one factory each. The server the queue belongs to must die first.
-  CallQueue(std::unique_ptr<grpc::ServerCompletionQueue> queue, std::span<const CallFactory> kinds);
+  // Serves calls of `kinds`, one factory each, which submit checks to `store`; it must outlive the
+  // queue. The server the queue belongs to must die first.
+  CallQueue(std::unique_ptr<grpc::ServerCompletionQueue> queue, std::span<const CallFactory> kinds,
+            Store& store);
 
   // The second thread's name is the first's with a "+". REQUIRES: the server has been started.
   void Start(const std::string& thread_name);
@@ -57,13 +60,14 @@ class CallQueue {
 
   // Waits for an event and lets it happen. False: there will be none any more.
   bool HappenNext();
-  // Lets those happen that are there, and what they answer leave together: for calls that are
-  // answered at once. The store sees to those that it decides later.
+  // Lets those happen that are there: what they ask the store is a burst. While calls are answered
+  // at once, the answers leave together; the store sees to those of calls that it decides later.
   void HappenPresent();
 
   const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   CallTally tally_;
   QueueHelper helper_;
+  Store& store_;
   std::vector<std::unique_ptr<CallPool>> pools_;  // one per kind
   grpc::Alarm alarm_;
   EventOf<CallQueue, &CallQueue::OnEndStreams> end_streams_{*this};

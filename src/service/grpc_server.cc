@@ -164,7 +164,8 @@ Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(Limiter& limiter, const Op
   const auto kinds =
       CallKinds(state->rate_limiter_service, state->health_service, limiter, state->check_items);
   for (std::size_t i = 0; i < QueueCount(options.queues); ++i) {
-    state->queues.push_back(std::make_unique<CallQueue>(builder.AddCompletionQueue(), kinds));
+    state->queues.push_back(
+        std::make_unique<CallQueue>(builder.AddCompletionQueue(), kinds, limiter.store()));
   }
   state->server = builder.BuildAndStart();
   if (state->server == nullptr) {

@@ -90,6 +90,8 @@ class StoreReset {
 // Thread-safe.
 class Store {
  public:
+  class Burst;
+
   virtual ~Store() = default;
 
   // Decides `check` atomically: all limits of group 0 admit and are charged, or none is.
@@ -97,6 +99,24 @@ class Store {
 
   // Makes counters as new for all who share the store: those that do not exist are that already.
   virtual void Reset(StoreReset& reset) = 0;
+
+ private:
+  virtual void BeginBurst() {}
+  virtual void EndBurst() {}
+};
+
+// While it lives, more checks may come, and soon: its owner looks through requests that are there.
+// Those that the store has may wait for them, so that Redis, say, is asked less often. A check may
+// so wait for as long as a burst lasts. The store must outlive it.
+class Store::Burst {
+ public:
+  explicit Burst(Store& store) : store_(store) { store_.BeginBurst(); }
+  ~Burst() { store_.EndBurst(); }
+  Burst(const Burst&) = delete;
+  Burst& operator=(const Burst&) = delete;
+
+ private:
+  Store& store_;
 };
 
 }  // namespace sluice

@@ -235,6 +235,14 @@ TEST_F(GrpcServer_Test, ManyCallsAtOnce_MoreThanAreKept_AreAllAnswered_TimeAndAg
   CheckAtOnce(3'000);
 }
 
+TEST_F(GrpcServer_Test, CallsAtHand_AreABurstForTheStore) {
+  EXPECT_TRUE(test::WaitUntil(seconds(10), [&] {
+    CheckAtOnce(64);
+    return store_.saw_burst();
+  }));
+  EXPECT_TRUE(test::WaitUntil(seconds(10), [&] { return store_.bursts() == 0; }));
+}
+
 TEST_F(GrpcServer_Test, Stop_WithCallsUnderWay_WaitsForTheirAnswers) {
   store_.Hold();
   Reply reply;

@@ -12,6 +12,7 @@
 #include "service/call_queue.h"
 #include "service/health_service.h"
 #include "service/health_watch_call.h"
+#include "store/memory/memory_store.h"
 #include "tests/service/serving_fixture.h"
 #include "tests/support/wait_until.h"
 
@@ -187,7 +188,7 @@ class WatchQueueTest : public testing::Test {
     builder.RegisterService(&service_);
     const std::vector<CallFactory> kinds = {
         [this](CallPool& pool) { return std::make_unique<HealthWatchCall>(pool, service_); }};
-    queue_ = std::make_unique<CallQueue>(builder.AddCompletionQueue(), kinds);
+    queue_ = std::make_unique<CallQueue>(builder.AddCompletionQueue(), kinds, store_);
     server_ = builder.BuildAndStart();
     queue_->Start("grpc-0");
     channel_ = grpc::CreateChannel(address_.ToString(), grpc::InsecureChannelCredentials());
@@ -204,6 +205,7 @@ class WatchQueueTest : public testing::Test {
   const test::TempDir dir_;
   const Address address_{.host = {}, .unix_path = dir_.path() / "grpc.sock"};
   HealthService service_;
+  MemoryStore store_{Clock::System(), {}};
   std::unique_ptr<CallQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;

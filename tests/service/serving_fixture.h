@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sluice/v1/rate_limiter.grpc.pb.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,12 +21,13 @@
 
 namespace sluice::test {
 
-// Holds every check until told to go on.
+// Holds every check until told to go on, and tells of bursts.
 class HeldStore final : public Store {
  public:
   explicit HeldStore(Store& store) : store_(store) {}
 
   void Submit(StoreCheck& check) override {
+    if (bursts_ > 0) saw_burst_ = true;
     {
       const MutexLock lock(mutex_);
       if (holding_) return held_.push_back(&check);
@@ -52,7 +54,14 @@ class HeldStore final : public Store {
     return held_.size();
   }
 
+  // How many bursts go on, and whether a check has come in one.
+  int bursts() const { return bursts_; }
+  bool saw_burst() const { return saw_burst_; }
+
  private:
+  void BeginBurst() override { ++bursts_; }
+  void EndBurst() override { --bursts_; }
+
   std::vector<StoreCheck*> Drop() {
     const MutexLock lock(mutex_);
     holding_ = false;
@@ -60,6 +69,8 @@ class HeldStore final : public Store {
   }
 
   Store& store_;
+  std::atomic<int> bursts_ = 0;
+  std::atomic<bool> saw_burst_ = false;
   mutable Mutex mutex_;
   bool holding_ SLUICE_GUARDED_BY(mutex_) = false;
   std::vector<StoreCheck*> held_ SLUICE_GUARDED_BY(mutex_);

@@ -30,6 +30,11 @@ class BlockingCheck final : public StoreCheck {
     mode = check_mode;
   }
 
+  // For checks that are equal: they name one limit, not each its own. `counter` outlives the check.
+  explicit BlockingCheck(const CounterSpec* counter) {
+    counters.push_back({.key = counter->key, .limit = &counter->limit, .verdict = {}});
+  }
+
   // Submits and waits for the answer; returns itself.
   BlockingCheck& RunOn(Store& store) {
     Start(store);

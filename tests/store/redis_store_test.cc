@@ -1,4 +1,4 @@
-// What only the Redis store does: connections, deadlines, errors, packing.
+// What only the Redis store does: connections, deadlines, errors.
 #include "store/redis/redis_store.h"
 
 #include <gtest/gtest.h>
@@ -36,9 +36,6 @@ std::optional<StoreFailure> FailureOf(RedisStore& store, const std::string& key,
   check.deadline = SteadyNow() + timeout;
   return check.RunOn(store).failure;
 }
-
-// How many times the check script has been called.
-std::int64_t ScriptCalls(RedisConnection& redis) { return redis.Calls("evalsha"); }
 
 TEST(RedisStore, NoServer_FailsAtOnceAsUnreachable) {
   RedisStore store(RedisUrl::Parse("unix:///nowhere/redis.sock").value(), {});
@@ -158,42 +155,6 @@ TEST(RedisStore, MoreChecksThanMayWait_AreRefusedAtOnce) {
   EXPECT_EQ(FailureOf(*store, "k"), StoreFailure::kOverloaded);
   server.Resume();
   for (auto& check : waiting) EXPECT_FALSE(check->Wait().failure);
-}
-
-TEST(RedisStore, EqualChecksThatWait_GoAsOneAndAreAnsweredInOrder) {
-  RedisServer server;
-  auto redis = server.Connect();
-  auto store = Connect(server, {.loop = {.silence = minutes(1)}});
-  server.Pause();
-  std::vector<std::unique_ptr<BlockingCheck>> checks;
-  for (int i = 0; i < 100; ++i) {
-    checks.push_back(std::make_unique<BlockingCheck>(
-        std::vector<CounterSpec>{{"k", FixedWindow{.limit = 70, .window = seconds(30)}}}));
-    checks.back()->Start(*store);
-  }
-  server.Resume();
-  for (int i = 0; i < 100; ++i) {
-    ASSERT_FALSE(checks[i]->Wait().failure);
-    EXPECT_EQ(checks[i]->admitted, i < 70);
-    EXPECT_EQ(checks[i]->counters[0].verdict.remaining, std::max(0, 69 - i));
-  }
-  EXPECT_LE(ScriptCalls(redis), 4);
-}
-
-TEST(RedisStore, DifferentChecksThatWait_ArePacked) {
-  RedisServer server;
-  auto redis = server.Connect();
-  auto store = Connect(server, {.loop = {.silence = minutes(1)}});
-  server.Pause();
-  std::vector<std::unique_ptr<BlockingCheck>> checks;
-  for (int i = 0; i < 200; ++i) {
-    checks.push_back(
-        std::make_unique<BlockingCheck>(std::vector<CounterSpec>{{"k" + std::to_string(i), kTen}}));
-    checks.back()->Start(*store);
-  }
-  server.Resume();
-  for (auto& check : checks) EXPECT_EQ(check->Wait().counters[0].verdict.remaining, 9);
-  EXPECT_LE(ScriptCalls(redis), 2 + 200 / 64 + 2);
 }
 
 }  // namespace

@@ -66,6 +66,14 @@ void RedisLoop::Reset(StoreReset& reset) {
   });
 }
 
+void RedisLoop::BeginBurst() { ++bursts_; }
+
+void RedisLoop::EndBurst() {
+  --bursts_;
+  Hold held = Hold::kBurst;
+  if (hold_.compare_exchange_strong(held, Hold::kBurstEnded)) DrainUnlessTaken();
+}
+
 void RedisLoop::BeginTurn() {
   turn_.lock();
   turn_of_.store(std::this_thread::get_id());
@@ -78,11 +86,15 @@ void RedisLoop::EndTurn() {
   DrainUnlessTaken();
 }
 
-// Whoever has the turn looks into the inbox after letting go of it: what is left there by one who
-// has found it taken is seen. An answer may make its owner submit the next check at once: that one
+bool RedisLoop::HasWork() const {
+  return inbox_.load() != nullptr || hold_.load() == Hold::kBurstEnded;
+}
+
+// Whoever has the turn looks for work after letting go of it: what is left by one who has found it
+// taken is seen. An answer may make its owner submit the next check at once: that one
 // waits for the end of the turn in which it was answered.
 void RedisLoop::DrainUnlessTaken() {
-  while (inbox_.load() != nullptr && !HasTurn() && turn_.try_lock()) {
+  while (HasWork() && !HasTurn() && turn_.try_lock()) {
     turn_of_.store(std::this_thread::get_id());
     Drain();
     turn_of_.store({});
@@ -125,11 +137,25 @@ void RedisLoop::Accept(StoreCheck& check, SteadyTime now) {
 
 void RedisLoop::SendWhatMayGo() {
   metrics_.ShowWaiting(waiting_);
+  const bool hold = DecideHold();  // in any case: the end of a burst counts as work till then
   if (!connection_.ready()) return;
-  while (!gathering_.empty() && (in_flight_.empty() || gathering_.runs() >= ScriptCall::kMaxRuns)) {
+  while (!gathering_.empty() &&
+         ((in_flight_.empty() && !hold) || gathering_.runs() >= ScriptCall::kMaxRuns)) {
     SendPack();
   }
   connection_.Flush();
+}
+
+bool RedisLoop::DecideHold() {
+  const bool ended = hold_.exchange(Hold::kNone) == Hold::kBurstEnded;
+  const bool worth_it = in_flight_.empty() && !gathering_.empty() && waiting_ < kMaxHeld &&
+                        waiting_ >= kMinHeldRun * gathering_.runs();
+  if (ended || !worth_it) return false;
+  hold_.store(Hold::kBurst);
+  // Asked for last: whoever ends the last burst from now on sees that it is waited for.
+  if (bursts_.load() > 0) return true;
+  hold_.store(Hold::kNone);
+  return false;
 }
 
 void RedisLoop::SendPack() {

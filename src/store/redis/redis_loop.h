@@ -5,15 +5,19 @@
 //                                       become one run)                 await their reply)
 //
 // All behind the inbox is done in turns, by one thread at a time: replies and timers by the loop's
-// thread, the way from inbox to Redis by whoever submits while nobody has the turn, so that a lone
-// check is sent without waking a thread. Who finds the turn taken leaves its check in the inbox:
-// whoever has the turn looks there when it is over.
+// thread, the way from inbox to Redis by whoever submits, or ends a burst, while nobody has the
+// turn, so that a lone check is sent without waking a thread. Who finds the turn taken leaves its
+// check in the inbox: whoever has the turn looks there when it is over.
 //
 // A check goes out at once while nothing awaits a reply; else checks gather until the reply comes
 // or a pack is full. There is no timer to wait for. Two calls under way at once made packs smaller,
 // and each check dearer by a tenth, and answered no sooner.
 //
-// Submit, Reset and WaitUntilReady: thread-safe. Everything else: in a turn.
+// When the reply comes, long runs of equal checks go on gathering while a burst may bring more of
+// them: Redis decides a run at the price of one check, and a call costs as much as ten checks even
+// if it carries one.
+//
+// Submit, Reset, bursts and WaitUntilReady: thread-safe. Everything else: in a turn.
 #pragma once
 
 #include <utility>  // Boost 1.74 needs it before Asio
@@ -62,6 +66,8 @@ class RedisLoop final : private Connection::Listener {
 
   void Submit(StoreCheck& check);
   void Reset(StoreReset& reset);
+  void BeginBurst();
+  void EndBurst();
   bool WaitUntilReady(SteadyTime deadline);
 
  private:
@@ -80,14 +86,26 @@ class RedisLoop final : private Connection::Listener {
     SteadyTime sent;
   };
 
+  // Whether checks wait for the end of a burst, and whether one has ended since.
+  enum class Hold : std::uint8_t { kNone, kBurst, kBurstEnded };
+
+  // Runs this long on average are held while a burst lasts, until there are so many checks in all:
+  // with more, each is hardly cheaper, and those that hear their answers together are too many for
+  // the caches.
+  static constexpr std::size_t kMinHeldRun = 16;
+  static constexpr std::size_t kMaxHeld = 128;
+
   void BeginTurn() override;
   void EndTurn() override;
+  bool HasWork() const;
   void DrainUnlessTaken();
   bool HasTurn() const { return turn_of_.load() == std::this_thread::get_id(); }
 
   void Drain();
   void Accept(StoreCheck& check, SteadyTime now);
   void SendWhatMayGo();
+  // Whether what has gathered waits for the end of a burst.
+  bool DecideHold();
   void SendPack();
   void SendReset(StoreReset& reset);
 
@@ -121,6 +139,8 @@ class RedisLoop final : private Connection::Listener {
   MetricsRegistry unseen_metrics_;  // if options name none
   RedisMetrics metrics_;
   std::atomic<StoreCheck*> inbox_{nullptr};  // newest first, linked by `next`
+  std::atomic<int> bursts_{0};
+  std::atomic<Hold> hold_{Hold::kNone};
   std::mutex turn_;
   std::atomic<std::thread::id> turn_of_{};
   boost::asio::io_context io_{1};

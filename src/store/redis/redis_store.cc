@@ -21,6 +21,14 @@ void RedisStore::Submit(StoreCheck& check) { LoopOf(check.counters.front().key).
 
 void RedisStore::Reset(StoreReset& reset) { LoopOf(reset.keys.front()).Reset(reset); }
 
+void RedisStore::BeginBurst() {
+  for (const auto& loop : loops_) loop->BeginBurst();
+}
+
+void RedisStore::EndBurst() {
+  for (const auto& loop : loops_) loop->EndBurst();
+}
+
 redis::RedisLoop& RedisStore::LoopOf(std::string_view key) {
   return *loops_[Hash(key) % loops_.size()];
 }

@@ -35,6 +35,8 @@ class RedisStore final : public Store {
   bool WaitUntilReady(Duration at_most);
 
  private:
+  void BeginBurst() override;
+  void EndBurst() override;
   redis::RedisLoop& LoopOf(std::string_view key);
 
   std::vector<std::unique_ptr<redis::RedisLoop>> loops_;
