@@ -1,13 +1,15 @@
 // How checks gather on their way to Redis: into runs, packs, and over bursts.
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "metrics/metrics_registry.h"
 #include "store/redis/redis_store.h"
 #include "tests/store/blocking_check.h"
 #include "tests/support/redis_server.h"

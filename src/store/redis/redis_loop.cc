@@ -91,8 +91,8 @@ bool RedisLoop::HasWork() const {
 }
 
 // Whoever has the turn looks for work after letting go of it: what is left by one who has found it
-// taken is seen. An answer may make its owner submit the next check at once: that one
-// waits for the end of the turn in which it was answered.
+// taken is seen. An answer may make its owner submit the next check at once: that one waits for the
+// end of the turn in which it was answered.
 void RedisLoop::DrainUnlessTaken() {
   while (HasWork() && !HasTurn() && turn_.try_lock()) {
     turn_of_.store(std::this_thread::get_id());
