@@ -1,0 +1,25 @@
+// Connecting: resolve the name, then try its addresses one after the other.
+#pragma once
+
+#include <memory>
+
+#include "base/address.h"
+#include "base/clock.h"
+#include "net/epoll_loop.h"
+#include "net/resolver.h"
+#include "net/transport.h"
+
+namespace sluice::net {
+
+struct ConnectRequest {
+  Address address;
+  Duration timeout{};  // for one address of the name
+  FlushStage stage = FlushStage::kStore;
+  ConnectDone done;
+};
+
+// As Loop::Connect.
+std::unique_ptr<ConnectAttempt> StartConnecting(EpollLoop& loop, Resolver& resolver,
+                                                ConnectRequest request);
+
+}  // namespace sluice::net

@@ -1,0 +1,137 @@
+#include "net/epoll_loop.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+#include "net/connect.h"
+#include "net/socket_transport.h"
+
+namespace sluice::net {
+namespace {
+
+constexpr std::chrono::seconds kIdle(1);
+
+}  // namespace
+
+EpollLoop::EpollLoop(std::size_t index, Resolver& resolver)
+    : Loop(index, std::random_device{}()),
+      resolver_(resolver),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      last_end_(SteadyNow()) {
+  epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
+}
+
+EpollLoop::~EpollLoop() {
+  ::close(wake_);
+  ::close(epoll_);
+}
+
+void EpollLoop::Run() {
+  SetCurrent(this);
+  while (!stopped_.load(std::memory_order_relaxed)) {
+    ready_ = std::max(0, epoll_wait(epoll_, events_.data(), kMaxEvents, WaitMilliseconds()));
+    const SteadyTime began = SteadyNow();
+    BeginTurn(began);
+    for (int i = 0; i < ready_; ++i) {
+      auto* const handler = static_cast<EventHandler*>(events_[i].data.ptr);
+      if (handler != nullptr) handler->OnEvents(events_[i].events);
+    }
+    ready_ = 0;
+    RunTasks();
+    EndTurn();
+    NoteLoad(began, SteadyNow());
+  }
+  SetCurrent(nullptr);
+}
+
+void EpollLoop::Stop() {
+  Post([this] { stopped_.store(true, std::memory_order_relaxed); });
+}
+
+void EpollLoop::Post(Task task) {
+  bool was_empty = false;
+  {
+    const MutexLock lock(mutex_);
+    was_empty = tasks_.empty();
+    tasks_.push_back(std::move(task));
+  }
+  if (was_empty) {
+    constexpr std::uint64_t kOne = 1;
+    static_cast<void>(!::write(wake_, &kOne, sizeof kOne));  // a full counter wakes as well
+  }
+}
+
+// Tasks posted by tasks run in the next turn, so that no connection waits for ever.
+void EpollLoop::RunTasks() {
+  {
+    const MutexLock lock(mutex_);
+    if (tasks_.empty()) return;
+    running_.swap(tasks_);
+    std::uint64_t count = 0;
+    static_cast<void>(!::read(wake_, &count, sizeof count));
+  }
+  for (Task& task : running_) task();
+  running_.clear();
+}
+
+int EpollLoop::WaitMilliseconds() const {
+  const SteadyTime wake = timers().NextWake();
+  if (wake == SteadyTime::max()) return -1;
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(wake - last_end_.load()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(wait, 0, 60'000));
+}
+
+// A loop that has nothing to do takes no turn, so its average stands still.
+std::uint32_t EpollLoop::load() const {
+  const bool idle = SteadyNow() - last_end_.load(std::memory_order_relaxed) > kIdle;
+  return idle ? 0 : load_.load(std::memory_order_relaxed);
+}
+
+// An average over time that forgets half in about 0.7 s.
+void EpollLoop::NoteLoad(SteadyTime began, SteadyTime ended) {
+  using Seconds = std::chrono::duration<double>;
+  const double total = Seconds(ended - last_end_.load(std::memory_order_relaxed)).count();
+  const double busy = Seconds(ended - began).count();
+  last_end_.store(ended, std::memory_order_relaxed);
+  const double weight = std::min(1.0, total);
+  const double share = total > 0 ? busy / total : 0;
+  const double before = load_.load(std::memory_order_relaxed) / 1024.0;
+  const double now = before + weight * (share - before);
+  load_.store(static_cast<std::uint32_t>(now * 1024 + 0.5), std::memory_order_relaxed);
+}
+
+void EpollLoop::Watch(int fd, std::uint32_t events, EventHandler& handler) {
+  epoll_event event{.events = events, .data = {.ptr = &handler}};
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
+}
+
+void EpollLoop::ChangeEvents(int fd, std::uint32_t events, EventHandler& handler) {
+  epoll_event event{.events = events, .data = {.ptr = &handler}};
+  epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event);
+}
+
+void EpollLoop::Unwatch(int fd, EventHandler& handler) {
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+  for (int i = 0; i < ready_; ++i) {
+    if (events_[i].data.ptr == &handler) events_[i].data.ptr = nullptr;
+  }
+}
+
+TransportPtr EpollLoop::Adopt(Socket socket, FlushStage stage) {
+  return TransportPtr(new SocketTransport(*this, std::move(socket), stage),
+                      TransportDeleter{.loop = this});
+}
+
+std::unique_ptr<ConnectAttempt> EpollLoop::Connect(const Address& address, Duration connect_timeout,
+                                                   FlushStage stage, ConnectDone done) {
+  return StartConnecting(
+      *this, resolver_,
+      {.address = address, .timeout = connect_timeout, .stage = stage, .done = std::move(done)});
+}
+
+}  // namespace sluice::net

@@ -1,0 +1,15 @@
+// Who is at the other end of a connection.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sluice::net {
+
+struct Peer {
+  std::string address;                  // "192.0.2.1:4711", "[2001:db8::1]:4711" or "unix"
+  bool tls = false;                     // the connection is encrypted
+  std::vector<std::string> identities;  // subject alternative names of a verified certificate
+};
+
+}  // namespace sluice::net

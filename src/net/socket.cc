@@ -1,0 +1,104 @@
+#include "net/socket.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <fmt/format.h>
+
+namespace sluice::net {
+
+std::string ErrorText(int error) { return std::generic_category().message(error); }
+
+std::string Endpoint::ToString() const {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (storage.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);
+    inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+    return fmt::format("{}:{}", text.data(), ntohs(v4.sin_port));
+  }
+  if (storage.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(storage);
+    inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
+    return fmt::format("[{}]:{}", text.data(), ntohs(v6.sin6_port));
+  }
+  return "unix";
+}
+
+Result<Endpoint> Endpoint::FromNumeric(const Address& address) {
+  Endpoint endpoint;
+  if (address.is_unix()) {
+    auto& path = reinterpret_cast<sockaddr_un&>(endpoint.storage);
+    if (address.unix_path.size() >= sizeof path.sun_path) {
+      return InvalidArgument(fmt::format("{}: a socket's path has at most {} bytes",
+                                         address.unix_path, sizeof path.sun_path - 1));
+    }
+    path.sun_family = AF_UNIX;
+    std::copy(address.unix_path.begin(), address.unix_path.end(), path.sun_path);
+    endpoint.size = sizeof path;
+    return endpoint;
+  }
+  auto& v4 = reinterpret_cast<sockaddr_in&>(endpoint.storage);
+  if (inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(address.port);
+    endpoint.size = sizeof v4;
+    return endpoint;
+  }
+  auto& v6 = reinterpret_cast<sockaddr_in6&>(endpoint.storage);
+  if (inet_pton(AF_INET6, address.host.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(address.port);
+    endpoint.size = sizeof v6;
+    return endpoint;
+  }
+  return InvalidArgument(fmt::format("{} is not a numeric address", address.host));
+}
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  if (this != &other) {
+    Close();
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+Result<Socket> Socket::Open(const Endpoint& endpoint) {
+  const int fd =
+      ::socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return Error{ErrorCode::kUnavailable, ErrorText(errno)};
+  return Socket(fd);
+}
+
+void Socket::Close() {
+  if (is_open()) ::close(std::exchange(fd_, -1));
+}
+
+Endpoint Socket::Remote() const {
+  Endpoint endpoint;
+  endpoint.size = sizeof endpoint.storage;
+  getpeername(fd_, reinterpret_cast<sockaddr*>(&endpoint.storage), &endpoint.size);
+  return endpoint;
+}
+
+Endpoint Socket::Local() const {
+  Endpoint endpoint;
+  endpoint.size = sizeof endpoint.storage;
+  getsockname(fd_, reinterpret_cast<sockaddr*>(&endpoint.storage), &endpoint.size);
+  return endpoint;
+}
+
+void Socket::SetNoDelay() const {
+  constexpr int kOn = 1;
+  setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof kOn);
+}
+
+}  // namespace sluice::net

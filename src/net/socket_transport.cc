@@ -1,0 +1,117 @@
+#include "net/socket_transport.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace sluice::net {
+namespace {
+
+constexpr std::uint32_t kReadable = EPOLLIN;
+constexpr std::uint32_t kWritable = EPOLLOUT;
+constexpr std::uint32_t kBroken = EPOLLERR;
+constexpr std::uint32_t kHungUp = EPOLLHUP;
+
+}  // namespace
+
+SocketTransport::SocketTransport(EpollLoop& loop, Socket socket, FlushStage stage)
+    : Transport(stage),
+      loop_(loop),
+      socket_(std::move(socket)),
+      peer_{.address = socket_.Remote().ToString(), .identities = {}} {}
+
+void SocketTransport::Start(Protocol& protocol) {
+  protocol_ = &protocol;
+  events_ = reading_ ? kReadable : 0;
+  loop_.Watch(socket_.fd(), events_, *this);
+}
+
+void SocketTransport::SetReading(bool reading) {
+  reading_ = reading;
+  if (protocol_ == nullptr) return;
+  WatchFor((events_ & kWritable) | (reading && !input_ended_ ? kReadable : 0));
+}
+
+void SocketTransport::FinishSending() {
+  finishing_ = true;
+  RequestFlush();
+}
+
+void SocketTransport::Close() {
+  if (!socket_.is_open()) return;
+  if (protocol_ != nullptr) loop_.Unwatch(socket_.fd(), *this);
+  protocol_ = nullptr;
+  socket_.Close();
+}
+
+void SocketTransport::OnEvents(std::uint32_t events) {
+  // A hang-up is reported whether it is watched for or not; only a read tells what it was.
+  if ((events & (kReadable | kHungUp | kBroken)) != 0) Read();
+  if ((events & kWritable) != 0 && protocol_ != nullptr) RequestFlush();
+}
+
+void SocketTransport::Read() {
+  if (input_ended_) return Lose(ECONNRESET);  // only an error or a hang-up comes after the end
+  auto& buffer = loop_.read_buffer();
+  const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
+  if (got > 0) return protocol_->Receive({buffer.data(), static_cast<std::size_t>(got)});
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got < 0) return Lose(errno);
+  input_ended_ = true;
+  WatchFor(events_ & kWritable);
+  protocol_->OnClosed(Protocol::Closure::kEndOfInput, "closed by the peer");
+}
+
+void SocketTransport::Flush() {
+  if (protocol_ == nullptr) return;
+  const bool had_unsent = !unsent_.empty();
+  if (had_unsent && !SendRest()) return;
+  std::string& buffer = loop_.write_buffer();
+  for (;;) {
+    buffer.clear();
+    protocol_->TakeOutput(buffer);
+    if (buffer.empty() || protocol_ == nullptr) break;
+    const std::size_t sent = Send(buffer);
+    if (protocol_ == nullptr) return;
+    if (sent < buffer.size()) {
+      unsent_.assign(buffer, sent);
+      return WatchFor(events_ | kWritable);
+    }
+  }
+  if (protocol_ == nullptr) return;
+  if (finishing_) shutdown(socket_.fd(), SHUT_WR);
+  if (!had_unsent) return;
+  WatchFor(events_ & ~kWritable);
+  protocol_->OnDrained();
+}
+
+// Whether nothing is left of what the kernel did not take before.
+bool SocketTransport::SendRest() {
+  const std::size_t sent = Send(unsent_);
+  if (protocol_ == nullptr) return false;
+  unsent_.erase(0, sent);
+  if (!unsent_.empty()) return false;
+  std::string().swap(unsent_);
+  return true;
+}
+
+std::size_t SocketTransport::Send(std::string_view bytes) {
+  const ssize_t sent = send(socket_.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (sent >= 0) return static_cast<std::size_t>(sent);
+  if (errno != EAGAIN && errno != EINTR) Lose(errno);
+  return 0;
+}
+
+void SocketTransport::WatchFor(std::uint32_t events) {
+  if (events == events_) return;
+  events_ = events;
+  loop_.ChangeEvents(socket_.fd(), events, *this);
+}
+
+void SocketTransport::Lose(int error) {
+  Protocol& protocol = *protocol_;
+  Close();
+  protocol.OnClosed(Protocol::Closure::kLost, ErrorText(error));
+}
+
+}  // namespace sluice::net
