@@ -1,6 +1,5 @@
 // What gRPC itself costs: a CheckLimit server that parses the request and serializes an answer such
-// as Sluice gives, but decides nothing. The asynchronous API, all else gRPC's defaults, or with
-// --tuned Sluice's settings. Prints `ready grpc=HOST:PORT` and runs until killed; --help.
+// as Sluice gives, but decides nothing. The asynchronous API, all else gRPC's defaults. Prints `ready grpc=HOST:PORT` and runs until killed; --help.
 #include <grpcpp/grpcpp.h>
 
 #include <cstdio>
@@ -13,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "service/channel_arguments.h"
 #include "sluice/v1/rate_limiter.grpc.pb.h"
 
 namespace sluice::bench {
@@ -74,7 +72,6 @@ void Serve(v1::RateLimiter::AsyncService& service, grpc::ServerCompletionQueue& 
 
 struct Options {
   int queues = 2;  // completion queues, a thread each
-  bool tuned = false;
 };
 
 void Run(const Options& options) {
@@ -82,7 +79,6 @@ void Run(const Options& options) {
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  if (options.tuned) SetChannelArguments(builder);
   builder.RegisterService(&service);
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
   for (int i = 0; i < options.queues; ++i) queues.push_back(builder.AddCompletionQueue());
@@ -105,7 +101,6 @@ int main(int argc, char** argv) {
   app.add_option("--queues", options.queues, "Completion queues, a thread each")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_flag("--tuned", options.tuned, "gRPC's settings as Sluice has them");
   CLI11_PARSE(app, argc, argv);
   sluice::bench::Run(options);
 }
