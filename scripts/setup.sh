@@ -26,7 +26,7 @@ packages=(
   # performance: h2load, a second generator
   nghttp2-client
   # checks: format, static analysis, shell
-  clang clang-format clang-tidy shellcheck
+  clang clang-format clang-tidy libclang-rt-14-dev shellcheck
 )
 
 if ! command -v dpkg-query >/dev/null; then
