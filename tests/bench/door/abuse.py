@@ -150,11 +150,16 @@ def measured(options, server):
     command = [options.bin / "sluice", "bench", "bench", "endpoint=/pay", "--addr", server.address,
                "--keys", "1000", "--rate", str(options.rate), "--duration", loads.milliseconds(options.seconds),
                "--connections", "8", "--warm-up", "500ms", "--json"]
-    with start(command, text=True, stdout=subprocess.PIPE) as child:
-        output, _ = child.communicate(timeout=60 + options.seconds)
+    with start(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        output, errors = child.communicate(timeout=60 + options.seconds)
     result = json.loads(output)
-    if any(result["errors"].values()) or set(result["sources"]) - {"STORE"}:
-        print(f"  honest callers got {result['errors']} {result['sources']}", flush=True)
+    if "latency_us" not in result:
+        print(f"  honest callers got no answer: {errors.strip()}", flush=True)
+        return float("inf")
+    others = {source: count for source, count in result["sources"].items()
+              if count and source != "STORE"}
+    if others or any(result["errors"].values()):
+        print(f"  honest callers got {result['errors']} {others}", flush=True)
     return result["latency_us"]["p99"]
 
 
