@@ -34,6 +34,11 @@ if ! command -v dpkg-query >/dev/null; then
   exit 1
 fi
 
+# tests: a client in Node. A Node and npm from elsewhere are good enough.
+if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
+  packages+=(nodejs npm)
+fi
+
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)
 missing=()
 for package in "${packages[@]}"; do
