@@ -23,6 +23,9 @@ packages=(
   python3 python3-grpcio python3-protobuf python3-yaml curl jq
   # tests: promtool checks metrics and alerts, Prometheus itself scrapes and raises one
   prometheus
+  # tests: a client in Go (its libraries are packages, too), certificates for TLS
+  golang-go golang-google-grpc-dev golang-github-golang-protobuf-1-5-dev
+  protoc-gen-go protoc-gen-go-grpc openssl
   # performance: h2load, a second generator
   nghttp2-client
   # checks: format, static analysis, shell
