@@ -1,4 +1,4 @@
-#include "service/check_request_parser.h"
+#include "api/check_request_parser.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "service/checks_parser.h"
+#include "api/checks_parser.h"
 
 #include <fmt/format.h>
 
