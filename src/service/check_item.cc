@@ -23,7 +23,7 @@ bool CheckItem::Start(std::string_view bytes, const Terms& terms) {
   request.deadline = terms.deadline;
   request.in_order = terms.in_order;
   request.ask_store = terms.ask_store;
-  const bool gives_back = request.mode == Mode::kRefund;
+  const bool gives_back = request.demand.mode == Mode::kRefund;
   CheckCall::Start(terms.received);
   return gives_back;
 }
