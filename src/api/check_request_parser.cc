@@ -61,7 +61,7 @@ class Parser {
   Result<void> ParseField(WireTag tag) {
     if (tag == WireTag{kDomain, WireType::kBytes}) return ParseText("domain", request_.domain);
     if (tag == WireTag{kAttributes, WireType::kBytes}) return ParseAttribute();
-    if (tag == WireTag{kCost, WireType::kVarint}) return ParseNumber(request_.cost);
+    if (tag == WireTag{kCost, WireType::kVarint}) return ParseNumber(request_.demand.cost);
     if (tag == WireTag{kMode, WireType::kVarint}) return ParseNumber(mode_);
     if (tag == WireTag{kMaxWait, WireType::kBytes}) return ParseTime(max_wait_);
     if (tag == WireTag{kRequestId, WireType::kBytes}) return ParseText("request_id", request_id_);
@@ -77,10 +77,11 @@ class Parser {
     return {};
   }
 
-  Result<void> ParseNumber(std::uint64_t& number) {
+  template <typename Number>
+  Result<void> ParseNumber(Number& number) {
     const auto read = reader_.ReadVarint();
     if (!read) return Malformed();
-    number = *read;
+    number = static_cast<Number>(*read);
     return {};
   }
 
@@ -152,11 +153,11 @@ class Parser {
       return InvalidArgument(fmt::format("mode: {} is not known; allowed are 0 to {}", mode,
                                          static_cast<int>(Mode::kRefund)));
     }
-    if (mode != 0) request_.mode = static_cast<Mode>(mode);
-    if (charged_at_ && request_.mode != Mode::kRefund) {
+    if (mode != 0) request_.demand.mode = static_cast<Mode>(mode);
+    if (charged_at_ && request_.demand.mode != Mode::kRefund) {
       return InvalidArgument("charged_at: only allowed with MODE_REFUND");
     }
-    if (request_.cost == 0) request_.mode = Mode::kPeek;
+    if (request_.demand.cost == 0) request_.demand.mode = Mode::kPeek;
     if (auto charged_at = InterpretChargedAt(); !charged_at) return charged_at;
     return InterpretMaxWait();
   }
@@ -169,8 +170,9 @@ class Parser {
       return InvalidArgument(fmt::format(
           "charged_at: {} s and {} ns; allowed are the years 1970 to 9999", seconds, nanos));
     }
-    request_.charged_at = Time(std::chrono::seconds(seconds) +
-                               std::chrono::floor<Duration>(std::chrono::nanoseconds(nanos)));
+    request_.demand.charged_at =
+        Time(std::chrono::seconds(seconds) +
+             std::chrono::floor<Duration>(std::chrono::nanoseconds(nanos)));
     return {};
   }
 
@@ -186,8 +188,8 @@ class Parser {
           fmt::format("max_wait: {} s and {} ns; allowed are 0 to {} s, with 0 to 999999999 ns",
                       seconds, nanos, kMaxSeconds));
     }
-    request_.max_wait = std::chrono::seconds(seconds) +
-                        std::chrono::floor<Duration>(std::chrono::nanoseconds(nanos));
+    request_.demand.max_wait = std::chrono::seconds(seconds) +
+                               std::chrono::floor<Duration>(std::chrono::nanoseconds(nanos));
     return {};
   }
 

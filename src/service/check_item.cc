@@ -15,7 +15,7 @@ bool CheckItem::Start(std::string_view bytes, const Terms& terms, Owner& owner) 
   request.deadline = terms.deadline;
   request.in_order = terms.in_order;
   request.ask_store = terms.ask_store;
-  const bool is_refund = request.mode == Mode::kRefund;
+  const bool is_refund = request.demand.mode == Mode::kRefund;
   CheckCall::Start(terms.received);
   return is_refund;
 }

@@ -114,18 +114,18 @@ void ExpectSame(const v1::CheckLimitRequest& expected, const CheckRequest& parse
                                                 expected.attributes().end())),
             attributes);
   const std::uint64_t cost = expected.has_cost() ? expected.cost() : 1;
-  EXPECT_EQ(cost, parsed.cost);
+  EXPECT_EQ(cost, static_cast<std::uint64_t>(parsed.demand.cost));
   const int mode = cost == 0 ? v1::MODE_PEEK : expected.mode() == 0 ? 1 : expected.mode();
-  EXPECT_EQ(mode, static_cast<int>(parsed.mode));
-  ASSERT_EQ(expected.has_max_wait(), parsed.max_wait.has_value());
-  ASSERT_EQ(expected.has_charged_at(), parsed.charged_at.has_value());
-  if (parsed.charged_at) {
+  EXPECT_EQ(mode, static_cast<int>(parsed.demand.mode));
+  ASSERT_EQ(expected.has_max_wait(), parsed.demand.max_wait.has_value());
+  ASSERT_EQ(expected.has_charged_at(), parsed.demand.charged_at.has_value());
+  if (parsed.demand.charged_at) {
     EXPECT_EQ(expected.charged_at().seconds() * 1'000'000 + expected.charged_at().nanos() / 1000,
-              parsed.charged_at->time_since_epoch().count());
+              parsed.demand.charged_at->time_since_epoch().count());
   }
-  if (parsed.max_wait) {
+  if (parsed.demand.max_wait) {
     EXPECT_EQ(expected.max_wait().seconds() * 1'000'000 + expected.max_wait().nanos() / 1000,
-              parsed.max_wait->count());
+              parsed.demand.max_wait->count());
   }
 }
 
@@ -231,9 +231,9 @@ TEST(CheckRequestParser_LongestWaitAllowed, IsRoundedDownToMicroseconds) {
   CheckRequest parsed;
   std::string_view request_id;
   ASSERT_TRUE(ParseCheckRequest(WithWait(365 * 86'400, 0), parsed, request_id));
-  EXPECT_EQ(kMaxMaxWait, parsed.max_wait);
+  EXPECT_EQ(kMaxMaxWait, parsed.demand.max_wait);
   ASSERT_TRUE(ParseCheckRequest(WithWait(1, 1'999), parsed, request_id));
-  EXPECT_EQ(std::chrono::microseconds(1'000'001), parsed.max_wait);
+  EXPECT_EQ(std::chrono::microseconds(1'000'001), parsed.demand.max_wait);
 }
 
 TEST(CheckRequestParser_ManyAttributesOfOneName, AreOne) {
