@@ -20,9 +20,9 @@ constexpr auto kNotFound = grpc::StatusCode::NOT_FOUND;
 constexpr auto kOk = grpc::StatusCode::OK;
 
 // One job at a time per user, for 30 s unless renewed.
-class LeaseRpcTest : public ServingTest {
+class LeaseTest : public ServingTest {
  protected:
-  LeaseRpcTest() {
+  LeaseTest() {
     Rule rule{.name = "jobs", .per = {{.attribute = "user"}}};
     rule.limits.limits = {Concurrency{.limit = 1, .ttl = seconds(30)}};
     limiter_.SetRules(RuleIndex::Build({Domain{.name = "shop", .rules = {rule}}}, {}).value());
@@ -54,7 +54,7 @@ class LeaseRpcTest : public ServingTest {
   }
 };
 
-TEST_F(LeaseRpcTest, Check_SlotFree_AnswersWithALease) {
+TEST_P(LeaseTest, Check_SlotFree_AnswersWithALease) {
   const auto taken = Check();
   EXPECT_EQ(v1::DECISION_ALLOWED, taken.decision());
   EXPECT_THAT(taken.lease().id(),
@@ -67,7 +67,7 @@ TEST_F(LeaseRpcTest, Check_SlotFree_AnswersWithALease) {
   EXPECT_NE(taken.lease().id(), Take("bob"));
 }
 
-TEST_F(LeaseRpcTest, Renew_HeldLease_HoldsForItsTtlFromNow) {
+TEST_P(LeaseTest, Renew_HeldLease_HoldsForItsTtlFromNow) {
   const std::string id = Take();
   for (int i = 0; i < 3; ++i) {
     clock_.Advance(seconds(20));
@@ -81,7 +81,7 @@ TEST_F(LeaseRpcTest, Renew_HeldLease_HoldsForItsTtlFromNow) {
   EXPECT_TRUE(IsFree());
 }
 
-TEST_F(LeaseRpcTest, Release_HeldLease_FreesItsSlot_AgainChangesNothing) {
+TEST_P(LeaseTest, Release_HeldLease_FreesItsSlot_AgainChangesNothing) {
   const std::string first = Take();
   EXPECT_EQ(kOk, Release(first).status.error_code());
   const std::string second = Take();
@@ -90,7 +90,7 @@ TEST_F(LeaseRpcTest, Release_HeldLease_FreesItsSlot_AgainChangesNothing) {
   EXPECT_FALSE(IsFree()) << "the second lease is not the first's to release";
 }
 
-TEST_F(LeaseRpcTest, Renew_ReleasedOrExpiredLease_IsNotFoundAndNotTakenAgain) {
+TEST_P(LeaseTest, Renew_ReleasedOrExpiredLease_IsNotFoundAndNotTakenAgain) {
   const std::string released = Take();
   Release(released);
   EXPECT_EQ(kNotFound, Renew(released).status.error_code());
@@ -103,7 +103,7 @@ TEST_F(LeaseRpcTest, Renew_ReleasedOrExpiredLease_IsNotFoundAndNotTakenAgain) {
   EXPECT_TRUE(IsFree("bob"));
 }
 
-TEST_F(LeaseRpcTest, IdThatNoCheckGave_IsInvalid) {
+TEST_P(LeaseTest, IdThatNoCheckGave_IsInvalid) {
   const std::string id = Take();
   const std::string name = id.substr(0, id.find(' '));
   const std::string key = id.substr(id.find(' ') + 1);
@@ -130,7 +130,7 @@ TEST_F(LeaseRpcTest, IdThatNoCheckGave_IsInvalid) {
   EXPECT_EQ(kOk, Renew(id).status.error_code()) << "served on, and the lease still held";
 }
 
-TEST_F(LeaseRpcTest, BytesThatAreNoMessage_AreInvalid) {
+TEST_P(LeaseTest, BytesThatAreNoMessage_AreInvalid) {
   for (const char* rpc : {"RenewLease", "ReleaseLease"}) {
     const std::string method = std::string("/sluice.v1.RateLimiter/") + rpc;
     for (const char* bytes : {"\x0a\x05x", "\x0a\x01\xff"}) {
@@ -139,7 +139,7 @@ TEST_F(LeaseRpcTest, BytesThatAreNoMessage_AreInvalid) {
   }
 }
 
-TEST_F(LeaseRpcTest, StoreFails_IsUnavailable_TheLeaseHoldsOn) {
+TEST_P(LeaseTest, StoreFails_IsUnavailable_TheLeaseHoldsOn) {
   const std::string id = Take();
   store_.Hold();
   Renewed renewed;
@@ -189,7 +189,7 @@ class Renewals {
   std::vector<std::unique_ptr<grpc::ClientAsyncResponseReader<v1::RenewLeaseResponse>>> readers_;
 };
 
-TEST_F(LeaseRpcTest, ManyAtOnce_AreAllAnswered_ChecksBesideThemToo) {
+TEST_P(LeaseTest, ManyAtOnce_AreAllAnswered_ChecksBesideThemToo) {
   const std::string id = Take();
   store_.Hold();
   Renewals renewals(*stub_, id, 300);
@@ -206,38 +206,28 @@ TEST_F(LeaseRpcTest, ManyAtOnce_AreAllAnswered_ChecksBesideThemToo) {
   }
 }
 
-TEST_F(LeaseRpcTest, Stop_WithRenewalsUnderWay_WaitsForTheirAnswers) {
+TEST_P(LeaseTest, Stop_WithRenewalsUnderWay_WaitsForTheirAnswers) {
   const std::string id = Take();
   store_.Hold();
   Renewals renewals(*stub_, id, 100);
   ASSERT_TRUE(WaitUntil(seconds(20), [&] { return store_.held() == 100; }));
-  std::atomic<bool> stopped = false;
-  std::thread stopper([&] {
-    server_->Stop(seconds(20));
-    stopped = true;
-  });
-  EXPECT_TRUE(WaitUntil(seconds(10), [&] { return Health(channel_) == kNotServing; }));
-  EXPECT_FALSE(stopped);
+  std::thread stopper([&] { Stop(seconds(20)); });
+  EXPECT_TRUE(WaitUntil(seconds(10), [&] { return !health_.serving(); }));
   store_.Release();
   for (const Renewed& renewed : renewals.Replies()) EXPECT_TRUE(renewed.status.ok());
   stopper.join();
 }
 
-TEST_F(LeaseRpcTest, Stop_DrainTimePassed_CancelsRenewalsAndWaitsForTheStore) {
+TEST_P(LeaseTest, Stop_DrainTimePassed_CancelsRenewalsAndDoesNotWaitForTheStore) {
   const std::string id = Take();
   store_.Hold();
   Renewals renewals(*stub_, id, 100);
   ASSERT_TRUE(WaitUntil(seconds(20), [&] { return store_.held() == 100; }));
-  std::atomic<bool> stopped = false;
-  std::thread stopper([&] {
-    server_->Stop(milliseconds(1));
-    stopped = true;
-  });
+  Stop(milliseconds(1));
   for (const Renewed& renewed : renewals.Replies()) EXPECT_FALSE(renewed.status.ok());
-  EXPECT_FALSE(stopped);
-  store_.Release();
-  stopper.join();
 }
+
+SLUICE_ON_EVERY_ENGINE(LeaseTest);
 
 }  // namespace
 }  // namespace sluice::test

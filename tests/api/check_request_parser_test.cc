@@ -1,5 +1,5 @@
 // The parser of requests, against the generated one and by table.
-#include "service/check_request_parser.h"
+#include "api/check_request_parser.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
