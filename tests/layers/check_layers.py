@@ -47,6 +47,7 @@ OWNERS = {
     "boost/": {"store/redis", "http"},
     "yaml-cpp/": {"config"},
     "nghttp2/": {"rpc/http2", "load"},
+    "zlib.h": {"rpc/http2"},
     "grpc/health/": {"service"},
     "grpc/reflection/": {"service"},
     "grpc": {"rpc/grpc", "client", "tools"},
