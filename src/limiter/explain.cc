@@ -20,8 +20,7 @@ using Outcome = RuleMatch::Outcome;
 class CounterPeek final : public StoreCheck {
  public:
   void RunOn(Store& store, SteadyTime until) {
-    cost = 1;
-    mode = Mode::kPeek;
+    demand.mode = Mode::kPeek;
     deadline = until;
     store.Submit(*this);
     decided_.Wait();
@@ -167,8 +166,7 @@ Result<void> Explain(Limiter& limiter, const CheckRequest& request,
                      const std::function<void(const Explanation&)>& show) {
   ExplainCall call(limiter, show);
   call.request = request;
-  call.request.cost = 1;
-  call.request.mode = Mode::kPeek;
+  call.request.demand = {.mode = Mode::kPeek};
   call.request.ask_store = true;  // a remembered denial knows of one counter only
   return call.Run();
 }

@@ -44,10 +44,7 @@ class StoreCheck {
   StoreCheck& operator=(const StoreCheck&) = delete;
 
   std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
-  std::int64_t cost = 1;               // 0 to kMaxCost
-  Mode mode = Mode::kConsume;
-  std::optional<Duration> max_wait;  // kConsume and kPeek: the longest the caller would wait
-  std::optional<Time> charged_at;    // kRefund: gives nothing back to a window that has ended since
+  Demand demand;
   // What counters of Concurrency are taken, renewed or released under; there must be one for these,
   // but to peek. kRenew and kRelease concern such counters only.
   std::optional<Lease> lease;

@@ -91,7 +91,7 @@ class LimiterTest : public testing::Test {
   Result<CheckAnswer> TryCheck(const Attributes& attributes = {}, std::uint64_t cost = 1) {
     CheckRequest request;
     request.attributes = attributes;
-    request.cost = cost;
+    request.demand.cost = static_cast<std::int64_t>(cost);
     return TryAsk(request);
   }
 
@@ -111,8 +111,8 @@ class LimiterTest : public testing::Test {
 
   static CheckRequest RequestOf(Mode mode, std::uint64_t cost = 1) {
     CheckRequest request;
-    request.mode = mode;
-    request.cost = cost;
+    request.demand.mode = mode;
+    request.demand.cost = static_cast<std::int64_t>(cost);
     return request;
   }
 

@@ -26,8 +26,7 @@ class BlockingCheck final : public StoreCheck {
       counters.push_back(
           {.key = spec.key, .limit = &spec.limit, .group = spec.group, .verdict = {}});
     }
-    cost = check_cost;
-    mode = check_mode;
+    demand = {.cost = check_cost, .mode = check_mode};
   }
 
   // For checks that are equal: they name one limit, not each its own. `counter` outlives the check.

@@ -74,10 +74,10 @@ class World {
     Operation operation;
     operation.check = std::make_unique<BlockingCheck>(RandomCounters(mode), RandomCost(), mode);
     BlockingCheck& check = *operation.check;
-    if (check.cost == 0) check.mode = Mode::kPeek;
-    if (OneIn(3)) check.max_wait = RandomWait();
-    if (mode == Mode::kRefund && OneIn(2)) check.charged_at = now - RandomWait();
-    bool may_run = check.mode == Mode::kConsume || check.mode == Mode::kPeek;
+    if (check.demand.cost == 0) check.demand.mode = Mode::kPeek;
+    if (OneIn(3)) check.demand.max_wait = RandomWait();
+    if (mode == Mode::kRefund && OneIn(2)) check.demand.charged_at = now - RandomWait();
+    bool may_run = check.demand.mode == Mode::kConsume || check.demand.mode == Mode::kPeek;
     for (const CounterCheck& counter : check.counters) {
       may_run &= MayRunTogether(*counter.limit);
       const auto* const slots = std::get_if<Concurrency>(counter.limit);
@@ -223,8 +223,8 @@ class World {
 };
 
 std::string Describe(const StoreCheck& check) {
-  std::string text = fmt::format("cost {} mode {} admitted {}", check.cost,
-                                 static_cast<int>(check.mode), check.admitted);
+  std::string text = fmt::format("cost {} mode {} admitted {}", check.demand.cost,
+                                 static_cast<int>(check.demand.mode), check.admitted);
   for (const CounterCheck& counter : check.counters) {
     const Verdict& verdict = counter.verdict;
     text += fmt::format(
@@ -305,7 +305,7 @@ void ExpectAgreement(std::string_view script, TimeOf time_of, int operations) {
         world.Remember(counter.verdict.retry_after);
         world.Remember(counter.verdict.reset_after);
       }
-      if (operation.check->lease && operation.check->mode == Mode::kConsume) {
+      if (operation.check->lease && operation.check->demand.mode == Mode::kConsume) {
         world.RememberLease(*operation.check);
       }
       (reply.granted > 0 ? granted : refused) += 1;

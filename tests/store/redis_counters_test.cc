@@ -80,7 +80,7 @@ TEST_F(RedisCounters, ChargedAgain_LivesLongEnoughAndIsMostlyWrittenInPlace) {
     const std::int64_t in_place = redis_.Calls("setrange");
     const std::int64_t anew = redis_.Calls("set");
     BlockingCheck check({{key, limit}});
-    check.max_wait = minutes(1);
+    check.demand.max_wait = minutes(1);
     for (int i = 0; i < kChecks; ++i) {
       ASSERT_TRUE(check.RunOn(*store_).admitted);
       const milliseconds ttl(redis_.Integer({"PTTL", key}));

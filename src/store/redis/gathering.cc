@@ -8,8 +8,7 @@ namespace sluice::redis {
 namespace {
 
 std::size_t IdentityHash(const StoreCheck& check) {
-  std::size_t hash =
-      CombineHash(static_cast<std::size_t>(check.cost), static_cast<std::size_t>(check.mode));
+  std::size_t hash = Hash(check.demand);
   for (const CounterCheck& counter : check.counters) {
     hash = CombineHash(hash, Hash(counter.key));
   }
@@ -18,7 +17,7 @@ std::size_t IdentityHash(const StoreCheck& check) {
 
 // Whether there may be runs of more than one such check. Rare modes are not worth it.
 bool MayRunTogether(const StoreCheck& check) {
-  return (check.mode == Mode::kConsume || check.mode == Mode::kPeek) &&
+  return check.demand.consumes_or_peeks() &&
          std::all_of(check.counters.begin(), check.counters.end(), [](const CounterCheck& counter) {
            return sluice::MayRunTogether(*counter.limit);
          });
@@ -27,7 +26,7 @@ bool MayRunTogether(const StoreCheck& check) {
 // Whether two checks ask the same of the same counters, so that a run of both is what the script
 // means by a run. Limits are compared by address: those of one rule set are equal only if the same.
 bool Equal(const StoreCheck& a, const StoreCheck& b) {
-  return a.cost == b.cost && a.mode == b.mode && a.max_wait == b.max_wait &&
+  return a.demand == b.demand &&
          std::equal(a.counters.begin(), a.counters.end(), b.counters.begin(), b.counters.end(),
                     [](const CounterCheck& x, const CounterCheck& y) {
                       return x.limit == y.limit && x.group == y.group && x.key == y.key;
