@@ -21,6 +21,12 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kUnderSanitizer = true;
+#else
+constexpr bool kUnderSanitizer = false;
+#endif
+
 Address Loopback() { return {.host = "127.0.0.1", .unix_path = {}}; }
 
 // An acceptor at work, and the connections it has brought.
@@ -142,6 +148,8 @@ class FewDescriptors {
 };
 
 TEST(Acceptor, OutOfDescriptors_TurnsCallersAwayWithALineASecondThenGoesOn) {
+  if (kUnderSanitizer) GTEST_SKIP() << "UBSan itself needs descriptors";
+  const test::CapturedLog log;
   Listening listening(Loopback());
   constexpr int kCallers = 60;
   std::vector<BlockingSocket> callers;
@@ -149,7 +157,6 @@ TEST(Acceptor, OutOfDescriptors_TurnsCallersAwayWithALineASecondThenGoesOn) {
   std::vector<Socket> unconnected;
   for (int i = 0; i < kCallers; ++i) unconnected.emplace_back(socket(AF_INET, SOCK_STREAM, 0));
   const Endpoint endpoint = Endpoint::FromNumeric(listening.address()).value();
-  const test::CapturedLog log;
   const SteadyTime began = SteadyNow();
   {
     const FewDescriptors few(10);
@@ -175,11 +182,12 @@ TEST(Acceptor, OutOfDescriptors_TurnsCallersAwayWithALineASecondThenGoesOn) {
 
 // Not one descriptor is left, not even for the reserve: another part of the process took it.
 TEST(Acceptor, WithoutAReserve_WaitsInsteadOfSpinning) {
+  if (kUnderSanitizer) GTEST_SKIP() << "UBSan itself needs descriptors";
+  const test::CapturedLog log;
   Listening listening(Loopback());
   const Endpoint endpoint = Endpoint::FromNumeric(listening.address()).value();
   Socket caller(socket(AF_INET, SOCK_STREAM, 0));
   Socket second(socket(AF_INET, SOCK_STREAM, 0));
-  const test::CapturedLog log;
   {
     const FewDescriptors none(0);
     ASSERT_EQ(0, connect(caller.fd(), endpoint.get(), endpoint.size));

@@ -1,4 +1,4 @@
-// What is logged while this lives. Any thread may log; the text is for one thread at a time.
+// What is logged while this lives. Made before the threads that log, and dies after them.
 #pragma once
 
 #include <memory>
