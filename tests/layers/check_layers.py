@@ -43,7 +43,7 @@ SIDE = {
 OWNERS = {
     "hiredis": {"store/redis"},
     "boost/beast": {"http"},
-    "boost/": {"store/redis", "http"},
+    "boost/": {"http"},
     "yaml-cpp/": {"config"},
     "nghttp2/": {"rpc/http2", "load"},
     "grpc": {"rpc/grpc", "service", "client", "tools"},
