@@ -46,6 +46,7 @@ OWNERS = {
     "boost/": {"store/redis", "http"},
     "yaml-cpp/": {"config"},
     "nghttp2/": {"rpc/http2", "load"},
+    "zlib.h": {"rpc/http2"},
     "grpc": {"rpc/grpc", "service", "client", "tools"},
     "google/protobuf/": {"service", "admin", "client", "tools"},
     "sluice/v1/": {"service", "admin", "client", "tools"},

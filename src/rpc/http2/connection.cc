@@ -1,0 +1,147 @@
+#include "rpc/http2/connection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rpc/http2/shard.h"
+
+namespace sluice::rpc::http2 {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr seconds kPrefaceTime(10);     // for HTTP/2's preface
+constexpr seconds kRequestTime(10);     // for a whole request, or a stream's message
+constexpr seconds kStallTime(30);       // for the peer to read what we sent
+constexpr seconds kKeepaliveTime(120);  // without a byte from the peer, before a PING
+constexpr seconds kPingTime(20);        // for the answer to a PING
+constexpr seconds kNoticeTime(1);       // for the answer to a PING when draining
+constexpr seconds kLingerTime(1);       // for the peer to close
+
+}  // namespace
+
+Connection::Connection(Shard& shard, net::TransportPtr transport, net::IoThreads::Place loop_place)
+    : shard_(shard),
+      loop_place_(std::move(loop_place)),
+      transport_(std::move(transport)),
+      session_(shard, *transport_),
+      started_(shard.loop().now()),
+      last_received_(started_),
+      last_taken_(started_),
+      check_timer_(shard.loop().timers(), [this] { CheckTimes(); }),
+      drain_timer_(shard.loop().timers(),
+                   [this] { state_ == State::kNoticed ? EndNotice() : EndLinger(); }) {
+  shard_.shared().metrics.connections.Add(1);
+  shard_.shared().metrics.connections_total.Increment();
+}
+
+Connection::~Connection() {
+  shard_.shared().metrics.connections.Add(-1);
+  shard_.shared().connections.Remove();
+}
+
+void Connection::Start() {
+  transport_->Start(*this);
+  transport_->RequestFlush();  // our SETTINGS
+  CheckBy(started_ + kPrefaceTime);
+}
+
+void Connection::Receive(std::string_view bytes) {
+  if (state_ == State::kLingering) return;
+  last_received_ = shard_.loop().now();
+  if (!session_.Receive(bytes)) return BeginLinger();
+  if (state_ == State::kNoticed && !session_.pinged()) EndNotice();
+  const SteadyTime incomplete = session_.incomplete_since();
+  if (incomplete != SteadyTime::max()) CheckBy(incomplete + kRequestTime);
+}
+
+void Connection::TakeOutput(std::string& out) {
+  if (state_ == State::kClosed) return;
+  const std::size_t before = out.size();
+  session_.TakeOutput(out);
+  shard_.PublishOpenCalls();
+  if (out.size() > before) {
+    last_taken_ = shard_.loop().now();
+    CheckBy(last_taken_ + kStallTime);
+  }
+  LingerIfDone();
+}
+
+void Connection::OnClosed(Closure, std::string_view) { Close(); }
+
+void Connection::Drain() {
+  if (state_ != State::kOpen) return;
+  state_ = State::kNoticed;
+  drain_timer_.Start(shard_.loop().now() + kNoticeTime);
+  session_.BeginDrain();
+}
+
+void Connection::EndNotice() {
+  drain_timer_.Cancel();
+  state_ = State::kDraining;
+  session_.EndDrain();
+}
+
+void Connection::LingerIfDone() {
+  const bool drained = state_ == State::kDraining && !session_.has_streams();
+  if (state_ < State::kLingering && (drained || session_.ended())) BeginLinger();
+}
+
+void Connection::BeginLinger() {
+  session_.CloseStreams();
+  state_ = State::kLingering;
+  check_timer_.Cancel();
+  drain_timer_.Start(shard_.loop().now() + kLingerTime);
+  transport_->FinishSending();
+}
+
+// A peer that still reads gets what it has not read yet.
+void Connection::EndLinger() {
+  const SteadyTime now = shard_.loop().now();
+  if (transport_->unsent() == 0 || now - last_taken_ >= kStallTime) return Close();
+  drain_timer_.Start(now + kLingerTime);
+}
+
+void Connection::Close() {
+  if (std::exchange(state_, State::kClosed) == State::kClosed) return;
+  check_timer_.Cancel();
+  drain_timer_.Cancel();
+  transport_->Close();
+  session_.CloseStreams();
+  shard_.PublishOpenCalls();
+  shard_.RemoveConnection(*this);
+}
+
+void Connection::CheckBy(SteadyTime time) {
+  if (state_ >= State::kLingering) return;
+  if (!check_timer_.active() || time < check_timer_.at()) check_timer_.Start(time);
+}
+
+// When something can be overdue, as things are now.
+SteadyTime Connection::NextCheck() const {
+  SteadyTime next = session_.pinged() ? pinged_at_ + kPingTime : last_received_ + kKeepaliveTime;
+  if (!session_.settled()) next = std::min(next, started_ + kPrefaceTime);
+  if (transport_->unsent() > 0) next = std::min(next, last_taken_ + kStallTime);
+  const SteadyTime incomplete = session_.incomplete_since();
+  if (incomplete != SteadyTime::max()) next = std::min(next, incomplete + kRequestTime);
+  return next;
+}
+
+void Connection::CheckTimes() {
+  const SteadyTime now = shard_.loop().now();
+  session_.FailIncomplete(now - kRequestTime);
+  const bool stalled = transport_->unsent() > 0 && now - last_taken_ >= kStallTime;
+  const bool silent = session_.pinged() && now - pinged_at_ >= kPingTime;
+  const bool mute = !session_.settled() && now - started_ >= kPrefaceTime;
+  if (stalled || silent || mute) {
+    shard_.Count(Refusal::kStalled);
+    return Close();
+  }
+  if (!session_.pinged() && now - last_received_ >= kKeepaliveTime) {
+    pinged_at_ = now;
+    session_.SendPing();
+  }
+  CheckBy(NextCheck());
+}
+
+}  // namespace sluice::rpc::http2

@@ -1,0 +1,75 @@
+#include "rpc/http2/server.h"
+
+#include <utility>
+#include <vector>
+
+#include "net/acceptor.h"
+#include "rpc/http2/shard.h"
+
+namespace sluice::rpc::http2 {
+namespace {
+
+class NgHttp2Server final : public Server {
+ public:
+  NgHttp2Server(net::IoThreads& threads, std::unique_ptr<net::Acceptor> acceptor,
+                std::unique_ptr<SharedState> shared)
+      : threads_(threads), acceptor_(std::move(acceptor)), shared_(std::move(shared)) {
+    shards_.resize(threads.size());
+    threads_.RunOnEach([this](net::EpollLoop& loop) {
+      shards_[loop.index()] = std::make_unique<Shard>(*shared_, loop, threads_.size());
+    });
+    threads_.RunOn(0, [this](net::EpollLoop& loop) {
+      acceptor_->Start(loop, [this](net::Socket socket) { OnConnection(std::move(socket)); });
+    });
+  }
+
+  ~NgHttp2Server() override {
+    Stop(Duration(0));
+    threads_.RunOnEach([this](net::EpollLoop& loop) { shards_[loop.index()].reset(); });
+  }
+
+  const Address& address() const override { return acceptor_->address(); }
+
+  void Stop(Duration drain) override {
+    const SteadyTime deadline = SteadyNow() + drain;
+    threads_.RunOn(0, [this](net::EpollLoop&) { acceptor_->Stop(); });
+    if (drain.count() > 0) {
+      threads_.RunOnEach([this](net::EpollLoop& loop) { shards_[loop.index()]->Drain(); });
+      shared_->connections.WaitForNone(deadline);
+    }
+    threads_.RunOnEach([this](net::EpollLoop& loop) { shards_[loop.index()]->CloseConnections(); });
+    // What was closed is destroyed at the end of its turn.
+    threads_.RunOnEach([](net::EpollLoop&) {});
+  }
+
+ private:
+  // On io-0. A task must be copyable, so the socket and its place travel in a shared pointer.
+  void OnConnection(net::Socket socket) {
+    if (!shared_->connections.TryAdd(shared_->options.max_connections)) {
+      return shared_->metrics.Count(Refusal::kConnections);
+    }
+    using Arrival = std::pair<net::Socket, net::IoThreads::Place>;
+    const auto arrival = std::make_shared<Arrival>(std::move(socket), threads_.PlaceConnection());
+    net::EpollLoop& loop = arrival->second.loop();
+    loop.Post([this, arrival, &shard = *shards_[loop.index()]] {
+      shard.AddConnection(std::move(arrival->first), std::move(arrival->second));
+    });
+  }
+
+  net::IoThreads& threads_;
+  const std::unique_ptr<net::Acceptor> acceptor_;
+  const std::unique_ptr<SharedState> shared_;
+  std::vector<std::unique_ptr<Shard>> shards_;  // by the index of their loop
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> StartServer(net::IoThreads& threads, Methods methods,
+                                            const ServerOptions& options) {
+  auto acceptor = net::Acceptor::Listen(options.address);
+  if (!acceptor) return acceptor.error();
+  return std::unique_ptr<Server>(std::make_unique<NgHttp2Server>(
+      threads, std::move(*acceptor), std::make_unique<SharedState>(std::move(methods), options)));
+}
+
+}  // namespace sluice::rpc::http2
