@@ -23,7 +23,7 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "limiter/limiter.h"
-#include "limiter/rule_source.h"
+#include "admin/rule_source.h"
 #include "metrics/metrics_registry.h"
 
 namespace sluice {

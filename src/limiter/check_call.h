@@ -42,9 +42,6 @@ class CheckCall {
   // For a door to call in OnAnswer, when the answer is ready to leave.
   void ObserveDuration() const;
 
-  // In OnAnswer, unless the request was refused: the rules that match it.
-  std::span<const RuleMatch> matches() const { return matched_.matches(); }
-
  private:
   // What the store is asked, and then the local store where the store fails.
   struct Check final : StoreCheck {

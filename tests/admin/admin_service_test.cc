@@ -8,9 +8,11 @@
 #include <string>
 #include <thread>
 
+#include "admin/admin_service.h"
 #include "base/notification.h"
-#include "service/grpc_server.h"
+#include "service/rate_limiter_service.h"
 #include "store/memory/memory_store.h"
+#include "tests/rpc/engines.h"
 #include "tests/support/temp_dir.h"
 
 namespace sluice {
@@ -40,16 +42,25 @@ class SlowRules final : public RuleSource {
   Notification go_on;
 };
 
-class AdminServiceTest : public testing::Test {
+class AdminServiceTest : public testing::TestWithParam<test::Engine> {
  protected:
-  // Stands on a unix socket, so that every caller is local.
-  void Start(AdminDoor door = {AdminDoor::Opens::kToLocalCallers, ""}) {
+  AdminServiceTest() { threads_.Start(); }
+
+  // The worker goes before the handlers that it answers.
+  ~AdminServiceTest() override {
+    rules_.go_on.Notify();
+    worker_.Stop();
+    server_.reset();
+    threads_.Stop();
+  }
+
+  void Start(AdminAccess access = {.trusted_listener = true}) {
     limiter_.SetRules(RuleIndex::Build(Rules(), {}).value());
-    server_ =
-        GrpcServer::Start(
-            limiter_,
-            {.address = address_, .queues = 1, .admin_door = std::move(door), .rules = &rules_})
-            .value();
+    service_ = std::make_unique<AdminService>(limiter_, std::move(access), worker_, &rules_);
+    rpc::Methods methods;
+    rate_limiter_.AddTo(methods);
+    service_->AddTo(methods);
+    server_ = GetParam().start(threads_, std::move(methods), {.address = address_}).value();
     const auto channel =
         grpc::CreateChannel(address_.ToString(), grpc::InsecureChannelCredentials());
     admin_ = v1::Admin::NewStub(channel);
@@ -94,12 +105,16 @@ class AdminServiceTest : public testing::Test {
   MemoryStore store_{clock_, {}};
   SlowRules rules_;
   Limiter limiter_{{.store = store_, .local = store_, .clock = clock_, .metrics = metrics_}, {}};
-  std::unique_ptr<GrpcServer> server_;
+  RateLimiterService rate_limiter_{limiter_};
+  Worker worker_;
+  std::unique_ptr<AdminService> service_;
+  net::IoThreads threads_{2};
+  std::unique_ptr<rpc::Server> server_;
   std::unique_ptr<v1::Admin::Stub> admin_;
   std::unique_ptr<v1::RateLimiter::Stub> limits_;
 };
 
-TEST_F(AdminServiceTest, Explain_TellsRulesKeysAndStateAndTakesNothing) {
+TEST_P(AdminServiceTest, Explain_TellsRulesKeysAndStateAndTakesNothing) {
   Start();
   Check(4);
   v1::ExplainResponse response;
@@ -117,7 +132,7 @@ TEST_F(AdminServiceTest, Explain_TellsRulesKeysAndStateAndTakesNothing) {
   EXPECT_EQ(response.rules(0).counters(0).status().remaining(), 6u);
 }
 
-TEST_F(AdminServiceTest, ResetLimit_MakesTheCounterAsNew) {
+TEST_P(AdminServiceTest, ResetLimit_MakesTheCounterAsNew) {
   Start();
   Check(10);
   v1::ResetLimitResponse response;
@@ -130,7 +145,7 @@ TEST_F(AdminServiceTest, ResetLimit_MakesTheCounterAsNew) {
             grpc::StatusCode::NOT_FOUND);
 }
 
-TEST_F(AdminServiceTest, ListRules_ShowsAllOrThoseOfADomain) {
+TEST_P(AdminServiceTest, ListRules_ShowsAllOrThoseOfADomain) {
   Start();
   v1::ListRulesResponse response;
   v1::ListRulesRequest request;
@@ -147,15 +162,16 @@ TEST_F(AdminServiceTest, ListRules_ShowsAllOrThoseOfADomain) {
             "  - {algorithm: fixed_window, limit: 10, window: 1m}\n");
 }
 
-TEST_F(AdminServiceTest, ReloadRules_WhileItWaits_ChecksAndOtherOperatorsAreServed) {
+// One worker does what takes long, so a list of rules would wait.
+TEST_P(AdminServiceTest, ReloadRules_WhileItWaits_ChecksAndOtherOperatorsAreServed) {
   Start();
   v1::ReloadRulesResponse response;
   grpc::Status status;
   std::thread operator_thread([&] { status = Call(&v1::Admin::Stub::ReloadRules, {}, response); });
   rules_.begun.Wait();
   EXPECT_EQ(Check().decision(), v1::DECISION_ALLOWED);
-  v1::ListRulesResponse rules;
-  EXPECT_TRUE(Call(&v1::Admin::Stub::ListRules, {}, rules).ok());
+  v1::ExplainResponse explained;
+  EXPECT_TRUE(Call(&v1::Admin::Stub::Explain, ForUser<v1::ExplainRequest>(), explained).ok());
   rules_.go_on.Notify();
   operator_thread.join();
   ASSERT_TRUE(status.ok()) << status.error_message();
@@ -165,8 +181,8 @@ TEST_F(AdminServiceTest, ReloadRules_WhileItWaits_ChecksAndOtherOperatorsAreServ
   EXPECT_EQ(response.loaded_at().seconds(), 7);
 }
 
-TEST_F(AdminServiceTest, DoorClosed_EveryRpcIsRefusedAndChecksAreNot) {
-  Start({AdminDoor::Opens::kToNobody, ""});
+TEST_P(AdminServiceTest, PublicPortWithoutTokenOrIdentities_RefusesOperatorsOfThisMachineToo) {
+  Start({});
   v1::ExplainResponse explained;
   v1::ResetLimitResponse reset;
   v1::ListRulesResponse rules;
@@ -177,13 +193,14 @@ TEST_F(AdminServiceTest, DoorClosed_EveryRpcIsRefusedAndChecksAreNot) {
         Call(&v1::Admin::Stub::ListRules, {}, rules),
         Call(&v1::Admin::Stub::ReloadRules, {}, reloaded)}) {
     EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
-    EXPECT_THAT(status.error_message(), HasSubstr("admin.access"));
+    EXPECT_THAT(status.error_message(), HasSubstr("admin.listen"));
+    EXPECT_THAT(status.error_message(), HasSubstr("admin.token_file"));
   }
   EXPECT_EQ(Check().decision(), v1::DECISION_ALLOWED);
 }
 
-TEST_F(AdminServiceTest, DoorByToken_OpensToTheTokenAlone) {
-  Start({AdminDoor::Opens::kToTokens, "sesame"});
+TEST_P(AdminServiceTest, PublicPortWithAToken_OpensToTheTokenAlone) {
+  Start({.token = "sesame"});
   v1::ListRulesResponse rules;
   const auto code_with = [&](const std::vector<std::string>& authorizations) {
     return Call(&v1::Admin::Stub::ListRules, {}, rules, authorizations).error_code();
@@ -193,6 +210,33 @@ TEST_F(AdminServiceTest, DoorByToken_OpensToTheTokenAlone) {
   EXPECT_EQ(code_with({"Bearer wrong"}), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(code_with({"Bearer sesame", "Bearer wrong"}), grpc::StatusCode::UNAUTHENTICATED);
 }
+
+TEST_P(AdminServiceTest, WorkerHasTooMuchToDo_OperatorsAreToldToTryAgain) {
+  Start();
+  worker_.Stop();
+  v1::ListRulesResponse rules;
+  const auto status = Call(&v1::Admin::Stub::ListRules, {}, rules);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("try again"));
+}
+
+TEST_P(AdminServiceTest, CallerLeavesWhileTheRulesAreRead_TheServerServesOn) {
+  Start();
+  {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+    v1::ReloadRulesResponse response;
+    EXPECT_EQ(admin_->ReloadRules(&context, {}, &response).error_code(),
+              grpc::StatusCode::DEADLINE_EXCEEDED);
+  }
+  rules_.go_on.Notify();
+  v1::ListRulesResponse rules;
+  EXPECT_TRUE(Call(&v1::Admin::Stub::ListRules, {}, rules).ok());
+  EXPECT_EQ(rules.rules_size(), 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, AdminServiceTest, testing::ValuesIn(test::Engines()),
+                         [](const auto& engine) { return engine.param.name; });
 
 }  // namespace
 }  // namespace sluice

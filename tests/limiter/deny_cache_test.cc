@@ -5,8 +5,7 @@
 
 #include <string>
 
-#include "limiter/explain.h"
-#include "limiter/reset_limit.h"
+#include "tests/admin/operators.h"
 #include "tests/limiter/fixture.h"
 
 namespace sluice::test {

@@ -1,38 +1,20 @@
-#include "limiter/reset_limit.h"
+#include "admin/reset_limit.h"
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "admin/explain.h"
 #include "base/log.h"
-#include "base/notification.h"
-#include "limiter/explain.h"
+
 #include "limiter/limiter.h"
 
 namespace sluice {
 namespace {
 
+// For each of the two stores.
 constexpr Duration kTimeout = std::chrono::seconds(1);
-
-class CounterReset final : public StoreReset {
- public:
-  explicit CounterReset(const std::vector<std::string>& names) {
-    keys.assign(names.begin(), names.end());
-  }
-
-  std::optional<StoreFailure> RunOn(Store& store, SteadyTime until) {
-    deadline = until;
-    store.Reset(*this);
-    done_.Wait();
-    return failure;
-  }
-
- private:
-  void OnReset() override { done_.Notify(); }
-
-  Notification done_;
-};
 
 Error NoSuchRule(const CheckRequest& request, std::string_view rule,
                  std::span<const RuleMatch> matches) {
@@ -64,27 +46,40 @@ Result<std::vector<std::string>> KeysOf(std::span<const RuleMatch> matches, std:
 
 }  // namespace
 
-Result<std::vector<std::string>> ResetLimit(Limiter& limiter, const CheckRequest& request,
-                                            std::string_view rule) {
-  if (auto valid = request.Validate(); !valid) return valid.error();
-  const auto rules = limiter.rules();
+void ResetCall::Start(const CheckRequest& request, std::string_view rule) {
+  if (auto valid = request.Validate(); !valid) return OnReset(valid.error());
+  const auto rules = limiter_.rules();
   MatchResult matched;
   rules->index->Match(request.domain, request.attributes, matched);
   auto keys = KeysOf(matched.matches(), rule, request);
-  if (!keys || keys->empty()) return keys;
-
-  const SteadyTime until = std::min(request.deadline, SteadyNow() + kTimeout);
+  if (!keys || keys->empty()) return OnReset(std::move(keys));
+  keys_ = std::move(keys).value();
+  domain_ = request.domain;
+  deadline_ = request.deadline;
   // First and whatever becomes of the store: in an outage these are the counters that decide.
-  CounterReset(*keys).RunOn(limiter.local_store(), until);
-  if (const auto failure = CounterReset(*keys).RunOn(limiter.store(), until)) {
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("the store has not reset the counters: {}; this server's own copies "
-                             "are reset, so try again",
-                             ToString(*failure))};
+  ResetIn(limiter_.local_store(), local_);
+}
+
+void ResetCall::ResetIn(Store& store, StoreReset& reset) {
+  reset.keys.assign(keys_.begin(), keys_.end());
+  reset.failure.reset();
+  reset.deadline = std::min(deadline_, SteadyNow() + kTimeout);
+  store.Reset(reset);
+}
+
+void ResetCall::ResetShared() { ResetIn(limiter_.store(), shared_); }
+
+void ResetCall::OnSharedReset() {
+  if (shared_.failure) {
+    return OnReset(
+        Error{ErrorCode::kUnavailable,
+              fmt::format("the store has not reset the counters: {}; this server's own copies "
+                          "are reset, so try again",
+                          ToString(*shared_.failure))});
   }
-  for (const std::string& key : *keys) limiter.ForgetDenial(key);
-  spdlog::info("admin: counters reset in domain {}: {}", request.domain, keys->size());
-  return keys;
+  for (const std::string& key : keys_) limiter_.ForgetDenial(key);
+  spdlog::info("admin: counters reset in domain {}: {}", domain_, keys_.size());
+  OnReset(std::move(keys_));
 }
 
 }  // namespace sluice

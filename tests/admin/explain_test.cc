@@ -1,7 +1,5 @@
 // What operators are told of a request, and what a reset does to its counters.
-#include "limiter/explain.h"
-
-#include "limiter/reset_limit.h"
+#include "tests/admin/operators.h"
 #include "tests/limiter/fixture.h"
 
 namespace sluice::test {
