@@ -17,6 +17,7 @@
 #include "net/timer_wheel.h"
 #include "net/transport.h"
 #include "rpc/http2/session.h"
+#include "rpc/http2/shared_state.h"
 
 namespace sluice::rpc::http2 {
 
@@ -53,6 +54,7 @@ class Connection final : public net::Protocol, public net::Disposable {
   void CheckBy(SteadyTime time);
 
   Shard& shard_;
+  const Times& times_;
   const net::IoThreads::Place loop_place_;
   net::TransportPtr transport_;
   Session session_;

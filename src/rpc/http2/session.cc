@@ -259,6 +259,7 @@ void Session::SubmitResponse(Stream& stream) {
 
 void Session::SubmitTrailers(Stream& stream, const Status& status) {
   early_ends_ |= !stream.request_ended();
+  transport_.RequestFlush();
   static const nghttp2_nv kOk = Field("grpc-status", "0");
   if (status.ok()) {
     nghttp2_submit_trailer(nghttp2_, stream.id(), &kOk, 1);

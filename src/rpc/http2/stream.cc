@@ -193,6 +193,14 @@ void Stream::Finish(const Status& status) {
   status_ = status;
 }
 
+// Trailers pass DATA that waits for the caller's window.
+void Stream::Fail(const Status& status) {
+  if (output_state_ == Output::kNone) return Finish(status);
+  output_state_ = Output::kEnded;
+  DropUnsent();
+  session_->SubmitTrailers(*this, status);
+}
+
 void Stream::RejectHttp(std::string_view http_status) {
   output_state_ = Output::kEnded;
   session_->SubmitHttpError(*this, http_status);
@@ -205,6 +213,7 @@ void Stream::DropUnsent() {
 
 std::size_t Stream::TakeOutput(std::uint8_t* buffer, std::size_t size, bool& last) {
   const std::size_t count = std::min(size, unsent_bytes());
+  if (output_state_ == Output::kEnded) return kWait;  // the trailers end it
   if (count == 0 && output_state_ == Output::kOpen) {
     output_state_ = Output::kWaiting;
     return kWait;

@@ -76,13 +76,14 @@ class Stream final : public Call, public ListLink {
   // At the end of a turn: OnWritable, and messages that are wanted again.
   void RunCallbacks();
 
-  // For the call. Answer: one message and status OK. Finish: after what was sent.
+  // For the call. Answer: one message and status OK. Finish: after what was sent. Fail: instead of
+  // what was sent and is not with the caller yet.
   const RequestHead& head() const { return head_; }
   bool overdue() const;
   void Answer(std::string_view message);
   void Send(std::string_view message);
   void Finish(const Status& status);
-  void DropUnsent();
+  void Fail(const Status& status);
   std::size_t unsent_bytes() const { return output_.size() - taken_; }
   void RequestResume();
   void ForgetCall();
@@ -110,6 +111,7 @@ class Stream final : public Call, public ListLink {
   };
 
   void BeginCall();
+  void DropUnsent();
   void RejectHttp(std::string_view http_status);
   void SetDeadline();
   void AppendMessage(std::string_view message);
