@@ -17,6 +17,7 @@ Connection::Connection(Shard& shard, net::TransportPtr transport, net::IoThreads
       last_received_(started_),
       last_taken_(started_),
       check_timer_(shard.loop().timers(), [this] { CheckTimes(); }),
+      resume_timer_(shard.loop().timers(), [this] { AfterInput(session_.Resume()); }),
       drain_timer_(shard.loop().timers(),
                    [this] { state_ == State::kNoticed ? EndNotice() : EndLinger(); }) {
   shard_.shared().metrics.connections.Add(1);
@@ -37,7 +38,13 @@ void Connection::Start() {
 void Connection::Receive(std::string_view bytes) {
   if (state_ == State::kLingering) return;
   last_received_ = shard_.loop().now();
-  if (!session_.Receive(bytes)) return BeginLinger();
+  AfterInput(session_.Receive(bytes));
+}
+
+void Connection::AfterInput(bool fine) {
+  if (!fine) return BeginLinger();
+  if (session_.paused()) resume_timer_.Start(shard_.loop().now());
+  transport_->SetReading(!session_.paused());
   if (state_ == State::kNoticed && !session_.pinged()) EndNotice();
   const SteadyTime incomplete = session_.incomplete_since();
   if (incomplete != SteadyTime::max()) CheckBy(incomplete + times_.request);
@@ -60,7 +67,8 @@ void Connection::OnClosed(Closure, std::string_view) { Close(); }
 void Connection::Drain() {
   if (state_ != State::kOpen) return;
   state_ = State::kNoticed;
-  drain_timer_.Start(shard_.loop().now() + times_.notice);
+  pinged_at_ = shard_.loop().now();
+  drain_timer_.Start(pinged_at_ + times_.notice);
   session_.BeginDrain();
 }
 
@@ -79,6 +87,8 @@ void Connection::BeginLinger() {
   session_.CloseStreams();
   state_ = State::kLingering;
   check_timer_.Cancel();
+  resume_timer_.Cancel();
+  transport_->SetReading(true);
   drain_timer_.Start(shard_.loop().now() + times_.linger);
   transport_->FinishSending();
 }
@@ -93,6 +103,7 @@ void Connection::EndLinger() {
 void Connection::Close() {
   if (std::exchange(state_, State::kClosed) == State::kClosed) return;
   check_timer_.Cancel();
+  resume_timer_.Cancel();
   drain_timer_.Cancel();
   transport_->Close();
   session_.CloseStreams();
@@ -113,12 +124,15 @@ SteadyTime Connection::NextCheck() const {
   if (transport_->unsent() > 0) next = std::min(next, last_taken_ + times_.stall);
   const SteadyTime incomplete = session_.incomplete_since();
   if (incomplete != SteadyTime::max()) next = std::min(next, incomplete + times_.request);
+  const SteadyTime untaken = session_.untaken_since();
+  if (untaken != SteadyTime::max()) next = std::min(next, untaken + times_.stall);
   return next;
 }
 
 void Connection::CheckTimes() {
   const SteadyTime now = shard_.loop().now();
-  session_.FailIncomplete(now - times_.request);
+  session_.EndIncomplete(now - times_.request);
+  session_.EndUntaken(now - times_.stall);
   const bool stalled = transport_->unsent() > 0 && now - last_taken_ >= times_.stall;
   const bool silent = session_.pinged() && now - pinged_at_ >= times_.ping;
   const bool mute = !session_.settled() && now - started_ >= times_.preface;

@@ -45,6 +45,7 @@ class Connection final : public net::Protocol, public net::Disposable {
  private:
   enum class State : std::uint8_t { kOpen, kNoticed, kDraining, kLingering, kClosed };
 
+  void AfterInput(bool fine);
   void EndNotice();
   void BeginLinger();
   void EndLinger();
@@ -64,6 +65,7 @@ class Connection final : public net::Protocol, public net::Disposable {
   SteadyTime last_taken_;  // when the transport took output last, having sent all before
   SteadyTime pinged_at_{};
   net::Timer check_timer_;
+  net::Timer resume_timer_;  // for what is left of a turn's input
   net::Timer drain_timer_;
 };
 
