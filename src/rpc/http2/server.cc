@@ -65,11 +65,12 @@ class NgHttp2Server final : public Server {
 }  // namespace
 
 Result<std::unique_ptr<Server>> StartServer(net::IoThreads& threads, Methods methods,
-                                            const ServerOptions& options) {
+                                            const ServerOptions& options, const Times& times) {
   auto acceptor = net::Acceptor::Listen(options.address);
   if (!acceptor) return acceptor.error();
   return std::unique_ptr<Server>(std::make_unique<NgHttp2Server>(
-      threads, std::move(*acceptor), std::make_unique<SharedState>(std::move(methods), options)));
+      threads, std::move(*acceptor),
+      std::make_unique<SharedState>(std::move(methods), options, times)));
 }
 
 }  // namespace sluice::rpc::http2

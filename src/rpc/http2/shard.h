@@ -28,6 +28,7 @@ class Shard {
 
   net::EpollLoop& loop() { return loop_; }
   const ServerOptions& options() const { return shared_.options; }
+  const Times& times() const { return shared_.times; }
   SharedState& shared() { return shared_; }
   CallQuota& quota() { return quota_; }
   Inflater& inflater() { return inflater_; }

@@ -49,12 +49,15 @@ CallQuota::CallQuota(SharedState& shared, std::size_t loops)
                         std::int64_t{1}, kMaxChunk)) {}
 
 bool CallQuota::Borrow() {
-  if (shared_.free_calls.fetch_sub(chunk_, std::memory_order_relaxed) >= chunk_) {
-    left_ += chunk_;
-    return left_ > 0;
-  }
-  shared_.free_calls.fetch_add(chunk_, std::memory_order_relaxed);
-  return false;
+  std::int64_t available = shared_.free_calls.load(std::memory_order_relaxed);
+  std::int64_t taken = 0;
+  do {
+    taken = std::min(chunk_, available);
+    if (taken <= 0) return false;
+  } while (!shared_.free_calls.compare_exchange_weak(available, available - taken,
+                                                     std::memory_order_relaxed));
+  left_ += taken;
+  return left_ > 0;
 }
 
 void CallQuota::GiveBack() {
