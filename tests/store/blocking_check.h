@@ -47,8 +47,8 @@ class BlockingCheck final : public StoreCheck {
   }
 
   // Submits and waits for the answer; returns itself.
-  BlockingCheck& RunOn(Store& store) {
-    Start(store);
+  BlockingCheck& RunOn(Store& store, net::Loop& loop = Io().loop(0)) {
+    Start(store, loop);
     return Wait();
   }
 
@@ -58,9 +58,9 @@ class BlockingCheck final : public StoreCheck {
     return *this;
   }
 
-  void Start(Store& store) {
+  void Start(Store& store, net::Loop& loop = Io().loop(0)) {
     decided_ = false;
-    Io().loop(0).Post([this, &store] { store.Submit(*this); });
+    loop.Post([this, &store] { store.Submit(*this); });
   }
 
   BlockingCheck& Wait() {
@@ -88,7 +88,15 @@ class BlockingReset final : public StoreReset {
   explicit BlockingReset(std::vector<std::string_view> reset_keys) { keys = std::move(reset_keys); }
 
   std::optional<StoreFailure> RunOn(Store& store) {
+    Start(store);
+    return Wait();
+  }
+
+  void Start(Store& store) {
     Io().loop(0).Post([this, &store] { store.Reset(*this); });
+  }
+
+  std::optional<StoreFailure> Wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return done_; });
     return failure;

@@ -18,7 +18,10 @@ bool MayRunTogether(const StoreCheck& check) {
 
 std::size_t IdentityHash(const StoreCheck& check) {
   std::size_t hash = Hash(check.demand);
-  for (const CounterCheck& counter : check.counters) hash = CombineHash(hash, Hash(counter.key));
+  for (const CounterCheck& counter : check.counters) {
+    hash = CombineHash(hash, Hash(counter.key));
+    hash = CombineHash(hash, reinterpret_cast<std::uintptr_t>(counter.limit) + counter.group);
+  }
   return hash;
 }
 
