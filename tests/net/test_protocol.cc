@@ -71,6 +71,12 @@ std::string BlockingSocket::Read(std::size_t size) {
   return all;
 }
 
+std::string BlockingSocket::ReadSome() {
+  std::array<char, 64 * 1024> buffer;
+  const ssize_t got = recv(fd(), buffer.data(), buffer.size(), 0);
+  return {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+}
+
 void BlockingSocket::Reset() {
   const linger at_once{.l_onoff = 1, .l_linger = 0};
   setsockopt(fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);

@@ -91,6 +91,8 @@ class BlockingSocket {
   void Send(std::string_view bytes);
   // Sends all of `bytes` while the other end may be slow; false if it has gone.
   bool SendAll(std::string_view bytes);
+  // What is there, at least a byte; empty if the other end has gone or says nothing for 10 s.
+  std::string ReadSome();
   // At most `size` bytes; less only if the other end has gone or says nothing for 10 s.
   std::string Read(std::size_t size);
   std::string ReadAll() { return Read(static_cast<std::size_t>(-1)); }
