@@ -98,9 +98,6 @@ void Server::ShowItself() {
   metrics_->ReadFrom("sluice_memory_store_counters",
                      "Counters in this process' memory: all without Redis, else those of outages.",
                      [this] { return static_cast<double>(memory_.size()); });
-  metrics_->ReadFrom("sluice_log_dropped_lines",
-                     "Log lines dropped because standard error did not take them.",
-                     [] { return static_cast<double>(LogDropped()); });
 }
 
 void Server::StartRules(const Settings& settings, RuleReading rules) {
@@ -152,22 +149,17 @@ Result<void> Server::StartHttp(const Settings& settings) {
   return {};
 }
 
-Result<std::unique_ptr<rpc::Server>> Server::StartRpc(const Settings& settings,
-                                                      rpc::Methods methods,
-                                                      const rpc::ServerOptions& options) {
-  AddReflection(methods);
-  const auto start =
-      settings.grpc_engine == "grpc" ? rpc::grpc_engine::StartServer : rpc::http2::StartServer;
-  return start(*io_, std::move(methods), options);
-}
-
 Result<void> Server::StartGrpc(const Settings& settings) {
   rpc::Methods methods;
   rate_limiter_.AddTo(methods);
   AddAdmin({.token = settings.admin_token, .identities = {}}, methods);
   health_.AddTo(methods);
-  auto grpc = StartRpc(settings, std::move(methods),
-                       {.address = settings.grpc, .tls = tls_.get(), .metrics = metrics_.get()});
+  AddReflection(methods);
+  const rpc::ServerOptions options{
+      .address = settings.grpc, .tls = tls_.get(), .metrics = metrics_.get()};
+  auto grpc = settings.grpc_engine == "grpc"
+                  ? rpc::grpc_engine::StartServer(*io_, std::move(methods), options)
+                  : rpc::http2::StartServer(*io_, std::move(methods), options);
   if (!grpc) return grpc.error();
   grpc_ = std::move(*grpc);
   return {};
@@ -176,22 +168,29 @@ Result<void> Server::StartGrpc(const Settings& settings) {
 Result<void> Server::StartAdmin(const Settings& settings) {
   if (settings.admin == "off") return {};
   const bool by_itself = settings.admin == "auto";
-  auto address = by_itself ? AdminAddress(grpc_->address()) : Address::Parse(settings.admin);
-  if (address) {
-    rpc::Methods methods;
-    AddAdmin(
-        {.trusted_listener = address->is_unix(), .token = settings.admin_token, .identities = {}},
-        methods);
-    auto admin = StartRpc(settings, std::move(methods), {.address = *address});
-    if (admin) {
-      admin_ = std::move(*admin);
-      return {};
-    }
-    address = admin.error();
-  }
-  if (!by_itself) return address.error();
+  auto started = ListenForAdmin(
+      settings, by_itself ? AdminAddressOf(grpc_->address()) : Address::Parse(settings.admin));
+  if (started || !by_itself) return started;
   spdlog::warn("admin: {}; operators can ask by token only (admin.listen names another place)",
-               address.error().message);
+               started.error().message);
+  return {};
+}
+
+// Always on our own engine: gRPC's cannot make a socket that only its user may open.
+Result<void> Server::ListenForAdmin(const Settings& settings, const Result<Address>& address) {
+  if (!address) return address.error();
+  if (settings.admin == "auto") {
+    if (auto made = MakeAdminDirectory(grpc_->address()); !made) return made;
+  }
+  rpc::Methods methods;
+  AddAdmin(
+      {.trusted_listener = address->is_unix(), .token = settings.admin_token, .identities = {}},
+      methods);
+  AddReflection(methods);
+  auto admin = rpc::http2::StartServer(*io_, std::move(methods),
+                                       {.address = *address, .private_socket = true});
+  if (!admin) return admin.error();
+  admin_ = std::move(*admin);
   return {};
 }
 

@@ -65,8 +65,7 @@ class Server {
 
   void ReloadTls();
   void AddAdmin(AdminAccess access, rpc::Methods& methods);
-  Result<std::unique_ptr<rpc::Server>> StartRpc(const Settings& settings, rpc::Methods methods,
-                                                const rpc::ServerOptions& options);
+  Result<void> ListenForAdmin(const Settings& settings, const Result<Address>& address);
 
   // In the order of who needs whom: each dies before what it uses.
   const std::unique_ptr<MetricsRegistry> metrics_;

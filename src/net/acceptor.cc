@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,7 +24,7 @@ Result<Endpoint> EndpointOf(const Address& address) {
   return found->front();
 }
 
-Result<Socket> Bind(const Address& address) {
+Result<Socket> Bind(const Address& address, bool private_socket) {
   if (address.is_unix()) {
     if (auto free = RemoveStaleSocket(address.unix_path); !free) return free.error();
   }
@@ -34,6 +35,8 @@ Result<Socket> Bind(const Address& address) {
   // A restart need not wait for old connections to time out; a second listener still fails.
   constexpr int kOn = 1;
   setsockopt(socket->fd(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
+  // Before bind, so that there is no moment at which others may connect.
+  if (private_socket) fchmod(socket->fd(), S_IRUSR | S_IWUSR);
   if (bind(socket->fd(), endpoint->get(), endpoint->size) != 0 ||
       listen(socket->fd(), SOMAXCONN) != 0) {
     return Error{ErrorCode::kUnavailable, ErrorText(errno)};
@@ -58,8 +61,8 @@ std::uint16_t PortOf(const Endpoint& endpoint) {
 
 }  // namespace
 
-Result<std::unique_ptr<Acceptor>> Acceptor::Listen(const Address& address) {
-  auto socket = Bind(address);
+Result<std::unique_ptr<Acceptor>> Acceptor::Listen(const Address& address, bool private_socket) {
+  auto socket = Bind(address, private_socket);
   if (!socket) {
     return Error{ErrorCode::kUnavailable, fmt::format("cannot listen on {}: {}", address.ToString(),
                                                       socket.error().message)};

@@ -20,8 +20,10 @@ class Acceptor final : private EventHandler {
   using OnConnection = std::function<void(Socket)>;
 
   // Binds and listens: from then on callers can connect, and wait. A host name is resolved, which
-  // blocks. Fails with kUnavailable: the address is in use or not allowed.
-  static Result<std::unique_ptr<Acceptor>> Listen(const Address& address);
+  // blocks. `private_socket`: of a unix socket, only processes of this user may connect. Fails with
+  // kUnavailable: the address is in use or not allowed.
+  static Result<std::unique_ptr<Acceptor>> Listen(const Address& address,
+                                                  bool private_socket = false);
 
   // As Stop.
   ~Acceptor() override;

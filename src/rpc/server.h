@@ -23,6 +23,8 @@ namespace sluice::rpc {
 
 struct ServerOptions {
   Address address;
+  // Of a unix socket: only processes of this user may connect. rpc/http2 alone.
+  bool private_socket = false;
   // Null: without TLS. Must outlive the server.
   net::TlsServerContext* tls = nullptr;
   // The most that a message may have, inflated; beyond, RESOURCE_EXHAUSTED.
