@@ -54,7 +54,7 @@ void Connection::TakeOutput(std::string& out) {
   if (state_ == State::kClosed) return;
   const std::size_t before = out.size();
   session_.TakeOutput(out);
-  shard_.PublishOpenCalls();
+  shard_.OnTurn();
   if (out.size() > before) {
     last_taken_ = shard_.loop().now();
     CheckBy(last_taken_ + times_.stall);

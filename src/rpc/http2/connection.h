@@ -35,6 +35,9 @@ class Connection final : public net::Protocol, public net::Disposable {
   // At once.
   void Close();
 
+  // Calls that have begun since the last time.
+  std::uint64_t TakeCallCount() { return session_.TakeCallCount(); }
+
   // net::Protocol.
   void Receive(std::string_view bytes) override;
   void TakeOutput(std::string& out) override;

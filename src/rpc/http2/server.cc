@@ -16,7 +16,7 @@ class NgHttp2Server final : public Server {
       : threads_(threads), acceptor_(std::move(acceptor)), shared_(std::move(shared)) {
     shards_.resize(threads.size());
     threads_.RunOnEach([this](net::EpollLoop& loop) {
-      shards_[loop.index()] = std::make_unique<Shard>(*shared_, loop, threads_.size());
+      shards_[loop.index()] = std::make_unique<Shard>(*shared_, threads_, loop);
     });
     threads_.RunOn(0, [this](net::EpollLoop& loop) {
       acceptor_->Start(loop, [this](net::Socket socket) { OnConnection(std::move(socket)); });

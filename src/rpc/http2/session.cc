@@ -140,6 +140,7 @@ void Session::OpenStream(std::int32_t id) {
     nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
     return;
   }
+  ++calls_;
   Stream& stream = shard_.TakeStream();
   stream.place = streams_.size();
   streams_.push_back(&stream);

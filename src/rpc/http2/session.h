@@ -56,6 +56,8 @@ class Session {
 
   void SendPing();
 
+  std::uint64_t TakeCallCount() { return std::exchange(calls_, 0); }
+
   // Requests that are not complete, and responses that the peer's window holds back. Since when the
   // oldest is; SteadyTime::max() if there is none.
   SteadyTime incomplete_since() const { return incomplete_.oldest(); }
@@ -111,6 +113,7 @@ class Session {
   std::int32_t found_id_ = 0;  // the stream that Find has found last
   Stream* found_ = nullptr;
 
+  std::uint64_t calls_ = 0;
   MessageMemory memory_;
   std::size_t received_ = 0;         // bytes of DATA in this Receive
   std::size_t inflated_before_ = 0;  // by the shard's inflater, before this Receive

@@ -34,7 +34,10 @@ ServerMetrics::ServerMetrics(MetricsRegistry* registry)
       connections(registry_.GaugeFor("sluice_grpc_connections", "Open gRPC connections")),
       connections_total(registry_.CounterFor("sluice_grpc_connections_total",
                                              "gRPC connections that were accepted")),
-      open_calls(registry_.GaugeFor("sluice_grpc_calls_open", "gRPC calls under way")) {
+      open_calls(registry_.GaugeFor("sluice_grpc_calls_open", "gRPC calls under way")),
+      moved_connections(
+          registry_.CounterFor("sluice_grpc_moved_connections_total",
+                               "gRPC connections sent away from a thread with too much to do")) {
   for (std::size_t i = 0; i < refused_.size(); ++i) {
     refused_[i] = &registry_.CounterFor("sluice_grpc_refused_total",
                                         "gRPC connections and calls turned away, by reason",

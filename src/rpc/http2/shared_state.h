@@ -74,6 +74,7 @@ class ServerMetrics {
   Gauge& connections;
   Counter& connections_total;
   Gauge& open_calls;
+  Counter& moved_connections;
 
  private:
   std::array<Counter*, static_cast<std::size_t>(Refusal::kCount)> refused_;

@@ -76,6 +76,19 @@ TEST_F(DrainTest, Call_SentBeforeTheNoticeCame_StillServed) {
   EXPECT_LT(stopped.get(), kSoon);
 }
 
+// What is checked meanwhile must not take the PING of the notice for one without an answer.
+TEST(DrainTimesTest, Notice_WithTimesToCheck_LastsUntilItsEnd) {
+  constexpr std::chrono::milliseconds kOften(20);
+  Served served({}, {.preface = kOften, .keepalive = kOften, .ping = kSoon, .notice = kShort});
+  RawClient client(served.address());
+  client.AwaitSettings();
+  client.SetAnswersPings(false);
+  auto stopped = std::async(std::launch::async, [&] { served.server().Stop(kSoon); });
+  EXPECT_TRUE(client.AwaitGoaway());
+  shutdown(client.fd(), SHUT_RDWR);
+  stopped.get();
+}
+
 TEST_F(DrainTest, Stream_Open_ToldToEnd) {
   RawClient client(served_.address());
   client.SendHeaders(1, RequestHeaders("/t/Chat"));

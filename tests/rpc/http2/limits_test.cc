@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 constexpr std::chrono::seconds kSoon(10);
 constexpr std::chrono::milliseconds kShort(50);
 constexpr int kOk = 0, kDeadlineExceeded = 4, kResourceExhausted = 8;
-constexpr std::uint32_t kRefusedStream = 7, kEnhanceYourCalm = 11;
+constexpr std::uint32_t kRefusedStream = 7, kCancel = 8, kEnhanceYourCalm = 11;
 
 TEST(LimitsTest, Settings_TellTheLimits) {
   Served served;
@@ -181,6 +181,16 @@ TEST(LimitsTest, Peer_ThatDoesNotRead_Closed) {
   client.Send({.type = Http2Frame::kSettings, .payload = BigEndian(4, 2) + BigEndian(1 << 30, 4)});
   client.SendHeaders(1, RequestHeaders("/t/Chat", {{"x-send", "50000000"}}));
   EXPECT_TRUE(WaitUntil(kSoon, [&] { return served.seen().cancelled == 1; }));
+}
+
+TEST(LimitsTest, Answer_WithoutRoom_StreamResetInTime) {
+  Served served({}, {.preface = kShort, .stall = kShort});
+  RawClient client(served.address());
+  client.SetReturnsWindow(false);
+  client.SendCall(1, "/t/Echo", std::string(60'000, 'a'));
+  client.SendCall(3, "/t/Echo", std::string(60'000, 'b'));  // the connection's window is full
+  EXPECT_EQ(client.Await(1).status(), kOk);
+  EXPECT_EQ(client.Await(3).reset, kCancel);
 }
 
 TEST(LimitsTest, Messages_UnfinishedBeyondTheLimit_ResourceExhausted) {

@@ -227,6 +227,25 @@ TEST_F(UnaryTest, Connection_LostWhileServed_Cancelled) {
   EXPECT_EQ(Call(Framed("b")).status(), kOk);
 }
 
+TEST_F(UnaryTest, Messages_ThatInflateHugely_AllAnswered) {
+  constexpr std::uint32_t kCalls = 20;
+  const std::string body = Framed(Gzip(std::string(500'000, 'z')), true);
+  for (std::uint32_t i = 0; i < kCalls; ++i) {
+    client_.SendHeaders(2 * i + 1, RequestHeaders("/t/Echo", {{"grpc-encoding", "gzip"}}));
+    client_.SendData(2 * i + 1, body, true);
+  }
+  for (std::uint32_t i = 0; i < kCalls; ++i) {
+    EXPECT_EQ(client_.Await(2 * i + 1).data.size(), 500'005U);
+  }
+}
+
+TEST_F(UnaryTest, Request_NotHttp_ResetAndConnectionServes) {
+  client_.SendHeaders(1, RequestHeaders("/t/Echo", {{"X-Upper", "1"}}), true);
+  EXPECT_EQ(client_.Await(1).reset, 1);  // PROTOCOL_ERROR
+  client_.SendCall(3, "/t/Echo", "a");
+  EXPECT_EQ(client_.Await(3).status(), kOk);
+}
+
 TEST_F(UnaryTest, Trailers_InRequest_EndIt) {
   client_.SendHeaders(1, RequestHeaders("/t/Echo"));
   client_.SendData(1, Framed("a"));
