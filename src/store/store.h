@@ -86,8 +86,8 @@ class StoreReset {
   virtual void OnReset() = 0;
 };
 
-// Submit and Reset are called on io threads (net/io_threads.h) and answered on the thread that called.
-// A store may allow other threads, too, and says so.
+// Submit and Reset are called on io threads (net/io_threads.h) and answered on the same thread. A
+// store may allow other threads, too, and says so.
 class Store {
  public:
   virtual ~Store() = default;

@@ -94,6 +94,28 @@ TEST_F(NodeFaults, ServerIsSilent_ConnectionIsGivenUpAndMadeAnew) {
   ExpectServing();
 }
 
+TEST_F(NodeFaults, LoginWithoutAnswer_IsGivenUpAfterATimeOfItsOwn) {
+  Receive("+OK\r\n");
+  while (loop_.wire() == nullptr) Turn({}, milliseconds(1));
+  Turn({}, milliseconds(498));
+  EXPECT_NE(loop_.wire(), nullptr);
+  Turn({}, milliseconds(3));
+  EXPECT_EQ(loop_.wire(), nullptr);
+  LogIn();
+  ExpectServing();
+}
+
+TEST_F(NodeFaults, LoginRefused_IsTriedAgain) {
+  Receive("+OK\r\n");
+  while (loop_.wire() == nullptr) Turn({}, milliseconds(1));
+  Receive("-NOPERM SETNAME\r\n");
+  EXPECT_FALSE(loop_.wire()->closed()) << "a name is not needed";
+  Receive("-NOPERM SCRIPT\r\n");
+  EXPECT_EQ(loop_.wire(), nullptr);
+  LogIn();
+  ExpectServing();
+}
+
 TEST_F(NodeFaults, ReplyNobodyAskedFor_CostsTheConnectionOnly) {
   Receive("+OK\r\n");
   EXPECT_FALSE(Ready());

@@ -143,6 +143,26 @@ TEST(RedisStore, Reset_RefusedByRedis_IsRejectedAndChecksGoOn) {
   EXPECT_FALSE(FailureOf(*store, "k"));
 }
 
+TEST(RedisStore, TwoIoThreads_ShareACounterExactly) {
+  net::IoThreads threads(2);
+  threads.Start();
+  RedisServer server;
+  RedisStore store(threads, RedisUrl::Parse(server.url()).value(), {.silence = minutes(1)});
+  ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
+  const CounterSpec counter{"k", FixedWindow{.limit = 700, .window = seconds(30)}};
+  std::vector<std::unique_ptr<BlockingCheck>> checks;
+  for (int i = 0; i < 1000; ++i) {
+    checks.push_back(std::make_unique<BlockingCheck>(&counter));
+    checks.back()->Start(store, threads.loop(i % 2));
+  }
+  int admitted = 0;
+  for (auto& check : checks) {
+    EXPECT_FALSE(check->Wait().failure);
+    admitted += check->admitted ? 1 : 0;
+  }
+  EXPECT_EQ(admitted, 700);
+}
+
 TEST(RedisStore, MoreChecksThanMayWait_AreRefusedAtOnce) {
   RedisServer server;
   auto store = Connect(server, {.max_pending = 5, .silence = minutes(1)});

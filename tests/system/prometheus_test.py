@@ -86,9 +86,9 @@ class PrometheusTest(unittest.TestCase):
         self.redis.kill()
         self.redis.wait()
         alert = running.wait_until(lambda: self.firing().get("SluiceRedisDown"), 20, "the alert")
-        self.assertEqual(alert["labels"]["loop"], "redis-0")
+        self.assertEqual(alert["labels"]["loop"], "io-0")
         self.assertEqual(alert["labels"]["severity"], "page")
-        self.assertIn(f"{self.target} (redis-0) has no connection", alert["annotations"]["summary"])
+        self.assertIn(f"{self.target} (io-0) has no connection", alert["annotations"]["summary"])
 
         running.start_redis(self.folder)
         running.wait_until(lambda: "SluiceRedisDown" not in self.firing(), 20, "its end")
