@@ -105,7 +105,7 @@ void CheckCall::AskStore() {
   if (denied && mode == Mode::kConsume) mode = Mode::kPeek;
   asked_ = SteadyNow();
   if (DenyFromCache()) return;
-  check_.deadline = limiter_.StoreDeadline(asked_, request.deadline);
+  limiter_.SetDeadlines(check_, asked_, request.deadline);
   limiter_.parts_.store.Submit(check_);
 }
 

@@ -29,8 +29,8 @@ class CheckCall {
   // To be filled before Start; what it views must live until OnAnswer returns.
   CheckRequest request;
 
-  // Decides the request and calls OnAnswer exactly once, on this or another thread, possibly
-  // before Start returns. The call may be started again from then on. `received` is when the door
+  // Decides the request and calls OnAnswer exactly once, on the same thread, possibly before
+  // Start returns. The call may be started again from then on. `received` is when the door
   // began with the request.
   void Start(SteadyTime received = SteadyNow());
 

@@ -16,7 +16,7 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
   }
   demand.mode = action == Action::kRenew ? Mode::kRenew : Mode::kRelease;
   lease = name->lease;
-  deadline = limiter_.StoreDeadline(SteadyNow(), caller_deadline);
+  limiter_.SetDeadlines(*this, SteadyNow(), caller_deadline);
   (name->local ? limiter_.local_store() : limiter_.store()).Submit(*this);
 }
 

@@ -44,7 +44,7 @@ SIDE = {
 OWNERS = {
     "hiredis": {"store/redis"},
     "boost/beast": {"http"},
-    "boost/": {"store/redis", "http"},
+    "boost/": {"http"},
     "yaml-cpp/": {"config"},
     "nghttp2/": {"rpc/http2", "load"},
     "zlib.h": {"rpc/http2"},

@@ -16,7 +16,7 @@
 
 namespace sluice::test {
 
-// A MemoryStore that can be told to fail, and remembers the deadline it was given.
+// A MemoryStore that can be told to fail, and remembers the deadlines it was given.
 class FragileStore final : public Store {
  public:
   explicit FragileStore(const Clock& clock) : counters_(clock, {}) {}
@@ -24,6 +24,7 @@ class FragileStore final : public Store {
   void Submit(StoreCheck& check) override {
     ++submitted;
     deadline = check.deadline;
+    last_deadline = check.last_deadline;
     if (!failing) return counters_.Submit(check);
     check.failure = failing;
     check.OnDecided();
@@ -37,6 +38,7 @@ class FragileStore final : public Store {
 
   std::optional<StoreFailure> failing;
   SteadyTime deadline;
+  SteadyTime last_deadline;
   int submitted = 0;
 
  private:

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/hash.h"
+
 namespace sluice::redis {
 namespace {
 
@@ -113,7 +115,7 @@ void ScriptCall::Clear() {
   runs_ = 0;
   weight_ = 0;
   keys_.clear();
-  key_indices_.clear();
+  std::fill(key_table_.begin(), key_table_.end(), 0);
   limits_.clear();
   limit_numbers_.clear();
   requests_.clear();
@@ -156,20 +158,36 @@ std::span<const std::string_view> ScriptCall::Arguments(Time now) {
   arguments_.assign(1, key_count_);
   arguments_.insert(arguments_.end(), keys_.begin(), keys_.end());
   arguments_.push_back(blob_);
-  arguments_.insert(arguments_.end(), leases_.begin(), leases_.end());
+  for (std::size_t at = 0; at < leases_.size(); at += kLeaseBytes) {
+    arguments_.push_back(std::string_view(leases_).substr(at, kLeaseBytes));
+  }
   return arguments_;
 }
 
 void ScriptCall::AddLease(const Lease& lease) {
-  std::string& bytes = leases_.emplace_back(lease.id.begin(), lease.id.end());
-  AppendBytes(bytes, std::array{static_cast<double>(lease.ttl.count())});
+  leases_.append(lease.id.begin(), lease.id.end());
+  AppendBytes(leases_, std::array{static_cast<double>(lease.ttl.count())});
 }
 
 // Lua counts from 1.
 std::uint32_t ScriptCall::IndexOfKey(std::string_view key) {
-  const auto [found, is_new] = key_indices_.try_emplace(key, keys_.size() + 1);
-  if (is_new) keys_.push_back(key);
-  return found->second;
+  if (2 * keys_.size() >= key_table_.size()) EnlargeKeyTable();
+  const std::size_t mask = key_table_.size() - 1;  // its size is a power of two
+  for (std::size_t slot = Hash(key);; ++slot) {
+    std::uint32_t& index = key_table_[slot & mask];
+    if (index != 0 && keys_[index - 1] != key) continue;
+    if (index == 0) {
+      keys_.push_back(key);
+      index = static_cast<std::uint32_t>(keys_.size());
+    }
+    return index;
+  }
+}
+
+// Only one check with very many counters needs that.
+void ScriptCall::EnlargeKeyTable() {
+  key_table_.assign(2 * key_table_.size(), 0);
+  for (const std::string_view key : std::exchange(keys_, {})) IndexOfKey(key);
 }
 
 std::uint32_t ScriptCall::IndexOfLimit(const Limit* limit) {
