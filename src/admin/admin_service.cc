@@ -6,11 +6,14 @@
 
 #include "admin/counter_handlers.h"
 #include "admin/rule_handlers.h"
+#include "api/protobuf_log.h"
 
 namespace sluice {
 
 AdminService::AdminService(Limiter& limiter, AdminAccess access, Worker& worker, RuleSource* rules)
-    : limiter_(limiter), access_(std::move(access)), worker_(worker), rules_(rules) {}
+    : limiter_(limiter), access_(std::move(access)), worker_(worker), rules_(rules) {
+  SendProtobufLogToOurs();
+}
 
 void AdminService::AddTo(rpc::Methods& methods) {
   const auto& service = *v1::ExplainRequest::descriptor()->file()->service(0);

@@ -4,6 +4,7 @@
 
 #include <grpc/health/v1/health.pb.h>
 
+#include "api/protobuf_log.h"
 #include "service/health_messages.h"
 #include "service/health_watch_handler.h"
 #include "service/service_names.h"
@@ -41,7 +42,9 @@ class HealthCheckHandler final : public rpc::UnaryHandler {
 }  // namespace
 
 HealthService::HealthService()
-    : watchers_([](net::Loop&) { return std::make_shared<Watchers>(); }) {}
+    : watchers_([](net::Loop&) { return std::make_shared<Watchers>(); }) {
+  SendProtobufLogToOurs();
+}
 
 HealthService::~HealthService() = default;
 

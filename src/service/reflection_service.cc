@@ -8,6 +8,7 @@
 #include <grpc/reflection/v1/reflection.pb.h>
 #include <grpc/reflection/v1alpha/reflection.pb.h>
 
+#include "api/protobuf_log.h"
 #include "service/reflection_handler.h"
 #include "service/service_names.h"
 
@@ -22,6 +23,7 @@ std::string PathOfVersion() {
 }  // namespace
 
 void AddReflection(rpc::Methods& methods) {
+  SendProtobufLogToOurs();
   const auto names = std::make_shared<std::vector<std::string>>();
   const auto make = [names](net::Loop&) { return std::make_unique<ReflectionHandler>(names); };
   methods.push_back(

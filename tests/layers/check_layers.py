@@ -51,7 +51,7 @@ OWNERS = {
     "grpc/health/": {"service"},
     "grpc/reflection/": {"service"},
     "grpc": {"rpc/grpc", "client", "tools"},
-    "google/protobuf/": {"service", "admin", "client", "tools"},
+    "google/protobuf/": {"api", "service", "admin", "client", "tools"},
     "sluice/v1/": {"service", "admin", "client", "tools"},
     "prometheus/": {"metrics"},
     "re2/": {"match"},

@@ -115,6 +115,10 @@ TEST_P(HealthTest, BytesThatAreNoMessage_AreRefusedAndServedOn) {
   EXPECT_EQ(grpc::StatusCode::INVALID_ARGUMENT, check.status.error_code());
   const auto watch = test::CallRaw(channel_, service + "Watch", "\x0a\x05x");
   EXPECT_EQ(grpc::StatusCode::INVALID_ARGUMENT, watch.status.error_code());
+  testing::internal::CaptureStderr();
+  const auto not_utf8 = test::CallRaw(channel_, service + "Check", "\x0a\x01\xff");
+  EXPECT_EQ("", testing::internal::GetCapturedStderr()) << "may block";
+  EXPECT_EQ(grpc::StatusCode::INVALID_ARGUMENT, not_utf8.status.error_code());
   EXPECT_EQ(test::kServing, test::Health(channel_));
   EXPECT_EQ(HealthCheckResponse::SERVING, Watch(channel_, "").Next());
 }
