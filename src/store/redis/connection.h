@@ -1,6 +1,6 @@
-// One connection to one Redis server: connects, logs in, loads the check script, and does so again,
-// with growing pauses, whenever the connection is lost. Commands are answered in order. Bytes go in
-// and out through a net::Transport; nothing here does I/O.
+// One connection to one Redis server: connects, logs in and loads the check script. If the
+// connection is lost, it begins anew after a pause; pauses grow. Commands are answered in order.
+// Bytes go in and out through a net::Transport; nothing here does I/O.
 //
 //   kWaiting ──pause──▶ kConnecting ──▶ kLoggingIn ──▶ kReady
 //      ▲────────── failure ──┴────────────────┴───────────┘
@@ -38,7 +38,7 @@ class Connection final : private net::Protocol {
     virtual ~Owner() = default;
     // Commands may be sent from now on.
     virtual void OnReady() = 0;
-    // The reply to the oldest command not replied to yet; or a reply that nobody asked for.
+    // The reply to the oldest outstanding command; without one, a reply that was not asked for.
     virtual void OnReply(const redisReply& reply) = 0;
     // The connection is gone; no command sent before will get a reply.
     virtual void OnDown() = 0;
@@ -51,7 +51,7 @@ class Connection final : private net::Protocol {
   ~Connection() override;
 
   void Start();
-  // For good. The owner is told nothing more.
+  // For good. Calls the owner no more.
   void Stop();
 
   bool ready() const { return state_ == State::kReady; }

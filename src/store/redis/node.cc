@@ -75,8 +75,8 @@ bool Node::MaySend() const {
          !WaitsForPackInFlight(gathering_.front());
 }
 
-// In-order checks of one counter are not on the wire in two packs: if the script is missing for the
-// first pack, and another client loads it, the second would be decided before it.
+// In-order checks of one counter are never in flight in two packs. If the script were missing for
+// the first pack, and another client loaded it, the second pack would be decided before the first.
 bool Node::WaitsForPackInFlight(const Gathering::Run& run) const {
   return std::any_of(in_flight_.begin(), in_flight_.end(),
                      [&](const Awaited& it) { return it.pack && run.after >= it.pack->first_run; });
@@ -121,8 +121,8 @@ void Node::SendPack(std::unique_ptr<Pack> pack) {
   metrics_.CountScriptCall();
 }
 
-// The script is missing, so nothing has run: the one error after which a pack is sent again. Packs
-// behind it have met the same and follow it in their order; nothing that gathers goes before them.
+// The script is missing, so nothing has run: the only error after which a pack is sent again. A
+// pack behind it gets the same error and follows it. What gathers is sent after both.
 void Node::SendAgain(std::unique_ptr<Pack> pack) {
   if (pack->IsAbandoned()) return Recycle(std::move(pack));
   if (!std::exchange(loading_script_, true)) {

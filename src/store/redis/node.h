@@ -34,14 +34,14 @@ namespace sluice::redis {
 struct NodeOptions {
   // Checks that may wait for an answer, for each io thread; beyond, they fail with kOverloaded.
   std::size_t max_pending = 10'000;
-  // `redis.timeout`: what a check is given once more if the loop itself was late.
+  // `redis.timeout`: the time a check is given again, once, if the loop itself was late.
   Duration timeout = std::chrono::milliseconds(10);
   // A connection that has been silent for so long with calls outstanding is given up.
   Duration silence = std::chrono::milliseconds(50);
   // Null: time is Redis' own. Else this clock's, for a Redis whose scripts may not ask for the
   // time; must outlive the node, and all servers' clocks should agree.
   const Clock* clock = nullptr;
-  // Null: nobody looks. Else must outlive the node.
+  // Null: no metrics. Else must outlive the node.
   MetricsRegistry* metrics = nullptr;
 };
 

@@ -35,7 +35,7 @@ void Node::OnTimer() {
   loop_.RequestFlush(*this);
 }
 
-// This process has slept, not Redis: whatever is overdue is given its time once more.
+// This process was late, not Redis: overdue checks are given their time again, once.
 void Node::WaitAnew() {
   const SteadyTime now = loop_.now();
   last_reply_ = now;
@@ -52,7 +52,7 @@ void Node::WaitAnew() {
   gathering_.ForEach(extend);
 }
 
-// Those in flight came before those that gather. Owners may submit other checks when they are told.
+// Checks in flight came before those that gather. An owner may submit another check from OnDecided.
 void Node::FailOverdue() {
   const SteadyTime now = loop_.now();
   StoreCheck* overdue = nullptr;
@@ -75,7 +75,7 @@ void Node::FailOverdue() {
   }
 }
 
-// When something is to be done at the earliest: for a check, a reset, or the silence of a server.
+// The earliest time at which a check or reset expires, or the server has been silent for too long.
 SteadyTime Node::NextDeadline() const {
   SteadyTime next = SteadyTime::max();
   const auto consider = [&](const StoreCheck& check) { next = std::min(next, check.deadline); };

@@ -22,8 +22,8 @@ class RedisStore final : public Store {
  public:
   using Options = redis::NodeOptions;
 
-  // Begins to connect at once and for ever goes on trying; checks fail with kUnreachable while
-  // there is no connection. `threads` must run until Stop has returned. Not on an io thread.
+  // Begins to connect at once and does not stop trying; checks fail with kUnreachable while there
+  // is no connection. `threads` must run until Stop has returned. Not on an io thread.
   RedisStore(net::IoThreads& threads, const RedisUrl& url, const Options& options);
 
   // Stops, if Stop was not called.

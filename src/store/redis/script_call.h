@@ -25,7 +25,7 @@ struct RunReply {
   std::vector<std::int64_t> group_grants;
   std::vector<CounterReport> reports;
 
-  // Fills in what the check at `index` of the run hears. REQUIRES: error is empty.
+  // Fills in the answer to the check at `index` of the run. REQUIRES: error is empty.
   void Answer(StoreCheck& check, std::int64_t index) const;
 };
 
@@ -85,7 +85,7 @@ class ScriptReply {
   // Reads the reply to a run of `n` checks like `check`. False if the blob ends before.
   bool Next(const StoreCheck& check, std::int64_t n, RunReply& reply);
 
-  // Passes over the reply to a run of which nobody is left to hear it.
+  // Passes over the reply to a run whose checks have all left.
   bool Skip(std::size_t numbers);
 
   // How many numbers the reply to a run like `check` has, for Skip.

@@ -1,7 +1,7 @@
-// What the connections of all io threads to one Redis server know together: whether they are ready,
-// and what the log says of it: one line for each change, however many threads meet it.
+// The state of one Redis server, shared by the connections of all io threads: which of them are
+// ready, and what the log says of the server: one line for each change, not one for each thread.
 //
-// Thread-safe. Told of changes only, so its lock is not on the way of a check.
+// Thread-safe. Only changes of state and errors take its lock, so no check waits for it.
 #pragma once
 
 #include <cstddef>
@@ -26,14 +26,14 @@ class ServerStatus {
   // Waits for all connections; returns whether they were ready before `deadline`.
   bool WaitUntilReady(SteadyTime deadline) SLUICE_EXCLUDES(mutex_);
 
-  // A connection serves, having not done so before. Logged if the log does not say so already.
+  // A connection begins to serve. Logged, unless the last line said so already.
   void OnServing() SLUICE_EXCLUDES(mutex_);
 
-  // A connection is lost or cannot be made. Logged as OnServing.
+  // A connection is lost or cannot be made. Logged, unless the last line said so already.
   void OnFailing(std::string_view what, std::string_view cause) SLUICE_EXCLUDES(mutex_);
 
-  // Checks are answered with an error. The same one may come with every reply, so one line a minute
-  // tells it.
+  // Redis answers checks with an error. Logged at most once a minute, since every reply may bring
+  // one.
   void OnError(std::string_view error, SteadyTime now) SLUICE_EXCLUDES(mutex_);
 
  private:
