@@ -14,8 +14,8 @@ packages=(
   libyaml-cpp-dev libre2-dev libcli11-dev
   # memory: an allocator for threads that free what others have allocated
   libmimalloc-dev
-  # load generator: HTTP/2
-  libnghttp2-dev
+  # gRPC server and load generator: HTTP/2, compressed messages
+  libnghttp2-dev zlib1g-dev
   # seeing: logs and metrics (brings civetweb, curl and zlib)
   libspdlog-dev libfmt-dev prometheus-cpp-dev
   # tests: GoogleTest, a real Redis (started and ended by the tests), clients in Python

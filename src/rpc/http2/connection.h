@@ -17,6 +17,7 @@
 #include "net/timer_wheel.h"
 #include "net/transport.h"
 #include "rpc/http2/session.h"
+#include "rpc/http2/shared_state.h"
 
 namespace sluice::rpc::http2 {
 
@@ -34,6 +35,9 @@ class Connection final : public net::Protocol, public net::Disposable {
   // At once.
   void Close();
 
+  // Calls that have begun since the last time.
+  std::uint64_t TakeCallCount() { return session_.TakeCallCount(); }
+
   // net::Protocol.
   void Receive(std::string_view bytes) override;
   void TakeOutput(std::string& out) override;
@@ -44,6 +48,7 @@ class Connection final : public net::Protocol, public net::Disposable {
  private:
   enum class State : std::uint8_t { kOpen, kNoticed, kDraining, kLingering, kClosed };
 
+  void AfterInput(bool fine);
   void EndNotice();
   void BeginLinger();
   void EndLinger();
@@ -53,6 +58,7 @@ class Connection final : public net::Protocol, public net::Disposable {
   void CheckBy(SteadyTime time);
 
   Shard& shard_;
+  const Times& times_;
   const net::IoThreads::Place loop_place_;
   net::TransportPtr transport_;
   Session session_;
@@ -62,6 +68,7 @@ class Connection final : public net::Protocol, public net::Disposable {
   SteadyTime last_taken_;  // when the transport took output last, having sent all before
   SteadyTime pinged_at_{};
   net::Timer check_timer_;
+  net::Timer resume_timer_;  // for what is left of a turn's input
   net::Timer drain_timer_;
 };
 

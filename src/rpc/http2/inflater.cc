@@ -38,6 +38,7 @@ Inflater::Outcome Inflater::Inflate(Encoding encoding, std::string_view compress
     stream_->avail_out = static_cast<uInt>(out.size() - had);
     const int result = inflate(stream_.get(), Z_NO_FLUSH);
     out.resize(out.size() - stream_->avail_out);
+    total_ += out.size() - had;
     if (result == Z_STREAM_END) break;
     if (result != Z_OK || (stream_->avail_in == 0 && stream_->avail_out > 0)) {
       return Outcome::kCorrupt;

@@ -27,9 +27,13 @@ class Inflater {
   Outcome Inflate(Encoding encoding, std::string_view compressed, std::size_t max_bytes,
                   std::string& out);
 
+  // All bytes that were ever inflated.
+  std::size_t total() const { return total_; }
+
  private:
   const std::unique_ptr<z_stream_s> stream_;
   bool ready_ = false;
+  std::size_t total_ = 0;
 };
 
 }  // namespace sluice::rpc::http2

@@ -16,7 +16,7 @@ class NgHttp2Server final : public Server {
       : threads_(threads), acceptor_(std::move(acceptor)), shared_(std::move(shared)) {
     shards_.resize(threads.size());
     threads_.RunOnEach([this](net::EpollLoop& loop) {
-      shards_[loop.index()] = std::make_unique<Shard>(*shared_, loop, threads_.size());
+      shards_[loop.index()] = std::make_unique<Shard>(*shared_, threads_, loop);
     });
     threads_.RunOn(0, [this](net::EpollLoop& loop) {
       acceptor_->Start(loop, [this](net::Socket socket) { OnConnection(std::move(socket)); });
@@ -65,11 +65,12 @@ class NgHttp2Server final : public Server {
 }  // namespace
 
 Result<std::unique_ptr<Server>> StartServer(net::IoThreads& threads, Methods methods,
-                                            const ServerOptions& options) {
+                                            const ServerOptions& options, const Times& times) {
   auto acceptor = net::Acceptor::Listen(options.address);
   if (!acceptor) return acceptor.error();
   return std::unique_ptr<Server>(std::make_unique<NgHttp2Server>(
-      threads, std::move(*acceptor), std::make_unique<SharedState>(std::move(methods), options)));
+      threads, std::move(*acceptor),
+      std::make_unique<SharedState>(std::move(methods), options, times)));
 }
 
 }  // namespace sluice::rpc::http2

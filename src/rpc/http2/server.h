@@ -9,14 +9,15 @@
 
 #include "base/result.h"
 #include "net/io_threads.h"
+#include "rpc/http2/shared_state.h"
 #include "rpc/method.h"
 #include "rpc/server.h"
 
 namespace sluice::rpc::http2 {
 
 // Listens and serves. `threads` must run until the server is destroyed. Fails with kUnavailable if
-// the address cannot be listened on.
+// the address cannot be listened on. Tests shorten `times`.
 Result<std::unique_ptr<Server>> StartServer(net::IoThreads& threads, Methods methods,
-                                            const ServerOptions& options);
+                                            const ServerOptions& options, const Times& times = {});
 
 }  // namespace sluice::rpc::http2

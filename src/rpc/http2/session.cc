@@ -24,6 +24,8 @@ constexpr double kYoungResetsPerSecond = 200;
 constexpr double kControlBurst = 20;
 constexpr double kControlsPerSecond = 1;
 
+constexpr std::size_t kInflatedBytesPerTurn = 64 * 1024;
+
 std::uint8_t* Bytes(std::string_view text) {
   return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
 }
@@ -41,6 +43,7 @@ const std::array<nghttp2_nv, 3>& ResponseFields() {
 Session::Session(Shard& shard, net::Transport& transport)
     : shard_(shard),
       transport_(transport),
+      memory_(shard),
       young_resets_(kYoungResetBurst, kYoungResetsPerSecond),
       controls_(kControlBurst, kControlsPerSecond) {
   nghttp2_session_server_new2(&nghttp2_, Callbacks::All(), this, Callbacks::Options());
@@ -67,15 +70,28 @@ SteadyTime Session::now() const { return shard_.loop().now(); }
 // All streams share the connection's window, so it is given back at once: a stream whose messages
 // are not wanted must not hold the others.
 bool Session::Receive(std::string_view bytes) {
+  paused_ = false;
+  inflated_before_ = shard_.inflater().total();
   const ssize_t got = nghttp2_session_mem_recv(nghttp2_, Bytes(bytes), bytes.size());
   if (received_ > 0) nghttp2_session_consume_connection(nghttp2_, std::exchange(received_, 0));
   if (nghttp2_session_want_write(nghttp2_) != 0) transport_.RequestFlush();
-  if (got >= 0) return true;
+  if (got >= 0) {
+    if (paused_) rest_ = bytes.substr(static_cast<std::size_t>(got));
+    return true;
+  }
   if (flood_ != nullptr) shard_.Count(Refusal::kFlood);
   const bool flooded = flood_ != nullptr || got == NGHTTP2_ERR_FLOODED;
   Abort(flooded ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR,
         flood_ != nullptr ? flood_ : "");
   return false;
+}
+
+// Inflating a few bytes can take as long as a thousand calls: the others' turn comes between.
+bool Session::OnData(std::int32_t id, std::string_view bytes, bool last_frame) {
+  received_ += bytes.size();
+  if (Stream* const stream = Find(id)) stream->OnData(bytes, last_frame);
+  paused_ = shard_.inflater().total() - inflated_before_ > kInflatedBytesPerTurn;
+  return !paused_;
 }
 
 void Session::TakeOutput(std::string& out) {
@@ -124,6 +140,7 @@ void Session::OpenStream(std::int32_t id) {
     nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
     return;
   }
+  ++calls_;
   Stream& stream = shard_.TakeStream();
   stream.place = streams_.size();
   streams_.push_back(&stream);
@@ -184,20 +201,23 @@ void Session::SendPing() {
   transport_.RequestFlush();
 }
 
-void Session::NoteIncomplete(Stream& stream) { stream.LinkBefore(incomplete_); }
-
-SteadyTime Session::incomplete_since() const {
-  return incomplete_.alone() ? SteadyTime::max()
-                             : static_cast<const Stream&>(*incomplete_.next).incomplete_since();
-}
-
 // Within a header block no other frame may be sent or received: nothing is left but to close.
-void Session::FailIncomplete(SteadyTime time) {
-  while (incomplete_since() <= time) {
-    auto& stream = static_cast<Stream&>(*incomplete_.next);
+void Session::EndIncomplete(SteadyTime time) {
+  while (incomplete_.oldest() <= time) {
+    Stream& stream = incomplete_.front();
     shard_.Count(Refusal::kIncomplete);
     if (stream.in_headers()) return Abort(NGHTTP2_ENHANCE_YOUR_CALM, "header block not complete");
     stream.OnIncomplete();
+  }
+}
+
+void Session::EndUntaken(SteadyTime time) {
+  while (untaken_.oldest() <= time) {
+    Stream& stream = untaken_.front();
+    stream.Unlink();
+    shard_.Count(Refusal::kStalled);
+    nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, stream.id(), NGHTTP2_CANCEL);
+    transport_.RequestFlush();
   }
 }
 
@@ -259,6 +279,7 @@ void Session::SubmitResponse(Stream& stream) {
 
 void Session::SubmitTrailers(Stream& stream, const Status& status) {
   early_ends_ |= !stream.request_ended();
+  transport_.RequestFlush();
   static const nghttp2_nv kOk = Field("grpc-status", "0");
   if (status.ok()) {
     nghttp2_submit_trailer(nghttp2_, stream.id(), &kOk, 1);
@@ -297,43 +318,6 @@ void Session::ReturnWindow(std::int32_t id, std::size_t bytes) {
   if (bytes == 0) return;
   nghttp2_session_consume_stream(nghttp2_, id, bytes);
   transport_.RequestFlush();
-}
-
-bool Session::TakeShare(Stream& stream, std::size_t bytes) {
-  if (stream.wanted_share > 0) return false;
-  stream.wanted_share = bytes;
-  waiting_for_share_.push_back(&stream);
-  GrantShares();
-  return stream.share > 0;
-}
-
-void Session::ReturnShare(Stream& stream) {
-  if (std::exchange(stream.wanted_share, 0) > 0) std::erase(waiting_for_share_, &stream);
-  shared_ -= std::exchange(stream.share, 0);
-  GrantShares();
-}
-
-// One message may be larger than all that is shared.
-void Session::GrantShares() {
-  while (!waiting_for_share_.empty()) {
-    Stream& stream = *waiting_for_share_.front();
-    if (shared_ > 0 && shared_ + stream.wanted_share > kSharedBytes) return;
-    waiting_for_share_.erase(waiting_for_share_.begin());
-    stream.share = std::exchange(stream.wanted_share, 0);
-    shared_ += stream.share;
-    stream.OnShareGranted();
-  }
-}
-
-bool Session::CountUnfinished(std::size_t before, std::size_t after) {
-  auto& all = shard_.shared().unfinished_bytes;
-  unfinished_ += after - before;
-  const std::size_t total =
-      all.fetch_add(after - before, std::memory_order_relaxed) + (after - before);
-  if (after <= before) return true;
-  if (unfinished_ <= kMaxUnfinishedBytes && total <= SharedState::kMaxUnfinishedBytes) return true;
-  shard_.Count(Refusal::kUnfinished);
-  return false;
 }
 
 }  // namespace sluice::rpc::http2

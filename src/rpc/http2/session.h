@@ -9,10 +9,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "net/transport.h"
+#include "rpc/http2/message_memory.h"
 #include "rpc/http2/rate_guard.h"
 #include "rpc/http2/stream.h"
 #include "rpc/status.h"
@@ -25,11 +27,6 @@ class Shard;
 
 class Session {
  public:
-  // Unfinished bytes of one connection; large messages come into a share of kSharedBytes, one after
-  // the other if need be.
-  static constexpr std::size_t kMaxUnfinishedBytes = 16 * 1024 * 1024;
-  static constexpr std::size_t kSharedBytes = 1024 * 1024;
-
   // Both must outlive the session.
   Session(Shard& shard, net::Transport& transport);
   ~Session();
@@ -37,8 +34,11 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // For the connection. False: the peer violates the protocol; what is left to say is in the
-  // output.
+  // output. If the bytes are more work than a turn should take, the session is paused(): the rest
+  // is kept for Resume in a later turn. REQUIRES: not paused.
   bool Receive(std::string_view bytes);
+  bool Resume() { return Receive(std::exchange(rest_, {})); }
+  bool paused() const { return paused_; }
   void TakeOutput(std::string& out);
   // Nothing is to be received or sent any more.
   bool ended() const;
@@ -56,10 +56,15 @@ class Session {
 
   void SendPing();
 
-  // Fails requests that have not been complete since `time`.
-  void FailIncomplete(SteadyTime time);
-  // Since when the oldest incomplete request is; SteadyTime::max() if there is none.
-  SteadyTime incomplete_since() const;
+  std::uint64_t TakeCallCount() { return std::exchange(calls_, 0); }
+
+  // Requests that are not complete, and responses that the peer's window holds back. Since when the
+  // oldest is; SteadyTime::max() if there is none.
+  SteadyTime incomplete_since() const { return incomplete_.oldest(); }
+  SteadyTime untaken_since() const { return untaken_.oldest(); }
+  // Ends those that have been so since `time`.
+  void EndIncomplete(SteadyTime time);
+  void EndUntaken(SteadyTime time);
 
   bool has_streams() const { return !streams_.empty(); }
   bool settled() const { return settled_; }   // the peer has begun with HTTP/2
@@ -75,10 +80,9 @@ class Session {
   void SubmitHttpError(Stream& stream, std::string_view http_status);
   void ResumeOutput(std::int32_t id);
   void ReturnWindow(std::int32_t id, std::size_t bytes);
-  bool TakeShare(Stream& stream, std::size_t bytes);
-  void ReturnShare(Stream& stream);
-  bool CountUnfinished(std::size_t before, std::size_t after);
-  void NoteIncomplete(Stream& stream);
+  MessageMemory& memory() { return memory_; }
+  void NoteIncomplete(Stream& stream) { incomplete_.Add(stream, now()); }
+  void NoteUntaken(Stream& stream) { untaken_.Add(stream, now()); }
   void RequestCallbacks(Stream& stream);
 
  private:
@@ -89,8 +93,9 @@ class Session {
   void OpenStream(std::int32_t id);
   void CloseStream(std::int32_t id);
   void Discard(Stream& stream);
-  void GrantShares();
   void RunCallbacks();
+  // False: no more in this turn.
+  bool OnData(std::int32_t id, std::string_view bytes, bool last_frame);
   // What the peer and we have sent. False: it is a flood.
   bool OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id);
   bool CountControl(const char* flood);
@@ -103,17 +108,20 @@ class Session {
 
   std::vector<Stream*> streams_;
   std::vector<Stream*> with_callbacks_;
-  std::vector<Stream*> waiting_for_share_;
-  ListLink incomplete_;        // streams, the oldest first
+  StreamQueue incomplete_;
+  StreamQueue untaken_;
   std::int32_t found_id_ = 0;  // the stream that Find has found last
   Stream* found_ = nullptr;
 
-  std::size_t received_ = 0;  // bytes of DATA in this Receive
-  std::size_t unfinished_ = 0;
-  std::size_t shared_ = 0;  // of kSharedBytes, taken
+  std::uint64_t calls_ = 0;
+  MessageMemory memory_;
+  std::size_t received_ = 0;         // bytes of DATA in this Receive
+  std::size_t inflated_before_ = 0;  // by the shard's inflater, before this Receive
+  std::string rest_;                 // of what was received when the session was paused
   RateGuard young_resets_;
   RateGuard controls_;  // PING and SETTINGS
   int pings_ = 0;
+  bool paused_ = false;
   bool settled_ = false;
   bool draining_ = false;
   bool early_ends_ = false;      // a response has ended before its request

@@ -83,11 +83,9 @@ int Session::Callbacks::OnHeader(nghttp2_session*, const nghttp2_frame* frame,
 
 int Session::Callbacks::OnData(nghttp2_session*, std::uint8_t flags, std::int32_t id,
                                const std::uint8_t* data, std::size_t size, void* session) {
-  SessionOf(session).received_ += size;
-  if (Stream* const stream = SessionOf(session).Find(id)) {
-    stream->OnData(Text(data, size), (flags & NGHTTP2_FLAG_END_STREAM) != 0);
-  }
-  return 0;
+  const bool last_frame = (flags & NGHTTP2_FLAG_END_STREAM) != 0;
+  const bool more = SessionOf(session).OnData(id, Text(data, size), last_frame);
+  return more ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
 int Session::Callbacks::OnFrame(nghttp2_session*, const nghttp2_frame* frame, void* session) {

@@ -1,13 +1,18 @@
 #include "rpc/http2/shard.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "rpc/http2/connection.h"
 
 namespace sluice::rpc::http2 {
 
-Shard::Shard(SharedState& shared, net::EpollLoop& loop, std::size_t loops)
-    : shared_(shared), loop_(loop), quota_(shared, loops) {
+Shard::Shard(SharedState& shared, net::IoThreads& threads, net::EpollLoop& loop)
+    : shared_(shared),
+      threads_(threads),
+      loop_(loop),
+      quota_(shared, threads.size()),
+      balance_timer_(loop.timers(), [this] { JudgeBalance(); }) {
   for (const Method& method : shared.methods) {
     pools_.emplace(method.path, std::make_unique<CallPool>(*this, method));
   }
@@ -60,6 +65,33 @@ void Shard::Drain() {
 
 void Shard::CloseConnections() {
   while (!connections_.empty()) connections_.back()->Close();
+}
+
+// A loop without calls does not wake to compare itself.
+void Shard::OnTurn() {
+  PublishOpenCalls();
+  if (balance_timer_.active() || connections_.size() < 2 || threads_.size() < 2) return;
+  balance_timer_.Start(loop_.now() + Balance::kInterval);
+}
+
+void Shard::JudgeBalance() {
+  std::vector<std::uint64_t> calls;
+  for (const auto& connection : connections_) calls.push_back(connection->TakeCallCount());
+  const auto excess = balance_.Judge(loop_.now(), CurrentLoads(), calls);
+  if (!excess) return;
+  shared_.metrics.moved_connections.Increment();
+  connections_[*excess]->Drain();
+}
+
+Loads Shard::CurrentLoads() {
+  Loads loads{.own = static_cast<double>(loop_.load()), .least_of_others = 1024};
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    if (i == loop_.index()) continue;
+    const auto load = static_cast<double>(threads_.loop(i).load());
+    loads.mean_of_others += load / static_cast<double>(threads_.size() - 1);
+    loads.least_of_others = std::min(loads.least_of_others, load);
+  }
+  return loads;
 }
 
 void Shard::PublishOpenCalls() {

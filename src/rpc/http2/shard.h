@@ -11,6 +11,7 @@
 
 #include "net/epoll_loop.h"
 #include "net/io_threads.h"
+#include "rpc/http2/balance.h"
 #include "rpc/http2/call_pool.h"
 #include "rpc/http2/inflater.h"
 #include "rpc/http2/shared_state.h"
@@ -22,12 +23,13 @@ class Connection;
 
 class Shard {
  public:
-  // `shared` must outlive the shard.
-  Shard(SharedState& shared, net::EpollLoop& loop, std::size_t loops);
+  // `shared` must outlive the shard; `loop` is one of `threads`.
+  Shard(SharedState& shared, net::IoThreads& threads, net::EpollLoop& loop);
   ~Shard();
 
   net::EpollLoop& loop() { return loop_; }
   const ServerOptions& options() const { return shared_.options; }
+  const Times& times() const { return shared_.times; }
   SharedState& shared() { return shared_; }
   CallQuota& quota() { return quota_; }
   Inflater& inflater() { return inflater_; }
@@ -49,10 +51,15 @@ class Shard {
   void CloseConnections();
 
   // At the end of a connection's turn.
+  void OnTurn();
   void PublishOpenCalls();
 
  private:
+  void JudgeBalance();
+  Loads CurrentLoads();
+
   SharedState& shared_;
+  net::IoThreads& threads_;
   net::EpollLoop& loop_;
   CallQuota quota_;
   Inflater inflater_;
@@ -62,6 +69,8 @@ class Shard {
   std::vector<Stream*> free_streams_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::size_t published_calls_ = 0;
+  Balance balance_;
+  net::Timer balance_timer_;
   bool draining_ = false;
 };
 

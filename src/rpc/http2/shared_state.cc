@@ -34,7 +34,10 @@ ServerMetrics::ServerMetrics(MetricsRegistry* registry)
       connections(registry_.GaugeFor("sluice_grpc_connections", "Open gRPC connections")),
       connections_total(registry_.CounterFor("sluice_grpc_connections_total",
                                              "gRPC connections that were accepted")),
-      open_calls(registry_.GaugeFor("sluice_grpc_calls_open", "gRPC calls under way")) {
+      open_calls(registry_.GaugeFor("sluice_grpc_calls_open", "gRPC calls under way")),
+      moved_connections(
+          registry_.CounterFor("sluice_grpc_moved_connections_total",
+                               "gRPC connections sent away from a thread with too much to do")) {
   for (std::size_t i = 0; i < refused_.size(); ++i) {
     refused_[i] = &registry_.CounterFor("sluice_grpc_refused_total",
                                         "gRPC connections and calls turned away, by reason",
@@ -49,12 +52,15 @@ CallQuota::CallQuota(SharedState& shared, std::size_t loops)
                         std::int64_t{1}, kMaxChunk)) {}
 
 bool CallQuota::Borrow() {
-  if (shared_.free_calls.fetch_sub(chunk_, std::memory_order_relaxed) >= chunk_) {
-    left_ += chunk_;
-    return left_ > 0;
-  }
-  shared_.free_calls.fetch_add(chunk_, std::memory_order_relaxed);
-  return false;
+  std::int64_t available = shared_.free_calls.load(std::memory_order_relaxed);
+  std::int64_t taken = 0;
+  do {
+    taken = std::min(chunk_, available);
+    if (taken <= 0) return false;
+  } while (!shared_.free_calls.compare_exchange_weak(available, available - taken,
+                                                     std::memory_order_relaxed));
+  left_ += taken;
+  return left_ > 0;
 }
 
 void CallQuota::GiveBack() {

@@ -6,10 +6,11 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -33,6 +34,17 @@ class ConnectionCount {
   Mutex mutex_;
   CondVar none_;
   std::size_t count_ SLUICE_GUARDED_BY(mutex_) = 0;
+};
+
+// How long a peer may take.
+struct Times {
+  Duration preface = std::chrono::seconds(10);     // for HTTP/2's preface
+  Duration request = std::chrono::seconds(10);     // for a whole request, or a stream's message
+  Duration stall = std::chrono::seconds(30);       // for the peer to read what we sent
+  Duration keepalive = std::chrono::seconds(120);  // without a byte from the peer, before a PING
+  Duration ping = std::chrono::seconds(20);        // for the answer to a PING
+  Duration notice = std::chrono::seconds(1);       // for the answer to a PING when draining
+  Duration linger = std::chrono::seconds(1);       // for the peer to close when all is sent
 };
 
 // Why a server turned a connection or a call away.
@@ -62,15 +74,17 @@ class ServerMetrics {
   Gauge& connections;
   Counter& connections_total;
   Gauge& open_calls;
+  Counter& moved_connections;
 
  private:
   std::array<Counter*, static_cast<std::size_t>(Refusal::kCount)> refused_;
 };
 
 struct SharedState {
-  SharedState(Methods the_methods, const ServerOptions& the_options)
+  SharedState(Methods the_methods, const ServerOptions& the_options, const Times& the_times)
       : methods(std::move(the_methods)),
         options(the_options),
+        times(the_times),
         metrics(the_options.metrics),
         free_calls(static_cast<std::int64_t>(the_options.max_calls)) {}
 
@@ -79,6 +93,7 @@ struct SharedState {
 
   const Methods methods;
   const ServerOptions options;
+  const Times times;
   ServerMetrics metrics;
   ConnectionCount connections;
   std::atomic<std::int64_t> free_calls;  // not open, nor lent to a loop's CallQuota

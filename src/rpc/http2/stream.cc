@@ -24,14 +24,14 @@ void Stream::Open(Session& session, std::int32_t id) {
   id_ = id;
   input_ = Input::kHeaders;
   output_state_ = Output::kNone;
-  received_ = incomplete_since_ = session.now();
+  received_ = session.now();
   deadline_ = SteadyTime::max();
   head_.Clear();
 }
 
 void Stream::Close() {
   NoteUnfinished(0);
-  session_->ReturnShare(*this);
+  session_->memory().ReturnShare(*this);
   if (call_ != nullptr) call_->Detach();
   if (!alone()) Unlink();
   resumed_ = writable_ = false;
@@ -92,7 +92,7 @@ void Stream::OnData(std::string_view bytes, bool last_frame) {
 
 void Stream::OnRequestEnd() {
   input_ = Input::kEnded;
-  if (!alone()) Unlink();
+  if (output_state_ < Output::kLast && !alone()) Unlink();
   if (call_ != nullptr) call_->OnRequestEnd();
   if (unfinished_ > 0 || share > 0) UpdateFlow();
 }
@@ -124,7 +124,7 @@ void Stream::RequestResume() {
 void Stream::UpdateFlow() {
   if (call_ == nullptr) {
     NoteUnfinished(0);
-    return session_->ReturnShare(*this);
+    return session_->memory().ReturnShare(*this);
   }
   const ServerCall::Backlog backlog = call_->backlog();
   NoteUnfinished(backlog.bytes);
@@ -132,10 +132,7 @@ void Stream::UpdateFlow() {
   if (call_->is_stream() && input_ == Input::kBody) {
     const bool incomplete = backlog.bytes > 0 && !backlog.paused;
     if (!incomplete && !alone()) Unlink();
-    if (incomplete && alone()) {
-      incomplete_since_ = session_->now();
-      session_->NoteIncomplete(*this);
-    }
+    if (incomplete && alone()) session_->NoteIncomplete(*this);
   }
   if (backlog.paused || !HasShare(backlog.expected)) return;
   session_->ReturnWindow(id_, std::exchange(unconsumed_, 0));
@@ -143,15 +140,15 @@ void Stream::UpdateFlow() {
 
 bool Stream::HasShare(std::size_t expected) {
   if (expected <= kUnsharedBytes) {
-    session_->ReturnShare(*this);
+    session_->memory().ReturnShare(*this);
     return true;
   }
-  return share > 0 || session_->TakeShare(*this, expected);
+  return share > 0 || session_->memory().TakeShare(*this, expected);
 }
 
 void Stream::NoteUnfinished(std::size_t bytes) {
   if (bytes == unfinished_) return;
-  const bool allowed = session_->CountUnfinished(std::exchange(unfinished_, bytes), bytes);
+  const bool allowed = session_->memory().Count(std::exchange(unfinished_, bytes), bytes);
   if (allowed || call_ == nullptr) return;
   call_->Fail({.code = StatusCode::kResourceExhausted, .message = "too many unfinished messages"});
 }
@@ -171,7 +168,7 @@ void Stream::AppendMessage(std::string_view message) {
 
 void Stream::Answer(std::string_view message) {
   AppendMessage(message);
-  output_state_ = Output::kLast;
+  BeginLast();
   status_.code = StatusCode::kOk;
   session_->SubmitResponse(*this);
 }
@@ -189,8 +186,22 @@ void Stream::Finish(const Status& status) {
     return session_->SubmitTrailersOnly(*this, status);
   }
   if (output_state_ == Output::kWaiting) session_->ResumeOutput(id_);
-  output_state_ = Output::kLast;
+  BeginLast();
   status_ = status;
+}
+
+// From now on the response takes memory only because the caller has not made room for it.
+void Stream::BeginLast() {
+  output_state_ = Output::kLast;
+  session_->NoteUntaken(*this);
+}
+
+// Trailers pass DATA that waits for the caller's window.
+void Stream::Fail(const Status& status) {
+  if (output_state_ == Output::kNone) return Finish(status);
+  output_state_ = Output::kEnded;
+  DropUnsent();
+  session_->SubmitTrailers(*this, status);
 }
 
 void Stream::RejectHttp(std::string_view http_status) {
@@ -205,6 +216,7 @@ void Stream::DropUnsent() {
 
 std::size_t Stream::TakeOutput(std::uint8_t* buffer, std::size_t size, bool& last) {
   const std::size_t count = std::min(size, unsent_bytes());
+  if (output_state_ == Output::kEnded) return kWait;  // the trailers end it
   if (count == 0 && output_state_ == Output::kOpen) {
     output_state_ = Output::kWaiting;
     return kWait;
@@ -216,6 +228,7 @@ std::size_t Stream::TakeOutput(std::uint8_t* buffer, std::size_t size, bool& las
   last = output_state_ == Output::kLast;
   if (last) {
     output_state_ = Output::kEnded;
+    if (!alone()) Unlink();
     session_->SubmitTrailers(*this, status_);
   } else if (call_ != nullptr) {
     writable_ = true;

@@ -39,7 +39,8 @@ struct ListLink {
   }
 };
 
-// The link is for the session's list of streams whose request is not complete.
+// The link is for one of the session's queues: its request is not complete, or its response is not
+// taken.
 class Stream final : public Call, public ListLink {
  public:
   // What a message may have to come without a share of the connection's memory: less than half of
@@ -76,13 +77,14 @@ class Stream final : public Call, public ListLink {
   // At the end of a turn: OnWritable, and messages that are wanted again.
   void RunCallbacks();
 
-  // For the call. Answer: one message and status OK. Finish: after what was sent.
+  // For the call. Answer: one message and status OK. Finish: after what was sent. Fail: instead of
+  // what was sent and is not with the caller yet.
   const RequestHead& head() const { return head_; }
   bool overdue() const;
   void Answer(std::string_view message);
   void Send(std::string_view message);
   void Finish(const Status& status);
-  void DropUnsent();
+  void Fail(const Status& status);
   std::size_t unsent_bytes() const { return output_.size() - taken_; }
   void RequestResume();
   void ForgetCall();
@@ -90,9 +92,9 @@ class Stream final : public Call, public ListLink {
   std::int32_t id() const { return id_; }
   bool in_headers() const { return input_ == Input::kHeaders; }
   bool request_ended() const { return input_ == Input::kEnded; }
-  SteadyTime incomplete_since() const { return incomplete_since_; }
 
   // For the session's bookkeeping.
+  SteadyTime queued_since{};
   std::size_t place = 0;  // in its list of streams
   bool waits_for_callbacks = false;
   std::size_t share = 0;         // bytes it may hold of large messages
@@ -110,6 +112,8 @@ class Stream final : public Call, public ListLink {
   };
 
   void BeginCall();
+  void DropUnsent();
+  void BeginLast();
   void RejectHttp(std::string_view http_status);
   void SetDeadline();
   void AppendMessage(std::string_view message);
@@ -126,13 +130,31 @@ class Stream final : public Call, public ListLink {
   bool writable_ = false;
   SteadyTime received_{};
   SteadyTime deadline_{};
-  SteadyTime incomplete_since_{};
   RequestHead head_;
   std::size_t unconsumed_ = 0;  // bytes received that the caller's window has not back
   std::size_t unfinished_ = 0;  // bytes that the session has counted as unfinished
   std::string output_;
   std::size_t taken_ = 0;  // of output_, by nghttp2
   Status status_;          // for the trailers, in kLast
+};
+
+// Streams in the order of their times.
+class StreamQueue {
+ public:
+  void Add(Stream& stream, SteadyTime now) {
+    if (!stream.alone()) stream.Unlink();
+    stream.queued_since = now;
+    stream.LinkBefore(head_);
+  }
+  // SteadyTime::max() if there are none.
+  SteadyTime oldest() const {
+    return head_.alone() ? SteadyTime::max() : static_cast<const Stream&>(*head_.next).queued_since;
+  }
+  // REQUIRES: there is one.
+  Stream& front() { return static_cast<Stream&>(*head_.next); }
+
+ private:
+  ListLink head_;
 };
 
 }  // namespace sluice::rpc::http2

@@ -97,9 +97,8 @@ void StreamCall::Finish(const Status& status) {
 
 void StreamCall::Fail(const Status& status) {
   Stream& stream = *stream_;
-  stream.DropUnsent();
   Abandon();
-  stream.Finish(status);
+  stream.Fail(status);
 }
 
 void StreamCall::OnDeadline() { Fail(DeadlineExceeded()); }
