@@ -98,6 +98,9 @@ void Server::ShowItself() {
   metrics_->ReadFrom("sluice_memory_store_counters",
                      "Counters in this process' memory: all without Redis, else those of outages.",
                      [this] { return static_cast<double>(memory_.size()); });
+  metrics_->ReadFrom("sluice_log_dropped_total",
+                     "Log lines dropped because standard error did not take them.",
+                     [] { return static_cast<double>(LogDropped()); });
 }
 
 void Server::StartRules(const Settings& settings, RuleReading rules) {

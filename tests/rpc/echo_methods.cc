@@ -60,7 +60,7 @@ struct TimeLeft final : TestUnary {
   void Answer(const Call& call, std::string_view /*request*/) override {
     if (call.deadline() == SteadyTime::max()) return Finish("never");
     const auto left = call.deadline() - call.received();
-    Finish(fmt::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(left).count()));
+    Finish(fmt::to_string(std::chrono::round<std::chrono::seconds>(left).count()));
   }
 };
 

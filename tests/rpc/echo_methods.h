@@ -23,7 +23,7 @@ struct Seen {
 //   /test.Unary/Echo       the request
 //   /test.Unary/Fail       FAILED_PRECONDITION, with the request as its message
 //   /test.Unary/Metadata   the value of the header that the request names; else NOT_FOUND
-//   /test.Unary/TimeLeft   milliseconds until the deadline, or "never"
+//   /test.Unary/TimeLeft   whole seconds until the deadline, rounded; or "never"
 //   /test.Unary/Peer       the caller's address
 //   /test.Unary/Later      the request, one turn of the loop later
 //   /test.Unary/Hold       CANCELLED once it is cancelled; until then nothing

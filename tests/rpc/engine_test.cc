@@ -116,9 +116,7 @@ TEST_P(EngineTest, Message_OfAMegabyte_ComesBack) {
 }
 
 TEST_P(EngineTest, Deadline_OfTheCaller_IsTheCalls) {
-  const int left = std::stoi(Unary("TimeLeft", "", {.timeout = seconds(5)}).response);
-  EXPECT_GT(left, 3000);
-  EXPECT_LE(left, 5001);
+  EXPECT_EQ(Unary("TimeLeft", "", {.timeout = seconds(5)}), Ok("5"));
 }
 
 TEST_P(EngineTest, Deadline_Passes_HandlerIsCancelled) {
@@ -294,7 +292,7 @@ TEST_P(EngineTest, Stop_HandlersNeverFinish_ReturnsAfterDrain) {
 
 TEST_P(EngineTest, Stop_CallUnderWay_MayEnd) {
   UnaryCalls calls(channel_);
-  calls.Start("/test.Unary/Hold", "", {.timeout = milliseconds(300)});
+  calls.Start("/test.Unary/Hold", "", {.timeout = milliseconds(500)});
   ASSERT_TRUE(Soon(seen_.served, 1));
   server_->Stop(seconds(60));
   EXPECT_EQ(calls.Wait()[0].code, StatusCode::DEADLINE_EXCEEDED);

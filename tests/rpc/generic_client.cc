@@ -1,9 +1,9 @@
 #include "tests/rpc/generic_client.h"
 
-#include <atomic>
 #include <ostream>
 
 #include "tests/support/require.h"
+#include "tests/support/wait_until.h"
 
 namespace sluice::test {
 namespace {
@@ -47,13 +47,17 @@ std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
+UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel)
+    : stub_(std::move(channel)), thread_([this] {
+        void* tag = nullptr;
+        bool ok = false;
+        while (queue_.Next(&tag, &ok)) ++ended_;
+      }) {}
+
 UnaryCalls::~UnaryCalls() {
   for (const auto& call : calls_) call->context.TryCancel();
   queue_.Shutdown();
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue_.Next(&tag, &ok)) {
-  }
+  thread_.join();
 }
 
 std::size_t UnaryCalls::Start(const std::string& path, const std::string& request,
@@ -68,13 +72,9 @@ std::size_t UnaryCalls::Start(const std::string& path, const std::string& reques
 }
 
 std::vector<Outcome> UnaryCalls::Wait() {
-  const auto deadline = std::chrono::system_clock::now() + kPatience;
-  for (std::size_t i = 0; i < calls_.size(); ++i) {
-    void* tag = nullptr;
-    bool ok = false;
-    Require(queue_.AsyncNext(&tag, &ok, deadline) == grpc::CompletionQueue::GOT_EVENT,
-            "a unary call does not end");
-  }
+  Require(WaitUntil(2 * kPatience, [this] { return ended_ == calls_.size(); }),
+          "a unary call does not end");
+  ended_ = 0;
   std::vector<Outcome> outcomes;
   for (const auto& call : calls_) {
     outcomes.push_back({.code = call->status.error_code(),

@@ -7,12 +7,14 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,10 +38,11 @@ std::ostream& operator<<(std::ostream& out, const Outcome& outcome);
 // A channel of its own, not one shared with others to the same address.
 std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address);
 
-// Many unary calls at once.
+// Many unary calls at once. A thread of its own sees to them, or gRPC would not even connect before
+// somebody waits.
 class UnaryCalls {
  public:
-  explicit UnaryCalls(std::shared_ptr<grpc::Channel> channel) : stub_(std::move(channel)) {}
+  explicit UnaryCalls(std::shared_ptr<grpc::Channel> channel);
   ~UnaryCalls();
 
   // Returns the call's number, from 0.
@@ -60,6 +63,8 @@ class UnaryCalls {
   grpc::GenericStub stub_;
   grpc::CompletionQueue queue_;
   std::vector<std::unique_ptr<Pending>> calls_;
+  std::atomic<std::size_t> ended_ = 0;
+  std::thread thread_;
 };
 
 // One unary call.

@@ -12,11 +12,14 @@ inline constexpr int kMinPingIntervalMs = 4'000;
 inline constexpr int kKeepaliveTimeMs = 120'000;
 inline constexpr int kKeepaliveTimeoutMs = 20'000;
 inline constexpr int kMaxConcurrentStreams = 1024;
+// Header fields of a request beyond are answered with RESOURCE_EXHAUSTED.
+inline constexpr int kMaxMetadataBytes = 16 * 1024;
 
 inline void SetChannelArguments(::grpc::ServerBuilder& builder) {
   // A second server on the same port must fail, not take half of the connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kMinPingIntervalMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

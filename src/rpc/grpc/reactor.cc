@@ -5,10 +5,12 @@
 namespace sluice::rpc::grpc_engine {
 namespace {
 
+// Beyond what nanoseconds since 1970 can hold, context.deadline() overflows.
 SteadyTime DeadlineOf(const Reactor::Context& context, SteadyTime now) {
-  const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return SteadyTime::max();
-  return now + (deadline - Clock::System().Now());
+  constexpr auto kMax = std::chrono::system_clock::time_point::max().time_since_epoch();
+  const std::chrono::seconds seconds(context.raw_deadline().tv_sec);
+  if (seconds >= std::chrono::floor<std::chrono::seconds>(kMax)) return SteadyTime::max();
+  return now + (context.deadline() - Clock::System().Now());
 }
 
 ::grpc::ByteBuffer BufferOf(std::string_view message) {
@@ -93,7 +95,7 @@ void Reactor::HandleRead(bool ok) {
   if (!ok && context_.IsCancelled()) return HandleCancel();
   const bool unary = !calls_.methods()[method_].stream;
   if (!ok && unary) {
-    return FinishNow({.code = StatusCode::kUnimplemented, .message = "the call has no message"});
+    return FinishNow({.code = StatusCode::kInternal, .message = "the request has no message"});
   }
   if (!ok) return call_->OnHalfClose();
   if (unary) {

@@ -114,7 +114,10 @@ Result<void> GrpcServer::Listen(const ServerOptions& options) {
 
 ::grpc::ServerGenericBidiReactor* GrpcServer::CreateReactor(Reactor::Context* context) {
   const auto found = by_path_.find(context->method());
-  if (found == by_path_.end()) return new Refusal({::grpc::StatusCode::UNIMPLEMENTED, ""});
+  if (found == by_path_.end()) {
+    return new Refusal(
+        {::grpc::StatusCode::UNIMPLEMENTED, fmt::format("unknown method {}", context->method())});
+  }
   if (!count_.Open()) {
     return new Refusal({::grpc::StatusCode::UNAVAILABLE, "too many calls are open"});
   }
