@@ -1,5 +1,6 @@
 // What gRPC itself costs: a CheckLimit server that parses the request and serializes an answer such
-// as Sluice gives, but decides nothing. The asynchronous API, all else gRPC's defaults. Prints `ready grpc=HOST:PORT` and runs until killed; --help.
+// as Sluice gives, but decides nothing. The asynchronous API, all else gRPC's defaults. Prints
+// `ready grpc=HOST:PORT` and runs until killed; --help.
 #include <grpcpp/grpcpp.h>
 
 #include <cstdio>
