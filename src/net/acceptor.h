@@ -23,7 +23,7 @@ class Acceptor final : private EventHandler {
   // blocks. Fails with kUnavailable: the address is in use or not allowed.
   static Result<std::unique_ptr<Acceptor>> Listen(const Address& address);
 
-  // Removes the file of a unix socket.
+  // As Stop.
   ~Acceptor() override;
 
   // Where it listens, with the port really bound.
@@ -32,7 +32,8 @@ class Acceptor final : private EventHandler {
   // Accepts connections from now on. `loop` must outlive the acceptor's Stop.
   void Start(EpollLoop& loop, OnConnection on_connection);
 
-  // Closes the listening socket; those who are not accepted yet are turned away.
+  // Closes the listening socket and removes the file of a unix socket: another process may listen
+  // there from now on. Callers that are not accepted yet are turned away.
   void Stop();
 
  private:
@@ -41,11 +42,13 @@ class Acceptor final : private EventHandler {
   Acceptor(Address address, Socket socket);
   void OnEvents(std::uint32_t events) override;
   void TurnAway(int error);
+  void LogTurnedAway(int error);
 
   Address address_;
   Socket socket_;
   Socket reserve_;  // a descriptor to accept with, and close, when there are no others
   EpollLoop* loop_ = nullptr;
+  std::unique_ptr<Timer> pause_;
   OnConnection on_connection_;
   std::uint64_t turned_away_ = 0;  // since the last log line
   SteadyTime next_log_{};
