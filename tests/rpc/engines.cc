@@ -17,8 +17,9 @@ Result<std::unique_ptr<rpc::Server>> StartHttp2(net::IoThreads& threads, rpc::Me
 }  // namespace
 
 const std::vector<Engine>& Engines() {
-  static const std::vector<Engine> engines{{"http2", StartHttp2},
-                                           {"grpc", rpc::grpc_engine::StartServer}};
+  static const std::vector<Engine> engines{
+      {.name = "http2", .start = StartHttp2, .has_tls = false},
+      {.name = "grpc", .start = rpc::grpc_engine::StartServer}};
   return engines;
 }
 

@@ -17,6 +17,7 @@ struct Engine {
   std::string name;
   Result<std::unique_ptr<rpc::Server>> (*start)(net::IoThreads&, rpc::Methods,
                                                 const rpc::ServerOptions&);
+  bool has_tls = true;
 };
 
 const std::vector<Engine>& Engines();
