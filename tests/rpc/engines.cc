@@ -18,7 +18,7 @@ Result<std::unique_ptr<rpc::Server>> StartHttp2(net::IoThreads& threads, rpc::Me
 
 const std::vector<Engine>& Engines() {
   static const std::vector<Engine> engines{
-      {.name = "http2", .start = StartHttp2, .has_tls = false},
+      {.name = "http2", .start = StartHttp2},
       {.name = "grpc", .start = rpc::grpc_engine::StartServer}};
   return engines;
 }

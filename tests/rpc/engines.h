@@ -17,7 +17,6 @@ struct Engine {
   std::string name;
   Result<std::unique_ptr<rpc::Server>> (*start)(net::IoThreads&, rpc::Methods,
                                                 const rpc::ServerOptions&);
-  bool has_tls = true;
 };
 
 const std::vector<Engine>& Engines();
