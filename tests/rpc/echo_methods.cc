@@ -1,6 +1,7 @@
 #include "tests/rpc/echo_methods.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <chrono>
@@ -68,6 +69,14 @@ struct PeerName final : TestUnary {
   using TestUnary::TestUnary;
   void Answer(const Call& call, std::string_view /*request*/) override {
     Finish(call.peer().address);
+  }
+};
+
+struct Identities final : TestUnary {
+  using TestUnary::TestUnary;
+  void Answer(const Call& call, std::string_view /*request*/) override {
+    const net::Peer& peer = call.peer();
+    Finish(fmt::format("{} {}", peer.tls ? "tls" : "plain", fmt::join(peer.identities, ",")));
   }
 };
 
@@ -226,15 +235,23 @@ rpc::Method Stream(std::string path, Seen& seen) {
 }  // namespace
 
 rpc::Methods EchoMethods(Seen& seen) {
-  return {
-      Unary<Echo>("/test.Unary/Echo", seen),         Unary<Fail>("/test.Unary/Fail", seen),
-      Unary<Metadata>("/test.Unary/Metadata", seen), Unary<TimeLeft>("/test.Unary/TimeLeft", seen),
-      Unary<PeerName>("/test.Unary/Peer", seen),     Unary<Later>("/test.Unary/Later", seen),
-      Unary<Hold>("/test.Unary/Hold", seen),         Unary<Never>("/test.Unary/Never", seen),
-      Stream<EchoStream>("/test.Stream/Echo", seen), Stream<Count>("/test.Stream/Count", seen),
-      Stream<Sized>("/test.Stream/Sized", seen),     Stream<First>("/test.Stream/First", seen),
-      Stream<Slow>("/test.Stream/Slow", seen),       Stream<Deaf>("/test.Stream/Deaf", seen),
-      Stream<Refuse>("/test.Stream/Refuse", seen),   Stream<NeverEnds>("/test.Stream/Never", seen)};
+  return {Unary<Echo>("/test.Unary/Echo", seen),
+          Unary<Fail>("/test.Unary/Fail", seen),
+          Unary<Metadata>("/test.Unary/Metadata", seen),
+          Unary<TimeLeft>("/test.Unary/TimeLeft", seen),
+          Unary<PeerName>("/test.Unary/Peer", seen),
+          Unary<Identities>("/test.Unary/Identities", seen),
+          Unary<Later>("/test.Unary/Later", seen),
+          Unary<Hold>("/test.Unary/Hold", seen),
+          Unary<Never>("/test.Unary/Never", seen),
+          Stream<EchoStream>("/test.Stream/Echo", seen),
+          Stream<Count>("/test.Stream/Count", seen),
+          Stream<Sized>("/test.Stream/Sized", seen),
+          Stream<First>("/test.Stream/First", seen),
+          Stream<Slow>("/test.Stream/Slow", seen),
+          Stream<Deaf>("/test.Stream/Deaf", seen),
+          Stream<Refuse>("/test.Stream/Refuse", seen),
+          Stream<NeverEnds>("/test.Stream/Never", seen)};
 }
 
 }  // namespace sluice::test

@@ -25,6 +25,7 @@ struct Seen {
 //   /test.Unary/Metadata   the value of the header that the request names; else NOT_FOUND
 //   /test.Unary/TimeLeft   whole seconds until the deadline, rounded; or "never"
 //   /test.Unary/Peer       the caller's address
+//   /test.Unary/Identities "tls" or "plain", a space, the names of the caller's certificate
 //   /test.Unary/Later      the request, one turn of the loop later
 //   /test.Unary/Hold       CANCELLED once it is cancelled; until then nothing
 //   /test.Unary/Never      nothing, ever

@@ -294,7 +294,9 @@ TEST_P(EngineTest, Stop_CallUnderWay_MayEnd) {
   UnaryCalls calls(channel_);
   calls.Start("/test.Unary/Hold", "", {.timeout = milliseconds(500)});
   ASSERT_TRUE(Soon(seen_.served, 1));
+  const auto began = std::chrono::steady_clock::now();
   server_->Stop(seconds(60));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, kSoon);
   EXPECT_EQ(calls.Wait()[0].code, StatusCode::DEADLINE_EXCEEDED);
 }
 

@@ -39,12 +39,13 @@ std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
              << "\"}";
 }
 
-std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address) {
+std::shared_ptr<grpc::Channel> ConnectTo(
+    const std::string& address, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   static std::atomic<int> number = 0;
   grpc::ChannelArguments arguments;
   arguments.SetInt("test.number", ++number);
   arguments.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
 UnaryCalls::UnaryCalls(std::shared_ptr<grpc::Channel> channel)

@@ -36,7 +36,9 @@ struct Outcome {
 std::ostream& operator<<(std::ostream& out, const Outcome& outcome);
 
 // A channel of its own, not one shared with others to the same address.
-std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address);
+std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address,
+                                         const std::shared_ptr<grpc::ChannelCredentials>&
+                                             credentials = grpc::InsecureChannelCredentials());
 
 // Many unary calls at once. A thread of its own sees to them, or gRPC would not even connect before
 // somebody waits.

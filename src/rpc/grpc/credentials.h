@@ -1,21 +1,16 @@
-// Credentials of gRPC's server from certificates as text.
+// Credentials of gRPC's server that come from a net::TlsServerContext: the same certificates as
+// everywhere, those of its last reload for connections from then on.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
 
 #include <memory>
-#include <string>
+
+#include "net/tls_context.h"
 
 namespace sluice::rpc::grpc_engine {
 
-// PEM.
-struct TlsTexts {
-  std::string certificate_chain;
-  std::string private_key;
-  std::string client_ca;  // empty: client certificates are not asked for
-  bool client_certificate_required = false;
-};
-
-std::shared_ptr<::grpc::ServerCredentials> TlsCredentials(const TlsTexts& texts);
+// `context` must outlive them, and they the server.
+std::shared_ptr<::grpc::ServerCredentials> CredentialsOf(const net::TlsServerContext& context);
 
 }  // namespace sluice::rpc::grpc_engine

@@ -2,6 +2,8 @@
 
 #include <grpc/grpc_security_constants.h>
 
+#include <utility>
+
 namespace sluice::rpc::grpc_engine {
 namespace {
 
@@ -32,8 +34,10 @@ net::Peer PeerOf(const ::grpc::GenericCallbackServerContext& context) {
   const auto security = context.auth_context();
   const auto type = security->FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
   peer.tls = !type.empty() && type.front() == GRPC_SSL_TRANSPORT_SECURITY_TYPE;
+  // A name with a zero byte would look like a shorter one to some.
   for (const auto& name : security->FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME)) {
-    peer.identities.emplace_back(name.data(), name.size());
+    std::string text(name.data(), name.size());
+    if (text.find('\0') == std::string::npos) peer.identities.push_back(std::move(text));
   }
   return peer;
 }

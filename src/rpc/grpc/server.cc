@@ -72,6 +72,7 @@ class GrpcServer final : public Server, private ::grpc::CallbackGenericService {
   std::atomic<std::size_t> next_ = 0;              // of calls_
   CallCount count_;
   Address address_;
+  std::shared_ptr<::grpc::ServerCredentials> credentials_;
   std::unique_ptr<::grpc::Server> server_;
 };
 
@@ -98,7 +99,9 @@ Result<void> GrpcServer::Listen(const ServerOptions& options) {
   }
   ::grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort(address_.ToString(), ::grpc::InsecureServerCredentials(), &port);
+  credentials_ =
+      options.tls != nullptr ? CredentialsOf(*options.tls) : ::grpc::InsecureServerCredentials();
+  builder.AddListeningPort(address_.ToString(), credentials_, &port);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   SetChannelArguments(builder);
   builder.RegisterCallbackGenericService(this);

@@ -46,6 +46,8 @@ void Connection::AfterInput(bool fine) {
   if (session_.paused()) resume_timer_.Start(shard_.loop().now());
   transport_->SetReading(!session_.paused());
   if (state_ == State::kNoticed && !session_.pinged()) EndNotice();
+  // A caller's reset may have ended the last stream, and left nothing to send.
+  if (state_ == State::kDraining && !session_.has_streams()) transport_->RequestFlush();
   const SteadyTime incomplete = session_.incomplete_since();
   if (incomplete != SteadyTime::max()) CheckBy(incomplete + times_.request);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "net/tls_transport.h"
 #include "rpc/http2/connection.h"
 
 namespace sluice::rpc::http2 {
@@ -39,8 +40,10 @@ Stream& Shard::TakeStream() {
 }
 
 void Shard::AddConnection(net::Socket socket, net::IoThreads::Place place) {
-  // With TLS, the transport on the socket is wrapped here.
   net::TransportPtr transport = loop_.Adopt(std::move(socket), net::FlushStage::kCallers);
+  if (shared_.options.tls != nullptr) {
+    transport = net::AcceptTls(loop_, std::move(transport), *shared_.options.tls);
+  }
   connections_.push_back(
       std::make_unique<Connection>(*this, std::move(transport), std::move(place)));
   Connection& connection = *connections_.back();
