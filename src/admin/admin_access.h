@@ -16,7 +16,7 @@
 namespace sluice {
 
 struct AdminAccess {
-  // Whoever reaches the listener is an operator: it is a unix socket of the server's user.
+  // Everybody who reaches the listener is an operator: it is a unix socket of the server's user.
   bool trusted_listener = false;
   // Opens to callers who send `authorization: Bearer <token>`. Empty: to none. A secret.
   std::string token;

@@ -103,6 +103,7 @@ void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
   peek_.demand = {.mode = Mode::kPeek};
   peek_.failure.reset();
   peek_.deadline = std::min(request.deadline, SteadyNow() + kPeekTimeout);
+  peek_.last_deadline = request.deadline;
   limiter_.store().Submit(peek_);
 }
 

@@ -16,7 +16,7 @@ void Log(google::protobuf::LogLevel, const char*, int, const std::string& messag
 }  // namespace
 
 void SendProtobufLogToOurs() {
-  static google::protobuf::LogHandler* const before = google::protobuf::SetLogHandler(Log);
+  static auto* const before = google::protobuf::SetLogHandler(Log);
   static_cast<void>(before);
 }
 

@@ -22,6 +22,11 @@ std::size_t PutVarint(std::uint64_t value, char* to) {
 }  // namespace
 
 void WireWriter::WriteVarint(std::uint32_t field, std::uint64_t value) {
+  if (value < 0x80) {
+    out_ += TagOf(field, kVarint);
+    out_ += static_cast<char>(value);
+    return;
+  }
   std::array<char, 1 + kMaxVarintBytes> bytes;
   bytes[0] = TagOf(field, kVarint);
   out_.append(bytes.data(), 1 + PutVarint(value, bytes.data() + 1));
@@ -35,8 +40,8 @@ void WireWriter::WriteBytes(std::uint32_t field, std::string_view bytes) {
 
 // Most messages have fewer than 128 bytes, so that is what room is left for.
 std::size_t WireWriter::BeginMessage(std::uint32_t field) {
-  const std::array<char, 2> head{TagOf(field, kBytes), 0};
-  out_.append(head.data(), head.size());
+  out_ += TagOf(field, kBytes);
+  out_ += '\0';
   return out_.size();
 }
 
