@@ -6,7 +6,7 @@
 
 #include <sluice/v1/rate_limiter.pb.h>
 
-#include "service/check_request_parser.h"
+#include "api/check_request_parser.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "store/redis/node.h"
-#include "tests/store/manual_loop.h"
+#include "tests/support/manual_loop.h"
 #include "tests/store/resp.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/require.h"

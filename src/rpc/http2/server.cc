@@ -1,9 +1,11 @@
 #include "rpc/http2/server.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "net/acceptor.h"
+#include "net/tls_transport.h"
 #include "rpc/http2/shard.h"
 
 namespace sluice::rpc::http2 {
@@ -16,7 +18,10 @@ class NgHttp2Server final : public Server {
       : threads_(threads), acceptor_(std::move(acceptor)), shared_(std::move(shared)) {
     shards_.resize(threads.size());
     threads_.RunOnEach([this](net::EpollLoop& loop) {
-      shards_[loop.index()] = std::make_unique<Shard>(*shared_, threads_, loop);
+      const auto compare = [this, &loop] { return CompareLoads(loop); };
+      shards_[loop.index()] = std::make_unique<Shard>(
+          *shared_, loop, threads_.size(),
+          threads_.size() > 1 ? Shard::CompareLoads(compare) : Shard::CompareLoads());
     });
     threads_.RunOn(0, [this](net::EpollLoop& loop) {
       acceptor_->Start(loop, [this](net::Socket socket) { OnConnection(std::move(socket)); });
@@ -51,9 +56,25 @@ class NgHttp2Server final : public Server {
     using Arrival = std::pair<net::Socket, net::IoThreads::Place>;
     const auto arrival = std::make_shared<Arrival>(std::move(socket), threads_.PlaceConnection());
     net::EpollLoop& loop = arrival->second.loop();
-    loop.Post([this, arrival, &shard = *shards_[loop.index()]] {
-      shard.AddConnection(std::move(arrival->first), std::move(arrival->second));
+    loop.Post([this, arrival, &loop] {
+      net::TransportPtr transport =
+          loop.Adopt(std::move(arrival->first), net::FlushStage::kCallers);
+      if (shared_->options.tls != nullptr) {
+        transport = net::AcceptTls(loop, std::move(transport), *shared_->options.tls);
+      }
+      shards_[loop.index()]->AddConnection(std::move(transport), std::move(arrival->second));
     });
+  }
+
+  Loads CompareLoads(const net::EpollLoop& loop) {
+    Loads loads{.own = static_cast<double>(loop.load()), .least_of_others = 1024};
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+      if (i == loop.index()) continue;
+      const auto load = static_cast<double>(threads_.loop(i).load());
+      loads.mean_of_others += load / static_cast<double>(threads_.size() - 1);
+      loads.least_of_others = std::min(loads.least_of_others, load);
+    }
+    return loads;
   }
 
   net::IoThreads& threads_;

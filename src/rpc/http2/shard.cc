@@ -1,18 +1,16 @@
 #include "rpc/http2/shard.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "net/tls_transport.h"
 #include "rpc/http2/connection.h"
 
 namespace sluice::rpc::http2 {
 
-Shard::Shard(SharedState& shared, net::IoThreads& threads, net::EpollLoop& loop)
+Shard::Shard(SharedState& shared, net::Loop& loop, std::size_t loops, CompareLoads compare_loads)
     : shared_(shared),
-      threads_(threads),
       loop_(loop),
-      quota_(shared, threads.size()),
+      compare_loads_(std::move(compare_loads)),
+      quota_(shared, loops),
       balance_timer_(loop.timers(), [this] { JudgeBalance(); }) {
   for (const Method& method : shared.methods) {
     pools_.emplace(method.path, std::make_unique<CallPool>(*this, method));
@@ -39,11 +37,7 @@ Stream& Shard::TakeStream() {
   return stream;
 }
 
-void Shard::AddConnection(net::Socket socket, net::IoThreads::Place place) {
-  net::TransportPtr transport = loop_.Adopt(std::move(socket), net::FlushStage::kCallers);
-  if (shared_.options.tls != nullptr) {
-    transport = net::AcceptTls(loop_, std::move(transport), *shared_.options.tls);
-  }
+void Shard::AddConnection(net::TransportPtr transport, net::IoThreads::Place place) {
   connections_.push_back(
       std::make_unique<Connection>(*this, std::move(transport), std::move(place)));
   Connection& connection = *connections_.back();
@@ -73,28 +67,17 @@ void Shard::CloseConnections() {
 // A loop without calls does not wake to compare itself.
 void Shard::OnTurn() {
   PublishOpenCalls();
-  if (balance_timer_.active() || connections_.size() < 2 || threads_.size() < 2) return;
+  if (balance_timer_.active() || connections_.size() < 2 || !compare_loads_) return;
   balance_timer_.Start(loop_.now() + Balance::kInterval);
 }
 
 void Shard::JudgeBalance() {
   std::vector<std::uint64_t> calls;
   for (const auto& connection : connections_) calls.push_back(connection->TakeCallCount());
-  const auto excess = balance_.Judge(loop_.now(), CurrentLoads(), calls);
+  const auto excess = balance_.Judge(loop_.now(), compare_loads_(), calls);
   if (!excess) return;
   shared_.metrics.moved_connections.Increment();
   connections_[*excess]->Drain();
-}
-
-Loads Shard::CurrentLoads() {
-  Loads loads{.own = static_cast<double>(loop_.load()), .least_of_others = 1024};
-  for (std::size_t i = 0; i < threads_.size(); ++i) {
-    if (i == loop_.index()) continue;
-    const auto load = static_cast<double>(threads_.loop(i).load());
-    loads.mean_of_others += load / static_cast<double>(threads_.size() - 1);
-    loads.least_of_others = std::min(loads.least_of_others, load);
-  }
-  return loads;
 }
 
 void Shard::PublishOpenCalls() {

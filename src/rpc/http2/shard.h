@@ -4,13 +4,14 @@
 // Loop thread only.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "net/epoll_loop.h"
 #include "net/io_threads.h"
+#include "net/loop.h"
 #include "rpc/http2/balance.h"
 #include "rpc/http2/call_pool.h"
 #include "rpc/http2/inflater.h"
@@ -23,11 +24,14 @@ class Connection;
 
 class Shard {
  public:
-  // `shared` must outlive the shard; `loop` is one of `threads`.
-  Shard(SharedState& shared, net::IoThreads& threads, net::EpollLoop& loop);
+  // How busy this loop is beside the others. Null: there are no others.
+  using CompareLoads = std::function<Loads()>;
+
+  // `shared` and `loop` must outlive the shard.
+  Shard(SharedState& shared, net::Loop& loop, std::size_t loops, CompareLoads compare_loads);
   ~Shard();
 
-  net::EpollLoop& loop() { return loop_; }
+  net::Loop& loop() { return loop_; }
   const ServerOptions& options() const { return shared_.options; }
   const Times& times() const { return shared_.times; }
   SharedState& shared() { return shared_; }
@@ -41,8 +45,8 @@ class Shard {
   Stream& TakeStream();
   void ReturnStream(Stream& stream) { free_streams_.push_back(&stream); }
 
-  // `place` is the connection's on this loop.
-  void AddConnection(net::Socket socket, net::IoThreads::Place place);
+  // `place` is the connection's on this loop. REQUIRES: shared().connections counts it.
+  void AddConnection(net::TransportPtr transport, net::IoThreads::Place place);
   // Destroys it at the end of the turn.
   void RemoveConnection(Connection& connection);
 
@@ -56,11 +60,10 @@ class Shard {
 
  private:
   void JudgeBalance();
-  Loads CurrentLoads();
 
   SharedState& shared_;
-  net::IoThreads& threads_;
-  net::EpollLoop& loop_;
+  net::Loop& loop_;
+  const CompareLoads compare_loads_;
   CallQuota quota_;
   Inflater inflater_;
   std::unordered_map<std::string_view, std::unique_ptr<CallPool>> pools_;
