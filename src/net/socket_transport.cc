@@ -73,11 +73,10 @@ void SocketTransport::Flush() {
   if (!unsent_.empty() && !SendRest()) return;
   std::string& buffer = loop_.write_buffer();
   for (std::size_t flushed = 0;; flushed += buffer.size()) {
-    if (flushed >= kMaxFlush) return WatchFor(events_ | kWritable);  // goes on in the next turn
     buffer.clear();
     protocol_->TakeOutput(buffer);
     if (buffer.empty() || protocol_ == nullptr) break;
-    const std::size_t sent = Send(buffer);
+    const std::size_t sent = flushed < kMaxFlush ? Send(buffer) : 0;  // the rest in the next turn
     if (protocol_ == nullptr) return;
     if (sent < buffer.size()) {
       unsent_.assign(buffer, sent);

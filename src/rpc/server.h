@@ -46,10 +46,12 @@ class Server {
   // Where it listens, with the port really bound.
   virtual const Address& address() const = 0;
 
-  // Takes no more connections, tells callers to go elsewhere (GOAWAY) and streams to end, lets
-  // calls under way end, and closes the connections: those still open after `drain` at once.
-  // Returns when no connection is left, at most a moment after `drain`. Calls that have not
-  // finished then are detached: their handlers live on until the server is destroyed.
+  // Goes on serving until no unary call has come or is under way for a moment, or half of `drain`
+  // has passed: callers that were told to go elsewhere need the time. Then takes no more
+  // connections, sends callers away (GOAWAY), tells streams to end, lets calls under way end, and
+  // closes the connections: those still open after `drain` at once. Returns when no connection is
+  // left, at most a moment after `drain`. Calls that have not finished then are detached: their
+  // handlers live on until the server is destroyed.
   virtual void Stop(Duration drain) = 0;
 };
 

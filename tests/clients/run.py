@@ -78,7 +78,7 @@ class Sluiced:
         rules.mkdir()
         (rules / "clients.yaml").write_text(RULES, encoding="utf-8")
         self._command = [program, "--rules", rules, "--http", "127.0.0.1:0",
-                         "--admin-access", "token", *certificate_flags]
+                         "--admin", "off", *certificate_flags]
         self.address = "127.0.0.1:0"
         self.start()
 

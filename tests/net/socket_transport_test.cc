@@ -255,7 +255,7 @@ TEST(SocketTransport_OnTcp, EndlessOutput_LeavesTurnsToOthers) {
   EXPECT_EQ(peer.Read(5'000'000).size(), 5'000'000U) << "it goes on in later turns";
   io.Run([&] { protocol.transport.reset(); });
   EXPECT_GE(most_takes, 2);
-  EXPECT_LE(most_takes, 4);
+  EXPECT_LE(most_takes, 5);  // the fifth waits to be sent
 }
 
 TEST(SocketTransport_OnTcp, Reset_IsLostWithItsCause) {

@@ -24,9 +24,10 @@ class ManualLoop final : public net::Loop {
     Turn();  // destroys what was disposed of
   }
 
-  // One turn, `later` than the one before: `work` stands for what was ready to be read.
+  // One turn, `later` than the one before and a nanosecond: `work` stands for what was ready to be
+  // read.
   void Turn(const Task& work = {}, Duration later = {}) {
-    BeginTurn(now() + later + std::exchange(advanced_, {}));
+    BeginTurn(now() + later + std::exchange(advanced_, {}) + std::chrono::nanoseconds(1));
     if (work) work();
     for (Task& task : std::exchange(tasks_, {})) task();
     EndTurn();

@@ -112,7 +112,7 @@ class MetricsPageTest(unittest.TestCase):
             'sluice_rules_skipped_total{domain="shop",rule="per-user"} 1',
             'sluice_refused_total{code="invalid_argument"} 1',
             'sluice_redis_connected{loop="io-0"} 0',
-            'sluice_redis_errors_total{kind="lost"} 1',
+            'sluice_redis_errors_total{kind="lost"} 2',
             'sluice_redis_waiting_checks{loop="io-0"} 0',
             'sluice_rules_loaded 4',
         ):

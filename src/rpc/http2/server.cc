@@ -11,6 +11,9 @@
 namespace sluice::rpc::http2 {
 namespace {
 
+// So long without a call: the callers have left.
+constexpr std::chrono::milliseconds kQuiet(50);
+
 class NgHttp2Server final : public Server {
  public:
   NgHttp2Server(net::IoThreads& threads, std::unique_ptr<net::Acceptor> acceptor,
@@ -37,6 +40,7 @@ class NgHttp2Server final : public Server {
 
   void Stop(Duration drain) override {
     const SteadyTime deadline = SteadyNow() + drain;
+    WaitUntilQuiet(deadline - drain / 2);
     threads_.RunOn(0, [this](net::EpollLoop&) { acceptor_->Stop(); });
     if (drain.count() > 0) {
       threads_.RunOnEach([this](net::EpollLoop& loop) { shards_[loop.index()]->Drain(); });
@@ -48,6 +52,27 @@ class NgHttp2Server final : public Server {
   }
 
  private:
+  // Callers that heed the health service leave by themselves; those that do not know yet are served
+  // meanwhile. Streams and the calls that they carry do not delay this.
+  void WaitUntilQuiet(SteadyTime deadline) {
+    Shard::UnaryCalls before = UnaryCalls();
+    while (SteadyNow() < deadline) {
+      if (shared_->connections.WaitForNone(std::min(deadline, SteadyNow() + kQuiet))) return;
+      const Shard::UnaryCalls now = UnaryCalls();
+      if (now.begun == before.begun && now.begun == now.ended) return;
+      before = now;
+    }
+  }
+
+  Shard::UnaryCalls UnaryCalls() {
+    Shard::UnaryCalls sum;
+    threads_.RunOnEach([&](net::EpollLoop& loop) {
+      sum.begun += shards_[loop.index()]->unary_calls().begun;
+      sum.ended += shards_[loop.index()]->unary_calls().ended;
+    });
+    return sum;
+  }
+
   // On io-0. A task must be copyable, so the socket and its place travel in a shared pointer.
   void OnConnection(net::Socket socket) {
     if (!shared_->connections.TryAdd(shared_->options.max_connections)) {

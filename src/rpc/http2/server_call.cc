@@ -25,6 +25,7 @@ ServerCall::ServerCall(Shard& shard, CallPool& pool)
 
 bool ServerCall::Attach(Stream& stream) {
   stream_ = &stream;
+  if (!is_stream()) ++shard_.unary_calls().begun;
   if (stream.deadline() == SteadyTime::max()) return true;
   if (!stream.overdue()) {
     deadline_timer_.Start(stream.deadline());
@@ -94,6 +95,7 @@ void ServerCall::ReleaseAbandoned() {
 }
 
 void ServerCall::Reset() {
+  if (!is_stream()) ++shard_.unary_calls().ended;
   deadline_timer_.Cancel();
   stream_ = nullptr;
   reader_.Reset();

@@ -45,6 +45,13 @@ class Shard {
   Stream& TakeStream();
   void ReturnStream(Stream& stream) { free_streams_.push_back(&stream); }
 
+  // Unary calls of this loop so far.
+  struct UnaryCalls {
+    std::uint64_t begun = 0;
+    std::uint64_t ended = 0;
+  };
+  UnaryCalls& unary_calls() { return unary_calls_; }
+
   // `place` is the connection's on this loop. REQUIRES: shared().connections counts it.
   void AddConnection(net::TransportPtr transport, net::IoThreads::Place place);
   // Destroys it at the end of the turn.
@@ -71,6 +78,7 @@ class Shard {
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<Stream*> free_streams_;
   std::vector<std::unique_ptr<Connection>> connections_;
+  UnaryCalls unary_calls_;
   std::size_t published_calls_ = 0;
   Balance balance_;
   net::Timer balance_timer_;

@@ -23,9 +23,10 @@ void ConnectionCount::Remove() {
   if (--count_ == 0) none_.NotifyAll();
 }
 
-void ConnectionCount::WaitForNone(SteadyTime deadline) {
+bool ConnectionCount::WaitForNone(SteadyTime deadline) {
   const MutexLock lock(mutex_);
-  none_.WaitUntil(mutex_, deadline, [this]() SLUICE_REQUIRES(mutex_) { return count_ == 0; });
+  return none_.WaitUntil(mutex_, deadline,
+                         [this]() SLUICE_REQUIRES(mutex_) { return count_ == 0; });
 }
 
 ServerMetrics::ServerMetrics(MetricsRegistry* registry)

@@ -27,8 +27,8 @@ class ConnectionCount {
   bool TryAdd(std::size_t max) SLUICE_EXCLUDES(mutex_);
   void Remove() SLUICE_EXCLUDES(mutex_);
 
-  // Returns when there are none, or at `deadline`.
-  void WaitForNone(SteadyTime deadline) SLUICE_EXCLUDES(mutex_);
+  // Returns when there are none, or at `deadline`; whether there are none.
+  bool WaitForNone(SteadyTime deadline) SLUICE_EXCLUDES(mutex_);
 
  private:
   Mutex mutex_;
