@@ -262,6 +262,14 @@ TEST_P(EngineTest, Stream_ReadingOffAndOn_LosesNothing) {
   EXPECT_EQ(stream.Finish(), Ok(""));
 }
 
+TEST_P(EngineTest, Stream_ReadingOffAfterOne_OneMoreAtMost) {
+  ClientStream stream(channel_, "/test.Stream/Once");
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(stream.Write("x"));
+  EXPECT_EQ(stream.Read(), "x");
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Unary("Echo", "x"), Ok("x"));
+  EXPECT_LE(seen_.received, 2);
+}
+
 // 30 messages are more than the windows of the stream and the connection, and gRPC's own buffers.
 TEST_P(EngineTest, Stream_ReadingOff_HoldsTheCallerBack) {
   ClientStream stream(channel_, "/test.Stream/Deaf");
