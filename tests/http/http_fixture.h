@@ -31,8 +31,8 @@ class HttpClient {
     std::string read;
     while (!read.ends_with(end)) {
       const std::string more = socket_.ReadSome();
-      if (more.empty()) break;
       read += more;
+      if (more.empty() || more == net::BlockingSocket::kNothing) break;
     }
     return read;
   }

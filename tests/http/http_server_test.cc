@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -201,6 +202,8 @@ class ConnectingChild {
     EXPECT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, channel_.data()));
     pid_ = fork();
     if (pid_ == 0) Work();
+    const timeval timeout{.tv_sec = 10, .tv_usec = 0};
+    setsockopt(channel_[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   }
   ~ConnectingChild() {
     kill(pid_, SIGKILL);
@@ -225,6 +228,7 @@ class ConnectingChild {
   };
 
   [[noreturn]] void Work() {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (Order order; read(channel_[1], &order, sizeof order) == sizeof order;) {
       const net::Endpoint to =
           net::Endpoint::FromNumeric({.host = {}, .unix_path = order.path.data()}).value();

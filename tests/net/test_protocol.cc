@@ -5,10 +5,16 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "tests/support/require.h"
 
 namespace sluice::net {
 namespace {
+
+void LimitBuffer(int fd, int which, int bytes) {
+  if (bytes > 0) setsockopt(fd, SOL_SOCKET, which, &bytes, sizeof bytes);
+}
 
 std::pair<Socket, Socket> UnixPair() {
   std::array<int, 2> fds{};
@@ -20,12 +26,12 @@ std::pair<Socket, Socket> TcpPair(int buffer_bytes) {
   const Endpoint any = Endpoint::FromNumeric({.host = "127.0.0.1", .unix_path = {}}).value();
   Socket listening(socket(AF_INET, SOCK_STREAM, 0));
   // Inherited by what is accepted; later it would be too late for the window.
-  setsockopt(listening.fd(), SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
+  LimitBuffer(listening.fd(), SO_RCVBUF, buffer_bytes);
   test::Require(bind(listening.fd(), any.get(), any.size) == 0, "bind");
   test::Require(listen(listening.fd(), 1) == 0, "listen");
   const Endpoint bound = listening.Local();
   Socket first(socket(AF_INET, SOCK_STREAM, 0));
-  setsockopt(first.fd(), SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof buffer_bytes);
+  LimitBuffer(first.fd(), SO_RCVBUF, buffer_bytes);
   test::Require(connect(first.fd(), bound.get(), bound.size) == 0, "connect");
   Socket second(accept(listening.fd(), nullptr, nullptr));
   return {std::move(first), std::move(second)};
@@ -65,6 +71,7 @@ std::string BlockingSocket::Read(std::size_t size) {
   std::array<char, 64 * 1024> buffer;
   while (all.size() < size) {
     const ssize_t got = recv(fd(), buffer.data(), std::min(buffer.size(), size - all.size()), 0);
+    if (got < 0 && errno == EAGAIN) return all.append(kNothing);
     if (got <= 0) break;
     all.append(buffer.data(), static_cast<std::size_t>(got));
   }
@@ -74,6 +81,7 @@ std::string BlockingSocket::Read(std::size_t size) {
 std::string BlockingSocket::ReadSome() {
   std::array<char, 64 * 1024> buffer;
   const ssize_t got = recv(fd(), buffer.data(), buffer.size(), 0);
+  if (got < 0 && errno == EAGAIN) return std::string(kNothing);
   return {buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
 }
 
@@ -86,7 +94,7 @@ void BlockingSocket::Reset() {
 std::pair<Socket, BlockingSocket> ConnectedPair(SocketKind kind, int buffer_bytes) {
   auto [first, second] = kind == SocketKind::kUnix ? UnixPair() : TcpPair(buffer_bytes);
   for (const int fd : {first.fd(), second.fd()}) {
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
+    LimitBuffer(fd, SO_SNDBUF, buffer_bytes);
   }
   fcntl(first.fd(), F_SETFL, fcntl(first.fd(), F_GETFL) | O_NONBLOCK);
   return {std::move(first), BlockingSocket(std::move(second))};

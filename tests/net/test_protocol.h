@@ -84,6 +84,9 @@ class OneIoThread {
 // A blocking socket that waits at most 10 s.
 class BlockingSocket {
  public:
+  // Read instead of bytes if none have come for 10 s: an end is something else.
+  static constexpr std::string_view kNothing = "(nothing for 10 s)";
+
   explicit BlockingSocket(Socket socket);
 
   static BlockingSocket ConnectTo(const Address& address);
@@ -91,9 +94,9 @@ class BlockingSocket {
   void Send(std::string_view bytes);
   // Sends all of `bytes` while the other end may be slow; false if it has gone.
   bool SendAll(std::string_view bytes);
-  // What is there, at least a byte; empty if the other end has gone or says nothing for 10 s.
+  // What is there, at least a byte; empty if the other end has gone.
   std::string ReadSome();
-  // At most `size` bytes; less only if the other end has gone or says nothing for 10 s.
+  // At most `size` bytes; less only if the other end has gone.
   std::string Read(std::size_t size);
   std::string ReadAll() { return Read(static_cast<std::size_t>(-1)); }
   void FinishSending() { shutdown(socket_.fd(), SHUT_WR); }
@@ -108,7 +111,7 @@ class BlockingSocket {
 
 enum class SocketKind { kUnix, kTcp };
 
-// Two connected ends with small buffers; the first does not block.
+// Two connected ends, the first of which does not block. `buffer_bytes` 0: the system's buffers.
 std::pair<Socket, BlockingSocket> ConnectedPair(SocketKind kind, int buffer_bytes = 8 * 1024);
 
 }  // namespace sluice::net
