@@ -73,11 +73,12 @@ void SocketTransport::Flush() {
   if (!unsent_.empty() && !SendRest()) return;
   std::string& buffer = loop_.write_buffer();
   for (std::size_t flushed = 0;; flushed += buffer.size()) {
-    if (flushed >= kMaxFlush) return WatchFor(events_ | kWritable);  // goes on in the next turn
     buffer.clear();
     protocol_->TakeOutput(buffer);
     if (buffer.empty() || protocol_ == nullptr) break;
-    const std::size_t sent = Send(buffer);
+    // Beyond the bound the rest waits for the next turn, as if the kernel had no room: unsent() is
+    // never 0 while there is more, so that an owner sees a peer that does not read.
+    const std::size_t sent = flushed < kMaxFlush ? Send(buffer) : 0;
     if (protocol_ == nullptr) return;
     if (sent < buffer.size()) {
       unsent_.assign(buffer, sent);
