@@ -201,6 +201,14 @@ struct Deaf final : TestStream {
   void Take(std::string_view /*message*/) override {}
 };
 
+struct Once final : TestStream {
+  using TestStream::TestStream;
+  void Take(std::string_view message) override {
+    Send(message);
+    SetReading(false);
+  }
+};
+
 struct Refuse final : TestStream {
   using TestStream::TestStream;
   void OnStart(const Call& call) override {
@@ -250,6 +258,7 @@ rpc::Methods EchoMethods(Seen& seen) {
           Stream<First>("/test.Stream/First", seen),
           Stream<Slow>("/test.Stream/Slow", seen),
           Stream<Deaf>("/test.Stream/Deaf", seen),
+          Stream<Once>("/test.Stream/Once", seen),
           Stream<Refuse>("/test.Stream/Refuse", seen),
           Stream<NeverEnds>("/test.Stream/Never", seen)};
 }

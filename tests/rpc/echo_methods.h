@@ -36,6 +36,7 @@ struct Seen {
 //   /test.Stream/First     OK after the first message
 //   /test.Stream/Slow      as Echo, with reading off for a turn after each message
 //   /test.Stream/Deaf      reads nothing at all; finishes when cancelled or draining
+//   /test.Stream/Once      echoes the first message, and reads no more unless one has come already
 //   /test.Stream/Refuse    PERMISSION_DENIED at once
 //   /test.Stream/Never     never finishes
 // `seen` must outlive the server.

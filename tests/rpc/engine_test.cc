@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "tests/rpc/echo_methods.h"
 #include "tests/rpc/engines.h"
 #include "tests/rpc/generic_client.h"
+#include "tests/support/temp_dir.h"
 #include "tests/support/wait_until.h"
 
 namespace sluice::test {
@@ -29,9 +31,13 @@ class EngineTest : public testing::TestWithParam<Engine> {
 
   void SetUp() override { Start({}); }
 
-  void Start(rpc::ServerOptions options) {
+  void Start(const rpc::ServerOptions& options) {
+    StartAt({.host = "127.0.0.1", .port = 0, .unix_path = ""}, options);
+  }
+
+  void StartAt(const Address& address, rpc::ServerOptions options) {
     server_.reset();
-    options.address = Address{.host = "127.0.0.1", .port = 0, .unix_path = ""};
+    options.address = address;
     auto server = GetParam().start(threads_, EchoMethods(seen_), options);
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
@@ -94,6 +100,20 @@ TEST_P(EngineTest, Metadata_ByName_OneValueOrNothing) {
 
 TEST_P(EngineTest, Peer_OverTcp_IsHostAndPort) {
   EXPECT_TRUE(Unary("Peer", "").response.starts_with("127.0.0.1:")) << Unary("Peer", "");
+}
+
+TEST_P(EngineTest, Peer_OverAUnixSocket_IsUnix) {
+  const TempDir dir;
+  const std::string path = dir.path() / "socket";
+  StartAt({.host = "", .unix_path = path}, {});
+  EXPECT_EQ(Unary("Peer", ""), Ok("unix"));
+  server_.reset();
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_P(EngineTest, Peer_OverIpv6_HasBrackets) {
+  StartAt({.host = "::1", .port = 0, .unix_path = ""}, {});
+  EXPECT_TRUE(Unary("Peer", "").response.starts_with("[::1]:")) << Unary("Peer", "");
 }
 
 TEST_P(EngineTest, Message_OverTheLimit_IsResourceExhausted) {
@@ -240,6 +260,14 @@ TEST_P(EngineTest, Stream_ReadingOffAndOn_LosesNothing) {
   for (int i = 0; i < 200; ++i) ASSERT_EQ(stream.Read(), std::to_string(i));
   EXPECT_FALSE(stream.Read());
   EXPECT_EQ(stream.Finish(), Ok(""));
+}
+
+TEST_P(EngineTest, Stream_ReadingOffAfterOne_OneMoreAtMost) {
+  ClientStream stream(channel_, "/test.Stream/Once");
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(stream.Write("x"));
+  EXPECT_EQ(stream.Read(), "x");
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Unary("Echo", "x"), Ok("x"));
+  EXPECT_LE(seen_.received, 2);
 }
 
 // 30 messages are more than the windows of the stream and the connection, and gRPC's own buffers.

@@ -52,15 +52,14 @@ class EngineTlsTest : public testing::TestWithParam<Engine> {
       options.pem_cert_chain = TextOf(certificate.chain);
       options.pem_private_key = TextOf(certificate.key);
     }
-    const auto channel = ConnectTo("localhost:" + std::to_string(server_->address().port),
-                                   grpc::SslCredentials(options));
+    const auto channel = ConnectTo(server_->address().ToString(), grpc::SslCredentials(options));
     return CallUnary(channel, "/test.Unary/Identities", "", {.timeout = std::chrono::seconds(5)});
   }
 
   TempDir dir_;
   Authority authority_{dir_, "good"};
   Authority other_{dir_, "other"};
-  Certificate ours_ = authority_.Issue({.name = "server", .alternative_names = "DNS:localhost"});
+  Certificate ours_ = authority_.Issue({.name = "server", .alternative_names = "IP:127.0.0.1"});
   Seen seen_;
   std::unique_ptr<net::TlsServerContext> context_;
   net::IoThreads threads_{1};
@@ -86,7 +85,7 @@ TEST_P(EngineTlsTest, Caller_MustShowACertificate_OnlyGoodOnesAreServed) {
 TEST_P(EngineTlsTest, Certificate_Changes_NextConnectionGetsIt) {
   Start("");
   EXPECT_EQ(Ask(authority_.path()).code, grpc::StatusCode::OK);
-  const auto next = other_.Issue({.name = "next", .alternative_names = "DNS:localhost"});
+  const auto next = other_.Issue({.name = "next", .alternative_names = "IP:127.0.0.1"});
   constexpr auto kReplace = std::filesystem::copy_options::overwrite_existing;
   std::filesystem::copy_file(next.chain, ours_.chain, kReplace);
   std::filesystem::copy_file(next.key, ours_.key, kReplace);

@@ -18,8 +18,10 @@
 
 namespace sluice::rpc::grpc_engine {
 
-// Serves from the moment it returns, but for max_connections, which gRPC cannot bound. `threads`
-// must run until the server is destroyed.
+// Serves from the moment it returns. `threads` must run until the server is destroyed. Of the
+// options, max_connections has no effect, since gRPC cannot bound its connections, and there are no
+// metrics. Calls beyond max_calls are answered with UNAVAILABLE, since gRPC cannot refuse a stream
+// either. Fails with kUnavailable if the address cannot be listened on.
 Result<std::unique_ptr<Server>> StartServer(net::IoThreads& threads, Methods methods,
                                             const ServerOptions& options);
 
