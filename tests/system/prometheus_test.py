@@ -93,7 +93,7 @@ class PrometheusTest(unittest.TestCase):
 
         running.start_redis(self.folder)
         running.wait_until(lambda: "SluiceRedisDown" not in self.firing(), 20, "its end")
-        self.assertEqual(self.value("sluice_redis_reconnects_total"), 1)
+        self.assertEqual(self.value("sluice_redis_reconnects_total"), 2)
 
 
 if __name__ == "__main__":
