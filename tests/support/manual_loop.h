@@ -20,8 +20,9 @@ class ManualLoop final : public net::Loop {
 
   ManualLoop() : Loop(0, 1) { SetCurrent(this); }
   ~ManualLoop() override {
+    tasks_.clear();
+    DisposeAll();
     SetCurrent(nullptr);
-    Turn();  // destroys what was disposed of
   }
 
   // One turn, `later` than the one before and a nanosecond: `work` stands for what was ready to be
