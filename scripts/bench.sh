@@ -18,7 +18,7 @@ if ! wants_help "$@"; then
   (
     cd "$root"
     cmake --preset release
-    cmake --build --preset release --target sluiced sluice noop_server noop_server_tuned \
+    cmake --build --preset release --target sluiced sluice noop_server noop_http2 \
       core_distance
   ) >&2
 fi

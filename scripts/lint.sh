@@ -17,7 +17,8 @@ find . \( -name build -o -name .git -o -name node_modules \) -prune -o \
 echo "lint: locks"
 flags=(-std=c++20 -fsyntax-only -Wthread-safety -Werror=thread-safety -Isrc -DFMT_SHARED
   -DSPDLOG_COMPILED_LIB -DSPDLOG_FMT_EXTERNAL)
-find src \( -path src/app -o -path src/service -o -path src/client -o -path src/tools \) -prune \
+find src \( -path src/admin -o -path src/api -o -path src/app -o -path src/client -o \
+  -path src/service -o -path src/tools \) -prune \
   -o -name '*.cc' -print0 | xargs -0 -n 1 -P 2 clang++ "${flags[@]}"
 
 echo "lint: layers"

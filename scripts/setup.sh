@@ -14,8 +14,8 @@ packages=(
   libyaml-cpp-dev libre2-dev libcli11-dev
   # memory: an allocator for threads that free what others have allocated
   libmimalloc-dev
-  # load generator: HTTP/2
-  libnghttp2-dev
+  # gRPC server and load generator: HTTP/2, compressed messages
+  libnghttp2-dev zlib1g-dev
   # seeing: logs and metrics (brings civetweb, curl and zlib)
   libspdlog-dev libfmt-dev prometheus-cpp-dev
   # tests: GoogleTest, a real Redis (started and ended by the tests), clients in Python
@@ -23,15 +23,23 @@ packages=(
   python3 python3-grpcio python3-protobuf python3-yaml curl jq
   # tests: promtool checks metrics and alerts, Prometheus itself scrapes and raises one
   prometheus
+  # tests: a client in Go (its libraries are packages, too), certificates for TLS
+  golang-go golang-google-grpc-dev golang-github-golang-protobuf-1-5-dev
+  protoc-gen-go protoc-gen-go-grpc openssl
   # performance: h2load, a second generator
   nghttp2-client
   # checks: format, static analysis, shell
-  clang clang-format clang-tidy shellcheck
+  clang clang-format clang-tidy libclang-rt-14-dev shellcheck
 )
 
 if ! command -v dpkg-query >/dev/null; then
   echo "setup: this is no Debian; install these packages' equivalents: ${packages[*]}" >&2
   exit 1
+fi
+
+# tests: a client in Node. A Node and npm from elsewhere are good enough.
+if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
+  packages+=(nodejs npm)
 fi
 
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)

@@ -19,7 +19,6 @@
 #include "app/server.h"
 #include "app/version.h"
 #include "base/log.h"
-#include "service/grpc_server.h"
 
 namespace sluice {
 namespace {
@@ -109,7 +108,6 @@ ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& sett
   if (const auto log = SetUpLog(settings.log_level, format); !log) {
     return Fail(kMistaken, log.error());
   }
-  SetUpGrpc();
   std::signal(SIGPIPE, SIG_IGN);
   // Left alone, glibc gives the tables of many rules back to the system once, then never again.
   mallopt(M_MMAP_THRESHOLD, kLargeBlock);
@@ -127,8 +125,10 @@ ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& sett
     const bool mistaken = server.error().code == ErrorCode::kInvalidArgument;
     return Fail(mistaken ? kMistaken : kCannotRun, server.error(), settings);
   }
-  spdlog::info("ready grpc={} http={}", server.value()->grpc_address().ToString(),
-               server.value()->http_address().ToString());
+  const Address* const admin = server.value()->admin_address();
+  spdlog::info("ready grpc={} http={} admin={}", server.value()->grpc_address().ToString(),
+               server.value()->http_address().ToString(),
+               admin != nullptr ? admin->ToString() : "off");
 
   const int signal = ServeUntilStopped(*server.value(), signals, arguments, settings);
   spdlog::info("{}: draining", sigabbrev_np(signal));

@@ -17,13 +17,13 @@
 #include <string>
 #include <vector>
 
+#include "admin/rule_source.h"
 #include "app/rule_reading.h"
 #include "app/rule_watch.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "limiter/limiter.h"
-#include "limiter/rule_source.h"
 #include "metrics/metrics_registry.h"
 
 namespace sluice {

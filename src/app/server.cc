@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "app/version.h"
+#include "base/admin_address.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "metrics/process_metrics.h"
-#include "store/redis/redis_store.h"
+#include "rpc/grpc/server.h"
+#include "rpc/http2/server.h"
+#include "service/reflection_service.h"
 #include "store/redis/redis_url.h"
 
 namespace sluice {
@@ -21,64 +25,70 @@ constexpr std::chrono::milliseconds kWaitForRedis(500);
 // Redis may be busy for so long (a fork, a slow command of somebody else) without being given up.
 constexpr std::chrono::milliseconds kLeastSilence(50);
 
-Result<std::unique_ptr<Store>> ConnectRedis(const Settings& settings, MetricsRegistry& metrics) {
+constexpr std::chrono::seconds kTlsReload(5);
+
+// Two carry more checks than one Redis decides, and more make packs smaller.
+std::size_t ThreadCount(const Settings& settings) {
+  if (settings.threads > 0) return settings.threads;
+  return std::thread::hardware_concurrency() == 1 ? 1 : 2;
+}
+
+Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::IoThreads& io,
+                                                 MetricsRegistry& metrics) {
   if (settings.redis_url.empty()) {
     spdlog::info("store: embedded, for this server alone (give --redis URL to share quotas)");
-    return std::unique_ptr<Store>();
+    return std::unique_ptr<RedisStore>();
   }
   const auto url = RedisUrl::Parse(settings.redis_url);
   if (!url) return InvalidArgument("redis.url: " + url.error().message);
   // A server that lets several timeouts pass in silence hangs.
   const auto silence =
       5 * std::chrono::duration_cast<std::chrono::milliseconds>(settings.redis_timeout);
-  auto store = std::make_unique<RedisStore>(
-      *url, RedisStore::Options{
-                .loop = {.silence = std::max(kLeastSilence, silence), .metrics = &metrics}});
+  auto store =
+      std::make_unique<RedisStore>(io, *url,
+                                   RedisStore::Options{.timeout = settings.redis_timeout,
+                                                       .silence = std::max(kLeastSilence, silence),
+                                                       .metrics = &metrics});
   if (!store->WaitUntilReady(kWaitForRedis)) {
     spdlog::warn("store: {} is not reachable yet; rules' on_store_failure decides until it is",
                  url->ToString());
   }
-  return std::unique_ptr<Store>(std::move(store));
-}
-
-AdminDoor AdminDoorOf(const Settings& settings) {
-  using Opens = AdminDoor::Opens;
-  const bool by_token = settings.admin_access == "token";
-  if (!by_token && !settings.admin_token.empty()) {
-    spdlog::warn("admin: there is a token, but admin.access is {}; only with token it opens a door",
-                 settings.admin_access);
-  }
-  const Opens opens = by_token                           ? Opens::kToTokens
-                      : settings.admin_access == "local" ? Opens::kToLocalCallers
-                                                         : Opens::kToNobody;
-  return AdminDoor(opens, settings.admin_token);
-}
-
-std::vector<HttpRoute> Routes(const MetricsRegistry& metrics) {
-  return {
-      {"/healthz", [] { return HttpResponse{.body = "ok\n"}; }},
-      {"/metrics",
-       [&metrics] {
-         return HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8",
-                             .body = metrics.Render()};
-       }},
-  };
+  return store;
 }
 
 }  // namespace
 
-Server::Server(const Settings& settings, std::unique_ptr<MetricsRegistry> metrics,
-               std::unique_ptr<Store> redis)
-    : metrics_(std::move(metrics)),
+Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleReading rules) {
+  auto metrics = std::make_unique<MetricsRegistry>();
+  auto io = std::make_unique<net::IoThreads>(ThreadCount(settings));
+  io->Start();
+  auto redis = ConnectRedis(settings, *io, *metrics);
+  if (!redis) return redis.error();
+  std::unique_ptr<Server> server(new Server(
+      settings, {.metrics = std::move(metrics), .io = std::move(io), .redis = std::move(*redis)}));
+  server->StartRules(settings, std::move(rules));
+  for (const auto start :
+       {&Server::LoadTls, &Server::StartHttp, &Server::StartGrpc, &Server::StartAdmin}) {
+    if (auto started = (server.get()->*start)(settings); !started) return started.error();
+  }
+  return server;
+}
+
+Server::Server(const Settings& settings, Parts parts)
+    : metrics_(std::move(parts.metrics)),
+      io_(std::move(parts.io)),
       memory_(Clock::System(), {.max_keys = settings.max_keys}),
-      redis_(std::move(redis)),
-      limiter_({.store = redis_ ? *redis_ : memory_,
+      redis_(std::move(parts.redis)),
+      limiter_({.store = redis_ ? static_cast<Store&>(*redis_) : memory_,
                 .local = memory_,
                 .clock = Clock::System(),
                 .metrics = *metrics_},
-               {.store_timeout = settings.redis_timeout, .deny_cache = redis_ != nullptr}) {
+               {.store_timeout = settings.redis_timeout, .deny_cache = redis_ != nullptr}),
+      rate_limiter_(limiter_) {
   ShowItself();
 }
+
+Server::~Server() { Stop(Duration::zero()); }
 
 // On the metrics page: what this process is and holds.
 void Server::ShowItself() {
@@ -88,24 +98,9 @@ void Server::ShowItself() {
   metrics_->ReadFrom("sluice_memory_store_counters",
                      "Counters in this process' memory: all without Redis, else those of outages.",
                      [this] { return static_cast<double>(memory_.size()); });
-}
-
-Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleReading rules) {
-  auto metrics = std::make_unique<MetricsRegistry>();
-  auto redis = ConnectRedis(settings, *metrics);
-  if (!redis) return redis.error();
-  std::unique_ptr<Server> server(
-      new Server(settings, std::move(metrics), std::move(redis).value()));
-  server->StartRules(settings, std::move(rules));
-  auto http = HttpServer::Start(settings.http, Routes(*server->metrics_));
-  if (!http) return http.error();
-  server->http_ = std::move(http).value();
-  auto grpc = GrpcServer::Start(server->limiter_, {.address = settings.grpc,
-                                                   .admin_door = AdminDoorOf(settings),
-                                                   .rules = server->rules_.get()});
-  if (!grpc) return grpc.error();
-  server->grpc_ = std::move(grpc).value();
-  return server;
+  metrics_->ReadFrom("sluice_log_dropped_total",
+                     "Log lines dropped because standard error did not take them.",
+                     [] { return static_cast<double>(LogDropped()); });
 }
 
 void Server::StartRules(const Settings& settings, RuleReading rules) {
@@ -115,9 +110,110 @@ void Server::StartRules(const Settings& settings, RuleReading rules) {
       std::move(rules));
 }
 
+Result<void> Server::LoadTls(const Settings& settings) {
+  if (settings.tls_certificate.empty()) return {};
+  auto tls = net::TlsServerContext::Load({.paths = {.certificate_chain = settings.tls_certificate,
+                                                    .private_key = settings.tls_key,
+                                                    .ca = settings.tls_client_ca},
+                                          .alpn = {"h2"},
+                                          .alpn_required = true});
+  if (!tls) return InvalidArgument("tls: " + tls.error().message);
+  tls_ = std::move(*tls);
+  tls_reload_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ReloadTls(); });
+  io_->RunOn(0, [this](net::Loop& loop) { tls_reload_->Start(loop.now() + kTlsReload); });
+  return {};
+}
+
+// On io-0.
+void Server::ReloadTls() {
+  static_cast<void>(worker_.Post([tls = tls_.get()] { tls->Reload(); }));
+  tls_reload_->Start(io_->loop(0).now() + kTlsReload);
+}
+
+Result<void> Server::StartHttp(const Settings& settings) {
+  const auto render = [this](const HttpRequest&, HttpResponder responder) {
+    static_cast<void>(worker_.Post([this, responder = std::move(responder)] {
+      responder(
+          {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_->Render()});
+    }));
+  };
+  const auto ready = [this] {
+    if (health_.serving()) return HttpResponse{.body = "ready\n"};
+    return HttpResponse{.status = 503, .body = "stopping\n"};
+  };
+  auto http =
+      HttpServer::Start(*io_, settings.http,
+                        {{"/healthz", AnsweredBy([] { return HttpResponse{.body = "ok\n"}; })},
+                         {"/readyz", AnsweredBy(ready)},
+                         {"/metrics", render}},
+                        {.metrics = metrics_.get()});
+  if (!http) return http.error();
+  http_ = std::move(*http);
+  return {};
+}
+
+Result<void> Server::StartGrpc(const Settings& settings) {
+  rpc::Methods methods;
+  rate_limiter_.AddTo(methods);
+  AddAdmin({.token = settings.admin_token, .identities = {}}, methods);
+  health_.AddTo(methods);
+  AddReflection(methods);
+  const rpc::ServerOptions options{
+      .address = settings.grpc, .tls = tls_.get(), .metrics = metrics_.get()};
+  auto grpc = settings.grpc_engine == "grpc"
+                  ? rpc::grpc_engine::StartServer(*io_, std::move(methods), options)
+                  : rpc::http2::StartServer(*io_, std::move(methods), options);
+  if (!grpc) return grpc.error();
+  grpc_ = std::move(*grpc);
+  return {};
+}
+
+Result<void> Server::StartAdmin(const Settings& settings) {
+  if (settings.admin == "off") return {};
+  const bool by_itself = settings.admin == "auto";
+  auto started = ListenForAdmin(
+      settings, by_itself ? AdminAddressOf(grpc_->address()) : Address::Parse(settings.admin));
+  if (started || !by_itself) return started;
+  spdlog::warn("admin: {}; operators can ask by token only (admin.listen names another place)",
+               started.error().message);
+  return {};
+}
+
+// Always on our own engine: gRPC's cannot make a socket that only its user may open.
+Result<void> Server::ListenForAdmin(const Settings& settings, const Result<Address>& address) {
+  if (!address) return address.error();
+  if (settings.admin == "auto") {
+    if (auto made = MakeAdminDirectory(grpc_->address()); !made) return made;
+  }
+  rpc::Methods methods;
+  AddAdmin(
+      {.trusted_listener = address->is_unix(), .token = settings.admin_token, .identities = {}},
+      methods);
+  AddReflection(methods);
+  auto admin = rpc::http2::StartServer(*io_, std::move(methods),
+                                       {.address = *address, .private_socket = true});
+  if (!admin) return admin.error();
+  admin_ = std::move(*admin);
+  return {};
+}
+
+void Server::AddAdmin(AdminAccess access, rpc::Methods& methods) {
+  admin_services_.push_back(
+      std::make_unique<AdminService>(limiter_, std::move(access), worker_, rules_.get()));
+  admin_services_.back()->AddTo(methods);
+}
+
+// Handlers may still be called by the store and the worker, so these stop before handlers are
+// freed.
 void Server::Stop(Duration drain) {
-  grpc_->Stop(std::chrono::duration_cast<std::chrono::milliseconds>(drain));
+  if (std::exchange(stopped_, true)) return;
+  health_.StopServing();
+  if (grpc_) grpc_->Stop(drain);
+  if (admin_) admin_->Stop(Duration::zero());
   http_.reset();
+  if (tls_reload_) io_->RunOn(0, [this](net::Loop&) { tls_reload_.reset(); });
+  worker_.Stop();
+  if (redis_) redis_->Stop();
 }
 
 }  // namespace sluice

@@ -1,21 +1,27 @@
-// A whole server: store, limiter and doors, wired from the settings. Members stand in the order of
-// who needs whom, so that each dies before what it uses.
+// A whole server: io threads, store, limiter and doors, wired from the settings.
 //
 // Start and Stop by main.
 #pragma once
 
 #include <memory>
-#include <string>
+#include <vector>
 
+#include "admin/admin_service.h"
 #include "app/rule_reading.h"
 #include "app/rule_reloader.h"
 #include "base/result.h"
+#include "base/worker.h"
 #include "config/settings.h"
 #include "http/http_server.h"
 #include "limiter/limiter.h"
 #include "metrics/metrics_registry.h"
-#include "service/grpc_server.h"
+#include "net/io_threads.h"
+#include "net/tls_context.h"
+#include "rpc/server.h"
+#include "service/health_service.h"
+#include "service/rate_limiter_service.h"
 #include "store/memory/memory_store.h"
+#include "store/redis/redis_store.h"
 
 namespace sluice {
 
@@ -25,6 +31,9 @@ class Server {
   // REQUIRES: rules.ok()
   static Result<std::unique_ptr<Server>> Start(const Settings& settings, RuleReading rules);
 
+  // Stops at once, if Stop was not called.
+  ~Server();
+
   // Reads the rules again, without waiting for it.
   void ReloadRules() { rules_->RequestReload(); }
 
@@ -33,20 +42,48 @@ class Server {
 
   const Address& grpc_address() const { return grpc_->address(); }
   const Address& http_address() const { return http_->address(); }
+  // Where operators ask; null: nowhere but on the gRPC address.
+  const Address* admin_address() const { return admin_ ? &admin_->address() : nullptr; }
 
  private:
-  Server(const Settings& settings, std::unique_ptr<MetricsRegistry> metrics,
-         std::unique_ptr<Store> redis);
+  // What a server is made of that exists before it.
+  struct Parts {
+    std::unique_ptr<MetricsRegistry> metrics;
+    std::unique_ptr<net::IoThreads> io;
+    std::unique_ptr<RedisStore> redis;
+  };
+
+  Server(const Settings& settings, Parts parts);
+
   void ShowItself();
   void StartRules(const Settings& settings, RuleReading rules);
+  // The steps of Start, in this order.
+  Result<void> LoadTls(const Settings& settings);
+  Result<void> StartHttp(const Settings& settings);
+  Result<void> StartGrpc(const Settings& settings);
+  Result<void> StartAdmin(const Settings& settings);
 
+  void ReloadTls();
+  void AddAdmin(AdminAccess access, rpc::Methods& methods);
+  Result<void> ListenForAdmin(const Settings& settings, const Result<Address>& address);
+
+  // In the order of who needs whom: each dies before what it uses.
   const std::unique_ptr<MetricsRegistry> metrics_;
-  MemoryStore memory_;                  // the store, or what decides while Redis is away
-  const std::unique_ptr<Store> redis_;  // null: the embedded store
+  const std::unique_ptr<net::IoThreads> io_;
+  MemoryStore memory_;                       // the store, or what decides while Redis is away
+  const std::unique_ptr<RedisStore> redis_;  // null: the embedded store
   Limiter limiter_;
   std::unique_ptr<RuleReloader> rules_;
+  Worker worker_;
+  RateLimiterService rate_limiter_;
+  HealthService health_;
+  std::vector<std::unique_ptr<AdminService>> admin_services_;
+  std::unique_ptr<net::TlsServerContext> tls_;  // null: gRPC without TLS
+  std::unique_ptr<net::Timer> tls_reload_;      // on io-0
   std::unique_ptr<HttpServer> http_;
-  std::unique_ptr<GrpcServer> grpc_;
+  std::unique_ptr<rpc::Server> grpc_;
+  std::unique_ptr<rpc::Server> admin_;  // null: no listener for operators
+  bool stopped_ = false;
 };
 
 }  // namespace sluice

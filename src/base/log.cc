@@ -1,15 +1,21 @@
 #include "base/log.h"
 
+#include <spdlog/details/os.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/sinks/base_sink.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/log_writer.h"
+#include "base/mutex.h"
 
 namespace sluice {
 namespace {
@@ -48,17 +54,75 @@ std::unique_ptr<spdlog::formatter> FormatterOf(LogFormat format) {
   return formatter;
 }
 
+bool ErrorsAreSeenInColor() {
+  return spdlog::details::os::in_terminal(stderr) && spdlog::details::os::is_color_terminal();
+}
+
+std::string_view ColorOf(spdlog::level::level_enum level) {
+  if (level >= spdlog::level::err) return "\033[31m";
+  if (level == spdlog::level::warn) return "\033[33m";
+  return level == spdlog::level::info ? "\033[32m" : "\033[36m";
+}
+
+// Formats lines and queues them.
+class QueueingSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit QueueingSink(std::shared_ptr<LogWriter> writer) : writer_(std::move(writer)) {}
+
+ private:
+  using Message = spdlog::details::log_msg;
+
+  void sink_it_(const Message& message) override {
+    if (dropped_ > 0) {
+      const std::string note = fmt::format("{} lines of the log were dropped", dropped_);
+      if (!Queue(Message(message.time, {}, message.logger_name, spdlog::level::warn, note))) {
+        ++dropped_;
+        return;
+      }
+      dropped_ = 0;
+    }
+    if (!Queue(message)) ++dropped_;
+  }
+
+  bool Queue(const Message& message) {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    const std::string_view text(line.data(), line.size());
+    const std::size_t begin = message.color_range_start;
+    const std::size_t end = message.color_range_end;
+    if (!colored_ || begin >= end) return writer_->Write(text);
+    return writer_->Write(fmt::format("{}{}{}\033[m{}", text.substr(0, begin),
+                                      ColorOf(message.level), text.substr(begin, end - begin),
+                                      text.substr(end)));
+  }
+
+  void flush_() override {}
+
+  const std::shared_ptr<LogWriter> writer_;
+  const bool colored_ = ErrorsAreSeenInColor();
+  std::uint64_t dropped_ = 0;  // since the last line that was queued
+};
+
+Mutex mutex;
+std::weak_ptr<LogWriter> current SLUICE_GUARDED_BY(mutex);
+
+std::shared_ptr<LogWriter> Current() {
+  const MutexLock lock(mutex);
+  return current.lock();
+}
+
 }  // namespace
 
 Result<void> SetUpLog(std::string_view level, LogFormat format) {
   const auto parsed = ParseLevel(level);
   if (!parsed) return parsed.error();
-  auto logger = std::make_shared<spdlog::logger>(
-      "sluice", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  auto writer = std::make_shared<LogWriter>(STDERR_FILENO);
+  auto logger = std::make_shared<spdlog::logger>("sluice", std::make_shared<QueueingSink>(writer));
   logger->set_formatter(FormatterOf(format));
   logger->set_level(*parsed);
-  logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
+  const MutexLock lock(mutex);
+  current = writer;
   return {};
 }
 
@@ -67,6 +131,16 @@ Result<void> SetLogLevel(std::string_view level) {
   if (!parsed) return parsed.error();
   spdlog::set_level(*parsed);
   return {};
+}
+
+bool FlushLog(Duration timeout) {
+  const auto writer = Current();
+  return writer == nullptr || writer->Flush(timeout);
+}
+
+std::uint64_t LogDropped() {
+  const auto writer = Current();
+  return writer == nullptr ? 0 : writer->dropped();
 }
 
 }  // namespace sluice

@@ -14,4 +14,8 @@ void Thread::Join() {
   if (thread_.joinable()) thread_.join();
 }
 
+void Thread::Detach() {
+  if (thread_.joinable()) thread_.detach();
+}
+
 }  // namespace sluice

@@ -18,6 +18,10 @@ class Thread {
   // Waits for the body to return. Does nothing on a thread that was never started.
   void Join();
 
+  // Lets the thread go on by itself, until the process ends. For a body that is stuck in a call
+  // that cannot be ended; it must own all that it uses.
+  void Detach();
+
  private:
   std::jthread thread_;
 };

@@ -13,7 +13,7 @@ std::optional<WireTag> WireReader::ReadTag() {
 
 std::optional<std::uint64_t> WireReader::ReadVarint() { return ReadVarint(10); }
 
-std::optional<std::uint64_t> WireReader::ReadVarint(int max_bytes) {
+std::optional<std::uint64_t> WireReader::ReadLongVarint(int max_bytes) {
   std::uint64_t value = 0;
   for (int i = 0; i < max_bytes && !bytes_.empty(); ++i) {
     const auto byte = static_cast<std::uint8_t>(bytes_.front());

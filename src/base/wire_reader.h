@@ -51,7 +51,16 @@ class WireReader {
   bool Skip(WireTag tag, int depth);
   bool SkipGroup(std::uint32_t field, int depth);
   bool SkipFixed(std::size_t size);
-  std::optional<std::uint64_t> ReadVarint(int max_bytes);
+
+  // Most numbers have one byte.
+  std::optional<std::uint64_t> ReadVarint(int max_bytes) {
+    const bool is_short = !bytes_.empty() && static_cast<signed char>(bytes_.front()) >= 0;
+    if (!is_short) return ReadLongVarint(max_bytes);
+    const auto value = static_cast<std::uint64_t>(bytes_.front());
+    bytes_.remove_prefix(1);
+    return value;
+  }
+  std::optional<std::uint64_t> ReadLongVarint(int max_bytes);
 
   std::string_view bytes_;
   int depth_;

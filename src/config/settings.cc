@@ -1,13 +1,7 @@
 #include "config/settings.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
-#include <charconv>
-#include <fstream>
-#include <initializer_list>
 #include <iterator>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "config/diagnostic.h"
-#include "config/scalar_parser.h"
 #include "config/settings_file.h"
+#include "config/settings_table.h"
 
 namespace sluice {
 namespace {
@@ -24,182 +18,18 @@ namespace {
 constexpr std::string_view kConfigFlag = "--config";
 constexpr std::string_view kConfigVariable = "SLUICE_CONFIG";
 
-Error NotAllowed(std::string_view found, std::string_view allowed) {
-  return InvalidArgument(fmt::format("found \"{}\"; allowed is {}", found, allowed));
-}
-
-// The whole of `text` as a number.
-template <typename Number>
-std::optional<Number> ParseNumber(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-Result<void> SetAddress(Address& address, std::string_view text) {
-  const auto parsed = Address::Parse(text);
-  if (!parsed) return parsed.error();
-  address = *parsed;
-  return {};
-}
-
-Result<void> SetRedisTimeout(Settings& settings, std::string_view text) {
-  const auto timeout = ParseDuration(text);
-  if (!timeout || *timeout < std::chrono::milliseconds(1) || *timeout > std::chrono::minutes(1)) {
-    return NotAllowed(text, "a duration from 1ms to 60s, such as 10ms");
-  }
-  settings.redis_timeout = *timeout;
-  return {};
-}
-
-Result<void> SetDrain(Settings& settings, std::string_view text) {
-  const auto drain = ParseDuration(text);
-  if (!drain || *drain > std::chrono::minutes(10)) {
-    return NotAllowed(text, "a duration from 1ms to 10m, such as 5s");
-  }
-  settings.drain = *drain;
-  return {};
-}
-
-// One of a few words.
-Result<void> SetWord(std::string& setting, std::string_view text,
-                     std::initializer_list<std::string_view> words) {
-  if (std::find(words.begin(), words.end(), text) == words.end()) {
-    return NotAllowed(text, fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "),
-                                        *(words.end() - 1)));
-  }
-  setting = text;
-  return {};
-}
-
-Result<void> SetLogLevel(Settings& settings, std::string_view text) {
-  return SetWord(settings.log_level, text, {"trace", "debug", "info", "warn", "error", "off"});
-}
-
-Result<void> SetLogFormat(Settings& settings, std::string_view text) {
-  return SetWord(settings.log_format, text, {"text", "json"});
-}
-
-Result<void> SetAdminAccess(Settings& settings, std::string_view text) {
-  return SetWord(settings.admin_access, text, {"off", "local", "token"});
-}
-
-// Whatever is wrong with it, a secret is not repeated.
-Result<void> SetAdminToken(Settings& settings, std::string_view text) {
-  const auto is_allowed = [](char c) { return c > ' ' && c < 0x7f; };
-  if (text.empty() || !std::all_of(text.begin(), text.end(), is_allowed)) {
-    return InvalidArgument("found no token; allowed are printable ASCII characters but spaces");
-  }
-  settings.admin_token = text;
-  return {};
-}
-
-Result<void> SetAdminTokenFile(Settings& settings, std::string_view text) {
-  std::ifstream file{std::string(text)};
-  std::string token{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return InvalidArgument(fmt::format("{} cannot be read", text));
-  while (!token.empty() && std::isspace(static_cast<unsigned char>(token.back()))) token.pop_back();
-  if (auto set = SetAdminToken(settings, token); !set) {
-    return InvalidArgument(fmt::format("in {} {}", text, set.error().message));
-  }
-  return {};
-}
-
-Result<void> SetUnmatched(Settings& settings, std::string_view text) {
-  if (text != "allow" && text != "deny") return NotAllowed(text, "allow or deny");
-  settings.unmatched = text == "allow" ? Unmatched::kAllow : Unmatched::kDeny;
-  return {};
-}
-
-Result<void> SetFleetShare(Settings& settings, std::string_view text) {
-  const auto share = ParseNumber<double>(text);
-  if (!share || !(*share > 0 && *share <= 1)) {
-    return NotAllowed(text, "a number above 0, at most 1");
-  }
-  settings.fleet_share = *share;
-  return {};
-}
-
-Result<void> SetMaxKeys(Settings& settings, std::string_view text) {
-  const auto keys = ParseNumber<std::size_t>(text);
-  if (!keys || *keys < 1 || *keys > 1'000'000'000) {
-    return NotAllowed(text, "a whole number from 1 to 1000000000");
-  }
-  settings.max_keys = *keys;
-  return {};
-}
-
-// Without key and flag: a secret, which has no place in a file of settings or a list of processes.
-struct Setting {
-  std::string_view key;
-  std::string_view flag;
-  std::string_view variable;
-  std::string_view value;  // its name in --help
-  std::string_view initial;
-  std::string_view help;
-  Result<void> (*set)(Settings&, std::string_view);
-};
-
-constexpr std::array kTable{
-    Setting{"rules", "--rules", "SLUICE_RULES", "DIR", "none",
-            "directory of rule files (*.yaml); none: every request is unmatched",
-            [](Settings& settings, std::string_view text) -> Result<void> {
-              settings.rules_directory = text;
-              return {};
-            }},
-    Setting{"redis.url", "--redis", "SLUICE_REDIS", "URL", "none",
-            "the shared store, redis://[user:password@]host[:port][/db] or unix://path; "
-            "none: the embedded store, for one server alone",
-            [](Settings& settings, std::string_view text) -> Result<void> {
-              settings.redis_url = text;
-              return {};
-            }},
-    Setting{"redis.timeout", "--redis-timeout", "SLUICE_REDIS_TIMEOUT", "TIME", "10ms",
-            "how long a check waits for Redis before on_store_failure decides", SetRedisTimeout},
-    Setting{
-        "grpc", "--grpc", "SLUICE_GRPC", "ADDR", "0.0.0.0:8081",
-        "where gRPC listens: host:port, [IPv6]:port or unix:PATH; port 0 takes a free one",
-        [](Settings& settings, std::string_view text) { return SetAddress(settings.grpc, text); }},
-    Setting{
-        "http", "--http", "SLUICE_HTTP", "ADDR", "0.0.0.0:8080",
-        "where HTTP listens (/healthz, /metrics); as --grpc",
-        [](Settings& settings, std::string_view text) { return SetAddress(settings.http, text); }},
-    Setting{"drain", "--drain", "SLUICE_DRAIN", "TIME", "5s",
-            "how long callers get to leave and calls to end after SIGTERM", SetDrain},
-    Setting{"log.level", "--log-level", "SLUICE_LOG_LEVEL", "LEVEL", "info",
-            "trace, debug, info, warn, error or off; in the file, SIGHUP reads it again",
-            SetLogLevel},
-    Setting{"log.format", "--log-format", "SLUICE_LOG_FORMAT", "WORD", "text",
-            "text, or json: one object a line", SetLogFormat},
-    Setting{"admin.access", "--admin-access", "SLUICE_ADMIN_ACCESS", "WORD", "local",
-            "who may explain, list, reset and reload: off (nobody), local (this machine), or token "
-            "(whoever sends the admin token)",
-            SetAdminAccess},
-    Setting{"admin.token_file", "--admin-token-file", "SLUICE_ADMIN_TOKEN_FILE", "FILE", "none",
-            "file that holds the admin token", SetAdminTokenFile},
-    Setting{"", "", "SLUICE_ADMIN_TOKEN", "TOKEN", "none", "the admin token itself", SetAdminToken},
-    Setting{"unmatched", "--unmatched", "SLUICE_UNMATCHED", "WORD", "allow",
-            "allow or deny: requests that no rule matches, where their domain does not say",
-            SetUnmatched},
-    Setting{"fleet_share", "--fleet-share", "SLUICE_FLEET_SHARE", "SHARE", "1.0",
-            "this server's share of every limit while Redis is away: 1 / number of servers",
-            SetFleetShare},
-    Setting{"max_keys", "--max-keys", "SLUICE_MAX_KEYS", "COUNT", "1000000",
-            "the most counters the embedded store holds", SetMaxKeys},
-};
-
 const Setting* Find(std::string_view Setting::*name, std::string_view text) {
   if (text.empty()) return nullptr;
-  const auto found = std::find_if(kTable.begin(), kTable.end(),
+  const auto table = SettingsTable();
+  const auto found = std::find_if(table.begin(), table.end(),
                                   [&](const auto& setting) { return setting.*name == text; });
-  return found == kTable.end() ? nullptr : &*found;
+  return found == table.end() ? nullptr : &*found;
 }
 
 std::string Unknown(std::string_view what, std::string_view found, std::string_view Setting::*name,
                     std::string_view config) {
   std::vector<std::string_view> known;
-  for (const auto& setting : kTable) {
+  for (const auto& setting : SettingsTable()) {
     if (!(setting.*name).empty()) known.push_back(setting.*name);
   }
   if (!config.empty()) known.push_back(config);
@@ -261,6 +91,7 @@ class Reader {
     mistakes_.insert(mistakes_.end(), file->mistakes.begin(), file->mistakes.end());
     for (const auto& [key, value, place] : file->settings) {
       const Setting* setting = Find(&Setting::key, key);
+      if (setting == nullptr) setting = Find(&Setting::key, key + ".listen");  // grpc: ADDR
       if (setting == nullptr) {
         Mistake(place, key + ": " + Unknown("setting", key, &Setting::key, ""));
       } else {
@@ -277,10 +108,8 @@ class Reader {
         if (!set) Mistake(given.place, set.error().message);
       }
     }
-    if (settings.admin_access == "token" && settings.admin_token.empty()) {
-      Mistake("admin.access",
-              "found \"token\", but no token; give one by admin.token_file or SLUICE_ADMIN_TOKEN");
-    }
+    CheckTls(settings);
+    CheckAdmin(settings);
     if (!mistakes_.empty()) return InvalidArgument(fmt::format("{}", fmt::join(mistakes_, "\n")));
     return settings;
   }
@@ -304,6 +133,26 @@ class Reader {
       source.push_back({setting, std::move(value), std::move(place)});
     } else if (config_file_.empty()) {
       config_file_ = std::move(value);
+    }
+  }
+
+  void CheckTls(const Settings& settings) {
+    const bool has_certificate = !settings.tls_certificate.empty();
+    if (has_certificate && settings.tls_key.empty()) {
+      Mistake("tls.certificate", "needs its private key as tls.key");
+    }
+    if (!has_certificate && !(settings.tls_key + settings.tls_client_ca).empty()) {
+      Mistake(settings.tls_key.empty() ? "tls.client_ca" : "tls.key",
+              "means nothing without tls.certificate");
+    }
+  }
+
+  void CheckAdmin(const Settings& settings) {
+    const auto address = Address::Parse(settings.admin);
+    if (address && !address->is_unix() && settings.admin_token.empty()) {
+      Mistake("admin.listen", fmt::format("found \"{}\", a TCP address, but no token; give one by "
+                                          "admin.token_file or SLUICE_ADMIN_TOKEN",
+                                          settings.admin));
     }
   }
 
@@ -331,7 +180,7 @@ std::string DescribeSettings() {
   std::string text =
       fmt::format("  {} FILE  ({})\n      YAML file with any of the settings below\n", kConfigFlag,
                   kConfigVariable);
-  for (const auto& setting : kTable) {
+  for (const auto& setting : SettingsTable()) {
     if (setting.flag.empty()) {
       fmt::format_to(std::back_inserter(text), "  {}={}  (as a variable only)\n      {}\n",
                      setting.variable, setting.value, setting.help);

@@ -1,5 +1,5 @@
 // What an operator may set: in a YAML file, overridden by SLUICE_* variables, overridden by flags.
-// The table in settings.cc lists every setting, once.
+// settings_table.cc lists every setting, once.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,18 @@ struct Settings {
   std::string rules_directory;  // empty: no rules
   std::string redis_url;        // empty: the embedded store
   Duration redis_timeout = std::chrono::milliseconds(10);
+  std::size_t threads = 0;  // io threads; 0: as many as serve best
   Address grpc{.host = "0.0.0.0", .port = 8081, .unix_path = {}};
+  std::string grpc_engine = "http2";  // http2 or grpc
   Address http{.host = "0.0.0.0", .port = 8080, .unix_path = {}};
+  std::string tls_certificate;  // file; empty: gRPC without TLS
+  std::string tls_key;          // file; not empty with tls_certificate
+  std::string tls_client_ca;    // file; empty: callers need no certificate
   Duration drain = std::chrono::seconds(5);
-  std::string log_level = "info";      // trace, debug, info, warn, error or off
-  std::string log_format = "text";     // text or json
-  std::string admin_access = "local";  // off, local or token
-  std::string admin_token;             // not empty with admin_access "token"; a secret
+  std::string log_level = "info";   // trace, debug, info, warn, error or off
+  std::string log_format = "text";  // text or json
+  std::string admin = "auto";       // auto, off, or an address
+  std::string admin_token;          // empty: none; a secret
   Unmatched unmatched = Unmatched::kAllow;
   double fleet_share = 1.0;  // 0 < share <= 1
   std::size_t max_keys = 1'000'000;

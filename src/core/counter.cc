@@ -63,8 +63,8 @@ void Take(const Limit& limit, CounterState& state, const Run& run) {
 }
 
 bool Admits(const Limit& limit, const CounterState& state, const Run& run) {
-  if (run.mode == Mode::kCharge) return Grants(limit, state, run.demand, 1) == 1;
-  if (run.mode != Mode::kRenew) return true;
+  if (run.demand.mode == Mode::kCharge) return Grants(limit, state, run.demand, 1) == 1;
+  if (run.demand.mode != Mode::kRenew) return true;
   return std::get<Concurrency>(limit).Holds(std::get<Concurrency::State>(state), *run.lease);
 }
 
@@ -74,22 +74,22 @@ Changed Change(const Limit& limit, CounterState& state, const Run& run) {
         auto& changed = std::get<StateOf<decltype(algorithm)>>(state);
         const std::int64_t cost = run.demand.cost;
         if constexpr (kLeases<decltype(algorithm)>) {
-          if (run.mode == Mode::kRelease)
+          if (run.demand.mode == Mode::kRelease)
             return {.changed = algorithm.Release(changed, *run.lease)};
           algorithm.Renew(changed, *run.lease);
           return {};
-        } else if (run.mode == Mode::kCharge) {
+        } else if (run.demand.mode == Mode::kCharge) {
           const std::int64_t dropped = algorithm.Charge(changed, cost);
           return {.changed = dropped < cost, .dropped = dropped};
         } else {
-          return {.changed = algorithm.Refund(changed, cost, run.charged_at)};
+          return {.changed = algorithm.Refund(changed, cost, run.demand.charged_at)};
         }
       },
       limit);
 }
 
 CounterSnapshot Summarise(const Limit& limit, const CounterState& state, const Run& run) {
-  const std::int64_t taken = run.mode == Mode::kConsume ? run.granted : 0;
+  const std::int64_t taken = run.demand.mode == Mode::kConsume ? run.granted : 0;
   const std::int64_t cost = run.demand.cost;
   return std::visit(
       [&](const auto& algorithm) -> CounterSnapshot {
@@ -115,12 +115,12 @@ Verdict JudgeNth(const Limit& limit, CounterReport report, const Run& run, std::
   return std::visit(
       [&](const auto& algorithm) {
         auto& snapshot = std::get<SnapshotOf<decltype(algorithm)>>(report.snapshot);
-        if (run.mode != Mode::kConsume && run.mode != Mode::kPeek) {
+        if (!run.demand.consumes_or_peeks()) {
           Verdict verdict = algorithm.Judge(snapshot, run.demand, report.admitted, run.now);
           verdict.dropped = report.dropped;
           return verdict;
         }
-        const bool consumes = run.mode == Mode::kConsume;
+        const bool consumes = run.demand.mode == Mode::kConsume;
         if (consumes) algorithm.Take(snapshot, run.demand.cost, std::min(index, run.granted));
         const bool admitted = index < run.granted || algorithm.Grants(snapshot, run.demand, 1) == 1;
         const Duration wait =

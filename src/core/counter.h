@@ -21,9 +21,7 @@ Duration Lifetime(const Limit& limit, const CounterState& state, Time now);
 // Modes but kConsume and kPeek come in runs of one.
 struct Run {
   Demand demand;
-  Mode mode = Mode::kConsume;
-  std::optional<Time> charged_at;  // kRefund
-  std::optional<Lease> lease;      // for Concurrency
+  std::optional<Lease> lease;  // for Concurrency
   std::int64_t granted = 0;
   Time now;
 };

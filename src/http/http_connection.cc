@@ -1,64 +1,170 @@
 #include "http/http_connection.h"
 
-#include <chrono>
+#include <algorithm>
+#include <utility>
+
+#include "http/http_connections.h"
 
 namespace sluice {
 namespace {
 
-namespace http = boost::beast::http;
+// Requests wait while so much of earlier answers is not sent: a client that sends many and reads
+// nothing is held back.
+constexpr std::size_t kMaxOutput = net::Transport::kFlushBytes;
 
-constexpr std::size_t kMaxHeaderBytes = 16 * 1024;
-constexpr std::size_t kMaxBodyBytes = 64 * 1024;
-// For a request to come, and for an answer to be taken.
-constexpr std::chrono::seconds kIdleTime(30);
+// What may come while a request is being answered.
+constexpr std::size_t kMaxInput = net::Transport::kReadBytes;
 
-// What the peer did wrong, where it can still be told.
-std::optional<http::status> StatusOf(boost::beast::error_code error) {
-  if (error == http::error::header_limit) return http::status::request_header_fields_too_large;
-  if (error == http::error::body_limit) return http::status::payload_too_large;
-  if (error == http::error::end_of_stream || error == http::error::partial_message) return {};
-  if (error.category() == http::make_error_code(http::error::end_of_stream).category()) {
-    return http::status::bad_request;
-  }
-  return {};
-}
+// For the client to end its side once it has its last answer. Closed before, what it still sends
+// would make the kernel throw that answer away.
+constexpr std::chrono::seconds kEndTime(2);
 
 }  // namespace
 
-void HttpConnection::Read() {
-  parser_.emplace();
-  parser_->header_limit(kMaxHeaderBytes);
-  parser_->body_limit(kMaxBodyBytes);
-  stream_.expires_after(kIdleTime);
-  http::async_read(stream_, buffer_, *parser_,
-                   [self = shared_from_this()](boost::beast::error_code error, std::size_t) {
-                     self->OnRead(error);
-                   });
+HttpConnection::HttpConnection(HttpConnections& owner, net::IoThreads::Place place,
+                               net::TransportPtr transport)
+    : owner_(owner),
+      place_(std::move(place)),
+      transport_(std::move(transport)),
+      timer_(owner.loop().timers(), [this] { OnTime(); }) {}
+
+void HttpConnection::Start() {
+  transport_->Start(*this);
+  NoteAllSent();
 }
 
-void HttpConnection::OnRead(boost::beast::error_code error) {
-  if (!error) return Write(router_.Answer(parser_->get()));
-  if (const auto status = StatusOf(error)) {
-    BeastResponse response(*status, 11);
-    response.keep_alive(false);
-    response.prepare_payload();
-    Write(std::move(response));
+void HttpConnection::Close() {
+  timer_.Cancel();
+  read_later_.reset();
+  if (exchange_) exchange_->Detach();
+  transport_->Close();
+}
+
+void HttpConnection::Receive(std::string_view bytes) {
+  if (state_ == State::kEnding) return;
+  input_ += bytes;
+  if (state_ != State::kAnswering) return ReadRequests();
+  if (input_.size() > kMaxInput) transport_->SetReading(false);
+}
+
+// Answers what has come, as long as answers are taken.
+void HttpConnection::ReadRequests() {
+  while (!input_.empty() && unsent() < kMaxOutput && ReadRequest()) {
+  }
+  if (state_ == State::kAnswering || state_ == State::kEnding) return;
+  const bool held_back = !input_.empty() && unsent() >= kMaxOutput;
+  transport_->SetReading(!held_back);
+  if (input_ended_ && !held_back) BeginEnding();
+}
+
+// Whether another request may follow at once.
+bool HttpConnection::ReadRequest() {
+  if (state_ == State::kIdle) {
+    state_ = State::kReading;
+    owner_.NoteBusy(*this);
+    reader_ = std::make_unique<RequestReader>();
+    StartTimer(owner_.options().request_time);
+  }
+  std::size_t used = 0;
+  const auto progress = reader_->Read(input_, used);
+  input_.erase(0, used);
+  if (progress == RequestReader::Progress::kRefused) {
+    Refuse(reader_->status());
+  } else if (progress == RequestReader::Progress::kDone) {
+    Dispatch();
+  } else if (reader_->TakeExpectation()) {
+    output_ += "HTTP/1.1 100 Continue\r\n\r\n";
+    transport_->RequestFlush();
+  }
+  return state_ == State::kIdle;
+}
+
+void HttpConnection::Dispatch() {
+  HttpRequest request = reader_->Take();
+  request.peer = transport_->peer();
+  form_ = {.with_body = request.method != "HEAD", .keep_alive = reader_->keep_alive()};
+  reader_.reset();
+  state_ = State::kAnswering;
+  timer_.Cancel();
+  exchange_ = std::make_shared<HttpExchange>(
+      owner_.loop(), [this](const HttpResponse& response) { Deliver(response); });
+  dispatching_ = true;
+  owner_.router().Handle(request, HttpResponder(exchange_));
+  dispatching_ = false;
+}
+
+void HttpConnection::Deliver(const HttpResponse& response) {
+  exchange_.reset();
+  state_ = State::kIdle;
+  Write(response, form_);
+  if (!dispatching_ && state_ == State::kIdle) ReadRequests();
+}
+
+void HttpConnection::Refuse(int status) {
+  Write({.status = status, .body = {}}, {.keep_alive = false});
+}
+
+void HttpConnection::Write(const HttpResponse& response, const ResponseForm& form) {
+  AppendResponse(response, form, output_);
+  if (!form.keep_alive) return BeginEnding();
+  StartTimer(owner_.options().answer_time);
+  transport_->RequestFlush();
+}
+
+void HttpConnection::BeginEnding() {
+  state_ = State::kEnding;
+  owner_.NoteBusy(*this);
+  reader_.reset();
+  std::string().swap(input_);
+  StartTimer(owner_.options().answer_time);
+  transport_->SetReading(true);
+  transport_->FinishSending();
+}
+
+void HttpConnection::TakeOutput(std::string& out) {
+  if (unsent() == 0) return NoteAllSent();
+  const std::size_t size = std::min(unsent(), net::Transport::kFlushBytes);
+  out.append(output_, taken_, size);
+  taken_ += size;
+  if (unsent() > 0) return;
+  std::string().swap(output_);
+  taken_ = 0;
+  if (!input_.empty() && state_ == State::kIdle) ReadLater();  // was held back
+}
+
+// Not within TakeOutput: handlers expect to be called before the flush.
+void HttpConnection::ReadLater() {
+  if (read_later_) return;
+  read_later_ = std::make_shared<bool>(true);
+  owner_.loop().Post([this, posted = std::weak_ptr(read_later_)] {
+    if (posted.expired()) return;
+    read_later_.reset();
+    if (state_ == State::kIdle || state_ == State::kReading) ReadRequests();
+  });
+}
+
+// If all is with the kernel, the time for the next thing begins.
+void HttpConnection::NoteAllSent() {
+  if (unsent() > 0 || transport_->unsent() > 0) return;
+  if (state_ == State::kEnding) {
+    timer_.Start(std::min(timer_.at(), owner_.loop().now() + kEndTime));
+  } else if (state_ == State::kIdle && input_.empty()) {
+    owner_.NoteIdle(*this);
+    StartTimer(owner_.options().idle_time);
   }
 }
 
-void HttpConnection::Write(BeastResponse response) {
-  response_ = std::move(response);
-  stream_.expires_after(kIdleTime);
-  http::async_write(stream_, *response_,
-                    [self = shared_from_this()](boost::beast::error_code error, std::size_t) {
-                      self->OnWritten(error);
-                    });
+void HttpConnection::OnClosed(Closure closure, std::string_view) {
+  if (closure == Closure::kLost) return owner_.Remove(*this);
+  input_ended_ = true;
+  if (state_ == State::kIdle || state_ == State::kReading) ReadRequests();
 }
 
-void HttpConnection::OnWritten(boost::beast::error_code error) {
-  if (error) return;
-  if (response_->keep_alive()) return Read();
-  stream_.socket().shutdown(Socket::shutdown_send, error);
+void HttpConnection::OnTime() {
+  if (state_ == State::kReading) return Refuse(408);
+  owner_.Remove(*this);
 }
+
+void HttpConnection::StartTimer(Duration time) { timer_.Start(owner_.loop().now() + time); }
 
 }  // namespace sluice

@@ -1,42 +1,77 @@
-// One HTTP connection: read a request, answer it, and again, until either side has had enough.
+// One HTTP connection: reads requests one after the other and writes their answers in order.
 //
-// On the thread of its executor only. Keeps itself alive while an operation is under way.
+//   idle ─▶ reading ─▶ answering ─▶ idle …    and from each, when either side has had enough:
+//   ending (the rest of the answer goes out, what still comes is thrown away)
+//
+// Loop thread only. Owned by HttpConnections.
 #pragma once
 
+#include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
-#include <utility>  // for Boost 1.74, which forgets it
-
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/beast/core.hpp>
-
-#include "http/router.h"
+#include "http/http_message.h"
+#include "http/http_responder.h"
+#include "http/request_reader.h"
+#include "net/io_threads.h"
+#include "net/timer_wheel.h"
+#include "net/transport.h"
 
 namespace sluice {
 
-class HttpConnection final : public std::enable_shared_from_this<HttpConnection> {
+class HttpConnections;
+
+class HttpConnection final : public net::Protocol, public net::Disposable {
  public:
-  using Socket = boost::asio::generic::stream_protocol::socket;
+  // `owner` must outlive the connection.
+  HttpConnection(HttpConnections& owner, net::IoThreads::Place place, net::TransportPtr transport);
 
-  // `router` must outlive the connection.
-  HttpConnection(Socket socket, const Router& router)
-      : stream_(std::move(socket)), router_(router) {}
+  void Start();
 
-  void Read();
+  // Ends the connection at once. Nothing is called any more.
+  void Close();
+
+  // Where the owner keeps those that wait for a request with nothing left to send.
+  std::optional<std::list<HttpConnection*>::iterator> idle_place;
 
  private:
-  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  enum class State : std::uint8_t { kIdle, kReading, kAnswering, kEnding };
 
-  void OnRead(boost::beast::error_code error);
-  void Write(BeastResponse response);
-  void OnWritten(boost::beast::error_code error);
+  void Receive(std::string_view bytes) override;
+  void TakeOutput(std::string& out) override;
+  void OnClosed(Closure closure, std::string_view cause) override;
+  void OnDrained() override { NoteAllSent(); }
 
-  boost::beast::basic_stream<boost::asio::generic::stream_protocol> stream_;
-  const Router& router_;
-  boost::beast::flat_buffer buffer_;
-  std::optional<Parser> parser_;  // a parser reads one request
-  std::optional<BeastResponse> response_;
+  void ReadRequests();
+  bool ReadRequest();
+  void ReadLater();
+  void Dispatch();
+  void Deliver(const HttpResponse& response);
+  void Refuse(int status);
+  void Write(const HttpResponse& response, const ResponseForm& form);
+  void BeginEnding();
+  void NoteAllSent();
+  void OnTime();
+  void StartTimer(Duration time);
+  std::size_t unsent() const { return output_.size() - taken_; }
+
+  HttpConnections& owner_;
+  const net::IoThreads::Place place_;
+  const net::TransportPtr transport_;
+  net::Timer timer_;
+  State state_ = State::kIdle;
+  bool input_ended_ = false;
+  bool dispatching_ = false;
+  ResponseForm form_;   // of the answer that is being made
+  std::string input_;   // not read yet
+  std::string output_;  // from taken_ on: not with the transport yet
+  std::size_t taken_ = 0;
+  std::unique_ptr<RequestReader> reader_;   // while reading
+  std::shared_ptr<HttpExchange> exchange_;  // while answering
+  std::shared_ptr<bool> read_later_;        // while reading is posted
 };
 
 }  // namespace sluice

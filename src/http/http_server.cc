@@ -1,126 +1,81 @@
 #include "http/http_server.h"
 
-#include <utility>  // for Boost 1.74, which forgets it
+#include <utility>
 
-#include <unistd.h>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-
-#include <chrono>
-#include <cstring>
-
-#include <fmt/format.h>
-
-#include "base/log.h"
-#include "base/thread.h"
-#include "base/unix_socket.h"
-#include "http/http_connection.h"
+#include "http/http_connections.h"
+#include "net/acceptor.h"
 
 namespace sluice {
-namespace {
-
-namespace asio = boost::asio;
-using Protocol = asio::generic::stream_protocol;
-using boost::system::error_code;
-
-// After a failed accept (no file descriptors left), rather than try again at once for ever.
-constexpr std::chrono::milliseconds kAcceptPause(100);
-
-Result<Protocol::endpoint> Resolve(asio::io_context& io, const Address& address) {
-  if (address.is_unix()) {
-    if (auto free = RemoveStaleSocket(address.unix_path); !free) return free.error();
-    return Protocol::endpoint(asio::local::stream_protocol::endpoint(address.unix_path));
-  }
-  error_code error;
-  asio::ip::tcp::resolver resolver(io);
-  const auto found = resolver.resolve(address.host, std::to_string(address.port),
-                                      asio::ip::tcp::resolver::passive, error);
-  if (error || found.empty()) {
-    return Error{ErrorCode::kUnavailable, fmt::format("cannot resolve {} for HTTP: {}",
-                                                      address.ToString(), error.message())};
-  }
-  return Protocol::endpoint(found.begin()->endpoint());
-}
-
-}  // namespace
 
 struct HttpServer::State {
-  State(Address where, std::vector<HttpRoute> routes)
-      : address(std::move(where)), router(std::move(routes)) {}
+  State(net::IoThreads& io, std::vector<HttpRoute> routes, const HttpOptions& options)
+      : threads(io),
+        serving{.router = Router(std::move(routes)),
+                .options = options,
+                .limit = ConnectionLimit(options.max_connections, options.metrics)} {
+    for (std::size_t i = 0; i < threads.size(); ++i) {
+      connections.push_back(std::make_unique<HttpConnections>(threads.loop(i), serving));
+    }
+  }
 
-  Result<void> Listen();
-  void Accept();
-  void OnAccepted(error_code error, HttpConnection::Socket socket);
+  // On the thread that accepts.
+  void Place(net::Socket socket);
 
-  Address address;
-  const Router router;  // outlives the connections, which io holds
-  asio::io_context io{1};
-  asio::basic_socket_acceptor<Protocol> acceptor{io};
-  asio::steady_timer pause{io};
-  Thread thread;
+  net::IoThreads& threads;
+  HttpServing serving;
+  std::vector<std::unique_ptr<HttpConnections>> connections;  // by thread
+  std::unique_ptr<net::Acceptor> acceptor;
+  bool stopped = false;
 };
 
-Result<void> HttpServer::State::Listen() {
-  const auto endpoint = Resolve(io, address);
-  if (!endpoint) return endpoint.error();
-  error_code error;
-  acceptor.open(endpoint->protocol(), error);
-  // So that a restart does not wait for old connections to time out; a second listener still fails.
-  if (!error && !address.is_unix()) {
-    acceptor.set_option(asio::socket_base::reuse_address(true), error);
+void HttpServer::State::Place(net::Socket socket) {
+  struct Arrival {
+    net::Socket socket;
+    net::IoThreads::Place place;
+  };
+  auto arrival = std::make_shared<Arrival>(
+      Arrival{.socket = std::move(socket), .place = threads.PlaceConnection()});
+  net::EpollLoop& loop = arrival->place.loop();
+  HttpConnections& there = *connections[loop.index()];
+  if (&loop == net::Loop::Current()) {
+    return there.Add(std::move(arrival->socket), std::move(arrival->place));
   }
-  if (!error) acceptor.bind(*endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) {
-    return Error{ErrorCode::kUnavailable, fmt::format("cannot listen on {} for HTTP: {}",
-                                                      address.ToString(), error.message())};
-  }
-  if (!address.is_unix()) {
-    const auto bound = acceptor.local_endpoint();
-    asio::ip::tcp::endpoint tcp;
-    tcp.resize(bound.size());
-    std::memcpy(tcp.data(), bound.data(), bound.size());
-    address.port = tcp.port();
-  }
-  return {};
+  loop.Post(
+      [arrival, &there] { there.Add(std::move(arrival->socket), std::move(arrival->place)); });
 }
 
-void HttpServer::State::Accept() {
-  acceptor.async_accept([this](error_code error, HttpConnection::Socket socket) {
-    OnAccepted(error, std::move(socket));
+Result<std::unique_ptr<HttpServer>> HttpServer::Start(net::IoThreads& threads,
+                                                      const Address& address,
+                                                      std::vector<HttpRoute> routes,
+                                                      const HttpOptions& options) {
+  auto acceptor = net::Acceptor::Listen(address);
+  if (!acceptor) return Error{ErrorCode::kUnavailable, "HTTP: " + acceptor.error().message};
+  auto state = std::make_unique<State>(threads, std::move(routes), options);
+  state->acceptor = std::move(acceptor).value();
+  threads.RunOn(0, [&state = *state](net::EpollLoop& loop) {
+    state.acceptor->Start(loop, [&state](net::Socket socket) { state.Place(std::move(socket)); });
   });
-}
-
-void HttpServer::State::OnAccepted(error_code error, HttpConnection::Socket socket) {
-  if (!error) {
-    std::make_shared<HttpConnection>(std::move(socket), router)->Read();
-    return Accept();
-  }
-  spdlog::warn("HTTP: cannot accept a connection: {}", error.message());
-  pause.expires_after(kAcceptPause);
-  pause.async_wait([this](error_code) { Accept(); });
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
 }
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-HttpServer::~HttpServer() {
-  state_->io.stop();
-  state_->thread.Join();
-  if (state_->address.is_unix()) unlink(state_->address.unix_path.c_str());
+HttpServer::~HttpServer() { Stop(); }
+
+// What was accepted before is posted before: each thread closes it, too.
+void HttpServer::Stop() {
+  if (std::exchange(state_->stopped, true)) return;
+  state_->threads.RunOn(0, [this](net::EpollLoop&) { state_->acceptor->Stop(); });
+  state_->threads.RunOnEach(
+      [this](net::EpollLoop& loop) { state_->connections[loop.index()]->CloseAll(); });
+  // What they dispose of is destroyed before what it uses.
+  state_->threads.RunOnEach([](net::EpollLoop&) {});
 }
 
-const Address& HttpServer::address() const { return state_->address; }
+const Address& HttpServer::address() const { return state_->acceptor->address(); }
 
-Result<std::unique_ptr<HttpServer>> HttpServer::Start(const Address& address,
-                                                      std::vector<HttpRoute> routes) {
-  auto state = std::make_unique<State>(address, std::move(routes));
-  if (auto listening = state->Listen(); !listening) return listening.error();
-  state->Accept();
-  state->thread = Thread("http", [io = &state->io] { io->run(); });
-  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
-}
+std::size_t HttpServer::connections() const { return state_->serving.limit.open(); }
+
+std::uint64_t HttpServer::refused() const { return state_->serving.limit.refused(); }
 
 }  // namespace sluice

@@ -1,41 +1,40 @@
-// The HTTP door: a table of routes served by one small thread, on TCP or a unix socket.
+// An HTTP/1.1 server on the io threads: a table of routes on TCP, TLS or a unix socket.
 //
-// Start and Stop by one owner; handlers run on the server's thread ("http") and must not block.
+// Start and Stop by one owner, not on an io thread.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "base/address.h"
 #include "base/result.h"
+#include "http/http_options.h"
+#include "http/router.h"
+#include "net/io_threads.h"
 
 namespace sluice {
 
-struct HttpResponse {
-  int status = 200;
-  std::string content_type = "text/plain; charset=utf-8";
-  std::string body;
-};
-
-// What GET and HEAD of one path answer. Other methods are answered by 405, other paths by 404.
-struct HttpRoute {
-  std::string path;
-  std::function<HttpResponse()> answer;
-};
-
 class HttpServer {
  public:
-  // Serves from the moment it returns; what the routes use must outlive the server.
-  static Result<std::unique_ptr<HttpServer>> Start(const Address& address,
-                                                   std::vector<HttpRoute> routes);
+  // Serves from the moment it returns. What the routes use and `threads`, which run, must outlive
+  // the server.
+  static Result<std::unique_ptr<HttpServer>> Start(net::IoThreads& threads, const Address& address,
+                                                   std::vector<HttpRoute> routes,
+                                                   const HttpOptions& options = {});
 
-  // Closes all connections.
+  // As Stop.
   ~HttpServer();
+
+  // Stops listening and closes all connections. Answers that come later are dropped.
+  void Stop();
 
   // Where it listens, with the port really bound.
   const Address& address() const;
+
+  // Thread-safe.
+  std::size_t connections() const;
+  std::uint64_t refused() const;
 
  private:
   struct State;

@@ -1,42 +1,30 @@
 #include "http/router.h"
 
 #include <algorithm>
-#include <exception>
-#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace sluice {
-namespace {
 
-namespace http = boost::beast::http;
-
-std::string_view Path(const BeastRequest& request) {
-  const std::string_view target(request.target().data(), request.target().size());
-  return target.substr(0, target.find('?'));
+HttpHandler AnsweredBy(std::function<HttpResponse()> answer) {
+  return [answer = std::move(answer)](const HttpRequest&, const HttpResponder& respond) {
+    respond(answer());
+  };
 }
 
-}  // namespace
-
-HttpResponse Router::Dispatch(const BeastRequest& request) const {
+void Router::Handle(const HttpRequest& request, HttpResponder responder) const {
   const auto route = std::find_if(routes_.begin(), routes_.end(),
-                                  [&](const auto& it) { return it.path == Path(request); });
-  if (route == routes_.end()) return {.status = 404, .body = "not found\n"};
-  if (request.method() != http::verb::get && request.method() != http::verb::head) {
-    return {.status = 405, .body = "only GET and HEAD are allowed\n"};
+                                  [&](const auto& it) { return it.path == request.path; });
+  if (route == routes_.end()) return responder({.status = 404, .body = "not found\n"});
+  const auto& methods = route->methods;
+  if (std::find(methods.begin(), methods.end(), request.method) == methods.end()) {
+    return responder({.status = 405,
+                      .body = fmt::format("allowed: {}\n", fmt::join(methods, ", ")),
+                      .headers = {{"Allow", fmt::format("{}", fmt::join(methods, ", "))}}});
   }
-  return route->answer();
-}
-
-BeastResponse Router::Answer(const BeastRequest& request) const {
-  HttpResponse answer = Dispatch(request);
-  BeastResponse response(static_cast<http::status>(answer.status), request.version());
-  response.set(http::field::content_type, answer.content_type);
-  response.set(http::field::cache_control, "no-store");
-  if (answer.status == 405) response.set(http::field::allow, "GET, HEAD");
-  response.keep_alive(request.keep_alive());
-  // A HEAD's answer has the length of the GET's, but not its body.
-  response.content_length(answer.body.size());
-  if (request.method() != http::verb::head) response.body() = std::move(answer.body);
-  return response;
+  route->handler(request, std::move(responder));
 }
 
 }  // namespace sluice

@@ -20,7 +20,7 @@ void CheckCall::Start(SteadyTime received) {
     return Refuse(InvalidArgument("mode: means nothing to any limit that this request meets"));
   }
   if (auto prepared = PrepareLease(); !prepared) return Refuse(prepared.error());
-  if (counters.empty()) return Answer(DecisionWithoutLimits(), SourceWithoutLimits());
+  if (check_.counters.empty()) return Answer(DecisionWithoutLimits(), SourceWithoutLimits());
   AskStore();
 }
 
@@ -28,12 +28,13 @@ void CheckCall::Reset() {
   if (!answer_) answer_ = CheckAnswer{};
   answer().Clear();
   keys_.clear();
-  counters.clear();
+  check_.counters.clear();
   indexed_limits_.clear();
-  failure.reset();
-  lease.reset();
-  cost = static_cast<std::int64_t>(request.cost);
-  mode = request.cost == 0 ? Mode::kPeek : request.mode;
+  check_.failure.reset();
+  check_.lease.reset();
+  check_.demand = request.demand;
+  if (request.demand.cost == 0) check_.demand.mode = Mode::kPeek;
+  check_.in_order = request.in_order;
   has_enforced_ = exempt_ = skipped_ = falling_back_ = fallback_error_ = false;
 }
 
@@ -77,7 +78,7 @@ void CheckCall::CollectCounters() {
 }
 
 void CheckCall::AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group) {
-  if (!Supports(limit.limit, mode)) {
+  if (!Supports(limit.limit, check_.demand.mode)) {
     const bool enforced = group == 0;
     skipped_ |= enforced;
     exempt_ |= enforced;
@@ -85,10 +86,10 @@ void CheckCall::AddCounter(const RuleMatch& match, const IndexedLimit& limit, st
   }
   const std::size_t begin = keys_.size();
   keys_.append(match.key_prefix).append(limit.tag);
-  counters.push_back({.key = std::string_view(keys_).substr(begin),
-                      .limit = &limit.limit,
-                      .group = group,
-                      .verdict = {}});
+  check_.counters.push_back({.key = std::string_view(keys_).substr(begin),
+                             .limit = &limit.limit,
+                             .group = group,
+                             .verdict = {}});
   indexed_limits_.push_back(&limit);
   answer().limits.push_back({.rule = match.rule,
                              .index = static_cast<std::uint32_t>(&limit - match.limits.data()),
@@ -98,25 +99,23 @@ void CheckCall::AddCounter(const RuleMatch& match, const IndexedLimit& limit, st
 }
 
 void CheckCall::AskStore() {
-  max_wait = request.max_wait;
-  charged_at = request.charged_at;
-  in_order = request.in_order;
   // Shadow rules alone cannot turn the decision, and are not charged for what is denied.
   const bool denied = !has_enforced_ && DecisionWithoutLimits() == Decision::kDenied;
+  Mode& mode = check_.demand.mode;
   if (denied && mode == Mode::kConsume) mode = Mode::kPeek;
   asked_ = SteadyNow();
   if (DenyFromCache()) return;
-  deadline = limiter_.StoreDeadline(asked_, request.deadline);
-  limiter_.parts_.store.Submit(*this);
+  limiter_.SetDeadlines(check_, asked_, request.deadline);
+  limiter_.parts_.store.Submit(check_);
 }
 
 void CheckCall::OnDecided() {
   if (falling_back_) return OnLocallyDecided();
   limiter_.metrics_.store_duration.Observe(SteadyNow() - asked_);
-  if (failure) return FallBack();
-  for (std::size_t i = 0; i < counters.size(); ++i)
-    answer().limits[i].verdict = counters[i].verdict;
-  answer().decided_at = decided_at;
+  if (check_.failure) return FallBack();
+  for (std::size_t i = 0; i < check_.counters.size(); ++i)
+    answer().limits[i].verdict = check_.counters[i].verdict;
+  answer().decided_at = check_.decided_at;
   RememberDenials();
   DecideByVerdicts();
 }
@@ -129,7 +128,8 @@ void CheckCall::DecideByVerdicts() {
     decision = answer().AnyLimitDenies() ? Decision::kDenied : Decision::kAllowed;
     source = falling_back_ ? Source::kFallback : Source::kStore;
   }
-  if (decision == Decision::kAllowed && mode == Mode::kConsume && lease) NameLease();
+  const bool consumes = check_.demand.mode == Mode::kConsume;
+  if (decision == Decision::kAllowed && consumes && check_.lease) NameLease();
   Answer(decision, source);
 }
 

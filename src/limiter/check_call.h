@@ -19,15 +19,18 @@ namespace sluice {
 class Limiter;
 class RulesInForce;
 
-class CheckCall : private StoreCheck {
+class CheckCall {
  public:
   explicit CheckCall(Limiter& limiter) : limiter_(limiter) {}
+  virtual ~CheckCall() = default;
+  CheckCall(const CheckCall&) = delete;
+  CheckCall& operator=(const CheckCall&) = delete;
 
   // To be filled before Start; what it views must live until OnAnswer returns.
   CheckRequest request;
 
-  // Decides the request and calls OnAnswer exactly once, on this or another thread, possibly
-  // before Start returns. The call may be started again from then on. `received` is when the door
+  // Decides the request and calls OnAnswer exactly once, on the same thread, possibly before
+  // Start returns. The call may be started again from then on. `received` is when the door
   // began with the request.
   void Start(SteadyTime received = SteadyNow());
 
@@ -39,10 +42,15 @@ class CheckCall : private StoreCheck {
   // For a door to call in OnAnswer, when the answer is ready to leave.
   void ObserveDuration() const;
 
-  // In OnAnswer, unless the request was refused: the rules that match it.
-  std::span<const RuleMatch> matches() const { return matched_.matches(); }
-
  private:
+  // What the store is asked, and then the local store where the store fails.
+  struct Check final : StoreCheck {
+    explicit Check(CheckCall& owner) : call(owner) {}
+    void OnDecided() override { call.OnDecided(); }
+
+    CheckCall& call;
+  };
+
   // `answer`, and the rules it names, are valid until OnAnswer returns. Must not block.
   virtual void OnAnswer(const Result<CheckAnswer>& answer) = 0;
 
@@ -51,9 +59,9 @@ class CheckCall : private StoreCheck {
   bool DecideByRules();
   void CollectCounters();
   void AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group);
-  bool HasNoLimitForMode() const { return counters.empty() && skipped_; }
+  bool HasNoLimitForMode() const { return check_.counters.empty() && skipped_; }
   void AskStore();
-  void OnDecided() override;
+  void OnDecided();
   void DecideByVerdicts();
   void Answer(Decision decision, Source source);
   void HandOver();
@@ -78,11 +86,12 @@ class CheckCall : private StoreCheck {
   CheckAnswer& answer() { return answer_.value(); }
 
   Limiter& limiter_;
+  Check check_{*this};
   SteadyTime received_;
   SteadyTime asked_;  // the store
   std::shared_ptr<const RulesInForce> rules_;
   MatchResult matched_;
-  std::string keys_;                                 // backs the keys of `counters`
+  std::string keys_;                                 // backs the keys of check_.counters
   std::vector<const IndexedLimit*> indexed_limits_;  // those of answer().limits
   bool has_enforced_ = false;                        // an enforced limit has a say
   bool exempt_ = false;   // an enforced rule matches whose limits have no say

@@ -7,15 +7,15 @@ namespace sluice {
 
 // The answer then names the limits that are known to deny, and no others.
 bool CheckCall::DenyFromCache() {
-  const bool may_be_known = mode == Mode::kConsume || mode == Mode::kPeek;
-  if (!limiter_.options_.deny_cache || !may_be_known || request.ask_store) return false;
-  const Demand demand{.cost = cost, .max_wait = max_wait};
+  if (!limiter_.options_.deny_cache || request.ask_store) return false;
+  if (!check_.demand.consumes_or_peeks()) return false;
   auto& limits = answer().limits;
   std::size_t known = 0;
-  for (std::size_t i = 0; i < counters.size() && counters[i].group == 0; ++i) {
+  for (std::size_t i = 0; i < check_.counters.size() && check_.counters[i].group == 0; ++i) {
+    const CounterCheck& counter = check_.counters[i];
     if (!limits[i].rule->rule.deny_cache) continue;
     const auto found =
-        limiter_.deny_cache_.Find(counters[i].key, *counters[i].limit, demand, asked_);
+        limiter_.deny_cache_.Find(counter.key, *counter.limit, check_.demand, asked_);
     if (!found) continue;
     limits[known] = limits[i];
     limits[known].source = Source::kDenyCache;
@@ -32,16 +32,17 @@ bool CheckCall::DenyFromCache() {
 
 void CheckCall::RememberDenials() {
   if (!limiter_.options_.deny_cache) return;
-  for (std::size_t i = 0; i < counters.size(); ++i) {
-    const CounterCheck& counter = counters[i];
+  const Mode mode = check_.demand.mode;
+  for (std::size_t i = 0; i < check_.counters.size(); ++i) {
+    const CounterCheck& counter = check_.counters[i];
     if (mode == Mode::kRefund) limiter_.deny_cache_.Forget(counter.key);
     const bool charges = mode == Mode::kCharge || mode == Mode::kRefund;
     if (charges || counter.group > 0 || counter.verdict.admitted) continue;
     if (!answer().limits[i].rule->rule.deny_cache || !DenyCache::MayLearn(*counter.limit)) continue;
     limiter_.deny_cache_.Learn(counter.key, *counter.limit,
-                               {.demand = {.cost = cost, .max_wait = max_wait},
+                               {.demand = check_.demand,
                                 .verdict = counter.verdict,
-                                .decided_at = decided_at,
+                                .decided_at = check_.decided_at,
                                 .asked = asked_});
   }
 }

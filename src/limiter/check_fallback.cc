@@ -13,9 +13,9 @@ constexpr Duration kOutageRetry = std::chrono::seconds(1);
 }  // namespace
 
 void CheckCall::FallBack() {
-  limiter_.metrics_.CountFailure(*failure);
+  limiter_.metrics_.CountFailure(*check_.failure);
   falling_back_ = true;
-  failure.reset();
+  check_.failure.reset();
   bool any_local = false;
   bool denied = false;
   for (LimitAnswer& limit : answer().limits) {
@@ -28,6 +28,7 @@ void CheckCall::FallBack() {
     fallback_error_ |= policy == OnStoreFailure::kError && !limit.rule->rule.shadow;
   }
   // What another rule has refused already is not charged.
+  Mode& mode = check_.demand.mode;
   if (fallback_error_ || (denied && mode == Mode::kConsume)) mode = Mode::kPeek;
   if (any_local) return DecideLocally();
   OnLocallyDecided();
@@ -36,26 +37,26 @@ void CheckCall::FallBack() {
 // Asks the local store about the counters of those rules that want it.
 void CheckCall::DecideLocally() {
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < counters.size(); ++i) {
+  for (std::size_t i = 0; i < check_.counters.size(); ++i) {
     if (!answer().limits[i].state_known) continue;
-    counters[kept] = counters[i];
-    counters[kept++].limit = &indexed_limits_[i]->local;
+    check_.counters[kept] = check_.counters[i];
+    check_.counters[kept++].limit = &indexed_limits_[i]->local;
   }
-  counters.resize(kept);
-  limiter_.parts_.local.Submit(*this);
+  check_.counters.resize(kept);
+  limiter_.parts_.local.Submit(check_);
 }
 
 void CheckCall::OnLocallyDecided() {
-  auto counter = counters.begin();
+  auto counter = check_.counters.begin();
   for (LimitAnswer& limit : answer().limits) {
     if (!limit.state_known) continue;
     // Without room for the counter nothing is known, and what is not known is not admitted.
-    if (failure) {
+    if (check_.failure) {
       limit.state_known = false;
       limit.verdict.admitted = false;
     } else {
       limit.verdict = (counter++)->verdict;
-      answer().decided_at = decided_at;
+      answer().decided_at = check_.decided_at;
     }
   }
   CountLostWrite();
@@ -68,8 +69,8 @@ void CheckCall::OnLocallyDecided() {
 
 // A charge or a refund that some rule's counters did not get is lost to them.
 void CheckCall::CountLostWrite() const {
-  const bool writes = request.mode == Mode::kCharge || request.mode == Mode::kRefund;
-  if (!writes || request.cost == 0) return;
+  const bool writes = request.demand.mode == Mode::kCharge || request.demand.mode == Mode::kRefund;
+  if (!writes || request.demand.cost == 0) return;
   const auto& limits = answer_.value().limits;
   const bool taken = !fallback_error_ && std::all_of(limits.begin(), limits.end(),
                                                      [](const auto& it) { return it.state_known; });

@@ -10,9 +10,10 @@ namespace sluice {
 // The lease holds for the shortest of the limits' times; of those of shadow rules only if there are
 // no others.
 Result<void> CheckCall::PrepareLease() {
-  if (mode != Mode::kConsume) return {};
+  if (check_.demand.mode != Mode::kConsume) return {};
+  std::optional<Lease>& lease = check_.lease;
   LeaseName enforced;
-  for (const CounterCheck& counter : counters) {
+  for (const CounterCheck& counter : check_.counters) {
     const auto* const concurrency = std::get_if<Concurrency>(counter.limit);
     if (concurrency == nullptr) continue;
     if (counter.group > 0 && !enforced.keys.empty()) break;
@@ -31,9 +32,9 @@ Result<void> CheckCall::PrepareLease() {
 // Names the counters under which the lease was really taken: of a shadow rule those, only if it
 // would have let the request pass. Counters stand in the order of the limits that asked a store.
 void CheckCall::NameLease() {
-  LeaseName name{.lease = *lease, .local = falling_back_, .keys = {}};
+  LeaseName name{.lease = *check_.lease, .local = falling_back_, .keys = {}};
   const auto& limits = answer().limits;
-  auto counter = counters.begin();
+  auto counter = check_.counters.begin();
   for (const LimitAnswer& limit : limits) {
     if (!limit.state_known) continue;
     const bool taken = std::all_of(limits.begin(), limits.end(), [&](const LimitAnswer& other) {
@@ -46,7 +47,7 @@ void CheckCall::NameLease() {
   for (; !name.keys.empty(); name.keys.pop_back()) {
     auto id = name.ToText();
     if (!id) continue;
-    answer().lease = {.id = std::move(*id), .ttl = lease->ttl};
+    answer().lease = {.id = std::move(*id), .ttl = check_.lease->ttl};
     return;
   }
 }

@@ -29,10 +29,7 @@ Result<void> ValidateAttribute(const Attribute& attribute) {
 void CheckRequest::Clear() {
   domain = {};
   attributes.clear();
-  cost = 1;
-  mode = Mode::kConsume;
-  max_wait.reset();
-  charged_at.reset();
+  demand = {};
   deadline = SteadyTime::max();
   in_order = false;
   ask_store = false;
@@ -48,10 +45,13 @@ Result<void> CheckRequest::Validate() const {
   for (const Attribute& attribute : attributes) {
     if (auto valid = ValidateAttribute(attribute); !valid) return valid;
   }
+  // A cost came as an unsigned number: one of 2^63 or more has become negative.
+  const auto cost = static_cast<std::uint64_t>(demand.cost);
   if (cost > static_cast<std::uint64_t>(kMaxCost)) {
     return InvalidArgument(
         fmt::format("cost: is {}; at most 2^53 ({}) is allowed", cost, kMaxCost));
   }
+  const auto& max_wait = demand.max_wait;
   if (max_wait && (*max_wait < Duration::zero() || *max_wait > kMaxMaxWait)) {
     return InvalidArgument("max_wait: is not from 0 to 365 days");
   }

@@ -22,10 +22,7 @@ inline constexpr Duration kMaxMaxWait = std::chrono::days(365);
 struct CheckRequest {
   std::string_view domain;
   std::vector<Attribute> attributes;
-  std::uint64_t cost = 1;
-  Mode mode = Mode::kConsume;
-  std::optional<Duration> max_wait;
-  std::optional<Time> charged_at;           // only with kRefund
+  Demand demand;                            // a cost of 0 makes it a kPeek
   SteadyTime deadline = SteadyTime::max();  // the caller's; the store is given a little less
   // Decided after those that this thread started before and that are in order, too.
   bool in_order = false;

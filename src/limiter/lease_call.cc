@@ -14,9 +14,9 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
   for (const std::string_view key : name->keys) {
     counters.push_back({.key = key, .limit = &concurrency_, .verdict = {}});
   }
-  mode = action == Action::kRenew ? Mode::kRenew : Mode::kRelease;
+  demand.mode = action == Action::kRenew ? Mode::kRenew : Mode::kRelease;
   lease = name->lease;
-  deadline = limiter_.StoreDeadline(SteadyNow(), caller_deadline);
+  limiter_.SetDeadlines(*this, SteadyNow(), caller_deadline);
   (name->local ? limiter_.local_store() : limiter_.store()).Submit(*this);
 }
 
@@ -30,7 +30,7 @@ void LeaseCall::OnDecided() {
     return OnLease(Error{ErrorCode::kNotFound,
                          "lease_id: the lease has expired or was released; it is not taken again"});
   }
-  OnLease(mode == Mode::kRenew ? lease->ttl : Duration::zero());
+  OnLease(demand.mode == Mode::kRenew ? lease->ttl : Duration::zero());
 }
 
 }  // namespace sluice

@@ -16,7 +16,7 @@ class LeaseCall : private StoreCheck {
 
   explicit LeaseCall(Limiter& limiter) : limiter_(limiter) {}
 
-  // Does it and calls OnLease exactly once, on this or another thread, possibly before Start
+  // Does it and calls OnLease exactly once, on the same thread, possibly before Start
   // returns. `lease_id` must live until then; `caller_deadline` is when the caller gives up.
   void Start(Action action, std::string_view lease_id, SteadyTime caller_deadline);
 

@@ -11,8 +11,9 @@ std::uint64_t NextGeneration() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-// What the answer needs to reach the caller: the store gets that much less than the caller's time.
-constexpr SteadyTime::duration kAnswerReserve = std::chrono::milliseconds(1);
+// What the answer needs at most to reach the caller: the store gets that much less than the
+// caller's time; of a short time a fifth.
+constexpr SteadyTime::duration kMaxAnswerReserve = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -36,11 +37,12 @@ std::shared_ptr<const RulesInForce> Limiter::rules() const {
   return rules_;
 }
 
-SteadyTime Limiter::StoreDeadline(SteadyTime now, SteadyTime deadline) const {
-  const SteadyTime store_deadline = now + options_.store_timeout;
-  if (deadline == SteadyTime::max()) return store_deadline;
-  const auto reserve = std::max(kAnswerReserve, (deadline - now) / 10);
-  return std::min(store_deadline, deadline - reserve);
+void Limiter::SetDeadlines(StoreCheck& check, SteadyTime now, SteadyTime deadline) const {
+  check.last_deadline = deadline;
+  if (deadline != SteadyTime::max() && deadline > now) {
+    check.last_deadline -= std::min(kMaxAnswerReserve, (deadline - now) / 5);
+  }
+  check.deadline = std::min<SteadyTime>(now + options_.store_timeout, check.last_deadline);
 }
 
 std::shared_ptr<const RulesInForce> Limiter::RulesForThisThread() const {

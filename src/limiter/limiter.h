@@ -55,9 +55,9 @@ class Limiter {
   // Units were given back to a counter: what is known of it holds no more.
   void ForgetDenial(std::string_view key) { deny_cache_.Forget(key); }
 
-  // By when the store must have answered a caller who asks `now` and waits until `deadline`: so
-  // that the answer, too, reaches the caller in time.
-  SteadyTime StoreDeadline(SteadyTime now, SteadyTime deadline) const;
+  // Says by when the store must have answered `check` for a caller who asks `now` and waits until
+  // `deadline`: so that the answer, too, reaches the caller in time.
+  void SetDeadlines(StoreCheck& check, SteadyTime now, SteadyTime deadline) const;
 
  private:
   friend class CheckCall;

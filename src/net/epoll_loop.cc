@@ -26,7 +26,15 @@ EpollLoop::EpollLoop(std::size_t index, Resolver& resolver)
   epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
 }
 
+// Tasks that never ran may own transports.
 EpollLoop::~EpollLoop() {
+  std::vector<Task> dropped;
+  {
+    const MutexLock lock(mutex_);
+    dropped.swap(tasks_);
+  }
+  dropped.clear();
+  DisposeAll();
   ::close(wake_);
   ::close(epoll_);
 }

@@ -32,7 +32,11 @@ void Loop::BeginTurn(SteadyTime now) { now_ = now; }
 void Loop::EndTurn() {
   timers_.Advance(now_);
   FlushAll();
-  // What is destroyed may dispose of more.
+  DisposeAll();
+}
+
+// What is destroyed may dispose of more.
+void Loop::DisposeAll() {
   while (!disposed_.empty()) std::exchange(disposed_, {}).clear();
 }
 

@@ -80,6 +80,10 @@ class Loop {
   void BeginTurn(SteadyTime now);
   void EndTurn();
 
+  // Destroys all that was disposed of. Derived destructors call it while transports can still tell
+  // the loop that they close.
+  void DisposeAll();
+
   // Makes this loop the thread's own, or none again.
   static void SetCurrent(Loop* loop);
 

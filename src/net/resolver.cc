@@ -9,41 +9,55 @@
 
 namespace sluice::net {
 
-Resolver::Resolver(Lookup lookup) : lookup_(std::move(lookup)) {}
+Resolver::Resolver(Lookup lookup) : state_(std::make_shared<State>(std::move(lookup))) {}
 
 Resolver::~Resolver() {
+  bool stuck = false;
   {
-    const MutexLock lock(mutex_);
-    stopped_ = true;
-    changed_.NotifyAll();
+    const MutexLock lock(state_->mutex);
+    state_->stopped = true;
+    stuck = state_->looking_up;
+    state_->changed.NotifyAll();
   }
-  thread_.Join();
+  const MutexLock lock(start_mutex_);
+  stuck ? thread_.Detach() : thread_.Join();
 }
 
 void Resolver::Resolve(const Address& address, Loop& loop, Done done) {
-  if (auto numeric = Endpoint::FromNumeric(address)) {
-    loop.Post(
-        [done = std::move(done), endpoint = *numeric] { done(std::vector<Endpoint>{endpoint}); });
+  if (auto numeric = Endpoint::FromNumeric(address); numeric || address.is_unix()) {
+    loop.Post([done = std::move(done), numeric = std::move(numeric)] {
+      if (!numeric) return done(numeric.error());
+      done(std::vector<Endpoint>{*numeric});
+    });
     return;
   }
-  const MutexLock lock(mutex_);
-  questions_.push_back({.address = address, .loop = &loop, .done = std::move(done)});
-  changed_.NotifyAll();
-  if (!std::exchange(started_, true)) thread_ = Thread("dns", [this] { Run(); });
+  {
+    const MutexLock lock(state_->mutex);
+    state_->questions.push_back({.address = address, .loop = &loop, .done = std::move(done)});
+    state_->changed.NotifyAll();
+  }
+  const MutexLock lock(start_mutex_);
+  if (std::exchange(started_, true)) return;
+  thread_ = Thread("dns", [state = state_] { Run(*state); });
 }
 
-void Resolver::Run() {
+void Resolver::Run(State& state) {
   for (;;) {
     Question question;
     {
-      const MutexLock lock(mutex_);
-      changed_.Wait(mutex_,
-                    [this]() SLUICE_REQUIRES(mutex_) { return stopped_ || !questions_.empty(); });
-      if (stopped_) return;
-      question = std::move(questions_.front());
-      questions_.pop_front();
+      const MutexLock lock(state.mutex);
+      state.changed.Wait(state.mutex, [&state]() SLUICE_REQUIRES(state.mutex) {
+        return state.stopped || !state.questions.empty();
+      });
+      if (state.stopped) return;
+      question = std::move(state.questions.front());
+      state.questions.pop_front();
+      state.looking_up = true;
     }
-    auto found = lookup_(question.address);
+    auto found = state.lookup(question.address);
+    const MutexLock lock(state.mutex);  // after the destructor there may be no loop to post to
+    state.looking_up = false;
+    if (state.stopped) return;
     question.loop->Post(
         [done = std::move(question.done), found = std::move(found)] { done(found); });
   }

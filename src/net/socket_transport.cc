@@ -12,6 +12,10 @@ constexpr std::uint32_t kWritable = EPOLLOUT;
 constexpr std::uint32_t kBroken = EPOLLERR;
 constexpr std::uint32_t kHungUp = EPOLLHUP;
 
+// What one flush sends at most, so that a peer that reads as fast as we write does not keep the
+// loop from the other connections.
+constexpr std::size_t kMaxFlush = 4 * Transport::kFlushBytes;
+
 }  // namespace
 
 SocketTransport::SocketTransport(EpollLoop& loop, Socket socket, FlushStage stage)
@@ -24,6 +28,7 @@ void SocketTransport::Start(Protocol& protocol) {
   protocol_ = &protocol;
   events_ = reading_ ? kReadable : 0;
   loop_.Watch(socket_.fd(), events_, *this);
+  if (finishing_) RequestFlush();
 }
 
 void SocketTransport::SetReading(bool reading) {
@@ -51,7 +56,8 @@ void SocketTransport::OnEvents(std::uint32_t events) {
 }
 
 void SocketTransport::Read() {
-  if (input_ended_) return Lose(ECONNRESET);  // only an error or a hang-up comes after the end
+  // Only an error or a hang-up comes while nothing is read.
+  if (input_ended_ || !reading_) return Lose(PendingError());
   auto& buffer = loop_.read_buffer();
   const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
   if (got > 0) return protocol_->Receive({buffer.data(), static_cast<std::size_t>(got)});
@@ -64,14 +70,13 @@ void SocketTransport::Read() {
 
 void SocketTransport::Flush() {
   if (protocol_ == nullptr) return;
-  const bool had_unsent = !unsent_.empty();
-  if (had_unsent && !SendRest()) return;
+  if (!unsent_.empty() && !SendRest()) return;
   std::string& buffer = loop_.write_buffer();
-  for (;;) {
+  for (std::size_t flushed = 0;; flushed += buffer.size()) {
     buffer.clear();
     protocol_->TakeOutput(buffer);
     if (buffer.empty() || protocol_ == nullptr) break;
-    const std::size_t sent = Send(buffer);
+    const std::size_t sent = flushed < kMaxFlush ? Send(buffer) : 0;  // the rest in the next turn
     if (protocol_ == nullptr) return;
     if (sent < buffer.size()) {
       unsent_.assign(buffer, sent);
@@ -80,7 +85,7 @@ void SocketTransport::Flush() {
   }
   if (protocol_ == nullptr) return;
   if (finishing_) shutdown(socket_.fd(), SHUT_WR);
-  if (!had_unsent) return;
+  if ((events_ & kWritable) == 0) return;
   WatchFor(events_ & ~kWritable);
   protocol_->OnDrained();
 }
@@ -106,6 +111,13 @@ void SocketTransport::WatchFor(std::uint32_t events) {
   if (events == events_) return;
   events_ = events;
   loop_.ChangeEvents(socket_.fd(), events, *this);
+}
+
+int SocketTransport::PendingError() const {
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(socket_.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error != 0 ? error : ECONNRESET;
 }
 
 void SocketTransport::Lose(int error) {

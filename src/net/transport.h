@@ -90,6 +90,7 @@ class Transport : public Flushable {
   // Bytes taken from the protocol that the kernel has not taken yet.
   virtual std::size_t unsent() const = 0;
 
+  // Over TLS the identities are known from the first Receive or TakeOutput on.
   virtual const Peer& peer() const = 0;
 };
 

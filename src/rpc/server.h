@@ -23,6 +23,8 @@ namespace sluice::rpc {
 
 struct ServerOptions {
   Address address;
+  // Of a unix socket: only processes of this user may connect. rpc/http2 alone.
+  bool private_socket = false;
   // Null: without TLS. Must outlive the server.
   net::TlsServerContext* tls = nullptr;
   // The most that a message may have, inflated; beyond, RESOURCE_EXHAUSTED.
@@ -44,10 +46,12 @@ class Server {
   // Where it listens, with the port really bound.
   virtual const Address& address() const = 0;
 
-  // Takes no more connections, tells callers to go elsewhere (GOAWAY) and streams to end, lets
-  // calls under way end, and closes the connections: those still open after `drain` at once.
-  // Returns when no connection is left, at most a moment after `drain`. Calls that have not
-  // finished then are detached: their handlers live on until the server is destroyed.
+  // Goes on serving until no unary call has come or is under way for a moment, or half of `drain`
+  // has passed: callers that were told to go elsewhere need the time. Then takes no more
+  // connections, sends callers away (GOAWAY), tells streams to end, lets calls under way end, and
+  // closes the connections: those still open after `drain` at once. Returns when no connection is
+  // left, at most a moment after `drain`. Calls that have not finished then are detached: their
+  // handlers live on until the server is destroyed.
   virtual void Stop(Duration drain) = 0;
 };
 

@@ -1,7 +1,10 @@
 // One check of a message that carries many: decided by itself, answered as one of the results.
-// Meant to be reused, from whichever call: its memory is kept.
+// Reused from call to call; see CheckItemPool.
+//
+// Loop thread only.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,11 +14,9 @@ namespace sluice {
 
 class CheckItem final : private CheckCall {
  public:
-  // Who has messages of checks answered.
   class Owner {
    public:
-    // `item` has its result, and is the owner's again. On any thread, possibly before Start
-    // returns; of many items, on many threads at once. Must not block.
+    // `item` has its result, and is the owner's again. Possibly before Start returns.
     virtual void OnAnswered(CheckItem& item) = 0;
 
    protected:
@@ -28,23 +29,24 @@ class CheckItem final : private CheckCall {
     SteadyTime deadline = SteadyTime::max();
     bool in_order = false;   // as in CheckRequest
     bool ask_store = false;  // as in CheckRequest
-    Owner& owner;
   };
 
   // `limiter` must outlive the item.
   explicit CheckItem(Limiter& limiter) : CheckCall(limiter) {}
 
-  // Decides the CheckLimitRequest that `bytes` are, which must live until OnAnswered. What is wrong
-  // with it is its result, too. Returns whether it is one that gives back.
-  bool Start(std::string_view bytes, const Terms& terms);
+  // Decides the CheckLimitRequest that `bytes` are, which must live until OnAnswered. If it is
+  // malformed, the result says so. Returns whether the check is a refund.
+  bool Start(std::string_view bytes, const Terms& terms, Owner& owner);
 
-  // A copy of `bytes` to Start with, for an owner who will not have them so long.
-  std::string_view Keep(std::string_view bytes);
-  std::size_t kept_bytes() const { return kept_bytes_; }
+  // Keeps a copy of `bytes`, for an owner whose own copy does not live until OnAnswered.
+  void Keep(std::string_view bytes) { kept_ = bytes; }
+  const std::string& kept() const { return kept_; }
 
-  // From OnAnswered on: a serialized CheckLimitsResponse with one result. Such messages one after
-  // the other are a message with all of their results.
+  // From OnAnswered on: a serialized CheckLimitsResponse with one result.
   const std::string& result() const { return result_; }
+
+  // Bytes that the item holds for its next check, too.
+  std::size_t memory() const { return kept_.capacity() + result_.capacity(); }
 
  private:
   void OnAnswer(const Result<CheckAnswer>& answer) override;
@@ -52,7 +54,6 @@ class CheckItem final : private CheckCall {
   Owner* owner_ = nullptr;
   std::string_view request_id_;
   std::string kept_;
-  std::size_t kept_bytes_ = 0;
   std::string result_;
 };
 

@@ -1,26 +1,18 @@
 #include "service/check_item_pool.h"
 
+#include <utility>
+
 namespace sluice {
 
-void CheckItemPool::Fill(Items& items, std::size_t count) {
-  items.reserve(count);
-  {
-    const MutexLock lock(mutex_);
-    for (; items.size() < count && !idle_.empty(); idle_.pop_back()) {
-      items.push_back(std::move(idle_.back()));
-    }
-  }
-  while (items.size() < count) items.push_back(std::make_unique<CheckItem>(limiter_));
+std::unique_ptr<CheckItem> CheckItemPool::Take() {
+  if (idle_.empty()) return std::make_unique<CheckItem>(limiter_);
+  auto item = std::move(idle_.back());
+  idle_.pop_back();
+  return item;
 }
 
-void CheckItemPool::TakeBack(Items& items) {
-  {
-    const MutexLock lock(mutex_);
-    for (; !items.empty() && idle_.size() < kMaxIdle; items.pop_back()) {
-      idle_.push_back(std::move(items.back()));
-    }
-  }
-  items.clear();
+void CheckItemPool::PutBack(std::unique_ptr<CheckItem> item) {
+  if (idle_.size() < kMaxIdle && item->memory() <= kMaxItemMemory) idle_.push_back(std::move(item));
 }
 
 }  // namespace sluice

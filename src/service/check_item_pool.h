@@ -1,37 +1,32 @@
-// CheckItems that are not in use, for all calls that need some. Keeps what a busy moment needs
-// again, not what the busiest ever needed.
+// CheckItems of one io thread that are not in use. Keeps what a busy moment needs again, not what
+// the busiest one ever needed.
 //
-// Thread-safe.
+// Loop thread only.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <vector>
 
-#include "base/mutex.h"
 #include "service/check_item.h"
 
 namespace sluice {
 
 class CheckItemPool {
  public:
-  using Items = std::vector<std::unique_ptr<CheckItem>>;
-
   // `limiter` must outlive the pool and its items.
   explicit CheckItemPool(Limiter& limiter) : limiter_(limiter) {}
 
-  // Adds items to `items` until there are `count`.
-  void Fill(Items& items, std::size_t count);
-
-  // Takes all of `items` back.
-  void TakeBack(Items& items);
+  std::unique_ptr<CheckItem> Take();
+  void PutBack(std::unique_ptr<CheckItem> item);
 
  private:
   static constexpr std::size_t kMaxIdle = 4096;
+  // An item that holds more is not kept.
+  static constexpr std::size_t kMaxItemMemory = 8192;
 
   Limiter& limiter_;
-  Mutex mutex_;
-  Items idle_ SLUICE_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<CheckItem>> idle_;
 };
 
 }  // namespace sluice

@@ -1,39 +1,74 @@
 #include "service/health_service.h"
 
-#include <sluice/v1/rate_limiter.grpc.pb.h>
+#include <utility>
+
+#include <grpc/health/v1/health.pb.h>
+
+#include "api/protobuf_log.h"
+#include "service/health_messages.h"
+#include "service/health_watch_handler.h"
+#include "service/service_names.h"
 
 namespace sluice {
 namespace {
 
-bool Exists(std::string_view name) {
-  return name.empty() || name == v1::RateLimiter::service_full_name();
-}
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+
+class HealthCheckHandler final : public rpc::UnaryHandler {
+ public:
+  HealthCheckHandler(const HealthService& service,
+                     std::shared_ptr<const HealthService::Names> names)
+      : service_(service), names_(std::move(names)) {}
+
+  void Serve(const rpc::Call&, std::string_view request) override {
+    const auto name = ParseHealthRequest(request);
+    if (!name) {
+      return Finish(
+          {rpc::StatusCode::kInvalidArgument, "the request is not a valid protobuf message"});
+    }
+    if (!names_->contains(*name)) {
+      return Finish({rpc::StatusCode::kNotFound, "service: not one of this server"});
+    }
+    Finish(HealthResponse(service_.serving() ? HealthCheckResponse::SERVING
+                                             : HealthCheckResponse::NOT_SERVING));
+  }
+
+ private:
+  const HealthService& service_;
+  const std::shared_ptr<const HealthService::Names> names_;
+};
 
 }  // namespace
 
-HealthService::Status HealthService::StatusOf(std::string_view name) const {
-  if (!Exists(name)) return Response::SERVICE_UNKNOWN;
-  const MutexLock lock(mutex_);
-  return status_;
+HealthService::HealthService()
+    : watchers_([](net::Loop&) { return std::make_shared<Watchers>(); }) {
+  SendProtobufLogToOurs();
 }
 
-// What does not exist never will: its watchers have heard all.
-void HealthService::Watch(std::string_view name, Watcher& watcher) {
-  if (!Exists(name)) return watcher.OnStatus(Response::SERVICE_UNKNOWN);
-  const MutexLock lock(mutex_);
-  watchers_.insert(&watcher);
-  watcher.OnStatus(status_);
+HealthService::~HealthService() = default;
+
+void HealthService::AddTo(rpc::Methods& methods) {
+  const auto& service = *HealthCheckRequest::descriptor()->file()->service(0);
+  const auto listed = ServiceNames(methods);
+  auto names = std::make_shared<Names>(listed.begin(), listed.end());
+  names->insert({"", service.full_name()});
+  const std::string prefix = "/" + service.full_name() + "/";
+  methods.push_back({.path = prefix + "Check", .unary = [this, names](net::Loop&) {
+                       return std::make_unique<HealthCheckHandler>(*this, names);
+                     }});
+  methods.push_back({.path = prefix + "Watch", .stream = [this, names](net::Loop& loop) {
+                       return std::make_unique<HealthWatchHandler>(*this, names,
+                                                                   watchers_.For(loop));
+                     }});
 }
 
-void HealthService::Unwatch(Watcher& watcher) {
-  const MutexLock lock(mutex_);
-  watchers_.erase(&watcher);
-}
-
+// A watcher that comes to a loop after the task has run finds serving_ false.
 void HealthService::StopServing() {
-  const MutexLock lock(mutex_);
-  status_ = Response::NOT_SERVING;
-  for (Watcher* watcher : watchers_) watcher->OnStatus(status_);
+  serving_.store(false, std::memory_order_release);
+  watchers_.PostToEach([](Watchers& watchers) {
+    for (HealthWatchHandler* watcher : watchers) watcher->OnChange();
+  });
 }
 
 }  // namespace sluice

@@ -1,55 +1,40 @@
-// The standard Health service: whether this server serves, as a whole ("") or as RateLimiter. It
-// does until it is told to stop.
+// The standard Health service: whether this server serves, as a whole ("") or one of its services.
+// It does until it is told to stop.
 //
-// Not gRPC's own: that one (of gRPC 1.51) is made of callbacks, for whose sake gRPC starts threads
-// that poll all connections beside ours and cost a quarter of the throughput. Served asynchronously
-// instead, on the queues of the checks.
-//
-// Thread-safe.
+// Thread-safe. Must outlive the servers that have its methods.
 #pragma once
 
-#include <string_view>
+#include <atomic>
+#include <memory>
+#include <string>
 #include <unordered_set>
 
-#include <grpc/health/v1/health.grpc.pb.h>
-
-#include "base/mutex.h"
+#include "rpc/method.h"
+#include "service/per_loop.h"
 
 namespace sluice {
 
-class HealthService final
-    : public grpc::health::v1::Health::WithRawMethod_Check<
-          grpc::health::v1::Health::WithAsyncMethod_Watch<grpc::health::v1::Health::Service>> {
+class HealthWatchHandler;
+
+class HealthService {
  public:
-  using Request = grpc::health::v1::HealthCheckRequest;
-  using Response = grpc::health::v1::HealthCheckResponse;
-  using Status = Response::ServingStatus;
+  using Names = std::unordered_set<std::string>;
+  using Watchers = std::unordered_set<HealthWatchHandler*>;
 
-  // Who is told of changes.
-  class Watcher {
-   public:
-    // On any thread, one status after the other. Must not call the service.
-    virtual void OnStatus(Status status) = 0;
+  HealthService();
+  ~HealthService();
 
-   protected:
-    ~Watcher() = default;
-  };
+  // Adds Check and Watch. They know the services of `methods` as it is then, and their own.
+  void AddTo(rpc::Methods& methods);
 
-  // SERVICE_UNKNOWN if there is no such service.
-  Status StatusOf(std::string_view name) const;
-
-  // Tells `watcher` the status, before it returns, and each change from then on until Unwatch.
-  void Watch(std::string_view name, Watcher& watcher);
-  // Nothing is told any more. Also for one that does not watch.
-  void Unwatch(Watcher& watcher);
-
-  // Everything is NOT_SERVING from now on.
+  // Everything is NOT_SERVING from now on; watchers are told.
   void StopServing();
 
+  bool serving() const { return serving_.load(std::memory_order_acquire); }
+
  private:
-  mutable Mutex mutex_;
-  Status status_ SLUICE_GUARDED_BY(mutex_) = Response::SERVING;  // of all there is
-  std::unordered_set<Watcher*> watchers_ SLUICE_GUARDED_BY(mutex_);
+  std::atomic<bool> serving_ = true;
+  PerLoop<Watchers> watchers_;  // those whose call is open
 };
 
 }  // namespace sluice

@@ -44,28 +44,27 @@ class StoreCheck {
   StoreCheck& operator=(const StoreCheck&) = delete;
 
   std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
-  std::int64_t cost = 1;               // 0 to kMaxCost
-  Mode mode = Mode::kConsume;
-  std::optional<Duration> max_wait;  // kConsume and kPeek: the longest the caller would wait
-  std::optional<Time> charged_at;    // kRefund: gives nothing back to a window that has ended since
-  // What counters of Concurrency are taken, renewed or released under; there must be one for these,
-  // but to peek. kRenew and kRelease concern such counters only.
+  Demand demand;
+  // The lease for concurrency counters. Required unless the mode is kPeek. kRenew and kRelease
+  // concern such counters only.
   std::optional<Lease> lease;
-  // Of checks that share a counter and are all in order, none is decided before one that the same
-  // thread submitted earlier. (If they share their first counter, where a store has several
-  // threads.)
+  // Decided after every earlier in-order check from this thread that shares a counter with it.
   bool in_order = false;
+  // When the store gives up waiting: kTimeout.
   SteadyTime deadline = SteadyTime::max();
+  // A store that finds itself late may wait beyond `deadline`, once; never beyond this.
+  SteadyTime last_deadline = SteadyTime::max();
 
   std::optional<StoreFailure> failure;  // out
   bool admitted = false;                // out: group 0 admits; kRenew: the lease holds
   Time decided_at;                      // out: on the store's clock
 
-  // Links checks into a store's queues; the store's while it holds the check.
-  StoreCheck* next = nullptr;
+  // For the store, while it holds the check.
+  StoreCheck* next = nullptr;  // links checks into queues
+  bool waits_anew = false;     // `deadline` has been put off
 
-  // Hands the check back to its owner. The store that holds it calls this, once per Submit, on any
-  // thread, possibly before Submit returns. Must not block.
+  // Hands the check back to its owner: called once per Submit, on the same thread, possibly before
+  // Submit returns. Must not block.
   virtual void OnDecided() = 0;
 };
 
@@ -87,11 +86,10 @@ class StoreReset {
   virtual void OnReset() = 0;
 };
 
-// Thread-safe.
+// Submit and Reset are called on io threads (net/io_threads.h) and answered on the same thread. A
+// store may allow other threads, too, and says so.
 class Store {
  public:
-  class Burst;
-
   virtual ~Store() = default;
 
   // Decides `check` atomically: all limits of group 0 admit and are charged, or none is.
@@ -99,24 +97,6 @@ class Store {
 
   // Makes counters as new for all who share the store: those that do not exist are that already.
   virtual void Reset(StoreReset& reset) = 0;
-
- private:
-  virtual void BeginBurst() {}
-  virtual void EndBurst() {}
-};
-
-// While it lives, more checks may come, and soon: its owner looks through requests that are there.
-// Those that the store has may wait for them, so that Redis, say, is asked less often. A check may
-// so wait for as long as a burst lasts. The store must outlive it.
-class Store::Burst {
- public:
-  explicit Burst(Store& store) : store_(store) { store_.BeginBurst(); }
-  ~Burst() { store_.EndBurst(); }
-  Burst(const Burst&) = delete;
-  Burst& operator=(const Burst&) = delete;
-
- private:
-  Store& store_;
 };
 
 }  // namespace sluice

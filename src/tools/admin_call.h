@@ -16,6 +16,7 @@ namespace sluice::tools {
 
 struct AdminOptions {
   ServerOptions server{.timeout = std::chrono::seconds(10)};
+  std::string address;  // of the operators' API; empty: follows from the server's
   std::string token_file;
   bool json = false;
 
@@ -23,6 +24,10 @@ struct AdminOptions {
 
   // That of --token-file, else of SLUICE_TOKEN; empty if there is neither.
   Result<std::string> Token() const;
+
+  // Where to call with `token`: at the address given for operators, else with a token at the
+  // server's own, else, if the server is on this machine, at its operators' socket.
+  Result<Address> AddressFor(const std::string& token) const;
 };
 
 // What a command prints, unless JSON is wanted, and its exit status.
@@ -30,6 +35,9 @@ struct Outcome {
   std::string text;
   int status = 0;
 };
+
+// Prints `error`, and returns the exit status.
+int FailBeforeCall(const Error& error);
 
 // Prints `error` as the options want it, and returns the exit status.
 int FailAdminCall(const AdminOptions& options, const Client& client, const Error& error);
@@ -40,13 +48,11 @@ template <typename Request, typename Response>
 int CallAdmin(const AdminOptions& options,
               Result<Response> (AdminClient::*method)(const Request&, Duration),
               const Request& request, const std::function<Outcome(const Response&)>& conclude) {
-  // The flag's check has parsed it before.
-  Client client(*Address::Parse(options.server.address));
   const auto token = options.Token();
-  if (!token) {
-    fmt::print(stderr, "sluice: {}\n", token.error().message);
-    return kExitError;
-  }
+  if (!token) return FailBeforeCall(token.error());
+  const auto address = options.AddressFor(*token);
+  if (!address) return FailBeforeCall(address.error());
+  Client client(*address);
   AdminClient admin(client, *token);
   const auto response = (admin.*method)(request, options.server.timeout);
   if (!response) return FailAdminCall(options, client, response.error());

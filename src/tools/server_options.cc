@@ -12,17 +12,21 @@
 namespace sluice::tools {
 
 void ServerOptions::AddTo(CLI::App& app) {
-  app.add_option("--addr", address, "Server: host:port or unix:PATH")
+  AddAddress(app, "--addr", "Server: host:port or unix:PATH", address)
       ->envname("SLUICE_ADDR")
-      ->type_name("ADDRESS")
-      ->capture_default_str()
-      ->check([](const std::string& text) {
-        const auto parsed = Address::Parse(text);
-        return parsed ? std::string() : parsed.error().message;
-      });
+      ->capture_default_str();
   AddDuration(app, "--timeout", "Longest wait for one answer", [this](Duration parsed) {
     timeout = parsed;
   })->default_str(fmt::format("{}s", timeout / std::chrono::seconds(1)));
+}
+
+CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::string& description,
+                        std::string& address) {
+  const auto check = [](const std::string& text) {
+    const auto parsed = Address::Parse(text);
+    return parsed ? std::string() : parsed.error().message;
+  };
+  return app.add_option(flag, address, description)->type_name("ADDRESS")->check(check);
 }
 
 CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,

@@ -18,6 +18,10 @@ struct ServerOptions {
   void AddTo(CLI::App& app);
 };
 
+// A flag that takes an address, as text that Address::Parse reads.
+CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::string& description,
+                        std::string& address);
+
 // A flag that takes a duration, and gives it to `set`.
 CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,
                          std::function<void(Duration)> set);

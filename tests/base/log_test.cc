@@ -1,19 +1,75 @@
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstdlib>
 #include <string>
+
+#include "base/clock.h"
+#include "base/log_writer.h"
 
 namespace sluice {
 namespace {
+
+using namespace std::chrono_literals;
 
 // What `write` adds to the log.
 template <typename Write>
 std::string Logged(const Write& write) {
   testing::internal::CaptureStderr();
   write();
+  EXPECT_TRUE(FlushLog(10s));
   return testing::internal::GetCapturedStderr();
 }
+
+// A pipe that nobody reads, and that takes no more bytes.
+class FullPipe {
+ public:
+  FullPipe() {
+    EXPECT_EQ(0, pipe(ends_.data()));
+    fcntl(ends_[1], F_SETFL, O_NONBLOCK);
+    const std::string page(4'096, '.');
+    while (write(ends_[1], page.data(), page.size()) > 0) ++pages_;
+    fcntl(ends_[1], F_SETFL, 0);
+  }
+  ~FullPipe() {
+    for (const int fd : ends_) close(fd);
+  }
+
+  int writing_end() const { return ends_[1]; }
+
+  // What was written besides that which filled it, up to its first `end`.
+  std::string ReadUntil(std::string_view end) {
+    std::string read;
+    std::array<char, 4'096> buffer;
+    while (read.find(end) == std::string::npos) {
+      const ssize_t got = ::read(ends_[0], buffer.data(), buffer.size());
+      if (got <= 0) break;
+      if (pages_-- <= 0) read.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+    return read;
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+  int pages_ = 0;
+};
+
+// Standard error is `fd` while this lives.
+class StandardError {
+ public:
+  explicit StandardError(int fd) : before_(dup(STDERR_FILENO)) { dup2(fd, STDERR_FILENO); }
+  ~StandardError() {
+    dup2(before_, STDERR_FILENO);
+    close(before_);
+  }
+
+ private:
+  const int before_;
+};
 
 TEST(Log, AsJson_IsOneObjectALineWhateverTheMessage) {
   ASSERT_TRUE(SetUpLog("info", LogFormat::kJson));
@@ -31,6 +87,72 @@ TEST(Log, LevelSetLater_HoldsFromTheNextLineOn) {
   EXPECT_NE(Logged([] { spdlog::debug("shown"); }).find(" debug shown\n"), std::string::npos);
   EXPECT_FALSE(SetLogLevel("loud"));
   EXPECT_NE(Logged([] { spdlog::debug("shown"); }), "");
+}
+
+TEST(Log, StandardErrorThatTakesNothing_BlocksNobodyAndIsToldOfWhatWasDropped) {
+  constexpr int kLines = 50'000;
+  FullPipe pipe;
+  {
+    const StandardError blocked(pipe.writing_end());
+    ASSERT_TRUE(SetUpLog("info"));
+    const SteadyTime began = SteadyNow();
+    for (int i = 0; i < kLines; ++i) spdlog::info("line {}", i);
+    EXPECT_LT(SteadyNow() - began, 5s);
+    EXPECT_FALSE(FlushLog(1ms));
+    EXPECT_GE(LogDropped(), kLines - 2 * LogWriter::kMaxLines);  // one batch is being written
+
+    const std::string first = pipe.ReadUntil("line 5000\n");
+    EXPECT_NE(first.find("info line 0\n"), std::string::npos) << first.substr(0, 200);
+    std::string rest = pipe.ReadUntil("line 8000\n");
+    spdlog::info("at last");
+    rest += pipe.ReadUntil("at last\n");
+    EXPECT_NE(rest.find(" lines of the log were dropped\n"), std::string::npos);
+    EXPECT_TRUE(FlushLog(10s));
+  }
+  ASSERT_TRUE(SetUpLog("info"));  // ends the other's thread
+}
+
+TEST(Log, StandardErrorThatIsClosed_CountsWhatIsLost) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(0, pipe(ends.data()));
+  close(ends[0]);
+  {
+    const StandardError closed(ends[1]);
+    ASSERT_TRUE(SetUpLog("info"));
+    spdlog::info("lost");
+    EXPECT_TRUE(FlushLog(10s));
+    EXPECT_EQ(LogDropped(), 1U);
+  }
+  close(ends[1]);
+  ASSERT_TRUE(SetUpLog("info"));
+}
+
+class Log_AtExit : public ::testing::Test {
+ protected:
+  Log_AtExit() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(Log_AtExit, WhatWaits_IsWritten) {
+  EXPECT_EXIT(
+      {
+        static_cast<void>(SetUpLog("info"));
+        for (int i = 0; i <= 5'000; ++i) spdlog::info("line {}", i);
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "line 5000\n");
+}
+
+TEST_F(Log_AtExit, StandardErrorThatTakesNothing_EndsAllTheSame) {
+  EXPECT_EXIT(
+      {
+        alarm(20);  // ends the child by a signal if it hangs
+        const FullPipe pipe;
+        dup2(pipe.writing_end(), STDERR_FILENO);
+        static_cast<void>(SetUpLog("info"));
+        for (int i = 0; i <= 5'000; ++i) spdlog::info("line {}", i);
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

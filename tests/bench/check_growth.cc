@@ -65,7 +65,7 @@ double MeanRun(RedisConnection& redis) {
 int Main() {
   RedisServer server({.arguments = {"--slowlog-log-slower-than", "1000"}, .environment = {}});
   RedisConnection redis = server.Connect();
-  RedisStore store(RedisUrl::Parse(server.url()).value(), {.loop = {.silence = seconds(10)}});
+  RedisStore store(test::Io(), RedisUrl::Parse(server.url()).value(), {.silence = seconds(10)});
   if (!store.WaitUntilReady(seconds(5))) return 1;
   std::printf("%-22s %8s %12s %10s %12s\n", "algorithm", "checks", "us a check", "bytes",
               "over 1 ms");

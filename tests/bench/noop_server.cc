@@ -1,6 +1,6 @@
 // What gRPC itself costs: a CheckLimit server that parses the request and serializes an answer such
-// as Sluice gives, but decides nothing. The asynchronous API, all else gRPC's defaults, or with
-// --tuned Sluice's settings. Prints `ready grpc=HOST:PORT` and runs until killed; --help.
+// as Sluice gives, but decides nothing. The asynchronous API, all else gRPC's defaults. Prints
+// `ready grpc=HOST:PORT` and runs until killed; --help.
 #include <grpcpp/grpcpp.h>
 
 #include <cstdio>
@@ -11,30 +11,12 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include "base/clock.h"
 #include "base/thread.h"
-#include "service/channel_arguments.h"
 #include "sluice/v1/rate_limiter.grpc.pb.h"
+#include "tests/bench/noop_answer.h"
 
 namespace sluice::bench {
 namespace {
-
-void FillAnswer(const v1::CheckLimitRequest& request, v1::CheckLimitResponse& response) {
-  response.set_decision(v1::DECISION_ALLOWED);
-  response.set_source(v1::SOURCE_STORE);
-  const auto now = Clock::System().Now().time_since_epoch().count();
-  response.mutable_decided_at()->set_seconds(now / 1'000'000);
-  response.mutable_decided_at()->set_nanos(static_cast<int>(now % 1'000'000 * 1'000));
-  response.set_request_id(request.request_id());
-  v1::LimitStatus* status = response.add_limits();
-  status->set_rule("per-user");
-  status->set_algorithm(v1::ALGORITHM_TOKEN_BUCKET);
-  status->set_limit(1'000'000);
-  status->set_remaining(1'000'000 - request.attributes_size());
-  status->mutable_reset_after()->set_nanos(1'000);
-  status->set_admitted(true);
-  status->set_source(v1::SOURCE_STORE);
-}
 
 // One RPC, then the next one of its kind: deletes itself when it has been answered.
 class Call {
@@ -74,7 +56,6 @@ void Serve(v1::RateLimiter::AsyncService& service, grpc::ServerCompletionQueue& 
 
 struct Options {
   int queues = 2;  // completion queues, a thread each
-  bool tuned = false;
 };
 
 void Run(const Options& options) {
@@ -82,7 +63,6 @@ void Run(const Options& options) {
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  if (options.tuned) SetChannelArguments(builder);
   builder.RegisterService(&service);
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
   for (int i = 0; i < options.queues; ++i) queues.push_back(builder.AddCompletionQueue());
@@ -105,7 +85,6 @@ int main(int argc, char** argv) {
   app.add_option("--queues", options.queues, "Completion queues, a thread each")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_flag("--tuned", options.tuned, "gRPC's settings as Sluice has them");
   CLI11_PARSE(app, argc, argv);
   sluice::bench::Run(options);
 }

@@ -52,7 +52,7 @@ void Report(RedisConnection& redis, const char* what, int admitted) {
 int Main() {
   RedisServer server({.arguments = {"--slowlog-log-slower-than", "1000"}});
   RedisConnection redis = server.Connect();
-  RedisStore store(RedisUrl::Parse(server.url()).value(), {.loop = {.silence = seconds(10)}});
+  RedisStore store(test::Io(), RedisUrl::Parse(server.url()).value(), {.silence = seconds(10)});
   if (!store.WaitUntilReady(seconds(5))) return 1;
   redis.Text({"SLOWLOG", "RESET"});
 

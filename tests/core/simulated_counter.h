@@ -30,21 +30,25 @@ class SimulatedCounter {
     return Decide(run);
   }
   Verdict Peek(std::int64_t cost = 1, std::optional<Duration> max_wait = {}) {
-    return Decide({.demand = {.cost = cost, .max_wait = max_wait}, .mode = Mode::kPeek});
+    return Decide({.demand = {.cost = cost, .mode = Mode::kPeek, .max_wait = max_wait}});
   }
   Verdict Charge(std::int64_t cost) {
-    return Decide({.demand = {.cost = cost}, .mode = Mode::kCharge});
+    return Decide({.demand = {.cost = cost, .mode = Mode::kCharge}});
   }
   Verdict Refund(std::int64_t cost, std::optional<Time> charged_at = {}) {
-    return Decide({.demand = {.cost = cost}, .mode = Mode::kRefund, .charged_at = charged_at});
+    return Decide({.demand = {.cost = cost, .mode = Mode::kRefund, .charged_at = charged_at}});
   }
 
   // For Concurrency.
   Verdict Take(const Lease& lease, std::int64_t cost = 1) {
     return Decide({.demand = {.cost = cost}, .lease = lease});
   }
-  Verdict Renew(const Lease& lease) { return Decide({.mode = Mode::kRenew, .lease = lease}); }
-  Verdict Release(const Lease& lease) { return Decide({.mode = Mode::kRelease, .lease = lease}); }
+  Verdict Renew(const Lease& lease) {
+    return Decide({.demand = {.mode = Mode::kRenew}, .lease = lease});
+  }
+  Verdict Release(const Lease& lease) {
+    return Decide({.demand = {.mode = Mode::kRelease}, .lease = lease});
+  }
 
   const Limit& limit() const { return limit_; }
 
@@ -59,8 +63,9 @@ class SimulatedCounter {
     } else {
       keep = Open(limit_, state, now);
     }
-    const bool looks = run.mode == Mode::kConsume || run.mode == Mode::kPeek;
-    bool changed = keep == Keep::kAlways || (keep == Keep::kUnlessPeek && run.mode != Mode::kPeek);
+    const bool looks = run.demand.consumes_or_peeks();
+    bool changed =
+        keep == Keep::kAlways || (keep == Keep::kUnlessPeek && run.demand.mode != Mode::kPeek);
     const CounterReport report = looks ? Look(state, run, changed) : Alter(state, run, changed);
     if (changed) state_ = state;
     return JudgeNth(limit_, report, run, 0);
@@ -69,7 +74,7 @@ class SimulatedCounter {
   CounterReport Look(CounterState& state, sluice::Run& run, bool& changed) const {
     run.granted = Grants(limit_, state, run.demand, 1);
     const CounterReport report{.snapshot = Summarise(limit_, state, run)};
-    if (run.mode == Mode::kConsume && run.granted == 1 && run.demand.cost > 0) {
+    if (run.demand.mode == Mode::kConsume && run.granted == 1 && run.demand.cost > 0) {
       sluice::Take(limit_, state, run);
       changed = true;
     }
@@ -79,7 +84,7 @@ class SimulatedCounter {
   CounterReport Alter(CounterState& state, const sluice::Run& run, bool& changed) const {
     const bool admitted = Admits(limit_, state, run);
     Changed done{.changed = false};
-    if (run.mode != Mode::kRenew || admitted) done = Change(limit_, state, run);
+    if (run.demand.mode != Mode::kRenew || admitted) done = Change(limit_, state, run);
     changed |= done.changed;
     return {
         .snapshot = Summarise(limit_, state, run), .admitted = admitted, .dropped = done.dropped};

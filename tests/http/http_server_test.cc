@@ -1,81 +1,46 @@
-// The HTTP door, spoken to in bytes.
+// Routes, addresses, and how many connections there may be.
 #include "http/http_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <array>
+#include <csignal>
 #include <string>
-#include <string_view>
+#include <vector>
 
+#include "metrics/metrics_registry.h"
+#include "net/acceptor.h"
+#include "net/tls_context.h"
+#include "tests/http/http_fixture.h"
+#include "tests/net/tls_client.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/certificates.h"
 #include "tests/support/http_get.h"
-#include "tests/support/temp_dir.h"
 
 namespace sluice {
 namespace {
 
+using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A connection to a unix socket; reads wait at most 10 s.
-class Connection {
- public:
-  explicit Connection(const std::string& path) : socket_(socket(AF_UNIX, SOCK_STREAM, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-    EXPECT_EQ(0, connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)));
-    const timeval timeout{.tv_sec = 10, .tv_usec = 0};
-    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-  }
-  ~Connection() { close(socket_); }
+constexpr std::string_view kGet = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 
-  // The peer may have had enough before it has taken everything.
-  void Send(std::string_view bytes) { send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+std::vector<HttpRoute> Routes() {
+  return {{"/healthz", AnsweredBy([] { return HttpResponse{.body = "ok\n"}; })},
+          {"/gone", AnsweredBy([] { return HttpResponse{.status = 410, .body = "no more\n"}; })},
+          {"/post", AnsweredBy([] { return HttpResponse{.status = 204, .body = {}}; }), {"POST"}}};
+}
 
-  // What comes until `end` has come or the peer closes.
-  std::string ReadUntil(std::string_view end) {
-    std::string read;
-    char buffer[4096];
-    while (!read.ends_with(end)) {
-      const ssize_t size = recv(socket_, buffer, sizeof(buffer), 0);
-      if (size <= 0) break;
-      read.append(buffer, static_cast<std::size_t>(size));
-    }
-    return read;
-  }
-  // Everything until the peer closes.
-  std::string ReadAll() { return ReadUntil("\x01never\x01"); }
-
- private:
-  const int socket_;
-};
-
-class HttpServer_Test : public ::testing::Test {
- protected:
-  HttpServer_Test() { server_ = HttpServer::Start(address_, Routes()).value(); }
-
-  static std::vector<HttpRoute> Routes() {
-    return {{"/healthz", [] { return HttpResponse{.body = "ok\n"}; }},
-            {"/gone", [] { return HttpResponse{.status = 410, .body = "no more\n"}; }}};
-  }
-
-  // The whole answer to one request on a connection of its own.
-  std::string Ask(const std::string& request) {
-    Connection connection(address_.unix_path);
-    connection.Send(request);
-    return connection.ReadAll();
-  }
-
-  const test::TempDir dir_;
-  const Address address_{.host = {}, .unix_path = dir_.path() / "http.sock"};
-  std::unique_ptr<HttpServer> server_;
-};
+class HttpServer_Test : public HttpServerTest {};
 
 struct Case {
   std::string request;
@@ -84,6 +49,7 @@ struct Case {
 };
 
 TEST_F(HttpServer_Test, Request_IsAnsweredByItsRoute) {
+  Start(Routes());
   const std::string close = " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
   for (const auto& [request, status, end] : std::vector<Case>{
            {"GET /healthz" + close, "200 OK", "Content-Length: 3\r\n\r\nok\n"},
@@ -92,7 +58,9 @@ TEST_F(HttpServer_Test, Request_IsAnsweredByItsRoute) {
            {"GET /gone" + close, "410 Gone", "no more\n"},
            {"GET /" + close, "404 Not Found", "not found\n"},
            {"GET /healthz/" + close, "404 Not Found", "not found\n"},
-           {"POST /healthz" + close, "405 Method Not Allowed", "are allowed\n"},
+           {"POST /healthz" + close, "405 Method Not Allowed", "allowed: GET, HEAD\n"},
+           {"POST /post" + close, "204 No Content", "\r\n\r\n"},
+           {"GET /post" + close, "405 Method Not Allowed", "allowed: POST\n"},
            {"GET /healthz HTTP/1.0\r\n\r\n", "200 OK", "ok\n"},
            {"nonsense\r\n\r\n", "400 Bad Request", "\r\n\r\n"},
            {"GET / HTTP/1.1\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n",
@@ -106,54 +74,223 @@ TEST_F(HttpServer_Test, Request_IsAnsweredByItsRoute) {
   }
 }
 
-TEST_F(HttpServer_Test, Connection_IsKeptForTheNextRequest) {
-  Connection connection(address_.unix_path);
-  for (int i = 0; i < 3; ++i) {
-    connection.Send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-    EXPECT_THAT(connection.ReadUntil("ok\n"), HasSubstr("200 OK"));
-  }
-}
-
 TEST_F(HttpServer_Test, Stop_ClosesIdleConnectionsAndRemovesTheSocket) {
-  Connection connection(address_.unix_path);
-  connection.Send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-  connection.ReadUntil("ok\n");
-  server_.reset();
-  EXPECT_EQ("", connection.ReadAll());
+  Start(Routes());
+  HttpClient client(address_);
+  client.Send(kGet);
+  client.ReadUntil("ok\n");
+  server_->Stop();
+  EXPECT_EQ("", client.ReadAll());
   EXPECT_NE(0, access(address_.unix_path.c_str(), F_OK));
+  EXPECT_EQ(server_->connections(), 0U);
 }
 
 TEST_F(HttpServer_Test, Start_AddressInUse_Fails) {
-  const auto second = HttpServer::Start(address_, {});
+  Start(Routes());
+  const auto second = HttpServer::Start(threads_, address_, {});
   ASSERT_FALSE(second);
-  EXPECT_THAT(second.error().message, HasSubstr("in use"));
+  EXPECT_THAT(second.error().message, AllOf(StartsWith("HTTP: "), HasSubstr("in use")));
 }
 
-TEST(HttpServer_OnTcp, TakesAFreePortThatNobodyElseGets) {
+TEST_F(HttpServer_Test, OnTcp_TakesAFreePort) {
   const auto server =
-      HttpServer::Start({.host = "127.0.0.1", .unix_path = {}},
-                        {{"/healthz", [] { return HttpResponse{.body = "ok\n"}; }}});
-  ASSERT_TRUE(server);
-  const Address bound = server.value()->address();
+      HttpServer::Start(threads_, {.host = "127.0.0.1", .unix_path = {}}, Routes()).value();
+  const Address bound = server->address();
   EXPECT_NE(0, bound.port);
   EXPECT_EQ("ok\n", test::HttpGet(bound.ToString(), "/healthz").body);
-  const auto same = HttpServer::Start(bound, {});
-  ASSERT_FALSE(same);
-  EXPECT_THAT(same.error().message, HasSubstr("Address already in use"));
 }
 
-TEST(HttpServer_StaleSocketOfADeadProcess, IsReplaced) {
+TEST_F(HttpServer_Test, Connections_AreSpreadOverThreads) {
+  std::array<std::atomic<int>, 2> handled{};
+  Start({{"/", [&](const HttpRequest&, const HttpResponder& respond) {
+            ++handled[net::Loop::Current()->index()];
+            respond({});
+          }}});
+  std::vector<std::unique_ptr<HttpClient>> clients;
+  for (int i = 0; i < 20; ++i) {
+    auto& client = *clients.emplace_back(std::make_unique<HttpClient>(address_));
+    client.Send("GET / HTTP/1.1\r\n\r\n");
+    client.ReadUntil("\r\n\r\n");
+  }
+  EXPECT_GT(handled[0], 0);
+  EXPECT_GT(handled[1], 0);
+}
+
+TEST_F(HttpServer_Test, OverTls_AnswersAndNamesThePeer) {
+  const test::Authority authority(dir_, "ca");
+  const auto certificate =
+      authority.Issue({.name = "server", .alternative_names = "DNS:client.test"});
+  const auto context =
+      net::TlsServerContext::Load({.paths = {.certificate_chain = certificate.chain,
+                                             .private_key = certificate.key,
+                                             .ca = authority.path()},
+                                   .alpn = {"http/1.1"}})
+          .value();
+  Start({{"/",
+          [](const HttpRequest& request, const HttpResponder& respond) {
+            respond({.body = request.peer.identities.at(0)});
+          }}},
+        {.tls = context.get()});
+  net::TlsClient client(
+      net::BlockingSocket::ConnectTo(address_),
+      {.ca = authority.path(), .certificate = certificate, .alpn = "\x08http/1.1"});
+  ASSERT_EQ(client.Handshake(), "");
+  ASSERT_TRUE(client.Send("GET / HTTP/1.1\r\nConnection: close\r\n\r\n"));
+  EXPECT_THAT(client.Read(10'000), EndsWith("\r\n\r\nclient.test"));
+  EXPECT_EQ(client.error(), "end");
+}
+
+// One thread, so that all are candidates of each other.
+class HttpServer_OneThread : public HttpServerTest {
+ protected:
+  void StartOnOneThread(std::vector<HttpRoute> routes, const HttpOptions& options) {
+    one_thread_.Start();
+    server_ = HttpServer::Start(one_thread_, address_, std::move(routes), options).value();
+  }
+  ~HttpServer_OneThread() override { server_.reset(); }
+
+  net::IoThreads one_thread_{1};
+};
+
+TEST_F(HttpServer_OneThread, TooManyConnections_TheLongestIdleMakesRoom) {
+  MetricsRegistry metrics;
+  StartOnOneThread(Routes(), {.max_connections = 2, .metrics = &metrics});
+  HttpClient first(address_);
+  first.Send(kGet);
+  first.ReadUntil("ok\n");
+  HttpClient second(address_);
+  second.Send(kGet);
+  second.ReadUntil("ok\n");
+  first.Send(kGet);
+  first.ReadUntil("ok\n");
+  HttpClient third(address_);
+  third.Send(kGet);
+  EXPECT_THAT(third.ReadUntil("ok\n"), HasSubstr("200 OK"));
+  EXPECT_EQ(second.ReadAll(), "");
+  first.Send(kGet);
+  EXPECT_THAT(first.ReadUntil("ok\n"), HasSubstr("200 OK"));
+  EXPECT_EQ(server_->refused(), 0U);
+  EXPECT_THAT(metrics.Render(), HasSubstr("sluice_http_connections_replaced_total 1"));
+}
+
+TEST_F(HttpServer_OneThread, TooManyBusyConnections_TheNewOneIsRefusedAndLoggedOnce) {
+  MetricsRegistry metrics;
+  StartOnOneThread(Routes(), {.max_connections = 2, .metrics = &metrics});
+  HttpClient first(address_);
+  HttpClient second(address_);
+  for (HttpClient* it : {&first, &second}) it->Send("GET /healthz HT");  // busy until it is whole
+  ASSERT_TRUE(Eventually([&] { return server_->connections() == 2; }));
+  for (int i = 0; i < 20; ++i) one_thread_.RunOn(0, [](net::EpollLoop&) {});
+  for (int i = 0; i < 5; ++i) {
+    HttpClient refused(address_);
+    EXPECT_EQ(refused.ReadAll(), "");
+  }
+  EXPECT_EQ(server_->refused(), 5U);
+  EXPECT_THAT(metrics.Render(), HasSubstr("sluice_http_connections_refused_total 5"));
+  first.Send("TP/1.1\r\n\r\n");
+  EXPECT_THAT(first.ReadUntil("ok\n"), HasSubstr("200 OK"));
+  HttpClient next(address_);
+  next.Send(kGet);
+  EXPECT_THAT(next.ReadUntil("ok\n"), HasSubstr("200 OK")) << "the first is idle now";
+}
+
+// Connects from a process of its own, so that only the server's ends count here.
+class ConnectingChild {
+ public:
+  // REQUIRES: this process has one thread
+  ConnectingChild() {
+    EXPECT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, channel_.data()));
+    pid_ = fork();
+    if (pid_ == 0) Work();
+    const timeval timeout{.tv_sec = 10, .tv_usec = 0};
+    setsockopt(channel_[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+  }
+  ~ConnectingChild() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    for (const int fd : channel_) close(fd);
+  }
+
+  // Returns once `count` connections have been made. They stay open.
+  void Connect(const std::string& unix_path, int count) {
+    Order order{.count = count, .path = {}};
+    unix_path.copy(order.path.data(), order.path.size() - 1);
+    ASSERT_EQ(static_cast<ssize_t>(sizeof order), write(channel_[0], &order, sizeof order));
+    int made = 0;
+    ASSERT_EQ(static_cast<ssize_t>(sizeof made), read(channel_[0], &made, sizeof made));
+    ASSERT_EQ(count, made);
+  }
+
+ private:
+  struct Order {
+    int count;
+    std::array<char, 108> path;
+  };
+
+  [[noreturn]] void Work() {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (Order order; read(channel_[1], &order, sizeof order) == sizeof order;) {
+      const net::Endpoint to =
+          net::Endpoint::FromNumeric({.host = {}, .unix_path = order.path.data()}).value();
+      int made = 0;
+      for (; made < order.count; ++made) {
+        if (connect(socket(AF_UNIX, SOCK_STREAM, 0), to.get(), to.size) != 0) break;
+      }
+      if (write(channel_[1], &made, sizeof made) < 0) break;
+    }
+    _exit(0);
+  }
+
+  std::array<int, 2> channel_{};
+  pid_t pid_ = -1;
+};
+
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t files) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit limit{.rlim_cur = files, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~FileLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+// 400 idle HTTP connections took every descriptor of a process with 400, and callers of gRPC, who
+// come by another address, were kept out.
+TEST(HttpServer_WithFewDescriptors, IdleConnections_KeepNobodyElseOut) {
+  constexpr int kFiles = 400;
+  constexpr int kCallers = 200;
+  const test::CapturedLog log;
   const test::TempDir dir;
-  const std::string path = dir.path() / "http.sock";
-  const int dead = socket(AF_UNIX, SOCK_STREAM, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-  ASSERT_EQ(0, bind(dead, reinterpret_cast<sockaddr*>(&address), sizeof(address)));
-  close(dead);
-  EXPECT_TRUE(HttpServer::Start({.host = {}, .unix_path = path}, {}));
-  dir.Write("file", "precious");
-  EXPECT_FALSE(HttpServer::Start({.host = {}, .unix_path = dir.path() / "file"}, {}));
+  ConnectingChild child;
+  const FileLimit limit(kFiles);
+  net::IoThreads threads(2);
+  threads.Start();
+  const Address http{.host = {}, .unix_path = dir.path() / "http"};
+  const auto server = HttpServer::Start(threads, http, Routes()).value();
+  const auto acceptor =
+      net::Acceptor::Listen({.host = {}, .unix_path = dir.path() / "grpc"}).value();
+  std::vector<net::Socket> callers;
+  threads.RunOn(0, [&](net::EpollLoop& loop) {
+    acceptor->Start(loop, [&](net::Socket socket) { callers.push_back(std::move(socket)); });
+  });
+
+  child.Connect(http.unix_path, kFiles);
+  child.Connect(acceptor->address().unix_path, kCallers);
+  EXPECT_TRUE(test::WaitUntil(10s, [&] {
+    std::size_t count = 0;
+    threads.RunOn(0, [&](net::EpollLoop&) { count = callers.size(); });
+    return count == kCallers;
+  }));
+  EXPECT_LE(server->connections(), kFiles / 4U + 2) << "two threads may each take one at once";
+  HttpClient client(http);
+  client.Send(kGet);
+  EXPECT_THAT(client.ReadUntil("ok\n"), HasSubstr("200 OK"));
+  threads.RunOn(0, [&](net::EpollLoop&) { acceptor->Stop(); });
+  EXPECT_EQ(log.text(), "") << "nobody was turned away";
 }
 
 }  // namespace

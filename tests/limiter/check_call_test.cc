@@ -140,11 +140,17 @@ TEST_F(LimiterTest, StoreDeadline_IsTheNearerOfOwnAndCallers) {
   for (const auto remaining : {milliseconds(5), milliseconds(10), milliseconds(100)}) {
     call_.request.Clear();
     call_.request.domain = "shop";
-    const SteadyTime callers = SteadyNow() + remaining;
+    const SteadyTime started = SteadyNow();
+    const SteadyTime callers = started + remaining;
     call_.request.deadline = callers;
     call_.Start();
-    EXPECT_LE(store_.deadline, callers - milliseconds(1));
+    EXPECT_LE(store_.deadline, store_.last_deadline);
     EXPECT_LE(store_.deadline, SteadyNow() + milliseconds(10));
+    const auto reserve = callers - store_.last_deadline;
+    EXPECT_LE(reserve, milliseconds(1));
+    EXPECT_LE(reserve, remaining / 5);
+    EXPECT_GE(reserve,
+              std::min<SteadyTime::duration>(milliseconds(1), (callers - SteadyNow()) / 5));
   }
 }
 

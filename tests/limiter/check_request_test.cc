@@ -41,16 +41,17 @@ TEST(CheckRequest, Validate_NamesTheFieldAndWhatIsAllowed) {
          r.attributes.push_back({"user", long_text});
        },
        invalid, "attributes[\"user\"]: has 10000 bytes; at most 8192"},
-      {"cost", [](auto& r) { r.cost = (1ULL << 53) + 1; }, invalid, "cost: is 9007199254740993"},
-      {"wait", [](auto& r) { r.max_wait = Duration(-1); }, invalid, "max_wait"},
-      {"long wait", [](auto& r) { r.max_wait = std::chrono::days(366); }, invalid, "max_wait"},
+      {"cost", [](auto& r) { r.demand.cost = kMaxCost + 1; }, invalid, "cost: is 9007199254740993"},
+      {"wait", [](auto& r) { r.demand.max_wait = Duration(-1); }, invalid, "max_wait"},
+      {"long wait", [](auto& r) { r.demand.max_wait = std::chrono::days(366); }, invalid,
+       "max_wait"},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.what);
     CheckRequest request;
     request.domain = "shop";
-    request.cost = 1ULL << 53;
-    request.max_wait = Duration(0);
+    request.demand.cost = kMaxCost;
+    request.demand.max_wait = Duration(0);
     ASSERT_TRUE(request.Validate());
     row.spoil(request);
     const auto result = request.Validate();

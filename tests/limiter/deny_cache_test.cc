@@ -5,8 +5,7 @@
 
 #include <string>
 
-#include "limiter/explain.h"
-#include "limiter/reset_limit.h"
+#include "tests/admin/operators.h"
 #include "tests/limiter/fixture.h"
 
 namespace sluice::test {
@@ -37,14 +36,18 @@ TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit_Table) {
     bool known;
   };
   const Row rows[] = {
-      {"equal", "k", kLimit, {3, milliseconds(20)}, true},
-      {"larger", "k", kLimit, {4, milliseconds(20)}, true},
-      {"less patient", "k", kLimit, {3, milliseconds(0)}, true},
-      {"smaller", "k", kLimit, {2, milliseconds(20)}, false},
-      {"more patient", "k", kLimit, {3, milliseconds(21)}, false},
-      {"as patient as the queue is long", "k", kLimit, {3, std::nullopt}, false},
-      {"another counter", "l", kLimit, {3, milliseconds(20)}, false},
-      {"a raised limit", "k", FixedWindow{.limit = 11, .window = seconds(60)}, {3}, false},
+      {"equal", "k", kLimit, {.cost = 3, .max_wait = milliseconds(20)}, true},
+      {"larger", "k", kLimit, {.cost = 4, .max_wait = milliseconds(20)}, true},
+      {"less patient", "k", kLimit, {.cost = 3, .max_wait = milliseconds(0)}, true},
+      {"smaller", "k", kLimit, {.cost = 2, .max_wait = milliseconds(20)}, false},
+      {"more patient", "k", kLimit, {.cost = 3, .max_wait = milliseconds(21)}, false},
+      {"as patient as the queue is long",
+       "k",
+       kLimit,
+       {.cost = 3, .max_wait = std::nullopt},
+       false},
+      {"another counter", "l", kLimit, {.cost = 3, .max_wait = milliseconds(20)}, false},
+      {"a raised limit", "k", FixedWindow{.limit = 11, .window = seconds(60)}, {.cost = 3}, false},
   };
   for (const Row& row : rows) {
     EXPECT_EQ(cache.Find(row.key, row.limit, row.demand, kAsked).has_value(), row.known)
@@ -101,7 +104,7 @@ class DenyCacheTest : public LimiterTest {
     cached_call_.request.Clear();
     cached_call_.request.domain = "shop";
     cached_call_.request.attributes = {{"user", user}};
-    cached_call_.request.mode = mode;
+    cached_call_.request.demand.mode = mode;
     cached_call_.Start();
     return cached_call_.answer->value();
   }

@@ -16,7 +16,7 @@
 
 namespace sluice::test {
 
-// A MemoryStore that can be told to fail, and remembers the deadline it was given.
+// A MemoryStore that can be told to fail, and remembers the deadlines it was given.
 class FragileStore final : public Store {
  public:
   explicit FragileStore(const Clock& clock) : counters_(clock, {}) {}
@@ -24,6 +24,7 @@ class FragileStore final : public Store {
   void Submit(StoreCheck& check) override {
     ++submitted;
     deadline = check.deadline;
+    last_deadline = check.last_deadline;
     if (!failing) return counters_.Submit(check);
     check.failure = failing;
     check.OnDecided();
@@ -37,6 +38,7 @@ class FragileStore final : public Store {
 
   std::optional<StoreFailure> failing;
   SteadyTime deadline;
+  SteadyTime last_deadline;
   int submitted = 0;
 
  private:
@@ -91,7 +93,7 @@ class LimiterTest : public testing::Test {
   Result<CheckAnswer> TryCheck(const Attributes& attributes = {}, std::uint64_t cost = 1) {
     CheckRequest request;
     request.attributes = attributes;
-    request.cost = cost;
+    request.demand.cost = static_cast<std::int64_t>(cost);
     return TryAsk(request);
   }
 
@@ -111,8 +113,8 @@ class LimiterTest : public testing::Test {
 
   static CheckRequest RequestOf(Mode mode, std::uint64_t cost = 1) {
     CheckRequest request;
-    request.mode = mode;
-    request.cost = cost;
+    request.demand.mode = mode;
+    request.demand.cost = static_cast<std::int64_t>(cost);
     return request;
   }
 

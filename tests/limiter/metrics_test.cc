@@ -142,7 +142,7 @@ TEST_F(MetricsTest, HostileCaller_AddsNoSeries) {
         call_.request.domain = domain;
         call_.request.attributes = attributes;
         for (int i = 0; i < 2; ++i) call_.Start();
-        call_.request.cost = ~std::uint64_t{0};  // refused
+        call_.request.demand.cost = -1;  // refused
         call_.Start();
       }
     }

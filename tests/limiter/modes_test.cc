@@ -24,12 +24,12 @@ class ModesTest : public LimiterTest {
   CheckAnswer Charge(std::uint64_t cost) { return Ask(RequestOf(Mode::kCharge, cost)); }
   CheckAnswer Refund(std::uint64_t cost, std::optional<Time> charged_at = std::nullopt) {
     CheckRequest request = RequestOf(Mode::kRefund, cost);
-    request.charged_at = charged_at;
+    request.demand.charged_at = charged_at;
     return Ask(request);
   }
   CheckAnswer CheckWaiting(std::optional<Duration> max_wait) {
     CheckRequest request;
-    request.max_wait = max_wait;
+    request.demand.max_wait = max_wait;
     return Ask(request);
   }
   std::int64_t Remaining(std::size_t limit = 0) {

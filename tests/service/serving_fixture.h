@@ -1,5 +1,5 @@
-// A gRPC server in this process, on a unix socket, an embedded store and a clock of the test's own;
-// and calls to it.
+// A server in this process, on a unix socket and one of the engines, with an embedded store and a
+// clock of the test's own; and calls to it.
 #pragma once
 
 #include <grpcpp/generic/generic_stub.h>
@@ -7,30 +7,33 @@
 #include <gtest/gtest.h>
 #include <sluice/v1/rate_limiter.grpc.pb.h>
 
-#include <atomic>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
-#include "service/grpc_server.h"
+#include "limiter/limiter.h"
+#include "net/io_threads.h"
+#include "service/health_service.h"
+#include "service/rate_limiter_service.h"
+#include "service/reflection_service.h"
 #include "store/memory/memory_store.h"
+#include "tests/rpc/engines.h"
 #include "tests/support/temp_dir.h"
 
 namespace sluice::test {
 
-// Holds every check until told to go on, and tells of bursts.
+// Holds every check until told to go on. A check goes on on the io thread that it came from.
 class HeldStore final : public Store {
  public:
   explicit HeldStore(Store& store) : store_(store) {}
 
   void Submit(StoreCheck& check) override {
-    if (bursts_ > 0) saw_burst_ = true;
     {
       const MutexLock lock(mutex_);
-      if (holding_) return held_.push_back(&check);
+      if (holding_) return held_.push_back({&check, net::Loop::Current()});
     }
     store_.Submit(check);
   }
@@ -41,12 +44,16 @@ class HeldStore final : public Store {
     holding_ = true;
   }
   void Release() {
-    for (StoreCheck* check : Drop()) store_.Submit(*check);
+    for (const Held& it : Drop()) {
+      it.loop->Post([this, check = it.check] { store_.Submit(*check); });
+    }
   }
   void Fail(StoreFailure failure) {
-    for (StoreCheck* check : Drop()) {
-      check->failure = failure;
-      check->OnDecided();
+    for (const Held& it : Drop()) {
+      it.loop->Post([failure, check = it.check] {
+        check->failure = failure;
+        check->OnDecided();
+      });
     }
   }
   std::size_t held() const {
@@ -54,26 +61,22 @@ class HeldStore final : public Store {
     return held_.size();
   }
 
-  // How many bursts go on, and whether a check has come in one.
-  int bursts() const { return bursts_; }
-  bool saw_burst() const { return saw_burst_; }
-
  private:
-  void BeginBurst() override { ++bursts_; }
-  void EndBurst() override { --bursts_; }
+  struct Held {
+    StoreCheck* check;
+    net::Loop* loop;
+  };
 
-  std::vector<StoreCheck*> Drop() {
+  std::vector<Held> Drop() {
     const MutexLock lock(mutex_);
     holding_ = false;
     return std::exchange(held_, {});
   }
 
   Store& store_;
-  std::atomic<int> bursts_ = 0;
-  std::atomic<bool> saw_burst_ = false;
   mutable Mutex mutex_;
   bool holding_ SLUICE_GUARDED_BY(mutex_) = false;
-  std::vector<StoreCheck*> held_ SLUICE_GUARDED_BY(mutex_);
+  std::vector<Held> held_ SLUICE_GUARDED_BY(mutex_);
 };
 
 template <typename Response>
@@ -115,10 +118,35 @@ inline std::string Health(const std::shared_ptr<grpc::Channel>& channel,
   return CallRaw(channel, "/grpc.health.v1.Health/Check", name).response;
 }
 
-class ServingTest : public testing::Test {
+// The store may be what derived tests bring.
+class ServingTest : public testing::TestWithParam<Engine> {
  protected:
+  explicit ServingTest(
+      Store* store = nullptr,
+      const Limiter::Options& options = {.store_timeout = std::chrono::seconds(10)})
+      : store_(store == nullptr ? memory_ : *store),
+        limiter_({.store = store_, .local = memory_, .clock = clock_, .metrics = metrics_},
+                 options) {
+    threads_.Start();
+    rpc::Methods methods;
+    rate_limiter_.AddTo(methods);
+    health_.AddTo(methods);
+    AddReflection(methods);
+    server_ = GetParam().start(threads_, std::move(methods), {.address = address_}).value();
+  }
+
   // The server waits for its calls, also where a test has failed halfway.
-  ~ServingTest() override { store_.Release(); }
+  ~ServingTest() override {
+    store_.Release();
+    server_.reset();
+    threads_.Stop();
+  }
+
+  // As an operator who stops the server.
+  void Stop(Duration drain) {
+    health_.StopServing();
+    server_->Stop(drain);
+  }
 
   template <typename Request, typename Response>
   Reply<Response> Call(grpc::Status (v1::RateLimiter::Stub::*method)(grpc::ClientContext*,
@@ -136,14 +164,20 @@ class ServingTest : public testing::Test {
   ManualClock clock_{Time(std::chrono::seconds(1'000'000))};
   MetricsRegistry metrics_;
   MemoryStore memory_{clock_, {}};
-  HeldStore store_{memory_};
-  Limiter limiter_{{.store = store_, .local = memory_, .clock = clock_, .metrics = metrics_},
-                   {.store_timeout = std::chrono::seconds(10)}};
-  std::unique_ptr<GrpcServer> server_ =
-      GrpcServer::Start(limiter_, {.address = address_, .queues = 2}).value();
+  HeldStore store_;
+  Limiter limiter_;
+  RateLimiterService rate_limiter_{limiter_};
+  HealthService health_;
+  net::IoThreads threads_{2};
+  std::unique_ptr<rpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_ =
       grpc::CreateChannel(address_.ToString(), grpc::InsecureChannelCredentials());
   std::unique_ptr<v1::RateLimiter::Stub> stub_ = v1::RateLimiter::NewStub(channel_);
 };
+
+// The test runs on every engine.
+#define SLUICE_ON_EVERY_ENGINE(Test)                                                    \
+  INSTANTIATE_TEST_SUITE_P(Engines, Test, testing::ValuesIn(::sluice::test::Engines()), \
+                           [](const auto& engine) { return engine.param.name; })
 
 }  // namespace sluice::test

@@ -61,8 +61,7 @@ TEST(Settings_AdminToken, FromVariableOrFile_TheFlagWins) {
   const Texts variable{"SLUICE_ADMIN_TOKEN=from-variable"};
   EXPECT_EQ("from-variable", ReadSettings({}, variable)->admin_token);
   EXPECT_EQ("from-file", ReadSettings({}, Texts{"SLUICE_ADMIN_TOKEN_FILE=" + file})->admin_token);
-  const auto both =
-      ReadSettings(Texts{"--admin-access=token", "--admin-token-file", file}, variable);
+  const auto both = ReadSettings(Texts{"--admin-token-file", file}, variable);
   EXPECT_EQ("from-file", both->admin_token);
 }
 
@@ -97,6 +96,18 @@ struct Wrong {
   std::string message;
 };
 
+TEST(Settings_GrpcInFile, IsAnAddressOrAMap) {
+  const test::TempDir dir;
+  const auto short_form =
+      ReadSettings(Texts{"--config", dir.Write("a", "grpc: 127.0.0.1:1\n")}, {});
+  const auto long_form = ReadSettings(
+      Texts{"--config", dir.Write("b", "grpc: {listen: 127.0.0.1:1, engine: grpc}\n")}, {});
+  ASSERT_TRUE(short_form && long_form);
+  EXPECT_EQ("127.0.0.1:1", short_form->grpc.ToString());
+  EXPECT_EQ("127.0.0.1:1", long_form->grpc.ToString());
+  EXPECT_EQ("grpc", long_form->grpc_engine);
+}
+
 TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
   for (const auto& [arguments, environment, message] : std::vector<Wrong>{
            {{"--gprc", "x"}, {}, "--gprc: no such flag (did you mean \"--grpc\"?)"},
@@ -114,8 +125,13 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
            {{"--unmatched", "maybe"}, {}, "allow or deny"},
            {{"--log-level", "loud"}, {}, "trace, debug, info, warn, error or off"},
            {{"--log-format", "xml"}, {}, "--log-format: found \"xml\"; allowed is text or json"},
-           {{"--admin-access", "all"}, {}, "allowed is off, local or token"},
-           {{"--admin-access", "token"}, {}, "give one by admin.token_file or SLUICE_ADMIN_TOKEN"},
+           {{"--admin", "all"}, {}, "--admin: \"all\" is not an address"},
+           {{"--admin", "0.0.0.0:1"}, {}, "give one by admin.token_file or SLUICE_ADMIN_TOKEN"},
+           {{"--threads", "0"}, {}, "--threads: found \"0\"; allowed is auto, or"},
+           {{"--grpc-engine", "http3"}, {}, "allowed is http2 or grpc"},
+           {{"--tls-certificate", "/no/such"}, {}, "/no/such cannot be read"},
+           {{"--tls-certificate", "/dev/null"}, {}, "needs its private key as tls.key"},
+           {{"--tls-key", "/dev/null"}, {}, "tls.key: means nothing without tls.certificate"},
            {{"--admin-token-file", "/no/such"}, {}, "/no/such cannot be read"},
            {{"", "x"}, {}, ": no such flag"},
            {{"--config", "/no/such"}, {}, "/no/such: cannot be read"},

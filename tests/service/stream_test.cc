@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "service/check_stream_call.h"
-#include "service/checks_parser.h"
+#include "api/checks_parser.h"
+#include "service/check_stream_handler.h"
 #include "tests/service/serving_fixture.h"
 #include "tests/support/wait_until.h"
 
@@ -94,9 +94,9 @@ class Caller {
   Answers answers_;
 };
 
-class Stream : public test::ServingTest {
+class StreamTest : public test::ServingTest {
  protected:
-  Stream() {
+  StreamTest() {
     Rule rule{.name = "per-user", .per = {{.attribute = "user"}}};
     rule.limits.limits = {FixedWindow{.limit = 100, .window = seconds(60)}};
     limiter_.SetRules(RuleIndex::Build({Domain{.name = "shop", .rules = {rule}}}, {}).value());
@@ -113,7 +113,7 @@ class Stream : public test::ServingTest {
   }
 };
 
-TEST_F(Stream, FramesOfSixteen_EveryCheckIsAnsweredOnce) {
+TEST_P(StreamTest, FramesOfSixteen_EveryCheckIsAnsweredOnce) {
   constexpr int kFrames = 1000;
   Caller caller(*stub_);
   std::thread writer([&] {
@@ -127,7 +127,7 @@ TEST_F(Stream, FramesOfSixteen_EveryCheckIsAnsweredOnce) {
   EXPECT_EQ(0, caller.errors());
 }
 
-TEST_F(Stream, CallerWaitsForResults_GetsThemWithoutEndingTheStream) {
+TEST_P(StreamTest, CallerWaitsForResults_GetsThemWithoutEndingTheStream) {
   Caller caller(*stub_);
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(caller.Write(FrameOf(1000, 1000 * i)));
@@ -138,7 +138,7 @@ TEST_F(Stream, CallerWaitsForResults_GetsThemWithoutEndingTheStream) {
   EXPECT_EQ(EachOnce(10'000), caller.answers());
 }
 
-TEST_F(Stream, HalfClose_ChecksUnderWayAreAnsweredFirst) {
+TEST_P(StreamTest, HalfClose_ChecksUnderWayAreAnsweredFirst) {
   store_.Hold();
   Caller caller(*stub_);
   ASSERT_TRUE(caller.Write(FrameOf(50, 0)));
@@ -151,13 +151,13 @@ TEST_F(Stream, HalfClose_ChecksUnderWayAreAnsweredFirst) {
   EXPECT_EQ(EachOnce(50), caller.answers());
 }
 
-TEST_F(Stream, NothingSent_EndsWithOk) {
+TEST_P(StreamTest, NothingSent_EndsWithOk) {
   Caller caller(*stub_);
   caller.WritesDone();
   EXPECT_TRUE(caller.ReadToTheEnd().ok());
 }
 
-TEST_F(Stream, BadItem_FailsAlone) {
+TEST_P(StreamTest, BadItem_FailsAlone) {
   auto frame = FrameOf(3, 0);
   frame.mutable_checks(1)->clear_domain();
   Caller caller(*stub_);
@@ -171,7 +171,7 @@ TEST_F(Stream, BadItem_FailsAlone) {
 }
 
 // What came before it is answered.
-TEST_F(Stream, BadFrame_EndsTheStream) {
+TEST_P(StreamTest, BadFrame_EndsTheStream) {
   for (const int count : {0, 1001}) {
     store_.Hold();
     Caller caller(*stub_);
@@ -191,7 +191,7 @@ TEST_F(Stream, BadFrame_EndsTheStream) {
 }
 
 // A store that does not answer: the server takes in no more than the bound and one frame.
-TEST_F(Stream, ChecksUnderWay_AreBounded) {
+TEST_P(StreamTest, ChecksUnderWay_AreBounded) {
   constexpr int kFrame = 500;
   constexpr int kFrames = 40;
   store_.Hold();
@@ -200,9 +200,9 @@ TEST_F(Stream, ChecksUnderWay_AreBounded) {
     for (int i = 0; i < kFrames; ++i) EXPECT_TRUE(caller.Write(FrameOf(kFrame, kFrame * i)));
     caller.WritesDone();
   });
-  const std::size_t most = CheckStreamCall::kMaxOpenChecks + kFrame;
+  const std::size_t most = CheckStreamHandler::kMaxOpenChecks + kFrame;
   EXPECT_TRUE(test::WaitUntil(seconds(20),
-                              [&] { return store_.held() >= CheckStreamCall::kMaxOpenChecks; }));
+                              [&] { return store_.held() >= CheckStreamHandler::kMaxOpenChecks; }));
   EXPECT_FALSE(test::WaitUntil(milliseconds(300), [&] { return store_.held() > most; }));
   store_.Release();
   const auto status = caller.ReadToTheEnd();
@@ -212,7 +212,7 @@ TEST_F(Stream, ChecksUnderWay_AreBounded) {
 }
 
 // The same for few large checks.
-TEST_F(Stream, BytesUnderWay_AreBounded) {
+TEST_P(StreamTest, BytesUnderWay_AreBounded) {
   constexpr int kFrames = 2000;
   const std::string filler(8192, 'x');
   store_.Hold();
@@ -221,7 +221,7 @@ TEST_F(Stream, BytesUnderWay_AreBounded) {
     for (int i = 0; i < kFrames; ++i) EXPECT_TRUE(caller.Write(FrameOf(1, i, filler)));
     caller.WritesDone();
   });
-  const std::size_t most = CheckStreamCall::kMaxOpenBytes / filler.size() + 1;
+  const std::size_t most = CheckStreamHandler::kMaxOpenBytes / filler.size() + 1;
   EXPECT_TRUE(test::WaitUntil(seconds(20), [&] { return store_.held() > most - 20; }));
   EXPECT_FALSE(test::WaitUntil(milliseconds(300), [&] { return store_.held() > most; }));
   store_.Release();
@@ -232,7 +232,7 @@ TEST_F(Stream, BytesUnderWay_AreBounded) {
 }
 
 // A caller that reads nothing is soon read no more, and served as soon as it reads.
-TEST_F(Stream, CallerThatDoesNotRead_IsHeldBackThenAnswered) {
+TEST_P(StreamTest, CallerThatDoesNotRead_IsHeldBackThenAnswered) {
   constexpr int kFrames = 400;
   Caller caller(*stub_);
   std::atomic<int> written = 0;
@@ -257,7 +257,7 @@ TEST_F(Stream, CallerThatDoesNotRead_IsHeldBackThenAnswered) {
   EXPECT_EQ(EachOnce(1000 * kFrames), caller.answers());
 }
 
-TEST_F(Stream, CancelMidway_ServerServesOn) {
+TEST_P(StreamTest, CancelMidway_ServerServesOn) {
   for (int round = 0; round < 20; ++round) {
     store_.Hold();
     Caller caller(*stub_);
@@ -270,7 +270,7 @@ TEST_F(Stream, CancelMidway_ServerServesOn) {
   }
 }
 
-TEST_F(Stream, CancelUnderLoad_ServerServesOn) {
+TEST_P(StreamTest, CancelUnderLoad_ServerServesOn) {
   for (int round = 0; round < 20; ++round) {
     Caller caller(*stub_);
     std::thread writer([&] {
@@ -285,23 +285,22 @@ TEST_F(Stream, CancelUnderLoad_ServerServesOn) {
   ExpectServing();
 }
 
-TEST_F(Stream, DeadlineOfTheStream_EndsIt) {
+TEST_P(StreamTest, DeadlineOfTheStream_EndsIt) {
   Caller caller(*stub_, milliseconds(100));
   EXPECT_EQ(grpc::StatusCode::DEADLINE_EXCEEDED, caller.ReadToTheEnd().error_code());
   ExpectServing();
 }
 
 // What was taken in is answered; the status tells that the rest was not decided.
-TEST_F(Stream, ServerStops_AnswersWhatItTookInThenEndsTheStream) {
+TEST_P(StreamTest, ServerStops_AnswersWhatItTookInThenEndsTheStream) {
   store_.Hold();
   Caller caller(*stub_);
   Caller idle(*stub_);
   ASSERT_TRUE(caller.Write(FrameOf(20, 0)));
   ASSERT_TRUE(idle.Write(FrameOf(1, 0)));
   ASSERT_TRUE(test::WaitUntil(seconds(10), [&] { return store_.held() == 21; }));
-  std::thread stopper([&] { server_->Stop(seconds(30)); });
-  ASSERT_TRUE(
-      test::WaitUntil(seconds(10), [&] { return test::Health(channel_) == test::kNotServing; }));
+  std::thread stopper([&] { Stop(seconds(30)); });
+  ASSERT_TRUE(test::WaitUntil(seconds(10), [&] { return !health_.serving(); }));
   store_.Release();
   for (Caller* each : {&caller, &idle}) {
     const auto status = each->ReadToTheEnd();
@@ -315,7 +314,7 @@ TEST_F(Stream, ServerStops_AnswersWhatItTookInThenEndsTheStream) {
   EXPECT_LT(SteadyNow() - begin, seconds(10)) << "streams need not be waited for";
 }
 
-TEST_F(Stream, ServerStopsAndCallerDoesNotRead_IsOverWithTheDrain) {
+TEST_P(StreamTest, ServerStopsAndCallerDoesNotRead_IsOverWithTheDrain) {
   Caller caller(*stub_);
   std::thread writer([&] {
     for (int i = 0; caller.Write(FrameOf(1000, 1000 * i)); ++i) {
@@ -323,13 +322,13 @@ TEST_F(Stream, ServerStopsAndCallerDoesNotRead_IsOverWithTheDrain) {
   });
   ASSERT_TRUE(test::WaitUntil(seconds(20), [&] { return memory_.size() > 0; }));
   const SteadyTime begin = SteadyNow();
-  server_->Stop(milliseconds(500));
+  Stop(milliseconds(500));
   EXPECT_LT(SteadyNow() - begin, seconds(10));
   writer.join();
   EXPECT_FALSE(caller.ReadToTheEnd().ok());
 }
 
-TEST_F(Stream, ManyStreamsOnFewQueues_AreAllAnswered) {
+TEST_P(StreamTest, ManyStreamsOnFewThreads_AreAllAnswered) {
   std::vector<std::thread> callers;
   for (int i = 0; i < 16; ++i) {
     callers.emplace_back([&] {
@@ -344,6 +343,8 @@ TEST_F(Stream, ManyStreamsOnFewQueues_AreAllAnswered) {
   }
   for (auto& caller : callers) caller.join();
 }
+
+SLUICE_ON_EVERY_ENGINE(StreamTest);
 
 }  // namespace
 }  // namespace sluice

@@ -1,4 +1,5 @@
-// A StoreCheck, and a StoreReset, that a test fills in one line and waits for.
+// A StoreCheck, and a StoreReset, that a test fills in one line and waits for. They are submitted
+// on an io thread of the test program.
 #pragma once
 
 #include <condition_variable>
@@ -7,9 +8,20 @@
 #include <string>
 #include <vector>
 
+#include "net/io_threads.h"
 #include "store/store.h"
 
 namespace sluice::test {
+
+// The io threads of the test program: one, so that checks are submitted in the order of the test.
+inline net::IoThreads& Io() {
+  struct Running {
+    Running() { threads.Start(); }
+    net::IoThreads threads{1};
+  };
+  static Running running;
+  return running.threads;
+}
 
 struct CounterSpec {
   std::string key;
@@ -26,8 +38,7 @@ class BlockingCheck final : public StoreCheck {
       counters.push_back(
           {.key = spec.key, .limit = &spec.limit, .group = spec.group, .verdict = {}});
     }
-    cost = check_cost;
-    mode = check_mode;
+    demand = {.cost = check_cost, .mode = check_mode};
   }
 
   // For checks that are equal: they name one limit, not each its own. `counter` outlives the check.
@@ -36,14 +47,20 @@ class BlockingCheck final : public StoreCheck {
   }
 
   // Submits and waits for the answer; returns itself.
-  BlockingCheck& RunOn(Store& store) {
-    Start(store);
+  BlockingCheck& RunOn(Store& store, net::Loop& loop = Io().loop(0)) {
+    Start(store, loop);
     return Wait();
   }
 
-  void Start(Store& store) {
-    decided_ = false;
+  // As RunOn, on this thread: for a store that answers within Submit on any.
+  BlockingCheck& RunHere(Store& store) {
     store.Submit(*this);
+    return *this;
+  }
+
+  void Start(Store& store, net::Loop& loop = Io().loop(0)) {
+    decided_ = false;
+    loop.Post([this, &store] { store.Submit(*this); });
   }
 
   BlockingCheck& Wait() {
@@ -71,7 +88,15 @@ class BlockingReset final : public StoreReset {
   explicit BlockingReset(std::vector<std::string_view> reset_keys) { keys = std::move(reset_keys); }
 
   std::optional<StoreFailure> RunOn(Store& store) {
-    store.Reset(*this);
+    Start(store);
+    return Wait();
+  }
+
+  void Start(Store& store) {
+    Io().loop(0).Post([this, &store] { store.Reset(*this); });
+  }
+
+  std::optional<StoreFailure> Wait() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return done_; });
     return failure;

@@ -74,10 +74,10 @@ class World {
     Operation operation;
     operation.check = std::make_unique<BlockingCheck>(RandomCounters(mode), RandomCost(), mode);
     BlockingCheck& check = *operation.check;
-    if (check.cost == 0) check.mode = Mode::kPeek;
-    if (OneIn(3)) check.max_wait = RandomWait();
-    if (mode == Mode::kRefund && OneIn(2)) check.charged_at = now - RandomWait();
-    bool may_run = check.mode == Mode::kConsume || check.mode == Mode::kPeek;
+    if (check.demand.cost == 0) check.demand.mode = Mode::kPeek;
+    if (OneIn(3)) check.demand.max_wait = RandomWait();
+    if (mode == Mode::kRefund && OneIn(2)) check.demand.charged_at = now - RandomWait();
+    bool may_run = check.demand.mode == Mode::kConsume || check.demand.mode == Mode::kPeek;
     for (const CounterCheck& counter : check.counters) {
       may_run &= MayRunTogether(*counter.limit);
       const auto* const slots = std::get_if<Concurrency>(counter.limit);
@@ -223,8 +223,8 @@ class World {
 };
 
 std::string Describe(const StoreCheck& check) {
-  std::string text = fmt::format("cost {} mode {} admitted {}", check.cost,
-                                 static_cast<int>(check.mode), check.admitted);
+  std::string text = fmt::format("cost {} mode {} admitted {}", check.demand.cost,
+                                 static_cast<int>(check.demand.mode), check.admitted);
   for (const CounterCheck& counter : check.counters) {
     const Verdict& verdict = counter.verdict;
     text += fmt::format(
@@ -241,7 +241,7 @@ std::string Describe(const StoreCheck& check) {
 // answer with what the script's one reply says to it. Returns whether all are equal.
 bool Agree(const Operation& operation, const redis::RunReply& reply, MemoryStore& store) {
   for (std::int64_t i = 0; i < operation.n; ++i) {
-    BlockingCheck& check = operation.check->RunOn(store);
+    BlockingCheck& check = operation.check->RunHere(store);
     const std::string cpp = Describe(check);
     reply.Answer(check, i);
     const std::string lua = Describe(check);
@@ -257,12 +257,16 @@ bool Agree(const Operation& operation, const redis::RunReply& reply, MemoryStore
 // nothing to do with the time of the test: a counter must not vanish where the clock is yet to step
 // back into its life.
 std::string ScriptWithLongLivedKeys() {
-  constexpr std::string_view kSecond = "/ 1000000) + 1\n";
   std::string script(redis::kCheckScript.text);
-  const auto at = script.find(kSecond);
-  EXPECT_NE(at, std::string::npos);
-  EXPECT_EQ(script.find(kSecond, at + 1), std::string::npos);
-  return script.replace(at, kSecond.size(), "/ 1000000) + 1000000\n");
+  const auto replace = [&](std::string_view text, std::string_view with) {
+    const auto at = script.find(text);
+    EXPECT_NE(at, std::string::npos);
+    EXPECT_EQ(script.find(text, at + 1), std::string::npos);
+    script.replace(at, text.size(), with);
+  };
+  replace("/ 1000000) + 1\n", "/ 1000000) + 1000000\n");      // seconds
+  replace("/ 1000) + 1000))\n", "/ 1000) + 1000000000))\n");  // milliseconds, of leases
+  return script;
 }
 
 // Whose time checks are decided by.
@@ -305,7 +309,7 @@ void ExpectAgreement(std::string_view script, TimeOf time_of, int operations) {
         world.Remember(counter.verdict.retry_after);
         world.Remember(counter.verdict.reset_after);
       }
-      if (operation.check->lease && operation.check->mode == Mode::kConsume) {
+      if (operation.check->lease && operation.check->demand.mode == Mode::kConsume) {
         world.RememberLease(*operation.check);
       }
       (reply.granted > 0 ? granted : refused) += 1;

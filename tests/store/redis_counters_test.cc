@@ -25,10 +25,9 @@ constexpr FixedWindow kTen{.limit = 10, .window = seconds(30)};
 // with "sluice:".
 class RedisCounters : public testing::Test {
  protected:
-  std::unique_ptr<RedisStore> Connect(const redis::RedisLoop::Options& options) const {
+  std::unique_ptr<RedisStore> Connect(const RedisStore::Options& options) const {
     const std::string url = "unix://sluice:secret@" + server_.socket_path();
-    auto store = std::make_unique<RedisStore>(RedisUrl::Parse(url).value(),
-                                              RedisStore::Options{.loop = options});
+    auto store = std::make_unique<RedisStore>(Io(), RedisUrl::Parse(url).value(), options);
     EXPECT_TRUE(store->WaitUntilReady(seconds(10)));
     return store;
   }
@@ -80,7 +79,7 @@ TEST_F(RedisCounters, ChargedAgain_LivesLongEnoughAndIsMostlyWrittenInPlace) {
     const std::int64_t in_place = redis_.Calls("setrange");
     const std::int64_t anew = redis_.Calls("set");
     BlockingCheck check({{key, limit}});
-    check.max_wait = minutes(1);
+    check.demand.max_wait = minutes(1);
     for (int i = 0; i < kChecks; ++i) {
       ASSERT_TRUE(check.RunOn(*store_).admitted);
       const milliseconds ttl(redis_.Integer({"PTTL", key}));

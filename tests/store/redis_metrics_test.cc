@@ -27,11 +27,11 @@ class RedisMetricsTest : public testing::Test {
   double Errors(const std::string& kind) const {
     return Value("sluice_redis_errors_total{kind=\"" + kind + "\"}");
   }
-  double Connected() const { return Value("sluice_redis_connected{loop=\"redis-0\"}"); }
-  double Waiting() const { return Value("sluice_redis_waiting_checks{loop=\"redis-0\"}"); }
+  double Connected() const { return Value("sluice_redis_connected{loop=\"io-0\"}"); }
+  double Waiting() const { return Value("sluice_redis_waiting_checks{loop=\"io-0\"}"); }
 
   RedisStore::Options Options(milliseconds silence = milliseconds(50)) {
-    return {.loop = {.silence = silence, .metrics = &metrics_}};
+    return {.silence = silence, .metrics = &metrics_};
   }
 
   static BlockingCheck Check(const std::string& key = "k") {
@@ -42,7 +42,7 @@ class RedisMetricsTest : public testing::Test {
 };
 
 TEST_F(RedisMetricsTest, Words_AreCountedFromAFixedList) {
-  redis::RedisMetrics metrics(metrics_, "redis-0");
+  redis::RedisMetrics metrics(metrics_, "io-0");
   metrics.CountError("OOM command not allowed when used memory > 'maxmemory'.");
   metrics.CountError("@user_script: 84: -OOM command not allowed, says Redis 6");
   metrics.CountError("READONLY");
@@ -58,7 +58,7 @@ TEST_F(RedisMetricsTest, Words_AreCountedFromAFixedList) {
 
 TEST_F(RedisMetricsTest, RedisGoesAndComesBack_IsShown) {
   RedisServer server;
-  RedisStore store(RedisUrl::Parse(server.url()).value(), Options());
+  RedisStore store(Io(), RedisUrl::Parse(server.url()).value(), Options());
   ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
   EXPECT_EQ(Connected(), 1);
   EXPECT_EQ(Errors("lost"), 0);
@@ -73,7 +73,7 @@ TEST_F(RedisMetricsTest, RedisGoesAndComesBack_IsShown) {
 
 TEST_F(RedisMetricsTest, RedisHangs_ShowsWhatWaits) {
   RedisServer server;
-  RedisStore store(RedisUrl::Parse(server.url()).value(), Options(std::chrono::minutes(1)));
+  RedisStore store(Io(), RedisUrl::Parse(server.url()).value(), Options(std::chrono::minutes(1)));
   ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
   BlockingCheck first = Check("a"), second = Check("b"), third = Check("c");
   server.Pause();
@@ -89,7 +89,7 @@ TEST_F(RedisMetricsTest, RedisHangs_ShowsWhatWaits) {
 
 TEST_F(RedisMetricsTest, ErrorReplies_AreCountedByTheirWord) {
   RedisServer server({.arguments = {"--maxmemory", "1", "--maxmemory-policy", "noeviction"}});
-  RedisStore store(RedisUrl::Parse(server.url()).value(), Options());
+  RedisStore store(Io(), RedisUrl::Parse(server.url()).value(), Options());
   ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
   BlockingCheck full = Check();
   EXPECT_EQ(full.RunOn(store).failure, StoreFailure::kRejected);

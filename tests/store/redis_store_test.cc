@@ -25,7 +25,7 @@ constexpr FixedWindow kTen{.limit = 10, .window = seconds(30)};
 
 std::unique_ptr<RedisStore> Connect(const RedisServer& server,
                                     const RedisStore::Options& options = {}) {
-  auto store = std::make_unique<RedisStore>(RedisUrl::Parse(server.url()).value(), options);
+  auto store = std::make_unique<RedisStore>(Io(), RedisUrl::Parse(server.url()).value(), options);
   EXPECT_TRUE(store->WaitUntilReady(seconds(10)));
   return store;
 }
@@ -38,7 +38,7 @@ std::optional<StoreFailure> FailureOf(RedisStore& store, const std::string& key,
 }
 
 TEST(RedisStore, NoServer_FailsAtOnceAsUnreachable) {
-  RedisStore store(RedisUrl::Parse("unix:///nowhere/redis.sock").value(), {});
+  RedisStore store(Io(), RedisUrl::Parse("unix:///nowhere/redis.sock").value(), {});
   EXPECT_FALSE(store.WaitUntilReady(milliseconds(20)));
   EXPECT_EQ(FailureOf(store, "k"), StoreFailure::kUnreachable);
 }
@@ -82,7 +82,7 @@ TEST(RedisStore, CheckSubmittedByAnAnswer_IsNotLeftBehindWhenNothingElseHappens)
   });
   server.Pause();  // so that the first is answered by the timer, and no reply follows
   first.deadline = SteadyNow() + milliseconds(20);
-  store->Submit(first);
+  Io().loop(0).Post([&] { store->Submit(first); });
   EXPECT_TRUE(WaitUntil(seconds(10), [&] { return answered.load(); }));
   server.Resume();
   ASSERT_TRUE(WaitUntil(seconds(10), [&] { return answered.load(); }));
@@ -125,7 +125,7 @@ std::optional<StoreFailure> ResetFailureOf(RedisStore& store, Duration timeout =
 
 TEST(RedisStore, Reset_FailsAsChecksDo) {
   RedisServer server;
-  auto store = Connect(server, {.loop = {.silence = minutes(1)}});
+  auto store = Connect(server, {.silence = minutes(1)});
   EXPECT_EQ(ResetFailureOf(*store, -seconds(1)), StoreFailure::kTimeout);
   server.Pause();
   EXPECT_EQ(ResetFailureOf(*store, milliseconds(20)), StoreFailure::kTimeout);
@@ -143,9 +143,29 @@ TEST(RedisStore, Reset_RefusedByRedis_IsRejectedAndChecksGoOn) {
   EXPECT_FALSE(FailureOf(*store, "k"));
 }
 
+TEST(RedisStore, TwoIoThreads_ShareACounterExactly) {
+  net::IoThreads threads(2);
+  threads.Start();
+  RedisServer server;
+  RedisStore store(threads, RedisUrl::Parse(server.url()).value(), {.silence = minutes(1)});
+  ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
+  const CounterSpec counter{"k", FixedWindow{.limit = 700, .window = seconds(30)}};
+  std::vector<std::unique_ptr<BlockingCheck>> checks;
+  for (int i = 0; i < 1000; ++i) {
+    checks.push_back(std::make_unique<BlockingCheck>(&counter));
+    checks.back()->Start(store, threads.loop(i % 2));
+  }
+  int admitted = 0;
+  for (auto& check : checks) {
+    EXPECT_FALSE(check->Wait().failure);
+    admitted += check->admitted ? 1 : 0;
+  }
+  EXPECT_EQ(admitted, 700);
+}
+
 TEST(RedisStore, MoreChecksThanMayWait_AreRefusedAtOnce) {
   RedisServer server;
-  auto store = Connect(server, {.loop = {.max_pending = 5, .silence = minutes(1)}});
+  auto store = Connect(server, {.max_pending = 5, .silence = minutes(1)});
   server.Pause();
   std::vector<std::unique_ptr<BlockingCheck>> waiting;
   for (int i = 0; i < 5; ++i) {

@@ -55,8 +55,8 @@ class StoreTest : public testing::TestWithParam<std::string> {
     }
     server_ = std::make_unique<RedisServer>(RedisServer::Options{.arguments = UserOfTheManual()});
     const std::string url = "unix://sluice:secret@" + server_->socket_path();
-    auto redis = std::make_unique<RedisStore>(RedisUrl::Parse(url).value(),
-                                              RedisStore::Options{.loop = {.clock = &clock_}});
+    auto redis = std::make_unique<RedisStore>(Io(), RedisUrl::Parse(url).value(),
+                                              RedisStore::Options{.clock = &clock_});
     ASSERT_TRUE(redis->WaitUntilReady(std::chrono::seconds(10)));
     store_ = std::move(redis);
   }
@@ -67,8 +67,8 @@ class StoreTest : public testing::TestWithParam<std::string> {
   // Runs one check on one counter and returns what its limit said.
   Verdict Decide(const Limit& limit, const Ask& ask) {
     BlockingCheck check({{key_, limit}}, ask.cost, ask.mode);
-    check.max_wait = ask.max_wait;
-    check.charged_at = ask.charged_at;
+    check.demand.max_wait = ask.max_wait;
+    check.demand.charged_at = ask.charged_at;
     check.lease = ask.lease;
     check.RunOn(*store_);
     EXPECT_FALSE(check.failure);

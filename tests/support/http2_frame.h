@@ -11,13 +11,20 @@ namespace sluice::test {
 struct Http2Frame {
   static constexpr char kData = 0;
   static constexpr char kHeaders = 1;
+  static constexpr char kPriority = 2;
   static constexpr char kResetStream = 3;
   static constexpr char kSettings = 4;
+  static constexpr char kPushPromise = 5;
+  static constexpr char kPing = 6;
   static constexpr char kGoaway = 7;
   static constexpr char kWindowUpdate = 8;
+  static constexpr char kContinuation = 9;
   // Flags.
   static constexpr char kEndStream = 1;
+  static constexpr char kAck = 1;
   static constexpr char kEndHeaders = 4;
+  static constexpr char kPadded = 8;
+  static constexpr char kHasPriority = 32;
 
   char type = kData;
   std::uint32_t stream = 0;

@@ -111,9 +111,9 @@ class MetricsPageTest(unittest.TestCase):
             'sluice_checks_total{decision="allowed",domain="",rule="",source="no_rule"} 1',
             'sluice_rules_skipped_total{domain="shop",rule="per-user"} 1',
             'sluice_refused_total{code="invalid_argument"} 1',
-            'sluice_redis_connected{loop="redis-0"} 0',
-            'sluice_redis_errors_total{kind="lost"} 1',
-            'sluice_redis_waiting_checks{loop="redis-0"} 0',
+            'sluice_redis_connected{loop="io-0"} 0',
+            'sluice_redis_errors_total{kind="lost"} 2',
+            'sluice_redis_waiting_checks{loop="io-0"} 0',
             'sluice_rules_loaded 4',
         ):
             self.assertIn(f"\n{line}\n", page)

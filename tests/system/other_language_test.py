@@ -160,7 +160,8 @@ class HostileInputTest(unittest.TestCase):
         "10,000 attributes": (
             pb.CheckLimitRequest(domain="shop", attributes={str(i): "x" for i in range(10_000)}),
             INVALID, "attributes"),
-        "1 MB value": (request(user="u" * (1 << 20)), INVALID, "user"),
+        "1 MB value": (request(user="u" * 1_000_000), INVALID, "user"),
+        "2 MiB value": (request(user="u" * (1 << 21)), grpc.StatusCode.RESOURCE_EXHAUSTED, "larger"),
         "empty attribute name": (
             pb.CheckLimitRequest(domain="shop", attributes={"": "x"}), INVALID, "attribute"),
         "cost 2^53 + 1": (request(cost=2**53 + 1), INVALID, "cost"),

@@ -222,33 +222,47 @@ def own_address():
     return None if address.startswith("127.") else address
 
 
-class DoorTest(unittest.TestCase):
+class AccessTest(unittest.TestCase):
     def assert_refused(self, result, said):
         self.assertEqual(result.returncode, 2, result.stdout)
         self.assertEqual(result.stdout, "")
         self.assertIn(said, result.stderr)
 
-    def test_local_opens_to_loopback(self):
-        server = Server(self, address="127.0.0.1:0")
-        self.assertEqual(server.sluice("rules").returncode, 0)
+    def test_socket_of_the_server_opens_to_its_user(self):
+        for address in (None, "127.0.0.1:0"):
+            server = Server(self, address=address)
+            self.assertEqual(server.sluice("rules").returncode, 0)
+            socket_path = re.search(r"admin=unix:(\S+)", server.logged()).group(1)
+            self.assertEqual(pathlib.Path(socket_path).stat().st_mode & 0o777, 0o600)
+            named = sluice("rules", "--admin", f"unix:{socket_path}", "--addr", "127.0.0.1:1")
+            self.assertEqual(named.returncode, 0, named.stderr)
 
-    def test_local_is_closed_to_other_addresses(self):
-        address = own_address()
-        if address is None:
-            self.skipTest("this machine has loopback addresses only")
-        server = Server(self, address=f"{address}:0")
+    def test_public_port_without_token_is_closed_to_this_machine_too(self):
+        server = Server(self, address="127.0.0.1:0")
         for command in (["rules"], ["explain", "shop"], ["reset", "shop"], ["reload"]):
-            self.assert_refused(server.sluice(*command), "PERMISSION_DENIED: only callers on")
+            refused = sluice(*command, "--admin", server.address)
+            self.assert_refused(refused, "PERMISSION_DENIED: operators are not served here")
+            self.assertIn("admin.listen", refused.stderr)
+            self.assertIn("admin.token_file", refused.stderr)
         self.assertEqual(server.sluice("check", "shop").returncode, 0)
 
-    def test_off_is_closed_to_all(self):
-        server = Server(self, "--admin-access", "off")
-        self.assert_refused(server.sluice("rules"), "the setting admin.access: local or token")
+    def test_off_there_is_no_socket(self):
+        server = Server(self, "--admin", "off")
+        self.assert_refused(server.sluice("rules"), "no server answers at unix:")
+        self.assertIn("admin.listen", server.sluice("rules").stderr)
 
-    def test_token_opens_to_the_token(self):
-        server = Server(self, settings="admin: {access: token}", SLUICE_ADMIN_TOKEN=TOKEN)
-        self.assert_refused(server.sluice("rules"), "UNAUTHENTICATED: needs `authorization: Bearer")
-        self.assert_refused(server.sluice("rules"), "--token-file FILE, or set SLUICE_TOKEN")
+    def test_another_place_is_named_by_admin(self):
+        with tempfile.TemporaryDirectory() as folder:
+            server = Server(self, "--admin", f"unix:{folder}/ops.sock")
+            self.assert_refused(server.sluice("rules"), "no server answers at unix:")
+            named = server.sluice("rules", "--admin", f"unix:{folder}/ops.sock")
+            self.assertEqual(named.returncode, 0, named.stderr)
+
+    def test_token_opens_the_public_port_to_the_token(self):
+        server = Server(self, "--admin", "off", SLUICE_ADMIN_TOKEN=TOKEN)
+        public = ("rules", "--admin", server.address)
+        self.assert_refused(sluice(*public), "UNAUTHENTICATED: needs `authorization: Bearer")
+        self.assert_refused(sluice(*public), "--token-file FILE, or set SLUICE_TOKEN")
         wrong = server.sluice("rules", SLUICE_TOKEN="wrong")
         self.assert_refused(wrong, "UNAUTHENTICATED: this is not the server's admin token")
         self.assertEqual(server.sluice("rules", SLUICE_TOKEN=TOKEN).returncode, 0)
@@ -337,7 +351,6 @@ class LogTest(unittest.TestCase):
             "--log-level=trace",
             "--redis",
             f"redis://somebody:{password}@127.0.0.1:1",
-            SLUICE_ADMIN_ACCESS="token",
             SLUICE_ADMIN_TOKEN=TOKEN,
         )
         server.sluice("rules", SLUICE_TOKEN=TOKEN)

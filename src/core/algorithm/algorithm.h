@@ -6,10 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <optional>
 
 #include "base/clock.h"
-#include "core/vocabulary.h"
+#include "core/demand.h"
 
 namespace sluice {
 
@@ -25,12 +24,6 @@ enum class Keep {
   kNo,
   kUnlessPeek,  // the counter begins to exist with this check
   kAlways,      // the counter was moved to a new clock
-};
-
-// What one check asks of a counter.
-struct Demand {
-  std::int64_t cost = 1;             // 0 to kMaxCost
-  std::optional<Duration> max_wait;  // the longest the caller would wait
 };
 
 // What one limit says to one request. Durations count from the time of the decision.

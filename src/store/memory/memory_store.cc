@@ -83,13 +83,9 @@ std::optional<StoreFailure> MemoryStore::Decide(StoreCheck& check) {
     drafts.push_back(*draft);
   }
 
-  Run run{.demand = {.cost = check.cost, .max_wait = check.max_wait},
-          .mode = check.mode,
-          .charged_at = check.charged_at,
-          .lease = check.lease,
-          .now = now};
+  Run run{.demand = check.demand, .lease = check.lease, .now = now};
   check.admitted = true;
-  if (check.mode != Mode::kConsume && check.mode != Mode::kPeek) {
+  if (!check.demand.consumes_or_peeks()) {
     DecideChange(check, drafts, run);
     return std::nullopt;
   }
@@ -109,7 +105,7 @@ void MemoryStore::DecideGroup(std::span<CounterCheck> counters, std::span<Draft>
   for (std::size_t i = 0; i < counters.size(); ++i) {
     run.granted = std::min(run.granted, Grants(*counters[i].limit, drafts[i].state, run.demand, 1));
   }
-  const bool peeks = run.mode == Mode::kPeek;
+  const bool peeks = run.demand.mode == Mode::kPeek;
   for (std::size_t i = 0; i < counters.size(); ++i) {
     CounterCheck& counter = counters[i];
     Draft& draft = drafts[i];
@@ -129,7 +125,7 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts, const
     counter.verdict.admitted = Admits(*counter.limit, drafts[i].state, run);
     if (counter.group == 0) check.admitted &= counter.verdict.admitted;
   }
-  const bool changes = check.mode != Mode::kRenew || check.admitted;
+  const bool changes = check.demand.mode != Mode::kRenew || check.admitted;
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     CounterCheck& counter = check.counters[i];
     Draft& draft = drafts[i];

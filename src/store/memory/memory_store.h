@@ -1,7 +1,8 @@
 // The embedded store: counters in this process' memory, for a single server without Redis and as
 // the local fallback of a server whose Redis is away. Decides within Submit.
 //
-// Thread-safe. Sharded by key; a check locks the shards of all its counters, in order.
+// Thread-safe, on any thread. Sharded by key; a check locks the shards of all its counters, in
+// order.
 #pragma once
 
 #include <cstddef>

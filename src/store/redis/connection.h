@@ -1,133 +1,113 @@
-// One connection to one Redis server: connects, logs in, loads the check script, and does so again,
-// with growing pauses, whenever the connection is lost. Commands are answered in order.
+// One connection to one Redis server: connects, logs in and loads the check script. If the
+// connection is lost, it begins anew after a pause; pauses grow. Commands are answered in order.
+// Bytes go in and out through a net::Transport; nothing here does I/O.
 //
-// One thread at a time: every method is called, and every listener method is heard, in a turn of
-// the listener. Turns that what comes from the network needs are taken on the thread that runs the
-// io_context. Only Restart calls the listener before it returns.
+//   kWaiting ──pause──▶ kConnecting ──▶ kLoggingIn ──▶ kReady
+//      ▲────────── failure ──┴────────────────┴───────────┘
+//
+// Loop thread only. Only Restart calls the owner before it returns.
 #pragma once
 
-#include <utility>  // Boost 1.74 needs it before Asio
-
-#include <boost/asio/generic/stream_protocol.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <cstdint>
 #include <deque>
+#include <initializer_list>
 #include <memory>
-#include <random>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "net/loop.h"
+#include "net/timer_wheel.h"
+#include "net/transport.h"
 #include "store/redis/redis_url.h"
+#include "store/redis/server_status.h"
 
 struct redisReader;
 struct redisReply;
 
 namespace sluice::redis {
 
-class Connection {
+// Appends a command as Redis reads it.
+void AppendCommand(std::span<const std::string_view> command, std::string& out);
+
+class Connection final : private net::Protocol {
  public:
-  class Listener {
+  class Owner {
    public:
-    virtual ~Listener() = default;
-    // Around all that follows, see Turn: between the two, no other thread does anything with the
-    // connection.
-    virtual void BeginTurn() = 0;
-    virtual void EndTurn() = 0;
+    virtual ~Owner() = default;
     // Commands may be sent from now on.
     virtual void OnReady() = 0;
-    // The reply to the oldest command not replied to yet.
+    // The reply to the oldest outstanding command; without one, a reply that was not asked for.
     virtual void OnReply(const redisReply& reply) = 0;
-    // Everything read so far has been handed out.
-    virtual void OnIdle() = 0;
     // The connection is gone; no command sent before will get a reply.
     virtual void OnDown() = 0;
     // Connecting or logging in failed; another attempt follows.
     virtual void OnFailedAttempt() = 0;
   };
 
-  // A turn of the listener, as long as this lives. Its end may also do what others have left to do.
-  class Turn {
-   public:
-    explicit Turn(Listener& listener) : listener_(listener) { listener_.BeginTurn(); }
-    ~Turn() { listener_.EndTurn(); }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-
-   private:
-    Listener& listener_;
-  };
-
-  // `io` and `listener` must outlive the connection.
-  Connection(boost::asio::io_context& io, RedisUrl url, Listener& listener);
-  ~Connection();
+  // All references must outlive the connection.
+  Connection(net::Loop& loop, RedisUrl url, ServerStatus& status, Owner& owner);
+  ~Connection() override;
 
   void Start();
-  // For good. The listener hears nothing more.
+  // For good. Calls the owner no more.
   void Stop();
 
   bool ready() const { return state_ == State::kReady; }
 
-  // Queues a command; Flush hands what is queued to the kernel. REQUIRES: ready().
-  void Send(std::span<const std::string_view> command);
-  void Flush();
+  // Queues a command, as AppendCommand writes it, for the end of this turn. REQUIRES: ready().
+  void Send(std::string_view command);
 
-  // Gives the connection up, says why in the log, and begins anew.
+  // Gives the connection up because of what the server said, and begins anew. The server counts as
+  // failing until NoteWrite.
   void Restart(std::string_view cause);
 
-  // To be called when a command has succeeded: the next loss is answered without a pause.
-  void ResetBackoff() { backoff_ = kFirstBackoff; }
+  // To be called when a check has been charged: only then the next loss is answered without a long
+  // pause. A server that lets us log in, and a replica that answers peeks, may refuse to write.
+  void NoteWrite();
 
  private:
-  using Socket = boost::asio::generic::stream_protocol::socket;
-  using Error = boost::system::error_code;
-  using Endpoints = std::vector<boost::asio::generic::stream_protocol::endpoint>;
-  enum class State { kStopped, kWaiting, kConnecting, kLoggingIn, kReady };
-  static constexpr std::chrono::milliseconds kFirstBackoff{10};
-  static constexpr std::chrono::milliseconds kLastBackoff{400};
+  enum class State : std::uint8_t { kStopped, kWaiting, kConnecting, kLoggingIn, kReady };
+  // What is wrong, for the log.
+  enum class Trouble : std::uint8_t {
+    kNone,
+    kConnection,  // over when the login has succeeded
+    kRefusal,     // over when a check has been charged
+  };
+  static constexpr std::chrono::milliseconds kFirstPause{10};
+  static constexpr std::chrono::milliseconds kLastPause{400};
   static constexpr std::chrono::milliseconds kConnectTimeout{500};
+  static constexpr std::chrono::milliseconds kLoginTimeout{500};
 
   void Connect();
-  void ConnectTo(Endpoints endpoints, std::size_t next);
-  void LogIn();
-  void QueueLogin(const std::vector<std::string_view>& command);
+  void LogIn(net::TransportPtr transport);
+  void QueueLogin(std::initializer_list<std::string_view> command);
   void OnLoginReply(const redisReply& reply);
-  void Read();
-  void OnRead(std::size_t bytes);
-  void WriteWhenPossible();
+  void OnTime();
   void Fail(std::string_view cause);
-  void CloseSocket();
+  void Disconnect();
 
-  // Wraps a handler so that it runs in a turn, and only if the connection has not begun anew since.
-  template <typename Handler>
-  auto ForThisAttempt(Handler handler) {
-    return [this, attempt = attempt_, handler](auto&&... arguments) {
-      const Turn turn(listener_);
-      if (attempt == attempt_) handler(std::forward<decltype(arguments)>(arguments)...);
-    };
-  }
+  void Receive(std::string_view bytes) override;
+  void TakeOutput(std::string& out) override;
+  void OnClosed(Closure closure, std::string_view cause) override;
 
-  boost::asio::io_context& io_;
+  net::Loop& loop_;
   const RedisUrl url_;
-  Listener& listener_;
+  ServerStatus& status_;
+  Owner& owner_;
   State state_ = State::kStopped;
-  std::uint64_t attempt_ = 0;
-  Socket socket_;
-  boost::asio::ip::tcp::resolver resolver_;
-  boost::asio::steady_timer timer_;
-  std::chrono::milliseconds backoff_ = kFirstBackoff;
-  std::minstd_rand random_{std::random_device{}()};
-  bool failure_logged_ = false;
+  Trouble trouble_ = Trouble::kNone;
+  std::uint64_t attempt_ = 0;  // changes whenever the connection begins anew
+  std::unique_ptr<net::ConnectAttempt> connecting_;
+  net::TransportPtr transport_;
+  net::Timer timer_;  // kWaiting: the pause is over; kLoggingIn: the login takes too long
+  std::chrono::milliseconds pause_ = kFirstPause;
   struct ReaderDeleter {
     void operator()(redisReader* reader) const;
   };
   std::unique_ptr<redisReader, ReaderDeleter> reader_;
-  std::vector<char> input_;
   std::string output_;
-  bool writing_ = false;
   std::deque<std::string> login_steps_;  // names of the commands not yet replied to
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "store/redis/redis_error.h"
+
 namespace sluice::redis {
 namespace {
 
@@ -9,14 +11,6 @@ Counter& Errors(MetricsRegistry& registry, std::string_view kind) {
   return registry.CounterFor("sluice_redis_errors_total",
                              "Connections lost or not made, and errors Redis answered with.",
                              {{"kind", std::string(kind)}});
-}
-
-// The word that begins an error. Before version 7 Redis puts the line of the script in front of it:
-// "@user_script: 84: -OOM command not allowed …".
-std::string_view WordOf(std::string_view error) {
-  const std::size_t place_end = error.starts_with('@') ? error.find(": -") : error.npos;
-  if (place_end != error.npos) error.remove_prefix(place_end + 3);
-  return error.substr(0, error.find(' '));
 }
 
 }  // namespace

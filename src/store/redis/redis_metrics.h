@@ -1,6 +1,6 @@
-// What one loop tells the metrics page of its Redis.
+// What one io thread tells the metrics page of one Redis server.
 //
-// One thread at a time. The registry must outlive it.
+// Loop thread only. The registry must outlive it.
 #pragma once
 
 #include <array>
@@ -14,11 +14,12 @@ namespace sluice::redis {
 
 class RedisMetrics {
  public:
-  // `loop` is the name of the loop's thread.
+  // `loop` is the name of the io thread.
   RedisMetrics(MetricsRegistry& registry, const std::string& loop);
 
   void OnReady();
   void OnDown();
+  void OnStopped() { connected_.Set(0); }
   void OnFailedAttempt() { failed_attempts_.Increment(); }
 
   // An error reply of Redis, or why a run of the script failed, which begins with the same words.

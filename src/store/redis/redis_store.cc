@@ -1,42 +1,61 @@
 #include "store/redis/redis_store.h"
 
 #include <algorithm>
-
-#include <fmt/format.h>
-
-#include "base/hash.h"
+#include <utility>
 
 namespace sluice {
 
-RedisStore::RedisStore(const RedisUrl& url, const Options& options) {
-  for (std::size_t i = 0; i < std::max<std::size_t>(1, options.loops); ++i) {
-    loops_.push_back(
-        std::make_unique<redis::RedisLoop>(fmt::format("redis-{}", i), url, options.loop));
+RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Options& options)
+    : threads_(threads), topology_(url), parts_(threads.size()) {
+  for (std::size_t node = 0; node < topology_.nodes(); ++node) {
+    statuses_.push_back(
+        std::make_unique<redis::ServerStatus>(topology_.UrlOf(node).ToString(), threads.size()));
   }
+  MetricsRegistry& metrics = options.metrics != nullptr ? *options.metrics : unseen_metrics_;
+  threads_.RunOnEach([&](net::EpollLoop& loop) {
+    auto part = std::make_unique<Part>();
+    for (std::size_t node = 0; node < topology_.nodes(); ++node) {
+      part->nodes.push_back(std::make_unique<redis::Node>(loop, topology_.UrlOf(node),
+                                                          *statuses_[node], metrics, options));
+    }
+    parts_[loop.index()] = std::move(part);
+  });
 }
 
-RedisStore::~RedisStore() = default;
+RedisStore::~RedisStore() { Stop(); }
 
-void RedisStore::Submit(StoreCheck& check) { LoopOf(check.counters.front().key).Submit(check); }
-
-void RedisStore::Reset(StoreReset& reset) { LoopOf(reset.keys.front()).Reset(reset); }
-
-void RedisStore::BeginBurst() {
-  for (const auto& loop : loops_) loop->BeginBurst();
+// Nodes may be asked to flush in the turn that stops them, so they live to its end.
+void RedisStore::Stop() {
+  if (std::exchange(stopped_, true)) return;
+  threads_.RunOnEach([this](net::EpollLoop& loop) {
+    auto part = std::move(parts_[loop.index()]);
+    for (const auto& node : part->nodes) node->Stop();
+    loop.DisposeLater(std::move(part));
+  });
+  threads_.RunOnEach([](net::EpollLoop&) {});  // a later turn, so the nodes are gone
 }
 
-void RedisStore::EndBurst() {
-  for (const auto& loop : loops_) loop->EndBurst();
+void RedisStore::Submit(StoreCheck& check) {
+  if (redis::Node* const node = NodeOf(check.counters.front().key)) return node->Submit(check);
+  check.failure = StoreFailure::kUnreachable;
+  check.OnDecided();
 }
 
-redis::RedisLoop& RedisStore::LoopOf(std::string_view key) {
-  return *loops_[Hash(key) % loops_.size()];
+void RedisStore::Reset(StoreReset& reset) {
+  if (redis::Node* const node = NodeOf(reset.keys.front())) return node->Reset(reset);
+  reset.failure = StoreFailure::kUnreachable;
+  reset.OnReset();
+}
+
+redis::Node* RedisStore::NodeOf(std::string_view key) const {
+  const auto& part = parts_[net::Loop::Current()->index()];
+  return part ? part->nodes[topology_.NodeOf(key)].get() : nullptr;
 }
 
 bool RedisStore::WaitUntilReady(Duration at_most) {
   const SteadyTime deadline = SteadyNow() + at_most;
-  return std::all_of(loops_.begin(), loops_.end(),
-                     [&](auto& loop) { return loop->WaitUntilReady(deadline); });
+  return std::all_of(statuses_.begin(), statuses_.end(),
+                     [&](auto& status) { return status->WaitUntilReady(deadline); });
 }
 
 }  // namespace sluice

@@ -1,45 +1,61 @@
 // The shared store: counters in Redis, where every check is decided by one atomic script on Redis'
 // own clock, so that all servers on one Redis share one quota.
 //
-// Thread-safe. Owns its threads, "redis-0" and so on, one per loop; a check goes to the loop that
-// its first key hashes to, so that equal checks meet and can be sent as one.
+// Each io thread has a part of its own: a connection to each node of Redis, and the checks
+// submitted on that thread. A check is submitted, decided and handed back on one thread.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "store/redis/redis_loop.h"
+#include "metrics/metrics_registry.h"
+#include "net/io_threads.h"
+#include "store/redis/node.h"
 #include "store/redis/redis_url.h"
+#include "store/redis/server_status.h"
+#include "store/redis/topology.h"
 #include "store/store.h"
 
 namespace sluice {
 
 class RedisStore final : public Store {
  public:
-  struct Options {
-    std::size_t loops = 1;  // threads, each with one connection
-    redis::RedisLoop::Options loop;
-  };
+  using Options = redis::NodeOptions;
 
-  // Begins to connect at once and for ever goes on trying; checks fail with kUnreachable while
-  // there is no connection.
-  RedisStore(const RedisUrl& url, const Options& options);
+  // Begins to connect at once and does not stop trying; checks fail with kUnreachable while there
+  // is no connection. `threads` must run until Stop has returned. Not on an io thread.
+  RedisStore(net::IoThreads& threads, const RedisUrl& url, const Options& options);
 
-  // REQUIRES: no check is under way.
+  // Stops, if Stop was not called.
   ~RedisStore() override;
 
+  // Fails everything that waits and hands it back, on its io thread; what is submitted from then on
+  // fails with kUnreachable. Not on an io thread.
+  void Stop();
+
+  // On an io thread.
   void Submit(StoreCheck& check) override;
   void Reset(StoreReset& reset) override;
 
-  // Waits until all connections are ready, at most so long. Returns whether they are.
+  // Waits until all connections are ready, at most so long. Returns whether they are. Not on an io
+  // thread.
   bool WaitUntilReady(Duration at_most);
 
  private:
-  void BeginBurst() override;
-  void EndBurst() override;
-  redis::RedisLoop& LoopOf(std::string_view key);
+  // What one io thread has of the store.
+  struct Part final : net::Disposable {
+    std::vector<std::unique_ptr<redis::Node>> nodes;
+  };
 
-  std::vector<std::unique_ptr<redis::RedisLoop>> loops_;
+  // The node of this thread that owns `key`; null after Stop.
+  redis::Node* NodeOf(std::string_view key) const;
+
+  net::IoThreads& threads_;
+  MetricsRegistry unseen_metrics_;  // if options name none
+  const redis::Topology topology_;
+  std::vector<std::unique_ptr<redis::ServerStatus>> statuses_;  // by node
+  std::vector<std::unique_ptr<Part>> parts_;                    // by io thread; that thread's own
+  bool stopped_ = false;
 };
 
 }  // namespace sluice

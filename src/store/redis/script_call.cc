@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/hash.h"
+
 namespace sluice::redis {
 namespace {
 
@@ -65,7 +67,8 @@ std::size_t WeightOf(const StoreCheck& check) {
       weight += 8;
     } else if (std::holds_alternative<Concurrency>(*counter.limit)) {
       // An entry per slot.
-      weight += 8 + static_cast<std::size_t>(std::min(check.cost, Concurrency::kMaxCost)) / 2;
+      weight +=
+          8 + static_cast<std::size_t>(std::min(check.demand.cost, Concurrency::kMaxCost)) / 2;
     } else {
       weight += 1;
     }
@@ -74,22 +77,17 @@ std::size_t WeightOf(const StoreCheck& check) {
 }
 
 // What reaches the script as one number: the longest wait, or for kRefund the time of the charge.
-double TimeOf(const StoreCheck& check) {
-  if (check.mode == Mode::kRefund) {
-    return check.charged_at ? static_cast<double>(check.charged_at->time_since_epoch().count())
-                            : kNone;
+double TimeOf(const Demand& demand) {
+  if (demand.mode == Mode::kRefund) {
+    return demand.charged_at ? static_cast<double>(demand.charged_at->time_since_epoch().count())
+                             : kNone;
   }
-  return check.max_wait ? static_cast<double>(check.max_wait->count()) : kNone;
-}
-
-bool IsChange(const StoreCheck& check) {
-  return check.mode != Mode::kConsume && check.mode != Mode::kPeek;
+  return demand.max_wait ? static_cast<double>(demand.max_wait->count()) : kNone;
 }
 
 // Whether two checks differ in nothing but their keys and leases.
 bool AskAlike(const StoreCheck& a, const StoreCheck& b) {
-  return a.cost == b.cost && a.mode == b.mode && TimeOf(a) == TimeOf(b) &&
-         a.lease.has_value() == b.lease.has_value() &&
+  return a.demand == b.demand && a.lease.has_value() == b.lease.has_value() &&
          std::equal(a.counters.begin(), a.counters.end(), b.counters.begin(), b.counters.end(),
                     [](const CounterCheck& x, const CounterCheck& y) {
                       return x.limit == y.limit && x.group == y.group;
@@ -108,10 +106,7 @@ void RunReply::Answer(StoreCheck& check, std::int64_t index) const {
   check.decided_at = now;
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
     CounterCheck& counter = check.counters[i];
-    const Run run{.demand = {.cost = check.cost, .max_wait = check.max_wait},
-                  .mode = check.mode,
-                  .granted = group_grants[i],
-                  .now = now};
+    const Run run{.demand = check.demand, .granted = group_grants[i], .now = now};
     counter.verdict = JudgeNth(*counter.limit, reports[i], run, index);
   }
 }
@@ -120,7 +115,7 @@ void ScriptCall::Clear() {
   runs_ = 0;
   weight_ = 0;
   keys_.clear();
-  key_indices_.clear();
+  std::fill(key_table_.begin(), key_table_.end(), 0);
   limits_.clear();
   limit_numbers_.clear();
   requests_.clear();
@@ -163,20 +158,36 @@ std::span<const std::string_view> ScriptCall::Arguments(Time now) {
   arguments_.assign(1, key_count_);
   arguments_.insert(arguments_.end(), keys_.begin(), keys_.end());
   arguments_.push_back(blob_);
-  arguments_.insert(arguments_.end(), leases_.begin(), leases_.end());
+  for (std::size_t at = 0; at < leases_.size(); at += kLeaseBytes) {
+    arguments_.push_back(std::string_view(leases_).substr(at, kLeaseBytes));
+  }
   return arguments_;
 }
 
 void ScriptCall::AddLease(const Lease& lease) {
-  std::string& bytes = leases_.emplace_back(lease.id.begin(), lease.id.end());
-  AppendBytes(bytes, std::array{static_cast<double>(lease.ttl.count())});
+  leases_.append(lease.id.begin(), lease.id.end());
+  AppendBytes(leases_, std::array{static_cast<double>(lease.ttl.count())});
 }
 
 // Lua counts from 1.
 std::uint32_t ScriptCall::IndexOfKey(std::string_view key) {
-  const auto [found, is_new] = key_indices_.try_emplace(key, keys_.size() + 1);
-  if (is_new) keys_.push_back(key);
-  return found->second;
+  if (2 * keys_.size() >= key_table_.size()) EnlargeKeyTable();
+  const std::size_t mask = key_table_.size() - 1;  // its size is a power of two
+  for (std::size_t slot = Hash(key);; ++slot) {
+    std::uint32_t& index = key_table_[slot & mask];
+    if (index != 0 && keys_[index - 1] != key) continue;
+    if (index == 0) {
+      keys_.push_back(key);
+      index = static_cast<std::uint32_t>(keys_.size());
+    }
+    return index;
+  }
+}
+
+// Only one check with very many counters needs that.
+void ScriptCall::EnlargeKeyTable() {
+  key_table_.assign(2 * key_table_.size(), 0);
+  for (const std::string_view key : std::exchange(keys_, {})) IndexOfKey(key);
 }
 
 std::uint32_t ScriptCall::IndexOfLimit(const Limit* limit) {
@@ -196,8 +207,8 @@ std::uint32_t ScriptCall::IndexOfRequest(const StoreCheck& check) {
   requests_.push_back(&check);
   request_numbers_.insert(
       request_numbers_.end(),
-      {static_cast<double>(check.cost), static_cast<double>(check.mode), TimeOf(check),
-       check.lease ? 1.0 : 0.0, static_cast<double>(check.counters.size())});
+      {static_cast<double>(check.demand.cost), static_cast<double>(check.demand.mode),
+       TimeOf(check.demand), check.lease ? 1.0 : 0.0, static_cast<double>(check.counters.size())});
   for (const CounterCheck& counter : check.counters) {
     request_numbers_.push_back(IndexOfLimit(counter.limit));
     request_numbers_.push_back(counter.group);
@@ -234,7 +245,7 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, RunReply& reply)
     }
     std::int64_t admitted = 0;
     std::int64_t dropped = 0;
-    if (IsChange(check) && !(Take(admitted) && Take(dropped))) return false;
+    if (!check.demand.consumes_or_peeks() && !(Take(admitted) && Take(dropped))) return false;
     std::array<double, 3> fields{};
     for (double& field : fields) {
       if (!Take(field)) return false;
@@ -263,7 +274,7 @@ bool ScriptReply::Skip(std::size_t numbers) {
 }
 
 std::size_t ScriptReply::NumbersFor(const StoreCheck& check) {
-  std::size_t numbers = (IsChange(check) ? 5 : 3) * check.counters.size();
+  std::size_t numbers = (check.demand.consumes_or_peeks() ? 3 : 5) * check.counters.size();
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
     if (i == 0 || check.counters[i].group != check.counters[i - 1].group) ++numbers;
   }

@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -26,7 +25,7 @@ struct RunReply {
   std::vector<std::int64_t> group_grants;
   std::vector<CounterReport> reports;
 
-  // Fills in what the check at `index` of the run hears. REQUIRES: error is empty.
+  // Fills in the answer to the check at `index` of the run. REQUIRES: error is empty.
   void Answer(StoreCheck& check, std::int64_t index) const;
 };
 
@@ -43,7 +42,7 @@ class ScriptCall {
   // Whether there is room for one more run like `check`.
   bool HasRoomFor(const StoreCheck& check) const;
 
-  // Adds `n` checks equal to `check`. It, its keys and limits must live until Clear.
+  // Adds `n` checks equal to `check`. It, its keys and limits must live until the call is encoded.
   void Add(const StoreCheck& check, std::int64_t n);
 
   std::size_t runs() const { return runs_; }
@@ -54,20 +53,24 @@ class ScriptCall {
 
  private:
   std::uint32_t IndexOfKey(std::string_view key);
+  void EnlargeKeyTable();
   std::uint32_t IndexOfLimit(const Limit* limit);
   std::uint32_t IndexOfRequest(const StoreCheck& check);
   void AddLease(const Lease& lease);
 
+  static constexpr std::size_t kLeaseBytes = sizeof(LeaseId) + sizeof(double);
+
   std::size_t runs_ = 0;
   std::size_t weight_ = 0;
   std::vector<std::string_view> keys_;
-  std::unordered_map<std::string_view, std::uint32_t> key_indices_;
+  // Open addressing: by hash, indices of keys, from 1; 0 is free. At most half full.
+  std::vector<std::uint32_t> key_table_ = std::vector<std::uint32_t>(512);
   std::vector<const Limit*> limits_;
   std::vector<double> limit_numbers_;
   std::vector<const StoreCheck*> requests_;  // of checks that ask alike, one
   std::vector<double> request_numbers_;
   std::vector<double> check_numbers_;
-  std::vector<std::string> leases_;
+  std::string leases_;  // kLeaseBytes each
   std::string key_count_;
   std::string blob_;
   std::vector<std::string_view> arguments_;
@@ -82,7 +85,7 @@ class ScriptReply {
   // Reads the reply to a run of `n` checks like `check`. False if the blob ends before.
   bool Next(const StoreCheck& check, std::int64_t n, RunReply& reply);
 
-  // Passes over the reply to a run of which nobody is left to hear it.
+  // Passes over the reply to a run whose checks have all left.
   bool Skip(std::size_t numbers);
 
   // How many numbers the reply to a run like `check` has, for Skip.

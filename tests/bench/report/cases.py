@@ -7,14 +7,22 @@ import time
 from loads import Load
 from processes import start
 from sample import Sample
-from stage import LOADS, ONE_CALLER, UNARY
+from stage import FEW_CALLS, HOT_KEY, LOADS, LONE_CALLS, ONE_CALLER, UNARY
 
 COUNTERS = 1_000_000
 
 
-def asked(load):
+def asked(load, *flags):
+    """`flags` are sluiced's."""
     def run(stage):
-        with stage.sluiced() as server:
+        with stage.sluiced(flags=flags) as server:
+            return stage.bench(server, load)
+    return run
+
+
+def embedded_asked(load):
+    def run(stage):
+        with stage.embedded() as server:
             return stage.bench(server, load)
     return run
 
@@ -27,11 +35,15 @@ def other_asked(load):
 
 
 def noop_asked(load):
-    return lambda stage: asked_in_vain(stage, stage.noop(), load)
+    return lambda stage: asked_noop(stage, stage.noop(), load)
 
 
-def asked_in_vain(stage, noop_server, load):
-    """Nobody decides there, whatever callers are told."""
+def noop_http2_asked(load):
+    return lambda stage: asked_noop(stage, stage.noop_http2(), load)
+
+
+def asked_noop(stage, noop_server, load):
+    """It decides nothing, whatever its answers say."""
     with noop_server:
         sample = stage.bench(noop_server, load)
     sample.sources = {}
@@ -45,13 +57,13 @@ def half(stage):
 
 
 def noop_half(stage):
-    return asked_in_vain(stage, stage.noop(), Load(rate=stage.half_rate))
+    return asked_noop(stage, stage.noop(), Load(rate=stage.half_rate))
 
 
 def after_overload(stage):
     with stage.sluiced() as server:
         before = stage.bench(server, UNARY)
-        stage.overload(server)
+        stage.overload(server, rate=2 * before["per_second"])
         sample = stage.bench(server, UNARY)
     sample.figures["per_second_before"] = before["per_second"]
     sample.faults += before.faults
@@ -134,13 +146,20 @@ def idle(stage):
 
 CASES = {
     "noop": noop_asked(UNARY),
-    "tuned noop": lambda stage: asked_in_vain(stage, stage.tuned_noop(), UNARY),
+    "noop http2": noop_http2_asked(UNARY),
     "unary": asked(UNARY),
     "new users": asked(LOADS["new users"]),
     "two rules": asked(LOADS["two rules"]),
     "hot key": asked(LOADS["hot key"]),
     "denied user": asked(LOADS["denied user"]),
     "denied site": asked(LOADS["denied site"]),
+    "embedded": embedded_asked(UNARY),
+    "8 threads": asked(UNARY, "--threads", "8"),
+    "8 threads, hot key": asked(HOT_KEY, "--threads", "8"),
+    "noop, 64 x 1": noop_asked(LONE_CALLS),
+    "64 x 1": asked(LONE_CALLS),
+    "noop, 2 x 4": noop_asked(FEW_CALLS),
+    "2 x 4": asked(FEW_CALLS),
     "noop, h2load": noop_by_h2load,
     "hot key, h2load": hot_key_by_h2load,
     "raw": raw_throughput,
@@ -148,6 +167,7 @@ CASES = {
     "stream": asked(LOADS["stream"]),
     "raw round trip": raw_round_trip,
     "noop, one caller": noop_asked(ONE_CALLER),
+    "noop http2, one caller": noop_http2_asked(ONE_CALLER),
     "one caller": asked(ONE_CALLER),
     "noop, half": noop_half,
     "half": half,

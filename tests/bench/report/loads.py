@@ -28,7 +28,7 @@ class Load:
     users: int = 100_000  # drawn evenly
     in_flight: int = 400  # messages under way at any time, or with a rate:
     rate: float | None = None  # checks a second, whatever is under way
-    connections: int = 8
+    connections: int = 4
     flags: tuple[str, ...] = ()  # more of `sluice bench`
     expected: Expected = ADMITTED
 

@@ -75,26 +75,28 @@ class Process:
 class NoopServer(Process):
     """Allows every check and decides none: what gRPC itself costs."""
 
-    def __init__(self, program, folder, queues, tuned=False):
-        flags = ["--queues", str(queues)] + (["--tuned"] if tuned else [])
-        super().__init__([program, *flags], folder, "ready grpc=")
+    def __init__(self, program, folder, threads, flag="--queues"):
+        super().__init__([program, flag, str(threads)], folder, "ready grpc=")
         self.address = value_of("grpc", self.ready_line)
 
 
 class Sluiced(Process):
-    """A sluiced that counts in `redis`."""
+    """A sluiced that counts in `redis`; None: in its own memory."""
 
-    def __init__(self, program, folder, rules, redis):
+    def __init__(self, program, folder, rules, redis, flags=()):
+        store = ["--redis", redis.url] if redis else []
         # A busy machine must not make a check fall back: that would void what is measured.
         super().__init__(
-            [program, "--rules", rules, "--redis", redis.url, "--grpc", "127.0.0.1:0",
-             "--http", "127.0.0.1:0"],
+            [program, "--rules", rules, *store, "--grpc", "127.0.0.1:0",
+             "--http", "127.0.0.1:0", *flags],
             folder, "ready grpc=", {"SLUICE_REDIS_TIMEOUT": "900ms"})
         self.redis = redis
         self.address = value_of("grpc", self.ready_line)
         self._page = f"http://{value_of('http', self.ready_line)}/metrics"
 
     def used(self):
+        if not self.redis:
+            return super().used()
         return super().used() | {"redis_cpu": self.redis.cpu_seconds(),
                                  "script_calls": self.redis.script_calls()}
 

@@ -57,18 +57,23 @@ rules:
 TRIES = 3  # of what is measured once for all rounds; an odd number
 
 UNARY = Load()
+HOT_KEY = Load(users=1)
 ONE_CALLER = Load(in_flight=1, connections=1)
+LONE_CALLS = Load(in_flight=64, connections=64)  # one call at a time on each
+FEW_CALLS = Load(in_flight=8, connections=2)
 
 # What sluiced is asked, by name of the case.
 LOADS = {
     "unary": UNARY,
     "two rules": Load("/orders"),
     "new users": Load(users=9_000_000),
-    "hot key": Load(users=1),
+    "hot key": HOT_KEY,
     "denied user": Load("/vouchers", users=1, expected=DENIED),
     "denied site": Load("/tickets", users=10_000, expected=DENIED),
     "batch": Load(in_flight=16, flags=("--rpc", "batch", "--checks", "100")),
     "stream": Load(in_flight=64, flags=("--rpc", "stream", "--checks", "16")),
+    "64 x 1": LONE_CALLS,
+    "2 x 4": FEW_CALLS,
     "one caller": ONE_CALLER,
 }
 
@@ -103,18 +108,22 @@ class Stage:
         return Redis(self.folder)
 
     @contextlib.contextmanager
-    def sluiced(self, program=None):
+    def sluiced(self, program=None, flags=()):
         """On a Redis of its own."""
-        with self.redis() as redis, self._sluiced_on(redis, program) as server:
+        with self.redis() as redis, self._sluiced_on(redis, program, flags) as server:
             yield server
+
+    def embedded(self):
+        """A sluiced that counts in its own memory."""
+        return self._sluiced_on(None)
 
     def noop(self, queues=None):
         return NoopServer(self._build / "bench/noop_server", self.folder,
                           queues or self.noop_queues)
 
-    def tuned_noop(self):
-        return NoopServer(self._build / "bench/noop_server_tuned", self.folder, self.noop_queues,
-                          tuned=True)
+    def noop_http2(self):
+        """The same service on Sluice's own gRPC server, with as many threads as sluiced has."""
+        return NoopServer(self._build / "bench/noop_http2", self.folder, 2, flag="--threads")
 
     @functools.cached_property
     def noop_queues(self):
@@ -129,9 +138,9 @@ class Stage:
 
     @functools.cached_property
     def half_rate(self):
-        """Half of the checks a second that sluiced can answer."""
-        rate = statistics.median(self._throughput(self.sluiced) for _ in range(TRIES)) / 2
-        self._note(f"Half of the throughput is {rate:,.0f} checks a second")
+        """Half of the calls a second that the no-op server can answer."""
+        rate = statistics.median(self._throughput(self.noop) for _ in range(TRIES)) / 2
+        self._note(f"Half of the no-op server's throughput is {rate:,.0f} calls a second")
         return rate
 
     @functools.cached_property
@@ -154,10 +163,9 @@ class Stage:
 
         return self.cores.when_near(measure)
 
-    def overload(self, server):
-        """Asks for twice what sluiced can answer."""
-        load = Load(rate=4 * self.half_rate)
-        subprocess.run(loads.sluice_bench(self.sluice, load, server, self.seconds),
+    def overload(self, server, rate):
+        """Asks for `rate` checks a second."""
+        subprocess.run(loads.sluice_bench(self.sluice, Load(rate=rate), server, self.seconds),
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, check=False, timeout=30 + self.seconds)
 
@@ -170,8 +178,9 @@ class Stage:
              "--addr", server.address],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=10)
 
-    def _sluiced_on(self, redis, program=None):
-        return Sluiced(program or self._build / "bin/sluiced", self.folder, self._rules, redis)
+    def _sluiced_on(self, redis, program=None, flags=()):
+        return Sluiced(program or self._build / "bin/sluiced", self.folder, self._rules, redis,
+                       flags)
 
     def _note(self, text):
         self.notes.append(f"{text}.")

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Fuzzes the parsers of what comes from outside, with clang's libFuzzer, AddressSanitizer and UBSan.
+#   scripts/fuzz.sh [TARGET|all [SECONDS]]    each target for SECONDS (default 600)
+# Targets are the files of tests/fuzz/. Starts from tests/fuzz/corpus/; new inputs stay in build/fuzz.
+# An input that breaks a target is kept there as crash-*: add it to the corpus with the fix.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+wanted=${1:-all}
+seconds=${2:-600}
+
+scripts/setup.sh
+cmake --preset fuzz
+targets=()
+for source in tests/fuzz/*.cc; do
+  name=$(basename "$source" .cc)
+  [[ $name == replay ]] && continue
+  [[ $wanted == all || $wanted == "$name" ]] && targets+=("$name")
+done
+if ((${#targets[@]} == 0)); then
+  echo "fuzz: no target \"$wanted\" in tests/fuzz" >&2
+  exit 2
+fi
+cmake --build --preset fuzz --target "${targets[@]/#/fuzz_}"
+for name in "${targets[@]}"; do
+  found=build/fuzz/found/$name
+  mkdir -p "$found"
+  echo "fuzz: $name for $seconds s"
+  build/fuzz/fuzz/"fuzz_$name" -max_total_time="$seconds" -artifact_prefix="$found/" \
+    -print_final_stats=1 -verbosity=0 -max_len=65536 "$found" "tests/fuzz/corpus/$name"
+done

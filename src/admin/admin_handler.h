@@ -1,0 +1,63 @@
+// What the operators' RPCs have in common: they are for admitted callers alone, and their messages
+// are protobuf's own.
+//
+// Loop thread only.
+#pragma once
+
+#include <string_view>
+
+#include <google/protobuf/message_lite.h>
+
+#include "admin/admin_access.h"
+#include "api/status.h"
+#include "limiter/check_request.h"
+#include "rpc/handler.h"
+
+namespace sluice {
+
+// Whether the caller may ask. Logs whom it turns away, at debug.
+Result<void> AdmitOperator(const AdminAccess& access, const rpc::Call& call);
+
+template <typename Request>
+class AdminHandler : public rpc::UnaryHandler {
+ public:
+  // `access` must outlive the handler.
+  explicit AdminHandler(const AdminAccess& access) : access_(access) {}
+
+  void Serve(const rpc::Call& call, std::string_view bytes) final {
+    if (const auto admitted = AdmitOperator(access_, call); !admitted)
+      return Fail(admitted.error());
+    if (!message_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+      return Fail(InvalidArgument("the request is not a valid protobuf message"));
+    }
+    Answer(call);
+  }
+
+ protected:
+  void Fail(const Error& error) { Finish(ToStatus(error)); }
+  void FinishWith(const google::protobuf::MessageLite& response) {
+    Finish(response.SerializeAsString());
+  }
+
+  // Until Finish, or the next Serve.
+  const Request& message() const { return message_; }
+
+ private:
+  // Ends the call some time. `call` is valid as Serve's is.
+  virtual void Answer(const rpc::Call& call) = 0;
+
+  const AdminAccess& access_;
+  Request message_;
+};
+
+// A check of the domain and attributes of `request`; the views are into it.
+template <typename Request>
+CheckRequest ToCheckRequest(const Request& request, SteadyTime deadline) {
+  CheckRequest check;
+  check.domain = request.domain();
+  for (const auto& [name, value] : request.attributes()) check.attributes.push_back({name, value});
+  check.deadline = deadline;
+  return check;
+}
+
+}  // namespace sluice

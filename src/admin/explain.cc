@@ -1,0 +1,170 @@
+#include "admin/explain.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/ip_address.h"
+#include "limiter/limiter.h"
+#include "match/rule_yaml.h"
+
+namespace sluice {
+namespace {
+
+using Outcome = RuleMatch::Outcome;
+
+// How long the store is waited for where a rule decides without it.
+constexpr std::chrono::seconds kPeekTimeout(1);
+
+std::string_view EffectOf(const RuleMatch& match) {
+  if (match.outcome == Outcome::kSkipped) return "skipped";
+  if (match.rule->rule.shadow) return "shadow";
+  switch (match.outcome) {
+    case Outcome::kBlocked:
+    case Outcome::kMissing:
+      return "blocked";
+    case Outcome::kUnlimited:
+      return "unlimited";
+    case Outcome::kCount:
+    case Outcome::kSkipped:
+      break;
+  }
+  return match.limits.empty() ? "unlimited" : "enforced";
+}
+
+// What the outcome leaves to say once the effect is known.
+std::string OutcomeReason(const RuleMatch& match, std::span<const Attribute> attributes) {
+  const bool shadow = match.rule->rule.shadow;
+  switch (match.outcome) {
+    case Outcome::kSkipped:
+      return MissingAttributes(match.rule->rule, attributes);
+    case Outcome::kMissing:
+      return MissingAttributes(match.rule->rule, attributes) +
+             (shadow ? ", which it would deny" : ", and the rule says missing: deny");
+    case Outcome::kBlocked:
+      return shadow ? "would block" : "";
+    case Outcome::kUnlimited:
+      return shadow ? "would allow without limit" : "";
+    case Outcome::kCount:
+      break;
+  }
+  return match.limits.empty() ? "lifts the limits of this rule alone" : "";
+}
+
+std::string ReasonOf(const RuleMatch& match, std::span<const Attribute> attributes) {
+  std::string outcome = OutcomeReason(match, attributes);
+  if (match.override_index < 0) return outcome;
+  const auto index = static_cast<std::size_t>(match.override_index);
+  return fmt::format("overrides[{}] applies: {}{}{}", index,
+                     ToYaml(match.rule->rule.overrides[index].match), outcome.empty() ? "" : "; ",
+                     outcome);
+}
+
+ExplainedCounter ToCounter(const RuleMatch& match, const IndexedLimit& limit,
+                           const CheckAnswer& answer) {
+  const LimitAnswer unknown{.rule = match.rule,
+                            .index = static_cast<std::uint32_t>(&limit - match.limits.data()),
+                            .algorithm = AlgorithmOf(limit.limit),
+                            .source = Source::kRule,
+                            .state_known = false,
+                            .verdict = {.admitted = true}};
+  const auto known =
+      std::find_if(answer.limits.begin(), answer.limits.end(), [&](const LimitAnswer& other) {
+        return other.rule->rule.name == unknown.rule->rule.name && other.index == unknown.index;
+      });
+  return {.key = match.key_prefix + limit.tag,
+          .status = known == answer.limits.end() ? unknown : *known};
+}
+
+}  // namespace
+
+// The check has its own look at the rules, and keeps them only until it is answered.
+void ExplainCall::Start(const CheckRequest& asked) {
+  explanation_ = Explanation{};
+  request = asked;
+  request.demand = {.mode = Mode::kPeek};
+  request.ask_store = true;  // a remembered denial knows of one counter only
+  if (auto valid = request.Validate(); !valid) return Refuse(valid.error());
+  rules_ = limiter_.rules();
+  rules_->index->Match(request.domain, request.attributes, matched_);
+  CheckCall::Start();
+}
+
+// Without limits in the answer, the check was decided without the store.
+void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
+  if (!answer) {
+    explanation_ = answer.error();
+    return Deliver();
+  }
+  explanation_.value().answer = *answer;
+  for (const RuleMatch& match : matched_.matches()) AddRule(match);
+  if (!answer->limits.empty() || !CollectCounters()) return Deliver();
+  peek_.demand = {.mode = Mode::kPeek};
+  peek_.failure.reset();
+  peek_.deadline = std::min(request.deadline, SteadyNow() + kPeekTimeout);
+  peek_.last_deadline = request.deadline;
+  limiter_.store().Submit(peek_);
+}
+
+void ExplainCall::AddRule(const RuleMatch& match) {
+  Explanation& explanation = explanation_.value();
+  ExplainedRule& explained = explanation.rules.emplace_back();
+  explained.rule = match.rule->rule.name;
+  explained.effect = EffectOf(match);
+  explained.reason = ReasonOf(match, request.attributes);
+  for (const IndexedLimit& limit : match.limits) {
+    explained.counters.push_back(ToCounter(match, limit, explanation.answer));
+  }
+}
+
+// For the peek. False if there are none.
+bool ExplainCall::CollectCounters() {
+  peek_.counters.clear();
+  peek_.statuses.clear();
+  auto rule = explanation_.value().rules.begin();
+  for (const RuleMatch& match : matched_.matches()) {
+    for (ExplainedCounter& counter : rule->counters) {
+      const IndexedLimit& limit = match.limits[counter.status.index];
+      peek_.counters.push_back({.key = counter.key, .limit = &limit.limit, .verdict = {}});
+      peek_.statuses.push_back(&counter.status);
+    }
+    ++rule;
+  }
+  return !peek_.counters.empty();
+}
+
+// If the store has failed, the counters stay unknown.
+void ExplainCall::OnPeeked() {
+  for (std::size_t i = 0; i < peek_.statuses.size() && !peek_.failure; ++i) {
+    LimitAnswer& status = *peek_.statuses[i];
+    status.source = Source::kStore;
+    status.state_known = true;
+    status.verdict = peek_.counters[i].verdict;
+  }
+  Deliver();
+}
+
+// The call may have been started again before OnExplained returns.
+void ExplainCall::Deliver() {
+  const auto rules = std::move(rules_);
+  const auto explanation = std::move(explanation_);
+  OnExplained(explanation);
+}
+
+std::string MissingAttributes(const Rule& rule, std::span<const Attribute> attributes) {
+  std::vector<std::string> missing;
+  for (const KeyPart& part : rule.per) {
+    const auto found =
+        std::find_if(attributes.rbegin(), attributes.rend(),
+                     [&](const Attribute& given) { return given.name == part.attribute; });
+    if (found == attributes.rend()) {
+      missing.push_back(fmt::format("attribute \"{}\" is missing", part.attribute));
+    } else if ((part.ipv4_prefix || part.ipv6_prefix) && !IpAddress::Parse(found->value)) {
+      missing.push_back(fmt::format("attribute \"{}\" is no IP address", part.attribute));
+    }
+  }
+  return fmt::to_string(fmt::join(missing, ", "));
+}
+
+}  // namespace sluice

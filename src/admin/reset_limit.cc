@@ -1,0 +1,85 @@
+#include "admin/reset_limit.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "admin/explain.h"
+#include "base/log.h"
+
+#include "limiter/limiter.h"
+
+namespace sluice {
+namespace {
+
+// For each of the two stores.
+constexpr Duration kTimeout = std::chrono::seconds(1);
+
+Error NoSuchRule(const CheckRequest& request, std::string_view rule,
+                 std::span<const RuleMatch> matches) {
+  std::vector<std::string_view> names;
+  for (const RuleMatch& match : matches) names.emplace_back(match.rule->rule.name);
+  return {ErrorCode::kNotFound,
+          fmt::format("rule: no \"{}\" in domain \"{}\" matches these attributes; {}{}", rule,
+                      request.domain,
+                      names.empty() ? "none does" : "those that do: ", fmt::join(names, ", "))};
+}
+
+// The keys of `rule`, or of all rules.
+Result<std::vector<std::string>> KeysOf(std::span<const RuleMatch> matches, std::string_view rule,
+                                        const CheckRequest& request) {
+  std::vector<std::string> keys;
+  bool found = rule.empty();
+  for (const RuleMatch& match : matches) {
+    if (!rule.empty() && match.rule->rule.name != rule) continue;
+    found = true;
+    const std::string missing = MissingAttributes(match.rule->rule, request.attributes);
+    if (!rule.empty() && !missing.empty()) {
+      return Error{ErrorCode::kNotFound, fmt::format("rule \"{}\": {}", rule, missing)};
+    }
+    for (const IndexedLimit& limit : match.limits) keys.push_back(match.key_prefix + limit.tag);
+  }
+  if (!found) return NoSuchRule(request, rule, matches);
+  return keys;
+}
+
+}  // namespace
+
+void ResetCall::Start(const CheckRequest& request, std::string_view rule) {
+  if (auto valid = request.Validate(); !valid) return OnReset(valid.error());
+  const auto rules = limiter_.rules();
+  MatchResult matched;
+  rules->index->Match(request.domain, request.attributes, matched);
+  auto keys = KeysOf(matched.matches(), rule, request);
+  if (!keys || keys->empty()) return OnReset(std::move(keys));
+  keys_ = std::move(keys).value();
+  domain_ = request.domain;
+  deadline_ = request.deadline;
+  // First and whatever becomes of the store: in an outage these are the counters that decide.
+  ResetIn(limiter_.local_store(), local_);
+}
+
+void ResetCall::ResetIn(Store& store, StoreReset& reset) {
+  reset.keys.assign(keys_.begin(), keys_.end());
+  reset.failure.reset();
+  reset.deadline = std::min(deadline_, SteadyNow() + kTimeout);
+  store.Reset(reset);
+}
+
+void ResetCall::ResetShared() { ResetIn(limiter_.store(), shared_); }
+
+void ResetCall::OnSharedReset() {
+  if (shared_.failure) {
+    return OnReset(
+        Error{ErrorCode::kUnavailable,
+              fmt::format("the store has not reset the counters: {}; this server's own copies "
+                          "are reset, so try again",
+                          ToString(*shared_.failure))});
+  }
+  for (const std::string& key : keys_) limiter_.ForgetDenial(key);
+  spdlog::info("admin: counters reset in domain {}: {}", domain_, keys_.size());
+  OnReset(std::move(keys_));
+}
+
+}  // namespace sluice

@@ -1,0 +1,28 @@
+// Writes the answers of sluice.v1.RateLimiter as protobuf does, byte for byte, without the
+// generated messages: those allocate for each duration they hold.
+//
+// Thread-safe. Every function appends to `out`.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "limiter/check_answer.h"
+
+namespace sluice {
+
+// A CheckLimitResponse.
+void AppendResponse(const CheckAnswer& answer, std::string_view request_id, std::string& out);
+
+// A CheckLimitsResponse with one result. Such messages one after the other are a message with all
+// of their results.
+void AppendResult(const Result<CheckAnswer>& answer, std::string_view request_id, std::string& out);
+
+// A LimitStatus.
+void AppendLimitStatus(const LimitAnswer& answer, std::string& out);
+
+// A RenewLeaseResponse.
+void AppendRenewal(Duration ttl, std::string& out);
+
+}  // namespace sluice

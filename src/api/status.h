@@ -1,0 +1,14 @@
+// Errors of this project as gRPC has them.
+//
+// Thread-safe.
+#pragma once
+
+#include "base/result.h"
+#include "rpc/status.h"
+
+namespace sluice {
+
+rpc::StatusCode ToStatusCode(ErrorCode code);
+rpc::Status ToStatus(const Error& error);
+
+}  // namespace sluice

@@ -1,0 +1,63 @@
+#include "base/admin_address.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+std::string Directory() {
+  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
+  if (runtime != nullptr && *runtime != '\0') return std::string(runtime) + "/sluice";
+  return geteuid() == 0 ? "/run/sluice" : fmt::format("/tmp/sluice-{}", geteuid());
+}
+
+Error Refused(const std::string& directory, std::string_view why) {
+  return {ErrorCode::kPermissionDenied,
+          fmt::format("{} is the place of operators' sockets, but {}", directory, why)};
+}
+
+}  // namespace
+
+Result<Address> AdminAddressOf(const Address& grpc) {
+  return Address::Parse(grpc.is_unix()
+                            ? fmt::format("unix:{}.admin", grpc.unix_path)
+                            : fmt::format("unix:{}/sluiced-{}.admin", Directory(), grpc.port));
+}
+
+Result<void> MakeAdminDirectory(const Address& grpc) {
+  if (grpc.is_unix()) return {};
+  const std::string directory = Directory();
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Error{ErrorCode::kUnavailable, fmt::format("cannot make {} for operators' sockets: {}",
+                                                      directory, std::strerror(errno))};
+  }
+  // What is this user's already may have been made by a service manager, open to all.
+  struct stat found {};
+  const bool ours =
+      lstat(directory.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == geteuid();
+  if (ours) chmod(directory.c_str(), 0700);
+  return CheckAdminDirectory(grpc);
+}
+
+// A link would let its owner move the place later.
+Result<void> CheckAdminDirectory(const Address& grpc) {
+  if (grpc.is_unix()) return {};
+  const std::string directory = Directory();
+  struct stat found {};
+  if (lstat(directory.c_str(), &found) != 0) return {};
+  if (!S_ISDIR(found.st_mode)) return Refused(directory, "it is no directory");
+  if (found.st_uid != geteuid()) return Refused(directory, "it belongs to another user");
+  if ((found.st_mode & 077) != 0) return Refused(directory, "it is open to other users");
+  return {};
+}
+
+}  // namespace sluice

@@ -1,0 +1,38 @@
+// What a check asks of each of its counters, the same for all of them. Requests, stores and runs
+// of equal checks hold it as one value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "core/vocabulary.h"
+
+namespace sluice {
+
+struct Demand {
+  std::int64_t cost = 1;  // 0 to kMaxCost
+  Mode mode = Mode::kConsume;
+  std::optional<Duration> max_wait;  // kConsume and kPeek: the longest the caller would wait
+  std::optional<Time> charged_at;    // kRefund: gives nothing back to a window that has ended since
+
+  // Whether the counters are only asked whether they admit the cost, and charged if so. The other
+  // modes change counters whatever they hold.
+  bool consumes_or_peeks() const { return mode == Mode::kConsume || mode == Mode::kPeek; }
+
+  bool operator==(const Demand&) const = default;
+};
+
+// For tables of equal demands. Not stable between processes.
+inline std::size_t Hash(const Demand& demand) {
+  // Times are never negative here, so -1 stands for none.
+  const auto number = [](const auto& count) { return static_cast<std::size_t>(count); };
+  std::size_t hash = CombineHash(number(demand.cost), number(demand.mode));
+  hash = CombineHash(hash, number(demand.max_wait ? demand.max_wait->count() : -1));
+  return CombineHash(
+      hash, number(demand.charged_at ? demand.charged_at->time_since_epoch().count() : -1));
+}
+
+}  // namespace sluice

@@ -1,0 +1,47 @@
+#include "http/connection_limit.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "metrics/metrics_registry.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::chrono::seconds kLogPause(1);
+
+std::size_t Within(std::size_t max_connections) {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return max_connections;
+  return std::clamp<std::size_t>(files.rlim_cur / 4, 1, max_connections);
+}
+
+Counter* CounterOf(MetricsRegistry* metrics, std::string_view name, std::string_view help) {
+  return metrics == nullptr ? nullptr : &metrics->CounterFor(name, help);
+}
+
+}  // namespace
+
+ConnectionLimit::ConnectionLimit(std::size_t max_connections, MetricsRegistry* metrics)
+    : max_(Within(max_connections)),
+      refused_metric_(CounterOf(metrics, "sluice_http_connections_refused_total",
+                                "HTTP connections closed at once: too many, and none idle.")),
+      replaced_metric_(CounterOf(metrics, "sluice_http_connections_replaced_total",
+                                 "Idle HTTP connections closed to make room for a new one.")) {}
+
+void ConnectionLimit::NoteRefused(SteadyTime now) {
+  const auto refused = refused_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (refused_metric_ != nullptr) refused_metric_->Increment();
+  SteadyTime next = next_log_.load(std::memory_order_relaxed);
+  if (now < next || !next_log_.compare_exchange_strong(next, now + kLogPause)) return;
+  spdlog::warn("HTTP: {} connections are open and none is idle; {} refused so far", open(),
+               refused);
+}
+
+void ConnectionLimit::NoteReplaced() {
+  if (replaced_metric_ != nullptr) replaced_metric_->Increment();
+}
+
+}  // namespace sluice

@@ -1,0 +1,109 @@
+#include "http/request_reader.h"
+
+#include <utility>  // for Boost 1.74, which forgets it
+
+#include <boost/beast/http.hpp>
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace sluice {
+namespace {
+
+namespace http = boost::beast::http;
+
+constexpr std::uint32_t kMaxHeaderBytes = 16 * 1024;
+constexpr std::uint64_t kMaxBodyBytes = 64 * 1024;
+
+int StatusOf(boost::beast::error_code error) {
+  if (error == http::error::header_limit) return 431;
+  if (error == http::error::body_limit) return 413;
+  return 400;
+}
+
+std::string Text(boost::beast::string_view text) { return {text.data(), text.size()}; }
+
+// So that no value can begin a header of its own.
+std::string Harmless(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');
+  return text;
+}
+
+}  // namespace
+
+struct RequestReader::Parser {
+  Parser() {
+    parser.eager(true);
+    parser.header_limit(kMaxHeaderBytes);
+    parser.body_limit(kMaxBodyBytes);
+  }
+
+  http::request_parser<http::string_body> parser;
+  bool expectation_taken = false;
+};
+
+RequestReader::RequestReader() : parser_(std::make_unique<Parser>()) {}
+RequestReader::~RequestReader() = default;
+
+RequestReader::Progress RequestReader::Read(std::string_view input, std::size_t& used) {
+  auto& parser = parser_->parser;
+  used = 0;
+  while (!parser.is_done() && used < input.size()) {
+    boost::beast::error_code error;
+    used += parser.put(boost::asio::const_buffer(input.data() + used, input.size() - used), error);
+    if (error == http::error::need_more) return Progress::kNeedsInput;
+    if (error) {
+      status_ = StatusOf(error);
+      return Progress::kRefused;
+    }
+  }
+  return parser.is_done() ? Progress::kDone : Progress::kNeedsInput;
+}
+
+bool RequestReader::TakeExpectation() {
+  const auto& parser = parser_->parser;
+  if (!parser.is_header_done() || parser.is_done() || parser.get().version() < 11) return false;
+  if (std::exchange(parser_->expectation_taken, true)) return false;
+  return boost::beast::iequals(parser.get()[http::field::expect], "100-continue");
+}
+
+HttpRequest RequestReader::Take() {
+  auto& message = parser_->parser.get();
+  const std::string target = Text(message.target());
+  const std::size_t mark = std::min(target.find('?'), target.size());
+  HttpRequest request{.method = Text(message.method_string()),
+                      .path = target.substr(0, mark),
+                      .query = target.substr(std::min(mark + 1, target.size())),
+                      .headers = {},
+                      .body = std::move(message.body()),
+                      .peer = {}};
+  for (const auto& field : message) {
+    request.headers.emplace_back(Text(field.name_string()), Text(field.value()));
+  }
+  return request;
+}
+
+bool RequestReader::keep_alive() const { return parser_->parser.get().keep_alive(); }
+
+void AppendResponse(const HttpResponse& response, const ResponseForm& form, std::string& out) {
+  auto to = std::back_inserter(out);
+  fmt::format_to(to, "HTTP/1.1 {} {}\r\n", response.status,
+                 Text(http::obsolete_reason(static_cast<http::status>(response.status))));
+  for (const auto& [name, value] : response.headers) {
+    fmt::format_to(to, "{}: {}\r\n", Harmless(name), Harmless(value));
+  }
+  fmt::format_to(to, "Cache-Control: no-store\r\nConnection: {}\r\n",
+                 form.keep_alive ? "keep-alive" : "close");
+  if (response.status == 204) {
+    out += "\r\n";
+    return;
+  }
+  fmt::format_to(to, "Content-Type: {}\r\nContent-Length: {}\r\n\r\n",
+                 Harmless(response.content_type), response.body.size());
+  if (form.with_body) out += response.body;
+}
+
+}  // namespace sluice

@@ -1,0 +1,184 @@
+#include "net/tls_context.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "net/tls_pem.h"
+#include "net/tls_session.h"
+
+namespace sluice::net {
+namespace {
+
+using ContextPtr = std::shared_ptr<SSL_CTX>;
+
+// Of TLS 1.2, what HTTP/2 allows.
+constexpr const char* kCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20";
+
+Result<std::string> ReadText(const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file) return InvalidArgument(fmt::format("{}: {}", path, std::strerror(errno)));
+  return text;
+}
+
+Result<TlsFiles> ReadTexts(const TlsFiles& paths) {
+  TlsFiles texts;
+  for (const auto member : {&TlsFiles::certificate_chain, &TlsFiles::private_key, &TlsFiles::ca}) {
+    auto text = ReadText(paths.*member);
+    if (!text) return text.error();
+    texts.*member = std::move(text).value();
+  }
+  return texts;
+}
+
+ContextPtr NewContext(const SSL_METHOD* method) {
+  ContextPtr context(SSL_CTX_new(method), SSL_CTX_free);
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  SSL_CTX_set_cipher_list(context.get(), kCiphers);
+  SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                         SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
+  SSL_CTX_set_num_tickets(context.get(), 0);
+  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
+  return context;
+}
+
+Error In(const std::string& path, const Error& error) {
+  return InvalidArgument(fmt::format("{}: {}", path, error.message));
+}
+
+Result<void> UseFiles(SSL_CTX& context, const TlsFiles& paths, const TlsFiles& texts) {
+  if (!paths.certificate_chain.empty()) {
+    const auto used = UseCertificateChain(context, texts.certificate_chain);
+    if (!used) return In(paths.certificate_chain, used.error());
+    const auto fits = UsePrivateKey(context, texts.private_key);
+    if (!fits) return In(paths.private_key, fits.error());
+  }
+  if (paths.ca.empty()) return {};
+  const auto trusted = UseAuthorities(context, texts.ca);
+  if (!trusted) return In(paths.ca, trusted.error());
+  return {};
+}
+
+std::string AlpnOf(const std::vector<std::string>& protocols) {
+  std::string sent;
+  for (const auto& it : protocols) sent += static_cast<char>(it.size()) + it;
+  return sent;
+}
+
+// Day and hour as OpenSSL writes them.
+std::string ValidUntil(const SSL_CTX& context) {
+  const X509* const own = SSL_CTX_get0_certificate(&context);
+  if (own == nullptr) return "without a certificate of our own";
+  const std::unique_ptr<BIO, decltype(&BIO_free)> text(BIO_new(BIO_s_mem()), BIO_free);
+  ASN1_TIME_print(text.get(), X509_get0_notAfter(own));
+  char* begin = nullptr;
+  const long size = BIO_get_mem_data(text.get(), &begin);
+  const bool expired = X509_cmp_current_time(X509_get0_notAfter(own)) < 0;
+  return fmt::format("{} {}", expired ? "EXPIRED" : "valid until",
+                     std::string_view(begin, static_cast<std::size_t>(size)));
+}
+
+}  // namespace
+
+Result<void> TlsContext::ReadFirst() {
+  auto texts = ReadTexts(paths_);
+  if (!texts) return texts.error();
+  auto setup = build_(*texts);
+  if (!setup) return setup.error();
+  const MutexLock lock(reload_mutex_);
+  tried_ = *texts;
+  Use(std::move(*texts), std::move(*setup));
+  return {};
+}
+
+bool TlsContext::Reload() {
+  const MutexLock lock(reload_mutex_);
+  auto read = ReadTexts(paths_);
+  if (!read) return Refuse(read.error().message), false;
+  if (*read == tried_) return false;
+  tried_ = *read;
+  auto setup = build_(*read);
+  if (!setup) return Refuse(setup.error().message), false;
+  refused_.clear();
+  spdlog::info("TLS: the certificate of {} has changed; the new one is {}",
+               paths_.certificate_chain, ValidUntil(*setup->context));
+  Use(std::move(*read), std::move(*setup));
+  return true;
+}
+
+void TlsContext::Refuse(const std::string& cause) {
+  if (cause == refused_) return;
+  refused_ = cause;
+  spdlog::warn("TLS: the changed files cannot be used: {}; the old ones stay in use", cause);
+}
+
+void TlsContext::Use(TlsFiles texts, TlsSetup setup) {
+  auto shared = std::make_shared<const TlsSetup>(std::move(setup));
+  const MutexLock lock(mutex_);
+  texts_ = std::move(texts);
+  setup_ = std::move(shared);
+}
+
+TlsFiles TlsContext::texts() const {
+  const MutexLock lock(mutex_);
+  return texts_;
+}
+
+std::shared_ptr<const TlsSetup> TlsContext::setup() const {
+  const MutexLock lock(mutex_);
+  return setup_;
+}
+
+Result<std::unique_ptr<TlsServerContext>> TlsServerContext::Load(Options options) {
+  const TlsFiles paths = options.paths;
+  if (paths.certificate_chain.empty() || paths.private_key.empty()) {
+    return InvalidArgument("TLS needs a certificate and a private key");
+  }
+  const auto build = [options = std::move(options)](const TlsFiles& texts) -> Result<TlsSetup> {
+    ContextPtr context = NewContext(TLS_server_method());
+    TlsSession::SetUpServer(*context);
+    const auto used = UseFiles(*context, options.paths, texts);
+    if (!used) return used.error();
+    if (!options.paths.ca.empty()) {
+      SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    }
+    return TlsSetup{.context = std::move(context),
+                    .alpn = AlpnOf(options.alpn),
+                    .alpn_required = options.alpn_required,
+                    .handshake_time = options.handshake_time};
+  };
+  std::unique_ptr<TlsServerContext> made(new TlsServerContext(paths, build));
+  if (auto loaded = made->ReadFirst(); !loaded) return loaded.error();
+  return made;
+}
+
+Result<std::unique_ptr<TlsClientContext>> TlsClientContext::Load(TlsFiles paths) {
+  if (paths.certificate_chain.empty() != paths.private_key.empty()) {
+    return InvalidArgument("TLS needs both a certificate and a private key, or neither");
+  }
+  const auto build = [paths](const TlsFiles& texts) -> Result<TlsSetup> {
+    ContextPtr context = NewContext(TLS_client_method());
+    const auto used = UseFiles(*context, paths, texts);
+    if (!used) return used.error();
+    if (paths.ca.empty()) SSL_CTX_set_default_verify_paths(context.get());
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+    return TlsSetup{.context = std::move(context), .alpn = {}};
+  };
+  std::unique_ptr<TlsClientContext> made(new TlsClientContext(std::move(paths), build));
+  if (auto loaded = made->ReadFirst(); !loaded) return loaded.error();
+  return made;
+}
+
+}  // namespace sluice::net

@@ -1,0 +1,33 @@
+// gRPC's settings of connections.
+#pragma once
+
+#include <grpcpp/server_builder.h>
+
+namespace sluice::rpc::grpc_engine {
+
+// Pings of a caller less than this apart are counted; the third such makes gRPC close the
+// connection. Five seconds apart must be fine even when the network bunches them.
+inline constexpr int kMinPingIntervalMs = 4'000;
+// A silent connection is pinged after this time, and closed if it stays silent.
+inline constexpr int kKeepaliveTimeMs = 120'000;
+inline constexpr int kKeepaliveTimeoutMs = 20'000;
+inline constexpr int kMaxConcurrentStreams = 1024;
+// Header fields of a request beyond are answered with RESOURCE_EXHAUSTED.
+inline constexpr int kMaxMetadataBytes = 16 * 1024;
+
+inline void SetChannelArguments(::grpc::ServerBuilder& builder) {
+  // A second server on the same port must fail, not take half of the connections.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kMinPingIntervalMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  // Messages are small: probing the path's bandwidth costs pings and gains nothing.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
+}
+
+}  // namespace sluice::rpc::grpc_engine

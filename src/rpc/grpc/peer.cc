@@ -1,0 +1,45 @@
+#include "rpc/grpc/peer.h"
+
+#include <grpc/grpc_security_constants.h>
+
+#include <utility>
+
+namespace sluice::rpc::grpc_engine {
+namespace {
+
+// Undoes the escaping of brackets, and of the percent sign before a zone.
+std::string Unescaped(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = text.substr(i, 3);
+    if (rest == "%5B" || rest == "%5D" || rest == "%25") {
+      plain += rest == "%5B" ? '[' : rest == "%5D" ? ']' : '%';
+      i += 2;
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
+}
+
+}  // namespace
+
+std::string PeerAddress(std::string_view uri) {
+  if (uri.starts_with("unix")) return "unix";
+  return Unescaped(uri.substr(uri.find(':') + 1));
+}
+
+net::Peer PeerOf(const ::grpc::GenericCallbackServerContext& context) {
+  net::Peer peer{.address = PeerAddress(context.peer())};
+  const auto security = context.auth_context();
+  const auto type = security->FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
+  peer.tls = !type.empty() && type.front() == GRPC_SSL_TRANSPORT_SECURITY_TYPE;
+  // A name with a zero byte would look like a shorter one to some.
+  for (const auto& name : security->FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME)) {
+    std::string text(name.data(), name.size());
+    if (text.find('\0') == std::string::npos) peer.identities.push_back(std::move(text));
+  }
+  return peer;
+}
+
+}  // namespace sluice::rpc::grpc_engine

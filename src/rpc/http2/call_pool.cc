@@ -1,0 +1,26 @@
+#include "rpc/http2/call_pool.h"
+
+#include "rpc/http2/shard.h"
+#include "rpc/http2/stream_call.h"
+#include "rpc/http2/unary_call.h"
+
+namespace sluice::rpc::http2 {
+
+ServerCall& CallPool::Take() {
+  if (free_.empty()) {
+    calls_.push_back(Make());
+    return *calls_.back();
+  }
+  ServerCall* const call = free_.back();
+  free_.pop_back();
+  return *call;
+}
+
+std::unique_ptr<ServerCall> CallPool::Make() {
+  if (method_.unary) {
+    return std::make_unique<UnaryCall>(shard_, *this, method_.unary(shard_.loop()));
+  }
+  return std::make_unique<StreamCall>(shard_, *this, method_.stream(shard_.loop()));
+}
+
+}  // namespace sluice::rpc::http2

@@ -1,0 +1,152 @@
+#include "rpc/http2/connection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rpc/http2/shard.h"
+
+namespace sluice::rpc::http2 {
+
+Connection::Connection(Shard& shard, net::TransportPtr transport, net::IoThreads::Place loop_place)
+    : shard_(shard),
+      times_(shard.times()),
+      loop_place_(std::move(loop_place)),
+      transport_(std::move(transport)),
+      session_(shard, *transport_),
+      started_(shard.loop().now()),
+      last_received_(started_),
+      last_taken_(started_),
+      check_timer_(shard.loop().timers(), [this] { CheckTimes(); }),
+      resume_timer_(shard.loop().timers(), [this] { AfterInput(session_.Resume()); }),
+      drain_timer_(shard.loop().timers(),
+                   [this] { state_ == State::kNoticed ? EndNotice() : EndLinger(); }) {
+  shard_.shared().metrics.connections.Add(1);
+  shard_.shared().metrics.connections_total.Increment();
+}
+
+Connection::~Connection() {
+  shard_.shared().metrics.connections.Add(-1);
+  shard_.shared().connections.Remove();
+}
+
+void Connection::Start() {
+  transport_->Start(*this);
+  transport_->RequestFlush();  // our SETTINGS
+  CheckBy(started_ + times_.preface);
+}
+
+void Connection::Receive(std::string_view bytes) {
+  if (state_ == State::kLingering) return;
+  last_received_ = shard_.loop().now();
+  AfterInput(session_.Receive(bytes));
+}
+
+void Connection::AfterInput(bool fine) {
+  if (!fine) return BeginLinger();
+  if (session_.paused()) resume_timer_.Start(shard_.loop().now());
+  transport_->SetReading(!session_.paused());
+  if (state_ == State::kNoticed && !session_.pinged()) EndNotice();
+  // A caller's reset may have ended the last stream, and left nothing to send.
+  if (state_ == State::kDraining && !session_.has_streams()) transport_->RequestFlush();
+  const SteadyTime incomplete = session_.incomplete_since();
+  if (incomplete != SteadyTime::max()) CheckBy(incomplete + times_.request);
+}
+
+void Connection::TakeOutput(std::string& out) {
+  if (state_ == State::kClosed) return;
+  const std::size_t before = out.size();
+  session_.TakeOutput(out);
+  shard_.OnTurn();
+  if (out.size() > before) {
+    last_taken_ = shard_.loop().now();
+    CheckBy(last_taken_ + times_.stall);
+  }
+  LingerIfDone();
+}
+
+void Connection::OnClosed(Closure, std::string_view) { Close(); }
+
+void Connection::Drain() {
+  if (state_ != State::kOpen) return;
+  state_ = State::kNoticed;
+  pinged_at_ = shard_.loop().now();
+  drain_timer_.Start(pinged_at_ + times_.notice);
+  session_.BeginDrain();
+}
+
+void Connection::EndNotice() {
+  drain_timer_.Cancel();
+  state_ = State::kDraining;
+  session_.EndDrain();
+}
+
+void Connection::LingerIfDone() {
+  const bool drained = state_ == State::kDraining && !session_.has_streams();
+  if (state_ < State::kLingering && (drained || session_.ended())) BeginLinger();
+}
+
+void Connection::BeginLinger() {
+  session_.CloseStreams();
+  state_ = State::kLingering;
+  check_timer_.Cancel();
+  resume_timer_.Cancel();
+  transport_->SetReading(true);
+  drain_timer_.Start(shard_.loop().now() + times_.linger);
+  transport_->FinishSending();
+}
+
+// A peer that still reads gets what it has not read yet.
+void Connection::EndLinger() {
+  const SteadyTime now = shard_.loop().now();
+  if (transport_->unsent() == 0 || now - last_taken_ >= times_.stall) return Close();
+  drain_timer_.Start(now + times_.linger);
+}
+
+void Connection::Close() {
+  if (std::exchange(state_, State::kClosed) == State::kClosed) return;
+  check_timer_.Cancel();
+  resume_timer_.Cancel();
+  drain_timer_.Cancel();
+  transport_->Close();
+  session_.CloseStreams();
+  shard_.PublishOpenCalls();
+  shard_.RemoveConnection(*this);
+}
+
+void Connection::CheckBy(SteadyTime time) {
+  if (state_ >= State::kLingering) return;
+  if (!check_timer_.active() || time < check_timer_.at()) check_timer_.Start(time);
+}
+
+// When something can be overdue, as things are now.
+SteadyTime Connection::NextCheck() const {
+  SteadyTime next =
+      session_.pinged() ? pinged_at_ + times_.ping : last_received_ + times_.keepalive;
+  if (!session_.settled()) next = std::min(next, started_ + times_.preface);
+  if (transport_->unsent() > 0) next = std::min(next, last_taken_ + times_.stall);
+  const SteadyTime incomplete = session_.incomplete_since();
+  if (incomplete != SteadyTime::max()) next = std::min(next, incomplete + times_.request);
+  const SteadyTime untaken = session_.untaken_since();
+  if (untaken != SteadyTime::max()) next = std::min(next, untaken + times_.stall);
+  return next;
+}
+
+void Connection::CheckTimes() {
+  const SteadyTime now = shard_.loop().now();
+  session_.EndIncomplete(now - times_.request);
+  session_.EndUntaken(now - times_.stall);
+  const bool stalled = transport_->unsent() > 0 && now - last_taken_ >= times_.stall;
+  const bool silent = session_.pinged() && now - pinged_at_ >= times_.ping;
+  const bool mute = !session_.settled() && now - started_ >= times_.preface;
+  if (stalled || silent || mute) {
+    shard_.Count(Refusal::kStalled);
+    return Close();
+  }
+  if (!session_.pinged() && now - last_received_ >= times_.keepalive) {
+    pinged_at_ = now;
+    session_.SendPing();
+  }
+  CheckBy(NextCheck());
+}
+
+}  // namespace sluice::rpc::http2

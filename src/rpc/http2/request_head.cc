@@ -1,0 +1,127 @@
+#include "rpc/http2/request_head.h"
+
+#include <limits>
+
+namespace sluice::rpc::http2 {
+namespace {
+
+constexpr std::size_t kFieldOverhead = 32;
+constexpr std::size_t kKeptCapacity = 2 * 1024;
+
+// Nanoseconds in a unit of grpc-timeout; 0 if it is none.
+constexpr std::int64_t UnitNanoseconds(char unit) {
+  switch (unit) {
+    case 'H':
+      return 3'600'000'000'000;
+    case 'M':
+      return 60'000'000'000;
+    case 'S':
+      return 1'000'000'000;
+    case 'm':
+      return 1'000'000;
+    case 'u':
+      return 1'000;
+    case 'n':
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+Encoding ParseEncoding(std::string_view name) {
+  if (name == "gzip") return Encoding::kGzip;
+  if (name == "deflate") return Encoding::kDeflate;
+  return name == "identity" ? Encoding::kIdentity : Encoding::kUnknown;
+}
+
+}  // namespace
+
+std::optional<std::chrono::nanoseconds> ParseTimeout(std::string_view text) {
+  constexpr std::size_t kMaxDigits = 8;
+  if (text.size() < 2 || text.size() > kMaxDigits + 1) return std::nullopt;
+  const std::int64_t unit = UnitNanoseconds(text.back());
+  if (unit == 0) return std::nullopt;
+  std::int64_t count = 0;
+  for (const char c : text.substr(0, text.size() - 1)) {
+    if (c < '0' || c > '9') return std::nullopt;
+    count = count * 10 + (c - '0');
+  }
+  if (count > std::numeric_limits<std::int64_t>::max() / unit) {
+    return std::chrono::nanoseconds::max();
+  }
+  return std::chrono::nanoseconds(count * unit);
+}
+
+bool IsGrpcContentType(std::string_view value) {
+  constexpr std::string_view kType = "application/grpc";
+  if (!value.starts_with(kType)) return false;
+  value.remove_prefix(kType.size());
+  return value.empty() || value.front() == '+' || value.front() == ';';
+}
+
+void RequestHead::Clear() {
+  text_.clear();
+  if (text_.capacity() > kKeptCapacity) text_.shrink_to_fit();
+  metadata_.clear();
+  size_ = 0;
+  path_ = encoding_name_ = {};
+  timeout_.reset();
+  encoding_ = Encoding::kIdentity;
+  is_post_ = is_grpc_ = false;
+}
+
+void RequestHead::Add(std::string_view name, std::string_view value) {
+  size_ += name.size() + value.size() + kFieldOverhead;
+  if (too_large() || AddOwn(name, value)) return;
+  const Slice kept_name = Keep(name);
+  metadata_.push_back({.name = kept_name, .value = Keep(value)});
+}
+
+// Whether the field is the protocol's own.
+bool RequestHead::AddOwn(std::string_view name, std::string_view value) {
+  switch (name.size()) {
+    case 2:
+      return name == "te";
+    case 5:
+      if (name != ":path") return false;
+      path_ = Keep(value);
+      return true;
+    case 7:
+      if (name == ":method") is_post_ = value == "POST";
+      return name == ":method" || name == ":scheme";
+    case 10:
+      return name == ":authority";
+    case 12:
+      if (name == "content-type") is_grpc_ = IsGrpcContentType(value);
+      if (name == "grpc-timeout") timeout_ = ParseTimeout(value);
+      return name == "content-type" || name == "grpc-timeout";
+    case 13:
+      if (name != "grpc-encoding") return false;
+      encoding_ = ParseEncoding(value);
+      if (encoding_ == Encoding::kUnknown) encoding_name_ = Keep(value);
+      return true;
+    case 20:
+      return name == "grpc-accept-encoding";
+    default:
+      return false;
+  }
+}
+
+RequestHead::Slice RequestHead::Keep(std::string_view text) {
+  const Slice slice{.begin = static_cast<std::uint32_t>(text_.size()),
+                    .size = static_cast<std::uint32_t>(text.size())};
+  text_.append(text);
+  return slice;
+}
+
+std::optional<std::string_view> RequestHead::Metadata(std::string_view name) const {
+  std::optional<std::string_view> found;
+  for (const Field& field : metadata_) {
+    if (Text(field.name) != name) continue;
+    if (found) return std::nullopt;
+    found = Text(field.value);
+  }
+  return found;
+}
+
+}  // namespace sluice::rpc::http2

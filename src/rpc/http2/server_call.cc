@@ -1,0 +1,108 @@
+#include "rpc/http2/server_call.h"
+
+#include <fmt/format.h>
+
+#include "rpc/http2/call_pool.h"
+#include "rpc/http2/shard.h"
+#include "rpc/http2/stream.h"
+
+namespace sluice::rpc::http2 {
+namespace {
+
+constexpr std::size_t kKeptCapacity = 16 * 1024;
+
+Status TooLarge(std::size_t size, std::size_t max) {
+  return {.code = StatusCode::kResourceExhausted,
+          .message = fmt::format("Received message larger than max ({} vs. {})", size, max)};
+}
+
+}  // namespace
+
+ServerCall::ServerCall(Shard& shard, CallPool& pool)
+    : shard_(shard),
+      pool_(pool),
+      deadline_timer_(shard.loop().timers(), [this] { OnDeadline(); }) {}
+
+bool ServerCall::Attach(Stream& stream) {
+  stream_ = &stream;
+  if (!is_stream()) ++shard_.unary_calls().begun;
+  if (stream.deadline() == SteadyTime::max()) return true;
+  if (!stream.overdue()) {
+    deadline_timer_.Start(stream.deadline());
+    return true;
+  }
+  Release().Finish(DeadlineExceeded());
+  return false;
+}
+
+ServerCall::Taken ServerCall::TakeMessage(std::string_view& message) {
+  const std::size_t max = shard_.options().max_message_bytes;
+  switch (reader_.Take(max)) {
+    case MessageReader::Next::kNothing:
+      return Taken::kNothing;
+    case MessageReader::Next::kPartial:
+      return Taken::kPartial;
+    case MessageReader::Next::kTooLarge:
+      Fail(TooLarge(reader_.expected(), max));
+      return Taken::kFailed;
+    case MessageReader::Next::kBadFlag:
+      Fail({.code = StatusCode::kInternal, .message = "bad flag before a message"});
+      return Taken::kFailed;
+    case MessageReader::Next::kMessage:
+      break;
+  }
+  message = reader_.message();
+  return reader_.compressed() ? Inflate(message) : Taken::kMessage;
+}
+
+ServerCall::Taken ServerCall::Inflate(std::string_view& message) {
+  const Encoding encoding = stream_->head().encoding();
+  const std::size_t max = shard_.options().max_message_bytes;
+  if (encoding == Encoding::kIdentity) {
+    Fail({.code = StatusCode::kInternal, .message = "compressed message without grpc-encoding"});
+    return Taken::kFailed;
+  }
+  switch (shard_.inflater().Inflate(encoding, message, max, inflated_)) {
+    case Inflater::Outcome::kDone:
+      message = inflated_;
+      return Taken::kMessage;
+    case Inflater::Outcome::kTooLarge:
+      Fail(TooLarge(max + 1, max));
+      return Taken::kFailed;
+    case Inflater::Outcome::kCorrupt:
+      break;
+  }
+  Fail({.code = StatusCode::kInternal, .message = "message cannot be decompressed"});
+  return Taken::kFailed;
+}
+
+Stream& ServerCall::Release() {
+  Stream& stream = *stream_;
+  stream.ForgetCall();
+  Reset();
+  return stream;
+}
+
+void ServerCall::BecomeAbandoned() {
+  deadline_timer_.Cancel();
+  stream_->ForgetCall();
+  shard_.quota().TakeAnyway();
+}
+
+void ServerCall::ReleaseAbandoned() {
+  shard_.quota().Return();
+  Reset();
+}
+
+void ServerCall::Reset() {
+  if (!is_stream()) ++shard_.unary_calls().ended;
+  deadline_timer_.Cancel();
+  stream_ = nullptr;
+  reader_.Reset();
+  held_ = 0;
+  paused_ = false;
+  if (inflated_.capacity() > kKeptCapacity) std::string().swap(inflated_);
+  pool_.Return(*this);
+}
+
+}  // namespace sluice::rpc::http2

@@ -1,0 +1,323 @@
+#include "rpc/http2/session.h"
+
+#include <algorithm>
+#include <array>
+
+#include "rpc/http2/session_callbacks.h"
+#include "rpc/http2/shard.h"
+#include "rpc/http2/status_header.h"
+
+namespace sluice::rpc::http2 {
+namespace {
+
+constexpr std::uint32_t kMaxStreams = 1'024;
+constexpr std::int32_t kConnectionWindow = 1024 * 1024;
+
+// Calls that are reset younger than this are an attack, if there are many: no caller sets such a
+// deadline and calls again at once.
+constexpr std::chrono::milliseconds kYoung(1);
+constexpr double kYoungResetBurst = 1'000;
+constexpr double kYoungResetsPerSecond = 200;
+
+// PING and SETTINGS while we send nothing. Clients with keepalive send a PING every few seconds;
+// those that measure the bandwidth send one for every answer.
+constexpr double kControlBurst = 20;
+constexpr double kControlsPerSecond = 1;
+
+constexpr std::size_t kInflatedBytesPerTurn = 64 * 1024;
+
+std::uint8_t* Bytes(std::string_view text) {
+  return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
+}
+
+// What a response begins with.
+const std::array<nghttp2_nv, 3>& ResponseFields() {
+  static const std::array<nghttp2_nv, 3> fields = {
+      Field(":status", "200"), Field("content-type", "application/grpc"),
+      Field("grpc-accept-encoding", "identity, deflate, gzip")};
+  return fields;
+}
+
+}  // namespace
+
+Session::Session(Shard& shard, net::Transport& transport)
+    : shard_(shard),
+      transport_(transport),
+      memory_(shard),
+      young_resets_(kYoungResetBurst, kYoungResetsPerSecond),
+      controls_(kControlBurst, kControlsPerSecond) {
+  nghttp2_session_server_new2(&nghttp2_, Callbacks::All(), this, Callbacks::Options());
+  SubmitSettings();
+}
+
+Session::~Session() {
+  CloseStreams();
+  nghttp2_session_del(nghttp2_);
+}
+
+void Session::SubmitSettings() {
+  const std::array<nghttp2_settings_entry, 3> settings = {{
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, kMaxStreams},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, RequestHead::kMaxBytes},
+      {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+  }};
+  nghttp2_submit_settings(nghttp2_, NGHTTP2_FLAG_NONE, settings.data(), settings.size());
+  nghttp2_session_set_local_window_size(nghttp2_, NGHTTP2_FLAG_NONE, 0, kConnectionWindow);
+}
+
+SteadyTime Session::now() const { return shard_.loop().now(); }
+
+// All streams share the connection's window, so it is given back at once: a stream whose messages
+// are not wanted must not hold the others.
+bool Session::Receive(std::string_view bytes) {
+  paused_ = false;
+  inflated_before_ = shard_.inflater().total();
+  const ssize_t got = nghttp2_session_mem_recv(nghttp2_, Bytes(bytes), bytes.size());
+  if (received_ > 0) nghttp2_session_consume_connection(nghttp2_, std::exchange(received_, 0));
+  if (nghttp2_session_want_write(nghttp2_) != 0) transport_.RequestFlush();
+  if (got >= 0) {
+    if (paused_) rest_ = bytes.substr(static_cast<std::size_t>(got));
+    return true;
+  }
+  if (flood_ != nullptr) shard_.Count(Refusal::kFlood);
+  const bool flooded = flood_ != nullptr || got == NGHTTP2_ERR_FLOODED;
+  Abort(flooded ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR,
+        flood_ != nullptr ? flood_ : "");
+  return false;
+}
+
+// Inflating a few bytes can take as long as a thousand calls: the others' turn comes between.
+bool Session::OnData(std::int32_t id, std::string_view bytes, bool last_frame) {
+  received_ += bytes.size();
+  if (Stream* const stream = Find(id)) stream->OnData(bytes, last_frame);
+  paused_ = shard_.inflater().total() - inflated_before_ > kInflatedBytesPerTurn;
+  return !paused_;
+}
+
+void Session::TakeOutput(std::string& out) {
+  do {
+    RunCallbacks();
+    while (out.size() < net::Transport::kFlushBytes) {
+      const std::uint8_t* frame = nullptr;
+      const ssize_t size = nghttp2_session_mem_send(nghttp2_, &frame);
+      if (size <= 0) break;
+      out.append(reinterpret_cast<const char*>(frame), static_cast<std::size_t>(size));
+    }
+  } while (!with_callbacks_.empty() && out.size() < net::Transport::kFlushBytes);
+}
+
+bool Session::ended() const {
+  return nghttp2_session_want_read(nghttp2_) == 0 && nghttp2_session_want_write(nghttp2_) == 0;
+}
+
+void Session::RunCallbacks() {
+  while (!with_callbacks_.empty()) {
+    Stream& stream = *with_callbacks_.back();
+    with_callbacks_.pop_back();
+    stream.waits_for_callbacks = false;
+    stream.RunCallbacks();
+  }
+}
+
+void Session::RequestCallbacks(Stream& stream) {
+  if (std::exchange(stream.waits_for_callbacks, true)) return;
+  with_callbacks_.push_back(&stream);
+  transport_.RequestFlush();
+}
+
+Stream* Session::Find(std::int32_t id) {
+  if (id == found_id_) return found_;
+  found_id_ = id;
+  found_ = static_cast<Stream*>(nghttp2_session_get_stream_user_data(nghttp2_, id));
+  return found_;
+}
+
+void Session::OpenStream(std::int32_t id) {
+  found_id_ = id;
+  found_ = nullptr;
+  if (!shard_.quota().Take()) {
+    shard_.Count(Refusal::kCalls);
+    nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+    return;
+  }
+  ++calls_;
+  Stream& stream = shard_.TakeStream();
+  stream.place = streams_.size();
+  streams_.push_back(&stream);
+  stream.Open(*this, id);
+  NoteIncomplete(stream);
+  nghttp2_session_set_stream_user_data(nghttp2_, id, &stream);
+  found_ = &stream;
+}
+
+void Session::CloseStream(std::int32_t id) {
+  if (Stream* const stream = Find(id)) Discard(*stream);
+}
+
+void Session::Discard(Stream& stream) {
+  if (found_ == &stream) found_ = nullptr;
+  stream.Close();
+  if (std::exchange(stream.waits_for_callbacks, false)) std::erase(with_callbacks_, &stream);
+  streams_.back()->place = stream.place;
+  streams_[stream.place] = streams_.back();
+  streams_.pop_back();
+  shard_.quota().Return();
+  shard_.ReturnStream(stream);
+}
+
+void Session::CloseStreams() {
+  while (!streams_.empty()) {
+    Stream& stream = *streams_.back();
+    nghttp2_session_set_stream_user_data(nghttp2_, stream.id(), nullptr);
+    Discard(stream);
+  }
+}
+
+void Session::Abort(std::uint32_t error, std::string_view text) {
+  nghttp2_submit_goaway(nghttp2_, NGHTTP2_FLAG_NONE,
+                        nghttp2_session_get_last_proc_stream_id(nghttp2_), error, Bytes(text),
+                        text.size());
+  CloseStreams();
+  transport_.RequestFlush();
+}
+
+void Session::BeginDrain() {
+  draining_ = true;
+  nghttp2_submit_shutdown_notice(nghttp2_);
+  SendPing();
+  for (Stream* const stream : streams_) stream->OnDrain();
+}
+
+void Session::EndDrain() {
+  nghttp2_submit_goaway(nghttp2_, NGHTTP2_FLAG_NONE,
+                        nghttp2_session_get_last_proc_stream_id(nghttp2_), NGHTTP2_NO_ERROR,
+                        nullptr, 0);
+  transport_.RequestFlush();
+}
+
+void Session::SendPing() {
+  ++pings_;
+  nghttp2_submit_ping(nghttp2_, NGHTTP2_FLAG_NONE, nullptr);
+  transport_.RequestFlush();
+}
+
+// Within a header block no other frame may be sent or received: nothing is left but to close.
+void Session::EndIncomplete(SteadyTime time) {
+  while (incomplete_.oldest() <= time) {
+    Stream& stream = incomplete_.front();
+    shard_.Count(Refusal::kIncomplete);
+    if (stream.in_headers()) return Abort(NGHTTP2_ENHANCE_YOUR_CALM, "header block not complete");
+    stream.OnIncomplete();
+  }
+}
+
+void Session::EndUntaken(SteadyTime time) {
+  while (untaken_.oldest() <= time) {
+    Stream& stream = untaken_.front();
+    stream.Unlink();
+    shard_.Count(Refusal::kStalled);
+    nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, stream.id(), NGHTTP2_CANCEL);
+    transport_.RequestFlush();
+  }
+}
+
+bool Session::OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id) {
+  switch (type) {
+    case NGHTTP2_HEADERS:
+    case NGHTTP2_DATA:
+      if (Stream* const stream = Find(id)) {
+        if (stream->in_headers()) stream->OnHeadersEnd();
+        if ((flags & NGHTTP2_FLAG_END_STREAM) != 0) stream->OnRequestEnd();
+      }
+      return true;
+    case NGHTTP2_SETTINGS:
+      if ((flags & NGHTTP2_FLAG_ACK) != 0) return true;
+      settled_ = true;
+      return CountControl("too_many_settings");
+    case NGHTTP2_PING:
+      if ((flags & NGHTTP2_FLAG_ACK) == 0) return CountControl("too_many_pings");
+      if (pings_ > 0) --pings_;
+      return true;
+    case NGHTTP2_RST_STREAM:
+      return CountReset(id);
+    default:
+      return true;
+  }
+}
+
+bool Session::CountControl(const char* flood) {
+  if (controls_.Allow(now())) return true;
+  flood_ = flood;
+  return false;
+}
+
+bool Session::CountReset(std::int32_t id) {
+  const Stream* const stream = Find(id);
+  if (stream == nullptr || now() - stream->received() >= kYoung) return true;
+  if (young_resets_.Allow(now())) return true;
+  flood_ = "too_many_resets";
+  return false;
+}
+
+void Session::OnFrameSent(std::uint8_t type, std::uint8_t flags, std::int32_t id) {
+  if (type != NGHTTP2_HEADERS && type != NGHTTP2_DATA) return;
+  controls_.Reset();
+  if (!early_ends_ || (flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
+  const Stream* const stream = Find(id);
+  if (stream == nullptr || stream->request_ended()) return;
+  // The response is whole; what the caller still sends is of no use.
+  nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+}
+
+void Session::SubmitResponse(Stream& stream) {
+  const nghttp2_data_provider provider{.source = {.ptr = nullptr},
+                                       .read_callback = Callbacks::TakeOutput};
+  const auto& fields = ResponseFields();
+  nghttp2_submit_response(nghttp2_, stream.id(), fields.data(), fields.size(), &provider);
+  transport_.RequestFlush();
+}
+
+void Session::SubmitTrailers(Stream& stream, const Status& status) {
+  early_ends_ |= !stream.request_ended();
+  transport_.RequestFlush();
+  static const nghttp2_nv kOk = Field("grpc-status", "0");
+  if (status.ok()) {
+    nghttp2_submit_trailer(nghttp2_, stream.id(), &kOk, 1);
+    return;
+  }
+  const std::string message = PercentEncode(status.message);
+  const std::array<nghttp2_nv, 2> fields = {Field("grpc-status", StatusNumber(status.code)),
+                                            CopiedField("grpc-message", message)};
+  nghttp2_submit_trailer(nghttp2_, stream.id(), fields.data(), message.empty() ? 1 : 2);
+}
+
+void Session::SubmitTrailersOnly(Stream& stream, const Status& status) {
+  early_ends_ |= !stream.request_ended();
+  const std::string message = PercentEncode(status.message);
+  const auto& start = ResponseFields();
+  const std::array<nghttp2_nv, 5> fields = {start[0], start[1], start[2],
+                                            Field("grpc-status", StatusNumber(status.code)),
+                                            CopiedField("grpc-message", message)};
+  nghttp2_submit_response(nghttp2_, stream.id(), fields.data(), message.empty() ? 4 : 5, nullptr);
+  transport_.RequestFlush();
+}
+
+void Session::SubmitHttpError(Stream& stream, std::string_view http_status) {
+  early_ends_ |= !stream.request_ended();
+  const nghttp2_nv field = Field(":status", http_status);
+  nghttp2_submit_response(nghttp2_, stream.id(), &field, 1, nullptr);
+  transport_.RequestFlush();
+}
+
+void Session::ResumeOutput(std::int32_t id) {
+  nghttp2_session_resume_data(nghttp2_, id);
+  transport_.RequestFlush();
+}
+
+void Session::ReturnWindow(std::int32_t id, std::size_t bytes) {
+  if (bytes == 0) return;
+  nghttp2_session_consume_stream(nghttp2_, id, bytes);
+  transport_.RequestFlush();
+}
+
+}  // namespace sluice::rpc::http2

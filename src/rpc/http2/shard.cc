@@ -1,0 +1,90 @@
+#include "rpc/http2/shard.h"
+
+#include <utility>
+
+#include "rpc/http2/connection.h"
+
+namespace sluice::rpc::http2 {
+
+Shard::Shard(SharedState& shared, net::Loop& loop, std::size_t loops, CompareLoads compare_loads)
+    : shared_(shared),
+      loop_(loop),
+      compare_loads_(std::move(compare_loads)),
+      quota_(shared, loops),
+      balance_timer_(loop.timers(), [this] { JudgeBalance(); }) {
+  for (const Method& method : shared.methods) {
+    pools_.emplace(method.path, std::make_unique<CallPool>(*this, method));
+  }
+}
+
+Shard::~Shard() { PublishOpenCalls(); }
+
+CallPool* Shard::FindMethod(std::string_view path) {
+  if (last_pool_ != nullptr && last_pool_->path() == path) return last_pool_;
+  const auto found = pools_.find(path);
+  if (found == pools_.end()) return nullptr;
+  last_pool_ = found->second.get();
+  return last_pool_;
+}
+
+Stream& Shard::TakeStream() {
+  if (free_streams_.empty()) {
+    streams_.push_back(std::make_unique<Stream>());
+    return *streams_.back();
+  }
+  Stream& stream = *free_streams_.back();
+  free_streams_.pop_back();
+  return stream;
+}
+
+void Shard::AddConnection(net::TransportPtr transport, net::IoThreads::Place place) {
+  connections_.push_back(
+      std::make_unique<Connection>(*this, std::move(transport), std::move(place)));
+  Connection& connection = *connections_.back();
+  connection.place = connections_.size() - 1;
+  connection.Start();
+  if (draining_) connection.Drain();
+}
+
+void Shard::RemoveConnection(Connection& connection) {
+  const std::size_t place = connection.place;
+  std::swap(connections_[place], connections_.back());
+  connections_[place]->place = place;
+  loop_.DisposeLater(std::move(connections_.back()));
+  connections_.pop_back();
+}
+
+// A connection may end, and take itself off the list, when it is drained.
+void Shard::Drain() {
+  draining_ = true;
+  for (std::size_t i = connections_.size(); i > 0; --i) connections_[i - 1]->Drain();
+}
+
+void Shard::CloseConnections() {
+  while (!connections_.empty()) connections_.back()->Close();
+}
+
+// A loop without calls does not wake to compare itself.
+void Shard::OnTurn() {
+  PublishOpenCalls();
+  if (balance_timer_.active() || connections_.size() < 2 || !compare_loads_) return;
+  balance_timer_.Start(loop_.now() + Balance::kInterval);
+}
+
+void Shard::JudgeBalance() {
+  std::vector<std::uint64_t> calls;
+  for (const auto& connection : connections_) calls.push_back(connection->TakeCallCount());
+  const auto excess = balance_.Judge(loop_.now(), compare_loads_(), calls);
+  if (!excess) return;
+  shared_.metrics.moved_connections.Increment();
+  connections_[*excess]->Drain();
+}
+
+void Shard::PublishOpenCalls() {
+  const std::size_t open = streams_.size() - free_streams_.size();
+  if (open == published_calls_) return;
+  shared_.metrics.open_calls.Add(static_cast<double>(open) - static_cast<double>(published_calls_));
+  published_calls_ = open;
+}
+
+}  // namespace sluice::rpc::http2

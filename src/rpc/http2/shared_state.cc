@@ -1,0 +1,72 @@
+#include "rpc/http2/shared_state.h"
+
+#include <algorithm>
+
+namespace sluice::rpc::http2 {
+namespace {
+
+constexpr std::int64_t kMaxChunk = 64;
+constexpr std::array<const char*, static_cast<std::size_t>(Refusal::kCount)> kReasons = {
+    "connections", "calls", "unfinished_messages", "rapid_reset", "flood", "incomplete", "stalled"};
+
+}  // namespace
+
+bool ConnectionCount::TryAdd(std::size_t max) {
+  const MutexLock lock(mutex_);
+  if (count_ >= max) return false;
+  ++count_;
+  return true;
+}
+
+void ConnectionCount::Remove() {
+  const MutexLock lock(mutex_);
+  if (--count_ == 0) none_.NotifyAll();
+}
+
+bool ConnectionCount::WaitForNone(SteadyTime deadline) {
+  const MutexLock lock(mutex_);
+  return none_.WaitUntil(mutex_, deadline,
+                         [this]() SLUICE_REQUIRES(mutex_) { return count_ == 0; });
+}
+
+ServerMetrics::ServerMetrics(MetricsRegistry* registry)
+    : own_(registry == nullptr ? std::make_unique<MetricsRegistry>() : nullptr),
+      registry_(registry == nullptr ? *own_ : *registry),
+      connections(registry_.GaugeFor("sluice_grpc_connections", "Open gRPC connections")),
+      connections_total(registry_.CounterFor("sluice_grpc_connections_total",
+                                             "gRPC connections that were accepted")),
+      open_calls(registry_.GaugeFor("sluice_grpc_calls_open", "gRPC calls under way")),
+      moved_connections(
+          registry_.CounterFor("sluice_grpc_moved_connections_total",
+                               "gRPC connections sent away from a thread with too much to do")) {
+  for (std::size_t i = 0; i < refused_.size(); ++i) {
+    refused_[i] = &registry_.CounterFor("sluice_grpc_refused_total",
+                                        "gRPC connections and calls turned away, by reason",
+                                        {{"reason", kReasons[i]}});
+  }
+}
+
+// A server that may have few calls lends them one by one: none idles with another loop.
+CallQuota::CallQuota(SharedState& shared, std::size_t loops)
+    : shared_(shared),
+      chunk_(std::clamp(static_cast<std::int64_t>(shared.options.max_calls / (loops * 64)),
+                        std::int64_t{1}, kMaxChunk)) {}
+
+bool CallQuota::Borrow() {
+  std::int64_t available = shared_.free_calls.load(std::memory_order_relaxed);
+  std::int64_t taken = 0;
+  do {
+    taken = std::min(chunk_, available);
+    if (taken <= 0) return false;
+  } while (!shared_.free_calls.compare_exchange_weak(available, available - taken,
+                                                     std::memory_order_relaxed));
+  left_ += taken;
+  return left_ > 0;
+}
+
+void CallQuota::GiveBack() {
+  left_ -= chunk_;
+  shared_.free_calls.fetch_add(chunk_, std::memory_order_relaxed);
+}
+
+}  // namespace sluice::rpc::http2

@@ -1,0 +1,240 @@
+#include "rpc/http2/stream.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "rpc/http2/call_pool.h"
+#include "rpc/http2/message_reader.h"
+#include "rpc/http2/server_call.h"
+#include "rpc/http2/session.h"
+#include "rpc/http2/shard.h"
+
+namespace sluice::rpc::http2 {
+namespace {
+
+constexpr std::size_t kKeptCapacity = 16 * 1024;
+
+}  // namespace
+
+void Stream::Open(Session& session, std::int32_t id) {
+  session_ = &session;
+  id_ = id;
+  input_ = Input::kHeaders;
+  output_state_ = Output::kNone;
+  received_ = session.now();
+  deadline_ = SteadyTime::max();
+  head_.Clear();
+}
+
+void Stream::Close() {
+  NoteUnfinished(0);
+  session_->memory().ReturnShare(*this);
+  if (call_ != nullptr) call_->Detach();
+  if (!alone()) Unlink();
+  resumed_ = writable_ = false;
+  unconsumed_ = 0;
+  DropUnsent();
+  if (output_.capacity() > kKeptCapacity) output_.shrink_to_fit();
+}
+
+const net::Peer& Stream::peer() const { return session_->peer(); }
+
+void Stream::OnHeadersEnd() {
+  input_ = Input::kBody;
+  if (head_.too_large()) {
+    return Finish({.code = StatusCode::kResourceExhausted,
+                   .message = "received metadata size exceeds limit"});
+  }
+  if (!head_.is_post()) return RejectHttp("405");
+  if (!head_.is_grpc()) return RejectHttp("415");
+  if (head_.encoding() == Encoding::kUnknown) {
+    return Finish(
+        {.code = StatusCode::kUnimplemented,
+         .message = fmt::format("grpc-encoding {} is not supported", head_.encoding_name())});
+  }
+  SetDeadline();
+  BeginCall();
+}
+
+void Stream::SetDeadline() {
+  const auto timeout = head_.timeout();
+  if (timeout && *timeout < SteadyTime::max() - received_) deadline_ = received_ + *timeout;
+}
+
+// Turns are short, but a deadline may be shorter.
+bool Stream::overdue() const {
+  constexpr std::chrono::milliseconds kShort(1);
+  if (deadline_ <= session_->now()) return true;
+  return deadline_ - received_ < kShort && deadline_ <= SteadyNow();
+}
+
+void Stream::BeginCall() {
+  CallPool* const pool = session_->shard().FindMethod(head_.path());
+  if (pool == nullptr) {
+    return Finish({.code = StatusCode::kUnimplemented,
+                   .message = fmt::format("unknown method {}", head_.path())});
+  }
+  call_ = &pool->Take();
+  if (call_->is_stream() && !alone()) Unlink();
+  call_->Begin(*this);
+  if (call_ != nullptr && session_->draining()) call_->OnDrain();
+}
+
+void Stream::OnData(std::string_view bytes, bool last_frame) {
+  unconsumed_ += bytes.size();
+  if (call_ != nullptr) call_->OnData(bytes);
+  // The caller needs no more window for what its last frame brings.
+  if (call_ != nullptr && !(last_frame && call_->backlog().bytes == 0)) UpdateFlow();
+}
+
+void Stream::OnRequestEnd() {
+  input_ = Input::kEnded;
+  if (output_state_ < Output::kLast && !alone()) Unlink();
+  if (call_ != nullptr) call_->OnRequestEnd();
+  if (unfinished_ > 0 || share > 0) UpdateFlow();
+}
+
+void Stream::OnDrain() {
+  if (call_ != nullptr) call_->OnDrain();
+}
+
+void Stream::OnIncomplete() {
+  Unlink();
+  if (call_ == nullptr) return;
+  call_->Fail(
+      {.code = StatusCode::kDeadlineExceeded, .message = "the request was not complete in time"});
+}
+
+void Stream::RunCallbacks() {
+  if (std::exchange(writable_, false) && call_ != nullptr) call_->OnWritable();
+  if (std::exchange(resumed_, false) && call_ != nullptr) call_->OnResumed();
+  UpdateFlow();
+}
+
+void Stream::RequestResume() {
+  resumed_ = true;
+  session_->RequestCallbacks(*this);
+}
+
+// What is held here is bounded: a caller whose messages are not wanted, or whose large message has
+// no share of the connection's memory yet, gets no window back.
+void Stream::UpdateFlow() {
+  if (call_ == nullptr) {
+    NoteUnfinished(0);
+    return session_->memory().ReturnShare(*this);
+  }
+  const ServerCall::Backlog backlog = call_->backlog();
+  NoteUnfinished(backlog.bytes);
+  if (call_ == nullptr) return;  // there was too much of it
+  if (call_->is_stream() && input_ == Input::kBody) {
+    const bool incomplete = backlog.bytes > 0 && !backlog.paused;
+    if (!incomplete && !alone()) Unlink();
+    if (incomplete && alone()) session_->NoteIncomplete(*this);
+  }
+  if (backlog.paused || !HasShare(backlog.expected)) return;
+  session_->ReturnWindow(id_, std::exchange(unconsumed_, 0));
+}
+
+bool Stream::HasShare(std::size_t expected) {
+  if (expected <= kUnsharedBytes) {
+    session_->memory().ReturnShare(*this);
+    return true;
+  }
+  return share > 0 || session_->memory().TakeShare(*this, expected);
+}
+
+void Stream::NoteUnfinished(std::size_t bytes) {
+  if (bytes == unfinished_) return;
+  const bool allowed = session_->memory().Count(std::exchange(unfinished_, bytes), bytes);
+  if (allowed || call_ == nullptr) return;
+  call_->Fail({.code = StatusCode::kResourceExhausted, .message = "too many unfinished messages"});
+}
+
+void Stream::ForgetCall() {
+  call_ = nullptr;
+  if (unfinished_ > 0 || share > 0 || wanted_share > 0) UpdateFlow();
+}
+
+void Stream::AppendMessage(std::string_view message) {
+  char prefix[MessageReader::kPrefixBytes] = {};
+  for (std::size_t i = 0; i < 4; ++i) {
+    prefix[4 - i] = static_cast<char>(message.size() >> (8 * i));
+  }
+  output_.append(prefix, sizeof prefix).append(message);
+}
+
+void Stream::Answer(std::string_view message) {
+  AppendMessage(message);
+  BeginLast();
+  status_.code = StatusCode::kOk;
+  session_->SubmitResponse(*this);
+}
+
+void Stream::Send(std::string_view message) {
+  AppendMessage(message);
+  if (output_state_ == Output::kNone) session_->SubmitResponse(*this);
+  if (output_state_ == Output::kWaiting) session_->ResumeOutput(id_);
+  output_state_ = Output::kOpen;
+}
+
+void Stream::Finish(const Status& status) {
+  if (output_state_ == Output::kNone) {
+    output_state_ = Output::kEnded;
+    return session_->SubmitTrailersOnly(*this, status);
+  }
+  if (output_state_ == Output::kWaiting) session_->ResumeOutput(id_);
+  BeginLast();
+  status_ = status;
+}
+
+// From now on the response takes memory only because the caller has not made room for it.
+void Stream::BeginLast() {
+  output_state_ = Output::kLast;
+  session_->NoteUntaken(*this);
+}
+
+// Trailers pass DATA that waits for the caller's window.
+void Stream::Fail(const Status& status) {
+  if (output_state_ == Output::kNone) return Finish(status);
+  output_state_ = Output::kEnded;
+  DropUnsent();
+  session_->SubmitTrailers(*this, status);
+}
+
+void Stream::RejectHttp(std::string_view http_status) {
+  output_state_ = Output::kEnded;
+  session_->SubmitHttpError(*this, http_status);
+}
+
+void Stream::DropUnsent() {
+  output_.clear();
+  taken_ = 0;
+}
+
+std::size_t Stream::TakeOutput(std::uint8_t* buffer, std::size_t size, bool& last) {
+  const std::size_t count = std::min(size, unsent_bytes());
+  if (output_state_ == Output::kEnded) return kWait;  // the trailers end it
+  if (count == 0 && output_state_ == Output::kOpen) {
+    output_state_ = Output::kWaiting;
+    return kWait;
+  }
+  std::memcpy(buffer, output_.data() + taken_, count);
+  taken_ += count;
+  if (unsent_bytes() > 0) return count;
+  DropUnsent();
+  last = output_state_ == Output::kLast;
+  if (last) {
+    output_state_ = Output::kEnded;
+    if (!alone()) Unlink();
+    session_->SubmitTrailers(*this, status_);
+  } else if (call_ != nullptr) {
+    writable_ = true;
+    session_->RequestCallbacks(*this);
+  }
+  return count;
+}
+
+}  // namespace sluice::rpc::http2

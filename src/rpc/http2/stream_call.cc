@@ -1,0 +1,115 @@
+#include "rpc/http2/stream_call.h"
+
+#include <utility>
+
+#include "rpc/http2/stream.h"
+
+namespace sluice::rpc::http2 {
+
+StreamCall::StreamCall(Shard& shard, CallPool& pool, std::unique_ptr<StreamHandler> handler)
+    : ServerCall(shard, pool), handler_(std::move(handler)) {
+  handler_->Attach(*this);
+}
+
+void StreamCall::Begin(Stream& stream) {
+  if (!Attach(stream)) return;
+  state_ = State::kOpen;
+  handler_->OnStart(stream);
+}
+
+void StreamCall::OnData(std::string_view bytes) {
+  if (!served()) return;
+  reader_.Append(bytes);
+  Deliver();
+}
+
+void StreamCall::OnRequestEnd() {
+  if (state_ != State::kOpen) return;
+  state_ = State::kEnded;
+  Deliver();
+}
+
+void StreamCall::OnResumed() {
+  if (served() && !paused_) Deliver();
+}
+
+void StreamCall::OnWritable() {
+  if (served() && stream_->unsent_bytes() == 0) handler_->OnWritable();
+}
+
+void StreamCall::OnDrain() {
+  if (served()) handler_->OnDrain();
+}
+
+// A message is in use until OnMessage returns, so a call that ends meanwhile is released after it.
+void StreamCall::Deliver() {
+  if (std::exchange(delivering_, true)) return;
+  while (served() && !paused_ && DeliverOne()) {
+  }
+  delivering_ = false;
+  if (state_ == State::kFree && stream_ != nullptr) Release();
+}
+
+bool StreamCall::DeliverOne() {
+  std::string_view message;
+  switch (TakeMessage(message)) {
+    case Taken::kMessage:
+      handler_->OnMessage(message);
+      return true;
+    case Taken::kPartial:
+      if (state_ == State::kEnded) {
+        Fail({.code = StatusCode::kInternal, .message = "the last message is cut short"});
+      }
+      return false;
+    case Taken::kNothing:
+      if (state_ != State::kEnded) return false;
+      state_ = State::kHalfClosed;
+      handler_->OnHalfClose();
+      return false;
+    case Taken::kFailed:
+      break;
+  }
+  return false;
+}
+
+void StreamCall::Send(std::string_view message) {
+  if (served()) stream_->Send(message);
+}
+
+std::size_t StreamCall::unsent_bytes() const { return served() ? stream_->unsent_bytes() : 0; }
+
+void StreamCall::SetReading(bool reading) {
+  if (!served() || paused_ == !reading) return;
+  paused_ = !reading;
+  if (reading && !delivering_) stream_->RequestResume();
+}
+
+void StreamCall::Finish(std::string_view response) {
+  Send(response);
+  Finish(Status{});
+}
+
+void StreamCall::Finish(const Status& status) {
+  if (std::exchange(state_, State::kFree) == State::kAbandoned) return ReleaseAbandoned();
+  stream_->Finish(status);
+  if (!delivering_) Release();
+}
+
+void StreamCall::Fail(const Status& status) {
+  Stream& stream = *stream_;
+  Abandon();
+  stream.Fail(status);
+}
+
+void StreamCall::OnDeadline() { Fail(DeadlineExceeded()); }
+
+void StreamCall::Detach() { Abandon(); }
+
+// The handler may finish within OnCancel.
+void StreamCall::Abandon() {
+  state_ = State::kAbandoned;
+  BecomeAbandoned();
+  handler_->OnCancel();
+}
+
+}  // namespace sluice::rpc::http2

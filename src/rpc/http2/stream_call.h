@@ -1,0 +1,54 @@
+// A call with any number of messages either way.
+//
+// Loop thread only.
+#pragma once
+
+#include <memory>
+
+#include "rpc/http2/server_call.h"
+
+namespace sluice::rpc::http2 {
+
+class StreamCall final : public ServerCall {
+ public:
+  StreamCall(Shard& shard, CallPool& pool, std::unique_ptr<StreamHandler> handler);
+
+  void Begin(Stream& stream) override;
+  void OnData(std::string_view bytes) override;
+  void OnRequestEnd() override;
+  void Detach() override;
+  void OnDrain() override;
+  void OnWritable() override;
+  void OnResumed() override;
+  void Fail(const Status& status) override;
+  bool is_stream() const override { return true; }
+
+  // Responder, for the handler.
+  void Finish(std::string_view response) override;
+  void Finish(const Status& status) override;
+  void Send(std::string_view message) override;
+  std::size_t unsent_bytes() const override;
+  void SetReading(bool reading) override;
+
+ private:
+  enum class State : std::uint8_t {
+    kFree,
+    kOpen,        // messages may come
+    kEnded,       // the request has ended; the handler may not know yet
+    kHalfClosed,  // the handler knows
+    kAbandoned,   // the handler has not finished, nobody waits
+  };
+
+  // Hands messages over, and the end of the request after the last.
+  void Deliver();
+  bool DeliverOne();
+  bool served() const { return state_ != State::kFree && state_ != State::kAbandoned; }
+  void OnDeadline() override;
+  void Abandon();
+
+  const std::unique_ptr<StreamHandler> handler_;
+  State state_ = State::kFree;
+  bool delivering_ = false;  // the call is released by Deliver
+};
+
+}  // namespace sluice::rpc::http2

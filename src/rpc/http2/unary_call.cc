@@ -1,0 +1,88 @@
+#include "rpc/http2/unary_call.h"
+
+#include <utility>
+
+#include "rpc/http2/stream.h"
+
+namespace sluice::rpc::http2 {
+namespace {
+
+// Smaller requests are bounded by the number of calls.
+constexpr std::size_t kLargeBytes = 4 * 1024;
+
+}  // namespace
+
+UnaryCall::UnaryCall(Shard& shard, CallPool& pool, std::unique_ptr<UnaryHandler> handler)
+    : ServerCall(shard, pool), handler_(std::move(handler)) {
+  handler_->Attach(*this);
+}
+
+void UnaryCall::Begin(Stream& stream) {
+  if (Attach(stream)) state_ = State::kReceiving;
+}
+
+// A second message, or only its first byte, is one too many.
+void UnaryCall::OnData(std::string_view bytes) {
+  bool too_many = state_ == State::kReceived && !bytes.empty();
+  if (state_ == State::kReceiving) {
+    reader_.Append(bytes);
+    if (TakeMessage(request_) != Taken::kMessage) return;
+    state_ = State::kReceived;
+    if (request_.size() > kLargeBytes) held_ = request_.size();
+    too_many = reader_.pending() > 0;
+  }
+  if (too_many) {
+    Fail({.code = StatusCode::kUnimplemented, .message = "more than one request message"});
+  }
+}
+
+void UnaryCall::OnRequestEnd() {
+  if (state_ == State::kReceiving) {
+    return Fail({.code = StatusCode::kInternal,
+                 .message = reader_.pending() > 0 ? "the request message is cut short"
+                                                  : "the request has no message"});
+  }
+  if (state_ != State::kReceived) return;
+  state_ = State::kServing;
+  handler_->Serve(*stream_, request_);
+}
+
+// The response may lie in memory of the request or the handler: it is copied first.
+void UnaryCall::Finish(std::string_view response) {
+  if (std::exchange(state_, State::kFree) == State::kAbandoned) return ReleaseAbandoned();
+  stream_->Answer(response);
+  Release();
+}
+
+void UnaryCall::Finish(const Status& status) {
+  if (std::exchange(state_, State::kFree) == State::kAbandoned) return ReleaseAbandoned();
+  stream_->Finish(status);
+  Release();
+}
+
+void UnaryCall::Fail(const Status& status) {
+  if (state_ == State::kServing) {
+    Stream& stream = *stream_;
+    Abandon();
+    return stream.Finish(status);
+  }
+  state_ = State::kFree;
+  Release().Finish(status);
+}
+
+void UnaryCall::OnDeadline() { Fail(DeadlineExceeded()); }
+
+void UnaryCall::Detach() {
+  if (state_ == State::kServing) return Abandon();
+  state_ = State::kFree;
+  Release();
+}
+
+// The handler may finish within OnCancel.
+void UnaryCall::Abandon() {
+  state_ = State::kAbandoned;
+  BecomeAbandoned();
+  handler_->OnCancel();
+}
+
+}  // namespace sluice::rpc::http2

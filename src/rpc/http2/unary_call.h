@@ -1,0 +1,47 @@
+// A call with one request and one response. The handler serves it when the request is whole.
+//
+// Loop thread only.
+#pragma once
+
+#include <memory>
+
+#include "rpc/http2/server_call.h"
+
+namespace sluice::rpc::http2 {
+
+class UnaryCall final : public ServerCall {
+ public:
+  UnaryCall(Shard& shard, CallPool& pool, std::unique_ptr<UnaryHandler> handler);
+
+  void Begin(Stream& stream) override;
+  void OnData(std::string_view bytes) override;
+  void OnRequestEnd() override;
+  void Detach() override;
+  void Fail(const Status& status) override;
+  bool is_stream() const override { return false; }
+
+  // Responder, for the handler.
+  void Finish(std::string_view response) override;
+  void Finish(const Status& status) override;
+  void Send(std::string_view) override {}
+  std::size_t unsent_bytes() const override { return 0; }
+  void SetReading(bool) override {}
+
+ private:
+  enum class State : std::uint8_t {
+    kFree,
+    kReceiving,  // the request
+    kReceived,   // its message, not its end
+    kServing,    // the handler is at work
+    kAbandoned,  // the handler is at work, nobody waits
+  };
+
+  void OnDeadline() override;
+  void Abandon();
+
+  const std::unique_ptr<UnaryHandler> handler_;
+  State state_ = State::kFree;
+  std::string_view request_;
+};
+
+}  // namespace sluice::rpc::http2

@@ -1,0 +1,60 @@
+#include "service/check_limits_handler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/checks_parser.h"
+#include "api/status.h"
+
+namespace sluice {
+namespace {
+
+// A response of more leaves no memory behind.
+constexpr std::size_t kMaxKeptBytes = 256 * 1024;
+
+}  // namespace
+
+void CheckLimitsHandler::Serve(const rpc::Call& call, std::string_view bytes) {
+  if (const auto parsed = ParseChecks(bytes, checks_); !parsed) {
+    return Finish(ToStatus(parsed.error()));
+  }
+  terms_ = {.received = call.received(), .deadline = call.deadline(), .in_order = true};
+  cancelled_ = false;
+  started_ = 0;
+  unanswered_ = checks_.size();
+  while (items_.size() < checks_.size()) items_.push_back(pool_.Take());
+  StartSome();
+}
+
+// A refund makes room for the checks behind it, so these ask the store, whatever denial this server
+// remembers.
+void CheckLimitsHandler::StartSome() {
+  ++unanswered_;
+  if (cancelled_) CountAnswered(checks_.size() - std::exchange(started_, checks_.size()));
+  const std::size_t end = std::min(checks_.size(), started_ + kChecksPerTurn);
+  for (; started_ < end; ++started_) {
+    terms_.ask_store |= items_[started_]->Start(checks_[started_], terms_, *this);
+  }
+  if (started_ < checks_.size()) loop_.Post([this] { StartSome(); });
+  CountAnswered(1);
+}
+
+void CheckLimitsHandler::OnAnswered(CheckItem&) { CountAnswered(1); }
+
+void CheckLimitsHandler::CountAnswered(std::size_t count) {
+  unanswered_ -= count;
+  if (unanswered_ == 0) FinishWithResults();
+}
+
+void CheckLimitsHandler::FinishWithResults() {
+  response_.clear();
+  for (auto& item : items_) {
+    if (!cancelled_) response_ += item->result();
+    pool_.PutBack(std::move(item));
+  }
+  items_.clear();
+  Finish(response_);
+  if (response_.capacity() > kMaxKeptBytes) response_ = std::string();
+}
+
+}  // namespace sluice

@@ -1,0 +1,147 @@
+#include "service/check_stream_handler.h"
+
+#include <utility>
+
+#include "api/checks_parser.h"
+#include "api/status.h"
+
+namespace sluice {
+namespace {
+
+// A frame stays well below the 4 MiB that gRPC's clients accept.
+constexpr std::size_t kMaxFrameBytes = 1024 * 1024;
+
+// A frame of more leaves no memory behind.
+constexpr std::size_t kMaxKeptBytes = 64 * 1024;
+
+}  // namespace
+
+void CheckStreamHandler::OnStart(const rpc::Call& call) {
+  state_ = State::kOpen;
+  deadline_ = call.deadline();
+  reading_ = true;
+  unsent_results_ = 0;
+}
+
+void CheckStreamHandler::OnMessage(std::string_view message) {
+  if (state_ != State::kOpen) return;
+  if (const auto parsed = ParseChecks(message, checks_); !parsed) {
+    return End(ToStatus(parsed.error()));
+  }
+  for (const std::string_view check : checks_) TakeIn(check);
+  StartSome();
+}
+
+void CheckStreamHandler::OnHalfClose() { End({}); }
+
+void CheckStreamHandler::OnDrain() {
+  End({rpc::StatusCode::kUnavailable,
+       "this server is shutting down; what has no result has not been decided"});
+}
+
+void CheckStreamHandler::OnWritable() {
+  unsent_results_ = 0;
+  Advance();
+}
+
+void CheckStreamHandler::OnCancel() {
+  state_ = State::kCancelled;
+  status_ = {.code = rpc::StatusCode::kCancelled};
+  unanswered_ -= waiting_.size();
+  for (Waiting& it : waiting_) {
+    unanswered_bytes_ -= it.item->kept().size();
+    pool_.PutBack(std::move(it.item));
+  }
+  waiting_.clear();
+  frame_.clear();
+  frame_results_ = 0;
+  Advance();
+}
+
+void CheckStreamHandler::End(rpc::Status status) {
+  if (state_ != State::kOpen) return;
+  state_ = State::kEnding;
+  status_ = std::move(status);
+  Advance();
+}
+
+// Items keep a copy of their part of the frame: views would keep all of it as long as its slowest
+// check.
+void CheckStreamHandler::TakeIn(std::string_view check) {
+  auto item = pool_.Take();
+  item->Keep(check);
+  waiting_.push_back({.item = std::move(item), .received = loop_.now()});
+  ++unanswered_;
+  unanswered_bytes_ += check.size();
+}
+
+// A started item is its own until OnAnswered.
+void CheckStreamHandler::StartSome() {
+  if (std::exchange(turn_, loop_.now()) != loop_.now()) started_in_turn_ = 0;
+  ++unanswered_;
+  for (; !waiting_.empty() && started_in_turn_ < kChecksPerTurn; ++started_in_turn_) {
+    const CheckItem::Terms terms{.received = waiting_.front().received, .deadline = deadline_};
+    CheckItem* const item = waiting_.front().item.release();
+    waiting_.pop_front();
+    item->Start(item->kept(), terms, *this);
+  }
+  --unanswered_;
+  if (!waiting_.empty()) StartLater();
+  Advance();
+}
+
+void CheckStreamHandler::StartLater() {
+  if (std::exchange(will_start_, true)) return;
+  loop_.Post([this] {
+    will_start_ = false;
+    if (!waiting_.empty()) StartSome();
+  });
+}
+
+void CheckStreamHandler::OnAnswered(CheckItem& item) {
+  --unanswered_;
+  unanswered_bytes_ -= item.kept().size();
+  if (state_ != State::kCancelled) {
+    const bool fits = frame_results_ < kMaxChecksPerMessage &&
+                      frame_.size() + item.result().size() <= kMaxFrameBytes;
+    if (!fits) SendFrame();
+    frame_ += item.result();
+    ++frame_results_;
+    loop_.RequestFlush(*this);
+  }
+  pool_.PutBack(std::unique_ptr<CheckItem>(&item));
+  if (state_ != State::kOpen) Advance();
+}
+
+void CheckStreamHandler::Flush() {
+  SendFrame();
+  if (state_ == State::kOpen) Advance();
+}
+
+void CheckStreamHandler::SendFrame() {
+  if (frame_results_ == 0) return;
+  unsent_results_ += std::exchange(frame_results_, 0);
+  Send(frame_);
+  frame_.clear();
+  if (frame_.capacity() > kMaxKeptBytes) frame_ = std::string();
+  if (unsent_bytes() == 0) unsent_results_ = 0;
+}
+
+void CheckStreamHandler::Advance() {
+  const bool ends = state_ == State::kEnding || state_ == State::kCancelled;
+  if (ends && unanswered_ == 0) {
+    SendFrame();
+    state_ = State::kIdle;
+    return Finish(std::exchange(status_, {}));
+  }
+  const bool read = state_ == State::kOpen && HasRoom();
+  if (state_ != State::kCancelled && read != std::exchange(reading_, read)) SetReading(read);
+}
+
+bool CheckStreamHandler::HasRoom() const {
+  const std::size_t checks = unanswered_ + frame_results_ + unsent_results_;
+  const std::size_t bytes = unanswered_bytes_ + frame_.size() + unsent_bytes();
+  return checks < kMaxOpenChecks && bytes < kMaxOpenBytes;
+}
+
+}  // namespace sluice

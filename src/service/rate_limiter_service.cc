@@ -1,0 +1,40 @@
+#include "service/rate_limiter_service.h"
+
+#include <sluice/v1/rate_limiter.pb.h>
+
+#include "service/check_limit_handler.h"
+#include "service/check_limits_handler.h"
+#include "service/check_stream_handler.h"
+#include "service/lease_handler.h"
+
+namespace sluice {
+
+RateLimiterService::RateLimiterService(Limiter& limiter)
+    : limiter_(limiter),
+      shared_([&limiter](net::Loop&) { return std::make_shared<Shared>(limiter); }) {}
+
+void RateLimiterService::AddTo(rpc::Methods& methods) {
+  const auto& service = *v1::CheckLimitRequest::descriptor()->file()->service(0);
+  const std::string prefix = "/" + service.full_name() + "/";
+  const auto add_unary = [&](const char* name, auto make) {
+    methods.push_back({.path = prefix + name, .unary = std::move(make)});
+  };
+  add_unary("CheckLimit", [this](net::Loop& loop) {
+    return std::make_unique<CheckLimitHandler>(limiter_, shared_.For(loop).response);
+  });
+  add_unary("CheckLimits", [this](net::Loop& loop) {
+    Shared& shared = shared_.For(loop);
+    return std::make_unique<CheckLimitsHandler>(loop, shared.items, shared.response);
+  });
+  methods.push_back({.path = prefix + "CheckLimitStream", .stream = [this](net::Loop& loop) {
+                       return std::make_unique<CheckStreamHandler>(loop, shared_.For(loop).items);
+                     }});
+  add_unary("RenewLease", [this](net::Loop&) {
+    return std::make_unique<LeaseHandler>(limiter_, LeaseHandler::Action::kRenew);
+  });
+  add_unary("ReleaseLease", [this](net::Loop&) {
+    return std::make_unique<LeaseHandler>(limiter_, LeaseHandler::Action::kRelease);
+  });
+}
+
+}  // namespace sluice

@@ -1,0 +1,277 @@
+#include "store/redis/node.h"
+
+#include <hiredis/hiredis.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "store/redis/redis_error.h"
+#include "store/redis/script.h"
+
+namespace sluice::redis {
+namespace {
+
+std::string_view TextOf(const redisReply& reply) { return {reply.str, reply.len}; }
+
+}  // namespace
+
+Node::Node(net::Loop& loop, const RedisUrl& url, ServerStatus& status, MetricsRegistry& metrics,
+           const NodeOptions& options)
+    : Flushable(net::FlushStage::kStore),
+      loop_(loop),
+      status_(status),
+      options_(options),
+      metrics_(metrics, fmt::format("io-{}", loop.index())),
+      connection_(loop, url, status, *this),
+      timer_(loop.timers(), [this] { OnTimer(); }) {
+  connection_.Start();
+}
+
+void Node::Submit(StoreCheck& check) {
+  ++waiting_;
+  check.waits_anew = false;
+  if (!connection_.ready()) return Fail(check, StoreFailure::kUnreachable);
+  if (waiting_ > options_.max_pending) return Fail(check, StoreFailure::kOverloaded);
+  if (check.deadline <= loop_.now()) return Fail(check, StoreFailure::kTimeout);
+  ArmTimer(check.deadline);
+  gathering_.Add(check);
+  loop_.RequestFlush(*this);
+}
+
+// Rare, so it does not wait its turn behind what gathers.
+void Node::Reset(StoreReset& reset) {
+  if (!connection_.ready()) return Finish(reset, StoreFailure::kUnreachable);
+  if (reset.deadline <= loop_.now()) return Finish(reset, StoreFailure::kTimeout);
+  ArmTimer(reset.deadline);
+  arguments_.assign(1, "UNLINK");
+  arguments_.insert(arguments_.end(), reset.keys.begin(), reset.keys.end());
+  std::string command;
+  AppendCommand(arguments_, command);
+  connection_.Send(command);
+  in_flight_.push_back({.sent = loop_.now(), .pack = nullptr, .reset = &reset});
+}
+
+void Node::Stop() {
+  connection_.Stop();
+  timer_.Cancel();
+  metrics_.OnStopped();
+  status_.SetReady(loop_.index(), false);
+  FailAll();
+}
+
+void Node::Flush() {
+  while (MaySend()) SendGathered();
+  metrics_.ShowWaiting(waiting_);
+}
+
+bool Node::MaySend() const {
+  if (!connection_.ready() || gathering_.empty()) return false;
+  if (packs_in_flight_ == 0) return true;
+  return packs_in_flight_ < kMaxPacksInFlight && gathering_.runs() >= ScriptCall::kMaxRuns &&
+         !WaitsForPackInFlight(gathering_.front());
+}
+
+// In-order checks of one counter are never in flight in two packs. If the script were missing for
+// the first pack, and another client loaded it, the second pack would be decided before the first.
+bool Node::WaitsForPackInFlight(const Gathering::Run& run) const {
+  return std::any_of(in_flight_.begin(), in_flight_.end(),
+                     [&](const Awaited& it) { return it.pack && run.after >= it.pack->first_run; });
+}
+
+// One pack, of the oldest runs.
+void Node::SendGathered() {
+  std::unique_ptr<Pack> pack;
+  if (spare_.empty()) {
+    pack = std::make_unique<Pack>();
+  } else {
+    pack = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  pack->first_run = gathering_.front().number;
+  script_call_.Clear();
+  while (!gathering_.empty() && script_call_.HasRoomFor(*gathering_.front().first)) {
+    const Gathering::Run& run = gathering_.front();
+    if (run.after < pack->first_run && WaitsForPackInFlight(run)) break;
+    script_call_.Add(*run.first, static_cast<std::int64_t>(run.n));
+    pack->runs.push_back({.begin = pack->checks.size(),
+                          .n = run.n,
+                          .reply_numbers = ScriptReply::NumbersFor(*run.first)});
+    for (StoreCheck* check = run.first; check != nullptr; check = check->next) {
+      pack->checks.push_back(check);
+    }
+    gathering_.PopFront();
+  }
+  const auto arguments =
+      script_call_.Arguments(options_.clock != nullptr ? options_.clock->Now() : Time());
+  arguments_.assign({"EVALSHA", kCheckScript.sha1});
+  arguments_.insert(arguments_.end(), arguments.begin(), arguments.end());
+  AppendCommand(arguments_, pack->command);
+  SendPack(std::move(pack));
+}
+
+void Node::SendPack(std::unique_ptr<Pack> pack) {
+  connection_.Send(pack->command);
+  in_flight_.push_back({.sent = loop_.now(), .pack = std::move(pack)});
+  ++packs_in_flight_;
+  ArmTimer(loop_.now() + options_.silence);
+  metrics_.CountScriptCall();
+}
+
+// The script is missing, so nothing has run: the only error after which a pack is sent again. A
+// pack behind it gets the same error and follows it. What gathers is sent after both.
+void Node::SendAgain(std::unique_ptr<Pack> pack) {
+  if (pack->IsAbandoned()) return Recycle(std::move(pack));
+  if (!std::exchange(loading_script_, true)) {
+    std::string load;
+    AppendCommand(std::array<std::string_view, 3>{"SCRIPT", "LOAD", kCheckScript.text}, load);
+    connection_.Send(load);
+    in_flight_.push_back({.sent = loop_.now(), .pack = nullptr, .loads_script = true});
+  }
+  SendPack(std::move(pack));
+}
+
+void Node::OnReady() {
+  metrics_.OnReady();
+  status_.SetReady(loop_.index(), true);
+}
+
+void Node::OnReply(const redisReply& reply) {
+  if (in_flight_.empty()) return connection_.Restart("a reply that nobody asked for");
+  last_reply_ = loop_.now();
+  Awaited answered = std::move(in_flight_.front());
+  in_flight_.erase(in_flight_.begin());
+  if (answered.pack) {
+    --packs_in_flight_;
+    OnPackReply(std::move(answered.pack), reply);
+  } else if (answered.loads_script) {
+    loading_script_ = false;
+    if (reply.type == REDIS_REPLY_ERROR) NoteError(TextOf(reply));
+  } else {
+    OnResetReply(answered.reset, reply);
+  }
+  loop_.RequestFlush(*this);
+  if (restart_cause_.empty()) return;
+  connection_.Restart(std::exchange(restart_cause_, {}));
+}
+
+void Node::OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply) {
+  if (reply.type == REDIS_REPLY_ERROR && WordOf(TextOf(reply)) == "NOSCRIPT") {
+    metrics_.CountError(TextOf(reply));
+    return SendAgain(std::move(pack));
+  }
+  if (reply.type == REDIS_REPLY_ERROR) {
+    NoteError(TextOf(reply));
+    FailPack(*pack, StoreFailure::kRejected);
+  } else if (!Deliver(*pack, reply)) {
+    // Whose reply it is, or what the next one will belong to, is not known any more.
+    NoteError("a reply that is not the check script's");
+    FailPack(*pack, StoreFailure::kRejected);
+    restart_cause_ = "a reply that is not the check script's";
+  }
+  Recycle(std::move(pack));
+}
+
+// False if the reply does not fit the pack.
+bool Node::Deliver(Pack& pack, const redisReply& reply) {
+  std::vector<std::string_view> elements;
+  for (std::size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i < reply.elements; ++i) {
+    elements.push_back(TextOf(*reply.element[i]));
+  }
+  auto opened = ScriptReply::Open(std::move(elements));
+  if (!opened) return false;
+  return std::all_of(pack.runs.begin(), pack.runs.end(),
+                     [&](const Pack::Run& run) { return DeliverRun(pack, run, *opened); });
+}
+
+// Hands the grants out in order of arrival. False if the reply ends too early.
+bool Node::DeliverRun(Pack& pack, const Pack::Run& run, ScriptReply& reply) {
+  const auto begin = pack.checks.begin() + static_cast<std::ptrdiff_t>(run.begin);
+  const auto end = begin + static_cast<std::ptrdiff_t>(run.n);
+  const auto alive = std::find_if(begin, end, [](StoreCheck* check) { return check != nullptr; });
+  if (alive == end) return reply.Skip(run.reply_numbers);
+  if (!reply.Next(**alive, static_cast<std::int64_t>(run.n), run_reply_)) return false;
+  const bool failed = !run_reply_.error.empty();
+  const bool wrote = !failed && run_reply_.granted > 0 && (*alive)->demand.mode != Mode::kPeek;
+  if (failed) NoteError(run_reply_.error);
+  if (wrote) connection_.NoteWrite();
+  for (auto check = begin; check != end; ++check) {
+    if (*check == nullptr) continue;
+    StoreCheck& answered = *std::exchange(*check, nullptr);
+    if (failed) {
+      Fail(answered, StoreFailure::kRejected);
+      continue;
+    }
+    run_reply_.Answer(answered, check - begin);
+    --waiting_;
+    answered.OnDecided();
+  }
+  return true;
+}
+
+void Node::OnResetReply(StoreReset* reset, const redisReply& reply) {
+  const bool failed = reply.type == REDIS_REPLY_ERROR;
+  if (failed) NoteError(TextOf(reply));
+  if (reset == nullptr) return;
+  Finish(*reset, failed ? std::optional(StoreFailure::kRejected) : std::nullopt);
+}
+
+void Node::NoteError(std::string_view error) {
+  metrics_.CountError(error);
+  status_.OnError(error, loop_.now());
+  if (WantsReconnect(error)) restart_cause_ = error;
+}
+
+void Node::Recycle(std::unique_ptr<Pack> pack) {
+  pack->Clear();
+  spare_.push_back(std::move(pack));
+}
+
+void Node::OnDown() {
+  metrics_.OnDown();
+  status_.SetReady(loop_.index(), false);
+  FailAll();
+}
+
+// What was sent may have been decided; what was not, has not.
+void Node::FailAll() {
+  packs_in_flight_ = 0;
+  loading_script_ = false;
+  restart_cause_ = {};
+  for (Awaited& awaited : std::exchange(in_flight_, {})) {
+    if (awaited.pack) FailPack(*awaited.pack, StoreFailure::kTimeout);
+    if (awaited.reset != nullptr) Finish(*awaited.reset, StoreFailure::kTimeout);
+  }
+  FailList(gathering_.TakeExpired(SteadyTime::max()), StoreFailure::kUnreachable);
+  metrics_.ShowWaiting(waiting_);
+}
+
+void Node::FailPack(Pack& pack, StoreFailure failure) {
+  for (StoreCheck*& slot : pack.checks) {
+    if (slot != nullptr) Fail(*std::exchange(slot, nullptr), failure);
+  }
+}
+
+void Node::FailList(StoreCheck* first, StoreFailure failure) {
+  while (first != nullptr) {
+    StoreCheck& check = *first;
+    first = check.next;
+    Fail(check, failure);
+  }
+}
+
+void Node::Fail(StoreCheck& check, StoreFailure failure) {
+  --waiting_;
+  check.failure = failure;
+  check.OnDecided();
+}
+
+void Node::Finish(StoreReset& reset, std::optional<StoreFailure> failure) {
+  reset.failure = failure;
+  reset.OnReset();
+}
+
+}  // namespace sluice::redis

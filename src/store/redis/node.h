@@ -1,0 +1,124 @@
+// One Redis server as one io thread sees it: a connection, and the checks on their way.
+//
+//   Submit ──▶ gathering_ ──flush: 64 runs at most──▶ in_flight_ ──reply──▶ OnDecided
+//              (equal checks become one run)          (calls that await their reply)
+//
+// What a turn of the loop has taken in goes out at its end, in one script call, if no script call
+// is outstanding; else it gathers until the reply. A full pack goes at once, one at most beside the
+// first. There is no timer to wait for: Redis decides a run of equal checks at the price of one,
+// and a call costs as much as ten checks even if it carries one.
+//
+// Loop thread only. To be disposed of after Stop: see net::Flushable.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "net/loop.h"
+#include "net/timer_wheel.h"
+#include "store/redis/connection.h"
+#include "store/redis/gathering.h"
+#include "store/redis/pack.h"
+#include "store/redis/redis_metrics.h"
+#include "store/redis/script_call.h"
+#include "store/redis/server_status.h"
+#include "store/store.h"
+
+namespace sluice::redis {
+
+struct NodeOptions {
+  // Checks that may wait for an answer, for each io thread; beyond, they fail with kOverloaded.
+  std::size_t max_pending = 10'000;
+  // `redis.timeout`: the time a check is given again, once, if the loop itself was late.
+  Duration timeout = std::chrono::milliseconds(10);
+  // A connection that has been silent for so long with calls outstanding is given up.
+  Duration silence = std::chrono::milliseconds(50);
+  // Null: time is Redis' own. Else this clock's, for a Redis whose scripts may not ask for the
+  // time; must outlive the node, and all servers' clocks should agree.
+  const Clock* clock = nullptr;
+  // Null: no metrics. Else must outlive the node.
+  MetricsRegistry* metrics = nullptr;
+};
+
+class Node final : public net::Flushable, private Connection::Owner {
+ public:
+  // Begins to connect at once. `loop`, `status` and `metrics` must outlive the node.
+  Node(net::Loop& loop, const RedisUrl& url, ServerStatus& status, MetricsRegistry& metrics,
+       const NodeOptions& options);
+
+  void Submit(StoreCheck& check);
+  void Reset(StoreReset& reset);
+
+  // Hands back all that waits, and fails what is submitted from then on. For good.
+  void Stop();
+
+ private:
+  // A command that awaits its reply: a script call, an UNLINK, or, without either, a SCRIPT LOAD.
+  struct Awaited {
+    SteadyTime sent;
+    std::unique_ptr<Pack> pack;
+    StoreReset* reset = nullptr;  // null: answered already, its deadline having passed
+    bool loads_script = false;
+  };
+
+  static constexpr std::size_t kMaxPacksInFlight = 2;
+
+  // Sending.
+  void Flush() override;
+  bool MaySend() const;
+  bool WaitsForPackInFlight(const Gathering::Run& run) const;
+  void SendGathered();
+  void SendPack(std::unique_ptr<Pack> pack);
+  void SendAgain(std::unique_ptr<Pack> pack);
+
+  // Replies.
+  void OnReady() override;
+  void OnReply(const redisReply& reply) override;
+  void OnDown() override;
+  void OnFailedAttempt() override { metrics_.OnFailedAttempt(); }
+  void OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply);
+  bool Deliver(Pack& pack, const redisReply& reply);
+  bool DeliverRun(Pack& pack, const Pack::Run& run, ScriptReply& reply);
+  void OnResetReply(StoreReset* reset, const redisReply& reply);
+  void NoteError(std::string_view error);
+  void Recycle(std::unique_ptr<Pack> pack);
+
+  // Deadlines; in node_deadlines.cc.
+  void ArmTimer(SteadyTime deadline);
+  void OnTimer();
+  void WaitAnew();
+  void FailOverdue();
+  SteadyTime NextDeadline() const;
+
+  // A failed check is its owner's again from then on.
+  void Fail(StoreCheck& check, StoreFailure failure);
+  void FailList(StoreCheck* first, StoreFailure failure);
+  void FailPack(Pack& pack, StoreFailure failure);
+  void FailAll();
+  static void Finish(StoreReset& reset, std::optional<StoreFailure> failure);
+
+  net::Loop& loop_;
+  ServerStatus& status_;
+  const NodeOptions options_;
+  RedisMetrics metrics_;
+  Connection connection_;
+  net::Timer timer_;  // at the earliest deadline, or before
+  Gathering gathering_;
+  std::vector<Awaited> in_flight_;  // oldest first
+  std::size_t packs_in_flight_ = 0;
+  bool loading_script_ = false;
+  std::size_t waiting_ = 0;  // checks gathered or in flight
+  SteadyTime last_reply_;
+  std::string_view restart_cause_;  // an error in the reply at hand that wants a new connection
+  ScriptCall script_call_;
+  std::vector<std::string_view> arguments_;
+  RunReply run_reply_;
+  std::vector<std::unique_ptr<Pack>> spare_;
+};
+
+}  // namespace sluice::redis

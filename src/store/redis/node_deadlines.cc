@@ -1,0 +1,95 @@
+// What becomes of checks that Redis does not answer in time. One timer of the node serves them all.
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "store/redis/node.h"
+
+namespace sluice::redis {
+namespace {
+
+// A timer may be that late on a loop that is not: it works in milliseconds.
+constexpr std::chrono::milliseconds kTimerSteps(2);
+
+}  // namespace
+
+void Node::ArmTimer(SteadyTime deadline) {
+  if (deadline == SteadyTime::max()) return;
+  if (!timer_.active() || deadline < timer_.at()) timer_.Start(deadline);
+}
+
+// Sockets are read before timers are called, so a reply that has come is not overlooked.
+void Node::OnTimer() {
+  const Duration late_by = std::chrono::duration_cast<Duration>(loop_.now() - timer_.at());
+  if (late_by >= std::max<Duration>(options_.timeout / 2, kTimerSteps)) WaitAnew();
+  FailOverdue();
+  const SteadyTime silent_for =
+      in_flight_.empty() ? SteadyTime::max() : std::max(last_reply_, in_flight_.front().sent);
+  if (!in_flight_.empty() && loop_.now() - silent_for >= options_.silence) {
+    return connection_.Restart(fmt::format(
+        "no reply for {} ms",
+        std::chrono::duration_cast<std::chrono::milliseconds>(options_.silence).count()));
+  }
+  ArmTimer(NextDeadline());
+  loop_.RequestFlush(*this);
+}
+
+// This process was late, not Redis: overdue checks are given their time again, once.
+void Node::WaitAnew() {
+  const SteadyTime now = loop_.now();
+  last_reply_ = now;
+  const auto extend = [&](StoreCheck& check) {
+    if (check.deadline > now || std::exchange(check.waits_anew, true)) return;
+    check.deadline = std::min<SteadyTime>(now + options_.timeout, check.last_deadline);
+  };
+  for (const Awaited& awaited : in_flight_) {
+    if (!awaited.pack) continue;
+    for (StoreCheck* check : awaited.pack->checks) {
+      if (check != nullptr) extend(*check);
+    }
+  }
+  gathering_.ForEach(extend);
+}
+
+// Checks in flight came before those that gather. An owner may submit another check from OnDecided.
+void Node::FailOverdue() {
+  const SteadyTime now = loop_.now();
+  StoreCheck* overdue = nullptr;
+  StoreCheck** end = &overdue;
+  for (const Awaited& awaited : in_flight_) {
+    if (!awaited.pack) continue;
+    for (StoreCheck*& slot : awaited.pack->checks) {
+      if (slot == nullptr || slot->deadline > now) continue;
+      *end = std::exchange(slot, nullptr);
+      end = &(*end)->next;
+    }
+  }
+  *end = gathering_.TakeExpired(now);
+  FailList(overdue, StoreFailure::kTimeout);
+  for (std::size_t i = 0; i < in_flight_.size(); ++i) {
+    StoreReset* const reset = in_flight_[i].reset;
+    if (reset == nullptr || reset->deadline > now) continue;
+    in_flight_[i].reset = nullptr;
+    Finish(*reset, StoreFailure::kTimeout);
+  }
+}
+
+// The earliest time at which a check or reset expires, or the server has been silent for too long.
+SteadyTime Node::NextDeadline() const {
+  SteadyTime next = SteadyTime::max();
+  const auto consider = [&](const StoreCheck& check) { next = std::min(next, check.deadline); };
+  for (const Awaited& awaited : in_flight_) {
+    if (awaited.reset != nullptr) next = std::min(next, awaited.reset->deadline);
+    if (!awaited.pack) continue;
+    for (const StoreCheck* check : awaited.pack->checks) {
+      if (check != nullptr) consider(*check);
+    }
+  }
+  gathering_.ForEach(consider);
+  if (in_flight_.empty()) return next;
+  return std::min<SteadyTime>(next,
+                              std::max(last_reply_, in_flight_.front().sent) + options_.silence);
+}
+
+}  // namespace sluice::redis

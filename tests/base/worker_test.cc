@@ -1,0 +1,57 @@
+// The thread for what takes long.
+#include "base/worker.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/notification.h"
+
+namespace sluice {
+namespace {
+
+TEST(Worker, Tasks_RunInTheirOrder) {
+  Worker worker;
+  std::vector<int> ran;
+  Notification done;
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(worker.Post([&ran, i] { ran.push_back(i); }));
+  ASSERT_TRUE(worker.Post([&done] { done.Notify(); }));
+  done.Wait();
+  ASSERT_EQ(50U, ran.size());
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(i, ran[i]);
+}
+
+TEST(Worker, TooManyWait_TheNextIsRefused) {
+  Worker worker(2);
+  Notification begun;
+  Notification go_on;
+  ASSERT_TRUE(worker.Post([&] {
+    begun.Notify();
+    go_on.Wait();
+  }));
+  begun.Wait();
+  EXPECT_TRUE(worker.Post([] {}));
+  EXPECT_TRUE(worker.Post([] {}));
+  EXPECT_FALSE(worker.Post([] {}));
+  go_on.Notify();
+}
+
+TEST(Worker, Stop_EndsTheTaskUnderWayAndDropsTheRest) {
+  Worker worker;
+  Notification begun;
+  bool ended = false;
+  bool dropped = true;
+  ASSERT_TRUE(worker.Post([&] {
+    begun.Notify();
+    ended = true;
+  }));
+  begun.Wait();
+  worker.Stop();
+  EXPECT_TRUE(ended);
+  EXPECT_FALSE(worker.Post([&] { dropped = false; }));
+  worker.Stop();
+  EXPECT_TRUE(dropped);
+}
+
+}  // namespace
+}  // namespace sluice

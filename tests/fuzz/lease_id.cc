@@ -1,0 +1,12 @@
+// A lease id: what is accepted says the same when it is written again.
+#include <cstdlib>
+#include <string_view>
+
+#include "limiter/lease_name.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto name = sluice::LeaseName::Parse(text);
+  if (name && name->ToText() != text) std::abort();
+  return 0;
+}

@@ -1,0 +1,130 @@
+// Requests out of bytes however they are cut, and responses into bytes.
+#include "http/request_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using Progress = RequestReader::Progress;
+
+// Feeds `bytes` in pieces of `step`; what is not used is given again.
+Progress Feed(RequestReader& reader, std::string_view bytes, std::size_t step) {
+  std::string input;
+  while (!bytes.empty()) {
+    const auto piece = bytes.substr(0, step);
+    bytes.remove_prefix(piece.size());
+    input += piece;
+    std::size_t used = 0;
+    const Progress progress = reader.Read(input, used);
+    input.erase(0, used);
+    if (progress != Progress::kNeedsInput) return progress;
+  }
+  return Progress::kNeedsInput;
+}
+
+TEST(RequestReader, ARequestHoweverCut_IsTheSame) {
+  for (const std::string body :
+       {"Content-Length: 11\r\n\r\nhello world",
+        "Transfer-Encoding: chunked\r\n\r\n6\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n"}) {
+    const std::string bytes = "POST /v1/check?a=1&b=? HTTP/1.1\r\nHost: x\r\nX-Two:  2 \r\n" + body;
+    for (std::size_t step = 1; step <= bytes.size(); ++step) {
+      RequestReader reader;
+      ASSERT_EQ(Feed(reader, bytes, step), Progress::kDone) << step;
+      const HttpRequest request = reader.Take();
+      EXPECT_EQ(request.method, "POST");
+      EXPECT_EQ(request.path, "/v1/check");
+      EXPECT_EQ(request.query, "a=1&b=?");
+      EXPECT_EQ(request.body, "hello world");
+      EXPECT_EQ(request.Header("x-TWO"), "2");
+      EXPECT_EQ(request.Header("x-three"), "");
+    }
+  }
+}
+
+TEST(RequestReader, NextRequest_IsLeft) {
+  const std::string first = "GET /1 HTTP/1.1\r\n\r\n";
+  RequestReader reader;
+  std::size_t used = 0;
+  EXPECT_EQ(reader.Read(first + "GET /2 HTTP/1.1\r\n\r\n", used), Progress::kDone);
+  EXPECT_EQ(used, first.size());
+}
+
+TEST(RequestReader, KeepAlive_IsAsTheVersionAndTheHeaderSay) {
+  for (const auto& [rest, keep] :
+       std::vector<std::pair<std::string, bool>>{{"1.1\r\n\r\n", true},
+                                                 {"1.1\r\nConnection: close\r\n\r\n", false},
+                                                 {"1.0\r\n\r\n", false},
+                                                 {"1.0\r\nConnection: keep-alive\r\n\r\n", true}}) {
+    RequestReader reader;
+    ASSERT_EQ(Feed(reader, "GET / HTTP/" + rest, 100), Progress::kDone);
+    EXPECT_EQ(reader.keep_alive(), keep) << rest;
+  }
+}
+
+TEST(RequestReader, WhatItDoesNotTake_IsRefusedWithAStatus) {
+  const std::string long_header = "X: " + std::string(20'000, 'x');
+  for (const auto& [bytes, status] : std::vector<std::pair<std::string, int>>{
+           {"nonsense\r\n\r\n", 400},
+           {"GET / HTTP/2.0\r\n\r\n", 400},
+           {"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400},
+           {"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400},
+           {"POST / HTTP/1.1\r\nContent-Length: 65537\r\n\r\n", 413},
+           {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n10001\r\n" +
+                std::string(70'000, 'x'),
+            413},
+           {"GET / HTTP/1.1\r\n" + long_header, 431},
+           {"GET / HTTP/1.1\r\n" + long_header + "\r\n\r\n", 431}}) {
+    for (const std::size_t step : {std::size_t{7}, bytes.size()}) {
+      RequestReader reader;
+      ASSERT_EQ(Feed(reader, bytes, step), Progress::kRefused) << bytes.substr(0, 60);
+      EXPECT_EQ(reader.status(), status) << bytes.substr(0, 60);
+    }
+  }
+}
+
+TEST(RequestReader, BodyOfTheLargestSize_IsTaken) {
+  RequestReader reader;
+  const std::string body(64 * 1024, 'x');
+  EXPECT_EQ(Feed(reader, "POST / HTTP/1.1\r\nContent-Length: 65536\r\n\r\n" + body, 16 * 1024),
+            Progress::kDone);
+  EXPECT_EQ(reader.Take().body, body);
+}
+
+TEST(RequestReader, Expectation_IsTakenOnceAndNotWhenTheBodyIsThere) {
+  const std::string head = "POST / HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n";
+  RequestReader reader;
+  ASSERT_EQ(Feed(reader, head, 1'000), Progress::kNeedsInput);
+  EXPECT_TRUE(reader.TakeExpectation());
+  EXPECT_FALSE(reader.TakeExpectation());
+  RequestReader whole;
+  ASSERT_EQ(Feed(whole, head + "ok", 1'000), Progress::kDone);
+  EXPECT_FALSE(whole.TakeExpectation());
+}
+
+TEST(AppendResponse, WritesHeadersAndBodyAsTheFormSays) {
+  const HttpResponse response{
+      .status = 429, .body = "slow\n", .headers = {{"Retry-After", "3"}, {"X", "a\r\nY: b"}}};
+  std::string out = "before ";
+  AppendResponse(response, {}, out);
+  EXPECT_EQ(out,
+            "before HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\nX: a  Y: b\r\n"
+            "Cache-Control: no-store\r\nConnection: keep-alive\r\n"
+            "Content-Type: text/plain; charset=utf-8\r\nContent-Length: 5\r\n\r\nslow\n");
+  std::string head;
+  AppendResponse(response, {.with_body = false, .keep_alive = false}, head);
+  EXPECT_THAT(head, HasSubstr("Connection: close\r\n"));
+  EXPECT_TRUE(head.ends_with("Content-Length: 5\r\n\r\n"));
+  std::string empty;
+  AppendResponse({.status = 204, .body = {}}, {}, empty);
+  EXPECT_TRUE(empty.starts_with("HTTP/1.1 204 No Content\r\n"));
+  EXPECT_EQ(empty.find("Content-"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice

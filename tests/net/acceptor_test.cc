@@ -1,0 +1,205 @@
+// Listening: addresses, and what happens when descriptors run out.
+#include "net/acceptor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/net/test_protocol.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::net {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kUnderSanitizer = true;
+#else
+constexpr bool kUnderSanitizer = false;
+#endif
+
+Address Loopback() { return {.host = "127.0.0.1", .unix_path = {}}; }
+
+// An acceptor at work, and the connections it has brought.
+class Listening {
+ public:
+  explicit Listening(const Address& address) : acceptor_(Acceptor::Listen(address).value()) {
+    io_.Run([&] {
+      acceptor_->Start(io_.loop(),
+                       [this](Socket socket) { sockets_.push_back(std::move(socket)); });
+    });
+  }
+  ~Listening() {
+    io_.Run([&] { acceptor_->Stop(); });
+  }
+
+  const Address& address() const { return acceptor_->address(); }
+  std::size_t count() {
+    return io_.Run([&] { return sockets_.size(); });
+  }
+  void CloseAll() {
+    io_.Run([&] { sockets_.clear(); });
+  }
+  OneIoThread& io() { return io_; }
+  Acceptor& acceptor() { return *acceptor_; }
+
+ private:
+  OneIoThread io_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::vector<Socket> sockets_;
+};
+
+TEST(Acceptor, PortZero_ListensOnAFreePortAndSaysWhich) {
+  Listening listening(Loopback());
+  EXPECT_NE(listening.address().port, 0);
+  const auto first = BlockingSocket::ConnectTo(listening.address());
+  const auto second = BlockingSocket::ConnectTo(listening.address());
+  EXPECT_TRUE(test::WaitUntil(10s, [&] { return listening.count() == 2; }));
+}
+
+TEST(Acceptor, NameAndIpv6_AreListenedOn) {
+  EXPECT_TRUE(Acceptor::Listen({.host = "localhost", .unix_path = {}}));
+  const auto v6 = Acceptor::Listen({.host = "::1", .unix_path = {}});
+  if (v6) {
+    EXPECT_NE((*v6)->address().port, 0);
+  }
+}
+
+TEST(Acceptor, AddressInUse_Fails) {
+  const Listening listening(Loopback());
+  const auto second = Acceptor::Listen(listening.address());
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(second.error().message,
+            "cannot listen on " + listening.address().ToString() + ": Address already in use");
+}
+
+TEST(Acceptor, StartedAgainWhileOldConnectionsEnd_Listens) {
+  auto listening = std::make_unique<Listening>(Loopback());
+  const Address address = listening->address();
+  auto caller = BlockingSocket::ConnectTo(address);
+  ASSERT_TRUE(test::WaitUntil(10s, [&] { return listening->count() == 1; }));
+  listening->CloseAll();  // we close first, so it is our side that waits
+  EXPECT_EQ(caller.ReadAll(), "");
+  caller.Close();
+  listening.reset();
+  EXPECT_TRUE(Acceptor::Listen(address));
+}
+
+TEST(Acceptor, StaleUnixSocket_IsReplacedLiveOneIsNot) {
+  const test::TempDir dir;
+  const Address address{.host = {}, .unix_path = dir.path() / "s"};
+  {
+    const Socket dead(socket(AF_UNIX, SOCK_STREAM, 0));
+    const Endpoint endpoint = Endpoint::FromNumeric(address).value();
+    ASSERT_EQ(0, bind(dead.fd(), endpoint.get(), endpoint.size));
+  }
+  ASSERT_EQ(0, access(address.unix_path.c_str(), F_OK));
+  const Listening listening(address);
+  const auto second = Acceptor::Listen(address);
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("in use by another process"));
+}
+
+// While the old process still drains, the next one may listen already.
+TEST(Acceptor, StoppedOne_LeavesTheUnixSocketToTheNext) {
+  const test::TempDir dir;
+  const Address address{.host = {}, .unix_path = dir.path() / "s"};
+  auto old = std::make_unique<Listening>(address);
+  old->io().Run([&] { old->acceptor().Stop(); });
+  EXPECT_NE(0, access(address.unix_path.c_str(), F_OK));
+  Listening next(address);
+  old.reset();
+  const auto caller = BlockingSocket::ConnectTo(address);
+  EXPECT_TRUE(test::WaitUntil(10s, [&] { return next.count() == 1; }));
+}
+
+TEST(Acceptor, Stop_TurnsAwayWhoIsNotAcceptedYet) {
+  const auto acceptor = Acceptor::Listen(Loopback()).value();
+  auto caller = BlockingSocket::ConnectTo(acceptor->address());
+  acceptor->Stop();
+  EXPECT_EQ(caller.ReadAll(), "");
+}
+
+// Leaves the process `free` file descriptors, while it lives; with 0, a closed one cannot be opened
+// again either.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int free) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const Socket highest(dup(0));  // all below are taken, or as good as
+    rlimit limit = before_;
+    limit.rlim_cur = static_cast<rlim_t>(free > 0 ? highest.fd() + free : 3);
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(Acceptor, OutOfDescriptors_TurnsCallersAwayWithALineASecondThenGoesOn) {
+  if (kUnderSanitizer) GTEST_SKIP() << "UBSan itself needs descriptors";
+  const test::CapturedLog log;
+  Listening listening(Loopback());
+  constexpr int kCallers = 60;
+  std::vector<BlockingSocket> callers;
+  // Callers need descriptors, too: they are made before there are none, and connect later.
+  std::vector<Socket> unconnected;
+  for (int i = 0; i < kCallers; ++i) unconnected.emplace_back(socket(AF_INET, SOCK_STREAM, 0));
+  const Endpoint endpoint = Endpoint::FromNumeric(listening.address()).value();
+  const SteadyTime began = SteadyNow();
+  {
+    const FewDescriptors few(10);
+    for (auto& it : unconnected) {
+      ASSERT_EQ(0, connect(it.fd(), endpoint.get(), endpoint.size));
+      callers.emplace_back(std::move(it));
+    }
+    // The loop gets at the last one after all others.
+    int turned_away = 0;
+    for (std::size_t i = 10; i < callers.size(); ++i) turned_away += callers[i].Read(1).empty();
+    EXPECT_EQ(turned_away, kCallers - 10);
+    EXPECT_LE(listening.count(), 10U);
+  }
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(SteadyNow() - began).count();
+  listening.io().Run([] {});
+  EXPECT_GE(log.CountLines("cannot accept connections"), 1) << log.text();
+  EXPECT_LE(log.CountLines("cannot accept connections"), seconds) << log.text();
+
+  const auto before = listening.count();
+  const auto caller = BlockingSocket::ConnectTo(listening.address());
+  EXPECT_TRUE(test::WaitUntil(10s, [&] { return listening.count() == before + 1; }));
+}
+
+// Not one descriptor is left, not even for the reserve: another part of the process took it.
+TEST(Acceptor, WithoutAReserve_WaitsInsteadOfSpinning) {
+  if (kUnderSanitizer) GTEST_SKIP() << "UBSan itself needs descriptors";
+  const test::CapturedLog log;
+  Listening listening(Loopback());
+  const Endpoint endpoint = Endpoint::FromNumeric(listening.address()).value();
+  Socket caller(socket(AF_INET, SOCK_STREAM, 0));
+  Socket second(socket(AF_INET, SOCK_STREAM, 0));
+  {
+    const FewDescriptors none(0);
+    ASSERT_EQ(0, connect(caller.fd(), endpoint.get(), endpoint.size));
+    ASSERT_EQ(0, connect(second.fd(), endpoint.get(), endpoint.size));
+    ASSERT_TRUE(test::WaitUntil(10s, [&] {
+      return listening.io().Run(
+          [&] { return listening.io().loop().timers().NextWake() != SteadyTime::max(); });
+    }));
+    EXPECT_EQ(listening.count(), 0U);
+  }
+  EXPECT_TRUE(test::WaitUntil(10s, [&] { return listening.count() == 2; }));
+}
+
+}  // namespace
+}  // namespace sluice::net

@@ -1,0 +1,168 @@
+// The wheel against a model that keeps a list of times.
+#include "net/timer_wheel.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace sluice::net {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr SteadyTime kStart{seconds(1'000)};
+
+// When a timer started for `at` is due: in whole milliseconds since the wheel's start, and never at
+// once.
+std::int64_t DueTick(SteadyTime at, std::int64_t now_tick) {
+  const auto tick = std::chrono::ceil<milliseconds>(at - kStart).count();
+  return std::max<std::int64_t>(tick, now_tick + 1);
+}
+
+class TimerWheel_Model : public ::testing::TestWithParam<unsigned> {
+ protected:
+  static constexpr std::size_t kTimers = 60;
+
+  TimerWheel_Model() {
+    for (std::size_t i = 0; i < kTimers; ++i) {
+      timers_.push_back(std::make_unique<Timer>(wheel_, [this, i] { OnTime(i); }));
+    }
+  }
+
+  std::size_t AnyTimer() { return random_() % kTimers; }
+
+  // Most are near; each level of the wheel and what is beyond it gets some.
+  SteadyTime AnyTime() {
+    constexpr std::array<std::int64_t, 6> kRanges{300,        3'000,         100'000,
+                                                  20'000'000, 6'000'000'000, 20'000'000'000};
+    const std::int64_t range = kRanges[std::min<std::size_t>(random_() % 9, kRanges.size() - 1)];
+    return now_ + microseconds(static_cast<std::int64_t>(random_() % (range * 1'000)) - 1'000);
+  }
+
+  void Start(std::size_t i) {
+    const SteadyTime at = AnyTime();
+    timers_[i]->Start(at);
+    due_[i] = DueTick(at, tick_);
+  }
+
+  void Cancel(std::size_t i) {
+    timers_[i]->Cancel();
+    due_.erase(i);
+  }
+
+  // Called within Advance: what has fired is compared there. A timer that starts or cancels others
+  // does so at the tick it fires at.
+  void OnTime(std::size_t i) {
+    ASSERT_TRUE(due_.contains(i)) << "timer " << i << " is not active";
+    EXPECT_GE(due_[i], tick_) << "fired after a later one";
+    EXPECT_LE(due_[i], last_tick_) << "fired too early";
+    tick_ = due_[i];
+    due_.erase(i);
+    EXPECT_FALSE(timers_[i]->active());
+    if (random_() % 4 == 0) Start(AnyTimer());
+    if (random_() % 4 == 0) Cancel(AnyTimer());
+  }
+
+  void Advance(SteadyTime to) {
+    now_ = to;
+    last_tick_ = std::chrono::floor<milliseconds>(to - kStart).count();
+    wheel_.Advance(to);
+    tick_ = last_tick_;
+    for (const auto& [i, due] : due_) EXPECT_GT(due, tick_) << "timer " << i << " did not fire";
+  }
+
+  void ExpectWakesInTime() {
+    const SteadyTime wake = wheel_.NextWake();
+    for (const auto& [i, due] : due_) EXPECT_LE(wake, kStart + milliseconds(due)) << i;
+    for (std::size_t i = 0; i < kTimers; ++i) EXPECT_EQ(timers_[i]->active(), due_.contains(i));
+  }
+
+  std::mt19937 random_{GetParam()};
+  TimerWheel wheel_{kStart};
+  std::vector<std::unique_ptr<Timer>> timers_;
+  std::map<std::size_t, std::int64_t> due_;  // in ticks, of active timers
+  SteadyTime now_ = kStart;
+  std::int64_t tick_ = 0;
+  std::int64_t last_tick_ = 0;
+};
+
+TEST_P(TimerWheel_Model, RandomStartsCancelsAndAdvances_FireAsTheModelSays) {
+  constexpr std::array<std::int64_t, 5> kSteps{1'500, 40'000, 700'000, 100'000'000,
+                                               10'000'000'000'000};
+  for (int step = 0; step < 400 && !HasFailure(); ++step) {
+    for (int i = 0; i < 8; ++i) Start(AnyTimer());
+    for (int i = 0; i < 3; ++i) Cancel(AnyTimer());
+    ExpectWakesInTime();
+    if (random_() % 4 == 0 && wheel_.NextWake() != SteadyTime::max()) {
+      Advance(std::max(now_, wheel_.NextWake()));  // as the loop does
+    } else {
+      const std::int64_t range = kSteps[std::min<std::size_t>(random_() % 12, kSteps.size() - 1)];
+      Advance(now_ + microseconds(random_() % range));
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, TimerWheel_Model, ::testing::Range(1U, 31U));
+
+TEST(TimerWheel, WithoutTimers_NeverWakes) {
+  TimerWheel wheel(kStart);
+  EXPECT_EQ(wheel.NextWake(), SteadyTime::max());
+  wheel.Advance(kStart + hours(24 * 365));
+  EXPECT_EQ(wheel.NextWake(), SteadyTime::max());
+}
+
+// The loop advances to NextWake again and again: a far timer must not cost a wake per slot for
+// ever.
+TEST(TimerWheel, FarTimer_FiresAtItsTimeAfterFewWakes) {
+  TimerWheel wheel(kStart);
+  const SteadyTime at = kStart + hours(24 * 200);  // beyond the wheel's 49 days
+  SteadyTime now = kStart;
+  SteadyTime fired{};
+  Timer timer(wheel, [&] { fired = now; });
+  timer.Start(at);
+  int wakes = 0;
+  for (; timer.active() && wakes < 1'000; ++wakes) {
+    now = wheel.NextWake();
+    ASSERT_LE(now, at);
+    wheel.Advance(now);
+  }
+  EXPECT_EQ(fired, at);
+  EXPECT_LT(wakes, 20);
+}
+
+TEST(TimerWheel, TimerThatStartsItselfForNow_FiresInTheNextMillisecond) {
+  TimerWheel wheel(kStart);
+  int fired = 0;
+  Timer timer(wheel, [&] {
+    ++fired;
+    timer.Start(kStart);
+  });
+  timer.Start(kStart);
+  wheel.Advance(kStart);
+  EXPECT_EQ(fired, 0);
+  wheel.Advance(kStart + milliseconds(1));
+  EXPECT_EQ(fired, 1);
+  wheel.Advance(kStart + milliseconds(4));
+  EXPECT_EQ(fired, 4);
+}
+
+TEST(TimerWheel, TimerThatDestroysAnotherOfItsTime_KeepsItFromFiring) {
+  TimerWheel wheel(kStart);
+  bool fired = false;
+  auto second = std::make_unique<Timer>(wheel, [&] { fired = true; });
+  Timer first(wheel, [&] { second.reset(); });
+  first.Start(kStart + milliseconds(7));
+  second->Start(kStart + milliseconds(7));
+  wheel.Advance(kStart + milliseconds(7));
+  EXPECT_FALSE(fired);
+  EXPECT_EQ(second, nullptr);
+}
+
+}  // namespace
+}  // namespace sluice::net

@@ -1,0 +1,238 @@
+// What a TLS transport carries, and how it ends, against OpenSSL's client.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/net/tls_connection.h"
+
+namespace sluice::net {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Closure = Protocol::Closure;
+
+TEST(TlsTransport, BigTransfers_ThroughSmallBuffers_ArriveWhole) {
+  const auto context = Load(ServerOptions());
+  const std::string down = Pattern(3'000'000);
+  const std::string up = Pattern(2'000'001);
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    TlsConnection connection(*context, {.version = version});
+    ASSERT_EQ(connection.client.Handshake(), "");
+    connection.Send(down);
+    EXPECT_EQ(connection.client.Read(down.size()), down);
+    EXPECT_TRUE(connection.client.Send(up));
+    EXPECT_TRUE(
+        connection.Eventually([&] { return connection.server.received.size() == up.size(); }));
+    EXPECT_TRUE(connection.io.Run([&] { return connection.server.received == up; }));
+    EXPECT_LE(connection.io.Run([&] { return connection.server.largest_receive; }),
+              Transport::kReadBytes);
+    EXPECT_EQ(connection.io.Run([&] { return connection.server.transport->unsent(); }), 0U);
+  }
+}
+
+TEST(TlsTransport, PeerThatDoesNotRead_BoundsWhatIsUnsent) {
+  const auto context = Load(ServerOptions());
+  TlsConnection connection(*context);
+  ASSERT_EQ(connection.client.Handshake(), "");
+  const std::string sent = Pattern(4'000'000);
+  connection.Send(sent);
+  ASSERT_TRUE(connection.Eventually([&] { return connection.server.transport->unsent() > 0; }));
+  EXPECT_LE(connection.io.Run([&] { return connection.server.transport->unsent(); }),
+            Transport::kFlushBytes + 1'000);
+  EXPECT_EQ(connection.client.Read(sent.size()), sent);
+  EXPECT_TRUE(connection.Eventually([&] { return connection.server.drains > 0; }));
+}
+
+TEST(TlsTransport, OutputBeforeTheHandshake_IsSentAfterIt) {
+  const auto context = Load(ServerOptions());
+  TlsConnection connection(*context);
+  connection.Send("early");
+  EXPECT_EQ(connection.io.Run([&] { return connection.server.takes; }), 0);
+  ASSERT_EQ(connection.client.Handshake(), "");
+  EXPECT_EQ(connection.client.Read(5), "early");
+}
+
+TEST(TlsTransport, SetReading_HoldsBytesBackWithinAndAfterWhatHasCome) {
+  const auto context = Load(ServerOptions());
+  TlsConnection connection(*context);
+  connection.io.Run([&] {
+    connection.server.on_receive = [&](std::string_view) {
+      connection.server.transport->SetReading(false);
+    };
+  });
+  ASSERT_EQ(connection.client.Handshake(), "");
+  const std::string sent = Pattern(100'000);
+  std::jthread sender([&] { EXPECT_TRUE(connection.client.Send(sent)); });
+  std::size_t before = 0;
+  int steps = 0;
+  for (; before < sent.size() && steps < 1'000; ++steps) {
+    ASSERT_TRUE(connection.Eventually([&] { return connection.server.received.size() > before; }));
+    before = connection.io.Run([&] { return connection.server.received.size(); });
+    for (int i = 0; i < 3; ++i) connection.io.Run([] {});
+    ASSERT_EQ(connection.io.Run([&] { return connection.server.received.size(); }), before);
+    connection.io.Run([&] { connection.server.transport->SetReading(true); });
+  }
+  EXPECT_GE(steps, 7);
+  EXPECT_TRUE(connection.io.Run([&] { return connection.server.received == sent; }));
+}
+
+TEST(TlsTransport, ByteByByte_HandshakeAndDataWork) {
+  const auto context = Load(MutualOptions());
+  auto [relayed, peer] = ConnectedPair(SocketKind::kUnix);
+  BlockingSocket relay_in(std::move(relayed));
+  TlsConnection connection(*context, {.certificate = Certs().client}, SocketKind::kUnix);
+  // The client talks to the relay, which hands its bytes on one by one.
+  BlockingSocket to_server(Socket(dup(connection.client.socket().fd())));
+  TlsClient client(std::move(peer), {.certificate = Certs().client});
+  std::jthread up([&] {
+    for (std::string byte; !(byte = relay_in.Read(1)).empty();) to_server.SendAll(byte);
+  });
+  std::jthread down([&] {
+    for (std::string byte; !(byte = to_server.Read(1)).empty();) relay_in.SendAll(byte);
+  });
+  EXPECT_EQ(client.Handshake(), "");
+  EXPECT_TRUE(client.Send("question"));
+  EXPECT_TRUE(connection.Eventually([&] { return connection.server.received == "question"; }));
+  connection.Send("answer");
+  EXPECT_EQ(client.Read(6), "answer");
+  client.socket().FinishSending();
+  connection.io.Run([&] { connection.server.transport.reset(); });
+}
+
+TEST(TlsTransport, FinishSending_SaysSoAfterTheRest) {
+  const auto context = Load(ServerOptions());
+  for (const bool before_handshake : {false, true}) {
+    TlsConnection connection(*context);
+    const std::string sent = Pattern(300'000);
+    const auto finish = [&] {
+      connection.server.output = sent;
+      connection.server.transport->FinishSending();
+    };
+    if (before_handshake) connection.io.Run(finish);
+    ASSERT_EQ(connection.client.Handshake(), "");
+    if (!before_handshake) connection.io.Run(finish);
+    EXPECT_EQ(connection.client.Read(sent.size()), sent);
+    EXPECT_TRUE(connection.client.ReadsEnd());
+    EXPECT_EQ(connection.client.socket().Read(1), "");  // and the socket ends, too
+    ASSERT_TRUE(connection.client.Send("still heard"));
+    EXPECT_TRUE(connection.Eventually([&] { return connection.server.received == "still heard"; }));
+  }
+}
+
+TEST(TlsTransport, HalfCloseByThePeer_LetsAnswersPass) {
+  const auto context = Load(ServerOptions());
+  TlsConnection connection(*context);
+  ASSERT_EQ(connection.client.Handshake(), "");
+  ASSERT_TRUE(connection.client.Send("question"));
+  connection.client.Finish();
+  connection.client.socket().FinishSending();
+  ASSERT_TRUE(connection.Eventually([&] { return !connection.server.closures.empty(); }));
+  connection.Send("answer");
+  EXPECT_EQ(connection.client.Read(6), "answer");
+  EXPECT_THAT(connection.io.Run([&] { return connection.server.closures; }),
+              ElementsAre(Closure::kEndOfInput));
+}
+
+TEST(TlsTransport, EndWithoutCloseNotify_IsLost) {
+  const auto context = Load(ServerOptions());
+  TlsConnection connection(*context);
+  ASSERT_EQ(connection.client.Handshake(), "");
+  connection.client.socket().FinishSending();
+  EXPECT_EQ(connection.ServerError(), "closed by the peer without a word in TLS");
+}
+
+TEST(TlsTransport, DamagedRecord_IsLostWithTheCause) {
+  const auto context = Load(ServerOptions());
+  TlsConnection connection(*context, {.version = TLS1_3_VERSION});
+  ASSERT_EQ(connection.client.Handshake(), "");
+  connection.client.socket().Send(std::string("\x17\x03\x03\x00\x20", 5) + std::string(32, 'x'));
+  EXPECT_THAT(connection.ServerError(), StartsWith("TLS: "));
+  EXPECT_EQ(connection.client.Read(1), "");
+  EXPECT_THAT(connection.client.error(), HasSubstr("alert bad record mac"));
+}
+
+TEST(TlsTransport, CloseInEachCallback_IsFine) {
+  const auto context = Load(ServerOptions());
+  for (int where = 0; where < 3; ++where) {
+    TlsConnection connection(*context);
+    const auto close = [&] { connection.server.transport.reset(); };
+    connection.io.Run([&] {
+      if (where == 0) connection.server.on_receive = [&](std::string_view) { close(); };
+      if (where == 1)
+        connection.server.on_take = [&](std::string& out) {
+          out += "lost";
+          close();
+        };
+      if (where == 2) connection.server.on_closed = close;
+    });
+    ASSERT_EQ(connection.client.Handshake(), "");
+    if (where == 1) {
+      connection.io.Run([&] {
+        if (connection.server.transport) connection.server.transport->RequestFlush();
+      });
+    } else {
+      connection.client.Send("x");
+      connection.client.Finish();
+    }
+    EXPECT_TRUE(connection.Eventually([&] { return connection.server.transport == nullptr; }));
+    EXPECT_EQ(connection.client.Read(1), "");
+  }
+}
+
+// Handshakes of many callers at once are spread over turns.
+// What one connection with nothing to do keeps in memory, both its handshake's rests and buffers.
+TEST(TlsTransport, IdleConnections_KeepNoBuffers) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers have a heap of their own";
+#endif
+  constexpr int kConnections = 100;
+  const auto context = Load(MutualOptions());
+  OneIoThread io;
+  std::vector<std::unique_ptr<TestProtocol>> protocols;
+  std::vector<std::unique_ptr<TlsClient>> clients;
+  std::vector<BlockingSocket> peers;
+  for (int i = 0; i < kConnections; ++i) {
+    auto [ours, peer] = ConnectedPair(SocketKind::kUnix, 256 * 1024);
+    auto& protocol = *protocols.emplace_back(std::make_unique<TestProtocol>());
+    protocol.on_receive = [&](std::string_view) { protocol.received.clear(); };
+    io.Run([&, &socket = ours] {
+      protocol.transport =
+          AcceptTls(io.loop(), io.loop().Adopt(std::move(socket), FlushStage::kCallers), *context);
+      protocol.transport->Start(protocol);
+    });
+    auto client = std::make_unique<TlsClient>(std::move(peer),
+                                              TlsClientOptions{.certificate = Certs().client});
+    ASSERT_EQ(client->Handshake(), "");
+    ASSERT_TRUE(client->Send(Pattern(20'000)));
+    io.Run([&] {
+      protocol.output = Pattern(100'000);
+      protocol.transport->RequestFlush();
+    });
+    ASSERT_EQ(client->Read(100'000).size(), 100'000U);
+    clients.push_back(std::move(client));
+  }
+  io.Run([&] {
+    for (auto& it : protocols) std::string().swap(it->output);
+    for (auto& it : protocols) std::string().swap(it->received);
+  });
+  const std::size_t before = mallinfo2().uordblks;
+  io.Run([&] {
+    for (auto& it : protocols) it->transport.reset();
+  });
+  io.Run([] {});
+  const std::size_t freed = before - mallinfo2().uordblks;
+  RecordProperty("bytes_per_connection", static_cast<int>(freed / kConnections));
+  EXPECT_LE(freed / kConnections, 40U * 1024) << "of 80 KB that may be";
+}
+
+}  // namespace
+}  // namespace sluice::net

@@ -1,0 +1,89 @@
+// What a server answers to requests as raw bytes: a table that holds for every engine, and lists
+// where they differ and why.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "tests/rpc/echo_methods.h"
+#include "tests/rpc/raw_connection.h"
+#include "tests/rpc/raw_request.h"
+
+namespace sluice::test {
+
+// The most that a message may have in these tests.
+inline constexpr std::size_t kMaxMessage = 4096;
+
+struct Differs {
+  std::string reason;
+  std::string http2;
+  std::string grpc;  // may have "*" for what varies
+};
+
+// Why engines differ. "gRPC" is its C++ server 1.51.
+inline constexpr char kUnchecked[] = "RFC 9113 calls this an error; gRPC does not check it";
+inline constexpr char kNoGoaway[] = "gRPC closes the connection without the GOAWAY that is due";
+inline constexpr char kNoPadding[] = "gRPC cannot read padded frames";
+inline constexpr char kGoodbye[] =
+    "ours closes when the client has said GOAWAY and has its answers";
+inline constexpr char kAnyContentType[] = "gRPC serves any content-type; its protocol wants 415";
+inline constexpr char kUnknown[] =
+    "gRPC answers UNKNOWN to a missing or wrong field; HTTP/2 wants a reset, the method a 405, and "
+    "proxies leave out te";
+inline constexpr char kBinary[] = "gRPC decodes headers named -bin; no service here reads any";
+inline constexpr char kLooseTimeouts[] = "gRPC reads timeouts that its protocol does not allow";
+inline constexpr char kWaitsForTheEnd[] =
+    "ours waits for the end of a unary request, so that it sees a second message; gRPC does not";
+inline constexpr char kNotInflated[] =
+    "gRPC hands over what it cannot inflate as it came; its protocol wants an error";
+inline constexpr char kInternalReset[] = "gRPC resets such a call, ours says why";
+inline constexpr char kResetsToo[] =
+    "gRPC resets a stream with NO_ERROR even if the request has ended; callers ignore it";
+inline constexpr char kLargeFields[] =
+    "gRPC closes the connection, since it has lost the table of fields; ours reads them to the end";
+inline constexpr char kWholeMessage[] =
+    "gRPC waits for all of a message before it looks at its size";
+inline constexpr char kSameTurn[] = "ours drops what was not sent yet when a call fails";
+inline constexpr char kTrailers[] =
+    "gRPC ends the call when a request has trailers; ours ignores them, if they are well-formed";
+
+struct DoorRow {
+  static constexpr int kAnyNumber = -1;
+  using Steps = std::function<void(RawConnection&, const Seen&)>;
+
+  std::string name;
+  Steps run;
+  // RawStream::Text of each stream, joined by " | ", then "; " and RawConnection::Health unless the
+  // connection is alive. "open" may be the end of a stream's text: it is not waited for.
+  std::string expected;
+  std::optional<Differs> differs = std::nullopt;  // instead of `expected`
+  // grpc-message of the first stream, where it is ours to choose.
+  std::optional<std::string> message = std::nullopt;
+  int streams = 1;    // 1, 3, 5, …
+  int cancelled = 0;  // calls whose handlers are told, or kAnyNumber
+  // The same for gRPC, where it differs: a message that gRPC cannot read may look like a
+  // half-close.
+  std::optional<int> grpc_cancelled = std::nullopt;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const DoorRow& row) { return out << row.name; }
+
+// Connects as a client should, and sends.
+inline DoorRow::Steps Sends(std::string bytes) {
+  return [bytes = std::move(bytes)](RawConnection& connection, const Seen&) {
+    connection.SendPreface();
+    connection.Send(bytes);
+  };
+}
+
+// The rows, by subject.
+std::vector<DoorRow> HeaderRows();
+std::vector<DoorRow> TimeoutRows();
+std::vector<DoorRow> MessageRows();
+std::vector<DoorRow> StreamRows();
+std::vector<DoorRow> FrameRows();
+
+}  // namespace sluice::test

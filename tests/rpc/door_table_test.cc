@@ -1,0 +1,110 @@
+// Holds every engine against the table of door_table.h.
+#include <fnmatch.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+#include "tests/rpc/door_table.h"
+#include "tests/rpc/engines.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+namespace {
+
+std::vector<DoorRow> AllRows() {
+  std::vector<DoorRow> all;
+  for (const auto& rows : {HeaderRows(), TimeoutRows(), MessageRows(), StreamRows(), FrameRows()}) {
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  return all;
+}
+
+class DoorTest : public testing::TestWithParam<std::tuple<Engine, DoorRow>> {
+ protected:
+  DoorTest() { threads_.Start(); }
+  ~DoorTest() override {
+    server_.reset();
+    threads_.Stop();
+  }
+
+  static const Engine& engine() { return std::get<0>(GetParam()); }
+  static const DoorRow& row() { return std::get<1>(GetParam()); }
+  static std::string Expected() {
+    if (!row().differs) return row().expected;
+    return engine().name == "grpc" ? row().differs->grpc : row().differs->http2;
+  }
+
+  static int Cancelled() {
+    return engine().name == "grpc" ? row().grpc_cancelled.value_or(row().cancelled)
+                                   : row().cancelled;
+  }
+
+  // What came of it, as in the table.
+  static std::string Outcome(RawConnection& connection, const std::string& expected) {
+    std::istringstream texts(expected.substr(0, expected.find(';')));
+    std::vector<std::string> streams;
+    for (int i = 0; i < row().streams; ++i) {
+      std::string text;
+      std::getline(texts, text, '|');
+      if (text.find("open") == std::string::npos) connection.AwaitEnd(2 * i + 1);
+    }
+    const std::string health = connection.Health();
+    for (int i = 0; i < row().streams; ++i) streams.push_back(connection.stream(2 * i + 1).Text());
+    std::string outcome = fmt::format("{}", fmt::join(streams, " | "));
+    if (outcome.empty()) return health;
+    if (health != "alive") outcome += "; " + health;
+    return outcome;
+  }
+
+  Seen seen_;
+  net::IoThreads threads_{1};
+  std::unique_ptr<rpc::Server> server_;
+};
+
+TEST_P(DoorTest, Request_OfTheTable_IsAnsweredSo) {
+  const Address address{.host = "127.0.0.1", .port = 0, .unix_path = ""};
+  auto server = engine().start(threads_, EchoMethods(seen_),
+                               {.address = address, .max_message_bytes = kMaxMessage});
+  ASSERT_TRUE(server) << server.error().message;
+  server_ = std::move(*server);
+
+  RawConnection connection(server_->address());
+  row().run(connection, seen_);
+  const std::string expected = Expected();
+  const std::string outcome = Outcome(connection, expected);
+  EXPECT_EQ(::fnmatch(expected.c_str(), outcome.c_str(), 0), 0)
+      << "outcome:  " << outcome << "\nexpected: " << expected;
+  if (row().message) {
+    EXPECT_EQ(connection.stream(1).Field("grpc-message"), *row().message);
+  }
+  const int cancelled = Cancelled();
+  if (cancelled == DoorRow::kAnyNumber) return;
+  EXPECT_TRUE(WaitUntil(std::chrono::seconds(5), [&] { return seen_.cancelled >= cancelled; }));
+  EXPECT_EQ(seen_.cancelled, cancelled);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Door, DoorTest, testing::Combine(testing::ValuesIn(Engines()), testing::ValuesIn(AllRows())),
+    [](const auto& parameter) {
+      return std::get<1>(parameter.param).name + "_" + std::get<0>(parameter.param).name;
+    });
+
+TEST(DoorTable, Rows_AreManyAndDistinct) {
+  std::set<std::string> names;
+  for (const DoorRow& row : AllRows()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    if (!row.differs) continue;
+    EXPECT_GT(row.differs->reason.size(), 20U) << row.name << ": say why";
+    EXPECT_NE(row.differs->http2, row.differs->grpc) << row.name << ": no difference";
+  }
+  EXPECT_GE(names.size(), 80U);
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,45 @@
+// Services for tests of engines: each method does one small thing.
+#pragma once
+
+#include <atomic>
+
+#include "rpc/method.h"
+
+namespace sluice::test {
+
+// What the handlers of a server have seen. Thread-safe.
+struct Seen {
+  std::atomic<int> handlers = 0;      // made
+  std::atomic<int> served = 0;        // calls begun
+  std::atomic<int> cancelled = 0;     // OnCancel
+  std::atomic<int> half_closed = 0;   // OnHalfClose
+  std::atomic<int> drained = 0;       // OnDrain
+  std::atomic<int> writable = 0;      // OnWritable
+  std::atomic<int> received = 0;      // messages of streams
+  std::atomic<int> wrong_thread = 0;  // calls of a handler on another thread than its loop's
+};
+
+// Unary. What each answers:
+//   /test.Unary/Echo       the request
+//   /test.Unary/Fail       FAILED_PRECONDITION, with the request as its message
+//   /test.Unary/Metadata   the value of the header that the request names; else NOT_FOUND
+//   /test.Unary/TimeLeft   whole seconds until the deadline, rounded; or "never"
+//   /test.Unary/Peer       the caller's address
+//   /test.Unary/Identities "tls" or "plain", a space, the names of the caller's certificate
+//   /test.Unary/Later      the request, one turn of the loop later
+//   /test.Unary/Hold       CANCELLED once it is cancelled; until then nothing
+//   /test.Unary/Never      nothing, ever
+// Streams:
+//   /test.Stream/Echo      each message; OK after the half-close; UNAVAILABLE when draining
+//   /test.Stream/Count     at the half-close, how many messages came; then OK
+//   /test.Stream/Sized     for each message N, a message of N bytes; OK after the half-close
+//   /test.Stream/First     OK after the first message
+//   /test.Stream/Slow      as Echo, with reading off for a turn after each message
+//   /test.Stream/Deaf      reads nothing at all; finishes when cancelled or draining
+//   /test.Stream/Once      echoes the first message, and reads no more unless one has come already
+//   /test.Stream/Refuse    PERMISSION_DENIED at once
+//   /test.Stream/Never     never finishes
+// `seen` must outlive the server.
+rpc::Methods EchoMethods(Seen& seen);
+
+}  // namespace sluice::test

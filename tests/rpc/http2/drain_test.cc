@@ -1,0 +1,132 @@
+// Stop: callers are told, calls end, connections close, and none of it takes longer than it may.
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "tests/rpc/http2/served.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+namespace {
+
+constexpr std::chrono::seconds kSoon(10);
+constexpr std::chrono::milliseconds kShort(300);
+constexpr int kOk = 0, kUnavailable = 14;
+
+class DrainTest : public testing::Test {
+ protected:
+  // How long Stop took.
+  std::future<std::chrono::milliseconds> Stop(Duration drain) {
+    return std::async(std::launch::async, [this, drain] {
+      const SteadyTime began = SteadyNow();
+      served_.server().Stop(drain);
+      return std::chrono::duration_cast<std::chrono::milliseconds>(SteadyNow() - began);
+    });
+  }
+  void AwaitServed(int calls) {
+    ASSERT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().served == calls; }));
+  }
+
+  Served served_{{}, {.notice = kShort, .linger = kShort}};
+};
+
+TEST_F(DrainTest, Connection_Idle_GoawayTwiceThenEnd) {
+  RawClient client(served_.address());
+  client.AwaitSettings();
+  auto stopped = Stop(kSoon);
+  const auto goaway = client.AwaitGoaway();
+  ASSERT_TRUE(goaway);
+  EXPECT_EQ(client.goaways().front().last_stream, 0x7FFFFFFFU);
+  EXPECT_EQ(goaway->last_stream, 0U);
+  EXPECT_EQ(goaway->error, 0U);
+  EXPECT_TRUE(client.AwaitEnd());
+  shutdown(client.fd(), SHUT_RDWR);
+  EXPECT_LT(stopped.get(), kShort);
+}
+
+TEST_F(DrainTest, Call_UnderWay_AnsweredBeforeTheEnd) {
+  RawClient client(served_.address());
+  client.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
+  AwaitServed(1);
+  auto stopped = Stop(kSoon);
+  ASSERT_TRUE(client.AwaitGoaway());
+  EXPECT_EQ(client.goaways().back().last_stream, 1U);
+  served_.ReleaseHeld();
+  EXPECT_EQ(client.Await(1).data, Framed("a"));
+  EXPECT_TRUE(client.AwaitEnd());
+  shutdown(client.fd(), SHUT_RDWR);
+  EXPECT_LT(stopped.get(), kSoon);
+}
+
+TEST_F(DrainTest, Call_SentBeforeTheNoticeCame_StillServed) {
+  RawClient client(served_.address());
+  client.AwaitSettings();
+  client.SetAnswersPings(false);  // the notice is on its way to the client
+  auto stopped = Stop(kSoon);
+  ASSERT_TRUE(WaitUntil(kSoon, [&] {
+    RawClient late(served_.address());
+    return late.AwaitEnd();
+  }));
+  client.SendCall(1, "/t/Echo", "a");
+  EXPECT_EQ(client.Await(1).data, Framed("a"));
+  ASSERT_TRUE(client.AwaitGoaway());
+  EXPECT_EQ(client.goaways().back().last_stream, 1U);
+  EXPECT_TRUE(client.AwaitEnd());
+  shutdown(client.fd(), SHUT_RDWR);
+  EXPECT_LT(stopped.get(), kSoon);
+}
+
+// What is checked meanwhile must not take the PING of the notice for one without an answer.
+TEST(DrainTimesTest, Notice_WithTimesToCheck_LastsUntilItsEnd) {
+  constexpr std::chrono::milliseconds kOften(20);
+  Served served({}, {.preface = kOften, .keepalive = kOften, .ping = kSoon, .notice = kShort});
+  RawClient client(served.address());
+  client.AwaitSettings();
+  client.SetAnswersPings(false);
+  auto stopped = std::async(std::launch::async, [&] { served.server().Stop(kSoon); });
+  EXPECT_TRUE(client.AwaitGoaway());
+  shutdown(client.fd(), SHUT_RDWR);
+  stopped.get();
+}
+
+TEST_F(DrainTest, Stream_Open_ToldToEnd) {
+  RawClient client(served_.address());
+  client.SendHeaders(1, RequestHeaders("/t/Chat"));
+  client.SendData(1, Framed("a"));
+  client.AwaitData(1, 6);
+  auto stopped = Stop(kSoon);
+  EXPECT_EQ(client.Await(1).status(), kUnavailable);
+  EXPECT_EQ(served_.seen().drained, 1);
+  EXPECT_TRUE(client.AwaitEnd());
+}
+
+TEST_F(DrainTest, Call_NeverFinishes_StopReturnsInTime) {
+  RawClient client(served_.address());
+  client.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
+  client.SendHeaders(3, RequestHeaders("/t/Chat", {{"x-stubborn", "1"}}));
+  AwaitServed(2);
+  const auto took = Stop(std::chrono::milliseconds(200)).get();
+  EXPECT_GE(took.count(), 200);
+  EXPECT_LT(took.count(), 1'000);
+  EXPECT_EQ(served_.seen().cancelled, 2);
+  EXPECT_TRUE(client.AwaitEnd());
+}
+
+TEST_F(DrainTest, Stop_WithoutDrain_AtOnce) {
+  RawClient client(served_.address());
+  client.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
+  AwaitServed(1);
+  EXPECT_LT(Stop(Duration(0)).get().count(), 500);
+  EXPECT_TRUE(client.AwaitEnd());
+}
+
+TEST_F(DrainTest, Peer_MuteAndOpen_ClosedAfterNoticeAndLinger) {
+  RawClient client(served_.address());
+  client.AwaitSettings();
+  const auto took = Stop(kSoon).get();  // the client reads nothing, answers nothing
+  EXPECT_LT(took, kSoon);
+  EXPECT_GE(took, kShort);
+}
+
+}  // namespace
+}  // namespace sluice::test

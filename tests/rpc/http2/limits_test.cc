@@ -1,0 +1,211 @@
+// What a server bears from peers that are slow, silent or hostile.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/socket.h>
+
+#include "tests/rpc/http2/served.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+namespace {
+
+using ::testing::HasSubstr;
+constexpr std::chrono::seconds kSoon(10);
+constexpr std::chrono::milliseconds kShort(50);
+constexpr int kOk = 0, kDeadlineExceeded = 4, kResourceExhausted = 8;
+constexpr std::uint32_t kRefusedStream = 7, kCancel = 8, kEnhanceYourCalm = 11;
+
+TEST(LimitsTest, Settings_TellTheLimits) {
+  Served served;
+  RawClient client(served.address());
+  const auto settings = client.AwaitSettings();
+  EXPECT_EQ(settings.at(3), 1'024U);   // MAX_CONCURRENT_STREAMS
+  EXPECT_EQ(settings.at(6), 16'384U);  // MAX_HEADER_LIST_SIZE
+}
+
+TEST(LimitsTest, Calls_BeyondTheServersLimit_Refused) {
+  Served served({.max_calls = 3});
+  RawClient client(served.address());
+  for (std::uint32_t stream = 1; stream <= 7; stream += 2) {
+    client.SendCall(stream, "/t/Echo", "a", {{"x-hold", "1"}});
+  }
+  EXPECT_EQ(client.Await(7).reset, kRefusedStream);
+  served.ReleaseHeld();
+  for (std::uint32_t stream = 1; stream <= 5; stream += 2) {
+    EXPECT_EQ(client.Await(stream).status(), kOk);
+  }
+  client.SendCall(9, "/t/Echo", "a");
+  EXPECT_EQ(client.Await(9).status(), kOk);
+  EXPECT_THAT(served.metrics(), HasSubstr("sluice_grpc_refused_total{reason=\"calls\"} 1"));
+}
+
+TEST(LimitsTest, Calls_ResetButNotFinished_CountAsOpen) {
+  Served served({.max_calls = 3});
+  RawClient client(served.address());
+  for (std::uint32_t stream = 1; stream <= 5; stream += 2) {
+    client.SendCall(stream, "/t/Echo", "a", {{"x-hold", "1"}});
+    client.SendReset(stream);
+  }
+  ASSERT_TRUE(WaitUntil(kSoon, [&] { return served.seen().cancelled == 3; }));
+  client.SendCall(7, "/t/Echo", "a");
+  EXPECT_EQ(client.Await(7).reset, kRefusedStream);
+  served.ReleaseHeld();
+  client.SendCall(9, "/t/Echo", "a");
+  EXPECT_EQ(client.Await(9).status(), kOk);
+}
+
+TEST(LimitsTest, Connections_BeyondTheLimit_Closed) {
+  Served served({.max_connections = 1});
+  auto first = std::make_unique<RawClient>(served.address());
+  first->AwaitSettings();
+  EXPECT_TRUE(RawClient(served.address()).AwaitEnd());
+  EXPECT_THAT(served.metrics(), HasSubstr("sluice_grpc_connections 1"));
+  EXPECT_THAT(served.metrics(), HasSubstr("reason=\"connections\"} 1"));
+  first.reset();
+  ASSERT_TRUE(WaitUntil(kSoon, [&] {
+    RawClient client(served.address());
+    client.SendCall(1, "/t/Echo", "a");
+    return client.Await(1).status() == kOk;
+  }));
+}
+
+TEST(LimitsTest, Pings_FewOrWithCalls_Answered) {
+  Served served;
+  RawClient client(served.address());
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    client.SendCall(2 * i + 1, "/t/Echo", "a");
+    client.SendPing();
+    EXPECT_EQ(client.Await(2 * i + 1).status(), kOk);
+  }
+  EXPECT_TRUE(client.goaways().empty());
+}
+
+TEST(LimitsTest, Pings_Flood_GoawayTooManyPings) {
+  Served served;
+  RawClient client(served.address());
+  for (int i = 0; i < 50; ++i) client.SendPing();
+  const auto goaway = client.AwaitGoaway();
+  ASSERT_TRUE(goaway);
+  EXPECT_EQ(goaway->error, kEnhanceYourCalm);
+  EXPECT_EQ(goaway->text, "too_many_pings");
+  EXPECT_TRUE(client.AwaitEnd());
+}
+
+TEST(LimitsTest, Settings_Flood_Goaway) {
+  Served served;
+  RawClient client(served.address());
+  for (int i = 0; i < 50; ++i) client.Send({.type = Http2Frame::kSettings});
+  ASSERT_TRUE(client.AwaitGoaway());
+  EXPECT_EQ(client.goaways().back().error, kEnhanceYourCalm);
+}
+
+TEST(LimitsTest, Resets_OfYoungCalls_GoawayAfterTheBurst) {
+  Served served;
+  RawClient client(served.address());
+  for (std::uint32_t i = 0; i < 3'000; ++i) {
+    client.SendHeaders(2 * i + 1, RequestHeaders("/t/Echo"));
+    client.SendReset(2 * i + 1);
+  }
+  const auto goaway = client.AwaitGoaway();
+  ASSERT_TRUE(goaway);
+  EXPECT_EQ(goaway->error, kEnhanceYourCalm);
+}
+
+TEST(LimitsTest, Continuations_Flood_ConnectionEnds) {
+  Served served;
+  RawClient client(served.address());
+  client.SendBytes(Http2Frame{.type = Http2Frame::kHeaders, .stream = 1}.Bytes());
+  for (int i = 0; i < 100; ++i) {
+    client.Send({.type = 9, .stream = 1, .payload = HeaderBlock({{"x", "y"}})});
+  }
+  EXPECT_TRUE(client.AwaitEnd());
+}
+
+TEST(LimitsTest, Preface_NotHttp2_Closed) {
+  Served served;
+  RawClient client(served.address(), false);
+  client.SendBytes("GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
+  EXPECT_TRUE(client.AwaitEnd());
+}
+
+TEST(LimitsTest, Preface_Missing_ClosedInTime) {
+  Served served({}, {.preface = kShort});
+  RawClient client(served.address(), false);
+  EXPECT_TRUE(client.AwaitEnd());
+}
+
+TEST(LimitsTest, Request_NotCompleteInTime_Ended) {
+  Served served({}, {.request = kShort});
+  RawClient client(served.address());
+  client.SendHeaders(1, RequestHeaders("/t/Echo"));
+  client.SendData(1, Framed("hello").substr(0, 7));
+  client.SendHeaders(3, RequestHeaders("/t/Chat"));
+  client.SendData(3, Framed("hello").substr(0, 7));
+  EXPECT_EQ(client.Await(1).status(), kDeadlineExceeded);
+  EXPECT_EQ(client.Await(3).status(), kDeadlineExceeded);
+  EXPECT_EQ(served.seen().served, 1);
+}
+
+TEST(LimitsTest, Stream_SilentBetweenMessages_MayBeAsLongAsItLikes) {
+  Served served({}, {.request = kShort});
+  RawClient client(served.address());
+  client.SendHeaders(1, RequestHeaders("/t/Chat"));
+  client.SendData(1, Framed("a"));
+  client.SendHeaders(3, RequestHeaders("/t/Echo"));
+  EXPECT_EQ(client.Await(3).status(), kDeadlineExceeded);  // much later than kShort
+  client.SendData(1, Framed("b"), true);
+  EXPECT_EQ(client.Await(1).status(), kOk);
+}
+
+TEST(LimitsTest, HeaderBlock_NotCompleteInTime_ConnectionEnds) {
+  Served served({}, {.request = kShort});
+  RawClient client(served.address());
+  client.Send({.type = Http2Frame::kHeaders, .stream = 1, .payload = HeaderBlock({{"x", "y"}})});
+  EXPECT_TRUE(client.AwaitEnd());
+}
+
+TEST(LimitsTest, Peer_Silent_PingedAndKeptIfItAnswers) {
+  Served served({}, {.preface = kShort, .keepalive = kShort, .ping = kShort});
+  RawClient client(served.address());
+  client.SendHeaders(1, RequestHeaders("/t/Chat", {{"grpc-timeout", "500m"}}));
+  EXPECT_EQ(client.Await(1).status(), kDeadlineExceeded);  // after some ten PINGs
+  client.SetAnswersPings(false);
+  EXPECT_TRUE(client.AwaitEnd());
+}
+
+TEST(LimitsTest, Peer_ThatDoesNotRead_Closed) {
+  Served served({}, {.stall = kShort});
+  RawClient client(served.address());
+  client.SendWindow(0, 1 << 30);
+  client.Send({.type = Http2Frame::kSettings, .payload = BigEndian(4, 2) + BigEndian(1 << 30, 4)});
+  client.SendHeaders(1, RequestHeaders("/t/Chat", {{"x-send", "50000000"}}));
+  EXPECT_TRUE(WaitUntil(kSoon, [&] { return served.seen().cancelled == 1; }));
+}
+
+TEST(LimitsTest, Answer_WithoutRoom_StreamResetInTime) {
+  Served served({}, {.preface = kShort, .stall = kShort});
+  RawClient client(served.address());
+  client.SetReturnsWindow(false);
+  client.SendCall(1, "/t/Echo", std::string(60'000, 'a'));
+  client.SendCall(3, "/t/Echo", std::string(60'000, 'b'));  // the connection's window is full
+  EXPECT_EQ(client.Await(1).status(), kOk);
+  EXPECT_EQ(client.Await(3).reset, kCancel);
+}
+
+TEST(LimitsTest, Messages_UnfinishedBeyondTheLimit_ResourceExhausted) {
+  Served served;
+  RawClient client(served.address());
+  // Each stays within its window of 65,535 bytes, and asks for more than there is to share.
+  const std::string part = Framed(std::string(1'000'000, 'm')).substr(0, 65'000);
+  std::uint32_t stream = 1;
+  for (std::size_t sent = 0; sent < 17 * 1024 * 1024; sent += part.size(), stream += 2) {
+    client.SendHeaders(stream, RequestHeaders("/t/Echo"));
+    client.SendData(stream, part);
+  }
+  EXPECT_EQ(client.Await(stream - 2).status(), kResourceExhausted);
+  EXPECT_FALSE(client.reply(1).ended);
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,176 @@
+// The parts that do no I/O: header fields, messages in bytes, statuses.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "rpc/http2/balance.h"
+#include "rpc/http2/message_reader.h"
+#include "rpc/http2/rate_guard.h"
+#include "rpc/http2/request_head.h"
+#include "rpc/http2/shared_state.h"
+#include "rpc/http2/status_header.h"
+#include "tests/rpc/http2/raw_client.h"
+
+namespace sluice::rpc::http2 {
+namespace {
+
+using std::chrono::nanoseconds;
+using Next = MessageReader::Next;
+using test::Framed;
+
+TEST(ParseTimeoutTest, Texts_AsTable) {
+  const std::vector<std::pair<const char*, std::optional<nanoseconds>>> table = {
+      {"1n", nanoseconds(1)},
+      {"0m", nanoseconds(0)},
+      {"7u", std::chrono::microseconds(7)},
+      {"12345678m", std::chrono::milliseconds(12'345'678)},
+      {"00000001S", std::chrono::seconds(1)},
+      {"3M", std::chrono::minutes(3)},
+      {"2H", std::chrono::hours(2)},
+      {"99999999H", nanoseconds::max()},
+      {"123456789m", std::nullopt},
+      {"", std::nullopt},
+      {"5", std::nullopt},
+      {"m", std::nullopt},
+      {"5s", std::nullopt},
+      {"-5m", std::nullopt},
+      {"+5m", std::nullopt},
+      {" 5m", std::nullopt},
+      {"5.5S", std::nullopt},
+  };
+  for (const auto& [text, timeout] : table) EXPECT_EQ(ParseTimeout(text), timeout) << text;
+}
+
+TEST(RequestHeadTest, Metadata_OnlyTheCallersOwnAndOnlyOnce) {
+  RequestHead head;
+  head.Clear();
+  for (const auto& [name, value] : test::RequestHeaders("/a/B", {{"grpc-timeout", "1S"}})) {
+    head.Add(name, value);
+  }
+  head.Add("authorization", "Bearer x");
+  head.Add("twice", "1");
+  head.Add("twice", "2");
+  EXPECT_EQ(head.path(), "/a/B");
+  EXPECT_TRUE(head.is_post());
+  EXPECT_TRUE(head.is_grpc());
+  EXPECT_EQ(head.timeout(), std::chrono::seconds(1));
+  EXPECT_EQ(head.Metadata("authorization"), "Bearer x");
+  EXPECT_EQ(head.Metadata("twice"), std::nullopt);
+  for (const char* own : {":path", "te", "content-type", "grpc-timeout", "absent"}) {
+    EXPECT_EQ(head.Metadata(own), std::nullopt) << own;
+  }
+  head.Clear();
+  EXPECT_EQ(head.Metadata("authorization"), std::nullopt);
+  EXPECT_FALSE(head.is_post());
+}
+
+TEST(RequestHeadTest, Size_OverTheLimit_TooLarge) {
+  RequestHead head;
+  head.Clear();
+  head.Add("x", std::string(RequestHead::kMaxBytes - 33, 'v'));
+  EXPECT_FALSE(head.too_large());
+  head.Add("y", "");
+  EXPECT_TRUE(head.too_large());
+}
+
+TEST(MessageReaderTest, Messages_CutAnywhere_Whole) {
+  const std::string bytes = Framed("one") + Framed("") + Framed("three", true);
+  for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
+    MessageReader reader;
+    std::vector<std::string> messages;
+    for (const std::string& part : {bytes.substr(0, cut), bytes.substr(cut)}) {
+      reader.Append(part);
+      while (reader.Take(5) == Next::kMessage) messages.emplace_back(reader.message());
+    }
+    EXPECT_EQ(messages, (std::vector<std::string>{"one", "", "three"})) << cut;
+    EXPECT_TRUE(reader.compressed());
+    EXPECT_EQ(reader.pending(), 0U);
+  }
+}
+
+TEST(MessageReaderTest, Message_OverTheLimit_TooLargeBeforeItCame) {
+  MessageReader reader;
+  reader.Append(Framed("123456").substr(0, 5));
+  EXPECT_EQ(reader.Take(6), Next::kPartial);
+  EXPECT_EQ(reader.expected(), 6U);
+  EXPECT_EQ(reader.Take(5), Next::kTooLarge);
+}
+
+TEST(PercentEncodeTest, Bytes_AsGrpcAsks) {
+  EXPECT_EQ(PercentEncode("plain ~text!"), "plain ~text!");
+  EXPECT_EQ(PercentEncode("5% \n\xC3\xBC\x7F"), "5%25 %0A%C3%BC%7F");
+}
+
+TEST(RateGuardTest, Events_BurstThenRate) {
+  RateGuard guard(3, 2);
+  SteadyTime now{};
+  const auto allowed = [&](int events) {
+    int count = 0;
+    for (int i = 0; i < events; ++i) count += guard.Allow(now) ? 1 : 0;
+    return count;
+  };
+  EXPECT_EQ(allowed(10), 3);
+  now += std::chrono::seconds(1);
+  EXPECT_EQ(allowed(10), 2);
+  now += std::chrono::seconds(100);
+  EXPECT_EQ(allowed(10), 3);
+  guard.Reset();
+  EXPECT_EQ(allowed(10), 3);
+}
+
+class BalanceTest : public testing::Test {
+ protected:
+  // What is decided in each of so many seconds; -1: nothing.
+  std::vector<int> Judge(int seconds, const Loads& loads, std::vector<std::uint64_t> calls) {
+    std::vector<int> decided;
+    for (int i = 0; i < seconds; ++i, now_ += Balance::kInterval) {
+      const auto excess = balance_.Judge(now_, loads, calls);
+      decided.push_back(excess ? static_cast<int>(*excess) : -1);
+    }
+    return decided;
+  }
+
+  Balance balance_;
+  SteadyTime now_{std::chrono::hours(1)};
+};
+
+TEST_F(BalanceTest, Loop_TwiceAsBusyForTenSeconds_BusiestConnectionGoes) {
+  const auto decided = Judge(12, {.own = 900, .mean_of_others = 300}, {10, 40, 30});
+  EXPECT_EQ(std::count(decided.begin(), decided.end(), -1), 11);
+  EXPECT_EQ(decided[10], 1);
+}
+
+TEST_F(BalanceTest, Loop_OverloadedWithInterruptions_Nothing) {
+  for (int i = 0; i < 5; ++i) {
+    const auto busy = Judge(9, {.own = 900, .mean_of_others = 300}, {10, 10});
+    const auto less = Judge(1, {.own = 500, .mean_of_others = 300}, {10, 10});
+    EXPECT_EQ(std::count(busy.begin(), busy.end(), -1), 9);
+    EXPECT_EQ(less.front(), -1);
+  }
+}
+
+TEST_F(BalanceTest, Connection_ThatWouldOverloadTheOther_Stays) {
+  const Loads loads{.own = 1000, .mean_of_others = 200, .least_of_others = 200};
+  EXPECT_EQ(Judge(11, loads, {99, 1}).back(), 1);  // the small one goes
+  EXPECT_EQ(Judge(10, loads, {100, 0}).back(), -1);
+}
+
+TEST(CallQuotaTest, Loops_TogetherNeverMoreThanTheServerMay) {
+  for (const std::size_t max : {3U, 1'000U, 20'000U}) {
+    SharedState shared({}, {.max_calls = max}, {});
+    CallQuota one(shared, 2);
+    CallQuota other(shared, 2);
+    std::size_t open = 0;
+    while (one.Take()) ++open;
+    EXPECT_EQ(open, max);
+    EXPECT_FALSE(other.Take());
+    for (std::size_t i = 0; i < max; ++i) one.Return();
+    std::size_t again = 0;
+    while (other.Take()) ++again;
+    EXPECT_GE(again, max - std::min<std::size_t>(max, 128)) << "one loop keeps too much to itself";
+  }
+}
+
+}  // namespace
+}  // namespace sluice::rpc::http2

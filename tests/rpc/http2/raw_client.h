@@ -1,0 +1,117 @@
+// A client that sends whatever frames a test wants, and tells what the server sends.
+//
+// Every wait ends after 10 s: the reply is then incomplete, which fails the test's expectations.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/address.h"
+#include "tests/support/http2_frame.h"
+
+struct nghttp2_hd_inflater;
+
+namespace sluice::test {
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+// All that the server has sent on one stream.
+struct RawReply {
+  std::map<std::string, std::string> headers;   // of the first HEADERS frame
+  std::map<std::string, std::string> trailers;  // of the last, if that is another
+  std::string data;
+  bool ended = false;        // END_STREAM has come
+  std::optional<int> reset;  // code of RST_STREAM
+  int data_frames = 0;
+
+  // grpc-status, or -1; grpc-message as it came.
+  int status() const;
+  std::string message() const;
+};
+
+struct RawGoaway {
+  std::uint32_t last_stream = 0;
+  std::uint32_t error = 0;
+  std::string text;
+};
+
+// A message in gRPC's frame.
+std::string Framed(std::string_view message, bool compressed = false);
+
+// A header block without compression.
+std::string HeaderBlock(const Headers& headers);
+
+// What a gRPC client sends first; `changes` replace fields or add them, an empty value removes one.
+Headers RequestHeaders(std::string_view path, const Headers& changes = {});
+
+class RawClient {
+ public:
+  // Sends preface and SETTINGS, if `greet`.
+  explicit RawClient(const Address& address, bool greet = true);
+  ~RawClient();
+
+  void SendBytes(std::string_view bytes);
+  void Send(const Http2Frame& frame) { SendBytes(frame.Bytes()); }
+
+  // A header block, and data, each in as many frames as it takes.
+  void SendHeaders(std::uint32_t stream, const Headers& headers, bool end = false);
+  void SendData(std::uint32_t stream, std::string_view data, bool end = false);
+  void SendReset(std::uint32_t stream, std::uint32_t code = 8);
+  void SendPing();
+  void SendWindow(std::uint32_t stream, std::uint32_t bytes);
+
+  // A unary call as gRPC clients send it.
+  void SendCall(std::uint32_t stream, std::string_view path, std::string_view message,
+                const Headers& changes = {});
+
+  // Reads until that stream has ended or was reset, or the connection has ended.
+  RawReply Await(std::uint32_t stream);
+  // Reads until so much data of that stream has come.
+  RawReply AwaitData(std::uint32_t stream, std::size_t bytes);
+  // Reads until the answer to a PING of ours.
+  bool AwaitPong();
+  // Reads until the second GOAWAY at least, or the first with an error.
+  std::optional<RawGoaway> AwaitGoaway();
+  // Reads to the end; false if there is none in time.
+  bool AwaitEnd();
+  // Reads until the server's SETTINGS; its values by id.
+  std::map<int, std::uint32_t> AwaitSettings();
+
+  // Whether PING frames are answered; so they are at first.
+  void SetAnswersPings(bool answers) { answers_pings_ = answers; }
+  // Whether the server gets window back for what is read; so it does at first.
+  void SetReturnsWindow(bool returns) { returns_window_ = returns; }
+  const std::vector<RawGoaway>& goaways() const { return goaways_; }
+  // Bytes by which the server has enlarged that stream's window, or the connection's (0).
+  std::uint64_t window_given(std::uint32_t stream) { return windows_[stream]; }
+  const RawReply& reply(std::uint32_t stream) { return replies_[stream]; }
+  int fd() const { return fd_; }
+
+ private:
+  template <typename Done>
+  bool ReadUntil(Done done);
+  bool ReadSome();
+  void Handle(const Http2Frame& frame);
+  void HandleHeaders(const Http2Frame& frame);
+
+  int fd_;
+  std::string received_;
+  bool ended_ = false;
+  bool answers_pings_ = true;
+  bool returns_window_ = true;
+  int pongs_ = 0;
+  std::map<std::uint32_t, RawReply> replies_;
+  std::map<std::uint32_t, std::uint64_t> windows_;
+  std::map<int, std::uint32_t> settings_;
+  bool has_settings_ = false;
+  std::vector<RawGoaway> goaways_;
+  nghttp2_hd_inflater* inflater_ = nullptr;
+};
+
+}  // namespace sluice::test

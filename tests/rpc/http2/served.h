@@ -1,0 +1,64 @@
+// A server on one io thread, with methods that do what the caller's metadata says:
+//
+//   /t/Echo   unary. Answers the request. x-status: N → that status, with x-message. x-hold → keeps
+//             the call until ReleaseHeld.
+//   /t/Chat   stream. Answers every message with itself, ends at the half-close. x-send: N →
+//             N bytes at once. x-deaf → reads nothing until Listen. x-stubborn → never finishes.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "metrics/metrics_registry.h"
+#include "net/io_threads.h"
+#include "rpc/http2/server.h"
+#include "tests/rpc/http2/raw_client.h"
+
+namespace sluice::test {
+
+class Echo;
+class Chat;
+
+// What the handlers have seen.
+struct Seen {
+  std::atomic<int> handlers = 0;  // that were made
+  std::atomic<int> served = 0;
+  std::atomic<int> cancelled = 0;
+  std::atomic<int> messages = 0;
+  std::atomic<int> half_closed = 0;
+  std::atomic<int> drained = 0;
+  std::atomic<int> writable = 0;
+  std::vector<Echo*> held;  // loop thread only
+  std::vector<Chat*> chats;
+};
+
+class Served {
+ public:
+  explicit Served(rpc::ServerOptions options = {}, const rpc::http2::Times& times = {});
+  ~Served();
+
+  const Address& address() const { return server_->address(); }
+  rpc::Server& server() { return *server_; }
+  net::IoThreads& threads() { return threads_; }
+  Seen& seen() { return seen_; }
+  std::string metrics() const { return registry_.Render(); }
+
+  // Answers all calls that are held.
+  void ReleaseHeld();
+  // Lets streams read, or not.
+  void Listen(bool reading);
+  // Bytes that the last stream has not sent.
+  std::size_t unsent();
+
+ private:
+  net::IoThreads threads_{1};
+  MetricsRegistry registry_;
+  Seen seen_;
+  std::unique_ptr<rpc::Server> server_;
+};
+
+}  // namespace sluice::test

@@ -1,0 +1,195 @@
+// Calls with any number of messages either way.
+#include <gtest/gtest.h>
+
+#include "tests/rpc/http2/served.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+namespace {
+
+constexpr std::chrono::seconds kSoon(10);
+constexpr int kOk = 0, kDeadlineExceeded = 4, kPermissionDenied = 7, kAborted = 10, kInternal = 13;
+
+class StreamTest : public testing::Test {
+ protected:
+  void Start(const Headers& changes = {}) {
+    client_.SendHeaders(1, RequestHeaders("/t/Chat", changes));
+  }
+  // What was sent before is with the server.
+  void Sync() {
+    client_.SendPing();
+    EXPECT_TRUE(client_.AwaitPong());
+  }
+
+  Served served_;
+  RawClient client_{served_.address()};
+};
+
+TEST_F(StreamTest, Messages_EchoedOneByOne_EndsAfterHalfClose) {
+  Start();
+  std::string expected;
+  for (const char* word : {"one", "two", "three"}) {
+    client_.SendData(1, Framed(word));
+    expected += Framed(word);
+    EXPECT_EQ(client_.AwaitData(1, expected.size()).data, expected);
+  }
+  client_.SendData(1, "", true);
+  const RawReply reply = client_.Await(1);
+  EXPECT_EQ(reply.status(), kOk);
+  EXPECT_EQ(reply.data, expected);
+  EXPECT_EQ(served_.seen().half_closed, 1);
+}
+
+TEST_F(StreamTest, Messages_ManyInOneFrameAndOneInMany_Echoed) {
+  Start();
+  const std::string body = Framed("a") + Framed("") + Framed(std::string(300, 'b'));
+  client_.SendData(1, body.substr(0, 20));
+  client_.SendData(1, body.substr(20), true);
+  const RawReply reply = client_.Await(1);
+  EXPECT_EQ(reply.data, body);
+  EXPECT_EQ(reply.status(), kOk);
+}
+
+TEST_F(StreamTest, Request_WithoutMessages_EndsOk) {
+  client_.SendHeaders(1, RequestHeaders("/t/Chat"), true);
+  const RawReply reply = client_.Await(1);
+  EXPECT_EQ(reply.status(), kOk);
+  EXPECT_EQ(reply.data, "");
+}
+
+TEST_F(StreamTest, Finish_BeforeTheHalfClose_TrailersThenResetWithoutError) {
+  Start();
+  client_.SendData(1, Framed("hello") + Framed("end") + Framed("unread"));
+  RawReply reply = client_.Await(1);
+  EXPECT_EQ(reply.status(), kAborted);
+  EXPECT_EQ(reply.message(), "as asked");
+  EXPECT_EQ(reply.data, Framed("hello"));
+  Sync();
+  EXPECT_EQ(client_.reply(1).reset, 0);
+  EXPECT_EQ(served_.seen().messages, 2);
+}
+
+TEST_F(StreamTest, Finish_InOnStart_TrailersOnly) {
+  Start({{"x-refuse", "1"}});
+  EXPECT_EQ(client_.Await(1).status(), kPermissionDenied);
+}
+
+TEST_F(StreamTest, Message_CutShortByTheEnd_Internal) {
+  Start();
+  client_.SendData(1, Framed("hello").substr(0, 8), true);
+  EXPECT_EQ(client_.Await(1).status(), kInternal);
+  EXPECT_EQ(served_.seen().cancelled, 1);
+}
+
+TEST_F(StreamTest, Reading_Stopped_HoldsTheCallerBackByItsWindow) {
+  Start({{"x-deaf", "1"}});
+  const std::string message = Framed(std::string(1'000, 'm'));
+  for (int i = 0; i < 65; ++i) client_.SendData(1, message);
+  Sync();
+  EXPECT_EQ(served_.seen().messages, 0);
+  EXPECT_EQ(client_.window_given(1), 0U) << "the caller may send more than one window";
+  served_.Listen(true);
+  EXPECT_EQ(client_.AwaitData(1, 65 * message.size()).data.size(), 65 * message.size());
+  Sync();
+  EXPECT_GT(client_.window_given(1), 30'000U);
+  client_.SendData(1, "", true);
+  EXPECT_EQ(client_.Await(1).status(), kOk);
+}
+
+TEST_F(StreamTest, Reading_StoppedWithinAMessage_NoMoreIsHandedOver) {
+  Start();
+  client_.SendData(1, Framed("pause") + Framed("later"), true);
+  EXPECT_EQ(client_.AwaitData(1, 10).data, Framed("pause"));
+  Sync();
+  EXPECT_EQ(served_.seen().messages, 1);
+  served_.Listen(true);
+  const RawReply reply = client_.Await(1);
+  EXPECT_EQ(reply.data, Framed("pause") + Framed("later"));
+  EXPECT_EQ(reply.status(), kOk);
+}
+
+TEST_F(StreamTest, Sending_BeyondTheWindow_UnsentUntilItOpens) {
+  client_.SetReturnsWindow(false);
+  Start({{"x-send", "100000"}});
+  client_.AwaitData(1, 65'535);
+  EXPECT_EQ(served_.unsent(), 100'005 - 65'535U);
+  EXPECT_EQ(served_.seen().writable, 0);
+  client_.SendWindow(0, 100'000);
+  client_.SendWindow(1, 100'000);
+  EXPECT_EQ(client_.AwaitData(1, 100'005).data, Framed(std::string(100'000, 'x')));
+  Sync();
+  EXPECT_EQ(served_.seen().writable, 1);
+  EXPECT_EQ(served_.unsent(), 0U);
+}
+
+TEST_F(StreamTest, Streams_OneDeaf_OthersServed) {
+  Start({{"x-deaf", "1"}});
+  client_.SendData(1, std::string(65'000, '\0'));
+  for (std::uint32_t stream = 3; stream < 101; stream += 2) {
+    client_.SendCall(stream, "/t/Echo", std::string(60'000, 'e'));
+    EXPECT_EQ(client_.Await(stream).status(), kOk) << stream;
+  }
+}
+
+TEST_F(StreamTest, Deadline_Passed_CancelledAndAnswered) {
+  Start({{"grpc-timeout", "30m"}});
+  client_.SendData(1, Framed("hello"));
+  const RawReply reply = client_.Await(1);
+  EXPECT_EQ(reply.status(), kDeadlineExceeded);
+  EXPECT_EQ(reply.data, Framed("hello"));
+  EXPECT_EQ(served_.seen().cancelled, 1);
+}
+
+TEST_F(StreamTest, Deadline_PassedWhileUnsent_AnsweredAtOnce) {
+  client_.SetReturnsWindow(false);
+  Start({{"grpc-timeout", "30m"}, {"x-send", "100000"}});
+  EXPECT_EQ(client_.Await(1).status(), kDeadlineExceeded);
+}
+
+TEST_F(StreamTest, Reset_WhileOpen_CancelledAndHandlerUsedAgain) {
+  Start();
+  client_.SendData(1, Framed("hello"));
+  client_.AwaitData(1, 10);
+  client_.SendReset(1);
+  ASSERT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().cancelled == 1; }));
+  client_.SendHeaders(3, RequestHeaders("/t/Chat"));
+  client_.SendData(3, Framed("again"), true);
+  EXPECT_EQ(client_.Await(3).data, Framed("again"));
+  EXPECT_EQ(served_.seen().handlers, 1);
+}
+
+// Messages of 60 KB need shares of the connection's memory: 17 at once, the others after them.
+TEST_F(StreamTest, Messages_LargeAndInterleaved_AllArrive) {
+  constexpr std::uint32_t kStreams = 60;
+  constexpr std::size_t kSize = 120'000;
+  const std::string body = Framed(std::string(kSize, 'l'));
+  std::vector<std::size_t> sent(kStreams);
+  for (std::uint32_t i = 0; i < kStreams; ++i) {
+    client_.SendHeaders(2 * i + 1, RequestHeaders("/t/Echo"));
+  }
+  std::size_t sent_in_all = 0;
+  for (std::size_t left = kStreams; left > 0;) {
+    for (std::uint32_t i = 0; i < kStreams; ++i) {
+      const std::uint32_t stream = 2 * i + 1;
+      const std::size_t window = 65'535 + client_.window_given(stream) - sent[i];
+      const std::size_t connection_window = 65'535 + client_.window_given(0) - sent_in_all;
+      const std::size_t size =
+          std::min({window, connection_window, body.size() - sent[i], std::size_t{16'000}});
+      if (size == 0) continue;
+      const bool last = sent[i] + size == body.size();
+      client_.SendData(stream, body.substr(sent[i], size), last);
+      sent[i] += size;
+      sent_in_all += size;
+      if (last) --left;
+    }
+    Sync();
+    ASSERT_TRUE(client_.goaways().empty());
+    ASSERT_FALSE(HasFailure());
+  }
+  for (std::uint32_t i = 0; i < kStreams; ++i) {
+    EXPECT_EQ(client_.Await(2 * i + 1).data.size(), body.size()) << i;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,237 @@
+// What a node does, turn by turn, when Redis is late, says what it should not, or goes away.
+#include "tests/store/node_test.h"
+
+#include <gmock/gmock.h>
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class NodeFaults : public NodeTest {
+ protected:
+  NotedCheck& SubmitFor(std::string key, Duration time) {
+    NotedCheck& check = Make(std::move(key));
+    check.deadline = loop_.now() + time;
+    node_->Submit(check);
+    return check;
+  }
+
+  // A check that is answered, so that the connection is known to be good.
+  void ExpectServing() {
+    const int before = answers_;
+    Turn([this] { Submit("serving" + std::to_string(checks_.size())); });
+    ASSERT_FALSE(commands_.empty());
+    while (!commands_.empty()) Reply();
+    EXPECT_EQ(answers_, before + 1);
+    EXPECT_FALSE(checks_.back()->failure);
+  }
+};
+
+TEST_F(NodeFaults, DeadlineOfACheck_FailsItAloneAndItsReplyIsPassedOver) {
+  Turn([this] {
+    SubmitFor("a", milliseconds(10));
+    SubmitFor("b", milliseconds(40));
+    SubmitFor("a", milliseconds(40));
+  });
+  Turn([this] { SubmitFor("gathered", milliseconds(8)); });
+  Turn({}, milliseconds(9));
+  EXPECT_EQ(answers_, 1);
+  EXPECT_EQ(checks_[3]->failure, StoreFailure::kTimeout);
+  Turn({}, milliseconds(2));
+  EXPECT_EQ(answers_, 2);
+  EXPECT_EQ(checks_[0]->failure, StoreFailure::kTimeout);
+  checks_[0].reset();  // as its owner may
+  Reply();
+  EXPECT_EQ(Remaining(*checks_[1]), 9);
+  EXPECT_EQ(Remaining(*checks_[2]), 8) << "the one before it has been charged";
+  EXPECT_THAT(Runs(), IsEmpty());
+}
+
+TEST_F(NodeFaults, DeadlineThatHasPassed_IsNotSent) {
+  Turn([this] { SubmitFor("a", milliseconds(0)); });
+  EXPECT_EQ(checks_[0]->failure, StoreFailure::kTimeout);
+  EXPECT_THAT(Runs(), IsEmpty());
+}
+
+TEST_F(NodeFaults, LateLoop_WaitsAnewOnce) {
+  Begin({.timeout = milliseconds(10), .silence = seconds(1)});
+  Turn([this] {
+    SubmitFor("a", milliseconds(10));
+    SubmitFor("b", milliseconds(10)).last_deadline = loop_.now() + milliseconds(18);
+  });
+  Turn([this] { SubmitFor("gathered", milliseconds(10)); });
+  Turn({}, milliseconds(16));
+  EXPECT_EQ(answers_, 0) << "the loop slept, not Redis";
+  Turn({}, milliseconds(3));
+  EXPECT_EQ(answers_, 1) << "beyond its last deadline nobody waits";
+  EXPECT_EQ(checks_[1]->failure, StoreFailure::kTimeout);
+  Turn({}, milliseconds(20));
+  ASSERT_EQ(answers_, 3) << "once only";
+  EXPECT_EQ(checks_[0]->failure, StoreFailure::kTimeout);
+}
+
+// Bytes are taken in before timers are called.
+TEST_F(NodeFaults, ReplyInTheTurnOfTheDeadline_Counts) {
+  Turn([this] { SubmitFor("a", milliseconds(10)); });
+  const std::string reply = TakeReply();
+  Turn([&] { loop_.wire()->Receive(reply); }, milliseconds(12));
+  EXPECT_FALSE(checks_[0]->failure);
+}
+
+TEST_F(NodeFaults, ServerIsSilent_ConnectionIsGivenUpAndMadeAnew) {
+  Begin({.silence = milliseconds(50)});
+  Turn([this] { Submit("a"); });
+  Turn([this] { Submit("gathered"); }, milliseconds(30));
+  Turn({}, milliseconds(21));
+  EXPECT_EQ(checks_[0]->failure, StoreFailure::kTimeout);
+  EXPECT_EQ(checks_[1]->failure, StoreFailure::kUnreachable);
+  EXPECT_FALSE(Ready());
+  LogIn();
+  ExpectServing();
+}
+
+TEST_F(NodeFaults, LoginWithoutAnswer_IsGivenUpAfterATimeOfItsOwn) {
+  Receive("+OK\r\n");
+  while (loop_.wire() == nullptr) Turn({}, milliseconds(1));
+  Turn({}, milliseconds(498));
+  EXPECT_NE(loop_.wire(), nullptr);
+  Turn({}, milliseconds(3));
+  EXPECT_EQ(loop_.wire(), nullptr);
+  LogIn();
+  ExpectServing();
+}
+
+TEST_F(NodeFaults, LoginRefused_IsTriedAgain) {
+  Receive("+OK\r\n");
+  while (loop_.wire() == nullptr) Turn({}, milliseconds(1));
+  Receive("-NOPERM SETNAME\r\n");
+  EXPECT_FALSE(loop_.wire()->closed()) << "a name is not needed";
+  Receive("-NOPERM SCRIPT\r\n");
+  EXPECT_EQ(loop_.wire(), nullptr);
+  LogIn();
+  ExpectServing();
+}
+
+TEST_F(NodeFaults, ReplyNobodyAskedFor_CostsTheConnectionOnly) {
+  Receive("+OK\r\n");
+  EXPECT_FALSE(Ready());
+  LogIn();
+  ExpectServing();
+}
+
+// Else the next pack would be answered with this one's reply.
+TEST_F(NodeFaults, ReplyOfAnotherShape_CostsTheConnection) {
+  for (const char* reply : {"+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n", "*1\r\n$8\r\n01234567\r\n"}) {
+    Turn([this] { Submit("a"); });
+    Receive(reply);
+    EXPECT_EQ(checks_.back()->failure, StoreFailure::kRejected) << reply;
+    EXPECT_FALSE(Ready()) << reply;
+    LogIn();
+    ExpectServing();
+  }
+}
+
+TEST_F(NodeFaults, BytesThatAreNotRedis_CostTheConnection) {
+  Receive("HTTP/1.1 400 Bad Request\r\n");
+  EXPECT_FALSE(Ready());
+  LogIn();
+  ExpectServing();
+}
+
+TEST_F(NodeFaults, ScriptMissing_PacksAreSentAgainInTheirOrder) {
+  const auto submit = [this](int n) {
+    for (int i = 0; i < n; ++i) Submit("k" + std::to_string(checks_.size()));
+  };
+  Turn([&] { submit(1); });
+  Turn([&] { submit(64); });
+  Turn([&] { submit(64); });
+  ASSERT_THAT(Runs(), ElementsAre(1, 64));
+  redis_.Ask({"SCRIPT", "FLUSH"});
+  Reply();
+  EXPECT_THAT(Runs(), ElementsAre(64, 0, 1)) << "the script, and the first pack behind it";
+  Reply();
+  EXPECT_THAT(Runs(), ElementsAre(0, 1, 64)) << "nothing new goes before the second";
+  EXPECT_EQ(answers_, 0);
+  while (!commands_.empty()) Reply();
+  ASSERT_EQ(answers_, 129);
+  for (int i = 0; i < 129; ++i) {
+    EXPECT_EQ(checks_[i]->place, i);
+    EXPECT_FALSE(checks_[i]->failure);
+  }
+}
+
+// The pack owns what it sends.
+TEST_F(NodeFaults, ScriptMissingAfterAnOwnerHasLeft_TheOthersAreDecided) {
+  Turn([this] {
+    SubmitFor("of one who leaves, in a string that is long enough", milliseconds(10));
+    SubmitFor("k", milliseconds(40));
+  });
+  redis_.Ask({"SCRIPT", "FLUSH"});
+  Turn({}, milliseconds(11));
+  EXPECT_EQ(checks_[0]->failure, StoreFailure::kTimeout);
+  checks_[0].reset();
+  while (!commands_.empty()) Reply();
+  EXPECT_FALSE(checks_[1]->failure);
+  EXPECT_EQ(Remaining(*checks_[1]), 9);
+}
+
+TEST_F(NodeFaults, ScriptMissingAfterAllHaveLeft_NothingIsSentAgain) {
+  Turn([this] { SubmitFor("k", milliseconds(10)); });
+  redis_.Ask({"SCRIPT", "FLUSH"});
+  Turn({}, milliseconds(11));
+  Reply();
+  EXPECT_THAT(commands_, IsEmpty());
+}
+
+// Redis before version 7 wraps what a command in a script fails with.
+TEST_F(NodeFaults, ServerIsAReplicaNow_ConnectionIsMadeAnewAfterGrowingPauses) {
+  const std::string wordings[] = {
+      "-READONLY You can't write against a read only replica.\r\n",
+      "-ERR Error running script (call to f_4d831abeb03d4bc5cc5dcd6e19e1860bd3292a19): "
+      "@user_script:1317: @user_script: 1317: -READONLY You can't write against a read only "
+      "replica.\r\n",
+  };
+  for (const std::string& wording : wordings) {
+    SteadyTime::duration pauses{};
+    int logins = 0;
+    for (; logins < 12; ++logins) {
+      Turn([this] { Submit("a"); });
+      Receive(wording);
+      EXPECT_EQ(checks_.back()->failure, StoreFailure::kRejected);
+      ASSERT_FALSE(Ready());
+      const SteadyTime down = loop_.now();
+      LogIn();
+      pauses += loop_.now() - down;
+    }
+    EXPECT_GT(pauses, 6 * milliseconds(200)) << "a login alone does not end the pauses";
+    ExpectServing();
+    Receive("+OK\r\n");
+    const SteadyTime down = loop_.now();
+    LogIn();
+    EXPECT_LE(loop_.now() - down, milliseconds(40)) << "a charge does";
+    ExpectServing();
+  }
+}
+
+TEST_F(NodeFaults, ErrorReplies_AreRejectedAndTheConnectionStays) {
+  for (const char* word : {"BUSY", "OOM", "MISCONF", "WRONGTYPE", "CLUSTERDOWN", "ERR", "NOPERM"}) {
+    Turn([this] { Submit("a"); });
+    Receive("-" + std::string(word) + " said Redis\r\n");
+    EXPECT_EQ(checks_.back()->failure, StoreFailure::kRejected) << word;
+    EXPECT_TRUE(Ready()) << word;
+  }
+  for (const char* word : {"LOADING", "NOAUTH"}) {
+    Turn([this] { Submit("a"); });
+    Receive("-" + std::string(word) + " said Redis\r\n");
+    EXPECT_EQ(checks_.back()->failure, StoreFailure::kRejected) << word;
+    EXPECT_FALSE(Ready()) << word;
+    LogIn();
+  }
+}
+
+}  // namespace
+}  // namespace sluice::test

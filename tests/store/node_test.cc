@@ -1,0 +1,198 @@
+// How checks gather on their way to Redis, turn by turn: into runs and packs, and in which order.
+#include "tests/store/node_test.h"
+
+#include <gmock/gmock.h>
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST_F(NodeTest, ChecksOfOneTurn_GoInOneCallAtItsEnd) {
+  Turn([this] { SubmitDifferent(10, "k"); });
+  EXPECT_THAT(Runs(), ElementsAre(10));
+  Reply();
+  EXPECT_EQ(answers_, 10);
+  for (const auto& check : checks_) EXPECT_EQ(Remaining(*check), 9);
+  EXPECT_THAT(Runs(), IsEmpty());
+}
+
+TEST_F(NodeTest, WhileACallIsOutstanding_ChecksGatherUntilItsReply) {
+  Turn([this] { Submit("a"); });
+  Turn([this] { Submit("b"); });
+  Turn([this] { Submit("c"); });
+  EXPECT_THAT(Runs(), ElementsAre(1));
+  Reply();
+  EXPECT_THAT(Runs(), ElementsAre(2));
+  Reply();
+  EXPECT_EQ(answers_, 3);
+}
+
+// What an answer makes its owner submit leaves in the same turn.
+TEST_F(NodeTest, CheckSubmittedByAnAnswer_GoesAtTheEndOfThatTurn) {
+  Turn([this] { Submit("a").then = [this] { Submit("b"); }; });
+  Reply();
+  EXPECT_THAT(Runs(), ElementsAre(1));
+  Reply();
+  EXPECT_EQ(answers_, 2);
+}
+
+TEST_F(NodeTest, FullPack_GoesBesideTheFirstAndNoThird) {
+  Turn([this] { Submit("first"); });
+  Turn([this] { SubmitDifferent(63, "k"); });
+  EXPECT_THAT(Runs(), ElementsAre(1));
+  Turn([this] { SubmitDifferent(70, "l"); });
+  EXPECT_THAT(Runs(), ElementsAre(1, 64));
+  Reply();
+  EXPECT_THAT(Runs(), ElementsAre(64, 64));
+  Reply();
+  EXPECT_THAT(Runs(), ElementsAre(64)) << "5 are left, which is no full pack";
+  Reply();
+  EXPECT_THAT(Runs(), ElementsAre(5));
+  Reply();
+  EXPECT_EQ(answers_, 1 + 63 + 70);
+}
+
+TEST_F(NodeTest, EqualChecks_AreOneRunAndAnsweredInOrder) {
+  Turn([this] {
+    for (int i = 0; i < 25; ++i) Submit("hot");
+  });
+  EXPECT_THAT(Runs(), ElementsAre(1));
+  Reply();
+  for (int i = 0; i < 25; ++i) {
+    EXPECT_EQ(checks_[i]->place, i);
+    EXPECT_EQ(checks_[i]->admitted, i < 10);
+    EXPECT_EQ(Remaining(*checks_[i]), std::max(0, 9 - i));
+  }
+}
+
+TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitOrGroup_AreRunsOfTheirOwn) {
+  const Limit other_limit = kTen;
+  const std::function<void(NotedCheck&)> changes[] = {
+      [](NotedCheck&) {},
+      [](NotedCheck& check) { check.demand.cost = 2; },
+      [](NotedCheck& check) { check.demand.mode = Mode::kPeek; },
+      [](NotedCheck& check) { check.demand.max_wait = seconds(1); },
+      [&](NotedCheck& check) { check.counters[0].limit = &other_limit; },
+      [](NotedCheck& check) { check.counters[0].group = 1; },
+      [](NotedCheck& check) { check.counters[0].key = "another"; },
+  };
+  const int kinds = static_cast<int>(std::size(changes));
+  Turn([&] {
+    for (int round = 0; round < 2; ++round) {
+      for (const auto& change : changes) {
+        NotedCheck& check = Make("k");
+        change(check);
+        node_->Submit(check);
+      }
+    }
+  });
+  EXPECT_THAT(Runs(), ElementsAre(kinds));
+}
+
+TEST_F(NodeTest, ChecksThatCannotRunTogether_AreRunsOfTheirOwn) {
+  const Limit slots = Concurrency{.limit = 5, .ttl = seconds(1)};
+  const Limit warming = WarmingBucket{.rate = 1, .period = seconds(1), .warmup = seconds(1)};
+  Turn([&] {
+    for (int i = 0; i < 2; ++i) {
+      NotedCheck& charge = Make("charge");
+      charge.demand.mode = Mode::kCharge;
+      NotedCheck& holder = Make("slots");
+      holder.counters[0].limit = &slots;
+      holder.lease = Lease{.ttl = seconds(1)};
+      NotedCheck& warm = Make("warm");
+      warm.counters[0].limit = &warming;
+      for (NotedCheck* check : {&charge, &holder, &warm}) node_->Submit(*check);
+    }
+  });
+  EXPECT_THAT(Runs(), ElementsAre(6));
+  Reply();
+  for (const auto& check : checks_) EXPECT_FALSE(check->failure);
+}
+
+// The third would be decided before the second if it joined the first.
+TEST_F(NodeTest, InOrderCheck_JoinsNoRunBeforeOneThatSharesACounter) {
+  for (const bool in_order : {true, false}) {
+    checks_.clear();
+    Turn([&] {
+      for (const std::int64_t cost : {1, 2, 1}) {
+        NotedCheck& check = Make(in_order ? "k" : "l");
+        check.demand.cost = cost;
+        check.in_order = in_order;
+        node_->Submit(check);
+      }
+    });
+    EXPECT_THAT(Runs(), ElementsAre(in_order ? 3 : 2));
+    Reply();
+    EXPECT_EQ(Remaining(*checks_[2]), in_order ? 6 : 8);
+  }
+}
+
+// If the script were missing for the first pack alone, the second would be decided before it.
+TEST_F(NodeTest, InOrderCheck_IsNotOnTheWireTogetherWithAnEarlierOneOfItsCounter) {
+  const auto submit = [this](const std::string& key, std::int64_t cost) {
+    NotedCheck& check = Make(key);
+    check.in_order = true;
+    check.demand.cost = cost;
+    node_->Submit(check);
+  };
+  Turn([&] { submit("shared", 1); });
+  Turn([&] {
+    for (int i = 0; i < 40; ++i) submit("k" + std::to_string(i), 1);
+    submit("shared", 2);
+    for (int i = 0; i < 40; ++i) submit("l" + std::to_string(i), 1);
+  });
+  EXPECT_THAT(Runs(), ElementsAre(1, 40)) << "those before it may go";
+  Reply();
+  EXPECT_THAT(Runs(), ElementsAre(40));
+  Reply();
+  EXPECT_THAT(Runs(), ElementsAre(41));
+  Reply();
+  EXPECT_EQ(Remaining(*checks_[0]), 9);
+  EXPECT_EQ(Remaining(*checks_[41]), 7);
+}
+
+// More than fit the tables at once, taken and expired in between.
+TEST_F(NodeTest, ThousandsOfChecks_EachIsAnsweredOnceAndEqualOnesInOrder) {
+  for (int round = 0; round < 20; ++round) {
+    Turn([&] {
+      for (int i = 0; i < 200; ++i) {
+        NotedCheck& check = Make("k" + std::to_string(i % 90));
+        check.deadline =
+            i % 7 == 0 ? loop_.now() + std::chrono::milliseconds(1) : seconds(9) + loop_.now();
+        node_->Submit(check);
+      }
+    });
+    if (round % 3 == 0) Turn({}, std::chrono::milliseconds(1));
+    if (!commands_.empty()) Reply();
+  }
+  while (!commands_.empty()) Reply();
+  EXPECT_EQ(answers_, 20 * 200);
+  for (const auto& check : checks_) EXPECT_EQ(check->answered, 1);
+}
+
+TEST_F(NodeTest, MoreChecksThanMayWait_AreRefusedAtOnce) {
+  Begin({.max_pending = 5});
+  Turn([this] { SubmitDifferent(6, "k"); });
+  EXPECT_EQ(answers_, 1);
+  EXPECT_EQ(checks_[5]->failure, StoreFailure::kOverloaded);
+  Reply();
+  EXPECT_EQ(answers_, 6);
+  Turn([this] { Submit("k"); });
+  EXPECT_EQ(answers_, 6);
+}
+
+TEST_F(NodeTest, Stop_HandsBackWhatIsSentAndWhatGathers) {
+  Turn([this] { Submit("sent"); });
+  Turn([this] { Submit("gathered").then = [this] { Submit("late"); }; });
+  Turn([this] { node_->Stop(); });
+  ASSERT_EQ(answers_, 3);
+  EXPECT_EQ(checks_[0]->failure, StoreFailure::kTimeout);
+  EXPECT_EQ(checks_[1]->failure, StoreFailure::kUnreachable);
+  EXPECT_EQ(checks_[2]->failure, StoreFailure::kUnreachable);
+}
+
+}  // namespace
+}  // namespace sluice::test

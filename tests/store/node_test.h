@@ -1,0 +1,193 @@
+// A node of the Redis store whose turns are the test's, before a real Redis that answers when the
+// test says so.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <hiredis/hiredis.h>
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "store/redis/node.h"
+#include "tests/support/manual_loop.h"
+#include "tests/store/resp.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/require.h"
+
+namespace sluice::test {
+
+inline constexpr FixedWindow kTen{.limit = 10, .window = std::chrono::seconds(30)};
+
+// A check of one counter that notes how often, and in which place, it was answered.
+class NotedCheck final : public StoreCheck {
+ public:
+  NotedCheck(std::string key, const Limit& limit, int& answers)
+      : key_(std::move(key)), answers_(answers) {
+    counters.push_back({.key = key_, .limit = &limit, .verdict = {}});
+  }
+
+  int answered = 0;
+  int place = -1;  // among all answers
+  std::function<void()> then;
+
+ private:
+  void OnDecided() override {
+    ++answered;
+    place = answers_++;
+    if (then) then();
+  }
+
+  const std::string key_;
+  int& answers_;
+};
+
+// Commands one by one to a real Redis, and the bytes it answers with.
+class RawRedis {
+ public:
+  explicit RawRedis(const std::string& path) : socket_(socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::copy(path.begin(), path.end(), address.sun_path);
+    Require(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0,
+            "cannot connect to redis-server");
+  }
+  ~RawRedis() { close(socket_); }
+
+  std::string Ask(const RedisCommand& command) {
+    const std::vector<std::string_view> arguments(command.begin(), command.end());
+    std::string bytes;
+    redis::AppendCommand(arguments, bytes);
+    Require(write(socket_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()),
+            "redis-server does not read");
+    const std::unique_ptr<redisReader, void (*)(redisReader*)> reader(redisReaderCreate(),
+                                                                      redisReaderFree);
+    std::string reply;
+    for (void* whole = nullptr; whole == nullptr;) {
+      char part[16384];
+      const ssize_t got = read(socket_, part, sizeof part);
+      Require(got > 0, "redis-server does not answer");
+      reply.append(part, static_cast<std::size_t>(got));
+      redisReaderFeed(reader.get(), part, static_cast<std::size_t>(got));
+      redisReaderGetReply(reader.get(), &whole);
+      if (whole != nullptr) freeReplyObject(whole);
+    }
+    return reply;
+  }
+
+ private:
+  const int socket_;
+};
+
+class NodeTest : public testing::Test {
+ protected:
+  using Checks = std::vector<std::unique_ptr<NotedCheck>>;
+
+  NodeTest() { Begin({}); }
+  ~NodeTest() override { End(); }
+
+  // Begins anew with a node that is ready.
+  void Begin(const redis::NodeOptions& options) {
+    End();
+    const RedisUrl url = RedisUrl::Parse(server_.url()).value();
+    node_ = std::make_unique<redis::Node>(loop_, url, status_, metrics_, options);
+    LogIn();
+  }
+
+  void End() {
+    if (!node_) return;
+    loop_.Turn([this] {
+      node_->Stop();
+      loop_.DisposeLater(std::move(node_));
+    });
+  }
+
+  // Turns until the node has logged in.
+  void LogIn() {
+    for (int i = 0; i < 100 && !Ready(); ++i) {
+      Turn({}, std::chrono::milliseconds(10));
+      while (!commands_.empty() && !Ready()) Reply();
+    }
+    ASSERT_TRUE(Ready());
+  }
+  bool Ready() { return status_.WaitUntilReady(SteadyTime::min()); }
+
+  // A turn; what it sent is in commands_ afterwards.
+  void Turn(const std::function<void()>& work = {}, Duration later = {}) {
+    loop_.Turn(work, later);
+    if (loop_.wire() != known_wire_) {
+      known_wire_ = loop_.wire();
+      reader_ = {};
+      commands_.clear();
+    }
+    if (known_wire_ == nullptr) return;
+    reader_.Feed(loop_.wire()->TakeSent());
+    while (auto command = reader_.Next()) commands_.push_back(std::move(*command));
+  }
+
+  // The bytes that Redis answers the oldest command with.
+  std::string TakeReply() {
+    const RedisCommand command = std::move(commands_.front());
+    commands_.pop_front();
+    return redis_.Ask(command);
+  }
+  void Receive(const std::string& bytes) {
+    Turn([&] { loop_.wire()->Receive(bytes); });
+  }
+  // Redis answers the oldest command, in a turn of its own.
+  void Reply() { Receive(TakeReply()); }
+
+  NotedCheck& Make(std::string key) {
+    checks_.push_back(std::make_unique<NotedCheck>(std::move(key), limit_, answers_));
+    return *checks_.back();
+  }
+  NotedCheck& Submit(std::string key) {
+    NotedCheck& check = Make(std::move(key));
+    node_->Submit(check);
+    return check;
+  }
+  void SubmitDifferent(int n, const std::string& prefix) {
+    for (int i = 0; i < n; ++i) Submit(prefix + std::to_string(i));
+  }
+
+  // How many runs of checks a command carries; 0 if it is no script call.
+  static int RunsOf(const RedisCommand& command) {
+    if (command[0] != "EVALSHA") return 0;
+    double runs = 0;
+    std::memcpy(&runs, command[3 + std::stoul(command[2])].data() + 4 * sizeof runs, sizeof runs);
+    return static_cast<int>(runs);
+  }
+  std::vector<int> Runs() const {
+    std::vector<int> runs;
+    for (const RedisCommand& command : commands_) runs.push_back(RunsOf(command));
+    return runs;
+  }
+
+  static std::int64_t Remaining(const StoreCheck& check) {
+    return check.counters[0].verdict.remaining;
+  }
+
+  const Limit limit_ = kTen;
+  RedisServer server_;
+  RawRedis redis_{server_.socket_path()};
+  MetricsRegistry metrics_;
+  redis::ServerStatus status_{"test", 1};
+  ManualLoop loop_;
+  Checks checks_;
+  int answers_ = 0;
+  std::unique_ptr<redis::Node> node_;
+  ManualLoop::Wire* known_wire_ = nullptr;
+  CommandReader reader_;
+  std::deque<RedisCommand> commands_;  // sent, not answered yet
+};
+
+}  // namespace sluice::test

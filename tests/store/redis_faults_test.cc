@@ -1,0 +1,223 @@
+// Faults that Redis and the network bring, met by a whole store on its io threads: it neither dies
+// nor loses the order of checks, and says so once in the log.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/notification.h"
+#include "store/redis/redis_store.h"
+#include "tests/store/blocking_check.h"
+#include "tests/store/fake_redis.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr FixedWindow kMany{.limit = 1'000'000, .window = minutes(10)};
+
+// What the process logs while this lives.
+class CapturedLog {
+ public:
+  CapturedLog() {
+    EXPECT_TRUE(SetUpLog("info"));
+    testing::internal::CaptureStderr();
+  }
+  ~CapturedLog() {
+    if (!taken_) Take();
+  }
+  std::string Take() {
+    taken_ = true;
+    return testing::internal::GetCapturedStderr();
+  }
+
+ private:
+  bool taken_ = false;
+};
+
+int CountOf(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
+RedisUrl Url(const std::string& text) { return RedisUrl::Parse(text).value(); }
+
+// Two io threads: what concerns the server is logged once, not once for each.
+class RedisFaults : public testing::Test {
+ protected:
+  RedisFaults() { threads_.Start(); }
+
+  // A check, on each io thread; returns how they failed.
+  std::vector<std::optional<StoreFailure>> CheckOnEach(RedisStore& store) {
+    std::vector<std::optional<StoreFailure>> failures;
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+      BlockingCheck check({{"sluice:k", kMany}});
+      check.deadline = SteadyNow() + milliseconds(500);
+      failures.push_back(check.RunOn(store, threads_.loop(i)).failure);
+    }
+    return failures;
+  }
+  bool AllDecided(RedisStore& store) {
+    const auto failures = CheckOnEach(store);
+    return std::none_of(failures.begin(), failures.end(), [](auto& it) { return it.has_value(); });
+  }
+
+  net::IoThreads threads_{2};
+};
+
+TEST_F(RedisFaults, ReplyNobodyAskedFor_IsToldAndSurvived) {
+  std::atomic<bool> talks = true;
+  FakeRedis server([&](const RedisCommand& command) {
+    const std::string answer = FakeRedis::AnswerLogin(command);
+    return command[0] == "SCRIPT" && talks.exchange(false) ? answer + "+OK\r\n" : answer;
+  });
+  CapturedLog log;
+  RedisStore store(threads_, Url(server.url()), {});
+  EXPECT_TRUE(WaitUntil(seconds(10), [&] { return server.accepted() == 3; }));
+  EXPECT_TRUE(store.WaitUntilReady(seconds(10)));
+  const std::string lines = log.Take();
+  EXPECT_EQ(CountOf(lines, "a reply that nobody asked for"), 1) << lines;
+}
+
+TEST_F(RedisFaults, ServerThatRefusesToWrite_IsToldOnceAndNotPestered) {
+  const std::string wordings[] = {
+      "-READONLY You can't write against a read only replica.\r\n",
+      "-ERR Error running script (call to f_4d831abeb03d4bc5cc5dcd6e19e1860bd3292a19): "
+      "@user_script:1317: @user_script: 1317: -READONLY You can't write against a read only "
+      "replica.\r\n",
+  };
+  for (const std::string& wording : wordings) {
+    FakeRedis server([&](const RedisCommand& command) {
+      return command[0] == "EVALSHA" ? wording : FakeRedis::AnswerLogin(command);
+    });
+    CapturedLog log;
+    RedisStore store(threads_, Url(server.url()), {});
+    ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
+    const SteadyTime end = SteadyNow() + seconds(1);
+    while (SteadyNow() < end) EXPECT_FALSE(AllDecided(store));
+    const std::string lines = log.Take();
+    EXPECT_EQ(CountOf(lines, "connected"), 1) << lines;
+    EXPECT_EQ(CountOf(lines, "connection lost"), 1) << lines;
+    EXPECT_EQ(CountOf(lines, "answers checks with an error"), 1) << lines;
+    // Pauses of up to 10, 20, 40 … 400 ms, of which half is random.
+    EXPECT_LE(server.accepted(), 2 * 14) << lines;
+  }
+}
+
+TEST_F(RedisFaults, PrimaryBecomesAReplicaAndAPrimaryAgain_ChecksAreDecidedAgain) {
+  RedisServer server;
+  auto redis = server.Connect();
+  CapturedLog log;
+  RedisStore store(threads_, Url(server.url()), {});
+  ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
+  EXPECT_TRUE(AllDecided(store));
+  redis.Text({"REPLICAOF", "127.0.0.1", "1"});
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(AllDecided(store));
+  redis.Text({"REPLICAOF", "NO", "ONE"});
+  EXPECT_TRUE(WaitUntil(seconds(10), [&] { return AllDecided(store); }));
+  const std::string lines = log.Take();
+  EXPECT_EQ(CountOf(lines, "connection lost"), 1) << lines;
+  EXPECT_EQ(CountOf(lines, "connected"), 2) << lines;
+}
+
+TEST_F(RedisFaults, ServerDiesAndReturns_IsToldOnceEach) {
+  RedisServer server;
+  CapturedLog log;
+  RedisStore store(threads_, Url(server.url()), {});
+  ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
+  server.Kill();
+  EXPECT_TRUE(WaitUntil(seconds(10), [&] {
+    const auto failures = CheckOnEach(store);
+    return std::count(failures.begin(), failures.end(), StoreFailure::kUnreachable) == 2;
+  }));
+  server.Start();
+  EXPECT_TRUE(store.WaitUntilReady(seconds(10)));
+  const std::string lines = log.Take();
+  EXPECT_EQ(CountOf(lines, "connection lost"), 1) << lines;
+  EXPECT_EQ(CountOf(lines, "connected"), 2) << lines;
+}
+
+// Finding the address takes longer than connecting and logging in may.
+TEST(RedisNames, SlowNameService_IsWaitedFor) {
+  RedisServer server({.tcp = true});
+  const Address address = Address::Parse(server.tcp_address()).value();
+  Notification asked;
+  Notification may_answer;
+  std::atomic<int> questions = 0;
+  net::IoThreads threads(2, [&](const Address&) {
+    if (questions++ == 0) {
+      asked.Notify();
+      may_answer.Wait();
+    }
+    return Result(std::vector{net::Endpoint::FromNumeric(address).value()});
+  });
+  threads.Start();
+  RedisStore store(threads, Url("redis://name.invalid:" + std::to_string(address.port)), {});
+  asked.Wait();
+  EXPECT_FALSE(store.WaitUntilReady(milliseconds(1200)));
+  EXPECT_EQ(questions, 1);
+  may_answer.Notify();
+  EXPECT_TRUE(store.WaitUntilReady(seconds(10)));
+  EXPECT_EQ(questions, 2) << "one for each connection: no answer was thrown away";
+}
+
+// In-order checks of growing cost on one counter, while the script is flushed again and again: each
+// is decided after those before it.
+TEST(RedisScript, FlushedInMidLoad_OrderIsKept) {
+  RedisServer server;
+  auto redis = server.Connect();
+  RedisStore store(Io(), Url(server.url()), {.timeout = seconds(10), .silence = minutes(1)});
+  ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
+  constexpr int kChecks = 400;
+  for (int batch = 0; batch < 20; ++batch) {
+    const std::string key = "sluice:k" + std::to_string(batch);
+    const Limit limit = kMany;
+    std::vector<std::unique_ptr<BlockingCheck>> checks;
+    for (int i = 0; i < kChecks; ++i) {
+      checks.push_back(std::make_unique<BlockingCheck>(
+          std::vector<CounterSpec>{{key, limit}, {key + "-" + std::to_string(i), limit}}));
+      checks.back()->in_order = true;
+    }
+    server.Pause();  // so that packs are under way when the script goes
+    for (int i = 0; i < kChecks; ++i) checks[i]->Start(store);
+    server.Resume();
+    redis.Text({"SCRIPT", "FLUSH"});
+    for (int i = 0; i < kChecks; ++i) {
+      BlockingCheck& check = checks[i]->Wait();
+      ASSERT_FALSE(check.failure);
+      ASSERT_EQ(check.counters[0].verdict.remaining, kMany.limit - 1 - i) << "batch " << batch;
+    }
+  }
+}
+
+TEST(RedisStop, WithChecksUnderWay_HandsThemBackAtOnce) {
+  RedisServer server;
+  RedisStore store(Io(), Url(server.url()), {.silence = minutes(1)});
+  ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
+  server.Pause();
+  BlockingCheck sent({{"sluice:k", kMany}}), gathered({{"sluice:l", kMany}}),
+      late({{"sluice:m", kMany}});
+  sent.Start(store);
+  gathered.Start(store);
+  BlockingReset reset({"sluice:k"});
+  reset.Start(store);
+  store.Stop();
+  EXPECT_TRUE(sent.Wait().failure);
+  EXPECT_TRUE(gathered.Wait().failure);
+  EXPECT_EQ(reset.Wait(), StoreFailure::kTimeout);
+  EXPECT_EQ(late.RunOn(store).failure, StoreFailure::kUnreachable);
+  server.Resume();
+}
+
+}  // namespace
+}  // namespace sluice::test

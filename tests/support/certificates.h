@@ -1,0 +1,39 @@
+// Certificates for tests, made by the openssl command in a directory of their own.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "tests/support/temp_dir.h"
+
+namespace sluice::test {
+
+// Paths of PEM files.
+struct Certificate {
+  std::string chain;
+  std::string key;
+};
+
+// An authority and what it signs.
+class Authority {
+ public:
+  // `name` tells authorities of one directory apart.
+  Authority(const TempDir& dir, std::string name);
+
+  // The certificate that signs.
+  const std::string& path() const { return ca_.chain; }
+
+  struct Request {
+    std::string name;               // of the files
+    std::string alternative_names;  // as openssl writes them: "DNS:localhost,IP:127.0.0.1"
+    int days = 30;                  // -1: expired yesterday
+    std::string_view key = "ec";    // or "rsa"
+  };
+  Certificate Issue(const Request& request) const;
+
+ private:
+  const std::string directory_;
+  const Certificate ca_;
+};
+
+}  // namespace sluice::test

@@ -1,0 +1,63 @@
+// An engine's side of one call, as a handler sees it: what the handler is told is up to the test,
+// what it answers is written down.
+//
+// Of one thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rpc/handler.h"
+
+namespace sluice::test {
+
+class FakeCall final : public rpc::Call, public rpc::Responder {
+ public:
+  SteadyTime deadline() const override { return deadline_; }
+  SteadyTime received() const override { return SteadyTime{}; }
+  std::optional<std::string_view> Metadata(std::string_view name) const override {
+    if (name != "authorization") return std::nullopt;
+    return authorization;
+  }
+  const net::Peer& peer() const override { return peer_; }
+
+  void Finish(std::string_view message) override {
+    ++finished;
+    response = message;
+  }
+  void Finish(const rpc::Status& ended) override {
+    ++finished;
+    status = ended;
+  }
+  void Send(std::string_view message) override {
+    sent.emplace_back(message);
+    if (caller_reads) return;
+    unsent_ += message.size();
+  }
+  std::size_t unsent_bytes() const override { return unsent_; }
+  void SetReading(bool wanted) override { reading = wanted; }
+
+  // The caller reads what it has not read.
+  void ReadAll(rpc::StreamHandler& handler) {
+    unsent_ = 0;
+    handler.OnWritable();
+  }
+
+  std::optional<std::string_view> authorization;
+  bool caller_reads = true;
+
+  int finished = 0;
+  rpc::Status status;
+  std::string response;
+  std::vector<std::string> sent;
+  bool reading = true;
+
+ private:
+  SteadyTime deadline_ = SteadyTime::max();
+  std::size_t unsent_ = 0;
+  const net::Peer peer_{.address = "unix"};
+};
+
+}  // namespace sluice::test

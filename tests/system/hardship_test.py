@@ -1,0 +1,125 @@
+"""sluiced where the machine or the operator gives it little: few file descriptors, a log that nobody
+reads, a Redis that hangs while it is to stop.
+
+Usage: hardship_test.py SLUICE SLUICED
+"""
+
+import os
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+import running
+
+SLUICE, SLUICED = sys.argv[1:3]
+del sys.argv[1:]
+
+RULES = """
+domain: shop
+rules:
+  - name: site
+    limits: [{algorithm: fixed_window, limit: 1000000, window: 1h}]
+"""
+
+
+def check(grpc, *arguments):
+    """The exit status of `sluice check`: 0 if it was allowed."""
+    return subprocess.run([SLUICE, "check", "shop", "--addr", grpc, *arguments],
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+                          check=False).returncode
+
+
+def command(*flags):
+    folder = running.directory()
+    (folder / "shop.yaml").write_text(RULES, encoding="utf-8")
+    return [SLUICED, "--rules", folder, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0",
+            "--admin", "off", *flags]
+
+
+def address(name, line):
+    return re.search(rf"\b{name}=(\S+)", line)[1]
+
+
+def connect(where):
+    host, port = where.split(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def fill(pipe):
+    """Nobody can write to it any more without waiting."""
+    # A description of its own: the server's end stays as it was.
+    other = os.open(f"/proc/self/fd/{pipe}", os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            os.write(other, b"." * 4096)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(other)
+
+
+class HardshipTest(unittest.TestCase):
+    def test_idle_http_clients_keep_no_grpc_caller_out(self):
+        few = (400, 400)
+        _, ready = running.start(
+            command(), "ready grpc=",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, few))
+        http = [connect(address("http", ready)) for _ in range(450)]
+        self.addCleanup(lambda: [sock.close() for sock in http])
+        self.assertEqual(check(address("grpc", ready)), 0)
+
+    def test_a_log_that_nobody_reads_delays_no_check(self):
+        folder = running.directory()
+        _, url = running.start_redis(folder)
+        read_end, write_end = os.pipe()
+        self.addCleanup(os.close, read_end)
+        server = subprocess.Popen(command("--redis", url), stdin=subprocess.DEVNULL,
+                                  stderr=write_end)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        heard = b""
+        while b"ready grpc=" not in heard:
+            heard += os.read(read_end, 65536)
+        fill(write_end)
+        os.close(write_end)
+        # The io threads have something to say.
+        for kind in ("normal", "normal"):
+            subprocess.run(["redis-cli", "-s", folder / "redis.sock", "client", "kill", "type", kind],
+                           stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=10)
+            running.wait_until(lambda: check(address("grpc", heard.decode())) == 0, 10,
+                               "a check is decided")
+
+    def test_a_redis_that_hangs_does_not_outlast_the_drain(self):
+        folder = running.directory()
+        redis, url = running.start_redis(folder)
+        server, ready = running.start(
+            command("--redis", url, "--drain", "1s", "--redis-timeout", "20s"), "ready grpc=")
+        grpc = address("grpc", ready)
+        self.assertEqual(check(grpc), 0)
+        redis.send_signal(signal.SIGSTOP)
+        self.addCleanup(redis.send_signal, signal.SIGCONT)
+        caller = subprocess.Popen([SLUICE, "check", "shop", "--addr", grpc, "--timeout", "30s"],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL)
+        self.addCleanup(caller.wait)
+        self.addCleanup(caller.kill)
+        self.wait_for_call(ready)
+        begin = time.monotonic()
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait(timeout=15), 0)
+        self.assertLess(time.monotonic() - begin, 5)
+
+    def wait_for_call(self, ready):
+        page = f"http://{address('http', ready)}/metrics"
+        running.wait_until(
+            lambda: re.search(r"^sluice_grpc_calls_open [1-9]", running.get(page), re.M), 10,
+            "a call under way")
+
+
+if __name__ == "__main__":
+    unittest.main()
