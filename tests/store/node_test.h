@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "store/redis/node.h"
-#include "tests/support/manual_loop.h"
 #include "tests/store/resp.h"
+#include "tests/support/manual_loop.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/require.h"
 
