@@ -42,6 +42,7 @@ void Connection::Receive(std::string_view bytes) {
 }
 
 void Connection::AfterInput(bool fine) {
+  shard_.PublishOpenCalls();  // a call that waits for its answer sends nothing yet
   if (!fine) return BeginLinger();
   if (session_.paused()) resume_timer_.Start(shard_.loop().now());
   transport_->SetReading(!session_.paused());
