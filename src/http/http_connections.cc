@@ -6,13 +6,24 @@
 
 namespace sluice {
 
-void HttpConnections::Add(net::Socket socket, net::IoThreads::Place place) {
-  if (serving_.limit.full() && !MakeRoom()) return serving_.limit.NoteRefused(loop_.now());
-  auto transport = loop_.Adopt(std::move(socket), net::FlushStage::kCallers);
+void HttpConnections::Deliver(HttpServing& serving, Arrival arrival) {
+  net::EpollLoop& loop = arrival.place.loop();
+  HttpConnections& there = *serving.by_thread[loop.index()];
+  if (&loop == net::Loop::Current()) return there.Add(std::move(arrival));
+  loop.Post([posted = std::make_shared<Arrival>(std::move(arrival)), &there] {
+    there.Add(std::move(*posted));
+  });
+}
+
+void HttpConnections::Add(Arrival arrival) {
+  if (closed_) return;
+  if (serving_.limit.full() && !MakeRoom()) return PassOn(std::move(arrival));
+  auto transport = loop_.Adopt(std::move(arrival.socket), net::FlushStage::kCallers);
   if (options().tls != nullptr) {
     transport = net::AcceptTls(loop_, std::move(transport), *options().tls);
   }
-  auto connection = std::make_unique<HttpConnection>(*this, std::move(place), std::move(transport));
+  auto connection =
+      std::make_unique<HttpConnection>(*this, std::move(arrival.place), std::move(transport));
   HttpConnection& started = *connection;
   connections_.emplace(&started, std::move(connection));
   serving_.limit.Enter();
@@ -26,6 +37,14 @@ bool HttpConnections::MakeRoom() {
   return true;
 }
 
+void HttpConnections::PassOn(Arrival arrival) {
+  const std::size_t threads = serving_.threads.size();
+  if (arrival.turned_away + 1 == threads) return serving_.limit.NoteRefused(loop_.now());
+  Deliver(serving_, {.socket = std::move(arrival.socket),
+                     .place = serving_.threads.PlaceOn((loop_.index() + 1) % threads),
+                     .turned_away = arrival.turned_away + 1});
+}
+
 void HttpConnections::Remove(HttpConnection& connection) {
   NoteBusy(connection);
   connection.Close();
@@ -35,6 +54,7 @@ void HttpConnections::Remove(HttpConnection& connection) {
 }
 
 void HttpConnections::CloseAll() {
+  closed_ = true;
   while (!connections_.empty()) Remove(*connections_.begin()->second);
 }
 

@@ -3,9 +3,11 @@
 // Loop thread only, the constructor and destructor excepted.
 #pragma once
 
+#include <cstddef>
 #include <list>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "http/connection_limit.h"
 #include "http/http_connection.h"
@@ -16,11 +18,15 @@
 
 namespace sluice {
 
+class HttpConnections;
+
 // What the threads of one server share.
 struct HttpServing {
+  net::IoThreads& threads;
   Router router;
   HttpOptions options;
   ConnectionLimit limit;
+  std::vector<std::unique_ptr<HttpConnections>> by_thread;
 };
 
 class HttpConnections {
@@ -28,12 +34,23 @@ class HttpConnections {
   // Both must outlive this.
   HttpConnections(net::EpollLoop& loop, HttpServing& serving) : loop_(loop), serving_(serving) {}
 
+  // A connection on its way to its thread.
+  struct Arrival {
+    net::Socket socket;
+    net::IoThreads::Place place;
+    std::size_t turned_away = 0;  // by so many threads
+  };
+
   // A new one. If there are too many, the longest idle one of this thread is closed for it; if none
-  // is idle, the new one.
-  void Add(net::Socket socket, net::IoThreads::Place place);
+  // is idle here, it goes to the next thread; if none is idle anywhere, it is closed.
+  void Add(Arrival arrival);
+
+  // Adds it on the thread of its place.
+  static void Deliver(HttpServing& serving, Arrival arrival);
 
   // Closes it, and destroys it at the end of the turn.
   void Remove(HttpConnection& connection);
+  // For good: those still to come are closed, too.
   void CloseAll();
 
   // It waits for a request from now on, or no longer.
@@ -46,11 +63,13 @@ class HttpConnections {
 
  private:
   bool MakeRoom();
+  void PassOn(Arrival arrival);
 
   net::EpollLoop& loop_;
   HttpServing& serving_;
   std::unordered_map<const HttpConnection*, std::unique_ptr<HttpConnection>> connections_;
   std::list<HttpConnection*> idle_;  // the longest first
+  bool closed_ = false;
 };
 
 }  // namespace sluice

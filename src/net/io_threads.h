@@ -62,6 +62,11 @@ class IoThreads {
   // with the fewest connections.
   Place PlaceConnection();
 
+  // A place on that thread.
+  Place PlaceOn(std::size_t index) {
+    return Place(threads_[index]->loop, threads_[index]->connections);
+  }
+
  private:
   struct IoThread {
     IoThread(std::size_t index, Resolver& resolver) : loop(index, resolver) {}

@@ -140,6 +140,19 @@ TEST_F(HttpServer_Test, OverTls_AnswersAndNamesThePeer) {
   EXPECT_EQ(client.error(), "end");
 }
 
+// A new connection goes to the thread that has fewer: there, none is idle.
+TEST_F(HttpServer_Test, TooManyConnections_AnIdleOneOfAnotherThreadMakesRoom) {
+  Start(Routes(), {.max_connections = 1});
+  std::vector<std::unique_ptr<HttpClient>> clients;
+  for (int i = 0; i < 10; ++i) {
+    auto& client = *clients.emplace_back(std::make_unique<HttpClient>(address_));
+    client.Send(kGet);
+    ASSERT_THAT(client.ReadUntil("ok\n"), HasSubstr("200 OK"));
+    EXPECT_EQ(i == 0 ? "" : clients[i - 1]->ReadAll(), "");
+  }
+  EXPECT_EQ(server_->refused(), 0U);
+}
+
 // One thread, so that all are candidates of each other.
 class HttpServer_OneThread : public HttpServerTest {
  protected:
