@@ -1,6 +1,6 @@
 // Node's gRPC library, @grpc/grpc-js, as a client of sluiced. What is checked: ../run.py.
 //
-// Usage: NODE_PATH=DIRECTORY client.js PROTO_DIRECTORY,... [what run.py passes]
+// Usage: NODE_PATH=DIRECTORY client.js PROTO_DIRECTORY [what run.py passes]
 // DIRECTORY is where install.sh has put the packages.
 'use strict';
 
@@ -27,7 +27,7 @@ const { values: given, positionals } = parseArgs({
 const { sluice, grpc: standard } = grpc.loadPackageDefinition(loader.loadSync(
   ['sluice/v1/rate_limiter.proto', 'sluice/v1/admin.proto', 'grpc/health/v1/health.proto',
     'grpc/reflection/v1alpha/reflection.proto'],
-  { includeDirs: positionals[0].split(','), keepCase: true, enums: String, longs: Number,
+  { includeDirs: [positionals[0]], keepCase: true, enums: String, longs: Number,
     oneofs: true }));
 
 // A client of this service, on a channel of its own if `options` are given.
