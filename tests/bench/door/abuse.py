@@ -1,14 +1,17 @@
 #!/usr/bin/python3
 """What honest callers notice of a hostile one: their p99 without it and beside it.
 
-Usage: abuse.py BIN [--rate N] [--seconds S]
+Usage: abuse.py BIN [--rate N] [--seconds S] [--rounds N]
 BIN is the folder with sluiced and sluice. Each abuser runs for S seconds beside an honest load of N
-checks a second; in the end a table.
+checks a second. The table shows the median p99 over all rounds, its ratio to that of an undisturbed
+load ("alone"), and its ratio to that of a load beside a process that only spins ("busy"): an abuser
+on the same machine takes a core, which no server can prevent.
 """
 
 import argparse
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,6 +26,17 @@ from connections import PATH, RULES  # noqa: E402
 from processes import Redis, Sluiced, start  # noqa: E402
 
 MESSAGE = loads.check_request("/pay", loads.FIRST_USER)
+
+
+def alone(_address, stopped):
+    """No other caller."""
+    stopped.wait()
+
+
+def busy(_address, stopped):
+    """Takes a core and leaves the server alone."""
+    while not stopped.is_set():
+        sum(range(1_000))
 
 
 def never_reads(address, stopped):
@@ -105,6 +119,7 @@ def idle_connections(address, stopped):
     del sockets
 
 
+BASELINES = (alone, busy)
 ABUSERS = (never_reads, byte_a_second, resets, pings, settings, continuations, idle_connections)
 
 
@@ -113,6 +128,7 @@ def main():
     parser.add_argument("bin", type=pathlib.Path)
     parser.add_argument("--rate", type=int, default=2_000)
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as name:
         folder = pathlib.Path(name)
@@ -120,22 +136,35 @@ def main():
         (folder / "rules/bench.yaml").write_text(RULES, encoding="utf-8")
         with Redis(folder) as redis, Sluiced(options.bin / "sluiced", folder, folder / "rules",
                                              redis) as server:
-            honest = measured(options, server)
-            print(f"{'alone':18} p99 {honest:7.0f} us", flush=True)
-            for abuser in ABUSERS:
-                beside(abuser, options, server, honest)
+            rounds = []
+            for number in range(options.rounds):
+                print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+                rounds.append({caller: beside(caller, options, server)
+                               for caller in BASELINES + ABUSERS})
+    show(rounds)
 
 
-def beside(abuser, options, server, honest):
+def show(rounds):
+    def median(caller, figure):
+        return statistics.median(results[caller][figure] for results in rounds)
+
+    print(f"{'':18} {'p99':>9}  to alone  to busy  memory")
+    for caller in BASELINES + ABUSERS:
+        p99 = median(caller, "p99")
+        print(f"{caller.__name__:18} {p99:6.0f} us  {p99 / median(alone, 'p99'):6.2f} x "
+              f"{p99 / median(busy, 'p99'):6.2f} x  {median(caller, 'megabytes'):5.1f} MB")
+
+
+def beside(caller, options, server):
+    """What an honest load measures beside `caller`."""
     stopped = threading.Event()
-    thread = threading.Thread(target=attempt, args=(abuser, server.address, stopped), daemon=True)
+    thread = threading.Thread(target=attempt, args=(caller, server.address, stopped), daemon=True)
     thread.start()
     time.sleep(0.5)
-    p99 = measured(options, server)
+    result = {"p99": measured(options, server), "megabytes": server.resident_megabytes()}
     stopped.set()
     thread.join(timeout=30)
-    print(f"{abuser.__name__:18} p99 {p99:7.0f} us  {p99 / honest:5.2f} x  "
-          f"{server.resident_megabytes():6.1f} MB", flush=True)
+    return result
 
 
 def attempt(abuser, address, stopped):
