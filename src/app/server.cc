@@ -158,8 +158,10 @@ Result<void> Server::StartGrpc(const Settings& settings) {
   AddAdmin({.token = settings.admin_token, .identities = {}}, methods);
   health_.AddTo(methods);
   AddReflection(methods);
-  const rpc::ServerOptions options{
-      .address = settings.grpc, .tls = tls_.get(), .metrics = metrics_.get()};
+  const rpc::ServerOptions options{.address = settings.grpc,
+                                   .tls = tls_.get(),
+                                   .max_connection_age = settings.max_connection_age,
+                                   .metrics = metrics_.get()};
   auto grpc = settings.grpc_engine == "grpc"
                   ? rpc::grpc_engine::StartServer(*io_, std::move(methods), options)
                   : rpc::http2::StartServer(*io_, std::move(methods), options);

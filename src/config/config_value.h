@@ -53,7 +53,7 @@ class ConfigValue {
   // The items of a list. Of anything else ReportFound(allowed) and none.
   std::vector<ConfigValue> Items(std::string_view allowed) const;
 
-  // A whole number of `least` to `most`, `least` if it is none.
+  // A whole number of `least` to `most`, `least` if it is not such a number.
   std::int64_t Integer(std::int64_t least, std::int64_t most, std::string_view note = "") const;
 
   // What `parse` makes of the text; its error is reported.

@@ -11,7 +11,7 @@ namespace sluice {
 // Reports what is wrong with `value`; then the rule is of no use, but its name may be.
 Rule ParseRule(const ConfigValue& value);
 
-// The name of an attribute: 1 to 255 bytes. Empty if it is none.
+// The name of an attribute: 1 to 255 bytes. Empty if it is not one.
 std::string ParseAttributeName(const ConfigValue& value);
 
 }  // namespace sluice

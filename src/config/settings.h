@@ -20,6 +20,7 @@ struct Settings {
   std::size_t threads = 0;  // io threads; 0: as many as serve best
   Address grpc{.host = "0.0.0.0", .port = 8081, .unix_path = {}};
   std::string grpc_engine = "http2";  // http2 or grpc
+  Duration max_connection_age{};      // of gRPC callers; zero: no end
   Address http{.host = "0.0.0.0", .port = 8080, .unix_path = {}};
   std::string tls_certificate;  // file; empty: gRPC without TLS
   std::string tls_key;          // file; not empty with tls_certificate

@@ -91,6 +91,19 @@ Result<void> SetGrpcEngine(Settings& settings, std::string_view text) {
   return SetWord(settings.grpc_engine, text, {"http2", "grpc"});
 }
 
+Result<void> SetMaxConnectionAge(Settings& settings, std::string_view text) {
+  if (text == "none") {
+    settings.max_connection_age = Duration::zero();
+    return {};
+  }
+  const auto age = ParseDuration(text);
+  if (!age || *age < std::chrono::seconds(1) || *age > std::chrono::days(7)) {
+    return NotAllowed(text, "none, or a duration from 1s to 7d, such as 30m");
+  }
+  settings.max_connection_age = *age;
+  return {};
+}
+
 Result<void> SetAdmin(Settings& settings, std::string_view text) {
   if (text != "auto" && text != "off") {
     if (const auto address = Address::Parse(text); !address) {
@@ -182,6 +195,11 @@ constexpr std::array kTable{
     Setting{"grpc.engine", "--grpc-engine", "SLUICE_GRPC_ENGINE", "WORD", "http2",
             "http2 (Sluice's own server, several times faster) or grpc (gRPC's server)",
             SetGrpcEngine},
+    Setting{"grpc.max_connection_age", "--grpc-max-connection-age",
+            "SLUICE_GRPC_MAX_CONNECTION_AGE", "TIME", "none",
+            "gRPC callers connect anew after about this time, so that a fleet behind one address "
+            "shares them; none: they may stay",
+            SetMaxConnectionAge},
     Setting{
         "http.listen", "--http", "SLUICE_HTTP", "ADDR", "0.0.0.0:8080",
         "where HTTP listens (/healthz, /readyz, /metrics); as --grpc",

@@ -31,6 +31,10 @@ struct ServerOptions {
   std::size_t max_message_bytes = 1024 * 1024;
   // Connections beyond are closed as soon as they are accepted.
   std::size_t max_connections = 100'000;
+  // A connection of about this age (10 % more or less, so that connections made together do not end
+  // together) is sent GOAWAY: streams are told to end, calls under way end, and the caller
+  // connects anew, perhaps to another server. Zero: connections may stay.
+  Duration max_connection_age{};
   // Open calls of the server; beyond, new ones are refused (REFUSED_STREAM: try elsewhere).
   std::size_t max_calls = 100'000;
   // Null: nobody looks. Else must outlive the server.

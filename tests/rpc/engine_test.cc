@@ -9,6 +9,7 @@
 #include "tests/rpc/echo_methods.h"
 #include "tests/rpc/engines.h"
 #include "tests/rpc/generic_client.h"
+#include "tests/rpc/raw_connection.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/wait_until.h"
 
@@ -197,6 +198,22 @@ TEST_P(EngineTest, Calls_BeyondTheLimit_AreRefused) {
   EXPECT_EQ(Unary("Echo", "x", {.timeout = seconds(1)}).code, StatusCode::UNAVAILABLE);
   held.Cancel(0);
   EXPECT_TRUE(WaitUntil(kSoon, [&] { return Unary("Echo", "x") == Ok("x"); }));
+}
+
+TEST_P(EngineTest, Connection_TooOld_IsSentElsewhereAfterItsCalls) {
+  Start({.max_connection_age = milliseconds(100)});
+  UnaryCalls held(channel_);
+  held.Start("/test.Unary/Hold", "");
+  ASSERT_TRUE(Soon(seen_.served, 1));
+  RawConnection caller(server_->address());
+  caller.SendPreface();
+  caller.Await([&] { return caller.closed(); });
+  EXPECT_TRUE(caller.closed());
+  EXPECT_EQ(caller.goaway(), 0U);
+  EXPECT_EQ(seen_.cancelled, 0);
+  // On a connection of its own: the one that holds a call takes no more.
+  EXPECT_EQ(Unary("Echo", "x"), Ok("x"));
+  held.Cancel(0);
 }
 
 TEST_P(EngineTest, Stream_Messages_ComeBackInOrder) {

@@ -129,6 +129,7 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
            {{"--admin", "0.0.0.0:1"}, {}, "give one by admin.token_file or SLUICE_ADMIN_TOKEN"},
            {{"--threads", "0"}, {}, "--threads: found \"0\"; allowed is auto, or"},
            {{"--grpc-engine", "http3"}, {}, "allowed is http2 or grpc"},
+           {{"--grpc-max-connection-age", "0"}, {}, "none, or a duration from 1s to 7d"},
            {{"--tls-certificate", "/no/such"}, {}, "/no/such cannot be read"},
            {{"--tls-certificate", "/dev/null"}, {}, "needs its private key as tls.key"},
            {{"--tls-key", "/dev/null"}, {}, "tls.key: means nothing without tls.certificate"},

@@ -3,6 +3,10 @@
 
 #include <grpcpp/server_builder.h>
 
+#include <chrono>
+
+#include "rpc/server.h"
+
 namespace sluice::rpc::grpc_engine {
 
 // Pings of a caller less than this apart are counted; the third such makes gRPC close the
@@ -15,7 +19,7 @@ inline constexpr int kMaxConcurrentStreams = 1024;
 // Header fields of a request beyond are answered with RESOURCE_EXHAUSTED.
 inline constexpr int kMaxMetadataBytes = 16 * 1024;
 
-inline void SetChannelArguments(::grpc::ServerBuilder& builder) {
+inline void SetChannelArguments(const ServerOptions& options, ::grpc::ServerBuilder& builder) {
   // A second server on the same port must fail, not take half of the connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxConcurrentStreams);
@@ -25,6 +29,10 @@ inline void SetChannelArguments(::grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  if (options.max_connection_age > Duration::zero()) {
+    const auto age = std::chrono::ceil<std::chrono::milliseconds>(options.max_connection_age);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, static_cast<int>(age.count()));
+  }
   // Messages are small: probing the path's bandwidth costs pings and gains nothing.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);

@@ -103,7 +103,7 @@ Result<void> GrpcServer::Listen(const ServerOptions& options) {
       options.tls != nullptr ? CredentialsOf(*options.tls) : ::grpc::InsecureServerCredentials();
   builder.AddListeningPort(address_.ToString(), credentials_, &port);
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
-  SetChannelArguments(builder);
+  SetChannelArguments(options, builder);
   builder.RegisterCallbackGenericService(this);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {

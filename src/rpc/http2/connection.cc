@@ -14,6 +14,7 @@ Connection::Connection(Shard& shard, net::TransportPtr transport, net::IoThreads
       transport_(std::move(transport)),
       session_(shard, *transport_),
       started_(shard.loop().now()),
+      too_old_at_(TooOldAt()),
       last_received_(started_),
       last_taken_(started_),
       check_timer_(shard.loop().timers(), [this] { CheckTimes(); }),
@@ -32,7 +33,15 @@ Connection::~Connection() {
 void Connection::Start() {
   transport_->Start(*this);
   transport_->RequestFlush();  // our SETTINGS
-  CheckBy(started_ + times_.preface);
+  CheckBy(std::min<SteadyTime>(started_ + times_.preface, too_old_at_));
+}
+
+// At 90 to 110 % of the age allowed.
+SteadyTime Connection::TooOldAt() const {
+  const Duration age = shard_.shared().options.max_connection_age;
+  if (age == Duration::zero()) return SteadyTime::max();
+  const auto percent = static_cast<std::int64_t>(90 + shard_.loop().Random() % 21);
+  return started_ + age * percent / 100;
 }
 
 void Connection::Receive(std::string_view bytes) {
@@ -123,7 +132,8 @@ void Connection::CheckBy(SteadyTime time) {
 SteadyTime Connection::NextCheck() const {
   SteadyTime next =
       session_.pinged() ? pinged_at_ + times_.ping : last_received_ + times_.keepalive;
-  if (!session_.settled()) next = std::min(next, started_ + times_.preface);
+  if (state_ == State::kOpen) next = std::min(next, too_old_at_);
+  if (!session_.settled()) next = std::min<SteadyTime>(next, started_ + times_.preface);
   if (transport_->unsent() > 0) next = std::min(next, last_taken_ + times_.stall);
   const SteadyTime incomplete = session_.incomplete_since();
   if (incomplete != SteadyTime::max()) next = std::min(next, incomplete + times_.request);
@@ -147,6 +157,7 @@ void Connection::CheckTimes() {
     pinged_at_ = now;
     session_.SendPing();
   }
+  if (now >= too_old_at_) Drain();
   CheckBy(NextCheck());
 }
 

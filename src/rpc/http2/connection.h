@@ -53,6 +53,7 @@ class Connection final : public net::Protocol, public net::Disposable {
   void BeginLinger();
   void EndLinger();
   void LingerIfDone();
+  SteadyTime TooOldAt() const;
   void CheckTimes();
   SteadyTime NextCheck() const;
   void CheckBy(SteadyTime time);
@@ -63,7 +64,8 @@ class Connection final : public net::Protocol, public net::Disposable {
   net::TransportPtr transport_;
   Session session_;
   State state_ = State::kOpen;
-  SteadyTime started_;
+  const SteadyTime started_;
+  const SteadyTime too_old_at_;
   SteadyTime last_received_;
   SteadyTime last_taken_;  // when the transport took output last, having sent all before
   SteadyTime pinged_at_{};

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kFieldOverhead = 32;
 constexpr std::size_t kKeptCapacity = 2 * 1024;
 
-// Nanoseconds in a unit of grpc-timeout; 0 if it is none.
+// Nanoseconds in a unit of grpc-timeout; 0 for any other letter.
 constexpr std::int64_t UnitNanoseconds(char unit) {
   switch (unit) {
     case 'H':
