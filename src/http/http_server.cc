@@ -28,7 +28,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(net::IoThreads& threads,
                                                       const Address& address,
                                                       std::vector<HttpRoute> routes,
                                                       const HttpOptions& options) {
-  auto acceptor = net::Acceptor::Listen(address);
+  auto acceptor = net::Acceptor::Listen(address, {});
   if (!acceptor) return Error{ErrorCode::kUnavailable, "HTTP: " + acceptor.error().message};
   auto state = std::make_unique<State>(threads, std::move(routes), options);
   state->acceptor = std::move(acceptor).value();

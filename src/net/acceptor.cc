@@ -17,31 +17,59 @@
 namespace sluice::net {
 namespace {
 
-Result<Endpoint> EndpointOf(const Address& address) {
-  if (auto numeric = Endpoint::FromNumeric(address); numeric || address.is_unix()) return numeric;
-  const auto found = Resolver::SystemLookup(address);
-  if (!found) return found.error();
-  return found->front();
+std::uint16_t& PortOf(Endpoint& endpoint) {
+  auto* const v4 = reinterpret_cast<sockaddr_in*>(&endpoint.storage);
+  auto* const v6 = reinterpret_cast<sockaddr_in6*>(&endpoint.storage);
+  return endpoint.storage.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port;
 }
 
-Result<Socket> Bind(const Address& address, bool private_socket) {
+// An errno, or 0.
+int Bind(const Socket& socket, const Endpoint& endpoint, bool private_socket) {
+  // A restart need not wait for old connections to time out; a second listener still fails.
+  constexpr int kOn = 1;
+  setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
+  // Before bind, so that there is no moment at which others may connect.
+  if (private_socket) fchmod(socket.fd(), S_IRUSR | S_IWUSR);
+  if (bind(socket.fd(), endpoint.get(), endpoint.size) != 0) return errno;
+  return listen(socket.fd(), SOMAXCONN) == 0 ? 0 : errno;
+}
+
+// This machine does not have such an address.
+bool IsAbsent(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
+
+Result<std::vector<Socket>> BindAll(const Address& address, const Acceptor::Options& options) {
   if (address.is_unix()) {
     if (auto free = RemoveStaleSocket(address.unix_path); !free) return free.error();
   }
-  const auto endpoint = EndpointOf(address);
-  if (!endpoint) return endpoint.error();
-  auto socket = Socket::Open(*endpoint);
-  if (!socket) return socket.error();
-  // A restart need not wait for old connections to time out; a second listener still fails.
-  constexpr int kOn = 1;
-  setsockopt(socket->fd(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
-  // Before bind, so that there is no moment at which others may connect.
-  if (private_socket) fchmod(socket->fd(), S_IRUSR | S_IWUSR);
-  if (bind(socket->fd(), endpoint->get(), endpoint->size) != 0 ||
-      listen(socket->fd(), SOMAXCONN) != 0) {
-    return Error{ErrorCode::kUnavailable, ErrorText(errno)};
+  std::vector<Endpoint> endpoints;
+  if (auto numeric = Endpoint::FromNumeric(address)) {
+    endpoints.push_back(*numeric);
+  } else if (auto found = options.lookup(address)) {
+    endpoints = std::move(*found);
+  } else {
+    return found.error();
   }
-  return socket;
+  std::vector<Socket> sockets;
+  int last_error = 0;
+  for (Endpoint& endpoint : endpoints) {
+    // A free port is the same at all of them.
+    if (!sockets.empty()) {
+      Endpoint first = sockets.front().Local();
+      PortOf(endpoint) = PortOf(first);
+    }
+    auto socket = Socket::Open(endpoint);
+    const int error = socket ? Bind(*socket, endpoint, options.private_socket) : EAFNOSUPPORT;
+    if (error == 0) {
+      sockets.push_back(std::move(*socket));
+      continue;
+    }
+    last_error = error;
+    if (!IsAbsent(error)) break;
+  }
+  if (sockets.empty() || (last_error != 0 && !IsAbsent(last_error))) {
+    return Error{ErrorCode::kUnavailable, ErrorText(last_error)};
+  }
+  return sockets;
 }
 
 // Without a descriptor to turn callers away with, the loop would be woken for them all the time.
@@ -53,26 +81,24 @@ bool OutOfDescriptors(int error) {
 
 Socket OpenReserve() { return Socket(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
-std::uint16_t PortOf(const Endpoint& endpoint) {
-  const auto* const v4 = reinterpret_cast<const sockaddr_in*>(&endpoint.storage);
-  const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(&endpoint.storage);
-  return ntohs(endpoint.storage.ss_family == AF_INET6 ? v6->sin6_port : v4->sin_port);
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Acceptor>> Acceptor::Listen(const Address& address, bool private_socket) {
-  auto socket = Bind(address, private_socket);
-  if (!socket) {
+Result<std::unique_ptr<Acceptor>> Acceptor::Listen(const Address& address, const Options& options) {
+  auto sockets = BindAll(address, options);
+  if (!sockets) {
     return Error{ErrorCode::kUnavailable, fmt::format("cannot listen on {}: {}", address.ToString(),
-                                                      socket.error().message)};
+                                                      sockets.error().message)};
   }
-  return std::unique_ptr<Acceptor>(new Acceptor(address, std::move(*socket)));
+  return std::unique_ptr<Acceptor>(new Acceptor(address, std::move(*sockets)));
 }
 
-Acceptor::Acceptor(Address address, Socket socket)
-    : address_(std::move(address)), socket_(std::move(socket)), reserve_(OpenReserve()) {
-  if (!address_.is_unix()) address_.port = PortOf(socket_.Local());
+Acceptor::Acceptor(Address address, std::vector<Socket> sockets)
+    : address_(std::move(address)), reserve_(OpenReserve()) {
+  Endpoint bound = sockets.front().Local();
+  if (!address_.is_unix()) address_.port = ntohs(PortOf(bound));
+  for (Socket& socket : sockets) {
+    listeners_.push_back(std::make_unique<Listener>(*this, std::move(socket)));
+  }
 }
 
 Acceptor::~Acceptor() { Stop(); }
@@ -80,24 +106,25 @@ Acceptor::~Acceptor() { Stop(); }
 void Acceptor::Start(EpollLoop& loop, OnConnection on_connection) {
   loop_ = &loop;
   on_connection_ = std::move(on_connection);
-  pause_ = std::make_unique<Timer>(loop.timers(),
-                                   [this] { loop_->ChangeEvents(socket_.fd(), EPOLLIN, *this); });
-  loop_->Watch(socket_.fd(), EPOLLIN, *this);
+  pause_ = std::make_unique<Timer>(loop.timers(), [this] { SetWatching(true); });
+  for (const auto& it : listeners_) loop.Watch(it->socket.fd(), EPOLLIN, *it);
 }
 
 void Acceptor::Stop() {
-  if (!socket_.is_open()) return;
-  if (loop_ != nullptr) loop_->Unwatch(socket_.fd(), *this);
+  if (!listening()) return;
   if (pause_) pause_->Cancel();
   if (address_.is_unix()) unlink(address_.unix_path.c_str());
-  socket_.Close();
+  for (const auto& it : listeners_) {
+    if (loop_ != nullptr) loop_->Unwatch(it->socket.fd(), *it);
+    it->socket.Close();
+  }
 }
 
-void Acceptor::OnEvents(std::uint32_t) {
-  for (int i = 0; i < kMaxPerTurn && socket_.is_open(); ++i) {
-    const int fd = accept4(socket_.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+void Acceptor::AcceptFrom(Listener& listener) {
+  for (int i = 0; i < kMaxPerTurn && listening(); ++i) {
+    const int fd = accept4(listener.socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (fd < 0 && OutOfDescriptors(errno)) return TurnAway(errno);
+    if (fd < 0 && OutOfDescriptors(errno)) return TurnAway(listener, errno);
     if (fd < 0) continue;  // that one connection has failed meanwhile
     if (!reserve_.is_open()) reserve_ = OpenReserve();
     Socket socket(fd);
@@ -107,18 +134,23 @@ void Acceptor::OnEvents(std::uint32_t) {
 }
 
 // Without a free descriptor a connection cannot even be refused, and would wake the loop for ever.
-void Acceptor::TurnAway(int error) {
+void Acceptor::TurnAway(Listener& listener, int error) {
   reserve_.Close();
   {
-    const Socket refused(accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+    const Socket refused(accept4(listener.socket.fd(), nullptr, nullptr, SOCK_CLOEXEC));
     if (refused.is_open()) ++turned_away_;
   }
   reserve_ = OpenReserve();
   if (!reserve_.is_open()) {
-    loop_->ChangeEvents(socket_.fd(), 0, *this);
+    SetWatching(false);
     pause_->Start(loop_->now() + kPause);
   }
   LogTurnedAway(error);
+}
+
+void Acceptor::SetWatching(bool watching) {
+  const std::uint32_t events = watching ? std::uint32_t{EPOLLIN} : 0;
+  for (const auto& it : listeners_) loop_->ChangeEvents(it->socket.fd(), events, *it);
 }
 
 void Acceptor::LogTurnedAway(int error) {

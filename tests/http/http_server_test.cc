@@ -285,7 +285,7 @@ TEST(HttpServer_WithFewDescriptors, IdleConnections_KeepNobodyElseOut) {
   const Address http{.host = {}, .unix_path = dir.path() / "http"};
   const auto server = HttpServer::Start(threads, http, Routes()).value();
   const auto acceptor =
-      net::Acceptor::Listen({.host = {}, .unix_path = dir.path() / "grpc"}).value();
+      net::Acceptor::Listen({.host = {}, .unix_path = dir.path() / "grpc"}, {}).value();
   std::vector<net::Socket> callers;
   threads.RunOn(0, [&](net::EpollLoop& loop) {
     acceptor->Start(loop, [&](net::Socket socket) { callers.push_back(std::move(socket)); });

@@ -32,7 +32,8 @@ Address Loopback() { return {.host = "127.0.0.1", .unix_path = {}}; }
 // An acceptor at work, and the connections it has brought.
 class Listening {
  public:
-  explicit Listening(const Address& address) : acceptor_(Acceptor::Listen(address).value()) {
+  explicit Listening(const Address& address, const Acceptor::Options& options = {})
+      : acceptor_(Acceptor::Listen(address, options).value()) {
     io_.Run([&] {
       acceptor_->Start(io_.loop(),
                        [this](Socket socket) { sockets_.push_back(std::move(socket)); });
@@ -67,16 +68,33 @@ TEST(Acceptor, PortZero_ListensOnAFreePortAndSaysWhich) {
 }
 
 TEST(Acceptor, NameAndIpv6_AreListenedOn) {
-  EXPECT_TRUE(Acceptor::Listen({.host = "localhost", .unix_path = {}}));
-  const auto v6 = Acceptor::Listen({.host = "::1", .unix_path = {}});
+  EXPECT_TRUE(Acceptor::Listen({.host = "localhost", .unix_path = {}}, {}));
+  const auto v6 = Acceptor::Listen({.host = "::1", .unix_path = {}}, {});
   if (v6) {
     EXPECT_NE((*v6)->address().port, 0);
   }
 }
 
+TEST(Acceptor, NameOfSeveralAddresses_IsListenedOnAtEachThatThisMachineHas) {
+  const auto lookup = [](const Address&) -> Result<std::vector<Endpoint>> {
+    std::vector<Endpoint> endpoints;
+    for (const char* const host : {"192.0.2.1", "127.0.0.1", "127.0.0.2"}) {
+      endpoints.push_back(Endpoint::FromNumeric({.host = host, .unix_path = {}}).value());
+    }
+    return endpoints;
+  };
+  Listening listening({.host = "both.test", .unix_path = {}}, {.lookup = lookup});
+  for (const std::size_t already : {0U, 1U}) {
+    Address address{.host = "127.0.0.1", .port = listening.address().port, .unix_path = {}};
+    if (already == 1) address.host = "127.0.0.2";
+    const auto caller = BlockingSocket::ConnectTo(address);
+    EXPECT_TRUE(test::WaitUntil(10s, [&] { return listening.count() == already + 1; }));
+  }
+}
+
 TEST(Acceptor, AddressInUse_Fails) {
   const Listening listening(Loopback());
-  const auto second = Acceptor::Listen(listening.address());
+  const auto second = Acceptor::Listen(listening.address(), {});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(second.error().message,
@@ -92,7 +110,7 @@ TEST(Acceptor, StartedAgainWhileOldConnectionsEnd_Listens) {
   EXPECT_EQ(caller.ReadAll(), "");
   caller.Close();
   listening.reset();
-  EXPECT_TRUE(Acceptor::Listen(address));
+  EXPECT_TRUE(Acceptor::Listen(address, {}));
 }
 
 TEST(Acceptor, StaleUnixSocket_IsReplacedLiveOneIsNot) {
@@ -105,7 +123,7 @@ TEST(Acceptor, StaleUnixSocket_IsReplacedLiveOneIsNot) {
   }
   ASSERT_EQ(0, access(address.unix_path.c_str(), F_OK));
   const Listening listening(address);
-  const auto second = Acceptor::Listen(address);
+  const auto second = Acceptor::Listen(address, {});
   ASSERT_FALSE(second);
   EXPECT_THAT(second.error().message, HasSubstr("in use by another process"));
 }
@@ -124,7 +142,7 @@ TEST(Acceptor, StoppedOne_LeavesTheUnixSocketToTheNext) {
 }
 
 TEST(Acceptor, Stop_TurnsAwayWhoIsNotAcceptedYet) {
-  const auto acceptor = Acceptor::Listen(Loopback()).value();
+  const auto acceptor = Acceptor::Listen(Loopback(), {}).value();
   auto caller = BlockingSocket::ConnectTo(acceptor->address());
   acceptor->Stop();
   EXPECT_EQ(caller.ReadAll(), "");

@@ -133,7 +133,7 @@ TEST(Connect, UnixSocket_ConnectsOrFailsWithTheCause) {
   Attempt before(io, address);
   ASSERT_TRUE(before.Done());
   EXPECT_EQ(before.error(), "No such file or directory");
-  const auto acceptor = Acceptor::Listen(address).value();
+  const auto acceptor = Acceptor::Listen(address, {}).value();
   Attempt after(io, address);
   ASSERT_TRUE(after.Done());
   EXPECT_TRUE(after.connected());
@@ -143,7 +143,7 @@ TEST(Connect, UnixSocket_ConnectsOrFailsWithTheCause) {
 }
 
 TEST(Connect, FirstAddressDead_TheNextIsTaken) {
-  const auto acceptor = Acceptor::Listen(Loopback(0)).value();
+  const auto acceptor = Acceptor::Listen(Loopback(0), {}).value();
   const DeadPort dead;
   SlowNames names;
   names.Add(dead.address());
@@ -163,7 +163,7 @@ TEST(Connect, AddressThatDoesNotAnswer_IsGivenUpAfterTheTimeoutForTheNext) {
   ASSERT_EQ(0, listen(silent.fd(), 0));
   const Address silent_address = Address::Parse(silent.Local().ToString()).value();
   const BlockingSocket queued = BlockingSocket::ConnectTo(silent_address);
-  const auto acceptor = Acceptor::Listen(Loopback(0)).value();
+  const auto acceptor = Acceptor::Listen(Loopback(0), {}).value();
   SlowNames names;
   names.Add(silent_address);
   names.Add(acceptor->address());
@@ -180,7 +180,7 @@ TEST(Connect, AddressThatDoesNotAnswer_IsGivenUpAfterTheTimeoutForTheNext) {
 
 // The time for connecting begins when the name is known.
 TEST(Connect, SlowNameService_IsWaitedForAndItsAnswerUsed) {
-  const auto acceptor = Acceptor::Listen(Loopback(0)).value();
+  const auto acceptor = Acceptor::Listen(Loopback(0), {}).value();
   SlowNames names;
   names.Add(acceptor->address());
   OneIoThread io(names.lookup());
@@ -196,7 +196,7 @@ TEST(Connect, SlowNameService_IsWaitedForAndItsAnswerUsed) {
 }
 
 TEST(Connect, AttemptDestroyedWhileTheNameIsLookedUp_CallsNothing) {
-  const auto acceptor = Acceptor::Listen(Loopback(0)).value();
+  const auto acceptor = Acceptor::Listen(Loopback(0), {}).value();
   SlowNames names;
   names.Add(acceptor->address());
   OneIoThread io(names.lookup());
