@@ -112,7 +112,8 @@ class NgHttp2Server final : public Server {
 
 Result<std::unique_ptr<Server>> StartServer(net::IoThreads& threads, Methods methods,
                                             const ServerOptions& options, const Times& times) {
-  auto acceptor = net::Acceptor::Listen(options.address, {.private_socket = options.private_socket});
+  auto acceptor =
+      net::Acceptor::Listen(options.address, {.private_socket = options.private_socket});
   if (!acceptor) return acceptor.error();
   return std::unique_ptr<Server>(std::make_unique<NgHttp2Server>(
       threads, std::move(*acceptor),
