@@ -26,6 +26,8 @@ packages=(
   # tests: a client in Go (its libraries are packages, too), certificates for TLS
   golang-go golang-google-grpc-dev golang-github-golang-protobuf-1-5-dev
   protoc-gen-go protoc-gen-go-grpc openssl
+  # tests: proxies that ask Sluice
+  nginx-light caddy
   # performance: h2load, a second generator
   nghttp2-client
   # checks: format, static analysis, shell

@@ -10,6 +10,8 @@
 #include "base/admin_address.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "http/auth_handler.h"
+#include "http/json_handler.h"
 #include "metrics/process_metrics.h"
 #include "rpc/grpc/server.h"
 #include "rpc/http2/server.h"
@@ -141,15 +143,33 @@ Result<void> Server::StartHttp(const Settings& settings) {
     if (health_.serving()) return HttpResponse{.body = "ready\n"};
     return HttpResponse{.status = 503, .body = "stopping\n"};
   };
+  std::vector<HttpRoute> routes = {
+      {"/healthz", AnsweredBy([] { return HttpResponse{.body = "ok\n"}; })},
+      {"/readyz", AnsweredBy(ready)},
+      {"/metrics", render}};
+  AddChecks(routes);
   auto http =
-      HttpServer::Start(*io_, settings.http,
-                        {{"/healthz", AnsweredBy([] { return HttpResponse{.body = "ok\n"}; })},
-                         {"/readyz", AnsweredBy(ready)},
-                         {"/metrics", render}},
-                        {.metrics = metrics_.get()});
+      HttpServer::Start(*io_, settings.http, std::move(routes), {.metrics = metrics_.get()});
   if (!http) return http.error();
   http_ = std::move(*http);
   return {};
+}
+
+// The unary methods of RateLimiter, for callers without gRPC.
+void Server::AddChecks(std::vector<HttpRoute>& routes) {
+  rpc::Methods methods;
+  rate_limiter_.AddTo(methods);
+  const auto calls_of = [&](std::string_view name) -> UnaryCalls& {
+    const auto found = std::find_if(methods.begin(), methods.end(),
+                                    [&](const auto& it) { return it.path.ends_with(name); });
+    return *http_calls_.emplace_back(std::make_unique<UnaryCalls>(*io_, std::move(*found)));
+  };
+  UnaryCalls& check_limit = calls_of("/CheckLimit");
+  routes.push_back(AuthRoute("/v1/auth", check_limit));
+  routes.push_back(JsonRoute("/v1/check", check_limit));
+  routes.push_back(JsonRoute("/v1/checks", calls_of("/CheckLimits")));
+  routes.push_back(JsonRoute("/v1/leases/renew", calls_of("/RenewLease")));
+  routes.push_back(JsonRoute("/v1/leases/release", calls_of("/ReleaseLease")));
 }
 
 Result<void> Server::StartGrpc(const Settings& settings) {

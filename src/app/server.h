@@ -13,6 +13,7 @@
 #include "base/worker.h"
 #include "config/settings.h"
 #include "http/http_server.h"
+#include "http/unary_calls.h"
 #include "limiter/limiter.h"
 #include "metrics/metrics_registry.h"
 #include "net/io_threads.h"
@@ -60,6 +61,7 @@ class Server {
   // The steps of Start, in this order.
   Result<void> LoadTls(const Settings& settings);
   Result<void> StartHttp(const Settings& settings);
+  void AddChecks(std::vector<HttpRoute>& routes);
   Result<void> StartGrpc(const Settings& settings);
   Result<void> StartAdmin(const Settings& settings);
 
@@ -78,8 +80,9 @@ class Server {
   RateLimiterService rate_limiter_;
   HealthService health_;
   std::vector<std::unique_ptr<AdminService>> admin_services_;
-  std::unique_ptr<net::TlsServerContext> tls_;  // null: gRPC without TLS
-  std::unique_ptr<net::Timer> tls_reload_;      // on io-0
+  std::unique_ptr<net::TlsServerContext> tls_;           // null: gRPC without TLS
+  std::unique_ptr<net::Timer> tls_reload_;               // on io-0
+  std::vector<std::unique_ptr<UnaryCalls>> http_calls_;  // of http_
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<rpc::Server> grpc_;
   std::unique_ptr<rpc::Server> admin_;  // null: no listener for operators

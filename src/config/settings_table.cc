@@ -202,7 +202,7 @@ constexpr std::array kTable{
             SetMaxConnectionAge},
     Setting{
         "http.listen", "--http", "SLUICE_HTTP", "ADDR", "0.0.0.0:8080",
-        "where HTTP listens (/healthz, /readyz, /metrics); as --grpc",
+        "where HTTP listens (/v1/check, /v1/auth, /healthz, /readyz, /metrics); as --grpc",
         [](Settings& settings, std::string_view text) { return SetAddress(settings.http, text); }},
     Setting{"tls.certificate", "--tls-certificate", "SLUICE_TLS_CERTIFICATE", "FILE", "none",
             "certificate chain (PEM) of the gRPC server; read again when it changes; none: no TLS",

@@ -87,14 +87,19 @@ void HttpConnection::Dispatch() {
   state_ = State::kAnswering;
   timer_.Cancel();
   exchange_ = std::make_shared<HttpExchange>(
-      owner_.loop(), [this](const HttpResponse& response) { Deliver(response); });
+      owner_.loop(), [this](HttpResponse response) { Deliver(std::move(response)); });
   dispatching_ = true;
   owner_.router().Handle(request, HttpResponder(exchange_));
   dispatching_ = false;
 }
 
-void HttpConnection::Deliver(const HttpResponse& response) {
+void HttpConnection::Deliver(HttpResponse response) {
   exchange_.reset();
+  if (response.delay > Duration::zero()) {
+    StartTimer(std::exchange(response.delay, Duration::zero()));
+    delayed_ = std::move(response);
+    return;
+  }
   state_ = State::kIdle;
   Write(response, form_);
   if (!dispatching_ && state_ == State::kIdle) ReadRequests();
@@ -162,6 +167,7 @@ void HttpConnection::OnClosed(Closure closure, std::string_view) {
 
 void HttpConnection::OnTime() {
   if (state_ == State::kReading) return Refuse(408);
+  if (delayed_) return Deliver(*std::exchange(delayed_, std::nullopt));
   owner_.Remove(*this);
 }
 

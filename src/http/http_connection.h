@@ -49,7 +49,7 @@ class HttpConnection final : public net::Protocol, public net::Disposable {
   bool ReadRequest();
   void ReadLater();
   void Dispatch();
-  void Deliver(const HttpResponse& response);
+  void Deliver(HttpResponse response);
   void Refuse(int status);
   void Write(const HttpResponse& response, const ResponseForm& form);
   void BeginEnding();
@@ -70,7 +70,8 @@ class HttpConnection final : public net::Protocol, public net::Disposable {
   std::string output_;  // from taken_ on: not with the transport yet
   std::size_t taken_ = 0;
   std::unique_ptr<RequestReader> reader_;   // while reading
-  std::shared_ptr<HttpExchange> exchange_;  // while answering
+  std::shared_ptr<HttpExchange> exchange_;  // while a handler has the request
+  std::optional<HttpResponse> delayed_;     // while its delay lasts
   std::shared_ptr<bool> read_later_;        // while reading is posted
 };
 

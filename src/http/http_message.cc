@@ -2,15 +2,19 @@
 
 #include <strings.h>
 
+#include <algorithm>
+
 namespace sluice {
 
+bool HasName(const HttpHeaders::value_type& header, std::string_view name) {
+  const std::string& found = header.first;
+  return found.size() == name.size() && strncasecmp(found.data(), name.data(), name.size()) == 0;
+}
+
 std::string_view HttpRequest::Header(std::string_view name) const {
-  for (const auto& [found, value] : headers) {
-    if (found.size() == name.size() && strncasecmp(found.data(), name.data(), name.size()) == 0) {
-      return value;
-    }
-  }
-  return {};
+  const auto found = std::find_if(headers.begin(), headers.end(),
+                                  [&](const auto& header) { return HasName(header, name); });
+  return found == headers.end() ? std::string_view() : found->second;
 }
 
 }  // namespace sluice

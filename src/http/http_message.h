@@ -6,15 +6,21 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "net/peer.h"
 
 namespace sluice {
+
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
+
+// Names of headers are the same in any case.
+bool HasName(const HttpHeaders::value_type& header, std::string_view name);
 
 struct HttpRequest {
   std::string method;  // "GET"
   std::string path;    // up to the '?', as it was sent
   std::string query;   // after the '?', as it was sent
-  std::vector<std::pair<std::string, std::string>> headers;
+  HttpHeaders headers;
   std::string body;
   net::Peer peer;
 
@@ -26,7 +32,8 @@ struct HttpResponse {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
-  std::vector<std::pair<std::string, std::string>> headers{};  // besides the content's
+  HttpHeaders headers{};  // besides the content's
+  Duration delay{};       // before it is sent
 };
 
 }  // namespace sluice

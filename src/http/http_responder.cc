@@ -23,14 +23,18 @@ void HttpExchange::Answer(const std::shared_ptr<HttpExchange>& exchange, HttpRes
 }
 
 void HttpExchange::Run(HttpResponse response) {
+  on_gone_ = nullptr;
   const Deliver deliver = std::exchange(deliver_, nullptr);
   if (deliver) deliver(std::move(response));
 }
 
 void HttpExchange::Detach() {
   deliver_ = nullptr;
-  const MutexLock lock(mutex_);
-  loop_ = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    loop_ = nullptr;
+  }
+  if (const auto on_gone = std::exchange(on_gone_, nullptr)) on_gone();
 }
 
 struct HttpResponder::LastCopy {
@@ -44,6 +48,10 @@ struct HttpResponder::LastCopy {
 
 HttpResponder::HttpResponder(const std::shared_ptr<HttpExchange>& exchange)
     : last_copy_(std::make_shared<const LastCopy>(exchange)) {}
+
+void HttpResponder::OnGone(std::function<void()> on_gone) const {
+  last_copy_->exchange->OnGone(std::move(on_gone));
+}
 
 void HttpResponder::operator()(HttpResponse response) const {
   HttpExchange::Answer(last_copy_->exchange, std::move(response));

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "base/mutex.h"
 #include "http/http_message.h"
@@ -29,12 +30,16 @@ class HttpExchange {
   // Nothing is delivered any more, and the loop is left alone. On the loop's thread.
   void Detach() SLUICE_EXCLUDES(mutex_);
 
+  // As HttpResponder::OnGone.
+  void OnGone(std::function<void()> on_gone) { on_gone_ = std::move(on_gone); }
+
  private:
   void Run(HttpResponse response);
 
   Mutex mutex_;
   net::Loop* loop_ SLUICE_GUARDED_BY(mutex_);  // null: answered or detached
   Deliver deliver_;                            // loop thread only
+  std::function<void()> on_gone_;              // loop thread only
 };
 
 class HttpResponder {
@@ -43,6 +48,10 @@ class HttpResponder {
 
   // Answers. Only the first call counts. If all copies die without one, the answer is 503.
   void operator()(HttpResponse response) const;
+
+  // Calls `on_gone` once if the client leaves before it is answered. On the loop's thread, within
+  // the handler.
+  void OnGone(std::function<void()> on_gone) const;
 
  private:
   struct LastCopy;

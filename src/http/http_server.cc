@@ -34,8 +34,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(net::IoThreads& threads,
   state->acceptor = std::move(acceptor).value();
   threads.RunOn(0, [&state = *state](net::EpollLoop& loop) {
     state.acceptor->Start(loop, [&serving = state.serving](net::Socket socket) {
-      HttpConnections::Deliver(serving, {.socket = std::move(socket),
-                                         .place = serving.threads.PlaceConnection()});
+      HttpConnections::Deliver(
+          serving, {.socket = std::move(socket), .place = serving.threads.PlaceConnection()});
     });
   });
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));

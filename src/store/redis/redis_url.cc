@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/percent.h"
+
 namespace sluice {
 namespace {
 
@@ -21,24 +23,6 @@ std::pair<std::string_view, std::string_view> Split(std::string_view text, char 
   const auto at = text.find(separator);
   if (at == std::string_view::npos) return {text, {}};
   return {text.substr(0, at), text.substr(at + 1)};
-}
-
-std::optional<std::string> PercentDecode(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded += text[i];
-      continue;
-    }
-    unsigned char byte = 0;
-    const char* const digits = text.data() + i + 1;
-    if (i + 2 >= text.size() || std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2) {
-      return std::nullopt;
-    }
-    decoded += static_cast<char>(byte);
-    i += 2;
-  }
-  return decoded;
 }
 
 Result<void> SetDatabase(std::string_view text, RedisUrl& url) {

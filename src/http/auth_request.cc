@@ -1,0 +1,182 @@
+#include "http/auth_request.h"
+
+#include <sluice/v1/rate_limiter.pb.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/percent.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::string_view kFromHeader = "header.";
+constexpr std::string_view kFromPath = "path.";
+constexpr std::string_view kDomainHeader = "X-Sluice-Domain";
+constexpr std::string_view kCostHeader = "X-Sluice-Cost";
+constexpr std::string_view kAttributeHeader = "x-sluice-attr-";
+
+struct Parameter {
+  std::string name;
+  std::string value;
+};
+
+Error Wrong(std::string_view where, std::string_view found, std::string_view allowed) {
+  return InvalidArgument(fmt::format("{}: found \"{}\"; allowed is {}", where, found, allowed));
+}
+
+Result<std::vector<Parameter>> ParseQuery(std::string_view query) {
+  std::vector<Parameter> parameters;
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(pair.size() + 1, query.size()));
+    if (pair.empty()) continue;
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    const auto name = PercentDecode(pair.substr(0, equals));
+    const auto value = PercentDecode(pair.substr(std::min(equals + 1, pair.size())));
+    if (!name || !value) {
+      return InvalidArgument(
+          fmt::format("{}: a % is not followed by two hexadecimal digits", pair.substr(0, equals)));
+    }
+    parameters.push_back({*name, *value});
+  }
+  return parameters;
+}
+
+// As servers read paths: without empty segments, "." and "..", so that a client cannot write one
+// path in two ways.
+std::string Normalised(std::string_view path) {
+  std::vector<std::string_view> segments;
+  bool ends_in_slash = true;
+  while (!path.empty()) {
+    const std::string_view segment = path.substr(0, path.find('/'));
+    ends_in_slash = segment.size() < path.size() || segment == "." || segment == "..";
+    path.remove_prefix(std::min(segment.size() + 1, path.size()));
+    if (segment == ".." && !segments.empty()) segments.pop_back();
+    if (!segment.empty() && segment != "." && segment != "..") segments.push_back(segment);
+  }
+  std::string normalised;
+  for (const std::string_view segment : segments) normalised.append("/").append(segment);
+  if (ends_in_slash || normalised.empty()) normalised += '/';
+  return normalised;
+}
+
+// "/boot/pay" of "/boot//pay?id=1" and of "https://shop.test/boot/x/../pay".
+std::string PathOf(std::string_view reference) {
+  if (const auto scheme = reference.find("://"); scheme < reference.find('/')) {
+    const auto path = reference.find('/', scheme + 3);
+    reference = path == std::string_view::npos ? "/" : reference.substr(path);
+  }
+  const std::string_view path = reference.substr(0, reference.find_first_of("?#"));
+  return Normalised(PercentDecode(path).value_or(std::string(path)));
+}
+
+// Builds the check out of what the request names.
+class Builder {
+ public:
+  explicit Builder(const HttpRequest& request) : request_(request) {}
+
+  Result<void> Take(const Parameter& parameter) {
+    const auto& [name, value] = parameter;
+    if (name == "domain") return TakeDomain(name, value);
+    if (name == "cost") return TakeCost(name, value);
+    if (name == "deny_status") return TakeDenyStatus(value);
+    if (name.starts_with(kFromHeader)) {
+      return TakeFromHeader(name.substr(kFromHeader.size()), value, /*path_only=*/false);
+    }
+    if (name.starts_with(kFromPath)) {
+      return TakeFromHeader(name.substr(kFromPath.size()), value, /*path_only=*/true);
+    }
+    return TakeAttribute(name, value);
+  }
+
+  Result<void> TakeHeaders() {
+    for (const auto& [name, value] : request_.headers) {
+      std::string lower = name;
+      std::transform(lower.begin(), lower.end(), lower.begin(),
+                     [](unsigned char c) { return c == '-' ? '-' : std::tolower(c); });
+      if (!lower.starts_with(kAttributeHeader)) continue;
+      lower.erase(0, kAttributeHeader.size());
+      std::replace(lower.begin(), lower.end(), '-', '_');
+      if (auto taken = TakeAttribute(lower, value); !taken) return taken;
+    }
+    const std::string_view cost = request_.Header(kCostHeader);
+    if (!cost.empty()) {
+      if (auto taken = TakeCost(kCostHeader, cost); !taken) return taken;
+    }
+    return TakeDomain(kDomainHeader, request_.Header(kDomainHeader));
+  }
+
+  bool has_domain() const { return !check_.domain().empty(); }
+
+  AuthRequest Build() const {
+    return {.check = check_.SerializeAsString(), .deny_status = deny_status_};
+  }
+
+ private:
+  Result<void> TakeDomain(std::string_view where, std::string_view value) {
+    if (value.empty()) return Wrong(where, value, "the domain of the rules");
+    check_.set_domain(std::string(value));
+    return {};
+  }
+
+  Result<void> TakeCost(std::string_view where, std::string_view value) {
+    std::uint64_t cost = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), cost);
+    if (error != std::errc() || end != value.data() + value.size() || cost == 0) {
+      return Wrong(where, value, "a whole number from 1 to 2^53");
+    }
+    check_.set_cost(cost);
+    return {};
+  }
+
+  Result<void> TakeDenyStatus(std::string_view value) {
+    if (value != "429" && value != "403") return Wrong("deny_status", value, "429 or 403");
+    deny_status_ = value == "403" ? 403 : 429;
+    return {};
+  }
+
+  Result<void> TakeFromHeader(const std::string& name, std::string_view header, bool path_only) {
+    const std::string_view value = request_.Header(header);
+    if (value.empty()) return {};
+    return TakeAttribute(name, path_only ? PathOf(value) : std::string(value));
+  }
+
+  // Which of two values counts is not for a client to choose.
+  Result<void> TakeAttribute(const std::string& name, std::string value) {
+    if (check_.attributes().contains(name)) {
+      return InvalidArgument(fmt::format("{}: given twice", name));
+    }
+    (*check_.mutable_attributes())[name] = std::move(value);
+    return {};
+  }
+
+  const HttpRequest& request_;
+  v1::CheckLimitRequest check_;
+  int deny_status_ = 429;
+};
+
+}  // namespace
+
+Result<AuthRequest> ParseAuthRequest(const HttpRequest& request) {
+  const auto parameters = ParseQuery(request.query);
+  if (!parameters) return parameters.error();
+  Builder builder(request);
+  for (const Parameter& parameter : *parameters) {
+    if (auto taken = builder.Take(parameter); !taken) return taken.error();
+  }
+  if (!builder.has_domain()) {
+    if (request.Header(kDomainHeader).empty()) {
+      return InvalidArgument("domain: missing; give it as a parameter, or as X-Sluice-Domain");
+    }
+    if (auto taken = builder.TakeHeaders(); !taken) return taken.error();
+  }
+  return builder.Build();
+}
+
+}  // namespace sluice

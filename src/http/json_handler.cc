@@ -1,0 +1,105 @@
+#include "http/json_handler.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/type_resolver_util.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/json.h"
+
+namespace sluice {
+namespace {
+
+namespace protobuf = google::protobuf;
+
+constexpr const char* kTypePrefix = "type.googleapis.com";
+constexpr const char* kJson = "application/json";
+
+protobuf::util::TypeResolver* Types() {
+  static const std::unique_ptr<protobuf::util::TypeResolver> types(
+      protobuf::util::NewTypeResolverForDescriptorPool(kTypePrefix,
+                                                       protobuf::DescriptorPool::generated_pool()));
+  return types.get();
+}
+
+std::string TypeUrl(const protobuf::Descriptor& type) {
+  return fmt::format("{}/{}", kTypePrefix, type.full_name());
+}
+
+// "/sluice.v1.RateLimiter/CheckLimit" is "sluice.v1.RateLimiter.CheckLimit".
+const protobuf::MethodDescriptor& Describe(const std::string& path) {
+  std::string name = path.substr(1);
+  std::replace(name.begin(), name.end(), '/', '.');
+  return *protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
+}
+
+HttpResponse ErrorResponse(const rpc::Status& status) {
+  return {.status = HttpStatusOf(status.code),
+          .content_type = kJson,
+          .body = fmt::format("{{\"code\":{},\"message\":{}}}\n", static_cast<int>(status.code),
+                              JsonString(status.message))};
+}
+
+HttpResponse Render(const std::string& type, const rpc::Status& status, std::string_view response) {
+  if (!status.ok()) return ErrorResponse(status);
+  HttpResponse rendered{.content_type = kJson, .body = {}};
+  const auto written =
+      protobuf::util::BinaryToJsonString(Types(), type, std::string(response), &rendered.body);
+  if (!written.ok()) {
+    return ErrorResponse({.code = rpc::StatusCode::kInternal, .message = written.ToString()});
+  }
+  rendered.body += '\n';
+  return rendered;
+}
+
+}  // namespace
+
+HttpRoute JsonRoute(std::string path, UnaryCalls& calls) {
+  const auto& method = Describe(calls.method().path);
+  auto handle = [&calls, asked = TypeUrl(*method.input_type()),
+                 answered = TypeUrl(*method.output_type())](const HttpRequest& request,
+                                                            HttpResponder responder) {
+    std::string message;
+    const auto read = protobuf::util::JsonToBinaryString(Types(), asked, request.body, &message);
+    if (!read.ok()) {
+      return responder(
+          ErrorResponse({.code = rpc::StatusCode::kInvalidArgument,
+                         .message = fmt::format("body: {}", std::string(read.message()))}));
+    }
+    calls.Start(
+        request, std::move(message),
+        [answered](const rpc::Status& status, std::string_view response) {
+          return Render(answered, status, response);
+        },
+        std::move(responder));
+  };
+  return {.path = std::move(path), .handler = std::move(handle), .methods = {"POST"}};
+}
+
+int HttpStatusOf(rpc::StatusCode code) {
+  switch (code) {
+    case rpc::StatusCode::kOk:
+      return 200;
+    case rpc::StatusCode::kInvalidArgument:
+      return 400;
+    case rpc::StatusCode::kUnauthenticated:
+      return 401;
+    case rpc::StatusCode::kPermissionDenied:
+      return 403;
+    case rpc::StatusCode::kNotFound:
+      return 404;
+    case rpc::StatusCode::kUnavailable:
+      return 503;
+    case rpc::StatusCode::kDeadlineExceeded:
+      return 504;
+    default:
+      return 500;
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,84 @@
+#include "http/unary_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+
+class UnaryCalls::OneCall final : public rpc::Call, public rpc::Responder, public net::Disposable {
+ public:
+  OneCall(net::Loop& loop, CallsOfLoop& calls, const rpc::Method& method,
+          const HttpRequest& request)
+      : loop_(loop),
+        calls_(calls),
+        handler_(method.unary(loop)),
+        received_(SteadyNow()),
+        headers_(request.headers),
+        peer_(request.peer) {}
+
+  void Start(std::string message, Render render, HttpResponder responder) {
+    message_ = std::move(message);
+    render_ = std::move(render);
+    responder.OnGone([this] { handler_->OnCancel(); });
+    responder_ = std::make_unique<HttpResponder>(std::move(responder));
+    handler_->Attach(*this);
+    handler_->Serve(*this, message_);
+  }
+
+  // rpc::Call.
+  SteadyTime deadline() const override { return SteadyTime::max(); }
+  SteadyTime received() const override { return received_; }
+  std::optional<std::string_view> Metadata(std::string_view name) const override {
+    const auto is_named = [&](const auto& header) { return HasName(header, name); };
+    const auto found = std::find_if(headers_.begin(), headers_.end(), is_named);
+    if (found == headers_.end()) return std::nullopt;
+    if (std::any_of(found + 1, headers_.end(), is_named)) return std::nullopt;
+    return found->second;
+  }
+  const net::Peer& peer() const override { return peer_; }
+
+  // rpc::Responder.
+  void Finish(std::string_view response) override { Answer({}, response); }
+  void Finish(const rpc::Status& status) override { Answer(status, {}); }
+  void Send(std::string_view) override {}
+  std::size_t unsent_bytes() const override { return 0; }
+  void SetReading(bool) override {}
+
+ private:
+  // The handler may be on the call stack, so it lives to the end of the turn.
+  void Answer(const rpc::Status& status, std::string_view response) {
+    (*responder_)(render_(status, response));
+    auto node = calls_.extract(this);
+    loop_.DisposeLater(std::move(node.mapped()));
+  }
+
+  net::Loop& loop_;
+  CallsOfLoop& calls_;
+  const std::unique_ptr<rpc::UnaryHandler> handler_;
+  const SteadyTime received_;
+  const HttpHeaders headers_;
+  const net::Peer peer_;
+  std::string message_;
+  Render render_;
+  std::unique_ptr<HttpResponder> responder_;
+};
+
+UnaryCalls::UnaryCalls(net::IoThreads& threads, rpc::Method method)
+    : threads_(threads), method_(std::move(method)), calls_(threads.size()) {}
+
+// Handlers may own timers of their loops, so they die there.
+UnaryCalls::~UnaryCalls() {
+  threads_.RunOnEach([this](net::EpollLoop& loop) { calls_[loop.index()].clear(); });
+}
+
+void UnaryCalls::Start(const HttpRequest& request, std::string message, Render render,
+                       HttpResponder responder) {
+  net::Loop& loop = *net::Loop::Current();
+  CallsOfLoop& calls = calls_[loop.index()];
+  auto call = std::make_unique<OneCall>(loop, calls, method_, request);
+  OneCall& started = *call;
+  calls.emplace(&started, std::move(call));
+  started.Start(std::move(message), std::move(render), std::move(responder));
+}
+
+}  // namespace sluice

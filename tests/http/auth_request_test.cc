@@ -1,0 +1,138 @@
+#include "http/auth_request.h"
+
+#include <gtest/gtest.h>
+#include <sluice/v1/rate_limiter.pb.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+using Attributes = std::map<std::string, std::string>;
+
+struct Asked {
+  std::string domain;
+  Attributes attributes;
+  std::uint64_t cost = 1;
+  int deny_status = 429;
+
+  bool operator==(const Asked&) const = default;
+};
+
+void PrintTo(const Asked& asked, std::ostream* out) {
+  *out << asked.domain << " cost " << asked.cost << " deny " << asked.deny_status;
+  for (const auto& [name, value] : asked.attributes) *out << " " << name << "=" << value;
+}
+
+HttpRequest Request(std::string query, HttpHeaders headers) {
+  return {.method = "GET",
+          .path = "/v1/auth",
+          .query = std::move(query),
+          .headers = std::move(headers),
+          .body = {},
+          .peer = {}};
+}
+
+Asked Ask(std::string query, HttpHeaders headers) {
+  const auto parsed = ParseAuthRequest(Request(std::move(query), std::move(headers)));
+  if (!parsed) return {.domain = parsed.error().message, .attributes = {}};
+  v1::CheckLimitRequest check;
+  EXPECT_TRUE(check.ParseFromString(parsed->check));
+  EXPECT_EQ(check.mode(), v1::MODE_UNSPECIFIED);
+  EXPECT_FALSE(check.has_max_wait());
+  return {.domain = check.domain(),
+          .attributes = {check.attributes().begin(), check.attributes().end()},
+          .cost = check.has_cost() ? check.cost() : 1,
+          .deny_status = parsed->deny_status};
+}
+
+TEST(AuthRequest, Queries_AreChecks) {
+  const struct {
+    std::string query;
+    HttpHeaders headers;
+    Asked expected;
+  } rows[] = {
+      {"domain=shop", {}, {"shop", {}}},
+      {"domain=shop&user=42&endpoint=%2Fboot%20x",
+       {},
+       {"shop", {{"user", "42"}, {"endpoint", "/boot x"}}}},
+      {"&domain=shop&&flag", {}, {"shop", {{"flag", ""}}}},
+      {"domain=shop&a=b=c+d", {}, {"shop", {{"a", "b=c+d"}}}},
+      {"domain=shop&cost=9007199254740992&deny_status=403",
+       {},
+       {"shop", {}, 9007199254740992, 403}},
+      {"domain=shop&header.user=X-User", {{"x-user", "7"}}, {"shop", {{"user", "7"}}}},
+      {"domain=shop&header.user=X-User", {}, {"shop", {}}},
+      // What a client's URL holds can neither add attributes nor end the value.
+      {"domain=shop&path.endpoint=X-Original-URI",
+       {{"X-Original-URI", "/pay%2f1?user=1&domain=x"}},
+       {"shop", {{"endpoint", "/pay/1"}}}},
+      {"domain=shop&path.endpoint=U",
+       {{"U", "https://shop.test/pay#x"}},
+       {"shop", {{"endpoint", "/pay"}}}},
+      {"domain=shop&path.endpoint=U", {{"U", "https://shop.test"}}, {"shop", {{"endpoint", "/"}}}},
+      {"domain=shop&path.endpoint=U", {{"U", "/a?b=http://c/d"}}, {"shop", {{"endpoint", "/a"}}}},
+      {"domain=shop&path.endpoint=U", {{"U", "/100%"}}, {"shop", {{"endpoint", "/100%"}}}},
+      {"",
+       {{"X-Sluice-Domain", "shop"},
+        {"X-Sluice-Attr-Client-Ip", "192.0.2.1"},
+        {"x-sluice-cost", "3"}},
+       {"shop", {{"client_ip", "192.0.2.1"}}, 3}},
+      {"deny_status=403", {{"X-Sluice-Domain", "shop"}}, {"shop", {}, 1, 403}},
+      // A client's own headers mean nothing where the proxy says the domain.
+      {"domain=shop",
+       {{"X-Sluice-Domain", "x"}, {"X-Sluice-Attr-Plan", "gold"}, {"X-Sluice-Cost", "0"}},
+       {"shop", {}}},
+  };
+  for (const auto& row : rows) EXPECT_EQ(Ask(row.query, row.headers), row.expected) << row.query;
+}
+
+TEST(AuthRequest, Paths_AreNormalised) {
+  const std::map<std::string, std::string> rows = {
+      {"/", "/"},           {"/a", "/a"},          {"/a/", "/a/"},        {"//a///b", "/a/b"},
+      {"/./a/.", "/a/"},    {"/x/../a", "/a"},     {"/../../a", "/a"},    {"/a/..", "/"},
+      {"/a/b/..", "/a/"},   {"/x/%2e%2E/a", "/a"}, {"/x%2f..%2fa", "/a"}, {"a", "/a"},
+      {"/a/...", "/a/..."}, {"/a;b/c", "/a;b/c"},  {"http://h//a", "/a"}, {"?x", "/"},
+  };
+  for (const auto& [written, path] : rows) {
+    EXPECT_EQ(Ask("domain=d&path.endpoint=U", {{"U", written}}), (Asked{"d", {{"endpoint", path}}}))
+        << written;
+  }
+}
+
+TEST(AuthRequest, Wrong_SaysWhereAndWhatIsAllowed) {
+  const struct {
+    std::string query;
+    HttpHeaders headers;
+    std::string message;
+  } rows[] = {
+      {"", {}, "domain: missing; give it as a parameter, or as X-Sluice-Domain"},
+      {"domain=", {}, "domain: found \"\"; allowed is the domain of the rules"},
+      {"domain=a&cost=0", {}, "cost: found \"0\"; allowed is a whole number from 1 to 2^53"},
+      {"domain=a&cost=-1", {}, "cost: found \"-1\"; allowed is a whole number from 1 to 2^53"},
+      {"domain=a&cost=18446744073709551616",
+       {},
+       "cost: found \"18446744073709551616\"; allowed is a whole number from 1 to 2^53"},
+      {"domain=a&deny_status=500", {}, "deny_status: found \"500\"; allowed is 429 or 403"},
+      {"domain=a&user=%4", {}, "user: a % is not followed by two hexadecimal digits"},
+      {"domain=a&user=1&user=2", {}, "user: given twice"},
+      {"domain=a&user=1&header.user=X", {{"X", "2"}}, "user: given twice"},
+      {"",
+       {{"X-Sluice-Domain", "a"}, {"X-Sluice-Attr-A", "1"}, {"x-sluice-attr-a", "2"}},
+       "a: given twice"},
+      {"",
+       {{"X-Sluice-Domain", "a"}, {"X-Sluice-Cost", "x"}},
+       "X-Sluice-Cost: found \"x\"; allowed is a whole number from 1 to 2^53"},
+  };
+  for (const auto& row : rows) {
+    const auto parsed = ParseAuthRequest(Request(row.query, row.headers));
+    ASSERT_FALSE(parsed) << row.query;
+    EXPECT_EQ(parsed.error().message, row.message);
+    EXPECT_EQ(parsed.error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,161 @@
+// Methods of rpc over HTTP: JSON, and what proxies ask.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sluice/v1/rate_limiter.pb.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "http/auth_handler.h"
+#include "http/json_handler.h"
+#include "http/unary_calls.h"
+#include "tests/http/http_fixture.h"
+
+namespace sluice {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// CheckLimit as a test wants it: by the attribute "say".
+class FakeCheckLimit final : public rpc::UnaryHandler {
+ public:
+  struct Seen {
+    std::atomic<int> served = 0;
+    std::atomic<int> cancelled = 0;
+  };
+
+  explicit FakeCheckLimit(Seen& seen) : seen_(seen) {}
+
+  void Serve(const rpc::Call& call, std::string_view bytes) override {
+    v1::CheckLimitRequest request;
+    ASSERT_TRUE(request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
+    const std::string say =
+        request.attributes().contains("say") ? request.attributes().at("say") : "";
+    ++seen_.served;
+    if (say == "nothing") return;
+    if (say == "unavailable") {
+      return Finish(rpc::Status{.code = rpc::StatusCode::kUnavailable, .message = "no \"store\""});
+    }
+    v1::CheckLimitResponse response;
+    response.set_decision(say == "no" ? v1::DECISION_DENIED : v1::DECISION_ALLOWED);
+    response.set_request_id(std::string(call.Metadata("authorization").value_or("")));
+    if (say == "no") response.mutable_retry_after()->set_nanos(1);
+    if (say == "later") response.mutable_wait()->set_nanos(50'000'000);
+    auto& limit = *response.add_limits();
+    limit.set_rule("pay \"x\"");
+    limit.set_limit(10);
+    limit.set_remaining(0);
+    limit.mutable_reset_after()->set_seconds(6);
+    limit.mutable_reset_after()->set_nanos(1);
+    auto& second = *response.add_limits();
+    second = limit;
+    second.set_index(1);
+    auto& shadow = *response.add_limits();
+    shadow = limit;
+    shadow.set_shadow(true);
+    Finish(response.SerializeAsString());
+  }
+
+  // Nobody waits any more: what Serve left undone is over.
+  void OnCancel() override {
+    ++seen_.cancelled;
+    Finish("");
+  }
+
+ private:
+  Seen& seen_;
+};
+
+class CheckRoutesTest : public HttpServerTest {
+ protected:
+  CheckRoutesTest() { Start({AuthRoute("/v1/auth", calls_), JsonRoute("/v1/check", calls_)}); }
+
+  ~CheckRoutesTest() override { server_.reset(); }
+
+  std::string Post(const std::string& body, const std::string& headers = "") {
+    return Ask("POST /v1/check HTTP/1.1\r\nConnection: close\r\n" + headers +
+               "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  }
+  std::string Auth(const std::string& query) {
+    return Ask("GET /v1/auth?" + query + " HTTP/1.1\r\nConnection: close\r\n\r\n");
+  }
+
+  FakeCheckLimit::Seen seen_;
+  UnaryCalls calls_{threads_,
+                    {.path = "/sluice.v1.RateLimiter/CheckLimit", .unary = [this](net::Loop&) {
+                       return std::make_unique<FakeCheckLimit>(seen_);
+                     }}};
+};
+
+TEST_F(CheckRoutesTest, Json_IsTheMethodsMessages) {
+  const std::string answer =
+      Post(R"({"domain":"d","attributes":{"say":"no"}})", "Authorization: Bearer x\r\n");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n")) << "a denial is an answer";
+  EXPECT_THAT(answer, HasSubstr("Content-Type: application/json\r\n"));
+  EXPECT_THAT(answer, HasSubstr(R"("decision":"DECISION_DENIED","retryAfter":"0.000000001s")"));
+  EXPECT_THAT(answer, HasSubstr(R"("remaining":"0")")) << "told, though it is 0";
+  EXPECT_THAT(answer, HasSubstr(R"("requestId":"Bearer x")")) << "handlers see headers";
+}
+
+TEST_F(CheckRoutesTest, Json_Wrong_SaysWhatIs) {
+  EXPECT_THAT(Post("{"),
+              AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("{\"code\":3,\"message\":\"body: ")));
+  EXPECT_THAT(Post(R"({"domian":"d"})"), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("domian")));
+  EXPECT_EQ(seen_.served, 0);
+  EXPECT_THAT(Post(R"({"attributes":{"say":"unavailable"}})"),
+              AllOf(StartsWith("HTTP/1.1 503 "),
+                    EndsWith("{\"code\":14,\"message\":\"no \\\"store\\\"\"}\n")));
+  EXPECT_THAT(Ask("GET /v1/check HTTP/1.1\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 405 "));
+}
+
+TEST_F(CheckRoutesTest, Auth_Allowed_204WithTheLimits) {
+  EXPECT_THAT(
+      Auth("domain=d"),
+      AllOf(StartsWith("HTTP/1.1 204 No Content\r\n"),
+            HasSubstr("RateLimit-Policy: \"pay \\\"x\\\"\";q=10, \"pay \\\"x\\\"/1\";q=10\r\n"),
+            HasSubstr("RateLimit: \"pay \\\"x\\\"\";r=0;t=7, \"pay \\\"x\\\"/1\";r=0;t=7\r\n"),
+            Not(HasSubstr("Retry-After")), EndsWith("\r\n\r\n")));
+}
+
+TEST_F(CheckRoutesTest, Auth_Denied_429OrWhatTheProxyUnderstands) {
+  EXPECT_THAT(Auth("domain=d&say=no"), AllOf(StartsWith("HTTP/1.1 429 Too Many Requests\r\n"),
+                                             HasSubstr("Retry-After: 1\r\n")));
+  EXPECT_THAT(Auth("domain=d&say=no&deny_status=403"),
+              AllOf(StartsWith("HTTP/1.1 403 "), HasSubstr("Retry-After: 1\r\n")));
+  EXPECT_THAT(Auth("domain=d&say=unavailable"), StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(Auth("domain=d&domain="), StartsWith("HTTP/1.1 400 "));
+}
+
+TEST_F(CheckRoutesTest, Auth_HasToWait_IsAnsweredThen) {
+  const SteadyTime began = SteadyNow();
+  EXPECT_THAT(Auth("domain=d&say=later"), StartsWith("HTTP/1.1 204 "));
+  EXPECT_GE(SteadyNow() - began, 50ms);
+}
+
+TEST_F(CheckRoutesTest, ClientGone_TheHandlerIsTold) {
+  {
+    HttpClient client(address_);
+    client.Send("GET /v1/auth?domain=d&say=nothing HTTP/1.1\r\n\r\n");
+    ASSERT_TRUE(Eventually([&] { return seen_.served == 1; }));
+  }
+  EXPECT_TRUE(Eventually([&] { return seen_.cancelled == 1; }));
+}
+
+TEST_F(CheckRoutesTest, ServerGone_CallsUnderWayAreFreed) {
+  HttpClient client(address_);
+  client.Send("GET /v1/auth?domain=d&say=nothing HTTP/1.1\r\n\r\n");
+  ASSERT_TRUE(Eventually([&] { return seen_.served == 1; }));
+  server_.reset();
+  EXPECT_EQ(client.ReadAll(), "");
+  EXPECT_EQ(seen_.cancelled, 1);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,176 @@
+"""The real nginx and Caddy, as docker/ sets them up, in front of a backend and limited by Sluice.
+
+Usage: proxies_test.py SLUICED SOURCE_DIRECTORY
+"""
+
+import collections
+import concurrent.futures
+import http.client
+import http.server
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+
+import running
+
+SLUICED = sys.argv[1]
+CONFIGS = pathlib.Path(sys.argv[2]) / "docker"
+
+# Of bursts only: nothing comes back while a test runs.
+RULES = """
+domain: web
+rules:
+  - name: per-client
+    match: {endpoint: {prefix: /pay}, method: [GET]}
+    per: [client_ip, endpoint]
+    limits: [{algorithm: token_bucket, rate: 10/d, burst: 10}]
+    overrides:
+      - {match: {plan: gold}, limits: unlimited}
+"""
+
+
+class Backend(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        status = 403 if self.path == "/forbidden" else 200
+        self.send_response(status)
+        self.send_header("Content-Length", "7")
+        self.end_headers()
+        self.wfile.write(b"backend")
+
+    do_POST = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+def start_backend():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Backend)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    unittest.addModuleCleanup(server.server_close)
+    unittest.addModuleCleanup(server.shutdown)
+    return server.server_address[1]
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def ask(port, path, method="GET", headers=None):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request(method, path, headers=headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(), answer.headers
+    finally:
+        connection.close()
+
+
+def listens(port):
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Proxy:
+    """What every proxy must do; a subclass starts one, and says what it writes itself."""
+
+    @classmethod
+    def setUpClass(cls):
+        rules = running.directory()
+        (rules / "web.yaml").write_text(RULES, encoding="utf-8")
+        cls.sluiced, ready = running.start(
+            [SLUICED, "--rules", rules, "--grpc", f"unix:{rules}/grpc", "--http", "127.0.0.1:0"],
+            "ready grpc=")
+        cls.port = free_port()
+        cls.start(str(cls.port), ready.split("http=")[1].split()[0],
+                  f"127.0.0.1:{start_backend()}")
+        running.wait_until(lambda: listens(cls.port), 20, "the proxy listens")
+
+    def test_1_twenty_at_once_ten_go_on(self):
+        with concurrent.futures.ThreadPoolExecutor(20) as callers:
+            answers = list(callers.map(lambda _: ask(self.port, "/pay?id=1"), range(20)))
+        self.assertEqual(collections.Counter(status for status, _, _ in answers),
+                         {200: 10, 429: 10})
+        for status, body, headers in answers:
+            if status == 200:
+                self.assertEqual(body, "backend")
+                continue
+            self.assertGreater(int(headers["Retry-After"]), 0)
+            self.assertEqual(headers["RateLimit-Policy"], '"per-client";q=10')
+            self.assertRegex(headers["RateLimit"], r'^"per-client";r=0;t=\d+$')
+
+    def test_2_a_client_cannot_talk_its_way_past(self):
+        for _ in range(10):
+            ask(self.port, "/pay/2")
+        tricks = (("/pay/2?plan=gold&domain=other", {}), ("/%70ay/2", {}), ("//pay/./2", {}),
+                  ("/x/../pay/2", {}), ("/x/%2e%2e/pay//2", {}),
+                  ("/pay/2", {"X-Sluice-Attr-Plan": "gold", "X-Sluice-Domain": "other"}),
+                  ("/pay/2", {"X-Client-IP": "192.0.2.1"}),
+                  ("/pay/2", {"X-Forwarded-For": "192.0.2.1"}),
+                  ("/pay/2", {"X-Original-URI": "/", "X-Forwarded-Uri": "/"}))
+        for path, headers in tricks:
+            with self.subTest(path=path, headers=headers):
+                self.assertEqual(ask(self.port, path, headers=headers)[0], 429)
+
+    def test_3_what_no_rule_matches_goes_on(self):
+        self.assertEqual(ask(self.port, "/")[0:2], (200, "backend"))
+        for _ in range(11):
+            self.assertEqual(ask(self.port, "/pay/3", method="POST")[0], 200)
+
+
+class NginxTest(Proxy, unittest.TestCase):
+    @classmethod
+    def start(cls, port, sluice, backend):
+        folder = running.directory()
+        text = (CONFIGS / "nginx/nginx.conf").read_text(encoding="utf-8")
+        for written, here in (("listen 8088", f"listen 127.0.0.1:{port}"),
+                              ("127.0.0.1:8080", sluice), ("127.0.0.1:9000", backend),
+                              ("http {", "http {" + "".join(
+                                  f"\n  {kind}_temp_path {folder}/{kind};" for kind in
+                                  ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")))):
+            assert written in text, written
+            text = text.replace(written, here)
+        (folder / "nginx.conf").write_text(text, encoding="utf-8")
+        process = subprocess.Popen(
+            ["/usr/sbin/nginx", "-p", folder, "-c", folder / "nginx.conf", "-e", "stderr"],
+            stdin=subprocess.DEVNULL)
+        unittest.addModuleCleanup(process.wait)
+        unittest.addModuleCleanup(process.terminate)  # it ends its workers
+
+    def test_4_the_429_page_says_when(self):
+        for _ in range(11):
+            _, body, _ = ask(self.port, "/pay/4")
+        self.assertRegex(body, r"^Too many requests\. Try again in \d+ s\.$")
+
+    def test_5_the_backends_own_403_is_not_touched(self):
+        self.assertEqual(ask(self.port, "/forbidden")[0:2], (403, "backend"))
+
+    def test_6_without_sluice_requests_go_on(self):
+        self.sluiced.kill()
+        self.sluiced.wait()
+        self.assertEqual(ask(self.port, "/pay/2")[0:2], (200, "backend"))
+
+
+class CaddyTest(Proxy, unittest.TestCase):
+    @classmethod
+    def start(cls, port, sluice, backend):
+        folder = running.directory()
+        text = (CONFIGS / "caddy/Caddyfile").read_text(encoding="utf-8")
+        for written, here in ((":8088", f":{port}"), ("127.0.0.1:8080", sluice),
+                              ("127.0.0.1:9000", backend)):
+            assert written in text, written
+            text = text.replace(written, here)
+        (folder / "Caddyfile").write_text(text, encoding="utf-8")
+        running.start(["/usr/bin/caddy", "run", "--config", folder / "Caddyfile"],
+                      "serving initial configuration",
+                      env={"HOME": str(folder), "PATH": "/usr/bin:/bin"})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
