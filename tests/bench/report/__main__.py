@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 import cases
+import loads
 import rows
 from machine import describe_machine, other_work, usage
 from rounds import run_rounds
@@ -70,6 +71,9 @@ def parse():
                         help="each case is measured in a round; at least 1 (default: 3)")
     parser.add_argument("--rounds", type=at_least(1, int), default=3, metavar="N",
                         help="at least 1 (default: 3)")
+    parser.add_argument("--warm-up", type=at_least(0.5, float), default=loads.WARM_UP, metavar="S",
+                        help=f"before each measurement (default: {loads.WARM_UP:g}); shorter, some "
+                        "of the 100,000 users come for the first time while it is measured")
     parser.add_argument("--cases", type=regex, default=re.compile(""), metavar="REGEX",
                         help="only the rows in whose title it is found")
     parser.add_argument("--json", type=new_file, metavar="FILE",
@@ -78,6 +82,7 @@ def parse():
                         help="compare the build with another sluiced instead; for a difference of "
                         "one percent take many short rounds")
     options = parser.parse_args()
+    loads.WARM_UP = options.warm_up
     options.rows = [row for row in (rows.VERSUS_ROWS if options.versus else rows.ROWS)
                     if options.cases.search(row.title)]
     if not options.rows:

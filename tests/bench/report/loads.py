@@ -14,7 +14,7 @@ from sample import ADMITTED, Answers, Expected, Sample
 FIRST_USER = "1000000"  # `sluice bench` draws from here up
 # Seconds, not counted: by then nearly all of 100,000 users have their counters, and servers all the
 # memory they need.
-WARM_UP = 4.0
+WARM_UP = 4.0  # unless --warm-up says otherwise
 # What is used is not looked at for so long at both ends of a measurement: generators need a moment
 # to start. Seconds.
 MARGIN = 0.2
