@@ -2,18 +2,23 @@
 
 #include <openssl/sha.h>
 
-#include <array>
+#include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace sluice {
 
-std::string Sha256Prefix128(std::string_view bytes) {
+std::array<std::uint8_t, 16> Sha256Prefix128(std::string_view bytes) {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
   SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest.data());
-  std::string hex;
-  for (int i = 0; i < 16; ++i) fmt::format_to(std::back_inserter(hex), "{:02x}", digest[i]);
-  return hex;
+  std::array<std::uint8_t, 16> prefix;
+  std::copy_n(digest.begin(), prefix.size(), prefix.begin());
+  return prefix;
+}
+
+std::string Sha256Hex128(std::string_view bytes) {
+  return fmt::format("{:02x}", fmt::join(Sha256Prefix128(bytes), ""));
 }
 
 }  // namespace sluice

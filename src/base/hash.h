@@ -2,6 +2,7 @@
 // name in Redis must not collide.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,8 +18,11 @@ inline std::size_t CombineHash(std::size_t a, std::size_t b) {
   return a ^ (b + 0x9e3779b97f4a7c15ULL + (a << 6) + (a >> 2));
 }
 
-// The first 128 bits of the SHA-256 of `bytes`, as 32 lower-case hexadecimal digits.
-std::string Sha256Prefix128(std::string_view bytes);
+// The first 128 bits of the SHA-256 of `bytes`.
+std::array<std::uint8_t, 16> Sha256Prefix128(std::string_view bytes);
+
+// The same, as 32 lower-case hexadecimal digits.
+std::string Sha256Hex128(std::string_view bytes);
 
 // For unordered containers of std::string that are searched by std::string_view.
 struct StringHash {

@@ -2,6 +2,7 @@
 // config/ fills them from YAML; RuleIndex compiles them.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@ struct Pattern {
   std::vector<Pattern> of;
 
   bool operator==(const Pattern&) const = default;
+  std::strong_ordering operator<=>(const Pattern&) const = default;
 };
 
 struct Condition {
@@ -34,6 +36,7 @@ struct Condition {
   Pattern pattern;
 
   bool operator==(const Condition&) const = default;
+  std::strong_ordering operator<=>(const Condition&) const = default;
 };
 
 // One part of a counter's key. With prefixes the value is an IP address of which only the leading

@@ -8,10 +8,13 @@
 
 #include "match/condition_index.h"
 #include "match/counter_key.h"
+#include "match/lease_ttls.h"
 #include "match/request_facts.h"
 
 namespace sluice {
 namespace {
+
+constexpr std::string_view kKeyStart = "sluice:{";
 
 // KeyPart, with its attribute turned into a number.
 struct KeySource {
@@ -109,11 +112,10 @@ CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain, double 
   compiled.terms = {rule.limits.effect, IndexLimits(rule.limits.limits, fleet_share), counter};
   if (rule.overrides.empty()) return compiled;
   compiled.overrides = std::make_unique<CompiledOverrides>();
-  for (std::size_t i = 0; i < rule.overrides.size(); ++i) {
-    const Override& other = rule.overrides[i];
+  for (const Override& other : rule.overrides) {
     compiled.overrides->terms.push_back(
         {other.limits.effect, IndexLimits(other.limits.limits, fleet_share),
-         other.own_counter ? fmt::format("{}~{}", counter, i) : counter});
+         other.own_counter ? fmt::format("{}~{}", counter, DigestOfMatch(other.match)) : counter});
   }
   return compiled;
 }
@@ -169,10 +171,12 @@ struct RuleIndex::State {
   std::vector<CompiledRule> compiled;  // by rule id
   std::unordered_map<std::string, CompiledDomain, StringHash, std::equal_to<>> domains;
   RuleSet settings;  // of the domains, without their rules
+  LeaseTtls lease_ttls;
   Unmatched unmatched = Unmatched::kAllow;
 
   Result<void> AddDomain(Domain&& domain, const Options& options);
   Result<void> AddRules(Domain&& domain, const CompiledDomain& compiled, double fleet_share);
+  void NoteLeaseTtls(const CompiledDomain& domain, const CompiledRule& rule);
   Result<void> IndexDomain(CompiledDomain& domain);
   Result<void> IndexOverrides(std::uint32_t id, const CompiledDomain& domain);
   void Apply(const CompiledDomain& domain, std::uint32_t id, Scratch& scratch,
@@ -187,7 +191,7 @@ Result<void> RuleIndex::State::AddDomain(Domain&& domain, const Options& options
   compiled_domain.unmatched = domain.unmatched.value_or(options.unmatched);
   compiled_domain.attributes = AttributesOf(domain);
   compiled_domain.first_id = static_cast<std::uint32_t>(rules.size());
-  compiled_domain.key_start = "sluice:{";
+  compiled_domain.key_start = kKeyStart;
   AppendEscaped(domain.name, compiled_domain.key_start);
   compiled_domain.key_start += '/';
   if (!domain.colocate.empty()) {
@@ -211,12 +215,23 @@ Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& c
   }
   for (Rule& rule : domain.rules) {
     compiled.push_back(CompileRule(rule, compiled_domain, fleet_share));
+    NoteLeaseTtls(compiled_domain, compiled.back());
     const auto id = static_cast<std::uint32_t>(rules.size());
     rules.push_back({.rule = std::move(rule), .domain = domain.name, .id = id});
   }
   domain.rules = std::vector<Rule>();  // not {}, which keeps the memory
   settings.push_back(std::move(domain));
   return {};
+}
+
+void RuleIndex::State::NoteLeaseTtls(const CompiledDomain& domain, const CompiledRule& rule) {
+  const auto note = [&](const Terms& terms) {
+    const std::string counter = domain.key_start.substr(kKeyStart.size()) + terms.counter;
+    for (const IndexedLimit& limit : terms.limits) lease_ttls.Add(counter, limit.tag, limit.limit);
+  };
+  note(rule.terms);
+  if (!rule.overrides) return;
+  for (const Terms& terms : rule.overrides->terms) note(terms);
 }
 
 Result<void> RuleIndex::State::IndexDomain(CompiledDomain& domain) {
@@ -305,6 +320,10 @@ void RuleIndex::Match(std::string_view domain, std::span<const Attribute> attrib
   for (const EntryId entry : scratch.rules) {
     state_->Apply(compiled, compiled.first_id + entry, scratch, result.rules[result.count++]);
   }
+}
+
+std::optional<Duration> RuleIndex::LeaseTtl(std::string_view key) const {
+  return state_->lease_ttls.Find(key);
 }
 
 std::span<const Domain> RuleIndex::domains() const { return state_->settings; }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -78,6 +79,10 @@ class RuleIndex {
   // Every rule of `domain` whose match holds. Of two attributes of one name the last counts.
   void Match(std::string_view domain, std::span<const Attribute> attributes,
              MatchResult& result) const;
+
+  // The ttl of the concurrency limit that counts under `key`, the longest if there are several.
+  // Nothing if no rule has one.
+  std::optional<Duration> LeaseTtl(std::string_view key) const;
 
   // Every domain's own settings. Their rules have moved to rules().
   std::span<const Domain> domains() const;
