@@ -3,6 +3,7 @@
 // memory is kept.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -93,6 +94,7 @@ class CheckCall {
   MatchResult matched_;
   std::string keys_;                                 // backs the keys of check_.counters
   std::vector<const IndexedLimit*> indexed_limits_;  // those of answer().limits
+  std::array<std::uint8_t, 16> lease_bits_{};        // what check_.lease was named by
   bool has_enforced_ = false;                        // an enforced limit has a say
   bool exempt_ = false;   // an enforced rule matches whose limits have no say
   bool skipped_ = false;  // an enforced limit that the mode means nothing to

@@ -11,19 +11,18 @@ namespace sluice {
 // no others.
 Result<void> CheckCall::PrepareLease() {
   if (check_.demand.mode != Mode::kConsume) return {};
-  std::optional<Lease>& lease = check_.lease;
-  LeaseName enforced;
+  LeaseName name{.ttl = Duration::max(), .keys = {}};
   for (const CounterCheck& counter : check_.counters) {
     const auto* const concurrency = std::get_if<Concurrency>(counter.limit);
     if (concurrency == nullptr) continue;
-    if (counter.group > 0 && !enforced.keys.empty()) break;
-    if (!lease) lease.emplace(Lease{.id = RandomBytes(), .ttl = concurrency->ttl});
-    lease->ttl = std::min(lease->ttl, concurrency->ttl);
-    if (counter.group == 0) enforced.keys.push_back(counter.key);
+    if (counter.group > 0 && !name.keys.empty()) break;
+    name.ttl = std::min(name.ttl, concurrency->ttl);
+    if (counter.group == 0) name.keys.push_back(counter.key);
   }
-  if (enforced.keys.empty()) return {};
-  enforced.lease = *lease;
-  if (enforced.ToText()) return {};
+  if (name.ttl == Duration::max()) return {};
+  lease_bits_ = name.bits = RandomBytes();
+  check_.lease = name.lease();
+  if (name.keys.empty() || name.ToText()) return {};
   return InvalidArgument(
       "attributes: the counters of all concurrency limits that this request meets do not fit into "
       "a lease id of 2048 bytes");
@@ -32,7 +31,7 @@ Result<void> CheckCall::PrepareLease() {
 // Names the counters under which the lease was really taken: of a shadow rule those, only if it
 // would have let the request pass. Counters stand in the order of the limits that asked a store.
 void CheckCall::NameLease() {
-  LeaseName name{.lease = *check_.lease, .local = falling_back_, .keys = {}};
+  LeaseName name{.bits = lease_bits_, .ttl = check_.lease->ttl, .local = falling_back_, .keys = {}};
   const auto& limits = answer().limits;
   auto counter = check_.counters.begin();
   for (const LimitAnswer& limit : limits) {

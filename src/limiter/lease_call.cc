@@ -1,10 +1,26 @@
 #include "limiter/lease_call.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "limiter/lease_name.h"
 
 namespace sluice {
+namespace {
+
+// Of a lease whose name does not bind its ttl, if no rule in force says how long it may last.
+constexpr Duration kMaxUnboundTtl = std::chrono::hours(1);
+
+Duration LongestTtl(const RuleIndex& rules, const LeaseName& name) {
+  Duration longest = name.ttl;
+  for (const std::string_view key : name.keys) {
+    longest = std::min(longest, rules.LeaseTtl(key).value_or(kMaxUnboundTtl));
+  }
+  return longest;
+}
+
+}  // namespace
 
 void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime caller_deadline) {
   const auto name = LeaseName::Parse(lease_id);
@@ -15,7 +31,8 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
     counters.push_back({.key = key, .limit = &concurrency_, .verdict = {}});
   }
   demand.mode = action == Action::kRenew ? Mode::kRenew : Mode::kRelease;
-  lease = name->lease;
+  lease = name->lease();
+  if (!name->binds_ttl) lease->ttl = LongestTtl(*limiter_.rules()->index, *name);
   limiter_.SetDeadlines(*this, SteadyNow(), caller_deadline);
   (name->local ? limiter_.local_store() : limiter_.store()).Submit(*this);
 }
