@@ -112,7 +112,7 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
   for (const auto& [arguments, environment, message] : std::vector<Wrong>{
            {{"--gprc", "x"}, {}, "--gprc: no such flag (did you mean \"--grpc\"?)"},
            {{"--grpc"}, {}, "--grpc: found no value after it"},
-           {{"serve"}, {}, "serve: no such flag; allowed are --rules, "},
+           {{"serve"}, {}, "argument 1: no such flag; allowed are --rules, "},
            {{}, {"SLUICE_RULS=x"}, "SLUICE_RULS: no such variable (did you mean"},
            {{}, {"SLUICE_HTTP=x"}, "SLUICE_HTTP: \"x\" is not an address"},
            {{"--redis-timeout", "5"}, {}, "--redis-timeout: found \"5\"; allowed is a duration"},
@@ -133,7 +133,7 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
            {{"--tls-certificate", "/dev/null"}, {}, "needs its private key as tls.key"},
            {{"--tls-key", "/dev/null"}, {}, "tls.key: means nothing without tls.certificate"},
            {{"--admin-token-file", "/no/such"}, {}, "/no/such cannot be read"},
-           {{"", "x"}, {}, ": no such flag"},
+           {{"", "x"}, {}, "argument 1: no such flag"},
            {{"--config", "/no/such"}, {}, "/no/such: cannot be read"},
        }) {
     const auto settings = ReadSettings(arguments, environment);
