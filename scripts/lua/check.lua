@@ -20,7 +20,7 @@
 --                         dropped, and its snapshot from after the check;
 --                         or, alone, minus the index of the message that says why it failed
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any is new;
---           more where an algorithm's file or decide.lua says so
+--           more where an algorithm's file or decide.lua says so, and for more than 4,000 counters
 -- atomic    Redis runs a script without interleaving. Checks are decided in memory and the counters
 --           written at the end, but for those that an algorithm writes itself. The script's first
 --           write either fails, with nothing written, or all succeed.
@@ -43,7 +43,7 @@ local LINGER = 10
 
 local keys = KEYS
 
-local numbers = { unpack_numbers('<' .. rep('d', #ARGV[1] / 8), ARGV[1]) }
+local numbers = unpack_doubles(ARGV[1])
 if numbers[1] ~= VERSION then
   return redis.error_reply('SLUICE the script and its caller are of different versions')
 end
@@ -88,7 +88,7 @@ end
 
 -- By index into KEYS: the strings Redis holds, and when they expire; of the counters that this run
 -- has changed, their states, and the limit whose lifetime they get.
-local strings = call('MGET', unpack(keys))
+local strings = read_strings(keys)
 local expiries = {}
 local changed_by, state_a, state_b, state_c = {}, {}, {}, {}
 local out = { VERSION, now }
@@ -136,7 +136,7 @@ for _ = 1, numbers[5] do
             without_string[#without_string + 1] = keys[j]
           end
         end
-        are_new = call('EXISTS', unpack(without_string)) == 0
+        are_new = not any_exists(without_string)
       end
       if not are_new then
         break
@@ -227,5 +227,5 @@ for k = 1, #keys do
   end
 end
 
-reply[1] = pack_numbers('<' .. rep('d', length), unpack(out, 1, length))
+reply[1] = pack_doubles(out, length)
 return reply
