@@ -16,10 +16,16 @@ constexpr std::array<bool, 256> kEscaped = [] {
   return escaped;
 }();
 
+bool HasEarlierText(const Condition& a, const Condition& b) {
+  return ToYaml(std::vector{a}) < ToYaml(std::vector{b});
+}
+
 void BringIntoOrder(Pattern& pattern) {
   for (Pattern& part : pattern.of) BringIntoOrder(part);
   if (pattern.kind != Pattern::Kind::kAnyOf) return;
-  std::sort(pattern.of.begin(), pattern.of.end());
+  std::sort(pattern.of.begin(), pattern.of.end(), [](const Pattern& a, const Pattern& b) {
+    return HasEarlierText({.attribute = "", .pattern = a}, {.attribute = "", .pattern = b});
+  });
   pattern.of.erase(std::unique(pattern.of.begin(), pattern.of.end()), pattern.of.end());
 }
 
@@ -41,7 +47,7 @@ void AppendEscaped(std::string_view text, std::string& out) {
 
 std::string DigestOfMatch(std::vector<Condition> match) {
   for (Condition& condition : match) BringIntoOrder(condition.pattern);
-  std::sort(match.begin(), match.end());
+  std::sort(match.begin(), match.end(), HasEarlierText);
   return Sha256Hex128(ToYaml(match));
 }
 

@@ -2,7 +2,6 @@
 // config/ fills them from YAML; RuleIndex compiles them.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,7 +27,6 @@ struct Pattern {
   std::vector<Pattern> of;
 
   bool operator==(const Pattern&) const = default;
-  std::strong_ordering operator<=>(const Pattern&) const = default;
 };
 
 struct Condition {
@@ -36,7 +34,6 @@ struct Condition {
   Pattern pattern;
 
   bool operator==(const Condition&) const = default;
-  std::strong_ordering operator<=>(const Condition&) const = default;
 };
 
 // One part of a counter's key. With prefixes the value is an IP address of which only the leading
