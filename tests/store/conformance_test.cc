@@ -172,7 +172,7 @@ TEST_P(StoreTest, CheckOfVeryManyCounters_IsDecidedAsOne) {
     for (const bool admitted : {true, false}) {
       BlockingCheck check(specs);
       check.RunOn(*store_);
-      ASSERT_FALSE(check.failure);
+      ASSERT_FALSE(check.failure());
       EXPECT_EQ(check.admitted, admitted);
       const auto as_expected = [&](const CounterCheck& counter) {
         const bool last = &counter == &check.counters.back();
