@@ -49,6 +49,23 @@ Duration Lifetime(const Limit& limit, const CounterState& state, Time now) {
       limit);
 }
 
+CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share) {
+  // One that cannot be divided is another's: see LimitFor.
+  if (std::holds_alternative<WarmingBucket>(limit) && share.Of(1) == 0) {
+    return TokenBucket::State{.level = 0, .last = seen.at};
+  }
+  return std::visit(
+      [&](const auto& algorithm) -> CounterState { return algorithm.Seed(seen, share); }, limit);
+}
+
+std::int64_t Used(const Limit& limit, const CounterState& state) {
+  return std::visit(
+      [&](const auto& algorithm) {
+        return algorithm.Used(std::get<StateOf<decltype(algorithm)>>(state));
+      },
+      limit);
+}
+
 void Take(const Limit& limit, CounterState& state, const Run& run) {
   std::visit(
       [&](const auto& algorithm) {

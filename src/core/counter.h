@@ -16,6 +16,10 @@ Keep Advance(const Limit& limit, CounterState& state, Time now);
 std::int64_t Grants(const Limit& limit, const CounterState& state, const Demand& demand,
                     std::int64_t n);
 Duration Lifetime(const Limit& limit, const CounterState& state, Time now);
+// The counter of LimitFor(limit, share) after one of `limit` was seen so; to be advanced.
+CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share);
+// The units that keep a counter from being as good as new, rounded up.
+std::int64_t Used(const Limit& limit, const CounterState& state);
 
 // A run of equal checks, of which the first `granted` were granted by all limits that had to.
 // Modes but kConsume and kPeek come in runs of one.

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/algorithm/algorithm.h"
+#include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
@@ -108,6 +109,23 @@ struct FixedWindow {
 
   // Time from `now` until the state equals a fresh one's.
   Duration Lifetime(const State& state, Time now) const { return WindowEnd(state.start) - now; }
+
+  // For `share` of the limit, and its counter after one of the whole limit was seen so.
+  FixedWindow For(const Share& share) const {
+    FixedWindow shared = *this;
+    shared.limit = share.Of(limit);
+    return shared;
+  }
+  State Seed(const SeenState& seen, const Share& share) const {
+    if (seen.reset_at <= seen.at) return {WindowStart(seen.at), 0, seen.at};
+    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.used());
+    const Time start =
+        align == Align::kFirst ? seen.reset_at - window : WindowStart(seen.reset_at - Duration(1));
+    return {start, share.Of(limit) - share.Of(left), seen.at};
+  }
+
+  // Units that are counted.
+  std::int64_t Used(const State& state) const { return state.count; }
 
   // The edges of the window that `t` lies in; with kFirst, of one that opens at `t`.
   Time WindowStart(Time t) const {

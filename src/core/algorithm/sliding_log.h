@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "core/algorithm/algorithm.h"
+#include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
@@ -160,6 +161,26 @@ struct SlidingLog {
     if (state.log->empty()) return Duration::zero();
     return state.log->back().at + window - state.offset - now;
   }
+
+  // For `share` of the limit, and its counter after one of the whole limit was seen so: all units
+  // count as the newest.
+  SlidingLog For(const Share& share) const {
+    SlidingLog shared = *this;
+    shared.limit = share.Of(limit);
+    return shared;
+  }
+  State Seed(const SeenState& seen, const Share& share) const {
+    State state;
+    Open(state, seen.at);
+    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.used());
+    const std::int64_t count = share.Of(limit) - share.Of(left);
+    if (count > 0) state.log->push_back({seen.reset_at - window, count, count});
+    state.counted = count;
+    return state;
+  }
+
+  // Units that are counted.
+  std::int64_t Used(const State& state) const { return state.counted; }
 
  private:
   bool IsLive(const Entry& entry, const State& state) const {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/algorithm/algorithm.h"
+#include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
@@ -135,6 +136,24 @@ struct SlidingWindow {
 
   // Time from `now` until the state equals a fresh one's.
   Duration Lifetime(const State& state, Time now) const { return LeavesAt(state, 0) - now; }
+
+  // For `share` of the limit, and its counter after one of the whole limit was seen so: all units
+  // count as the newest.
+  SlidingWindow For(const Share& share) const {
+    SlidingWindow shared = *this;
+    shared.limit = share.Of(limit);
+    return shared;
+  }
+  State Seed(const SeenState& seen, const Share& share) const {
+    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.used());
+    const std::int64_t count = share.Of(limit) - share.Of(left);
+    if (count == 0) return {.start = seen.at, .last = seen.at, .counts = {}};
+    const Time start = seen.reset_at - (segments + 1) * length();
+    return {.start = start, .last = seen.at, .counts = {count}};
+  }
+
+  // Units that are counted.
+  std::int64_t Used(const State& state) const { return state.counted(); }
 
  private:
   // Of a sub-window, rounded up so that `segments` of them cover the window.

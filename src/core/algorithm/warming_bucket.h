@@ -14,6 +14,8 @@
 #include <cstdint>
 
 #include "core/algorithm/algorithm.h"
+#include "core/algorithm/drip_rate.h"
+#include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
@@ -125,6 +127,27 @@ struct WarmingBucket {
   Duration Lifetime(const State& state, Time now) const {
     const double cooling = std::ceil((MaxStored() - state.stored) * CooldownInterval());
     return state.next_free + Duration(static_cast<std::int64_t>(cooling)) - now;
+  }
+
+  // For `share` of the rate, and its counter after one of the whole limit was seen so: as cold as
+  // can be, and in debt for as long as it may have been. REQUIRES: share.Of(1) == 1, for the check
+  // that a bucket without debt always admits cannot be divided.
+  WarmingBucket For(const Share& share) const {
+    WarmingBucket shared = *this;
+    const DripRate drip = DripRate{rate, period}.For(share, 1);
+    shared.rate = drip.rate;
+    shared.period = drip.period;
+    return shared;
+  }
+  State Seed(const SeenState& seen, const Share& share) const {
+    const Time next_free = seen.remaining > 0 ? seen.at : seen.reset_at;
+    return {For(share).MaxStored(), std::max(next_free, seen.at), seen.at};
+  }
+
+  // Units of debt.
+  std::int64_t Used(const State& state) const {
+    const auto debt = static_cast<double>((state.next_free - state.last).count());
+    return static_cast<std::int64_t>(std::ceil(std::max(0.0, debt) / StableInterval()));
   }
 
  private:
