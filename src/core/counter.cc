@@ -128,7 +128,7 @@ CounterSnapshot SnapshotFromFields(const Limit& limit, const std::array<double, 
       limit);
 }
 
-Verdict JudgeNth(const Limit& limit, CounterReport report, const Run& run, std::int64_t index) {
+Verdict JudgeNth(const Limit& limit, CounterReport& report, const Run& run, std::int64_t index) {
   return std::visit(
       [&](const auto& algorithm) {
         auto& snapshot = std::get<SnapshotOf<decltype(algorithm)>>(report.snapshot);
@@ -142,8 +142,9 @@ Verdict JudgeNth(const Limit& limit, CounterReport report, const Run& run, std::
         const bool admitted = index < run.granted || algorithm.Grants(snapshot, run.demand, 1) == 1;
         const Duration wait =
             admitted ? algorithm.Wait(snapshot, run.demand, run.now) : Duration::zero();
-        if (consumes && index < run.granted) algorithm.Take(snapshot, run.demand.cost, 1);
-        Verdict verdict = algorithm.Judge(snapshot, run.demand, admitted, run.now);
+        auto after = snapshot;
+        if (consumes && index < run.granted) algorithm.Take(after, run.demand.cost, 1);
+        Verdict verdict = algorithm.Judge(after, run.demand, admitted, run.now);
         verdict.wait = wait;
         return verdict;
       },

@@ -62,7 +62,7 @@ CounterSnapshot SnapshotFromFields(const Limit& limit, const std::array<double, 
 // What the check at `index` (from 0) of a run hears from one limit. Values stand after the check's
 // own decision if it took its cost, else before it. Both stores answer through this, so an answer
 // depends neither on where a counter lives nor on whether a check was decided alone or together
-// with others.
-Verdict JudgeNth(const Limit& limit, CounterReport report, const Run& run, std::int64_t index);
+// with others. `report` is of the run; its snapshot is then what this check itself met.
+Verdict JudgeNth(const Limit& limit, CounterReport& report, const Run& run, std::int64_t index);
 
 }  // namespace sluice

@@ -30,7 +30,6 @@ void CheckCall::Reset() {
   keys_.clear();
   check_.counters.clear();
   indexed_limits_.clear();
-  check_.failure.reset();
   check_.lease.reset();
   check_.demand = request.demand;
   if (request.demand.cost == 0) check_.demand.mode = Mode::kPeek;
@@ -105,6 +104,7 @@ void CheckCall::AskStore() {
   if (denied && mode == Mode::kConsume) mode = Mode::kPeek;
   asked_ = SteadyNow();
   if (DenyFromCache()) return;
+  if (request.deadline <= asked_) return OnFailure(StoreFailure::kCallerTimeout);
   limiter_.SetDeadlines(check_, asked_, request.deadline);
   limiter_.parts_.store.Submit(check_);
 }
@@ -112,7 +112,7 @@ void CheckCall::AskStore() {
 void CheckCall::OnDecided() {
   if (falling_back_) return OnLocallyDecided();
   limiter_.metrics_.store_duration.Observe(SteadyNow() - asked_);
-  if (check_.failure) return FallBack();
+  if (const auto failure = check_.failure()) return OnFailure(*failure);
   for (std::size_t i = 0; i < check_.counters.size(); ++i)
     answer().limits[i].verdict = check_.counters[i].verdict;
   answer().decided_at = check_.decided_at;

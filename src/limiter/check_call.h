@@ -75,6 +75,7 @@ class CheckCall {
   void NameLease();
 
   // What is done instead when the store fails; in check_fallback.cc.
+  void OnFailure(StoreFailure failure);
   void FallBack();
   void DecideLocally();
   void OnLocallyDecided();

@@ -3,6 +3,7 @@
 
 #include "limiter/check_call.h"
 #include "limiter/limiter.h"
+#include "store/late_check.h"
 
 namespace sluice {
 namespace {
@@ -12,10 +13,16 @@ constexpr Duration kOutageRetry = std::chrono::seconds(1);
 
 }  // namespace
 
+// Time that the caller did not give is no failure of the store, so no policy decides.
+void CheckCall::OnFailure(StoreFailure failure) {
+  limiter_.metrics_.CountFailure(failure);
+  if (failure != StoreFailure::kCallerTimeout) return FallBack();
+  if (check_.late != nullptr) check_.late->undo = true;
+  Refuse({ErrorCode::kDeadlineExceeded, "the deadline passed before the request was decided"});
+}
+
 void CheckCall::FallBack() {
-  limiter_.metrics_.CountFailure(*check_.failure);
   falling_back_ = true;
-  check_.failure.reset();
   bool any_local = false;
   bool denied = false;
   for (LimitAnswer& limit : answer().limits) {
@@ -51,7 +58,7 @@ void CheckCall::OnLocallyDecided() {
   for (LimitAnswer& limit : answer().limits) {
     if (!limit.state_known) continue;
     // Without room for the counter nothing is known, and what is not known is not admitted.
-    if (check_.failure) {
+    if (check_.failure()) {
       limit.state_known = false;
       limit.verdict.admitted = false;
     } else {

@@ -10,7 +10,6 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
   const auto name = LeaseName::Parse(lease_id);
   if (!name) return OnLease(name.error());
   counters.clear();
-  failure.reset();
   for (const std::string_view key : name->keys) {
     counters.push_back({.key = key, .limit = &concurrency_, .verdict = {}});
   }
@@ -21,10 +20,16 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
 }
 
 void LeaseCall::OnDecided() {
-  if (failure) {
+  const auto failed = failure();
+  if (failed == StoreFailure::kCallerTimeout) {
+    return OnLease(Error{ErrorCode::kDeadlineExceeded,
+                         "the deadline passed before the store answered; a lease holds until its "
+                         "time is over"});
+  }
+  if (failed) {
     return OnLease(Error{ErrorCode::kUnavailable,
                          fmt::format("the store failed ({}); a lease holds until its time is over",
-                                     ToString(*failure))});
+                                     ToString(*failed))});
   }
   if (!admitted) {
     return OnLease(Error{ErrorCode::kNotFound,

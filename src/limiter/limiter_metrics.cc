@@ -34,6 +34,7 @@ LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
                                      "Charges and refunds that were lost to a failing store.")),
       invalid_(Refused(metrics, "invalid_argument")),
       unavailable_(Refused(metrics, "unavailable")),
+      deadline_exceeded_(Refused(metrics, "deadline_exceeded")),
       other_(Refused(metrics, "other")) {
   for (std::size_t i = 0; i < store_failures_.size(); ++i) {
     store_failures_[i] = &metrics.CounterFor(
@@ -48,6 +49,8 @@ void LimiterMetrics::CountRefused(ErrorCode code) const {
       return invalid_.Increment();
     case ErrorCode::kUnavailable:
       return unavailable_.Increment();
+    case ErrorCode::kDeadlineExceeded:
+      return deadline_exceeded_.Increment();
     default:
       return other_.Increment();
   }

@@ -29,9 +29,10 @@ class LimiterMetrics {
   void CountRefused(ErrorCode code) const;
 
  private:
-  std::array<Counter*, 4> store_failures_;  // by StoreFailure
+  std::array<Counter*, kStoreFailures> store_failures_;  // by StoreFailure
   Counter& invalid_;
   Counter& unavailable_;
+  Counter& deadline_exceeded_;
   Counter& other_;
 };
 

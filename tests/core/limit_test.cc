@@ -84,7 +84,8 @@ TEST(JudgeNth, RunOfEqualChecks_HearsWhatASequenceWould) {
   Open(limit, state, Time());
   const sluice::Run run{.demand = {.cost = 3}, .granted = 3, .now = Time()};
   for (std::int64_t i = 0; i < 5; ++i) {
-    const Verdict verdict = JudgeNth(limit, {.snapshot = Summarise(limit, state, run)}, run, i);
+    CounterReport report{.snapshot = Summarise(limit, state, run)};
+    const Verdict verdict = JudgeNth(limit, report, run, i);
     EXPECT_EQ(verdict.admitted, i < 3);
     EXPECT_EQ(verdict.remaining, i < 3 ? 10 - 3 * (i + 1) : 1);
   }

@@ -26,7 +26,7 @@ class FragileStore final : public Store {
     deadline = check.deadline;
     last_deadline = check.last_deadline;
     if (!failing) return counters_.Submit(check);
-    check.failure = failing;
+    check.Fail(*failing);
     check.OnDecided();
   }
 
@@ -35,6 +35,8 @@ class FragileStore final : public Store {
     reset.failure = failing;
     reset.OnReset();
   }
+
+  void Undo(const StoreCheck& check) override { counters_.Undo(check); }
 
   std::optional<StoreFailure> failing;
   SteadyTime deadline;

@@ -200,6 +200,16 @@ TEST_F(LeaseTest, StoreFails_LeaseOfTheStoreHoldsOn) {
   EXPECT_TRUE(Renew(id));
 }
 
+TEST_F(LeaseTest, CallersTimeIsOver_LeaseHoldsOn) {
+  SetRules({WithPolicy(OnStoreFailure::kLocal)});
+  const std::string id = Take();
+  store_.failing = StoreFailure::kCallerTimeout;
+  EXPECT_EQ(RenewalError(id), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(Release(id).error().code, ErrorCode::kDeadlineExceeded);
+  store_.failing.reset();
+  EXPECT_TRUE(Renew(id));
+}
+
 TEST_F(LeaseTest, StoreFails_WhoeverCountsNothingGivesNoLease) {
   for (const OnStoreFailure policy : {OnStoreFailure::kAllow, OnStoreFailure::kDeny}) {
     SetRules({WithPolicy(policy)});

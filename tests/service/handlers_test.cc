@@ -40,6 +40,7 @@ class SwitchedStore final : public Store {
     check.OnDecided();
   }
   void Reset(StoreReset& reset) override { memory_.Reset(reset); }
+  void Undo(const StoreCheck& check) override { memory_.Undo(check); }
 
   void Release(std::size_t count = 1'000'000) {
     std::vector<StoreCheck*> released;

@@ -38,6 +38,7 @@ class HeldStore final : public Store {
     store_.Submit(check);
   }
   void Reset(StoreReset& reset) override { store_.Reset(reset); }
+  void Undo(const StoreCheck& check) override { store_.Undo(check); }
 
   void Hold() {
     const MutexLock lock(mutex_);
@@ -51,7 +52,7 @@ class HeldStore final : public Store {
   void Fail(StoreFailure failure) {
     for (const Held& it : Drop()) {
       it.loop->Post([failure, check = it.check] {
-        check->failure = failure;
+        check->Fail(failure);
         check->OnDecided();
       });
     }

@@ -44,10 +44,12 @@ MemoryStore::MemoryStore(const Clock& clock, const Options& options)
 void MemoryStore::Submit(StoreCheck& check) {
   {
     const ShardLocks locks(*this, check);
-    check.failure = Decide(check);
+    if (!Decide(check)) check.Fail(StoreFailure::kOverloaded);
   }
   check.OnDecided();
 }
+
+void MemoryStore::Undo(const StoreCheck& /*check*/) {}
 
 void MemoryStore::Reset(StoreReset& reset) {
   for (const std::string_view key : reset.keys) {
@@ -71,7 +73,7 @@ std::size_t MemoryStore::size() const {
 }
 
 // The twin of `decide` in scripts/lua/decide.lua, for a run of one.
-std::optional<StoreFailure> MemoryStore::Decide(StoreCheck& check) {
+bool MemoryStore::Decide(StoreCheck& check) {
   // Asked under the locks, so that time never runs backwards for a counter.
   const Time now = clock_.Now();
   check.decided_at = now;
@@ -79,7 +81,7 @@ std::optional<StoreFailure> MemoryStore::Decide(StoreCheck& check) {
   drafts.reserve(check.counters.size());
   for (const CounterCheck& counter : check.counters) {
     std::optional<Draft> draft = Read(counter, now);
-    if (!draft) return StoreFailure::kOverloaded;
+    if (!draft) return false;
     drafts.push_back(*draft);
   }
 
@@ -87,7 +89,7 @@ std::optional<StoreFailure> MemoryStore::Decide(StoreCheck& check) {
   check.admitted = true;
   if (!check.demand.consumes_or_peeks()) {
     DecideChange(check, drafts, run);
-    return std::nullopt;
+    return true;
   }
   for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
     const auto group = check.counters[begin].group;
@@ -96,7 +98,7 @@ std::optional<StoreFailure> MemoryStore::Decide(StoreCheck& check) {
     DecideGroup(counters, std::span(drafts).subspan(begin), check.admitted, run);
     if (group == 0) check.admitted = run.granted == 1;
   }
-  return std::nullopt;
+  return true;
 }
 
 void MemoryStore::DecideGroup(std::span<CounterCheck> counters, std::span<Draft> drafts,
@@ -109,11 +111,9 @@ void MemoryStore::DecideGroup(std::span<CounterCheck> counters, std::span<Draft>
   for (std::size_t i = 0; i < counters.size(); ++i) {
     CounterCheck& counter = counters[i];
     Draft& draft = drafts[i];
-    const CounterReport report{.snapshot = Summarise(*counter.limit, draft.state, run)};
-    counter.verdict = JudgeNth(*counter.limit, report, run, 0);
-    const bool charged = run.granted == 1 && !peeks && run.demand.cost > 0;
-    if (charged) Take(*counter.limit, draft.state, run);
-    if (charged || draft.keep == Keep::kAlways || (draft.keep == Keep::kUnlessPeek && !peeks)) {
+    Answer(counter, {.snapshot = Summarise(*counter.limit, draft.state, run)}, run, 0);
+    if (counter.charged) Take(*counter.limit, draft.state, run);
+    if (counter.charged || draft.keep == Keep::kAlways || (draft.keep == Keep::kUnlessPeek && !peeks)) {
       Write(counter, draft.state, run.now);
     }
   }
@@ -135,7 +135,7 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts, const
     const CounterReport report{.snapshot = Summarise(*counter.limit, draft.state, run),
                                .admitted = counter.verdict.admitted,
                                .dropped = done.dropped};
-    counter.verdict = JudgeNth(*counter.limit, report, run, 0);
+    Answer(counter, report, run, 0);
   }
 }
 

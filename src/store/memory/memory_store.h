@@ -35,6 +35,7 @@ class MemoryStore final : public Store {
 
   void Submit(StoreCheck& check) override;
   void Reset(StoreReset& reset) override;
+  void Undo(const StoreCheck& check) override;
 
   // Counters held, those included that are as good as new.
   std::size_t size() const;
@@ -62,7 +63,8 @@ class MemoryStore final : public Store {
   std::size_t IndexOf(std::string_view key) const { return Hash(key) % shards_.size(); }
 
   // REQUIRES, for all below: the locks of the shards of the counters concerned.
-  std::optional<StoreFailure> Decide(StoreCheck& check);
+  // False: no room for a new counter.
+  bool Decide(StoreCheck& check);
   // Decides the counters of one group for a check that is `allowed` so far, into run.granted.
   void DecideGroup(std::span<CounterCheck> counters, std::span<Draft> drafts, bool allowed,
                    Run& run);

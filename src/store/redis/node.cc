@@ -34,9 +34,11 @@ Node::Node(net::Loop& loop, const RedisUrl& url, ServerStatus& status, MetricsRe
 void Node::Submit(StoreCheck& check) {
   ++waiting_;
   check.waits_anew = false;
+  check.late = nullptr;
+  if (check.last_deadline <= loop_.now()) return Fail(check, StoreFailure::kCallerTimeout);
   if (!connection_.ready()) return Fail(check, StoreFailure::kUnreachable);
   if (waiting_ > options_.max_pending) return Fail(check, StoreFailure::kOverloaded);
-  if (check.deadline <= loop_.now()) return Fail(check, StoreFailure::kTimeout);
+  if (check.deadline <= loop_.now()) return Fail(check, StoreFailure::kUnsent);
   ArmTimer(check.deadline);
   gathering_.Add(check);
   loop_.RequestFlush(*this);
@@ -263,9 +265,12 @@ void Node::FailList(StoreCheck* first, StoreFailure failure) {
   }
 }
 
+// Time that the caller did not give is no failure of Redis.
 void Node::Fail(StoreCheck& check, StoreFailure failure) {
   --waiting_;
-  check.failure = failure;
+  const bool timed_out = failure == StoreFailure::kTimeout || failure == StoreFailure::kUnsent;
+  const bool of_caller = timed_out && check.last_deadline <= loop_.now();
+  check.Fail(of_caller ? StoreFailure::kCallerTimeout : failure);
   check.OnDecided();
 }
 

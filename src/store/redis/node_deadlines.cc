@@ -65,8 +65,10 @@ void Node::FailOverdue() {
       end = &(*end)->next;
     }
   }
-  *end = gathering_.TakeExpired(now);
+  *end = nullptr;
+  StoreCheck* const unsent = gathering_.TakeExpired(now);
   FailList(overdue, StoreFailure::kTimeout);
+  FailList(unsent, StoreFailure::kUnsent);
   for (std::size_t i = 0; i < in_flight_.size(); ++i) {
     StoreReset* const reset = in_flight_[i].reset;
     if (reset == nullptr || reset->deadline > now) continue;

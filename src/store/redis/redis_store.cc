@@ -37,7 +37,8 @@ void RedisStore::Stop() {
 
 void RedisStore::Submit(StoreCheck& check) {
   if (redis::Node* const node = NodeOf(check.counters.front().key)) return node->Submit(check);
-  check.failure = StoreFailure::kUnreachable;
+  check.late = nullptr;
+  check.Fail(StoreFailure::kUnreachable);
   check.OnDecided();
 }
 
@@ -46,6 +47,8 @@ void RedisStore::Reset(StoreReset& reset) {
   reset.failure = StoreFailure::kUnreachable;
   reset.OnReset();
 }
+
+void RedisStore::Undo(const StoreCheck& /*check*/) {}
 
 redis::Node* RedisStore::NodeOf(std::string_view key) const {
   const auto& part = parts_[net::Loop::Current()->index()];

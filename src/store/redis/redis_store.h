@@ -36,6 +36,7 @@ class RedisStore final : public Store {
   // On an io thread.
   void Submit(StoreCheck& check) override;
   void Reset(StoreReset& reset) override;
+  void Undo(const StoreCheck& check) override;
 
   // Waits until all connections are ready, at most so long. Returns whether they are. Not on an io
   // thread.

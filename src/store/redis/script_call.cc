@@ -101,13 +101,11 @@ void AppendBytes(std::string& out, std::span<const double> numbers) {
 }  // namespace
 
 void RunReply::Answer(StoreCheck& check, std::int64_t index) const {
-  check.failure.reset();
   check.admitted = index < granted;
   check.decided_at = now;
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
-    CounterCheck& counter = check.counters[i];
     const Run run{.demand = check.demand, .granted = group_grants[i], .now = now};
-    counter.verdict = JudgeNth(*counter.limit, reports[i], run, index);
+    sluice::Answer(check.counters[i], reports[i], run, index);
   }
 }
 
