@@ -21,6 +21,14 @@ CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share)
 // The units that keep a counter from being as good as new, rounded up.
 std::int64_t Used(const Limit& limit, const CounterState& state);
 
+// What a counter begins with where it is not new. Of one that goes on with another version, this is
+// the newer.
+struct CounterSeed {
+  CounterState state;  // to be advanced
+  Keep keep = Keep::kNo;
+  std::uint64_t version = 0;
+};
+
 // A run of equal checks, of which the first `granted` were granted by all limits that had to.
 // Modes but kConsume and kPeek come in runs of one.
 struct Run {

@@ -64,7 +64,9 @@ std::int64_t OwedCharges::Find(std::string_view key, Time now) const {
 
 std::vector<OwedCharges::Charge> OwedCharges::Take(std::size_t most, Time now) {
   std::vector<Charge> taken;
-  for (Shard& shard : shards_) {
+  const std::size_t first = next_shard_.fetch_add(1, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < kShards && taken.size() < most; ++i) {
+    Shard& shard = shards_[(first + i) % kShards];
     const MutexLock lock(shard.mutex);
     while (taken.size() < most && !shard.entries.empty()) {
       Charge charge = std::move(shard.entries.extract(shard.entries.begin()).mapped());

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -28,7 +29,7 @@ class OwedCharges {
   struct Subject {
     std::string_view key;
     const Limit& limit;
-    const Share& share;                     // of the rate at which buckets forget
+    const Share& share;                    // of the rate at which buckets forget
     const std::optional<SeenState>& seen;  // which window is open
   };
 
@@ -66,6 +67,8 @@ class OwedCharges {
   const Shard& ShardOf(std::string_view key) const { return shards_[Hash(key) % kShards]; }
 
   std::array<Shard, kShards> shards_;
+  // Where Take begins, so that a charge which the store refuses again and again stops no other.
+  std::atomic<std::size_t> next_shard_{0};
 };
 
 }  // namespace sluice

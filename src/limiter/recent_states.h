@@ -46,7 +46,7 @@ class RecentStates {
   static std::size_t GroupOf(const Hash128& key);
 
   const Hash128 secret_;
-  mutable std::array<Mutex, kLocks> locks_;          // a group's: its number modulo kLocks
+  mutable std::array<Mutex, kLocks> locks_;            // a group's: its number modulo kLocks
   const std::unique_ptr<Group[], FreeMemory> groups_;  // kGroups; guarded by locks_
 };
 

@@ -15,7 +15,9 @@ class StoreClock final : public Clock {
   // `own` must outlive this.
   explicit StoreClock(const Clock& own) : own_(own) {}
 
-  Time Now() const override { return own_.Now() + Duration(ahead_.load(std::memory_order_relaxed)); }
+  Time Now() const override {
+    return own_.Now() + Duration(ahead_.load(std::memory_order_relaxed));
+  }
 
   // Learns from an answer of the store that has just come in; looks at its own clock only once a
   // second. `now` is about the present.

@@ -21,6 +21,20 @@
 namespace sluice::test {
 namespace {
 
+// Another limit of the same shape.
+Limit Smaller(const Limit& limit) {
+  const auto part = [](std::int64_t value) { return std::max<std::int64_t>(1, value / 5 * 2); };
+  return std::visit(
+      [&](auto smaller) -> Limit {
+        if constexpr (requires { smaller.limit; }) smaller.limit = part(smaller.limit);
+        if constexpr (requires { smaller.rate; }) smaller.rate = part(smaller.rate);
+        if constexpr (requires { smaller.burst; }) smaller.burst = part(smaller.burst);
+        if constexpr (requires { smaller.queue; }) smaller.queue = part(smaller.queue + 1) - 1;
+        return smaller;
+      },
+      limit);
+}
+
 using std::chrono::days;
 using std::chrono::hours;
 using std::chrono::milliseconds;
@@ -153,7 +167,7 @@ class World {
   void AddLimit(const std::string& key, const Limit& limit) {
     limits_.push_back({key, limit});
     // Another size of the same shape meets the same counters, as after a reload.
-    limits_.push_back({key, Scaled(limit, 0.4)});
+    limits_.push_back({key, Smaller(limit)});
   }
 
   Limit RandomFixedWindow() {
