@@ -46,11 +46,13 @@ void Take(const Limit& limit, CounterState& state, const Run& run);
 bool Admits(const Limit& limit, const CounterState& state, const Run& run);
 
 // Makes a change: what kCharge, kRefund, kRenew and kRelease do. REQUIRES for kRenew: it Admits.
-struct Changed {
-  bool changed = true;
-  std::int64_t dropped = 0;  // units that could not be charged
-};
 Changed Change(const Limit& limit, CounterState& state, const Run& run);
+
+// Takes back what a check of run.demand.cost was granted that met `before` (see JudgeNth), or took
+// under run.lease. If nobody else came since, the counter is as if the check had not come; else it
+// never holds more than that. Units that have left it by now are not taken back again.
+Changed Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
+             const Run& run);
 
 // What the answers to a run need to know of a counter.
 struct CounterReport {
@@ -66,6 +68,7 @@ CounterSnapshot Summarise(const Limit& limit, const CounterState& state, const R
 
 // A snapshot out of the numbers of a script's reply.
 CounterSnapshot SnapshotFromFields(const Limit& limit, const std::array<double, 3>& fields);
+std::array<double, 3> FieldsOf(const CounterSnapshot& snapshot);
 
 // What the check at `index` (from 0) of a run hears from one limit. Values stand after the check's
 // own decision if it took its cost, else before it. Both stores answer through this, so an answer

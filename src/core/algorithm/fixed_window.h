@@ -41,6 +41,9 @@ struct FixedWindow {
     static State FromFields(const std::array<double, 3>& fields) {
       return {ToTime(fields[0]), static_cast<std::int64_t>(fields[1]), ToTime(fields[2])};
     }
+    std::array<double, 3> ToFields() const {
+      return {ToNumber(start), ToNumber(count), ToNumber(last)};
+    }
   };
 
   // Makes `state` that of a counter that does not exist yet.
@@ -87,6 +90,14 @@ struct FixedWindow {
     if (state.count == 0 || charged_at.value_or(state.start) < state.start) return false;
     state.count -= std::min(cost, state.count);
     return true;
+  }
+
+  // Takes back `cost` units of a check that met `before`, if their window is still open.
+  Changed Undo(State& state, std::int64_t cost, const State& before) const {
+    if (state.start < before.start) return {.changed = false, .dropped = cost};
+    if (state.start > before.start || state.count == 0) return {.changed = false};
+    state.count -= std::min(cost, state.count);
+    return {};
   }
 
   // What the answers to a run of equal checks need to know of a counter: all of it.

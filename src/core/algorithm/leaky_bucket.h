@@ -39,6 +39,7 @@ struct LeakyBucket {
     static State FromFields(const std::array<double, 3>& fields) {
       return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1])};
     }
+    std::array<double, 3> ToFields() const { return {ToNumber(level), ToNumber(last), 0}; }
   };
 
   // A counter that does not exist yet.
@@ -95,6 +96,20 @@ struct LeakyBucket {
     if (state.level == 0) return false;
     state.level -= cost > state.level / period.count() ? state.level : cost * period.count();
     return true;
+  }
+
+  // Takes back `cost` units of a check that met `before`: as many as would not have run out if it
+  // had been the last. With `delays` only if it was: those behind it have been told their turn, and
+  // whoever came next would be sent off together with the last of them.
+  Changed Undo(State& state, std::int64_t cost, const State& before) const {
+    const std::int64_t after = before.level + cost * period.count();
+    const Duration elapsed = state.last - before.last;
+    if (elapsed < Duration::zero()) return {.changed = false, .dropped = cost};
+    if (elapsed.count() >= CeilDiv(after, rate)) return {.changed = false};
+    const std::int64_t left = after - elapsed.count() * rate;
+    if (delays && state.level != left) return {.changed = false, .dropped = cost};
+    state.level = std::max<std::int64_t>(0, state.level - std::min(left, cost * period.count()));
+    return {};
   }
 
   // What the answers to a run of equal checks need to know of a counter: all of it.

@@ -28,6 +28,8 @@ struct SlidingLog {
   static constexpr std::size_t kMaxEntries = 10'000;
   // The most entries one check clears away.
   static constexpr std::size_t kMaxCleared = 64;
+  // The most newer entries that are changed to take one back.
+  static constexpr std::int64_t kMaxShifted = 256;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit
   Duration window{};       // at least 1 ms
@@ -129,6 +131,32 @@ struct SlidingLog {
     state.counted -= given;
     state.refunded = state.before;
     return true;
+  }
+
+  // Takes back `cost` units of a check that met `before`: out of its entry, or, of one that too
+  // many have followed, the oldest units instead, which are missing for less long.
+  Changed Undo(State& state, std::int64_t cost, const Tally& before) const {
+    const Time at = before.reset_at - window + state.offset;
+    if (state.counted == 0 || at + window <= state.now) return {.changed = false};
+    auto& log = *state.log;
+    const auto entry = std::partition_point(log.begin(), log.end(),
+                                            [&](const Entry& other) { return other.at < at; });
+    if (entry == log.end() || entry->at != at) return {.changed = false, .dropped = cost};
+    if (log.end() - entry > kMaxShifted) return {.changed = Refund(state, cost, std::nullopt)};
+    const std::int64_t units = std::min(cost, entry->cost);
+    // Of the entry's units the oldest may have been given back before.
+    const std::int64_t held =
+        entry->sum - std::clamp(state.refunded, entry->sum - entry->cost, entry->sum);
+    const std::int64_t refunded = std::max<std::int64_t>(0, units - held);
+    entry->cost -= units;
+    for (auto later = entry; later != log.end(); ++later) later->sum -= units;
+    if (entry->cost == 0) log.erase(entry);
+    if (refunded > 0) {
+      state.refunded -= refunded;
+      state.before -= refunded;
+    }
+    state.counted -= units - refunded;
+    return {};
   }
 
   // What the answers to a run of checks of `cost` units, of which `taken` will be taken, need to

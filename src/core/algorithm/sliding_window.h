@@ -102,6 +102,20 @@ struct SlidingWindow {
     return true;
   }
 
+  // Takes back `cost` units of a check that met `before`, if their sub-window still counts.
+  Changed Undo(State& state, std::int64_t cost, const Tally& before) const {
+    const Duration since = state.start - (before.reset_at - (segments + 1) * length());
+    if (state.counts.empty() || since > segments * length()) return {.changed = false};
+    const auto age = static_cast<std::size_t>(since / length());
+    if (since < Duration::zero() || since % length() != Duration::zero()) {
+      return {.changed = false, .dropped = cost};  // the clock was replaced
+    }
+    if (age >= state.counts.size()) return {.changed = false};
+    state.counts[age] -= std::min(cost, state.counts[age]);
+    TrimOldest(state);
+    return {};
+  }
+
   // What the answers to a run of checks of `cost` units, of which `taken` will be taken, need to
   // know of a counter.
   using Snapshot = Tally;

@@ -57,6 +57,7 @@ struct TokenBucket {
     static State FromFields(const std::array<double, 3>& fields) {
       return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1])};
     }
+    std::array<double, 3> ToFields() const { return {ToNumber(level), ToNumber(last), 0}; }
   };
 
   // Makes `state` that of a counter that does not exist yet. One that starts empty fills from its
@@ -114,6 +115,18 @@ struct TokenBucket {
     if (room <= 0) return false;
     state.level += cost > room / period.count() ? room : cost * period.count();
     return true;
+  }
+
+  // Takes back `cost` units of a check that met `before`: as many as would still be missing if it
+  // had been the last.
+  Changed Undo(State& state, std::int64_t cost, const State& before) const {
+    const std::int64_t missing = Capacity() - (before.level - cost * period.count());
+    const Duration elapsed = state.last - before.last;
+    if (elapsed < Duration::zero()) return {.changed = false, .dropped = cost};
+    if (elapsed.count() >= CeilDiv(missing, rate)) return {.changed = false};
+    const std::int64_t left = missing - elapsed.count() * rate;
+    state.level = std::min(Capacity(), state.level + std::min(left, cost * period.count()));
+    return {};
   }
 
   // What the answers to a run of equal checks need to know of a counter: all of it.

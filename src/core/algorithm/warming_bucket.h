@@ -41,6 +41,7 @@ struct WarmingBucket {
     static State FromFields(const std::array<double, 3>& fields) {
       return {fields[0], ToTime(fields[1]), ToTime(fields[2])};
     }
+    std::array<double, 3> ToFields() const { return {stored, ToNumber(next_free), ToNumber(last)}; }
   };
 
   // A counter that does not exist yet: cold.
@@ -59,8 +60,7 @@ struct WarmingBucket {
     }
     const Time t = std::max(now, state.last);
     if (t > state.next_free) {
-      const auto idle = static_cast<double>((t - state.next_free).count());
-      state.stored = std::min(MaxStored(), state.stored + idle / CooldownInterval());
+      state.stored = std::min(MaxStored(), state.stored + Cooled(t - state.next_free));
       state.next_free = t;
     }
     state.last = t;
@@ -99,6 +99,23 @@ struct WarmingBucket {
     const double given = std::min(debt, std::floor(static_cast<double>(cost) * StableInterval()));
     state.next_free -= Duration(static_cast<std::int64_t>(given));
     return true;
+  }
+
+  // Takes back `cost` units of a check that met `before`: the permits it spent, what would still be
+  // owed for the others if it had been the last, and the idle time that it turned into work. Those
+  // that came since have paid what they did.
+  Changed Undo(State& state, std::int64_t cost, const State& before) const {
+    if (state.last < before.last) return {.changed = false, .dropped = cost};
+    State after = before;
+    Take(after, cost, 1);
+    const Duration price = after.next_free - before.next_free;
+    const Duration owed = std::clamp(after.next_free - state.last, Duration::zero(), price);
+    const Duration since = std::max(state.last - after.next_free, Duration::zero());
+    if (after.stored + Cooled(since) >= MaxStored()) return {.changed = false};
+    const double spent = before.stored - after.stored;
+    state.stored = std::min(MaxStored(), state.stored + spent + Cooled(price - owed));
+    state.next_free = std::max(state.last, state.next_free - owed);
+    return {};
   }
 
   // What the answers to a check need to know of a counter: all of it.
@@ -160,6 +177,11 @@ struct WarmingBucket {
   double Threshold() const { return 0.5 * MaxStored(); }
   // What gathering one permit takes, in µs: an idle `warmup` makes a cold bucket.
   double CooldownInterval() const { return static_cast<double>(warmup.count()) / MaxStored(); }
+
+  // The permits that gather in an idle time.
+  double Cooled(Duration idle) const {
+    return static_cast<double>(idle.count()) / CooldownInterval();
+  }
 
   // What `spent` of `stored` permits cost, in µs.
   double PriceOfStored(double stored, double spent) const {

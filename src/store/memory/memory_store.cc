@@ -4,6 +4,7 @@
 #include <bitset>
 
 #include "core/counter.h"
+#include "store/undo_check.h"
 
 namespace sluice {
 namespace {
@@ -49,7 +50,12 @@ void MemoryStore::Submit(StoreCheck& check) {
   check.OnDecided();
 }
 
-void MemoryStore::Undo(const StoreCheck& /*check*/) {}
+void MemoryStore::Undo(const StoreCheck& check) {
+  UndoCheck undo(check);
+  if (undo.counters.empty()) return;
+  const ShardLocks locks(*this, undo);
+  Decide(undo);
+}
 
 void MemoryStore::Reset(StoreReset& reset) {
   for (const std::string_view key : reset.keys) {
@@ -131,7 +137,11 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts, const
     CounterCheck& counter = check.counters[i];
     Draft& draft = drafts[i];
     Changed done{.changed = false};
-    if (changes) done = Change(*counter.limit, draft.state, run);
+    if (run.demand.mode == Mode::kUndo) {
+      done = sluice::Undo(*counter.limit, draft.state, counter.before, run);
+    } else if (changes) {
+      done = Change(*counter.limit, draft.state, run);
+    }
     if (done.changed || draft.keep != Keep::kNo) Write(counter, draft.state, run.now);
     const CounterReport report{.snapshot = Summarise(*counter.limit, draft.state, run),
                                .admitted = counter.verdict.admitted,
