@@ -6,8 +6,9 @@ local pack_numbers, unpack_numbers = struct.pack, struct.unpack
 local call = redis.call
 
 -- CHARGE takes the cost even where it is denied; REFUND gives it back. RENEW and RELEASE concern the
--- check's lease, and RENEW happens only if all counters hold it.
-local CONSUME, PEEK, CHARGE, REFUND, RENEW, RELEASE = 1, 2, 3, 4, 5, 6
+-- check's lease, and RENEW happens only if all counters hold it. UNDO takes back what an earlier
+-- check was granted.
+local CONSUME, PEEK, CHARGE, REFUND, RENEW, RELEASE, UNDO = 1, 2, 3, 4, 5, 6, 7
 
 -- Most algorithms keep a counter as a string: this number, when its key expires (seconds since the
 -- epoch, modulo EXPIRY_MODULUS, in 3 bytes; 0: unknown), then its fields as little-endian doubles;

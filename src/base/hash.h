@@ -18,6 +18,24 @@ inline std::size_t CombineHash(std::size_t a, std::size_t b) {
   return a ^ (b + 0x9e3779b97f4a7c15ULL + (a << 6) + (a >> 2));
 }
 
+struct Hash128 {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+
+  bool operator==(const Hash128&) const = default;
+};
+
+// The whole product.
+inline Hash128 MultiplyWide(std::uint64_t a, std::uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = static_cast<Wide>(a) * b;
+  return {static_cast<std::uint64_t>(product), static_cast<std::uint64_t>(product >> 64)};
+}
+
+// A hash for tables that strangers fill: without the secret, nobody can make keys collide on
+// purpose, and by chance none do. Never stored.
+Hash128 KeyedHash(std::string_view bytes, const Hash128& secret);
+
 // The first 128 bits of the SHA-256 of `bytes`.
 std::array<std::uint8_t, 16> Sha256Prefix128(std::string_view bytes);
 

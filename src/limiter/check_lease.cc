@@ -29,18 +29,14 @@ Result<void> CheckCall::PrepareLease() {
 }
 
 // Names the counters under which the lease was really taken: of a shadow rule those, only if it
-// would have let the request pass. Counters stand in the order of the limits that asked a store.
+// would have let the request pass. Where some slots are the store's and some this server's, those
+// of the store are named, and the others are free again when their time is over.
 void CheckCall::NameLease() {
-  LeaseName name{.bits = lease_bits_, .ttl = check_.lease->ttl, .local = falling_back_, .keys = {}};
-  const auto& limits = answer().limits;
-  auto counter = check_.counters.begin();
-  for (const LimitAnswer& limit : limits) {
-    if (!limit.state_known) continue;
-    const bool taken = std::all_of(limits.begin(), limits.end(), [&](const LimitAnswer& other) {
-      return other.rule != limit.rule || other.verdict.admitted;
-    });
-    if (taken && limit.algorithm == Algorithm::kConcurrency) name.keys.push_back(counter->key);
-    ++counter;
+  LeaseName name{.bits = lease_bits_, .ttl = check_.lease->ttl, .keys = {}};
+  CollectSlots(Source::kStore, name.keys);
+  if (name.keys.empty()) {
+    name.local = true;
+    CollectSlots(Source::kFallback, name.keys);
   }
   // Those of shadow rules stand last; what is not named is free again when its time is over.
   for (; !name.keys.empty(); name.keys.pop_back()) {
@@ -48,6 +44,20 @@ void CheckCall::NameLease() {
     if (!id) continue;
     answer().lease = {.id = std::move(*id), .ttl = check_.lease->ttl};
     return;
+  }
+}
+
+// The keys of the concurrency counters that were taken there.
+void CheckCall::CollectSlots(Source taken_by, std::vector<std::string_view>& keys) const {
+  const auto& limits = answer_.value().limits;
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    const LimitAnswer& limit = limits[i];
+    const bool here = limit.source == taken_by && limit.state_known;
+    if (!here || limit.algorithm != Algorithm::kConcurrency) continue;
+    const bool taken = std::all_of(limits.begin(), limits.end(), [&](const LimitAnswer& other) {
+      return other.rule != limit.rule || other.verdict.admitted;
+    });
+    if (taken) keys.push_back(check_.counters[i].key);
   }
 }
 

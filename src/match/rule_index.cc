@@ -83,7 +83,7 @@ AttributeTable AttributesOf(const Domain& domain) {
 }
 
 // Limits whose tags are equal must not share a counter within one rule.
-std::vector<IndexedLimit> IndexLimits(const std::vector<Limit>& limits, double fleet_share) {
+std::vector<IndexedLimit> IndexLimits(const std::vector<Limit>& limits) {
   std::vector<IndexedLimit> indexed;
   indexed.reserve(limits.size());
   for (const Limit& limit : limits) {
@@ -91,14 +91,13 @@ std::vector<IndexedLimit> IndexLimits(const std::vector<Limit>& limits, double f
     const auto same = std::count_if(indexed.begin(), indexed.end(), [&](const IndexedLimit& other) {
       return CounterTag(other.limit) == tag;
     });
-    indexed.push_back({.limit = limit,
-                       .local = Scaled(limit, fleet_share),
-                       .tag = same == 0 ? tag : fmt::format("{}.{}", tag, same + 1)});
+    indexed.push_back(
+        {.limit = limit, .tag = same == 0 ? tag : fmt::format("{}.{}", tag, same + 1)});
   }
   return indexed;
 }
 
-CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain, double fleet_share) {
+CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain) {
   CompiledRule compiled;
   for (const KeyPart& part : rule.per) {
     const AttributeId id = domain.attributes.Find(part.attribute)->id;
@@ -109,12 +108,12 @@ CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain, double 
   }
   std::string counter;
   AppendEscaped(rule.name, counter);
-  compiled.terms = {rule.limits.effect, IndexLimits(rule.limits.limits, fleet_share), counter};
+  compiled.terms = {rule.limits.effect, IndexLimits(rule.limits.limits), counter};
   if (rule.overrides.empty()) return compiled;
   compiled.overrides = std::make_unique<CompiledOverrides>();
   for (const Override& other : rule.overrides) {
     compiled.overrides->terms.push_back(
-        {other.limits.effect, IndexLimits(other.limits.limits, fleet_share),
+        {other.limits.effect, IndexLimits(other.limits.limits),
          other.own_counter ? fmt::format("{}~{}", counter, DigestOfMatch(other.match)) : counter});
   }
   return compiled;
@@ -175,7 +174,7 @@ struct RuleIndex::State {
   Unmatched unmatched = Unmatched::kAllow;
 
   Result<void> AddDomain(Domain&& domain, const Options& options);
-  Result<void> AddRules(Domain&& domain, const CompiledDomain& compiled, double fleet_share);
+  Result<void> AddRules(Domain&& domain, const CompiledDomain& compiled);
   void NoteLeaseTtls(const CompiledDomain& domain, const CompiledRule& rule);
   Result<void> IndexDomain(CompiledDomain& domain);
   Result<void> IndexOverrides(std::uint32_t id, const CompiledDomain& domain);
@@ -198,14 +197,13 @@ Result<void> RuleIndex::State::AddDomain(Domain&& domain, const Options& options
     AppendEscaped(domain.colocate, compiled_domain.colocate);
     compiled_domain.colocate_id = compiled_domain.attributes.Find(domain.colocate)->id;
   }
-  if (auto added = AddRules(std::move(domain), compiled_domain, options.fleet_share); !added) {
+  if (auto added = AddRules(std::move(domain), compiled_domain); !added) {
     return added;
   }
   return IndexDomain(compiled_domain);
 }
 
-Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& compiled_domain,
-                                        double fleet_share) {
+Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& compiled_domain) {
   std::unordered_set<std::string_view> names;
   for (const Rule& rule : domain.rules) {
     if (!names.insert(rule.name).second) {
@@ -214,7 +212,7 @@ Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& c
     }
   }
   for (Rule& rule : domain.rules) {
-    compiled.push_back(CompileRule(rule, compiled_domain, fleet_share));
+    compiled.push_back(CompileRule(rule, compiled_domain));
     NoteLeaseTtls(compiled_domain, compiled.back());
     const auto id = static_cast<std::uint32_t>(rules.size());
     rules.push_back({.rule = std::move(rule), .domain = domain.name, .id = id});

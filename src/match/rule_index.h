@@ -25,7 +25,6 @@ struct Attribute {
 // A limit with what is derived from it once.
 struct IndexedLimit {
   Limit limit;
-  Limit local;      // the limit scaled to this server's share of the fleet, for store outages
   std::string tag;  // ends the counter's key
 };
 
@@ -68,7 +67,6 @@ class RuleIndex {
  public:
   struct Options {
     Unmatched unmatched = Unmatched::kAllow;  // for domains that don't say
-    double fleet_share = 1.0;                 // 0 < share <= 1, this server's part of the fleet
   };
 
   // Fails on what parsing a file would have refused (a bad regex or network, a name twice).

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-class LateCheck : public OwnedCheck {
+class LateCheck final : public OwnedCheck {
  public:
   using OwnedCheck::OwnedCheck;
 

@@ -36,6 +36,9 @@ struct CounterCheck {
   // 0: enforced, all of these must admit. k > 0: the k-th shadow rule, which has no part in the
   // decision, and is charged if all of its own limits admit and the decision is to allow.
   std::uint16_t group = 0;
+  // store/memory: what the counter begins with, unless it goes on from the same; null: as it is, or
+  // as new. Lives until OnDecided.
+  const CounterSeed* seed = nullptr;
 
   Verdict verdict;                        // out; meaningful unless the counter failed
   std::optional<StoreFailure> failure{};  // out

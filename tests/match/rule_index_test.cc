@@ -245,13 +245,12 @@ TEST(RuleIndex, EqualTags_AreNumbered) {
                         TokenBucket{.rate = 4, .period = seconds(1), .burst = 4},
                         FixedWindow{.limit = 2, .window = seconds(1)},
                         FixedWindow{.limit = 3, .window = seconds(1)}};
-  const auto index = *RuleIndex::Build({MakeDomain({rule})}, {.fleet_share = 0.5});
+  const auto index = *RuleIndex::Build({MakeDomain({rule})}, {});
   const MatchResult result = Find(*index, {});
   std::vector<std::string> tags;
   for (const IndexedLimit& limit : result.rules[0].limits) tags.push_back(limit.tag);
   EXPECT_THAT(tags, ElementsAre("fixed_window:1s", "token_bucket:1s", "fixed_window:1s.2",
                                 "fixed_window:1s.3"));
-  EXPECT_EQ(std::get<FixedWindow>(result.rules[0].limits[3].local).limit, 2);
 }
 
 TEST(RuleIndex, BadRules_AreRefused) {

@@ -94,7 +94,8 @@ class HandlersTest : public testing::Test {
   ManualClock clock_{Time(seconds(1'000'000))};
   MetricsRegistry metrics_;
   SwitchedStore store_{clock_};
-  Limiter limiter_{{.store = store_, .local = store_, .clock = clock_, .metrics = metrics_},
+  Fallback fallback_{clock_};
+  Limiter limiter_{{.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_},
                    {.store_timeout = seconds(10)}};
   CheckItemPool items_{limiter_};
   std::string buffer_;

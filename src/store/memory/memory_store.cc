@@ -4,6 +4,7 @@
 #include <bitset>
 
 #include "core/counter.h"
+#include "store/undo_check.h"
 
 namespace sluice {
 namespace {
@@ -49,7 +50,12 @@ void MemoryStore::Submit(StoreCheck& check) {
   check.OnDecided();
 }
 
-void MemoryStore::Undo(const StoreCheck& /*check*/) {}
+void MemoryStore::Undo(const StoreCheck& check) {
+  UndoCheck undo(check);
+  if (undo.counters.empty()) return;
+  const ShardLocks locks(*this, undo);
+  Decide(undo);
+}
 
 void MemoryStore::Reset(StoreReset& reset) {
   for (const std::string_view key : reset.keys) {
@@ -113,7 +119,8 @@ void MemoryStore::DecideGroup(std::span<CounterCheck> counters, std::span<Draft>
     Draft& draft = drafts[i];
     Answer(counter, {.snapshot = Summarise(*counter.limit, draft.state, run)}, run, 0);
     if (counter.charged) Take(*counter.limit, draft.state, run);
-    if (counter.charged || draft.keep == Keep::kAlways || (draft.keep == Keep::kUnlessPeek && !peeks)) {
+    if (counter.charged || draft.keep == Keep::kAlways ||
+        (draft.keep == Keep::kUnlessPeek && !peeks)) {
       Write(counter, draft.state, run.now);
     }
   }
@@ -130,7 +137,11 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts, const
     CounterCheck& counter = check.counters[i];
     Draft& draft = drafts[i];
     Changed done{.changed = false};
-    if (changes) done = Change(*counter.limit, draft.state, run);
+    if (run.demand.mode == Mode::kUndo) {
+      done = sluice::Undo(*counter.limit, draft.state, counter.before, run);
+    } else if (changes) {
+      done = Change(*counter.limit, draft.state, run);
+    }
     if (done.changed || draft.keep != Keep::kNo) Write(counter, draft.state, run.now);
     const CounterReport report{.snapshot = Summarise(*counter.limit, draft.state, run),
                                .admitted = counter.verdict.admitted,
@@ -144,12 +155,18 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
                                                     Time now) SLUICE_NO_THREAD_SAFETY_ANALYSIS {
   Shard& shard = ShardOf(counter.key);
   Draft draft;
-  if (const auto found = shard.entries.find(counter.key); found != shard.entries.end()) {
+  const auto found = shard.entries.find(counter.key);
+  const bool is_new = found == shard.entries.end();
+  if (is_new && !MakeRoom(shard, now)) return std::nullopt;
+  const CounterSeed* const seed = counter.seed;
+  if (seed != nullptr && (is_new || found->second.seed_version != seed->version)) {
+    draft.state = seed->state;
+    draft.keep = std::max(seed->keep, Advance(*counter.limit, draft.state, now));
+  } else if (is_new) {
+    draft.keep = Open(*counter.limit, draft.state, now);
+  } else {
     draft.state = found->second.state;
     draft.keep = Advance(*counter.limit, draft.state, now);
-  } else {
-    if (!MakeRoom(shard, now)) return std::nullopt;
-    draft.keep = Open(*counter.limit, draft.state, now);
   }
   return draft;
 }
@@ -159,11 +176,12 @@ void MemoryStore::Write(const CounterCheck& counter, const CounterState& state,
   Shard& shard = ShardOf(counter.key);
   const Time expires = now + Lifetime(*counter.limit, state, now);
   shard.next_expiry = std::min(shard.next_expiry, expires);
+  const Entry entry{state, expires, counter.seed != nullptr ? counter.seed->version : 0};
   const auto found = shard.entries.find(counter.key);
   if (found != shard.entries.end()) {
-    found->second = {state, expires};
+    found->second = entry;
   } else {
-    shard.entries.emplace(counter.key, Entry{state, expires});
+    shard.entries.emplace(counter.key, entry);
   }
 }
 

@@ -44,6 +44,7 @@ class MemoryStore final : public Store {
   struct Entry {
     CounterState state;
     Time expires;  // from then on the state equals a fresh one's
+    std::uint64_t seed_version = 0;
   };
   struct Shard {
     mutable Mutex mutex;

@@ -14,7 +14,7 @@
 namespace sluice::redis {
 namespace {
 
-constexpr double kVersion = 3;
+constexpr double kVersion = 4;
 
 static_assert(std::endian::native == std::endian::little, "numbers travel as little-endian");
 
@@ -64,7 +64,7 @@ std::size_t WeightOf(const StoreCheck& check) {
   std::size_t weight = 0;
   for (const CounterCheck& counter : check.counters) {
     if (std::holds_alternative<SlidingLog>(*counter.limit)) {
-      weight += 8;
+      weight += check.demand.mode == Mode::kUndo ? 64 : 8;
     } else if (std::holds_alternative<Concurrency>(*counter.limit)) {
       // An entry per slot.
       weight +=
@@ -124,11 +124,12 @@ void ScriptCall::Clear() {
 
 bool ScriptCall::HasRoomFor(const StoreCheck& check) const {
   if (runs_ == 0) return true;
-  // 10 bounds what one counter adds: a limit not seen before, its place in a request, its key.
+  // 13 bounds what one counter adds: a limit not seen before, its place in a request, its key, and
+  // what it held before.
   const std::size_t numbers =
       limit_numbers_.size() + request_numbers_.size() + check_numbers_.size();
   return runs_ < kMaxRuns && weight_ + WeightOf(check) <= kMaxWeight &&
-         numbers + 7 + 10 * check.counters.size() <= kMaxNumbers;
+         numbers + 7 + 13 * check.counters.size() <= kMaxNumbers;
 }
 
 void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
@@ -139,6 +140,11 @@ void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
   check_numbers_.push_back(static_cast<double>(n));
   for (const CounterCheck& counter : check.counters) {
     check_numbers_.push_back(IndexOfKey(counter.key));
+  }
+  if (check.demand.mode != Mode::kUndo) return;
+  for (const CounterCheck& counter : check.counters) {
+    const auto before = FieldsOf(counter.before);
+    check_numbers_.insert(check_numbers_.end(), before.begin(), before.end());
   }
 }
 
