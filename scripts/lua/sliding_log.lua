@@ -145,8 +145,8 @@ local function refund(limit, cost, charged_at, state)
   return state
 end
 
--- Writes the entries from the one at `at` on anew, without the units that are `taken` out of it.
-local function shift(state, at, later, taken)
+-- Writes the newest entries anew, without the units that are `taken` out of the oldest of them.
+local function shift(state, later, taken)
   local arguments = {}
   for i = 1, #later, 2 do
     local sum, units, offset, refunded = unpack_member(later[i])
@@ -157,7 +157,7 @@ local function shift(state, at, later, taken)
         pack_member({ offset = offset, refunded = refunded }, sum - taken, units)
     end
   end
-  call('ZREMRANGEBYSCORE', state.key, integer(at), '+inf')
+  call('ZREMRANGEBYRANK', state.key, integer(-#later / 2), -1)
   if #arguments > 0 then
     call('ZADD', state.key, unpack(arguments))
   end
@@ -182,7 +182,7 @@ local function undo(limit, now, cost, _, y, _, state)
   local taken = min(cost, units)
   local held = sum - min(max(state.refunded, sum - units), sum)
   local refunded = max(0, taken - held)
-  shift(state, at, later, taken)
+  shift(state, later, taken)
   state.newest, state.sum, state.units = entry_at(state.key, -1)
   if not state.newest and state.added == 0 then
     local _, new = open(limit, now, state.key)

@@ -40,7 +40,8 @@ std::size_t ThreadCount(const Settings& settings) {
 }
 
 Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::IoThreads& io,
-                                                 MetricsRegistry& metrics) {
+                                                 MetricsRegistry& metrics,
+                                                 LateAnswers& late_answers) {
   if (settings.redis_url.empty()) {
     spdlog::info("store: embedded, for this server alone (give --redis URL to share quotas)");
     return std::unique_ptr<RedisStore>();
@@ -54,6 +55,7 @@ Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::
       std::make_unique<RedisStore>(io, *url,
                                    RedisStore::Options{.timeout = settings.redis_timeout,
                                                        .silence = std::max(kLeastSilence, silence),
+                                                       .late_answers = &late_answers,
                                                        .metrics = &metrics});
   if (!store->WaitUntilReady(kWaitForRedis)) {
     spdlog::warn("store: {} is not reachable yet; rules' on_store_failure decides until it is",
@@ -69,7 +71,7 @@ Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleRead
   auto io = std::make_unique<net::IoThreads>(ThreadCount(settings));
   io->Start();
   auto fallback = std::make_unique<Fallback>(Clock::System(), InitialShare(settings));
-  auto redis = ConnectRedis(settings, *io, *metrics);
+  auto redis = ConnectRedis(settings, *io, *metrics, *fallback);
   if (!redis) return redis.error();
   std::unique_ptr<Server> server(new Server(settings, {.metrics = std::move(metrics),
                                                        .io = std::move(io),

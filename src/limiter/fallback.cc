@@ -30,6 +30,11 @@ void Fallback::Learn(const StoreCheck& check) {
   }
 }
 
+void Fallback::Forget(std::string_view key) {
+  states.Forget(key);
+  owed.Forget(key);
+}
+
 // What passed here since the state was seen, and the store does not know yet, is missing from it.
 Fallback::LocalCounter Fallback::Localise(std::string_view key, const Limit& limit) const {
   const Share mine = share.Get();

@@ -33,6 +33,9 @@ class Fallback final : public LateAnswers {
   void Learn(const StoreCheck& check);
   void OnLateAnswer(const StoreCheck& check) override { Learn(check); }
 
+  // The counter was made as new.
+  void Forget(std::string_view key);
+
   // A counter as this server decides it by itself.
   struct LocalCounter {
     Limit limit;                      // this server's share

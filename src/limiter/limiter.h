@@ -56,7 +56,10 @@ class Limiter {
   const LimiterMetrics& metrics() const { return metrics_; }
 
   // Units were given back to a counter: what is known of it holds no more.
-  void ForgetDenial(std::string_view key) { deny_cache_.Forget(key); }
+  void ForgetState(std::string_view key) {
+    deny_cache_.Forget(key);
+    parts_.fallback.Forget(key);
+  }
 
   // Says by when the store must have answered `check` for a caller who asks `now` and waits until
   // `deadline`: so that the answer, too, reaches the caller in time.

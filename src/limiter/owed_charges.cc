@@ -87,6 +87,14 @@ void OwedCharges::PutBack(Charge charge, Time now) {
   if (!absent) AddTo(at->second, cost, now);
 }
 
+void OwedCharges::Forget(std::string_view key) {
+  Shard& shard = ShardOf(key);
+  const MutexLock lock(shard.mutex);
+  if (const auto found = shard.entries.find(key); found != shard.entries.end()) {
+    shard.entries.erase(found);
+  }
+}
+
 std::size_t OwedCharges::size() const {
   std::size_t size = 0;
   for (const Shard& shard : shards_) {

@@ -52,6 +52,9 @@ class OwedCharges {
   // Puts back what was taken out and not charged.
   void PutBack(Charge charge, Time now);
 
+  // The counter was made as new.
+  void Forget(std::string_view key);
+
   std::size_t size() const;
 
  private:

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <mutex>
 #include <new>
 
 #include "base/random.h"
@@ -42,7 +43,7 @@ void RecentStates::Learn(std::string_view key, const SeenState& seen) {
   const Hash128 hash = KeyedHash(key, secret_);
   const std::size_t number = GroupOf(hash);
   Group& group = groups_[number];
-  const MutexLock lock(locks_[number % kLocks]);
+  const std::lock_guard lock(locks_[number % kLocks]);
   const auto worth = [&](const Entry& entry) {
     const bool counts_nothing = entry.seen.reset_at <= seen.at;
     return counts_nothing ? Time::min() : entry.seen.at;
@@ -64,11 +65,20 @@ void RecentStates::Learn(std::string_view key, const SeenState& seen) {
 std::optional<SeenState> RecentStates::Find(std::string_view key) const {
   const Hash128 hash = KeyedHash(key, secret_);
   const std::size_t number = GroupOf(hash);
-  const MutexLock lock(locks_[number % kLocks]);
+  const std::lock_guard lock(locks_[number % kLocks]);
   for (const Entry& entry : groups_[number]) {
     if (entry.key == hash) return entry.seen;
   }
   return std::nullopt;
+}
+
+void RecentStates::Forget(std::string_view key) {
+  const Hash128 hash = KeyedHash(key, secret_);
+  const std::size_t number = GroupOf(hash);
+  const std::lock_guard lock(locks_[number % kLocks]);
+  for (Entry& entry : groups_[number]) {
+    if (entry.key == hash) entry = {};
+  }
 }
 
 }  // namespace sluice

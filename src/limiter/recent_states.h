@@ -7,13 +7,14 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <thread>
 
 #include "base/hash.h"
-#include "base/mutex.h"
 #include "core/share.h"
 
 namespace sluice {
@@ -29,10 +30,13 @@ class RecentStates {
 
   std::optional<SeenState> Find(std::string_view key) const;
 
+  // The counter was made as new.
+  void Forget(std::string_view key);
+
  private:
   static constexpr std::size_t kWays = 4;
   static constexpr std::size_t kGroups = kMaxCounters / kWays;
-  static constexpr std::size_t kLocks = 256;
+  static constexpr std::size_t kLocks = 4096;
 
   struct alignas(64) Entry {
     Hash128 key;  // zero: empty
@@ -43,10 +47,21 @@ class RecentStates {
     void operator()(Group* groups) const;
   };
 
+  // Of some groups, for as long as a few lines are looked at. To give it up is a plain store, so
+  // nobody waits until a line that was missed has come.
+  struct Lock {
+    std::atomic<bool> taken{false};
+
+    void lock() {
+      while (taken.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+    }
+    void unlock() { taken.store(false, std::memory_order_release); }
+  };
+
   static std::size_t GroupOf(const Hash128& key);
 
   const Hash128 secret_;
-  mutable std::array<Mutex, kLocks> locks_;            // a group's: its number modulo kLocks
+  mutable std::array<Lock, kLocks> locks_;             // a group's: its number modulo kLocks
   const std::unique_ptr<Group[], FreeMemory> groups_;  // kGroups; guarded by locks_
 };
 

@@ -9,9 +9,12 @@
 
 namespace sluice {
 
-class LateCheck final : public OwnedCheck {
+class LateCheck : public OwnedCheck {
  public:
-  using OwnedCheck::OwnedCheck;
+  explicit LateCheck(const StoreCheck& check) : OwnedCheck(check) {
+    deadline = last_deadline = SteadyTime::max();
+    is_late = true;
+  }
 
   // What the caller was answered is no admission: whatever the store grants is to be taken back.
   // Set by the owner of the check, during OnDecided.

@@ -12,13 +12,6 @@ class OwnedCheck : public StoreCheck {
  public:
   explicit OwnedCheck(const StoreCheck& check);
 
- protected:
-  // Drops the counters that are not `wanted`.
-  template <typename Wanted>
-  void Keep(const Wanted& wanted) {
-    std::erase_if(counters, [&](const CounterCheck& counter) { return !wanted(counter); });
-  }
-
  private:
   void OnDecided() override {}
 

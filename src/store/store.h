@@ -87,6 +87,7 @@ class StoreCheck {
   // For the store, while it holds the check.
   StoreCheck* next = nullptr;  // links checks into queues
   bool waits_anew = false;     // `deadline` has been put off
+  bool is_late = false;        // this is a LateCheck
 
   // Hands the check back to its owner: called once per Submit, on the same thread, possibly before
   // Submit returns. Must not block.

@@ -69,7 +69,8 @@ TEST_F(FallbackTest, SeveralRules_AnyDenyDenies_ThenAnyErrorIsAnError) {
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(&row - rows);
-    SetRules({WithPolicy("a", row.first), WithPolicy("b", row.second)});
+    // Large enough for what the rows before it let pass, which counts.
+    SetRules({WithPolicy("a", row.first, 20), WithPolicy("b", row.second, 20)});
     const auto answer = TryCheck();
     const auto decision = answer ? std::optional(answer->decision) : std::nullopt;
     EXPECT_EQ(decision, row.decision);

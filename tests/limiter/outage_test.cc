@@ -257,8 +257,8 @@ TEST_F(OutageTest, LongOne_BucketsAreChargedOnlyForWhatHasNotRefilled) {
   const std::int64_t left = server(0).Peek().limits[0].verdict.remaining;
   EXPECT_GE(left, 0);
   EXPECT_LE(left, 3);
-  EXPECT_EQ(server(0).Peek().retry_after.value_or(Duration::zero()), Duration::zero())
-      << "not in debt by more than it can hold";
+  EXPECT_LE(server(0).Peek().retry_after.value_or(Duration::zero()), seconds(1))
+      << "each server rounds up, so at most three tokens are missing";
 }
 
 TEST_F(OutageTest, StoreStillAway_NothingOwedIsLost) {

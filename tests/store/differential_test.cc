@@ -117,7 +117,7 @@ class World {
 
   // May be undone later, once.
   void RememberGrant(const StoreCheck& check) {
-    auto grant = std::make_unique<UndoCheck>(check);
+    auto grant = std::make_unique<UndoCheck>(check, UndoCheck::What::kCharged);
     if (grant->counters.empty()) return;
     if (grants_.size() < 50) return grants_.push_back(std::move(grant));
     grants_[Below(grants_.size())] = std::move(grant);

@@ -51,7 +51,7 @@ void MemoryStore::Submit(StoreCheck& check) {
 }
 
 void MemoryStore::Undo(const StoreCheck& check) {
-  UndoCheck undo(check);
+  UndoCheck undo(check, UndoCheck::What::kCharged);
   if (undo.counters.empty()) return;
   const ShardLocks locks(*this, undo);
   Decide(undo);

@@ -45,9 +45,7 @@ void Node::WaitAnew() {
   };
   for (const Awaited& awaited : in_flight_) {
     if (!awaited.pack) continue;
-    for (StoreCheck* check : awaited.pack->checks) {
-      if (check != nullptr) extend(*check);
-    }
+    for (StoreCheck* check : awaited.pack->checks) extend(*check);
   }
   gathering_.ForEach(extend);
 }
@@ -60,8 +58,8 @@ void Node::FailOverdue() {
   for (const Awaited& awaited : in_flight_) {
     if (!awaited.pack) continue;
     for (StoreCheck*& slot : awaited.pack->checks) {
-      if (slot == nullptr || slot->deadline > now) continue;
-      *end = std::exchange(slot, nullptr);
+      if (slot->deadline > now) continue;
+      *end = &ReplaceByLate(slot);
       end = &(*end)->next;
     }
   }
@@ -84,9 +82,7 @@ SteadyTime Node::NextDeadline() const {
   for (const Awaited& awaited : in_flight_) {
     if (awaited.reset != nullptr) next = std::min(next, awaited.reset->deadline);
     if (!awaited.pack) continue;
-    for (const StoreCheck* check : awaited.pack->checks) {
-      if (check != nullptr) consider(*check);
-    }
+    for (const StoreCheck* check : awaited.pack->checks) consider(*check);
   }
   gathering_.ForEach(consider);
   if (in_flight_.empty()) return next;

@@ -57,7 +57,9 @@ void RedisStore::Reset(StoreReset& reset) {
   reset.OnReset();
 }
 
-void RedisStore::Undo(const StoreCheck& /*check*/) {}
+void RedisStore::Undo(const StoreCheck& check) {
+  if (redis::Node* const node = NodeOf(check.counters.front().key)) node->Undo(check);
+}
 
 redis::Node* RedisStore::NodeOf(std::string_view key) const {
   const auto& part = parts_[net::Loop::Current()->index()];

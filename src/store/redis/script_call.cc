@@ -268,23 +268,6 @@ bool ScriptReply::TakeError(std::int64_t message, RunReply& reply) const {
   return true;
 }
 
-bool ScriptReply::Skip(std::size_t numbers) {
-  std::int64_t number = 0;
-  for (std::size_t i = 0; i < numbers; ++i) {
-    if (!Take(number)) return false;
-    if (i == 0 && number < 0) return true;  // an error stands alone
-  }
-  return true;
-}
-
-std::size_t ScriptReply::NumbersFor(const StoreCheck& check) {
-  std::size_t numbers = (check.demand.consumes_or_peeks() ? 3 : 5) * check.counters.size();
-  for (std::size_t i = 0; i < check.counters.size(); ++i) {
-    if (i == 0 || check.counters[i].group != check.counters[i - 1].group) ++numbers;
-  }
-  return numbers;
-}
-
 bool ScriptReply::Take(double& number) {
   if (blob_.size() < sizeof number) return false;
   std::memcpy(&number, blob_.data(), sizeof number);
