@@ -1,8 +1,8 @@
 """A fleet under attack: three sluiced on one redis-server behind a proxy.
 
 A trick is a program with one AttackTest, whose attack() is run with Redis healthy, slow, hung, and
-with all cores busy. Whatever a caller does, what is admitted stays within the promise; what section
-"When Redis fails" of docs/operations.md lets an outage cost is printed.
+with all cores busy. Whatever a caller does, what is admitted stays within the promise; what an outage
+may cost (docs/outages.md) is printed.
 
 Usage of each: TRICK.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES
 """
