@@ -41,6 +41,10 @@ class CheckCall {
   // request.
   void Refuse(Error error);
 
+  // For a door to call if nobody will see the answer, from OnAnswer on and before the next Start: a
+  // lease that nobody knows of would keep its slots until its time is over.
+  void GiveLeaseBack();
+
   // For a door to call in OnAnswer, when the answer is ready to leave.
   void ObserveDuration() const;
 

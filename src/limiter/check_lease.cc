@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "limiter/check_call.h"
 #include "limiter/lease_name.h"
+#include "limiter/limiter.h"
 
 namespace sluice {
 
@@ -26,6 +27,10 @@ Result<void> CheckCall::PrepareLease() {
   return InvalidArgument(
       "attributes: the counters of all concurrency limits that this request meets do not fit into "
       "a lease id of 2048 bytes");
+}
+
+void CheckCall::GiveLeaseBack() {
+  if (answer_ && answer().lease) limiter_.GiveLeaseBack(answer().lease->id);
 }
 
 // Names the counters under which the lease was really taken: of a shadow rule those, only if it

@@ -22,6 +22,21 @@ Duration LongestTtl(const RuleIndex& rules, const LeaseName& name) {
 
 }  // namespace
 
+void Limiter::GiveLeaseBack(std::string_view lease_id) const {
+  static const Limit kConcurrency = Concurrency{};
+  struct Granted final : StoreCheck {
+    void OnDecided() override {}
+  } granted;
+  const auto name = LeaseName::Parse(lease_id);
+  if (!name) return;
+  for (const std::string_view key : name->keys) {
+    granted.counters.push_back(
+        {.key = key, .limit = &kConcurrency, .verdict = {}, .charged = true, .before = Tally{}});
+  }
+  granted.lease = name->lease;
+  (name->local ? parts_.local : parts_.store).Undo(granted);
+}
+
 void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime caller_deadline) {
   const auto name = LeaseName::Parse(lease_id);
   if (!name) return OnLease(name.error());

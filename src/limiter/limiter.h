@@ -61,6 +61,9 @@ class Limiter {
     parts_.fallback.Forget(key);
   }
 
+  // Releases a lease of this server that its holder was never told of. Tells nobody.
+  void GiveLeaseBack(std::string_view lease_id) const;
+
   // Says by when the store must have answered `check` for a caller who asks `now` and waits until
   // `deadline`: so that the answer, too, reaches the caller in time.
   void SetDeadlines(StoreCheck& check, SteadyTime now, SteadyTime deadline) const;
