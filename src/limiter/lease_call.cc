@@ -33,7 +33,7 @@ void Limiter::GiveLeaseBack(std::string_view lease_id) const {
     granted.counters.push_back(
         {.key = key, .limit = &kConcurrency, .verdict = {}, .charged = true, .before = Tally{}});
   }
-  granted.lease = name->lease;
+  granted.lease = name->lease();
   (name->local ? parts_.local : parts_.store).Undo(granted);
 }
 
