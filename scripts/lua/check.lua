@@ -2,25 +2,27 @@
 --
 -- KEYS      the counters, each named once
 -- ARGV[1]   little-endian doubles:
---             version (3), time (µs since the epoch; 0: Redis' own clock),
+--             version (4), time (µs since the epoch; 0: Redis' own clock),
 --             number of limits, number of requests, number of checks, then
 --             per limit:    algorithm, number of its parameters, the parameters
 --             per request:  what checks may ask for alike: cost, mode (see below), longest wait
 --                           (µs) or for a refund the time of the charge (µs since the epoch; -1:
 --                           none), whether under a lease (0, 1), number of counters, then
 --                           per counter: index of its limit, group
---             per check:    index of its request, n, then per counter the index of its key
+--             per check:    index of its request, n, then per counter the index of its key; in mode
+--                           7 then per counter the 3 numbers that the script replied to the check
+--                           that is to be undone, or as they would be had it come alone
 -- ARGV[2]…  leases, in the order of the checks that have one: 16 bytes of id, ttl (µs) as a
 --           little-endian double
 -- returns   { blob, message, … }; blob: little-endian doubles:
---             version (3), time of the decisions, then
+--             version (4), time of the decisions, then
 --             per check:  for each of its groups its grants, then per counter of the group 3
 --                         numbers, its snapshot from before the check (see the algorithm's C++
---                         header); in modes 3 to 6 instead whether it was admitted (0, 1), units
+--                         header); in modes 3 to 7 instead whether it was admitted (0, 1), units
 --                         dropped, and its snapshot from after the check;
 --                         or, alone, minus the index of the message that says why it failed
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any is new;
---           more where an algorithm's file or decide.lua says so
+--           more where an algorithm's file or decide.lua says so, and for more than 4,000 counters
 -- atomic    Redis runs a script without interleaving. Checks are decided in memory and the counters
 --           written at the end, but for those that an algorithm writes itself. The script's first
 --           write either fails, with nothing written, or all succeed.
@@ -28,12 +30,12 @@
 -- A check is a run of n equal requests: the first g of them are granted, as n calls one after the
 -- other would be. Group 0 holds the enforced limits, all of which must grant; each further group is
 -- a shadow rule, charged for those requests that both it and group 0 grant. Without group 0, all
--- are granted. In modes 3 to 6, n is 1 and groups make no difference to what is changed.
+-- are granted. In modes 3 to 7, n is 1 and groups make no difference to what is changed.
 --
 -- Redis runs this for every pack, and its checks one after the other, so both count: what is defined
 -- here is defined for each pack anew. Tables cost most, so a state is passed about as its fields.
 
-local VERSION = 3
+local VERSION = 4
 
 local LAYOUTS = { [2] = '<BI3dd', [3] = '<BI3ddd' } -- by the number of fields
 
@@ -43,7 +45,7 @@ local LINGER = 10
 
 local keys = KEYS
 
-local numbers = { unpack_numbers('<' .. rep('d', #ARGV[1] / 8), ARGV[1]) }
+local numbers = unpack_doubles(ARGV[1])
 if numbers[1] ~= VERSION then
   return redis.error_reply('SLUICE the script and its caller are of different versions')
 end
@@ -71,6 +73,7 @@ for i = 1, numbers[4] do
   local mode, time, count = numbers[at + 1], numbers[at + 2], numbers[at + 4]
   local request = {
     cost = numbers[at], mode = mode, leased = numbers[at + 3] == 1, count = count,
+    numbers = mode == UNDO and 4 * count or count, -- that a check has
     max_wait = mode ~= REFUND and time >= 0 and time,
     charged_at = mode == REFUND and time >= 0 and time,
     limits = {}, groups = {}, lease = false, ttl = false,
@@ -88,7 +91,7 @@ end
 
 -- By index into KEYS: the strings Redis holds, and when they expire; of the counters that this run
 -- has changed, their states, and the limit whose lifetime they get.
-local strings = call('MGET', unpack(keys))
+local strings = read_strings(keys)
 local expiries = {}
 local changed_by, state_a, state_b, state_c = {}, {}, {}, {}
 local out = { VERSION, now }
@@ -101,14 +104,15 @@ local reply = { '' }
 local are_new -- whether there is nothing at all where there is no string; nil: not asked yet
 local decide, decide_change
 local leases = 0
-local request, cost, count, asked, is_plain
+local request, cost, count, width, asked, is_plain
 for _ = 1, numbers[5] do
   local next_request, n, first_key = requests[numbers[at]], numbers[at + 1], at + 2
   if next_request ~= request then
     request = next_request
-    cost, count, asked, is_plain = request.cost, request.count, request.limits, request.is_plain
+    cost, count, width = request.cost, request.count, request.numbers
+    asked, is_plain = request.limits, request.is_plain
   end
-  at = first_key + count
+  at = first_key + width
 
   local granted, place = n, length + 2
   for i = 1, is_plain and count or 0 do
@@ -136,7 +140,7 @@ for _ = 1, numbers[5] do
             without_string[#without_string + 1] = keys[j]
           end
         end
-        are_new = call('EXISTS', unpack(without_string)) == 0
+        are_new = not any_exists(without_string)
       end
       if not are_new then
         break
@@ -227,5 +231,5 @@ for k = 1, #keys do
   end
 end
 
-reply[1] = pack_numbers('<' .. rep('d', length), unpack(out, 1, length))
+reply[1] = pack_doubles(out, length)
 return reply

@@ -140,6 +140,10 @@ local function release(state, request)
   return state
 end
 
+local function undo(_, _, _, _, _, _, state, _, _, request)
+  return 0, release(state, request)
+end
+
 -- When the nth of the slots held now expires, from 1; nothing if there are not so many.
 local function expiry_of(state, nth)
   local rank = call('ZCARD', state.key) - state.counted + nth - 1
@@ -163,5 +167,6 @@ end
 
 return {
   at_once = true, parse = parse, read = read, open = open, advance = advance, grants = grants,
-  take = take, holds = holds, renew = renew, release = release, snapshot = snapshot, write = write,
+  take = take, holds = holds, renew = renew, release = release, undo = undo, snapshot = snapshot,
+  write = write,
 }

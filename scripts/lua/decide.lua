@@ -3,7 +3,7 @@
 --
 -- run       what both share, as the driver names it: keys, numbers, now, strings, expiries,
 --           changed_by, state_a, state_b, state_c, out
--- returns   two functions, decide for modes 1 and 2, decide_change for modes 3 to 6. Both take the
+-- returns   two functions, decide for modes 1 and 2, decide_change for modes 3 to 7. Both take the
 --           request, n, the place in `numbers` of its first key, and how long `out` is; they append
 --           to it and return how long it is then, or raise why the check failed.
 -- cost      one EXISTS per new counter; more where an algorithm's file says so
@@ -123,9 +123,10 @@ local function deciders(run)
     return length
   end
 
-  -- Makes the change that modes 3 to 6 ask of a counter: how many units of the cost had no room, and
-  -- the state then (nothing if there is no change to make).
-  local function changed(request, limit, all_admit, a, b, c)
+  -- Makes the change that modes 3 to 7 ask of a counter: how many units of the cost had no room (or
+  -- cannot be taken back), and the state then (nothing if there is no change to make). At `record`
+  -- stands what UNDO knows of the check.
+  local function changed(request, limit, all_admit, record, a, b, c)
     local cost, mode, kind = request.cost, request.mode, limit.algorithm
     if mode == CHARGE then
       local charged = min(cost, kind.chargeable(limit, a, b, c))
@@ -135,6 +136,9 @@ local function deciders(run)
       return cost
     elseif mode == REFUND then
       return 0, kind.refund(limit, cost, request.charged_at, a, b, c)
+    elseif mode == UNDO then
+      local x, y, z = numbers[record], numbers[record + 1], numbers[record + 2]
+      return kind.undo(limit, now, cost, x, y, z, a, b, c, request)
     elseif mode == RELEASE then
       return 0, kind.release(a, request)
     end
@@ -162,7 +166,7 @@ local function deciders(run)
     for i = 1, count do
       local limit = limits[i]
       local dropped, a, b, c =
-        changed(request, limit, all_admit, draft_a[i], draft_b[i], draft_c[i])
+        changed(request, limit, all_admit, first_key + count + 3 * (i - 1), draft_a[i], draft_b[i], draft_c[i])
       if a then
         change(numbers[first_key + i - 1], limit, a, b, c)
       else

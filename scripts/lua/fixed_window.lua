@@ -89,11 +89,21 @@ local function refund(_, cost, charged_at, start, count, last)
   return start, max(0, count - cost), last
 end
 
+-- x, y, z: the state that the check met.
+local function undo(_, _, cost, x, _, _, start, count, last)
+  if start < x then
+    return cost
+  elseif start > x or count == 0 then
+    return 0
+  end
+  return 0, start, max(0, count - cost), last
+end
+
 local function lifetime(limit, now, start)
   return window_end(limit, start) - now
 end
 
 return {
   fields = 3, parse = parse, open = open, advance = advance, grants = grants, take = take,
-  chargeable = chargeable, refund = refund, lifetime = lifetime,
+  chargeable = chargeable, refund = refund, undo = undo, lifetime = lifetime,
 }

@@ -63,11 +63,27 @@ local function refund(limit, cost, _, level, last)
   return level - cost * limit.period, last
 end
 
+-- x, y, z: the state that the check met.
+local function undo(limit, _, cost, x, y, _, level, last)
+  local amount = cost * limit.period
+  local after, elapsed = x + amount, last - y
+  if elapsed < 0 then
+    return cost
+  elseif elapsed >= ceil(after / limit.rate) then
+    return 0
+  end
+  local left = after - elapsed * limit.rate
+  if limit.delays and level ~= left then
+    return cost
+  end
+  return 0, max(0, level - min(left, amount)), last
+end
+
 local function lifetime(limit, now, level, last)
   return ceil(level / limit.rate) + (last - now)
 end
 
 return {
   fields = 2, parse = parse, open = open, advance = advance, grants = grants, take = take,
-  chargeable = chargeable, refund = refund, lifetime = lifetime,
+  chargeable = chargeable, refund = refund, undo = undo, lifetime = lifetime,
 }

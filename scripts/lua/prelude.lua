@@ -6,8 +6,9 @@ local pack_numbers, unpack_numbers = struct.pack, struct.unpack
 local call = redis.call
 
 -- CHARGE takes the cost even where it is denied; REFUND gives it back. RENEW and RELEASE concern the
--- check's lease, and RENEW happens only if all counters hold it.
-local CONSUME, PEEK, CHARGE, REFUND, RENEW, RELEASE = 1, 2, 3, 4, 5, 6
+-- check's lease, and RENEW happens only if all counters hold it. UNDO takes back what an earlier
+-- check was granted.
+local CONSUME, PEEK, CHARGE, REFUND, RENEW, RELEASE, UNDO = 1, 2, 3, 4, 5, 6, 7
 
 -- Most algorithms keep a counter as a string: this number, when its key expires (seconds since the
 -- epoch, modulo EXPIRY_MODULUS, in 3 bytes; 0: unknown), then its fields as little-endian doubles;
@@ -28,6 +29,59 @@ local MAX_SKEW = 1000000
 
 -- No count an algorithm keeps may pass this.
 local MAX_PRODUCT = 4503599627370496
+
+-- Lua passes some 8,000 values at once, so what may be longer passes in pieces of so many.
+local PIECE = 4000
+
+local function unpack_doubles(bytes)
+  local count = #bytes / 8
+  if count <= PIECE then
+    return { unpack_numbers('<' .. rep('d', count), bytes) }
+  end
+  local numbers = {}
+  for first = 1, count, PIECE do
+    local layout = '<' .. rep('d', min(PIECE, count - first + 1))
+    local piece = { unpack_numbers(layout, bytes, 8 * first - 7) }
+    for i = 1, #piece - 1 do -- the last is where unpacking stopped
+      numbers[first + i - 1] = piece[i]
+    end
+  end
+  return numbers
+end
+
+local function pack_doubles(numbers, count)
+  local pieces = {}
+  for first = 1, count, PIECE do
+    local last = min(count, first + PIECE - 1)
+    pieces[#pieces + 1] =
+      pack_numbers('<' .. rep('d', last - first + 1), unpack(numbers, first, last))
+  end
+  return table.concat(pieces)
+end
+
+-- What Redis holds as a string, by index into `names`; false where there is none.
+local function read_strings(names)
+  if #names <= PIECE then
+    return call('MGET', unpack(names))
+  end
+  local strings = {}
+  for first = 1, #names, PIECE do
+    local piece = call('MGET', unpack(names, first, min(#names, first + PIECE - 1)))
+    for i = 1, #piece do
+      strings[first + i - 1] = piece[i]
+    end
+  end
+  return strings
+end
+
+local function any_exists(names)
+  for first = 1, #names, PIECE do
+    if call('EXISTS', unpack(names, first, min(#names, first + PIECE - 1))) > 0 then
+      return true
+    end
+  end
+  return false
+end
 
 -- How many of n checks of `cost` units, one after the other, find room within `most`.
 local function grants_within(most, counted, cost, n)

@@ -8,11 +8,14 @@
 --             counter's clock was ahead of the store's when it was written, and, if units were given
 --             back, the sum up to which they were; of these two, the newest member's count.
 -- Cost:       2 calls to read; 1 to 16 more if it denies (a bisection over the entries); 4 to 7 to
---             write, which clears at most 64 entries that have left the window.
--- Atomic:     runs inside the driver's script, which reads before anything is written.
+--             write, which clears at most 64 entries that have left the window; to undo, 3 with at
+--             most 256 entries each.
+-- Atomic:     runs inside the driver's script, which reads before anything is written; but undo
+--             writes at once.
 
 local MAX_ENTRIES = 10000
 local MAX_CLEARED = 64
+local MAX_SHIFTED = 256
 
 local function integer(number)
   return string.format('%d', number)
@@ -142,6 +145,55 @@ local function refund(limit, cost, charged_at, state)
   return state
 end
 
+-- Writes the newest entries anew, without the units that are `taken` out of the oldest of them.
+local function shift(state, later, taken)
+  local arguments = {}
+  for i = 1, #later, 2 do
+    local sum, units, offset, refunded = unpack_member(later[i])
+    units = i == 1 and units - taken or units
+    if units > 0 then
+      arguments[#arguments + 1] = later[i + 1]
+      arguments[#arguments + 1] =
+        pack_member({ offset = offset, refunded = refunded }, sum - taken, units)
+    end
+  end
+  call('ZREMRANGEBYRANK', state.key, integer(-#later / 2), -1)
+  if #arguments > 0 then
+    call('ZADD', state.key, unpack(arguments))
+  end
+end
+
+-- y: when the units leave the window, on the store's clock.
+local function undo(limit, now, cost, _, y, _, state)
+  local at = y - limit.window + state.offset
+  if state.counted == 0 or at + limit.window <= state.now then
+    return 0
+  end
+  local later = call('ZRANGEBYSCORE', state.key, integer(at), '+inf', 'WITHSCORES', 'LIMIT', 0,
+    MAX_SHIFTED + 1)
+  if not later[2] or tonumber(later[2]) ~= at then
+    return cost
+  end
+  local unwritten = state.added > 0 and state.newest ~= state.now and 1 or 0
+  if #later / 2 + unwritten > MAX_SHIFTED then
+    return 0, refund(limit, cost, false, state)
+  end
+  local sum, units = unpack_member(later[1])
+  local taken = min(cost, units)
+  local held = sum - min(max(state.refunded, sum - units), sum)
+  local refunded = max(0, taken - held)
+  shift(state, later, taken)
+  state.newest, state.sum, state.units = entry_at(state.key, -1)
+  if not state.newest and state.added == 0 then
+    local _, new = open(limit, now, state.key)
+    return 0, new
+  end
+  state.sum = state.sum or sum - taken
+  state.refunded, state.before = state.refunded - refunded, state.before - refunded
+  state.counted = state.counted - (taken - refunded)
+  return 0, state
+end
+
 local function snapshot(limit, cost, taken, now, state)
   local reset_at, retry_at = now, now
   if cost * taken > 0 or state.counted > 0 then
@@ -156,7 +208,7 @@ local function snapshot(limit, cost, taken, now, state)
 end
 
 local function lifetime(limit, now, state)
-  local newest = state.added > 0 and state.now or state.newest
+  local newest = state.added > 0 and state.now or state.newest or state.now
   return newest + limit.window - state.offset - now
 end
 
@@ -182,7 +234,7 @@ end
 local function write(limit, key, state, expiry)
   if state.added > 0 then
     append(limit, state)
-  else
+  elseif state.newest then
     call('ZREMRANGEBYRANK', key, -1, -1)
     call('ZADD', key, integer(state.newest), pack_member(state, state.sum, state.units))
   end
@@ -191,6 +243,6 @@ end
 
 return {
   parse = parse, read = read, open = open, advance = advance, grants = grants, take = take,
-  chargeable = chargeable, refund = refund, snapshot = snapshot, lifetime = lifetime,
+  chargeable = chargeable, refund = refund, undo = undo, snapshot = snapshot, lifetime = lifetime,
   write = write,
 }

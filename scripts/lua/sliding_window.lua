@@ -91,6 +91,23 @@ local function refund(limit, cost, charged_at, state)
   return state
 end
 
+-- y: when the sub-window that the check was charged to leaves the window.
+local function undo(limit, _, cost, _, y, _, state)
+  local since = state[1] - (y - (limit.segments + 1) * limit.length)
+  if #state == 2 or since > limit.segments * limit.length then
+    return 0
+  elseif since < 0 or since % limit.length ~= 0 then
+    return cost -- the clock was replaced
+  end
+  local place = 3 + since / limit.length
+  if place > #state then
+    return 0
+  end
+  state[place] = state[place] - min(cost, state[place])
+  trim_oldest(state)
+  return 0, state
+end
+
 local function snapshot(limit, cost, taken, now, state)
   local sum = counted(state)
   local reset_at, retry_at = now, now
@@ -123,5 +140,5 @@ end
 
 return {
   parse = parse, open = open, advance = advance, grants = grants, take = take,
-  chargeable = chargeable, refund = refund, snapshot = snapshot, lifetime = lifetime,
+  chargeable = chargeable, refund = refund, undo = undo, snapshot = snapshot, lifetime = lifetime,
 }

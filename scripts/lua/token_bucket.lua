@@ -75,6 +75,19 @@ local function refund(limit, cost, _, level, last)
   return level + cost * limit.period, last
 end
 
+-- x, y, z: the state that the check met.
+local function undo(limit, _, cost, x, y, _, level, last)
+  local amount = cost * limit.period
+  local missing, elapsed = limit.capacity - (x - amount), last - y
+  if elapsed < 0 then
+    return cost
+  elseif elapsed >= ceil(missing / limit.rate) then
+    return 0
+  end
+  local left = missing - elapsed * limit.rate
+  return 0, min(limit.capacity, level + min(left, amount)), last
+end
+
 local function lifetime(limit, now, level, last)
   local full = ceil((limit.capacity - level) / limit.rate) + (last - now)
   if limit.starts_empty then
@@ -85,5 +98,5 @@ end
 
 return {
   fields = 2, parse = parse, open = open, advance = advance, grants = grants, take = take,
-  chargeable = chargeable, refund = refund, lifetime = lifetime,
+  chargeable = chargeable, refund = refund, undo = undo, lifetime = lifetime,
 }

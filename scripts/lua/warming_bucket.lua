@@ -88,11 +88,28 @@ local function refund(limit, cost, _, stored, next_free, last)
   return stored, next_free - min(debt, floor(cost * limit.stable)), last
 end
 
+-- x, y, z: the state that the check met.
+local function undo(limit, _, cost, x, y, z, stored, next_free, last)
+  if last < z then
+    return cost
+  end
+  local stored_after, free_after = take(limit, cost, 1, x, y, z)
+  local price = free_after - y
+  local owed = min(max(free_after - last, 0), price)
+  local since = max(last - free_after, 0)
+  if stored_after + since / limit.cooldown >= limit.most then
+    return 0
+  end
+  local spent = x - stored_after
+  return 0, min(limit.most, stored + spent + (price - owed) / limit.cooldown),
+    max(last, next_free - owed), last
+end
+
 local function lifetime(limit, now, stored, next_free)
   return next_free + ceil((limit.most - stored) * limit.cooldown) - now
 end
 
 return {
   fields = 3, parse = parse, open = open, advance = advance, grants = grants, take = take,
-  chargeable = chargeable, refund = refund, lifetime = lifetime,
+  chargeable = chargeable, refund = refund, undo = undo, lifetime = lifetime,
 }

@@ -101,7 +101,6 @@ void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
   for (const RuleMatch& match : matched_.matches()) AddRule(match);
   if (!answer->limits.empty() || !CollectCounters()) return Deliver();
   peek_.demand = {.mode = Mode::kPeek};
-  peek_.failure.reset();
   peek_.deadline = std::min(request.deadline, SteadyNow() + kPeekTimeout);
   peek_.last_deadline = request.deadline;
   limiter_.store().Submit(peek_);
@@ -134,9 +133,10 @@ bool ExplainCall::CollectCounters() {
   return !peek_.counters.empty();
 }
 
-// If the store has failed, the counters stay unknown.
+// Counters that the store has failed stay unknown.
 void ExplainCall::OnPeeked() {
-  for (std::size_t i = 0; i < peek_.statuses.size() && !peek_.failure; ++i) {
+  for (std::size_t i = 0; i < peek_.statuses.size(); ++i) {
+    if (peek_.counters[i].failure) continue;
     LimitAnswer& status = *peek_.statuses[i];
     status.source = Source::kStore;
     status.state_known = true;

@@ -57,6 +57,7 @@ void ResetCall::Start(const CheckRequest& request, std::string_view rule) {
   domain_ = request.domain;
   deadline_ = request.deadline;
   // First and whatever becomes of the store: in an outage these are the counters that decide.
+  for (const std::string& key : keys_) limiter_.ForgetState(key);
   ResetIn(limiter_.local_store(), local_);
 }
 
@@ -77,7 +78,7 @@ void ResetCall::OnSharedReset() {
                           "are reset, so try again",
                           ToString(*shared_.failure))});
   }
-  for (const std::string& key : keys_) limiter_.ForgetDenial(key);
+  for (const std::string& key : keys_) limiter_.ForgetState(key);
   spdlog::info("admin: counters reset in domain {}: {}", domain_, keys_.size());
   OnReset(std::move(keys_));
 }

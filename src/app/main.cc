@@ -18,6 +18,7 @@
 #include "app/rule_reading.h"
 #include "app/server.h"
 #include "app/version.h"
+#include "app/visible_arguments.h"
 #include "base/log.h"
 
 namespace sluice {
@@ -162,5 +163,7 @@ ExitStatus Main(const std::vector<std::string>& arguments) {
 }  // namespace sluice
 
 int main(int argc, char** argv) {
-  return sluice::Main(std::vector<std::string>(argv + 1, argv + argc));
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  sluice::HideLogins(argc, argv);
+  return sluice::Main(arguments);
 }

@@ -25,7 +25,7 @@ RuleReading ReadRules(const Settings& settings) {
 }
 
 RuleIndex::Options IndexOptions(const Settings& settings) {
-  return {.unmatched = settings.unmatched, .fleet_share = settings.fleet_share};
+  return {.unmatched = settings.unmatched};
 }
 
 }  // namespace sluice

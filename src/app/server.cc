@@ -29,6 +29,12 @@ constexpr std::chrono::milliseconds kLeastSilence(50);
 
 constexpr std::chrono::seconds kTlsReload(5);
 
+// Until servers have been counted, none knows its share.
+Share InitialShare(const Settings& settings) {
+  if (settings.redis_url.empty()) return Share::Whole();
+  return settings.fleet_share ? Share::OfNumber(*settings.fleet_share) : Share::Nothing();
+}
+
 // Two carry more checks than one Redis decides, and more make packs smaller.
 std::size_t ThreadCount(const Settings& settings) {
   if (settings.threads > 0) return settings.threads;
@@ -36,7 +42,8 @@ std::size_t ThreadCount(const Settings& settings) {
 }
 
 Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::IoThreads& io,
-                                                 MetricsRegistry& metrics) {
+                                                 MetricsRegistry& metrics,
+                                                 LateAnswers& late_answers) {
   if (settings.redis_url.empty()) {
     spdlog::info("store: embedded, for this server alone (give --redis URL to share quotas)");
     return std::unique_ptr<RedisStore>();
@@ -50,6 +57,7 @@ Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::
       std::make_unique<RedisStore>(io, *url,
                                    RedisStore::Options{.timeout = settings.redis_timeout,
                                                        .silence = std::max(kLeastSilence, silence),
+                                                       .late_answers = &late_answers,
                                                        .metrics = &metrics});
   if (!store->WaitUntilReady(kWaitForRedis)) {
     spdlog::warn("store: {} is not reachable yet; rules' on_store_failure decides until it is",
@@ -64,10 +72,14 @@ Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleRead
   auto metrics = std::make_unique<MetricsRegistry>();
   auto io = std::make_unique<net::IoThreads>(ThreadCount(settings));
   io->Start();
-  auto redis = ConnectRedis(settings, *io, *metrics);
+  auto fallback = std::make_unique<Fallback>(Clock::System(), InitialShare(settings));
+  auto redis = ConnectRedis(settings, *io, *metrics, *fallback);
   if (!redis) return redis.error();
-  std::unique_ptr<Server> server(new Server(
-      settings, {.metrics = std::move(metrics), .io = std::move(io), .redis = std::move(*redis)}));
+  std::unique_ptr<Server> server(new Server(settings, {.metrics = std::move(metrics),
+                                                       .io = std::move(io),
+                                                       .fallback = std::move(fallback),
+                                                       .redis = std::move(*redis)}));
+  server->JoinFleet(settings);
   server->StartRules(settings, std::move(rules));
   for (const auto start :
        {&Server::LoadTls, &Server::StartHttp, &Server::StartGrpc, &Server::StartAdmin}) {
@@ -79,11 +91,12 @@ Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleRead
 Server::Server(const Settings& settings, Parts parts)
     : metrics_(std::move(parts.metrics)),
       io_(std::move(parts.io)),
-      memory_(Clock::System(), {.max_keys = settings.max_keys}),
+      fallback_(std::move(parts.fallback)),
+      memory_(fallback_->clock, {.max_keys = settings.max_keys}),
       redis_(std::move(parts.redis)),
       limiter_({.store = redis_ ? static_cast<Store&>(*redis_) : memory_,
                 .local = memory_,
-                .clock = Clock::System(),
+                .fallback = *fallback_,
                 .metrics = *metrics_},
                {.store_timeout = settings.redis_timeout, .deny_cache = redis_ != nullptr}),
       rate_limiter_(limiter_) {
@@ -100,10 +113,41 @@ void Server::ShowItself() {
   metrics_->ReadFrom("sluice_memory_store_counters",
                      "Counters in this process' memory: all without Redis, else those of outages.",
                      [this] { return static_cast<double>(memory_.size()); });
+  metrics_->ReadFrom("sluice_fleet_share",
+                     "This server's part of every limit while Redis is away, 0 to 1.", [this] {
+                       const Share share = fallback_->share.Get();
+                       return static_cast<double>(share.parts) / static_cast<double>(share.of);
+                     });
   metrics_->ReadFrom("sluice_log_dropped_total",
                      "Log lines dropped because standard error did not take them.",
                      [] { return static_cast<double>(LogDropped()); });
 }
+
+void Server::JoinFleet(const Settings& settings) {
+  if (!redis_) {
+    sees_redis_ = true;  // the store is here
+    return;
+  }
+  const bool counts = !settings.fleet_share;
+  share_known_ = !counts;
+  redis_->JoinFleet([this, counts](const redis::FleetView& view) {
+    sees_redis_ = view.connected;
+    if (view.servers == 0) return;
+    if (counts) fallback_->share.Set(Share::OfServer(view.servers, view.rank));
+    share_known_ = true;
+  });
+  charge_timer_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ChargeStore(); });
+  io_->RunOn(0, [this](net::Loop&) { ChargeStore(); });
+}
+
+// On io-0.
+void Server::ChargeStore() {
+  charge_back_.OnTime();
+  charge_timer_->Start(io_->loop(0).now() + ChargeBack::kEvery);
+}
+
+// A server that does not know its share would admit nothing while Redis is away.
+bool Server::Ready(bool needs_redis) const { return share_known_ && (sees_redis_ || !needs_redis); }
 
 void Server::StartRules(const Settings& settings, RuleReading rules) {
   rules_ = std::make_unique<RuleReloader>(
@@ -139,9 +183,10 @@ Result<void> Server::StartHttp(const Settings& settings) {
           {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_->Render()});
     }));
   };
-  const auto ready = [this] {
-    if (health_.serving()) return HttpResponse{.body = "ready\n"};
-    return HttpResponse{.status = 503, .body = "stopping\n"};
+  const auto ready = [this, needs_redis = settings.ready_needs_redis] {
+    if (!health_.serving()) return HttpResponse{.status = 503, .body = "stopping\n"};
+    if (!Ready(needs_redis)) return HttpResponse{.status = 503, .body = "no redis\n"};
+    return HttpResponse{.body = "ready\n"};
   };
   std::vector<HttpRoute> routes = {
       {"/healthz", AnsweredBy([] { return HttpResponse{.body = "ok\n"}; })},
@@ -233,6 +278,7 @@ void Server::Stop(Duration drain) {
   if (grpc_) grpc_->Stop(drain);
   if (admin_) admin_->Stop(Duration::zero());
   http_.reset();
+  if (charge_timer_) io_->RunOn(0, [this](net::Loop&) { charge_timer_.reset(); });
   if (tls_reload_) io_->RunOn(0, [this](net::Loop&) { tls_reload_.reset(); });
   worker_.Stop();
   if (redis_) redis_->Stop();

@@ -3,6 +3,7 @@
 // Start and Stop by main.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "config/settings.h"
 #include "http/http_server.h"
 #include "http/unary_calls.h"
+#include "limiter/charge_back.h"
 #include "limiter/limiter.h"
 #include "metrics/metrics_registry.h"
 #include "net/io_threads.h"
@@ -51,12 +53,16 @@ class Server {
   struct Parts {
     std::unique_ptr<MetricsRegistry> metrics;
     std::unique_ptr<net::IoThreads> io;
+    std::unique_ptr<Fallback> fallback;
     std::unique_ptr<RedisStore> redis;
   };
 
   Server(const Settings& settings, Parts parts);
 
   void ShowItself();
+  void JoinFleet(const Settings& settings);
+  void ChargeStore();
+  bool Ready(bool needs_redis) const;
   void StartRules(const Settings& settings, RuleReading rules);
   // The steps of Start, in this order.
   Result<void> LoadTls(const Settings& settings);
@@ -72,9 +78,14 @@ class Server {
   // In the order of who needs whom: each dies before what it uses.
   const std::unique_ptr<MetricsRegistry> metrics_;
   const std::unique_ptr<net::IoThreads> io_;
+  const std::unique_ptr<Fallback> fallback_;
   MemoryStore memory_;                       // the store, or what decides while Redis is away
   const std::unique_ptr<RedisStore> redis_;  // null: the embedded store
   Limiter limiter_;
+  ChargeBack charge_back_{limiter_};          // on io-0
+  std::unique_ptr<net::Timer> charge_timer_;  // on io-0; null: the embedded store
+  std::atomic<bool> share_known_{true};
+  std::atomic<bool> sees_redis_{false};
   std::unique_ptr<RuleReloader> rules_;
   Worker worker_;
   RateLimiterService rate_limiter_;

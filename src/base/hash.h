@@ -2,6 +2,7 @@
 // name in Redis must not collide.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,8 +18,29 @@ inline std::size_t CombineHash(std::size_t a, std::size_t b) {
   return a ^ (b + 0x9e3779b97f4a7c15ULL + (a << 6) + (a >> 2));
 }
 
-// The first 128 bits of the SHA-256 of `bytes`, as 32 lower-case hexadecimal digits.
-std::string Sha256Prefix128(std::string_view bytes);
+struct Hash128 {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+
+  bool operator==(const Hash128&) const = default;
+};
+
+// The whole product.
+inline Hash128 MultiplyWide(std::uint64_t a, std::uint64_t b) {
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = static_cast<Wide>(a) * b;
+  return {static_cast<std::uint64_t>(product), static_cast<std::uint64_t>(product >> 64)};
+}
+
+// A hash for tables that strangers fill: without the secret, nobody can make keys collide on
+// purpose, and by chance none do. Never stored.
+Hash128 KeyedHash(std::string_view bytes, const Hash128& secret);
+
+// The first 128 bits of the SHA-256 of `bytes`.
+std::array<std::uint8_t, 16> Sha256Prefix128(std::string_view bytes);
+
+// The same, as 32 lower-case hexadecimal digits.
+std::string Sha256Hex128(std::string_view bytes);
 
 // For unordered containers of std::string that are searched by std::string_view.
 struct StringHash {

@@ -161,7 +161,7 @@ RuleTexts ReadRuleFiles(const std::string& directory) {
   }
   for (const std::string& name : *names) {
     if (auto text = ReadText(name)) {
-      texts.fingerprint += fmt::format("{} {}\n", Sha256Prefix128(*text), name);
+      texts.fingerprint += fmt::format("{} {}\n", Sha256Hex128(*text), name);
       texts.files.push_back({name, std::move(*text)});
     } else {
       texts.errors.push_back(

@@ -54,7 +54,9 @@ class Reader {
       const std::string flag(argument.substr(0, equals));
       const Setting* setting = Find(&Setting::flag, flag);
       if (setting == nullptr && flag != kConfigFlag) {
-        Mistake(flag, Unknown("flag", flag, &Setting::flag, kConfigFlag));
+        // What is no flag may be the value of one, such as a URL with a password.
+        Mistake(flag.starts_with("--") ? flag : fmt::format("argument {}", i + 1),
+                Unknown("flag", flag, &Setting::flag, kConfigFlag));
         const bool has_value = equals == std::string_view::npos && i + 1 < arguments.size() &&
                                !arguments[i + 1].starts_with("--");
         if (has_value) ++i;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -31,7 +32,8 @@ struct Settings {
   std::string admin = "auto";       // auto, off, or an address
   std::string admin_token;          // empty: none; a secret
   Unmatched unmatched = Unmatched::kAllow;
-  double fleet_share = 1.0;  // 0 < share <= 1
+  std::optional<double> fleet_share;  // 0 < share <= 1; absent: by how many servers there are
+  bool ready_needs_redis = false;
   std::size_t max_keys = 1'000'000;
 
   bool operator==(const Settings&) const = default;

@@ -151,11 +151,17 @@ Result<void> SetUnmatched(Settings& settings, std::string_view text) {
 }
 
 Result<void> SetFleetShare(Settings& settings, std::string_view text) {
-  const auto share = ParseNumber<double>(text);
-  if (!share || !(*share > 0 && *share <= 1)) {
-    return NotAllowed(text, "a number above 0, at most 1");
+  settings.fleet_share = ParseNumber<double>(text);
+  if (text == "auto") return {};
+  if (!settings.fleet_share || !(*settings.fleet_share >= 0.001 && *settings.fleet_share <= 1)) {
+    return NotAllowed(text, "auto, or a number from 0.001 to 1");
   }
-  settings.fleet_share = *share;
+  return {};
+}
+
+Result<void> SetReadyNeedsRedis(Settings& settings, std::string_view text) {
+  if (text != "true" && text != "false") return NotAllowed(text, "true or false");
+  settings.ready_needs_redis = text == "true";
   return {};
 }
 
@@ -236,9 +242,13 @@ constexpr std::array kTable{
     Setting{"unmatched", "--unmatched", "SLUICE_UNMATCHED", "WORD", "allow",
             "allow or deny: requests that no rule matches, where their domain does not say",
             SetUnmatched},
-    Setting{"fleet_share", "--fleet-share", "SLUICE_FLEET_SHARE", "SHARE", "1.0",
-            "this server's share of every limit while Redis is away: 1 / number of servers",
-            SetFleetShare},
+    Setting{
+        "fleet_share", "--fleet-share", "SLUICE_FLEET_SHARE", "SHARE", "auto",
+        "this server's share of every limit while Redis is away: auto (servers count each other "
+        "in Redis, and none is ready before it has been counted) or a number",
+        SetFleetShare},
+    Setting{"ready_needs_redis", "--ready-needs-redis", "SLUICE_READY_NEEDS_REDIS", "BOOL", "false",
+            "true or false: whether /readyz fails whenever Redis is away", SetReadyNeedsRedis},
     Setting{"max_keys", "--max-keys", "SLUICE_MAX_KEYS", "COUNT", "1000000",
             "the most counters the embedded store holds", SetMaxKeys},
 };

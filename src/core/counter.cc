@@ -49,6 +49,23 @@ Duration Lifetime(const Limit& limit, const CounterState& state, Time now) {
       limit);
 }
 
+CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share) {
+  // One that cannot be divided is another's: see LimitFor.
+  if (std::holds_alternative<WarmingBucket>(limit) && share.Of(1) == 0) {
+    return TokenBucket::State{.level = 0, .last = seen.at};
+  }
+  return std::visit(
+      [&](const auto& algorithm) -> CounterState { return algorithm.Seed(seen, share); }, limit);
+}
+
+std::int64_t Used(const Limit& limit, const CounterState& state) {
+  return std::visit(
+      [&](const auto& algorithm) {
+        return algorithm.Used(std::get<StateOf<decltype(algorithm)>>(state));
+      },
+      limit);
+}
+
 void Take(const Limit& limit, CounterState& state, const Run& run) {
   std::visit(
       [&](const auto& algorithm) {
@@ -88,6 +105,21 @@ Changed Change(const Limit& limit, CounterState& state, const Run& run) {
       limit);
 }
 
+Changed Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
+             const Run& run) {
+  return std::visit(
+      [&](const auto& algorithm) -> Changed {
+        auto& changed = std::get<StateOf<decltype(algorithm)>>(state);
+        if constexpr (kLeases<decltype(algorithm)>) {
+          return {.changed = algorithm.Release(changed, *run.lease)};
+        } else {
+          return algorithm.Undo(changed, run.demand.cost,
+                                std::get<SnapshotOf<decltype(algorithm)>>(before));
+        }
+      },
+      limit);
+}
+
 CounterSnapshot Summarise(const Limit& limit, const CounterState& state, const Run& run) {
   const std::int64_t taken = run.demand.mode == Mode::kConsume ? run.granted : 0;
   const std::int64_t cost = run.demand.cost;
@@ -111,7 +143,11 @@ CounterSnapshot SnapshotFromFields(const Limit& limit, const std::array<double, 
       limit);
 }
 
-Verdict JudgeNth(const Limit& limit, CounterReport report, const Run& run, std::int64_t index) {
+std::array<double, 3> FieldsOf(const CounterSnapshot& snapshot) {
+  return std::visit([](const auto& it) { return it.ToFields(); }, snapshot);
+}
+
+Verdict JudgeNth(const Limit& limit, CounterReport& report, const Run& run, std::int64_t index) {
   return std::visit(
       [&](const auto& algorithm) {
         auto& snapshot = std::get<SnapshotOf<decltype(algorithm)>>(report.snapshot);
@@ -125,8 +161,9 @@ Verdict JudgeNth(const Limit& limit, CounterReport report, const Run& run, std::
         const bool admitted = index < run.granted || algorithm.Grants(snapshot, run.demand, 1) == 1;
         const Duration wait =
             admitted ? algorithm.Wait(snapshot, run.demand, run.now) : Duration::zero();
-        if (consumes && index < run.granted) algorithm.Take(snapshot, run.demand.cost, 1);
-        Verdict verdict = algorithm.Judge(snapshot, run.demand, admitted, run.now);
+        auto after = snapshot;
+        if (consumes && index < run.granted) algorithm.Take(after, run.demand.cost, 1);
+        Verdict verdict = algorithm.Judge(after, run.demand, admitted, run.now);
         verdict.wait = wait;
         return verdict;
       },

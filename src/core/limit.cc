@@ -1,18 +1,13 @@
 #include "core/limit.h"
 
 #include <array>
-#include <cmath>
+#include <cstdlib>
 #include <string_view>
 
 #include <fmt/format.h>
 
 namespace sluice {
 namespace {
-
-std::int64_t ScaledUp(std::int64_t value, double share) {
-  const auto scaled = static_cast<std::int64_t>(std::ceil(static_cast<double>(value) * share));
-  return std::clamp<std::int64_t>(scaled, 1, value);
-}
 
 struct TagOf {
   std::string operator()(const FixedWindow& limit) const {
@@ -45,38 +40,16 @@ struct TagOf {
   std::string operator()(const Concurrency&) const { return "concurrency"; }
 };
 
-struct Scale {
-  double share;
+struct ShareOf {
+  const Share& share;
 
-  Limit operator()(FixedWindow limit) const {
-    limit.limit = ScaledUp(limit.limit, share);
-    return limit;
+  template <typename Algorithm>
+  Limit operator()(const Algorithm& limit) const {
+    return limit.For(share);
   }
-  Limit operator()(SlidingLog limit) const {
-    limit.limit = ScaledUp(limit.limit, share);
-    return limit;
-  }
-  Limit operator()(SlidingWindow limit) const {
-    limit.limit = ScaledUp(limit.limit, share);
-    return limit;
-  }
-  Limit operator()(TokenBucket limit) const {
-    limit.rate = ScaledUp(limit.rate, share);
-    limit.burst = ScaledUp(limit.burst, share);
-    return limit;
-  }
-  Limit operator()(WarmingBucket limit) const {
-    limit.rate = ScaledUp(limit.rate, share);
-    return limit;
-  }
-  Limit operator()(LeakyBucket limit) const {
-    limit.rate = ScaledUp(limit.rate, share);
-    limit.queue = ScaledUp(limit.queue + 1, share) - 1;
-    return limit;
-  }
-  Limit operator()(Concurrency limit) const {
-    limit.limit = ScaledUp(limit.limit, share);
-    return limit;
+  Limit operator()(const WarmingBucket& limit) const {
+    if (share.Of(1) == 1) return limit.For(share);
+    return TokenBucket{.rate = limit.rate, .period = limit.period, .burst = 0};
   }
 };
 
@@ -123,6 +96,6 @@ std::string FormatUtcOffset(Duration offset) {
                      std::abs(minutes) % 60);
 }
 
-Limit Scaled(const Limit& limit, double share) { return std::visit(Scale{share}, limit); }
+Limit LimitFor(const Limit& limit, const Share& share) { return std::visit(ShareOf{share}, limit); }
 
 }  // namespace sluice

@@ -47,8 +47,8 @@ std::string FormatDuration(Duration duration);
 // Local time minus UTC as rules write it: "+08:00".
 std::string FormatUtcOffset(Duration offset);
 
-// The limit at `share` (0 < share <= 1) of its size, rounded up: what one of a fleet's servers
-// admits by itself while the shared store is away.
-Limit Scaled(const Limit& limit, double share);
+// What one of a fleet's servers admits of the limit by itself while the shared store is away. May
+// admit nothing, and so be smaller than any limit of a rule.
+Limit LimitFor(const Limit& limit, const Share& share);
 
 }  // namespace sluice

@@ -15,6 +15,8 @@ enum class Mode : std::uint8_t {
   // Not of a check: what becomes of a lease that one has taken.
   kRenew = 5,
   kRelease = 6,
+  // Not of a check: takes back what an earlier one was granted, as if it had not come.
+  kUndo = 7,
 };
 
 enum class Decision : std::uint8_t { kAllowed = 1, kDenied = 2 };

@@ -29,9 +29,8 @@ void CheckCall::Reset() {
   answer().Clear();
   keys_.clear();
   check_.counters.clear();
-  indexed_limits_.clear();
-  check_.failure.reset();
   check_.lease.reset();
+  check_.late = nullptr;
   check_.demand = request.demand;
   if (request.demand.cost == 0) check_.demand.mode = Mode::kPeek;
   check_.in_order = request.in_order;
@@ -90,7 +89,6 @@ void CheckCall::AddCounter(const RuleMatch& match, const IndexedLimit& limit, st
                              .limit = &limit.limit,
                              .group = group,
                              .verdict = {}});
-  indexed_limits_.push_back(&limit);
   answer().limits.push_back({.rule = match.rule,
                              .index = static_cast<std::uint32_t>(&limit - match.limits.data()),
                              .algorithm = AlgorithmOf(limit.limit),
@@ -105,19 +103,31 @@ void CheckCall::AskStore() {
   if (denied && mode == Mode::kConsume) mode = Mode::kPeek;
   asked_ = SteadyNow();
   if (DenyFromCache()) return;
+  if (request.deadline <= asked_) {
+    limiter_.metrics_.CountFailure(StoreFailure::kCallerTimeout);
+    return RefuseLate();
+  }
   limiter_.SetDeadlines(check_, asked_, request.deadline);
   limiter_.parts_.store.Submit(check_);
 }
 
 void CheckCall::OnDecided() {
-  if (falling_back_) return OnLocallyDecided();
-  limiter_.metrics_.store_duration.Observe(SteadyNow() - asked_);
-  if (check_.failure) return FallBack();
+  const SteadyTime now = SteadyNow();
+  limiter_.metrics_.store_duration.Observe(now - asked_);
+  if (check_.failure()) return OnFailure();
   for (std::size_t i = 0; i < check_.counters.size(); ++i)
     answer().limits[i].verdict = check_.counters[i].verdict;
   answer().decided_at = check_.decided_at;
+  LearnStates(now);
   RememberDenials();
   DecideByVerdicts();
+}
+
+// Who has no other store than the local one falls back to nothing.
+void CheckCall::LearnStates(SteadyTime now) {
+  if (&limiter_.parts_.store == &limiter_.parts_.local) return;
+  limiter_.parts_.fallback.clock.Learn(check_.decided_at, now);
+  limiter_.parts_.fallback.Learn(check_);
 }
 
 void CheckCall::DecideByVerdicts() {
@@ -139,7 +149,7 @@ void CheckCall::Answer(Decision decision, Source source) {
   result.source = source;
   if (decision == Decision::kDenied) result.retry_after = result.LongestRetry();
   if (decision == Decision::kAllowed) result.wait = result.LongestWait();
-  if (result.decided_at == Time()) result.decided_at = limiter_.parts_.clock.Now();
+  if (result.decided_at == Time()) result.decided_at = limiter_.parts_.fallback.clock.Now();
   if (source == Source::kNoRule) rules_->CountUnmatched(request.domain, decision);
   HandOver();
 }

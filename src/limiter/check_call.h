@@ -3,6 +3,7 @@
 // memory is kept.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "base/result.h"
 #include "limiter/check_answer.h"
 #include "limiter/check_request.h"
+#include "limiter/fallback.h"
 #include "match/rule_index.h"
 #include "store/store.h"
 
@@ -39,16 +41,21 @@ class CheckCall {
   // request.
   void Refuse(Error error);
 
+  // For a door to call if nobody will see the answer, from OnAnswer on and before the next Start: a
+  // lease that nobody knows of would keep its slots until its time is over.
+  void GiveLeaseBack();
+
   // For a door to call in OnAnswer, when the answer is ready to leave.
   void ObserveDuration() const;
 
  private:
-  // What the store is asked, and then the local store where the store fails.
   struct Check final : StoreCheck {
-    explicit Check(CheckCall& owner) : call(owner) {}
-    void OnDecided() override { call.OnDecided(); }
+    using Step = void (CheckCall::*)();
+    Check(CheckCall& owner, Step then) : call(owner), next_step(then) {}
+    void OnDecided() override { (call.*next_step)(); }
 
     CheckCall& call;
+    const Step next_step;
   };
 
   // `answer`, and the rules it names, are valid until OnAnswer returns. Must not block.
@@ -62,6 +69,7 @@ class CheckCall {
   bool HasNoLimitForMode() const { return check_.counters.empty() && skipped_; }
   void AskStore();
   void OnDecided();
+  void LearnStates(SteadyTime now);
   void DecideByVerdicts();
   void Answer(Decision decision, Source source);
   void HandOver();
@@ -73,11 +81,18 @@ class CheckCall {
   // What concurrency limits need; in check_lease.cc. Fails if no lease could name their counters.
   Result<void> PrepareLease();
   void NameLease();
+  void CollectSlots(Source taken_by, std::vector<std::string_view>& keys) const;
 
   // What is done instead when the store fails; in check_fallback.cc.
+  void OnFailure();
+  void RefuseLate();
   void FallBack();
+  void FollowPolicy(LimitAnswer& limit, StoreFailure failure);
   void DecideLocally();
   void OnLocallyDecided();
+  void FinishFallback();
+  void TakeBack();
+  void OweStore();
   void CountLostWrite() const;
 
   // The decision where no enforced limit has a say, and its source.
@@ -86,18 +101,20 @@ class CheckCall {
   CheckAnswer& answer() { return answer_.value(); }
 
   Limiter& limiter_;
-  Check check_{*this};
+  Check check_{*this, &CheckCall::OnDecided};               // by the store
+  Check local_check_{*this, &CheckCall::OnLocallyDecided};  // by the local store, where it fails
   SteadyTime received_;
   SteadyTime asked_;  // the store
   std::shared_ptr<const RulesInForce> rules_;
   MatchResult matched_;
-  std::string keys_;                                 // backs the keys of check_.counters
-  std::vector<const IndexedLimit*> indexed_limits_;  // those of answer().limits
-  bool has_enforced_ = false;                        // an enforced limit has a say
-  bool exempt_ = false;   // an enforced rule matches whose limits have no say
-  bool skipped_ = false;  // an enforced limit that the mode means nothing to
+  std::string keys_;                           // backs the keys of check_.counters
+  std::vector<Fallback::LocalCounter> local_;  // of local_check_
+  std::array<std::uint8_t, 16> lease_bits_{};  // what check_.lease was named by
+  bool has_enforced_ = false;                  // an enforced limit has a say
+  bool exempt_ = false;                        // an enforced rule matches whose limits have no say
+  bool skipped_ = false;                       // an enforced limit that the mode means nothing to
   bool falling_back_ = false;
-  bool fallback_error_ = false;  // a rule wants UNAVAILABLE
+  bool fallback_error_ = false;  // a rule of a failed counter wants UNAVAILABLE
   Result<CheckAnswer> answer_ = CheckAnswer{};
 };
 

@@ -35,6 +35,7 @@ void CheckCall::RememberDenials() {
   const Mode mode = check_.demand.mode;
   for (std::size_t i = 0; i < check_.counters.size(); ++i) {
     const CounterCheck& counter = check_.counters[i];
+    if (counter.failure) continue;
     if (mode == Mode::kRefund) limiter_.deny_cache_.Forget(counter.key);
     const bool charges = mode == Mode::kCharge || mode == Mode::kRefund;
     if (charges || counter.group > 0 || counter.verdict.admitted) continue;

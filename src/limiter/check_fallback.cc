@@ -1,8 +1,10 @@
-// What a check does when the store has failed it: every rule answers by its own on_store_failure.
+// What a check does for counters that the store has failed: each is decided by its rule's
+// on_store_failure, and all of them together with those the store did decide.
 #include <algorithm>
 
 #include "limiter/check_call.h"
 #include "limiter/limiter.h"
+#include "store/late_check.h"
 
 namespace sluice {
 namespace {
@@ -10,71 +12,159 @@ namespace {
 // When to ask again after a denial that no counter explains: by then the store may be back.
 constexpr Duration kOutageRetry = std::chrono::seconds(1);
 
+bool Writes(Mode mode) { return mode == Mode::kCharge || mode == Mode::kRefund; }
+
 }  // namespace
 
-void CheckCall::FallBack() {
-  limiter_.metrics_.CountFailure(*check_.failure);
-  falling_back_ = true;
-  check_.failure.reset();
-  bool any_local = false;
-  bool denied = false;
-  for (LimitAnswer& limit : answer().limits) {
-    limit.source = Source::kFallback;
-    const OnStoreFailure policy = limit.rule->rule.on_store_failure;
-    limit.state_known = policy == OnStoreFailure::kLocal;
-    limit.verdict = {.admitted = policy != OnStoreFailure::kDeny, .retry_after = kOutageRetry};
-    any_local |= limit.state_known;
-    denied |= limit.denies();
-    fallback_error_ |= policy == OnStoreFailure::kError && !limit.rule->rule.shadow;
+void CheckCall::OnFailure() {
+  bool caller_is_late = false;
+  for (const CounterCheck& counter : check_.counters) {
+    caller_is_late |= counter.failure == StoreFailure::kCallerTimeout;
   }
-  // What another rule has refused already is not charged.
-  Mode& mode = check_.demand.mode;
-  if (fallback_error_ || (denied && mode == Mode::kConsume)) mode = Mode::kPeek;
-  if (any_local) return DecideLocally();
-  OnLocallyDecided();
+  limiter_.metrics_.CountFailure(*check_.failure());
+  limiter_.parts_.fallback.Learn(check_);
+  RememberDenials();
+  caller_is_late ? RefuseLate() : FallBack();
 }
 
-// Asks the local store about the counters of those rules that want it.
-void CheckCall::DecideLocally() {
-  std::size_t kept = 0;
+// Time that the caller did not give is no failure of the store, so no policy decides.
+void CheckCall::RefuseLate() {
+  if (check_.demand.mode == Mode::kConsume) TakeBack();
+  if (Writes(check_.demand.mode)) limiter_.metrics_.lost_writes.Increment();
+  Refuse({ErrorCode::kDeadlineExceeded, "the deadline passed before the request was decided"});
+}
+
+void CheckCall::FallBack() {
+  falling_back_ = true;
+  bool denied = false;
+  bool any_local = false;
   for (std::size_t i = 0; i < check_.counters.size(); ++i) {
-    if (!answer().limits[i].state_known) continue;
-    check_.counters[kept] = check_.counters[i];
-    check_.counters[kept++].limit = &indexed_limits_[i]->local;
+    const CounterCheck& counter = check_.counters[i];
+    LimitAnswer& limit = answer().limits[i];
+    if (counter.failure) {
+      FollowPolicy(limit, *counter.failure);
+      any_local |= limit.state_known;
+    } else {
+      limit.verdict = counter.verdict;
+      answer().decided_at = check_.decided_at;
+    }
+    denied |= limit.denies();
   }
-  check_.counters.resize(kept);
-  limiter_.parts_.local.Submit(check_);
+  local_check_.demand = check_.demand;
+  // What another limit has refused already is not charged.
+  Mode& mode = local_check_.demand.mode;
+  if (fallback_error_ || (denied && mode == Mode::kConsume)) mode = Mode::kPeek;
+  any_local ? DecideLocally() : FinishFallback();
+}
+
+// What a rule says to a limit whose counter failed. `state_known`: the local store is still to say.
+// Too much to do is no outage: where it let requests pass, whoever asks often enough would.
+void CheckCall::FollowPolicy(LimitAnswer& limit, StoreFailure failure) {
+  const OnStoreFailure policy = limit.rule->rule.on_store_failure;
+  const bool local = policy == OnStoreFailure::kLocal;
+  const bool overloaded = local && failure == StoreFailure::kOverloaded;
+  limit.source = Source::kFallback;
+  limit.state_known = local && !overloaded;
+  limit.verdict = {.admitted = policy != OnStoreFailure::kDeny && !overloaded,
+                   .retry_after = overloaded ? limiter_.options_.store_timeout : kOutageRetry};
+  fallback_error_ |= policy == OnStoreFailure::kError && !limit.rule->rule.shadow;
+}
+
+void CheckCall::DecideLocally() {
+  local_.clear();
+  local_.reserve(check_.counters.size());  // so that pointers into it stay valid
+  local_check_.counters.clear();
+  local_check_.lease = check_.lease;
+  for (std::size_t i = 0; i < check_.counters.size(); ++i) {
+    const CounterCheck& counter = check_.counters[i];
+    if (!counter.failure || !answer().limits[i].state_known) continue;
+    const auto& local =
+        local_.emplace_back(limiter_.parts_.fallback.Localise(counter.key, *counter.limit));
+    local_check_.counters.push_back({.key = counter.key,
+                                     .limit = &local.limit,
+                                     .group = counter.group,
+                                     .seed = local.seed ? &*local.seed : nullptr,
+                                     .verdict = {}});
+  }
+  limiter_.parts_.local.Submit(local_check_);
 }
 
 void CheckCall::OnLocallyDecided() {
-  auto counter = check_.counters.begin();
-  for (LimitAnswer& limit : answer().limits) {
-    if (!limit.state_known) continue;
+  auto decided = local_check_.counters.begin();
+  for (std::size_t i = 0; i < check_.counters.size(); ++i) {
+    LimitAnswer& limit = answer().limits[i];
+    if (!check_.counters[i].failure || !limit.state_known) continue;
+    const CounterCheck& counter = *decided++;
     // Without room for the counter nothing is known, and what is not known is not admitted.
-    if (check_.failure) {
-      limit.state_known = false;
+    limit.state_known = !counter.failure;
+    if (counter.failure) {
       limit.verdict.admitted = false;
-    } else {
-      limit.verdict = (counter++)->verdict;
-      answer().decided_at = check_.decided_at;
+      continue;
     }
+    limit.verdict = counter.verdict;
+    // More than this server's share ever holds, the store may still have.
+    if (limit.verdict.retry_after == Verdict::kNever) limit.verdict.retry_after = kOutageRetry;
+    answer().decided_at = local_check_.decided_at;
   }
+  FinishFallback();
+}
+
+void CheckCall::FinishFallback() {
   CountLostWrite();
-  if (fallback_error_ && !answer().AnyLimitDenies()) {
+  const bool denied = answer().AnyLimitDenies();
+  const bool consumes = check_.demand.mode == Mode::kConsume;
+  if (consumes && (denied || fallback_error_)) {
+    TakeBack();
+  } else {
+    OweStore();
+  }
+  if (fallback_error_ && !denied) {
     return Refuse({ErrorCode::kUnavailable,
                    "the store does not answer, and the rule says on_store_failure: error"});
   }
   DecideByVerdicts();
 }
 
-// A charge or a refund that some rule's counters did not get is lost to them.
+// The answer is no admission: what the store granted, or may still grant, is not used.
+void CheckCall::TakeBack() {
+  if (check_.late != nullptr) check_.late->undo = true;
+  const bool charged = std::any_of(check_.counters.begin(), check_.counters.end(),
+                                   [](const auto& it) { return !it.failure && it.charged; });
+  if (charged) limiter_.parts_.store.Undo(check_);
+}
+
+// What passes by policy and has not run in the store is to be charged there when it is back. What
+// may have run is not: it would be charged twice.
+void CheckCall::OweStore() {
+  const Demand& demand = check_.demand;
+  if (demand.mode == Mode::kPeek || demand.mode == Mode::kRefund || fallback_error_) return;
+  for (std::size_t i = 0; i < check_.counters.size() && check_.counters[i].group == 0; ++i) {
+    const CounterCheck& counter = check_.counters[i];
+    const LimitAnswer& limit = answer().limits[i];
+    const bool counts = limit.state_known || demand.mode == Mode::kConsume;
+    if (!counter.failure || !counts || !Supports(*counter.limit, Mode::kCharge)) continue;
+    const std::int64_t cost = demand.cost - limit.verdict.dropped;
+    const auto units = static_cast<std::uint64_t>(cost);
+    const LimiterMetrics& metrics = limiter_.metrics_;
+    if (counter.failure == StoreFailure::kTimeout) {
+      metrics.units_unknown.Increment(units);
+    } else if (limiter_.parts_.fallback.Owe(counter.key, *counter.limit, cost)) {
+      metrics.units_owed.Increment(units);
+    } else {
+      metrics.units_not_kept.Increment(units);
+    }
+  }
+}
+
+// A charge or a refund that some counter did not get, or perhaps did not get, is lost to it.
 void CheckCall::CountLostWrite() const {
-  const bool writes = request.demand.mode == Mode::kCharge || request.demand.mode == Mode::kRefund;
-  if (!writes || request.demand.cost == 0) return;
+  if (!Writes(request.demand.mode) || request.demand.cost == 0) return;
   const auto& limits = answer_.value().limits;
-  const bool taken = !fallback_error_ && std::all_of(limits.begin(), limits.end(),
-                                                     [](const auto& it) { return it.state_known; });
-  if (!taken) limiter_.metrics_.lost_writes.Increment();
+  bool lost = fallback_error_;
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    lost |= !limits[i].state_known || check_.counters[i].failure == StoreFailure::kTimeout;
+  }
+  if (lost) limiter_.metrics_.lost_writes.Increment();
 }
 
 }  // namespace sluice

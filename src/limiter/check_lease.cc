@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "limiter/check_call.h"
 #include "limiter/lease_name.h"
+#include "limiter/limiter.h"
 
 namespace sluice {
 
@@ -11,37 +12,36 @@ namespace sluice {
 // no others.
 Result<void> CheckCall::PrepareLease() {
   if (check_.demand.mode != Mode::kConsume) return {};
-  std::optional<Lease>& lease = check_.lease;
-  LeaseName enforced;
+  LeaseName name{.ttl = Duration::max(), .keys = {}};
   for (const CounterCheck& counter : check_.counters) {
     const auto* const concurrency = std::get_if<Concurrency>(counter.limit);
     if (concurrency == nullptr) continue;
-    if (counter.group > 0 && !enforced.keys.empty()) break;
-    if (!lease) lease.emplace(Lease{.id = RandomBytes(), .ttl = concurrency->ttl});
-    lease->ttl = std::min(lease->ttl, concurrency->ttl);
-    if (counter.group == 0) enforced.keys.push_back(counter.key);
+    if (counter.group > 0 && !name.keys.empty()) break;
+    name.ttl = std::min(name.ttl, concurrency->ttl);
+    if (counter.group == 0) name.keys.push_back(counter.key);
   }
-  if (enforced.keys.empty()) return {};
-  enforced.lease = *lease;
-  if (enforced.ToText()) return {};
+  if (name.ttl == Duration::max()) return {};
+  lease_bits_ = name.bits = RandomBytes();
+  check_.lease = name.lease();
+  if (name.keys.empty() || name.ToText()) return {};
   return InvalidArgument(
       "attributes: the counters of all concurrency limits that this request meets do not fit into "
       "a lease id of 2048 bytes");
 }
 
+void CheckCall::GiveLeaseBack() {
+  if (answer_ && answer().lease) limiter_.GiveLeaseBack(answer().lease->id);
+}
+
 // Names the counters under which the lease was really taken: of a shadow rule those, only if it
-// would have let the request pass. Counters stand in the order of the limits that asked a store.
+// would have let the request pass. Where some slots are the store's and some this server's, those
+// of the store are named, and the others are free again when their time is over.
 void CheckCall::NameLease() {
-  LeaseName name{.lease = *check_.lease, .local = falling_back_, .keys = {}};
-  const auto& limits = answer().limits;
-  auto counter = check_.counters.begin();
-  for (const LimitAnswer& limit : limits) {
-    if (!limit.state_known) continue;
-    const bool taken = std::all_of(limits.begin(), limits.end(), [&](const LimitAnswer& other) {
-      return other.rule != limit.rule || other.verdict.admitted;
-    });
-    if (taken && limit.algorithm == Algorithm::kConcurrency) name.keys.push_back(counter->key);
-    ++counter;
+  LeaseName name{.bits = lease_bits_, .ttl = check_.lease->ttl, .keys = {}};
+  CollectSlots(Source::kStore, name.keys);
+  if (name.keys.empty()) {
+    name.local = true;
+    CollectSlots(Source::kFallback, name.keys);
   }
   // Those of shadow rules stand last; what is not named is free again when its time is over.
   for (; !name.keys.empty(); name.keys.pop_back()) {
@@ -49,6 +49,20 @@ void CheckCall::NameLease() {
     if (!id) continue;
     answer().lease = {.id = std::move(*id), .ttl = check_.lease->ttl};
     return;
+  }
+}
+
+// The keys of the concurrency counters that were taken there.
+void CheckCall::CollectSlots(Source taken_by, std::vector<std::string_view>& keys) const {
+  const auto& limits = answer_.value().limits;
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    const LimitAnswer& limit = limits[i];
+    const bool here = limit.source == taken_by && limit.state_known;
+    if (!here || limit.algorithm != Algorithm::kConcurrency) continue;
+    const bool taken = std::all_of(limits.begin(), limits.end(), [&](const LimitAnswer& other) {
+      return other.rule != limit.rule || other.verdict.admitted;
+    });
+    if (taken) keys.push_back(check_.counters[i].key);
   }
 }
 

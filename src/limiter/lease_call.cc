@@ -1,30 +1,67 @@
 #include "limiter/lease_call.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "limiter/lease_name.h"
 
 namespace sluice {
+namespace {
+
+// Of a lease whose name does not bind its ttl, if no rule in force says how long it may last.
+constexpr Duration kMaxUnboundTtl = std::chrono::hours(1);
+
+Duration LongestTtl(const RuleIndex& rules, const LeaseName& name) {
+  Duration longest = name.ttl;
+  for (const std::string_view key : name.keys) {
+    longest = std::min(longest, rules.LeaseTtl(key).value_or(kMaxUnboundTtl));
+  }
+  return longest;
+}
+
+}  // namespace
+
+void Limiter::GiveLeaseBack(std::string_view lease_id) const {
+  static const Limit kConcurrency = Concurrency{};
+  struct Granted final : StoreCheck {
+    void OnDecided() override {}
+  } granted;
+  const auto name = LeaseName::Parse(lease_id);
+  if (!name) return;
+  for (const std::string_view key : name->keys) {
+    granted.counters.push_back(
+        {.key = key, .limit = &kConcurrency, .verdict = {}, .charged = true, .before = Tally{}});
+  }
+  granted.lease = name->lease();
+  (name->local ? parts_.local : parts_.store).Undo(granted);
+}
 
 void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime caller_deadline) {
   const auto name = LeaseName::Parse(lease_id);
   if (!name) return OnLease(name.error());
   counters.clear();
-  failure.reset();
   for (const std::string_view key : name->keys) {
     counters.push_back({.key = key, .limit = &concurrency_, .verdict = {}});
   }
   demand.mode = action == Action::kRenew ? Mode::kRenew : Mode::kRelease;
-  lease = name->lease;
+  lease = name->lease();
+  if (!name->binds_ttl) lease->ttl = LongestTtl(*limiter_.rules()->index, *name);
   limiter_.SetDeadlines(*this, SteadyNow(), caller_deadline);
   (name->local ? limiter_.local_store() : limiter_.store()).Submit(*this);
 }
 
 void LeaseCall::OnDecided() {
-  if (failure) {
+  const auto failed = failure();
+  if (failed == StoreFailure::kCallerTimeout) {
+    return OnLease(Error{ErrorCode::kDeadlineExceeded,
+                         "the deadline passed before the store answered; a lease holds until its "
+                         "time is over"});
+  }
+  if (failed) {
     return OnLease(Error{ErrorCode::kUnavailable,
                          fmt::format("the store failed ({}); a lease holds until its time is over",
-                                     ToString(*failure))});
+                                     ToString(*failed))});
   }
   if (!admitted) {
     return OnLease(Error{ErrorCode::kNotFound,

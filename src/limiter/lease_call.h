@@ -23,7 +23,8 @@ class LeaseCall : private StoreCheck {
  private:
   // How long the lease holds from now on; zero for a released one, whether it was held or not.
   // kInvalidArgument: the id is none; kNotFound: a lease to be renewed has expired, and is never
-  // taken again; kUnavailable: the store failed, and the lease holds until its time is over.
+  // taken again; kUnavailable: the store failed; kDeadlineExceeded: the caller's time ended. After
+  // these two the lease holds until its time is over.
   virtual void OnLease(const Result<Duration>& ttl) = 0;
 
   void OnDecided() override;

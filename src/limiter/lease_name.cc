@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/hash.h"
+
 namespace sluice {
 namespace {
 
-// <version>.<id in hexadecimal>.<ttl in µs>.<store|local> <key> <key> …; keys have no spaces.
-constexpr std::string_view kVersion = "1";
+// <version>.<bits in hexadecimal>.<ttl in µs>.<store|local> <key> <key> …; keys have no spaces.
+constexpr std::string_view kVersion = "2";
+constexpr std::string_view kUnboundVersion = "1";
 constexpr std::string_view kStore = "store";
 constexpr std::string_view kLocal = "local";
 constexpr Duration kMinTtl = std::chrono::milliseconds(1);
@@ -24,11 +28,16 @@ std::string_view CutField(std::string_view& text, char separator) {
   return field;
 }
 
-bool ParseId(std::string_view digits, LeaseId& id) {
-  if (digits.size() != 2 * id.size()) return false;
-  for (std::size_t i = 0; i < id.size(); ++i) {
+bool ParseVersion(std::string_view version, bool& binds_ttl) {
+  binds_ttl = version == kVersion;
+  return binds_ttl || version == kUnboundVersion;
+}
+
+bool ParseBits(std::string_view digits, std::array<std::uint8_t, 16>& bits) {
+  if (digits.size() != 2 * bits.size()) return false;
+  for (std::size_t i = 0; i < bits.size(); ++i) {
     const char* const end = digits.data() + 2 * i + 2;
-    if (std::from_chars(end - 2, end, id[i], 16).ptr != end) return false;
+    if (std::from_chars(end - 2, end, bits[i], 16).ptr != end) return false;
   }
   return true;
 }
@@ -56,9 +65,19 @@ bool IsConcurrencyKey(std::string_view key) {
 
 }  // namespace
 
+Lease LeaseName::lease() const {
+  if (!binds_ttl) return {.id = bits, .ttl = ttl};
+  const std::int64_t microseconds = ttl.count();
+  std::array<char, sizeof bits + sizeof microseconds> bound;
+  std::memcpy(bound.data(), bits.data(), sizeof bits);
+  std::memcpy(bound.data() + sizeof bits, &microseconds, sizeof microseconds);
+  return {.id = Sha256Prefix128({bound.data(), bound.size()}), .ttl = ttl};
+}
+
 std::optional<std::string> LeaseName::ToText() const {
-  std::string text = fmt::format("{}.{:02x}.{}.{} {}", kVersion, fmt::join(lease.id, ""),
-                                 lease.ttl.count(), local ? kLocal : kStore, fmt::join(keys, " "));
+  std::string text =
+      fmt::format("{}.{:02x}.{}.{} {}", binds_ttl ? kVersion : kUnboundVersion, fmt::join(bits, ""),
+                  ttl.count(), local ? kLocal : kStore, fmt::join(keys, " "));
   if (text.size() > kMaxBytes) return std::nullopt;
   return text;
 }
@@ -68,8 +87,8 @@ Result<LeaseName> LeaseName::Parse(std::string_view text) {
   if (text.size() > kMaxBytes) return invalid;
   LeaseName name;
   std::string_view rest = text;
-  if (CutField(rest, '.') != kVersion || !ParseId(CutField(rest, '.'), name.lease.id) ||
-      !ParseTtl(CutField(rest, '.'), name.lease.ttl)) {
+  if (!ParseVersion(CutField(rest, '.'), name.binds_ttl) ||
+      !ParseBits(CutField(rest, '.'), name.bits) || !ParseTtl(CutField(rest, '.'), name.ttl)) {
     return invalid;
   }
   const std::string_view where = CutField(rest, ' ');

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "limiter/deny_cache.h"
+#include "limiter/fallback.h"
 #include "limiter/limiter_metrics.h"
 #include "limiter/rules_in_force.h"
 #include "match/rule_index.h"
@@ -35,7 +36,7 @@ class Limiter {
     Store& store;
     // Decides for rules with `on_store_failure: local` while `store` fails.
     Store& local;
-    const Clock& clock;
+    Fallback& fallback;
     MetricsRegistry& metrics;
   };
 
@@ -51,9 +52,17 @@ class Limiter {
   // For what operators ask; requests go through CheckCall.
   Store& store() const { return parts_.store; }
   Store& local_store() const { return parts_.local; }
+  Fallback& fallback() const { return parts_.fallback; }
+  const LimiterMetrics& metrics() const { return metrics_; }
 
   // Units were given back to a counter: what is known of it holds no more.
-  void ForgetDenial(std::string_view key) { deny_cache_.Forget(key); }
+  void ForgetState(std::string_view key) {
+    deny_cache_.Forget(key);
+    parts_.fallback.Forget(key);
+  }
+
+  // Releases a lease of this server that its holder was never told of. Tells nobody.
+  void GiveLeaseBack(std::string_view lease_id) const;
 
   // Says by when the store must have answered `check` for a caller who asks `now` and waits until
   // `deadline`: so that the answer, too, reaches the caller in time.

@@ -21,6 +21,13 @@ Counter& Refused(MetricsRegistry& metrics, const char* code) {
                             {{"code", code}});
 }
 
+Counter& Units(MetricsRegistry& metrics, const char* fate) {
+  return metrics.CounterFor("sluice_fallback_units_total",
+                            "Units of cost that passed without the store: owed to it, charged to "
+                            "it later, unknown whether it counted them, or not kept.",
+                            {{"fate", fate}});
+}
+
 }  // namespace
 
 LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
@@ -32,8 +39,13 @@ LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
                                           kBounds)),
       lost_writes(metrics.CounterFor("sluice_lost_writes_total",
                                      "Charges and refunds that were lost to a failing store.")),
+      units_owed(Units(metrics, "owed")),
+      units_not_kept(Units(metrics, "not_kept")),
+      units_unknown(Units(metrics, "unknown")),
+      units_charged(Units(metrics, "charged")),
       invalid_(Refused(metrics, "invalid_argument")),
       unavailable_(Refused(metrics, "unavailable")),
+      deadline_exceeded_(Refused(metrics, "deadline_exceeded")),
       other_(Refused(metrics, "other")) {
   for (std::size_t i = 0; i < store_failures_.size(); ++i) {
     store_failures_[i] = &metrics.CounterFor(
@@ -48,6 +60,8 @@ void LimiterMetrics::CountRefused(ErrorCode code) const {
       return invalid_.Increment();
     case ErrorCode::kUnavailable:
       return unavailable_.Increment();
+    case ErrorCode::kDeadlineExceeded:
+      return deadline_exceeded_.Increment();
     default:
       return other_.Increment();
   }

@@ -22,6 +22,11 @@ class LimiterMetrics {
   Histogram& store_duration;
   // Charges and refunds that a failing store did not get and no local counter took.
   Counter& lost_writes;
+  // What passed without the store, in units of cost, and what becomes of it.
+  Counter& units_owed;      // kept, to be charged when the store is back
+  Counter& units_not_kept;  // no room to keep it
+  Counter& units_unknown;   // the store may have counted it
+  Counter& units_charged;   // the store counts it now
 
   void CountFailure(StoreFailure failure) const {
     store_failures_[static_cast<std::size_t>(failure)]->Increment();
@@ -29,9 +34,10 @@ class LimiterMetrics {
   void CountRefused(ErrorCode code) const;
 
  private:
-  std::array<Counter*, 4> store_failures_;  // by StoreFailure
+  std::array<Counter*, kStoreFailures> store_failures_;  // by StoreFailure
   Counter& invalid_;
   Counter& unavailable_;
+  Counter& deadline_exceeded_;
   Counter& other_;
 };
 

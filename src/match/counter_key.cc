@@ -1,8 +1,10 @@
 #include "match/counter_key.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/hash.h"
+#include "match/rule_yaml.h"
 
 namespace sluice {
 namespace {
@@ -13,6 +15,19 @@ constexpr std::array<bool, 256> kEscaped = [] {
   for (const unsigned char byte : {'%', '/', '{', '}', '#', '\x7F'}) escaped[byte] = true;
   return escaped;
 }();
+
+bool HasEarlierText(const Condition& a, const Condition& b) {
+  return ToYaml(std::vector{a}) < ToYaml(std::vector{b});
+}
+
+void BringIntoOrder(Pattern& pattern) {
+  for (Pattern& part : pattern.of) BringIntoOrder(part);
+  if (pattern.kind != Pattern::Kind::kAnyOf) return;
+  std::sort(pattern.of.begin(), pattern.of.end(), [](const Pattern& a, const Pattern& b) {
+    return HasEarlierText({.attribute = "", .pattern = a}, {.attribute = "", .pattern = b});
+  });
+  pattern.of.erase(std::unique(pattern.of.begin(), pattern.of.end()), pattern.of.end());
+}
 
 }  // namespace
 
@@ -30,9 +45,15 @@ void AppendEscaped(std::string_view text, std::string& out) {
   }
 }
 
+std::string DigestOfMatch(std::vector<Condition> match) {
+  for (Condition& condition : match) BringIntoOrder(condition.pattern);
+  std::sort(match.begin(), match.end(), HasEarlierText);
+  return Sha256Hex128(ToYaml(match));
+}
+
 void DigestIfLong(std::size_t start, std::string& out) {
   if (out.size() - start <= kMaxKeyValuesBytes) return;
-  const std::string digest = Sha256Prefix128(std::string_view(out).substr(start));
+  const std::string digest = Sha256Hex128(std::string_view(out).substr(start));
   out.resize(start);
   out += '#';
   out += digest;

@@ -5,6 +5,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "match/rule.h"
 
 namespace sluice {
 
@@ -13,6 +16,10 @@ inline constexpr std::size_t kMaxKeyValuesBytes = 200;
 
 // Appends `text` with '%', '/', '{', '}', '#', spaces, control bytes and DEL percent-escaped.
 void AppendEscaped(std::string_view text, std::string& out);
+
+// Names the counters of an override with `counter: own`, in letters and digits: two that match the
+// same have one name, wherever they stand and in whatever order they say it.
+std::string DigestOfMatch(std::vector<Condition> match);
 
 // Shortens what `out` holds from `start` on, if it is longer than kMaxKeyValuesBytes.
 void DigestIfLong(std::size_t start, std::string& out);

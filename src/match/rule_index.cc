@@ -8,10 +8,13 @@
 
 #include "match/condition_index.h"
 #include "match/counter_key.h"
+#include "match/lease_ttls.h"
 #include "match/request_facts.h"
 
 namespace sluice {
 namespace {
+
+constexpr std::string_view kKeyStart = "sluice:{";
 
 // KeyPart, with its attribute turned into a number.
 struct KeySource {
@@ -80,7 +83,7 @@ AttributeTable AttributesOf(const Domain& domain) {
 }
 
 // Limits whose tags are equal must not share a counter within one rule.
-std::vector<IndexedLimit> IndexLimits(const std::vector<Limit>& limits, double fleet_share) {
+std::vector<IndexedLimit> IndexLimits(const std::vector<Limit>& limits) {
   std::vector<IndexedLimit> indexed;
   indexed.reserve(limits.size());
   for (const Limit& limit : limits) {
@@ -88,14 +91,13 @@ std::vector<IndexedLimit> IndexLimits(const std::vector<Limit>& limits, double f
     const auto same = std::count_if(indexed.begin(), indexed.end(), [&](const IndexedLimit& other) {
       return CounterTag(other.limit) == tag;
     });
-    indexed.push_back({.limit = limit,
-                       .local = Scaled(limit, fleet_share),
-                       .tag = same == 0 ? tag : fmt::format("{}.{}", tag, same + 1)});
+    indexed.push_back(
+        {.limit = limit, .tag = same == 0 ? tag : fmt::format("{}.{}", tag, same + 1)});
   }
   return indexed;
 }
 
-CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain, double fleet_share) {
+CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain) {
   CompiledRule compiled;
   for (const KeyPart& part : rule.per) {
     const AttributeId id = domain.attributes.Find(part.attribute)->id;
@@ -106,14 +108,13 @@ CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain, double 
   }
   std::string counter;
   AppendEscaped(rule.name, counter);
-  compiled.terms = {rule.limits.effect, IndexLimits(rule.limits.limits, fleet_share), counter};
+  compiled.terms = {rule.limits.effect, IndexLimits(rule.limits.limits), counter};
   if (rule.overrides.empty()) return compiled;
   compiled.overrides = std::make_unique<CompiledOverrides>();
-  for (std::size_t i = 0; i < rule.overrides.size(); ++i) {
-    const Override& other = rule.overrides[i];
+  for (const Override& other : rule.overrides) {
     compiled.overrides->terms.push_back(
-        {other.limits.effect, IndexLimits(other.limits.limits, fleet_share),
-         other.own_counter ? fmt::format("{}~{}", counter, i) : counter});
+        {other.limits.effect, IndexLimits(other.limits.limits),
+         other.own_counter ? fmt::format("{}~{}", counter, DigestOfMatch(other.match)) : counter});
   }
   return compiled;
 }
@@ -169,10 +170,12 @@ struct RuleIndex::State {
   std::vector<CompiledRule> compiled;  // by rule id
   std::unordered_map<std::string, CompiledDomain, StringHash, std::equal_to<>> domains;
   RuleSet settings;  // of the domains, without their rules
+  LeaseTtls lease_ttls;
   Unmatched unmatched = Unmatched::kAllow;
 
   Result<void> AddDomain(Domain&& domain, const Options& options);
-  Result<void> AddRules(Domain&& domain, const CompiledDomain& compiled, double fleet_share);
+  Result<void> AddRules(Domain&& domain, const CompiledDomain& compiled);
+  void NoteLeaseTtls(const CompiledDomain& domain, const CompiledRule& rule);
   Result<void> IndexDomain(CompiledDomain& domain);
   Result<void> IndexOverrides(std::uint32_t id, const CompiledDomain& domain);
   void Apply(const CompiledDomain& domain, std::uint32_t id, Scratch& scratch,
@@ -187,21 +190,20 @@ Result<void> RuleIndex::State::AddDomain(Domain&& domain, const Options& options
   compiled_domain.unmatched = domain.unmatched.value_or(options.unmatched);
   compiled_domain.attributes = AttributesOf(domain);
   compiled_domain.first_id = static_cast<std::uint32_t>(rules.size());
-  compiled_domain.key_start = "sluice:{";
+  compiled_domain.key_start = kKeyStart;
   AppendEscaped(domain.name, compiled_domain.key_start);
   compiled_domain.key_start += '/';
   if (!domain.colocate.empty()) {
     AppendEscaped(domain.colocate, compiled_domain.colocate);
     compiled_domain.colocate_id = compiled_domain.attributes.Find(domain.colocate)->id;
   }
-  if (auto added = AddRules(std::move(domain), compiled_domain, options.fleet_share); !added) {
+  if (auto added = AddRules(std::move(domain), compiled_domain); !added) {
     return added;
   }
   return IndexDomain(compiled_domain);
 }
 
-Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& compiled_domain,
-                                        double fleet_share) {
+Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& compiled_domain) {
   std::unordered_set<std::string_view> names;
   for (const Rule& rule : domain.rules) {
     if (!names.insert(rule.name).second) {
@@ -210,13 +212,24 @@ Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& c
     }
   }
   for (Rule& rule : domain.rules) {
-    compiled.push_back(CompileRule(rule, compiled_domain, fleet_share));
+    compiled.push_back(CompileRule(rule, compiled_domain));
+    NoteLeaseTtls(compiled_domain, compiled.back());
     const auto id = static_cast<std::uint32_t>(rules.size());
     rules.push_back({.rule = std::move(rule), .domain = domain.name, .id = id});
   }
   domain.rules = std::vector<Rule>();  // not {}, which keeps the memory
   settings.push_back(std::move(domain));
   return {};
+}
+
+void RuleIndex::State::NoteLeaseTtls(const CompiledDomain& domain, const CompiledRule& rule) {
+  const auto note = [&](const Terms& terms) {
+    const std::string counter = domain.key_start.substr(kKeyStart.size()) + terms.counter;
+    for (const IndexedLimit& limit : terms.limits) lease_ttls.Add(counter, limit.tag, limit.limit);
+  };
+  note(rule.terms);
+  if (!rule.overrides) return;
+  for (const Terms& terms : rule.overrides->terms) note(terms);
 }
 
 Result<void> RuleIndex::State::IndexDomain(CompiledDomain& domain) {
@@ -305,6 +318,10 @@ void RuleIndex::Match(std::string_view domain, std::span<const Attribute> attrib
   for (const EntryId entry : scratch.rules) {
     state_->Apply(compiled, compiled.first_id + entry, scratch, result.rules[result.count++]);
   }
+}
+
+std::optional<Duration> RuleIndex::LeaseTtl(std::string_view key) const {
+  return state_->lease_ttls.Find(key);
 }
 
 std::span<const Domain> RuleIndex::domains() const { return state_->settings; }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,7 +25,6 @@ struct Attribute {
 // A limit with what is derived from it once.
 struct IndexedLimit {
   Limit limit;
-  Limit local;      // the limit scaled to this server's share of the fleet, for store outages
   std::string tag;  // ends the counter's key
 };
 
@@ -67,7 +67,6 @@ class RuleIndex {
  public:
   struct Options {
     Unmatched unmatched = Unmatched::kAllow;  // for domains that don't say
-    double fleet_share = 1.0;                 // 0 < share <= 1, this server's part of the fleet
   };
 
   // Fails on what parsing a file would have refused (a bad regex or network, a name twice).
@@ -78,6 +77,10 @@ class RuleIndex {
   // Every rule of `domain` whose match holds. Of two attributes of one name the last counts.
   void Match(std::string_view domain, std::span<const Attribute> attributes,
              MatchResult& result) const;
+
+  // The ttl of the concurrency limit that counts under `key`, the longest if there are several.
+  // Nothing if no rule has one.
+  std::optional<Duration> LeaseTtl(std::string_view key) const;
 
   // Every domain's own settings. Their rules have moved to rules().
   std::span<const Domain> domains() const;

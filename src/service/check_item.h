@@ -45,6 +45,12 @@ class CheckItem final : private CheckCall {
   // From OnAnswered on: a serialized CheckLimitsResponse with one result.
   const std::string& result() const { return result_; }
 
+  // From OnAnswered on, if nobody will see the result.
+  using CheckCall::GiveLeaseBack;
+
+  // Whether the result names a lease.
+  bool has_lease() const { return has_lease_; }
+
   // Bytes that the item holds for its next check, too.
   std::size_t memory() const { return kept_.capacity() + result_.capacity(); }
 
@@ -55,6 +61,7 @@ class CheckItem final : private CheckCall {
   std::string_view request_id_;
   std::string kept_;
   std::string result_;
+  bool has_lease_ = false;
 };
 
 }  // namespace sluice

@@ -1,7 +1,8 @@
 // CheckLimit: from the request on the wire to the answer on it. Allocates nothing once its buffers
 // have grown.
 //
-// Loop thread only. A cancelled check goes on to its end: the store has it until then.
+// Loop thread only. A cancelled check goes on to its end: the store has it until then. What it is
+// granted then is given back as far as it is a lease.
 #pragma once
 
 #include <string>
@@ -19,12 +20,14 @@ class CheckLimitHandler final : public rpc::UnaryHandler, private CheckCall {
       : CheckCall(limiter), response_(response) {}
 
   void Serve(const rpc::Call& call, std::string_view bytes) override;
+  void OnCancel() override { cancelled_ = true; }
 
  private:
   void OnAnswer(const Result<CheckAnswer>& answer) override;
 
   std::string& response_;
   std::string_view request_id_;
+  bool cancelled_ = false;
 };
 
 }  // namespace sluice

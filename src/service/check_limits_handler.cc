@@ -30,7 +30,10 @@ void CheckLimitsHandler::Serve(const rpc::Call& call, std::string_view bytes) {
 // remembers.
 void CheckLimitsHandler::StartSome() {
   ++unanswered_;
-  if (cancelled_) CountAnswered(checks_.size() - std::exchange(started_, checks_.size()));
+  if (cancelled_) {
+    CountAnswered(checks_.size() - started_);
+    checks_.resize(started_);
+  }
   const std::size_t end = std::min(checks_.size(), started_ + kChecksPerTurn);
   for (; started_ < end; ++started_) {
     terms_.ask_store |= items_[started_]->Start(checks_[started_], terms_, *this);
@@ -48,8 +51,10 @@ void CheckLimitsHandler::CountAnswered(std::size_t count) {
 
 void CheckLimitsHandler::FinishWithResults() {
   response_.clear();
-  for (auto& item : items_) {
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    auto& item = items_[i];
     if (!cancelled_) response_ += item->result();
+    if (cancelled_ && i < checks_.size()) item->GiveLeaseBack();
     pool_.PutBack(std::move(item));
   }
   items_.clear();

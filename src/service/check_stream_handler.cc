@@ -55,6 +55,11 @@ void CheckStreamHandler::OnCancel() {
   waiting_.clear();
   frame_.clear();
   frame_results_ = 0;
+  for (auto& item : frame_holders_) {
+    item->GiveLeaseBack();
+    pool_.PutBack(std::move(item));
+  }
+  frame_holders_.clear();
   Advance();
 }
 
@@ -101,15 +106,19 @@ void CheckStreamHandler::StartLater() {
 void CheckStreamHandler::OnAnswered(CheckItem& item) {
   --unanswered_;
   unanswered_bytes_ -= item.kept().size();
-  if (state_ != State::kCancelled) {
+  std::unique_ptr<CheckItem> answered(&item);
+  if (state_ == State::kCancelled) {
+    item.GiveLeaseBack();
+  } else {
     const bool fits = frame_results_ < kMaxChecksPerMessage &&
                       frame_.size() + item.result().size() <= kMaxFrameBytes;
     if (!fits) SendFrame();
     frame_ += item.result();
     ++frame_results_;
     loop_.RequestFlush(*this);
+    if (item.has_lease()) frame_holders_.push_back(std::move(answered));
   }
-  pool_.PutBack(std::unique_ptr<CheckItem>(&item));
+  if (answered) pool_.PutBack(std::move(answered));
   if (state_ != State::kOpen) Advance();
 }
 
@@ -122,6 +131,8 @@ void CheckStreamHandler::SendFrame() {
   if (frame_results_ == 0) return;
   unsent_results_ += std::exchange(frame_results_, 0);
   Send(frame_);
+  for (auto& item : frame_holders_) pool_.PutBack(std::move(item));
+  frame_holders_.clear();
   frame_.clear();
   if (frame_.capacity() > kMaxKeptBytes) frame_ = std::string();
   if (unsent_bytes() == 0) unsent_results_ = 0;

@@ -88,6 +88,7 @@ class CheckStreamHandler final : public rpc::StreamHandler,
   std::size_t unanswered_bytes_ = 0;
   std::string frame_;  // results that are to be sent
   std::size_t frame_results_ = 0;
+  std::vector<std::unique_ptr<CheckItem>> frame_holders_;  // whose results in it name a lease
   std::size_t unsent_results_ = 0;  // sent since the caller last had read everything
 };
 

@@ -6,14 +6,40 @@ std::string_view ToString(StoreFailure failure) {
   switch (failure) {
     case StoreFailure::kTimeout:
       return "timeout";
+    case StoreFailure::kUnsent:
+      return "unsent";
     case StoreFailure::kUnreachable:
       return "unreachable";
     case StoreFailure::kOverloaded:
       return "overloaded";
     case StoreFailure::kRejected:
       return "rejected";
+    case StoreFailure::kCallerTimeout:
+      return "caller_timeout";
   }
   return "";
+}
+
+std::optional<StoreFailure> StoreCheck::failure() const {
+  for (const CounterCheck& counter : counters) {
+    if (counter.failure) return counter.failure;
+  }
+  return std::nullopt;
+}
+
+void Answer(CounterCheck& counter, CounterReport report, const Run& run, std::int64_t index) {
+  counter.failure.reset();
+  counter.verdict = JudgeNth(*counter.limit, report, run, index);
+  counter.before = report.snapshot;
+  counter.charged = run.demand.mode == Mode::kConsume && index < run.granted && run.demand.cost > 0;
+}
+
+void StoreCheck::Fail(StoreFailure failure) {
+  admitted = false;
+  for (CounterCheck& counter : counters) {
+    counter.failure = failure;
+    counter.charged = false;
+  }
 }
 
 }  // namespace sluice

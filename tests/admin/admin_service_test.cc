@@ -104,7 +104,9 @@ class AdminServiceTest : public testing::TestWithParam<test::Engine> {
   ManualClock clock_{Time(seconds(1'000'000))};
   MemoryStore store_{clock_, {}};
   SlowRules rules_;
-  Limiter limiter_{{.store = store_, .local = store_, .clock = clock_, .metrics = metrics_}, {}};
+  Fallback fallback_{clock_};
+  Limiter limiter_{{.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_},
+                   {}};
   RateLimiterService rate_limiter_{limiter_};
   Worker worker_;
   std::unique_ptr<AdminService> service_;

@@ -137,7 +137,9 @@ class RuleReloaderTest : public testing::Test {
   ManualClock clock_{Time(std::chrono::seconds(1'000'000))};
   MetricsRegistry metrics_;
   MemoryStore store_{clock_, {}};
-  Limiter limiter_{{.store = store_, .local = store_, .clock = clock_, .metrics = metrics_}, {}};
+  Fallback fallback_{clock_};
+  Limiter limiter_{{.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_},
+                   {}};
   Call call_{limiter_};
   std::optional<RuleReloader> reloader_;
 };

@@ -56,26 +56,6 @@ TEST(CounterTag, TellsStatesOfDifferentShapeApart_AndNoOthers) {
   EXPECT_EQ(CounterTag(Concurrency{.limit = 5, .ttl = seconds(30)}), "concurrency");
 }
 
-TEST(Scaled, RoundsUpAndNeverBelowOne) {
-  const FixedWindow window{.limit = 10, .window = seconds(1)};
-  EXPECT_EQ(std::get<FixedWindow>(Scaled(window, 1.0 / 3)).limit, 4);
-  EXPECT_EQ(std::get<FixedWindow>(Scaled(window, 0.001)).limit, 1);
-  EXPECT_EQ(std::get<FixedWindow>(Scaled(window, 1)).limit, 10);
-  const TokenBucket bucket{.rate = 10, .period = seconds(1), .burst = 3};
-  EXPECT_EQ(std::get<TokenBucket>(Scaled(bucket, 0.25)).rate, 3);
-  EXPECT_EQ(std::get<TokenBucket>(Scaled(bucket, 0.25)).burst, 1);
-  const LeakyBucket leaky{.rate = 10, .period = seconds(1), .queue = 4};
-  EXPECT_EQ(std::get<LeakyBucket>(Scaled(leaky, 0.25)).rate, 3);
-  EXPECT_EQ(std::get<LeakyBucket>(Scaled(leaky, 0.25)).queue, 1) << "two of five places";
-  EXPECT_EQ(std::get<LeakyBucket>(Scaled(leaky, 0.01)).queue, 0);
-  const SlidingWindow sliding{.limit = 10, .window = seconds(1)};
-  EXPECT_EQ(std::get<SlidingWindow>(Scaled(sliding, 0.25)).limit, 3);
-  const WarmingBucket warming{.rate = 10, .period = seconds(1), .warmup = seconds(3)};
-  EXPECT_EQ(std::get<WarmingBucket>(Scaled(warming, 0.25)).rate, 3);
-  const Concurrency slots{.limit = 5, .ttl = seconds(30)};
-  EXPECT_EQ(std::get<Concurrency>(Scaled(slots, 0.25)).limit, 2);
-}
-
 TEST(FixedWindow, Month_BeginsAndEndsWithTheLocalCalendar) {
   using namespace std::chrono;
   struct Row {
@@ -104,7 +84,8 @@ TEST(JudgeNth, RunOfEqualChecks_HearsWhatASequenceWould) {
   Open(limit, state, Time());
   const sluice::Run run{.demand = {.cost = 3}, .granted = 3, .now = Time()};
   for (std::int64_t i = 0; i < 5; ++i) {
-    const Verdict verdict = JudgeNth(limit, {.snapshot = Summarise(limit, state, run)}, run, i);
+    CounterReport report{.snapshot = Summarise(limit, state, run)};
+    const Verdict verdict = JudgeNth(limit, report, run, i);
     EXPECT_EQ(verdict.admitted, i < 3);
     EXPECT_EQ(verdict.remaining, i < 3 ? 10 - 3 * (i + 1) : 1);
   }

@@ -66,7 +66,7 @@ class SimulatedCounter {
     const bool looks = run.demand.consumes_or_peeks();
     bool changed =
         keep == Keep::kAlways || (keep == Keep::kUnlessPeek && run.demand.mode != Mode::kPeek);
-    const CounterReport report = looks ? Look(state, run, changed) : Alter(state, run, changed);
+    CounterReport report = looks ? Look(state, run, changed) : Alter(state, run, changed);
     if (changed) state_ = state;
     return JudgeNth(limit_, report, run, 0);
   }

@@ -154,6 +154,30 @@ TEST_F(LimiterTest, StoreDeadline_IsTheNearerOfOwnAndCallers) {
   }
 }
 
+// Else whoever gives no time is let through by the failure policy, as often as it likes.
+TEST_F(LimiterTest, CallersTimeIsOver_NoPolicyDecides) {
+  Rule rule = RuleOf("r", {PerMinute(1)});
+  for (const OnStoreFailure policy :
+       {OnStoreFailure::kLocal, OnStoreFailure::kAllow, OnStoreFailure::kDeny}) {
+    rule.on_store_failure = policy;
+    SetRules({rule});
+    Check();
+    for (const auto later : {std::chrono::nanoseconds(1), std::chrono::nanoseconds(0)}) {
+      store_.submitted = 0;
+      CheckRequest request;
+      request.deadline = SteadyNow() + later;
+      EXPECT_EQ(TryAsk(request).error().code, ErrorCode::kDeadlineExceeded);
+      EXPECT_EQ(store_.submitted, 0) << "asked in vain";
+    }
+    store_.failing = StoreFailure::kCallerTimeout;
+    EXPECT_EQ(TryCheck().error().code, ErrorCode::kDeadlineExceeded);
+    store_.failing.reset();
+    EXPECT_EQ(local_.submitted, 0);
+  }
+  EXPECT_EQ(Value("sluice_refused_total{code=\"deadline_exceeded\"}"), 9);
+  EXPECT_EQ(Value("sluice_store_failures_total{kind=\"caller_timeout\"}"), 9);
+}
+
 TEST_F(LimiterTest, RulesReplaced_NextCallUsesTheNewOnes_CountersGoOn) {
   SetRules({RuleOf("r", {PerMinute(2)})});
   Check();

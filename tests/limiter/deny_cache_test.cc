@@ -117,7 +117,7 @@ class DenyCacheTest : public LimiterTest {
   }
   int CallsOfTheStore() const { return store_.submitted - submitted_; }
 
-  Limiter cached_{{.store = store_, .local = local_, .clock = clock_, .metrics = metrics_},
+  Limiter cached_{{.store = store_, .local = local_, .fallback = fallback_, .metrics = metrics_},
                   {.deny_cache = true}};
   Call cached_call_{cached_};
   int submitted_ = 0;

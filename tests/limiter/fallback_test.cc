@@ -8,7 +8,7 @@ using std::chrono::seconds;
 
 class FallbackTest : public LimiterTest {
  protected:
-  void SetUp() override { store_.failing = StoreFailure::kTimeout; }
+  void SetUp() override { store_.failing = StoreFailure::kUnreachable; }
 
   static Rule WithPolicy(std::string name, OnStoreFailure policy, std::int64_t limit = 2) {
     Rule rule = RuleOf(std::move(name), {FixedWindow{.limit = limit, .window = seconds(60)}});
@@ -44,7 +44,8 @@ TEST_F(FallbackTest, Error_IsUnavailable) {
 }
 
 TEST_F(FallbackTest, Local_DecidesHereWithThisServersShare) {
-  SetRules({WithPolicy("r", OnStoreFailure::kLocal, 9)}, {.fleet_share = 1.0 / 3});
+  SetRules({WithPolicy("r", OnStoreFailure::kLocal, 9)});
+  fallback_.share.Set(Share::OfServer(3, 0));
   for (int i = 0; i < 5; ++i) {
     const CheckAnswer answer = Check();
     EXPECT_EQ(answer.decision, i < 3 ? Decision::kAllowed : Decision::kDenied);
@@ -68,7 +69,8 @@ TEST_F(FallbackTest, SeveralRules_AnyDenyDenies_ThenAnyErrorIsAnError) {
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(&row - rows);
-    SetRules({WithPolicy("a", row.first), WithPolicy("b", row.second)});
+    // Large enough for what the rows before it let pass, which counts.
+    SetRules({WithPolicy("a", row.first, 20), WithPolicy("b", row.second, 20)});
     const auto answer = TryCheck();
     const auto decision = answer ? std::optional(answer->decision) : std::nullopt;
     EXPECT_EQ(decision, row.decision);
@@ -136,6 +138,86 @@ TEST_F(FallbackTest, Charge_BesideARuleThatRefuses_LocalCountersTakeIt_ItIsLostT
   EXPECT_EQ(Value("sluice_lost_writes_total"), 1);
   SetRules({WithPolicy("local", OnStoreFailure::kLocal, 10)});
   EXPECT_EQ(Check({}, 0).limits[0].verdict.remaining, 7);
+}
+
+// It may have run, or not; the local counter counts it either way.
+TEST_F(FallbackTest, ChargeAndRefund_TimedOut_AreCountedAsLost) {
+  store_.failing = StoreFailure::kTimeout;
+  SetRules({WithPolicy("r", OnStoreFailure::kLocal, 10)});
+  EXPECT_EQ(Ask(RequestOf(Mode::kCharge, 3)).limits[0].verdict.remaining, 7);
+  EXPECT_EQ(Value("sluice_lost_writes_total"), 1);
+  Ask(RequestOf(Mode::kRefund, 3));
+  EXPECT_EQ(Value("sluice_lost_writes_total"), 2);
+  store_.failing = StoreFailure::kCallerTimeout;
+  EXPECT_EQ(TryAsk(RequestOf(Mode::kCharge, 3)).error().code, ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(Value("sluice_lost_writes_total"), 3);
+}
+
+// One counter is decided by the store, the other has failed: each as it must be, and all together.
+TEST_F(FallbackTest, OneCounterFails_TheOtherIsTheStores_BothMustAdmit) {
+  using enum OnStoreFailure;
+  struct Row {
+    OnStoreFailure policy;
+    std::int64_t local_limit;
+    std::optional<Decision> decision;  // none: UNAVAILABLE
+    std::int64_t left_in_store;        // of 10
+  };
+  const Row rows[] = {
+      {kLocal, 5, Decision::kAllowed, 9}, {kLocal, 0, Decision::kDenied, 10},
+      {kAllow, 5, Decision::kAllowed, 9}, {kDeny, 5, Decision::kDenied, 10},
+      {kError, 5, std::nullopt, 10},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(&row - rows);
+    store_.failing = StoreFailure::kUnreachable;
+    store_.failing_key = "failing";
+    const std::string name = "row" + std::to_string(&row - rows);
+    SetRules(
+        {WithPolicy(name, kLocal, 10), WithPolicy("failing" + name, row.policy, row.local_limit)});
+    const auto answer = TryCheck();
+    EXPECT_EQ(answer ? std::optional(answer->decision) : std::nullopt, row.decision);
+    if (answer) {
+      EXPECT_EQ(answer->source, Source::kFallback);
+      EXPECT_EQ(answer->limits[0].source, Source::kStore);
+      EXPECT_EQ(answer->limits[1].source, Source::kFallback);
+    }
+    store_.failing.reset();
+    SetRules({WithPolicy(name, kLocal, 10)});
+    EXPECT_EQ(Ask(RequestOf(Mode::kPeek)).limits[0].verdict.remaining, row.left_in_store);
+  }
+}
+
+TEST_F(FallbackTest, StoreDeniesOneCounter_TheLocalOneIsNotCharged) {
+  store_.failing_key = "failing";
+  SetRules({WithPolicy("full", OnStoreFailure::kLocal, 0),
+            WithPolicy("failing", OnStoreFailure::kLocal, 5)});
+  const CheckAnswer answer = Check();
+  EXPECT_EQ(answer.decision, Decision::kDenied);
+  EXPECT_EQ(answer.limits[1].verdict.remaining, 5);
+  EXPECT_EQ(Check().limits[1].verdict.remaining, 5);
+}
+
+TEST_F(FallbackTest, NoAdmission_WhatRedisMayStillGrantIsTakenBack) {
+  using enum OnStoreFailure;
+  struct Row {
+    OnStoreFailure policy;
+    bool undo;
+  };
+  store_.failing = StoreFailure::kTimeout;
+  store_.sent = true;
+  for (const Row& row :
+       {Row{kLocal, false}, Row{kAllow, false}, Row{kDeny, true}, Row{kError, true}}) {
+    SCOPED_TRACE(static_cast<int>(row.policy));
+    SetRules({WithPolicy("r", row.policy)});
+    static_cast<void>(TryCheck());
+    EXPECT_EQ(store_.late_undo, row.undo);
+  }
+  SetRules({WithPolicy("r", kLocal, 0)});
+  Check();
+  EXPECT_TRUE(store_.late_undo) << "denied by this server's own counter";
+  SetRules({WithPolicy("r", kAllow)});
+  Ask(RequestOf(Mode::kCharge));
+  EXPECT_FALSE(store_.late_undo) << "a charge counts whatever the decision";
 }
 
 TEST_F(FallbackTest, NoRoomInLocalMemory_NothingIsAdmitted_ChargesAreLost) {

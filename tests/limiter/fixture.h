@@ -12,6 +12,7 @@
 #include "limiter/check_call.h"
 #include "limiter/lease_call.h"
 #include "limiter/limiter.h"
+#include "store/late_check.h"
 #include "store/memory/memory_store.h"
 
 namespace sluice::test {
@@ -26,8 +27,12 @@ class FragileStore final : public Store {
     deadline = check.deadline;
     last_deadline = check.last_deadline;
     if (!failing) return counters_.Submit(check);
-    check.failure = failing;
+    if (!failing_key.empty()) return SubmitInPart(check);
+    std::optional<LateCheck> late;
+    if (sent) check.late = &late.emplace(check);
+    check.Fail(*failing);
     check.OnDecided();
+    if (late) late_undo = late->undo;
   }
 
   void Reset(StoreReset& reset) override {
@@ -36,12 +41,40 @@ class FragileStore final : public Store {
     reset.OnReset();
   }
 
+  void Undo(const StoreCheck& check) override { counters_.Undo(check); }
+
   std::optional<StoreFailure> failing;
+  std::string failing_key;  // only counters whose keys contain it fail; empty: all
+  bool sent = false;        // what fails was sent and may be answered late
+  bool late_undo = false;   // whether the owner of the last such check wants its grants taken back
   SteadyTime deadline;
   SteadyTime last_deadline;
   int submitted = 0;
 
  private:
+  // The counters of a check that do not fail.
+  struct Part final : StoreCheck {
+    void OnDecided() override {}
+  };
+
+  void SubmitInPart(StoreCheck& check) {
+    Part part;
+    part.demand = check.demand;
+    part.lease = check.lease;
+    for (CounterCheck& counter : check.counters) {
+      const bool fails = counter.key.find(failing_key) != std::string_view::npos;
+      counter.failure = fails ? failing : std::nullopt;
+      if (!fails) part.counters.push_back(counter);
+    }
+    counters_.Submit(part);
+    auto decided = part.counters.begin();
+    for (CounterCheck& counter : check.counters) {
+      if (!counter.failure) counter = *decided++;
+    }
+    check.decided_at = part.decided_at;
+    check.OnDecided();
+  }
+
   MemoryStore counters_;
 };
 
@@ -136,7 +169,9 @@ class LimiterTest : public testing::Test {
   MetricsRegistry metrics_;
   FragileStore store_{clock_};
   FragileStore local_{clock_};
-  Limiter limiter_{{.store = store_, .local = local_, .clock = clock_, .metrics = metrics_}, {}};
+  Fallback fallback_{clock_};
+  Limiter limiter_{{.store = store_, .local = local_, .fallback = fallback_, .metrics = metrics_},
+                   {}};
   Call call_{limiter_};
 
  private:

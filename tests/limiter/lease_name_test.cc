@@ -10,13 +10,13 @@ using std::chrono::seconds;
 using testing::HasSubstr;
 
 const std::string kId = "000102030405060708090a0b0c0d0eff";
-const std::string kStart = "1." + kId + ".30000000.store ";
+const std::string kStart = "2." + kId + ".30000000.store ";
 const std::string kKey = "sluice:{shop/jobs/ann}:concurrency";
 
 LeaseName Name(std::vector<std::string_view> keys) {
-  LeaseName name{.lease = {.ttl = seconds(30)}, .keys = std::move(keys)};
-  for (std::uint8_t i = 0; i < name.lease.id.size(); ++i) name.lease.id[i] = i;
-  name.lease.id.back() = 0xFF;
+  LeaseName name{.ttl = seconds(30), .keys = std::move(keys)};
+  for (std::uint8_t i = 0; i < name.bits.size(); ++i) name.bits[i] = i;
+  name.bits.back() = 0xFF;
   return name;
 }
 
@@ -31,17 +31,40 @@ TEST(LeaseName, ToTextAndBack_SaysTheSame) {
       LeaseName name = Name(keys);
       name.local = local;
       for (const Duration ttl : {Duration(1'000), Duration(std::chrono::days(3650))}) {
-        name.lease.ttl = ttl;
+        name.ttl = ttl;
         const std::string text = name.ToText().value();
         const auto parsed = LeaseName::Parse(text);
         ASSERT_TRUE(parsed) << text;
-        EXPECT_EQ(parsed->lease, name.lease);
+        EXPECT_EQ(parsed->lease(), name.lease());
+        EXPECT_EQ(parsed->ttl, ttl);
         EXPECT_EQ(parsed->local, local);
+        EXPECT_TRUE(parsed->binds_ttl);
         EXPECT_EQ(parsed->keys, keys);
       }
     }
   }
   EXPECT_EQ(Name({kKey}).ToText(), kStart + kKey);
+}
+
+// What is in Redis must stay the same from version to version: sha256sum of the bits, and of the
+// ttl in 8 bytes, the lowest first.
+TEST(LeaseName, Slot_IsNamedByBitsAndTtl) {
+  const LeaseId slot = {0xf2, 0x54, 0xdb, 0x99, 0x42, 0x6a, 0x20, 0xb5,
+                        0x6e, 0x77, 0x73, 0x52, 0xba, 0x39, 0xd9, 0xec};
+  LeaseName name = Name({kKey});
+  EXPECT_EQ(name.lease().id, slot);
+  EXPECT_EQ(name.lease().ttl, seconds(30));
+  name.ttl += Duration(1);
+  EXPECT_NE(name.lease().id, slot);
+}
+
+TEST(LeaseName, FirstVersion_BitsNameTheSlot) {
+  const std::string text = "1." + kId + ".30000000.store " + kKey;
+  const auto name = LeaseName::Parse(text);
+  ASSERT_TRUE(name);
+  EXPECT_FALSE(name->binds_ttl);
+  EXPECT_EQ(name->lease(), (Lease{.id = Name({kKey}).bits, .ttl = seconds(30)}));
+  EXPECT_EQ(name->ToText(), text);
 }
 
 TEST(LeaseName, ToText_TooLong_IsNothing) {
@@ -60,10 +83,12 @@ TEST(LeaseName, Parse_WhatNoCheckGave_IsRefused) {
       "",
       " ",
       "1",
+      "2",
       kStart,
       kKey,
       std::string(3'000, 'x'),
       "0." + kId + ".30000000.store " + kKey,
+      "3." + kId + ".30000000.store " + kKey,
       "10." + kId + ".30000000.store " + kKey,
       "1." + kId.substr(1) + ".30000000.store " + kKey,
       "1." + kId + "0.30000000.store " + kKey,

@@ -1,6 +1,7 @@
 // Leases from the check that takes one to its end, in good times and while the store fails.
 #include <gmock/gmock.h>
 
+#include "limiter/lease_name.h"
 #include "tests/limiter/fixture.h"
 
 namespace sluice::test {
@@ -170,6 +171,62 @@ TEST_F(LeaseTest, ShadowKeysThatDoNotFit_AreLeftToExpire) {
   EXPECT_EQ(Remaining(9), 5);
 }
 
+// As `id`, but with another ttl.
+std::string WithTtl(const std::string& id, Duration ttl) {
+  LeaseName name = LeaseName::Parse(id).value();
+  name.ttl = ttl;
+  return name.ToText().value();
+}
+
+// The id that a server of the first version would have given for the slots of `id`.
+std::string OfFirstVersion(const std::string& id, Duration ttl) {
+  LeaseName name = LeaseName::Parse(id).value();
+  name.bits = name.lease().id;
+  name.binds_ttl = false;
+  name.ttl = ttl;
+  return name.ToText().value();
+}
+
+constexpr Duration kTenYears = std::chrono::days(3650);
+
+TEST_F(LeaseTest, EditedTtl_NamesNoSlot) {
+  SetRules({WithPolicy(OnStoreFailure::kLocal)});
+  for (const bool fails : {false, true}) {
+    if (fails) store_.failing = StoreFailure::kUnreachable;
+    const std::string id = Take();
+    for (const Duration ttl : {kTenYears, Duration(seconds(31)), Duration(seconds(1))}) {
+      const std::string edited = WithTtl(id, ttl);
+      EXPECT_EQ(RenewalError(edited), ErrorCode::kNotFound);
+      EXPECT_TRUE(Release(edited)) << "there is nothing to give back";
+    }
+    EXPECT_EQ(Renew(id).value(), seconds(30)) << "it is still held";
+    clock_.Advance(seconds(30));
+    EXPECT_EQ(Remaining(), 1);
+  }
+}
+
+TEST_F(LeaseTest, FirstVersion_LastsForWhatTheRulesInForceSay) {
+  SetRules({RuleOf("a", {Slots(5, seconds(60))}), RuleOf("b", {Slots(5)})});
+  const std::string id = Take();
+  EXPECT_EQ(Renew(OfFirstVersion(id, seconds(30))).value(), seconds(30));
+  EXPECT_EQ(Renew(OfFirstVersion(id, seconds(10))).value(), seconds(10)) << "of older rules";
+  EXPECT_EQ(Renew(OfFirstVersion(id, kTenYears)).value(), seconds(30));
+  clock_.Advance(seconds(30));
+  EXPECT_EQ(Remaining(0), 5);
+  EXPECT_EQ(Remaining(1), 5);
+}
+
+TEST_F(LeaseTest, FirstVersion_RuleIsGone_LastsForAnHourAtMost) {
+  SetRules({RuleOf("a", {Slots(1)})});
+  const std::string id = Take();
+  SetRules({RuleOf("b", {Slots(1)})});
+  EXPECT_EQ(Renew(OfFirstVersion(id, kTenYears)).value(), std::chrono::hours(1));
+  EXPECT_EQ(Renew(OfFirstVersion(id, seconds(30))).value(), seconds(30));
+  EXPECT_TRUE(Release(OfFirstVersion(id, seconds(30))));
+  SetRules({RuleOf("a", {Slots(1)})});
+  EXPECT_EQ(Remaining(), 1);
+}
+
 TEST_F(LeaseTest, StoreFails_LeaseIsTakenKeptAndReleasedHere) {
   SetRules({WithPolicy(OnStoreFailure::kLocal)});
   store_.failing = StoreFailure::kUnreachable;
@@ -196,6 +253,16 @@ TEST_F(LeaseTest, StoreFails_LeaseOfTheStoreHoldsOn) {
   const auto released = Release(id);
   ASSERT_FALSE(released);
   EXPECT_EQ(released.error().code, ErrorCode::kUnavailable);
+  store_.failing.reset();
+  EXPECT_TRUE(Renew(id));
+}
+
+TEST_F(LeaseTest, CallersTimeIsOver_LeaseHoldsOn) {
+  SetRules({WithPolicy(OnStoreFailure::kLocal)});
+  const std::string id = Take();
+  store_.failing = StoreFailure::kCallerTimeout;
+  EXPECT_EQ(RenewalError(id), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(Release(id).error().code, ErrorCode::kDeadlineExceeded);
   store_.failing.reset();
   EXPECT_TRUE(Renew(id));
 }

@@ -36,7 +36,7 @@ TEST(CounterKey, Values_AreEscapedAndJoined) {
       {"日本", "a:b", "sluice:{shop/r/日本/a:b}:"},
       {std::string(199, 'x'), "", "sluice:{shop/r/" + std::string(199, 'x') + "/}:"},
       {std::string(200, 'x'), "",
-       "sluice:{shop/r/#" + Sha256Prefix128(std::string(200, 'x') + "/") + "}:"},
+       "sluice:{shop/r/#" + Sha256Hex128(std::string(200, 'x') + "/") + "}:"},
   };
   for (const auto& row : kRows) EXPECT_EQ(KeyOf(*index, {{"a", row.a}, {"b", row.b}}), row.key);
 }
@@ -111,7 +111,7 @@ TEST(CounterKey, DifferentSubjects_NeverShareAKey) {
   for (const std::size_t length : {197, 198, 199, 200, 201}) {
     values.push_back(std::string(length, 'x'));
   }
-  values.push_back("#" + Sha256Prefix128(std::string(200, 'x') + "/"));
+  values.push_back("#" + Sha256Hex128(std::string(200, 'x') + "/"));
   std::map<std::string, std::pair<std::string, std::string>> owners;
   for (const std::string& a : values) {
     for (const std::string& b : values) {

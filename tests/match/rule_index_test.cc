@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 
 #include "tests/match/rule_sets.h"
@@ -154,7 +155,7 @@ TEST(RuleIndex, Override_FirstThatMatchesReplacesTheLimits) {
   } kRows[] = {
       {"none", -1, Outcome::kCount, "sluice:{shop/r/u}:", 10},
       {"gold", 0, Outcome::kCount, "sluice:{shop/r/u}:", 100},
-      {"green", 1, Outcome::kCount, "sluice:{shop/r~1/u}:", 10},
+      {"green", 1, Outcome::kCount, "sluice:{shop/r~9c200b2bbe7f3d31ce7f2b4529714cf8/u}:", 10},
       {"free", 2, Outcome::kCount, "", 0},
       {"bad", 3, Outcome::kBlocked, "", 0},
   };
@@ -172,6 +173,71 @@ TEST(RuleIndex, Override_FirstThatMatchesReplacesTheLimits) {
   }
 }
 
+// The key that counts the requests of plan gold, which the last override gives a counter of its
+// own.
+std::string OwnKey(std::vector<Override> others, std::vector<Condition> match) {
+  Rule rule = MakeRule("r", {});
+  rule.overrides = std::move(others);
+  rule.overrides.push_back({std::move(match), TenPerSecond(), true});
+  const auto index = Index(MakeDomain({rule}));
+  return Find(*index, {{"plan", "gold"}, {"region", "eu"}}).rules[0].key_prefix;
+}
+
+TEST(RuleIndex, OwnCounter_IsNamedByWhatTheOverrideMatches) {
+  const std::string gold = OwnKey({}, {{"plan", Exact("gold")}});
+  const Override inserted{{{"plan", Exact("trial")}}, TenPerSecond(), true};
+  EXPECT_EQ(OwnKey({inserted}, {{"plan", Exact("gold")}}), gold);
+
+  const std::string both =
+      OwnKey({}, {{"plan", AnyOf({Exact("gold"), Exact("x")})}, {"region", Exact("eu")}});
+  EXPECT_EQ(OwnKey({}, {{"region", Exact("eu")}, {"plan", AnyOf({Exact("x"), Exact("gold")})}}),
+            both);
+  const std::set<std::string> keys = {gold,
+                                      both,
+                                      OwnKey({}, {{"plan", Prefix("gold")}}),
+                                      OwnKey({}, {{"plan", Regex("gold")}}),
+                                      OwnKey({}, {{"plan", Not(Exact("x"))}}),
+                                      OwnKey({}, {{"plan", Exists()}})};
+  EXPECT_EQ(keys.size(), 6u) << "other matches, other counters";
+}
+
+TEST(RuleIndex, LeaseTtl_IsThatOfTheRuleThatCountsUnderTheKey) {
+  using std::chrono::seconds;
+  const auto slots = [](int ttl) -> Limits {
+    return {Limits::Effect::kCount, {Concurrency{.limit = 1, .ttl = seconds(ttl)}}};
+  };
+  Rule shared = MakeRule("shared", {}, {Key("user")});
+  shared.limits = slots(10);
+  shared.overrides = {{{{"plan", Exact("gold")}}, slots(20), false},
+                      {{{"plan", Exact("own")}}, slots(30), true}};
+  Rule two = MakeRule("two", {}, {Key("path")});
+  two.limits = {
+      Limits::Effect::kCount,
+      {Concurrency{.limit = 1, .ttl = seconds(40)}, Concurrency{.limit = 2, .ttl = seconds(50)}}};
+  Domain domain = MakeDomain({shared, two, MakeRule("no-slots", {}, {Key("user")})});
+  domain.name = "a/{b}";
+  for (const char* colocate : {"", "user", "path"}) {
+    domain.colocate = colocate;
+    const auto index = Index(domain);
+    MatchResult result;
+    const auto ttl = [&](const std::string& plan, std::size_t rule, const std::string& tag) {
+      const std::vector<Attribute> facts = {{"user", "a:b/c"}, {"path", ""}, {"plan", plan}};
+      index->Match("a/{b}", facts, result);
+      return index->LeaseTtl(result.rules.at(rule).key_prefix + tag);
+    };
+    EXPECT_EQ(ttl("", 0, "concurrency"), seconds(20)) << "the override's are there, too";
+    EXPECT_EQ(ttl("own", 0, "concurrency"), seconds(30));
+    EXPECT_EQ(ttl("", 1, "concurrency"), seconds(40));
+    EXPECT_EQ(ttl("", 1, "concurrency.2"), seconds(50));
+    EXPECT_EQ(ttl("", 1, "concurrency.3"), std::nullopt);
+    EXPECT_EQ(ttl("", 2, "concurrency"), std::nullopt);
+    for (const char* key : {"", ":", "sluice:{", "sluice:{a%2F%7Bb%7D}:concurrency",
+                            "}{:", "sluice:{other/two/}:concurrency", "}", "{}:x", ":{}"}) {
+      EXPECT_EQ(index->LeaseTtl(key), std::nullopt) << key;
+    }
+  }
+}
+
 TEST(RuleIndex, EqualTags_AreNumbered) {
   using std::chrono::seconds;
   Rule rule = MakeRule("r", {});
@@ -179,13 +245,12 @@ TEST(RuleIndex, EqualTags_AreNumbered) {
                         TokenBucket{.rate = 4, .period = seconds(1), .burst = 4},
                         FixedWindow{.limit = 2, .window = seconds(1)},
                         FixedWindow{.limit = 3, .window = seconds(1)}};
-  const auto index = *RuleIndex::Build({MakeDomain({rule})}, {.fleet_share = 0.5});
+  const auto index = *RuleIndex::Build({MakeDomain({rule})}, {});
   const MatchResult result = Find(*index, {});
   std::vector<std::string> tags;
   for (const IndexedLimit& limit : result.rules[0].limits) tags.push_back(limit.tag);
   EXPECT_THAT(tags, ElementsAre("fixed_window:1s", "token_bucket:1s", "fixed_window:1s.2",
                                 "fixed_window:1s.3"));
-  EXPECT_EQ(std::get<FixedWindow>(result.rules[0].limits[3].local).limit, 2);
 }
 
 TEST(RuleIndex, BadRules_AreRefused) {

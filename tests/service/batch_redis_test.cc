@@ -33,7 +33,7 @@ class BatchOnRedisTest : public testing::TestWithParam<Engine> {
     EXPECT_TRUE(store_->WaitUntilReady(seconds(10)));
     limiter_.emplace(
         Limiter::Parts{
-            .store = *store_, .local = memory_, .clock = Clock::System(), .metrics = metrics_},
+            .store = *store_, .local = memory_, .fallback = fallback_, .metrics = metrics_},
         Limiter::Options{.store_timeout = timeout, .deny_cache = true});
     limiter_->SetRules(HundredPerUser());
     service_.emplace(*limiter_);
@@ -56,6 +56,7 @@ class BatchOnRedisTest : public testing::TestWithParam<Engine> {
   MemoryStore memory_{Clock::System(), {}};
   net::IoThreads threads_{2};
   std::unique_ptr<RedisStore> store_;
+  Fallback fallback_{Clock::System()};
   std::optional<Limiter> limiter_;
   std::optional<RateLimiterService> service_;
   std::unique_ptr<rpc::Server> server_;

@@ -40,6 +40,7 @@ class SwitchedStore final : public Store {
     check.OnDecided();
   }
   void Reset(StoreReset& reset) override { memory_.Reset(reset); }
+  void Undo(const StoreCheck& check) override { memory_.Undo(check); }
 
   void Release(std::size_t count = 1'000'000) {
     std::vector<StoreCheck*> released;
@@ -93,7 +94,8 @@ class HandlersTest : public testing::Test {
   ManualClock clock_{Time(seconds(1'000'000))};
   MetricsRegistry metrics_;
   SwitchedStore store_{clock_};
-  Limiter limiter_{{.store = store_, .local = store_, .clock = clock_, .metrics = metrics_},
+  Fallback fallback_{clock_};
+  Limiter limiter_{{.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_},
                    {.store_timeout = seconds(10)}};
   CheckItemPool items_{limiter_};
   std::string buffer_;
@@ -114,6 +116,70 @@ TEST_F(HandlersTest, CheckLimit_InTheSteadyState_AllocatesNothing) {
   ASSERT_TRUE(response.ParseFromString(call_.response));
   EXPECT_EQ(v1::DECISION_ALLOWED, response.decision());
   EXPECT_EQ(1, response.limits_size());
+}
+
+// Whoever cancels calls must not hold the slots that they were granted.
+class CancelledHolders : public HandlersTest {
+ protected:
+  CancelledHolders() {
+    Rule rule{.name = "slots"};
+    rule.limits.limits = {Concurrency{.limit = 5, .ttl = std::chrono::hours(1)}};
+    limiter_.SetRules(RuleIndex::Build({Domain{.name = "shop", .rules = {rule}}}, {}).value());
+  }
+
+  void ExpectAllFree() {
+    CheckLimitHandler handler(limiter_, buffer_);
+    handler.Attach(call_);
+    store_.holding = false;
+    handler.Serve(call_, Check(7).SerializeAsString());
+    v1::CheckLimitResponse response;
+    ASSERT_TRUE(response.ParseFromString(call_.response));
+    EXPECT_EQ(response.limits(0).remaining(), 4u);
+  }
+};
+
+TEST_F(CancelledHolders, CheckLimit_GivesItsLeaseBack) {
+  CheckLimitHandler handler(limiter_, buffer_);
+  handler.Attach(call_);
+  const std::string request = Check(7).SerializeAsString();
+  for (int i = 0; i < 20; ++i) {
+    store_.holding = true;
+    handler.Serve(call_, request);
+    handler.OnCancel();
+    store_.Release();
+  }
+  ExpectAllFree();
+}
+
+TEST_F(CancelledHolders, Batch_GivesAllLeasesBackAndNoneOfOthers) {
+  CheckLimitsHandler handler(loop_, items_, buffer_);
+  handler.Attach(call_);
+  for (int i = 0; i < 5; ++i) {
+    const std::string request = Frame(200);
+    store_.holding = true;
+    loop_.Turn([&] { handler.Serve(call_, request); });
+    store_.Release(3);
+    handler.OnCancel();
+    loop_.TurnUntilIdle();
+    store_.Release();
+  }
+  ExpectAllFree();
+}
+
+TEST_F(CancelledHolders, Stream_GivesLeasesBackThatHaveNotBeenSent) {
+  CheckStreamHandler handler(loop_, items_);
+  handler.Attach(call_);
+  for (int i = 0; i < 5; ++i) {
+    loop_.Turn([&] {
+      handler.OnStart(call_);
+      store_.holding = true;
+      handler.OnMessage(Frame(20));
+      store_.Release(3);
+      handler.OnCancel();
+      store_.Release();
+    });
+  }
+  ExpectAllFree();
 }
 
 class BatchHandlerTest : public HandlersTest {

@@ -118,8 +118,8 @@ TEST_P(LeaseTest, IdThatNoCheckGave_IsInvalid) {
       name + " other:" + key,
       name + " somebody-else's-key",
       id.substr(1),
-      "2" + id.substr(1),
-      std::string("1.\0", 3) + id.substr(3),
+      "3" + id.substr(1),
+      std::string("2.\0", 3) + id.substr(3),
   };
   for (const std::string& bad : ids) {
     for (const auto& status : {Renew(bad).status, Release(bad).status}) {

@@ -38,6 +38,7 @@ class HeldStore final : public Store {
     store_.Submit(check);
   }
   void Reset(StoreReset& reset) override { store_.Reset(reset); }
+  void Undo(const StoreCheck& check) override { store_.Undo(check); }
 
   void Hold() {
     const MutexLock lock(mutex_);
@@ -51,7 +52,7 @@ class HeldStore final : public Store {
   void Fail(StoreFailure failure) {
     for (const Held& it : Drop()) {
       it.loop->Post([failure, check = it.check] {
-        check->failure = failure;
+        check->Fail(failure);
         check->OnDecided();
       });
     }
@@ -125,7 +126,7 @@ class ServingTest : public testing::TestWithParam<Engine> {
       Store* store = nullptr,
       const Limiter::Options& options = {.store_timeout = std::chrono::seconds(10)})
       : store_(store == nullptr ? memory_ : *store),
-        limiter_({.store = store_, .local = memory_, .clock = clock_, .metrics = metrics_},
+        limiter_({.store = store_, .local = memory_, .fallback = fallback_, .metrics = metrics_},
                  options) {
     threads_.Start();
     rpc::Methods methods;
@@ -165,6 +166,7 @@ class ServingTest : public testing::TestWithParam<Engine> {
   MetricsRegistry metrics_;
   MemoryStore memory_{clock_, {}};
   HeldStore store_;
+  Fallback fallback_{clock_};
   Limiter limiter_;
   RateLimiterService rate_limiter_{limiter_};
   HealthService health_;

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "tests/store/store_test.h"
 
@@ -153,6 +156,32 @@ TEST_P(StoreTest, Reset_OfCountersOfAnyKind_MakesThemAsNewAndLeavesOthers) {
   EXPECT_EQ(remaining(specs[1]), 20);
   EXPECT_EQ(remaining(specs[2]), 10);
   EXPECT_EQ(remaining(specs[3]), 3);
+}
+
+// Around what Lua takes at once: 8,000 values, of which a counter and its limit are 10 in the call,
+// 3 in the reply and 1 among the keys. The last counter is full after one check.
+TEST_P(StoreTest, CheckOfVeryManyCounters_IsDecidedAsOne) {
+  for (const int count : {1, 399, 400, 798, 799, 1333, 2667, 4001, 8001}) {
+    SCOPED_TRACE(count);
+    std::vector<CounterSpec> specs;
+    for (int i = 1; i <= count; ++i) {
+      const std::int64_t burst = i == count ? 1 : 5;
+      specs.push_back({fmt::format("sluice:{{t/many/{}}}:{}", count, i),
+                       TokenBucket{.rate = 1, .period = seconds(60), .burst = burst}});
+    }
+    for (const bool admitted : {true, false}) {
+      BlockingCheck check(specs);
+      check.RunOn(*store_);
+      ASSERT_FALSE(check.failure());
+      EXPECT_EQ(check.admitted, admitted);
+      const auto as_expected = [&](const CounterCheck& counter) {
+        const bool last = &counter == &check.counters.back();
+        return counter.verdict.admitted == (admitted || !last) &&
+               counter.verdict.remaining == (last ? 0 : 4);
+      };
+      EXPECT_TRUE(std::all_of(check.counters.begin(), check.counters.end(), as_expected));
+    }
+  }
 }
 
 TEST_P(StoreTest, ClockSlightlyBehind_TimeStandsStill) {

@@ -14,12 +14,27 @@
 
 #include "store/memory/memory_store.h"
 #include "store/redis/script_call.h"
+#include "store/undo_check.h"
 #include "tests/store/blocking_check.h"
 #include "tests/store/script_runner.h"
 #include "tests/support/redis_server.h"
 
 namespace sluice::test {
 namespace {
+
+// Another limit of the same shape.
+Limit Smaller(const Limit& limit) {
+  const auto part = [](std::int64_t value) { return std::max<std::int64_t>(1, value / 5 * 2); };
+  return std::visit(
+      [&](auto smaller) -> Limit {
+        if constexpr (requires { smaller.limit; }) smaller.limit = part(smaller.limit);
+        if constexpr (requires { smaller.rate; }) smaller.rate = part(smaller.rate);
+        if constexpr (requires { smaller.burst; }) smaller.burst = part(smaller.burst);
+        if constexpr (requires { smaller.queue; }) smaller.queue = part(smaller.queue + 1) - 1;
+        return smaller;
+      },
+      limit);
+}
 
 using std::chrono::days;
 using std::chrono::hours;
@@ -69,6 +84,7 @@ class World {
   // A check, and how often it is to be made.
   Operation RandomOperation(Time now) {
     if (!leases_.empty() && OneIn(8)) return RandomLeaseOperation();
+    if (!grants_.empty() && OneIn(8)) return UndoOfSomeGrant();
     const Mode mode = Pick({Mode::kConsume, Mode::kConsume, Mode::kConsume, Mode::kConsume,
                             Mode::kPeek, Mode::kCharge, Mode::kRefund});
     Operation operation;
@@ -99,6 +115,14 @@ class World {
     leases_[Below(leases_.size())] = std::move(lease);
   }
 
+  // May be undone later, once.
+  void RememberGrant(const StoreCheck& check) {
+    auto grant = std::make_unique<UndoCheck>(check, UndoCheck::What::kCharged);
+    if (grant->counters.empty()) return;
+    if (grants_.size() < 50) return grants_.push_back(std::move(grant));
+    grants_[Below(grants_.size())] = std::move(grant);
+  }
+
  private:
   struct HeldLease {
     Lease lease;
@@ -111,6 +135,25 @@ class World {
     operation.check =
         std::make_unique<BlockingCheck>(held.counters, 1, OneIn(3) ? Mode::kRelease : Mode::kRenew);
     operation.check->lease = held.lease;
+    return operation;
+  }
+
+  // Mostly of one that came lately.
+  Operation UndoOfSomeGrant() {
+    const std::size_t place = OneIn(2) ? grants_.size() - 1 : Below(grants_.size());
+    const auto undo = std::move(grants_[place]);
+    grants_.erase(grants_.begin() + static_cast<std::ptrdiff_t>(place));
+    std::vector<CounterSpec> specs;
+    for (const CounterCheck& counter : undo->counters) {
+      specs.push_back({std::string(counter.key), *counter.limit, counter.group});
+    }
+    Operation operation;
+    operation.check =
+        std::make_unique<BlockingCheck>(std::move(specs), undo->demand.cost, Mode::kUndo);
+    operation.check->lease = undo->lease;
+    for (std::size_t i = 0; i < undo->counters.size(); ++i) {
+      operation.check->counters[i].before = undo->counters[i].before;
+    }
     return operation;
   }
 
@@ -153,7 +196,7 @@ class World {
   void AddLimit(const std::string& key, const Limit& limit) {
     limits_.push_back({key, limit});
     // Another size of the same shape meets the same counters, as after a reload.
-    limits_.push_back({key, Scaled(limit, 0.4)});
+    limits_.push_back({key, Smaller(limit)});
   }
 
   Limit RandomFixedWindow() {
@@ -219,6 +262,7 @@ class World {
   std::mt19937 random_;
   std::vector<CounterSpec> limits_;
   std::vector<HeldLease> leases_;
+  std::vector<std::unique_ptr<UndoCheck>> grants_;
   std::array<Duration, 4> edges_{};
 };
 
@@ -233,18 +277,22 @@ std::string Describe(const StoreCheck& check) {
         counter.key, counter.group, verdict.admitted, verdict.limit, verdict.remaining,
         verdict.reset_after.count(), verdict.retry_after.count(), verdict.wait.count(),
         verdict.dropped);
+    const auto before = FieldsOf(counter.before);
+    if (counter.charged) text += fmt::format(" met {:.0f} {:.0f}", before[0], before[1]);
   }
   return text;
 }
 
 // Decides the operation n times, one after the other, in the embedded store, and compares each
 // answer with what the script's one reply says to it. Returns whether all are equal.
-bool Agree(const Operation& operation, const redis::RunReply& reply, MemoryStore& store) {
+bool Agree(const Operation& operation, const redis::RunReply& reply, MemoryStore& store,
+           World& world) {
   for (std::int64_t i = 0; i < operation.n; ++i) {
     BlockingCheck& check = operation.check->RunHere(store);
     const std::string cpp = Describe(check);
     reply.Answer(check, i);
     const std::string lua = Describe(check);
+    if (i == operation.n / 2) world.RememberGrant(check);
     if (cpp != lua) {
       ADD_FAILURE() << "at " << i << " of " << operation.n << "\nC++: " << cpp << "\nLua: " << lua;
       return false;
@@ -304,7 +352,7 @@ void ExpectAgreement(std::string_view script, TimeOf time_of, int operations) {
     for (const Operation& operation : pack) {
       ASSERT_TRUE(script_reply->Next(*operation.check, operation.n, reply));
       ASSERT_EQ(reply.error, "");
-      ASSERT_TRUE(Agree(operation, reply, memory)) << "after " << done << " operations";
+      ASSERT_TRUE(Agree(operation, reply, memory, world)) << "after " << done << " operations";
       for (const CounterCheck& counter : operation.check->counters) {
         world.Remember(counter.verdict.retry_after);
         world.Remember(counter.verdict.reset_after);

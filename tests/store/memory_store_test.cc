@@ -18,7 +18,7 @@ constexpr FixedWindow kOnePerMinute{.limit = 1, .window = seconds(60)};
 
 std::optional<StoreFailure> Submit(MemoryStore& store, const std::string& key) {
   BlockingCheck check({{key, kOnePerMinute}});
-  return check.RunOn(store).failure;
+  return check.RunOn(store).failure();
 }
 
 TEST(MemoryStore, Full_RefusesNewKeysAndKeepsLiveCounters) {

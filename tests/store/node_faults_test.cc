@@ -20,6 +20,12 @@ class NodeFaults : public NodeTest {
     return check;
   }
 
+  void SubmitUntilCallerLeaves(std::string key, Duration time) {
+    NotedCheck& check = Make(std::move(key));
+    check.deadline = check.last_deadline = loop_.now() + time;
+    node_->Submit(check);
+  }
+
   // A check that is answered, so that the connection is known to be good.
   void ExpectServing() {
     const int before = answers_;
@@ -27,7 +33,7 @@ class NodeFaults : public NodeTest {
     ASSERT_FALSE(commands_.empty());
     while (!commands_.empty()) Reply();
     EXPECT_EQ(answers_, before + 1);
-    EXPECT_FALSE(checks_.back()->failure);
+    EXPECT_FALSE(checks_.back()->failure());
   }
 };
 
@@ -40,10 +46,10 @@ TEST_F(NodeFaults, DeadlineOfACheck_FailsItAloneAndItsReplyIsPassedOver) {
   Turn([this] { SubmitFor("gathered", milliseconds(8)); });
   Turn({}, milliseconds(9));
   EXPECT_EQ(answers_, 1);
-  EXPECT_EQ(checks_[3]->failure, StoreFailure::kTimeout);
+  EXPECT_EQ(checks_[3]->failure(), StoreFailure::kUnsent);
   Turn({}, milliseconds(2));
   EXPECT_EQ(answers_, 2);
-  EXPECT_EQ(checks_[0]->failure, StoreFailure::kTimeout);
+  EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
   checks_[0].reset();  // as its owner may
   Reply();
   EXPECT_EQ(Remaining(*checks_[1]), 9);
@@ -53,8 +59,37 @@ TEST_F(NodeFaults, DeadlineOfACheck_FailsItAloneAndItsReplyIsPassedOver) {
 
 TEST_F(NodeFaults, DeadlineThatHasPassed_IsNotSent) {
   Turn([this] { SubmitFor("a", milliseconds(0)); });
-  EXPECT_EQ(checks_[0]->failure, StoreFailure::kTimeout);
+  EXPECT_EQ(checks_[0]->failure(), StoreFailure::kUnsent);
   EXPECT_THAT(Runs(), IsEmpty());
+}
+
+TEST_F(NodeFaults, TimeOfTheCaller_IsNoFailureOfRedis) {
+  Turn([this] { SubmitUntilCallerLeaves("sent", milliseconds(5)); });
+  Turn([this] {
+    SubmitUntilCallerLeaves("gathered", milliseconds(5));
+    SubmitUntilCallerLeaves("late already", milliseconds(0));
+  });
+  EXPECT_EQ(answers_, 1);
+  Turn({}, milliseconds(7));
+  EXPECT_EQ(answers_, 3);
+  for (const auto& check : checks_) EXPECT_EQ(check->failure(), StoreFailure::kCallerTimeout);
+}
+
+// A failure of the store would let the policy decide.
+TEST_F(NodeFaults, ExhaustedLimit_AskedWithANanosecondIsNeverAdmitted) {
+  for (int i = 0; i < 10; ++i) {
+    Turn([this] { Submit("k"); });
+    Reply();
+  }
+  for (int i = 0; i < 5; ++i) {
+    Turn([&] { SubmitUntilCallerLeaves("k", Duration(i)); });
+    while (!commands_.empty()) Reply();
+    Turn({}, milliseconds(2));
+    EXPECT_EQ(checks_.back()->answered, 1);
+    EXPECT_FALSE(checks_.back()->admitted);
+    EXPECT_NE(checks_.back()->failure(), StoreFailure::kTimeout);
+    EXPECT_NE(checks_.back()->failure(), StoreFailure::kUnsent);
+  }
 }
 
 TEST_F(NodeFaults, LateLoop_WaitsAnewOnce) {
@@ -68,10 +103,10 @@ TEST_F(NodeFaults, LateLoop_WaitsAnewOnce) {
   EXPECT_EQ(answers_, 0) << "the loop slept, not Redis";
   Turn({}, milliseconds(3));
   EXPECT_EQ(answers_, 1) << "beyond its last deadline nobody waits";
-  EXPECT_EQ(checks_[1]->failure, StoreFailure::kTimeout);
+  EXPECT_EQ(checks_[1]->failure(), StoreFailure::kCallerTimeout);
   Turn({}, milliseconds(20));
   ASSERT_EQ(answers_, 3) << "once only";
-  EXPECT_EQ(checks_[0]->failure, StoreFailure::kTimeout);
+  EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
 }
 
 // Bytes are taken in before timers are called.
@@ -79,7 +114,7 @@ TEST_F(NodeFaults, ReplyInTheTurnOfTheDeadline_Counts) {
   Turn([this] { SubmitFor("a", milliseconds(10)); });
   const std::string reply = TakeReply();
   Turn([&] { loop_.wire()->Receive(reply); }, milliseconds(12));
-  EXPECT_FALSE(checks_[0]->failure);
+  EXPECT_FALSE(checks_[0]->failure());
 }
 
 TEST_F(NodeFaults, ServerIsSilent_ConnectionIsGivenUpAndMadeAnew) {
@@ -87,8 +122,8 @@ TEST_F(NodeFaults, ServerIsSilent_ConnectionIsGivenUpAndMadeAnew) {
   Turn([this] { Submit("a"); });
   Turn([this] { Submit("gathered"); }, milliseconds(30));
   Turn({}, milliseconds(21));
-  EXPECT_EQ(checks_[0]->failure, StoreFailure::kTimeout);
-  EXPECT_EQ(checks_[1]->failure, StoreFailure::kUnreachable);
+  EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
+  EXPECT_EQ(checks_[1]->failure(), StoreFailure::kUnreachable);
   EXPECT_FALSE(Ready());
   LogIn();
   ExpectServing();
@@ -128,7 +163,7 @@ TEST_F(NodeFaults, ReplyOfAnotherShape_CostsTheConnection) {
   for (const char* reply : {"+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n", "*1\r\n$8\r\n01234567\r\n"}) {
     Turn([this] { Submit("a"); });
     Receive(reply);
-    EXPECT_EQ(checks_.back()->failure, StoreFailure::kRejected) << reply;
+    EXPECT_EQ(checks_.back()->failure(), StoreFailure::kRejected) << reply;
     EXPECT_FALSE(Ready()) << reply;
     LogIn();
     ExpectServing();
@@ -160,7 +195,7 @@ TEST_F(NodeFaults, ScriptMissing_PacksAreSentAgainInTheirOrder) {
   ASSERT_EQ(answers_, 129);
   for (int i = 0; i < 129; ++i) {
     EXPECT_EQ(checks_[i]->place, i);
-    EXPECT_FALSE(checks_[i]->failure);
+    EXPECT_FALSE(checks_[i]->failure());
   }
 }
 
@@ -172,10 +207,10 @@ TEST_F(NodeFaults, ScriptMissingAfterAnOwnerHasLeft_TheOthersAreDecided) {
   });
   redis_.Ask({"SCRIPT", "FLUSH"});
   Turn({}, milliseconds(11));
-  EXPECT_EQ(checks_[0]->failure, StoreFailure::kTimeout);
+  EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
   checks_[0].reset();
   while (!commands_.empty()) Reply();
-  EXPECT_FALSE(checks_[1]->failure);
+  EXPECT_FALSE(checks_[1]->failure());
   EXPECT_EQ(Remaining(*checks_[1]), 9);
 }
 
@@ -201,7 +236,7 @@ TEST_F(NodeFaults, ServerIsAReplicaNow_ConnectionIsMadeAnewAfterGrowingPauses) {
     for (; logins < 12; ++logins) {
       Turn([this] { Submit("a"); });
       Receive(wording);
-      EXPECT_EQ(checks_.back()->failure, StoreFailure::kRejected);
+      EXPECT_EQ(checks_.back()->failure(), StoreFailure::kRejected);
       ASSERT_FALSE(Ready());
       const SteadyTime down = loop_.now();
       LogIn();
@@ -221,13 +256,13 @@ TEST_F(NodeFaults, ErrorReplies_AreRejectedAndTheConnectionStays) {
   for (const char* word : {"BUSY", "OOM", "MISCONF", "WRONGTYPE", "CLUSTERDOWN", "ERR", "NOPERM"}) {
     Turn([this] { Submit("a"); });
     Receive("-" + std::string(word) + " said Redis\r\n");
-    EXPECT_EQ(checks_.back()->failure, StoreFailure::kRejected) << word;
+    EXPECT_EQ(checks_.back()->failure(), StoreFailure::kRejected) << word;
     EXPECT_TRUE(Ready()) << word;
   }
   for (const char* word : {"LOADING", "NOAUTH"}) {
     Turn([this] { Submit("a"); });
     Receive("-" + std::string(word) + " said Redis\r\n");
-    EXPECT_EQ(checks_.back()->failure, StoreFailure::kRejected) << word;
+    EXPECT_EQ(checks_.back()->failure(), StoreFailure::kRejected) << word;
     EXPECT_FALSE(Ready()) << word;
     LogIn();
   }

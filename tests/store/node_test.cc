@@ -109,7 +109,7 @@ TEST_F(NodeTest, ChecksThatCannotRunTogether_AreRunsOfTheirOwn) {
   });
   EXPECT_THAT(Runs(), ElementsAre(6));
   Reply();
-  for (const auto& check : checks_) EXPECT_FALSE(check->failure);
+  for (const auto& check : checks_) EXPECT_FALSE(check->failure());
 }
 
 // The third would be decided before the second if it joined the first.
@@ -177,7 +177,7 @@ TEST_F(NodeTest, MoreChecksThanMayWait_AreRefusedAtOnce) {
   Begin({.max_pending = 5});
   Turn([this] { SubmitDifferent(6, "k"); });
   EXPECT_EQ(answers_, 1);
-  EXPECT_EQ(checks_[5]->failure, StoreFailure::kOverloaded);
+  EXPECT_EQ(checks_[5]->failure(), StoreFailure::kOverloaded);
   Reply();
   EXPECT_EQ(answers_, 6);
   Turn([this] { Submit("k"); });
@@ -189,9 +189,9 @@ TEST_F(NodeTest, Stop_HandsBackWhatIsSentAndWhatGathers) {
   Turn([this] { Submit("gathered").then = [this] { Submit("late"); }; });
   Turn([this] { node_->Stop(); });
   ASSERT_EQ(answers_, 3);
-  EXPECT_EQ(checks_[0]->failure, StoreFailure::kTimeout);
-  EXPECT_EQ(checks_[1]->failure, StoreFailure::kUnreachable);
-  EXPECT_EQ(checks_[2]->failure, StoreFailure::kUnreachable);
+  EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
+  EXPECT_EQ(checks_[1]->failure(), StoreFailure::kUnreachable);
+  EXPECT_EQ(checks_[2]->failure(), StoreFailure::kUnreachable);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ class RedisFaults : public testing::Test {
     for (std::size_t i = 0; i < threads_.size(); ++i) {
       BlockingCheck check({{"sluice:k", kMany}});
       check.deadline = SteadyNow() + milliseconds(500);
-      failures.push_back(check.RunOn(store, threads_.loop(i)).failure);
+      failures.push_back(check.RunOn(store, threads_.loop(i)).failure());
     }
     return failures;
   }
@@ -194,7 +194,7 @@ TEST(RedisScript, FlushedInMidLoad_OrderIsKept) {
     redis.Text({"SCRIPT", "FLUSH"});
     for (int i = 0; i < kChecks; ++i) {
       BlockingCheck& check = checks[i]->Wait();
-      ASSERT_FALSE(check.failure);
+      ASSERT_FALSE(check.failure());
       ASSERT_EQ(check.counters[0].verdict.remaining, kMany.limit - 1 - i) << "batch " << batch;
     }
   }
@@ -212,10 +212,10 @@ TEST(RedisStop, WithChecksUnderWay_HandsThemBackAtOnce) {
   BlockingReset reset({"sluice:k"});
   reset.Start(store);
   store.Stop();
-  EXPECT_TRUE(sent.Wait().failure);
-  EXPECT_TRUE(gathered.Wait().failure);
+  EXPECT_TRUE(sent.Wait().failure());
+  EXPECT_TRUE(gathered.Wait().failure());
   EXPECT_EQ(reset.Wait(), StoreFailure::kTimeout);
-  EXPECT_EQ(late.RunOn(store).failure, StoreFailure::kUnreachable);
+  EXPECT_EQ(late.RunOn(store).failure(), StoreFailure::kUnreachable);
   server.Resume();
 }
 

@@ -80,7 +80,7 @@ TEST_F(RedisMetricsTest, RedisHangs_ShowsWhatWaits) {
   for (BlockingCheck* check : {&first, &second, &third}) check->Start(store);
   EXPECT_TRUE(WaitUntil(seconds(10), [&] { return Waiting() == 3; }));
   server.Resume();
-  for (BlockingCheck* check : {&first, &second, &third}) EXPECT_FALSE(check->Wait().failure);
+  for (BlockingCheck* check : {&first, &second, &third}) EXPECT_FALSE(check->Wait().failure());
   EXPECT_TRUE(WaitUntil(seconds(10), [&] { return Waiting() == 0; }));
   const double calls = Value("sluice_redis_script_calls_total");
   EXPECT_GE(calls, 1);
@@ -92,12 +92,12 @@ TEST_F(RedisMetricsTest, ErrorReplies_AreCountedByTheirWord) {
   RedisStore store(Io(), RedisUrl::Parse(server.url()).value(), Options());
   ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
   BlockingCheck full = Check();
-  EXPECT_EQ(full.RunOn(store).failure, StoreFailure::kRejected);
+  EXPECT_EQ(full.RunOn(store).failure(), StoreFailure::kRejected);
   EXPECT_EQ(Errors("OOM"), 1);
   auto redis = server.Connect();
   redis.Text({"CONFIG", "SET", "maxmemory", "0"});
   redis.Text({"SCRIPT", "FLUSH"});
-  EXPECT_FALSE(full.RunOn(store).failure);
+  EXPECT_FALSE(full.RunOn(store).failure());
   EXPECT_EQ(Errors("NOSCRIPT"), 1);
 }
 

@@ -34,7 +34,7 @@ std::optional<StoreFailure> FailureOf(RedisStore& store, const std::string& key,
                                       Duration timeout = seconds(10)) {
   BlockingCheck check({{key, kTen}});
   check.deadline = SteadyNow() + timeout;
-  return check.RunOn(store).failure;
+  return check.RunOn(store).failure();
 }
 
 TEST(RedisStore, NoServer_FailsAtOnceAsUnreachable) {
@@ -157,7 +157,7 @@ TEST(RedisStore, TwoIoThreads_ShareACounterExactly) {
   }
   int admitted = 0;
   for (auto& check : checks) {
-    EXPECT_FALSE(check->Wait().failure);
+    EXPECT_FALSE(check->Wait().failure());
     admitted += check->admitted ? 1 : 0;
   }
   EXPECT_EQ(admitted, 700);
@@ -174,7 +174,7 @@ TEST(RedisStore, MoreChecksThanMayWait_AreRefusedAtOnce) {
   }
   EXPECT_EQ(FailureOf(*store, "k"), StoreFailure::kOverloaded);
   server.Resume();
-  for (auto& check : waiting) EXPECT_FALSE(check->Wait().failure);
+  for (auto& check : waiting) EXPECT_FALSE(check->Wait().failure());
 }
 
 }  // namespace

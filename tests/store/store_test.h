@@ -71,7 +71,7 @@ class StoreTest : public testing::TestWithParam<std::string> {
     check.demand.charged_at = ask.charged_at;
     check.lease = ask.lease;
     check.RunOn(*store_);
-    EXPECT_FALSE(check.failure);
+    EXPECT_FALSE(check.failure());
     EXPECT_EQ(check.admitted, check.counters[0].verdict.admitted);
     EXPECT_EQ(check.decided_at, clock_.Now());
     return check.counters[0].verdict;

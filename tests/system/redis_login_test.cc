@@ -2,7 +2,11 @@
 // what happens if it is turned away.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include "tests/support/wait_until.h"
 #include "tests/system/fleet.h"
@@ -75,6 +79,27 @@ TEST_P(RedisLoginTest, RightLogin_CountsInThatDatabaseUnderItsName) {
   ASSERT_EQ(connection.Keys().size(), 1u);
   EXPECT_TRUE(connection.Keys()[0].starts_with("sluice:{login/all"));
   EXPECT_NE(connection.Text({"CLIENT", "LIST"}).find("name=sluice"), std::string::npos);
+}
+
+// As `ps` shows it.
+std::string CommandLineOf(const Process& process) {
+  std::ifstream file("/proc/" + std::to_string(process.pid()) + "/cmdline");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(RedisSecretTest, PasswordGivenByAFlag_IsNotAmongTheVisibleArguments) {
+  RedisServer redis({.tcp = true, .arguments = {"--requirepass", "open@sesame"}});
+  const std::string url = "redis://:open@sesame@" + redis.tcp_address();
+  const std::vector<std::string> forms[] = {{"--redis", url}, {"--redis=" + url}};
+  for (const auto& flags : forms) {
+    SluiceServer sluiced({.rules = kRules, .redis_url = "", .flags = flags, .environment = {}});
+    EXPECT_TRUE(WaitUntil(kPatience, [&] { return DecidedByStore(sluiced); }))
+        << sluiced.process().Output();
+    const std::string visible = CommandLineOf(sluiced.process());
+    EXPECT_NE(visible.find("redis://*@" + redis.tcp_address()), std::string::npos) << visible;
+    EXPECT_EQ(visible.find("open"), std::string::npos) << visible;
+    EXPECT_EQ(visible.find("sesame"), std::string::npos) << visible;
+  }
 }
 
 TEST(RedisRefusalTest, WrongPassword_FallsBackAndSaysWhyWithoutSecrets) {

@@ -20,9 +20,9 @@ def directory():
 
 def start(command, ready, **options):
     """The process, and its first line that contains `ready`."""
+    options.setdefault("stdin", subprocess.DEVNULL)
     process = subprocess.Popen(
-        command, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, **options)
+        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
     unittest.addModuleCleanup(process.wait)
     unittest.addModuleCleanup(process.kill)
     heard = []

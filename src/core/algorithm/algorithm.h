@@ -26,6 +26,14 @@ enum class Keep {
   kAlways,      // the counter was moved to a new clock
 };
 
+// What became of a change: kCharge, kRefund, kRenew, kRelease, kUndo.
+struct Changed {
+  bool changed = true;
+  // Units that could not be charged; for kUndo, units that stay charged, for it is not known any
+  // more what they did to the counter.
+  std::int64_t dropped = 0;
+};
+
 // What one limit says to one request. Durations count from the time of the decision.
 struct Verdict {
   bool admitted = false;
@@ -49,6 +57,7 @@ struct Tally {
 
   bool operator==(const Tally&) const = default;
   static Tally FromFields(const std::array<double, 3>& fields);
+  std::array<double, 3> ToFields() const;
 
   // How many of `n` checks of `cost` units, one after the other, find room within `limit`.
   std::int64_t Grants(std::int64_t limit, std::int64_t cost, std::int64_t n) const {
@@ -68,13 +77,19 @@ struct Tally {
   }
 };
 
-// Numbers of a script's reply; they hold integers.
+// Numbers of a script's reply and arguments; they hold integers.
 inline Time ToTime(double microseconds) {
   return Time(Duration(static_cast<std::int64_t>(microseconds)));
 }
+inline double ToNumber(Time time) { return static_cast<double>(time.time_since_epoch().count()); }
+inline double ToNumber(std::int64_t count) { return static_cast<double>(count); }
 
 inline Tally Tally::FromFields(const std::array<double, 3>& fields) {
   return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1]), ToTime(fields[2])};
+}
+
+inline std::array<double, 3> Tally::ToFields() const {
+  return {ToNumber(counted), ToNumber(reset_at), ToNumber(retry_at)};
 }
 
 // Rounds up; REQUIRES: numerator >= 0, denominator > 0.

@@ -17,6 +17,7 @@
 
 #include "core/algorithm/algorithm.h"
 #include "core/lease.h"
+#include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
@@ -163,6 +164,21 @@ struct Concurrency {
     if (state.counted == 0) return Duration::zero();
     return state.holders->by_expiry.rbegin()->first - state.offset - now;
   }
+
+  // For `share` of the limit. Who holds the slots is not seen, so its counter begins as a new one.
+  Concurrency For(const Share& share) const {
+    Concurrency shared = *this;
+    shared.limit = share.Of(limit);
+    return shared;
+  }
+  State Seed(const SeenState& seen, const Share&) const {
+    State state;
+    Open(state, seen.at);
+    return state;
+  }
+
+  // Slots that are held.
+  std::int64_t Used(const State& state) const { return state.counted; }
 
  private:
   std::set<std::pair<Time, LeaseId>>::const_iterator FirstHeld(const State& state) const {

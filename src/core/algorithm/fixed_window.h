@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/algorithm/algorithm.h"
+#include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
@@ -39,6 +40,9 @@ struct FixedWindow {
     bool operator==(const State&) const = default;
     static State FromFields(const std::array<double, 3>& fields) {
       return {ToTime(fields[0]), static_cast<std::int64_t>(fields[1]), ToTime(fields[2])};
+    }
+    std::array<double, 3> ToFields() const {
+      return {ToNumber(start), ToNumber(count), ToNumber(last)};
     }
   };
 
@@ -88,6 +92,14 @@ struct FixedWindow {
     return true;
   }
 
+  // Takes back `cost` units of a check that met `before`, if their window is still open.
+  Changed Undo(State& state, std::int64_t cost, const State& before) const {
+    if (state.start < before.start) return {.changed = false, .dropped = cost};
+    if (state.start > before.start || state.count == 0) return {.changed = false};
+    state.count -= std::min(cost, state.count);
+    return {};
+  }
+
   // What the answers to a run of equal checks need to know of a counter: all of it.
   using Snapshot = State;
   Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
@@ -108,6 +120,23 @@ struct FixedWindow {
 
   // Time from `now` until the state equals a fresh one's.
   Duration Lifetime(const State& state, Time now) const { return WindowEnd(state.start) - now; }
+
+  // For `share` of the limit, and its counter after one of the whole limit was seen so.
+  FixedWindow For(const Share& share) const {
+    FixedWindow shared = *this;
+    shared.limit = share.Of(limit);
+    return shared;
+  }
+  State Seed(const SeenState& seen, const Share& share) const {
+    if (seen.reset_at <= seen.at) return {WindowStart(seen.at), 0, seen.at};
+    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.used());
+    const Time start =
+        align == Align::kFirst ? seen.reset_at - window : WindowStart(seen.reset_at - Duration(1));
+    return {start, share.Of(limit) - share.Of(left), seen.at};
+  }
+
+  // Units that are counted.
+  std::int64_t Used(const State& state) const { return state.count; }
 
   // The edges of the window that `t` lies in; with kFirst, of one that opens at `t`.
   Time WindowStart(Time t) const {

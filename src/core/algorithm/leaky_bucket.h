@@ -14,7 +14,9 @@
 #include <cstdint>
 
 #include "core/algorithm/algorithm.h"
+#include "core/algorithm/drip_rate.h"
 #include "core/algorithm/token_bucket.h"
+#include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
@@ -37,6 +39,7 @@ struct LeakyBucket {
     static State FromFields(const std::array<double, 3>& fields) {
       return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1])};
     }
+    std::array<double, 3> ToFields() const { return {ToNumber(level), ToNumber(last), 0}; }
   };
 
   // A counter that does not exist yet.
@@ -95,6 +98,20 @@ struct LeakyBucket {
     return true;
   }
 
+  // Takes back `cost` units of a check that met `before`: as many as would not have run out if it
+  // had been the last. With `delays` only if it was: those behind it have been told their turn, and
+  // whoever came next would be sent off together with the last of them.
+  Changed Undo(State& state, std::int64_t cost, const State& before) const {
+    const std::int64_t after = before.level + cost * period.count();
+    const Duration elapsed = state.last - before.last;
+    if (elapsed < Duration::zero()) return {.changed = false, .dropped = cost};
+    if (elapsed.count() >= CeilDiv(after, rate)) return {.changed = false};
+    const std::int64_t left = after - elapsed.count() * rate;
+    if (delays && state.level != left) return {.changed = false, .dropped = cost};
+    state.level = std::max<std::int64_t>(0, state.level - std::min(left, cost * period.count()));
+    return {};
+  }
+
   // What the answers to a run of equal checks need to know of a counter: all of it.
   using Snapshot = State;
   Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
@@ -125,7 +142,37 @@ struct LeakyBucket {
     return TimeToFall(0, state) + (state.last - now);
   }
 
+  // For `share` of places and rate, and its counter after one of the whole limit was seen so.
+  LeakyBucket For(const Share& share) const {
+    if (share.whole()) return *this;
+    LeakyBucket shared = *this;
+    const std::int64_t places = share.Of(queue + 1);
+    const DripRate drip = DripRate{rate, period}.For(share, places);
+    shared.rate = drip.rate;
+    shared.period = drip.period;
+    shared.queue = std::min(places, TokenBucket::kMaxCapacity / drip.period.count()) - 1;
+    return shared;
+  }
+  State Seed(const SeenState& seen, const Share& share) const {
+    const LeakyBucket shared = For(share);
+    const std::int64_t free =
+        DripRate{shared.rate, shared.period}.ShareOf(Capacity() - LevelAt(seen), period, share);
+    return {std::max<std::int64_t>(0, shared.Capacity() - free), seen.at};
+  }
+
+  // Units that have not run out.
+  std::int64_t Used(const State& state) const { return CeilDiv(state.level, period.count()); }
+
  private:
+  // The level that shows itself so; rounded up, but never above the places that were taken.
+  std::int64_t LevelAt(const SeenState& seen) const {
+    const std::int64_t most = Capacity() + TokenBucket::MaxDebt(rate, Capacity());
+    if (seen.reset_after() >= Duration(CeilDiv(most, rate))) return most;
+    const std::int64_t level = rate * std::max(seen.reset_after(), Duration::zero()).count();
+    const bool has_places = seen.remaining > 0;
+    return has_places ? std::min(level, seen.used() * period.count()) : level;
+  }
+
   std::int64_t Capacity() const { return (queue + 1) * period.count(); }
 
   // The level behind which a check does not wait too long for its turn.

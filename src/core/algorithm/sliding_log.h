@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "core/algorithm/algorithm.h"
+#include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
@@ -27,6 +28,8 @@ struct SlidingLog {
   static constexpr std::size_t kMaxEntries = 10'000;
   // The most entries one check clears away.
   static constexpr std::size_t kMaxCleared = 64;
+  // The most newer entries that are changed to take one back.
+  static constexpr std::int64_t kMaxShifted = 256;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit
   Duration window{};       // at least 1 ms
@@ -130,6 +133,32 @@ struct SlidingLog {
     return true;
   }
 
+  // Takes back `cost` units of a check that met `before`: out of its entry, or, of one that too
+  // many have followed, the oldest units instead, which are missing for less long.
+  Changed Undo(State& state, std::int64_t cost, const Tally& before) const {
+    const Time at = before.reset_at - window + state.offset;
+    if (state.counted == 0 || at + window <= state.now) return {.changed = false};
+    auto& log = *state.log;
+    const auto entry = std::partition_point(log.begin(), log.end(),
+                                            [&](const Entry& other) { return other.at < at; });
+    if (entry == log.end() || entry->at != at) return {.changed = false, .dropped = cost};
+    if (log.end() - entry > kMaxShifted) return {.changed = Refund(state, cost, std::nullopt)};
+    const std::int64_t units = std::min(cost, entry->cost);
+    // Of the entry's units the oldest may have been given back before.
+    const std::int64_t held =
+        entry->sum - std::clamp(state.refunded, entry->sum - entry->cost, entry->sum);
+    const std::int64_t refunded = std::max<std::int64_t>(0, units - held);
+    entry->cost -= units;
+    for (auto later = entry; later != log.end(); ++later) later->sum -= units;
+    if (entry->cost == 0) log.erase(entry);
+    if (refunded > 0) {
+      state.refunded -= refunded;
+      state.before -= refunded;
+    }
+    state.counted -= units - refunded;
+    return {};
+  }
+
   // What the answers to a run of checks of `cost` units, of which `taken` will be taken, need to
   // know of a counter.
   using Snapshot = Tally;
@@ -160,6 +189,26 @@ struct SlidingLog {
     if (state.log->empty()) return Duration::zero();
     return state.log->back().at + window - state.offset - now;
   }
+
+  // For `share` of the limit, and its counter after one of the whole limit was seen so: all units
+  // count as the newest.
+  SlidingLog For(const Share& share) const {
+    SlidingLog shared = *this;
+    shared.limit = share.Of(limit);
+    return shared;
+  }
+  State Seed(const SeenState& seen, const Share& share) const {
+    State state;
+    Open(state, seen.at);
+    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.used());
+    const std::int64_t count = share.Of(limit) - share.Of(left);
+    if (count > 0) state.log->push_back({seen.reset_at - window, count, count});
+    state.counted = count;
+    return state;
+  }
+
+  // Units that are counted.
+  std::int64_t Used(const State& state) const { return state.counted; }
 
  private:
   bool IsLive(const Entry& entry, const State& state) const {

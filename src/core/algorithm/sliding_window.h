@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/algorithm/algorithm.h"
+#include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
@@ -101,6 +102,20 @@ struct SlidingWindow {
     return true;
   }
 
+  // Takes back `cost` units of a check that met `before`, if their sub-window still counts.
+  Changed Undo(State& state, std::int64_t cost, const Tally& before) const {
+    const Duration since = state.start - (before.reset_at - (segments + 1) * length());
+    if (state.counts.empty() || since > segments * length()) return {.changed = false};
+    const auto age = static_cast<std::size_t>(since / length());
+    if (since < Duration::zero() || since % length() != Duration::zero()) {
+      return {.changed = false, .dropped = cost};  // the clock was replaced
+    }
+    if (age >= state.counts.size()) return {.changed = false};
+    state.counts[age] -= std::min(cost, state.counts[age]);
+    TrimOldest(state);
+    return {};
+  }
+
   // What the answers to a run of checks of `cost` units, of which `taken` will be taken, need to
   // know of a counter.
   using Snapshot = Tally;
@@ -135,6 +150,24 @@ struct SlidingWindow {
 
   // Time from `now` until the state equals a fresh one's.
   Duration Lifetime(const State& state, Time now) const { return LeavesAt(state, 0) - now; }
+
+  // For `share` of the limit, and its counter after one of the whole limit was seen so: all units
+  // count as the newest.
+  SlidingWindow For(const Share& share) const {
+    SlidingWindow shared = *this;
+    shared.limit = share.Of(limit);
+    return shared;
+  }
+  State Seed(const SeenState& seen, const Share& share) const {
+    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.used());
+    const std::int64_t count = share.Of(limit) - share.Of(left);
+    if (count == 0) return {.start = seen.at, .last = seen.at, .counts = {}};
+    const Time start = seen.reset_at - (segments + 1) * length();
+    return {.start = start, .last = seen.at, .counts = {count}};
+  }
+
+  // Units that are counted.
+  std::int64_t Used(const State& state) const { return state.counted(); }
 
  private:
   // Of a sub-window, rounded up so that `segments` of them cover the window.

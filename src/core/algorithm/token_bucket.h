@@ -17,6 +17,8 @@
 #include <cstdint>
 
 #include "core/algorithm/algorithm.h"
+#include "core/algorithm/drip_rate.h"
+#include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
@@ -24,9 +26,8 @@ namespace sluice {
 struct TokenBucket {
   static constexpr Algorithm kAlgorithm = Algorithm::kTokenBucket;
   // The most of burst · period, with the period in µs.
-  static constexpr std::int64_t kMaxCapacity = kMaxProduct / 2;
-  // The most of a rate: what drips in within a minute is a product still.
-  static constexpr std::int64_t kMaxRate = kMaxProduct / Duration(std::chrono::minutes(1)).count();
+  static constexpr std::int64_t kMaxCapacity = DripRate::kMaxCapacity;
+  static constexpr std::int64_t kMaxRate = DripRate::kMaxRate;
 
   std::int64_t rate = 1;   // tokens per period, 1 to kMaxRate
   Duration period{};       // at least 1 µs
@@ -56,6 +57,7 @@ struct TokenBucket {
     static State FromFields(const std::array<double, 3>& fields) {
       return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1])};
     }
+    std::array<double, 3> ToFields() const { return {ToNumber(level), ToNumber(last), 0}; }
   };
 
   // Makes `state` that of a counter that does not exist yet. One that starts empty fills from its
@@ -115,6 +117,18 @@ struct TokenBucket {
     return true;
   }
 
+  // Takes back `cost` units of a check that met `before`: as many as would still be missing if it
+  // had been the last.
+  Changed Undo(State& state, std::int64_t cost, const State& before) const {
+    const std::int64_t missing = Capacity() - (before.level - cost * period.count());
+    const Duration elapsed = state.last - before.last;
+    if (elapsed < Duration::zero()) return {.changed = false, .dropped = cost};
+    if (elapsed.count() >= CeilDiv(missing, rate)) return {.changed = false};
+    const std::int64_t left = missing - elapsed.count() * rate;
+    state.level = std::min(Capacity(), state.level + std::min(left, cost * period.count()));
+    return {};
+  }
+
   // What the answers to a run of equal checks need to know of a counter: all of it.
   using Snapshot = State;
   Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
@@ -149,7 +163,40 @@ struct TokenBucket {
     return std::max<Duration>({std::chrono::hours(1), 10 * fill, full});
   }
 
+  // For `share` of burst and rate, and its counter after one of the whole limit was seen so. To
+  // borrow cannot be divided: one server may, the others wait until they have their tokens.
+  TokenBucket For(const Share& share) const {
+    if (share.whole()) return *this;
+    TokenBucket shared = *this;
+    const DripRate drip = DripRate{rate, period}.For(share, share.Of(burst));
+    shared.rate = drip.rate;
+    shared.period = drip.period;
+    shared.burst = std::min(share.Of(burst), kMaxCapacity / drip.period.count());
+    shared.borrows = borrows && share.Of(1) == 1;
+    return shared;
+  }
+  State Seed(const SeenState& seen, const Share& share) const {
+    const TokenBucket shared = For(share);
+    const std::int64_t level =
+        DripRate{shared.rate, shared.period}.ShareOf(LevelAt(seen), period, share);
+    return {std::clamp(level, -shared.MaxDebt(), shared.Capacity()), seen.at};
+  }
+
+  // Tokens that are missing, debt included.
+  std::int64_t Used(const State& state) const {
+    return CeilDiv(std::max<std::int64_t>(0, Capacity() - state.level), period.count());
+  }
+
  private:
+  // The level that shows itself so; rounded down, but never below the tokens that were there.
+  std::int64_t LevelAt(const SeenState& seen) const {
+    if (seen.reset_after() >= Duration(CeilDiv(Capacity() + MaxDebt(), rate))) return -MaxDebt();
+    const std::int64_t missing = rate * std::max(seen.reset_after(), Duration::zero()).count();
+    const std::int64_t level = seen.limit * period.count() - missing;
+    const bool has_tokens = seen.remaining > 0;
+    return has_tokens ? std::max(level, seen.remaining * period.count()) : level;
+  }
+
   std::int64_t Capacity() const { return burst * period.count(); }
   std::int64_t MaxDebt() const { return MaxDebt(rate, Capacity()); }
 

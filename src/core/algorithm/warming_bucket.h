@@ -14,6 +14,8 @@
 #include <cstdint>
 
 #include "core/algorithm/algorithm.h"
+#include "core/algorithm/drip_rate.h"
+#include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
@@ -39,6 +41,7 @@ struct WarmingBucket {
     static State FromFields(const std::array<double, 3>& fields) {
       return {fields[0], ToTime(fields[1]), ToTime(fields[2])};
     }
+    std::array<double, 3> ToFields() const { return {stored, ToNumber(next_free), ToNumber(last)}; }
   };
 
   // A counter that does not exist yet: cold.
@@ -57,8 +60,7 @@ struct WarmingBucket {
     }
     const Time t = std::max(now, state.last);
     if (t > state.next_free) {
-      const auto idle = static_cast<double>((t - state.next_free).count());
-      state.stored = std::min(MaxStored(), state.stored + idle / CooldownInterval());
+      state.stored = std::min(MaxStored(), state.stored + Cooled(t - state.next_free));
       state.next_free = t;
     }
     state.last = t;
@@ -99,6 +101,23 @@ struct WarmingBucket {
     return true;
   }
 
+  // Takes back `cost` units of a check that met `before`: the permits it spent, what would still be
+  // owed for the others if it had been the last, and the idle time that it turned into work. Those
+  // that came since have paid what they did.
+  Changed Undo(State& state, std::int64_t cost, const State& before) const {
+    if (state.last < before.last) return {.changed = false, .dropped = cost};
+    State after = before;
+    Take(after, cost, 1);
+    const Duration price = after.next_free - before.next_free;
+    const Duration owed = std::clamp(after.next_free - state.last, Duration::zero(), price);
+    const Duration since = std::max(state.last - after.next_free, Duration::zero());
+    if (after.stored + Cooled(since) >= MaxStored()) return {.changed = false};
+    const double spent = before.stored - after.stored;
+    state.stored = std::min(MaxStored(), state.stored + spent + Cooled(price - owed));
+    state.next_free = std::max(state.last, state.next_free - owed);
+    return {};
+  }
+
   // What the answers to a check need to know of a counter: all of it.
   using Snapshot = State;
   Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
@@ -127,6 +146,27 @@ struct WarmingBucket {
     return state.next_free + Duration(static_cast<std::int64_t>(cooling)) - now;
   }
 
+  // For `share` of the rate, and its counter after one of the whole limit was seen so: as cold as
+  // can be, and in debt for as long as it may have been. REQUIRES: share.Of(1) == 1, for the check
+  // that a bucket without debt always admits cannot be divided.
+  WarmingBucket For(const Share& share) const {
+    WarmingBucket shared = *this;
+    const DripRate drip = DripRate{rate, period}.For(share, 1);
+    shared.rate = drip.rate;
+    shared.period = drip.period;
+    return shared;
+  }
+  State Seed(const SeenState& seen, const Share& share) const {
+    const Time next_free = seen.remaining > 0 ? seen.at : seen.reset_at;
+    return {For(share).MaxStored(), std::max(next_free, seen.at), seen.at};
+  }
+
+  // Units of debt.
+  std::int64_t Used(const State& state) const {
+    const auto debt = static_cast<double>((state.next_free - state.last).count());
+    return static_cast<std::int64_t>(std::ceil(std::max(0.0, debt) / StableInterval()));
+  }
+
  private:
   // Between two permits of a warm bucket, in µs.
   double StableInterval() const {
@@ -137,6 +177,11 @@ struct WarmingBucket {
   double Threshold() const { return 0.5 * MaxStored(); }
   // What gathering one permit takes, in µs: an idle `warmup` makes a cold bucket.
   double CooldownInterval() const { return static_cast<double>(warmup.count()) / MaxStored(); }
+
+  // The permits that gather in an idle time.
+  double Cooled(Duration idle) const {
+    return static_cast<double>(idle.count()) / CooldownInterval();
+  }
 
   // What `spent` of `stored` permits cost, in µs.
   double PriceOfStored(double stored, double spent) const {

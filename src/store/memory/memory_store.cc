@@ -4,6 +4,7 @@
 #include <bitset>
 
 #include "core/counter.h"
+#include "store/undo_check.h"
 
 namespace sluice {
 namespace {
@@ -44,9 +45,16 @@ MemoryStore::MemoryStore(const Clock& clock, const Options& options)
 void MemoryStore::Submit(StoreCheck& check) {
   {
     const ShardLocks locks(*this, check);
-    check.failure = Decide(check);
+    if (!Decide(check)) check.Fail(StoreFailure::kOverloaded);
   }
   check.OnDecided();
+}
+
+void MemoryStore::Undo(const StoreCheck& check) {
+  UndoCheck undo(check, UndoCheck::What::kCharged);
+  if (undo.counters.empty()) return;
+  const ShardLocks locks(*this, undo);
+  Decide(undo);
 }
 
 void MemoryStore::Reset(StoreReset& reset) {
@@ -71,7 +79,7 @@ std::size_t MemoryStore::size() const {
 }
 
 // The twin of `decide` in scripts/lua/decide.lua, for a run of one.
-std::optional<StoreFailure> MemoryStore::Decide(StoreCheck& check) {
+bool MemoryStore::Decide(StoreCheck& check) {
   // Asked under the locks, so that time never runs backwards for a counter.
   const Time now = clock_.Now();
   check.decided_at = now;
@@ -79,7 +87,7 @@ std::optional<StoreFailure> MemoryStore::Decide(StoreCheck& check) {
   drafts.reserve(check.counters.size());
   for (const CounterCheck& counter : check.counters) {
     std::optional<Draft> draft = Read(counter, now);
-    if (!draft) return StoreFailure::kOverloaded;
+    if (!draft) return false;
     drafts.push_back(*draft);
   }
 
@@ -87,7 +95,7 @@ std::optional<StoreFailure> MemoryStore::Decide(StoreCheck& check) {
   check.admitted = true;
   if (!check.demand.consumes_or_peeks()) {
     DecideChange(check, drafts, run);
-    return std::nullopt;
+    return true;
   }
   for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
     const auto group = check.counters[begin].group;
@@ -96,7 +104,7 @@ std::optional<StoreFailure> MemoryStore::Decide(StoreCheck& check) {
     DecideGroup(counters, std::span(drafts).subspan(begin), check.admitted, run);
     if (group == 0) check.admitted = run.granted == 1;
   }
-  return std::nullopt;
+  return true;
 }
 
 void MemoryStore::DecideGroup(std::span<CounterCheck> counters, std::span<Draft> drafts,
@@ -109,11 +117,10 @@ void MemoryStore::DecideGroup(std::span<CounterCheck> counters, std::span<Draft>
   for (std::size_t i = 0; i < counters.size(); ++i) {
     CounterCheck& counter = counters[i];
     Draft& draft = drafts[i];
-    const CounterReport report{.snapshot = Summarise(*counter.limit, draft.state, run)};
-    counter.verdict = JudgeNth(*counter.limit, report, run, 0);
-    const bool charged = run.granted == 1 && !peeks && run.demand.cost > 0;
-    if (charged) Take(*counter.limit, draft.state, run);
-    if (charged || draft.keep == Keep::kAlways || (draft.keep == Keep::kUnlessPeek && !peeks)) {
+    Answer(counter, {.snapshot = Summarise(*counter.limit, draft.state, run)}, run, 0);
+    if (counter.charged) Take(*counter.limit, draft.state, run);
+    if (counter.charged || draft.keep == Keep::kAlways ||
+        (draft.keep == Keep::kUnlessPeek && !peeks)) {
       Write(counter, draft.state, run.now);
     }
   }
@@ -130,12 +137,16 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts, const
     CounterCheck& counter = check.counters[i];
     Draft& draft = drafts[i];
     Changed done{.changed = false};
-    if (changes) done = Change(*counter.limit, draft.state, run);
+    if (run.demand.mode == Mode::kUndo) {
+      done = sluice::Undo(*counter.limit, draft.state, counter.before, run);
+    } else if (changes) {
+      done = Change(*counter.limit, draft.state, run);
+    }
     if (done.changed || draft.keep != Keep::kNo) Write(counter, draft.state, run.now);
     const CounterReport report{.snapshot = Summarise(*counter.limit, draft.state, run),
                                .admitted = counter.verdict.admitted,
                                .dropped = done.dropped};
-    counter.verdict = JudgeNth(*counter.limit, report, run, 0);
+    Answer(counter, report, run, 0);
   }
 }
 
@@ -144,12 +155,18 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
                                                     Time now) SLUICE_NO_THREAD_SAFETY_ANALYSIS {
   Shard& shard = ShardOf(counter.key);
   Draft draft;
-  if (const auto found = shard.entries.find(counter.key); found != shard.entries.end()) {
+  const auto found = shard.entries.find(counter.key);
+  const bool is_new = found == shard.entries.end();
+  if (is_new && !MakeRoom(shard, now)) return std::nullopt;
+  const CounterSeed* const seed = counter.seed;
+  if (seed != nullptr && (is_new || found->second.seed_version != seed->version)) {
+    draft.state = seed->state;
+    draft.keep = std::max(seed->keep, Advance(*counter.limit, draft.state, now));
+  } else if (is_new) {
+    draft.keep = Open(*counter.limit, draft.state, now);
+  } else {
     draft.state = found->second.state;
     draft.keep = Advance(*counter.limit, draft.state, now);
-  } else {
-    if (!MakeRoom(shard, now)) return std::nullopt;
-    draft.keep = Open(*counter.limit, draft.state, now);
   }
   return draft;
 }
@@ -159,11 +176,12 @@ void MemoryStore::Write(const CounterCheck& counter, const CounterState& state,
   Shard& shard = ShardOf(counter.key);
   const Time expires = now + Lifetime(*counter.limit, state, now);
   shard.next_expiry = std::min(shard.next_expiry, expires);
+  const Entry entry{state, expires, counter.seed != nullptr ? counter.seed->version : 0};
   const auto found = shard.entries.find(counter.key);
   if (found != shard.entries.end()) {
-    found->second = {state, expires};
+    found->second = entry;
   } else {
-    shard.entries.emplace(counter.key, Entry{state, expires});
+    shard.entries.emplace(counter.key, entry);
   }
 }
 

@@ -35,6 +35,7 @@ class MemoryStore final : public Store {
 
   void Submit(StoreCheck& check) override;
   void Reset(StoreReset& reset) override;
+  void Undo(const StoreCheck& check) override;
 
   // Counters held, those included that are as good as new.
   std::size_t size() const;
@@ -43,6 +44,7 @@ class MemoryStore final : public Store {
   struct Entry {
     CounterState state;
     Time expires;  // from then on the state equals a fresh one's
+    std::uint64_t seed_version = 0;
   };
   struct Shard {
     mutable Mutex mutex;
@@ -62,7 +64,8 @@ class MemoryStore final : public Store {
   std::size_t IndexOf(std::string_view key) const { return Hash(key) % shards_.size(); }
 
   // REQUIRES, for all below: the locks of the shards of the counters concerned.
-  std::optional<StoreFailure> Decide(StoreCheck& check);
+  // False: no room for a new counter.
+  bool Decide(StoreCheck& check);
   // Decides the counters of one group for a check that is `allowed` so far, into run.granted.
   void DecideGroup(std::span<CounterCheck> counters, std::span<Draft> drafts, bool allowed,
                    Run& run);

@@ -34,10 +34,16 @@ Node::Node(net::Loop& loop, const RedisUrl& url, ServerStatus& status, MetricsRe
 void Node::Submit(StoreCheck& check) {
   ++waiting_;
   check.waits_anew = false;
+  check.late = nullptr;
+  if (check.last_deadline <= loop_.now()) return Fail(check, StoreFailure::kCallerTimeout);
   if (!connection_.ready()) return Fail(check, StoreFailure::kUnreachable);
   if (waiting_ > options_.max_pending) return Fail(check, StoreFailure::kOverloaded);
-  if (check.deadline <= loop_.now()) return Fail(check, StoreFailure::kTimeout);
+  if (check.deadline <= loop_.now()) return Fail(check, StoreFailure::kUnsent);
   ArmTimer(check.deadline);
+  Gather(check);
+}
+
+void Node::Gather(StoreCheck& check) {
   gathering_.Add(check);
   loop_.RequestFlush(*this);
 }
@@ -97,9 +103,7 @@ void Node::SendGathered() {
     const Gathering::Run& run = gathering_.front();
     if (run.after < pack->first_run && WaitsForPackInFlight(run)) break;
     script_call_.Add(*run.first, static_cast<std::int64_t>(run.n));
-    pack->runs.push_back({.begin = pack->checks.size(),
-                          .n = run.n,
-                          .reply_numbers = ScriptReply::NumbersFor(*run.first)});
+    pack->runs.push_back({.begin = pack->checks.size(), .n = run.n});
     for (StoreCheck* check = run.first; check != nullptr; check = check->next) {
       pack->checks.push_back(check);
     }
@@ -124,7 +128,10 @@ void Node::SendPack(std::unique_ptr<Pack> pack) {
 // The script is missing, so nothing has run: the only error after which a pack is sent again. A
 // pack behind it gets the same error and follows it. What gathers is sent after both.
 void Node::SendAgain(std::unique_ptr<Pack> pack) {
-  if (pack->IsAbandoned()) return Recycle(std::move(pack));
+  if (pack->IsAbandoned()) {
+    FailPack(*pack, StoreFailure::kRejected);
+    return Recycle(std::move(pack));
+  }
   if (!std::exchange(loading_script_, true)) {
     std::string load;
     AppendCommand(std::array<std::string_view, 3>{"SCRIPT", "LOAD", kCheckScript.text}, load);
@@ -137,6 +144,7 @@ void Node::SendAgain(std::unique_ptr<Pack> pack) {
 void Node::OnReady() {
   metrics_.OnReady();
   status_.SetReady(loop_.index(), true);
+  TakeBackPutOff();
 }
 
 void Node::OnReply(const redisReply& reply) {
@@ -191,15 +199,12 @@ bool Node::Deliver(Pack& pack, const redisReply& reply) {
 bool Node::DeliverRun(Pack& pack, const Pack::Run& run, ScriptReply& reply) {
   const auto begin = pack.checks.begin() + static_cast<std::ptrdiff_t>(run.begin);
   const auto end = begin + static_cast<std::ptrdiff_t>(run.n);
-  const auto alive = std::find_if(begin, end, [](StoreCheck* check) { return check != nullptr; });
-  if (alive == end) return reply.Skip(run.reply_numbers);
-  if (!reply.Next(**alive, static_cast<std::int64_t>(run.n), run_reply_)) return false;
+  if (!reply.Next(**begin, static_cast<std::int64_t>(run.n), run_reply_)) return false;
   const bool failed = !run_reply_.error.empty();
-  const bool wrote = !failed && run_reply_.granted > 0 && (*alive)->demand.mode != Mode::kPeek;
+  const bool wrote = !failed && run_reply_.granted > 0 && (*begin)->demand.mode != Mode::kPeek;
   if (failed) NoteError(run_reply_.error);
   if (wrote) connection_.NoteWrite();
   for (auto check = begin; check != end; ++check) {
-    if (*check == nullptr) continue;
     StoreCheck& answered = *std::exchange(*check, nullptr);
     if (failed) {
       Fail(answered, StoreFailure::kRejected);
@@ -251,7 +256,9 @@ void Node::FailAll() {
 
 void Node::FailPack(Pack& pack, StoreFailure failure) {
   for (StoreCheck*& slot : pack.checks) {
-    if (slot != nullptr) Fail(*std::exchange(slot, nullptr), failure);
+    if (slot == nullptr) continue;
+    if (failure == StoreFailure::kTimeout && !slot->is_late) Fail(ReplaceByLate(slot), failure);
+    Fail(*std::exchange(slot, nullptr), failure);
   }
 }
 
@@ -263,9 +270,12 @@ void Node::FailList(StoreCheck* first, StoreFailure failure) {
   }
 }
 
+// Time that the caller did not give is no failure of Redis.
 void Node::Fail(StoreCheck& check, StoreFailure failure) {
-  --waiting_;
-  check.failure = failure;
+  if (check.late == nullptr) --waiting_;  // else what takes its place waits on
+  const bool timed_out = failure == StoreFailure::kTimeout || failure == StoreFailure::kUnsent;
+  const bool of_caller = timed_out && check.last_deadline <= loop_.now();
+  check.Fail(of_caller ? StoreFailure::kCallerTimeout : failure);
   check.OnDecided();
 }
 

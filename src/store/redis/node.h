@@ -27,6 +27,7 @@
 #include "store/redis/redis_metrics.h"
 #include "store/redis/script_call.h"
 #include "store/redis/server_status.h"
+#include "store/redis/take_back.h"
 #include "store/store.h"
 
 namespace sluice::redis {
@@ -41,6 +42,8 @@ struct NodeOptions {
   // Null: time is Redis' own. Else this clock's, for a Redis whose scripts may not ask for the
   // time; must outlive the node, and all servers' clocks should agree.
   const Clock* clock = nullptr;
+  // Null: nobody. Else must outlive the node.
+  LateAnswers* late_answers = nullptr;
   // Null: no metrics. Else must outlive the node.
   MetricsRegistry* metrics = nullptr;
 };
@@ -53,6 +56,7 @@ class Node final : public net::Flushable, private Connection::Owner {
 
   void Submit(StoreCheck& check);
   void Reset(StoreReset& reset);
+  void Undo(const StoreCheck& check);
 
   // Hands back all that waits, and fails what is submitted from then on. For good.
   void Stop();
@@ -88,6 +92,18 @@ class Node final : public net::Flushable, private Connection::Owner {
   void NoteError(std::string_view error);
   void Recycle(std::unique_ptr<Pack> pack);
 
+  void Gather(StoreCheck& check);
+
+  // What is left of checks whose owners have been answered; in node_late.cc.
+  class Late;
+  friend class TakeBack;
+  StoreCheck& ReplaceByLate(StoreCheck*& slot);
+  void OnLateReply(const Late& late);
+  void Send(std::unique_ptr<TakeBack> take_back);
+  void OnTakenBack(std::unique_ptr<TakeBack> take_back);
+  void PutOff(std::unique_ptr<TakeBack> take_back);
+  void TakeBackPutOff();
+
   // Deadlines; in node_deadlines.cc.
   void ArmTimer(SteadyTime deadline);
   void OnTimer();
@@ -119,6 +135,7 @@ class Node final : public net::Flushable, private Connection::Owner {
   std::vector<std::string_view> arguments_;
   RunReply run_reply_;
   std::vector<std::unique_ptr<Pack>> spare_;
+  std::vector<std::unique_ptr<TakeBack>> put_off_;  // until Redis can be asked
 };
 
 }  // namespace sluice::redis

@@ -45,9 +45,7 @@ void Node::WaitAnew() {
   };
   for (const Awaited& awaited : in_flight_) {
     if (!awaited.pack) continue;
-    for (StoreCheck* check : awaited.pack->checks) {
-      if (check != nullptr) extend(*check);
-    }
+    for (StoreCheck* check : awaited.pack->checks) extend(*check);
   }
   gathering_.ForEach(extend);
 }
@@ -60,13 +58,15 @@ void Node::FailOverdue() {
   for (const Awaited& awaited : in_flight_) {
     if (!awaited.pack) continue;
     for (StoreCheck*& slot : awaited.pack->checks) {
-      if (slot == nullptr || slot->deadline > now) continue;
-      *end = std::exchange(slot, nullptr);
+      if (slot->deadline > now) continue;
+      *end = &ReplaceByLate(slot);
       end = &(*end)->next;
     }
   }
-  *end = gathering_.TakeExpired(now);
+  *end = nullptr;
+  StoreCheck* const unsent = gathering_.TakeExpired(now);
   FailList(overdue, StoreFailure::kTimeout);
+  FailList(unsent, StoreFailure::kUnsent);
   for (std::size_t i = 0; i < in_flight_.size(); ++i) {
     StoreReset* const reset = in_flight_[i].reset;
     if (reset == nullptr || reset->deadline > now) continue;
@@ -82,9 +82,7 @@ SteadyTime Node::NextDeadline() const {
   for (const Awaited& awaited : in_flight_) {
     if (awaited.reset != nullptr) next = std::min(next, awaited.reset->deadline);
     if (!awaited.pack) continue;
-    for (const StoreCheck* check : awaited.pack->checks) {
-      if (check != nullptr) consider(*check);
-    }
+    for (const StoreCheck* check : awaited.pack->checks) consider(*check);
   }
   gathering_.ForEach(consider);
   if (in_flight_.empty()) return next;

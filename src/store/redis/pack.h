@@ -1,7 +1,8 @@
 // A call of the check script on its way: what was sent, and the checks that wait for the reply.
 //
 // The pack owns its command, and with it every key, demand and lease id, so it can be sent again
-// after checks have left. It does not own the checks: if one times out, its pointer becomes null.
+// after checks have left. It does not own the checks: if one times out, a LateCheck takes its
+// place.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +17,13 @@ namespace sluice::redis {
 
 struct Pack {
   struct Run {
-    std::size_t begin;          // its first check in `checks`
-    std::size_t n;              // checks in it
-    std::size_t reply_numbers;  // to pass over if all its checks have left
+    std::size_t begin;  // its first check in `checks`
+    std::size_t n;      // checks in it
   };
 
   std::string command;  // as Redis reads it
   std::vector<Run> runs;
-  std::vector<StoreCheck*> checks;  // null: its deadline has passed, and it was answered
+  std::vector<StoreCheck*> checks;  // null: answered
   std::uint64_t first_run = 0;      // as Gathering numbers runs
 
   // As new, memory kept.
@@ -33,8 +33,9 @@ struct Pack {
     checks.clear();
   }
 
+  // Whether all its owners have left. REQUIRES: none is answered.
   bool IsAbandoned() const {
-    return std::all_of(checks.begin(), checks.end(), [](auto* check) { return check == nullptr; });
+    return std::all_of(checks.begin(), checks.end(), [](auto* check) { return check->is_late; });
   }
 };
 

@@ -24,6 +24,14 @@ RedisMetrics::RedisMetrics(MetricsRegistry& registry, const std::string& loop)
       failed_attempts_(Errors(registry, "connect")),
       losses_(Errors(registry, "lost")),
       other_errors_(Errors(registry, "other")),
+      late_answers_(registry.CounterFor("sluice_redis_late_answers_total",
+                                        "Replies to checks that had failed by then.")),
+      unknown_outcomes_(registry.CounterFor(
+          "sluice_redis_unknown_outcomes_total",
+          "Checks sent of which it is not known whether they were charged: no reply came.")),
+      lost_undos_(registry.CounterFor(
+          "sluice_redis_lost_undos_total",
+          "Counters that stay charged for what was not admitted, as it cannot be taken back.")),
       connected_(registry.GaugeFor("sluice_redis_connected",
                                    "1 while the loop's connection is ready, else 0.",
                                    {{"loop", loop}})),

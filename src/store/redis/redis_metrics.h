@@ -25,6 +25,13 @@ class RedisMetrics {
   // An error reply of Redis, or why a run of the script failed, which begins with the same words.
   void CountError(std::string_view error);
 
+  // A reply to a check that had failed by then.
+  void CountLateAnswer() { late_answers_.Increment(); }
+  // A check was sent, and its connection lost before the reply.
+  void CountUnknownOutcome() { unknown_outcomes_.Increment(); }
+  // A counter stays charged for what was not admitted.
+  void CountLostUndo() { lost_undos_.Increment(); }
+
   void CountScriptCall() { script_calls_.Increment(); }
 
   // How many checks wait for an answer.
@@ -42,6 +49,9 @@ class RedisMetrics {
   Counter& losses_;
   Counter& other_errors_;
   std::array<Counter*, kErrorWords.size()> errors_;  // by place in kErrorWords
+  Counter& late_answers_;
+  Counter& unknown_outcomes_;
+  Counter& lost_undos_;
   Gauge& connected_;
   Gauge& waiting_;
   bool was_connected_ = false;

@@ -6,7 +6,7 @@
 namespace sluice {
 
 RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Options& options)
-    : threads_(threads), topology_(url), parts_(threads.size()) {
+    : threads_(threads), clock_(options.clock), topology_(url), parts_(threads.size()) {
   for (std::size_t node = 0; node < topology_.nodes(); ++node) {
     statuses_.push_back(
         std::make_unique<redis::ServerStatus>(topology_.UrlOf(node).ToString(), threads.size()));
@@ -30,14 +30,24 @@ void RedisStore::Stop() {
   threads_.RunOnEach([this](net::EpollLoop& loop) {
     auto part = std::move(parts_[loop.index()]);
     for (const auto& node : part->nodes) node->Stop();
+    if (part->fleet_member) part->fleet_member->Stop();
     loop.DisposeLater(std::move(part));
   });
   threads_.RunOnEach([](net::EpollLoop&) {});  // a later turn, so the nodes are gone
 }
 
+void RedisStore::JoinFleet(redis::FleetMember::OnView on_view) {
+  const std::size_t node = topology_.NodeOf(redis::FleetMember::kKey);
+  threads_.RunOn(0, [&](net::EpollLoop& loop) {
+    parts_[0]->fleet_member = std::make_unique<redis::FleetMember>(
+        loop, topology_.UrlOf(node), *statuses_[node], clock_, std::move(on_view));
+  });
+}
+
 void RedisStore::Submit(StoreCheck& check) {
   if (redis::Node* const node = NodeOf(check.counters.front().key)) return node->Submit(check);
-  check.failure = StoreFailure::kUnreachable;
+  check.late = nullptr;
+  check.Fail(StoreFailure::kUnreachable);
   check.OnDecided();
 }
 
@@ -45,6 +55,10 @@ void RedisStore::Reset(StoreReset& reset) {
   if (redis::Node* const node = NodeOf(reset.keys.front())) return node->Reset(reset);
   reset.failure = StoreFailure::kUnreachable;
   reset.OnReset();
+}
+
+void RedisStore::Undo(const StoreCheck& check) {
+  if (redis::Node* const node = NodeOf(check.counters.front().key)) node->Undo(check);
 }
 
 redis::Node* RedisStore::NodeOf(std::string_view key) const {

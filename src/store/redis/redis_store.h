@@ -10,6 +10,7 @@
 
 #include "metrics/metrics_registry.h"
 #include "net/io_threads.h"
+#include "store/redis/fleet_member.h"
 #include "store/redis/node.h"
 #include "store/redis/redis_url.h"
 #include "store/redis/server_status.h"
@@ -36,6 +37,11 @@ class RedisStore final : public Store {
   // On an io thread.
   void Submit(StoreCheck& check) override;
   void Reset(StoreReset& reset) override;
+  void Undo(const StoreCheck& check) override;
+
+  // Reports this server to its fleet from now on; `on_view` is called on io-0. At most once. Not on
+  // an io thread.
+  void JoinFleet(redis::FleetMember::OnView on_view);
 
   // Waits until all connections are ready, at most so long. Returns whether they are. Not on an io
   // thread.
@@ -45,12 +51,14 @@ class RedisStore final : public Store {
   // What one io thread has of the store.
   struct Part final : net::Disposable {
     std::vector<std::unique_ptr<redis::Node>> nodes;
+    std::unique_ptr<redis::FleetMember> fleet_member;  // on io-0, if it has joined
   };
 
   // The node of this thread that owns `key`; null after Stop.
   redis::Node* NodeOf(std::string_view key) const;
 
   net::IoThreads& threads_;
+  const Clock* const clock_;        // see NodeOptions
   MetricsRegistry unseen_metrics_;  // if options name none
   const redis::Topology topology_;
   std::vector<std::unique_ptr<redis::ServerStatus>> statuses_;  // by node

@@ -12,8 +12,11 @@ namespace {
 
 constexpr std::uint16_t kDefaultPort = 6379;
 constexpr std::string_view kForms =
-    "redis://[[user]:password@]host[:port][/db] or unix://[[user]:password@]/path[?db=N]";
+    "redis://[[user]:password@]host[:port][/db] or unix://[[user]:password@]/path[?db=N], where "
+    "user "
+    "and password have % as %25, : as %3A, / as %2F, ? as %3F, # as %23 and @ as %40";
 
+// Never quotes the URL: where one character of it is wrong, any part may be the password's.
 Error Malformed(std::string_view why) {
   return InvalidArgument(fmt::format("redis URL: {}; allowed is {}", why, kForms));
 }
@@ -28,7 +31,7 @@ std::pair<std::string_view, std::string_view> Split(std::string_view text, char 
 Result<void> SetDatabase(std::string_view text, RedisUrl& url) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), url.database);
   if (error != std::errc() || end != text.data() + text.size() || url.database < 0) {
-    return Malformed(fmt::format("the database \"{}\" is no number", text));
+    return Malformed("the database is no number");
   }
   return {};
 }
@@ -51,11 +54,14 @@ Result<void> SetOptions(std::string_view text, RedisUrl& url) {
     const auto [option, rest] = Split(text, '&');
     const auto [name, value] = Split(option, '=');
     if (name == "client_name" && !value.empty()) {
-      url.client_name = value;
+      auto decoded = PercentDecode(value);
+      if (!decoded)
+        return Malformed("a % in client_name is not followed by two hexadecimal digits");
+      url.client_name = std::move(*decoded);
     } else if (name == "db") {
       if (auto set = SetDatabase(value, url); !set) return set;
     } else {
-      return Malformed(fmt::format("the option \"{}\" is not known (db, client_name)", option));
+      return Malformed("an option is not known (db, client_name)");
     }
     text = rest;
   }
@@ -67,7 +73,8 @@ Result<void> SetHost(std::string_view text, RedisUrl& url) {
   const bool has_port = host.rfind(':') != std::string_view::npos && !host.ends_with(']');
   auto address =
       Address::Parse(has_port ? std::string(host) : fmt::format("{}:{}", host, kDefaultPort));
-  if (!address) return Malformed(address.error().message);
+  if (host.empty()) return Malformed("the host is empty");
+  if (!address) return Malformed("the host or the port is wrong (IPv6 in brackets, port a number)");
   url.address = *address;
   return database.empty() ? Result<void>() : SetDatabase(database, url);
 }
@@ -82,9 +89,12 @@ Result<RedisUrl> RedisUrl::Parse(std::string_view text) {
   RedisUrl url;
   const bool is_unix = text.starts_with("unix://");
   if (!is_unix && !text.starts_with("redis://")) {
-    return Malformed(fmt::format("\"{}\" is no known scheme", Split(text, ':').first));
+    return Malformed("no known scheme");
   }
   const auto [body, options] = Split(text.substr(is_unix ? 7 : 8), '?');
+  if (options.find('@') != std::string_view::npos) {
+    return Malformed("an @ stands behind a ?; a password has them as %40 and %3F");
+  }
   const auto at = body.rfind('@');
   std::string_view place = body;
   if (at != std::string_view::npos) {

@@ -1,7 +1,7 @@
 // Where Redis is and how to log in:
 //   redis://[[user]:password@]host[:port][/db][?client_name=NAME]
 //   unix://[[user]:password@]/path/to/socket[?db=N&client_name=NAME]
-// Reserved characters in user, password and path are percent-encoded.
+// Reserved characters in user, password, path and NAME are percent-encoded.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct RedisUrl {
   // For logs: the address and database, never the password.
   std::string ToString() const;
 
-  // The error says what is wrong and what is allowed, without repeating a password.
+  // The error says what is wrong and what is allowed, and repeats no part of `text`.
   static Result<RedisUrl> Parse(std::string_view text);
 };
 

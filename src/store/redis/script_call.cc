@@ -14,7 +14,7 @@
 namespace sluice::redis {
 namespace {
 
-constexpr double kVersion = 3;
+constexpr double kVersion = 4;
 
 static_assert(std::endian::native == std::endian::little, "numbers travel as little-endian");
 
@@ -64,7 +64,7 @@ std::size_t WeightOf(const StoreCheck& check) {
   std::size_t weight = 0;
   for (const CounterCheck& counter : check.counters) {
     if (std::holds_alternative<SlidingLog>(*counter.limit)) {
-      weight += 8;
+      weight += check.demand.mode == Mode::kUndo ? 64 : 8;
     } else if (std::holds_alternative<Concurrency>(*counter.limit)) {
       // An entry per slot.
       weight +=
@@ -101,13 +101,11 @@ void AppendBytes(std::string& out, std::span<const double> numbers) {
 }  // namespace
 
 void RunReply::Answer(StoreCheck& check, std::int64_t index) const {
-  check.failure.reset();
   check.admitted = index < granted;
   check.decided_at = now;
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
-    CounterCheck& counter = check.counters[i];
     const Run run{.demand = check.demand, .granted = group_grants[i], .now = now};
-    counter.verdict = JudgeNth(*counter.limit, reports[i], run, index);
+    sluice::Answer(check.counters[i], reports[i], run, index);
   }
 }
 
@@ -126,11 +124,12 @@ void ScriptCall::Clear() {
 
 bool ScriptCall::HasRoomFor(const StoreCheck& check) const {
   if (runs_ == 0) return true;
-  // 10 bounds what one counter adds: a limit not seen before, its place in a request, its key.
+  // 13 bounds what one counter adds: a limit not seen before, its place in a request, its key, and
+  // what it held before.
   const std::size_t numbers =
       limit_numbers_.size() + request_numbers_.size() + check_numbers_.size();
   return runs_ < kMaxRuns && weight_ + WeightOf(check) <= kMaxWeight &&
-         numbers + 7 + 10 * check.counters.size() <= kMaxNumbers;
+         numbers + 7 + 13 * check.counters.size() <= kMaxNumbers;
 }
 
 void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
@@ -141,6 +140,11 @@ void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
   check_numbers_.push_back(static_cast<double>(n));
   for (const CounterCheck& counter : check.counters) {
     check_numbers_.push_back(IndexOfKey(counter.key));
+  }
+  if (check.demand.mode != Mode::kUndo) return;
+  for (const CounterCheck& counter : check.counters) {
+    const auto before = FieldsOf(counter.before);
+    check_numbers_.insert(check_numbers_.end(), before.begin(), before.end());
   }
 }
 
@@ -262,23 +266,6 @@ bool ScriptReply::TakeError(std::int64_t message, RunReply& reply) const {
   if (std::cmp_greater_equal(message, elements_.size())) return false;
   reply.error = elements_[message];
   return true;
-}
-
-bool ScriptReply::Skip(std::size_t numbers) {
-  std::int64_t number = 0;
-  for (std::size_t i = 0; i < numbers; ++i) {
-    if (!Take(number)) return false;
-    if (i == 0 && number < 0) return true;  // an error stands alone
-  }
-  return true;
-}
-
-std::size_t ScriptReply::NumbersFor(const StoreCheck& check) {
-  std::size_t numbers = (check.demand.consumes_or_peeks() ? 3 : 5) * check.counters.size();
-  for (std::size_t i = 0; i < check.counters.size(); ++i) {
-    if (i == 0 || check.counters[i].group != check.counters[i - 1].group) ++numbers;
-  }
-  return numbers;
 }
 
 bool ScriptReply::Take(double& number) {

@@ -85,12 +85,6 @@ class ScriptReply {
   // Reads the reply to a run of `n` checks like `check`. False if the blob ends before.
   bool Next(const StoreCheck& check, std::int64_t n, RunReply& reply);
 
-  // Passes over the reply to a run whose checks have all left.
-  bool Skip(std::size_t numbers);
-
-  // How many numbers the reply to a run like `check` has, for Skip.
-  static std::size_t NumbersFor(const StoreCheck& check);
-
   Time now() const { return now_; }
 
  private:

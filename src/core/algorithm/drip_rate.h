@@ -1,0 +1,50 @@
+// What fills and empties buckets: `rate` units per `period`. Levels of buckets are integers in
+// units of 1/period (in µs) of a unit.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/algorithm/algorithm.h"
+#include "core/share.h"
+#include "core/vocabulary.h"
+
+namespace sluice {
+
+struct DripRate {
+  __extension__ using Wide = __int128;
+
+  // The most of units · period of a bucket, with the period in µs.
+  static constexpr std::int64_t kMaxCapacity = kMaxProduct / 2;
+  // The most of a rate: what drips in within a minute is a product still.
+  static constexpr std::int64_t kMaxRate = kMaxProduct / Duration(std::chrono::minutes(1)).count();
+
+  std::int64_t rate = 1;  // 1 to kMaxRate
+  Duration period{};      // at least 1 µs
+
+  // The share of the rate for a bucket of `units`; exact, unless its levels would be too large, and
+  // then slower.
+  DripRate For(const Share& share, std::int64_t units) const {
+    if (share.parts == 0 || share.whole()) return *this;
+    const std::int64_t shared = rate * share.parts;
+    const Duration longer = period * share.of;
+    const bool fits = longer.count() <= kMaxCapacity / std::max<std::int64_t>(1, units);
+    if (fits && shared <= kMaxRate) return {shared, longer};
+    if (shared >= share.of) return {shared / share.of, period};
+    return {1, Duration(CeilDiv(longer.count(), shared))};
+  }
+
+  // The share of `level`, which is in units of 1/whole, in those of this: whole units as the share
+  // says, what is left of one as a fraction, debt in full proportion.
+  std::int64_t ShareOf(std::int64_t level, Duration whole, const Share& share) const {
+    if (share.whole()) return level;
+    const std::int64_t units = std::max<std::int64_t>(0, level) / whole.count();
+    const std::int64_t rest = level - units * whole.count();
+    const auto scaled = static_cast<Wide>(rest) * share.parts * period.count();
+    const auto divisor = static_cast<Wide>(share.of) * whole.count();
+    const auto part = scaled / divisor - (scaled % divisor < 0 ? 1 : 0);
+    return share.Of(units) * period.count() + static_cast<std::int64_t>(part);
+  }
+};
+
+}  // namespace sluice

@@ -1,0 +1,59 @@
+// How much of a limit belongs to one server while the store that all share is away; and what a
+// counter last showed of itself, from which the server's own counter then begins.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace sluice {
+
+// The fraction parts/of. Units are rounded down; those left over go one each to the servers of the
+// lowest ranks, so that the shares of `of` servers with ranks from 0 on add up to the whole.
+struct Share {
+  std::int64_t parts = 1;  // 0 to `of`
+  std::int64_t of = 1;     // 1 to kMaxOf
+  std::int64_t rank = 0;   // from `of` on: none of what is left over
+
+  static constexpr std::int64_t kMaxOf = 1000;
+
+  static constexpr Share Whole() { return {}; }
+  static constexpr Share Nothing() { return {.parts = 0}; }
+  // One of `servers` servers; of so many that no share would be left, nothing.
+  static Share OfServer(std::int64_t servers, std::int64_t rank) {
+    if (servers > kMaxOf) return Nothing();
+    return {.parts = 1, .of = std::max<std::int64_t>(servers, 1), .rank = rank};
+  }
+  // A fixed fraction of 0 to 1, to the thousandth below.
+  static Share OfNumber(double fraction) {
+    constexpr double kRounding = 1e-9;
+    const auto parts = static_cast<std::int64_t>(fraction * kMaxOf + kRounding);
+    return parts >= kMaxOf ? Whole() : Share{.parts = parts, .of = kMaxOf, .rank = kMaxOf};
+  }
+
+  bool whole() const { return parts == of; }
+
+  // REQUIRES: 0 <= units <= kMaxCost
+  std::int64_t Of(std::int64_t units) const {
+    const std::int64_t product = units * parts;
+    return product / of + (rank < product % of ? 1 : 0);
+  }
+
+  bool operator==(const Share&) const = default;
+};
+
+// A counter after a decision of the store; of the verdict what tells its state.
+struct SeenState {
+  std::int64_t limit = 0;
+  std::int64_t remaining = 0;
+  Time reset_at;  // when nothing is counted any more
+  Time at;        // of the decision
+
+  std::int64_t used() const { return limit - remaining; }
+  Duration reset_after() const { return reset_at - at; }
+
+  bool operator==(const SeenState&) const = default;
+};
+
+}  // namespace sluice

@@ -1,0 +1,84 @@
+#include "limiter/recent_states.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "base/random.h"
+#include "core/algorithm/algorithm.h"
+
+namespace sluice {
+namespace {
+
+Hash128 RandomSecret() {
+  Hash128 secret;
+  const auto bytes = RandomBytes();
+  static_assert(sizeof(secret) == sizeof(bytes));
+  std::memcpy(&secret, bytes.data(), sizeof(secret));
+  return secret;
+}
+
+}  // namespace
+
+void RecentStates::FreeMemory::operator()(Group* groups) const {
+  munmap(groups, kGroups * sizeof(Group));
+}
+
+// Fresh pages are zero, which is empty, and take no memory until they are used.
+RecentStates::RecentStates()
+    : secret_(RandomSecret()), groups_([] {
+        void* const pages = mmap(nullptr, kGroups * sizeof(Group), PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (pages == MAP_FAILED) throw std::bad_alloc();
+        return static_cast<Group*>(pages);
+      }()) {}
+
+std::size_t RecentStates::GroupOf(const Hash128& key) {
+  return static_cast<std::size_t>(MultiplyWide(key.high, kGroups).high);
+}
+
+void RecentStates::Learn(std::string_view key, const SeenState& seen) {
+  const Hash128 hash = KeyedHash(key, secret_);
+  const std::size_t number = GroupOf(hash);
+  Group& group = groups_[number];
+  const std::lock_guard lock(locks_[number % kLocks]);
+  const auto worth = [&](const Entry& entry) {
+    const bool counts_nothing = entry.seen.reset_at <= seen.at;
+    return counts_nothing ? Time::min() : entry.seen.at;
+  };
+  Entry* replaced = nullptr;
+  // In which order a group's entries are looked at depends on the key, so most are found at once.
+  for (std::size_t i = 0; i < kWays; ++i) {
+    Entry& entry = group[(hash.low + i) % kWays];
+    if (entry.key == hash) {
+      const bool older = seen.at < entry.seen.at && !ClockWasReplaced(entry.seen.at, seen.at);
+      if (!older) entry.seen = seen;
+      return;
+    }
+    if (replaced == nullptr || worth(entry) < worth(*replaced)) replaced = &entry;
+  }
+  *replaced = {hash, seen};
+}
+
+std::optional<SeenState> RecentStates::Find(std::string_view key) const {
+  const Hash128 hash = KeyedHash(key, secret_);
+  const std::size_t number = GroupOf(hash);
+  const std::lock_guard lock(locks_[number % kLocks]);
+  for (const Entry& entry : groups_[number]) {
+    if (entry.key == hash) return entry.seen;
+  }
+  return std::nullopt;
+}
+
+void RecentStates::Forget(std::string_view key) {
+  const Hash128 hash = KeyedHash(key, secret_);
+  const std::size_t number = GroupOf(hash);
+  const std::lock_guard lock(locks_[number % kLocks]);
+  for (Entry& entry : groups_[number]) {
+    if (entry.key == hash) entry = {};
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,39 @@
+// The store's clock, as far as its answers tell: this server's, moved by how far the store's is
+// ahead. What this server counts by itself so ends when the store's windows end.
+//
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+
+#include "base/clock.h"
+
+namespace sluice {
+
+class StoreClock final : public Clock {
+ public:
+  // `own` must outlive this.
+  explicit StoreClock(const Clock& own) : own_(own) {}
+
+  Time Now() const override {
+    return own_.Now() + Duration(ahead_.load(std::memory_order_relaxed));
+  }
+
+  // Learns from an answer of the store that has just come in; looks at its own clock only once a
+  // second. `now` is about the present.
+  void Learn(Time at_store, SteadyTime now) {
+    const auto count = now.time_since_epoch().count();
+    if (count < next_.load(std::memory_order_relaxed)) return;
+    next_.store(count + SteadyTime::duration(kEvery).count(), std::memory_order_relaxed);
+    ahead_.store((at_store - own_.Now()).count(), std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::chrono::seconds kEvery{1};
+
+  const Clock& own_;
+  std::atomic<Duration::rep> ahead_{0};
+  std::atomic<SteadyTime::rep> next_{0};
+};
+
+}  // namespace sluice

@@ -1,0 +1,110 @@
+#include "store/redis/fleet_member.h"
+
+#include <hiredis/hiredis.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/random.h"
+
+namespace sluice::redis {
+namespace {
+
+// ARGV: name, the time or 0 to ask Redis, after how long a server is gone. Returns the names.
+constexpr std::string_view kReport = R"lua(
+local now = tonumber(ARGV[2])
+if now == 0 then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3])
+redis.call('PEXPIRE', KEYS[1], 10 * ARGV[3])
+return redis.call('ZRANGE', KEYS[1], 0, -1)
+)lua";
+
+std::string RandomName() {
+  std::string name;
+  for (const std::uint8_t byte : RandomBytes()) name += fmt::format("{:02x}", byte);
+  return name;
+}
+
+}  // namespace
+
+FleetMember::FleetMember(net::Loop& loop, const RedisUrl& url, ServerStatus& status,
+                         const Clock* clock, OnView on_view)
+    : loop_(loop),
+      status_(status),
+      clock_(clock),
+      on_view_(std::move(on_view)),
+      name_(RandomName()),
+      timer_(loop.timers(), [this] { OnTime(); }),
+      connection_(loop, url, status, *this) {
+  connection_.Start();
+}
+
+void FleetMember::Stop() {
+  timer_.Cancel();
+  connection_.Stop();
+}
+
+void FleetMember::OnTime() {
+  if (!connection_.ready()) return;
+  if (awaits_reply_) return connection_.Restart("no answer to a report of this server in time");
+  Report();
+  timer_.Start(loop_.now() + kEvery);
+}
+
+void FleetMember::Report() {
+  using std::chrono::milliseconds;
+  const auto now = clock_ == nullptr
+                       ? 0
+                       : std::chrono::floor<milliseconds>(clock_->Now()).time_since_epoch().count();
+  const std::string time = fmt::to_string(now);
+  const std::string gone_after = fmt::to_string(milliseconds(kGoneAfter).count());
+  const std::array<std::string_view, 7> arguments{"EVAL", kReport, "1",       FleetMember::kKey,
+                                                  name_,  time,    gone_after};
+  std::string command;
+  AppendCommand(arguments, command);
+  connection_.Send(command);
+  awaits_reply_ = true;
+}
+
+void FleetMember::OnReply(const redisReply& reply) {
+  awaits_reply_ = false;
+  if (reply.type == REDIS_REPLY_ARRAY && reply.elements > 0) {
+    connection_.NoteWrite();
+    return See(reply);
+  }
+  const bool failed = reply.type == REDIS_REPLY_ERROR;
+  status_.OnError(failed ? std::string_view(reply.str, reply.len) : "no names of servers",
+                  loop_.now());
+  Lose();
+}
+
+void FleetMember::See(const redisReply& names) {
+  view_.rank = 0;
+  for (std::size_t i = 0; i < names.elements; ++i) {
+    const redisReply& other = *names.element[i];
+    if (std::string_view(other.str, other.len) < name_) ++view_.rank;
+  }
+  const auto servers = static_cast<std::int64_t>(names.elements);
+  while (!seen_.empty() && seen_.back().second <= servers) seen_.pop_back();
+  seen_.emplace_back(++reports_, servers);
+  while (seen_.front().first + kRemembered <= reports_) seen_.pop_front();
+  view_.servers = seen_.front().second;
+  view_.connected = true;
+  on_view_(view_);
+}
+
+void FleetMember::Lose() {
+  awaits_reply_ = false;
+  view_.connected = false;
+  on_view_(view_);
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,77 @@
+// One server of a fleet, as the others see it in Redis: it reports there every second, and so
+// learns how many servers there are. Whoever has not reported for a while is gone.
+//
+// Loop thread only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/clock.h"
+#include "net/loop.h"
+#include "net/timer_wheel.h"
+#include "store/redis/connection.h"
+#include "store/redis/redis_url.h"
+#include "store/redis/server_status.h"
+
+namespace sluice::redis {
+
+// What a server knows of its fleet.
+struct FleetView {
+  bool connected = false;    // Redis has answered the last report
+  std::int64_t servers = 0;  // the most seen of late; 0: Redis never answered
+  std::int64_t rank = 0;     // among those there are now, by their names, from 0
+};
+
+class FleetMember final : private Connection::Owner {
+ public:
+  // A sorted set of names by the time of their last report, in milliseconds.
+  static constexpr std::string_view kKey = "sluice:{fleet}";
+
+  using OnView = std::function<void(const FleetView&)>;
+
+  // Begins to connect at once; `on_view` is called after each report and whenever Redis is lost.
+  // `loop`, `status` and `clock` must outlive this; `clock` as in NodeOptions.
+  FleetMember(net::Loop& loop, const RedisUrl& url, ServerStatus& status, const Clock* clock,
+              OnView on_view);
+
+  // Leaves the fleet by its silence. For good.
+  void Stop();
+
+ private:
+  static constexpr std::chrono::seconds kEvery{1};
+  static constexpr std::chrono::seconds kGoneAfter{5};
+  // How many reports a number of servers is remembered for: five minutes' worth. An outage, in
+  // which nobody is seen, makes nobody forgotten.
+  static constexpr std::uint64_t kRemembered = 300;
+
+  void OnTime();
+  void Report();
+  void OnReady() override { OnTime(); }
+  void OnReply(const redisReply& reply) override;
+  void OnDown() override { Lose(); }
+  void OnFailedAttempt() override { Lose(); }
+  void Lose();
+  void See(const redisReply& names);
+
+  net::Loop& loop_;
+  ServerStatus& status_;
+  const Clock* const clock_;
+  const OnView on_view_;
+  const std::string name_;  // random
+  net::Timer timer_;
+  bool awaits_reply_ = false;
+  std::uint64_t reports_ = 0;  // answered ones
+  // Numbers of servers that no later report has reached, with the report that saw them: falling.
+  std::deque<std::pair<std::uint64_t, std::int64_t>> seen_;
+  FleetView view_;
+  Connection connection_;
+};
+
+}  // namespace sluice::redis

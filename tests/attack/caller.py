@@ -1,0 +1,84 @@
+"""A caller that keeps to no rules: one HTTP/2 connection that sends calls of any deadline, resets
+them when it likes, and reads when it likes. Knows what was answered, not with which status."""
+
+import contextlib
+import pathlib
+import socket
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench/door"))
+
+import http2  # noqa: E402
+from sluice.v1 import rate_limiter_pb2 as pb  # noqa: E402
+
+PATH = b"/sluice.v1.RateLimiter/CheckLimit"
+CANCEL = b"\0\0\0\x08"
+OPEN_AT_ONCE = 500  # a server takes 1,024
+
+
+class Caller:
+    def __init__(self, address):
+        self.sock = http2.connect(address)
+        self.sock.sendall(http2.frame(http2.WINDOW_UPDATE, 0, 0, b"\x3f\xff\xff\xff"))
+        self.reader = http2.Reader(self.sock)
+        self.stream = -1
+        self.open = set()
+        self.bodies = {}
+
+    def frames(self, request, timeout=""):
+        """The headers and the message of a call; the stream is `self.stream`."""
+        self.stream += 2
+        headers = http2.request_headers(PATH)
+        if timeout:
+            headers += http2.literal(b"grpc-timeout", timeout.encode())
+        message = request.SerializeToString()
+        body = b"\0" + len(message).to_bytes(4, "big") + message
+        return (http2.frame(http2.HEADERS, http2.END_HEADERS, self.stream, headers),
+                http2.frame(http2.DATA, http2.END_STREAM, self.stream, body))
+
+    def check(self, request, timeout=""):
+        self.sock.sendall(b"".join(self.frames(request, timeout)))
+        self.open.add(self.stream)
+
+    def reset(self):
+        """Cancels the latest call. What was answered all the same is read as any answer."""
+        self.sock.sendall(http2.frame(http2.RST_STREAM, 0, self.stream, CANCEL))
+        self.open.discard(self.stream)
+
+    def answers(self, patience=5):
+        """Reads until no call is open, and a PING that follows all of them is answered."""
+        self.sock.sendall(http2.frame(http2.PING, 0, 0, b"all-done"))
+        self.open.add("ping")
+        self.sock.settimeout(patience)
+        deadline = time.monotonic() + patience
+        while self.open:
+            assert time.monotonic() < deadline, f"not answered: {sorted(map(str, self.open))[:5]}"
+            for kind, flags, stream, payload in self.reader.frames():
+                self.take(kind, flags, stream, payload)
+        return self.taken()
+
+    def leave(self):
+        """Hangs up; returns what was answered until the server has noticed."""
+        self.sock.shutdown(socket.SHUT_WR)
+        self.sock.settimeout(5)
+        with contextlib.suppress(EOFError, ConnectionResetError):
+            while True:
+                for kind, flags, stream, payload in self.reader.frames():
+                    self.take(kind, flags, stream, payload)
+        self.sock.close()
+        return self.taken()
+
+    def taken(self):
+        bodies, self.bodies = self.bodies, {}
+        return [pb.CheckLimitResponse.FromString(body[5:]) for body in bodies.values()]
+
+    def take(self, kind, flags, stream, payload):
+        if kind == http2.DATA:
+            self.bodies[stream] = self.bodies.get(stream, b"") + payload
+        if kind == http2.PING and flags & http2.ACK:
+            self.open.discard("ping")
+        if kind in (http2.DATA, http2.HEADERS) and flags & http2.END_STREAM:
+            self.open.discard(stream)
+        if kind == http2.RST_STREAM:
+            self.open.discard(stream)

@@ -1,0 +1,204 @@
+"""A fleet under attack: three sluiced on one redis-server behind a proxy.
+
+A trick is a program with one AttackTest, whose attack() is run with Redis healthy, slow, hung, and
+with all cores busy. Whatever a caller does, what is admitted stays within the promise; what an outage
+may cost (docs/outages.md) is printed.
+
+Usage of each: TRICK.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES
+"""
+
+import collections
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+SLUICE, SLUICED, GENERATED = sys.argv[1:4]
+del sys.argv[1:4]
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [GENERATED, str(HERE.parent / "system")]
+
+import grpc  # noqa: E402
+import running  # noqa: E402
+from caller import Caller  # noqa: E402
+from sluice.v1 import rate_limiter_pb2 as pb  # noqa: E402
+
+SERVERS = 3
+LIMIT = 5  # of every rule, for each user
+
+# Without the deny cache every check goes all the way.
+RULES = f"""
+domain: shop
+rules:
+  - name: daily
+    match: {{endpoint: /daily}}
+    per: [user]
+    deny_cache: false
+    limits: [{{algorithm: fixed_window, limit: {LIMIT}, window: 1d}}]
+  - name: open
+    match: {{endpoint: /open}}
+    per: [user]
+    deny_cache: false
+    on_store_failure: allow
+    limits: [{{algorithm: fixed_window, limit: {LIMIT}, window: 1d}}]
+  - name: bucket
+    match: {{endpoint: /bucket}}
+    per: [user]
+    deny_cache: false
+    limits: [{{algorithm: token_bucket, rate: {LIMIT}/d, burst: {LIMIT}}}]
+  - name: slots
+    match: {{endpoint: /slots}}
+    per: [user]
+    limits: [{{algorithm: concurrency, limit: {LIMIT}, ttl: 1h}}]
+"""
+
+
+class Fleet:
+    def __init__(self, flags):
+        folder = running.directory()
+        self.redis, _ = running.start_redis(folder)
+        self.proxy, line = running.start(
+            [sys.executable, HERE / "delaying_proxy.py", folder / "redis.sock"], "port ",
+            stdin=subprocess.PIPE)
+        unittest.addModuleCleanup(self.proxy.stdin.close)
+        url = f"redis://127.0.0.1:{line.split()[1]}"
+        (folder / "rules").mkdir()
+        (folder / "rules/shop.yaml").write_text(RULES, encoding="utf-8")
+        command = [SLUICED, "--rules", folder / "rules", "--redis", url, "--grpc", "127.0.0.1:0",
+                   "--http", "127.0.0.1:0", "--admin", "off", *flags]
+        started = [running.start(command, "ready grpc=") for _ in range(SERVERS)]
+        self.servers = [process for process, _ in started]
+        self.addresses = [line.split("grpc=")[1].split()[0] for _, line in started]
+        self.pages = [line.split("http=")[1].split()[0] for _, line in started]
+        self.channels = [grpc.insecure_channel(address) for address in self.addresses]
+
+    def call(self, server, method, request, answer, timeout=2):
+        """The answer, or a grpc.RpcError."""
+        return self.channels[server].unary_unary(
+            f"/sluice.v1.RateLimiter/{method}", request_serializer=type(request).SerializeToString,
+            response_deserializer=answer.FromString)(request, timeout=timeout)
+
+    def check(self, server, request):
+        return self.call(server, "CheckLimit", request, pb.CheckLimitResponse)
+
+    def policy_admissions(self, rule):
+        """How often servers have let a check of the rule pass without Redis, as their metrics say."""
+        series = re.compile(f'sluice_checks_total{{(?=.*decision="allowed")(?=.*rule="{rule}")'
+                            '(?=.*source="fallback").*} (.*)')
+        return sum(float(count) for page in self.pages
+                   for count in series.findall(running.get(f"http://{page}/metrics")))
+
+    def resident_megabytes(self):
+        """Of the largest server."""
+        pages = [int(pathlib.Path(f"/proc/{server.pid}/statm").read_text("ascii").split()[1])
+                 for server in self.servers]
+        return max(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    @contextlib.contextmanager
+    def healthy(self):
+        yield
+
+    @contextlib.contextmanager
+    def slow(self):
+        print("20", file=self.proxy.stdin, flush=True)
+        yield
+        print("0", file=self.proxy.stdin, flush=True)
+
+    @contextlib.contextmanager
+    def hung(self):
+        self.redis.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.redis.send_signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def busy(self):
+        spinners = [subprocess.Popen(["timeout", "20", sys.executable, "-c", "while True: pass"])
+                    for _ in range(2 * os.cpu_count())]
+        try:
+            yield
+        finally:
+            for spinner in spinners:
+                spinner.terminate()
+                spinner.wait()
+
+
+def check(endpoint, user, **fields):
+    return pb.CheckLimitRequest(domain="shop", attributes={"endpoint": endpoint, "user": user},
+                                **fields)
+
+
+class AttackTest(unittest.TestCase):
+    flags = ()
+    endpoints = ("/daily", "/bucket")  # whose quota is spent before
+
+    @classmethod
+    def setUpClass(cls):
+        cls.fleet = Fleet(cls.flags)
+
+    def setUp(self):
+        self.admitted = collections.Counter()  # by source
+        self.answered = collections.Counter()  # by source and decision
+        self.user = self.id().rpartition("_")[2]
+
+    def test_redis_healthy(self):
+        self.run_under(self.fleet.healthy)
+
+    def test_redis_slow(self):
+        self.run_under(self.fleet.slow)
+
+    def test_redis_hung(self):
+        self.run_under(self.fleet.hung)
+
+    def test_cores_busy(self):
+        self.run_under(self.fleet.busy)
+
+    def run_under(self, condition):
+        self.prepare()
+        with condition():
+            self.attack()
+        self.recover()
+        self.judge()
+        print(f"{type(self).__name__}, {self.user}: answers {dict(self.answered)}, "
+              f"admitted {dict(self.admitted)}", flush=True)
+
+    def prepare(self):
+        """Spends the user's quota; every server has seen that it is gone."""
+        for endpoint in self.endpoints:
+            for server in range(SERVERS):
+                running.wait_until(lambda: self.is_denied_by_redis(server, endpoint), 10, "spent")
+
+    def is_denied_by_redis(self, server, endpoint):
+        answer = self.fleet.check(server, check(endpoint, self.user))
+        return answer.decision == pb.DECISION_DENIED and answer.source == pb.SOURCE_STORE
+
+    def recover(self):
+        for server in range(SERVERS):
+            running.wait_until(
+                lambda: self.fleet.check(server, check("/daily", "other", cost=0)).source ==
+                pb.SOURCE_STORE, 10, f"server {server} asks Redis again")
+
+    def callers(self):
+        """New ones, of each server one."""
+        callers = [Caller(address) for address in self.fleet.addresses]
+        for caller in callers:
+            self.addCleanup(caller.sock.close)
+        return callers
+
+    def note(self, answers, may_wait=0):
+        """Counts what may start within `may_wait` seconds."""
+        for answer in answers:
+            source = pb.Source.Name(answer.source).removeprefix("SOURCE_")
+            decision = pb.Decision.Name(answer.decision).removeprefix("DECISION_")
+            self.answered[f"{source} {decision}"] += 1
+            if decision == "ALLOWED" and answer.wait.seconds <= may_wait:
+                self.admitted[source] += 1
+
+    def judge(self):
+        """By default the quota was spent before."""
+        self.assertEqual(self.admitted, {}, f"admitted beyond the limit, of {dict(self.answered)}")

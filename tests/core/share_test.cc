@@ -1,0 +1,231 @@
+// What the servers of a fleet admit by themselves from a state they have all seen is, together, no
+// more than what was left, and no less than can be divided.
+#include <gtest/gtest.h>
+
+#include "core/counter.h"
+#include "tests/core/every_limit.h"
+#include "tests/core/history.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::days;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+TEST(Share, RoundsDown_TheRemainderGoesByRank) {
+  struct Row {
+    Share share;
+    std::int64_t units, part;
+  };
+  const Row rows[] = {
+      {Share::Whole(), 10, 10},
+      {Share::Nothing(), 10, 0},
+      {Share::OfServer(3, 0), 10, 4},
+      {Share::OfServer(3, 1), 10, 3},
+      {Share::OfServer(3, 2), 10, 3},
+      {Share::OfServer(3, 0), 2, 1},
+      {Share::OfServer(3, 2), 2, 0},
+      {Share::OfServer(1, 0), 10, 10},
+      {Share::OfServer(1001, 0), 10, 0},
+      {Share::OfNumber(1), 10, 10},
+      {Share::OfNumber(0.5), 5, 2},
+      {Share::OfNumber(0.29), 100, 29},
+      {Share::OfNumber(1.0 / 3), 9, 2},
+      {Share::OfNumber(0.0001), 1'000'000, 0},
+      {Share::OfServer(1000, 0), kMaxCost, kMaxCost / 1000 + 1},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(&row - rows);
+    EXPECT_EQ(row.share.Of(row.units), row.part);
+  }
+}
+
+// A counter as a store has it, and what its last verdict shows.
+struct StoreCounter {
+  explicit StoreCounter(const Limit& limit) : counter(limit) {}
+
+  void Note(const Verdict& verdict) {
+    seen = {.limit = verdict.limit,
+            .remaining = verdict.remaining,
+            .reset_at = counter.now + verdict.reset_after,
+            .at = counter.now};
+  }
+
+  SimulatedCounter counter;
+  SeenState seen;
+};
+
+// A server's own counter, seeded.
+struct ServerCounter {
+  ServerCounter(const Limit& whole, const SeenState& seen, const Share& share)
+      : limit(LimitFor(whole, share)), state(Seed(whole, seen, share)) {}
+
+  // Takes units one by one, as many as it can at `now`.
+  std::int64_t TakeAll(Time now) {
+    Advance(limit, state, now);
+    std::int64_t taken = 0;
+    const Run run{
+        .demand = {.cost = 1}, .lease = MakeLease(0, seconds(30)), .granted = 1, .now = now};
+    for (; Grants(limit, state, run.demand, 1) == 1; ++taken) Take(limit, state, run);
+    return taken;
+  }
+
+  Limit limit;
+  CounterState state;
+};
+
+class EveryShare : public testing::TestWithParam<NamedLimit> {
+ protected:
+  // A store's counter after some random traffic, charged past its limit at times.
+  StoreCounter Busy(std::uint32_t seed) const {
+    StoreCounter store(GetParam().limit);
+    Arrivals arrivals(seed);
+    const std::int64_t checks = 1 + arrivals.Below(20);
+    for (std::int64_t i = 0; i < checks; ++i) {
+      store.counter.now += arrivals.Gap();
+      const bool charges =
+          arrivals.Below(15) == 0 && Supports(store.counter.limit(), Mode::kCharge);
+      store.Note(charges ? store.counter.Charge(arrivals.Cost())
+                         : store.counter.Consume(arrivals.Cost()));
+    }
+    return store;
+  }
+};
+
+// The counter goes on in the store beside it, so this is what would have passed without an outage.
+TEST_P(EveryShare, AllServersTogether_AdmitNoMoreThanWasLeft) {
+  if (std::holds_alternative<Concurrency>(GetParam().limit)) return;  // begins as a new one
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    StoreCounter store = Busy(seed);
+    Arrivals arrivals(seed + 1000);
+    const std::int64_t servers = 1 + arrivals.Below(5);
+    std::vector<ServerCounter> fleet;
+    for (std::int64_t rank = 0; rank < servers; ++rank) {
+      fleet.emplace_back(GetParam().limit, store.seen, Share::OfServer(servers, rank));
+    }
+    std::int64_t by_store = 0;
+    std::int64_t by_fleet = 0;
+    const Time reset = std::max(store.seen.reset_at, store.counter.now + Duration(1));
+    const std::int64_t strides = 1 + (reset - store.counter.now) / minutes(1);
+    while (store.counter.now < reset) {
+      while (store.counter.Consume(1).admitted) ++by_store;
+      for (ServerCounter& server : fleet) by_fleet += server.TakeAll(store.counter.now);
+      ASSERT_LE(by_fleet, by_store) << "seed " << seed << ", servers " << servers;
+      store.counter.now += strides * arrivals.Gap();
+    }
+  }
+}
+
+TEST_P(EveryShare, OneServer_GoesOnWhereTheStoreWas) {
+  const Limit& limit = GetParam().limit;
+  if (std::holds_alternative<Concurrency>(limit)) return;
+  if (std::holds_alternative<WarmingBucket>(limit)) return;  // begins as cold as can be
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    StoreCounter store = Busy(seed);
+    ServerCounter server(limit, store.seen, Share::Whole());
+    std::int64_t by_store = 0;
+    while (store.counter.Consume(1).admitted) ++by_store;
+    EXPECT_EQ(server.TakeAll(store.counter.now), by_store) << "seed " << seed;
+  }
+}
+
+TEST_P(EveryShare, Exhausted_StaysSoUntilItResets_ThenAllThatCanBeDividedIsThereAgain) {
+  const Limit& limit = GetParam().limit;
+  if (std::holds_alternative<Concurrency>(limit)) return;
+  StoreCounter store(limit);
+  for (bool admitted = true; admitted;) {
+    const Verdict verdict = store.counter.Consume(1);
+    store.Note(verdict);
+    admitted = verdict.admitted;
+  }
+  std::int64_t later = 0;
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    ServerCounter server(limit, store.seen, Share::OfServer(3, rank));
+    EXPECT_EQ(server.TakeAll(store.counter.now), 0);
+    later += server.TakeAll(store.seen.reset_at + days(40));
+  }
+  const std::int64_t full = StoreCounter(limit).counter.Peek().limit;
+  const auto* const tokens = std::get_if<TokenBucket>(&limit);
+  const std::int64_t borrowed = tokens != nullptr && tokens->borrows ? 1 : 0;
+  EXPECT_EQ(later, std::holds_alternative<WarmingBucket>(limit) ? 1 : full + borrowed);
+}
+
+TEST_P(EveryShare, Nothing_AdmitsNothing_NotEvenLater) {
+  const Limit& limit = GetParam().limit;
+  StoreCounter store(limit);
+  store.Note(store.counter.Peek());
+  ServerCounter server(limit, store.seen, Share::Nothing());
+  EXPECT_EQ(server.TakeAll(store.counter.now), 0);
+  EXPECT_EQ(server.TakeAll(store.counter.now + days(40)), 0);
+}
+
+TEST_P(EveryShare, Rates_AreSharedExactly) {
+  if (GetParam().longest >= seconds(10)) return;  // no bucket
+  const Limit& limit = GetParam().limit;
+  StoreCounter store(limit);
+  for (int i = 0; i < 40; ++i) store.Note(store.counter.Consume(1));
+  std::int64_t by_store = 0;
+  std::int64_t by_fleet = 0;
+  std::vector<ServerCounter> fleet;
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    fleet.emplace_back(limit, store.seen, Share::OfServer(2, rank));
+  }
+  for (Time end = store.counter.now + minutes(5); store.counter.now < end;) {
+    store.counter.now += std::chrono::milliseconds(20);
+    while (store.counter.Consume(1).admitted) ++by_store;
+    for (ServerCounter& server : fleet) by_fleet += server.TakeAll(store.counter.now);
+  }
+  EXPECT_LE(by_fleet, by_store);
+  const bool divides = !std::holds_alternative<WarmingBucket>(limit);
+  EXPECT_GE(by_fleet, divides ? by_store - 2 : by_store / 3);
+}
+
+TEST_P(EveryShare, Used_IsWhatKeepsACounterFromBeingNew) {
+  const Limit& limit = GetParam().limit;
+  if (std::holds_alternative<Concurrency>(limit)) return;
+  if (std::holds_alternative<WarmingBucket>(limit)) return;
+  const auto* const tokens = std::get_if<TokenBucket>(&limit);
+  if (tokens != nullptr && tokens->starts_empty) return;
+  CounterState state;
+  Open(limit, state, Time(days(10)));
+  EXPECT_EQ(Used(limit, state), 0);
+  Change(limit, state, {.demand = {.cost = 13, .mode = Mode::kCharge}, .now = Time(days(10))});
+  EXPECT_EQ(Used(limit, state), 13);
+  Advance(limit, state, Time(days(50)));
+  EXPECT_EQ(Used(limit, state), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Limits, EveryShare, testing::ValuesIn(EveryLimit()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(LimitFor, LargeBuckets_LoseRateRatherThanPassTheLargestProduct) {
+  struct Row {
+    TokenBucket bucket;
+    Share share;
+  };
+  const Row rows[] = {
+      {{.rate = 1, .period = days(1), .burst = 20'000}, Share::OfNumber(0.3)},
+      {{.rate = 1'000'000, .period = seconds(1), .burst = 2'000'000'000}, Share::OfNumber(0.999)},
+      {{.rate = TokenBucket::kMaxRate, .period = seconds(1), .burst = 5}, Share::OfNumber(0.7)},
+      {{.rate = 1, .period = days(1), .burst = 1}, Share::OfServer(1000, 0)},
+      {{.rate = 3, .period = days(365), .burst = 70}, Share::OfServer(700, 3)},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(&row - rows);
+    const auto shared = std::get<TokenBucket>(LimitFor(row.bucket, row.share));
+    EXPECT_LE(shared.burst, row.share.Of(row.bucket.burst));
+    EXPECT_LE(shared.burst * shared.period.count(), TokenBucket::kMaxCapacity);
+    EXPECT_GE(shared.rate, 1);
+    EXPECT_LE(shared.rate, TokenBucket::kMaxRate);
+    const auto of_all =
+        static_cast<DripRate::Wide>(row.bucket.rate) * row.share.parts * shared.period.count();
+    const auto mine =
+        static_cast<DripRate::Wide>(shared.rate) * row.share.of * row.bucket.period.count();
+    EXPECT_TRUE(mine <= of_all) << "no faster than its share";
+    EXPECT_TRUE(mine * 100 >= of_all * 99) << "nor much slower";
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,309 @@
+// What a fleet admits while the store it shares is away: what was left when its servers last
+// looked, and that once. Afterwards the store counts it.
+#include <memory>
+
+#include "limiter/charge_back.h"
+#include "tests/limiter/fixture.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+// One of a fleet's servers: everything but the store and the clock.
+class FleetServer {
+ public:
+  FleetServer(Store& store, const Clock& clock, const Share& share)
+      : fallback(clock, share),
+        local_(clock, {}),
+        limiter_({.store = store, .local = local_, .fallback = fallback, .metrics = metrics_}, {}),
+        call_(limiter_) {}
+
+  void SetRule(const Rule& rule) {
+    Domain domain;
+    domain.name = "shop";
+    domain.rules = {rule};
+    limiter_.SetRules(RuleIndex::Build({domain}, {}).value());
+  }
+
+  CheckAnswer Ask(Mode mode = Mode::kConsume, std::int64_t cost = 1) {
+    call_.request.Clear();
+    call_.request.domain = "shop";
+    call_.request.demand = {.cost = cost, .mode = mode};
+    call_.Start();
+    return call_.answer.value().value();
+  }
+  CheckAnswer Peek() { return Ask(Mode::kPeek); }
+
+  std::int64_t TakeAll() {
+    std::int64_t taken = 0;
+    while (Ask().decision == Decision::kAllowed) ++taken;
+    return taken;
+  }
+
+  // Until nothing is owed any more that the store takes.
+  void ChargeBackAll() {
+    for (int i = 0; i < 10; ++i) charge_back_.OnTime();
+  }
+
+  Fallback fallback;
+
+ private:
+  MemoryStore local_;
+  MetricsRegistry metrics_;
+  Limiter limiter_;
+  Call call_;
+  ChargeBack charge_back_{limiter_};
+};
+
+struct Outage {
+  const char* name;
+  Limit limit;
+  std::int64_t size;
+};
+
+const Outage kOutages[] = {
+    {"fixed_window", FixedWindow{.limit = 100, .window = hours(1)}, 100},
+    {"sliding_log", SlidingLog{.limit = 100, .window = hours(1)}, 100},
+    {"sliding_window", SlidingWindow{.limit = 100, .window = hours(1)}, 100},
+    {"token_bucket", TokenBucket{.rate = 1, .period = hours(1), .burst = 100}, 100},
+    {"leaky_bucket", LeakyBucket{.rate = 1, .period = hours(1), .queue = 99}, 100},
+};
+
+class OutageTest : public testing::Test {
+ protected:
+  void Start(const Limit& limit, std::int64_t servers = 3) {
+    store_ = std::make_unique<FragileStore>(clock_);
+    fleet_.clear();
+    rule_ = {};
+    rule_.name = "r";
+    rule_.limits.limits = {limit};
+    for (std::int64_t rank = 0; rank < servers; ++rank) Add(Share::OfServer(servers, rank));
+  }
+  FleetServer& Add(const Share& share) {
+    fleet_.push_back(std::make_unique<FleetServer>(*store_, clock_, share));
+    fleet_.back()->SetRule(rule_);
+    return *fleet_.back();
+  }
+  FleetServer& server(std::size_t rank) { return *fleet_[rank]; }
+
+  void Lose(StoreFailure failure = StoreFailure::kUnreachable) { store_->failing = failure; }
+  void Recover() { store_->failing.reset(); }
+
+  std::int64_t TakeAll() {
+    std::int64_t taken = 0;
+    for (const auto& server : fleet_) taken += server->TakeAll();
+    return taken;
+  }
+
+  ManualClock clock_{Time(seconds(1'000'000))};
+  std::unique_ptr<FragileStore> store_;
+  Rule rule_;
+  std::vector<std::unique_ptr<FleetServer>> fleet_;
+};
+
+TEST_F(OutageTest, AllHadJustLooked_WhatWasLeftIsAdmitted_NotOneMore) {
+  for (const Outage& row : kOutages) {
+    SCOPED_TRACE(row.name);
+    for (std::int64_t used : {50, 51, 52, 99, 100}) {
+      Start(row.limit);
+      for (std::int64_t i = 0; i < used; ++i) server(i % 3).Ask();
+      for (const auto& it : fleet_) it->Peek();
+      Lose();
+      EXPECT_EQ(TakeAll(), row.size - used);
+    }
+  }
+}
+
+// Each has seen what the others took within the last round only in part.
+TEST_F(OutageTest, AllHadLookedOneAfterTheOther_AtMostWhatWasInFlightIsAdmittedBeyond) {
+  for (const Outage& row : kOutages) {
+    SCOPED_TRACE(row.name);
+    Start(row.limit);
+    for (int i = 0; i < 50; ++i) server(static_cast<std::size_t>(i % 3)).Ask();
+    Lose();
+    EXPECT_LE(TakeAll(), 50 + 2);
+  }
+}
+
+TEST_F(OutageTest, WorstStaleness_AdmitsNoMoreThanAThirdBeyond) {
+  for (const Outage& row : kOutages) {
+    SCOPED_TRACE(row.name);
+    Start(row.limit);
+    server(0).Peek();
+    EXPECT_EQ(server(1).TakeAll(), row.size);
+    server(2).Peek();
+    Lose();
+    EXPECT_EQ(TakeAll(), 34) << "its share of all it saw left";
+  }
+}
+
+TEST_F(OutageTest, ServerStartedInIt_HasNoShareAndAdmitsNothing) {
+  for (const Outage& row : kOutages) {
+    SCOPED_TRACE(row.name);
+    Start(row.limit, 0);
+    FleetServer& late = Add(Share::Nothing());
+    Lose();
+    const CheckAnswer answer = late.Ask();
+    EXPECT_EQ(answer.decision, Decision::kDenied);
+    EXPECT_EQ(answer.retry_after, seconds(1)) << "not never: the store may be back";
+    late.fallback.share.Set(Share::OfServer(2, 1));
+    EXPECT_EQ(late.TakeAll(), 50);
+  }
+}
+
+TEST_F(OutageTest, NeverSeenCounters_AdmitOneLimitOverTheWholeFleet) {
+  for (const Outage& row : kOutages) {
+    SCOPED_TRACE(row.name);
+    Start(row.limit);
+    Lose();
+    EXPECT_EQ(TakeAll(), row.size);
+  }
+}
+
+TEST_F(OutageTest, WindowEndsInIt_TheNextBegins_ForAllTogetherOnce) {
+  Start(FixedWindow{.limit = 100, .window = minutes(1)});
+  server(0).TakeAll();
+  for (const auto& it : fleet_) it->Peek();
+  Lose();
+  EXPECT_EQ(server(0).Ask().retry_after, minutes(1));
+  clock_.Advance(minutes(1) - Duration(1));
+  EXPECT_EQ(TakeAll(), 0);
+  clock_.Advance(Duration(1));
+  EXPECT_EQ(TakeAll(), 100);
+  EXPECT_EQ(TakeAll(), 0);
+}
+
+TEST_F(OutageTest, BucketRefillsInIt_AtItsRateOverTheWholeFleet) {
+  Start(TokenBucket{.rate = 3, .period = seconds(1), .burst = 90});
+  server(0).TakeAll();
+  for (const auto& it : fleet_) it->Peek();
+  Lose();
+  EXPECT_EQ(TakeAll(), 0);
+  for (int second = 0; second < 10; ++second) {
+    clock_.Advance(seconds(1));
+    EXPECT_EQ(TakeAll(), 3);
+  }
+}
+
+// Each outage would begin with the same share of what is left, if what passed in the last one were
+// forgotten.
+TEST_F(OutageTest, ComesAgainAndAgain_WhatPassedBeforeIsNotMintedAnew) {
+  for (const Outage& row : kOutages) {
+    for (const bool charges_back : {false, true}) {
+      SCOPED_TRACE(row.name);
+      SCOPED_TRACE(charges_back);
+      Start(row.limit);
+      std::int64_t admitted = 0;
+      for (int outage = 0; outage < 60; ++outage) {
+        Recover();
+        for (const auto& it : fleet_) {
+          if (charges_back) it->ChargeBackAll();
+          admitted += it->Ask().decision == Decision::kAllowed ? 1 : 0;
+        }
+        if (charges_back)
+          for (const auto& it : fleet_) it->Peek();
+        Lose();
+        for (const auto& it : fleet_) admitted += it->Ask().decision == Decision::kAllowed ? 1 : 0;
+      }
+      if (charges_back) {
+        EXPECT_LE(admitted, row.size + 3);
+      } else {
+        EXPECT_LE(admitted, 2 * row.size) << "a further limit, but not one for each outage";
+      }
+    }
+  }
+}
+
+TEST_F(OutageTest, OverWithQuotaLeft_TheStoreIsChargedOnceForAllThatPassed) {
+  for (const Outage& row : kOutages) {
+    SCOPED_TRACE(row.name);
+    Start(row.limit);
+    for (const auto& it : fleet_) it->Peek();
+    Lose();
+    for (int i = 0; i < 60; ++i) server(static_cast<std::size_t>(i % 3)).Ask();
+    Recover();
+    for (const auto& it : fleet_) it->ChargeBackAll();
+    for (const auto& it : fleet_) it->ChargeBackAll();
+    EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, 40);
+    EXPECT_EQ(TakeAll(), 40);
+  }
+}
+
+TEST_F(OutageTest, OverAfterTheWindow_TheStoreIsNotCharged) {
+  Start(FixedWindow{.limit = 100, .window = minutes(1)});
+  for (const auto& it : fleet_) it->Peek();
+  Lose();
+  TakeAll();
+  clock_.Advance(minutes(1));
+  Recover();
+  for (const auto& it : fleet_) it->ChargeBackAll();
+  EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, 100);
+}
+
+// Long outages would else leave a bucket in debt for what has dripped in meanwhile.
+TEST_F(OutageTest, LongOne_BucketsAreChargedOnlyForWhatHasNotRefilled) {
+  Start(TokenBucket{.rate = 3, .period = seconds(1), .burst = 90});
+  for (const auto& it : fleet_) it->Peek();
+  Lose();
+  for (int second = 0; second < 100; ++second) {
+    clock_.Advance(seconds(1));
+    TakeAll();
+  }
+  Recover();
+  for (const auto& it : fleet_) it->ChargeBackAll();
+  const std::int64_t left = server(0).Peek().limits[0].verdict.remaining;
+  EXPECT_GE(left, 0);
+  EXPECT_LE(left, 3);
+  EXPECT_LE(server(0).Peek().retry_after.value_or(Duration::zero()), seconds(1))
+      << "each server rounds up, so at most three tokens are missing";
+}
+
+TEST_F(OutageTest, StoreStillAway_NothingOwedIsLost) {
+  Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
+  Lose();
+  for (int i = 0; i < 60; ++i) server(0).Ask();
+  server(0).ChargeBackAll();
+  EXPECT_EQ(server(0).fallback.owed.size(), 1u);
+  Recover();
+  server(0).ChargeBackAll();
+  EXPECT_EQ(server(0).fallback.owed.size(), 0u);
+  EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, 40);
+}
+
+// It may have run in the store: charged again, it would count twice.
+TEST_F(OutageTest, UnknownOutcome_IsNotChargedBack) {
+  Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
+  Lose(StoreFailure::kTimeout);
+  for (int i = 0; i < 60; ++i) server(0).Ask();
+  EXPECT_EQ(server(0).fallback.owed.size(), 0u);
+}
+
+// Whoever overloads a server would else be let through by it.
+TEST_F(OutageTest, Overload_MintsNothing) {
+  Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
+  server(0).Peek();
+  Lose(StoreFailure::kOverloaded);
+  const CheckAnswer answer = server(0).Ask();
+  EXPECT_EQ(answer.decision, Decision::kDenied);
+  EXPECT_EQ(answer.retry_after, std::chrono::milliseconds(10)) << "redis.timeout";
+  EXPECT_EQ(answer.source, Source::kFallback);
+}
+
+TEST_F(OutageTest, AllowPolicy_PassesAll_AndIsCharged) {
+  Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
+  rule_.on_store_failure = OnStoreFailure::kAllow;
+  server(0).SetRule(rule_);
+  Lose();
+  for (int i = 0; i < 150; ++i) EXPECT_EQ(server(0).Ask().decision, Decision::kAllowed);
+  Recover();
+  server(0).ChargeBackAll();
+  EXPECT_EQ(server(0).Ask().decision, Decision::kDenied);
+  server(0).Ask(Mode::kRefund, 51);
+  EXPECT_EQ(server(0).TakeAll(), 1) << "150 of 100";
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,78 @@
+#include "limiter/recent_states.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sluice {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr Time kNow{seconds(1'000'000)};
+
+SeenState SeenAt(Time at, std::int64_t remaining = 5) {
+  return {.limit = 10, .remaining = remaining, .reset_at = at + minutes(1), .at = at};
+}
+
+TEST(RecentStates, Learned_IsFound_TheLatestOfEach) {
+  RecentStates states;
+  EXPECT_FALSE(states.Find("a"));
+  states.Learn("a", SeenAt(kNow, 7));
+  states.Learn("b", SeenAt(kNow, 3));
+  states.Learn("a", SeenAt(kNow + seconds(1), 6));
+  EXPECT_EQ(states.Find("a"), SeenAt(kNow + seconds(1), 6));
+  EXPECT_EQ(states.Find("b")->remaining, 3);
+  EXPECT_FALSE(states.Find("c"));
+}
+
+TEST(RecentStates, DecidedBefore_IsNoNews_UnlessTheClockWasReplaced) {
+  RecentStates states;
+  states.Learn("a", SeenAt(kNow, 2));
+  states.Learn("a", SeenAt(kNow - Duration(1), 9));
+  EXPECT_EQ(states.Find("a")->remaining, 2);
+  states.Learn("a", SeenAt(kNow - minutes(5), 9));
+  EXPECT_EQ(states.Find("a")->remaining, 9);
+}
+
+TEST(RecentStates, Full_ForgetsSomeOfTheOldest_NeverTheNewest) {
+  RecentStates states;
+  const auto key = [](std::size_t i) { return "sluice:{shop/r/" + std::to_string(i) + "}"; };
+  constexpr std::size_t kCounters = 3 * RecentStates::kMaxCounters;
+  for (std::size_t i = 0; i < kCounters; ++i) {
+    const SeenState seen = SeenAt(kNow + Duration(static_cast<std::int64_t>(i)));
+    states.Learn(key(i), seen);
+    ASSERT_EQ(states.Find(key(i)), seen);
+  }
+  std::size_t held = 0;
+  for (std::size_t i = 0; i < kCounters; ++i) held += states.Find(key(i)) ? 1 : 0;
+  EXPECT_LE(held, RecentStates::kMaxCounters);
+  EXPECT_GE(held, RecentStates::kMaxCounters * 9 / 10);
+}
+
+TEST(RecentStates, HalfFull_ForgetsNextToNothing) {
+  RecentStates states;
+  constexpr std::size_t kCounters = RecentStates::kMaxCounters / 4;
+  for (std::size_t i = 0; i < kCounters; ++i) states.Learn(std::to_string(i), SeenAt(kNow));
+  std::size_t held = 0;
+  for (std::size_t i = 0; i < kCounters; ++i) held += states.Find(std::to_string(i)) ? 1 : 0;
+  EXPECT_GE(held, kCounters * 99 / 100);
+}
+
+TEST(RecentStates, WhatCountsNothingAnyMore_GoesBeforeWhatDoes) {
+  RecentStates states;
+  SeenState exhausted = SeenAt(kNow, 0);
+  exhausted.reset_at = kNow + std::chrono::days(1);
+  states.Learn("exhausted", exhausted);
+  // A flood of keys whose windows are over at once.
+  for (std::size_t i = 0; i < RecentStates::kMaxCounters; ++i) {
+    SeenState seen = SeenAt(kNow + Duration(static_cast<std::int64_t>(i)));
+    seen.reset_at = seen.at;
+    states.Learn(std::to_string(i), seen);
+  }
+  EXPECT_EQ(states.Find("exhausted"), exhausted);
+}
+
+}  // namespace
+}  // namespace sluice

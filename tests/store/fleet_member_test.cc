@@ -1,0 +1,113 @@
+// How servers learn how many of them there are, in a real Redis.
+#include "store/redis/fleet_member.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "base/mutex.h"
+#include "store/redis/redis_store.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+namespace {
+
+using redis::FleetView;
+using std::chrono::seconds;
+
+// A server of the fleet, and what it has seen last.
+class Member {
+ public:
+  explicit Member(const RedisServer& redis) {
+    threads_.Start();
+    store_ = std::make_unique<RedisStore>(threads_, RedisUrl::Parse(redis.url()).value(),
+                                          RedisStore::Options{});
+    store_->JoinFleet([this](const FleetView& view) {
+      const MutexLock lock(mutex_);
+      view_ = view;
+    });
+  }
+  ~Member() { store_->Stop(); }
+
+  FleetView view() const {
+    const MutexLock lock(mutex_);
+    return view_;
+  }
+  bool Sees(std::int64_t servers) const {
+    return WaitUntil(seconds(5), [&] { return view().connected && view().servers == servers; });
+  }
+
+ private:
+  mutable Mutex mutex_;
+  FleetView view_ SLUICE_GUARDED_BY(mutex_);
+  net::IoThreads threads_{1};
+  std::unique_ptr<RedisStore> store_;
+};
+
+TEST(FleetMember, Members_CountEachOther_EachWithARankOfItsOwn) {
+  const RedisServer redis;
+  std::vector<std::unique_ptr<Member>> fleet;
+  for (int i = 0; i < 3; ++i) fleet.push_back(std::make_unique<Member>(redis));
+  const auto agreed = [&] {
+    std::int64_t ranks = 0;
+    for (const auto& member : fleet) {
+      if (member->view().servers != 3) return false;
+      ranks |= std::int64_t{1} << member->view().rank;
+    }
+    return ranks == 0b111;
+  };
+  EXPECT_TRUE(WaitUntil(seconds(10), agreed));
+}
+
+// Else each of those that stay would take more in an outage, while the one that left may be back.
+TEST(FleetMember, OneLeaves_IsCountedOn) {
+  const RedisServer redis;
+  const Member stays(redis);
+  auto leaves = std::make_unique<Member>(redis);
+  ASSERT_TRUE(stays.Sees(2));
+  leaves.reset();
+  RedisConnection connection = redis.Connect();
+  const auto is_gone = [&] {
+    return connection.Integer({"ZCARD", std::string(redis::FleetMember::kKey)}) == 1;
+  };
+  EXPECT_TRUE(WaitUntil(seconds(15), is_gone)) << "silent for five seconds";
+  EXPECT_EQ(stays.view().servers, 2);
+}
+
+TEST(FleetMember, RedisLostAndEmptyAgain_TheNumberIsNotForgotten) {
+  RedisServer redis;
+  const Member first(redis);
+  auto second = std::make_unique<Member>(redis);
+  ASSERT_TRUE(first.Sees(2));
+  redis.Kill();
+  EXPECT_TRUE(WaitUntil(seconds(5), [&] { return !first.view().connected; }));
+  EXPECT_EQ(first.view().servers, 2);
+  second.reset();
+  redis.Start();
+  EXPECT_TRUE(first.Sees(2));
+}
+
+TEST(FleetMember, RedisHangs_IsLost_AndFoundAgain) {
+  RedisServer redis;
+  const Member member(redis);
+  ASSERT_TRUE(member.Sees(1));
+  redis.Pause();
+  EXPECT_TRUE(WaitUntil(seconds(5), [&] { return !member.view().connected; }));
+  redis.Resume();
+  EXPECT_TRUE(member.Sees(1));
+}
+
+TEST(FleetMember, RedisNeverReached_NoNumberIsKnown) {
+  RedisServer redis;
+  redis.Kill();
+  const Member member(redis);
+  EXPECT_FALSE(
+      WaitUntil(std::chrono::milliseconds(100), [&] { return member.view().servers > 0; }));
+  redis.Start();
+  EXPECT_TRUE(member.Sees(1));
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,147 @@
+// What becomes of checks whose owners were answered before Redis was: what a late reply grants, and
+// leases that nobody holds.
+#include <gmock/gmock.h>
+
+#include "store/late_check.h"
+#include "tests/store/node_test.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class NodeLate : public NodeTest, private LateAnswers {
+ protected:
+  NodeLate() { Begin({.silence = std::chrono::seconds(1), .late_answers = this}); }
+
+  // Sent, and failed before Redis answers.
+  NotedCheck& TimeOut(std::string key, bool undo = false) {
+    NotedCheck* timed_out = nullptr;
+    Turn([&] {
+      timed_out = &Make(std::move(key));
+      NotedCheck& check = *timed_out;
+      check.deadline = loop_.now() + milliseconds(10);
+      check.then = [&check, undo] {
+        ASSERT_NE(check.late, nullptr);
+        check.late->undo = undo;
+      };
+      node_->Submit(check);
+    });
+    Turn({}, milliseconds(12));
+    EXPECT_EQ(timed_out->failure(), StoreFailure::kTimeout);
+    return *timed_out;
+  }
+
+  NotedCheck& MakeHolder(std::string key, std::uint8_t number) {
+    NotedCheck& check = Make(std::move(key));
+    check.counters[0].limit = &slots_;
+    check.lease = Lease{.ttl = minutes(60)};
+    check.lease->id.fill(number);
+    return check;
+  }
+
+  std::int64_t RemainingNow(const std::string& key, const Limit& limit) {
+    NotedCheck& check = Make(key);
+    check.demand.mode = Mode::kPeek;
+    check.counters[0].limit = &limit;
+    Turn([&] { node_->Submit(check); });
+    while (!commands_.empty()) Reply();
+    EXPECT_FALSE(check.failure());
+    return Remaining(check);
+  }
+
+  std::vector<std::int64_t> late_;  // what remained after each late answer
+  const Limit slots_ = Concurrency{.limit = 5, .ttl = minutes(60)};
+
+ private:
+  void OnLateAnswer(const StoreCheck& check) override { late_.push_back(Remaining(check)); }
+};
+
+TEST_F(NodeLate, ReplyAfterTheDeadline_IsReportedAndStaysCharged) {
+  TimeOut("k");
+  checks_.clear();  // as its owner may
+  Reply();
+  EXPECT_THAT(late_, ElementsAre(9));
+  EXPECT_EQ(RemainingNow("k", limit_), 9);
+}
+
+TEST_F(NodeLate, ReplyToWhatWasNotAdmitted_IsTakenBack) {
+  TimeOut("k", true);
+  checks_.clear();
+  Reply();
+  EXPECT_THAT(late_, ElementsAre(9));
+  EXPECT_EQ(RemainingNow("k", limit_), 10);
+}
+
+TEST_F(NodeLate, ScriptMissingAfterItsOwnerHasLeft_NothingIsChargedAndNothingReported) {
+  TimeOut("k", true);
+  redis_.Ask({"SCRIPT", "FLUSH"});
+  Reply();
+  EXPECT_THAT(commands_, IsEmpty());
+  EXPECT_THAT(late_, IsEmpty());
+}
+
+TEST_F(NodeLate, LeaseGrantedTooLate_IsReleasedWithTheReply) {
+  Turn([&] {
+    for (std::uint8_t i = 0; i < 20; ++i) {
+      NotedCheck& check = MakeHolder("slots", i);
+      check.deadline = loop_.now() + milliseconds(10);
+      node_->Submit(check);
+    }
+  });
+  Turn({}, milliseconds(12));
+  EXPECT_EQ(answers_, 20);
+  checks_.clear();
+  while (!commands_.empty()) Reply();
+  EXPECT_EQ(RemainingNow("slots", slots_), 5);
+}
+
+TEST_F(NodeLate, ConnectionLostBeforeTheReply_LeasesAreReleasedWhenItIsBack) {
+  Turn([&] {
+    for (std::uint8_t i = 0; i < 5; ++i) node_->Submit(MakeHolder("slots", i));
+  });
+  TakeReply();  // Redis has decided, and nobody is told
+  Receive("HTTP/1.1 400 Bad Request\r\n");
+  EXPECT_EQ(answers_, 5);
+  checks_.clear();
+  LogIn();
+  EXPECT_EQ(RemainingNow("slots", slots_), 5);
+  EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_unknown_outcomes_total 5"));
+}
+
+// A charge must not be taken back twice; a lease may be released as often as one likes.
+TEST_F(NodeLate, ConnectionLostWhileTakingBack_ChargesStayAndLeasesGo) {
+  NotedCheck& charged = Make("k");
+  NotedCheck& holder = MakeHolder("slots", 1);
+  Turn([&] {
+    node_->Submit(charged);
+    node_->Submit(holder);
+  });
+  Reply();
+  Turn([&] {
+    node_->Undo(charged);
+    node_->Undo(holder);
+  });
+  commands_.clear();  // Redis gets neither
+  Receive("HTTP/1.1 400 Bad Request\r\n");
+  LogIn();
+  EXPECT_EQ(RemainingNow("slots", slots_), 5);
+  EXPECT_EQ(RemainingNow("k", limit_), 9);
+  EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_lost_undos_total 2"));
+}
+
+TEST_F(NodeLate, UndoWithoutAConnection_IsDoneWhenItIsBack) {
+  NotedCheck& charged = Make("k");
+  Turn([&] { node_->Submit(charged); });
+  Reply();
+  Receive("HTTP/1.1 400 Bad Request\r\n");
+  Turn([&] { node_->Undo(charged); });
+  LogIn();
+  EXPECT_EQ(RemainingNow("k", limit_), 10);
+}
+
+}  // namespace
+}  // namespace sluice::test
