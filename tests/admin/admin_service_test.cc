@@ -105,7 +105,8 @@ class AdminServiceTest : public testing::TestWithParam<test::Engine> {
   MemoryStore store_{clock_, {}};
   SlowRules rules_;
   Fallback fallback_{clock_};
-  Limiter limiter_{{.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_}, {}};
+  Limiter limiter_{{.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_},
+                   {}};
   RateLimiterService rate_limiter_{limiter_};
   Worker worker_;
   std::unique_ptr<AdminService> service_;

@@ -138,7 +138,8 @@ class RuleReloaderTest : public testing::Test {
   MetricsRegistry metrics_;
   MemoryStore store_{clock_, {}};
   Fallback fallback_{clock_};
-  Limiter limiter_{{.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_}, {}};
+  Limiter limiter_{{.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_},
+                   {}};
   Call call_{limiter_};
   std::optional<RuleReloader> reloader_;
 };
