@@ -217,6 +217,22 @@ TEST_F(OutageTest, ComesAgainAndAgain_WhatPassedBeforeIsNotMintedAnew) {
   }
 }
 
+// The store is back for a moment, and does not know yet what passed.
+TEST_F(OutageTest, ComesAgainBeforeTheStoreIsCharged_WhatPassedIsNotMintedAnew) {
+  for (const Outage& row : kOutages) {
+    SCOPED_TRACE(row.name);
+    Start(row.limit, 1);
+    server(0).Peek();
+    Lose();
+    for (int i = 0; i < 40; ++i) server(0).Ask();
+    Recover();
+    clock_.Advance(seconds(1));
+    EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, row.size);
+    Lose();
+    EXPECT_EQ(server(0).TakeAll(), row.size - 40);
+  }
+}
+
 TEST_F(OutageTest, OverWithQuotaLeft_TheStoreIsChargedOnceForAllThatPassed) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);

@@ -42,7 +42,8 @@ std::vector<std::string> RedisConnection::Keys() {
     const Reply reply = Run({"SCAN", cursor, "COUNT", "1000"});
     const redisReply& page = *reply->element[1];
     for (std::size_t i = 0; i < page.elements; ++i) {
-      keys.emplace_back(page.element[i]->str, page.element[i]->len);
+      std::string key(page.element[i]->str, page.element[i]->len);
+      if (key != "sluice:{fleet}") keys.push_back(std::move(key));
     }
     cursor = reply->element[0]->str;
   } while (cursor != "0");

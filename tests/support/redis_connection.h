@@ -27,7 +27,7 @@ class RedisConnection {
   // How many times a command has been called, by clients and by scripts.
   std::int64_t Calls(const std::string& command);
 
-  // Every key of the selected database, by SCAN.
+  // Every key of the selected database but the list of servers, by SCAN.
   std::vector<std::string> Keys();
 
  private:
