@@ -23,14 +23,14 @@ class NodeLate : public NodeTest, private LateAnswers {
     Turn([&] {
       timed_out = &Make(std::move(key));
       NotedCheck& check = *timed_out;
-      check.deadline = loop_.now() + milliseconds(10);
+      check.deadline = loop_.now() + milliseconds(5);
       check.then = [&check, undo] {
         ASSERT_NE(check.late, nullptr);
         check.late->undo = undo;
       };
       node_->Submit(check);
     });
-    Turn({}, milliseconds(12));
+    Turn({}, milliseconds(7));
     EXPECT_EQ(timed_out->failure(), StoreFailure::kTimeout);
     return *timed_out;
   }
@@ -88,11 +88,11 @@ TEST_F(NodeLate, LeaseGrantedTooLate_IsReleasedWithTheReply) {
   Turn([&] {
     for (std::uint8_t i = 0; i < 20; ++i) {
       NotedCheck& check = MakeHolder("slots", i);
-      check.deadline = loop_.now() + milliseconds(10);
+      check.deadline = loop_.now() + milliseconds(5);
       node_->Submit(check);
     }
   });
-  Turn({}, milliseconds(12));
+  Turn({}, milliseconds(7));
   EXPECT_EQ(answers_, 20);
   checks_.clear();
   while (!commands_.empty()) Reply();

@@ -12,7 +12,7 @@
 #include "net/io_threads.h"
 #include "store/redis/node.h"
 #include "store/redis/redis_url.h"
-#include "store/redis/server_status.h"
+#include "store/redis/server.h"
 #include "store/redis/topology.h"
 #include "store/store.h"
 
@@ -54,8 +54,8 @@ class RedisStore final : public Store {
   net::IoThreads& threads_;
   MetricsRegistry unseen_metrics_;  // if options name none
   const redis::Topology topology_;
-  std::vector<std::unique_ptr<redis::ServerStatus>> statuses_;  // by node
-  std::vector<std::unique_ptr<Part>> parts_;                    // by io thread; that thread's own
+  std::vector<std::unique_ptr<redis::Server>> servers_;  // by node
+  std::vector<std::unique_ptr<Part>> parts_;             // by io thread; that thread's own
   bool stopped_ = false;
 };
 
