@@ -10,16 +10,18 @@ class UndoCheck : public OwnedCheck {
  public:
   enum class What {
     kCharged,  // all that the check is known to have been charged
-    kLeases,   // the slots of its lease, whether it was granted them or not; may be repeated
+    kLeases,   // the slots that it took, or may have taken, for its lease; may be repeated
   };
 
   UndoCheck(const StoreCheck& check, What what) : OwnedCheck(check) {
     deadline = last_deadline = SteadyTime::max();
     in_order = false;
     demand.mode = what == What::kCharged ? Mode::kUndo : Mode::kRelease;
+    // One that renews a lease takes none: whoever holds it goes on.
+    const bool takes_lease = lease && check.demand.mode != Mode::kRenew;
     std::erase_if(counters, [&](const CounterCheck& counter) {
-      const bool holds = lease && std::holds_alternative<Concurrency>(*counter.limit);
-      return what == What::kCharged ? !counter.charged : !holds;
+      const bool took = takes_lease && std::holds_alternative<Concurrency>(*counter.limit);
+      return what == What::kCharged ? !counter.charged : !took;
     });
   }
 };

@@ -118,7 +118,7 @@ TEST_F(NodeFaults, ReplyInTheTurnOfTheDeadline_Counts) {
 }
 
 TEST_F(NodeFaults, ServerIsSilent_ConnectionIsGivenUpAndMadeAnew) {
-  Begin({.silence = milliseconds(50)});
+  Begin({.timeout = seconds(1), .silence = milliseconds(50)});
   Turn([this] { Submit("a"); });
   Turn([this] { Submit("gathered"); }, milliseconds(30));
   Turn({}, milliseconds(21));
@@ -145,7 +145,9 @@ TEST_F(NodeFaults, LoginRefused_IsTriedAgain) {
   while (loop_.wire() == nullptr) Turn({}, milliseconds(1));
   Receive("-NOPERM SETNAME\r\n");
   EXPECT_FALSE(loop_.wire()->closed()) << "a name is not needed";
-  Receive("-NOPERM SCRIPT\r\n");
+  Receive("-NOPERM EXISTS\r\n");
+  EXPECT_FALSE(loop_.wire()->closed()) << "the script may be loaded all the same";
+  Receive("-NOPERM LOAD\r\n");
   EXPECT_EQ(loop_.wire(), nullptr);
   LogIn();
   ExpectServing();

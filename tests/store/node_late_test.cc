@@ -23,14 +23,14 @@ class NodeLate : public NodeTest, private LateAnswers {
     Turn([&] {
       timed_out = &Make(std::move(key));
       NotedCheck& check = *timed_out;
-      check.deadline = loop_.now() + milliseconds(10);
+      check.deadline = loop_.now() + milliseconds(5);
       check.then = [&check, undo] {
         ASSERT_NE(check.late, nullptr);
         check.late->undo = undo;
       };
       node_->Submit(check);
     });
-    Turn({}, milliseconds(12));
+    Turn({}, milliseconds(7));
     EXPECT_EQ(timed_out->failure(), StoreFailure::kTimeout);
     return *timed_out;
   }
@@ -88,15 +88,31 @@ TEST_F(NodeLate, LeaseGrantedTooLate_IsReleasedWithTheReply) {
   Turn([&] {
     for (std::uint8_t i = 0; i < 20; ++i) {
       NotedCheck& check = MakeHolder("slots", i);
-      check.deadline = loop_.now() + milliseconds(10);
+      check.deadline = loop_.now() + milliseconds(5);
       node_->Submit(check);
     }
   });
-  Turn({}, milliseconds(12));
+  Turn({}, milliseconds(7));
   EXPECT_EQ(answers_, 20);
   checks_.clear();
   while (!commands_.empty()) Reply();
   EXPECT_EQ(RemainingNow("slots", slots_), 5);
+}
+
+// Its holder was told that it holds until its time is over.
+TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
+  Turn([&] { node_->Submit(MakeHolder("slots", 1)); });
+  Reply();
+  NotedCheck& renewal = MakeHolder("slots", 1);
+  renewal.demand.mode = Mode::kRenew;
+  Turn([&] {
+    renewal.deadline = loop_.now() + milliseconds(5);
+    node_->Submit(renewal);
+  });
+  Turn({}, milliseconds(7));
+  EXPECT_EQ(renewal.failure(), StoreFailure::kTimeout);
+  while (!commands_.empty()) Reply();
+  EXPECT_EQ(RemainingNow("slots", slots_), 4);
 }
 
 TEST_F(NodeLate, ConnectionLostBeforeTheReply_LeasesAreReleasedWhenItIsBack) {

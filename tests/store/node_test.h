@@ -99,7 +99,7 @@ class NodeTest : public testing::Test {
   void Begin(const redis::NodeOptions& options) {
     End();
     const RedisUrl url = RedisUrl::Parse(server_.url()).value();
-    node_ = std::make_unique<redis::Node>(loop_, url, status_, metrics_, options);
+    node_ = std::make_unique<redis::Node>(loop_, url, shared_, metrics_, options);
     LogIn();
   }
 
@@ -119,7 +119,7 @@ class NodeTest : public testing::Test {
     }
     ASSERT_TRUE(Ready());
   }
-  bool Ready() { return status_.WaitUntilReady(SteadyTime::min()); }
+  bool Ready() { return shared_.status.WaitUntilReady(SteadyTime::min()); }
 
   // A turn; what it sent is in commands_ afterwards.
   void Turn(const std::function<void()>& work = {}, Duration later = {}) {
@@ -180,7 +180,7 @@ class NodeTest : public testing::Test {
   RedisServer server_;
   RawRedis redis_{server_.socket_path()};
   MetricsRegistry metrics_;
-  redis::ServerStatus status_{"test", 1};
+  redis::Server shared_{"test", 1, metrics_};
   ManualLoop loop_;
   Checks checks_;
   int answers_ = 0;

@@ -22,6 +22,12 @@ void AppendSize(char kind, std::size_t size, std::string& out) {
   out.append(digits.data(), digits.size()).append("\r\n");
 }
 
+// Whether the reply is [1].
+bool IsListOfOne(const redisReply& reply) {
+  return reply.type == REDIS_REPLY_ARRAY && reply.elements == 1 &&
+         reply.element[0]->type == REDIS_REPLY_INTEGER && reply.element[0]->integer == 1;
+}
+
 }  // namespace
 
 void AppendCommand(std::span<const std::string_view> command, std::string& out) {
@@ -74,18 +80,25 @@ void Connection::LogIn(net::TransportPtr transport) {
   }
   if (url_.database != 0) QueueLogin({"SELECT", std::to_string(url_.database)});
   QueueLogin({"CLIENT", "SETNAME", url_.client_name});
-  QueueLogin({"SCRIPT", "LOAD", kCheckScript.text});
+  QueueLogin({"SCRIPT", "EXISTS", kCheckScript.sha1});
   transport_->RequestFlush();
 }
 
 void Connection::QueueLogin(std::initializer_list<std::string_view> command) {
   AppendCommand(command, output_);
-  login_steps_.emplace_back(*command.begin());
+  const bool is_pair = *command.begin() == "SCRIPT";
+  login_steps_.emplace_back(is_pair ? *(command.begin() + 1) : *command.begin());
 }
 
 void Connection::OnLoginReply(const redisReply& reply) {
   const std::string step = std::move(login_steps_.front());
   login_steps_.pop_front();
+  // A whole fleet that comes back at once does not load the script once for each connection. Who
+  // may not ask whether it is there loads it.
+  if (step == "EXISTS" && !IsListOfOne(reply)) {
+    QueueLogin({"SCRIPT", "LOAD", kCheckScript.text});
+    return transport_->RequestFlush();
+  }
   // A user without the right to name its connection can still decide checks.
   if (reply.type == REDIS_REPLY_ERROR && step != "CLIENT") {
     return Fail(fmt::format("{} was refused: {}", step, std::string_view(reply.str, reply.len)));

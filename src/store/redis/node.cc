@@ -19,15 +19,18 @@ std::string_view TextOf(const redisReply& reply) { return {reply.str, reply.len}
 
 }  // namespace
 
-Node::Node(net::Loop& loop, const RedisUrl& url, ServerStatus& status, MetricsRegistry& metrics,
+Node::Node(net::Loop& loop, const RedisUrl& url, Server& server, MetricsRegistry& metrics,
            const NodeOptions& options)
     : Flushable(net::FlushStage::kStore),
       loop_(loop),
-      status_(status),
+      status_(server.status),
+      breaker_(server.breaker),
       options_(options),
       metrics_(metrics, fmt::format("io-{}", loop.index())),
-      connection_(loop, url, status, *this),
-      timer_(loop.timers(), [this] { OnTimer(); }) {
+      connection_(loop, url, server.status, *this),
+      timer_(loop.timers(), [this] { OnTimer(); }),
+      probe_timer_(loop.timers(), [this] { OnProbeTime(); }),
+      most_waiting_(std::min(options.max_pending, kFewestWaiting)) {
   connection_.Start();
 }
 
@@ -37,7 +40,11 @@ void Node::Submit(StoreCheck& check) {
   check.late = nullptr;
   if (check.last_deadline <= loop_.now()) return Fail(check, StoreFailure::kCallerTimeout);
   if (!connection_.ready()) return Fail(check, StoreFailure::kUnreachable);
-  if (waiting_ > options_.max_pending) return Fail(check, StoreFailure::kOverloaded);
+  if (!breaker_.closed()) {
+    WatchBreaker();
+    return Fail(check, StoreFailure::kUnreachable);
+  }
+  if (waiting_ > most_waiting_) return Fail(check, StoreFailure::kOverloaded);
   if (check.deadline <= loop_.now()) return Fail(check, StoreFailure::kUnsent);
   ArmTimer(check.deadline);
   Gather(check);
@@ -58,24 +65,30 @@ void Node::Reset(StoreReset& reset) {
   std::string command;
   AppendCommand(arguments_, command);
   connection_.Send(command);
-  in_flight_.push_back({.sent = loop_.now(), .pack = nullptr, .reset = &reset});
+  in_flight_.push_back({.sent = loop_.now(),
+                        .due = loop_.now() + options_.timeout,
+                        .pack = nullptr,
+                        .reset = &reset});
 }
 
 void Node::Stop() {
   connection_.Stop();
   timer_.Cancel();
+  probe_timer_.Cancel();
   metrics_.OnStopped();
   status_.SetReady(loop_.index(), false);
   FailAll();
+  probe_timer_.Cancel();
 }
 
 void Node::Flush() {
+  if (!breaker_.closed()) FailGathered();
   while (MaySend()) SendGathered();
   metrics_.ShowWaiting(waiting_);
 }
 
 bool Node::MaySend() const {
-  if (!connection_.ready() || gathering_.empty()) return false;
+  if (!connection_.ready() || !breaker_.closed() || gathering_.empty()) return false;
   if (packs_in_flight_ == 0) return true;
   return packs_in_flight_ < kMaxPacksInFlight && gathering_.runs() >= ScriptCall::kMaxRuns &&
          !WaitsForPackInFlight(gathering_.front());
@@ -90,13 +103,7 @@ bool Node::WaitsForPackInFlight(const Gathering::Run& run) const {
 
 // One pack, of the oldest runs.
 void Node::SendGathered() {
-  std::unique_ptr<Pack> pack;
-  if (spare_.empty()) {
-    pack = std::make_unique<Pack>();
-  } else {
-    pack = std::move(spare_.back());
-    spare_.pop_back();
-  }
+  std::unique_ptr<Pack> pack = TakeSpare();
   pack->first_run = gathering_.front().number;
   script_call_.Clear();
   while (!gathering_.empty() && script_call_.HasRoomFor(*gathering_.front().first)) {
@@ -109,19 +116,31 @@ void Node::SendGathered() {
     }
     gathering_.PopFront();
   }
+  EncodeCall(*pack);
+  SendPack(std::move(pack));
+}
+
+std::unique_ptr<Pack> Node::TakeSpare() {
+  if (spare_.empty()) return std::make_unique<Pack>();
+  auto pack = std::move(spare_.back());
+  spare_.pop_back();
+  return pack;
+}
+
+void Node::EncodeCall(Pack& pack) {
   const auto arguments =
       script_call_.Arguments(options_.clock != nullptr ? options_.clock->Now() : Time());
   arguments_.assign({"EVALSHA", kCheckScript.sha1});
   arguments_.insert(arguments_.end(), arguments.begin(), arguments.end());
-  AppendCommand(arguments_, pack->command);
-  SendPack(std::move(pack));
+  AppendCommand(arguments_, pack.command);
 }
 
 void Node::SendPack(std::unique_ptr<Pack> pack) {
   connection_.Send(pack->command);
-  in_flight_.push_back({.sent = loop_.now(), .pack = std::move(pack)});
+  const SteadyTime now = loop_.now();
+  in_flight_.push_back({.sent = now, .due = now + options_.timeout, .pack = std::move(pack)});
   ++packs_in_flight_;
-  ArmTimer(loop_.now() + options_.silence);
+  ArmTimer(now + std::min(options_.timeout, options_.silence));
   metrics_.CountScriptCall();
 }
 
@@ -136,7 +155,10 @@ void Node::SendAgain(std::unique_ptr<Pack> pack) {
     std::string load;
     AppendCommand(std::array<std::string_view, 3>{"SCRIPT", "LOAD", kCheckScript.text}, load);
     connection_.Send(load);
-    in_flight_.push_back({.sent = loop_.now(), .pack = nullptr, .loads_script = true});
+    in_flight_.push_back({.sent = loop_.now(),
+                          .due = loop_.now() + options_.timeout,
+                          .pack = nullptr,
+                          .loads_script = true});
   }
   SendPack(std::move(pack));
 }
@@ -144,6 +166,7 @@ void Node::SendAgain(std::unique_ptr<Pack> pack) {
 void Node::OnReady() {
   metrics_.OnReady();
   status_.SetReady(loop_.index(), true);
+  if (!breaker_.closed()) return probe_timer_.Start(loop_.now());
   TakeBackPutOff();
 }
 
@@ -174,11 +197,15 @@ void Node::OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply) {
   if (reply.type == REDIS_REPLY_ERROR) {
     NoteError(TextOf(reply));
     FailPack(*pack, StoreFailure::kRejected);
+    if (tally_.Count(true, loop_.now())) OpenBreaker(TextOf(reply));
   } else if (!Deliver(*pack, reply)) {
     // Whose reply it is, or what the next one will belong to, is not known any more.
     NoteError("a reply that is not the check script's");
     FailPack(*pack, StoreFailure::kRejected);
     restart_cause_ = "a reply that is not the check script's";
+  } else {
+    tally_.Count(false, loop_.now());
+    NoteAnswered(pack->checks.size());
   }
   Recycle(std::move(pack));
 }

@@ -26,16 +26,18 @@
 #include "store/redis/pack.h"
 #include "store/redis/redis_metrics.h"
 #include "store/redis/script_call.h"
-#include "store/redis/server_status.h"
+#include "store/redis/server.h"
 #include "store/redis/take_back.h"
 #include "store/store.h"
 
 namespace sluice::redis {
 
 struct NodeOptions {
-  // Checks that may wait for an answer, for each io thread; beyond, they fail with kOverloaded.
+  // Checks that may wait for an answer, for each io thread, if Redis answers so many within half of
+  // `timeout`; beyond, they fail with kOverloaded.
   std::size_t max_pending = 10'000;
-  // `redis.timeout`: the time a check is given again, once, if the loop itself was late.
+  // `redis.timeout`: a call that takes longer opens the breaker. Also the time a check is given
+  // again, once, if the loop itself was late.
   Duration timeout = std::chrono::milliseconds(10);
   // A connection that has been silent for so long with calls outstanding is given up.
   Duration silence = std::chrono::milliseconds(50);
@@ -50,8 +52,8 @@ struct NodeOptions {
 
 class Node final : public net::Flushable, private Connection::Owner {
  public:
-  // Begins to connect at once. `loop`, `status` and `metrics` must outlive the node.
-  Node(net::Loop& loop, const RedisUrl& url, ServerStatus& status, MetricsRegistry& metrics,
+  // Begins to connect at once. `loop`, `server` and `metrics` must outlive the node.
+  Node(net::Loop& loop, const RedisUrl& url, Server& server, MetricsRegistry& metrics,
        const NodeOptions& options);
 
   void Submit(StoreCheck& check);
@@ -65,18 +67,36 @@ class Node final : public net::Flushable, private Connection::Owner {
   // A command that awaits its reply: a script call, an UNLINK, or, without either, a SCRIPT LOAD.
   struct Awaited {
     SteadyTime sent;
+    SteadyTime due;  // from then on it is overdue
     std::unique_ptr<Pack> pack;
     StoreReset* reset = nullptr;  // null: answered already, its deadline having passed
     bool loads_script = false;
+    bool waits_anew = false;  // `due` has been put off
   };
 
   static constexpr std::size_t kMaxPacksInFlight = 2;
+  // So many checks may always wait: those of one message.
+  static constexpr std::size_t kFewestWaiting = 1000;
+
+  // Asks Redis in the background whether it answers in time, and takes a write.
+  class Probe final : public StoreCheck {
+   public:
+    explicit Probe(Node& node);
+
+   private:
+    void OnDecided() override { node_.OnProbed(!failure()); }
+
+    Node& node_;
+    const Limit limit_;
+  };
 
   // Sending.
   void Flush() override;
   bool MaySend() const;
   bool WaitsForPackInFlight(const Gathering::Run& run) const;
   void SendGathered();
+  std::unique_ptr<Pack> TakeSpare();
+  void EncodeCall(Pack& pack);
   void SendPack(std::unique_ptr<Pack> pack);
   void SendAgain(std::unique_ptr<Pack> pack);
 
@@ -104,6 +124,15 @@ class Node final : public net::Flushable, private Connection::Owner {
   void PutOff(std::unique_ptr<TakeBack> take_back);
   void TakeBackPutOff();
 
+  // What is done when Redis is not worth asking; in node_breaker.cc.
+  void OpenBreaker(std::string_view cause);
+  void FailGathered();
+  void WatchBreaker();
+  void OnProbeTime();
+  void SendProbe();
+  void OnProbed(bool answered_in_time);
+  void NoteAnswered(std::size_t checks);
+
   // Deadlines; in node_deadlines.cc.
   void ArmTimer(SteadyTime deadline);
   void OnTimer();
@@ -120,15 +149,24 @@ class Node final : public net::Flushable, private Connection::Owner {
 
   net::Loop& loop_;
   ServerStatus& status_;
+  Breaker& breaker_;
   const NodeOptions options_;
   RedisMetrics metrics_;
   Connection connection_;
-  net::Timer timer_;  // at the earliest deadline, or before
+  net::Timer timer_;        // at the earliest deadline, or before
+  net::Timer probe_timer_;  // when to look whether the breaker has closed, and to probe if not
+  Probe probe_{*this};
+  CallTally tally_;
   Gathering gathering_;
   std::vector<Awaited> in_flight_;  // oldest first
   std::size_t packs_in_flight_ = 0;
   bool loading_script_ = false;
   std::size_t waiting_ = 0;  // checks gathered or in flight
+  std::size_t most_waiting_;
+  // Checks answered in the present half of `timeout`, and in the one before.
+  std::size_t answered_ = 0;
+  std::size_t answered_before_ = 0;
+  SteadyTime half_began_;
   SteadyTime last_reply_;
   std::string_view restart_cause_;  // an error in the reply at hand that wants a new connection
   ScriptCall script_call_;

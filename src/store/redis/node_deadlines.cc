@@ -24,6 +24,9 @@ void Node::OnTimer() {
   const Duration late_by = std::chrono::duration_cast<Duration>(loop_.now() - timer_.at());
   if (late_by >= std::max<Duration>(options_.timeout / 2, kTimerSteps)) WaitAnew();
   FailOverdue();
+  if (!in_flight_.empty() && in_flight_.front().due <= loop_.now() && breaker_.closed()) {
+    OpenBreaker(fmt::format("a call is not answered within {} µs", options_.timeout.count()));
+  }
   const SteadyTime silent_for =
       in_flight_.empty() ? SteadyTime::max() : std::max(last_reply_, in_flight_.front().sent);
   if (!in_flight_.empty() && loop_.now() - silent_for >= options_.silence) {
@@ -43,7 +46,10 @@ void Node::WaitAnew() {
     if (check.deadline > now || std::exchange(check.waits_anew, true)) return;
     check.deadline = std::min<SteadyTime>(now + options_.timeout, check.last_deadline);
   };
-  for (const Awaited& awaited : in_flight_) {
+  for (Awaited& awaited : in_flight_) {
+    if (awaited.due <= now && !std::exchange(awaited.waits_anew, true)) {
+      awaited.due = now + options_.timeout;
+    }
     if (!awaited.pack) continue;
     for (StoreCheck* check : awaited.pack->checks) extend(*check);
   }
@@ -86,6 +92,7 @@ SteadyTime Node::NextDeadline() const {
   }
   gathering_.ForEach(consider);
   if (in_flight_.empty()) return next;
+  if (breaker_.closed()) next = std::min(next, in_flight_.front().due);
   return std::min<SteadyTime>(next,
                               std::max(last_reply_, in_flight_.front().sent) + options_.silence);
 }

@@ -40,6 +40,7 @@ StoreCheck& Node::ReplaceByLate(StoreCheck*& slot) {
 
 void Node::OnLateReply(const Late& late) {
   const auto failure = late.failure();
+  if (late.counters.front().key == probe_.counters.front().key) return;
   if (failure && failure != StoreFailure::kTimeout) return;  // not charged
   if (failure) {
     metrics_.CountUnknownOutcome();
@@ -57,7 +58,7 @@ void Node::Undo(const StoreCheck& check) {
 
 void Node::Send(std::unique_ptr<TakeBack> take_back) {
   if (take_back->counters.empty()) return;
-  if (!connection_.ready()) return PutOff(std::move(take_back));
+  if (!connection_.ready() || !breaker_.closed()) return PutOff(std::move(take_back));
   ++waiting_;
   Gather(*take_back.release());
 }
@@ -67,7 +68,8 @@ void Node::Send(std::unique_ptr<TakeBack> take_back) {
 void Node::OnTakenBack(std::unique_ptr<TakeBack> take_back) {
   const auto failure = take_back->failure();
   const bool releases = take_back->demand.mode == Mode::kRelease;
-  if (failure == StoreFailure::kUnreachable || (failure && releases)) {
+  const bool unsent = failure == StoreFailure::kUnreachable || failure == StoreFailure::kUnsent;
+  if (unsent || (failure && releases)) {
     return PutOff(std::move(take_back));
   }
   for (const CounterCheck& counter : take_back->counters) {
@@ -81,6 +83,7 @@ void Node::OnTakenBack(std::unique_ptr<TakeBack> take_back) {
 void Node::PutOff(std::unique_ptr<TakeBack> take_back) {
   if (put_off_.size() >= kMaxPutOff) return metrics_.CountLostUndo();
   put_off_.push_back(std::move(take_back));
+  WatchBreaker();
 }
 
 void Node::TakeBackPutOff() {

@@ -7,16 +7,16 @@ namespace sluice {
 
 RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Options& options)
     : threads_(threads), clock_(options.clock), topology_(url), parts_(threads.size()) {
-  for (std::size_t node = 0; node < topology_.nodes(); ++node) {
-    statuses_.push_back(
-        std::make_unique<redis::ServerStatus>(topology_.UrlOf(node).ToString(), threads.size()));
-  }
   MetricsRegistry& metrics = options.metrics != nullptr ? *options.metrics : unseen_metrics_;
+  for (std::size_t node = 0; node < topology_.nodes(); ++node) {
+    servers_.push_back(
+        std::make_unique<redis::Server>(topology_.UrlOf(node).ToString(), threads.size(), metrics));
+  }
   threads_.RunOnEach([&](net::EpollLoop& loop) {
     auto part = std::make_unique<Part>();
     for (std::size_t node = 0; node < topology_.nodes(); ++node) {
       part->nodes.push_back(std::make_unique<redis::Node>(loop, topology_.UrlOf(node),
-                                                          *statuses_[node], metrics, options));
+                                                          *servers_[node], metrics, options));
     }
     parts_[loop.index()] = std::move(part);
   });
@@ -40,7 +40,7 @@ void RedisStore::JoinFleet(redis::FleetMember::OnView on_view) {
   const std::size_t node = topology_.NodeOf(redis::FleetMember::kKey);
   threads_.RunOn(0, [&](net::EpollLoop& loop) {
     parts_[0]->fleet_member = std::make_unique<redis::FleetMember>(
-        loop, topology_.UrlOf(node), *statuses_[node], clock_, std::move(on_view));
+        loop, topology_.UrlOf(node), servers_[node]->status, clock_, std::move(on_view));
   });
 }
 
@@ -68,8 +68,8 @@ redis::Node* RedisStore::NodeOf(std::string_view key) const {
 
 bool RedisStore::WaitUntilReady(Duration at_most) {
   const SteadyTime deadline = SteadyNow() + at_most;
-  return std::all_of(statuses_.begin(), statuses_.end(),
-                     [&](auto& status) { return status->WaitUntilReady(deadline); });
+  return std::all_of(servers_.begin(), servers_.end(),
+                     [&](auto& server) { return server->status.WaitUntilReady(deadline); });
 }
 
 }  // namespace sluice

@@ -13,7 +13,7 @@
 #include "store/redis/fleet_member.h"
 #include "store/redis/node.h"
 #include "store/redis/redis_url.h"
-#include "store/redis/server_status.h"
+#include "store/redis/server.h"
 #include "store/redis/topology.h"
 #include "store/store.h"
 
@@ -61,8 +61,8 @@ class RedisStore final : public Store {
   const Clock* const clock_;        // see NodeOptions
   MetricsRegistry unseen_metrics_;  // if options name none
   const redis::Topology topology_;
-  std::vector<std::unique_ptr<redis::ServerStatus>> statuses_;  // by node
-  std::vector<std::unique_ptr<Part>> parts_;                    // by io thread; that thread's own
+  std::vector<std::unique_ptr<redis::Server>> servers_;  // by node
+  std::vector<std::unique_ptr<Part>> parts_;             // by io thread; that thread's own
   bool stopped_ = false;
 };
 

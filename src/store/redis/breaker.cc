@@ -1,0 +1,62 @@
+#include "store/redis/breaker.h"
+
+#include <utility>
+
+#include "base/log.h"
+
+namespace sluice::redis {
+
+Breaker::Breaker(std::string name, MetricsRegistry& metrics)
+    : name_(std::move(name)),
+      shown_(metrics.GaugeFor("sluice_redis_breaker_state",
+                              "0 while Redis is asked, 2 while rules decide by on_store_failure, 1 "
+                              "while a probe is under way.")),
+      openings_(metrics.CounterFor("sluice_redis_breaker_openings_total",
+                                   "How often Redis was found not worth asking.")) {}
+
+void Breaker::Open(std::string_view cause) {
+  const MutexLock lock(mutex_);
+  if (state_ != State::kClosed) return;
+  openings_.Increment();
+  spdlog::warn(
+      "redis {}: breaker open: {}; rules decide by on_store_failure until it is well again", name_,
+      cause);
+  Enter(State::kOpen);
+}
+
+bool Breaker::TakeProbe() {
+  const MutexLock lock(mutex_);
+  if (state_ != State::kOpen) return false;
+  Enter(State::kHalfOpen);
+  return true;
+}
+
+void Breaker::OnProbe(bool answered_in_time) {
+  const MutexLock lock(mutex_);
+  if (state_ != State::kHalfOpen) return;
+  if (answered_in_time) spdlog::info("redis {}: breaker closed: answers in time again", name_);
+  Enter(answered_in_time ? State::kClosed : State::kOpen);
+}
+
+Duration Breaker::ProbePause(std::uint64_t random) {
+  constexpr Duration kSpread = kLongestPause - kShortestPause;
+  return kShortestPause + Duration(random % static_cast<std::uint64_t>(kSpread.count()));
+}
+
+void Breaker::Enter(State state) {
+  state_.store(state, std::memory_order_relaxed);
+  shown_.Set(static_cast<double>(state));
+}
+
+bool CallTally::Count(bool failed, SteadyTime now) {
+  if (now - since_ >= std::chrono::seconds(1)) {
+    since_ = now;
+    calls_ = failed_ = 0;
+  }
+  ++calls_;
+  if (!failed) return false;
+  ++failed_;
+  return calls_ >= kFewest && 2 * failed_ > calls_;
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,72 @@
+// What a node does while Redis is not worth asking: checks fail at once, without a timer, and a
+// probe in the background finds out when it is well again. And how many checks may wait for it.
+#include <algorithm>
+#include <utility>
+
+#include "store/redis/node.h"
+
+namespace sluice::redis {
+
+// A counter of its own, so that nobody's is charged, and which Redis soon forgets.
+Node::Probe::Probe(Node& node)
+    : node_(node), limit_(FixedWindow{.limit = kMaxProduct, .window = std::chrono::seconds(1)}) {
+  counters.push_back({.key = "sluice:{probe}:fixed_window:1s", .limit = &limit_, .verdict = {}});
+}
+
+void Node::OpenBreaker(std::string_view cause) {
+  breaker_.Open(cause);
+  FailGathered();
+  WatchBreaker();
+}
+
+void Node::FailGathered() {
+  if (gathering_.empty()) return;
+  FailList(gathering_.TakeExpired(SteadyTime::max()), StoreFailure::kUnsent);
+}
+
+void Node::WatchBreaker() {
+  if (probe_timer_.active()) return;
+  probe_timer_.Start(loop_.now() + Breaker::ProbePause(loop_.Random()));
+}
+
+void Node::OnProbeTime() {
+  if (breaker_.closed()) return TakeBackPutOff();
+  WatchBreaker();
+  if (connection_.ready() && breaker_.TakeProbe()) SendProbe();
+}
+
+void Node::SendProbe() {
+  ++waiting_;
+  probe_.waits_anew = false;
+  probe_.late = nullptr;
+  probe_.deadline = loop_.now() + options_.timeout;
+  std::unique_ptr<Pack> pack = TakeSpare();
+  pack->first_run = UINT64_MAX;  // no run follows it
+  pack->runs.push_back({.begin = 0, .n = 1});
+  pack->checks.push_back(&probe_);
+  script_call_.Clear();
+  script_call_.Add(probe_, 1);
+  EncodeCall(*pack);
+  SendPack(std::move(pack));
+}
+
+void Node::OnProbed(bool answered_in_time) {
+  breaker_.OnProbe(answered_in_time);
+  if (answered_in_time) TakeBackPutOff();
+}
+
+// Checks for which Redis needs longer than half of `timeout` would mostly wait in vain.
+void Node::NoteAnswered(std::size_t checks) {
+  const Duration half = options_.timeout / 2;
+  const SteadyTime::duration passed = loop_.now() - half_began_;
+  if (passed >= half) {
+    answered_before_ = passed < 2 * half ? answered_ : 0;
+    answered_ = 0;
+    half_began_ = loop_.now();
+  }
+  answered_ += checks;
+  most_waiting_ =
+      std::min(options_.max_pending, std::max({kFewestWaiting, answered_, answered_before_}));
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,198 @@
+// When a node gives Redis up, what checks are told then, and how it comes back. And how many checks
+// may wait.
+#include <gmock/gmock.h>
+
+#include "tests/store/node_test.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class NodeBreaker : public NodeTest {
+ protected:
+  NodeBreaker() { Begin({.timeout = milliseconds(10), .silence = seconds(60)}); }
+
+  bool IsOpen() const { return !shared_.breaker.closed(); }
+
+  // One call, which Redis lets wait for too long.
+  void Trip() {
+    Turn([this] { Submit("tripped"); });
+    Turn({}, milliseconds(12));
+    ASSERT_TRUE(IsOpen());
+  }
+
+  // Until a probe is on its way. Returns how long that took.
+  Duration AwaitProbe() {
+    const SteadyTime begin = loop_.now();
+    const std::size_t before = commands_.size();
+    while (commands_.size() == before && loop_.now() - begin < seconds(5)) {
+      Turn({}, milliseconds(1));
+    }
+    return std::chrono::duration_cast<Duration>(loop_.now() - begin);
+  }
+  void ReplyToAll() {
+    while (!commands_.empty()) Reply();
+  }
+};
+
+TEST_F(NodeBreaker, CallIsOverdue_WhatIsGatheredFailsAndNothingMoreIsSent) {
+  Turn([this] { Submit("sent"); });
+  Turn([this] { SubmitDifferent(3, "gathered"); });
+  Turn({}, milliseconds(9));
+  EXPECT_FALSE(IsOpen());
+  Turn({}, milliseconds(3));
+  EXPECT_TRUE(IsOpen());
+  EXPECT_EQ(checks_[0]->answered, 0) << "it has time, and may be answered yet";
+  for (int i = 1; i <= 3; ++i) EXPECT_EQ(checks_[i]->failure(), StoreFailure::kUnsent);
+  const SteadyTime wake = loop_.timers().NextWake();
+  Turn([this] { SubmitDifferent(3, "later"); });
+  for (int i = 4; i <= 6; ++i) EXPECT_EQ(checks_[i]->failure(), StoreFailure::kUnreachable);
+  EXPECT_EQ(loop_.timers().NextWake(), wake) << "an answer costs no timer";
+  EXPECT_THAT(Runs(), ElementsAre(1));
+}
+
+// Callers with little time leave; the call that they have left is timed all the same.
+TEST_F(NodeBreaker, AllCallersHaveLeft_TheirCallIsTimedOn) {
+  Turn([this] {
+    NotedCheck& check = Make("k");
+    check.deadline = check.last_deadline = loop_.now() + milliseconds(3);
+    node_->Submit(check);
+  });
+  Turn({}, milliseconds(5));
+  EXPECT_EQ(answers_, 1);
+  EXPECT_FALSE(IsOpen()) << "3 ms of the caller say nothing about Redis";
+  Turn({}, milliseconds(6));
+  EXPECT_TRUE(IsOpen());
+}
+
+TEST_F(NodeBreaker, TheLoopItselfIsLate_StaysClosedOnce) {
+  Turn([this] { Submit("k"); });
+  Turn({}, milliseconds(40));
+  EXPECT_FALSE(IsOpen()) << "this process slept";
+  Turn({}, milliseconds(11));
+  EXPECT_TRUE(IsOpen());
+}
+
+TEST_F(NodeBreaker, ReplyInTheTurnOfTheTimer_Counts) {
+  Turn([this] { Submit("k"); });
+  const std::string reply = TakeReply();
+  Turn([&] { loop_.wire()->Receive(reply); }, milliseconds(12));
+  EXPECT_FALSE(IsOpen());
+}
+
+TEST_F(NodeBreaker, ProbeIsAnswered_ChecksAreDecidedAgainWithinASecond) {
+  Trip();
+  ReplyToAll();
+  EXPECT_TRUE(IsOpen()) << "a late reply is no good sign";
+  EXPECT_LE(AwaitProbe(), milliseconds(200));
+  EXPECT_THAT(Runs(), ElementsAre(1));
+  ReplyToAll();
+  EXPECT_FALSE(IsOpen());
+  Turn([this] { Submit("k"); });
+  ReplyToAll();
+  EXPECT_FALSE(checks_.back()->failure());
+}
+
+// Redis is 20 ms away, and callers are not given so long.
+TEST_F(NodeBreaker, RedisIsFarAway_OnlyProbesAreCharged) {
+  Trip();
+  ReplyToAll();
+  for (int i = 0; i < 10; ++i) {
+    AwaitProbe();
+    ASSERT_EQ(commands_.size(), 1u);
+    EXPECT_EQ(commands_[0][3], "sluice:{probe}:fixed_window:1s");
+    for (int later = 0; later < 20; ++later) Turn({}, milliseconds(1));
+    Turn([this] { Submit("k"); });
+    EXPECT_EQ(checks_.back()->failure(), StoreFailure::kUnreachable);
+    ReplyToAll();
+    EXPECT_TRUE(IsOpen());
+  }
+}
+
+TEST_F(NodeBreaker, ErrorsInMostCalls_Open) {
+  const auto answer = [this](bool well) {
+    Turn([this] { Submit("k"); });
+    well ? Reply() : Receive("-OOM command not allowed\r\n");
+    if (!well) commands_.clear();
+  };
+  for (int i = 0; i < 19; ++i) answer(false);
+  EXPECT_FALSE(IsOpen()) << "so few say nothing";
+  Turn({}, seconds(2));
+  for (int i = 0; i < 40; ++i) answer(i % 2 == 0);
+  EXPECT_FALSE(IsOpen()) << "half of them";
+  answer(false);
+  EXPECT_TRUE(IsOpen());
+  AwaitProbe();
+  Receive("-OOM command not allowed\r\n");
+  EXPECT_TRUE(IsOpen()) << "a probe writes";
+  commands_.clear();
+  AwaitProbe();
+  ReplyToAll();
+  EXPECT_FALSE(IsOpen());
+}
+
+TEST_F(NodeBreaker, ConnectionComesBack_IsProbedAtOnce) {
+  Trip();
+  Receive("HTTP/1.1 400 Bad Request\r\n");
+  LogIn();
+  EXPECT_LE(AwaitProbe(), milliseconds(3));
+  ReplyToAll();
+  EXPECT_FALSE(IsOpen());
+}
+
+TEST_F(NodeBreaker, UndoWhileItIsOpen_IsDoneAfterwards) {
+  NotedCheck& charged = Make("k");
+  Turn([&] { node_->Submit(charged); });
+  ReplyToAll();
+  Trip();
+  ReplyToAll();
+  Turn([&] { node_->Undo(charged); });
+  EXPECT_THAT(commands_, IsEmpty());
+  AwaitProbe();
+  Reply();
+  EXPECT_THAT(Runs(), ElementsAre(1)) << "the undo";
+  ReplyToAll();
+  Turn([this] { Submit("k"); });
+  ReplyToAll();
+  EXPECT_EQ(Remaining(*checks_.back()), 9);
+}
+
+TEST_F(NodeBreaker, Transitions_AreOnTheMetricsPage) {
+  EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 0"));
+  Trip();
+  EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 2"));
+  EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_openings_total 1"));
+  ReplyToAll();
+  AwaitProbe();
+  EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 1"));
+  ReplyToAll();
+  EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 0"));
+}
+
+// More than Redis has just shown to answer would wait in vain.
+TEST_F(NodeBreaker, ChecksThatWait_AreBoundedByWhatWasAnsweredLately) {
+  Turn([this] { SubmitDifferent(1200, "k"); });
+  int overloaded = 0;
+  for (const auto& check : checks_) overloaded += check->failure() == StoreFailure::kOverloaded;
+  EXPECT_EQ(overloaded, 200);
+  ReplyToAll();
+  checks_.clear();
+  for (int i = 0; i < 3; ++i) {
+    Turn([this] {
+      for (int j = 0; j < 1000; ++j) Submit("hot");
+    });
+    ReplyToAll();
+  }
+  checks_.clear();
+  Turn([this] { SubmitDifferent(1200, "k"); });
+  for (const auto& check : checks_) EXPECT_NE(check->failure(), StoreFailure::kOverloaded);
+  ReplyToAll();
+}
+
+}  // namespace
+}  // namespace sluice::test
