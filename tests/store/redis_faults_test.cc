@@ -75,6 +75,35 @@ class RedisFaults : public testing::Test {
   net::IoThreads threads_{2};
 };
 
+// The connection stands, and nobody answers.
+TEST_F(RedisFaults, ServerHangs_ChecksFailAtOnceAndAreDecidedWithinASecondOfItsReturn) {
+  RedisServer server;
+  MetricsRegistry metrics;
+  CapturedLog log;
+  RedisStore store(threads_, Url(server.url()), {.metrics = &metrics});
+  ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
+  ASSERT_TRUE(WaitUntil(seconds(10), [&] { return AllDecided(store); }));
+  for (int round = 0; round < 3; ++round) {
+    server.Pause();
+    const auto all_unreachable = [&] {
+      const auto failures = CheckOnEach(store);
+      return std::all_of(failures.begin(), failures.end(), [](const auto& failure) {
+        return failure == StoreFailure::kUnreachable;
+      });
+    };
+    EXPECT_TRUE(WaitUntil(seconds(5), all_unreachable));
+    for (int i = 0; i < 50; ++i) EXPECT_TRUE(all_unreachable()) << "only probes wait";
+    server.Resume();
+    const SteadyTime resumed = SteadyNow();
+    EXPECT_TRUE(WaitUntil(seconds(5), [&] { return AllDecided(store); }));
+    EXPECT_LE(SteadyNow() - resumed, seconds(1));
+  }
+  EXPECT_NE(metrics.Render().find("sluice_redis_breaker_state 0"), std::string::npos);
+  const std::string lines = log.Take();
+  EXPECT_GE(CountOf(lines, "breaker open"), 3) << lines;
+  EXPECT_EQ(CountOf(lines, "breaker open"), CountOf(lines, "breaker closed")) << lines;
+}
+
 TEST_F(RedisFaults, ReplyNobodyAskedFor_IsToldAndSurvived) {
   std::atomic<bool> talks = true;
   FakeRedis server([&](const RedisCommand& command) {
