@@ -1,6 +1,7 @@
 #include "limiter/deny_cache.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -27,6 +28,10 @@ SteadyTime DenyCache::Entry::expires() const {
   return denial.asked + std::min(denial.verdict.retry_after, kMaxAge);
 }
 
+bool DenyCache::Entry::ages(SteadyTime now) const {
+  return denial.verdict.retry_after > kMaxAge && now >= expires() - kRefreshBefore;
+}
+
 void DenyCache::Learn(std::string_view key, const Limit& limit, const Denial& denial) {
   Shard& shard = ShardOf(key);
   const MutexLock lock(shard.mutex);
@@ -46,10 +51,12 @@ std::optional<DenyCache::Answer> DenyCache::Find(std::string_view key, const Lim
   const MutexLock lock(shard.mutex);
   const auto found = shard.entries.find(key);
   if (found == shard.entries.end()) return std::nullopt;
-  const auto& [known_limit, denial] = found->second;
-  if (found->second.expires() <= now || known_limit != limit || !Covers(denial.demand, demand)) {
+  const Entry& entry = found->second;
+  const Denial& denial = entry.denial;
+  if (entry.expires() <= now || entry.limit != limit || !Covers(denial.demand, demand)) {
     return std::nullopt;
   }
+  if (entry.ages(now) && !std::exchange(entry.refreshing, true)) return std::nullopt;
   const Duration passed = Since(denial.asked, now);
   Answer answer{.verdict = denial.verdict, .decided_at = denial.decided_at + passed};
   answer.verdict.reset_after = Left(answer.verdict.reset_after, passed);

@@ -42,7 +42,8 @@ class DenyCache {
   void Learn(std::string_view key, const Limit& limit, const Denial& denial);
 
   // What the counter would say to `demand` now, durations counted from then on, if it is known to
-  // deny it; `decided_at` is now on the store's clock.
+  // deny it; `decided_at` is now on the store's clock. Nothing, too, for the one check that is to
+  // refresh an entry.
   struct Answer {
     Verdict verdict;
     Time decided_at;
@@ -56,12 +57,19 @@ class DenyCache {
 
  private:
   static constexpr std::size_t kShards = 64;
+  // So long before an entry's age ends it, one check asks the store, and its answer takes the
+  // entry's place. Else all checks of that moment would ask.
+  static constexpr Duration kRefreshBefore = std::chrono::milliseconds(100);
 
   struct Entry {
     Limit limit;  // a changed one is another's answer
     Denial denial;
+    // A check has been sent to the store for a fresh one.
+    mutable bool refreshing = false;
 
     SteadyTime expires() const;
+    // Whether it ends only because of its age, and will soon.
+    bool ages(SteadyTime now) const;
   };
   struct Shard {
     mutable Mutex mutex;

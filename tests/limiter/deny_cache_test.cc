@@ -64,10 +64,25 @@ TEST(DenyCache, Denial_IsToldForASecondAtMost_WithWhatIsLeftOfItsTimes) {
   EXPECT_EQ(found->verdict.retry_after, seconds(30) - milliseconds(400));
   EXPECT_EQ(found->verdict.reset_after, seconds(30) - milliseconds(400));
   EXPECT_EQ(found->decided_at, Time(seconds(5000)) + milliseconds(400));
-  EXPECT_TRUE(cache.Find("long", kLimit, {}, kAsked + seconds(1) - Duration(1)));
+  EXPECT_TRUE(cache.Find("long", kLimit, {}, kAsked + milliseconds(899)));
   EXPECT_FALSE(cache.Find("long", kLimit, {}, kAsked + seconds(1)));
   EXPECT_TRUE(cache.Find("short", kLimit, {}, kAsked + milliseconds(300) - Duration(1)));
   EXPECT_FALSE(cache.Find("short", kLimit, {}, kAsked + milliseconds(300)));
+}
+
+// Else all who ask at the end of its second would ask the store.
+TEST(DenyCache, OldDenial_IsRefreshedByOneAndToldToTheOthers) {
+  DenyCache cache;
+  cache.Learn("k", kLimit, DenialOf(1, {}, seconds(30)));
+  EXPECT_FALSE(cache.Find("k", kLimit, {}, kAsked + milliseconds(900)));
+  EXPECT_TRUE(cache.Find("k", kLimit, {}, kAsked + milliseconds(900)));
+  EXPECT_TRUE(cache.Find("k", kLimit, {}, kAsked + seconds(1) - Duration(1)));
+  EXPECT_FALSE(cache.Find("k", kLimit, {}, kAsked + seconds(1)));
+  DenyCache::Denial fresh = DenialOf(1, {}, seconds(30));
+  fresh.asked += milliseconds(900);
+  cache.Learn("k", kLimit, fresh);
+  EXPECT_TRUE(cache.Find("k", kLimit, {}, kAsked + seconds(1)));
+  EXPECT_FALSE(cache.Find("k", kLimit, {}, kAsked + milliseconds(1800)));
 }
 
 TEST(DenyCache, ManyDenials_StayBounded) {
