@@ -197,7 +197,7 @@ TEST_P(EveryShare, Used_IsWhatKeepsACounterFromBeingNew) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Limits, EveryShare, testing::ValuesIn(EveryLimit()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& each) { return each.param.name; });
 
 TEST(LimitFor, LargeBuckets_LoseRateRatherThanPassTheLargestProduct) {
   struct Row {
