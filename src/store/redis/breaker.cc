@@ -1,5 +1,6 @@
 #include "store/redis/breaker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -21,6 +22,7 @@ void Breaker::Open(std::string_view cause) {
   spdlog::warn(
       "redis {}: breaker open: {}; rules decide by on_store_failure until it is well again", name_,
       cause);
+  failed_probes_ = 0;
   Enter(State::kOpen);
 }
 
@@ -34,13 +36,15 @@ bool Breaker::TakeProbe() {
 void Breaker::OnProbe(bool answered_in_time) {
   const MutexLock lock(mutex_);
   if (state_ != State::kHalfOpen) return;
+  if (!answered_in_time) ++failed_probes_;
   if (answered_in_time) spdlog::info("redis {}: breaker closed: answers in time again", name_);
   Enter(answered_in_time ? State::kClosed : State::kOpen);
 }
 
-Duration Breaker::ProbePause(std::uint64_t random) {
-  constexpr Duration kSpread = kLongestPause - kShortestPause;
-  return kShortestPause + Duration(random % static_cast<std::uint64_t>(kSpread.count()));
+Duration Breaker::ProbePause(std::uint64_t random) const {
+  const int doublings = std::min(failed_probes_.load(std::memory_order_relaxed), kDoublings);
+  const Duration half = kFirstPause * (1 << doublings) / 2;
+  return half + Duration(random % static_cast<std::uint64_t>(half.count()));
 }
 
 void Breaker::Enter(State state) {

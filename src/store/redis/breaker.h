@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -32,14 +33,14 @@ class Breaker {
   bool TakeProbe() SLUICE_EXCLUDES(mutex_);
   void OnProbe(bool answered_in_time) SLUICE_EXCLUDES(mutex_);
 
-  // How long to wait before the next probe, of which a part is random, so that a fleet does not
-  // probe all at once.
-  static Duration ProbePause(std::uint64_t random);
+  // How long to wait before the next probe: little at first, for most failures are a moment's. Half
+  // of it is random, so that a fleet does not probe all at once.
+  Duration ProbePause(std::uint64_t random) const;
 
  private:
   enum class State { kClosed = 0, kHalfOpen = 1, kOpen = 2 };
-  static constexpr std::chrono::milliseconds kShortestPause{50};
-  static constexpr std::chrono::milliseconds kLongestPause{200};
+  static constexpr Duration kFirstPause = std::chrono::milliseconds(10);
+  static constexpr int kDoublings = 4;
 
   void Enter(State state) SLUICE_REQUIRES(mutex_);
 
@@ -48,6 +49,7 @@ class Breaker {
   Counter& openings_;
   Mutex mutex_;
   std::atomic<State> state_{State::kClosed};  // written under mutex_
+  std::atomic<int> failed_probes_{0};         // since it opened; written under mutex_
 };
 
 // The calls of one connection in the present second, and how many of them failed.

@@ -26,7 +26,7 @@ void Node::FailGathered() {
 
 void Node::WatchBreaker() {
   if (probe_timer_.active()) return;
-  probe_timer_.Start(loop_.now() + Breaker::ProbePause(loop_.Random()));
+  probe_timer_.Start(loop_.now() + breaker_.ProbePause(loop_.Random()));
 }
 
 void Node::OnProbeTime() {
