@@ -18,7 +18,9 @@ class UndoCheck : public OwnedCheck {
     in_order = false;
     demand.mode = what == What::kCharged ? Mode::kUndo : Mode::kRelease;
     std::erase_if(counters, [&](const CounterCheck& counter) {
-      const bool holds = lease && std::holds_alternative<Concurrency>(*counter.limit);
+      // A renewal takes no slot, and its holder goes on.
+      const bool takes = lease && check.demand.mode != Mode::kRenew;
+      const bool holds = takes && std::holds_alternative<Concurrency>(*counter.limit);
       return what == What::kCharged ? !counter.charged : !holds;
     });
   }
