@@ -53,7 +53,8 @@ class OddModes(fleet.AttackTest):
         super().judge()
         print(f"who only had refunds: {self.refunded}")
         self.assertLessEqual(self.refunded["STORE"], fleet.LIMIT)
-        self.assertLessEqual(self.refunded["FALLBACK"], fleet.LIMIT)  # another limit, fleet-wide
+        # An outage may cost one further limit over the whole fleet.
+        self.assertLessEqual(sum(self.refunded.values()), 2 * fleet.LIMIT)
 
 
 if __name__ == "__main__":
