@@ -138,6 +138,7 @@ class Node final : public net::Flushable, private Connection::Owner {
   void OnTimer();
   void WaitAnew();
   void FailOverdue();
+  StoreCheck* TakeInFlight(SteadyTime until);
   SteadyTime NextDeadline() const;
 
   // A failed check is its owner's again from then on.

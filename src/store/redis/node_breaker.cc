@@ -19,8 +19,10 @@ void Node::OpenBreaker(std::string_view cause) {
   WatchBreaker();
 }
 
+// What is in flight came before: in-order checks must not overtake each other.
 void Node::FailGathered() {
   if (gathering_.empty()) return;
+  FailList(TakeInFlight(SteadyTime::max() - SteadyTime::duration(1)), StoreFailure::kTimeout);
   FailList(gathering_.TakeExpired(SteadyTime::max()), StoreFailure::kUnsent);
 }
 

@@ -56,20 +56,27 @@ void Node::WaitAnew() {
   gathering_.ForEach(extend);
 }
 
-// Checks in flight came before those that gather. An owner may submit another check from OnDecided.
-void Node::FailOverdue() {
-  const SteadyTime now = loop_.now();
-  StoreCheck* overdue = nullptr;
-  StoreCheck** end = &overdue;
+// Takes out those checks in flight whose deadline is `until` or before, linked in the order they
+// would have been decided in. A probe has its time, whatever `until` is.
+StoreCheck* Node::TakeInFlight(SteadyTime until) {
+  StoreCheck* first = nullptr;
+  StoreCheck** end = &first;
   for (const Awaited& awaited : in_flight_) {
     if (!awaited.pack) continue;
     for (StoreCheck*& slot : awaited.pack->checks) {
-      if (slot->deadline > now) continue;
+      if (slot->deadline > (slot == &probe_ ? loop_.now() : until)) continue;
       *end = &ReplaceByLate(slot);
       end = &(*end)->next;
     }
   }
   *end = nullptr;
+  return first;
+}
+
+// Checks in flight came before those that gather. An owner may submit another check from OnDecided.
+void Node::FailOverdue() {
+  const SteadyTime now = loop_.now();
+  StoreCheck* const overdue = TakeInFlight(now);
   StoreCheck* const unsent = gathering_.TakeExpired(now);
   FailList(overdue, StoreFailure::kTimeout);
   FailList(unsent, StoreFailure::kUnsent);
