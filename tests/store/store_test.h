@@ -55,8 +55,11 @@ class StoreTest : public testing::TestWithParam<std::string> {
     }
     server_ = std::make_unique<RedisServer>(RedisServer::Options{.arguments = UserOfTheManual()});
     const std::string url = "unix://sluice:secret@" + server_->socket_path();
-    auto redis = std::make_unique<RedisStore>(Io(), RedisUrl::Parse(url).value(),
-                                              RedisStore::Options{.clock = &clock_});
+    // On a busy machine, too, the store decides.
+    constexpr std::chrono::seconds kPatience(10);
+    auto redis = std::make_unique<RedisStore>(
+        Io(), RedisUrl::Parse(url).value(),
+        RedisStore::Options{.timeout = kPatience, .silence = kPatience, .clock = &clock_});
     ASSERT_TRUE(redis->WaitUntilReady(std::chrono::seconds(10)));
     store_ = std::move(redis);
   }
