@@ -87,9 +87,8 @@ TEST_F(RedisFaults, ServerHangs_ChecksFailAtOnceAndAreDecidedWithinASecondOfItsR
     server.Pause();
     const auto all_unreachable = [&] {
       const auto failures = CheckOnEach(store);
-      return std::all_of(failures.begin(), failures.end(), [](const auto& failure) {
-        return failure == StoreFailure::kUnreachable;
-      });
+      return std::all_of(failures.begin(), failures.end(),
+                         [](const auto& failure) { return failure == StoreFailure::kUnreachable; });
     };
     EXPECT_TRUE(WaitUntil(seconds(5), all_unreachable));
     for (int i = 0; i < 50; ++i) EXPECT_TRUE(all_unreachable()) << "only probes wait";
