@@ -19,7 +19,10 @@ class UnaryCalls::OneCall final : public rpc::Call, public rpc::Responder, publi
   void Start(std::string message, Render render, HttpResponder responder) {
     message_ = std::move(message);
     render_ = std::move(render);
-    responder.OnGone([this] { handler_->OnCancel(); });
+    responder.OnGone([this] {
+      gone_ = true;
+      handler_->OnCancel();
+    });
     responder_ = std::make_unique<HttpResponder>(std::move(responder));
     handler_->Attach(*this);
     handler_->Serve(*this, message_);
@@ -38,7 +41,11 @@ class UnaryCalls::OneCall final : public rpc::Call, public rpc::Responder, publi
   const net::Peer& peer() const override { return peer_; }
 
   // rpc::Responder.
-  void Finish(std::string_view response) override { Answer({}, response); }
+  // Of a client that leaves from now on, nobody hears.
+  void Finish(std::string_view response, std::function<void()> on_lost) override {
+    if (gone_ && on_lost) on_lost();
+    Answer({}, response);
+  }
   void Finish(const rpc::Status& status) override { Answer(status, {}); }
   void Send(std::string_view) override {}
   std::size_t unsent_bytes() const override { return 0; }
@@ -61,6 +68,7 @@ class UnaryCalls::OneCall final : public rpc::Call, public rpc::Responder, publi
   std::string message_;
   Render render_;
   std::unique_ptr<HttpResponder> responder_;
+  bool gone_ = false;  // the client
 };
 
 UnaryCalls::UnaryCalls(net::IoThreads& threads, rpc::Method method)

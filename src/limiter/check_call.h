@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,6 +45,9 @@ class CheckCall {
   // For a door to call if nobody will see the answer, from OnAnswer on and before the next Start: a
   // lease that nobody knows of would keep its slots until its time is over.
   void GiveLeaseBack();
+
+  // What does so later; nothing if there is no lease. In OnAnswer.
+  std::function<void()> LeaseReturn() const;
 
   // For a door to call in OnAnswer, when the answer is ready to leave.
   void ObserveDuration() const;

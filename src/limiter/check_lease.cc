@@ -33,6 +33,11 @@ void CheckCall::GiveLeaseBack() {
   if (answer_ && answer().lease) limiter_.GiveLeaseBack(answer().lease->id);
 }
 
+std::function<void()> CheckCall::LeaseReturn() const {
+  if (!answer_ || !answer_.value().lease) return nullptr;
+  return [&limiter = limiter_, id = answer_.value().lease->id] { limiter.GiveLeaseBack(id); };
+}
+
 // Names the counters under which the lease was really taken: of a shadow rule those, only if it
 // would have let the request pass. Where some slots are the store's and some this server's, those
 // of the store are named, and the others are free again when their time is over.

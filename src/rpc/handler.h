@@ -9,8 +9,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 #include "net/peer.h"
@@ -42,7 +44,9 @@ class Call {
 class Responder {
  public:
   virtual ~Responder() = default;
-  virtual void Finish(std::string_view response) = 0;  // unary: the message, status OK
+  // Unary: the message, status OK. `on_lost`, if set, is called later, on the loop's thread, if the
+  // caller is known not to have taken the response; perhaps after the handler is gone.
+  virtual void Finish(std::string_view response, std::function<void()> on_lost) = 0;
   virtual void Finish(const Status& status) = 0;
   virtual void Send(std::string_view message) = 0;  // streams
   virtual std::size_t unsent_bytes() const = 0;     // streams
@@ -67,7 +71,9 @@ class UnaryHandler {
  protected:
   // The engine copies what it is given. The handler may be serving its next call when Finish
   // returns.
-  void Finish(std::string_view response) { responder_->Finish(response); }
+  void Finish(std::string_view response, std::function<void()> on_lost = nullptr) {
+    responder_->Finish(response, std::move(on_lost));
+  }
   void Finish(const Status& error) { responder_->Finish(error); }
 
  private:

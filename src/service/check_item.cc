@@ -23,7 +23,7 @@ bool CheckItem::Start(std::string_view bytes, const Terms& terms, Owner& owner) 
 void CheckItem::OnAnswer(const Result<CheckAnswer>& answer) {
   result_.clear();
   AppendResult(answer, request_id_, result_);
-  has_lease_ = answer && answer->lease;
+  lease_return_ = LeaseReturn();
   if (answer) ObserveDuration();
   owner_->OnAnswered(*this);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -47,9 +48,10 @@ class CheckItem final : private CheckCall {
 
   // From OnAnswered on, if nobody will see the result.
   using CheckCall::GiveLeaseBack;
+  const std::function<void()>& lease_return() const { return lease_return_; }
 
   // Whether the result names a lease.
-  bool has_lease() const { return has_lease_; }
+  bool has_lease() const { return lease_return_ != nullptr; }
 
   // Bytes that the item holds for its next check, too.
   std::size_t memory() const { return kept_.capacity() + result_.capacity(); }
@@ -61,7 +63,7 @@ class CheckItem final : private CheckCall {
   std::string_view request_id_;
   std::string kept_;
   std::string result_;
-  bool has_lease_ = false;
+  std::function<void()> lease_return_;
 };
 
 }  // namespace sluice

@@ -11,17 +11,15 @@ void CheckLimitHandler::Serve(const rpc::Call& call, std::string_view bytes) {
     return Refuse(parsed.error());
   }
   request.deadline = call.deadline();
-  cancelled_ = false;
   Start(call.received());
 }
 
 void CheckLimitHandler::OnAnswer(const Result<CheckAnswer>& answer) {
-  if (cancelled_) GiveLeaseBack();
   if (!answer) return Finish(ToStatus(answer.error()));
   response_.clear();
   AppendResponse(*answer, request_id_, response_);
   ObserveDuration();
-  Finish(response_);
+  Finish(response_, LeaseReturn());
 }
 
 }  // namespace sluice

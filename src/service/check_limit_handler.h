@@ -1,8 +1,8 @@
 // CheckLimit: from the request on the wire to the answer on it. Allocates nothing once its buffers
 // have grown.
 //
-// Loop thread only. A cancelled check goes on to its end: the store has it until then. What it is
-// granted then is given back as far as it is a lease.
+// Loop thread only. A cancelled check goes on to its end: the store has it until then. A lease in
+// an answer that nobody takes is given back.
 #pragma once
 
 #include <string>
@@ -20,14 +20,12 @@ class CheckLimitHandler final : public rpc::UnaryHandler, private CheckCall {
       : CheckCall(limiter), response_(response) {}
 
   void Serve(const rpc::Call& call, std::string_view bytes) override;
-  void OnCancel() override { cancelled_ = true; }
 
  private:
   void OnAnswer(const Result<CheckAnswer>& answer) override;
 
   std::string& response_;
   std::string_view request_id_;
-  bool cancelled_ = false;
 };
 
 }  // namespace sluice

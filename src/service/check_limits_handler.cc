@@ -1,6 +1,7 @@
 #include "service/check_limits_handler.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "api/checks_parser.h"
@@ -51,14 +52,23 @@ void CheckLimitsHandler::CountAnswered(std::size_t count) {
 
 void CheckLimitsHandler::FinishWithResults() {
   response_.clear();
+  std::vector<std::function<void()>> lease_returns;
   for (std::size_t i = 0; i < items_.size(); ++i) {
     auto& item = items_[i];
-    if (!cancelled_) response_ += item->result();
-    if (cancelled_ && i < checks_.size()) item->GiveLeaseBack();
+    if (i < checks_.size()) {
+      response_ += item->result();
+      if (item->has_lease()) lease_returns.push_back(item->lease_return());
+    }
     pool_.PutBack(std::move(item));
   }
   items_.clear();
-  Finish(response_);
+  std::function<void()> on_lost;
+  if (!lease_returns.empty()) {
+    on_lost = [returns = std::move(lease_returns)] {
+      for (const auto& give_back : returns) give_back();
+    };
+  }
+  Finish(response_, std::move(on_lost));
   if (response_.capacity() > kMaxKeptBytes) response_ = std::string();
 }
 

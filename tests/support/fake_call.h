@@ -23,8 +23,9 @@ class FakeCall final : public rpc::Call, public rpc::Responder {
   }
   const net::Peer& peer() const override { return peer_; }
 
-  void Finish(std::string_view message) override {
+  void Finish(std::string_view message, std::function<void()> lost) override {
     ++finished;
+    on_lost = std::move(lost);
     response = message;
   }
   void Finish(const rpc::Status& ended) override {
@@ -51,6 +52,7 @@ class FakeCall final : public rpc::Call, public rpc::Responder {
   int finished = 0;
   rpc::Status status;
   std::string response;
+  std::function<void()> on_lost;
   std::vector<std::string> sent;
   bool reading = true;
 

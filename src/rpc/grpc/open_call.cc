@@ -42,8 +42,12 @@ void OpenCall::OnCancel() {
   if (reactor_ == before) reactor_ = nullptr;
 }
 
-void OpenCall::Finish(std::string_view response) {
-  if (reactor_ != nullptr) reactor_->Finish(response);
+void OpenCall::Finish(std::string_view response, std::function<void()> on_lost) {
+  if (reactor_ != nullptr) {
+    reactor_->Finish(response, std::move(on_lost));
+  } else if (on_lost) {
+    on_lost();
+  }
   Release();
 }
 

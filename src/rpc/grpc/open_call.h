@@ -47,7 +47,7 @@ class OpenCall : public Call, public Responder {
   std::optional<std::string_view> Metadata(std::string_view name) const override;
   const net::Peer& peer() const override;
 
-  void Finish(std::string_view response) override;
+  void Finish(std::string_view response, std::function<void()> on_lost) override;
   void Finish(const Status& status) override;
   void Send(std::string_view message) override;
   std::size_t unsent_bytes() const override;

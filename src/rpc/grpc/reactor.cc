@@ -118,6 +118,7 @@ void Reactor::HandleWritten(bool ok) {
 }
 
 void Reactor::HandleCancel() {
+  if (const auto on_lost = std::exchange(on_lost_, nullptr)) on_lost();
   if (finished_) return;
   if (call_ != nullptr) std::exchange(call_, nullptr)->OnCancel();
   FinishNow(kCancelled);
@@ -137,9 +138,13 @@ void Reactor::Send(std::string_view message) {
 
 void Reactor::WriteNext() { StartWrite(&unsent_.front()); }
 
-void Reactor::Finish(std::string_view response) {
+void Reactor::Finish(std::string_view response, std::function<void()> on_lost) {
   call_ = nullptr;
-  if (finished_) return;
+  if (finished_) {
+    if (on_lost) on_lost();
+    return;
+  }
+  on_lost_ = std::move(on_lost);
   finished_ = true;
   unsent_.push_back(BufferOf(response));
   StartWriteAndFinish(&unsent_.front(), {}, ::grpc::Status::OK);

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -63,7 +64,7 @@ class Reactor final : public ::grpc::ServerGenericBidiReactor {
   std::size_t unsent_bytes() const { return unsent_bytes_; }
 
   // Ends a call whose only message is `response`, or any call after what was sent.
-  void Finish(std::string_view response);
+  void Finish(std::string_view response, std::function<void()> on_lost);
   void Finish(const Status& status);
 
  private:
@@ -99,6 +100,7 @@ class Reactor final : public ::grpc::ServerGenericBidiReactor {
   std::size_t unsent_bytes_ = 0;
   std::optional<Status> last_;  // to finish with once unsent_ is empty
   bool finished_ = false;       // gRPC has been told
+  std::function<void()> on_lost_;
 };
 
 }  // namespace sluice::rpc::grpc_engine

@@ -24,6 +24,10 @@ constexpr double kYoungResetsPerSecond = 200;
 constexpr double kControlBurst = 20;
 constexpr double kControlsPerSecond = 1;
 
+// What is remembered of answers whose loss matters: a reset comes within a round trip.
+constexpr std::chrono::seconds kCrossing(1);
+constexpr std::size_t kMaxSentAnswers = 1'024;
+
 constexpr std::size_t kInflatedBytesPerTurn = 64 * 1024;
 
 std::uint8_t* Bytes(std::string_view text) {
@@ -251,7 +255,25 @@ bool Session::CountControl(const char* flood) {
   return false;
 }
 
+void Session::RememberAnswer(std::int32_t id, std::function<void()> on_lost) {
+  while (!sent_answers_.empty() && (now() - sent_answers_.front().sent > kCrossing ||
+                                    sent_answers_.size() >= kMaxSentAnswers)) {
+    sent_answers_.pop_front();
+  }
+  sent_answers_.push_back({.stream = id, .sent = now(), .on_lost = std::move(on_lost)});
+}
+
+void Session::LoseAnswer(std::int32_t id) {
+  const auto lost = std::find_if(sent_answers_.begin(), sent_answers_.end(),
+                                 [&](const auto& it) { return it.stream == id; });
+  if (lost == sent_answers_.end()) return;
+  const auto on_lost = std::move(lost->on_lost);
+  sent_answers_.erase(lost);
+  on_lost();
+}
+
 bool Session::CountReset(std::int32_t id) {
+  if (!sent_answers_.empty()) LoseAnswer(id);
   const Stream* const stream = Find(id);
   if (stream == nullptr || now() - stream->received() >= kYoung) return true;
   if (young_resets_.Allow(now())) return true;

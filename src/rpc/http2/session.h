@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -84,6 +86,9 @@ class Session {
   void NoteIncomplete(Stream& stream) { incomplete_.Add(stream, now()); }
   void NoteUntaken(Stream& stream) { untaken_.Add(stream, now()); }
   void RequestCallbacks(Stream& stream);
+  // The stream has ended, and its answer was sent. Calls `on_lost` if the caller resets the stream
+  // all the same: it had given up before the answer came.
+  void RememberAnswer(std::int32_t id, std::function<void()> on_lost);
 
  private:
   struct Callbacks;  // nghttp2's
@@ -100,6 +105,7 @@ class Session {
   bool OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id);
   bool CountControl(const char* flood);
   bool CountReset(std::int32_t id);
+  void LoseAnswer(std::int32_t id);
   void OnFrameSent(std::uint8_t type, std::uint8_t flags, std::int32_t id);
 
   Shard& shard_;
@@ -110,6 +116,15 @@ class Session {
   std::vector<Stream*> with_callbacks_;
   StreamQueue incomplete_;
   StreamQueue untaken_;
+  // Answers sent of late whose loss matters, oldest first. A reset that has crossed one comes
+  // within a round trip.
+  struct SentAnswer {
+    std::int32_t stream = 0;
+    SteadyTime sent;
+    std::function<void()> on_lost;
+  };
+  std::deque<SentAnswer> sent_answers_;
+
   std::int32_t found_id_ = 0;  // the stream that Find has found last
   Stream* found_ = nullptr;
 

@@ -38,6 +38,14 @@ void Stream::Close() {
   unconsumed_ = 0;
   DropUnsent();
   if (output_.capacity() > kKeptCapacity) output_.shrink_to_fit();
+  if (on_lost_) LoseAnswer();
+}
+
+// What was not taken is lost. What was, the caller may still refuse: its reset may cross it.
+void Stream::LoseAnswer() {
+  auto on_lost = std::exchange(on_lost_, nullptr);
+  if (output_state_ != Output::kEnded) return on_lost();
+  session_->RememberAnswer(id_, std::move(on_lost));
 }
 
 const net::Peer& Stream::peer() const { return session_->peer(); }
@@ -166,7 +174,8 @@ void Stream::AppendMessage(std::string_view message) {
   output_.append(prefix, sizeof prefix).append(message);
 }
 
-void Stream::Answer(std::string_view message) {
+void Stream::Answer(std::string_view message, std::function<void()> on_lost) {
+  on_lost_ = std::move(on_lost);
   AppendMessage(message);
   BeginLast();
   status_.code = StatusCode::kOk;

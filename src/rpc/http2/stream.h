@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -77,11 +78,11 @@ class Stream final : public Call, public ListLink {
   // At the end of a turn: OnWritable, and messages that are wanted again.
   void RunCallbacks();
 
-  // For the call. Answer: one message and status OK. Finish: after what was sent. Fail: instead of
-  // what was sent and is not with the caller yet.
+  // For the call. Answer: one message and status OK; `on_lost` as in Responder. Finish: after what
+  // was sent. Fail: instead of what was sent and is not with the caller yet.
   const RequestHead& head() const { return head_; }
   bool overdue() const;
-  void Answer(std::string_view message);
+  void Answer(std::string_view message, std::function<void()> on_lost);
   void Send(std::string_view message);
   void Finish(const Status& status);
   void Fail(const Status& status);
@@ -113,6 +114,7 @@ class Stream final : public Call, public ListLink {
 
   void BeginCall();
   void DropUnsent();
+  void LoseAnswer();
   void BeginLast();
   void RejectHttp(std::string_view http_status);
   void SetDeadline();
@@ -136,6 +138,7 @@ class Stream final : public Call, public ListLink {
   std::string output_;
   std::size_t taken_ = 0;  // of output_, by nghttp2
   Status status_;          // for the trailers, in kLast
+  std::function<void()> on_lost_;
 };
 
 // Streams in the order of their times.

@@ -84,7 +84,7 @@ void StreamCall::SetReading(bool reading) {
   if (reading && !delivering_) stream_->RequestResume();
 }
 
-void StreamCall::Finish(std::string_view response) {
+void StreamCall::Finish(std::string_view response, std::function<void()>) {
   Send(response);
   Finish(Status{});
 }

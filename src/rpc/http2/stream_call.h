@@ -24,7 +24,7 @@ class StreamCall final : public ServerCall {
   bool is_stream() const override { return true; }
 
   // Responder, for the handler.
-  void Finish(std::string_view response) override;
+  void Finish(std::string_view response, std::function<void()> on_lost) override;
   void Finish(const Status& status) override;
   void Send(std::string_view message) override;
   std::size_t unsent_bytes() const override;

@@ -48,9 +48,12 @@ void UnaryCall::OnRequestEnd() {
 }
 
 // The response may lie in memory of the request or the handler: it is copied first.
-void UnaryCall::Finish(std::string_view response) {
-  if (std::exchange(state_, State::kFree) == State::kAbandoned) return ReleaseAbandoned();
-  stream_->Answer(response);
+void UnaryCall::Finish(std::string_view response, std::function<void()> on_lost) {
+  if (std::exchange(state_, State::kFree) == State::kAbandoned) {
+    if (on_lost) on_lost();
+    return ReleaseAbandoned();
+  }
+  stream_->Answer(response, std::move(on_lost));
   Release();
 }
 

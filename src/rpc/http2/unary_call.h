@@ -21,7 +21,7 @@ class UnaryCall final : public ServerCall {
   bool is_stream() const override { return false; }
 
   // Responder, for the handler.
-  void Finish(std::string_view response) override;
+  void Finish(std::string_view response, std::function<void()> on_lost) override;
   void Finish(const Status& status) override;
   void Send(std::string_view) override {}
   std::size_t unsent_bytes() const override { return 0; }

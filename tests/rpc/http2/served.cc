@@ -15,7 +15,7 @@ class Echo final : public rpc::UnaryHandler {
     request_ = request;
     if (call.Metadata("x-hold")) return seen_.held.push_back(this);
     const auto status = call.Metadata("x-status");
-    if (!status) return Finish(request);
+    if (!status) return Finish(request, [&seen = seen_] { ++seen.lost; });
     const auto code = static_cast<rpc::StatusCode>(std::stoi(std::string(*status)));
     Finish(
         rpc::Status{.code = code, .message = std::string(call.Metadata("x-message").value_or(""))});
@@ -23,7 +23,9 @@ class Echo final : public rpc::UnaryHandler {
 
   void OnCancel() override { ++seen_.cancelled; }
 
-  void Release() { Finish(request_); }
+  void Release() {
+    Finish(request_, [&seen = seen_] { ++seen.lost; });
+  }
 
  private:
   Seen& seen_;

@@ -216,6 +216,35 @@ TEST_F(UnaryTest, Reset_WhileServed_CancelledAndAnswerDropped) {
   EXPECT_TRUE(client_.reply(1).headers.empty());
 }
 
+// A caller that gives up while the answer is on its way resets a stream that has ended.
+TEST_F(UnaryTest, Reset_CrossesTheAnswer_AnswerIsLost) {
+  client_.SendCall(1, "/t/Echo", "a");
+  client_.SendCall(3, "/t/Echo", "b");
+  EXPECT_EQ(client_.Await(1).status(), kOk);
+  EXPECT_EQ(client_.Await(3).status(), kOk);
+  client_.SendReset(3);
+  client_.SendPing();
+  ASSERT_TRUE(client_.AwaitPong());
+  EXPECT_EQ(served_.seen().lost, 1);
+  EXPECT_EQ(served_.seen().cancelled, 0);
+  client_.SendReset(3);
+  client_.SendPing();
+  ASSERT_TRUE(client_.AwaitPong());
+  EXPECT_EQ(served_.seen().lost, 1);
+}
+
+TEST_F(UnaryTest, Reset_BeforeTheAnswerIsTaken_AnswerIsLost) {
+  client_.SetReturnsWindow(false);
+  const std::string large(200'000, 'x');
+  client_.SendHeaders(1, RequestHeaders("/t/Echo"));
+  client_.SendData(1, Framed(large), true);
+  client_.AwaitData(1, 1);
+  client_.SendReset(1);
+  client_.SendPing();
+  ASSERT_TRUE(client_.AwaitPong());
+  EXPECT_EQ(served_.seen().lost, 1);
+}
+
 TEST_F(UnaryTest, Connection_LostWhileServed_Cancelled) {
   {
     RawClient other(served_.address());
