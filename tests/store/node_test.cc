@@ -69,13 +69,13 @@ TEST_F(NodeTest, EqualChecks_AreOneRunAndAnsweredInOrder) {
 }
 
 TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitOrGroup_AreRunsOfTheirOwn) {
-  const Limit other_limit = kTen;
+  static const Limit other_limit = kTen;
   const std::function<void(NotedCheck&)> changes[] = {
       [](NotedCheck&) {},
       [](NotedCheck& check) { check.demand.cost = 2; },
       [](NotedCheck& check) { check.demand.mode = Mode::kPeek; },
       [](NotedCheck& check) { check.demand.max_wait = seconds(1); },
-      [&](NotedCheck& check) { check.counters[0].limit = &other_limit; },
+      [](NotedCheck& check) { check.counters[0].limit = &other_limit; },
       [](NotedCheck& check) { check.counters[0].group = 1; },
       [](NotedCheck& check) { check.counters[0].key = "another"; },
   };
@@ -93,8 +93,8 @@ TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitOrGroup_AreRunsOfTheirOwn) 
 }
 
 TEST_F(NodeTest, ChecksThatCannotRunTogether_AreRunsOfTheirOwn) {
-  const Limit slots = Concurrency{.limit = 5, .ttl = seconds(1)};
-  const Limit warming = WarmingBucket{.rate = 1, .period = seconds(1), .warmup = seconds(1)};
+  static const Limit slots = Concurrency{.limit = 5, .ttl = seconds(1)};
+  static const Limit warming = WarmingBucket{.rate = 1, .period = seconds(1), .warmup = seconds(1)};
   Turn([&] {
     for (int i = 0; i < 2; ++i) {
       NotedCheck& charge = Make("charge");
