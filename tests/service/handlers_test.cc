@@ -128,6 +128,7 @@ class CancelledHolders : public HandlersTest {
   }
 
   void ExpectAllFree() {
+    call_.caller_gone = false;
     CheckLimitHandler handler(limiter_, buffer_);
     handler.Attach(call_);
     store_.holding = false;
@@ -145,6 +146,7 @@ TEST_F(CancelledHolders, CheckLimit_GivesItsLeaseBack) {
   for (int i = 0; i < 20; ++i) {
     store_.holding = true;
     handler.Serve(call_, request);
+    call_.caller_gone = true;
     handler.OnCancel();
     store_.Release();
   }
@@ -159,6 +161,7 @@ TEST_F(CancelledHolders, Batch_GivesAllLeasesBackAndNoneOfOthers) {
     store_.holding = true;
     loop_.Turn([&] { handler.Serve(call_, request); });
     store_.Release(3);
+    call_.caller_gone = true;
     handler.OnCancel();
     loop_.TurnUntilIdle();
     store_.Release();

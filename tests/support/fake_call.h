@@ -25,7 +25,7 @@ class FakeCall final : public rpc::Call, public rpc::Responder {
 
   void Finish(std::string_view message, std::function<void()> lost) override {
     ++finished;
-    on_lost = std::move(lost);
+    if (caller_gone && lost) lost();
     response = message;
   }
   void Finish(const rpc::Status& ended) override {
@@ -48,11 +48,12 @@ class FakeCall final : public rpc::Call, public rpc::Responder {
 
   std::optional<std::string_view> authorization;
   bool caller_reads = true;
+  // The test has called OnCancel: responses are lost.
+  bool caller_gone = false;
 
   int finished = 0;
   rpc::Status status;
   std::string response;
-  std::function<void()> on_lost;
   std::vector<std::string> sent;
   bool reading = true;
 
