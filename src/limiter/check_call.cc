@@ -108,6 +108,7 @@ void CheckCall::AskStore() {
     return RefuseLate();
   }
   limiter_.SetDeadlines(check_, asked_, request.deadline);
+  limiter_.parts_.fallback.Expect(check_);
   limiter_.parts_.store.Submit(check_);
 }
 

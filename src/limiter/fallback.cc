@@ -19,6 +19,10 @@ std::uint64_t VersionOf(const std::optional<SeenState>& seen, const Share& share
 
 }  // namespace
 
+void Fallback::Expect(const StoreCheck& check) const {
+  for (const CounterCheck& counter : check.counters) states.Prefetch(counter.key);
+}
+
 void Fallback::Learn(const StoreCheck& check) {
   for (const CounterCheck& counter : check.counters) {
     if (counter.failure || std::holds_alternative<Concurrency>(*counter.limit)) continue;

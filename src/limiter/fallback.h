@@ -29,6 +29,9 @@ class Fallback final : public LateAnswers {
   RecentStates states;
   OwedCharges owed;
 
+  // The store is about to be asked `check`: its answer will be learned.
+  void Expect(const StoreCheck& check) const;
+
   // What an answer of the store says of counters; those that failed say nothing.
   void Learn(const StoreCheck& check);
   void OnLateAnswer(const StoreCheck& check) override { Learn(check); }

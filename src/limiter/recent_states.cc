@@ -32,11 +32,17 @@ RecentStates::RecentStates()
         void* const pages = mmap(nullptr, kGroups * sizeof(Group), PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (pages == MAP_FAILED) throw std::bad_alloc();
+        madvise(pages, kGroups * sizeof(Group), MADV_HUGEPAGE);
         return static_cast<Group*>(pages);
       }()) {}
 
 std::size_t RecentStates::GroupOf(const Hash128& key) {
   return static_cast<std::size_t>(MultiplyWide(key.high, kGroups).high);
+}
+
+void RecentStates::Prefetch(std::string_view key) const {
+  const Hash128 hash = KeyedHash(key, secret_);
+  __builtin_prefetch(&groups_[GroupOf(hash)][hash.low % kWays], /*rw=*/1);
 }
 
 void RecentStates::Learn(std::string_view key, const SeenState& seen) {

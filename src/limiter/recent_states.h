@@ -28,6 +28,9 @@ class RecentStates {
   // What was decided before the state that is known, is not news.
   void Learn(std::string_view key, const SeenState& seen);
 
+  // Begins to fetch what Learn will need: its memory is seldom in a cache.
+  void Prefetch(std::string_view key) const;
+
   std::optional<SeenState> Find(std::string_view key) const;
 
   // The counter was made as new.
