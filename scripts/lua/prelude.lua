@@ -59,7 +59,7 @@ local function pack_doubles(numbers, count)
   return table.concat(pieces)
 end
 
--- What Redis holds as a string, by index into `names`; false where there is none.
+-- The strings stored under `names`, in their order; false for a key that is absent or no string.
 local function read_strings(names)
   if #names <= PIECE then
     return call('MGET', unpack(names))

@@ -41,7 +41,7 @@ class UnaryCalls::OneCall final : public rpc::Call, public rpc::Responder, publi
   const net::Peer& peer() const override { return peer_; }
 
   // rpc::Responder.
-  // Of a client that leaves from now on, nobody hears.
+  // A client that leaves after this is not noticed.
   void Finish(std::string_view response, std::function<void()> on_lost) override {
     if (gone_ && on_lost) on_lost();
     Answer({}, response);

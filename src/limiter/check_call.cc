@@ -108,7 +108,7 @@ void CheckCall::AskStore() {
     return RefuseLate();
   }
   limiter_.SetDeadlines(check_, asked_, request.deadline);
-  limiter_.parts_.fallback.Expect(check_);
+  if (limiter_.falls_back()) limiter_.parts_.fallback.Expect(check_);
   limiter_.parts_.store.Submit(check_);
 }
 
@@ -124,9 +124,8 @@ void CheckCall::OnDecided() {
   DecideByVerdicts();
 }
 
-// Who has no other store than the local one falls back to nothing.
 void CheckCall::LearnStates(SteadyTime now) {
-  if (&limiter_.parts_.store == &limiter_.parts_.local) return;
+  if (!limiter_.falls_back()) return;
   limiter_.parts_.fallback.clock.Learn(check_.decided_at, now);
   limiter_.parts_.fallback.Learn(check_);
 }

@@ -42,11 +42,9 @@ class CheckCall {
   // request.
   void Refuse(Error error);
 
-  // For a door to call if nobody will see the answer, from OnAnswer on and before the next Start: a
-  // lease that nobody knows of would keep its slots until its time is over.
-  void GiveLeaseBack();
-
-  // What does so later; nothing if there is no lease. In OnAnswer.
+  // For a door to call in OnAnswer. Gives the answer's lease back when it is called: if the caller
+  // does not get the answer, the lease would keep its slots until its time is over. Empty if there
+  // is no lease. May outlive the call, not the limiter; io threads only.
   std::function<void()> LeaseReturn() const;
 
   // For a door to call in OnAnswer, when the answer is ready to leave.

@@ -58,7 +58,7 @@ void CheckCall::FallBack() {
 }
 
 // What a rule says to a limit whose counter failed. `state_known`: the local store is still to say.
-// Too much to do is no outage: where it let requests pass, whoever asks often enough would.
+// Overload is no outage: a policy that lets requests pass then would let a flood pass.
 void CheckCall::FollowPolicy(LimitAnswer& limit, StoreFailure failure) {
   const OnStoreFailure policy = limit.rule->rule.on_store_failure;
   const bool local = policy == OnStoreFailure::kLocal;

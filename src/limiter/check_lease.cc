@@ -29,10 +29,6 @@ Result<void> CheckCall::PrepareLease() {
       "a lease id of 2048 bytes");
 }
 
-void CheckCall::GiveLeaseBack() {
-  if (answer_ && answer().lease) limiter_.GiveLeaseBack(answer().lease->id);
-}
-
 std::function<void()> CheckCall::LeaseReturn() const {
   if (!answer_ || !answer_.value().lease) return nullptr;
   return [&limiter = limiter_, id = answer_.value().lease->id] { limiter.GiveLeaseBack(id); };

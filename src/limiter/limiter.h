@@ -71,6 +71,9 @@ class Limiter {
  private:
   friend class CheckCall;
 
+  // False if the store is the local one: then nothing has to be remembered for its failures.
+  bool falls_back() const { return &parts_.store != &parts_.local; }
+
   // As rules(), but locks only once per thread and change. Threads remember the rules without
   // holding on to them: replaced ones die with the last call under way, however idle a thread is.
   std::shared_ptr<const RulesInForce> RulesForThisThread() const;

@@ -46,12 +46,9 @@ class CheckItem final : private CheckCall {
   // From OnAnswered on: a serialized CheckLimitsResponse with one result.
   const std::string& result() const { return result_; }
 
-  // From OnAnswered on, if nobody will see the result.
-  using CheckCall::GiveLeaseBack;
+  // From OnAnswered on: gives back the lease that the result names, for an owner whose caller does
+  // not get the result. Empty if there is no lease.
   const std::function<void()>& lease_return() const { return lease_return_; }
-
-  // Whether the result names a lease.
-  bool has_lease() const { return lease_return_ != nullptr; }
 
   // Bytes that the item holds for its next check, too.
   std::size_t memory() const { return kept_.capacity() + result_.capacity(); }

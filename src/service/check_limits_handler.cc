@@ -57,7 +57,7 @@ void CheckLimitsHandler::FinishWithResults() {
     auto& item = items_[i];
     if (i < checks_.size()) {
       response_ += item->result();
-      if (item->has_lease()) lease_returns.push_back(item->lease_return());
+      if (item->lease_return()) lease_returns.push_back(item->lease_return());
     }
     pool_.PutBack(std::move(item));
   }

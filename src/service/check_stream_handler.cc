@@ -56,7 +56,7 @@ void CheckStreamHandler::OnCancel() {
   frame_.clear();
   frame_results_ = 0;
   for (auto& item : frame_holders_) {
-    item->GiveLeaseBack();
+    item->lease_return()();
     pool_.PutBack(std::move(item));
   }
   frame_holders_.clear();
@@ -108,7 +108,7 @@ void CheckStreamHandler::OnAnswered(CheckItem& item) {
   unanswered_bytes_ -= item.kept().size();
   std::unique_ptr<CheckItem> answered(&item);
   if (state_ == State::kCancelled) {
-    item.GiveLeaseBack();
+    if (item.lease_return()) item.lease_return()();
   } else {
     const bool fits = frame_results_ < kMaxChecksPerMessage &&
                       frame_.size() + item.result().size() <= kMaxFrameBytes;
@@ -116,7 +116,7 @@ void CheckStreamHandler::OnAnswered(CheckItem& item) {
     frame_ += item.result();
     ++frame_results_;
     loop_.RequestFlush(*this);
-    if (item.has_lease()) frame_holders_.push_back(std::move(answered));
+    if (item.lease_return()) frame_holders_.push_back(std::move(answered));
   }
   if (answered) pool_.PutBack(std::move(answered));
   if (state_ != State::kOpen) Advance();

@@ -17,7 +17,7 @@ class UndoCheck : public OwnedCheck {
     deadline = last_deadline = SteadyTime::max();
     in_order = false;
     demand.mode = what == What::kCharged ? Mode::kUndo : Mode::kRelease;
-    // One that renews a lease takes none: whoever holds it goes on.
+    // A renewal takes no slots, so none are released: the holder keeps its lease.
     const bool takes_lease = lease && check.demand.mode != Mode::kRenew;
     std::erase_if(counters, [&](const CounterCheck& counter) {
       const bool took = takes_lease && std::holds_alternative<Concurrency>(*counter.limit);

@@ -99,8 +99,8 @@ struct LeakyBucket {
   }
 
   // Takes back `cost` units of a check that met `before`: as many as would not have run out if it
-  // had been the last. With `delays` only if it was: those behind it have been told their turn, and
-  // whoever came next would be sent off together with the last of them.
+  // had been the last. With `delays` only if it was: later checks have been told how long
+  // to wait, and the next one would get the same time as the last of them.
   Changed Undo(State& state, std::int64_t cost, const State& before) const {
     const std::int64_t after = before.level + cost * period.count();
     const Duration elapsed = state.last - before.last;

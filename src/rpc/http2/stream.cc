@@ -38,11 +38,12 @@ void Stream::Close() {
   unconsumed_ = 0;
   DropUnsent();
   if (output_.capacity() > kKeptCapacity) output_.shrink_to_fit();
-  if (on_lost_) LoseAnswer();
+  if (on_lost_) SettleAnswer();
 }
 
-// What was not taken is lost. What was, the caller may still refuse: its reset may cross it.
-void Stream::LoseAnswer() {
+// An answer that was not sent is lost. One that was sent can still be lost: the caller's reset may
+// have crossed it.
+void Stream::SettleAnswer() {
   auto on_lost = std::exchange(on_lost_, nullptr);
   if (output_state_ != Output::kEnded) return on_lost();
   session_->RememberAnswer(id_, std::move(on_lost));

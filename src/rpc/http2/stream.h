@@ -114,7 +114,7 @@ class Stream final : public Call, public ListLink {
 
   void BeginCall();
   void DropUnsent();
-  void LoseAnswer();
+  void SettleAnswer();
   void BeginLast();
   void RejectHttp(std::string_view http_status);
   void SetDeadline();

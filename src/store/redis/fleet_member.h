@@ -1,5 +1,6 @@
 // One server of a fleet, as the others see it in Redis: it reports there every second, and so
-// learns how many servers there are. Whoever has not reported for a while is gone.
+// learns how many servers there are. A server that has not reported for kGoneAfter is no longer
+// counted.
 //
 // Loop thread only.
 #pragma once

@@ -57,7 +57,7 @@ void Node::OnProbed(bool answered_in_time) {
   if (answered_in_time) TakeBackPutOff();
 }
 
-// Checks for which Redis needs longer than half of `timeout` would mostly wait in vain.
+// Checks beyond what Redis decides in half of `timeout` would mostly time out.
 void Node::NoteAnswered(std::size_t checks) {
   const Duration half = options_.timeout / 2;
   const SteadyTime::duration passed = loop_.now() - half_began_;
