@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
 #include "base/notification.h"
 #include "store/redis/redis_store.h"
 #include "tests/store/blocking_check.h"
 #include "tests/store/fake_redis.h"
+#include "tests/support/captured_log.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/wait_until.h"
 
@@ -24,31 +24,6 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr FixedWindow kMany{.limit = 1'000'000, .window = minutes(10)};
-
-// What the process logs while this lives.
-class CapturedLog {
- public:
-  CapturedLog() {
-    EXPECT_TRUE(SetUpLog("info"));
-    testing::internal::CaptureStderr();
-  }
-  ~CapturedLog() {
-    if (!taken_) Take();
-  }
-  std::string Take() {
-    taken_ = true;
-    return testing::internal::GetCapturedStderr();
-  }
-
- private:
-  bool taken_ = false;
-};
-
-int CountOf(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
-  return count;
-}
 
 RedisUrl Url(const std::string& text) { return RedisUrl::Parse(text).value(); }
 
@@ -98,9 +73,9 @@ TEST_F(RedisFaults, ServerHangs_ChecksFailAtOnceAndAreDecidedWithinASecondOfItsR
     EXPECT_LE(SteadyNow() - resumed, seconds(1));
   }
   EXPECT_NE(metrics.Render().find("sluice_redis_breaker_state 0"), std::string::npos);
-  const std::string lines = log.Take();
-  EXPECT_GE(CountOf(lines, "breaker open"), 3) << lines;
-  EXPECT_EQ(CountOf(lines, "breaker open"), CountOf(lines, "breaker closed")) << lines;
+  const std::string lines = log.text();
+  EXPECT_GE(log.CountLines("breaker open"), 3) << lines;
+  EXPECT_EQ(log.CountLines("breaker open"), log.CountLines("breaker closed")) << lines;
 }
 
 TEST_F(RedisFaults, ReplyNobodyAskedFor_IsToldAndSurvived) {
@@ -113,8 +88,8 @@ TEST_F(RedisFaults, ReplyNobodyAskedFor_IsToldAndSurvived) {
   RedisStore store(threads_, Url(server.url()), {});
   EXPECT_TRUE(WaitUntil(seconds(10), [&] { return server.accepted() == 3; }));
   EXPECT_TRUE(store.WaitUntilReady(seconds(10)));
-  const std::string lines = log.Take();
-  EXPECT_EQ(CountOf(lines, "a reply that nobody asked for"), 1) << lines;
+  const std::string lines = log.text();
+  EXPECT_EQ(log.CountLines("a reply that nobody asked for"), 1) << lines;
 }
 
 TEST_F(RedisFaults, ServerThatRefusesToWrite_IsToldOnceAndNotPestered) {
@@ -133,10 +108,10 @@ TEST_F(RedisFaults, ServerThatRefusesToWrite_IsToldOnceAndNotPestered) {
     ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
     const SteadyTime end = SteadyNow() + seconds(1);
     while (SteadyNow() < end) EXPECT_FALSE(AllDecided(store));
-    const std::string lines = log.Take();
-    EXPECT_EQ(CountOf(lines, "connected"), 1) << lines;
-    EXPECT_EQ(CountOf(lines, "connection lost"), 1) << lines;
-    EXPECT_EQ(CountOf(lines, "answers checks with an error"), 1) << lines;
+    const std::string lines = log.text();
+    EXPECT_EQ(log.CountLines("connected"), 1) << lines;
+    EXPECT_EQ(log.CountLines("connection lost"), 1) << lines;
+    EXPECT_EQ(log.CountLines("answers checks with an error"), 1) << lines;
     // Pauses of up to 10, 20, 40 … 400 ms, of which half is random.
     EXPECT_LE(server.accepted(), 2 * 14) << lines;
   }
@@ -153,9 +128,9 @@ TEST_F(RedisFaults, PrimaryBecomesAReplicaAndAPrimaryAgain_ChecksAreDecidedAgain
   for (int i = 0; i < 20; ++i) EXPECT_FALSE(AllDecided(store));
   redis.Text({"REPLICAOF", "NO", "ONE"});
   EXPECT_TRUE(WaitUntil(seconds(10), [&] { return AllDecided(store); }));
-  const std::string lines = log.Take();
-  EXPECT_EQ(CountOf(lines, "connection lost"), 1) << lines;
-  EXPECT_EQ(CountOf(lines, "connected"), 2) << lines;
+  const std::string lines = log.text();
+  EXPECT_EQ(log.CountLines("connection lost"), 1) << lines;
+  EXPECT_EQ(log.CountLines("connected"), 2) << lines;
 }
 
 TEST_F(RedisFaults, ServerDiesAndReturns_IsToldOnceEach) {
@@ -170,9 +145,9 @@ TEST_F(RedisFaults, ServerDiesAndReturns_IsToldOnceEach) {
   }));
   server.Start();
   EXPECT_TRUE(store.WaitUntilReady(seconds(10)));
-  const std::string lines = log.Take();
-  EXPECT_EQ(CountOf(lines, "connection lost"), 1) << lines;
-  EXPECT_EQ(CountOf(lines, "connected"), 2) << lines;
+  const std::string lines = log.text();
+  EXPECT_EQ(log.CountLines("connection lost"), 1) << lines;
+  EXPECT_EQ(log.CountLines("connected"), 2) << lines;
 }
 
 // Finding the address takes longer than connecting and logging in may.

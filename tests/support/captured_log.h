@@ -1,4 +1,4 @@
-// What is logged while this lives. Made before the threads that log, and dies after them.
+// What is logged while this lives. Made before what logs on other threads, and dies after it.
 #pragma once
 
 #include <memory>
