@@ -1,0 +1,46 @@
+// Runs schedules of the simulation, as many as asked for: simulate [FIRST [COUNT]]. Each that
+// breaks a promise is named by its seed, which replays it.
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "tests/simulation/schedule.h"
+
+int main(int argc, char** argv) {
+  spdlog::set_level(spdlog::level::off);
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // each server of each schedule would clear some
+  const std::uint64_t first = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
+  const std::uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  sluice::simulation::Report sum;
+  std::uint64_t broken = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const auto report = sluice::simulation::RunSchedule(seed);
+    for (const std::string& what : report.broken) fmt::print("seed {}: {}\n", seed, what);
+    if (!report.broken.empty()) ++broken;
+    sum.calls += report.calls;
+    sum.answers += report.answers;
+    sum.admitted_by_store += report.admitted_by_store;
+    sum.admitted_by_fallback += report.admitted_by_fallback;
+    sum.denied += report.denied;
+    sum.errors += report.errors;
+    sum.unanswered += report.unanswered;
+    sum.faults += report.faults;
+    sum.slowest = std::max(sum.slowest, report.slowest);
+    if ((seed - first) % 10'000 == 9'999) {
+      fmt::print(stderr, "{} of {} schedules\n", seed - first + 1, count);
+    }
+  }
+  fmt::print(
+      "{} schedules, {} broken; {} calls: {} answered ({} units admitted by the store, {} by "
+      "fallback; {} calls denied, {} errors), {} cancelled or cut; {} faults; slowest answer {} "
+      "ms\n",
+      count, broken, sum.calls, sum.answers, sum.admitted_by_store, sum.admitted_by_fallback,
+      sum.denied, sum.errors, sum.unanswered, sum.faults,
+      std::chrono::duration_cast<std::chrono::milliseconds>(sum.slowest).count());
+  return broken == 0 ? 0 : 1;
+}

@@ -1,0 +1,150 @@
+// Connections between an io thread's loop and the rest of the world: bytes arrive in order, in
+// pieces of any size, late, or never, if the connection is cut before.
+//
+// One thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/loop.h"
+#include "net/socket.h"
+#include "tests/simulation/world.h"
+
+namespace sluice::simulation {
+
+// The other end of a connection.
+class Remote {
+ public:
+  virtual ~Remote() = default;
+  virtual void Receive(std::string_view bytes) = 0;
+  virtual void OnClosed() = 0;
+};
+
+// How a connection behaves.
+struct LinkOptions {
+  Duration least_delay{};
+  Duration most_delay{};
+  bool splits = false;  // bytes come in pieces, down to one by one
+};
+
+class Wire;
+
+// A connection. Owned by both its ends; each lets go of the other when it closes.
+class Link : public std::enable_shared_from_this<Link> {
+ public:
+  Link(World& world, const LinkOptions& options) : world_(world), options_(options) {}
+
+  void Join(Wire* wire) { wire_ = wire; }
+  void Join(Remote* remote) { remote_ = remote; }
+
+  // From one end to the other.
+  void ToRemote(std::string_view bytes);
+  void ToWire(std::string_view bytes);
+
+  // Each end hears of it; what has not arrived is lost.
+  void Cut();
+  // One end has closed: the other hears of it behind what was sent before.
+  void CloseWire();
+  void CloseRemote();
+
+  bool open() const { return wire_ != nullptr && remote_ != nullptr; }
+
+ private:
+  using Deliver = std::function<void(Link&, std::string_view)>;
+  void Send(std::string_view bytes, SteadyTime& arrived, const Deliver& deliver);
+  SteadyTime NextArrival(SteadyTime& arrived);
+
+  World& world_;
+  const LinkOptions options_;
+  Wire* wire_ = nullptr;
+  Remote* remote_ = nullptr;
+  SteadyTime at_remote_{};  // when the last bytes arrive
+  SteadyTime at_wire_{};
+};
+
+// Where a loop's connections lead. Null: nobody answers, until the attempt is given up; a link
+// without a remote end: refused.
+using Connector = std::function<std::shared_ptr<Link>(const Address&)>;
+
+class SimulatedLoop final : public net::Loop {
+ public:
+  SimulatedLoop(World& world, Connector connector);
+  ~SimulatedLoop() override;
+
+  // Takes no turn for so long: another process has the core.
+  void Stall(Duration duration);
+
+  // Bytes, or news of a connection, for the next turn.
+  void Deliver(Task task);
+
+  // Now, in a turn of its own.
+  void Run(const Task& task);
+
+  void Post(Task task) override { Deliver(std::move(task)); }
+  net::TransportPtr Adopt(net::Socket, net::FlushStage) override { return {}; }
+  std::unique_ptr<net::ConnectAttempt> Connect(const Address& address, Duration connect_timeout,
+                                               net::FlushStage stage,
+                                               net::ConnectDone done) override;
+
+  // The loop's end of `link`.
+  net::TransportPtr Carry(std::shared_ptr<Link> link, net::FlushStage stage);
+
+ private:
+  void Wake(SteadyTime at);
+  void Turn(const Task& work);
+
+  World& world_;
+  const Connector connector_;
+  std::vector<Task> ready_;
+  SteadyTime next_turn_ = SteadyTime::max();
+  SteadyTime stalled_until_{};
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+// The loop's end of a connection.
+class Wire final : public net::Transport {
+ public:
+  Wire(SimulatedLoop& loop, std::shared_ptr<Link> link, net::FlushStage stage);
+  ~Wire() override { Close(); }
+
+  // From the link; heard in a turn of the loop.
+  void Receive(std::string_view bytes);
+  void OnClosed(net::Protocol::Closure closure);
+
+  void Start(net::Protocol& protocol) override;
+  void RequestFlush() override { loop_.RequestFlush(*this); }
+  void SetReading(bool reading) override;
+  void FinishSending() override;
+  void Close() override;
+  std::size_t unsent() const override { return 0; }
+  const net::Peer& peer() const override { return peer_; }
+
+ private:
+  // Bytes, or news, in the order they came.
+  struct Arrived {
+    std::string bytes;
+    bool closed = false;
+    net::Protocol::Closure closure{};
+  };
+
+  void Hear(Arrived arrived);
+  void HandOver();
+  void Flush() override;
+
+  SimulatedLoop& loop_;
+  std::shared_ptr<Link> link_;
+  net::Protocol* protocol_ = nullptr;
+  std::vector<Arrived> arrived_;
+  bool reading_ = true;
+  bool handing_over_ = false;
+  const net::Peer peer_{.address = "simulated", .tls = false, .identities = {}};
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace sluice::simulation

@@ -1,0 +1,32 @@
+// One schedule of the simulation: servers, callers and faults drawn from a seed, and what was
+// promised of them, checked at the end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/redis_server.h"
+
+namespace sluice::simulation {
+
+struct Report {
+  std::vector<std::string> broken;  // promises, each with what was found
+  // For a table of many schedules.
+  std::int64_t calls = 0;
+  std::int64_t answers = 0;
+  std::int64_t admitted_by_store = 0;
+  std::int64_t admitted_by_fallback = 0;
+  std::int64_t denied = 0;
+  std::int64_t errors = 0;
+  std::int64_t unanswered = 0;  // cancelled, or the connection was cut
+  std::int64_t faults = 0;
+  Duration slowest{};   // answer, beyond what its server and network were held up
+  std::string history;  // every outcome, so that two runs can be compared
+};
+
+// Runs the schedule of `seed` to its end. `planted` is a fault that must be found.
+Report RunSchedule(std::uint64_t seed,
+                   RedisServer::Planted planted = RedisServer::Planted::kNothing);
+
+}  // namespace sluice::simulation

@@ -1,0 +1,39 @@
+// The check script as C++: decodes the calls of store/redis and decides them by the algorithms of
+// core. The twin of scripts/lua/decide.lua; what both must agree on is held together elsewhere (the
+// differential test), so that a simulation can run without a Lua interpreter.
+//
+// One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/counter.h"
+
+namespace sluice::simulation {
+
+class Script {
+ public:
+  // Only these limits can be decoded.
+  explicit Script(std::span<const Limit> limits);
+
+  struct Counter {
+    Limit limit;
+    CounterState state;
+  };
+  using Counters = std::map<std::string, Counter, std::less<>>;
+
+  // Runs a call: keys and arguments as of EVALSHA, after the number of keys. Returns the reply.
+  std::vector<std::string> Run(std::span<const std::string> keys,
+                               std::span<const std::string> arguments, Time now,
+                               Counters& counters) const;
+
+ private:
+  std::map<std::vector<double>, Limit> limits_;  // by number and parameters, as calls name them
+};
+
+}  // namespace sluice::simulation

@@ -1,0 +1,71 @@
+// One io thread of a sluiced in the simulation, from its gRPC door to Redis: the real code, on a
+// simulated loop.
+//
+// One thread.
+#pragma once
+
+#include <memory>
+
+#include "limiter/charge_back.h"
+#include "limiter/limiter.h"
+#include "match/rule_index.h"
+#include "metrics/metrics_registry.h"
+#include "rpc/http2/shard.h"
+#include "service/rate_limiter_service.h"
+#include "store/memory/memory_store.h"
+#include "store/redis/node.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/redis_server.h"
+
+namespace sluice::simulation {
+
+class SluiceServer {
+ public:
+  SluiceServer(World& world, Connector to_redis, std::shared_ptr<const RuleIndex> rules,
+               const Share& share, Duration redis_timeout);
+  ~SluiceServer();
+
+  // A caller connects.
+  void Accept(std::shared_ptr<Link> link);
+
+  void Stall(Duration duration) { loop_.Stall(duration); }
+
+  // For good. Returns whether nothing is left of any call.
+  bool Stop();
+
+ private:
+  static constexpr std::size_t kMaxCalls = 10'000;
+
+  // The store of a loop: its node.
+  class NodeStore final : public Store {
+   public:
+    explicit NodeStore(std::unique_ptr<redis::Node>& node) : node_(node) {}
+    void Submit(StoreCheck& check) override { node_->Submit(check); }
+    void Reset(StoreReset& reset) override { node_->Reset(reset); }
+    void Undo(const StoreCheck& check) override { node_->Undo(check); }
+
+   private:
+    std::unique_ptr<redis::Node>& node_;
+  };
+
+  static rpc::Methods MethodsOf(RateLimiterService& service);
+  void ChargeBackLater();
+
+  World& world_;
+  MetricsRegistry metrics_;
+  const WorldClock clock_;
+  Fallback fallback_;
+  MemoryStore memory_;
+  SimulatedLoop loop_;
+  redis::Server redis_;
+  std::unique_ptr<redis::Node> node_;
+  NodeStore store_{node_};
+  Limiter limiter_;
+  ChargeBack charge_back_;
+  RateLimiterService service_;
+  rpc::http2::SharedState shared_;
+  std::unique_ptr<rpc::http2::Shard> shard_;
+  net::Timer charge_timer_;
+};
+
+}  // namespace sluice::simulation

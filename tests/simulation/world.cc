@@ -1,0 +1,71 @@
+#include "tests/simulation/world.h"
+
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/random.h"
+
+namespace {
+
+const sluice::simulation::World* the_world = nullptr;
+std::mt19937_64 random_bytes;
+
+}  // namespace
+
+// Instead of the C library's, for std::chrono::steady_clock.
+extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  if (clock != CLOCK_MONOTONIC || the_world == nullptr) {
+    return static_cast<int>(syscall(SYS_clock_gettime, clock, time));
+  }
+  const auto now = the_world->now().time_since_epoch();
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(now);
+  time->tv_sec = seconds.count();
+  time->tv_nsec = std::chrono::nanoseconds(now - seconds).count();
+  return 0;
+}
+
+namespace sluice {
+
+// Instead of base/random.cc's.
+std::array<std::uint8_t, 16> RandomBytes() {
+  std::array<std::uint8_t, 16> bytes;
+  std::generate(bytes.begin(), bytes.end(),
+                [] { return static_cast<std::uint8_t>(random_bytes()); });
+  return bytes;
+}
+
+namespace simulation {
+
+World::World(std::uint64_t seed) : now_(std::chrono::hours(1)), random_(seed) {
+  random_bytes.seed(seed);
+  the_world = this;
+}
+
+World::~World() { the_world = nullptr; }
+
+void World::At(SteadyTime time, Event event) {
+  pending_.push({std::max(time, now_), events_++, std::move(event)});
+}
+
+void World::RunUntil(SteadyTime end) {
+  while (!pending_.empty() && pending_.top().time <= end) {
+    now_ = pending_.top().time;
+    const Event event = std::move(const_cast<Pending&>(pending_.top()).event);
+    pending_.pop();
+    event();
+  }
+  now_ = end;
+}
+
+Time WorldClock::Now() const {
+  constexpr Time kBegin{std::chrono::hours(500'000)};
+  return kBegin + ahead_ + std::chrono::floor<Duration>(world_.now().time_since_epoch());
+}
+
+}  // namespace simulation
+}  // namespace sluice

@@ -1,0 +1,76 @@
+// A world in which nothing happens by itself: time, chance and the order of events come from a
+// seed, so whatever goes wrong goes wrong again. What asks the operating system for the monotonic
+// clock or for random bytes gets the world's meanwhile.
+//
+// One world at a time in a process; one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <random>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace sluice::simulation {
+
+class World {
+ public:
+  using Event = std::function<void()>;
+
+  explicit World(std::uint64_t seed);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  SteadyTime now() const { return now_; }
+
+  // Events of the same time happen in the order in which they were asked for.
+  void At(SteadyTime time, Event event);
+  void After(SteadyTime::duration delay, Event event) { At(now_ + delay, std::move(event)); }
+
+  // All events until `end`, which is then the time.
+  void RunUntil(SteadyTime end);
+
+  // Below `n`, uniformly; n > 0.
+  std::uint64_t Below(std::uint64_t n) { return random_() % n; }
+  bool OneIn(std::uint64_t n) { return Below(n) == 0; }
+  Duration Between(Duration least, Duration most) {
+    return least + Duration(Below(static_cast<std::uint64_t>((most - least).count()) + 1));
+  }
+  template <typename T, std::size_t n>
+  const T& Pick(const T (&choices)[n]) {
+    return choices[Below(n)];
+  }
+
+ private:
+  struct Pending {
+    SteadyTime time;
+    std::uint64_t number;
+    Event event;
+    bool operator>(const Pending& other) const {
+      return time != other.time ? time > other.time : number > other.number;
+    }
+  };
+
+  SteadyTime now_;
+  std::mt19937_64 random_;
+  std::uint64_t events_ = 0;
+  std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;
+};
+
+// A wall clock in the world, `ahead` of where others are.
+class WorldClock final : public Clock {
+ public:
+  explicit WorldClock(const World& world, Duration ahead = {}) : world_(world), ahead_(ahead) {}
+
+  Time Now() const override;
+  void Shift(Duration by) { ahead_ += by; }
+
+ private:
+  const World& world_;
+  Duration ahead_;
+};
+
+}  // namespace sluice::simulation
