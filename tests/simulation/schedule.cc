@@ -10,54 +10,22 @@
 #include <fmt/format.h>
 
 #include "tests/simulation/caller.h"
+#include "tests/simulation/ledger.h"
+#include "tests/simulation/rules.h"
 #include "tests/simulation/sluice_server.h"
 #include "tests/support/require.h"
 
 namespace sluice::simulation {
 namespace {
 
-using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::int64_t kServers = 2;
-constexpr std::int64_t kSlots = 3;
 constexpr milliseconds kRedisTimeout(10);
-constexpr milliseconds kLoad(400);     // calls and faults come for so long
-constexpr seconds kAftermath(4);       // until nothing is left of them
-constexpr milliseconds kRelease(100);  // how often a release that failed is tried again
-
-// What a rule admits for each user; so slow to refill that nothing does meanwhile.
-struct Quota {
-  const char* endpoint;
-  Limit limit;
-  std::int64_t units;
-};
-const Quota kQuotas[] = {
-    {"window", FixedWindow{.limit = 8, .window = hours(24)}, 8},
-    {"bucket", TokenBucket{.rate = 1, .period = hours(24), .burst = 8}, 8},
-    {"log", SlidingLog{.limit = 8, .window = hours(24)}, 8},
-    {"segments", SlidingWindow{.limit = 8, .window = hours(24)}, 8},
-    {"queue", LeakyBucket{.rate = 1, .period = hours(24), .queue = 7, .delays = false}, 8},
-};
-const Limit kSlotLimit = Concurrency{.limit = kSlots, .ttl = hours(1)};
-
-std::vector<Limit> AllLimits() {
-  std::vector<Limit> limits{kSlotLimit, Concurrency{},
-                            FixedWindow{.limit = kMaxProduct, .window = seconds(1)}};
-  for (const Quota& quota : kQuotas) limits.push_back(quota.limit);
-  return limits;
-}
-
-Rule RuleFor(const char* endpoint, const Limit& limit, OnStoreFailure policy) {
-  Rule rule;
-  rule.name = endpoint;
-  rule.match = {{"endpoint", {.kind = Pattern::Kind::kExact, .text = endpoint}}};
-  rule.per = {{"user", {}, {}}};
-  rule.limits.limits = {limit};
-  rule.on_store_failure = policy;
-  return rule;
-}
+constexpr milliseconds kLoad(400);        // calls and faults come for so long
+constexpr seconds kAftermath(4);          // until nothing is left of them
+constexpr milliseconds kRetryPause(100);  // after a release that failed
 
 class Schedule {
  public:
@@ -66,37 +34,37 @@ class Schedule {
   Report Run();
 
  private:
-  // What callers have heard of one counter.
-  struct Ledger {
-    std::int64_t limit = 0;
-    std::int64_t asked = 0;  // units, of all calls that may have reached Redis
-    std::int64_t by_store = 0;
-    std::int64_t by_fallback = 0;
-    std::int64_t held = 0;  // slots of leases that the store granted
+  // One question: of a call alone, or one of a batch.
+  struct Question {
+    const Endpoint* endpoint;
+    std::string user;
+    std::int64_t cost;  // 0: only peeks
+    v1::CheckLimitRequest request;
   };
   struct Call {
-    int server;
+    std::int64_t server;
     const Caller* caller;
-    std::string endpoint;
-    std::string key;
-    std::int64_t cost;
+    std::vector<Question> questions;
+    bool is_batch = false;
     SteadyTime sent;
     bool decided = false;
     bool answered = false;
   };
 
-  std::shared_ptr<const RuleIndex> MakeRules();
-  void Connect();
   void ScheduleCalls();
   void ScheduleFaults();
   void StartFault();
   void Heal();
   void MakeCall();
+  Question MakeQuestion();
+  void Send(Call& call);
   void OnOutcome(Call& call, const Caller::Outcome& outcome);
-  void OnAllowed(const Call& call, const v1::CheckLimitResponse& response);
-  void HoldLease(const std::string& id, const Call& call, bool by_store);
-  void Release(const std::string& id, std::int64_t server);
+  void OnAnswer(const Call& call, const Question& question, const v1::CheckLimitResponse& response);
+  void JudgeError(const Call& call, int status);
   void JudgeTime(const Call& call, const Caller::Outcome& outcome);
+  void Hold(const std::string& lease, const std::string& key, std::int64_t slots,
+            std::int64_t server, bool by_store);
+  void Release(const std::string& lease, std::int64_t server);
   void Judge();
   void Break(std::string what) { report_.broken.push_back(std::move(what)); }
 
@@ -105,16 +73,15 @@ class Schedule {
 
   World world_;
   Report report_;
+  Ledger ledger_;
   LinkOptions links_;
-  bool local_ = true;
+  OnStoreFailure policy_ = OnStoreFailure::kLocal;
   RedisServer redis_;
-  bool partitioned_[kServers] = {};
   std::vector<std::unique_ptr<SluiceServer>> servers_;
   std::vector<std::vector<std::unique_ptr<Caller>>> callers_;  // by server
   std::vector<std::shared_ptr<Link>> redis_links_;
-  std::map<std::string, Ledger> ledgers_;  // by key
   std::vector<std::unique_ptr<Call>> calls_;
-  Duration held_up_{};  // all stalls and blockages so far
+  Duration stalls_{};  // of all servers
 };
 
 Schedule::Schedule(std::uint64_t seed, RedisServer::Planted planted)
@@ -123,28 +90,17 @@ Schedule::Schedule(std::uint64_t seed, RedisServer::Planted planted)
   links_ = {.least_delay = Duration(10),
             .most_delay = world_.Between(Duration(20), milliseconds(2)),
             .splits = world_.OneIn(3)};
-  const auto rules = MakeRules();
+  const OnStoreFailure policies[] = {OnStoreFailure::kLocal, OnStoreFailure::kLocal,
+                                     OnStoreFailure::kDeny, OnStoreFailure::kError,
+                                     OnStoreFailure::kAllow};
+  policy_ = world_.Pick(policies);
+  const auto rules = MakeRules(policy_);
   for (std::int64_t i = 0; i < kServers; ++i) {
     servers_.push_back(std::make_unique<SluiceServer>(
         world_, [this](const Address&) { return ToRedis(); }, rules, Share::OfServer(kServers, i),
         kRedisTimeout));
   }
   callers_.resize(kServers);
-}
-
-std::shared_ptr<const RuleIndex> Schedule::MakeRules() {
-  const OnStoreFailure policies[] = {OnStoreFailure::kLocal, OnStoreFailure::kLocal,
-                                     OnStoreFailure::kDeny, OnStoreFailure::kError,
-                                     OnStoreFailure::kAllow};
-  const OnStoreFailure policy = world_.Pick(policies);
-  local_ = policy == OnStoreFailure::kLocal;
-  Domain domain;
-  domain.name = "shop";
-  for (const Quota& quota : kQuotas) {
-    domain.rules.push_back(RuleFor(quota.endpoint, quota.limit, policy));
-  }
-  domain.rules.push_back(RuleFor("slots", kSlotLimit, policy));
-  return RuleIndex::Build({domain}, {}).value();
 }
 
 std::shared_ptr<Link> Schedule::ToRedis() {
@@ -174,49 +130,59 @@ void Schedule::ScheduleCalls() {
 }
 
 void Schedule::MakeCall() {
-  const auto server = static_cast<std::int64_t>(world_.Below(kServers));
-  const bool slots = world_.OneIn(5);
-  const Quota& quota = world_.Pick(kQuotas);
   Call& call = *calls_.emplace_back(std::make_unique<Call>());
-  call.server = static_cast<int>(server);
-  call.endpoint = slots ? "slots" : quota.endpoint;
-  call.key = call.endpoint + "/" + std::to_string(world_.Below(2));
-  call.cost = static_cast<std::int64_t>(1 + world_.Below(slots ? 2 : 3));
+  call.server = static_cast<std::int64_t>(world_.Below(kServers));
+  call.caller = &CallerOf(call.server);
   call.sent = world_.now();
+  call.is_batch = world_.OneIn(15);
+  const std::uint64_t n = call.is_batch ? 1 + world_.Below(8) : 1;
+  for (std::uint64_t i = 0; i < n; ++i) call.questions.push_back(MakeQuestion());
+  ++report_.calls;
+  Send(call);
+}
 
-  v1::CheckLimitRequest request;
+Schedule::Question Schedule::MakeQuestion() {
+  Question question{.endpoint = &world_.Pick(kEndpoints),
+                    .user = std::to_string(world_.Below(2)),
+                    .cost = static_cast<std::int64_t>(1 + world_.Below(3)),
+                    .request = {}};
+  v1::CheckLimitRequest& request = question.request;
   request.set_domain("shop");
-  (*request.mutable_attributes())["endpoint"] = call.endpoint;
-  (*request.mutable_attributes())["user"] = call.key.substr(call.key.find('/') + 1);
-  request.set_cost(static_cast<std::uint64_t>(call.cost));
-  const bool peeks = world_.OneIn(12);
-  if (peeks) request.set_mode(v1::MODE_PEEK);
-  Ledger& ledger = ledgers_[call.key];
-  ledger.limit = slots ? kSlots : quota.units;
-  if (peeks) {
-    call.cost = 0;
-  } else {
-    ledger.asked += call.cost;
+  (*request.mutable_attributes())["endpoint"] = question.endpoint->name;
+  (*request.mutable_attributes())["user"] = question.user;
+  request.set_cost(static_cast<std::uint64_t>(question.cost));
+  if (world_.OneIn(12)) {
+    request.set_mode(v1::MODE_PEEK);
+    question.cost = 0;
   }
+  for (const auto& [key, counter] : CountersOf(*question.endpoint, question.user)) {
+    ledger_.Ask(key, counter, question.cost);
+  }
+  return question;
+}
 
+void Schedule::Send(Call& call) {
   const Duration timeouts[] = {Duration(0),     Duration(0),      Duration(1), milliseconds(1),
                                milliseconds(5), milliseconds(20), seconds(1)};
-  Caller& caller = CallerOf(server);
-  call.caller = &caller;
-  ++report_.calls;
-  const int number =
-      caller.Call("CheckLimit", request.SerializeAsString(), world_.Pick(timeouts),
-                  [this, &call](const Caller::Outcome& outcome) { OnOutcome(call, outcome); });
-  if (world_.OneIn(10)) {
-    world_.After(world_.Between(Duration(0), milliseconds(15)),
-                 [&caller, number] { caller.Cancel(number); });
+  std::string request = call.questions[0].request.SerializeAsString();
+  if (call.is_batch) {
+    v1::CheckLimitsRequest batch;
+    for (const Question& question : call.questions) *batch.add_checks() = question.request;
+    request = batch.SerializeAsString();
   }
+  auto* const caller = const_cast<Caller*>(call.caller);
+  const int number =
+      caller->Call(call.is_batch ? "CheckLimits" : "CheckLimit", request, world_.Pick(timeouts),
+                   [this, &call](const Caller::Outcome& outcome) { OnOutcome(call, outcome); });
+  if (!world_.OneIn(10)) return;
+  world_.After(world_.Between(Duration(0), milliseconds(15)),
+               [caller, number] { caller->Cancel(number); });
 }
 
 void Schedule::OnOutcome(Call& call, const Caller::Outcome& outcome) {
   if (std::exchange(call.decided, true)) return Break("a call was answered twice");
-  report_.history +=
-      fmt::format("{} {} {}\n", outcome.at.time_since_epoch().count(), call.key, outcome.status);
+  report_.history += fmt::format("{} {} {}\n", outcome.at.time_since_epoch().count(),
+                                 call.questions.size(), outcome.status);
   if (outcome.status < 0) {
     ++report_.unanswered;
     return;
@@ -224,68 +190,78 @@ void Schedule::OnOutcome(Call& call, const Caller::Outcome& outcome) {
   call.answered = true;
   ++report_.answers;
   JudgeTime(call, outcome);
-  if (outcome.status != 0) {
-    ++report_.errors;
-    const bool known = outcome.status == 4 || (outcome.status == 14 && !local_);
-    if (!known) Break(fmt::format("{} was answered with status {}", call.key, outcome.status));
-    return;
+  if (outcome.status != 0) return JudgeError(call, outcome.status);
+  if (!call.is_batch) {
+    v1::CheckLimitResponse response;
+    test::Require(response.ParseFromString(outcome.response), "an answer that is no message");
+    return OnAnswer(call, call.questions[0], response);
   }
-  v1::CheckLimitResponse response;
-  test::Require(response.ParseFromString(outcome.response), "an answer that is no message");
-  if (response.decision() == v1::DECISION_DENIED) {
-    ++report_.denied;
-  } else if (call.cost > 0) {
-    OnAllowed(call, response);
+  v1::CheckLimitsResponse batch;
+  test::Require(batch.ParseFromString(outcome.response), "an answer that is no message");
+  if (batch.results_size() != static_cast<int>(call.questions.size())) {
+    return Break("a batch has not as many answers as questions");
   }
+  for (int i = 0; i < batch.results_size(); ++i) {
+    const auto& result = batch.results(i);
+    if (result.has_error()) {
+      JudgeError(call, result.error().code());
+    } else {
+      OnAnswer(call, call.questions[static_cast<std::size_t>(i)], result.response());
+    }
+  }
+}
+
+// DEADLINE_EXCEEDED, or UNAVAILABLE where a rule wants that.
+void Schedule::JudgeError(const Call& call, int status) {
+  ++report_.errors;
+  if (status == 4 || (status == 14 && policy_ == OnStoreFailure::kError)) return;
+  Break(fmt::format("{} was answered with status {}", call.questions[0].endpoint->name, status));
 }
 
 // An answer takes `redis.timeout`, once more if the loop was late, and what its network and its
 // server were held up.
 void Schedule::JudgeTime(const Call& call, const Caller::Outcome& outcome) {
   const auto took = std::chrono::ceil<Duration>(outcome.at - call.sent);
-  const Duration least = 2 * kRedisTimeout + milliseconds(5) + held_up_;
-  report_.slowest = std::max(report_.slowest, took - held_up_);
-  const Duration network = links_.splits ? 400 * links_.most_delay : 20 * links_.most_delay;
-  if (took > least + network) {
-    Break(fmt::format("{} was answered after {} µs", call.key, took.count()));
+  const Duration network = (links_.splits ? 400 : 20) * links_.most_delay;
+  const Duration late = took - network - stalls_;
+  report_.slowest = std::max(report_.slowest, late);
+  if (late > 2 * kRedisTimeout + milliseconds(5)) {
+    Break(fmt::format("a call was answered after {} µs", took.count()));
   }
 }
 
-void Schedule::OnAllowed(const Call& call, const v1::CheckLimitResponse& response) {
-  Ledger& ledger = ledgers_[call.key];
-  const bool by_store = response.source() == v1::SOURCE_STORE;
-  (by_store ? ledger.by_store : ledger.by_fallback) += call.cost;
-  (by_store ? report_.admitted_by_store : report_.admitted_by_fallback) += call.cost;
-  if (call.endpoint != "slots") {
-    if (ledger.by_store > ledger.limit) {
-      Break(
-          fmt::format("{}: the store admitted {} of {}", call.key, ledger.by_store, ledger.limit));
-    }
+void Schedule::OnAnswer(const Call& call, const Question& question,
+                        const v1::CheckLimitResponse& response) {
+  if (response.decision() == v1::DECISION_DENIED) {
+    ++report_.denied;
     return;
   }
-  if (response.has_lease()) HoldLease(response.lease().id(), call, by_store);
+  const bool by_store = response.source() == v1::SOURCE_STORE;
+  (by_store ? report_.admitted_by_store : report_.admitted_by_fallback) += question.cost;
+  for (const auto& [key, counter] : CountersOf(*question.endpoint, question.user)) {
+    ledger_.Admit(key, question.cost, by_store);
+    if (!counter.slots || !response.has_lease()) continue;
+    Hold(response.lease().id(), key, question.cost, call.server, by_store);
+  }
 }
 
-void Schedule::HoldLease(const std::string& id, const Call& call, bool by_store) {
-  Ledger& ledger = ledgers_[call.key];
-  if (by_store) ledger.held += call.cost;
-  if (ledger.held > kSlots) {
-    Break(fmt::format("{}: {} of {} slots are held", call.key, ledger.held, kSlots));
-  }
-  world_.After(world_.Between(Duration(0), kLoad / 2), [this, id, &call, by_store] {
-    if (by_store) ledgers_[call.key].held -= call.cost;
-    Release(id, call.server);
+void Schedule::Hold(const std::string& lease, const std::string& key, std::int64_t slots,
+                    std::int64_t server, bool by_store) {
+  if (by_store) ledger_.Hold(key, slots);
+  world_.After(world_.Between(Duration(0), kLoad / 2), [this, lease, key, slots, server, by_store] {
+    if (by_store) ledger_.GiveBack(key, slots);
+    Release(lease, server);
   });
 }
 
 // Until it is known to be released.
-void Schedule::Release(const std::string& id, std::int64_t server) {
+void Schedule::Release(const std::string& lease, std::int64_t server) {
   v1::ReleaseLeaseRequest request;
-  request.set_lease_id(id);
+  request.set_lease_id(lease);
   CallerOf(server).Call("ReleaseLease", request.SerializeAsString(), Duration(0),
-                        [this, id, server](const Caller::Outcome& outcome) {
+                        [this, lease, server](const Caller::Outcome& outcome) {
                           if (outcome.status == 0) return;
-                          world_.After(kRelease, [this, id, server] { Release(id, server); });
+                          world_.After(kRetryPause, [=, this] { Release(lease, server); });
                         });
 }
 
@@ -330,7 +306,7 @@ void Schedule::StartFault() {
       return;
     case 7: {
       const Duration stall = world_.Between(Duration(0), milliseconds(40));
-      held_up_ += stall;
+      stalls_ += stall;
       return servers_[world_.Below(kServers)]->Stall(stall);
     }
     default:
@@ -356,34 +332,20 @@ Report Schedule::Run() {
 }
 
 void Schedule::Judge() {
-  // Of an answer that was on its way when the connection was cut, no server can know whether it
-  // arrived: a lease that it names holds until its time is over.
-  std::map<std::string, std::int64_t> perhaps_held;
   for (const auto& call : calls_) {
-    if (!call->decided) Break(fmt::format("{} was never answered", call->key));
-    if (!call->answered && !call->caller->connected()) perhaps_held[call->key] += call->cost;
+    if (!call->decided) Break("a call was never answered");
+    if (call->answered || call->caller->connected()) continue;
+    for (const Question& question : call->questions) {
+      for (const auto& [key, counter] : CountersOf(*question.endpoint, question.user)) {
+        ledger_.Lose(key, question.cost);
+      }
+    }
   }
-  for (const auto& [key, ledger] : ledgers_) {
-    const bool slots = key.starts_with("slots");
-    const std::int64_t used = redis_.Used("{shop/" + key + "}");
-    if (slots && used > perhaps_held[key])
-      Break(fmt::format("{}: {} slots are held by nobody", key, used));
-    if (!slots && used < ledger.by_store) {
-      Break(fmt::format("{}: the store counts {}, but admitted {}", key, used, ledger.by_store));
-    }
-    if (!slots && used > ledger.asked) {
-      Break(fmt::format("{}: the store counts {} of {} asked for", key, used, ledger.asked));
-    }
-    // Some that passed by fallback are counted by the store as well: its replies came too late.
-    const std::int64_t admitted = ledger.by_store + ledger.by_fallback;
-    if (!slots && local_ && admitted > 2 * ledger.limit) {
-      Break(fmt::format("{}: {} of {} were admitted, {} of them by fallback", key, admitted,
-                        ledger.limit, ledger.by_fallback));
-    }
-    report_.history += fmt::format("{} {}\n", key, used);
-  }
+  ledger_.Judge(redis_, policy_ == OnStoreFailure::kLocal);
+  for (const std::string& what : ledger_.broken()) Break(what);
+  report_.history += ledger_.Summary(redis_);
   for (auto& callers : callers_) {
-    for (auto& caller : callers) {
+    for (const auto& caller : callers) {
       if (caller->unexpected() > 0) Break("a call was answered with half a message");
     }
     callers.clear();

@@ -1,0 +1,30 @@
+// The rules of the simulation: one for each algorithm, and an endpoint that meets two of them.
+// Nothing refills while a schedule lasts.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "match/rule_index.h"
+#include "tests/simulation/ledger.h"
+
+namespace sluice::simulation {
+
+struct Endpoint {
+  const char* name;
+  std::vector<const char*> rules;  // that it meets
+};
+extern const Endpoint kEndpoints[8];
+
+std::shared_ptr<const RuleIndex> MakeRules(OnStoreFailure policy);
+
+// Every limit that a script call may name.
+std::vector<Limit> AllLimits();
+
+// The counters that a question charges, by their names in the ledger.
+std::vector<std::pair<std::string, Ledger::Counter>> CountersOf(const Endpoint& endpoint,
+                                                                const std::string& user);
+
+}  // namespace sluice::simulation
