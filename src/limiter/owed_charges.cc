@@ -47,6 +47,7 @@ bool OwedCharges::Add(const Subject& subject, std::int64_t cost, Time now) {
                  .shared = shared,
                  .charged = Uncharged(subject, shared, now)};
     found = shard.entries.emplace(subject.key, std::move(fresh)).first;
+    size_.fetch_add(1, std::memory_order_relaxed);
   }
   AddTo(found->second, cost, now);
   return true;
@@ -65,11 +66,12 @@ std::int64_t OwedCharges::Find(std::string_view key, Time now) const {
 std::vector<OwedCharges::Charge> OwedCharges::Take(std::size_t most, Time now) {
   std::vector<Charge> taken;
   const std::size_t first = next_shard_.fetch_add(1, std::memory_order_relaxed);
-  for (std::size_t i = 0; i < kShards && taken.size() < most; ++i) {
+  for (std::size_t i = 0; i < kShards && taken.size() < most && size() > 0; ++i) {
     Shard& shard = shards_[(first + i) % kShards];
     const MutexLock lock(shard.mutex);
     while (taken.size() < most && !shard.entries.empty()) {
       Charge charge = std::move(shard.entries.extract(shard.entries.begin()).mapped());
+      size_.fetch_sub(1, std::memory_order_relaxed);
       Advance(charge.shared, charge.charged, now);
       charge.cost = Used(charge.shared, charge.charged);
       if (charge.cost > 0) taken.push_back(std::move(charge));
@@ -84,7 +86,11 @@ void OwedCharges::PutBack(Charge charge, Time now) {
   const std::string key = charge.key;
   const std::int64_t cost = charge.cost;
   const auto [at, absent] = shard.entries.try_emplace(key, std::move(charge));
-  if (!absent) AddTo(at->second, cost, now);
+  if (absent) {
+    size_.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    AddTo(at->second, cost, now);
+  }
 }
 
 void OwedCharges::Forget(std::string_view key) {
@@ -92,16 +98,8 @@ void OwedCharges::Forget(std::string_view key) {
   const MutexLock lock(shard.mutex);
   if (const auto found = shard.entries.find(key); found != shard.entries.end()) {
     shard.entries.erase(found);
+    size_.fetch_sub(1, std::memory_order_relaxed);
   }
-}
-
-std::size_t OwedCharges::size() const {
-  std::size_t size = 0;
-  for (const Shard& shard : shards_) {
-    const MutexLock lock(shard.mutex);
-    size += shard.entries.size();
-  }
-  return size;
 }
 
 }  // namespace sluice

@@ -55,7 +55,7 @@ class OwedCharges {
   // The counter was made as new.
   void Forget(std::string_view key);
 
-  std::size_t size() const;
+  std::size_t size() const { return size_.load(std::memory_order_relaxed); }
 
  private:
   static constexpr std::size_t kShards = 64;
@@ -70,6 +70,7 @@ class OwedCharges {
   const Shard& ShardOf(std::string_view key) const { return shards_[Hash(key) % kShards]; }
 
   std::array<Shard, kShards> shards_;
+  std::atomic<std::size_t> size_{0};  // entries of all shards
   // Where Take begins, so that a charge which the store refuses again and again stops no other.
   std::atomic<std::size_t> next_shard_{0};
 };

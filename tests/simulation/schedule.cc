@@ -24,7 +24,7 @@ using std::chrono::seconds;
 constexpr std::int64_t kServers = 2;
 constexpr milliseconds kRedisTimeout(10);
 constexpr milliseconds kLoad(400);        // calls and faults come for so long
-constexpr seconds kAftermath(4);          // until nothing is left of them
+constexpr seconds kAftermath(3);          // until nothing is left of them
 constexpr milliseconds kRetryPause(100);  // after a release that failed
 
 class Schedule {
@@ -350,7 +350,7 @@ void Schedule::Judge() {
     }
     callers.clear();
   }
-  world_.RunUntil(world_.now() + seconds(5));
+  world_.RunUntil(world_.now() + seconds(2));
   for (const auto& server : servers_) {
     if (!server->Stop()) Break("a server holds on to calls that have ended");
   }
