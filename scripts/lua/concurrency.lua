@@ -73,6 +73,11 @@ local function write(_, key, state)
   call('PEXPIRE', key, integer(ceil(lifetime / 1000) + 1000))
 end
 
+-- For CHARGE: slots are taken beyond the limit, too.
+local function chargeable()
+  return MAX_COST
+end
+
 local function hold(state, request, slots)
   local arguments = {}
   local expires = integer(state.now + request.ttl)
@@ -167,6 +172,6 @@ end
 
 return {
   at_once = true, parse = parse, read = read, open = open, advance = advance, grants = grants,
-  take = take, holds = holds, renew = renew, release = release, undo = undo, snapshot = snapshot,
-  write = write,
+  chargeable = chargeable, take = take, holds = holds, renew = renew, release = release, undo = undo,
+  snapshot = snapshot, write = write,
 }

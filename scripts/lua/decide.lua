@@ -128,7 +128,9 @@ local function deciders(run)
   -- stands what UNDO knows of the check.
   local function changed(request, limit, all_admit, record, a, b, c)
     local cost, mode, kind = request.cost, request.mode, limit.algorithm
-    if mode == CHARGE then
+    if mode == CHARGE and kind.holds and kind.holds(a, request) then
+      return 0, kind.renew(a, request)
+    elseif mode == CHARGE then
       local charged = min(cost, kind.chargeable(limit, a, b, c))
       if charged > 0 then
         return cost - charged, kind.take(limit, charged, 1, a, b, c, request)

@@ -93,6 +93,8 @@ Changed Change(const Limit& limit, CounterState& state, const Run& run) {
         if constexpr (kLeases<decltype(algorithm)>) {
           if (run.demand.mode == Mode::kRelease)
             return {.changed = algorithm.Release(changed, *run.lease)};
+          if (run.demand.mode == Mode::kCharge)
+            return {.dropped = algorithm.Charge(changed, cost, *run.lease)};
           algorithm.Renew(changed, *run.lease);
           return {};
         } else if (run.demand.mode == Mode::kCharge) {

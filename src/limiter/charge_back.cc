@@ -1,36 +1,64 @@
 #include "limiter/charge_back.h"
 
+#include <algorithm>
 #include <utility>
 
-namespace sluice {
+#include "base/hash.h"
 
-ChargeBack::Check::Check(ChargeBack& its_owner, OwedCharges::Charge owed)
+namespace sluice {
+namespace {
+
+const Limit kConcurrency = Concurrency{};
+
+// The store knows the lease by a name of its own. The check that was granted it here may have been
+// granted it there as well, too late, and that slot is given back whenever the reply comes.
+LeaseId NameInStore(const LeaseId& id) {
+  return Sha256Prefix128({reinterpret_cast<const char*>(id.data()), id.size()});
+}
+
+}  // namespace
+
+ChargeBack::UnitsCheck::UnitsCheck(ChargeBack& its_owner, OwedCharges::Charge owed)
     : owner(its_owner), charge(std::move(owed)) {
   counters.push_back({.key = charge.key, .limit = &charge.limit, .verdict = {}});
   demand = {.cost = charge.cost, .mode = Mode::kCharge};
+}
+
+ChargeBack::LeaseCheck::LeaseCheck(ChargeBack& its_owner, FallbackLeases::Change its_change,
+                                   SteadyTime now)
+    : owner(its_owner), change(std::move(its_change)) {
+  for (const std::string& key : change.keys) {
+    counters.push_back({.key = key, .limit = &kConcurrency, .verdict = {}});
+  }
+  demand = {.cost = change.slots, .mode = change.released ? Mode::kRelease : Mode::kCharge};
+  const auto left = std::chrono::duration_cast<Duration>(change.expires - now);
+  lease = {.id = NameInStore(change.id), .ttl = std::max<Duration>(left, Duration(1))};
 }
 
 void ChargeBack::OnTime() {
   if (undecided_ > 0) return;
   under_way_.clear();
   Fallback& fallback = limiter_.fallback();
-  for (auto& charge : fallback.owed.Take(store_takes_ ? kMostAtOnce : 1, fallback.clock.Now())) {
-    under_way_.push_back(std::make_unique<Check>(*this, std::move(charge)));
+  const SteadyTime now = SteadyNow();
+  const std::size_t most = store_takes_ ? kMostAtOnce : 1;
+  for (auto& change : fallback.leases.Take(most, now)) {
+    under_way_.push_back(std::make_unique<LeaseCheck>(*this, std::move(change), now));
+  }
+  for (auto& charge : fallback.owed.Take(most - under_way_.size(), fallback.clock.Now())) {
+    under_way_.push_back(std::make_unique<UnitsCheck>(*this, std::move(charge)));
   }
   undecided_ = under_way_.size();
-  const SteadyTime deadline = SteadyNow() + kTimeout;
   for (const auto& check : under_way_) {
-    check->deadline = deadline;
+    check->deadline = now + kTimeout;
     limiter_.store().Submit(*check);
   }
 }
 
-void ChargeBack::OnDecided(Check& check) {
-  --undecided_;
+void ChargeBack::OnCharged(UnitsCheck& check) {
+  NoteDecided(check);
   Fallback& fallback = limiter_.fallback();
   const auto units = static_cast<std::uint64_t>(check.charge.cost);
   const auto failure = check.failure();
-  store_takes_ = !failure;
   if (failure == StoreFailure::kTimeout) {
     limiter_.metrics().units_unknown.Increment(units);
   } else if (failure) {
@@ -39,6 +67,17 @@ void ChargeBack::OnDecided(Check& check) {
     limiter_.metrics().units_charged.Increment(units);
     fallback.Learn(check);
   }
+}
+
+// To say it twice does no harm.
+void ChargeBack::OnTold(const LeaseCheck& check) {
+  NoteDecided(check);
+  if (check.failure()) limiter_.fallback().leases.PutBack(check.change);
+}
+
+void ChargeBack::NoteDecided(const StoreCheck& check) {
+  --undecided_;
+  store_takes_ = !check.failure();
 }
 
 }  // namespace sluice

@@ -48,6 +48,10 @@ void CheckCall::NameLease() {
   for (; !name.keys.empty(); name.keys.pop_back()) {
     auto id = name.ToText();
     if (!id) continue;
+    if (name.local) {
+      limiter_.parts_.fallback.leases.Granted(check_.lease->id, name.keys, check_.demand.cost,
+                                              SteadyNow() + check_.lease->ttl);
+    }
     answer().lease = {.id = std::move(*id), .ttl = check_.lease->ttl};
     return;
   }

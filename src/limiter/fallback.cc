@@ -37,6 +37,7 @@ void Fallback::Learn(const StoreCheck& check) {
 void Fallback::Forget(std::string_view key) {
   states.Forget(key);
   owed.Forget(key);
+  leases.Forget(key);
 }
 
 // What passed here since the state was seen, and the store does not know yet, is missing from it.

@@ -1,5 +1,5 @@
 // What this server knows for the time when the store fails: the states it has seen there last, its
-// share of what is left, and what it lets pass meanwhile. All of it on the store's clock.
+// share of what is left, and what it lets pass meanwhile. Times are the store's.
 //
 // Thread-safe.
 #pragma once
@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "core/limit.h"
+#include "limiter/fallback_leases.h"
 #include "limiter/fleet_share.h"
 #include "limiter/owed_charges.h"
 #include "limiter/recent_states.h"
@@ -28,6 +29,7 @@ class Fallback final : public LateAnswers {
   FleetShare share;
   RecentStates states;
   OwedCharges owed;
+  FallbackLeases leases;
 
   // The store is about to be asked `check`: its answer will be learned.
   void Expect(const StoreCheck& check) const;

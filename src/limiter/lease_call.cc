@@ -34,6 +34,7 @@ void Limiter::GiveLeaseBack(std::string_view lease_id) const {
         {.key = key, .limit = &kConcurrency, .verdict = {}, .charged = true, .before = Tally{}});
   }
   granted.lease = name->lease();
+  if (name->local) parts_.fallback.leases.Released(granted.lease->id);
   (name->local ? parts_.local : parts_.store).Undo(granted);
 }
 
@@ -48,6 +49,7 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
   lease = name->lease();
   if (!name->binds_ttl) lease->ttl = LongestTtl(*limiter_.rules()->index, *name);
   limiter_.SetDeadlines(*this, SteadyNow(), caller_deadline);
+  by_fallback_ = name->local;
   (name->local ? limiter_.local_store() : limiter_.store()).Submit(*this);
 }
 
@@ -67,7 +69,14 @@ void LeaseCall::OnDecided() {
     return OnLease(Error{ErrorCode::kNotFound,
                          "lease_id: the lease has expired or was released; it is not taken again"});
   }
+  if (by_fallback_) TellLater();
   OnLease(demand.mode == Mode::kRenew ? lease->ttl : Duration::zero());
+}
+
+void LeaseCall::TellLater() const {
+  FallbackLeases& leases = limiter_.fallback().leases;
+  if (demand.mode == Mode::kRelease) return leases.Released(lease->id);
+  leases.Renewed(lease->id, SteadyNow() + lease->ttl);
 }
 
 }  // namespace sluice

@@ -29,9 +29,13 @@ class LeaseCall : private StoreCheck {
 
   void OnDecided() override;
 
+  // The store will be told what became of a lease that this server granted while it failed.
+  void TellLater() const;
+
   Limiter& limiter_;
   // Names the algorithm; a lease brings its own ttl, and is bound by no limit any more.
   const Limit concurrency_ = Concurrency{};
+  bool by_fallback_ = false;  // the lease was granted while the store failed
 };
 
 }  // namespace sluice

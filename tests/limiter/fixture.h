@@ -30,6 +30,7 @@ class FragileStore final : public Store {
     if (!failing_key.empty()) return SubmitInPart(check);
     std::optional<LateCheck> late;
     if (sent) check.late = &late.emplace(check);
+    if (decides_unheard) DecideUnheard(check);
     check.Fail(*failing);
     check.OnDecided();
     if (late) late_undo = late->undo;
@@ -46,6 +47,7 @@ class FragileStore final : public Store {
   std::optional<StoreFailure> failing;
   std::string failing_key;  // only counters whose keys contain it fail; empty: all
   bool sent = false;        // what fails was sent and may be answered late
+  bool decides_unheard = false;  // what fails is decided all the same
   bool late_undo = false;   // whether the owner of the last such check wants its grants taken back
   SteadyTime deadline;
   SteadyTime last_deadline;
@@ -56,6 +58,14 @@ class FragileStore final : public Store {
   struct Part final : StoreCheck {
     void OnDecided() override {}
   };
+
+  void DecideUnheard(const StoreCheck& check) {
+    Part part;
+    part.demand = check.demand;
+    part.lease = check.lease;
+    part.counters = check.counters;
+    counters_.Submit(part);
+  }
 
   void SubmitInPart(StoreCheck& check) {
     Part part;

@@ -1,8 +1,12 @@
 // Leases from the check that takes one to its end, in good times and while the store fails.
 #include <gmock/gmock.h>
 
+#include <thread>
+
+#include "limiter/charge_back.h"
 #include "limiter/lease_name.h"
 #include "tests/limiter/fixture.h"
+#include "tests/store/blocking_check.h"
 
 namespace sluice::test {
 namespace {
@@ -243,6 +247,87 @@ TEST_F(LeaseTest, StoreFails_LeaseIsTakenKeptAndReleasedHere) {
   EXPECT_EQ(store_.submitted, submitted + 1) << "by the check, none by the lease";
   store_.failing = StoreFailure::kUnreachable;
   EXPECT_NE(Take(), "");
+}
+
+TEST_F(LeaseTest, StoreIsBack_CountsTheLeasesGrantedWithoutIt) {
+  SetRules({RuleOf("r", {Slots(5)})});
+  ChargeBack charge_back(limiter_);
+  const auto tell_store = [&] {
+    for (int i = 0; i < 5; ++i) charge_back.OnTime();
+  };
+  Take(3);
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string kept = Take(2);
+  const std::string released_before = Take(1);
+  EXPECT_TRUE(Release(released_before));
+  const std::string released_after = Take(2);
+  tell_store();
+  store_.failing.reset();
+  EXPECT_EQ(Remaining(), 2);
+  tell_store();
+  EXPECT_EQ(Check().decision, Decision::kDenied);
+  clock_.Advance(seconds(10));
+  EXPECT_TRUE(Renew(kept));
+  EXPECT_TRUE(Release(released_after));
+  tell_store();
+  EXPECT_EQ(Remaining(), 0) << "three and two";
+  clock_.Advance(seconds(21));
+  EXPECT_EQ(Remaining(), 3) << "the renewed one alone is held";
+  EXPECT_TRUE(Release(kept));
+  tell_store();
+  EXPECT_EQ(Remaining(), 5);
+}
+
+// What the store was told may have been lost with its answer, so it is told again.
+TEST_F(LeaseTest, StoreAnswersTooLate_LeaseGrantedWithoutItIsCountedOnce) {
+  SetRules({RuleOf("r", {Slots(5)})});
+  ChargeBack charge_back(limiter_);
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take(2);
+  store_.failing = StoreFailure::kTimeout;
+  store_.decides_unheard = true;
+  charge_back.OnTime();
+  store_.failing.reset();
+  EXPECT_EQ(Remaining(), 3);
+  charge_back.OnTime();
+  EXPECT_EQ(Remaining(), 3);
+  store_.failing = StoreFailure::kTimeout;
+  EXPECT_TRUE(Release(id));
+  charge_back.OnTime();
+  store_.failing.reset();
+  charge_back.OnTime();
+  EXPECT_EQ(Remaining(), 5);
+}
+
+// Whoever gives that slot back when the late reply comes leaves the other alone.
+TEST_F(LeaseTest, StoreGrantsTooLateWhatWasGrantedWithoutIt_OneOfBothIsGivenBack) {
+  SetRules({RuleOf("r", {Slots(5)})});
+  ChargeBack charge_back(limiter_);
+  store_.failing = StoreFailure::kTimeout;
+  store_.decides_unheard = true;
+  const std::string id = Take(2);
+  store_.failing.reset();
+  charge_back.OnTime();
+  EXPECT_EQ(Remaining(), 1);
+
+  const LeaseName name = LeaseName::Parse(id).value();
+  BlockingCheck late({{std::string(name.keys[0]), Slots(5)}}, 1, Mode::kRelease);
+  late.lease = name.lease();
+  late.RunOn(store_);
+  EXPECT_EQ(Remaining(), 3);
+}
+
+TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_HasExpiredBeforeItIsBack_TakesNoSlot) {
+  SetRules({RuleOf("r", {Slots(5, std::chrono::milliseconds(1))})});
+  ChargeBack charge_back(limiter_);
+  store_.failing = StoreFailure::kUnreachable;
+  Take();
+  store_.failing.reset();
+  const SteadyTime expired = SteadyNow() + std::chrono::milliseconds(1);
+  while (SteadyNow() <= expired) std::this_thread::yield();
+  const int submitted = store_.submitted;
+  charge_back.OnTime();
+  EXPECT_EQ(store_.submitted, submitted);
 }
 
 TEST_F(LeaseTest, StoreFails_LeaseOfTheStoreHoldsOn) {

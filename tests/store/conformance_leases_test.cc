@@ -74,6 +74,21 @@ TEST_P(LeasesTest, Renew_OfOneThatHasExpired_Fails_AndTakesNothing) {
   EXPECT_EQ(Release(first_).remaining, 4);
 }
 
+TEST_P(LeasesTest, Charge_TakesSlotsBeyondTheLimit_AndRenewsALeaseThatIsHeld) {
+  const auto charge = [&](const Lease& lease, std::int64_t cost) {
+    return Decide(kFive, {.cost = cost, .mode = Mode::kCharge, .lease = lease});
+  };
+  EXPECT_EQ(charge(first_, 3).remaining, 2);
+  clock_.Advance(seconds(40));
+  EXPECT_EQ(charge(first_, 2).remaining, 2) << "holds its three";
+  EXPECT_FALSE(charge(second_, 4).admitted);
+  EXPECT_FALSE(Take(MakeLease(3, seconds(60))).admitted);
+  clock_.Advance(seconds(40));
+  EXPECT_EQ(Release(first_).remaining, 1) << "renewed, so it had three slots to give back";
+  EXPECT_EQ(Release(second_).remaining, 5);
+  EXPECT_EQ(charge(first_, 257).dropped, 1) << "a lease holds at most 256 slots";
+}
+
 TEST_P(LeasesTest, Peek_TakesNoSlot_AndNeedsNoLease) {
   EXPECT_TRUE(Peek(kFive, 5).admitted);
   EXPECT_EQ(Peek(kFive, 0).remaining, 5);

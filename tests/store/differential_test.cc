@@ -132,8 +132,9 @@ class World {
   Operation RandomLeaseOperation() {
     const HeldLease& held = leases_[Below(leases_.size())];
     Operation operation;
-    operation.check =
-        std::make_unique<BlockingCheck>(held.counters, 1, OneIn(3) ? Mode::kRelease : Mode::kRenew);
+    const Mode mode = Pick({Mode::kRelease, Mode::kRenew, Mode::kCharge});
+    operation.check = std::make_unique<BlockingCheck>(
+        held.counters, Pick<std::int64_t>({1, 2, 7, 256, 257}), mode);
     operation.check->lease = held.lease;
     return operation;
   }

@@ -82,7 +82,7 @@ struct Concurrency {
     return Tally{.counted = state.counted}.Grants(limit, demand.cost, n);
   }
 
-  // Takes `cost` slots under `lease`. REQUIRES: it Grants them, and the lease is new.
+  // Takes `cost` slots under `lease`. REQUIRES: the lease does not hold any.
   void Take(State& state, std::int64_t cost, const Lease& lease) const {
     if (state.counted == 0) *state.holders = {};  // those there are may be of another clock
     auto& [by_id, by_expiry] = *state.holders;
@@ -113,6 +113,18 @@ struct Concurrency {
     holder.expires = state.now + lease.ttl;
     by_expiry.insert({holder.expires, lease.id});
     state.last = state.now;
+  }
+
+  // Takes `cost` slots under `lease` whatever the limit says, at most kMaxCost; a lease that is held
+  // is renewed instead. Returns how many were not taken.
+  std::int64_t Charge(State& state, std::int64_t cost, const Lease& lease) const {
+    if (Holds(state, lease)) {
+      Renew(state, lease);
+      return 0;
+    }
+    const std::int64_t charged = std::min(cost, kMaxCost);
+    Take(state, charged, lease);
+    return cost - charged;
   }
 
   // Gives the slots of the lease back. Returns whether there were any.
