@@ -9,6 +9,7 @@ function(sluice_lua_script out)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
                ${lua_FIRST} ${lua_ALGORITHMS} ${lua_LAST})
   set(text "")
+  set(names "")
   foreach(file IN LISTS lua_FIRST)
     file(READ ${file} body)
     string(APPEND text "${body}\n")
@@ -18,6 +19,8 @@ function(sluice_lua_script out)
   set(if "if")
   foreach(file IN LISTS lua_ALGORITHMS)
     math(EXPR id "${id} + 1")
+    get_filename_component(name ${file} NAME_WE)
+    string(APPEND names "\"${name}\", ")
     file(READ ${file} body)
     string(APPEND text "${if} id == ${id} then\n${body}")
     set(if "elseif")
@@ -32,11 +35,19 @@ function(sluice_lua_script out)
 // Generated from scripts/lua; do not edit.
 #include "store/redis/script.h"
 
+#include <array>
+
 namespace sluice::redis {
+namespace {
+
+constexpr std::array kAlgorithms = std::to_array<std::string_view>({@names@});
+
+}  // namespace
 
 const Script kCheckScript{
     .text = R"lua(@text@)lua",
     .sha1 = "@sha1@",
+    .algorithms = kAlgorithms,
 };
 
 }  // namespace sluice::redis

@@ -1,5 +1,10 @@
 // A limit: one algorithm with its parameters; and the state of one of its counters. This is where
-// the set of algorithms is listed.
+// the set of algorithms is listed. Besides its operations (see counter.h), each declares
+//   kAlgorithm          its name in the API
+//   kScript             its file in scripts/lua/algorithm
+//   ScriptParameters    what that file reads, in its order
+//   ScriptWeight        what a check costs the script, in counters that are plain strings
+//   Tag, Supports, kMayRunTogether   as the functions below
 #pragma once
 
 #include <cstdint>
@@ -33,19 +38,11 @@ Algorithm AlgorithmOf(const Limit& limit);
 // tags are equal can go on with each other's counters.
 std::string CounterTag(const Limit& limit);
 
-// Whether a mode means something to a limit: leases are neither charged nor refunded, and who waits
-// in a queue cannot give its place back.
+// Whether a request of that mode means something to the limit.
 bool Supports(const Limit& limit, Mode mode);
 
-// Whether equal checks may be decided as one run. Not where each takes a lease of its own, or
-// changes the price of the next.
+// Whether equal checks may be decided as one run.
 bool MayRunTogether(const Limit& limit);
-
-// A duration as rules write it, in its largest whole unit: "250ms", "10s", "1d".
-std::string FormatDuration(Duration duration);
-
-// Local time minus UTC as rules write it: "+08:00".
-std::string FormatUtcOffset(Duration offset);
 
 // What one of a fleet's servers admits of the limit by itself while the shared store is away. May
 // admit nothing, and so be smaller than any limit of a rule.

@@ -1,5 +1,5 @@
-// Charges the store, once it is back, for what passed without it, at a bounded rate: each unit once,
-// and the slots of leases for as long as they are held.
+// Charges the store, once it is back, for what passed without it, at a bounded rate: each unit
+// once, and the slots of leases for as long as they are held.
 //
 // One io thread only. The store must have handed back every check before this is destroyed.
 #pragma once

@@ -45,10 +45,10 @@ class FragileStore final : public Store {
   void Undo(const StoreCheck& check) override { counters_.Undo(check); }
 
   std::optional<StoreFailure> failing;
-  std::string failing_key;  // only counters whose keys contain it fail; empty: all
-  bool sent = false;        // what fails was sent and may be answered late
+  std::string failing_key;       // only counters whose keys contain it fail; empty: all
+  bool sent = false;             // what fails was sent and may be answered late
   bool decides_unheard = false;  // what fails is decided all the same
-  bool late_undo = false;   // whether the owner of the last such check wants its grants taken back
+  bool late_undo = false;  // whether the owner of the last such check wants its grants taken back
   SteadyTime deadline;
   SteadyTime last_deadline;
   int submitted = 0;

@@ -6,9 +6,12 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "core/demand.h"
+#include "core/format.h"
 
 namespace sluice {
 

@@ -3,9 +3,9 @@
 // leases of C. Gray and D. Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed
 // file cache consistency", SOSP 1989.
 //
-// The twin of scripts/lua/concurrency.lua; tests/store/differential_test.cc holds the two together.
-// Functions of their arguments; copies of a State share their holders, which only Take, Renew and
-// Release change.
+// The twin of scripts/lua/algorithm/concurrency.lua; tests/store/differential_test.cc holds the two
+// together. Functions of their arguments; copies of a State share their holders, which only Take,
+// Renew and Release change.
 #pragma once
 
 #include <algorithm>
@@ -32,6 +32,19 @@ struct Concurrency {
   Duration ttl{};          // of its leases; at least 1 ms
 
   bool operator==(const Concurrency&) const = default;
+
+  // See core/limit.h.
+  static constexpr std::string_view kScript = "concurrency";
+  // Each check takes a lease of its own.
+  static constexpr bool kMayRunTogether = false;
+  std::string Tag() const { return "concurrency"; }
+  std::array<std::int64_t, 1> ScriptParameters() const { return {limit}; }
+  // Each slot is an entry.
+  static std::size_t ScriptWeight(const Demand& demand) {
+    return 8 + static_cast<std::size_t>(std::min(demand.cost, kMaxCost)) / 2;
+  }
+  // Leases are neither charged nor refunded by requests.
+  bool Supports(Mode mode) const { return mode != Mode::kCharge && mode != Mode::kRefund; }
 
   struct Holder {
     Time expires;
@@ -115,8 +128,8 @@ struct Concurrency {
     state.last = state.now;
   }
 
-  // Takes `cost` slots under `lease` whatever the limit says, at most kMaxCost; a lease that is held
-  // is renewed instead. Returns how many were not taken.
+  // Takes `cost` slots under `lease` whatever the limit says, at most kMaxCost; a lease that is
+  // held is renewed instead. Returns how many were not taken.
   std::int64_t Charge(State& state, std::int64_t cost, const Lease& lease) const {
     if (Holds(state, lease)) {
       Renew(state, lease);

@@ -1,8 +1,8 @@
 // Fixed window counter: at most `limit` units in each window. Around the edge of two windows up to
 // twice the limit can pass within one window's length; the other algorithms exist for that.
 //
-// The twin of scripts/lua/fixed_window.lua; tests/store/differential_test.cc holds the two
-// together. Pure functions of their arguments.
+// The twin of scripts/lua/algorithm/fixed_window.lua; tests/store/differential_test.cc holds the
+// two together. Pure functions of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +30,26 @@ struct FixedWindow {
   Duration utc_offset{};  // local time minus UTC; moves the edges of kClock and kMonth
 
   bool operator==(const FixedWindow&) const = default;
+
+  // See core/limit.h.
+  static constexpr std::string_view kScript = "fixed_window";
+  static constexpr bool kMayRunTogether = true;
+  std::string Tag() const {
+    switch (align) {
+      case Align::kFirst:
+        return "fixed_window:" + FormatDuration(window);
+      case Align::kClock:
+        return "fixed_window:" + FormatDuration(window) + ":clock" + FormatUtcOffset(utc_offset);
+      case Align::kMonth:
+        return "fixed_window:month" + FormatUtcOffset(utc_offset);
+    }
+    return "";
+  }
+  std::array<std::int64_t, 4> ScriptParameters() const {
+    return {limit, window.count(), static_cast<std::int64_t>(align), utc_offset.count()};
+  }
+  static std::size_t ScriptWeight(const Demand&) { return 1; }
+  bool Supports(Mode) const { return true; }
 
   // Of one counter. A count past the limit is possible (CHARGE, or a limit lowered since).
   struct State {

@@ -5,8 +5,8 @@
 // Communications 24(10), 1986, as nginx' limit_req has it (burst is `queue`; nodelay).
 //
 // Levels are integers in units of 1/period (in µs) of a unit, so nothing is ever rounded.
-// The twin of scripts/lua/leaky_bucket.lua; tests/store/differential_test.cc holds the two
-// together. Pure functions of their arguments.
+// The twin of scripts/lua/algorithm/leaky_bucket.lua; tests/store/differential_test.cc holds the
+// two together. Pure functions of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +30,17 @@ struct LeakyBucket {
   bool delays = true;
 
   bool operator==(const LeakyBucket&) const = default;
+
+  // See core/limit.h.
+  static constexpr std::string_view kScript = "leaky_bucket";
+  static constexpr bool kMayRunTogether = true;
+  std::string Tag() const { return "leaky_bucket:" + FormatDuration(period); }
+  std::array<std::int64_t, 4> ScriptParameters() const {
+    return {rate, period.count(), queue, delays ? 1 : 0};
+  }
+  static std::size_t ScriptWeight(const Demand&) { return 1; }
+  // Who waits in the queue cannot give its place back.
+  bool Supports(Mode mode) const { return !delays || mode != Mode::kRefund; }
 
   struct State {
     std::int64_t level = 0;  // what has not run out yet, in 1/period of a unit

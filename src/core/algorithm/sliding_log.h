@@ -5,8 +5,8 @@
 // Entries carry the running sum of all units up to them, so that what is in the window is the
 // difference of two sums, and when units leave it is found by bisection, never by a walk.
 //
-// The twin of scripts/lua/sliding_log.lua; tests/store/differential_test.cc holds the two together.
-// Functions of their arguments; copies of a State share one log, which only Take changes.
+// The twin of scripts/lua/algorithm/sliding_log.lua; tests/store/differential_test.cc holds the two
+// together. Functions of their arguments; copies of a State share one log, which only Take changes.
 #pragma once
 
 #include <algorithm>
@@ -35,6 +35,16 @@ struct SlidingLog {
   Duration window{};       // at least 1 ms
 
   bool operator==(const SlidingLog&) const = default;
+
+  // See core/limit.h.
+  static constexpr std::string_view kScript = "sliding_log";
+  static constexpr bool kMayRunTogether = true;
+  std::string Tag() const { return "sliding_log:" + FormatDuration(window); }
+  std::array<std::int64_t, 2> ScriptParameters() const { return {limit, window.count()}; }
+  static std::size_t ScriptWeight(const Demand& demand) {
+    return demand.mode == Mode::kUndo ? 64 : 8;
+  }
+  bool Supports(Mode) const { return true; }
 
   struct Entry {
     Time at;

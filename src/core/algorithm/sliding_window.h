@@ -5,8 +5,8 @@
 // "Maintaining stream statistics over sliding windows", SIAM J. Computing 31(6), 2002, with buckets
 // of equal length.
 //
-// The twin of scripts/lua/sliding_window.lua; tests/store/differential_test.cc holds the two
-// together. Pure functions of their arguments.
+// The twin of scripts/lua/algorithm/sliding_window.lua; tests/store/differential_test.cc holds the
+// two together. Pure functions of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +29,16 @@ struct SlidingWindow {
   std::int64_t segments = 10;  // 1 to kMaxSegments
 
   bool operator==(const SlidingWindow&) const = default;
+
+  // See core/limit.h.
+  static constexpr std::string_view kScript = "sliding_window";
+  static constexpr bool kMayRunTogether = true;
+  std::string Tag() const {
+    return "sliding_window:" + FormatDuration(window) + ":" + std::to_string(segments);
+  }
+  std::array<std::int64_t, 3> ScriptParameters() const { return {limit, window.count(), segments}; }
+  static std::size_t ScriptWeight(const Demand&) { return 1; }
+  bool Supports(Mode) const { return true; }
 
   struct State {
     Time start;  // of the newest sub-window

@@ -8,8 +8,8 @@
 // it. Source: SmoothBursty of Guava's RateLimiter.
 //
 // Levels are integers in units of 1/period (in µs) of a token, so nothing is ever rounded.
-// The twin of scripts/lua/token_bucket.lua; tests/store/differential_test.cc holds the two
-// together. Pure functions of their arguments.
+// The twin of scripts/lua/algorithm/token_bucket.lua; tests/store/differential_test.cc holds the
+// two together. Pure functions of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -48,6 +48,16 @@ struct TokenBucket {
   }
 
   bool operator==(const TokenBucket&) const = default;
+
+  // See core/limit.h.
+  static constexpr std::string_view kScript = "token_bucket";
+  static constexpr bool kMayRunTogether = true;
+  std::string Tag() const { return "token_bucket:" + FormatDuration(period); }
+  std::array<std::int64_t, 5> ScriptParameters() const {
+    return {rate, period.count(), burst, starts_empty ? 1 : 0, borrows ? 1 : 0};
+  }
+  static std::size_t ScriptWeight(const Demand&) { return 1; }
+  bool Supports(Mode) const { return true; }
 
   struct State {
     std::int64_t level = 0;  // in 1/period of a token; below zero: debt

@@ -4,8 +4,9 @@
 // formulas below.
 //
 // The one algorithm in floating point, for its prices are areas under a slope; times are whole
-// microseconds. The twin of scripts/lua/warming_bucket.lua, which computes in the same order;
-// tests/store/differential_test.cc holds the two together. Pure functions of their arguments.
+// microseconds. The twin of scripts/lua/algorithm/warming_bucket.lua, which computes in the same
+// order; tests/store/differential_test.cc holds the two together. Pure functions of their
+// arguments.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +32,17 @@ struct WarmingBucket {
   Duration warmup{};      // at least 1 ms, at most kMaxWarmup
 
   bool operator==(const WarmingBucket&) const = default;
+
+  // See core/limit.h.
+  static constexpr std::string_view kScript = "warming_bucket";
+  // Each grant changes the price of the next.
+  static constexpr bool kMayRunTogether = false;
+  std::string Tag() const { return "token_bucket:" + FormatDuration(period) + ":warmup"; }
+  std::array<std::int64_t, 3> ScriptParameters() const {
+    return {rate, period.count(), warmup.count()};
+  }
+  static std::size_t ScriptWeight(const Demand&) { return 1; }
+  bool Supports(Mode) const { return true; }
 
   struct State {
     double stored = 0;  // permits that have gathered in the idle time: the more, the colder

@@ -1,6 +1,7 @@
 // The Lua script that decides checks, composed from scripts/lua when Sluice is built.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 namespace sluice::redis {
@@ -8,6 +9,8 @@ namespace sluice::redis {
 struct Script {
   std::string_view text;
   std::string_view sha1;  // of the text, in hexadecimal, as EVALSHA wants it
+  // What its callers name by number, from 1: the files of scripts/lua/algorithm.
+  std::span<const std::string_view> algorithms;
 };
 
 extern const Script kCheckScript;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
+#include "store/redis/script.h"
 
 namespace sluice::redis {
 namespace {
@@ -21,39 +22,21 @@ static_assert(std::endian::native == std::endian::little, "numbers travel as lit
 // The script's word for "none" where a time may be.
 constexpr double kNone = -1;
 
-// What the script calls the algorithm of a warming bucket; the others have the API's numbers.
-constexpr int kWarmingBucket = 7;
+double ScriptNumber(std::string_view algorithm) {
+  const auto found =
+      std::find(kCheckScript.algorithms.begin(), kCheckScript.algorithms.end(), algorithm);
+  return static_cast<double>(found - kCheckScript.algorithms.begin() + 1);
+}
 
-// A limit as the script reads it: algorithm, number of parameters, parameters in the order the
-// algorithm's Lua file names them.
+// Appends a limit as the script reads it: algorithm, number of parameters, parameters.
 struct AppendLimit {
   std::vector<double>& out;
 
-  void operator()(const FixedWindow& limit) const {
-    Append(limit.kAlgorithm, {limit.limit, limit.window.count(),
-                              static_cast<std::int64_t>(limit.align), limit.utc_offset.count()});
-  }
-  void operator()(const SlidingLog& limit) const {
-    Append(limit.kAlgorithm, {limit.limit, limit.window.count()});
-  }
-  void operator()(const SlidingWindow& limit) const {
-    Append(limit.kAlgorithm, {limit.limit, limit.window.count(), limit.segments});
-  }
-  void operator()(const TokenBucket& limit) const {
-    Append(limit.kAlgorithm, {limit.rate, limit.period.count(), limit.burst,
-                              limit.starts_empty ? 1 : 0, limit.borrows ? 1 : 0});
-  }
-  void operator()(const WarmingBucket& limit) const {
-    Append(static_cast<Algorithm>(kWarmingBucket),
-           {limit.rate, limit.period.count(), limit.warmup.count()});
-  }
-  void operator()(const LeakyBucket& limit) const {
-    Append(limit.kAlgorithm, {limit.rate, limit.period.count(), limit.queue, limit.delays ? 1 : 0});
-  }
-  void operator()(const Concurrency& limit) const { Append(limit.kAlgorithm, {limit.limit}); }
-
-  void Append(Algorithm algorithm, std::initializer_list<std::int64_t> parameters) const {
-    out.push_back(static_cast<double>(algorithm));
+  template <typename Algorithm>
+  void operator()(const Algorithm& limit) const {
+    static const double number = ScriptNumber(Algorithm::kScript);
+    const auto parameters = limit.ScriptParameters();
+    out.push_back(number);
     out.push_back(static_cast<double>(parameters.size()));
     for (const std::int64_t parameter : parameters) out.push_back(static_cast<double>(parameter));
   }
@@ -63,15 +46,9 @@ struct AppendLimit {
 std::size_t WeightOf(const StoreCheck& check) {
   std::size_t weight = 0;
   for (const CounterCheck& counter : check.counters) {
-    if (std::holds_alternative<SlidingLog>(*counter.limit)) {
-      weight += check.demand.mode == Mode::kUndo ? 64 : 8;
-    } else if (std::holds_alternative<Concurrency>(*counter.limit)) {
-      // An entry per slot.
-      weight +=
-          8 + static_cast<std::size_t>(std::min(check.demand.cost, Concurrency::kMaxCost)) / 2;
-    } else {
-      weight += 1;
-    }
+    weight +=
+        std::visit([&](const auto& algorithm) { return algorithm.ScriptWeight(check.demand); },
+                   *counter.limit);
   }
   return weight;
 }

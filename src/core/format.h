@@ -1,0 +1,16 @@
+// Values as rules write them.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+
+namespace sluice {
+
+// A duration in its largest whole unit: "250ms", "10s", "1d".
+std::string FormatDuration(Duration duration);
+
+// Local time minus UTC: "+08:00".
+std::string FormatUtcOffset(Duration offset);
+
+}  // namespace sluice
