@@ -9,8 +9,7 @@ void FallbackLeases::Granted(const LeaseId& id, std::span<const std::string_view
   const MutexLock lock(mutex_);
   if (entries_.size() >= kMaxLeases) return;
   Entry& entry = entries_[id];
-  entry.lease = {
-      .id = id, .keys = {keys.begin(), keys.end()}, .slots = slots, .expires = expires};
+  entry.lease = {.id = id, .keys = {keys.begin(), keys.end()}, .slots = slots, .expires = expires};
   expiries_.emplace(expires, id);
   Queue(entry);
 }

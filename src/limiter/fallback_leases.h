@@ -1,5 +1,5 @@
-// The leases that this server granted while the store failed, and what the store is still to be told
-// of them: once it is back, it counts their slots until they are released or expire.
+// The leases that this server granted while the store failed, and what the store is still to be
+// told of them: once it is back, it counts their slots until they are released or expire.
 //
 // Thread-safe. Holds kMaxLeases; of others the store is not told.
 #pragma once

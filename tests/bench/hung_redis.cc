@@ -148,7 +148,11 @@ class Measurement {
             .fallbacks = tally.sources[v1::SOURCE_FALLBACK]};
   }
 
-  bool DecidedByStore() { return fleet_.Check(CheckOf("bench", "/daily", "probe")).of_store(); }
+  // Twice: the first decision after an outage is followed by some that are the server's own.
+  bool DecidedByStore() {
+    const auto check = [this] { return fleet_.Check(CheckOf("bench", "/daily", "probe")); };
+    return check().of_store() && check().of_store();
+  }
 
   const Settings settings_;
   RedisServer redis_;
