@@ -17,7 +17,7 @@ void CheckCall::Start(SteadyTime received) {
   rules_->CountWithoutLimits(matched_.matches());
   CollectCounters();
   if (HasNoLimitForMode()) {
-    return Refuse(InvalidArgument("mode: means nothing to any limit that this request meets"));
+    return Refuse(InvalidArgument("mode: no matching limit supports it"));
   }
   if (auto prepared = PrepareLease(); !prepared) return Refuse(prepared.error());
   if (check_.counters.empty()) return Answer(DecisionWithoutLimits(), SourceWithoutLimits());
@@ -35,65 +35,6 @@ void CheckCall::Reset() {
   if (request.demand.cost == 0) check_.demand.mode = Mode::kPeek;
   check_.in_order = request.in_order;
   has_enforced_ = exempt_ = skipped_ = falling_back_ = fallback_error_ = false;
-}
-
-// Rules that decide without counting: blocked wins over unlimited, and both win over an attribute
-// that a rule misses. Rules in shadow have no say.
-bool CheckCall::DecideByRules() {
-  using Outcome = RuleMatch::Outcome;
-  for (const Outcome outcome : {Outcome::kBlocked, Outcome::kUnlimited, Outcome::kMissing}) {
-    for (const RuleMatch& match : matched_.matches()) {
-      if (match.outcome != outcome || match.rule->rule.shadow) continue;
-      const bool allowed = outcome == Outcome::kUnlimited;
-      const Decision decision = allowed ? Decision::kAllowed : Decision::kDenied;
-      rules_->CountCheck(*match.rule, decision, Source::kRule);
-      Answer(decision, Source::kRule);
-      return true;
-    }
-  }
-  return false;
-}
-
-// One counter for every limit: enforced rules in file order, then shadow rules, each a group of its
-// own.
-void CheckCall::CollectCounters() {
-  std::size_t key_bytes = 0;
-  for (const RuleMatch& match : matched_.matches()) {
-    for (const IndexedLimit& limit : match.limits) {
-      key_bytes += match.key_prefix.size() + limit.tag.size();
-    }
-  }
-  keys_.reserve(key_bytes);  // so that views into it stay valid
-  std::uint16_t group = 0;
-  for (const bool shadow : {false, true}) {
-    for (const RuleMatch& match : matched_.matches()) {
-      if (match.outcome != RuleMatch::Outcome::kCount) continue;
-      if (match.rule->rule.shadow != shadow) continue;
-      if (shadow) ++group;
-      exempt_ |= !shadow && match.limits.empty();
-      for (const IndexedLimit& limit : match.limits) AddCounter(match, limit, group);
-    }
-  }
-}
-
-void CheckCall::AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group) {
-  if (!Supports(limit.limit, check_.demand.mode)) {
-    const bool enforced = group == 0;
-    skipped_ |= enforced;
-    exempt_ |= enforced;
-    return;
-  }
-  const std::size_t begin = keys_.size();
-  keys_.append(match.key_prefix).append(limit.tag);
-  check_.counters.push_back({.key = std::string_view(keys_).substr(begin),
-                             .limit = &limit.limit,
-                             .group = group,
-                             .verdict = {}});
-  answer().limits.push_back({.rule = match.rule,
-                             .index = static_cast<std::uint32_t>(&limit - match.limits.data()),
-                             .algorithm = AlgorithmOf(limit.limit),
-                             .verdict = {}});
-  has_enforced_ |= group == 0;
 }
 
 void CheckCall::AskStore() {
@@ -172,11 +113,6 @@ void CheckCall::Refuse(Error error) {
 
 void CheckCall::ObserveDuration() const {
   limiter_.metrics_.check_duration.Observe(SteadyNow() - received_);
-}
-
-Decision CheckCall::DecisionWithoutLimits() const {
-  const bool allowed = exempt_ || matched_.unmatched == Unmatched::kAllow;
-  return allowed ? Decision::kAllowed : Decision::kDenied;
 }
 
 }  // namespace sluice

@@ -65,16 +65,21 @@ class CheckCall {
 
   // The steps of a check, in the order they are taken.
   void Reset();
-  bool DecideByRules();
-  void CollectCounters();
-  void AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group);
-  bool HasNoLimitForMode() const { return check_.counters.empty() && skipped_; }
   void AskStore();
   void OnDecided();
   void LearnStates(SteadyTime now);
   void DecideByVerdicts();
   void Answer(Decision decision, Source source);
   void HandOver();
+
+  // What the rules say; in check_rules.cc.
+  bool DecideByRules();
+  void CollectCounters();
+  void AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group);
+  bool HasNoLimitForMode() const { return check_.counters.empty() && skipped_; }
+  // The decision where no enforced limit has a say, and its source.
+  Decision DecisionWithoutLimits() const;
+  Source SourceWithoutLimits() const { return exempt_ ? Source::kRule : Source::kNoRule; }
 
   // What this server knows without the store; in check_deny_cache.cc.
   bool DenyFromCache();
@@ -98,9 +103,6 @@ class CheckCall {
   void OweStore();
   void CountLostWrite() const;
 
-  // The decision where no enforced limit has a say, and its source.
-  Decision DecisionWithoutLimits() const;
-  Source SourceWithoutLimits() const { return exempt_ ? Source::kRule : Source::kNoRule; }
   CheckAnswer& answer() { return answer_.value(); }
 
   Limiter& limiter_;
@@ -115,7 +117,7 @@ class CheckCall {
   std::array<std::uint8_t, 16> lease_bits_{};  // what check_.lease was named by
   bool has_enforced_ = false;                  // an enforced limit has a say
   bool exempt_ = false;                        // an enforced rule matches whose limits have no say
-  bool skipped_ = false;                       // an enforced limit that the mode means nothing to
+  bool skipped_ = false;                       // an enforced limit does not support the mode
   bool falling_back_ = false;
   bool fallback_error_ = false;  // a rule of a failed counter wants UNAVAILABLE
   Result<CheckAnswer> answer_ = CheckAnswer{};
