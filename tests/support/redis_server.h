@@ -1,5 +1,6 @@
-// A real redis-server that keeps nothing on disk, unless told to, on a unix socket and, if asked for, a free TCP
-// port of 127.0.0.1. It can be killed, restarted at the same place and made to hang.
+// A real redis-server that keeps nothing on disk, unless told to, on a unix socket and, if asked
+// for, a free TCP port of 127.0.0.1. It can be killed, restarted at the same place and made to
+// hang.
 //
 // One thread at a time.
 #pragma once
