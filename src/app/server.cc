@@ -132,6 +132,8 @@ void Server::JoinFleet(const Settings& settings) {
   share_known_ = !counts;
   redis_->JoinFleet([this, counts](const redis::FleetView& view) {
     sees_redis_ = view.connected;
+    // Found by itself, whether a check has failed or not.
+    if (!view.connected) fallback_->recovery.OnFailure(fallback_->clock.Now());
     if (view.servers == 0) return;
     if (counts) fallback_->share.Set(Share::OfServer(view.servers, view.rank));
     share_known_ = true;

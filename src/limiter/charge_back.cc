@@ -65,7 +65,8 @@ void ChargeBack::OnCharged(UnitsCheck& check) {
     fallback.owed.PutBack(std::move(check.charge), fallback.clock.Now());
   } else {
     limiter_.metrics().units_charged.Increment(units);
-    fallback.Learn(check);
+    fallback.recovery.OnDecided(fallback.clock.Now());
+    if (fallback.recovery.is_over()) fallback.Learn(check);
   }
 }
 

@@ -48,6 +48,7 @@ void CheckCall::AskStore() {
     limiter_.metrics_.CountFailure(StoreFailure::kCallerTimeout);
     return RefuseLate();
   }
+  if (!limiter_.parts_.fallback.recovery.is_over() && StaysLocal()) return FallBack();
   limiter_.SetDeadlines(check_, asked_, request.deadline);
   if (limiter_.falls_back()) limiter_.parts_.fallback.Expect(check_);
   limiter_.parts_.store.Submit(check_);
@@ -67,8 +68,10 @@ void CheckCall::OnDecided() {
 
 void CheckCall::LearnStates(SteadyTime now) {
   if (!limiter_.falls_back()) return;
-  limiter_.parts_.fallback.clock.Learn(check_.decided_at, now);
-  limiter_.parts_.fallback.Learn(check_);
+  Fallback& fallback = limiter_.parts_.fallback;
+  fallback.clock.Learn(check_.decided_at, now);
+  if (!fallback.recovery.is_over()) fallback.recovery.OnDecided(fallback.clock.Now());
+  if (fallback.recovery.is_over()) fallback.Learn(check_);
 }
 
 void CheckCall::DecideByVerdicts() {

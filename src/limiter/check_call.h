@@ -92,6 +92,7 @@ class CheckCall {
 
   // What is done instead when the store fails; in check_fallback.cc.
   void OnFailure();
+  bool StaysLocal();
   void RefuseLate();
   void FallBack();
   void FollowPolicy(LimitAnswer& limit, StoreFailure failure);

@@ -24,7 +24,25 @@ void CheckCall::OnFailure() {
   limiter_.metrics_.CountFailure(*check_.failure());
   limiter_.parts_.fallback.Learn(check_);
   RememberDenials();
-  caller_is_late ? RefuseLate() : FallBack();
+  if (caller_is_late) return RefuseLate();
+  if (limiter_.falls_back() && check_.failure() != StoreFailure::kOverloaded) {
+    limiter_.parts_.fallback.recovery.OnFailure(limiter_.parts_.fallback.clock.Now());
+  }
+  FallBack();
+}
+
+// Whether what the store would decide is decided here: see Recovery. What writes without being
+// admitted mints no quota.
+bool CheckCall::StaysLocal() {
+  Fallback& fallback = limiter_.parts_.fallback;
+  const auto& limits = answer().limits;
+  const bool local = std::any_of(limits.begin(), limits.end(), [](const LimitAnswer& it) {
+    return it.rule->rule.on_store_failure == OnStoreFailure::kLocal;
+  });
+  if (!local || Writes(check_.demand.mode)) return false;
+  if (!fallback.recovery.Settles(fallback.clock.Now())) return false;
+  check_.Fail(StoreFailure::kUnreachable);
+  return true;
 }
 
 // Time that the caller did not give is no failure of the store, so no policy decides.

@@ -14,6 +14,7 @@
 #include "limiter/fleet_share.h"
 #include "limiter/owed_charges.h"
 #include "limiter/recent_states.h"
+#include "limiter/recovery.h"
 #include "limiter/store_clock.h"
 #include "store/store.h"
 
@@ -30,6 +31,7 @@ class Fallback final : public LateAnswers {
   RecentStates states;
   OwedCharges owed;
   FallbackLeases leases;
+  Recovery recovery;
 
   // The store is about to be asked `check`: its answer will be learned.
   void Expect(const StoreCheck& check) const;

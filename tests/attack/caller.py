@@ -26,10 +26,13 @@ class Caller:
         self.open = set()
         self.bodies = {}
 
-    def frames(self, request, timeout=""):
+    def fileno(self):
+        return self.sock.fileno()
+
+    def frames(self, request, timeout="", path=PATH):
         """The headers and the message of a call; the stream is `self.stream`."""
         self.stream += 2
-        headers = http2.request_headers(PATH)
+        headers = http2.request_headers(path)
         if timeout:
             headers += http2.literal(b"grpc-timeout", timeout.encode())
         message = request.SerializeToString()

@@ -117,6 +117,44 @@ TEST_F(OutageTest, AllHadJustLooked_WhatWasLeftIsAdmitted_NotOneMore) {
   }
 }
 
+// Some find the store back before others, and it does not know yet what those have admitted.
+TEST_F(OutageTest, StoreIsBack_NothingIsAdmittedTwiceUntilAllHaveCharged) {
+  for (const Outage& row : kOutages) {
+    SCOPED_TRACE(row.name);
+    Start(row.limit);
+    for (const auto& it : fleet_) it->Peek();
+    Lose();
+    const std::int64_t taken = server(0).TakeAll();
+    clock_.Advance(seconds(1));
+    EXPECT_EQ(taken + TakeAll(), row.size);
+    Recover();
+    EXPECT_EQ(server(0).Peek().source, Source::kStore);
+    EXPECT_EQ(server(0).TakeAll(), 0);
+    server(0).ChargeBackAll();
+    EXPECT_EQ(server(0).TakeAll(), 0) << "the others have not charged yet";
+    server(1).ChargeBackAll();
+    server(2).ChargeBackAll();
+    clock_.Advance(std::chrono::milliseconds(449));
+    EXPECT_EQ(server(0).Ask().source, Source::kFallback);
+    clock_.Advance(std::chrono::milliseconds(1));
+    EXPECT_EQ(server(0).Ask().source, Source::kStore);
+    EXPECT_EQ(server(0).TakeAll(), 0);
+  }
+}
+
+TEST_F(OutageTest, MomentaryFailure_TheStoreDecidesAgainAfterTwiceAsLong) {
+  Start(FixedWindow{.limit = 100, .window = hours(1)});
+  Lose(StoreFailure::kTimeout);
+  server(0).Peek();
+  clock_.Advance(std::chrono::milliseconds(20));
+  Recover();
+  EXPECT_EQ(server(0).Peek().source, Source::kStore);
+  EXPECT_EQ(server(0).Peek().source, Source::kFallback);
+  EXPECT_EQ(server(0).Ask(Mode::kCharge).source, Source::kStore);
+  clock_.Advance(std::chrono::milliseconds(40));
+  EXPECT_EQ(server(0).Peek().source, Source::kStore);
+}
+
 // Each has seen what the others took within the last round only in part.
 TEST_F(OutageTest, AllHadLookedOneAfterTheOther_AtMostWhatWasInFlightIsAdmittedBeyond) {
   for (const Outage& row : kOutages) {

@@ -35,6 +35,11 @@ std::int64_t RedisConnection::Calls(const std::string& command) {
   return at == std::string::npos ? 0 : std::stoll(stats.substr(at + before.size()));
 }
 
+void RedisConnection::Shutdown() {
+  const Reply refusal(static_cast<redisReply*>(redisCommand(context_.get(), "SHUTDOWN SAVE")));
+  Require(refusal == nullptr, "redis-server does not end");
+}
+
 std::vector<std::string> RedisConnection::Keys() {
   std::vector<std::string> keys;
   std::string cursor = "0";

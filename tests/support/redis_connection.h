@@ -27,6 +27,9 @@ class RedisConnection {
   // How many times a command has been called, by clients and by scripts.
   std::int64_t Calls(const std::string& command);
 
+  // Has the server save all it holds and end. The last command.
+  void Shutdown();
+
   // Every key of the selected database but the list of servers, by SCAN.
   std::vector<std::string> Keys();
 

@@ -51,6 +51,12 @@ void RedisServer::Start() {
 }
 
 void RedisServer::Kill() { process_.reset(); }
+
+void RedisServer::Shutdown() {
+  Connect().Shutdown();
+  Require(process_->Wait(kStartTimeout) == 0, "redis-server did not end:\n" + process_->Output());
+}
+
 void RedisServer::Pause() { process_->Signal(SIGSTOP); }
 void RedisServer::Resume() { process_->Signal(SIGCONT); }
 

@@ -1,5 +1,6 @@
-// A real redis-server that keeps nothing on disk, on a unix socket and, if asked for, a free TCP
-// port of 127.0.0.1. It can be killed, restarted at the same place (empty) and made to hang.
+// A real redis-server that keeps nothing on disk, unless told to, on a unix socket and, if asked
+// for, a free TCP port of 127.0.0.1. It can be killed, restarted at the same place and made to
+// hang.
 //
 // One thread at a time.
 #pragma once
@@ -30,6 +31,8 @@ class RedisServer {
   void Start();
   // At once, as a crash does.
   void Kill();
+  // Saves all it holds and ends, as for an upgrade. Start finds it again.
+  void Shutdown();
   // The process stands still, its connections stay open.
   void Pause();
   void Resume();

@@ -38,6 +38,7 @@ Fleet::Fleet(const Options& options, RedisServer* redis) {
 
 Answer Fleet::Check(const v1::CheckLimitRequest& request, int server) {
   Answer answer;
+  answer.server = server;
   grpc::ClientContext context;
   SetDeadline(context);
   answer.sent = SteadyNow();

@@ -21,6 +21,7 @@ namespace sluice::test {
 // What one caller got, and when on this process' clock.
 struct Answer {
   int index = 0;  // of the check in its load
+  int server = 0;
   grpc::Status status;
   v1::CheckLimitResponse response;
   SteadyTime sent;
@@ -28,6 +29,7 @@ struct Answer {
 
   bool allowed() const { return response.decision() == v1::DECISION_ALLOWED; }
   bool denied() const { return response.decision() == v1::DECISION_DENIED; }
+  bool of_store() const { return response.source() == v1::SOURCE_STORE; }
   // On the store's clock.
   Time decided_at() const;
 };

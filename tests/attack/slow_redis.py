@@ -1,0 +1,157 @@
+"""What each on_store_failure lets pass when Redis answers too late, or too many checks wait for it;
+and that a check which had no answer in time is not charged all the same. Printed.
+
+Usage: slow_redis.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES
+"""
+
+import collections
+import concurrent.futures
+import re
+import subprocess
+import unittest
+
+import fleet
+import running
+from sluice.v1 import rate_limiter_pb2 as pb
+
+POLICIES = ("local", "allow", "deny", "error")
+LIMIT = 1_000_000
+RULES = "domain: shop\nrules:\n" + "".join(f"""
+  - name: {policy}
+    match: {{endpoint: /{policy}}}
+    per: [user]
+    on_store_failure: {policy}
+    limits: [{{algorithm: fixed_window, limit: {LIMIT}, window: 1d}}]
+""" for policy in POLICIES)
+
+AT_FIRST = 10  # checks to each server before it knows that Redis is far away
+AFTER = 300
+BATCHES = 3  # of 1,000 checks; so many may wait in any case
+
+COUNT = """local state = redis.call('GET', KEYS[1])
+return state and string.format('%d', (select(2, struct.unpack('<ddd', state, 5)))) or '0'"""
+
+
+class SlowRedisTest(unittest.TestCase):
+    flags = ()
+
+    def setUp(self):
+        self.fleet = fleet.Fleet(self.flags, RULES)
+        running.wait_until(lambda: max(self.values("sluice_fleet_share")) < 0.5, 10,
+                           "the servers have counted each other")
+
+    def values(self, series):
+        """Of each server."""
+        pattern = re.compile(rf"^{re.escape(series)} (.*)", re.M)
+        return [float(pattern.search(running.get(f"http://{page}/metrics"))[1])
+                for page in self.fleet.pages]
+
+    def recover(self, policy):
+        self.fleet.set_distance(0)
+        request = fleet.check(f"/{policy}", "other", cost=0)
+        for server in range(fleet.SERVERS):
+            running.wait_until(lambda: self.asks_redis(server, request), 10, "Redis is asked")
+
+    def asks_redis(self, server, request):
+        try:
+            return all(self.fleet.check(server, request).source == pb.SOURCE_STORE
+                       for _ in range(2))
+        except fleet.grpc.RpcError:
+            return False  # on_store_failure: error
+
+    def counted(self, policy, user="user"):
+        """By Redis, whatever servers say."""
+        key = f"sluice:{{shop/{policy}/{user}}}:fixed_window:1d"
+        found = subprocess.run(["redis-cli", "-s", self.fleet.redis_socket, "eval", COUNT, "1", key],
+                               stdin=subprocess.DEVNULL, capture_output=True, check=True,
+                               timeout=10, text=True)
+        return int(found.stdout)
+
+
+class TooLateTest(SlowRedisTest):
+    def test_what_passes_and_what_is_charged(self):
+        for policy in POLICIES:
+            with self.subTest(policy):
+                self.judge(policy)
+
+    def judge(self, policy):
+        self.recover(policy)
+        self.fleet.set_distance(20)
+        at_first = self.ask(policy, AT_FIRST)
+        running.wait_until(lambda: min(self.values("sluice_redis_breaker_state")) > 0, 5,
+                           "all breakers are open")
+        after = self.ask(policy, AFTER)
+        charged = self.counted(policy)
+        self.assertLessEqual(charged, fleet.SERVERS * AT_FIRST)
+        after += self.ask(policy, AFTER)
+        charged_after = self.counted(policy) - charged
+        self.recover(policy)
+        passed = at_first["ALLOWED"] + after["ALLOWED"]
+        running.wait_until(lambda: self.counted(policy) == passed, 5, "Redis counts what passed")
+        print(f"Redis 20 ms away, {policy}: at first {dict(at_first)}, {charged} of them charged; "
+              f"with the breaker open {dict(after)}, {charged_after} of them charged; "
+              f"afterwards Redis counts {self.counted(policy)}", flush=True)
+        self.assertEqual(charged_after, 0)
+        self.assertEqual(after["STORE"], 0)
+        asked = fleet.SERVERS * (AT_FIRST + 2 * AFTER)
+        self.assertIn(passed, {"local": range(asked + 1), "allow": [asked]}.get(policy, [0]))
+
+    def ask(self, policy, checks):
+        """So many of each server, all at once."""
+        callers = [fleet.Caller(address) for address in self.fleet.addresses]
+        count = collections.Counter()
+        for caller in callers:
+            self.addCleanup(caller.sock.close)
+            for _ in range(checks):
+                caller.check(fleet.check(f"/{policy}", "user"))
+        for caller in callers:
+            answers = caller.answers()
+            count["UNAVAILABLE"] += checks - len(answers)
+            for answer in answers:
+                count[pb.Source.Name(answer.source).removeprefix("SOURCE_")] += 1
+                count[pb.Decision.Name(answer.decision).removeprefix("DECISION_")] += 1
+        return +count
+
+
+class OverloadTest(SlowRedisTest):
+    flags = ("--redis-timeout", "900ms")
+
+    def test_what_passes(self):
+        for number, policy in enumerate(POLICIES):
+            with self.subTest(policy):
+                self.judge(policy, number % fleet.SERVERS)
+
+    def judge(self, policy, server):
+        self.recover(policy)
+        self.fleet.set_distance(50)
+        overloaded = 'sluice_store_failures_total{kind="overloaded"}'
+        before = sum(self.values(overloaded))
+        request = pb.CheckLimitsRequest(checks=[fleet.check(f"/{policy}", "user")] * 1000)
+        count = collections.Counter()
+        with concurrent.futures.ThreadPoolExecutor(BATCHES) as pool:
+            batches = [pool.submit(self.fleet.call, server, "CheckLimits", request,
+                                   pb.CheckLimitsResponse, 5) for _ in range(BATCHES)]
+            for batch in batches:
+                count.update(self.outcome(item) for item in batch.result().results)
+        beyond = sum(self.values(overloaded)) - before
+        print(f"too many checks wait, {policy}: {dict(count)}; {beyond:.0f} beyond what may wait",
+              flush=True)
+        self.assertGreater(beyond, 0)
+        self.assertEqual(count[{"local": "FALLBACK DENIED, retry after 900 ms",
+                                "allow": "FALLBACK ALLOWED",
+                                "deny": "FALLBACK DENIED, retry after 1000 ms",
+                                "error": "UNAVAILABLE"}[policy]], beyond)
+        self.assertEqual(sum(count.values()), count["STORE ALLOWED"] + beyond)
+
+    def outcome(self, item):
+        if item.HasField("error"):
+            return "UNAVAILABLE" if item.error.code == 14 else f"error {item.error.code}"
+        answer = item.response
+        source = pb.Source.Name(answer.source).removeprefix("SOURCE_")
+        if answer.decision == pb.DECISION_ALLOWED:
+            return f"{source} ALLOWED"
+        return f"{source} DENIED, retry after {answer.retry_after.ToMilliseconds()} ms"
+
+
+if __name__ == "__main__":
+    unittest.main()
