@@ -12,8 +12,8 @@
 #include <fmt/format.h>
 
 #include "client/status.h"
+#include "config/scalar_parser.h"
 #include "tools/command.h"
-#include "tools/text.h"
 
 namespace sluice::tools {
 namespace {

@@ -58,7 +58,7 @@ OWNERS = {
     "re2/": {"match"},
     "openssl/": {"base", "net"},
     "spdlog/": {"base"},
-    "CLI/": {"app", "tools", "config"},
+    "CLI/": {"tools"},
 }
 INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
 ASKS_THE_TIME = re.compile(

@@ -239,7 +239,7 @@ class ArgumentTest(unittest.TestCase):
             (["shop", "--rate", "0"], "--rate"),
             (["shop", "--rate", "5", "--in-flight", "5"], "--rate excludes --in-flight"),
             (["shop", "--threads", "9"], "--threads: 9 with --connections 8"),
-            (["shop", "--duration", "3"], '"3" is not a duration'),
+            (["shop", "--duration", "3"], 'found "3"; allowed is a duration such as 250ms'),
             (["shop", "--addr", "nowhere"], '"nowhere" is not an address'),
         ):
             result = run("bench", *arguments)

@@ -231,7 +231,7 @@ class ArgumentTest(unittest.TestCase):
             (["check", "shop", "=42"], 'attribute "=42": expected KEY=VALUE'),
             (["check", "shop", "a=1", "a=2"], 'attribute "a=2": already given as "a=1"'),
             (["check", "shop", "--addr", "nowhere"], '"nowhere" is not an address'),
-            (["check", "shop", "--timeout", "5"], '"5" is not a duration'),
+            (["check", "shop", "--timeout", "5"], 'found "5"; allowed is a duration such as 250ms'),
             (["check", "shop", "--cost", "-1"], "--cost"),
             (["check", "shop", "--repeat", "0"], "--repeat"),
             (["check", "shop", "--rate", "5"], "--rate requires --repeat"),

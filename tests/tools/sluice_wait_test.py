@@ -139,7 +139,7 @@ class ModeTest(unittest.TestCase):
         for arguments, said in (
             (["--mode", "borrow"], "--mode"),
             (["--mode", "charge", "--peek"], "--peek"),
-            (["--wait", "5"], '"5" is not a duration'),
+            (["--wait", "5"], 'found "5"; allowed is a duration such as 250ms'),
         ):
             result = run("check", "shop", *arguments)
             self.assertEqual(result.returncode, 2, arguments)
