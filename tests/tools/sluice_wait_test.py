@@ -120,7 +120,10 @@ class ModeTest(unittest.TestCase):
             (["--mode", "charge"], pb.MODE_CHARGE),
             (["--mode", "refund"], pb.MODE_REFUND),
         ):
-            result = run("check", "shop", "--addr", server.address, "--cost", "7", *arguments)
+            result = run(
+                *("check", "shop", "--addr", server.address, "--timeout", "20s"),
+                *("--cost", "7", *arguments),
+            )
             self.assertEqual(result.returncode, 0, result.stderr)
             request = server.requests("check")[-1]
             self.assertEqual((request.mode, request.cost), (mode, 7), arguments)
