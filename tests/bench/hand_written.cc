@@ -60,9 +60,8 @@ void CompareParsers() {
     sink += ParseCheckRequest(bytes, request, request_id) ? request.attributes.size() : 0;
   });
   v1::CheckLimitRequest generated;  // used again, as servers do
-  const double theirs = MedianNanoseconds([&](int) {
-    sink += generated.ParseFromString(bytes) ? generated.attributes().size() : 0;
-  });
+  const double theirs = MedianNanoseconds(
+      [&](int) { sink += generated.ParseFromString(bytes) ? generated.attributes().size() : 0; });
   std::printf("request of two attributes: %.0f ns, generated class %.0f ns (%zu)\n", ours, theirs,
               sink);
 }
