@@ -15,7 +15,7 @@ packages=(
   # memory: an allocator for threads that free what others have allocated
   libmimalloc-dev
   # gRPC server and load generator: HTTP/2, compressed messages
-  libnghttp2-dev zlib1g-dev
+  libnghttp2-dev nlohmann-json3-dev zlib1g-dev
   # seeing: logs and metrics (brings civetweb, curl and zlib)
   libspdlog-dev libfmt-dev prometheus-cpp-dev
   # tests: GoogleTest, a real Redis (started and ended by the tests), clients in Python

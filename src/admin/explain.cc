@@ -7,7 +7,7 @@
 
 #include "base/ip_address.h"
 #include "limiter/limiter.h"
-#include "match/rule_yaml.h"
+#include "match/pattern_yaml.h"
 
 namespace sluice {
 namespace {

@@ -1,6 +1,6 @@
 #include "admin/rule_handlers.h"
 
-#include "match/rule_yaml.h"
+#include "config/rule_yaml.h"
 
 namespace sluice {
 namespace {

@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "api/status.h"
-#include "base/wire_writer.h"
+#include "api/wire_writer.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-// Text as JSON writes it.
+// Text as a JSON string.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-// With quotes, and everything escaped that JSON demands, so it never holds a line break. What is no
-// UTF-8 becomes U+FFFD, byte by byte.
+// With quotes, and all escapes that JSON requires, so it never contains a line break. Bytes that
+// are not UTF-8 become U+FFFD.
 std::string JsonString(std::string_view text);
 
 }  // namespace sluice

@@ -1,11 +1,10 @@
-// A caller of a server's operators' API, over the connection of a Client. Errors are those of the
-// API, and as with Client kUnavailable and kDeadlineExceeded if there is no answer.
+// A caller of the operators' API, over the connection and with the token of a Client. Errors are
+// those of the API; kUnavailable and kDeadlineExceeded if there is no answer.
 //
 // Thread-safe.
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -16,8 +15,8 @@ namespace sluice {
 
 class AdminClient {
  public:
-  // `client` must outlive this. `token` goes with every call; empty: none.
-  AdminClient(Client& client, std::string token);
+  // `client` must outlive this.
+  explicit AdminClient(Client& client);
   ~AdminClient();
 
   // Each waits for the answer, at most `timeout`.
@@ -30,7 +29,6 @@ class AdminClient {
  private:
   struct Stub;
 
-  const std::string token_;
   const std::unique_ptr<Stub> stub_;
 };
 

@@ -11,7 +11,17 @@
 namespace sluice {
 namespace {
 
-std::shared_ptr<grpc::Channel> Connect(const Address& address) {
+std::shared_ptr<grpc::ChannelCredentials> ChannelCredentialsOf(const ClientCredentials& given) {
+  if (!given.tls) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = given.ca;
+  options.pem_cert_chain = given.certificate;
+  options.pem_private_key = given.key;
+  return grpc::SslCredentials(options);
+}
+
+std::shared_ptr<grpc::Channel> Connect(const Address& address,
+                                       const ClientCredentials& credentials) {
   grpc::ChannelArguments arguments;
   // A limiter is a neighbour: never behind the proxy of `http_proxy`, and soon back after a
   // restart.
@@ -19,15 +29,16 @@ std::shared_ptr<grpc::Channel> Connect(const Address& address) {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetMaxReceiveMessageSize(-1);  // rules may be many, and the server is one we trust
-  return grpc::CreateCustomChannel(address.ToString(), grpc::InsecureChannelCredentials(),
+  return grpc::CreateCustomChannel(address.ToString(), ChannelCredentialsOf(credentials),
                                    arguments);
 }
 
 }  // namespace
 
-Client::Client(Address address)
+Client::Client(Address address, const ClientCredentials& credentials)
     : address_(std::move(address)), connection_(std::make_unique<Connection>()) {
-  connection_->channel = Connect(address_);
+  connection_->channel = Connect(address_, credentials);
+  connection_->token = credentials.token;
   connection_->stub = v1::RateLimiter::NewStub(connection_->channel);
 }
 
@@ -36,7 +47,7 @@ Client::~Client() = default;
 Result<v1::CheckLimitResponse> Client::Check(const v1::CheckLimitRequest& request,
                                              Duration timeout) {
   grpc::ClientContext context;
-  SetTimeout(context, timeout);
+  connection_->Prepare(context, timeout);
   v1::CheckLimitResponse response;
   const grpc::Status status = connection_->stub->CheckLimit(&context, request, &response);
   if (!status.ok()) return ToError(status);
@@ -45,7 +56,7 @@ Result<v1::CheckLimitResponse> Client::Check(const v1::CheckLimitRequest& reques
 
 Result<Duration> Client::RenewLease(const std::string& lease_id, Duration timeout) {
   grpc::ClientContext context;
-  SetTimeout(context, timeout);
+  connection_->Prepare(context, timeout);
   v1::RenewLeaseRequest request;
   request.set_lease_id(lease_id);
   v1::RenewLeaseResponse response;
@@ -56,7 +67,7 @@ Result<Duration> Client::RenewLease(const std::string& lease_id, Duration timeou
 
 Result<void> Client::ReleaseLease(const std::string& lease_id, Duration timeout) {
   grpc::ClientContext context;
-  SetTimeout(context, timeout);
+  connection_->Prepare(context, timeout);
   v1::ReleaseLeaseRequest request;
   request.set_lease_id(lease_id);
   v1::ReleaseLeaseResponse response;

@@ -1,11 +1,12 @@
 // A caller of one Sluice server over gRPC. Connects at the first call, and again by itself after
-// the connection is lost. For many calls under way at once, see CheckLoop.
+// the connection is lost.
 //
 // Thread-safe.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/address.h"
 #include "base/clock.h"
@@ -14,9 +15,19 @@
 
 namespace sluice {
 
+// How a Client presents itself, and how it trusts the server.
+struct ClientCredentials {
+  bool tls = false;  // the rest of TLS matters only with it; PEM texts
+  std::string ca;    // who may sign the server's certificate; empty: the system's authorities
+  std::string certificate;  // our own chain, and its key; empty: none
+  std::string key;
+  std::string token;  // sent as a bearer token; empty: none
+};
+
 class Client {
  public:
-  explicit Client(Address address);
+  explicit Client(Address address) : Client(std::move(address), {}) {}
+  Client(Address address, const ClientCredentials& credentials);
   ~Client();
 
   // Waits for the answer, at most `timeout`. A denial is an answer; errors are kUnavailable (no
@@ -38,7 +49,6 @@ class Client {
 
  private:
   friend class AdminClient;
-  friend class CheckLoop;
   struct Connection;
 
   const Address address_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
@@ -16,11 +17,13 @@ namespace sluice {
 struct Client::Connection {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::RateLimiter::Stub> stub;
-};
+  std::string token;
 
-// A call made with `context` fails with DEADLINE_EXCEEDED after `timeout` from now.
-inline void SetTimeout(grpc::ClientContext& context, Duration timeout) {
-  context.set_deadline(gpr_time_from_micros(timeout.count(), GPR_TIMESPAN));
-}
+  // A call made with `context` carries the token, and fails with DEADLINE_EXCEEDED after `timeout`.
+  void Prepare(grpc::ClientContext& context, Duration timeout) const {
+    context.set_deadline(gpr_time_from_micros(timeout.count(), GPR_TIMESPAN));
+    if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
+  }
+};
 
 }  // namespace sluice

@@ -6,17 +6,35 @@ namespace sluice::load {
 
 class CallChannel::Call final : public GrpcCall {
  public:
-  explicit Call(CallChannel& channel) : channel_(channel) { request_complete_ = true; }
+  explicit Call(CallChannel& channel)
+      : channel_(channel), timer_(channel.connection_->loop().timers(), [this] { OnTime(); }) {
+    request_complete_ = true;
+  }
 
   void Start(SteadyTime start) {
     Restart();
     answers_ = 0;
-    message_ = channel_.recorder_.Begin(start, channel_.plan_.checks);
-    channel_.writer_.Append(0, request_);
-    channel_.connection_->Request(PathOf(channel_.plan_.rpc), *this);
+    Shared& shared = channel_.shared_;
+    message_ = shared.recorder.Begin(start, shared.plan.checks);
+    shared.writer.Append(0, request_);
+    stream_id_ = channel_.connection_->Request(PathOf(shared.plan.rpc), *this);
+    if (shared.plan.call_timeout > Duration::zero()) {
+      timer_.Start(SteadyNow() + shared.plan.call_timeout);
+    }
   }
 
-  Message& message() { return message_; }
+  // The connection is lost, or abandoned.
+  void Fail(const GrpcStatus& status) {
+    timer_.Cancel();
+    asleep_ = false;
+    channel_.shared_.recorder.Fail(message_, status);
+  }
+
+  void Wake() {
+    if (!asleep_) return;
+    timer_.Cancel();
+    Finish();
+  }
 
  private:
   // Kept until the status says whether it counts.
@@ -26,26 +44,53 @@ class CallChannel::Call final : public GrpcCall {
   }
 
   void OnStatus(const GrpcStatus& status) override {
+    timer_.Cancel();
+    Recorder& recorder = channel_.shared_.recorder;
     if (status.code == kOk && answers_ == 1) {
       channel_.Record(message_, answer_);
     } else if (status.code == kOk) {
-      channel_.recorder_.Fail(message_, {kInternal, fmt::format("{} answers to a call", answers_)});
+      recorder.Fail(message_, {kInternal, fmt::format("{} answers to a call", answers_)});
     } else {
-      channel_.recorder_.Fail(message_, status);
+      recorder.Fail(message_, status);
     }
-    --channel_.under_way_;
+    Sleep(message_.wait);
+  }
+
+  void Sleep(Duration wait) {
+    if (wait == Duration::zero() || !channel_.shared_.plan.sleep) return Finish();
+    asleep_ = true;
+    timer_.Start(channel_.shared_.recorder.now() + wait);
+  }
+
+  void OnTime() {
+    if (asleep_) {
+      channel_.shared_.recorder.ExtendTo(timer_.at());
+    } else {
+      channel_.connection_->Cancel(stream_id_);
+      channel_.shared_.recorder.Fail(message_, {kDeadlineExceeded, "no answer within --timeout"});
+    }
+    Finish();
+    channel_.shared_.on_room();
+  }
+
+  void Finish() {
+    asleep_ = false;
+    --channel_.in_flight_;
     channel_.idle_.push_back(this);
   }
 
   CallChannel& channel_;
+  net::Timer timer_;  // of the call, then of the wait that its answer asks for
+  std::int32_t stream_id_ = 0;
   Message message_;
   std::string answer_;
   int answers_ = 0;
+  bool asleep_ = false;
 };
 
-CallChannel::CallChannel(std::unique_ptr<Http2Connection> connection, std::uint32_t quota,
-                         const Plan& plan, RequestWriter& writer, Recorder& recorder)
-    : Channel(std::move(connection), quota, plan, writer, recorder) {}
+CallChannel::CallChannel(Shared& shared, std::unique_ptr<Http2Connection> connection,
+                         std::uint32_t quota)
+    : Channel(shared, std::move(connection), quota) {}
 
 CallChannel::~CallChannel() = default;
 
@@ -53,30 +98,34 @@ void CallChannel::Send(SteadyTime start) {
   if (idle_.empty()) idle_.push_back(&calls_.emplace_back(*this));
   Call& call = *idle_.back();
   idle_.pop_back();
-  ++under_way_;
+  ++in_flight_;
   call.Start(start);
 }
 
 void CallChannel::FailAll(const GrpcStatus& status) {
-  for (Call& call : calls_) recorder_.Fail(call.message(), status);
-  under_way_ = 0;
+  for (Call& call : calls_) call.Fail(status);
+  in_flight_ = 0;
+}
+
+void CallChannel::WakeAll() {
+  for (Call& call : calls_) call.Wake();
 }
 
 // The results of a batch stand in the order of its checks.
 void CallChannel::Record(Message& message, std::string_view answer) {
   bool well_formed;
-  if (plan_.rpc == Rpc::kUnary) {
+  if (shared_.plan.rpc == Rpc::kUnary) {
     well_formed = ReadResponse(answer, results_.emplace_back());
   } else {
     well_formed = ReadResults(answer, results_);
   }
   if (!well_formed) {
-    recorder_.Fail(message, {kInternal, "the answer is not a valid protobuf message"});
-  } else if (results_.size() != plan_.checks) {
-    recorder_.Fail(message, {kInternal, fmt::format("{} results for {} checks", results_.size(),
-                                                    plan_.checks)});
+    shared_.recorder.Fail(message, {kInternal, "the answer is not a valid protobuf message"});
+  } else if (results_.size() != shared_.plan.checks) {
+    shared_.recorder.Fail(message, {kInternal, fmt::format("{} results for {} checks",
+                                                           results_.size(), shared_.plan.checks)});
   } else {
-    for (const CheckResult& result : results_) recorder_.Record(message, result);
+    for (const CheckResult& result : results_) shared_.recorder.Record(message, result);
   }
   results_.clear();
 }

@@ -1,6 +1,6 @@
 // Messages that are calls of their own: CheckLimit and CheckLimits.
 //
-// One thread at a time.
+// Loop thread only.
 #pragma once
 
 #include <deque>
@@ -14,21 +14,21 @@ namespace sluice::load {
 
 class CallChannel final : public Channel {
  public:
-  CallChannel(std::unique_ptr<Http2Connection> connection, std::uint32_t quota, const Plan& plan,
-              RequestWriter& writer, Recorder& recorder);
+  CallChannel(Shared& shared, std::unique_ptr<Http2Connection> connection, std::uint32_t quota);
   ~CallChannel() override;
 
   void Send(SteadyTime start) override;
   void FailAll(const GrpcStatus& status) override;
+  void WakeAll() override;
 
  private:
   class Call;
 
-  bool IsFree() const override { return under_way_ < connection_->max_streams(); }
+  bool IsFree() const override { return in_flight_ < connection_->max_streams(); }
   void Record(Message& message, std::string_view answer);
 
-  std::deque<Call> calls_;            // as many as ever were under way at once
-  std::vector<Call*> idle_;           // of these, those that are not
+  std::deque<Call> calls_;            // as many as were ever in flight at once
+  std::vector<Call*> idle_;           // those of them that are not in flight
   std::vector<CheckResult> results_;  // of the answer being read
 };
 

@@ -1,5 +1,7 @@
 #include "load/check_result.h"
 
+#include <chrono>
+
 #include "base/wire_reader.h"
 
 namespace sluice::load {
@@ -20,11 +22,36 @@ bool ReadText(WireReader& reader, std::string_view& text) {
 }
 
 // Each of these merges what it reads into `result`: of a field that stands twice the last counts.
+// A google.protobuf.Duration, rounded up to whole microseconds.
+bool ReadDuration(WireReader& reader, std::optional<Duration>& duration) {
+  constexpr WireTag kSeconds{1, WireType::kVarint};
+  constexpr WireTag kNanos{2, WireType::kVarint};
+  const auto bytes = reader.ReadBytes();
+  if (!bytes) return false;
+  std::chrono::nanoseconds sum{};
+  for (WireReader fields(*bytes, reader.depth() - 1); !fields.done();) {
+    const auto tag = fields.ReadTag();
+    if (!tag) return false;
+    if (*tag != kSeconds && *tag != kNanos) {
+      if (!fields.Skip(*tag)) return false;
+      continue;
+    }
+    const auto number = fields.ReadVarint();
+    if (!number) return false;
+    const auto value = static_cast<std::int64_t>(*number);
+    sum += *tag == kSeconds ? std::chrono::seconds(value) : std::chrono::nanoseconds(value);
+  }
+  duration = std::chrono::ceil<Duration>(sum);
+  return true;
+}
+
 bool ReadResponseField(WireReader& reader, WireTag tag, CheckResult& result) {
   constexpr WireTag kDecision{1, WireType::kVarint};
+  constexpr WireTag kWait{2, WireType::kBytes};
   constexpr WireTag kSource{4, WireType::kVarint};
   constexpr WireTag kRequestId{8, WireType::kBytes};
   if (tag == kDecision) return ReadNumber(reader, result.decision);
+  if (tag == kWait) return ReadDuration(reader, result.wait);
   if (tag == kSource) return ReadNumber(reader, result.source);
   if (tag == kRequestId) return ReadText(reader, result.request_id);
   return reader.Skip(tag);

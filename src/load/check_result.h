@@ -1,11 +1,14 @@
-// Reads what a load generator needs of an answer: the decision, where it came from, or the error.
-// By hand, as the generated classes cost more than the whole call; the rest is passed over.
+// Reads what a load generator needs from an answer: the decision, its source and wait, or the
+// error. By hand, because the generated classes cost more than the whole call; other fields are
+// skipped.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "load/grpc_status.h"
 
 namespace sluice::load {
@@ -18,6 +21,7 @@ struct CheckResult {
   bool is_error = false;
   std::int32_t decision = 0;  // of an answer
   std::int32_t source = 0;
+  std::optional<Duration> wait;
   std::int32_t code = kOk;  // of an error
   std::string_view message;
   std::string_view request_id;

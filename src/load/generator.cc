@@ -1,5 +1,6 @@
 #include "load/generator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -8,77 +9,119 @@
 namespace sluice::load {
 
 Result<std::unique_ptr<Generator>> Generator::Start(const Plan& plan) {
-  std::unique_ptr<Generator> generator(new Generator(plan));
-  auto connections = generator->Connect();
-  if (!connections) return connections.error();
-  generator->StartWorkers(std::move(*connections));
+  std::unique_ptr<net::TlsClientContext> tls;
+  if (plan.tls) {
+    auto loaded = net::TlsClientContext::Load(*plan.tls, {"h2"});
+    if (!loaded) return loaded.error();
+    tls = std::move(*loaded);
+  }
+  std::unique_ptr<Generator> generator(new Generator(plan, std::move(tls)));
+  if (auto connected = generator->Connect(); !connected) return connected.error();
+  generator->Begin();
   return generator;
 }
 
-Generator::~Generator() {
-  Stop();
-  for (Thread& thread : threads_) thread.Join();
-}
-
-Result<Generator::Connections> Generator::Connect() const {
-  const SteadyTime deadline = SteadyNow() + plan_.timeout;
-  Connections connections;
-  for (std::uint32_t i = 0; i < plan_.connections; ++i) {
-    auto connection = Http2Connection::Open(plan_.address, deadline);
-    if (!connection) return connection.error();
-    connections.push_back(std::move(*connection));
-  }
-  const std::uint32_t streams = connections.front()->max_streams();
-  if (plan_.rate == 0 && plan_.rpc != Rpc::kStream && QuotaOf(0) > streams) {
-    return InvalidArgument(
-        fmt::format("--in-flight {} over --connections {}: the server allows {} calls a connection",
-                    plan_.in_flight, plan_.connections, streams));
-  }
-  return connections;
-}
-
-void Generator::StartWorkers(Connections connections) {
-  const SteadyTime begin = SteadyNow();
+Generator::Generator(const Plan& plan, std::unique_ptr<net::TlsClientContext> tls)
+    : plan_(plan),
+      tls_(std::move(tls)),
+      io_(plan.threads),
+      states_(plan.threads, Worker::State::kConnecting) {
+  io_.Start();
   for (std::uint32_t i = 0; i < plan_.threads; ++i) {
-    workers_.push_back(
-        std::make_unique<Worker>(plan_, i, ScheduleOf(i, begin), begin + plan_.warm_up));
-  }
-  for (std::size_t i = 0; i < connections.size(); ++i) {
-    workers_[i % workers_.size()]->Add(std::move(connections[i]), QuotaOf(i));
-  }
-  const MutexLock lock(mutex_);
-  running_ = workers_.size();
-  for (const auto& worker : workers_) {
-    threads_.emplace_back("sluice-load", [this, &worker = *worker] {
-      worker.Run();
-      const MutexLock worker_lock(mutex_);
-      --running_;
-      ended_.NotifyAll();
+    io_.RunOn(i, [this, i](net::EpollLoop& loop) {
+      workers_.push_back(std::make_unique<Worker>(
+          loop, plan_, i, [this, i](Worker::State state) { OnChange(i, state); }));
     });
   }
 }
 
+Generator::~Generator() {
+  Stop();
+  const bool has_begun = [this] {
+    const MutexLock lock(mutex_);
+    return states_.front() >= Worker::State::kRunning;
+  }();
+  if (has_begun) WaitForAll(Worker::State::kEnded, SteadyTime::max());
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    io_.RunOn(i, [&](net::EpollLoop& loop) { loop.DisposeLater(std::move(workers_[i])); });
+  }
+  io_.Stop();
+}
+
+Result<void> Generator::Connect() {
+  for (std::uint32_t i = 0; i < plan_.connections; ++i) {
+    const std::uint32_t number = i % plan_.threads;
+    io_.RunOn(number, [&](net::EpollLoop&) { workers_[number]->Connect(tls_.get(), QuotaOf(i)); });
+  }
+  const bool all_ready = WaitForAll(Worker::State::kReady, SteadyNow() + plan_.timeout);
+  Result<void> result;
+  io_.RunOnEach([&](net::EpollLoop& loop) {
+    const Worker& worker = *workers_[loop.index()];
+    if (result && !worker.connect_error().empty()) {
+      result = Error{ErrorCode::kUnavailable, worker.connect_error()};
+    } else if (result && all_ready) {
+      result = CheckStreams(worker.max_streams());
+    }
+  });
+  if (!result || all_ready) return result;
+  return Error{ErrorCode::kUnavailable, "the server does not answer in HTTP/2"};
+}
+
+Result<void> Generator::CheckStreams(std::uint32_t max_streams) const {
+  if (plan_.rate > 0 || plan_.rpc == Rpc::kStream || QuotaOf(0) <= max_streams) return {};
+  return InvalidArgument(
+      fmt::format("--in-flight {} over --connections {}: the server allows {} calls a connection",
+                  plan_.in_flight, plan_.connections, max_streams));
+}
+
+void Generator::Begin() {
+  const SteadyTime begin = SteadyNow();
+  io_.RunOnEach([&](net::EpollLoop& loop) {
+    const auto number = static_cast<std::uint32_t>(loop.index());
+    workers_[number]->Begin(ScheduleOf(number, begin), begin + plan_.warm_up);
+  });
+}
+
+void Generator::OnChange(std::size_t worker, Worker::State state) {
+  const MutexLock lock(mutex_);
+  states_[worker] = state;
+  changed_.NotifyAll();
+}
+
+bool Generator::WaitForAll(Worker::State state, SteadyTime deadline) {
+  const MutexLock lock(mutex_);
+  return changed_.WaitUntil(mutex_, deadline, [this, state]() SLUICE_REQUIRES(mutex_) {
+    return std::all_of(states_.begin(), states_.end(),
+                       [state](Worker::State reached) { return reached >= state; });
+  });
+}
+
 Schedule Generator::ScheduleOf(std::uint32_t worker, SteadyTime begin) const {
   const SteadyTime end = begin + plan_.warm_up + plan_.duration;
-  if (plan_.rate == 0) return Schedule(end);
   const std::chrono::duration<double> interval(plan_.checks / plan_.rate);
-  return Schedule(begin, end, {.interval = interval, .first = worker, .step = plan_.threads});
+  Schedule schedule =
+      plan_.rate == 0
+          ? Schedule(end)
+          : Schedule(begin, end, {.interval = interval, .first = worker, .step = plan_.threads});
+  if (plan_.messages > 0) {
+    schedule.LimitTo((plan_.messages + plan_.threads - 1 - worker) / plan_.threads);
+  }
+  return schedule;
 }
 
 std::uint32_t Generator::QuotaOf(std::size_t connection) const {
-  const std::uint32_t in_flight = plan_.rate > 0 ? kMaxInFlight : plan_.in_flight;
-  const std::uint32_t remainder = in_flight % plan_.connections;
-  return in_flight / plan_.connections + (connection < remainder ? 1 : 0);
+  const std::uint32_t remainder = plan_.in_flight % plan_.connections;
+  return plan_.in_flight / plan_.connections + (connection < remainder ? 1 : 0);
 }
 
 bool Generator::WaitUntil(SteadyTime deadline) {
-  const MutexLock lock(mutex_);
-  return ended_.WaitUntil(mutex_, deadline,
-                          [this]() SLUICE_REQUIRES(mutex_) { return running_ == 0; });
+  return WaitForAll(Worker::State::kEnded, deadline);
 }
 
 void Generator::Stop() {
-  for (const auto& worker : workers_) worker->Stop();
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    io_.RunOn(i, [&](net::EpollLoop&) { workers_[i]->Stop(); });
+  }
 }
 
 Progress Generator::progress() const {

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/percent.h"
+
 namespace sluice::load {
 namespace {
 
@@ -25,7 +27,7 @@ void GrpcCall::OnHeader(std::string_view name, std::string_view value) {
   if (name == "grpc-status") {
     code_ = ParseCode(value);
   } else if (name == "grpc-message") {
-    message_ = DecodeMessage(value);
+    message_ = PercentDecode(value).value_or(std::string(value));
   } else if (name == ":status") {
     std::from_chars(value.data(), value.data() + value.size(), http_status_);
   }

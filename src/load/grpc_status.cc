@@ -87,20 +87,4 @@ int ParseCode(std::string_view header) {
   return error == std::errc() && end == header.data() + header.size() ? code : int{kUnknown};
 }
 
-std::string DecodeMessage(std::string_view header) {
-  std::string message;
-  for (std::size_t i = 0; i < header.size(); ++i) {
-    unsigned char byte = 0;
-    const char* const digits = header.data() + i + 1;
-    if (header[i] == '%' && i + 2 < header.size() &&
-        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
-      message += static_cast<char>(byte);
-      i += 2;
-    } else {
-      message += header[i];
-    }
-  }
-  return message;
-}
-
 }  // namespace sluice::load

@@ -36,8 +36,7 @@ GrpcStatus StatusOfHttp(int status);
 // Of a call that ended by RST_STREAM with `http2_error`, as gRPC maps them.
 GrpcStatus StatusOfReset(std::uint32_t http2_error);
 
-// grpc-status and grpc-message as headers carry them: a number, and text in percent-encoding.
+// The number of a grpc-status header; kUnknown if it is none.
 int ParseCode(std::string_view header);
-std::string DecodeMessage(std::string_view header);
 
 }  // namespace sluice::load

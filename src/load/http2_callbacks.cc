@@ -18,7 +18,7 @@ Http2Stream* StreamOf(nghttp2_session* session, std::int32_t id) {
 
 std::string GoawayText(const nghttp2_goaway& goaway) {
   std::string text =
-      fmt::format("the server said GOAWAY ({})", nghttp2_http2_strerror(goaway.error_code));
+      fmt::format("the server sent GOAWAY ({})", nghttp2_http2_strerror(goaway.error_code));
   if (goaway.opaque_data_len > 0) {
     text += fmt::format(": {}", Text(goaway.opaque_data, goaway.opaque_data_len));
   }

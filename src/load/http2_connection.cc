@@ -1,25 +1,20 @@
 #include "load/http2_connection.h"
 
-#include <cerrno>
-#include <cstring>
-#include <iterator>
+#include <array>
 #include <utility>
 
 #include <nghttp2/nghttp2.h>
-#include <sys/socket.h>
 
 #include "load/http2_callbacks.h"
+#include "net/tls_transport.h"
 
 namespace sluice::load {
 namespace {
 
-constexpr std::size_t kReadSize = 256 * 1024;
-// More than that unsent, and what follows waits in nghttp2, which heeds windows.
-constexpr std::size_t kWriteSize = 256 * 1024;
-// Answers are read as they come: no window shall ever hold them back.
+// Answers are read as they come, so no window may hold them back.
 constexpr std::int32_t kWindow = 0x7fffffff;
 
-// Names and values live for ever, or as long as the connection.
+// Names and values live forever, or as long as the connection.
 nghttp2_nv Header(std::string_view name, std::string_view value) {
   const auto bytes = [](std::string_view text) {
     return const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(text.data()));
@@ -28,20 +23,30 @@ nghttp2_nv Header(std::string_view name, std::string_view value) {
           NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Http2Connection>> Http2Connection::Open(const Address& address,
-                                                               SteadyTime deadline) {
-  auto socket = Socket::Connect(address, deadline);
-  if (!socket) return socket.error();
-  std::unique_ptr<Http2Connection> connection(new Http2Connection(std::move(*socket)));
-  connection->authority_ = address.is_unix() ? "localhost" : address.ToString();
-  if (auto settled = connection->AwaitSettings(deadline); !settled) return settled.error();
-  return connection;
+std::string HostOf(const Address& address) {
+  return address.is_unix() ? "localhost" : address.host;
 }
 
-Http2Connection::Http2Connection(Socket socket)
-    : socket_(std::move(socket)), in_(std::make_unique<char[]>(kReadSize)) {
+}  // namespace
+
+Http2Connection::Http2Connection(net::Loop& loop, const Plan& plan,
+                                 const net::TlsClientContext* tls, std::function<void()> on_event)
+    : loop_(loop),
+      on_event_(std::move(on_event)),
+      authority_(plan.address.is_unix() ? "localhost" : plan.address.ToString()),
+      authorization_(plan.token.empty() ? "" : "Bearer " + plan.token),
+      is_tls_(tls != nullptr) {
+  attempt_ = loop.Connect(plan.address, plan.timeout, net::FlushStage::kCallers,
+                          [this, tls, host = HostOf(plan.address)](auto transport) {
+                            if (!transport) return Lose(transport.error().message);
+                            if (tls == nullptr) return StartSession(std::move(*transport));
+                            StartSession(ConnectTls(loop_, std::move(*transport), *tls, host));
+                          });
+}
+
+Http2Connection::~Http2Connection() { nghttp2_session_del(session_); }
+
+void Http2Connection::StartSession(net::TransportPtr transport) {
   nghttp2_session_callbacks* const callbacks = Callbacks::Make();
   nghttp2_session_client_new(&session_, callbacks, this);
   nghttp2_session_callbacks_del(callbacks);
@@ -49,98 +54,84 @@ Http2Connection::Http2Connection(Socket socket)
                                              {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, kWindow}};
   nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, std::size(settings));
   nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, kWindow);
-}
-
-Http2Connection::~Http2Connection() { nghttp2_session_del(session_); }
-
-Result<void> Http2Connection::AwaitSettings(SteadyTime deadline) {
-  for (Flush(); !settled_ && !lost(); Flush()) {
-    if (!socket_.WaitReadable(deadline)) {
-      return Error{ErrorCode::kUnavailable, "who is there does not speak HTTP/2: no answer"};
-    }
-    Receive();
-  }
-  if (lost()) return Error{ErrorCode::kUnavailable, loss_};
-  return {};
+  transport_ = std::move(transport);
+  transport_->Start(*this);
+  transport_->RequestFlush();
 }
 
 std::int32_t Http2Connection::Request(const char* path, Http2Stream& stream) {
-  const nghttp2_nv headers[] = {
+  const std::array headers = {
       Header(":method", "POST"),
-      Header(":scheme", "http"),
+      Header(":scheme", is_tls_ ? "https" : "http"),
       Header(":path", path),
       Header(":authority", authority_),
       Header("te", "trailers"),
       Header("content-type", "application/grpc"),
       Header("user-agent", "sluice-bench"),
+      Header("authorization", authorization_),
   };
   nghttp2_data_provider body{};
   body.source.ptr = &stream;
   body.read_callback = Callbacks::TakeBody;
-  return nghttp2_submit_request(session_, nullptr, headers, std::size(headers), &body, &stream);
+  RequestFlush();
+  return nghttp2_submit_request(session_, nullptr, headers.data(),
+                                headers.size() - (authorization_.empty() ? 1 : 0), &body, &stream);
 }
 
 void Http2Connection::Resume(std::int32_t stream_id) {
   nghttp2_session_resume_data(session_, stream_id);
+  RequestFlush();
 }
 
-void Http2Connection::Receive() {
-  if (lost()) return;
-  const ssize_t size = recv(fd(), in_.get(), kReadSize, 0);
-  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (size < 0) return Lose(std::strerror(errno));
-  if (size == 0) return Lose("the server closed the connection");
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(in_.get());
-  const ssize_t read = nghttp2_session_mem_recv(session_, bytes, static_cast<std::size_t>(size));
+void Http2Connection::Cancel(std::int32_t stream_id) {
+  nghttp2_session_set_stream_user_data(session_, stream_id, nullptr);
+  nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream_id, NGHTTP2_CANCEL);
+  RequestFlush();
+}
+
+void Http2Connection::RequestFlush() {
+  if (transport_) transport_->RequestFlush();
+}
+
+void Http2Connection::Receive(std::string_view bytes) {
+  on_event_();
+  const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  const ssize_t read = nghttp2_session_mem_recv(session_, data, bytes.size());
   if (read < 0) return Lose(nghttp2_strerror(static_cast<int>(read)));
+  if (nghttp2_session_want_write(session_) != 0) RequestFlush();
   LoseIfOver();
 }
 
-void Http2Connection::Flush() {
-  while (!lost()) {
-    Gather();
-    if (out_.empty()) break;
-    Write();
-    if (wants_write()) return;
-  }
-  if (!lost()) LoseIfOver();
-}
-
-// Fills `out_` with the frames that are due.
-void Http2Connection::Gather() {
-  while (out_.size() < kWriteSize) {
+void Http2Connection::TakeOutput(std::string& out) {
+  const std::size_t before = out.size();
+  while (out.size() - before < net::Transport::kFlushBytes) {
     const std::uint8_t* bytes = nullptr;
     const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
     if (size < 0) return Lose(nghttp2_strerror(static_cast<int>(size)));
-    if (size == 0) return;
-    out_.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
+    if (size == 0) break;
+    out.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
   }
+  if (out.size() > before) return on_event_();
+  LoseIfOver();
 }
 
-// Sends `out_` and clears it once all of it is sent.
-void Http2Connection::Write() {
-  const ssize_t size = send(fd(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
-  if (size < 0) {
-    if (errno != EAGAIN && errno != EINTR) Lose(std::strerror(errno));
-    return;
-  }
-  sent_ += static_cast<std::size_t>(size);
-  if (sent_ < out_.size()) return;
-  out_.clear();
-  sent_ = 0;
+void Http2Connection::OnClosed(Closure closure, std::string_view cause) {
+  Lose(closure == Closure::kEndOfInput ? "the server closed the connection" : cause);
 }
 
 bool Http2Connection::accepts_requests() const {
-  return !lost() && nghttp2_session_check_request_allowed(session_) != 0;
+  return settled_ && loss_.empty() && nghttp2_session_check_request_allowed(session_) != 0;
 }
 
 std::uint32_t Http2Connection::max_streams() const {
   return nghttp2_session_get_remote_settings(session_, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 }
 
-void Http2Connection::Lose(std::string why) {
-  loss_ = complaint_.empty() ? std::move(why) : complaint_;
-  socket_.Close();
+void Http2Connection::Lose(std::string_view why) {
+  if (!loss_.empty()) return;
+  loss_ = complaint_.empty() ? why : complaint_;
+  transport_.reset();
+  on_event_();
 }
 
 // nghttp2 ends a session by itself, after a breach of the protocol or a GOAWAY.

@@ -1,11 +1,13 @@
-// What a load generator is to send, and how.
+// What a load generator sends, and how.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/address.h"
 #include "base/clock.h"
+#include "net/tls_context.h"
 
 namespace sluice::load {
 
@@ -15,31 +17,35 @@ enum class Rpc {
   kStream,  // CheckLimitStream, one stream a connection
 };
 
-// Keys are numbers of as many digits, from kFirstKey up: all requests are of one size.
+// Keys are numbers of equal length, from kFirstKey up, so all requests have the same size.
 inline constexpr std::uint32_t kFirstKey = 1'000'000;
 inline constexpr std::uint32_t kMaxKeys = 9'000'000;
-// Messages under way at once, in an open loop, too: more wait at the generator, and their time
-// counts.
+// The most messages in flight. In an open loop, more wait in the generator, and their time counts.
 inline constexpr std::uint32_t kMaxInFlight = 100'000;
 
 struct Plan {
   Address address;
+  std::optional<net::TlsFiles> tls;  // absent: plain text
+  std::string token;                 // sent as a bearer token; empty: none
   Rpc rpc = Rpc::kUnary;
-  std::uint32_t checks = 1;  // in one message; 1 to 1,000, of kUnary 1
+  std::uint32_t checks = 1;  // in one message; 1 to 1,000, 1 for kUnary
 
-  std::string request;  // a serialized CheckLimitRequest that lacks request_id and the key
-  std::string key_name = "user";  // the attribute that varies
-  std::uint32_t keys = 1;         // its values; 1 to kMaxKeys
-  double zipf_exponent = 0;       // 0: all values are as likely
+  std::string request;       // a serialized CheckLimitRequest without request_id and key
+  std::string key_name;      // the attribute that varies; empty: all requests are equal
+  std::uint32_t keys = 1;    // its values; 1 to kMaxKeys
+  double zipf_exponent = 0;  // 0: all values are equally likely
 
   double rate = 0;               // open loop: checks a second; 0: closed loop
-  std::uint32_t in_flight = 64;  // closed loop: messages under way; 1 to kMaxInFlight
+  std::uint32_t in_flight = 64;  // most messages in flight; 1 to kMaxInFlight
   std::uint32_t connections = 8;
-  std::uint32_t threads = 1;  // at most one a connection
+  std::uint32_t threads = 1;  // at most one per connection
+  bool sleep = false;         // unary only: a call stays in flight for the `wait` of its answer
 
-  Duration warm_up{};  // what starts in it is not counted
+  Duration warm_up{};  // messages that start in it are not counted
   Duration duration = std::chrono::seconds(10);
+  std::uint64_t messages = 0;                  // ends the run; 0: only `duration` does
   Duration timeout = std::chrono::seconds(1);  // for connecting, and for the last answers
+  Duration call_timeout{};                     // unary only: for each call; 0: none
 };
 
 }  // namespace sluice::load

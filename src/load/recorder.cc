@@ -36,7 +36,12 @@ void Recorder::RecordDecision(Message& message, const CheckResult& result) {
   const bool allowed = result.decision == kAllowed;
   message.decided = true;
   Add(allowed ? allowed_ : denied_, 1);
+  message.wait = result.wait.value_or(Duration::zero());
   if (!message.counted) return;
+  if (result.wait) {
+    tally_.waits.Add(*result.wait);
+    tally_.waited += *result.wait;
+  }
   ++(allowed ? tally_.allowed : tally_.denied);
   const auto source = static_cast<std::size_t>(result.source);
   ++tally_.sources[source < tally_.sources.size() ? source : 0];
@@ -55,8 +60,12 @@ void Recorder::Finish(const Message& message) {
   if (message.decided) {
     tally_.latencies.Add(std::chrono::duration_cast<Duration>(now_ - message.start));
   }
+  ExtendTo(now_);
+}
+
+void Recorder::ExtendTo(SteadyTime end) {
   tally_.elapsed =
-      std::max(tally_.elapsed, std::chrono::duration_cast<Duration>(now_ - measure_from_));
+      std::max(tally_.elapsed, std::chrono::duration_cast<Duration>(end - measure_from_));
 }
 
 Progress Recorder::progress() const {

@@ -1,7 +1,7 @@
 // Follows messages from their start to their last answer, and tallies those that start in the
 // measured part of a run.
 //
-// One thread, but progress() may be asked on any.
+// One thread, but progress() may be called on any.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,12 @@
 
 namespace sluice::load {
 
-// One that is under way.
+// A message in flight.
 struct Message {
   SteadyTime start;
-  std::uint32_t unanswered = 0;  // of its checks; 0: it is not under way
+  std::uint32_t unanswered = 0;  // of its checks; 0: it is not in flight
   bool decided = false;          // any of them
+  Duration wait{};               // the last that an answer asked for
   bool counted = false;
 };
 
@@ -30,11 +31,12 @@ struct Progress {
 
 class Recorder {
  public:
-  // `measure_from`: what starts earlier is not counted.
-  explicit Recorder(SteadyTime measure_from) : measure_from_(measure_from) {}
+  // What starts before `time` is not counted.
+  void MeasureFrom(SteadyTime time) { measure_from_ = time; }
 
   // When the answers that are recorded next have come.
   void set_now(SteadyTime now) { now_ = now; }
+  SteadyTime now() const { return now_; }
 
   Message Begin(SteadyTime start, std::uint32_t checks) const;
 
@@ -44,6 +46,9 @@ class Recorder {
   // What ends all its checks that have no result yet.
   void Fail(Message& message, const GrpcStatus& status);
 
+  // The run lasts until `end` at least.
+  void ExtendTo(SteadyTime end);
+
   Progress progress() const;
   Tally& tally() { return tally_; }
   const Tally& tally() const { return tally_; }
@@ -52,7 +57,7 @@ class Recorder {
   void RecordDecision(Message& message, const CheckResult& result);
   void Finish(const Message& message);
 
-  const SteadyTime measure_from_;
+  SteadyTime measure_from_{};
   SteadyTime now_{};
   Tally tally_;
   std::atomic<std::uint64_t> allowed_ = 0;

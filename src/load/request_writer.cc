@@ -46,11 +46,13 @@ std::string Framed(std::string_view message) {
 }  // namespace
 
 RequestWriter::RequestWriter(const Plan& plan, std::uint64_t seed)
-    : keys_(plan.keys, plan.zipf_exponent, seed), checks_(plan.checks) {
+    : keys_(plan.keys, plan.zipf_exponent, seed),
+      checks_(plan.checks),
+      has_key_(!plan.key_name.empty()) {
   constexpr int kAttributes = 2;  // fields of CheckLimitRequest
   constexpr int kRequestId = 6;
   std::string check = plan.request;
-  AppendField(check, kAttributes, Attribute(plan.key_name));
+  if (has_key_) AppendField(check, kAttributes, Attribute(plan.key_name));
   std::size_t key_from_end = kDigits;
   if (plan.rpc == Rpc::kStream) {
     AppendField(check, kRequestId, std::string(kDigits, '0'));
@@ -75,7 +77,7 @@ void RequestWriter::Append(std::uint32_t id, std::string& out) {
   out += message_;
   char* check = out.data() + begin;
   for (std::uint32_t i = 0; i < checks_; ++i, check += check_size_) {
-    WriteDigits(kFirstKey + keys_.Next(), check + first_key_);
+    if (has_key_) WriteDigits(kFirstKey + keys_.Next(), check + first_key_);
     if (first_id_ > 0) WriteDigits(kFirstKey + id, check + first_id_);
   }
 }

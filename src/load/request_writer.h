@@ -18,7 +18,7 @@ class RequestWriter {
   // `seed` decides the order of the keys.
   RequestWriter(const Plan& plan, std::uint64_t seed);
 
-  // Appends a message of plan.checks checks, each of a key of its own. `id` (below kMaxInFlight)
+  // Appends a message of plan.checks checks, each with its own key. `id` (below kMaxInFlight)
   // becomes the request_id of all of them; only a stream has one.
   void Append(std::uint32_t id, std::string& out);
 
@@ -29,6 +29,7 @@ class RequestWriter {
   std::size_t first_id_ = 0;    // and its request_id; 0: it has none
   std::size_t check_size_ = 0;  // from check to check
   std::uint32_t checks_ = 0;
+  bool has_key_ = false;
 };
 
 // The name of the RPC as HTTP/2 has it.

@@ -17,6 +17,7 @@ Schedule::Schedule(SteadyTime begin, SteadyTime end, const Pace& pace)
     : begin_(begin), end_(end), next_(StartOf(pace.first, begin, pace.interval)), pace_(pace) {}
 
 SteadyTime Schedule::Take(SteadyTime now) {
+  --left_;
   if (!is_open()) return now;
   pace_.first += pace_.step;
   return std::exchange(next_, StartOf(pace_.first, begin_, pace_.interval));

@@ -1,6 +1,6 @@
 // When messages start. Closed loop: whenever there is room for one. Open loop: message i at
-// i · interval after the begin, come what may: one that could not be sent in time still starts
-// then, and none is left out, so that a stall shows in full (no coordinated omission).
+// i · interval after the begin, whatever the server does: a message that is sent late still counts
+// from then, and none is left out, so a stall shows in full (no coordinated omission).
 //
 // Not thread-safe. Asks no clock.
 #pragma once
@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 
 #include "base/clock.h"
 
@@ -35,13 +36,18 @@ class Schedule {
   SteadyTime Take(SteadyTime now);
 
   // When the next message of an open loop is due; max() if none is.
-  SteadyTime next() const { return next_ < end_ ? next_ : SteadyTime::max(); }
+  SteadyTime next() const { return left_ > 0 && next_ < end_ ? next_ : SteadyTime::max(); }
 
   // Whether no message is due at `now` or ever after.
-  bool Over(SteadyTime now) const { return is_open() ? next_ >= end_ : now >= end_; }
+  bool Over(SteadyTime now) const {
+    return left_ == 0 || (is_open() ? next_ >= end_ : now >= end_);
+  }
 
   // No message starts at `end` or later.
   void EndAt(SteadyTime end) { end_ = std::min(end_, end); }
+
+  // At most so many more messages start.
+  void LimitTo(std::uint64_t messages) { left_ = messages; }
 
   SteadyTime end() const { return end_; }
   bool is_open() const { return pace_.interval.count() > 0; }
@@ -51,6 +57,7 @@ class Schedule {
   SteadyTime end_;
   SteadyTime next_ = SteadyTime::max();
   Pace pace_;
+  std::uint64_t left_ = std::numeric_limits<std::uint64_t>::max();
 };
 
 }  // namespace sluice::load

@@ -5,15 +5,15 @@
 namespace sluice::load {
 namespace {
 
-// What the server has no window for waits here; with so much of it, the next messages wait unsent.
+// Bytes that wait here for the server's window. Beyond, the next messages wait unsent.
 constexpr std::size_t kMaxUnsent = 64 * 1024;
 
 }  // namespace
 
-StreamChannel::StreamChannel(std::unique_ptr<Http2Connection> connection, std::uint32_t quota,
-                             const Plan& plan, RequestWriter& writer, Recorder& recorder)
-    : Channel(std::move(connection), quota, plan, writer, recorder),
-      stream_id_(connection_->Request(PathOf(plan.rpc), *this)) {}
+StreamChannel::StreamChannel(Shared& shared, std::unique_ptr<Http2Connection> connection,
+                             std::uint32_t quota)
+    : Channel(shared, std::move(connection), quota),
+      stream_id_(connection_->Request(PathOf(shared.plan.rpc), *this)) {}
 
 bool StreamChannel::IsFree() const { return end_.empty() && unsent() < kMaxUnsent; }
 
@@ -24,15 +24,15 @@ void StreamChannel::Send(SteadyTime start) {
   }
   const std::uint32_t slot = free_.back();
   free_.pop_back();
-  ++under_way_;
-  slots_[slot] = recorder_.Begin(start, plan_.checks);
-  writer_.Append(slot, request_);
+  ++in_flight_;
+  slots_[slot] = shared_.recorder.Begin(start, shared_.plan.checks);
+  shared_.writer.Append(slot, request_);
   connection_->Resume(stream_id_);
 }
 
 void StreamChannel::FailAll(const GrpcStatus& status) {
-  for (Message& message : slots_) recorder_.Fail(message, status);
-  under_way_ = 0;
+  for (Message& message : slots_) shared_.recorder.Fail(message, status);
+  in_flight_ = 0;
 }
 
 void StreamChannel::OnMessage(std::string_view message) {
@@ -48,10 +48,10 @@ void StreamChannel::Record(const CheckResult& result) {
     return End({kInternal,
                 fmt::format("a result with the request_id \"{}\" of no check", result.request_id)});
   }
-  recorder_.Record(slots_[slot], result);
+  shared_.recorder.Record(slots_[slot], result);
   if (slots_[slot].unanswered > 0) return;
   free_.push_back(slot);
-  --under_way_;
+  --in_flight_;
 }
 
 void StreamChannel::OnStatus(const GrpcStatus& status) {

@@ -1,7 +1,7 @@
 // Messages that are frames of one CheckLimitStream, their answers found by request_id: each message
 // has a slot whose number is the request_id of all its checks.
 //
-// One thread at a time.
+// Loop thread only.
 #pragma once
 
 #include <string>
@@ -14,9 +14,8 @@ namespace sluice::load {
 
 class StreamChannel final : public Channel, private GrpcCall {
  public:
-  // Begins the stream.
-  StreamChannel(std::unique_ptr<Http2Connection> connection, std::uint32_t quota, const Plan& plan,
-                RequestWriter& writer, Recorder& recorder);
+  // Starts the stream.
+  StreamChannel(Shared& shared, std::unique_ptr<Http2Connection> connection, std::uint32_t quota);
 
   void Send(SteadyTime start) override;
   void FailAll(const GrpcStatus& status) override;

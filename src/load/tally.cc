@@ -26,6 +26,8 @@ void Tally::Merge(const Tally& other) {
   for (const auto& [code, failures] : other.errors) Fail({code, failures.first}, failures.count);
   for (std::size_t i = 0; i < sources.size(); ++i) sources[i] += other.sources[i];
   latencies.Merge(other.latencies);
+  waits.Merge(other.waits);
+  waited += other.waited;
   elapsed = std::max(elapsed, other.elapsed);
   cpu += other.cpu;
   messages += other.messages;

@@ -25,13 +25,15 @@ struct Tally {
   std::uint64_t failed = 0;
   std::map<int, Failures> errors;          // of checks, by gRPC code
   std::array<std::uint64_t, 6> sources{};  // of decisions, by the API's number of the source
-  LatencyHistogram latencies;              // of messages of which any check was decided
-  Duration elapsed{};                      // of the measured part, until its last answer
-  std::chrono::duration<double> cpu{};     // of the generator's threads in that time
-  std::uint64_t messages = 0;              // sent
-  std::uint64_t late = 0;                  // of these, later than kLate, by the generator's fault
-  Duration latest{};                       // the most such a message was late
-  std::string lost;                        // why no connection was left, if none was
+  LatencyHistogram latencies;              // of messages with any decision
+  LatencyHistogram waits;                  // that answers asked for
+  Duration waited{};                       // sum of `waits`
+  Duration elapsed{};  // of the measured part, until its last answer or the end of its last wait
+  std::chrono::duration<double> cpu{};  // of the generator's threads in that time
+  std::uint64_t messages = 0;           // sent
+  std::uint64_t late = 0;               // of these, later than kLate, by the generator's fault
+  Duration latest{};                    // the most such a message was late
+  std::string lost;                     // why no connection was left, if none was
 
   static constexpr Duration kLate = std::chrono::milliseconds(1);
 

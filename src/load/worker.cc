@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "load/call_channel.h"
@@ -13,13 +12,11 @@
 namespace sluice::load {
 namespace {
 
-// Answers are read after as many messages, however many are due.
+// Most messages in one turn of the loop, so that answers are read however many messages are due.
 constexpr int kSendsPerTurn = 256;
-// Messages of an open loop are up to so late, so that what is due meanwhile leaves together: to
-// wake up for each would take more of the processor than the server does. Counted as any delay is.
+// Messages of an open loop go out this much late at most, together with those due meanwhile. A
+// wake-up for each would take more of the processor than the server does. Latencies include it.
 constexpr auto kShortestWait = std::chrono::microseconds(100);
-// Stop is heeded as soon.
-constexpr auto kLongestWait = std::chrono::milliseconds(50);
 
 // Of this thread, in user and system mode.
 std::chrono::duration<double> CpuTime() {
@@ -33,75 +30,119 @@ std::chrono::duration<double> CpuTime() {
 
 }  // namespace
 
-Worker::Worker(const Plan& plan, std::uint32_t number, const Schedule& schedule,
-               SteadyTime measure_from)
-    : plan_(plan),
-      measure_from_(measure_from),
-      schedule_(schedule),
-      writer_(plan, number),
-      recorder_(measure_from) {}
+Worker::Worker(net::EpollLoop& loop, const Plan& plan, std::uint32_t number,
+               std::function<void(State)> on_change)
+    : Flushable(net::FlushStage::kStore),  // before the connections
+      loop_(loop),
+      on_change_(std::move(on_change)),
+      schedule_(SteadyTime{}),
+      shared_{.plan = plan,
+              .writer = RequestWriter(plan, number),
+              .recorder = {},
+              .on_room = [this] { OnEvent(); }},
+      timer_(std::make_unique<PreciseTimer>(loop, [this] { OnEvent(); })) {}
 
-void Worker::Add(std::unique_ptr<Http2Connection> connection, std::uint32_t quota) {
-  const auto number = static_cast<std::uint32_t>(lanes_.size());
-  poller_.Add(connection->fd(), number);
-  Lane& lane = lanes_.emplace_back();
-  if (plan_.rpc == Rpc::kStream) {
-    lane.channel =
-        std::make_unique<StreamChannel>(std::move(connection), quota, plan_, writer_, recorder_);
-  } else {
-    lane.channel =
-        std::make_unique<CallChannel>(std::move(connection), quota, plan_, writer_, recorder_);
-  }
+Worker::~Worker() { loop_.DisposeLater(std::move(timer_)); }
+
+void Worker::Connect(const net::TlsClientContext* tls, std::uint32_t quota) {
+  pending_.push_back({.connection = std::make_unique<Http2Connection>(loop_, shared_.plan, tls,
+                                                                      [this] { OnEvent(); }),
+                      .quota = quota});
 }
 
-void Worker::Run() {
-  prctl(PR_SET_TIMERSLACK, 1);  // the kernel's 50 us would be part of every latency
-  for (;;) {
-    SendDue();
-    Flush();
-    if (Ended()) break;
-    Receive();
-  }
-  if (cpu_before_.count() >= 0) recorder_.tally().cpu = CpuTime() - cpu_before_;
-}
-
-void Worker::SendDue() {
-  for (int i = 0; i < kSendsPerTurn; ++i) {
-    const SteadyTime now = SteadyNow();
-    send_at_ = schedule_.next();
-    if (!schedule_.IsDue(now)) return;
-    auto lane = NextWithRoom();
-    if (!lane) {
-      Flush();  // may make room
-      lane = NextWithRoom();
+void Worker::Begin(const Schedule& schedule, SteadyTime measure_from) {
+  schedule_ = schedule;
+  measure_from_ = measure_from;
+  shared_.recorder.MeasureFrom(measure_from);
+  for (auto& [connection, quota] : pending_) {
+    if (shared_.plan.rpc == Rpc::kStream) {
+      channels_.push_back(std::make_unique<StreamChannel>(shared_, std::move(connection), quota));
+    } else {
+      channels_.push_back(std::make_unique<CallChannel>(shared_, std::move(connection), quota));
     }
-    if (!lane) {
+  }
+  pending_.clear();
+  SetState(State::kRunning);
+  OnEvent();
+}
+
+void Worker::Stop() {
+  schedule_.EndAt(SteadyNow());
+  for (const auto& channel : channels_) channel->WakeAll();
+  OnEvent();
+}
+
+void Worker::SetState(State state) {
+  state_ = state;
+  on_change_(state);
+}
+
+// The rest follows at the end of the turn.
+void Worker::OnEvent() {
+  shared_.recorder.set_now(SteadyNow());
+  loop_.RequestFlush(*this);
+}
+
+void Worker::Flush() {
+  if (state_ == State::kConnecting) CheckConnections();
+  if (state_ != State::kRunning) return;
+  const SteadyTime now = SteadyNow();
+  if (send_at_ <= now || send_at_ == SteadyTime::max()) SendDue(now);
+  if (now >= measure_from_ && cpu_before_.count() < 0) cpu_before_ = CpuTime();
+  if (!HasEnded(now)) return timer_->WakeAt(WakeAt(now));
+  if (cpu_before_.count() >= 0) shared_.recorder.tally().cpu = CpuTime() - cpu_before_;
+  timer_->WakeAt(SteadyTime::max());
+  channels_.clear();  // late answers do not count
+  SetState(State::kEnded);
+}
+
+void Worker::CheckConnections() {
+  bool all_settled = true;
+  for (const Pending& pending : pending_) {
+    all_settled &= pending.connection->settled();
+    if (connect_error_.empty()) connect_error_ = pending.connection->loss();
+  }
+  if (!connect_error_.empty()) return SetState(State::kReady);
+  if (!all_settled) return;
+  max_streams_ = pending_.front().connection->max_streams();
+  SetState(State::kReady);
+}
+
+void Worker::SendDue(SteadyTime now) {
+  if (std::exchange(turn_, loop_.now()) != loop_.now()) sent_in_turn_ = 0;
+  for (; sent_in_turn_ < kSendsPerTurn; now = SteadyNow()) {
+    send_at_ = schedule_.next();
+    if (!schedule_.IsDue(now)) {
+      if (send_at_ != SteadyTime::max()) send_at_ = std::max(send_at_, now + kShortestWait);
+      return;
+    }
+    Channel* const channel = NextWithRoom();
+    if (channel == nullptr) {
       full_at_ = now;
       send_at_ = SteadyTime::max();
       return;
     }
     const SteadyTime start = schedule_.Take(now);
     NoteLateness(start, now);
-    lanes_[*lane].channel->Send(start);
-    Touch(*lane);
+    channel->Send(start);
+    ++sent_in_turn_;
   }
-  send_at_ = SteadyTime{};  // at once
+  send_at_ = SteadyTime{};  // in the next turn
 }
 
-// Everyone in turn.
-std::optional<std::uint32_t> Worker::NextWithRoom() {
-  const auto count = static_cast<std::uint32_t>(lanes_.size());
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint32_t lane = turn_;
-    turn_ = lane + 1 < count ? lane + 1 : 0;
-    if (lanes_[lane].channel->HasRoom()) return lane;
+// Round robin.
+Channel* Worker::NextWithRoom() {
+  for (std::size_t i = 0; i < channels_.size(); ++i) {
+    Channel& channel = *channels_[next_channel_];
+    next_channel_ = next_channel_ + 1 < channels_.size() ? next_channel_ + 1 : 0;
+    if (channel.HasRoom()) return &channel;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 void Worker::NoteLateness(SteadyTime start, SteadyTime now) {
   if (start < measure_from_) return;
-  Tally& tally = recorder_.tally();
+  Tally& tally = shared_.recorder.tally();
   ++tally.messages;
   const auto late = std::chrono::duration_cast<Duration>(now - start);
   if (late <= Tally::kLate || start <= full_at_) return;
@@ -109,78 +150,46 @@ void Worker::NoteLateness(SteadyTime start, SteadyTime now) {
   tally.latest = std::max(tally.latest, late);
 }
 
-void Worker::Touch(std::uint32_t lane) {
-  if (!std::exchange(lanes_[lane].touched, true)) touched_.push_back(lane);
-}
-
-void Worker::Flush() {
-  for (const std::uint32_t number : touched_) {
-    Lane& lane = lanes_[number];
-    lane.touched = false;
-    Http2Connection& connection = lane.channel->connection();
-    connection.Flush();
-    if (connection.lost() || connection.wants_write() == lane.waits_to_write) continue;
-    lane.waits_to_write = connection.wants_write();
-    poller_.WaitToWrite(connection.fd(), number, lane.waits_to_write);
-  }
-  touched_.clear();
-}
-
-void Worker::Receive() {
-  const SteadyTime now = SteadyNow();
-  const auto at_most = std::max(WakeAt(now) - now, SteadyTime::duration::zero());
-  for (const epoll_event& ready : poller_.Wait(at_most)) {
-    const std::uint32_t lane = ready.data.u32;
-    recorder_.set_now(SteadyNow());
-    lanes_[lane].channel->connection().Receive();
-    Touch(lane);
-  }
-}
-
 SteadyTime Worker::WakeAt(SteadyTime now) const {
-  const SteadyTime send = send_at_ > now ? std::max(send_at_, now + kShortestWait) : now;
-  SteadyTime wake = std::min(now + kLongestWait, send);
+  SteadyTime wake = send_at_;
   if (measure_from_ > now) wake = std::min(wake, measure_from_);
-  const SteadyTime give_up = schedule_.end() + plan_.timeout;
-  return std::min(wake, give_up);
+  const SteadyTime end = schedule_.end();
+  return std::min(wake, end > now ? end : end + shared_.plan.timeout);
 }
 
-bool Worker::Ended() {
-  const SteadyTime now = SteadyNow();
-  recorder_.set_now(now);
-  if (now >= measure_from_ && cpu_before_.count() < 0) cpu_before_ = CpuTime();
-  if (stopped_) schedule_.EndAt(now);
+bool Worker::HasEnded(SteadyTime now) {
   const bool any_left = FailLost();
-  const bool any_under_way = std::any_of(
-      lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.channel->under_way() > 0; });
-  if (schedule_.Over(now) && !any_under_way) return true;
+  const bool any_in_flight =
+      std::any_of(channels_.begin(), channels_.end(),
+                  [](const auto& channel) { return channel->in_flight() > 0; });
+  if (schedule_.Over(now) && !any_in_flight) return true;
   if (!any_left) {
-    recorder_.tally().lost = lanes_.front().channel->loss();
+    shared_.recorder.tally().lost = channels_.front()->loss();
     return true;
   }
-  if (now < schedule_.end() + plan_.timeout) return false;
+  if (now < schedule_.end() + shared_.plan.timeout) return false;
   Abandon({kDeadlineExceeded, "still no answer --timeout after the end"});
   return true;
 }
 
-// Fails what is under way on lost channels. Whether any is left.
+// Fails what is in flight on lost channels. Returns whether any channel is left.
 bool Worker::FailLost() {
   bool any_left = false;
-  for (const Lane& lane : lanes_) {
-    const std::string_view loss = lane.channel->loss();
+  for (const auto& channel : channels_) {
+    const std::string_view loss = channel->loss();
     any_left |= loss.empty();
-    if (loss.empty() || lane.channel->under_way() == 0) continue;
-    lane.channel->FailAll({kUnavailable, std::string(loss)});
+    if (loss.empty() || channel->in_flight() == 0) continue;
+    channel->FailAll({kUnavailable, std::string(loss)});
   }
   return any_left;
 }
 
-// What is under way, and what should have been sent, fails.
+// Fails what is in flight, and what should have been sent.
 void Worker::Abandon(const GrpcStatus& status) {
-  for (const Lane& lane : lanes_) lane.channel->FailAll(status);
+  for (const auto& channel : channels_) channel->FailAll(status);
   while (schedule_.IsDue(schedule_.end())) {
-    Message unsent = recorder_.Begin(schedule_.Take(schedule_.end()), plan_.checks);
-    recorder_.Fail(unsent, status);
+    Message unsent = shared_.recorder.Begin(schedule_.Take(schedule_.end()), shared_.plan.checks);
+    shared_.recorder.Fail(unsent, status);
   }
 }
 

@@ -1,74 +1,95 @@
-// One thread of a load generator: its share of the messages, on connections of its own.
+// One thread's share of a load: its messages, on connections of its own.
 //
-// Stop and progress on any thread; the rest before or after Run.
+// Loop thread only, but progress(). Dispose of it (Loop::DisposeLater); do not destroy it.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "load/channel.h"
 #include "load/plan.h"
-#include "load/poller.h"
-#include "load/recorder.h"
-#include "load/request_writer.h"
+#include "load/precise_timer.h"
 #include "load/schedule.h"
+#include "net/epoll_loop.h"
 
 namespace sluice::load {
 
-class Worker {
+class Worker final : public net::Flushable {
  public:
-  // `plan` outlives the worker. What starts before `measure_from` is not counted. `number` makes it
-  // choose other keys than its neighbours.
-  Worker(const Plan& plan, std::uint32_t number, const Schedule& schedule, SteadyTime measure_from);
-
-  // Of the messages at most `quota` shall be under way on it.
-  void Add(std::unique_ptr<Http2Connection> connection, std::uint32_t quota);
-
-  // Returns when all messages are answered or have failed.
-  void Run();
-
-  // Starts no more messages.
-  void Stop() { stopped_ = true; }
-
-  Progress progress() const { return recorder_.progress(); }
-  const Tally& tally() const { return recorder_.tally(); }
-
- private:
-  // A channel and what the worker does for it.
-  struct Lane {
-    std::unique_ptr<Channel> channel;
-    bool touched = false;         // is among touched_
-    bool waits_to_write = false;  // in the poller
+  enum class State : std::uint8_t {
+    kConnecting,
+    kReady,  // all connections stand, or connect_error() says why one does not
+    kRunning,
+    kEnded,  // all messages are answered or have failed
   };
 
-  void SendDue();
-  std::optional<std::uint32_t> NextWithRoom();
+  // `plan` outlives the worker. `number` gives each worker its own sequence of keys. `on_change` is
+  // called with each new state.
+  Worker(net::EpollLoop& loop, const Plan& plan, std::uint32_t number,
+         std::function<void(State)> on_change);
+  ~Worker() override;
+
+  // Starts to connect. At most `quota` messages are in flight on the connection.
+  void Connect(const net::TlsClientContext* tls, std::uint32_t quota);
+
+  // Starts to send. What starts before `measure_from` is not counted.
+  // REQUIRES: the state is kReady
+  void Begin(const Schedule& schedule, SteadyTime measure_from);
+
+  // Starts no more messages, and ends the waits that answers have asked for.
+  void Stop();
+
+  // Why a connection could not be made; empty if all stand.
+  const std::string& connect_error() const { return connect_error_; }
+  // The most requests that the server allows in flight on one connection.
+  std::uint32_t max_streams() const { return max_streams_; }
+
+  Progress progress() const { return shared_.recorder.progress(); }
+
+  // REQUIRES: the state is kEnded
+  const Tally& tally() const { return shared_.recorder.tally(); }
+
+ private:
+  struct Pending {
+    std::unique_ptr<Http2Connection> connection;
+    std::uint32_t quota = 0;
+  };
+
+  void OnEvent();
+  void Flush() override;
+  void CheckConnections();
+  void SendDue(SteadyTime now);
+  Channel* NextWithRoom();
   void NoteLateness(SteadyTime start, SteadyTime now);
-  void Touch(std::uint32_t lane);
-  void Flush();
-  void Receive();
   SteadyTime WakeAt(SteadyTime now) const;
-  bool Ended();
+  bool HasEnded(SteadyTime now);
   bool FailLost();
   void Abandon(const GrpcStatus& status);
+  void SetState(State state);
 
-  const Plan& plan_;
-  const SteadyTime measure_from_;
+  net::EpollLoop& loop_;
+  const std::function<void(State)> on_change_;
+  State state_ = State::kConnecting;
+  std::string connect_error_;
+  std::uint32_t max_streams_ = 0;
+  std::vector<Pending> pending_;  // connections until Begin
+
+  SteadyTime measure_from_{};
   Schedule schedule_;
-  RequestWriter writer_;
-  Recorder recorder_;
-  Poller poller_;
-  std::vector<Lane> lanes_;
-  std::vector<std::uint32_t> touched_;  // lanes that may have something to flush
-  std::uint32_t turn_ = 0;              // the lane whose turn it is to send
-  SteadyTime send_at_{};  // when the next message can go out; max(): not before an answer comes
-  SteadyTime full_at_{};  // when last a message was due and no lane had room
+  Channel::Shared shared_;
+  std::vector<std::unique_ptr<Channel>> channels_;
+  std::size_t next_channel_ = 0;
+  SteadyTime turn_{};     // of the loop, in which
+  int sent_in_turn_ = 0;  // so many messages were sent
+  SteadyTime send_at_{};  // when the next message goes out; max(): once a channel has room
+  SteadyTime full_at_{};  // when a message was last due and no channel had room
   std::chrono::duration<double> cpu_before_{-1};  // the measured part; negative: it has not begun
-  std::atomic<bool> stopped_ = false;
+  std::unique_ptr<PreciseTimer> timer_;
 };
 
 }  // namespace sluice::load

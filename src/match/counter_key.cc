@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/hash.h"
-#include "match/rule_yaml.h"
+#include "match/pattern_yaml.h"
 
 namespace sluice {
 namespace {

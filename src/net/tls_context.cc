@@ -164,16 +164,21 @@ Result<std::unique_ptr<TlsServerContext>> TlsServerContext::Load(Options options
   return made;
 }
 
-Result<std::unique_ptr<TlsClientContext>> TlsClientContext::Load(TlsFiles paths) {
+Result<std::unique_ptr<TlsClientContext>> TlsClientContext::Load(
+    TlsFiles paths, const std::vector<std::string>& alpn) {
   if (paths.certificate_chain.empty() != paths.private_key.empty()) {
     return InvalidArgument("TLS needs both a certificate and a private key, or neither");
   }
-  const auto build = [paths](const TlsFiles& texts) -> Result<TlsSetup> {
+  const auto build = [paths, offered = AlpnOf(alpn)](const TlsFiles& texts) -> Result<TlsSetup> {
     ContextPtr context = NewContext(TLS_client_method());
     const auto used = UseFiles(*context, paths, texts);
     if (!used) return used.error();
     if (paths.ca.empty()) SSL_CTX_set_default_verify_paths(context.get());
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+    if (!offered.empty()) {
+      SSL_CTX_set_alpn_protos(context.get(), reinterpret_cast<const unsigned char*>(offered.data()),
+                              static_cast<unsigned int>(offered.size()));
+    }
     return TlsSetup{.context = std::move(context), .alpn = {}};
   };
   std::unique_ptr<TlsClientContext> made(new TlsClientContext(std::move(paths), build));

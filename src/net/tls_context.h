@@ -94,8 +94,10 @@ class TlsServerContext final : public TlsContext {
 
 class TlsClientContext final : public TlsContext {
  public:
-  // Without a `ca`, the system's authorities are trusted. A certificate is optional.
-  static Result<std::unique_ptr<TlsClientContext>> Load(TlsFiles paths);
+  // Without a `ca`, the system's authorities are trusted. A certificate is optional. `alpn`: the
+  // protocols to offer, best first.
+  static Result<std::unique_ptr<TlsClientContext>> Load(TlsFiles paths,
+                                                        const std::vector<std::string>& alpn = {});
 
  private:
   using TlsContext::TlsContext;

@@ -31,7 +31,7 @@ class PerLoop {
   void PostToEach(const std::function<void(T&)>& task) SLUICE_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     for (const auto& [loop, made] : made_) {
-      loop->Post([made, task] { task(*made); });
+      loop->Post([made = made, task] { task(*made); });
     }
   }
 

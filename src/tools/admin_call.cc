@@ -1,12 +1,8 @@
 #include "tools/admin_call.h"
 
-#include <cctype>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include <cstdio>
 
 #include "base/admin_address.h"
-#include "tools/load_text.h"
 
 namespace sluice::tools {
 
@@ -14,22 +10,16 @@ void AdminOptions::AddTo(CLI::App& app) {
   server.AddTo(app);
   AddAddress(app, "--admin", "Operators' address of the server (default: the socket of --addr's)",
              address);
-  app.add_option("--token-file", token_file,
-                 "File with the server's admin token, if it wants one (or SLUICE_TOKEN: the token)")
-      ->type_name("FILE");
   app.add_flag("--json", json, "Print the API's answer as JSON");
 }
 
-Result<std::string> AdminOptions::Token() const {
-  if (token_file.empty()) {
-    const char* token = std::getenv("SLUICE_TOKEN");
-    return std::string(token == nullptr ? "" : token);
-  }
-  std::ifstream file(token_file);
-  std::string token{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return InvalidArgument(fmt::format("--token-file: {} cannot be read", token_file));
-  while (!token.empty() && std::isspace(static_cast<unsigned char>(token.back()))) token.pop_back();
-  return token;
+Result<std::unique_ptr<Client>> AdminOptions::Connect() const {
+  auto credentials = server.Credentials();
+  if (!credentials) return credentials.error();
+  const auto at = AddressFor(credentials->token);
+  if (!at) return at.error();
+  credentials->tls &= *at == *Address::Parse(server.address);  // operators' sockets are plain text
+  return std::make_unique<Client>(*at, *credentials);
 }
 
 // The flags' checks have parsed both before.
@@ -39,11 +29,6 @@ Result<Address> AdminOptions::AddressFor(const std::string& token) const {
   if (!public_address || !token.empty() || !public_address->is_local()) return public_address;
   if (auto checked = CheckAdminDirectory(*public_address); !checked) return checked.error();
   return AdminAddressOf(*public_address);
-}
-
-int FailBeforeCall(const Error& error) {
-  fmt::print(stderr, "sluice: {}\n", error.message);
-  return kExitError;
 }
 
 int FailAdminCall(const AdminOptions& options, const Client& client, const Error& error) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include <fmt/format.h>
@@ -17,16 +18,15 @@ namespace sluice::tools {
 struct AdminOptions {
   ServerOptions server{.timeout = std::chrono::seconds(10)};
   std::string address;  // of the operators' API; empty: follows from the server's
-  std::string token_file;
   bool json = false;
 
   void AddTo(CLI::App& app);
 
-  // That of --token-file, else of SLUICE_TOKEN; empty if there is neither.
-  Result<std::string> Token() const;
+  // Connects to the address given for operators, else with a token to the server's own, else, if
+  // the server is on this machine, to its operators' socket.
+  Result<std::unique_ptr<Client>> Connect() const;
 
-  // Where to call with `token`: at the address given for operators, else with a token at the
-  // server's own, else, if the server is on this machine, at its operators' socket.
+ private:
   Result<Address> AddressFor(const std::string& token) const;
 };
 
@@ -35,9 +35,6 @@ struct Outcome {
   std::string text;
   int status = 0;
 };
-
-// Prints `error`, and returns the exit status.
-int FailBeforeCall(const Error& error);
 
 // Prints `error` as the options want it, and returns the exit status.
 int FailAdminCall(const AdminOptions& options, const Client& client, const Error& error);
@@ -48,14 +45,11 @@ template <typename Request, typename Response>
 int CallAdmin(const AdminOptions& options,
               Result<Response> (AdminClient::*method)(const Request&, Duration),
               const Request& request, const std::function<Outcome(const Response&)>& conclude) {
-  const auto token = options.Token();
-  if (!token) return FailBeforeCall(token.error());
-  const auto address = options.AddressFor(*token);
-  if (!address) return FailBeforeCall(address.error());
-  Client client(*address);
-  AdminClient admin(client, *token);
+  const auto client = options.Connect();
+  if (!client) return FailBeforeCall(client.error());
+  AdminClient admin(**client);
   const auto response = (admin.*method)(request, options.server.timeout);
-  if (!response) return FailAdminCall(options, client, response.error());
+  if (!response) return FailAdminCall(options, **client, response.error());
   const Outcome outcome = conclude(*response);
   fmt::print("{}", options.json ? MessageJson(*response) + "\n" : outcome.text);
   return outcome.status;

@@ -7,15 +7,12 @@
 
 #include <fmt/format.h>
 
-#include "client/status.h"
-#include "load/generator.h"
+#include "load/plan.h"
 #include "sluice/v1/rate_limiter.pb.h"
-#include "tools/bench_text.h"
 #include "tools/command.h"
-#include "tools/load_text.h"
+#include "tools/load_run.h"
 #include "tools/request_options.h"
 #include "tools/server_options.h"
-#include "tools/watch.h"
 
 namespace sluice::tools {
 namespace {
@@ -27,7 +24,7 @@ constexpr double kDefaultExponent = 0.99;
 struct BenchOptions {
   ServerOptions server;
   RequestOptions request;
-  load::Plan plan;
+  load::Plan plan{.key_name = "user"};
   std::uint32_t checks = 0;  // 0: not given
   bool zipf = false;
   double exponent = 0;  // 0: not given
@@ -71,10 +68,10 @@ void CheckTogether(const BenchOptions& options) {
   }
 }
 
-load::Plan MakePlan(const BenchOptions& options) {
+Result<load::Plan> MakePlan(const BenchOptions& options) {
   load::Plan plan = options.plan;
-  plan.address = *Address::Parse(options.server.address);  // the flag's check has parsed it before
-  plan.timeout = options.server.timeout;
+  if (const auto filled = options.server.FillIn(plan); !filled) return filled.error();
+  if (plan.rate > 0) plan.in_flight = load::kMaxInFlight;
   plan.checks = options.checks > 0 ? options.checks : DefaultChecks(plan.rpc);
   plan.zipf_exponent = !options.zipf          ? 0
                        : options.exponent > 0 ? options.exponent
@@ -83,37 +80,11 @@ load::Plan MakePlan(const BenchOptions& options) {
   return plan;
 }
 
-int Fail(const BenchOptions& options, const Address& address, const Error& error) {
-  if (options.json) fmt::print("{}\n", ErrorJson(error));
-  if (error.code == ErrorCode::kUnavailable) {
-    PrintNoServer(address, error.message);
-  } else {
-    fmt::print(stderr, "sluice: {}: {}\n", ToString(error.code), error.message);
-  }
-  return kExitError;
-}
-
 int Bench(const BenchOptions& options) {
-  const load::Plan plan = MakePlan(options);
-  const auto started = load::Generator::Start(plan);
-  if (!started) return Fail(options, plan.address, started.error());
-  load::Generator& generator = **started;
-  const SteadyTime start = SteadyNow();
-  Watch({.wait_until = [&](SteadyTime deadline) { return generator.WaitUntil(deadline); },
-         .stop = [&] { generator.Stop(); },
-         .progress =
-             [&] {
-               const auto elapsed = std::chrono::duration_cast<Duration>(SteadyNow() - start);
-               return BenchProgressText(plan, generator.progress(), elapsed);
-             }});
-  const load::Tally tally = generator.tally();
-  fmt::print("{}", options.json ? BenchJson(plan, tally) + "\n" : BenchText(plan, tally));
-  if (options.json) fmt::print(stderr, "{}", LatenessText(tally));
-  if (!tally.lost.empty()) {
-    fmt::print(stderr, "sluice: every connection to {} was lost: {}\n", plan.address.ToString(),
-               tally.lost);
-  }
-  const bool good = tally.answered() > 0 && tally.failed == 0 && tally.lost.empty();
+  const auto plan = MakePlan(options);
+  if (!plan) return FailBeforeCall(plan.error());
+  const auto tally = RunLoad(*plan, options.json);
+  const bool good = tally && tally->answered() > 0 && tally->failed == 0 && tally->lost.empty();
   return good ? kExitDone : kExitError;
 }
 

@@ -15,11 +15,9 @@
 #include "tools/answer_text.h"
 #include "tools/command.h"
 #include "tools/load_run.h"
-#include "tools/load_text.h"
 #include "tools/message_json.h"
 #include "tools/request_options.h"
 #include "tools/server_options.h"
-#include "tools/watch.h"
 
 namespace sluice::tools {
 namespace {
@@ -32,7 +30,7 @@ struct CheckOptions {
   std::optional<Duration> wait;
   bool json = false;
   std::uint64_t repeat = 1;
-  std::size_t concurrency = 0;  // 0: not given
+  std::uint32_t concurrency = 0;  // 0: not given
   double rate = 0;
 };
 
@@ -69,30 +67,31 @@ int CheckOnce(const CheckOptions& options, Client& client) {
   return response->decision() == v1::DECISION_ALLOWED ? kExitAllowed : kExitDenied;
 }
 
-int CheckMany(const CheckOptions& options, Client& client) {
-  LoadOptions load;
-  load.checks = options.repeat;
-  load.rate = options.rate;
-  load.sleep = Sleeps(options);
-  load.timeout = options.server.timeout;
-  load.concurrency = options.concurrency;
-  // A rate is kept only if slow answers don't hold up the next checks.
-  if (load.concurrency == 0) load.concurrency = options.rate > 0 ? 1000 : 1;
+Result<load::Plan> MakePlan(const CheckOptions& options) {
+  // A rate is kept only if slow answers do not hold up the next checks.
+  const std::uint32_t callers = options.concurrency > 0 ? options.concurrency
+                                : options.rate > 0      ? 1000
+                                                        : 1;
+  constexpr std::uint32_t kCallersPerConnection = 100;
+  load::Plan plan;
+  if (const auto filled = options.server.FillIn(plan); !filled) return filled.error();
+  plan.request = MakeRequest(options).SerializeAsString();
+  plan.rate = options.rate;
+  plan.in_flight = callers;
+  plan.connections = 1 + (callers - 1) / kCallersPerConnection;
+  plan.sleep = Sleeps(options);
+  plan.duration = std::chrono::years(10);  // the number of messages ends the run
+  plan.messages = options.repeat;
+  plan.call_timeout = options.server.timeout;
+  return plan;
+}
 
-  LoadRun run(client, MakeRequest(options), load);
-  Watch({.wait_until = [&run](SteadyTime deadline) { return run.WaitUntil(deadline); },
-         .stop = [&run] { run.Stop(); },
-         .progress = [&] { return ProgressText(run.tally(), options.repeat); }});
-  const LoadTally tally = run.tally();
-  fmt::print("{}", options.json ? LoadJson(tally) + "\n" : LoadText(tally));
-  if (tally.failed > 0) {
-    if (tally.allowed + tally.denied == 0) {
-      const auto& [code, failures] = *tally.errors.begin();
-      PrintError(client, {code, failures.first});
-    }
-    return kExitError;
-  }
-  return tally.denied > 0 ? kExitDenied : kExitAllowed;
+int CheckMany(const CheckOptions& options) {
+  const auto plan = MakePlan(options);
+  if (!plan) return FailBeforeCall(plan.error());
+  const auto tally = RunLoad(*plan, options.json);
+  if (!tally || tally->failed > 0 || !tally->lost.empty()) return kExitError;
+  return tally->denied > 0 ? kExitDenied : kExitAllowed;
 }
 
 void DeclareRequest(CLI::App& app, CheckOptions& options) {
@@ -148,9 +147,9 @@ std::function<int()> Declare(CLI::App& app) {
       "Exit status: 0 allowed (of many: all), 1 denied (of many: any), 2 error.\n"
       "Example: sluice check shop endpoint=/boot/pay user=42 --repeat 1000 --concurrency 16");
   return [options] {
-    // The flag's check has parsed it before.
-    Client client(*Address::Parse(options->server.address));
-    return options->repeat == 1 ? CheckOnce(*options, client) : CheckMany(*options, client);
+    if (options->repeat > 1) return CheckMany(*options);
+    const auto client = options->server.Connect();
+    return client ? CheckOnce(*options, **client) : FailBeforeCall(client.error());
   };
 }
 

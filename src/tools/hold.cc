@@ -186,8 +186,9 @@ int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQ
 
 int Hold(const HoldOptions& options) {
   SignalQueue signals;  // first of all: the client has threads
-  // The flag's check has parsed it before.
-  Client client(*Address::Parse(options.server.address));
+  const auto connected = options.server.Connect();
+  if (!connected) return FailBeforeCall(connected.error());
+  Client& client = **connected;
   const Admission admission = Admit(options, client, signals);
   if (admission.status) return *admission.status;
   if (!admission.answer.has_lease()) {

@@ -46,7 +46,7 @@ void LeaseKeeper::Run() {
 
 bool LeaseKeeper::StoppedBefore(SteadyTime due) {
   MutexLock lock(mutex_);
-  return stop_.WaitUntil(mutex_, due, [this] { return stopped_; });
+  return stop_.WaitUntil(mutex_, due, [this]() SLUICE_REQUIRES(mutex_) { return stopped_; });
 }
 
 // Returns when the next renewal is due.

@@ -1,15 +1,31 @@
 #include "tools/server_options.h"
 
+#include <cctype>
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "client/status.h"
-#include "tools/text.h"
+#include "config/scalar_parser.h"
+#include "tools/command.h"
 
 namespace sluice::tools {
+namespace {
+
+Result<std::string> ReadFile(const char* flag, const std::string& path) {
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) return InvalidArgument(fmt::format("{}: {} cannot be read", flag, path));
+  return text;
+}
+
+}  // namespace
 
 void ServerOptions::AddTo(CLI::App& app) {
   AddAddress(app, "--addr", "Server: host:port or unix:PATH", address)
@@ -18,6 +34,72 @@ void ServerOptions::AddTo(CLI::App& app) {
   AddDuration(app, "--timeout", "Longest wait for one answer", [this](Duration parsed) {
     timeout = parsed;
   })->default_str(fmt::format("{}s", timeout / std::chrono::seconds(1)));
+  app.add_flag("--tls", tls, "Use TLS, and trust the system's authorities");
+  const auto file = [&app](const char* flag, std::string& path, const char* description) {
+    return app.add_option(flag, path, description)->type_name("FILE");
+  };
+  file("--tls-ca", tls_ca, "Use TLS, and trust the authorities of this file (PEM)");
+  CLI::Option* certificate =
+      file("--tls-certificate", tls_certificate, "Use TLS with this certificate of the caller");
+  CLI::Option* key = file("--tls-key", tls_key, "The private key of --tls-certificate");
+  certificate->needs(key);
+  key->needs(certificate);
+  file("--token-file", token_file,
+       "File with a bearer token, such as the server's admin token (or SLUICE_TOKEN: the token)");
+}
+
+Result<ClientCredentials> ServerOptions::Credentials() const {
+  ClientCredentials credentials{.tls = HasTls()};
+  auto token = Token();
+  if (!token) return token.error();
+  credentials.token = std::move(*token);
+  for (const auto& [flag, path, text] :
+       {std::tuple("--tls-ca", &tls_ca, &credentials.ca),
+        {"--tls-certificate", &tls_certificate, &credentials.certificate},
+        {"--tls-key", &tls_key, &credentials.key}}) {
+    if (path->empty()) continue;
+    auto read = ReadFile(flag, *path);
+    if (!read) return read.error();
+    *text = std::move(*read);
+  }
+  return credentials;
+}
+
+// The file, else the environment.
+Result<std::string> ServerOptions::Token() const {
+  if (token_file.empty()) {
+    const char* token = std::getenv("SLUICE_TOKEN");
+    return std::string(token == nullptr ? "" : token);
+  }
+  auto token = ReadFile("--token-file", token_file);
+  if (!token) return token;
+  while (!token->empty() && std::isspace(static_cast<unsigned char>(token->back()))) {
+    token->pop_back();
+  }
+  return token;
+}
+
+Result<std::unique_ptr<Client>> ServerOptions::Connect() const {
+  const auto credentials = Credentials();
+  if (!credentials) return credentials.error();
+  return std::make_unique<Client>(*Address::Parse(address), *credentials);
+}
+
+Result<void> ServerOptions::FillIn(load::Plan& plan) const {
+  auto token = Token();
+  if (!token) return token.error();
+  plan.address = *Address::Parse(address);  // the flag's check has parsed it before
+  plan.timeout = timeout;
+  plan.token = std::move(*token);
+  if (HasTls()) {
+    plan.tls = {.certificate_chain = tls_certificate, .private_key = tls_key, .ca = tls_ca};
+  }
+  return {};
+}
+
+int FailBeforeCall(const Error& error) {
+  fmt::print(stderr, "sluice: {}\n", error.message);
+  return kExitError;
 }
 
 CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::string& description,

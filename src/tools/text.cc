@@ -1,6 +1,5 @@
 #include "tools/text.h"
 
-#include <charconv>
 #include <cstdint>
 #include <system_error>
 
@@ -50,27 +49,6 @@ std::string HumanDuration(Duration duration) {
   if (duration <= minutes(59)) return TwoUnits(duration, minutes(1), "min", seconds(1), "s");
   if (duration <= hours(23)) return TwoUnits(duration, hours(1), "h", minutes(1), "min");
   return TwoUnits(duration, hours(24), "d", hours(1), "h");
-}
-
-Result<Duration> ParseDuration(std::string_view text) {
-  struct Unit {
-    std::string_view name;
-    Duration length;
-  };
-  static constexpr Unit kUnits[] = {
-      {"us", Duration(1)}, {"ms", milliseconds(1)}, {"s", seconds(1)},
-      {"m", minutes(1)},   {"h", hours(1)},
-  };
-  std::uint32_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  const std::string_view name = text.substr(static_cast<std::size_t>(end - text.data()));
-  for (const Unit& unit : kUnits) {
-    if (error != std::errc() || count == 0 || name != unit.name) continue;
-    const Duration duration = count * unit.length;
-    if (duration <= hours(24)) return duration;
-  }
-  return InvalidArgument(
-      fmt::format("\"{}\" is not a duration; allowed are 1us to 24h, such as 250ms, 2s, 1m", text));
 }
 
 }  // namespace sluice::tools

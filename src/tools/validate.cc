@@ -6,10 +6,11 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include "base/json.h"
 #include "config/rules_loader.h"
 #include "tools/command.h"
+#include "tools/message_json.h"
 
 namespace sluice::tools {
 namespace {
@@ -56,15 +57,19 @@ void PrintText(const Findings& findings) {
 }
 
 void PrintJson(const Findings& findings) {
-  std::string errors;
+  using Json = nlohmann::ordered_json;
+  Json errors = Json::array();
   for (const Diagnostic& error : findings.errors) {
-    errors += fmt::format(R"({}{{"file":{},"line":{},"column":{},"path":{},"message":{}}})",
-                          errors.empty() ? "" : ",", JsonString(error.file), error.position.line,
-                          error.position.column, JsonString(error.path), JsonString(error.message));
+    errors.push_back({{"file", error.file},
+                      {"line", error.position.line},
+                      {"column", error.position.column},
+                      {"path", error.path},
+                      {"message", error.message}});
   }
-  fmt::print(R"({{"valid":{},"domains":{},"rules":{},"errors":[{}]}})"
-             "\n",
-             findings.status == kExitDone, findings.domains, findings.rules, errors);
+  fmt::print("{}\n", JsonText(Json{{"valid", findings.status == kExitDone},
+                                   {"domains", findings.domains},
+                                   {"rules", findings.rules},
+                                   {"errors", errors}}));
 }
 
 std::function<int()> Declare(CLI::App& app) {

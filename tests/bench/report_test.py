@@ -195,7 +195,9 @@ class GeneratorTest(unittest.TestCase):
         self.assertEqual(sample.faults, ["90 checks a second instead of 100"])
 
     def test_errors_are_faults(self):
-        sample = self.run_generator(self.result(errors={"UNAVAILABLE": 2}))
+        sample = self.run_generator(
+            self.result(errors={"UNAVAILABLE": {"count": 2, "first": "away"}})
+        )
         self.assertEqual(sample.faults, ["2 failed: UNAVAILABLE"])
 
     def test_no_answers_break_the_case(self):

@@ -1,5 +1,5 @@
 // Rules written as YAML and read again are the same rules.
-#include "match/rule_yaml.h"
+#include "config/rule_yaml.h"
 
 #include <gtest/gtest.h>
 

@@ -125,6 +125,7 @@ class ScriptedServer {
 Plan PlanFor(const Address& address) {
   return {.address = address,
           .request = std::string{0x0a, static_cast<char>(kDomain.size())} + kDomain,
+          .key_name = "user",
           .in_flight = 1,
           .connections = 1,
           .duration = seconds(20),
@@ -165,7 +166,7 @@ TEST(BadServer, Absent_SaysWhatTheSystemSays) {
 }
 
 TEST(BadServer, Silent_GivenUpAfterTheTimeout) {
-  EXPECT_EQ(StartError({}, milliseconds(50)), "who is there does not speak HTTP/2: no answer");
+  EXPECT_EQ(StartError({}, milliseconds(50)), "the server does not answer in HTTP/2");
 }
 
 TEST(BadServer, SpeaksSomethingElse_SaysSo) {
@@ -243,6 +244,7 @@ TEST(BadServer, OpenLoop_WhatIsDueSoonAfterLeavesTogether) {
   Plan plan = PlanFor(server.address());
   plan.rpc = Rpc::kStream;
   plan.rate = 50'000;
+  plan.in_flight = kMaxInFlight;
   plan.duration = milliseconds(100);
   plan.timeout = milliseconds(500);
   const auto generator = Generator::Start(plan);

@@ -34,6 +34,7 @@ Plan PlanFor(const FakeLimiter& server) {
   request.set_domain("shop");
   return {.address = server.address(),
           .request = request.SerializeAsString(),
+          .key_name = "user",
           .keys = 10,
           .in_flight = 4,
           .connections = 2,
@@ -218,6 +219,7 @@ TEST(Generator, Stream_AnswersInAnyOrderAndGrouping) {
   plan.rpc = Rpc::kStream;
   plan.checks = 5;
   plan.rate = 5000;  // 50 messages for each of two streams: none waits for another in vain
+  plan.in_flight = kMaxInFlight;
   const Tally tally = TallyOf(plan);
   EXPECT_EQ(tally.failed, 0u);
   EXPECT_EQ(tally.allowed, 500u);
@@ -295,6 +297,7 @@ TEST(Generator, OpenLoop_AsManyAsTheRateSays) {
   plan.rpc = Rpc::kBatch;
   plan.checks = 5;
   plan.rate = 2000;
+  plan.in_flight = kMaxInFlight;
   plan.threads = 2;
   plan.warm_up = milliseconds(50);
   plan.duration = milliseconds(201);
@@ -317,6 +320,7 @@ Tally TallyOfStall(int max_streams) {
   Plan plan = PlanFor(server);
   plan.connections = 1;
   plan.rate = 1000;
+  plan.in_flight = kMaxInFlight;
   const auto generator = Begin(plan);
   EXPECT_FALSE(generator->WaitUntil(SteadyNow() + milliseconds(150)));  // the stall
   gate.Open();
@@ -349,6 +353,7 @@ TEST(Generator, UnansweredAtTheEnd_DeadlineExceeded) {
                       .max_streams = 2});
   Plan plan = PlanFor(server);
   plan.rate = 1000;
+  plan.in_flight = kMaxInFlight;
   plan.timeout = milliseconds(200);
   const Tally tally = TallyOf(plan);
   gate.Open();
@@ -362,6 +367,7 @@ TEST(Generator, RateBeyondTheGeneratorsOwn_SaysItWasLate) {
   Plan plan = PlanFor(server);
   plan.rpc = Rpc::kBatch;
   plan.rate = 20'000'000;  // messages a second
+  plan.in_flight = kMaxInFlight;
   plan.duration = milliseconds(20);
   plan.timeout = milliseconds(200);
   const Tally tally = TallyOf(plan);
@@ -377,6 +383,7 @@ TEST(Generator, Stop_EndsLongBeforeTheDuration) {
   for (const double rate : {0.0, 500.0}) {
     Plan plan = PlanFor(server);
     plan.rate = rate;
+    plan.in_flight = 100;
     plan.duration = std::chrono::hours(1);
     const auto generator = Begin(plan);
     EXPECT_TRUE(test::WaitUntil(seconds(20), [&] { return generator->progress().allowed > 0; }));

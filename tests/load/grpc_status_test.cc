@@ -20,14 +20,6 @@ TEST(GrpcStatus, ParseCode_NumbersOnly) {
     EXPECT_EQ(ParseCode(header), kUnknown) << header;
 }
 
-TEST(GrpcStatus, DecodeMessage_PercentEncoding) {
-  EXPECT_EQ(DecodeMessage("domain: \"%C3%BC\" is 100%25 wrong"), "domain: \"ü\" is 100% wrong");
-  EXPECT_EQ(DecodeMessage("%"), "%");
-  EXPECT_EQ(DecodeMessage(std::string_view("%41").substr(0, 2)), "%4");
-  EXPECT_EQ(DecodeMessage("%zz%41"), "%zzA");
-  EXPECT_EQ(DecodeMessage(""), "");
-}
-
 TEST(GrpcStatus, WithoutOne_AsGrpcMapsHttp) {
   EXPECT_EQ(StatusOfHttp(404).code, kUnimplemented);
   EXPECT_EQ(StatusOfHttp(503).code, kUnavailable);

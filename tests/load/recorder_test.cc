@@ -14,7 +14,8 @@ constexpr CheckResult kDeny{.decision = kDenied, .source = 2};
 constexpr CheckResult kError{.is_error = true, .code = kUnavailable, .message = "away"};
 
 TEST(Recorder, WarmUp_ShownAsProgressButNotCounted) {
-  Recorder recorder(kMeasureFrom);
+  Recorder recorder;
+  recorder.MeasureFrom(kMeasureFrom);
   Message early = recorder.Begin(kMeasureFrom - milliseconds(1), 1);
   Message first = recorder.Begin(kMeasureFrom, 1);
   recorder.set_now(kMeasureFrom + milliseconds(5));
@@ -29,7 +30,8 @@ TEST(Recorder, WarmUp_ShownAsProgressButNotCounted) {
 }
 
 TEST(Recorder, MessageOfSeveralChecks_LatencyUntilTheLast) {
-  Recorder recorder(kMeasureFrom);
+  Recorder recorder;
+  recorder.MeasureFrom(kMeasureFrom);
   Message message = recorder.Begin(kMeasureFrom, 3);
   recorder.set_now(kMeasureFrom + milliseconds(1));
   recorder.Record(message, kAllow);
@@ -45,8 +47,22 @@ TEST(Recorder, MessageOfSeveralChecks_LatencyUntilTheLast) {
   EXPECT_EQ(recorder.tally().sources, (std::array<std::uint64_t, 6>{0, 1, 1, 0, 0, 0}));
 }
 
+TEST(Recorder, Waits_CountedAndRemembered) {
+  Recorder recorder;
+  recorder.MeasureFrom(kMeasureFrom);
+  Message message = recorder.Begin(kMeasureFrom, 1);
+  recorder.set_now(kMeasureFrom + milliseconds(1));
+  recorder.Record(message, {.decision = kAllowed, .source = 1, .wait = milliseconds(30)});
+  recorder.ExtendTo(kMeasureFrom + milliseconds(31));
+  EXPECT_EQ(message.wait, milliseconds(30));
+  EXPECT_EQ(recorder.tally().waits.count(), 1u);
+  EXPECT_EQ(recorder.tally().waited, milliseconds(30));
+  EXPECT_EQ(recorder.tally().elapsed, milliseconds(31));
+}
+
 TEST(Recorder, MessageThatFails_ItsUnansweredChecksFailWithoutLatency) {
-  Recorder recorder(kMeasureFrom);
+  Recorder recorder;
+  recorder.MeasureFrom(kMeasureFrom);
   Message message = recorder.Begin(kMeasureFrom, 100);
   recorder.Fail(message, {kDeadlineExceeded, "no answer"});
   recorder.Fail(message, {kInternal, "it is over already"});
@@ -58,7 +74,8 @@ TEST(Recorder, MessageThatFails_ItsUnansweredChecksFailWithoutLatency) {
 }
 
 TEST(Recorder, WhatNoServerShouldSend_NotTakenForADecision) {
-  Recorder recorder(kMeasureFrom);
+  Recorder recorder;
+  recorder.MeasureFrom(kMeasureFrom);
   Message message = recorder.Begin(kMeasureFrom, 2);
   recorder.Record(message, {.decision = 0, .source = 1});
   EXPECT_EQ(recorder.tally().errors.at(kInternal).count, 1u);

@@ -1,5 +1,6 @@
 // The client: answers, errors and deadlines, one at a time and many at once.
 #include "client/client.h"
+#include "load/generator.h"
 
 #include <atomic>
 #include <utility>
@@ -7,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/mutex.h"
-#include "client/check_loop.h"
+#include "client/client.h"
 #include "client/status.h"
 #include "tests/tools/fake_server.h"
 
@@ -123,33 +124,25 @@ TEST(Client, ReleaseLease_ArrivesOrSaysWhyNot) {
   EXPECT_EQ(refused.error(), (Error{ErrorCode::kInvalidArgument, "lease_id"}));
 }
 
-TEST(CheckLoop, ManyUnderWay_EachAnsweredOnceBeforeLoopDies) {
+TEST(Generator, Token_SentAsBearerToken) {
   FakeServer server(Allow);
-  Client client(server.address());
-  std::atomic<int> allowed = 0;
-  {
-    CheckLoop loop(client);
-    for (int i = 0; i < 500; ++i) {
-      loop.Start(Request(), seconds(10), [&](const Result<v1::CheckLimitResponse>& answer) {
-        if (answer && answer->decision() == v1::DECISION_ALLOWED) ++allowed;
-      });
-    }
-  }
-  EXPECT_EQ(allowed, 500);
+  const auto generator = load::Generator::Start({.address = server.address(),
+                                                 .token = "open-sesame",
+                                                 .in_flight = 1,
+                                                 .connections = 1,
+                                                 .messages = 1,
+                                                 .timeout = seconds(10)});
+  ASSERT_TRUE(generator);
+  EXPECT_TRUE((*generator)->WaitUntil(SteadyNow() + seconds(10)));
+  EXPECT_EQ((*generator)->tally().allowed, 1u);
+  EXPECT_EQ(server.authorization(), "Bearer open-sesame");
 }
 
-TEST(CheckLoop, NobodyListens_ErrorIsHeard) {
-  Address address;
-  address.unix_path = "/nonexistent/socket";
-  Client client(address);
-  std::atomic<int> failed = 0;
-  {
-    CheckLoop loop(client);
-    loop.Start(Request(), seconds(10), [&](const Result<v1::CheckLimitResponse>& answer) {
-      if (!answer && answer.error().code == ErrorCode::kUnavailable) ++failed;
-    });
-  }
-  EXPECT_EQ(failed, 1);
+TEST(Client, Token_SentAsBearerToken) {
+  FakeServer server(Allow);
+  Client client(server.address(), {.token = "open-sesame"});
+  ASSERT_TRUE(client.Check(Request(), seconds(10)));
+  EXPECT_EQ(server.authorization(), "Bearer open-sesame");
 }
 
 }  // namespace

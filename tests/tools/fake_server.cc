@@ -17,8 +17,16 @@ FakeServer::FakeServer(Answer answer, Leases leases)
 
 FakeServer::~FakeServer() { server_->Shutdown(); }
 
-grpc::Status FakeServer::CheckLimit(grpc::ServerContext*, const v1::CheckLimitRequest* request,
+grpc::Status FakeServer::CheckLimit(grpc::ServerContext* context,
+                                    const v1::CheckLimitRequest* request,
                                     v1::CheckLimitResponse* response) {
+  {
+    const auto header = context->client_metadata().find("authorization");
+    const MutexLock lock(mutex_);
+    if (header != context->client_metadata().end()) {
+      authorization_.assign(header->second.data(), header->second.size());
+    }
+  }
   return answer_(*request, *response);
 }
 

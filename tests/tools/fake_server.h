@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include <grpcpp/server.h>
 
 #include "base/address.h"
+#include "base/mutex.h"
 #include "sluice/v1/rate_limiter.grpc.pb.h"
 #include "tests/support/temp_dir.h"
 
@@ -33,6 +35,12 @@ class FakeServer final : public v1::RateLimiter::Service {
 
   const Address& address() const { return address_; }
 
+  // The header of the latest check.
+  std::string authorization() const {
+    const MutexLock lock(mutex_);
+    return authorization_;
+  }
+
  private:
   grpc::Status CheckLimit(grpc::ServerContext* context, const v1::CheckLimitRequest* request,
                           v1::CheckLimitResponse* response) override;
@@ -42,6 +50,8 @@ class FakeServer final : public v1::RateLimiter::Service {
   grpc::Status ReleaseLease(grpc::ServerContext* context, const v1::ReleaseLeaseRequest* request,
                             v1::ReleaseLeaseResponse* response) override;
 
+  mutable Mutex mutex_;
+  std::string authorization_ SLUICE_GUARDED_BY(mutex_);
   const Answer answer_;
   const Leases leases_;
   const TempDir dir_;

@@ -6,6 +6,7 @@ Usage: sluice_bench_test.py SLUICE SLUICED
 import json
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,7 @@ rules:
 
 FIELDS = (
     "rpc checks_per_message keys distribution loop in_flight target_rate connections seconds checks"
-    " allowed denied failed errors sources checks_per_second latency_us client_cpu_us_per_check"
+    " allowed denied failed errors sources checks_per_second latency_us wait_us client_cpu_us_per_check"
 ).split()
 
 
@@ -154,10 +155,71 @@ class BenchTest(unittest.TestCase):
             )
             summary = json.loads(result.stdout)
             self.assertEqual(result.returncode, 2)
-            self.assertEqual(summary["errors"], {"INVALID_ARGUMENT": summary["checks"]})
+            self.assertEqual(list(summary["errors"]), ["INVALID_ARGUMENT"])
+            self.assertEqual(summary["errors"]["INVALID_ARGUMENT"]["count"], summary["checks"])
             self.assertGreater(summary["failed"], 0)
         text = run("bench", "", "--addr", self.address, "--duration", "100ms").stdout
         self.assertRegex(text, r"(?m)^ +\d+ INVALID_ARGUMENT, the first: .*domain")
+
+
+class TlsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        folder = pathlib.Path(directory.name)
+        (folder / "rules").mkdir()
+        (folder / "rules" / "shop.yaml").write_text(RULES, encoding="utf-8")
+        cls.certificate = folder / "server.pem"
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+            + ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+            + ["-out", cls.certificate, "-keyout", folder / "key.pem"],
+            check=True,
+            capture_output=True,
+        )
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            cls.address = f"localhost:{probe.getsockname()[1]}"
+        server = subprocess.Popen(
+            [SLUICED, "--rules", folder / "rules", "--grpc", cls.address, "--http", "127.0.0.1:0"]
+            + ["--tls-certificate", cls.certificate, "--tls-key", folder / "key.pem"],
+            stdin=subprocess.DEVNULL,
+        )
+        cls.addClassCleanup(server.wait, 20)
+        cls.addClassCleanup(server.terminate)
+        deadline = time.monotonic() + 20
+        while cls.check("--tls-ca", cls.certificate).returncode == 2:
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("sluiced does not answer")
+
+    @classmethod
+    def check(cls, *arguments):
+        return run("check", "shop", "endpoint=/plenty", "user=1", "--addr", cls.address, *arguments)
+
+    def test_every_kind_of_check_over_tls(self):
+        trusted = ("--tls-ca", self.certificate)
+        self.assertEqual(self.check(*trusted).returncode, 0)
+        self.assertEqual(self.check(*trusted, "--repeat", "50", "--concurrency", "4").returncode, 0)
+        bench = run(
+            *("bench", "shop", "endpoint=/plenty", "--addr", self.address, *trusted),
+            *("--duration", "200ms", "--timeout", "10s", "--json"),
+        )
+        self.assertEqual(bench.returncode, 0, bench.stderr)
+        self.assertGreater(json.loads(bench.stdout)["allowed"], 0)
+
+    def test_server_not_trusted_no_check(self):
+        for repeat in ("1", "2"):
+            result = self.check("--tls", "--repeat", repeat)
+            self.assertEqual(result.returncode, 2, result.stdout)
+            self.assertIn("certificate", result.stderr.lower())
+
+    def test_files_that_cannot_be_read_are_named(self):
+        for repeat in ("1", "2"):
+            for flag in ("--tls-ca", "--token-file"):
+                result = self.check(flag, "/nonexistent", "--repeat", repeat)
+                self.assertEqual(result.returncode, 2, result.stdout)
+                self.assertIn("/nonexistent", result.stderr)
 
 
 class ArgumentTest(unittest.TestCase):
@@ -177,7 +239,7 @@ class ArgumentTest(unittest.TestCase):
             (["shop", "--rate", "0"], "--rate"),
             (["shop", "--rate", "5", "--in-flight", "5"], "--rate excludes --in-flight"),
             (["shop", "--threads", "9"], "--threads: 9 with --connections 8"),
-            (["shop", "--duration", "3"], '"3" is not a duration'),
+            (["shop", "--duration", "3"], 'found "3"; allowed is a duration such as 250ms'),
             (["shop", "--addr", "nowhere"], '"nowhere" is not an address'),
         ):
             result = run("bench", *arguments)
@@ -199,7 +261,7 @@ class ArgumentTest(unittest.TestCase):
         self.assertIn("bench", run("--help").stdout)
         text = run("bench", "--help").stdout
         for flag in (
-            "addr timeout rpc checks key keys distribution exponent rate in-flight connections"
+            "addr timeout tls tls-ca tls-certificate tls-key token-file rpc checks key keys distribution exponent rate in-flight connections"
             " threads duration warm-up json"
         ).split():
             self.assertIn(f"--{flag} ", text.replace("\n", " "))

@@ -93,7 +93,7 @@ class WaitTest(unittest.TestCase):
             self.assertEqual(summary["wait_us"]["count"], 5)
             self.assertGreater(summary["wait_us"]["total"], summary["wait_us"]["max"])
             # The last permit is due 5 intervals after the first, and its caller sleeps until then.
-            self.assertGreaterEqual(summary["elapsed_seconds"], 1)
+            self.assertGreaterEqual(summary["seconds"], 1)
 
     def test_many_one_caller_asks_again_only_after_its_wait(self):
         self.server.check = lambda _: allowed(wait=seconds(0.1))
@@ -120,7 +120,10 @@ class ModeTest(unittest.TestCase):
             (["--mode", "charge"], pb.MODE_CHARGE),
             (["--mode", "refund"], pb.MODE_REFUND),
         ):
-            result = run("check", "shop", "--addr", server.address, "--cost", "7", *arguments)
+            result = run(
+                *("check", "shop", "--addr", server.address, "--timeout", "20s"),
+                *("--cost", "7", *arguments),
+            )
             self.assertEqual(result.returncode, 0, result.stderr)
             request = server.requests("check")[-1]
             self.assertEqual((request.mode, request.cost), (mode, 7), arguments)
@@ -139,7 +142,7 @@ class ModeTest(unittest.TestCase):
         for arguments, said in (
             (["--mode", "borrow"], "--mode"),
             (["--mode", "charge", "--peek"], "--peek"),
-            (["--wait", "5"], '"5" is not a duration'),
+            (["--wait", "5"], 'found "5"; allowed is a duration such as 250ms'),
         ):
             result = run("check", "shop", *arguments)
             self.assertEqual(result.returncode, 2, arguments)

@@ -39,31 +39,5 @@ TEST(HumanDuration, Table) {
   for (const auto& row : kRows) EXPECT_EQ(HumanDuration(Duration(row.us)), row.text) << row.us;
 }
 
-TEST(ParseDuration, Table) {
-  const struct {
-    const char* text;
-    std::optional<std::int64_t> us;
-  } kRows[] = {
-      {"1us", 1},
-      {"250ms", 250'000},
-      {"2s", 2'000'000},
-      {"1m", 60'000'000},
-      {"24h", 86'400'000'000},
-      {"25h", std::nullopt},
-      {"0s", std::nullopt},
-      {"5", std::nullopt},
-      {"", std::nullopt},
-      {"s", std::nullopt},
-      {"-1s", std::nullopt},
-      {"1.5s", std::nullopt},
-      {"1 s", std::nullopt},
-      {"99999999999s", std::nullopt},
-  };
-  for (const auto& row : kRows) {
-    const auto parsed = ParseDuration(row.text);
-    EXPECT_EQ(parsed ? std::optional(parsed->count()) : std::nullopt, row.us) << row.text;
-  }
-}
-
 }  // namespace
 }  // namespace sluice::tools

@@ -48,8 +48,9 @@ def run_sluice_bench(sluice, load, server, seconds):
     result = json.loads(output)
     if not result.get("checks_per_second"):
         raise RuntimeError(f"nothing was answered: {output}")
+    errors = {code: error["count"] for code, error in result["errors"].items()}
     answers = Answers(result["allowed"], result["denied"],
-                      collections.Counter(result["errors"]), collections.Counter(result["sources"]))
+                      collections.Counter(errors), collections.Counter(result["sources"]))
     faults = load.expected.faults_of(answers)
     rate = result["checks_per_second"]
     if rate < 0.98 * result["target_rate"]:

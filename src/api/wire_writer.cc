@@ -1,4 +1,4 @@
-#include "base/wire_writer.h"
+#include "api/wire_writer.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "match/rule_yaml.h"
+#include "config/rule_yaml.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,84 +6,24 @@
 
 #include <fmt/format.h>
 
+#include "match/pattern_yaml.h"
+
 namespace sluice {
 namespace {
 
-bool IsPlain(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == '/' || c == '.' || c == '-' || c == '+';
-}
-
-bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
-
-std::string DoubleQuoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (IsControl(c)) {
-      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      if (c == '"' || c == '\\') quoted += '\\';
-      quoted += c;
-    }
-  }
-  return quoted + '"';
-}
-
-std::string SingleQuoted(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'') quoted += '\'';
-    quoted += c;
-  }
-  return quoted + '\'';
-}
-
-// Bare where nobody could take it for anything else, else quoted.
-std::string Scalar(std::string_view text) {
-  const bool starts_plain = !text.empty() && IsPlain(text.front()) && text.front() != '-' &&
-                            text.front() != '.' && text.front() != '+';
-  if (starts_plain && std::all_of(text.begin(), text.end(), IsPlain) && text != "null" &&
-      text != "Null" && text != "NULL") {
-    return std::string(text);
-  }
-  if (std::any_of(text.begin(), text.end(), IsControl)) return DoubleQuoted(text);
-  return SingleQuoted(text);
-}
-
-template <typename Items, typename Write>
-std::string List(const Items& items, const Write& write) {
-  std::vector<std::string> texts;
-  std::transform(std::begin(items), std::end(items), std::back_inserter(texts), write);
-  return fmt::format("[{}]", fmt::join(texts, ", "));
-}
-
-std::string ToYaml(const Pattern& pattern) {
-  using Kind = Pattern::Kind;
-  switch (pattern.kind) {
-    case Kind::kExact:
-      return Scalar(pattern.text);
-    case Kind::kPrefix:
-      return fmt::format("{{prefix: {}}}", Scalar(pattern.text));
-    case Kind::kRegex:
-      return fmt::format("{{regex: {}}}", Scalar(pattern.text));
-    case Kind::kCidr:
-      return fmt::format("{{cidr: {}}}", Scalar(pattern.text));
-    case Kind::kExists:
-      return "{exists: true}";
-    case Kind::kAnyOf:
-      return List(pattern.of, [](const Pattern& part) { return ToYaml(part); });
-    case Kind::kNot:
-      return fmt::format("{{not: {}}}", ToYaml(pattern.of.front()));
-  }
-  return "";
-}
-
 std::string ToYaml(const KeyPart& part) {
-  if (!part.ipv4_prefix && !part.ipv6_prefix) return Scalar(part.attribute);
-  std::string text = fmt::format("{{attribute: {}", Scalar(part.attribute));
+  if (!part.ipv4_prefix && !part.ipv6_prefix) return YamlScalar(part.attribute);
+  std::string text = fmt::format("{{attribute: {}", YamlScalar(part.attribute));
   if (part.ipv4_prefix) text += fmt::format(", ipv4_prefix: {}", *part.ipv4_prefix);
   if (part.ipv6_prefix) text += fmt::format(", ipv6_prefix: {}", *part.ipv6_prefix);
   return text + "}";
+}
+
+std::string ListOf(const std::vector<KeyPart>& parts) {
+  std::vector<std::string> texts;
+  std::transform(parts.begin(), parts.end(), std::back_inserter(texts),
+                 [](const KeyPart& part) { return ToYaml(part); });
+  return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
 // "/s", "/m", "/h" or "/d".
@@ -175,11 +115,10 @@ std::string_view ToString(OnStoreFailure policy) {
 }  // namespace
 
 std::string ToYaml(const Rule& rule) {
-  std::string text = fmt::format("name: {}\n", Scalar(rule.name));
+  std::string text = fmt::format("name: {}\n", YamlScalar(rule.name));
   if (!rule.match.empty()) text += fmt::format("match: {}\n", ToYaml(rule.match));
   if (!rule.per.empty()) {
-    text +=
-        fmt::format("per: {}\n", List(rule.per, [](const KeyPart& part) { return ToYaml(part); }));
+    text += fmt::format("per: {}\n", ListOf(rule.per));
   }
   text += fmt::format("limits:{}", ToYaml(rule.limits, "  "));
   text += ToYaml(rule.overrides);
@@ -190,14 +129,6 @@ std::string ToYaml(const Rule& rule) {
   }
   if (!rule.deny_cache) text += "deny_cache: false\n";
   return text;
-}
-
-std::string ToYaml(const std::vector<Condition>& match) {
-  std::vector<std::string> texts;
-  for (const Condition& condition : match) {
-    texts.push_back(fmt::format("{}: {}", Scalar(condition.attribute), ToYaml(condition.pattern)));
-  }
-  return fmt::format("{{{}}}", fmt::join(texts, ", "));
 }
 
 }  // namespace sluice

@@ -1,0 +1,147 @@
+// Runs that end after a number of messages, and calls with a timeout or a wait of their own.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+
+#include "load/generator.h"
+#include "tests/load/fake_limiter.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::load {
+namespace {
+
+using sluice::test::FakeLimiter;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Plan PlanFor(const FakeLimiter& server, std::uint64_t messages, std::uint32_t callers = 1) {
+  return {.address = server.address(),
+          .in_flight = callers,
+          .connections = 1,
+          .duration = std::chrono::hours(1),
+          .messages = messages,
+          .timeout = seconds(20)};
+}
+
+std::unique_ptr<Generator> Begin(const Plan& plan) {
+  auto generator = Generator::Start(plan);
+  if (!generator) ADD_FAILURE() << generator.error().message;
+  return generator ? std::move(*generator) : nullptr;
+}
+
+Tally TallyOf(const Plan& plan) {
+  const auto generator = Begin(plan);
+  EXPECT_TRUE(generator->WaitUntil(SteadyNow() + seconds(30)));
+  return generator->tally();
+}
+
+// Answers that the caller may go on after `wait`.
+FakeLimiter::Answers AllowAfter(Duration wait) {
+  return {.check = [wait](const auto&, v1::CheckLimitResponse& response) {
+    response.set_decision(v1::DECISION_ALLOWED);
+    response.mutable_wait()->set_seconds(wait / seconds(1));
+    response.mutable_wait()->set_nanos(static_cast<int>(wait % seconds(1) / Duration(1)) * 1000);
+    return grpc::Status::OK;
+  }};
+}
+
+TEST(CountedRun, AsManyMessagesAsAsked_AllEqual) {
+  std::atomic<std::uint64_t> calls = 0;
+  std::atomic<std::uint64_t> with_attributes = 0;
+  FakeLimiter server({.check = [&](const v1::CheckLimitRequest& request, auto& response) {
+    ++calls;
+    if (request.attributes_size() > 0) ++with_attributes;
+    response.set_decision(v1::DECISION_ALLOWED);
+    return grpc::Status::OK;
+  }});
+  for (const std::uint32_t threads : {1U, 3U}) {
+    calls = 0;
+    Plan plan = PlanFor(server, 100, 7);
+    plan.connections = plan.threads = threads;
+    EXPECT_EQ(TallyOf(plan).allowed, 100u) << threads;
+    EXPECT_EQ(calls, 100u) << threads;
+  }
+  EXPECT_EQ(with_attributes, 0u);
+}
+
+TEST(CountedRun, Rate_NotExceeded) {
+  FakeLimiter server(AllowAfter({}));
+  Plan plan = PlanFor(server, 51, 100);
+  plan.rate = 500;
+  const Tally tally = TallyOf(plan);
+  EXPECT_EQ(tally.allowed, 51u);
+  EXPECT_GE(tally.elapsed, milliseconds(100));  // the last is due 50 / 500 s after the first
+}
+
+TEST(CountedRun, Rate_NoMoreInFlightThanAsked) {
+  std::atomic<int> in_flight = 0;
+  std::atomic<int> most = 0;
+  FakeLimiter server({.check = [&](const auto&, auto& response) {
+    const int now = ++in_flight;
+    for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+    }
+    response.set_decision(v1::DECISION_ALLOWED);
+    --in_flight;
+    return grpc::Status::OK;
+  }});
+  Plan plan = PlanFor(server, 200, 2);
+  plan.rate = 1e6;
+  EXPECT_EQ(TallyOf(plan).allowed, 200u);
+  EXPECT_LE(most, 2);
+}
+
+TEST(CountedRun, Sleep_EachCallerWaitsAsAnswersSay) {
+  FakeLimiter server(AllowAfter(milliseconds(20)));
+  for (const std::uint32_t callers : {1, 2, 10}) {
+    Plan plan = PlanFor(server, 10, callers);
+    plan.sleep = true;
+    const Tally tally = TallyOf(plan);
+    EXPECT_GE(tally.elapsed, milliseconds(20) * (10 / callers)) << callers;
+    EXPECT_EQ(tally.waits.count(), 10u);
+    EXPECT_EQ(tally.waited, milliseconds(200));
+    EXPECT_EQ(tally.waits.max(), milliseconds(20));
+  }
+}
+
+TEST(CountedRun, OneCallerSleepsLong_TheOtherDoesTheRest_StopWakesIt) {
+  std::atomic<int> calls = 0;
+  FakeLimiter server({.check = [&](const auto&, v1::CheckLimitResponse& response) {
+    response.set_decision(v1::DECISION_ALLOWED);
+    response.mutable_wait()->set_seconds(calls++ == 0 ? 3600 : 0);
+    return grpc::Status::OK;
+  }});
+  Plan plan = PlanFor(server, 20, 2);
+  plan.sleep = true;
+  const auto run = Begin(plan);
+  EXPECT_TRUE(test::WaitUntil(seconds(20), [&] { return run->progress().allowed == 20; }));
+  EXPECT_FALSE(run->WaitUntil(SteadyNow()));
+  run->Stop();
+  EXPECT_TRUE(run->WaitUntil(SteadyNow() + seconds(20)));
+}
+
+TEST(CountedRun, NoSleep_WaitsAreTalliedOnly) {
+  FakeLimiter server(AllowAfter(std::chrono::hours(1)));
+  EXPECT_EQ(TallyOf(PlanFor(server, 10)).waited, std::chrono::hours(10));
+}
+
+TEST(CountedRun, CallUnansweredInTime_FailsAndTheNextGoesOut) {
+  std::atomic<bool> held = true;
+  std::atomic<int> calls = 0;
+  FakeLimiter server({.check = [&](const auto&, auto& response) {
+    if (calls++ == 0) held.wait(true);
+    response.set_decision(v1::DECISION_ALLOWED);
+    return grpc::Status::OK;
+  }});
+  Plan plan = PlanFor(server, 3);
+  plan.call_timeout = milliseconds(200);
+  const Tally tally = TallyOf(plan);
+  held = false;
+  held.notify_all();
+  EXPECT_EQ(tally.errors.at(kDeadlineExceeded).first, "no answer within --timeout");
+  EXPECT_GE(tally.failed, 1u);
+  EXPECT_EQ(tally.checks(), 3u);
+}
+
+}  // namespace
+}  // namespace sluice::load

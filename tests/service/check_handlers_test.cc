@@ -1,0 +1,142 @@
+// Handlers of single checks and of batches: what they start in one turn of the loop, send at its
+// end, allocate, and give back when callers have gone.
+#include "tests/service/handlers_fixture.h"
+
+#include <gmock/gmock.h>
+
+#include "service/check_limit_handler.h"
+#include "service/check_limits_handler.h"
+#include "service/check_stream_handler.h"
+#include "tests/support/allocations.h"
+
+namespace sluice::test {
+namespace {
+
+TEST_F(HandlersTest, CheckLimit_InTheSteadyState_AllocatesNothing) {
+  if (!CountsAllocations()) GTEST_SKIP();
+  CheckLimitHandler handler(limiter_, buffer_);
+  handler.Attach(call_);
+  const std::string request = Check(7).SerializeAsString();
+  store_.admitting = true;
+  for (int i = 0; i < 3; ++i) handler.Serve(call_, request);
+  const std::size_t before = Allocations();
+  handler.Serve(call_, request);
+  EXPECT_EQ(before, Allocations());
+  v1::CheckLimitResponse response;
+  ASSERT_TRUE(response.ParseFromString(call_.response));
+  EXPECT_EQ(v1::DECISION_ALLOWED, response.decision());
+  EXPECT_EQ(1, response.limits_size());
+}
+
+// Whoever cancels calls must not hold the slots that they were granted.
+class CancelledHolders : public HandlersTest {
+ protected:
+  CancelledHolders() {
+    Rule rule{.name = "slots"};
+    rule.limits.limits = {Concurrency{.limit = 5, .ttl = std::chrono::hours(1)}};
+    limiter_.SetRules(RuleIndex::Build({Domain{.name = "shop", .rules = {rule}}}, {}).value());
+  }
+
+  void ExpectAllFree() {
+    call_.caller_gone = false;
+    CheckLimitHandler handler(limiter_, buffer_);
+    handler.Attach(call_);
+    store_.holding = false;
+    handler.Serve(call_, Check(7).SerializeAsString());
+    v1::CheckLimitResponse response;
+    ASSERT_TRUE(response.ParseFromString(call_.response));
+    EXPECT_EQ(response.limits(0).remaining(), 4u);
+  }
+};
+
+TEST_F(CancelledHolders, CheckLimit_GivesItsLeaseBack) {
+  CheckLimitHandler handler(limiter_, buffer_);
+  handler.Attach(call_);
+  const std::string request = Check(7).SerializeAsString();
+  for (int i = 0; i < 20; ++i) {
+    store_.holding = true;
+    handler.Serve(call_, request);
+    call_.caller_gone = true;
+    handler.OnCancel();
+    store_.Release();
+  }
+  ExpectAllFree();
+}
+
+TEST_F(CancelledHolders, Batch_GivesAllLeasesBackAndNoneOfOthers) {
+  CheckLimitsHandler handler(loop_, items_, buffer_);
+  handler.Attach(call_);
+  for (int i = 0; i < 5; ++i) {
+    const std::string request = Frame(200);
+    store_.holding = true;
+    loop_.Turn([&] { handler.Serve(call_, request); });
+    store_.Release(3);
+    call_.caller_gone = true;
+    handler.OnCancel();
+    loop_.TurnUntilIdle();
+    store_.Release();
+  }
+  ExpectAllFree();
+}
+
+TEST_F(CancelledHolders, Stream_GivesLeasesBackThatHaveNotBeenSent) {
+  CheckStreamHandler handler(loop_, items_);
+  handler.Attach(call_);
+  for (int i = 0; i < 5; ++i) {
+    loop_.Turn([&] {
+      handler.OnStart(call_);
+      store_.holding = true;
+      handler.OnMessage(Frame(20));
+      store_.Release(3);
+      handler.OnCancel();
+      store_.Release();
+    });
+  }
+  ExpectAllFree();
+}
+
+class BatchHandlerTest : public HandlersTest {
+ protected:
+  BatchHandlerTest() { handler_.Attach(call_); }
+
+  CheckLimitsHandler handler_{loop_, items_, buffer_};
+};
+
+TEST_F(BatchHandlerTest, LongBatch_IsStartedBitByBit_AnsweredWholeAndInOrder) {
+  const std::string request = Frame(1000);
+  loop_.Turn([&] { handler_.Serve(call_, request); });
+  EXPECT_LE(store_.submitted, 2 * CheckLimitsHandler::kChecksPerTurn);
+  for (int turn = 0; turn < 100 && call_.finished == 0; ++turn) {
+    const std::size_t before = store_.submitted;
+    loop_.Turn();
+    EXPECT_LE(store_.submitted - before, CheckLimitsHandler::kChecksPerTurn);
+  }
+  ASSERT_EQ(1, call_.finished);
+  v1::CheckLimitsResponse response;
+  ASSERT_TRUE(response.ParseFromString(call_.response));
+  ASSERT_EQ(1000, response.results_size());
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(std::to_string(i), response.results(i).response().request_id());
+  }
+}
+
+TEST_F(BatchHandlerTest, Cancelled_StartsNoMoreAndWaitsForTheStore) {
+  store_.holding = true;
+  const std::string request = Frame(1000);
+  loop_.Turn([&] { handler_.Serve(call_, request); });
+  const std::size_t started = store_.submitted;
+  handler_.OnCancel();
+  EXPECT_LE(loop_.TurnUntilIdle(), 2);
+  EXPECT_EQ(started, store_.submitted);
+  EXPECT_EQ(0, call_.finished);
+  store_.Release();
+  EXPECT_EQ(1, call_.finished);
+
+  store_.holding = false;
+  handler_.Serve(call_, Frame(3));
+  EXPECT_EQ(2, call_.finished);
+  EXPECT_EQ(3, ResultsOf(call_.response)) << "as good as new";
+}
+
+}  // namespace
+}  // namespace sluice::test
