@@ -74,6 +74,36 @@ local function read_strings(names)
   return strings
 end
 
+-- As read_strings, of the first `count` names, whatever slots they are of. Also whether all others are
+-- new, and by index why a name cannot be read here, nil if all can.
+local function read_one_by_one(names, count)
+  local strings, others_are_new, elsewhere = {}, true, nil
+  for i = 1, count do
+    local value = redis.pcall('GET', names[i])
+    if type(value) == 'table' then
+      local cause = value.err
+      value = false
+      if cause:sub(1, 9) == 'WRONGTYPE' then
+        others_are_new = false
+      else
+        elsewhere = elsewhere or {}
+        elsewhere[i] = cause
+      end
+    end
+    strings[i] = value
+  end
+  return strings, others_are_new, elsewhere
+end
+
+-- The first text in `texts` by the indices that stand in `numbers` from `first` on; nil if none.
+local function first_of(texts, numbers, first, count)
+  for i = first, first + count - 1 do
+    if texts[numbers[i]] then
+      return texts[numbers[i]]
+    end
+  end
+end
+
 local function any_exists(names)
   for first = 1, #names, PIECE do
     if call('EXISTS', unpack(names, first, min(#names, first + PIECE - 1))) > 0 then

@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,7 +89,8 @@ class RawRedis {
   const int socket_;
 };
 
-class NodeTest : public testing::Test {
+// A store of one node.
+class NodeTest : public testing::Test, private redis::NodeOwner {
  protected:
   using Checks = std::vector<std::unique_ptr<NotedCheck>>;
 
@@ -98,8 +100,11 @@ class NodeTest : public testing::Test {
   // Begins anew with a node that is ready.
   void Begin(const redis::NodeOptions& options) {
     End();
+    const redis::Access access;
+    context_.emplace(redis::NodeContext{
+        .loop = loop_, .owner = *this, .metrics = metrics_, .access = access, .options = options});
     const RedisUrl url = RedisUrl::Parse(server_.url()).value();
-    node_ = std::make_unique<redis::Node>(loop_, url, shared_, metrics_, options);
+    node_ = std::make_unique<redis::Node>(*context_, url.addresses.front(), shared_);
     LogIn();
   }
 
@@ -163,7 +168,7 @@ class NodeTest : public testing::Test {
   static int RunsOf(const RedisCommand& command) {
     if (command[0] != "EVALSHA") return 0;
     double runs = 0;
-    std::memcpy(&runs, command[3 + std::stoul(command[2])].data() + 4 * sizeof runs, sizeof runs);
+    std::memcpy(&runs, command.back().data() + 4 * sizeof runs, sizeof runs);
     return static_cast<int>(runs);
   }
   std::vector<int> Runs() const {
@@ -182,12 +187,24 @@ class NodeTest : public testing::Test {
   MetricsRegistry metrics_;
   redis::Server shared_{"test", 1, metrics_};
   ManualLoop loop_;
+  std::optional<redis::NodeContext> context_;
   Checks checks_;
   int answers_ = 0;
   std::unique_ptr<redis::Node> node_;
   ManualLoop::Wire* known_wire_ = nullptr;
   CommandReader reader_;
   std::deque<RedisCommand> commands_;  // sent, not answered yet
+
+ private:
+  void OnRedirect(redis::Node&, StoreCheck&, std::string_view) override {}
+  void OnRedirect(redis::Node&, StoreReset&, std::string_view) override {}
+  void OnTakenBack(std::unique_ptr<redis::TakeBack> take_back) override {
+    node_->OnTakenBack(std::move(take_back));
+  }
+  void OnDoubt() override {}
+  std::string ProbeKey(const redis::Node&) const override {
+    return "sluice:{probe}:fixed_window:1s";
+  }
 };
 
 }  // namespace sluice::test

@@ -32,12 +32,15 @@ TEST(RedisUrl, Parse_ValidForms) {
     SCOPED_TRACE(row.text);
     const auto url = RedisUrl::Parse(row.text);
     ASSERT_TRUE(url) << url.error().message;
-    EXPECT_EQ(url->address.ToString(), row.address);
-    EXPECT_EQ(url->user, row.user);
-    EXPECT_EQ(url->password, row.password);
-    EXPECT_EQ(url->database, row.database);
-    EXPECT_EQ(url->client_name, row.client_name);
-    EXPECT_TRUE(url->password.empty() || url->ToString().find(url->password) == std::string::npos);
+    ASSERT_EQ(url->addresses.size(), 1);
+    EXPECT_EQ(url->addresses[0].ToString(), row.address);
+    const RedisLogin& login = url->login;
+    EXPECT_EQ(login.user, row.user);
+    EXPECT_EQ(login.password, row.password);
+    EXPECT_EQ(login.database, row.database);
+    EXPECT_EQ(login.client_name, row.client_name);
+    EXPECT_TRUE(login.password.empty() ||
+                url->ToString().find(login.password) == std::string::npos);
   }
 }
 
