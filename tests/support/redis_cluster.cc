@@ -23,9 +23,10 @@ bool Contains(const std::string& text, std::string_view part) {
 
 }  // namespace
 
-RedisCluster::RedisCluster(const Options& options) : arguments_(options.arguments) {
+RedisCluster::RedisCluster(const Options& options)
+    : node_timeout_(options.node_timeout), arguments_(options.arguments) {
   const int nodes = options.masters * (1 + options.replicas);
-  for (int i = 0; i < nodes; ++i) AddMaster();
+  for (int i = 0; i < nodes; ++i) AddNode();
   for (int i = 0; i < options.masters; ++i) {
     const int first = kSlots * i / options.masters;
     const int last = kSlots * (i + 1) / options.masters - 1;
@@ -37,19 +38,24 @@ RedisCluster::RedisCluster(const Options& options) : arguments_(options.argument
 }
 
 std::size_t RedisCluster::AddMaster() {
+  AddNode();
+  Require(WaitUntil(kPatience, [&] { return AllAgree(); }), "the new node is not taken in");
+  return nodes_.size() - 1;
+}
+
+void RedisCluster::AddNode() {
   const std::size_t index = nodes_.size();
   std::vector<std::string> arguments = arguments_;
   arguments.insert(arguments.end(),
                    {"--cluster-enabled", "yes", "--cluster-port", std::to_string(FreePort()),
-                    "--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0",
-                    "--repl-diskless-sync-delay", "0"});
+                    "--cluster-node-timeout", node_timeout_, "--cluster-replica-validity-factor",
+                    "0", "--repl-diskless-sync-delay", "0"});
   nodes_.push_back(
       std::make_unique<RedisServer>(RedisServer::Options{.tcp = true, .arguments = arguments}));
   alive_.push_back(true);
   // Masters must not claim slots in the same epoch.
   nodes_.back()->Connect().Text({"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(index + 1)});
   if (index > 0) Join(index);
-  return index;
 }
 
 void RedisCluster::Join(std::size_t index) {
@@ -132,11 +138,13 @@ std::size_t RedisCluster::MoveKeys(std::uint16_t slot, std::size_t to, std::size
   return keys.size();
 }
 
+// The node that gives its last slot away becomes a replica when it hears of it, and refuses then.
 void RedisCluster::FinishMove(std::uint16_t slot, std::size_t to) {
   const std::size_t from = OwnerOf(slot);
-  for (const std::size_t node : {to, from}) {
-    nodes_[node]->Connect().Text({"CLUSTER", "SETSLOT", std::to_string(slot), "NODE", IdOf(to)});
-  }
+  const RedisConnection::Command finish{"CLUSTER", "SETSLOT", std::to_string(slot), "NODE",
+                                        IdOf(to)};
+  nodes_[to]->Connect().Text(finish);
+  nodes_[from]->Connect().ErrorOf(finish);
 }
 
 void RedisCluster::Move(std::uint16_t slot, std::size_t to) {

@@ -19,13 +19,14 @@ class RedisCluster {
   struct Options {
     int masters = 3;
     int replicas = 0;                    // of each master
+    std::string node_timeout = "5000";  // ms; a busy machine answers late
     std::vector<std::string> arguments;  // of each redis-server
   };
 
   // Returns when every node knows all others and the cluster takes commands.
   explicit RedisCluster(const Options& options);
 
-  // A master without slots. Returns its place among the nodes.
+  // A master without slots. Returns its place among the nodes, when all know it.
   std::size_t AddMaster();
 
   // Masters first, as they were at the beginning, then their replicas, then what was added.
@@ -52,11 +53,13 @@ class RedisCluster {
   void Flush();
 
  private:
+  void AddNode();
   void Join(std::size_t index);
   void MakeReplicas(int masters);
   bool AllAgree();
   std::string IdOf(std::size_t index);
 
+  const std::string node_timeout_;
   const std::vector<std::string> arguments_;
   std::vector<std::unique_ptr<RedisServer>> nodes_;
   std::vector<bool> alive_;

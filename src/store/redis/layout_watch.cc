@@ -36,12 +36,10 @@ std::optional<Address> LayoutWatch::AddressToTry() {
 }
 
 void LayoutWatch::SetServers(std::vector<Address> servers) {
-  const Address asked_now = asked();
+  const auto found = std::find(servers.begin(), servers.end(), asked());
+  leaves_ = found == servers.end();
+  place_ = leaves_ ? 0 : static_cast<std::size_t>(found - servers.begin());
   servers_ = std::move(servers);
-  const auto found = std::find(servers_.begin(), servers_.end(), asked_now);
-  if (found == servers_.end()) servers_.push_back(asked_now);
-  place_ = static_cast<std::size_t>(std::find(servers_.begin(), servers_.end(), asked_now) -
-                                    servers_.begin());
 }
 
 void LayoutWatch::OnDoubt() {
@@ -53,11 +51,11 @@ void LayoutWatch::OnDoubt() {
 
 void LayoutWatch::OnTime() {
   if (awaits_answer_) return connection_.Restart("no answer in time");
-  if (in_doubt_since_ && loop_.now() - *in_doubt_since_ >= kLastingDoubt) {
-    in_doubt_since_.reset();
-    return connection_.MoveOn();
-  }
-  AskNow();
+  const bool doubtful = in_doubt_since_ && loop_.now() - *in_doubt_since_ >= kLastingDoubt;
+  if (!doubtful && !leaves_) return AskNow();
+  in_doubt_since_.reset();
+  leaves_ = false;
+  connection_.MoveOn();
 }
 
 void LayoutWatch::AskNow() {

@@ -37,7 +37,7 @@ class LayoutWatch : public Topology, private Connection::Owner {
 
   // The server that is being asked.
   const Address& asked() const { return servers_[place_]; }
-  // Whom to ask from now on.
+  // Whom to ask from now on. If the server that is being asked is not among them, it is left.
   void SetServers(std::vector<Address> servers);
 
  private:
@@ -61,6 +61,7 @@ class LayoutWatch : public Topology, private Connection::Owner {
   std::vector<Address> servers_;
   std::size_t place_;
   bool tried_ = false;  // servers_[place_]
+  bool leaves_ = false;  // the server is not to be asked any more
   bool awaits_answer_ = false;
   SteadyTime asked_at_;
   std::optional<SteadyTime> in_doubt_since_;
