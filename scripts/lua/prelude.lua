@@ -3,7 +3,7 @@
 
 local floor, ceil, min, max, rep = math.floor, math.ceil, math.min, math.max, string.rep
 local pack_numbers, unpack_numbers = struct.pack, struct.unpack
-local call = redis.call
+local call, try = redis.call, redis.pcall
 
 -- CHARGE takes the cost even where it is denied; REFUND gives it back. RENEW and RELEASE concern the
 -- check's lease, and RENEW happens only if all counters hold it. UNDO takes back what an earlier
@@ -79,7 +79,7 @@ end
 local function read_one_by_one(names, count)
   local strings, others_are_new, elsewhere = {}, true, nil
   for i = 1, count do
-    local value = redis.pcall('GET', names[i])
+    local value = try('GET', names[i])
     if type(value) == 'table' then
       local cause = value.err
       value = false

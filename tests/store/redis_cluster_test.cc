@@ -13,6 +13,9 @@
 #include "store/redis/redis_store.h"
 #include "store/redis/slot.h"
 #include "tests/store/blocking_check.h"
+#include "tests/store/fake_redis.h"
+#include "tests/store/raw_redis.h"
+#include "tests/store/test_redis.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/redis_cluster.h"
 #include "tests/support/wait_until.h"
@@ -172,12 +175,14 @@ TEST(RedisClusterStore, Reset_OfCountersOnAllNodes) {
   for (const std::string& key : keys) EXPECT_EQ(Remaining(*store, key, kMany), kMany.limit);
 }
 
+// As the user of the manual.
 TEST(RedisClusterStore, JoinsItsFleet) {
-  const auto store = Connect(Three());
+  RedisCluster cluster({.masters = 2, .arguments = UserOfTheManual()});
+  RedisStore store(Io(), RedisUrl::Parse(cluster.Url("sluice:secret@")).value(), {});
   std::atomic<std::int64_t> servers = 0;
-  store->JoinFleet([&](const redis::FleetView& view) { servers = view.servers; });
+  store.JoinFleet([&](const redis::FleetView& view) { servers = view.servers; });
   EXPECT_TRUE(WaitUntil(kPatience, [&] { return servers == 1; }));
-  store->Stop();
+  store.Stop();
 }
 
 // While a slot is on its way, its counters are on one node or on the other, and new ones begin on
@@ -331,6 +336,39 @@ TEST(RedisClusterStore, SlotsMoveUnderLoad_CountsAreExact) {
     EXPECT_GE(subject.tries, kLimit.limit);
     EXPECT_EQ(subject.admitted, kLimit.limit) << subject.keys[0];
   }
+}
+
+// Some servers that speak Redis' protocol let scripts touch declared keys only.
+TEST(RedisClusterStore, UndeclaredKeysAreRefused_PacksGoBySlot) {
+  RedisServer real;
+  RawRedis redis(real.socket_path());
+  std::atomic<int> refused = 0;
+  const FakeRedis* self = nullptr;
+  FakeRedis server(
+      [&](const RedisCommand& command) -> std::string {
+        if (command[0] == "CLUSTER") {
+          return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:" + std::to_string(self->port()) +
+                 "\r\n";
+        }
+        if (command[0] == "EVALSHA" && command[2] == "0") {
+          ++refused;
+          return "-ERR Error running script: script tried accessing undeclared key\r\n";
+        }
+        return redis.Ask(command);
+      },
+      FakeRedis::Listen::kTcp);
+  self = &server;
+  RedisStore store(
+      Io(), RedisUrl::Parse("redis+cluster://127.0.0.1:" + std::to_string(server.port())).value(),
+      {.timeout = seconds(10), .silence = seconds(20)});
+  ASSERT_TRUE(store.WaitUntilReady(kPatience));
+  const std::string a = KeyIn(kFirst), b = KeyIn(kSecond);
+  for (int i = 1; i <= 10; ++i) {
+    BlockingCheck check({{a, kMany}, {b, kMany}});
+    EXPECT_TRUE(check.RunOn(store).admitted);
+    EXPECT_EQ(check.counters[1].verdict.remaining, kMany.limit - i);
+  }
+  EXPECT_EQ(refused, 1) << "found out once";
 }
 
 TEST(RedisClusterStore, MasterDies_ItsReplicaTakesOverAndTheOthersGoOn) {

@@ -19,7 +19,7 @@ class RedisCluster {
   struct Options {
     int masters = 3;
     int replicas = 0;                    // of each master
-    std::string node_timeout = "5000";  // ms; a busy machine answers late
+    std::string node_timeout = "5000";   // ms; a busy machine answers late
     std::vector<std::string> arguments;  // of each redis-server
   };
 

@@ -60,7 +60,7 @@ class LayoutWatch : public Topology, private Connection::Owner {
   const OnLayout on_layout_;
   std::vector<Address> servers_;
   std::size_t place_;
-  bool tried_ = false;  // servers_[place_]
+  bool tried_ = false;   // servers_[place_]
   bool leaves_ = false;  // the server is not to be asked any more
   bool awaits_answer_ = false;
   SteadyTime asked_at_;

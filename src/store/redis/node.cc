@@ -155,7 +155,7 @@ std::unique_ptr<Pack> Node::TakeSpare() {
 }
 
 void Node::EncodeCall(Pack& pack) {
-  const bool declares_keys = !clustered_ || pack.sending == Sending::kBySlot;
+  const bool declares_keys = !clustered_ || must_declare_ || pack.sending == Sending::kBySlot;
   const auto arguments = script_call_.Arguments(
       declares_keys, options_.clock != nullptr ? options_.clock->Now() : Time());
   arguments_.assign({"EVALSHA", kCheckScript.sha1});

@@ -197,6 +197,7 @@ class Node final : public net::Flushable, private Connection::Owner {
   Breaker& breaker_;
   const NodeOptions options_;
   const bool clustered_;
+  bool must_declare_ = false;  // the server lets no script touch other keys
   bool waits_to_connect_;
   RedisMetrics metrics_;
   Connection connection_;

@@ -17,7 +17,7 @@ void Node::QueueAsking() {
 }
 
 bool Node::MayRedirect(std::string_view error) const {
-  return clustered_ && (IsRedirect(error) || IsForeignKey(error));
+  return clustered_ && (IsRedirect(error) || IsForeignKey(error) || RefusesUndeclaredKeys(error));
 }
 
 void Node::RedirectPack(Pack& pack, std::string_view error) {
@@ -29,6 +29,7 @@ void Node::RedirectPack(Pack& pack, std::string_view error) {
 void Node::Redirect(StoreCheck& check, std::string_view error) {
   if (check.is_late || &check == &probe_) return Fail(check, StoreFailure::kRejected);
   --waiting_;
+  must_declare_ |= RefusesUndeclaredKeys(error);
   owner_.OnRedirect(*this, check, error);
 }
 

@@ -128,7 +128,7 @@ void Part::Sweep() {
 }
 
 void Part::SubmitToMany(StoreCheck& check) {
-  check.sending = Sending::kWithOthers;
+  check.sending = by_slot_ ? Sending::kBySlot : Sending::kWithOthers;
   check.waits_anew = false;
   check.late = nullptr;
   Route(check);
@@ -219,6 +219,7 @@ Node* Part::FollowRedirect(const Node& from, std::string_view error) {
 // Without an error: the node is retired.
 void Part::OnRedirect(Node& from, StoreCheck& check, std::string_view error) {
   const std::string_view word = WordOf(error);
+  by_slot_ |= RefusesUndeclaredKeys(error);
   if (word == "TRYAGAIN") return TryAgainLater(check);
   if (word == "MOVED" || word == "ASK") {
     Node* const node = FollowRedirect(from, error);

@@ -102,6 +102,7 @@ class Part final : public net::Disposable, private NodeOwner {
   std::map<std::string, Entry> nodes_;  // by address
   bool has_layout_ = false;
   Node* only_ = nullptr;       // it owns every key
+  bool by_slot_ = false;       // a node lets no script touch keys it has not declared
   std::vector<Node*> owners_;  // by slot; null: nobody. Empty unless clustered
   std::vector<std::unique_ptr<Node>> retired_;
   std::vector<StoreCheck*> try_again_;

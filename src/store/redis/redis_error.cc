@@ -24,4 +24,8 @@ bool IsForeignKey(std::string_view error) {
   return error.find("cript attempted to ") != std::string_view::npos;
 }
 
+bool RefusesUndeclaredKeys(std::string_view error) {
+  return error.find("undeclared key") != std::string_view::npos;
+}
+
 }  // namespace sluice::redis

@@ -22,4 +22,7 @@ bool IsRedirect(std::string_view error);
 // cluster is down). Nothing was done with it.
 bool IsForeignKey(std::string_view error);
 
+// Whether the server lets no script touch keys that it has not declared. Nothing was done.
+bool RefusesUndeclaredKeys(std::string_view error);
+
 }  // namespace sluice::redis
