@@ -102,7 +102,8 @@ class StoreTest : public testing::TestWithParam<std::string> {
 };
 
 inline auto EveryStore() {
-  return testing::Values("memory", "redis", "tls", "sentinel", "cluster");
+  return testing::Values("memory", "redis", "tls", "sentinel", "cluster", "tls_sentinel",
+                         "tls_cluster");
 }
 inline std::string NameOfStore(const testing::TestParamInfo<std::string>& info) {
   return info.param;

@@ -46,45 +46,62 @@ class TestSingle final : public TestRedis {
   RedisServer server_{{.arguments = UserOfTheManual()}};
 };
 
-class TestTls final : public TestRedis {
+// With TLS to clients and among servers, or without.
+class TestTls : public TestRedis {
  public:
-  TestTls() {
-    std::vector<std::string> arguments = UserOfTheManual();
-    for (const std::string& argument : tls_.arguments()) arguments.push_back(argument);
-    server_ = std::make_unique<RedisServer>(
-        RedisServer::Options{.tls = true, .arguments = std::move(arguments)});
-  }
-  std::string url() const override { return "rediss://sluice:secret@" + server_->tcp_address(); }
-  void Flush() override { server_->Connect().Text({"FLUSHALL"}); }
-  const net::TlsClientContext* tls() const override { return client_.get(); }
+  explicit TestTls(bool used) : used_(used) {}
+  const net::TlsClientContext* tls() const override { return used_ ? client_.get() : nullptr; }
   std::string name() const override { return RedisTls::kServerName; }
 
+ protected:
+  std::vector<std::string> certificates() const {
+    return used_ ? tls_.arguments() : std::vector<std::string>();
+  }
+  std::vector<std::string> arguments() const {
+    std::vector<std::string> all = UserOfTheManual();
+    for (const std::string& argument : certificates()) all.push_back(argument);
+    return all;
+  }
+  bool used() const { return used_; }
+
  private:
+  const bool used_;
   const RedisTls tls_;
   const std::unique_ptr<net::TlsClientContext> client_ =
       net::TlsClientContext::Load({.certificate_chain = tls_.client().chain,
                                    .private_key = tls_.client().key,
                                    .ca = tls_.ca()})
           .value();
-  std::unique_ptr<RedisServer> server_;
 };
 
-class TestSentinel final : public TestRedis {
+class TestTlsServer final : public TestTls {
  public:
+  TestTlsServer() : TestTls(true) {}
+  std::string url() const override { return "rediss://sluice:secret@" + server_.tcp_address(); }
+  void Flush() override { server_.Connect().Text({"FLUSHALL"}); }
+
+ private:
+  RedisServer server_{{.tls = true, .arguments = arguments()}};
+};
+
+class TestSentinel final : public TestTls {
+ public:
+  using TestTls::TestTls;
   std::string url() const override { return sentinels_.Url("sluice:secret@"); }
   void Flush() override { sentinels_.master().Connect().Text({"FLUSHALL"}); }
 
  private:
-  RedisSentinels sentinels_{{.arguments = UserOfTheManual()}};
+  RedisSentinels sentinels_{{.tls = certificates(), .arguments = UserOfTheManual()}};
 };
 
-class TestCluster final : public TestRedis {
+class TestCluster final : public TestTls {
  public:
+  using TestTls::TestTls;
   std::string url() const override { return cluster_.Url("sluice:secret@"); }
   void Flush() override { cluster_.Flush(); }
 
  private:
-  RedisCluster cluster_{{.replicas = 1, .arguments = UserOfTheManual()}};
+  RedisCluster cluster_{{.tls = used(), .replicas = 1, .arguments = arguments()}};
 };
 
 // On the test's main thread.
@@ -93,9 +110,11 @@ inline TestRedis& RedisOfKind(const std::string& kind) {
   std::unique_ptr<TestRedis>& redis = started[kind];
   if (redis) return *redis;
   if (kind == "redis") redis = std::make_unique<TestSingle>();
-  if (kind == "tls") redis = std::make_unique<TestTls>();
-  if (kind == "sentinel") redis = std::make_unique<TestSentinel>();
-  if (kind == "cluster") redis = std::make_unique<TestCluster>();
+  if (kind == "tls") redis = std::make_unique<TestTlsServer>();
+  if (kind == "sentinel") redis = std::make_unique<TestSentinel>(false);
+  if (kind == "tls_sentinel") redis = std::make_unique<TestSentinel>(true);
+  if (kind == "cluster") redis = std::make_unique<TestCluster>(false);
+  if (kind == "tls_cluster") redis = std::make_unique<TestCluster>(true);
   return *redis;
 }
 

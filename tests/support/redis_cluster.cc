@@ -24,7 +24,7 @@ bool Contains(const std::string& text, std::string_view part) {
 }  // namespace
 
 RedisCluster::RedisCluster(const Options& options)
-    : node_timeout_(options.node_timeout), arguments_(options.arguments) {
+    : tls_(options.tls), node_timeout_(options.node_timeout), arguments_(options.arguments) {
   const int nodes = options.masters * (1 + options.replicas);
   for (int i = 0; i < nodes; ++i) AddNode();
   for (int i = 0; i < options.masters; ++i) {
@@ -49,9 +49,10 @@ void RedisCluster::AddNode() {
   arguments.insert(arguments.end(),
                    {"--cluster-enabled", "yes", "--cluster-port", std::to_string(FreePort()),
                     "--cluster-node-timeout", node_timeout_, "--cluster-replica-validity-factor",
-                    "0", "--repl-diskless-sync-delay", "0"});
-  nodes_.push_back(
-      std::make_unique<RedisServer>(RedisServer::Options{.tcp = true, .arguments = arguments}));
+                    "0", "--repl-diskless-sync-delay", "0", "--tls-cluster", tls_ ? "yes" : "no",
+                    "--tls-replication", tls_ ? "yes" : "no"});
+  nodes_.push_back(std::make_unique<RedisServer>(
+      RedisServer::Options{.tcp = !tls_, .tls = tls_, .arguments = arguments}));
   alive_.push_back(true);
   // Masters must not claim slots in the same epoch.
   nodes_.back()->Connect().Text({"CLUSTER", "SET-CONFIG-EPOCH", std::to_string(index + 1)});
@@ -103,7 +104,8 @@ std::string RedisCluster::IdOf(std::size_t index) {
 }
 
 std::string RedisCluster::Url(const std::string& login) const {
-  return "redis+cluster://" + login + nodes_[0]->tcp_address() + "," + nodes_[1]->tcp_address();
+  return (tls_ ? "rediss+cluster://" : "redis+cluster://") + login + nodes_[0]->tcp_address() +
+         "," + nodes_[1]->tcp_address();
 }
 
 std::size_t RedisCluster::OwnerOf(std::uint16_t slot) {

@@ -18,6 +18,7 @@ class RedisCluster {
  public:
   struct Options {
     int masters = 3;
+    bool tls = false;                    // between clients and nodes, and among nodes
     int replicas = 0;                    // of each master
     std::string node_timeout = "5000";   // ms; a busy machine answers late
     std::vector<std::string> arguments;  // of each redis-server
@@ -59,6 +60,7 @@ class RedisCluster {
   bool AllAgree();
   std::string IdOf(std::size_t index);
 
+  const bool tls_;
   const std::string node_timeout_;
   const std::vector<std::string> arguments_;
   std::vector<std::unique_ptr<RedisServer>> nodes_;

@@ -19,18 +19,20 @@ std::string FieldOf(const std::vector<std::string>& fields, const std::string& n
 
 }  // namespace
 
-RedisSentinels::RedisSentinels(const Options& options) {
+RedisSentinels::RedisSentinels(const Options& options) : tls_(!options.tls.empty()) {
   for (int i = 0; i <= options.replicas; ++i) {
     std::vector<std::string> arguments = options.arguments;
-    arguments.insert(arguments.end(), {"--repl-diskless-sync-delay", "0"});
+    arguments.insert(arguments.end(), options.tls.begin(), options.tls.end());
+    arguments.insert(arguments.end(),
+                     {"--repl-diskless-sync-delay", "0", "--tls-replication", tls_ ? "yes" : "no"});
     if (i > 0) {
       const std::string port = std::to_string(servers_[0]->port());
       arguments.insert(arguments.end(), {"--replicaof", "127.0.0.1 " + port});
     }
-    servers_.push_back(
-        std::make_unique<RedisServer>(RedisServer::Options{.tcp = true, .arguments = arguments}));
+    servers_.push_back(std::make_unique<RedisServer>(
+        RedisServer::Options{.tcp = !tls_, .tls = tls_, .arguments = arguments}));
   }
-  for (int i = 0; i < options.sentinels; ++i) StartSentinel(options.sentinels / 2 + 1);
+  for (int i = 0; i < options.sentinels; ++i) StartSentinel(options);
   const bool ready = WaitUntil(kPatience, [&] {
     const auto fields = AskSentinel().List({"SENTINEL", "MASTER", kMaster});
     return FieldOf(fields, "num-slaves") == std::to_string(options.replicas) &&
@@ -39,17 +41,23 @@ RedisSentinels::RedisSentinels(const Options& options) {
   Require(ready, "the sentinels do not find each other");
 }
 
-void RedisSentinels::StartSentinel(int quorum) {
+void RedisSentinels::StartSentinel(const Options& options) {
   auto sentinel = std::make_unique<Sentinel>();
   sentinel->port = FreePort();
   const std::string config = sentinel->dir.path() / "sentinel.conf";
-  std::ofstream(config) << "port " << sentinel->port << "\nbind 127.0.0.1\nunixsocket "
-                        << sentinel->socket_path() << "\ndir " << sentinel->dir.path().string()
-                        << "\nrequirepass " << kPassword << "\nsentinel sentinel-pass " << kPassword
-                        << "\nsentinel monitor " << kMaster << " 127.0.0.1 " << servers_[0]->port()
-                        << ' ' << quorum << "\nsentinel down-after-milliseconds " << kMaster
-                        << " 500"
-                        << "\nsentinel failover-timeout " << kMaster << " 2000\n";
+  std::ofstream file(config);
+  // "--tls-cert-file", its name, …
+  for (std::size_t i = 0; i < options.tls.size(); i += 2) {
+    file << options.tls[i].substr(2) << ' ' << options.tls[i + 1] << '\n';
+  }
+  if (tls_) file << "port 0\ntls-replication yes\ntls-";
+  file << "port " << sentinel->port << "\nbind 127.0.0.1\nunixsocket " << sentinel->socket_path()
+       << "\ndir " << sentinel->dir.path().string() << "\nrequirepass " << kPassword
+       << "\nsentinel sentinel-pass " << kPassword << "\nsentinel monitor " << kMaster
+       << " 127.0.0.1 " << servers_[0]->port() << ' ' << options.sentinels / 2 + 1
+       << "\nsentinel down-after-milliseconds " << kMaster << " 500"
+       << "\nsentinel failover-timeout " << kMaster << " 2000\n";
+  file.close();
   sentinel->process =
       std::make_unique<Process>(Process::Options{.argv = {kProgram, config, "--sentinel"}});
   const bool ready = sentinel->process->WaitForLine("+monitor", kPatience).has_value();
@@ -66,7 +74,7 @@ RedisConnection RedisSentinels::AskSentinel() const {
 }
 
 std::string RedisSentinels::Url(const std::string& login) const {
-  std::string url = "redis+sentinel://" + login;
+  std::string url = (tls_ ? "rediss+sentinel://" : "redis+sentinel://") + login;
   for (const auto& sentinel : sentinels_) {
     if (sentinel != sentinels_.front()) url += ',';
     url += "127.0.0.1:" + std::to_string(sentinel->port);

@@ -22,6 +22,7 @@ class RedisSentinels {
   struct Options {
     int replicas = 1;
     int sentinels = 3;
+    std::vector<std::string> tls;        // arguments that name the certificate; empty: no TLS
     std::vector<std::string> arguments;  // of each redis-server
   };
 
@@ -50,9 +51,10 @@ class RedisSentinels {
     std::string socket_path() const { return dir.path() / "sentinel.sock"; }
   };
 
-  void StartSentinel(int quorum);
+  void StartSentinel(const Options& options);
   RedisConnection AskSentinel() const;
 
+  const bool tls_;
   std::vector<std::unique_ptr<RedisServer>> servers_;
   std::vector<std::unique_ptr<Sentinel>> sentinels_;
 };
