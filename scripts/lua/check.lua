@@ -1,9 +1,12 @@
 -- The driver: decides a pack of checks in one atomic run of one script.
 --
--- KEYS      the counters, each named once
--- ARGV[1]   little-endian doubles:
---             version (4), time (µs since the epoch; 0: Redis' own clock),
---             number of limits, number of requests, number of checks, then
+-- KEYS      the counters, each named once; or none, and ARGV begins with the counters: then they may
+--           be of all slots that a node of a cluster owns
+-- ARGV…     leases, in the order of the checks that have one: 16 bytes of id, ttl (µs) as a
+--           little-endian double
+-- last ARGV little-endian doubles:
+--             version (5), time (µs since the epoch; 0: Redis' own clock),
+--             number of limits, number of requests, number of checks, number of counters, then
 --             per limit:    algorithm, number of its parameters, the parameters
 --             per request:  what checks may ask for alike: cost, mode (see below), longest wait
 --                           (µs) or for a refund the time of the charge (µs since the epoch; -1:
@@ -12,20 +15,20 @@
 --             per check:    index of its request, n, then per counter the index of its key; in mode
 --                           7 then per counter the 3 numbers that the script replied to the check
 --                           that is to be undone, or as they would be had it come alone
--- ARGV[2]…  leases, in the order of the checks that have one: 16 bytes of id, ttl (µs) as a
---           little-endian double
 -- returns   { blob, message, … }; blob: little-endian doubles:
---             version (4), time of the decisions, then
+--             version (5), time of the decisions, then
 --             per check:  for each of its groups its grants, then per counter of the group 3
 --                         numbers, its snapshot from before the check (see the algorithm's C++
 --                         header); in modes 3 to 7 instead whether it was admitted (0, 1), units
 --                         dropped, and its snapshot from after the check;
 --                         or, alone, minus the index of the message that says why it failed
--- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any is new;
---           more where an algorithm's file or decide.lua says so, and for more than 4,000 counters
+-- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any is new; for
+--           counters in ARGV one GET each instead of MGET and EXISTS; more where an algorithm's file
+--           or decide.lua says so, and for more than 4,000 counters
 -- atomic    Redis runs a script without interleaving. Checks are decided in memory and the counters
 --           written at the end, but for those that an algorithm writes itself. The script's first
---           write either fails, with nothing written, or all succeed.
+--           write either fails, with nothing written, or all succeed. A counter in ARGV that is not
+--           on this node is met before that; only the checks that ask it fail.
 --
 -- A check is a run of n equal requests: the first g of them are granted, as n calls one after the
 -- other would be. Group 0 holds the enforced limits, all of which must grant; each further group is
@@ -35,7 +38,7 @@
 -- Redis runs this for every pack, and its checks one after the other, so both count: what is defined
 -- here is defined for each pack anew. Tables cost most, so a state is passed about as its fields.
 
-local VERSION = 4
+local VERSION = 5
 
 local LAYOUTS = { [2] = '<BI3dd', [3] = '<BI3ddd' } -- by the number of fields
 
@@ -43,9 +46,7 @@ local LAYOUTS = { [2] = '<BI3dd', [3] = '<BI3ddd' } -- by the number of fields
 -- long it is written over in place, which costs Redis half of what a SET with an expiry does.
 local LINGER = 10
 
-local keys = KEYS
-
-local numbers = unpack_doubles(ARGV[1])
+local numbers = unpack_doubles(ARGV[#ARGV])
 if numbers[1] ~= VERSION then
   return redis.error_reply('SLUICE the script and its caller are of different versions')
 end
@@ -57,7 +58,11 @@ if knows_time then
   now = time[1] * 1000000 + time[2]
 end
 
-local at = 6
+local key_count = numbers[6]
+local declared = #KEYS > 0
+local keys = declared and KEYS or ARGV
+
+local at = 7
 local algorithms = {}
 local limits = {}
 for i = 1, numbers[3] do
@@ -91,8 +96,7 @@ end
 
 -- By index into KEYS: the strings Redis holds, and when they expire; of the counters that this run
 -- has changed, their states, and the limit whose lifetime they get.
-local strings = read_strings(keys)
-local expiries = {}
+local strings, expiries = nil, {}
 local changed_by, state_a, state_b, state_c = {}, {}, {}, {}
 local out = { VERSION, now }
 local length = 2
@@ -102,8 +106,15 @@ local reply = { '' }
 -- for them is done here once more, without what it does for the others: that takes a fourth off what
 -- such a check costs Redis. Where a counter holds what it should not, decide sees to it.
 local are_new -- whether there is nothing at all where there is no string; nil: not asked yet
+local elsewhere -- by index, why a counter cannot be read on this node; nil: all can
 local decide, decide_change
-local leases = 0
+local leases = declared and 0 or key_count -- of ARGV, what stands before the next lease
+if declared then
+  strings = read_strings(keys)
+else
+  strings, are_new, elsewhere = read_one_by_one(keys, key_count)
+end
+
 local request, cost, count, width, asked, is_plain
 for _ = 1, numbers[5] do
   local next_request, n, first_key = requests[numbers[at]], numbers[at + 1], at + 2
@@ -114,8 +125,9 @@ for _ = 1, numbers[5] do
   end
   at = first_key + width
 
+  local foreign = elsewhere and first_of(elsewhere, numbers, first_key, count)
   local granted, place = n, length + 2
-  for i = 1, is_plain and count or 0 do
+  for i = 1, is_plain and not foreign and count or 0 do
     local k, limit = numbers[first_key + i - 1], asked[i]
     local kind, value, keep, a, b, c = limit.algorithm, strings[k]
     if changed_by[k] then
@@ -135,7 +147,7 @@ for _ = 1, numbers[5] do
     else
       if are_new == nil then
         local without_string = {}
-        for j = 1, #keys do
+        for j = 1, key_count do
           if not strings[j] then
             without_string[#without_string + 1] = keys[j]
           end
@@ -168,17 +180,20 @@ for _ = 1, numbers[5] do
   else
     if request.leased then
       leases = leases + 1
-      local lease = ARGV[1 + leases]
+      local lease = ARGV[leases]
       request.lease, request.ttl = lease:sub(1, 16), unpack_numbers('<d', lease, 17)
     end
-    if not decide then
-      decide, decide_change = deciders({
-        keys = keys, numbers = numbers, now = now, strings = strings, expiries = expiries,
-        changed_by = changed_by, state_a = state_a, state_b = state_b, state_c = state_c, out = out,
-      })
+    local ok, result = false, foreign
+    if not foreign then
+      if not decide then
+        decide, decide_change = deciders({
+          keys = keys, numbers = numbers, now = now, strings = strings, expiries = expiries,
+          changed_by = changed_by, state_a = state_a, state_b = state_b, state_c = state_c, out = out,
+        })
+      end
+      ok, result =
+        pcall(request.mode <= PEEK and decide or decide_change, request, n, first_key, length)
     end
-    local ok, result =
-      pcall(request.mode <= PEEK and decide or decide_change, request, n, first_key, length)
     if ok then
       length = result
     else
@@ -193,7 +208,7 @@ end
 -- What was changed is written, in place if its key lives for long enough.
 local second = floor(now / 1000000)
 local texts = {} -- of seconds
-for k = 1, #keys do
+for k = 1, key_count do
   local limit = changed_by[k]
   if limit then
     local kind, a, b, c = limit.algorithm, state_a[k], state_b[k], state_c[k]

@@ -3,7 +3,7 @@
 
 local floor, ceil, min, max, rep = math.floor, math.ceil, math.min, math.max, string.rep
 local pack_numbers, unpack_numbers = struct.pack, struct.unpack
-local call = redis.call
+local call, try = redis.call, redis.pcall
 
 -- CHARGE takes the cost even where it is denied; REFUND gives it back. RENEW and RELEASE concern the
 -- check's lease, and RENEW happens only if all counters hold it. UNDO takes back what an earlier
@@ -72,6 +72,36 @@ local function read_strings(names)
     end
   end
   return strings
+end
+
+-- As read_strings, of the first `count` names, whatever slots they are of. Also whether all others are
+-- new, and by index why a name cannot be read here, nil if all can.
+local function read_one_by_one(names, count)
+  local strings, others_are_new, elsewhere = {}, true, nil
+  for i = 1, count do
+    local value = try('GET', names[i])
+    if type(value) == 'table' then
+      local cause = value.err
+      value = false
+      if cause:sub(1, 9) == 'WRONGTYPE' then
+        others_are_new = false
+      else
+        elsewhere = elsewhere or {}
+        elsewhere[i] = cause
+      end
+    end
+    strings[i] = value
+  end
+  return strings, others_are_new, elsewhere
+end
+
+-- The first text in `texts` by the indices that stand in `numbers` from `first` on; nil if none.
+local function first_of(texts, numbers, first, count)
+  for i = first, first + count - 1 do
+    if texts[numbers[i]] then
+      return texts[numbers[i]]
+    end
+  end
 end
 
 local function any_exists(names)

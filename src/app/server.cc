@@ -41,9 +41,20 @@ std::size_t ThreadCount(const Settings& settings) {
   return std::thread::hardware_concurrency() == 1 ? 1 : 2;
 }
 
+// Null for a URL without TLS.
+Result<std::unique_ptr<net::TlsClientContext>> LoadRedisTls(const Settings& settings) {
+  if (!settings.redis_url.starts_with("rediss")) return std::unique_ptr<net::TlsClientContext>();
+  auto tls = net::TlsClientContext::Load({.certificate_chain = settings.redis_tls_certificate,
+                                          .private_key = settings.redis_tls_key,
+                                          .ca = settings.redis_tls_ca});
+  if (!tls) return InvalidArgument("redis.tls: " + tls.error().message);
+  return tls;
+}
+
 Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::IoThreads& io,
                                                  MetricsRegistry& metrics,
-                                                 LateAnswers& late_answers) {
+                                                 LateAnswers& late_answers,
+                                                 const net::TlsClientContext* tls) {
   if (settings.redis_url.empty()) {
     spdlog::info("store: embedded, for this server alone (give --redis URL to share quotas)");
     return std::unique_ptr<RedisStore>();
@@ -53,12 +64,14 @@ Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::
   // A server that lets several timeouts pass in silence hangs.
   const auto silence =
       5 * std::chrono::duration_cast<std::chrono::milliseconds>(settings.redis_timeout);
-  auto store =
-      std::make_unique<RedisStore>(io, *url,
-                                   RedisStore::Options{.timeout = settings.redis_timeout,
-                                                       .silence = std::max(kLeastSilence, silence),
-                                                       .late_answers = &late_answers,
-                                                       .metrics = &metrics});
+  auto store = std::make_unique<RedisStore>(
+      io, *url,
+      RedisStore::Options{.timeout = settings.redis_timeout,
+                          .silence = std::max(kLeastSilence, silence),
+                          .late_answers = &late_answers,
+                          .metrics = &metrics,
+                          .tls = tls,
+                          .tls_server_name = settings.redis_tls_server_name});
   if (!store->WaitUntilReady(kWaitForRedis)) {
     spdlog::warn("store: {} is not reachable yet; rules' on_store_failure decides until it is",
                  url->ToString());
@@ -73,11 +86,14 @@ Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleRead
   auto io = std::make_unique<net::IoThreads>(ThreadCount(settings));
   io->Start();
   auto fallback = std::make_unique<Fallback>(Clock::System(), InitialShare(settings));
-  auto redis = ConnectRedis(settings, *io, *metrics, *fallback);
+  auto redis_tls = LoadRedisTls(settings);
+  if (!redis_tls) return redis_tls.error();
+  auto redis = ConnectRedis(settings, *io, *metrics, *fallback, redis_tls->get());
   if (!redis) return redis.error();
   std::unique_ptr<Server> server(new Server(settings, {.metrics = std::move(metrics),
                                                        .io = std::move(io),
                                                        .fallback = std::move(fallback),
+                                                       .redis_tls = std::move(*redis_tls),
                                                        .redis = std::move(*redis)}));
   server->JoinFleet(settings);
   server->StartRules(settings, std::move(rules));
@@ -93,6 +109,7 @@ Server::Server(const Settings& settings, Parts parts)
       io_(std::move(parts.io)),
       fallback_(std::move(parts.fallback)),
       memory_(fallback_->clock, {.max_keys = settings.max_keys}),
+      redis_tls_(std::move(parts.redis_tls)),
       redis_(std::move(parts.redis)),
       limiter_({.store = redis_ ? static_cast<Store&>(*redis_) : memory_,
                 .local = memory_,
@@ -159,14 +176,16 @@ void Server::StartRules(const Settings& settings, RuleReading rules) {
 }
 
 Result<void> Server::LoadTls(const Settings& settings) {
-  if (settings.tls_certificate.empty()) return {};
-  auto tls = net::TlsServerContext::Load({.paths = {.certificate_chain = settings.tls_certificate,
-                                                    .private_key = settings.tls_key,
-                                                    .ca = settings.tls_client_ca},
-                                          .alpn = {"h2"},
-                                          .alpn_required = true});
-  if (!tls) return InvalidArgument("tls: " + tls.error().message);
-  tls_ = std::move(*tls);
+  if (!settings.tls_certificate.empty()) {
+    auto tls = net::TlsServerContext::Load({.paths = {.certificate_chain = settings.tls_certificate,
+                                                      .private_key = settings.tls_key,
+                                                      .ca = settings.tls_client_ca},
+                                            .alpn = {"h2"},
+                                            .alpn_required = true});
+    if (!tls) return InvalidArgument("tls: " + tls.error().message);
+    tls_ = std::move(*tls);
+  }
+  if (!tls_ && !redis_tls_) return {};
   tls_reload_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ReloadTls(); });
   io_->RunOn(0, [this](net::Loop& loop) { tls_reload_->Start(loop.now() + kTlsReload); });
   return {};
@@ -174,7 +193,10 @@ Result<void> Server::LoadTls(const Settings& settings) {
 
 // On io-0.
 void Server::ReloadTls() {
-  static_cast<void>(worker_.Post([tls = tls_.get()] { tls->Reload(); }));
+  static_cast<void>(worker_.Post([this] {
+    if (tls_) tls_->Reload();
+    if (redis_tls_) redis_tls_->Reload();
+  }));
   tls_reload_->Start(io_->loop(0).now() + kTlsReload);
 }
 

@@ -54,6 +54,7 @@ class Server {
     std::unique_ptr<MetricsRegistry> metrics;
     std::unique_ptr<net::IoThreads> io;
     std::unique_ptr<Fallback> fallback;
+    std::unique_ptr<net::TlsClientContext> redis_tls;
     std::unique_ptr<RedisStore> redis;
   };
 
@@ -79,8 +80,9 @@ class Server {
   const std::unique_ptr<MetricsRegistry> metrics_;
   const std::unique_ptr<net::IoThreads> io_;
   const std::unique_ptr<Fallback> fallback_;
-  MemoryStore memory_;                       // the store, or what decides while Redis is away
-  const std::unique_ptr<RedisStore> redis_;  // null: the embedded store
+  MemoryStore memory_;  // the store, or what decides while Redis is away
+  const std::unique_ptr<net::TlsClientContext> redis_tls_;  // null: Redis without TLS
+  const std::unique_ptr<RedisStore> redis_;                 // null: the embedded store
   Limiter limiter_;
   ChargeBack charge_back_{limiter_};          // on io-0
   std::unique_ptr<net::Timer> charge_timer_;  // on io-0; null: the embedded store

@@ -8,6 +8,14 @@ namespace {
 
 constexpr std::string_view kFlag = "--redis";
 
+// That of the sentinels, which is an option.
+void HideSentinelLogin(char* url) {
+  char* const options = std::strchr(url, '?');
+  if (options == nullptr || std::strstr(options, "sentinel_") == nullptr) return;
+  options[1] = '*';
+  std::memset(options + 2, 0, std::strlen(options + 2));
+}
+
 // Up to the last @, so that a password with unescaped characters goes, too.
 void HideLogin(char* url) {
   char* const at = std::strrchr(url, '@');
@@ -22,15 +30,20 @@ void HideLogin(char* url) {
   std::memset(login + 1 + kept, 0, length - 1 - kept);
 }
 
+void HideLogins(char* url) {
+  HideSentinelLogin(url);
+  HideLogin(url);
+}
+
 }  // namespace
 
 void HideLogins(int count, char** arguments) {
   for (int i = 1; i < count; ++i) {
     const std::string_view argument = arguments[i];
     if (argument == kFlag && i + 1 < count) {
-      HideLogin(arguments[++i]);
+      HideLogins(arguments[++i]);
     } else if (argument.starts_with("--redis=")) {
-      HideLogin(arguments[i] + kFlag.size() + 1);
+      HideLogins(arguments[i] + kFlag.size() + 1);
     }
   }
 }

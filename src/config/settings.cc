@@ -111,6 +111,7 @@ class Reader {
       }
     }
     CheckTls(settings);
+    CheckRedisTls(settings);
     CheckAdmin(settings);
     if (!mistakes_.empty()) return InvalidArgument(fmt::format("{}", fmt::join(mistakes_, "\n")));
     return settings;
@@ -146,6 +147,19 @@ class Reader {
     if (!has_certificate && !(settings.tls_key + settings.tls_client_ca).empty()) {
       Mistake(settings.tls_key.empty() ? "tls.client_ca" : "tls.key",
               "means nothing without tls.certificate");
+    }
+  }
+
+  void CheckRedisTls(const Settings& settings) {
+    const std::string& certificate = settings.redis_tls_certificate;
+    const std::string& key = settings.redis_tls_key;
+    if (certificate.empty() != key.empty()) {
+      Mistake(key.empty() ? "redis.tls.certificate" : "redis.tls.key",
+              "a certificate needs its private key, as redis.tls.key, and a key its certificate");
+    }
+    const auto given = settings.redis_tls_ca + certificate + key + settings.redis_tls_server_name;
+    if (!given.empty() && !settings.redis_url.starts_with("rediss")) {
+      Mistake("redis.tls", "means nothing unless redis.url begins with rediss");
     }
   }
 

@@ -18,7 +18,11 @@ struct Settings {
   std::string rules_directory;  // empty: no rules
   std::string redis_url;        // empty: the embedded store
   Duration redis_timeout = std::chrono::milliseconds(10);
-  std::size_t threads = 0;  // io threads; 0: as many as serve best
+  std::string redis_tls_ca;           // file; empty: the system's authorities
+  std::string redis_tls_certificate;  // file; empty: none of our own
+  std::string redis_tls_key;          // file; not empty with redis_tls_certificate
+  std::string redis_tls_server_name;  // empty: the host connected to
+  std::size_t threads = 0;            // io threads; 0: as many as serve best
   Address grpc{.host = "0.0.0.0", .port = 8081, .unix_path = {}};
   std::string grpc_engine = "http2";  // http2 or grpc
   Duration max_connection_age{};      // of gRPC callers; zero: no end

@@ -182,7 +182,8 @@ constexpr std::array kTable{
               return {};
             }},
     Setting{"redis.url", "--redis", "SLUICE_REDIS", "URL", "none",
-            "the shared store, redis://[user:password@]host[:port][/db] or unix://path; "
+            "the shared store: redis://[user:password@]host[:port][/db], unix://path, "
+            "redis+sentinel://host,host/master, redis+cluster://host,host, or with rediss for TLS; "
             "none: the embedded store, for one server alone",
             [](Settings& settings, std::string_view text) -> Result<void> {
               settings.redis_url = text;
@@ -190,6 +191,28 @@ constexpr std::array kTable{
             }},
     Setting{"redis.timeout", "--redis-timeout", "SLUICE_REDIS_TIMEOUT", "TIME", "10ms",
             "how long a check waits for Redis before on_store_failure decides", SetRedisTimeout},
+    Setting{"redis.tls.ca", "--redis-tls-ca", "SLUICE_REDIS_TLS_CA", "FILE", "none",
+            "authorities (PEM) that sign Redis' certificates; none: those of the system",
+            [](Settings& settings, std::string_view text) {
+              return SetFile(settings.redis_tls_ca, text);
+            }},
+    Setting{"redis.tls.certificate", "--redis-tls-certificate", "SLUICE_REDIS_TLS_CERTIFICATE",
+            "FILE", "none", "certificate chain (PEM) that this server shows to Redis",
+            [](Settings& settings, std::string_view text) {
+              return SetFile(settings.redis_tls_certificate, text);
+            }},
+    Setting{"redis.tls.key", "--redis-tls-key", "SLUICE_REDIS_TLS_KEY", "FILE", "none",
+            "private key (PEM) of that certificate",
+            [](Settings& settings, std::string_view text) {
+              return SetFile(settings.redis_tls_key, text);
+            }},
+    Setting{"redis.tls.server_name", "--redis-tls-server-name", "SLUICE_REDIS_TLS_SERVER_NAME",
+            "NAME", "none",
+            "what Redis' certificates must be for; none: the host that is connected to",
+            [](Settings& settings, std::string_view text) -> Result<void> {
+              settings.redis_tls_server_name = text;
+              return {};
+            }},
     Setting{"threads", "--threads", "SLUICE_THREADS", "COUNT", "auto",
             "io threads, each with a connection of its own to Redis; auto: 2, on one core 1; more "
             "pay off for TLS and for answers that need no Redis",

@@ -15,10 +15,16 @@ class LateCheck : public OwnedCheck {
     deadline = last_deadline = SteadyTime::max();
     is_late = true;
   }
+  ~LateCheck() override {
+    if (held_by != nullptr) *held_by = nullptr;
+  }
 
   // What the caller was answered is no admission: whatever the store grants is to be taken back.
   // Set by the owner of the check, during OnDecided.
   bool undo = false;
+
+  // A pointer to this, to be null when this is gone; or null.
+  LateCheck** held_by = nullptr;
 };
 
 }  // namespace sluice

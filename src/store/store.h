@@ -86,8 +86,14 @@ class StoreCheck {
 
   // For the store, while it holds the check.
   StoreCheck* next = nullptr;  // links checks into queues
-  bool waits_anew = false;     // `deadline` has been put off
-  bool is_late = false;        // this is a LateCheck
+  // How it is sent to a node of a cluster.
+  enum class Sending : std::uint8_t {
+    kWithOthers,  // in one call with checks of other slots
+    kBySlot,      // alone, its keys declared: so the node says where they are
+    kAsking,      // alone, to the node that takes its slot over
+  } sending = Sending::kWithOthers;
+  bool waits_anew = false;  // `deadline` has been put off
+  bool is_late = false;     // this is a LateCheck
 
   // Hands the check back to its owner: called once per Submit, on the same thread, possibly before
   // Submit returns. Must not block.

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "store/redis/redis_url.h"
 #include "tests/support/temp_dir.h"
 
 namespace sluice {
@@ -29,6 +31,33 @@ TEST(Settings_ExampleFile, HoldsTheDefaults) {
   const auto example = ReadSettings(Texts{"--config", SLUICE_SOURCE_DIR "/config/sluice.yaml"}, {});
   ASSERT_TRUE(example) << example.error().message;
   EXPECT_EQ(*ReadSettings({}, {}), *example);
+}
+
+// Each block of the manual is a file that can be used as it is, once the files it names are there.
+TEST(Settings_ExamplesOfTheManual, AreReadAndNameWhereRedisIs) {
+  const test::TempDir dir;
+  std::ifstream manual(SLUICE_SOURCE_DIR "/docs/topologies.md");
+  std::string line, block;
+  int blocks = 0;
+  for (bool inside = false; std::getline(manual, line);) {
+    if (line.starts_with("```") && inside) {
+      const std::string file = dir.Write("sluice.yaml", block);
+      const auto settings = ReadSettings(Texts{"--config", file}, {});
+      ASSERT_TRUE(settings) << block << settings.error().message;
+      const auto url = RedisUrl::Parse(settings->redis_url);
+      EXPECT_TRUE(url) << block << url.error().message;
+      ++blocks;
+    }
+    if (line.starts_with("```")) {
+      inside = !inside;
+      block.clear();
+      continue;
+    }
+    const auto named = line.find("/etc/sluice/");
+    if (named != std::string::npos) line.replace(named, std::string::npos, "/dev/null");
+    if (inside) block += line + "\n";
+  }
+  EXPECT_EQ(blocks, 4);
 }
 
 TEST(Settings_FileVariableAndFlag, TheLaterOverridesTheFormer) {
@@ -134,6 +163,11 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
            {{"--tls-certificate", "/no/such"}, {}, "/no/such cannot be read"},
            {{"--tls-certificate", "/dev/null"}, {}, "needs its private key as tls.key"},
            {{"--tls-key", "/dev/null"}, {}, "tls.key: means nothing without tls.certificate"},
+           {{"--redis=rediss://h", "--redis-tls-ca", "/no/such"}, {}, "/no/such cannot be read"},
+           {{"--redis=rediss://h", "--redis-tls-key", "/dev/null"}, {}, "a key its certificate"},
+           {{"--redis=redis://h", "--redis-tls-ca", "/dev/null"},
+            {},
+            "redis.tls: means nothing unless redis.url begins with rediss"},
            {{"--admin-token-file", "/no/such"}, {}, "/no/such cannot be read"},
            {{"", "x"}, {}, "argument 1: no such flag"},
            {{"--config", "/no/such"}, {}, "/no/such: cannot be read"},

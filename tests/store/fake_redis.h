@@ -1,8 +1,10 @@
-// A server that speaks Redis' protocol on a unix socket, and says what a test scripts.
+// A server that speaks Redis' protocol on a unix socket or a TCP port of 127.0.0.1, and says what a
+// test scripts.
 //
 // Thread-safe. Serves any number of connections on a thread of its own.
 #pragma once
 
+#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -28,15 +30,11 @@ class FakeRedis {
   // What is sent when a command has come: any bytes. Called on the server's thread.
   using Answer = std::function<std::string(const RedisCommand&)>;
 
-  explicit FakeRedis(Answer answer) : answer_(std::move(answer)) {
-    listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    const std::string path = socket_path();
-    std::copy(path.begin(), path.end(), address.sun_path);
-    Require(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-                listen(listener_, 64) == 0 && pipe(stop_) == 0,
-            "the fake Redis cannot listen");
+  enum class Listen { kUnix, kTcp };
+
+  explicit FakeRedis(Answer answer, Listen where = Listen::kUnix) : answer_(std::move(answer)) {
+    where == Listen::kUnix ? BindUnix() : BindTcp();
+    Require(listen(listener_, 64) == 0 && pipe(stop_) == 0, "the fake Redis cannot listen");
     thread_ = Thread("fake-redis", [this] { Run(); });
   }
   ~FakeRedis() {
@@ -49,6 +47,7 @@ class FakeRedis {
 
   std::string socket_path() const { return dir_.path() / "redis.sock"; }
   std::string url() const { return "unix://" + socket_path(); }
+  int port() const { return port_; }
 
   // Connections accepted so far.
   int accepted() const { return accepted_; }
@@ -59,6 +58,28 @@ class FakeRedis {
   }
 
  private:
+  void BindUnix() {
+    listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = socket_path();
+    std::copy(path.begin(), path.end(), address.sun_path);
+    Require(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0,
+            "the fake Redis cannot bind");
+  }
+
+  void BindTcp() {
+    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    socklen_t size = sizeof address;
+    Require(bind(listener_, generic, size) == 0 && getsockname(listener_, generic, &size) == 0,
+            "the fake Redis cannot bind");
+    port_ = ntohs(address.sin_port);
+  }
+
   void Run() {
     for (;;) {
       std::vector<pollfd> ready{{stop_[0], POLLIN, 0}, {listener_, POLLIN, 0}};
@@ -93,6 +114,7 @@ class FakeRedis {
   const TempDir dir_;
   const Answer answer_;
   int listener_ = -1;
+  int port_ = 0;
   int stop_[2] = {-1, -1};
   std::map<int, CommandReader> connections_;
   std::atomic<int> accepted_ = 0;

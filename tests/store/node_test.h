@@ -3,26 +3,22 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <hiredis/hiredis.h>
-
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "store/redis/node.h"
+#include "tests/store/raw_redis.h"
 #include "tests/store/resp.h"
 #include "tests/support/manual_loop.h"
 #include "tests/support/redis_server.h"
-#include "tests/support/require.h"
 
 namespace sluice::test {
 
@@ -51,44 +47,8 @@ class NotedCheck final : public StoreCheck {
   int& answers_;
 };
 
-// Commands one by one to a real Redis, and the bytes it answers with.
-class RawRedis {
- public:
-  explicit RawRedis(const std::string& path) : socket_(socket(AF_UNIX, SOCK_STREAM, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::copy(path.begin(), path.end(), address.sun_path);
-    Require(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0,
-            "cannot connect to redis-server");
-  }
-  ~RawRedis() { close(socket_); }
-
-  std::string Ask(const RedisCommand& command) {
-    const std::vector<std::string_view> arguments(command.begin(), command.end());
-    std::string bytes;
-    redis::AppendCommand(arguments, bytes);
-    Require(write(socket_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()),
-            "redis-server does not read");
-    const std::unique_ptr<redisReader, void (*)(redisReader*)> reader(redisReaderCreate(),
-                                                                      redisReaderFree);
-    std::string reply;
-    for (void* whole = nullptr; whole == nullptr;) {
-      char part[16384];
-      const ssize_t got = read(socket_, part, sizeof part);
-      Require(got > 0, "redis-server does not answer");
-      reply.append(part, static_cast<std::size_t>(got));
-      redisReaderFeed(reader.get(), part, static_cast<std::size_t>(got));
-      redisReaderGetReply(reader.get(), &whole);
-      if (whole != nullptr) freeReplyObject(whole);
-    }
-    return reply;
-  }
-
- private:
-  const int socket_;
-};
-
-class NodeTest : public testing::Test {
+// A store of one node.
+class NodeTest : public testing::Test, private redis::NodeOwner {
  protected:
   using Checks = std::vector<std::unique_ptr<NotedCheck>>;
 
@@ -98,8 +58,11 @@ class NodeTest : public testing::Test {
   // Begins anew with a node that is ready.
   void Begin(const redis::NodeOptions& options) {
     End();
+    const redis::Access access;
+    context_.emplace(redis::NodeContext{
+        .loop = loop_, .owner = *this, .metrics = metrics_, .access = access, .options = options});
     const RedisUrl url = RedisUrl::Parse(server_.url()).value();
-    node_ = std::make_unique<redis::Node>(loop_, url, shared_, metrics_, options);
+    node_ = std::make_unique<redis::Node>(*context_, url.addresses.front(), shared_);
     LogIn();
   }
 
@@ -163,7 +126,7 @@ class NodeTest : public testing::Test {
   static int RunsOf(const RedisCommand& command) {
     if (command[0] != "EVALSHA") return 0;
     double runs = 0;
-    std::memcpy(&runs, command[3 + std::stoul(command[2])].data() + 4 * sizeof runs, sizeof runs);
+    std::memcpy(&runs, command.back().data() + 4 * sizeof runs, sizeof runs);
     return static_cast<int>(runs);
   }
   std::vector<int> Runs() const {
@@ -182,12 +145,24 @@ class NodeTest : public testing::Test {
   MetricsRegistry metrics_;
   redis::Server shared_{"test", 1, metrics_};
   ManualLoop loop_;
+  std::optional<redis::NodeContext> context_;
   Checks checks_;
   int answers_ = 0;
   std::unique_ptr<redis::Node> node_;
   ManualLoop::Wire* known_wire_ = nullptr;
   CommandReader reader_;
   std::deque<RedisCommand> commands_;  // sent, not answered yet
+
+ private:
+  void OnRedirect(redis::Node&, StoreCheck&, std::string_view) override {}
+  void OnRedirect(redis::Node&, StoreReset&, std::string_view) override {}
+  void OnTakenBack(std::unique_ptr<redis::TakeBack> take_back) override {
+    node_->OnTakenBack(std::move(take_back));
+  }
+  void OnDoubt() override {}
+  std::string ProbeKey(const redis::Node&) const override {
+    return "sluice:{probe}:fixed_window:1s";
+  }
 };
 
 }  // namespace sluice::test

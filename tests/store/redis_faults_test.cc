@@ -174,6 +174,27 @@ TEST(RedisNames, SlowNameService_IsWaitedFor) {
   EXPECT_EQ(questions, 2) << "one for each connection: no answer was thrown away";
 }
 
+// A name that leads elsewhere, once the old server is gone.
+TEST(RedisNames, AddressChanges_TheNewOneIsFound) {
+  RedisServer old({.tcp = true});
+  const RedisServer next({.tcp = true});
+  std::atomic<const RedisServer*> named = &old;
+  net::IoThreads threads(1, [&](const Address&) {
+    const Address address = Address::Parse(named.load()->tcp_address()).value();
+    return Result(std::vector{net::Endpoint::FromNumeric(address).value()});
+  });
+  threads.Start();
+  RedisStore store(threads, Url("redis://name.invalid"), {.timeout = seconds(1)});
+  ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
+  named = &next;
+  old.Kill();
+  auto counted = next.Connect();
+  EXPECT_TRUE(WaitUntil(seconds(10), [&] {
+    BlockingCheck check({{"sluice:k", kMany}});
+    return !check.RunOn(store, threads.loop(0)).failure() && counted.Calls("evalsha") > 0;
+  }));
+}
+
 // In-order checks of growing cost on one counter, while the script is flushed again and again: each
 // is decided after those before it.
 TEST(RedisScript, FlushedInMidLoad_OrderIsKept) {

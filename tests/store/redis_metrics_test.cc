@@ -42,7 +42,7 @@ class RedisMetricsTest : public testing::Test {
 };
 
 TEST_F(RedisMetricsTest, Words_AreCountedFromAFixedList) {
-  redis::RedisMetrics metrics(metrics_, "io-0");
+  redis::RedisMetrics metrics(metrics_, MetricLabels{{"loop", "io-0"}});
   metrics.CountError("OOM command not allowed when used memory > 'maxmemory'.");
   metrics.CountError("@user_script: 84: -OOM command not allowed, says Redis 6");
   metrics.CountError("READONLY");

@@ -32,12 +32,47 @@ TEST(RedisUrl, Parse_ValidForms) {
     SCOPED_TRACE(row.text);
     const auto url = RedisUrl::Parse(row.text);
     ASSERT_TRUE(url) << url.error().message;
-    EXPECT_EQ(url->address.ToString(), row.address);
-    EXPECT_EQ(url->user, row.user);
-    EXPECT_EQ(url->password, row.password);
-    EXPECT_EQ(url->database, row.database);
-    EXPECT_EQ(url->client_name, row.client_name);
-    EXPECT_TRUE(url->password.empty() || url->ToString().find(url->password) == std::string::npos);
+    ASSERT_EQ(url->addresses.size(), 1);
+    EXPECT_EQ(url->addresses[0].ToString(), row.address);
+    const RedisLogin& login = url->login;
+    EXPECT_EQ(login.user, row.user);
+    EXPECT_EQ(login.password, row.password);
+    EXPECT_EQ(login.database, row.database);
+    EXPECT_EQ(login.client_name, row.client_name);
+    EXPECT_TRUE(login.password.empty() ||
+                url->ToString().find(login.password) == std::string::npos);
+  }
+}
+
+TEST(RedisUrl, Parse_SeveralServers) {
+  using Kind = RedisUrl::Kind;
+  struct Row {
+    const char* text;
+    Kind kind;
+    bool tls;
+    const char* shown;
+    const char* sentinel_login;
+  };
+  const Row rows[] = {
+      {"rediss://h", Kind::kSingle, true, "h:6379 (database 0)", ":"},
+      {"redis+sentinel://a,b:1/m", Kind::kSentinel, false, "m (database 0; sentinels a:26379, b:1)",
+       ":"},
+      {"redis+sentinel://:pw@a/m%2Fn/3?sentinel_password=s%40%3F", Kind::kSentinel, false,
+       "m/n (database 3; sentinels a:26379)", ":s@?"},
+      {"rediss+sentinel://u:pw@[::1]:5/m?sentinel_user=w&sentinel_password=s&client_name=c",
+       Kind::kSentinel, true, "m (database 0; sentinels [::1]:5)", "w:s"},
+      {"redis+cluster://u:pw@a,[::1],b:7", Kind::kCluster, false,
+       "cluster of a:6379, [::1]:6379, b:7", ":"},
+      {"rediss+cluster://a/", Kind::kCluster, true, "cluster of a:6379", ":"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.text);
+    const auto url = RedisUrl::Parse(row.text);
+    ASSERT_TRUE(url) << url.error().message;
+    EXPECT_EQ(url->kind, row.kind);
+    EXPECT_EQ(url->tls, row.tls);
+    EXPECT_EQ(url->ToString(), row.shown);
+    EXPECT_EQ(url->sentinel_login.user + ":" + url->sentinel_login.password, row.sentinel_login);
   }
 }
 
@@ -76,6 +111,17 @@ TEST(RedisUrl, Parse_Mistakes_AreNamedAndNothingIsRepeated) {
       {"unix://:hun?ter@/run/r.sock", "an @ stands behind a ?"},
       {"unix://:hunter2/run/r.sock", "begin with /"},
       {"unix://relative", "begin with /"},
+      {"redis+sentinel://hunter", "name of the master is empty"},
+      {"redis+sentinel://hunter//1", "name of the master is empty"},
+      {"redis+sentinel://hun,,b/ter", "host is empty"},
+      {"redis+sentinel://hun/m/ter", "database is no number"},
+      {"redis+sentinel://a/m?sentinel_password=hun@ter", "an @ stands behind a ?"},
+      {"redis+sentinel://a/m?sentinel_password=%hun", "% in sentinel_password"},
+      {"redis+sentinel://a/m?sentinel_user=hunter", "without sentinel_password"},
+      {"redis://a?sentinel_password=hunter", "an option is not known"},
+      {"redis+cluster://a/1", "a cluster has no databases"},
+      {"redis+cluster://a?db=1", "a cluster has no databases"},
+      {"rediss+hunter://a", "no known scheme"},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.text);

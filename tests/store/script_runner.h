@@ -24,7 +24,7 @@ class ScriptRunner {
 
   // The elements of the script's reply, or nothing if it is an error; valid until the next call.
   std::vector<std::string_view> Run(redis::ScriptCall& call, Time now = Time()) {
-    return Run(call.Arguments(now));
+    return Run(call.Arguments(true, now));
   }
   std::vector<std::string_view> Run(std::span<const std::string_view> arguments) {
     std::vector<std::string_view> command{"EVALSHA", sha1_};

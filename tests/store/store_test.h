@@ -4,15 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "store/memory/memory_store.h"
 #include "store/redis/redis_store.h"
 #include "tests/store/blocking_check.h"
-#include "tests/support/redis_server.h"
+#include "tests/store/test_redis.h"
 
 namespace sluice::test {
 
@@ -23,17 +22,6 @@ inline Lease MakeLease(std::uint8_t number, Duration ttl) {
   Lease lease{.ttl = ttl};
   lease.id.fill(number);
   return lease;
-}
-
-// redis-server's arguments for the user "sluice", password "secret", that docs/redis.md advises.
-inline std::vector<std::string> UserOfTheManual() {
-  std::ifstream manual(SLUICE_SOURCE_DIR "/docs/redis.md");
-  std::string word;
-  while (manual >> word && word != "SETUSER") {
-  }
-  std::vector<std::string> arguments{"--user"};
-  while (manual >> word && word != "```") arguments.push_back(word);
-  return arguments;
 }
 
 // What a test asks of one counter.
@@ -53,13 +41,17 @@ class StoreTest : public testing::TestWithParam<std::string> {
       store_ = std::make_unique<MemoryStore>(clock_, MemoryStore::Options{});
       return;
     }
-    server_ = std::make_unique<RedisServer>(RedisServer::Options{.arguments = UserOfTheManual()});
-    const std::string url = "unix://sluice:secret@" + server_->socket_path();
+    TestRedis& servers = RedisOfKind(GetParam());
+    servers.Flush();
     // On a busy machine, too, the store decides.
     constexpr std::chrono::seconds kPatience(10);
-    auto redis = std::make_unique<RedisStore>(
-        Io(), RedisUrl::Parse(url).value(),
-        RedisStore::Options{.timeout = kPatience, .silence = kPatience, .clock = &clock_});
+    auto redis =
+        std::make_unique<RedisStore>(Io(), RedisUrl::Parse(servers.url()).value(),
+                                     RedisStore::Options{.timeout = kPatience,
+                                                         .silence = kPatience,
+                                                         .clock = &clock_,
+                                                         .tls = servers.tls(),
+                                                         .tls_server_name = servers.name()});
     ASSERT_TRUE(redis->WaitUntilReady(std::chrono::seconds(10)));
     store_ = std::move(redis);
   }
@@ -102,7 +94,6 @@ class StoreTest : public testing::TestWithParam<std::string> {
   }
 
   ManualClock clock_{kStart};
-  std::unique_ptr<RedisServer> server_;
   std::unique_ptr<Store> store_;
 
  private:
@@ -110,7 +101,10 @@ class StoreTest : public testing::TestWithParam<std::string> {
   int counters_ = 0;
 };
 
-inline auto EveryStore() { return testing::Values("memory", "redis"); }
+inline auto EveryStore() {
+  return testing::Values("memory", "redis", "tls", "sentinel", "cluster", "tls_sentinel",
+                         "tls_cluster");
+}
 inline std::string NameOfStore(const testing::TestParamInfo<std::string>& info) {
   return info.param;
 }

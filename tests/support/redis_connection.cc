@@ -55,7 +55,34 @@ std::vector<std::string> RedisConnection::Keys() {
   return keys;
 }
 
+namespace {
+
+void Collect(const redisReply& reply, std::vector<std::string>& texts) {
+  if (reply.type == REDIS_REPLY_INTEGER) texts.push_back(std::to_string(reply.integer));
+  if (reply.str != nullptr) texts.emplace_back(reply.str, reply.len);
+  for (std::size_t i = 0; i < reply.elements; ++i) Collect(*reply.element[i], texts);
+}
+
+}  // namespace
+
+std::vector<std::string> RedisConnection::List(const Command& command) {
+  std::vector<std::string> texts;
+  Collect(*Run(command), texts);
+  return texts;
+}
+
+std::string RedisConnection::ErrorOf(const Command& command) {
+  const Reply reply = Ask(command);
+  return reply->type == REDIS_REPLY_ERROR ? std::string(reply->str, reply->len) : "";
+}
+
 RedisConnection::Reply RedisConnection::Run(const Command& command) {
+  Reply reply = Ask(command);
+  Require(reply->type != REDIS_REPLY_ERROR, command[0] + ": " + (reply->str ? reply->str : ""));
+  return reply;
+}
+
+RedisConnection::Reply RedisConnection::Ask(const Command& command) {
   std::vector<const char*> argv;
   std::vector<std::size_t> lengths;
   for (const std::string& argument : command) {
@@ -65,7 +92,6 @@ RedisConnection::Reply RedisConnection::Run(const Command& command) {
   Reply reply(static_cast<redisReply*>(redisCommandArgv(
       context_.get(), static_cast<int>(argv.size()), argv.data(), lengths.data())));
   Require(reply != nullptr, command[0] + ": redis-server did not answer");
-  Require(reply->type != REDIS_REPLY_ERROR, command[0] + ": " + (reply->str ? reply->str : ""));
   return reply;
 }
 

@@ -23,6 +23,11 @@ class RedisConnection {
 
   std::int64_t Integer(const Command& command);
   std::string Text(const Command& command);
+  // The elements of a list, its lists' elements among them, as text.
+  std::vector<std::string> List(const Command& command);
+
+  // The error that the command is answered with; empty if there is none. Does not end the program.
+  std::string ErrorOf(const Command& command);
 
   // How many times a command has been called, by clients and by scripts.
   std::int64_t Calls(const std::string& command);
@@ -41,6 +46,7 @@ class RedisConnection {
   using Reply = std::unique_ptr<redisReply, Free>;
 
   Reply Run(const Command& command);
+  Reply Ask(const Command& command);
 
   std::unique_ptr<redisContext, Free> context_;
 };

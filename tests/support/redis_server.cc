@@ -14,8 +14,9 @@ namespace {
 constexpr char kProgram[] = "/usr/bin/redis-server";
 constexpr std::chrono::seconds kStartTimeout(10);
 
-// redis-server cannot be told "any port", so one is found for it. Someone may take it in between;
-// the start then fails, loudly.
+}  // namespace
+
+// redis-server cannot be told "any port".
 int FreePort() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -29,18 +30,18 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
-}  // namespace
-
 RedisServer::RedisServer(const Options& options)
-    : arguments_(options.arguments),
+    : tls_(options.tls),
+      arguments_(options.arguments),
       environment_(options.environment),
-      port_(options.tcp ? FreePort() : 0) {
+      port_(options.tcp || options.tls ? FreePort() : 0) {
   Start();
 }
 
 void RedisServer::Start() {
   Process::Options options{
-      .argv = {kProgram, "--port", std::to_string(port_), "--bind", "127.0.0.1", "--unixsocket",
+      .argv = {kProgram, "--port", std::to_string(tls_ ? 0 : port_), "--tls-port",
+               std::to_string(tls_ ? port_ : 0), "--bind", "127.0.0.1", "--unixsocket",
                socket_path(), "--dir", dir_.path(), "--save", "", "--appendonly", "no"},
       .environment = environment_};
   options.argv.insert(options.argv.end(), arguments_.begin(), arguments_.end());

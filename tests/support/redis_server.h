@@ -1,6 +1,6 @@
 // A real redis-server that keeps nothing on disk, unless told to, on a unix socket and, if asked
 // for, a free TCP port of 127.0.0.1. It can be killed, restarted at the same place and made to
-// hang.
+// hang. RedisSentinels and RedisCluster start several.
 //
 // One thread at a time.
 #pragma once
@@ -15,10 +15,15 @@
 
 namespace sluice::test {
 
+// A TCP port of 127.0.0.1 that nobody uses. Someone may take it before the caller does; the
+// caller's start then fails, loudly.
+int FreePort();
+
 class RedisServer {
  public:
   struct Options {
     bool tcp = false;
+    bool tls = false;                      // the TCP port is TLS; `arguments` name the certificate
     std::vector<std::string> arguments;    // as on redis-server's command line
     std::vector<std::string> environment;  // NAME=value
   };
@@ -41,12 +46,14 @@ class RedisServer {
   std::string url() const { return "unix://" + socket_path(); }
   // host:port. REQUIRES: Options::tcp
   std::string tcp_address() const { return "127.0.0.1:" + std::to_string(port_); }
+  int port() const { return port_; }
   pid_t pid() const { return process_->pid(); }
 
   RedisConnection Connect() const { return RedisConnection(socket_path()); }
 
  private:
   const TempDir dir_;
+  const bool tls_;
   const std::vector<std::string> arguments_;
   const std::vector<std::string> environment_;
   int port_ = 0;  // 0: no TCP

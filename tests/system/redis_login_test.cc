@@ -102,6 +102,20 @@ TEST(RedisSecretTest, PasswordGivenByAFlag_IsNotAmongTheVisibleArguments) {
   }
 }
 
+TEST(RedisSecretTest, PasswordOfTheSentinels_IsNotAmongTheVisibleArguments) {
+  const std::string url = "redis+sentinel://:open@127.0.0.1:1/m?db=2&sentinel_password=sesame";
+  const std::string shown = "redis+sentinel://*@127.0.0.1:1/m?*";
+  const std::vector<std::string> forms[] = {{"--redis", url}, {"--redis=" + url}};
+  for (const auto& flags : forms) {
+    SluiceServer sluiced({.rules = kRules, .redis_url = "", .flags = flags, .environment = {}});
+    const std::string visible = CommandLineOf(sluiced.process());
+    EXPECT_NE(visible.find(shown), std::string::npos) << visible;
+    EXPECT_EQ(visible.find("open"), std::string::npos) << visible;
+    EXPECT_EQ(visible.find("sesame"), std::string::npos) << visible;
+    EXPECT_EQ(sluiced.process().Output().find("sesame"), std::string::npos);
+  }
+}
+
 TEST(RedisRefusalTest, WrongPassword_FallsBackAndSaysWhyWithoutSecrets) {
   RedisServer redis({.tcp = true, .arguments = {"--requirepass", "open-sesame"}});
   SluiceServer sluiced(

@@ -7,11 +7,12 @@
 
 namespace sluice::redis {
 
-Breaker::Breaker(std::string name, MetricsRegistry& metrics)
+Breaker::Breaker(std::string name, MetricsRegistry& metrics, const MetricLabels& labels)
     : name_(std::move(name)),
       shown_(metrics.GaugeFor("sluice_redis_breaker_state",
                               "0 while Redis is asked, 2 while rules decide by on_store_failure, 1 "
-                              "while a probe is under way.")),
+                              "while a probe is under way.",
+                              labels)),
       openings_(metrics.CounterFor("sluice_redis_breaker_openings_total",
                                    "How often Redis was found not worth asking.")) {}
 

@@ -21,8 +21,9 @@ namespace sluice::redis {
 
 class Breaker {
  public:
-  // `name` is that of the server, for the log. `metrics` must outlive the breaker.
-  Breaker(std::string name, MetricsRegistry& metrics);
+  // `name` is that of the server, for the log; `labels` are those of its metrics. `metrics` must
+  // outlive the breaker.
+  Breaker(std::string name, MetricsRegistry& metrics, const MetricLabels& labels = {});
 
   bool closed() const { return state_.load(std::memory_order_relaxed) == State::kClosed; }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "net/tls_transport.h"
 #include "store/redis/script.h"
 
 namespace sluice::redis {
@@ -28,6 +29,13 @@ bool IsListOfOne(const redisReply& reply) {
          reply.element[0]->type == REDIS_REPLY_INTEGER && reply.element[0]->integer == 1;
 }
 
+// As ROLE answers.
+bool IsMaster(const redisReply& reply) {
+  return reply.type == REDIS_REPLY_ARRAY && reply.elements > 0 &&
+         reply.element[0]->type == REDIS_REPLY_STRING &&
+         std::string_view(reply.element[0]->str, reply.element[0]->len) == "master";
+}
+
 }  // namespace
 
 void AppendCommand(std::span<const std::string_view> command, std::string& out) {
@@ -40,9 +48,9 @@ void AppendCommand(std::span<const std::string_view> command, std::string& out) 
 
 void Connection::ReaderDeleter::operator()(redisReader* reader) const { redisReaderFree(reader); }
 
-Connection::Connection(net::Loop& loop, RedisUrl url, ServerStatus& status, Owner& owner)
+Connection::Connection(net::Loop& loop, Access access, ServerStatus& status, Owner& owner)
     : loop_(loop),
-      url_(std::move(url)),
+      access_(std::move(access)),
       status_(status),
       owner_(owner),
       timer_(loop.timers(), [this] { OnTime(); }) {}
@@ -59,28 +67,37 @@ void Connection::Stop() {
 // Finding the server's address may take as long as it takes; connecting and logging in have times
 // of their own.
 void Connection::Connect() {
+  const auto address = owner_.AddressToTry();
+  if (!address) {
+    WaitToRetry();
+    return owner_.OnFailedAttempt();
+  }
   state_ = State::kConnecting;
-  connecting_ = loop_.Connect(url_.address, kConnectTimeout, net::FlushStage::kStore,
-                              [this](Result<net::TransportPtr> transport) {
+  connecting_ = loop_.Connect(*address, kConnectTimeout, net::FlushStage::kStore,
+                              [this, address = *address](Result<net::TransportPtr> transport) {
                                 connecting_.reset();
                                 if (!transport) return Fail(transport.error().message);
-                                LogIn(std::move(transport).value());
+                                LogIn(std::move(transport).value(), address);
                               });
 }
 
-void Connection::LogIn(net::TransportPtr transport) {
+void Connection::LogIn(net::TransportPtr transport, const Address& address) {
   state_ = State::kLoggingIn;
+  if (access_.tls != nullptr) {
+    transport = net::ConnectTls(loop_, std::move(transport), *access_.tls,
+                                access_.server_name.empty() ? address.host : access_.server_name);
+  }
   transport_ = std::move(transport);
-  transport_->Start(*this);
   reader_.reset(redisReaderCreate());
   timer_.Start(loop_.now() + kLoginTimeout);
-  if (!url_.password.empty() && url_.user.empty()) QueueLogin({"AUTH", url_.password});
-  if (!url_.password.empty() && !url_.user.empty()) {
-    QueueLogin({"AUTH", url_.user, url_.password});
-  }
-  if (url_.database != 0) QueueLogin({"SELECT", std::to_string(url_.database)});
-  QueueLogin({"CLIENT", "SETNAME", url_.client_name});
-  QueueLogin({"SCRIPT", "EXISTS", kCheckScript.sha1});
+  const auto& [user, password, database, client_name] = access_.login;
+  if (!password.empty() && user.empty()) QueueLogin({"AUTH", password});
+  if (!password.empty() && !user.empty()) QueueLogin({"AUTH", user, password});
+  if (database != 0) QueueLogin({"SELECT", std::to_string(database)});
+  QueueLogin({"CLIENT", "SETNAME", client_name});
+  if (access_.must_be_master) QueueLogin({"ROLE"});
+  if (access_.loads_script) QueueLogin({"SCRIPT", "EXISTS", kCheckScript.sha1});
+  transport_->Start(*this);
   transport_->RequestFlush();
 }
 
@@ -103,6 +120,7 @@ void Connection::OnLoginReply(const redisReply& reply) {
   if (reply.type == REDIS_REPLY_ERROR && step != "CLIENT") {
     return Fail(fmt::format("{} was refused: {}", step, std::string_view(reply.str, reply.len)));
   }
+  if (step == "ROLE" && !IsMaster(reply)) return Fail("it is no master");
   if (!login_steps_.empty()) return;
   timer_.Cancel();
   state_ = State::kReady;
@@ -128,7 +146,12 @@ void Connection::Restart(std::string_view cause) {
   Fail(cause);
 }
 
-void Connection::NoteWrite() {
+void Connection::MoveOn() {
+  Disconnect();
+  Connect();
+}
+
+void Connection::NoteUse() {
   pause_ = kFirstPause;
   if (trouble_ == Trouble::kNone) return;
   trouble_ = Trouble::kNone;
@@ -138,16 +161,20 @@ void Connection::NoteWrite() {
 void Connection::Fail(std::string_view cause) {
   const bool was_ready = ready();
   Disconnect();
-  state_ = State::kWaiting;
   if (trouble_ == Trouble::kNone) trouble_ = Trouble::kConnection;
   status_.OnFailing(was_ready ? "connection lost" : "cannot connect", cause);
-  // Half of the pause is random, so that a fleet does not come back all at once.
+  WaitToRetry();
+  was_ready ? owner_.OnDown() : owner_.OnFailedAttempt();
+}
+
+// Half of the pause is random, so that a fleet does not come back all at once.
+void Connection::WaitToRetry() {
+  state_ = State::kWaiting;
   const std::chrono::microseconds half = pause_ / 2;
   const std::chrono::microseconds jitter(loop_.Random() %
                                          static_cast<std::uint64_t>(half.count() + 1));
   timer_.Start(loop_.now() + half + jitter);
   pause_ = std::min(2 * pause_, kLastPause);
-  was_ready ? owner_.OnDown() : owner_.OnFailedAttempt();
 }
 
 void Connection::Disconnect() {

@@ -1,5 +1,5 @@
-// One connection to one Redis server: connects, logs in and loads the check script. If the
-// connection is lost, it begins anew after a pause; pauses grow. Commands are answered in order.
+// One connection to a Redis server: connects, logs in and loads the check script. If the connection
+// is lost, it begins anew after a pause; pauses grow. Commands are answered in order.
 // Bytes go in and out through a net::Transport; nothing here does I/O.
 //
 //   kWaiting ──pause──▶ kConnecting ──▶ kLoggingIn ──▶ kReady
@@ -13,6 +13,7 @@
 #include <deque>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,7 +21,7 @@
 #include "net/loop.h"
 #include "net/timer_wheel.h"
 #include "net/transport.h"
-#include "store/redis/redis_url.h"
+#include "store/redis/access.h"
 #include "store/redis/server_status.h"
 
 struct redisReader;
@@ -36,6 +37,8 @@ class Connection final : private net::Protocol {
   class Owner {
    public:
     virtual ~Owner() = default;
+    // Where to connect to; asked before every attempt. Nothing: no server is known.
+    virtual std::optional<Address> AddressToTry() = 0;
     // Commands may be sent from now on.
     virtual void OnReady() = 0;
     // The reply to the oldest outstanding command; without one, a reply that was not asked for.
@@ -47,7 +50,7 @@ class Connection final : private net::Protocol {
   };
 
   // All references must outlive the connection.
-  Connection(net::Loop& loop, RedisUrl url, ServerStatus& status, Owner& owner);
+  Connection(net::Loop& loop, Access access, ServerStatus& status, Owner& owner);
   ~Connection() override;
 
   void Start();
@@ -60,12 +63,16 @@ class Connection final : private net::Protocol {
   void Send(std::string_view command);
 
   // Gives the connection up because of what the server said, and begins anew. The server counts as
-  // failing until NoteWrite.
+  // failing until NoteUse.
   void Restart(std::string_view cause);
 
-  // To be called when a check has been charged: only then the next loss is answered without a long
-  // pause. A server that lets us log in, and a replica that answers peeks, may refuse to write.
-  void NoteWrite();
+  // Gives the connection up and asks for an address to try at once: this server is not at fault.
+  void MoveOn();
+
+  // To be called when the server has done what the connection is for, such as charging a check:
+  // only then the next loss is answered without a long pause. A server that lets us log in, and a
+  // replica that answers peeks, may refuse to write.
+  void NoteUse();
 
  private:
   enum class State : std::uint8_t { kStopped, kWaiting, kConnecting, kLoggingIn, kReady };
@@ -81,11 +88,12 @@ class Connection final : private net::Protocol {
   static constexpr std::chrono::milliseconds kLoginTimeout{500};
 
   void Connect();
-  void LogIn(net::TransportPtr transport);
+  void LogIn(net::TransportPtr transport, const Address& address);
   void QueueLogin(std::initializer_list<std::string_view> command);
   void OnLoginReply(const redisReply& reply);
   void OnTime();
   void Fail(std::string_view cause);
+  void WaitToRetry();
   void Disconnect();
 
   void Receive(std::string_view bytes) override;
@@ -93,7 +101,7 @@ class Connection final : private net::Protocol {
   void OnClosed(Closure closure, std::string_view cause) override;
 
   net::Loop& loop_;
-  const RedisUrl url_;
+  const Access access_;
   ServerStatus& status_;
   Owner& owner_;
   State state_ = State::kStopped;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/random.h"
+#include "store/redis/redis_error.h"
 
 namespace sluice::redis {
 namespace {
@@ -35,15 +36,15 @@ std::string RandomName() {
 
 }  // namespace
 
-FleetMember::FleetMember(net::Loop& loop, const RedisUrl& url, ServerStatus& status,
-                         const Clock* clock, OnView on_view)
-    : loop_(loop),
-      status_(status),
-      clock_(clock),
+FleetMember::FleetMember(Context context, OnView on_view)
+    : loop_(context.loop),
+      server_(std::move(context.server)),
+      status_(context.status),
+      clock_(context.clock),
       on_view_(std::move(on_view)),
       name_(RandomName()),
-      timer_(loop.timers(), [this] { OnTime(); }),
-      connection_(loop, url, status, *this) {
+      timer_(loop_.timers(), [this] { OnTime(); }),
+      connection_(loop_, std::move(context.access), status_, *this) {
   connection_.Start();
 }
 
@@ -77,12 +78,14 @@ void FleetMember::Report() {
 void FleetMember::OnReply(const redisReply& reply) {
   awaits_reply_ = false;
   if (reply.type == REDIS_REPLY_ARRAY && reply.elements > 0) {
-    connection_.NoteWrite();
+    connection_.NoteUse();
     return See(reply);
   }
   const bool failed = reply.type == REDIS_REPLY_ERROR;
-  status_.OnError(failed ? std::string_view(reply.str, reply.len) : "no names of servers",
-                  loop_.now());
+  const std::string error(failed ? std::string_view(reply.str, reply.len) : "no names of servers");
+  // Another server may own the key by now.
+  if (WantsReconnect(error) || IsRedirect(error)) return connection_.Restart(error);
+  status_.OnError(error, loop_.now());
   Lose();
 }
 

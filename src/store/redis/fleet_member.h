@@ -18,7 +18,6 @@
 #include "net/loop.h"
 #include "net/timer_wheel.h"
 #include "store/redis/connection.h"
-#include "store/redis/redis_url.h"
 #include "store/redis/server_status.h"
 
 namespace sluice::redis {
@@ -37,10 +36,18 @@ class FleetMember final : private Connection::Owner {
 
   using OnView = std::function<void(const FleetView&)>;
 
+  struct Context {
+    net::Loop& loop;
+    Access access;
+    // The server that owns kKey; nothing while none is known.
+    std::function<std::optional<Address>()> server;
+    ServerStatus& status;  // of that server
+    const Clock* clock;    // as in NodeOptions
+  };
+
   // Begins to connect at once; `on_view` is called after each report and whenever Redis is lost.
-  // `loop`, `status` and `clock` must outlive this; `clock` as in NodeOptions.
-  FleetMember(net::Loop& loop, const RedisUrl& url, ServerStatus& status, const Clock* clock,
-              OnView on_view);
+  // What `context` refers to must outlive this.
+  FleetMember(Context context, OnView on_view);
 
   // Leaves the fleet by its silence. For good.
   void Stop();
@@ -52,6 +59,7 @@ class FleetMember final : private Connection::Owner {
   // which nobody is seen, makes nobody forgotten.
   static constexpr std::uint64_t kRemembered = 300;
 
+  std::optional<Address> AddressToTry() override { return server_(); }
   void OnTime();
   void Report();
   void OnReady() override { OnTime(); }
@@ -62,6 +70,7 @@ class FleetMember final : private Connection::Owner {
   void See(const redisReply& names);
 
   net::Loop& loop_;
+  const std::function<std::optional<Address>()> server_;
   ServerStatus& status_;
   const Clock* const clock_;
   const OnView on_view_;

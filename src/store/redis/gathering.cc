@@ -28,7 +28,7 @@ std::size_t IdentityHash(const StoreCheck& check) {
 // Whether two checks ask the same of the same counters, so that a run of both is what the script
 // means by a run. Limits are compared by address: those of one rule set are equal only if the same.
 bool Equal(const StoreCheck& a, const StoreCheck& b) {
-  return a.demand == b.demand &&
+  return a.demand == b.demand && a.sending == b.sending &&
          std::equal(a.counters.begin(), a.counters.end(), b.counters.begin(), b.counters.end(),
                     [](const CounterCheck& x, const CounterCheck& y) {
                       return x.limit == y.limit && x.group == y.group && x.key == y.key;

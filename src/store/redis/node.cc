@@ -15,31 +15,46 @@
 namespace sluice::redis {
 namespace {
 
+using Sending = StoreCheck::Sending;
+
 std::string_view TextOf(const redisReply& reply) { return {reply.str, reply.len}; }
+
+MetricLabels LabelsOf(const Server& server, const net::Loop& loop) {
+  MetricLabels labels = server.labels;
+  labels["loop"] = fmt::format("io-{}", loop.index());
+  return labels;
+}
 
 }  // namespace
 
-Node::Node(net::Loop& loop, const RedisUrl& url, Server& server, MetricsRegistry& metrics,
-           const NodeOptions& options)
+Node::Node(const NodeContext& context, const Address& address, Server& server, AtFirst at_first)
     : Flushable(net::FlushStage::kStore),
-      loop_(loop),
+      loop_(context.loop),
+      owner_(context.owner),
+      address_(address),
       status_(server.status),
       breaker_(server.breaker),
-      options_(options),
-      metrics_(metrics, fmt::format("io-{}", loop.index())),
-      connection_(loop, url, server.status, *this),
-      timer_(loop.timers(), [this] { OnTimer(); }),
-      probe_timer_(loop.timers(), [this] { OnProbeTime(); }),
-      most_waiting_(std::min(options.max_pending, kFewestWaiting)) {
+      options_(context.options),
+      clustered_(context.clustered),
+      waits_to_connect_(at_first == AtFirst::kWait),
+      metrics_(context.metrics, LabelsOf(server, loop_)),
+      connection_(loop_, context.access, server.status, *this),
+      timer_(loop_.timers(), [this] { OnTimer(); }),
+      probe_timer_(loop_.timers(), [this] { OnProbeTime(); }),
+      most_waiting_(std::min(options_.max_pending, kFewestWaiting)) {
   connection_.Start();
 }
 
 void Node::Submit(StoreCheck& check) {
-  ++waiting_;
   check.waits_anew = false;
   check.late = nullptr;
+  SubmitAgain(check);
+}
+
+void Node::SubmitAgain(StoreCheck& check) {
+  ++waiting_;
   if (check.last_deadline <= loop_.now()) return Fail(check, StoreFailure::kCallerTimeout);
-  if (!connection_.ready()) return Fail(check, StoreFailure::kUnreachable);
+  if (!connection_.ready() && !waits_to_connect_) return Fail(check, StoreFailure::kUnreachable);
   if (!breaker_.closed()) {
     WatchBreaker();
     return Fail(check, StoreFailure::kUnreachable);
@@ -56,10 +71,11 @@ void Node::Gather(StoreCheck& check) {
 }
 
 // Rare, so it does not wait its turn behind what gathers.
-void Node::Reset(StoreReset& reset) {
+void Node::Reset(StoreReset& reset, bool asking) {
   if (!connection_.ready()) return Finish(reset, StoreFailure::kUnreachable);
   if (reset.deadline <= loop_.now()) return Finish(reset, StoreFailure::kTimeout);
   ArmTimer(reset.deadline);
+  if (asking) QueueAsking();
   arguments_.assign(1, "UNLINK");
   arguments_.insert(arguments_.end(), reset.keys.begin(), reset.keys.end());
   std::string command;
@@ -90,6 +106,9 @@ void Node::Flush() {
 bool Node::MaySend() const {
   if (!connection_.ready() || !breaker_.closed() || gathering_.empty()) return false;
   if (packs_in_flight_ == 0) return true;
+  if (gathering_.front().first->sending != Sending::kWithOthers) {
+    return packs_in_flight_ < kMaxSlotPacksInFlight && !WaitsForPackInFlight(gathering_.front());
+  }
   return packs_in_flight_ < kMaxPacksInFlight && gathering_.runs() >= ScriptCall::kMaxRuns &&
          !WaitsForPackInFlight(gathering_.front());
 }
@@ -101,12 +120,20 @@ bool Node::WaitsForPackInFlight(const Gathering::Run& run) const {
                      [&](const Awaited& it) { return it.pack && run.after >= it.pack->first_run; });
 }
 
+// A pack that goes with declared keys, or asking, is of one run.
+bool Node::MayJoin(const Gathering::Run& run, const Pack& pack) const {
+  const bool alone = pack.sending != Sending::kWithOthers;
+  return script_call_.HasRoomFor(*run.first) &&
+         (pack.runs.empty() || (!alone && run.first->sending == Sending::kWithOthers));
+}
+
 // One pack, of the oldest runs.
 void Node::SendGathered() {
   std::unique_ptr<Pack> pack = TakeSpare();
   pack->first_run = gathering_.front().number;
+  pack->sending = gathering_.front().first->sending;
   script_call_.Clear();
-  while (!gathering_.empty() && script_call_.HasRoomFor(*gathering_.front().first)) {
+  while (!gathering_.empty() && MayJoin(gathering_.front(), *pack)) {
     const Gathering::Run& run = gathering_.front();
     if (run.after < pack->first_run && WaitsForPackInFlight(run)) break;
     script_call_.Add(*run.first, static_cast<std::int64_t>(run.n));
@@ -128,14 +155,16 @@ std::unique_ptr<Pack> Node::TakeSpare() {
 }
 
 void Node::EncodeCall(Pack& pack) {
-  const auto arguments =
-      script_call_.Arguments(options_.clock != nullptr ? options_.clock->Now() : Time());
+  const bool declares_keys = !clustered_ || must_declare_ || pack.sending == Sending::kBySlot;
+  const auto arguments = script_call_.Arguments(
+      declares_keys, options_.clock != nullptr ? options_.clock->Now() : Time());
   arguments_.assign({"EVALSHA", kCheckScript.sha1});
   arguments_.insert(arguments_.end(), arguments.begin(), arguments.end());
   AppendCommand(arguments_, pack.command);
 }
 
 void Node::SendPack(std::unique_ptr<Pack> pack) {
+  if (pack->sending == Sending::kAsking) QueueAsking();
   connection_.Send(pack->command);
   const SteadyTime now = loop_.now();
   in_flight_.push_back({.sent = now, .due = now + options_.timeout, .pack = std::move(pack)});
@@ -164,10 +193,18 @@ void Node::SendAgain(std::unique_ptr<Pack> pack) {
 }
 
 void Node::OnReady() {
+  waits_to_connect_ = false;
   metrics_.OnReady();
   status_.SetReady(loop_.index(), true);
+  if (!gathering_.empty()) loop_.RequestFlush(*this);
   if (!breaker_.closed()) return probe_timer_.Start(loop_.now());
   TakeBackPutOff();
+}
+
+void Node::OnFailedAttempt() {
+  metrics_.OnFailedAttempt();
+  if (std::exchange(waits_to_connect_, false)) FailAll();
+  owner_.OnDoubt();
 }
 
 void Node::OnReply(const redisReply& reply) {
@@ -178,8 +215,8 @@ void Node::OnReply(const redisReply& reply) {
   if (answered.pack) {
     --packs_in_flight_;
     OnPackReply(std::move(answered.pack), reply);
-  } else if (answered.loads_script) {
-    loading_script_ = false;
+  } else if (answered.loads_script || answered.asks) {
+    if (answered.loads_script) loading_script_ = false;
     if (reply.type == REDIS_REPLY_ERROR) NoteError(TextOf(reply));
   } else {
     OnResetReply(answered.reset, reply);
@@ -194,7 +231,10 @@ void Node::OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply) {
     metrics_.CountError(TextOf(reply));
     return SendAgain(std::move(pack));
   }
-  if (reply.type == REDIS_REPLY_ERROR) {
+  if (reply.type == REDIS_REPLY_ERROR && MayRedirect(TextOf(reply))) {
+    tally_.Count(false, loop_.now());
+    RedirectPack(*pack, TextOf(reply));
+  } else if (reply.type == REDIS_REPLY_ERROR) {
     NoteError(TextOf(reply));
     FailPack(*pack, StoreFailure::kRejected);
     if (tally_.Count(true, loop_.now())) OpenBreaker(TextOf(reply));
@@ -228,13 +268,14 @@ bool Node::DeliverRun(Pack& pack, const Pack::Run& run, ScriptReply& reply) {
   const auto end = begin + static_cast<std::ptrdiff_t>(run.n);
   if (!reply.Next(**begin, static_cast<std::int64_t>(run.n), run_reply_)) return false;
   const bool failed = !run_reply_.error.empty();
+  const bool elsewhere = failed && MayRedirect(run_reply_.error);
   const bool wrote = !failed && run_reply_.granted > 0 && (*begin)->demand.mode != Mode::kPeek;
-  if (failed) NoteError(run_reply_.error);
-  if (wrote) connection_.NoteWrite();
+  if (failed && !elsewhere) NoteError(run_reply_.error);
+  if (wrote) connection_.NoteUse();
   for (auto check = begin; check != end; ++check) {
     StoreCheck& answered = *std::exchange(*check, nullptr);
     if (failed) {
-      Fail(answered, StoreFailure::kRejected);
+      elsewhere ? Redirect(answered, run_reply_.error) : Fail(answered, StoreFailure::kRejected);
       continue;
     }
     run_reply_.Answer(answered, check - begin);
@@ -246,6 +287,9 @@ bool Node::DeliverRun(Pack& pack, const Pack::Run& run, ScriptReply& reply) {
 
 void Node::OnResetReply(StoreReset* reset, const redisReply& reply) {
   const bool failed = reply.type == REDIS_REPLY_ERROR;
+  if (failed && reset != nullptr && MayRedirect(TextOf(reply))) {
+    return owner_.OnRedirect(*this, *reset, TextOf(reply));
+  }
   if (failed) NoteError(TextOf(reply));
   if (reset == nullptr) return;
   Finish(*reset, failed ? std::optional(StoreFailure::kRejected) : std::nullopt);
@@ -255,6 +299,7 @@ void Node::NoteError(std::string_view error) {
   metrics_.CountError(error);
   status_.OnError(error, loop_.now());
   if (WantsReconnect(error)) restart_cause_ = error;
+  if (WordOf(error) == "CLUSTERDOWN") owner_.OnDoubt();
 }
 
 void Node::Recycle(std::unique_ptr<Pack> pack) {
@@ -266,6 +311,7 @@ void Node::OnDown() {
   metrics_.OnDown();
   status_.SetReady(loop_.index(), false);
   FailAll();
+  owner_.OnDoubt();
 }
 
 // What was sent may have been decided; what was not, has not.

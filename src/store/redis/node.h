@@ -23,11 +23,11 @@
 #include "net/timer_wheel.h"
 #include "store/redis/connection.h"
 #include "store/redis/gathering.h"
+#include "store/redis/node_owner.h"
 #include "store/redis/pack.h"
 #include "store/redis/redis_metrics.h"
 #include "store/redis/script_call.h"
 #include "store/redis/server.h"
-#include "store/redis/take_back.h"
 #include "store/store.h"
 
 namespace sluice::redis {
@@ -48,33 +48,68 @@ struct NodeOptions {
   LateAnswers* late_answers = nullptr;
   // Null: no metrics. Else must outlive the node.
   MetricsRegistry* metrics = nullptr;
+  // REQUIRED for rediss. Must outlive the node.
+  const net::TlsClientContext* tls = nullptr;
+  // What servers' certificates must be for; empty: the hosts connected to.
+  std::string tls_server_name;
+};
+
+// What the nodes of one io thread have in common. All of it must outlive them.
+struct NodeContext {
+  net::Loop& loop;
+  NodeOwner& owner;
+  MetricsRegistry& metrics;
+  Access access;
+  bool clustered = false;  // each owns some slots only
+  NodeOptions options;
 };
 
 class Node final : public net::Flushable, private Connection::Owner {
  public:
-  // Begins to connect at once. `loop`, `server` and `metrics` must outlive the node.
-  Node(net::Loop& loop, const RedisUrl& url, Server& server, MetricsRegistry& metrics,
-       const NodeOptions& options);
+  // What is submitted before the first attempt to connect has ended fails, or waits for it.
+  enum class AtFirst : std::uint8_t { kFail, kWait };
+
+  // Begins to connect at once. `context` and `server` must outlive the node.
+  Node(const NodeContext& context, const Address& address, Server& server,
+       AtFirst at_first = AtFirst::kFail);
 
   void Submit(StoreCheck& check);
-  void Reset(StoreReset& reset);
+  // As Submit, of a check that another node has not run.
+  void SubmitAgain(StoreCheck& check);
+  // `asking`: its slot is on its way to this node.
+  void Reset(StoreReset& reset, bool asking = false);
   void Undo(const StoreCheck& check);
+
+  // Sends it, or keeps it until it can be sent.
+  void Send(std::unique_ptr<TakeBack> take_back);
+  void OnTakenBack(std::unique_ptr<TakeBack> take_back);
+
+  const Address& address() const { return address_; }
+
+  // Hands what has not been sent to the owner, as redirects without a reason, and takes no more.
+  void Retire();
+  // Whether no reply is awaited.
+  bool idle() const { return in_flight_.empty(); }
 
   // Hands back all that waits, and fails what is submitted from then on. For good.
   void Stop();
 
  private:
-  // A command that awaits its reply: a script call, an UNLINK, or, without either, a SCRIPT LOAD.
+  // A command that awaits its reply: a script call, an UNLINK, or, without either, a SCRIPT LOAD or
+  // an ASKING.
   struct Awaited {
     SteadyTime sent;
     SteadyTime due;  // from then on it is overdue
     std::unique_ptr<Pack> pack;
     StoreReset* reset = nullptr;  // null: answered already, its deadline having passed
     bool loads_script = false;
+    bool asks = false;
     bool waits_anew = false;  // `due` has been put off
   };
 
   static constexpr std::size_t kMaxPacksInFlight = 2;
+  // Packs of one slot carry little.
+  static constexpr std::size_t kMaxSlotPacksInFlight = 16;
   // So many checks may always wait: those of one message.
   static constexpr std::size_t kFewestWaiting = 1000;
 
@@ -86,7 +121,9 @@ class Node final : public net::Flushable, private Connection::Owner {
    private:
     void OnDecided() override { node_.OnProbed(!failure()); }
 
+    friend class Node;
     Node& node_;
+    std::string key_;
     const Limit limit_;
   };
 
@@ -94,6 +131,7 @@ class Node final : public net::Flushable, private Connection::Owner {
   void Flush() override;
   bool MaySend() const;
   bool WaitsForPackInFlight(const Gathering::Run& run) const;
+  bool MayJoin(const Gathering::Run& run, const Pack& pack) const;
   void SendGathered();
   std::unique_ptr<Pack> TakeSpare();
   void EncodeCall(Pack& pack);
@@ -104,7 +142,8 @@ class Node final : public net::Flushable, private Connection::Owner {
   void OnReady() override;
   void OnReply(const redisReply& reply) override;
   void OnDown() override;
-  void OnFailedAttempt() override { metrics_.OnFailedAttempt(); }
+  void OnFailedAttempt() override;
+  std::optional<Address> AddressToTry() override { return address_; }
   void OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply);
   bool Deliver(Pack& pack, const redisReply& reply);
   bool DeliverRun(Pack& pack, const Pack::Run& run, ScriptReply& reply);
@@ -114,13 +153,16 @@ class Node final : public net::Flushable, private Connection::Owner {
 
   void Gather(StoreCheck& check);
 
+  // What other nodes are to do; in node_redirect.cc.
+  void QueueAsking();
+  bool MayRedirect(std::string_view error) const;
+  void RedirectPack(Pack& pack, std::string_view error);
+  void Redirect(StoreCheck& check, std::string_view error);
+
   // What is left of checks whose owners have been answered; in node_late.cc.
   class Late;
-  friend class TakeBack;
   StoreCheck& ReplaceByLate(StoreCheck*& slot);
   void OnLateReply(const Late& late);
-  void Send(std::unique_ptr<TakeBack> take_back);
-  void OnTakenBack(std::unique_ptr<TakeBack> take_back);
   void PutOff(std::unique_ptr<TakeBack> take_back);
   void TakeBackPutOff();
 
@@ -149,9 +191,14 @@ class Node final : public net::Flushable, private Connection::Owner {
   static void Finish(StoreReset& reset, std::optional<StoreFailure> failure);
 
   net::Loop& loop_;
+  NodeOwner& owner_;
+  const Address address_;
   ServerStatus& status_;
   Breaker& breaker_;
   const NodeOptions options_;
+  const bool clustered_;
+  bool must_declare_ = false;  // the server lets no script touch other keys
+  bool waits_to_connect_;
   RedisMetrics metrics_;
   Connection connection_;
   net::Timer timer_;        // at the earliest deadline, or before

@@ -10,7 +10,7 @@ namespace sluice::redis {
 // A counter of its own, so that nobody's is charged, and which Redis soon forgets.
 Node::Probe::Probe(Node& node)
     : node_(node), limit_(FixedWindow{.limit = kMaxProduct, .window = std::chrono::seconds(1)}) {
-  counters.push_back({.key = "sluice:{probe}:fixed_window:1s", .limit = &limit_, .verdict = {}});
+  counters.push_back({.key = {}, .limit = &limit_, .verdict = {}});
 }
 
 void Node::OpenBreaker(std::string_view cause) {
@@ -39,6 +39,8 @@ void Node::OnProbeTime() {
 
 void Node::SendProbe() {
   ++waiting_;
+  probe_.key_ = owner_.ProbeKey(*this);
+  probe_.counters.front().key = probe_.key_;
   probe_.waits_anew = false;
   probe_.late = nullptr;
   probe_.deadline = loop_.now() + options_.timeout;

@@ -27,7 +27,7 @@ class Node::Late final : public LateCheck {
   Node& node_;
 };
 
-void TakeBack::OnDecided() { node_.OnTakenBack(std::unique_ptr<TakeBack>(this)); }
+void TakeBack::OnDecided() { owner_.OnTakenBack(std::unique_ptr<TakeBack>(this)); }
 
 // Returns the check that was in the slot.
 StoreCheck& Node::ReplaceByLate(StoreCheck*& slot) {
@@ -40,20 +40,20 @@ StoreCheck& Node::ReplaceByLate(StoreCheck*& slot) {
 
 void Node::OnLateReply(const Late& late) {
   const auto failure = late.failure();
-  if (late.counters.front().key == probe_.counters.front().key) return;
+  if (late.counters.front().key == probe_.key_) return;
   if (failure && failure != StoreFailure::kTimeout) return;  // not charged
   if (failure) {
     metrics_.CountUnknownOutcome();
-    return Send(std::make_unique<TakeBack>(*this, late, UndoCheck::What::kLeases));
+    return Send(std::make_unique<TakeBack>(owner_, late, UndoCheck::What::kLeases));
   }
   metrics_.CountLateAnswer();
   const auto what = late.undo ? UndoCheck::What::kCharged : UndoCheck::What::kLeases;
-  if (late.admitted) Send(std::make_unique<TakeBack>(*this, late, what));
+  if (late.admitted) Send(std::make_unique<TakeBack>(owner_, late, what));
   if (options_.late_answers != nullptr) options_.late_answers->OnLateAnswer(late);
 }
 
 void Node::Undo(const StoreCheck& check) {
-  Send(std::make_unique<TakeBack>(*this, check, UndoCheck::What::kCharged));
+  Send(std::make_unique<TakeBack>(owner_, check, UndoCheck::What::kCharged));
 }
 
 void Node::Send(std::unique_ptr<TakeBack> take_back) {
@@ -76,7 +76,7 @@ void Node::OnTakenBack(std::unique_ptr<TakeBack> take_back) {
     if (failure || counter.verdict.dropped > 0) metrics_.CountLostUndo();
   }
   if (!failure || releases) return;
-  auto leases = std::make_unique<TakeBack>(*this, *take_back, UndoCheck::What::kLeases);
+  auto leases = std::make_unique<TakeBack>(owner_, *take_back, UndoCheck::What::kLeases);
   if (!leases->counters.empty()) PutOff(std::move(leases));
 }
 

@@ -25,6 +25,7 @@ struct Pack {
   std::vector<Run> runs;
   std::vector<StoreCheck*> checks;  // null: answered
   std::uint64_t first_run = 0;      // as Gathering numbers runs
+  StoreCheck::Sending sending{};    // of all its checks
 
   // As new, memory kept.
   void Clear() {

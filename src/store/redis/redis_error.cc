@@ -14,4 +14,18 @@ bool WantsReconnect(std::string_view error) {
   return word == "LOADING" || word == "READONLY" || word == "NOAUTH";
 }
 
+bool IsRedirect(std::string_view error) {
+  const std::string_view word = WordOf(error);
+  return word == "MOVED" || word == "ASK" || word == "TRYAGAIN";
+}
+
+// "ERR Script attempted to access a non local key in a cluster node"; before Redis 7 "Lua script".
+bool IsForeignKey(std::string_view error) {
+  return error.find("cript attempted to ") != std::string_view::npos;
+}
+
+bool RefusesUndeclaredKeys(std::string_view error) {
+  return error.find("undeclared key") != std::string_view::npos;
+}
+
 }  // namespace sluice::redis

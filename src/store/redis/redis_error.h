@@ -15,4 +15,14 @@ std::string_view WordOf(std::string_view error);
 // lead to the new primary.
 bool WantsReconnect(std::string_view error);
 
+// Whether the keys are not here: MOVED, ASK or TRYAGAIN, of a command that has not run.
+bool IsRedirect(std::string_view error);
+
+// Whether a script that has not declared its keys met one that is not here (or not for now, as the
+// cluster is down). Nothing was done with it.
+bool IsForeignKey(std::string_view error);
+
+// Whether the server lets no script touch keys that it has not declared. Nothing was done.
+bool RefusesUndeclaredKeys(std::string_view error);
+
 }  // namespace sluice::redis

@@ -15,7 +15,7 @@ Counter& Errors(MetricsRegistry& registry, std::string_view kind) {
 
 }  // namespace
 
-RedisMetrics::RedisMetrics(MetricsRegistry& registry, const std::string& loop)
+RedisMetrics::RedisMetrics(MetricsRegistry& registry, const MetricLabels& labels)
     : script_calls_(registry.CounterFor("sluice_redis_script_calls_total",
                                         "Calls of the check script sent; each carries many checks "
                                         "under load.")),
@@ -33,10 +33,9 @@ RedisMetrics::RedisMetrics(MetricsRegistry& registry, const std::string& loop)
           "sluice_redis_lost_undos_total",
           "Counters that stay charged for what was not admitted, as it cannot be taken back.")),
       connected_(registry.GaugeFor("sluice_redis_connected",
-                                   "1 while the loop's connection is ready, else 0.",
-                                   {{"loop", loop}})),
+                                   "1 while the loop's connection is ready, else 0.", labels)),
       waiting_(registry.GaugeFor("sluice_redis_waiting_checks",
-                                 "Checks gathered or sent, not yet answered.", {{"loop", loop}})) {
+                                 "Checks gathered or sent, not yet answered.", labels)) {
   std::transform(kErrorWords.begin(), kErrorWords.end(), errors_.begin(),
                  [&](std::string_view word) { return &Errors(registry, word); });
 }

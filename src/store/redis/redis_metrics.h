@@ -14,8 +14,8 @@ namespace sluice::redis {
 
 class RedisMetrics {
  public:
-  // `loop` is the name of the io thread.
-  RedisMetrics(MetricsRegistry& registry, const std::string& loop);
+  // `labels` name the io thread and, where there may be several, the server.
+  RedisMetrics(MetricsRegistry& registry, const MetricLabels& labels);
 
   void OnReady();
   void OnDown();

@@ -1,25 +1,68 @@
 #include "store/redis/redis_store.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/log.h"
+
 namespace sluice {
+namespace {
+
+using redis::Layout;
+
+constexpr std::string_view kAdvice = "the servers known last are used meanwhile";
+
+std::string NamesOf(const Layout& layout) {
+  std::vector<std::string> names;
+  for (const Address& address : layout.servers) names.push_back(address.ToString());
+  std::sort(names.begin(), names.end());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
 
 RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Options& options)
-    : threads_(threads), clock_(options.clock), topology_(url), parts_(threads.size()) {
+    : threads_(threads),
+      clock_(options.clock),
+      access_(AccessFor(url, options)),
+      servers_(threads.size(), url.kind != RedisUrl::Kind::kSingle,
+               options.metrics != nullptr ? *options.metrics : unseen_metrics_),
+      topology_status_(url.ToString(), 0, kAdvice),
+      fleet_status_(fmt::format("{}, list of servers", url.ToString()), 0,
+                    "this server's share stays what it was"),
+      single_(url.kind == RedisUrl::Kind::kSingle),
+      parts_(threads.size()) {
   MetricsRegistry& metrics = options.metrics != nullptr ? *options.metrics : unseen_metrics_;
-  for (std::size_t node = 0; node < topology_.nodes(); ++node) {
-    servers_.push_back(
-        std::make_unique<redis::Server>(topology_.UrlOf(node).ToString(), threads.size(), metrics));
-  }
   threads_.RunOnEach([&](net::EpollLoop& loop) {
-    auto part = std::make_unique<Part>();
-    for (std::size_t node = 0; node < topology_.nodes(); ++node) {
-      part->nodes.push_back(std::make_unique<redis::Node>(loop, topology_.UrlOf(node),
-                                                          *servers_[node], metrics, options));
-    }
-    parts_[loop.index()] = std::move(part);
+    parts_[loop.index()] = std::make_unique<redis::Part>(
+        redis::PartContext{.loop = loop,
+                           .servers = servers_,
+                           .metrics = metrics,
+                           .access = access_,
+                           .clustered = url.kind == RedisUrl::Kind::kCluster,
+                           .options = options,
+                           .on_doubt = [this] { OnDoubt(); }});
   });
+  threads_.RunOn(0, [&](net::EpollLoop& loop) {
+    topology_ = redis::MakeTopology(url, {.loop = loop,
+                                          .status = topology_status_,
+                                          .access = access_,
+                                          .on_layout = [this](auto layout) { OnLayout(layout); }});
+    topology_->Start();
+  });
+}
+
+// Never without TLS where it was asked for.
+redis::Access RedisStore::AccessFor(const RedisUrl& url, const Options& options) {
+  if (url.tls && options.tls == nullptr) std::abort();
+  return {.login = url.login,
+          .tls = url.tls ? options.tls : nullptr,
+          .server_name = options.tls_server_name,
+          .must_be_master = url.kind == RedisUrl::Kind::kSentinel};
 }
 
 RedisStore::~RedisStore() { Stop(); }
@@ -28,48 +71,96 @@ RedisStore::~RedisStore() { Stop(); }
 void RedisStore::Stop() {
   if (std::exchange(stopped_, true)) return;
   threads_.RunOnEach([this](net::EpollLoop& loop) {
+    if (loop.index() == 0) {
+      topology_->Stop();
+      if (fleet_member_) fleet_member_->Stop();
+    }
     auto part = std::move(parts_[loop.index()]);
-    for (const auto& node : part->nodes) node->Stop();
-    if (part->fleet_member) part->fleet_member->Stop();
+    part->Stop();
     loop.DisposeLater(std::move(part));
   });
-  threads_.RunOnEach([](net::EpollLoop&) {});  // a later turn, so the nodes are gone
+  // A later turn, so the nodes are gone, and all that was posted has run.
+  threads_.RunOnEach([this](net::EpollLoop& loop) {
+    if (loop.index() != 0) return;
+    fleet_member_.reset();
+    topology_.reset();
+  });
+}
+
+void RedisStore::OnLayout(const std::shared_ptr<const Layout>& layout) {
+  {
+    const MutexLock lock(mutex_);
+    const std::string before = layout_ ? NamesOf(*layout_) : "";
+    layout_ = layout;
+    layout_changed_.NotifyAll();
+    const std::string names = NamesOf(*layout);
+    if (!single_ && names != before) {
+      spdlog::info("redis {}: decided by {}", topology_status_.name(), names);
+    }
+  }
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    threads_.loop(i).Post([this, i, layout] {
+      if (parts_[i]) parts_[i]->Use(*layout);
+    });
+  }
+}
+
+void RedisStore::OnDoubt() {
+  if (doubted_.exchange(true)) return;
+  threads_.loop(0).Post([this] {
+    doubted_ = false;
+    if (topology_) topology_->OnDoubt();
+  });
 }
 
 void RedisStore::JoinFleet(redis::FleetMember::OnView on_view) {
-  const std::size_t node = topology_.NodeOf(redis::FleetMember::kKey);
   threads_.RunOn(0, [&](net::EpollLoop& loop) {
-    parts_[0]->fleet_member = std::make_unique<redis::FleetMember>(
-        loop, topology_.UrlOf(node), servers_[node]->status, clock_, std::move(on_view));
+    const auto server = [this] {
+      return parts_[0] ? parts_[0]->AddressOf(redis::FleetMember::kKey) : std::nullopt;
+    };
+    // One server's log lines are told once for all connections to it.
+    redis::ServerStatus& status =
+        single_ ? servers_.At(server().value_or(Address{})).status : fleet_status_;
+    fleet_member_ = std::make_unique<redis::FleetMember>(
+        redis::FleetMember::Context{
+            .loop = loop, .access = access_, .server = server, .status = status, .clock = clock_},
+        std::move(on_view));
   });
 }
 
 void RedisStore::Submit(StoreCheck& check) {
-  if (redis::Node* const node = NodeOf(check.counters.front().key)) return node->Submit(check);
+  if (redis::Part* const part = PartOfThisThread()) return part->Submit(check);
   check.late = nullptr;
   check.Fail(StoreFailure::kUnreachable);
   check.OnDecided();
 }
 
 void RedisStore::Reset(StoreReset& reset) {
-  if (redis::Node* const node = NodeOf(reset.keys.front())) return node->Reset(reset);
+  if (redis::Part* const part = PartOfThisThread()) return part->Reset(reset);
   reset.failure = StoreFailure::kUnreachable;
   reset.OnReset();
 }
 
 void RedisStore::Undo(const StoreCheck& check) {
-  if (redis::Node* const node = NodeOf(check.counters.front().key)) node->Undo(check);
+  if (redis::Part* const part = PartOfThisThread()) part->Undo(check);
 }
 
-redis::Node* RedisStore::NodeOf(std::string_view key) const {
-  const auto& part = parts_[net::Loop::Current()->index()];
-  return part ? part->nodes[topology_.NodeOf(key)].get() : nullptr;
+redis::Part* RedisStore::PartOfThisThread() const {
+  return parts_[net::Loop::Current()->index()].get();
 }
 
 bool RedisStore::WaitUntilReady(Duration at_most) {
   const SteadyTime deadline = SteadyNow() + at_most;
-  return std::all_of(servers_.begin(), servers_.end(),
-                     [&](auto& server) { return server->status.WaitUntilReady(deadline); });
+  std::shared_ptr<const Layout> layout;
+  {
+    const MutexLock lock(mutex_);
+    layout_changed_.WaitUntil(mutex_, deadline,
+                              [this]() SLUICE_REQUIRES(mutex_) { return layout_ != nullptr; });
+    layout = layout_;
+  }
+  return layout && std::all_of(layout->servers.begin(), layout->servers.end(), [&](auto& address) {
+           return servers_.At(address).status.WaitUntilReady(deadline);
+         });
 }
 
 }  // namespace sluice

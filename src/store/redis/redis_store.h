@@ -2,16 +2,19 @@
 // own clock, so that all servers on one Redis share one quota.
 //
 // Each io thread has a part of its own: a connection to each node of Redis, and the checks
-// submitted on that thread. A check is submitted, decided and handed back on one thread.
+// submitted on that thread. A check is submitted, decided and handed back on one thread. Where the
+// nodes are, the topology finds out, on io-0.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
+#include "base/mutex.h"
 #include "metrics/metrics_registry.h"
 #include "net/io_threads.h"
 #include "store/redis/fleet_member.h"
-#include "store/redis/node.h"
+#include "store/redis/part.h"
 #include "store/redis/redis_url.h"
 #include "store/redis/server.h"
 #include "store/redis/topology.h"
@@ -48,22 +51,31 @@ class RedisStore final : public Store {
   bool WaitUntilReady(Duration at_most);
 
  private:
-  // What one io thread has of the store.
-  struct Part final : net::Disposable {
-    std::vector<std::unique_ptr<redis::Node>> nodes;
-    std::unique_ptr<redis::FleetMember> fleet_member;  // on io-0, if it has joined
-  };
-
-  // The node of this thread that owns `key`; null after Stop.
-  redis::Node* NodeOf(std::string_view key) const;
+  // The part of this thread; null after Stop.
+  redis::Part* PartOfThisThread() const;
+  static redis::Access AccessFor(const RedisUrl& url, const Options& options);
+  // On io-0.
+  void OnLayout(const std::shared_ptr<const redis::Layout>& layout) SLUICE_EXCLUDES(mutex_);
+  // On any io thread.
+  void OnDoubt();
 
   net::IoThreads& threads_;
   const Clock* const clock_;        // see NodeOptions
   MetricsRegistry unseen_metrics_;  // if options name none
-  const redis::Topology topology_;
-  std::vector<std::unique_ptr<redis::Server>> servers_;  // by node
-  std::vector<std::unique_ptr<Part>> parts_;             // by io thread; that thread's own
+  const redis::Access access_;
+  redis::Servers servers_;
+  redis::ServerStatus topology_status_;
+  redis::ServerStatus fleet_status_;
+  const bool single_;
+  std::atomic<bool> doubted_ = false;          // a task on its way to io-0 tells the topology
+  std::unique_ptr<redis::Topology> topology_;  // of io-0
+  std::unique_ptr<redis::FleetMember> fleet_member_;  // of io-0; null unless it has joined
+  std::vector<std::unique_ptr<redis::Part>> parts_;   // by io thread; that thread's own
   bool stopped_ = false;
+
+  Mutex mutex_;
+  CondVar layout_changed_;
+  std::shared_ptr<const redis::Layout> layout_ SLUICE_GUARDED_BY(mutex_);  // null: none known yet
 };
 
 }  // namespace sluice

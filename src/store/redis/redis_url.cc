@@ -1,7 +1,11 @@
 #include "store/redis/redis_url.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -10,11 +14,31 @@
 namespace sluice {
 namespace {
 
+using Kind = RedisUrl::Kind;
+
 constexpr std::uint16_t kDefaultPort = 6379;
+constexpr std::uint16_t kSentinelPort = 26379;
 constexpr std::string_view kForms =
-    "redis://[[user]:password@]host[:port][/db] or unix://[[user]:password@]/path[?db=N], where "
-    "user "
-    "and password have % as %25, : as %3A, / as %2F, ? as %3F, # as %23 and @ as %40";
+    "redis://[[user]:password@]host[:port][/db], unix://[[user]:password@]/path[?db=N], "
+    "redis+sentinel://[[user]:password@]host[:port],…/master[/db][?sentinel_password=…], or "
+    "redis+cluster://[[user]:password@]host[:port],…, or rediss in place of redis for TLS, where "
+    "user and password have % as %25, : as %3A, / as %2F, ? as %3F, # as %23 and @ as %40";
+
+struct Scheme {
+  std::string_view text;
+  Kind kind;
+  bool tls;
+};
+constexpr std::string_view kUnix = "unix://";
+constexpr std::array kSchemes{
+    Scheme{"redis://", Kind::kSingle, false},
+    Scheme{"rediss://", Kind::kSingle, true},
+    Scheme{kUnix, Kind::kSingle, false},
+    Scheme{"redis+sentinel://", Kind::kSentinel, false},
+    Scheme{"rediss+sentinel://", Kind::kSentinel, true},
+    Scheme{"redis+cluster://", Kind::kCluster, false},
+    Scheme{"rediss+cluster://", Kind::kCluster, true},
+};
 
 // Never quotes the URL: where one character of it is wrong, any part may be the password's.
 Error Malformed(std::string_view why) {
@@ -29,10 +53,12 @@ std::pair<std::string_view, std::string_view> Split(std::string_view text, char 
 }
 
 Result<void> SetDatabase(std::string_view text, RedisUrl& url) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), url.database);
-  if (error != std::errc() || end != text.data() + text.size() || url.database < 0) {
+  int& database = url.login.database;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), database);
+  if (error != std::errc() || end != text.data() + text.size() || database < 0) {
     return Malformed("the database is no number");
   }
+  if (url.kind == Kind::kCluster && database != 0) return Malformed("a cluster has no databases");
   return {};
 }
 
@@ -44,8 +70,34 @@ Result<void> SetLogin(std::string_view text, RedisUrl& url) {
     return Malformed("a % in user or password is not followed by two hexadecimal digits");
   }
   if (decoded_password->empty()) return Malformed("the password is empty");
-  url.user = *decoded_user;
-  url.password = *decoded_password;
+  url.login.user = *decoded_user;
+  url.login.password = *decoded_password;
+  return {};
+}
+
+// Where the value of an option goes; null if there is no such option.
+std::string* TextOption(std::string_view name, RedisUrl& url) {
+  if (name == "client_name") return &url.login.client_name;
+  if (url.kind != Kind::kSentinel) return nullptr;
+  if (name == "sentinel_user") return &url.sentinel_login.user;
+  if (name == "sentinel_password") return &url.sentinel_login.password;
+  return nullptr;
+}
+
+Result<void> SetOption(std::string_view name, std::string_view value, RedisUrl& url) {
+  if (name == "db") return SetDatabase(value, url);
+  std::string* const text = TextOption(name, url);
+  if (text == nullptr || value.empty()) {
+    return Malformed(
+        "an option is not known (db, client_name, with sentinels sentinel_user and "
+        "sentinel_password) or empty");
+  }
+  auto decoded = PercentDecode(value);
+  if (!decoded) {
+    // The name is one of ours.
+    return Malformed(fmt::format("a % in {} is not followed by two hexadecimal digits", name));
+  }
+  *text = std::move(*decoded);
   return {};
 }
 
@@ -53,45 +105,76 @@ Result<void> SetOptions(std::string_view text, RedisUrl& url) {
   while (!text.empty()) {
     const auto [option, rest] = Split(text, '&');
     const auto [name, value] = Split(option, '=');
-    if (name == "client_name" && !value.empty()) {
-      auto decoded = PercentDecode(value);
-      if (!decoded)
-        return Malformed("a % in client_name is not followed by two hexadecimal digits");
-      url.client_name = std::move(*decoded);
-    } else if (name == "db") {
-      if (auto set = SetDatabase(value, url); !set) return set;
-    } else {
-      return Malformed("an option is not known (db, client_name)");
-    }
+    if (auto set = SetOption(name, value, url); !set) return set;
     text = rest;
+  }
+  url.sentinel_login.client_name = url.login.client_name;
+  if (!url.sentinel_login.user.empty() && url.sentinel_login.password.empty()) {
+    return Malformed("sentinel_user is given without sentinel_password");
   }
   return {};
 }
 
-Result<void> SetHost(std::string_view text, RedisUrl& url) {
-  const auto [host, database] = Split(text, '/');
+Result<void> AddAddress(std::string_view host, RedisUrl& url) {
   const bool has_port = host.rfind(':') != std::string_view::npos && !host.ends_with(']');
-  auto address =
-      Address::Parse(has_port ? std::string(host) : fmt::format("{}:{}", host, kDefaultPort));
+  const auto port = url.kind == Kind::kSentinel ? kSentinelPort : kDefaultPort;
+  auto address = Address::Parse(has_port ? std::string(host) : fmt::format("{}:{}", host, port));
   if (host.empty()) return Malformed("the host is empty");
   if (!address) return Malformed("the host or the port is wrong (IPv6 in brackets, port a number)");
-  url.address = *address;
-  return database.empty() ? Result<void>() : SetDatabase(database, url);
+  url.addresses.push_back(*address);
+  return {};
+}
+
+// `text`: what stands between the login and the options.
+Result<void> SetPlace(std::string_view text, RedisUrl& url) {
+  auto [hosts, path] = Split(text, '/');
+  const bool several = url.kind != Kind::kSingle;
+  do {
+    const auto [host, others] = several ? Split(hosts, ',') : std::pair(hosts, std::string_view());
+    if (auto added = AddAddress(host, url); !added) return added;
+    hosts = others;
+  } while (!hosts.empty());
+  if (url.kind == Kind::kSentinel) {
+    const auto [master, database] = Split(path, '/');
+    const auto decoded = PercentDecode(master);
+    if (!decoded || decoded->empty())
+      return Malformed("the sentinels' name of the master is empty");
+    url.master = *decoded;
+    path = database;
+  }
+  return path.empty() ? Result<void>() : SetDatabase(path, url);
+}
+
+Result<void> SetSocket(std::string_view text, RedisUrl& url) {
+  auto path = PercentDecode(text);
+  if (!path || !path->starts_with('/')) return Malformed("the socket's path must begin with /");
+  url.addresses.push_back({.host = {}, .unix_path = std::move(*path)});
+  return {};
 }
 
 }  // namespace
 
 std::string RedisUrl::ToString() const {
-  return fmt::format("{} (database {})", address.ToString(), database);
+  std::vector<std::string> names;
+  for (const Address& address : addresses) names.push_back(address.ToString());
+  const std::string listed = fmt::format("{}", fmt::join(names, ", "));
+  switch (kind) {
+    case Kind::kSingle:
+      return fmt::format("{} (database {})", listed, login.database);
+    case Kind::kSentinel:
+      return fmt::format("{} (database {}; sentinels {})", master, login.database, listed);
+    case Kind::kCluster:
+      return fmt::format("cluster of {}", listed);
+  }
+  return listed;
 }
 
 Result<RedisUrl> RedisUrl::Parse(std::string_view text) {
-  RedisUrl url;
-  const bool is_unix = text.starts_with("unix://");
-  if (!is_unix && !text.starts_with("redis://")) {
-    return Malformed("no known scheme");
-  }
-  const auto [body, options] = Split(text.substr(is_unix ? 7 : 8), '?');
+  const auto scheme = std::find_if(kSchemes.begin(), kSchemes.end(),
+                                   [&](const Scheme& it) { return text.starts_with(it.text); });
+  if (scheme == kSchemes.end()) return Malformed("no known scheme");
+  RedisUrl url{.kind = scheme->kind, .tls = scheme->tls};
+  const auto [body, options] = Split(text.substr(scheme->text.size()), '?');
   if (options.find('@') != std::string_view::npos) {
     return Malformed("an @ stands behind a ?; a password has them as %40 and %3F");
   }
@@ -101,13 +184,8 @@ Result<RedisUrl> RedisUrl::Parse(std::string_view text) {
     if (auto set = SetLogin(body.substr(0, at), url); !set) return set.error();
     place = body.substr(at + 1);
   }
-  if (is_unix) {
-    const auto path = PercentDecode(place);
-    if (!path || !path->starts_with('/')) return Malformed("the socket's path must begin with /");
-    url.address.unix_path = *path;
-  } else if (auto set = SetHost(place, url); !set) {
-    return set.error();
-  }
+  const auto set_place = scheme->text == kUnix ? SetSocket : SetPlace;
+  if (auto set = set_place(place, url); !set) return set.error();
   if (auto set = SetOptions(options, url); !set) return set.error();
   return url;
 }

@@ -1,25 +1,43 @@
-// Where Redis is and how to log in:
-//   redis://[[user]:password@]host[:port][/db][?client_name=NAME]
-//   unix://[[user]:password@]/path/to/socket[?db=N&client_name=NAME]
-// Reserved characters in user, password, path and NAME are percent-encoded.
+// Where the servers of a store are and how to log in:
+//   redis://[[user]:password@]host[:port][/db]              one server
+//   unix://[[user]:password@]/path/to/socket                one server on this machine
+//   redis+sentinel://[[user]:password@]host[:port],…/master[/db]
+//                                                           the master that sentinels name
+//   redis+cluster://[[user]:password@]host[:port],…         a cluster; some of its nodes
+// Each may end in ?name=value&…: client_name, db, and for sentinels sentinel_user and
+// sentinel_password. With `rediss` in place of `redis` all connections are TLS. Reserved characters
+// in user, password, path, master and options are percent-encoded.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/address.h"
 #include "base/result.h"
 
 namespace sluice {
 
-struct RedisUrl {
-  Address address;
+// How a connection introduces itself.
+struct RedisLogin {
   std::string user;      // empty: Redis' default user
   std::string password;  // empty: no authentication
   int database = 0;
   std::string client_name = "sluiced";
+};
 
-  // For logs: the address and database, never the password.
+struct RedisUrl {
+  enum class Kind : std::uint8_t { kSingle, kSentinel, kCluster };
+
+  Kind kind = Kind::kSingle;
+  bool tls = false;
+  std::vector<Address> addresses;  // the server, the sentinels, or nodes of the cluster
+  RedisLogin login;
+  std::string master;         // kSentinel: what sentinels call it
+  RedisLogin sentinel_login;  // kSentinel
+
+  // For logs: addresses, master and database, never a password.
   std::string ToString() const;
 
   // The error says what is wrong and what is allowed, and repeats no part of `text`.

@@ -15,7 +15,7 @@
 namespace sluice::redis {
 namespace {
 
-constexpr double kVersion = 4;
+constexpr double kVersion = 5;
 
 static_assert(std::endian::native == std::endian::little, "numbers travel as little-endian");
 
@@ -106,7 +106,7 @@ bool ScriptCall::HasRoomFor(const StoreCheck& check) const {
   const std::size_t numbers =
       limit_numbers_.size() + request_numbers_.size() + check_numbers_.size();
   return runs_ < kMaxRuns && weight_ + WeightOf(check) <= kMaxWeight &&
-         numbers + 7 + 13 * check.counters.size() <= kMaxNumbers;
+         numbers + 8 + 13 * check.counters.size() <= kMaxNumbers;
 }
 
 void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
@@ -125,23 +125,25 @@ void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
   }
 }
 
-std::span<const std::string_view> ScriptCall::Arguments(Time now) {
+std::span<const std::string_view> ScriptCall::Arguments(bool declares_keys, Time now) {
   blob_.clear();
-  const std::array<double, 5> head{kVersion, static_cast<double>(now.time_since_epoch().count()),
+  const std::array<double, 6> head{kVersion,
+                                   static_cast<double>(now.time_since_epoch().count()),
                                    static_cast<double>(limits_.size()),
                                    static_cast<double>(requests_.size()),
-                                   static_cast<double>(runs_)};
+                                   static_cast<double>(runs_),
+                                   static_cast<double>(keys_.size())};
   AppendBytes(blob_, head);
   AppendBytes(blob_, limit_numbers_);
   AppendBytes(blob_, request_numbers_);
   AppendBytes(blob_, check_numbers_);
-  key_count_ = fmt::format_int(keys_.size()).str();
-  arguments_.assign(1, key_count_);
+  declared_ = fmt::format_int(declares_keys ? keys_.size() : 0).str();
+  arguments_.assign(1, declared_);
   arguments_.insert(arguments_.end(), keys_.begin(), keys_.end());
-  arguments_.push_back(blob_);
   for (std::size_t at = 0; at < leases_.size(); at += kLeaseBytes) {
     arguments_.push_back(std::string_view(leases_).substr(at, kLeaseBytes));
   }
+  arguments_.push_back(blob_);
   return arguments_;
 }
 

@@ -47,9 +47,10 @@ class ScriptCall {
 
   std::size_t runs() const { return runs_; }
 
-  // The arguments after EVALSHA <sha>: number of keys, keys, ARGV. Valid until the next change.
-  // `now` is the time the script is to believe in; by default it asks Redis.
-  std::span<const std::string_view> Arguments(Time now = Time());
+  // The arguments after EVALSHA <sha>: number of declared keys, keys, leases, blob. Valid until the
+  // next change. A call that declares its keys may touch one slot of a cluster only. `now` is the
+  // time the script is to believe in; by default it asks Redis.
+  std::span<const std::string_view> Arguments(bool declares_keys = true, Time now = Time());
 
  private:
   std::uint32_t IndexOfKey(std::string_view key);
@@ -71,7 +72,7 @@ class ScriptCall {
   std::vector<double> request_numbers_;
   std::vector<double> check_numbers_;
   std::string leases_;  // kLeaseBytes each
-  std::string key_count_;
+  std::string declared_;
   std::string blob_;
   std::vector<std::string_view> arguments_;
 };

@@ -29,10 +29,7 @@ void ServerStatus::OnServing() {
 void ServerStatus::OnFailing(std::string_view what, std::string_view cause) {
   const MutexLock lock(mutex_);
   if (std::exchange(told_, Told::kFailing) == Told::kFailing) return;
-  spdlog::warn(
-      "redis {}: {}: {}; rules decide by on_store_failure until it is back, see that it runs and "
-      "lets this server log in",
-      name_, what, cause);
+  spdlog::warn("redis {}: {}: {}; {}", name_, what, cause, advice_);
 }
 
 void ServerStatus::OnError(std::string_view error, SteadyTime now) {

@@ -16,9 +16,17 @@ namespace sluice::redis {
 
 class ServerStatus {
  public:
-  // `name` is for the log. There are `connections`, one for each io thread.
-  ServerStatus(std::string name, std::size_t connections)
-      : name_(std::move(name)), ready_(connections, false) {}
+  // What the log adds when a server that decides checks is lost.
+  static constexpr std::string_view kOfChecks =
+      "rules decide by on_store_failure until it is back, see that it runs and lets this server "
+      "log "
+      "in";
+
+  // `name` and `advice` are for the log. There are `connections`, one for each io thread.
+  ServerStatus(std::string name, std::size_t connections, std::string_view advice = kOfChecks)
+      : name_(std::move(name)), advice_(advice), ready_(connections, false) {}
+
+  const std::string& name() const { return name_; }
 
   // Whether commands may be sent on a connection.
   void SetReady(std::size_t connection, bool ready) SLUICE_EXCLUDES(mutex_);
@@ -40,6 +48,7 @@ class ServerStatus {
   enum class Told { kNothing, kServing, kFailing };
 
   const std::string name_;
+  const std::string_view advice_;
   Mutex mutex_;
   CondVar ready_changed_;
   std::vector<bool> ready_ SLUICE_GUARDED_BY(mutex_);

@@ -1,5 +1,5 @@
-// A check of a node's own, which takes back what somebody else's was charged. Owns itself from the
-// moment it is gathered until it is decided.
+// A check of the store's own, which takes back what somebody else's was charged. Owns itself from
+// the moment it is gathered until it is decided.
 //
 // Loop thread only.
 #pragma once
@@ -8,16 +8,17 @@
 
 namespace sluice::redis {
 
-class Node;
+class NodeOwner;
 
 class TakeBack final : public UndoCheck {
  public:
-  TakeBack(Node& node, const StoreCheck& check, What what) : UndoCheck(check, what), node_(node) {}
+  TakeBack(NodeOwner& owner, const StoreCheck& check, What what)
+      : UndoCheck(check, what), owner_(owner) {}
 
  private:
   void OnDecided() override;
 
-  Node& node_;
+  NodeOwner& owner_;
 };
 
 }  // namespace sluice::redis

@@ -1,27 +1,55 @@
-// Which node of a store owns a counter, and where the nodes are. A single server owns all counters.
+// Where the servers of a store are, and which of them owns a key: one server, the master that
+// sentinels name, or a cluster.
 //
-// Immutable.
+// On io-0; layouts go to all io threads.
 #pragma once
 
-#include <cstddef>
-#include <string_view>
-#include <utility>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
 
+#include "base/address.h"
+#include "net/loop.h"
+#include "store/redis/access.h"
 #include "store/redis/redis_url.h"
+#include "store/redis/server_status.h"
 
 namespace sluice::redis {
 
+// The servers that decide checks, at one moment. Immutable.
+struct Layout {
+  static constexpr std::uint16_t kNobody = UINT16_MAX;
+
+  std::vector<Address> servers;
+  // By hash slot: the owner's place in `servers`, or kNobody. Empty: servers[0] owns every key.
+  std::vector<std::uint16_t> owners;
+
+  bool operator==(const Layout&) const = default;
+};
+
 class Topology {
  public:
-  explicit Topology(RedisUrl server) : server_(std::move(server)) {}
+  // Called with the first layout, and with later ones, changed or not.
+  using OnLayout = std::function<void(std::shared_ptr<const Layout>)>;
 
-  // Nodes are numbered from 0.
-  std::size_t nodes() const { return 1; }
-  const RedisUrl& UrlOf(std::size_t /*node*/) const { return server_; }
-  std::size_t NodeOf(std::string_view /*key*/) const { return 0; }
+  virtual ~Topology() = default;
 
- private:
-  const RedisUrl server_;
+  virtual void Start() = 0;
+  // For good.
+  virtual void Stop() = 0;
+
+  // A server is lost, takes no writes, or no longer owns a key: the layout may have changed.
+  virtual void OnDoubt() = 0;
 };
+
+struct TopologyContext {
+  net::Loop& loop;
+  ServerStatus& status;  // of the servers asked for the layout
+  Access access;         // as for servers that decide checks
+  Topology::OnLayout on_layout;
+};
+
+std::unique_ptr<Topology> MakeTopology(const RedisUrl& url, TopologyContext context);
 
 }  // namespace sluice::redis

@@ -1,0 +1,84 @@
+#include "store/redis/cluster.h"
+
+#include <hiredis/hiredis.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "store/redis/slot.h"
+
+namespace sluice::redis {
+namespace {
+
+// Slots and who has them: first, last, master, replicas…; a server: host, port, …
+struct Range {
+  std::size_t first;
+  std::size_t last;
+  Address master;
+};
+
+bool IsArray(const redisReply& reply, std::size_t elements) {
+  return reply.type == REDIS_REPLY_ARRAY && reply.elements >= elements;
+}
+
+// A server that does not know its own name leaves it out: it is where it was asked.
+std::optional<Address> AddressOf(const redisReply& server, const Address& asked) {
+  if (!IsArray(server, 2) || server.element[1]->type != REDIS_REPLY_INTEGER) return std::nullopt;
+  const redisReply& host = *server.element[0];
+  const bool known = host.type == REDIS_REPLY_STRING && host.len > 0;
+  return Address{.host = known ? std::string(host.str, host.len) : asked.host,
+                 .port = static_cast<std::uint16_t>(server.element[1]->integer),
+                 .unix_path = {}};
+}
+
+std::optional<Range> RangeOf(const redisReply& reply, const Address& asked) {
+  if (!IsArray(reply, 3)) return std::nullopt;
+  const redisReply& first = *reply.element[0];
+  const redisReply& last = *reply.element[1];
+  auto master = AddressOf(*reply.element[2], asked);
+  if (!master || first.type != REDIS_REPLY_INTEGER || last.type != REDIS_REPLY_INTEGER ||
+      first.integer < 0 || first.integer > last.integer ||
+      last.integer >= static_cast<long long>(kSlots)) {
+    return std::nullopt;
+  }
+  return Range{static_cast<std::size_t>(first.integer), static_cast<std::size_t>(last.integer),
+               std::move(*master)};
+}
+
+std::optional<Layout> LayoutOf(const redisReply& reply, const Address& asked) {
+  if (!IsArray(reply, 0)) return std::nullopt;
+  Layout layout{.servers = {}, .owners = std::vector<std::uint16_t>(kSlots, Layout::kNobody)};
+  for (std::size_t i = 0; i < reply.elements; ++i) {
+    const auto range = RangeOf(*reply.element[i], asked);
+    if (!range) return std::nullopt;
+    auto place = std::find(layout.servers.begin(), layout.servers.end(), range->master);
+    if (place == layout.servers.end()) place = layout.servers.insert(place, range->master);
+    const auto owner = static_cast<std::uint16_t>(place - layout.servers.begin());
+    for (std::size_t slot = range->first; slot <= range->last; ++slot) layout.owners[slot] = owner;
+  }
+  return layout;
+}
+
+}  // namespace
+
+void Cluster::Ask(Connection& connection) {
+  const std::array<std::string_view, 2> ask{"CLUSTER", "SLOTS"};
+  std::string command;
+  AppendCommand(ask, command);
+  connection.Send(command);
+}
+
+void Cluster::Read(const redisReply& reply) {
+  if (reply.type == REDIS_REPLY_ERROR) return OnNoAnswer({reply.str, reply.len});
+  auto layout = LayoutOf(reply, asked());
+  if (!layout) return OnNoAnswer("what it says of its slots is not understood");
+  if (layout->servers.empty()) return OnNoAnswer("it knows of no slots that anybody owns");
+  std::vector<Address> to_ask = layout->servers;
+  to_ask.insert(to_ask.end(), seeds_.begin(), seeds_.end());
+  SetServers(std::move(to_ask));
+  OnAnswer(std::move(*layout));
+}
+
+}  // namespace sluice::redis

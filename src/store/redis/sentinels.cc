@@ -1,0 +1,80 @@
+#include "store/redis/sentinels.h"
+
+#include <hiredis/hiredis.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace sluice::redis {
+namespace {
+
+constexpr std::string_view kChannel = "+switch-master";
+
+TopologyContext WithLogin(TopologyContext context, const RedisLogin& login) {
+  context.access.login = login;
+  return context;
+}
+
+std::string_view TextOf(const redisReply& reply) {
+  return reply.str == nullptr ? std::string_view() : std::string_view(reply.str, reply.len);
+}
+
+std::vector<std::string_view> Words(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(' '), text.size());
+    words.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+}  // namespace
+
+Sentinels::Sentinels(const RedisUrl& url, TopologyContext context)
+    : LayoutWatch(url.addresses, WithLogin(std::move(context), url.sentinel_login)),
+      master_(url.master) {}
+
+// A connection that is subscribed takes no other command. The sentinel reads the three at once, so
+// no switch falls between them.
+void Sentinels::Ask(Connection& connection) {
+  const std::array<std::string_view, 2> unsubscribe{"UNSUBSCRIBE", kChannel};
+  const std::array<std::string_view, 3> ask{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master_};
+  const std::array<std::string_view, 2> subscribe{"SUBSCRIBE", kChannel};
+  std::string commands;
+  AppendCommand(unsubscribe, commands);
+  AppendCommand(ask, commands);
+  AppendCommand(subscribe, commands);
+  connection.Send(commands);
+}
+
+void Sentinels::Read(const redisReply& reply) {
+  if (reply.type == REDIS_REPLY_ERROR) return OnNoAnswer(TextOf(reply));
+  if (reply.type == REDIS_REPLY_NIL) {
+    return OnNoAnswer(fmt::format("the sentinel knows no master {}", master_));
+  }
+  if (reply.type != REDIS_REPLY_ARRAY || reply.elements < 2) {
+    return OnNoAnswer("a reply that is no sentinel's");
+  }
+  if (reply.elements == 2) return Use(TextOf(*reply.element[0]), TextOf(*reply.element[1]));
+  if (TextOf(*reply.element[0]) != "message") return;  // subscribed, or no longer
+  // master, the old host and port, the new ones
+  const auto words = Words(TextOf(*reply.element[2]));
+  if (words.size() == 5 && words[0] == master_) Use(words[3], words[4]);
+}
+
+void Sentinels::Use(std::string_view host, std::string_view port) {
+  Address address{.host = std::string(host), .unix_path = {}};
+  const char* const end = port.data() + port.size();
+  if (std::from_chars(port.data(), end, address.port).ec != std::errc()) {
+    return OnNoAnswer("a reply that is no sentinel's");
+  }
+  OnAnswer(Layout{.servers = {std::move(address)}, .owners = {}});
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,143 @@
+#include "store/redis/split_check.h"
+
+#include <algorithm>
+
+#include "store/owned_check.h"
+
+namespace sluice::redis {
+
+class SplitCheck::Piece final : public StoreCheck {
+ public:
+  Piece(SplitCheck& split, Part::Place place) : split_(split), place_(place) {
+    const StoreCheck& whole = split.whole_;
+    demand = whole.demand;
+    lease = whole.lease;
+    in_order = whole.in_order;
+    deadline = whole.deadline;
+    last_deadline = whole.last_deadline;
+    waits_anew = whole.waits_anew;
+    sending = whole.sending;
+  }
+  ~Piece() override {
+    if (late_ != nullptr) late_->held_by = nullptr;
+  }
+
+  const Part::Place& place() const { return place_; }
+  // What waits for its reply; null once that has come.
+  LateCheck* late_check() const { return late_; }
+
+  void Add(std::size_t index) {
+    indices_.push_back(index);
+    counters.push_back(split_.whole_.counters[index]);
+  }
+
+  void CopyTo(StoreCheck& whole) const {
+    for (std::size_t i = 0; i < indices_.size(); ++i) {
+      whole.counters[indices_[i]] = counters[i];
+    }
+    whole.admitted &= admitted;
+    whole.decided_at = std::max(whole.decided_at, decided_at);
+  }
+
+ private:
+  void OnDecided() override {
+    late_ = late;
+    if (late_ != nullptr) late_->held_by = &late_;
+    split_.OnPieceDecided();
+  }
+
+  SplitCheck& split_;
+  const Part::Place place_;
+  std::vector<std::size_t> indices_;  // of its counters, in the whole check
+  LateCheck* late_ = nullptr;
+};
+
+void SplitCheck::Start(Part& part, StoreCheck& whole) {
+  auto* const split = new SplitCheck(part, whole);
+  split->undecided_ = split->pieces_.size();
+  // The last piece may be decided while it is sent, which ends the split.
+  const auto pieces = split->pieces_.size();
+  for (std::size_t i = 0; i < pieces; ++i) {
+    Piece& piece = *split->pieces_[i];
+    part.SendTo(piece.place().node, piece);
+  }
+}
+
+SplitCheck::SplitCheck(Part& part, StoreCheck& whole) : part_(part), whole_(whole) {
+  for (std::size_t i = 0; i < whole.counters.size(); ++i) {
+    const Part::Place place = part.PlaceOf(whole.counters[i].key, whole.sending);
+    auto piece = std::find_if(pieces_.begin(), pieces_.end(),
+                              [&](const auto& it) { return it->place() == place; });
+    if (piece == pieces_.end()) {
+      piece = pieces_.insert(piece, std::make_unique<Piece>(*this, place));
+    }
+    (*piece)->Add(i);
+  }
+}
+
+SplitCheck::~SplitCheck() = default;
+
+void SplitCheck::OnPieceDecided() {
+  if (--undecided_ > 0) return;
+  Join();
+  Finish();
+  delete this;
+}
+
+// If a counter has failed, its rule's policy decides, and the check's owner undoes the rest if that
+// denies.
+void SplitCheck::Join() {
+  whole_.admitted = true;
+  whole_.decided_at = Time();
+  for (const auto& piece : pieces_) piece->CopyTo(whole_);
+  if (whole_.demand.mode == Mode::kConsume) UndoDenied();
+}
+
+// Whether all that is known of the group was charged.
+bool SplitCheck::GroupHolds(std::uint16_t group) const {
+  return std::all_of(whole_.counters.begin(), whole_.counters.end(),
+                     [&](const auto& it) { return it.group != group || it.failure || it.charged; });
+}
+
+void SplitCheck::UndoDenied() {
+  if (whole_.demand.cost == 0) return;
+  const bool allowed = GroupHolds(0) || whole_.failure();
+  OwnedCheck denied(whole_);
+  bool any = false;
+  for (std::size_t i = 0; i < whole_.counters.size(); ++i) {
+    CounterCheck& counter = whole_.counters[i];
+    const bool keeps = counter.group == 0 ? allowed : allowed && GroupHolds(counter.group);
+    denied.counters[i].charged = counter.charged && !keeps;
+    any |= denied.counters[i].charged;
+  }
+  if (!any) return;
+  part_.Undo(denied);
+  for (std::size_t i = 0; i < whole_.counters.size(); ++i) {
+    if (!denied.counters[i].charged) continue;
+    CounterCheck& counter = whole_.counters[i];
+    const Run run{
+        .demand = whole_.demand, .lease = whole_.lease, .granted = 0, .now = whole_.decided_at};
+    Answer(counter, {.snapshot = counter.before}, run, 0);
+  }
+}
+
+bool SplitCheck::AnyLate() const {
+  return std::any_of(pieces_.begin(), pieces_.end(),
+                     [](const auto& piece) { return piece->late_check() != nullptr; });
+}
+
+// What the owner says of the late check holds for those of all pieces. One whose reply has come
+// meanwhile stays charged.
+void SplitCheck::Finish() {
+  if (!AnyLate()) return whole_.OnDecided();
+  struct Joint final : LateCheck {
+    using LateCheck::LateCheck;
+  } joint(whole_);
+  whole_.late = &joint;
+  whole_.OnDecided();
+  for (const auto& piece : pieces_) {
+    if (piece->late_check() != nullptr) piece->late_check()->undo = joint.undo;
+  }
+}
+
+}  // namespace sluice::redis

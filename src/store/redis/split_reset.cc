@@ -1,0 +1,33 @@
+#include "store/redis/split_reset.h"
+
+namespace sluice::redis {
+
+void SplitReset::Start(Part& part, StoreReset& whole) {
+  auto* const split = new SplitReset(whole);
+  // The last piece may be done while it is sent, which ends the split.
+  const auto pieces = split->pieces_.size();
+  for (std::size_t i = 0; i < pieces; ++i) {
+    Piece& piece = *split->pieces_[i];
+    part.ResetAt(part.PlaceOf(piece.keys.front(), {}).node, piece);
+  }
+}
+
+SplitReset::SplitReset(StoreReset& whole) : whole_(whole), pending_(whole.keys.size()) {
+  for (const std::string_view key : whole.keys) {
+    Piece& piece = *pieces_.emplace_back(std::make_unique<Piece>(*this));
+    piece.keys = {key};
+    piece.deadline = whole.deadline;
+  }
+}
+
+// Of a reset that was done in part, it is only known that counters may have been reset.
+void SplitReset::OnPieceReset(const Piece& piece) {
+  if (!piece.failure) ++done_;
+  if (piece.failure && failure_ != StoreFailure::kTimeout) failure_ = piece.failure;
+  if (--pending_ > 0) return;
+  whole_.failure = failure_ && done_ > 0 ? StoreFailure::kTimeout : failure_;
+  whole_.OnReset();
+  delete this;
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,41 @@
+// A reset of counters in a cluster: a piece for each key, since one command may name keys of one
+// slot only.
+//
+// Loop thread only. Owns itself until the whole reset has been handed back.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "store/redis/part.h"
+#include "store/store.h"
+
+namespace sluice::redis {
+
+class SplitReset {
+ public:
+  // Sends the pieces of `whole`. `part` must outlive them.
+  static void Start(Part& part, StoreReset& whole);
+
+ private:
+  struct Piece final : StoreReset {
+    explicit Piece(SplitReset& owner) : split(owner) {}
+    void OnReset() override { split.OnPieceReset(*this); }
+
+    SplitReset& split;
+  };
+
+  explicit SplitReset(StoreReset& whole);
+
+  void OnPieceReset(const Piece& piece);
+
+  StoreReset& whole_;
+  std::vector<std::unique_ptr<Piece>> pieces_;
+  std::size_t pending_;
+  std::size_t done_ = 0;
+  std::optional<StoreFailure> failure_;
+};
+
+}  // namespace sluice::redis

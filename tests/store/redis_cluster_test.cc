@@ -1,0 +1,392 @@
+// The store on a Redis Cluster of real processes: packs by node, checks that span nodes, and slots,
+// nodes and masters that come and go.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/notification.h"
+#include "store/redis/redis_store.h"
+#include "store/redis/slot.h"
+#include "tests/store/blocking_check.h"
+#include "tests/store/fake_redis.h"
+#include "tests/store/raw_redis.h"
+#include "tests/store/test_redis.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/redis_cluster.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+namespace {
+
+using redis::SlotOf;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr FixedWindow kMany{.limit = 1'000'000, .window = minutes(10)};
+constexpr seconds kPatience(30);
+
+TEST(RedisSlot, AsTheClusterSpecificationHasIt) {
+  struct Row {
+    std::string key;
+    int slot;
+  };
+  const Row rows[] = {
+      {"123456789", 12739},
+      {"", 0},
+      {"foo", 12182},
+      {"{user1000}.following", SlotOf("user1000")},
+      {"foo{}{bar}", SlotOf("foo{}{bar}")},
+      {"foo{{bar}}zap", SlotOf("{bar")},
+      {"foo{bar}{zap}", SlotOf("bar")},
+      {"b", 3300},
+  };
+  for (const Row& row : rows) EXPECT_EQ(SlotOf(row.key), row.slot) << row.key;
+  EXPECT_NE(SlotOf("foo{}{bar}"), SlotOf("bar"));
+}
+
+// A counter key whose slot is `slot`.
+std::string KeyIn(std::size_t slot, const std::string& suffix = "") {
+  for (int i = 0;; ++i) {
+    const std::string tag = "{" + std::to_string(i) + "}";
+    if (SlotOf(tag) == slot) return "sluice:" + tag + suffix;
+  }
+}
+
+// The cluster of most tests: three masters, slots as they began.
+RedisCluster& Three() {
+  static RedisCluster cluster({.masters = 3});
+  return cluster;
+}
+
+std::unique_ptr<RedisStore> Connect(const RedisCluster& cluster) {
+  auto store = std::make_unique<RedisStore>(
+      Io(), RedisUrl::Parse(cluster.Url()).value(),
+      RedisStore::Options{.timeout = seconds(10), .silence = seconds(20)});
+  EXPECT_TRUE(store->WaitUntilReady(kPatience));
+  return store;
+}
+
+constexpr std::size_t kFirst = 0;       // of the first node's slots
+constexpr std::size_t kSecond = 6000;   // of the second's
+constexpr std::size_t kThird = 12'000;  // of the third's
+
+std::int64_t Remaining(RedisStore& store, const std::string& key, const Limit& limit) {
+  BlockingCheck peek({{key, limit}}, 1, Mode::kPeek);
+  EXPECT_FALSE(peek.RunOn(store).failure());
+  return peek.counters[0].verdict.remaining;
+}
+
+TEST(RedisClusterStore, ChecksOfManySlots_AreOneCallForEachNode) {
+  RedisCluster& cluster = Three();
+  const auto store = Connect(cluster);
+  const auto calls = [&] {
+    std::vector<std::int64_t> by_node;
+    for (std::size_t i = 0; i < 3; ++i) {
+      by_node.push_back(cluster.node(i).Connect().Calls("evalsha"));
+    }
+    return by_node;
+  };
+  std::vector<std::unique_ptr<BlockingCheck>> checks;
+  for (int i = 0; i < 60; ++i) {
+    checks.push_back(std::make_unique<BlockingCheck>(
+        std::vector<CounterSpec>{{"sluice:{one-call-" + std::to_string(i) + "}", kMany}}));
+  }
+  auto expected = calls();
+  for (std::int64_t& it : expected) ++it;
+  Io().RunOn(0, [&](net::Loop&) {
+    for (auto& check : checks) store->Submit(*check);
+  });
+  for (auto& check : checks) EXPECT_TRUE(check->Wait().admitted);
+  EXPECT_EQ(calls(), expected);
+}
+
+// What a denied check has taken elsewhere is given back.
+TEST(RedisClusterStore, CheckThatSpansNodes_IsAllOrNothing) {
+  Three().Flush();
+  const auto store = Connect(Three());
+  const FixedWindow narrow{.limit = 1, .window = minutes(10)};
+  const FixedWindow wide{.limit = 5, .window = minutes(10)};
+  const std::string a = KeyIn(kFirst), b = KeyIn(kSecond), c = KeyIn(kThird),
+                    d = KeyIn(kThird, "d");
+  BlockingCheck check({{a, wide}, {b, narrow}, {c, wide}, {d, wide, 1}});
+  EXPECT_TRUE(check.RunOn(*store).admitted);
+  EXPECT_EQ(Remaining(*store, a, wide), 4);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_FALSE(check.RunOn(*store).admitted);
+    EXPECT_FALSE(check.failure());
+    EXPECT_TRUE(check.counters[0].verdict.admitted);
+    EXPECT_EQ(check.counters[0].verdict.remaining, 4) << "as before the check";
+    EXPECT_FALSE(check.counters[1].verdict.admitted);
+    EXPECT_EQ(Remaining(*store, a, wide), 4) << "undone in the order of arrival";
+    EXPECT_EQ(Remaining(*store, c, wide), 4);
+    EXPECT_EQ(Remaining(*store, d, wide), 4) << "nor is a shadow rule charged";
+  }
+}
+
+// A shadow rule that denies turns no decision, and takes nothing.
+TEST(RedisClusterStore, ShadowRuleThatSpansNodes_IsChargedWholeOrNotAtAll) {
+  Three().Flush();
+  const auto store = Connect(Three());
+  const FixedWindow narrow{.limit = 1, .window = minutes(10)};
+  const std::string a = KeyIn(kFirst), b = KeyIn(kSecond), c = KeyIn(kThird);
+  BlockingCheck check({{a, kMany}, {b, narrow, 1}, {c, kMany, 1}});
+  for (int i = 1; i <= 5; ++i) {
+    EXPECT_TRUE(check.RunOn(*store).admitted);
+    EXPECT_EQ(Remaining(*store, a, kMany), kMany.limit - i);
+    EXPECT_EQ(Remaining(*store, c, kMany), kMany.limit - 1);
+  }
+}
+
+TEST(RedisClusterStore, LeaseThatSpansNodes_IsTakenRenewedAndReleasedWhole) {
+  Three().Flush();
+  const auto store = Connect(Three());
+  const Concurrency one{.limit = 1, .ttl = minutes(10)};
+  const Concurrency two{.limit = 2, .ttl = minutes(10)};
+  const std::string a = KeyIn(kFirst), b = KeyIn(kSecond);
+  const auto run = [&](std::uint8_t id, Mode mode) {
+    BlockingCheck check({{a, one}, {b, two}}, 1, mode);
+    check.lease = Lease{.ttl = minutes(10)};
+    check.lease->id.fill(id);
+    check.RunOn(*store);
+    EXPECT_FALSE(check.failure());
+    return check.admitted;
+  };
+  EXPECT_TRUE(run(1, Mode::kConsume));
+  EXPECT_FALSE(run(2, Mode::kConsume));
+  EXPECT_EQ(Remaining(*store, b, two), 1) << "the slot taken there is given back";
+  EXPECT_TRUE(run(1, Mode::kRenew));
+  EXPECT_FALSE(run(2, Mode::kRenew));
+  EXPECT_TRUE(run(1, Mode::kRelease));
+  EXPECT_TRUE(run(2, Mode::kConsume));
+}
+
+TEST(RedisClusterStore, Reset_OfCountersOnAllNodes) {
+  Three().Flush();
+  const auto store = Connect(Three());
+  const std::string keys[] = {KeyIn(kFirst), KeyIn(kSecond), KeyIn(kThird)};
+  BlockingCheck({{keys[0], kMany}, {keys[1], kMany}, {keys[2], kMany}}).RunOn(*store);
+  EXPECT_EQ(BlockingReset({keys[0], keys[1], keys[2]}).RunOn(*store), std::nullopt);
+  for (const std::string& key : keys) EXPECT_EQ(Remaining(*store, key, kMany), kMany.limit);
+}
+
+// As the user of the manual.
+TEST(RedisClusterStore, JoinsItsFleet) {
+  RedisCluster cluster({.masters = 2, .arguments = UserOfTheManual()});
+  RedisStore store(Io(), RedisUrl::Parse(cluster.Url("sluice:secret@")).value(), {});
+  std::atomic<std::int64_t> servers = 0;
+  store.JoinFleet([&](const redis::FleetView& view) { servers = view.servers; });
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return servers == 1; }));
+  store.Stop();
+}
+
+// While a slot is on its way, its counters are on one node or on the other, and new ones begin on
+// the other.
+TEST(RedisClusterStore, SlotOnItsWay_EachCounterIsFoundWhereItIs) {
+  RedisCluster& cluster = Three();
+  cluster.Flush();
+  const auto store = Connect(cluster);
+  constexpr std::uint16_t kSlot = kFirst;
+  const std::string old = KeyIn(kSlot), moved = KeyIn(kSlot, "moved"), fresh = KeyIn(kSlot, "new");
+  const auto charge = [&](std::vector<CounterSpec> counters) {
+    BlockingCheck check(std::move(counters));
+    EXPECT_FALSE(check.RunOn(*store).failure());
+    return check.counters[0].verdict.remaining;
+  };
+  EXPECT_EQ(charge({{old, kMany}}), kMany.limit - 1);
+  EXPECT_EQ(charge({{moved, kMany}}), kMany.limit - 1);
+  cluster.BeginMove(kSlot, 1);
+  cluster.node(0).Connect().Text(
+      {"MIGRATE", "127.0.0.1", std::to_string(cluster.node(1).port()), moved, "0", "5000"});
+  EXPECT_EQ(charge({{old, kMany}}), kMany.limit - 2);
+  EXPECT_EQ(charge({{moved, kMany}}), kMany.limit - 2);
+  EXPECT_EQ(charge({{fresh, kMany}, {fresh + "2", kMany}}), kMany.limit - 1) << "two at once";
+  EXPECT_EQ(charge({{fresh, kMany}}), kMany.limit - 2);
+
+  // One here and one there: decided as soon as both are together.
+  BlockingCheck both({{old, kMany}, {moved, kMany}});
+  both.Start(*store);
+  EXPECT_EQ(charge({{fresh, kMany}}), kMany.limit - 3);
+  while (cluster.MoveKeys(kSlot, 1) > 0) {
+  }
+  EXPECT_TRUE(both.Wait().admitted);
+  EXPECT_EQ(both.counters[0].verdict.remaining, kMany.limit - 3);
+  cluster.FinishMove(kSlot, 1);
+  EXPECT_EQ(charge({{old, kMany}}), kMany.limit - 4);
+  EXPECT_EQ(BlockingReset({old, fresh}).RunOn(*store), std::nullopt);
+  EXPECT_EQ(Remaining(*store, old, kMany), kMany.limit);
+  cluster.Move(kSlot, 0);
+}
+
+// Callers that ask one of many counters after another, on an io thread, without a pause.
+class Crowd {
+ public:
+  struct Subject {
+    std::vector<std::string> keys;
+    std::int64_t tries = 0;
+    std::int64_t admitted = 0;
+  };
+
+  Crowd(RedisStore& store, std::vector<Subject>& subjects, const Limit& limit, int callers)
+      : store_(store), subjects_(subjects), limit_(limit), running_(callers) {
+    for (int i = 0; i < callers; ++i) callers_.push_back(std::make_unique<Caller>(*this));
+    Io().RunOn(0, [this](net::Loop&) {
+      for (auto& caller : callers_) caller->AskNext();
+    });
+  }
+
+  // Lets each subject be asked `more` times again, at least, and ends. Returns how many checks
+  // failed.
+  int End(std::int64_t more) {
+    Io().RunOn(0, [&](net::Loop&) {
+      rounds_left_ = (more + 1) * static_cast<std::int64_t>(subjects_.size());
+    });
+    ended_.Wait();
+    return failures_;
+  }
+
+ private:
+  class Caller final : public StoreCheck {
+   public:
+    explicit Caller(Crowd& crowd) : crowd_(crowd) {}
+
+    void AskNext() {
+      subject_ = &crowd_.subjects_[crowd_.next_++ % crowd_.subjects_.size()];
+      counters.clear();
+      for (const std::string& key : subject_->keys) {
+        counters.push_back({.key = key, .limit = &crowd_.limit_, .verdict = {}});
+      }
+      crowd_.store_.Submit(*this);
+    }
+
+   private:
+    void OnDecided() override {
+      ++subject_->tries;
+      subject_->admitted += admitted ? 1 : 0;
+      crowd_.failures_ += failure() ? 1 : 0;
+      if (crowd_.rounds_left_ > 0 && --crowd_.rounds_left_ == 0) crowd_.ending_ = true;
+      if (crowd_.ending_) return crowd_.OnEnded();
+      // Not from within the store's answer, lest a store that answers at once is asked for ever.
+      net::Loop::Current()->Post([this] { AskNext(); });
+    }
+
+    Crowd& crowd_;
+    Subject* subject_ = nullptr;
+  };
+
+  void OnEnded() {
+    if (--running_ == 0) ended_.Notify();
+  }
+
+  RedisStore& store_;
+  std::vector<Subject>& subjects_;
+  const Limit limit_;
+  std::vector<std::unique_ptr<Caller>> callers_;
+  std::size_t next_ = 0;
+  std::int64_t rounds_left_ = 0;
+  bool ending_ = false;
+  int running_;
+  int failures_ = 0;
+  Notification ended_;
+};
+
+std::vector<Crowd::Subject> SubjectsIn(const std::vector<std::uint16_t>& slots) {
+  std::vector<Crowd::Subject> subjects;
+  for (const std::uint16_t slot : slots) {
+    subjects.push_back({.keys = {KeyIn(slot)}});
+    subjects.push_back({.keys = {KeyIn(slot, "a"), KeyIn(slot, "b")}});
+  }
+  return subjects;
+}
+
+// Slots go to and fro, to a node that is new and away from it again, under load: the counts are
+// exact, and no check fails.
+TEST(RedisClusterStore, SlotsMoveUnderLoad_CountsAreExact) {
+  RedisCluster cluster({.masters = 3});
+  const auto store = Connect(cluster);
+  std::vector<std::uint16_t> slots;
+  for (std::uint16_t i = 0; i < 20; ++i) slots.push_back(i);
+  std::vector<Crowd::Subject> subjects = SubjectsIn(slots);
+  for (const std::uint16_t other : {6000, 6001, 12'000, 12'001}) {
+    subjects.push_back({.keys = {KeyIn(other)}});
+  }
+  constexpr FixedWindow kLimit{.limit = 3000, .window = minutes(10)};
+  Crowd crowd(*store, subjects, kLimit, 64);
+  for (int round = 0; round < 2; ++round) {
+    for (const std::uint16_t slot : slots) cluster.Move(slot, 1);
+    for (const std::uint16_t slot : slots) cluster.Move(slot, 2);
+    for (const std::uint16_t slot : slots) cluster.Move(slot, 0);
+  }
+  const std::size_t added = cluster.AddMaster();
+  for (const std::uint16_t slot : slots) cluster.Move(slot, added);
+  for (const std::uint16_t slot : slots) cluster.Move(slot, 1);
+  // A node without slots is left, and may go.
+  EXPECT_TRUE(WaitUntil(kPatience, [&] {
+    const std::string clients = cluster.node(added).Connect().Text({"CLIENT", "LIST"});
+    return clients.find("name=sluiced") == std::string::npos;
+  }));
+  cluster.Kill(added);
+  EXPECT_EQ(crowd.End(kLimit.limit), 0);
+  for (const auto& subject : subjects) {
+    EXPECT_GE(subject.tries, kLimit.limit);
+    EXPECT_EQ(subject.admitted, kLimit.limit) << subject.keys[0];
+  }
+}
+
+// Some servers that speak Redis' protocol let scripts touch declared keys only.
+TEST(RedisClusterStore, UndeclaredKeysAreRefused_PacksGoBySlot) {
+  RedisServer real;
+  RawRedis redis(real.socket_path());
+  std::atomic<int> refused = 0;
+  const FakeRedis* self = nullptr;
+  FakeRedis server(
+      [&](const RedisCommand& command) -> std::string {
+        if (command[0] == "CLUSTER") {
+          return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:" + std::to_string(self->port()) +
+                 "\r\n";
+        }
+        if (command[0] == "EVALSHA" && command[2] == "0") {
+          ++refused;
+          return "-ERR Error running script: script tried accessing undeclared key\r\n";
+        }
+        return redis.Ask(command);
+      },
+      FakeRedis::Listen::kTcp);
+  self = &server;
+  RedisStore store(
+      Io(), RedisUrl::Parse("redis+cluster://127.0.0.1:" + std::to_string(server.port())).value(),
+      {.timeout = seconds(10), .silence = seconds(20)});
+  ASSERT_TRUE(store.WaitUntilReady(kPatience));
+  const std::string a = KeyIn(kFirst), b = KeyIn(kSecond);
+  for (int i = 1; i <= 10; ++i) {
+    BlockingCheck check({{a, kMany}, {b, kMany}});
+    EXPECT_TRUE(check.RunOn(store).admitted);
+    EXPECT_EQ(check.counters[1].verdict.remaining, kMany.limit - i);
+  }
+  EXPECT_EQ(refused, 1) << "found out once";
+}
+
+TEST(RedisClusterStore, MasterDies_ItsReplicaTakesOverAndTheOthersGoOn) {
+  RedisCluster cluster({.masters = 3, .replicas = 1, .node_timeout = "2000"});
+  RedisStore store(Io(), RedisUrl::Parse(cluster.Url()).value(),
+                   {.timeout = milliseconds(500), .silence = seconds(2)});
+  ASSERT_TRUE(store.WaitUntilReady(kPatience));
+  const auto decides = [&](std::size_t slot) {
+    BlockingCheck check({{KeyIn(slot), kMany}});
+    check.deadline = SteadyNow() + milliseconds(500);
+    return !check.RunOn(store).failure();
+  };
+  for (const std::size_t slot : {kFirst, kSecond, kThird}) ASSERT_TRUE(decides(slot));
+  cluster.Kill(0);
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return !decides(kFirst); }));
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return decides(kFirst); }));
+  for (const std::size_t slot : {kFirst, kSecond, kThird}) EXPECT_TRUE(decides(slot));
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,136 @@
+// The master that sentinels name, and its successors, with real processes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "store/redis/redis_store.h"
+#include "tests/store/blocking_check.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/redis_sentinels.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr FixedWindow kMany{.limit = 1'000'000, .window = minutes(10)};
+constexpr seconds kPatience(30);
+
+class SentinelStore : public testing::Test {
+ protected:
+  SentinelStore() { threads_.Start(); }
+
+  std::unique_ptr<RedisStore> Connect(const std::string& url) {
+    return std::make_unique<RedisStore>(
+        threads_, RedisUrl::Parse(url).value(),
+        RedisStore::Options{.timeout = milliseconds(200), .silence = seconds(1)});
+  }
+
+  // What is left after one more check on each io thread; nothing unless the store decided all.
+  std::optional<std::int64_t> Check(RedisStore& store) {
+    std::optional<std::int64_t> remaining;
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+      BlockingCheck check({{"sluice:{k}", kMany}});
+      check.deadline = SteadyNow() + seconds(1);
+      if (check.RunOn(store, threads_.loop(i)).failure()) return std::nullopt;
+      remaining = check.counters[0].verdict.remaining;
+    }
+    return remaining;
+  }
+  bool Decides(RedisStore& store) { return Check(store).has_value(); }
+
+  net::IoThreads threads_{2};
+};
+
+TEST_F(SentinelStore, Failover_TheNewMasterGoesOnCounting) {
+  RedisSentinels redis({});
+  CapturedLog log;
+  const auto store = Connect(redis.Url());
+  ASSERT_TRUE(store->WaitUntilReady(kPatience));
+  const auto before = Check(*store);
+  ASSERT_TRUE(before);
+  const RedisServer& old = redis.master();
+  EXPECT_EQ(redis.master().Connect().Integer({"WAIT", "1", "0"}), 1);
+  redis.Failover();
+  EXPECT_NE(&redis.master(), &old);
+  // For a moment the old one still takes writes, which it will lose.
+  auto counted = redis.master().Connect();
+  const std::int64_t calls = counted.Calls("evalsha");
+  ASSERT_TRUE(
+      WaitUntil(kPatience, [&] { return Decides(*store) && counted.Calls("evalsha") > calls; }));
+  const auto after = Check(*store);
+  ASSERT_TRUE(after);
+  EXPECT_LT(*after, *before) << "the counter has been kept";
+  store->Stop();
+  const std::string lines = log.text();
+  EXPECT_GE(log.CountLines("decided by"), 2) << lines;
+  EXPECT_THAT(lines, HasSubstr("decided by " + redis.master().tcp_address()));
+  EXPECT_THAT(lines, Not(HasSubstr("night")));
+}
+
+TEST_F(SentinelStore, MasterDies_ItsReplicaTakesOver) {
+  RedisSentinels redis({});
+  const auto store = Connect(redis.Url());
+  ASSERT_TRUE(store->WaitUntilReady(kPatience));
+  RedisServer& old = redis.master();
+  old.Kill();
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return !Decides(*store); }));
+  redis.WaitForOther(old);
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return Decides(*store); }));
+}
+
+// A server that comes back as a replica, at the address it had as a master, gets no checks.
+TEST_F(SentinelStore, MasterIsNone_IsFoundOutByAskingIt) {
+  RedisSentinels redis({});
+  RedisServer& old = redis.master();
+  RedisServer& other = *redis.servers()[redis.servers()[0].get() == &old ? 1 : 0];
+  old.Connect().Text({"REPLICAOF", "127.0.0.1", std::to_string(other.port())});
+  CapturedLog log;
+  const auto store = Connect(redis.Url());
+  EXPECT_FALSE(store->WaitUntilReady(milliseconds(50)));
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return Decides(*store); })) << "the sentinels mend it";
+  store->Stop();
+  EXPECT_THAT(log.text(), HasSubstr("it is no master"));
+}
+
+TEST_F(SentinelStore, SentinelsGone_TheNextIsAsked) {
+  RedisSentinels redis({});
+  const std::string url = redis.Url();
+  redis.KillSentinel(0);
+  redis.KillSentinel(1);
+  const auto store = Connect(url);
+  EXPECT_TRUE(store->WaitUntilReady(kPatience));
+  EXPECT_TRUE(Decides(*store));
+  redis.KillSentinel(2);
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(Decides(*store)) << "the master known last is used";
+}
+
+TEST_F(SentinelStore, NameThatSentinelsDoNotKnow_IsTold) {
+  RedisSentinels redis({});
+  std::string url = redis.Url();
+  url.replace(url.find("/mymaster"), 9, "/another");
+  CapturedLog log;
+  const auto store = Connect(url);
+  EXPECT_FALSE(store->WaitUntilReady(milliseconds(300)));
+  store->Stop();
+  EXPECT_EQ(log.CountLines("knows no master another"), 1) << log.text();
+}
+
+TEST_F(SentinelStore, JoinsItsFleet) {
+  RedisSentinels redis({});
+  const auto store = Connect(redis.Url());
+  std::atomic<std::int64_t> servers = 0;
+  store->JoinFleet([&](const redis::FleetView& view) { servers = view.servers; });
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return servers == 1; }));
+  store->Stop();
+}
+
+}  // namespace
+}  // namespace sluice::test

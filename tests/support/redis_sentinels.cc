@@ -1,0 +1,108 @@
+#include "tests/support/redis_sentinels.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "tests/support/require.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+namespace {
+
+constexpr char kProgram[] = "/usr/bin/redis-server";
+constexpr std::chrono::seconds kPatience(30);
+
+std::string FieldOf(const std::vector<std::string>& fields, const std::string& name) {
+  const auto found = std::find(fields.begin(), fields.end(), name);
+  return found == fields.end() ? "" : *(found + 1);
+}
+
+}  // namespace
+
+RedisSentinels::RedisSentinels(const Options& options) : tls_(!options.tls.empty()) {
+  for (int i = 0; i <= options.replicas; ++i) {
+    std::vector<std::string> arguments = options.arguments;
+    arguments.insert(arguments.end(), options.tls.begin(), options.tls.end());
+    arguments.insert(arguments.end(),
+                     {"--repl-diskless-sync-delay", "0", "--tls-replication", tls_ ? "yes" : "no"});
+    if (i > 0) {
+      const std::string port = std::to_string(servers_[0]->port());
+      arguments.insert(arguments.end(), {"--replicaof", "127.0.0.1 " + port});
+    }
+    servers_.push_back(std::make_unique<RedisServer>(
+        RedisServer::Options{.tcp = !tls_, .tls = tls_, .arguments = arguments}));
+  }
+  for (int i = 0; i < options.sentinels; ++i) StartSentinel(options);
+  const bool ready = WaitUntil(kPatience, [&] {
+    const auto fields = AskSentinel().List({"SENTINEL", "MASTER", kMaster});
+    return FieldOf(fields, "num-slaves") == std::to_string(options.replicas) &&
+           FieldOf(fields, "num-other-sentinels") == std::to_string(options.sentinels - 1);
+  });
+  Require(ready, "the sentinels do not find each other");
+}
+
+void RedisSentinels::StartSentinel(const Options& options) {
+  auto sentinel = std::make_unique<Sentinel>();
+  sentinel->port = FreePort();
+  const std::string config = sentinel->dir.path() / "sentinel.conf";
+  std::ofstream file(config);
+  // "--tls-cert-file", its name, …
+  for (std::size_t i = 0; i < options.tls.size(); i += 2) {
+    file << options.tls[i].substr(2) << ' ' << options.tls[i + 1] << '\n';
+  }
+  if (tls_) file << "port 0\ntls-replication yes\ntls-";
+  file << "port " << sentinel->port << "\nbind 127.0.0.1\nunixsocket " << sentinel->socket_path()
+       << "\ndir " << sentinel->dir.path().string() << "\nrequirepass " << kPassword
+       << "\nsentinel sentinel-pass " << kPassword << "\nsentinel monitor " << kMaster
+       << " 127.0.0.1 " << servers_[0]->port() << ' ' << options.sentinels / 2 + 1
+       << "\nsentinel down-after-milliseconds " << kMaster << " 500"
+       << "\nsentinel failover-timeout " << kMaster << " 2000\n";
+  file.close();
+  sentinel->process =
+      std::make_unique<Process>(Process::Options{.argv = {kProgram, config, "--sentinel"}});
+  const bool ready = sentinel->process->WaitForLine("+monitor", kPatience).has_value();
+  Require(ready, "the sentinel does not start:\n" + sentinel->process->Output());
+  sentinels_.push_back(std::move(sentinel));
+}
+
+RedisConnection RedisSentinels::AskSentinel() const {
+  const auto alive = std::find_if(sentinels_.begin(), sentinels_.end(),
+                                  [](auto& it) { return it->process != nullptr; });
+  RedisConnection connection((*alive)->socket_path());
+  connection.Text({"AUTH", kPassword});
+  return connection;
+}
+
+std::string RedisSentinels::Url(const std::string& login) const {
+  std::string url = (tls_ ? "rediss+sentinel://" : "redis+sentinel://") + login;
+  for (const auto& sentinel : sentinels_) {
+    if (sentinel != sentinels_.front()) url += ',';
+    url += "127.0.0.1:" + std::to_string(sentinel->port);
+  }
+  return url + "/" + kMaster + "?sentinel_password=watch%40night";
+}
+
+RedisServer& RedisSentinels::master() {
+  const auto address = AskSentinel().List({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", kMaster});
+  const auto found = std::find_if(servers_.begin(), servers_.end(), [&](auto& server) {
+    return std::to_string(server->port()) == address[1];
+  });
+  Require(found != servers_.end(), "sentinels name a master that is not ours");
+  return **found;
+}
+
+// A sentinel refuses while the replica is not known to be good, or the last failover is too recent.
+void RedisSentinels::Failover() {
+  const RedisServer& before = master();
+  const bool begun = WaitUntil(kPatience, [&] {
+    return AskSentinel().ErrorOf({"SENTINEL", "FAILOVER", kMaster}).empty();
+  });
+  Require(begun, "the sentinel begins no failover");
+  WaitForOther(before);
+}
+
+void RedisSentinels::WaitForOther(const RedisServer& before) {
+  Require(WaitUntil(kPatience, [&] { return &master() != &before; }), "no other master");
+}
+
+}  // namespace sluice::test

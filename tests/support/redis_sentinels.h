@@ -1,0 +1,62 @@
+// A master, replicas of it, and sentinels that watch them: real processes on free ports. Sentinels
+// have a password of their own.
+//
+// One thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/process.h"
+#include "tests/support/redis_server.h"
+#include "tests/support/temp_dir.h"
+
+namespace sluice::test {
+
+class RedisSentinels {
+ public:
+  static constexpr char kMaster[] = "mymaster";
+  static constexpr char kPassword[] = "watch@night";
+
+  struct Options {
+    int replicas = 1;
+    int sentinels = 3;
+    std::vector<std::string> tls;        // arguments that name the certificate; empty: no TLS
+    std::vector<std::string> arguments;  // of each redis-server
+  };
+
+  // Returns when the sentinels know each other and the replicas.
+  explicit RedisSentinels(const Options& options);
+
+  // With what comes before the hosts: "sluice:secret@".
+  std::string Url(const std::string& login = "") const;
+
+  // The server that sentinels call the master now.
+  RedisServer& master();
+  // Tells a sentinel to make a replica the master, and waits until it is.
+  void Failover();
+  // Waits until another than `before` is the master.
+  void WaitForOther(const RedisServer& before);
+
+  std::vector<std::unique_ptr<RedisServer>>& servers() { return servers_; }
+  // Ends one for good.
+  void KillSentinel(std::size_t index) { sentinels_[index]->process.reset(); }
+
+ private:
+  struct Sentinel {
+    TempDir dir;
+    int port = 0;
+    std::unique_ptr<Process> process;
+    std::string socket_path() const { return dir.path() / "sentinel.sock"; }
+  };
+
+  void StartSentinel(const Options& options);
+  RedisConnection AskSentinel() const;
+
+  const bool tls_;
+  std::vector<std::unique_ptr<RedisServer>> servers_;
+  std::vector<std::unique_ptr<Sentinel>> sentinels_;
+};
+
+}  // namespace sluice::test
