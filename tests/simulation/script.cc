@@ -11,7 +11,7 @@
 namespace sluice::simulation {
 namespace {
 
-constexpr double kVersion = 4;
+constexpr double kVersion = 5;
 
 std::vector<double> Unpack(std::string_view bytes) {
   std::vector<double> numbers(bytes.size() / sizeof(double));
@@ -156,8 +156,8 @@ Script::Script(std::span<const Limit> limits) {
     check.counters.push_back({.key = "key", .limit = &limit, .verdict = {}});
     redis::ScriptCall call;
     call.Add(check, 1);
-    Reader reader(Unpack(call.Arguments()[2]));
-    reader.Numbers(5);
+    Reader reader(Unpack(call.Arguments().back()));
+    reader.Numbers(6);
     limits_.emplace(ReadLimit(reader), limit);
   }
 }
@@ -165,19 +165,20 @@ Script::Script(std::span<const Limit> limits) {
 std::vector<std::string> Script::Run(std::span<const std::string> keys,
                                      std::span<const std::string> arguments, Time now,
                                      Counters& counters) const {
-  Reader reader(Unpack(arguments[0]));
+  Reader reader(Unpack(arguments.back()));
   test::Require(reader.Number() == kVersion, "the simulated check script is of another version");
   reader.Number();  // the time: Redis' own
   const std::size_t limit_count = reader.Index();
   const std::size_t request_count = reader.Index();
   const std::size_t check_count = reader.Index();
+  reader.Number();  // of keys, which are all declared
   std::vector<const Limit*> limits;
   for (std::size_t i = 0; i < limit_count; ++i) limits.push_back(&limits_.at(ReadLimit(reader)));
   std::vector<Asked> requests;
   for (std::size_t i = 0; i < request_count; ++i) requests.push_back(ReadAsked(reader));
 
   std::vector<double> out{kVersion, static_cast<double>(now.time_since_epoch().count())};
-  std::size_t leases = 1;
+  std::size_t leases = 0;
   for (std::size_t i = 0; i < check_count; ++i) {
     const Asked& asked = requests[reader.Index() - 1];
     const std::int64_t n = reader.Integer();

@@ -5,9 +5,7 @@
 namespace sluice::simulation {
 namespace {
 
-constexpr char kRedisName[] = "simulated";
-
-RedisUrl Url() { return RedisUrl::Parse("redis://simulated:6379").value(); }
+const Address kRedis{.host = "simulated", .port = 6379, .unix_path = {}};
 
 }  // namespace
 
@@ -18,7 +16,7 @@ SluiceServer::SluiceServer(World& world, Connector to_redis, std::shared_ptr<con
       fallback_(clock_, share),
       memory_(clock_, {.shards = 1}),
       loop_(world, std::move(to_redis)),
-      redis_(kRedisName, 1, metrics_),
+      servers_(1, false, metrics_),
       limiter_({.store = store_, .local = memory_, .fallback = fallback_, .metrics = metrics_},
                {.store_timeout = redis_timeout, .deny_cache = true}),
       charge_back_(limiter_),
@@ -28,11 +26,17 @@ SluiceServer::SluiceServer(World& world, Connector to_redis, std::shared_ptr<con
       charge_timer_(loop_.timers(), [this] { ChargeBackLater(); }) {
   limiter_.SetRules(std::move(rules));
   loop_.Run([&] {
-    node_ = std::make_unique<redis::Node>(loop_, Url(), redis_, metrics_,
-                                          redis::NodeOptions{.timeout = redis_timeout,
-                                                             .silence = 5 * redis_timeout,
-                                                             .late_answers = &fallback_,
-                                                             .metrics = &metrics_});
+    part_ =
+        std::make_unique<redis::Part>(redis::PartContext{.loop = loop_,
+                                                         .servers = servers_,
+                                                         .metrics = metrics_,
+                                                         .access = {},
+                                                         .options = {.timeout = redis_timeout,
+                                                                     .silence = 5 * redis_timeout,
+                                                                     .late_answers = &fallback_,
+                                                                     .metrics = &metrics_},
+                                                         .on_doubt = [] {}});
+    part_->Use({.servers = {kRedis}, .owners = {}});
     shard_ = std::make_unique<rpc::http2::Shard>(shared_, loop_, 1, nullptr);
     ChargeBackLater();
   });
@@ -66,8 +70,8 @@ bool SluiceServer::Stop() {
     shard_->CloseConnections();
   });
   loop_.Run([this] {
-    node_->Stop();
-    loop_.DisposeLater(std::move(node_));
+    part_->Stop();
+    loop_.DisposeLater(std::move(part_));
   });
   loop_.Run([this] { shard_.reset(); });
   return shared_.free_calls == static_cast<std::int64_t>(kMaxCalls) &&

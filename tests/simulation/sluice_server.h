@@ -13,7 +13,7 @@
 #include "rpc/http2/shard.h"
 #include "service/rate_limiter_service.h"
 #include "store/memory/memory_store.h"
-#include "store/redis/node.h"
+#include "store/redis/part.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/redis_server.h"
 
@@ -36,16 +36,16 @@ class SluiceServer {
  private:
   static constexpr std::size_t kMaxCalls = 10'000;
 
-  // The store of a loop: its node.
-  class NodeStore final : public Store {
+  // What RedisStore is on one loop.
+  class PartStore final : public Store {
    public:
-    explicit NodeStore(std::unique_ptr<redis::Node>& node) : node_(node) {}
-    void Submit(StoreCheck& check) override { node_->Submit(check); }
-    void Reset(StoreReset& reset) override { node_->Reset(reset); }
-    void Undo(const StoreCheck& check) override { node_->Undo(check); }
+    explicit PartStore(std::unique_ptr<redis::Part>& part) : part_(part) {}
+    void Submit(StoreCheck& check) override { part_->Submit(check); }
+    void Reset(StoreReset& reset) override { part_->Reset(reset); }
+    void Undo(const StoreCheck& check) override { part_->Undo(check); }
 
    private:
-    std::unique_ptr<redis::Node>& node_;
+    std::unique_ptr<redis::Part>& part_;
   };
 
   static rpc::Methods MethodsOf(RateLimiterService& service);
@@ -57,9 +57,9 @@ class SluiceServer {
   Fallback fallback_;
   MemoryStore memory_;
   SimulatedLoop loop_;
-  redis::Server redis_;
-  std::unique_ptr<redis::Node> node_;
-  NodeStore store_{node_};
+  redis::Servers servers_;
+  std::unique_ptr<redis::Part> part_;
+  PartStore store_{part_};
   Limiter limiter_;
   ChargeBack charge_back_;
   RateLimiterService service_;
