@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "net/io_threads.h"
 #include "store/store.h"
 
@@ -16,7 +17,10 @@ namespace sluice::test {
 // The io threads of the test program: one, so that checks are submitted in the order of the test.
 inline net::IoThreads& Io() {
   struct Running {
-    Running() { threads.Start(); }
+    Running() {
+      RandomBytes();  // OpenSSL, begun before the threads, cleans up after them
+      threads.Start();
+    }
     net::IoThreads threads{1};
   };
   static Running running;

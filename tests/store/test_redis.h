@@ -2,6 +2,8 @@
 // a program. The user "sluice" may do what docs/redis.md lets it do, no more.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <fstream>
 #include <map>
 #include <memory>
@@ -104,18 +106,31 @@ class TestCluster final : public TestTls {
   RedisCluster cluster_{{.tls = used(), .replicas = 1, .arguments = arguments()}};
 };
 
+// Ends before the program does: OpenSSL cleans up then, and may not be used any more.
+class RunningRedis final : public testing::Environment {
+ public:
+  TestRedis& OfKind(const std::string& kind) {
+    std::unique_ptr<TestRedis>& redis = started_[kind];
+    if (redis) return *redis;
+    if (kind == "redis") redis = std::make_unique<TestSingle>();
+    if (kind == "tls") redis = std::make_unique<TestTlsServer>();
+    if (kind == "sentinel") redis = std::make_unique<TestSentinel>(false);
+    if (kind == "tls_sentinel") redis = std::make_unique<TestSentinel>(true);
+    if (kind == "cluster") redis = std::make_unique<TestCluster>(false);
+    if (kind == "tls_cluster") redis = std::make_unique<TestCluster>(true);
+    return *redis;
+  }
+
+ private:
+  void TearDown() override { started_.clear(); }
+
+  std::map<std::string, std::unique_ptr<TestRedis>> started_;
+};
+
+inline RunningRedis& running_redis = *static_cast<RunningRedis*>(
+    testing::AddGlobalTestEnvironment(new RunningRedis));  // which GoogleTest owns
+
 // On the test's main thread.
-inline TestRedis& RedisOfKind(const std::string& kind) {
-  static std::map<std::string, std::unique_ptr<TestRedis>> started;
-  std::unique_ptr<TestRedis>& redis = started[kind];
-  if (redis) return *redis;
-  if (kind == "redis") redis = std::make_unique<TestSingle>();
-  if (kind == "tls") redis = std::make_unique<TestTlsServer>();
-  if (kind == "sentinel") redis = std::make_unique<TestSentinel>(false);
-  if (kind == "tls_sentinel") redis = std::make_unique<TestSentinel>(true);
-  if (kind == "cluster") redis = std::make_unique<TestCluster>(false);
-  if (kind == "tls_cluster") redis = std::make_unique<TestCluster>(true);
-  return *redis;
-}
+inline TestRedis& RedisOfKind(const std::string& kind) { return running_redis.OfKind(kind); }
 
 }  // namespace sluice::test
