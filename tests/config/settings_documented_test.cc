@@ -64,7 +64,7 @@ TEST(SettingsDocumented, Readme_HasARowForEachAndNoOther) {
 TEST(SettingsDocumented, ExampleFile_NamesEach) {
   const std::string example = Read(kSource / "config/sluice.yaml");
   for (const Setting& setting : SettingsTable()) {
-    const std::string key(setting.key.substr(setting.key.find('.') + 1));
+    const std::string key(setting.key.substr(setting.key.rfind('.') + 1));
     if (key.empty()) continue;
     EXPECT_TRUE(std::regex_search(example, std::regex("(^|\\n)[# ]*" + key + ":"))) << setting.key;
   }

@@ -70,11 +70,13 @@ def metrics_on(text):
 
 
 def metrics_described():
-    """The same, of the table in docs/operations.md."""
+    """The same, of the table in docs/operations.md. In parentheses stand labels that a single Redis
+    has not."""
     text = (SOURCE / "docs/operations.md").read_text(encoding="utf-8")
     section = re.search(r"^## Metrics$(.*?)(?=^## |\Z)", text, re.M | re.S).group(1)
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \|(.*?)\| .+ \|$", section, re.M)
-    return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+    return {name: (kind, set(re.findall(r"`(\w+)`", re.sub(r"\(.*\)", "", labels))))
+            for name, kind, labels in rows}
 
 
 def metrics_asked_for(text):
