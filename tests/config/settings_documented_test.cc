@@ -1,11 +1,11 @@
 // The table of settings is the one place of a default: what else states it says the same.
 #include <gtest/gtest.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -66,7 +66,7 @@ TEST(SettingsDocumented, ExampleFile_NamesEach) {
   for (const Setting& setting : SettingsTable()) {
     const std::string key(setting.key.substr(setting.key.rfind('.') + 1));
     if (key.empty()) continue;
-    EXPECT_TRUE(std::regex_search(example, std::regex("(^|\\n)[# ]*" + key + ":"))) << setting.key;
+    EXPECT_TRUE(RE2::PartialMatch(example, "(?m)^[# ]*" + key + ":")) << setting.key;
   }
 }
 
@@ -90,9 +90,9 @@ TEST(SettingsDocumented, Docs_NameNoOtherVariable) {
   }
   for (const auto& file : files) {
     const std::string text = Read(file);
-    const std::regex variable("SLUICE_[A-Z_]*");
-    for (std::sregex_iterator it(text.begin(), text.end(), variable), end; it != end; ++it) {
-      EXPECT_TRUE(known.contains(it->str())) << file << ": " << it->str();
+    re2::StringPiece rest(text);
+    for (std::string name; RE2::FindAndConsume(&rest, "(SLUICE_[A-Z_]*)", &name);) {
+      EXPECT_TRUE(known.contains(name)) << file << ": " << name;
     }
   }
 }
