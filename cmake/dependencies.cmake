@@ -5,8 +5,8 @@ find_package(Protobuf CONFIG QUIET)
 if(NOT Protobuf_FOUND)
   find_package(Protobuf REQUIRED)
 endif()
-# Left in the cache by pkg_check_modules(re2) below; gRPC's config would take it for its own and
-# not define re2::re2 when configured again.
+# pkg_check_modules(re2) below leaves this variable in the cache. In the next configuration, gRPC's
+# config would use it and not define re2::re2.
 unset(re2_FOUND CACHE)
 find_package(gRPC CONFIG REQUIRED)
 find_package(OpenSSL REQUIRED)
@@ -16,7 +16,9 @@ find_package(spdlog REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(prometheus-cpp REQUIRED CONFIG)
 find_package(Boost 1.74 REQUIRED)
-find_package(GTest REQUIRED)
+if(BUILD_TESTING)
+  find_package(GTest REQUIRED)
+endif()
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 pkg_check_modules(nghttp2 REQUIRED IMPORTED_TARGET libnghttp2)

@@ -1,9 +1,9 @@
 # sluice_lua_script(<out> FIRST <file>... ALGORITHMS <file>... LAST <file>...)
 #
-# Composes one Redis script out of Lua files and writes it, with its SHA-1, as a C++ source <out>.
-# Between the first and the last files comes the function `algorithm`, which returns what the nth of
-# the algorithms' files returns, so a run of the script only pays for the algorithms it uses. The
-# SHA-1 is that of the exact bytes, the one Redis reports.
+# Composes one Redis script from Lua files and writes it, with its SHA-1, as a C++ source <out>.
+# Between the FIRST and the LAST files, the script defines the function `algorithm`: algorithm(n)
+# returns the value of the nth algorithm file, so a run only executes the files it uses. The SHA-1
+# is that of the exact bytes, as Redis reports it.
 function(sluice_lua_script out)
   cmake_parse_arguments(PARSE_ARGV 1 lua "" "" "FIRST;ALGORITHMS;LAST")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS

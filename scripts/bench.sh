@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures Sluice on this machine and prints one table: what it is, against what gRPC and Redis alone
-# can do. Takes about ten minutes; nothing else should run meanwhile.
+# Measures Sluice on this machine and prints a table that compares it with gRPC and Redis alone.
+# Takes about ten minutes. No other load should run at the same time.
 #   scripts/bench.sh [--help] [OPTION...]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

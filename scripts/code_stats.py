@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Prints the figures of the code (comments, sizes, includes) and fails if any is out of bounds.
+"""Prints statistics of the code (comments, sizes, includes) and fails if any is out of bounds.
 
-Usage: code_stats.py [SRC]        the figures of a source tree (src by default); exit status 1 if any is
-                             out of bounds
-       code_stats.py --self-test  plants a fault of each kind and demands that it is found
+Usage: code_stats.py [SRC]        measures a source tree (default: src); exit status 1 if any figure
+                                  is out of bounds
+       code_stats.py --self-test  plants a fault of each kind and checks that it is found
 """
 
 import pathlib
@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
-# The folder of the test that knows which folders are above which.
+# The folder of the test that defines the order of the layers.
 LAYERS = pathlib.Path(__file__).resolve().parent.parent / "tests/layers"
 
 
@@ -21,16 +21,16 @@ def is_comment(line):
 
 
 def comment_share(headers):
-    """The share of lines with a comment, of the lines of headers that are not empty."""
+    """The percentage of non-empty lines in headers that have a comment."""
     lines = [line for text in headers for line in text.splitlines() if line.strip()]
     return 100 * sum("// " in line for line in lines) / max(len(lines), 1)
 
 
 def function_lengths(text):
-    """Lines of each function: from its signature to the brace that closes it.
+    """The number of lines of each function, from its signature to the closing brace.
 
-    The code is formatted by clang-format, so that brace is the first at the signature's indentation.
-    A lambda that is an argument counts for the function around it.
+    The code is formatted by clang-format, so the closing brace is the first one at the signature's
+    indentation. A lambda passed as an argument counts toward the enclosing function.
     """
     lengths = []
     lines = text.splitlines()
@@ -59,7 +59,7 @@ def percentile_95(values):
 
 
 def include_cycles(files):
-    """The files that include themselves by way of others, a list for each cycle found."""
+    """The include cycles, each as a list of files."""
     graph = {name: [to for to in INCLUDE.findall(text) if to in files] for name, text in files.items()}
     done, path, cycles = set(), [], []
 
@@ -87,12 +87,12 @@ def upward_includes(src):
     return [line for line in check_layers.check(src) if "must not include" in line]
 
 
-# May have one user: OpenSSL's headers belong to `base` and `net`.
+# These may have a single user, since only `base` and `net` may include OpenSSL's headers.
 BASE_BY_OWNERSHIP = {"base/secret.h"}
 
 
 def lonely_base_files(src, files):
-    """Headers of `base` that only one folder uses, folders of tests included."""
+    """Headers of `base` that only one folder uses, counting folders of tests."""
     users = {}
     trees = [(src, "")] + ([(src.parent / "tests", "tests/")] if src.name == "src" else [])
     for root, prefix in trees:
@@ -112,7 +112,7 @@ def lonely_base_files(src, files):
 
 
 def figures(src):
-    """Rows of (what, value as text, bound, whether it holds, what is at fault)."""
+    """Rows of (name, value as text, bound, whether the bound holds, list of faults)."""
     files = {
         path.relative_to(src).as_posix(): path.read_text(encoding="utf-8")
         for path in sorted(src.rglob("*"))

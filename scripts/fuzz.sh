@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Fuzzes the parsers of what comes from outside, with clang's libFuzzer, AddressSanitizer and UBSan.
+# Fuzzes the parsers of untrusted input with clang's libFuzzer, AddressSanitizer and UBSan.
 #   scripts/fuzz.sh [TARGET|all [SECONDS]]    each target for SECONDS (default 600)
-# Targets are the files of tests/fuzz/. Starts from tests/fuzz/corpus/; new inputs stay in build/fuzz.
-# An input that breaks a target is kept there as crash-*: add it to the corpus with the fix.
+# Targets are the files in tests/fuzz/. Starts from tests/fuzz/corpus/ and writes new inputs to
+# build/fuzz. An input that breaks a target is written there as crash-*: add it to the corpus with
+# the fix.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# From a fresh clone to a running server, a decision made, and the commands to try next.
-#   scripts/run.sh                the server stays in the foreground until Ctrl-C
-#   scripts/run.sh --background   the server stays, the script returns
-# The server reads SLUICE_* as ever: SLUICE_GRPC and SLUICE_HTTP say where it listens, SLUICE_REDIS
-# which Redis it counts in (none: in itself). An already running server is left alone and used.
+# Builds and starts a server, makes a decision, and prints commands to try next.
+#   scripts/run.sh                runs the server in the foreground until Ctrl-C
+#   scripts/run.sh --background   leaves the server running in the background
+# The server reads SLUICE_* variables: SLUICE_GRPC and SLUICE_HTTP are its addresses, SLUICE_REDIS
+# is its Redis (none: it counts in memory). If a server already runs, the script uses it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,7 +19,7 @@ esac
 
 grpc=${SLUICE_GRPC:-127.0.0.1:8081}
 http=${SLUICE_HTTP:-127.0.0.1:8080}
-unset SLUICE_ADDR  # the tool's, not the server's
+unset SLUICE_ADDR  # would override --addr's default in the tool
 bin=build/release/bin
 request=(shop endpoint=/boot/pay method=POST user=42)
 log=build/run/sluiced.log
@@ -27,7 +27,7 @@ pid_file=build/run/sluiced.pid
 
 answers() { "$bin/sluice" check "${request[@]}" --peek --addr "$grpc" >/dev/null 2>&1 || (($? == 1)); }
 
-# Prints the pid of the server that this script left running, if there is one.
+# Prints the pid of the server that this script has left running, if there is one.
 our_pid() {
   local pid
   pid=$(cat "$pid_file" 2>/dev/null) && kill -0 "$pid" 2>/dev/null && echo "$pid"
@@ -45,7 +45,7 @@ Try next, in another terminal:
     cd $PWD
     $bin/sluice check ${request[*]}$to
     $bin/sluice check ${request[*]} --repeat 100 --concurrency 8$to
-    $bin/sluice check ${request[*]} --json$to | jq
+    $bin/sluice check ${request[*]} --json$to
     curl http://$http/metrics
     \$EDITOR config/rules/        # the rules it runs; docs/rules.md explains them
 
@@ -62,9 +62,10 @@ stop_hint() {
   fi
 }
 
-scripts/setup.sh
+scripts/setup.sh build
 echo "run: building; the first time takes some minutes"
-cmake --preset release
+# Without tests, which need more packages; a folder that has them keeps them.
+[[ -e build/release/build.ninja ]] || cmake --preset release -DBUILD_TESTING=OFF
 cmake --build --preset release --target sluiced sluice
 
 if answers; then

@@ -1,46 +1,62 @@
 #!/usr/bin/env bash
 # Installs what it takes to build, run and test Sluice on Debian 12. When all of it is there, it
 # does nothing and needs neither root nor a network.
+#   scripts/setup.sh [build|--valkey]
+# build: only what it takes to build and run. --valkey: Valkey, too, from Debian's backports, whose
+# packages apt then knows. Where it is installed, the store's tests run on it as well as on Redis.
 set -euo pipefail
 
-packages=(
+build_packages=(
   # build: compiler and build system
-  g++ cmake ninja-build ccache pkg-config git
+  g++ cmake ninja-build ccache pkg-config git python3
   # API: gRPC, protobuf and their code generators
   libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc libabsl-dev
   # store: Redis' wire protocol, sockets and timers, TLS and SHA-256
   libhiredis-dev libboost-dev libssl-dev
   # rules and settings: YAML, regular expressions, flags
   libyaml-cpp-dev libre2-dev libcli11-dev
-  # memory: an allocator for threads that free what others have allocated
+  # memory: an allocator that is fast when one thread frees memory of another
   libmimalloc-dev
   # gRPC server and load generator: HTTP/2, compressed messages
   libnghttp2-dev nlohmann-json3-dev zlib1g-dev
-  # seeing: logs and metrics (brings civetweb, curl and zlib)
+  # observability: logs and metrics (brings civetweb, curl and zlib)
   libspdlog-dev libfmt-dev prometheus-cpp-dev
+)
+test_packages=(
   # tests: GoogleTest, a real Redis (started and ended by the tests), clients in Python
   libgtest-dev libgmock-dev redis-server redis-tools
-  python3 python3-grpcio python3-protobuf python3-yaml curl jq
+  python3-grpcio python3-protobuf python3-yaml python3-jsonschema curl jq
   # tests: promtool checks metrics and alerts, Prometheus itself scrapes and raises one
   prometheus
   # tests: a client in Go (its libraries are packages, too), certificates for TLS
   golang-go golang-google-grpc-dev golang-github-golang-protobuf-1-5-dev
   protoc-gen-go protoc-gen-go-grpc openssl
   # tests: proxies that ask Sluice
-  nginx-light caddy
+  nginx-light caddy haproxy
   # performance: h2load, a second generator
   nghttp2-client
   # checks: format, static analysis, shell
   clang clang-format clang-tidy libclang-rt-14-dev shellcheck
 )
 
+case "${1:-}" in
+  "") packages=("${build_packages[@]}" "${test_packages[@]}") ;;
+  build) packages=("${build_packages[@]}") ;;
+  --valkey) packages=("${build_packages[@]}" "${test_packages[@]}" valkey-server) ;;
+  *)
+    sed -n '2,6s/^# //p' "$0" >&2
+    exit 2
+    ;;
+esac
+
 if ! command -v dpkg-query >/dev/null; then
-  echo "setup: this is no Debian; install these packages' equivalents: ${packages[*]}" >&2
+  echo "setup: this is not Debian; install the equivalents of these packages: ${packages[*]}" >&2
   exit 1
 fi
 
+backports=/etc/apt/sources.list.d/sluice-backports.list
 # tests: a client in Node. A Node and npm from elsewhere are good enough.
-if ! command -v node >/dev/null || ! command -v npm >/dev/null; then
+if [[ ${1:-} != build ]] && ! { command -v node && command -v npm; } >/dev/null; then
   packages+=(nodejs npm)
 fi
 
@@ -66,7 +82,23 @@ fi
 apt() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0 "$@"
 }
+
+# Where this machine gets Debian from, it gets the backports from. They replace no package by
+# themselves.
+add_backports() {
+  local uri
+  # shellcheck disable=SC2016 # apt's own variable
+  uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Release: bookworm' \
+    'Component: main' | head -n 1)
+  "${as_root[@]}" tee "$backports" >/dev/null \
+    <<<"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri bookworm-backports main"
+  apt update
+}
+
 echo "setup: installing ${#missing[@]} packages: ${missing[*]}"
 apt update
+if [[ " ${missing[*]} " == *" valkey-server "* ]] && [[ -z $(apt-cache search -n '^valkey-server$') ]]; then
+  add_backports
+fi
 apt install -y --no-install-recommends "${missing[@]}"
 echo "setup: done"

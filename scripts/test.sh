@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds everything with warnings as errors and runs the tests.
 #   scripts/test.sh [PRESET [CTEST-ARGUMENT...]]
-# PRESET: release (default), dev, asan-ubsan or tsan. `scripts/test.sh dev -R check` runs some.
-# SLUICE_TEST_TARGETS, separated by spaces, says what to build if it is not everything.
+# PRESET: release (default), dev, asan-ubsan or tsan. CTest arguments can select tests:
+# `scripts/test.sh dev -R check`. SLUICE_TEST_TARGETS: the targets to build, separated by spaces;
+# default: all.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,8 +14,10 @@ scripts/setup.sh
 cmake --preset "$preset" -DSLUICE_WERROR=ON
 read -ra targets <<<"${SLUICE_TEST_TARGETS:-all}"
 cmake --build --preset "$preset" --target "${targets[@]}"
+export -n SLUICE_TEST_TARGETS # sluiced would take it for a setting
 
 export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS="suppressions=$PWD/scripts/tsan.supp ignore_noninstrumented_modules=1"
-# Two at a time; tests that measure time or load the machine are marked RUN_SERIAL.
-ctest --preset "$preset" --parallel 2 "$@"
+# Runs four tests at a time, since most wait for something most of the time. Tests that measure time
+# or load the machine are marked RUN_SERIAL.
+ctest --preset "$preset" --parallel 4 "$@"

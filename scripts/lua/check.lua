@@ -1,49 +1,52 @@
--- The driver: decides a pack of checks in one atomic run of one script.
+-- The driver: decides a pack of checks atomically in one script call.
 --
--- KEYS      the counters, each named once; or none, and ARGV begins with the counters: then they may
---           be of all slots that a node of a cluster owns
+-- KEYS      the counters, without duplicates; or none, and ARGV starts with the counters, which may
+--           then be in any slot that a node of a cluster owns
 -- ARGV…     leases, in the order of the checks that have one: 16 bytes of id, ttl (µs) as a
 --           little-endian double
 -- last ARGV little-endian doubles:
---             version (5), time (µs since the epoch; 0: Redis' own clock),
+--             version (6), time (µs since the epoch; 0: Redis' own clock),
 --             number of limits, number of requests, number of checks, number of counters, then
 --             per limit:    algorithm, number of its parameters, the parameters
---             per request:  what checks may ask for alike: cost, mode (see below), longest wait
+--             per request:  shared by equal demands: cost, mode (see below), longest wait
 --                           (µs) or for a refund the time of the charge (µs since the epoch; -1:
 --                           none), whether under a lease (0, 1), number of counters, then
 --                           per counter: index of its limit, group
 --             per check:    index of its request, n, then per counter the index of its key; in mode
---                           7 then per counter the 3 numbers that the script replied to the check
---                           that is to be undone, or as they would be had it come alone
+--                           7 then per counter the 3 numbers of the script's reply to the check
+--                           to undo, as if that check had been alone
 -- returns   { blob, message, … }; blob: little-endian doubles:
---             version (5), time of the decisions, then
+--             version (6), time of the decisions, then
 --             per check:  for each of its groups its grants, then per counter of the group 3
 --                         numbers, its snapshot from before the check (see the algorithm's C++
---                         header); in modes 3 to 7 instead whether it was admitted (0, 1), units
+--                         header); in modes 3 to 7, except coalesced charges, instead whether it was admitted (0, 1), units
 --                         dropped, and its snapshot from after the check;
---                         or, alone, minus the index of the message that says why it failed
+--                         or only minus the index of its error message
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any is new; for
 --           counters in ARGV one GET each instead of MGET and EXISTS; more where an algorithm's file
 --           or decide.lua says so, and for more than 4,000 counters
--- atomic    Redis runs a script without interleaving. Checks are decided in memory and the counters
---           written at the end, but for those that an algorithm writes itself. The script's first
+-- atomic    Redis runs a script without interleaving. Checks are decided in memory, and counters
+--           are written at the end, except where an algorithm writes itself. The script's first
 --           write either fails, with nothing written, or all succeed. A counter in ARGV that is not
---           on this node is met before that; only the checks that ask it fail.
+--           on this node is found before that; only the checks that use it fail.
 --
--- A check is a run of n equal requests: the first g of them are granted, as n calls one after the
--- other would be. Group 0 holds the enforced limits, all of which must grant; each further group is
--- a shadow rule, charged for those requests that both it and group 0 grant. Without group 0, all
--- are granted. In modes 3 to 7, n is 1 and groups make no difference to what is changed.
+-- An entry is n equal checks: the first g of them are granted, as n consecutive calls would be.
+-- Group 0 holds the enforced limits, all of which must grant. Each further group is a shadow rule,
+-- charged for the checks that both it and group 0 grant. Without group 0, all are granted. In modes
+-- 3 to 7 groups do not change the result, and n is 1. Charges of one counter whose algorithm has
+-- `charge` are the exception: all n are charged, and g of them are within the limit.
 --
--- Redis runs this for every pack, and its checks one after the other, so both count: what is defined
--- here is defined for each pack anew. Tables cost most, so a state is passed about as its fields.
+-- Performance: Redis runs the whole file for every pack, so each definition here costs time per
+-- pack, and the loop costs time per check. Tables are the most expensive, so a state is passed as
+-- separate fields.
 
-local VERSION = 5
+local VERSION = 6
 
 local LAYOUTS = { [2] = '<BI3dd', [3] = '<BI3ddd' } -- by the number of fields
 
--- So many seconds longer than it must, or a fourth, a counter lives that is charged again: for as
--- long it is written over in place, which costs Redis half of what a SET with an expiry does.
+-- A counter that is charged again lives this many seconds longer than required, or a fourth of its
+-- lifetime. Meanwhile it is overwritten in place, which costs Redis half as much as a SET with an
+-- expiry.
 local LINGER = 10
 
 local numbers = unpack_doubles(ARGV[#ARGV])
@@ -52,7 +55,7 @@ if numbers[1] ~= VERSION then
 end
 
 local now = numbers[2]
-local knows_time = now == 0 -- by which Redis expires keys
+local knows_time = now == 0 -- the clock by which Redis expires keys
 if knows_time then
   local time = call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -78,7 +81,7 @@ for i = 1, numbers[4] do
   local mode, time, count = numbers[at + 1], numbers[at + 2], numbers[at + 4]
   local request = {
     cost = numbers[at], mode = mode, leased = numbers[at + 3] == 1, count = count,
-    numbers = mode == UNDO and 4 * count or count, -- that a check has
+    numbers = mode == UNDO and 4 * count or count, -- per check
     max_wait = mode ~= REFUND and time >= 0 and time,
     charged_at = mode == REFUND and time >= 0 and time,
     limits = {}, groups = {}, lease = false, ttl = false,
@@ -91,37 +94,41 @@ for i = 1, numbers[4] do
     request.is_plain = request.is_plain and group == 0 and limit.algorithm.fields
     at = at + 2
   end
+  if mode == CHARGE and count == 1 and not request.leased then
+    request.charge = request.limits[1].algorithm.charge
+    request.is_plain = request.charge
+  end
   requests[i] = request
 end
 
--- By index into KEYS: the strings Redis holds, and when they expire; of the counters that this run
--- has changed, their states, and the limit whose lifetime they get.
+-- By index into KEYS: the strings in Redis and their expiry; for the counters changed by this call,
+-- their states and the limit that sets their lifetime.
 local strings, expiries = nil, {}
 local changed_by, state_a, state_b, state_c = {}, {}, {}, {}
 local out = { VERSION, now }
 local length = 2
 local reply = { '' }
 
--- Most checks are plain: they ask enforced limits alone, whose counters are numbers. What decide does
--- for them is done here once more, without what it does for the others: that takes a fourth off what
--- such a check costs Redis. Where a counter holds what it should not, decide sees to it.
-local are_new -- whether there is nothing at all where there is no string; nil: not asked yet
+-- Fast path: most checks use enforced limits only, with counters stored as numbers. This repeats
+-- what decide does for them, without the work for other checks, which saves a fourth of Redis'
+-- time. Unexpected contents of a counter are left to decide.
+local are_new -- whether keys without a string do not exist; nil: not known yet
 local elsewhere -- by index, why a counter cannot be read on this node; nil: all can
 local decide, decide_change
-local leases = declared and 0 or key_count -- of ARGV, what stands before the next lease
+local leases = declared and 0 or key_count -- index into ARGV just before the next lease
 if declared then
   strings = read_strings(keys)
 else
   strings, are_new, elsewhere = read_one_by_one(keys, key_count)
 end
 
-local request, cost, count, width, asked, is_plain
+local request, cost, count, width, asked, is_plain, charge
 for _ = 1, numbers[5] do
   local next_request, n, first_key = requests[numbers[at]], numbers[at + 1], at + 2
   if next_request ~= request then
     request = next_request
     cost, count, width = request.cost, request.count, request.numbers
-    asked, is_plain = request.limits, request.is_plain
+    asked, is_plain, charge = request.limits, request.is_plain, request.charge
   end
   at = first_key + width
 
@@ -169,7 +176,13 @@ for _ = 1, numbers[5] do
 
   if place == length + 2 + 3 * count then
     out[length + 1] = granted
-    if granted > 0 and cost > 0 then
+    if charge and cost > 0 then
+      local k = numbers[first_key]
+      local a, b, c = charge(asked[1], cost, n, out[length + 2], out[length + 3], out[length + 4])
+      if a then
+        changed_by[k], state_a[k], state_b[k], state_c[k] = asked[1], a, b, c
+      end
+    elseif granted > 0 and cost > 0 then
       for i = 1, count do
         local k, limit, p = numbers[first_key + i - 1], asked[i], length - 1 + 3 * i
         changed_by[k], state_a[k], state_b[k], state_c[k] =
@@ -191,13 +204,13 @@ for _ = 1, numbers[5] do
           changed_by = changed_by, state_a = state_a, state_b = state_b, state_c = state_c, out = out,
         })
       end
-      ok, result =
-        pcall(request.mode <= PEEK and decide or decide_change, request, n, first_key, length)
+      local decides = request.mode <= PEEK or charge
+      ok, result = pcall(decides and decide or decide_change, request, n, first_key, length)
     end
     if ok then
       length = result
     else
-      -- Redis 7 raises tables, and so might a command of ours.
+      -- Redis 7 raises tables as errors; so may a call in these scripts.
       reply[#reply + 1] = type(result) == 'table' and result.err or result
       length = length + 1
       out[length] = 1 - #reply
@@ -205,7 +218,7 @@ for _ = 1, numbers[5] do
   end
 end
 
--- What was changed is written, in place if its key lives for long enough.
+-- Writes the changed counters, in place if their keys live long enough.
 local second = floor(now / 1000000)
 local texts = {} -- of seconds
 for k = 1, key_count do
@@ -215,7 +228,7 @@ for k = 1, key_count do
     local seconds = ceil(kind.lifetime(limit, now, a, b, c) / 1000000) + 1
     local expiry = expiries[k] -- nil: a new counter
     local left = expiry and (expiry - second) % EXPIRY_MODULUS
-    -- What has passed looks as if it were far ahead.
+    -- An expiry in the past looks as if it were far ahead.
     local lasts = knows_time and left and expiry > 0 and left > seconds and left < EXPIRY_MODULUS / 2
       and (kind.fields or HEADER + 8 * #a == #strings[k])
     if not lasts then

@@ -1,11 +1,12 @@
--- How any check is decided. The driver decides the most frequent ones by itself and makes this only
--- when it meets another.
+-- Decides checks of every kind. The driver handles the most frequent ones itself and creates these
+-- functions only when another check occurs.
 --
--- run       what both share, as the driver names it: keys, numbers, now, strings, expiries,
+-- run       variables shared with the driver: keys, numbers, now, strings, expiries,
 --           changed_by, state_a, state_b, state_c, out
--- returns   two functions, decide for modes 1 and 2, decide_change for modes 3 to 7. Both take the
---           request, n, the place in `numbers` of its first key, and how long `out` is; they append
---           to it and return how long it is then, or raise why the check failed.
+-- returns   two functions, decide for modes 1 and 2 and for charges that may be coalesced,
+--           decide_change for all others. Both take the request, n, the index of its first key in
+--           `numbers`, and `out`'s length; they append to it and return its new length, or raise
+--           the reason of a failure.
 -- cost      one EXISTS per new counter; more where an algorithm's file says so
 -- atomic    runs inside the driver's script
 local function deciders(run)
@@ -14,13 +15,13 @@ local function deciders(run)
   local state_a, state_b, state_c = run.state_a, run.state_b, run.state_c
   local draft_a, draft_b, draft_c = {}, {}, {}
 
-  -- The state that Redis holds as a string; nothing if it holds none.
+  -- The state that Redis holds as a string; nil if there is none.
   local function unpack_string(k, fields)
     local value = strings[k]
     if not value then
-      -- To write over what is no string would lose somebody's data.
+      -- Overwriting another type would destroy foreign data.
       if call('EXISTS', keys[k]) == 1 then
-        error('the key holds a value of another type: ' .. keys[k], 0)
+        error('WRONGTYPE the key holds a value of another type: ' .. keys[k], 0)
       end
       return nil
     end
@@ -35,7 +36,7 @@ local function deciders(run)
       return unpack_numbers(layout, value, header + 1)
     end
     local state = { unpack_numbers(layout, value, header + 1) }
-    state[#state] = nil -- where unpacking has stopped
+    state[#state] = nil -- unpack's next position
     return state
   end
 
@@ -47,8 +48,8 @@ local function deciders(run)
     end
   end
 
-  -- The counter's state as of now. A table is that of the counter, not a copy: of a check that takes
-  -- nothing, only what each advance computes anew remains in it.
+  -- The counter's state as of now. A table is the counter's own, not a copy: a check that takes
+  -- nothing leaves only fields that each advance recomputes.
   local function read(k, limit, mode)
     local kind, a, b, c, keep = limit.algorithm
     if changed_by[k] then
@@ -64,7 +65,7 @@ local function deciders(run)
       keep, a, b, c = kind.open(limit, now, keys[k])
     end
     if keep == KEEP_ALWAYS then
-      expiries[k] = expiries[k] and 0 -- by another clock
+      expiries[k] = expiries[k] and 0 -- set by another clock
     end
     if keep and (keep == KEEP_ALWAYS or mode ~= PEEK) then
       change(k, limit, a, b, c)
@@ -72,7 +73,7 @@ local function deciders(run)
     return a, b, c
   end
 
-  -- What a counter says: all of its state, if that is numbers.
+  -- The snapshot of a counter: its whole state, if that consists of numbers.
   local function append_snapshot(at, limit, cost, taken, request, a, b, c)
     if not limit.algorithm.fields then
       a, b, c = limit.algorithm.snapshot(limit, cost, taken, now, a, request)
@@ -81,8 +82,8 @@ local function deciders(run)
     return at + 3
   end
 
-  -- Appends for each group its grants, then the snapshot of each counter. What can fail comes before
-  -- the first change.
+  -- Appends the grants of each group, then the snapshot of each counter. Everything that can fail
+  -- precedes the first change.
   local function decide(request, n, first_key, length)
     local cost, mode, count = request.cost, request.mode, request.count
     local limits, groups = request.limits, request.groups
@@ -94,7 +95,7 @@ local function deciders(run)
     local i = 1
     while i <= count do
       local begin, group = i, groups[i]
-      -- Equal requests that only look all see the same.
+      -- Equal peeks all have the same result.
       local granted = mode == PEEK and min(allowed, 1) or allowed
       repeat
         local limit = limits[i]
@@ -109,23 +110,28 @@ local function deciders(run)
         allowed = granted
       end
       local taken = mode == CONSUME and granted or 0
+      if request.charge then
+        taken = n
+      end
       length = length + 1
       out[length] = granted
       for j = begin, i - 1 do
         local limit, a, b, c = limits[j], draft_a[j], draft_b[j], draft_c[j]
         length = append_snapshot(length, limit, cost, taken, request, a, b, c)
         if taken > 0 and cost > 0 then
-          change(numbers[first_key + j - 1], limit,
-            limit.algorithm.take(limit, cost, taken, a, b, c, request))
+          local take = request.charge or limit.algorithm.take
+          a, b, c = take(limit, cost, taken, a, b, c, request)
+          if a then
+            change(numbers[first_key + j - 1], limit, a, b, c)
+          end
         end
       end
     end
     return length
   end
 
-  -- Makes the change that modes 3 to 7 ask of a counter: how many units of the cost had no room (or
-  -- cannot be taken back), and the state then (nothing if there is no change to make). At `record`
-  -- stands what UNDO knows of the check.
+  -- Applies modes 3 to 7 to a counter. Returns how many units of the cost did not fit (or cannot be
+  -- undone), and the new state (nil if unchanged). At `record` are the numbers that UNDO gets.
   local function changed(request, limit, all_admit, record, a, b, c)
     local cost, mode, kind = request.cost, request.mode, limit.algorithm
     if mode == CHARGE and kind.holds and kind.holds(a, request) then
@@ -147,7 +153,7 @@ local function deciders(run)
     return 0, all_admit and kind.renew(a, request) or nil
   end
 
-  -- Appends for each group what it admits, then what became of each counter.
+  -- Appends what each group admits, then the result of each counter.
   local function decide_change(request, _, first_key, length)
     local mode, count, limits, groups = request.mode, request.count, request.limits, request.groups
     local admitted, group_admits, all_admit = {}, {}, true

@@ -1,8 +1,7 @@
-// Who may do what changes state or shows keys: explain, list, reset, reload. The same for all
-// protocols. A peer's address never opens anything: a proxy on the machine makes every caller
-// local.
+// Access control for operator calls: explain, list, reset, reload. The same for all protocols. A
+// peer's address never grants access, since a proxy on the machine makes every caller local.
 //
-// A value; thread-safe while it is not changed.
+// A plain value; thread-safe while it is not changed.
 #pragma once
 
 #include <optional>
@@ -12,15 +11,17 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/secret.h"
 
 namespace sluice {
 
 struct AdminAccess {
-  // Everybody who reaches the listener is an operator: it is a unix socket of the server's user.
+  // Every caller of the listener is an operator: it is a unix socket of the server's user.
   bool trusted_listener = false;
-  // Opens to callers who send `authorization: Bearer <token>`. Empty: to none. A secret.
-  std::string token;
-  // Open to callers whose client certificate has one of these names.
+  // Grants access to callers that send `authorization: Bearer <token>`. Null or empty: no token is
+  // accepted. Must outlive this.
+  const Secret* token = nullptr;
+  // Grants access to callers whose client certificate has one of these names.
   std::vector<std::string> identities;
 
   struct Caller {
@@ -28,7 +29,7 @@ struct AdminAccess {
     std::span<const std::string> identities;        // of the verified client certificate
   };
 
-  // The error says which setting would admit the caller; never the token.
+  // The error names the setting that would grant access, never the token.
   Result<void> Admit(const Caller& caller) const;
 };
 

@@ -1,5 +1,4 @@
-// What the operators' RPCs have in common: they are for admitted callers alone, and their messages
-// are protobuf's own.
+// Shared by the operator RPCs: they check the caller's access, and use generated protobuf messages.
 //
 // Loop thread only.
 #pragma once
@@ -15,7 +14,7 @@
 
 namespace sluice {
 
-// Whether the caller may ask. Logs whom it turns away, at debug.
+// Whether the caller has access. Logs a refusal at debug level.
 Result<void> AdmitOperator(const AdminAccess& access, const rpc::Call& call);
 
 template <typename Request>
@@ -39,18 +38,18 @@ class AdminHandler : public rpc::UnaryHandler {
     Finish(response.SerializeAsString());
   }
 
-  // Until Finish, or the next Serve.
+  // Valid until Finish or the next Serve.
   const Request& message() const { return message_; }
 
  private:
-  // Ends the call some time. `call` is valid as Serve's is.
+  // Must end the call eventually. `call` is valid as in Serve.
   virtual void Answer(const rpc::Call& call) = 0;
 
   const AdminAccess& access_;
   Request message_;
 };
 
-// A check of the domain and attributes of `request`; the views are into it.
+// A check of the domain and attributes of `request`, with views into it.
 template <typename Request>
 CheckRequest ToCheckRequest(const Request& request, SteadyTime deadline) {
   CheckRequest check;

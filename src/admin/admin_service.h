@@ -1,8 +1,7 @@
-// The Admin service of the API: Explain, ResetLimit, ListRules and ReloadRules, for those whom the
-// access of the listener admits. A server with two listeners has two of these.
+// The Admin service of the API: Explain, ResetLimit, ListRules and ReloadRules, for callers
+// admitted by the listener's AdminAccess. A server with two listeners has two of these.
 //
-// Thread-safe. Must outlive the servers that have its methods. `worker` must be stopped before
-// them.
+// Thread-safe. Must outlive the servers that use its methods. Stop `worker` before them.
 #pragma once
 
 #include "admin/admin_access.h"

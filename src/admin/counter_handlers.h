@@ -1,4 +1,4 @@
-// Explain and ResetLimit: what operators ask about the counters of a request. Neither blocks.
+// Explain and ResetLimit: the operator calls for the counters of a request. Neither blocks.
 //
 // Loop thread only.
 #pragma once

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/ip_address.h"
+#include "envoy/rules/guide.h"
 #include "limiter/limiter.h"
 #include "match/pattern_yaml.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 using Outcome = RuleMatch::Outcome;
 
-// How long the store is waited for where a rule decides without it.
+// The time limit for the store if a rule decides without it.
 constexpr std::chrono::seconds kPeekTimeout(1);
 
 std::string_view EffectOf(const RuleMatch& match) {
@@ -33,7 +34,7 @@ std::string_view EffectOf(const RuleMatch& match) {
   return match.limits.empty() ? "unlimited" : "enforced";
 }
 
-// What the outcome leaves to say once the effect is known.
+// The reason to add to the effect, if any.
 std::string OutcomeReason(const RuleMatch& match, std::span<const Attribute> attributes) {
   const bool shadow = match.rule->rule.shadow;
   switch (match.outcome) {
@@ -79,19 +80,20 @@ ExplainedCounter ToCounter(const RuleMatch& match, const IndexedLimit& limit,
 
 }  // namespace
 
-// The check has its own look at the rules, and keeps them only until it is answered.
+// The check looks up the rules itself, and keeps them only until it is answered.
 void ExplainCall::Start(const CheckRequest& asked) {
   explanation_ = Explanation{};
   request = asked;
   request.demand = {.mode = Mode::kPeek};
-  request.ask_store = true;  // a remembered denial knows of one counter only
+  request.ask_store = true;  // a remembered denial covers only one counter
   if (auto valid = request.Validate(); !valid) return Refuse(valid.error());
   rules_ = limiter_.rules();
+  envoy::CompleteDescriptor(*rules_->index, request.domain, request.attributes, counter_);
   rules_->index->Match(request.domain, request.attributes, matched_);
   CheckCall::Start();
 }
 
-// Without limits in the answer, the check was decided without the store.
+// If the answer has no limits, the check was decided without the store.
 void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
   if (!answer) {
     explanation_ = answer.error();
@@ -117,7 +119,7 @@ void ExplainCall::AddRule(const RuleMatch& match) {
   }
 }
 
-// For the peek. False if there are none.
+// Prepares the peek. Returns false if there are no counters.
 bool ExplainCall::CollectCounters() {
   peek_.counters.clear();
   peek_.statuses.clear();
@@ -133,7 +135,7 @@ bool ExplainCall::CollectCounters() {
   return !peek_.counters.empty();
 }
 
-// Counters that the store has failed stay unknown.
+// The state of counters that failed in the store remains unknown.
 void ExplainCall::OnPeeked() {
   for (std::size_t i = 0; i < peek_.statuses.size(); ++i) {
     if (peek_.counters[i].failure) continue;

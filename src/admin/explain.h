@@ -1,6 +1,6 @@
-// What a request meets, rule by rule, and how its counters stand: for operators who ask why.
+// Explains a request: the matching rules, and the state of their counters.
 //
-// Loop thread only, as checks are.
+// Loop thread only, like checks.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ namespace sluice {
 
 struct ExplainedCounter {
   std::string key;     // in the store
-  LimitAnswer status;  // to a cost of 1
+  LimitAnswer status;  // for a cost of 1
 };
 
 struct ExplainedRule {
@@ -30,22 +30,23 @@ struct ExplainedRule {
 };
 
 struct Explanation {
-  CheckAnswer answer;                // what a check of cost 1 would be answered
-  std::vector<ExplainedRule> rules;  // those whose match holds, in the order of the rule file
+  CheckAnswer answer;                // the answer to a check of cost 1
+  std::vector<ExplainedRule> rules;  // the matching rules, in the order of the rule file
 };
 
-// One explanation. Derived classes call Start and are answered by OnExplained. May be started again
-// from then on.
+// One explanation. Derived classes call Start and receive the result in OnExplained. May be started
+// again from then on.
 class ExplainCall : private CheckCall {
  public:
   explicit ExplainCall(Limiter& limiter) : CheckCall(limiter), limiter_(limiter), peek_(*this) {}
 
-  // Explains `asked`, whatever its cost and mode, and takes nothing. What it views must live until
-  // OnExplained, which is called exactly once, possibly before Start returns.
+  // Explains `asked`, ignoring its cost and mode, and takes nothing. In a domain of Envoy's rules,
+  // the attribute `descriptor` alone is enough: see envoy/rules/guide.h. The data it refers to must
+  // live until OnExplained, which is called exactly once, possibly before Start returns.
   void Start(const CheckRequest& asked);
 
  private:
-  // Asks the store how counters stand that a rule has kept from being asked.
+  // Reads the state of counters that the check did not ask because a rule decided.
   struct Peek final : StoreCheck {
     explicit Peek(ExplainCall& owner) : call(owner) {}
     void OnDecided() override { call.OnPeeked(); }
@@ -54,7 +55,7 @@ class ExplainCall : private CheckCall {
     std::vector<LimitAnswer*> statuses;  // one for each of `counters`
   };
 
-  // `explanation`, and what it views, is valid until OnExplained returns. Must not block.
+  // `explanation` and the data it views are valid until OnExplained returns. Must not block.
   virtual void OnExplained(const Result<Explanation>& explanation) = 0;
 
   void OnAnswer(const Result<CheckAnswer>& answer) override;
@@ -64,14 +65,15 @@ class ExplainCall : private CheckCall {
   void Deliver();
 
   Limiter& limiter_;
-  std::shared_ptr<const RulesInForce> rules_;  // what explanation_ views
+  std::string counter_;  // viewed by the request, if it is a descriptor of Envoy's
+  std::shared_ptr<const RulesInForce> rules_;  // viewed by explanation_
   MatchResult matched_;
   Result<Explanation> explanation_ = Explanation{};
   Peek peek_;
 };
 
-// Which attributes of the rule's `per` the request lacks: 'attribute "user" is missing'. Empty if
-// none.
+// The attributes of the rule's `per` that the request lacks: 'attribute "user" is missing'. Empty
+// if none is missing.
 std::string MissingAttributes(const Rule& rule, std::span<const Attribute> attributes);
 
 }  // namespace sluice

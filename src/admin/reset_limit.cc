@@ -7,13 +7,13 @@
 
 #include "admin/explain.h"
 #include "base/log.h"
-
+#include "envoy/rules/guide.h"
 #include "limiter/limiter.h"
 
 namespace sluice {
 namespace {
 
-// For each of the two stores.
+// Applies to each of the two stores.
 constexpr Duration kTimeout = std::chrono::seconds(1);
 
 Error NoSuchRule(const CheckRequest& request, std::string_view rule,
@@ -46,17 +46,19 @@ Result<std::vector<std::string>> KeysOf(std::span<const RuleMatch> matches, std:
 
 }  // namespace
 
-void ResetCall::Start(const CheckRequest& request, std::string_view rule) {
+void ResetCall::Start(CheckRequest request, std::string_view rule) {
   if (auto valid = request.Validate(); !valid) return OnReset(valid.error());
   const auto rules = limiter_.rules();
   MatchResult matched;
+  std::string counter;
+  envoy::CompleteDescriptor(*rules->index, request.domain, request.attributes, counter);
   rules->index->Match(request.domain, request.attributes, matched);
   auto keys = KeysOf(matched.matches(), rule, request);
   if (!keys || keys->empty()) return OnReset(std::move(keys));
   keys_ = std::move(keys).value();
   domain_ = request.domain;
   deadline_ = request.deadline;
-  // First and whatever becomes of the store: in an outage these are the counters that decide.
+  // First, and independent of the store's result: in an outage these counters decide.
   for (const std::string& key : keys_) limiter_.ForgetState(key);
   ResetIn(limiter_.local_store(), local_);
 }

@@ -1,6 +1,6 @@
-// Makes the counters a request leads to as new: for operators who let somebody go on.
+// Resets the counters of a request: for operators who lift a caller's denial.
 //
-// Loop thread only, as checks are.
+// Loop thread only, like checks.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ namespace sluice {
 
 class Limiter;
 
-// One reset. Derived classes call Start and are answered by OnReset. May be started again from then
-// on.
+// One reset. Derived classes call Start and receive the result in OnReset. May be started again
+// from then on.
 class ResetCall {
  public:
   explicit ResetCall(Limiter& limiter) : limiter_(limiter), local_(*this), shared_(*this) {}
@@ -24,11 +24,11 @@ class ResetCall {
   ResetCall(const ResetCall&) = delete;
   ResetCall& operator=(const ResetCall&) = delete;
 
-  // Resets the counters of every rule that matches `request`, or of `rule` alone unless that is
-  // empty: in the store, for the whole fleet, and this server's own copies of them for outages.
-  // What is viewed must live until OnReset, which is called exactly once, at most about two seconds
-  // later, possibly before Start returns.
-  void Start(const CheckRequest& request, std::string_view rule);
+  // Resets the counters of every rule that matches `request`, or only those of `rule` if it is not
+  // empty: in the store, for the whole fleet, and in this server's fallback. The data it refers to
+  // must live until OnReset, which is called exactly once, at most about two seconds later,
+  // possibly before Start returns.
+  void Start(CheckRequest request, std::string_view rule);
 
  private:
   struct LocalReset final : StoreReset {
@@ -45,7 +45,7 @@ class ResetCall {
   };
 
   // The counters' keys, used or not. Fails with kNotFound if `rule` does not match or lacks an
-  // attribute, with kUnavailable if the store did not do it.
+  // attribute, and with kUnavailable if the store failed.
   virtual void OnReset(Result<std::vector<std::string>> keys) = 0;
 
   void ResetIn(Store& store, StoreReset& reset);

@@ -1,5 +1,5 @@
-// ListRules and ReloadRules: what operators ask about the rules. Both take long, so they work on
-// the worker's thread and post their answer to the loop.
+// ListRules and ReloadRules. Both take long, so they run on the worker's thread and post their
+// answer to the loop.
 //
 // Loop thread only. The worker must be stopped before the handlers are destroyed.
 #pragma once

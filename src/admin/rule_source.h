@@ -1,5 +1,4 @@
-// Where the limiter's rules come from, as the doors see it: something that can be told to read them
-// again. sluiced's is RuleReloader.
+// The source of the limiter's rules, which front ends can ask to reload. In sluiced, RuleReloader.
 //
 // Thread-safe.
 #pragma once
@@ -13,21 +12,20 @@
 namespace sluice {
 
 struct ReloadResult {
-  // Whether the rules read are in force now, be they the same as before. If not, those of before
-  // still are.
+  // Whether the rules read are now active, even if unchanged. If not, the previous rules remain.
   bool applied = false;
   // Every mistake found, as `file:line:column: path: what is wrong`. Empty if applied.
   std::vector<std::string> errors;
-  std::size_t rules = 0;  // in force now
-  Time loaded_at;         // since when they are
+  std::size_t rules = 0;  // active now
+  Time loaded_at;         // when they were loaded
 };
 
 class RuleSource {
  public:
   virtual ~RuleSource() = default;
 
-  // Reads the rules, all or nothing, and returns when they are in force or refused. Blocks for as
-  // long as reading takes (seconds, for 100,000 rules), so call it on no thread that serves checks.
+  // Reads the rules, all or nothing, and returns when they are active or refused. Blocks while
+  // reading (seconds for 100,000 rules), so do not call it on a thread that serves checks.
   virtual ReloadResult Reload() = 0;
 };
 

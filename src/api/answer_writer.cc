@@ -8,8 +8,8 @@
 namespace sluice {
 namespace {
 
-// The numbers in the functions below are the fields' numbers in rate_limiter.proto. Enumerations
-// have the API's numbers already; see core/vocabulary.h.
+// The field numbers below are those of rate_limiter.proto. Enumerations have the API's numbers; see
+// core/vocabulary.h.
 template <typename Enum>
 std::uint64_t NumberOf(Enum value) {
   return static_cast<std::uint64_t>(value);

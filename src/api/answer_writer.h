@@ -1,5 +1,5 @@
-// Writes the answers of sluice.v1.RateLimiter as protobuf does, byte for byte, without the
-// generated messages: those allocate for each duration they hold.
+// Writes the answers of sluice.v1.RateLimiter byte for byte as protobuf does, but without generated
+// messages, which allocate for each duration.
 //
 // Thread-safe. Every function appends to `out`.
 #pragma once
@@ -15,8 +15,8 @@ namespace sluice {
 // A CheckLimitResponse.
 void AppendResponse(const CheckAnswer& answer, std::string_view request_id, std::string& out);
 
-// A CheckLimitsResponse with one result. Such messages one after the other are a message with all
-// of their results.
+// A CheckLimitsResponse with one result. Concatenated, such messages form one message with all
+// their results.
 void AppendResult(const Result<CheckAnswer>& answer, std::string_view request_id, std::string& out);
 
 // A LimitStatus.

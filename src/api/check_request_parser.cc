@@ -57,7 +57,7 @@ class Parser {
   }
 
  private:
-  // A known field of another wire type is as good as unknown.
+  // A known field with another wire type is treated as unknown.
   Result<void> ParseField(WireTag tag) {
     if (tag == WireTag{kDomain, WireType::kBytes}) return ParseText("domain", request_.domain);
     if (tag == WireTag{kAttributes, WireType::kBytes}) return ParseAttribute();
@@ -85,7 +85,7 @@ class Parser {
     return {};
   }
 
-  // A field that stands twice is merged, as protobuf has it.
+  // Repeated occurrences of a field are merged, as protobuf specifies.
   Result<void> ParseTime(std::optional<SecondsAndNanos>& time) {
     const auto bytes = reader_.ReadBytes();
     if (!bytes) return Malformed();
@@ -125,8 +125,8 @@ class Parser {
     return AddAttribute(attribute);
   }
 
-  // Stops at the limit rather than leave it to Validate: a search among the names so far is only
-  // cheap while they are few.
+  // Enforces the limit here instead of in Validate: the search among previous names is only cheap
+  // while they are few.
   Result<void> AddAttribute(const Attribute& attribute) {
     auto& attributes = request_.attributes;
     const auto known = std::find_if(attributes.begin(), attributes.end(),
@@ -147,7 +147,7 @@ class Parser {
       return InvalidArgument(fmt::format("request_id: {} bytes; at most {} are allowed",
                                          request_id_.size(), kMaxRequestIdBytes));
     }
-    // On the wire an enum is an int32, whatever the size of its varint.
+    // On the wire an enum is an int32, whatever the length of its varint.
     const auto mode = static_cast<std::int32_t>(mode_);
     if (mode < 0 || mode > static_cast<std::int32_t>(Mode::kRefund)) {
       return InvalidArgument(fmt::format("mode: {} is not known; allowed are 0 to {}", mode,
@@ -165,7 +165,7 @@ class Parser {
   Result<void> InterpretChargedAt() {
     if (!charged_at_) return {};
     const auto [seconds, nanos] = *charged_at_;
-    constexpr std::int64_t kLast = 253'402'300'799;  // the year 9999, as protobuf has it
+    constexpr std::int64_t kLast = 253'402'300'799;  // the year 9999, protobuf's limit
     if (seconds < 0 || seconds > kLast || nanos < 0 || nanos >= 1'000'000'000) {
       return InvalidArgument(fmt::format(
           "charged_at: {} s and {} ns; allowed are the years 1970 to 9999", seconds, nanos));

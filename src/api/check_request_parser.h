@@ -1,5 +1,5 @@
-// Reads a serialized sluice.v1.CheckLimitRequest: the same messages as the generated parser, but
-// without a map and without copies.
+// Parses a serialized sluice.v1.CheckLimitRequest. Accepts the same messages as the generated
+// parser, but uses no map and makes no copies.
 #pragma once
 
 #include <string_view>
@@ -11,17 +11,17 @@ namespace sluice {
 
 inline constexpr std::size_t kMaxRequestIdBytes = 255;
 
-// Replaces `request` and `request_id` by what `bytes` say; their views point into `bytes`. A cost
-// of 0 becomes a PEEK; a max_wait is rounded down to microseconds. Of equal attribute names the
-// last counts.
+// Sets `request` and `request_id` from `bytes`; their views point into `bytes`. A cost of 0 becomes
+// a PEEK; a max_wait is rounded down to microseconds. If attributes have the same name, the last
+// counts.
 //
-// Fails with INVALID_ARGUMENT on malformed bytes, and on what has no place in a CheckRequest,
-// naming the field. The limits of CheckRequest::Validate are left to it.
+// Fails with INVALID_ARGUMENT, naming the field, on malformed bytes and on values that a
+// CheckRequest cannot hold. Does not check the limits of CheckRequest::Validate.
 Result<void> ParseCheckRequest(std::string_view bytes, CheckRequest& request,
                                std::string_view& request_id);
 
-// The request_id in `bytes` that ParseCheckRequest refuses, so that the caller can tell which of
-// its requests that was. Empty if none can be found that is right by itself.
+// The request_id in `bytes` that ParseCheckRequest refused, so that the caller can identify the
+// request. Empty if there is no valid one.
 std::string_view FindRequestId(std::string_view bytes);
 
 }  // namespace sluice

@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-Error Malformed() { return InvalidArgument("checks: not a valid protobuf message"); }
+Error MalformedChecks() { return InvalidArgument("checks: not a valid protobuf message"); }
 
 }  // namespace
 
@@ -17,13 +17,13 @@ Result<void> ParseChecks(std::string_view bytes, std::vector<std::string_view>& 
   WireReader reader(bytes);
   while (!reader.done()) {
     const auto tag = reader.ReadTag();
-    if (!tag) return Malformed();
+    if (!tag) return MalformedChecks();
     if (*tag != kChecks) {
-      if (!reader.Skip(*tag)) return Malformed();
+      if (!reader.Skip(*tag)) return MalformedChecks();
       continue;
     }
     const auto check = reader.ReadBytes();
-    if (!check) return Malformed();
+    if (!check) return MalformedChecks();
     if (checks.size() == kMaxChecksPerMessage) {
       return InvalidArgument(
           fmt::format("checks: more than {}, the most allowed", kMaxChecksPerMessage));

@@ -11,9 +11,8 @@ namespace sluice {
 
 inline constexpr std::size_t kMaxChecksPerMessage = 1000;
 
-// Replaces `checks` by the serialized CheckLimitRequests in `bytes`, as views into them; what is in
-// these is not looked at. Fails with INVALID_ARGUMENT on malformed bytes, and unless there are 1 to
-// kMaxChecksPerMessage.
+// Sets `checks` to views of the serialized CheckLimitRequests in `bytes`, without parsing them.
+// Fails with INVALID_ARGUMENT on malformed bytes, and unless there are 1 to kMaxChecksPerMessage.
 Result<void> ParseChecks(std::string_view bytes, std::vector<std::string_view>& checks);
 
 }  // namespace sluice

@@ -1,10 +1,10 @@
-// What protobuf says when it is given malformed messages. By itself it writes to standard error,
-// which may block; callers decide how often.
+// Redirects protobuf's messages about malformed input. By default they go to standard error, which
+// may block; callers limit their rate.
 #pragma once
 
 namespace sluice {
 
-// From now on it goes to the log, at debug. Thread-safe.
+// Sends further messages to this project's log at debug level. Thread-safe.
 void SendProtobufLogToOurs();
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Errors of this project as gRPC has them.
+// Converts this project's errors to gRPC's status codes.
 //
 // Thread-safe.
 #pragma once

@@ -1,5 +1,5 @@
-// Writes protobuf's wire format to the end of a string. Fields that have their default value are
-// the caller's to leave out, where protobuf would.
+// Appends protobuf's wire format to a string. The caller omits fields with default values where
+// protobuf would.
 //
 // One thread. Must not outlive the string.
 #pragma once
@@ -15,14 +15,17 @@ class WireWriter {
  public:
   explicit WireWriter(std::string& out) : out_(out) {}
 
-  // Any integer, boolean or enumeration, but sint32 and sint64. REQUIRES: 0 < field < 16
+  // Any integer, boolean or enumeration, except sint32 and sint64. REQUIRES: 0 < field < 16
   void WriteVarint(std::uint32_t field, std::uint64_t value);
 
-  // A string, bytes, or a message that is serialized already. REQUIRES: 0 < field < 16
+  // A double, as its bits, or a fixed64. REQUIRES: 0 < field < 16
+  void WriteFixed64(std::uint32_t field, std::uint64_t bits);
+
+  // A string, bytes, or a serialized message. REQUIRES: 0 < field < 16
   void WriteBytes(std::uint32_t field, std::string_view bytes);
 
-  // A message: what is written between the two. End takes what Begin has returned.
-  // REQUIRES: 0 < field < 16
+  // A message: everything written between Begin and End. Pass Begin's result to End. REQUIRES: 0 <
+  // field < 16
   std::size_t BeginMessage(std::uint32_t field);
   void EndMessage(std::size_t begin);
 

@@ -1,5 +1,5 @@
-// sluiced: settings, log, rules, then serve until SIGTERM or SIGINT; SIGHUP reads the rules and the
-// log level again. Exit status: 0 after a clean stop, 1 if it cannot run, 2 if settings or rules
+// sluiced: reads settings and rules, then serves until SIGTERM or SIGINT; SIGHUP reloads the rules
+// and the log level. Exit status: 0 after a clean stop, 1 if it cannot run, 2 if settings or rules
 // are wrong.
 
 #include <malloc.h>
@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "app/envoy_environment.h"
 #include "app/rule_reading.h"
 #include "app/server.h"
 #include "app/version.h"
@@ -25,6 +26,9 @@ namespace sluice {
 namespace {
 
 constexpr int kLargeBlock = 1 << 20;  // bytes
+
+// The flag without a value: what precedes flags, the variables of Envoy's service say.
+constexpr std::string_view kEnvoyEnvironment = "--envoy-env";
 
 enum ExitStatus { kStopped = 0, kCannotRun = 1, kMistaken = 2 };
 
@@ -38,14 +42,14 @@ void LogLines(const std::string& text) {
   for (std::string line; std::getline(lines, line);) spdlog::error("{}", line);
 }
 
-// The same, once there is a log: who reads it as JSON wants nothing else on standard error.
+// Reports an error once the log exists: standard error may then be parsed as JSON.
 ExitStatus Fail(ExitStatus status, const Error& error, const Settings& settings) {
   if (settings.log_format != "json") return Fail(status, error);
   LogLines(error.message);
   return status;
 }
 
-// What people ask the server by signal. Blocked in every thread, so that main alone takes them.
+// The signals the server handles. Blocked in every thread, so that only main receives them.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -71,7 +75,7 @@ std::vector<std::string> Environment() {
   return variables;
 }
 
-// Takes up the log level that the settings name now. `settings` are those in force.
+// Applies the current log level of the settings. `settings` are the active ones.
 void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings) {
   const auto renewed = ReadSettings(arguments, Environment());
   if (!renewed) {
@@ -84,7 +88,7 @@ void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings
     spdlog::warn("HUP: of the settings only log.level is taken up; restart for the others");
   }
   if (before == settings.log_level) return;
-  // Said while the log is at its more talkative.
+  // Logged at the more verbose of the two levels.
   const auto say = [&] { spdlog::info("log.level: from {} to {}", before, settings.log_level); };
   const bool talkative = spdlog::should_log(spdlog::level::info);
   if (talkative) say();
@@ -92,7 +96,7 @@ void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings
   if (!talkative) say();
 }
 
-// Returns the signal that ends the server.
+// Returns the signal that stops the server.
 int ServeUntilStopped(Server& server, const sigset_t& signals,
                       const std::vector<std::string>& arguments, Settings settings) {
   for (;;) {
@@ -104,17 +108,19 @@ int ServeUntilStopped(Server& server, const sigset_t& signals,
   }
 }
 
-ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& settings) {
+ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& settings,
+                 const std::vector<std::string>& warnings) {
   const LogFormat format = settings.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   if (const auto log = SetUpLog(settings.log_level, format); !log) {
     return Fail(kMistaken, log.error());
   }
+  for (const std::string& warning : warnings) spdlog::warn("{}", warning);
   std::signal(SIGPIPE, SIG_IGN);
-  // Left alone, glibc gives the tables of many rules back to the system once, then never again.
+  // By default glibc returns the memory of many rules to the system once, then never again.
   mallopt(M_MMAP_THRESHOLD, kLargeBlock);
   const sigset_t signals = BlockSignals();
 
-  if (settings.rules_directory.empty()) {
+  if (settings.rules_directory.empty() && settings.envoy.rules_directory.empty()) {
     spdlog::warn("rules: none (give --rules DIR); every request is unmatched");
   }
   RuleReading rules = ReadRules(settings);
@@ -142,11 +148,12 @@ bool Has(const std::vector<std::string>& arguments, std::string_view flag) {
   return std::find(arguments.begin(), arguments.end(), flag) != arguments.end();
 }
 
-ExitStatus Main(const std::vector<std::string>& arguments) {
+ExitStatus Main(std::vector<std::string> arguments) {
   if (Has(arguments, "--help") || Has(arguments, "-h")) {
     fmt::print(
         "sluiced: the rate-limit server. Flags override SLUICE_* variables, which override the "
-        "file.\n\n{}  --help\n  --version\n",
+        "file.\n\n{}  --envoy-env\n      also takes the variables of Envoy's rate limit service, "
+        "below flags\n  --help\n  --version\n",
         DescribeSettings());
     return kStopped;
   }
@@ -154,9 +161,16 @@ ExitStatus Main(const std::vector<std::string>& arguments) {
     fmt::print("sluiced {}\n", kVersion);
     return kStopped;
   }
+  std::vector<std::string> warnings;
+  if (std::erase(arguments, kEnvoyEnvironment) > 0) {
+    auto envoy = ReadEnvoyEnvironment(Environment());
+    if (!envoy) return Fail(kMistaken, envoy.error());
+    arguments.insert(arguments.begin(), envoy->arguments.begin(), envoy->arguments.end());
+    warnings = std::move(envoy->warnings);
+  }
   const auto settings = ReadSettings(arguments, Environment());
   if (!settings) return Fail(kMistaken, settings.error());
-  return Serve(arguments, *settings);
+  return Serve(arguments, *settings, warnings);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A directory of rule files, read into an index: the step that start and reload have in common.
+// Reads a directory of rule files into an index, for startup and reload.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "config/rules_loader.h"
 #include "config/settings.h"
+#include "envoy/rules/rules_loader.h"
 #include "match/rule_index.h"
 
 namespace sluice {
@@ -20,10 +21,19 @@ struct RuleReading {
   bool ok() const { return mistakes.empty(); }
 };
 
-// Thread-safe, all of them.
-RuleReading IndexRules(RuleTexts texts, const RuleIndex::Options& options);
+// Texts of Envoy's rule files.
+struct EnvoyTexts {
+  RuleTexts texts;
+  bool merge_domains = false;
+};
 
-// Without a directory: no rules.
+// Thread-safe, all of them.
+RuleReading IndexRules(RuleTexts texts, const RuleIndex::Options& options, EnvoyTexts envoy = {});
+
+// Of both kinds of texts.
+std::string Fingerprint(const RuleTexts& texts, const EnvoyTexts& envoy);
+
+// Without directories: no rules.
 RuleReading ReadRules(const Settings& settings);
 
 RuleIndex::Options IndexOptions(const Settings& settings);

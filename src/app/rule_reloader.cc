@@ -22,22 +22,22 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// However long the changes go on, they are looked at that often.
+// The longest delay of a read while changes continue.
 constexpr milliseconds kLongestSettle(2'000);
 
-// How often it is asked whether the last call with replaced rules is over.
+// How often to test whether the last call with replaced rules has ended.
 constexpr milliseconds kFreePeriod(50);
 
-// The calls of a moment matter more than when new rules begin: with this, a busy server leaves the
-// thread about a tenth of a core.
+// Running calls matter more than an early start of new rules: at this nice level, a busy server
+// leaves the thread about a tenth of a core.
 constexpr int kNicer = 10;
 
 constexpr std::size_t kMistakesLogged = 1'000;
 
 constexpr std::size_t kManyRules = 10'000;
 
-// Memory freed by reading, or with, so many rules would else lie idle until the next reload. Few
-// are not worth the while it takes.
+// Returns free memory to the system. After many rules it would otherwise be unused until the next
+// reload. For few rules it is not worth the time.
 void GiveBackMemory(std::size_t rules) {
   if (rules >= kManyRules) malloc_trim(0);
 }
@@ -62,7 +62,8 @@ RuleReloader::RuleReloader(const Parts& parts, Options options, RuleReading firs
                                         "When rules without mistakes were last read.")),
       loaded_(parts.metrics.GaugeFor("sluice_rules_loaded", "Rules in force.")),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      watch_(options_.directory) {
+      watch_(options_.directory, {}),
+      envoy_watch_(options_.envoy_directory, envoy::kRuleFiles) {
   PutInForce(std::move(first));
   spdlog::info("rules: {} in force", RulesInForceNow());
   thread_ = Thread("rules", [this] { Run(); });
@@ -94,7 +95,7 @@ std::uint64_t RuleReloader::Ask() {
 }
 
 void RuleReloader::Run() {
-  setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNicer);  // of this thread alone
+  setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNicer);  // only for this thread
   // The files may have changed since they were read at start.
   first_change_ = due_ = SteadyNow();
   do {
@@ -112,8 +113,10 @@ void RuleReloader::WaitForWork() {
     const int period = static_cast<int>(kFreePeriod.count());
     timeout = timeout < 0 ? period : std::min(timeout, period);
   }
-  std::array<pollfd, 2> sources{{{.fd = wake_, .events = POLLIN, .revents = 0},
-                                 {.fd = watch_.descriptor(), .events = POLLIN, .revents = 0}}};
+  std::array<pollfd, 3> sources{
+      {{.fd = wake_, .events = POLLIN, .revents = 0},
+       {.fd = watch_.descriptor(), .events = POLLIN, .revents = 0},
+       {.fd = envoy_watch_.descriptor(), .events = POLLIN, .revents = 0}}};
   poll(sources.data(), sources.size(), timeout);
   eventfd_t ignored;
   eventfd_read(wake_, &ignored);
@@ -130,14 +133,16 @@ void RuleReloader::FreeReplaced() {
 }
 
 void RuleReloader::NoteChanges() {
-  if (!watch_.TakeChanges()) return;
+  const bool own = watch_.TakeChanges();
+  const bool envoys = envoy_watch_.TakeChanges();
+  if (!own && !envoys) return;
   const SteadyTime now = SteadyNow();
   if (!first_change_) first_change_ = now;
   due_ = std::min(now + options_.settle, *first_change_ + kLongestSettle);
   second_look_ = false;
 }
 
-// Returns false when it is time to stop.
+// Returns false if the thread must stop.
 bool RuleReloader::AnswerRequests() {
   std::uint64_t asked = 0;
   {
@@ -174,21 +179,28 @@ void RuleReloader::LookIfDue() {
 }
 
 ReloadResult RuleReloader::Load(Reason reason) {
-  if (options_.directory.empty()) {
+  if (options_.directory.empty() && options_.envoy_directory.empty()) {
     if (reason == Reason::kAsked) spdlog::warn("rules: nothing to reload (give --rules DIR)");
     return {.applied = false, .errors = {"there is no directory to read: give --rules DIR"}};
   }
-  RenewWatch();
-  RuleTexts texts = ReadRuleFiles(options_.directory);
+  RenewWatches();
+  RuleTexts texts;
+  if (!options_.directory.empty()) texts = ReadRuleFiles(options_.directory);
+  EnvoyTexts envoy{.texts = {}, .merge_domains = options_.merge_envoy_domains};
+  if (!options_.envoy_directory.empty()) {
+    envoy.texts = envoy::ReadRuleFiles(options_.envoy_directory);
+  }
+  const bool unreadable = !texts.errors.empty() || !envoy.texts.errors.empty();
   RuleReading reading;
-  if (texts.errors.empty() && texts.fingerprint == fingerprint_) {
+  if (!unreadable && Fingerprint(texts, envoy) == fingerprint_) {
     spdlog::debug("rules: the files say what is in force");
     NoteSuccess();
   } else {
-    reading = IndexRules(std::move(texts), options_.index);
+    reading = IndexRules(std::move(texts), options_.index, std::move(envoy));
     if (reading.ok() && reading.index->size() == 0 && RulesInForceNow() > 0) {
-      reading.mistakes.push_back(options_.directory +
-                                 ": found no rules at all; to have none, restart");
+      const auto& directory =
+          options_.directory.empty() ? options_.envoy_directory : options_.directory;
+      reading.mistakes.push_back(directory + ": found no rules at all; to have none, restart");
     }
     reading.ok() ? Replace(std::move(reading)) : Refuse(reading.mistakes, reason);
   }
@@ -198,16 +210,22 @@ ReloadResult RuleReloader::Load(Reason reason) {
           .loaded_at = loaded_at_};
 }
 
-// Before the files are read: what has changed until now will be seen, what changes from now on will
-// be noticed.
-void RuleReloader::RenewWatch() {
-  const auto renewed = watch_.Renew();
-  if (!renewed && !watch_failed_) {
-    spdlog::warn("rules: changes in {} may go unnoticed ({}); SIGHUP makes sluiced read it",
-                 options_.directory, renewed.error().message);
-  }
-  watch_failed_ = !renewed;
-  watch_.TakeChanges();
+// Called before the files are read: earlier changes are then read, and later ones are noticed.
+void RuleReloader::RenewWatches() {
+  bool failed = false;
+  const auto renew = [&](RuleWatch& watch, const std::string& directory) {
+    if (directory.empty()) return;
+    const auto renewed = watch.Renew();
+    if (!renewed && !watch_failed_) {
+      spdlog::warn("rules: changes in {} may go unnoticed ({}); SIGHUP makes sluiced read it",
+                   directory, renewed.error().message);
+    }
+    failed |= !renewed;
+    watch.TakeChanges();
+  };
+  renew(watch_, options_.directory);
+  renew(envoy_watch_, options_.envoy_directory);
+  watch_failed_ = failed;
 }
 
 void RuleReloader::Replace(RuleReading reading) {

@@ -1,13 +1,13 @@
-// Keeps the rules in force what the rule files say. One thread ("rules") waits until a file changes
-// (RuleWatch), or somebody asks; then it reads, parses and indexes there, at low priority, and puts
-// the new set in force whole, or keeps the old one and logs every mistake.
+// Keeps the active rules equal to the rule files. One thread ("rules") waits until a file changes
+// (RuleWatch) or a reload is requested. It then reads, parses and indexes the files at low
+// priority, and activates the new set as a whole, or keeps the old one and logs every mistake.
 //
-// A change is read when the files have been at rest for `settle`. A set with mistakes may be half
-// written: it is read once more after `second_look` before anybody hears of it. Who asks (Reload,
-// RequestReload) is answered from what is there at that moment.
+// A change is read when the files have not changed for `settle`. A set with mistakes may be half
+// written, so it is read again after `second_look` before the mistakes are reported. Explicit
+// requests (Reload, RequestReload) are answered from the current files.
 //
-// Thread-safe. Memory: while a set is being replaced, the old and the new one exist; the old one is
-// freed, on this thread, when the last call that began with it is over.
+// Thread-safe. Memory: during a reload both sets exist. The old set is freed on this thread, when
+// the last call that uses it has ended.
 #pragma once
 
 #include <chrono>
@@ -31,7 +31,9 @@ namespace sluice {
 class RuleReloader final : public RuleSource {
  public:
   struct Options {
-    std::string directory;  // empty: there is nothing to reload
+    std::string directory;        // empty: none
+    std::string envoy_directory;  // of Envoy's rule files; empty: none
+    bool merge_envoy_domains = false;
     RuleIndex::Options index;
     std::chrono::milliseconds settle{100};
     std::chrono::milliseconds second_look{400};
@@ -44,28 +46,28 @@ class RuleReloader final : public RuleSource {
     const Clock& clock;
   };
 
-  // Puts `first` in force before it returns. REQUIRES: first.ok()
+  // Activates `first` before it returns. REQUIRES: first.ok()
   RuleReloader(const Parts& parts, Options options, RuleReading first);
 
-  // A Reload under way ends with an error.
+  // A running Reload ends with an error.
   ~RuleReloader() override;
 
   ReloadResult Reload() override;
 
-  // The same, without waiting.
+  // Like Reload, but does not wait.
   void RequestReload();
 
  private:
-  // Why the files are read, which decides whether mistakes are worth a word.
+  // Why the files are read, which determines whether mistakes are reported.
   enum class Reason {
     kChanged,       // they may be half written
-    kStillChanged,  // they are not; but the mistakes may be those already told of
+    kStillChanged,  // they are complete, but the mistakes may be known
     kAsked,
   };
 
   std::uint64_t Ask();
 
-  // The thread's.
+  // The thread's function.
   void Run();
   void WaitForWork();
   void NoteChanges();
@@ -74,7 +76,7 @@ class RuleReloader final : public RuleSource {
   void FreeReplaced();
 
   ReloadResult Load(Reason reason);
-  void RenewWatch();
+  void RenewWatches();
   void Replace(RuleReading reading);
   void PutInForce(RuleReading reading);
   void Refuse(const std::vector<std::string>& mistakes, Reason reason);
@@ -88,12 +90,13 @@ class RuleReloader final : public RuleSource {
   Gauge& loaded_;
   const int wake_;  // an eventfd
 
-  // Of the thread alone.
+  // Used only by the thread.
   RuleWatch watch_;
+  RuleWatch envoy_watch_;
   bool watch_failed_ = false;
   std::optional<SteadyTime> first_change_;  // since the last look
   std::optional<SteadyTime> due_;           // the next look
-  bool second_look_ = false;                // it is one
+  bool second_look_ = false;                // whether `due_` is a second look
   std::string fingerprint_;                 // of the texts in force
   std::vector<std::string> mistakes_;       // last logged; empty if the last set was good
   std::vector<std::shared_ptr<const RulesInForce>> replaced_;  // not free yet

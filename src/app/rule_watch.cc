@@ -10,28 +10,28 @@
 
 #include <fmt/format.h>
 
-#include "config/rules_loader.h"
-
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
 
-// As the kernel's own limit for one path.
+// The kernel's own limit for one path.
 constexpr int kMostLinks = 40;
 
 constexpr std::uint32_t kWayChanges =
     IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ATTRIB;
 constexpr std::uint32_t kFileChanges = kWayChanges | IN_MODIFY | IN_CLOSE_WRITE;
 
-// The directory itself is gone or elsewhere, or events were lost.
+// The directory itself was removed or moved, or events were lost.
 constexpr std::uint32_t kSelfChanges =
     IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED | IN_Q_OVERFLOW;
 
 }  // namespace
 
-RuleWatch::RuleWatch(fs::path directory)
-    : directory_(std::move(directory)), inotify_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
+RuleWatch::RuleWatch(fs::path directory, const FileChoice& choice)
+    : directory_(std::move(directory)),
+      choice_(choice),
+      inotify_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
   error_ = inotify_ < 0 ? errno : 0;
 }
 
@@ -45,10 +45,7 @@ Result<void> RuleWatch::Renew() {
     renewed_.clear();
     std::error_code no_working_directory;
     const fs::path absolute = fs::absolute(directory_, no_working_directory);
-    if (const auto directory = Follow(absolute, kMostLinks)) {
-      if (Watched* watched = Watch(*directory, kFileChanges)) watched->rule_files = true;
-      FollowFileLinks(*directory);
-    }
+    if (const auto directory = Follow(absolute, kMostLinks)) WatchRuleFiles(*directory);
     DropAllBut(renewed_);
     watched_ = std::move(renewed_);
   }
@@ -56,8 +53,8 @@ Result<void> RuleWatch::Renew() {
   return Error{ErrorCode::kUnavailable, fmt::format("inotify: {}", std::strerror(error_))};
 }
 
-// The directory or file that `path` leads to, watching every directory on the way, each before it
-// is looked into. Nothing if the way ends early; its last directory is watched for what lacks.
+// The directory or file that `path` leads to. Watches every directory on the path before reading
+// it. Empty if a component is missing; its directory is then watched for it.
 std::optional<fs::path> RuleWatch::Follow(const fs::path& path, int links_left) {
   fs::path at = path.root_path();
   for (const fs::path& name : path.relative_path()) {
@@ -88,17 +85,32 @@ RuleWatch::Watched* RuleWatch::Watch(const fs::path& directory, std::uint32_t ev
   const int watch =
       inotify_add_watch(inotify_, directory.c_str(), events | IN_ONLYDIR | IN_MASK_ADD);
   if (watch >= 0) return &renewed_[watch];
-  // A directory that has just gone is a change its parent tells of.
+  // If a directory has just been removed, its parent reports the change.
   if (errno != ENOENT && errno != ENOTDIR) error_ = errno;
   return nullptr;
 }
 
-// A rule file that is a link is as good as the file it leads to, which may be edited in place.
+void RuleWatch::WatchRuleFiles(const Path& directory) {
+  if (Watched* watched = Watch(directory, kFileChanges)) watched->rule_files = true;
+  FollowFileLinks(directory);
+  if (!choice_.recursive) return;
+  std::error_code error;
+  fs::directory_iterator entries(directory, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const bool hidden = entries->path().filename().native().starts_with('.');
+    std::error_code gone;
+    if (!hidden && entries->symlink_status(gone).type() == fs::file_type::directory) {
+      WatchRuleFiles(entries->path());
+    }
+  }
+}
+
+// A rule file that is a link stands for its target, which may be edited in place.
 void RuleWatch::FollowFileLinks(const fs::path& directory) {
   std::error_code error;
   fs::directory_iterator entries(directory, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    if (!IsRuleFileName(entries->path().filename().native())) continue;
+    if (!choice_.is_rule_file(entries->path().filename().native())) continue;
     std::error_code gone;
     if (!entries->is_symlink(gone)) continue;
     const auto file = Follow(entries->path(), kMostLinks);
@@ -124,7 +136,7 @@ bool RuleWatch::TakeChanges() {
       if (watched == watched_.end()) continue;  // an event from before it was dropped
       const std::string_view name = event.len > 0 ? event.name : "";
       changed |= (event.mask & kSelfChanges) != 0 || watched->second.names.contains(name) ||
-                 (watched->second.rule_files && IsRuleFileName(name));
+                 (watched->second.rule_files && choice_.is_rule_file(name));
     }
   }
   return changed;

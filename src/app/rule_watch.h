@@ -1,11 +1,10 @@
-// Notices, by inotify, when a directory of rule files may read differently than before: a file
-// edited, added, removed or renamed over; the directory, or a symbolic link on the way to it or to
-// one of its files, replaced, missing for a moment, or back (which is how Kubernetes updates a
-// ConfigMap).
+// Detects by inotify that a directory of rule files may have changed: a file was edited, added,
+// removed or replaced by a rename; or the directory, or a symbolic link on the path to it or to one
+// of its files, was replaced or was absent temporarily (Kubernetes updates a ConfigMap this way).
 //
-// Every directory on those ways is watched for the one name the way takes there, so that a busy
-// neighbour is no change. inotify knows nothing of changes made on other machines to a network file
-// system, nor of mounts.
+// In every directory on these paths only the next name of the path is watched, so changes of other
+// files do not count. inotify does not report changes made on other hosts to a network file system,
+// or mounts.
 //
 // One thread at a time.
 #pragma once
@@ -18,24 +17,25 @@
 #include <string>
 
 #include "base/result.h"
+#include "config/rules_loader.h"
 
 namespace sluice {
 
 class RuleWatch {
  public:
-  explicit RuleWatch(std::filesystem::path directory);
+  explicit RuleWatch(std::filesystem::path directory, const FileChoice& choice = {});
   ~RuleWatch();
   RuleWatch(const RuleWatch&) = delete;
   RuleWatch& operator=(const RuleWatch&) = delete;
 
-  // Follows the ways as they are now. What changes after Renew has begun will be noticed, so call
-  // it before the files are read. The error says what is not watched.
+  // Watches the current paths. Changes after the start of Renew are noticed, so call it before
+  // reading the files. The error names what is not watched.
   Result<void> Renew();
 
-  // Readable when something has happened that TakeChanges must look at. -1: nothing is watched.
+  // Readable when TakeChanges has events to process. -1: nothing is watched.
   int descriptor() const { return inotify_; }
 
-  // Forgets what has happened since the last call. Returns whether any of it was a change.
+  // Consumes the events since the last call. Returns whether any of them was a change.
   bool TakeChanges();
 
  private:
@@ -50,10 +50,12 @@ class RuleWatch {
 
   std::optional<Path> Follow(const Path& path, int links_left);
   Watched* Watch(const Path& directory, std::uint32_t events);
+  void WatchRuleFiles(const Path& directory);
   void FollowFileLinks(const Path& directory);
   void DropAllBut(const WatchedByDescriptor& kept);
 
   const Path directory_;
+  const FileChoice choice_;
   int inotify_ = -1;
   int error_ = 0;  // of the last call that failed
   WatchedByDescriptor watched_;

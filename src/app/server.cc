@@ -1,11 +1,17 @@
 #include "app/server.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "admin/admin_handler.h"
+#include "api/status.h"
+#include "app/connection_limits.h"
 #include "app/version.h"
 #include "base/admin_address.h"
 #include "base/clock.h"
@@ -21,40 +27,58 @@
 namespace sluice {
 namespace {
 
-// Serving begins without Redis, too; but checks of the first moment should find it.
+// The server also starts without Redis, but its first checks should find it.
 constexpr std::chrono::milliseconds kWaitForRedis(500);
 
-// Redis may be busy for so long (a fork, a slow command of somebody else) without being given up.
+// Redis may block this long (a fork, a slow command of another client) without being given up.
 constexpr std::chrono::milliseconds kLeastSilence(50);
 
-constexpr std::chrono::seconds kTlsReload(5);
+// Changed certificates and secrets are in use after this time at most.
+constexpr std::chrono::seconds kCredentialsReload(5);
 
-// Until servers have been counted, none knows its share.
+envoy::RlsOptions RlsOptionsOf(const EnvoySettings& settings) {
+  return {.shadow_mode = settings.shadow_mode,
+          .quota_mode = settings.quota_mode,
+          .count_denied = settings.count_denied,
+          .near_limit_ratio = settings.near_limit_ratio,
+          .dynamic_metadata = settings.dynamic_metadata,
+          .response_headers = !settings.limit_header.empty(),
+          .limit_header = settings.limit_header,
+          .remaining_header = settings.remaining_header,
+          .reset_header = settings.reset_header};
+}
+
+// Before servers have been counted, the share is unknown.
 Share InitialShare(const Settings& settings) {
   if (settings.redis_url.empty()) return Share::Whole();
   return settings.fleet_share ? Share::OfNumber(*settings.fleet_share) : Share::Nothing();
 }
 
-// Two carry more checks than one Redis decides, and more make packs smaller.
+// Two threads send more checks than one Redis decides, and more threads make packs smaller.
 std::size_t ThreadCount(const Settings& settings) {
   if (settings.threads > 0) return settings.threads;
   return std::thread::hardware_concurrency() == 1 ? 1 : 2;
 }
 
-// Null for a URL without TLS.
-Result<std::unique_ptr<net::TlsClientContext>> LoadRedisTls(const Settings& settings) {
-  if (!settings.redis_url.starts_with("rediss")) return std::unique_ptr<net::TlsClientContext>();
-  auto tls = net::TlsClientContext::Load({.certificate_chain = settings.redis_tls_certificate,
-                                          .private_key = settings.redis_tls_key,
-                                          .ca = settings.redis_tls_ca});
-  if (!tls) return InvalidArgument("redis.tls: " + tls.error().message);
-  return tls;
+ConnectionLimits MaxConnections(const Settings& settings) {
+  return DivideConnections(settings.max_connections, MaxOpenFiles());
+}
+
+Histogram& LoopLateness(MetricsRegistry& metrics) {
+  using std::chrono::milliseconds;
+  static constexpr std::array<Histogram::Duration, 14> kBounds{
+      milliseconds(3),   milliseconds(5),   milliseconds(7),   milliseconds(10),  milliseconds(15),
+      milliseconds(20),  milliseconds(30),  milliseconds(50),  milliseconds(75),  milliseconds(100),
+      milliseconds(150), milliseconds(250), milliseconds(500), milliseconds(1000)};
+  return metrics.HistogramFor(
+      "sluice_loop_lateness_seconds",
+      "How late the iterations of io threads were that were late by 2 ms or more.", kBounds);
 }
 
 Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::IoThreads& io,
                                                  MetricsRegistry& metrics,
                                                  LateAnswers& late_answers,
-                                                 const net::TlsClientContext* tls) {
+                                                 const Credentials& credentials) {
   if (settings.redis_url.empty()) {
     spdlog::info("store: embedded, for this server alone (give --redis URL to share quotas)");
     return std::unique_ptr<RedisStore>();
@@ -70,8 +94,9 @@ Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::
                           .silence = std::max(kLeastSilence, silence),
                           .late_answers = &late_answers,
                           .metrics = &metrics,
-                          .tls = tls,
-                          .tls_server_name = settings.redis_tls_server_name});
+                          .tls = credentials.redis_tls(),
+                          .tls_server_name = settings.redis_tls_server_name,
+                          .password = credentials.redis_password()});
   if (!store->WaitUntilReady(kWaitForRedis)) {
     spdlog::warn("store: {} is not reachable yet; rules' on_store_failure decides until it is",
                  url->ToString());
@@ -84,21 +109,21 @@ Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::
 Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleReading rules) {
   auto metrics = std::make_unique<MetricsRegistry>();
   auto io = std::make_unique<net::IoThreads>(ThreadCount(settings));
+  io->MeasureLateness(LoopLateness(*metrics));
   io->Start();
   auto fallback = std::make_unique<Fallback>(Clock::System(), InitialShare(settings));
-  auto redis_tls = LoadRedisTls(settings);
-  if (!redis_tls) return redis_tls.error();
-  auto redis = ConnectRedis(settings, *io, *metrics, *fallback, redis_tls->get());
+  auto credentials = Credentials::Load(settings, *metrics);
+  if (!credentials) return credentials.error();
+  auto redis = ConnectRedis(settings, *io, *metrics, *fallback, **credentials);
   if (!redis) return redis.error();
   std::unique_ptr<Server> server(new Server(settings, {.metrics = std::move(metrics),
                                                        .io = std::move(io),
                                                        .fallback = std::move(fallback),
-                                                       .redis_tls = std::move(*redis_tls),
+                                                       .credentials = std::move(*credentials),
                                                        .redis = std::move(*redis)}));
   server->JoinFleet(settings);
   server->StartRules(settings, std::move(rules));
-  for (const auto start :
-       {&Server::LoadTls, &Server::StartHttp, &Server::StartGrpc, &Server::StartAdmin}) {
+  for (const auto start : {&Server::StartHttp, &Server::StartGrpc, &Server::StartAdmin}) {
     if (auto started = (server.get()->*start)(settings); !started) return started.error();
   }
   return server;
@@ -109,23 +134,33 @@ Server::Server(const Settings& settings, Parts parts)
       io_(std::move(parts.io)),
       fallback_(std::move(parts.fallback)),
       memory_(fallback_->clock, {.max_keys = settings.max_keys}),
-      redis_tls_(std::move(parts.redis_tls)),
+      credentials_(std::move(parts.credentials)),
       redis_(std::move(parts.redis)),
       limiter_({.store = redis_ ? static_cast<Store&>(*redis_) : memory_,
                 .local = memory_,
                 .fallback = *fallback_,
                 .metrics = *metrics_},
                {.store_timeout = settings.redis_timeout, .deny_cache = redis_ != nullptr}),
-      rate_limiter_(limiter_) {
-  ShowItself();
+      rate_limiter_(limiter_, credentials_->callers()),
+      public_access_{.token = &credentials_->admin_token(),
+                     .identities = settings.admin_identities} {
+  if (!settings.envoy.rules_directory.empty()) {
+    envoy_ = std::make_unique<envoy::RateLimitService>(
+        limiter_, *metrics_, RlsOptionsOf(settings.envoy), credentials_->callers());
+  }
+  RegisterProcessMetrics();
+  credentials_timer_ =
+      std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ReloadCredentials(); });
+  io_->RunOn(
+      0, [this](net::Loop& loop) { credentials_timer_->Start(loop.now() + kCredentialsReload); });
 }
 
 Server::~Server() { Stop(Duration::zero()); }
 
-// On the metrics page: what this process is and holds.
-void Server::ShowItself() {
+// Metrics of the process itself.
+void Server::RegisterProcessMetrics() {
   ShowProcess(*metrics_);
-  metrics_->GaugeFor("sluice_build_info", "1; the label says what runs.", {{"version", kVersion}})
+  metrics_->GaugeFor("sluice_build_info", "1; the label is the version.", {{"version", kVersion}})
       .Set(1);
   metrics_->ReadFrom("sluice_memory_store_counters",
                      "Counters in this process' memory: all without Redis, else those of outages.",
@@ -149,7 +184,7 @@ void Server::JoinFleet(const Settings& settings) {
   share_known_ = !counts;
   redis_->JoinFleet([this, counts](const redis::FleetView& view) {
     sees_redis_ = view.connected;
-    // Found by itself, whether a check has failed or not.
+    // Detected independently of failed checks.
     if (!view.connected) fallback_->recovery.OnFailure(fallback_->clock.Now());
     if (view.servers == 0) return;
     if (counts) fallback_->share.Set(Share::OfServer(view.servers, view.rank));
@@ -161,52 +196,30 @@ void Server::JoinFleet(const Settings& settings) {
 
 // On io-0.
 void Server::ChargeStore() {
-  charge_back_.OnTime();
-  charge_timer_->Start(io_->loop(0).now() + ChargeBack::kEvery);
+  reconciler_.OnTime();
+  charge_timer_->Start(io_->loop(0).now() + FallbackReconciler::kEvery);
 }
 
-// A server that does not know its share would admit nothing while Redis is away.
+// A server that does not know its share would admit nothing while Redis is unavailable.
 bool Server::Ready(bool needs_redis) const { return share_known_ && (sees_redis_ || !needs_redis); }
 
 void Server::StartRules(const Settings& settings, RuleReading rules) {
   rules_ = std::make_unique<RuleReloader>(
       RuleReloader::Parts{.limiter = limiter_, .metrics = *metrics_, .clock = Clock::System()},
-      RuleReloader::Options{.directory = settings.rules_directory, .index = IndexOptions(settings)},
+      RuleReloader::Options{.directory = settings.rules_directory,
+                            .envoy_directory = settings.envoy.rules_directory,
+                            .merge_envoy_domains = settings.envoy.merge_domains,
+                            .index = IndexOptions(settings)},
       std::move(rules));
 }
 
-Result<void> Server::LoadTls(const Settings& settings) {
-  if (!settings.tls_certificate.empty()) {
-    auto tls = net::TlsServerContext::Load({.paths = {.certificate_chain = settings.tls_certificate,
-                                                      .private_key = settings.tls_key,
-                                                      .ca = settings.tls_client_ca},
-                                            .alpn = {"h2"},
-                                            .alpn_required = true});
-    if (!tls) return InvalidArgument("tls: " + tls.error().message);
-    tls_ = std::move(*tls);
-  }
-  if (!tls_ && !redis_tls_) return {};
-  tls_reload_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ReloadTls(); });
-  io_->RunOn(0, [this](net::Loop& loop) { tls_reload_->Start(loop.now() + kTlsReload); });
-  return {};
-}
-
 // On io-0.
-void Server::ReloadTls() {
-  static_cast<void>(worker_.Post([this] {
-    if (tls_) tls_->Reload();
-    if (redis_tls_) redis_tls_->Reload();
-  }));
-  tls_reload_->Start(io_->loop(0).now() + kTlsReload);
+void Server::ReloadCredentials() {
+  static_cast<void>(worker_.Post([this] { credentials_->Reload(); }));
+  credentials_timer_->Start(io_->loop(0).now() + kCredentialsReload);
 }
 
 Result<void> Server::StartHttp(const Settings& settings) {
-  const auto render = [this](const HttpRequest&, HttpResponder responder) {
-    static_cast<void>(worker_.Post([this, responder = std::move(responder)] {
-      responder(
-          {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_->Render()});
-    }));
-  };
   const auto ready = [this, needs_redis = settings.ready_needs_redis] {
     if (!health_.serving()) return HttpResponse{.status = 503, .body = "stopping\n"};
     if (!Ready(needs_redis)) return HttpResponse{.status = 503, .body = "no redis\n"};
@@ -215,40 +228,97 @@ Result<void> Server::StartHttp(const Settings& settings) {
   std::vector<HttpRoute> routes = {
       {"/healthz", AnsweredBy([] { return HttpResponse{.body = "ok\n"}; })},
       {"/readyz", AnsweredBy(ready)},
-      {"/metrics", render}};
+      {"/metrics", [this](const auto& request, const auto& to) { ShowMetrics(request, to); }}};
+  public_admin_ = MakeAdmin(public_access_);
   AddChecks(routes);
-  auto http =
-      HttpServer::Start(*io_, settings.http, std::move(routes), {.metrics = metrics_.get()});
+  if (envoy_) AddEnvoy(settings, routes);
+  auto http = HttpServer::Start(*io_, settings.http, std::move(routes),
+                                {.max_connections = MaxConnections(settings).http,
+                                 .max_connection_age = settings.max_connection_age,
+                                 .tls = credentials_->server_tls(),
+                                 .metrics = metrics_.get()});
   if (!http) return http.error();
   http_ = std::move(*http);
   return {};
 }
 
-// The unary methods of RateLimiter, for callers without gRPC.
+void Server::ShowMetrics(const HttpRequest& request, const HttpResponder& responder) {
+  if (const auto admitted = AdmitToMetrics(request); !admitted) {
+    return responder(ErrorResponse(ToStatus(admitted.error())));
+  }
+  static_cast<void>(worker_.Post([this, responder] {
+    responder(
+        {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_->Render()});
+  }));
+}
+
+// The page names domains and rules, so it requires access.
+Result<void> Server::AdmitToMetrics(const HttpRequest& request) const {
+  const CallerAccess* const callers = credentials_->callers();
+  if (callers == nullptr) return {};
+  const auto authorization = OnlyHeader(request.headers, "authorization");
+  const auto& identities = request.peer.identities;
+  if (public_access_.Admit({.authorization = authorization, .identities = identities})) return {};
+  const auto caller = callers->Identify(authorization, identities);
+  if (!caller) return caller.error();
+  return callers->MayReadMetrics(**caller);
+}
+
+Result<void> Server::AdmitToReflection(const rpc::Call& call) const {
+  const CallerAccess* const callers = credentials_->callers();
+  if (callers == nullptr || AdmitOperator(public_access_, call)) return {};
+  const auto caller = callers->Identify(call);
+  if (!caller) return caller.error();
+  return {};
+}
+
+// gRPC methods, for HTTP callers.
 void Server::AddChecks(std::vector<HttpRoute>& routes) {
   rpc::Methods methods;
   rate_limiter_.AddTo(methods);
-  const auto calls_of = [&](std::string_view name) -> UnaryCalls& {
-    const auto found = std::find_if(methods.begin(), methods.end(),
-                                    [&](const auto& it) { return it.path.ends_with(name); });
-    return *http_calls_.emplace_back(std::make_unique<UnaryCalls>(*io_, std::move(*found)));
-  };
-  UnaryCalls& check_limit = calls_of("/CheckLimit");
+  public_admin_->AddTo(methods);
+  UnaryCalls& check_limit = CallsOf(methods, "/CheckLimit");
   routes.push_back(AuthRoute("/v1/auth", check_limit));
   routes.push_back(JsonRoute("/v1/check", check_limit));
-  routes.push_back(JsonRoute("/v1/checks", calls_of("/CheckLimits")));
-  routes.push_back(JsonRoute("/v1/leases/renew", calls_of("/RenewLease")));
-  routes.push_back(JsonRoute("/v1/leases/release", calls_of("/ReleaseLease")));
+  routes.push_back(JsonRoute("/v1/checks", CallsOf(methods, "/CheckLimits")));
+  routes.push_back(JsonRoute("/v1/leases/renew", CallsOf(methods, "/RenewLease")));
+  routes.push_back(JsonRoute("/v1/leases/release", CallsOf(methods, "/ReleaseLease")));
+  routes.push_back(JsonPage("/rules", CallsOf(methods, "/ListRules"), worker_));
+}
+
+UnaryCalls& Server::CallsOf(const rpc::Methods& methods, std::string_view name) {
+  const auto found = std::find_if(methods.begin(), methods.end(),
+                                  [&](const auto& it) { return it.path.ends_with(name); });
+  return *http_calls_.emplace_back(std::make_unique<UnaryCalls>(*io_, *found));
+}
+
+// As Envoy's own rate limit service has it.
+void Server::AddEnvoy(const Settings& settings, std::vector<HttpRoute>& routes) {
+  rpc::Methods methods;
+  envoy_->AddTo(methods);
+  routes.push_back(JsonRoute("/json", CallsOf(methods, "/ShouldRateLimit"), envoy::HttpStatusOf));
+  routes.push_back({"/healthcheck", AnsweredBy([this, needs = settings.ready_needs_redis] {
+                      const bool healthy = health_.serving() && Ready(needs);
+                      return healthy ? HttpResponse{.body = "OK"}
+                                     : HttpResponse{.status = 500, .body = "not ready\n"};
+                    })});
 }
 
 Result<void> Server::StartGrpc(const Settings& settings) {
   rpc::Methods methods;
   rate_limiter_.AddTo(methods);
-  AddAdmin({.token = settings.admin_token, .identities = {}}, methods);
-  health_.AddTo(methods);
-  AddReflection(methods);
+  public_admin_->AddTo(methods);
+  std::vector<std::string> other_names;
+  if (envoy_) {
+    envoy_->AddTo(methods);
+    other_names = {"ratelimit"};
+  }
+  health_.AddTo(methods, other_names);
+  AddReflection(methods, [this](const rpc::Call& call) { return AdmitToReflection(call); });
   const rpc::ServerOptions options{.address = settings.grpc,
-                                   .tls = tls_.get(),
+                                   .socket_mode = settings.grpc_socket_mode,
+                                   .tls = credentials_->server_tls(),
+                                   .max_connections = MaxConnections(settings).grpc,
                                    .max_connection_age = settings.max_connection_age,
                                    .metrics = metrics_.get()};
   auto grpc = settings.grpc_engine == "grpc"
@@ -270,32 +340,34 @@ Result<void> Server::StartAdmin(const Settings& settings) {
   return {};
 }
 
-// Always on our own engine: gRPC's cannot make a socket that only its user may open.
+// Always uses Sluice's own engine: gRPC's cannot create a socket restricted to its user.
 Result<void> Server::ListenForAdmin(const Settings& settings, const Result<Address>& address) {
   if (!address) return address.error();
   if (settings.admin == "auto") {
     if (auto made = MakeAdminDirectory(grpc_->address()); !made) return made;
   }
   rpc::Methods methods;
-  AddAdmin(
-      {.trusted_listener = address->is_unix(), .token = settings.admin_token, .identities = {}},
-      methods);
-  AddReflection(methods);
-  auto admin = rpc::http2::StartServer(*io_, std::move(methods),
-                                       {.address = *address, .private_socket = true});
+  AdminAccess access = public_access_;
+  access.trusted_listener = address->is_unix();
+  own_admin_ = MakeAdmin(access);
+  own_admin_->AddTo(methods);
+  AddReflection(methods, [access](const rpc::Call& call) { return AdmitOperator(access, call); });
+  auto admin =
+      rpc::http2::StartServer(*io_, std::move(methods),
+                              {.address = *address,
+                               .socket_mode = S_IRUSR | S_IWUSR,
+                               .tls = address->is_unix() ? nullptr : credentials_->server_tls(),
+                               .max_connections = kMaxAdminConnections});
   if (!admin) return admin.error();
   admin_ = std::move(*admin);
   return {};
 }
 
-void Server::AddAdmin(AdminAccess access, rpc::Methods& methods) {
-  admin_services_.push_back(
-      std::make_unique<AdminService>(limiter_, std::move(access), worker_, rules_.get()));
-  admin_services_.back()->AddTo(methods);
+std::unique_ptr<AdminService> Server::MakeAdmin(const AdminAccess& access) {
+  return std::make_unique<AdminService>(limiter_, access, worker_, rules_.get());
 }
 
-// Handlers may still be called by the store and the worker, so these stop before handlers are
-// freed.
+// The store and the worker may still call handlers, so they stop before handlers are freed.
 void Server::Stop(Duration drain) {
   if (std::exchange(stopped_, true)) return;
   health_.StopServing();
@@ -303,7 +375,7 @@ void Server::Stop(Duration drain) {
   if (admin_) admin_->Stop(Duration::zero());
   http_.reset();
   if (charge_timer_) io_->RunOn(0, [this](net::Loop&) { charge_timer_.reset(); });
-  if (tls_reload_) io_->RunOn(0, [this](net::Loop&) { tls_reload_.reset(); });
+  io_->RunOn(0, [this](net::Loop&) { credentials_timer_.reset(); });
   worker_.Stop();
   if (redis_) redis_->Stop();
 }

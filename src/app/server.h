@@ -1,6 +1,6 @@
-// A whole server: io threads, store, limiter and doors, wired from the settings.
+// A whole server: io threads, store, limiter and listeners, created from the settings.
 //
-// Start and Stop by main.
+// Started and stopped by main.
 #pragma once
 
 #include <atomic>
@@ -8,18 +8,19 @@
 #include <vector>
 
 #include "admin/admin_service.h"
+#include "app/credentials.h"
 #include "app/rule_reading.h"
 #include "app/rule_reloader.h"
 #include "base/result.h"
 #include "base/worker.h"
 #include "config/settings.h"
+#include "envoy/rls/rate_limit_service.h"
 #include "http/http_server.h"
 #include "http/unary_calls.h"
-#include "limiter/charge_back.h"
+#include "limiter/fallback_reconciler.h"
 #include "limiter/limiter.h"
 #include "metrics/metrics_registry.h"
 #include "net/io_threads.h"
-#include "net/tls_context.h"
 #include "rpc/server.h"
 #include "service/health_service.h"
 #include "service/rate_limiter_service.h"
@@ -34,18 +35,18 @@ class Server {
   // REQUIRES: rules.ok()
   static Result<std::unique_ptr<Server>> Start(const Settings& settings, RuleReading rules);
 
-  // Stops at once, if Stop was not called.
+  // Stops immediately, if Stop was not called.
   ~Server();
 
-  // Reads the rules again, without waiting for it.
+  // Reloads the rules, without waiting.
   void ReloadRules() { rules_->RequestReload(); }
 
-  // Lets callers leave and calls under way end, at most `drain` long, then stops the doors.
+  // Waits until callers have left and calls have ended, at most `drain`, then stops the listeners.
   void Stop(Duration drain);
 
   const Address& grpc_address() const { return grpc_->address(); }
   const Address& http_address() const { return http_->address(); }
-  // Where operators ask; null: nowhere but on the gRPC address.
+  // The address for operator calls; null: only the gRPC address.
   const Address* admin_address() const { return admin_ ? &admin_->address() : nullptr; }
 
  private:
@@ -54,47 +55,53 @@ class Server {
     std::unique_ptr<MetricsRegistry> metrics;
     std::unique_ptr<net::IoThreads> io;
     std::unique_ptr<Fallback> fallback;
-    std::unique_ptr<net::TlsClientContext> redis_tls;
+    std::unique_ptr<Credentials> credentials;
     std::unique_ptr<RedisStore> redis;
   };
 
   Server(const Settings& settings, Parts parts);
 
-  void ShowItself();
+  void RegisterProcessMetrics();
   void JoinFleet(const Settings& settings);
   void ChargeStore();
   bool Ready(bool needs_redis) const;
   void StartRules(const Settings& settings, RuleReading rules);
   // The steps of Start, in this order.
-  Result<void> LoadTls(const Settings& settings);
   Result<void> StartHttp(const Settings& settings);
   void AddChecks(std::vector<HttpRoute>& routes);
+  UnaryCalls& CallsOf(const rpc::Methods& methods, std::string_view name);
+  void AddEnvoy(const Settings& settings, std::vector<HttpRoute>& routes);
   Result<void> StartGrpc(const Settings& settings);
   Result<void> StartAdmin(const Settings& settings);
 
-  void ReloadTls();
-  void AddAdmin(AdminAccess access, rpc::Methods& methods);
+  void ReloadCredentials();
+  void ShowMetrics(const HttpRequest& request, const HttpResponder& responder);
+  Result<void> AdmitToMetrics(const HttpRequest& request) const;
+  Result<void> AdmitToReflection(const rpc::Call& call) const;
+  std::unique_ptr<AdminService> MakeAdmin(const AdminAccess& access);
   Result<void> ListenForAdmin(const Settings& settings, const Result<Address>& address);
 
-  // In the order of who needs whom: each dies before what it uses.
+  // In order of dependency: each is destroyed before what it uses.
   const std::unique_ptr<MetricsRegistry> metrics_;
   const std::unique_ptr<net::IoThreads> io_;
   const std::unique_ptr<Fallback> fallback_;
   MemoryStore memory_;  // the store, or what decides while Redis is away
-  const std::unique_ptr<net::TlsClientContext> redis_tls_;  // null: Redis without TLS
-  const std::unique_ptr<RedisStore> redis_;                 // null: the embedded store
+  const std::unique_ptr<Credentials> credentials_;
+  const std::unique_ptr<RedisStore> redis_;  // null: the embedded store
   Limiter limiter_;
-  ChargeBack charge_back_{limiter_};          // on io-0
+  FallbackReconciler reconciler_{limiter_};   // on io-0
   std::unique_ptr<net::Timer> charge_timer_;  // on io-0; null: the embedded store
   std::atomic<bool> share_known_{true};
   std::atomic<bool> sees_redis_{false};
   std::unique_ptr<RuleReloader> rules_;
   Worker worker_;
   RateLimiterService rate_limiter_;
+  std::unique_ptr<envoy::RateLimitService> envoy_;  // null: there are no rules for it
   HealthService health_;
-  std::vector<std::unique_ptr<AdminService>> admin_services_;
-  std::unique_ptr<net::TlsServerContext> tls_;           // null: gRPC without TLS
-  std::unique_ptr<net::Timer> tls_reload_;               // on io-0
+  const AdminAccess public_access_;  // for operators on the addresses of callers
+  std::unique_ptr<AdminService> public_admin_;
+  std::unique_ptr<AdminService> own_admin_;              // on the operators' address
+  std::unique_ptr<net::Timer> credentials_timer_;        // on io-0
   std::vector<std::unique_ptr<UnaryCalls>> http_calls_;  // of http_
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<rpc::Server> grpc_;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kFlag = "--redis";
 
-// That of the sentinels, which is an option.
+// The sentinels' login, which is an option.
 void HideSentinelLogin(char* url) {
   char* const options = std::strchr(url, '?');
   if (options == nullptr || std::strstr(options, "sentinel_") == nullptr) return;
@@ -16,7 +16,7 @@ void HideSentinelLogin(char* url) {
   std::memset(options + 2, 0, std::strlen(options + 2));
 }
 
-// Up to the last @, so that a password with unescaped characters goes, too.
+// Up to the last @, so that a password with unescaped characters is hidden, too.
 void HideLogin(char* url) {
   char* const at = std::strrchr(url, '@');
   if (at == nullptr) return;

@@ -1,11 +1,10 @@
-// The arguments of this process, which everybody on the machine can read in the list of processes.
+// Hides secrets in the arguments of this process, which every user on the machine can read.
 #pragma once
 
 namespace sluice {
 
-// Takes user and password out of the URL after --redis, in place: they become one `*`, as do its
-// options if one of them is a sentinel's. To be called at the start of main, when what the
-// arguments said has been copied.
+// Replaces user and password in the URL after --redis by one `*`, in place, and its options if they
+// contain a sentinel's login. Call it at the start of main, after copying the arguments.
 void HideLogins(int count, char** arguments);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Where a server listens or a client connects: `host:port`, `[v6]:port` or `unix:PATH`.
+// An address to listen on or to connect to: `host:port`, `[v6]:port` or `unix:PATH`.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ struct Address {
 
   bool is_unix() const { return !unix_path.empty(); }
 
-  // Whether only processes of this machine can reach it: a unix socket, 127.0.0.0/8, ::1 or
-  // "localhost".
+  // Whether only processes on this machine can reach the address: a unix socket, 127.0.0.0/8, ::1
+  // or "localhost".
   bool is_local() const;
 
   std::string ToString() const;
 
-  // The error says what was found and what is allowed.
+  // The error quotes `text` and lists the allowed forms.
   static Result<Address> Parse(std::string_view text);
 
   bool operator==(const Address&) const = default;

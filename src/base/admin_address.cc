@@ -22,7 +22,7 @@ std::string Directory() {
 
 Error Refused(const std::string& directory, std::string_view why) {
   return {ErrorCode::kPermissionDenied,
-          fmt::format("{} is the place of operators' sockets, but {}", directory, why)};
+          fmt::format("{}, the directory of admin sockets, is not safe: {}", directory, why)};
 }
 
 }  // namespace
@@ -37,10 +37,10 @@ Result<void> MakeAdminDirectory(const Address& grpc) {
   if (grpc.is_unix()) return {};
   const std::string directory = Directory();
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Error{ErrorCode::kUnavailable, fmt::format("cannot make {} for operators' sockets: {}",
+    return Error{ErrorCode::kUnavailable, fmt::format("cannot create {} for admin sockets: {}",
                                                       directory, std::strerror(errno))};
   }
-  // What is this user's already may have been made by a service manager, open to all.
+  // A service manager may have created the directory with access for other users.
   struct stat found {};
   const bool ours =
       lstat(directory.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == geteuid();
@@ -48,13 +48,13 @@ Result<void> MakeAdminDirectory(const Address& grpc) {
   return CheckAdminDirectory(grpc);
 }
 
-// A link would let its owner move the place later.
+// lstat, not stat: the owner of a symbolic link could redirect it later.
 Result<void> CheckAdminDirectory(const Address& grpc) {
   if (grpc.is_unix()) return {};
   const std::string directory = Directory();
   struct stat found {};
   if (lstat(directory.c_str(), &found) != 0) return {};
-  if (!S_ISDIR(found.st_mode)) return Refused(directory, "it is no directory");
+  if (!S_ISDIR(found.st_mode)) return Refused(directory, "it is not a directory");
   if (found.st_uid != geteuid()) return Refused(directory, "it belongs to another user");
   if ((found.st_mode & 077) != 0) return Refused(directory, "it is open to other users");
   return {};

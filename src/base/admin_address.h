@@ -1,12 +1,11 @@
-// Where operators find a server of their own machine: a unix socket whose path follows from the
-// server's gRPC address. One convention, for the server that listens and for the tool that
-// connects.
+// The address of a server's admin socket: a unix socket whose path is derived from the server's
+// gRPC address. The server listens on it and the command-line tool connects to it.
 //
 //   unix:PATH   unix:PATH.admin
 //   host:port   unix:DIRECTORY/sluiced-<port>.admin
 //
 // DIRECTORY is $XDG_RUNTIME_DIR/sluice if that variable is set, else /run/sluice for root and
-// /tmp/sluice-<uid> for others: each user has one, which is closed to the others.
+// /tmp/sluice-<uid> for other users. Each user has a directory that other users cannot access.
 //
 // Thread-safe.
 #pragma once
@@ -16,16 +15,17 @@
 
 namespace sluice {
 
-// The operators' address of the server at `grpc`. Fails if the path is too long for a socket.
+// The admin address of the server at `grpc`. Fails if the path is too long for a socket.
 // REQUIRES: `grpc` is a unix socket, or its port is not 0.
 Result<Address> AdminAddressOf(const Address& grpc);
 
-// For the server, before it listens there: makes DIRECTORY, for this user alone, unless it is
-// there. Fails as CheckAdminDirectory. Nothing is done if `grpc` is a unix socket.
+// Creates DIRECTORY with access for this user only. The server calls it before it listens. Fails
+// as CheckAdminDirectory does. Does nothing if `grpc` is a unix socket.
 Result<void> MakeAdminDirectory(const Address& grpc);
 
-// For the tool, before it connects: fails with kPermissionDenied if DIRECTORY is there and is not
-// this user's alone; then somebody else could answer. A unix socket's place is the user's choice.
+// Fails with kPermissionDenied if DIRECTORY exists and other users can access it: another user's
+// process could listen there. The tool calls it before it connects. Does nothing if `grpc` is a
+// unix socket.
 Result<void> CheckAdminDirectory(const Address& grpc);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Time. Nothing outside this file asks the operating system what time it is: code takes a Time as a
-// value or a Clock to ask, so that tests decide how time goes.
+// Time. No other file reads the operating system's clock: code takes a Time or a Clock as a
+// parameter, so that tests control time.
 #pragma once
 
 #include <atomic>
@@ -9,10 +9,10 @@ namespace sluice {
 
 using Duration = std::chrono::microseconds;
 
-// Wall-clock time, 1 µs steps since the Unix epoch: the scale of counters and of Redis' TIME.
+// Wall-clock time in µs since the Unix epoch, as in counters and in Redis' TIME.
 using Time = std::chrono::sys_time<Duration>;
 
-// Monotonic time of this process, for deadlines and latencies. Never leaves the process.
+// Monotonic time, for deadlines and latencies. Never sent to other processes.
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 // Thread-safe.
@@ -21,11 +21,11 @@ class Clock {
   virtual ~Clock() = default;
   virtual Time Now() const = 0;
 
-  // The system's clock; lives for ever.
+  // The system's clock. Never destroyed.
   static const Clock& System();
 };
 
-// A clock that stands still until told otherwise. Thread-safe.
+// A clock that changes only by Set and Advance. Thread-safe.
 class ManualClock final : public Clock {
  public:
   explicit ManualClock(Time start) : now_(start.time_since_epoch().count()) {}

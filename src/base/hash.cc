@@ -11,8 +11,8 @@
 
 namespace sluice {
 
-// Two lanes of wyhash's step, each with secrets of its own: what is read, mixed with the lane, is
-// multiplied, and the halves of the product are folded.
+// Two lanes of wyhash's step, each with different secrets. A step XORs the input with the lane,
+// multiplies, and folds the two halves of the product.
 Hash128 KeyedHash(std::string_view bytes, const Hash128& secret) {
   constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15ULL;
   const auto fold = [](std::uint64_t a, std::uint64_t b) {

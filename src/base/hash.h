@@ -1,5 +1,5 @@
-// Hashes: a fast one to spread keys over shards and tables of this process, and SHA-256 where a
-// name in Redis must not collide.
+// Hashes: fast ones for tables and shards within this process, and SHA-256 for names in Redis that
+// must not collide.
 #pragma once
 
 #include <array>
@@ -25,15 +25,15 @@ struct Hash128 {
   bool operator==(const Hash128&) const = default;
 };
 
-// The whole product.
+// The 128-bit product.
 inline Hash128 MultiplyWide(std::uint64_t a, std::uint64_t b) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = static_cast<Wide>(a) * b;
   return {static_cast<std::uint64_t>(product), static_cast<std::uint64_t>(product >> 64)};
 }
 
-// A hash for tables that strangers fill: without the secret, nobody can make keys collide on
-// purpose, and by chance none do. Never stored.
+// A hash for tables with untrusted keys: nobody can construct collisions without the secret, and
+// accidental ones are negligible. Never stored.
 Hash128 KeyedHash(std::string_view bytes, const Hash128& secret);
 
 // The first 128 bits of the SHA-256 of `bytes`.

@@ -19,7 +19,8 @@ bool IsMappedV4(const std::array<std::uint8_t, 16>& bytes) {
 
 using Groups = std::array<unsigned, 8>;
 
-// The longest run of two or more zero groups, the first of equals: RFC 5952 writes it as "::".
+// The start and length of the first longest run of two or more zero groups, which RFC 5952 writes
+// as "::".
 std::pair<std::size_t, std::size_t> LongestZeroRun(const Groups& groups) {
   std::pair<std::size_t, std::size_t> best{groups.size(), 1};
   for (std::size_t start = 0; start < groups.size(); ++start) {
@@ -52,7 +53,7 @@ std::optional<IpAddress> IpAddress::Parse(std::string_view text) {
   const bool has_colon = text.find(':') != std::string_view::npos;
   if (has_colon) text = text.substr(0, text.find('%'));
   std::array<char, INET6_ADDRSTRLEN> buffer;
-  // inet_pton would stop at a NUL and take what stands before it for an address.
+  // inet_pton would stop at a NUL and accept the text before it.
   if (text.empty() || text.size() >= buffer.size() || text.find('\0') != std::string_view::npos) {
     return std::nullopt;
   }

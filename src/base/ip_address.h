@@ -1,5 +1,5 @@
-// IP addresses and networks as values, in one canonical form: two texts of one address are equal
-// here and print alike.
+// IP addresses and networks as values in canonical form: different spellings of one address
+// compare equal and print the same.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ class IpAddress {
 
   bool is_v4() const { return v4_; }
 
-  // How many bits it has: 32 or 128.
+  // The number of bits: 32 or 128.
   int bits() const { return v4_ ? 32 : 128; }
 
   // The address with all but its leading `prefix` bits cleared. REQUIRES: 0 <= prefix <= bits().
@@ -39,7 +39,7 @@ class IpAddress {
 
  private:
   friend struct IpNetwork;
-  std::array<std::uint8_t, 16> bytes_{};  // of IPv4 the first four, the others are zero
+  std::array<std::uint8_t, 16> bytes_{};  // IPv4: the first four, the others are zero
   bool v4_ = true;
 };
 
@@ -47,16 +47,16 @@ struct IpNetwork {
   IpAddress address;  // masked to `prefix`
   int prefix = 0;
 
-  // Reads "10.0.0.0/8" or "2001:db8::/32". Bits beyond the prefix must be zero: a network with
-  // such bits is more often a slip than a wish. The error says what is allowed.
+  // Reads "10.0.0.0/8" or "2001:db8::/32". Bits beyond the prefix must be zero, since others are
+  // most often a mistake. The error says what is allowed.
   static Result<IpNetwork> Parse(std::string_view text);
 
-  // The network of the leading `prefix` bits of `address`.
+  // The network with the leading `prefix` bits of `address`.
   static IpNetwork Of(const IpAddress& address, int prefix) {
     return {address.Masked(prefix), prefix};
   }
 
-  // An address of the other family is in no network.
+  // False if `other` is of another address family.
   bool Contains(const IpAddress& other) const {
     return other.is_v4() == address.is_v4() && other.Masked(prefix) == address;
   }

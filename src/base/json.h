@@ -1,4 +1,4 @@
-// Text as a JSON string.
+// JSON string encoding.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace sluice {
 
-// With quotes, and all escapes that JSON requires, so it never contains a line break. Bytes that
-// are not UTF-8 become U+FFFD.
+// Returns `text` as a JSON string with quotes and escapes, so without line breaks. Invalid UTF-8
+// becomes U+FFFD.
 std::string JsonString(std::string_view text);
 
 }  // namespace sluice

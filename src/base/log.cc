@@ -30,7 +30,7 @@ Result<spdlog::level::level_enum> ParseLevel(std::string_view level) {
   return spdlog::level::from_str(std::string(level));
 }
 
-// %* in a pattern: the message as a string of JSON.
+// %* in a pattern: the message as a JSON string.
 class JsonMessage final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&,
@@ -64,7 +64,7 @@ std::string_view ColorOf(spdlog::level::level_enum level) {
   return level == spdlog::level::info ? "\033[32m" : "\033[36m";
 }
 
-// Formats lines and queues them.
+// Formats lines and queues them to the writer.
 class QueueingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit QueueingSink(std::shared_ptr<LogWriter> writer) : writer_(std::move(writer)) {}

@@ -1,9 +1,9 @@
-// The process' log: spdlog's default logger, set up once by main. One line per change of state,
-// with its cause and what to do; nothing per request above debug.
+// The process' log: spdlog's default logger, set up once by main. One line for each state change,
+// with its cause and what to do; lines per request only at debug and trace.
 //
-// Lines go to standard error by a thread of their own. If it takes none (a full pipe), lines wait,
-// and beyond 8,192 new ones are dropped and counted: logging never blocks. When the process ends,
-// what waits is written for a second at most.
+// A separate thread writes the lines to standard error, so logging never blocks. If standard error
+// does not accept data (a full pipe), up to 8,192 lines are queued; more are dropped and counted.
+// At exit, queued lines are written for up to one second.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ enum class LogFormat {
 // `level` is one of trace, debug, info, warn, error, off. Lines go to standard error.
 Result<void> SetUpLog(std::string_view level, LogFormat format = LogFormat::kText);
 
-// From the next line on. Any thread, once the log is set up.
+// Applies from the next line on. Thread-safe. REQUIRES: SetUpLog has returned.
 Result<void> SetLogLevel(std::string_view level);
 
-// Waits until all that was logged is written. False: it took longer than `timeout`.
+// Waits until all queued lines are written. Returns false after `timeout`.
 bool FlushLog(Duration timeout);
 
-// How many lines were dropped since the log was set up. Thread-safe.
+// The number of lines dropped since the log was set up. Thread-safe.
 std::uint64_t LogDropped();
 
 }  // namespace sluice

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::chrono::seconds kLastWrite(1);
 
-// While this lives, the thread and those it starts get no signals: they are for the main thread.
+// Blocks all signals in this thread, and in threads it starts, until destroyed: the main thread
+// handles signals.
 class WithoutSignals {
  public:
   WithoutSignals() {
@@ -32,7 +33,7 @@ class WithoutSignals {
   sigset_t before_{};
 };
 
-// Returns whether all is written.
+// Returns whether all of `text` was written.
 bool WriteAll(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(fd, text.data(), text.size());
@@ -57,8 +58,8 @@ struct LogWriter::State {
   std::atomic<std::uint64_t> dropped = 0;
   Mutex mutex;
   CondVar changed;
-  std::string text SLUICE_GUARDED_BY(mutex);       // lines that are queued
-  std::size_t lines SLUICE_GUARDED_BY(mutex) = 0;  // of text
+  std::string text SLUICE_GUARDED_BY(mutex);       // the queued lines
+  std::size_t lines SLUICE_GUARDED_BY(mutex) = 0;  // in text
   bool writing SLUICE_GUARDED_BY(mutex) = false;
   bool stopped SLUICE_GUARDED_BY(mutex) = false;
 };

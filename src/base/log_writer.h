@@ -1,7 +1,7 @@
-// Lines on their way to a file descriptor: a bounded queue, and the thread "log" that writes it
-// out. So nobody who logs ever waits for the descriptor, be it a pipe that nobody reads.
+// A bounded queue of lines, and the thread "log" that writes them to a file descriptor. Callers
+// never wait for the descriptor.
 //
-// Thread-safe, constructor and destructor excepted.
+// Thread-safe, except for the constructor and the destructor.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +20,20 @@ class LogWriter {
   static constexpr std::size_t kMaxLines = 8'192;
   static constexpr std::size_t kMaxBytes = 4 * 1024 * 1024;
 
-  // `fd` must stay open for as long as the process lives.
+  // `fd` must stay open until the process ends.
   explicit LogWriter(int fd);
 
-  // Writes what is queued, for a second at most; a thread that is stuck then is left behind.
+  // Writes the queued lines, for up to one second. If the thread is still blocked then, it is
+  // detached.
   ~LogWriter();
 
-  // Queues a line. Returns whether there was room; if not, it is dropped and counted.
+  // Queues a line. If the queue is full, drops and counts the line and returns false.
   bool Write(std::string_view line);
 
-  // Waits until all that was queued is written. False: it took longer than `timeout`.
+  // Waits until all queued lines are written. Returns false after `timeout`.
   bool Flush(Duration timeout);
 
-  // How many lines were dropped, since there was no room or the descriptor was closed.
+  // The number of lines dropped because the queue was full or a write failed.
   std::uint64_t dropped() const;
 
  private:
@@ -40,7 +41,7 @@ class LogWriter {
 
   static void Run(State& state);
 
-  const std::shared_ptr<State> state_;  // shared with the thread, which may have to stay behind
+  const std::shared_ptr<State> state_;  // shared with the thread, which may be detached
   Thread thread_;
 };
 

@@ -1,5 +1,5 @@
-// A mutex that Clang's -Wthread-safety understands: what it guards is written at the data
-// (SLUICE_GUARDED_BY) and checked at compile time. Other compilers see plain std::mutex.
+// A mutex for Clang's -Wthread-safety: data is annotated with its mutex (SLUICE_GUARDED_BY), and
+// Clang checks each access at compile time. Other compilers ignore the annotations.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 #define SLUICE_GUARDED_BY(x) SLUICE_THREAD_ANNOTATION(guarded_by(x))
 #define SLUICE_REQUIRES(...) SLUICE_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define SLUICE_EXCLUDES(...) SLUICE_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
-// For functions whose locks are taken by an object the analysis cannot follow.
+// For functions that lock through an object which the analysis cannot follow.
 #define SLUICE_NO_THREAD_SAFETY_ANALYSIS SLUICE_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace sluice {
@@ -42,7 +42,7 @@ class SLUICE_THREAD_ANNOTATION(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-// Waits with a Mutex; REQUIRES: the mutex is held by the caller of every Wait.
+// A condition variable for Mutex. REQUIRES: the caller of Wait or WaitUntil holds the mutex.
 class CondVar {
  public:
   void NotifyAll() { condition_.notify_all(); }

@@ -1,6 +1,6 @@
-// A moment that a thread waits for: it comes once, and stays.
+// A one-time event that threads can wait for.
 //
-// Thread-safe. May die as soon as Wait has returned.
+// Thread-safe. May be destroyed as soon as Wait has returned.
 #pragma once
 
 #include "base/mutex.h"

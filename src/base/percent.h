@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-// Nothing if a % is not followed by two hexadecimal digits.
+// Returns nullopt if a % is not followed by two hexadecimal digits.
 std::optional<std::string> PercentDecode(std::string_view text);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Random bytes that nobody can guess.
+// Cryptographically secure random bytes.
 #pragma once
 
 #include <array>

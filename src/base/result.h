@@ -1,5 +1,5 @@
-// Result<T>: a value or an Error. The vocabulary of every fallible function in Sluice; members are
-// named as in std::expected. Errors carry a message for people and a code for programs.
+// Result<T>: a value or an Error, returned by every function that can fail. Members are named as in
+// std::expected. An Error has a message for people and a code for programs.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// The subset of gRPC's status codes that Sluice itself raises.
+// The gRPC status codes that Sluice returns.
 enum class ErrorCode {
   kInvalidArgument,
   kNotFound,
@@ -35,7 +35,7 @@ inline Error InvalidArgument(std::string message) {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  // Implicit on purpose: `return value;` and `return Error{...};` both read as meant.
+  // Implicit, so that functions can `return value;` and `return Error{...};`.
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
 

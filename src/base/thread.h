@@ -1,5 +1,4 @@
-// A named thread that is joined when its owner dies. The name (at most 15 bytes) shows in top,
-// gdb and perf.
+// A named thread, joined by its destructor. top, gdb and perf show the name (at most 15 bytes).
 #pragma once
 
 #include <functional>
@@ -18,8 +17,8 @@ class Thread {
   // Waits for the body to return. Does nothing on a thread that was never started.
   void Join();
 
-  // Lets the thread go on by itself, until the process ends. For a body that is stuck in a call
-  // that cannot be ended; it must own all that it uses.
+  // Detaches the thread, for a body that may block in a call that cannot be interrupted. The body
+  // must own everything it uses.
   void Detach();
 
  private:

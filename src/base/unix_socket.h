@@ -1,4 +1,4 @@
-// What a listener on a unix socket must do about the file an earlier process left behind.
+// Cleanup of unix socket files that an earlier process left behind.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace sluice {
 
-// Removes the socket at `path` if nobody listens on it any more. Fails if somebody does, or if
-// `path` is something other than a socket. Nothing there is fine.
+// Removes the socket at `path` if no process listens on it. Fails if a process does, or if `path`
+// is not a socket. Succeeds if nothing exists at `path`.
 Result<void> RemoveStaleSocket(const std::string& path);
 
 }  // namespace sluice

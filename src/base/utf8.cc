@@ -8,7 +8,7 @@ namespace {
 
 using Byte = unsigned char;
 
-// The first position at or after `at` that is not ASCII, eight bytes a step.
+// The first position at or after `at` that is not ASCII. Reads eight bytes at a time.
 std::size_t SkipAscii(std::string_view bytes, std::size_t at) {
   constexpr std::uint64_t kHighBits = 0x8080808080808080ULL;
   for (; at + 8 <= bytes.size(); at += 8) {
@@ -20,8 +20,8 @@ std::size_t SkipAscii(std::string_view bytes, std::size_t at) {
   return at;
 }
 
-// What may follow a lead byte: how many bytes, and the range of the first of them. That range is
-// what excludes overlong forms, surrogates and code points that are too large.
+// The bytes that must follow a lead byte: their number and the range of the first one. The range
+// excludes overlong forms, surrogates and code points beyond U+10FFFF.
 struct Tail {
   std::size_t length = 0;  // 0: not a lead byte
   Byte low = 0x80;

@@ -43,7 +43,7 @@ bool WireReader::Skip(WireTag tag, int depth) {
     case WireType::kGroupStart:
       return SkipGroup(tag.field, depth - 1);
     case WireType::kGroupEnd:
-      return false;  // of no group that was begun
+      return false;  // no group was started
     case WireType::kFixed32:
       return SkipFixed(4);
   }

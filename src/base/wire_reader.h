@@ -1,7 +1,7 @@
-// Reads protobuf's wire format from contiguous bytes without copying: what is read are views into
-// them. Accepts and refuses exactly what protobuf's own parser does.
+// Reads protobuf's wire format from contiguous bytes without copying: reads return views of the
+// bytes. Accepts and rejects exactly what protobuf's parser does.
 //
-// One thread. A value: it must not outlive the bytes.
+// Not thread-safe. The bytes must outlive the reader.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// How deep groups and messages may nest, as in protobuf.
+// The maximum nesting depth of groups and messages, as in protobuf.
 inline constexpr int kMaxWireDepth = 100;
 
 enum class WireType : std::uint8_t {
@@ -29,7 +29,7 @@ struct WireTag {
   bool operator==(const WireTag&) const = default;
 };
 
-// After a read that returned nothing the bytes are malformed, and the reader of no further use.
+// A read returns nullopt if the bytes are malformed. The reader must not be used after that.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes, int depth = kMaxWireDepth)
@@ -37,14 +37,14 @@ class WireReader {
 
   bool done() const { return bytes_.empty(); }
 
-  // What is left of kMaxWireDepth for messages within this one.
+  // The nesting depth still allowed for messages within this one.
   int depth() const { return depth_; }
 
   std::optional<WireTag> ReadTag();
   std::optional<std::uint64_t> ReadVarint();
   std::optional<std::string_view> ReadBytes();
 
-  // Passes over the value that follows `tag`.
+  // Skips the value that follows `tag`.
   bool Skip(WireTag tag) { return Skip(tag, depth_); }
 
  private:
@@ -52,7 +52,7 @@ class WireReader {
   bool SkipGroup(std::uint32_t field, int depth);
   bool SkipFixed(std::size_t size);
 
-  // Most numbers have one byte.
+  // Inline for the common case, a single byte.
   std::optional<std::uint64_t> ReadVarint(int max_bytes) {
     const bool is_short = !bytes_.empty() && static_cast<signed char>(bytes_.front()) >= 0;
     if (!is_short) return ReadLongVarint(max_bytes);

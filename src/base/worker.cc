@@ -17,7 +17,7 @@ bool Worker::Post(Task task) {
   return true;
 }
 
-// What dropped tasks hold may post, so they are destroyed without the lock.
+// Destructors of dropped tasks may call Post, so they run without the lock.
 void Worker::Stop() {
   std::deque<Task> dropped;
   {

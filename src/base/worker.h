@@ -1,6 +1,6 @@
-// The thread "worker", for what takes too long for an io thread: one task after the other.
+// The thread "worker", which runs tasks that would block an io thread, one after another.
 //
-// Post is thread-safe; the rest is for one owner.
+// Post is thread-safe. All other functions are for the owner only.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,17 @@ class Worker {
  public:
   using Task = std::function<void()>;
 
-  // At most so many tasks wait.
+  // `max_waiting`: the maximum number of queued tasks.
   explicit Worker(std::size_t max_waiting = 64);
 
-  // As Stop.
+  // Calls Stop.
   ~Worker();
 
-  // Runs `task` on the worker's thread, after those that were posted before. False, and the task is
-  // dropped, if too many wait or the worker has been stopped.
+  // Queues `task` for the worker's thread. If the queue is full or the worker is stopped, drops the
+  // task and returns false.
   [[nodiscard]] bool Post(Task task) SLUICE_EXCLUDES(mutex_);
 
-  // Waits for the task under way; drops those that wait.
+  // Waits for the running task and drops the queued ones.
   void Stop() SLUICE_EXCLUDES(mutex_);
 
  private:

@@ -1,5 +1,5 @@
-// A caller of the operators' API, over the connection and with the token of a Client. Errors are
-// those of the API; kUnavailable and kDeadlineExceeded if there is no answer.
+// A client of the admin API that uses the connection and the token of a Client. Returns the API's
+// errors, or kUnavailable or kDeadlineExceeded if there is no response.
 //
 // Thread-safe.
 #pragma once
@@ -15,11 +15,11 @@ namespace sluice {
 
 class AdminClient {
  public:
-  // `client` must outlive this.
+  // `client` must outlive this object.
   explicit AdminClient(Client& client);
   ~AdminClient();
 
-  // Each waits for the answer, at most `timeout`.
+  // Each waits for the response for up to `timeout`.
   Result<v1::ExplainResponse> Explain(const v1::ExplainRequest& request, Duration timeout);
   Result<v1::ResetLimitResponse> ResetLimit(const v1::ResetLimitRequest& request, Duration timeout);
   Result<v1::ListRulesResponse> ListRules(const v1::ListRulesRequest& request, Duration timeout);

@@ -7,6 +7,7 @@
 #include "client/connection.h"
 #include "client/duration.h"
 #include "client/status.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 
 namespace sluice {
 namespace {
@@ -23,11 +24,13 @@ std::shared_ptr<grpc::ChannelCredentials> ChannelCredentialsOf(const ClientCrede
 std::shared_ptr<grpc::Channel> Connect(const Address& address,
                                        const ClientCredentials& credentials) {
   grpc::ChannelArguments arguments;
-  // A limiter is a neighbour: never behind the proxy of `http_proxy`, and soon back after a
-  // restart.
+  // The server is on the local network, so `http_proxy` is ignored and reconnects are quick.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  if (!credentials.server_name.empty()) {
+    arguments.SetSslTargetNameOverride(credentials.server_name);
+  }
   arguments.SetMaxReceiveMessageSize(-1);  // rules may be many, and the server is one we trust
   return grpc::CreateCustomChannel(address.ToString(), ChannelCredentialsOf(credentials),
                                    arguments);
@@ -74,6 +77,16 @@ Result<void> Client::ReleaseLease(const std::string& lease_id, Duration timeout)
   const grpc::Status status = connection_->stub->ReleaseLease(&context, request, &response);
   if (!status.ok()) return ToError(status);
   return {};
+}
+
+Result<bool> Client::IsServing(Duration timeout) {
+  grpc::ClientContext context;
+  connection_->Prepare(context, timeout);
+  grpc::health::v1::HealthCheckResponse response;
+  const grpc::Status status =
+      grpc::health::v1::Health::NewStub(connection_->channel)->Check(&context, {}, &response);
+  if (!status.ok()) return ToError(status);
+  return response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
 }
 
 bool Client::connected() const {

@@ -1,5 +1,4 @@
-// A caller of one Sluice server over gRPC. Connects at the first call, and again by itself after
-// the connection is lost.
+// A gRPC client of one Sluice server. Connects at the first call and reconnects automatically.
 //
 // Thread-safe.
 #pragma once
@@ -15,10 +14,11 @@
 
 namespace sluice {
 
-// How a Client presents itself, and how it trusts the server.
+// The client's credentials, and the authorities that it trusts. PEM texts.
 struct ClientCredentials {
-  bool tls = false;  // the rest of TLS matters only with it; PEM texts
-  std::string ca;    // who may sign the server's certificate; empty: the system's authorities
+  bool tls = false;         // the rest of TLS matters only with it; PEM texts
+  std::string server_name;  // what the server's certificate must be for; empty: the address' host
+  std::string ca;  // who may sign the server's certificate; empty: the system's authorities
   std::string certificate;  // our own chain, and its key; empty: none
   std::string key;
   std::string token;  // sent as a bearer token; empty: none
@@ -30,19 +30,22 @@ class Client {
   Client(Address address, const ClientCredentials& credentials);
   ~Client();
 
-  // Waits for the answer, at most `timeout`. A denial is an answer; errors are kUnavailable (no
-  // server there, or the store failed and the rule says so), kDeadlineExceeded, and what the
-  // server refused.
+  // Waits for the response for up to `timeout`. A denial is not an error. Errors: kUnavailable (no
+  // server, or the store failed and the rule returns an error then), kDeadlineExceeded, and the
+  // errors of the API.
   Result<v1::CheckLimitResponse> Check(const v1::CheckLimitRequest& request, Duration timeout);
 
-  // How long the lease holds from when the server was asked. Waits as Check does; kNotFound: the
-  // lease is lost for good.
+  // Renews a lease. Returns its new ttl, counted from the time of this call. Waits as Check does.
+  // Fails with kNotFound if the lease is lost.
   Result<Duration> RenewLease(const std::string& lease_id, Duration timeout);
 
-  // Gives the lease back, if it is still there. Waits as Check does.
+  // Releases the lease if it still exists. Waits as Check does.
   Result<void> ReleaseLease(const std::string& lease_id, Duration timeout);
 
-  // Whether a server is connected now: tells an error of the server from its absence.
+  // Whether the server accepts calls, according to its Health service. Errors as in Check.
+  Result<bool> IsServing(Duration timeout);
+
+  // Whether a server is connected now. Distinguishes a server's error from a missing server.
   bool connected() const;
 
   const Address& address() const { return address_; }

@@ -1,4 +1,4 @@
-// What a Client holds of gRPC. Apart from client.h, so that callers need not compile the stubs.
+// The gRPC objects of a Client. Separate from client.h, so that its users do not include the stubs.
 //
 // Thread-safe, as gRPC's channels and stubs are.
 #pragma once
@@ -19,7 +19,7 @@ struct Client::Connection {
   std::unique_ptr<v1::RateLimiter::Stub> stub;
   std::string token;
 
-  // A call made with `context` carries the token, and fails with DEADLINE_EXCEEDED after `timeout`.
+  // Adds the token and a deadline after `timeout` to `context`.
   void Prepare(grpc::ClientContext& context, Duration timeout) const {
     context.set_deadline(gpr_time_from_micros(timeout.count(), GPR_TIMESPAN));
     if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);

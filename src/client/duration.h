@@ -1,4 +1,4 @@
-// The API's durations, as ours and back.
+// Conversions between Duration and protobuf's Duration.
 #pragma once
 
 #include <google/protobuf/duration.pb.h>
@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-// Rounded up to whole microseconds: who waits as long as it says has waited long enough.
+// Rounds up to whole microseconds, so that waiting for the result is always long enough.
 inline Duration ToDuration(const google::protobuf::Duration& duration) {
   return std::chrono::seconds(duration.seconds()) +
          std::chrono::ceil<Duration>(std::chrono::nanoseconds(duration.nanos()));

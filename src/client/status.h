@@ -1,5 +1,5 @@
-// gRPC's status codes and Sluice's error codes, translated. Those Sluice never raises become
-// kInternal, but CANCELLED: it means that the server went away.
+// Conversions between gRPC's status codes and Sluice's error codes. CANCELLED becomes kUnavailable,
+// since the server has gone away. Other codes without a counterpart become kInternal.
 #pragma once
 
 #include <string_view>
@@ -13,7 +13,7 @@ namespace sluice {
 // REQUIRES: !status.ok()
 Error ToError(const grpc::Status& status);
 
-// As gRPC spells it: "INVALID_ARGUMENT", "UNAVAILABLE", …
+// gRPC's name of the code: "INVALID_ARGUMENT", "UNAVAILABLE", …
 std::string_view ToString(ErrorCode code);
 
 }  // namespace sluice

@@ -1,8 +1,8 @@
-// A YAML node together with the way to it, so that whoever reads it can say what is wrong with it
-// and where. Readers report and go on with a default: a file with any error is not applied, but all
-// its errors are wanted at once.
+// A YAML node with its path, for error messages with a position. Readers report an error and
+// continue with a default: a file with any error is not applied, but all its errors are reported at
+// once.
 //
-// Lives on the stack, below its parent: a child must not outlive the value it came from.
+// Lives on the stack, below its parent: a child must not outlive its parent.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ struct FileReport {
 
 class ConfigValue {
  public:
-  // The document of a file.
+  // The root of a file.
   ConfigValue(const YamlNode& node, FileReport& report) : node_(&node), report_(&report) {}
 
-  // Children; `key` must outlive the value.
+  // A child; `key` must outlive the value.
   ConfigValue At(std::string_view key, const YamlNode& node) const;
   ConfigValue At(std::size_t index, const YamlNode& node) const;
 
@@ -47,16 +47,16 @@ class ConfigValue {
   // Reports "found <this>; allowed <allowed>".
   void ReportFound(std::string_view allowed) const;
 
-  // The text of a scalar. Of anything else ReportFound(allowed) and absent.
+  // The text of a scalar. For other nodes, calls ReportFound(allowed) and returns nullopt.
   std::optional<std::string_view> Text(std::string_view allowed) const;
 
-  // The items of a list. Of anything else ReportFound(allowed) and none.
+  // The items of a list. For other nodes, calls ReportFound(allowed) and returns none.
   std::vector<ConfigValue> Items(std::string_view allowed) const;
 
-  // A whole number of `least` to `most`, `least` if it is not such a number.
+  // An integer from `least` to `most`. Reports anything else and returns `least`.
   std::int64_t Integer(std::int64_t least, std::int64_t most, std::string_view note = "") const;
 
-  // What `parse` makes of the text; its error is reported.
+  // The result of `parse` for the text. Reports its error.
   template <typename T>
   std::optional<T> Parsed(Result<T> (*parse)(std::string_view), std::string_view allowed) const {
     const auto text = Text(allowed);
@@ -67,7 +67,7 @@ class ConfigValue {
     return std::nullopt;
   }
 
-  // One of a few words, the first if it is none of them.
+  // One of a few words. Reports anything else and returns the first.
   template <typename T>
   T OneOf(std::initializer_list<std::pair<std::string_view, T>> choices) const {
     std::vector<std::string_view> words;
@@ -81,29 +81,29 @@ class ConfigValue {
   const YamlNode* node_;
   FileReport* report_;
   const ConfigValue* parent_ = nullptr;
-  std::string_view key_;  // empty: an item of a list
+  std::string_view key_;  // empty for items of a list
   std::size_t index_ = 0;
 };
 
-// A map whose keys are known. What else it holds is reported with the nearest known key.
+// A map with a fixed set of keys. Unknown keys are reported with the nearest known key.
 class ConfigMap {
  public:
   using Keys = std::span<const std::string_view>;
 
-  // Reports unless `value` is a map of `keys`. Both must outlive the map.
+  // Reports an error unless `value` is a map of `keys`. Both must outlive the map.
   ConfigMap(const ConfigValue& value, Keys keys);
 
-  // Absent if the key is not there.
+  // Empty if the key is absent.
   std::optional<ConfigValue> Find(std::string_view key) const;
 
-  // The same, but reports that the key is missing.
+  // Like Find, but reports a missing key.
   std::optional<ConfigValue> Require(std::string_view key, std::string_view allowed) const;
 
  private:
   const ConfigValue& value_;
 };
 
-// Reports keys that are no texts or are there twice, and calls `visit` for every other pair.
+// Reports keys that are not strings or are duplicates, and calls `visit` for every other pair.
 // REQUIRES: `map` is a map.
 void ForEachPair(const ConfigValue& map,
                  const std::function<void(const YamlNode& key, const ConfigValue& value)>& visit);

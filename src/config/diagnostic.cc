@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// Levenshtein's: how many characters must be inserted, deleted or replaced.
+// The Levenshtein distance: the number of characters to insert, delete or replace.
 std::size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);

@@ -1,4 +1,4 @@
-// What is wrong with a configuration file, and where.
+// An error in a configuration file, and its position.
 #pragma once
 
 #include <span>
@@ -32,7 +32,7 @@ using Diagnostics = std::vector<Diagnostic>;
 // By file, then by position.
 void SortByPosition(Diagnostics& diagnostics);
 
-// " (did you mean "x"?)" with the nearest of `words` to a misspelt `word`, or "" if none is near.
+// " (did you mean "x"?)" with the word in `words` nearest to `word`; "" if none is near.
 std::string DidYouMean(std::string_view word, std::span<const std::string_view> words);
 
 }  // namespace sluice

@@ -18,9 +18,10 @@ void ParseAlignment(const ConfigMap& fields, FixedWindow& limit) {
   const bool is_month = limit.align == Align::kMonth;
   const auto align = fields.Find("align");
   if (align) {
-    const auto wanted = align->OneOf<Align>({{"first", Align::kFirst}, {"clock", Align::kClock}});
+    const auto wanted = align->OneOf<Align>(
+        {{"first", Align::kFirst}, {"clock", Align::kClock}, {"epoch", Align::kEpoch}});
     if (!is_month) limit.align = wanted;
-    if (is_month && wanted == Align::kFirst) {
+    if (is_month && wanted != Align::kClock) {
       align->ReportFound("with the window month is clock");
     }
   }
@@ -28,7 +29,7 @@ void ParseAlignment(const ConfigMap& fields, FixedWindow& limit) {
   if (!offset) return;
   limit.utc_offset =
       offset->Parsed(ParseUtcOffset, "is an offset such as \"+08:00\"").value_or(Duration::zero());
-  if (limit.align == Align::kFirst) {
+  if (limit.align == Align::kFirst || limit.align == Align::kEpoch) {
     offset->ReportFound("is an offset only with align: clock or window: month");
   }
 }
@@ -97,7 +98,7 @@ Rate ParseBucketRate(const ConfigMap& fields) {
   return rate;
 }
 
-// What a bucket may hold is counted in 1/period of a unit.
+// A bucket's capacity is counted in 1/period of a unit.
 std::int64_t ParseBucketSize(const ConfigValue& field, std::int64_t least, std::int64_t reserved,
                              const Rate& rate) {
   return field.Integer(least, TokenBucket::kMaxCapacity / rate.period.count() - reserved,
@@ -115,7 +116,7 @@ Result<Duration> ParseWarmup(std::string_view text) {
                                      FormatDuration(WarmingBucket::kMaxWarmup)));
 }
 
-// With warmup the bucket is of another kind, which always borrows and starts cold.
+// With warmup the bucket is a WarmingBucket, which always borrows and starts cold.
 Limit ParseWarmingBucket(const ConfigMap& fields, const Rate& rate, const ConfigValue& warmup) {
   WarmingBucket limit{.rate = rate.count, .period = rate.period};
   limit.warmup = warmup.Parsed(ParseWarmup, kDurations).value_or(std::chrono::seconds(1));

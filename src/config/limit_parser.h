@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-// Reports what is wrong with `value`; then the limit is of no use.
+// Reports errors in `value`; the result is then unusable.
 Limit ParseLimit(const ConfigValue& value);
 
 }  // namespace sluice

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// Reports what is wrong with `value`; then the conditions are of no use.
+// Reports errors in `value`; the result is then unusable.
 std::vector<Condition> ParseMatch(const ConfigValue& value);
 
 }  // namespace sluice

@@ -8,10 +8,10 @@
 
 namespace sluice {
 
-// Reports what is wrong with `value`; then the rule is of no use, but its name may be.
+// Reports errors in `value`; the result is then unusable, except possibly its name.
 Rule ParseRule(const ConfigValue& value);
 
-// The name of an attribute: 1 to 255 bytes. Empty if it is not one.
+// The name of an attribute: 1 to 255 bytes. Empty if invalid.
 std::string ParseAttributeName(const ConfigValue& value);
 
 }  // namespace sluice

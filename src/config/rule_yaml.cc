@@ -29,7 +29,7 @@ std::string ListOf(const std::vector<KeyPart>& parts) {
 // "/s", "/m", "/h" or "/d".
 std::string PerUnit(Duration period) { return "/" + FormatDuration(period).substr(1); }
 
-// The parameters of one limit that are not at their defaults.
+// The parameters of one limit that differ from their defaults.
 struct Parameters {
   std::string operator()(const FixedWindow& limit) const {
     using Align = FixedWindow::Align;
@@ -37,6 +37,7 @@ struct Parameters {
     std::string text = fmt::format("limit: {}, window: {}", limit.limit,
                                    is_month ? "month" : FormatDuration(limit.window));
     if (limit.align == Align::kClock) text += ", align: clock";
+    if (limit.align == Align::kEpoch) text += ", align: epoch";
     if (limit.utc_offset != Duration::zero()) {
       text += fmt::format(", utc_offset: \"{}\"", FormatUtcOffset(limit.utc_offset));
     }
@@ -75,7 +76,7 @@ struct Parameters {
   }
 };
 
-// `limits` as the value of its key; a list has a line of its own for each limit.
+// The value of the key `limits`; a list has one line per limit.
 std::string ToYaml(const Limits& limits, std::string_view indent) {
   if (limits.effect == Limits::Effect::kBlocked) return " blocked\n";
   if (limits.effect == Limits::Effect::kUnlimited) return " unlimited\n";

@@ -1,4 +1,4 @@
-// A rule as YAML, for operators. The rule parser reads it back into the same rule.
+// A rule as YAML, for operators. The rule parser reads it back as the same rule.
 //
 // Thread-safe.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-// The keys of one item of `rules`, defaults left out, each on its line or lines.
+// The keys of one item of `rules`, without defaults, one per line or more.
 std::string ToYaml(const Rule& rule);
 
 }  // namespace sluice

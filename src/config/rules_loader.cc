@@ -31,7 +31,7 @@ std::string ParseDomainName(const ConfigValue& value) {
   return std::string(*name);
 }
 
-// Reads files one after the other into one set.
+// Reads a sequence of files into one set.
 class Loader {
  public:
   void Read(std::string_view file, std::string_view text);
@@ -47,7 +47,7 @@ class Loader {
   void CheckDomainIsNew(const ConfigValue& name, const std::string& domain);
 
   LoadedRules loaded_;
-  std::unordered_map<std::string, std::string> domains_;  // to the file they are in
+  std::unordered_map<std::string, std::string> domains_;  // domain to file
 };
 
 void Loader::Read(std::string_view file, std::string_view text) {
@@ -113,20 +113,23 @@ LoadedRules Loader::Finish() {
   return std::move(loaded_);
 }
 
-bool IsRuleFile(const fs::directory_entry& entry) {
-  if (!IsRuleFileName(entry.path().filename().native())) return false;
+bool IsRuleFile(const fs::directory_entry& entry, const FileChoice& choice) {
+  if (!choice.is_rule_file(entry.path().filename().native())) return false;
   std::error_code unreadable;
   const fs::file_status status = entry.status(unreadable);
   return fs::is_regular_file(status) || !fs::exists(status);  // ReadText reports a dangling link
 }
 
-// Names of the rule files of `directory`, sorted. Absent if it cannot be read.
+// The sorted names of the rule files in `directory`. Empty if it cannot be read.
 std::optional<std::vector<std::string>> ListRuleFiles(const std::string& directory,
+                                                      const FileChoice& choice,
                                                       std::error_code& error) {
   std::vector<std::string> files;
-  fs::directory_iterator entries(directory, error);
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    if (IsRuleFile(*entries)) files.push_back(entries->path().string());
+  fs::recursive_directory_iterator entries(directory, error);
+  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
+    const bool hidden = entries->path().filename().native().starts_with('.');
+    if (hidden || !choice.recursive) entries.disable_recursion_pending();
+    if (IsRuleFile(*entries, choice)) files.push_back(entries->path().string());
   }
   if (error) return std::nullopt;
   std::sort(files.begin(), files.end());
@@ -151,10 +154,10 @@ bool IsRuleFileName(std::string_view name) {
   return !name.starts_with('.') && (name.ends_with(".yaml") || name.ends_with(".yml"));
 }
 
-RuleTexts ReadRuleFiles(const std::string& directory) {
+RuleTexts ReadRuleFiles(const std::string& directory, const FileChoice& choice) {
   RuleTexts texts;
   std::error_code error;
-  const auto names = ListRuleFiles(directory, error);
+  const auto names = ListRuleFiles(directory, choice, error);
   if (!names) {
     texts.errors.push_back({directory, {}, "", "cannot be read: " + error.message()});
     return texts;

@@ -1,5 +1,5 @@
-// Rule files, read whole or not at all: all mistakes of a set are found at once, and a set with any
-// is not to be applied. docs/rules.md describes the grammar.
+// Loads rule files, all or nothing: all errors of a set are reported at once, and a set with errors
+// must not be applied. docs/rules.md describes the grammar.
 //
 // Thread-safe.
 #pragma once
@@ -20,33 +20,38 @@ struct RuleFile {
 };
 
 struct LoadedRules {
-  RuleSet rules;       // only good if there are no errors
+  RuleSet rules;       // only valid if there are no errors
   Diagnostics errors;  // by file and position
 
   bool ok() const { return errors.empty(); }
 };
 
-// The files of a directory, read but not looked into.
+// The files of a directory, not parsed yet.
 struct RuleTexts {
   std::vector<RuleFile> files;
-  Diagnostics errors;  // what could not be read
-  // Equal for equal names and texts, and for practical purposes only for these.
+  Diagnostics errors;  // read errors
+  // A digest of names and texts: equal if and (practically) only if these are equal.
   std::string fingerprint;
 };
 
-// Whether a directory's entry of this name is a rule file: *.yaml or *.yml, not hidden.
+// Whether a file name is that of a rule file: *.yaml or *.yml, not hidden.
 bool IsRuleFileName(std::string_view name);
 
-// Reads every rule file in `directory`, in the order of their names. Symbolic links are followed,
-// subdirectories are not looked at. A directory without rule files is no error, but one that cannot
-// be read is.
-RuleTexts ReadRuleFiles(const std::string& directory);
+// Which entries of a directory are read.
+struct FileChoice {
+  bool (*is_rule_file)(std::string_view name) = IsRuleFileName;
+  bool recursive = false;  // also subdirectories, except hidden ones
+};
 
-// Gives up the memory of each text once it is parsed.
+// Reads every rule file in `directory`, ordered by name. Follows symbolic links to files. A
+// directory without rule files is not an error, but an unreadable directory is.
+RuleTexts ReadRuleFiles(const std::string& directory, const FileChoice& choice = {});
+
+// Frees the memory of each text after parsing it.
 LoadedRules ParseRules(RuleTexts texts);
 LoadedRules ParseRules(std::span<const RuleFile> files);
 
-// Both in one.
+// ReadRuleFiles and ParseRules.
 LoadedRules LoadRules(const std::string& directory);
 
 }  // namespace sluice

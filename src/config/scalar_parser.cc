@@ -17,7 +17,7 @@ using std::chrono::seconds;
 
 struct Unit {
   std::string_view name;
-  std::string_view word;  // of a rate; empty: not a unit of rates
+  std::string_view word;  // its name in rates; empty: not allowed in rates
   Duration length;
 };
 
@@ -31,7 +31,7 @@ constexpr std::array<Unit, 5> kUnits{{
 
 constexpr Duration kLongest = days(3650);
 
-// A leading number of digits alone; `text` becomes what follows it.
+// Parses leading digits, without a sign; `text` becomes the rest.
 std::optional<std::int64_t> TakeNumber(std::string_view& text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

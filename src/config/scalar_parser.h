@@ -1,5 +1,5 @@
-// The small languages inside scalars: durations, rates, offsets. Every error says what was found
-// and what is allowed.
+// Parsers for values in scalars: durations, rates, offsets. Every error states what was found and
+// what is allowed.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Rate {
   bool operator==(const Rate&) const = default;
 };
 
-// "250ms", "10s", "1m", "1h", "1d": a whole number and a unit. From 1 ms to 3,650 days.
+// "250ms", "10s", "1m", "1h", "1d": an integer and a unit. From 1 ms to 3,650 days.
 Result<Duration> ParseDuration(std::string_view text);
 
 // "10/s", "600/m", "1000/h", "5000/d", or "10 per second" (minute, hour, day). At least 1.

@@ -26,8 +26,27 @@ const Setting* Find(std::string_view Setting::*name, std::string_view text) {
   return found == table.end() ? nullptr : &*found;
 }
 
+// Names that settings had, and what to write now.
+struct FormerName {
+  std::string_view name;
+  std::string_view successor;
+};
+constexpr FormerName kFormerNames[] = {
+    {"admin.access", "admin.listen"},
+    {"--admin-access", "--admin"},
+    {"SLUICE_ADMIN_ACCESS", "SLUICE_ADMIN"},
+    {"log_level", "log.level"},
+    {"grpc.max_connection_age", "max_connection_age"},
+    {"--grpc-max-connection-age", "--max-connection-age"},
+    {"SLUICE_GRPC_MAX_CONNECTION_AGE", "SLUICE_MAX_CONNECTION_AGE"},
+};
+
 std::string Unknown(std::string_view what, std::string_view found, std::string_view Setting::*name,
                     std::string_view config) {
+  for (const auto& former : kFormerNames) {
+    if (former.name != found) continue;
+    return fmt::format("no such {} any more; use {}", what, former.successor);
+  }
   std::vector<std::string_view> known;
   for (const auto& setting : SettingsTable()) {
     if (!(setting.*name).empty()) known.push_back(setting.*name);
@@ -38,7 +57,7 @@ std::string Unknown(std::string_view what, std::string_view found, std::string_v
   return fmt::format("no such {}; allowed are {}", what, fmt::join(known, ", "));
 }
 
-// A value from one of the three sources, and where it stands.
+// A value from one of the three sources, and its position.
 struct Given {
   const Setting* setting;
   std::string value;
@@ -54,7 +73,7 @@ class Reader {
       const std::string flag(argument.substr(0, equals));
       const Setting* setting = Find(&Setting::flag, flag);
       if (setting == nullptr && flag != kConfigFlag) {
-        // What is no flag may be the value of one, such as a URL with a password.
+        // Not quoted: the argument may be the value of a flag, such as a URL with a password.
         Mistake(flag.starts_with("--") ? flag : fmt::format("argument {}", i + 1),
                 Unknown("flag", flag, &Setting::flag, kConfigFlag));
         const bool has_value = equals == std::string_view::npos && i + 1 < arguments.size() &&
@@ -91,6 +110,7 @@ class Reader {
     const auto file = ReadSettingsFile(config_file_);
     if (!file) return mistakes_.push_back(file.error().message);
     mistakes_.insert(mistakes_.end(), file->mistakes.begin(), file->mistakes.end());
+    callers_ = file->callers;
     for (const auto& [key, value, place] : file->settings) {
       const Setting* setting = Find(&Setting::key, key);
       if (setting == nullptr) setting = Find(&Setting::key, key + ".listen");  // grpc: ADDR
@@ -104,6 +124,7 @@ class Reader {
 
   Result<Settings> Apply() {
     Settings settings;
+    settings.callers = callers_;
     for (const auto* source : {&file_, &variables_, &flags_}) {
       for (const auto& given : *source) {
         const auto set = given.setting->set(settings, given.value);
@@ -113,23 +134,24 @@ class Reader {
     CheckTls(settings);
     CheckRedisTls(settings);
     CheckAdmin(settings);
+    CheckIdentities(settings);
     if (!mistakes_.empty()) return InvalidArgument(fmt::format("{}", fmt::join(mistakes_, "\n")));
     return settings;
   }
 
  private:
-  // Kubernetes describes a service called "sluice" to every container of its namespace this way.
+  // Kubernetes passes such variables to every container of a namespace with a service "sluice".
   static bool IsFromKubernetes(std::string_view name) {
     return name == "SLUICE_PORT" || name.starts_with("SLUICE_PORT_") ||
            name.starts_with("SLUICE_SERVICE_");
   }
 
-  // What the command-line tool reads, exported by people who use both.
+  // Variables of the command-line tool, exported by users of both.
   static bool IsOfTheTool(std::string_view name) {
     return name == "SLUICE_ADDR" || name == "SLUICE_TOKEN";
   }
 
-  // `setting` null: the name of the file. Flags are read first, so the first that names it wins.
+  // `setting` null: the name of the file. Flags are read first, so the first value wins.
   void Give(const Setting* setting, std::string value, std::string place,
             std::vector<Given>& source) {
     if (setting != nullptr) {
@@ -165,10 +187,24 @@ class Reader {
 
   void CheckAdmin(const Settings& settings) {
     const auto address = Address::Parse(settings.admin);
-    if (address && !address->is_unix() && settings.admin_token.empty()) {
-      Mistake("admin.listen", fmt::format("found \"{}\", a TCP address, but no token; give one by "
-                                          "admin.token_file or SLUICE_ADMIN_TOKEN",
-                                          settings.admin));
+    const bool opens = !(settings.admin_token + settings.admin_token_file).empty() ||
+                       !settings.admin_identities.empty();
+    if (address && !address->is_unix() && !opens) {
+      Mistake("admin.listen",
+              fmt::format("found \"{}\", a TCP address that nothing opens; give admin.token_file, "
+                          "SLUICE_ADMIN_TOKEN or admin.identities",
+                          settings.admin));
+    }
+  }
+
+  void CheckIdentities(const Settings& settings) {
+    if (!settings.tls_client_ca.empty()) return;
+    if (!settings.admin_identities.empty()) {
+      Mistake("admin.identities", "means nothing without tls.client_ca");
+    }
+    for (const Caller& caller : settings.callers) {
+      if (caller.identities.empty()) continue;
+      Mistake("callers." + caller.name, "identities mean nothing without tls.client_ca");
     }
   }
 
@@ -177,6 +213,7 @@ class Reader {
   }
 
   std::string config_file_;
+  std::vector<Caller> callers_;
   std::vector<Given> file_, variables_, flags_;
   std::vector<std::string> mistakes_;
 };

@@ -1,55 +1,82 @@
-// What an operator may set: in a YAML file, overridden by SLUICE_* variables, overridden by flags.
-// settings_table.cc lists every setting, once.
+// The settings of the server: from a YAML file, overridden by SLUICE_* variables, overridden by
+// flags. settings_table.cc lists every setting.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/address.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "core/caller.h"
 #include "match/rule.h"
 
 namespace sluice {
 
+// How Envoy's rate limit service is served.
+struct EnvoySettings {
+  std::string rules_directory;  // of Envoy's rule files; empty: it is not served
+  bool merge_domains = false;
+  bool shadow_mode = false;
+  bool quota_mode = false;
+  bool count_denied = true;
+  double near_limit_ratio = 0.8;
+  bool dynamic_metadata = false;
+  std::string limit_header;  // names of headers of answers; empty, all three: none
+  std::string remaining_header;
+  std::string reset_header;
+
+  bool operator==(const EnvoySettings&) const = default;
+};
+
 struct Settings {
-  std::string rules_directory;  // empty: no rules
-  std::string redis_url;        // empty: the embedded store
+  std::string rules_directory;      // empty: no rules
+  std::string redis_url;            // empty: the embedded store
+  std::string redis_password_file;  // empty: the password of redis_url
   Duration redis_timeout = std::chrono::milliseconds(10);
   std::string redis_tls_ca;           // file; empty: the system's authorities
-  std::string redis_tls_certificate;  // file; empty: none of our own
+  std::string redis_tls_certificate;  // file; empty: no client certificate
   std::string redis_tls_key;          // file; not empty with redis_tls_certificate
   std::string redis_tls_server_name;  // empty: the host connected to
-  std::size_t threads = 0;            // io threads; 0: as many as serve best
+  std::size_t threads = 0;            // io threads; 0: chosen automatically
   Address grpc{.host = "0.0.0.0", .port = 8081, .unix_path = {}};
-  std::string grpc_engine = "http2";  // http2 or grpc
-  Duration max_connection_age{};      // of gRPC callers; zero: no end
+  std::optional<mode_t> grpc_socket_mode;  // of a unix socket; absent: as the umask says
+  std::string grpc_engine = "http2";       // http2 or grpc
   Address http{.host = "0.0.0.0", .port = 8080, .unix_path = {}};
-  std::string tls_certificate;  // file; empty: gRPC without TLS
-  std::string tls_key;          // file; not empty with tls_certificate
-  std::string tls_client_ca;    // file; empty: callers need no certificate
+  std::string tls_certificate;            // file; empty: gRPC and HTTP without TLS
+  std::string tls_key;                    // file; not empty with tls_certificate
+  std::string tls_client_ca;              // file; empty: callers need no certificate
+  std::size_t max_connections = 100'000;  // of gRPC and HTTP together
+  Duration max_connection_age{};          // zero: no end
   Duration drain = std::chrono::seconds(5);
-  std::string log_level = "info";   // trace, debug, info, warn, error or off
-  std::string log_format = "text";  // text or json
-  std::string admin = "auto";       // auto, off, or an address
-  std::string admin_token;          // empty: none; a secret
+  std::string log_level = "info";             // trace, debug, info, warn, error or off
+  std::string log_format = "text";            // text or json
+  std::string admin = "auto";                 // auto, off, or an address
+  std::string admin_token;                    // empty: none; a secret
+  std::string admin_token_file;               // instead of admin_token; empty: none
+  std::vector<std::string> admin_identities;  // of client certificates
+  std::vector<Caller> callers;                // empty: everybody may ask
   Unmatched unmatched = Unmatched::kAllow;
-  std::optional<double> fleet_share;  // 0 < share <= 1; absent: by how many servers there are
+  std::optional<double> fleet_share;  // 0 < share <= 1; absent: by the number of servers
   bool ready_needs_redis = false;
   std::size_t max_keys = 1'000'000;
+  EnvoySettings envoy;
 
   bool operator==(const Settings&) const = default;
 };
 
-// Reads the settings from the flags `arguments` (without the program's name), from those of
-// `environment` ("NAME=value") that begin with SLUICE_, and from the file that --config names.
-// The error holds every mistake, one a line: where, what was found, what is allowed.
+// Reads the settings from the flags `arguments` (without the program name), from the variables in
+// `environment` ("NAME=value") that start with SLUICE_, and from the file that --config names. The
+// error lists every mistake, one per line: where, what was found, what is allowed.
 Result<Settings> ReadSettings(std::span<const std::string> arguments,
                               std::span<const std::string> environment);
 
-// Every setting with flag, variable, key in the file, default and meaning, for --help.
+// Every setting with its flag, variable, file key, default and description, for --help.
 std::string DescribeSettings();
 
 }  // namespace sluice

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "config/caller_parser.h"
+
 namespace sluice {
 namespace {
 
@@ -21,7 +23,9 @@ class Flattener {
     for (const auto& entry : map) {
       const std::string key = prefix + entry.first.Scalar();
       const YAML::Node& value = entry.second;
-      if (value.IsMap()) {
+      if (key == "callers") {
+        file_.callers = ParseCallers(value, path_, file_.mistakes);
+      } else if (value.IsMap()) {
         Flatten(value, key + ".");
       } else if (value.IsScalar()) {
         file_.settings.push_back({key, value.Scalar(), Place(path_, value.Mark())});

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "core/caller.h"
 
 namespace sluice {
 
@@ -16,10 +17,11 @@ struct FileSetting {
 
 struct SettingsFile {
   std::vector<FileSetting> settings;  // in the order of the file
-  std::vector<std::string> mistakes;  // with their places: what is no scalar in maps
+  std::vector<Caller> callers;
+  std::vector<std::string> mistakes;  // with positions: values that are not scalars
 };
 
-// Fails if the file cannot be read or is no YAML.
+// Fails if the file cannot be read or is not YAML.
 Result<SettingsFile> ReadSettingsFile(const std::string& path);
 
 }  // namespace sluice

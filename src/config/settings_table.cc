@@ -4,66 +4,23 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <fstream>
-#include <initializer_list>
-#include <iterator>
-#include <optional>
+#include <chrono>
 #include <string>
 
-#include <fmt/format.h>
-
-#include "config/scalar_parser.h"
+#include "base/secret.h"
+#include "config/setting_values.h"
 
 namespace sluice {
 namespace {
 
-Error NotAllowed(std::string_view found, std::string_view allowed) {
-  return InvalidArgument(fmt::format("found \"{}\"; allowed is {}", found, allowed));
-}
-
-// The whole of `text` as a number.
-template <typename Number>
-std::optional<Number> ParseNumber(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-Result<void> SetAddress(Address& address, std::string_view text) {
-  const auto parsed = Address::Parse(text);
-  if (!parsed) return parsed.error();
-  address = *parsed;
-  return {};
-}
-
 Result<void> SetRedisTimeout(Settings& settings, std::string_view text) {
-  const auto timeout = ParseDuration(text);
-  if (!timeout || *timeout < std::chrono::milliseconds(1) || *timeout > std::chrono::minutes(1)) {
-    return NotAllowed(text, "a duration from 1ms to 60s, such as 10ms");
-  }
-  settings.redis_timeout = *timeout;
-  return {};
+  return SetDuration(settings.redis_timeout, text, std::chrono::milliseconds(1),
+                     std::chrono::minutes(1), "a duration from 1ms to 60s, such as 10ms");
 }
 
 Result<void> SetDrain(Settings& settings, std::string_view text) {
-  const auto drain = ParseDuration(text);
-  if (!drain || *drain > std::chrono::minutes(10)) {
-    return NotAllowed(text, "a duration from 1ms to 10m, such as 5s");
-  }
-  settings.drain = *drain;
-  return {};
-}
-
-// One of a few words.
-Result<void> SetWord(std::string& setting, std::string_view text,
-                     std::initializer_list<std::string_view> words) {
-  if (std::find(words.begin(), words.end(), text) == words.end()) {
-    return NotAllowed(text, fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "),
-                                        *(words.end() - 1)));
-  }
-  setting = text;
-  return {};
+  return SetDuration(settings.drain, text, std::chrono::milliseconds(1), std::chrono::minutes(10),
+                     "a duration from 1ms to 10m, such as 5s");
 }
 
 Result<void> SetLogLevel(Settings& settings, std::string_view text) {
@@ -87,8 +44,22 @@ Result<void> SetThreads(Settings& settings, std::string_view text) {
   return {};
 }
 
+Result<void> SetSocketMode(Settings& settings, std::string_view text) {
+  unsigned mode = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
+  if (error != std::errc() || end != text.data() + text.size() || text.size() < 3 || mode > 0777) {
+    return NotAllowed(text, "permissions in octal, from 0000 to 0777, such as 0660");
+  }
+  settings.grpc_socket_mode = mode;
+  return {};
+}
+
 Result<void> SetGrpcEngine(Settings& settings, std::string_view text) {
   return SetWord(settings.grpc_engine, text, {"http2", "grpc"});
+}
+
+Result<void> SetMaxConnections(Settings& settings, std::string_view text) {
+  return SetCount(settings.max_connections, text, 2, 1'000'000);
 }
 
 Result<void> SetMaxConnectionAge(Settings& settings, std::string_view text) {
@@ -96,12 +67,8 @@ Result<void> SetMaxConnectionAge(Settings& settings, std::string_view text) {
     settings.max_connection_age = Duration::zero();
     return {};
   }
-  const auto age = ParseDuration(text);
-  if (!age || *age < std::chrono::seconds(1) || *age > std::chrono::days(7)) {
-    return NotAllowed(text, "none, or a duration from 1s to 7d, such as 30m");
-  }
-  settings.max_connection_age = *age;
-  return {};
+  return SetDuration(settings.max_connection_age, text, std::chrono::seconds(1),
+                     std::chrono::days(7), "none, or a duration from 1s to 7d, such as 30m");
 }
 
 Result<void> SetAdmin(Settings& settings, std::string_view text) {
@@ -114,32 +81,26 @@ Result<void> SetAdmin(Settings& settings, std::string_view text) {
   return {};
 }
 
-// A file that must be there, so that a wrong name is told at once.
-Result<void> SetFile(std::string& setting, std::string_view text) {
-  if (!std::ifstream{std::string(text)}) {
-    return InvalidArgument(fmt::format("{} cannot be read", text));
-  }
-  setting = text;
-  return {};
-}
-
-// Whatever is wrong with it, a secret is not repeated.
+// Of the two ways to give the token, the later one wins.
 Result<void> SetAdminToken(Settings& settings, std::string_view text) {
-  const auto is_allowed = [](char c) { return c > ' ' && c < 0x7f; };
-  if (text.empty() || !std::all_of(text.begin(), text.end(), is_allowed)) {
-    return InvalidArgument("found no token; allowed are printable ASCII characters but spaces");
-  }
+  if (auto valid = ValidateSecret(text); !valid) return valid;
   settings.admin_token = text;
+  settings.admin_token_file.clear();
   return {};
 }
 
 Result<void> SetAdminTokenFile(Settings& settings, std::string_view text) {
-  std::ifstream file{std::string(text)};
-  std::string token{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return InvalidArgument(fmt::format("{} cannot be read", text));
-  while (!token.empty() && std::isspace(static_cast<unsigned char>(token.back()))) token.pop_back();
-  if (auto set = SetAdminToken(settings, token); !set) {
-    return InvalidArgument(fmt::format("in {} {}", text, set.error().message));
+  settings.admin_token.clear();
+  return SetSecretFile(settings.admin_token_file, text);
+}
+
+Result<void> SetAdminIdentities(Settings& settings, std::string_view text) {
+  settings.admin_identities.clear();
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    if (end == begin) return NotAllowed(text, "names with commas between them");
+    settings.admin_identities.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
   }
   return {};
 }
@@ -159,94 +120,108 @@ Result<void> SetFleetShare(Settings& settings, std::string_view text) {
   return {};
 }
 
-Result<void> SetReadyNeedsRedis(Settings& settings, std::string_view text) {
-  if (text != "true" && text != "false") return NotAllowed(text, "true or false");
-  settings.ready_needs_redis = text == "true";
+Result<void> SetNearLimitRatio(Settings& settings, std::string_view text) {
+  const auto ratio = ParseNumber<double>(text);
+  if (!ratio || !(*ratio > 0 && *ratio <= 1)) return NotAllowed(text, "a number above 0, up to 1");
+  settings.envoy.near_limit_ratio = *ratio;
+  return {};
+}
+
+Result<void> SetResponseHeaders(Settings& settings, std::string_view text) {
+  const auto is_allowed = [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_'; };
+  std::string_view rest = text;
+  for (std::string* name : {&settings.envoy.limit_header, &settings.envoy.remaining_header,
+                            &settings.envoy.reset_header}) {
+    const auto comma = rest.find(',');
+    const bool is_last = name == &settings.envoy.reset_header;
+    *name = rest.substr(0, comma);
+    if (name->empty() || !std::all_of(name->begin(), name->end(), is_allowed) ||
+        is_last != (comma == std::string_view::npos)) {
+      return NotAllowed(text, "three names of letters, digits, - and _, with commas between them");
+    }
+    rest.remove_prefix(std::min(rest.size(), name->size() + 1));
+  }
   return {};
 }
 
 Result<void> SetMaxKeys(Settings& settings, std::string_view text) {
-  const auto keys = ParseNumber<std::size_t>(text);
-  if (!keys || *keys < 1 || *keys > 1'000'000'000) {
-    return NotAllowed(text, "a whole number from 1 to 1000000000");
-  }
-  settings.max_keys = *keys;
-  return {};
+  return SetCount(settings.max_keys, text, 1, 1'000'000'000);
+}
+
+// Sets a member that needs no more than its kind of value.
+template <auto kMember, auto kSet>
+Result<void> Set(Settings& settings, std::string_view text) {
+  return kSet(settings.*kMember, text);
+}
+
+template <auto kMember, auto kSet>
+Result<void> SetEnvoy(Settings& settings, std::string_view text) {
+  return kSet(settings.envoy.*kMember, text);
 }
 
 constexpr std::array kTable{
     Setting{"rules", "--rules", "SLUICE_RULES", "DIR", "none",
             "directory of rule files (*.yaml); none: every request is unmatched",
-            [](Settings& settings, std::string_view text) -> Result<void> {
-              settings.rules_directory = text;
-              return {};
-            }},
+            Set<&Settings::rules_directory, SetText>},
     Setting{"redis.url", "--redis", "SLUICE_REDIS", "URL", "none",
             "the shared store: redis://[user:password@]host[:port][/db], unix://path, "
             "redis+sentinel://host,host/master, redis+cluster://host,host, or with rediss for TLS; "
             "none: the embedded store, for one server alone",
-            [](Settings& settings, std::string_view text) -> Result<void> {
-              settings.redis_url = text;
-              return {};
-            }},
+            Set<&Settings::redis_url, SetText>},
+    Setting{
+        "redis.password_file", "--redis-password-file", "SLUICE_REDIS_PASSWORD_FILE", "FILE",
+        "none",
+        "file that holds Redis' password, instead of one in redis.url; read again when it changes",
+        Set<&Settings::redis_password_file, SetSecretFile>},
     Setting{"redis.timeout", "--redis-timeout", "SLUICE_REDIS_TIMEOUT", "TIME", "10ms",
             "how long a check waits for Redis before on_store_failure decides", SetRedisTimeout},
     Setting{"redis.tls.ca", "--redis-tls-ca", "SLUICE_REDIS_TLS_CA", "FILE", "none",
             "authorities (PEM) that sign Redis' certificates; none: those of the system",
-            [](Settings& settings, std::string_view text) {
-              return SetFile(settings.redis_tls_ca, text);
-            }},
+            Set<&Settings::redis_tls_ca, SetFile>},
     Setting{"redis.tls.certificate", "--redis-tls-certificate", "SLUICE_REDIS_TLS_CERTIFICATE",
             "FILE", "none", "certificate chain (PEM) that this server shows to Redis",
-            [](Settings& settings, std::string_view text) {
-              return SetFile(settings.redis_tls_certificate, text);
-            }},
+            Set<&Settings::redis_tls_certificate, SetFile>},
     Setting{"redis.tls.key", "--redis-tls-key", "SLUICE_REDIS_TLS_KEY", "FILE", "none",
-            "private key (PEM) of that certificate",
-            [](Settings& settings, std::string_view text) {
-              return SetFile(settings.redis_tls_key, text);
-            }},
+            "private key (PEM) of that certificate", Set<&Settings::redis_tls_key, SetFile>},
     Setting{"redis.tls.server_name", "--redis-tls-server-name", "SLUICE_REDIS_TLS_SERVER_NAME",
             "NAME", "none",
             "what Redis' certificates must be for; none: the host that is connected to",
-            [](Settings& settings, std::string_view text) -> Result<void> {
-              settings.redis_tls_server_name = text;
-              return {};
-            }},
+            Set<&Settings::redis_tls_server_name, SetText>},
     Setting{"threads", "--threads", "SLUICE_THREADS", "COUNT", "auto",
             "io threads, each with a connection of its own to Redis; auto: 2, on one core 1; more "
             "pay off for TLS and for answers that need no Redis",
             SetThreads},
-    Setting{
-        "grpc.listen", "--grpc", "SLUICE_GRPC", "ADDR", "0.0.0.0:8081",
-        "where gRPC listens: host:port, [IPv6]:port or unix:PATH; port 0 takes a free one",
-        [](Settings& settings, std::string_view text) { return SetAddress(settings.grpc, text); }},
+    Setting{"grpc.listen", "--grpc", "SLUICE_GRPC", "ADDR", "0.0.0.0:8081",
+            "where gRPC listens: host:port, [IPv6]:port or unix:PATH; port 0 takes a free one",
+            Set<&Settings::grpc, SetAddress>},
+    Setting{"grpc.socket_mode", "--grpc-socket-mode", "SLUICE_GRPC_SOCKET_MODE", "MODE", "none",
+            "permissions of gRPC's unix socket, in octal; who may write to it may call (0660: the "
+            "server's group, too); none: as the umask says",
+            SetSocketMode},
     Setting{"grpc.engine", "--grpc-engine", "SLUICE_GRPC_ENGINE", "WORD", "http2",
             "http2 (Sluice's own server, several times faster) or grpc (gRPC's server)",
             SetGrpcEngine},
-    Setting{"grpc.max_connection_age", "--grpc-max-connection-age",
-            "SLUICE_GRPC_MAX_CONNECTION_AGE", "TIME", "none",
-            "gRPC callers connect anew after about this time, so that a fleet behind one address "
-            "shares them; none: they may stay",
-            SetMaxConnectionAge},
-    Setting{
-        "http.listen", "--http", "SLUICE_HTTP", "ADDR", "0.0.0.0:8080",
-        "where HTTP listens (/v1/check, /v1/auth, /healthz, /readyz, /metrics); as --grpc",
-        [](Settings& settings, std::string_view text) { return SetAddress(settings.http, text); }},
+    Setting{"http.listen", "--http", "SLUICE_HTTP", "ADDR", "0.0.0.0:8080",
+            "where HTTP listens (/v1/check, /v1/auth, /healthz, /readyz, /metrics); as --grpc",
+            Set<&Settings::http, SetAddress>},
     Setting{"tls.certificate", "--tls-certificate", "SLUICE_TLS_CERTIFICATE", "FILE", "none",
-            "certificate chain (PEM) of the gRPC server; read again when it changes; none: no TLS",
-            [](Settings& settings, std::string_view text) {
-              return SetFile(settings.tls_certificate, text);
-            }},
-    Setting{
-        "tls.key", "--tls-key", "SLUICE_TLS_KEY", "FILE", "none",
-        "private key (PEM) of that certificate",
-        [](Settings& settings, std::string_view text) { return SetFile(settings.tls_key, text); }},
+            "certificate chain (PEM) for gRPC, HTTP and admin.listen on TCP; read again when it "
+            "changes; none: no TLS",
+            Set<&Settings::tls_certificate, SetFile>},
+    Setting{"tls.key", "--tls-key", "SLUICE_TLS_KEY", "FILE", "none",
+            "private key (PEM) of that certificate", Set<&Settings::tls_key, SetFile>},
     Setting{"tls.client_ca", "--tls-client-ca", "SLUICE_TLS_CLIENT_CA", "FILE", "none",
             "authorities (PEM) that sign callers' certificates; every caller then needs one",
-            [](Settings& settings, std::string_view text) {
-              return SetFile(settings.tls_client_ca, text);
-            }},
+            Set<&Settings::tls_client_ca, SetFile>},
+    Setting{"max_connections", "--max-connections", "SLUICE_MAX_CONNECTIONS", "COUNT", "100000",
+            "the most connections of gRPC and HTTP together, as far as the limit of open files "
+            "permits; at most a quarter and 1024 of them are for HTTP",
+            SetMaxConnections},
+    Setting{"max_connection_age", "--max-connection-age", "SLUICE_MAX_CONNECTION_AGE", "TIME",
+            "none",
+            "callers connect anew after about this time, so that a fleet behind one address "
+            "shares them; none: they may stay",
+            SetMaxConnectionAge},
     Setting{"drain", "--drain", "SLUICE_DRAIN", "TIME", "5s",
             "how long callers get to leave and calls to end after SIGTERM", SetDrain},
     Setting{"log.level", "--log-level", "SLUICE_LOG_LEVEL", "LEVEL", "info",
@@ -255,13 +230,19 @@ constexpr std::array kTable{
     Setting{"log.format", "--log-format", "SLUICE_LOG_FORMAT", "WORD", "text",
             "text, or json: one object a line", SetLogFormat},
     Setting{"admin.listen", "--admin", "SLUICE_ADMIN", "ADDR", "auto",
-            "where operators explain, list, reset and reload: an address as --grpc (TCP needs the "
-            "admin token), auto (a unix socket that only the server's user may open) or off",
+            "where operators explain, list, reset and reload: an address as --grpc (TCP needs "
+            "admin.token_file or admin.identities), auto (a unix socket that only the server's "
+            "user may open) or off",
             SetAdmin},
     Setting{"admin.token_file", "--admin-token-file", "SLUICE_ADMIN_TOKEN_FILE", "FILE", "none",
-            "file that holds the admin token, which opens admin calls on the gRPC address too",
+            "file that holds the admin token, which opens admin calls and /rules on all addresses; "
+            "read again when it changes",
             SetAdminTokenFile},
     Setting{"", "", "SLUICE_ADMIN_TOKEN", "TOKEN", "none", "the admin token itself", SetAdminToken},
+    Setting{"admin.identities", "--admin-identities", "SLUICE_ADMIN_IDENTITIES", "NAMES", "none",
+            "names in client certificates (tls.client_ca) that open what the admin token opens, "
+            "with commas between them",
+            SetAdminIdentities},
     Setting{"unmatched", "--unmatched", "SLUICE_UNMATCHED", "WORD", "allow",
             "allow or deny: requests that no rule matches, where their domain does not say",
             SetUnmatched},
@@ -271,9 +252,37 @@ constexpr std::array kTable{
         "in Redis, and none is ready before it has been counted) or a number",
         SetFleetShare},
     Setting{"ready_needs_redis", "--ready-needs-redis", "SLUICE_READY_NEEDS_REDIS", "BOOL", "false",
-            "true or false: whether /readyz fails whenever Redis is away", SetReadyNeedsRedis},
+            "true or false: whether /readyz fails whenever Redis is away",
+            Set<&Settings::ready_needs_redis, SetFlag>},
     Setting{"max_keys", "--max-keys", "SLUICE_MAX_KEYS", "COUNT", "1000000",
             "the most counters the embedded store holds", SetMaxKeys},
+    Setting{"envoy.rules", "--envoy-rules", "SLUICE_ENVOY_RULES", "DIR", "none",
+            "directory of rule files of Envoy's rate limit service, which is served beside "
+            "Sluice's own; none: it is not",
+            SetEnvoy<&EnvoySettings::rules_directory, SetText>},
+    Setting{"envoy.merge_domains", "--envoy-merge-domains", "SLUICE_ENVOY_MERGE_DOMAINS", "BOOL",
+            "false", "true or false: whether several of those files may be for one domain",
+            SetEnvoy<&EnvoySettings::merge_domains, SetFlag>},
+    Setting{"envoy.shadow_mode", "--envoy-shadow-mode", "SLUICE_ENVOY_SHADOW_MODE", "BOOL", "false",
+            "true or false: whether all that Envoy asks is allowed, and only counted",
+            SetEnvoy<&EnvoySettings::shadow_mode, SetFlag>},
+    Setting{"envoy.quota_mode", "--envoy-quota-mode", "SLUICE_ENVOY_QUOTA_MODE", "BOOL", "false",
+            "true or false: whether all of Envoy's limits are in quota_mode",
+            SetEnvoy<&EnvoySettings::quota_mode, SetFlag>},
+    Setting{"envoy.count_denied", "--envoy-count-denied", "SLUICE_ENVOY_COUNT_DENIED", "BOOL",
+            "true", "true or false: whether hits count that are over one of Envoy's limits",
+            SetEnvoy<&EnvoySettings::count_denied, SetFlag>},
+    Setting{"envoy.near_limit_ratio", "--envoy-near-limit-ratio", "SLUICE_ENVOY_NEAR_LIMIT_RATIO",
+            "RATIO", "0.8", "the part of a limit beyond which hits are near it, for metrics",
+            SetNearLimitRatio},
+    Setting{"envoy.dynamic_metadata", "--envoy-dynamic-metadata", "SLUICE_ENVOY_DYNAMIC_METADATA",
+            "BOOL", "false", "true or false: whether answers to Envoy carry dynamic metadata",
+            SetEnvoy<&EnvoySettings::dynamic_metadata, SetFlag>},
+    Setting{"envoy.response_headers", "--envoy-response-headers", "SLUICE_ENVOY_RESPONSE_HEADERS",
+            "NAMES", "none",
+            "headers of answers to Envoy: RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset, or "
+            "three other names for the same",
+            SetResponseHeaders},
 };
 
 }  // namespace

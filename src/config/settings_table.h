@@ -1,5 +1,5 @@
-// The table of settings: every one with its names in the three sources, its default, its meaning,
-// and what reads its value. A setting is added here and in settings.h.
+// The table of settings: names in the three sources, default, description, and parser of each. A
+// new setting is added here and in settings.h.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-// A setting without key and flag is a secret: it has no place in a file of settings or in a list of
-// processes.
+// A setting without key and flag is a secret: it must not appear in a settings file or in the
+// process list.
 struct Setting {
   std::string_view key;
   std::string_view flag;

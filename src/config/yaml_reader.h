@@ -1,5 +1,5 @@
-// YAML text as a tree of nodes that know where they stand. The subset that a configuration needs:
-// one document; no anchors, aliases or tags. The only file that knows yaml-cpp.
+// YAML text as a tree of nodes with positions. The subset for configuration: one document; no tags;
+// anchors and aliases only where the caller allows them. Only this file uses yaml-cpp.
 #pragma once
 
 #include <functional>
@@ -17,27 +17,32 @@ struct YamlNode {
     kScalar,
     kSequence,
     kMap,
-    kRefused,  // already reported: whoever meets it keeps silent
+    kRefused,  // already reported: do not report it again
   };
   Kind kind = Kind::kNull;
   Position position;
   std::string text;             // of a scalar
-  std::vector<YamlNode> items;  // of a sequence; of a map, keys and values by turns
+  std::vector<YamlNode> items;  // of a sequence; of a map: keys and values alternating
+  bool quoted = false;          // a scalar in quotes, which is a string whatever it looks like
 
-  // The value of `key`, null if it is not there. REQUIRES: a map.
+  // The value of `key`, or null if absent. REQUIRES: a map.
   const YamlNode* Find(std::string_view key) const;
 };
 
-// Takes the items of one top-level sequence as they are read, so that a file of 100,000 rules never
-// is one tree. The sequence stays empty in the document.
+// Receives the items of one top-level sequence while they are read, so that a file of 100,000 rules
+// is never held as one tree. The sequence stays empty in the document.
 struct YamlItemStream {
   std::string_view key;
   std::function<void(std::size_t index, const YamlNode& item)> take;
 };
 
-// Reads `text` and returns its document; kNull if there is none. Appends what is wrong to `errors`,
-// with `file` as the file's name; after a syntax error the node is kRefused.
+// Whether `*name` stands for a copy of the node marked `&name`, and `<<: *name` for its keys that a
+// map does not have itself. All copies of a file together are bounded.
+enum class YamlAliases { kRefused, kResolved };
+
+// Parses `text` and returns its document; kNull if there is none. Appends errors to `errors`, with
+// `file` as the file name; after a syntax error the node is kRefused.
 YamlNode ReadYaml(std::string_view file, std::string_view text, const YamlItemStream& stream,
-                  Diagnostics& errors);
+                  Diagnostics& errors, YamlAliases aliases = YamlAliases::kRefused);
 
 }  // namespace sluice

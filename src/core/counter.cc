@@ -16,7 +16,7 @@ constexpr bool kLeases = std::is_same_v<std::decay_t<Algorithm>, Concurrency>;
 
 }  // namespace
 
-Keep Open(const Limit& limit, CounterState& state, Time now) {
+WriteBack Open(const Limit& limit, CounterState& state, Time now) {
   return std::visit(
       [&](const auto& algorithm) {
         return algorithm.Open(state.emplace<StateOf<decltype(algorithm)>>(), now);
@@ -24,7 +24,7 @@ Keep Open(const Limit& limit, CounterState& state, Time now) {
       limit);
 }
 
-Keep Advance(const Limit& limit, CounterState& state, Time now) {
+WriteBack Advance(const Limit& limit, CounterState& state, Time now) {
   return std::visit(
       [&](const auto& algorithm) {
         return algorithm.Advance(std::get<StateOf<decltype(algorithm)>>(state), now);
@@ -66,72 +66,73 @@ std::int64_t Used(const Limit& limit, const CounterState& state) {
       limit);
 }
 
-void Take(const Limit& limit, CounterState& state, const Run& run) {
+void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks) {
   std::visit(
       [&](const auto& algorithm) {
         auto& taken_from = std::get<StateOf<decltype(algorithm)>>(state);
         if constexpr (kLeases<decltype(algorithm)>) {
-          algorithm.Take(taken_from, run.demand.cost, *run.lease);
+          algorithm.Take(taken_from, checks.demand.cost, *checks.lease);
         } else {
-          algorithm.Take(taken_from, run.demand.cost, run.granted);
+          algorithm.Take(taken_from, checks.demand.cost, checks.granted);
         }
       },
       limit);
 }
 
-bool Admits(const Limit& limit, const CounterState& state, const Run& run) {
-  if (run.demand.mode == Mode::kCharge) return Grants(limit, state, run.demand, 1) == 1;
-  if (run.demand.mode != Mode::kRenew) return true;
-  return std::get<Concurrency>(limit).Holds(std::get<Concurrency::State>(state), *run.lease);
+bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks) {
+  if (checks.demand.mode == Mode::kCharge) return Grants(limit, state, checks.demand, 1) == 1;
+  if (checks.demand.mode != Mode::kRenew) return true;
+  return std::get<Concurrency>(limit).Holds(std::get<Concurrency::State>(state), *checks.lease);
 }
 
-Changed Change(const Limit& limit, CounterState& state, const Run& run) {
+ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChecks& checks) {
   return std::visit(
-      [&](const auto& algorithm) -> Changed {
+      [&](const auto& algorithm) -> ChangeResult {
         auto& changed = std::get<StateOf<decltype(algorithm)>>(state);
-        const std::int64_t cost = run.demand.cost;
+        const std::int64_t cost = checks.demand.cost;
         if constexpr (kLeases<decltype(algorithm)>) {
-          if (run.demand.mode == Mode::kRelease)
-            return {.changed = algorithm.Release(changed, *run.lease)};
-          if (run.demand.mode == Mode::kCharge)
-            return {.dropped = algorithm.Charge(changed, cost, *run.lease)};
-          algorithm.Renew(changed, *run.lease);
+          if (checks.demand.mode == Mode::kRelease)
+            return {.changed = algorithm.Release(changed, *checks.lease)};
+          if (checks.demand.mode == Mode::kCharge)
+            return {.dropped = algorithm.Charge(changed, cost, *checks.lease)};
+          algorithm.Renew(changed, *checks.lease);
           return {};
-        } else if (run.demand.mode == Mode::kCharge) {
+        } else if (checks.demand.mode == Mode::kCharge) {
           const std::int64_t dropped = algorithm.Charge(changed, cost);
           return {.changed = dropped < cost, .dropped = dropped};
         } else {
-          return {.changed = algorithm.Refund(changed, cost, run.demand.charged_at)};
+          return {.changed = algorithm.Refund(changed, cost, checks.demand.charged_at)};
         }
       },
       limit);
 }
 
-Changed Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
-             const Run& run) {
+ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
+                  const CoalescedChecks& checks) {
   return std::visit(
-      [&](const auto& algorithm) -> Changed {
+      [&](const auto& algorithm) -> ChangeResult {
         auto& changed = std::get<StateOf<decltype(algorithm)>>(state);
         if constexpr (kLeases<decltype(algorithm)>) {
-          return {.changed = algorithm.Release(changed, *run.lease)};
+          return {.changed = algorithm.Release(changed, *checks.lease)};
         } else {
-          return algorithm.Undo(changed, run.demand.cost,
+          return algorithm.Undo(changed, checks.demand.cost,
                                 std::get<SnapshotOf<decltype(algorithm)>>(before));
         }
       },
       limit);
 }
 
-CounterSnapshot Summarise(const Limit& limit, const CounterState& state, const Run& run) {
-  const std::int64_t taken = run.demand.mode == Mode::kConsume ? run.granted : 0;
-  const std::int64_t cost = run.demand.cost;
+CounterSnapshot Summarize(const Limit& limit, const CounterState& state,
+                          const CoalescedChecks& checks) {
+  const std::int64_t taken = checks.demand.mode == Mode::kConsume ? checks.granted : 0;
+  const std::int64_t cost = checks.demand.cost;
   return std::visit(
       [&](const auto& algorithm) -> CounterSnapshot {
         const auto& summed = std::get<StateOf<decltype(algorithm)>>(state);
         if constexpr (kLeases<decltype(algorithm)>) {
-          return algorithm.Summarise(summed, cost, taken, run.lease, run.now);
+          return algorithm.Summarize(summed, cost, taken, checks.lease, checks.now);
         } else {
-          return algorithm.Summarise(summed, cost, taken, run.now);
+          return algorithm.Summarize(summed, cost, taken, checks.now);
         }
       },
       limit);
@@ -149,23 +150,25 @@ std::array<double, 3> FieldsOf(const CounterSnapshot& snapshot) {
   return std::visit([](const auto& it) { return it.ToFields(); }, snapshot);
 }
 
-Verdict JudgeNth(const Limit& limit, CounterReport& report, const Run& run, std::int64_t index) {
+Verdict VerdictAt(const Limit& limit, CounterReport& report, const CoalescedChecks& checks,
+                  std::int64_t index) {
   return std::visit(
       [&](const auto& algorithm) {
         auto& snapshot = std::get<SnapshotOf<decltype(algorithm)>>(report.snapshot);
-        if (!run.demand.consumes_or_peeks()) {
-          Verdict verdict = algorithm.Judge(snapshot, run.demand, report.admitted, run.now);
+        if (!checks.demand.consumes_or_peeks()) {
+          Verdict verdict = algorithm.Judge(snapshot, checks.demand, report.admitted, checks.now);
           verdict.dropped = report.dropped;
           return verdict;
         }
-        const bool consumes = run.demand.mode == Mode::kConsume;
-        if (consumes) algorithm.Take(snapshot, run.demand.cost, std::min(index, run.granted));
-        const bool admitted = index < run.granted || algorithm.Grants(snapshot, run.demand, 1) == 1;
+        const bool consumes = checks.demand.mode == Mode::kConsume;
+        if (consumes) algorithm.Take(snapshot, checks.demand.cost, std::min(index, checks.granted));
+        const bool admitted =
+            index < checks.granted || algorithm.Grants(snapshot, checks.demand, 1) == 1;
         const Duration wait =
-            admitted ? algorithm.Wait(snapshot, run.demand, run.now) : Duration::zero();
+            admitted ? algorithm.Wait(snapshot, checks.demand, checks.now) : Duration::zero();
         auto after = snapshot;
-        if (consumes && index < run.granted) algorithm.Take(after, run.demand.cost, 1);
-        Verdict verdict = algorithm.Judge(after, run.demand, admitted, run.now);
+        if (consumes && index < checks.granted) algorithm.Take(after, checks.demand.cost, 1);
+        Verdict verdict = algorithm.Judge(after, checks.demand, admitted, checks.now);
         verdict.wait = wait;
         return verdict;
       },

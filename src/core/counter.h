@@ -1,5 +1,5 @@
-// The operations of an algorithm on one counter, whatever the algorithm: each picks the alternative
-// of `limit` and calls its function of the same name, where the meaning is told.
+// The operations of an algorithm on one counter. Each calls the function of the same name of the
+// algorithm in `limit`, which documents it.
 //
 // REQUIRES everywhere: `state` is the alternative that belongs to `limit`.
 #pragma once
@@ -11,69 +11,73 @@
 
 namespace sluice {
 
-Keep Open(const Limit& limit, CounterState& state, Time now);
-Keep Advance(const Limit& limit, CounterState& state, Time now);
+WriteBack Open(const Limit& limit, CounterState& state, Time now);
+WriteBack Advance(const Limit& limit, CounterState& state, Time now);
 std::int64_t Grants(const Limit& limit, const CounterState& state, const Demand& demand,
                     std::int64_t n);
 Duration Lifetime(const Limit& limit, const CounterState& state, Time now);
-// The counter of LimitFor(limit, share) after one of `limit` was seen so; to be advanced.
+// The counter of LimitFor(limit, share), derived from the last seen state of `limit`; call Advance
+// next.
 CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share);
-// The units that keep a counter from being as good as new, rounded up.
+// The units by which a counter differs from a new one, rounded up.
 std::int64_t Used(const Limit& limit, const CounterState& state);
 
-// What a counter begins with where it is not new. Of one that goes on with another version, this is
-// the newer.
+// The initial content of a counter that is not new. An existing counter with another version is
+// replaced by it.
 struct CounterSeed {
   CounterState state;  // to be advanced
-  Keep keep = Keep::kNo;
+  WriteBack keep = WriteBack::kNo;
   std::uint64_t version = 0;
 };
 
-// A run of equal checks, of which the first `granted` were granted by all limits that had to.
-// Modes but kConsume and kPeek come in runs of one.
-struct Run {
+// Coalesced checks: equal checks of which the first `granted` were granted by all enforced limits.
+// Modes other than kConsume and kPeek have exactly one check.
+struct CoalescedChecks {
   Demand demand;
   std::optional<Lease> lease;  // for Concurrency
   std::int64_t granted = 0;
   Time now;
 };
 
-// Takes what a run of Mode::kConsume takes.
-void Take(const Limit& limit, CounterState& state, const Run& run);
+// Takes what coalesced checks of Mode::kConsume take.
+void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks);
 
-// Whether the counter lets a run of another mode happen: a charge is told whether it would have
-// been admitted, a lease is renewed only if it holds.
-bool Admits(const Limit& limit, const CounterState& state, const Run& run);
+// Whether the counter admits a check of another mode: a charge reports whether it would have been
+// admitted; a lease is renewed only if it is held.
+bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
-// Makes a change: what kCharge, kRefund, kRenew and kRelease do. REQUIRES for kRenew: it Admits.
-Changed Change(const Limit& limit, CounterState& state, const Run& run);
+// Applies kCharge, kRefund, kRenew or kRelease. REQUIRES for kRenew: Admits returned true.
+ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChecks& checks);
 
-// Takes back what a check of run.demand.cost was granted that met `before` (see JudgeNth), or took
-// under run.lease. If nobody else came since, the counter is as if the check had not come; else it
-// never holds more than that. Units that have left it by now are not taken back again.
-Changed Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
-             const Run& run);
+// Undoes a check of checks.demand.cost that found the counter as `before` (see VerdictAt), or that
+// took slots under checks.lease. If no other check followed, the counter is as if the check had not
+// happened; otherwise it never holds more than that. Units that have left by now are not removed
+// again.
+ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
+                  const CoalescedChecks& checks);
 
-// What the answers to a run need to know of a counter.
+// The data needed to answer coalesced checks.
 struct CounterReport {
-  // For kConsume and kPeek: from before the run. For the other modes: from after it.
+  // For kConsume and kPeek: from before the checks. For the other modes: from after the check.
   CounterSnapshot snapshot;
-  // Of the other modes.
+  // For the other modes.
   bool admitted = false;
   std::int64_t dropped = 0;
 };
 
-// The snapshot of a counter advanced to run.now.
-CounterSnapshot Summarise(const Limit& limit, const CounterState& state, const Run& run);
+// The snapshot of a counter advanced to checks.now.
+CounterSnapshot Summarize(const Limit& limit, const CounterState& state,
+                          const CoalescedChecks& checks);
 
-// A snapshot out of the numbers of a script's reply.
+// The snapshot from the numbers of a script's reply.
 CounterSnapshot SnapshotFromFields(const Limit& limit, const std::array<double, 3>& fields);
 std::array<double, 3> FieldsOf(const CounterSnapshot& snapshot);
 
-// What the check at `index` (from 0) of a run hears from one limit. Values stand after the check's
-// own decision if it took its cost, else before it. Both stores answer through this, so an answer
-// depends neither on where a counter lives nor on whether a check was decided alone or together
-// with others. `report` is of the run; its snapshot is then what this check itself met.
-Verdict JudgeNth(const Limit& limit, CounterReport& report, const Run& run, std::int64_t index);
+// The verdict of one limit for the check at `index` (from 0). Values are those after the check's
+// own decision if it took its cost, otherwise those before it. Both stores answer through this
+// function, so an answer depends neither on where a counter is stored nor on coalescing. `report`
+// is that of the coalesced checks; its snapshot becomes what this check found.
+Verdict VerdictAt(const Limit& limit, CounterReport& report, const CoalescedChecks& checks,
+                  std::int64_t index);
 
 }  // namespace sluice

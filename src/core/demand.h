@@ -1,5 +1,5 @@
-// What a check asks of each of its counters, the same for all of them. Requests, stores and runs
-// of equal checks hold it as one value.
+// What a check asks of each of its counters. Requests, stores and coalesced checks hold it as one
+// value.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ namespace sluice {
 struct Demand {
   std::int64_t cost = 1;  // 0 to kMaxCost
   Mode mode = Mode::kConsume;
-  std::optional<Duration> max_wait;  // kConsume and kPeek: the longest the caller would wait
-  std::optional<Time> charged_at;    // kRefund: gives nothing back to a window that has ended since
+  std::optional<Duration> max_wait;  // kConsume and kPeek: the caller's longest wait
+  std::optional<Time> charged_at;    // kRefund: no refund if the window has ended since then
 
-  // Whether the counters are only asked whether they admit the cost, and charged if so. The other
-  // modes change counters whatever they hold.
+  // Whether the check only tests (and with kConsume takes) the cost. The other modes change
+  // counters without testing the limit.
   bool consumes_or_peeks() const { return mode == Mode::kConsume || mode == Mode::kPeek; }
 
   bool operator==(const Demand&) const = default;

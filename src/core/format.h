@@ -1,4 +1,4 @@
-// Values as rules write them.
+// Values formatted as in rule files.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A lease: slots of concurrency limits, held under one name until released or expired.
+// A lease: slots of concurrency limits, held under one id until released or expired.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// Random, so that nobody can guess another's.
+// Random, so that it cannot be guessed.
 using LeaseId = std::array<std::uint8_t, 16>;
 
 struct Lease {

@@ -30,8 +30,8 @@ bool Supports(const Limit& limit, Mode mode) {
   return std::visit([&](const auto& algorithm) { return algorithm.Supports(mode); }, limit);
 }
 
-bool MayRunTogether(const Limit& limit) {
-  return std::visit([](const auto& algorithm) { return algorithm.kMayRunTogether; }, limit);
+bool MayCoalesce(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.kMayCoalesce; }, limit);
 }
 
 Limit LimitFor(const Limit& limit, const Share& share) { return std::visit(ShareOf{share}, limit); }

@@ -1,10 +1,10 @@
-// A limit: one algorithm with its parameters; and the state of one of its counters. This is where
-// the set of algorithms is listed. Besides its operations (see counter.h), each declares
+// A limit: one algorithm with its parameters, and the state of one of its counters. The set of
+// algorithms is listed here. Besides its operations (see counter.h), each declares
 //   kAlgorithm          its name in the API
 //   kScript             its file in scripts/lua/algorithm
 //   ScriptParameters    what that file reads, in its order
 //   ScriptWeight        what a check costs the script, in counters that are plain strings
-//   Tag, Supports, kMayRunTogether   as the functions below
+//   Tag, Supports, kMayCoalesce   as the functions below
 #pragma once
 
 #include <cstdint>
@@ -24,28 +24,28 @@ namespace sluice {
 using Limit = std::variant<FixedWindow, SlidingLog, SlidingWindow, TokenBucket, WarmingBucket,
                            LeakyBucket, Concurrency>;
 
-// Always of the alternative that belongs to its limit's.
+// Always the alternative that belongs to the limit's.
 using CounterState =
     std::variant<FixedWindow::State, SlidingLog::State, SlidingWindow::State, TokenBucket::State,
                  WarmingBucket::State, LeakyBucket::State, Concurrency::State>;
 using CounterSnapshot = std::variant<FixedWindow::Snapshot, TokenBucket::Snapshot,
-                                     WarmingBucket::Snapshot, LeakyBucket::Snapshot, Tally>;
+                                     WarmingBucket::Snapshot, LeakyBucket::Snapshot, UsageSnapshot>;
 
 Algorithm AlgorithmOf(const Limit& limit);
 
-// The end of a counter's key: algorithm, and whatever gives its state another shape (window or
-// period, alignment), such as "token_bucket:1s" or "fixed_window:1d:clock+08:00". Limits whose
-// tags are equal can go on with each other's counters.
+// The last part of a counter's key: the algorithm and whatever changes the shape of its state
+// (window, period, alignment), such as "token_bucket:1s" or "fixed_window:1d:clock+08:00". Limits
+// with equal tags can use each other's counters.
 std::string CounterTag(const Limit& limit);
 
-// Whether a request of that mode means something to the limit.
+// Whether the limit supports requests of that mode.
 bool Supports(const Limit& limit, Mode mode);
 
-// Whether equal checks may be decided as one run.
-bool MayRunTogether(const Limit& limit);
+// Whether equal checks may be coalesced.
+bool MayCoalesce(const Limit& limit);
 
-// What one of a fleet's servers admits of the limit by itself while the shared store is away. May
-// admit nothing, and so be smaller than any limit of a rule.
+// What one server of a fleet may admit by itself while the shared store is unavailable. May admit
+// nothing, so it can be smaller than any limit of a rule.
 Limit LimitFor(const Limit& limit, const Share& share);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// How much of a limit belongs to one server while the store that all share is away; and what a
-// counter last showed of itself, from which the server's own counter then begins.
+// One server's share of a limit while the shared store is unavailable, and the last seen state of a
+// counter, from which the server's own counter starts.
 #pragma once
 
 #include <algorithm>
@@ -9,23 +9,23 @@
 
 namespace sluice {
 
-// The fraction parts/of. Units are rounded down; those left over go one each to the servers of the
-// lowest ranks, so that the shares of `of` servers with ranks from 0 on add up to the whole.
+// The fraction parts/of. Units are rounded down; the remaining units go one each to the servers
+// with the lowest ranks, so that the shares of `of` servers with ranks from 0 add up to the whole.
 struct Share {
   std::int64_t parts = 1;  // 0 to `of`
   std::int64_t of = 1;     // 1 to kMaxOf
-  std::int64_t rank = 0;   // from `of` on: none of what is left over
+  std::int64_t rank = 0;   // `of` or more: none of the remaining units
 
   static constexpr std::int64_t kMaxOf = 1000;
 
   static constexpr Share Whole() { return {}; }
   static constexpr Share Nothing() { return {.parts = 0}; }
-  // One of `servers` servers; of so many that no share would be left, nothing.
+  // The share of one of `servers` servers; Nothing() if there are more than kMaxOf.
   static Share OfServer(std::int64_t servers, std::int64_t rank) {
     if (servers > kMaxOf) return Nothing();
     return {.parts = 1, .of = std::max<std::int64_t>(servers, 1), .rank = rank};
   }
-  // A fixed fraction of 0 to 1, to the thousandth below.
+  // A fixed fraction from 0 to 1, rounded down to thousandths.
   static Share OfNumber(double fraction) {
     constexpr double kRounding = 1e-9;
     const auto parts = static_cast<std::int64_t>(fraction * kMaxOf + kRounding);
@@ -43,11 +43,11 @@ struct Share {
   bool operator==(const Share&) const = default;
 };
 
-// A counter after a decision of the store; of the verdict what tells its state.
+// The state of a counter after a decision of the store, as far as the verdict shows it.
 struct SeenState {
   std::int64_t limit = 0;
   std::int64_t remaining = 0;
-  Time reset_at;  // when nothing is counted any more
+  Time reset_at;  // when no unit counts any more
   Time at;        // of the decision
 
   std::int64_t used() const { return limit - remaining; }

@@ -1,5 +1,5 @@
-// The enumerations of the API, with the numbers of proto/sluice/v1/rate_limiter.proto, for the
-// layers that know no protobuf.
+// The enumerations of the API, with the numbers of proto/sluice/v1/rate_limiter.proto, for layers
+// that do not use protobuf.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ enum class Mode : std::uint8_t {
   kPeek = 2,
   kCharge = 3,
   kRefund = 4,
-  // Not of a check: what becomes of a lease that one has taken.
+  // Not for checks: these change a lease that a check has taken.
   kRenew = 5,
   kRelease = 6,
-  // Not of a check: takes back what an earlier one was granted, as if it had not come.
+  // Not for checks: undoes an earlier check, as if it had not happened.
   kUndo = 7,
 };
 
@@ -38,14 +38,14 @@ enum class Algorithm : std::uint8_t {
   kConcurrency = 6,
 };
 
-// The largest cost of one check: the last integer up to which doubles (Lua's numbers) hold all.
+// The largest cost of one check: doubles (Lua's numbers) hold every integer up to it.
 inline constexpr std::int64_t kMaxCost = std::int64_t{1} << 53;
 
-// No product an algorithm forms, and no count it keeps, may pass this; rules that could make one
-// are refused when loaded. Below it, sums of two are exact in doubles.
+// No product and no count of an algorithm may exceed this; rules that could exceed it are refused
+// when loaded. Below it, sums of two are exact in doubles.
 inline constexpr std::int64_t kMaxProduct = std::int64_t{1} << 52;
 
-// As written in rules and shown to people: "allowed", "store", "token_bucket", …
+// As written in rules and output: "allowed", "store", "token_bucket", …
 std::string_view ToString(Decision decision);
 std::string_view ToString(Source source);
 std::string_view ToString(Algorithm algorithm);

@@ -17,9 +17,15 @@ Duration ToDuration(const google::protobuf::Duration& from) {
          std::chrono::ceil<Duration>(std::chrono::nanoseconds(from.nanos()));
 }
 
+// Never 403, which proxies take for a denial.
+int ErrorStatus(rpc::StatusCode code) {
+  const int status = HttpStatusOf(code);
+  return status == 403 ? 401 : status;
+}
+
 HttpResponse Answer(int deny_status, const rpc::Status& status, std::string_view bytes) {
   v1::CheckLimitResponse response;
-  if (!status.ok()) return {.status = HttpStatusOf(status.code), .body = status.message + "\n"};
+  if (!status.ok()) return {.status = ErrorStatus(status.code), .body = status.message + "\n"};
   if (!response.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return {.status = 500, .body = "malformed answer\n"};
   }
@@ -41,8 +47,9 @@ HttpRoute AuthRoute(std::string path, UnaryCalls& check_limit) {
     if (!asked) return responder({.status = 400, .body = asked.error().message + "\n"});
     check_limit.Start(
         request, std::move(asked->check),
-        [deny_status = asked->deny_status](const rpc::Status& status, std::string_view bytes) {
-          return Answer(deny_status, status, bytes);
+        [deny_status = asked->deny_status](const rpc::Status& status, std::string_view bytes,
+                                           const HttpResponder& respond) {
+          respond(Answer(deny_status, status, bytes));
         },
         std::move(responder));
   };

@@ -1,9 +1,10 @@
-// /v1/auth: a proxy (nginx auth_request, Traefik forwardAuth, Caddy forward_auth) asks whether the
-// request it holds may go on. auth_request.h says how it asks.
+// /v1/auth: a proxy (nginx auth_request, Traefik forwardAuth, Caddy forward_auth) checks whether to
+// admit a request. auth_request.h describes the parameters.
 //
-// 204: yes, once the answer is there; if the request has to wait (a leaky_bucket with delay), the
-// answer comes only then. 429 or 403: no. 400: the proxy's question is wrong. 503, 504: no answer
-// (`on_store_failure: error`, for proxies with a policy of their own).
+// 204: allowed; if the request must wait (a leaky_bucket with delay), the response is sent after
+// that wait. 429 or 403: denied. 400: the proxy's request is invalid. 401: the proxy is not
+// permitted (`callers`). 503, 504: no decision (`on_store_failure: error`), so the proxy's policy
+// applies.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@
 
 namespace sluice {
 
-// `check_limit` calls CheckLimit, and must outlive the server.
+// `check_limit` must call CheckLimit and outlive the server.
 HttpRoute AuthRoute(std::string path, UnaryCalls& check_limit);
 
 }  // namespace sluice

@@ -48,9 +48,8 @@ Result<std::vector<Parameter>> ParseQuery(std::string_view query) {
   return parameters;
 }
 
-// As servers read paths: without empty segments, "." and "..", so that a client cannot write one
-// path in two ways.
-std::string Normalised(std::string_view path) {
+// Removes empty segments, "." and "..", as servers do, so that all spellings of a path are equal.
+std::string Normalized(std::string_view path) {
   std::vector<std::string_view> segments;
   bool ends_in_slash = true;
   while (!path.empty()) {
@@ -60,23 +59,23 @@ std::string Normalised(std::string_view path) {
     if (segment == ".." && !segments.empty()) segments.pop_back();
     if (!segment.empty() && segment != "." && segment != "..") segments.push_back(segment);
   }
-  std::string normalised;
-  for (const std::string_view segment : segments) normalised.append("/").append(segment);
-  if (ends_in_slash || normalised.empty()) normalised += '/';
-  return normalised;
+  std::string normalized;
+  for (const std::string_view segment : segments) normalized.append("/").append(segment);
+  if (ends_in_slash || normalized.empty()) normalized += '/';
+  return normalized;
 }
 
-// "/boot/pay" of "/boot//pay?id=1" and of "https://shop.test/boot/x/../pay".
+// Returns "/boot/pay" for "/boot//pay?id=1" and for "https://shop.test/boot/x/../pay".
 std::string PathOf(std::string_view reference) {
   if (const auto scheme = reference.find("://"); scheme < reference.find('/')) {
     const auto path = reference.find('/', scheme + 3);
     reference = path == std::string_view::npos ? "/" : reference.substr(path);
   }
   const std::string_view path = reference.substr(0, reference.find_first_of("?#"));
-  return Normalised(PercentDecode(path).value_or(std::string(path)));
+  return Normalized(PercentDecode(path).value_or(std::string(path)));
 }
 
-// Builds the check out of what the request names.
+// Builds the check from parameters and headers.
 class Builder {
  public:
   explicit Builder(const HttpRequest& request) : request_(request) {}
@@ -147,7 +146,7 @@ class Builder {
     return TakeAttribute(name, path_only ? PathOf(value) : std::string(value));
   }
 
-  // Which of two values counts is not for a client to choose.
+  // Rejects duplicates, so that a client cannot override an attribute.
   Result<void> TakeAttribute(const std::string& name, std::string value) {
     if (check_.attributes().contains(name)) {
       return InvalidArgument(fmt::format("{}: given twice", name));

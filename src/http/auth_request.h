@@ -1,15 +1,15 @@
-// What a proxy asks at /v1/auth, as a check.
+// Parses a proxy's request to /v1/auth into a check.
 //
 //   GET /v1/auth?domain=shop&method=POST&path.endpoint=X-Original-URI&header.user=X-User
 //
-// Parameters: `domain`, `cost`, `deny_status` (429 or 403), and attributes. NAME=VALUE is an
-// attribute as it stands; header.NAME=HEADER takes its value from that header of the request, and
-// path.NAME=HEADER the path of the URL or URI reference in that header, decoded and normalised
-// ("/a/../b//c" is "/b/c"). An absent header is an absent attribute.
+// Parameters: `domain`, `cost`, `deny_status` (429 or 403), and attributes. NAME=VALUE sets an
+// attribute. header.NAME=HEADER takes its value from a request header. path.NAME=HEADER takes the
+// path of the URL or URI reference in a header, decoded and normalized ("/a/../b//c" becomes
+// "/b/c"). If the header is absent, so is the attribute.
 //
-// Without `domain` the headers X-Sluice-Domain, X-Sluice-Cost and X-Sluice-Attr-NAME say it all
-// (dashes in NAME are underscores in the attribute's). With it they mean nothing, so that a client
-// cannot add attributes through a proxy that passes its headers on.
+// Without `domain`, the headers X-Sluice-Domain, X-Sluice-Cost and X-Sluice-Attr-NAME define the
+// check (dashes in NAME become underscores). With `domain` they are ignored, so that a client
+// cannot add attributes through a proxy that forwards its headers.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct AuthRequest {
   int deny_status = 429;
 };
 
-// Fails with kInvalidArgument, naming the parameter or header.
+// Fails with kInvalidArgument. The error names the parameter or header.
 Result<AuthRequest> ParseAuthRequest(const HttpRequest& request);
 
 }  // namespace sluice

@@ -1,9 +1,5 @@
 #include "http/connection_limit.h"
 
-#include <sys/resource.h>
-
-#include <algorithm>
-
 #include "base/log.h"
 #include "metrics/metrics_registry.h"
 
@@ -12,12 +8,6 @@ namespace {
 
 constexpr std::chrono::seconds kLogPause(1);
 
-std::size_t Within(std::size_t max_connections) {
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return max_connections;
-  return std::clamp<std::size_t>(files.rlim_cur / 4, 1, max_connections);
-}
-
 Counter* CounterOf(MetricsRegistry* metrics, std::string_view name, std::string_view help) {
   return metrics == nullptr ? nullptr : &metrics->CounterFor(name, help);
 }
@@ -25,11 +15,14 @@ Counter* CounterOf(MetricsRegistry* metrics, std::string_view name, std::string_
 }  // namespace
 
 ConnectionLimit::ConnectionLimit(std::size_t max_connections, MetricsRegistry* metrics)
-    : max_(Within(max_connections)),
+    : max_(max_connections),
       refused_metric_(CounterOf(metrics, "sluice_http_connections_refused_total",
                                 "HTTP connections closed at once: too many, and none idle.")),
       replaced_metric_(CounterOf(metrics, "sluice_http_connections_replaced_total",
-                                 "Idle HTTP connections closed to make room for a new one.")) {}
+                                 "Idle HTTP connections closed to make room for a new one.")),
+      requests_metric_(CounterOf(metrics, "sluice_http_requests_refused_total",
+                                 "HTTP requests refused unread: malformed, too large, too slow.")) {
+}
 
 void ConnectionLimit::NoteRefused(SteadyTime now) {
   const auto refused = refused_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -42,6 +35,10 @@ void ConnectionLimit::NoteRefused(SteadyTime now) {
 
 void ConnectionLimit::NoteReplaced() {
   if (replaced_metric_ != nullptr) replaced_metric_->Increment();
+}
+
+void ConnectionLimit::NoteRefusedRequest() {
+  if (requests_metric_ != nullptr) requests_metric_->Increment();
 }
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// How many connections an HTTP server may have, and what became of those beyond.
+// Limits the connections of an HTTP server and counts rejected connections and requests.
 //
 // Thread-safe.
 #pragma once
@@ -16,7 +16,7 @@ class MetricsRegistry;
 
 class ConnectionLimit {
  public:
-  // `metrics`, if not null, must outlive this.
+  // `metrics` may be null. Otherwise it must outlive this object.
   ConnectionLimit(std::size_t max_connections, MetricsRegistry* metrics);
 
   void Enter() { open_.fetch_add(1, std::memory_order_relaxed); }
@@ -24,17 +24,21 @@ class ConnectionLimit {
   bool full() const { return open_.load(std::memory_order_relaxed) >= max_; }
   std::size_t open() const { return open_.load(std::memory_order_relaxed); }
 
-  // A connection was refused, since none was idle: counted, and logged once a second at most.
+  // Counts a connection that was rejected because none was idle. Logs at most once a second.
   void NoteRefused(SteadyTime now);
   std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
-  // An idle one was closed for a new one.
+  // Counts an idle connection that was closed for a new one.
   void NoteReplaced();
+
+  // Counts a request that was rejected before it was read completely.
+  void NoteRefusedRequest();
 
  private:
   const std::size_t max_;
   Counter* const refused_metric_;
   Counter* const replaced_metric_;
+  Counter* const requests_metric_;
   std::atomic<std::size_t> open_ = 0;
   std::atomic<std::uint64_t> refused_ = 0;
   std::atomic<SteadyTime> next_log_{};

@@ -4,19 +4,20 @@
 #include <utility>
 
 #include "http/http_connections.h"
+#include "net/connection_age.h"
 
 namespace sluice {
 namespace {
 
-// Requests wait while so much of earlier answers is not sent: a client that sends many and reads
-// nothing is held back.
+// The maximum unsent output. Beyond it, no further requests are read: a client must read responses
+// to send more.
 constexpr std::size_t kMaxOutput = net::Transport::kFlushBytes;
 
-// What may come while a request is being answered.
+// The maximum bytes buffered while a request is being processed.
 constexpr std::size_t kMaxInput = net::Transport::kReadBytes;
 
-// For the client to end its side once it has its last answer. Closed before, what it still sends
-// would make the kernel throw that answer away.
+// How long the client may take to close after the last response. If the server closed at once,
+// input still in flight would make the kernel reset the connection and discard the response.
 constexpr std::chrono::seconds kEndTime(2);
 
 }  // namespace
@@ -26,6 +27,7 @@ HttpConnection::HttpConnection(HttpConnections& owner, net::IoThreads::Place pla
     : owner_(owner),
       place_(std::move(place)),
       transport_(std::move(transport)),
+      too_old_at_(net::EndOfAge(owner.loop(), owner.options().max_connection_age)),
       timer_(owner.loop().timers(), [this] { OnTime(); }) {}
 
 void HttpConnection::Start() {
@@ -41,13 +43,18 @@ void HttpConnection::Close() {
 }
 
 void HttpConnection::Receive(std::string_view bytes) {
-  if (state_ == State::kEnding) return;
+  if (state_ == State::kEnding) return Discard(bytes.size());
   input_ += bytes;
   if (state_ != State::kAnswering) return ReadRequests();
   if (input_.size() > kMaxInput) transport_->SetReading(false);
 }
 
-// Answers what has come, as long as answers are taken.
+void HttpConnection::Discard(std::size_t bytes) {
+  discarded_ += bytes;
+  if (discarded_ > net::Transport::kMaxDiscarded) transport_->SetReading(false);
+}
+
+// Processes buffered requests until the unsent output reaches its limit.
 void HttpConnection::ReadRequests() {
   while (!input_.empty() && unsent() < kMaxOutput && ReadRequest()) {
   }
@@ -57,7 +64,7 @@ void HttpConnection::ReadRequests() {
   if (input_ended_ && !held_back) BeginEnding();
 }
 
-// Whether another request may follow at once.
+// Returns whether the next request can be read at once.
 bool HttpConnection::ReadRequest() {
   if (state_ == State::kIdle) {
     state_ = State::kReading;
@@ -82,7 +89,8 @@ bool HttpConnection::ReadRequest() {
 void HttpConnection::Dispatch() {
   HttpRequest request = reader_->Take();
   request.peer = transport_->peer();
-  form_ = {.with_body = request.method != "HEAD", .keep_alive = reader_->keep_alive()};
+  form_ = {.with_body = request.method != "HEAD",
+           .keep_alive = reader_->keep_alive() && owner_.loop().now() < too_old_at_};
   reader_.reset();
   state_ = State::kAnswering;
   timer_.Cancel();
@@ -106,6 +114,7 @@ void HttpConnection::Deliver(HttpResponse response) {
 }
 
 void HttpConnection::Refuse(int status) {
+  owner_.NoteRefusedRequest();
   Write({.status = status, .body = {}}, {.keep_alive = false});
 }
 
@@ -134,10 +143,10 @@ void HttpConnection::TakeOutput(std::string& out) {
   if (unsent() > 0) return;
   std::string().swap(output_);
   taken_ = 0;
-  if (!input_.empty() && state_ == State::kIdle) ReadLater();  // was held back
+  if (!input_.empty() && state_ == State::kIdle) ReadLater();  // requests waited for this output
 }
 
-// Not within TakeOutput: handlers expect to be called before the flush.
+// Posts ReadRequests: handlers must not be called during the flush, so not within TakeOutput.
 void HttpConnection::ReadLater() {
   if (read_later_) return;
   read_later_ = std::make_shared<bool>(true);
@@ -148,7 +157,7 @@ void HttpConnection::ReadLater() {
   });
 }
 
-// If all is with the kernel, the time for the next thing begins.
+// Starts the next timeout once the kernel has accepted all output.
 void HttpConnection::NoteAllSent() {
   if (unsent() > 0 || transport_->unsent() > 0) return;
   if (state_ == State::kEnding) {

@@ -1,7 +1,7 @@
-// One HTTP connection: reads requests one after the other and writes their answers in order.
+// An HTTP connection: reads requests one after another and writes their responses in order.
 //
-//   idle ─▶ reading ─▶ answering ─▶ idle …    and from each, when either side has had enough:
-//   ending (the rest of the answer goes out, what still comes is thrown away)
+//   idle ─▶ reading ─▶ answering ─▶ idle …    and from each state, when either side closes:
+//   ending (sends the rest of the output, discards input)
 //
 // Loop thread only. Owned by HttpConnections.
 #pragma once
@@ -31,10 +31,10 @@ class HttpConnection final : public net::Protocol, public net::Disposable {
 
   void Start();
 
-  // Ends the connection at once. Nothing is called any more.
+  // Closes the connection at once. No callback follows.
   void Close();
 
-  // Where the owner keeps those that wait for a request with nothing left to send.
+  // The position in the owner's list of idle connections.
   std::optional<std::list<HttpConnection*>::iterator> idle_place;
 
  private:
@@ -45,6 +45,7 @@ class HttpConnection final : public net::Protocol, public net::Disposable {
   void OnClosed(Closure closure, std::string_view cause) override;
   void OnDrained() override { NoteAllSent(); }
 
+  void Discard(std::size_t bytes);
   void ReadRequests();
   bool ReadRequest();
   void ReadLater();
@@ -61,18 +62,20 @@ class HttpConnection final : public net::Protocol, public net::Disposable {
   HttpConnections& owner_;
   const net::IoThreads::Place place_;
   const net::TransportPtr transport_;
+  const SteadyTime too_old_at_;
   net::Timer timer_;
   State state_ = State::kIdle;
   bool input_ended_ = false;
   bool dispatching_ = false;
-  ResponseForm form_;   // of the answer that is being made
-  std::string input_;   // not read yet
-  std::string output_;  // from taken_ on: not with the transport yet
+  ResponseForm form_;   // of the pending response
+  std::string input_;   // received, not parsed yet
+  std::string output_;  // the bytes from taken_ on are unsent
   std::size_t taken_ = 0;
-  std::unique_ptr<RequestReader> reader_;   // while reading
-  std::shared_ptr<HttpExchange> exchange_;  // while a handler has the request
-  std::optional<HttpResponse> delayed_;     // while its delay lasts
-  std::shared_ptr<bool> read_later_;        // while reading is posted
+  std::size_t discarded_ = 0;               // the bytes received while ending
+  std::unique_ptr<RequestReader> reader_;   // set while reading
+  std::shared_ptr<HttpExchange> exchange_;  // set while a handler processes the request
+  std::optional<HttpResponse> delayed_;     // set during its delay
+  std::shared_ptr<bool> read_later_;        // set while ReadRequests is posted
 };
 
 }  // namespace sluice

@@ -5,13 +5,29 @@
 #include "net/tls_transport.h"
 
 namespace sluice {
+namespace {
+
+// How many connections beyond the limit may be posted to threads. Without it, a thread that is
+// behind would let accepted connections use up the process' open files.
+constexpr std::size_t kMostBeyond = 16;
+
+constexpr net::Alpn kAlpn{.protocol = "\x08http/1.1"};
+
+}  // namespace
 
 void HttpConnections::Deliver(HttpServing& serving, Arrival arrival) {
   net::EpollLoop& loop = arrival.place.loop();
-  HttpConnections& there = *serving.by_thread[loop.index()];
-  if (&loop == net::Loop::Current()) return there.Add(std::move(arrival));
-  loop.Post([posted = std::make_shared<Arrival>(std::move(arrival)), &there] {
-    there.Add(std::move(*posted));
+  const std::size_t here = net::Loop::Current()->index();
+  if (loop.index() == here) return serving.by_thread[here]->Add(std::move(arrival));
+  const std::size_t most = serving.options.max_connections + kMostBeyond;
+  if (arrival.turned_away == 0 && serving.limit.open() + serving.arriving >= most) {
+    return serving.by_thread[here]->Add(
+        {.socket = std::move(arrival.socket), .place = serving.threads.PlaceOn(here)});
+  }
+  ++serving.arriving;
+  loop.Post([posted = std::make_shared<Arrival>(std::move(arrival)), &serving] {
+    --serving.arriving;
+    serving.by_thread[posted->place.loop().index()]->Add(std::move(*posted));
   });
 }
 
@@ -20,7 +36,7 @@ void HttpConnections::Add(Arrival arrival) {
   if (serving_.limit.full() && !MakeRoom()) return PassOn(std::move(arrival));
   auto transport = loop_.Adopt(std::move(arrival.socket), net::FlushStage::kCallers);
   if (options().tls != nullptr) {
-    transport = net::AcceptTls(loop_, std::move(transport), *options().tls);
+    transport = net::AcceptTls(loop_, std::move(transport), *options().tls, kAlpn);
   }
   auto connection =
       std::make_unique<HttpConnection>(*this, std::move(arrival.place), std::move(transport));

@@ -1,8 +1,9 @@
 // The HTTP connections of one io thread.
 //
-// Loop thread only, the constructor and destructor excepted.
+// Loop thread only, except for the constructor and the destructor.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <list>
 #include <memory>
@@ -20,42 +21,48 @@ namespace sluice {
 
 class HttpConnections;
 
-// What the threads of one server share.
+// The state that all threads of a server share.
 struct HttpServing {
   net::IoThreads& threads;
   Router router;
   HttpOptions options;
   ConnectionLimit limit;
   std::vector<std::unique_ptr<HttpConnections>> by_thread;
+  // Connections posted to a thread, which `limit` does not count yet.
+  std::atomic<std::size_t> arriving = 0;
 };
 
 class HttpConnections {
  public:
-  // Both must outlive this.
+  // Both must outlive this object.
   HttpConnections(net::EpollLoop& loop, HttpServing& serving) : loop_(loop), serving_(serving) {}
 
-  // A connection on its way to its thread.
+  // An accepted connection that is not yet added to a thread.
   struct Arrival {
     net::Socket socket;
     net::IoThreads::Place place;
-    std::size_t turned_away = 0;  // by so many threads
+    std::size_t turned_away = 0;  // number of threads that had no room
   };
 
-  // A new one. If there are too many, the longest idle one of this thread is closed for it; if none
-  // is idle here, it goes to the next thread; if none is idle anywhere, it is closed.
+  // Adds a connection. If the limit is reached, closes the longest idle connection of this thread.
+  // If none is idle here, passes the new one to the next thread. If none is idle anywhere, closes
+  // the new one.
   void Add(Arrival arrival);
 
-  // Adds it on the thread of its place.
+  // Adds a connection on the thread of its place, or on the calling io thread if too many wait for
+  // others.
   static void Deliver(HttpServing& serving, Arrival arrival);
 
-  // Closes it, and destroys it at the end of the turn.
+  // Closes a connection and destroys it at the end of the iteration.
   void Remove(HttpConnection& connection);
-  // For good: those still to come are closed, too.
+  // Closes all connections, including those added later.
   void CloseAll();
 
-  // It waits for a request from now on, or no longer.
+  // Record that a connection is waiting for a request, or no longer is.
   void NoteIdle(HttpConnection& connection);
   void NoteBusy(HttpConnection& connection);
+
+  void NoteRefusedRequest() { serving_.limit.NoteRefusedRequest(); }
 
   net::EpollLoop& loop() { return loop_; }
   const Router& router() const { return serving_.router; }
@@ -68,7 +75,7 @@ class HttpConnections {
   net::EpollLoop& loop_;
   HttpServing& serving_;
   std::unordered_map<const HttpConnection*, std::unique_ptr<HttpConnection>> connections_;
-  std::list<HttpConnection*> idle_;  // the longest first
+  std::list<HttpConnection*> idle_;  // the longest idle first
   bool closed_ = false;
 };
 

@@ -1,6 +1,7 @@
-// Requests and responses of HTTP as handlers see them.
+// HTTP requests and responses for handlers.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,18 +14,21 @@ namespace sluice {
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
-// Names of headers are the same in any case.
+// Whether `header` has this name, ignoring case.
 bool HasName(const HttpHeaders::value_type& header, std::string_view name);
+
+// The value of the header of that name; nothing if there is none, or more than one.
+std::optional<std::string_view> OnlyHeader(const HttpHeaders& headers, std::string_view name);
 
 struct HttpRequest {
   std::string method;  // "GET"
-  std::string path;    // up to the '?', as it was sent
-  std::string query;   // after the '?', as it was sent
+  std::string path;    // up to the '?', not decoded
+  std::string query;   // after the '?', not decoded
   HttpHeaders headers;
   std::string body;
   net::Peer peer;
 
-  // The first header of that name in any case; empty if there is none.
+  // The first header with this name, ignoring case; empty if there is none.
   std::string_view Header(std::string_view name) const;
 };
 
@@ -32,8 +36,8 @@ struct HttpResponse {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
-  HttpHeaders headers{};  // besides the content's
-  Duration delay{};       // before it is sent
+  HttpHeaders headers{};  // besides Content-Type and Content-Length
+  Duration delay{};       // how long to wait before sending
 };
 
 }  // namespace sluice

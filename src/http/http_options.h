@@ -1,4 +1,4 @@
-// What an HTTP server grants its clients.
+// Limits and timeouts of an HTTP server.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,17 @@ class TlsServerContext;
 }
 
 struct HttpOptions {
-  // If another client comes, the connection that has been idle longest makes room. Never more than
-  // a quarter of the process' file descriptors, so that idle clients keep nobody else out.
+  // Beyond this number, a new connection replaces the longest idle one.
   std::size_t max_connections = 1'024;
-  Duration idle_time = std::chrono::seconds(30);     // from an answer to the next request
+  Duration idle_time = std::chrono::seconds(30);     // from a response to the next request
   Duration request_time = std::chrono::seconds(10);  // from a request's first byte to its last
-  Duration answer_time = std::chrono::seconds(30);   // for the client to take an answer
-  // Null: without TLS. Else must outlive the server.
+  Duration answer_time = std::chrono::seconds(30);   // for the client to read a response
+  // The first response after this age, with 10 % jitter, is the connection's last. Zero disables
+  // this.
+  Duration max_connection_age{};
+  // Null disables TLS. Otherwise must outlive the server.
   const net::TlsServerContext* tls = nullptr;
-  // Null: nobody looks. Else must outlive the server.
+  // May be null. Otherwise must outlive the server.
   MetricsRegistry* metrics = nullptr;
 };
 

@@ -11,7 +11,7 @@ void HttpExchange::Answer(const std::shared_ptr<HttpExchange>& exchange, HttpRes
     const MutexLock lock(exchange->mutex_);
     net::Loop* const loop = std::exchange(exchange->loop_, nullptr);
     if (loop == nullptr) return;
-    // Posted under the lock: once the connection has detached, there may be no loop.
+    // Posted under the lock: once the connection has detached, the loop may be destroyed.
     if (loop != net::Loop::Current()) {
       loop->Post([exchange, response = std::move(response)]() mutable {
         exchange->Run(std::move(response));
@@ -37,24 +37,26 @@ void HttpExchange::Detach() {
   if (const auto on_gone = std::exchange(on_gone_, nullptr)) on_gone();
 }
 
-struct HttpResponder::LastCopy {
-  explicit LastCopy(std::shared_ptr<HttpExchange> of) : exchange(std::move(of)) {}
-  ~LastCopy() { HttpExchange::Answer(exchange, {.status = 503, .body = "the server is busy\n"}); }
-  LastCopy(const LastCopy&) = delete;
-  LastCopy& operator=(const LastCopy&) = delete;
+struct HttpResponder::AnswerGuard {
+  explicit AnswerGuard(std::shared_ptr<HttpExchange> of) : exchange(std::move(of)) {}
+  ~AnswerGuard() {
+    HttpExchange::Answer(exchange, {.status = 503, .body = "the server is busy\n"});
+  }
+  AnswerGuard(const AnswerGuard&) = delete;
+  AnswerGuard& operator=(const AnswerGuard&) = delete;
 
   const std::shared_ptr<HttpExchange> exchange;
 };
 
 HttpResponder::HttpResponder(const std::shared_ptr<HttpExchange>& exchange)
-    : last_copy_(std::make_shared<const LastCopy>(exchange)) {}
+    : answer_guard_(std::make_shared<const AnswerGuard>(exchange)) {}
 
 void HttpResponder::OnGone(std::function<void()> on_gone) const {
-  last_copy_->exchange->OnGone(std::move(on_gone));
+  answer_guard_->exchange->OnGone(std::move(on_gone));
 }
 
 void HttpResponder::operator()(HttpResponse response) const {
-  HttpExchange::Answer(last_copy_->exchange, std::move(response));
+  HttpExchange::Answer(answer_guard_->exchange, std::move(response));
 }
 
 }  // namespace sluice

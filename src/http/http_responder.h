@@ -1,6 +1,6 @@
-// The right to answer one request. A handler keeps it for as long as the answer takes.
+// Sends the response to one request. A handler keeps it until it responds.
 //
-// Thread-safe. May outlive the connection and the server: the answer is dropped then.
+// Thread-safe. May outlive the connection and the server; the response is then dropped.
 #pragma once
 
 #include <functional>
@@ -16,21 +16,22 @@ class Loop;
 
 namespace sluice {
 
-// What a connection and a responder share about one request.
+// The state of a request, shared by its connection and its responder.
 class HttpExchange {
  public:
   using Deliver = std::function<void(HttpResponse)>;
 
-  // Calls `deliver` once at most, on `loop`'s thread: within Answer if that is the present one.
+  // Calls `deliver` at most once, on `loop`'s thread. If Answer runs on that thread, it calls
+  // `deliver` directly.
   HttpExchange(net::Loop& loop, Deliver deliver) : loop_(&loop), deliver_(std::move(deliver)) {}
 
-  // Only the first one counts.
+  // Delivers the response. Only the first call has an effect.
   static void Answer(const std::shared_ptr<HttpExchange>& exchange, HttpResponse response);
 
-  // Nothing is delivered any more, and the loop is left alone. On the loop's thread.
+  // Prevents later calls of `deliver` and uses of the loop. Loop thread only.
   void Detach() SLUICE_EXCLUDES(mutex_);
 
-  // As HttpResponder::OnGone.
+  // Implements HttpResponder::OnGone.
   void OnGone(std::function<void()> on_gone) { on_gone_ = std::move(on_gone); }
 
  private:
@@ -46,16 +47,17 @@ class HttpResponder {
  public:
   explicit HttpResponder(const std::shared_ptr<HttpExchange>& exchange);
 
-  // Answers. Only the first call counts. If all copies die without one, the answer is 503.
+  // Sends the response. Only the first call has an effect. If all copies are destroyed without a
+  // call, the response is 503.
   void operator()(HttpResponse response) const;
 
-  // Calls `on_gone` once if the client leaves before it is answered. On the loop's thread, within
-  // the handler.
+  // Calls `on_gone` once if the client disconnects before the response. REQUIRES: called within the
+  // handler, on the loop's thread.
   void OnGone(std::function<void()> on_gone) const;
 
  private:
-  struct LastCopy;
-  std::shared_ptr<const LastCopy> last_copy_;
+  struct AnswerGuard;
+  std::shared_ptr<const AnswerGuard> answer_guard_;
 };
 
 }  // namespace sluice

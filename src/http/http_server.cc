@@ -51,7 +51,7 @@ void HttpServer::Stop() {
   serving.threads.RunOn(0, [this](net::EpollLoop&) { state_->acceptor->Stop(); });
   serving.threads.RunOnEach(
       [&](net::EpollLoop& loop) { serving.by_thread[loop.index()]->CloseAll(); });
-  // What is still on its way arrives before this, and what was disposed of is gone after it.
+  // Waits until posted connections have arrived and closed ones are destroyed.
   serving.threads.RunOnEach([](net::EpollLoop&) {});
 }
 

@@ -1,6 +1,6 @@
-// An HTTP/1.1 server on the io threads: a table of routes on TCP, TLS or a unix socket.
+// An HTTP/1.1 server on the io threads: serves a table of routes over TCP, TLS or a unix socket.
 //
-// Start and Stop by one owner, not on an io thread.
+// Start and Stop are called by one owner, not on an io thread.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@ namespace sluice {
 
 class HttpServer {
  public:
-  // Serves from the moment it returns. What the routes use and `threads`, which run, must outlive
-  // the server.
+  // Starts a server. `threads` must be running. They, and all objects that the routes use, must
+  // outlive the server.
   static Result<std::unique_ptr<HttpServer>> Start(net::IoThreads& threads, const Address& address,
                                                    std::vector<HttpRoute> routes,
                                                    const HttpOptions& options = {});
 
-  // As Stop.
+  // Calls Stop.
   ~HttpServer();
 
-  // Stops listening and closes all connections. Answers that come later are dropped.
+  // Stops listening and closes all connections. Later responses are dropped.
   void Stop();
 
-  // Where it listens, with the port really bound.
+  // The listening address, with the actual port.
   const Address& address() const;
 
   // Thread-safe.

@@ -31,18 +31,11 @@ std::string TypeUrl(const protobuf::Descriptor& type) {
   return fmt::format("{}/{}", kTypePrefix, type.full_name());
 }
 
-// "/sluice.v1.RateLimiter/CheckLimit" is "sluice.v1.RateLimiter.CheckLimit".
+// Finds "sluice.v1.RateLimiter.CheckLimit" for "/sluice.v1.RateLimiter/CheckLimit".
 const protobuf::MethodDescriptor& Describe(const std::string& path) {
   std::string name = path.substr(1);
   std::replace(name.begin(), name.end(), '/', '.');
   return *protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
-}
-
-HttpResponse ErrorResponse(const rpc::Status& status) {
-  return {.status = HttpStatusOf(status.code),
-          .content_type = kJson,
-          .body = fmt::format("{{\"code\":{},\"message\":{}}}\n", static_cast<int>(status.code),
-                              JsonString(status.message))};
 }
 
 HttpResponse Render(const std::string& type, const rpc::Status& status, std::string_view response) {
@@ -59,9 +52,19 @@ HttpResponse Render(const std::string& type, const rpc::Status& status, std::str
 
 }  // namespace
 
-HttpRoute JsonRoute(std::string path, UnaryCalls& calls) {
+HttpResponse ErrorResponse(const rpc::Status& status) {
+  HttpResponse response{
+      .status = HttpStatusOf(status.code),
+      .content_type = kJson,
+      .body = fmt::format("{{\"code\":{},\"message\":{}}}\n", static_cast<int>(status.code),
+                          JsonString(status.message))};
+  if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+HttpRoute JsonRoute(std::string path, UnaryCalls& calls, StatusOfCall status_of) {
   const auto& method = Describe(calls.method().path);
-  auto handle = [&calls, asked = TypeUrl(*method.input_type()),
+  auto handle = [&calls, status_of, asked = TypeUrl(*method.input_type()),
                  answered = TypeUrl(*method.output_type())](const HttpRequest& request,
                                                             HttpResponder responder) {
     std::string message;
@@ -73,12 +76,29 @@ HttpRoute JsonRoute(std::string path, UnaryCalls& calls) {
     }
     calls.Start(
         request, std::move(message),
-        [answered](const rpc::Status& status, std::string_view response) {
-          return Render(answered, status, response);
+        [answered, status_of](const rpc::Status& status, std::string_view response,
+                              const HttpResponder& respond) {
+          HttpResponse rendered = Render(answered, status, response);
+          if (status_of != nullptr) rendered.status = status_of(status, response);
+          respond(rendered);
         },
         std::move(responder));
   };
   return {.path = std::move(path), .handler = std::move(handle), .methods = {"POST"}};
+}
+
+HttpRoute JsonPage(std::string path, UnaryCalls& calls, Worker& worker) {
+  auto render = [&worker, answered = TypeUrl(*Describe(calls.method().path).output_type())](
+                    const rpc::Status& status, std::string_view response,
+                    const HttpResponder& respond) {
+    static_cast<void>(worker.Post([answered, status, copy = std::string(response), respond] {
+      respond(Render(answered, status, copy));
+    }));
+  };
+  auto handle = [&calls, render](const HttpRequest& request, HttpResponder responder) {
+    calls.Start(request, {}, render, std::move(responder));
+  };
+  return {.path = std::move(path), .handler = std::move(handle)};
 }
 
 int HttpStatusOf(rpc::StatusCode code) {

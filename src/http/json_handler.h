@@ -1,19 +1,30 @@
-// POST: a unary method of rpc whose messages travel in protobuf's JSON mapping.
+// Unary methods of rpc whose messages travel in protobuf's JSON mapping.
 //
-// An error is a JSON object with gRPC's `code` and a `message`, under the HTTP status that gRPC
+// An error is a JSON object with the gRPC `code` and a `message`, and has the HTTP status that gRPC
 // gateways use for that code. A denial is not an error.
 #pragma once
 
 #include <string>
+#include <string_view>
 
+#include "base/worker.h"
 #include "http/router.h"
 #include "http/unary_calls.h"
 
 namespace sluice {
 
-// A route for the method that `calls` calls. `calls` must outlive the server. REQUIRES: the
-// method's messages are compiled in.
-HttpRoute JsonRoute(std::string path, UnaryCalls& calls);
+// The HTTP status of a finished call, for a route that does not use HttpStatusOf.
+using StatusOfCall = int (*)(const rpc::Status& status, std::string_view response);
+
+// POST: the method that `calls` calls. `calls` must outlive the server. REQUIRES: the method's
+// messages are compiled in.
+HttpRoute JsonRoute(std::string path, UnaryCalls& calls, StatusOfCall status_of = nullptr);
+
+// GET: the same with an empty request. The answer may be long, so `worker` writes it.
+HttpRoute JsonPage(std::string path, UnaryCalls& calls, Worker& worker);
+
+// An error as these routes answer it.
+HttpResponse ErrorResponse(const rpc::Status& status);
 
 // The HTTP status of an error.
 int HttpStatusOf(rpc::StatusCode code);

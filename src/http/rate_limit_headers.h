@@ -1,4 +1,4 @@
-// What a CheckLimitResponse says, in headers of HTTP.
+// HTTP rate limit headers for a CheckLimitResponse.
 #pragma once
 
 #include "http/http_message.h"
@@ -9,9 +9,9 @@ namespace v1 {
 class CheckLimitResponse;
 }
 
-// RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers): an item for each enforced
-// limit whose state is known, named by its rule. Retry-After of a denial that a retry may overcome,
-// in whole seconds, rounded up.
+// RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) have an item for each
+// enforced limit whose state is known, named after its rule. Retry-After, in seconds rounded up, is
+// set if a retry can succeed.
 HttpHeaders RateLimitHeaders(const v1::CheckLimitResponse& response);
 
 }  // namespace sluice

@@ -1,6 +1,6 @@
 #include "http/request_reader.h"
 
-#include <utility>  // for Boost 1.74, which forgets it
+#include <utility>  // Boost 1.74 needs it but does not include it
 
 #include <boost/beast/http.hpp>
 
@@ -25,7 +25,7 @@ int StatusOf(boost::beast::error_code error) {
 
 std::string Text(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
-// So that no value can begin a header of its own.
+// Replaces control characters, so that a value cannot inject another header.
 std::string Harmless(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, ' ');

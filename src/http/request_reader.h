@@ -1,6 +1,6 @@
-// Reads one request out of bytes, by Beast's parser; and writes a response.
+// Parses an HTTP request with Beast's parser, and serializes a response.
 //
-// One thread at a time.
+// Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -20,17 +20,17 @@ class RequestReader {
 
   enum class Progress : std::uint8_t { kNeedsInput, kDone, kRefused };
 
-  // Reads the front of `input` and sets `used` to how much of it is done with; the rest is to be
-  // given again, with more behind it.
+  // Parses `input` and sets `used` to the number of bytes consumed. The next call must pass the
+  // remaining bytes again, followed by new ones.
   Progress Read(std::string_view input, std::size_t& used);
 
-  // After kRefused: 400, 413 (a body over 64 KiB) or 431 (headers over 16 KiB).
+  // The HTTP status after kRefused: 400, 413 (a body over 64 KiB) or 431 (headers over 16 KiB).
   int status() const { return status_; }
 
-  // Whether the client waits for "100 Continue" before it sends the body. True once.
+  // Whether the client waits for "100 Continue" before it sends the body. Returns true only once.
   bool TakeExpectation();
 
-  // After kDone. The peer is left to the caller.
+  // Takes the request, without its peer. REQUIRES: Read has returned kDone.
   HttpRequest Take();
   bool keep_alive() const;
 
@@ -41,7 +41,7 @@ class RequestReader {
 };
 
 struct ResponseForm {
-  bool with_body = true;  // not for HEAD: it has the length of the GET's
+  bool with_body = true;  // false for HEAD, which still has the Content-Length
   bool keep_alive = true;
 };
 

@@ -1,6 +1,6 @@
-// From a request to the handler of its path.
+// Maps the path of a request to its handler.
 //
-// Thread-safe: immutable, and so must handlers be.
+// Thread-safe. Handlers must be thread-safe, too.
 #pragma once
 
 #include <functional>
@@ -12,24 +12,24 @@
 
 namespace sluice {
 
-// Called on the io thread of the connection, so it must not block: what takes long goes to a worker
+// Called on the connection's io thread, so it must not block. Long tasks go to a worker, together
 // with the responder. The request is valid until the handler returns.
 using HttpHandler = std::function<void(const HttpRequest&, HttpResponder)>;
 
 struct HttpRoute {
   std::string path;
   HttpHandler handler;
-  std::vector<std::string> methods = {"GET", "HEAD"};  // others are answered by 405
+  std::vector<std::string> methods = {"GET", "HEAD"};  // others get 405
 };
 
-// A handler that answers at once.
+// A handler that responds at once with the result of `answer`.
 HttpHandler AnsweredBy(std::function<HttpResponse()> answer);
 
 class Router {
  public:
   explicit Router(std::vector<HttpRoute> routes) : routes_(std::move(routes)) {}
 
-  // Answers 404 and 405 itself.
+  // Calls the handler, or responds with 404 or 405.
   void Handle(const HttpRequest& request, HttpResponder responder) const;
 
  private:

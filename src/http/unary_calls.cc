@@ -1,6 +1,5 @@
 #include "http/unary_calls.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace sluice {
@@ -32,16 +31,11 @@ class UnaryCalls::OneCall final : public rpc::Call, public rpc::Responder, publi
   SteadyTime deadline() const override { return SteadyTime::max(); }
   SteadyTime received() const override { return received_; }
   std::optional<std::string_view> Metadata(std::string_view name) const override {
-    const auto is_named = [&](const auto& header) { return HasName(header, name); };
-    const auto found = std::find_if(headers_.begin(), headers_.end(), is_named);
-    if (found == headers_.end()) return std::nullopt;
-    if (std::any_of(found + 1, headers_.end(), is_named)) return std::nullopt;
-    return found->second;
+    return OnlyHeader(headers_, name);
   }
   const net::Peer& peer() const override { return peer_; }
 
-  // rpc::Responder.
-  // A client that leaves after this is not noticed.
+  // rpc::Responder. Disconnects after this call are not detected.
   void Finish(std::string_view response, std::function<void()> on_lost) override {
     if (gone_ && on_lost) on_lost();
     Answer({}, response);
@@ -52,9 +46,10 @@ class UnaryCalls::OneCall final : public rpc::Call, public rpc::Responder, publi
   void SetReading(bool) override {}
 
  private:
-  // The handler may be on the call stack, so it lives to the end of the turn.
+  // The handler may be on the call stack, so it is destroyed at the end of the iteration.
   void Answer(const rpc::Status& status, std::string_view response) {
-    (*responder_)(render_(status, response));
+    responder_->OnGone(nullptr);
+    render_(status, response, *responder_);
     auto node = calls_.extract(this);
     loop_.DisposeLater(std::move(node.mapped()));
   }
@@ -68,13 +63,13 @@ class UnaryCalls::OneCall final : public rpc::Call, public rpc::Responder, publi
   std::string message_;
   Render render_;
   std::unique_ptr<HttpResponder> responder_;
-  bool gone_ = false;  // the client
+  bool gone_ = false;  // whether the client has disconnected
 };
 
 UnaryCalls::UnaryCalls(net::IoThreads& threads, rpc::Method method)
     : threads_(threads), method_(std::move(method)), calls_(threads.size()) {}
 
-// Handlers may own timers of their loops, so they die there.
+// Handlers may own timers of their loops, so they are destroyed on the loops' threads.
 UnaryCalls::~UnaryCalls() {
   threads_.RunOnEach([this](net::EpollLoop& loop) { calls_[loop.index()].clear(); });
 }

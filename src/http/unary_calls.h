@@ -1,8 +1,7 @@
-// HTTP requests that call a unary method of rpc: its handlers serve them as they serve the callers
-// of gRPC.
+// Lets HTTP requests call a unary RPC method through the handlers that also serve gRPC callers.
 //
-// Thread-safe; each call lives on its loop's thread. Must be destroyed while the loops run, when
-// nobody can call a handler any more (the store and the worker have stopped).
+// Each call runs on its loop's thread. Must be destroyed while the loops run, and after the stores
+// and workers that may call a handler have stopped.
 #pragma once
 
 #include <functional>
@@ -22,17 +21,19 @@ namespace sluice {
 
 class UnaryCalls {
  public:
-  // Makes the HTTP response out of a status, and of the method's response if that is OK.
-  using Render = std::function<HttpResponse(const rpc::Status&, std::string_view)>;
+  // Responds with the call's status and, if it is OK, the serialized response, which is valid until
+  // Render returns.
+  using Render =
+      std::function<void(const rpc::Status&, std::string_view response, const HttpResponder&)>;
 
-  // REQUIRES: method.unary. `threads` must outlive this.
+  // `threads` must outlive this object. REQUIRES: method.unary is set.
   UnaryCalls(net::IoThreads& threads, rpc::Method method);
   ~UnaryCalls();
 
   const rpc::Method& method() const { return method_; }
 
-  // Calls the method with `message` on behalf of `request`, and answers `responder`. If the client
-  // leaves before, the handler is told. On an io thread.
+  // Calls the method with the serialized `message` and sends the response to `responder`. If the
+  // client disconnects before, cancels the call. REQUIRES: called on an io thread.
   void Start(const HttpRequest& request, std::string message, Render render,
              HttpResponder responder);
 

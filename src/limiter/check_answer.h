@@ -1,4 +1,4 @@
-// What a door hears back from a check.
+// The answer to a check, as given to a front end.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace sluice {
 
-// One limit's part in a decision.
+// The part of one limit in a decision.
 struct LimitAnswer {
-  const IndexedRule* rule = nullptr;  // lives as long as the rules it is from
+  const IndexedRule* rule = nullptr;  // owned by its rule index
   std::uint32_t index = 0;            // in the rule's (or its override's) limits
   Algorithm algorithm = Algorithm::kFixedWindow;
   Source source = Source::kStore;
-  // False: decided by `on_store_failure: allow` or `deny`; of `verdict` only `admitted` and
-  // `retry_after` hold.
+  // False: decided by `on_store_failure: allow` or `deny`. Then only `admitted` and `retry_after`
+  // of `verdict` are valid.
   bool state_known = true;
   Verdict verdict;
 
@@ -39,15 +39,15 @@ struct CheckAnswer {
   Time decided_at;
   std::vector<LimitAnswer> limits;  // enforced rules in file order, then shadow rules
 
-  // As new, memory kept.
+  // Clears all fields and keeps the memory.
   void Clear();
 
   bool AnyLimitDenies() const;
 
-  // The longest an enforced limit makes the request wait.
+  // The longest wait that an enforced limit requires.
   Duration LongestWait() const;
 
-  // The most over the denying limits. Nothing if none denies or one of them never admits.
+  // The longest retry_after of the denying limits. Empty if no limit denies or one never admits.
   std::optional<Duration> LongestRetry() const;
 };
 

@@ -6,13 +6,14 @@
 
 namespace sluice {
 
-// The story of one check, from top to bottom.
+// The steps of one check, in order.
 void CheckCall::Start(SteadyTime received) {
   Reset();
   received_ = received;
   if (auto valid = request.Validate(); !valid) return Refuse(valid.error());
-  rules_ = limiter_.RulesForThisThread();
+  rules_ = request.rules ? std::move(request.rules) : limiter_.RulesForThisThread();
   rules_->index->Match(request.domain, request.attributes, matched_);
+  if (!request.limits.empty()) ReplaceLimits();
   if (DecideByRules()) return;
   rules_->CountWithoutLimits(matched_.matches());
   CollectCounters();
@@ -38,7 +39,7 @@ void CheckCall::Reset() {
 }
 
 void CheckCall::AskStore() {
-  // Shadow rules alone cannot turn the decision, and are not charged for what is denied.
+  // Shadow rules alone do not change the decision, and are not charged for denied requests.
   const bool denied = !has_enforced_ && DecisionWithoutLimits() == Decision::kDenied;
   Mode& mode = check_.demand.mode;
   if (denied && mode == Mode::kConsume) mode = Mode::kPeek;
@@ -98,8 +99,8 @@ void CheckCall::Answer(Decision decision, Source source) {
   HandOver();
 }
 
-// Lets go of the rules: a call that waits for its next request must not keep replaced ones alive.
-// The call may have been started again before OnAnswer returns.
+// Releases the rules: a call that waits for its next request must not keep replaced rules alive.
+// The call may be started again before OnAnswer returns.
 void CheckCall::HandOver() {
   const auto rules = std::move(rules_);
   OnAnswer(answer_);

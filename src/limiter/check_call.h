@@ -1,6 +1,6 @@
-// One check on its way from a door (gRPC, HTTP) to its answer. A door derives from CheckCall, fills
-// `request`, calls Start, and hears the answer in OnAnswer. Meant to be reused call after call: its
-// memory is kept.
+// One check from a front end (gRPC, HTTP) to its answer. A front end derives from CheckCall, fills
+// `request`, calls Start, and receives the answer in OnAnswer. Reusable: its memory is kept between
+// calls.
 #pragma once
 
 #include <array>
@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "limiter/check_answer.h"
 #include "limiter/check_request.h"
+#include "limiter/deny_cache.h"
 #include "limiter/fallback.h"
 #include "match/rule_index.h"
 #include "store/store.h"
@@ -29,25 +30,25 @@ class CheckCall {
   CheckCall(const CheckCall&) = delete;
   CheckCall& operator=(const CheckCall&) = delete;
 
-  // To be filled before Start; what it views must live until OnAnswer returns.
+  // Filled before Start. The data it refers to must live until OnAnswer returns.
   CheckRequest request;
 
-  // Decides the request and calls OnAnswer exactly once, on the same thread, possibly before
-  // Start returns. The call may be started again from then on. `received` is when the door
-  // began with the request.
+  // Decides the request and calls OnAnswer exactly once, on the same thread, possibly before Start
+  // returns. The call may be started again from then on. `received` is when the front end started
+  // to handle the request.
   void Start(SteadyTime received = SteadyNow());
 
  protected:
-  // Counts the error and hands it to OnAnswer. For a door: instead of Start, if there is no
-  // request.
+  // Counts the error and passes it to OnAnswer. Called by a front end instead of Start if the
+  // request cannot be parsed.
   void Refuse(Error error);
 
-  // For a door to call in OnAnswer. Gives the answer's lease back when it is called: if the caller
-  // does not get the answer, the lease would keep its slots until its time is over. Empty if there
-  // is no lease. May outlive the call, not the limiter; io threads only.
+  // Called by a front end in OnAnswer. Returns a function that releases the answer's lease, for
+  // answers that cannot be delivered; otherwise the slots stay taken until the lease expires. Empty
+  // if there is no lease. May outlive the call, but not the limiter; io threads only.
   std::function<void()> LeaseReturn() const;
 
-  // For a door to call in OnAnswer, when the answer is ready to leave.
+  // Called by a front end in OnAnswer when the answer is ready to send.
   void ObserveDuration() const;
 
  private:
@@ -60,10 +61,10 @@ class CheckCall {
     const Step next_step;
   };
 
-  // `answer`, and the rules it names, are valid until OnAnswer returns. Must not block.
+  // `answer` and its rules are valid until OnAnswer returns. Must not block.
   virtual void OnAnswer(const Result<CheckAnswer>& answer) = 0;
 
-  // The steps of a check, in the order they are taken.
+  // The steps of a check, in order.
   void Reset();
   void AskStore();
   void OnDecided();
@@ -72,25 +73,29 @@ class CheckCall {
   void Answer(Decision decision, Source source);
   void HandOver();
 
-  // What the rules say; in check_rules.cc.
+  // Matching the rules; in check_rules.cc.
+  void ReplaceLimits();
   bool DecideByRules();
   void CollectCounters();
   void AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group);
   bool HasNoLimitForMode() const { return check_.counters.empty() && skipped_; }
-  // The decision where no enforced limit has a say, and its source.
+  // The decision, and its source, if no enforced limit applies.
   Decision DecisionWithoutLimits() const;
   Source SourceWithoutLimits() const { return exempt_ ? Source::kRule : Source::kNoRule; }
 
-  // What this server knows without the store; in check_deny_cache.cc.
+  // Denials that this server remembers; in check_deny_cache.cc.
   bool DenyFromCache();
   void RememberDenials();
+  void RememberPassed(const CounterCheck& counter);
+  DenyCache::Denial DenialOf(const CounterCheck& counter, const Demand& demand) const;
 
-  // What concurrency limits need; in check_lease.cc. Fails if no lease could name their counters.
+  // Leases of concurrency limits; in check_lease.cc. Fails if the counters do not fit into a lease
+  // id.
   Result<void> PrepareLease();
   void NameLease();
   void CollectSlots(Source taken_by, std::vector<std::string_view>& keys) const;
 
-  // What is done instead when the store fails; in check_fallback.cc.
+  // Handling of store failures; in check_fallback.cc.
   void OnFailure();
   bool StaysLocal();
   void RefuseLate();
@@ -99,8 +104,8 @@ class CheckCall {
   void DecideLocally();
   void OnLocallyDecided();
   void FinishFallback();
-  void TakeBack();
-  void OweStore();
+  void DetachedUndo();
+  void RecordFallbackCharges();
   void CountLostWrite() const;
 
   CheckAnswer& answer() { return answer_.value(); }
@@ -109,17 +114,17 @@ class CheckCall {
   Check check_{*this, &CheckCall::OnDecided};               // by the store
   Check local_check_{*this, &CheckCall::OnLocallyDecided};  // by the local store, where it fails
   SteadyTime received_;
-  SteadyTime asked_;  // the store
+  SteadyTime asked_;  // when the store was asked
   std::shared_ptr<const RulesInForce> rules_;
   MatchResult matched_;
   std::string keys_;                           // backs the keys of check_.counters
   std::vector<Fallback::LocalCounter> local_;  // of local_check_
-  std::array<std::uint8_t, 16> lease_bits_{};  // what check_.lease was named by
-  bool has_enforced_ = false;                  // an enforced limit has a say
-  bool exempt_ = false;                        // an enforced rule matches whose limits have no say
+  std::array<std::uint8_t, 16> lease_bits_{};  // the random part of check_.lease's id
+  bool has_enforced_ = false;                  // an enforced limit applies
+  bool exempt_ = false;                        // an enforced rule matches, but no limit applies
   bool skipped_ = false;                       // an enforced limit does not support the mode
   bool falling_back_ = false;
-  bool fallback_error_ = false;  // a rule of a failed counter wants UNAVAILABLE
+  bool fallback_error_ = false;  // a rule of a failed counter requires UNAVAILABLE
   Result<CheckAnswer> answer_ = CheckAnswer{};
 };
 

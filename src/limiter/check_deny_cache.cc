@@ -1,14 +1,15 @@
-// What a check makes of denials this server remembers, and what it adds to them. Only enforced
-// limits are of interest: what they deny, no other rule is charged for.
+// Answers a check from remembered denials, and remembers new ones. Only enforced limits count: if
+// one denies, no other rule is charged.
 #include "limiter/check_call.h"
 #include "limiter/limiter.h"
 
 namespace sluice {
 
-// The answer then names the limits that are known to deny, and no others.
+// The answer then contains only the limits that are known to deny.
 bool CheckCall::DenyFromCache() {
   if (!limiter_.options_.deny_cache || request.ask_store) return false;
-  if (!check_.demand.consumes_or_peeks()) return false;
+  const bool charges = check_.demand.mode == Mode::kCharge && request.charge_decides;
+  if (!charges && !check_.demand.consumes_or_peeks()) return false;
   auto& limits = answer().limits;
   std::size_t known = 0;
   for (std::size_t i = 0; i < check_.counters.size() && check_.counters[i].group == 0; ++i) {
@@ -37,15 +38,30 @@ void CheckCall::RememberDenials() {
     const CounterCheck& counter = check_.counters[i];
     if (counter.failure) continue;
     if (mode == Mode::kRefund) limiter_.deny_cache_.Forget(counter.key);
-    const bool charges = mode == Mode::kCharge || mode == Mode::kRefund;
-    if (charges || counter.group > 0 || counter.verdict.admitted) continue;
-    if (!answer().limits[i].rule->rule.deny_cache || !DenyCache::MayLearn(*counter.limit)) continue;
-    limiter_.deny_cache_.Learn(counter.key, *counter.limit,
-                               {.demand = check_.demand,
-                                .verdict = counter.verdict,
-                                .decided_at = check_.decided_at,
-                                .asked = asked_});
+    if (mode == Mode::kRefund || counter.group > 0 || counter.verdict.admitted) continue;
+    if (!answer().limits[i].rule->rule.deny_cache) continue;
+    if (mode == Mode::kCharge) {
+      RememberPassed(counter);
+    } else if (DenyCache::MayLearn(*counter.limit)) {
+      limiter_.deny_cache_.Learn(counter.key, *counter.limit, DenialOf(counter, check_.demand));
+    }
   }
+}
+
+DenyCache::Denial CheckCall::DenialOf(const CounterCheck& counter, const Demand& demand) const {
+  return {.demand = demand,
+          .verdict = counter.verdict,
+          .decided_at = check_.decided_at,
+          .asked = asked_};
+}
+
+// A charge leaves the counter past its limit: until it resets it denies whatever costs anything,
+// also less than the charge did.
+void CheckCall::RememberPassed(const CounterCheck& counter) {
+  if (!request.charge_decides || !DenyCache::MayLearnCharge(*counter.limit)) return;
+  DenyCache::Denial denial = DenialOf(counter, {.cost = 1, .mode = Mode::kCharge});
+  denial.verdict.retry_after = denial.verdict.reset_after;
+  limiter_.deny_cache_.Learn(counter.key, *counter.limit, denial);
 }
 
 }  // namespace sluice

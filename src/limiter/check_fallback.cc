@@ -1,5 +1,5 @@
-// What a check does for counters that the store has failed: each is decided by its rule's
-// on_store_failure, and all of them together with those the store did decide.
+// Decides a check whose counters failed in the store: each counter by its rule's on_store_failure,
+// then all of them together with those that the store decided.
 #include <algorithm>
 
 #include "limiter/check_call.h"
@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// When to ask again after a denial that no counter explains: by then the store may be back.
+// The retry_after of a denial that no counter explains: the store may be back by then.
 constexpr Duration kOutageRetry = std::chrono::seconds(1);
 
 bool Writes(Mode mode) { return mode == Mode::kCharge || mode == Mode::kRefund; }
@@ -31,23 +31,23 @@ void CheckCall::OnFailure() {
   FallBack();
 }
 
-// Whether what the store would decide is decided here: see Recovery. What writes without being
-// admitted mints no quota.
+// Whether this check is decided locally instead of by the store: see Recovery. Writes that are not
+// admission checks go to the store; they create no quota.
 bool CheckCall::StaysLocal() {
   Fallback& fallback = limiter_.parts_.fallback;
   const auto& limits = answer().limits;
   const bool local = std::any_of(limits.begin(), limits.end(), [](const LimitAnswer& it) {
     return it.rule->rule.on_store_failure == OnStoreFailure::kLocal;
   });
-  if (!local || Writes(check_.demand.mode)) return false;
+  if (!local || (Writes(check_.demand.mode) && !request.charge_decides)) return false;
   if (!fallback.recovery.Settles(fallback.clock.Now())) return false;
   check_.Fail(StoreFailure::kUnreachable);
   return true;
 }
 
-// Time that the caller did not give is no failure of the store, so no policy decides.
+// A deadline set by the caller is not a store failure, so no policy applies.
 void CheckCall::RefuseLate() {
-  if (check_.demand.mode == Mode::kConsume) TakeBack();
+  if (check_.demand.mode == Mode::kConsume) DetachedUndo();
   if (Writes(check_.demand.mode)) limiter_.metrics_.lost_writes.Increment();
   Refuse({ErrorCode::kDeadlineExceeded, "the deadline passed before the request was decided"});
 }
@@ -69,14 +69,14 @@ void CheckCall::FallBack() {
     denied |= limit.denies();
   }
   local_check_.demand = check_.demand;
-  // What another limit has refused already is not charged.
+  // If another limit has denied already, nothing is charged.
   Mode& mode = local_check_.demand.mode;
   if (fallback_error_ || (denied && mode == Mode::kConsume)) mode = Mode::kPeek;
   any_local ? DecideLocally() : FinishFallback();
 }
 
-// What a rule says to a limit whose counter failed. `state_known`: the local store is still to say.
-// Overload is no outage: a policy that lets requests pass then would let a flood pass.
+// Applies the rule's policy to a limit whose counter failed. `state_known`: the local store will
+// still decide. Overload is not an outage: a policy that allows requests would admit the flood.
 void CheckCall::FollowPolicy(LimitAnswer& limit, StoreFailure failure) {
   const OnStoreFailure policy = limit.rule->rule.on_store_failure;
   const bool local = policy == OnStoreFailure::kLocal;
@@ -90,14 +90,14 @@ void CheckCall::FollowPolicy(LimitAnswer& limit, StoreFailure failure) {
 
 void CheckCall::DecideLocally() {
   local_.clear();
-  local_.reserve(check_.counters.size());  // so that pointers into it stay valid
+  local_.reserve(check_.counters.size());  // so that pointers into it remain valid
   local_check_.counters.clear();
   local_check_.lease = check_.lease;
   for (std::size_t i = 0; i < check_.counters.size(); ++i) {
     const CounterCheck& counter = check_.counters[i];
     if (!counter.failure || !answer().limits[i].state_known) continue;
     const auto& local =
-        local_.emplace_back(limiter_.parts_.fallback.Localise(counter.key, *counter.limit));
+        local_.emplace_back(limiter_.parts_.fallback.Localize(counter.key, *counter.limit));
     local_check_.counters.push_back({.key = counter.key,
                                      .limit = &local.limit,
                                      .group = counter.group,
@@ -113,14 +113,14 @@ void CheckCall::OnLocallyDecided() {
     LimitAnswer& limit = answer().limits[i];
     if (!check_.counters[i].failure || !limit.state_known) continue;
     const CounterCheck& counter = *decided++;
-    // Without room for the counter nothing is known, and what is not known is not admitted.
+    // Without room for the counter its state is unknown, and the check is not admitted.
     limit.state_known = !counter.failure;
     if (counter.failure) {
       limit.verdict.admitted = false;
       continue;
     }
     limit.verdict = counter.verdict;
-    // More than this server's share ever holds, the store may still have.
+    // The cost exceeds this server's share, but the store may still admit it.
     if (limit.verdict.retry_after == Verdict::kNever) limit.verdict.retry_after = kOutageRetry;
     answer().decided_at = local_check_.decided_at;
   }
@@ -132,9 +132,9 @@ void CheckCall::FinishFallback() {
   const bool denied = answer().AnyLimitDenies();
   const bool consumes = check_.demand.mode == Mode::kConsume;
   if (consumes && (denied || fallback_error_)) {
-    TakeBack();
+    DetachedUndo();
   } else {
-    OweStore();
+    RecordFallbackCharges();
   }
   if (fallback_error_ && !denied) {
     return Refuse({ErrorCode::kUnavailable,
@@ -143,17 +143,17 @@ void CheckCall::FinishFallback() {
   DecideByVerdicts();
 }
 
-// The answer is no admission: what the store granted, or may still grant, is not used.
-void CheckCall::TakeBack() {
+// The check is not admitted: what the store granted, or may still grant, is undone.
+void CheckCall::DetachedUndo() {
   if (check_.late != nullptr) check_.late->undo = true;
   const bool charged = std::any_of(check_.counters.begin(), check_.counters.end(),
                                    [](const auto& it) { return !it.failure && it.charged; });
   if (charged) limiter_.parts_.store.Undo(check_);
 }
 
-// What passes by policy and has not run in the store is to be charged there when it is back. What
-// may have run is not: it would be charged twice.
-void CheckCall::OweStore() {
+// Records units that a policy admitted without the store, to be charged when it is back. Checks
+// that may have run in the store are not recorded: they would be charged twice.
+void CheckCall::RecordFallbackCharges() {
   const Demand& demand = check_.demand;
   if (demand.mode == Mode::kPeek || demand.mode == Mode::kRefund || fallback_error_) return;
   for (std::size_t i = 0; i < check_.counters.size() && check_.counters[i].group == 0; ++i) {
@@ -166,7 +166,7 @@ void CheckCall::OweStore() {
     const LimiterMetrics& metrics = limiter_.metrics_;
     if (counter.failure == StoreFailure::kTimeout) {
       metrics.units_unknown.Increment(units);
-    } else if (limiter_.parts_.fallback.Owe(counter.key, *counter.limit, cost)) {
+    } else if (limiter_.parts_.fallback.RecordCharge(counter.key, *counter.limit, cost)) {
       metrics.units_owed.Increment(units);
     } else {
       metrics.units_not_kept.Increment(units);
@@ -174,7 +174,7 @@ void CheckCall::OweStore() {
   }
 }
 
-// A charge or a refund that some counter did not get, or perhaps did not get, is lost to it.
+// Counts a charge or refund that a counter did not get, or may not have got.
 void CheckCall::CountLostWrite() const {
   if (!Writes(request.demand.mode) || request.demand.cost == 0) return;
   const auto& limits = answer_.value().limits;

@@ -1,4 +1,4 @@
-// What a check does for its concurrency limits: one lease covers them all.
+// The lease of a check: one lease covers all of its concurrency limits.
 #include <algorithm>
 
 #include "base/random.h"
@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-// The lease holds for the shortest of the limits' times; of those of shadow rules only if there are
-// no others.
+// The lease lasts for the shortest ttl of the limits; shadow rules count only if there are no
+// others.
 Result<void> CheckCall::PrepareLease() {
   if (check_.demand.mode != Mode::kConsume) return {};
   LeaseName name{.ttl = Duration::max(), .keys = {}};
@@ -21,6 +21,11 @@ Result<void> CheckCall::PrepareLease() {
     if (counter.group == 0) name.keys.push_back(counter.key);
   }
   if (name.ttl == Duration::max()) return {};
+  if (!request.may_lease && !name.keys.empty()) {
+    return Error{ErrorCode::kPermissionDenied,
+                 "mode: the caller may not take leases (setting callers), and this request meets a "
+                 "concurrency limit"};
+  }
   lease_bits_ = name.bits = RandomBytes();
   check_.lease = name.lease();
   if (name.keys.empty() || name.ToText()) return {};
@@ -34,9 +39,9 @@ std::function<void()> CheckCall::LeaseReturn() const {
   return [&limiter = limiter_, id = answer_.value().lease->id] { limiter.GiveLeaseBack(id); };
 }
 
-// Names the counters under which the lease was really taken: of a shadow rule those, only if it
-// would have let the request pass. Where some slots are the store's and some this server's, those
-// of the store are named, and the others are free again when their time is over.
+// Names the counters in which the lease took slots. Counters of a shadow rule are included only if
+// the rule would have admitted the request. If some slots are in the store and some on this server,
+// only those in the store are named; the others are freed when they expire.
 void CheckCall::NameLease() {
   LeaseName name{.bits = lease_bits_, .ttl = check_.lease->ttl, .keys = {}};
   CollectSlots(Source::kStore, name.keys);
@@ -44,7 +49,7 @@ void CheckCall::NameLease() {
     name.local = true;
     CollectSlots(Source::kFallback, name.keys);
   }
-  // Those of shadow rules stand last; what is not named is free again when its time is over.
+  // Shadow rules come last; slots that are not named are freed when they expire.
   for (; !name.keys.empty(); name.keys.pop_back()) {
     auto id = name.ToText();
     if (!id) continue;
@@ -57,7 +62,7 @@ void CheckCall::NameLease() {
   }
 }
 
-// The keys of the concurrency counters that were taken there.
+// The keys of the concurrency counters taken in `taken_by`.
 void CheckCall::CollectSlots(Source taken_by, std::vector<std::string_view>& keys) const {
   const auto& limits = answer_.value().limits;
   for (std::size_t i = 0; i < limits.size(); ++i) {

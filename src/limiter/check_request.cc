@@ -33,6 +33,10 @@ void CheckRequest::Clear() {
   deadline = SteadyTime::max();
   in_order = false;
   ask_store = false;
+  may_lease = true;
+  charge_decides = false;
+  rules = nullptr;
+  limits = {};
 }
 
 Result<void> CheckRequest::Validate() const {
@@ -45,7 +49,7 @@ Result<void> CheckRequest::Validate() const {
   for (const Attribute& attribute : attributes) {
     if (auto valid = ValidateAttribute(attribute); !valid) return valid;
   }
-  // A cost came as an unsigned number: one of 2^63 or more has become negative.
+  // The cost arrived as an unsigned number, so 2^63 or more has become negative.
   const auto cost = static_cast<std::uint64_t>(demand.cost);
   if (cost > static_cast<std::uint64_t>(kMaxCost)) {
     return InvalidArgument(

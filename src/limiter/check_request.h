@@ -1,8 +1,10 @@
-// What a door asks of the limiter, and what it may ask.
+// A request to the limiter, and its limits.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -12,7 +14,9 @@
 
 namespace sluice {
 
-// A check may carry no more; beyond, it is refused with INVALID_ARGUMENT.
+class RulesInForce;
+
+// A check beyond these is refused with INVALID_ARGUMENT.
 inline constexpr std::size_t kMaxDomainBytes = 255;
 inline constexpr std::size_t kMaxAttributes = 64;
 inline constexpr std::size_t kMaxAttributeNameBytes = 255;
@@ -22,18 +26,27 @@ inline constexpr Duration kMaxMaxWait = std::chrono::days(365);
 struct CheckRequest {
   std::string_view domain;
   std::vector<Attribute> attributes;
-  Demand demand;                            // a cost of 0 makes it a kPeek
-  SteadyTime deadline = SteadyTime::max();  // the caller's; the store is given a little less
-  // Decided after those that this thread started before and that are in order, too.
+  Demand demand;                            // a cost of 0 turns it into kPeek
+  SteadyTime deadline = SteadyTime::max();  // the caller's; the store gets slightly less
+  // Decided after every earlier in-order check from this thread.
   bool in_order = false;
-  // The store is asked even where this server remembers a denial.
+  // Asks the store even if this server remembers a denial.
   bool ask_store = false;
+  // Whether it may take a slot of a concurrency limit.
+  bool may_lease = true;
+  // kCharge: the caller obeys the decision, as if the check consumed. So it may be denied, and not
+  // counted, by a limit that this server knows to be passed.
+  bool charge_decides = false;
+  // The rules to decide by; null: those in force when the check starts.
+  std::shared_ptr<const RulesInForce> rules;
+  // Take the place of the limits of every rule that matches and counts; empty: they have their own.
+  std::span<const IndexedLimit> limits;
 
-  // As new, memory kept.
+  // Clears all fields and keeps the memory.
   void Clear();
 
-  // The error names the field, what was found and what is allowed. Doors check what only they can
-  // see: that text is UTF-8 and that numbers fit.
+  // The error names the field, the value found and the values allowed. Front ends check their own
+  // encoding: that text is UTF-8 and that numbers fit.
   Result<void> Validate() const;
 };
 

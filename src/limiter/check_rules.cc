@@ -1,11 +1,19 @@
-// What the rules that a check meets say of it before any counter is asked.
+// Matches the rules and decides what needs no counter.
 #include "limiter/check_call.h"
 #include "limiter/rules_in_force.h"
 
 namespace sluice {
 
-// Rules that decide without counting: blocked wins over unlimited, and both win over an attribute
-// that a rule misses. Rules in shadow have no say.
+// The request has limits of its own.
+void CheckCall::ReplaceLimits() {
+  for (std::size_t i = 0; i < matched_.count; ++i) {
+    RuleMatch& match = matched_.rules[i];
+    if (match.outcome == RuleMatch::Outcome::kCount) match.limits = request.limits;
+  }
+}
+
+// Rules that decide without counting: blocked wins over unlimited, and both win over a missing
+// attribute of a rule. Shadow rules are ignored.
 bool CheckCall::DecideByRules() {
   using Outcome = RuleMatch::Outcome;
   for (const Outcome outcome : {Outcome::kBlocked, Outcome::kUnlimited, Outcome::kMissing}) {
@@ -21,8 +29,8 @@ bool CheckCall::DecideByRules() {
   return false;
 }
 
-// One counter for every limit: enforced rules in file order, then shadow rules, each a group of its
-// own.
+// Creates one counter for every limit: enforced rules in file order, then shadow rules, each rule
+// as a separate group.
 void CheckCall::CollectCounters() {
   std::size_t key_bytes = 0;
   for (const RuleMatch& match : matched_.matches()) {

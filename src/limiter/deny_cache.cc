@@ -8,14 +8,16 @@ namespace {
 
 Duration Since(SteadyTime from, SteadyTime now) { return std::chrono::floor<Duration>(now - from); }
 
-// What is left of `duration` after `passed`.
+// The rest of `duration` after `passed`.
 Duration Left(Duration duration, Duration passed) {
   return std::max(duration - passed, Duration::zero());
 }
 
-// Whether who was denied `known` would be denied `asked`, which is no less.
+// Whether a denial of `known` implies a denial of `asked`, which is at least as large.
 bool Covers(const Demand& known, const Demand& asked) {
-  // An absent max_wait lets a queue decide how long: no other wait can be compared with it.
+  // What a charge asks is whether the counter is past its limit, which only a charge has found out.
+  if (asked.mode == Mode::kCharge && known.mode != Mode::kCharge) return false;
+  // Without max_wait the queue bounds the wait, which is not comparable with any other wait.
   if (known.max_wait.has_value() != asked.max_wait.has_value()) return false;
   return asked.cost >= known.cost && asked.max_wait <= known.max_wait;
 }
@@ -23,6 +25,10 @@ bool Covers(const Demand& known, const Demand& asked) {
 }  // namespace
 
 bool DenyCache::MayLearn(const Limit& limit) { return !std::holds_alternative<Concurrency>(limit); }
+
+bool DenyCache::MayLearnCharge(const Limit& limit) {
+  return std::holds_alternative<FixedWindow>(limit);
+}
 
 SteadyTime DenyCache::Entry::expires() const {
   return denial.asked + std::min(denial.verdict.retry_after, kMaxAge);
@@ -84,7 +90,7 @@ void DenyCache::Clear() {
   }
 }
 
-// A sweep looks at every entry, so one in a while must do; in between, any entry makes room.
+// A sweep visits every entry, so it runs rarely; in between, any entry is evicted.
 void DenyCache::MakeRoom(Shard& shard, SteadyTime now) {
   constexpr std::size_t kMost = kMaxEntries / kShards;
   if (shard.entries.size() >= kMost && shard.next_sweep <= now) {

@@ -1,9 +1,9 @@
-// What this server knows of counters that are full: until one can admit again, requests that meet
-// it need not be carried to the store. An entry is true for as long as nobody gives units back;
-// that, done on another server, is noticed a second late at most.
+// Remembers counters that are full. Until such a counter can admit again, matching requests are
+// denied without the store. An entry stays true unless units are given back; if that happens on
+// another server, it is noticed within a second.
 //
-// Thread-safe. Holds at most kMaxEntries; beyond, entries are dropped, which costs a call of the
-// store and no exactness.
+// Thread-safe. Holds at most kMaxEntries; then entries are dropped, which costs a store call but no
+// accuracy.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class DenyCache {
   static constexpr std::size_t kMaxEntries = 65'536;
   static constexpr Duration kMaxAge = std::chrono::seconds(1);
 
-  // A denial by the store: what was asked, and what the counter said.
+  // A denial by the store: the demand and the verdict.
   struct Denial {
     Demand demand;
     Verdict verdict;   // not admitted
@@ -34,16 +34,18 @@ class DenyCache {
     SteadyTime asked;  // before the store was asked
   };
 
-  // Whether a denial of such a limit stays true until it says otherwise. Not where a release, at
-  // any time, makes room.
+  // Whether a denial of such a limit stays true until its retry_after. False if a release can make
+  // room at any time.
   static bool MayLearn(const Limit& limit);
+  // Whether a counter that a charge has brought past its limit denies every cost until it resets.
+  static bool MayLearnCharge(const Limit& limit);
 
-  // REQUIRES: MayLearn(limit)
+  // REQUIRES: MayLearn(limit), or MayLearnCharge(limit) for a charge: then any cost is denied.
   void Learn(std::string_view key, const Limit& limit, const Denial& denial);
 
-  // What the counter would say to `demand` now, durations counted from then on, if it is known to
-  // deny it; `decided_at` is now on the store's clock. Nothing, too, for the one check that is to
-  // refresh an entry.
+  // The counter's verdict on `demand` at present, if it is known to deny; durations count from now,
+  // and `decided_at` is now on the store's clock. Empty also for the one check that refreshes an
+  // entry.
   struct Answer {
     Verdict verdict;
     Time decided_at;
@@ -51,31 +53,31 @@ class DenyCache {
   std::optional<Answer> Find(std::string_view key, const Limit& limit, const Demand& demand,
                              SteadyTime now) const;
 
-  // Forgets the counter: units were given back to it.
+  // Removes the counter's entry, since units were given back.
   void Forget(std::string_view key);
   void Clear();
 
  private:
   static constexpr std::size_t kShards = 64;
-  // So long before an entry's age ends it, one check asks the store, and its answer takes the
-  // entry's place. Else all checks of that moment would ask.
+  // This long before an entry expires by age, one check asks the store, and its answer replaces the
+  // entry. Otherwise all checks would ask at that moment.
   static constexpr Duration kRefreshBefore = std::chrono::milliseconds(100);
 
   struct Entry {
-    Limit limit;  // a changed one is another's answer
+    Limit limit;  // the entry is void if it has changed
     Denial denial;
-    // A check has been sent to the store for a fresh one.
+    // A check has been sent to the store to refresh the entry.
     mutable bool refreshing = false;
 
     SteadyTime expires() const;
-    // Whether it ends only because of its age, and will soon.
+    // Whether the entry expires soon, and only by age.
     bool ages(SteadyTime now) const;
   };
   struct Shard {
     mutable Mutex mutex;
     std::unordered_map<std::string, Entry, StringHash, std::equal_to<>> entries
         SLUICE_GUARDED_BY(mutex);
-    // Its size, to pass by a shard without its lock while nothing is denied.
+    // The size, readable without the lock, so that empty shards are skipped.
     std::atomic<std::size_t> size{0};
     SteadyTime next_sweep SLUICE_GUARDED_BY(mutex);
   };

@@ -6,7 +6,7 @@
 namespace sluice {
 namespace {
 
-// Differs whenever a counter would begin otherwise.
+// The version differs whenever the counter's initial state would.
 std::uint64_t VersionOf(const std::optional<SeenState>& seen, const Share& share) {
   const auto number = [](auto value) { return static_cast<std::size_t>(value); };
   std::size_t version = CombineHash(number(share.parts), number(share.of));
@@ -40,11 +40,11 @@ void Fallback::Forget(std::string_view key) {
   leases.Forget(key);
 }
 
-// What passed here since the state was seen, and the store does not know yet, is missing from it.
-Fallback::LocalCounter Fallback::Localise(std::string_view key, const Limit& limit) const {
+// Subtracts units admitted here since the state was seen, which the store does not know of yet.
+Fallback::LocalCounter Fallback::Localize(std::string_view key, const Limit& limit) const {
   const Share mine = share.Get();
   LocalCounter local{.limit = LimitFor(limit, mine)};
-  // Who holds slots is not seen, and is not forgotten when the share changes.
+  // The holders of slots are unknown, and are kept when the share changes.
   if (std::holds_alternative<Concurrency>(limit)) return local;
   const Time now = clock.Now();
   const auto seen = states.Find(key);
@@ -61,10 +61,10 @@ Fallback::LocalCounter Fallback::Localise(std::string_view key, const Limit& lim
   return local;
 }
 
-bool Fallback::Owe(std::string_view key, const Limit& limit, std::int64_t cost) {
+bool Fallback::RecordCharge(std::string_view key, const Limit& limit, std::int64_t cost) {
   const Share mine = share.Get();
   const auto seen = states.Find(key);
-  const OwedCharges::Subject subject{.key = key, .limit = limit, .share = mine, .seen = seen};
+  const FallbackCharges::Subject subject{.key = key, .limit = limit, .share = mine, .seen = seen};
   return owed.Add(subject, cost, clock.Now());
 }
 

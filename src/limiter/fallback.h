@@ -1,5 +1,5 @@
-// What this server knows for the time when the store fails: the states it has seen there last, its
-// share of what is left, and what it lets pass meanwhile. Times are the store's.
+// The data this server keeps for store failures: the last seen states, its share of the limits, and
+// the units it admitted meanwhile. Times are on the store's clock.
 //
 // Thread-safe.
 #pragma once
@@ -10,9 +10,9 @@
 
 #include "base/clock.h"
 #include "core/limit.h"
+#include "limiter/fallback_charges.h"
 #include "limiter/fallback_leases.h"
 #include "limiter/fleet_share.h"
-#include "limiter/owed_charges.h"
 #include "limiter/recent_states.h"
 #include "limiter/recovery.h"
 #include "limiter/store_clock.h"
@@ -29,30 +29,30 @@ class Fallback final : public LateAnswers {
   StoreClock clock;
   FleetShare share;
   RecentStates states;
-  OwedCharges owed;
+  FallbackCharges owed;
   FallbackLeases leases;
   Recovery recovery;
 
-  // The store is about to be asked `check`: its answer will be learned.
+  // Announces that the store will be asked `check`, whose answer will be learned.
   void Expect(const StoreCheck& check) const;
 
-  // What an answer of the store says of counters; those that failed say nothing.
+  // Learns the counters' states from an answer of the store. Failed counters are ignored.
   void Learn(const StoreCheck& check);
   void OnLateAnswer(const StoreCheck& check) override { Learn(check); }
 
-  // The counter was made as new.
+  // The counter was reset.
   void Forget(std::string_view key);
 
-  // A counter as this server decides it by itself.
+  // A counter as decided locally by this server.
   struct LocalCounter {
     Limit limit;                      // this server's share
-    std::optional<CounterSeed> seed;  // none: begins as a new one
+    std::optional<CounterSeed> seed;  // none: starts as a new one
   };
-  LocalCounter Localise(std::string_view key, const Limit& limit) const;
+  LocalCounter Localize(std::string_view key, const Limit& limit) const;
 
-  // Notes that `cost` units passed which the store does not know of. Returns false if there is no
-  // room to.
-  bool Owe(std::string_view key, const Limit& limit, std::int64_t cost);
+  // Records `cost` admitted units that the store does not know of. Returns false if there is no
+  // room.
+  bool RecordCharge(std::string_view key, const Limit& limit, std::int64_t cost);
 };
 
 }  // namespace sluice

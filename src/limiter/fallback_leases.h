@@ -1,7 +1,7 @@
-// The leases that this server granted while the store failed, and what the store is still to be
-// told of them: once it is back, it counts their slots until they are released or expire.
+// Leases that this server granted while the store failed, and the changes not yet reported to the
+// store. Once reported, the store counts their slots until they are released or expire.
 //
-// Thread-safe. Holds kMaxLeases; of others the store is not told.
+// Thread-safe. Holds kMaxLeases; further leases are not reported.
 #pragma once
 
 #include <cstddef>
@@ -28,33 +28,33 @@ class FallbackLeases {
   void Granted(const LeaseId& id, std::span<const std::string_view> keys, std::int64_t slots,
                SteadyTime expires);
 
-  // Of a lease that is not known here, nothing.
+  // Ignores an unknown lease.
   void Renewed(const LeaseId& id, SteadyTime expires);
   void Released(const LeaseId& id);
 
-  // The counter was made as new: nobody holds slots of it.
+  // The counter was reset: no slots of it are held.
   void Forget(std::string_view key);
 
-  // What the store is to be told of one lease.
+  // A change of one lease to report to the store.
   struct Change {
     LeaseId id{};
     std::vector<std::string> keys;  // of the counters
     std::int64_t slots = 0;         // in each
     SteadyTime expires;
-    bool released = false;  // else: held until it expires
+    bool released = false;  // otherwise held until it expires
   };
 
-  // Takes out what the store is to be told next, oldest first, at most `most`.
+  // Removes and returns at most `most` changes to report, oldest first.
   std::vector<Change> Take(std::size_t most, SteadyTime now);
 
-  // Puts back what was taken out and the store did not take, or perhaps did not.
+  // Returns a change that the store did not apply, or may not have applied.
   void PutBack(const Change& change);
 
  private:
   struct Entry {
     Change lease;
     bool queued = false;
-    bool told = false;  // the store may know of it
+    bool told = false;  // reported; the store may know of it
   };
 
   void Queue(Entry& entry) SLUICE_REQUIRES(mutex_);
@@ -62,8 +62,8 @@ class FallbackLeases {
 
   Mutex mutex_;
   std::map<LeaseId, Entry> entries_ SLUICE_GUARDED_BY(mutex_);
-  std::deque<LeaseId> queue_ SLUICE_GUARDED_BY(mutex_);  // some may be gone from entries_
-  // When entries may have expired, earliest first; renewed ones expire later.
+  std::deque<LeaseId> queue_ SLUICE_GUARDED_BY(mutex_);  // may hold ids no longer in entries_
+  // When entries may expire, earliest first; renewed leases expire later.
   using Expiry = std::pair<SteadyTime, LeaseId>;
   std::priority_queue<Expiry, std::vector<Expiry>, std::greater<>> expiries_
       SLUICE_GUARDED_BY(mutex_);

@@ -1,4 +1,4 @@
-// This server's share of every limit while the store is away, as it stands now.
+// This server's current share of every limit while the store is unavailable.
 //
 // Thread-safe.
 #pragma once

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// Of a lease whose name does not bind its ttl, if no rule in force says how long it may last.
+// The maximum for a lease whose id does not bind its ttl, if no current rule gives one.
 constexpr Duration kMaxUnboundTtl = std::chrono::hours(1);
 
 Duration LongestTtl(const RuleIndex& rules, const LeaseName& name) {
@@ -30,8 +30,11 @@ void Limiter::GiveLeaseBack(std::string_view lease_id) const {
   const auto name = LeaseName::Parse(lease_id);
   if (!name) return;
   for (const std::string_view key : name->keys) {
-    granted.counters.push_back(
-        {.key = key, .limit = &kConcurrency, .verdict = {}, .charged = true, .before = Tally{}});
+    granted.counters.push_back({.key = key,
+                                .limit = &kConcurrency,
+                                .verdict = {},
+                                .charged = true,
+                                .before = UsageSnapshot{}});
   }
   granted.lease = name->lease();
   if (name->local) parts_.fallback.leases.Released(granted.lease->id);
@@ -69,11 +72,11 @@ void LeaseCall::OnDecided() {
     return OnLease(Error{ErrorCode::kNotFound,
                          "lease_id: the lease has expired or was released; it is not taken again"});
   }
-  if (by_fallback_) TellLater();
+  if (by_fallback_) ReportLater();
   OnLease(demand.mode == Mode::kRenew ? lease->ttl : Duration::zero());
 }
 
-void LeaseCall::TellLater() const {
+void LeaseCall::ReportLater() const {
   FallbackLeases& leases = limiter_.fallback().leases;
   if (demand.mode == Mode::kRelease) return leases.Released(lease->id);
   leases.Renewed(lease->id, SteadyNow() + lease->ttl);

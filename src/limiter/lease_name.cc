@@ -18,9 +18,9 @@ constexpr std::string_view kUnboundVersion = "1";
 constexpr std::string_view kStore = "store";
 constexpr std::string_view kLocal = "local";
 constexpr Duration kMinTtl = std::chrono::milliseconds(1);
-constexpr Duration kMaxTtl = std::chrono::days(3650);  // the longest that rules may say
+constexpr Duration kMaxTtl = std::chrono::days(3650);  // the maximum in rules
 
-// Cuts off what comes before `separator`; all if there is none.
+// Cuts off the text before `separator`; all of it if there is none.
 std::string_view CutField(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view field = text.substr(0, end);
@@ -50,7 +50,8 @@ bool ParseTtl(std::string_view digits, Duration& ttl) {
   return parsed.ec == std::errc() && parsed.ptr == end && ttl >= kMinTtl && ttl <= kMaxTtl;
 }
 
-// What RuleIndex makes of a concurrency limit: "sluice:{…}…:concurrency", or with ".2" at the end.
+// Whether RuleIndex builds such a key for a concurrency limit: "sluice:{…}…:concurrency", possibly
+// with ".2" appended.
 bool IsConcurrencyKey(std::string_view key) {
   constexpr std::string_view kTag = ":concurrency";
   const std::size_t tag = key.rfind(kTag);
@@ -100,7 +101,7 @@ Result<LeaseName> LeaseName::Parse(std::string_view text) {
     if (twice || !IsConcurrencyKey(key)) return invalid;
     name.keys.push_back(key);
   }
-  // One lease, one name: no signs, leading zeros or spaces that parse all the same.
+  // One lease has one id: signs, leading zeros and spaces are refused even if they parse.
   if (name.keys.empty() || name.ToText() != text) return invalid;
   return name;
 }

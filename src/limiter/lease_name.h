@@ -1,7 +1,7 @@
-// The name a client holds a lease by, `Lease.id` of the API. It says all that any server needs to
-// renew or release the lease, so that servers keep none in mind. Only who was told the name can
-// make one that matters: it holds 128 random bits. The slot in the counters is named by a digest of
-// these and the ttl, so a name with another ttl is the name of no slot.
+// The id by which a client holds a lease, `Lease.id` of the API. It contains all that a server
+// needs to renew or release the lease, so servers store no leases. It holds 128 random bits, so
+// only clients that received an id can use it. A digest of these bits and the ttl names the slot in
+// the counters, so an id with a changed ttl names no slot.
 #pragma once
 
 #include <array>
@@ -22,21 +22,21 @@ struct LeaseName {
 
   std::array<std::uint8_t, 16> bits{};  // random
   Duration ttl{};
-  // Taken in the granting server's own memory, while the store failed.
+  // Granted in this server's memory while the store failed.
   bool local = false;
-  // False for names of the first version, which servers before this one gave: `bits` name the slot,
-  // and `ttl` is the client's word.
+  // False for ids of the first version, from older servers: `bits` names the slot, and `ttl` is
+  // unverified client input.
   bool binds_ttl = true;
   std::vector<std::string_view> keys;  // of the counters; at least one, distinct
 
-  // As the store knows it.
+  // The lease as stored.
   Lease lease() const;
 
-  // Nothing if it is longer than kMaxBytes.
+  // Empty if it is longer than kMaxBytes.
   std::optional<std::string> ToText() const;
 
-  // The keys are views into `text`. The error is for the client; keys are those of concurrency
-  // counters.
+  // The keys are views into `text`, and are those of concurrency counters. The error is meant for
+  // the client.
   static Result<LeaseName> Parse(std::string_view text);
 };
 

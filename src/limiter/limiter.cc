@@ -11,8 +11,8 @@ std::uint64_t NextGeneration() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-// What the answer needs at most to reach the caller: the store gets that much less than the
-// caller's time; of a short time a fifth.
+// The time reserved for the answer to reach the caller, at most: the store gets that much less. Of
+// a short deadline, a fifth is reserved.
 constexpr SteadyTime::duration kMaxAnswerReserve = std::chrono::milliseconds(1);
 
 }  // namespace

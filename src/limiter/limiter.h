@@ -1,5 +1,5 @@
-// The limiter: what all check calls of a server share. The rules in force, the store, and what
-// decides when the store fails.
+// The limiter: state shared by all check calls of a server. The current rules, the store, and the
+// fallback for store failures.
 //
 // Thread-safe.
 #pragma once
@@ -24,14 +24,14 @@ namespace sluice {
 class Limiter {
  public:
   struct Options {
-    // What the store is given per check; less if the caller's deadline is nearer.
+    // The store's time per check; less if the caller's deadline is nearer.
     Duration store_timeout = std::chrono::milliseconds(10);
-    // Whether to deny what is known to be full without asking the store. Not worth it where the
-    // store is this process' own.
+    // Whether to deny checks of full counters without asking the store. Not useful if the store is
+    // in this process.
     bool deny_cache = false;
   };
 
-  // What a limiter needs; all of it must outlive the limiter.
+  // What a limiter uses. All of it must outlive the limiter.
   struct Parts {
     Store& store;
     // Decides for rules with `on_store_failure: local` while `store` fails.
@@ -43,40 +43,40 @@ class Limiter {
   // Starts with no rules.
   Limiter(const Parts& parts, const Options& options);
 
-  // Puts `rules` in force for every call started from now on; calls under way keep theirs.
+  // Uses `rules` for every call started from now on; running calls keep theirs.
   void SetRules(std::shared_ptr<const RuleIndex> rules);
 
   // The rules in force; never null.
   std::shared_ptr<const RulesInForce> rules() const;
 
-  // For what operators ask; requests go through CheckCall.
+  // Like rules(), but locks only once per thread and reload. Threads keep a weak reference:
+  // replaced rules are freed with the last running call, even if a thread is idle.
+  std::shared_ptr<const RulesInForce> RulesForThisThread() const;
+
+  // For the admin commands; requests use CheckCall.
   Store& store() const { return parts_.store; }
   Store& local_store() const { return parts_.local; }
   Fallback& fallback() const { return parts_.fallback; }
   const LimiterMetrics& metrics() const { return metrics_; }
 
-  // Units were given back to a counter: what is known of it holds no more.
+  // Units were given back to a counter: discards what is known of it.
   void ForgetState(std::string_view key) {
     deny_cache_.Forget(key);
     parts_.fallback.Forget(key);
   }
 
-  // Releases a lease of this server that its holder was never told of. Tells nobody.
+  // Releases a lease whose holder never received its id. Reports no result.
   void GiveLeaseBack(std::string_view lease_id) const;
 
-  // Says by when the store must have answered `check` for a caller who asks `now` and waits until
-  // `deadline`: so that the answer, too, reaches the caller in time.
+  // Sets the deadline for the store, so that an answer to `check` reaches a caller who asked `now`
+  // and waits until `deadline` in time.
   void SetDeadlines(StoreCheck& check, SteadyTime now, SteadyTime deadline) const;
 
  private:
   friend class CheckCall;
 
-  // False if the store is the local one: then nothing has to be remembered for its failures.
+  // False if the store is the local one: then nothing is remembered for failures.
   bool falls_back() const { return &parts_.store != &parts_.local; }
-
-  // As rules(), but locks only once per thread and change. Threads remember the rules without
-  // holding on to them: replaced ones die with the last call under way, however idle a thread is.
-  std::shared_ptr<const RulesInForce> RulesForThisThread() const;
 
   const Parts parts_;
   const Options options_;

@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Close around what callers feel: under a millisecond all is well, past 20 many give up.
+// Dense in the range that callers notice: below 1 ms is good, above 20 ms many time out.
 constexpr std::array<Histogram::Duration, 21> kBounds{
     microseconds(20),       microseconds(50),     microseconds(100),     microseconds(200),
     microseconds(300),      microseconds(500),    microseconds(750),     microseconds(1'000),
@@ -23,7 +23,7 @@ Counter& Refused(MetricsRegistry& metrics, const char* code) {
 
 Counter& Units(MetricsRegistry& metrics, const char* fate) {
   return metrics.CounterFor("sluice_fallback_units_total",
-                            "Units of cost that passed without the store: owed to it, charged to "
+                            "Units of cost admitted without the store: owed to it, charged to "
                             "it later, unknown whether it counted them, or not kept.",
                             {{"fate", fate}});
 }

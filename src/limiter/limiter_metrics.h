@@ -1,4 +1,4 @@
-// What the limiter counts and times of its calls, whatever rule decides them.
+// Metrics of the limiter that do not depend on the rule.
 //
 // Thread-safe.
 #pragma once
@@ -16,14 +16,14 @@ class LimiterMetrics {
   // `metrics` must outlive this.
   explicit LimiterMetrics(MetricsRegistry& metrics);
 
-  // From the request on the wire to the answer handed back; refused requests are not timed.
+  // From receiving the request to returning the answer; refused requests are not included.
   Histogram& check_duration;
   // From asking the store to its answer, or to its failure.
   Histogram& store_duration;
-  // Charges and refunds that a failing store did not get and no local counter took.
+  // Charges and refunds that failed in the store and were applied to no local counter.
   Counter& lost_writes;
-  // What passed without the store, in units of cost, and what becomes of it.
-  Counter& units_owed;      // kept, to be charged when the store is back
+  // Units of cost admitted without the store, by outcome.
+  Counter& units_owed;      // to be charged when the store is back
   Counter& units_not_kept;  // no room to keep it
   Counter& units_unknown;   // the store may have counted it
   Counter& units_charged;   // the store counts it now

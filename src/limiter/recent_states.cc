@@ -26,7 +26,7 @@ void RecentStates::FreeMemory::operator()(Group* groups) const {
   munmap(groups, kGroups * sizeof(Group));
 }
 
-// Fresh pages are zero, which is empty, and take no memory until they are used.
+// Fresh pages are zero, which means empty, and use no memory until written.
 RecentStates::RecentStates()
     : secret_(RandomSecret()), groups_([] {
         void* const pages = mmap(nullptr, kGroups * sizeof(Group), PROT_READ | PROT_WRITE,
@@ -55,7 +55,7 @@ void RecentStates::Learn(std::string_view key, const SeenState& seen) {
     return counts_nothing ? Time::min() : entry.seen.at;
   };
   Entry* replaced = nullptr;
-  // In which order a group's entries are looked at depends on the key, so most are found at once.
+  // The order of probing depends on the key, so most entries are found at once.
   for (std::size_t i = 0; i < kWays; ++i) {
     Entry& entry = group[(hash.low + i) % kWays];
     if (entry.key == hash) {

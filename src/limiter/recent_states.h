@@ -1,9 +1,9 @@
-// The last state seen of each counter, by this server: what its own counters begin with when the
-// store fails. Learned from every answer of the store, so made to cost little: entries of one cache
-// line in groups of four, found by a hash that only this process can compute.
+// The last state seen of each counter by this server, from which local counters start when the
+// store fails. Updated by every answer of the store, so it is cheap: entries of one cache line in
+// groups of four, found by a keyed hash.
 //
-// Thread-safe. Holds kMaxCounters; beyond, in each group those go first that count nothing any
-// more, then those seen the longest ago.
+// Thread-safe. Holds kMaxCounters; when a group is full, entries that count nothing are evicted
+// first, then the least recently seen.
 #pragma once
 
 #include <array>
@@ -25,15 +25,15 @@ class RecentStates {
 
   RecentStates();
 
-  // What was decided before the state that is known, is not news.
+  // Ignores a state that is older than the known one.
   void Learn(std::string_view key, const SeenState& seen);
 
-  // Begins to fetch what Learn will need: its memory is seldom in a cache.
+  // Prefetches the memory that Learn needs, which is seldom cached.
   void Prefetch(std::string_view key) const;
 
   std::optional<SeenState> Find(std::string_view key) const;
 
-  // The counter was made as new.
+  // The counter was reset.
   void Forget(std::string_view key);
 
  private:
@@ -50,8 +50,8 @@ class RecentStates {
     void operator()(Group* groups) const;
   };
 
-  // Of some groups, for as long as a few lines are looked at. To give it up is a plain store, so
-  // nobody waits until a line that was missed has come.
+  // A spin lock for some groups, held for a few cache lines. Unlocking is a plain store, so it does
+  // not stall on a missed line.
   struct Lock {
     std::atomic<bool> taken{false};
 
@@ -64,7 +64,7 @@ class RecentStates {
   static std::size_t GroupOf(const Hash128& key);
 
   const Hash128 secret_;
-  mutable std::array<Lock, kLocks> locks_;             // a group's: its number modulo kLocks
+  mutable std::array<Lock, kLocks> locks_;             // lock of a group: its number modulo kLocks
   const std::unique_ptr<Group[], FreeMemory> groups_;  // kGroups; guarded by locks_
 };
 

@@ -1,9 +1,9 @@
-// Whether the store has just come back. Its counters do not hold yet what servers have let pass
-// without it: each server charges them once the store is back for it, and that may be later than
-// for this one. So for a while, what was decided in this process goes on being decided there, of
-// what is left of this server's share.
+// Whether the store has just come back. Its counters lack the units that servers admitted without
+// it, until every server has charged them, and another server may find the store later than this
+// one. For a while, therefore, checks that were decided locally continue to be decided locally,
+// within this server's share.
 //
-// Thread-safe. On the store's clock.
+// Thread-safe. Uses the store's clock.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace sluice {
 
 class Recovery {
  public:
-  // The store has not failed of late. A plain load, for every check.
+  // The store has not failed recently. A plain load, on the path of every check.
   bool is_over() const { return state_.load(std::memory_order_relaxed) == State::kOver; }
 
   void OnFailure(Time now) SLUICE_EXCLUDES(mutex_) {
@@ -26,18 +26,18 @@ class Recovery {
     since_ = now;
   }
 
-  // By the store.
+  // Called when the store has decided.
   void OnDecided(Time now) SLUICE_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     if (state_ == State::kFailing) {
-      // Pauses between attempts to reach the store grow with the outage.
+      // Pauses between reconnects grow with the outage.
       until_ = now + std::clamp(2 * (now - since_), Duration::zero(), kLongest);
       Enter(State::kSettling);
     }
     EndIfDue(now);
   }
 
-  // Whether the store is to be left alone for now.
+  // Whether checks still avoid the store.
   bool Settles(Time now) SLUICE_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     EndIfDue(now);
@@ -47,14 +47,14 @@ class Recovery {
  private:
   enum class State { kOver, kFailing, kSettling };
 
-  // The longest pause between two attempts, and a few charges. Decisions are the store's again
-  // within a second.
+  // The longest reconnect pause plus time for a few charges. The store decides again within a
+  // second.
   static constexpr Duration kLongest = std::chrono::milliseconds(450);
 
   void Enter(State state) SLUICE_REQUIRES(mutex_) {
     state_.store(state, std::memory_order_relaxed);
   }
-  // A clock set back ends it, too.
+  // A clock that is set back ends it as well.
   void EndIfDue(Time now) SLUICE_REQUIRES(mutex_) {
     if (state_ != State::kSettling) return;
     if (now >= until_ || now < until_ - kLongest) Enter(State::kOver);
@@ -62,8 +62,8 @@ class Recovery {
 
   Mutex mutex_;
   std::atomic<State> state_{State::kOver};  // written under mutex_
-  Time since_ SLUICE_GUARDED_BY(mutex_);    // it has failed
-  Time until_ SLUICE_GUARDED_BY(mutex_);    // it is left alone
+  Time since_ SLUICE_GUARDED_BY(mutex_);    // since when it has failed
+  Time until_ SLUICE_GUARDED_BY(mutex_);    // until when checks avoid it
 };
 
 }  // namespace sluice

@@ -35,7 +35,7 @@ RulesInForce::Row& RulesInForce::RowAt(std::size_t row) const {
   if (slot.compare_exchange_strong(made, fresh.get(), std::memory_order_acq_rel)) {
     return *fresh.release();
   }
-  return *made;  // another thread's
+  return *made;  // created by another thread
 }
 
 void RulesInForce::CountCheck(const IndexedRule& rule, Decision decision, Source source) const {
@@ -79,15 +79,15 @@ void RulesInForce::Count(Row& row, const Subject& subject, Decision decision, So
   std::atomic<Counter*>& slot = row.checks[column];
   Counter* counter = slot.load(std::memory_order_acquire);
   if (counter == nullptr) {
-    // A rule in shadow decides nothing, and must not spoil sums over decisions.
+    // A shadow rule decides nothing, and must not distort sums over decisions.
     std::string decided(subject.shadow ? "shadow_" : "");
     decided += ToString(decision);
-    counter = &metrics_.CounterFor("sluice_checks_total",
-                                   "Checks, once for every rule that had a say, or for none.",
-                                   {{"domain", std::string(subject.domain)},
-                                    {"rule", std::string(subject.rule)},
-                                    {"decision", decided},
-                                    {"source", std::string(ToString(source))}});
+    counter = &metrics_.CounterFor(
+        "sluice_checks_total", "Checks, counted once per rule that took part, or once if none did.",
+        {{"domain", std::string(subject.domain)},
+         {"rule", std::string(subject.rule)},
+         {"decision", decided},
+         {"source", std::string(ToString(source))}});
     slot.store(counter, std::memory_order_release);
   }
   counter->Increment();
@@ -97,9 +97,10 @@ void RulesInForce::CountSkipped(const IndexedRule& rule) const {
   std::atomic<Counter*>& slot = RowAt(rule.id).skipped;
   Counter* counter = slot.load(std::memory_order_acquire);
   if (counter == nullptr) {
-    counter = &metrics_.CounterFor("sluice_rules_skipped_total",
-                                   "Checks a rule had no say in, an attribute of its per missing.",
-                                   {{"domain", rule.domain}, {"rule", rule.rule.name}});
+    counter = &metrics_.CounterFor(
+        "sluice_rules_skipped_total",
+        "Checks that skipped a rule because an attribute of its per is missing.",
+        {{"domain", rule.domain}, {"rule", rule.rule.name}});
     slot.store(counter, std::memory_order_release);
   }
   counter->Increment();

@@ -1,8 +1,8 @@
-// The rules of one moment, with the counters of what they decided. Calls hold on to the one they
-// began with, so a call is never decided by a mix of old and new rules.
+// The current rules with their metrics. A call keeps the instance it started with, so it is never
+// decided by a mix of old and new rules.
 //
-// Thread-safe. A rule that is there again after a reload goes on with its counters; those of a rule
-// that is gone stay on the metrics page, whose size the registry bounds.
+// Thread-safe. A rule that remains after a reload keeps its metrics; those of a removed rule stay
+// on the metrics page, whose size the registry bounds.
 #pragma once
 
 #include <array>
@@ -33,26 +33,26 @@ class RulesInForce {
   // Counts a check that limits decided, once for each of their rules.
   void CountVerdicts(std::span<const LimitAnswer> limits) const;
 
-  // Counts those of the matching rules that had no limit to ask and did not decide either: skipped
-  // ones, those an override lifts, and those in shadow that would have decided alone.
+  // Counts the matching rules that asked no limit and did not decide: skipped rules, rules lifted
+  // by an override, and shadow rules that would have decided without a limit.
   void CountWithoutLimits(std::span<const RuleMatch> matches) const;
 
-  // Counts a check that no rule decided. The domain is the caller's word, so it is named only if
-  // there are rules for it.
+  // Counts a check that no rule decided. The domain is client input, so it becomes a label only if
+  // it has rules.
   void CountUnmatched(std::string_view domain, Decision decision) const;
 
  private:
   static constexpr std::size_t kDecisions = 2;
   static constexpr std::size_t kSources = 5;
 
-  // What is counted of one rule, or of a domain in which no rule decides. Counters are made on
-  // first use: of many rules, few are ever met.
+  // The metrics of one rule, or of a domain in which no rule decided. Created on first use, since
+  // few of many rules are ever matched.
   struct Row {
     std::array<std::atomic<Counter*>, kDecisions * kSources> checks{};
     std::atomic<Counter*> skipped{nullptr};
   };
 
-  // What the labels say a count is about.
+  // The labels of a metric.
   struct Subject {
     std::string_view domain;
     std::string_view rule;
@@ -64,9 +64,9 @@ class RulesInForce {
   void CountSkipped(const IndexedRule& rule) const;
 
   MetricsRegistry& metrics_;
-  std::unordered_map<std::string_view, std::size_t> domains_;  // those with rules, → row
-  // By rule id, then by domain, then one for unknown domains. Rows, too, are made on first use;
-  // null until then.
+  std::unordered_map<std::string_view, std::size_t> domains_;  // domains with rules → row
+  // By rule id, then by domain, then one for unknown domains. Created on first use; null until
+  // then.
   mutable std::vector<std::atomic<Row*>> rows_;
 };
 

@@ -1,5 +1,5 @@
-// The store's clock, as far as its answers tell: this server's, moved by how far the store's is
-// ahead. What this server counts by itself so ends when the store's windows end.
+// An estimate of the store's clock: this server's clock plus the offset seen in answers. Local
+// counters thus end at the same time as the store's windows.
 //
 // Thread-safe.
 #pragma once
@@ -19,8 +19,8 @@ class StoreClock final : public Clock {
     return own_.Now() + Duration(ahead_.load(std::memory_order_relaxed));
   }
 
-  // Learns from an answer of the store that has just come in; looks at its own clock only once a
-  // second. `now` is about the present.
+  // Updates the offset from a new answer of the store; reads its own clock only once a second.
+  // `now` is approximately the current time.
   void Learn(Time at_store, SteadyTime now) {
     const auto count = now.time_since_epoch().count();
     if (count < next_.load(std::memory_order_relaxed)) return;

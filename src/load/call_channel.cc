@@ -23,7 +23,7 @@ class CallChannel::Call final : public GrpcCall {
     }
   }
 
-  // The connection is lost, or abandoned.
+  // Ends the call because the connection is lost or abandoned.
   void Fail(const GrpcStatus& status) {
     timer_.Cancel();
     asleep_ = false;
@@ -37,7 +37,7 @@ class CallChannel::Call final : public GrpcCall {
   }
 
  private:
-  // Kept until the status says whether it counts.
+  // Keeps the answer until the status is known.
   void OnMessage(std::string_view message) override {
     ++answers_;
     answer_.assign(message);
@@ -80,7 +80,7 @@ class CallChannel::Call final : public GrpcCall {
   }
 
   CallChannel& channel_;
-  net::Timer timer_;  // of the call, then of the wait that its answer asks for
+  net::Timer timer_;  // for the call's timeout, then for the answer's wait
   std::int32_t stream_id_ = 0;
   Message message_;
   std::string answer_;
@@ -111,7 +111,7 @@ void CallChannel::WakeAll() {
   for (Call& call : calls_) call.Wake();
 }
 
-// The results of a batch stand in the order of its checks.
+// The results of a batch are in the order of its checks.
 void CallChannel::Record(Message& message, std::string_view answer) {
   bool well_formed;
   if (shared_.plan.rpc == Rpc::kUnary) {

@@ -1,4 +1,4 @@
-// Messages that are calls of their own: CheckLimit and CheckLimits.
+// A channel that sends each message as a separate call: CheckLimit or CheckLimits.
 //
 // Loop thread only.
 #pragma once
@@ -27,9 +27,9 @@ class CallChannel final : public Channel {
   bool IsFree() const override { return in_flight_ < connection_->max_streams(); }
   void Record(Message& message, std::string_view answer);
 
-  std::deque<Call> calls_;            // as many as were ever in flight at once
-  std::vector<Call*> idle_;           // those of them that are not in flight
-  std::vector<CheckResult> results_;  // of the answer being read
+  std::deque<Call> calls_;            // reused; grows to the highest number in flight
+  std::vector<Call*> idle_;           // the calls that are not in flight
+  std::vector<CheckResult> results_;  // scratch space for parsing an answer
 };
 
 }  // namespace sluice::load

@@ -1,4 +1,5 @@
-// A connection and the messages in flight on it: how one RPC sends them and finds their answers.
+// A connection and its messages in flight. Derived classes implement how an RPC sends messages and
+// matches answers to them.
 //
 // Loop thread only.
 #pragma once
@@ -18,31 +19,31 @@ namespace sluice::load {
 
 class Channel {
  public:
-  // What the channels of a worker share. Outlives them.
+  // The state that the channels of a worker share. Must outlive them.
   struct Shared {
     const Plan& plan;
     RequestWriter writer;
     Recorder recorder;
-    std::function<void()> on_room;  // a message is no longer in flight, outside of Receive
+    std::function<void()> on_room;  // called when a message ends outside of Receive
   };
 
   virtual ~Channel() = default;
 
-  // Whether one more message may go out now.
+  // Whether another message can be sent now.
   bool HasRoom() const {
     return in_flight_ < quota_ && connection_->accepts_requests() && IsFree();
   }
 
-  // Starts a message. REQUIRES: HasRoom()
+  // Sends a message whose latency counts from `start`. REQUIRES: HasRoom()
   virtual void Send(SteadyTime start) = 0;
 
   // Ends all messages in flight with `status`.
   virtual void FailAll(const GrpcStatus& status) = 0;
 
-  // Ends the waits that answers have asked for.
+  // Ends the waits that answers have requested.
   virtual void WakeAll() {}
 
-  // Why no more messages can go out and no answers come; empty while they can.
+  // Why the channel can no longer send messages or receive answers; empty while it can.
   virtual std::string_view loss() const { return connection_->loss(); }
 
   std::uint32_t in_flight() const { return in_flight_; }
@@ -52,7 +53,7 @@ class Channel {
   Channel(Shared& shared, std::unique_ptr<Http2Connection> connection, std::uint32_t quota)
       : shared_(shared), connection_(std::move(connection)), quota_(quota) {}
 
-  // Whether there is room apart from the quota and the connection.
+  // Whether the derived class can send another message, apart from the quota and the connection.
   virtual bool IsFree() const = 0;
 
   Shared& shared_;

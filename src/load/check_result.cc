@@ -21,8 +21,7 @@ bool ReadText(WireReader& reader, std::string_view& text) {
   return true;
 }
 
-// Each of these merges what it reads into `result`: of a field that stands twice the last counts.
-// A google.protobuf.Duration, rounded up to whole microseconds.
+// Reads a google.protobuf.Duration, rounded up to whole microseconds.
 bool ReadDuration(WireReader& reader, std::optional<Duration>& duration) {
   constexpr WireTag kSeconds{1, WireType::kVarint};
   constexpr WireTag kNanos{2, WireType::kVarint};
@@ -67,7 +66,7 @@ bool ReadErrorField(WireReader& reader, WireTag tag, CheckResult& result) {
   return reader.Skip(tag);
 }
 
-// The fields of one message, each read by `read_field`.
+// Reads the fields of a message into `result`. If a field occurs twice, the last one wins.
 template <typename ReadField>
 bool ReadFields(WireReader reader, CheckResult& result, ReadField read_field) {
   while (!reader.done()) {
@@ -77,7 +76,7 @@ bool ReadFields(WireReader reader, CheckResult& result, ReadField read_field) {
   return true;
 }
 
-// A CheckLimitResult holds either; the one that comes last displaces the other.
+// A CheckLimitResult is a oneof: the last member wins.
 bool ReadResultField(WireReader& reader, WireTag tag, CheckResult& result) {
   constexpr WireTag kResponse{1, WireType::kBytes};
   constexpr WireTag kError{2, WireType::kBytes};

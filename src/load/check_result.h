@@ -1,6 +1,5 @@
-// Reads what a load generator needs from an answer: the decision, its source and wait, or the
-// error. By hand, because the generated classes cost more than the whole call; other fields are
-// skipped.
+// Parses the fields of an answer that a load generator needs: the decision, its source and wait, or
+// the error. Does not use the generated classes, which cost more than the rest of the call.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +12,25 @@
 
 namespace sluice::load {
 
-// The API's numbers.
+// The numbers of v1.Decision.
 enum Decision : std::int32_t { kAllowed = 1, kDenied = 2 };
 
-// Views into the bytes read.
+// The texts are views of the parsed bytes.
 struct CheckResult {
   bool is_error = false;
-  std::int32_t decision = 0;  // of an answer
+  std::int32_t decision = 0;  // if !is_error
   std::int32_t source = 0;
   std::optional<Duration> wait;
-  std::int32_t code = kOk;  // of an error
+  std::int32_t code = kOk;  // if is_error
   std::string_view message;
   std::string_view request_id;
 };
 
-// Of a serialized CheckLimitResponse. False if it is malformed.
+// Parses a serialized CheckLimitResponse. Returns false if it is malformed.
 bool ReadResponse(std::string_view bytes, CheckResult& result);
 
-// Of a serialized CheckLimitsResponse, in its order; replaces `results`. False if it is malformed.
+// Parses a serialized CheckLimitsResponse and replaces `results`, in its order. Returns false if it
+// is malformed.
 bool ReadResults(std::string_view bytes, std::vector<CheckResult>& results);
 
 }  // namespace sluice::load

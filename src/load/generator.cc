@@ -135,12 +135,12 @@ Progress Generator::progress() const {
   return sum;
 }
 
-Tally Generator::tally() const {
-  Tally sum;
+LoadStats Generator::stats() const {
+  LoadStats sum;
   bool all_lost = true;
   for (const auto& worker : workers_) {
-    sum.Merge(worker->tally());
-    all_lost &= !worker->tally().lost.empty();
+    sum.Merge(worker->stats());
+    all_lost &= !worker->stats().lost.empty();
   }
   if (!all_lost) sum.lost.clear();
   return sum;

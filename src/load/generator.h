@@ -1,6 +1,6 @@
-// A load generator: sends what a Plan says to one server, and tallies the outcome.
+// A load generator: sends the messages of a Plan to one server and collects statistics.
 //
-// Thread-safe. Runs from its start on, on threads of its own.
+// Thread-safe. Runs on separate threads from Start on.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "load/load_stats.h"
 #include "load/plan.h"
-#include "load/tally.h"
 #include "load/worker.h"
 #include "net/io_threads.h"
 
@@ -21,25 +21,25 @@ namespace sluice::load {
 
 class Generator {
  public:
-  // Returns when all connections stand. Errors: kUnavailable if one cannot be made, and
-  // kInvalidArgument if the plan's TLS files cannot be used, or if the server allows fewer messages
-  // in flight than the plan asks for.
+  // Returns when all connections are established. Errors: kUnavailable if a connection fails, and
+  // kInvalidArgument if the plan's TLS files are invalid or the server allows fewer messages in
+  // flight than the plan requires.
   static Result<std::unique_ptr<Generator>> Start(const Plan& plan);
 
-  // Stops, and waits for the end.
+  // Stops, and waits until all messages have ended.
   ~Generator();
 
-  // Whether all messages are answered or have failed; waits for it until `deadline`.
+  // Waits until all messages are answered or have failed. Returns false at `deadline`.
   bool WaitUntil(SteadyTime deadline);
 
-  // Starts no more messages.
+  // Sends no more messages.
   void Stop();
 
-  // As of now.
+  // The counts so far.
   Progress progress() const;
 
-  // REQUIRES: it has ended
-  Tally tally() const;
+  // REQUIRES: WaitUntil has returned true
+  LoadStats stats() const;
 
  private:
   Generator(const Plan& plan, std::unique_ptr<net::TlsClientContext> tls);
@@ -53,13 +53,13 @@ class Generator {
   std::uint32_t QuotaOf(std::size_t connection) const;
 
   const Plan plan_;
-  const std::unique_ptr<net::TlsClientContext> tls_;  // null: plain text
+  const std::unique_ptr<net::TlsClientContext> tls_;  // null: plaintext
   net::IoThreads io_;
-  std::vector<std::unique_ptr<Worker>> workers_;  // worker i lives on thread i
+  std::vector<std::unique_ptr<Worker>> workers_;  // by thread
 
   Mutex mutex_;
   CondVar changed_;
-  std::vector<Worker::State> states_ SLUICE_GUARDED_BY(mutex_);  // of the workers
+  std::vector<Worker::State> states_ SLUICE_GUARDED_BY(mutex_);  // by worker
 };
 
 }  // namespace sluice::load

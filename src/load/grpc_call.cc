@@ -10,7 +10,7 @@ namespace sluice::load {
 namespace {
 
 constexpr std::size_t kFrameHeader = 5;
-// What has been sent of a request is forgotten when all is, or so much.
+// Sent bytes of a request are erased once there are this many, or once all are sent.
 constexpr std::size_t kMaxTaken = 64 * 1024;
 
 std::size_t MessageSize(std::string_view frame) {

@@ -1,6 +1,6 @@
-// A gRPC call over HTTP/2: cuts what arrives into messages, and tells how the call ended.
+// A gRPC call over HTTP/2: splits received data into messages and reports the final status.
 //
-// One thread at a time.
+// Not thread-safe.
 #pragma once
 
 #include <string>
@@ -21,30 +21,30 @@ class GrpcCall : public Http2Stream {
  protected:
   virtual void OnMessage(std::string_view message) = 0;
 
-  // The last that is heard, unless the connection is lost.
+  // The last callback, unless the connection is lost.
   virtual void OnStatus(const GrpcStatus& status) = 0;
 
-  // Makes a new call of one that is over; memory is kept.
+  // Resets an ended call for reuse. Keeps allocated memory.
   void Restart();
 
-  // What is still to be sent, framed.
+  // The framed request. The bytes from taken_ on are unsent.
   std::string request_;
-  // Nothing will be added to it.
+  // Whether nothing more will be appended to request_.
   bool request_complete_ = false;
 
   std::size_t unsent() const { return request_.size() - taken_; }
 
  private:
-  // The whole messages at the front of `data`; returns how many bytes they take.
+  // Calls OnMessage for each complete message at the front of `data`. Returns their size in bytes.
   std::size_t CutMessages(std::string_view data);
   GrpcStatus Status(std::uint32_t http2_error) const;
 
-  std::size_t taken_ = 0;  // of request_
-  std::string partial_;    // the begin of a message
+  std::size_t taken_ = 0;  // bytes of request_ already sent
+  std::string partial_;    // an incomplete message
   int http_status_ = 0;
-  int code_ = -1;  // grpc-status; -1: not yet here
+  int code_ = -1;  // grpc-status; -1: not received yet
   std::string message_;
-  bool compressed_ = false;  // a message was, which we have not offered to read
+  bool compressed_ = false;  // whether a message was compressed, which is not supported
 };
 
 }  // namespace sluice::load

@@ -1,5 +1,5 @@
-// How a call ended, and gRPC's names for it. Apart from gRPC's own headers, which the generator
-// does without.
+// The status of a call, and gRPC's names of status codes. The generator does not depend on gRPC's
+// headers.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace sluice::load {
 
-// gRPC's codes that are given here; a server may send any of kCodeNames.
+// The gRPC codes that the generator itself uses. A server may send others.
 enum GrpcCode : int {
   kOk = 0,
   kCancelled = 1,
@@ -27,16 +27,16 @@ struct GrpcStatus {
   std::string message;
 };
 
-// "UNAVAILABLE" of 14, and so on; "UNKNOWN" of what gRPC does not have.
+// gRPC's name of a code, such as "UNAVAILABLE" for 14; "UNKNOWN" for other numbers.
 std::string_view CodeName(int code);
 
-// Of a call whose answer is HTTP `status` without a grpc-status, as gRPC maps them.
+// gRPC's mapping for a response with HTTP `status` and no grpc-status.
 GrpcStatus StatusOfHttp(int status);
 
-// Of a call that ended by RST_STREAM with `http2_error`, as gRPC maps them.
+// gRPC's mapping for a call that ended by RST_STREAM with `http2_error`.
 GrpcStatus StatusOfReset(std::uint32_t http2_error);
 
-// The number of a grpc-status header; kUnknown if it is none.
+// Parses a grpc-status header. Returns kUnknown if it is not a number.
 int ParseCode(std::string_view header);
 
 }  // namespace sluice::load

@@ -1,4 +1,4 @@
-// What nghttp2 tells a connection, and asks it for.
+// nghttp2's callbacks for Http2Connection.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,11 @@
 namespace sluice::load {
 
 struct Http2Connection::Callbacks {
-  // Those of a session whose user data is the connection. To be deleted once the session is made.
+  // For a session whose user data is the connection. The caller must delete the result after it has
+  // created the session.
   static nghttp2_session_callbacks* Make();
 
-  // Of a request whose data source is its Http2Stream.
+  // For a request whose data source is its Http2Stream.
   static ssize_t TakeBody(nghttp2_session* session, std::int32_t id, std::uint8_t* buffer,
                           std::size_t size, std::uint32_t* flags, nghttp2_data_source* source,
                           void* connection);

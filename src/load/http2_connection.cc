@@ -11,10 +11,10 @@
 namespace sluice::load {
 namespace {
 
-// Answers are read as they come, so no window may hold them back.
+// Answers are read at once, so the flow-control window must never limit them.
 constexpr std::int32_t kWindow = 0x7fffffff;
 
-// Names and values live forever, or as long as the connection.
+// Names and values must outlive the connection.
 nghttp2_nv Header(std::string_view name, std::string_view value) {
   const auto bytes = [](std::string_view text) {
     return const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(text.data()));
@@ -23,8 +23,10 @@ nghttp2_nv Header(std::string_view name, std::string_view value) {
           NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
-std::string HostOf(const Address& address) {
-  return address.is_unix() ? "localhost" : address.host;
+// What the server's certificate must be for.
+std::string ServerName(const Plan& plan) {
+  if (!plan.tls_server_name.empty()) return plan.tls_server_name;
+  return plan.address.is_unix() ? "localhost" : plan.address.host;
 }
 
 }  // namespace
@@ -37,7 +39,7 @@ Http2Connection::Http2Connection(net::Loop& loop, const Plan& plan,
       authorization_(plan.token.empty() ? "" : "Bearer " + plan.token),
       is_tls_(tls != nullptr) {
   attempt_ = loop.Connect(plan.address, plan.timeout, net::FlushStage::kCallers,
-                          [this, tls, host = HostOf(plan.address)](auto transport) {
+                          [this, tls, host = ServerName(plan)](auto transport) {
                             if (!transport) return Lose(transport.error().message);
                             if (tls == nullptr) return StartSession(std::move(*transport));
                             StartSession(ConnectTls(loop_, std::move(*transport), *tls, host));
@@ -134,7 +136,7 @@ void Http2Connection::Lose(std::string_view why) {
   on_event_();
 }
 
-// nghttp2 ends a session by itself, after a breach of the protocol or a GOAWAY.
+// nghttp2 ends a session after a protocol error or a GOAWAY.
 void Http2Connection::LoseIfOver() {
   if (nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0) {
     Lose("the connection is over");

@@ -1,4 +1,4 @@
-// A client's HTTP/2 connection for gRPC calls, on any transport of net: TCP, unix sockets, TLS.
+// A client's HTTP/2 connection for gRPC calls, over TCP, a unix socket or TLS.
 //
 // Loop thread only.
 #pragma once
@@ -17,38 +17,38 @@ struct nghttp2_session;
 
 namespace sluice::load {
 
-// A request and its answer, as its connection sees them.
+// A request and its response on a connection.
 class Http2Stream {
  public:
   virtual ~Http2Stream() = default;
 
-  // The answer: its headers, the pieces of its body, its trailers.
+  // The response: headers, parts of the body, trailers.
   virtual void OnHeader(std::string_view name, std::string_view value) = 0;
   virtual void OnData(std::string_view data) = 0;
 
-  // The last callback, unless the connection is lost. 0: no HTTP/2 error.
+  // The last callback, unless the connection is lost. `http2_error`: 0 if there is no error.
   virtual void OnClose(std::uint32_t http2_error) = 0;
 
-  // Takes the next bytes of the request's body, at most `size`; 0 if there are none now. `ended`:
-  // none will follow.
+  // Copies up to `size` bytes of the request's body to `buffer`. Returns their number, 0 if there
+  // are none yet. Sets `ended` at the end of the body.
   virtual std::size_t TakeBody(char* buffer, std::size_t size, bool& ended) = 0;
 };
 
 class Http2Connection final : private net::Protocol {
  public:
-  // Starts to connect. `tls` may be null: plain text. `on_event` is called whenever the connection
-  // may have changed: bytes have come or gone, or it is lost. It must not call the connection.
+  // Starts to connect, in plaintext if `tls` is null. Calls `on_event` after bytes were received or
+  // sent and when the connection is lost. `on_event` must not call the connection.
   Http2Connection(net::Loop& loop, const Plan& plan, const net::TlsClientContext* tls,
                   std::function<void()> on_event);
   ~Http2Connection() override;
   Http2Connection(const Http2Connection&) = delete;
   Http2Connection& operator=(const Http2Connection&) = delete;
 
-  // Starts a gRPC POST. `path` lives forever, `stream` until its OnClose, Cancel, or as long as the
-  // connection. REQUIRES: accepts_requests()
+  // Starts a gRPC request. `path` must outlive the connection; `stream` must live until its OnClose
+  // or Cancel, or as long as the connection. REQUIRES: accepts_requests()
   std::int32_t Request(const char* path, Http2Stream& stream);
 
-  // There is more of a body whose TakeBody has returned 0.
+  // Continues a body whose TakeBody has returned 0.
   void Resume(std::int32_t stream_id);
 
   // Resets a stream. It gets no callback after that.
@@ -60,11 +60,11 @@ class Http2Connection final : private net::Protocol {
   // False once the connection is lost or the server has sent GOAWAY.
   bool accepts_requests() const;
 
-  // The most requests that the server allows in flight.
+  // The maximum number of requests in flight that the server allows.
   std::uint32_t max_streams() const;
 
   // Why the connection is lost; empty while it is not. Streams of a lost connection get no
-  // callback.
+  // callbacks.
   const std::string& loss() const { return loss_; }
 
   net::Loop& loop() { return loop_; }
@@ -83,12 +83,12 @@ class Http2Connection final : private net::Protocol {
   net::Loop& loop_;
   const std::function<void()> on_event_;
   const std::string authority_;
-  const std::string authorization_;  // a header's value; empty: none
+  const std::string authorization_;  // value of the header; empty: none
   const bool is_tls_;
   std::unique_ptr<net::ConnectAttempt> attempt_;
   net::TransportPtr transport_;
   nghttp2_session* session_ = nullptr;
-  std::string complaint_;  // nghttp2's, or the server's GOAWAY
+  std::string complaint_;  // nghttp2's error, or the text of the server's GOAWAY
   std::string loss_;
   bool settled_ = false;
 };

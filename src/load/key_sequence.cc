@@ -6,7 +6,7 @@
 namespace sluice::load {
 namespace {
 
-// log1p(x) / x and expm1(x) / x, by their series where the quotient is lost near 0.
+// log1p(x) / x and expm1(x) / x. Uses their series near 0, where the quotients are inaccurate.
 double Log1pOverX(double x) {
   return std::abs(x) > 1e-8 ? std::log1p(x) / x : 1 - x * (0.5 - x * (1.0 / 3 - x * 0.25));
 }
@@ -50,7 +50,7 @@ double KeySequence::Area(double x) const {
 }
 
 double KeySequence::InverseArea(double area) const {
-  const double t = std::max(area * (1 - exponent_), -1.0);  // less is a rounding error
+  const double t = std::max(area * (1 - exponent_), -1.0);  // smaller only by rounding
   return std::exp(Log1pOverX(t) * area);
 }
 

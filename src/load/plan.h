@@ -1,4 +1,4 @@
-// What a load generator sends, and how.
+// The parameters of a load.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +14,38 @@ namespace sluice::load {
 enum class Rpc {
   kUnary,   // CheckLimit
   kBatch,   // CheckLimits
-  kStream,  // CheckLimitStream, one stream a connection
+  kStream,  // CheckLimitStream, one stream per connection
 };
 
-// Keys are numbers of equal length, from kFirstKey up, so all requests have the same size.
+// Keys are numbers from kFirstKey up, all of the same length, so all requests have the same size.
 inline constexpr std::uint32_t kFirstKey = 1'000'000;
 inline constexpr std::uint32_t kMaxKeys = 9'000'000;
-// The most messages in flight. In an open loop, more wait in the generator, and their time counts.
+// The maximum number of messages in flight. In an open loop, further messages wait in the
+// generator, and their latency includes that wait.
 inline constexpr std::uint32_t kMaxInFlight = 100'000;
 
 struct Plan {
   Address address;
   std::optional<net::TlsFiles> tls;  // absent: plain text
+  std::string tls_server_name;       // what its certificate must be for; empty: the address' host
   std::string token;                 // sent as a bearer token; empty: none
   Rpc rpc = Rpc::kUnary;
-  std::uint32_t checks = 1;  // in one message; 1 to 1,000, 1 for kUnary
+  std::uint32_t checks = 1;  // checks per message; 1 to 1,000, for kUnary 1
 
   std::string request;       // a serialized CheckLimitRequest without request_id and key
   std::string key_name;      // the attribute that varies; empty: all requests are equal
-  std::uint32_t keys = 1;    // its values; 1 to kMaxKeys
-  double zipf_exponent = 0;  // 0: all values are equally likely
+  std::uint32_t keys = 1;    // number of its values; 1 to kMaxKeys
+  double zipf_exponent = 0;  // 0: uniform distribution
 
-  double rate = 0;               // open loop: checks a second; 0: closed loop
-  std::uint32_t in_flight = 64;  // most messages in flight; 1 to kMaxInFlight
+  double rate = 0;               // open loop: checks per second; 0: closed loop
+  std::uint32_t in_flight = 64;  // maximum messages in flight; 1 to kMaxInFlight
   std::uint32_t connections = 8;
   std::uint32_t threads = 1;  // at most one per connection
   bool sleep = false;         // unary only: a call stays in flight for the `wait` of its answer
 
-  Duration warm_up{};  // messages that start in it are not counted
+  Duration warm_up{};  // messages that start in this time are not counted
   Duration duration = std::chrono::seconds(10);
-  std::uint64_t messages = 0;                  // ends the run; 0: only `duration` does
+  std::uint64_t messages = 0;                  // maximum number of messages; 0: no maximum
   Duration timeout = std::chrono::seconds(1);  // for connecting, and for the last answers
   Duration call_timeout{};                     // unary only: for each call; 0: none
 };

@@ -34,7 +34,7 @@ void PreciseTimer::WakeAt(SteadyTime at) {
 
 void PreciseTimer::OnEvents(std::uint32_t) {
   std::uint64_t expirations = 0;
-  if (read(fd_, &expirations, sizeof expirations) < 0) return;  // set anew in this turn
+  if (read(fd_, &expirations, sizeof expirations) < 0) return;  // restarted in this iteration
   at_ = SteadyTime::max();
   on_time_();
 }

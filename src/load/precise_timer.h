@@ -1,7 +1,7 @@
-// Wakes an event loop at a time, to the microsecond. The loop's own timers have steps of a
-// millisecond, which would be part of every latency of an open loop.
+// A timer of an event loop with microsecond resolution. The loop's own timers have a resolution of
+// 1 ms, which would distort the latencies of an open loop.
 //
-// Loop thread only. Must be disposed of (Loop::DisposeLater), not destroyed.
+// Loop thread only. Must be destroyed by Loop::DisposeLater.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ class PreciseTimer final : public net::EventHandler {
   PreciseTimer(net::EpollLoop& loop, std::function<void()> on_time);
   ~PreciseTimer() override;
 
-  // Calls `on_time` once at `at`; replaces the time set before. max(): never.
+  // Calls `on_time` once at `at`, which replaces the previous time. max() stops the timer.
   void WakeAt(SteadyTime at);
 
  private:

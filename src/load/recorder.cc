@@ -6,7 +6,7 @@
 namespace sluice::load {
 namespace {
 
-// By the only thread that writes it.
+// Not an atomic addition, since only one thread writes `counter`.
 void Add(std::atomic<std::uint64_t>& counter, std::uint64_t count) {
   counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
 }
@@ -24,7 +24,7 @@ void Recorder::Record(Message& message, const CheckResult& result) {
   } else {
     Add(failed_, 1);
     if (message.counted) {
-      tally_.Fail(result.is_error ? GrpcStatus{result.code, std::string(result.message)}
+      stats_.Fail(result.is_error ? GrpcStatus{result.code, std::string(result.message)}
                                   : GrpcStatus{kInternal, "the answer holds no decision"},
                   1);
     }
@@ -39,18 +39,18 @@ void Recorder::RecordDecision(Message& message, const CheckResult& result) {
   message.wait = result.wait.value_or(Duration::zero());
   if (!message.counted) return;
   if (result.wait) {
-    tally_.waits.Add(*result.wait);
-    tally_.waited += *result.wait;
+    stats_.waits.Add(*result.wait);
+    stats_.waited += *result.wait;
   }
-  ++(allowed ? tally_.allowed : tally_.denied);
+  ++(allowed ? stats_.allowed : stats_.denied);
   const auto source = static_cast<std::size_t>(result.source);
-  ++tally_.sources[source < tally_.sources.size() ? source : 0];
+  ++stats_.sources[source < stats_.sources.size() ? source : 0];
 }
 
 void Recorder::Fail(Message& message, const GrpcStatus& status) {
   if (message.unanswered == 0) return;
   Add(failed_, message.unanswered);
-  if (message.counted) tally_.Fail(status, message.unanswered);
+  if (message.counted) stats_.Fail(status, message.unanswered);
   message.unanswered = 0;
   Finish(message);
 }
@@ -58,14 +58,14 @@ void Recorder::Fail(Message& message, const GrpcStatus& status) {
 void Recorder::Finish(const Message& message) {
   if (!message.counted) return;
   if (message.decided) {
-    tally_.latencies.Add(std::chrono::duration_cast<Duration>(now_ - message.start));
+    stats_.latencies.Add(std::chrono::duration_cast<Duration>(now_ - message.start));
   }
   ExtendTo(now_);
 }
 
 void Recorder::ExtendTo(SteadyTime end) {
-  tally_.elapsed =
-      std::max(tally_.elapsed, std::chrono::duration_cast<Duration>(end - measure_from_));
+  stats_.elapsed =
+      std::max(stats_.elapsed, std::chrono::duration_cast<Duration>(end - measure_from_));
 }
 
 Progress Recorder::progress() const {

@@ -1,7 +1,7 @@
-// Follows messages from their start to their last answer, and tallies those that start in the
-// measured part of a run.
+// Records messages from their start to their last answer. The statistics include only messages that
+// start in the measured part of a run.
 //
-// One thread, but progress() may be called on any.
+// Not thread-safe, except for progress().
 #pragma once
 
 #include <atomic>
@@ -9,20 +9,20 @@
 
 #include "base/clock.h"
 #include "load/check_result.h"
-#include "load/tally.h"
+#include "load/load_stats.h"
 
 namespace sluice::load {
 
 // A message in flight.
 struct Message {
   SteadyTime start;
-  std::uint32_t unanswered = 0;  // of its checks; 0: it is not in flight
-  bool decided = false;          // any of them
-  Duration wait{};               // the last that an answer asked for
-  bool counted = false;
+  std::uint32_t unanswered = 0;  // number of its checks without a result; 0: not in flight
+  bool decided = false;          // whether any check has a decision
+  Duration wait{};               // the last wait that an answer requested
+  bool counted = false;          // whether the message is in the measured part
 };
 
-// Of a run so far, its warm-up included.
+// The counts of a run so far, including its warm-up.
 struct Progress {
   std::uint64_t allowed = 0;
   std::uint64_t denied = 0;
@@ -31,27 +31,27 @@ struct Progress {
 
 class Recorder {
  public:
-  // What starts before `time` is not counted.
+  // Messages that start before `time` are not counted.
   void MeasureFrom(SteadyTime time) { measure_from_ = time; }
 
-  // When the answers that are recorded next have come.
+  // Sets the arrival time of the answers that are recorded next.
   void set_now(SteadyTime now) { now_ = now; }
   SteadyTime now() const { return now_; }
 
   Message Begin(SteadyTime start, std::uint32_t checks) const;
 
-  // The result of one of the message's checks.
+  // Records the result of one check of the message.
   void Record(Message& message, const CheckResult& result);
 
-  // What ends all its checks that have no result yet.
+  // Fails all checks of the message that have no result yet.
   void Fail(Message& message, const GrpcStatus& status);
 
-  // The run lasts until `end` at least.
+  // Makes the run last at least until `end`.
   void ExtendTo(SteadyTime end);
 
   Progress progress() const;
-  Tally& tally() { return tally_; }
-  const Tally& tally() const { return tally_; }
+  LoadStats& stats() { return stats_; }
+  const LoadStats& stats() const { return stats_; }
 
  private:
   void RecordDecision(Message& message, const CheckResult& result);
@@ -59,7 +59,7 @@ class Recorder {
 
   SteadyTime measure_from_{};
   SteadyTime now_{};
-  Tally tally_;
+  LoadStats stats_;
   std::atomic<std::uint64_t> allowed_ = 0;
   std::atomic<std::uint64_t> denied_ = 0;
   std::atomic<std::uint64_t> failed_ = 0;

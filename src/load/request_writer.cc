@@ -7,7 +7,7 @@
 namespace sluice::load {
 namespace {
 
-// Of kFirstKey and all keys after it; ids are counted from kFirstKey, too.
+// The number of digits of all keys. Request ids have the same range.
 constexpr std::size_t kDigits = 7;
 static_assert(kMaxInFlight <= kMaxKeys);
 
@@ -16,7 +16,7 @@ void AppendVarint(std::string& out, std::size_t value) {
   out += static_cast<char>(value);
 }
 
-// A field of wire type 2.
+// Appends a field of wire type 2.
 void AppendField(std::string& out, int number, std::string_view bytes) {
   out += static_cast<char>(number << 3 | 2);
   AppendVarint(out, bytes.size());
@@ -28,7 +28,7 @@ void WriteDigits(std::uint32_t number, char* out) {
     out[i] = static_cast<char>('0' + number % 10);
 }
 
-// The map entry of an attribute, the digits of its value at the end.
+// A map entry for an attribute, which ends with the digits of its value.
 std::string Attribute(std::string_view name) {
   std::string entry;
   AppendField(entry, 1, name);
@@ -36,7 +36,7 @@ std::string Attribute(std::string_view name) {
   return entry;
 }
 
-// gRPC's frame around a message: not compressed, four bytes of size.
+// Adds gRPC's frame header: not compressed, and the size in four bytes.
 std::string Framed(std::string_view message) {
   std::string framed(1, '\0');
   for (int shift = 24; shift >= 0; shift -= 8) framed += static_cast<char>(message.size() >> shift);

@@ -1,5 +1,5 @@
-// Writes the messages a generator sends, framed for gRPC. All are of one size and differ only in
-// digits, so that writing one is a copy and a few digits.
+// Writes a generator's messages, framed for gRPC. Messages have the same size and differ only in
+// digits, so writing one copies a template and sets the digits.
 //
 // Not thread-safe.
 #pragma once
@@ -15,27 +15,27 @@ namespace sluice::load {
 
 class RequestWriter {
  public:
-  // `seed` decides the order of the keys.
+  // `seed` determines the sequence of keys.
   RequestWriter(const Plan& plan, std::uint64_t seed);
 
-  // Appends a message of plan.checks checks, each with its own key. `id` (below kMaxInFlight)
-  // becomes the request_id of all of them; only a stream has one.
+  // Appends a message of plan.checks checks, each with the next key. On a stream, `id` (below
+  // kMaxInFlight) becomes the request_id of all of them.
   void Append(std::uint32_t id, std::string& out);
 
  private:
   KeySequence keys_;
-  std::string message_;         // with room for the digits
-  std::size_t first_key_ = 0;   // where the first check's key is
-  std::size_t first_id_ = 0;    // and its request_id; 0: it has none
-  std::size_t check_size_ = 0;  // from check to check
+  std::string message_;         // the template
+  std::size_t first_key_ = 0;   // position of the first check's key
+  std::size_t first_id_ = 0;    // position of the first check's request_id; 0: none
+  std::size_t check_size_ = 0;  // distance between checks
   std::uint32_t checks_ = 0;
   bool has_key_ = false;
 };
 
-// The name of the RPC as HTTP/2 has it.
+// The HTTP/2 :path of the RPC.
 const char* PathOf(Rpc rpc);
 
-// The number of a message that bears this request_id; kMaxInFlight if it is none of ours.
+// The `id` of the message with this request_id, or kMaxInFlight if there is none.
 std::uint32_t ParseRequestId(std::string_view request_id);
 
 }  // namespace sluice::load

@@ -5,7 +5,7 @@
 namespace sluice::load {
 namespace {
 
-// Multiplied, not added up: no error grows with the number.
+// Multiplies instead of adding up, so that rounding errors do not accumulate.
 SteadyTime StartOf(std::uint64_t number, SteadyTime begin, std::chrono::duration<double> interval) {
   return begin +
          std::chrono::duration_cast<SteadyTime::duration>(static_cast<double>(number) * interval);

@@ -1,8 +1,9 @@
-// When messages start. Closed loop: whenever there is room for one. Open loop: message i at
-// i · interval after the begin, whatever the server does: a message that is sent late still counts
-// from then, and none is left out, so a stall shows in full (no coordinated omission).
+// Determines when messages start. Closed loop: as soon as there is room. Open loop: message i
+// starts at i · interval after the begin, independent of the server. The latency of a late message
+// counts from that time and no message is skipped, so stalls show in full (no coordinated
+// omission).
 //
-// Not thread-safe. Asks no clock.
+// Not thread-safe. Does not read a clock.
 #pragma once
 
 #include <algorithm>
@@ -16,37 +17,37 @@ namespace sluice::load {
 
 class Schedule {
  public:
-  // Which messages of an open loop are this schedule's: `first`, `first + step`, ….
+  // The messages of an open loop that belong to this schedule: `first`, `first + step`, ….
   struct Pace {
-    std::chrono::duration<double> interval{};  // from message to message, of all schedules
+    std::chrono::duration<double> interval{};  // between messages, over all schedules
     std::uint64_t first = 0;
     std::uint64_t step = 1;
   };
 
-  // Closed loop, until `end`.
+  // A closed loop until `end`.
   explicit Schedule(SteadyTime end) : end_(end) {}
 
-  // Open loop. `pace.interval` is positive.
+  // An open loop. `pace.interval` must be positive.
   Schedule(SteadyTime begin, SteadyTime end, const Pace& pace);
 
-  // Whether a message should start at `now`, or should have.
+  // Whether a message should start at or before `now`.
   bool IsDue(SteadyTime now) const { return !Over(now) && (!is_open() || next_ <= now); }
 
-  // The start of the message that is due. REQUIRES: IsDue(now)
+  // Takes the message that is due and returns its start. REQUIRES: IsDue(now)
   SteadyTime Take(SteadyTime now);
 
-  // When the next message of an open loop is due; max() if none is.
+  // When the next message of an open loop is due, or max() if there is none.
   SteadyTime next() const { return left_ > 0 && next_ < end_ ? next_ : SteadyTime::max(); }
 
-  // Whether no message is due at `now` or ever after.
+  // Whether no message is due at or after `now`.
   bool Over(SteadyTime now) const {
     return left_ == 0 || (is_open() ? next_ >= end_ : now >= end_);
   }
 
-  // No message starts at `end` or later.
+  // Lets no message start at or after `end`.
   void EndAt(SteadyTime end) { end_ = std::min(end_, end); }
 
-  // At most so many more messages start.
+  // Lets at most `messages` more messages start.
   void LimitTo(std::uint64_t messages) { left_ = messages; }
 
   SteadyTime end() const { return end_; }

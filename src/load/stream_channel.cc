@@ -5,7 +5,7 @@
 namespace sluice::load {
 namespace {
 
-// Bytes that wait here for the server's window. Beyond, the next messages wait unsent.
+// The maximum bytes that wait for the server's window. Beyond it, no message is sent.
 constexpr std::size_t kMaxUnsent = 64 * 1024;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Messages that are frames of one CheckLimitStream, their answers found by request_id: each message
-// has a slot whose number is the request_id of all its checks.
+// A channel that sends messages on one CheckLimitStream. Each message has a slot, whose number is
+// the request_id of all its checks and identifies their answers.
 //
 // Loop thread only.
 #pragma once
@@ -29,10 +29,10 @@ class StreamChannel final : public Channel, private GrpcCall {
   void End(const GrpcStatus& status);
 
   std::int32_t stream_id_ = 0;
-  std::string end_;  // why the stream has ended; empty as long as it has not
+  std::string end_;  // why the stream has ended; empty while it is open
   std::vector<Message> slots_;
   std::vector<std::uint32_t> free_;   // slots without a message
-  std::vector<CheckResult> results_;  // of the frame being read
+  std::vector<CheckResult> results_;  // scratch space for parsing a message
 };
 
 }  // namespace sluice::load

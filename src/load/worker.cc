@@ -12,13 +12,13 @@
 namespace sluice::load {
 namespace {
 
-// Most messages in one turn of the loop, so that answers are read however many messages are due.
-constexpr int kSendsPerTurn = 256;
-// Messages of an open loop go out this much late at most, together with those due meanwhile. A
-// wake-up for each would take more of the processor than the server does. Latencies include it.
+// The maximum messages per iteration, so that answers are still read when many messages are due.
+constexpr int kSendsPerIteration = 256;
+// In an open loop, messages are batched and sent up to this much late. A wake-up for each message
+// would take more CPU than the server. Latencies include the delay.
 constexpr auto kShortestWait = std::chrono::microseconds(100);
 
-// Of this thread, in user and system mode.
+// The user and system CPU time of this thread.
 std::chrono::duration<double> CpuTime() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
@@ -77,7 +77,7 @@ void Worker::SetState(State state) {
   on_change_(state);
 }
 
-// The rest follows at the end of the turn.
+// All other work is done in Flush, at the end of the iteration.
 void Worker::OnEvent() {
   shared_.recorder.set_now(SteadyNow());
   loop_.RequestFlush(*this);
@@ -90,7 +90,7 @@ void Worker::Flush() {
   if (send_at_ <= now || send_at_ == SteadyTime::max()) SendDue(now);
   if (now >= measure_from_ && cpu_before_.count() < 0) cpu_before_ = CpuTime();
   if (!HasEnded(now)) return timer_->WakeAt(WakeAt(now));
-  if (cpu_before_.count() >= 0) shared_.recorder.tally().cpu = CpuTime() - cpu_before_;
+  if (cpu_before_.count() >= 0) shared_.recorder.stats().cpu = CpuTime() - cpu_before_;
   timer_->WakeAt(SteadyTime::max());
   channels_.clear();  // late answers do not count
   SetState(State::kEnded);
@@ -109,8 +109,8 @@ void Worker::CheckConnections() {
 }
 
 void Worker::SendDue(SteadyTime now) {
-  if (std::exchange(turn_, loop_.now()) != loop_.now()) sent_in_turn_ = 0;
-  for (; sent_in_turn_ < kSendsPerTurn; now = SteadyNow()) {
+  if (std::exchange(iteration_, loop_.now()) != loop_.now()) sent_in_iteration_ = 0;
+  for (; sent_in_iteration_ < kSendsPerIteration; now = SteadyNow()) {
     send_at_ = schedule_.next();
     if (!schedule_.IsDue(now)) {
       if (send_at_ != SteadyTime::max()) send_at_ = std::max(send_at_, now + kShortestWait);
@@ -125,9 +125,9 @@ void Worker::SendDue(SteadyTime now) {
     const SteadyTime start = schedule_.Take(now);
     NoteLateness(start, now);
     channel->Send(start);
-    ++sent_in_turn_;
+    ++sent_in_iteration_;
   }
-  send_at_ = SteadyTime{};  // in the next turn
+  send_at_ = SteadyTime{};  // continue in the next iteration
 }
 
 // Round robin.
@@ -142,12 +142,12 @@ Channel* Worker::NextWithRoom() {
 
 void Worker::NoteLateness(SteadyTime start, SteadyTime now) {
   if (start < measure_from_) return;
-  Tally& tally = shared_.recorder.tally();
-  ++tally.messages;
+  LoadStats& stats = shared_.recorder.stats();
+  ++stats.messages;
   const auto late = std::chrono::duration_cast<Duration>(now - start);
-  if (late <= Tally::kLate || start <= full_at_) return;
-  ++tally.late;
-  tally.latest = std::max(tally.latest, late);
+  if (late <= LoadStats::kLate || start <= full_at_) return;
+  ++stats.late;
+  stats.latest = std::max(stats.latest, late);
 }
 
 SteadyTime Worker::WakeAt(SteadyTime now) const {
@@ -164,7 +164,7 @@ bool Worker::HasEnded(SteadyTime now) {
                   [](const auto& channel) { return channel->in_flight() > 0; });
   if (schedule_.Over(now) && !any_in_flight) return true;
   if (!any_left) {
-    shared_.recorder.tally().lost = channels_.front()->loss();
+    shared_.recorder.stats().lost = channels_.front()->loss();
     return true;
   }
   if (now < schedule_.end() + shared_.plan.timeout) return false;
@@ -172,7 +172,7 @@ bool Worker::HasEnded(SteadyTime now) {
   return true;
 }
 
-// Fails what is in flight on lost channels. Returns whether any channel is left.
+// Fails the messages in flight on lost channels. Returns whether any channel is left.
 bool Worker::FailLost() {
   bool any_left = false;
   for (const auto& channel : channels_) {
@@ -184,7 +184,7 @@ bool Worker::FailLost() {
   return any_left;
 }
 
-// Fails what is in flight, and what should have been sent.
+// Fails the messages in flight and the due messages that were not sent.
 void Worker::Abandon(const GrpcStatus& status) {
   for (const auto& channel : channels_) channel->FailAll(status);
   while (schedule_.IsDue(schedule_.end())) {

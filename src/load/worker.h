@@ -1,6 +1,6 @@
-// One thread's share of a load: its messages, on connections of its own.
+// One thread's share of a load: its messages and connections.
 //
-// Loop thread only, but progress(). Dispose of it (Loop::DisposeLater); do not destroy it.
+// Loop thread only, except for progress(). Must be destroyed by Loop::DisposeLater.
 #pragma once
 
 #include <chrono>
@@ -23,12 +23,12 @@ class Worker final : public net::Flushable {
  public:
   enum class State : std::uint8_t {
     kConnecting,
-    kReady,  // all connections stand, or connect_error() says why one does not
+    kReady,  // all connections are established, or connect_error() is set
     kRunning,
     kEnded,  // all messages are answered or have failed
   };
 
-  // `plan` outlives the worker. `number` gives each worker its own sequence of keys. `on_change` is
+  // `plan` must outlive the worker. `number` seeds the worker's sequence of keys. `on_change` is
   // called with each new state.
   Worker(net::EpollLoop& loop, const Plan& plan, std::uint32_t number,
          std::function<void(State)> on_change);
@@ -37,22 +37,22 @@ class Worker final : public net::Flushable {
   // Starts to connect. At most `quota` messages are in flight on the connection.
   void Connect(const net::TlsClientContext* tls, std::uint32_t quota);
 
-  // Starts to send. What starts before `measure_from` is not counted.
+  // Starts to send. Messages that start before `measure_from` are not counted.
   // REQUIRES: the state is kReady
   void Begin(const Schedule& schedule, SteadyTime measure_from);
 
-  // Starts no more messages, and ends the waits that answers have asked for.
+  // Sends no more messages, and ends the waits that answers have requested.
   void Stop();
 
-  // Why a connection could not be made; empty if all stand.
+  // Why a connection failed; empty if all are established.
   const std::string& connect_error() const { return connect_error_; }
-  // The most requests that the server allows in flight on one connection.
+  // The maximum number of requests in flight that the server allows on one connection.
   std::uint32_t max_streams() const { return max_streams_; }
 
   Progress progress() const { return shared_.recorder.progress(); }
 
   // REQUIRES: the state is kEnded
-  const Tally& tally() const { return shared_.recorder.tally(); }
+  const LoadStats& stats() const { return shared_.recorder.stats(); }
 
  private:
   struct Pending {
@@ -77,18 +77,18 @@ class Worker final : public net::Flushable {
   State state_ = State::kConnecting;
   std::string connect_error_;
   std::uint32_t max_streams_ = 0;
-  std::vector<Pending> pending_;  // connections until Begin
+  std::vector<Pending> pending_;  // the connections before Begin
 
   SteadyTime measure_from_{};
   Schedule schedule_;
   Channel::Shared shared_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::size_t next_channel_ = 0;
-  SteadyTime turn_{};     // of the loop, in which
-  int sent_in_turn_ = 0;  // so many messages were sent
-  SteadyTime send_at_{};  // when the next message goes out; max(): once a channel has room
-  SteadyTime full_at_{};  // when a message was last due and no channel had room
-  std::chrono::duration<double> cpu_before_{-1};  // the measured part; negative: it has not begun
+  SteadyTime iteration_{};     // begin of the iteration that sent_in_iteration_ counts
+  int sent_in_iteration_ = 0;  // messages sent in that iteration
+  SteadyTime send_at_{};       // when to send next; max(): once a channel has room
+  SteadyTime full_at_{};       // when a message was last due and no channel had room
+  std::chrono::duration<double> cpu_before_{-1};  // before the measured part; negative: not set
   std::unique_ptr<PreciseTimer> timer_;
 };
 

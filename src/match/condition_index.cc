@@ -9,8 +9,8 @@ namespace {
 
 using Kind = Pattern::Kind;
 
-// Calls `visit` for each alternative of which one must hold for `matcher` to hold. Returns false if
-// `matcher` can hold of an absent attribute: there is nothing to file it under.
+// Calls `visit` for each alternative, one of which must hold for `matcher` to hold. Returns false
+// if `matcher` can hold for an absent attribute, and thus cannot be used for filing.
 template <typename Visit>
 bool VisitAtoms(const Matcher& matcher, const Visit& visit) {
   if (matcher.kind == Kind::kNot) return false;
@@ -22,8 +22,8 @@ bool VisitAtoms(const Matcher& matcher, const Visit& visit) {
                      [&](const Matcher& part) { return VisitAtoms(part, visit); });
 }
 
-// What the entries under one pattern of one attribute share. All expressions on an attribute run
-// together, so they count as one bucket; so does asking for mere presence.
+// The number of entries under one pattern of one attribute. All regular expressions on an attribute
+// run together, so they count as one bucket; so do presence tests.
 struct Bucket {
   AttributeId attribute;
   Kind kind;
@@ -44,7 +44,7 @@ Bucket BucketOf(AttributeId attribute, const Matcher& atom) {
   return {attribute, atom.kind, shared ? std::string_view() : std::string_view(atom.text)};
 }
 
-// How costly a kind of pattern is to search for, the cheapest first.
+// The search cost of a kind of pattern, cheapest first.
 int RankOf(Kind kind) {
   switch (kind) {
     case Kind::kExact:
@@ -65,7 +65,7 @@ int RankOf(Kind kind) {
 
 }  // namespace
 
-// Makes matchers of patterns, one for all that are equal.
+// Compiles patterns into matchers; equal patterns share one.
 class ConditionIndex::Compiler {
  public:
   // The patterns of the lists must outlive the compiler.
@@ -109,7 +109,7 @@ class ConditionIndex::Compiler {
   std::unordered_map<Key, std::shared_ptr<const Matcher>, KeyHash> matchers_;
 };
 
-// Chooses the condition to file each list under.
+// Chooses the condition under which each list is filed.
 class ConditionIndex::Selection {
  public:
   void Count(const Demands& demands) {
@@ -119,7 +119,7 @@ class ConditionIndex::Selection {
     }
   }
 
-  // demands.end() if there is none to file the list under.
+  // Returns demands.end() if no condition is suitable.
   Demands::iterator Choose(Demands& demands) const {
     auto best = demands.end();
     auto best_score = kWorst;
@@ -134,8 +134,8 @@ class ConditionIndex::Selection {
   }
 
  private:
-  // How many lists share the fullest bucket; then how costly the search is; then, negated, how
-  // long the shortest text is: a longer prefix or network is the rarer one.
+  // The size of the fullest bucket; then the search cost; then, negated, the length of the shortest
+  // text, since a longer prefix or network matches less often.
   using Score = std::tuple<std::uint32_t, int, std::int64_t>;
   static constexpr Score kWorst{std::numeric_limits<std::uint32_t>::max(), 0, 0};
 
@@ -162,7 +162,7 @@ Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Conditi
   auto demands = CompileAll(lists, attributes);
   if (!demands) return demands.error();
   index.demands_ = std::move(*demands);
-  // Taking a demand out ends the life of the texts its buckets view: choose all first.
+  // Removing a demand frees the texts that its buckets view: choose all first.
   const auto chosen = ChooseAll(index.demands_);
   for (EntryId entry = 0; entry < index.demands_.size(); ++entry) {
     index.File(entry, chosen[entry]);
@@ -186,7 +186,8 @@ Result<std::vector<ConditionIndex::Demands>> ConditionIndex::CompileAll(
   return all;
 }
 
-// By entry, which of its demands to file it under; as many as there are if none is fit.
+// By entry, the index of the demand to file it under; the number of its demands if none is
+// suitable.
 std::vector<std::size_t> ConditionIndex::ChooseAll(std::span<Demands> all) {
   Selection selection;
   for (const Demands& demands : all) selection.Count(demands);
@@ -208,9 +209,9 @@ void ConditionIndex::File(EntryId entry, std::size_t chosen) {
   demands.shrink_to_fit();
 }
 
-void ConditionIndex::Find(const RequestFacts& facts, EntryIds& found) const {
+void ConditionIndex::Find(const RequestAttributes& facts, EntryIds& found) const {
   found.assign(unfiled_.begin(), unfiled_.end());
-  for (const Fact& fact : facts.all()) {
+  for (const AttributeValue& fact : facts.all()) {
     const auto values = by_attribute_.find(fact.id);
     if (values != by_attribute_.end()) values->second.Find(fact, found);
   }
@@ -219,7 +220,7 @@ void ConditionIndex::Find(const RequestFacts& facts, EntryIds& found) const {
   std::erase_if(found, [&](EntryId entry) { return !Holds(entry, facts); });
 }
 
-bool ConditionIndex::Holds(EntryId entry, const RequestFacts& facts) const {
+bool ConditionIndex::Holds(EntryId entry, const RequestAttributes& facts) const {
   const Demands& demands = demands_[entry];
   return std::all_of(demands.begin(), demands.end(), [&](const Demand& demand) {
     return demand.matcher->Matches(facts.Find(demand.attribute));

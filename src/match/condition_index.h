@@ -1,6 +1,6 @@
-// Many lists of conditions, and which of the lists hold of a request, at a cost that does not grow
-// with those that don't. Each list is filed under the one of its conditions that the fewest other
-// lists share; the others are verified only when that one holds.
+// An index of condition lists. Finds the lists that hold for a request, at a cost that does not
+// grow with those that do not. Each list is filed under its condition that the fewest other lists
+// share; the other conditions are tested only when that one holds.
 //
 // Thread-safe: immutable after Build.
 #pragma once
@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "match/matcher.h"
-#include "match/request_facts.h"
+#include "match/request_attributes.h"
 #include "match/rule.h"
 #include "match/value_index.h"
 
@@ -20,16 +20,16 @@ namespace sluice {
 
 class ConditionIndex {
  public:
-  // Entry i of the index is the list `*lists[i]`. REQUIRES: `attributes` has every attribute that
-  // a list names.
+  // Entry i of the index is the list `*lists[i]`. REQUIRES: `attributes` contains every attribute
+  // that a list names.
   static Result<ConditionIndex> Build(std::span<const std::vector<Condition>* const> lists,
                                       const AttributeTable& attributes);
 
-  // Sets `found` to the entries of which every condition holds, in ascending order.
-  void Find(const RequestFacts& facts, EntryIds& found) const;
+  // Sets `found` to the entries whose conditions all hold, in ascending order.
+  void Find(const RequestAttributes& facts, EntryIds& found) const;
 
  private:
-  // Lists that say the same of an attribute, as most do of the method, share one matcher.
+  // Lists with equal conditions on an attribute share one matcher.
   struct Demand {
     AttributeId attribute = 0;
     std::shared_ptr<const Matcher> matcher;
@@ -44,11 +44,11 @@ class ConditionIndex {
   static std::vector<std::size_t> ChooseAll(std::span<Demands> all);
   void File(EntryId entry, std::size_t chosen);
 
-  bool Holds(EntryId entry, const RequestFacts& facts) const;
+  bool Holds(EntryId entry, const RequestAttributes& facts) const;
 
-  std::vector<Demands> demands_;  // by entry; the one it is filed under is taken out
+  std::vector<Demands> demands_;  // by entry, without the one it is filed under
   std::unordered_map<AttributeId, ValueIndex> by_attribute_;
-  EntryIds unfiled_;  // entries without any condition to file them under
+  EntryIds unfiled_;  // entries that have no condition suitable for filing
 };
 
 }  // namespace sluice

@@ -13,8 +13,8 @@ std::string Name(std::string_view counter, std::string_view tag) {
 
 std::string_view Before(std::string_view text, char end) { return text.substr(0, text.find(end)); }
 
-// Its key without the values: see counter_key.h, and WriteKeyPrefix in rule_index.cc for a domain
-// with colocate, where the rule stands behind the braces. Empty if `key` is not a counter's.
+// The key without its values: see counter_key.h, and WriteKeyPrefix in rule_index.cc for a domain
+// with colocate, where the rule follows the braces. Empty if `key` is not a counter's key.
 std::string NameOf(std::string_view key) {
   const auto open = key.find('{');
   const auto close = key.find('}');

@@ -1,7 +1,7 @@
-// How long leases may last, by the name of the counter that holds them. For leases of which only
-// the client says so.
+// The maximum ttl of leases, by the counter that holds them. Used for leases whose ttl only the
+// client states.
 //
-// Thread-safe once it is filled.
+// Thread-safe after it is filled.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,11 @@ namespace sluice {
 
 class LeaseTtls {
  public:
-  // `counter` is "<domain>/<rule>" as in keys; `tag` ends the key. Only concurrency limits are
-  // noted.
+  // `counter` is "<domain>/<rule>" as in keys; `tag` ends the key. Ignores limits other than
+  // concurrency limits.
   void Add(std::string_view counter, std::string_view tag, const Limit& limit);
 
-  // The longest ttl of the limits that count under `key`; nothing if there are none.
+  // The longest ttl of the limits that count under `key`; empty if there are none.
   std::optional<Duration> Find(std::string_view key) const;
 
  private:

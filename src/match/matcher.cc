@@ -37,8 +37,8 @@ Result<Matcher> Matcher::Compile(const Pattern& pattern, bool is_address) {
   return matcher;
 }
 
-bool Matcher::Matches(const Fact* fact) const {
-  // Before all else: a `not` in there holds of an absent attribute.
+bool Matcher::Matches(const AttributeValue* fact) const {
+  // First, because a nested `not` holds for an absent attribute.
   if (kind == Kind::kNot) return !of.front().Matches(fact);
   if (kind == Kind::kAnyOf) {
     return std::any_of(of.begin(), of.end(), [&](const Matcher& m) { return m.Matches(fact); });

@@ -1,4 +1,4 @@
-// Conditions of a rule as YAML: how operators see them, and by what counters of overrides differ.
+// Conditions of a rule as YAML: for display, and to distinguish the counters of overrides.
 //
 // Thread-safe.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace sluice {
 
-// A string as a YAML scalar, quoted if it could be read as anything else.
+// A string as a YAML scalar, quoted if it could be parsed as another type.
 std::string YamlScalar(std::string_view text);
 
 // A `match` on one line: "{plan: [gold, platinum]}".

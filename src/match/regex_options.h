@@ -1,4 +1,4 @@
-// How every regular expression of a rule is read. For the files that include RE2 anyway.
+// The options of every regular expression in rules. For files that already include RE2.
 #pragma once
 
 #include <re2/re2.h>

@@ -1,4 +1,4 @@
-// The rules as operators write them, after parsing and before indexing: plain values, no behaviour.
+// The rules as operators write them, after parsing and before indexing: plain values, no behavior.
 // config/ fills them from YAML; RuleIndex compiles them.
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace sluice {
 
-// A demand on the value of one attribute.
+// A condition on the value of one attribute.
 struct Pattern {
   enum class Kind : std::uint8_t {
     kExact,   // the value is `text`
     kPrefix,  // the value begins with `text`
     kRegex,   // RE2 `text` matches the whole value
     kCidr,    // the value is an IP address in the network `text`
-    kExists,  // the attribute is there
+    kExists,  // the attribute is present
     kAnyOf,   // one of `of` holds
-    kNot,     // the only one of `of` does not hold; true of an absent attribute
+    kNot,     // the single element of `of` does not hold; true for an absent attribute
   };
   Kind kind = Kind::kExists;
   std::string text;
@@ -37,7 +37,7 @@ struct Condition {
 };
 
 // One part of a counter's key. With prefixes the value is an IP address of which only the leading
-// bits count; a value that is no address is as good as absent.
+// bits count; a value that is not an address counts as absent.
 struct KeyPart {
   std::string attribute;
   std::optional<int> ipv4_prefix;  // 0 to 32
@@ -55,7 +55,7 @@ struct Limits {
   bool operator==(const Limits&) const = default;
 };
 
-// Other limits for some of a rule's requests: a plan, a big customer.
+// Other limits for some of a rule's requests, such as those of a plan or a large customer.
 struct Override {
   std::vector<Condition> match;
   Limits limits;
@@ -70,6 +70,7 @@ enum class Unmatched : std::uint8_t { kAllow, kDeny };
 
 struct Rule {
   std::string name;              // unique in its domain
+  std::string counter;           // what its counters' keys call it; empty: name
   std::string location;          // file:line
   std::vector<Condition> match;  // all must hold; empty: every request of the domain
   std::vector<KeyPart> per;      // empty: one counter for all
@@ -78,7 +79,7 @@ struct Rule {
   bool shadow = false;
   OnMissing missing = OnMissing::kSkip;
   OnStoreFailure on_store_failure = OnStoreFailure::kLocal;
-  bool deny_cache = true;  // a server may deny what it knows to be full without asking the store
+  bool deny_cache = true;  // whether a server may deny from memory while a counter is full
 
   bool operator==(const Rule&) const = default;
 };

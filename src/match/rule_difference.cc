@@ -11,19 +11,20 @@ namespace {
 
 constexpr std::size_t kNamesShown = 5;
 
-// Compile-time proof that no field is forgotten: a new one breaks the binding. Where a rule stands
-// is no part of what it does.
+// A compile-time check that no field is forgotten: a new field breaks the binding. The position of
+// a rule is ignored.
 auto WhatItDoes(const Rule& rule) {
-  const auto& [name, location, match, per, limits, overrides, shadow, missing, on_store_failure,
-               deny_cache] = rule;
-  return std::tie(match, per, limits, overrides, shadow, missing, on_store_failure, deny_cache);
+  const auto& [name, counter, location, match, per, limits, overrides, shadow, missing,
+               on_store_failure, deny_cache] = rule;
+  return std::tie(counter, match, per, limits, overrides, shadow, missing, on_store_failure,
+                  deny_cache);
 }
 
-bool SameBehaviour(const IndexedRule& a, const IndexedRule& b) {
+bool SameBehavior(const IndexedRule& a, const IndexedRule& b) {
   return WhatItDoes(a.rule) == WhatItDoes(b.rule);
 }
 
-bool SameBehaviour(const Domain& a, const Domain& b) {
+bool SameBehavior(const Domain& a, const Domain& b) {
   return a.unmatched == b.unmatched && a.colocate == b.colocate;
 }
 
@@ -59,7 +60,7 @@ void CompareItems(std::span<const Item> before, std::span<const Item> after,
     } else if (old_item == old_items.end() || Key(**new_item) < Key(**old_item)) {
       difference.added.push_back(NameOf(**new_item++));
     } else {
-      if (!SameBehaviour(**old_item, **new_item)) difference.changed.push_back(NameOf(**new_item));
+      if (!SameBehavior(**old_item, **new_item)) difference.changed.push_back(NameOf(**new_item));
       ++old_item;
       ++new_item;
     }

@@ -1,4 +1,4 @@
-// What a reload changed, by name: for the log, and for people who ask whether their edit is live.
+// The changes of a reload by name, for the log and for operators.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 namespace sluice {
 
 struct RuleDifference {
-  // "shop/pay-per-user", in alphabetical order. "domain shop" where a domain's own settings came,
-  // went or changed.
+  // "shop/pay-per-user", in alphabetical order. "domain shop" if the settings of a domain were
+  // added, removed or changed.
   std::vector<std::string> added;
   std::vector<std::string> removed;
-  std::vector<std::string> changed;  // a rule that has only moved in its file is not
+  std::vector<std::string> changed;  // a moved rule is not a change
 
   bool empty() const { return added.empty() && removed.empty() && changed.empty(); }
 

@@ -9,14 +9,14 @@
 #include "match/condition_index.h"
 #include "match/counter_key.h"
 #include "match/lease_ttls.h"
-#include "match/request_facts.h"
+#include "match/request_attributes.h"
 
 namespace sluice {
 namespace {
 
 constexpr std::string_view kKeyStart = "sluice:{";
 
-// KeyPart, with its attribute turned into a number.
+// KeyPart with its attribute converted to an id.
 struct KeySource {
   AttributeId attribute = 0;
   std::optional<int> ipv4_prefix;
@@ -25,7 +25,7 @@ struct KeySource {
   bool needs_address() const { return ipv4_prefix || ipv6_prefix; }
 };
 
-// What a rule's own limits, or those of one override, come to.
+// The compiled limits of a rule or of one override.
 struct Terms {
   Limits::Effect effect = Limits::Effect::kCount;
   std::vector<IndexedLimit> limits;
@@ -37,11 +37,11 @@ struct CompiledOverrides {
   ConditionIndex index;
 };
 
-// What goes with an IndexedRule of the same id, and is nobody else's business. There may be 100,000
-// of them, few with overrides.
+// The data of an IndexedRule of the same id that only Match uses. There may be 100,000, few of them
+// with overrides.
 struct CompiledRule {
   std::vector<KeySource> key;
-  std::optional<std::uint32_t> colocated;  // position in `key` of what makes the hash tag
+  std::optional<std::uint32_t> colocated;  // position in `key` of the hash tag's value
   Terms terms;
   std::unique_ptr<CompiledOverrides> overrides;  // null: the rule has none
 };
@@ -56,9 +56,9 @@ struct CompiledDomain {
   std::uint32_t first_id = 0;
 };
 
-// Working memory of one Match.
+// Scratch memory of one Match.
 struct Scratch {
-  RequestFacts facts;
+  RequestAttributes facts;
   EntryIds rules;
   EntryIds overrides;
 };
@@ -82,7 +82,7 @@ AttributeTable AttributesOf(const Domain& domain) {
   return attributes;
 }
 
-// Limits whose tags are equal must not share a counter within one rule.
+// Limits with equal tags must not share a counter within one rule.
 std::vector<IndexedLimit> IndexLimits(const std::vector<Limit>& limits) {
   std::vector<IndexedLimit> indexed;
   indexed.reserve(limits.size());
@@ -107,7 +107,7 @@ CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain) {
     }
   }
   std::string counter;
-  AppendEscaped(rule.name, counter);
+  AppendEscaped(rule.counter.empty() ? rule.name : rule.counter, counter);
   compiled.terms = {rule.limits.effect, IndexLimits(rule.limits.limits), counter};
   if (rule.overrides.empty()) return compiled;
   compiled.overrides = std::make_unique<CompiledOverrides>();
@@ -119,8 +119,8 @@ CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain) {
   return compiled;
 }
 
-// Appends the part of a key that `fact` makes for `source`. Returns false if there is none.
-bool AppendKeyValue(const KeySource& source, const Fact* fact, std::string& out) {
+// Appends the part of a key for `source`. Returns false if `fact` has no usable value.
+bool AppendKeyValue(const KeySource& source, const AttributeValue* fact, std::string& out) {
   if (fact == nullptr) return false;
   if (!source.needs_address()) {
     AppendEscaped(fact->text(), out);
@@ -135,7 +135,7 @@ bool AppendKeyValue(const KeySource& source, const Fact* fact, std::string& out)
   return true;
 }
 
-bool AppendKeyValues(const CompiledRule& rule, const RequestFacts& facts, std::string& out) {
+bool AppendKeyValues(const CompiledRule& rule, const RequestAttributes& facts, std::string& out) {
   const std::size_t start = out.size();
   for (const KeySource& source : rule.key) {
     if (&source != &rule.key.front()) out += '/';
@@ -147,7 +147,7 @@ bool AppendKeyValues(const CompiledRule& rule, const RequestFacts& facts, std::s
 
 // Returns false if an attribute of the rule's `per` is missing.
 bool WriteKeyPrefix(const CompiledDomain& domain, const CompiledRule& rule, const Terms& terms,
-                    const RequestFacts& facts, std::string& out) {
+                    const RequestAttributes& facts, std::string& out) {
   out.assign(domain.key_start);
   if (rule.colocated) {
     const KeySource& source = rule.key[*rule.colocated];
@@ -172,6 +172,7 @@ struct RuleIndex::State {
   RuleSet settings;  // of the domains, without their rules
   LeaseTtls lease_ttls;
   Unmatched unmatched = Unmatched::kAllow;
+  std::shared_ptr<const RuleGuide> guide;
 
   Result<void> AddDomain(Domain&& domain, const Options& options);
   Result<void> AddRules(Domain&& domain, const CompiledDomain& compiled);
@@ -292,9 +293,10 @@ Result<std::shared_ptr<const RuleIndex>> RuleIndex::Build(RuleSet rules, const O
   std::shared_ptr<RuleIndex> index(new RuleIndex);
   State& state = *index->state_;
   state.unmatched = options.unmatched;
+  state.guide = options.guide;
   std::size_t total = 0;
   for (const Domain& domain : rules) total += domain.rules.size();
-  state.rules.reserve(total);  // so that the rules stay where they are
+  state.rules.reserve(total);  // so that the addresses of rules remain valid
   state.compiled.reserve(total);
   for (Domain& domain : rules) {
     if (auto added = state.AddDomain(std::move(domain), options); !added) return added.error();
@@ -323,6 +325,8 @@ void RuleIndex::Match(std::string_view domain, std::span<const Attribute> attrib
 std::optional<Duration> RuleIndex::LeaseTtl(std::string_view key) const {
   return state_->lease_ttls.Find(key);
 }
+
+const RuleGuide* RuleIndex::guide() const { return state_->guide.get(); }
 
 std::span<const Domain> RuleIndex::domains() const { return state_->settings; }
 std::span<const IndexedRule> RuleIndex::rules() const { return state_->rules; }

@@ -1,7 +1,7 @@
-// The rules in force, frozen: built once from a RuleSet, then only read. Finds the rules that match
-// a request at a cost that does not grow with the rules that don't.
+// The immutable index of the rules, built once from a RuleSet. Finds the rules that match a request
+// at a cost that does not grow with the other rules.
 //
-// Thread-safe: immutable after Build. Everything Match hands out lives as long as the index.
+// Thread-safe: immutable after Build. Results of Match are valid as long as the index.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Attribute {
   std::string_view value;
 };
 
-// A limit with what is derived from it once.
+// A limit with derived data.
 struct IndexedLimit {
   Limit limit;
   std::string tag;  // ends the counter's key
@@ -38,51 +38,62 @@ struct IndexedRule {
 struct RuleMatch {
   enum class Outcome : std::uint8_t {
     kCount,      // charge `limits`
-    kBlocked,    // deny, for ever
-    kUnlimited,  // allow, whatever other rules say (but blocked)
-    kMissing,    // an attribute of `per` is absent and the rule says deny
-    kSkipped,    // an attribute of `per` is absent and the rule says skip
+    kBlocked,    // deny always
+    kUnlimited,  // allow, unless another rule is kBlocked
+    kMissing,    // an attribute of `per` is absent; the rule denies
+    kSkipped,    // an attribute of `per` is absent; the rule is skipped
   };
   const IndexedRule* rule = nullptr;
   Outcome outcome = Outcome::kCount;
-  // The rule's or an override's; empty unless kCount. Empty with kCount: an override frees the
-  // request from this rule, not from others.
+  // The limits of the rule or of an override; empty unless kCount. If empty with kCount, an
+  // override exempts the request from this rule, but not from others.
   std::span<const IndexedLimit> limits;
   int override_index = -1;  // -1: the rule's own limits
   // kCount: the counters' keys up to their tags, "sluice:{shop/pay-per-user/42}:".
   std::string key_prefix;
 };
 
-// What Match found. Reuse one per thread or call: its memory is kept.
+// The result of Match. Reuse one per thread or call to keep its memory.
 struct MatchResult {
   bool domain_known = false;
-  Unmatched unmatched = Unmatched::kAllow;  // what the domain, else the server says
+  Unmatched unmatched = Unmatched::kAllow;  // the setting of the domain, otherwise of the server
   std::size_t count = 0;                    // how many of `rules` are filled
   std::vector<RuleMatch> rules;             // in the order of the rule file
 
   std::span<const RuleMatch> matches() const { return {rules.data(), count}; }
 };
 
+// How callers of another protocol find their rules. Part of an index, so that the two are always
+// of one reading. Immutable.
+class RuleGuide {
+ public:
+  virtual ~RuleGuide() = default;
+};
+
 class RuleIndex {
  public:
   struct Options {
-    Unmatched unmatched = Unmatched::kAllow;  // for domains that don't say
+    Unmatched unmatched = Unmatched::kAllow;  // for domains without this setting
+    std::shared_ptr<const RuleGuide> guide;   // or null
   };
 
-  // Fails on what parsing a file would have refused (a bad regex or network, a name twice).
+  // Fails on input that the parser would refuse (a bad regex or network, a duplicate name).
   static Result<std::shared_ptr<const RuleIndex>> Build(RuleSet rules, const Options& options);
 
   ~RuleIndex();
 
-  // Every rule of `domain` whose match holds. Of two attributes of one name the last counts.
+  // Finds every rule of `domain` that matches. If attributes have the same name, the last counts.
   void Match(std::string_view domain, std::span<const Attribute> attributes,
              MatchResult& result) const;
 
-  // The ttl of the concurrency limit that counts under `key`, the longest if there are several.
-  // Nothing if no rule has one.
+  // The ttl of the concurrency limit that counts under `key`, the longest if there are several;
+  // empty if there is none.
   std::optional<Duration> LeaseTtl(std::string_view key) const;
 
-  // Every domain's own settings. Their rules have moved to rules().
+  // Null if Build was given none.
+  const RuleGuide* guide() const;
+
+  // The settings of each domain, without its rules, which are in rules().
   std::span<const Domain> domains() const;
 
   // All rules, by id.

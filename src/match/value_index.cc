@@ -14,7 +14,7 @@ void Append(const EntryIds& entries, EntryIds& found) {
   found.insert(found.end(), entries.begin(), entries.end());
 }
 
-// How many leading bytes `a` and `b` share.
+// The length of the common prefix of `a` and `b`.
 std::size_t CommonLength(std::string_view a, std::string_view b) {
   const auto [end, unused] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   return static_cast<std::size_t>(end - a.begin());
@@ -22,7 +22,7 @@ std::size_t CommonLength(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-// All expressions on one attribute, run as one automaton.
+// All regular expressions on one attribute as one automaton.
 class ValueIndex::Expressions {
  public:
   Expressions() : set_(SetOptions(), re2::RE2::ANCHOR_BOTH) {}
@@ -65,7 +65,7 @@ class ValueIndex::Expressions {
     return options;
   }
 
-  // The automaton of all together may run out of its memory where each alone does not.
+  // The combined automaton may run out of memory where a single expression does not.
   void FindOneByOne(std::string_view value, EntryIds& found) const {
     for (const Member& member : members_) {
       if (re2::RE2::FullMatch({value.data(), value.size()}, *member.regex)) {
@@ -121,7 +121,7 @@ Result<void> ValueIndex::Freeze() {
   return expressions_ ? expressions_->Compile() : Result<void>();
 }
 
-void ValueIndex::Find(const Fact& fact, EntryIds& found) const {
+void ValueIndex::Find(const AttributeValue& fact, EntryIds& found) const {
   Append(any_, found);
   if (const auto exact = exact_.find(fact.text()); exact != exact_.end()) {
     for (auto at = exact->second; at >= 0; at = links_[at].before) {
@@ -147,7 +147,7 @@ void ValueIndex::LinkPrefixes() {
   added_prefixes_.clear();
 }
 
-// The last prefix not after `value` is the longest that begins it, or has that one as an ancestor.
+// The last prefix not after `value` is its longest prefix, or has it as an ancestor.
 void ValueIndex::FindPrefixes(std::string_view value, EntryIds& found) const {
   const auto after =
       std::upper_bound(prefixes_.begin(), prefixes_.end(), value,

@@ -1,7 +1,7 @@
-// For one attribute: which entries have a pattern that the attribute's value meets. One table per
-// kind of pattern, each searched at a cost that hardly grows with what is in it: exact values by
-// hash, prefixes by binary search, networks by one hash per prefix length in use, expressions all
-// at once by one automaton.
+// For one attribute: finds the entries whose pattern matches a value. One table per kind of
+// pattern, whose search cost hardly grows with its size: exact values by hash, prefixes by binary
+// search, networks by one hash per prefix length in use, and all regular expressions by one
+// automaton.
 //
 // Thread-safe after Freeze.
 #pragma once
@@ -30,24 +30,24 @@ class ValueIndex {
   ~ValueIndex();
   ValueIndex(ValueIndex&&) noexcept;
 
-  // REQUIRES: `atom` is of a kind other than kAnyOf and kNot; not frozen yet.
+  // REQUIRES: `atom` is not kAnyOf or kNot; Freeze has not been called.
   void Add(const Matcher& atom, EntryId entry);
 
-  // To be called once, after the last Add.
+  // Called once, after the last Add.
   Result<void> Freeze();
 
-  // Appends the entries whose pattern `fact` meets, in any order, some perhaps twice.
-  void Find(const Fact& fact, EntryIds& found) const;
+  // Appends the entries whose pattern matches `fact`, in any order, possibly with duplicates.
+  void Find(const AttributeValue& fact, EntryIds& found) const;
 
  private:
   struct Prefix {
     std::string text;
-    // The longest other prefix that begins this one, by position; -1: none.
+    // The position of the longest other prefix that is a prefix of this one; -1: none.
     std::int32_t parent = -1;
     EntryIds entries;
   };
-  // One of the entries under an exact value, and the position of the one added before; -1: none.
-  // Most values have one entry: a vector for each would cost more than the value itself.
+  // An entry under an exact value, and the position of the previous one; -1: none. Most values have
+  // one entry, and a vector for each would cost more than the value.
   struct Link {
     EntryId entry;
     std::int32_t before;
@@ -70,7 +70,7 @@ class ValueIndex {
   std::vector<int> v4_lengths_;  // prefix lengths in use
   std::vector<int> v6_lengths_;
   std::unique_ptr<Expressions> expressions_;
-  EntryIds any_;  // the attribute need only be there
+  EntryIds any_;  // entries that only need the attribute to be present
 };
 
 }  // namespace sluice

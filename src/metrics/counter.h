@@ -1,7 +1,7 @@
-// A number that only grows, cheap enough to count every check: threads add to cells of their own,
-// and only reading sums them up.
+// A number that only increases, cheap enough to count every check: each thread adds to a separate
+// cell, and Value sums the cells.
 //
-// Thread-safe. Made by MetricsRegistry, whose blocks of cells must outlive it.
+// Thread-safe. Created by MetricsRegistry, which owns the cells.
 #pragma once
 
 #include <array>
@@ -13,8 +13,8 @@
 
 namespace sluice {
 
-// The cells of eight counters. Each line belongs to one slot of threads, so a thread that counts
-// writes no cache line another thread writes, and a counter costs 128 bytes rather than 16 lines.
+// The cells of eight counters. Each line belongs to one thread slot, so that threads of different
+// slots never write to the same cache line. A counter takes 128 bytes rather than 16 cache lines.
 struct CounterBlock {
   static constexpr std::size_t kCounters = 8;
 

@@ -1,6 +1,6 @@
-// A number that goes up and down: a depth, a size, a state of 0 or 1, a time.
+// A number that can go up and down: a depth, a size, a state of 0 or 1, a time.
 //
-// Thread-safe. Made by MetricsRegistry, which owns it.
+// Thread-safe. Created and owned by MetricsRegistry.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
-// How long things took: observations counted by the shortest bound they keep to. Observing costs
-// two relaxed additions, to cells of the thread's own; only reading sums them up.
+// A histogram of durations: counts each observation in the first bucket whose bound it does not
+// exceed. Observe makes two relaxed additions to the thread's cells; Read sums the cells.
 //
-// Thread-safe. Made by MetricsRegistry, which owns it.
+// Thread-safe. Created and owned by MetricsRegistry.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,11 @@ class Histogram {
   using Duration = std::chrono::nanoseconds;
 
   struct Snapshot {
-    std::array<std::uint64_t, kMaxBounds + 1>
-        counts{};  // not cumulative; the last is without bound
+    std::array<std::uint64_t, kMaxBounds + 1> counts{};  // not cumulative; the last has no bound
     std::chrono::duration<double> sum{};
   };
 
-  // REQUIRES: `bounds` ascends, and has at most kMaxBounds elements.
+  // REQUIRES: `bounds` is ascending and has at most kMaxBounds elements.
   explicit Histogram(std::span<const Duration> bounds) : bound_count_(bounds.size()) {
     std::copy(bounds.begin(), bounds.end(), bounds_.begin());
   }

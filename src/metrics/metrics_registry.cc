@@ -17,8 +17,8 @@ namespace {
 using prometheus::ClientMetric;
 using prometheus::MetricType;
 
-// The metrics of one name, by their labels. What a map holds does not move, and nothing is ever
-// taken out: what has been listed under the lock can be read without it.
+// The metrics of one name, by labels. Map elements do not move and are never removed, so metrics
+// that were listed under the lock can be read without it.
 template <typename Metric>
 struct Family {
   std::string help;
@@ -103,7 +103,7 @@ void Collect(const std::string& name, const ReadMetric& metric,
   (is_counter ? line.counter.value : line.gauge.value) = metric.read();
 }
 
-// Everything there is to show, at one moment.
+// All metrics at one moment.
 struct Listing {
   std::vector<ListedFamily<Counter>> counters;
   std::vector<ListedFamily<Gauge>> gauges;
@@ -113,7 +113,7 @@ struct Listing {
 
 }  // namespace
 
-// Not thread-safe. A later kind of metric is one more map of families.
+// Not thread-safe.
 class MetricsRegistry::State {
  public:
   explicit State(std::size_t max_series) : max_series_(max_series) {}
@@ -146,7 +146,7 @@ class MetricsRegistry::State {
   }
 
  private:
-  // `arguments` gives what a new metric is constructed from.
+  // `arguments` returns the constructor arguments of a new metric.
   template <typename Metric, typename Arguments>
   Metric& MetricFor(Families<Metric>& families, std::string_view name, std::string_view help,
                     const MetricLabels& labels, Arguments arguments) {
@@ -167,7 +167,7 @@ class MetricsRegistry::State {
   }
 
   const std::size_t max_series_;
-  std::deque<CounterBlock> blocks_;  // a deque does not move what it holds
+  std::deque<CounterBlock> blocks_;  // deque elements do not move
   std::size_t cells_used_ = 0;
   Families<Counter> counters_;
   Families<Gauge> gauges_;
@@ -204,8 +204,7 @@ void MetricsRegistry::ReadFrom(std::string_view name, std::string_view help,
   state_->ReadFrom(name, help, std::move(read));
 }
 
-// A page may be long. Whoever meets a metric for the first time, on the way of a check perhaps,
-// must not wait until it is written.
+// Writes the page without the lock, so that a check that looks up a metric does not wait for it.
 std::string MetricsRegistry::Render() const {
   Listing listing;
   {

@@ -1,7 +1,7 @@
-// Every metric of this process, by name and labels, and the page that shows them to Prometheus.
+// All metrics of this process, by name and labels, and the page that Prometheus reads.
 //
-// Thread-safe. References it hands out live as long as the registry. Looking a metric up takes a
-// lock: do it once, where a metric begins to exist, not for every event.
+// Thread-safe. Returned references are valid as long as the registry. Looking up a metric takes a
+// lock, so look it up once and keep the reference.
 #pragma once
 
 #include <cstddef>
@@ -23,29 +23,29 @@ using MetricLabels = std::map<std::string, std::string>;
 
 class MetricsRegistry {
  public:
-  // A name has at most `max_series` sets of labels. Whoever asks for more gets the one whose labels
-  // are all "other", so that no input (rules that come and go, in the end) can grow the page, or
-  // the memory behind it, without bound.
+  // A name has at most `max_series` sets of labels. Beyond that, lookups return the metric whose
+  // labels are all "other", so that no input (such as changing rules) can grow the page or its
+  // memory without bound.
   explicit MetricsRegistry(std::size_t max_series = 50'000);
   ~MetricsRegistry();
 
-  // The counter of this name and these labels, made on first use. `name` is a Prometheus metric
-  // name ending in "_total"; `help` counts when the name is first used.
+  // The counter with this name and these labels, created on first use. `name` is a Prometheus
+  // metric name ending in "_total". Only the first `help` for a name is used.
   Counter& CounterFor(std::string_view name, std::string_view help,
                       const MetricLabels& labels = {});
 
-  // As CounterFor; `name` does not end in "_total". 0 until set.
+  // Like CounterFor. `name` must not end in "_total". The gauge is 0 until set.
   Gauge& GaugeFor(std::string_view name, std::string_view help, const MetricLabels& labels = {});
 
-  // As CounterFor; `name` ends in "_seconds". REQUIRES: `bounds` ascends, has at most
-  // Histogram::kMaxBounds elements, and is the same whenever the name is used.
+  // Like CounterFor. `name` ends in "_seconds". REQUIRES: `bounds` is ascending, has at most
+  // Histogram::kMaxBounds elements, and is the same in all calls with this name.
   Histogram& HistogramFor(std::string_view name, std::string_view help,
                           std::span<const Histogram::Duration> bounds,
                           const MetricLabels& labels = {});
 
-  // A metric whose value is read when the page is made; a name ending in "_total" is a counter, any
-  // other a gauge. `read` counts when the name is first used; it must be safe to call whenever
-  // Render is.
+  // Adds a metric whose value Render reads by calling `read`. It is a counter if `name` ends in
+  // "_total", else a gauge. Only the first `read` for a name is used. It must be thread-safe and
+  // valid as long as Render may be called.
   void ReadFrom(std::string_view name, std::string_view help, std::function<double()> read);
 
   // All metrics in Prometheus' text format, version 0.0.4.

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-// Fields of /proc/self/stat, as proc(5) counts them.
+// Fields of /proc/self/stat, numbered as in proc(5).
 enum StatField {
   kUserTicks = 14,
   kSystemTicks = 15,
@@ -26,7 +26,7 @@ double Stat(StatField field) {
   std::ifstream file("/proc/self/stat");
   std::string line;
   std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');  // field 2, which may hold anything
+  const std::size_t name_end = line.rfind(')');  // field 2, which may contain any characters
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(line.substr(name_end + 1));
   std::string skipped;
@@ -44,7 +44,7 @@ double ResidentBytes() { return Stat(kResidentPages) * static_cast<double>(sysco
 
 double VirtualBytes() { return Stat(kVirtualBytes); }
 
-// Since the Unix epoch: when the machine started, and how long after that the process did.
+// In seconds since the Unix epoch: the boot time plus the process' start after boot.
 double StartTime() {
   std::ifstream file("/proc/stat");
   std::string word;
@@ -59,7 +59,7 @@ double OpenFiles() {
   std::error_code ignored;
   const std::filesystem::directory_iterator files("/proc/self/fd", ignored);
   const auto count = std::distance(begin(files), end(files));
-  return static_cast<double>(count) - 1;  // one was opened to count them
+  return static_cast<double>(count) - 1;  // without the descriptor of `files`
 }
 
 double MaxFiles() {

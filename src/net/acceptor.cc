@@ -24,17 +24,19 @@ std::uint16_t& PortOf(Endpoint& endpoint) {
 }
 
 // An errno, or 0.
-int Bind(const Socket& socket, const Endpoint& endpoint, bool private_socket) {
+int Bind(const Socket& socket, const Endpoint& endpoint, const std::string& unix_path,
+         std::optional<mode_t> mode) {
   // A restart need not wait for old connections to time out; a second listener still fails.
   constexpr int kOn = 1;
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
-  // Before bind, so that there is no moment at which others may connect.
-  if (private_socket) fchmod(socket.fd(), S_IRUSR | S_IWUSR);
+  // Before bind, so that there is no moment at which others may connect. The umask applies then.
+  if (mode) fchmod(socket.fd(), *mode);
   if (bind(socket.fd(), endpoint.get(), endpoint.size) != 0) return errno;
+  if (mode && !unix_path.empty() && chmod(unix_path.c_str(), *mode) != 0) return errno;
   return listen(socket.fd(), SOMAXCONN) == 0 ? 0 : errno;
 }
 
-// This machine does not have such an address.
+// Whether `error` means that this machine does not have the address.
 bool IsAbsent(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
 
 Result<std::vector<Socket>> BindAll(const Address& address, const Acceptor::Options& options) {
@@ -52,13 +54,14 @@ Result<std::vector<Socket>> BindAll(const Address& address, const Acceptor::Opti
   std::vector<Socket> sockets;
   int last_error = 0;
   for (Endpoint& endpoint : endpoints) {
-    // A free port is the same at all of them.
+    // Port 0 selects one free port for all addresses.
     if (!sockets.empty()) {
       Endpoint first = sockets.front().Local();
       PortOf(endpoint) = PortOf(first);
     }
     auto socket = Socket::Open(endpoint);
-    const int error = socket ? Bind(*socket, endpoint, options.private_socket) : EAFNOSUPPORT;
+    const int error =
+        socket ? Bind(*socket, endpoint, address.unix_path, options.socket_mode) : EAFNOSUPPORT;
     if (error == 0) {
       sockets.push_back(std::move(*socket));
       continue;
@@ -72,7 +75,7 @@ Result<std::vector<Socket>> BindAll(const Address& address, const Acceptor::Opti
   return sockets;
 }
 
-// Without a descriptor to turn callers away with, the loop would be woken for them all the time.
+// How long accepting pauses if not even the reserve descriptor is available.
 constexpr std::chrono::milliseconds kPause(20);
 
 bool OutOfDescriptors(int error) {
@@ -121,11 +124,11 @@ void Acceptor::Stop() {
 }
 
 void Acceptor::AcceptFrom(Listener& listener) {
-  for (int i = 0; i < kMaxPerTurn && listening(); ++i) {
+  for (int i = 0; i < kMaxPerIteration && listening(); ++i) {
     const int fd = accept4(listener.socket.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (fd < 0 && OutOfDescriptors(errno)) return TurnAway(listener, errno);
-    if (fd < 0) continue;  // that one connection has failed meanwhile
+    if (fd < 0 && OutOfDescriptors(errno)) return RejectConnections(listener, errno);
+    if (fd < 0) continue;  // the connection failed before it was accepted
     if (!reserve_.is_open()) reserve_ = OpenReserve();
     Socket socket(fd);
     if (!address_.is_unix()) socket.SetNoDelay();
@@ -133,8 +136,8 @@ void Acceptor::AcceptFrom(Listener& listener) {
   }
 }
 
-// Without a free descriptor a connection cannot even be refused, and would wake the loop for ever.
-void Acceptor::TurnAway(Listener& listener, int error) {
+// A pending connection wakes the loop again and again, and closing it takes a descriptor.
+void Acceptor::RejectConnections(Listener& listener, int error) {
   reserve_.Close();
   {
     const Socket refused(accept4(listener.socket.fd(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -145,7 +148,7 @@ void Acceptor::TurnAway(Listener& listener, int error) {
     SetWatching(false);
     pause_->Start(loop_->now() + kPause);
   }
-  LogTurnedAway(error);
+  LogRejected(error);
 }
 
 void Acceptor::SetWatching(bool watching) {
@@ -153,7 +156,7 @@ void Acceptor::SetWatching(bool watching) {
   for (const auto& it : listeners_) loop_->ChangeEvents(it->socket.fd(), events, *it);
 }
 
-void Acceptor::LogTurnedAway(int error) {
+void Acceptor::LogRejected(int error) {
   if (loop_->now() < next_log_) return;
   next_log_ = loop_->now() + std::chrono::seconds(1);
   spdlog::warn("{}: cannot accept connections: {}; {} turned away (raise the limit of open files)",

@@ -1,11 +1,14 @@
-// Listens on an address: one socket, or one for each address that a host name stands for. Accepts
-// on one loop; what becomes of a connection is the owner's decision.
+// Listens on an address and accepts connections on one loop. A host name gets one socket for each
+// of its addresses. The owner decides what to do with a connection.
 //
-// Listen and the destructor on any thread while no loop runs it; the rest on the loop's thread.
+// Loop thread only, except Listen, and the destructor after the loop has stopped.
 #pragma once
+
+#include <sys/types.h>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,31 +26,32 @@ class Acceptor {
   using OnConnection = std::function<void(Socket)>;
 
   struct Options {
-    // Of a unix socket: only processes of this user may connect.
-    bool private_socket = false;
+    // Permissions of a unix socket's file; who may write to it may connect. Absent: as the umask
+    // says.
+    std::optional<mode_t> socket_mode = std::nullopt;
     Resolver::Lookup lookup = Resolver::SystemLookup;
   };
 
-  // Binds and listens: from then on callers can connect, and wait. A host name is resolved, which
-  // blocks; of its addresses, those that this machine lacks are left out. Fails with kUnavailable:
-  // an address is in use or not allowed.
+  // Binds and listens. Connections wait in the kernel until Start. Resolving a host name blocks;
+  // addresses that this machine does not have are skipped. Fails with kUnavailable if an address is
+  // in use or not permitted.
   static Result<std::unique_ptr<Acceptor>> Listen(const Address& address, const Options& options);
 
-  // As Stop.
+  // Calls Stop.
   ~Acceptor();
 
-  // Where it listens, with the port really bound.
+  // The listening address, with the actual port.
   const Address& address() const { return address_; }
 
-  // Accepts connections from now on. `loop` must outlive the acceptor's Stop.
+  // Starts to accept connections. `loop` must outlive the call of Stop.
   void Start(EpollLoop& loop, OnConnection on_connection);
 
-  // Closes the listening sockets and removes the file of a unix socket: another process may listen
-  // there from now on. Callers that are not accepted yet are turned away.
+  // Closes the listening sockets and removes the file of a unix socket, so that another process can
+  // listen there. The kernel rejects connections that are not accepted yet.
   void Stop();
 
  private:
-  static constexpr int kMaxPerTurn = 64;
+  static constexpr int kMaxPerIteration = 64;
 
   struct Listener final : EventHandler {
     Listener(Acceptor& the_owner, Socket the_socket)
@@ -60,14 +64,14 @@ class Acceptor {
 
   Acceptor(Address address, std::vector<Socket> sockets);
   void AcceptFrom(Listener& listener);
-  void TurnAway(Listener& listener, int error);
+  void RejectConnections(Listener& listener, int error);
   void SetWatching(bool watching);
   bool listening() const { return listeners_.front()->socket.is_open(); }
-  void LogTurnedAway(int error);
+  void LogRejected(int error);
 
   Address address_;
   std::vector<std::unique_ptr<Listener>> listeners_;  // at least one
-  Socket reserve_;  // a descriptor to accept with, and close, when there are no others
+  Socket reserve_;  // freed to accept and close a connection when descriptors run out
   EpollLoop* loop_ = nullptr;
   std::unique_ptr<Timer> pause_;
   OnConnection on_connection_;

@@ -9,7 +9,7 @@
 namespace sluice::net {
 namespace {
 
-// What waits for one socket to be connected. Disposed of, not destroyed: it is told of events.
+// Waits until one socket is connected. Destroyed by DisposeLater only, as any EventHandler.
 class PendingSocket final : public EventHandler {
  public:
   PendingSocket(EpollLoop& loop, Socket socket, std::function<void(int)> done)
@@ -51,7 +51,7 @@ class Attempt final : public ConnectAttempt {
   ~Attempt() override { DropPending(); }
 
  private:
-  // `failure`: why the one before failed.
+  // `failure`: why the previous address failed.
   void TryNext(const std::string& failure) {
     DropPending();
     if (next_ == endpoints_.size()) return Fail(failure);
@@ -76,7 +76,7 @@ class Attempt final : public ConnectAttempt {
 
   void Fail(const std::string& cause) { Finish(Error{ErrorCode::kUnavailable, cause}); }
 
-  // The owner may destroy this attempt when it is told.
+  // `done` may destroy this attempt.
   void Finish(Result<TransportPtr> result) {
     timer_.Cancel();
     const ConnectDone done = std::exchange(request_.done, nullptr);

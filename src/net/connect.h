@@ -1,4 +1,4 @@
-// Connecting: resolve the name, then try its addresses one after the other.
+// Connecting: resolves the name, then tries its addresses in order.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@ namespace sluice::net {
 
 struct ConnectRequest {
   Address address;
-  Duration timeout{};  // for one address of the name
+  Duration timeout{};  // for each address of the name
   FlushStage stage = FlushStage::kStore;
   ConnectDone done;
 };
 
-// As Loop::Connect.
+// Implements Loop::Connect.
 std::unique_ptr<ConnectAttempt> StartConnecting(EpollLoop& loop, Resolver& resolver,
                                                 ConnectRequest request);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <random>
 
+#include "metrics/histogram.h"
 #include "net/connect.h"
 #include "net/socket_transport.h"
 
@@ -26,7 +27,7 @@ EpollLoop::EpollLoop(std::size_t index, Resolver& resolver)
   epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_, &event);
 }
 
-// Tasks that never ran may own transports.
+// Tasks that did not run may own transports, so they are destroyed before DisposeAll.
 EpollLoop::~EpollLoop() {
   std::vector<Task> dropped;
   {
@@ -42,17 +43,21 @@ EpollLoop::~EpollLoop() {
 void EpollLoop::Run() {
   SetCurrent(this);
   while (!stopped_.load(std::memory_order_relaxed)) {
-    ready_ = std::max(0, epoll_wait(epoll_, events_.data(), kMaxEvents, WaitMilliseconds()));
+    const SteadyTime wake = timers().NextWake();
+    ready_ = std::max(0, epoll_wait(epoll_, events_.data(), kMaxEvents, WaitMilliseconds(wake)));
     const SteadyTime began = SteadyNow();
-    BeginTurn(began);
+    BeginIteration(began);
     for (int i = 0; i < ready_; ++i) {
       auto* const handler = static_cast<EventHandler*>(events_[i].data.ptr);
       if (handler != nullptr) handler->OnEvents(events_[i].events);
     }
     ready_ = 0;
     RunTasks();
-    EndTurn();
-    NoteLoad(began, SteadyNow());
+    EndIteration();
+    const SteadyTime ended = SteadyNow();
+    NoteLoad(began, ended);
+    const auto late_by = ended - std::min(began, wake);
+    if (late_by >= kNoticed && lateness_ != nullptr) lateness_->Observe(late_by);
   }
   SetCurrent(nullptr);
 }
@@ -70,11 +75,11 @@ void EpollLoop::Post(Task task) {
   }
   if (was_empty) {
     constexpr std::uint64_t kOne = 1;
-    static_cast<void>(!::write(wake_, &kOne, sizeof kOne));  // a full counter wakes as well
+    static_cast<void>(!::write(wake_, &kOne, sizeof kOne));  // a full counter also wakes the loop
   }
 }
 
-// Tasks posted by tasks run in the next turn, so that no connection waits for ever.
+// Tasks posted by tasks run in the next iteration, so that they cannot starve connections.
 void EpollLoop::RunTasks() {
   {
     const MutexLock lock(mutex_);
@@ -87,20 +92,19 @@ void EpollLoop::RunTasks() {
   running_.clear();
 }
 
-int EpollLoop::WaitMilliseconds() const {
-  const SteadyTime wake = timers().NextWake();
+int EpollLoop::WaitMilliseconds(SteadyTime wake) const {
   if (wake == SteadyTime::max()) return -1;
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(wake - last_end_.load()).count();
   return static_cast<int>(std::clamp<std::int64_t>(wait, 0, 60'000));
 }
 
-// A loop that has nothing to do takes no turn, so its average stands still.
+// An idle loop runs no iterations, so load_ is out of date.
 std::uint32_t EpollLoop::load() const {
   const bool idle = SteadyNow() - last_end_.load(std::memory_order_relaxed) > kIdle;
   return idle ? 0 : load_.load(std::memory_order_relaxed);
 }
 
-// An average over time that forgets half in about 0.7 s.
+// Updates an exponentially weighted average with a half-life of about 0.7 s.
 void EpollLoop::NoteLoad(SteadyTime began, SteadyTime ended) {
   using Seconds = std::chrono::duration<double>;
   const double total = Seconds(ended - last_end_.load(std::memory_order_relaxed)).count();

@@ -1,8 +1,8 @@
-// A Loop on Linux' epoll, level-triggered.
+// A Loop based on Linux epoll, level-triggered.
 //
-//   epoll_wait ──▶ read what is ready ──▶ posted tasks ──▶ timers ──▶ flush ──▶ dispose ──▶ again
+//   epoll_wait ──▶ read ready sockets ──▶ posted tasks ──▶ timers ──▶ flush ──▶ dispose ──▶ repeat
 //
-// Run on one thread; Post and Stop on any; everything else as in Loop.
+// Run is called on one thread. Post, Stop and load are thread-safe. All else is as in Loop.
 #pragma once
 
 #include <sys/epoll.h>
@@ -18,11 +18,16 @@
 #include "net/loop.h"
 #include "net/socket.h"
 
+namespace sluice {
+class Histogram;
+}
+
 namespace sluice::net {
 
 class Resolver;
 
-// What waits for a file descriptor. Loop thread only.
+// Receives the events of a file descriptor. Loop thread only. After Unwatch, it must be destroyed
+// by DisposeLater, not at once.
 class EventHandler : public Disposable {
  public:
   // `events`: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
@@ -35,10 +40,10 @@ class EpollLoop final : public Loop {
   EpollLoop(std::size_t index, Resolver& resolver);
   ~EpollLoop() override;
 
-  // Works until Stop. The calling thread is the loop's thread from then on.
+  // Runs iterations until Stop. The calling thread becomes the loop's thread.
   void Run();
 
-  // Makes Run return after the turn it is in. Thread-safe.
+  // Makes Run return at the end of an iteration. Thread-safe.
   void Stop();
 
   void Post(Task task) override SLUICE_EXCLUDES(mutex_);
@@ -46,24 +51,28 @@ class EpollLoop final : public Loop {
   std::unique_ptr<ConnectAttempt> Connect(const Address& address, Duration connect_timeout,
                                           FlushStage stage, ConnectDone done) override;
 
+  // Observes in `histogram` how late the iterations are that are late by kNoticed or more: from
+  // when they began, or a timer was due before, to their end. REQUIRES: before Run.
+  void MeasureLateness(Histogram& histogram) { lateness_ = &histogram; }
+  static constexpr std::chrono::milliseconds kNoticed{2};
+
   // How much of the last second or so this loop has worked, in 1/1024. Thread-safe.
   std::uint32_t load() const;
 
-  // For what waits: from Watch to Unwatch `handler` is told of `events`. A handler must not be
-  // destroyed in the turn in which it was told, but disposed of.
+  // Calls `handler` for `events` of `fd`, from Watch to Unwatch.
   void Watch(int fd, std::uint32_t events, EventHandler& handler);
   void ChangeEvents(int fd, std::uint32_t events, EventHandler& handler);
-  // `handler` is told nothing more, not even of what this turn has brought already.
+  // Also discards events that this iteration has already received for `handler`.
   void Unwatch(int fd, EventHandler& handler);
 
-  // Buffers for one read or one flush; what they hold is lost with the next one's.
+  // Buffers shared by all connections. The next read or flush overwrites the contents.
   std::array<char, Transport::kReadBytes>& read_buffer() { return read_buffer_; }
   std::string& write_buffer() { return write_buffer_; }
 
  private:
   static constexpr std::size_t kMaxEvents = 256;
 
-  int WaitMilliseconds() const;
+  int WaitMilliseconds(SteadyTime wake) const;
   void RunTasks() SLUICE_EXCLUDES(mutex_);
   void NoteLoad(SteadyTime began, SteadyTime ended);
 
@@ -73,8 +82,9 @@ class EpollLoop final : public Loop {
   std::atomic<bool> stopped_ = false;
   std::atomic<std::uint32_t> load_ = 0;
   std::atomic<SteadyTime> last_end_;  // of the latest turn
+  Histogram* lateness_ = nullptr;
   std::array<epoll_event, kMaxEvents> events_;
-  int ready_ = 0;  // of events_
+  int ready_ = 0;  // number of valid entries in events_
   std::vector<Task> running_;
   std::string write_buffer_;
   std::array<char, Transport::kReadBytes> read_buffer_;

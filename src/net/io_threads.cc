@@ -10,7 +10,7 @@
 namespace sluice::net {
 namespace {
 
-// Loads that differ by less are equal: 1/8 of a thread.
+// Loads are compared in steps of 1/8 of a thread.
 constexpr std::uint32_t kLoadStep = 128;
 
 }  // namespace
@@ -22,10 +22,14 @@ IoThreads::IoThreads(std::size_t count, Resolver::Lookup lookup)
   }
 }
 
-// The resolver posts to loops, so it goes first.
+// The resolver posts to the loops, so it is destroyed before them.
 IoThreads::~IoThreads() {
   Stop();
   resolver_.reset();
+}
+
+void IoThreads::MeasureLateness(Histogram& histogram) {
+  for (auto& it : threads_) it->loop.MeasureLateness(histogram);
 }
 
 void IoThreads::Start() {

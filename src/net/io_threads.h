@@ -1,7 +1,6 @@
-// The io threads "io-0", "io-1" …, each with a loop of its own, and which of them gets a new
-// connection.
+// The io threads "io-0", "io-1", …, each with one loop. Assigns new connections to threads.
 //
-// Start and Stop by one owner; the rest is thread-safe.
+// Start and Stop are for the owner only. All other functions are thread-safe.
 #pragma once
 
 #include <atomic>
@@ -25,18 +24,21 @@ class IoThreads {
   std::size_t size() const { return threads_.size(); }
   EpollLoop& loop(std::size_t index) { return threads_[index]->loop; }
 
+  // As EpollLoop::MeasureLateness, of every thread. REQUIRES: before Start.
+  void MeasureLateness(Histogram& histogram);
+
   void Start();
 
-  // Ends the threads after the turns they are in. What loops own must be gone before, or never
-  // need its loop again. Once at most.
+  // Ends the threads after their current iterations. Objects that use a loop must be destroyed
+  // before, or not use it afterward. Call it at most once.
   void Stop();
 
-  // Runs `task` on that thread, or on each one after the other, and waits for it. Not on an io
-  // thread. REQUIRES: between Start and Stop.
+  // Runs `task` on one io thread, or on all of them in order, and waits until it returns.
+  // REQUIRES: called between Start and Stop, and not on an io thread.
   void RunOn(std::size_t index, const std::function<void(EpollLoop&)>& task);
   void RunOnEach(const std::function<void(EpollLoop&)>& task);
 
-  // A connection's place on a loop, for as long as the connection lives.
+  // Counts one connection on a loop until destroyed.
   class Place {
    public:
     Place() = default;
@@ -58,11 +60,11 @@ class IoThreads {
     std::atomic<int>* connections_ = nullptr;
   };
 
-  // A place on the thread with the least to do: the one least busy of late, or among equals the one
-  // with the fewest connections.
+  // A place on the least busy thread. Among equally busy threads, the one with the fewest
+  // connections is chosen.
   Place PlaceConnection();
 
-  // A place on that thread.
+  // A place on the given thread.
   Place PlaceOn(std::size_t index) {
     return Place(threads_[index]->loop, threads_[index]->connections);
   }

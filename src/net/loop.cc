@@ -27,21 +27,20 @@ void Loop::DisposeLater(std::unique_ptr<Disposable> object) {
   disposed_.push_back(std::move(object));
 }
 
-void Loop::BeginTurn(SteadyTime now) { now_ = now; }
+void Loop::BeginIteration(SteadyTime now) { now_ = now; }
 
-void Loop::EndTurn() {
+void Loop::EndIteration() {
   timers_.Advance(now_);
   FlushAll();
   DisposeAll();
 }
 
-// What is destroyed may dispose of more.
+// Destructors may call DisposeLater.
 void Loop::DisposeAll() {
   while (!disposed_.empty()) std::exchange(disposed_, {}).clear();
 }
 
-// A flush may request others. Whatever callers bring up for a store goes out before the next caller
-// is flushed.
+// A flush may request further flushes. Requests for the store stage always come first.
 void Loop::FlushAll() {
   constexpr auto kStore = static_cast<std::size_t>(FlushStage::kStore);
   constexpr auto kCallers = static_cast<std::size_t>(FlushStage::kCallers);

@@ -1,11 +1,11 @@
-// The event loop of one io thread. What the loop owns (transports, timers, calls) lives and dies on
-// its thread, so none of it needs a lock.
+// The event loop of one io thread. Its objects (transports, timers, calls) are created, used and
+// destroyed on that thread, so they need no locks.
 //
-// The loop works in turns. A turn takes in what is ready (bytes, posted tasks, timers) and then
-// flushes: first to stores, then to callers, one send per connection. All that a turn brought so
-// leaves together.
+// An iteration processes what is ready (bytes, posted tasks, timers) and then flushes: first to
+// stores, then to callers, with one send per connection. So the output of an iteration is batched.
 //
-// Derived classes bring the turns: EpollLoop from the kernel, a simulated one from a test's seed.
+// Derived classes drive the iterations: EpollLoop from the kernel's events, a simulated loop from a
+// test's seed.
 #pragma once
 
 #include <array>
@@ -35,56 +35,55 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // The loop whose thread this is; null on any other thread.
+  // The loop of the calling thread, or null if it is not an io thread.
   static Loop* Current();
 
-  // The place of the loop among the io threads, from 0.
+  // The index of the loop's io thread, from 0.
   std::size_t index() const { return index_; }
 
-  // Runs `task` on the loop's thread, in its own turn order; never before Post returns.
-  // Thread-safe. A task that the loop has not run when it dies is dropped.
+  // Queues `task` to run on the loop's thread, in the order of posting. The loop's destructor drops
+  // tasks that did not run. Thread-safe.
   virtual void Post(Task task) = 0;
 
-  // Everything below: loop thread only.
+  // All functions below: loop thread only.
 
-  // The time at which this turn began.
+  // The time at which this iteration began.
   SteadyTime now() const { return now_; }
 
-  // Uniform over all 64-bit numbers; not for secrets.
+  // A uniformly distributed 64-bit number. Not for secrets.
   std::uint64_t Random() { return random_(); }
 
   TimerWheel& timers() { return timers_; }
   const TimerWheel& timers() const { return timers_; }
 
-  // Calls `flushable.Flush()` once, at the end of this turn.
+  // Calls `flushable.Flush()` once at the end of this iteration.
   void RequestFlush(Flushable& flushable);
 
-  // Destroys `object` at the end of this turn: for objects that may be on the call stack.
+  // Destroys `object` at the end of this iteration, for objects that may be on the call stack.
   void DisposeLater(std::unique_ptr<Disposable> object);
 
-  // A transport on a connected socket, with flushes in `stage`. It does nothing until Start.
+  // Wraps a connected socket in a transport that is flushed in `stage`. Inactive until Start.
   virtual TransportPtr Adopt(Socket socket, FlushStage stage) = 0;
 
-  // Connects to `address` and calls `done` once with the transport, or with kUnavailable and the
-  // reason; never before Connect returns, and not at all once the returned attempt is destroyed.
-  // Every address of the name is tried in turn. Resolving the name may take as long as it takes;
-  // connecting to one of its addresses may take `connect_timeout`.
+  // Connects to `address` and calls `done` once, after Connect has returned, with the transport or
+  // with kUnavailable and the cause. Destroying the returned attempt cancels it. All addresses of
+  // the name are tried in order, each for up to `connect_timeout`. Resolving has no timeout.
   virtual std::unique_ptr<ConnectAttempt> Connect(const Address& address, Duration connect_timeout,
                                                   FlushStage stage, ConnectDone done) = 0;
 
  protected:
   Loop(std::size_t index, std::uint64_t seed);
 
-  // One turn, from the derived class: BeginTurn, then deliver what is ready, then EndTurn, which
+  // The derived class calls BeginIteration, delivers what is ready, and calls EndIteration, which
   // fires timers, flushes and disposes.
-  void BeginTurn(SteadyTime now);
-  void EndTurn();
+  void BeginIteration(SteadyTime now);
+  void EndIteration();
 
-  // Destroys all that was disposed of. Derived destructors call it while transports can still tell
-  // the loop that they close.
+  // Destroys all objects passed to DisposeLater. Destructors of derived classes call it while
+  // transports can still use the loop.
   void DisposeAll();
 
-  // Makes this loop the thread's own, or none again.
+  // Sets Current() of the calling thread.
   static void SetCurrent(Loop* loop);
 
  private:
@@ -97,7 +96,7 @@ class Loop {
   std::mt19937_64 random_;
   TimerWheel timers_;
   std::array<std::vector<Flushable*>, kStages> to_flush_;
-  std::array<std::size_t, kStages> flushed_{};  // how many of to_flush_ are done
+  std::array<std::size_t, kStages> flushed_{};  // number of to_flush_ already flushed
   std::vector<std::unique_ptr<Disposable>> disposed_;
 };
 

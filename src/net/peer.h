@@ -1,4 +1,4 @@
-// Who is at the other end of a connection.
+// The identity of the other end of a connection.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace sluice::net {
 
 struct Peer {
   std::string address;                  // "192.0.2.1:4711", "[2001:db8::1]:4711" or "unix"
-  bool tls = false;                     // the connection is encrypted
+  bool tls = false;                     // whether the connection is encrypted
   std::vector<std::string> identities;  // subject alternative names of a verified certificate
 };
 

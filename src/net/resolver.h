@@ -1,7 +1,7 @@
-// Resolves host names without blocking a loop: one thread ("dns") asks the system, name by name.
+// Resolves host names without blocking a loop: one thread ("dns") queries the system's name
+// service, one name at a time.
 //
-// Thread-safe. Its destructor does not wait for a lookup that is under way: the name service may
-// take half a minute.
+// Thread-safe. The destructor does not wait for a running lookup, which may take half a minute.
 #pragma once
 
 #include <deque>
@@ -22,15 +22,15 @@ namespace sluice::net {
 class Resolver {
  public:
   using Done = std::function<void(Result<std::vector<Endpoint>>)>;
-  // Blocks; the order is the one to try them in. By default the system's name service. May outlive
-  // the resolver: it must own what it uses.
+  // Returns the addresses in the order to try them. May block. May outlive the resolver, so it must
+  // own everything it uses.
   using Lookup = std::function<Result<std::vector<Endpoint>>(const Address&)>;
 
   explicit Resolver(Lookup lookup = SystemLookup);
   ~Resolver();
 
-  // Calls `done` on `loop`'s thread, once, unless the resolver dies before; `loop` must outlive
-  // both. Numeric addresses and unix sockets ask nobody.
+  // Calls `done` once on `loop`'s thread, unless the resolver is destroyed first. `loop` must
+  // outlive the resolver. Numeric addresses and unix sockets need no lookup.
   void Resolve(const Address& address, Loop& loop, Done done);
 
   static Result<std::vector<Endpoint>> SystemLookup(const Address& address);
@@ -42,7 +42,7 @@ class Resolver {
     Done done;
   };
 
-  // Shared with the thread, which may be in a lookup when the resolver dies.
+  // Shared with the thread, which may be in a lookup when the resolver is destroyed.
   struct State {
     explicit State(Lookup how) : lookup(std::move(how)) {}
 
@@ -58,7 +58,7 @@ class Resolver {
 
   const std::shared_ptr<State> state_;
   Mutex start_mutex_;
-  Thread thread_ SLUICE_GUARDED_BY(start_mutex_);  // started by the first question
+  Thread thread_ SLUICE_GUARDED_BY(start_mutex_);  // started by the first lookup
   bool started_ SLUICE_GUARDED_BY(start_mutex_) = false;
 };
 

@@ -1,4 +1,4 @@
-// A socket that never blocks, closed by its destructor.
+// A non-blocking socket, closed by its destructor.
 #pragma once
 
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 
 namespace sluice::net {
 
-// An address as the kernel has it.
+// A socket address in the kernel's format.
 struct Endpoint {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -21,7 +21,7 @@ struct Endpoint {
   // "192.0.2.1:4711", "[2001:db8::1]:4711" or "unix".
   std::string ToString() const;
 
-  // Of an address that needs no name service: a unix path or a numeric host.
+  // Converts a unix path or a numeric host. Fails for a host name.
   static Result<Endpoint> FromNumeric(const Address& address);
 };
 
@@ -33,25 +33,25 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { Close(); }
 
-  // A new one for connections to `endpoint` or from it.
+  // Creates a stream socket of the address family of `endpoint`, neither bound nor connected.
   static Result<Socket> Open(const Endpoint& endpoint);
 
   int fd() const { return fd_; }
   bool is_open() const { return fd_ >= 0; }
   void Close();
 
-  // What the other end, or our own, is bound to.
+  // The address of the peer, and of this end.
   Endpoint Remote() const;
   Endpoint Local() const;
 
-  // Sends small writes at once instead of waiting for more. Does nothing on a unix socket.
+  // Sets TCP_NODELAY: small writes are sent at once. Does nothing on a unix socket.
   void SetNoDelay() const;
 
  private:
   int fd_ = -1;
 };
 
-// The system's word for an errno, such as "connection refused".
+// The system's text for an errno, such as "Connection refused".
 std::string ErrorText(int error);
 
 }  // namespace sluice::net

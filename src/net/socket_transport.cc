@@ -12,8 +12,7 @@ constexpr std::uint32_t kWritable = EPOLLOUT;
 constexpr std::uint32_t kBroken = EPOLLERR;
 constexpr std::uint32_t kHungUp = EPOLLHUP;
 
-// What one flush sends at most, so that a peer that reads as fast as we write does not keep the
-// loop from the other connections.
+// The maximum bytes per flush, so that a peer that reads quickly cannot starve other connections.
 constexpr std::size_t kMaxFlush = 4 * Transport::kFlushBytes;
 
 }  // namespace
@@ -50,13 +49,13 @@ void SocketTransport::Close() {
 }
 
 void SocketTransport::OnEvents(std::uint32_t events) {
-  // A hang-up is reported whether it is watched for or not; only a read tells what it was.
+  // epoll always reports hang-ups and errors. A read reveals the cause.
   if ((events & (kReadable | kHungUp | kBroken)) != 0) Read();
   if ((events & kWritable) != 0 && protocol_ != nullptr) RequestFlush();
 }
 
 void SocketTransport::Read() {
-  // Only an error or a hang-up comes while nothing is read.
+  // EPOLLIN is not watched now, so this is an error or a hang-up.
   if (input_ended_ || !reading_) return Lose(PendingError());
   auto& buffer = loop_.read_buffer();
   const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
@@ -76,7 +75,7 @@ void SocketTransport::Flush() {
     buffer.clear();
     protocol_->TakeOutput(buffer);
     if (buffer.empty() || protocol_ == nullptr) break;
-    const std::size_t sent = flushed < kMaxFlush ? Send(buffer) : 0;  // the rest in the next turn
+    const std::size_t sent = flushed < kMaxFlush ? Send(buffer) : 0;  // else in the next iteration
     if (protocol_ == nullptr) return;
     if (sent < buffer.size()) {
       unsent_.assign(buffer, sent);
@@ -90,7 +89,7 @@ void SocketTransport::Flush() {
   protocol_->OnDrained();
 }
 
-// Whether nothing is left of what the kernel did not take before.
+// Sends unsent_. Returns whether the kernel has accepted all of it.
 bool SocketTransport::SendRest() {
   const std::size_t sent = Send(unsent_);
   if (protocol_ == nullptr) return false;

@@ -1,4 +1,4 @@
-// A transport on a TCP or unix socket.
+// A Transport over a TCP or unix socket.
 #pragma once
 
 #include <cstdint>
@@ -38,11 +38,11 @@ class SocketTransport final : public Transport, private EventHandler {
   Socket socket_;
   const Peer peer_;
   Protocol* protocol_ = nullptr;
-  std::uint32_t events_ = 0;  // what the loop watches for
+  std::uint32_t events_ = 0;  // the epoll events that the loop watches
   bool reading_ = true;
   bool input_ended_ = false;
   bool finishing_ = false;
-  std::string unsent_;  // taken from the protocol, not yet by the kernel
+  std::string unsent_;  // taken from the protocol, not yet accepted by the kernel
 };
 
 }  // namespace sluice::net

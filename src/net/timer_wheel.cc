@@ -42,7 +42,7 @@ std::uint64_t TimerWheel::TickAtOrAfter(SteadyTime at) const {
 
 void TimerWheel::Add(Timer& timer) {
   const std::uint64_t due = std::clamp(timer.tick_, tick_ + 1, tick_ + kMaxAhead);
-  // The lowest level on which the due slot is not the present one comes round once before it.
+  // The lowest level whose ring reaches `due` without passing the current slot again.
   int level = 0;
   while (level + 1 < kLevels &&
          (due >> (level * kSlotBits)) - (tick_ >> (level * kSlotBits)) >= kSlots) {
@@ -65,7 +65,7 @@ void TimerWheel::Advance(SteadyTime now) {
   }
 }
 
-// The next tick at which a slot of any level begins that may hold timers.
+// The next tick at which a slot that may hold timers begins, on any level.
 std::uint64_t TimerWheel::NextTick() const {
   std::uint64_t next = UINT64_MAX;
   for (int level = 0; level < kLevels; ++level) {
@@ -85,7 +85,7 @@ SteadyTime TimerWheel::NextWake() const {
   return next == UINT64_MAX ? SteadyTime::max() : TimeOf(next);
 }
 
-// Files the timers of the slot that begins now on the levels below.
+// Moves the timers of the slot that begins at tick_ to lower levels.
 void TimerWheel::Refile(int level) {
   const std::size_t slot = SlotOf(level, tick_);
   used_[level].reset(slot);
@@ -94,14 +94,14 @@ void TimerWheel::Refile(int level) {
     auto& timer = static_cast<Timer&>(*head.next);
     timer.Unlink();
     if (timer.tick_ <= tick_) {
-      timer.LinkBefore(levels_[0][SlotOf(0, tick_)]);  // fired right after
+      timer.LinkBefore(levels_[0][SlotOf(0, tick_)]);  // Advance fires this slot next
     } else {
       Add(timer);
     }
   }
 }
 
-// Timers started meanwhile are due later: they are in other slots.
+// Timers that a callback starts are due later, so they go to other slots.
 void TimerWheel::Fire(TimerLink& slot) {
   used_[0].reset(SlotOf(0, tick_));
   while (!slot.alone()) {

@@ -1,5 +1,5 @@
-// Timers of one loop, in steps of a millisecond: starting and cancelling one costs a few pointers,
-// however many there are. After Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (1987).
+// The timers of one loop, with a resolution of 1 ms. Starting and canceling a timer takes constant
+// time. Source: Varghese and Lauck, "Hashed and Hierarchical Timing Wheels" (1987).
 //
 // Loop thread only.
 #pragma once
@@ -17,7 +17,7 @@ namespace sluice::net {
 
 class TimerWheel;
 
-// A place in a circular list: a timer's, or a list's head.
+// A link of a circular list: a timer or a list's head.
 struct TimerLink {
   TimerLink* previous = this;
   TimerLink* next = this;
@@ -27,8 +27,8 @@ struct TimerLink {
   void LinkBefore(TimerLink& other);
 };
 
-// Calls `on_time` once, in the first turn that begins at or after the time it was started for,
-// rounded up to a millisecond. Cancelled by its destructor; must not outlive the wheel.
+// Calls `on_time` once, in the first iteration that begins at or after the start time, rounded up
+// to a millisecond. The destructor cancels the timer. Must not outlive the wheel.
 class Timer : private TimerLink {
  public:
   Timer(TimerWheel& wheel, std::function<void()> on_time)
@@ -37,7 +37,7 @@ class Timer : private TimerLink {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  // Replaces the time, if the timer is active already.
+  // `at`: when to call `on_time`. Restarts the timer if it is active.
   void Start(SteadyTime at);
   void Cancel();
 
@@ -59,23 +59,23 @@ class TimerWheel {
   TimerWheel(const TimerWheel&) = delete;
   TimerWheel& operator=(const TimerWheel&) = delete;
 
-  // Calls all timers that are due at `now`. They may start, cancel and destroy others.
+  // Fires all timers that are due at `now`. Their callbacks may start, cancel and destroy timers.
   void Advance(SteadyTime now);
 
-  // No timer is due before; SteadyTime::max() if there are none.
+  // A time before which no timer is due, or SteadyTime::max() if there are no timers.
   SteadyTime NextWake() const;
 
  private:
   friend class Timer;
 
-  // 256 slots a level: of 1 ms, of 256 ms, of 65.5 s, of 4.7 h. A timer that is further away waits
-  // in the farthest slot and is filed anew from there.
+  // Each level has 256 slots, of 1 ms, 256 ms, 65.5 s and 4.7 h. A timer beyond the last level is
+  // put into its last slot and added again from there.
   static constexpr int kLevels = 4;
   static constexpr int kSlotBits = 8;
   static constexpr std::uint64_t kSlots = 1U << kSlotBits;
   static constexpr std::uint64_t kMaxAhead = (std::uint64_t{1} << (kLevels * kSlotBits)) - 1;
 
-  // Where the slot of `level` that `tick` falls into stands in its ring.
+  // The index of the slot of `level` that contains `tick`.
   static std::size_t SlotOf(int level, std::uint64_t tick) {
     return (tick >> (level * kSlotBits)) % kSlots;
   }
@@ -89,9 +89,9 @@ class TimerWheel {
   void Fire(TimerLink& slot);
 
   const SteadyTime start_;
-  std::uint64_t tick_ = 0;  // the timers of this tick and those before have been called
+  std::uint64_t tick_ = 0;  // all timers up to this tick have fired
   std::array<std::array<TimerLink, kSlots>, kLevels> levels_;
-  // Slots that may hold timers: set when one is filed, cleared when the slot is taken.
+  // Slots that may hold timers: set when a timer is added, cleared when the slot is emptied.
   std::array<std::bitset<kSlots>, kLevels> used_;
 };
 

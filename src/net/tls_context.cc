@@ -21,8 +21,10 @@ namespace {
 
 using ContextPtr = std::shared_ptr<SSL_CTX>;
 
-// Of TLS 1.2, what HTTP/2 allows.
+// The cipher suites of TLS 1.2 that HTTP/2 allows, and of TLS 1.3 that TlsRecords supports.
 constexpr const char* kCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20";
+constexpr const char* kSuites =
+    "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 
 Result<std::string> ReadText(const std::string& path) {
   if (path.empty()) return std::string();
@@ -46,11 +48,13 @@ ContextPtr NewContext(const SSL_METHOD* method) {
   ContextPtr context(SSL_CTX_new(method), SSL_CTX_free);
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_cipher_list(context.get(), kCiphers);
+  SSL_CTX_set_ciphersuites(context.get(), kSuites);
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                          SSL_OP_NO_TICKET | SSL_OP_CIPHER_SERVER_PREFERENCE);
   SSL_CTX_set_num_tickets(context.get(), 0);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
+  TlsSession::SetUp(*context);
   return context;
 }
 
@@ -77,10 +81,10 @@ std::string AlpnOf(const std::vector<std::string>& protocols) {
   return sent;
 }
 
-// Day and hour as OpenSSL writes them.
+// The certificate's expiry, in OpenSSL's date format.
 std::string ValidUntil(const SSL_CTX& context) {
   const X509* const own = SSL_CTX_get0_certificate(&context);
-  if (own == nullptr) return "without a certificate of our own";
+  if (own == nullptr) return "not set";
   const std::unique_ptr<BIO, decltype(&BIO_free)> text(BIO_new(BIO_s_mem()), BIO_free);
   ASN1_TIME_print(text.get(), X509_get0_notAfter(own));
   char* begin = nullptr;
@@ -154,10 +158,7 @@ Result<std::unique_ptr<TlsServerContext>> TlsServerContext::Load(Options options
     if (!options.paths.ca.empty()) {
       SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
     }
-    return TlsSetup{.context = std::move(context),
-                    .alpn = AlpnOf(options.alpn),
-                    .alpn_required = options.alpn_required,
-                    .handshake_time = options.handshake_time};
+    return TlsSetup{.context = std::move(context), .handshake_time = options.handshake_time};
   };
   std::unique_ptr<TlsServerContext> made(new TlsServerContext(paths, build));
   if (auto loaded = made->ReadFirst(); !loaded) return loaded.error();
@@ -179,7 +180,7 @@ Result<std::unique_ptr<TlsClientContext>> TlsClientContext::Load(
       SSL_CTX_set_alpn_protos(context.get(), reinterpret_cast<const unsigned char*>(offered.data()),
                               static_cast<unsigned int>(offered.size()));
     }
-    return TlsSetup{.context = std::move(context), .alpn = {}};
+    return TlsSetup{.context = std::move(context)};
   };
   std::unique_ptr<TlsClientContext> made(new TlsClientContext(std::move(paths), build));
   if (auto loaded = made->ReadFirst(); !loaded) return loaded.error();

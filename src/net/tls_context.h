@@ -1,11 +1,12 @@
-// Certificates and keys of TLS connections, read from files and read again when these change.
+// Certificates and keys for TLS connections, loaded from files and reloaded when the files change.
 //
-// Thread-safe. Connections that are open keep what they began with.
+// Thread-safe. Open connections keep the setup that they started with.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -16,19 +17,25 @@ struct ssl_ctx_st;
 
 namespace sluice::net {
 
-// What one set of files has become: OpenSSL's context, and what its handshakes are to agree on.
+// OpenSSL's context for one set of files, and the options of its handshakes.
 struct TlsSetup {
   std::shared_ptr<ssl_ctx_st> context;
-  std::string alpn;  // protocols as they are sent: each after a byte with its length
-  bool alpn_required = false;
   Duration handshake_time = std::chrono::seconds(10);
 };
 
-// PEM: paths of files, or what is in them. Empty: there is none.
+// The protocol that a server's address speaks.
+struct Alpn {
+  // As TLS writes it, a length byte before the name: "\x02h2". Clients that offer only others are
+  // rejected. Empty: every offer is ignored. Must outlive the connections.
+  std::string_view protocol = {};
+  bool required = false;  // whether clients that offer none are rejected
+};
+
+// Paths of PEM files, or their contents. Empty if there is none.
 struct TlsFiles {
   std::string certificate_chain;  // our own certificate first
   std::string private_key;        // without a passphrase
-  std::string ca;                 // who may sign the peers' certificates
+  std::string ca;                 // the authorities that may sign peers' certificates
 
   bool operator==(const TlsFiles&) const = default;
 };
@@ -38,12 +45,12 @@ class TlsContext {
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
 
-  // Reads the files again, for connections from now on. If they cannot be used, what was there
-  // before stays in use, and the cause is logged once. Returns whether they had changed and are in
-  // use. Blocks on the disk: for a worker, every few seconds.
+  // Reads the files again, for new connections. If the files are invalid, the previous setup stays
+  // in use and the cause is logged once. Returns whether a new setup is in use. Blocks on disk I/O;
+  // call it from a worker every few seconds.
   bool Reload() SLUICE_EXCLUDES(reload_mutex_, mutex_);
 
-  // The texts of the files in use.
+  // The contents of the files in use.
   TlsFiles texts() const SLUICE_EXCLUDES(mutex_);
 
   std::shared_ptr<const TlsSetup> setup() const SLUICE_EXCLUDES(mutex_);
@@ -64,28 +71,24 @@ class TlsContext {
   const Build build_;
 
   Mutex reload_mutex_;
-  TlsFiles tried_ SLUICE_GUARDED_BY(reload_mutex_);       // the texts last seen, good or bad
-  std::string refused_ SLUICE_GUARDED_BY(reload_mutex_);  // the cause last logged
+  TlsFiles tried_ SLUICE_GUARDED_BY(reload_mutex_);       // the last contents read, valid or not
+  std::string refused_ SLUICE_GUARDED_BY(reload_mutex_);  // the last cause logged
 
   mutable Mutex mutex_;
   TlsFiles texts_ SLUICE_GUARDED_BY(mutex_);
   std::shared_ptr<const TlsSetup> setup_ SLUICE_GUARDED_BY(mutex_);
 };
 
-// TLS 1.2 at least. Without session tickets: each connection's certificate is verified anew.
+// Requires TLS 1.2 or later. Has no session tickets, so every connection's certificate is verified.
 class TlsServerContext final : public TlsContext {
  public:
   struct Options {
-    // With a `ca`, only clients with a certificate that it has signed are let in.
+    // If `ca` is set, only clients with a certificate signed by it can connect.
     TlsFiles paths;
-    // The protocols spoken, best first: "h2", "http/1.1". A client that offers only others is
-    // refused; one that offers none, if `alpn_required`.
-    std::vector<std::string> alpn;
-    bool alpn_required = false;
-    Duration handshake_time = std::chrono::seconds(10);  // beyond, the connection is lost
+    Duration handshake_time = std::chrono::seconds(10);  // the handshake's timeout
   };
 
-  // The error names the file that cannot be used.
+  // The error names the invalid file.
   static Result<std::unique_ptr<TlsServerContext>> Load(Options options);
 
  private:
@@ -94,8 +97,8 @@ class TlsServerContext final : public TlsContext {
 
 class TlsClientContext final : public TlsContext {
  public:
-  // Without a `ca`, the system's authorities are trusted. A certificate is optional. `alpn`: the
-  // protocols to offer, best first.
+  // Without `ca`, the system's authorities are trusted. A certificate is optional. `alpn`: the
+  // protocols to offer, in order of preference.
   static Result<std::unique_ptr<TlsClientContext>> Load(TlsFiles paths,
                                                         const std::vector<std::string>& alpn = {});
 

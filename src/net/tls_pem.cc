@@ -29,12 +29,12 @@ BioPtr Reading(const std::string& pem) {
 // Without this, OpenSSL asks for a passphrase on the terminal.
 int NoPassphrase(char*, int, int, void*) { return 0; }
 
-// The next certificate of `pem`; null at its end or if it is broken.
+// The next certificate of `pem`, or null at the end or on an error.
 CertificatePtr NextCertificate(BIO& pem) {
   return CertificatePtr(PEM_read_bio_X509(&pem, nullptr, NoPassphrase, nullptr));
 }
 
-// Whether reading certificates has ended because there are no more.
+// Whether the last read failed because there are no more certificates.
 bool AtEnd() {
   const unsigned long error = ERR_peek_last_error();
   const bool end =

@@ -1,6 +1,6 @@
-// PEM texts into an OpenSSL context.
+// Loads PEM texts into an OpenSSL context.
 //
-// Thread-safe: no state of its own.
+// Thread-safe for different contexts.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -11,16 +11,17 @@
 
 namespace sluice::net {
 
-// The certificate that is shown to peers, and those between it and its authority.
+// Sets this end's certificate and the intermediate certificates up to its authority.
 Result<void> UseCertificateChain(SSL_CTX& context, const std::string& pem);
 
-// REQUIRES: the certificate is in use already; the key must belong to it.
+// Sets the private key. Fails if it does not match the certificate. REQUIRES: UseCertificateChain
+// has succeeded.
 Result<void> UsePrivateKey(SSL_CTX& context, const std::string& pem);
 
-// The authorities that peers' certificates are verified by.
+// Adds the authorities that peers' certificates are verified against.
 Result<void> UseAuthorities(SSL_CTX& context, const std::string& pem);
 
-// Why OpenSSL has failed last on this thread, in short.
+// A short text for OpenSSL's first queued error on this thread. Clears the queue.
 std::string TlsErrorText();
 
 }  // namespace sluice::net

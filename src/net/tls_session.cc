@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -24,7 +25,7 @@ std::string IpText(const ASN1_OCTET_STRING& ip) {
   return text.data();
 }
 
-// Empty for kinds of names that nobody can be named by here.
+// Returns an empty string for unsupported types of names.
 std::string NameText(const GENERAL_NAME& name) {
   switch (name.type) {
     case GEN_DNS:
@@ -41,20 +42,53 @@ std::string NameText(const GENERAL_NAME& name) {
   }
 }
 
+// ERR_clear_error is slow even if there is nothing to clear.
+void ClearErrors() {
+  if (ERR_peek_error() != 0) ERR_clear_error();
+}
+
+std::vector<std::string> IdentitiesOf(const SSL& ssl) {
+  std::vector<std::string> identities;
+  const X509* const certificate = SSL_get0_peer_certificate(&ssl);
+  const bool verified = (SSL_get_verify_mode(&ssl) & SSL_VERIFY_PEER) != 0 &&
+                        SSL_get_verify_result(&ssl) == X509_V_OK;
+  if (certificate == nullptr || !verified) return identities;
+  auto* const names = static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
+    std::string text = NameText(*sk_GENERAL_NAME_value(names, i));
+    // Some code would truncate a name at a NUL byte.
+    if (!text.empty() && text.find('\0') == std::string::npos) {
+      identities.push_back(std::move(text));
+    }
+  }
+  GENERAL_NAMES_free(names);
+  return identities;
+}
+
+// Empty if `hex` is not hexadecimal.
+std::string FromHex(const char* hex) {
+  std::string bytes(std::strlen(hex) / 2, '\0');
+  std::size_t size = 0;
+  const bool done = OPENSSL_hexstr2buf_ex(reinterpret_cast<unsigned char*>(bytes.data()),
+                                          bytes.size(), &size, hex, '\0') == 1;
+  return done ? bytes : std::string();
+}
+
 bool IsNumeric(const std::string& host) {
   return Endpoint::FromNumeric({.host = host, .unix_path = {}}).has_value();
 }
 
 }  // namespace
 
-TlsSession::TlsSession(std::shared_ptr<const TlsSetup> setup)
-    : setup_(std::move(setup)), ssl_(SSL_new(setup_->context.get())) {
+TlsSession::TlsSession(std::shared_ptr<const TlsSetup> setup, Alpn alpn)
+    : setup_(std::move(setup)), alpn_(alpn), ssl_(SSL_new(setup_->context.get())) {
   Open();
   SSL_set_accept_state(ssl_.get());
 }
 
 TlsSession::TlsSession(std::shared_ptr<const TlsSetup> setup, const std::string& server_name)
-    : setup_(std::move(setup)), ssl_(SSL_new(setup_->context.get())) {
+    : setup_(std::move(setup)), alpn_(), ssl_(SSL_new(setup_->context.get())) {
   Open();
   SSL_set_connect_state(ssl_.get());
   if (IsNumeric(server_name)) {
@@ -66,14 +100,14 @@ TlsSession::TlsSession(std::shared_ptr<const TlsSetup> setup, const std::string&
 }
 
 void TlsSession::Open() {
-  BIO* const bio = BIO_new(EndsMethod());
-  BIO_set_data(bio, &ends_);
+  BIO* const bio = BIO_new(BioMethod());
+  BIO_set_data(bio, &buffers_);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
   SSL_set_app_data(ssl_.get(), this);
 }
 
-const BIO_METHOD* TlsSession::EndsMethod() {
+const BIO_METHOD* TlsSession::BioMethod() {
   static const BIO_METHOD* const method = [] {
     BIO_METHOD* const made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "ends");
     BIO_meth_set_read(made, ReadInput);
@@ -88,7 +122,7 @@ const BIO_METHOD* TlsSession::EndsMethod() {
 
 int TlsSession::ReadInput(BIO* bio, char* data, int size) {
   BIO_clear_retry_flags(bio);
-  std::string_view* const input = static_cast<Ends*>(BIO_get_data(bio))->input;
+  std::string_view* const input = static_cast<Buffers*>(BIO_get_data(bio))->input;
   if (input == nullptr || input->empty()) {
     BIO_set_retry_read(bio);
     return -1;
@@ -101,42 +135,47 @@ int TlsSession::ReadInput(BIO* bio, char* data, int size) {
 
 int TlsSession::WriteOutput(BIO* bio, const char* data, int size) {
   BIO_clear_retry_flags(bio);
-  static_cast<Ends*>(BIO_get_data(bio))->output->append(data, static_cast<std::size_t>(size));
+  static_cast<Buffers*>(BIO_get_data(bio))->output->append(data, static_cast<std::size_t>(size));
   return size;
 }
 
 TlsSession::Progress TlsSession::Handshake(std::string_view& input, std::string& output) {
-  ERR_clear_error();
-  ends_ = {.input = &input, .output = &output};
-  return After(SSL_do_handshake(ssl_.get()));
+  ClearErrors();
+  buffers_ = {.input = &input, .output = &output};
+  const Progress progress = After(SSL_do_handshake(ssl_.get()));
+  if (progress == Progress::kDone) OnHandshakeDone();
+  return progress;
 }
 
 TlsSession::Progress TlsSession::Read(std::string_view& input, std::string& output,
                                       std::string_view& plain) {
+  if (records_) return records_->Read(input, output, plain);
   thread_local std::array<char, Transport::kReadBytes> buffer;
-  ERR_clear_error();
-  ends_ = {.input = &input, .output = &output};
+  ClearErrors();
+  buffers_ = {.input = &input, .output = &output};
   const int got = SSL_read(ssl_.get(), buffer.data(), buffer.size());
   if (got > 0) plain = {buffer.data(), static_cast<std::size_t>(got)};
   return After(got);
 }
 
 bool TlsSession::Write(std::string_view plain, std::string& output) {
-  ERR_clear_error();
-  ends_ = {.output = &output};
+  if (records_) return records_->Write(plain, output);
+  ClearErrors();
+  buffers_ = {.output = &output};
   std::size_t written = 0;
   return After(SSL_write_ex(ssl_.get(), plain.data(), plain.size(), &written)) == Progress::kDone;
 }
 
 void TlsSession::Finish(std::string& output) {
-  ERR_clear_error();
-  ends_ = {.output = &output};
+  if (records_) return records_->Finish(output);
+  ClearErrors();
+  buffers_ = {.output = &output};
   SSL_shutdown(ssl_.get());
 }
 
 TlsSession::Progress TlsSession::After(int result) {
   const int kind = SSL_get_error(ssl_.get(), result);
-  ends_ = {};
+  buffers_ = {};
   switch (kind) {
     case SSL_ERROR_NONE:
       return Progress::kDone;
@@ -154,23 +193,24 @@ TlsSession::Progress TlsSession::After(int result) {
   return Progress::kFailed;
 }
 
-std::vector<std::string> TlsSession::PeerIdentities() const {
-  std::vector<std::string> identities;
-  const X509* const certificate = SSL_get0_peer_certificate(ssl_.get());
-  const bool verified = (SSL_get_verify_mode(ssl_.get()) & SSL_VERIFY_PEER) != 0 &&
-                        SSL_get_verify_result(ssl_.get()) == X509_V_OK;
-  if (certificate == nullptr || !verified) return identities;
-  auto* const names = static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
-  for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
-    std::string text = NameText(*sk_GENERAL_NAME_value(names, i));
-    // A name with a zero byte would look like a shorter one to some.
-    if (!text.empty() && text.find('\0') == std::string::npos) {
-      identities.push_back(std::move(text));
-    }
-  }
-  GENERAL_NAMES_free(names);
-  return identities;
+void TlsSession::SetUp(SSL_CTX& context) { SSL_CTX_set_keylog_callback(&context, NoteSecret); }
+
+// `line`: "LABEL CLIENT_RANDOM SECRET", the last two in hexadecimal.
+void TlsSession::NoteSecret(const SSL* ssl, const char* line) {
+  const std::string_view text = line;
+  const bool is_clients = text.starts_with("CLIENT_TRAFFIC_SECRET_0 ");
+  if (!is_clients && !text.starts_with("SERVER_TRAFFIC_SECRET_0 ")) return;
+  TlsRecords::Secrets& secrets = static_cast<TlsSession*>(SSL_get_app_data(ssl))->secrets_;
+  const bool is_ours = is_clients != (SSL_is_server(ssl) == 1);
+  (is_ours ? secrets.write : secrets.read) = FromHex(std::strrchr(line, ' ') + 1);
+}
+
+// Without tickets, OpenSSL has read and written nothing with the secrets yet.
+void TlsSession::OnHandshakeDone() {
+  peer_identities_ = IdentitiesOf(*ssl_);
+  if (SSL_version(ssl_.get()) < TLS1_3_VERSION) return;
+  records_.emplace(*SSL_get_current_cipher(ssl_.get()), std::exchange(secrets_, {}));
+  ssl_.reset();
 }
 
 void TlsSession::SetUpServer(SSL_CTX& context) {
@@ -178,10 +218,10 @@ void TlsSession::SetUpServer(SSL_CTX& context) {
   SSL_CTX_set_client_hello_cb(&context, CheckHello, nullptr);
 }
 
-// The first of ours that the client offers.
+// Chooses the first supported protocol that the client offers.
 int TlsSession::ChooseProtocol(SSL* ssl, const unsigned char** chosen, unsigned char* chosen_size,
                                const unsigned char* offered, unsigned offered_size, void*) {
-  const std::string& ours = static_cast<TlsSession*>(SSL_get_app_data(ssl))->setup_->alpn;
+  const std::string_view ours = static_cast<TlsSession*>(SSL_get_app_data(ssl))->alpn_.protocol;
   if (ours.empty()) return SSL_TLSEXT_ERR_NOACK;
   unsigned char* found = nullptr;
   const int result = SSL_select_next_proto(
@@ -191,15 +231,15 @@ int TlsSession::ChooseProtocol(SSL* ssl, const unsigned char** chosen, unsigned 
   return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-// A client that offers no protocols at all never comes to the choice.
+// OpenSSL does not call ChooseProtocol if the client offers no protocols.
 int TlsSession::CheckHello(SSL* ssl, int* alert, void*) {
-  const TlsSetup& setup = *static_cast<TlsSession*>(SSL_get_app_data(ssl))->setup_;
+  const Alpn& alpn = static_cast<TlsSession*>(SSL_get_app_data(ssl))->alpn_;
   const unsigned char* offered = nullptr;
   std::size_t size = 0;
   const bool offers =
       SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &offered,
                                 &size) == 1;
-  if (offers || !setup.alpn_required) return SSL_CLIENT_HELLO_SUCCESS;
+  if (offers || !alpn.required) return SSL_CLIENT_HELLO_SUCCESS;
   *alert = SSL_AD_NO_APPLICATION_PROTOCOL;
   return SSL_CLIENT_HELLO_ERROR;
 }

@@ -1,58 +1,66 @@
-// One end of a TLS connection without I/O: encrypted bytes in and out on one side, plain ones on
-// the other. OpenSSL, with input read from where it lies and output appended to where it goes.
+// One end of a TLS connection without I/O: converts between encrypted bytes and plaintext. Reads
+// input in place and appends output to the caller's buffer. OpenSSL does the handshake, and the
+// records of TLS 1.2; those of TLS 1.3 are TlsRecords'.
 //
-// One thread at a time. Keeps no bytes of its own but those of a record that has not come whole.
+// Not thread-safe. Buffers only incomplete TLS records.
 #pragma once
 
 #include <openssl/ssl.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "net/tls_context.h"
+#include "net/tls_records.h"
 
 namespace sluice::net {
 
 class TlsSession {
  public:
-  // As a server.
-  explicit TlsSession(std::shared_ptr<const TlsSetup> setup);
-  // As a client of `server_name`: a host name or a numeric address.
+  // The server's end.
+  TlsSession(std::shared_ptr<const TlsSetup> setup, Alpn alpn);
+  // The client's end. `server_name`: a host name or a numeric address.
   TlsSession(std::shared_ptr<const TlsSetup> setup, const std::string& server_name);
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
 
-  // Whether the handshake begins without input: a client's.
+  // Whether this end starts the handshake, as clients do. REQUIRES: the handshake is not done.
   bool speaks_first() const { return SSL_is_server(ssl_.get()) == 0; }
 
-  enum class Progress : std::uint8_t { kDone, kNeedsInput, kEnded, kFailed };
+  using Progress = TlsRecords::Progress;
 
-  // Each takes what it needs from the front of `input` and appends what is to be sent to `output`.
-  // After kFailed, error() says why, and `output` may have got an alert for the peer.
+  // Handshake and Read remove the bytes they consume from the front of `input` and append bytes to
+  // send to `output`. After kFailed, error() has the cause and `output` may end with a TLS alert.
   Progress Handshake(std::string_view& input, std::string& output);
 
-  // kDone: `plain` has bytes, valid until the next Read on this thread. kEnded: the peer sends no
-  // more. REQUIRES of this and what follows: the handshake is done.
+  // kDone: `plain` has bytes, valid until the next Read on this thread. kEnded: the peer has sent
+  // close_notify. REQUIRES, for Read, Write and Finish: the handshake is done.
   Progress Read(std::string_view& input, std::string& output, std::string_view& plain);
 
-  // False: failed.
+  // Whether Read has more without further input.
+  bool has_plain() const { return !records_ && SSL_pending(ssl_.get()) > 0; }
+
+  // Returns false on failure.
   bool Write(std::string_view plain, std::string& output);
 
-  // Tells the peer that no more is sent.
+  // Appends close_notify to `output`.
   void Finish(std::string& output);
 
   Duration handshake_time() const { return setup_->handshake_time; }
 
-  const std::string& error() const { return error_; }
+  const std::string& error() const { return records_ ? records_->error() : error_; }
 
-  // The subject alternative names (DNS, URI, email, IP) of the peer's certificate, if it was
-  // verified.
-  std::vector<std::string> PeerIdentities() const;
+  // The subject alternative names (DNS, URI, email, IP) of the peer's verified certificate, or
+  // none. Set when the handshake is done.
+  const std::vector<std::string>& peer_identities() const { return peer_identities_; }
 
-  // What handshakes of servers with this context do besides OpenSSL's own: choose a protocol.
+  // Installs the callbacks that sessions need in `context`.
+  static void SetUp(SSL_CTX& context);
+  // Those of servers, for ALPN.
   static void SetUpServer(SSL_CTX& context);
 
  private:
@@ -60,26 +68,32 @@ class TlsSession {
     void operator()(SSL* ssl) const { SSL_free(ssl); }
   };
 
-  // Where OpenSSL reads and writes, while it is called.
-  struct Ends {
+  // The buffers for OpenSSL's reads and writes during a call.
+  struct Buffers {
     std::string_view* input = nullptr;
     std::string* output = nullptr;
   };
 
-  static const BIO_METHOD* EndsMethod();
+  static const BIO_METHOD* BioMethod();
   static int ReadInput(BIO* bio, char* data, int size);
   static int WriteOutput(BIO* bio, const char* data, int size);
   static int ChooseProtocol(SSL* ssl, const unsigned char** chosen, unsigned char* chosen_size,
                             const unsigned char* offered, unsigned offered_size, void*);
   static int CheckHello(SSL* ssl, int* alert, void*);
+  static void NoteSecret(const SSL* ssl, const char* line);
 
   void Open();
+  void OnHandshakeDone();
   Progress After(int result);
 
   const std::shared_ptr<const TlsSetup> setup_;
-  const std::unique_ptr<SSL, FreeSsl> ssl_;
-  Ends ends_;
+  const Alpn alpn_;                    // of a server
+  std::unique_ptr<SSL, FreeSsl> ssl_;  // null while records_ is set
+  Buffers buffers_;
   std::string error_;
+  std::vector<std::string> peer_identities_;
+  TlsRecords::Secrets secrets_;        // of TLS 1.3, during the handshake
+  std::optional<TlsRecords> records_;  // of TLS 1.3, after the handshake
 };
 
 }  // namespace sluice::net

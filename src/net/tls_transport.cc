@@ -12,32 +12,32 @@ namespace {
 
 using Progress = TlsSession::Progress;
 
-// For the alert that tells the peer why, once all is lost.
+// How long to try to send the alert after a failure.
 constexpr std::chrono::seconds kAlertTime(1);
 
-// A handshake costs up to a millisecond of CPU, and after a restart all callers come at once:
-// between these few, a loop looks after its other connections.
-constexpr int kHandshakesPerTurn = 4;
+// The maximum handshake steps per iteration. A step takes up to 1 ms of CPU. After a restart all
+// clients reconnect at once; without the limit, they would delay other connections.
+constexpr int kHandshakesPerIteration = 4;
 
-// What a peer that asks and never reads may make us keep.
+// The maximum bytes queued for a peer that does not read.
 constexpr std::size_t kMaxPending = 64 * 1024;
 
-// Whether a handshake may go on in this turn of the thread's loop.
-bool TakeHandshakeOfTurn(const Loop& loop) {
+// Whether another handshake step is allowed in the current iteration of the thread's loop.
+bool AllowHandshakeStep(const Loop& loop) {
   thread_local const Loop* of = nullptr;
   thread_local SteadyTime turn{};
   thread_local int taken = 0;
   if (of != &loop || turn != loop.now()) taken = 0;
   of = &loop;
   turn = loop.now();
-  return ++taken <= kHandshakesPerTurn;
+  return ++taken <= kHandshakesPerIteration;
 }
 
 class TlsTransport final : public Transport, private Protocol {
  public:
   template <typename... Session>
   TlsTransport(Loop& loop, TransportPtr inner, Session&&... session)
-      : Transport(FlushStage::kCallers),  // never flushed: the inner transport is
+      : Transport(FlushStage::kCallers),  // unused: only the inner transport is flushed
         loop_(loop),
         inner_(std::move(inner)),
         session_(std::forward<Session>(session)...),
@@ -57,12 +57,12 @@ class TlsTransport final : public Transport, private Protocol {
   enum class State : std::uint8_t {
     kHandshake,
     kOpen,
-    kFailed,  // an alert is on its way to the peer, then the protocol is told
+    kFailed,  // the alert is being sent; then the protocol's OnClosed is called
     kClosed,
   };
 
   void Flush() override {}
-  // As the protocol of the inner transport.
+  // The protocol of the inner transport.
   void Receive(std::string_view bytes) override;
   void TakeOutput(std::string& out) override;
   void OnClosed(Closure closure, std::string_view cause) override;
@@ -82,7 +82,7 @@ class TlsTransport final : public Transport, private Protocol {
   Loop& loop_;
   const TransportPtr inner_;
   TlsSession session_;
-  Timer timer_;  // of the handshake, or of the alert
+  Timer timer_;  // for the handshake or the alert
   Peer peer_;
   Protocol* protocol_ = nullptr;
   State state_ = State::kHandshake;
@@ -91,9 +91,9 @@ class TlsTransport final : public Transport, private Protocol {
   bool finishing_ = false;
   bool finished_ = false;
   bool work_posted_ = false;
-  std::string held_;     // received, but not read yet
-  std::string pending_;  // to be sent before anything else
-  std::string cause_;    // of the failure
+  std::string held_;     // received, not decrypted yet
+  std::string pending_;  // encrypted, to be sent first
+  std::string cause_;    // the cause of the failure
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
@@ -104,9 +104,9 @@ void TlsTransport::Start(Protocol& protocol) {
   if (session_.speaks_first()) Work({});
 }
 
+// Protocols call this after each input, mostly without a change.
 void TlsTransport::SetReading(bool reading) {
-  reading_ = reading;
-  if (state_ != State::kOpen) return;
+  if (std::exchange(reading_, reading) == reading || state_ != State::kOpen) return;
   inner_->SetReading(reading);
   if (reading) WorkLater();
 }
@@ -130,7 +130,7 @@ void TlsTransport::Receive(std::string_view bytes) {
   Work(all);
 }
 
-// Reads of `input` what can be read now, and keeps the rest.
+// Processes as much of `input` as possible and keeps the rest in held_.
 void TlsTransport::Work(std::string_view input) {
   if (state_ == State::kHandshake && !Handshake(input)) {
     held_.assign(input);
@@ -143,9 +143,9 @@ void TlsTransport::Work(std::string_view input) {
   if (pending_.size() > kMaxPending) Fail("TLS: the peer does not read");
 }
 
-// Whether it is done.
+// Returns whether the handshake is done.
 bool TlsTransport::Handshake(std::string_view& input) {
-  if (!TakeHandshakeOfTurn(loop_)) {
+  if (!AllowHandshakeStep(loop_)) {
     inner_->SetReading(false);
     WorkLater();
     return false;
@@ -160,9 +160,9 @@ bool TlsTransport::Handshake(std::string_view& input) {
 void TlsTransport::OnHandshakeDone() {
   timer_.Cancel();
   state_ = State::kOpen;
-  peer_.identities = session_.PeerIdentities();
+  peer_.identities = session_.peer_identities();
   inner_->SetReading(reading_);
-  inner_->RequestFlush();  // the protocol may have been asked for output that it could not give
+  inner_->RequestFlush();  // the protocol may have requested a flush during the handshake
   if (finishing_) inner_->FinishSending();
 }
 
@@ -172,6 +172,7 @@ void TlsTransport::ReadAll(std::string_view& input) {
     switch (session_.Read(input, pending_, plain)) {
       case Progress::kDone:
         protocol_->Receive(plain);
+        if (input.empty() && !session_.has_plain()) return;
         break;
       case Progress::kNeedsInput:
         return;
@@ -229,12 +230,12 @@ void TlsTransport::OnDrained() {
   if (state_ == State::kOpen) protocol_->OnDrained();
 }
 
-// An end without close_notify may be an attacker's cut: what came is not known to be all.
+// Without close_notify, an attacker may have truncated the data, so the connection counts as lost.
 void TlsTransport::OnClosed(Closure closure, std::string_view cause) {
   if (state_ == State::kFailed) return Lose(cause_);
   if (state_ == State::kHandshake) return Lose(fmt::format("TLS handshake: {}", cause));
   if (closure == Closure::kLost) return Lose(cause);
-  if (!input_ended_) Lose("closed by the peer without a word in TLS");
+  if (!input_ended_) Lose("closed by the peer without a TLS close_notify");
 }
 
 void TlsTransport::OnTime() {
@@ -265,8 +266,8 @@ TransportPtr Wrap(Loop& loop, TransportPtr inner, Session&&... session) {
 
 }  // namespace
 
-TransportPtr AcceptTls(Loop& loop, TransportPtr inner, const TlsServerContext& context) {
-  return Wrap(loop, std::move(inner), context.setup());
+TransportPtr AcceptTls(Loop& loop, TransportPtr inner, const TlsServerContext& context, Alpn alpn) {
+  return Wrap(loop, std::move(inner), context.setup(), alpn);
 }
 
 TransportPtr ConnectTls(Loop& loop, TransportPtr inner, const TlsClientContext& context,

@@ -1,7 +1,7 @@
-// TLS over another transport. The protocol above sees plain bytes, and nothing before the handshake
-// is done: then peer() says who the other end is.
+// TLS over another transport. The protocol receives plaintext, and only after the handshake is
+// done, when peer() is complete.
 //
-// Loop thread only. An idle connection keeps no buffers.
+// Loop thread only. Idle connections keep no buffers.
 #pragma once
 
 #include <string>
@@ -12,12 +12,13 @@
 
 namespace sluice::net {
 
-// The server's end of `inner`, which has not been started. It is lost, with the cause, if the
-// handshake fails or takes too long, or if the peer ends without saying so in TLS. `context`
-// is used here only: what it has now holds for this connection.
-TransportPtr AcceptTls(Loop& loop, TransportPtr inner, const TlsServerContext& context);
+// The server's end over `inner`, which must not be started. The transport reports kLost with the
+// cause if the handshake fails or times out, or if the peer closes without close_notify. The
+// connection keeps the current setup of `context`, which need not outlive it.
+TransportPtr AcceptTls(Loop& loop, TransportPtr inner, const TlsServerContext& context,
+                       Alpn alpn = {});
 
-// The client's end. The server's certificate must be for `server_name`: a host name or a numeric
+// The client's end. The server's certificate must match `server_name`, a host name or a numeric
 // address.
 TransportPtr ConnectTls(Loop& loop, TransportPtr inner, const TlsClientContext& context,
                         const std::string& server_name);

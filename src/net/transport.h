@@ -1,5 +1,4 @@
-// A connection as a protocol sees it: bytes in, bytes out, whatever carries them (TCP, a unix
-// socket, TLS, or a test's simulation).
+// A byte stream between a protocol and its peer, over TCP, a unix socket, TLS or a simulation.
 //
 // Loop thread only.
 #pragma once
@@ -18,17 +17,17 @@ namespace sluice::net {
 
 class Loop;
 
-// May be handed to Loop::DisposeLater.
+// An object that Loop::DisposeLater can destroy.
 class Disposable {
  public:
   virtual ~Disposable() = default;
 };
 
-// Stores are flushed before callers: while their answer is on its way to Redis, nobody waits.
+// Stores are flushed before callers, so that Redis works while replies to callers are sent.
 enum class FlushStage : std::uint8_t { kStore, kCallers };
 
-// Has work for the end of a turn. Must not be destroyed while a flush is requested and the turn
-// lasts; Transports see to that by being disposed of later.
+// An object with work for the end of an iteration. Must not be destroyed before a requested flush:
+// transports are destroyed by DisposeLater, after all flushes.
 class Flushable : public Disposable {
  public:
   explicit Flushable(FlushStage stage) : stage_(stage) {}
@@ -41,27 +40,27 @@ class Flushable : public Disposable {
   bool requested_ = false;
 };
 
-// What speaks over a transport. It does no I/O, so a test can drive it by hand.
+// The user of a transport. Does no I/O, so that tests can call it directly.
 class Protocol {
  public:
   virtual ~Protocol() = default;
 
-  // Bytes from the peer, at most kReadBytes of them. Valid until Receive returns.
+  // `bytes`: at most kReadBytes from the peer, valid until Receive returns.
   virtual void Receive(std::string_view bytes) = 0;
 
-  // Appends what is to be sent to `out`, which may hold bytes already: about kFlushBytes at most.
-  // Called at the end of a turn after Transport::RequestFlush, again as long as it appends
-  // anything, and when the kernel has room again.
+  // Appends bytes to send, about kFlushBytes at most, to `out`, which may not be empty. Called at
+  // the end of an iteration after Transport::RequestFlush, repeatedly until it appends nothing, and
+  // when the socket becomes writable again.
   virtual void TakeOutput(std::string& out) = 0;
 
   enum class Closure : std::uint8_t {
-    kEndOfInput,  // the peer sends no more; what is sent to it may still arrive
-    kLost,        // the connection is gone; the transport says nothing more
+    kEndOfInput,  // the peer has closed its side; sending is still possible
+    kLost,        // the connection is lost; no callback follows
   };
   // `cause` is for a log line: "connection reset by peer".
   virtual void OnClosed(Closure closure, std::string_view cause) = 0;
 
-  // All that TakeOutput has returned so far is with the kernel, after a time when it was not.
+  // The kernel has accepted all output so far, after a time when its buffer was full.
   virtual void OnDrained() {}
 };
 
@@ -69,40 +68,43 @@ class Transport : public Flushable {
  public:
   static constexpr std::size_t kReadBytes = 16 * 1024;
   static constexpr std::size_t kFlushBytes = 64 * 1024;
+  // The maximum bytes that a protocol which is ending reads and discards, so that the peer receives
+  // the rest of the output. A peer that sends more is held up by flow control until the end.
+  static constexpr std::size_t kMaxDiscarded = 1024 * 1024;
 
   using Flushable::Flushable;
 
   // Begins to read. `protocol` must outlive the transport's Close.
   virtual void Start(Protocol& protocol) = 0;
 
-  // The protocol has something to send: TakeOutput is called at the end of this turn.
+  // Makes the loop call the protocol's TakeOutput at the end of this iteration.
   virtual void RequestFlush() = 0;
 
-  // Whether bytes are read. While not, the peer is held back by TCP.
+  // Pauses or resumes reading. While paused, TCP flow control stops the peer.
   virtual void SetReading(bool reading) = 0;
 
-  // Sends what the protocol has, then ends our side (FIN).
+  // Sends the protocol's pending output, then closes this side (FIN).
   virtual void FinishSending() = 0;
 
-  // Ends both sides at once. No callback follows.
+  // Closes both sides at once. No callback follows.
   virtual void Close() = 0;
 
-  // Bytes taken from the protocol that the kernel has not taken yet.
+  // The number of bytes taken from the protocol that the kernel has not accepted yet.
   virtual std::size_t unsent() const = 0;
 
-  // Over TLS the identities are known from the first Receive or TakeOutput on.
+  // Over TLS, complete from the first call of Receive or TakeOutput on.
   virtual const Peer& peer() const = 0;
 };
 
-// Closes a transport and destroys it at the end of the turn, so that an owner may let it go within
-// its callbacks.
+// Closes a transport and destroys it at the end of the iteration, so that its owner may release it
+// within the transport's callbacks.
 struct TransportDeleter {
   Loop* loop = nullptr;
   void operator()(Transport* transport) const;
 };
 using TransportPtr = std::unique_ptr<Transport, TransportDeleter>;
 
-// A connection being made. Destroying it gives up.
+// A pending connection attempt. Destroying it cancels the attempt.
 class ConnectAttempt {
  public:
   virtual ~ConnectAttempt() = default;

@@ -1,11 +1,11 @@
-// What a service is written against: one handler serves one call after the other, bytes in, bytes
-// or a status out. Handlers know nothing of HTTP/2; engines know nothing of what is served.
+// The interface between services and engines. A handler serves one call at a time: it receives
+// bytes and returns bytes or a status. Handlers do not depend on HTTP/2, engines not on services.
 //
 //   engine ──Serve(call, request)──▶ handler        unary: exactly one Finish follows
 //   engine ◀─Finish(response)─────── handler
 //
-// Loop thread only: an engine makes a handler for a loop (see method.h), calls it on that loop's
-// thread, and the handler answers there. What works on other threads posts its answer to the loop.
+// Loop thread only: an engine creates a handler for a loop (see method.h) and calls it on the
+// loop's thread. The handler must respond on that thread; other threads post to the loop.
 #pragma once
 
 #include <cstddef>
@@ -20,32 +20,30 @@
 
 namespace sluice::rpc {
 
-// What is known of a call besides its messages. Valid until the handler has called Finish, or until
-// OnCancel returns.
+// The properties of a call. Valid until the handler calls Finish, or until OnCancel returns.
 class Call {
  public:
   virtual ~Call() = default;
 
-  // When the caller gives up; SteadyTime::max() if never.
+  // The caller's deadline, or SteadyTime::max() if there is none.
   virtual SteadyTime deadline() const = 0;
 
-  // When the engine began with the request.
+  // The time at which the engine began to receive the request.
   virtual SteadyTime received() const = 0;
 
-  // The value of a header that the caller sent, by its lower-case name; nothing if there is none,
-  // or more than one.
+  // The value of the caller's header `name` (lower case), or nullopt unless it occurs exactly once.
   virtual std::optional<std::string_view> Metadata(std::string_view name) const = 0;
 
   virtual const net::Peer& peer() const = 0;
 };
 
-// The engine's side of a call, behind a handler's protected functions. Detached from its caller, it
-// swallows what it is given.
+// The engine's side of a call, used by the handlers' protected functions. Discards its input once
+// the caller is gone.
 class Responder {
  public:
   virtual ~Responder() = default;
-  // Unary: the message, status OK. `on_lost`, if set, is called later, on the loop's thread, if the
-  // caller is known not to have taken the response; perhaps after the handler is gone.
+  // Unary calls: sends the message with status OK. If the caller is known not to have received it,
+  // calls `on_lost` (unless null) on the loop's thread, possibly after the handler is destroyed.
   virtual void Finish(std::string_view response, std::function<void()> on_lost) = 0;
   virtual void Finish(const Status& status) = 0;
   virtual void Send(std::string_view message) = 0;  // streams
@@ -58,19 +56,18 @@ class UnaryHandler {
  public:
   virtual ~UnaryHandler() = default;
 
-  // Answers by exactly one Finish, before Serve returns or later. `request` is valid until then.
+  // Must call Finish exactly once, before Serve returns or later. `request` is valid until then.
   virtual void Serve(const Call& call, std::string_view request) = 0;
 
-  // The caller is gone, or its deadline has passed: nobody will see the answer. Finish is still to
-  // be called, and the handler serves nobody else before that.
+  // The caller has canceled the call or its deadline has passed, so the response is discarded. The
+  // handler must still call Finish, and serves no other call before that.
   virtual void OnCancel() {}
 
   // For engines, before each Serve.
   void Attach(Responder& responder) { responder_ = &responder; }
 
  protected:
-  // The engine copies what it is given. The handler may be serving its next call when Finish
-  // returns.
+  // Copies `response`. The handler may already serve its next call when Finish returns.
   void Finish(std::string_view response, std::function<void()> on_lost = nullptr) {
     responder_->Finish(response, std::move(on_lost));
   }
@@ -80,47 +77,47 @@ class UnaryHandler {
   Responder* responder_ = nullptr;
 };
 
-// Serves calls with any number of messages either way.
+// Serves calls with any number of messages in both directions.
 class StreamHandler {
  public:
   virtual ~StreamHandler() = default;
 
-  // A call has begun. From then on, in any order: OnMessage, once OnHalfClose, OnWritable, OnDrain;
-  // until Finish, or until OnCancel, after which only Finish is to be called.
+  // A call has begun. Calls of OnMessage, OnHalfClose (once), OnWritable and OnDrain follow in any
+  // order until the handler calls Finish. After OnCancel, the handler may only call Finish.
   virtual void OnStart(const Call& call) = 0;
 
-  // The caller's next message; valid until OnMessage returns.
+  // `message`: the caller's next message, valid until OnMessage returns.
   virtual void OnMessage(std::string_view message) = 0;
 
   // The caller has sent all its messages.
   virtual void OnHalfClose() = 0;
 
-  // unsent_bytes() has come down to 0.
+  // unsent_bytes() has dropped to 0.
   virtual void OnWritable() {}
 
-  // The server is stopping: take in no more, answer what was taken in, then Finish with
-  // UNAVAILABLE.
+  // The server is stopping. The handler should accept no new messages, respond to those received,
+  // then call Finish with UNAVAILABLE.
   virtual void OnDrain() = 0;
 
-  // The caller is gone, or its deadline has passed. Nothing sent from now on reaches it; Finish
-  // must be called all the same, now or when the handler can serve another call.
+  // The caller has canceled the call or its deadline has passed. Later messages are discarded. The
+  // handler must still call Finish, now or when it can serve another call.
   virtual void OnCancel() = 0;
 
   // For engines, before each OnStart.
   void Attach(Responder& responder) { responder_ = &responder; }
 
  protected:
-  // The engine copies what it is given.
+  // Copies `message`.
   void Send(std::string_view message) { responder_->Send(message); }
 
-  // Bytes given to Send that wait for the caller to read: its flow-control window is full.
+  // The number of sent bytes that the caller's flow-control window does not admit yet.
   std::size_t unsent_bytes() const { return responder_->unsent_bytes(); }
 
-  // Whether messages are wanted. While not, the caller is held back by flow control; at most one
-  // message that has come already is still handed over.
+  // Pauses or resumes OnMessage. While paused, flow control stops the caller. At most one message
+  // that was already received may still be delivered.
   void SetReading(bool reading) { responder_->SetReading(reading); }
 
-  // Ends the call once what was sent has left. The handler may be serving its next call when Finish
+  // Ends the call after the sent messages. The handler may already serve its next call when Finish
   // returns.
   void Finish(const Status& status) { responder_->Finish(status); }
 

@@ -1,4 +1,4 @@
-// The methods that a server has, by path.
+// The RPC methods of a server.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace sluice::rpc {
 
-// Exactly one of the two factories is set. An engine makes as many handlers as calls are open on a
-// loop at the same time, and uses them again; it destroys them when the server dies.
+// Exactly one of the factories is set. An engine creates a handler for each concurrent call on a
+// loop and reuses it. Handlers are destroyed with the server.
 struct Method {
   std::string path;  // "/sluice.v1.RateLimiter/CheckLimit"
   std::function<std::unique_ptr<UnaryHandler>(net::Loop&)> unary;

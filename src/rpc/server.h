@@ -1,11 +1,14 @@
-// A server of methods on one address, whichever engine carries it.
+// An RPC server on one address, independent of the engine.
 //
-// Start (of each engine), Stop and the destructor: by one owner, not on an io thread.
+// StartServer of an engine, Stop and the destructor are called by one owner, not on an io thread.
 #pragma once
+
+#include <sys/types.h>
 
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "base/address.h"
 #include "base/clock.h"
@@ -23,39 +26,38 @@ namespace sluice::rpc {
 
 struct ServerOptions {
   Address address;
-  // Of a unix socket: only processes of this user may connect. rpc/http2 alone.
-  bool private_socket = false;
-  // Null: without TLS. Must outlive the server.
+  // The permissions of a unix socket's file. Connecting requires write permission. Absent: the
+  // umask applies. rpc/grpc sets them a moment after it starts to listen.
+  std::optional<mode_t> socket_mode = std::nullopt;
+  // Null disables TLS. Must outlive the server.
   net::TlsServerContext* tls = nullptr;
-  // The most that a message may have, inflated; beyond, RESOURCE_EXHAUSTED.
+  // The maximum decompressed size of a message. Larger messages fail with RESOURCE_EXHAUSTED.
   std::size_t max_message_bytes = 1024 * 1024;
-  // Connections beyond are closed as soon as they are accepted.
+  // Connections beyond this number are closed right after they are accepted.
   std::size_t max_connections = 100'000;
-  // A connection of about this age (10 % more or less, so that connections made together do not end
-  // together) is sent GOAWAY: streams are told to end, calls under way end, and the caller
-  // connects anew, perhaps to another server. Zero: connections may stay.
+  // A connection gets GOAWAY at this age, with 10 % jitter. Streams are asked to end and open calls
+  // finish. The caller then reconnects, perhaps to another server. Zero disables this.
   Duration max_connection_age{};
-  // Open calls of the server; beyond, new ones are refused (REFUSED_STREAM: try elsewhere).
+  // The maximum number of open calls. More are refused (REFUSED_STREAM), so callers can retry.
   std::size_t max_calls = 100'000;
-  // Null: nobody looks. Else must outlive the server.
+  // May be null. Otherwise must outlive the server.
   MetricsRegistry* metrics = nullptr;
 };
 
 class Server {
  public:
-  // As Stop(0). Also frees the handlers: whoever may still call one (a store, a worker) must be
-  // gone before.
+  // Calls Stop(0) and destroys the handlers. Objects that may call handlers (stores, workers) must
+  // be destroyed before.
   virtual ~Server() = default;
 
-  // Where it listens, with the port really bound.
+  // The listening address, with the actual port.
   virtual const Address& address() const = 0;
 
-  // Goes on serving until no unary call has come or is under way for a moment, or half of `drain`
-  // has passed: callers that were told to go elsewhere need the time. Then takes no more
-  // connections, sends callers away (GOAWAY), tells streams to end, lets calls under way end, and
-  // closes the connections: those still open after `drain` at once. Returns when no connection is
-  // left, at most a moment after `drain`. Calls that have not finished then are detached: their
-  // handlers live on until the server is destroyed.
+  // Keeps serving for up to half of `drain` while unary calls arrive or are open, so that callers
+  // that watch the health service can leave. Then stops accepting connections, sends GOAWAY, asks
+  // streams to end and lets open calls finish. Connections still open after `drain` are closed.
+  // Returns when no connection is left, at most a moment after `drain`. The handlers of unfinished
+  // calls are destroyed with the server.
   virtual void Stop(Duration drain) = 0;
 };
 

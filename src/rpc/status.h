@@ -1,4 +1,4 @@
-// How a call ended, in gRPC's terms.
+// The gRPC status of a call.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace sluice::rpc {
 
-// gRPC's codes, with its numbers.
+// gRPC's status codes with their standard numbers.
 enum class StatusCode : std::uint8_t {
   kOk = 0,
   kCancelled = 1,
@@ -29,7 +29,7 @@ enum class StatusCode : std::uint8_t {
 
 struct Status {
   StatusCode code = StatusCode::kOk;
-  std::string message;  // for people, UTF-8; the engine escapes it as gRPC asks
+  std::string message;  // for people, in UTF-8; the engine encodes it for grpc-message
 
   bool ok() const { return code == StatusCode::kOk; }
 };

@@ -7,8 +7,17 @@
 namespace sluice {
 
 void CheckLimitHandler::Serve(const rpc::Call& call, std::string_view bytes) {
+  const Caller* caller = nullptr;
+  if (access_ != nullptr) {
+    const auto known = access_->Identify(call);
+    if (!known) return Refuse(known.error());
+    caller = *known;
+  }
   if (const auto parsed = ParseCheckRequest(bytes, request, request_id_); !parsed) {
     return Refuse(parsed.error());
+  }
+  if (caller != nullptr) {
+    if (const auto may = access_->MayCheck(*caller, request); !may) return Refuse(may.error());
   }
   request.deadline = call.deadline();
   Start(call.received());

@@ -1,13 +1,14 @@
-// CheckLimit: from the request on the wire to the answer on it. Allocates nothing once its buffers
-// have grown.
+// CheckLimit: parses the request and writes the answer. Does not allocate once its buffers have
+// grown.
 //
-// Loop thread only. A cancelled check goes on to its end: the store has it until then. A lease in
-// an answer that nobody takes is given back.
+// Loop thread only. A cancelled check continues to its end, since the store holds it until then. If
+// an answer cannot be delivered, its lease is released.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "api/caller_access.h"
 #include "limiter/check_call.h"
 #include "rpc/handler.h"
 
@@ -15,9 +16,10 @@ namespace sluice {
 
 class CheckLimitHandler final : public rpc::UnaryHandler, private CheckCall {
  public:
-  // `response` is a buffer of the loop's; both must outlive the handler.
-  CheckLimitHandler(Limiter& limiter, std::string& response)
-      : CheckCall(limiter), response_(response) {}
+  // `response` is a buffer of the loop. Without `access` every caller is admitted. All must outlive
+  // the handler.
+  CheckLimitHandler(Limiter& limiter, std::string& response, const CallerAccess* access = nullptr)
+      : CheckCall(limiter), response_(response), access_(access) {}
 
   void Serve(const rpc::Call& call, std::string_view bytes) override;
 
@@ -25,6 +27,7 @@ class CheckLimitHandler final : public rpc::UnaryHandler, private CheckCall {
   void OnAnswer(const Result<CheckAnswer>& answer) override;
 
   std::string& response_;
+  const CallerAccess* const access_;
   std::string_view request_id_;
 };
 

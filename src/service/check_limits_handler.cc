@@ -10,16 +10,22 @@
 namespace sluice {
 namespace {
 
-// A response of more leaves no memory behind.
-constexpr std::size_t kMaxKeptBytes = 256 * 1024;
+// A larger response frees its memory afterwards.
+constexpr std::size_t kMaxKeptResponse = 256 * 1024;
 
 }  // namespace
 
 void CheckLimitsHandler::Serve(const rpc::Call& call, std::string_view bytes) {
+  terms_ = {.received = call.received(), .deadline = call.deadline(), .in_order = true};
+  if (access_ != nullptr) {
+    const auto caller = access_->Identify(call);
+    if (!caller) return Finish(ToStatus(caller.error()));
+    terms_.access = access_;
+    terms_.caller = *caller;
+  }
   if (const auto parsed = ParseChecks(bytes, checks_); !parsed) {
     return Finish(ToStatus(parsed.error()));
   }
-  terms_ = {.received = call.received(), .deadline = call.deadline(), .in_order = true};
   cancelled_ = false;
   started_ = 0;
   unanswered_ = checks_.size();
@@ -27,15 +33,15 @@ void CheckLimitsHandler::Serve(const rpc::Call& call, std::string_view bytes) {
   StartSome();
 }
 
-// A refund makes room for the checks behind it, so these ask the store, whatever denial this server
-// remembers.
+// A refund makes room for the checks that follow it, so these ask the store even if this server
+// remembers a denial.
 void CheckLimitsHandler::StartSome() {
   ++unanswered_;
   if (cancelled_) {
     CountAnswered(checks_.size() - started_);
     checks_.resize(started_);
   }
-  const std::size_t end = std::min(checks_.size(), started_ + kChecksPerTurn);
+  const std::size_t end = std::min(checks_.size(), started_ + kChecksPerIteration);
   for (; started_ < end; ++started_) {
     terms_.ask_store |= items_[started_]->Start(checks_[started_], terms_, *this);
   }
@@ -43,7 +49,7 @@ void CheckLimitsHandler::StartSome() {
   CountAnswered(1);
 }
 
-void CheckLimitsHandler::OnAnswered(CheckItem&) { CountAnswered(1); }
+void CheckLimitsHandler::OnAnswered(BatchedCheck&) { CountAnswered(1); }
 
 void CheckLimitsHandler::CountAnswered(std::size_t count) {
   unanswered_ -= count;
@@ -69,7 +75,7 @@ void CheckLimitsHandler::FinishWithResults() {
     };
   }
   Finish(response_, std::move(on_lost));
-  if (response_.capacity() > kMaxKeptBytes) response_ = std::string();
+  if (response_.capacity() > kMaxKeptResponse) response_ = std::string();
 }
 
 }  // namespace sluice

@@ -11,8 +11,8 @@ namespace {
 // A frame stays well below the 4 MiB that gRPC's clients accept.
 constexpr std::size_t kMaxFrameBytes = 1024 * 1024;
 
-// A frame of more leaves no memory behind.
-constexpr std::size_t kMaxKeptBytes = 64 * 1024;
+// A larger frame frees its memory afterwards.
+constexpr std::size_t kMaxKeptFrame = 64 * 1024;
 
 }  // namespace
 
@@ -21,10 +21,21 @@ void CheckStreamHandler::OnStart(const rpc::Call& call) {
   deadline_ = call.deadline();
   reading_ = true;
   unsent_results_ = 0;
+  call_ = &call;
+  Identify();
+}
+
+// With each frame again: a token may have been withdrawn.
+bool CheckStreamHandler::Identify() {
+  if (access_ == nullptr) return true;
+  const auto caller = access_->Identify(*call_);
+  if (!caller) return End(ToStatus(caller.error())), false;
+  caller_ = *caller;
+  return true;
 }
 
 void CheckStreamHandler::OnMessage(std::string_view message) {
-  if (state_ != State::kOpen) return;
+  if (state_ != State::kOpen || !Identify()) return;
   if (const auto parsed = ParseChecks(message, checks_); !parsed) {
     return End(ToStatus(parsed.error()));
   }
@@ -70,8 +81,8 @@ void CheckStreamHandler::End(rpc::Status status) {
   Advance();
 }
 
-// Items keep a copy of their part of the frame: views would keep all of it as long as its slowest
-// check.
+// Items copy their part of the frame: views would keep the whole frame until its slowest check
+// ends.
 void CheckStreamHandler::TakeIn(std::string_view check) {
   auto item = pool_.Take();
   item->Keep(check);
@@ -80,13 +91,17 @@ void CheckStreamHandler::TakeIn(std::string_view check) {
   unanswered_bytes_ += check.size();
 }
 
-// A started item is its own until OnAnswered.
+// A started item owns itself until OnAnswered.
 void CheckStreamHandler::StartSome() {
-  if (std::exchange(turn_, loop_.now()) != loop_.now()) started_in_turn_ = 0;
+  if (std::exchange(iteration_, loop_.now()) != loop_.now()) started_in_iteration_ = 0;
   ++unanswered_;
-  for (; !waiting_.empty() && started_in_turn_ < kChecksPerTurn; ++started_in_turn_) {
-    const CheckItem::Terms terms{.received = waiting_.front().received, .deadline = deadline_};
-    CheckItem* const item = waiting_.front().item.release();
+  for (; !waiting_.empty() && started_in_iteration_ < kChecksPerIteration;
+       ++started_in_iteration_) {
+    const BatchedCheck::Terms terms{.received = waiting_.front().received,
+                                    .deadline = deadline_,
+                                    .access = access_,
+                                    .caller = caller_};
+    BatchedCheck* const item = waiting_.front().item.release();
     waiting_.pop_front();
     item->Start(item->kept(), terms, *this);
   }
@@ -103,10 +118,10 @@ void CheckStreamHandler::StartLater() {
   });
 }
 
-void CheckStreamHandler::OnAnswered(CheckItem& item) {
+void CheckStreamHandler::OnAnswered(BatchedCheck& item) {
   --unanswered_;
   unanswered_bytes_ -= item.kept().size();
-  std::unique_ptr<CheckItem> answered(&item);
+  std::unique_ptr<BatchedCheck> answered(&item);
   if (state_ == State::kCancelled) {
     if (item.lease_return()) item.lease_return()();
   } else {
@@ -134,7 +149,7 @@ void CheckStreamHandler::SendFrame() {
   for (auto& item : frame_holders_) pool_.PutBack(std::move(item));
   frame_holders_.clear();
   frame_.clear();
-  if (frame_.capacity() > kMaxKeptBytes) frame_ = std::string();
+  if (frame_.capacity() > kMaxKeptFrame) frame_ = std::string();
   if (unsent_bytes() == 0) unsent_results_ = 0;
 }
 

@@ -1,14 +1,14 @@
-// CheckLimitStream: frames of checks come, frames of results leave, in whichever order checks are
-// answered.
+// CheckLimitStream: receives frames of checks and sends frames of results, in the order in which
+// checks are answered.
 //
 //   ──OnMessage──▶ waiting ──▶ started ──OnAnswered──▶ frame ──Flush, once a turn──▶ Send
 //
-// What was taken in, but not read by the caller, is bounded: beyond kMaxOpenChecks or kMaxOpenBytes
-// the stream is not read, so a caller that does not read its results is held back by flow control.
+// The number of open checks is bounded: beyond kMaxOpenChecks or kMaxOpenBytes the stream is not
+// read, so flow control stops a caller that does not read its results.
 //
-// The stream ends when the caller has sent all and all is answered, at the first frame that is
-// invalid as a whole, or when the server drains. In each case all that was taken in is answered
-// first. A check without result has not been decided.
+// The stream ends when the caller has half-closed and everything is answered, at the first frame
+// that is invalid as a whole, or when the server drains. In each case all accepted checks are
+// answered first. A check without a result has not been decided.
 //
 // Loop thread only.
 #pragma once
@@ -23,22 +23,23 @@
 #include "net/loop.h"
 #include "net/transport.h"
 #include "rpc/handler.h"
-#include "service/check_item_pool.h"
+#include "service/batched_check_pool.h"
 
 namespace sluice {
 
 class CheckStreamHandler final : public rpc::StreamHandler,
-                                 private CheckItem::Owner,
+                                 private BatchedCheck::Owner,
                                  private net::Flushable {
  public:
   static constexpr std::size_t kMaxOpenChecks = 4096;
   static constexpr std::size_t kMaxOpenBytes = 4 * 1024 * 1024;
-  // So many checks of one stream are started per turn of the loop.
-  static constexpr std::size_t kChecksPerTurn = 64;
+  // How many checks of one stream are started per loop iteration.
+  static constexpr std::size_t kChecksPerIteration = 64;
 
-  // `items` are the loop's; both must outlive the handler.
-  CheckStreamHandler(net::Loop& loop, CheckItemPool& items)
-      : Flushable(net::FlushStage::kStore), loop_(loop), pool_(items) {}
+  // `items` belong to the loop. Without `access` every caller is admitted. All must outlive the
+  // handler.
+  CheckStreamHandler(net::Loop& loop, BatchedCheckPool& items, const CallerAccess* access = nullptr)
+      : Flushable(net::FlushStage::kStore), loop_(loop), pool_(items), access_(access) {}
 
   void OnStart(const rpc::Call& call) override;
   void OnMessage(std::string_view message) override;
@@ -56,39 +57,44 @@ class CheckStreamHandler final : public rpc::StreamHandler,
   };
 
   struct Waiting {
-    std::unique_ptr<CheckItem> item;
+    std::unique_ptr<BatchedCheck> item;
     SteadyTime received;
   };
 
-  void OnAnswered(CheckItem& item) override;
+  void OnAnswered(BatchedCheck& item) override;
   void Flush() override;
 
+  // Whether the caller may go on; else ends the stream.
+  bool Identify();
   void TakeIn(std::string_view check);
   void StartSome();
   void StartLater();
   void SendFrame();
   void End(rpc::Status status);
-  // Ends the call if all is answered; else reads on, or not.
+  // Ends the call if everything is answered; otherwise resumes or pauses reading.
   void Advance();
   bool HasRoom() const;
 
   net::Loop& loop_;
-  CheckItemPool& pool_;
-  std::vector<std::string_view> checks_;  // of the frame being taken in
+  BatchedCheckPool& pool_;
+  const CallerAccess* const access_;
+  std::vector<std::string_view> checks_;  // of the current frame
 
   State state_ = State::kIdle;
   rpc::Status status_;
+  const rpc::Call* call_ = nullptr;  // while kOpen
+  const Caller* caller_ = nullptr;   // null without access_
   SteadyTime deadline_;
   bool reading_ = true;
   std::deque<Waiting> waiting_;  // not started yet
   bool will_start_ = false;      // a task is posted that starts some of waiting_
-  SteadyTime turn_;              // the turn that started_in_turn_ is of
-  std::size_t started_in_turn_ = 0;
+  SteadyTime iteration_;         // the turn that started_in_iteration_ is of
+  std::size_t started_in_iteration_ = 0;
   std::size_t unanswered_ = 0;  // with those of waiting_; one more while StartSome runs
   std::size_t unanswered_bytes_ = 0;
   std::string frame_;  // results that are to be sent
   std::size_t frame_results_ = 0;
-  std::vector<std::unique_ptr<CheckItem>> frame_holders_;  // whose results in it name a lease
+  std::vector<std::unique_ptr<BatchedCheck>> frame_holders_;  // whose results hold a lease
   std::size_t unsent_results_ = 0;  // sent since the caller last had read everything
 };
 

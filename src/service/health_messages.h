@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-// The service that a serialized HealthCheckRequest names. Nothing if the bytes are malformed.
+// The service in a serialized HealthCheckRequest. Empty if the bytes are malformed.
 std::optional<std::string> ParseHealthRequest(std::string_view bytes);
 
 // A serialized HealthCheckResponse. `status`: a HealthCheckResponse::ServingStatus.

@@ -48,11 +48,12 @@ HealthService::HealthService()
 
 HealthService::~HealthService() = default;
 
-void HealthService::AddTo(rpc::Methods& methods) {
+void HealthService::AddTo(rpc::Methods& methods, const std::vector<std::string>& other_names) {
   const auto& service = *HealthCheckRequest::descriptor()->file()->service(0);
   const auto listed = ServiceNames(methods);
   auto names = std::make_shared<Names>(listed.begin(), listed.end());
   names->insert({"", service.full_name()});
+  names->insert(other_names.begin(), other_names.end());
   const std::string prefix = "/" + service.full_name() + "/";
   methods.push_back({.path = prefix + "Check", .unary = [this, names](net::Loop&) {
                        return std::make_unique<HealthCheckHandler>(*this, names);
@@ -63,7 +64,7 @@ void HealthService::AddTo(rpc::Methods& methods) {
                      }});
 }
 
-// A watcher that comes to a loop after the task has run finds serving_ false.
+// A watcher that is added after the task has run finds serving_ false.
 void HealthService::StopServing() {
   serving_.store(false, std::memory_order_release);
   watchers_.PostToEach([](Watchers& watchers) {

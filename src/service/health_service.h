@@ -1,16 +1,17 @@
-// The standard Health service: whether this server serves, as a whole ("") or one of its services.
-// It does until it is told to stop.
+// The standard Health service: whether this server, as a whole ("") or one of its services, is
+// serving. It is until StopServing.
 //
-// Thread-safe. Must outlive the servers that have its methods.
+// Thread-safe. Must outlive the servers that use its methods.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
+#include "net/per_loop.h"
 #include "rpc/method.h"
-#include "service/per_loop.h"
 
 namespace sluice {
 
@@ -24,17 +25,18 @@ class HealthService {
   HealthService();
   ~HealthService();
 
-  // Adds Check and Watch. They know the services of `methods` as it is then, and their own.
-  void AddTo(rpc::Methods& methods);
+  // Adds Check and Watch. They know the services in `methods` at this time, their own, and
+  // `other_names`, which callers also use.
+  void AddTo(rpc::Methods& methods, const std::vector<std::string>& other_names = {});
 
-  // Everything is NOT_SERVING from now on; watchers are told.
+  // Sets all services to NOT_SERVING and notifies the watchers.
   void StopServing();
 
   bool serving() const { return serving_.load(std::memory_order_acquire); }
 
  private:
   std::atomic<bool> serving_ = true;
-  PerLoop<Watchers> watchers_;  // those whose call is open
+  PerLoop<Watchers> watchers_;  // those with an open call
 };
 
 }  // namespace sluice

@@ -12,7 +12,7 @@ using Response = grpc::health::v1::HealthCheckResponse;
 
 void HealthWatchHandler::OnStart(const rpc::Call&) { state_ = State::kNoRequest; }
 
-// What this server does not have, it will not have later either: its watchers are told all.
+// An unknown service never becomes known, so its status is sent only once.
 void HealthWatchHandler::OnMessage(std::string_view message) {
   const auto service = ParseHealthRequest(message);
   if (!service || state_ != State::kNoRequest) {
@@ -45,7 +45,7 @@ void HealthWatchHandler::OnChange() {
   Tell(service_.serving() ? Response::SERVING : Response::NOT_SERVING);
 }
 
-// A server changes its status once, so what waits for a caller that does not read is bounded.
+// A server changes its status once, so the data queued for a caller that does not read is bounded.
 void HealthWatchHandler::Tell(int status) {
   if (std::exchange(told_, status) != status) Send(HealthResponse(status));
 }

@@ -1,4 +1,4 @@
-// Watch of the Health service: tells the status, and each change, until either side ends the call.
+// Watch of the Health service: sends the status, and each change, until either side ends the call.
 //
 // Loop thread only.
 #pragma once
@@ -44,7 +44,7 @@ class HealthWatchHandler final : public rpc::StreamHandler {
   HealthService::Watchers& watchers_;
 
   State state_ = State::kNoRequest;
-  int told_ = 0;  // the latest status; 0: none yet
+  int told_ = 0;  // the last status sent; 0: none yet
 };
 
 }  // namespace sluice

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// The field `lease_id`, which both requests have. Nothing if `bytes` are malformed.
+// The field `lease_id`, common to both requests. Empty if `bytes` are malformed.
 std::optional<std::string_view> ParseLeaseId(std::string_view bytes) {
   constexpr WireTag kLeaseId{1, WireType::kBytes};
   WireReader reader(bytes);
@@ -32,10 +32,19 @@ std::optional<std::string_view> ParseLeaseId(std::string_view bytes) {
 
 void LeaseHandler::Serve(const rpc::Call& call, std::string_view bytes) {
   const auto id = ParseLeaseId(bytes);
+  if (access_ != nullptr) {
+    if (const auto may = Admit(call, id.value_or("")); !may) return Finish(ToStatus(may.error()));
+  }
   if (!id) {
     return Finish(ToStatus(InvalidArgument("the request is not a valid protobuf message")));
   }
   Start(action_, *id, call.deadline());
+}
+
+Result<void> LeaseHandler::Admit(const rpc::Call& call, std::string_view lease_id) const {
+  const auto caller = access_->Identify(call);
+  if (!caller) return caller.error();
+  return access_->MayUseLease(**caller, lease_id);
 }
 
 // A ReleaseLeaseResponse is empty.

@@ -9,8 +9,9 @@
 
 namespace sluice {
 
-RateLimiterService::RateLimiterService(Limiter& limiter)
+RateLimiterService::RateLimiterService(Limiter& limiter, const CallerAccess* access)
     : limiter_(limiter),
+      access_(access),
       shared_([&limiter](net::Loop&) { return std::make_shared<Shared>(limiter); }) {}
 
 void RateLimiterService::AddTo(rpc::Methods& methods) {
@@ -20,20 +21,21 @@ void RateLimiterService::AddTo(rpc::Methods& methods) {
     methods.push_back({.path = prefix + name, .unary = std::move(make)});
   };
   add_unary("CheckLimit", [this](net::Loop& loop) {
-    return std::make_unique<CheckLimitHandler>(limiter_, shared_.For(loop).response);
+    return std::make_unique<CheckLimitHandler>(limiter_, shared_.For(loop).response, access_);
   });
   add_unary("CheckLimits", [this](net::Loop& loop) {
     Shared& shared = shared_.For(loop);
-    return std::make_unique<CheckLimitsHandler>(loop, shared.items, shared.response);
+    return std::make_unique<CheckLimitsHandler>(loop, shared.items, shared.response, access_);
   });
   methods.push_back({.path = prefix + "CheckLimitStream", .stream = [this](net::Loop& loop) {
-                       return std::make_unique<CheckStreamHandler>(loop, shared_.For(loop).items);
+                       return std::make_unique<CheckStreamHandler>(loop, shared_.For(loop).items,
+                                                                   access_);
                      }});
   add_unary("RenewLease", [this](net::Loop&) {
-    return std::make_unique<LeaseHandler>(limiter_, LeaseHandler::Action::kRenew);
+    return std::make_unique<LeaseHandler>(limiter_, LeaseHandler::Action::kRenew, access_);
   });
   add_unary("ReleaseLease", [this](net::Loop&) {
-    return std::make_unique<LeaseHandler>(limiter_, LeaseHandler::Action::kRelease);
+    return std::make_unique<LeaseHandler>(limiter_, LeaseHandler::Action::kRelease, access_);
   });
 }
 

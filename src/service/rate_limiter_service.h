@@ -1,36 +1,38 @@
 // The RateLimiter service of the API: CheckLimit, CheckLimits, CheckLimitStream, RenewLease and
 // ReleaseLease.
 //
-// Thread-safe. Must outlive the servers that have its methods.
+// Thread-safe. Must outlive the servers that use its methods.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include "api/caller_access.h"
 #include "limiter/limiter.h"
+#include "net/per_loop.h"
 #include "rpc/method.h"
-#include "service/check_item_pool.h"
-#include "service/per_loop.h"
+#include "service/batched_check_pool.h"
 
 namespace sluice {
 
 class RateLimiterService {
  public:
-  // `limiter` must outlive the service.
-  explicit RateLimiterService(Limiter& limiter);
+  // Without `access` everybody may ask. Both must outlive the service.
+  explicit RateLimiterService(Limiter& limiter, const CallerAccess* access = nullptr);
 
   void AddTo(rpc::Methods& methods);
 
  private:
-  // What all calls of an io thread share.
+  // Shared by all calls of an io thread.
   struct Shared {
     explicit Shared(Limiter& limiter) : items(limiter) {}
 
-    CheckItemPool items;
+    BatchedCheckPool items;
     std::string response;  // for the time of one Finish
   };
 
   Limiter& limiter_;
+  const CallerAccess* const access_;
   PerLoop<Shared> shared_;
 };
 

@@ -4,6 +4,8 @@
 #include <google/protobuf/descriptor.pb.h>
 #include <grpc/reflection/v1/reflection.pb.h>
 
+#include "api/status.h"
+
 namespace sluice {
 namespace {
 
@@ -42,9 +44,11 @@ void AnswerWithExtensionNumbers(const std::string& name, ServerReflectionRespons
 
 }  // namespace
 
-void ReflectionHandler::OnStart(const rpc::Call&) {
+void ReflectionHandler::OnStart(const rpc::Call& call) {
   reading_ = true;
   sent_.clear();
+  if (!admit_) return;
+  if (const auto admitted = admit_(call); !admitted) Finish(ToStatus(admitted.error()));
 }
 
 void ReflectionHandler::OnMessage(std::string_view message) {
@@ -96,7 +100,7 @@ void ReflectionHandler::Answer(const Request& request, Response& response) {
   error.set_error_message("message_request: is not set, or not known here");
 }
 
-// The file that was asked for goes in any case; those it imports, once a stream.
+// The requested file is always sent; its imports only once per stream.
 void ReflectionHandler::AnswerWithFile(const FileDescriptor* file, Response& response) {
   if (file == nullptr) return SetNotFound("file", response);
   sent_.erase(file);

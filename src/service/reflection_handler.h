@@ -1,7 +1,7 @@
-// ServerReflectionInfo: answers each request when it comes, in order. Both versions are the same on
-// the wire, so one handler serves them.
+// ServerReflectionInfo: answers each request when it arrives, in order. Both versions have the same
+// wire format, so one handler serves them.
 //
-// Loop thread only. A caller that does not read its responses is held back by flow control.
+// Loop thread only. Flow control stops a caller that does not read its responses.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rpc/handler.h"
+#include "service/reflection_service.h"
 
 namespace google::protobuf {
 class FileDescriptor;
@@ -31,12 +32,12 @@ class ReflectionHandler final : public rpc::StreamHandler {
   using Request = grpc::reflection::v1::ServerReflectionRequest;
   using Response = grpc::reflection::v1::ServerReflectionResponse;
 
-  // Beyond, no request is taken in.
+  // Beyond this, no request is read.
   static constexpr std::size_t kMaxUnsentBytes = 64 * 1024;
 
   // `services`: full names of the server's services.
-  explicit ReflectionHandler(std::shared_ptr<const std::vector<std::string>> services)
-      : services_(std::move(services)) {}
+  ReflectionHandler(std::shared_ptr<const std::vector<std::string>> services, AdmitCall admit)
+      : services_(std::move(services)), admit_(std::move(admit)) {}
 
   void OnStart(const rpc::Call& call) override;
   void OnMessage(std::string_view message) override;
@@ -52,8 +53,9 @@ class ReflectionHandler final : public rpc::StreamHandler {
                grpc::reflection::v1::FileDescriptorResponse& response);
 
   const std::shared_ptr<const std::vector<std::string>> services_;
+  const AdmitCall admit_;
 
-  // Of one call.
+  // State of the current call.
   bool reading_ = true;
   std::unordered_set<const google::protobuf::FileDescriptor*> sent_;
 };

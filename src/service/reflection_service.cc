@@ -22,10 +22,12 @@ std::string PathOfVersion() {
 
 }  // namespace
 
-void AddReflection(rpc::Methods& methods) {
+void AddReflection(rpc::Methods& methods, AdmitCall admit) {
   SendProtobufLogToOurs();
   const auto names = std::make_shared<std::vector<std::string>>();
-  const auto make = [names](net::Loop&) { return std::make_unique<ReflectionHandler>(names); };
+  const auto make = [names, admit = std::move(admit)](net::Loop&) {
+    return std::make_unique<ReflectionHandler>(names, admit);
+  };
   methods.push_back(
       {.path = PathOfVersion<grpc::reflection::v1::ServerReflectionRequest>(), .stream = make});
   methods.push_back({.path = PathOfVersion<grpc::reflection::v1alpha::ServerReflectionRequest>(),

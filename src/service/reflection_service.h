@@ -1,13 +1,17 @@
-// The standard reflection service, in both versions in use (grpc.reflection.v1 and v1alpha): tells
-// tools the services of a server, and the descriptors compiled into this program.
+// The standard reflection service, in both versions in use (grpc.reflection.v1 and v1alpha): lists
+// the services of a server, and the descriptors compiled into this program.
 #pragma once
 
+#include <functional>
+
+#include "base/result.h"
 #include "rpc/method.h"
 
 namespace sluice {
 
-// Adds ServerReflectionInfo in both versions. It lists the services of `methods` as it is then, and
-// itself.
-void AddReflection(rpc::Methods& methods);
+// Adds ServerReflectionInfo in both versions. It lists the services in `methods` at this time, and
+// itself. Answers callers that `admit` accepts; all callers if it is empty.
+using AdmitCall = std::function<Result<void>(const rpc::Call&)>;
+void AddReflection(rpc::Methods& methods, AdmitCall admit = nullptr);
 
 }  // namespace sluice

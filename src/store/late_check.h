@@ -1,8 +1,8 @@
-// What takes the place of a check that was sent to the store and has failed, until its reply comes:
-// a copy that owns what its owner may now throw away.
+// Replaces a check that was sent to the store and has failed, until its reply arrives: a copy that
+// owns the data that the owner of the check may free.
 //
-// When the reply comes it has its verdicts, as any check would; leases it was granted are released,
-// other grants are taken back if `undo` says so, and LateAnswers is told.
+// When the reply arrives, it gets its verdicts like any check. Leases that it was granted are
+// released, other grants are undone if `undo` is set, and LateAnswers is notified.
 #pragma once
 
 #include "store/owned_check.h"
@@ -16,15 +16,21 @@ class LateCheck : public OwnedCheck {
     is_late = true;
   }
   ~LateCheck() override {
-    if (held_by != nullptr) *held_by = nullptr;
+    if (watcher != nullptr) watcher->OnLateEnd(*this);
   }
 
-  // What the caller was answered is no admission: whatever the store grants is to be taken back.
-  // Set by the owner of the check, during OnDecided.
+  // The check was not admitted: undo whatever the store grants. Set by the owner of the check,
+  // during OnDecided.
   bool undo = false;
 
-  // A pointer to this, to be null when this is gone; or null.
-  LateCheck** held_by = nullptr;
+  // Is told when the reply has come, or it is known that none will; null: nobody.
+  class Watcher {
+   public:
+    virtual ~Watcher() = default;
+    // `late` is valid until OnLateEnd returns.
+    virtual void OnLateEnd(const LateCheck& late) = 0;
+  };
+  Watcher* watcher = nullptr;
 };
 
 }  // namespace sluice

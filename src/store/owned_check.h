@@ -1,4 +1,4 @@
-// A copy of a StoreCheck, out parameters included, that owns its keys and limits.
+// Copies of checks.
 #pragma once
 
 #include <string>
@@ -8,6 +8,10 @@
 
 namespace sluice {
 
+// Copies the demands of `from` to `to`, without counters.
+void CopyDemands(const StoreCheck& from, StoreCheck& to);
+
+// A copy of a StoreCheck, out parameters included, that owns its keys and limits.
 class OwnedCheck : public StoreCheck {
  public:
   explicit OwnedCheck(const StoreCheck& check);

@@ -27,11 +27,13 @@ std::optional<StoreFailure> StoreCheck::failure() const {
   return std::nullopt;
 }
 
-void Answer(CounterCheck& counter, CounterReport report, const Run& run, std::int64_t index) {
+void Answer(CounterCheck& counter, CounterReport report, const CoalescedChecks& checks,
+            std::int64_t index) {
   counter.failure.reset();
-  counter.verdict = JudgeNth(*counter.limit, report, run, index);
+  counter.verdict = VerdictAt(*counter.limit, report, checks, index);
   counter.before = report.snapshot;
-  counter.charged = run.demand.mode == Mode::kConsume && index < run.granted && run.demand.cost > 0;
+  counter.charged =
+      checks.demand.mode == Mode::kConsume && index < checks.granted && checks.demand.cost > 0;
 }
 
 void StoreCheck::Fail(StoreFailure failure) {

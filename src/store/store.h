@@ -1,5 +1,5 @@
-// Where counters live. One narrow, asynchronous interface; store/memory and store/redis implement
-// it, and tests/conformance holds them to the same answers.
+// The storage of counters. One narrow, asynchronous interface, implemented by store/memory and
+// store/redis; tests/conformance requires the same answers of both.
 #pragma once
 
 #include <cstddef>
@@ -15,43 +15,43 @@
 
 namespace sluice {
 
-// Why a counter has no answer from the store. The failure policy of its rule decides then, unless
-// it is kCallerTimeout.
+// Why a counter has no answer from the store. The failure policy of its rule then decides, except
+// for kCallerTimeout.
 enum class StoreFailure : std::uint8_t {
   kTimeout,        // sent, but no answer in time; the counter may have been charged
-  kUnsent,         // the store's time ended before the check could be sent; not charged
+  kUnsent,         // the deadline passed before the check could be sent; not charged
   kUnreachable,    // no connection, or the store is known to be failing; not charged
   kOverloaded,     // too many checks wait, or no room for a new counter; not charged
   kRejected,       // the store answered with an error; not charged
-  kCallerTimeout,  // the caller's own time ended; the counter may have been charged if it was sent
+  kCallerTimeout,  // the caller's deadline passed; the counter may have been charged if it was sent
 };
 inline constexpr std::size_t kStoreFailures = 6;
 
 std::string_view ToString(StoreFailure failure);
 
-// One limit of a check, and what it said.
+// One limit of a check, and its verdict.
 struct CounterCheck {
   std::string_view key;          // lives until OnDecided
   const Limit* limit = nullptr;  // lives until OnDecided
-  // 0: enforced, all of these must admit. k > 0: the k-th shadow rule, which has no part in the
+  // 0: enforced, all of these must admit. k > 0: the k-th shadow rule. It does not affect the
   // decision, and is charged if all of its own limits admit and the decision is to allow.
   std::uint16_t group = 0;
-  // store/memory: what the counter begins with, unless it goes on from the same; null: as it is, or
-  // as new. Lives until OnDecided.
+  // store/memory: the counter's initial content, unless it already continues from this seed; null:
+  // the existing counter, or a new one. Lives until OnDecided.
   const CounterSeed* seed = nullptr;
 
-  Verdict verdict;                        // out; meaningful unless the counter failed
+  Verdict verdict;                        // out; undefined if the counter failed
   std::optional<StoreFailure> failure{};  // out
-  // out: the check took its cost here, which Store::Undo can take back: what the counter held just
-  // before tells it what to take back.
+  // out: the check took its cost here. Store::Undo reverts that, based on the counter's state just
+  // before the check.
   bool charged = false;
   CounterSnapshot before{};
 };
 
 class LateCheck;
 
-// One check on its way through a store. The owner fills the first part, Submits it, and must not
-// touch it until OnDecided.
+// One check in a store. The owner fills the first part, calls Submit, and must not touch it until
+// OnDecided.
 class StoreCheck {
  public:
   StoreCheck() = default;
@@ -66,41 +66,41 @@ class StoreCheck {
   std::optional<Lease> lease;
   // Decided after every earlier in-order check from this thread that shares a counter with it.
   bool in_order = false;
-  // When the store gives up waiting: kTimeout or kUnsent.
+  // When the store stops waiting: kTimeout or kUnsent.
   SteadyTime deadline = SteadyTime::max();
-  // When the caller gives up: kCallerTimeout. A store that finds itself late may wait beyond
-  // `deadline`, once; never beyond this.
+  // The caller's deadline: kCallerTimeout. A store that was late itself may wait beyond `deadline`,
+  // once, but never beyond this.
   SteadyTime last_deadline = SteadyTime::max();
 
   bool admitted = false;  // out: group 0 admits; kRenew: the lease holds; false if a counter failed
   Time decided_at;        // out: on the store's clock
-  // out, valid during OnDecided: what takes the check's place until its reply comes, if it was sent
-  // and has failed. Else null.
+  // out, valid during OnDecided: replaces the check until its reply arrives, if it was sent and has
+  // failed. Otherwise null.
   LateCheck* late = nullptr;
 
   // The failure of the first counter that has one.
   std::optional<StoreFailure> failure() const;
 
-  // For stores: makes `failure` that of all counters.
+  // For stores: sets `failure` on all counters.
   void Fail(StoreFailure failure);
 
   // For the store, while it holds the check.
   StoreCheck* next = nullptr;  // links checks into queues
-  // How it is sent to a node of a cluster.
-  enum class Sending : std::uint8_t {
-    kWithOthers,  // in one call with checks of other slots
-    kBySlot,      // alone, its keys declared: so the node says where they are
-    kAsking,      // alone, to the node that takes its slot over
-  } sending = Sending::kWithOthers;
-  bool waits_anew = false;  // `deadline` has been put off
-  bool is_late = false;     // this is a LateCheck
+  // How the check is sent to a node of a cluster.
+  enum class Routing : std::uint8_t {
+    kWithOthers,  // may share a call with checks of other slots
+    kBySlot,      // alone, with declared keys, so that the node replies with redirects
+    kAsking,      // alone, to the node that imports its slot
+  } routing = Routing::kWithOthers;
+  bool deadline_extended = false;  // `deadline` has been extended
+  bool is_late = false;            // this is a LateCheck
 
-  // Hands the check back to its owner: called once per Submit, on the same thread, possibly before
+  // Returns the check to its owner: called once per Submit, on the same thread, possibly before
   // Submit returns. Must not block.
   virtual void OnDecided() = 0;
 };
 
-// Counters to be made as new, on their way through a store. Owned and handed back as a StoreCheck.
+// A request to reset counters. Owned and returned like a StoreCheck.
 class StoreReset {
  public:
   StoreReset() = default;
@@ -118,21 +118,23 @@ class StoreReset {
   virtual void OnReset() = 0;
 };
 
-// For stores: fills in what `counter` says to the check at `index` of a run; see JudgeNth.
-void Answer(CounterCheck& counter, CounterReport report, const Run& run, std::int64_t index);
+// For stores: fills in the verdict of `counter` for the check at `index` of coalesced checks; see
+// VerdictAt.
+void Answer(CounterCheck& counter, CounterReport report, const CoalescedChecks& checks,
+            std::int64_t index);
 
-// Is told of replies that came after their checks had failed: what counters really hold.
+// Receives replies that arrived after their checks had failed: the counters' true state.
 class LateAnswers {
  public:
   virtual ~LateAnswers() = default;
 
-  // `check` has its verdicts as any answered check would; valid until OnLateAnswer returns. On the
-  // thread that the check was submitted on. Must not block.
+  // `check` has verdicts like any answered check; valid until OnLateAnswer returns. Called on the
+  // thread that submitted the check. Must not block.
   virtual void OnLateAnswer(const StoreCheck& check) = 0;
 };
 
 // Submit, Reset and Undo are called on io threads (net/io_threads.h) and answered on the same
-// thread. A store may allow other threads, too, and says so.
+// thread. A store that also allows other threads documents it.
 class Store {
  public:
   virtual ~Store() = default;
@@ -140,13 +142,13 @@ class Store {
   // Decides `check` atomically: all limits of group 0 admit and are charged, or none is.
   virtual void Submit(StoreCheck& check) = 0;
 
-  // Makes counters as new for all who share the store: those that do not exist are that already.
+  // Resets counters for all users of the store. Counters that do not exist are already reset.
   virtual void Reset(StoreReset& reset) = 0;
 
-  // Takes back what those counters of `check` were charged that did not fail, as if it had not
-  // come: never from a later window than the one charged. Copies what it needs and tells nobody.
-  // What cannot be taken back (the store fails) stays charged. REQUIRES: `check` was decided by
-  // this store, and its counters are as it left them.
+  // Undoes the charges of `check` to counters that did not fail, as if it had not happened, but
+  // never in a later window than the one charged. Copies what it needs and reports no result. If
+  // the store fails, the charges remain. REQUIRES: `check` was decided by this store, and its
+  // counters are unchanged since.
   virtual void Undo(const StoreCheck& check) = 0;
 };
 

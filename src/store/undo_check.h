@@ -1,5 +1,5 @@
-// Takes back what another check was charged, or may have been. Without counters if there is nothing
-// to take back.
+// Undoes the charges, known or possible, of another check. Has no counters if there is nothing to
+// undo.
 #pragma once
 
 #include "store/owned_check.h"
@@ -8,20 +8,20 @@ namespace sluice {
 
 class UndoCheck : public OwnedCheck {
  public:
-  enum class What {
+  enum class Scope {
     kCharged,  // all that the check is known to have been charged
-    kLeases,   // the slots that it took, or may have taken, for its lease; may be repeated
+    kLeases,   // the slots that its lease took or may have taken; can be repeated
   };
 
-  UndoCheck(const StoreCheck& check, What what) : OwnedCheck(check) {
+  UndoCheck(const StoreCheck& check, Scope scope) : OwnedCheck(check) {
     deadline = last_deadline = SteadyTime::max();
     in_order = false;
-    demand.mode = what == What::kCharged ? Mode::kUndo : Mode::kRelease;
+    demand.mode = scope == Scope::kCharged ? Mode::kUndo : Mode::kRelease;
     // A renewal takes no slots, so none are released: the holder keeps its lease.
     const bool takes_lease = lease && check.demand.mode != Mode::kRenew;
     std::erase_if(counters, [&](const CounterCheck& counter) {
       const bool took = takes_lease && std::holds_alternative<Concurrency>(*counter.limit);
-      return what == What::kCharged ? !counter.charged : !took;
+      return scope == Scope::kCharged ? !counter.charged : !took;
     });
   }
 };

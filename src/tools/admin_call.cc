@@ -8,9 +8,8 @@ namespace sluice::tools {
 
 void AdminOptions::AddTo(CLI::App& app) {
   server.AddTo(app);
-  AddAddress(app, "--admin", "Operators' address of the server (default: the socket of --addr's)",
-             address);
-  app.add_flag("--json", json, "Print the API's answer as JSON");
+  AddAddress(app, "--admin", "Admin address of the server (default: follows from --addr)", address);
+  app.add_flag("--json", json, "Print the API's response as JSON");
 }
 
 Result<std::unique_ptr<Client>> AdminOptions::Connect() const {
@@ -18,11 +17,11 @@ Result<std::unique_ptr<Client>> AdminOptions::Connect() const {
   if (!credentials) return credentials.error();
   const auto at = AddressFor(credentials->token);
   if (!at) return at.error();
-  credentials->tls &= *at == *Address::Parse(server.address);  // operators' sockets are plain text
+  credentials->tls &= *at == *Address::Parse(server.address);  // admin sockets are plaintext
   return std::make_unique<Client>(*at, *credentials);
 }
 
-// The flags' checks have parsed both before.
+// Parsing cannot fail: the flags' checks have parsed both addresses before.
 Result<Address> AdminOptions::AddressFor(const std::string& token) const {
   if (!address.empty()) return Address::Parse(address);
   auto public_address = Address::Parse(server.address);

@@ -1,4 +1,4 @@
-// One call of a server's operators' API: its flags, and what becomes of its answer.
+// A call of the admin API: its flags, and the output of its response.
 #pragma once
 
 #include <functional>
@@ -17,30 +17,30 @@ namespace sluice::tools {
 
 struct AdminOptions {
   ServerOptions server{.timeout = std::chrono::seconds(10)};
-  std::string address;  // of the operators' API; empty: follows from the server's
+  std::string address;  // of the admin API; empty: derived from the server's
   bool json = false;
 
   void AddTo(CLI::App& app);
 
-  // Connects to the address given for operators, else with a token to the server's own, else, if
-  // the server is on this machine, to its operators' socket.
+  // Connects to `address` if it is set. Otherwise connects to the server's address if a token is
+  // set or the server is on another machine, else to the server's admin socket.
   Result<std::unique_ptr<Client>> Connect() const;
 
  private:
   Result<Address> AddressFor(const std::string& token) const;
 };
 
-// What a command prints, unless JSON is wanted, and its exit status.
+// The text that a command prints unless --json is set, and its exit status.
 struct Outcome {
   std::string text;
   int status = 0;
 };
 
-// Prints `error` as the options want it, and returns the exit status.
+// Prints `error` as text or JSON, and returns the exit status.
 int FailAdminCall(const AdminOptions& options, const Client& client, const Error& error);
 
-// Makes the call and prints what `conclude` says of the answer, or the answer itself as JSON.
-// Returns the exit status.
+// Makes the call and prints the text that `conclude` returns for the response, or the response as
+// JSON. Returns the exit status.
 template <typename Request, typename Response>
 int CallAdmin(const AdminOptions& options,
               Result<Response> (AdminClient::*method)(const Request&, Duration),

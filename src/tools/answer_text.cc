@@ -18,7 +18,8 @@ std::string LevelText(const v1::LimitStatus& limit) {
   return fmt::format("{} of {} left", limit.remaining(), limit.limit());
 }
 
-// Orders by what decided: of a denial the limit that denies longest, else the one with least left.
+// Orders limits by their influence on the decision: first denying limits, the longest denial first,
+// then limits by the share that is left, the smallest first.
 bool DecidesMore(const v1::LimitStatus& a, const v1::LimitStatus& b) {
   if (a.admitted() != b.admitted()) return !a.admitted();
   if (!a.admitted()) {
@@ -60,13 +61,13 @@ std::string_view SourceText(v1::Source source) {
     case v1::SOURCE_FALLBACK:
       return "  [the store failed; on_store_failure decided]";
     case v1::SOURCE_DENY_CACHE:
-      return "  [known to be full; the store was not asked]";
+      return "  [denied by the deny cache, without the store]";
     default:
       return "";
   }
 }
 
-std::string LimitOutlook(const v1::LimitStatus& limit) {
+std::string LimitForecast(const v1::LimitStatus& limit) {
   std::string text;
   if (limit.has_reset_after() && ToDuration(limit.reset_after()) > Duration::zero()) {
     text = fmt::format("resets in {}", HumanDuration(ToDuration(limit.reset_after())));
@@ -114,8 +115,8 @@ std::string DecisionText(const std::string& domain, const v1::CheckLimitResponse
   return line + "\n";
 }
 
-std::string StandingText(const v1::LimitStatus& limit) {
-  const std::string outlook = LimitOutlook(limit);
+std::string LimitStateText(const v1::LimitStatus& limit) {
+  const std::string outlook = LimitForecast(limit);
   return LevelText(limit) + (outlook.empty() ? "" : "  " + outlook);
 }
 
@@ -127,7 +128,7 @@ std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimi
   std::vector<Row> rows;
   for (const v1::LimitStatus& limit : response.limits()) {
     rows.push_back({fmt::format("{}[{}]", limit.rule(), limit.index()),
-                    AlgorithmText(limit.algorithm()), LevelText(limit), LimitOutlook(limit)});
+                    AlgorithmText(limit.algorithm()), LevelText(limit), LimitForecast(limit)});
   }
   const auto width = [&rows](std::string Row::*column) {
     std::size_t most = 0;

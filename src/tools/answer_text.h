@@ -1,5 +1,5 @@
-// One answer of a server, for people: the decision and what decided it on the first line, then one
-// line per limit.
+// Formats a server's answer as text: the decision and its cause on the first line, then one line
+// per limit.
 #pragma once
 
 #include <string>
@@ -8,25 +8,26 @@
 
 namespace sluice::tools {
 
-// `DENIED  by pay-per-user (token_bucket 0 of 20 left)  retry in 85 ms`, and so on. Ends with a
-// newline. `waited`: the caller has slept as long as the answer said.
+// The whole text, beginning with a line such as
+// `DENIED  by pay-per-user (token_bucket 0 of 20 left)  retry in 85 ms`. Ends with a newline.
+// `waited`: the caller has already slept for the answer's wait.
 std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response,
                        bool waited = false);
 
-// What the answer itself does not tell.
+// Facts that are not in the answer.
 struct DecisionContext {
-  std::string ruled_by;  // the rule that decided without counting, if that is known
-  bool waited = false;   // the caller has slept as long as the answer said
+  std::string ruled_by;  // the rule that decided without counting, if known
+  bool waited = false;   // the caller has already slept for the answer's wait
 };
 
-// Its first line.
+// The first line of the text.
 std::string DecisionText(const std::string& domain, const v1::CheckLimitResponse& response,
                          const DecisionContext& context = {});
 
-// "token_bucket" of ALGORITHM_TOKEN_BUCKET.
+// Returns "token_bucket" for ALGORITHM_TOKEN_BUCKET, and so on.
 std::string AlgorithmText(v1::Algorithm algorithm);
 
-// How a limit stands: "19 of 20 left  resets in 100 ms".
-std::string StandingText(const v1::LimitStatus& limit);
+// The state of a limit: "19 of 20 left  resets in 100 ms".
+std::string LimitStateText(const v1::LimitStatus& limit);
 
 }  // namespace sluice::tools

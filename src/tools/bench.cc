@@ -1,4 +1,4 @@
-// `sluice bench`: how many checks a second does a server decide, and how fast?
+// `sluice bench`: measures the throughput and the latency of a server.
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -41,7 +41,7 @@ std::uint32_t DefaultChecks(Rpc rpc) {
   return rpc == Rpc::kUnary ? 1 : rpc == Rpc::kBatch ? 100 : 16;
 }
 
-// What no flag can tell by itself.
+// Checks flags that depend on each other.
 void CheckTogether(const BenchOptions& options) {
   const load::Plan& plan = options.plan;
   if (plan.rpc == Rpc::kUnary && options.checks > 1) {
@@ -83,8 +83,8 @@ Result<load::Plan> MakePlan(const BenchOptions& options) {
 int Bench(const BenchOptions& options) {
   const auto plan = MakePlan(options);
   if (!plan) return FailBeforeCall(plan.error());
-  const auto tally = RunLoad(*plan, options.json);
-  const bool good = tally && tally->answered() > 0 && tally->failed == 0 && tally->lost.empty();
+  const auto stats = RunLoad(*plan, options.json);
+  const bool good = stats && stats->answered() > 0 && stats->failed == 0 && stats->lost.empty();
   return good ? kExitDone : kExitError;
 }
 
@@ -103,17 +103,17 @@ void DeclareMessages(CLI::App& app, BenchOptions& options) {
   app.add_option("--key", plan.key_name, "The attribute that varies")
       ->type_name("KEY")
       ->capture_default_str();
-  app.add_option("--keys", plan.keys, "How many values it has: numbers from 1000000 up")
+  app.add_option("--keys", plan.keys, "Number of its values: 1000000 and up")
       ->check(CLI::Range(1U, load::kMaxKeys))
       ->type_name("COUNT")
       ->capture_default_str();
   app.add_option_function<std::string>(
          "--distribution", [&options](const std::string& word) { options.zipf = word == "zipf"; },
-         "Of the values: uniform (all as often) or zipf (few very often)")
+         "Distribution of the values: uniform, or zipf (few values are very frequent)")
       ->check(CLI::IsMember({"uniform", "zipf"}))
       ->type_name("WORD")
       ->default_str("uniform");
-  app.add_option("--exponent", options.exponent, "Of zipf: value i comes 1 / i^EXPONENT as often")
+  app.add_option("--exponent", options.exponent, "For zipf: value i has frequency 1 / i^EXPONENT")
       ->check(CLI::Range(0.01, 10.0))
       ->type_name("EXPONENT")
       ->default_str(fmt::format("{}", kDefaultExponent));
@@ -123,12 +123,12 @@ void DeclareLoad(CLI::App& app, BenchOptions& options) {
   load::Plan& plan = options.plan;
   CLI::Option* rate =
       app.add_option("--rate", plan.rate,
-                     "Open loop: checks a second, each message at its time, or up to 100 us later; "
-                     "latency counts from then")
+                     "Open loop: checks per second. Messages have fixed start times, from which "
+                     "latency counts")
           ->check(CLI::Range(0.001, 1e7))
           ->type_name("RATE");
   app.add_option("--in-flight", plan.in_flight,
-                 "Closed loop: messages under way, over all connections")
+                 "Closed loop: messages in flight, over all connections")
       ->check(CLI::Range(1U, load::kMaxInFlight))
       ->type_name("COUNT")
       ->capture_default_str()
@@ -137,7 +137,7 @@ void DeclareLoad(CLI::App& app, BenchOptions& options) {
       ->check(CLI::Range(1, 1000))
       ->type_name("COUNT")
       ->capture_default_str();
-  app.add_option("--threads", plan.threads, "Threads that generate")
+  app.add_option("--threads", plan.threads, "Threads of the load generator")
       ->check(CLI::Range(1, 64))
       ->type_name("COUNT")
       ->capture_default_str();
@@ -148,7 +148,7 @@ void DeclareLoad(CLI::App& app, BenchOptions& options) {
               [&plan](Duration duration) { plan.warm_up = duration; });
 }
 
-std::function<int()> Declare(CLI::App& app) {
+std::function<int()> DeclareBench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   options->request.AddTo(app);
   DeclareMessages(app, *options);
@@ -156,7 +156,7 @@ std::function<int()> Declare(CLI::App& app) {
   app.add_flag("--json", options->json, "Print one JSON object");
   options->server.AddTo(app);
   app.get_option("--timeout")
-      ->description("Longest wait for connections, and after the end for the last answers");
+      ->description("Timeout for connecting, and for the last answers after the end");
   app.parse_complete_callback([options] { CheckTogether(*options); });
   app.footer(
       "Exit status: 0 if any check was answered and none failed, else 2.\n"
@@ -166,6 +166,6 @@ std::function<int()> Declare(CLI::App& app) {
 
 }  // namespace
 
-const Command kBench = {"bench", "Measure a server under load", Declare};
+const Command kBench = {"bench", "Measure a server under load", DeclareBench};
 
 }  // namespace sluice::tools

@@ -1,4 +1,4 @@
-// `sluice check`: may this request go on? Once, or many times as a load.
+// `sluice check`: checks a request against its limits, once or many times.
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -42,7 +42,7 @@ v1::CheckLimitRequest MakeRequest(const CheckOptions& options) {
   return request;
 }
 
-// What is only asked, or charged afterwards, has nothing to wait for.
+// Only a check that takes units can have to wait.
 bool Sleeps(const CheckOptions& options) {
   return options.wait && options.mode == v1::MODE_CONSUME && options.cost > 0;
 }
@@ -68,7 +68,7 @@ int CheckOnce(const CheckOptions& options, Client& client) {
 }
 
 Result<load::Plan> MakePlan(const CheckOptions& options) {
-  // A rate is kept only if slow answers do not hold up the next checks.
+  // With a rate, many callers are needed, so that slow answers do not delay later checks.
   const std::uint32_t callers = options.concurrency > 0 ? options.concurrency
                                 : options.rate > 0      ? 1000
                                                         : 1;
@@ -89,9 +89,9 @@ Result<load::Plan> MakePlan(const CheckOptions& options) {
 int CheckMany(const CheckOptions& options) {
   const auto plan = MakePlan(options);
   if (!plan) return FailBeforeCall(plan.error());
-  const auto tally = RunLoad(*plan, options.json);
-  if (!tally || tally->failed > 0 || !tally->lost.empty()) return kExitError;
-  return tally->denied > 0 ? kExitDenied : kExitAllowed;
+  const auto stats = RunLoad(*plan, options.json);
+  if (!stats || stats->failed > 0 || !stats->lost.empty()) return kExitError;
+  return stats->denied > 0 ? kExitDenied : kExitAllowed;
 }
 
 void DeclareRequest(CLI::App& app, CheckOptions& options) {
@@ -107,16 +107,16 @@ void DeclareRequest(CLI::App& app, CheckOptions& options) {
   CLI::Option* mode =
       app.add_option_function<std::string>(
              "--mode", [&options](const std::string& word) { options.mode = kModes.at(word); },
-             "consume, peek (ask only), charge (whatever the answer), refund (give back)")
+             "consume, peek (take nothing), charge (take even if denied), refund (give back)")
           ->check(CLI::IsMember(kModes))
           ->type_name("MODE")
           ->default_str("consume");
   app.add_flag_callback(
          "--peek", [&options] { options.mode = v1::MODE_PEEK; }, "Short for --mode peek")
       ->excludes(mode);
-  AddDuration(app, "--wait", "Be willing to wait this long: sleep as long as the answer says",
+  AddDuration(app, "--wait", "Accept a wait of up to this long, and sleep for it if allowed",
               [&options](Duration wait) { options.wait = wait; });
-  app.add_flag("--json", options.json, "Print JSON: one answer as the API's, many as a summary");
+  app.add_flag("--json", options.json, "Print JSON: the API's response, or the summary");
 }
 
 void DeclareLoad(CLI::App& app, CheckOptions& options) {
@@ -125,20 +125,19 @@ void DeclareLoad(CLI::App& app, CheckOptions& options) {
           ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53))
           ->type_name("TIMES")
           ->capture_default_str();
-  app.add_option(
-         "--concurrency", options.concurrency,
-         "Callers: checks under way or asleep at once, at most (default 1, with --rate 1000)")
+  app.add_option("--concurrency", options.concurrency,
+                 "Maximum checks in flight or asleep at once (default: 1, with --rate 1000)")
       ->check(CLI::Range(1, 100'000))
       ->type_name("COUNT")
       ->needs(repeat);
   app.add_option("--rate", options.rate,
-                 "Checks a second, each at its time; latency counts from then")
+                 "Checks per second. Each has a fixed start time, from which latency counts")
       ->check(CLI::Range(0.001, 1e6))
       ->type_name("RATE")
       ->needs(repeat);
 }
 
-std::function<int()> Declare(CLI::App& app) {
+std::function<int()> DeclareCheck(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
   DeclareRequest(app, *options);
   DeclareLoad(app, *options);
@@ -155,6 +154,7 @@ std::function<int()> Declare(CLI::App& app) {
 
 }  // namespace
 
-const Command kCheck = {"check", "Ask whether a request may go on, once or many times", Declare};
+const Command kCheck = {"check", "Check a request against its limits, once or many times",
+                        DeclareCheck};
 
 }  // namespace sluice::tools

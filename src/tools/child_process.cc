@@ -21,7 +21,7 @@ bool InForegroundOfTerminal() {
   return foreground;
 }
 
-// posix_spawnp; returns its error number.
+// Calls posix_spawnp and returns its error number.
 int Spawn(const std::vector<std::string>& command, const sigset_t& mask, bool leads_group,
           pid_t& pid) {
   std::vector<char*> argv;
@@ -43,7 +43,7 @@ int Spawn(const std::vector<std::string>& command, const sigset_t& mask, bool le
 
 Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std::string>& command,
                                                           const sigset_t& mask) {
-  // Who ignores it has its children reaped by the kernel, and never hears how they ended.
+  // If SIGCHLD were ignored, the kernel would reap the child and its exit status would be lost.
   std::signal(SIGCHLD, SIG_DFL);
   const bool leads_group = !InForegroundOfTerminal();
   pid_t pid = -1;
@@ -51,7 +51,7 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::vector<std:
     return Error{error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInternal,
                  fmt::format("{} cannot be run: {}", command[0], std::strerror(error))};
   }
-  // Debian's header of pidfd_open is not for C++.
+  // Debian's header for pidfd_open does not compile as C++.
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (fd < 0) {
     const int error = errno;

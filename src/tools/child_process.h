@@ -1,10 +1,10 @@
-// A program started by this process, with its standard streams, environment and directory.
+// A child process that inherits the standard streams, the environment and the working directory.
 //
-// At a terminal it shares this process' group, so that keys (Ctrl-C, Ctrl-Z) reach it and it may
-// read what is typed. Elsewhere (cron, CI, the background) it leads a group of its own, so that
-// what is sent to it reaches the programs it started, too.
+// In the foreground of a terminal, the child stays in this process' group, so that keys (Ctrl-C,
+// Ctrl-Z) reach it and it can read from the terminal. Elsewhere (cron, CI, the background) it leads
+// a new process group, so that forwarded signals also reach its own children.
 //
-// For one thread.
+// Not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -21,8 +21,8 @@ namespace sluice::tools {
 
 class ChildProcess {
  public:
-  // `command[0]` is looked for in PATH. `mask`: the signals it has blocked. Errors: kNotFound,
-  // there is no such program; kInternal, it cannot be started.
+  // Searches PATH for `command[0]`. `mask`: the child's signal mask. Errors: kNotFound if there is
+  // no such program, kInternal if it cannot be started.
   static Result<std::unique_ptr<ChildProcess>> Start(const std::vector<std::string>& command,
                                                      const sigset_t& mask);
 
@@ -31,13 +31,13 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  // Passes on what this process got, unless the child has got it as well.
+  // Forwards a signal to the child, unless the terminal has sent it to both processes.
   void Forward(const SignalQueue::Signal& signal);
 
-  // Readable when it has ended.
+  // Readable when the child has ended.
   int fd() const { return fd_; }
 
-  // Waits for its end. Its exit status, 128 + signal if one killed it.
+  // Waits until the child ends. Returns its exit status, or 128 + the signal that killed it.
   int Reap();
 
  private:

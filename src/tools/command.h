@@ -1,4 +1,4 @@
-// A command of `sluice`: one file that defines it, one row in main.cc's table.
+// A command of `sluice`. Each is defined in one file and listed in main.cc's table.
 #pragma once
 
 #include <functional>
@@ -7,22 +7,24 @@
 
 namespace sluice::tools {
 
-// What every command's exit status means.
+// The exit statuses of commands.
 inline constexpr int kExitDone = 0, kExitAllowed = 0;
-inline constexpr int kExitDenied = 1, kExitMistakes = 1, kExitNone = 1;
+inline constexpr int kExitDenied = 1, kExitMistakes = 1, kExitNone = 1, kExitUnhealthy = 1;
 inline constexpr int kExitError = 2;
 
 struct Command {
   const char* name;
   const char* description;
-  // Declares the command's arguments on `app`. What it returns runs once they are parsed, and
-  // returns the exit status.
+  // Declares the command's arguments on `app`. Returns a function that runs the command after
+  // parsing and returns the exit status.
   std::function<int()> (*declare)(CLI::App& app);
 };
 
 extern const Command kBench;
 extern const Command kCheck;
+extern const Command kConvert;
 extern const Command kExplain;
+extern const Command kHealth;
 extern const Command kHold;
 extern const Command kReload;
 extern const Command kReset;

@@ -1,4 +1,4 @@
-// `sluice explain`: which rules a request meets, and how their counters stand.
+// `sluice explain`: shows the rules that match a request, and the state of their counters.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -18,7 +18,7 @@ struct ExplainOptions {
   RequestOptions request;
 };
 
-// The rule that decides without counting; empty if none does.
+// The rule that decides without counting, or an empty string.
 std::string RuledBy(const v1::ExplainResponse& answer) {
   const bool denied = answer.response().decision() == v1::DECISION_DENIED;
   for (const v1::ExplainedRule& rule : answer.rules()) {
@@ -34,18 +34,18 @@ std::string RuleText(const v1::ExplainedRule& rule) {
                                  rule.reason().empty() ? "" : ": ", rule.reason());
   for (const v1::ExplainedCounter& counter : rule.counters()) {
     text += fmt::format("    {}  {}\n      {}\n", AlgorithmText(counter.status().algorithm()),
-                        StandingText(counter.status()), counter.key());
+                        LimitStateText(counter.status()), counter.key());
   }
   return text;
 }
 
-Outcome Conclude(const std::string& domain, const v1::ExplainResponse& answer) {
+Outcome ConcludeExplain(const std::string& domain, const v1::ExplainResponse& answer) {
   std::string text = DecisionText(domain, answer.response(), {.ruled_by = RuledBy(answer)});
   for (const v1::ExplainedRule& rule : answer.rules()) text += RuleText(rule);
   return {text, kExitDone};
 }
 
-std::function<int()> Declare(CLI::App& app) {
+std::function<int()> DeclareExplain(CLI::App& app) {
   auto options = std::make_shared<ExplainOptions>();
   options->request.AddTo(app);
   options->admin.AddTo(app);
@@ -55,13 +55,13 @@ std::function<int()> Declare(CLI::App& app) {
   return [options] {
     return CallAdmin<v1::ExplainRequest, v1::ExplainResponse>(
         options->admin, &AdminClient::Explain, options->request.ToRequest<v1::ExplainRequest>(),
-        [&](const auto& answer) { return Conclude(options->request.domain, answer); });
+        [&](const auto& answer) { return ConcludeExplain(options->request.domain, answer); });
   };
 }
 
 }  // namespace
 
-const Command kExplain = {"explain", "Show which rules a request meets, and how they stand",
-                          Declare};
+const Command kExplain = {"explain", "Show the rules that match a request, and their state",
+                          DeclareExplain};
 
 }  // namespace sluice::tools

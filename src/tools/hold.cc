@@ -27,13 +27,13 @@
 namespace sluice::tools {
 namespace {
 
-// Unlike fmt::print, no failure if nobody reads stderr any more: the lease must be kept.
+// Unlike fmt::print, does not throw if stderr is closed: the lease must still be renewed.
 template <typename... Args>
 void Say(fmt::format_string<Args...> format, Args&&... args) {
   std::fputs(("sluice: " + fmt::format(format, std::forward<Args>(args)...)).c_str(), stderr);
 }
 
-// As of the shell, env, timeout and nohup.
+// The conventions of the shell, env, timeout and nohup.
 constexpr int kExitCannotRun = 126, kExitNoSuchCommand = 127, kExitSignalled = 128;
 
 struct HoldOptions {
@@ -45,15 +45,15 @@ struct HoldOptions {
   std::vector<std::string> command;
 };
 
-// That the request may go on; or else `status`, for which the reason has been printed.
+// The answer that allows the request, or an exit `status` whose cause has been printed.
 struct Admission {
   v1::CheckLimitResponse answer;
   SteadyTime asked, answered;
   std::optional<int> status;
 };
 
-// When to ask again. A slot may be given back long before its lease would expire, which is what
-// retry_after tells of it; any other limit admits no sooner than it says.
+// How long to wait before the next attempt. For a concurrency limit, retry_after is when a lease
+// expires, but a slot may be released much earlier. Other limits do not admit before retry_after.
 Duration RetryPause(const v1::CheckLimitResponse& denial) {
   Duration pause = std::chrono::milliseconds(100);
   for (const v1::LimitStatus& limit : denial.limits()) {
@@ -85,7 +85,7 @@ Admission Ask(const HoldOptions& options, Client& client, std::optional<SteadyTi
   return admission;
 }
 
-// Asks until admitted, or until `wait` has passed.
+// Checks until the request is allowed or `wait` has passed.
 Admission Admit(const HoldOptions& options, Client& client, SignalQueue& signals) {
   std::optional<SteadyTime> deadline;
   if (options.wait) deadline = SteadyNow() + *options.wait;
@@ -110,7 +110,7 @@ Admission Admit(const HoldOptions& options, Client& client, SignalQueue& signals
   }
 }
 
-// Whether the command may run though the answer has no lease: the rules waive the slot.
+// Whether the command may run without a lease, because no slot is required.
 bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse& answer) {
   if (answer.source() == v1::SOURCE_RULE) return true;
   for (const v1::LimitStatus& limit : answer.limits()) {
@@ -156,11 +156,11 @@ LeaseKeeper::OnChange ChangeHandler(const HoldOptions& options) {
     PrintChange(change);
     const bool lost =
         change.state == LeaseKeeper::State::kOverdue || change.state == LeaseKeeper::State::kLost;
-    if (lost && kill_on_loss) kill(getpid(), SIGTERM);  // goes the way of all signals
+    if (lost && kill_on_loss) kill(getpid(), SIGTERM);  // forwarded like any other signal
   };
 }
 
-// Runs the command to its end. Returns the exit status.
+// Runs the command until it ends. Returns the exit status.
 int RunCommand(const HoldOptions& options, SignalQueue& signals) {
   const auto child = ChildProcess::Start(options.command, signals.mask_before());
   if (!child) {
@@ -175,7 +175,7 @@ int RunCommand(const HoldOptions& options, SignalQueue& signals) {
   }
 }
 
-// Waits as long as the answer says, then runs the command, unless a signal comes before.
+// Sleeps for the answer's wait, then runs the command. A signal during the wait ends it.
 int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQueue& signals) {
   const Duration wait = ToDuration(admission.answer.wait());  // zero if there is none
   if (const auto signal = signals.WaitUntil(admission.answered + wait)) {
@@ -185,7 +185,7 @@ int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQ
 }
 
 int Hold(const HoldOptions& options) {
-  SignalQueue signals;  // first of all: the client has threads
+  SignalQueue signals;  // before the client, which starts threads
   const auto connected = options.server.Connect();
   if (!connected) return FailBeforeCall(connected.error());
   Client& client = **connected;
@@ -207,7 +207,7 @@ int Hold(const HoldOptions& options) {
   return status;
 }
 
-std::function<int()> Declare(CLI::App& app) {
+std::function<int()> DeclareHold(CLI::App& app) {
   auto options = std::make_shared<HoldOptions>();
   options->request.AddTo(app);
   app.add_option("COMMAND", options->command, "After --: what to run, and its arguments")
@@ -236,6 +236,6 @@ std::function<int()> Declare(CLI::App& app) {
 }  // namespace
 
 const Command kHold = {"hold", "Run a command while holding a slot of a concurrency limit",
-                       Declare};
+                       DeclareHold};
 
 }  // namespace sluice::tools

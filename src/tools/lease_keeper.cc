@@ -49,7 +49,7 @@ bool LeaseKeeper::StoppedBefore(SteadyTime due) {
   return stop_.WaitUntil(mutex_, due, [this]() SLUICE_REQUIRES(mutex_) { return stopped_; });
 }
 
-// Returns when the next renewal is due.
+// Renews the lease. Returns when the next renewal is due.
 SteadyTime LeaseKeeper::Renew() {
   const SteadyTime asked = SteadyNow();
   const Duration pause = RenewalPause(ttl_);
@@ -73,7 +73,7 @@ SteadyTime LeaseKeeper::Renew() {
 void LeaseKeeper::Enter(State state, const Error& reason) {
   if (state == std::exchange(state_, state)) return;
   {
-    // A renewal that crosses the release on its way finds no lease: nothing to tell.
+    // A renewal that arrives after the release fails, which is not reported.
     MutexLock lock(mutex_);
     if (stopped_) return;
   }

@@ -1,7 +1,7 @@
-// Holds a lease while its owner works: a thread of its own renews it whenever a third of its ttl
-// has passed, and sooner again after a renewal that failed.
+// Keeps a lease alive: a thread renews it after each third of its ttl, and earlier after a failed
+// renewal.
 //
-// Thread-safe but for Release, which is for one thread.
+// The owner's thread only.
 #pragma once
 
 #include <functional>
@@ -17,32 +17,32 @@ class LeaseKeeper {
  public:
   enum class State {
     kHeld,
-    kUnanswered,  // a renewal failed; the lease holds until its ttl passes
-    kOverdue,     // its ttl has passed, as far as is known: another may have the slot
-    kLost,        // it has expired, for good
+    kUnanswered,  // a renewal failed; the lease is valid until its ttl has passed
+    kOverdue,     // no renewal within the ttl; the slot may have been granted to another client
+    kLost,        // the server reports that the lease has expired
   };
 
   struct Change {
     State state = State::kHeld;
-    Error reason;     // of the renewal that failed
-    Duration left{};  // how long the lease still holds
+    Error reason;     // the error of the failed renewal
+    Duration left{};  // how long the lease is still valid
   };
-  // Called on the keeper's thread, once for every change of state.
+  // Called on the keeper's thread for each change of state.
   using OnChange = std::function<void(const Change&)>;
 
   struct Options {
-    SteadyTime asked;  // when the lease was asked for: it holds its ttl from then on, at least
-    Duration timeout;  // of each call
+    SteadyTime asked;  // when the lease was requested; its ttl counts from then
+    Duration timeout;  // for each call
     OnChange on_change;
   };
 
   // `client` must outlive the keeper.
   LeaseKeeper(Client& client, const v1::Lease& lease, Options options);
 
-  // Ends the renewals, without giving the lease back.
+  // Stops the renewals but does not release the lease.
   ~LeaseKeeper();
 
-  // Gives the lease back and ends the renewals; no change is told of any more.
+  // Releases the lease and stops the renewals. Later changes are not reported.
   Result<void> Release();
 
  private:
@@ -56,7 +56,7 @@ class LeaseKeeper {
   const std::string id_;
   const Options options_;
 
-  // Of the keeper's thread alone.
+  // Used by the keeper's thread only.
   State state_ = State::kHeld;
   Duration ttl_;
   SteadyTime holds_until_;

@@ -6,10 +6,10 @@
 
 #include "client/status.h"
 #include "load/generator.h"
+#include "tools/load_report.h"
 #include "tools/message_json.h"
-#include "tools/run_text.h"
+#include "tools/run_progress.h"
 #include "tools/server_options.h"
-#include "tools/watch.h"
 
 namespace sluice::tools {
 namespace {
@@ -25,7 +25,7 @@ void PrintStartError(const Address& address, bool json, const Error& error) {
 
 }  // namespace
 
-Result<load::Tally> RunLoad(const load::Plan& plan, bool json) {
+Result<load::LoadStats> RunLoad(const load::Plan& plan, bool json) {
   const auto started = load::Generator::Start(plan);
   if (!started) {
     PrintStartError(plan.address, json, started.error());
@@ -40,14 +40,14 @@ Result<load::Tally> RunLoad(const load::Plan& plan, bool json) {
                const auto elapsed = std::chrono::duration_cast<Duration>(SteadyNow() - start);
                return ProgressText(plan, generator.progress(), elapsed);
              }});
-  load::Tally tally = generator.tally();
-  fmt::print("{}", json ? RunJson(plan, tally) + "\n" : RunText(plan, tally));
-  if (json) fmt::print(stderr, "{}", LatenessText(tally));
-  if (!tally.lost.empty()) {
+  load::LoadStats stats = generator.stats();
+  fmt::print("{}", json ? LoadReportJson(plan, stats) + "\n" : LoadReportText(plan, stats));
+  if (json) fmt::print(stderr, "{}", LatenessText(stats));
+  if (!stats.lost.empty()) {
     fmt::print(stderr, "sluice: every connection to {} was lost: {}\n", plan.address.ToString(),
-               tally.lost);
+               stats.lost);
   }
-  return tally;
+  return stats;
 }
 
 }  // namespace sluice::tools

@@ -17,13 +17,14 @@ namespace {
 using sluice::tools::Command;
 
 const Command* const kCommands[] = {
-    &sluice::tools::kCheck, &sluice::tools::kHold,     &sluice::tools::kExplain,
-    &sluice::tools::kReset, &sluice::tools::kRules,    &sluice::tools::kReload,
-    &sluice::tools::kBench, &sluice::tools::kValidate,
+    &sluice::tools::kCheck,  &sluice::tools::kHold,     &sluice::tools::kExplain,
+    &sluice::tools::kReset,  &sluice::tools::kRules,    &sluice::tools::kReload,
+    &sluice::tools::kBench,  &sluice::tools::kValidate, &sluice::tools::kConvert,
+    &sluice::tools::kHealth,
 };
 
-// Gives what follows `--` to the COMMAND of the subcommand that has one. The parser would take it
-// for more attributes.
+// Passes the words after `--` to the COMMAND argument of the subcommand, if it has one. The parser
+// would take them for attributes.
 void TakeCommand(CLI::App& app, std::vector<std::string>& arguments) {
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   if (dashes == arguments.end()) return;
@@ -38,9 +39,9 @@ void TakeCommand(CLI::App& app, std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Asks a Sluice server, measures it, and looks into it.", "sluice");
+  CLI::App app("Command-line tool for Sluice servers.", "sluice");
   app.set_version_flag("--version", "sluice " SLUICE_VERSION);
-  app.require_subcommand(0, 1);  // that there is one, we say ourselves
+  app.require_subcommand(0, 1);  // if there is none, main prints the help
   app.failure_message(CLI::FailureMessage::simple);
 
   std::vector<std::pair<CLI::App*, std::function<int()>>> commands;
@@ -51,7 +52,7 @@ int main(int argc, char** argv) {
 
   std::vector<std::string> arguments(argv + 1, argv + argc);
   TakeCommand(app, arguments);
-  std::reverse(arguments.begin(), arguments.end());  // as the parser wants them
+  std::reverse(arguments.begin(), arguments.end());  // the parser expects reverse order
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {

@@ -1,4 +1,4 @@
-// What the tool prints as JSON.
+// JSON output of the tool.
 #pragma once
 
 #include <string>
@@ -10,10 +10,11 @@
 
 namespace sluice::tools {
 
-// On one line. Bytes that are not UTF-8 become U+FFFD.
+// One line. Invalid UTF-8 becomes U+FFFD.
 std::string JsonText(const nlohmann::ordered_json& json);
 
-// A message of the API in protobuf's JSON mapping, on one line, with fields at their defaults.
+// A message of the API in protobuf's JSON mapping on one line, including fields with default
+// values.
 std::string MessageJson(const google::protobuf::Message& message);
 
 // {"error":{"code":…,"message":…}}

@@ -1,4 +1,4 @@
-// `sluice reload`: makes a server read its rules again.
+// `sluice reload`: makes a server reload its rules.
 #include <memory>
 #include <string>
 
@@ -11,7 +11,7 @@
 namespace sluice::tools {
 namespace {
 
-Outcome Conclude(const v1::ReloadRulesResponse& answer) {
+Outcome ConcludeReload(const v1::ReloadRulesResponse& answer) {
   const std::string in_force =
       fmt::format("{} rules in force since {}", answer.rules(),
                   google::protobuf::util::TimeUtil::ToString(answer.loaded_at()));
@@ -21,21 +21,21 @@ Outcome Conclude(const v1::ReloadRulesResponse& answer) {
   return {text, kExitMistakes};
 }
 
-std::function<int()> Declare(CLI::App& app) {
+std::function<int()> DeclareReload(CLI::App& app) {
   auto options = std::make_shared<AdminOptions>();
   options->server.timeout = std::chrono::minutes(1);
   options->AddTo(app);
   app.footer(
-      "A set with any mistake is refused as a whole, and the rules of before stay in force.\n"
+      "If any rule has a mistake, all are refused and the previous rules stay in force.\n"
       "Exit status: 0 applied, 1 refused, 2 error.");
   return [options] {
     return CallAdmin<v1::ReloadRulesRequest, v1::ReloadRulesResponse>(
-        *options, &AdminClient::ReloadRules, {}, Conclude);
+        *options, &AdminClient::ReloadRules, {}, ConcludeReload);
   };
 }
 
 }  // namespace
 
-const Command kReload = {"reload", "Make a server read its rules again", Declare};
+const Command kReload = {"reload", "Make a server reload its rules", DeclareReload};
 
 }  // namespace sluice::tools

@@ -1,4 +1,4 @@
-// The arguments that say what request a command is about: DOMAIN KEY=VALUE…
+// The arguments that describe a request: DOMAIN KEY=VALUE…
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ struct RequestOptions {
   std::string domain;
   std::vector<std::string> attributes;  // KEY=VALUE, each key once
 
-  // Takes the app's callback, to refuse what is no attribute. Must outlive `app`'s parsing.
+  // Uses the app's callback to reject malformed attributes. Must outlive the parsing of `app`.
   void AddTo(CLI::App& app);
 
-  // Of any message with `domain` and `attributes`.
+  // `Request`: any message with the fields `domain` and `attributes`.
   template <typename Request>
   Request ToRequest() const {
     Request request;

@@ -1,4 +1,4 @@
-// `sluice reset`: makes the counters a request leads to as new.
+// `sluice reset`: resets the counters of a request.
 #include <memory>
 #include <string>
 
@@ -17,14 +17,14 @@ struct ResetOptions {
   std::string rule;
 };
 
-Outcome Conclude(const v1::ResetLimitResponse& answer) {
+Outcome ConcludeReset(const v1::ResetLimitResponse& answer) {
   std::string text = answer.keys().empty() ? "nothing to reset: no rule counts this request\n"
-                                           : "as new for the whole fleet:\n";
+                                           : "reset for the whole fleet:\n";
   for (const std::string& key : answer.keys()) text += fmt::format("  {}\n", key);
   return {text, kExitDone};
 }
 
-std::function<int()> Declare(CLI::App& app) {
+std::function<int()> DeclareReset(CLI::App& app) {
   auto options = std::make_shared<ResetOptions>();
   options->request.AddTo(app);
   app.add_option("--rule", options->rule, "Only the counters of this rule")->type_name("RULE");
@@ -36,12 +36,12 @@ std::function<int()> Declare(CLI::App& app) {
     auto request = options->request.ToRequest<v1::ResetLimitRequest>();
     request.set_rule(options->rule);
     return CallAdmin<v1::ResetLimitRequest, v1::ResetLimitResponse>(
-        options->admin, &AdminClient::ResetLimit, request, Conclude);
+        options->admin, &AdminClient::ResetLimit, request, ConcludeReset);
   };
 }
 
 }  // namespace
 
-const Command kReset = {"reset", "Make the counters of a request as new", Declare};
+const Command kReset = {"reset", "Reset the counters of a request", DeclareReset};
 
 }  // namespace sluice::tools

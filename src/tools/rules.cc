@@ -1,4 +1,4 @@
-// `sluice rules`: the rules in force, as YAML.
+// `sluice rules`: shows the rules in force as YAML.
 #include <memory>
 #include <sstream>
 #include <string>
@@ -24,14 +24,14 @@ std::string RuleText(const v1::RuleInfo& rule) {
   return text;
 }
 
-Outcome Conclude(const std::string& domain, const v1::ListRulesResponse& answer) {
+Outcome ConcludeRules(const std::string& domain, const v1::ListRulesResponse& answer) {
   if (answer.rules().empty()) {
     return {domain.empty() ? "no rules are in force\n"
                            : fmt::format("no rules of domain {} are in force\n", domain),
             kExitNone};
   }
   std::string text;
-  const std::string* shown = nullptr;  // the domain of the rule before
+  const std::string* shown = nullptr;  // the domain of the previous rule
   for (const v1::RuleInfo& rule : answer.rules()) {
     if (shown == nullptr || *shown != rule.domain()) {
       text += fmt::format("{}domain: {}\nrules:\n", shown == nullptr ? "" : "---\n", rule.domain());
@@ -42,22 +42,22 @@ Outcome Conclude(const std::string& domain, const v1::ListRulesResponse& answer)
   return {text, kExitDone};
 }
 
-std::function<int()> Declare(CLI::App& app) {
+std::function<int()> DeclareRules(CLI::App& app) {
   auto options = std::make_shared<RulesOptions>();
   app.add_option("DOMAIN", options->domain, "Only the rules of this domain");
   options->admin.AddTo(app);
-  app.footer("Exit status: 0 shown, 1 there are none, 2 error.\nExample: sluice rules shop");
+  app.footer("Exit status: 0 shown, 1 no rules, 2 error.\nExample: sluice rules shop");
   return [options] {
     v1::ListRulesRequest request;
     request.set_domain(options->domain);
     return CallAdmin<v1::ListRulesRequest, v1::ListRulesResponse>(
         options->admin, &AdminClient::ListRules, request,
-        [&](const auto& answer) { return Conclude(options->domain, answer); });
+        [&](const auto& answer) { return ConcludeRules(options->domain, answer); });
   };
 }
 
 }  // namespace
 
-const Command kRules = {"rules", "Show the rules a server has in force", Declare};
+const Command kRules = {"rules", "Show the rules a server has in force", DeclareRules};
 
 }  // namespace sluice::tools

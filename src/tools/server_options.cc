@@ -31,25 +31,28 @@ void ServerOptions::AddTo(CLI::App& app) {
   AddAddress(app, "--addr", "Server: host:port or unix:PATH", address)
       ->envname("SLUICE_ADDR")
       ->capture_default_str();
-  AddDuration(app, "--timeout", "Longest wait for one answer", [this](Duration parsed) {
+  AddDuration(app, "--timeout", "Timeout of each call", [this](Duration parsed) {
     timeout = parsed;
   })->default_str(fmt::format("{}s", timeout / std::chrono::seconds(1)));
-  app.add_flag("--tls", tls, "Use TLS, and trust the system's authorities");
+  app.add_flag("--tls", tls, "Use TLS and trust the system's authorities");
   const auto file = [&app](const char* flag, std::string& path, const char* description) {
     return app.add_option(flag, path, description)->type_name("FILE");
   };
-  file("--tls-ca", tls_ca, "Use TLS, and trust the authorities of this file (PEM)");
+  file("--tls-ca", tls_ca, "Use TLS and trust the authorities in this file (PEM)");
   CLI::Option* certificate =
-      file("--tls-certificate", tls_certificate, "Use TLS with this certificate of the caller");
+      file("--tls-certificate", tls_certificate, "Use TLS with this client certificate (PEM)");
   CLI::Option* key = file("--tls-key", tls_key, "The private key of --tls-certificate");
   certificate->needs(key);
   key->needs(certificate);
+  app.add_option("--tls-server-name", tls_server_name,
+                 "What the server's certificate must be for (default: the host of --addr)")
+      ->type_name("NAME");
   file("--token-file", token_file,
-       "File with a bearer token, such as the server's admin token (or SLUICE_TOKEN: the token)");
+       "File with a bearer token, such as the server's admin token (or set SLUICE_TOKEN)");
 }
 
 Result<ClientCredentials> ServerOptions::Credentials() const {
-  ClientCredentials credentials{.tls = HasTls()};
+  ClientCredentials credentials{.tls = HasTls(), .server_name = tls_server_name};
   auto token = Token();
   if (!token) return token.error();
   credentials.token = std::move(*token);
@@ -65,7 +68,7 @@ Result<ClientCredentials> ServerOptions::Credentials() const {
   return credentials;
 }
 
-// The file, else the environment.
+// The content of the token file if one is given, else the environment variable.
 Result<std::string> ServerOptions::Token() const {
   if (token_file.empty()) {
     const char* token = std::getenv("SLUICE_TOKEN");
@@ -88,10 +91,11 @@ Result<std::unique_ptr<Client>> ServerOptions::Connect() const {
 Result<void> ServerOptions::FillIn(load::Plan& plan) const {
   auto token = Token();
   if (!token) return token.error();
-  plan.address = *Address::Parse(address);  // the flag's check has parsed it before
+  plan.address = *Address::Parse(address);  // cannot fail: the flag's check has parsed it before
   plan.timeout = timeout;
   plan.token = std::move(*token);
   if (HasTls()) {
+    plan.tls_server_name = tls_server_name;
     plan.tls = {.certificate_chain = tls_certificate, .private_key = tls_key, .ca = tls_ca};
   }
   return {};
@@ -134,7 +138,7 @@ void PrintError(const Client& client, const Error& error) {
     fmt::print(stderr, "sluice: {}: {}\n", ToString(error.code), error.message);
     return;
   }
-  // gRPC wraps what the system said twice.
+  // gRPC wraps the system's error twice.
   std::string_view reason = error.message;
   constexpr std::string_view kWrapping = "last error: UNKNOWN: ";
   if (const auto at = reason.find(kWrapping); at != reason.npos) {

@@ -1,4 +1,4 @@
-// The flags of every command that calls a server, and what is printed if no server answers.
+// The flags of all commands that call a server, and the output if no server answers.
 #pragma once
 
 #include <functional>
@@ -18,16 +18,17 @@ struct ServerOptions {
   Duration timeout = std::chrono::seconds(1);
   bool tls = false;
   std::string tls_ca, tls_certificate, tls_key;  // files; empty: none
+  std::string tls_server_name;                   // empty: the address' host
   std::string token_file;
 
   void AddTo(CLI::App& app);
 
-  // Reads the files. The error names the one that cannot be read.
+  // Reads the files. The error names the unreadable file.
   Result<ClientCredentials> Credentials() const;
 
   Result<std::unique_ptr<Client>> Connect() const;
 
-  // Sets what a load needs to reach the server.
+  // Sets the fields of `plan` that describe the server.
   Result<void> FillIn(load::Plan& plan) const;
 
  private:
@@ -35,21 +36,21 @@ struct ServerOptions {
   Result<std::string> Token() const;
 };
 
-// Prints why nothing could be sent, and returns the exit status.
+// Prints an error that occurred before the call, and returns the exit status.
 int FailBeforeCall(const Error& error);
 
-// A flag that takes an address, as text that Address::Parse reads.
+// Adds a flag for an address that Address::Parse accepts.
 CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::string& description,
                         std::string& address);
 
-// A flag that takes a duration, and gives it to `set`.
+// Adds a flag for a duration, which is passed to `set`.
 CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,
                          std::function<void(Duration)> set);
 
-// Prints that there is no server, why, and how to start one.
+// Prints that no server answers, the reason, and how to start one.
 void PrintNoServer(const Address& address, std::string_view reason);
 
-// Prints `error` of a call on `client`, and how to start a server if that is what is missing.
+// Prints the `error` of a call, and how to start a server if none is connected.
 void PrintError(const Client& client, const Error& error);
 
 }  // namespace sluice::tools

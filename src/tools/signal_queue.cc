@@ -27,7 +27,7 @@ SignalQueue::SignalQueue() {
     if (!Ignored(number)) sigaddset(&queued, number);
   }
   sigset_t blocked = queued;
-  sigaddset(&blocked, SIGPIPE);  // a closed stderr is no reason to end
+  sigaddset(&blocked, SIGPIPE);  // a closed stderr must not end the process
   pthread_sigmask(SIG_BLOCK, &blocked, &mask_before_);
   fd_ = signalfd(-1, &queued, SFD_CLOEXEC | SFD_NONBLOCK);
 }

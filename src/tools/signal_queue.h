@@ -1,7 +1,7 @@
-// The signals that ask this process to end, or to do something, as a queue: none interrupts, none
-// kills, each is there to be read. Those ignored from the start (as nohup does) stay ignored.
+// A queue of received signals (SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2): they neither
+// interrupt nor kill this process. Signals ignored at the start (as by nohup) stay ignored.
 //
-// For one thread. Signals stay blocked for good: whoever makes a queue is about to end by its own.
+// Not thread-safe. The signals stay blocked after the queue is destroyed.
 #pragma once
 
 #include <csignal>
@@ -13,7 +13,7 @@ namespace sluice::tools {
 
 class SignalQueue {
  public:
-  // REQUIRES: no other thread runs yet, since threads inherit what is blocked.
+  // REQUIRES: no other thread runs yet, since threads inherit the signal mask.
   SignalQueue();
   ~SignalQueue();
   SignalQueue(const SignalQueue&) = delete;
@@ -21,19 +21,19 @@ class SignalQueue {
 
   struct Signal {
     int number = 0;
-    bool from_terminal = false;  // a key or a hang-up: the whole foreground has got it
+    bool from_terminal = false;  // a key or a hang-up, sent to the whole foreground group
   };
 
-  // The next signal; nothing if none comes until `deadline`.
+  // Waits for the next signal. Returns nullopt at `deadline`.
   std::optional<Signal> WaitUntil(SteadyTime deadline);
 
-  // The next signal, if there is one.
+  // The next signal, or nullopt if the queue is empty.
   std::optional<Signal> Next();
 
-  // Readable while there is one.
+  // Readable while the queue is not empty.
   int fd() const { return fd_; }
 
-  // What was blocked before, for programs to start with.
+  // The signal mask before the queue was created, for child processes.
   const sigset_t& mask_before() const { return mask_before_; }
 
  private:

@@ -15,7 +15,7 @@ using std::chrono::seconds;
 
 std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
 
-// `duration`, below 1,000 of `unit`, to three digits without trailing zeros.
+// `duration` to three digits without trailing zeros. It must be below 1,000 of `unit`.
 std::string Decimal(Duration duration, Duration unit, std::string_view name) {
   const std::int64_t us = duration.count();
   int digits = us >= 100 * unit.count() ? 0 : us >= 10 * unit.count() ? 1 : 2;
@@ -30,7 +30,7 @@ std::string Decimal(Duration duration, Duration unit, std::string_view name) {
   return fmt::format("{}.{:0{}} {}", scaled / scale, scaled % scale, digits, name);
 }
 
-// As whole `large` and `small` units.
+// `duration` in whole `large` and `small` units.
 std::string TwoUnits(Duration duration, Duration large, std::string_view large_name, Duration small,
                      std::string_view small_name) {
   const std::int64_t smalls = CeilDiv(duration.count(), small.count());
@@ -43,7 +43,7 @@ std::string TwoUnits(Duration duration, Duration large, std::string_view large_n
 
 std::string HumanDuration(Duration duration) {
   if (duration < milliseconds(1)) return fmt::format("{} us", duration.count());
-  // Each bound is where rounding up would reach the next unit.
+  // Above each bound, rounding up would reach the next unit.
   if (duration <= milliseconds(999)) return Decimal(duration, milliseconds(1), "ms");
   if (duration <= seconds(59)) return Decimal(duration, seconds(1), "s");
   if (duration <= minutes(59)) return TwoUnits(duration, minutes(1), "min", seconds(1), "s");

@@ -1,4 +1,4 @@
-// Durations, as people write them.
+// Durations as text.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace sluice::tools {
 
-// In the unit a person would choose, to three digits, rounded up, so that who waits as long as it
-// says has waited long enough: "85 ms", "1.25 s", "2 min 5 s", "3 d 4 h".
+// A duration in readable units, to three digits: "85 ms", "1.25 s", "2 min 5 s", "3 d 4 h". Rounds
+// up, so that waiting for it is always long enough.
 std::string HumanDuration(Duration duration);
 
 }  // namespace sluice::tools

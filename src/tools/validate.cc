@@ -1,14 +1,16 @@
-// `sluice validate`: finds every mistake in a directory of rules, without a server.
+// `sluice validate`: reports all mistakes in a directory of rules, without a server.
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "config/rules_loader.h"
+#include "envoy/rules/rules_loader.h"
 #include "tools/command.h"
 #include "tools/message_json.h"
 
@@ -18,6 +20,8 @@ namespace {
 struct ValidateOptions {
   std::string directory;
   bool json = false;
+  bool envoy = false;
+  bool merge_domains = false;
 };
 
 struct Findings {
@@ -26,6 +30,27 @@ struct Findings {
   std::size_t rules = 0;
   int status = kExitDone;
 };
+
+std::size_t CountLimits(const std::vector<envoy::Descriptor>& descriptors) {
+  std::size_t count = 0;
+  for (const envoy::Descriptor& it : descriptors) {
+    count += it.rate_limit.has_value() + CountLimits(it.descriptors);
+  }
+  return count;
+}
+
+Findings ValidateEnvoy(const std::string& directory, bool merge_domains) {
+  RuleTexts texts = envoy::ReadRuleFiles(directory);
+  if (!texts.errors.empty()) return {.errors = std::move(texts.errors), .status = kExitError};
+  if (texts.files.empty()) {
+    return {.errors = {{directory, {}, "", "found no rule files"}}, .status = kExitMistakes};
+  }
+  envoy::LoadedTrees loaded = envoy::ParseRules(std::move(texts), merge_domains);
+  if (!loaded.ok()) return {.errors = std::move(loaded.errors), .status = kExitMistakes};
+  Findings findings{.domains = loaded.trees.size()};
+  for (const envoy::RuleTree& tree : loaded.trees) findings.rules += CountLimits(tree.descriptors);
+  return findings;
+}
 
 Findings Validate(const std::string& directory) {
   RuleTexts texts = ReadRuleFiles(directory);
@@ -72,17 +97,23 @@ void PrintJson(const Findings& findings) {
                                    {"errors", errors}}));
 }
 
-std::function<int()> Declare(CLI::App& app) {
+std::function<int()> DeclareValidate(CLI::App& app) {
   auto options = std::make_shared<ValidateOptions>();
   app.add_option("DIR", options->directory, "Directory of rule files, as sluiced's --rules")
       ->required();
   app.add_flag("--json", options->json, "Print JSON");
+  app.add_flag("--envoy", options->envoy,
+               "The files are Envoy's rate limit service's, as sluiced's --envoy-rules");
+  app.add_flag("--merge-domains", options->merge_domains,
+               "With --envoy: several files may be for one domain");
   app.footer(
       "Prints every mistake as file:line:column: path: what is wrong. Needs no server.\n"
       "Exit status: 0 valid, 1 mistakes, 2 cannot be read.\n"
       "Example: sluice validate config/rules");
   return [options] {
-    const Findings findings = Validate(options->directory);
+    const Findings findings = options->envoy
+                                  ? ValidateEnvoy(options->directory, options->merge_domains)
+                                  : Validate(options->directory);
     options->json ? PrintJson(findings) : PrintText(findings);
     return findings.status;
   };
@@ -90,6 +121,7 @@ std::function<int()> Declare(CLI::App& app) {
 
 }  // namespace
 
-const Command kValidate = {"validate", "Find every mistake in a directory of rules", Declare};
+const Command kValidate = {"validate", "Find every mistake in a directory of rules",
+                           DeclareValidate};
 
 }  // namespace sluice::tools

@@ -1,5 +1,5 @@
-// Does every algorithm keep its promise, on every interval, when several servers share one Redis
-// and many callers come at once? And how much less than possible does it admit?
+// Measures whether every algorithm keeps its promise on every interval, when several servers share
+// one Redis and serve many concurrent callers, and how much it under-admits.
 //
 //   build/release/accuracy/accuracy             about 8 minutes, an attack on a real minute
 //   build/release/accuracy/accuracy --short     a quarter of a minute, as in the tests
@@ -44,7 +44,7 @@ struct Settings {
   std::string csv;
 };
 
-// All in one file, since servers get their rules once.
+// All rules in one file, since servers load their rules only once.
 std::string AllRules() {
   std::vector<Subject> subjects = Subjects(kSmall);
   for (Subject& subject : Subjects(kMinute)) subjects.push_back(std::move(subject));
@@ -82,7 +82,7 @@ class Program {
     Send(pattern.name, pattern.arrivals(kSmall, span), Subjects(kSmall));
   }
 
-  // Sends, records, judges and reports; `run` is a name of its own.
+  // Sends checks, records, judges and reports. `run` must be unique.
   std::vector<History> Send(const std::string& run, const Arrivals& arrivals,
                             const std::vector<Subject>& subjects) {
     const std::vector<History> histories = callers_.Send(arrivals, subjects, run);
@@ -106,7 +106,7 @@ class Program {
     fmt::print("at the resource itself never more than {} at once\n", judgement.densest);
   }
 
-  // Until an attack has met the edge of the clock, which a busy machine may spoil.
+  // Repeats until an attack has hit the edge of the window, which may fail on a busy machine.
   void Attack(const Size& size) {
     for (int attack = 1; attack <= kAttacks; ++attack) {
       const Time edge = NextEdge(clock_.Now() + kHeadStart + BoundaryLead(size), size.window);

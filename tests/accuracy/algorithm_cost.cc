@@ -1,4 +1,5 @@
-// What a counter and a check of each algorithm cost Redis: the table of docs/algorithms.md.
+// Measures the cost of a counter and of a check of each algorithm in Redis, for the table of
+// docs/algorithms.md.
 //
 //   build/release/accuracy/algorithm_cost [--seconds 5]
 //
@@ -7,10 +8,10 @@
 //          36 bytes, as UUIDs have.
 // script   mean run of the script (INFO commandstats) while one caller waits for each answer, so
 //          that every check is a call of its own.
-// alone    CPU of Redis' main thread (INFO cpu) per check meanwhile: parsing and writing included.
-// loaded   the same while 400 checks are under way, which then share script calls: so many a call.
+// alone    CPU of Redis' main thread (INFO cpu) per check in that time, with parsing and writing.
+// loaded   the same with 400 checks in flight, which share script calls, and the checks per call.
 //
-// Times are those of the cheapest of five rounds, for what else runs on the machine only adds.
+// Times are from the cheapest of five rounds, since other work on the machine only adds to them.
 // Checks on 5,000 counters, admitted as far as the algorithm has room, and all decided by Redis.
 #include <algorithm>
 #include <cstdio>
@@ -63,7 +64,7 @@ std::map<std::string, double> Info(test::RedisConnection& redis, const std::stri
   return numbers;
 }
 
-// What Redis has spent so far; times in microseconds.
+// The resources that Redis has used so far. Times in µs.
 struct Spent {
   double calls = 0;  // of the script
   double script = 0;
@@ -127,10 +128,10 @@ class Measurement {
       auto generator = load::Generator::Start(plan);
       test::Require(generator.has_value(), "no load");
       (*generator)->WaitUntil(SteadyNow() + 2 * length);
-      const load::Tally tally = (*generator)->tally();
-      test::Require(tally.failed == 0 && tally.sources[v1::SOURCE_STORE] == tally.answered(),
+      const load::LoadStats stats = (*generator)->stats();
+      test::Require(stats.failed == 0 && stats.sources[v1::SOURCE_STORE] == stats.answered(),
                     "not all decided by Redis");
-      return tally.checks();
+      return stats.checks();
     });
   }
 
@@ -140,7 +141,7 @@ class Measurement {
     test::Require(answer.status.ok(), answer.status.error_message());
   }
 
-  // What a check costs in the best of several rounds. `run` returns how many it made.
+  // The cost of a check in the best of several rounds. `run` returns the number of its checks.
   template <typename Run>
   Spent Cheapest(Run run) {
     Spent cheapest;

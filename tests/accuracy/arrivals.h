@@ -1,5 +1,5 @@
-// Patterns of arrivals: when checks are to be sent, on the store's clock. What counts in the end is
-// when they were decided; a machine too busy to keep to the times makes no result wrong.
+// Patterns of arrivals: when to send checks, on the store's clock. The evaluation uses the times of
+// the decisions, so late checks on a busy machine do not falsify results.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Pattern {
   std::function<Arrivals(const Size& size, const Span& span)> arrivals;
 };
 
-// uniform, bursty, zipf, edges and burst: the same arrivals each time for the same span.
+// uniform, bursty, zipf, edges and burst. Each is deterministic for a given span.
 const std::vector<Pattern>& Patterns();
 
 // The boundary attack: `limit` checks just before an edge of the clock, `limit` just after it.
@@ -39,7 +39,7 @@ const std::vector<Pattern>& Patterns();
 Arrivals BoundaryAttack(const Size& size, Time edge);
 Duration BoundaryLead(const Size& size);
 
-// The first edge of the clock's windows at or after `t`.
+// The first edge of a clock-aligned window at or after `t`.
 Time NextEdge(Time t, Duration window);
 
 }  // namespace sluice::accuracy

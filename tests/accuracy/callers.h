@@ -1,6 +1,6 @@
-// Callers of a fleet: threads that send checks when they are due and record what became of them.
+// Callers of a fleet: threads that send checks when they are due and record the outcomes.
 //
-// One thread at a time.
+// Not thread-safe.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ class Callers {
   Callers(test::Fleet& fleet, const StoreClock& clock, int count)
       : fleet_(&fleet), clock_(&clock), count_(count) {}
 
-  // Sends every arrival to every subject, on counters that no other `run` uses. Returns when all
-  // are answered: a history per subject.
+  // Sends every arrival to every subject, on counters that no other `run` uses. Waits until all are
+  // answered. Returns a history for each subject.
   std::vector<History> Send(const Arrivals& arrivals, const std::vector<Subject>& subjects,
                             const std::string& run);
 

@@ -1,4 +1,4 @@
-// What is recorded of checks: plain values, times on the store's clock.
+// Records of checks: plain values. Times are on the store's clock.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace sluice::accuracy {
 
-// One check that was answered.
+// The outcome of an answered check.
 struct Outcome {
   int key = 0;  // whose counter, from 0
   std::int64_t cost = 1;
@@ -17,13 +17,13 @@ struct Outcome {
   bool admitted = false;
 };
 
-// In no order.
+// The outcomes are in no particular order.
 struct History {
   std::vector<Outcome> outcomes;
   int unknown = 0;  // checks without an answer by the store; Redis may have charged them
 };
 
-// Units that passed, and when. A list of them is in order of time.
+// Admitted units and their time. Lists are ordered by time.
 struct Passage {
   Time at;
   std::int64_t cost = 1;

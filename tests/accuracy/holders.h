@@ -1,5 +1,5 @@
-// A resource that at most so many may use at once, guarded by a concurrency limit: callers take a
-// lease, use the resource, and release the lease, but for some who crash and let it expire.
+// A resource guarded by a concurrency limit. Callers take a lease, use the resource and release the
+// lease. Some callers crash and let the lease expire.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Holding {
   Duration length{};
 };
 
-// From the first to the last moment, both included, that a slot is held.
+// The time in which a slot is held, including both ends.
 struct Held {
   Time from;
   Time to;
@@ -38,12 +38,12 @@ struct Usage {
 inline constexpr char kHoldingRule[] = "concurrency-release";
 std::string RuleOf(const Holding& holding);
 
-// Returns when all callers have ended. One thread at a time. The fleet's Redis runs on this
-// machine, so that releases are timed by the store's clock.
+// Returns when all callers have ended. Not thread-safe. REQUIRES: the fleet's Redis runs on this
+// machine, so that the store's clock can time releases.
 Usage Hold(test::Fleet& fleet, const Holding& holding);
 
-// `promise.over` counts admissions while all slots were certainly held, `missing` denials while one
-// was certainly free. Pure.
+// `promise.over` counts admissions while all slots were certainly held; `missing` counts denials
+// while a slot was certainly free. A pure function.
 Judgement Judge(const Usage& usage, const Holding& holding);
 
 }  // namespace sluice::accuracy

@@ -1,4 +1,4 @@
-// What is said of leases, on usage made by hand. Two slots; times in milliseconds.
+// Tests of Judge with hand-written usage of two slots. Times in milliseconds.
 #include "tests/accuracy/holders.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
-// What an exact limiter would have admitted of the same checks: the yardstick for under-admission.
-// Written from the definitions, as simply as they can be put; shares nothing with src/core.
+// The units that an exact limiter would have admitted: the reference for under-admission. Simple
+// implementations of the definitions, independent of src/core.
 //
-// Pure functions. All take the checks in the order of their decisions and return units admitted.
+// Pure functions. All take the checks in the order of their decisions and return admitted units.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct Bucket {
   std::int64_t rate = 1;  // per period
   Duration period{};
   bool starts_empty = false;
-  bool borrows = false;  // a check needs no more than a level that is not below zero
-  Duration max_wait{};   // a check may use what drips in meanwhile
+  bool borrows = false;  // a check is admitted if the level is not below zero
+  Duration max_wait{};   // a check may use units that arrive within this time
 };
 std::int64_t IdealTokenBucket(const Passages& checks, const Bucket& bucket);
 
-// Guava's SmoothWarmingUp: permits that gathered in idle time cost more, three times as much when
-// cold, and a check is due when those before it are paid for.
+// Guava's SmoothWarmingUp: stored permits cost more time, up to three times as much when cold, and
+// a check is due when the permits of earlier checks are paid for.
 struct Warmup {
   std::int64_t rate = 1;  // per period
   Duration period{};

@@ -1,4 +1,4 @@
-// The yardstick itself, on arrivals small enough to work out by hand.
+// Tests of the ideal limiters with arrivals that can be computed by hand.
 #include "tests/accuracy/ideal.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Holds what a subject did with a pattern of arrivals against its promise and against the ideal.
+// Compares the admissions of a subject with its promise and with the ideal.
 //
 // Pure functions.
 #pragma once
@@ -11,25 +11,24 @@
 
 namespace sluice::accuracy {
 
-// Of one subject; units, but for `checks` and `unknown`.
+// The result for one subject. In units, except for `checks` and `unknown`.
 struct Judgement {
   std::int64_t checks = 0;
   std::int64_t unknown = 0;
   std::int64_t admitted = 0;
   Findings promise;
-  // The most in any interval of the window's length, whatever is promised.
+  // The maximum in any interval of the window's length, independent of the promise.
   std::int64_t densest = 0;
   std::int64_t ideal = 0;
-  // Over all counters, what is missing to the least that may be expected, and what is beyond the
-  // most.
+  // Over all counters: units below the expected minimum, and above the expected maximum.
   std::int64_t missing = 0;
   std::int64_t surplus = 0;
 
   double UnderPercent() const;
   void Add(const Judgement& other);
 
-  // What is wrong; empty if nothing is. Checks of unknown outcome may have been charged, so up to
-  // as many units may be missing; more than one in a hundred of them is wrong by itself.
+  // A description of what is wrong; empty if nothing is. Checks of unknown outcome may have been
+  // charged, so as many units may be missing. More than 1 % of such checks is a mistake, too.
   std::string Mistake() const;
 };
 

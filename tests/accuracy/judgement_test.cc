@@ -1,4 +1,4 @@
-// What is said of subjects that admit too much, too little, or do not answer.
+// Tests of judgements of subjects that admit too much or too little, or do not answer.
 #include "tests/accuracy/judgement.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ Time EarliestStart(const Subject& subject, Passages started, Time at) {
   return started.back().at;
 }
 
-// What the algorithm says if `ideal` decides; whoever may wait, waits as long as it must.
+// The history of the algorithm if `ideal` decides. Checks that may wait do so as long as necessary.
 History Ask(const Subject& subject, const Ideal& ideal) {
   const bool waits = subject.name == "leaky_bucket" || subject.max_wait;
   History history;

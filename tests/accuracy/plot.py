@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Draws what each algorithm admits of the same burst: docs/algorithms.svg.
+"""Draws the admissions of each algorithm for the same burst: docs/algorithms.svg.
 
     build/release/accuracy/accuracy --pattern burst --csv burst.csv
     tests/accuracy/plot.py burst.csv docs/algorithms.svg
 
-Checks with a wait count when they may start. Time 0 is an edge of the clock.
+Checks with a wait count at their start time. Time 0 is an edge of a clock-aligned window.
 """
 import collections
 import csv
@@ -35,14 +35,14 @@ STYLE = """
 
 
 class Series:
-    """What one algorithm was asked and what it admitted; times from the first edge on."""
+    """The checks and admissions of an algorithm, with times relative to the first edge."""
 
     def __init__(self):
         self.asked = []
         self.admitted = []
 
     def densest(self):
-        """The most units in any interval of a second."""
+        """The maximum number of units in any interval of one second."""
         units, most, oldest = 0, 0, 0
         for at, cost in sorted(self.admitted):
             units += cost
@@ -80,7 +80,7 @@ def y_of(rate):
 
 
 def area(passages, kind):
-    """Steps, one a bin, as high as the rate in it."""
+    """A step line with one step per bin, as high as the rate in the bin."""
     bins = collections.Counter()
     for at, cost in passages:
         bins[at // BIN] += cost

@@ -18,7 +18,7 @@ void KeepWorse(Findings& findings, const Findings& other) {
   findings.limit = other.limit;
 }
 
-// Takes note of an interval that ends with `last`.
+// Records an interval that ends with `last`.
 void Note(Findings& findings, std::int64_t units, std::int64_t limit, const Passage& last) {
   KeepWorse(findings, {.units = units, .limit = limit});
   findings.over += std::clamp<std::int64_t>(units - limit, 0, last.cost);

@@ -1,5 +1,5 @@
-// The checkers themselves, on histories made by hand: each accepts what just keeps a promise and
-// counts what just breaks it. A checker that never fails would be worth nothing.
+// Tests of the checkers with hand-written histories: each accepts a history that just keeps a
+// promise and counts the units that just break it.
 #include "tests/accuracy/promise.h"
 
 #include <gtest/gtest.h>

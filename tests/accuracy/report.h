@@ -1,6 +1,6 @@
-// What the accuracy program prints and records.
+// The output of the accuracy program.
 //
-// One thread at a time.
+// Not thread-safe.
 #pragma once
 
 #include <cstdio>
@@ -11,15 +11,15 @@
 
 namespace sluice::accuracy {
 
-// A table on stdout, printed row by row. Adds up the rows of each subject.
+// Prints a table to stdout row by row, and sums up the rows of each subject.
 class Report {
  public:
   void Begin(const std::string& title);
   void Row(const std::string& subject, const Judgement& judgement);
-  // A mistake that is none of a subject's.
+  // Records a mistake that does not belong to a subject.
   void Fail(const std::string& what);
 
-  // Prints the sums, and whether all promises were kept; returns that.
+  // Prints the sums and the verdict. Returns whether all promises were kept.
   bool End();
 
  private:
@@ -32,7 +32,7 @@ class Report {
   int mistakes_ = 0;
 };
 
-// Every check as a line of a CSV file; times in microseconds since the epoch.
+// Writes every check to a CSV file, with times in µs since the epoch.
 class Recording {
  public:
   // Writes nothing if `path` is empty.

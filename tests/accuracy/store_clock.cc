@@ -3,7 +3,7 @@
 namespace sluice::accuracy {
 
 StoreClock::StoreClock(const test::RedisServer& redis) : connection_(redis.Connect()) {
-  // The quickest answer tells the moment best.
+  // The fastest answer gives the most precise offset.
   auto quickest = SteadyTime::duration::max();
   for (int i = 0; i < 100; ++i) {
     const SteadyTime asked = SteadyNow();

@@ -1,6 +1,6 @@
-// Redis' clock as this process sees it, to send checks at times that are told on it.
+// Redis' clock in terms of this process' monotonic clock, to send checks at times of the store.
 //
-// Now: one thread at a time. SteadyAt: thread-safe.
+// Now is not thread-safe. SteadyAt is thread-safe.
 #pragma once
 
 #include "base/clock.h"
@@ -13,15 +13,15 @@ class StoreClock {
  public:
   explicit StoreClock(const test::RedisServer& redis);
 
-  // Asks Redis.
+  // Reads the time from Redis.
   Time Now();
 
-  // What the monotonic clock of this process shows when Redis' shows `t`.
+  // The time of the monotonic clock at Redis' time `t`.
   SteadyTime SteadyAt(Time t) const { return steady_ + (t - store_); }
 
  private:
   test::RedisConnection connection_;
-  // The two clocks at one moment.
+  // Both clocks at the same moment.
   Time store_;
   SteadyTime steady_;
 };

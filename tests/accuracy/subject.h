@@ -1,5 +1,5 @@
-// An algorithm under test: its rule, what it promises, and what an exact one would have done. To
-// test another, add a row to Subjects().
+// An algorithm under test: its rule, its promise, and its exact counterpart. To test another
+// algorithm, add a row to Subjects().
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace sluice::accuracy {
 
 inline constexpr char kDomain[] = "accuracy";
 
-// The same for all algorithms, so that they can be compared: `limit` units per `window`, as a rate
-// with a burst of `limit` where an algorithm has those.
+// The limit, the same for all algorithms: `limit` units per `window`. Algorithms with a rate get an
+// equivalent rate and a burst of `limit`.
 struct Size {
   std::int64_t limit = 100;
   std::chrono::seconds window{1};
@@ -31,23 +31,23 @@ struct Subject {
   Size size;
   Promise promise;
   Ideal ideal;
-  // The least and the most an algorithm that keeps its promise admits of checks that all cost the
-  // same. Unset: exactly the ideal.
+  // The minimum and the maximum that a correct implementation admits of checks with equal costs.
+  // Unset: exactly the ideal.
   Ideal least;
   Ideal most;
   std::optional<Duration> max_wait;  // of its checks
 
-  // The name of its rule, and the endpoint that rule matches.
+  // The name of its rule, and the endpoint that the rule matches.
   std::string Rule() const;
 };
 
 std::vector<Subject> Subjects(const Size& size);
 
-// Whether servers may deny what they know to be full.
+// Whether the servers' deny caches are enabled.
 enum class DenyCache { kOn, kOff };
 
-// The rules for all of them, with a counter per user. Where Redis does not answer, nothing is
-// admitted, so that only Redis' own decisions are measured.
+// The rules for all subjects, with a counter per user. If Redis does not answer, checks are denied,
+// so that only Redis' decisions are measured.
 std::string RulesOf(const std::vector<Subject>& subjects, DenyCache deny_cache);
 
 }  // namespace sluice::accuracy

@@ -1,4 +1,4 @@
-// Who gets in, by what the server was told and what the caller brings.
+// Which callers are admitted, depending on the server's settings and the caller's credentials.
 #include "admin/admin_access.h"
 
 #include <gtest/gtest.h>
@@ -12,11 +12,12 @@ namespace {
 TEST(AdminAccess, AdmitsByItsSettings_AndSaysWhichWouldOpenIt_Table) {
   const auto kDenied = ErrorCode::kPermissionDenied;
   const auto kUnknown = ErrorCode::kUnauthenticated;
+  const Secret sesame("sesame");
   const AdminAccess closed;
   const AdminAccess trusted{.trusted_listener = true};
-  const AdminAccess token{.token = "sesame"};
+  const AdminAccess token{.token = &sesame};
   const AdminAccess names{.identities = {"ops.example", "oncall.example"}};
-  const AdminAccess both{.token = "sesame", .identities = {"ops.example"}};
+  const AdminAccess both{.token = &sesame, .identities = {"ops.example"}};
   const struct {
     const AdminAccess& access;
     std::optional<std::string_view> authorization;

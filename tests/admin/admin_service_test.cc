@@ -1,4 +1,4 @@
-// The operators' API, driven by a generated client.
+// The admin API, called by a generated client.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ RuleSet Rules() {
   return {{.name = "shop", .rules = {user}}, {.name = "other", .rules = {other}}};
 }
 
-// Reads nothing; may be made to take its time.
+// A rule source that reads nothing, and blocks on demand.
 class SlowRules final : public RuleSource {
  public:
   ReloadResult Reload() override {
@@ -46,7 +46,7 @@ class AdminServiceTest : public testing::TestWithParam<test::Engine> {
  protected:
   AdminServiceTest() { threads_.Start(); }
 
-  // The worker goes before the handlers that it answers.
+  // Stops the worker before the handlers that it responds to are destroyed.
   ~AdminServiceTest() override {
     rules_.go_on.Notify();
     worker_.Stop();
@@ -202,7 +202,8 @@ TEST_P(AdminServiceTest, PublicPortWithoutTokenOrIdentities_RefusesOperatorsOfTh
 }
 
 TEST_P(AdminServiceTest, PublicPortWithAToken_OpensToTheTokenAlone) {
-  Start({.token = "sesame"});
+  static const Secret sesame("sesame");
+  Start({.token = &sesame});
   v1::ListRulesResponse rules;
   const auto code_with = [&](const std::vector<std::string>& authorizations) {
     return Call(&v1::Admin::Stub::ListRules, {}, rules, authorizations).error_code();

@@ -1,4 +1,6 @@
-// What operators are told of a request, and what a reset does to its counters.
+// The explanation of a request, and the effect of a reset on its counters.
+#include "envoy/rules/compiler.h"
+#include "envoy/rules/rules_loader.h"
 #include "tests/admin/operators.h"
 #include "tests/limiter/fixture.h"
 
@@ -128,6 +130,27 @@ TEST_F(ExplainTest, BadRequest_IsRefused) {
   ASSERT_FALSE(explained);
   EXPECT_EQ(explained.error().code, ErrorCode::kInvalidArgument);
   EXPECT_FALSE(shown);
+}
+
+TEST_F(ExplainTest, DescriptorOfEnvoy_IsExplainedAndResetByItsEntriesAlone) {
+  RuleTexts texts;
+  texts.files.push_back({"envoy.yaml", R"(
+domain: shop
+descriptors:
+  - {key: user, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - {key: path, value: /a*, share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 5}}
+)"});
+  auto compiled = envoy::Compile(envoy::ParseRules(std::move(texts), false).trees);
+  limiter_.SetRules(RuleIndex::Build(std::move(compiled.rules), {.guide = compiled.guide}).value());
+  Check({{"rule", "user"}, {"descriptor", "user=7"}}, 4);
+  const Attributes asked{{"descriptor", "user=7"}};
+  EXPECT_EQ(Explained(asked), std::vector<std::string>{"user enforced 6/10"});
+  EXPECT_EQ(keys_[0], "sluice:{shop/descriptor/user=7}:fixed_window:1m:epoch");
+  EXPECT_EQ(ResetLimit(limiter_, RequestOf(asked), "").value(), keys_);
+  EXPECT_EQ(Explained(asked), std::vector<std::string>{"user enforced 10/10"});
+  EXPECT_EQ(Explained({{"descriptor", "path=/abc"}}),
+            std::vector<std::string>{"path=/a* enforced 5/5"});
+  EXPECT_EQ(Explained({{"descriptor", "path=/b"}}), std::vector<std::string>{});
 }
 
 class ResetLimitTest : public ExplainTest {

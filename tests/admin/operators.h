@@ -1,4 +1,4 @@
-// What operators ask, of a limiter whose stores answer at once.
+// Admin operations on a limiter whose stores answer at once.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class Resetting final : public ResetCall {
   void OnReset(Result<std::vector<std::string>> reset) override { keys = std::move(reset); }
 };
 
-// Calls `show` with what the request meets, unless there is an error.
+// Calls `show` with the explanation of the request, unless there is an error.
 inline Result<void> Explain(Limiter& limiter, const CheckRequest& request, Explaining::Show show) {
   Explaining call(limiter, std::move(show));
   call.Start(request);

@@ -4,15 +4,15 @@
 #include <gtest/gtest.h>
 #include <sluice/v1/rate_limiter.pb.h>
 
-#include <random>
 #include <string>
+
+#include "tests/support/random.h"
 
 namespace sluice {
 namespace {
 
-using Random = std::mt19937_64;
-
-std::uint64_t Below(Random& random, std::uint64_t bound) { return random() % bound; }
+using test::Below;
+using test::Random;
 
 // Zero, small, and whatever fits.
 Duration AnyDuration(Random& random) {

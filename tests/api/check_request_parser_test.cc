@@ -6,18 +6,18 @@
 #include <sluice/v1/rate_limiter.pb.h>
 
 #include <map>
-#include <random>
 #include <string>
 #include <vector>
+
+#include "tests/support/random.h"
 
 namespace sluice {
 namespace {
 
 using ::testing::HasSubstr;
 
-using Random = std::mt19937_64;
-
-std::size_t Below(Random& random, std::size_t bound) { return random() % bound; }
+using test::Below;
+using test::Random;
 
 std::string RandomText(Random& random) {
   static const std::vector<std::string> kPieces{"a", "user", "/boot/pay",  std::string(1, '\0'),
@@ -65,7 +65,7 @@ std::string UnknownField(Random& random) {
   return kFields[Below(random, kFields.size())];
 }
 
-// One random harm, or none.
+// Damages `bytes` randomly, or not at all.
 std::string Damage(std::string bytes, Random& random) {
   switch (Below(random, 6)) {
     case 0:

@@ -3,16 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
 #include <filesystem>
 #include <functional>
-#include <sstream>
 #include <string>
 
 #include "limiter/check_call.h"
 #include "store/memory/memory_store.h"
+#include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/wait_until.h"
 
@@ -52,51 +50,6 @@ class Call final : public CheckCall {
   std::int64_t remaining_ = -1;
 };
 
-// Collects what is logged from now on, from any thread.
-class LogCapture {
- public:
-  LogCapture() : before_(spdlog::default_logger()) {
-    auto logger = std::make_shared<spdlog::logger>("test", sink_);
-    logger->set_pattern("%l %v");
-    logger->set_level(spdlog::level::debug);
-    spdlog::set_default_logger(std::move(logger));
-  }
-  ~LogCapture() { spdlog::set_default_logger(before_); }
-
-  std::vector<std::string> Lines(std::string_view with) const {
-    std::vector<std::string> found;
-    std::istringstream lines(buffer_.Text());
-    for (std::string line; std::getline(lines, line);) {
-      if (line.find(with) != std::string::npos) found.push_back(line);
-    }
-    return found;
-  }
-
- private:
-  class Buffer : public std::stringbuf {
-   public:
-    std::string Text() const {
-      const MutexLock lock(mutex_);
-      return str();
-    }
-
-   protected:
-    std::streamsize xsputn(const char* text, std::streamsize size) override {
-      const MutexLock lock(mutex_);
-      return std::stringbuf::xsputn(text, size);
-    }
-
-   private:
-    mutable Mutex mutex_;
-  };
-
-  const std::shared_ptr<spdlog::logger> before_;
-  Buffer buffer_;
-  std::ostream stream_{&buffer_};
-  std::shared_ptr<spdlog::sinks::ostream_sink_mt> sink_ =
-      std::make_shared<spdlog::sinks::ostream_sink_mt>(stream_);
-};
-
 class RuleReloaderTest : public testing::Test {
  protected:
   void Start(const fs::path& directory, milliseconds second_look = milliseconds(40)) {
@@ -127,12 +80,12 @@ class RuleReloaderTest : public testing::Test {
 
   double Metric(const std::string& name) { return metrics_.GaugeFor(name, "").Value(); }
 
-  // By rename, so that no look falls into the middle of it.
+  // Replaces the file by rename, so that no reader sees half of it.
   void Put(const std::string& text) {
     fs::rename(dir_.Write("next", text), dir_.path() / "rules/a.yaml");
   }
 
-  LogCapture log_;
+  CapturedLog log_;
   TempDir dir_;
   ManualClock clock_{Time(std::chrono::seconds(1'000'000))};
   MetricsRegistry metrics_;
@@ -144,7 +97,7 @@ class RuleReloaderTest : public testing::Test {
   std::optional<RuleReloader> reloader_;
 };
 
-// Of every way in which a directory may change, RuleWatch's test has more.
+// RuleWatch's test covers more ways in which a directory can change.
 TEST_F(RuleReloaderTest, FilesChange_NewRulesAreInForce_Table) {
   struct Case {
     const char* what;
@@ -364,6 +317,37 @@ TEST_F(RuleReloaderTest, ReplacedRules_AreFreed_ThoughThreadsAndCallsStandIdle) 
   Put(RuleNamed("b"));
   ASSERT_TRUE(reloader_->Reload().applied);
   EXPECT_TRUE(WaitUntil(kTimeout, [&] { return old.expired(); }));
+}
+
+std::string EnvoyRuleOf(const std::string& key, const std::string& domain = "envoys") {
+  return "domain: " + domain + "\ndescriptors: [{key: " + key + ", rate_limit: {unit: day}}]\n";
+}
+
+TEST_F(RuleReloaderTest, EnvoysFilesChange_RulesOfBothKindsAreInForce) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  dir_.Write("envoy/team/e", EnvoyRuleOf("k"));
+  const std::string own = dir_.path() / "rules";
+  const std::string envoys = dir_.path() / "envoy";
+  reloader_.emplace(RuleReloader::Parts{limiter_, metrics_, clock_},
+                    RuleReloader::Options{.directory = own,
+                                          .envoy_directory = envoys,
+                                          .index = {},
+                                          .settle = milliseconds(20),
+                                          .second_look = milliseconds(40)},
+                    IndexRules(ReadRuleFiles(own), {}, {.texts = envoy::ReadRuleFiles(envoys)}));
+  EXPECT_THAT(Names(), ElementsAre("a", "k", "(override)"));
+  EXPECT_NE(limiter_.rules()->index->guide(), nullptr);
+  fs::rename(dir_.Write("next", EnvoyRuleOf("l")), dir_.path() / "envoy/team/e");
+  EXPECT_TRUE(WaitForRules({"a", "l", "(override)"}));
+  Put(RuleNamed("b"));
+  EXPECT_TRUE(WaitForRules({"b", "l", "(override)"}));
+  dir_.Write("envoy/new/f.yaml", EnvoyRuleOf("m", "more"));
+  EXPECT_TRUE(WaitForRules({"b", "m", "(override)", "l", "(override)"}));
+  dir_.Write("envoy/new/f.yaml", EnvoyRuleOf("m", "shop"));
+  EXPECT_TRUE(
+      WaitForLines("envoy/new/f.yaml:1:9: domain: found \"shop\", which has rules of "
+                   "Sluice's own; allowed is one kind of rules for a domain"));
+  EXPECT_THAT(Names(), ElementsAre("b", "m", "(override)", "l", "(override)"));
 }
 
 TEST_F(RuleReloaderTest, NoDirectory_ReloadSaysSo) {

@@ -1,4 +1,4 @@
-// Every way in which a directory of rules may come to read differently.
+// All ways in which the contents of a directory of rules can change.
 #include "app/rule_watch.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST(RuleWatchTest, Directory_Table) {
            [](auto& dir) { fs::rename(dir.path() / "plain", dir.path() / "other"); }},
           {"another file", [](auto& dir) { Append(dir.path() / "plain/notes.txt"); }, false},
           {"an editor's file", [](auto& dir) { dir.Write("plain/.a.yaml.swp", "x"); }, false},
-          {"a neighbour of the directory", [](auto& dir) { dir.Write("b.yaml", "x"); }, false},
+          {"a neighbor of the directory", [](auto& dir) { dir.Write("b.yaml", "x"); }, false},
       });
 }
 
@@ -114,7 +114,7 @@ TEST(RuleWatchTest, LinksOnTheWay_Table) {
       "linked",
       {
           {"target edited", [](auto& dir) { Append(dir.path() / "elsewhere/a.yaml"); }},
-          {"a neighbour of the target", [](auto& dir) { dir.Write("elsewhere/b.txt", ""); }, false},
+          {"a neighbor of the target", [](auto& dir) { dir.Write("elsewhere/b.txt", ""); }, false},
       });
 }
 

@@ -1,5 +1,5 @@
-"""A caller that keeps to no rules: one HTTP/2 connection that sends calls of any deadline, resets
-them when it likes, and reads when it likes. Knows what was answered, not with which status."""
+"""A misbehaving caller: an HTTP/2 connection that sends calls with any deadline, and resets calls
+and reads at any time. Records which calls were answered, but not their statuses."""
 
 import contextlib
 import pathlib
@@ -45,12 +45,12 @@ class Caller:
         self.open.add(self.stream)
 
     def reset(self):
-        """Cancels the latest call. What was answered all the same is read as any answer."""
+        """Cancels the latest call. If it was answered before, the answer is still read."""
         self.sock.sendall(http2.frame(http2.RST_STREAM, 0, self.stream, CANCEL))
         self.open.discard(self.stream)
 
     def answers(self, patience=5):
-        """Reads until no call is open, and a PING that follows all of them is answered."""
+        """Reads until no call is open and a PING sent after all of them is acknowledged."""
         self.sock.sendall(http2.frame(http2.PING, 0, 0, b"all-done"))
         self.open.add("ping")
         self.sock.settimeout(patience)
@@ -62,7 +62,7 @@ class Caller:
         return self.taken()
 
     def leave(self):
-        """Hangs up; returns what was answered until the server has noticed."""
+        """Closes the connection. Returns the calls that were answered before the server noticed."""
         self.sock.shutdown(socket.SHUT_WR)
         self.sock.settimeout(5)
         with contextlib.suppress(EOFError, ConnectionResetError):

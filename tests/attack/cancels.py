@@ -1,4 +1,4 @@
-"""Calls cancelled at every point: whoever leaves holds no slot a second later."""
+"""Calls canceled at every point: a caller that has left holds no slot a second later."""
 
 import time
 import unittest
@@ -41,7 +41,7 @@ class Cancels(fleet.AttackTest):
             caller.reset()
 
     def leave(self, user, pause):
-        """By closing the connection, and so without a word of what was answered before."""
+        """Closes the connection, so the caller does not know which calls were answered."""
         callers = self.callers()
         for caller in callers:
             caller.check(fleet.check("/slots", user))
@@ -50,7 +50,7 @@ class Cancels(fleet.AttackTest):
             self.hold(server, caller.leave())
 
     def hold(self, server, answers):
-        """Those whose answers came all the same know that they hold a slot."""
+        """Callers whose answers arrived before the cancellation know that they hold a slot."""
         self.note(answers)
         self.leases += [(server, answer.lease.id) for answer in answers if answer.lease.id]
 

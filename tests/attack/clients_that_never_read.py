@@ -1,4 +1,4 @@
-"""Callers that send and send and read no answer: nothing is admitted unseen, others are answered."""
+"""Callers that send and never read: limits hold, and other callers are still answered."""
 
 import time
 import unittest
@@ -28,7 +28,7 @@ class NeverRead(fleet.AttackTest):
         self.unseen = self.fleet.policy_admissions("daily") - before
 
     def send(self, caller):
-        """As much as the socket takes, or the server."""
+        """Sends as much as the socket or the server accepts."""
         caller.sock.settimeout(0.001)
         try:
             for _ in range(50):

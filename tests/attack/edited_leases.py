@@ -1,4 +1,4 @@
-"""Lease ids that somebody has edited: they renew nothing for longer, and nothing of others."""
+"""Modified lease ids: they cannot extend a ttl or renew leases of others."""
 
 import hashlib
 import itertools
@@ -38,7 +38,7 @@ class EditedLeases(fleet.AttackTest):
             self.refused(f"{version}.{bits}.{ttl}.{where} {keys}")
         self.refused(f"{version}.{bits}.{ttl}.local {key}")
         self.refused(f"1.{bits}.{TEN_YEARS}.{where} {key}")
-        # What a server of the first version would have given for the same slot.
+        # The lease id that the first version of the server would have returned for the same slot.
         bound = bytes.fromhex(bits) + int(ttl).to_bytes(8, "little")
         slot = hashlib.sha256(bound).hexdigest()[:32]
         self.renewed(f"1.{slot}.{TEN_YEARS}.{where} {key}", self.ttl)
@@ -47,7 +47,7 @@ class EditedLeases(fleet.AttackTest):
         self.renewed(lease, 0)
 
     def renewed(self, lease, longest):
-        """By the next server, for `longest` seconds at most."""
+        """Renews through the next server. The ttl must be at most `longest` seconds."""
         try:
             answer = self.fleet.call(next(self.turns), "RenewLease",
                                      pb.RenewLeaseRequest(lease_id=lease), pb.RenewLeaseResponse)
@@ -59,7 +59,7 @@ class EditedLeases(fleet.AttackTest):
                 grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED), lease)
 
     def judge(self):
-        """The lease is held as it was, and released by its own id alone."""
+        """The lease is unchanged, and only its original id releases it."""
         peek = fleet.check("/slots", self.user, cost=0)
         limit = self.fleet.check(0, peek).limits[0]
         self.assertEqual(limit.remaining, fleet.LIMIT - 1)

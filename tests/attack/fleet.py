@@ -1,19 +1,16 @@
-"""A fleet under attack: three sluiced on one redis-server behind a proxy.
+"""A fleet under attack: three sluiced on one redis-server behind a gate.
 
-A trick is a program with one AttackTest, whose attack() is run with Redis healthy, slow, hung, and
-with all cores busy. Whatever a caller does, what is admitted stays within the promise; what an outage
-may cost (docs/outages.md) is printed.
+Each attack is a program with one AttackTest, whose attack() runs with Redis healthy, slow and hung,
+and with all cores busy. Admissions must stay within the promise in all cases. Prints the admissions
+beyond it that an outage may cost (docs/outages.md).
 
-Usage of each: TRICK.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES
+Usage of each: ATTACK.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES
 """
 
 import collections
 import contextlib
-import os
 import pathlib
 import re
-import signal
-import subprocess
 import sys
 import unittest
 
@@ -30,7 +27,7 @@ from sluice.v1 import rate_limiter_pb2 as pb  # noqa: E402
 SERVERS = 3
 LIMIT = 5  # of every rule, for each user
 
-# Without the deny cache every check goes all the way.
+# The deny cache is off, so that every check reaches Redis.
 RULES = f"""
 domain: shop
 rules:
@@ -62,11 +59,8 @@ class Fleet:
         folder = running.directory()
         self.redis_socket = folder / "redis.sock"
         self.redis, _ = running.start_redis(folder)
-        self.proxy, line = running.start(
-            [sys.executable, HERE / "delaying_proxy.py", self.redis_socket], "port ",
-            stdin=subprocess.PIPE)
-        unittest.addModuleCleanup(self.proxy.stdin.close)
-        url = f"redis://127.0.0.1:{line.split()[1]}"
+        self.gate, port = running.start_gate(self.redis_socket)
+        url = f"redis://127.0.0.1:{port}"
         (folder / "rules").mkdir()
         (folder / "rules/shop.yaml").write_text(rules, encoding="utf-8")
         command = [SLUICED, "--rules", folder / "rules", "--redis", url, "--grpc", "127.0.0.1:0",
@@ -87,7 +81,7 @@ class Fleet:
         return self.call(server, "CheckLimit", request, pb.CheckLimitResponse)
 
     def policy_admissions(self, rule):
-        """How often servers have let a check of the rule pass without Redis, as their metrics say."""
+        """The checks of the rule that servers allowed without Redis, from their metrics."""
         series = re.compile(f'sluice_checks_total{{(?=.*decision="allowed")(?=.*rule="{rule}")'
                             '(?=.*source="fallback").*} (.*)')
         return sum(float(count) for page in self.pages
@@ -95,9 +89,7 @@ class Fleet:
 
     def resident_megabytes(self):
         """Of the largest server."""
-        pages = [int(pathlib.Path(f"/proc/{server.pid}/statm").read_text("ascii").split()[1])
-                 for server in self.servers]
-        return max(pages) * os.sysconf("SC_PAGE_SIZE") / 1e6
+        return max(running.resident_megabytes(server) for server in self.servers)
 
     @contextlib.contextmanager
     def healthy(self):
@@ -111,26 +103,13 @@ class Fleet:
 
     def set_distance(self, milliseconds):
         """How long a round trip to Redis takes."""
-        print(milliseconds, file=self.proxy.stdin, flush=True)
+        running.tell_gate(self.gate, "delay", milliseconds)
 
-    @contextlib.contextmanager
     def hung(self):
-        self.redis.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self.redis.send_signal(signal.SIGCONT)
+        return running.stopped(self.redis)
 
-    @contextlib.contextmanager
     def busy(self):
-        spinners = [subprocess.Popen(["timeout", "20", sys.executable, "-c", "while True: pass"])
-                    for _ in range(2 * os.cpu_count())]
-        try:
-            yield
-        finally:
-            for spinner in spinners:
-                spinner.terminate()
-                spinner.wait()
+        return running.busy_cores()
 
 
 def check(endpoint, user, **fields):
@@ -140,7 +119,7 @@ def check(endpoint, user, **fields):
 
 class AttackTest(unittest.TestCase):
     flags = ()
-    endpoints = ("/daily", "/bucket")  # whose quota is spent before
+    endpoints = ("/daily", "/bucket")  # their quota is spent before the attack
 
     @classmethod
     def setUpClass(cls):
@@ -173,7 +152,7 @@ class AttackTest(unittest.TestCase):
               f"admitted {dict(self.admitted)}", flush=True)
 
     def prepare(self):
-        """Spends the user's quota; every server has seen that it is gone."""
+        """Spends the user's quota, until every server has denied."""
         for endpoint in self.endpoints:
             for server in range(SERVERS):
                 running.wait_until(lambda: self.is_denied_by_redis(server, endpoint), 10, "spent")
@@ -192,14 +171,14 @@ class AttackTest(unittest.TestCase):
         return all(self.fleet.check(server, peek).source == pb.SOURCE_STORE for _ in range(2))
 
     def callers(self):
-        """New ones, of each server one."""
+        """New callers, one for each server."""
         callers = [Caller(address) for address in self.fleet.addresses]
         for caller in callers:
             self.addCleanup(caller.sock.close)
         return callers
 
     def note(self, answers, may_wait=0):
-        """Counts what may start within `may_wait` seconds."""
+        """Counts admissions that start within `may_wait` seconds."""
         for answer in answers:
             source = pb.Source.Name(answer.source).removeprefix("SOURCE_")
             decision = pb.Decision.Name(answer.decision).removeprefix("DECISION_")

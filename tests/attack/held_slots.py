@@ -1,8 +1,8 @@
-"""Callers who cancel, give too little time, stop reading and hang up at random, while Redis stalls at
-random: when all of them are gone, every slot is free within a second, whatever the ttl.
+"""Callers that cancel, set short deadlines, stop reading and disconnect at random, while Redis
+stalls at random: when all callers are gone, every slot is free within a second, regardless of ttls.
 
 Usage: held_slots.py SLUICE SLUICED DIRECTORY_OF_GENERATED_MESSAGES [CHECKS [SEED]]
-A million checks take 2 minutes (docs/outages.md); the servers log to standard error.
+A million checks take 2 minutes (docs/outages.md). The servers log to standard error.
 """
 
 import collections
@@ -69,7 +69,7 @@ return held"""
 
 
 class Holder(Caller):
-    """A connection of callers. They know the leases of those answers which they waited for."""
+    """A connection of callers. They know the leases of the answers that they have read."""
 
     def __init__(self, server, address):
         super().__init__(address)
@@ -82,7 +82,7 @@ class Holder(Caller):
         self.calls[self.stream] = (time.monotonic(), path, lease)
 
     def cancel(self, stream):
-        """Takes no answer any more. Does nothing to calls that have waited for too long."""
+        """Stops reading. Ignores calls that have waited for too long."""
         sent, path, _ = self.calls[stream]
         if path == RELEASE_PATH or time.monotonic() - sent > PATIENCE:
             return 0
@@ -99,14 +99,14 @@ class Holder(Caller):
             self.ended.append((*self.calls.pop(stream)[1:], self.bodies.pop(stream, b"")))
 
     def read(self):
-        """What has ended since: path, lease that was to be released, body."""
+        """The calls that have ended since: path, lease to release, body."""
         self.ended = []
         for frame in self.reader.frames():
             self.take(*frame)
         return self.ended
 
     def hang_up(self):
-        """What was answered before the server noticed. Calls without an answer have no body."""
+        """The calls answered before the server noticed. Unanswered calls have no body."""
         self.ended = []
         self.leave()
         self.ended += [(path, lease, b"") for _, path, lease in self.calls.values()]
@@ -195,7 +195,7 @@ class HeldSlots(unittest.TestCase):
             self.count["cancelled"] += holder.cancel(holder.stream)
 
     def release(self, most):
-        """By any server, but for slots in a server's own memory."""
+        """Releases leases: those from Redis on any server, those from an outage on their server."""
         for _ in range(min(most, len(self.leases))):
             server, lease = self.leases.pop(self.random.randrange(len(self.leases)))
             if ".local " not in lease:
@@ -205,7 +205,7 @@ class HeldSlots(unittest.TestCase):
             self.releasing += 1
 
     def read(self, patience):
-        """What has come to those who read."""
+        """Records the answers that callers have read."""
         now = time.monotonic()
         reading = [holder for holder in self.holders if holder.still_until <= now]
         for holder in select.select(reading, [], [], patience)[0]:
@@ -225,7 +225,7 @@ class HeldSlots(unittest.TestCase):
                     self.leases.append((holder.server, answer.lease.id))
 
     def all_leave(self):
-        """Waits for all answers, and gives all slots back."""
+        """Waits for all answers and releases all slots."""
         deadline = time.monotonic() + 20
         while self.leases or self.releasing or any(holder.calls for holder in self.holders):
             self.assertLess(time.monotonic(), deadline, "calls without an answer")
@@ -256,7 +256,7 @@ class HeldSlots(unittest.TestCase):
                               timeout=10, text=True).stdout.split("\n", 1)[0]
 
     def judge_local_slots(self):
-        """Those that servers have granted by themselves."""
+        """The slots that servers have granted without Redis."""
         with self.fleet.hung():
             for server in range(fleet.SERVERS):
                 for user in range(USERS):

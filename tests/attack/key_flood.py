@@ -1,4 +1,4 @@
-"""Floods of distinct keys: memory stays bounded, and what others have spent stays spent."""
+"""Floods of distinct keys: memory stays bounded, and other users' counters are kept."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Costs that are no costs: nothing, negative numbers, what no counter can hold."""
+"""Invalid costs: zero, negative numbers, numbers that exceed every counter."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Modes that are no modes, and refunds of what nobody charged: no quota comes of them."""
+"""Unknown modes, and refunds without a charge: they must not add quota."""
 
 import unittest
 
@@ -26,12 +26,12 @@ class OddModes(fleet.AttackTest):
         self.spend(new)
 
     def refund(self, server, endpoint, user):
-        """More than was ever charged."""
+        """Refunds more than was charged."""
         for cost in REFUNDS:
             self.fleet.check(server, fleet.check(endpoint, user, cost=cost, mode=pb.MODE_REFUND))
 
     def refund_another_window(self, server, endpoint):
-        """A fixed window gives back only to those whose charge is still in it."""
+        """A fixed window refunds only charges of the current window."""
         for seconds, nanos in CHARGED_AT if endpoint == "/daily" else ():
             request = fleet.check(endpoint, self.user, cost=1, mode=pb.MODE_REFUND)
             request.charged_at.seconds, request.charged_at.nanos = seconds, nanos
@@ -41,7 +41,7 @@ class OddModes(fleet.AttackTest):
                 self.assertEqual(error.code(), grpc.StatusCode.INVALID_ARGUMENT)
 
     def spend(self, user):
-        """What all that got a user who had charged nothing."""
+        """Counts the admissions of a user who had charged nothing."""
         self.refunded = {"STORE": 0, "FALLBACK": 0}
         for server in range(fleet.SERVERS):
             for _ in range(fleet.LIMIT + 1):
@@ -53,7 +53,7 @@ class OddModes(fleet.AttackTest):
         super().judge()
         print(f"who only had refunds: {self.refunded}")
         self.assertLessEqual(self.refunded["STORE"], fleet.LIMIT)
-        # An outage may cost one further limit over the whole fleet.
+        # An outage may admit up to one further limit over the whole fleet.
         self.assertLessEqual(sum(self.refunded.values()), 2 * fleet.LIMIT)
 
 

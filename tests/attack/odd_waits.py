@@ -1,4 +1,4 @@
-"""Waits that are no waits: a negative, a huge or a malformed max_wait starts nothing early."""
+"""Invalid waits: a negative, huge or malformed max_wait does not admit a check early."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Deadlines too short for Redis: the caller's time is no outage, and decides nothing."""
+"""Deadlines too short for Redis: they do not count as an outage and admit nothing."""
 
 import unittest
 
@@ -21,7 +21,7 @@ class ShortDeadlines(fleet.AttackTest):
 
 
 class ShortDeadlinesWhereOutagesAllow(ShortDeadlines):
-    """Redis has far more time than any caller, so its failure policy has no say."""
+    """Redis' timeout is far longer than the callers' deadlines, so no failure policy applies."""
     flags = ("--redis-timeout", "900ms")
     endpoints = ("/open",)
     rounds = 5

@@ -1,4 +1,4 @@
-// Where operators' sockets are, and when that place is not to be trusted.
+// The paths of admin sockets, and directories that are not safe for them.
 #include "base/admin_address.h"
 
 #include <gtest/gtest.h>

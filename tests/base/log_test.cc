@@ -14,14 +14,15 @@
 namespace sluice {
 namespace {
 
-using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 // What `write` adds to the log.
 template <typename Write>
 std::string Logged(const Write& write) {
   testing::internal::CaptureStderr();
   write();
-  EXPECT_TRUE(FlushLog(10s));
+  EXPECT_TRUE(FlushLog(seconds(10)));
   return testing::internal::GetCapturedStderr();
 }
 
@@ -97,8 +98,8 @@ TEST(Log, StandardErrorThatTakesNothing_BlocksNobodyAndIsToldOfWhatWasDropped) {
     ASSERT_TRUE(SetUpLog("info"));
     const SteadyTime began = SteadyNow();
     for (int i = 0; i < kLines; ++i) spdlog::info("line {}", i);
-    EXPECT_LT(SteadyNow() - began, 5s);
-    EXPECT_FALSE(FlushLog(1ms));
+    EXPECT_LT(SteadyNow() - began, seconds(5));
+    EXPECT_FALSE(FlushLog(milliseconds(1)));
     EXPECT_GE(LogDropped(), kLines - 2 * LogWriter::kMaxLines);  // one batch is being written
 
     const std::string first = pipe.ReadUntil("line 5000\n");
@@ -107,7 +108,7 @@ TEST(Log, StandardErrorThatTakesNothing_BlocksNobodyAndIsToldOfWhatWasDropped) {
     spdlog::info("at last");
     rest += pipe.ReadUntil("at last\n");
     EXPECT_NE(rest.find(" lines of the log were dropped\n"), std::string::npos);
-    EXPECT_TRUE(FlushLog(10s));
+    EXPECT_TRUE(FlushLog(seconds(10)));
   }
   ASSERT_TRUE(SetUpLog("info"));  // ends the other's thread
 }
@@ -120,7 +121,7 @@ TEST(Log, StandardErrorThatIsClosed_CountsWhatIsLost) {
     const StandardError closed(ends[1]);
     ASSERT_TRUE(SetUpLog("info"));
     spdlog::info("lost");
-    EXPECT_TRUE(FlushLog(10s));
+    EXPECT_TRUE(FlushLog(seconds(10)));
     EXPECT_EQ(LogDropped(), 1U);
   }
   close(ends[1]);

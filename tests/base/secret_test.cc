@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/temp_dir.h"
+
 namespace sluice {
 namespace {
 
@@ -10,6 +12,38 @@ TEST(IsSecret, OnlyTheWholeSecret_Is) {
   for (const char* given : {"", "open", "open sesamf", "open sesame ", "Open sesame"}) {
     EXPECT_FALSE(IsSecret(given, "open sesame")) << given;
   }
+}
+
+TEST(BearerToken, IsWhatStandsAfterTheScheme) {
+  EXPECT_EQ(BearerToken("Bearer abc"), "abc");
+  EXPECT_EQ(BearerToken("bEARER abc "), "abc ");
+  for (const char* given : {"", "Bearer", "Bearer ", "Basic abc", "Bearerabc", "abc"}) {
+    EXPECT_EQ(BearerToken(given), std::nullopt) << given;
+  }
+  EXPECT_EQ(BearerToken(std::nullopt), std::nullopt);
+}
+
+TEST(ReadSecretsFile, OneALine_WithoutWhiteSpaceAtItsEnd) {
+  const test::TempDir dir;
+  EXPECT_EQ(*ReadSecretFile(dir.Write("one", "abc \r\n\n")), "abc");
+  EXPECT_EQ(*ReadSecretsFile(dir.Write("two", "abc\n\ndef")),
+            (std::vector<std::string>{"abc", "def"}));
+  EXPECT_FALSE(ReadSecretFile(dir.path() / "two")) << "holds two";
+  for (const char* text : {"", "\n", "a b\n", " a", "abc\nd\x01", "\xC3\xA4"}) {
+    const auto read = ReadSecretsFile(dir.Write("bad", text));
+    ASSERT_FALSE(read) << text;
+    EXPECT_EQ(read.error().message,
+              "in " + (dir.path() / "bad").string() +
+                  " found no secret; allowed are printable ASCII characters but spaces");
+  }
+  EXPECT_FALSE(ReadSecretsFile("/no/such"));
+}
+
+TEST(Secret, Set_SaysWhetherItChanges) {
+  Secret secret("a");
+  EXPECT_TRUE(secret.Set("b"));
+  EXPECT_FALSE(secret.Set("b"));
+  EXPECT_EQ(secret.Get(), "b");
 }
 
 }  // namespace

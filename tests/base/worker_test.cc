@@ -1,4 +1,4 @@
-// The thread for what takes long.
+// The thread for long tasks.
 #include "base/worker.h"
 
 #include <gtest/gtest.h>

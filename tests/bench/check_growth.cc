@@ -1,7 +1,7 @@
-// Whether a check grows dearer with the checks before it: the mean run of the script, the memory of
-// the counter and the runs of more than 1 ms, by algorithm, after 10, 100, 1,000 and 10,000 checks
-// of one counter. A log and a set of leases grow up to their limit, which is 10,000 here, the most
-// a log may have; the rest do not grow. Each check is a call of its own.
+// Measures whether checks become more expensive as a counter ages: the mean run time of the script,
+// the counter's memory and the number of runs over 1 ms, by algorithm, after 10, 100, 1,000 and
+// 10,000 checks of one counter. Logs and sets of leases grow up to their limit, here 10,000, the
+// maximum for a log. Other counters do not grow. Each check is a separate call.
 //
 //   build/release/bench/check_growth
 #include <chrono>

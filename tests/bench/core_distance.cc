@@ -1,7 +1,6 @@
-// How long a cache line takes from the first core to the last, in ns: some 40 within a group of
-// cores that share a cache, 160 and more between two. A host may move the cores of a virtual
-// machine from one place to the other at any time; what runs on both at once is then slower by
-// half.
+// Measures how long a cache line takes from the first core to the last, in ns: about 40 if the
+// cores share a cache, 160 and more if not. A host may move the cores of a virtual machine at any
+// time; cooperating threads are then slower by half.
 //
 //   build/release/bench/core_distance
 #include <algorithm>

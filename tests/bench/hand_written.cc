@@ -1,5 +1,5 @@
-// What is gained by hand-written code on the way of a check, per call: reading a CheckLimitRequest
-// against the generated class, and observing a duration against prometheus-cpp's histogram.
+// Measures the gain of hand-written code per check: parsing a CheckLimitRequest compared with the
+// generated class, and observing a duration compared with prometheus-cpp's histogram.
 //
 //   cmake --preset release && cmake --build --preset release --target hand_written
 //   build/release/bench/hand_written

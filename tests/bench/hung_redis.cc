@@ -1,5 +1,5 @@
-// What checks cost while Redis hangs: their latency in the first 100 ms, when the breaker opens,
-// and from then on; and how soon Redis decides again once it goes on.
+// Measures checks while Redis hangs: their latency in the first 100 ms, when the breaker opens, and
+// after that; and how soon Redis decides again once it continues.
 //
 //   build/release/bench/hung_redis [--rounds 5] [--rate 2000] [--seconds 2]
 //
@@ -9,13 +9,12 @@
 // server and Redis share the machine, so let nothing else run on it.
 #include <algorithm>
 #include <cstdio>
-#include <map>
-#include <sstream>
 
 #include <fmt/format.h>
 
 #include "load/generator.h"
-#include "tests/support/http_get.h"
+#include "tests/bench/number_flags.h"
+#include "tests/bench/server_latency.h"
 #include "tests/support/require.h"
 #include "tests/support/wait_until.h"
 #include "tests/system/fleet.h"
@@ -49,46 +48,13 @@ struct Settings {
 };
 
 Settings ParseFlags(int argc, char** argv) {
-  std::map<std::string, double> flags;
-  for (int i = 1; i + 1 < argc; i += 2) flags[argv[i]] = std::stod(argv[i + 1]);
+  NumberFlags flags(argc, argv);
   Settings settings;
-  const auto number = [&](const char* name, auto& value) {
-    const auto flag = flags.extract(name);
-    if (flag) value = static_cast<std::decay_t<decltype(value)>>(flag.mapped());
-  };
-  number("--rounds", settings.rounds);
-  number("--rate", settings.rate);
-  number("--seconds", settings.seconds);
-  Require(flags.empty() && argc % 2 == 1, "unknown flag or missing value");
+  flags.Read("--rounds", settings.rounds);
+  flags.Read("--rate", settings.rate);
+  flags.Read("--seconds", settings.seconds);
+  flags.RequireNoOthers();
   return settings;
-}
-
-// The buckets of sluice_check_duration_seconds: how many checks took at most so long.
-using Buckets = std::map<double, double>;
-
-Buckets ReadBuckets(const SluiceServer& server) {
-  std::istringstream page(HttpGet(server.http_address(), "/metrics").body);
-  const std::string begin = "sluice_check_duration_seconds_bucket{le=\"";
-  Buckets buckets;
-  for (std::string line; std::getline(page, line);) {
-    if (line.rfind(begin, 0) != 0) continue;
-    const std::size_t quote = line.find('"', begin.size());
-    const std::string bound = line.substr(begin.size(), quote - begin.size());
-    buckets[bound == "+Inf" ? 3600.0 : std::stod(bound)] = std::stod(line.substr(quote + 2));
-  }
-  Require(!buckets.empty(), "the server shows no latencies");
-  return buckets;
-}
-
-// The end of the bucket that holds the 99th percentile of what came between the two.
-Duration P99(const Buckets& before, const Buckets& after) {
-  const double all = after.rbegin()->second - before.rbegin()->second;
-  for (const auto& [bound, count] : after) {
-    if (count - before.at(bound) >= 0.99 * all) {
-      return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bound));
-    }
-  }
-  return Duration::max();
 }
 
 struct Phase {
@@ -140,15 +106,15 @@ class Measurement {
     auto generator = load::Generator::Start(plan);
     Require(static_cast<bool>(generator), "the load does not start");
     Require((*generator)->WaitUntil(SteadyNow() + length + seconds(5)), "the load does not end");
-    const load::Tally tally = (*generator)->tally();
-    Require(tally.failed == 0, "a check failed");
-    return {.caller = tally.latencies.Quantile(0.99),
-            .server = P99(before, ReadBuckets(fleet_.server(0))),
-            .checks = tally.answered(),
-            .fallbacks = tally.sources[v1::SOURCE_FALLBACK]};
+    const load::LoadStats stats = (*generator)->stats();
+    Require(stats.failed == 0, "a check failed");
+    return {.caller = stats.latencies.Quantile(0.99),
+            .server = QuantileBetween(before, ReadBuckets(fleet_.server(0)), 0.99),
+            .checks = stats.answered(),
+            .fallbacks = stats.sources[v1::SOURCE_FALLBACK]};
   }
 
-  // Twice: the first decision after an outage is followed by some that are the server's own.
+  // Twice: after the first decision by Redis, some more are local.
   bool DecidedByStore() {
     const auto check = [this] { return fleet_.Check(CheckOf("bench", "/daily", "probe")); };
     return check().of_store() && check().of_store();

@@ -1,6 +1,6 @@
-// What a check pays for being counted and timed: all that the limiter and its door do for the
-// metrics page on the way of one check, and nothing else. Compare with the CPU of sluiced that
-// scripts/bench.sh shows; for the whole difference, let it drive two builds in turn: --versus.
+// Measures the cost of metrics per check: all work of the limiter and the RPC server for the
+// metrics page, and nothing else. Compare it with the CPU of sluiced in scripts/bench.sh. To
+// measure the total difference, compare two builds with --versus.
 //
 //   cmake --preset release && cmake --build --preset release --target metrics_cost
 //   build/release/bench/metrics_cost
@@ -29,7 +29,7 @@ RuleSet OneRule() {
   return {domain};
 }
 
-// What the computer does besides does not count.
+// The CPU time of this process only.
 double CpuNanoseconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

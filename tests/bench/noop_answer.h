@@ -1,5 +1,5 @@
-// The answer of a CheckLimit server that decides nothing: what Sluice would send, to measure what a
-// call costs besides the check.
+// The response of a no-op CheckLimit server: as large as Sluice's, to measure the cost of a call
+// without the check.
 #pragma once
 
 #include "base/clock.h"

@@ -1,4 +1,4 @@
-// What Sluice's own gRPC server costs: as noop_server.cc, on rpc/http2. Prints
+// Measures the cost of Sluice's own gRPC server: like noop_server.cc, but on rpc/http2. Prints
 // `ready grpc=HOST:PORT` and runs until killed; --help.
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
-// What gRPC itself costs: a CheckLimit server that parses the request and serializes an answer such
-// as Sluice gives, but decides nothing. The asynchronous API, all else gRPC's defaults. Prints
-// `ready grpc=HOST:PORT` and runs until killed; --help.
+// Measures the cost of gRPC itself: a CheckLimit server that parses the request and serializes a
+// response like Sluice's, but decides nothing. Uses the asynchronous API and gRPC's defaults.
+// Prints `ready grpc=HOST:PORT` and runs until killed; --help.
 #include <grpcpp/grpcpp.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// What finding the rules of a request costs with 10, 1,000 and 100,000 rules: mostly exact ones,
+// Measures the cost of matching a request with 10, 1,000 and 100,000 rules: mostly exact ones,
 // 1 % prefixes, 1 % networks, 0.1 % regular expressions.
 //
 //   build/release/bench/rule_index

@@ -1,6 +1,6 @@
-// How long the check script holds Redis at its largest: sliding logs of 10,000 entries, 64 keys at
-// once, admitted, denied at the first guess and by bisection, and cleared of what has left the
-// window. Redis logs every run of more than 1 ms; there should be none on a machine at rest.
+// Measures how long the largest runs of the check script block Redis: sliding logs of 10,000
+// entries, 64 keys at once, admitted, denied at the first guess and by bisection, and with expired
+// entries to remove. Redis logs every run over 1 ms; an idle machine should show none.
 //
 //   build/release/bench/script_time
 #include <chrono>

@@ -16,12 +16,13 @@ check failed. Every call has a deadline, so a server that does not answer fails 
   unknown_method  of a known and of an unknown service: UNIMPLEMENTED
   gzip            compressed requests, unary and streamed; 5 MiB unpacked: RESOURCE_EXHAUSTED
   deadline        met; passed while a server is silent; passed while a stream is open
-  cancel          in the middle of a stream, with checks under way
+  cancel          in the middle of a stream, with checks in flight
   concurrent      64 calls at once keep a limit exactly; 64 streams open at once
   health_check    SERVING; NOT_FOUND for an unknown service
   health_watch    SERVING; SERVICE_UNKNOWN for an unknown service
   reflection      (v1alpha) the services; the file that defines a symbol; an unknown symbol
-  keepalive       pings every 10 s, with and without a call: the connection stays
+  keepalive       pings every 10 s, with and without a call: the connection stays (without TLS only,
+                  since it waits for 35 s)
   reconnect       the server is killed and starts again: the same channel works again
   graceful_stop   the server is told to stop: Watch says NOT_SERVING, streams have their answers
                   and end with UNAVAILABLE; the server starts again, and the same channel works
@@ -29,18 +30,19 @@ check failed. Every call has a deadline, so a server that does not answer fails 
 What this program passes to the client, after its own arguments:
 
   --address HOST:PORT   where sluiced listens
-  --silent HOST:PORT    a port that accepts connections and never says anything
+  --silent HOST:PORT    a port that accepts connections and never sends anything
   --token TOKEN         the admin token
   --tls-ca FILE         with --tls: the certificate authority of the server's certificate
 
-A client that prints the line `@kill` or `@stop` asks for SIGKILL or SIGTERM. The line `started` on
-its standard input says that the server has ended and listens again, on the same port. Clients also
-take `--only NAME,NAME`: the checks to run.
+If a client prints the line `@kill` or `@stop`, the server gets SIGKILL or SIGTERM. When the server
+has been restarted on the same port, the client receives the line `started` on its standard input.
+Clients also accept `--only NAME,NAME`: the checks to run.
 """
 
 import argparse
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -71,7 +73,7 @@ TOKEN = "of-the-client-tests"
 
 
 class Sluiced:
-    """A server that can be ended and started again on the same port."""
+    """A server that can be stopped and restarted on the same port."""
 
     def __init__(self, program, folder, certificate_flags):
         rules = folder / "rules"
@@ -94,7 +96,7 @@ class Sluiced:
         else:
             raise SystemExit("run.py: sluiced ended before it was ready")
         self.address = line.split("grpc=")[1].split()[0]
-        # A pipe that is not read fills up and blocks the server.
+        # If the pipe is not read, it fills up and blocks the server.
         threading.Thread(target=sys.stderr.writelines, args=(self._process.stdout,),
                          daemon=True).start()
 
@@ -163,7 +165,9 @@ def main():
         if arguments.tls:
             authority, certificate, key = make_certificates(folder)
             server_flags = ["--tls-certificate", certificate, "--tls-key", key]
-            client_flags = ["--tls-ca", authority]
+            checks = re.findall(r"^  ([a-z_]+)  ", __doc__, re.M)
+            checks.remove("keepalive")
+            client_flags = ["--tls-ca", authority, "--only", ",".join(checks)]
         sluiced = Sluiced(arguments.sluiced, folder, server_flags)
         try:
             status = run_client(

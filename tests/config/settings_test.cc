@@ -1,4 +1,4 @@
-// Settings: where each comes from, and what is said of a wrong one.
+// Settings: their sources, and errors for invalid values.
 #include "config/settings.h"
 
 #include <gmock/gmock.h>
@@ -89,9 +89,10 @@ TEST(Settings_AdminToken, FromVariableOrFile_TheFlagWins) {
   const std::string file = dir.Write("token", "from-file\n");
   const Texts variable{"SLUICE_ADMIN_TOKEN=from-variable"};
   EXPECT_EQ("from-variable", ReadSettings({}, variable)->admin_token);
-  EXPECT_EQ("from-file", ReadSettings({}, Texts{"SLUICE_ADMIN_TOKEN_FILE=" + file})->admin_token);
+  EXPECT_EQ(file, ReadSettings({}, Texts{"SLUICE_ADMIN_TOKEN_FILE=" + file})->admin_token_file);
   const auto both = ReadSettings(Texts{"--admin-token-file", file}, variable);
-  EXPECT_EQ("from-file", both->admin_token);
+  EXPECT_EQ(file, both->admin_token_file);
+  EXPECT_EQ("", both->admin_token);
 }
 
 TEST(Settings_WrongToken, IsNeverRepeated) {
@@ -101,7 +102,7 @@ TEST(Settings_WrongToken, IsNeverRepeated) {
        {Texts{"SLUICE_ADMIN_TOKEN=open sesame"}, Texts{"SLUICE_ADMIN_TOKEN_FILE=" + file}}) {
     const auto settings = ReadSettings({}, environment);
     ASSERT_FALSE(settings);
-    EXPECT_THAT(settings.error().message, HasSubstr("found no token"));
+    EXPECT_THAT(settings.error().message, HasSubstr("found no secret"));
     EXPECT_THAT(settings.error().message, Not(HasSubstr("sesame")));
   }
 }
@@ -137,9 +138,74 @@ TEST(Settings_GrpcInFile, IsAnAddressOrAMap) {
   EXPECT_EQ("grpc", long_form->grpc_engine);
 }
 
+TEST(Settings_Callers, HaveTokensOrIdentitiesDomainsAndRights) {
+  const test::TempDir dir;
+  const std::string text =
+      "callers:\n"
+      "  checkout: {token_file: /t, domains: shop}\n"
+      "  billing: {identities: [a, b], domains: [shop, bank], may: [charge, lease]}\n"
+      "  prometheus: {token_file: /p, may: metrics}\n"
+      "tls: {certificate: /dev/null, key: /dev/null, client_ca: /dev/null}\n";
+  const auto settings = ReadSettings(Texts{"--config", dir.Write("s.yaml", text)}, {});
+  ASSERT_TRUE(settings) << settings.error().message;
+  const Caller checkout{.name = "checkout", .token_file = "/t", .domains = {"shop"}};
+  const Caller billing{.name = "billing",
+                       .identities = {"a", "b"},
+                       .domains = {"shop", "bank"},
+                       .rights = {CallerRight::kCharge, CallerRight::kLease}};
+  const Caller prometheus{
+      .name = "prometheus", .token_file = "/p", .rights = {CallerRight::kMetrics}};
+  EXPECT_EQ(settings->callers, (std::vector{checkout, billing, prometheus}));
+  EXPECT_TRUE(checkout.rights.Has(CallerRight::kLease));
+  EXPECT_FALSE(checkout.rights.Has(CallerRight::kMetrics)) << "only where it is said";
+}
+
+TEST(Settings_FromFile, FormerNamesLeadToTheirSuccessors) {
+  const test::TempDir dir;
+  const std::string file = dir.Write("s.yaml",
+                                     "log_level: info\nadmin: {access: local}\n"
+                                     "grpc: {max_connection_age: 5m}\n");
+  const auto settings = ReadSettings(Texts{"--config", file}, {});
+  ASSERT_FALSE(settings);
+  const std::string& message = settings.error().message;
+  EXPECT_THAT(message, HasSubstr("log_level: no such setting any more; use log.level"));
+  EXPECT_THAT(message, HasSubstr("admin.access: no such setting any more; use admin.listen"));
+  EXPECT_THAT(message, HasSubstr("grpc.max_connection_age: no such setting any more; "
+                                 "use max_connection_age"));
+}
+
+TEST(Settings_CallersWrong, SaysWhereAndWhatIsAllowed) {
+  const test::TempDir dir;
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"callers:\n", "callers: allowed is a map of at least one caller"},
+           {"callers: {}\n", "callers: allowed is a map of at least one caller"},
+           {"callers: {a: b}\n", ":1:14: callers.a: allowed is a map with token_file, identities"},
+           {"callers: {a: {domains: [d]}}\n", "callers.a: needs token_file or identities"},
+           {"callers: {a: {token_file: /t}}\n", "callers.a: needs domains"},
+           {"callers: {a: {token_file: [t], domains: d}}\n", "token_file: allowed is a file"},
+           {"callers: {a: {token_file: /t, domains: [x, \"\"]}}\n", "domains: allowed is a list"},
+           {"callers: {a: {token_file: /t, domains: []}}\n", "domains: allowed is a list"},
+           {"callers: {a: {token_file: /t, domains: d, may: [spend]}}\n",
+            "may: found \"spend\"; allowed are consume, peek, charge, refund, lease, metrics"},
+           {"callers: {a: {tokenfile: /t, domains: d}}\n", "did you mean \"token_file\"?"},
+           {"callers: {a: {identities: x, domains: d}}\n",
+            "callers.a: identities mean nothing without tls.client_ca"},
+       }) {
+    const auto settings = ReadSettings(Texts{"--config", dir.Write("s.yaml", text)}, {});
+    ASSERT_FALSE(settings) << text;
+    EXPECT_THAT(settings.error().message, HasSubstr(message));
+  }
+}
+
 TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
   for (const auto& [arguments, environment, message] : std::vector<Wrong>{
            {{"--gprc", "x"}, {}, "--gprc: no such flag (did you mean \"--grpc\"?)"},
+           {{"--admin-access", "token"}, {}, "--admin-access: no such flag any more; use --admin"},
+           {{}, {"SLUICE_ADMIN_ACCESS=local"}, "no such variable any more; use SLUICE_ADMIN"},
+           {{"--grpc-max-connection-age", "5m"}, {}, "any more; use --max-connection-age"},
+           {{},
+            {"SLUICE_GRPC_MAX_CONNECTION_AGE=5m"},
+            "no such variable any more; use SLUICE_MAX_CONNECTION_AGE"},
            {{"--grpc"}, {}, "--grpc: found no value after it"},
            {{"serve"}, {}, "argument 1: no such flag; allowed are --rules, "},
            {{}, {"SLUICE_RULS=x"}, "SLUICE_RULS: no such variable (did you mean"},
@@ -156,10 +222,19 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
            {{"--log-level", "loud"}, {}, "trace, debug, info, warn, error or off"},
            {{"--log-format", "xml"}, {}, "--log-format: found \"xml\"; allowed is text or json"},
            {{"--admin", "all"}, {}, "--admin: \"all\" is not an address"},
-           {{"--admin", "0.0.0.0:1"}, {}, "give one by admin.token_file or SLUICE_ADMIN_TOKEN"},
+           {{"--admin", "0.0.0.0:1"},
+            {},
+            "give admin.token_file, SLUICE_ADMIN_TOKEN or admin.identities"},
+           {{"--admin-identities", "a,,b"}, {}, "names with commas between them"},
+           {{"--admin-identities", "ops"}, {}, "means nothing without tls.client_ca"},
+           {{"--redis-password-file", "/dev/null"}, {}, "in /dev/null found no secret"},
            {{"--threads", "0"}, {}, "--threads: found \"0\"; allowed is auto, or"},
            {{"--grpc-engine", "http3"}, {}, "allowed is http2 or grpc"},
-           {{"--grpc-max-connection-age", "0"}, {}, "none, or a duration from 1s to 7d"},
+           {{"--grpc-socket-mode", "0888"}, {}, "permissions in octal"},
+           {{"--grpc-socket-mode", "1777"}, {}, "from 0000 to 0777"},
+           {{"--max-connection-age", "0"}, {}, "none, or a duration from 1s to 7d"},
+           {{"--max-connections", "1"}, {}, "a whole number from 2 to 1000000"},
+           {{"--envoy-response-headers", "a,b"}, {}, "found \"a,b\"; allowed is three names"},
            {{"--tls-certificate", "/no/such"}, {}, "/no/such cannot be read"},
            {{"--tls-certificate", "/dev/null"}, {}, "needs its private key as tls.key"},
            {{"--tls-key", "/dev/null"}, {}, "tls.key: means nothing without tls.certificate"},

@@ -1,5 +1,5 @@
-// What token_bucket, with and without borrowing and waiting, and leaky_bucket promise, on random
-// histories.
+// The promises of token_bucket, with and without borrowing and waiting, and of leaky_bucket, on
+// random histories.
 #include <gtest/gtest.h>
 
 #include "tests/core/history.h"
@@ -44,8 +44,8 @@ TEST(TokenBucketThatWaits, EveryIntervalOfStarts_AdmitsAtMostBurstPlusRateTimesL
   }
 }
 
-// Nobody waits longer than they said, none starts before one who came earlier, and those who may
-// wait 10 s get all that drips in.
+// No check waits longer than its max_wait or starts before an earlier one, and checks that may wait
+// 10 s use the full rate.
 TEST(TokenBucketThatWaits, QueuesInOrder_WithinMaxWait_AtFullRate) {
   SimulatedCounter counter(kTokens);
   Time latest;

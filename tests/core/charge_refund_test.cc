@@ -1,4 +1,4 @@
-// CHARGE and REFUND: what counters do past their limit, and what they give back.
+// CHARGE and REFUND: counters beyond their limit, and refunds.
 #include <gtest/gtest.h>
 
 #include "tests/core/every_limit.h"

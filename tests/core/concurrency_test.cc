@@ -1,4 +1,4 @@
-// What concurrency promises: never more slots held than the limit, whatever becomes of leases.
+// The promise of concurrency: never more held slots than the limit, however leases end.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// A limit of each kind, for tests of what all have in common.
+// A limit of each kind, for tests of common properties.
 #pragma once
 
 #include <ostream>
@@ -12,7 +12,7 @@ namespace sluice {
 struct NamedLimit {
   std::string name;
   Limit limit;
-  // Longest that a counter full to its limit, but not charged past it, denies a cost of 1.
+  // The longest time for which a counter that is exactly full denies a cost of 1.
   Duration longest{};
 };
 
@@ -34,6 +34,8 @@ inline std::vector<NamedLimit> EveryLimit() {
   return {
       {"FixedWindow", FixedWindow{.limit = 10, .window = seconds(60)}, seconds(60)},
       {"ClockWindow", FixedWindow{.limit = 10, .window = seconds(60), .align = Align::kClock},
+       seconds(60)},
+      {"EpochWindow", FixedWindow{.limit = 10, .window = seconds(60), .align = Align::kEpoch},
        seconds(60)},
       {"Month", FixedWindow{.limit = 10, .align = Align::kMonth}, days(31)},
       {"SlidingLog", SlidingLog{.limit = 10, .window = seconds(60)}, seconds(60)},

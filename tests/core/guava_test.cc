@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// Callers who do as they are told: each starts after its wait, then the next comes.
+// Cooperative callers: each starts after its wait, then the next one arrives.
 std::vector<Duration> Waits(SimulatedCounter& counter, const std::vector<std::int64_t>& costs) {
   std::vector<Duration> waits;
   for (const std::int64_t cost : costs) {
@@ -169,7 +169,7 @@ TEST(Guava, SmoothWarmingUp_RandomCallers_WaitAsTheFormulasSay) {
       const Verdict verdict = counter.Consume(cost, hours(24));
       if (!verdict.admitted) continue;
       const Duration wait = reference.Acquire(cost, counter.now);
-      // Once in a while the two cut a price to neighbouring microseconds.
+      // Once in a while the two cut a price to neighboring microseconds.
       ASSERT_LE(std::chrono::abs(verdict.wait - wait), Duration(5)) << i;
       waited += verdict.wait > Duration(0) ? 1 : 0;
     }

@@ -1,4 +1,4 @@
-// What passes a counter under random arrivals, and how much of that falls into an interval.
+// The units that pass a counter under random arrivals, and sums of them over intervals.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 
 namespace sluice {
 
-// Units that start to be served.
+// Admitted units and the time at which they start.
 struct Passage {
   Time at;
   std::int64_t cost;
 };
 using Passages = std::vector<Passage>;
 
-// Arrivals that are mostly close together, sometimes apart.
+// Random arrivals, mostly close together, sometimes with long gaps.
 class Arrivals {
  public:
   explicit Arrivals(std::uint32_t seed) : random_(seed) {}
@@ -36,8 +36,8 @@ class Arrivals {
   std::mt19937 random_;
 };
 
-// What passes of 3,000 checks, each by a caller who starts when told to and waits at most one of
-// `max_waits`.
+// The units that pass in 3,000 random checks. Each check's max_wait is one of `max_waits`, and its
+// caller waits as told.
 inline Passages RandomPassages(const Limit& limit, std::uint32_t seed,
                                const std::vector<std::optional<Duration>>& max_waits = {{}}) {
   Arrivals arrivals(seed);
@@ -52,7 +52,7 @@ inline Passages RandomPassages(const Limit& limit, std::uint32_t seed,
   return passed;
 }
 
-// The most units in any interval of `length`, its end left out.
+// The maximum number of units in any interval of `length`, excluding its end.
 inline std::int64_t MostWithin(const Passages& passed, Duration length) {
   std::int64_t most = 0;
   std::int64_t units = 0;
@@ -64,9 +64,9 @@ inline std::int64_t MostWithin(const Passages& passed, Duration length) {
   return most;
 }
 
-// How many units, in 1/period, the interval furthest past rate · length is past it; with
-// `last_is_free` the units that end an interval do not count. Starts are whole microseconds, so an
-// interval may have lost up to one to rounding.
+// The maximum excess over rate · length of any interval, in units of 1/period. With `last_is_free`,
+// the units at the end of an interval do not count. Times are in whole µs, so an interval may be up
+// to 1 µs too short.
 struct Drip {
   std::int64_t rate = 1;
   Duration period{};

@@ -78,14 +78,29 @@ TEST(FixedWindow, Month_BeginsAndEndsWithTheLocalCalendar) {
   }
 }
 
-TEST(JudgeNth, RunOfEqualChecks_HearsWhatASequenceWould) {
+TEST(FixedWindow, EpochWindows_LieEndToEndFromTheEpochOn_WeeksFromThursday) {
+  using namespace std::chrono;
+  const auto start = [](Duration window, Time at) {
+    return FixedWindow{.limit = 1, .window = window, .align = FixedWindow::Align::kEpoch}
+        .WindowStart(at);
+  };
+  const sys_seconds at = sys_days(2024y / 2 / 29) + 23h + 59min + 59s;  // a Thursday
+  EXPECT_EQ(start(days(7), at), sys_days(2024y / 2 / 29));
+  EXPECT_EQ(start(days(7), at - days(1)), sys_days(2024y / 2 / 22));
+  EXPECT_EQ(start(hours(1), at), sys_days(2024y / 2 / 29) + 23h);
+  EXPECT_EQ(start(days(30), Time(days(59))), Time(days(30)));
+  EXPECT_EQ(CounterTag(FixedWindow{.window = days(7), .align = FixedWindow::Align::kEpoch}),
+            "fixed_window:7d:epoch");
+}
+
+TEST(VerdictAt, RunOfEqualChecks_HearsWhatASequenceWould) {
   const Limit limit = FixedWindow{.limit = 10, .window = seconds(60)};
   CounterState state;
   Open(limit, state, Time());
-  const sluice::Run run{.demand = {.cost = 3}, .granted = 3, .now = Time()};
+  const sluice::CoalescedChecks checks{.demand = {.cost = 3}, .granted = 3, .now = Time()};
   for (std::int64_t i = 0; i < 5; ++i) {
-    CounterReport report{.snapshot = Summarise(limit, state, run)};
-    const Verdict verdict = JudgeNth(limit, report, run, i);
+    CounterReport report{.snapshot = Summarize(limit, state, checks)};
+    const Verdict verdict = VerdictAt(limit, report, checks, i);
     EXPECT_EQ(verdict.admitted, i < 3);
     EXPECT_EQ(verdict.remaining, i < 3 ? 10 - 3 * (i + 1) : 1);
   }

@@ -1,5 +1,5 @@
-// Whoever comes back exactly when told is admitted, if nobody else came; a microsecond earlier is
-// too early. Of every algorithm.
+// For every algorithm: a retry exactly after retry_after is admitted if there were no other checks;
+// a retry 1 µs earlier is denied.
 #include <gtest/gtest.h>
 
 #include "tests/core/every_limit.h"

@@ -1,5 +1,5 @@
-// What the servers of a fleet admit by themselves from a state they have all seen is, together, no
-// more than what was left, and no less than can be divided.
+// If all servers of a fleet have seen the same state, their local admissions add up to no more than
+// the remaining units, and to no less than an even division allows.
 #include <gtest/gtest.h>
 
 #include "core/counter.h"
@@ -65,9 +65,9 @@ struct ServerCounter {
   std::int64_t TakeAll(Time now) {
     Advance(limit, state, now);
     std::int64_t taken = 0;
-    const Run run{
+    const CoalescedChecks checks{
         .demand = {.cost = 1}, .lease = MakeLease(0, seconds(30)), .granted = 1, .now = now};
-    for (; Grants(limit, state, run.demand, 1) == 1; ++taken) Take(limit, state, run);
+    for (; Grants(limit, state, checks.demand, 1) == 1; ++taken) Take(limit, state, checks);
     return taken;
   }
 

@@ -1,4 +1,4 @@
-// One counter and its clock in the hand of a test. Decides as a store does, with src/core alone.
+// A counter and a clock that a test controls. Decides as a store does, using only src/core.
 #pragma once
 
 #include <optional>
@@ -21,13 +21,13 @@ class SimulatedCounter {
   // 2024-10-04 13:46:40 UTC.
   Time now{std::chrono::seconds(1'728'049'600)};
 
-  // Of Concurrency, under a lease of its own that nobody renews.
+  // For Concurrency: takes a new lease that is never renewed.
   Verdict Consume(std::int64_t cost = 1, std::optional<Duration> max_wait = {}) {
-    sluice::Run run{.demand = {.cost = cost, .max_wait = max_wait}};
+    sluice::CoalescedChecks checks{.demand = {.cost = cost, .max_wait = max_wait}};
     if (const auto* slots = std::get_if<Concurrency>(&limit_)) {
-      run.lease = MakeLease(--last_lease_, slots->ttl);
+      checks.lease = MakeLease(--last_lease_, slots->ttl);
     }
-    return Decide(run);
+    return Decide(checks);
   }
   Verdict Peek(std::int64_t cost = 1, std::optional<Duration> max_wait = {}) {
     return Decide({.demand = {.cost = cost, .mode = Mode::kPeek, .max_wait = max_wait}});
@@ -53,41 +53,43 @@ class SimulatedCounter {
   const Limit& limit() const { return limit_; }
 
  private:
-  Verdict Decide(sluice::Run run) {
-    run.now = now;
+  Verdict Decide(sluice::CoalescedChecks checks) {
+    checks.now = now;
     CounterState state;
-    Keep keep = Keep::kNo;
+    WriteBack keep = WriteBack::kNo;
     if (state_) {
       state = *state_;
       keep = Advance(limit_, state, now);
     } else {
       keep = Open(limit_, state, now);
     }
-    const bool looks = run.demand.consumes_or_peeks();
-    bool changed =
-        keep == Keep::kAlways || (keep == Keep::kUnlessPeek && run.demand.mode != Mode::kPeek);
-    CounterReport report = looks ? Look(state, run, changed) : Alter(state, run, changed);
+    const bool looks = checks.demand.consumes_or_peeks();
+    bool changed = keep == WriteBack::kAlways ||
+                   (keep == WriteBack::kUnlessPeek && checks.demand.mode != Mode::kPeek);
+    CounterReport report = looks ? Look(state, checks, changed) : Alter(state, checks, changed);
     if (changed) state_ = state;
-    return JudgeNth(limit_, report, run, 0);
+    return VerdictAt(limit_, report, checks, 0);
   }
 
-  CounterReport Look(CounterState& state, sluice::Run& run, bool& changed) const {
-    run.granted = Grants(limit_, state, run.demand, 1);
-    const CounterReport report{.snapshot = Summarise(limit_, state, run)};
-    if (run.demand.mode == Mode::kConsume && run.granted == 1 && run.demand.cost > 0) {
-      sluice::Take(limit_, state, run);
+  CounterReport Look(CounterState& state, sluice::CoalescedChecks& checks, bool& changed) const {
+    checks.granted = Grants(limit_, state, checks.demand, 1);
+    const CounterReport report{.snapshot = Summarize(limit_, state, checks)};
+    if (checks.demand.mode == Mode::kConsume && checks.granted == 1 && checks.demand.cost > 0) {
+      sluice::Take(limit_, state, checks);
       changed = true;
     }
     return report;
   }
 
-  CounterReport Alter(CounterState& state, const sluice::Run& run, bool& changed) const {
-    const bool admitted = Admits(limit_, state, run);
-    Changed done{.changed = false};
-    if (run.demand.mode != Mode::kRenew || admitted) done = Change(limit_, state, run);
+  CounterReport Alter(CounterState& state, const sluice::CoalescedChecks& checks,
+                      bool& changed) const {
+    const bool admitted = Admits(limit_, state, checks);
+    ChangeResult done{.changed = false};
+    if (checks.demand.mode != Mode::kRenew || admitted) done = Change(limit_, state, checks);
     changed |= done.changed;
-    return {
-        .snapshot = Summarise(limit_, state, run), .admitted = admitted, .dropped = done.dropped};
+    return {.snapshot = Summarize(limit_, state, checks),
+            .admitted = admitted,
+            .dropped = done.dropped};
   }
 
   const Limit limit_;

@@ -1,4 +1,4 @@
-// What fixed_window, sliding_log and sliding_window promise, on random histories.
+// The promises of fixed_window, sliding_log and sliding_window on random histories.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -83,7 +83,7 @@ TEST_P(SlidingWindowTest, WindowThatSegmentsDoNotDivide_IsHeldToTheMicrosecond) 
   EXPECT_LE(MostWithin(passed, limit.window), limit.limit);
 }
 
-// Whoever is denied would be denied by a log, too, were its window a segment longer.
+// A denied check would also be denied by a log whose window is one segment longer.
 TEST_P(SlidingWindowTest, AdmitsAtMostOneSegmentLaterThanALog) {
   const Duration longest = segment_ * (GetParam() + 1);
   for (std::uint32_t seed = 0; seed < 20; ++seed) {

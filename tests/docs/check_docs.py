@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Checks the documents: links lead somewhere, the README is the one index, figures agree.
+"""Checks the documents: links lead somewhere, the README is the one index, figures agree, tables of
+failures name metrics, settings and log lines that exist, and every alert says what to do.
 
 Usage: check_docs.py ROOT         prints each fault; exit status 1 if there is any
-       check_docs.py --self-test  plants a fault of each kind and demands that it is found
+       check_docs.py --self-test  plants a fault of each kind and checks that it is found
 """
 
 import pathlib
@@ -13,6 +14,9 @@ import tempfile
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 MAX_README_LINES = 200
 FIRST_SCREEN = 45  # lines
+FAILURE_PAGES = ("docs/reliability.md", "docs/redis.md", "docs/outages.md")
+ALERTS = "docker/prometheus/alerts.yml"
+LOG_COLUMNS = ("log", "the log says")
 WALKS = ("an algorithm", "a field of a check", "a setting", "a metric", "a topology of Redis")
 
 
@@ -23,7 +27,8 @@ def links_of(path):
 
 
 def broken_links(root):
-    for page in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+    for page in [*sorted(root.glob("*.md")), *sorted((root / "docs").glob("*.md")),
+                 *sorted((root / "clients").glob("*.md")), *sorted((root / "clients").glob("*/*.md"))]:
         for link in links_of(page):
             if not (page.parent / link).exists():
                 yield f"{page.relative_to(root)}: {link} does not exist"
@@ -61,17 +66,81 @@ def walk_faults(root):
             yield f"docs/architecture.md: no walk for {walk} with its files"
 
 
+def cells_of(line):
+    return [cell.strip() for cell in line.strip("|\n").split("|")]
+
+
+def logged(text):
+    """What tables with a column for the log quote there."""
+    column = None
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            column = None
+        elif column is None:
+            header = cells_of(line)
+            column = next((header.index(name) for name in LOG_COLUMNS if name in header), -1)
+        elif column >= 0:
+            yield from re.findall(r"`([^`]+)`", cells_of(line)[column])
+
+
+def source_of(root):
+    """The program's text, with string literals of several lines as one."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted((root / "src").rglob("*.cc")))
+    return re.sub(r'"\s*\n\s*"', "", "\n".join(texts))
+
+
+def failure_faults(root):
+    metrics = (root / "docs/operations.md").read_text(encoding="utf-8")
+    source = source_of(root)
+    for name in FAILURE_PAGES:
+        text = (root / name).read_text(encoding="utf-8")
+        for metric in re.findall(r"`(sluice_\w+_\w+)", text):
+            if f"| `{metric}` |" not in metrics:
+                yield f"{name}: {metric} is not in docs/operations.md"
+        for setting in re.findall(r"`((?:redis|grpc|http|tls|log|admin)\.[a-z_.]+)`", text):
+            if f'"{setting}"' not in source:
+                yield f"{name}: there is no setting {setting}"
+        for phrase in logged(text):
+            if phrase not in source:
+                yield f"{name}: no log line says '{phrase}'"
+
+
+def alert_faults(root):
+    """Every alert is in the table of what to do, and marked there if it pages."""
+    rules = (root / ALERTS).read_text(encoding="utf-8")
+    raised = {name: severity == "page" for name, severity in
+              re.findall(r"- alert: (\w+)\n.*?severity: (\w+)", rules, re.DOTALL)}
+    rows = re.findall(r"^\| (Sluice\w+)( \(page\))? \|",
+                      (root / "docs/deploy.md").read_text(encoding="utf-8"), re.MULTILINE)
+    explained = {name: bool(page) for name, page in rows}
+    for name in sorted(set(raised) | set(explained)):
+        if raised.get(name) != explained.get(name):
+            yield f"docs/deploy.md: {name} differs from {ALERTS}"
+
+
 def check(root):
-    return [*broken_links(root), *unlisted_pages(root), *readme_faults(root), *walk_faults(root)]
+    return [*broken_links(root), *unlisted_pages(root), *readme_faults(root), *walk_faults(root),
+            *failure_faults(root), *alert_faults(root)]
 
 
 def plant(root):
     """A tree without fault."""
     (root / "docs").mkdir()
-    (root / "README.md").write_text(
-        "scripts/run.sh scripts/test.sh 7/s [x](docs/performance.md) [y](docs/architecture.md)\n",
-        encoding="utf-8",
-    )
+    (root / "src").mkdir()
+    (root / ALERTS).parent.mkdir(parents=True)
+    (root / ALERTS).write_text("- alert: SluiceOff\n  labels: {severity: page}\n", encoding="utf-8")
+    pages = ("performance", "architecture", "operations", "reliability", "redis", "outages", "deploy")
+    links = " ".join(f"[x](docs/{page}.md)" for page in pages)
+    (root / "README.md").write_text(f"scripts/run.sh scripts/test.sh 7/s {links}\n",
+                                    encoding="utf-8")
+    (root / "docs/operations.md").write_text("| `sluice_a_total` | counter |\n", encoding="utf-8")
+    (root / "src/a.cc").write_text('Setting{"redis.url"}; warn("it "\n "breaks");', encoding="utf-8")
+    for name in FAILURE_PAGES:
+        (root / name).write_text(
+            "`sluice_a_total` `redis.url`\n| fault | log |\n| --- | --- |\n| x | `it breaks` |\n",
+            encoding="utf-8",
+        )
+    (root / "docs/deploy.md").write_text("| SluiceOff (page) | x |\n", encoding="utf-8")
     (root / "docs/performance.md").write_text("7/s\n", encoding="utf-8")
     walks = [f"**… {walk}?**\n" + "[x](performance.md) " * 3 + "\n" for walk in WALKS]
     (root / "docs/architecture.md").write_text("\n".join(walks) + "\n## End\n", encoding="utf-8")
@@ -97,6 +166,15 @@ FAULTS = [
     (append("docs/README.md", ""), "docs/README.md: the README is the one index"),
     (append("README.md", "\n" * 200), "README.md: has 201 lines; fewer than 200 are allowed"),
     (append("README.md", "8/s"), "README.md: 8/s is not in docs/performance.md"),
+    (append("docs/redis.md", "`sluice_b_total`"),
+     "docs/redis.md: sluice_b_total is not in docs/operations.md"),
+    (append("docs/outages.md", "`redis.uri`"), "docs/outages.md: there is no setting redis.uri"),
+    (append("docs/reliability.md", "| y | `it mends` |"),
+     "docs/reliability.md: no log line says 'it mends'"),
+    (append("docs/deploy.md", "| SluiceOn | x |\n"),
+     f"docs/deploy.md: SluiceOn differs from {ALERTS}"),
+    (append("docs/deploy.md", "| SluiceOff | x |\n"),
+     f"docs/deploy.md: SluiceOff differs from {ALERTS}"),
     (no_walk, "docs/architecture.md: no walk for a metric with its files"),
 ]
 

@@ -1,5 +1,5 @@
-// A serialized CheckLimitRequest: read without a crash, and as protobuf's own parser reads it where
-// both accept it.
+// A serialized CheckLimitRequest: parsed without a crash, and with the same result as protobuf's
+// parser if both accept it.
 #include <cstdlib>
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
-// The bytes of a request's messages, compressed ones included: taken out without a crash, and none
-// larger than allowed.
+// The bytes of a request's messages, including compressed ones: split without a crash, and no
+// message exceeds the limit.
 #include <algorithm>
 #include <cstdlib>
 #include <string>

@@ -41,7 +41,7 @@ void Run(std::string_view input) {
   {
     Shard shard(shared, loop, 1, nullptr);
     auto* const wire = new test::ManualLoop::Wire(loop, net::FlushStage::kCallers);
-    loop.Turn([&] {
+    loop.RunIteration([&] {
       shared.connections.TryAdd(1);
       shard.AddConnection(net::TransportPtr(wire, net::TransportDeleter{.loop = &loop}), {});
       wire->Receive(test::kHttp2Preface +
@@ -52,11 +52,12 @@ void Run(std::string_view input) {
         input.empty() || input[0] == 0 ? SIZE_MAX : static_cast<unsigned char>(input[0]);
     input.remove_prefix(input.empty() ? 0 : 1);
     while (!input.empty() && loop.wire() != nullptr && !loop.wire()->closed()) {
-      loop.Turn([&] { wire->Receive(input.substr(0, piece)); }, std::chrono::microseconds(100));
+      loop.RunIteration([&] { wire->Receive(input.substr(0, piece)); },
+                        std::chrono::microseconds(100));
       input.remove_prefix(std::min(piece, input.size()));
     }
-    loop.Turn([&] { shard.CloseConnections(); });
-    loop.Turn();
+    loop.RunIteration([&] { shard.CloseConnections(); });
+    loop.RunIteration();
   }
   if (shared.free_calls != 64 || shared.unfinished_bytes != 0) std::abort();
 }

@@ -1,4 +1,4 @@
-// A lease id: what is accepted says the same when it is written again.
+// A lease id: an accepted id can be written again with the same meaning.
 #include <cstdlib>
 #include <string_view>
 

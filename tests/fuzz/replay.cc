@@ -1,5 +1,5 @@
-// Runs a fuzz target on every file of the folders it is given; other arguments are libFuzzer's and
-// mean nothing here.
+// Runs a fuzz target on every file of the given folders. Ignores other arguments, which are
+// libFuzzer's.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-// Methods of rpc over HTTP: JSON, and what proxies ask.
+// RPC methods over HTTP: JSON, and checks by proxies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sluice/v1/rate_limiter.pb.h>
@@ -62,7 +62,7 @@ class FakeCheckLimit final : public rpc::UnaryHandler {
     Finish(response.SerializeAsString());
   }
 
-  // Nobody waits any more: what Serve left undone is over.
+  // The client is gone: ends the pending call.
   void OnCancel() override {
     ++seen_.cancelled;
     Finish("");

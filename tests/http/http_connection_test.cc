@@ -1,4 +1,4 @@
-// How one connection goes on: pipelining, slow handlers, slow and impatient clients.
+// A single connection: pipelining, slow handlers, slow and impatient clients.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -199,6 +199,16 @@ TEST_F(HttpConnection_Test, RefusedBody_GetsItsAnswerThoughMoreComes) {
   }
 }
 
+TEST_F(HttpConnection_Test, RefusedClientThatGoesOnSending_IsHeldUp) {
+  Start(Routes());
+  HttpClient client(address_);
+  client.Send("POST /echo HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n");
+  const std::string piece(64 * 1024, 'x');
+  std::size_t sent = 0;
+  while (sent < 16 * net::Transport::kMaxDiscarded && client.Send(piece)) sent += piece.size();
+  EXPECT_LT(sent, 3 * net::Transport::kMaxDiscarded);  // the kernel's buffers hold some of it
+}
+
 TEST_F(HttpConnection_Test, Expectation_IsMetBeforeTheBodyComes) {
   Start(Routes());
   HttpClient client(address_);
@@ -241,6 +251,24 @@ TEST_F(HttpConnection_Test, IdleConnection_IsClosed) {
   HttpClient served(address_);
   served.Send(kGet);
   EXPECT_THAT(served.ReadAll(), EndsWith("ok\n"));
+}
+
+TEST_F(HttpConnection_Test, Connection_TooOld_EndsWithItsNextAnswer) {
+  Start(Routes(), {.max_connection_age = 1h});
+  HttpClient young(address_);
+  young.Send(kGet);
+  EXPECT_THAT(young.ReadUntil("ok\n"), HasSubstr("Connection: keep-alive"));
+  server_.reset();
+  Start(Routes(), {.max_connection_age = 1ms});
+  HttpClient old(address_);
+  std::string all;
+  ASSERT_TRUE(Eventually([&] {
+    old.Send(kGet);
+    all = old.ReadUntil("ok\n");
+    return all.find("Connection: close") != std::string::npos;
+  }));
+  EXPECT_THAT(all, StartsWith("HTTP/1.1 200 OK"));
+  EXPECT_EQ(old.ReadAll(), "");
 }
 
 TEST_F(HttpConnection_Test, ClientThatDoesNotTakeItsAnswer_IsCutOff) {

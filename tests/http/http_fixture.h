@@ -1,4 +1,4 @@
-// An HTTP server on a unix socket, two io threads, and clients that speak to it in bytes.
+// An HTTP server on a unix socket with two io threads, and clients that send raw bytes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,11 +22,11 @@ class HttpClient {
  public:
   explicit HttpClient(const Address& address) : socket_(net::BlockingSocket::ConnectTo(address)) {}
 
-  // The server may have had enough before it has taken everything.
+  // Returns false if the server closes before it has read everything.
   bool Send(std::string_view bytes) { return socket_.SendAll(bytes); }
   void FinishSending() { socket_.FinishSending(); }
 
-  // What comes until `end` has come or the server closes.
+  // Reads until `end` was received or the server closes.
   std::string ReadUntil(std::string_view end) {
     std::string read;
     while (!read.ends_with(end)) {
@@ -37,7 +37,7 @@ class HttpClient {
     return read;
   }
   std::string Read(std::size_t size) { return socket_.Read(size); }
-  // Everything until the server closes.
+  // Reads until the server closes.
   std::string ReadAll() { return socket_.ReadAll(); }
 
  private:
@@ -53,7 +53,7 @@ class HttpServerTest : public ::testing::Test {
     server_ = HttpServer::Start(threads_, address_, std::move(routes), options).value();
   }
 
-  // The whole answer to one request on a connection of its own.
+  // The whole response to one request on a new connection.
   std::string Ask(const std::string& request) {
     HttpClient client(address_);
     client.Send(request);

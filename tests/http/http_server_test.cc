@@ -1,4 +1,4 @@
-// Routes, addresses, and how many connections there may be.
+// Routes, addresses, and the limit on connections.
 #include "http/http_server.h"
 
 #include <gmock/gmock.h>
@@ -11,6 +11,7 @@
 
 #include <array>
 #include <csignal>
+#include <latch>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr std::string_view kGet = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+constexpr std::string_view kGetHealth = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
 
 std::vector<HttpRoute> Routes() {
   return {{"/healthz", AnsweredBy([] { return HttpResponse{.body = "ok\n"}; })},
@@ -77,7 +78,7 @@ TEST_F(HttpServer_Test, Request_IsAnsweredByItsRoute) {
 TEST_F(HttpServer_Test, Stop_ClosesIdleConnectionsAndRemovesTheSocket) {
   Start(Routes());
   HttpClient client(address_);
-  client.Send(kGet);
+  client.Send(kGetHealth);
   client.ReadUntil("ok\n");
   server_->Stop();
   EXPECT_EQ("", client.ReadAll());
@@ -123,8 +124,7 @@ TEST_F(HttpServer_Test, OverTls_AnswersAndNamesThePeer) {
   const auto context =
       net::TlsServerContext::Load({.paths = {.certificate_chain = certificate.chain,
                                              .private_key = certificate.key,
-                                             .ca = authority.path()},
-                                   .alpn = {"http/1.1"}})
+                                             .ca = authority.path()}})
           .value();
   Start({{"/",
           [](const HttpRequest& request, const HttpResponder& respond) {
@@ -146,7 +146,7 @@ TEST_F(HttpServer_Test, TooManyConnections_AnIdleOneOfAnotherThreadMakesRoom) {
   std::vector<std::unique_ptr<HttpClient>> clients;
   for (int i = 0; i < 10; ++i) {
     auto& client = *clients.emplace_back(std::make_unique<HttpClient>(address_));
-    client.Send(kGet);
+    client.Send(kGetHealth);
     ASSERT_THAT(client.ReadUntil("ok\n"), HasSubstr("200 OK"));
     EXPECT_EQ(i == 0 ? "" : clients[i - 1]->ReadAll(), "");
   }
@@ -169,18 +169,18 @@ TEST_F(HttpServer_OneThread, TooManyConnections_TheLongestIdleMakesRoom) {
   MetricsRegistry metrics;
   StartOnOneThread(Routes(), {.max_connections = 2, .metrics = &metrics});
   HttpClient first(address_);
-  first.Send(kGet);
+  first.Send(kGetHealth);
   first.ReadUntil("ok\n");
   HttpClient second(address_);
-  second.Send(kGet);
+  second.Send(kGetHealth);
   second.ReadUntil("ok\n");
-  first.Send(kGet);
+  first.Send(kGetHealth);
   first.ReadUntil("ok\n");
   HttpClient third(address_);
-  third.Send(kGet);
+  third.Send(kGetHealth);
   EXPECT_THAT(third.ReadUntil("ok\n"), HasSubstr("200 OK"));
   EXPECT_EQ(second.ReadAll(), "");
-  first.Send(kGet);
+  first.Send(kGetHealth);
   EXPECT_THAT(first.ReadUntil("ok\n"), HasSubstr("200 OK"));
   EXPECT_EQ(server_->refused(), 0U);
   EXPECT_THAT(metrics.Render(), HasSubstr("sluice_http_connections_replaced_total 1"));
@@ -203,7 +203,7 @@ TEST_F(HttpServer_OneThread, TooManyBusyConnections_TheNewOneIsRefusedAndLoggedO
   first.Send("TP/1.1\r\n\r\n");
   EXPECT_THAT(first.ReadUntil("ok\n"), HasSubstr("200 OK"));
   HttpClient next(address_);
-  next.Send(kGet);
+  next.Send(kGetHealth);
   EXPECT_THAT(next.ReadUntil("ok\n"), HasSubstr("200 OK")) << "the first is idle now";
 }
 
@@ -272,7 +272,7 @@ class FileLimit {
 };
 
 // 400 idle HTTP connections took every descriptor of a process with 400, and callers of gRPC, who
-// come by another address, were kept out.
+// come by another address, were kept out. So did those that waited for a thread that was behind.
 TEST(HttpServer_WithFewDescriptors, IdleConnections_KeepNobodyElseOut) {
   constexpr int kFiles = 400;
   constexpr int kCallers = 200;
@@ -283,7 +283,8 @@ TEST(HttpServer_WithFewDescriptors, IdleConnections_KeepNobodyElseOut) {
   net::IoThreads threads(2);
   threads.Start();
   const Address http{.host = {}, .unix_path = dir.path() / "http"};
-  const auto server = HttpServer::Start(threads, http, Routes()).value();
+  const auto server =
+      HttpServer::Start(threads, http, Routes(), {.max_connections = kFiles / 4}).value();
   const auto acceptor =
       net::Acceptor::Listen({.host = {}, .unix_path = dir.path() / "grpc"}, {}).value();
   std::vector<net::Socket> callers;
@@ -291,6 +292,8 @@ TEST(HttpServer_WithFewDescriptors, IdleConnections_KeepNobodyElseOut) {
     acceptor->Start(loop, [&](net::Socket socket) { callers.push_back(std::move(socket)); });
   });
 
+  std::latch resumed(1);
+  threads.loop(1).Post([&] { resumed.wait(); });
   child.Connect(http.unix_path, kFiles);
   child.Connect(acceptor->address().unix_path, kCallers);
   EXPECT_TRUE(test::WaitUntil(10s, [&] {
@@ -298,9 +301,10 @@ TEST(HttpServer_WithFewDescriptors, IdleConnections_KeepNobodyElseOut) {
     threads.RunOn(0, [&](net::EpollLoop&) { count = callers.size(); });
     return count == kCallers;
   }));
-  EXPECT_LE(server->connections(), kFiles / 4U + 2) << "two threads may each take one at once";
+  EXPECT_LE(server->connections(), kFiles / 4U);
+  resumed.count_down();
   HttpClient client(http);
-  client.Send(kGet);
+  client.Send(kGetHealth);
   EXPECT_THAT(client.ReadUntil("ok\n"), HasSubstr("200 OK"));
   threads.RunOn(0, [&](net::EpollLoop&) { acceptor->Stop(); });
   EXPECT_EQ(log.text(), "") << "nobody was turned away";

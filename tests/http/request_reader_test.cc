@@ -1,4 +1,4 @@
-// Requests out of bytes however they are cut, and responses into bytes.
+// Parsing requests from arbitrarily split bytes, and serializing responses.
 #include "http/request_reader.h"
 
 #include <gmock/gmock.h>

@@ -11,8 +11,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-FixedWindow PerMinute(std::int64_t limit) { return {.limit = limit, .window = seconds(60)}; }
-
 TEST_F(LimiterTest, NoRules_UnmatchedDecides) {
   EXPECT_EQ(Check().decision, Decision::kAllowed);
   EXPECT_EQ(Check().source, Source::kNoRule);
@@ -154,7 +152,7 @@ TEST_F(LimiterTest, StoreDeadline_IsTheNearerOfOwnAndCallers) {
   }
 }
 
-// Else whoever gives no time is let through by the failure policy, as often as it likes.
+// Otherwise, a caller with a deadline that is too short would always get the failure policy.
 TEST_F(LimiterTest, CallersTimeIsOver_NoPolicyDecides) {
   Rule rule = RuleOf("r", {PerMinute(1)});
   for (const OnStoreFailure policy :
@@ -183,6 +181,28 @@ TEST_F(LimiterTest, RulesReplaced_NextCallUsesTheNewOnes_CountersGoOn) {
   Check();
   SetRules({RuleOf("r", {PerMinute(5)})});
   EXPECT_EQ(Check().limits[0].verdict.remaining, 3);
+}
+
+TEST_F(LimiterTest, RequestWithLimitsAndRules_IsDecidedByThose) {
+  Rule rule = RuleOf("r", {FixedWindow{.limit = 5, .window = std::chrono::hours(1)}});
+  rule.counter = "shared";
+  SetRules({rule});
+  CheckRequest request;
+  request.rules = limiter_.rules();
+  const IndexedLimit own{.limit = FixedWindow{.limit = 2, .window = std::chrono::hours(1)},
+                         .tag = "fixed_window:1h"};
+  request.limits = {&own, 1};
+  SetRules({});
+  const CheckAnswer first = Ask(request);
+  ASSERT_EQ(first.limits.size(), 1u);
+  EXPECT_EQ(first.limits[0].verdict.limit, 2);
+  EXPECT_EQ(first.limits[0].verdict.remaining, 1);
+  // The rule's counter, whatever the rule is called.
+  rule.name = "other";
+  SetRules({rule});
+  EXPECT_EQ(Check().limits[0].verdict.remaining, 3);
+  SetRules({});
+  EXPECT_TRUE(Check().limits.empty());
 }
 
 }  // namespace

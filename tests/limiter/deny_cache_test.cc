@@ -1,4 +1,4 @@
-// Denials that a server remembers: whom they answer, for how long, and what ends them.
+// Cached denials: the checks that they answer, how long they are valid, and what invalidates them.
 #include "limiter/deny_cache.h"
 
 #include <gtest/gtest.h>
@@ -115,8 +115,10 @@ class DenyCacheTest : public LimiterTest {
     cached_.SetRules(RuleIndex::Build({domain}, {}).value());
   }
 
-  CheckAnswer Ask(const std::string& user, Mode mode = Mode::kConsume) {
+  CheckAnswer Ask(const std::string& user, Mode mode = Mode::kConsume,
+                  bool charge_decides = false) {
     cached_call_.request.Clear();
+    cached_call_.request.charge_decides = charge_decides;
     cached_call_.request.domain = "shop";
     cached_call_.request.attributes = {{"user", user}};
     cached_call_.request.demand.mode = mode;
@@ -157,6 +159,26 @@ TEST_F(DenyCacheTest, Charge_GoesToTheStoreAllTheSame) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kCharge).source, Source::kStore);
   EXPECT_EQ(CallsOfTheStore(), 1);
+}
+
+// What a consume was denied may be less than a limit passed: such a charge still counts.
+TEST_F(DenyCacheTest, ChargeThatDecides_IsDeniedWithoutTheStoreOncePastTheLimit) {
+  Fill();
+  EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);
+  EXPECT_EQ(CallsOfTheStore(), 1);
+  const CheckAnswer known = Ask("b", Mode::kCharge, true);
+  EXPECT_EQ(known.decision, Decision::kDenied);
+  EXPECT_EQ(known.source, Source::kDenyCache);
+  EXPECT_EQ(Ask("b").source, Source::kDenyCache);
+  EXPECT_EQ(CallsOfTheStore(), 1);
+  EXPECT_EQ(Ask("b", Mode::kCharge).source, Source::kStore);
+  EXPECT_EQ(Ask("b", Mode::kRefund).source, Source::kStore);
+  EXPECT_EQ(Ask("b", Mode::kCharge, true).source, Source::kStore);
+}
+
+TEST_F(DenyCacheTest, ChargePastABucket_IsNotRemembered) {
+  SetCachedRules({RuleOf("bucket", {TokenBucket{.rate = 1, .period = seconds(60), .burst = 1}})});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);
 }
 
 TEST_F(DenyCacheTest, RefundResetOrNewRules_EndWhatIsKnown) {

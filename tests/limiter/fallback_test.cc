@@ -1,4 +1,4 @@
-// What checks answer while the store fails, rule by rule.
+// The answers to checks while the store fails, by rule.
 #include "tests/limiter/fixture.h"
 
 namespace sluice::test {

@@ -1,4 +1,4 @@
-// A limiter on embedded stores and a clock of the test's own. The stores fail on demand.
+// A limiter on embedded stores that fail on demand, with a clock that the test controls.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,11 @@
 
 namespace sluice::test {
 
-// A MemoryStore that can be told to fail, and remembers the deadlines it was given.
+inline FixedWindow PerMinute(std::int64_t limit) {
+  return {.limit = limit, .window = std::chrono::seconds(60)};
+}
+
+// A MemoryStore that fails on demand and records the deadlines of checks.
 class FragileStore final : public Store {
  public:
   explicit FragileStore(const Clock& clock) : counters_(clock, {}) {}
@@ -140,7 +144,7 @@ class LimiterTest : public testing::Test {
     return TryAsk(request);
   }
 
-  // As Check and TryCheck, in the domain of the rules whatever the request says.
+  // Like Check and TryCheck, but always in the domain of the rules.
   CheckAnswer Ask(const CheckRequest& request) {
     const auto answer = TryAsk(request);
     EXPECT_TRUE(answer) << answer.error().message;
@@ -168,7 +172,7 @@ class LimiterTest : public testing::Test {
     return Keep(LeaseCall::Action::kRelease, lease_id);
   }
 
-  // The value of a series, given as on the metrics page; -1 if it is not there.
+  // The value of a series, named as on the metrics page, or -1 if it is missing.
   double Value(const std::string& series) const {
     const std::string page = "\n" + metrics_.Render();
     const std::size_t line = page.find("\n" + series + " ");

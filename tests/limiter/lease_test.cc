@@ -1,9 +1,9 @@
-// Leases from the check that takes one to its end, in good times and while the store fails.
+// The whole life of leases, with a healthy store and while the store fails.
 #include <gmock/gmock.h>
 
 #include <thread>
 
-#include "limiter/charge_back.h"
+#include "limiter/fallback_reconciler.h"
 #include "limiter/lease_name.h"
 #include "tests/limiter/fixture.h"
 #include "tests/store/blocking_check.h"
@@ -13,8 +13,6 @@ namespace {
 
 using std::chrono::seconds;
 using testing::HasSubstr;
-
-FixedWindow PerMinute(std::int64_t limit) { return {.limit = limit, .window = seconds(60)}; }
 
 class LeaseTest : public LimiterTest {
  protected:
@@ -251,9 +249,9 @@ TEST_F(LeaseTest, StoreFails_LeaseIsTakenKeptAndReleasedHere) {
 
 TEST_F(LeaseTest, StoreIsBack_CountsTheLeasesGrantedWithoutIt) {
   SetRules({RuleOf("r", {Slots(5)})});
-  ChargeBack charge_back(limiter_);
+  FallbackReconciler reconciler(limiter_);
   const auto tell_store = [&] {
-    for (int i = 0; i < 5; ++i) charge_back.OnTime();
+    for (int i = 0; i < 5; ++i) reconciler.OnTime();
   };
   Take(3);
   store_.failing = StoreFailure::kUnreachable;
@@ -278,36 +276,36 @@ TEST_F(LeaseTest, StoreIsBack_CountsTheLeasesGrantedWithoutIt) {
   EXPECT_EQ(Remaining(), 5);
 }
 
-// What the store was told may have been lost with its answer, so it is told again.
+// The request may have been lost together with its answer, so it is sent again.
 TEST_F(LeaseTest, StoreAnswersTooLate_LeaseGrantedWithoutItIsCountedOnce) {
   SetRules({RuleOf("r", {Slots(5)})});
-  ChargeBack charge_back(limiter_);
+  FallbackReconciler reconciler(limiter_);
   store_.failing = StoreFailure::kUnreachable;
   const std::string id = Take(2);
   store_.failing = StoreFailure::kTimeout;
   store_.decides_unheard = true;
-  charge_back.OnTime();
+  reconciler.OnTime();
   store_.failing.reset();
   EXPECT_EQ(Remaining(), 3);
-  charge_back.OnTime();
+  reconciler.OnTime();
   EXPECT_EQ(Remaining(), 3);
   store_.failing = StoreFailure::kTimeout;
   EXPECT_TRUE(Release(id));
-  charge_back.OnTime();
+  reconciler.OnTime();
   store_.failing.reset();
-  charge_back.OnTime();
+  reconciler.OnTime();
   EXPECT_EQ(Remaining(), 5);
 }
 
-// Whoever gives that slot back when the late reply comes leaves the other alone.
+// The late reply releases the slot that the store granted, not the one entered on recovery.
 TEST_F(LeaseTest, StoreGrantsTooLateWhatWasGrantedWithoutIt_OneOfBothIsGivenBack) {
   SetRules({RuleOf("r", {Slots(5)})});
-  ChargeBack charge_back(limiter_);
+  FallbackReconciler reconciler(limiter_);
   store_.failing = StoreFailure::kTimeout;
   store_.decides_unheard = true;
   const std::string id = Take(2);
   store_.failing.reset();
-  charge_back.OnTime();
+  reconciler.OnTime();
   EXPECT_EQ(Remaining(), 1);
 
   const LeaseName name = LeaseName::Parse(id).value();
@@ -319,14 +317,14 @@ TEST_F(LeaseTest, StoreGrantsTooLateWhatWasGrantedWithoutIt_OneOfBothIsGivenBack
 
 TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_HasExpiredBeforeItIsBack_TakesNoSlot) {
   SetRules({RuleOf("r", {Slots(5, std::chrono::milliseconds(1))})});
-  ChargeBack charge_back(limiter_);
+  FallbackReconciler reconciler(limiter_);
   store_.failing = StoreFailure::kUnreachable;
   Take();
   store_.failing.reset();
   const SteadyTime expired = SteadyNow() + std::chrono::milliseconds(1);
   while (SteadyNow() <= expired) std::this_thread::yield();
   const int submitted = store_.submitted;
-  charge_back.OnTime();
+  reconciler.OnTime();
   EXPECT_EQ(store_.submitted, submitted);
 }
 

@@ -1,4 +1,4 @@
-// What the limiter counts, and that no caller can make it count under more names.
+// The limiter's metrics, and that callers cannot create new series.
 #include <algorithm>
 #include <string>
 
@@ -6,10 +6,6 @@
 
 namespace sluice::test {
 namespace {
-
-FixedWindow PerMinute(std::int64_t limit) {
-  return {.limit = limit, .window = std::chrono::seconds(60)};
-}
 
 Rule Without(Limits::Effect effect, std::string name) {
   Rule rule;

@@ -1,5 +1,4 @@
-// What becomes of a cost that is not simply taken: charged afterwards, given back, only asked for,
-// or waited for.
+// Modes other than an immediate consume: charge, refund, peek, and waits.
 #include <gmock/gmock.h>
 
 #include "tests/limiter/fixture.h"
@@ -9,8 +8,6 @@ namespace {
 
 using std::chrono::seconds;
 using testing::HasSubstr;
-
-FixedWindow PerMinute(std::int64_t limit) { return {.limit = limit, .window = seconds(60)}; }
 
 Concurrency Slots(std::int64_t limit) { return {.limit = limit, .ttl = seconds(30)}; }
 

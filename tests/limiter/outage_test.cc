@@ -1,8 +1,8 @@
-// What a fleet admits while the store it shares is away: what was left when its servers last
-// looked, and that once. Afterwards the store counts it.
+// The admissions of a fleet while its store is down: at most the units that were left when the
+// servers last saw the counter, and only once. Afterward the store counts them.
 #include <memory>
 
-#include "limiter/charge_back.h"
+#include "limiter/fallback_reconciler.h"
 #include "tests/limiter/fixture.h"
 
 namespace sluice::test {
@@ -28,8 +28,9 @@ class FleetServer {
     limiter_.SetRules(RuleIndex::Build({domain}, {}).value());
   }
 
-  CheckAnswer Ask(Mode mode = Mode::kConsume, std::int64_t cost = 1) {
+  CheckAnswer Ask(Mode mode = Mode::kConsume, std::int64_t cost = 1, bool charge_decides = false) {
     call_.request.Clear();
+    call_.request.charge_decides = charge_decides;
     call_.request.domain = "shop";
     call_.request.demand = {.cost = cost, .mode = mode};
     call_.Start();
@@ -43,9 +44,9 @@ class FleetServer {
     return taken;
   }
 
-  // Until nothing is owed any more that the store takes.
+  // Repeats until the store has all fallback charges that it accepts.
   void ChargeBackAll() {
-    for (int i = 0; i < 10; ++i) charge_back_.OnTime();
+    for (int i = 0; i < 10; ++i) reconciler_.OnTime();
   }
 
   Fallback fallback;
@@ -55,7 +56,7 @@ class FleetServer {
   MetricsRegistry metrics_;
   Limiter limiter_;
   Call call_;
-  ChargeBack charge_back_{limiter_};
+  FallbackReconciler reconciler_{limiter_};
 };
 
 struct Outage {
@@ -151,6 +152,7 @@ TEST_F(OutageTest, MomentaryFailure_TheStoreDecidesAgainAfterTwiceAsLong) {
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
   EXPECT_EQ(server(0).Peek().source, Source::kFallback);
   EXPECT_EQ(server(0).Ask(Mode::kCharge).source, Source::kStore);
+  EXPECT_EQ(server(0).Ask(Mode::kCharge, 1, true).source, Source::kFallback) << "it decides";
   clock_.Advance(std::chrono::milliseconds(40));
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
 }
@@ -335,7 +337,7 @@ TEST_F(OutageTest, UnknownOutcome_IsNotChargedBack) {
   EXPECT_EQ(server(0).fallback.owed.size(), 0u);
 }
 
-// Whoever overloads a server would else be let through by it.
+// Otherwise, a caller could overload a server to be admitted by its failure policy.
 TEST_F(OutageTest, Overload_MintsNothing) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   server(0).Peek();

@@ -1,4 +1,5 @@
-// Servers that are absent, break off, or speak something else: a clear error, and no hang.
+// Servers that are absent, disconnect or speak another protocol: the error is clear and nothing
+// hangs.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -132,7 +133,7 @@ Plan PlanFor(const Address& address) {
           .timeout = seconds(20)};
 }
 
-Tally TallyOf(const ScriptedServer::Script& script, Rpc rpc = Rpc::kUnary) {
+LoadStats StatsOf(const ScriptedServer::Script& script, Rpc rpc = Rpc::kUnary) {
   ScriptedServer server(script);
   Plan plan = PlanFor(server.address());
   plan.rpc = rpc;
@@ -142,7 +143,7 @@ Tally TallyOf(const ScriptedServer::Script& script, Rpc rpc = Rpc::kUnary) {
     return {};
   }
   EXPECT_TRUE((*generator)->WaitUntil(SteadyNow() + seconds(10)));  // long before the end
-  return (*generator)->tally();
+  return (*generator)->stats();
 }
 
 std::string StartError(const ScriptedServer::Script& script, Duration timeout) {
@@ -177,45 +178,45 @@ TEST(BadServer, SpeaksSomethingElse_SaysSo) {
 
 TEST(BadServer, ClosesTheConnection_CallsFailAndTheRunEnds) {
   for (const Rpc rpc : {Rpc::kUnary, Rpc::kBatch, Rpc::kStream}) {
-    const Tally tally = TallyOf({.greeting = kSettings}, rpc);
-    EXPECT_EQ(tally.failed, 1u);
-    EXPECT_EQ(tally.errors.at(kUnavailable).first, "the server closed the connection");
-    EXPECT_EQ(tally.lost, "the server closed the connection");
+    const LoadStats stats = StatsOf({.greeting = kSettings}, rpc);
+    EXPECT_EQ(stats.failed, 1u);
+    EXPECT_EQ(stats.errors.at(kUnavailable).first, "the server closed the connection");
+    EXPECT_EQ(stats.lost, "the server closed the connection");
   }
 }
 
 TEST(BadServer, GoawayBeforeTheCall_RefusedAndTheRunEnds) {
-  const Tally tally =
-      TallyOf({.greeting = kSettings,
+  const LoadStats stats =
+      StatsOf({.greeting = kSettings,
                .answer = Http2Frame{.type = Http2Frame::kGoaway,
                                     .payload = test::BigEndian(0, 4) + test::BigEndian(11, 4) +
                                                "too many of you"}
                              .Bytes(),
                .closes = false});
-  EXPECT_EQ(tally.errors.at(kUnavailable).count, 1u);
-  EXPECT_NE(tally.lost.find("GOAWAY (ENHANCE_YOUR_CALM): too many of you"), tally.lost.npos)
-      << tally.lost;
+  EXPECT_EQ(stats.errors.at(kUnavailable).count, 1u);
+  EXPECT_NE(stats.lost.find("GOAWAY (ENHANCE_YOUR_CALM): too many of you"), stats.lost.npos)
+      << stats.lost;
 }
 
 TEST(BadServer, ResetsTheCall_FailsByTheReason) {
-  const Tally tally = TallyOf({.greeting = kSettings,
-                               .answer = Http2Frame{.type = Http2Frame::kResetStream,
-                                                    .stream = 1,
-                                                    .payload = test::BigEndian(8, 4)}
-                                             .Bytes()});
-  EXPECT_EQ(tally.errors.at(kCancelled).first, "the server reset the call: CANCEL");
+  const LoadStats stats = StatsOf({.greeting = kSettings,
+                                   .answer = Http2Frame{.type = Http2Frame::kResetStream,
+                                                        .stream = 1,
+                                                        .payload = test::BigEndian(8, 4)}
+                                                 .Bytes()});
+  EXPECT_EQ(stats.errors.at(kCancelled).first, "the server reset the call: CANCEL");
 }
 
 TEST(BadServer, NoGrpc_SaysTheHttpStatus) {
   // ":status: 404" is entry 13 of HPACK's table.
-  const Tally tally =
-      TallyOf({.greeting = kSettings,
+  const LoadStats stats =
+      StatsOf({.greeting = kSettings,
                .answer = Http2Frame{.type = Http2Frame::kHeaders,
                                     .stream = 1,
                                     .payload = "\x8d",
                                     .flags = Http2Frame::kEndStream | Http2Frame::kEndHeaders}
                              .Bytes()});
-  EXPECT_EQ(tally.errors.at(kUnimplemented).first, "HTTP status 404 without a grpc-status");
+  EXPECT_EQ(stats.errors.at(kUnimplemented).first, "HTTP status 404 without a grpc-status");
 }
 
 // Whether all of `in_flight` messages come in at once, although the server says nothing that would

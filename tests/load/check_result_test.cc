@@ -6,16 +6,16 @@
 
 #include <algorithm>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
+
+#include "tests/support/random.h"
 
 namespace sluice::load {
 namespace {
 
-using Random = std::mt19937_64;
-
-std::size_t Below(Random& random, std::size_t bound) { return random() % bound; }
+using test::Below;
+using test::Random;
 
 v1::CheckLimitResponse RandomResponse(Random& random) {
   v1::CheckLimitResponse response;

@@ -1,4 +1,4 @@
-// Runs that end after a number of messages, and calls with a timeout or a wait of their own.
+// Runs that end after a number of messages, and calls with a timeout or a wait.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -6,6 +6,7 @@
 
 #include "load/generator.h"
 #include "tests/load/fake_limiter.h"
+#include "tests/load/run.h"
 #include "tests/support/wait_until.h"
 
 namespace sluice::load {
@@ -22,18 +23,6 @@ Plan PlanFor(const FakeLimiter& server, std::uint64_t messages, std::uint32_t ca
           .duration = std::chrono::hours(1),
           .messages = messages,
           .timeout = seconds(20)};
-}
-
-std::unique_ptr<Generator> Begin(const Plan& plan) {
-  auto generator = Generator::Start(plan);
-  if (!generator) ADD_FAILURE() << generator.error().message;
-  return generator ? std::move(*generator) : nullptr;
-}
-
-Tally TallyOf(const Plan& plan) {
-  const auto generator = Begin(plan);
-  EXPECT_TRUE(generator->WaitUntil(SteadyNow() + seconds(30)));
-  return generator->tally();
 }
 
 // Answers that the caller may go on after `wait`.
@@ -59,7 +48,7 @@ TEST(CountedRun, AsManyMessagesAsAsked_AllEqual) {
     calls = 0;
     Plan plan = PlanFor(server, 100, 7);
     plan.connections = plan.threads = threads;
-    EXPECT_EQ(TallyOf(plan).allowed, 100u) << threads;
+    EXPECT_EQ(StatsOf(plan).allowed, 100u) << threads;
     EXPECT_EQ(calls, 100u) << threads;
   }
   EXPECT_EQ(with_attributes, 0u);
@@ -69,9 +58,9 @@ TEST(CountedRun, Rate_NotExceeded) {
   FakeLimiter server(AllowAfter({}));
   Plan plan = PlanFor(server, 51, 100);
   plan.rate = 500;
-  const Tally tally = TallyOf(plan);
-  EXPECT_EQ(tally.allowed, 51u);
-  EXPECT_GE(tally.elapsed, milliseconds(100));  // the last is due 50 / 500 s after the first
+  const LoadStats stats = StatsOf(plan);
+  EXPECT_EQ(stats.allowed, 51u);
+  EXPECT_GE(stats.elapsed, milliseconds(100));  // the last is due 50 / 500 s after the first
 }
 
 TEST(CountedRun, Rate_NoMoreInFlightThanAsked) {
@@ -87,7 +76,7 @@ TEST(CountedRun, Rate_NoMoreInFlightThanAsked) {
   }});
   Plan plan = PlanFor(server, 200, 2);
   plan.rate = 1e6;
-  EXPECT_EQ(TallyOf(plan).allowed, 200u);
+  EXPECT_EQ(StatsOf(plan).allowed, 200u);
   EXPECT_LE(most, 2);
 }
 
@@ -96,11 +85,11 @@ TEST(CountedRun, Sleep_EachCallerWaitsAsAnswersSay) {
   for (const std::uint32_t callers : {1, 2, 10}) {
     Plan plan = PlanFor(server, 10, callers);
     plan.sleep = true;
-    const Tally tally = TallyOf(plan);
-    EXPECT_GE(tally.elapsed, milliseconds(20) * (10 / callers)) << callers;
-    EXPECT_EQ(tally.waits.count(), 10u);
-    EXPECT_EQ(tally.waited, milliseconds(200));
-    EXPECT_EQ(tally.waits.max(), milliseconds(20));
+    const LoadStats stats = StatsOf(plan);
+    EXPECT_GE(stats.elapsed, milliseconds(20) * (10 / callers)) << callers;
+    EXPECT_EQ(stats.waits.count(), 10u);
+    EXPECT_EQ(stats.waited, milliseconds(200));
+    EXPECT_EQ(stats.waits.max(), milliseconds(20));
   }
 }
 
@@ -122,7 +111,7 @@ TEST(CountedRun, OneCallerSleepsLong_TheOtherDoesTheRest_StopWakesIt) {
 
 TEST(CountedRun, NoSleep_WaitsAreTalliedOnly) {
   FakeLimiter server(AllowAfter(std::chrono::hours(1)));
-  EXPECT_EQ(TallyOf(PlanFor(server, 10)).waited, std::chrono::hours(10));
+  EXPECT_EQ(StatsOf(PlanFor(server, 10)).waited, std::chrono::hours(10));
 }
 
 TEST(CountedRun, CallUnansweredInTime_FailsAndTheNextGoesOut) {
@@ -135,12 +124,12 @@ TEST(CountedRun, CallUnansweredInTime_FailsAndTheNextGoesOut) {
   }});
   Plan plan = PlanFor(server, 3);
   plan.call_timeout = milliseconds(200);
-  const Tally tally = TallyOf(plan);
+  const LoadStats stats = StatsOf(plan);
   held = false;
   held.notify_all();
-  EXPECT_EQ(tally.errors.at(kDeadlineExceeded).first, "no answer within --timeout");
-  EXPECT_GE(tally.failed, 1u);
-  EXPECT_EQ(tally.checks(), 3u);
+  EXPECT_EQ(stats.errors.at(kDeadlineExceeded).first, "no answer within --timeout");
+  EXPECT_GE(stats.failed, 1u);
+  EXPECT_EQ(stats.checks(), 3u);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A RateLimiter on a unix socket that answers as the test says. Dies with its object.
+// A fake RateLimiter server on a unix socket with scripted answers. Stopped by its destructor.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ class FakeLimiter final : public v1::RateLimiter::Service {
  public:
   using Stream = grpc::ServerReaderWriter<v1::CheckLimitsResponse, v1::CheckLimitsRequest>;
 
-  // Each is called on any of several threads. What is not set, is not implemented.
+  // Each may be called on several threads. If a function is not set, its method is unimplemented.
   struct Answers {
     std::function<grpc::Status(const v1::CheckLimitRequest&, v1::CheckLimitResponse&)> check;
     std::function<grpc::Status(const v1::CheckLimitsRequest&, v1::CheckLimitsResponse&)> checks;

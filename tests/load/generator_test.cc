@@ -1,4 +1,4 @@
-// Runs against a gRPC server that answers as the test says.
+// Runs against a gRPC server with scripted answers.
 #include "load/generator.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 
 #include "base/mutex.h"
 #include "tests/load/fake_limiter.h"
+#include "tests/load/run.h"
 #include "tests/support/wait_until.h"
 
 namespace sluice::load {
@@ -40,18 +41,6 @@ Plan PlanFor(const FakeLimiter& server) {
           .connections = 2,
           .duration = milliseconds(100),
           .timeout = seconds(20)};
-}
-
-std::unique_ptr<Generator> Begin(const Plan& plan) {
-  auto generator = Generator::Start(plan);
-  if (!generator) ADD_FAILURE() << generator.error().message;
-  return generator ? std::move(*generator) : nullptr;
-}
-
-Tally TallyOf(const Plan& plan) {
-  const auto generator = Begin(plan);
-  EXPECT_TRUE(generator->WaitUntil(SteadyNow() + seconds(30)));
-  return generator->tally();
 }
 
 // Calls that wait until the test lets them go.
@@ -94,19 +83,19 @@ TEST(Generator, Unary_EveryAnswerTalliedByItsOutcome) {
     if (call % 4 == 1) response.set_source(v1::SOURCE_DENY_CACHE);
     return grpc::Status::OK;
   }});
-  const Tally tally = TallyOf(PlanFor(server));
+  const LoadStats stats = StatsOf(PlanFor(server));
   ASSERT_GE(calls, 8u);
-  EXPECT_EQ(tally.checks(), calls);
-  EXPECT_EQ(tally.failed, (calls + 3) / 4);
-  EXPECT_EQ(tally.denied, (calls + 2) / 4);
-  EXPECT_EQ(tally.sources[v1::SOURCE_DENY_CACHE], tally.denied);
-  EXPECT_EQ(tally.sources[v1::SOURCE_STORE], tally.allowed);
-  EXPECT_EQ(tally.errors.at(kUnavailable).count, tally.failed);
-  EXPECT_EQ(tally.errors.at(kUnavailable).first, "the store is \u00fcber all away");
-  EXPECT_EQ(tally.latencies.count(), tally.answered());
-  EXPECT_EQ(tally.messages, calls);
-  EXPECT_GE(tally.elapsed, milliseconds(1));
-  EXPECT_GT(tally.cpu.count(), 0);
+  EXPECT_EQ(stats.checks(), calls);
+  EXPECT_EQ(stats.failed, (calls + 3) / 4);
+  EXPECT_EQ(stats.denied, (calls + 2) / 4);
+  EXPECT_EQ(stats.sources[v1::SOURCE_DENY_CACHE], stats.denied);
+  EXPECT_EQ(stats.sources[v1::SOURCE_STORE], stats.allowed);
+  EXPECT_EQ(stats.errors.at(kUnavailable).count, stats.failed);
+  EXPECT_EQ(stats.errors.at(kUnavailable).first, "the store is \u00fcber all away");
+  EXPECT_EQ(stats.latencies.count(), stats.answered());
+  EXPECT_EQ(stats.messages, calls);
+  EXPECT_GE(stats.elapsed, milliseconds(1));
+  EXPECT_GT(stats.cpu.count(), 0);
 }
 
 TEST(Generator, Keys_AllAreAsked) {
@@ -118,7 +107,7 @@ TEST(Generator, Keys_AllAreAsked) {
     keys.insert(request.attributes().at("user"));
     return grpc::Status::OK;
   }});
-  EXPECT_EQ(TallyOf(PlanFor(server)).failed, 0u);
+  EXPECT_EQ(StatsOf(PlanFor(server)).failed, 0u);
   EXPECT_EQ(keys.size(), 10u);
   EXPECT_EQ(*keys.begin(), "1000000");
 }
@@ -143,7 +132,7 @@ TEST(Generator, ClosedLoop_AsManyUnderWayAsAskedAndNoMore) {
   EXPECT_TRUE(gate.WaitForArrivals(100));
   generator->Stop();
   EXPECT_TRUE(generator->WaitUntil(SteadyNow() + seconds(20)));
-  EXPECT_EQ(generator->tally().allowed, static_cast<std::uint64_t>(gate.arrived()));
+  EXPECT_EQ(generator->stats().allowed, static_cast<std::uint64_t>(gate.arrived()));
 }
 
 TEST(Generator, MoreUnderWayThanTheServerAllows_Refused) {
@@ -171,11 +160,11 @@ TEST(Generator, Batch_ResultsAndErrorsByCheck) {
   Plan plan = PlanFor(server);
   plan.rpc = Rpc::kBatch;
   plan.checks = 10;
-  const Tally tally = TallyOf(plan);
-  ASSERT_GE(tally.messages, 4u);
-  EXPECT_EQ(tally.allowed, tally.messages * 9);
-  EXPECT_EQ(tally.errors.at(kResourceExhausted).count, tally.messages);
-  EXPECT_EQ(tally.latencies.count(), tally.messages);
+  const LoadStats stats = StatsOf(plan);
+  ASSERT_GE(stats.messages, 4u);
+  EXPECT_EQ(stats.allowed, stats.messages * 9);
+  EXPECT_EQ(stats.errors.at(kResourceExhausted).count, stats.messages);
+  EXPECT_EQ(stats.latencies.count(), stats.messages);
 }
 
 TEST(Generator, BatchWithTooFewResults_AllOfItFails) {
@@ -186,10 +175,10 @@ TEST(Generator, BatchWithTooFewResults_AllOfItFails) {
   Plan plan = PlanFor(server);
   plan.rpc = Rpc::kBatch;
   plan.checks = 10;
-  const Tally tally = TallyOf(plan);
-  EXPECT_EQ(tally.answered(), 0u);
-  EXPECT_EQ(tally.failed, tally.messages * 10);
-  EXPECT_EQ(tally.errors.at(kInternal).first, "1 results for 10 checks");
+  const LoadStats stats = StatsOf(plan);
+  EXPECT_EQ(stats.answered(), 0u);
+  EXPECT_EQ(stats.failed, stats.messages * 10);
+  EXPECT_EQ(stats.errors.at(kInternal).first, "1 results for 10 checks");
 }
 
 // Answers checks of several frames together, the last first, one frame for each three of them.
@@ -220,10 +209,10 @@ TEST(Generator, Stream_AnswersInAnyOrderAndGrouping) {
   plan.checks = 5;
   plan.rate = 5000;  // 50 messages for each of two streams: none waits for another in vain
   plan.in_flight = kMaxInFlight;
-  const Tally tally = TallyOf(plan);
-  EXPECT_EQ(tally.failed, 0u);
-  EXPECT_EQ(tally.allowed, 500u);
-  EXPECT_EQ(tally.latencies.count(), 100u);
+  const LoadStats stats = StatsOf(plan);
+  EXPECT_EQ(stats.failed, 0u);
+  EXPECT_EQ(stats.allowed, 500u);
+  EXPECT_EQ(stats.latencies.count(), 100u);
 }
 
 TEST(Generator, Stream_UnderWayOverAllConnections) {
@@ -247,7 +236,7 @@ TEST(Generator, Stream_UnderWayOverAllConnections) {
   plan.rpc = Rpc::kStream;
   plan.checks = 2;
   plan.in_flight = 6;
-  EXPECT_EQ(TallyOf(plan).failed, 0u);
+  EXPECT_EQ(StatsOf(plan).failed, 0u);
 }
 
 TEST(Generator, StreamAnswersWhatWasNotAsked_Fails) {
@@ -263,11 +252,11 @@ TEST(Generator, StreamAnswersWhatWasNotAsked_Fails) {
   }});
   Plan plan = PlanFor(server);
   plan.rpc = Rpc::kStream;
-  const Tally tally = TallyOf(plan);
-  EXPECT_EQ(tally.answered(), 0u);
-  EXPECT_EQ(tally.errors.at(kInternal).first,
+  const LoadStats stats = StatsOf(plan);
+  EXPECT_EQ(stats.answered(), 0u);
+  EXPECT_EQ(stats.errors.at(kInternal).first,
             "a result with the request_id \"elsewhere\" of no check");
-  EXPECT_NE(tally.lost, "");
+  EXPECT_NE(stats.lost, "");
 }
 
 TEST(Generator, StreamEndedByTheServer_UnansweredFail) {
@@ -280,10 +269,10 @@ TEST(Generator, StreamEndedByTheServer_UnansweredFail) {
   plan.rpc = Rpc::kStream;
   plan.checks = 16;
   plan.duration = seconds(20);
-  const Tally tally = TallyOf(plan);  // does not last 20 s
-  EXPECT_EQ(tally.failed, 4u * 16);
-  EXPECT_EQ(tally.errors.at(3).first, "checks: too many");
-  EXPECT_EQ(tally.lost, "INVALID_ARGUMENT: checks: too many");
+  const LoadStats stats = StatsOf(plan);  // does not last 20 s
+  EXPECT_EQ(stats.failed, 4u * 16);
+  EXPECT_EQ(stats.errors.at(3).first, "checks: too many");
+  EXPECT_EQ(stats.lost, "INVALID_ARGUMENT: checks: too many");
 }
 
 TEST(Generator, OpenLoop_AsManyAsTheRateSays) {
@@ -301,14 +290,14 @@ TEST(Generator, OpenLoop_AsManyAsTheRateSays) {
   plan.threads = 2;
   plan.warm_up = milliseconds(50);
   plan.duration = milliseconds(201);
-  const Tally tally = TallyOf(plan);
-  EXPECT_EQ(tally.messages, 81u);  // odd: the threads' shares differ
-  EXPECT_EQ(tally.allowed, 405u);
-  EXPECT_GE(tally.elapsed, milliseconds(195));  // when the last was due
+  const LoadStats stats = StatsOf(plan);
+  EXPECT_EQ(stats.messages, 81u);  // odd: the threads' shares differ
+  EXPECT_EQ(stats.allowed, 405u);
+  EXPECT_GE(stats.elapsed, milliseconds(195));  // when the last was due
 }
 
 // Of 100 messages due within 100 ms none is answered before the gate opens.
-Tally TallyOfStall(int max_streams) {
+LoadStats TallyOfStall(int max_streams) {
   Gate gate;
   FakeLimiter server({.check =
                           [&](const auto& request, auto& response) {
@@ -325,22 +314,22 @@ Tally TallyOfStall(int max_streams) {
   EXPECT_FALSE(generator->WaitUntil(SteadyNow() + milliseconds(150)));  // the stall
   gate.Open();
   EXPECT_TRUE(generator->WaitUntil(SteadyNow() + seconds(30)));
-  return generator->tally();
+  return generator->stats();
 }
 
 TEST(Generator, ServerStalls_LatencyCountsFromIntendedStart) {
-  const Tally tally = TallyOfStall(0);
-  EXPECT_EQ(tally.allowed, 100u);
-  EXPECT_GE(tally.latencies.Quantile(0.01), milliseconds(50));
-  EXPECT_GE(tally.latencies.max(), milliseconds(149));
+  const LoadStats stats = TallyOfStall(0);
+  EXPECT_EQ(stats.allowed, 100u);
+  EXPECT_GE(stats.latencies.Quantile(0.01), milliseconds(50));
+  EXPECT_GE(stats.latencies.max(), milliseconds(149));
 }
 
 TEST(Generator, ServerHoldsMessagesBack_LatencyStillCountsFromIntendedStart) {
-  const Tally tally = TallyOfStall(2);  // 98 of them cannot even be sent before
-  EXPECT_EQ(tally.allowed, 100u);
-  EXPECT_EQ(tally.messages, 100u);
-  EXPECT_GE(tally.latencies.Quantile(0.01), milliseconds(50));
-  EXPECT_LT(tally.late, 50u);  // not the generator's fault
+  const LoadStats stats = TallyOfStall(2);  // 98 of them cannot even be sent before
+  EXPECT_EQ(stats.allowed, 100u);
+  EXPECT_EQ(stats.messages, 100u);
+  EXPECT_GE(stats.latencies.Quantile(0.01), milliseconds(50));
+  EXPECT_LT(stats.late, 50u);  // not the generator's fault
 }
 
 TEST(Generator, UnansweredAtTheEnd_DeadlineExceeded) {
@@ -355,11 +344,11 @@ TEST(Generator, UnansweredAtTheEnd_DeadlineExceeded) {
   plan.rate = 1000;
   plan.in_flight = kMaxInFlight;
   plan.timeout = milliseconds(200);
-  const Tally tally = TallyOf(plan);
+  const LoadStats stats = StatsOf(plan);
   gate.Open();
-  EXPECT_EQ(tally.failed, 100u);  // sent or not
-  EXPECT_EQ(tally.errors.at(kDeadlineExceeded).count, 100u);
-  EXPECT_EQ(tally.lost, "");
+  EXPECT_EQ(stats.failed, 100u);  // sent or not
+  EXPECT_EQ(stats.errors.at(kDeadlineExceeded).count, 100u);
+  EXPECT_EQ(stats.lost, "");
 }
 
 TEST(Generator, RateBeyondTheGeneratorsOwn_SaysItWasLate) {
@@ -370,9 +359,9 @@ TEST(Generator, RateBeyondTheGeneratorsOwn_SaysItWasLate) {
   plan.in_flight = kMaxInFlight;
   plan.duration = milliseconds(20);
   plan.timeout = milliseconds(200);
-  const Tally tally = TallyOf(plan);
-  EXPECT_GT(tally.late, tally.messages / 2);
-  EXPECT_GE(tally.latest, milliseconds(10));
+  const LoadStats stats = StatsOf(plan);
+  EXPECT_GT(stats.late, stats.messages / 2);
+  EXPECT_GE(stats.latest, milliseconds(10));
 }
 
 TEST(Generator, Stop_EndsLongBeforeTheDuration) {
@@ -389,8 +378,8 @@ TEST(Generator, Stop_EndsLongBeforeTheDuration) {
     EXPECT_TRUE(test::WaitUntil(seconds(20), [&] { return generator->progress().allowed > 0; }));
     generator->Stop();
     EXPECT_TRUE(generator->WaitUntil(SteadyNow() + seconds(20)));
-    EXPECT_GT(generator->tally().allowed, 0u);
-    EXPECT_EQ(generator->tally().failed, 0u);
+    EXPECT_GT(generator->stats().allowed, 0u);
+    EXPECT_EQ(generator->stats().failed, 0u);
   }
 }
 

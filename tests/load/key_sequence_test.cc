@@ -1,4 +1,4 @@
-// Keys come as often as the law says.
+// The frequencies of keys match the distribution.
 #include "load/key_sequence.h"
 
 #include <gtest/gtest.h>

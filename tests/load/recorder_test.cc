@@ -1,4 +1,4 @@
-// What is counted of a message, and when.
+// The statistics of messages.
 #include "load/recorder.h"
 
 #include <gtest/gtest.h>
@@ -20,11 +20,11 @@ TEST(Recorder, WarmUp_ShownAsProgressButNotCounted) {
   Message first = recorder.Begin(kMeasureFrom, 1);
   recorder.set_now(kMeasureFrom + milliseconds(5));
   recorder.Record(early, kAllow);
-  EXPECT_EQ(recorder.tally().checks(), 0u);
+  EXPECT_EQ(recorder.stats().checks(), 0u);
   recorder.Record(first, kDeny);
-  EXPECT_EQ(recorder.tally().checks(), 1u);
-  EXPECT_EQ(recorder.tally().denied, 1u);
-  EXPECT_EQ(recorder.tally().elapsed, milliseconds(5));
+  EXPECT_EQ(recorder.stats().checks(), 1u);
+  EXPECT_EQ(recorder.stats().denied, 1u);
+  EXPECT_EQ(recorder.stats().elapsed, milliseconds(5));
   EXPECT_EQ(recorder.progress().allowed, 1u);
   EXPECT_EQ(recorder.progress().denied, 1u);
 }
@@ -36,15 +36,15 @@ TEST(Recorder, MessageOfSeveralChecks_LatencyUntilTheLast) {
   recorder.set_now(kMeasureFrom + milliseconds(1));
   recorder.Record(message, kAllow);
   recorder.Record(message, kError);
-  EXPECT_EQ(recorder.tally().latencies.count(), 0u);
+  EXPECT_EQ(recorder.stats().latencies.count(), 0u);
   recorder.set_now(kMeasureFrom + milliseconds(9));
   recorder.Record(message, kDeny);
-  EXPECT_EQ(recorder.tally().latencies.count(), 1u);
-  EXPECT_EQ(recorder.tally().latencies.max(), milliseconds(9));
-  EXPECT_EQ(recorder.tally().allowed, 1u);
-  EXPECT_EQ(recorder.tally().denied, 1u);
-  EXPECT_EQ(recorder.tally().failed, 1u);
-  EXPECT_EQ(recorder.tally().sources, (std::array<std::uint64_t, 6>{0, 1, 1, 0, 0, 0}));
+  EXPECT_EQ(recorder.stats().latencies.count(), 1u);
+  EXPECT_EQ(recorder.stats().latencies.max(), milliseconds(9));
+  EXPECT_EQ(recorder.stats().allowed, 1u);
+  EXPECT_EQ(recorder.stats().denied, 1u);
+  EXPECT_EQ(recorder.stats().failed, 1u);
+  EXPECT_EQ(recorder.stats().sources, (std::array<std::uint64_t, 6>{0, 1, 1, 0, 0, 0}));
 }
 
 TEST(Recorder, Waits_CountedAndRemembered) {
@@ -55,9 +55,9 @@ TEST(Recorder, Waits_CountedAndRemembered) {
   recorder.Record(message, {.decision = kAllowed, .source = 1, .wait = milliseconds(30)});
   recorder.ExtendTo(kMeasureFrom + milliseconds(31));
   EXPECT_EQ(message.wait, milliseconds(30));
-  EXPECT_EQ(recorder.tally().waits.count(), 1u);
-  EXPECT_EQ(recorder.tally().waited, milliseconds(30));
-  EXPECT_EQ(recorder.tally().elapsed, milliseconds(31));
+  EXPECT_EQ(recorder.stats().waits.count(), 1u);
+  EXPECT_EQ(recorder.stats().waited, milliseconds(30));
+  EXPECT_EQ(recorder.stats().elapsed, milliseconds(31));
 }
 
 TEST(Recorder, MessageThatFails_ItsUnansweredChecksFailWithoutLatency) {
@@ -66,11 +66,11 @@ TEST(Recorder, MessageThatFails_ItsUnansweredChecksFailWithoutLatency) {
   Message message = recorder.Begin(kMeasureFrom, 100);
   recorder.Fail(message, {kDeadlineExceeded, "no answer"});
   recorder.Fail(message, {kInternal, "it is over already"});
-  EXPECT_EQ(recorder.tally().failed, 100u);
-  ASSERT_EQ(recorder.tally().errors.size(), 1u);
-  EXPECT_EQ(recorder.tally().errors.at(kDeadlineExceeded).count, 100u);
-  EXPECT_EQ(recorder.tally().errors.at(kDeadlineExceeded).first, "no answer");
-  EXPECT_EQ(recorder.tally().latencies.count(), 0u);
+  EXPECT_EQ(recorder.stats().failed, 100u);
+  ASSERT_EQ(recorder.stats().errors.size(), 1u);
+  EXPECT_EQ(recorder.stats().errors.at(kDeadlineExceeded).count, 100u);
+  EXPECT_EQ(recorder.stats().errors.at(kDeadlineExceeded).first, "no answer");
+  EXPECT_EQ(recorder.stats().latencies.count(), 0u);
 }
 
 TEST(Recorder, WhatNoServerShouldSend_NotTakenForADecision) {
@@ -78,14 +78,14 @@ TEST(Recorder, WhatNoServerShouldSend_NotTakenForADecision) {
   recorder.MeasureFrom(kMeasureFrom);
   Message message = recorder.Begin(kMeasureFrom, 2);
   recorder.Record(message, {.decision = 0, .source = 1});
-  EXPECT_EQ(recorder.tally().errors.at(kInternal).count, 1u);
+  EXPECT_EQ(recorder.stats().errors.at(kInternal).count, 1u);
   recorder.Record(message, {.decision = kAllowed, .source = -7});
-  EXPECT_EQ(recorder.tally().sources[0], 1u);
+  EXPECT_EQ(recorder.stats().sources[0], 1u);
 }
 
-TEST(Tally, Merge_SumsAndExtremes) {
-  Tally sum;
-  Tally other;
+TEST(LoadStats, Merge_SumsAndExtremes) {
+  LoadStats sum;
+  LoadStats other;
   sum.allowed = 1;
   sum.elapsed = milliseconds(500);
   other.denied = 3;

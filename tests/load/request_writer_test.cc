@@ -1,4 +1,4 @@
-// What is written, as the generated classes read it.
+// Written requests, parsed by the generated classes.
 #include "load/request_writer.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// When messages start. Time is the test's: nothing waits.
+// The start times of messages, in simulated time.
 #include "load/schedule.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The names of counters, as Match hands them out.
+// The keys of counters that Match returns.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

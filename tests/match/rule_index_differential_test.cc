@@ -1,4 +1,4 @@
-// Holds the index to a matcher without any: random rules, random requests, equal answers.
+// Compares the index with a matcher without an index, on random rules and requests.
 #include <gtest/gtest.h>
 #include <re2/re2.h>
 

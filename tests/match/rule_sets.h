@@ -49,12 +49,12 @@ inline Domain MakeDomain(std::vector<Rule> rules) {
   return domain;
 }
 
-// REQUIRES: the rules are good.
+// REQUIRES: the rules are valid.
 inline std::shared_ptr<const RuleIndex> Index(Domain domain) {
   return *RuleIndex::Build({std::move(domain)}, {});
 }
 
-// What `index` finds in domain shop.
+// The rules that `index` finds in the domain "shop".
 inline MatchResult Find(const RuleIndex& index, const std::vector<Attribute>& attributes) {
   MatchResult result;
   index.Match("shop", attributes, result);

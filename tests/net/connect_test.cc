@@ -1,4 +1,4 @@
-// Connecting by name, with a name service of the test's own.
+// Connecting by name, with a fake name service.
 #include "net/connect.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ Address Loopback(std::uint16_t port) {
   return {.host = "127.0.0.1", .port = port, .unix_path = {}};
 }
 
-// A port on which nobody listens, though it is taken.
+// A port that is bound but not listened on.
 class DeadPort {
  public:
   DeadPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {

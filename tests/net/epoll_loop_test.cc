@@ -1,15 +1,17 @@
-// The turns of a loop: in which order things happen, and that none gets lost.
+// The iterations of a loop: the order of events, and that none is lost.
 #include "net/epoll_loop.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/notification.h"
+#include "metrics/histogram.h"
 #include "tests/net/test_protocol.h"
 
 namespace sluice::net {
@@ -168,6 +170,27 @@ TEST(EpollLoop, Timer_FiresBeforeTheFlushOfItsTurn) {
   fired.Wait();
   io.Run([&] { timer.reset(); });
   EXPECT_THAT(journal, ElementsAre("timer", "flush"));
+}
+
+TEST(EpollLoop, MeasureLateness_ATimerThatATaskHoldsUp_IsLateByAsMuch) {
+  static constexpr std::array<Histogram::Duration, 1> kBound{std::chrono::seconds(1)};
+  constexpr std::chrono::milliseconds kHeldUp(20);
+  Histogram lateness(kBound);
+  IoThreads threads(1);
+  threads.MeasureLateness(lateness);
+  threads.Start();
+  Notification fired;
+  std::unique_ptr<Timer> timer;
+  threads.RunOn(0, [&](EpollLoop& loop) {
+    timer = std::make_unique<Timer>(loop.timers(), [&] { fired.Notify(); });
+    timer->Start(loop.now());
+    while (SteadyNow() < loop.now() + kHeldUp) {
+    }
+  });
+  fired.Wait();
+  threads.RunOn(0, [&](EpollLoop&) { timer.reset(); });
+  threads.Stop();
+  EXPECT_GE(lateness.Read().sum, kHeldUp);
 }
 
 // Tasks and what is to be disposed of may own transports, whose sockets are to be closed.

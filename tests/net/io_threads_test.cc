@@ -1,4 +1,4 @@
-// Which thread gets a connection.
+// The assignment of connections to threads.
 #include "net/io_threads.h"
 
 #include <gtest/gtest.h>

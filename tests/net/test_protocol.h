@@ -1,4 +1,4 @@
-// A protocol that a test scripts, and sockets for its other end.
+// A scripted protocol for tests, and blocking sockets for its peer.
 #pragma once
 
 #include <sys/socket.h>
@@ -18,7 +18,7 @@
 
 namespace sluice::net {
 
-// Records what happens; loop thread only, unless the loop does not run.
+// Records all callbacks. Loop thread only while the loop runs.
 class TestProtocol : public Protocol {
  public:
   void Receive(std::string_view bytes) override {
@@ -65,7 +65,7 @@ class OneIoThread {
 
   EpollLoop& loop() { return threads_.loop(0); }
 
-  // What `task` returns on the loop's thread.
+  // Runs `task` on the loop's thread and returns its result.
   template <typename Task>
   auto Run(const Task& task) {
     if constexpr (std::is_void_v<std::invoke_result_t<Task>>) {
@@ -84,7 +84,7 @@ class OneIoThread {
 // A blocking socket that waits at most 10 s.
 class BlockingSocket {
  public:
-  // Read instead of bytes if none have come for 10 s: an end is something else.
+  // Returned by reads after 10 s without data, to distinguish a timeout from the end of input.
   static constexpr std::string_view kNothing = "(nothing for 10 s)";
 
   explicit BlockingSocket(Socket socket);
@@ -92,15 +92,15 @@ class BlockingSocket {
   static BlockingSocket ConnectTo(const Address& address);
 
   void Send(std::string_view bytes);
-  // Sends all of `bytes` while the other end may be slow; false if it has gone.
+  // Sends all of `bytes`, waiting for a slow peer. Returns false if the peer has closed.
   bool SendAll(std::string_view bytes);
-  // What is there, at least a byte; empty if the other end has gone.
+  // Reads the available bytes, at least one. Empty if the peer has closed.
   std::string ReadSome();
-  // At most `size` bytes; less only if the other end has gone.
+  // Reads `size` bytes, or fewer if the peer closes.
   std::string Read(std::size_t size);
   std::string ReadAll() { return Read(static_cast<std::size_t>(-1)); }
   void FinishSending() { shutdown(socket_.fd(), SHUT_WR); }
-  // Ends the connection by a reset (TCP).
+  // Closes the connection with a TCP reset.
   void Reset();
   void Close() { socket_.Close(); }
   int fd() const { return socket_.fd(); }
@@ -111,7 +111,7 @@ class BlockingSocket {
 
 enum class SocketKind { kUnix, kTcp };
 
-// Two connected ends, the first of which does not block. `buffer_bytes` 0: the system's buffers.
+// Two connected sockets. The first is non-blocking. `buffer_bytes`: 0 keeps the system's default.
 std::pair<Socket, BlockingSocket> ConnectedPair(SocketKind kind, int buffer_bytes = 8 * 1024);
 
 }  // namespace sluice::net

@@ -1,4 +1,4 @@
-// A TLS client on a blocking socket, by OpenSSL itself: what the server's end is held against.
+// A TLS client on a blocking socket that uses OpenSSL directly, as a reference peer.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -14,23 +14,23 @@
 namespace sluice::net {
 
 struct TlsClientOptions {
-  std::string ca;                   // who may sign the server's certificate
-  test::Certificate certificate{};  // ours; empty: none
-  int version = 0;                  // TLS1_2_VERSION; 0: the best of both
-  std::string alpn;                 // as it is sent: "\x02h2"; empty: none
+  std::string ca;                   // the authorities that may sign the server's certificate
+  test::Certificate certificate{};  // of the client; empty: none
+  int version = 0;                  // TLS1_2_VERSION; 0: negotiated
+  std::string alpn;                 // in wire format: "\x02h2"; empty: none
 };
 
 class TlsClient {
  public:
   TlsClient(BlockingSocket socket, const TlsClientOptions& options);
 
-  // Empty, or why it failed.
+  // Returns why the handshake failed, or an empty string.
   std::string Handshake();
 
   bool Send(std::string_view bytes);
-  // At most `size` bytes; less if the server ends or fails.
+  // Reads `size` bytes, or fewer if the server closes or fails.
   std::string Read(std::size_t size);
-  // Whether reading ends because the server has said so (close_notify).
+  // Whether the input ends with close_notify.
   bool ReadsEnd();
   void Finish() { SSL_shutdown(ssl_.get()); }
 
@@ -39,7 +39,7 @@ class TlsClient {
   std::string server_serial() const;
   SSL* ssl() { return ssl_.get(); }
   BlockingSocket& socket() { return socket_; }
-  // Of the last failure.
+  // The error of the last failure.
   const std::string& error() const { return error_; }
 
  private:

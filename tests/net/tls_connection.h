@@ -1,4 +1,4 @@
-// A TLS server's end on an io thread and OpenSSL's client, connected.
+// A TLS server on an io thread, connected to an OpenSSL client.
 #pragma once
 
 #include <memory>
@@ -37,8 +37,7 @@ inline const Certificates& Certs() {
 inline TlsServerContext::Options ServerOptions() {
   return {.paths = {.certificate_chain = Certs().server.chain,
                     .private_key = Certs().server.key,
-                    .ca = {}},
-          .alpn = {"h2"}};
+                    .ca = {}}};
 }
 
 inline TlsServerContext::Options MutualOptions() {
@@ -57,12 +56,12 @@ inline std::string Pattern(std::size_t size) {
   return bytes;
 }
 
-// One connection whose server's end is a TlsTransport.
+// A connection whose server side is a TlsTransport.
 class TlsConnection {
  public:
   explicit TlsConnection(TlsServerContext& context, TlsClientOptions options = {},
-                         SocketKind kind = SocketKind::kTcp)
-      : TlsConnection(context, std::move(options), ConnectedPair(kind)) {}
+                         SocketKind kind = SocketKind::kTcp, Alpn alpn = {.protocol = "\x02h2"})
+      : TlsConnection(context, std::move(options), ConnectedPair(kind), alpn) {}
   ~TlsConnection() {
     io.Run([&] { server.transport.reset(); });
   }
@@ -72,7 +71,7 @@ class TlsConnection {
     return test::WaitUntil(std::chrono::seconds(15), [&] { return io.Run(condition); });
   }
 
-  // Why the server's end has gone.
+  // Why the server's side was closed.
   std::string ServerError() {
     if (!Eventually([&] { return server.lost(); })) return "it has not gone";
     return io.Run([&] { return server.causes.back(); });
@@ -95,11 +94,11 @@ class TlsConnection {
 
  private:
   TlsConnection(TlsServerContext& context, TlsClientOptions options,
-                std::pair<Socket, BlockingSocket> pair)
+                std::pair<Socket, BlockingSocket> pair, Alpn alpn)
       : client(std::move(pair.second), options) {
     io.Run([&] {
       auto inner = io.loop().Adopt(std::move(pair.first), FlushStage::kCallers);
-      server.transport = AcceptTls(io.loop(), std::move(inner), context);
+      server.transport = AcceptTls(io.loop(), std::move(inner), context, alpn);
       server.transport->Start(server);
     });
   }

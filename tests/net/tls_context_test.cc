@@ -1,4 +1,4 @@
-// Certificates that are read, and read again.
+// Loading and reloading certificates.
 #include "net/tls_context.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ class TlsContext_Test : public ::testing::Test {
     return {.certificate_chain = first_.chain, .private_key = first_.key, .ca = authority_.path()};
   }
   static std::string LoadError(TlsFiles paths) {
-    const auto loaded = TlsServerContext::Load({.paths = std::move(paths), .alpn = {}});
+    const auto loaded = TlsServerContext::Load({.paths = std::move(paths)});
     return loaded ? "" : loaded.error().message;
   }
 
@@ -68,7 +68,7 @@ TEST_F(TlsContext_Test, Load_KeyWithPassphrase_FailsWithoutAsking) {
 
 TEST_F(TlsContext_Test, Reload_UsesWhatHasChangedOnly) {
   const test::CapturedLog log;
-  const auto context = TlsServerContext::Load({.paths = Files(), .alpn = {}}).value();
+  const auto context = TlsServerContext::Load({.paths = Files()}).value();
   const auto before = context->setup();
   EXPECT_FALSE(context->Reload());
   EXPECT_EQ(context->setup(), before);
@@ -82,7 +82,7 @@ TEST_F(TlsContext_Test, Reload_UsesWhatHasChangedOnly) {
 
 TEST_F(TlsContext_Test, Reload_OfABrokenSet_KeepsTheOldOneAndLogsOnce) {
   const test::CapturedLog log;
-  const auto context = TlsServerContext::Load({.paths = Files(), .alpn = {}}).value();
+  const auto context = TlsServerContext::Load({.paths = Files()}).value();
   const auto before = context->setup();
   const TlsFiles texts = context->texts();
   const test::Certificate kept = authority_.Issue({.name = "kept", .alternative_names = {}});

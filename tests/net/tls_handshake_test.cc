@@ -1,4 +1,4 @@
-// Who is let in, and what a failed handshake ends with, against OpenSSL's client and ours.
+// Accepted and rejected handshakes and their errors, with OpenSSL's client and Sluice's.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -117,18 +117,20 @@ TEST(TlsTransport, ClientCertificate_MissingOrWrong_IsRefused) {
 }
 
 TEST(TlsTransport, Alpn_ChoosesOursOrRefuses) {
-  TlsServerContext::Options options = ServerOptions();
+  const auto context = Load(ServerOptions());
   for (const bool required : {false, true}) {
-    options.alpn_required = required;
-    const auto context = Load(options);
-    TlsConnection both(*context, {.alpn = "\x08http/1.1\x02h2"});
-    EXPECT_EQ(both.client.Handshake(), "");
-    EXPECT_EQ(both.client.alpn(), "h2");
-    TlsConnection other(*context, {.alpn = "\x08http/1.1"});
-    EXPECT_THAT(other.client.Handshake(), HasSubstr("alert no application protocol"));
-    EXPECT_EQ(other.ServerError(), "TLS handshake: no application protocol");
-    TlsConnection none(*context);
-    const std::string error = none.client.Handshake();
+    const auto connect = [&](const std::string& offered) {
+      return std::make_unique<TlsConnection>(*context, TlsClientOptions{.alpn = offered},
+                                             SocketKind::kTcp,
+                                             Alpn{.protocol = "\x02h2", .required = required});
+    };
+    const auto both = connect("\x08http/1.1\x02h2");
+    EXPECT_EQ(both->client.Handshake(), "");
+    EXPECT_EQ(both->client.alpn(), "h2");
+    const auto other = connect("\x08http/1.1");
+    EXPECT_THAT(other->client.Handshake(), HasSubstr("alert no application protocol"));
+    EXPECT_EQ(other->ServerError(), "TLS handshake: no application protocol");
+    const std::string error = connect("")->client.Handshake();
     if (required) {
       EXPECT_THAT(error, HasSubstr("alert no application protocol"));
     } else {

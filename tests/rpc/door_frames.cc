@@ -1,4 +1,4 @@
-// Rows about frames that are no request's: settings, pings, errors of the connection.
+// Rows about frames outside of requests: SETTINGS, PING, connection errors.
 #include "tests/rpc/door_table.h"
 
 namespace sluice::test {
@@ -6,13 +6,7 @@ namespace {
 
 using F = Http2Frame;
 
-constexpr char kEchoed[] = "200 0 'hello'";
-
-RequestHeaders Echo() { return RequestHeaders("/test.Unary/Echo"); }
-
-std::string Hello(std::uint32_t stream = 1) {
-  return UnaryRequest("/test.Unary/Echo", "hello", stream);
-}
+std::string Hello(std::uint32_t stream = 1) { return UnaryRequest(kEcho, "hello", stream); }
 
 // These bytes, then a call.
 DoorRow::Steps Before(const std::string& bytes) { return Sends(bytes + Hello()); }

@@ -9,9 +9,6 @@
 namespace sluice::test {
 namespace {
 
-constexpr char kEcho[] = "/test.Unary/Echo";
-constexpr char kEchoed[] = "200 0 'hello'";
-
 // A call with these headers and the message "hello".
 DoorRow::Steps Calls(const RequestHeaders& headers) {
   return Sends(headers.Frame() + Data(Message("hello"), kEnd));
@@ -72,7 +69,7 @@ DoorRow Timeout(const std::string& name, std::string_view value, const std::stri
           .expected = "200 0 '" + seconds + "'"};
 }
 
-// One that gRPC reads all the same.
+// A malformed timeout that gRPC accepts.
 DoorRow LooseTimeout(const std::string& name, std::string_view value, const Differs& differs) {
   return {.name = "Timeout" + name,
           .run = Calls(To("/test.Unary/TimeLeft").Add("grpc-timeout", value)),

@@ -4,10 +4,6 @@
 namespace sluice::test {
 namespace {
 
-constexpr char kEchoed[] = "200 0 'hello'";
-
-RequestHeaders Echo() { return RequestHeaders("/test.Unary/Echo"); }
-
 // A unary call whose only DATA frame has these bytes.
 DoorRow::Steps Sending(const std::string& bytes) {
   return Sends(Echo().Frame() + Data(bytes, kEnd));

@@ -85,7 +85,7 @@ std::vector<DoorRow> Streams() {
        .grpc_cancelled = DoorRow::kAnyNumber},
       {.name = "StreamMessageTooLargeAtOnce",
        .run = Sends(Stream("Echo").Frame() + Data(Message("a")) + Data(too_large)),
-       .differs = Differs{kSameTurn, "200 8 reset NO_ERROR", "200 8 'a' reset NO_ERROR"},
+       .differs = Differs{kSameTurn, "200 8 reset NO_ERROR", "200 8 * reset NO_ERROR"},
        .cancelled = 1,
        .grpc_cancelled = DoorRow::kAnyNumber},
       {.name = "StreamCompressedWithoutEncoding",

@@ -1,5 +1,5 @@
-// What a server answers to requests as raw bytes: a table that holds for every engine, and lists
-// where they differ and why.
+// The expected responses to requests given as raw bytes: a table for all engines, which lists where
+// engines differ and why.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@
 
 namespace sluice::test {
 
-// The most that a message may have in these tests.
+// The maximum message size in these tests.
 inline constexpr std::size_t kMaxMessage = 4096;
 
 struct Differs {
   std::string reason;
   std::string http2;
-  std::string grpc;  // may have "*" for what varies
+  std::string grpc;  // may contain "*" for text that varies
 };
 
 // Why engines differ. "gRPC" is its C++ server 1.51.
@@ -57,21 +57,24 @@ struct DoorRow {
   std::string name;
   Steps run;
   // RawStream::Text of each stream, joined by " | ", then "; " and RawConnection::Health unless the
-  // connection is alive. "open" may be the end of a stream's text: it is not waited for.
+  // connection is alive. A stream's text may end with "open": the test then does not wait for it.
   std::string expected;
   std::optional<Differs> differs = std::nullopt;  // instead of `expected`
-  // grpc-message of the first stream, where it is ours to choose.
+  // grpc-message of the first stream, if the engine chooses its text.
   std::optional<std::string> message = std::nullopt;
   int streams = 1;    // 1, 3, 5, …
-  int cancelled = 0;  // calls whose handlers are told, or kAnyNumber
-  // The same for gRPC, where it differs: a message that gRPC cannot read may look like a
-  // half-close.
+  int cancelled = 0;  // number of OnCancel calls, or kAnyNumber
+  // The same for gRPC if it differs: gRPC may report an unreadable message as a half-close.
   std::optional<int> grpc_cancelled = std::nullopt;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const DoorRow& row) { return out << row.name; }
 
-// Connects as a client should, and sends.
+inline constexpr char kEcho[] = "/test.Unary/Echo";
+inline constexpr char kEchoed[] = "200 0 'hello'";
+inline RequestHeaders Echo() { return RequestHeaders(kEcho); }
+
+// Connects with a valid preface and sends `bytes`.
 inline DoorRow::Steps Sends(std::string bytes) {
   return [bytes = std::move(bytes)](RawConnection& connection, const Seen&) {
     connection.SendPreface();

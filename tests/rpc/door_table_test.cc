@@ -1,4 +1,4 @@
-// Holds every engine against the table of door_table.h.
+// Tests every engine against the table of door_table.h.
 #include <fnmatch.h>
 #include <gtest/gtest.h>
 
@@ -62,6 +62,16 @@ class DoorTest : public testing::TestWithParam<std::tuple<Engine, DoorRow>> {
     return outcome;
   }
 
+  // gRPC's own server closes the connection at once. If it has not read all, TCP resets the
+  // connection, and its GOAWAY may be lost.
+  static bool Matches(std::string expected, const std::string& outcome) {
+    if (::fnmatch(expected.c_str(), outcome.c_str(), 0) == 0) return true;
+    const auto goaway = expected.find("goaway ");
+    if (engine().name != "grpc" || goaway == std::string::npos) return false;
+    return ::fnmatch(expected.replace(goaway, std::string::npos, "closed").c_str(), outcome.c_str(),
+                     0) == 0;
+  }
+
   Seen seen_;
   net::IoThreads threads_{1};
   std::unique_ptr<rpc::Server> server_;
@@ -78,8 +88,7 @@ TEST_P(DoorTest, Request_OfTheTable_IsAnsweredSo) {
   row().run(connection, seen_);
   const std::string expected = Expected();
   const std::string outcome = Outcome(connection, expected);
-  EXPECT_EQ(::fnmatch(expected.c_str(), outcome.c_str(), 0), 0)
-      << "outcome:  " << outcome << "\nexpected: " << expected;
+  EXPECT_TRUE(Matches(expected, outcome)) << "outcome:  " << outcome << "\nexpected: " << expected;
   if (row().message) {
     EXPECT_EQ(connection.stream(1).Field("grpc-message"), *row().message);
   }

@@ -7,7 +7,7 @@
 
 namespace sluice::test {
 
-// What the handlers of a server have seen. Thread-safe.
+// Counts the events of a server's handlers. Thread-safe.
 struct Seen {
   std::atomic<int> handlers = 0;      // made
   std::atomic<int> served = 0;        // calls begun
@@ -16,27 +16,27 @@ struct Seen {
   std::atomic<int> drained = 0;       // OnDrain
   std::atomic<int> writable = 0;      // OnWritable
   std::atomic<int> received = 0;      // messages of streams
-  std::atomic<int> wrong_thread = 0;  // calls of a handler on another thread than its loop's
+  std::atomic<int> wrong_thread = 0;  // calls of a handler outside its loop's thread
 };
 
-// Unary. What each answers:
+// Unary methods and their responses:
 //   /test.Unary/Echo       the request
 //   /test.Unary/Fail       FAILED_PRECONDITION, with the request as its message
 //   /test.Unary/Metadata   the value of the header that the request names; else NOT_FOUND
 //   /test.Unary/TimeLeft   whole seconds until the deadline, rounded; or "never"
 //   /test.Unary/Peer       the caller's address
 //   /test.Unary/Identities "tls" or "plain", a space, the names of the caller's certificate
-//   /test.Unary/Later      the request, one turn of the loop later
-//   /test.Unary/Hold       CANCELLED once it is cancelled; until then nothing
-//   /test.Unary/Never      nothing, ever
+//   /test.Unary/Later      the request, one iteration of the loop later
+//   /test.Unary/Hold       CANCELLED once the call is canceled
+//   /test.Unary/Never      never responds
 // Streams:
 //   /test.Stream/Echo      each message; OK after the half-close; UNAVAILABLE when draining
-//   /test.Stream/Count     at the half-close, how many messages came; then OK
+//   /test.Stream/Count     at the half-close, the number of messages; then OK
 //   /test.Stream/Sized     for each message N, a message of N bytes; OK after the half-close
 //   /test.Stream/First     OK after the first message
-//   /test.Stream/Slow      as Echo, with reading off for a turn after each message
-//   /test.Stream/Deaf      reads nothing at all; finishes when cancelled or draining
-//   /test.Stream/Once      echoes the first message, and reads no more unless one has come already
+//   /test.Stream/Slow      like Echo, but pauses reading for an iteration after each message
+//   /test.Stream/Deaf      never reads; finishes when canceled or draining
+//   /test.Stream/Once      echoes the first message and pauses reading
 //   /test.Stream/Refuse    PERMISSION_DENIED at once
 //   /test.Stream/Never     never finishes
 // `seen` must outlive the server.

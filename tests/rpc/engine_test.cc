@@ -1,4 +1,4 @@
-// What handlers and callers may rely on, whichever engine is between them.
+// The guarantees of every engine to handlers and callers.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -33,8 +33,7 @@ class EngineTlsTest : public testing::TestWithParam<Engine> {
   // `ca`: who may sign callers' certificates; empty: they need none.
   void Start(const std::string& ca) {
     auto context = net::TlsServerContext::Load(
-        {.paths = {.certificate_chain = ours_.chain, .private_key = ours_.key, .ca = ca},
-         .alpn = {"h2"}});
+        {.paths = {.certificate_chain = ours_.chain, .private_key = ours_.key, .ca = ca}});
     ASSERT_TRUE(context) << context.error().message;
     context_ = std::move(*context);
     auto server = GetParam().start(

@@ -1,4 +1,4 @@
-// The engines that carry handlers, for tests that run on each of them.
+// The RPC engines, for tests that run on each of them.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
-// A gRPC client of methods by path, bytes in and out, that waits: 10 s at most, then the test
-// fails.
+// A blocking gRPC client that calls methods by path with raw bytes. A wait of over 10 s fails the
+// test.
 //
-// One thread at a time for each object.
+// Not thread-safe.
 #pragma once
 
 #include <grpcpp/generic/generic_stub.h>
@@ -35,13 +35,13 @@ struct Outcome {
 };
 std::ostream& operator<<(std::ostream& out, const Outcome& outcome);
 
-// A channel of its own, not one shared with others to the same address.
+// A new channel, which shares no connection with other channels to the same address.
 std::shared_ptr<grpc::Channel> ConnectTo(const std::string& address,
                                          const std::shared_ptr<grpc::ChannelCredentials>&
                                              credentials = grpc::InsecureChannelCredentials());
 
-// Many unary calls at once. A thread of its own sees to them, or gRPC would not even connect before
-// somebody waits.
+// Many concurrent unary calls. A separate thread polls them, since gRPC does not even connect
+// unless a thread polls.
 class UnaryCalls {
  public:
   explicit UnaryCalls(std::shared_ptr<grpc::Channel> channel);
@@ -51,7 +51,7 @@ class UnaryCalls {
   std::size_t Start(const std::string& path, const std::string& request,
                     const CallOptions& options = {});
   void Cancel(std::size_t call) { calls_[call]->context.TryCancel(); }
-  // Waits for all; their outcomes by number.
+  // Waits for all calls. Returns their outcomes by number.
   std::vector<Outcome> Wait();
 
  private:
@@ -73,7 +73,7 @@ class UnaryCalls {
 Outcome CallUnary(const std::shared_ptr<grpc::Channel>& channel, const std::string& path,
                   const std::string& request, const CallOptions& options = {});
 
-// One stream. The functions that wait return false where gRPC's operation fails.
+// A stream. Functions that wait return false if gRPC's operation fails.
 class ClientStream {
  public:
   ClientStream(const std::shared_ptr<grpc::Channel>& channel, const std::string& path,
@@ -81,14 +81,14 @@ class ClientStream {
   ~ClientStream();
 
   bool Write(const std::string& message);
-  // Write in two steps: begins it; returns whether it ends within `patience`.
+  // A write in two steps: StartWrite, then a wait for its completion of up to `patience`.
   void StartWrite(const std::string& message);
   bool AwaitWrite(std::chrono::milliseconds patience);
   bool HalfClose();
-  // The next message; nothing if there are no more.
+  // The next message, or nullopt if there are no more.
   std::optional<std::string> Read();
   void Cancel() { context_.TryCancel(); }
-  // The status. Waits for the server to finish.
+  // Waits until the server finishes. Returns the status.
   Outcome Finish();
 
  private:

@@ -18,7 +18,7 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::chrono::seconds kPatience(5);
+constexpr std::chrono::seconds kReplyTimeout(5);
 constexpr std::uint32_t kProbeStream = 0x7FFFFFF1;
 constexpr std::size_t kLongMessage = 40;
 
@@ -94,7 +94,7 @@ void RawConnection::SendPreface() {
   Send(kHttp2Preface + Setting(4, kWindow) + WindowUpdate(kWindow, 0));
 }
 
-// What comes meanwhile is only kept, lest it be answered in the middle of `bytes`. A server that
+// Received bytes are only stored, so that no reply is sent in the middle of `bytes`. A server that
 // closes the connection may do so in the middle.
 void RawConnection::Send(std::string_view bytes) {
   NoteResets(bytes);
@@ -123,7 +123,7 @@ void RawConnection::SendSlowly(std::string_view bytes) {
 }
 
 void RawConnection::Await(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + kReplyTimeout;
   NoteAll();
   while (!condition() && !closed_) {
     const auto left = end - std::chrono::steady_clock::now();

@@ -1,6 +1,6 @@
-// A client of HTTP/2 that sends whatever it is told to, and notes what comes back.
+// An HTTP/2 client that sends arbitrary bytes and records the server's frames.
 //
-// One thread.
+// Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ struct nghttp2_hd_inflater;
 
 namespace sluice::test {
 
-// What has come on a stream.
+// The received frames of a stream.
 struct RawStream {
   using Fields = std::vector<std::pair<std::string, std::string>>;
 
@@ -29,49 +29,49 @@ struct RawStream {
   std::string data;
   bool ended = false;                  // END_STREAM
   std::optional<std::uint32_t> reset;  // the code of RST_STREAM
-  bool left = false;                   // the client has reset it
+  bool left = false;                   // whether the client has reset the stream
   bool over() const { return ended || reset.has_value() || left; }
 
-  // The last value of a field in any of the headers; empty if there is none.
+  // The last value of a field in all header blocks; empty if there is none.
   std::string Field(std::string_view name) const;
 
-  // On a line: the HTTP status, grpc-status, "only" if there are no headers before the trailers,
-  // the messages in quotes (longer ones by their size), the reset's code, "left" if the client has
-  // reset it, and "open" if it is not over: "200 0 'hello'", "200 12 only", "reset PROTOCOL_ERROR".
-  // What comes after the end is left out.
+  // One line: the HTTP status, grpc-status, "only" if the response is trailers-only, the messages
+  // in quotes (long ones by size), the reset's code, "left" if the client has reset the stream, and
+  // "open" if it has not ended: "200 0 'hello'", "200 12 only", "reset PROTOCOL_ERROR". Ignores
+  // frames after the end.
   std::string Text() const;
 };
 
 class RawConnection {
  public:
-  // Connected, nothing sent.
+  // Connects, but sends nothing.
   explicit RawConnection(const Address& address);
   ~RawConnection();
 
-  // The preface and SETTINGS of a client that takes in 1 GiB at once.
+  // Sends the preface and SETTINGS with a window of 1 GiB.
   void SendPreface();
   void Send(std::string_view bytes);
-  // One byte at a time.
+  // Sends one byte at a time.
   void SendSlowly(std::string_view bytes);
 
   const RawStream& stream(std::uint32_t id) { return streams_[id]; }
 
-  // Take in what comes until it is so, or the connection is over, or for 5 seconds at most.
+  // Read until the condition holds or the connection has ended, for up to 5 s.
   void Await(const std::function<bool()>& condition);
   void AwaitEnd(std::uint32_t stream);
   void AwaitHeaders(std::uint32_t stream);
   void AwaitData(std::uint32_t stream, std::size_t bytes);
   void AwaitFrames(char type, int count);
-  // All that the server had to say before it has read what was sent so far.
+  // Reads until the server has processed all bytes sent so far.
   void AwaitPong();
 
-  // The number of frames of a type that have come, acknowledgements of PING included.
+  // The number of received frames of a type, including acks of PING.
   int frames(char type) { return frames_[type]; }
   bool closed() const { return closed_; }
   // The code of the last GOAWAY.
   std::optional<std::uint32_t> goaway() const { return goaway_; }
 
-  // Whether a PING is answered and a call served: "alive", "goaway CODE", "closed" or "stuck".
+  // Sends a PING and a call. Returns "alive", "goaway CODE", "closed" or "stuck".
   std::string Health();
 
  private:

@@ -1,4 +1,4 @@
-// Requests of gRPC over HTTP/2 as bytes, right ones and wrong ones.
+// Valid and invalid requests of gRPC over HTTP/2 as bytes.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@ namespace sluice::test {
 
 inline constexpr char kEnd = Http2Frame::kEndStream;
 
-// The header fields of a request. Starts as a right one.
+// The header fields of a request. Initially valid.
 class RequestHeaders {
  public:
   explicit RequestHeaders(std::string_view path);
 
-  // Sets a field, in its place if there is one.
+  // Replaces a field in place, or adds it.
   RequestHeaders& With(std::string_view name, std::string_view value);
-  // Adds a field at the end, or at the beginning.
+  // Add a field at the end, and at the beginning.
   RequestHeaders& Add(std::string_view name, std::string_view value);
   RequestHeaders& AddFirst(std::string_view name, std::string_view value);
   RequestHeaders& Without(std::string_view name);
 
-  // HPACK: literals, not indexed, not Huffman-coded.
+  // The fields as HPACK literals, without indexing and Huffman coding.
   std::string Block() const;
 
   // One HEADERS frame.
@@ -37,7 +37,7 @@ class RequestHeaders {
   std::vector<std::pair<std::string, std::string>> fields_;
 };
 
-// HPACK literal of one field.
+// The HPACK literal of a field.
 std::string Literal(std::string_view name, std::string_view value);
 
 // A message with gRPC's prefix.

@@ -1,4 +1,4 @@
-// CheckLimits on a Redis of its own: order, refunds, and what becomes of a batch when Redis hangs.
+// CheckLimits on a real Redis: order, refunds, and batches while Redis hangs.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Batches of checks on one rule: how tests make, send and read them.
+// Helpers to create, send and read batches of checks on one rule.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -15,7 +15,7 @@
 
 namespace sluice::test {
 
-// 100 a minute per user, the first opens the window.
+// 100 per minute and user. The first check opens the window.
 inline std::shared_ptr<const RuleIndex> HundredPerUser(
     OnStoreFailure on_store_failure = OnStoreFailure::kError) {
   Rule rule{.name = "per-user", .per = {{.attribute = "user"}}};

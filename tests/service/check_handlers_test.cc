@@ -1,5 +1,5 @@
-// Handlers of single checks and of batches: what they start in one turn of the loop, send at its
-// end, allocate, and give back when callers have gone.
+// Handlers of single checks and of batches: what they start in one iteration of the loop, send at
+// its end, allocate, and release when callers have gone.
 #include "tests/service/handlers_fixture.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ TEST_F(HandlersTest, CheckLimit_InTheSteadyState_AllocatesNothing) {
   EXPECT_EQ(1, response.limits_size());
 }
 
-// Whoever cancels calls must not hold the slots that they were granted.
+// A cancelled call releases the slot that it was granted.
 class CancelledHolders : public HandlersTest {
  protected:
   CancelledHolders() {
@@ -69,11 +69,11 @@ TEST_F(CancelledHolders, Batch_GivesAllLeasesBackAndNoneOfOthers) {
   for (int i = 0; i < 5; ++i) {
     const std::string request = Frame(200);
     store_.holding = true;
-    loop_.Turn([&] { handler.Serve(call_, request); });
+    loop_.RunIteration([&] { handler.Serve(call_, request); });
     store_.Release(3);
     call_.caller_gone = true;
     handler.OnCancel();
-    loop_.TurnUntilIdle();
+    loop_.RunUntilIdle();
     store_.Release();
   }
   ExpectAllFree();
@@ -83,7 +83,7 @@ TEST_F(CancelledHolders, Stream_GivesLeasesBackThatHaveNotBeenSent) {
   CheckStreamHandler handler(loop_, items_);
   handler.Attach(call_);
   for (int i = 0; i < 5; ++i) {
-    loop_.Turn([&] {
+    loop_.RunIteration([&] {
       handler.OnStart(call_);
       store_.holding = true;
       handler.OnMessage(Frame(20));
@@ -104,12 +104,12 @@ class BatchHandlerTest : public HandlersTest {
 
 TEST_F(BatchHandlerTest, LongBatch_IsStartedBitByBit_AnsweredWholeAndInOrder) {
   const std::string request = Frame(1000);
-  loop_.Turn([&] { handler_.Serve(call_, request); });
-  EXPECT_LE(store_.submitted, 2 * CheckLimitsHandler::kChecksPerTurn);
+  loop_.RunIteration([&] { handler_.Serve(call_, request); });
+  EXPECT_LE(store_.submitted, 2 * CheckLimitsHandler::kChecksPerIteration);
   for (int turn = 0; turn < 100 && call_.finished == 0; ++turn) {
     const std::size_t before = store_.submitted;
-    loop_.Turn();
-    EXPECT_LE(store_.submitted - before, CheckLimitsHandler::kChecksPerTurn);
+    loop_.RunIteration();
+    EXPECT_LE(store_.submitted - before, CheckLimitsHandler::kChecksPerIteration);
   }
   ASSERT_EQ(1, call_.finished);
   v1::CheckLimitsResponse response;
@@ -123,10 +123,10 @@ TEST_F(BatchHandlerTest, LongBatch_IsStartedBitByBit_AnsweredWholeAndInOrder) {
 TEST_F(BatchHandlerTest, Cancelled_StartsNoMoreAndWaitsForTheStore) {
   store_.holding = true;
   const std::string request = Frame(1000);
-  loop_.Turn([&] { handler_.Serve(call_, request); });
+  loop_.RunIteration([&] { handler_.Serve(call_, request); });
   const std::size_t started = store_.submitted;
   handler_.OnCancel();
-  EXPECT_LE(loop_.TurnUntilIdle(), 2);
+  EXPECT_LE(loop_.RunUntilIdle(), 2);
   EXPECT_EQ(started, store_.submitted);
   EXPECT_EQ(0, call_.finished);
   store_.Release();

@@ -1,4 +1,4 @@
-// What callers of a sluiced notice when it is told to stop.
+// The effect of stopping a sluiced on its callers.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sluice/v1/rate_limiter.grpc.pb.h>

@@ -1,6 +1,6 @@
-// Handlers of checks on a loop that the test turns, and a store that the test can hold.
+// Check handlers on a loop whose iterations the test runs, with a store that the test can pause.
 //
-// One thread.
+// Not thread-safe.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "limiter/limiter.h"
-#include "service/check_item_pool.h"
+#include "service/batched_check_pool.h"
 #include "store/memory/memory_store.h"
 #include "tests/support/fake_call.h"
 #include "tests/support/manual_loop.h"
@@ -19,7 +19,7 @@ namespace sluice::test {
 
 using std::chrono::seconds;
 
-// Answers at once, or holds what comes.
+// Answers checks at once, or holds them.
 class SwitchedStore final : public Store {
  public:
   explicit SwitchedStore(const Clock& clock) : memory_(clock, {}) {}
@@ -90,7 +90,7 @@ class HandlersTest : public testing::Test {
   Fallback fallback_{clock_};
   Limiter limiter_{{.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_},
                    {.store_timeout = seconds(10)}};
-  CheckItemPool items_{limiter_};
+  BatchedCheckPool items_{limiter_};
   std::string buffer_;
   FakeCall call_;
 };

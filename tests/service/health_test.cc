@@ -1,4 +1,5 @@
-// The Health service over real channels: what watchers are told, and what becomes of them.
+// The Health service over real channels: the statuses that watchers receive, and the end of
+// watches.
 #include <gmock/gmock.h>
 #include <grpc/health/v1/health.grpc.pb.h>
 #include <gtest/gtest.h>

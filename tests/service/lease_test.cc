@@ -1,4 +1,4 @@
-// Leases over gRPC: taken by CheckLimit, renewed and released by RPCs of their own.
+// Leases over gRPC: taken by CheckLimit, renewed by RenewLease and released by ReleaseLease.
 #include <gmock/gmock.h>
 
 #include <thread>

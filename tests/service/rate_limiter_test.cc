@@ -1,4 +1,4 @@
-// CheckLimit and what belongs to every server, driven by a generated client.
+// CheckLimit and the general services of a server, called by a generated client.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>

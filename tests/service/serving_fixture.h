@@ -1,5 +1,5 @@
 // A server in this process, on a unix socket and one of the engines, with an embedded store and a
-// clock of the test's own; and calls to it.
+// clock that the test controls; and calls to it.
 #pragma once
 
 #include <grpcpp/generic/generic_stub.h>
@@ -25,7 +25,7 @@
 
 namespace sluice::test {
 
-// Holds every check until told to go on. A check goes on on the io thread that it came from.
+// Holds every check until the test releases it. The check then continues on its io thread.
 class HeldStore final : public Store {
  public:
   explicit HeldStore(Store& store) : store_(store) {}
@@ -119,7 +119,7 @@ inline std::string Health(const std::shared_ptr<grpc::Channel>& channel,
   return CallRaw(channel, "/grpc.health.v1.Health/Check", name).response;
 }
 
-// The store may be what derived tests bring.
+// Derived tests can supply another store.
 class ServingTest : public testing::TestWithParam<Engine> {
  protected:
   explicit ServingTest(
@@ -136,14 +136,14 @@ class ServingTest : public testing::TestWithParam<Engine> {
     server_ = GetParam().start(threads_, std::move(methods), {.address = address_}).value();
   }
 
-  // The server waits for its calls, also where a test has failed halfway.
+  // Releases all checks first, since the server waits for its calls, even if a test has failed.
   ~ServingTest() override {
     store_.Release();
     server_.reset();
     threads_.Stop();
   }
 
-  // As an operator who stops the server.
+  // Stops the server as an operator would.
   void Stop(Duration drain) {
     health_.StopServing();
     server_->Stop(drain);

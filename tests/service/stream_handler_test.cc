@@ -18,7 +18,7 @@ class StreamHandlerTest : public HandlersTest {
   }
   ~StreamHandlerTest() override {
     store_.Release();
-    loop_.TurnUntilIdle();
+    loop_.RunUntilIdle();
   }
 
   int Results() const {
@@ -31,7 +31,7 @@ class StreamHandlerTest : public HandlersTest {
 };
 
 TEST_F(StreamHandlerTest, ResultsOfATurn_LeaveInOneFrame) {
-  loop_.Turn([&] {
+  loop_.RunIteration([&] {
     handler_.OnMessage(Frame(10));
     handler_.OnMessage(Frame(10, 10));
     EXPECT_TRUE(call_.sent.empty());
@@ -39,22 +39,22 @@ TEST_F(StreamHandlerTest, ResultsOfATurn_LeaveInOneFrame) {
   ASSERT_EQ(1U, call_.sent.size());
   EXPECT_EQ(20, ResultsOf(call_.sent[0]));
   store_.holding = true;
-  loop_.Turn([&] { handler_.OnMessage(Frame(30)); });
-  loop_.Turn([&] { store_.Release(20); });
-  loop_.Turn([&] { store_.Release(10); });
+  loop_.RunIteration([&] { handler_.OnMessage(Frame(30)); });
+  loop_.RunIteration([&] { store_.Release(20); });
+  loop_.RunIteration([&] { store_.Release(10); });
   ASSERT_EQ(3U, call_.sent.size());
   EXPECT_EQ(20, ResultsOf(call_.sent[1]));
 }
 
 TEST_F(StreamHandlerTest, LargeFrame_IsStartedBitByBit) {
-  loop_.Turn([&] {
+  loop_.RunIteration([&] {
     handler_.OnMessage(Frame(500));
     handler_.OnMessage(Frame(500, 500));
-    EXPECT_EQ(CheckStreamHandler::kChecksPerTurn, store_.submitted);
+    EXPECT_EQ(CheckStreamHandler::kChecksPerIteration, store_.submitted);
   });
   handler_.OnHalfClose();
   EXPECT_EQ(0, call_.finished);
-  EXPECT_GE(loop_.TurnUntilIdle(), 1000 / 64 - 1);
+  EXPECT_GE(loop_.RunUntilIdle(), 1000 / 64 - 1);
   EXPECT_EQ(1000, Results());
   EXPECT_EQ(1, call_.finished);
   EXPECT_TRUE(call_.status.ok());
@@ -62,12 +62,12 @@ TEST_F(StreamHandlerTest, LargeFrame_IsStartedBitByBit) {
 
 TEST_F(StreamHandlerTest, ChecksUnderWay_StopTheReadingUntilAnswered) {
   store_.holding = true;
-  for (int i = 0; i < 4; ++i) loop_.Turn([&] { handler_.OnMessage(Frame(1000)); });
+  for (int i = 0; i < 4; ++i) loop_.RunIteration([&] { handler_.OnMessage(Frame(1000)); });
   EXPECT_TRUE(call_.reading);
-  loop_.Turn([&] { handler_.OnMessage(Frame(1000)); });
+  loop_.RunIteration([&] { handler_.OnMessage(Frame(1000)); });
   EXPECT_FALSE(call_.reading);
-  loop_.TurnUntilIdle();
-  loop_.Turn([&] { store_.Release(); });
+  loop_.RunUntilIdle();
+  loop_.RunIteration([&] { store_.Release(); });
   EXPECT_TRUE(call_.reading);
   EXPECT_EQ(5000, Results());
 }
@@ -75,8 +75,8 @@ TEST_F(StreamHandlerTest, ChecksUnderWay_StopTheReadingUntilAnswered) {
 TEST_F(StreamHandlerTest, CallerThatDoesNotRead_IsNotReadUntilItDoes) {
   call_.caller_reads = false;
   for (int i = 0; i < 5; ++i) {
-    loop_.Turn([&] { handler_.OnMessage(Frame(1000)); });
-    loop_.TurnUntilIdle();
+    loop_.RunIteration([&] { handler_.OnMessage(Frame(1000)); });
+    loop_.RunUntilIdle();
   }
   EXPECT_FALSE(call_.reading);
   EXPECT_EQ(5000, Results());
@@ -86,14 +86,14 @@ TEST_F(StreamHandlerTest, CallerThatDoesNotRead_IsNotReadUntilItDoes) {
 
 TEST_F(StreamHandlerTest, Drain_AnswersWhatWasTakenIn_NoMore) {
   store_.holding = true;
-  loop_.Turn([&] {
+  loop_.RunIteration([&] {
     handler_.OnMessage(Frame(100));
     handler_.OnDrain();
     handler_.OnMessage(Frame(100, 100));
   });
-  loop_.TurnUntilIdle();
+  loop_.RunUntilIdle();
   EXPECT_EQ(0, call_.finished);
-  loop_.Turn([&] { store_.Release(); });
+  loop_.RunIteration([&] { store_.Release(); });
   EXPECT_EQ(100, Results());
   EXPECT_EQ(rpc::StatusCode::kUnavailable, call_.status.code);
   EXPECT_THAT(call_.status.message, HasSubstr("shutting down"));
@@ -101,20 +101,20 @@ TEST_F(StreamHandlerTest, Drain_AnswersWhatWasTakenIn_NoMore) {
 
 TEST_F(StreamHandlerTest, Cancelled_StartsNoMore_WaitsForTheStore_AndServesTheNext) {
   store_.holding = true;
-  loop_.Turn([&] {
+  loop_.RunIteration([&] {
     handler_.OnMessage(Frame(500));
     handler_.OnCancel();
   });
-  loop_.TurnUntilIdle();
-  EXPECT_EQ(CheckStreamHandler::kChecksPerTurn, store_.submitted);
+  loop_.RunUntilIdle();
+  EXPECT_EQ(CheckStreamHandler::kChecksPerIteration, store_.submitted);
   EXPECT_EQ(0, call_.finished);
-  loop_.Turn([&] { store_.Release(); });
+  loop_.RunIteration([&] { store_.Release(); });
   EXPECT_EQ(1, call_.finished);
   EXPECT_EQ(0, Results());
 
   store_.holding = false;
   handler_.OnStart(call_);
-  loop_.Turn([&] { handler_.OnMessage(Frame(3)); });
+  loop_.RunIteration([&] { handler_.OnMessage(Frame(3)); });
   handler_.OnHalfClose();
   EXPECT_EQ(3, Results());
   EXPECT_EQ(2, call_.finished);
@@ -123,7 +123,7 @@ TEST_F(StreamHandlerTest, Cancelled_StartsNoMore_WaitsForTheStore_AndServesTheNe
 
 TEST_F(StreamHandlerTest, InvalidFrame_EndsWithItsErrorOnceTheOthersAreAnswered) {
   store_.holding = true;
-  loop_.Turn([&] {
+  loop_.RunIteration([&] {
     handler_.OnMessage(Frame(5));
     handler_.OnMessage("");
     handler_.OnMessage(Frame(5));

@@ -1,4 +1,4 @@
-// Handlers of health and reflection on a loop that the test turns.
+// Handlers of health and reflection on a loop whose iterations the test runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST(HealthWatchHandler, DrainComesBeforeTheLoopHasRunOn_NotServingIsToldFirst) 
   handler->OnDrain();
   EXPECT_THAT(call.sent, testing::ElementsAre("\x08\x01", "\x08\x02"));
   EXPECT_EQ(rpc::StatusCode::kUnavailable, call.status.code);
-  loop.TurnUntilIdle();
+  loop.RunUntilIdle();
   EXPECT_EQ(2U, call.sent.size());
   EXPECT_EQ(1, call.finished);
 }

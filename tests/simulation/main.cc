@@ -30,6 +30,8 @@ int main(int argc, char** argv) {
     sum.errors += report.errors;
     sum.unanswered += report.unanswered;
     sum.faults += report.faults;
+    sum.failovers += report.failovers;
+    sum.moved_slots += report.moved_slots;
     sum.slowest = std::max(sum.slowest, report.slowest);
     if ((seed - first) % 10'000 == 9'999) {
       fmt::print(stderr, "{} of {} schedules\n", seed - first + 1, count);
@@ -37,10 +39,11 @@ int main(int argc, char** argv) {
   }
   fmt::print(
       "{} schedules, {} broken; {} calls: {} answered ({} units admitted by the store, {} by "
-      "fallback; {} calls denied, {} errors), {} cancelled or cut; {} faults; slowest answer {} "
-      "ms\n",
+      "fallback; {} calls denied, {} errors), {} cancelled or cut; {} faults, {} failovers, {} "
+      "slots "
+      "moved; slowest answer {} ms\n",
       count, broken, sum.calls, sum.answers, sum.admitted_by_store, sum.admitted_by_fallback,
-      sum.denied, sum.errors, sum.unanswered, sum.faults,
+      sum.denied, sum.errors, sum.unanswered, sum.faults, sum.failovers, sum.moved_slots,
       std::chrono::duration_cast<std::chrono::milliseconds>(sum.slowest).count());
   return broken == 0 ? 0 : 1;
 }

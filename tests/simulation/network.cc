@@ -13,7 +13,8 @@ SteadyTime Link::NextArrival(SteadyTime& arrived) {
 void Link::Send(std::string_view bytes, SteadyTime& arrived, const Deliver& deliver) {
   while (!bytes.empty()) {
     std::size_t size = std::min<std::size_t>(bytes.size(), net::Transport::kReadBytes);
-    if (options_.splits) size = 1 + world_.Below(std::min<std::size_t>(size, 64));
+    if (options_.splits)
+      size = std::min(size, 1 + world_.Below(std::max<std::size_t>(size / 8, 64)));
     world_.At(NextArrival(arrived),
               [self = shared_from_this(), deliver, piece = std::string(bytes.substr(0, size))] {
                 deliver(*self, piece);
@@ -76,7 +77,7 @@ void SimulatedLoop::Deliver(Task task) {
   Wake(world_.now() + std::chrono::nanoseconds(1));
 }
 
-void SimulatedLoop::Run(const Task& task) { Turn(task); }
+void SimulatedLoop::Run(const Task& task) { RunIteration(task); }
 
 void SimulatedLoop::Wake(SteadyTime at) {
   if (at >= next_turn_) return;
@@ -85,17 +86,17 @@ void SimulatedLoop::Wake(SteadyTime at) {
     if (alive.expired() || next_turn_ != at) return;
     next_turn_ = SteadyTime::max();
     if (world_.now() < stalled_until_) return Wake(stalled_until_);
-    Turn({});
+    RunIteration({});
   });
 }
 
-void SimulatedLoop::Turn(const Task& work) {
+void SimulatedLoop::RunIteration(const Task& work) {
   Loop* const before = Current();
   SetCurrent(this);
-  BeginTurn(world_.now());
+  BeginIteration(world_.now());
   if (work) work();
   for (Task& task : std::exchange(ready_, {})) task();
-  EndTurn();
+  EndIteration();
   SetCurrent(before);
   if (!ready_.empty()) Wake(world_.now() + std::chrono::nanoseconds(1));
   if (timers().NextWake() != SteadyTime::max()) Wake(timers().NextWake());

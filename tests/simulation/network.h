@@ -35,7 +35,7 @@ struct LinkOptions {
 
 class Wire;
 
-// A connection. Owned by both its ends; each lets go of the other when it closes.
+// A connection. Both ends own it; closing one end ends the connection for the other, too.
 class Link : public std::enable_shared_from_this<Link> {
  public:
   Link(World& world, const LinkOptions& options) : world_(world), options_(options) {}
@@ -47,9 +47,9 @@ class Link : public std::enable_shared_from_this<Link> {
   void ToRemote(std::string_view bytes);
   void ToWire(std::string_view bytes);
 
-  // Each end hears of it; what has not arrived is lost.
+  // Closes the connection at both ends at once. Bytes on their way are lost.
   void Cut();
-  // One end has closed: the other hears of it behind what was sent before.
+  // Closes one end. The other end is told after all bytes sent before have arrived.
   void CloseWire();
   void CloseRemote();
 
@@ -97,7 +97,7 @@ class SimulatedLoop final : public net::Loop {
 
  private:
   void Wake(SteadyTime at);
-  void Turn(const Task& work);
+  void RunIteration(const Task& work);
 
   World& world_;
   const Connector connector_;

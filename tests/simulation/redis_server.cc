@@ -16,50 +16,28 @@ std::string Array(const std::vector<std::string>& elements) {
 
 }  // namespace
 
-class RedisServer::Session final : public Remote, public std::enable_shared_from_this<Session> {
- public:
-  Session(RedisServer& server, std::shared_ptr<Link> link)
-      : server_(server), link_(std::move(link)) {}
-
-  void Receive(std::string_view bytes) override {
-    reader_.Feed(bytes);
-    while (auto words = reader_.Next()) {
-      server_.Enqueue({.session = weak_from_this(), .words = std::move(*words)});
-    }
-  }
-  void OnClosed() override {
-    const auto self = shared_from_this();
-    std::erase(server_.open_, self);
-  }
-  void Answer(std::string_view reply) { link_->ToWire(reply); }
-  void Close() { link_->Cut(); }
-
- private:
-  RedisServer& server_;
-  const std::shared_ptr<Link> link_;
-  test::CommandReader reader_;
-};
-
-RedisServer::RedisServer(World& world, std::span<const Limit> limits)
-    : world_(world), script_(limits), clock_(world) {}
-
-RedisServer::~RedisServer() { CutConnections(); }
+RedisServer::RedisServer(World& world, const Script& script, const Address& address,
+                         const SlotMap* slots)
+    : world_(world),
+      script_(script),
+      address_(address),
+      slots_(slots),
+      clock_(world),
+      has_script_(!world.OneIn(4)) {}
 
 std::shared_ptr<Link> RedisServer::Accept(const LinkOptions& options) {
   if (vanished_) return nullptr;
   auto link = std::make_shared<Link>(world_, options);
   if (!runs_) return link;  // refused
-  link->Join(open_.emplace_back(std::make_shared<Session>(*this, link)).get());
+  RespSession::Open(link, open_, [this](const auto& session, test::RedisCommand words) {
+    Enqueue(*session, std::move(words));
+  });
   return link;
-}
-
-void RedisServer::CutConnections() {
-  for (const auto& session : std::vector(open_)) session->Close();
 }
 
 void RedisServer::Kill() {
   runs_ = has_script_ = false;
-  commands_.clear();
+  TakeCommands();
   CutConnections();
 }
 
@@ -68,60 +46,93 @@ void RedisServer::Resume() {
   RunNext();
 }
 
-void RedisServer::Enqueue(Command command) {
-  commands_.push_back(std::move(command));
+void RedisServer::Demote() {
+  is_master_ = false;
+  counters_.clear();
+  for (const Command& command : TakeCommands()) Answer(command);
+}
+
+void RedisServer::Promote(Script::Counters counters) {
+  is_master_ = runs_ = true;
+  counters_ = std::move(counters);
+}
+
+void RedisServer::Enqueue(RespSession& session, test::RedisCommand words) {
+  const bool asks = words[0] == "ASKING";
+  commands_.push_back({.session = session.weak_from_this(),
+                       .asking = std::exchange(session.asking, asks),
+                       .words = std::move(words)});
   RunNext();
 }
 
-// One command at a time, each of which takes a while.
+// One command at a time, each of which takes a while. What was sent before its connection was cut
+// is run all the same.
 void RedisServer::RunNext() {
   if (busy_ || hangs_ || commands_.empty()) return;
   busy_ = true;
-  const Command command = std::move(commands_.front());
-  commands_.pop_front();
-  world_.After(world_.Between(Duration(1), per_command_), [this, command] {
+  world_.After(world_.Between(Duration(1), per_command_), [this, taken = times_taken_] {
+    if (taken != times_taken_) return;
     busy_ = false;
-    if (hangs_) {
-      commands_.push_front(command);
-      return;
-    }
-    // What was sent before the connection was cut is run all the same, if it had arrived.
-    const std::string reply = runs_ ? Execute(command.words) : "";
-    if (const auto session = command.session.lock()) session->Answer(reply);
+    if (hangs_) return;
+    const Command command = std::move(commands_.front());
+    commands_.pop_front();
+    Answer(command);
     RunNext();
   });
 }
 
-std::string RedisServer::Execute(const test::RedisCommand& words) {
+std::deque<RedisServer::Command> RedisServer::TakeCommands() {
+  ++times_taken_;
+  busy_ = false;
+  return std::exchange(commands_, {});
+}
+
+void RedisServer::Answer(const Command& command) {
+  const std::string reply = Execute(command);
+  if (const auto session = command.session.lock()) session->Answer(reply);
+}
+
+std::string RedisServer::Execute(const Command& command) {
+  const test::RedisCommand& words = command.words;
   const std::string& name = words[0];
-  if (name == "EVALSHA") return RunScript(words);
+  if (name == "EVALSHA") return RunScript(command);
   if (name == "SCRIPT" && words[1] == "EXISTS")
     return has_script_ ? "*1\r\n:1\r\n" : "*1\r\n:0\r\n";
   if (name == "SCRIPT") {
     has_script_ = true;
     return test::Bulk(redis::kCheckScript.sha1);
   }
-  if (name == "UNLINK") {
-    for (std::size_t i = 1; i < words.size(); ++i) counters_.erase(words[i]);
-    return ":1\r\n";
-  }
+  if (name == "ROLE") return Array({is_master_ ? "master" : "slave"});
+  if (name == "CLUSTER" && slots_ != nullptr) return slots_->Describe();
   return "+OK\r\n";
 }
 
-std::string RedisServer::RunScript(const test::RedisCommand& words) {
+std::string RedisServer::RefusalOf(std::span<const std::string> keys, bool asking) {
+  if (slots_ != nullptr) return slots_->RefusalOf(address_, keys, asking, counters_);
+  return is_master_ ? "" : "-READONLY You can't write against a read only replica.\r\n";
+}
+
+std::string RedisServer::CallScript(const Command& command, Script::Counters& counters) const {
+  const std::size_t key_count = std::stoul(command.words[2]);
+  const std::span<const std::string> all(command.words);
+  const auto may_read = [&](std::string_view key) {
+    return slots_ == nullptr || slots_->MayRead(address_, key, command.asking, counters_);
+  };
+  return Array(script_.Run(all.subspan(3, key_count), all.subspan(3 + key_count), clock_.Now(),
+                           counters, may_read));
+}
+
+std::string RedisServer::RunScript(const Command& command) {
   if (!error_.empty()) return error_;
+  const std::size_t key_count = std::stoul(command.words[2]);
+  const std::string refusal =
+      RefusalOf(std::span(command.words).subspan(3, key_count), command.asking);
+  if (!refusal.empty()) return refusal;
   if (!has_script_) return "-NOSCRIPT No matching script.\r\n";
-  const std::size_t key_count = std::stoul(words[2]);
-  const std::span<const std::string> all(words);
-  const auto keys = all.subspan(3, key_count);
-  const auto arguments = all.subspan(3 + key_count);
-  if (planted_ == Planted::kCallsRunTwice && world_.OneIn(10)) {
-    script_.Run(keys, arguments, clock_.Now(), counters_);
-  }
+  if (planted_ == Planted::kCallsRunTwice && world_.OneIn(10)) CallScript(command, counters_);
   const bool forgets = planted_ == Planted::kGrantsUncounted && world_.OneIn(10);
-  Script::Counters forgotten = forgets ? counters_ : Script::Counters();
-  std::string reply =
-      Array(script_.Run(keys, arguments, clock_.Now(), forgets ? forgotten : counters_));
+  Script::Counters forgotten = forgets ? Script::Copy(counters_) : Script::Counters();
+  std::string reply = CallScript(command, forgets ? forgotten : counters_);
   if (planted_ == Planted::kRepliesSwapped && !swapped_.empty() &&
       swapped_.size() == reply.size()) {
     std::swap(reply, swapped_);
@@ -129,18 +140,6 @@ std::string RedisServer::RunScript(const test::RedisCommand& words) {
     swapped_ = reply;
   }
   return reply;
-}
-
-std::int64_t RedisServer::Used(const std::string& key_part) const {
-  std::int64_t used = 0;
-  for (const auto& [key, counter] : counters_) {
-    if (key.find(key_part) == std::string::npos) continue;
-    CounterState state = counter.state;
-    Advance(counter.limit, state, clock_.Now());
-    const auto* const slots = std::get_if<Concurrency::State>(&state);
-    used += slots != nullptr ? slots->counted : sluice::Used(counter.limit, state);
-  }
-  return used;
 }
 
 }  // namespace sluice::simulation

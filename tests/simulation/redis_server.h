@@ -1,5 +1,6 @@
 // A Redis server of the simulation: RESP in, RESP out, the check script by the algorithms of core.
-// It can hang, die and come back with its memory, forget its scripts, and be slow.
+// It can hang, die and come back with its memory, forget its scripts, be slow, and be a replica,
+// which takes no writes. In a cluster it has only keys of its slots.
 //
 // One thread.
 #pragma once
@@ -12,16 +13,20 @@
 #include <vector>
 
 #include "tests/simulation/network.h"
+#include "tests/simulation/resp_session.h"
 #include "tests/simulation/script.h"
+#include "tests/simulation/slot_map.h"
 #include "tests/simulation/world.h"
-#include "tests/store/resp.h"
 
 namespace sluice::simulation {
 
 class RedisServer {
  public:
-  RedisServer(World& world, std::span<const Limit> limits);
-  ~RedisServer();
+  // `slots`: of its cluster; null: it has all. Both must outlive the server.
+  RedisServer(World& world, const Script& script, const Address& address, const SlotMap* slots);
+  ~RedisServer() { CutConnections(); }
+
+  const Address& address() const { return address_; }
 
   // A new connection, as Connector has it.
   std::shared_ptr<Link> Accept(const LinkOptions& options);
@@ -29,43 +34,56 @@ class RedisServer {
   // Runs nothing until Resume; commands wait.
   void Hang() { hangs_ = true; }
   void Resume();
-  // Closes all connections and refuses others until Start. Counters are kept, scripts are not.
+  bool hangs() const { return hangs_; }
+  // Closes all connections and refuses others until Start. Counters are kept, scripts and commands
+  // that wait are not.
   void Kill();
   void Start() { runs_ = true; }
+  bool runs() const { return runs_; }
   // Neither accepts nor refuses connections.
   void Vanish(bool vanished) { vanished_ = vanished; }
   void FlushScripts() { has_script_ = false; }
   // Answers scripts with `error`, having run nothing; empty: no more.
   void FailScripts(std::string error) { error_ = std::move(error); }
   void SetSlow(Duration per_command) { per_command_ = per_command; }
-  void CutConnections();
-  WorldClock& clock() { return clock_; }
+  void CutConnections() { RespSession::CloseAll(open_); }
+
+  // It is a replica, which answers the commands that wait, or a master that has these counters.
+  void Demote();
+  void Promote(Script::Counters counters);
+
+  Script::Counters& counters() { return counters_; }
+  const Script::Counters& counters() const { return counters_; }
 
   // Faults that a correct server does not have, for tests of the simulation itself.
   enum class Planted { kNothing, kRepliesSwapped, kGrantsUncounted, kCallsRunTwice };
   void Plant(Planted fault) { planted_ = fault; }
 
-  // What the counters hold now, in units; slots of leases that hold.
-  std::int64_t Used(const std::string& key_part) const;
-
  private:
-  class Session;
   struct Command {
-    std::weak_ptr<Session> session;
+    std::weak_ptr<RespSession> session;
+    bool asking;
     test::RedisCommand words;
   };
 
-  void Enqueue(Command command);
+  void Enqueue(RespSession& session, test::RedisCommand words);
   void RunNext();
-  std::string Execute(const test::RedisCommand& words);
-  std::string RunScript(const test::RedisCommand& words);
+  std::deque<Command> TakeCommands();
+  void Answer(const Command& command);
+  std::string Execute(const Command& command);
+  std::string RunScript(const Command& command);
+  std::string RefusalOf(std::span<const std::string> keys, bool asking);
+  std::string CallScript(const Command& command, Script::Counters& counters) const;
 
   World& world_;
-  const Script script_;
-  WorldClock clock_;
+  const Script& script_;
+  const Address address_;
+  const SlotMap* const slots_;
+  const WorldClock clock_;
   Script::Counters counters_;
-  std::vector<std::shared_ptr<Session>> open_;
+  RespSession::List open_;
   std::deque<Command> commands_;
+  int times_taken_ = 0;  // the commands, before it ran them
   std::string swapped_;  // a reply held back by kRepliesSwapped
   std::string error_;
   Duration per_command_ = Duration(20);
@@ -73,8 +91,9 @@ class RedisServer {
   bool runs_ = true;
   bool hangs_ = false;
   bool vanished_ = false;
-  bool busy_ = false;
-  bool has_script_ = false;
+  bool busy_ = false;  // with the first command
+  bool has_script_;    // others may have loaded it
+  bool is_master_ = true;
 };
 
 }  // namespace sluice::simulation

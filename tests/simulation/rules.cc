@@ -49,9 +49,10 @@ const Endpoint kEndpoints[8] = {
     {"three", {"log", "queue", "slots"}},
 };
 
-std::shared_ptr<const RuleIndex> MakeRules(OnStoreFailure policy) {
+std::shared_ptr<const RuleIndex> MakeRules(OnStoreFailure policy, bool colocated) {
   Domain domain;
   domain.name = "shop";
+  if (colocated) domain.colocate = "user";
   for (const NamedLimit& named : kLimits) {
     Rule& rule = domain.rules.emplace_back();
     rule.name = named.name;

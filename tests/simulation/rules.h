@@ -18,7 +18,8 @@ struct Endpoint {
 };
 extern const Endpoint kEndpoints[8];
 
-std::shared_ptr<const RuleIndex> MakeRules(OnStoreFailure policy);
+// `colocated`: all counters of a user have one hash slot.
+std::shared_ptr<const RuleIndex> MakeRules(OnStoreFailure policy, bool colocated);
 
 // Every limit that a script call may name.
 std::vector<Limit> AllLimits();

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "tests/simulation/caller.h"
+#include "tests/simulation/deployment.h"
 #include "tests/simulation/ledger.h"
 #include "tests/simulation/rules.h"
 #include "tests/simulation/sluice_server.h"
@@ -22,7 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::int64_t kServers = 2;
-constexpr milliseconds kRedisTimeout(10);
+constexpr auto kRedisTimeout = SluiceServer::kRedisTimeout;
 constexpr milliseconds kLoad(400);        // calls and faults come for so long
 constexpr seconds kAftermath(3);          // until nothing is left of them
 constexpr milliseconds kRetryPause(100);  // after a release that failed
@@ -43,7 +44,7 @@ class Schedule {
   };
   struct Call {
     std::int64_t server;
-    const Caller* caller;
+    Caller* caller;
     std::vector<Question> questions;
     bool is_batch = false;
     SteadyTime sent;
@@ -54,13 +55,15 @@ class Schedule {
   void ScheduleCalls();
   void ScheduleFaults();
   void StartFault();
-  void Heal();
   void MakeCall();
   Question MakeQuestion();
   void Send(Call& call);
   void OnOutcome(Call& call, const Caller::Outcome& outcome);
+  void OnBatch(const Call& call, const v1::CheckLimitsResponse& batch);
   void OnAnswer(const Call& call, const Question& question, const v1::CheckLimitResponse& response);
-  void JudgeError(const Call& call, int status);
+  void JudgeOrder(const Call& call, const v1::CheckLimitsResponse& batch);
+  void Deny(const Question& question);
+  void JudgeError(const Question& question, int status);
   void JudgeTime(const Call& call, const Caller::Outcome& outcome);
   void Hold(const std::string& lease, const std::string& key, std::int64_t slots,
             std::int64_t server, bool by_store);
@@ -69,23 +72,33 @@ class Schedule {
   void Break(std::string what) { report_.broken.push_back(std::move(what)); }
 
   Caller& CallerOf(std::int64_t server);
-  std::shared_ptr<Link> ToRedis();
+  std::shared_ptr<Link> ToRedis(const Address& address);
 
   World world_;
   Report report_;
   Ledger ledger_;
   LinkOptions links_;
   OnStoreFailure policy_ = OnStoreFailure::kLocal;
-  RedisServer redis_;
+  Deployment redis_;
   std::vector<std::unique_ptr<SluiceServer>> servers_;
   std::vector<std::vector<std::unique_ptr<Caller>>> callers_;  // by server
   std::vector<std::shared_ptr<Link>> redis_links_;
   std::vector<std::unique_ptr<Call>> calls_;
-  Duration stalls_{};  // of all servers
+  Duration stalls_{};         // of all servers
+  std::string out_of_order_;  // an endpoint of which checks of one batch were decided so
 };
 
+RedisUrl::Kind DrawKind(World& world) {
+  const RedisUrl::Kind kinds[] = {RedisUrl::Kind::kSingle, RedisUrl::Kind::kSentinel,
+                                  RedisUrl::Kind::kCluster, RedisUrl::Kind::kCluster};
+  return world.Pick(kinds);
+}
+
 Schedule::Schedule(std::uint64_t seed, RedisServer::Planted planted)
-    : world_(seed), redis_(world_, AllLimits()) {
+    : world_(seed),
+      redis_(
+          world_, DrawKind(world_), AllLimits(),
+          [this](const auto& master, const auto& standby) { ledger_.TakeOver(master, standby); }) {
   redis_.Plant(planted);
   links_ = {.least_delay = Duration(10),
             .most_delay = world_.Between(Duration(20), milliseconds(2)),
@@ -94,17 +107,17 @@ Schedule::Schedule(std::uint64_t seed, RedisServer::Planted planted)
                                      OnStoreFailure::kDeny, OnStoreFailure::kError,
                                      OnStoreFailure::kAllow};
   policy_ = world_.Pick(policies);
-  const auto rules = MakeRules(policy_);
+  const auto rules = MakeRules(policy_, world_.OneIn(3));
   for (std::int64_t i = 0; i < kServers; ++i) {
     servers_.push_back(std::make_unique<SluiceServer>(
-        world_, [this](const Address&) { return ToRedis(); }, rules, Share::OfServer(kServers, i),
-        kRedisTimeout));
+        world_, [this](const Address& address) { return ToRedis(address); }, redis_.url(), rules,
+        Share::OfServer(kServers, i)));
   }
   callers_.resize(kServers);
 }
 
-std::shared_ptr<Link> Schedule::ToRedis() {
-  auto link = redis_.Accept(links_);
+std::shared_ptr<Link> Schedule::ToRedis(const Address& address) {
+  auto link = redis_.Connect(address, links_);
   if (link) redis_links_.push_back(link);
   return link;
 }
@@ -134,9 +147,17 @@ void Schedule::MakeCall() {
   call.server = static_cast<std::int64_t>(world_.Below(kServers));
   call.caller = &CallerOf(call.server);
   call.sent = world_.now();
-  call.is_batch = world_.OneIn(15);
+  call.is_batch = world_.OneIn(10);
   const std::uint64_t n = call.is_batch ? 1 + world_.Below(8) : 1;
-  for (std::uint64_t i = 0; i < n; ++i) call.questions.push_back(MakeQuestion());
+  // Half of the batches ask for few counters often, so that the order matters.
+  const bool varied = world_.OneIn(2);
+  for (std::uint64_t i = 0; i < n; ++i) {
+    call.questions.push_back(varied || i < 2 ? MakeQuestion() : call.questions[i % 2]);
+    const Question& question = call.questions.back();
+    for (const auto& [key, counter] : CountersOf(*question.endpoint, question.user)) {
+      ledger_.Ask(key, counter, question.cost);
+    }
+  }
   ++report_.calls;
   Send(call);
 }
@@ -155,9 +176,6 @@ Schedule::Question Schedule::MakeQuestion() {
     request.set_mode(v1::MODE_PEEK);
     question.cost = 0;
   }
-  for (const auto& [key, counter] : CountersOf(*question.endpoint, question.user)) {
-    ledger_.Ask(key, counter, question.cost);
-  }
   return question;
 }
 
@@ -170,7 +188,7 @@ void Schedule::Send(Call& call) {
     for (const Question& question : call.questions) *batch.add_checks() = question.request;
     request = batch.SerializeAsString();
   }
-  auto* const caller = const_cast<Caller*>(call.caller);
+  Caller* const caller = call.caller;
   const int number =
       caller->Call(call.is_batch ? "CheckLimits" : "CheckLimit", request, world_.Pick(timeouts),
                    [this, &call](const Caller::Outcome& outcome) { OnOutcome(call, outcome); });
@@ -190,7 +208,10 @@ void Schedule::OnOutcome(Call& call, const Caller::Outcome& outcome) {
   call.answered = true;
   ++report_.answers;
   JudgeTime(call, outcome);
-  if (outcome.status != 0) return JudgeError(call, outcome.status);
+  if (outcome.status != 0) {
+    for (const Question& question : call.questions) JudgeError(question, outcome.status);
+    return;
+  }
   if (!call.is_batch) {
     v1::CheckLimitResponse response;
     test::Require(response.ParseFromString(outcome.response), "an answer that is no message");
@@ -198,24 +219,45 @@ void Schedule::OnOutcome(Call& call, const Caller::Outcome& outcome) {
   }
   v1::CheckLimitsResponse batch;
   test::Require(batch.ParseFromString(outcome.response), "an answer that is no message");
+  OnBatch(call, batch);
+}
+
+void Schedule::OnBatch(const Call& call, const v1::CheckLimitsResponse& batch) {
   if (batch.results_size() != static_cast<int>(call.questions.size())) {
     return Break("a batch has not as many answers as questions");
   }
   for (int i = 0; i < batch.results_size(); ++i) {
     const auto& result = batch.results(i);
     if (result.has_error()) {
-      JudgeError(call, result.error().code());
+      JudgeError(call.questions[static_cast<std::size_t>(i)], result.error().code());
     } else {
       OnAnswer(call, call.questions[static_cast<std::size_t>(i)], result.response());
     }
   }
+  JudgeOrder(call, batch);
+}
+
+// The store decides those of equal counters one after the other.
+void Schedule::JudgeOrder(const Call& call, const v1::CheckLimitsResponse& batch) {
+  std::map<std::pair<const Endpoint*, std::string>, std::int64_t> latest;
+  for (int i = 0; i < batch.results_size(); ++i) {
+    const v1::CheckLimitResponse& response = batch.results(i).response();
+    if (batch.results(i).has_error() || response.source() != v1::SOURCE_STORE) continue;
+    const Question& question = call.questions[static_cast<std::size_t>(i)];
+    const auto& at = response.decided_at();
+    const std::int64_t time = at.seconds() * 1'000'000'000 + at.nanos();
+    std::int64_t& before = latest[{question.endpoint, question.user}];
+    if (time < before) out_of_order_ = question.endpoint->name;
+    before = time;
+  }
 }
 
 // DEADLINE_EXCEEDED, or UNAVAILABLE where a rule wants that.
-void Schedule::JudgeError(const Call& call, int status) {
+void Schedule::JudgeError(const Question& question, int status) {
   ++report_.errors;
-  if (status == 4 || (status == 14 && policy_ == OnStoreFailure::kError)) return;
-  Break(fmt::format("{} was answered with status {}", call.questions[0].endpoint->name, status));
+  if (status == 4) return;
+  if (status == 14 && policy_ == OnStoreFailure::kError) return Deny(question);
+  Break(fmt::format("{} was answered with status {}", question.endpoint->name, status));
 }
 
 // An answer takes `redis.timeout`, once more if the loop was late, and what its network and its
@@ -234,7 +276,7 @@ void Schedule::OnAnswer(const Call& call, const Question& question,
                         const v1::CheckLimitResponse& response) {
   if (response.decision() == v1::DECISION_DENIED) {
     ++report_.denied;
-    return;
+    return Deny(question);
   }
   const bool by_store = response.source() == v1::SOURCE_STORE;
   (by_store ? report_.admitted_by_store : report_.admitted_by_fallback) += question.cost;
@@ -242,6 +284,12 @@ void Schedule::OnAnswer(const Call& call, const Question& question,
     ledger_.Admit(key, question.cost, by_store);
     if (!counter.slots || !response.has_lease()) continue;
     Hold(response.lease().id(), key, question.cost, call.server, by_store);
+  }
+}
+
+void Schedule::Deny(const Question& question) {
+  for (const auto& [key, counter] : CountersOf(*question.endpoint, question.user)) {
+    ledger_.Deny(key, question.cost);
   }
 }
 
@@ -270,37 +318,40 @@ void Schedule::ScheduleFaults() {
   for (std::uint64_t i = 0; i < n; ++i) {
     world_.After(world_.Between(Duration(0), kLoad), [this] { StartFault(); });
   }
-  world_.After(kLoad + milliseconds(20), [this] { Heal(); });
+  world_.After(kLoad + milliseconds(20), [this] { redis_.Heal(); });
 }
 
 void Schedule::StartFault() {
   ++report_.faults;
+  if (redis_.url().kind != RedisUrl::Kind::kSingle && world_.OneIn(2)) return redis_.Disturb();
+  RedisServer& redis = redis_.AnyServer();
   const Duration lasts = world_.Between(Duration(100), milliseconds(80));
   const auto later = [&](World::Event event) { world_.After(lasts, std::move(event)); };
   switch (world_.Below(9)) {
     case 0:
-      redis_.Hang();
-      return later([this] { redis_.Resume(); });
+      redis.Hang();
+      return later([&redis] { redis.Resume(); });
     case 1:
-      redis_.Kill();
-      return later([this] { redis_.Start(); });
+      redis.Kill();
+      return later([&redis] { redis.Start(); });
     case 2:
-      redis_.Vanish(true);
-      redis_.CutConnections();
-      return later([this] { redis_.Vanish(false); });
+      redis.Vanish(true);
+      redis.CutConnections();
+      return later([&redis] { redis.Vanish(false); });
     case 3:
-      return redis_.FlushScripts();
+      return redis.FlushScripts();
     case 4: {
       const char* const errors[] = {"-BUSY Redis is busy running a script.\r\n",
                                     "-READONLY You can't write against a read only replica.\r\n",
                                     "-LOADING Redis is loading the dataset in memory\r\n",
+                                    "-CLUSTERDOWN The cluster is down\r\n",
                                     "-OOM command not allowed when used memory > 'maxmemory'.\r\n"};
-      redis_.FailScripts(world_.Pick(errors));
-      return later([this] { redis_.FailScripts({}); });
+      redis.FailScripts(world_.Pick(errors));
+      return later([&redis] { redis.FailScripts({}); });
     }
     case 5:
-      redis_.SetSlow(world_.Between(milliseconds(1), milliseconds(30)));
-      return later([this] { redis_.SetSlow(Duration(20)); });
+      redis.SetSlow(world_.Between(milliseconds(1), milliseconds(30)));
+      return later([&redis] { redis.SetSlow(Duration(20)); });
     case 6:
       if (!redis_links_.empty()) redis_links_[world_.Below(redis_links_.size())]->Cut();
       return;
@@ -313,14 +364,6 @@ void Schedule::StartFault() {
       auto& callers = callers_[world_.Below(kServers)];
       if (!callers.empty()) callers.back()->CutConnection();
   }
-}
-
-void Schedule::Heal() {
-  redis_.Start();
-  redis_.Vanish(false);
-  redis_.FailScripts({});
-  redis_.SetSlow(Duration(20));
-  redis_.Resume();
 }
 
 Report Schedule::Run() {
@@ -341,9 +384,17 @@ void Schedule::Judge() {
       }
     }
   }
-  ledger_.Judge(redis_, policy_ == OnStoreFailure::kLocal);
+  const bool in_doubt = std::any_of(servers_.begin(), servers_.end(),
+                                    [](const auto& server) { return server->IsInDoubt(); });
+  ledger_.Judge(redis_, {.local = policy_ == OnStoreFailure::kLocal, .in_doubt = in_doubt});
   for (const std::string& what : ledger_.broken()) Break(what);
+  // Where a slot comes back while checks follow it, a later one may meet it first.
+  if (!out_of_order_.empty() && redis_.moved_slots() < 2) {
+    Break(fmt::format("{} was decided out of order", out_of_order_));
+  }
   report_.history += ledger_.Summary(redis_);
+  report_.failovers = redis_.failovers();
+  report_.moved_slots = redis_.moved_slots();
   for (auto& callers : callers_) {
     for (const auto& caller : callers) {
       if (caller->unexpected() > 0) Break("a call was answered with half a message");

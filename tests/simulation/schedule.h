@@ -21,6 +21,8 @@ struct Report {
   std::int64_t errors = 0;
   std::int64_t unanswered = 0;  // cancelled, or the connection was cut
   std::int64_t faults = 0;
+  std::int64_t failovers = 0;
+  std::int64_t moved_slots = 0;
   Duration slowest{};   // answer, beyond what its server and network were held up
   std::string history;  // every outcome, so that two runs can be compared
 };

@@ -11,7 +11,7 @@
 namespace sluice::simulation {
 namespace {
 
-constexpr double kVersion = 5;
+constexpr double kVersion = 6;
 
 std::vector<double> Unpack(std::string_view bytes) {
   std::vector<double> numbers(bytes.size() / sizeof(double));
@@ -90,58 +90,79 @@ struct Draft {
   CounterState state;
 };
 
+// The counters' states as of now.
+void Read(const Script::Counters& counters, Time now, std::vector<Draft>& drafts) {
+  for (Draft& draft : drafts) {
+    const auto stored = counters.find(draft.key);
+    if (stored != counters.end()) {
+      draft.state = stored->second.state;
+      Advance(*draft.limit, draft.state, now);
+    } else {
+      Open(*draft.limit, draft.state, now);
+    }
+  }
+}
+
 void Append(const CounterSnapshot& snapshot, std::vector<double>& out) {
   for (const double field : FieldsOf(snapshot)) out.push_back(field);
 }
 
 // Writes for each group its grants and the snapshots.
-void Decide(std::vector<Draft>& drafts, Run run, std::int64_t n, std::vector<double>& out) {
-  const bool peeks = run.demand.mode == Mode::kPeek;
+void Decide(std::vector<Draft>& drafts, CoalescedChecks checks, std::int64_t n,
+            std::vector<double>& out) {
+  const bool peeks = checks.demand.mode == Mode::kPeek;
   std::int64_t allowed = n;
   for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
     std::int64_t granted = peeks ? std::min<std::int64_t>(allowed, 1) : allowed;
     for (; end < drafts.size() && drafts[end].group == drafts[begin].group; ++end) {
-      granted = Grants(*drafts[end].limit, drafts[end].state, run.demand, granted);
+      granted = Grants(*drafts[end].limit, drafts[end].state, checks.demand, granted);
     }
     if (peeks) granted *= allowed;
     if (drafts[begin].group == 0) allowed = granted;
-    run.granted = granted;
+    checks.granted = granted;
     out.push_back(static_cast<double>(granted));
     for (std::size_t i = begin; i < end; ++i) {
-      Append(Summarise(*drafts[i].limit, drafts[i].state, run), out);
-      if (!peeks && granted > 0 && run.demand.cost > 0)
-        Take(*drafts[i].limit, drafts[i].state, run);
+      Append(Summarize(*drafts[i].limit, drafts[i].state, checks), out);
+      if (!peeks && granted > 0 && checks.demand.cost > 0)
+        Take(*drafts[i].limit, drafts[i].state, checks);
     }
   }
 }
 
-void DecideChange(std::vector<Draft>& drafts, const Run& run,
+// The same for n charges of one counter, as one after the other.
+void DecideCharges(Draft& draft, CoalescedChecks checks, std::int64_t n, std::vector<double>& out) {
+  out.push_back(static_cast<double>(Grants(*draft.limit, draft.state, checks.demand, n)));
+  Append(Summarize(*draft.limit, draft.state, checks), out);
+  for (std::int64_t i = 0; i < n; ++i) Change(*draft.limit, draft.state, checks);
+}
+
+void DecideChange(std::vector<Draft>& drafts, const CoalescedChecks& checks,
                   const std::vector<std::vector<double>>& records, std::vector<double>& out) {
   std::map<std::int64_t, bool> group_admits;
   std::vector<bool> admitted;
   bool all_admit = true;
   for (const Draft& draft : drafts) {
-    admitted.push_back(Admits(*draft.limit, draft.state, run));
+    admitted.push_back(Admits(*draft.limit, draft.state, checks));
     const auto group = group_admits.emplace(draft.group, true).first;
     group->second = group->second && admitted.back();
     all_admit = all_admit && (admitted.back() || draft.group > 0);
   }
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     Draft& draft = drafts[i];
-    Changed done{.changed = false};
-    if (run.demand.mode == Mode::kUndo) {
+    ChangeResult done{.changed = false};
+    if (checks.demand.mode == Mode::kUndo) {
       const std::vector<double>& record = records[i];
       done = Undo(*draft.limit, draft.state,
-                  SnapshotFromFields(*draft.limit, {record[0], record[1], record[2]}), run);
-    } else if (run.demand.mode != Mode::kRenew || all_admit) {
-      done = Change(*draft.limit, draft.state, run);
+                  SnapshotFromFields(*draft.limit, {record[0], record[1], record[2]}), checks);
+    } else if (checks.demand.mode != Mode::kRenew || all_admit) {
+      done = Change(*draft.limit, draft.state, checks);
     }
     if (i == 0 || drafts[i - 1].group != draft.group) {
       out.push_back(group_admits[draft.group] ? 1 : 0);
     }
     out.push_back(admitted[i] ? 1 : 0);
     out.push_back(static_cast<double>(done.dropped));
-    Append(Summarise(*draft.limit, draft.state, run), out);
+    Append(Summarize(*draft.limit, draft.state, checks), out);
   }
 }
 
@@ -162,54 +183,77 @@ Script::Script(std::span<const Limit> limits) {
   }
 }
 
+Script::Counters Script::Copy(const Counters& counters) {
+  Counters copy = counters;
+  for (auto& [key, counter] : copy) {
+    auto* const slots = std::get_if<Concurrency::State>(&counter.state);
+    if (slots == nullptr) continue;
+    slots->holders = std::make_shared<Concurrency::Holders>(*slots->holders);
+  }
+  return copy;
+}
+
 std::vector<std::string> Script::Run(std::span<const std::string> keys,
                                      std::span<const std::string> arguments, Time now,
-                                     Counters& counters) const {
+                                     Counters& counters, const MayRead& may_read) const {
   Reader reader(Unpack(arguments.back()));
   test::Require(reader.Number() == kVersion, "the simulated check script is of another version");
   reader.Number();  // the time: Redis' own
   const std::size_t limit_count = reader.Index();
   const std::size_t request_count = reader.Index();
   const std::size_t check_count = reader.Index();
-  reader.Number();  // of keys, which are all declared
+  const std::size_t key_count = reader.Index();
+  const bool declared = !keys.empty();
+  if (!declared) {
+    keys = arguments.first(key_count);
+    arguments = arguments.subspan(key_count);
+  }
   std::vector<const Limit*> limits;
   for (std::size_t i = 0; i < limit_count; ++i) limits.push_back(&limits_.at(ReadLimit(reader)));
   std::vector<Asked> requests;
   for (std::size_t i = 0; i < request_count; ++i) requests.push_back(ReadAsked(reader));
 
   std::vector<double> out{kVersion, static_cast<double>(now.time_since_epoch().count())};
+  std::vector<std::string> reply(1);
   std::size_t leases = 0;
   for (std::size_t i = 0; i < check_count; ++i) {
     const Asked& asked = requests[reader.Index() - 1];
     const std::int64_t n = reader.Integer();
-    sluice::Run run{.demand = asked.demand, .lease = {}, .granted = 0, .now = now};
-    if (asked.leased) run.lease = ReadLease(arguments[leases++]);
+    sluice::CoalescedChecks checks{.demand = asked.demand, .lease = {}, .granted = 0, .now = now};
+    if (asked.leased) checks.lease = ReadLease(arguments[leases++]);
     std::vector<Draft> drafts;
+    bool foreign = false;
     for (const auto& [limit, group] : asked.counters) {
-      Draft& draft = drafts.emplace_back(Draft{limits[limit], group, keys[reader.Index() - 1], {}});
-      const auto stored = counters.find(draft.key);
-      if (stored != counters.end()) {
-        draft.state = stored->second.state;
-        Advance(*draft.limit, draft.state, now);
-      } else {
-        Open(*draft.limit, draft.state, now);
-      }
+      drafts.push_back({limits[limit], group, keys[reader.Index() - 1], {}});
+      foreign = foreign || (!declared && !may_read(drafts.back().key));
     }
     std::vector<std::vector<double>> records;
     for (std::size_t j = 0; asked.demand.mode == Mode::kUndo && j < drafts.size(); ++j) {
       records.push_back(reader.Numbers(3));
     }
-    if (asked.demand.consumes_or_peeks()) {
-      Decide(drafts, run, n, out);
+    if (foreign) {
+      out.push_back(-static_cast<double>(reply.size()));
+      reply.emplace_back("ERR Script attempted to access a non local key in a cluster node");
+      continue;
+    }
+    Read(counters, now, drafts);
+    const bool is_charge = asked.demand.mode == Mode::kCharge && !asked.leased &&
+                           drafts.size() == 1 &&
+                           std::holds_alternative<FixedWindow>(*drafts.front().limit);
+    if (is_charge) {
+      DecideCharges(drafts.front(), checks, n, out);
+    } else if (asked.demand.consumes_or_peeks()) {
+      Decide(drafts, checks, n, out);
     } else {
-      DecideChange(drafts, run, records, out);
+      DecideChange(drafts, checks, records, out);
     }
     for (Draft& draft : drafts) {
       if (asked.demand.mode == Mode::kPeek) continue;
       counters.insert_or_assign(std::string(draft.key), Counter{*draft.limit, draft.state});
     }
   }
-  return {std::string(reinterpret_cast<const char*>(out.data()), out.size() * sizeof(double))};
+  reply.front().assign(reinterpret_cast<const char*>(out.data()), out.size() * sizeof(double));
+  return reply;
 }
 
 }  // namespace sluice::simulation

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -27,10 +28,16 @@ class Script {
   };
   using Counters = std::map<std::string, Counter, std::less<>>;
 
+  // Whether a key that the call has not declared may be read here.
+  using MayRead = std::function<bool(std::string_view key)>;
+
   // Runs a call: keys and arguments as of EVALSHA, after the number of keys. Returns the reply.
   std::vector<std::string> Run(std::span<const std::string> keys,
-                               std::span<const std::string> arguments, Time now,
-                               Counters& counters) const;
+                               std::span<const std::string> arguments, Time now, Counters& counters,
+                               const MayRead& may_read) const;
+
+  // As replicated: shares nothing with `counters`.
+  static Counters Copy(const Counters& counters);
 
  private:
   std::map<std::vector<double>, Limit> limits_;  // by number and parameters, as calls name them

@@ -3,42 +3,58 @@
 #include <utility>
 
 namespace sluice::simulation {
-namespace {
 
-const Address kRedis{.host = "simulated", .port = 6379, .unix_path = {}};
-
-}  // namespace
-
-SluiceServer::SluiceServer(World& world, Connector to_redis, std::shared_ptr<const RuleIndex> rules,
-                           const Share& share, Duration redis_timeout)
+SluiceServer::SluiceServer(World& world, Connector to_redis, const RedisUrl& redis,
+                           std::shared_ptr<const RuleIndex> rules, const Share& share)
     : world_(world),
       clock_(world),
       fallback_(clock_, share),
       memory_(clock_, {.shards = 1}),
       loop_(world, std::move(to_redis)),
-      servers_(1, false, metrics_),
+      servers_(1, redis.kind != RedisUrl::Kind::kSingle, metrics_),
       limiter_({.store = store_, .local = memory_, .fallback = fallback_, .metrics = metrics_},
-               {.store_timeout = redis_timeout, .deny_cache = true}),
-      charge_back_(limiter_),
+               {.store_timeout = kRedisTimeout, .deny_cache = true}),
+      reconciler_(limiter_),
       service_(limiter_),
       shared_(MethodsOf(service_), {.address = {}, .max_calls = kMaxCalls, .metrics = &metrics_},
               {}),
       charge_timer_(loop_.timers(), [this] { ChargeBackLater(); }) {
   limiter_.SetRules(std::move(rules));
   loop_.Run([&] {
-    part_ =
-        std::make_unique<redis::Part>(redis::PartContext{.loop = loop_,
-                                                         .servers = servers_,
-                                                         .metrics = metrics_,
-                                                         .access = {},
-                                                         .options = {.timeout = redis_timeout,
-                                                                     .silence = 5 * redis_timeout,
-                                                                     .late_answers = &fallback_,
-                                                                     .metrics = &metrics_},
-                                                         .on_doubt = [] {}});
-    part_->Use({.servers = {kRedis}, .owners = {}});
+    StartStore(redis);
     shard_ = std::make_unique<rpc::http2::Shard>(shared_, loop_, 1, nullptr);
     ChargeBackLater();
+  });
+}
+
+// As RedisStore does.
+void SluiceServer::StartStore(const RedisUrl& redis) {
+  redis::ServerAccess access;
+  access.must_be_master = redis.kind == RedisUrl::Kind::kSentinel;
+  part_ = std::make_unique<redis::ThreadStore>(
+      redis::ThreadStoreContext{.loop = loop_,
+                                .servers = servers_,
+                                .metrics = metrics_,
+                                .access = access,
+                                .clustered = redis.kind == RedisUrl::Kind::kCluster,
+                                .options = {.timeout = kRedisTimeout,
+                                            .silence = 5 * kRedisTimeout,
+                                            .late_answers = &fallback_,
+                                            .metrics = &metrics_},
+                                .on_layout_suspect = [this] { AskForLayout(); }});
+  const auto use = [this](std::shared_ptr<const redis::Layout> layout) {
+    loop_.Post([this, layout = std::move(layout)] {
+      if (part_) part_->Use(*layout);
+    });
+  };
+  topology_ = redis::MakeTopology(
+      redis, {.loop = loop_, .status = topology_status_, .access = access, .on_layout = use});
+  topology_->Start();
+}
+
+void SluiceServer::AskForLayout() {
+  loop_.Post([this] {
+    if (topology_) topology_->OnLayoutSuspect();
   });
 }
 
@@ -53,8 +69,8 @@ rpc::Methods SluiceServer::MethodsOf(RateLimiterService& service) {
 }
 
 void SluiceServer::ChargeBackLater() {
-  charge_back_.OnTime();
-  charge_timer_.Start(loop_.now() + ChargeBack::kEvery);
+  reconciler_.OnTime();
+  charge_timer_.Start(loop_.now() + FallbackReconciler::kEvery);
 }
 
 void SluiceServer::Accept(std::shared_ptr<Link> link) {
@@ -70,12 +86,21 @@ bool SluiceServer::Stop() {
     shard_->CloseConnections();
   });
   loop_.Run([this] {
+    topology_->Stop();
     part_->Stop();
     loop_.DisposeLater(std::move(part_));
   });
-  loop_.Run([this] { shard_.reset(); });
+  loop_.Run([this] {
+    topology_.reset();
+    shard_.reset();
+  });
   return shared_.free_calls == static_cast<std::int64_t>(kMaxCalls) &&
          shared_.unfinished_bytes == 0;
+}
+
+bool SluiceServer::IsInDoubt() {
+  return metrics_.CounterFor("sluice_redis_unknown_outcomes_total", "").Value() > 0 ||
+         metrics_.CounterFor("sluice_redis_lost_undos_total", "").Value() > 0;
 }
 
 }  // namespace sluice::simulation

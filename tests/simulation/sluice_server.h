@@ -4,25 +4,29 @@
 // One thread.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
-#include "limiter/charge_back.h"
+#include "limiter/fallback_reconciler.h"
 #include "limiter/limiter.h"
 #include "match/rule_index.h"
 #include "metrics/metrics_registry.h"
 #include "rpc/http2/shard.h"
 #include "service/rate_limiter_service.h"
 #include "store/memory/memory_store.h"
-#include "store/redis/part.h"
+#include "store/redis/redis_url.h"
+#include "store/redis/thread_store.h"
+#include "store/redis/topology.h"
 #include "tests/simulation/network.h"
-#include "tests/simulation/redis_server.h"
 
 namespace sluice::simulation {
 
 class SluiceServer {
  public:
-  SluiceServer(World& world, Connector to_redis, std::shared_ptr<const RuleIndex> rules,
-               const Share& share, Duration redis_timeout);
+  SluiceServer(World& world, Connector to_redis, const RedisUrl& redis,
+               std::shared_ptr<const RuleIndex> rules, const Share& share);
+
+  static constexpr std::chrono::milliseconds kRedisTimeout{10};
   ~SluiceServer();
 
   // A caller connects.
@@ -33,22 +37,27 @@ class SluiceServer {
   // For good. Returns whether nothing is left of any call.
   bool Stop();
 
+  // Whether it had to give up finding out what became of a call, or undoing one.
+  bool IsInDoubt();
+
  private:
   static constexpr std::size_t kMaxCalls = 10'000;
 
   // What RedisStore is on one loop.
   class PartStore final : public Store {
    public:
-    explicit PartStore(std::unique_ptr<redis::Part>& part) : part_(part) {}
+    explicit PartStore(std::unique_ptr<redis::ThreadStore>& part) : part_(part) {}
     void Submit(StoreCheck& check) override { part_->Submit(check); }
     void Reset(StoreReset& reset) override { part_->Reset(reset); }
     void Undo(const StoreCheck& check) override { part_->Undo(check); }
 
    private:
-    std::unique_ptr<redis::Part>& part_;
+    std::unique_ptr<redis::ThreadStore>& part_;
   };
 
   static rpc::Methods MethodsOf(RateLimiterService& service);
+  void StartStore(const RedisUrl& redis);
+  void AskForLayout();
   void ChargeBackLater();
 
   World& world_;
@@ -58,10 +67,12 @@ class SluiceServer {
   MemoryStore memory_;
   SimulatedLoop loop_;
   redis::Servers servers_;
-  std::unique_ptr<redis::Part> part_;
+  redis::ServerStatus topology_status_{"simulated", 0};
+  std::unique_ptr<redis::Topology> topology_;
+  std::unique_ptr<redis::ThreadStore> part_;
   PartStore store_{part_};
   Limiter limiter_;
-  ChargeBack charge_back_;
+  FallbackReconciler reconciler_;
   RateLimiterService service_;
   rpc::http2::SharedState shared_;
   std::unique_ptr<rpc::http2::Shard> shard_;

@@ -1,5 +1,5 @@
-// A StoreCheck, and a StoreReset, that a test fills in one line and waits for. They are submitted
-// on an io thread of the test program.
+// A StoreCheck and a StoreReset that a test builds in one line and waits for. They are submitted on
+// an io thread of the test program.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace sluice::test {
 
-// The io threads of the test program: one, so that checks are submitted in the order of the test.
+// The single io thread of the test program, so that checks are submitted in the test's order.
 inline net::IoThreads& Io() {
   struct Running {
     Running() {
@@ -45,18 +45,18 @@ class BlockingCheck final : public StoreCheck {
     demand = {.cost = check_cost, .mode = check_mode};
   }
 
-  // For checks that are equal: they name one limit, not each its own. `counter` outlives the check.
+  // For equal checks, which must name the same limit object. `counter` must outlive the check.
   explicit BlockingCheck(const CounterSpec* counter) {
     counters.push_back({.key = counter->key, .limit = &counter->limit, .verdict = {}});
   }
 
-  // Submits and waits for the answer; returns itself.
+  // Submits the check and waits for the answer. Returns *this.
   BlockingCheck& RunOn(Store& store, net::Loop& loop = Io().loop(0)) {
     Start(store, loop);
     return Wait();
   }
 
-  // As RunOn, on this thread: for a store that answers within Submit on any.
+  // Like RunOn, but on this thread. REQUIRES: the store answers within Submit on any thread.
   BlockingCheck& RunHere(Store& store) {
     store.Submit(*this);
     return *this;
@@ -86,7 +86,7 @@ class BlockingCheck final : public StoreCheck {
   bool decided_ = false;
 };
 
-// Resets the counters of `reset_keys` and returns why that failed; nothing if it did not.
+// Resets the counters of `reset_keys` and returns the error, if any.
 class BlockingReset final : public StoreReset {
  public:
   explicit BlockingReset(std::vector<std::string_view> reset_keys) { keys = std::move(reset_keys); }

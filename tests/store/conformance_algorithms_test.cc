@@ -1,5 +1,5 @@
-// Each algorithm on every store: what it admits, and what it says. fixed_window and token_bucket in
-// their plain forms are in conformance_test.cc, concurrency in conformance_leases_test.cc.
+// Each algorithm on every store: its admissions and its verdicts. The plain forms of fixed_window
+// and token_bucket are in conformance_test.cc, concurrency is in conformance_leases_test.cc.
 #include "tests/store/store_test.h"
 
 namespace sluice::test {

@@ -1,5 +1,5 @@
-// What every store must do, run on every store: how checks and counters go together. The algorithms
-// have a file of their own beside this one, as do the modes, and leases.
+// The requirements on every store, tested on every store: checks and counters. The algorithms, the
+// modes and leases are tested in separate files.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What it means to undo a check: the counter is as if the check had not come.
+// Undoing a check: afterward, the counter is as if the check had not been made.
 #include <fmt/format.h>
 
 #include "tests/store/store_test.h"

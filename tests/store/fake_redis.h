@@ -1,7 +1,6 @@
-// A server that speaks Redis' protocol on a unix socket or a TCP port of 127.0.0.1, and says what a
-// test scripts.
+// A fake Redis server on a unix socket or a TCP port of 127.0.0.1, with scripted replies.
 //
-// Thread-safe. Serves any number of connections on a thread of its own.
+// Thread-safe. Serves any number of connections on a separate thread.
 #pragma once
 
 #include <arpa/inet.h>
@@ -15,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,7 +27,9 @@ namespace sluice::test {
 
 class FakeRedis {
  public:
-  // What is sent when a command has come: any bytes. Called on the server's thread.
+  // What is sent when a command has come: any bytes; if they end with kCut, they are sent without
+  // it, and the connection is closed. Called on the server's thread.
+  static constexpr std::string_view kCut = "<cut>";
   using Answer = std::function<std::string(const RedisCommand&)>;
 
   enum class Listen { kUnix, kTcp };
@@ -49,10 +51,10 @@ class FakeRedis {
   std::string url() const { return "unix://" + socket_path(); }
   int port() const { return port_; }
 
-  // Connections accepted so far.
+  // The number of connections accepted so far.
   int accepted() const { return accepted_; }
 
-  // As a healthy server answers the commands of a login.
+  // The replies of a healthy server to the commands of a login.
   static std::string AnswerLogin(const RedisCommand& command) {
     return command[0] == "SCRIPT" ? Bulk("4d831abeb03d4bc5cc5dcd6e19e1860bd3292a19") : "+OK\r\n";
   }
@@ -98,17 +100,20 @@ class FakeRedis {
   void Serve(int fd) {
     char bytes[65536];
     const ssize_t got = read(fd, bytes, sizeof bytes);
-    if (got <= 0) {
-      close(fd);
-      connections_.erase(fd);
-      return;
-    }
+    if (got <= 0) return Close(fd);
     CommandReader& reader = connections_[fd];
     reader.Feed({bytes, static_cast<std::size_t>(got)});
     while (const auto command = reader.Next()) {
       const std::string reply = answer_(*command);
-      send(fd, reply.data(), reply.size(), MSG_NOSIGNAL);
+      const bool cut = reply.ends_with(kCut);
+      send(fd, reply.data(), reply.size() - (cut ? kCut.size() : 0), MSG_NOSIGNAL);
+      if (cut) return Close(fd);
     }
+  }
+
+  void Close(int fd) {
+    close(fd);
+    connections_.erase(fd);
   }
 
   const TempDir dir_;

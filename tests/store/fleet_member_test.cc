@@ -1,4 +1,4 @@
-// How servers learn how many of them there are, in a real Redis.
+// How servers learn the size of their fleet from a real Redis.
 #include "store/redis/fleet_member.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// When a node gives Redis up, what checks are told then, and how it comes back. And how many checks
-// may wait.
+// When a node's breaker opens, how checks fail then, and how it closes again. Also the limit on
+// waiting checks.
 #include <gmock/gmock.h>
 
 #include "tests/store/node_test.h"
@@ -21,8 +21,8 @@ class NodeBreaker : public NodeTest {
 
   // One call, which Redis lets wait for too long.
   void Trip() {
-    Turn([this] { Submit("tripped"); });
-    Turn({}, milliseconds(12));
+    RunIteration([this] { Submit("tripped"); });
+    RunIteration({}, milliseconds(12));
     ASSERT_TRUE(IsOpen());
   }
 
@@ -31,7 +31,7 @@ class NodeBreaker : public NodeTest {
     const SteadyTime begin = loop_.now();
     const std::size_t before = commands_.size();
     while (commands_.size() == before && loop_.now() - begin < seconds(5)) {
-      Turn({}, milliseconds(1));
+      RunIteration({}, milliseconds(1));
     }
     return std::chrono::duration_cast<Duration>(loop_.now() - begin);
   }
@@ -41,16 +41,16 @@ class NodeBreaker : public NodeTest {
 };
 
 TEST_F(NodeBreaker, CallIsOverdue_WhatIsGatheredFailsAndNothingMoreIsSent) {
-  Turn([this] { Submit("sent"); });
-  Turn([this] { SubmitDifferent(3, "gathered"); });
-  Turn({}, milliseconds(9));
+  RunIteration([this] { Submit("sent"); });
+  RunIteration([this] { SubmitDifferent(3, "gathered"); });
+  RunIteration({}, milliseconds(9));
   EXPECT_FALSE(IsOpen());
-  Turn({}, milliseconds(3));
+  RunIteration({}, milliseconds(3));
   EXPECT_TRUE(IsOpen());
   EXPECT_EQ(checks_[0]->answered, 0) << "it has time, and may be answered yet";
   for (int i = 1; i <= 3; ++i) EXPECT_EQ(checks_[i]->failure(), StoreFailure::kUnsent);
   const SteadyTime wake = loop_.timers().NextWake();
-  Turn([this] { SubmitDifferent(3, "later"); });
+  RunIteration([this] { SubmitDifferent(3, "later"); });
   for (int i = 4; i <= 6; ++i) EXPECT_EQ(checks_[i]->failure(), StoreFailure::kUnreachable);
   EXPECT_EQ(loop_.timers().NextWake(), wake) << "an answer costs no timer";
   EXPECT_THAT(Runs(), ElementsAre(1));
@@ -58,30 +58,30 @@ TEST_F(NodeBreaker, CallIsOverdue_WhatIsGatheredFailsAndNothingMoreIsSent) {
 
 // Callers with little time leave; the call that they have left is timed all the same.
 TEST_F(NodeBreaker, AllCallersHaveLeft_TheirCallIsTimedOn) {
-  Turn([this] {
-    NotedCheck& check = Make("k");
+  RunIteration([this] {
+    RecordingCheck& check = Make("k");
     check.deadline = check.last_deadline = loop_.now() + milliseconds(3);
     node_->Submit(check);
   });
-  Turn({}, milliseconds(5));
+  RunIteration({}, milliseconds(5));
   EXPECT_EQ(answers_, 1);
   EXPECT_FALSE(IsOpen()) << "3 ms of the caller say nothing about Redis";
-  Turn({}, milliseconds(6));
+  RunIteration({}, milliseconds(6));
   EXPECT_TRUE(IsOpen());
 }
 
 TEST_F(NodeBreaker, TheLoopItselfIsLate_StaysClosedOnce) {
-  Turn([this] { Submit("k"); });
-  Turn({}, milliseconds(40));
+  RunIteration([this] { Submit("k"); });
+  RunIteration({}, milliseconds(40));
   EXPECT_FALSE(IsOpen()) << "this process slept";
-  Turn({}, milliseconds(11));
+  RunIteration({}, milliseconds(11));
   EXPECT_TRUE(IsOpen());
 }
 
 TEST_F(NodeBreaker, ReplyInTheTurnOfTheTimer_Counts) {
-  Turn([this] { Submit("k"); });
+  RunIteration([this] { Submit("k"); });
   const std::string reply = TakeReply();
-  Turn([&] { loop_.wire()->Receive(reply); }, milliseconds(12));
+  RunIteration([&] { loop_.wire()->Receive(reply); }, milliseconds(12));
   EXPECT_FALSE(IsOpen());
 }
 
@@ -93,7 +93,7 @@ TEST_F(NodeBreaker, ProbeIsAnswered_ChecksAreDecidedAgainWithinASecond) {
   EXPECT_THAT(Runs(), ElementsAre(1));
   ReplyToAll();
   EXPECT_FALSE(IsOpen());
-  Turn([this] { Submit("k"); });
+  RunIteration([this] { Submit("k"); });
   ReplyToAll();
   EXPECT_FALSE(checks_.back()->failure());
 }
@@ -105,7 +105,7 @@ TEST_F(NodeBreaker, RedisIsFarAway_OnlyProbesAreCharged) {
   std::deque<int> sent;  // in which millisecond, for each of commands_
   int probes = 0;
   for (int ms = 0; ms < 3'000; ++ms) {
-    Turn({}, milliseconds(1));
+    RunIteration({}, milliseconds(1));
     if (commands_.size() > sent.size()) {
       sent.push_back(ms);
       ++probes;
@@ -116,7 +116,7 @@ TEST_F(NodeBreaker, RedisIsFarAway_OnlyProbesAreCharged) {
       Reply();
     }
     if (ms % 100 == 0) {
-      Turn([this] { Submit("k"); });
+      RunIteration([this] { Submit("k"); });
       EXPECT_EQ(checks_.back()->failure(), StoreFailure::kUnreachable);
     }
     ASSERT_TRUE(IsOpen());
@@ -127,13 +127,13 @@ TEST_F(NodeBreaker, RedisIsFarAway_OnlyProbesAreCharged) {
 
 TEST_F(NodeBreaker, ErrorsInMostCalls_Open) {
   const auto answer = [this](bool well) {
-    Turn([this] { Submit("k"); });
+    RunIteration([this] { Submit("k"); });
     well ? Reply() : Receive("-OOM command not allowed\r\n");
     if (!well) commands_.clear();
   };
   for (int i = 0; i < 19; ++i) answer(false);
   EXPECT_FALSE(IsOpen()) << "so few say nothing";
-  Turn({}, seconds(2));
+  RunIteration({}, seconds(2));
   for (int i = 0; i < 40; ++i) answer(i % 2 == 0);
   EXPECT_FALSE(IsOpen()) << "half of them";
   answer(false);
@@ -157,18 +157,18 @@ TEST_F(NodeBreaker, ConnectionComesBack_IsProbedAtOnce) {
 }
 
 TEST_F(NodeBreaker, UndoWhileItIsOpen_IsDoneAfterwards) {
-  NotedCheck& charged = Make("k");
-  Turn([&] { node_->Submit(charged); });
+  RecordingCheck& charged = Make("k");
+  RunIteration([&] { node_->Submit(charged); });
   ReplyToAll();
   Trip();
   ReplyToAll();
-  Turn([&] { node_->Undo(charged); });
+  RunIteration([&] { node_->Undo(charged); });
   EXPECT_THAT(commands_, IsEmpty());
   AwaitProbe();
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(1)) << "the undo";
   ReplyToAll();
-  Turn([this] { Submit("k"); });
+  RunIteration([this] { Submit("k"); });
   ReplyToAll();
   EXPECT_EQ(Remaining(*checks_.back()), 9);
 }
@@ -187,20 +187,20 @@ TEST_F(NodeBreaker, Transitions_AreOnTheMetricsPage) {
 
 // More than Redis has just shown to answer would wait in vain.
 TEST_F(NodeBreaker, ChecksThatWait_AreBoundedByWhatWasAnsweredLately) {
-  Turn([this] { SubmitDifferent(1200, "k"); });
+  RunIteration([this] { SubmitDifferent(1200, "k"); });
   int overloaded = 0;
   for (const auto& check : checks_) overloaded += check->failure() == StoreFailure::kOverloaded;
   EXPECT_EQ(overloaded, 200);
   ReplyToAll();
   checks_.clear();
   for (int i = 0; i < 3; ++i) {
-    Turn([this] {
+    RunIteration([this] {
       for (int j = 0; j < 1000; ++j) Submit("hot");
     });
     ReplyToAll();
   }
   checks_.clear();
-  Turn([this] { SubmitDifferent(1200, "k"); });
+  RunIteration([this] { SubmitDifferent(1200, "k"); });
   for (const auto& check : checks_) EXPECT_NE(check->failure(), StoreFailure::kOverloaded);
   ReplyToAll();
 }

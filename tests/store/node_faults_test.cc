@@ -1,4 +1,5 @@
-// What a node does, turn by turn, when Redis is late, says what it should not, or goes away.
+// The behavior of a node, iteration by iteration, when Redis is late, replies wrongly or
+// disconnects.
 #include "tests/store/node_test.h"
 
 #include <gmock/gmock.h>
@@ -13,15 +14,15 @@ using testing::IsEmpty;
 
 class NodeFaults : public NodeTest {
  protected:
-  NotedCheck& SubmitFor(std::string key, Duration time) {
-    NotedCheck& check = Make(std::move(key));
+  RecordingCheck& SubmitFor(std::string key, Duration time) {
+    RecordingCheck& check = Make(std::move(key));
     check.deadline = loop_.now() + time;
     node_->Submit(check);
     return check;
   }
 
   void SubmitUntilCallerLeaves(std::string key, Duration time) {
-    NotedCheck& check = Make(std::move(key));
+    RecordingCheck& check = Make(std::move(key));
     check.deadline = check.last_deadline = loop_.now() + time;
     node_->Submit(check);
   }
@@ -29,7 +30,7 @@ class NodeFaults : public NodeTest {
   // A check that is answered, so that the connection is known to be good.
   void ExpectServing() {
     const int before = answers_;
-    Turn([this] { Submit("serving" + std::to_string(checks_.size())); });
+    RunIteration([this] { Submit("serving" + std::to_string(checks_.size())); });
     ASSERT_FALSE(commands_.empty());
     while (!commands_.empty()) Reply();
     EXPECT_EQ(answers_, before + 1);
@@ -38,16 +39,16 @@ class NodeFaults : public NodeTest {
 };
 
 TEST_F(NodeFaults, DeadlineOfACheck_FailsItAloneAndItsReplyIsPassedOver) {
-  Turn([this] {
+  RunIteration([this] {
     SubmitFor("a", milliseconds(10));
     SubmitFor("b", milliseconds(40));
     SubmitFor("a", milliseconds(40));
   });
-  Turn([this] { SubmitFor("gathered", milliseconds(8)); });
-  Turn({}, milliseconds(9));
+  RunIteration([this] { SubmitFor("gathered", milliseconds(8)); });
+  RunIteration({}, milliseconds(9));
   EXPECT_EQ(answers_, 1);
   EXPECT_EQ(checks_[3]->failure(), StoreFailure::kUnsent);
-  Turn({}, milliseconds(2));
+  RunIteration({}, milliseconds(2));
   EXPECT_EQ(answers_, 2);
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
   checks_[0].reset();  // as its owner may
@@ -58,19 +59,19 @@ TEST_F(NodeFaults, DeadlineOfACheck_FailsItAloneAndItsReplyIsPassedOver) {
 }
 
 TEST_F(NodeFaults, DeadlineThatHasPassed_IsNotSent) {
-  Turn([this] { SubmitFor("a", milliseconds(0)); });
+  RunIteration([this] { SubmitFor("a", milliseconds(0)); });
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kUnsent);
   EXPECT_THAT(Runs(), IsEmpty());
 }
 
 TEST_F(NodeFaults, TimeOfTheCaller_IsNoFailureOfRedis) {
-  Turn([this] { SubmitUntilCallerLeaves("sent", milliseconds(5)); });
-  Turn([this] {
+  RunIteration([this] { SubmitUntilCallerLeaves("sent", milliseconds(5)); });
+  RunIteration([this] {
     SubmitUntilCallerLeaves("gathered", milliseconds(5));
     SubmitUntilCallerLeaves("late already", milliseconds(0));
   });
   EXPECT_EQ(answers_, 1);
-  Turn({}, milliseconds(7));
+  RunIteration({}, milliseconds(7));
   EXPECT_EQ(answers_, 3);
   for (const auto& check : checks_) EXPECT_EQ(check->failure(), StoreFailure::kCallerTimeout);
 }
@@ -78,13 +79,13 @@ TEST_F(NodeFaults, TimeOfTheCaller_IsNoFailureOfRedis) {
 // A failure of the store would let the policy decide.
 TEST_F(NodeFaults, ExhaustedLimit_AskedWithANanosecondIsNeverAdmitted) {
   for (int i = 0; i < 10; ++i) {
-    Turn([this] { Submit("k"); });
+    RunIteration([this] { Submit("k"); });
     Reply();
   }
   for (int i = 0; i < 5; ++i) {
-    Turn([&] { SubmitUntilCallerLeaves("k", Duration(i)); });
+    RunIteration([&] { SubmitUntilCallerLeaves("k", Duration(i)); });
     while (!commands_.empty()) Reply();
-    Turn({}, milliseconds(2));
+    RunIteration({}, milliseconds(2));
     EXPECT_EQ(checks_.back()->answered, 1);
     EXPECT_FALSE(checks_.back()->admitted);
     EXPECT_NE(checks_.back()->failure(), StoreFailure::kTimeout);
@@ -94,34 +95,34 @@ TEST_F(NodeFaults, ExhaustedLimit_AskedWithANanosecondIsNeverAdmitted) {
 
 TEST_F(NodeFaults, LateLoop_WaitsAnewOnce) {
   Begin({.timeout = milliseconds(10), .silence = seconds(1)});
-  Turn([this] {
+  RunIteration([this] {
     SubmitFor("a", milliseconds(10));
     SubmitFor("b", milliseconds(10)).last_deadline = loop_.now() + milliseconds(18);
   });
-  Turn([this] { SubmitFor("gathered", milliseconds(10)); });
-  Turn({}, milliseconds(16));
+  RunIteration([this] { SubmitFor("gathered", milliseconds(10)); });
+  RunIteration({}, milliseconds(16));
   EXPECT_EQ(answers_, 0) << "the loop slept, not Redis";
-  Turn({}, milliseconds(3));
+  RunIteration({}, milliseconds(3));
   EXPECT_EQ(answers_, 1) << "beyond its last deadline nobody waits";
   EXPECT_EQ(checks_[1]->failure(), StoreFailure::kCallerTimeout);
-  Turn({}, milliseconds(20));
+  RunIteration({}, milliseconds(20));
   ASSERT_EQ(answers_, 3) << "once only";
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
 }
 
 // Bytes are taken in before timers are called.
 TEST_F(NodeFaults, ReplyInTheTurnOfTheDeadline_Counts) {
-  Turn([this] { SubmitFor("a", milliseconds(10)); });
+  RunIteration([this] { SubmitFor("a", milliseconds(10)); });
   const std::string reply = TakeReply();
-  Turn([&] { loop_.wire()->Receive(reply); }, milliseconds(12));
+  RunIteration([&] { loop_.wire()->Receive(reply); }, milliseconds(12));
   EXPECT_FALSE(checks_[0]->failure());
 }
 
 TEST_F(NodeFaults, ServerIsSilent_ConnectionIsGivenUpAndMadeAnew) {
   Begin({.timeout = seconds(1), .silence = milliseconds(50)});
-  Turn([this] { Submit("a"); });
-  Turn([this] { Submit("gathered"); }, milliseconds(30));
-  Turn({}, milliseconds(21));
+  RunIteration([this] { Submit("a"); });
+  RunIteration([this] { Submit("gathered"); }, milliseconds(30));
+  RunIteration({}, milliseconds(21));
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
   EXPECT_EQ(checks_[1]->failure(), StoreFailure::kUnreachable);
   EXPECT_FALSE(Ready());
@@ -131,10 +132,10 @@ TEST_F(NodeFaults, ServerIsSilent_ConnectionIsGivenUpAndMadeAnew) {
 
 TEST_F(NodeFaults, LoginWithoutAnswer_IsGivenUpAfterATimeOfItsOwn) {
   Receive("+OK\r\n");
-  while (loop_.wire() == nullptr) Turn({}, milliseconds(1));
-  Turn({}, milliseconds(498));
+  while (loop_.wire() == nullptr) RunIteration({}, milliseconds(1));
+  RunIteration({}, milliseconds(498));
   EXPECT_NE(loop_.wire(), nullptr);
-  Turn({}, milliseconds(3));
+  RunIteration({}, milliseconds(3));
   EXPECT_EQ(loop_.wire(), nullptr);
   LogIn();
   ExpectServing();
@@ -142,7 +143,7 @@ TEST_F(NodeFaults, LoginWithoutAnswer_IsGivenUpAfterATimeOfItsOwn) {
 
 TEST_F(NodeFaults, LoginRefused_IsTriedAgain) {
   Receive("+OK\r\n");
-  while (loop_.wire() == nullptr) Turn({}, milliseconds(1));
+  while (loop_.wire() == nullptr) RunIteration({}, milliseconds(1));
   Receive("-NOPERM SETNAME\r\n");
   EXPECT_FALSE(loop_.wire()->closed()) << "a name is not needed";
   Receive("-NOPERM EXISTS\r\n");
@@ -163,7 +164,7 @@ TEST_F(NodeFaults, ReplyNobodyAskedFor_CostsTheConnectionOnly) {
 // Else the next pack would be answered with this one's reply.
 TEST_F(NodeFaults, ReplyOfAnotherShape_CostsTheConnection) {
   for (const char* reply : {"+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n", "*1\r\n$8\r\n01234567\r\n"}) {
-    Turn([this] { Submit("a"); });
+    RunIteration([this] { Submit("a"); });
     Receive(reply);
     EXPECT_EQ(checks_.back()->failure(), StoreFailure::kRejected) << reply;
     EXPECT_FALSE(Ready()) << reply;
@@ -183,9 +184,9 @@ TEST_F(NodeFaults, ScriptMissing_PacksAreSentAgainInTheirOrder) {
   const auto submit = [this](int n) {
     for (int i = 0; i < n; ++i) Submit("k" + std::to_string(checks_.size()));
   };
-  Turn([&] { submit(1); });
-  Turn([&] { submit(64); });
-  Turn([&] { submit(64); });
+  RunIteration([&] { submit(1); });
+  RunIteration([&] { submit(64); });
+  RunIteration([&] { submit(64); });
   ASSERT_THAT(Runs(), ElementsAre(1, 64));
   redis_.Ask({"SCRIPT", "FLUSH"});
   Reply();
@@ -203,12 +204,12 @@ TEST_F(NodeFaults, ScriptMissing_PacksAreSentAgainInTheirOrder) {
 
 // The pack owns what it sends.
 TEST_F(NodeFaults, ScriptMissingAfterAnOwnerHasLeft_TheOthersAreDecided) {
-  Turn([this] {
+  RunIteration([this] {
     SubmitFor("of one who leaves, in a string that is long enough", milliseconds(10));
     SubmitFor("k", milliseconds(40));
   });
   redis_.Ask({"SCRIPT", "FLUSH"});
-  Turn({}, milliseconds(11));
+  RunIteration({}, milliseconds(11));
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
   checks_[0].reset();
   while (!commands_.empty()) Reply();
@@ -217,9 +218,9 @@ TEST_F(NodeFaults, ScriptMissingAfterAnOwnerHasLeft_TheOthersAreDecided) {
 }
 
 TEST_F(NodeFaults, ScriptMissingAfterAllHaveLeft_NothingIsSentAgain) {
-  Turn([this] { SubmitFor("k", milliseconds(10)); });
+  RunIteration([this] { SubmitFor("k", milliseconds(10)); });
   redis_.Ask({"SCRIPT", "FLUSH"});
-  Turn({}, milliseconds(11));
+  RunIteration({}, milliseconds(11));
   Reply();
   EXPECT_THAT(commands_, IsEmpty());
 }
@@ -236,7 +237,7 @@ TEST_F(NodeFaults, ServerIsAReplicaNow_ConnectionIsMadeAnewAfterGrowingPauses) {
     SteadyTime::duration pauses{};
     int logins = 0;
     for (; logins < 12; ++logins) {
-      Turn([this] { Submit("a"); });
+      RunIteration([this] { Submit("a"); });
       Receive(wording);
       EXPECT_EQ(checks_.back()->failure(), StoreFailure::kRejected);
       ASSERT_FALSE(Ready());
@@ -256,13 +257,13 @@ TEST_F(NodeFaults, ServerIsAReplicaNow_ConnectionIsMadeAnewAfterGrowingPauses) {
 
 TEST_F(NodeFaults, ErrorReplies_AreRejectedAndTheConnectionStays) {
   for (const char* word : {"BUSY", "OOM", "MISCONF", "WRONGTYPE", "CLUSTERDOWN", "ERR", "NOPERM"}) {
-    Turn([this] { Submit("a"); });
+    RunIteration([this] { Submit("a"); });
     Receive("-" + std::string(word) + " said Redis\r\n");
     EXPECT_EQ(checks_.back()->failure(), StoreFailure::kRejected) << word;
     EXPECT_TRUE(Ready()) << word;
   }
   for (const char* word : {"LOADING", "NOAUTH"}) {
-    Turn([this] { Submit("a"); });
+    RunIteration([this] { Submit("a"); });
     Receive("-" + std::string(word) + " said Redis\r\n");
     EXPECT_EQ(checks_.back()->failure(), StoreFailure::kRejected) << word;
     EXPECT_FALSE(Ready()) << word;

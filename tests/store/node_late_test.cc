@@ -1,5 +1,5 @@
-// What becomes of checks whose owners were answered before Redis was: what a late reply grants, and
-// leases that nobody holds.
+// Checks that were answered before Redis replied: grants of late replies, and leases without a
+// holder.
 #include <gmock/gmock.h>
 
 #include "store/late_check.h"
@@ -18,11 +18,11 @@ class NodeLate : public NodeTest, private LateAnswers {
   NodeLate() { Begin({.silence = std::chrono::seconds(1), .late_answers = this}); }
 
   // Sent, and failed before Redis answers.
-  NotedCheck& TimeOut(std::string key, bool undo = false) {
-    NotedCheck* timed_out = nullptr;
-    Turn([&] {
+  RecordingCheck& TimeOut(std::string key, bool undo = false) {
+    RecordingCheck* timed_out = nullptr;
+    RunIteration([&] {
       timed_out = &Make(std::move(key));
-      NotedCheck& check = *timed_out;
+      RecordingCheck& check = *timed_out;
       check.deadline = loop_.now() + milliseconds(5);
       check.then = [&check, undo] {
         ASSERT_NE(check.late, nullptr);
@@ -30,13 +30,13 @@ class NodeLate : public NodeTest, private LateAnswers {
       };
       node_->Submit(check);
     });
-    Turn({}, milliseconds(7));
+    RunIteration({}, milliseconds(7));
     EXPECT_EQ(timed_out->failure(), StoreFailure::kTimeout);
     return *timed_out;
   }
 
-  NotedCheck& MakeHolder(std::string key, std::uint8_t number) {
-    NotedCheck& check = Make(std::move(key));
+  RecordingCheck& MakeHolder(std::string key, std::uint8_t number) {
+    RecordingCheck& check = Make(std::move(key));
     check.counters[0].limit = &slots_;
     check.lease = Lease{.ttl = minutes(60)};
     check.lease->id.fill(number);
@@ -44,10 +44,10 @@ class NodeLate : public NodeTest, private LateAnswers {
   }
 
   std::int64_t RemainingNow(const std::string& key, const Limit& limit) {
-    NotedCheck& check = Make(key);
+    RecordingCheck& check = Make(key);
     check.demand.mode = Mode::kPeek;
     check.counters[0].limit = &limit;
-    Turn([&] { node_->Submit(check); });
+    RunIteration([&] { node_->Submit(check); });
     while (!commands_.empty()) Reply();
     EXPECT_FALSE(check.failure());
     return Remaining(check);
@@ -85,14 +85,14 @@ TEST_F(NodeLate, ScriptMissingAfterItsOwnerHasLeft_NothingIsChargedAndNothingRep
 }
 
 TEST_F(NodeLate, LeaseGrantedTooLate_IsReleasedWithTheReply) {
-  Turn([&] {
+  RunIteration([&] {
     for (std::uint8_t i = 0; i < 20; ++i) {
-      NotedCheck& check = MakeHolder("slots", i);
+      RecordingCheck& check = MakeHolder("slots", i);
       check.deadline = loop_.now() + milliseconds(5);
       node_->Submit(check);
     }
   });
-  Turn({}, milliseconds(7));
+  RunIteration({}, milliseconds(7));
   EXPECT_EQ(answers_, 20);
   checks_.clear();
   while (!commands_.empty()) Reply();
@@ -101,22 +101,22 @@ TEST_F(NodeLate, LeaseGrantedTooLate_IsReleasedWithTheReply) {
 
 // Its holder was told that it holds until its time is over.
 TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
-  Turn([&] { node_->Submit(MakeHolder("slots", 1)); });
+  RunIteration([&] { node_->Submit(MakeHolder("slots", 1)); });
   Reply();
-  NotedCheck& renewal = MakeHolder("slots", 1);
+  RecordingCheck& renewal = MakeHolder("slots", 1);
   renewal.demand.mode = Mode::kRenew;
-  Turn([&] {
+  RunIteration([&] {
     renewal.deadline = loop_.now() + milliseconds(5);
     node_->Submit(renewal);
   });
-  Turn({}, milliseconds(7));
+  RunIteration({}, milliseconds(7));
   EXPECT_EQ(renewal.failure(), StoreFailure::kTimeout);
   while (!commands_.empty()) Reply();
   EXPECT_EQ(RemainingNow("slots", slots_), 4);
 }
 
 TEST_F(NodeLate, ConnectionLostBeforeTheReply_LeasesAreReleasedWhenItIsBack) {
-  Turn([&] {
+  RunIteration([&] {
     for (std::uint8_t i = 0; i < 5; ++i) node_->Submit(MakeHolder("slots", i));
   });
   TakeReply();  // Redis has decided, and nobody is told
@@ -130,14 +130,14 @@ TEST_F(NodeLate, ConnectionLostBeforeTheReply_LeasesAreReleasedWhenItIsBack) {
 
 // A charge must not be taken back twice; a lease may be released as often as one likes.
 TEST_F(NodeLate, ConnectionLostWhileTakingBack_ChargesStayAndLeasesGo) {
-  NotedCheck& charged = Make("k");
-  NotedCheck& holder = MakeHolder("slots", 1);
-  Turn([&] {
+  RecordingCheck& charged = Make("k");
+  RecordingCheck& holder = MakeHolder("slots", 1);
+  RunIteration([&] {
     node_->Submit(charged);
     node_->Submit(holder);
   });
   Reply();
-  Turn([&] {
+  RunIteration([&] {
     node_->Undo(charged);
     node_->Undo(holder);
   });
@@ -150,11 +150,11 @@ TEST_F(NodeLate, ConnectionLostWhileTakingBack_ChargesStayAndLeasesGo) {
 }
 
 TEST_F(NodeLate, UndoWithoutAConnection_IsDoneWhenItIsBack) {
-  NotedCheck& charged = Make("k");
-  Turn([&] { node_->Submit(charged); });
+  RecordingCheck& charged = Make("k");
+  RunIteration([&] { node_->Submit(charged); });
   Reply();
   Receive("HTTP/1.1 400 Bad Request\r\n");
-  Turn([&] { node_->Undo(charged); });
+  RunIteration([&] { node_->Undo(charged); });
   LogIn();
   EXPECT_EQ(RemainingNow("k", limit_), 10);
 }

@@ -1,4 +1,5 @@
-// How checks gather on their way to Redis, turn by turn: into runs and packs, and in which order.
+// How a node batches checks, iteration by iteration: into coalesced checks and packs, and their
+// order.
 #include "tests/store/node_test.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +12,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 TEST_F(NodeTest, ChecksOfOneTurn_GoInOneCallAtItsEnd) {
-  Turn([this] { SubmitDifferent(10, "k"); });
+  RunIteration([this] { SubmitDifferent(10, "k"); });
   EXPECT_THAT(Runs(), ElementsAre(10));
   Reply();
   EXPECT_EQ(answers_, 10);
@@ -20,9 +21,9 @@ TEST_F(NodeTest, ChecksOfOneTurn_GoInOneCallAtItsEnd) {
 }
 
 TEST_F(NodeTest, WhileACallIsOutstanding_ChecksGatherUntilItsReply) {
-  Turn([this] { Submit("a"); });
-  Turn([this] { Submit("b"); });
-  Turn([this] { Submit("c"); });
+  RunIteration([this] { Submit("a"); });
+  RunIteration([this] { Submit("b"); });
+  RunIteration([this] { Submit("c"); });
   EXPECT_THAT(Runs(), ElementsAre(1));
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(2));
@@ -30,9 +31,9 @@ TEST_F(NodeTest, WhileACallIsOutstanding_ChecksGatherUntilItsReply) {
   EXPECT_EQ(answers_, 3);
 }
 
-// What an answer makes its owner submit leaves in the same turn.
+// A check that an owner submits when it is answered is sent in the same iteration.
 TEST_F(NodeTest, CheckSubmittedByAnAnswer_GoesAtTheEndOfThatTurn) {
-  Turn([this] { Submit("a").then = [this] { Submit("b"); }; });
+  RunIteration([this] { Submit("a").then = [this] { Submit("b"); }; });
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(1));
   Reply();
@@ -40,10 +41,10 @@ TEST_F(NodeTest, CheckSubmittedByAnAnswer_GoesAtTheEndOfThatTurn) {
 }
 
 TEST_F(NodeTest, FullPack_GoesBesideTheFirstAndNoThird) {
-  Turn([this] { Submit("first"); });
-  Turn([this] { SubmitDifferent(63, "k"); });
+  RunIteration([this] { Submit("first"); });
+  RunIteration([this] { SubmitDifferent(63, "k"); });
   EXPECT_THAT(Runs(), ElementsAre(1));
-  Turn([this] { SubmitDifferent(70, "l"); });
+  RunIteration([this] { SubmitDifferent(70, "l"); });
   EXPECT_THAT(Runs(), ElementsAre(1, 64));
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(64, 64));
@@ -56,7 +57,7 @@ TEST_F(NodeTest, FullPack_GoesBesideTheFirstAndNoThird) {
 }
 
 TEST_F(NodeTest, EqualChecks_AreOneRunAndAnsweredInOrder) {
-  Turn([this] {
+  RunIteration([this] {
     for (int i = 0; i < 25; ++i) Submit("hot");
   });
   EXPECT_THAT(Runs(), ElementsAre(1));
@@ -68,22 +69,46 @@ TEST_F(NodeTest, EqualChecks_AreOneRunAndAnsweredInOrder) {
   }
 }
 
+// All count, also those beyond the limit; each answer is that of its place.
+TEST_F(NodeTest, EqualCharges_AreOneRunAndAnsweredInOrder) {
+  const auto charge = [this](int n) {
+    for (int i = 0; i < n; ++i) {
+      RecordingCheck& check = Make("hot");
+      check.demand = {.cost = 3, .mode = Mode::kCharge};
+      node_->Submit(check);
+    }
+  };
+  RunIteration([&] { charge(5); });
+  EXPECT_THAT(Runs(), ElementsAre(1));
+  Reply();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(checks_[i]->place, i);
+    EXPECT_EQ(checks_[i]->admitted, i < 3);
+    EXPECT_EQ(checks_[i]->counters[0].verdict.admitted, i < 3);
+    EXPECT_EQ(Remaining(*checks_[i]), std::max(0, 10 - 3 * (i + 1)));
+  }
+  RunIteration([this] { Make("hot").demand = {.cost = 6, .mode = Mode::kRefund}; });
+  RunIteration([this] { node_->Submit(*checks_.back()); });
+  Reply();
+  EXPECT_EQ(Remaining(*checks_.back()), 1) << "15 were charged";
+}
+
 TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitOrGroup_AreRunsOfTheirOwn) {
   static const Limit other_limit = kTen;
-  const std::function<void(NotedCheck&)> changes[] = {
-      [](NotedCheck&) {},
-      [](NotedCheck& check) { check.demand.cost = 2; },
-      [](NotedCheck& check) { check.demand.mode = Mode::kPeek; },
-      [](NotedCheck& check) { check.demand.max_wait = seconds(1); },
-      [](NotedCheck& check) { check.counters[0].limit = &other_limit; },
-      [](NotedCheck& check) { check.counters[0].group = 1; },
-      [](NotedCheck& check) { check.counters[0].key = "another"; },
+  const std::function<void(RecordingCheck&)> changes[] = {
+      [](RecordingCheck&) {},
+      [](RecordingCheck& check) { check.demand.cost = 2; },
+      [](RecordingCheck& check) { check.demand.mode = Mode::kPeek; },
+      [](RecordingCheck& check) { check.demand.max_wait = seconds(1); },
+      [](RecordingCheck& check) { check.counters[0].limit = &other_limit; },
+      [](RecordingCheck& check) { check.counters[0].group = 1; },
+      [](RecordingCheck& check) { check.counters[0].key = "another"; },
   };
   const int kinds = static_cast<int>(std::size(changes));
-  Turn([&] {
+  RunIteration([&] {
     for (int round = 0; round < 2; ++round) {
       for (const auto& change : changes) {
-        NotedCheck& check = Make("k");
+        RecordingCheck& check = Make("k");
         change(check);
         node_->Submit(check);
       }
@@ -95,16 +120,16 @@ TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitOrGroup_AreRunsOfTheirOwn) 
 TEST_F(NodeTest, ChecksThatCannotRunTogether_AreRunsOfTheirOwn) {
   static const Limit slots = Concurrency{.limit = 5, .ttl = seconds(1)};
   static const Limit warming = WarmingBucket{.rate = 1, .period = seconds(1), .warmup = seconds(1)};
-  Turn([&] {
+  RunIteration([&] {
     for (int i = 0; i < 2; ++i) {
-      NotedCheck& charge = Make("charge");
-      charge.demand.mode = Mode::kCharge;
-      NotedCheck& holder = Make("slots");
+      RecordingCheck& refund = Make("refund");
+      refund.demand.mode = Mode::kRefund;
+      RecordingCheck& holder = Make("slots");
       holder.counters[0].limit = &slots;
       holder.lease = Lease{.ttl = seconds(1)};
-      NotedCheck& warm = Make("warm");
+      RecordingCheck& warm = Make("warm");
       warm.counters[0].limit = &warming;
-      for (NotedCheck* check : {&charge, &holder, &warm}) node_->Submit(*check);
+      for (RecordingCheck* check : {&refund, &holder, &warm}) node_->Submit(*check);
     }
   });
   EXPECT_THAT(Runs(), ElementsAre(6));
@@ -116,9 +141,9 @@ TEST_F(NodeTest, ChecksThatCannotRunTogether_AreRunsOfTheirOwn) {
 TEST_F(NodeTest, InOrderCheck_JoinsNoRunBeforeOneThatSharesACounter) {
   for (const bool in_order : {true, false}) {
     checks_.clear();
-    Turn([&] {
+    RunIteration([&] {
       for (const std::int64_t cost : {1, 2, 1}) {
-        NotedCheck& check = Make(in_order ? "k" : "l");
+        RecordingCheck& check = Make(in_order ? "k" : "l");
         check.demand.cost = cost;
         check.in_order = in_order;
         node_->Submit(check);
@@ -133,13 +158,13 @@ TEST_F(NodeTest, InOrderCheck_JoinsNoRunBeforeOneThatSharesACounter) {
 // If the script were missing for the first pack alone, the second would be decided before it.
 TEST_F(NodeTest, InOrderCheck_IsNotOnTheWireTogetherWithAnEarlierOneOfItsCounter) {
   const auto submit = [this](const std::string& key, std::int64_t cost) {
-    NotedCheck& check = Make(key);
+    RecordingCheck& check = Make(key);
     check.in_order = true;
     check.demand.cost = cost;
     node_->Submit(check);
   };
-  Turn([&] { submit("shared", 1); });
-  Turn([&] {
+  RunIteration([&] { submit("shared", 1); });
+  RunIteration([&] {
     for (int i = 0; i < 40; ++i) submit("k" + std::to_string(i), 1);
     submit("shared", 2);
     for (int i = 0; i < 40; ++i) submit("l" + std::to_string(i), 1);
@@ -157,15 +182,15 @@ TEST_F(NodeTest, InOrderCheck_IsNotOnTheWireTogetherWithAnEarlierOneOfItsCounter
 // More than fit the tables at once, taken and expired in between.
 TEST_F(NodeTest, ThousandsOfChecks_EachIsAnsweredOnceAndEqualOnesInOrder) {
   for (int round = 0; round < 20; ++round) {
-    Turn([&] {
+    RunIteration([&] {
       for (int i = 0; i < 200; ++i) {
-        NotedCheck& check = Make("k" + std::to_string(i % 90));
+        RecordingCheck& check = Make("k" + std::to_string(i % 90));
         check.deadline =
             i % 7 == 0 ? loop_.now() + std::chrono::milliseconds(1) : seconds(9) + loop_.now();
         node_->Submit(check);
       }
     });
-    if (round % 3 == 0) Turn({}, std::chrono::milliseconds(1));
+    if (round % 3 == 0) RunIteration({}, std::chrono::milliseconds(1));
     if (!commands_.empty()) Reply();
   }
   while (!commands_.empty()) Reply();
@@ -175,19 +200,19 @@ TEST_F(NodeTest, ThousandsOfChecks_EachIsAnsweredOnceAndEqualOnesInOrder) {
 
 TEST_F(NodeTest, MoreChecksThanMayWait_AreRefusedAtOnce) {
   Begin({.max_pending = 5});
-  Turn([this] { SubmitDifferent(6, "k"); });
+  RunIteration([this] { SubmitDifferent(6, "k"); });
   EXPECT_EQ(answers_, 1);
   EXPECT_EQ(checks_[5]->failure(), StoreFailure::kOverloaded);
   Reply();
   EXPECT_EQ(answers_, 6);
-  Turn([this] { Submit("k"); });
+  RunIteration([this] { Submit("k"); });
   EXPECT_EQ(answers_, 6);
 }
 
 TEST_F(NodeTest, Stop_HandsBackWhatIsSentAndWhatGathers) {
-  Turn([this] { Submit("sent"); });
-  Turn([this] { Submit("gathered").then = [this] { Submit("late"); }; });
-  Turn([this] { node_->Stop(); });
+  RunIteration([this] { Submit("sent"); });
+  RunIteration([this] { Submit("gathered").then = [this] { Submit("late"); }; });
+  RunIteration([this] { node_->Stop(); });
   ASSERT_EQ(answers_, 3);
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
   EXPECT_EQ(checks_[1]->failure(), StoreFailure::kUnreachable);

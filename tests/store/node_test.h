@@ -1,5 +1,5 @@
-// A node of the Redis store whose turns are the test's, before a real Redis that answers when the
-// test says so.
+// A node of the Redis store on a loop whose iterations the test runs, in front of a real Redis
+// whose replies the test delivers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,16 +24,16 @@ namespace sluice::test {
 
 inline constexpr FixedWindow kTen{.limit = 10, .window = std::chrono::seconds(30)};
 
-// A check of one counter that notes how often, and in which place, it was answered.
-class NotedCheck final : public StoreCheck {
+// A check of one counter that records how often it was answered, and in which order.
+class RecordingCheck final : public StoreCheck {
  public:
-  NotedCheck(std::string key, const Limit& limit, int& answers)
+  RecordingCheck(std::string key, const Limit& limit, int& answers)
       : key_(std::move(key)), answers_(answers) {
     counters.push_back({.key = key_, .limit = &limit, .verdict = {}});
   }
 
   int answered = 0;
-  int place = -1;  // among all answers
+  int place = -1;  // position among all answers
   std::function<void()> then;
 
  private:
@@ -47,20 +47,24 @@ class NotedCheck final : public StoreCheck {
   int& answers_;
 };
 
-// A store of one node.
+// The fixture: a store with one node.
 class NodeTest : public testing::Test, private redis::NodeOwner {
  protected:
-  using Checks = std::vector<std::unique_ptr<NotedCheck>>;
+  using Checks = std::vector<std::unique_ptr<RecordingCheck>>;
 
   NodeTest() { Begin({}); }
   ~NodeTest() override { End(); }
 
   // Begins anew with a node that is ready.
-  void Begin(const redis::NodeOptions& options) {
+  void Begin(const redis::NodeOptions& options, bool inspects = false) {
     End();
-    const redis::Access access;
-    context_.emplace(redis::NodeContext{
-        .loop = loop_, .owner = *this, .metrics = metrics_, .access = access, .options = options});
+    const redis::ServerAccess access;
+    context_.emplace(redis::NodeContext{.loop = loop_,
+                                        .owner = *this,
+                                        .metrics = metrics_,
+                                        .access = access,
+                                        .inspects = inspects,
+                                        .options = options});
     const RedisUrl url = RedisUrl::Parse(server_.url()).value();
     node_ = std::make_unique<redis::Node>(*context_, url.addresses.front(), shared_);
     LogIn();
@@ -68,25 +72,25 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
 
   void End() {
     if (!node_) return;
-    loop_.Turn([this] {
+    loop_.RunIteration([this] {
       node_->Stop();
       loop_.DisposeLater(std::move(node_));
     });
   }
 
-  // Turns until the node has logged in.
+  // Runs iterations until the node has logged in.
   void LogIn() {
     for (int i = 0; i < 100 && !Ready(); ++i) {
-      Turn({}, std::chrono::milliseconds(10));
+      RunIteration({}, std::chrono::milliseconds(10));
       while (!commands_.empty() && !Ready()) Reply();
     }
     ASSERT_TRUE(Ready());
   }
   bool Ready() { return shared_.status.WaitUntilReady(SteadyTime::min()); }
 
-  // A turn; what it sent is in commands_ afterwards.
-  void Turn(const std::function<void()>& work = {}, Duration later = {}) {
-    loop_.Turn(work, later);
+  // Runs an iteration and appends the sent commands to commands_.
+  void RunIteration(const std::function<void()>& work = {}, Duration later = {}) {
+    loop_.RunIteration(work, later);
     if (loop_.wire() != known_wire_) {
       known_wire_ = loop_.wire();
       reader_ = {};
@@ -97,24 +101,24 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
     while (auto command = reader_.Next()) commands_.push_back(std::move(*command));
   }
 
-  // The bytes that Redis answers the oldest command with.
+  // Redis' reply to the oldest command, as bytes.
   std::string TakeReply() {
     const RedisCommand command = std::move(commands_.front());
     commands_.pop_front();
     return redis_.Ask(command);
   }
   void Receive(const std::string& bytes) {
-    Turn([&] { loop_.wire()->Receive(bytes); });
+    RunIteration([&] { loop_.wire()->Receive(bytes); });
   }
-  // Redis answers the oldest command, in a turn of its own.
+  // Delivers Redis' reply to the oldest command, in a separate iteration.
   void Reply() { Receive(TakeReply()); }
 
-  NotedCheck& Make(std::string key) {
-    checks_.push_back(std::make_unique<NotedCheck>(std::move(key), limit_, answers_));
+  RecordingCheck& Make(std::string key) {
+    checks_.push_back(std::make_unique<RecordingCheck>(std::move(key), limit_, answers_));
     return *checks_.back();
   }
-  NotedCheck& Submit(std::string key) {
-    NotedCheck& check = Make(std::move(key));
+  RecordingCheck& Submit(std::string key) {
+    RecordingCheck& check = Make(std::move(key));
     node_->Submit(check);
     return check;
   }
@@ -122,7 +126,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
     for (int i = 0; i < n; ++i) Submit(prefix + std::to_string(i));
   }
 
-  // How many runs of checks a command carries; 0 if it is no script call.
+  // The number of groups of coalesced checks in a command; 0 if it is not a script call.
   static int RunsOf(const RedisCommand& command) {
     if (command[0] != "EVALSHA") return 0;
     double runs = 0;
@@ -151,15 +155,16 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   std::unique_ptr<redis::Node> node_;
   ManualLoop::Wire* known_wire_ = nullptr;
   CommandReader reader_;
-  std::deque<RedisCommand> commands_;  // sent, not answered yet
+  std::deque<RedisCommand> commands_;  // sent but not answered yet
 
  private:
   void OnRedirect(redis::Node&, StoreCheck&, std::string_view) override {}
   void OnRedirect(redis::Node&, StoreReset&, std::string_view) override {}
-  void OnTakenBack(std::unique_ptr<redis::TakeBack> take_back) override {
-    node_->OnTakenBack(std::move(take_back));
+  void OnRedirected(redis::Node&) override {}
+  void OnUndone(std::unique_ptr<redis::DetachedUndo> undo) override {
+    node_->OnUndone(std::move(undo));
   }
-  void OnDoubt() override {}
+  void OnLayoutSuspect() override {}
   std::string ProbeKey(const redis::Node&) const override {
     return "sluice:{probe}:fixed_window:1s";
   }

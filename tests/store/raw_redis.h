@@ -1,6 +1,6 @@
-// Commands one by one to a real Redis, and the bytes it answers with.
+// Sends single commands to a real Redis and returns the raw replies.
 //
-// One thread at a time.
+// Not thread-safe.
 #pragma once
 
 #include <hiredis/hiredis.h>

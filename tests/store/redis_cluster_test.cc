@@ -1,5 +1,5 @@
-// The store on a Redis Cluster of real processes: packs by node, checks that span nodes, and slots,
-// nodes and masters that come and go.
+// The store on a Redis Cluster of real processes: packs by node, checks that span nodes, and
+// changes of slots, nodes and masters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr FixedWindow kMany{.limit = 1'000'000, .window = minutes(10)};
-constexpr seconds kPatience(30);
+constexpr seconds kOverloadDuration(30);
 
 TEST(RedisSlot, AsTheClusterSpecificationHasIt) {
   struct Row {
@@ -68,7 +68,7 @@ std::unique_ptr<RedisStore> Connect(const RedisCluster& cluster) {
   auto store = std::make_unique<RedisStore>(
       Io(), RedisUrl::Parse(cluster.Url()).value(),
       RedisStore::Options{.timeout = seconds(10), .silence = seconds(20)});
-  EXPECT_TRUE(store->WaitUntilReady(kPatience));
+  EXPECT_TRUE(store->WaitUntilReady(kOverloadDuration));
   return store;
 }
 
@@ -106,7 +106,7 @@ TEST(RedisClusterStore, ChecksOfManySlots_AreOneCallForEachNode) {
   EXPECT_EQ(calls(), expected);
 }
 
-// What a denied check has taken elsewhere is given back.
+// A denied check is undone on the nodes that have granted it.
 TEST(RedisClusterStore, CheckThatSpansNodes_IsAllOrNothing) {
   Three().Flush();
   const auto store = Connect(Three());
@@ -181,7 +181,7 @@ TEST(RedisClusterStore, JoinsItsFleet) {
   RedisStore store(Io(), RedisUrl::Parse(cluster.Url("sluice:secret@")).value(), {});
   std::atomic<std::int64_t> servers = 0;
   store.JoinFleet([&](const redis::FleetView& view) { servers = view.servers; });
-  EXPECT_TRUE(WaitUntil(kPatience, [&] { return servers == 1; }));
+  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return servers == 1; }));
   store.Stop();
 }
 
@@ -326,7 +326,7 @@ TEST(RedisClusterStore, SlotsMoveUnderLoad_CountsAreExact) {
   for (const std::uint16_t slot : slots) cluster.Move(slot, added);
   for (const std::uint16_t slot : slots) cluster.Move(slot, 1);
   // A node without slots is left, and may go.
-  EXPECT_TRUE(WaitUntil(kPatience, [&] {
+  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] {
     const std::string clients = cluster.node(added).Connect().Text({"CLIENT", "LIST"});
     return clients.find("name=sluiced") == std::string::npos;
   }));
@@ -361,7 +361,7 @@ TEST(RedisClusterStore, UndeclaredKeysAreRefused_PacksGoBySlot) {
   RedisStore store(
       Io(), RedisUrl::Parse("redis+cluster://127.0.0.1:" + std::to_string(server.port())).value(),
       {.timeout = seconds(10), .silence = seconds(20)});
-  ASSERT_TRUE(store.WaitUntilReady(kPatience));
+  ASSERT_TRUE(store.WaitUntilReady(kOverloadDuration));
   const std::string a = KeyIn(kFirst), b = KeyIn(kSecond);
   for (int i = 1; i <= 10; ++i) {
     BlockingCheck check({{a, kMany}, {b, kMany}});
@@ -375,7 +375,7 @@ TEST(RedisClusterStore, MasterDies_ItsReplicaTakesOverAndTheOthersGoOn) {
   RedisCluster cluster({.masters = 3, .replicas = 1, .node_timeout = "2000"});
   RedisStore store(Io(), RedisUrl::Parse(cluster.Url()).value(),
                    {.timeout = milliseconds(500), .silence = seconds(2)});
-  ASSERT_TRUE(store.WaitUntilReady(kPatience));
+  ASSERT_TRUE(store.WaitUntilReady(kOverloadDuration));
   const auto decides = [&](std::size_t slot) {
     BlockingCheck check({{KeyIn(slot), kMany}});
     check.deadline = SteadyNow() + milliseconds(500);
@@ -383,8 +383,8 @@ TEST(RedisClusterStore, MasterDies_ItsReplicaTakesOverAndTheOthersGoOn) {
   };
   for (const std::size_t slot : {kFirst, kSecond, kThird}) ASSERT_TRUE(decides(slot));
   cluster.Kill(0);
-  EXPECT_TRUE(WaitUntil(kPatience, [&] { return !decides(kFirst); }));
-  EXPECT_TRUE(WaitUntil(kPatience, [&] { return decides(kFirst); }));
+  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return !decides(kFirst); }));
+  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return decides(kFirst); }));
   for (const std::size_t slot : {kFirst, kSecond, kThird}) EXPECT_TRUE(decides(slot));
 }
 

@@ -1,5 +1,4 @@
-// What a counter is in Redis: what its key holds, how long that lives, and what is done where it
-// holds something else.
+// Counters in Redis: the values of their keys, their expiry, and keys with unexpected values.
 #include <gtest/gtest.h>
 
 #include <memory>

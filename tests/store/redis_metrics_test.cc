@@ -1,4 +1,4 @@
-// What the metrics page says of Redis.
+// The metrics about Redis.
 #include "store/redis/redis_metrics.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The master that sentinels name, and its successors, with real processes.
+// The store with Sentinel: the master and failovers, with real processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,6 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr FixedWindow kMany{.limit = 1'000'000, .window = minutes(10)};
-constexpr seconds kPatience(30);
 
 class SentinelStore : public testing::Test {
  protected:
@@ -53,7 +52,7 @@ TEST_F(SentinelStore, Failover_TheNewMasterGoesOnCounting) {
   RedisSentinels redis({});
   CapturedLog log;
   const auto store = Connect(redis.Url());
-  ASSERT_TRUE(store->WaitUntilReady(kPatience));
+  ASSERT_TRUE(store->WaitUntilReady(kTopologyTimeout));
   const auto before = Check(*store);
   ASSERT_TRUE(before);
   const RedisServer& old = redis.master();
@@ -63,8 +62,8 @@ TEST_F(SentinelStore, Failover_TheNewMasterGoesOnCounting) {
   // For a moment the old one still takes writes, which it will lose.
   auto counted = redis.master().Connect();
   const std::int64_t calls = counted.Calls("evalsha");
-  ASSERT_TRUE(
-      WaitUntil(kPatience, [&] { return Decides(*store) && counted.Calls("evalsha") > calls; }));
+  ASSERT_TRUE(WaitUntil(kTopologyTimeout,
+                        [&] { return Decides(*store) && counted.Calls("evalsha") > calls; }));
   const auto after = Check(*store);
   ASSERT_TRUE(after);
   EXPECT_LT(*after, *before) << "the counter has been kept";
@@ -78,12 +77,12 @@ TEST_F(SentinelStore, Failover_TheNewMasterGoesOnCounting) {
 TEST_F(SentinelStore, MasterDies_ItsReplicaTakesOver) {
   RedisSentinels redis({});
   const auto store = Connect(redis.Url());
-  ASSERT_TRUE(store->WaitUntilReady(kPatience));
+  ASSERT_TRUE(store->WaitUntilReady(kTopologyTimeout));
   RedisServer& old = redis.master();
   old.Kill();
-  EXPECT_TRUE(WaitUntil(kPatience, [&] { return !Decides(*store); }));
+  EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return !Decides(*store); }));
   redis.WaitForOther(old);
-  EXPECT_TRUE(WaitUntil(kPatience, [&] { return Decides(*store); }));
+  EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return Decides(*store); }));
 }
 
 // A server that comes back as a replica, at the address it had as a master, gets no checks.
@@ -95,7 +94,8 @@ TEST_F(SentinelStore, MasterIsNone_IsFoundOutByAskingIt) {
   CapturedLog log;
   const auto store = Connect(redis.Url());
   EXPECT_FALSE(store->WaitUntilReady(milliseconds(50)));
-  EXPECT_TRUE(WaitUntil(kPatience, [&] { return Decides(*store); })) << "the sentinels mend it";
+  EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return Decides(*store); }))
+      << "the sentinels mend it";
   store->Stop();
   EXPECT_THAT(log.text(), HasSubstr("it is no master"));
 }
@@ -106,7 +106,7 @@ TEST_F(SentinelStore, SentinelsGone_TheNextIsAsked) {
   redis.KillSentinel(0);
   redis.KillSentinel(1);
   const auto store = Connect(url);
-  EXPECT_TRUE(store->WaitUntilReady(kPatience));
+  EXPECT_TRUE(store->WaitUntilReady(kTopologyTimeout));
   EXPECT_TRUE(Decides(*store));
   redis.KillSentinel(2);
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(Decides(*store)) << "the master known last is used";
@@ -128,7 +128,7 @@ TEST_F(SentinelStore, JoinsItsFleet) {
   const auto store = Connect(redis.Url());
   std::atomic<std::int64_t> servers = 0;
   store->JoinFleet([&](const redis::FleetView& view) { servers = view.servers; });
-  EXPECT_TRUE(WaitUntil(kPatience, [&] { return servers == 1; }));
+  EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return servers == 1; }));
   store->Stop();
 }
 

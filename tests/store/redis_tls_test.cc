@@ -1,4 +1,4 @@
-// TLS to Redis: whom the store trusts, and what it says if it does not.
+// TLS to Redis: the certificates that the store trusts, and errors for others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Redis' protocol from the server's side: commands out of bytes.
+// Redis' protocol on the server's side: parses commands.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,12 @@ namespace sluice::test {
 
 using RedisCommand = std::vector<std::string>;
 
-// Splits a stream of bytes into commands, which arrive as arrays of bulk strings. REQUIRES: that
-// they do.
+// Splits a stream of bytes into commands. REQUIRES: commands are arrays of bulk strings.
 class CommandReader {
  public:
   void Feed(std::string_view bytes) { bytes_.append(bytes); }
 
-  // The next command, if all of it has arrived.
+  // The next command, or nullopt if it is incomplete.
   std::optional<RedisCommand> Next() {
     std::size_t at = 0;
     const auto count = ReadSize(at);
@@ -33,7 +32,7 @@ class CommandReader {
   }
 
  private:
-  // The number of a line such as "*3\r\n".
+  // Parses the number of a line such as "*3\r\n".
   std::optional<std::size_t> ReadSize(std::size_t& at) const {
     const std::size_t end = bytes_.find("\r\n", at);
     if (end == std::string::npos) return std::nullopt;

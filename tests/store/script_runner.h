@@ -1,4 +1,4 @@
-// Runs the check script, or a variant of it, in a real Redis and hands out what it replies.
+// Runs the check script, or a variant of it, in a real Redis and returns its reply.
 #pragma once
 
 #include <hiredis/hiredis.h>
@@ -13,7 +13,7 @@
 
 namespace sluice::test {
 
-// One thread at a time.
+// Not thread-safe.
 class ScriptRunner {
  public:
   ScriptRunner(const std::string& socket_path, std::string_view script)
@@ -22,7 +22,7 @@ class ScriptRunner {
     sha1_.assign(reply_->str, reply_->len);
   }
 
-  // The elements of the script's reply, or nothing if it is an error; valid until the next call.
+  // The elements of the script's reply, or none if it is an error. Valid until the next call.
   std::vector<std::string_view> Run(redis::ScriptCall& call, Time now = Time()) {
     return Run(call.Arguments(true, now));
   }
@@ -37,7 +37,7 @@ class ScriptRunner {
     return elements;
   }
 
-  // The error of the last run; empty if there was none.
+  // The error of the last run, or an empty string.
   std::string error() const {
     return reply_->type == REDIS_REPLY_ERROR ? std::string(reply_->str, reply_->len) : "";
   }

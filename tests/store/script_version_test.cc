@@ -1,4 +1,4 @@
-// A rolling upgrade: servers of two versions, each with a script of its own, on one Redis.
+// A rolling upgrade: servers of two versions, with different scripts, on one Redis.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ bool Admits(ScriptRunner& runner, const StoreCheck& check) {
   redis::ScriptCall call;
   call.Add(check, 1);
   auto reply = redis::ScriptReply::Open(runner.Run(call));
-  redis::RunReply run;
+  redis::EntryReply run;
   EXPECT_TRUE(reply) << runner.error();
   EXPECT_TRUE(reply->Next(check, 1, run));
   EXPECT_EQ(run.error, "");

@@ -1,5 +1,5 @@
-// A store of each kind, empty, whose time is the test's: what each test of a store begins with. In
-// Redis it may do what docs/redis.md lets it do, no more.
+// A fixture for tests of all kinds of stores: an empty store whose time the test controls. In
+// Redis, it has exactly the permissions that docs/redis.md lists.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ inline Lease MakeLease(std::uint8_t number, Duration ttl) {
   return lease;
 }
 
-// What a test asks of one counter.
+// The parameters of a check on one counter.
 struct Ask {
   std::int64_t cost = 1;
   Mode mode = Mode::kConsume;
@@ -33,7 +33,7 @@ struct Ask {
   std::optional<Lease> lease;
 };
 
-// The parameter is the kind of store.
+// The test parameter is the kind of store.
 class StoreTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -43,12 +43,12 @@ class StoreTest : public testing::TestWithParam<std::string> {
     }
     TestRedis& servers = RedisOfKind(GetParam());
     servers.Flush();
-    // On a busy machine, too, the store decides.
-    constexpr std::chrono::seconds kPatience(10);
+    // Long enough for the store to decide on a busy machine.
+    constexpr std::chrono::seconds kOverloadDuration(10);
     auto redis =
         std::make_unique<RedisStore>(Io(), RedisUrl::Parse(servers.url()).value(),
-                                     RedisStore::Options{.timeout = kPatience,
-                                                         .silence = kPatience,
+                                     RedisStore::Options{.timeout = kOverloadDuration,
+                                                         .silence = kOverloadDuration,
                                                          .clock = &clock_,
                                                          .tls = servers.tls(),
                                                          .tls_server_name = servers.name()});
@@ -56,10 +56,10 @@ class StoreTest : public testing::TestWithParam<std::string> {
     store_ = std::move(redis);
   }
 
-  // From here on, Decide and Check ask another counter, which is new.
+  // Makes Decide and Check use a new counter.
   void NewCounter() { key_ = "sluice:{t/r/" + std::to_string(++counters_) + "}:k"; }
 
-  // Runs one check on one counter and returns what its limit said.
+  // Runs a check on one counter and returns its limit's verdict.
   Verdict Decide(const Limit& limit, const Ask& ask) {
     BlockingCheck check({{key_, limit}}, ask.cost, ask.mode);
     check.demand.max_wait = ask.max_wait;
@@ -78,14 +78,14 @@ class StoreTest : public testing::TestWithParam<std::string> {
     return Check(limit, cost, Mode::kPeek);
   }
 
-  // How many of `tries` checks of cost 1 are admitted now.
+  // The number of admitted checks out of `tries` with cost 1.
   int Admitted(const Limit& limit, int tries) {
     int admitted = 0;
     for (int i = 0; i < tries; ++i) admitted += Check(limit).admitted ? 1 : 0;
     return admitted;
   }
 
-  // Just before `later` from now a cost of 1 is denied, then it would be admitted.
+  // Expects that a cost of 1 is denied until just before `later` from now, and then admitted.
   void ExpectOpensAfter(const Limit& limit, Duration later) {
     clock_.Advance(later - Duration(1));
     EXPECT_FALSE(Peek(limit).admitted) << "too early";

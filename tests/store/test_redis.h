@@ -1,5 +1,5 @@
-// Redis in each of its topologies, started when a test first asks for it and shared by the tests of
-// a program. The user "sluice" may do what docs/redis.md lets it do, no more.
+// Redis in each topology, started on first use and shared by the tests of a program. The user
+// "sluice" has exactly the permissions that docs/redis.md lists.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 
 namespace sluice::test {
 
-// redis-server's arguments for the user "sluice", password "secret", that docs/redis.md advises.
+// redis-server's arguments for the user "sluice" of docs/redis.md, with the password "secret".
 inline std::vector<std::string> UserOfTheManual() {
   std::ifstream manual(SLUICE_SOURCE_DIR "/docs/redis.md");
   std::string word;
@@ -48,7 +48,7 @@ class TestSingle final : public TestRedis {
   RedisServer server_{{.arguments = UserOfTheManual()}};
 };
 
-// With TLS to clients and among servers, or without.
+// With or without TLS, to clients and among servers.
 class TestTls : public TestRedis {
  public:
   explicit TestTls(bool used) : used_(used) {}
@@ -106,7 +106,7 @@ class TestCluster final : public TestTls {
   RedisCluster cluster_{{.tls = used(), .replicas = 1, .arguments = arguments()}};
 };
 
-// Ends before the program does: OpenSSL cleans up then, and may not be used any more.
+// Stops Redis before the program exits, since OpenSSL must not be used during its cleanup at exit.
 class RunningRedis final : public testing::Environment {
  public:
   TestRedis& OfKind(const std::string& kind) {
@@ -128,9 +128,9 @@ class RunningRedis final : public testing::Environment {
 };
 
 inline RunningRedis& running_redis = *static_cast<RunningRedis*>(
-    testing::AddGlobalTestEnvironment(new RunningRedis));  // which GoogleTest owns
+    testing::AddGlobalTestEnvironment(new RunningRedis));  // owned by GoogleTest
 
-// On the test's main thread.
+// Main thread of the test only.
 inline TestRedis& RedisOfKind(const std::string& kind) { return running_redis.OfKind(kind); }
 
 }  // namespace sluice::test

@@ -1,4 +1,4 @@
-// How often this program has asked for memory, for tests that something does not. Link
+// Counts this program's memory allocations, for tests that code does not allocate. Link
 // allocations.cc to the test: it replaces operator new.
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace sluice::test {
 
-// False in builds with sanitizers, which bring an operator new of their own.
+// Returns false in builds with sanitizers, which replace operator new themselves.
 bool CountsAllocations();
 
-// Since the start, on all threads.
+// The number of allocations since the start, on all threads.
 std::size_t Allocations();
 
 }  // namespace sluice::test

@@ -1,4 +1,4 @@
-// Certificates for tests, made by the openssl command in a directory of their own.
+// Certificates for tests, created by the openssl command in a temporary directory.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ struct Certificate {
   std::string key;
 };
 
-// An authority and what it signs.
+// A certificate authority.
 class Authority {
  public:
-  // `name` tells authorities of one directory apart.
+  // `name` must be unique among the authorities in `dir`.
   Authority(const TempDir& dir, std::string name);
 
-  // The certificate that signs.
+  // The path of the authority's certificate.
   const std::string& path() const { return ca_.chain; }
 
   struct Request {

@@ -1,7 +1,7 @@
-// An engine's side of one call, as a handler sees it: what the handler is told is up to the test,
-// what it answers is written down.
+// A fake of the engine's side of a call: the test sends events to the handler, and the fake records
+// the handler's responses.
 //
-// Of one thread.
+// Not thread-safe.
 #pragma once
 
 #include <optional>
@@ -40,7 +40,7 @@ class FakeCall final : public rpc::Call, public rpc::Responder {
   std::size_t unsent_bytes() const override { return unsent_; }
   void SetReading(bool wanted) override { reading = wanted; }
 
-  // The caller reads what it has not read.
+  // Lets the caller read all pending messages.
   void ReadAll(rpc::StreamHandler& handler) {
     unsent_ = 0;
     handler.OnWritable();
@@ -48,7 +48,7 @@ class FakeCall final : public rpc::Call, public rpc::Responder {
 
   std::optional<std::string_view> authorization;
   bool caller_reads = true;
-  // The test has called OnCancel: responses are lost.
+  // Set when the test has called OnCancel: responses are discarded.
   bool caller_gone = false;
 
   int finished = 0;

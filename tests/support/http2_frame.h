@@ -1,4 +1,4 @@
-// Frames of HTTP/2, for tests that see or say what no library would: RFC 9113, section 4.1.
+// HTTP/2 frames (RFC 9113, section 4.1), for tests that send or receive frames without a library.
 #pragma once
 
 #include <cstddef>
@@ -31,14 +31,14 @@ struct Http2Frame {
   std::string payload = {};
   char flags = 0;
 
-  // On the wire.
+  // The frame in wire format.
   std::string Bytes() const;
 
-  // The first of `heard`, which loses it; nothing if not all of it is there yet.
+  // Removes the first frame of `heard` and returns it, or nullopt if it is incomplete.
   static std::optional<Http2Frame> Take(std::string& heard);
 };
 
-// What a client says before its first frame.
+// The client's connection preface.
 inline constexpr char kHttp2Preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 // The `size` low bytes of `number`.

@@ -1,4 +1,4 @@
-// One HTTP GET, blocking, on loopback: enough to read /healthz and /metrics as a scraper does.
+// A blocking HTTP GET on loopback, to read /healthz and /metrics as a scraper does.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ struct HttpAnswer {
   std::string body;
 };
 
-// `address` is host:port, the host a number. Waits at most 5 s for each part of the answer.
+// `address` is host:port with a numeric host. Waits up to 5 s for each part of the response.
 HttpAnswer HttpGet(const std::string& address, const std::string& path);
 
 }  // namespace sluice::test

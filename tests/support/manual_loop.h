@@ -1,6 +1,6 @@
-// A loop whose turns, time and bytes are the test's: nothing happens but what a test calls for.
+// A loop for tests that control its iterations, its time and all received bytes.
 //
-// One thread.
+// Not thread-safe.
 #pragma once
 
 #include <functional>
@@ -25,23 +25,23 @@ class ManualLoop final : public net::Loop {
     SetCurrent(nullptr);
   }
 
-  // One turn, `later` than the one before and a nanosecond: `work` stands for what was ready to be
-  // read.
-  void Turn(const Task& work = {}, Duration later = {}) {
-    BeginTurn(now() + later + std::exchange(advanced_, {}) + std::chrono::nanoseconds(1));
+  // Runs an iteration, which begins `later` plus 1 ns after the previous one. `work` runs in place
+  // of the events.
+  void RunIteration(const Task& work = {}, Duration later = {}) {
+    BeginIteration(now() + later + std::exchange(advanced_, {}) + std::chrono::nanoseconds(1));
     if (work) work();
     for (Task& task : std::exchange(tasks_, {})) task();
-    EndTurn();
+    EndIteration();
   }
 
-  // Until nothing is posted. Returns how many turns it took.
-  int TurnUntilIdle() {
+  // Runs iterations until no task is posted. Returns their number.
+  int RunUntilIdle() {
     int turns = 0;
-    for (; !tasks_.empty(); ++turns) Turn();
+    for (; !tasks_.empty(); ++turns) RunIteration();
     return turns;
   }
 
-  // The next turn is so much later.
+  // Makes the next iteration begin later by `by`.
   void Advance(Duration by) { advanced_ += by; }
 
   void Post(Task task) override { tasks_.push_back(std::move(task)); }
@@ -50,7 +50,7 @@ class ManualLoop final : public net::Loop {
   std::unique_ptr<net::ConnectAttempt> Connect(const Address&, Duration, net::FlushStage stage,
                                                net::ConnectDone done) override;
 
-  // The connection asked for last; null if there is none.
+  // The last requested connection, or null.
   Wire* wire() const { return wire_; }
 
  private:
@@ -63,7 +63,7 @@ class ManualLoop final : public net::Loop {
   Wire* wire_ = nullptr;
 };
 
-// A transport whose other end is the test.
+// A transport whose peer is the test.
 class ManualLoop::Wire final : public net::Transport {
  public:
   Wire(ManualLoop& loop, net::FlushStage stage) : Transport(stage), loop_(loop) {
@@ -73,10 +73,10 @@ class ManualLoop::Wire final : public net::Transport {
     if (loop_.wire_ == this) loop_.wire_ = nullptr;
   }
 
-  // What has been sent since the last call.
+  // The bytes sent since the last call.
   std::string TakeSent() { return std::exchange(sent_, {}); }
 
-  // In a turn.
+  // Call it within an iteration.
   void Receive(std::string_view bytes) {
     if (protocol_ != nullptr) protocol_->Receive(bytes);
   }
@@ -105,7 +105,7 @@ class ManualLoop::Wire final : public net::Transport {
   std::string sent_;
 };
 
-// Succeeds in the next turn.
+// Succeeds in the next iteration.
 inline std::unique_ptr<net::ConnectAttempt> ManualLoop::Connect(const Address&, Duration,
                                                                 net::FlushStage stage,
                                                                 net::ConnectDone done) {

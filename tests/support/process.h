@@ -1,8 +1,7 @@
-// A child process, its output read by a thread of its own. It ends with its owner: killed and
-// reaped by the destructor, and by the kernel if the thread that started it dies first; so start
-// processes on the test's main thread.
+// A child process, whose output a separate thread reads. The destructor kills and reaps it. The
+// kernel kills it if the thread that started it ends, so start processes on the test's main thread.
 //
-// What was printed may be asked on any thread; the rest is for one thread at a time.
+// The functions that return output are thread-safe, the others are not.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +21,7 @@ class Process {
  public:
   struct Options {
     std::vector<std::string> argv;         // argv[0] is the program's path
-    std::vector<std::string> environment;  // NAME=value, besides this process' own
+    std::vector<std::string> environment;  // NAME=value, added to this process' environment
   };
 
   explicit Process(const Options& options);
@@ -33,17 +32,18 @@ class Process {
   pid_t pid() const { return pid_; }
   void Signal(int signal);
 
-  // The exit status, 128 + signal if a signal ended it; nothing if it runs on after `timeout`.
+  // Waits for the exit status, or 128 + signal if a signal ended it. Returns nullopt after
+  // `timeout`.
   std::optional<int> Wait(std::chrono::milliseconds timeout);
 
-  // The first line of stdout or stderr that contains `text`; nothing if none comes in time or the
-  // output ends.
+  // Waits for the first line of stdout or stderr that contains `text`. Returns nullopt on a timeout
+  // or at the end of the output.
   std::optional<std::string> WaitForLine(std::string_view text, std::chrono::milliseconds timeout);
 
-  // How many lines so far contain `text`.
+  // The number of lines so far that contain `text`.
   int CountLines(std::string_view text) const;
 
-  // Everything the process has printed so far.
+  // The output so far.
   std::string Output() const;
 
  private:

@@ -10,7 +10,6 @@ namespace sluice::test {
 namespace {
 
 constexpr int kSlots = 16384;
-constexpr std::chrono::seconds kPatience(30);
 
 bool IsSlot(const std::string& text) {
   return text.size() <= 5 &&
@@ -33,13 +32,13 @@ RedisCluster::RedisCluster(const Options& options)
     nodes_[i]->Connect().Text(
         {"CLUSTER", "ADDSLOTSRANGE", std::to_string(first), std::to_string(last)});
   }
-  Require(WaitUntil(kPatience, [&] { return AllAgree(); }), "the nodes form no cluster");
+  Require(WaitUntil(kTopologyTimeout, [&] { return AllAgree(); }), "the nodes form no cluster");
   MakeReplicas(options.masters);
 }
 
 std::size_t RedisCluster::AddMaster() {
   AddNode();
-  Require(WaitUntil(kPatience, [&] { return AllAgree(); }), "the new node is not taken in");
+  Require(WaitUntil(kTopologyTimeout, [&] { return AllAgree(); }), "the new node is not taken in");
   return nodes_.size() - 1;
 }
 
@@ -64,7 +63,7 @@ void RedisCluster::Join(std::size_t index) {
   nodes_[index]->Connect().Text(
       {"CLUSTER", "MEET", "127.0.0.1", std::to_string(nodes_[0]->port()), bus_port});
   const std::string known = "cluster_known_nodes:" + std::to_string(index + 1) + "\r";
-  const bool joined = WaitUntil(kPatience, [&] {
+  const bool joined = WaitUntil(kTopologyTimeout, [&] {
     for (std::size_t i = 0; i <= index; ++i) {
       if (alive_[i] && !Contains(nodes_[i]->Connect().Text({"CLUSTER", "INFO"}), known))
         return false;
@@ -78,7 +77,7 @@ void RedisCluster::MakeReplicas(int masters) {
   for (std::size_t i = masters; i < nodes_.size(); ++i) {
     nodes_[i]->Connect().Text({"CLUSTER", "REPLICATE", IdOf(i % masters)});
   }
-  const bool linked = WaitUntil(kPatience, [&] {
+  const bool linked = WaitUntil(kTopologyTimeout, [&] {
     for (std::size_t i = masters; i < nodes_.size(); ++i) {
       if (!Contains(nodes_[i]->Connect().Text({"INFO", "replication"}), "master_link_status:up")) {
         return false;
@@ -140,7 +139,7 @@ std::size_t RedisCluster::MoveKeys(std::uint16_t slot, std::size_t to, std::size
   return keys.size();
 }
 
-// The node that gives its last slot away becomes a replica when it hears of it, and refuses then.
+// A node that has lost its last slot becomes a replica and then rejects the command.
 void RedisCluster::FinishMove(std::uint16_t slot, std::size_t to) {
   const std::size_t from = OwnerOf(slot);
   const RedisConnection::Command finish{"CLUSTER", "SETSLOT", std::to_string(slot), "NODE",

@@ -1,7 +1,7 @@
-// A Redis Cluster of real processes on free ports: masters that share the slots, each with the same
-// number of replicas; nodes can be added, and slots moved.
+// A Redis Cluster of real processes on free ports. The masters share the slots, and each has the
+// same number of replicas. Nodes can be added and slots moved.
 //
-// One thread at a time.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,34 +20,34 @@ class RedisCluster {
     int masters = 3;
     bool tls = false;                    // between clients and nodes, and among nodes
     int replicas = 0;                    // of each master
-    std::string node_timeout = "5000";   // ms; a busy machine answers late
+    std::string node_timeout = "5000";   // ms; long, since a busy machine answers late
     std::vector<std::string> arguments;  // of each redis-server
   };
 
-  // Returns when every node knows all others and the cluster takes commands.
+  // Returns when all nodes know each other and the cluster accepts commands.
   explicit RedisCluster(const Options& options);
 
-  // A master without slots. Returns its place among the nodes, when all know it.
+  // Adds a master without slots. Waits until all nodes know it. Returns its index.
   std::size_t AddMaster();
 
-  // Masters first, as they were at the beginning, then their replicas, then what was added.
+  // Order of nodes: the initial masters, their replicas, the added nodes.
   RedisServer& node(std::size_t index) { return *nodes_[index]; }
   std::size_t size() const { return nodes_.size(); }
 
-  // With what comes before the hosts: "sluice:secret@". Names the first two nodes only.
+  // A URL with the first two nodes. `login` precedes the hosts: "sluice:secret@".
   std::string Url(const std::string& login = "") const;
 
-  // The node that owns a slot, as the first living node sees it.
+  // The node that owns a slot, according to the first live node.
   std::size_t OwnerOf(std::uint16_t slot);
 
-  // The steps of moving a slot: Announce, keys one by one or all, Finish.
+  // The steps to move a slot: BeginMove, MoveKeys once or repeatedly, FinishMove. Move does all.
   void BeginMove(std::uint16_t slot, std::size_t to);
   // Moves at most `count` keys. Returns how many.
   std::size_t MoveKeys(std::uint16_t slot, std::size_t to, std::size_t count = 1000);
   void FinishMove(std::uint16_t slot, std::size_t to);
   void Move(std::uint16_t slot, std::size_t to);
 
-  // As a crash does. The node is not asked any more.
+  // Kills a node like a crash. Later functions do not use the node.
   void Kill(std::size_t index);
 
   // Empties all masters.

@@ -1,6 +1,6 @@
-// A blocking connection to a redis-server, for what a test wants to see or do there itself.
+// A blocking connection to a redis-server, for a test's own commands.
 //
-// One thread at a time. A command that fails ends the test program: see require.h.
+// Not thread-safe. A failed command ends the test program: see require.h.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,19 @@ class RedisConnection {
 
   std::int64_t Integer(const Command& command);
   std::string Text(const Command& command);
-  // The elements of a list, its lists' elements among them, as text.
+  // The elements of an array reply as text. Nested arrays are flattened.
   std::vector<std::string> List(const Command& command);
 
-  // The error that the command is answered with; empty if there is none. Does not end the program.
+  // The error of a command, or an empty string. Does not end the program.
   std::string ErrorOf(const Command& command);
 
-  // How many times a command has been called, by clients and by scripts.
+  // The number of calls of a command, by clients and by scripts.
   std::int64_t Calls(const std::string& command);
 
-  // Has the server save all it holds and end. The last command.
+  // Makes the server save its data and exit. Must be the last command.
   void Shutdown();
 
-  // Every key of the selected database but the list of servers, by SCAN.
+  // All keys of the selected database except the list of servers, by SCAN.
   std::vector<std::string> Keys();
 
  private:

@@ -9,9 +9,6 @@
 namespace sluice::test {
 namespace {
 
-constexpr char kProgram[] = "/usr/bin/redis-server";
-constexpr std::chrono::seconds kPatience(30);
-
 std::string FieldOf(const std::vector<std::string>& fields, const std::string& name) {
   const auto found = std::find(fields.begin(), fields.end(), name);
   return found == fields.end() ? "" : *(found + 1);
@@ -33,7 +30,7 @@ RedisSentinels::RedisSentinels(const Options& options) : tls_(!options.tls.empty
         RedisServer::Options{.tcp = !tls_, .tls = tls_, .arguments = arguments}));
   }
   for (int i = 0; i < options.sentinels; ++i) StartSentinel(options);
-  const bool ready = WaitUntil(kPatience, [&] {
+  const bool ready = WaitUntil(kTopologyTimeout, [&] {
     const auto fields = AskSentinel().List({"SENTINEL", "MASTER", kMaster});
     return FieldOf(fields, "num-slaves") == std::to_string(options.replicas) &&
            FieldOf(fields, "num-other-sentinels") == std::to_string(options.sentinels - 1);
@@ -59,8 +56,8 @@ void RedisSentinels::StartSentinel(const Options& options) {
        << "\nsentinel failover-timeout " << kMaster << " 2000\n";
   file.close();
   sentinel->process =
-      std::make_unique<Process>(Process::Options{.argv = {kProgram, config, "--sentinel"}});
-  const bool ready = sentinel->process->WaitForLine("+monitor", kPatience).has_value();
+      std::make_unique<Process>(Process::Options{.argv = {RedisProgram(), config, "--sentinel"}});
+  const bool ready = sentinel->process->WaitForLine("+monitor", kTopologyTimeout).has_value();
   Require(ready, "the sentinel does not start:\n" + sentinel->process->Output());
   sentinels_.push_back(std::move(sentinel));
 }
@@ -94,7 +91,7 @@ RedisServer& RedisSentinels::master() {
 // A sentinel refuses while the replica is not known to be good, or the last failover is too recent.
 void RedisSentinels::Failover() {
   const RedisServer& before = master();
-  const bool begun = WaitUntil(kPatience, [&] {
+  const bool begun = WaitUntil(kTopologyTimeout, [&] {
     return AskSentinel().ErrorOf({"SENTINEL", "FAILOVER", kMaster}).empty();
   });
   Require(begun, "the sentinel begins no failover");
@@ -102,7 +99,7 @@ void RedisSentinels::Failover() {
 }
 
 void RedisSentinels::WaitForOther(const RedisServer& before) {
-  Require(WaitUntil(kPatience, [&] { return &master() != &before; }), "no other master");
+  Require(WaitUntil(kTopologyTimeout, [&] { return &master() != &before; }), "no other master");
 }
 
 }  // namespace sluice::test

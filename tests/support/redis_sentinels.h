@@ -1,7 +1,7 @@
-// A master, replicas of it, and sentinels that watch them: real processes on free ports. Sentinels
-// have a password of their own.
+// A master, its replicas, and sentinels: real processes on free ports. The sentinels have a
+// different password.
 //
-// One thread at a time.
+// Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -29,18 +29,18 @@ class RedisSentinels {
   // Returns when the sentinels know each other and the replicas.
   explicit RedisSentinels(const Options& options);
 
-  // With what comes before the hosts: "sluice:secret@".
+  // `login` precedes the hosts: "sluice:secret@".
   std::string Url(const std::string& login = "") const;
 
-  // The server that sentinels call the master now.
+  // The current master according to the sentinels.
   RedisServer& master();
-  // Tells a sentinel to make a replica the master, and waits until it is.
+  // Makes a sentinel fail over to a replica, and waits until it is the master.
   void Failover();
-  // Waits until another than `before` is the master.
+  // Waits until a server other than `before` is the master.
   void WaitForOther(const RedisServer& before);
 
   std::vector<std::unique_ptr<RedisServer>>& servers() { return servers_; }
-  // Ends one for good.
+  // Kills a sentinel permanently.
   void KillSentinel(std::size_t index) { sentinels_[index]->process.reset(); }
 
  private:

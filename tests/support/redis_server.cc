@@ -5,13 +5,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "tests/support/require.h"
 
 namespace sluice::test {
 
 namespace {
 
-constexpr char kProgram[] = "/usr/bin/redis-server";
 constexpr std::chrono::seconds kStartTimeout(10);
 
 }  // namespace
@@ -30,6 +31,11 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
+std::string RedisProgram() {
+  const char* const program = std::getenv("SLUICE_REDIS_SERVER");
+  return program != nullptr ? program : "/usr/bin/redis-server";
+}
+
 RedisServer::RedisServer(const Options& options)
     : tls_(options.tls),
       arguments_(options.arguments),
@@ -40,14 +46,13 @@ RedisServer::RedisServer(const Options& options)
 
 void RedisServer::Start() {
   Process::Options options{
-      .argv = {kProgram, "--port", std::to_string(tls_ ? 0 : port_), "--tls-port",
+      .argv = {RedisProgram(), "--port", std::to_string(tls_ ? 0 : port_), "--tls-port",
                std::to_string(tls_ ? port_ : 0), "--bind", "127.0.0.1", "--unixsocket",
                socket_path(), "--dir", dir_.path(), "--save", "", "--appendonly", "no"},
       .environment = environment_};
   options.argv.insert(options.argv.end(), arguments_.begin(), arguments_.end());
   process_ = std::make_unique<Process>(options);
-  const bool ready =
-      process_->WaitForLine("ready to accept connections at", kStartTimeout).has_value();
+  const bool ready = process_->WaitForLine("eady to accept connections", kStartTimeout).has_value();
   Require(ready, "redis-server does not start:\n" + process_->Output());
 }
 

@@ -1,10 +1,11 @@
-// A real redis-server that keeps nothing on disk, unless told to, on a unix socket and, if asked
-// for, a free TCP port of 127.0.0.1. It can be killed, restarted at the same place and made to
-// hang. RedisSentinels and RedisCluster start several.
+// A real redis-server, by default without persistence, on a unix socket and optionally on a free
+// TCP port of 127.0.0.1. It can be killed, restarted at the same addresses and paused.
+// RedisSentinels and RedisCluster start several.
 //
-// One thread at a time.
+// Not thread-safe.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,9 +16,15 @@
 
 namespace sluice::test {
 
-// A TCP port of 127.0.0.1 that nobody uses. Someone may take it before the caller does; the
-// caller's start then fails, loudly.
+// A free TCP port of 127.0.0.1. If another process takes it before the caller does, the caller's
+// start fails with an error.
 int FreePort();
+
+// The server that tests start: SLUICE_REDIS_SERVER, such as valkey-server, else redis-server.
+std::string RedisProgram();
+
+// Within which the nodes of a topology agree, however busy the machine is.
+inline constexpr std::chrono::seconds kTopologyTimeout(30);
 
 class RedisServer {
  public:
@@ -32,13 +39,13 @@ class RedisServer {
   // Returns when the server answers.
   explicit RedisServer(const Options& options);
 
-  // As after Kill, at the same addresses.
+  // Starts the server again at the same addresses.
   void Start();
-  // At once, as a crash does.
+  // Kills the server at once, like a crash.
   void Kill();
-  // Saves all it holds and ends, as for an upgrade. Start finds it again.
+  // Saves the data and stops the server, as for an upgrade. Start loads the data again.
   void Shutdown();
-  // The process stands still, its connections stay open.
+  // Suspends the process. Its connections stay open.
   void Pause();
   void Resume();
 

@@ -1,5 +1,4 @@
-// Certificates of an authority of its own for redis-server, which then lets in only clients that
-// have one, too.
+// Certificates from a new authority for redis-server, which then requires client certificates.
 #pragma once
 
 #include <string>
@@ -12,12 +11,12 @@ namespace sluice::test {
 
 class RedisTls {
  public:
-  // What the servers' certificate is for.
+  // The name in the servers' certificate.
   static constexpr char kServerName[] = "redis.test";
 
   RedisTls();
 
-  // For redis-server's command line.
+  // Arguments for redis-server's command line.
   std::vector<std::string> arguments() const;
 
   const std::string& ca() const { return authority_.path(); }

@@ -1,12 +1,12 @@
-// Require: what the harness itself cannot do without. A machine that cannot start redis-server has
-// nothing to say about Sluice, so the test program ends there, loudly.
+// Require: checks preconditions of the test harness. If redis-server cannot be started, for
+// example, tests are meaningless, so the test program ends with an error.
 #pragma once
 
 #include <string_view>
 
 namespace sluice::test {
 
-// Prints `what` and ends the program unless `holds`. Started processes end with it.
+// Unless `holds`, prints `what` and ends the program and the processes it has started.
 void Require(bool holds, std::string_view what);
 
 }  // namespace sluice::test

@@ -1,17 +1,33 @@
 // A library to preload: the process lives SLUICE_CLOCK_SHIFT seconds after the rest of the world,
-// before it if negative; its monotonic clock is left alone. For a redis-server, whose allocator
-// clashes with libfaketime (its issue 130). Asks the kernel itself, so nothing is called that may
-// call back while libraries are still being loaded.
+// before it if negative; its monotonic clock is left alone. With SLUICE_CLOCK_FILE instead, the
+// seconds are the 8 bytes of that file, and may change at any time. For a redis-server, whose
+// allocator clashes with libfaketime (its issue 130). Asks the kernel itself, so nothing is called
+// that may call back while libraries are still being loaded.
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 
 namespace {
 
+volatile const std::int64_t* shared_shift = nullptr;
+
+[[gnu::constructor]] void ShareShift() {
+  const char* const path = std::getenv("SLUICE_CLOCK_FILE");
+  if (path == nullptr) return;
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  void* const shared = mmap(nullptr, sizeof *shared_shift, PROT_READ, MAP_SHARED, file, 0);
+  if (shared != MAP_FAILED) shared_shift = static_cast<const std::int64_t*>(shared);
+  close(file);
+}
+
 long Shift() {
+  if (shared_shift != nullptr) return *shared_shift;
   const char* const shift = std::getenv("SLUICE_CLOCK_SHIFT");
   return shift != nullptr ? std::atol(shift) : 0;
 }

@@ -1,6 +1,6 @@
-// A real sluiced on free ports of 127.0.0.1, with its rules in a directory of its own.
+// A real sluiced on free ports of 127.0.0.1, with its rules in a temporary directory.
 //
-// Addresses may be read on any thread.
+// Reading the addresses is thread-safe.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ class SluiceServer {
   struct Options {
     std::string rules;                     // YAML of one domain
     std::string redis_url;                 // empty: the embedded store
-    std::vector<std::string> flags;        // besides those this class gives
+    std::vector<std::string> flags;        // added to those of this class
     std::vector<std::string> environment;  // NAME=value
   };
 
@@ -31,7 +31,7 @@ class SluiceServer {
 
   Process& process() { return process_; }
 
-  // Puts other rules in place of the first, in one step: no reader sees half of them.
+  // Replaces the rules atomically.
   void WriteRules(const std::string& rules);
 
  private:

@@ -1,4 +1,4 @@
-// The harness itself: a test that leans on it must be able to trust it.
+// Tests of the test harness.
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-// A directory of one test, removed with everything in it when its owner dies. Its path is short
+// A temporary directory of a test. The destructor removes it with its contents. The path is short
 // enough for unix sockets.
 #pragma once
 
@@ -17,7 +17,7 @@ class TempDir {
 
   const std::filesystem::path& path() const { return path_; }
 
-  // Writes a file, and the directories it needs; returns its path.
+  // Writes a file and creates its parent directories. Returns its path.
   std::string Write(std::string_view name, std::string_view text) const;
 
  private:

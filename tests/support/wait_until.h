@@ -1,5 +1,5 @@
-// WaitUntil: how tests wait for a world that runs by itself. Never sleep for "long enough": say
-// what must come true, and by when at the latest.
+// WaitUntil: lets tests wait for conditions. Never sleep for "long enough": state the condition and
+// a timeout.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace sluice::test {
 
-// Asks `condition` every few milliseconds; returns whether it held within `timeout`.
+// Polls `condition` every few milliseconds. Returns false after `timeout`.
 template <typename Condition>
 bool WaitUntil(std::chrono::milliseconds timeout, Condition condition) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;

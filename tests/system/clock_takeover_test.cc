@@ -1,5 +1,5 @@
 // A failover to a Redis whose clock is an hour off: the replica takes over the primary's address
-// and its counters. No counter mints quota, none stays shut for longer than its window.
+// and counters. No counter gains quota, and none is blocked for longer than its window.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,7 +22,7 @@ using std::chrono::seconds;
 constexpr milliseconds kWindow = seconds(4);
 constexpr int kLimit = 5;
 
-// All grant five, and are as new four seconds later.
+// All grant five, and are full again four seconds later.
 const std::map<std::string, std::string> kLimits{
     {"first", "{algorithm: fixed_window, limit: 5, window: 4s}"},
     {"clock", "{algorithm: fixed_window, limit: 5, window: 4s, align: clock}"},

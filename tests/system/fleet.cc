@@ -21,11 +21,9 @@ Time Answer::decided_at() const {
   return Time(std::chrono::seconds(at.seconds()) + Duration(at.nanos() / 1000));
 }
 
-Fleet::Fleet(const Options& options, RedisServer* redis) {
-  SluiceServer::Options server{.rules = options.rules,
-                               .redis_url = redis ? redis->url() : "",
-                               .flags = {},
-                               .environment = {}};
+Fleet::Fleet(const Options& options, const std::string& redis_url) {
+  SluiceServer::Options server{
+      .rules = options.rules, .redis_url = redis_url, .flags = {}, .environment = {}};
   if (options.store_timeout == StoreTimeout::kLong) {
     server.environment.push_back("SLUICE_REDIS_TIMEOUT=900ms");
   }

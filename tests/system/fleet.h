@@ -18,7 +18,7 @@
 
 namespace sluice::test {
 
-// What one caller got, and when on this process' clock.
+// The answer to a check, with times on this process' clock.
 struct Answer {
   int index = 0;  // of the check in its load
   int server = 0;
@@ -36,7 +36,7 @@ struct Answer {
 
 using Answers = std::vector<Answer>;
 
-// Threads that send one check after the other.
+// A load from threads that each send one check after another.
 struct Load {
   int callers = 64;
   int checks = std::numeric_limits<int>::max();  // in all
@@ -45,12 +45,12 @@ struct Load {
   std::function<bool()> go_on = [] { return true; };        // thread-safe
 };
 
-// How long the servers wait for Redis. Where counts are to be exact on a busy machine, no answer
-// may come from the fallback because Redis or sluiced was not given the processor in time.
+// How long the servers wait for Redis. Tests of exact counts need kLong: on a busy machine, a short
+// timeout would lead to answers from the fallback.
 enum class StoreTimeout { kDefault, kLong };
 
-// Thread-safe, but for construction and destruction. The deadline of each call is a second, which
-// no answer may take.
+// Thread-safe, except for construction and destruction. Each call has a deadline of one second,
+// which no answer may exceed.
 class Fleet {
  public:
   struct Options {
@@ -60,19 +60,22 @@ class Fleet {
   };
 
   // On `redis`, which must outlive the fleet; nullptr: on embedded stores.
-  Fleet(const Options& options, RedisServer* redis);
+  Fleet(const Options& options, RedisServer* redis)
+      : Fleet(options, redis != nullptr ? redis->url() : "") {}
+  // Empty: on embedded stores.
+  Fleet(const Options& options, const std::string& redis_url);
 
   int size() const { return static_cast<int>(servers_.size()); }
   SluiceServer& server(int index) { return *servers_[index]; }
 
-  // Asks one server.
+  // Sends a check to one server.
   Answer Check(const v1::CheckLimitRequest& request, int server = 0);
 
-  // Ask any server, whichever gave the lease.
+  // Renew and release a lease through any server.
   grpc::Status RenewLease(const std::string& lease_id, int server);
   grpc::Status ReleaseLease(const std::string& lease_id, int server);
 
-  // Returns when all callers have ended; answers stand in the order of arrival at the callers.
+  // Returns when all callers have ended. The answers are in order of arrival at the callers.
   Answers Run(const Load& load);
 
  private:
@@ -80,16 +83,16 @@ class Fleet {
   std::vector<std::unique_ptr<v1::RateLimiter::Stub>> stubs_;
 };
 
-// A request by `user` (empty: by nobody) for `endpoint`.
+// A request for `endpoint`, with the attribute `user` unless it is empty.
 v1::CheckLimitRequest CheckOf(const std::string& domain, const std::string& endpoint,
                               const std::string& user = "");
 
-// The part of the rule's first limit in an answer; nullptr if the rule had none.
+// The status of the rule's first limit in an answer, or nullptr if there is none.
 const v1::LimitStatus* StatusOf(const Answer& answer, const std::string& rule);
 
 int CountAllowed(const Answers& answers);
 
-// How many were answered without error, by the store.
+// The number of answers without an error that come from the store.
 int CountFromStore(const Answers& answers);
 
 }  // namespace sluice::test

@@ -1,5 +1,5 @@
-// Leases of a whole fleet: whichever servers take, renew and release them, no more are held at once
-// than the rule says, and what nobody releases is free when its time is over.
+// Leases of a whole fleet: no matter which servers take, renew and release them, the limit holds,
+// and unreleased slots are free after their ttl.
 #include <gtest/gtest.h>
 
 #include <algorithm>

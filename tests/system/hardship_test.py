@@ -1,5 +1,5 @@
-"""sluiced where the machine or the operator gives it little: few file descriptors, a log that nobody
-reads, a Redis that hangs while it is to stop.
+"""sluiced under hardship: few file descriptors, a log that nobody reads, a Redis that hangs during
+the shutdown.
 
 Usage: hardship_test.py SLUICE SLUICED
 """
@@ -51,7 +51,7 @@ def connect(where):
 
 
 def fill(pipe):
-    """Nobody can write to it any more without waiting."""
+    """Fills the pipe, so that writes to it block."""
     # A description of its own: the server's end stays as it was.
     other = os.open(f"/proc/self/fd/{pipe}", os.O_WRONLY | os.O_NONBLOCK)
     try:
@@ -73,6 +73,35 @@ class HardshipTest(unittest.TestCase):
         self.addCleanup(lambda: [sock.close() for sock in http])
         self.assertEqual(check(address("grpc", ready)), 0)
 
+    def test_grpc_connections_keep_no_probe_out(self):
+        few = (400, 400)
+        server, ready = running.start(
+            command(), "ready grpc=",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, few))
+        grpc = [connect(address("grpc", ready)) for _ in range(450)]
+        self.addCleanup(lambda: [sock.close() for sock in grpc])
+        page = f"http://{address('http', ready)}"
+
+        def refused():
+            metrics = running.get(f"{page}/metrics")
+            return int(re.search(r'^sluice_grpc_refused_total\{reason="connections"\} (\d+)',
+                                 metrics, re.M)[1])
+
+        running.wait_until(lambda: refused() > 200, 10, "connections are refused and counted")
+        self.assertIn("ready", running.get(f"{page}/readyz"))
+        running.wait_until(lambda: "refused: connections" in "".join(server.heard), 10, "logged")
+        self.assertNotIn("cannot accept", "".join(server.heard))
+
+    def test_max_connections_is_for_both_doors(self):
+        _, ready = running.start(command("--max-connections", "8"), "ready grpc=")
+        http = [connect(address("http", ready)) for _ in range(20)]
+        self.addCleanup(lambda: [sock.close() for sock in http])
+        kept = [connect(address("grpc", ready)) for _ in range(5)]
+        self.addCleanup(lambda: [sock.close() for sock in kept])
+        self.assertEqual(check(address("grpc", ready)), 0, "the sixth")
+        kept += [connect(address("grpc", ready)) for _ in range(5)]
+        self.assertEqual(kept[-1].recv(1), b"", "refused")
+
     def test_a_log_that_nobody_reads_delays_no_check(self):
         folder = running.directory()
         _, url = running.start_redis(folder)
@@ -87,7 +116,7 @@ class HardshipTest(unittest.TestCase):
             heard += os.read(read_end, 65536)
         fill(write_end)
         os.close(write_end)
-        # The io threads have something to say.
+        # The io threads write log lines.
         for kind in ("normal", "normal"):
             subprocess.run(["redis-cli", "-s", folder / "redis.sock", "client", "kill", "type", kind],
                            stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=10)

@@ -1,5 +1,4 @@
-// Sluice leaves nothing behind: no key in Redis is without a TTL, and none outlives what it counts
-// by much.
+// Keys in Redis expire: every key has a TTL, and none lives much longer than its counter needs.
 #include <gtest/gtest.h>
 
 #include "tests/system/fleet.h"

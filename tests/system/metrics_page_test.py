@@ -1,5 +1,5 @@
-"""The metrics page of a real sluiced under load: promtool takes it, docs/operations.md describes it
-row by row, and what alerts and dashboard ask for is on it.
+"""The metrics page of a real sluiced under load: promtool accepts it, docs/operations.md describes
+each metric, and it has all metrics that the alerts and the dashboard use.
 
 Usage: metrics_page_test.py SLUICE SLUICED SOURCE_DIRECTORY
 """
@@ -70,8 +70,8 @@ def metrics_on(text):
 
 
 def metrics_described():
-    """The same, of the table in docs/operations.md. In parentheses stand labels that a single Redis
-    has not."""
+    """The same for the table in docs/operations.md. Labels in parentheses do not exist with a
+    single Redis."""
     text = (SOURCE / "docs/operations.md").read_text(encoding="utf-8")
     section = re.search(r"^## Metrics$(.*?)(?=^## |\Z)", text, re.M | re.S).group(1)
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \|(.*?)\| .+ \|$", section, re.M)

@@ -1,7 +1,8 @@
-"""A client in another language, made from the .proto alone.
+"""A client in another language, generated from the .proto files only.
 
-Talks to a real sluiced on a real redis-server through messages that protoc --python_out made and
-channel.unary_unary, nothing of ours. Also sends what no generated client would: raw bytes.
+Calls a real sluiced with a real redis-server through protoc's Python messages and
+channel.unary_unary, without code of this project. Also sends raw bytes that no generated client
+would send.
 
 Usage: other_language_test.py SLUICED DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -43,7 +44,7 @@ def start(command, ready, **options):
     unittest.addModuleCleanup(process.wait)
     unittest.addModuleCleanup(process.kill)
     line = next(line for line in process.stdout if ready in line)
-    # Whoever fills a pipe that nobody reads stands still.
+    # If nobody reads the pipe, the process blocks when the pipe is full.
     threading.Thread(target=pass_on, args=(process.stdout,)).start()
     return process, line
 
@@ -65,7 +66,7 @@ def setUpModule():
     os.mkdir(rules)
     with open(os.path.join(rules, "shop.yaml"), "w") as file:
         file.write(RULES)
-    # A slow machine is not what this test is about: see StoreTimeout::kLong in fleet.h.
+    # Tolerates a slow machine: see StoreTimeout::kLong in fleet.h.
     sluiced, ready = start(
         [SLUICED, "--rules", rules, "--redis", "unix://" + socket, "--grpc", "127.0.0.1:0",
          "--http", "127.0.0.1:0"],
@@ -153,7 +154,7 @@ class AnswersTest(unittest.TestCase):
 class HostileInputTest(unittest.TestCase):
     INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
-    # What is sent, the documented code, and a word the message must have.
+    # The request, the documented code, and a word that the message must contain.
     ROWS = {
         "empty domain": (pb.CheckLimitRequest(), INVALID, "domain"),
         "long domain": (pb.CheckLimitRequest(domain="d" * 256), INVALID, "domain"),

@@ -1,5 +1,5 @@
-// Three sluiced that have counted each other, on a Redis that can be stopped with all it has
-// counted and started again.
+// Three sluiced that know the size of their fleet, on a Redis that can be stopped and restarted
+// without losing its data.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace sluice::test {
 
-// How long Redis is away under load; --seconds of the test program.
+// How long Redis is down under load: --seconds of the test program.
 inline std::chrono::seconds outage_length(3);
 
 class OutageTest : public testing::Test {
@@ -20,23 +20,23 @@ class OutageTest : public testing::Test {
   static constexpr int kCallers = 2 * kServers;  // so many checks are in flight at once
   static constexpr int kLimit = 3'000;
 
-  // Of the domain "outage".
+  // `rules`: of the domain "outage".
   explicit OutageTest(const std::string& rules);
 
-  // By all callers, one after the other each.
+  // Sends `checks` from all callers, each one after another.
   Answers Run(const v1::CheckLimitRequest& request, int checks);
 
-  // Asks each server until it denies, at most kLimit times: on a busy machine callers may have
-  // asked some of them less than others.
+  // Sends checks to each server until it denies, at most kLimit: on a busy machine, some servers
+  // may have received fewer checks than others.
   Answers AskUntilDenied(const v1::CheckLimitRequest& request);
 
-  // -1: not known
+  // The units left at a server, or -1 if unknown.
   std::int64_t Remaining(v1::CheckLimitRequest request, int server = 0);
 
-  // Starts Redis; returns when all servers ask it.
+  // Starts Redis. Returns when all servers use it.
   void RestartRedis(const v1::CheckLimitRequest& request);
 
-  // The sum over all servers.
+  // The sum of a series over all servers.
   double Metric(const std::string& series);
 
   RedisServer redis_;

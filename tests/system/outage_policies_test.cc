@@ -1,5 +1,5 @@
-// What a whole fleet admits by `allow`, `deny` and `error`, and of concurrency slots by each
-// policy, while Redis is away; printed.
+// Tests and prints the admissions of a fleet while Redis is down: with `allow`, `deny` and `error`,
+// and for concurrency slots with each policy.
 //
 //   build/release/tests/outage_policies_test
 #include <iostream>

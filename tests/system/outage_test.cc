@@ -1,5 +1,5 @@
-// What a whole fleet admits by `local` while Redis is away, and what Redis counts when it is back;
-// printed.
+// Tests and prints the admissions of a fleet with `local` while Redis is down, and Redis' counts
+// when it is back.
 //
 //   build/release/tests/outage_test [--seconds 30]     how long Redis is away under load
 #include <algorithm>

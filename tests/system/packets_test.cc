@@ -1,4 +1,4 @@
-// In how many packets answers leave: what is decided together is sent together.
+// The number of packets for answers: checks decided together are answered in one packet.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <linux/tcp.h>

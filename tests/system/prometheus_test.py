@@ -1,5 +1,5 @@
-"""The real Prometheus scrapes a real sluiced, and an alert of docker/prometheus fires when Redis
-goes, and ends when it is back.
+"""The real Prometheus scrapes a real sluiced. An alert of docker/prometheus fires when Redis stops
+and is resolved when Redis is back.
 
 Usage: prometheus_test.py SLUICED SOURCE_DIRECTORY
 """
@@ -34,14 +34,14 @@ scrape_configs:
 
 
 def free_port():
-    """Prometheus cannot be told to take any; so this one was free a moment ago."""
+    """Prometheus cannot choose a free port itself, so this returns one that is free now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
 
 
 def start_prometheus(target):
-    """The URL of its API. Alerts need not wait for as long as operators want them to."""
+    """The URL of its API. Alerts fire without the delay that operators want."""
     folder = running.directory()
     patient = ALERTS.read_text(encoding="utf-8")
     hasty, changed = re.subn(r"^( +for:) \w+$", r"\1 1s", patient, flags=re.M)

@@ -1,4 +1,4 @@
-"""The real nginx and Caddy, as docker/ sets them up, in front of a backend and limited by Sluice.
+"""The real nginx, Caddy and HAProxy, set up by docker/, before a backend and limited by Sluice.
 
 Usage: proxies_test.py SLUICED SOURCE_DIRECTORY
 """
@@ -8,7 +8,6 @@ import concurrent.futures
 import http.client
 import http.server
 import pathlib
-import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ import running
 SLUICED = sys.argv[1]
 CONFIGS = pathlib.Path(sys.argv[2]) / "docker"
 
-# Of bursts only: nothing comes back while a test runs.
+# Bursts only: nothing refills while a test runs.
 RULES = """
 domain: web
 rules:
@@ -56,10 +55,15 @@ def start_backend():
     return server.server_address[1]
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+def write_config(name, changes):
+    """docker/`name` with other addresses, in a folder of its own."""
+    text = (CONFIGS / name).read_text(encoding="utf-8")
+    for written, here in changes.items():
+        assert written in text, written
+        text = text.replace(written, here)
+    path = running.directory() / pathlib.Path(name).name
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 def ask(port, path, method="GET", headers=None):
@@ -72,13 +76,8 @@ def ask(port, path, method="GET", headers=None):
         connection.close()
 
 
-def listens(port):
-    with socket.socket() as caller:
-        return caller.connect_ex(("127.0.0.1", port)) == 0
-
-
 class Proxy:
-    """What every proxy must do; a subclass starts one, and says what it writes itself."""
+    """The tests for every proxy. A subclass starts the proxy and defines its own texts."""
 
     @classmethod
     def setUpClass(cls):
@@ -87,10 +86,10 @@ class Proxy:
         cls.sluiced, ready = running.start(
             [SLUICED, "--rules", rules, "--grpc", f"unix:{rules}/grpc", "--http", "127.0.0.1:0"],
             "ready grpc=")
-        cls.port = free_port()
+        cls.port = running.free_port()
         cls.start(str(cls.port), ready.split("http=")[1].split()[0],
                   f"127.0.0.1:{start_backend()}")
-        running.wait_until(lambda: listens(cls.port), 20, "the proxy listens")
+        running.wait_until(lambda: running.listens(cls.port), 60, "the proxy listens")
 
     def test_1_twenty_at_once_ten_go_on(self):
         with concurrent.futures.ThreadPoolExecutor(20) as callers:
@@ -124,24 +123,8 @@ class Proxy:
             self.assertEqual(ask(self.port, "/pay/3", method="POST")[0], 200)
 
 
-class NginxTest(Proxy, unittest.TestCase):
-    @classmethod
-    def start(cls, port, sluice, backend):
-        folder = running.directory()
-        text = (CONFIGS / "nginx/nginx.conf").read_text(encoding="utf-8")
-        for written, here in (("listen 8088", f"listen 127.0.0.1:{port}"),
-                              ("127.0.0.1:8080", sluice), ("127.0.0.1:9000", backend),
-                              ("http {", "http {" + "".join(
-                                  f"\n  {kind}_temp_path {folder}/{kind};" for kind in
-                                  ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")))):
-            assert written in text, written
-            text = text.replace(written, here)
-        (folder / "nginx.conf").write_text(text, encoding="utf-8")
-        process = subprocess.Popen(
-            ["/usr/sbin/nginx", "-p", folder, "-c", folder / "nginx.conf", "-e", "stderr"],
-            stdin=subprocess.DEVNULL)
-        unittest.addModuleCleanup(process.wait)
-        unittest.addModuleCleanup(process.terminate)  # it ends its workers
+class FailsOpen:
+    """As well: a 429 page, and requests go on without Sluice."""
 
     def test_4_the_429_page_says_when(self):
         for _ in range(11):
@@ -157,19 +140,43 @@ class NginxTest(Proxy, unittest.TestCase):
         self.assertEqual(ask(self.port, "/pay/2")[0:2], (200, "backend"))
 
 
-class CaddyTest(Proxy, unittest.TestCase):
+class NginxTest(Proxy, FailsOpen, unittest.TestCase):
     @classmethod
     def start(cls, port, sluice, backend):
         folder = running.directory()
-        text = (CONFIGS / "caddy/Caddyfile").read_text(encoding="utf-8")
-        for written, here in ((":8088", f":{port}"), ("127.0.0.1:8080", sluice),
-                              ("127.0.0.1:9000", backend)):
-            assert written in text, written
-            text = text.replace(written, here)
-        (folder / "Caddyfile").write_text(text, encoding="utf-8")
-        running.start(["/usr/bin/caddy", "run", "--config", folder / "Caddyfile"],
+        config = write_config("nginx/nginx.conf", {
+            "listen 8088": f"listen 127.0.0.1:{port}",
+            "127.0.0.1:8080": sluice,
+            "127.0.0.1:9000": backend,
+            "http {": "http {" + "".join(f"\n  {kind}_temp_path {folder}/{kind};" for kind in
+                                         ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))})
+        process = subprocess.Popen(["/usr/sbin/nginx", "-p", folder, "-c", config, "-e", "stderr"],
+                                   stdin=subprocess.DEVNULL)
+        unittest.addModuleCleanup(process.wait)
+        unittest.addModuleCleanup(process.terminate)  # it ends its workers
+
+
+class CaddyTest(Proxy, unittest.TestCase):
+    @classmethod
+    def start(cls, port, sluice, backend):
+        config = write_config("caddy/Caddyfile", {
+            ":8088": f":{port}", "127.0.0.1:8080": sluice, "127.0.0.1:9000": backend})
+        running.start(["/usr/bin/caddy", "run", "--config", config],
                       "serving initial configuration",
-                      env={"HOME": str(folder), "PATH": "/usr/bin:/bin"})
+                      env={"HOME": str(config.parent), "PATH": "/usr/bin:/bin"})
+
+
+class HaproxyTest(Proxy, FailsOpen, unittest.TestCase):
+    @classmethod
+    def start(cls, port, sluice, backend):
+        config = write_config("haproxy/haproxy.cfg", {
+            "bind :8088": f"bind 127.0.0.1:{port}",
+            "127.0.0.1:8080": sluice, "127.0.0.1:9000": backend})
+        process = subprocess.Popen(
+            ["/usr/sbin/haproxy", "-db", "-C", CONFIGS / "haproxy", "-f", config],
+            stdin=subprocess.DEVNULL)
+        unittest.addModuleCleanup(process.wait)
+        unittest.addModuleCleanup(process.kill)
 
 
 if __name__ == "__main__":

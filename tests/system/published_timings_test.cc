@@ -1,6 +1,6 @@
-// What others have published of their limiters, against Redis in real time: callers wait as they
-// are told, and start when Guava's and nginx' would. Due times are on the store's clock, so a
-// caller that is late now and then makes no difference.
+// Published timings of other limiters, tested with Redis in real time: callers wait as the answers
+// say, and start when Guava's and nginx' callers would. Due times are on the store's clock, so late
+// callers do not matter.
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -1,5 +1,4 @@
-// How sluiced introduces itself to Redis: password, ACL user, database number, client name; and
-// what happens if it is turned away.
+// sluiced's login to Redis: password, ACL user, database number, client name; and rejected logins.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -14,7 +13,7 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::chrono::seconds kPatience(5);
+constexpr std::chrono::seconds kOverloadDuration(5);
 
 constexpr char kRules[] = R"yaml(
 domain: login
@@ -70,7 +69,7 @@ TEST_P(RedisLoginTest, RightLogin_CountsInThatDatabaseUnderItsName) {
   SluiceServer sluiced(
       {.rules = kRules,
        .redis_url = "redis://" + login.user_part + redis.tcp_address() + login.path});
-  EXPECT_TRUE(WaitUntil(kPatience, [&] { return DecidedByStore(sluiced); }))
+  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return DecidedByStore(sluiced); }))
       << sluiced.process().Output();
 
   RedisConnection connection = redis.Connect();
@@ -93,7 +92,7 @@ TEST(RedisSecretTest, PasswordGivenByAFlag_IsNotAmongTheVisibleArguments) {
   const std::vector<std::string> forms[] = {{"--redis", url}, {"--redis=" + url}};
   for (const auto& flags : forms) {
     SluiceServer sluiced({.rules = kRules, .redis_url = "", .flags = flags, .environment = {}});
-    EXPECT_TRUE(WaitUntil(kPatience, [&] { return DecidedByStore(sluiced); }))
+    EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return DecidedByStore(sluiced); }))
         << sluiced.process().Output();
     const std::string visible = CommandLineOf(sluiced.process());
     EXPECT_NE(visible.find("redis://*@" + redis.tcp_address()), std::string::npos) << visible;
@@ -120,7 +119,8 @@ TEST(RedisRefusalTest, WrongPassword_FallsBackAndSaysWhyWithoutSecrets) {
   RedisServer redis({.tcp = true, .arguments = {"--requirepass", "open-sesame"}});
   SluiceServer sluiced(
       {.rules = kRules, .redis_url = "redis://:open-barley@" + redis.tcp_address()});
-  EXPECT_TRUE(sluiced.process().WaitForLine("WRONGPASS", kPatience)) << sluiced.process().Output();
+  EXPECT_TRUE(sluiced.process().WaitForLine("WRONGPASS", kOverloadDuration))
+      << sluiced.process().Output();
   EXPECT_FALSE(DecidedByStore(sluiced));
   EXPECT_EQ(sluiced.process().Output().find("open-barley"), std::string::npos);
   EXPECT_FALSE(sluiced.process().Wait(std::chrono::milliseconds(0)));

@@ -1,4 +1,4 @@
-// Rules that change under callers who must not notice more than that.
+// Reloads under load, which must have no other effect on callers than the new rules.
 #include <gtest/gtest.h>
 #include <signal.h>
 

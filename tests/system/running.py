@@ -1,7 +1,10 @@
-"""Real processes for tests in Python: they end with the test program, whatever it meets."""
+"""Real processes for tests in Python. They always end with the test program."""
 
+import contextlib
 import os
 import pathlib
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -12,54 +15,109 @@ import urllib.request
 
 
 def directory():
-    """A new one, gone when the tests are over."""
+    """A new directory, removed after the tests."""
     made = tempfile.TemporaryDirectory(prefix="sluice-test-")
     unittest.addModuleCleanup(made.cleanup)
     return pathlib.Path(made.name)
 
 
 def start(command, ready, **options):
-    """The process, and its first line that contains `ready`."""
+    """The process, and its first line that contains `ready`. All lines go to `process.heard`."""
     options.setdefault("stdin", subprocess.DEVNULL)
     process = subprocess.Popen(
         command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
     unittest.addModuleCleanup(process.wait)
     unittest.addModuleCleanup(process.kill)
-    heard = []
+    process.heard = heard = []
     for line in process.stdout:
         heard.append(line)
         if ready in line:
             break
     else:
         raise RuntimeError(f"{command[0]} ended before it was ready:\n" + "".join(heard))
-    # Whoever fills a pipe that nobody reads stands still.
-    threading.Thread(target=_pass_on, args=(process.stdout,), daemon=True).start()
+    # If nobody reads the pipe, the process blocks when the pipe is full.
+    threading.Thread(target=_pass_on, args=(process.stdout, heard), daemon=True).start()
     return process, line
 
 
-def _pass_on(lines):
+def _pass_on(lines, heard):
     with lines:
-        sys.stderr.writelines(lines)
+        for line in lines:
+            heard.append(line)
+            sys.stderr.write(line)
 
 
-def start_redis(folder):
+def start_redis(folder, *flags, **options):
     """A Redis of the test's own, on the unix socket `folder`/redis.sock."""
     process, _ = start(
         ["/usr/bin/redis-server", "--port", "0", "--unixsocket", folder / "redis.sock",
-         "--save", "", "--dir", folder], "ready to accept connections")
+         "--save", "", "--dir", folder, *flags], "ready to accept connections", **options)
     return process, f"unix://{folder}/redis.sock"
+
+
+def start_gate(redis_socket, *where):
+    """See gate.py; its port."""
+    process, line = start([sys.executable, pathlib.Path(__file__).with_name("gate.py"),
+                           redis_socket, *where], "port ", stdin=subprocess.PIPE)
+    unittest.addModuleCleanup(process.stdin.close)
+    return process, line.split()[1]
+
+
+def tell_gate(gate, *words):
+    """Returns when it holds: a busy machine can let the gate wait."""
+    told = len(gate.heard)
+    print(*words, file=gate.stdin, flush=True)
+    wait_until(lambda: len(gate.heard) > told, 10, "the gate has read its input")
 
 
 def start_sluiced(program, rules, redis):
     """A sluiced with these rules (text of one file); its addresses of gRPC and HTTP."""
     folder = directory()
     (folder / "shop.yaml").write_text(rules, encoding="utf-8")
-    # A slow machine is not what these tests are about: see StoreTimeout::kLong in fleet.h.
+    # Tolerates a slow machine: see StoreTimeout::kLong in fleet.h.
     _, ready = start(
         [program, "--rules", folder, "--redis", redis, "--grpc", "127.0.0.1:0",
          "--http", "127.0.0.1:0"],
         "ready grpc=", env=dict(os.environ, SLUICE_REDIS_TIMEOUT="900ms"))
     return ready.split("grpc=")[1].split()[0], ready.split("http=")[1].split()[0]
+
+
+@contextlib.contextmanager
+def stopped(process):
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def busy_cores():
+    """Two other programs want each core."""
+    spinners = [subprocess.Popen(["timeout", "20", sys.executable, "-c", "while True: pass"])
+                for _ in range(2 * os.cpu_count())]
+    try:
+        yield
+    finally:
+        for spinner in spinners:
+            spinner.terminate()
+            spinner.wait()
+
+
+def resident_megabytes(process):
+    pages = int(pathlib.Path(f"/proc/{process.pid}/statm").read_text("ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def listens(port):
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
 def get(url):
@@ -68,7 +126,7 @@ def get(url):
 
 
 def wait_until(condition, seconds, what):
-    """What `condition` returns as soon as it is true."""
+    """Waits until `condition` returns a true value, and returns it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := condition():

@@ -1,4 +1,4 @@
-// The life of a sluiced: ready, healthy, seen in metrics, drained.
+// The life cycle of a sluiced: readiness, health, metrics, drain.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -95,7 +95,7 @@ class DrainTest : public testing::Test {
                        .go_on = [&] { return go_on(sent); }});
   }
 
-  // A caller who hears nothing of a check that was charged would take it twice.
+  // A caller without an answer to a charged check would be charged twice after a retry.
   void ExpectChargedIsWhatWasAnswered(const Answers& answers) {
     const Answer next = fleet_.Check(CheckOf("life", "/large"), 1);
     ASSERT_NE(StatusOf(next, "large"), nullptr);

@@ -1,5 +1,5 @@
-// What callers see when Redis dies, hangs or forgets its scripts under load: an answer in time, by
-// the rule's policy, and Redis' own decisions again as soon as it is back.
+// Redis dies, hangs or loses its scripts under load: callers get answers in time, by the rule's
+// policy, and Redis' decisions again as soon as it is back.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The load tests that rate-limiting tutorials use, on three servers: whatever comes in, exactly the
-// limit passes in each window of the clock.
+// The load tests of rate-limiting tutorials, on three servers: exactly the limit passes in each
+// clock-aligned window.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -134,7 +134,7 @@ TEST(Generator, Token_SentAsBearerToken) {
                                                  .timeout = seconds(10)});
   ASSERT_TRUE(generator);
   EXPECT_TRUE((*generator)->WaitUntil(SteadyNow() + seconds(10)));
-  EXPECT_EQ((*generator)->tally().allowed, 1u);
+  EXPECT_EQ((*generator)->stats().allowed, 1u);
   EXPECT_EQ(server.authorization(), "Bearer open-sesame");
 }
 

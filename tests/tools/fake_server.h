@@ -1,4 +1,4 @@
-// A RateLimiter on a unix socket that answers as the test says. Dies with its object.
+// A fake RateLimiter server on a unix socket with scripted answers. Stopped by its destructor.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,11 @@ namespace sluice::test {
 
 class FakeServer final : public v1::RateLimiter::Service {
  public:
-  // Called on any of several threads, for each check.
+  // Called for each check, on several threads.
   using Answer = std::function<grpc::Status(const v1::CheckLimitRequest& request,
                                             v1::CheckLimitResponse& response)>;
 
-  // The same for leases. Without, every renewal finds no lease, and every release succeeds.
+  // The same for leases. If unset, every renewal finds no lease and every release succeeds.
   struct Leases {
     std::function<grpc::Status(const v1::RenewLeaseRequest& request,
                                v1::RenewLeaseResponse& response)>
@@ -35,7 +35,7 @@ class FakeServer final : public v1::RateLimiter::Service {
 
   const Address& address() const { return address_; }
 
-  // The header of the latest check.
+  // The authorization header of the last check.
   std::string authorization() const {
     const MutexLock lock(mutex_);
     return authorization_;

@@ -1,4 +1,4 @@
-"""A Sluice server that answers as a test says, and the real `sluice` to ask it.
+"""A fake Sluice server with scripted answers, and helpers to run the real `sluice` against it.
 
 A test program's arguments: SLUICE DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -41,8 +41,8 @@ class Failure(Exception):
 
 
 class FakeServer:
-    """`check`, `renew` and `release` make a test's answers from requests, on any thread. What has
-    arrived is in `calls`, as (method, request, monotonic time), in order."""
+    """`check`, `renew` and `release` return a test's answers to requests, on any thread. `calls`
+    has the received calls in order, as (method, request, monotonic time)."""
 
     def __init__(self, test):
         directory = tempfile.TemporaryDirectory(prefix="sluice-test-")
@@ -100,7 +100,7 @@ class FakeServer:
 
 
 def in_turn(*answers):
-    """One answer after another, the last for ever; exceptions are raised."""
+    """Returns the answers one after another, then repeats the last one. Raises exceptions."""
     rest = list(answers)
 
     def answer(_):
@@ -117,7 +117,7 @@ def environment():
 
 
 def start(*arguments, **options):
-    """`sluice` with pipes for its standard streams unless told otherwise."""
+    """Starts `sluice`, by default with pipes as its standard streams."""
     pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
     return subprocess.Popen(
         [SLUICE, *arguments], **{**pipes, "text": True, "env": environment(), **options}
@@ -125,7 +125,7 @@ def start(*arguments, **options):
 
 
 def run(*arguments, **options):
-    """Runs `sluice` to its end; its stdin is empty."""
+    """Runs `sluice` until it ends, with an empty stdin."""
     with start(*arguments, **options) as process:
         stdout, stderr = process.communicate(timeout=3 * PATIENCE)
     return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)

@@ -1,4 +1,4 @@
-// A lease is renewed in time, its fate is told once, and it is given back.
+// A lease is renewed in time, changes of its state are reported once, and it is released.
 #include "tools/lease_keeper.h"
 
 #include <vector>
@@ -27,7 +27,7 @@ v1::Lease MakeLease(Duration ttl) {
   return lease;
 }
 
-// A server whose renewals meet one fate after another, the last for ever.
+// A server that answers renewals with a list of results, then repeats the last one.
 class LeaseServer {
  public:
   explicit LeaseServer(std::vector<grpc::StatusCode> fates)

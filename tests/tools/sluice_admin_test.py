@@ -1,5 +1,5 @@
-"""Looking into a running `sluiced` with the real `sluice`: explain, rules, reset, reload; validate,
-which needs no server; who may do what; and the log.
+"""The admin commands of the real `sluice` against a running `sluiced`: explain, rules, reset,
+reload; validate, which needs no server; permissions; and the log.
 
 Usage: sluice_admin_test.py SLUICE SLUICED SOURCE_DIR
 """
@@ -67,7 +67,7 @@ def sluice(*arguments, **variables):
 
 
 class Server:
-    """A sluiced in a directory of its own, on a unix socket unless told otherwise."""
+    """A sluiced in a new directory, by default on a unix socket."""
 
     def __init__(self, test, *flags, address=None, settings="{}", **variables):
         temporary = tempfile.TemporaryDirectory()
@@ -92,7 +92,7 @@ class Server:
         self.address = re.search(r"ready grpc=(\S+)", self.logged()).group(1)
 
     def write_rules(self, text):
-        """As an editor does: all at once."""
+        """Replaces the file atomically, as an editor does."""
         new = self.folder / "new"
         new.write_text(text, encoding="utf-8")
         new.rename(self.rules / "shop.yaml")
@@ -104,7 +104,7 @@ class Server:
         return sluice(command, *arguments, "--addr", self.address, **variables)
 
     def left(self, *attributes):
-        """What the first limit has left."""
+        """The units left at the first limit."""
         answer = json.loads(self.sluice("check", "shop", *attributes, "--peek", "--json").stdout)
         return int(answer["limits"][0]["remaining"])
 
@@ -159,7 +159,7 @@ class LookingInsideTest(unittest.TestCase):
         one = self.server.sluice("reset", "shop", *request, "--rule", "trial")
         self.assertEqual(one.returncode, 0, one.stderr)
         self.assertEqual(
-            one.stdout, "as new for the whole fleet:\n  sluice:{shop/trial/}:token_bucket:1d\n"
+            one.stdout, "reset for the whole fleet:\n  sluice:{shop/trial/}:token_bucket:1d\n"
         )
         self.assertEqual(self.server.left(*request), 7)
         keys = json.loads(self.server.sluice("reset", "shop", *request, "--json").stdout)["keys"]
@@ -344,7 +344,7 @@ class LogTest(unittest.TestCase):
         self.assertNotIn("stopped", server.logged())
 
     def test_secrets_never_reach_it(self):
-        # Nobody is at the address, so the URL is talked of.
+        # No server listens at the address, so the log mentions the URL.
         password = "hunter2-4711"
         server = Server(
             self,

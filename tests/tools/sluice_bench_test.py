@@ -1,4 +1,4 @@
-"""`sluice bench` against a real `sluiced`: every kind of RPC, what is denied, and what goes wrong.
+"""`sluice bench` against a real `sluiced`: every kind of RPC, denials and errors.
 
 Usage: sluice_bench_test.py SLUICE SLUICED
 """
@@ -46,14 +46,20 @@ def run(*arguments):
     )
 
 
+def folder_with_rules(test_class):
+    """A folder that is removed after the tests of the class."""
+    directory = tempfile.TemporaryDirectory()
+    test_class.addClassCleanup(directory.cleanup)
+    folder = pathlib.Path(directory.name)
+    (folder / "rules").mkdir()
+    (folder / "rules" / "shop.yaml").write_text(RULES, encoding="utf-8")
+    return folder
+
+
 class BenchTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        directory = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(directory.cleanup)
-        folder = pathlib.Path(directory.name)
-        (folder / "rules").mkdir()
-        (folder / "rules" / "shop.yaml").write_text(RULES, encoding="utf-8")
+        folder = folder_with_rules(cls)
         cls.address = f"unix:{folder}/grpc.sock"
         server = subprocess.Popen(
             [SLUICED, "--rules", folder / "rules", "--grpc", cls.address, "--http", "127.0.0.1:0"],
@@ -113,7 +119,7 @@ class BenchTest(unittest.TestCase):
             self.assertEqual(summary["failed"], 0)
 
     def test_keys_are_as_many_users(self):
-        # Ten for each of 20, who are all asked ten times at the least.
+        # Ten for each of 20 users. Each user has at least ten checks.
         summary = self.summary("/other", "--keys", "20", "--rpc", "batch", "--checks", "1000")
         self.assertEqual(summary["allowed"], 200)
         self.assertEqual((summary["keys"], summary["checks_per_message"]), (20, 1000))
@@ -165,11 +171,7 @@ class BenchTest(unittest.TestCase):
 class TlsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        directory = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(directory.cleanup)
-        folder = pathlib.Path(directory.name)
-        (folder / "rules").mkdir()
-        (folder / "rules" / "shop.yaml").write_text(RULES, encoding="utf-8")
+        folder = folder_with_rules(cls)
         cls.certificate = folder / "server.pem"
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
@@ -261,7 +263,7 @@ class ArgumentTest(unittest.TestCase):
         self.assertIn("bench", run("--help").stdout)
         text = run("bench", "--help").stdout
         for flag in (
-            "addr timeout tls tls-ca tls-certificate tls-key token-file rpc checks key keys distribution exponent rate in-flight connections"
+            "addr timeout tls tls-ca tls-certificate tls-key tls-server-name token-file rpc checks key keys distribution exponent rate in-flight connections"
             " threads duration warm-up json"
         ).split():
             self.assertIn(f"--{flag} ", text.replace("\n", " "))

@@ -1,4 +1,4 @@
-"""The real `sluice` against a real `sluiced`: what it prints, and its exit status.
+"""The real `sluice` against a real `sluiced`: its output and its exit status.
 
 Usage: sluice_cli_test.py SLUICE SLUICED
 """
@@ -82,7 +82,7 @@ class CheckTest(unittest.TestCase):
         cls.next_user = 0
 
     def setUp(self):
-        """Every test is a user of its own, with a full bucket."""
+        """Every test uses a new user with a full bucket."""
         type(self).next_user += 1
         self.request = ("shop", "endpoint=/boot/pay", f"user={self.next_user}")
 
@@ -170,7 +170,7 @@ class CheckTest(unittest.TestCase):
         )
         summary = json.loads(result.stdout)
         self.assertEqual((result.returncode, summary["allowed"]), (0, 6), result.stderr)
-        # Due at once: the first, which finds a token, and the second, whose debt the next pays.
+        # Two checks are due at once: the first takes the token, the second borrows the next one.
         self.assertGreaterEqual(summary["seconds"], 0.4)
         self.assertGreaterEqual(summary["wait_us"]["count"], 1)
 
@@ -196,7 +196,7 @@ class CheckTest(unittest.TestCase):
             self.assertIn("DENIED  by exports (concurrency 0 of 1 left)", denied.stderr)
             holder.stdin.close()
             self.assertEqual(holder.wait(20), 0)
-        # Given back, not expired: nobody waits.
+        # The slot was released, not expired, so there is no wait.
         at_once = run(*hold, "--", "sh", "-c", "echo ran; exit 7")
         self.assertEqual((at_once.returncode, at_once.stdout), (7, "ran\n"), at_once.stderr)
 

@@ -1,4 +1,4 @@
-"""`sluice hold`: the lease is held exactly while the command runs, whatever happens to either.
+"""`sluice hold`: the lease is held exactly while the command runs, also after failures.
 
 Usage: sluice_hold_test.py SLUICE DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -117,8 +117,8 @@ class LeaseTest(HoldTest):
         self.assertEqual(result.stdout, "--cost|a b||--|x=1|$HOME|")
 
     def test_command_starts_as_if_started_alone(self):
-        # Signals blocked and ignored (without 32 and 33, which glibc's posix_spawn ignores for its
-        # own ends), and how many files are open.
+        # The blocked and the ignored signals (without 32 and 33, which glibc's posix_spawn ignores
+        # internally), and the number of open files.
         script = (
             "import os, re; print([int(n, 16) & 0x7fffffff for n in"
             " re.findall(r'Sig(?:Blk|Ign):\\s*(\\w+)', open('/proc/self/status').read())],"
@@ -155,7 +155,7 @@ class DeniedTest(HoldTest):
         self.assert_released(0)
 
     def test_wait_tries_until_granted(self):
-        # retry_after neither hammers nor oversleeps a slot that is given back early.
+        # Retries are neither too frequent nor too late for a slot that is released early.
         self.server.check = in_turn(denied(1e-6), denied(3600), granted())
         result = self.hold("echo", "ran", flags=["--wait", "60s"])
         self.assertEqual((result.returncode, result.stdout), (0, "ran\n"), result.stderr)
@@ -260,7 +260,7 @@ class SignalTest(HoldTest):
             self.assert_released()
 
     def test_reaches_what_the_command_started(self):
-        # Its child keeps stdout open until it dies.
+        # The child keeps stdout open until it ends.
         process = self.started("sleep 60 & echo ready; wait")
         process.send_signal(signal.SIGTERM)
         self.finish(process, 128 + signal.SIGTERM)
@@ -324,7 +324,7 @@ class SignalTest(HoldTest):
 
 class TerminalTest(HoldTest):
     def start_at_terminal(self, script):
-        """A hold of a shell script in the foreground of a terminal of its own."""
+        """A hold of a shell script in the foreground of a new terminal."""
         process, terminal = pty.fork()
         if process == 0:
             os.execve(SLUICE, [SLUICE, *self.arguments(["sh", "-c", script])], environment())

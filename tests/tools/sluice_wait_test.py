@@ -1,4 +1,4 @@
-"""`sluice check`: waits as answers say, and passes on what it is told about mode and patience.
+"""`sluice check`: sleeps for the wait of answers, and sends --mode and --wait to the server.
 
 Usage: sluice_wait_test.py SLUICE DIRECTORY_OF_GENERATED_MESSAGES
 """
@@ -18,7 +18,7 @@ class WaitTest(unittest.TestCase):
         self.server = FakeServer(self)
 
     def check(self, *arguments):
-        """The result, and how many seconds passed between the last answer and the end."""
+        """The result, and the seconds between the last answer and the end."""
         answered = []
         inner = self.server.check
 
@@ -67,7 +67,7 @@ class WaitTest(unittest.TestCase):
         self.assertIn("retry in 1 h", result.stdout)
 
     def reserve_every(self, interval):
-        """As a bucket that lends does: each check is due `interval` after the one before."""
+        """Answers like a borrowing bucket: each check is due `interval` after the previous one."""
         lock = threading.Lock()
         due = None
 

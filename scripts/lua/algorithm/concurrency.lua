@@ -1,16 +1,16 @@
 -- Concurrency limit: at most `limit` slots are held at once, under leases.
--- The twin of src/core/algorithm/concurrency.h, where each function's meaning is told.
+-- The twin of src/core/algorithm/concurrency.h, which documents each function.
 --
 -- Parameters: limit
--- Stored:     a sorted set with a member per slot held. Score: when its lease expires (µs), on the
+-- Stored:     a sorted set with a member per slot held. Score: expiry of its lease (µs), on the
 --             counter's own clock. Member: id of the lease (16 bytes), number of the slot in it (2
---             bytes, big-endian). Before all others, at -inf, one member of two little-endian
---             doubles: time of the latest change, and what the counter's clock is ahead of the
+--             bytes, big-endian). The first member, at -inf, consists of two little-endian
+--             doubles: time of the latest change, and the counter's clock minus the
 --             store's.
 -- Cost:       2 calls to read, 3 more to answer; to take, 3 calls with a member per slot, which
 --             clear at most MAX_CLEARED slots that have expired.
--- Atomic:     runs inside the driver's script. Writes at once, so that each check sees what those
---             before it in the same script took.
+-- Atomic:     runs inside the driver's script. Writes immediately, so each check sees the slots
+--             taken before it in the same script.
 
 local MAX_COST = 256
 local MAX_CLEARED = 64
@@ -27,7 +27,7 @@ local function parse(algorithm, numbers, at)
   return { algorithm = algorithm, limit = numbers[at] }
 end
 
--- Returns the state as stored, or nothing.
+-- Returns the state as stored, or nil.
 local function read(key)
   local clock = call('ZRANGE', key, 0, 0)[1]
   if clock then
@@ -61,7 +61,7 @@ local function grants(limit, request, n, state)
   return grants_within(limit.limit, state.counted, request.cost, n)
 end
 
--- Writes the counter's clock, and how long the key is to live.
+-- Writes the counter's clock, and the key's time to live.
 local function write(_, key, state)
   if state.clock then
     call('ZREM', key, state.clock)
@@ -73,7 +73,7 @@ local function write(_, key, state)
   call('PEXPIRE', key, integer(ceil(lifetime / 1000) + 1000))
 end
 
--- For CHARGE: slots are taken beyond the limit, too.
+-- CHARGE takes slots beyond the limit, too.
 local function chargeable()
   return MAX_COST
 end
@@ -91,9 +91,9 @@ end
 
 local function take(_, cost, _, state, _, _, request)
   if state.counted == 0 then
-    call('UNLINK', state.key) -- what has expired may be of another clock
+    call('UNLINK', state.key) -- expired slots may be on an old clock
   else
-    -- The clock's member comes before what has expired.
+    -- The clock's member precedes the expired slots.
     local gone = call('ZCARD', state.key) - state.counted - 1
     if gone > 0 then
       call('ZREMRANGEBYRANK', state.key, 1, min(gone, MAX_CLEARED + cost))
@@ -112,7 +112,7 @@ local function slot_is_held(state, request, slot)
   return expires and tonumber(expires) > state.now
 end
 
--- A lease's slots are numbered from 0 and come and go together.
+-- The slots of a lease are numbered from 0, and are taken and released together.
 local function slots_of(state, request)
   local slots = 0
   while slot_is_held(state, request, slots) do
@@ -130,7 +130,7 @@ local function renew(state, request)
   return state
 end
 
--- Returns nothing if there was nothing to release.
+-- Returns nil if there was nothing to release.
 local function release(state, request)
   local members = {}
   for slot = 0, slots_of(state, request) - 1 do
@@ -149,7 +149,7 @@ local function undo(_, _, _, _, _, _, state, _, _, request)
   return 0, release(state, request)
 end
 
--- When the nth of the slots held now expires, from 1; nothing if there are not so many.
+-- When the nth (from 1) slot held now expires; nil if there are fewer.
 local function expiry_of(state, nth)
   local rank = call('ZCARD', state.key) - state.counted + nth - 1
   local found = call('ZRANGE', state.key, rank, rank, 'WITHSCORES')[2]

@@ -1,13 +1,13 @@
 -- Fixed window counter: at most `limit` units in each window.
--- The twin of src/core/algorithm/fixed_window.h, where each function's meaning is told.
+-- The twin of src/core/algorithm/fixed_window.h, which documents each function.
 --
--- Parameters: limit, window (µs; 0 with months), align (0 first request, 1 clock, 2 calendar month),
---             offset of local time from UTC (µs)
+-- Parameters: limit, window (µs; 0 with months), align (0 first request, 1 clock, 2 calendar month,
+--             3 epoch), offset of local time from UTC (µs)
 -- State:      start of the window (µs), units taken in it, time of the latest change (µs)
 -- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
-local FIRST, CLOCK = 0, 1
+local FIRST, CLOCK, MONTH = 0, 1, 2
 local DAY = 86400000000
 
 local function month_start(limit, t)
@@ -32,15 +32,17 @@ local function window_start(limit, t)
     -- 1970-01-05, the fifth day of the epoch, was a Monday.
     local anchor = (limit.window == 7 * DAY and 4 * DAY or 0) - limit.offset
     return anchor + floor((t - anchor) / limit.window) * limit.window
+  elseif limit.align == MONTH then
+    return month_start(limit, t)
   end
-  return month_start(limit, t)
+  return floor(t / limit.window) * limit.window
 end
 
 local function window_end(limit, start)
-  if limit.align == FIRST or limit.align == CLOCK then
+  if limit.align ~= MONTH then
     return start + limit.window
   end
-  -- 31 days after the first of any month lies in the next one.
+  -- 31 days after the first of any month is in the next month.
   return month_start(limit, start + 31 * DAY)
 end
 
@@ -78,6 +80,14 @@ local function take(_, cost, times, start, count, last)
   return start, count + cost * times, last
 end
 
+-- Consecutive charges; nil: there is no room for any.
+local function charge(_, cost, times, start, count, last)
+  if count == MAX_PRODUCT then
+    return nil
+  end
+  return start, min(count + cost * times, MAX_PRODUCT), last
+end
+
 local function chargeable(_, _, count)
   return MAX_PRODUCT - count
 end
@@ -89,7 +99,7 @@ local function refund(_, cost, charged_at, start, count, last)
   return start, max(0, count - cost), last
 end
 
--- x, y, z: the state that the check met.
+-- x, y, z: the state that the check found.
 local function undo(_, _, cost, x, _, _, start, count, last)
   if start < x then
     return cost
@@ -105,5 +115,5 @@ end
 
 return {
   fields = 3, parse = parse, open = open, advance = advance, grants = grants, take = take,
-  chargeable = chargeable, refund = refund, undo = undo, lifetime = lifetime,
+  charge = charge, chargeable = chargeable, refund = refund, undo = undo, lifetime = lifetime,
 }

@@ -1,8 +1,8 @@
--- Leaky bucket as a queue: what comes in runs out evenly at `rate` per `period`.
--- The twin of src/core/algorithm/leaky_bucket.h, where each function's meaning is told.
+-- Leaky bucket as a queue: units drain evenly at `rate` per `period`. The twin of
+-- src/core/algorithm/leaky_bucket.h, which documents each function.
 --
 -- Parameters: rate (units per period), period (µs), queue (units), delays (0 or 1)
--- State:      level: what has not run out yet (in 1/period of a unit), time of that level (µs)
+-- State:      level: what has not drained yet (in 1/period of a unit), time of that level (µs)
 -- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
@@ -20,7 +20,7 @@ end
 
 local function advance(limit, now, level, last)
   if now > last then
-    -- Exact as long as the product is below 2^53; from there on it is rounded, and the bucket empty.
+    -- Exact while the product is below 2^53; above, it is rounded, but the bucket is empty.
     level = level - (now - last) * limit.rate
     return nil, level > 0 and level or 0, now
   elseif now < last - MAX_SKEW then
@@ -63,7 +63,7 @@ local function refund(limit, cost, _, level, last)
   return level - cost * limit.period, last
 end
 
--- x, y, z: the state that the check met.
+-- x, y, z: the state that the check found.
 local function undo(limit, _, cost, x, y, _, level, last)
   local amount = cost * limit.period
   local after, elapsed = x + amount, last - y

@@ -1,17 +1,17 @@
 -- Sliding window log: at most `limit` units in every interval of the window's length.
--- The twin of src/core/algorithm/sliding_log.h, where each function's meaning is told.
+-- The twin of src/core/algorithm/sliding_log.h, which documents each function.
 --
 -- Parameters: limit, window (µs)
--- Stored:     a sorted set with a member per admitted check (or run of equal ones). Score: its time
+-- Stored:     a sorted set with a member per admitted check (or coalesced checks). Score: its time
 --             (µs) on the counter's own clock. Member, big-endian doubles, so that members of one
---             time sort by sum: running sum of all units up to it, its own units, what the
---             counter's clock was ahead of the store's when it was written, and, if units were given
---             back, the sum up to which they were; of these two, the newest member's count.
+--             time sort by sum: running sum of all units up to it, its own units, the
+--             counter's clock minus the store's when it was written, and, if units were
+--             refunded, the sum up to which they were. The newest member's values apply.
 -- Cost:       2 calls to read; 1 to 16 more if it denies (a bisection over the entries); 4 to 7 to
 --             write, which clears at most 64 entries that have left the window; to undo, 3 with at
 --             most 256 entries each.
--- Atomic:     runs inside the driver's script, which reads before anything is written; but undo
---             writes at once.
+-- Atomic:     runs inside the driver's script, which reads before it writes; only undo
+--             writes immediately.
 
 local MAX_ENTRIES = 10000
 local MAX_CLEARED = 64
@@ -32,7 +32,7 @@ local function pack_member(state, sum, units)
   return state.refunded > 0 and member .. struct.pack('>d', state.refunded) or member
 end
 
--- The entry at a rank (0 the oldest, -1 the newest): time, sum, units, offset, refunded; nothing if
+-- The entry at a rank (0 the oldest, -1 the newest): time, sum, units, offset, refunded; nil if
 -- none.
 local function entry_at(key, rank)
   local found = call('ZRANGE', key, rank, rank, 'WITHSCORES')
@@ -41,15 +41,15 @@ local function entry_at(key, rank)
   end
 end
 
--- When the nth unit in the window came, from 1; beyond those in it, now.
+-- When the nth (from 1) unit in the window was taken; now, if there are fewer.
 local function time_of_unit(state, nth)
   if nth > state.sum - state.before then
     return state.now
   end
   local target = state.before + nth
   local high = call('ZCARD', state.key) - 1
-  -- Entries hold at least one unit each, so none before this rank reaches the target; where all
-  -- hold one, it is the entry looked for.
+  -- Each entry holds at least one unit, so no entry before this rank reaches the target. If each
+  -- holds exactly one, this entry does.
   local low = max(0, high - (state.sum - target))
   local time, sum = entry_at(state.key, low)
   while sum < target do
@@ -74,7 +74,7 @@ local function parse(algorithm, numbers, at)
   return { algorithm = algorithm, limit = numbers[at], window = numbers[at + 1] }
 end
 
--- Returns the state as stored, or nothing.
+-- Returns the state as stored, or nil.
 local function read(key)
   local newest, sum, units, offset, refunded = entry_at(key, -1)
   if newest then
@@ -93,7 +93,7 @@ end
 
 local function advance(limit, now, state)
   if state.restarts or not state.newest then
-    return nil, state -- begun in this run
+    return nil, state -- created by this script call
   end
   local keep
   if now + state.offset < state.newest - MAX_SKEW then
@@ -145,7 +145,27 @@ local function refund(limit, cost, charged_at, state)
   return state
 end
 
--- Writes the newest entries anew, without the units that are `taken` out of the oldest of them.
+-- Adds the taken units as one entry, and removes entries that have left the window.
+local function append(limit, state)
+  local key = state.key
+  local at, sum, units = state.now, state.sum + state.added, state.added
+  if state.restarts or not state.newest then
+    call('UNLINK', key)
+  else
+    local gone = call('ZCOUNT', key, '-inf', integer(state.now - limit.window))
+    if gone > 0 then
+      call('ZREMRANGEBYRANK', key, 0, min(gone, MAX_CLEARED) - 1)
+    end
+    if state.newest == at or call('ZCARD', key) >= MAX_ENTRIES then
+      units = units + state.units
+      call('ZREMRANGEBYRANK', key, -1, -1)
+    end
+  end
+  call('ZADD', key, integer(at), pack_member(state, sum, units))
+  state.newest, state.sum, state.units, state.added, state.restarts = at, sum, units, 0, nil
+end
+
+-- Rewrites the newest entries without the units that are `taken` from the oldest of them.
 local function shift(state, later, taken)
   local arguments = {}
   for i = 1, #later, 2 do
@@ -169,13 +189,15 @@ local function undo(limit, now, cost, _, y, _, state)
   if state.counted == 0 or at + limit.window <= state.now then
     return 0
   end
+  if state.added > 0 then
+    append(limit, state) -- so that the set holds what this script call has taken, and no more
+  end
   local later = call('ZRANGEBYSCORE', state.key, integer(at), '+inf', 'WITHSCORES', 'LIMIT', 0,
     MAX_SHIFTED + 1)
   if not later[2] or tonumber(later[2]) ~= at then
     return cost
   end
-  local unwritten = state.added > 0 and state.newest ~= state.now and 1 or 0
-  if #later / 2 + unwritten > MAX_SHIFTED then
+  if #later / 2 > MAX_SHIFTED then
     return 0, refund(limit, cost, false, state)
   end
   local sum, units = unpack_member(later[1])
@@ -184,11 +206,10 @@ local function undo(limit, now, cost, _, y, _, state)
   local refunded = max(0, taken - held)
   shift(state, later, taken)
   state.newest, state.sum, state.units = entry_at(state.key, -1)
-  if not state.newest and state.added == 0 then
+  if not state.newest then
     local _, new = open(limit, now, state.key)
     return 0, new
   end
-  state.sum = state.sum or sum - taken
   state.refunded, state.before = state.refunded - refunded, state.before - refunded
   state.counted = state.counted - (taken - refunded)
   return 0, state
@@ -210,25 +231,6 @@ end
 local function lifetime(limit, now, state)
   local newest = state.added > 0 and state.now or state.newest or state.now
   return newest + limit.window - state.offset - now
-end
-
--- Adds what was taken as one entry, and clears entries that have left the window.
-local function append(limit, state)
-  local key = state.key
-  local at, sum, units = state.now, state.sum + state.added, state.added
-  if state.restarts or not state.newest then
-    call('UNLINK', key)
-  else
-    local gone = call('ZCOUNT', key, '-inf', integer(state.now - limit.window))
-    if gone > 0 then
-      call('ZREMRANGEBYRANK', key, 0, min(gone, MAX_CLEARED) - 1)
-    end
-    if state.newest == at or call('ZCARD', key) >= MAX_ENTRIES then
-      units = units + state.units
-      call('ZREMRANGEBYRANK', key, -1, -1)
-    end
-  end
-  call('ZADD', key, integer(at), pack_member(state, sum, units))
 end
 
 local function write(limit, key, state, expiry)

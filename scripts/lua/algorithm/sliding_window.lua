@@ -1,5 +1,5 @@
 -- Sliding window counter: at most `limit` units in every interval, counted by sub-windows.
--- The twin of src/core/algorithm/sliding_window.h, where each function's meaning is told.
+-- The twin of src/core/algorithm/sliding_window.h, which documents each function.
 --
 -- Parameters: limit, window (µs), segments
 -- State:      start of the newest sub-window (µs), time of the latest change (µs), then the units of
@@ -36,7 +36,7 @@ local function trim_oldest(state)
   end
 end
 
--- When the units of the sub-window `age` places before the newest have all left the window.
+-- When the sub-window `age` places before the newest has left the window.
 local function leaves_at(limit, state, age)
   return state[1] + (limit.segments + 1 - age) * limit.length
 end

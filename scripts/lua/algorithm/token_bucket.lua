@@ -1,5 +1,5 @@
--- Token bucket: tokens drip in at `rate` per `period` up to `burst`.
--- The twin of src/core/algorithm/token_bucket.h, where each function's meaning is told.
+-- Token bucket: tokens are added at `rate` per `period` up to `burst`. The twin of
+-- src/core/algorithm/token_bucket.h, which documents each function.
 --
 -- Parameters: rate (tokens per period), period (µs), burst (tokens), starts_empty (0 or 1),
 --             borrows (0 or 1)
@@ -28,7 +28,7 @@ end
 local function advance(limit, now, level, last)
   local keep
   if now > last then
-    -- Exact as long as the product is below 2^53; from there on it is rounded, and the bucket full.
+    -- Exact while the product is below 2^53; above, it is rounded, but the bucket is full.
     level = level + (now - last) * limit.rate
     last = now
   elseif now < last - MAX_SKEW then
@@ -75,7 +75,7 @@ local function refund(limit, cost, _, level, last)
   return level + cost * limit.period, last
 end
 
--- x, y, z: the state that the check met.
+-- x, y, z: the state that the check found.
 local function undo(limit, _, cost, x, y, _, level, last)
   local amount = cost * limit.period
   local missing, elapsed = limit.capacity - (x - amount), last - y

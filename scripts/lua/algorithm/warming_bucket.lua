@@ -1,9 +1,9 @@
--- Token bucket that warms up: prices fall from three times the stable interval to once.
--- The twin of src/core/algorithm/warming_bucket.h, where each function's meaning is told and whose
--- order of computing it follows.
+-- Token bucket with warmup: prices fall from three times the stable interval to one. The twin of
+-- src/core/algorithm/warming_bucket.h, which documents each function and computes in the same
+-- order.
 --
 -- Parameters: rate (tokens per period when warm), period (µs), warmup (µs)
--- State:      permits that have gathered in the idle time (not whole), when all is paid for (µs),
+-- State:      permits stored while idle (a fraction), when all checks are paid for (µs),
 --             time of the latest change (µs)
 -- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
@@ -88,7 +88,7 @@ local function refund(limit, cost, _, stored, next_free, last)
   return stored, next_free - min(debt, floor(cost * limit.stable)), last
 end
 
--- x, y, z: the state that the check met.
+-- x, y, z: the state that the check found.
 local function undo(limit, _, cost, x, y, z, stored, next_free, last)
   if last < z then
     return cost

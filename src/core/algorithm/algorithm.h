@@ -1,5 +1,5 @@
-// What all algorithms share: what a check asks of a counter, how a counter meets a clock that is
-// behind it, and what it answers.
+// Shared by all algorithms: the results of a check and the handling of a clock that runs behind a
+// counter.
 #pragma once
 
 #include <algorithm>
@@ -15,61 +15,61 @@
 
 namespace sluice {
 
-// A counter whose state is newer than the clock by at most this has met the skew between two
-// clocks: time stands still for it. By more, the clock has been replaced (a failover to a machine
-// whose clock differs), and the counter is moved to the new clock once.
+// The largest clock skew a counter tolerates. If its state is newer than the clock by at most this,
+// time stands still for it. If by more, the clock was replaced (a failover to a machine whose clock
+// differs), and the counter moves to the new clock once.
 inline constexpr Duration kMaxSkew = std::chrono::seconds(1);
 
 inline bool ClockWasReplaced(Time last, Time now) { return now < last - kMaxSkew; }
 
-// Whether a state that no grant has changed must be stored all the same.
-enum class Keep {
+// Whether a state that no grant has changed must still be stored.
+enum class WriteBack {
   kNo,
-  kUnlessPeek,  // the counter begins to exist with this check
+  kUnlessPeek,  // this check creates the counter
   kAlways,      // the counter was moved to a new clock
 };
 
-// What became of a change: kCharge, kRefund, kRenew, kRelease, kUndo.
-struct Changed {
+// The result of a change: kCharge, kRefund, kRenew, kRelease, kUndo.
+struct ChangeResult {
   bool changed = true;
-  // Units that could not be charged; for kUndo, units that stay charged, for it is not known any
-  // more what they did to the counter.
+  // Units that could not be charged. For kUndo: units that stay charged because their effect on the
+  // counter is no longer known.
   std::int64_t dropped = 0;
 };
 
-// What one limit says to one request. Durations count from the time of the decision.
+// The result of one limit for one request. Durations count from the time of the decision.
 struct Verdict {
   bool admitted = false;
   std::int64_t limit = 0;
   std::int64_t remaining = 0;
   Duration reset_after{};
-  Duration retry_after = kNever;  // meaningful unless admitted
+  Duration retry_after = kNever;  // undefined if admitted
   Duration wait{};                // admitted, but start only after this long
-  std::int64_t dropped = 0;       // Mode::kCharge: units the counter could not take any more
+  std::int64_t dropped = 0;       // Mode::kCharge: units that the counter could not take
 
   static constexpr Duration kNever = Duration::max();
 
   bool operator==(const Verdict&) const = default;
 };
 
-// What a counter answers from that counts units until they leave it.
-struct Tally {
+// Snapshot of a counter that counts each unit until it leaves.
+struct UsageSnapshot {
   std::int64_t counted = 0;  // units
-  Time reset_at;             // when the last of them leaves; any time if there are none
-  Time retry_at;             // when the check after the granted ones is admitted
+  Time reset_at;             // when the last of them leaves; undefined if there are none
+  Time retry_at;             // when the check after the granted ones would be admitted
 
-  bool operator==(const Tally&) const = default;
-  static Tally FromFields(const std::array<double, 3>& fields);
+  bool operator==(const UsageSnapshot&) const = default;
+  static UsageSnapshot FromFields(const std::array<double, 3>& fields);
   std::array<double, 3> ToFields() const;
 
-  // How many of `n` checks of `cost` units, one after the other, find room within `limit`.
+  // How many of `n` consecutive checks of `cost` units fit within `limit`.
   std::int64_t Grants(std::int64_t limit, std::int64_t cost, std::int64_t n) const {
     if (counted > limit) return 0;
     if (cost == 0) return n;
     return std::min(n, (limit - counted) / cost);
   }
 
-  // What a check of `cost` units hears at `now`.
+  // The verdict for a check of `cost` units at `now`.
   Verdict Judge(std::int64_t limit, std::int64_t cost, bool admitted, Time now) const {
     Verdict verdict{.admitted = admitted,
                     .limit = limit,
@@ -80,18 +80,18 @@ struct Tally {
   }
 };
 
-// Numbers of a script's reply and arguments; they hold integers.
+// Conversions of numbers in a script's reply and arguments. They hold integers.
 inline Time ToTime(double microseconds) {
   return Time(Duration(static_cast<std::int64_t>(microseconds)));
 }
 inline double ToNumber(Time time) { return static_cast<double>(time.time_since_epoch().count()); }
 inline double ToNumber(std::int64_t count) { return static_cast<double>(count); }
 
-inline Tally Tally::FromFields(const std::array<double, 3>& fields) {
+inline UsageSnapshot UsageSnapshot::FromFields(const std::array<double, 3>& fields) {
   return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1]), ToTime(fields[2])};
 }
 
-inline std::array<double, 3> Tally::ToFields() const {
+inline std::array<double, 3> UsageSnapshot::ToFields() const {
   return {ToNumber(counted), ToNumber(reset_at), ToNumber(retry_at)};
 }
 

@@ -1,11 +1,11 @@
 // Concurrency limit: at most `limit` slots are held at once. A check takes `cost` slots under a
-// lease, which gives them back when it is released, or expires because its holder died: the
-// leases of C. Gray and D. Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed
-// file cache consistency", SOSP 1989.
+// lease. Releasing the lease gives them back; a lease whose holder died expires. Source: C. Gray
+// and D. Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed file cache
+// consistency", SOSP 1989.
 //
-// The twin of scripts/lua/algorithm/concurrency.lua; tests/store/differential_test.cc holds the two
-// together. Functions of their arguments; copies of a State share their holders, which only Take,
-// Renew and Release change.
+// The twin of scripts/lua/algorithm/concurrency.lua; tests/store/differential_test.cc compares the
+// two. Copies of a State share their holders, which only Take, Renew and Release change. Otherwise
+// pure functions of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -25,25 +25,25 @@ namespace sluice {
 struct Concurrency {
   static constexpr Algorithm kAlgorithm = Algorithm::kConcurrency;
   static constexpr std::int64_t kMaxLimit = 1'000'000;
-  // The most slots one lease may hold: each is an entry in Redis.
+  // The most slots of one lease. Each is an entry in Redis.
   static constexpr std::int64_t kMaxCost = 256;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit
-  Duration ttl{};          // of its leases; at least 1 ms
+  Duration ttl{};          // of each lease; at least 1 ms
 
   bool operator==(const Concurrency&) const = default;
 
   // See core/limit.h.
   static constexpr std::string_view kScript = "concurrency";
-  // Each check takes a lease of its own.
-  static constexpr bool kMayRunTogether = false;
+  // Each check takes its own lease.
+  static constexpr bool kMayCoalesce = false;
   std::string Tag() const { return "concurrency"; }
   std::array<std::int64_t, 1> ScriptParameters() const { return {limit}; }
   // Each slot is an entry.
   static std::size_t ScriptWeight(const Demand& demand) {
     return 8 + static_cast<std::size_t>(std::min(demand.cost, kMaxCost)) / 2;
   }
-  // Leases are neither charged nor refunded by requests.
+  // Requests cannot charge or refund a lease.
   bool Supports(Mode mode) const { return mode != Mode::kCharge && mode != Mode::kRefund; }
 
   struct Holder {
@@ -55,8 +55,8 @@ struct Concurrency {
     std::set<std::pair<Time, LeaseId>> by_expiry;
   };
 
-  // Times of holders are on the counter's own clock, which `offset` moves against the store's: a
-  // replaced clock changes the offset and no holder.
+  // Times of holders are on the counter's own clock; `offset` is its distance from the store's
+  // clock. If the clock is replaced, only the offset changes.
   struct State {
     std::shared_ptr<Holders> holders;
     Duration offset{};         // the counter's time minus the store's
@@ -65,18 +65,18 @@ struct Concurrency {
     std::int64_t counted = 0;  // slots held now
   };
 
-  // A counter that does not exist yet.
-  Keep Open(State& state, Time now) const {
+  // Initializes the state of a new counter.
+  WriteBack Open(State& state, Time now) const {
     state = {.holders = std::make_shared<Holders>(), .last = now, .now = now};
-    return Keep::kNo;
+    return WriteBack::kNo;
   }
 
   // Brings `state` forward to `now`.
-  Keep Advance(State& state, Time now) const {
-    Keep keep = Keep::kNo;
+  WriteBack Advance(State& state, Time now) const {
+    WriteBack keep = WriteBack::kNo;
     if (ClockWasReplaced(state.last, now + state.offset)) {
       state.offset = state.last - now;
-      keep = Keep::kAlways;
+      keep = WriteBack::kAlways;
     }
     state.now = std::max(now + state.offset, state.last);
     state.counted = 0;
@@ -85,19 +85,19 @@ struct Concurrency {
     }
     if (state.counted > 0) return keep;
     state = {.holders = std::move(state.holders), .last = now, .now = now};
-    return Keep::kNo;
+    return WriteBack::kNo;
   }
 
-  // How many of `n` such checks, one after the other, are admitted.
-  template <typename Counted>  // State or Tally
+  // How many of `n` consecutive checks are admitted.
+  template <typename Counted>  // State or UsageSnapshot
   std::int64_t Grants(const Counted& state, const Demand& demand, std::int64_t n) const {
     if (demand.cost > kMaxCost) return 0;
-    return Tally{.counted = state.counted}.Grants(limit, demand.cost, n);
+    return UsageSnapshot{.counted = state.counted}.Grants(limit, demand.cost, n);
   }
 
   // Takes `cost` slots under `lease`. REQUIRES: the lease does not hold any.
   void Take(State& state, std::int64_t cost, const Lease& lease) const {
-    if (state.counted == 0) *state.holders = {};  // those there are may be of another clock
+    if (state.counted == 0) *state.holders = {};  // entries may be on an old clock
     auto& [by_id, by_expiry] = *state.holders;
     while (!by_expiry.empty() && by_expiry.begin()->first <= state.now) {
       by_id.erase(by_expiry.begin()->second);
@@ -108,8 +108,8 @@ struct Concurrency {
     state.counted += cost;
     state.last = state.now;
   }
-  void Take(Tally& tally, std::int64_t cost, std::int64_t times) const {
-    tally.counted += cost * times;
+  void Take(UsageSnapshot& snapshot, std::int64_t cost, std::int64_t times) const {
+    snapshot.counted += cost * times;
   }
 
   bool Holds(const State& state, const Lease& lease) const {
@@ -118,7 +118,7 @@ struct Concurrency {
     return known && holder->second.expires > state.now;
   }
 
-  // Makes the lease last for its ttl from now on. REQUIRES: it Holds.
+  // Extends the lease to its ttl from now. REQUIRES: Holds(state, lease).
   void Renew(State& state, const Lease& lease) const {
     auto& [by_id, by_expiry] = *state.holders;
     Holder& holder = by_id.at(lease.id);
@@ -128,8 +128,8 @@ struct Concurrency {
     state.last = state.now;
   }
 
-  // Takes `cost` slots under `lease` whatever the limit says, at most kMaxCost; a lease that is
-  // held is renewed instead. Returns how many were not taken.
+  // Takes `cost` slots under `lease` without testing the limit, at most kMaxCost. Renews the lease
+  // instead if it is held. Returns how many slots were not taken.
   std::int64_t Charge(State& state, std::int64_t cost, const Lease& lease) const {
     if (Holds(state, lease)) {
       Renew(state, lease);
@@ -140,7 +140,7 @@ struct Concurrency {
     return cost - charged;
   }
 
-  // Gives the slots of the lease back. Returns whether there were any.
+  // Releases the slots of the lease. Returns whether it held any.
   bool Release(State& state, const Lease& lease) const {
     if (!Holds(state, lease)) return false;
     auto& [by_id, by_expiry] = *state.holders;
@@ -152,45 +152,46 @@ struct Concurrency {
     return true;
   }
 
-  // What the answer to a check of `cost` slots, taken under `lease` if `taken`, needs to know.
-  using Snapshot = Tally;
-  Snapshot Summarise(const State& state, std::int64_t cost, std::int64_t taken,
+  // The data needed to answer a check of `cost` slots, taken under `lease` if `taken`.
+  using Snapshot = UsageSnapshot;
+  Snapshot Summarize(const State& state, std::int64_t cost, std::int64_t taken,
                      const std::optional<Lease>& lease, Time now) const {
-    Tally tally{.counted = state.counted, .reset_at = now, .retry_at = now};
+    UsageSnapshot snapshot{.counted = state.counted, .reset_at = now, .retry_at = now};
     const auto earliest = FirstHeld(state);
     const bool held = state.counted > 0;
-    if (held) tally.reset_at = earliest->first - state.offset;
+    if (held) snapshot.reset_at = earliest->first - state.offset;
     if (taken > 0) {
       const Time expires = state.now + lease->ttl - state.offset;
-      tally.reset_at = held ? std::min(tally.reset_at, expires) : expires;
+      snapshot.reset_at = held ? std::min(snapshot.reset_at, expires) : expires;
     }
-    // From the earliest expiry on: by when are `excess` slots free?
+    // Walks from the earliest expiry to the time at which `excess` slots are free.
     std::int64_t excess = state.counted + cost * taken + cost - limit;
-    if (cost > limit || taken > 0) return tally;
+    if (cost > limit || taken > 0) return snapshot;
     for (auto at = earliest; excess > 0 && at != state.holders->by_expiry.end(); ++at) {
       excess -= state.holders->by_id.at(at->second).slots;
-      tally.retry_at = at->first - state.offset;
+      snapshot.retry_at = at->first - state.offset;
     }
-    return tally;
+    return snapshot;
   }
 
-  // How long a granted check has to wait.
-  Duration Wait(const Tally&, const Demand&, Time) const { return Duration::zero(); }
+  // How long an admitted check must wait.
+  Duration Wait(const UsageSnapshot&, const Demand&, Time) const { return Duration::zero(); }
 
-  // What a check hears at `now`. REQUIRES: `tally` was made at `now`.
-  Verdict Judge(const Tally& tally, const Demand& demand, bool admitted, Time now) const {
-    Verdict verdict = tally.Judge(limit, demand.cost, admitted, now);
+  // The verdict at `now`. REQUIRES: `snapshot` was made at `now`.
+  Verdict Judge(const UsageSnapshot& snapshot, const Demand& demand, bool admitted,
+                Time now) const {
+    Verdict verdict = snapshot.Judge(limit, demand.cost, admitted, now);
     if (demand.cost > kMaxCost) verdict.retry_after = Verdict::kNever;
     return verdict;
   }
 
-  // Time from `now` until the state equals a fresh one's.
+  // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const {
     if (state.counted == 0) return Duration::zero();
     return state.holders->by_expiry.rbegin()->first - state.offset - now;
   }
 
-  // For `share` of the limit. Who holds the slots is not seen, so its counter begins as a new one.
+  // The limit for `share`. The holders of the slots are unknown, so its counter starts empty.
   Concurrency For(const Share& share) const {
     Concurrency shared = *this;
     shared.limit = share.Of(limit);
@@ -202,7 +203,7 @@ struct Concurrency {
     return state;
   }
 
-  // Slots that are held.
+  // Slots held.
   std::int64_t Used(const State& state) const { return state.counted; }
 
  private:

@@ -1,4 +1,4 @@
-// What fills and empties buckets: `rate` units per `period`. Levels of buckets are integers in
+// The fill or drain rate of a bucket: `rate` units per `period`. Bucket levels are integers in
 // units of 1/period (in µs) of a unit.
 #pragma once
 
@@ -14,16 +14,16 @@ namespace sluice {
 struct DripRate {
   __extension__ using Wide = __int128;
 
-  // The most of units · period of a bucket, with the period in µs.
+  // The maximum of units · period of a bucket, with the period in µs.
   static constexpr std::int64_t kMaxCapacity = kMaxProduct / 2;
-  // The most of a rate: what drips in within a minute is a product still.
+  // The maximum rate: one minute of it stays within kMaxProduct.
   static constexpr std::int64_t kMaxRate = kMaxProduct / Duration(std::chrono::minutes(1)).count();
 
   std::int64_t rate = 1;  // 1 to kMaxRate
   Duration period{};      // at least 1 µs
 
-  // The share of the rate for a bucket of `units`; exact, unless its levels would be too large, and
-  // then slower.
+  // The share of the rate for a bucket of `units`. Exact, unless levels would be too large; then
+  // the rate is lower.
   DripRate For(const Share& share, std::int64_t units) const {
     if (share.parts == 0 || share.whole()) return *this;
     const std::int64_t shared = rate * share.parts;
@@ -34,8 +34,8 @@ struct DripRate {
     return {1, Duration(CeilDiv(longer.count(), shared))};
   }
 
-  // The share of `level`, which is in units of 1/whole, in those of this: whole units as the share
-  // says, what is left of one as a fraction, debt in full proportion.
+  // Converts the share of `level` from units of 1/whole to those of this rate. Whole units follow
+  // Share::Of; the remainder of a unit is scaled as a fraction, and debt in full proportion.
   std::int64_t ShareOf(std::int64_t level, Duration whole, const Share& share) const {
     if (share.whole()) return level;
     const std::int64_t units = std::max<std::int64_t>(0, level) / whole.count();

@@ -1,8 +1,8 @@
-// Fixed window counter: at most `limit` units in each window. Around the edge of two windows up to
-// twice the limit can pass within one window's length; the other algorithms exist for that.
+// Fixed window counter: at most `limit` units in each window. Across the boundary of two windows,
+// up to twice the limit can pass within one window's length; the other algorithms avoid that.
 //
-// The twin of scripts/lua/algorithm/fixed_window.lua; tests/store/differential_test.cc holds the
-// two together. Pure functions of their arguments.
+// The twin of scripts/lua/algorithm/fixed_window.lua; tests/store/differential_test.cc compares the
+// two. Pure functions of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -20,20 +20,21 @@ struct FixedWindow {
 
   enum class Align : std::uint8_t {
     kFirst = 0,  // a window opens at the first request after the last one ended
-    kClock = 1,  // windows lie end to end from the epoch on; those of 7 days begin on Mondays
+    kClock = 1,  // consecutive windows since the epoch; 7-day windows start on Mondays
     kMonth = 2,  // calendar months
+    kEpoch = 3,  // as kClock, without offset; also those of 7 days begin with the epoch, a Thursday
   };
 
   std::int64_t limit = 1;  // 1 to 2^52
   Duration window{};       // at least 1 ms; 0 with kMonth
   Align align = Align::kFirst;
-  Duration utc_offset{};  // local time minus UTC; moves the edges of kClock and kMonth
+  Duration utc_offset{};  // local time minus UTC; shifts the boundaries of kClock and kMonth
 
   bool operator==(const FixedWindow&) const = default;
 
   // See core/limit.h.
   static constexpr std::string_view kScript = "fixed_window";
-  static constexpr bool kMayRunTogether = true;
+  static constexpr bool kMayCoalesce = true;
   std::string Tag() const {
     switch (align) {
       case Align::kFirst:
@@ -42,6 +43,8 @@ struct FixedWindow {
         return "fixed_window:" + FormatDuration(window) + ":clock" + FormatUtcOffset(utc_offset);
       case Align::kMonth:
         return "fixed_window:month" + FormatUtcOffset(utc_offset);
+      case Align::kEpoch:
+        return "fixed_window:" + FormatDuration(window) + ":epoch";
     }
     return "";
   }
@@ -51,7 +54,7 @@ struct FixedWindow {
   static std::size_t ScriptWeight(const Demand&) { return 1; }
   bool Supports(Mode) const { return true; }
 
-  // Of one counter. A count past the limit is possible (CHARGE, or a limit lowered since).
+  // The count can exceed the limit (CHARGE, or the limit was lowered).
   struct State {
     Time start;              // of the window
     std::int64_t count = 0;  // units taken in it
@@ -66,19 +69,19 @@ struct FixedWindow {
     }
   };
 
-  // Makes `state` that of a counter that does not exist yet.
-  Keep Open(State& state, Time now) const {
+  // Initializes the state of a new counter.
+  WriteBack Open(State& state, Time now) const {
     state = {WindowStart(now), 0, now};
-    return Keep::kNo;
+    return WriteBack::kNo;
   }
 
   // Brings `state` forward to `now`.
-  Keep Advance(State& state, Time now) const {
-    Keep keep = Keep::kNo;
+  WriteBack Advance(State& state, Time now) const {
+    WriteBack keep = WriteBack::kNo;
     if (ClockWasReplaced(state.last, now)) {
       state.start = align == Align::kFirst ? state.start + (now - state.last) : WindowStart(now);
       state.last = now;
-      keep = Keep::kAlways;
+      keep = WriteBack::kAlways;
     }
     const Time t = std::max(now, state.last);
     if (t >= WindowEnd(state.start)) Open(state, t);
@@ -86,48 +89,49 @@ struct FixedWindow {
     return keep;
   }
 
-  // How many of `n` such checks, one after the other, are admitted.
+  // How many of `n` consecutive checks are admitted.
   std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
     if (state.count > limit) return 0;
     if (demand.cost == 0) return n;
     return std::min(n, (limit - state.count) / demand.cost);
   }
 
-  // Takes `cost` units `times` times. REQUIRES: as many Grants.
+  // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
   void Take(State& state, std::int64_t cost, std::int64_t times) const {
     state.count += cost * times;
   }
 
-  // Takes `cost` units, be there room or not. Returns how many are too many to be counted at all.
+  // Takes `cost` units without testing the limit. Returns how many exceed the maximum count.
   std::int64_t Charge(State& state, std::int64_t cost) const {
     const std::int64_t charged = std::min(cost, kMaxProduct - state.count);
     state.count += charged;
     return cost - charged;
   }
 
-  // Gives `cost` units back, as far as this window was charged. Returns whether that changes it.
+  // Returns up to `cost` units to this window. Returns whether the count changed.
   bool Refund(State& state, std::int64_t cost, std::optional<Time> charged_at) const {
     if (state.count == 0 || charged_at.value_or(state.start) < state.start) return false;
     state.count -= std::min(cost, state.count);
     return true;
   }
 
-  // Takes back `cost` units of a check that met `before`, if their window is still open.
-  Changed Undo(State& state, std::int64_t cost, const State& before) const {
+  // Undoes a check of `cost` units that found the counter as `before`, if that window is still
+  // open.
+  ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
     if (state.start < before.start) return {.changed = false, .dropped = cost};
     if (state.start > before.start || state.count == 0) return {.changed = false};
     state.count -= std::min(cost, state.count);
     return {};
   }
 
-  // What the answers to a run of equal checks need to know of a counter: all of it.
+  // The data needed to answer coalesced checks: the whole state.
   using Snapshot = State;
-  Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
+  Snapshot Summarize(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
 
-  // How long a granted check has to wait.
+  // How long an admitted check must wait.
   Duration Wait(const State&, const Demand&, Time) const { return Duration::zero(); }
 
-  // What a check hears at `now`. REQUIRES: `state` was advanced to `now`.
+  // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
   Verdict Judge(const State& state, const Demand& demand, bool admitted, Time now) const {
     const bool unopened = align == Align::kFirst && state.count == 0;
     const Duration end = WindowEnd(state.start) - now;
@@ -138,10 +142,10 @@ struct FixedWindow {
             .retry_after = demand.cost > limit ? Verdict::kNever : end};
   }
 
-  // Time from `now` until the state equals a fresh one's.
+  // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const { return WindowEnd(state.start) - now; }
 
-  // For `share` of the limit, and its counter after one of the whole limit was seen so.
+  // The limit for `share`, and its counter derived from the last seen state of the whole limit.
   FixedWindow For(const Share& share) const {
     FixedWindow shared = *this;
     shared.limit = share.Of(limit);
@@ -155,10 +159,10 @@ struct FixedWindow {
     return {start, share.Of(limit) - share.Of(left), seen.at};
   }
 
-  // Units that are counted.
+  // Units counted.
   std::int64_t Used(const State& state) const { return state.count; }
 
-  // The edges of the window that `t` lies in; with kFirst, of one that opens at `t`.
+  // The bounds of the window that contains `t`; with kFirst, of a window that opens at `t`.
   Time WindowStart(Time t) const {
     using std::chrono::days;
     switch (align) {
@@ -172,6 +176,8 @@ struct FixedWindow {
       }
       case Align::kMonth:
         return MonthStart(t, 0);
+      case Align::kEpoch:
+        return Time(FloorDiv(t.time_since_epoch().count(), window.count()) * window);
     }
     return t;
   }
@@ -180,7 +186,7 @@ struct FixedWindow {
   }
 
  private:
-  // The start of the month `later` months after the one of `t`.
+  // The start of the month that is `later` months after that of `t`.
   Time MonthStart(Time t, int later) const {
     using namespace std::chrono;
     const year_month_day date(floor<days>(t + utc_offset));

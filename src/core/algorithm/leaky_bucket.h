@@ -1,12 +1,12 @@
-// Leaky bucket as a queue: what comes in runs out evenly at `rate` per `period`. Of what comes at
-// once, one unit is served and `queue` more find a place; beyond, a check is denied. With `delays`
-// each check waits for its turn, so that decision + wait are evenly spaced; without, those that
-// find a place start at once. Source: J. Turner, "New directions in communications", IEEE
-// Communications 24(10), 1986, as nginx' limit_req has it (burst is `queue`; nodelay).
+// Leaky bucket as a queue: units drain evenly at `rate` per `period`. Of units that arrive at once,
+// one is served and `queue` more are queued; further checks are denied. With `delays` each queued
+// check waits for its turn, so that starts are evenly spaced; without, queued checks start at once.
+// Source: J. Turner, "New directions in communications", IEEE Communications 24(10), 1986, as in
+// nginx' limit_req (burst is `queue`; nodelay).
 //
-// Levels are integers in units of 1/period (in µs) of a unit, so nothing is ever rounded.
-// The twin of scripts/lua/algorithm/leaky_bucket.lua; tests/store/differential_test.cc holds the
-// two together. Pure functions of their arguments.
+// Levels are integers in units of 1/period (in µs) of a unit, so nothing is rounded. The twin of
+// scripts/lua/algorithm/leaky_bucket.lua; tests/store/differential_test.cc compares the two. Pure
+// functions of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -33,18 +33,18 @@ struct LeakyBucket {
 
   // See core/limit.h.
   static constexpr std::string_view kScript = "leaky_bucket";
-  static constexpr bool kMayRunTogether = true;
+  static constexpr bool kMayCoalesce = true;
   std::string Tag() const { return "leaky_bucket:" + FormatDuration(period); }
   std::array<std::int64_t, 4> ScriptParameters() const {
     return {rate, period.count(), queue, delays ? 1 : 0};
   }
   static std::size_t ScriptWeight(const Demand&) { return 1; }
-  // Who waits in the queue cannot give its place back.
+  // A check that waits in the queue cannot be refunded.
   bool Supports(Mode mode) const { return !delays || mode != Mode::kRefund; }
 
   struct State {
-    std::int64_t level = 0;  // what has not run out yet, in 1/period of a unit
-    Time last;               // when the level was that
+    std::int64_t level = 0;  // what has not drained yet, in 1/period of a unit
+    Time last;               // time of the level
 
     bool operator==(const State&) const = default;
     static State FromFields(const std::array<double, 3>& fields) {
@@ -53,18 +53,18 @@ struct LeakyBucket {
     std::array<double, 3> ToFields() const { return {ToNumber(level), ToNumber(last), 0}; }
   };
 
-  // A counter that does not exist yet.
-  Keep Open(State& state, Time now) const {
+  // Initializes the state of a new counter.
+  WriteBack Open(State& state, Time now) const {
     state = {0, now};
-    return Keep::kNo;
+    return WriteBack::kNo;
   }
 
   // Brings `state` forward to `now`.
-  Keep Advance(State& state, Time now) const {
-    Keep keep = Keep::kNo;
+  WriteBack Advance(State& state, Time now) const {
+    WriteBack keep = WriteBack::kNo;
     if (ClockWasReplaced(state.last, now)) {
       state.last = now;
-      keep = Keep::kAlways;
+      keep = WriteBack::kAlways;
     }
     const Time t = std::max(now, state.last);
     const Duration elapsed = t - state.last;
@@ -77,7 +77,7 @@ struct LeakyBucket {
     return keep;
   }
 
-  // How many of `n` such checks, one after the other, are admitted.
+  // How many of `n` consecutive checks are admitted.
   std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
     const std::int64_t longest = LongestQueue(demand);
     if (state.level > longest || demand.cost > queue + 1) return 0;
@@ -87,13 +87,13 @@ struct LeakyBucket {
     return std::min({n, in_time, (Capacity() - state.level) / amount});
   }
 
-  // Takes `cost` units `times` times. REQUIRES: as many Grants.
+  // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
   void Take(State& state, std::int64_t cost, std::int64_t times) const {
     state.level += cost * times * period.count();
   }
 
-  // Takes `cost` units, be there places or not. Returns how many are beyond what TokenBucket's debt
-  // would hold.
+  // Takes `cost` units without testing the queue. Returns how many exceed the maximum debt, which
+  // is that of a TokenBucket.
   std::int64_t Charge(State& state, std::int64_t cost) const {
     const std::int64_t room = Capacity() + TokenBucket::MaxDebt(rate, Capacity()) - state.level;
     const std::int64_t charged = std::min(cost, std::max<std::int64_t>(0, room) / period.count());
@@ -101,18 +101,19 @@ struct LeakyBucket {
     return cost - charged;
   }
 
-  // Gives `cost` units back, as far as they have not run out. Returns whether that changes the
-  // bucket. REQUIRES: !delays, for a place in a queue cannot be given back.
+  // Returns up to `cost` units that have not drained. Returns whether the bucket changed. REQUIRES:
+  // !delays, since a place in a queue cannot be given back.
   bool Refund(State& state, std::int64_t cost, std::optional<Time>) const {
     if (state.level == 0) return false;
     state.level -= cost > state.level / period.count() ? state.level : cost * period.count();
     return true;
   }
 
-  // Takes back `cost` units of a check that met `before`: as many as would not have run out if it
-  // had been the last. With `delays` only if it was: later checks have been told how long
-  // to wait, and the next one would get the same time as the last of them.
-  Changed Undo(State& state, std::int64_t cost, const State& before) const {
+  // Undoes a check of `cost` units that found the counter as `before`: removes those units that
+  // would not have drained if it had been the last check. With `delays`, only if it was the last:
+  // later checks have already been answered with their waits, and the next check would start at the
+  // same time as the last of them.
+  ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
     const std::int64_t after = before.level + cost * period.count();
     const Duration elapsed = state.last - before.last;
     if (elapsed < Duration::zero()) return {.changed = false, .dropped = cost};
@@ -123,19 +124,19 @@ struct LeakyBucket {
     return {};
   }
 
-  // What the answers to a run of equal checks need to know of a counter: all of it.
+  // The data needed to answer coalesced checks: the whole state.
   using Snapshot = State;
-  Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
+  Snapshot Summarize(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
 
-  // How long a granted check has to wait. `state` is from before it takes its places.
+  // How long an admitted check must wait. `state` is from before it takes its cost.
   Duration Wait(const State& state, const Demand&, Time now) const {
     if (!delays || state.level == 0) return Duration::zero();
     return TimeToFall(0, state) + (state.last - now);
   }
 
-  // What a check hears at `now`. REQUIRES: `state` was advanced to `now`.
+  // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
   Verdict Judge(const State& state, const Demand& demand, bool admitted, Time now) const {
-    const Duration ahead = state.last - now;  // the skew that was waited out
+    const Duration ahead = state.last - now;  // clock skew to wait out
     const std::int64_t free = std::max<std::int64_t>(0, Capacity() - state.level);
     Verdict verdict{.admitted = admitted,
                     .limit = queue + 1,
@@ -148,12 +149,13 @@ struct LeakyBucket {
     return verdict;
   }
 
-  // Time from `now` until the state equals a fresh one's.
+  // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const {
     return TimeToFall(0, state) + (state.last - now);
   }
 
-  // For `share` of places and rate, and its counter after one of the whole limit was seen so.
+  // The limit for `share` of places and rate, and its counter derived from the last seen state of
+  // the whole limit.
   LeakyBucket For(const Share& share) const {
     if (share.whole()) return *this;
     LeakyBucket shared = *this;
@@ -171,11 +173,11 @@ struct LeakyBucket {
     return {std::max<std::int64_t>(0, shared.Capacity() - free), seen.at};
   }
 
-  // Units that have not run out.
+  // Units that have not drained.
   std::int64_t Used(const State& state) const { return CeilDiv(state.level, period.count()); }
 
  private:
-  // The level that shows itself so; rounded up, but never above the places that were taken.
+  // The level that matches the seen state, rounded up, but never above the places taken.
   std::int64_t LevelAt(const SeenState& seen) const {
     const std::int64_t most = Capacity() + TokenBucket::MaxDebt(rate, Capacity());
     if (seen.reset_after() >= Duration(CeilDiv(most, rate))) return most;
@@ -186,14 +188,14 @@ struct LeakyBucket {
 
   std::int64_t Capacity() const { return (queue + 1) * period.count(); }
 
-  // The level behind which a check does not wait too long for its turn.
+  // The highest level at which a check does not wait longer than its max_wait.
   std::int64_t LongestQueue(const Demand& demand) const {
     if (!delays || !demand.max_wait) return Capacity();
     const bool beyond = demand.max_wait->count() >= CeilDiv(Capacity(), rate);
     return beyond ? Capacity() : demand.max_wait->count() * rate;
   }
 
-  // Zero if the level is no higher already.
+  // Zero if the level is already that low.
   Duration TimeToFall(std::int64_t level, const State& state) const {
     return Duration(level >= state.level ? 0 : CeilDiv(state.level - level, rate));
   }

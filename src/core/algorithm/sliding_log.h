@@ -1,12 +1,13 @@
-// Sliding window log: at most `limit` units in every interval of the window's length, exactly. One
-// entry per admitted check, so memory grows with the limit; meant for small limits that must hold
-// to the unit, such as logins.
+// Sliding window log: at most `limit` units in every interval of the window's length, exactly. It
+// keeps one entry per admitted check, so memory grows with the limit. Meant for small limits that
+// must be exact, such as logins.
 //
-// Entries carry the running sum of all units up to them, so that what is in the window is the
-// difference of two sums, and when units leave it is found by bisection, never by a walk.
+// Each entry holds the running sum of units up to it. The count of a window is the difference of
+// two sums, and bisection finds when units leave it.
 //
-// The twin of scripts/lua/algorithm/sliding_log.lua; tests/store/differential_test.cc holds the two
-// together. Functions of their arguments; copies of a State share one log, which only Take changes.
+// The twin of scripts/lua/algorithm/sliding_log.lua; tests/store/differential_test.cc compares the
+// two. Copies of a State share one log, which only Take and Undo change. Otherwise pure functions
+// of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -24,11 +25,11 @@ namespace sluice {
 struct SlidingLog {
   static constexpr Algorithm kAlgorithm = Algorithm::kSlidingLog;
   static constexpr std::int64_t kMaxLimit = 10'000;
-  // Beyond, the newest entry absorbs what is admitted and takes its later time.
+  // At this size the newest entry absorbs further units and takes their later time.
   static constexpr std::size_t kMaxEntries = 10'000;
-  // The most entries one check clears away.
+  // The most expired entries that one check removes.
   static constexpr std::size_t kMaxCleared = 64;
-  // The most newer entries that are changed to take one back.
+  // The most newer entries that one undo changes.
   static constexpr std::int64_t kMaxShifted = 256;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit
@@ -38,7 +39,7 @@ struct SlidingLog {
 
   // See core/limit.h.
   static constexpr std::string_view kScript = "sliding_log";
-  static constexpr bool kMayRunTogether = true;
+  static constexpr bool kMayCoalesce = true;
   std::string Tag() const { return "sliding_log:" + FormatDuration(window); }
   std::array<std::int64_t, 2> ScriptParameters() const { return {limit, window.count()}; }
   static std::size_t ScriptWeight(const Demand& demand) {
@@ -52,32 +53,32 @@ struct SlidingLog {
     std::int64_t sum;  // of all costs so far, this one included
   };
 
-  // Times of entries are on the counter's own clock, which `offset` moves against the store's: a
-  // replaced clock changes the offset and no entry.
+  // Times of entries are on the counter's own clock; `offset` is its distance from the store's
+  // clock. If the clock is replaced, only the offset changes.
   struct State {
     std::shared_ptr<std::deque<Entry>> log;  // oldest first
     Duration offset{};                       // the counter's time minus the store's
     Time now;                                // the counter's time
     std::int64_t counted = 0;                // units in the window that ends now
     std::int64_t before = 0;                 // sum of the units that have left it
-    std::int64_t refunded = 0;               // sum up to which units were given back; 0: none
+    std::int64_t refunded = 0;               // sum up to which units were refunded; 0: none
   };
 
-  // A counter that does not exist yet.
-  Keep Open(State& state, Time now) const {
+  // Initializes the state of a new counter.
+  WriteBack Open(State& state, Time now) const {
     state = {.log = std::make_shared<std::deque<Entry>>(), .now = now};
-    return Keep::kNo;
+    return WriteBack::kNo;
   }
 
   // Brings `state` forward to `now`.
-  Keep Advance(State& state, Time now) const {
+  WriteBack Advance(State& state, Time now) const {
     const auto& log = *state.log;
-    Keep keep = Keep::kNo;
+    WriteBack keep = WriteBack::kNo;
     if (!log.empty()) {
       const Time last = log.back().at;
       if (ClockWasReplaced(last, now + state.offset)) {
         state.offset = last - now;
-        keep = Keep::kAlways;
+        keep = WriteBack::kAlways;
       }
       state.now = std::max(now + state.offset, last);
     }
@@ -91,13 +92,13 @@ struct SlidingLog {
     return keep;
   }
 
-  // How many of `n` such checks, one after the other, are admitted.
-  template <typename Counted>  // State or Tally
+  // How many of `n` consecutive checks are admitted.
+  template <typename Counted>  // State or UsageSnapshot
   std::int64_t Grants(const Counted& state, const Demand& demand, std::int64_t n) const {
-    return Tally{.counted = state.counted}.Grants(limit, demand.cost, n);
+    return UsageSnapshot{.counted = state.counted}.Grants(limit, demand.cost, n);
   }
 
-  // Takes `cost` units `times` times. REQUIRES: as many Grants.
+  // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
   void Take(State& state, std::int64_t cost, std::int64_t times) const {
     if (cost * times == 0) return;
     auto& log = *state.log;
@@ -119,11 +120,11 @@ struct SlidingLog {
     log.push_back(entry);
     state.counted += cost * times;
   }
-  void Take(Tally& tally, std::int64_t cost, std::int64_t times) const {
-    tally.counted += cost * times;
+  void Take(UsageSnapshot& snapshot, std::int64_t cost, std::int64_t times) const {
+    snapshot.counted += cost * times;
   }
 
-  // Takes `cost` units, be there room or not. Returns how many are too many to be counted at all.
+  // Takes `cost` units without testing the limit. Returns how many exceed the maximum count.
   std::int64_t Charge(State& state, std::int64_t cost) const {
     const std::int64_t sum = state.counted == 0 ? 0 : state.log->back().sum;
     const std::int64_t charged = std::clamp<std::int64_t>(kMaxProduct - sum, 0, cost);
@@ -131,8 +132,7 @@ struct SlidingLog {
     return cost - charged;
   }
 
-  // Gives `cost` of the units in the window back, the oldest first. Returns whether that changes
-  // the counter.
+  // Refunds up to `cost` units of the window, oldest first. Returns whether the counter changed.
   bool Refund(State& state, std::int64_t cost, std::optional<Time> charged_at) const {
     const bool over = charged_at && *charged_at + state.offset + window <= state.now;
     if (state.counted == 0 || over) return false;
@@ -143,9 +143,10 @@ struct SlidingLog {
     return true;
   }
 
-  // Takes back `cost` units of a check that met `before`: out of its entry, or, of one that too
-  // many have followed, the oldest units instead, which are missing for less long.
-  Changed Undo(State& state, std::int64_t cost, const Tally& before) const {
+  // Undoes a check of `cost` units that found the counter as `before`. Removes the units from its
+  // entry. If too many entries follow it, refunds the oldest units instead; these would leave the
+  // window sooner.
+  ChangeResult Undo(State& state, std::int64_t cost, const UsageSnapshot& before) const {
     const Time at = before.reset_at - window + state.offset;
     if (state.counted == 0 || at + window <= state.now) return {.changed = false};
     auto& log = *state.log;
@@ -154,7 +155,7 @@ struct SlidingLog {
     if (entry == log.end() || entry->at != at) return {.changed = false, .dropped = cost};
     if (log.end() - entry > kMaxShifted) return {.changed = Refund(state, cost, std::nullopt)};
     const std::int64_t units = std::min(cost, entry->cost);
-    // Of the entry's units the oldest may have been given back before.
+    // The oldest of the entry's units may already have been refunded.
     const std::int64_t held =
         entry->sum - std::clamp(state.refunded, entry->sum - entry->cost, entry->sum);
     const std::int64_t refunded = std::max<std::int64_t>(0, units - held);
@@ -169,39 +170,39 @@ struct SlidingLog {
     return {};
   }
 
-  // What the answers to a run of checks of `cost` units, of which `taken` will be taken, need to
-  // know of a counter.
-  using Snapshot = Tally;
-  Snapshot Summarise(const State& state, std::int64_t cost, std::int64_t taken, Time now) const {
-    Tally tally{.counted = state.counted, .reset_at = now, .retry_at = now};
+  // The data needed to answer coalesced checks of `cost` units, of which `taken` are granted.
+  using Snapshot = UsageSnapshot;
+  Snapshot Summarize(const State& state, std::int64_t cost, std::int64_t taken, Time now) const {
+    UsageSnapshot snapshot{.counted = state.counted, .reset_at = now, .retry_at = now};
     const bool takes = cost * taken > 0;
     if (takes || state.counted > 0) {
       const Time newest = takes ? state.now : state.log->back().at;
-      tally.reset_at = newest + window - state.offset;
+      snapshot.reset_at = newest + window - state.offset;
     }
     const std::int64_t excess = state.counted + cost * taken + cost - limit;
     if (cost <= limit && excess > 0) {
-      tally.retry_at = TimeOfUnit(state, excess) + window - state.offset;
+      snapshot.retry_at = TimeOfUnit(state, excess) + window - state.offset;
     }
-    return tally;
+    return snapshot;
   }
 
-  // How long a granted check has to wait.
-  Duration Wait(const Tally&, const Demand&, Time) const { return Duration::zero(); }
+  // How long an admitted check must wait.
+  Duration Wait(const UsageSnapshot&, const Demand&, Time) const { return Duration::zero(); }
 
-  // What a check hears at `now`. REQUIRES: `tally` was made at `now`.
-  Verdict Judge(const Tally& tally, const Demand& demand, bool admitted, Time now) const {
-    return tally.Judge(limit, demand.cost, admitted, now);
+  // The verdict at `now`. REQUIRES: `snapshot` was made at `now`.
+  Verdict Judge(const UsageSnapshot& snapshot, const Demand& demand, bool admitted,
+                Time now) const {
+    return snapshot.Judge(limit, demand.cost, admitted, now);
   }
 
-  // Time from `now` until the state equals a fresh one's.
+  // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const {
     if (state.log->empty()) return Duration::zero();
     return state.log->back().at + window - state.offset - now;
   }
 
-  // For `share` of the limit, and its counter after one of the whole limit was seen so: all units
-  // count as the newest.
+  // The limit for `share`, and its counter derived from the last seen state of the whole limit. All
+  // units count as the newest.
   SlidingLog For(const Share& share) const {
     SlidingLog shared = *this;
     shared.limit = share.Of(limit);
@@ -217,7 +218,7 @@ struct SlidingLog {
     return state;
   }
 
-  // Units that are counted.
+  // Units counted.
   std::int64_t Used(const State& state) const { return state.counted; }
 
  private:
@@ -230,7 +231,7 @@ struct SlidingLog {
                                 [&](const Entry& entry) { return !IsLive(entry, state); });
   }
 
-  // When the `nth` unit in the window came, from 1; beyond those in it, now.
+  // When the `nth` unit (from 1) in the window was taken; now, if there are fewer.
   Time TimeOfUnit(const State& state, std::int64_t nth) const {
     const auto entry = std::partition_point(
         state.log->begin(), state.log->end(),

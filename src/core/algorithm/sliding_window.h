@@ -1,12 +1,12 @@
 // Sliding window counter: at most `limit` units in every interval of the window's length. Units are
-// counted by sub-windows; all of a sub-window's leave when the last of them must have left, so the
-// promise is kept to the unit, in little memory, at the price of admitting up to one sub-window's
-// length later than a SlidingLog would. Source: the bucketed windows of M. Datar et al.,
-// "Maintaining stream statistics over sliding windows", SIAM J. Computing 31(6), 2002, with buckets
-// of equal length.
+// counted per sub-window, and a sub-window's units leave together when the last of them must have
+// left. The limit is therefore never exceeded and little memory is used, but a check may be
+// admitted up to one sub-window later than with a SlidingLog. Source: the bucketed windows of M.
+// Datar et al., "Maintaining stream statistics over sliding windows", SIAM J. Computing 31(6),
+// 2002, with buckets of equal length.
 //
-// The twin of scripts/lua/algorithm/sliding_window.lua; tests/store/differential_test.cc holds the
-// two together. Pure functions of their arguments.
+// The twin of scripts/lua/algorithm/sliding_window.lua; tests/store/differential_test.cc compares
+// the two. Pure functions of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct SlidingWindow {
 
   // See core/limit.h.
   static constexpr std::string_view kScript = "sliding_window";
-  static constexpr bool kMayRunTogether = true;
+  static constexpr bool kMayCoalesce = true;
   std::string Tag() const {
     return "sliding_window:" + FormatDuration(window) + ":" + std::to_string(segments);
   }
@@ -43,7 +43,7 @@ struct SlidingWindow {
   struct State {
     Time start;  // of the newest sub-window
     Time last;   // of the latest change
-    // Units by sub-window, newest first; none beyond the oldest that counts. The last is not 0.
+    // Units per sub-window, newest first, without those that no longer count. The last is not 0.
     std::vector<std::int64_t> counts;
 
     std::int64_t counted() const {
@@ -51,19 +51,19 @@ struct SlidingWindow {
     }
   };
 
-  // A counter that does not exist yet. Sub-windows lie end to end from its first check on.
-  Keep Open(State& state, Time now) const {
+  // Initializes the state of a new counter. Consecutive sub-windows start at its first check.
+  WriteBack Open(State& state, Time now) const {
     state = {.start = now, .last = now, .counts = {}};
-    return Keep::kNo;
+    return WriteBack::kNo;
   }
 
   // Brings `state` forward to `now`.
-  Keep Advance(State& state, Time now) const {
-    Keep keep = Keep::kNo;
+  WriteBack Advance(State& state, Time now) const {
+    WriteBack keep = WriteBack::kNo;
     if (ClockWasReplaced(state.last, now)) {
       state.start += now - state.last;
       state.last = now;
-      keep = Keep::kAlways;
+      keep = WriteBack::kAlways;
     }
     const Time t = std::max(now, state.last);
     const std::int64_t passed = (t - state.start) / length();
@@ -73,33 +73,32 @@ struct SlidingWindow {
     return keep;
   }
 
-  // How many of `n` such checks, one after the other, are admitted.
+  // How many of `n` consecutive checks are admitted.
   std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
-    return Grants(Tally{.counted = state.counted()}, demand, n);
+    return Grants(UsageSnapshot{.counted = state.counted()}, demand, n);
   }
-  std::int64_t Grants(const Tally& tally, const Demand& demand, std::int64_t n) const {
-    return tally.Grants(limit, demand.cost, n);
+  std::int64_t Grants(const UsageSnapshot& snapshot, const Demand& demand, std::int64_t n) const {
+    return snapshot.Grants(limit, demand.cost, n);
   }
 
-  // Takes `cost` units `times` times. REQUIRES: as many Grants.
+  // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
   void Take(State& state, std::int64_t cost, std::int64_t times) const {
     if (cost * times == 0) return;
     if (state.counts.empty()) state.counts.push_back(0);
     state.counts.front() += cost * times;
   }
-  void Take(Tally& tally, std::int64_t cost, std::int64_t times) const {
-    tally.counted += cost * times;
+  void Take(UsageSnapshot& snapshot, std::int64_t cost, std::int64_t times) const {
+    snapshot.counted += cost * times;
   }
 
-  // Takes `cost` units, be there room or not. Returns how many are too many to be counted at all.
+  // Takes `cost` units without testing the limit. Returns how many exceed the maximum count.
   std::int64_t Charge(State& state, std::int64_t cost) const {
     const std::int64_t charged = std::min(cost, kMaxProduct - state.counted());
     Take(state, charged, 1);
     return cost - charged;
   }
 
-  // Gives `cost` of the units in the window back, the oldest first. Returns whether that changes
-  // the counter.
+  // Refunds up to `cost` units of the window, oldest first. Returns whether the counter changed.
   bool Refund(State& state, std::int64_t cost, std::optional<Time> charged_at) const {
     if (charged_at && *charged_at < state.start - segments * length()) return false;
     if (state.counts.empty()) return false;
@@ -112,8 +111,9 @@ struct SlidingWindow {
     return true;
   }
 
-  // Takes back `cost` units of a check that met `before`, if their sub-window still counts.
-  Changed Undo(State& state, std::int64_t cost, const Tally& before) const {
+  // Undoes a check of `cost` units that found the counter as `before`, if its sub-window still
+  // counts.
+  ChangeResult Undo(State& state, std::int64_t cost, const UsageSnapshot& before) const {
     const Duration since = state.start - (before.reset_at - (segments + 1) * length());
     if (state.counts.empty() || since > segments * length()) return {.changed = false};
     const auto age = static_cast<std::size_t>(since / length());
@@ -126,43 +126,43 @@ struct SlidingWindow {
     return {};
   }
 
-  // What the answers to a run of checks of `cost` units, of which `taken` will be taken, need to
-  // know of a counter.
-  using Snapshot = Tally;
-  Snapshot Summarise(const State& state, std::int64_t cost, std::int64_t taken, Time now) const {
+  // The data needed to answer coalesced checks of `cost` units, of which `taken` are granted.
+  using Snapshot = UsageSnapshot;
+  Snapshot Summarize(const State& state, std::int64_t cost, std::int64_t taken, Time now) const {
     const std::int64_t counted = state.counted();
-    Tally tally{.counted = counted, .reset_at = now, .retry_at = now};
+    UsageSnapshot snapshot{.counted = counted, .reset_at = now, .retry_at = now};
     std::int64_t age = static_cast<std::int64_t>(state.counts.size());
     const std::int64_t excess = counted + cost * taken + cost - limit;
-    // From the oldest on: by when have `excess` units left?
+    // Walks from the oldest to the sub-window with which `excess` units have left.
     if (cost <= limit && excess > 0) {
       std::int64_t left = 0;
       while (left < excess && age > 0) left += state.counts[--age];
-      tally.retry_at = LeavesAt(state, left < excess ? 0 : age);
+      snapshot.retry_at = LeavesAt(state, left < excess ? 0 : age);
     }
     const auto newest = std::find_if(state.counts.begin(), state.counts.end(),
                                      [](std::int64_t count) { return count > 0; });
     if (cost * taken > 0) {
-      tally.reset_at = LeavesAt(state, 0);
+      snapshot.reset_at = LeavesAt(state, 0);
     } else if (newest != state.counts.end()) {
-      tally.reset_at = LeavesAt(state, newest - state.counts.begin());
+      snapshot.reset_at = LeavesAt(state, newest - state.counts.begin());
     }
-    return tally;
+    return snapshot;
   }
 
-  // How long a granted check has to wait.
-  Duration Wait(const Tally&, const Demand&, Time) const { return Duration::zero(); }
+  // How long an admitted check must wait.
+  Duration Wait(const UsageSnapshot&, const Demand&, Time) const { return Duration::zero(); }
 
-  // What a check hears at `now`. REQUIRES: `tally` was made at `now`.
-  Verdict Judge(const Tally& tally, const Demand& demand, bool admitted, Time now) const {
-    return tally.Judge(limit, demand.cost, admitted, now);
+  // The verdict at `now`. REQUIRES: `snapshot` was made at `now`.
+  Verdict Judge(const UsageSnapshot& snapshot, const Demand& demand, bool admitted,
+                Time now) const {
+    return snapshot.Judge(limit, demand.cost, admitted, now);
   }
 
-  // Time from `now` until the state equals a fresh one's.
+  // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const { return LeavesAt(state, 0) - now; }
 
-  // For `share` of the limit, and its counter after one of the whole limit was seen so: all units
-  // count as the newest.
+  // The limit for `share`, and its counter derived from the last seen state of the whole limit. All
+  // units count as the newest.
   SlidingWindow For(const Share& share) const {
     SlidingWindow shared = *this;
     shared.limit = share.Of(limit);
@@ -176,14 +176,14 @@ struct SlidingWindow {
     return {.start = start, .last = seen.at, .counts = {count}};
   }
 
-  // Units that are counted.
+  // Units counted.
   std::int64_t Used(const State& state) const { return state.counted(); }
 
  private:
-  // Of a sub-window, rounded up so that `segments` of them cover the window.
+  // The length of a sub-window, rounded up so that `segments` of them cover the window.
   Duration length() const { return Duration(CeilDiv(window.count(), segments)); }
 
-  // When the units of the sub-window `age` places before the newest have all left the window.
+  // When the sub-window `age` places before the newest has left the window.
   Time LeavesAt(const State& state, std::int64_t age) const {
     return state.start + (segments + 1 - age) * length();
   }

@@ -1,15 +1,15 @@
-// Token bucket: tokens drip in at `rate` per `period` up to `burst`; a check takes `cost` of them
-// or is denied. In every interval of length t at most burst + rate·t units pass. Source: J. Turner,
+// Token bucket: tokens are added at `rate` per `period` up to `burst`; a check takes `cost` of them
+// or is denied. At most burst + rate·t units pass in every interval of length t. Source: J. Turner,
 // "New directions in communications", IEEE Communications 24(10), 1986, in the form of RFC 2697's
 // committed bucket.
 //
-// A check that may wait takes tokens that are yet to drip in, and starts when they have. With
-// `borrows` a check is due as soon as all debt is paid, whatever it costs itself; the next pays for
-// it. Source: SmoothBursty of Guava's RateLimiter.
+// A check that may wait takes future tokens, and starts when they have been added. With `borrows` a
+// check is due as soon as all debt is paid, whatever its own cost; the next check waits for it.
+// Source: SmoothBursty of Guava's RateLimiter.
 //
-// Levels are integers in units of 1/period (in µs) of a token, so nothing is ever rounded.
-// The twin of scripts/lua/algorithm/token_bucket.lua; tests/store/differential_test.cc holds the
-// two together. Pure functions of their arguments.
+// Levels are integers in units of 1/period (in µs) of a token, so nothing is rounded. The twin of
+// scripts/lua/algorithm/token_bucket.lua; tests/store/differential_test.cc compares the two. Pure
+// functions of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace sluice {
 
 struct TokenBucket {
   static constexpr Algorithm kAlgorithm = Algorithm::kTokenBucket;
-  // The most of burst · period, with the period in µs.
+  // The maximum of burst · period, with the period in µs.
   static constexpr std::int64_t kMaxCapacity = DripRate::kMaxCapacity;
   static constexpr std::int64_t kMaxRate = DripRate::kMaxRate;
 
@@ -35,13 +35,13 @@ struct TokenBucket {
   bool starts_empty = false;
   bool borrows = false;
 
-  // What `burst` is if nobody says: one second's worth, at least 1.
+  // The default of `burst`: the tokens of one second, at least 1.
   static std::int64_t DefaultBurst(std::int64_t rate, Duration period) {
     return std::max<std::int64_t>(1, rate / (period / std::chrono::seconds(1)));
   }
 
-  // How far below zero a level of such a rate and capacity may go: what ten full buckets or ten
-  // minutes bring, whichever is more, unless that is no product any more.
+  // How far the level may fall below zero: ten times the capacity, or the tokens of ten minutes,
+  // whichever is more, but at most kMaxProduct.
   static std::int64_t MaxDebt(std::int64_t rate, std::int64_t capacity) {
     const std::int64_t minute = rate * Duration(std::chrono::minutes(1)).count();
     return std::min(kMaxProduct, 10 * std::max(capacity, minute));
@@ -51,7 +51,7 @@ struct TokenBucket {
 
   // See core/limit.h.
   static constexpr std::string_view kScript = "token_bucket";
-  static constexpr bool kMayRunTogether = true;
+  static constexpr bool kMayCoalesce = true;
   std::string Tag() const { return "token_bucket:" + FormatDuration(period); }
   std::array<std::int64_t, 5> ScriptParameters() const {
     return {rate, period.count(), burst, starts_empty ? 1 : 0, borrows ? 1 : 0};
@@ -61,7 +61,7 @@ struct TokenBucket {
 
   struct State {
     std::int64_t level = 0;  // in 1/period of a token; below zero: debt
-    Time last;               // when the level was that
+    Time last;               // time of the level
 
     bool operator==(const State&) const = default;
     static State FromFields(const std::array<double, 3>& fields) {
@@ -70,19 +70,19 @@ struct TokenBucket {
     std::array<double, 3> ToFields() const { return {ToNumber(level), ToNumber(last), 0}; }
   };
 
-  // Makes `state` that of a counter that does not exist yet. One that starts empty fills from its
-  // first check on, so that check is remembered even if denied.
-  Keep Open(State& state, Time now) const {
+  // Initializes the state of a new counter. A bucket that starts empty fills from its first check
+  // on, so that check is stored even if denied.
+  WriteBack Open(State& state, Time now) const {
     state = {starts_empty ? 0 : Capacity(), now};
-    return starts_empty ? Keep::kUnlessPeek : Keep::kNo;
+    return starts_empty ? WriteBack::kUnlessPeek : WriteBack::kNo;
   }
 
   // Brings `state` forward to `now`.
-  Keep Advance(State& state, Time now) const {
-    Keep keep = Keep::kNo;
+  WriteBack Advance(State& state, Time now) const {
+    WriteBack keep = WriteBack::kNo;
     if (ClockWasReplaced(state.last, now)) {
       state.last = now;
-      keep = Keep::kAlways;
+      keep = WriteBack::kAlways;
     }
     const Time t = std::max(now, state.last);
     const Duration elapsed = t - state.last;
@@ -95,7 +95,7 @@ struct TokenBucket {
     return keep;
   }
 
-  // How many of `n` such checks, one after the other, are admitted.
+  // How many of `n` consecutive checks are admitted.
   std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
     const std::int64_t credit = state.level + Advanced(demand);
     if (credit < 0 || demand.cost > MostAtOnce()) return 0;
@@ -106,12 +106,12 @@ struct TokenBucket {
     return std::min({n, due, room});
   }
 
-  // Takes `cost` units `times` times. REQUIRES: as many Grants.
+  // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
   void Take(State& state, std::int64_t cost, std::int64_t times) const {
     state.level -= cost * times * period.count();
   }
 
-  // Takes `cost` units, be they there or not. Returns how many the debt has no room for.
+  // Takes `cost` units without testing the level. Returns how many exceed the maximum debt.
   std::int64_t Charge(State& state, std::int64_t cost) const {
     const std::int64_t room = std::max<std::int64_t>(0, state.level + MaxDebt());
     const std::int64_t charged = std::min(cost, room / period.count());
@@ -119,7 +119,7 @@ struct TokenBucket {
     return cost - charged;
   }
 
-  // Gives `cost` units back, as far as the bucket has room. Returns whether that changes it.
+  // Refunds up to `cost` units while the bucket has room. Returns whether the bucket changed.
   bool Refund(State& state, std::int64_t cost, std::optional<Time>) const {
     const std::int64_t room = Capacity() - state.level;
     if (room <= 0) return false;
@@ -127,9 +127,9 @@ struct TokenBucket {
     return true;
   }
 
-  // Takes back `cost` units of a check that met `before`: as many as would still be missing if it
-  // had been the last.
-  Changed Undo(State& state, std::int64_t cost, const State& before) const {
+  // Undoes a check of `cost` units that found the counter as `before`: adds those tokens that would
+  // still be missing if it had been the last check.
+  ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
     const std::int64_t missing = Capacity() - (before.level - cost * period.count());
     const Duration elapsed = state.last - before.last;
     if (elapsed < Duration::zero()) return {.changed = false, .dropped = cost};
@@ -139,19 +139,19 @@ struct TokenBucket {
     return {};
   }
 
-  // What the answers to a run of equal checks need to know of a counter: all of it.
+  // The data needed to answer coalesced checks: the whole state.
   using Snapshot = State;
-  Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
+  Snapshot Summarize(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
 
-  // How long a granted check has to wait. `state` is from before it takes its cost.
+  // How long an admitted check must wait. `state` is from before it takes its cost.
   Duration Wait(const State& state, const Demand& demand, Time now) const {
     const Duration wait = TimeToReach(Due(demand), state);
     return wait > Duration::zero() ? wait + (state.last - now) : wait;
   }
 
-  // What a check hears at `now`. REQUIRES: `state` was advanced to `now`.
+  // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
   Verdict Judge(const State& state, const Demand& demand, bool admitted, Time now) const {
-    const Duration ahead = state.last - now;  // the skew that was waited out
+    const Duration ahead = state.last - now;  // clock skew to wait out
     Verdict verdict{.admitted = admitted,
                     .limit = burst,
                     .remaining = std::max<std::int64_t>(0, state.level / period.count()),
@@ -164,8 +164,8 @@ struct TokenBucket {
     return verdict;
   }
 
-  // Time from `now` until the state equals a fresh one's. A bucket that starts empty never does by
-  // itself: it is kept until forgetting it costs its owner little.
+  // Time from `now` until the state equals that of a new counter. A bucket that starts empty never
+  // returns to that state: it is kept until deleting it loses few tokens.
   Duration Lifetime(const State& state, Time now) const {
     const Duration full = TimeToReach(Capacity(), state) + (state.last - now);
     if (!starts_empty) return full;
@@ -173,8 +173,9 @@ struct TokenBucket {
     return std::max<Duration>({std::chrono::hours(1), 10 * fill, full});
   }
 
-  // For `share` of burst and rate, and its counter after one of the whole limit was seen so. To
-  // borrow cannot be divided: one server may, the others wait until they have their tokens.
+  // The limit for `share` of burst and rate, and its counter derived from the last seen state of
+  // the whole limit. Borrowing cannot be divided: one server may borrow, the others wait for
+  // tokens.
   TokenBucket For(const Share& share) const {
     if (share.whole()) return *this;
     TokenBucket shared = *this;
@@ -198,7 +199,7 @@ struct TokenBucket {
   }
 
  private:
-  // The level that shows itself so; rounded down, but never below the tokens that were there.
+  // The level that matches the seen state, rounded down, but never below the tokens present.
   std::int64_t LevelAt(const SeenState& seen) const {
     if (seen.reset_after() >= Duration(CeilDiv(Capacity() + MaxDebt(), rate))) return -MaxDebt();
     const std::int64_t missing = rate * std::max(seen.reset_after(), Duration::zero()).count();
@@ -210,7 +211,7 @@ struct TokenBucket {
   std::int64_t Capacity() const { return burst * period.count(); }
   std::int64_t MaxDebt() const { return MaxDebt(rate, Capacity()); }
 
-  // The largest cost that is ever admitted.
+  // The largest cost that can be admitted.
   std::int64_t MostAtOnce() const { return borrows ? MaxDebt() / period.count() : burst; }
 
   // The level at which a check is due. REQUIRES: cost <= MostAtOnce()
@@ -218,13 +219,13 @@ struct TokenBucket {
     return borrows ? 0 : demand.cost * period.count();
   }
 
-  // What drips in while a check waits as long as it may.
+  // The tokens added during the longest wait.
   std::int64_t Advanced(const Demand& demand) const {
     const std::int64_t wait = demand.max_wait.value_or(Duration::zero()).count();
     return wait >= CeilDiv(MaxDebt(), rate) ? MaxDebt() : wait * rate;
   }
 
-  // Zero if the level is there already.
+  // Zero if the level is already that high.
   Duration TimeToReach(std::int64_t level, const State& state) const {
     return Duration(level <= state.level ? 0 : CeilDiv(level - state.level, rate));
   }

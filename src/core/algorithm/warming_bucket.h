@@ -1,12 +1,11 @@
-// Token bucket that warms up: after a pause it admits at a third of its rate, and comes up to it
-// while `warmup` passes in use. A check is due as soon as what came before it is paid for, whatever
-// it costs itself. Source: SmoothWarmingUp of Guava's RateLimiter, whose comment derives the
-// formulas below.
+// Token bucket with warmup: after a pause it admits at a third of its rate, and reaches the full
+// rate after `warmup` in use. A check is due as soon as all earlier checks are paid for, whatever
+// its own cost. Source: SmoothWarmingUp of Guava's RateLimiter, whose comment derives the formulas
+// below.
 //
-// The one algorithm in floating point, for its prices are areas under a slope; times are whole
+// The only algorithm in floating point, since its prices are areas under a slope; times are whole
 // microseconds. The twin of scripts/lua/algorithm/warming_bucket.lua, which computes in the same
-// order; tests/store/differential_test.cc holds the two together. Pure functions of their
-// arguments.
+// order; tests/store/differential_test.cc compares the two. Pure functions of their arguments.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +22,7 @@ namespace sluice {
 
 struct WarmingBucket {
   static constexpr Algorithm kAlgorithm = Algorithm::kTokenBucket;
-  // What a permit costs in the cold, in those of a warm bucket.
+  // The price of a permit when cold, as a multiple of the price when warm.
   static constexpr double kColdFactor = 3;
   static constexpr Duration kMaxWarmup = std::chrono::days(1);
 
@@ -36,7 +35,7 @@ struct WarmingBucket {
   // See core/limit.h.
   static constexpr std::string_view kScript = "warming_bucket";
   // Each grant changes the price of the next.
-  static constexpr bool kMayRunTogether = false;
+  static constexpr bool kMayCoalesce = false;
   std::string Tag() const { return "token_bucket:" + FormatDuration(period) + ":warmup"; }
   std::array<std::int64_t, 3> ScriptParameters() const {
     return {rate, period.count(), warmup.count()};
@@ -45,8 +44,8 @@ struct WarmingBucket {
   bool Supports(Mode) const { return true; }
 
   struct State {
-    double stored = 0;  // permits that have gathered in the idle time: the more, the colder
-    Time next_free;     // when all that came is paid for
+    double stored = 0;  // permits stored while idle: the more, the colder
+    Time next_free;     // when all earlier checks are paid for
     Time last;          // of the latest change
 
     bool operator==(const State&) const = default;
@@ -56,19 +55,19 @@ struct WarmingBucket {
     std::array<double, 3> ToFields() const { return {stored, ToNumber(next_free), ToNumber(last)}; }
   };
 
-  // A counter that does not exist yet: cold.
-  Keep Open(State& state, Time now) const {
+  // Initializes the state of a new counter, which is cold.
+  WriteBack Open(State& state, Time now) const {
     state = {MaxStored(), now, now};
-    return Keep::kNo;
+    return WriteBack::kNo;
   }
 
   // Brings `state` forward to `now`.
-  Keep Advance(State& state, Time now) const {
-    Keep keep = Keep::kNo;
+  WriteBack Advance(State& state, Time now) const {
+    WriteBack keep = WriteBack::kNo;
     if (ClockWasReplaced(state.last, now)) {
       state.next_free += now - state.last;
       state.last = now;
-      keep = Keep::kAlways;
+      keep = WriteBack::kAlways;
     }
     const Time t = std::max(now, state.last);
     if (t > state.next_free) {
@@ -79,13 +78,13 @@ struct WarmingBucket {
     return keep;
   }
 
-  // Whether such a check is admitted: 0 or 1. REQUIRES: n <= 1, for prices change with each.
+  // Whether a check is admitted: 0 or 1. REQUIRES: n <= 1, since each grant changes the price.
   std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
     const bool due = state.next_free - state.last <= LongestWait(demand);
     return due && demand.cost <= MostAtOnce() ? n : 0;
   }
 
-  // Takes `cost` units. REQUIRES: times <= 1, and as many Grants.
+  // Takes `cost` units. REQUIRES: times <= 1, and Grants returned at least `times`.
   void Take(State& state, std::int64_t cost, std::int64_t times) const {
     if (times == 0) return;
     const double spent = std::min(static_cast<double>(cost), state.stored);
@@ -95,7 +94,7 @@ struct WarmingBucket {
     state.stored -= spent;
   }
 
-  // Takes `cost` units, be they due or not. Returns how many the debt has no room for.
+  // Takes `cost` units without testing the debt. Returns how many exceed the maximum debt.
   std::int64_t Charge(State& state, std::int64_t cost) const {
     const auto room = static_cast<double>((MaxDebt() - (state.next_free - state.last)).count());
     const double units = std::max(0.0, std::floor(room / (kColdFactor * StableInterval())));
@@ -104,7 +103,7 @@ struct WarmingBucket {
     return cost - charged;
   }
 
-  // Gives `cost` units of debt back. Returns whether there was any.
+  // Refunds up to `cost` units of debt. Returns whether there was any.
   bool Refund(State& state, std::int64_t cost, std::optional<Time>) const {
     const auto debt = static_cast<double>((state.next_free - state.last).count());
     if (debt <= 0) return false;
@@ -113,10 +112,10 @@ struct WarmingBucket {
     return true;
   }
 
-  // Takes back `cost` units of a check that met `before`: the permits it spent, what would still be
-  // owed for the others if it had been the last, and the idle time that it turned into work. Those
-  // that came since have paid what they did.
-  Changed Undo(State& state, std::int64_t cost, const State& before) const {
+  // Undoes a check of `cost` units that found the counter as `before`: restores the permits it
+  // spent, removes the debt that would be left if it had been the last check, and stores permits
+  // for the idle time that it used. Later checks keep the prices they paid.
+  ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
     if (state.last < before.last) return {.changed = false, .dropped = cost};
     State after = before;
     Take(after, cost, 1);
@@ -130,16 +129,16 @@ struct WarmingBucket {
     return {};
   }
 
-  // What the answers to a check need to know of a counter: all of it.
+  // The data needed to answer a check: the whole state.
   using Snapshot = State;
-  Snapshot Summarise(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
+  Snapshot Summarize(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
 
-  // How long a granted check has to wait. `state` is from before it takes its cost.
+  // How long an admitted check must wait. `state` is from before it takes its cost.
   Duration Wait(const State& state, const Demand&, Time now) const {
     return state.next_free > state.last ? state.next_free - now : Duration::zero();
   }
 
-  // What a check hears at `now`. REQUIRES: `state` was advanced to `now`.
+  // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
   Verdict Judge(const State& state, const Demand& demand, bool admitted, Time now) const {
     const bool in_debt = state.next_free > state.last;
     Verdict verdict{.admitted = admitted,
@@ -152,15 +151,15 @@ struct WarmingBucket {
     return verdict;
   }
 
-  // Time from `now` until the state equals a fresh one's.
+  // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const {
     const double cooling = std::ceil((MaxStored() - state.stored) * CooldownInterval());
     return state.next_free + Duration(static_cast<std::int64_t>(cooling)) - now;
   }
 
-  // For `share` of the rate, and its counter after one of the whole limit was seen so: as cold as
-  // can be, and in debt for as long as it may have been. REQUIRES: share.Of(1) == 1, for the check
-  // that a bucket without debt always admits cannot be divided.
+  // The limit for `share` of the rate, and its counter derived from the last seen state of the
+  // whole limit: cold, and with the longest debt it may have had. REQUIRES: share.Of(1) == 1, since
+  // the one check that a bucket without debt always admits cannot be divided.
   WarmingBucket For(const Share& share) const {
     WarmingBucket shared = *this;
     const DripRate drip = DripRate{rate, period}.For(share, 1);
@@ -180,22 +179,22 @@ struct WarmingBucket {
   }
 
  private:
-  // Between two permits of a warm bucket, in µs.
+  // Time between two permits of a warm bucket, in µs.
   double StableInterval() const {
     return static_cast<double>(period.count()) / static_cast<double>(rate);
   }
   double MaxStored() const { return static_cast<double>(warmup.count()) / StableInterval(); }
-  // Up to here stored permits cost what fresh ones do.
+  // Up to this level, stored permits cost as much as fresh ones.
   double Threshold() const { return 0.5 * MaxStored(); }
-  // What gathering one permit takes, in µs: an idle `warmup` makes a cold bucket.
+  // Idle time that stores one permit, in µs: `warmup` of idle time makes a bucket cold.
   double CooldownInterval() const { return static_cast<double>(warmup.count()) / MaxStored(); }
 
-  // The permits that gather in an idle time.
+  // Permits stored in an idle time.
   double Cooled(Duration idle) const {
     return static_cast<double>(idle.count()) / CooldownInterval();
   }
 
-  // What `spent` of `stored` permits cost, in µs.
+  // The price of `spent` of `stored` permits, in µs.
   double PriceOfStored(double stored, double spent) const {
     const double above = stored - Threshold();
     double price = 0;
@@ -207,13 +206,13 @@ struct WarmingBucket {
     }
     return price + std::floor(StableInterval() * spent);
   }
-  // Of the permit that is `above` the threshold.
+  // The price of the permit that is `above` the threshold.
   double PriceAt(double above) const {
     const double slope = (kColdFactor - 1) * StableInterval() / (MaxStored() - Threshold());
     return StableInterval() + above * slope;
   }
 
-  // How far ahead work may be taken: at least as far as ten units may take.
+  // The longest debt: at least the time of ten units.
   Duration MaxDebt() const {
     const Duration cold(static_cast<std::int64_t>(std::ceil(kColdFactor * StableInterval())));
     return 10 * std::max<Duration>({warmup, std::chrono::minutes(1), cold});
@@ -221,7 +220,7 @@ struct WarmingBucket {
   Duration LongestWait(const Demand& demand) const {
     return std::min(demand.max_wait.value_or(Duration::zero()), MaxDebt());
   }
-  // The largest cost that is ever admitted.
+  // The largest cost that can be admitted.
   std::int64_t MostAtOnce() const {
     const double units = static_cast<double>(MaxDebt().count()) / (kColdFactor * StableInterval());
     return static_cast<std::int64_t>(std::min(units, static_cast<double>(kMaxProduct)));

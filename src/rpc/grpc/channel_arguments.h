@@ -1,4 +1,4 @@
-// gRPC's settings of connections.
+// gRPC channel arguments of the server.
 #pragma once
 
 #include <grpcpp/server_builder.h>
@@ -9,14 +9,15 @@
 
 namespace sluice::rpc::grpc_engine {
 
-// Pings of a caller less than this apart are counted; the third such makes gRPC close the
-// connection. Five seconds apart must be fine even when the network bunches them.
+// gRPC counts pings that arrive less than this apart and closes the connection at the third one.
+// Allows one ping every five seconds, even if the network delays some of them.
 inline constexpr int kMinPingIntervalMs = 4'000;
-// A silent connection is pinged after this time, and closed if it stays silent.
+// The server pings an idle connection after this time, and closes it if no reply arrives within
+// kKeepaliveTimeoutMs.
 inline constexpr int kKeepaliveTimeMs = 120'000;
 inline constexpr int kKeepaliveTimeoutMs = 20'000;
 inline constexpr int kMaxConcurrentStreams = 1024;
-// Header fields of a request beyond are answered with RESOURCE_EXHAUSTED.
+// Requests with larger header fields fail with RESOURCE_EXHAUSTED.
 inline constexpr int kMaxMetadataBytes = 16 * 1024;
 
 inline void SetChannelArguments(const ServerOptions& options, ::grpc::ServerBuilder& builder) {
@@ -33,7 +34,7 @@ inline void SetChannelArguments(const ServerOptions& options, ::grpc::ServerBuil
     const auto age = std::chrono::ceil<std::chrono::milliseconds>(options.max_connection_age);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, static_cast<int>(age.count()));
   }
-  // Messages are small: probing the path's bandwidth costs pings and gains nothing.
+  // Messages are small, so bandwidth probes cost pings without a gain.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
 }

@@ -9,11 +9,11 @@
 namespace sluice::rpc::grpc_engine {
 namespace {
 
-// gRPC asks for certificates before each handshake.
+// gRPC fetches the certificates before each handshake.
 class ReloadedCredentials final : public ::grpc::ServerCredentials {
  public:
   explicit ReloadedCredentials(const net::TlsServerContext& context) : context_(context) {
-    // With authorities, only callers with a certificate of theirs are let in.
+    // If authorities are set, callers need a certificate signed by one of them.
     const auto request = context.texts().ca.empty()
                              ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
                              : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
@@ -22,7 +22,7 @@ class ReloadedCredentials final : public ::grpc::ServerCredentials {
   }
   ~ReloadedCredentials() override { grpc_server_credentials_release(credentials_); }
 
-  // There is none: callers are known by their certificates.
+  // Not supported: callers are identified by their certificates.
   void SetAuthMetadataProcessor(
       const std::shared_ptr<::grpc::AuthMetadataProcessor>& /*processor*/) override {}
 
@@ -43,7 +43,7 @@ class ReloadedCredentials final : public ::grpc::ServerCredentials {
     if (texts == fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair{.private_key = texts.private_key.c_str(),
                                           .cert_chain = texts.certificate_chain.c_str()};
-    // gRPC 1.51 demands authorities even if it asks nobody for a certificate.
+    // gRPC 1.51 requires authorities even if it does not request client certificates.
     const std::string& ca = texts.ca.empty() ? texts.certificate_chain : texts.ca;
     *config = grpc_ssl_server_certificate_config_create(ca.c_str(), &pair, 1);
     fetched_ = std::move(texts);

@@ -1,5 +1,5 @@
-// Credentials of gRPC's server that come from a net::TlsServerContext: the same certificates as
-// everywhere, those of its last reload for connections from then on.
+// gRPC server credentials from a net::TlsServerContext. New connections use the certificates of its
+// last reload.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
@@ -10,7 +10,7 @@
 
 namespace sluice::rpc::grpc_engine {
 
-// `context` must outlive them, and they the server.
+// `context` must outlive the credentials, which must outlive the server.
 std::shared_ptr<::grpc::ServerCredentials> CredentialsOf(const net::TlsServerContext& context);
 
 }  // namespace sluice::rpc::grpc_engine

@@ -1,6 +1,6 @@
-// The calls of one io thread, and the handlers that serve them, kept for the next calls.
+// The calls of one io thread with their handlers, which are reused for later calls.
 //
-// Loop thread only, the destructor included; but `loop` and `methods` may be asked on any.
+// Loop thread only, including the destructor. `loop` and `methods` are thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -15,19 +15,19 @@ namespace sluice::rpc::grpc_engine {
 
 class LoopCalls {
  public:
-  // Both must outlive it.
+  // Both must outlive this object.
   LoopCalls(net::Loop& loop, const Methods& methods)
       : loop_(loop), methods_(methods), free_(methods.size()) {}
 
   net::Loop& loop() const { return loop_; }
   const Methods& methods() const { return methods_; }
 
-  // A free call of a method, made if there is none.
+  // Takes a free call of a method, or creates one.
   OpenCall& Take(std::size_t method);
-  // `call` is free again.
+  // Returns `call` to the free list.
   void Put(OpenCall& call) { free_[call.method()].push_back(&call); }
 
-  // Tells the streams that the server is stopping, and each that starts from now on.
+  // Notifies open and future streams that the server is stopping.
   void Drain();
   bool draining() const { return draining_; }
 

@@ -10,7 +10,7 @@
 namespace sluice::rpc::grpc_engine {
 namespace {
 
-// The bytes of `buffer`, which may have come in many pieces; they live as long as `piece`.
+// The bytes of `buffer` as one view, valid as long as `piece`.
 std::string_view InOnePiece(const ::grpc::ByteBuffer& buffer, ::grpc::Slice& piece) {
   if (!buffer.TrySingleSlice(&piece).ok() && !buffer.DumpToSingleSlice(&piece).ok()) {
     piece = ::grpc::Slice();

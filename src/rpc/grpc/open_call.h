@@ -1,5 +1,5 @@
-// A call on its io thread: a handler, what it sees of the call it serves, and the way of its
-// answers to the reactor. It serves one call after the other.
+// A call on its io thread: gives its handler the Call, and sends the handler's responses to the
+// reactor. Reused for one call after another.
 //
 // Loop thread only.
 #pragma once
@@ -20,26 +20,26 @@ namespace sluice::rpc::grpc_engine {
 class LoopCalls;
 class Reactor;
 
-// It has three states: free (in LoopCalls' list), attached to a reactor, or detached from one whose
-// caller is gone while the handler has not called Finish yet.
+// Has three states: free (in LoopCalls' free list), attached to a reactor, or detached (the call is
+// canceled, but the handler has not called Finish yet).
 class OpenCall : public Call, public Responder {
  public:
   OpenCall(LoopCalls& owner, std::size_t method) : owner_(owner), method_(method) {}
 
-  // Which of LoopCalls' methods this is a call of.
+  // The index of its method in LoopCalls::methods().
   std::size_t method() const { return method_; }
 
-  // From free to attached. `reactor` must live until Finish, or until OnCancel returns.
+  // Changes from free to attached. `reactor` must live until Finish, or until OnCancel returns.
   void Attach(Reactor& reactor) { reactor_ = &reactor; }
 
-  // What the reactor tells while it is attached. The call may be free when these return.
+  // Events from the attached reactor. The call may be free when these return.
   virtual void OnStart() {}
   virtual void OnMessage(const ::grpc::ByteBuffer& message) = 0;
   virtual void OnHalfClose() {}
   virtual void OnWritable() {}
-  // Tells the handler, and detaches it if it does not finish at once.
+  // Cancels the handler, and detaches the call if the handler does not finish at once.
   void OnCancel();
-  // Tells the handler that the server is stopping, if the call is attached.
+  // Notifies the handler that the server is stopping, if the call is attached.
   virtual void OnDrain() {}
 
   SteadyTime deadline() const override;
@@ -57,7 +57,7 @@ class OpenCall : public Call, public Responder {
   // Null unless attached.
   Reactor* reactor() const { return reactor_; }
 
-  // From attached or detached to free.
+  // Changes from attached or detached to free.
   virtual void Release();
 
  private:
@@ -66,7 +66,7 @@ class OpenCall : public Call, public Responder {
   LoopCalls& owner_;
   const std::size_t method_;
   Reactor* reactor_ = nullptr;
-  mutable std::optional<net::Peer> peer_;  // made when it is first asked for
+  mutable std::optional<net::Peer> peer_;  // cached by the first call of peer()
 };
 
 class UnaryCall final : public OpenCall {

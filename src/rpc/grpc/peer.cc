@@ -7,7 +7,7 @@
 namespace sluice::rpc::grpc_engine {
 namespace {
 
-// Undoes the escaping of brackets, and of the percent sign before a zone.
+// Decodes escaped brackets and percent signs.
 std::string Unescaped(std::string_view text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -34,7 +34,7 @@ net::Peer PeerOf(const ::grpc::GenericCallbackServerContext& context) {
   const auto security = context.auth_context();
   const auto type = security->FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
   peer.tls = !type.empty() && type.front() == GRPC_SSL_TRANSPORT_SECURITY_TYPE;
-  // A name with a zero byte would look like a shorter one to some.
+  // Some code would truncate a name at a NUL byte.
   for (const auto& name : security->FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME)) {
     std::string text(name.data(), name.size());
     if (text.find('\0') == std::string::npos) peer.identities.push_back(std::move(text));

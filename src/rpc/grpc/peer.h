@@ -1,4 +1,4 @@
-// Who is at the other end of a call, from what gRPC says.
+// The peer of a call, from gRPC's context.
 //
 // Thread-safe.
 #pragma once

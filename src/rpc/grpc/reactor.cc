@@ -5,7 +5,7 @@
 namespace sluice::rpc::grpc_engine {
 namespace {
 
-// Beyond what nanoseconds since 1970 can hold, context.deadline() overflows.
+// context.deadline() overflows for a time that system_clock cannot represent.
 SteadyTime DeadlineOf(const Reactor::Context& context, SteadyTime now) {
   constexpr auto kMax = std::chrono::system_clock::time_point::max().time_since_epoch();
   const std::chrono::seconds seconds(context.raw_deadline().tv_sec);
@@ -43,7 +43,7 @@ Reactor::Reactor(LoopCalls& calls, std::size_t method, CallCount& count, const C
       received_(SteadyNow()),
       deadline_(DeadlineOf(context, received_)) {}
 
-// A unary call is its io thread's from its message on, a stream from its beginning.
+// A stream moves to its io thread at once, a unary call when its message has arrived.
 Reactor* Reactor::Start(LoopCalls& calls, std::size_t method, CallCount& count,
                         const Context& context) {
   auto reactor = std::make_shared<Reactor>(calls, method, count, context);
@@ -87,7 +87,7 @@ void Reactor::HandleStart() {
   if (calls_.draining() && call_ != nullptr) call_->OnDrain();
 }
 
-// A read that fails ends the caller's messages, or finds the caller gone.
+// A failed read means that the caller has sent its last message or has canceled the call.
 void Reactor::HandleRead(bool ok) {
   reading_ = false;
   if (!ok) input_ended_ = true;

@@ -1,7 +1,7 @@
-// A call as gRPC sees it. gRPC's threads tell it what has happened, and it posts that to the call's
-// io thread, where everything else of it runs.
+// gRPC's side of a call. gRPC's threads report events, which the reactor posts to the call's io
+// thread, where all other work runs.
 //
-// Lives until gRPC has called OnDone and the io thread has run what was posted before.
+// Lives until gRPC has called OnDone and the io thread has run all events posted before.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -20,17 +20,17 @@
 
 namespace sluice::rpc::grpc_engine {
 
-// How many calls are open in a server. Thread-safe.
+// Counts the open calls of a server. Thread-safe.
 class CallCount {
  public:
   explicit CallCount(std::size_t max) : max_(max) {}
 
-  // False if there are as many as there may be.
+  // Counts a call, or returns false if `max` calls are open.
   bool Open();
   void Close() { open_.fetch_sub(1, std::memory_order_relaxed); }
 
   std::size_t open() const { return open_.load(std::memory_order_relaxed); }
-  // All that ever were.
+  // The number of calls opened so far.
   std::size_t total() const { return total_.load(std::memory_order_relaxed); }
 
  private:
@@ -45,30 +45,30 @@ class Reactor final : public ::grpc::ServerGenericBidiReactor {
 
   Reactor(LoopCalls& calls, std::size_t method, CallCount& count, const Context& context);
 
-  // On the thread of gRPC's that brought the call, already counted as open. gRPC owns what is
-  // returned until OnDone.
+  // Starts a call that is already counted as open. Called on gRPC's thread. gRPC uses the returned
+  // reactor until OnDone, which releases it.
   static Reactor* Start(LoopCalls& calls, std::size_t method, CallCount& count,
                         const Context& context);
 
-  // Loop thread only, from here to the private part.
+  // The public functions below: loop thread only.
 
   // Valid until Finish, or until OpenCall::OnCancel has returned.
   const Context& context() const { return context_; }
   SteadyTime received() const { return received_; }
   SteadyTime deadline() const { return deadline_; }
 
-  // Asks for the next message, unless it has been asked for, or there are no more.
+  // Starts to read the next message, unless a read is pending or the input has ended.
   void Read();
 
   void Send(std::string_view message);
   std::size_t unsent_bytes() const { return unsent_bytes_; }
 
-  // Ends a call whose only message is `response`, or any call after what was sent.
+  // Ends a unary call with `response`, or any call with `status` after the sent messages.
   void Finish(std::string_view response, std::function<void()> on_lost);
   void Finish(const Status& status);
 
  private:
-  // gRPC's threads.
+  // Called on gRPC's threads.
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
@@ -76,7 +76,7 @@ class Reactor final : public ::grpc::ServerGenericBidiReactor {
   template <typename Task>
   void Post(Task task);
 
-  // Loop thread.
+  // Called on the loop thread.
   void HandleStart();
   void HandleRead(bool ok);
   void HandleWritten(bool ok);
@@ -92,14 +92,14 @@ class Reactor final : public ::grpc::ServerGenericBidiReactor {
   const SteadyTime deadline_;
   std::shared_ptr<Reactor> self_;  // until OnDone
 
-  OpenCall* call_ = nullptr;    // while attached to it
-  ::grpc::ByteBuffer message_;  // gRPC's while it reads
+  OpenCall* call_ = nullptr;    // set while attached
+  ::grpc::ByteBuffer message_;  // owned by gRPC during a read
   bool reading_ = false;
   bool input_ended_ = false;
   std::deque<::grpc::ByteBuffer> unsent_;  // the first one is being written
   std::size_t unsent_bytes_ = 0;
-  std::optional<Status> last_;  // to finish with once unsent_ is empty
-  bool finished_ = false;       // gRPC has been told
+  std::optional<Status> last_;  // the status to finish with once unsent_ is empty
+  bool finished_ = false;       // gRPC's Finish was called
   std::function<void()> on_lost_;
 };
 

@@ -4,6 +4,7 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
@@ -26,7 +27,7 @@
 namespace sluice::rpc::grpc_engine {
 namespace {
 
-// Without calls for so long, the callers have left.
+// After this time without calls, callers count as gone.
 constexpr std::chrono::milliseconds kQuiet(50);
 
 void LogFromGrpc(gpr_log_func_args* args) {
@@ -36,16 +37,16 @@ void LogFromGrpc(gpr_log_func_args* args) {
   spdlog::log(level, "gRPC: {}", args->message);
 }
 
-// What holds for all of gRPC in this process.
+// Settings for all of gRPC in this process.
 bool SetUpGrpc() {
   gpr_set_log_function(LogFromGrpc);
-  // Debian builds Abseil with its deadlock detector: a graph of all mutexes, behind one lock.
+  // Debian builds Abseil with its deadlock detector, which takes one global lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   ::grpc::EnableDefaultHealthCheckService(false);
   return true;
 }
 
-// A call that no handler serves.
+// Rejects a call that no handler serves.
 class Refusal final : public ::grpc::ServerGenericBidiReactor {
  public:
   explicit Refusal(::grpc::Status status) { Finish(std::move(status)); }
@@ -69,7 +70,7 @@ class GrpcServer final : public Server, private ::grpc::CallbackGenericService {
   const Methods methods_;
   std::unordered_map<std::string, std::size_t> by_path_;
   std::vector<std::unique_ptr<LoopCalls>> calls_;  // by io thread
-  std::atomic<std::size_t> next_ = 0;              // of calls_
+  std::atomic<std::size_t> next_ = 0;              // index into calls_, modulo its size
   CallCount count_;
   Address address_;
   std::shared_ptr<::grpc::ServerCredentials> credentials_;
@@ -87,7 +88,7 @@ GrpcServer::GrpcServer(net::IoThreads& threads, Methods methods, const ServerOpt
   }
 }
 
-// Handlers may own timers of their loops, so they die there.
+// Handlers may own timers of their loops, so they are destroyed on the loops' threads.
 GrpcServer::~GrpcServer() {
   Stop(Duration(0));
   threads_.RunOnEach([this](net::EpollLoop& loop) { calls_[loop.index()].reset(); });
@@ -111,7 +112,12 @@ Result<void> GrpcServer::Listen(const ServerOptions& options) {
                  fmt::format("cannot listen on {} for gRPC: the address is in use or not allowed",
                              address_.ToString())};
   }
-  if (!address_.is_unix()) address_.port = static_cast<std::uint16_t>(port);
+  if (!address_.is_unix()) {
+    address_.port = static_cast<std::uint16_t>(port);
+  } else if (options.socket_mode && chmod(address_.unix_path.c_str(), *options.socket_mode) != 0) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("cannot set the permissions of {}", address_.ToString())};
+  }
   return {};
 }
 
@@ -128,7 +134,7 @@ Result<void> GrpcServer::Listen(const ServerOptions& options) {
   return Reactor::Start(*calls_[turn % calls_.size()], found->second, count_, *context);
 }
 
-// gRPC refuses the calls that cross its shutdown on the wire, so callers are given time to leave.
+// gRPC rejects calls that arrive during its shutdown, so callers get time to leave before it.
 bool GrpcServer::WaitUntilQuiet(SteadyTime until) const {
   std::size_t before = count_.total();
   while (SteadyNow() < until) {
@@ -138,13 +144,13 @@ bool GrpcServer::WaitUntilQuiet(SteadyTime until) const {
   return false;
 }
 
-// The last round trip to the loops runs what the last calls have posted there.
+// The last RunOnEach waits until the loops have run all events that calls have posted.
 void GrpcServer::Stop(Duration drain) {
   if (server_ == nullptr) return;
   const SteadyTime end = SteadyNow() + drain;
   threads_.RunOnEach([this](net::EpollLoop& loop) { calls_[loop.index()]->Drain(); });
   const bool quiet = WaitUntilQuiet(end - drain / 2);
-  // An idle caller may not notice for seconds that it should close its connection.
+  // An idle caller may take seconds to close its connection.
   const SteadyTime last = quiet ? std::min(end, SteadyNow() + kQuiet) : end;
   const std::chrono::system_clock::time_point deadline =
       Clock::System().Now() + std::chrono::duration_cast<Duration>(last - SteadyNow());

@@ -1,12 +1,12 @@
-// The engine that is gRPC's own: its C++ server, with a generic callback service that carries the
-// handlers of rpc/handler.h.
+// The engine based on gRPC's C++ server: a generic callback service runs the handlers of
+// rpc/handler.h.
 //
 //   gRPC's threads: Reactor ──post──▶ io thread: OpenCall ──▶ handler
 //                      ▲                             │
 //                      └── StartWrite, StartRead, Finish
 //
-// Calls go to the io threads in turn. All state of a call lives on its io thread; a reactor only
-// posts to it. As rpc::Server otherwise.
+// Calls are assigned to io threads round-robin. The state of a call belongs to its io thread;
+// gRPC's threads only post events to it. See rpc::Server for all else.
 #pragma once
 
 #include <memory>
@@ -18,10 +18,9 @@
 
 namespace sluice::rpc::grpc_engine {
 
-// Serves from the moment it returns. `threads` must run until the server is destroyed. Of the
-// options, max_connections has no effect, since gRPC cannot bound its connections, and there are no
-// metrics. Calls beyond max_calls are answered with UNAVAILABLE, since gRPC cannot refuse a stream
-// either. Fails with kUnavailable if the address cannot be listened on.
+// Starts a server. `threads` must run until the server is destroyed. gRPC cannot limit connections
+// or refuse streams, so max_connections has no effect, and calls beyond max_calls fail with
+// UNAVAILABLE. There are no metrics. Fails with kUnavailable if it cannot listen on the address.
 Result<std::unique_ptr<Server>> StartServer(net::IoThreads& threads, Methods methods,
                                             const ServerOptions& options);
 

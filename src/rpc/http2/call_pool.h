@@ -1,5 +1,5 @@
-// The calls of one method on one loop: as many as were ever at work at the same time, each with its
-// handler, used again and again.
+// A pool of reusable calls of one method on one loop, each with its handler. Grows to the highest
+// number of concurrent calls.
 //
 // Loop thread only.
 #pragma once

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "net/connection_age.h"
 #include "rpc/http2/shard.h"
 
 namespace sluice::rpc::http2 {
@@ -14,7 +15,7 @@ Connection::Connection(Shard& shard, net::TransportPtr transport, net::IoThreads
       transport_(std::move(transport)),
       session_(shard, *transport_),
       started_(shard.loop().now()),
-      too_old_at_(TooOldAt()),
+      too_old_at_(net::EndOfAge(shard.loop(), shard.options().max_connection_age)),
       last_received_(started_),
       last_taken_(started_),
       check_timer_(shard.loop().timers(), [this] { CheckTimes(); }),
@@ -32,44 +33,49 @@ Connection::~Connection() {
 
 void Connection::Start() {
   transport_->Start(*this);
-  transport_->RequestFlush();  // our SETTINGS
+  transport_->RequestFlush();  // sends the server's SETTINGS
   CheckBy(std::min<SteadyTime>(started_ + times_.preface, too_old_at_));
 }
 
-// At 90 to 110 % of the age allowed.
-SteadyTime Connection::TooOldAt() const {
-  const Duration age = shard_.shared().options.max_connection_age;
-  if (age == Duration::zero()) return SteadyTime::max();
-  const auto percent = static_cast<std::int64_t>(90 + shard_.loop().Random() % 21);
-  return started_ + age * percent / 100;
-}
-
 void Connection::Receive(std::string_view bytes) {
-  if (state_ == State::kLingering) return;
+  if (state_ == State::kLingering) return Discard(bytes.size());
   last_received_ = shard_.loop().now();
   AfterInput(session_.Receive(bytes));
 }
 
 void Connection::AfterInput(bool fine) {
-  shard_.PublishOpenCalls();  // a call that waits for its answer sends nothing yet
+  shard_.PublishOpenCalls();  // a pending call may have no output, so no TakeOutput follows
   if (!fine) return BeginLinger();
   if (session_.paused()) resume_timer_.Start(shard_.loop().now());
-  transport_->SetReading(!session_.paused());
+  ReadWhileTaken();
   if (state_ == State::kNoticed && !session_.pinged()) EndNotice();
-  // A caller's reset may have ended the last stream, and left nothing to send.
+  // A reset may have closed the last stream; TakeOutput then starts to linger.
   if (state_ == State::kDraining && !session_.has_streams()) transport_->RequestFlush();
   const SteadyTime incomplete = session_.incomplete_since();
   if (incomplete != SteadyTime::max()) CheckBy(incomplete + times_.request);
+}
+
+// A peer that does not read what it was sent cannot send more.
+void Connection::ReadWhileTaken() {
+  held_back_ = transport_->unsent() > 0;
+  transport_->SetReading(!session_.paused() && !held_back_);
+}
+
+void Connection::Discard(std::size_t bytes) {
+  discarded_ += bytes;
+  if (discarded_ > net::Transport::kMaxDiscarded) transport_->SetReading(false);
 }
 
 void Connection::TakeOutput(std::string& out) {
   if (state_ == State::kClosed) return;
   const std::size_t before = out.size();
   session_.TakeOutput(out);
-  shard_.OnTurn();
+  shard_.OnIteration();
   if (out.size() > before) {
     last_taken_ = shard_.loop().now();
     CheckBy(last_taken_ + times_.stall);
+  } else if (held_back_ && state_ < State::kLingering) {
+    ReadWhileTaken();
   }
   LingerIfDone();
 }
@@ -105,7 +111,7 @@ void Connection::BeginLinger() {
   transport_->FinishSending();
 }
 
-// A peer that still reads gets what it has not read yet.
+// A peer that is still reading gets more time to receive the rest.
 void Connection::EndLinger() {
   const SteadyTime now = shard_.loop().now();
   if (transport_->unsent() == 0 || now - last_taken_ >= times_.stall) return Close();
@@ -128,7 +134,7 @@ void Connection::CheckBy(SteadyTime time) {
   if (!check_timer_.active() || time < check_timer_.at()) check_timer_.Start(time);
 }
 
-// When something can be overdue, as things are now.
+// The earliest time at which a timeout can expire in the current state.
 SteadyTime Connection::NextCheck() const {
   SteadyTime next =
       session_.pinged() ? pinged_at_ + times_.ping : last_received_ + times_.keepalive;
@@ -144,7 +150,7 @@ SteadyTime Connection::NextCheck() const {
 
 void Connection::CheckTimes() {
   const SteadyTime now = shard_.loop().now();
-  session_.EndIncomplete(now - times_.request);
+  if (!session_.EndIncomplete(now - times_.request)) return BeginLinger();
   session_.EndUntaken(now - times_.stall);
   const bool stalled = transport_->unsent() > 0 && now - last_taken_ >= times_.stall;
   const bool silent = session_.pinged() && now - pinged_at_ >= times_.ping;

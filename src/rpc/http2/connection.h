@@ -1,11 +1,12 @@
-// One connection of a caller: its transport, its HTTP/2 session, and the times it must keep.
+// A connection of a caller: its transport, its HTTP/2 session and its timeouts.
 //
 //   open ──Drain──▶ noticed ──PING answered, or 1 s──▶ draining ──no calls──▶ lingering ──▶ closed
 //
-// noticed: the peer knows that GOAWAY will come. draining: it has come; calls under way end.
-// lingering: we have sent FIN, and read to the end, so that the peer gets all that was sent.
+// noticed: a first GOAWAY has announced the shutdown, but new calls are still accepted.
+// draining: the final GOAWAY is sent; open calls finish. lingering: FIN is sent, and the connection
+// reads until the peer closes, so that the peer receives all output.
 //
-// Loop thread only. Belongs to a Shard, and takes itself off its list when it is closed.
+// Loop thread only. Owned by a Shard, and removed from it when closed.
 #pragma once
 
 #include <cstddef>
@@ -23,19 +24,19 @@ namespace sluice::rpc::http2 {
 
 class Connection final : public net::Protocol, public net::Disposable {
  public:
-  // REQUIRES: shard.shared().connections counts it.
+  // REQUIRES: shard.shared().connections already counts this connection.
   Connection(Shard& shard, net::TransportPtr transport, net::IoThreads::Place loop_place);
   ~Connection() override;
 
   void Start();
 
-  // Lets calls under way end, then closes the connection.
+  // Lets open calls finish, then closes the connection.
   void Drain();
 
-  // At once.
+  // Closes the connection at once.
   void Close();
 
-  // Calls that have begun since the last time.
+  // The number of calls begun since the last call of this function.
   std::uint64_t TakeCallCount() { return session_.TakeCallCount(); }
 
   // net::Protocol.
@@ -49,11 +50,12 @@ class Connection final : public net::Protocol, public net::Disposable {
   enum class State : std::uint8_t { kOpen, kNoticed, kDraining, kLingering, kClosed };
 
   void AfterInput(bool fine);
+  void ReadWhileTaken();
+  void Discard(std::size_t bytes);
   void EndNotice();
   void BeginLinger();
   void EndLinger();
   void LingerIfDone();
-  SteadyTime TooOldAt() const;
   void CheckTimes();
   SteadyTime NextCheck() const;
   void CheckBy(SteadyTime time);
@@ -67,10 +69,12 @@ class Connection final : public net::Protocol, public net::Disposable {
   const SteadyTime started_;
   const SteadyTime too_old_at_;
   SteadyTime last_received_;
-  SteadyTime last_taken_;  // when the transport took output last, having sent all before
+  SteadyTime last_taken_;  // the last time the transport took output, having sent all before it
   SteadyTime pinged_at_{};
+  bool held_back_ = false;     // not reading, since the peer does not read
+  std::size_t discarded_ = 0;  // bytes received while lingering
   net::Timer check_timer_;
-  net::Timer resume_timer_;  // for what is left of a turn's input
+  net::Timer resume_timer_;  // processes input left over from an iteration
   net::Timer drain_timer_;
 };
 

@@ -8,7 +8,7 @@ namespace sluice::rpc::http2 {
 namespace {
 
 constexpr int kZlibFormat = 15;       // "deflate" in gRPC, as in HTTP, is zlib's format
-constexpr int kGzipFormat = 15 + 16;  // the largest window, too
+constexpr int kGzipFormat = 15 + 16;  // 15 is the window size, 16 selects gzip
 constexpr std::size_t kFirstBytes = 16 * 1024;
 
 }  // namespace
@@ -30,7 +30,7 @@ Inflater::Outcome Inflater::Inflate(Encoding encoding, std::string_view compress
   stream_->avail_in = static_cast<uInt>(compressed.size());
   out.clear();
   for (;;) {
-    // One byte more than allowed tells what is too large from what just fits.
+    // Room for one byte more than allowed, to detect a message that is too large.
     const std::size_t had = out.size();
     if (had > max_bytes) return Outcome::kTooLarge;
     out.resize(std::min(max_bytes + 1, std::max(kFirstBytes, 2 * had)));

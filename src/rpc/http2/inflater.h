@@ -1,7 +1,7 @@
-// Inflates compressed messages: zlib, in one piece, up to a limit.
+// Decompresses whole messages with zlib, up to a size limit.
 //
-// Loop thread only. One for all connections of a loop: zlib's state of 40 KB is made when the first
-// compressed message comes, and used again.
+// Loop thread only. Shared by all connections of a loop: zlib's state of 40 KB is allocated for the
+// first compressed message and reused.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@ class Inflater {
   Inflater();
   ~Inflater();
 
-  // Replaces `out` by what `compressed` inflates to, at most `max_bytes`.
+  // Replaces `out` with the inflated message, of at most `max_bytes`.
   // REQUIRES: encoding is kGzip or kDeflate.
   Outcome Inflate(Encoding encoding, std::string_view compressed, std::size_t max_bytes,
                   std::string& out);
 
-  // All bytes that were ever inflated.
+  // The number of bytes inflated so far, over all messages.
   std::size_t total() const { return total_; }
 
  private:

@@ -21,7 +21,7 @@ void MessageMemory::ReturnShare(Stream& stream) {
   Grant();
 }
 
-// One message may be larger than all that is shared.
+// A single message may exceed kSharedBytes if no other message has a share.
 void MessageMemory::Grant() {
   while (!waiting_.empty()) {
     Stream& stream = *waiting_.front();

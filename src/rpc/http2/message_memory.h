@@ -1,9 +1,9 @@
-// What one connection holds of messages that are not complete or not wanted yet, and which of its
-// large messages may come now.
+// Limits the memory that one connection uses for messages that are incomplete or not yet
+// delivered, and decides which of its large messages can be received now.
 //
-// A small message always fits the caller's window. A large one needs window given back before it is
-// complete: it gets that once it has a share of kSharedBytes, in order of arrival. So the large
-// messages of a connection come one after the other if need be, and never wait for each other.
+// A small message always fits the caller's window. A large message needs WINDOW_UPDATE before it is
+// complete. It gets one only with a share of kSharedBytes, granted in order of arrival. So if
+// memory is short, large messages are received one after another, without deadlock.
 //
 // Loop thread only.
 #pragma once
@@ -23,13 +23,14 @@ class MessageMemory {
 
   explicit MessageMemory(Shard& shard) : shard_(shard) {}
 
-  // Whether `stream` may get window for a message of so many bytes. If not, it is told when it may.
+  // Requests a share for a message of `bytes`. Returns whether it was granted at once; otherwise
+  // stream.OnShareGranted is called later.
   bool TakeShare(Stream& stream, std::size_t bytes);
-  // Also gives up waiting for one.
+  // Returns the share, or cancels the request for one.
   void ReturnShare(Stream& stream);
 
-  // A stream's unfinished bytes were `before` and are `after`. False: they have grown too many, of
-  // this connection or of the server.
+  // Records that a stream's unfinished bytes changed from `before` to `after`. Returns false if
+  // they have grown beyond the limit of this connection or of the server.
   bool Count(std::size_t before, std::size_t after);
 
  private:
@@ -37,7 +38,7 @@ class MessageMemory {
 
   Shard& shard_;
   std::vector<Stream*> waiting_;
-  std::size_t shared_ = 0;  // of kSharedBytes, taken
+  std::size_t shared_ = 0;  // granted bytes of kSharedBytes
   std::size_t unfinished_ = 0;
 };
 

@@ -3,7 +3,7 @@
 namespace sluice::rpc::http2 {
 namespace {
 
-constexpr std::size_t kKeptCapacity = 16 * 1024;
+constexpr std::size_t kKeptBuffer = 16 * 1024;
 
 std::size_t BigEndian32(const char* bytes) {
   std::size_t number = 0;
@@ -15,7 +15,7 @@ std::size_t BigEndian32(const char* bytes) {
 
 void MessageReader::Reset() {
   buffer_.clear();
-  if (buffer_.capacity() > kKeptCapacity) buffer_.shrink_to_fit();
+  if (buffer_.capacity() > kKeptBuffer) buffer_.shrink_to_fit();
   taken_ = expected_ = 0;
   message_ = {};
   compressed_ = false;

@@ -1,5 +1,4 @@
-// Tells a flood from what honest peers do: events beyond a burst, and then beyond a rate, are too
-// many.
+// A token bucket that detects floods of events.
 //
 // Loop thread only.
 #pragma once
@@ -16,7 +15,7 @@ class RateGuard {
   constexpr RateGuard(double burst, double per_second)
       : burst_(burst), per_second_(per_second), left_(burst) {}
 
-  // Counts an event. False: it is one too many.
+  // Counts an event. Returns false if it exceeds the rate and the burst.
   bool Allow(SteadyTime now) {
     using Seconds = std::chrono::duration<double>;
     left_ = std::min(burst_, left_ + Seconds(now - last_).count() * per_second_);
@@ -26,7 +25,7 @@ class RateGuard {
     return true;
   }
 
-  // Forgets what was counted.
+  // Refills the bucket.
   void Reset() { left_ = burst_; }
 
  private:

@@ -6,9 +6,9 @@ namespace sluice::rpc::http2 {
 namespace {
 
 constexpr std::size_t kFieldOverhead = 32;
-constexpr std::size_t kKeptCapacity = 2 * 1024;
+constexpr std::size_t kKeptText = 2 * 1024;
 
-// Nanoseconds in a unit of grpc-timeout; 0 for any other letter.
+// The nanoseconds in a unit of grpc-timeout, or 0 for an unknown unit.
 constexpr std::int64_t UnitNanoseconds(char unit) {
   switch (unit) {
     case 'H':
@@ -61,7 +61,7 @@ bool IsGrpcContentType(std::string_view value) {
 
 void RequestHead::Clear() {
   text_.clear();
-  if (text_.capacity() > kKeptCapacity) text_.shrink_to_fit();
+  if (text_.capacity() > kKeptText) text_.shrink_to_fit();
   metadata_.clear();
   size_ = 0;
   path_ = encoding_name_ = {};
@@ -77,7 +77,7 @@ void RequestHead::Add(std::string_view name, std::string_view value) {
   metadata_.push_back({.name = kept_name, .value = Keep(value)});
 }
 
-// Whether the field is the protocol's own.
+// Handles a field of the gRPC protocol. Returns false for metadata.
 bool RequestHead::AddOwn(std::string_view name, std::string_view value) {
   switch (name.size()) {
     case 2:

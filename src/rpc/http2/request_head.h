@@ -1,7 +1,7 @@
-// The header fields of a request: what gRPC's protocol over HTTP/2 says with them, and the caller's
-// own (metadata). After "gRPC over HTTP2" (PROTOCOL-HTTP2.md).
+// The header fields of a request: the fields of the gRPC protocol and the caller's metadata.
+// Source: "gRPC over HTTP2" (PROTOCOL-HTTP2.md).
 //
-// Loop thread only. Used again for one request after the other, so that it seldom allocates.
+// Loop thread only. Reused for later requests, so that it seldom allocates.
 #pragma once
 
 #include <chrono>
@@ -14,26 +14,26 @@
 
 namespace sluice::rpc::http2 {
 
-// How messages are compressed.
+// The compression of messages.
 enum class Encoding : std::uint8_t { kIdentity, kGzip, kDeflate, kUnknown };
 
-// The value of a grpc-timeout: 1 to 8 digits and a unit of H M S m u n. Nothing if it is malformed.
-// What no nanoseconds can hold is nanoseconds::max(): never.
+// Parses grpc-timeout: 1 to 8 digits and a unit, one of H M S m u n. Returns nullopt if it is
+// malformed, and nanoseconds::max() (no timeout) on overflow.
 std::optional<std::chrono::nanoseconds> ParseTimeout(std::string_view text);
 
-// Whether a content-type is gRPC's: application/grpc, perhaps with "+suffix" or ";parameter".
+// Whether `value` is application/grpc, optionally followed by "+suffix" or ";parameter".
 bool IsGrpcContentType(std::string_view value);
 
 class RequestHead {
  public:
-  // The most that the fields of a request may have together, counted as
-  // SETTINGS_MAX_HEADER_LIST_SIZE counts: names, values and 32 bytes for each field.
+  // The maximum total size of a request's fields, counted as in SETTINGS_MAX_HEADER_LIST_SIZE:
+  // names, values and 32 bytes for each field.
   static constexpr std::size_t kMaxBytes = 16 * 1024;
 
-  // Begins a new request.
+  // Prepares for a new request.
   void Clear();
 
-  // A field, in the order of arrival. What exceeds kMaxBytes is dropped.
+  // Adds a field, in order of arrival. Drops fields beyond kMaxBytes.
   void Add(std::string_view name, std::string_view value);
 
   bool too_large() const { return size_ > kMaxBytes; }
@@ -41,13 +41,13 @@ class RequestHead {
   bool is_grpc() const { return is_grpc_; }
   std::string_view path() const { return Text(path_); }
 
-  // Nothing if there is none, or a malformed one: gRPC's server ignores those, too.
+  // nullopt if grpc-timeout is missing or malformed. gRPC's server also ignores malformed ones.
   std::optional<std::chrono::nanoseconds> timeout() const { return timeout_; }
 
   Encoding encoding() const { return encoding_; }
   std::string_view encoding_name() const { return Text(encoding_name_); }
 
-  // The value of a field that is not the protocol's own; nothing if there is none or more than one.
+  // The value of a metadata field, or nullopt unless the field occurs exactly once.
   std::optional<std::string_view> Metadata(std::string_view name) const;
 
  private:

@@ -11,7 +11,9 @@
 namespace sluice::rpc::http2 {
 namespace {
 
-// So long without a call: the callers have left.
+constexpr net::Alpn kAlpn{.protocol = "\x02h2", .required = true};
+
+// After this time without calls, callers count as gone.
 constexpr std::chrono::milliseconds kQuiet(50);
 
 class NgHttp2Server final : public Server {
@@ -47,13 +49,13 @@ class NgHttp2Server final : public Server {
       shared_->connections.WaitForNone(deadline);
     }
     threads_.RunOnEach([this](net::EpollLoop& loop) { shards_[loop.index()]->CloseConnections(); });
-    // What was closed is destroyed at the end of its turn.
+    // Waits until the loops have destroyed the closed connections.
     threads_.RunOnEach([](net::EpollLoop&) {});
   }
 
  private:
-  // Callers that heed the health service leave by themselves; those that do not know yet are served
-  // meanwhile. Streams and the calls that they carry do not delay this.
+  // Callers that watch the health service leave on their own. Until they do, their calls are still
+  // served. Streams do not delay this step.
   void WaitUntilQuiet(SteadyTime deadline) {
     Shard::UnaryCalls before = UnaryCalls();
     while (SteadyNow() < deadline) {
@@ -73,7 +75,7 @@ class NgHttp2Server final : public Server {
     return sum;
   }
 
-  // On io-0. A task must be copyable, so the socket and its place travel in a shared pointer.
+  // Runs on io-0. Tasks must be copyable, so a shared pointer holds the socket and its place.
   void OnConnection(net::Socket socket) {
     if (!shared_->connections.TryAdd(shared_->options.max_connections)) {
       return shared_->metrics.Count(Refusal::kConnections);
@@ -85,14 +87,14 @@ class NgHttp2Server final : public Server {
       net::TransportPtr transport =
           loop.Adopt(std::move(arrival->first), net::FlushStage::kCallers);
       if (shared_->options.tls != nullptr) {
-        transport = net::AcceptTls(loop, std::move(transport), *shared_->options.tls);
+        transport = net::AcceptTls(loop, std::move(transport), *shared_->options.tls, kAlpn);
       }
       shards_[loop.index()]->AddConnection(std::move(transport), std::move(arrival->second));
     });
   }
 
-  Loads CompareLoads(const net::EpollLoop& loop) {
-    Loads loads{.own = static_cast<double>(loop.load()), .least_of_others = 1024};
+  LoopLoads CompareLoads(const net::EpollLoop& loop) {
+    LoopLoads loads{.own = static_cast<double>(loop.load()), .least_of_others = 1024};
     for (std::size_t i = 0; i < threads_.size(); ++i) {
       if (i == loop.index()) continue;
       const auto load = static_cast<double>(threads_.loop(i).load());
@@ -105,15 +107,14 @@ class NgHttp2Server final : public Server {
   net::IoThreads& threads_;
   const std::unique_ptr<net::Acceptor> acceptor_;
   const std::unique_ptr<SharedState> shared_;
-  std::vector<std::unique_ptr<Shard>> shards_;  // by the index of their loop
+  std::vector<std::unique_ptr<Shard>> shards_;  // by loop index
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Server>> StartServer(net::IoThreads& threads, Methods methods,
                                             const ServerOptions& options, const Times& times) {
-  auto acceptor =
-      net::Acceptor::Listen(options.address, {.private_socket = options.private_socket});
+  auto acceptor = net::Acceptor::Listen(options.address, {.socket_mode = options.socket_mode});
   if (!acceptor) return acceptor.error();
   return std::unique_ptr<Server>(std::make_unique<NgHttp2Server>(
       threads, std::move(*acceptor),

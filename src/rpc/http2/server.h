@@ -1,8 +1,8 @@
-// The gRPC server on nghttp2: every io thread serves the connections it is given.
+// The gRPC server based on nghttp2. Each io thread serves its own connections.
 //
 //   acceptor (io-0) ──socket──▶ Shard of the least loaded thread ──▶ Connection ─ Session ─ Streams
 //
-// As rpc::Server: start, Stop and the destructor by one owner, not on an io thread.
+// StartServer, Stop and the destructor are called by one owner, not on an io thread.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@
 
 namespace sluice::rpc::http2 {
 
-// Listens and serves. `threads` must run until the server is destroyed. Fails with kUnavailable if
-// the address cannot be listened on. Tests shorten `times`.
+// Starts a server. `threads` must run until the server is destroyed. Fails with kUnavailable if it
+// cannot listen on the address. `times`: shorter in tests.
 Result<std::unique_ptr<Server>> StartServer(net::IoThreads& threads, Methods methods,
                                             const ServerOptions& options, const Times& times = {});
 

@@ -9,7 +9,7 @@
 namespace sluice::rpc::http2 {
 namespace {
 
-constexpr std::size_t kKeptCapacity = 16 * 1024;
+constexpr std::size_t kKeptInflated = 16 * 1024;
 
 Status TooLarge(std::size_t size, std::size_t max) {
   return {.code = StatusCode::kResourceExhausted,
@@ -101,7 +101,7 @@ void ServerCall::Reset() {
   reader_.Reset();
   held_ = 0;
   paused_ = false;
-  if (inflated_.capacity() > kKeptCapacity) std::string().swap(inflated_);
+  if (inflated_.capacity() > kKeptInflated) std::string().swap(inflated_);
   pool_.Return(*this);
 }
 

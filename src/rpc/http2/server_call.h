@@ -1,11 +1,11 @@
-// A handler and the call it serves at present: takes messages out of the request's bytes, and knows
-// when the caller's time is up. UnaryCall and StreamCall derive from it.
+// A handler and the call that it serves: splits the request's bytes into messages and enforces the
+// caller's deadline. UnaryCall and StreamCall derive from it.
 //
-//   free ──Begin──▶ at work ──Release──▶ free
+//   free ──Begin──▶ active ──Release──▶ free
 //                      └──Detach──▶ abandoned ──(the handler finishes)──▶ free
 //
-// Loop thread only. Belongs to a CallPool, which uses it again; a call whose caller has left stays
-// out of the pool until its handler has finished.
+// Loop thread only. Owned and reused by a CallPool. An abandoned call returns to the pool when its
+// handler has finished.
 #pragma once
 
 #include <string>
@@ -27,32 +27,32 @@ inline Status DeadlineExceeded() {
 
 class ServerCall : public Responder {
  public:
-  // Bytes of the request that are held here.
+  // The buffered part of the request.
   struct Backlog {
     std::size_t bytes = 0;
-    std::size_t expected = 0;  // length of the unfinished message; 0 if there is none
-    bool paused = false;       // the handler wants no messages now
+    std::size_t expected = 0;  // length of the incomplete message; 0 if there is none
+    bool paused = false;       // the handler has paused reading
   };
 
-  // The request's headers have come.
+  // The request's headers are complete.
   virtual void Begin(Stream& stream) = 0;
-  // Bytes of messages; and the end of the request.
+  // Bytes of the request, and its end.
   virtual void OnData(std::string_view bytes) = 0;
   virtual void OnRequestEnd() = 0;
-  // The stream is gone, and the caller with it.
+  // The stream is closed, so the caller is gone.
   virtual void Detach() = 0;
   virtual void OnDrain() {}
-  // For streams: nothing is unsent; and messages held back are wanted again.
+  // For streaming calls: all output is sent; the handler has resumed reading.
   virtual void OnWritable() {}
   virtual void OnResumed() {}
-  // Whether the caller may take as long as it likes between messages.
+  // Whether this is a streaming call, which has no time limit between messages.
   virtual bool is_stream() const = 0;
 
   Backlog backlog() const {
     return {.bytes = reader_.pending() + held_, .expected = reader_.expected(), .paused = paused_};
   }
 
-  // Ends the call before, or without, its handler.
+  // Ends the call with an error from the engine.
   virtual void Fail(const Status& status) = 0;
 
  protected:
@@ -60,24 +60,24 @@ class ServerCall : public Responder {
 
   enum class Taken : std::uint8_t { kMessage, kNothing, kPartial, kFailed };
 
-  // Binds the call to `stream`. False: its deadline has passed, and it has been answered.
+  // Binds the call to `stream`. If its deadline has passed, ends the call and returns false.
   bool Attach(Stream& stream);
 
-  // The next message, inflated. A faulty one fails the call.
+  // Takes the next message, decompressed. An invalid message fails the call.
   Taken TakeMessage(std::string_view& message);
 
-  // Unbinds the stream and gives it back, for the answer.
+  // Frees the call and returns its stream, for the response.
   Stream& Release();
 
-  // The caller has left, the handler has not finished: the call counts as open all the same.
+  // The caller is gone but the handler has not finished. The call still counts as open.
   void BecomeAbandoned();
   void ReleaseAbandoned();
 
   virtual void OnDeadline() = 0;
 
-  Stream* stream_ = nullptr;  // null: free or abandoned
+  Stream* stream_ = nullptr;  // null while free
   MessageReader reader_;
-  std::size_t held_ = 0;  // bytes of a large message that the handler works on
+  std::size_t held_ = 0;  // bytes of a large message in use by the handler
   bool paused_ = false;
 
  private:

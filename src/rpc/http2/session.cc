@@ -13,28 +13,28 @@ namespace {
 constexpr std::uint32_t kMaxStreams = 1'024;
 constexpr std::int32_t kConnectionWindow = 1024 * 1024;
 
-// Calls that are reset younger than this are an attack, if there are many: no caller sets such a
-// deadline and calls again at once.
+// Many resets of calls younger than this are an attack: no legitimate caller sets so short a
+// deadline and retries at once.
 constexpr std::chrono::milliseconds kYoung(1);
 constexpr double kYoungResetBurst = 1'000;
 constexpr double kYoungResetsPerSecond = 200;
 
-// PING and SETTINGS while we send nothing. Clients with keepalive send a PING every few seconds;
-// those that measure the bandwidth send one for every answer.
+// The limit for PING and SETTINGS frames between responses. Clients with keepalive send a PING
+// every few seconds; clients that measure bandwidth send one per response.
 constexpr double kControlBurst = 20;
 constexpr double kControlsPerSecond = 1;
 
-// What is remembered of answers whose loss matters: a reset comes within a round trip.
+// How long and how many sent answers are kept: a reset arrives within a round trip.
 constexpr std::chrono::seconds kCrossing(1);
 constexpr std::size_t kMaxSentAnswers = 1'024;
 
-constexpr std::size_t kInflatedBytesPerTurn = 64 * 1024;
+constexpr std::size_t kInflatedBytesPerIteration = 64 * 1024;
 
 std::uint8_t* Bytes(std::string_view text) {
   return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
 }
 
-// What a response begins with.
+// The first header fields of a response.
 const std::array<nghttp2_nv, 3>& ResponseFields() {
   static const std::array<nghttp2_nv, 3> fields = {
       Field(":status", "200"), Field("content-type", "application/grpc"),
@@ -71,8 +71,8 @@ void Session::SubmitSettings() {
 
 SteadyTime Session::now() const { return shard_.loop().now(); }
 
-// All streams share the connection's window, so it is given back at once: a stream whose messages
-// are not wanted must not hold the others.
+// All streams share the connection's window, so it is returned at once: a paused stream must not
+// block the others.
 bool Session::Receive(std::string_view bytes) {
   paused_ = false;
   inflated_before_ = shard_.inflater().total();
@@ -90,11 +90,11 @@ bool Session::Receive(std::string_view bytes) {
   return false;
 }
 
-// Inflating a few bytes can take as long as a thousand calls: the others' turn comes between.
+// Decompressing a few bytes can take as long as a thousand calls, so other connections run between.
 bool Session::OnData(std::int32_t id, std::string_view bytes, bool last_frame) {
   received_ += bytes.size();
   if (Stream* const stream = Find(id)) stream->OnData(bytes, last_frame);
-  paused_ = shard_.inflater().total() - inflated_before_ > kInflatedBytesPerTurn;
+  paused_ = shard_.inflater().total() - inflated_before_ > kInflatedBytesPerIteration;
   return !paused_;
 }
 
@@ -206,13 +206,17 @@ void Session::SendPing() {
 }
 
 // Within a header block no other frame may be sent or received: nothing is left but to close.
-void Session::EndIncomplete(SteadyTime time) {
+bool Session::EndIncomplete(SteadyTime time) {
   while (incomplete_.oldest() <= time) {
     Stream& stream = incomplete_.front();
     shard_.Count(Refusal::kIncomplete);
-    if (stream.in_headers()) return Abort(NGHTTP2_ENHANCE_YOUR_CALM, "header block not complete");
+    if (stream.in_headers()) {
+      Abort(NGHTTP2_ENHANCE_YOUR_CALM, "header block not complete");
+      return false;
+    }
     stream.OnIncomplete();
   }
+  return true;
 }
 
 void Session::EndUntaken(SteadyTime time) {
@@ -255,7 +259,7 @@ bool Session::CountControl(const char* flood) {
   return false;
 }
 
-void Session::RememberAnswer(std::int32_t id, std::function<void()> on_lost) {
+void Session::TrackResponse(std::int32_t id, std::function<void()> on_lost) {
   while (!sent_answers_.empty() && (now() - sent_answers_.front().sent > kCrossing ||
                                     sent_answers_.size() >= kMaxSentAnswers)) {
     sent_answers_.pop_front();
@@ -263,7 +267,7 @@ void Session::RememberAnswer(std::int32_t id, std::function<void()> on_lost) {
   sent_answers_.push_back({.stream = id, .sent = now(), .on_lost = std::move(on_lost)});
 }
 
-void Session::LoseAnswer(std::int32_t id) {
+void Session::OnResponseLost(std::int32_t id) {
   const auto lost = std::find_if(sent_answers_.begin(), sent_answers_.end(),
                                  [&](const auto& it) { return it.stream == id; });
   if (lost == sent_answers_.end()) return;
@@ -273,7 +277,7 @@ void Session::LoseAnswer(std::int32_t id) {
 }
 
 bool Session::CountReset(std::int32_t id) {
-  if (!sent_answers_.empty()) LoseAnswer(id);
+  if (!sent_answers_.empty()) OnResponseLost(id);
   const Stream* const stream = Find(id);
   if (stream == nullptr || now() - stream->received() >= kYoung) return true;
   if (young_resets_.Allow(now())) return true;
@@ -287,7 +291,7 @@ void Session::OnFrameSent(std::uint8_t type, std::uint8_t flags, std::int32_t id
   if (!early_ends_ || (flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
   const Stream* const stream = Find(id);
   if (stream == nullptr || stream->request_ended()) return;
-  // The response is whole; what the caller still sends is of no use.
+  // The response is complete, so the rest of the request is not needed.
   nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
 }
 

@@ -1,5 +1,5 @@
-// HTTP/2 on one connection: nghttp2's session, its streams, and what they may hold. No I/O, no
-// timers: the Connection around it brings bytes and takes bytes.
+// HTTP/2 on one connection: nghttp2's session, its streams and their limits. Does no I/O and has no
+// timers: its Connection passes bytes in and out.
 //
 // Loop thread only.
 #pragma once
@@ -35,23 +35,23 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // For the connection. False: the peer violates the protocol; what is left to say is in the
-  // output. If the bytes are more work than a turn should take, the session is paused(): the rest
-  // is kept for Resume in a later turn. REQUIRES: not paused.
+  // For the connection. Returns false if the peer has violated the protocol; the output then ends
+  // with GOAWAY. If `bytes` take too much work for one iteration, the session is paused() and keeps
+  // the rest for Resume in a later iteration. REQUIRES: not paused.
   bool Receive(std::string_view bytes);
   bool Resume() { return Receive(std::exchange(rest_, {})); }
   bool paused() const { return paused_; }
   void TakeOutput(std::string& out);
-  // Nothing is to be received or sent any more.
+  // Whether the session has nothing more to receive or send.
   bool ended() const;
 
-  // Ends all streams as if the peer had reset them.
+  // Closes all streams as if the peer had reset them.
   void CloseStreams();
-  // Says GOAWAY with an error and closes all streams.
+  // Sends GOAWAY with an error and closes all streams.
   void Abort(std::uint32_t error, std::string_view text);
 
-  // Drain: BeginDrain says that GOAWAY will come, and pings; after the ack no call is on its way
-  // that does not know, and EndDrain says that no more are taken.
+  // BeginDrain sends a first GOAWAY, which announces the shutdown, and a PING. After its ack the
+  // peer starts no new calls, and EndDrain sends the final GOAWAY.
   void BeginDrain();
   void EndDrain();
   bool draining() const { return draining_; }
@@ -60,17 +60,17 @@ class Session {
 
   std::uint64_t TakeCallCount() { return std::exchange(calls_, 0); }
 
-  // Requests that are not complete, and responses that the peer's window holds back. Since when the
-  // oldest is; SteadyTime::max() if there is none.
+  // Since when the oldest request has been incomplete, and the oldest response has waited for the
+  // peer's window. SteadyTime::max() if there is none.
   SteadyTime incomplete_since() const { return incomplete_.oldest(); }
   SteadyTime untaken_since() const { return untaken_.oldest(); }
-  // Ends those that have been so since `time`.
-  void EndIncomplete(SteadyTime time);
+  // Ends those that have been so since `time`. False: nothing is to be received any more.
+  bool EndIncomplete(SteadyTime time);
   void EndUntaken(SteadyTime time);
 
   bool has_streams() const { return !streams_.empty(); }
-  bool settled() const { return settled_; }   // the peer has begun with HTTP/2
-  bool pinged() const { return pings_ > 0; }  // a PING of ours is not answered
+  bool settled() const { return settled_; }   // the peer has sent its SETTINGS
+  bool pinged() const { return pings_ > 0; }  // a PING waits for its ack
 
   // For streams.
   Shard& shard() { return shard_; }
@@ -86,12 +86,12 @@ class Session {
   void NoteIncomplete(Stream& stream) { incomplete_.Add(stream, now()); }
   void NoteUntaken(Stream& stream) { untaken_.Add(stream, now()); }
   void RequestCallbacks(Stream& stream);
-  // The stream has ended, and its answer was sent. Calls `on_lost` if the caller resets the stream
-  // all the same: it had given up before the answer came.
-  void RememberAnswer(std::int32_t id, std::function<void()> on_lost);
+  // The stream is closed and its response was sent. Calls `on_lost` if the caller still resets the
+  // stream: it gave up before the response arrived.
+  void TrackResponse(std::int32_t id, std::function<void()> on_lost);
 
  private:
-  struct Callbacks;  // nghttp2's
+  struct Callbacks;  // for nghttp2
 
   void SubmitSettings();
   Stream* Find(std::int32_t id);
@@ -99,13 +99,13 @@ class Session {
   void CloseStream(std::int32_t id);
   void Discard(Stream& stream);
   void RunCallbacks();
-  // False: no more in this turn.
+  // Returns false to pause until a later iteration.
   bool OnData(std::int32_t id, std::string_view bytes, bool last_frame);
-  // What the peer and we have sent. False: it is a flood.
+  // Frames received and sent. Returns false if the peer floods the session.
   bool OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id);
   bool CountControl(const char* flood);
   bool CountReset(std::int32_t id);
-  void LoseAnswer(std::int32_t id);
+  void OnResponseLost(std::int32_t id);
   void OnFrameSent(std::uint8_t type, std::uint8_t flags, std::int32_t id);
 
   Shard& shard_;
@@ -116,8 +116,8 @@ class Session {
   std::vector<Stream*> with_callbacks_;
   StreamQueue incomplete_;
   StreamQueue untaken_;
-  // Answers sent of late whose loss matters, oldest first. A reset that has crossed one comes
-  // within a round trip.
+  // Recently sent answers with an on_lost callback, oldest first. A reset that crossed an answer
+  // arrives within a round trip.
   struct SentAnswer {
     std::int32_t stream = 0;
     SteadyTime sent;
@@ -125,22 +125,22 @@ class Session {
   };
   std::deque<SentAnswer> sent_answers_;
 
-  std::int32_t found_id_ = 0;  // the stream that Find has found last
+  std::int32_t found_id_ = 0;  // the last stream that Find returned
   Stream* found_ = nullptr;
 
   std::uint64_t calls_ = 0;
   MessageMemory memory_;
   std::size_t received_ = 0;         // bytes of DATA in this Receive
   std::size_t inflated_before_ = 0;  // by the shard's inflater, before this Receive
-  std::string rest_;                 // of what was received when the session was paused
+  std::string rest_;                 // received but not processed when the session was paused
   RateGuard young_resets_;
   RateGuard controls_;  // PING and SETTINGS
   int pings_ = 0;
   bool paused_ = false;
   bool settled_ = false;
   bool draining_ = false;
-  bool early_ends_ = false;      // a response has ended before its request
-  const char* flood_ = nullptr;  // of what the peer sends too much
+  bool early_ends_ = false;      // whether a response has ended before its request
+  const char* flood_ = nullptr;  // the kind of flood, for GOAWAY
 };
 
 }  // namespace sluice::rpc::http2

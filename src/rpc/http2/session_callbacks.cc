@@ -47,7 +47,8 @@ const nghttp2_session_callbacks* Session::Callbacks::All() {
 
 const nghttp2_option* Session::Callbacks::Options() {
   static const nghttp2_option* const all = [] {
-    // Callers whose deadlines pass in an outage reset many streams; young resets are counted apart.
+    // In an outage, callers whose deadlines pass reset many streams. Session limits resets of new
+    // streams separately.
     constexpr std::uint64_t kResetBurst = 10'000;
     constexpr std::uint64_t kResetsPerSecond = 5'000;
     nghttp2_option* options = nullptr;
@@ -69,7 +70,7 @@ int Session::Callbacks::OnBeginHeaders(nghttp2_session*, const nghttp2_frame* fr
   return 0;
 }
 
-// Trailers of a request say nothing.
+// Ignores trailers of a request.
 int Session::Callbacks::OnHeader(nghttp2_session*, const nghttp2_frame* frame,
                                  const std::uint8_t* name, std::size_t name_size,
                                  const std::uint8_t* value, std::size_t value_size, std::uint8_t,

@@ -1,4 +1,4 @@
-// nghttp2's callbacks, options and header fields, as a Session needs them.
+// nghttp2's callbacks, options and header fields for Session.
 #pragma once
 
 #include <nghttp2/nghttp2.h>
@@ -11,7 +11,7 @@
 namespace sluice::rpc::http2 {
 
 struct Session::Callbacks {
-  // The same for all sessions; live for ever.
+  // Shared by all sessions and never destroyed.
   static const nghttp2_session_callbacks* All();
   static const nghttp2_option* Options();
 
@@ -32,7 +32,8 @@ struct Session::Callbacks {
   static int OnStreamClose(nghttp2_session*, std::int32_t id, std::uint32_t error, void* session);
 };
 
-// A header field of ours. Field: its text lives for ever, nghttp2 copies nothing.
+// A header field to send. Field copies nothing, so its texts must never be destroyed; CopiedField
+// copies the value.
 nghttp2_nv Field(std::string_view name, std::string_view value);
 nghttp2_nv CopiedField(std::string_view name, std::string_view value);
 

@@ -11,7 +11,7 @@ Shard::Shard(SharedState& shared, net::Loop& loop, std::size_t loops, CompareLoa
       loop_(loop),
       compare_loads_(std::move(compare_loads)),
       quota_(shared, loops),
-      balance_timer_(loop.timers(), [this] { JudgeBalance(); }) {
+      balance_timer_(loop.timers(), [this] { Rebalance(); }) {
   for (const Method& method : shared.methods) {
     pools_.emplace(method.path, std::make_unique<CallPool>(*this, method));
   }
@@ -54,7 +54,7 @@ void Shard::RemoveConnection(Connection& connection) {
   connections_.pop_back();
 }
 
-// A connection may end, and take itself off the list, when it is drained.
+// Backward, since draining a connection may remove it from the list.
 void Shard::Drain() {
   draining_ = true;
   for (std::size_t i = connections_.size(); i > 0; --i) connections_[i - 1]->Drain();
@@ -64,17 +64,17 @@ void Shard::CloseConnections() {
   while (!connections_.empty()) connections_.back()->Close();
 }
 
-// A loop without calls does not wake to compare itself.
-void Shard::OnTurn() {
+// Starts the timer only while there is traffic, so that idle loops do not wake up.
+void Shard::OnIteration() {
   PublishOpenCalls();
   if (balance_timer_.active() || connections_.size() < 2 || !compare_loads_) return;
-  balance_timer_.Start(loop_.now() + Balance::kInterval);
+  balance_timer_.Start(loop_.now() + LoopBalancer::kInterval);
 }
 
-void Shard::JudgeBalance() {
+void Shard::Rebalance() {
   std::vector<std::uint64_t> calls;
   for (const auto& connection : connections_) calls.push_back(connection->TakeCallCount());
-  const auto excess = balance_.Judge(loop_.now(), compare_loads_(), calls);
+  const auto excess = balance_.ConnectionToMove(loop_.now(), compare_loads_(), calls);
   if (!excess) return;
   shared_.metrics.moved_connections.Increment();
   connections_[*excess]->Drain();

@@ -1,5 +1,5 @@
-// What one loop has of a server: its connections, its calls and streams, and its share of the
-// limits. Shards of a server share nothing but SharedState.
+// The part of a server on one loop: its connections, calls, streams and share of the limits. Shards
+// of a server share only SharedState.
 //
 // Loop thread only.
 #pragma once
@@ -12,9 +12,9 @@
 
 #include "net/io_threads.h"
 #include "net/loop.h"
-#include "rpc/http2/balance.h"
 #include "rpc/http2/call_pool.h"
 #include "rpc/http2/inflater.h"
+#include "rpc/http2/loop_balancer.h"
 #include "rpc/http2/shared_state.h"
 #include "rpc/http2/stream.h"
 
@@ -24,8 +24,8 @@ class Connection;
 
 class Shard {
  public:
-  // How busy this loop is beside the others. Null: there are no others.
-  using CompareLoads = std::function<Loads()>;
+  // Returns the loads of this loop and the others. Null if there is only one loop.
+  using CompareLoads = std::function<LoopLoads()>;
 
   // `shared` and `loop` must outlive the shard.
   Shard(SharedState& shared, net::Loop& loop, std::size_t loops, CompareLoads compare_loads);
@@ -45,28 +45,28 @@ class Shard {
   Stream& TakeStream();
   void ReturnStream(Stream& stream) { free_streams_.push_back(&stream); }
 
-  // Unary calls of this loop so far.
+  // The number of unary calls on this loop so far.
   struct UnaryCalls {
     std::uint64_t begun = 0;
     std::uint64_t ended = 0;
   };
   UnaryCalls& unary_calls() { return unary_calls_; }
 
-  // `place` is the connection's on this loop. REQUIRES: shared().connections counts it.
+  // `place`: the connection's place on this loop. REQUIRES: shared().connections already counts it.
   void AddConnection(net::TransportPtr transport, net::IoThreads::Place place);
-  // Destroys it at the end of the turn.
+  // Destroys the connection at the end of the iteration.
   void RemoveConnection(Connection& connection);
 
-  // Drains all connections, those that come later too; closes all.
+  // Drains all connections, including those added later.
   void Drain();
   void CloseConnections();
 
-  // At the end of a connection's turn.
-  void OnTurn();
+  // Called for each connection with output, at the end of an iteration.
+  void OnIteration();
   void PublishOpenCalls();
 
  private:
-  void JudgeBalance();
+  void Rebalance();
 
   SharedState& shared_;
   net::Loop& loop_;
@@ -74,13 +74,13 @@ class Shard {
   CallQuota quota_;
   Inflater inflater_;
   std::unordered_map<std::string_view, std::unique_ptr<CallPool>> pools_;
-  CallPool* last_pool_ = nullptr;  // found last
+  CallPool* last_pool_ = nullptr;  // the last result of FindMethod
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<Stream*> free_streams_;
   std::vector<std::unique_ptr<Connection>> connections_;
   UnaryCalls unary_calls_;
   std::size_t published_calls_ = 0;
-  Balance balance_;
+  LoopBalancer balance_;
   net::Timer balance_timer_;
   bool draining_ = false;
 };

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "base/log.h"
+
 namespace sluice::rpc::http2 {
 namespace {
 
 constexpr std::int64_t kMaxChunk = 64;
+constexpr std::chrono::seconds kLogPause(1);
 constexpr std::array<const char*, static_cast<std::size_t>(Refusal::kCount)> kReasons = {
     "connections", "calls", "unfinished_messages", "rapid_reset", "flood", "incomplete", "stalled"};
 
@@ -35,15 +38,25 @@ ServerMetrics::ServerMetrics(MetricsRegistry* registry)
       connections(registry_.GaugeFor("sluice_grpc_connections", "Open gRPC connections")),
       connections_total(registry_.CounterFor("sluice_grpc_connections_total",
                                              "gRPC connections that were accepted")),
-      open_calls(registry_.GaugeFor("sluice_grpc_calls_open", "gRPC calls under way")),
+      open_calls(registry_.GaugeFor("sluice_grpc_calls_open", "Open gRPC calls")),
       moved_connections(
           registry_.CounterFor("sluice_grpc_moved_connections_total",
-                               "gRPC connections sent away from a thread with too much to do")) {
+                               "gRPC connections closed to rebalance the io threads")) {
   for (std::size_t i = 0; i < refused_.size(); ++i) {
     refused_[i] = &registry_.CounterFor("sluice_grpc_refused_total",
-                                        "gRPC connections and calls turned away, by reason",
+                                        "Rejected gRPC connections and calls, by reason",
                                         {{"reason", kReasons[i]}});
   }
+}
+
+void ServerMetrics::Count(Refusal refusal) {
+  const auto reason = static_cast<std::size_t>(refusal);
+  refused_[reason]->Increment();
+  const SteadyTime now = SteadyNow();
+  SteadyTime next = next_log_.load(std::memory_order_relaxed);
+  if (now < next || !next_log_.compare_exchange_strong(next, now + kLogPause)) return;
+  spdlog::warn("gRPC: a connection or call was refused: {} (sluice_grpc_refused_total counts all)",
+               kReasons[reason]);
 }
 
 // A server that may have few calls lends them one by one: none idles with another loop.

@@ -1,5 +1,4 @@
-// What all loops of one server share: its options and methods, limits on everything it holds, and
-// its metrics.
+// The state that all loops of a server share: options, methods, limits and metrics.
 //
 // Thread-safe.
 #pragma once
@@ -20,14 +19,14 @@
 
 namespace sluice::rpc::http2 {
 
-// Connections that are open, or accepted and on their way to their loop.
+// Counts connections that are open, or accepted but not yet added to their loop.
 class ConnectionCount {
  public:
-  // False: there are `max` already.
+  // Counts a connection, or returns false if there are `max` already.
   bool TryAdd(std::size_t max) SLUICE_EXCLUDES(mutex_);
   void Remove() SLUICE_EXCLUDES(mutex_);
 
-  // Returns when there are none, or at `deadline`; whether there are none.
+  // Waits until there are no connections. Returns false at `deadline`.
   bool WaitForNone(SteadyTime deadline) SLUICE_EXCLUDES(mutex_);
 
  private:
@@ -36,26 +35,26 @@ class ConnectionCount {
   std::size_t count_ SLUICE_GUARDED_BY(mutex_) = 0;
 };
 
-// How long a peer may take.
+// Timeouts of a connection.
 struct Times {
-  Duration preface = std::chrono::seconds(10);     // for HTTP/2's preface
+  Duration preface = std::chrono::seconds(10);     // for the HTTP/2 preface
   Duration request = std::chrono::seconds(10);     // for a whole request, or a stream's message
-  Duration stall = std::chrono::seconds(30);       // for the peer to read what we sent
-  Duration keepalive = std::chrono::seconds(120);  // without a byte from the peer, before a PING
-  Duration ping = std::chrono::seconds(20);        // for the answer to a PING
-  Duration notice = std::chrono::seconds(1);       // for the answer to a PING when draining
-  Duration linger = std::chrono::seconds(1);       // for the peer to close when all is sent
+  Duration stall = std::chrono::seconds(30);       // for the peer to read pending output
+  Duration keepalive = std::chrono::seconds(120);  // without input, before a PING is sent
+  Duration ping = std::chrono::seconds(20);        // for the ack of a PING
+  Duration notice = std::chrono::seconds(1);       // for the ack of a PING when draining
+  Duration linger = std::chrono::seconds(1);       // for the peer to close after the last output
 };
 
-// Why a server turned a connection or a call away.
+// Why a server rejected a connection or a call.
 enum class Refusal : std::uint8_t {
   kConnections,  // too many connections
   kCalls,        // too many open calls
   kUnfinished,   // too many bytes of unfinished messages
-  kRapidReset,   // calls reset as soon as they began
+  kRapidReset,   // calls reset right after they began
   kFlood,        // too many PING or SETTINGS frames
   kIncomplete,   // a request was not complete in time
-  kStalled,      // the peer did not read, answer a PING, or begin with HTTP/2
+  kStalled,      // the peer did not read output, ack a PING or send SETTINGS in time
   kCount,
 };
 
@@ -64,10 +63,11 @@ class ServerMetrics {
   // `registry` may be null.
   explicit ServerMetrics(MetricsRegistry* registry);
 
-  void Count(Refusal refusal) { refused_[static_cast<std::size_t>(refusal)]->Increment(); }
+  // Also says so in the log, once a second at most.
+  void Count(Refusal refusal);
 
  private:
-  const std::unique_ptr<MetricsRegistry> own_;  // where nobody looks
+  const std::unique_ptr<MetricsRegistry> own_;  // used if no registry is given
   MetricsRegistry& registry_;
 
  public:
@@ -78,6 +78,7 @@ class ServerMetrics {
 
  private:
   std::array<Counter*, static_cast<std::size_t>(Refusal::kCount)> refused_;
+  std::atomic<SteadyTime> next_log_{};
 };
 
 struct SharedState {
@@ -88,7 +89,7 @@ struct SharedState {
         metrics(the_options.metrics),
         free_calls(static_cast<std::int64_t>(the_options.max_calls)) {}
 
-  // Bytes of messages that are not complete, or not wanted yet.
+  // The limit for bytes of messages that are incomplete or not yet delivered.
   static constexpr std::size_t kMaxUnfinishedBytes = 256 * 1024 * 1024;
 
   const Methods methods;
@@ -96,12 +97,12 @@ struct SharedState {
   const Times times;
   ServerMetrics metrics;
   ConnectionCount connections;
-  std::atomic<std::int64_t> free_calls;  // not open, nor lent to a loop's CallQuota
+  std::atomic<std::int64_t> free_calls;  // neither open nor held by a CallQuota
   std::atomic<std::size_t> unfinished_bytes = 0;
 };
 
-// A loop's share of the calls that a server may have open: borrowed and returned many at a time, so
-// that loops seldom write to the same memory. Loop thread only.
+// A loop's share of max_calls, borrowed and returned in chunks, so that loops seldom write to the
+// same memory. Loop thread only.
 class CallQuota {
  public:
   CallQuota(SharedState& shared, std::size_t loops);
@@ -109,14 +110,14 @@ class CallQuota {
   CallQuota(const CallQuota&) = delete;
   CallQuota& operator=(const CallQuota&) = delete;
 
-  // False: the server has as many calls as it may.
+  // Counts a call, or returns false if the server has max_calls.
   bool Take() {
     if (left_ <= 0 && !Borrow()) return false;
     --left_;
     return true;
   }
 
-  // Even if the server has too many.
+  // Counts a call even if the server exceeds max_calls.
   void TakeAnyway() {
     if (!Take()) --left_;
   }

@@ -1,4 +1,4 @@
-// Values of the headers grpc-status and grpc-message.
+// The values of the grpc-status and grpc-message headers.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace sluice::rpc::http2 {
 
-// The number of a status code, "0" to "16"; lives for ever.
+// The number of a status code, "0" to "16". Never destroyed.
 std::string_view StatusNumber(StatusCode code);
 
-// `message` as grpc-message has it: bytes other than printable ASCII, and '%', as %XX.
+// Encodes `message` for grpc-message: '%' and all bytes except printable ASCII become %XX.
 std::string PercentEncode(std::string_view message);
 
 }  // namespace sluice::rpc::http2

@@ -15,7 +15,7 @@
 namespace sluice::rpc::http2 {
 namespace {
 
-constexpr std::size_t kKeptCapacity = 16 * 1024;
+constexpr std::size_t kKeptOutput = 16 * 1024;
 
 }  // namespace
 
@@ -37,16 +37,15 @@ void Stream::Close() {
   resumed_ = writable_ = false;
   unconsumed_ = 0;
   DropUnsent();
-  if (output_.capacity() > kKeptCapacity) output_.shrink_to_fit();
-  if (on_lost_) SettleAnswer();
+  if (output_.capacity() > kKeptOutput) output_.shrink_to_fit();
+  if (on_lost_) CompleteResponse();
 }
 
-// An answer that was not sent is lost. One that was sent can still be lost: the caller's reset may
-// have crossed it.
-void Stream::SettleAnswer() {
+// An unsent answer is lost. A sent answer can still be lost if the caller's reset crosses it.
+void Stream::CompleteResponse() {
   auto on_lost = std::exchange(on_lost_, nullptr);
   if (output_state_ != Output::kEnded) return on_lost();
-  session_->RememberAnswer(id_, std::move(on_lost));
+  session_->TrackResponse(id_, std::move(on_lost));
 }
 
 const net::Peer& Stream::peer() const { return session_->peer(); }
@@ -73,7 +72,7 @@ void Stream::SetDeadline() {
   if (timeout && *timeout < SteadyTime::max() - received_) deadline_ = received_ + *timeout;
 }
 
-// Turns are short, but a deadline may be shorter.
+// An iteration may take longer than a short deadline, so those need the current time.
 bool Stream::overdue() const {
   constexpr std::chrono::milliseconds kShort(1);
   if (deadline_ <= session_->now()) return true;
@@ -95,7 +94,7 @@ void Stream::BeginCall() {
 void Stream::OnData(std::string_view bytes, bool last_frame) {
   unconsumed_ += bytes.size();
   if (call_ != nullptr) call_->OnData(bytes);
-  // The caller needs no more window for what its last frame brings.
+  // The caller needs no window after its last frame.
   if (call_ != nullptr && !(last_frame && call_->backlog().bytes == 0)) UpdateFlow();
 }
 
@@ -128,8 +127,8 @@ void Stream::RequestResume() {
   session_->RequestCallbacks(*this);
 }
 
-// What is held here is bounded: a caller whose messages are not wanted, or whose large message has
-// no share of the connection's memory yet, gets no window back.
+// Bounds the buffered bytes: a caller gets no WINDOW_UPDATE while its stream is paused, or while a
+// large message has no share of the connection's memory.
 void Stream::UpdateFlow() {
   if (call_ == nullptr) {
     NoteUnfinished(0);
@@ -137,7 +136,7 @@ void Stream::UpdateFlow() {
   }
   const ServerCall::Backlog backlog = call_->backlog();
   NoteUnfinished(backlog.bytes);
-  if (call_ == nullptr) return;  // there was too much of it
+  if (call_ == nullptr) return;  // NoteUnfinished failed the call
   if (call_->is_stream() && input_ == Input::kBody) {
     const bool incomplete = backlog.bytes > 0 && !backlog.paused;
     if (!incomplete && !alone()) Unlink();
@@ -200,13 +199,13 @@ void Stream::Finish(const Status& status) {
   status_ = status;
 }
 
-// From now on the response takes memory only because the caller has not made room for it.
+// From now on, only the caller's window can delay the response.
 void Stream::BeginLast() {
   output_state_ = Output::kLast;
   session_->NoteUntaken(*this);
 }
 
-// Trailers pass DATA that waits for the caller's window.
+// Trailers are not subject to flow control, so they can overtake DATA that waits for the window.
 void Stream::Fail(const Status& status) {
   if (output_state_ == Output::kNone) return Finish(status);
   output_state_ = Output::kEnded;
@@ -226,7 +225,7 @@ void Stream::DropUnsent() {
 
 std::size_t Stream::TakeOutput(std::uint8_t* buffer, std::size_t size, bool& last) {
   const std::size_t count = std::min(size, unsent_bytes());
-  if (output_state_ == Output::kEnded) return kWait;  // the trailers end it
+  if (output_state_ == Output::kEnded) return kWait;  // the trailers end the stream
   if (count == 0 && output_state_ == Output::kOpen) {
     output_state_ = Output::kWaiting;
     return kWait;

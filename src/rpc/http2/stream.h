@@ -1,8 +1,8 @@
-// One request and its response on an HTTP/2 connection: headers in, bytes of messages in and out,
-// flow control, trailers. What the bytes mean is its ServerCall's matter.
+// A request and its response on an HTTP/2 connection: headers, message bytes, flow control and
+// trailers. Its ServerCall interprets the bytes.
 //
-// Loop thread only. A Shard makes streams and uses them again. A stream lives from its request's
-// HEADERS until both sides have ended, or it is reset, or its connection ends.
+// Loop thread only. Owned and reused by a Shard. A stream is open from its request's HEADERS until
+// both sides have ended, it is reset, or its connection ends.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace sluice::rpc::http2 {
 class ServerCall;
 class Session;
 
-// A place in a circular list, or the list's head.
+// A link of a circular list, or the list's head.
 struct ListLink {
   ListLink* previous = this;
   ListLink* next = this;
@@ -40,15 +40,14 @@ struct ListLink {
   }
 };
 
-// The link is for one of the session's queues: its request is not complete, or its response is not
-// taken.
+// The link is for the session's queue of incomplete requests or the one of untaken responses.
 class Stream final : public Call, public ListLink {
  public:
-  // What a message may have to come without a share of the connection's memory: less than half of
-  // the window of 65,535 bytes, which every caller has before the next WINDOW_UPDATE.
+  // The maximum size of a message that needs no share of the connection's memory: less than half of
+  // the window of 65,535 bytes, which every caller has without a WINDOW_UPDATE.
   static constexpr std::size_t kUnsharedBytes = 30 * 1024;
 
-  // Begins a new life, and ends it.
+  // Start and end the use for one request.
   void Open(Session& session, std::int32_t id);
   void Close();
 
@@ -60,7 +59,7 @@ class Stream final : public Call, public ListLink {
   }
   const net::Peer& peer() const override;
 
-  // For the session: what the peer has sent.
+  // Input, called by the session.
   void OnHeader(std::string_view name, std::string_view value) { head_.Add(name, value); }
   void OnHeadersEnd();
   void OnData(std::string_view bytes, bool last_frame);
@@ -69,17 +68,17 @@ class Stream final : public Call, public ListLink {
   // The request was not complete in time.
   void OnIncomplete();
 
-  // For the session: what the peer gets. Fills `buffer` and returns how much, or tells by kWait
-  // that nothing is there yet. `last` is set with the response's last bytes, after which
-  // the trailers are on their way.
+  // Output, called by the session. Copies output to `buffer` and returns the number of bytes, or
+  // kWait if there is no output yet. Sets `last` with the response's last bytes, once the trailers
+  // are submitted.
   static constexpr std::size_t kWait = SIZE_MAX;
   std::size_t TakeOutput(std::uint8_t* buffer, std::size_t size, bool& last);
 
-  // At the end of a turn: OnWritable, and messages that are wanted again.
+  // Called at the end of an iteration: OnWritable, and delivery of messages after a pause.
   void RunCallbacks();
 
-  // For the call. Answer: one message and status OK; `on_lost` as in Responder. Finish: after what
-  // was sent. Fail: instead of what was sent and is not with the caller yet.
+  // Called by the call. Answer sends one message with status OK; `on_lost` as in Responder. Finish
+  // ends the response after the sent messages. Fail discards unsent output and ends the response.
   const RequestHead& head() const { return head_; }
   bool overdue() const;
   void Answer(std::string_view message, std::function<void()> on_lost);
@@ -94,12 +93,12 @@ class Stream final : public Call, public ListLink {
   bool in_headers() const { return input_ == Input::kHeaders; }
   bool request_ended() const { return input_ == Input::kEnded; }
 
-  // For the session's bookkeeping.
+  // State owned by the session.
   SteadyTime queued_since{};
-  std::size_t place = 0;  // in its list of streams
+  std::size_t place = 0;  // index in its list of streams
   bool waits_for_callbacks = false;
-  std::size_t share = 0;         // bytes it may hold of large messages
-  std::size_t wanted_share = 0;  // and would like to; it waits for them
+  std::size_t share = 0;         // bytes granted for a large message
+  std::size_t wanted_share = 0;  // bytes requested and not granted yet
   void OnShareGranted() { UpdateFlow(); }
 
  private:
@@ -107,14 +106,14 @@ class Stream final : public Call, public ListLink {
   enum class Output : std::uint8_t {
     kNone,     // no response yet
     kOpen,     // headers are submitted, messages may follow
-    kWaiting,  // kOpen, and nghttp2 has taken all there is
-    kLast,     // messages that are unsent, then trailers
-    kEnded,    // all is submitted
+    kWaiting,  // like kOpen, and nghttp2 has taken all output
+    kLast,     // the last messages are unsent; trailers follow
+    kEnded,    // the whole response is submitted
   };
 
   void BeginCall();
   void DropUnsent();
-  void SettleAnswer();
+  void CompleteResponse();
   void BeginLast();
   void RejectHttp(std::string_view http_status);
   void SetDeadline();
@@ -133,15 +132,15 @@ class Stream final : public Call, public ListLink {
   SteadyTime received_{};
   SteadyTime deadline_{};
   RequestHead head_;
-  std::size_t unconsumed_ = 0;  // bytes received that the caller's window has not back
-  std::size_t unfinished_ = 0;  // bytes that the session has counted as unfinished
+  std::size_t unconsumed_ = 0;  // received bytes not yet returned to the caller's window
+  std::size_t unfinished_ = 0;  // bytes that MessageMemory counts as unfinished
   std::string output_;
-  std::size_t taken_ = 0;  // of output_, by nghttp2
-  Status status_;          // for the trailers, in kLast
+  std::size_t taken_ = 0;  // bytes of output_ that nghttp2 has taken
+  Status status_;          // for the trailers, valid in kLast
   std::function<void()> on_lost_;
 };
 
-// Streams in the order of their times.
+// Streams in the order in which they were added.
 class StreamQueue {
  public:
   void Add(Stream& stream, SteadyTime now) {
@@ -149,11 +148,11 @@ class StreamQueue {
     stream.queued_since = now;
     stream.LinkBefore(head_);
   }
-  // SteadyTime::max() if there are none.
+  // When the first stream was added, or SteadyTime::max() if the queue is empty.
   SteadyTime oldest() const {
     return head_.alone() ? SteadyTime::max() : static_cast<const Stream&>(*head_.next).queued_since;
   }
-  // REQUIRES: there is one.
+  // REQUIRES: the queue is not empty.
   Stream& front() { return static_cast<Stream&>(*head_.next); }
 
  private:

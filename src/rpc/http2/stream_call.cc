@@ -41,7 +41,7 @@ void StreamCall::OnDrain() {
   if (served()) handler_->OnDrain();
 }
 
-// A message is in use until OnMessage returns, so a call that ends meanwhile is released after it.
+// A message is in use until OnMessage returns, so a call that ends within it is released here.
 void StreamCall::Deliver() {
   if (std::exchange(delivering_, true)) return;
   while (served() && !paused_ && DeliverOne()) {
@@ -105,7 +105,7 @@ void StreamCall::OnDeadline() { Fail(DeadlineExceeded()); }
 
 void StreamCall::Detach() { Abandon(); }
 
-// The handler may finish within OnCancel.
+// OnCancel comes last, since the handler may call Finish in it.
 void StreamCall::Abandon() {
   state_ = State::kAbandoned;
   BecomeAbandoned();

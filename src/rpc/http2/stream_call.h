@@ -1,4 +1,4 @@
-// A call with any number of messages either way.
+// A call with any number of messages in both directions.
 //
 // Loop thread only.
 #pragma once
@@ -33,13 +33,13 @@ class StreamCall final : public ServerCall {
  private:
   enum class State : std::uint8_t {
     kFree,
-    kOpen,        // messages may come
-    kEnded,       // the request has ended; the handler may not know yet
-    kHalfClosed,  // the handler knows
-    kAbandoned,   // the handler has not finished, nobody waits
+    kOpen,        // messages can arrive
+    kEnded,       // the request has ended; OnHalfClose is still to be called
+    kHalfClosed,  // OnHalfClose was called
+    kAbandoned,   // the caller is gone; the handler has not finished
   };
 
-  // Hands messages over, and the end of the request after the last.
+  // Delivers messages, then OnHalfClose at the end of the request.
   void Deliver();
   bool DeliverOne();
   bool served() const { return state_ != State::kFree && state_ != State::kAbandoned; }
@@ -48,7 +48,7 @@ class StreamCall final : public ServerCall {
 
   const std::unique_ptr<StreamHandler> handler_;
   State state_ = State::kFree;
-  bool delivering_ = false;  // the call is released by Deliver
+  bool delivering_ = false;  // Deliver is on the stack and releases the call if it ends
 };
 
 }  // namespace sluice::rpc::http2

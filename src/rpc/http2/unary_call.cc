@@ -7,7 +7,7 @@
 namespace sluice::rpc::http2 {
 namespace {
 
-// Smaller requests are bounded by the number of calls.
+// The memory of smaller requests is bounded by the limit on calls.
 constexpr std::size_t kLargeBytes = 4 * 1024;
 
 }  // namespace
@@ -21,7 +21,7 @@ void UnaryCall::Begin(Stream& stream) {
   if (Attach(stream)) state_ = State::kReceiving;
 }
 
-// A second message, or only its first byte, is one too many.
+// Any byte after the first message is an error.
 void UnaryCall::OnData(std::string_view bytes) {
   bool too_many = state_ == State::kReceived && !bytes.empty();
   if (state_ == State::kReceiving) {
@@ -47,7 +47,7 @@ void UnaryCall::OnRequestEnd() {
   handler_->Serve(*stream_, request_);
 }
 
-// The response may lie in memory of the request or the handler: it is copied first.
+// `response` may point into the request or the handler, so it is copied before Release.
 void UnaryCall::Finish(std::string_view response, std::function<void()> on_lost) {
   if (std::exchange(state_, State::kFree) == State::kAbandoned) {
     if (on_lost) on_lost();
@@ -81,7 +81,7 @@ void UnaryCall::Detach() {
   Release();
 }
 
-// The handler may finish within OnCancel.
+// OnCancel comes last, since the handler may call Finish in it.
 void UnaryCall::Abandon() {
   state_ = State::kAbandoned;
   BecomeAbandoned();

@@ -1,4 +1,4 @@
-// A call with one request and one response. The handler serves it when the request is whole.
+// A call with one request and one response. The handler is called when the request is complete.
 //
 // Loop thread only.
 #pragma once
@@ -30,10 +30,10 @@ class UnaryCall final : public ServerCall {
  private:
   enum class State : std::uint8_t {
     kFree,
-    kReceiving,  // the request
-    kReceived,   // its message, not its end
-    kServing,    // the handler is at work
-    kAbandoned,  // the handler is at work, nobody waits
+    kReceiving,  // the message is not complete
+    kReceived,   // the message is complete, the request has not ended
+    kServing,    // the handler is working
+    kAbandoned,  // the handler is working, but the caller is gone
   };
 
   void OnDeadline() override;

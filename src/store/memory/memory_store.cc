@@ -13,8 +13,8 @@ constexpr std::size_t kMaxShards = 64;
 
 }  // namespace
 
-// Holds the locks of every shard that a check's counters live in. Taken in ascending order, so that
-// two checks never wait for each other.
+// Holds the locks of all shards with counters of a check. Locks in ascending order, which prevents
+// deadlock.
 class MemoryStore::ShardLocks {
  public:
   ShardLocks(MemoryStore& store, const StoreCheck& check) SLUICE_NO_THREAD_SAFETY_ANALYSIS
@@ -51,7 +51,7 @@ void MemoryStore::Submit(StoreCheck& check) {
 }
 
 void MemoryStore::Undo(const StoreCheck& check) {
-  UndoCheck undo(check, UndoCheck::What::kCharged);
+  UndoCheck undo(check, UndoCheck::Scope::kCharged);
   if (undo.counters.empty()) return;
   const ShardLocks locks(*this, undo);
   Decide(undo);
@@ -78,9 +78,9 @@ std::size_t MemoryStore::size() const {
   return size;
 }
 
-// The twin of `decide` in scripts/lua/decide.lua, for a run of one.
+// The twin of `decide` in scripts/lua/decide.lua, for a single check.
 bool MemoryStore::Decide(StoreCheck& check) {
-  // Asked under the locks, so that time never runs backwards for a counter.
+  // Read under the locks, so that time never runs backwards for a counter.
   const Time now = clock_.Now();
   check.decided_at = now;
   std::vector<Draft> drafts;
@@ -91,66 +91,68 @@ bool MemoryStore::Decide(StoreCheck& check) {
     drafts.push_back(*draft);
   }
 
-  Run run{.demand = check.demand, .lease = check.lease, .now = now};
+  CoalescedChecks checks{.demand = check.demand, .lease = check.lease, .now = now};
   check.admitted = true;
   if (!check.demand.consumes_or_peeks()) {
-    DecideChange(check, drafts, run);
+    DecideChange(check, drafts, checks);
     return true;
   }
   for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
     const auto group = check.counters[begin].group;
     while (end < drafts.size() && check.counters[end].group == group) ++end;
     const auto counters = std::span(check.counters).subspan(begin, end - begin);
-    DecideGroup(counters, std::span(drafts).subspan(begin), check.admitted, run);
-    if (group == 0) check.admitted = run.granted == 1;
+    DecideGroup(counters, std::span(drafts).subspan(begin), check.admitted, checks);
+    if (group == 0) check.admitted = checks.granted == 1;
   }
   return true;
 }
 
 void MemoryStore::DecideGroup(std::span<CounterCheck> counters, std::span<Draft> drafts,
-                              bool allowed, Run& run) {
-  run.granted = allowed ? 1 : 0;
+                              bool allowed, CoalescedChecks& checks) {
+  checks.granted = allowed ? 1 : 0;
   for (std::size_t i = 0; i < counters.size(); ++i) {
-    run.granted = std::min(run.granted, Grants(*counters[i].limit, drafts[i].state, run.demand, 1));
+    checks.granted =
+        std::min(checks.granted, Grants(*counters[i].limit, drafts[i].state, checks.demand, 1));
   }
-  const bool peeks = run.demand.mode == Mode::kPeek;
+  const bool peeks = checks.demand.mode == Mode::kPeek;
   for (std::size_t i = 0; i < counters.size(); ++i) {
     CounterCheck& counter = counters[i];
     Draft& draft = drafts[i];
-    Answer(counter, {.snapshot = Summarise(*counter.limit, draft.state, run)}, run, 0);
-    if (counter.charged) Take(*counter.limit, draft.state, run);
-    if (counter.charged || draft.keep == Keep::kAlways ||
-        (draft.keep == Keep::kUnlessPeek && !peeks)) {
-      Write(counter, draft.state, run.now);
+    Answer(counter, {.snapshot = Summarize(*counter.limit, draft.state, checks)}, checks, 0);
+    if (counter.charged) Take(*counter.limit, draft.state, checks);
+    if (counter.charged || draft.keep == WriteBack::kAlways ||
+        (draft.keep == WriteBack::kUnlessPeek && !peeks)) {
+      Write(counter, draft.state, checks.now);
     }
   }
 }
 
-void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts, const Run& run) {
+void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts,
+                               const CoalescedChecks& checks) {
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     CounterCheck& counter = check.counters[i];
-    counter.verdict.admitted = Admits(*counter.limit, drafts[i].state, run);
+    counter.verdict.admitted = Admits(*counter.limit, drafts[i].state, checks);
     if (counter.group == 0) check.admitted &= counter.verdict.admitted;
   }
   const bool changes = check.demand.mode != Mode::kRenew || check.admitted;
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     CounterCheck& counter = check.counters[i];
     Draft& draft = drafts[i];
-    Changed done{.changed = false};
-    if (run.demand.mode == Mode::kUndo) {
-      done = sluice::Undo(*counter.limit, draft.state, counter.before, run);
+    ChangeResult done{.changed = false};
+    if (checks.demand.mode == Mode::kUndo) {
+      done = sluice::Undo(*counter.limit, draft.state, counter.before, checks);
     } else if (changes) {
-      done = Change(*counter.limit, draft.state, run);
+      done = Change(*counter.limit, draft.state, checks);
     }
-    if (done.changed || draft.keep != Keep::kNo) Write(counter, draft.state, run.now);
-    const CounterReport report{.snapshot = Summarise(*counter.limit, draft.state, run),
+    if (done.changed || draft.keep != WriteBack::kNo) Write(counter, draft.state, checks.now);
+    const CounterReport report{.snapshot = Summarize(*counter.limit, draft.state, checks),
                                .admitted = counter.verdict.admitted,
                                .dropped = done.dropped};
-    Answer(counter, report, run, 0);
+    Answer(counter, report, checks, 0);
   }
 }
 
-// Nothing if the counter is new and there is no room for it.
+// Empty if the counter is new and there is no room for it.
 std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
                                                     Time now) SLUICE_NO_THREAD_SAFETY_ANALYSIS {
   Shard& shard = ShardOf(counter.key);

@@ -1,5 +1,5 @@
-// The embedded store: counters in this process' memory, for a single server without Redis and as
-// the local fallback of a server whose Redis is away. Decides within Submit.
+// The embedded store: counters in this process' memory, for a single server without Redis, and as
+// the fallback of a server whose Redis is unavailable. Decides within Submit.
 //
 // Thread-safe, on any thread. Sharded by key; a check locks the shards of all its counters, in
 // order.
@@ -23,8 +23,9 @@ namespace sluice {
 class MemoryStore final : public Store {
  public:
   struct Options {
-    // The most counters held. At that many, those that are as good as new are dropped; if none is,
-    // checks that need a new counter fail with kOverloaded. Counters in use are never evicted.
+    // The maximum number of counters. When it is reached, counters that equal new ones are dropped;
+    // if there are none, checks that need a new counter fail with kOverloaded. Counters in use are
+    // never evicted.
     std::size_t max_keys = 1'000'000;
     // At least 1, at most 64.
     std::size_t shards = 64;
@@ -37,13 +38,13 @@ class MemoryStore final : public Store {
   void Reset(StoreReset& reset) override;
   void Undo(const StoreCheck& check) override;
 
-  // Counters held, those included that are as good as new.
+  // Number of counters, including those that equal new ones.
   std::size_t size() const;
 
  private:
   struct Entry {
     CounterState state;
-    Time expires;  // from then on the state equals a fresh one's
+    Time expires;  // from then on the counter equals a new one
     std::uint64_t seed_version = 0;
   };
   struct Shard {
@@ -54,23 +55,23 @@ class MemoryStore final : public Store {
     Time next_expiry SLUICE_GUARDED_BY(mutex) = Time::max();
   };
   class ShardLocks;
-  // A counter as a check found it, brought forward to the time of the check.
+  // A counter as found by a check, advanced to the time of the check.
   struct Draft {
     CounterState state;
-    Keep keep = Keep::kNo;
+    WriteBack keep = WriteBack::kNo;
   };
 
   Shard& ShardOf(std::string_view key) { return shards_[IndexOf(key)]; }
   std::size_t IndexOf(std::string_view key) const { return Hash(key) % shards_.size(); }
 
-  // REQUIRES, for all below: the locks of the shards of the counters concerned.
+  // REQUIRES for all below: the locks of the shards of the counters involved.
   // False: no room for a new counter.
   bool Decide(StoreCheck& check);
-  // Decides the counters of one group for a check that is `allowed` so far, into run.granted.
+  // Decides the counters of one group for a check that is `allowed` so far; sets checks.granted.
   void DecideGroup(std::span<CounterCheck> counters, std::span<Draft> drafts, bool allowed,
-                   Run& run);
+                   CoalescedChecks& checks);
   // Charges, refunds, renews or releases.
-  void DecideChange(StoreCheck& check, std::span<Draft> drafts, const Run& run);
+  void DecideChange(StoreCheck& check, std::span<Draft> drafts, const CoalescedChecks& checks);
   std::optional<Draft> Read(const CounterCheck& counter, Time now);
   void Write(const CounterCheck& counter, const CounterState& state, Time now);
   bool MakeRoom(Shard& shard, Time now) SLUICE_REQUIRES(shard.mutex);

@@ -14,7 +14,7 @@ Breaker::Breaker(std::string name, MetricsRegistry& metrics, const MetricLabels&
                               "while a probe is under way.",
                               labels)),
       openings_(metrics.CounterFor("sluice_redis_breaker_openings_total",
-                                   "How often Redis was found not worth asking.")) {}
+                                   "How often the breaker has opened.")) {}
 
 void Breaker::Open(std::string_view cause) {
   const MutexLock lock(mutex_);
@@ -53,7 +53,7 @@ void Breaker::Enter(State state) {
   shown_.Set(static_cast<double>(state));
 }
 
-bool CallTally::Count(bool failed, SteadyTime now) {
+bool CallCounts::Count(bool failed, SteadyTime now) {
   if (now - since_ >= std::chrono::seconds(1)) {
     since_ = now;
     calls_ = failed_ = 0;

@@ -1,11 +1,11 @@
-// Whether one Redis server is worth asking: opens when calls take too long or fail, and closes when
-// a probe has been answered in time. Shared by the nodes of all io threads.
+// A circuit breaker for one Redis server: opens when calls time out or fail, and closes when a
+// probe has been answered in time. Shared by the nodes of all io threads.
 //
 //   closed ──a call overdue, or half of a second's failed──▶ open ──probe sent──▶ half-open
 //      ▲                                                      ▲  └─────probe fails─────┘
 //      └────────────────────── probe answered in time ────────┴──────────────┘
 //
-// Thread-safe. Checks read one atomic; all else is rare and takes a lock.
+// Thread-safe. Checks read one atomic; all other operations are rare and take a lock.
 #pragma once
 
 #include <atomic>
@@ -21,21 +21,21 @@ namespace sluice::redis {
 
 class Breaker {
  public:
-  // `name` is that of the server, for the log; `labels` are those of its metrics. `metrics` must
+  // `name` is the server's name in the log; `labels` are those of its metrics. `metrics` must
   // outlive the breaker.
   Breaker(std::string name, MetricsRegistry& metrics, const MetricLabels& labels = {});
 
   bool closed() const { return state_.load(std::memory_order_relaxed) == State::kClosed; }
 
-  // Opens, because of `cause`. No effect unless closed.
+  // Opens the breaker with `cause` for the log. No effect unless closed.
   void Open(std::string_view cause) SLUICE_EXCLUDES(mutex_);
 
-  // Whether the caller is to send the probe: one does at a time. It must tell the outcome.
+  // Whether the caller must send the probe, one at a time, and report its outcome.
   bool TakeProbe() SLUICE_EXCLUDES(mutex_);
   void OnProbe(bool answered_in_time) SLUICE_EXCLUDES(mutex_);
 
-  // How long to wait before the next probe: little at first, for most failures are a moment's. Half
-  // of it is random, so that a fleet does not probe all at once.
+  // The pause before the next probe. Short at first, since most failures are brief. Half of it is
+  // random, so that a fleet does not probe at the same time.
   Duration ProbePause(std::uint64_t random) const;
 
  private:
@@ -53,16 +53,16 @@ class Breaker {
   std::atomic<int> failed_probes_{0};         // since it opened; written under mutex_
 };
 
-// The calls of one connection in the present second, and how many of them failed.
+// Counts the calls of one connection in the current second, and how many failed.
 //
 // Loop thread only.
-class CallTally {
+class CallCounts {
  public:
-  // Returns whether so many have failed that the server is not worth asking.
+  // Returns whether enough calls failed to open the breaker.
   bool Count(bool failed, SteadyTime now);
 
  private:
-  static constexpr int kFewest = 20;  // fewer say nothing
+  static constexpr int kFewest = 20;  // fewer are not significant
 
   SteadyTime since_;
   int calls_ = 0;

@@ -12,7 +12,7 @@
 namespace sluice::redis {
 namespace {
 
-// Slots and who has them: first, last, master, replicas…; a server: host, port, …
+// A slot range and its owners: first, last, master, replicas…; a server: host, port, …
 struct Range {
   std::size_t first;
   std::size_t last;
@@ -23,7 +23,7 @@ bool IsArray(const redisReply& reply, std::size_t elements) {
   return reply.type == REDIS_REPLY_ARRAY && reply.elements >= elements;
 }
 
-// A server that does not know its own name leaves it out: it is where it was asked.
+// A server that does not know its own name omits it; then it is the address asked.
 std::optional<Address> AddressOf(const redisReply& server, const Address& asked) {
   if (!IsArray(server, 2) || server.element[1]->type != REDIS_REPLY_INTEGER) return std::nullopt;
   const redisReply& host = *server.element[0];

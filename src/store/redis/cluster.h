@@ -1,4 +1,4 @@
-// The slot map of a Redis Cluster, as its nodes tell it (CLUSTER SLOTS).
+// The slot map of a Redis Cluster, from CLUSTER SLOTS.
 //
 // On io-0.
 #pragma once

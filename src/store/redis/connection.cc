@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "net/tls_transport.h"
+#include "store/redis/redis_error.h"
 #include "store/redis/script.h"
 
 namespace sluice::redis {
@@ -29,14 +30,25 @@ bool IsListOfOne(const redisReply& reply) {
          reply.element[0]->type == REDIS_REPLY_INTEGER && reply.element[0]->integer == 1;
 }
 
-// As ROLE answers.
+// Whether the reply is that of a master to ROLE.
 bool IsMaster(const redisReply& reply) {
   return reply.type == REDIS_REPLY_ARRAY && reply.elements > 0 &&
          reply.element[0]->type == REDIS_REPLY_STRING &&
          std::string_view(reply.element[0]->str, reply.element[0]->len) == "master";
 }
 
+// A user without the right to name its connection can still decide checks, and one that may not ask
+// whether the script is there loads it. Other errors, such as NOAUTH, are not of that step alone.
+bool MayGoOn(std::string_view refused_step, std::string_view error) {
+  return (refused_step == "CLIENT" || refused_step == "EXISTS") &&
+         (WordOf(error) == "NOPERM" || error.find("nknown ") != error.npos);
+}
+
 }  // namespace
+
+std::string_view TextOf(const redisReply& reply) {
+  return reply.str == nullptr ? std::string_view() : std::string_view(reply.str, reply.len);
+}
 
 void AppendCommand(std::span<const std::string_view> command, std::string& out) {
   AppendSize('*', command.size(), out);
@@ -48,7 +60,7 @@ void AppendCommand(std::span<const std::string_view> command, std::string& out) 
 
 void Connection::ReaderDeleter::operator()(redisReader* reader) const { redisReaderFree(reader); }
 
-Connection::Connection(net::Loop& loop, Access access, ServerStatus& status, Owner& owner)
+Connection::Connection(net::Loop& loop, ServerAccess access, ServerStatus& status, Owner& owner)
     : loop_(loop),
       access_(std::move(access)),
       status_(status),
@@ -64,13 +76,12 @@ void Connection::Stop() {
   state_ = State::kStopped;
 }
 
-// Finding the server's address may take as long as it takes; connecting and logging in have times
-// of their own.
+// Resolving the server's address has no time limit; connecting and logging in have separate limits.
 void Connection::Connect() {
   const auto address = owner_.AddressToTry();
   if (!address) {
     WaitToRetry();
-    return owner_.OnFailedAttempt();
+    return owner_.OnFailedAttempt({});
   }
   state_ = State::kConnecting;
   connecting_ = loop_.Connect(*address, kConnectTimeout, net::FlushStage::kStore,
@@ -90,7 +101,8 @@ void Connection::LogIn(net::TransportPtr transport, const Address& address) {
   transport_ = std::move(transport);
   reader_.reset(redisReaderCreate());
   timer_.Start(loop_.now() + kLoginTimeout);
-  const auto& [user, password, database, client_name] = access_.login;
+  const auto& [user, fixed_password, database, client_name] = access_.login;
+  const std::string password = access_.password ? access_.password->Get() : fixed_password;
   if (!password.empty() && user.empty()) QueueLogin({"AUTH", password});
   if (!password.empty() && !user.empty()) QueueLogin({"AUTH", user, password});
   if (database != 0) QueueLogin({"SELECT", std::to_string(database)});
@@ -110,22 +122,20 @@ void Connection::QueueLogin(std::initializer_list<std::string_view> command) {
 void Connection::OnLoginReply(const redisReply& reply) {
   const std::string step = std::move(login_steps_.front());
   login_steps_.pop_front();
-  // A whole fleet that comes back at once does not load the script once for each connection. Who
-  // may not ask whether it is there loads it.
+  if (reply.type == REDIS_REPLY_ERROR && !MayGoOn(step, TextOf(reply))) {
+    return Fail(TextOf(reply), step);
+  }
+  // A whole fleet that comes back at once does not load the script once for each connection.
   if (step == "EXISTS" && !IsListOfOne(reply)) {
     QueueLogin({"SCRIPT", "LOAD", kCheckScript.text});
     return transport_->RequestFlush();
-  }
-  // A user without the right to name its connection can still decide checks.
-  if (reply.type == REDIS_REPLY_ERROR && step != "CLIENT") {
-    return Fail(fmt::format("{} was refused: {}", step, std::string_view(reply.str, reply.len)));
   }
   if (step == "ROLE" && !IsMaster(reply)) return Fail("it is no master");
   if (!login_steps_.empty()) return;
   timer_.Cancel();
   state_ = State::kReady;
-  if (trouble_ != Trouble::kRefusal) {
-    trouble_ = Trouble::kNone;
+  if (problem_ != Problem::kRefusal) {
+    problem_ = Problem::kNone;
     status_.OnServing();
   }
   owner_.OnReady();
@@ -142,7 +152,7 @@ void Connection::Send(std::string_view command) {
 }
 
 void Connection::Restart(std::string_view cause) {
-  trouble_ = Trouble::kRefusal;
+  problem_ = Problem::kRefusal;
   Fail(cause);
 }
 
@@ -153,21 +163,23 @@ void Connection::MoveOn() {
 
 void Connection::NoteUse() {
   pause_ = kFirstPause;
-  if (trouble_ == Trouble::kNone) return;
-  trouble_ = Trouble::kNone;
+  if (problem_ == Problem::kNone) return;
+  problem_ = Problem::kNone;
   status_.OnServing();
 }
 
-void Connection::Fail(std::string_view cause) {
+void Connection::Fail(std::string_view cause, std::string_view refused_step) {
   const bool was_ready = ready();
   Disconnect();
-  if (trouble_ == Trouble::kNone) trouble_ = Trouble::kConnection;
-  status_.OnFailing(was_ready ? "connection lost" : "cannot connect", cause);
+  if (problem_ == Problem::kNone) problem_ = Problem::kConnection;
+  std::string what(was_ready ? "connection lost" : "cannot connect");
+  if (!refused_step.empty()) what += fmt::format(": {} was refused", refused_step);
+  status_.OnFailing(what, cause, loop_.now());
   WaitToRetry();
-  was_ready ? owner_.OnDown() : owner_.OnFailedAttempt();
+  was_ready ? owner_.OnDown(cause) : owner_.OnFailedAttempt(cause);
 }
 
-// Half of the pause is random, so that a fleet does not come back all at once.
+// Half of the pause is random, so that a fleet does not reconnect at the same time.
 void Connection::WaitToRetry() {
   state_ = State::kWaiting;
   const std::chrono::microseconds half = pause_ / 2;
@@ -192,7 +204,7 @@ void Connection::Receive(std::string_view bytes) {
   while (attempt == attempt_) {
     void* next = nullptr;
     if (redisReaderGetReply(reader_.get(), &next) != REDIS_OK) {
-      return Fail(fmt::format("what it sends is not Redis' protocol: {}", reader_->errstr));
+      return Restart(fmt::format("protocol error: no reply of Redis: {}", reader_->errstr));
     }
     if (next == nullptr) return;
     const std::unique_ptr<redisReply, ReplyDeleter> reply(static_cast<redisReply*>(next));

@@ -1,11 +1,11 @@
-// One connection to a Redis server: connects, logs in and loads the check script. If the connection
-// is lost, it begins anew after a pause; pauses grow. Commands are answered in order.
-// Bytes go in and out through a net::Transport; nothing here does I/O.
+// One connection to a Redis server: connects, logs in and loads the check script. A lost connection
+// is reopened after a pause that grows. Replies arrive in the order of commands. Bytes pass through
+// a net::Transport; this class does no I/O.
 //
 //   kWaiting ──pause──▶ kConnecting ──▶ kLoggingIn ──▶ kReady
 //      ▲────────── failure ──┴────────────────┴───────────┘
 //
-// Loop thread only. Only Restart calls the owner before it returns.
+// Loop thread only. Only Restart may call the owner before it returns.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@
 #include "net/loop.h"
 #include "net/timer_wheel.h"
 #include "net/transport.h"
-#include "store/redis/access.h"
+#include "store/redis/server_access.h"
 #include "store/redis/server_status.h"
 
 struct redisReader;
@@ -29,55 +29,60 @@ struct redisReply;
 
 namespace sluice::redis {
 
-// Appends a command as Redis reads it.
+// Appends a command in the Redis protocol.
 void AppendCommand(std::span<const std::string_view> command, std::string& out);
+
+// The text of a string, a status or an error; empty for other replies.
+std::string_view TextOf(const redisReply& reply);
 
 class Connection final : private net::Protocol {
  public:
   class Owner {
    public:
     virtual ~Owner() = default;
-    // Where to connect to; asked before every attempt. Nothing: no server is known.
+    // The address to connect to, requested before every attempt. Empty: no server is known.
     virtual std::optional<Address> AddressToTry() = 0;
     // Commands may be sent from now on.
     virtual void OnReady() = 0;
-    // The reply to the oldest outstanding command; without one, a reply that was not asked for.
+    // The reply to the oldest outstanding command; without one, an unsolicited reply.
     virtual void OnReply(const redisReply& reply) = 0;
-    // The connection is gone; no command sent before will get a reply.
-    virtual void OnDown() = 0;
-    // Connecting or logging in failed; another attempt follows.
-    virtual void OnFailedAttempt() = 0;
+    // The connection is gone; no command sent before will get a reply. `cause` begins with the word
+    // of an error if one was the reason: see KindOf.
+    virtual void OnDown(std::string_view cause) = 0;
+    // Connecting or logging in failed, because of `cause`, as above; another attempt follows.
+    virtual void OnFailedAttempt(std::string_view cause) = 0;
   };
 
   // All references must outlive the connection.
-  Connection(net::Loop& loop, Access access, ServerStatus& status, Owner& owner);
+  Connection(net::Loop& loop, ServerAccess access, ServerStatus& status, Owner& owner);
   ~Connection() override;
 
   void Start();
-  // For good. Calls the owner no more.
+  // Closes permanently. Does not call the owner any more.
   void Stop();
 
   bool ready() const { return state_ == State::kReady; }
 
-  // Queues a command, as AppendCommand writes it, for the end of this turn. REQUIRES: ready().
+  // Queues a command, formatted by AppendCommand, for the end of this loop iteration. REQUIRES:
+  // ready().
   void Send(std::string_view command);
 
-  // Gives the connection up because of what the server said, and begins anew. The server counts as
+  // Closes the connection because of an error of the server, and reconnects. The server counts as
   // failing until NoteUse.
   void Restart(std::string_view cause);
 
-  // Gives the connection up and asks for an address to try at once: this server is not at fault.
+  // Closes the connection and immediately requests an address: the server is not at fault.
   void MoveOn();
 
-  // To be called when the server has done what the connection is for, such as charging a check:
-  // only then the next loss is answered without a long pause. A server that lets us log in, and a
-  // replica that answers peeks, may refuse to write.
+  // Called when the server has done its work, such as charging a check. Only then is the next loss
+  // followed by a short pause. A server that accepts the login, or a replica that answers peeks,
+  // may still refuse writes.
   void NoteUse();
 
  private:
   enum class State : std::uint8_t { kStopped, kWaiting, kConnecting, kLoggingIn, kReady };
-  // What is wrong, for the log.
-  enum class Trouble : std::uint8_t {
+  // The current problem, for the log.
+  enum class Problem : std::uint8_t {
     kNone,
     kConnection,  // over when the login has succeeded
     kRefusal,     // over when a check has been charged
@@ -92,7 +97,7 @@ class Connection final : private net::Protocol {
   void QueueLogin(std::initializer_list<std::string_view> command);
   void OnLoginReply(const redisReply& reply);
   void OnTime();
-  void Fail(std::string_view cause);
+  void Fail(std::string_view cause, std::string_view refused_step = {});
   void WaitToRetry();
   void Disconnect();
 
@@ -101,15 +106,15 @@ class Connection final : private net::Protocol {
   void OnClosed(Closure closure, std::string_view cause) override;
 
   net::Loop& loop_;
-  const Access access_;
+  const ServerAccess access_;
   ServerStatus& status_;
   Owner& owner_;
   State state_ = State::kStopped;
-  Trouble trouble_ = Trouble::kNone;
-  std::uint64_t attempt_ = 0;  // changes whenever the connection begins anew
+  Problem problem_ = Problem::kNone;
+  std::uint64_t attempt_ = 0;  // changes with every new attempt
   std::unique_ptr<net::ConnectAttempt> connecting_;
   net::TransportPtr transport_;
-  net::Timer timer_;  // kWaiting: the pause is over; kLoggingIn: the login takes too long
+  net::Timer timer_;  // kWaiting: end of the pause; kLoggingIn: login timeout
   std::chrono::milliseconds pause_ = kFirstPause;
   struct ReaderDeleter {
     void operator()(redisReader* reader) const;

@@ -15,7 +15,7 @@
 namespace sluice::redis {
 namespace {
 
-// ARGV: name, the time or 0 to ask Redis, after how long a server is gone. Returns the names.
+// ARGV: name, the time or 0 to ask Redis, the time after which a server is gone. Returns the names.
 constexpr std::string_view kReport = R"lua(
 local now = tonumber(ARGV[2])
 if now == 0 then
@@ -83,7 +83,7 @@ void FleetMember::OnReply(const redisReply& reply) {
   }
   const bool failed = reply.type == REDIS_REPLY_ERROR;
   const std::string error(failed ? std::string_view(reply.str, reply.len) : "no names of servers");
-  // Another server may own the key by now.
+  // Another server may own the key now.
   if (WantsReconnect(error) || IsRedirect(error)) return connection_.Restart(error);
   status_.OnError(error, loop_.now());
   Lose();

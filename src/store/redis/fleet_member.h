@@ -1,6 +1,5 @@
-// One server of a fleet, as the others see it in Redis: it reports there every second, and so
-// learns how many servers there are. A server that has not reported for kGoneAfter is no longer
-// counted.
+// One server's membership in a fleet. It reports to Redis every second, and thus learns how many
+// servers there are. A server that has not reported for kGoneAfter is no longer counted.
 //
 // Loop thread only.
 #pragma once
@@ -22,11 +21,11 @@
 
 namespace sluice::redis {
 
-// What a server knows of its fleet.
+// What a server knows about its fleet.
 struct FleetView {
   bool connected = false;    // Redis has answered the last report
-  std::int64_t servers = 0;  // the most seen of late; 0: Redis never answered
-  std::int64_t rank = 0;     // among those there are now, by their names, from 0
+  std::int64_t servers = 0;  // the recent maximum; 0: Redis never answered
+  std::int64_t rank = 0;     // among the current servers, by name, from 0
 };
 
 class FleetMember final : private Connection::Owner {
@@ -38,25 +37,25 @@ class FleetMember final : private Connection::Owner {
 
   struct Context {
     net::Loop& loop;
-    Access access;
-    // The server that owns kKey; nothing while none is known.
+    ServerAccess access;
+    // The server that owns kKey; empty while none is known.
     std::function<std::optional<Address>()> server;
     ServerStatus& status;  // of that server
     const Clock* clock;    // as in NodeOptions
   };
 
-  // Begins to connect at once; `on_view` is called after each report and whenever Redis is lost.
-  // What `context` refers to must outlive this.
+  // Starts to connect immediately; `on_view` is called after each report and whenever Redis is
+  // lost. The objects that `context` refers to must outlive this.
   FleetMember(Context context, OnView on_view);
 
-  // Leaves the fleet by its silence. For good.
+  // Stops reporting, so the server leaves the fleet. Permanent.
   void Stop();
 
  private:
   static constexpr std::chrono::seconds kEvery{1};
   static constexpr std::chrono::seconds kGoneAfter{5};
-  // How many reports a number of servers is remembered for: five minutes' worth. An outage, in
-  // which nobody is seen, makes nobody forgotten.
+  // For how many reports a number of servers is remembered: five minutes. An outage, during which
+  // no server is seen, does not count.
   static constexpr std::uint64_t kRemembered = 300;
 
   std::optional<Address> AddressToTry() override { return server_(); }
@@ -64,8 +63,8 @@ class FleetMember final : private Connection::Owner {
   void Report();
   void OnReady() override { OnTime(); }
   void OnReply(const redisReply& reply) override;
-  void OnDown() override { Lose(); }
-  void OnFailedAttempt() override { Lose(); }
+  void OnDown(std::string_view) override { Lose(); }
+  void OnFailedAttempt(std::string_view) override { Lose(); }
   void Lose();
   void See(const redisReply& names);
 
@@ -78,7 +77,7 @@ class FleetMember final : private Connection::Owner {
   net::Timer timer_;
   bool awaits_reply_ = false;
   std::uint64_t reports_ = 0;  // answered ones
-  // Numbers of servers that no later report has reached, with the report that saw them: falling.
+  // Numbers of servers not reached by any later report, with the report that saw them; descending.
   std::deque<std::pair<std::uint64_t, std::int64_t>> seen_;
   FleetView view_;
   Connection connection_;

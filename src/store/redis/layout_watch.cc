@@ -6,8 +6,8 @@
 namespace sluice::redis {
 namespace {
 
-// The servers asked are sent no checks.
-Access ToAsk(Access access) {
+// The servers queried for the layout are sent no checks.
+ServerAccess ToAsk(ServerAccess access) {
   access.loads_script = false;
   access.must_be_master = false;
   return access;
@@ -28,7 +28,7 @@ void LayoutWatch::Stop() {
   connection_.Stop();
 }
 
-// Each attempt tries the next one.
+// Each attempt uses the next server.
 std::optional<Address> LayoutWatch::AddressToTry() {
   awaits_answer_ = false;
   if (std::exchange(tried_, true)) place_ = (place_ + 1) % servers_.size();
@@ -42,7 +42,7 @@ void LayoutWatch::SetServers(std::vector<Address> servers) {
   servers_ = std::move(servers);
 }
 
-void LayoutWatch::OnDoubt() {
+void LayoutWatch::OnLayoutSuspect() {
   if (!in_doubt_since_) in_doubt_since_ = loop_.now();
   if (!connection_.ready() || awaits_answer_) return;
   const SteadyTime soon = asked_at_ + kInDoubt;
@@ -61,7 +61,7 @@ void LayoutWatch::OnTime() {
 void LayoutWatch::AskNow() {
   asked_at_ = loop_.now();
   awaits_answer_ = true;
-  timer_.Start(loop_.now() + kPatience);
+  timer_.Start(loop_.now() + kOverloadDuration);
   Ask(connection_);
 }
 

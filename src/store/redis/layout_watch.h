@@ -1,7 +1,7 @@
-// Asks servers for the layout of a store: every few seconds, soon when there is doubt, and the next
-// server when one does not answer or the doubt lasts.
+// Polls servers for the layout of a store: every few seconds, sooner when in doubt, and moves to
+// the next server if one does not answer or the doubt persists.
 //
-// On io-0. Derived classes know what to ask and how to read the answers.
+// On io-0. Derived classes implement the query and parse the replies.
 #pragma once
 
 #include <chrono>
@@ -20,38 +20,38 @@ class LayoutWatch : public Topology, private Connection::Owner {
  public:
   void Start() override { connection_.Start(); }
   void Stop() override;
-  void OnDoubt() override;
+  void OnLayoutSuspect() override;
 
  protected:
-  // `servers`: whom to ask; not empty.
+  // `servers`: the servers to query; not empty.
   LayoutWatch(std::vector<Address> servers, TopologyContext context);
 
-  // Sends the question.
+  // Sends the query.
   virtual void Ask(Connection& connection) = 0;
-  // A reply to it, or what the server says by itself. Calls OnAnswer or OnNoAnswer.
+  // Handles a reply or a message pushed by the server. Calls OnAnswer or OnNoAnswer.
   virtual void Read(const redisReply& reply) = 0;
 
   void OnAnswer(Layout layout);
-  // What it says is no layout; the next server is asked.
+  // The answer is not a layout; the next server is asked.
   void OnNoAnswer(std::string_view cause);
 
-  // The server that is being asked.
+  // The server that is being queried.
   const Address& asked() const { return servers_[place_]; }
-  // Whom to ask from now on. If the server that is being asked is not among them, it is left.
+  // Sets the servers to query. If the current server is not among them, it is dropped.
   void SetServers(std::vector<Address> servers);
 
  private:
   static constexpr std::chrono::seconds kEvery{1};
-  static constexpr std::chrono::milliseconds kInDoubt{50};  // between two questions
-  static constexpr std::chrono::milliseconds kPatience{500};
-  // Doubt that lasts for so long is not cured by the server that is being asked.
+  static constexpr std::chrono::milliseconds kInDoubt{50};  // between two queries
+  static constexpr std::chrono::milliseconds kOverloadDuration{500};
+  // If doubt lasts this long, the next server is queried.
   static constexpr std::chrono::seconds kLastingDoubt{1};
 
   std::optional<Address> AddressToTry() override;
   void OnReady() override { AskNow(); }
   void OnReply(const redisReply& reply) override { Read(reply); }
-  void OnDown() override { timer_.Cancel(); }
-  void OnFailedAttempt() override { timer_.Cancel(); }
+  void OnDown(std::string_view) override { timer_.Cancel(); }
+  void OnFailedAttempt(std::string_view) override { timer_.Cancel(); }
 
   void OnTime();
   void AskNow();
@@ -61,12 +61,12 @@ class LayoutWatch : public Topology, private Connection::Owner {
   std::vector<Address> servers_;
   std::size_t place_;
   bool tried_ = false;   // servers_[place_]
-  bool leaves_ = false;  // the server is not to be asked any more
+  bool leaves_ = false;  // the server is not to be queried any more
   bool awaits_answer_ = false;
   SteadyTime asked_at_;
   std::optional<SteadyTime> in_doubt_since_;
   Layout latest_;
-  net::Timer timer_;  // ask; or, while an answer is awaited, it is late
+  net::Timer timer_;  // the next query; while an answer is awaited, its timeout
   Connection connection_;
 };
 

@@ -15,9 +15,7 @@
 namespace sluice::redis {
 namespace {
 
-using Sending = StoreCheck::Sending;
-
-std::string_view TextOf(const redisReply& reply) { return {reply.str, reply.len}; }
+using Routing = StoreCheck::Routing;
 
 MetricLabels LabelsOf(const Server& server, const net::Loop& loop) {
   MetricLabels labels = server.labels;
@@ -27,26 +25,29 @@ MetricLabels LabelsOf(const Server& server, const net::Loop& loop) {
 
 }  // namespace
 
-Node::Node(const NodeContext& context, const Address& address, Server& server, AtFirst at_first)
+Node::Node(const NodeContext& context, const Address& address, Server& server,
+           WhenUnconnected when_unconnected)
     : Flushable(net::FlushStage::kStore),
       loop_(context.loop),
       owner_(context.owner),
       address_(address),
       status_(server.status),
       breaker_(server.breaker),
+      inspection_(context.inspects ? &server.inspection : nullptr),
       options_(context.options),
       clustered_(context.clustered),
-      waits_to_connect_(at_first == AtFirst::kWait),
+      waits_to_connect_(when_unconnected == WhenUnconnected::kWait),
       metrics_(context.metrics, LabelsOf(server, loop_)),
       connection_(loop_, context.access, server.status, *this),
       timer_(loop_.timers(), [this] { OnTimer(); }),
+      inspect_timer_(loop_.timers(), [this] { Inspect(); }),
       probe_timer_(loop_.timers(), [this] { OnProbeTime(); }),
       most_waiting_(std::min(options_.max_pending, kFewestWaiting)) {
   connection_.Start();
 }
 
 void Node::Submit(StoreCheck& check) {
-  check.waits_anew = false;
+  check.deadline_extended = false;
   check.late = nullptr;
   SubmitAgain(check);
 }
@@ -62,15 +63,15 @@ void Node::SubmitAgain(StoreCheck& check) {
   if (waiting_ > most_waiting_) return Fail(check, StoreFailure::kOverloaded);
   if (check.deadline <= loop_.now()) return Fail(check, StoreFailure::kUnsent);
   ArmTimer(check.deadline);
-  Gather(check);
+  Enqueue(check);
 }
 
-void Node::Gather(StoreCheck& check) {
-  gathering_.Add(check);
+void Node::Enqueue(StoreCheck& check) {
+  queue_.Add(check);
   loop_.RequestFlush(*this);
 }
 
-// Rare, so it does not wait its turn behind what gathers.
+// Sent without queueing, since it is rare.
 void Node::Reset(StoreReset& reset, bool asking) {
   if (!connection_.ready()) return Finish(reset, StoreFailure::kUnreachable);
   if (reset.deadline <= loop_.now()) return Finish(reset, StoreFailure::kTimeout);
@@ -91,6 +92,8 @@ void Node::Stop() {
   connection_.Stop();
   timer_.Cancel();
   probe_timer_.Cancel();
+  inspect_timer_.Cancel();
+  if (inspection_ != nullptr) std::exchange(inspection_, nullptr)->Forget();
   metrics_.OnStopped();
   status_.SetReady(loop_.index(), false);
   FailAll();
@@ -98,50 +101,51 @@ void Node::Stop() {
 }
 
 void Node::Flush() {
-  if (!breaker_.closed()) FailGathered();
-  while (MaySend()) SendGathered();
+  if (!breaker_.closed()) FailQueued();
+  while (MaySend()) SendQueued();
   metrics_.ShowWaiting(waiting_);
 }
 
 bool Node::MaySend() const {
-  if (!connection_.ready() || !breaker_.closed() || gathering_.empty()) return false;
+  if (!connection_.ready() || !breaker_.closed() || queue_.empty() || retired_) return false;
   if (packs_in_flight_ == 0) return true;
-  if (gathering_.front().first->sending != Sending::kWithOthers) {
-    return packs_in_flight_ < kMaxSlotPacksInFlight && !WaitsForPackInFlight(gathering_.front());
+  if (queue_.front().first->routing != Routing::kWithOthers) {
+    return packs_in_flight_ < kMaxSlotPacksInFlight && !WaitsForPackInFlight(queue_.front());
   }
-  return packs_in_flight_ < kMaxPacksInFlight && gathering_.runs() >= ScriptCall::kMaxRuns &&
-         !WaitsForPackInFlight(gathering_.front());
+  return packs_in_flight_ < kMaxPacksInFlight && queue_.entries() >= ScriptCall::kMaxEntries &&
+         !WaitsForPackInFlight(queue_.front());
 }
 
 // In-order checks of one counter are never in flight in two packs. If the script were missing for
 // the first pack, and another client loaded it, the second pack would be decided before the first.
-bool Node::WaitsForPackInFlight(const Gathering::Run& run) const {
-  return std::any_of(in_flight_.begin(), in_flight_.end(),
-                     [&](const Awaited& it) { return it.pack && run.after >= it.pack->first_run; });
+bool Node::WaitsForPackInFlight(const CheckQueue::Entry& entry) const {
+  return std::any_of(in_flight_.begin(), in_flight_.end(), [&](const Awaited& it) {
+    return it.pack && entry.after >= it.pack->first_entry;
+  });
 }
 
-// A pack that goes with declared keys, or asking, is of one run.
-bool Node::MayJoin(const Gathering::Run& run, const Pack& pack) const {
-  const bool alone = pack.sending != Sending::kWithOthers;
-  return script_call_.HasRoomFor(*run.first) &&
-         (pack.runs.empty() || (!alone && run.first->sending == Sending::kWithOthers));
+// A pack with declared keys, or after ASKING, holds one entry.
+bool Node::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
+  const bool alone = pack.routing != Routing::kWithOthers;
+  return script_call_.HasRoomFor(*entry.first) &&
+         (pack.entries.empty() || (!alone && entry.first->routing == Routing::kWithOthers));
 }
 
-// One pack, of the oldest runs.
-void Node::SendGathered() {
+// Sends one pack of the oldest entries.
+void Node::SendQueued() {
   std::unique_ptr<Pack> pack = TakeSpare();
-  pack->first_run = gathering_.front().number;
-  pack->sending = gathering_.front().first->sending;
+  pack->first_entry = queue_.front().number;
+  pack->routing = queue_.front().first->routing;
   script_call_.Clear();
-  while (!gathering_.empty() && MayJoin(gathering_.front(), *pack)) {
-    const Gathering::Run& run = gathering_.front();
-    if (run.after < pack->first_run && WaitsForPackInFlight(run)) break;
-    script_call_.Add(*run.first, static_cast<std::int64_t>(run.n));
-    pack->runs.push_back({.begin = pack->checks.size(), .n = run.n});
-    for (StoreCheck* check = run.first; check != nullptr; check = check->next) {
+  while (!queue_.empty() && MayJoin(queue_.front(), *pack)) {
+    const CheckQueue::Entry& entry = queue_.front();
+    if (entry.after < pack->first_entry && WaitsForPackInFlight(entry)) break;
+    script_call_.Add(*entry.first, static_cast<std::int64_t>(entry.n));
+    pack->entries.push_back({.begin = pack->checks.size(), .n = entry.n});
+    for (StoreCheck* check = entry.first; check != nullptr; check = check->next) {
       pack->checks.push_back(check);
     }
-    gathering_.PopFront();
+    queue_.PopFront();
   }
   EncodeCall(*pack);
   SendPack(std::move(pack));
@@ -155,7 +159,7 @@ std::unique_ptr<Pack> Node::TakeSpare() {
 }
 
 void Node::EncodeCall(Pack& pack) {
-  const bool declares_keys = !clustered_ || must_declare_ || pack.sending == Sending::kBySlot;
+  const bool declares_keys = !clustered_ || must_declare_ || pack.routing == Routing::kBySlot;
   const auto arguments = script_call_.Arguments(
       declares_keys, options_.clock != nullptr ? options_.clock->Now() : Time());
   arguments_.assign({"EVALSHA", kCheckScript.sha1});
@@ -164,7 +168,7 @@ void Node::EncodeCall(Pack& pack) {
 }
 
 void Node::SendPack(std::unique_ptr<Pack> pack) {
-  if (pack->sending == Sending::kAsking) QueueAsking();
+  if (pack->routing == Routing::kAsking) QueueAsking();
   connection_.Send(pack->command);
   const SteadyTime now = loop_.now();
   in_flight_.push_back({.sent = now, .due = now + options_.timeout, .pack = std::move(pack)});
@@ -173,8 +177,9 @@ void Node::SendPack(std::unique_ptr<Pack> pack) {
   metrics_.CountScriptCall();
 }
 
-// The script is missing, so nothing has run: the only error after which a pack is sent again. A
-// pack behind it gets the same error and follows it. What gathers is sent after both.
+// The script is missing, so nothing has run. This is the only error after which a pack is sent
+// again. A following pack gets the same error and is resent after it. Queued checks are sent after
+// both.
 void Node::SendAgain(std::unique_ptr<Pack> pack) {
   if (pack->IsAbandoned()) {
     FailPack(*pack, StoreFailure::kRejected);
@@ -196,19 +201,31 @@ void Node::OnReady() {
   waits_to_connect_ = false;
   metrics_.OnReady();
   status_.SetReady(loop_.index(), true);
-  if (!gathering_.empty()) loop_.RequestFlush(*this);
+  if (!queue_.empty()) loop_.RequestFlush(*this);
+  if (inspection_ != nullptr) Inspect();
   if (!breaker_.closed()) return probe_timer_.Start(loop_.now());
-  TakeBackPutOff();
+  SendDeferredUndos();
 }
 
-void Node::OnFailedAttempt() {
-  metrics_.OnFailedAttempt();
+void Node::Inspect() {
+  inspect_timer_.Start(loop_.now() + Inspection::kEvery);
+  if (!connection_.ready()) return;
+  connection_.Send(Inspection::Command(clustered_));
+  in_flight_.push_back({.sent = loop_.now(),
+                        .due = loop_.now() + options_.timeout,
+                        .pack = nullptr,
+                        .inspects = true});
+}
+
+void Node::OnFailedAttempt(std::string_view cause) {
+  metrics_.OnFailedAttempt(cause);
   if (std::exchange(waits_to_connect_, false)) FailAll();
-  owner_.OnDoubt();
+  owner_.OnLayoutSuspect();
 }
 
 void Node::OnReply(const redisReply& reply) {
-  if (in_flight_.empty()) return connection_.Restart("a reply that nobody asked for");
+  if (in_flight_.empty())
+    return connection_.Restart("protocol error: a reply that nobody asked for");
   last_reply_ = loop_.now();
   Awaited answered = std::move(in_flight_.front());
   in_flight_.erase(in_flight_.begin());
@@ -218,9 +235,12 @@ void Node::OnReply(const redisReply& reply) {
   } else if (answered.loads_script || answered.asks) {
     if (answered.loads_script) loading_script_ = false;
     if (reply.type == REDIS_REPLY_ERROR) NoteError(TextOf(reply));
+  } else if (answered.inspects) {
+    inspection_->OnReply(reply);
   } else {
     OnResetReply(answered.reset, reply);
   }
+  if (retired_) Retire();
   loop_.RequestFlush(*this);
   if (restart_cause_.empty()) return;
   connection_.Restart(std::exchange(restart_cause_, {}));
@@ -228,7 +248,7 @@ void Node::OnReply(const redisReply& reply) {
 
 void Node::OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply) {
   if (reply.type == REDIS_REPLY_ERROR && WordOf(TextOf(reply)) == "NOSCRIPT") {
-    metrics_.CountError(TextOf(reply));
+    NoteNotRun(TextOf(reply));
     return SendAgain(std::move(pack));
   }
   if (reply.type == REDIS_REPLY_ERROR && MayRedirect(TextOf(reply))) {
@@ -240,9 +260,8 @@ void Node::OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply) {
     if (tally_.Count(true, loop_.now())) OpenBreaker(TextOf(reply));
   } else if (!Deliver(*pack, reply)) {
     // Whose reply it is, or what the next one will belong to, is not known any more.
-    NoteError("a reply that is not the check script's");
     FailPack(*pack, StoreFailure::kRejected);
-    restart_cause_ = "a reply that is not the check script's";
+    restart_cause_ = "protocol error: a reply that is not the check script's";
   } else {
     tally_.Count(false, loop_.now());
     NoteAnswered(pack->checks.size());
@@ -250,7 +269,7 @@ void Node::OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply) {
   Recycle(std::move(pack));
 }
 
-// False if the reply does not fit the pack.
+// Returns false if the reply does not fit the pack.
 bool Node::Deliver(Pack& pack, const redisReply& reply) {
   std::vector<std::string_view> elements;
   for (std::size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i < reply.elements; ++i) {
@@ -258,30 +277,31 @@ bool Node::Deliver(Pack& pack, const redisReply& reply) {
   }
   auto opened = ScriptReply::Open(std::move(elements));
   if (!opened) return false;
-  return std::all_of(pack.runs.begin(), pack.runs.end(),
-                     [&](const Pack::Run& run) { return DeliverRun(pack, run, *opened); });
+  return std::all_of(pack.entries.begin(), pack.entries.end(),
+                     [&](const Pack::Entry& entry) { return DeliverEntry(pack, entry, *opened); });
 }
 
-// Hands the grants out in order of arrival. False if the reply ends too early.
-bool Node::DeliverRun(Pack& pack, const Pack::Run& run, ScriptReply& reply) {
-  const auto begin = pack.checks.begin() + static_cast<std::ptrdiff_t>(run.begin);
-  const auto end = begin + static_cast<std::ptrdiff_t>(run.n);
-  if (!reply.Next(**begin, static_cast<std::int64_t>(run.n), run_reply_)) return false;
-  const bool failed = !run_reply_.error.empty();
-  const bool elsewhere = failed && MayRedirect(run_reply_.error);
-  const bool wrote = !failed && run_reply_.granted > 0 && (*begin)->demand.mode != Mode::kPeek;
-  if (failed && !elsewhere) NoteError(run_reply_.error);
+// Distributes the grants in order of arrival. Returns false if the reply ends too early.
+bool Node::DeliverEntry(Pack& pack, const Pack::Entry& entry, ScriptReply& reply) {
+  const auto begin = pack.checks.begin() + static_cast<std::ptrdiff_t>(entry.begin);
+  const auto end = begin + static_cast<std::ptrdiff_t>(entry.n);
+  if (!reply.Next(**begin, static_cast<std::int64_t>(entry.n), entry_reply_)) return false;
+  const bool failed = !entry_reply_.error.empty();
+  const bool elsewhere = failed && MayRedirect(entry_reply_.error);
+  const bool wrote = !failed && entry_reply_.granted > 0 && (*begin)->demand.mode != Mode::kPeek;
+  if (failed && !elsewhere) NoteError(entry_reply_.error);
   if (wrote) connection_.NoteUse();
   for (auto check = begin; check != end; ++check) {
     StoreCheck& answered = *std::exchange(*check, nullptr);
     if (failed) {
-      elsewhere ? Redirect(answered, run_reply_.error) : Fail(answered, StoreFailure::kRejected);
+      elsewhere ? Redirect(answered, entry_reply_.error) : Fail(answered, StoreFailure::kRejected);
       continue;
     }
-    run_reply_.Answer(answered, check - begin);
+    entry_reply_.Answer(answered, check - begin);
     --waiting_;
     answered.OnDecided();
   }
+  if (elsewhere) owner_.OnRedirected(*this);
   return true;
 }
 
@@ -295,11 +315,20 @@ void Node::OnResetReply(StoreReset* reset, const redisReply& reply) {
   Finish(*reset, failed ? std::optional(StoreFailure::kRejected) : std::nullopt);
 }
 
+// What ends the connection is counted and told when it does.
 void Node::NoteError(std::string_view error) {
+  if (WantsReconnect(error)) {
+    restart_cause_ = error;
+    return;
+  }
   metrics_.CountError(error);
   status_.OnError(error, loop_.now());
-  if (WantsReconnect(error)) restart_cause_ = error;
-  if (WordOf(error) == "CLUSTERDOWN") owner_.OnDoubt();
+  if (WordOf(error) == "CLUSTERDOWN") owner_.OnLayoutSuspect();
+}
+
+void Node::NoteNotRun(std::string_view error) {
+  metrics_.CountError(error);
+  status_.OnNotRun(error, loop_.now());
 }
 
 void Node::Recycle(std::unique_ptr<Pack> pack) {
@@ -307,14 +336,14 @@ void Node::Recycle(std::unique_ptr<Pack> pack) {
   spare_.push_back(std::move(pack));
 }
 
-void Node::OnDown() {
-  metrics_.OnDown();
+void Node::OnDown(std::string_view cause) {
+  metrics_.OnDown(cause);
   status_.SetReady(loop_.index(), false);
   FailAll();
-  owner_.OnDoubt();
+  owner_.OnLayoutSuspect();
 }
 
-// What was sent may have been decided; what was not, has not.
+// Checks that were sent may have been decided; the others have not.
 void Node::FailAll() {
   packs_in_flight_ = 0;
   loading_script_ = false;
@@ -323,7 +352,7 @@ void Node::FailAll() {
     if (awaited.pack) FailPack(*awaited.pack, StoreFailure::kTimeout);
     if (awaited.reset != nullptr) Finish(*awaited.reset, StoreFailure::kTimeout);
   }
-  FailList(gathering_.TakeExpired(SteadyTime::max()), StoreFailure::kUnreachable);
+  FailList(queue_.TakeExpired(SteadyTime::max()), StoreFailure::kUnreachable);
   metrics_.ShowWaiting(waiting_);
 }
 
@@ -343,9 +372,9 @@ void Node::FailList(StoreCheck* first, StoreFailure failure) {
   }
 }
 
-// Time that the caller did not give is no failure of Redis.
+// A deadline set by the caller is not a failure of Redis.
 void Node::Fail(StoreCheck& check, StoreFailure failure) {
-  if (check.late == nullptr) --waiting_;  // else what takes its place waits on
+  if (check.late == nullptr) --waiting_;  // otherwise its LateCheck keeps waiting
   const bool timed_out = failure == StoreFailure::kTimeout || failure == StoreFailure::kUnsent;
   const bool of_caller = timed_out && check.last_deadline <= loop_.now();
   check.Fail(of_caller ? StoreFailure::kCallerTimeout : failure);

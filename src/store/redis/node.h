@@ -1,18 +1,19 @@
-// One Redis server as one io thread sees it: a connection, and the checks on their way.
+// One Redis server as seen by one io thread: a connection, and the checks in progress.
 //
-//   Submit ──▶ gathering_ ──flush: 64 runs at most──▶ in_flight_ ──reply──▶ OnDecided
-//              (equal checks become one run)          (calls that await their reply)
+//   Submit ──▶ queue_ ──flush: 64 entries at most─▶ in_flight_ ──reply──▶ OnDecided
+//              (equal checks are coalesced)             (calls that await their reply)
 //
-// What a turn of the loop has taken in goes out at its end, in one script call, if no script call
-// is outstanding; else it gathers until the reply. A full pack goes at once, one at most beside the
-// first. There is no timer to wait for: Redis decides a run of equal checks at the price of one,
+// If no script call is outstanding, the checks queued during a loop iteration are sent at its end,
+// in one script call; otherwise they wait for the reply. A full pack is sent immediately, but at
+// most one beside the first. There is no timer: Redis decides coalesced checks at the price of one,
 // and a call costs as much as ten checks even if it carries one.
 //
-// Loop thread only. To be disposed of after Stop: see net::Flushable.
+// Loop thread only. Dispose of it after Stop: see net::Flushable.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -21,8 +22,8 @@
 #include "base/clock.h"
 #include "net/loop.h"
 #include "net/timer_wheel.h"
+#include "store/redis/check_queue.h"
 #include "store/redis/connection.h"
-#include "store/redis/gathering.h"
 #include "store/redis/node_owner.h"
 #include "store/redis/pack.h"
 #include "store/redis/redis_metrics.h"
@@ -33,87 +34,96 @@
 namespace sluice::redis {
 
 struct NodeOptions {
-  // Checks that may wait for an answer, for each io thread, if Redis answers so many within half of
-  // `timeout`; beyond, they fail with kOverloaded.
+  // The maximum number of checks that may wait per io thread, if Redis answers that many within
+  // half of `timeout`; further checks fail with kOverloaded.
   std::size_t max_pending = 10'000;
-  // `redis.timeout`: a call that takes longer opens the breaker. Also the time a check is given
-  // again, once, if the loop itself was late.
+  // `redis.timeout`: a longer call opens the breaker. Also the extra time that a check gets, once,
+  // if the loop itself was late.
   Duration timeout = std::chrono::milliseconds(10);
-  // A connection that has been silent for so long with calls outstanding is given up.
+  // If calls are outstanding and a connection is silent for this long, it is closed.
   Duration silence = std::chrono::milliseconds(50);
-  // Null: time is Redis' own. Else this clock's, for a Redis whose scripts may not ask for the
-  // time; must outlive the node, and all servers' clocks should agree.
+  // Null: Redis' own time. Otherwise this clock, for a Redis whose scripts may not read the time.
+  // It must outlive the node, and all servers' clocks should agree.
   const Clock* clock = nullptr;
-  // Null: nobody. Else must outlive the node.
+  // Optional; must outlive the node.
   LateAnswers* late_answers = nullptr;
-  // Null: no metrics. Else must outlive the node.
+  // Optional; must outlive the node.
   MetricsRegistry* metrics = nullptr;
   // REQUIRED for rediss. Must outlive the node.
   const net::TlsClientContext* tls = nullptr;
-  // What servers' certificates must be for; empty: the hosts connected to.
+  // The name that servers' certificates must have; empty: the hosts connected to.
   std::string tls_server_name;
+  // Null: that of the URL. Else must outlive the node.
+  const Secret* password = nullptr;
 };
 
-// What the nodes of one io thread have in common. All of it must outlive them.
+// Shared by the nodes of one io thread. All of it must outlive them.
 struct NodeContext {
   net::Loop& loop;
   NodeOwner& owner;
   MetricsRegistry& metrics;
-  Access access;
+  ServerAccess access;
   bool clustered = false;  // each owns some slots only
+  bool inspects = false;   // see Inspection; of one io thread's nodes
   NodeOptions options;
 };
 
 class Node final : public net::Flushable, private Connection::Owner {
  public:
-  // What is submitted before the first attempt to connect has ended fails, or waits for it.
-  enum class AtFirst : std::uint8_t { kFail, kWait };
+  // Whether checks submitted before the first connection attempt has ended fail or wait.
+  enum class WhenUnconnected : std::uint8_t { kFail, kWait };
 
-  // Begins to connect at once. `context` and `server` must outlive the node.
+  // Starts to connect immediately. `context` and `server` must outlive the node.
   Node(const NodeContext& context, const Address& address, Server& server,
-       AtFirst at_first = AtFirst::kFail);
+       WhenUnconnected when_unconnected = WhenUnconnected::kFail);
 
   void Submit(StoreCheck& check);
-  // As Submit, of a check that another node has not run.
+  // Like Submit, for a check that another node has not run.
   void SubmitAgain(StoreCheck& check);
-  // `asking`: its slot is on its way to this node.
+  // `asking`: its slot is being migrated to this node.
   void Reset(StoreReset& reset, bool asking = false);
   void Undo(const StoreCheck& check);
 
   // Sends it, or keeps it until it can be sent.
-  void Send(std::unique_ptr<TakeBack> take_back);
-  void OnTakenBack(std::unique_ptr<TakeBack> take_back);
+  void Send(std::unique_ptr<DetachedUndo> undo);
+  void OnUndone(std::unique_ptr<DetachedUndo> undo);
 
   const Address& address() const { return address_; }
 
-  // Hands what has not been sent to the owner, as redirects without a reason, and takes no more.
+  // Removes the queued checks for which `takes` returns true; see CheckQueue::TakeIf.
+  void HandOver(const std::function<bool(StoreCheck&)>& takes);
+
+  // Returns unsent checks to the owner, as redirects without an error, and accepts no more.
+  // In-order checks stay queued while one is in flight, since a redirect may send that one
+  // elsewhere first.
   void Retire();
   // Whether no reply is awaited.
   bool idle() const { return in_flight_.empty(); }
 
-  // Hands back all that waits, and fails what is submitted from then on. For good.
+  // Fails and returns all waiting checks and those submitted later. Permanent.
   void Stop();
 
  private:
-  // A command that awaits its reply: a script call, an UNLINK, or, without either, a SCRIPT LOAD or
-  // an ASKING.
+  // A command that awaits its reply: a script call, an UNLINK, or, without either, a SCRIPT LOAD,
+  // an ASKING or the question of an inspection.
   struct Awaited {
     SteadyTime sent;
     SteadyTime due;  // from then on it is overdue
     std::unique_ptr<Pack> pack;
-    StoreReset* reset = nullptr;  // null: answered already, its deadline having passed
+    StoreReset* reset = nullptr;  // null if none, or if it has already timed out
     bool loads_script = false;
     bool asks = false;
-    bool waits_anew = false;  // `due` has been put off
+    bool inspects = false;
+    bool deadline_extended = false;  // `due` has been put off
   };
 
   static constexpr std::size_t kMaxPacksInFlight = 2;
-  // Packs of one slot carry little.
+  // Packs of a single slot are small.
   static constexpr std::size_t kMaxSlotPacksInFlight = 16;
-  // So many checks may always wait: those of one message.
+  // At least this many checks may always wait: those of one message.
   static constexpr std::size_t kFewestWaiting = 1000;
 
-  // Asks Redis in the background whether it answers in time, and takes a write.
+  // Tests in the background whether Redis answers in time and accepts a write.
   class Probe final : public StoreCheck {
    public:
     explicit Probe(Node& node);
@@ -130,9 +140,9 @@ class Node final : public net::Flushable, private Connection::Owner {
   // Sending.
   void Flush() override;
   bool MaySend() const;
-  bool WaitsForPackInFlight(const Gathering::Run& run) const;
-  bool MayJoin(const Gathering::Run& run, const Pack& pack) const;
-  void SendGathered();
+  bool WaitsForPackInFlight(const CheckQueue::Entry& entry) const;
+  bool MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const;
+  void SendQueued();
   std::unique_ptr<Pack> TakeSpare();
   void EncodeCall(Pack& pack);
   void SendPack(std::unique_ptr<Pack> pack);
@@ -141,34 +151,38 @@ class Node final : public net::Flushable, private Connection::Owner {
   // Replies.
   void OnReady() override;
   void OnReply(const redisReply& reply) override;
-  void OnDown() override;
-  void OnFailedAttempt() override;
+  void OnDown(std::string_view cause) override;
+  void OnFailedAttempt(std::string_view cause) override;
   std::optional<Address> AddressToTry() override { return address_; }
   void OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply);
   bool Deliver(Pack& pack, const redisReply& reply);
-  bool DeliverRun(Pack& pack, const Pack::Run& run, ScriptReply& reply);
+  bool DeliverEntry(Pack& pack, const Pack::Entry& entry, ScriptReply& reply);
   void OnResetReply(StoreReset* reset, const redisReply& reply);
   void NoteError(std::string_view error);
+  void NoteNotRun(std::string_view error);
   void Recycle(std::unique_ptr<Pack> pack);
 
-  void Gather(StoreCheck& check);
+  void Inspect();
 
-  // What other nodes are to do; in node_redirect.cc.
+  void Enqueue(StoreCheck& check);
+
+  // Redirects to other nodes; in node_redirect.cc.
   void QueueAsking();
+  bool AwaitsInOrder() const;
   bool MayRedirect(std::string_view error) const;
   void RedirectPack(Pack& pack, std::string_view error);
   void Redirect(StoreCheck& check, std::string_view error);
 
-  // What is left of checks whose owners have been answered; in node_late.cc.
+  // Checks whose owners have been answered; in node_late.cc.
   class Late;
   StoreCheck& ReplaceByLate(StoreCheck*& slot);
   void OnLateReply(const Late& late);
-  void PutOff(std::unique_ptr<TakeBack> take_back);
-  void TakeBackPutOff();
+  void Defer(std::unique_ptr<DetachedUndo> undo);
+  void SendDeferredUndos();
 
-  // What is done when Redis is not worth asking; in node_breaker.cc.
+  // Handling of a failing Redis; in node_breaker.cc.
   void OpenBreaker(std::string_view cause);
-  void FailGathered();
+  void FailQueued();
   void WatchBreaker();
   void OnProbeTime();
   void SendProbe();
@@ -178,12 +192,12 @@ class Node final : public net::Flushable, private Connection::Owner {
   // Deadlines; in node_deadlines.cc.
   void ArmTimer(SteadyTime deadline);
   void OnTimer();
-  void WaitAnew();
+  void ExtendDeadlines();
   void FailOverdue();
   StoreCheck* TakeInFlight(SteadyTime until);
   SteadyTime NextDeadline() const;
 
-  // A failed check is its owner's again from then on.
+  // Fails the check and returns it to its owner.
   void Fail(StoreCheck& check, StoreFailure failure);
   void FailList(StoreCheck* first, StoreFailure failure);
   void FailPack(Pack& pack, StoreFailure failure);
@@ -195,33 +209,36 @@ class Node final : public net::Flushable, private Connection::Owner {
   const Address address_;
   ServerStatus& status_;
   Breaker& breaker_;
+  Inspection* inspection_;  // null: another node of the server sees to it
   const NodeOptions options_;
   const bool clustered_;
-  bool must_declare_ = false;  // the server lets no script touch other keys
+  bool must_declare_ = false;  // the server rejects undeclared keys
   bool waits_to_connect_;
+  bool retired_ = false;
   RedisMetrics metrics_;
   Connection connection_;
-  net::Timer timer_;        // at the earliest deadline, or before
+  net::Timer timer_;  // at the earliest deadline, or before
+  net::Timer inspect_timer_;
   net::Timer probe_timer_;  // when to look whether the breaker has closed, and to probe if not
   Probe probe_{*this};
-  CallTally tally_;
-  Gathering gathering_;
+  CallCounts tally_;
+  CheckQueue queue_;
   std::vector<Awaited> in_flight_;  // oldest first
   std::size_t packs_in_flight_ = 0;
   bool loading_script_ = false;
-  std::size_t waiting_ = 0;  // checks gathered or in flight
+  std::size_t waiting_ = 0;  // checks queued or in flight
   std::size_t most_waiting_;
-  // Checks answered in the present half of `timeout`, and in the one before.
+  // Checks answered in the current half of `timeout`, and in the previous one.
   std::size_t answered_ = 0;
   std::size_t answered_before_ = 0;
   SteadyTime half_began_;
   SteadyTime last_reply_;
-  std::string_view restart_cause_;  // an error in the reply at hand that wants a new connection
+  std::string_view restart_cause_;  // an error in the current reply that requires a new connection
   ScriptCall script_call_;
   std::vector<std::string_view> arguments_;
-  RunReply run_reply_;
+  EntryReply entry_reply_;
   std::vector<std::unique_ptr<Pack>> spare_;
-  std::vector<std::unique_ptr<TakeBack>> put_off_;  // until Redis can be asked
+  std::vector<std::unique_ptr<DetachedUndo>> deferred_undos_;  // until Redis is available
 };
 
 }  // namespace sluice::redis

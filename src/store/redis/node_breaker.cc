@@ -1,5 +1,5 @@
-// What a node does while Redis is not worth asking: checks fail at once, without a timer, and a
-// probe in the background finds out when it is well again. And how many checks may wait for it.
+// A node while its breaker is open: checks fail immediately, and a background probe detects when
+// Redis has recovered. Also limits how many checks may wait.
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +7,7 @@
 
 namespace sluice::redis {
 
-// A counter of its own, so that nobody's is charged, and which Redis soon forgets.
+// A separate counter, so that no real one is charged. It expires soon.
 Node::Probe::Probe(Node& node)
     : node_(node), limit_(FixedWindow{.limit = kMaxProduct, .window = std::chrono::seconds(1)}) {
   counters.push_back({.key = {}, .limit = &limit_, .verdict = {}});
@@ -15,15 +15,15 @@ Node::Probe::Probe(Node& node)
 
 void Node::OpenBreaker(std::string_view cause) {
   breaker_.Open(cause);
-  FailGathered();
+  FailQueued();
   WatchBreaker();
 }
 
-// What is in flight came before: in-order checks must not overtake each other.
-void Node::FailGathered() {
-  if (gathering_.empty()) return;
+// Checks in flight precede queued ones, and in-order checks must not overtake each other.
+void Node::FailQueued() {
+  if (queue_.empty()) return;
   FailList(TakeInFlight(SteadyTime::max() - SteadyTime::duration(1)), StoreFailure::kTimeout);
-  FailList(gathering_.TakeExpired(SteadyTime::max()), StoreFailure::kUnsent);
+  FailList(queue_.TakeExpired(SteadyTime::max()), StoreFailure::kUnsent);
 }
 
 void Node::WatchBreaker() {
@@ -32,7 +32,7 @@ void Node::WatchBreaker() {
 }
 
 void Node::OnProbeTime() {
-  if (breaker_.closed()) return TakeBackPutOff();
+  if (breaker_.closed()) return SendDeferredUndos();
   WatchBreaker();
   if (connection_.ready() && breaker_.TakeProbe()) SendProbe();
 }
@@ -41,12 +41,12 @@ void Node::SendProbe() {
   ++waiting_;
   probe_.key_ = owner_.ProbeKey(*this);
   probe_.counters.front().key = probe_.key_;
-  probe_.waits_anew = false;
+  probe_.deadline_extended = true;  // if this process is late, the next probe tells
   probe_.late = nullptr;
   probe_.deadline = loop_.now() + options_.timeout;
   std::unique_ptr<Pack> pack = TakeSpare();
-  pack->first_run = UINT64_MAX;  // no run follows it
-  pack->runs.push_back({.begin = 0, .n = 1});
+  pack->first_entry = UINT64_MAX;  // no entry follows it
+  pack->entries.push_back({.begin = 0, .n = 1});
   pack->checks.push_back(&probe_);
   script_call_.Clear();
   script_call_.Add(probe_, 1);
@@ -56,7 +56,7 @@ void Node::SendProbe() {
 
 void Node::OnProbed(bool answered_in_time) {
   breaker_.OnProbe(answered_in_time);
-  if (answered_in_time) TakeBackPutOff();
+  if (answered_in_time) SendDeferredUndos();
 }
 
 // Checks beyond what Redis decides in half of `timeout` would mostly time out.

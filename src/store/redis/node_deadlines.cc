@@ -1,4 +1,4 @@
-// What becomes of checks that Redis does not answer in time. One timer of the node serves them all.
+// Deadlines of checks that Redis does not answer in time. One timer per node serves all of them.
 #include <algorithm>
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace sluice::redis {
 namespace {
 
-// A timer may be that late on a loop that is not: it works in milliseconds.
+// How late a timer may be on a loop that is on time, since timers work in milliseconds.
 constexpr std::chrono::milliseconds kTimerSteps(2);
 
 }  // namespace
@@ -19,10 +19,10 @@ void Node::ArmTimer(SteadyTime deadline) {
   if (!timer_.active() || deadline < timer_.at()) timer_.Start(deadline);
 }
 
-// Sockets are read before timers are called, so a reply that has come is not overlooked.
+// Sockets are read before timers run, so a reply that has arrived is not missed.
 void Node::OnTimer() {
   const Duration late_by = std::chrono::duration_cast<Duration>(loop_.now() - timer_.at());
-  if (late_by >= std::max<Duration>(options_.timeout / 2, kTimerSteps)) WaitAnew();
+  if (late_by >= std::max<Duration>(options_.timeout / 2, kTimerSteps)) ExtendDeadlines();
   FailOverdue();
   if (!in_flight_.empty() && in_flight_.front().due <= loop_.now() && breaker_.closed()) {
     OpenBreaker(fmt::format("a call is not answered within {} µs", options_.timeout.count()));
@@ -38,26 +38,26 @@ void Node::OnTimer() {
   loop_.RequestFlush(*this);
 }
 
-// This process was late, not Redis: overdue checks are given their time again, once.
-void Node::WaitAnew() {
+// This process was late, not Redis: overdue checks get their timeout again, once.
+void Node::ExtendDeadlines() {
   const SteadyTime now = loop_.now();
   last_reply_ = now;
   const auto extend = [&](StoreCheck& check) {
-    if (check.deadline > now || std::exchange(check.waits_anew, true)) return;
+    if (check.deadline > now || std::exchange(check.deadline_extended, true)) return;
     check.deadline = std::min<SteadyTime>(now + options_.timeout, check.last_deadline);
   };
   for (Awaited& awaited : in_flight_) {
-    if (awaited.due <= now && !std::exchange(awaited.waits_anew, true)) {
+    if (awaited.due <= now && !std::exchange(awaited.deadline_extended, true)) {
       awaited.due = now + options_.timeout;
     }
     if (!awaited.pack) continue;
     for (StoreCheck* check : awaited.pack->checks) extend(*check);
   }
-  gathering_.ForEach(extend);
+  queue_.ForEach(extend);
 }
 
-// Takes out those checks in flight whose deadline is `until` or before, linked in the order they
-// would have been decided in. A probe has its time, whatever `until` is.
+// Removes the checks in flight whose deadline is `until` or before, linked in decision order. A
+// probe keeps its own deadline.
 StoreCheck* Node::TakeInFlight(SteadyTime until) {
   StoreCheck* first = nullptr;
   StoreCheck** end = &first;
@@ -73,11 +73,11 @@ StoreCheck* Node::TakeInFlight(SteadyTime until) {
   return first;
 }
 
-// Checks in flight came before those that gather. An owner may submit another check from OnDecided.
+// Checks in flight precede queued ones. An owner may submit another check from OnDecided.
 void Node::FailOverdue() {
   const SteadyTime now = loop_.now();
   StoreCheck* const overdue = TakeInFlight(now);
-  StoreCheck* const unsent = gathering_.TakeExpired(now);
+  StoreCheck* const unsent = queue_.TakeExpired(now);
   FailList(overdue, StoreFailure::kTimeout);
   FailList(unsent, StoreFailure::kUnsent);
   for (std::size_t i = 0; i < in_flight_.size(); ++i) {
@@ -97,7 +97,7 @@ SteadyTime Node::NextDeadline() const {
     if (!awaited.pack) continue;
     for (const StoreCheck* check : awaited.pack->checks) consider(*check);
   }
-  gathering_.ForEach(consider);
+  queue_.ForEach(consider);
   if (in_flight_.empty()) return next;
   if (breaker_.closed()) next = std::min(next, in_flight_.front().due);
   return std::min<SteadyTime>(next,

@@ -1,5 +1,5 @@
-// What is left of checks whose owners have been answered: replies that come late, and grants that
-// nobody wants any more. Both own themselves while they are on their way.
+// Checks whose owners have already been answered: late replies, and grants to undo. Both kinds own
+// themselves while in progress.
 #include <utility>
 
 #include "store/late_check.h"
@@ -9,8 +9,13 @@
 namespace sluice::redis {
 namespace {
 
-// Beyond, leases end by themselves, and what else is to be taken back stays charged.
-constexpr std::size_t kMaxPutOff = 10'000;
+// Beyond this, leases expire and other charges are not undone.
+constexpr std::size_t kMaxDeferredUndos = 10'000;
+
+bool IsNotRun(StoreFailure failure) {
+  return failure == StoreFailure::kUnreachable || failure == StoreFailure::kUnsent ||
+         failure == StoreFailure::kOverloaded;
+}
 
 }  // namespace
 
@@ -27,7 +32,7 @@ class Node::Late final : public LateCheck {
   Node& node_;
 };
 
-void TakeBack::OnDecided() { owner_.OnTakenBack(std::unique_ptr<TakeBack>(this)); }
+void DetachedUndo::OnDecided() { owner_.OnUndone(std::unique_ptr<DetachedUndo>(this)); }
 
 // Returns the check that was in the slot.
 StoreCheck& Node::ReplaceByLate(StoreCheck*& slot) {
@@ -44,50 +49,55 @@ void Node::OnLateReply(const Late& late) {
   if (failure && failure != StoreFailure::kTimeout) return;  // not charged
   if (failure) {
     metrics_.CountUnknownOutcome();
-    return Send(std::make_unique<TakeBack>(owner_, late, UndoCheck::What::kLeases));
+    return Send(std::make_unique<DetachedUndo>(owner_, late, UndoCheck::Scope::kLeases));
   }
   metrics_.CountLateAnswer();
-  const auto what = late.undo ? UndoCheck::What::kCharged : UndoCheck::What::kLeases;
-  if (late.admitted) Send(std::make_unique<TakeBack>(owner_, late, what));
+  const auto what = late.undo ? UndoCheck::Scope::kCharged : UndoCheck::Scope::kLeases;
+  if (late.admitted) Send(std::make_unique<DetachedUndo>(owner_, late, what));
   if (options_.late_answers != nullptr) options_.late_answers->OnLateAnswer(late);
 }
 
 void Node::Undo(const StoreCheck& check) {
-  Send(std::make_unique<TakeBack>(owner_, check, UndoCheck::What::kCharged));
+  Send(std::make_unique<DetachedUndo>(owner_, check, UndoCheck::Scope::kCharged));
 }
 
-void Node::Send(std::unique_ptr<TakeBack> take_back) {
-  if (take_back->counters.empty()) return;
-  if (!connection_.ready() || !breaker_.closed()) return PutOff(std::move(take_back));
+void Node::Send(std::unique_ptr<DetachedUndo> undo) {
+  if (undo->counters.empty()) return;
+  if (!connection_.ready() || !breaker_.closed()) return Defer(std::move(undo));
   ++waiting_;
-  Gather(*take_back.release());
+  Enqueue(*undo.release());
 }
 
-// What was not sent is sent later. What may have been decided must not be done twice, but leases
-// may be released as often as one likes.
-void Node::OnTakenBack(std::unique_ptr<TakeBack> take_back) {
-  const auto failure = take_back->failure();
-  const bool releases = take_back->demand.mode == Mode::kRelease;
-  const bool unsent = failure == StoreFailure::kUnreachable || failure == StoreFailure::kUnsent;
-  if (unsent || (failure && releases)) {
-    return PutOff(std::move(take_back));
+// Undos that were not run are sent later. Those that may have been must not run twice, except
+// releases of leases, which may be repeated. Each counter has a result of its own, since they may
+// have been split between nodes.
+void Node::OnUndone(std::unique_ptr<DetachedUndo> undo) {
+  const bool releases = undo->demand.mode == Mode::kRelease;
+  const auto is_due = [&](const CounterCheck& counter) {
+    return counter.failure && (releases || IsNotRun(*counter.failure));
+  };
+  for (const CounterCheck& counter : undo->counters) {
+    if (is_due(counter)) continue;
+    if (counter.failure || counter.verdict.dropped > 0) metrics_.CountLostUndo();
   }
-  for (const CounterCheck& counter : take_back->counters) {
-    if (failure || counter.verdict.dropped > 0) metrics_.CountLostUndo();
-  }
-  if (!failure || releases) return;
-  auto leases = std::make_unique<TakeBack>(owner_, *take_back, UndoCheck::What::kLeases);
-  if (!leases->counters.empty()) PutOff(std::move(leases));
+  auto leases = std::make_unique<DetachedUndo>(owner_, *undo, UndoCheck::Scope::kLeases);
+  std::erase_if(leases->counters,
+                [&](const auto& counter) { return !counter.failure || is_due(counter); });
+  if (!leases->counters.empty()) Defer(std::move(leases));
+  std::erase_if(undo->counters, [&](const auto& counter) { return !is_due(counter); });
+  if (!undo->counters.empty()) Defer(std::move(undo));
 }
 
-void Node::PutOff(std::unique_ptr<TakeBack> take_back) {
-  if (put_off_.size() >= kMaxPutOff) return metrics_.CountLostUndo();
-  put_off_.push_back(std::move(take_back));
+// A retired node is about to be stopped: another node sends the undo.
+void Node::Defer(std::unique_ptr<DetachedUndo> undo) {
+  if (retired_) return owner_.OnRedirect(*this, *undo.release(), {});
+  if (deferred_undos_.size() >= kMaxDeferredUndos) return metrics_.CountLostUndo();
+  deferred_undos_.push_back(std::move(undo));
   WatchBreaker();
 }
 
-void Node::TakeBackPutOff() {
-  for (auto& take_back : std::exchange(put_off_, {})) Send(std::move(take_back));
+void Node::SendDeferredUndos() {
+  for (auto& undo : std::exchange(deferred_undos_, {})) Send(std::move(undo));
 }
 
 }  // namespace sluice::redis

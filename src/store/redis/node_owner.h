@@ -1,4 +1,4 @@
-// What a node asks of the store it is part of.
+// The interface of a node to the store that contains it.
 //
 // Loop thread only.
 #pragma once
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "store/redis/take_back.h"
+#include "store/redis/detached_undo.h"
 #include "store/store.h"
 
 namespace sluice::redis {
@@ -18,18 +18,21 @@ class NodeOwner {
  public:
   virtual ~NodeOwner() = default;
 
-  // `node` has not run the check (or reset), as its keys are not there: `error` is a redirect or
-  // tells of a foreign key. It is no longer the node's, and to be sent again, or failed.
+  // `node` has not run the check (or reset), because its keys are elsewhere: `error` is a redirect
+  // or reports a foreign key. The node no longer holds it; it must be sent again or failed.
   virtual void OnRedirect(Node& node, StoreCheck& check, std::string_view error) = 0;
   virtual void OnRedirect(Node& node, StoreReset& reset, std::string_view error) = 0;
 
-  // It has been decided, or has failed: to be handed to the node of its keys, Node::OnTakenBack.
-  virtual void OnTakenBack(std::unique_ptr<TakeBack> take_back) = 0;
+  // All checks that shared a reply have been redirected. Takes over those that must follow them.
+  virtual void OnRedirected(Node& node) = 0;
 
-  // The node is lost or is no master: another may be in its place.
-  virtual void OnDoubt() = 0;
+  // It has been decided or has failed; pass it to Node::OnUndone of the node of its keys.
+  virtual void OnUndone(std::unique_ptr<DetachedUndo> undo) = 0;
 
-  // A counter that `node` may charge, to find out whether it can.
+  // The node is lost or not a master: another may have replaced it.
+  virtual void OnLayoutSuspect() = 0;
+
+  // A counter that `node` may charge as a probe.
   virtual std::string ProbeKey(const Node& node) const = 0;
 };
 

@@ -1,4 +1,5 @@
-// What a node of a cluster has not run, as the keys are at another one.
+// Checks that a cluster node has not run because their keys are at another node.
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -7,7 +8,7 @@
 
 namespace sluice::redis {
 
-// Holds for the one command that follows.
+// Applies to the next command only.
 void Node::QueueAsking() {
   std::string command;
   AppendCommand(std::array<std::string_view, 1>{"ASKING"}, command);
@@ -21,11 +22,12 @@ bool Node::MayRedirect(std::string_view error) const {
 }
 
 void Node::RedirectPack(Pack& pack, std::string_view error) {
-  metrics_.CountError(error);
+  NoteNotRun(error);
   for (StoreCheck*& slot : pack.checks) Redirect(*std::exchange(slot, nullptr), error);
+  owner_.OnRedirected(*this);
 }
 
-// Who has been answered already needs it no more.
+// Checks whose owners have been answered are not redirected.
 void Node::Redirect(StoreCheck& check, std::string_view error) {
   if (check.is_late || &check == &probe_) return Fail(check, StoreFailure::kRejected);
   --waiting_;
@@ -33,16 +35,32 @@ void Node::Redirect(StoreCheck& check, std::string_view error) {
   owner_.OnRedirect(*this, check, error);
 }
 
+void Node::HandOver(const std::function<bool(StoreCheck&)>& takes) {
+  for (StoreCheck* it = queue_.TakeIf(takes); it != nullptr; it = it->next) --waiting_;
+}
+
+bool Node::AwaitsInOrder() const {
+  return std::any_of(in_flight_.begin(), in_flight_.end(), [](const Awaited& it) {
+    return it.pack &&
+           std::any_of(it.pack->checks.begin(), it.pack->checks.end(), [](const auto* check) {
+             return check != nullptr && check->in_order && !check->is_late;
+           });
+  });
+}
+
 void Node::Retire() {
+  retired_ = true;
   waits_to_connect_ = false;
-  StoreCheck* next = gathering_.TakeExpired(SteadyTime::max());
+  const bool keeps_order = AwaitsInOrder();
+  StoreCheck* next =
+      queue_.TakeIf([&](const StoreCheck& check) { return !keeps_order || !check.in_order; });
   while (next != nullptr) {
     StoreCheck& check = *next;
     next = check.next;
     Redirect(check, {});
   }
-  for (auto& take_back : std::exchange(put_off_, {}))
-    owner_.OnRedirect(*this, *take_back.release(), {});
+  for (auto& undo : std::exchange(deferred_undos_, {}))
+    owner_.OnRedirect(*this, *undo.release(), {});
 }
 
 }  // namespace sluice::redis

@@ -1,8 +1,7 @@
-// A call of the check script on its way: what was sent, and the checks that wait for the reply.
+// A call of the check script in flight: the command sent, and the checks that wait for the reply.
 //
-// The pack owns its command, and with it every key, demand and lease id, so it can be sent again
-// after checks have left. It does not own the checks: if one times out, a LateCheck takes its
-// place.
+// The pack owns its command, with every key, demand and lease id, so it can be sent again after
+// checks have left. It does not own the checks: if one times out, a LateCheck replaces it.
 #pragma once
 
 #include <algorithm>
@@ -16,25 +15,25 @@
 namespace sluice::redis {
 
 struct Pack {
-  struct Run {
+  struct Entry {
     std::size_t begin;  // its first check in `checks`
     std::size_t n;      // checks in it
   };
 
-  std::string command;  // as Redis reads it
-  std::vector<Run> runs;
+  std::string command;  // in the Redis protocol
+  std::vector<Entry> entries;
   std::vector<StoreCheck*> checks;  // null: answered
-  std::uint64_t first_run = 0;      // as Gathering numbers runs
-  StoreCheck::Sending sending{};    // of all its checks
+  std::uint64_t first_entry = 0;    // CheckQueue's number of its first entry
+  StoreCheck::Routing routing{};    // of all its checks
 
-  // As new, memory kept.
+  // Clears all fields and keeps the memory.
   void Clear() {
     command.clear();
-    runs.clear();
+    entries.clear();
     checks.clear();
   }
 
-  // Whether all its owners have left. REQUIRES: none is answered.
+  // Whether all its checks have timed out. REQUIRES: none is answered.
   bool IsAbandoned() const {
     return std::all_of(checks.begin(), checks.end(), [](auto* check) { return check->is_late; });
   }

@@ -1,8 +1,68 @@
 #include "store/redis/redis_error.h"
 
+#include <algorithm>
+
 namespace sluice::redis {
 
+constexpr std::array<ErrorKind, 18> kErrorKinds{{
+    {.word = "NOSCRIPT",
+     .advice = "its scripts are flushed",
+     .remedy = "the script was flushed: it is loaded, the checks are sent again"},
+    {.word = "MOVED",
+     .advice = "it is one of a cluster: redis.url must begin with redis+cluster",
+     .remedy = "the checks go there, the slot map is read anew"},
+    {.word = "ASK",
+     .advice = "it is one of a cluster: redis.url must begin with redis+cluster",
+     .remedy = "its keys are there already, so the checks go there"},
+    {.word = "TRYAGAIN",
+     .advice = "it is one of a cluster: redis.url must begin with redis+cluster",
+     .remedy = "its keys are on their way, so the checks are sent again"},
+    {.word = "CLUSTERDOWN",
+     .advice = "slots have no master: see CLUSTER INFO and CLUSTER NODES there"},
+    {.word = "LOADING",
+     .advice = "it is reading its data and serves when it has",
+     .wants_reconnect = true},
+    {.word = "READONLY",
+     .advice = "it is a replica: redis.url must name the master, or sentinels",
+     .wants_reconnect = true},
+    {.word = "MASTERDOWN",
+     .advice = "it is a replica: redis.url must name the master, or sentinels",
+     .wants_reconnect = true},
+    {.word = "NOREPLICAS",
+     .advice = "fewer replicas follow than its min-replicas-to-write asks for"},
+    {.word = "BUSY",
+     .advice = "a script or function of another client runs: SCRIPT KILL or FUNCTION KILL ends it"},
+    {.word = "OOM", .advice = "it is full: raise its maxmemory or shorten windows"},
+    {.word = "MISCONF", .advice = "it cannot save to its disk: its own log says why"},
+    {.word = "NOAUTH", .advice = "redis.url needs a password", .wants_reconnect = true},
+    {.word = "WRONGPASS", .advice = "see user and password in redis.url"},
+    {.word = "NOPERM", .advice = "see the ACL of its user, docs/redis.md lists what it needs"},
+    {.word = "WRONGTYPE",
+     .advice = "another client has written a key that begins with sluice:, delete it"},
+    {.word = "ERR", .advice = "see docs/redis.md, When Redis fails"},
+    {.word = "protocol", .advice = "see that redis.url leads to Redis, directly"},
+}};
+
+std::optional<std::size_t> KindOf(std::string_view error) {
+  const std::string_view word = WordOf(error);
+  const auto* const found = std::find_if(kErrorKinds.begin(), kErrorKinds.end(),
+                                         [&](const ErrorKind& kind) { return kind.word == word; });
+  if (found == kErrorKinds.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - kErrorKinds.begin());
+}
+
+namespace {
+
+// What a script may not call, Redis 7 words as an error of the script's.
+bool IsOfAcl(std::string_view error) {
+  return error.find("executing the script can't") != error.npos ||
+         error.find("ACL failure in script") != error.npos;
+}
+
+}  // namespace
+
 std::string_view WordOf(std::string_view error) {
+  if (IsOfAcl(error)) return "NOPERM";
   const bool from_script = error.starts_with('@') || error.starts_with("ERR Error running script");
   const std::size_t place_end = from_script ? error.find(": -") : error.npos;
   if (place_end != error.npos) error.remove_prefix(place_end + 3);
@@ -10,8 +70,8 @@ std::string_view WordOf(std::string_view error) {
 }
 
 bool WantsReconnect(std::string_view error) {
-  const std::string_view word = WordOf(error);
-  return word == "LOADING" || word == "READONLY" || word == "NOAUTH";
+  const auto kind = KindOf(error);
+  return kind && kErrorKinds[*kind].wants_reconnect;
 }
 
 bool IsRedirect(std::string_view error) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "store/redis/redis_error.h"
-
 namespace sluice::redis {
 namespace {
 
@@ -25,19 +23,19 @@ RedisMetrics::RedisMetrics(MetricsRegistry& registry, const MetricLabels& labels
       losses_(Errors(registry, "lost")),
       other_errors_(Errors(registry, "other")),
       late_answers_(registry.CounterFor("sluice_redis_late_answers_total",
-                                        "Replies to checks that had failed by then.")),
+                                        "Replies to checks that had already failed.")),
       unknown_outcomes_(registry.CounterFor(
           "sluice_redis_unknown_outcomes_total",
-          "Checks sent of which it is not known whether they were charged: no reply came.")),
+          "Checks that were sent but not answered, so they may have been charged.")),
       lost_undos_(registry.CounterFor(
           "sluice_redis_lost_undos_total",
-          "Counters that stay charged for what was not admitted, as it cannot be taken back.")),
+          "Counters that stay charged for checks not admitted, because the undo failed.")),
       connected_(registry.GaugeFor("sluice_redis_connected",
                                    "1 while the loop's connection is ready, else 0.", labels)),
       waiting_(registry.GaugeFor("sluice_redis_waiting_checks",
-                                 "Checks gathered or sent, not yet answered.", labels)) {
-  std::transform(kErrorWords.begin(), kErrorWords.end(), errors_.begin(),
-                 [&](std::string_view word) { return &Errors(registry, word); });
+                                 "Checks queued or sent, not yet answered.", labels)) {
+  std::transform(kErrorKinds.begin(), kErrorKinds.end(), errors_.begin(),
+                 [&](const ErrorKind& kind) { return &Errors(registry, kind.word); });
 }
 
 void RedisMetrics::OnReady() {
@@ -46,15 +44,23 @@ void RedisMetrics::OnReady() {
   connected_.Set(1);
 }
 
-void RedisMetrics::OnDown() {
+void RedisMetrics::OnDown(std::string_view cause) {
   connected_.Set(0);
   losses_.Increment();
+  CountKind(cause);
+}
+
+void RedisMetrics::OnFailedAttempt(std::string_view cause) {
+  failed_attempts_.Increment();
+  CountKind(cause);
 }
 
 void RedisMetrics::CountError(std::string_view error) {
-  const auto word = std::find(kErrorWords.begin(), kErrorWords.end(), WordOf(error));
-  if (word == kErrorWords.end()) return other_errors_.Increment();
-  errors_[static_cast<std::size_t>(word - kErrorWords.begin())]->Increment();
+  KindOf(error) ? CountKind(error) : other_errors_.Increment();
+}
+
+void RedisMetrics::CountKind(std::string_view cause) {
+  if (const auto kind = KindOf(cause)) errors_[*kind]->Increment();
 }
 
 }  // namespace sluice::redis

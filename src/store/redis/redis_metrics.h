@@ -1,4 +1,4 @@
-// What one io thread tells the metrics page of one Redis server.
+// Metrics of one Redis server, per io thread.
 //
 // Loop thread only. The registry must outlive it.
 #pragma once
@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "metrics/metrics_registry.h"
+#include "store/redis/redis_error.h"
 
 namespace sluice::redis {
 
@@ -18,37 +19,36 @@ class RedisMetrics {
   RedisMetrics(MetricsRegistry& registry, const MetricLabels& labels);
 
   void OnReady();
-  void OnDown();
+  // `cause`: see Connection::Owner.
+  void OnDown(std::string_view cause);
   void OnStopped() { connected_.Set(0); }
-  void OnFailedAttempt() { failed_attempts_.Increment(); }
+  void OnFailedAttempt(std::string_view cause);
 
-  // An error reply of Redis, or why a run of the script failed, which begins with the same words.
+  // Counts an error reply of Redis, or the failure of an entry, which starts with the same words.
   void CountError(std::string_view error);
 
-  // A reply to a check that had failed by then.
+  // A reply to a check that had already failed.
   void CountLateAnswer() { late_answers_.Increment(); }
   // A check was sent, and its connection lost before the reply.
   void CountUnknownOutcome() { unknown_outcomes_.Increment(); }
-  // A counter stays charged for what was not admitted.
+  // A counter stays charged for a check that was not admitted.
   void CountLostUndo() { lost_undos_.Increment(); }
 
   void CountScriptCall() { script_calls_.Increment(); }
 
-  // How many checks wait for an answer.
+  // The number of checks that wait for an answer.
   void ShowWaiting(std::size_t checks) { waiting_.Set(static_cast<double>(checks)); }
 
  private:
-  // The words that begin what Redis says when something is amiss; all else is "other".
-  static constexpr std::array<std::string_view, 14> kErrorWords{
-      "ERR",    "NOSCRIPT",  "LOADING", "READONLY", "BUSY", "OOM",      "MISCONF",
-      "NOAUTH", "WRONGTYPE", "NOPERM",  "MOVED",    "ASK",  "TRYAGAIN", "CLUSTERDOWN"};
+  // Counts an error of a kind, if `cause` is one.
+  void CountKind(std::string_view cause);
 
   Counter& script_calls_;
   Counter& reconnects_;
   Counter& failed_attempts_;
   Counter& losses_;
   Counter& other_errors_;
-  std::array<Counter*, kErrorWords.size()> errors_;  // by place in kErrorWords
+  std::array<Counter*, kErrorKinds.size()> errors_;  // by kind
   Counter& late_answers_;
   Counter& unknown_outcomes_;
   Counter& lost_undos_;

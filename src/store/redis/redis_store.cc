@@ -38,14 +38,14 @@ RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Optio
       parts_(threads.size()) {
   MetricsRegistry& metrics = options.metrics != nullptr ? *options.metrics : unseen_metrics_;
   threads_.RunOnEach([&](net::EpollLoop& loop) {
-    parts_[loop.index()] = std::make_unique<redis::Part>(
-        redis::PartContext{.loop = loop,
-                           .servers = servers_,
-                           .metrics = metrics,
-                           .access = access_,
-                           .clustered = url.kind == RedisUrl::Kind::kCluster,
-                           .options = options,
-                           .on_doubt = [this] { OnDoubt(); }});
+    parts_[loop.index()] = std::make_unique<redis::ThreadStore>(
+        redis::ThreadStoreContext{.loop = loop,
+                                  .servers = servers_,
+                                  .metrics = metrics,
+                                  .access = access_,
+                                  .clustered = url.kind == RedisUrl::Kind::kCluster,
+                                  .options = options,
+                                  .on_layout_suspect = [this] { OnLayoutSuspect(); }});
   });
   threads_.RunOn(0, [&](net::EpollLoop& loop) {
     topology_ = redis::MakeTopology(url, {.loop = loop,
@@ -56,10 +56,11 @@ RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Optio
   });
 }
 
-// Never without TLS where it was asked for.
-redis::Access RedisStore::AccessFor(const RedisUrl& url, const Options& options) {
+// Aborts if TLS was requested but is not available.
+redis::ServerAccess RedisStore::AccessFor(const RedisUrl& url, const Options& options) {
   if (url.tls && options.tls == nullptr) std::abort();
   return {.login = url.login,
+          .password = options.password,
           .tls = url.tls ? options.tls : nullptr,
           .server_name = options.tls_server_name,
           .must_be_master = url.kind == RedisUrl::Kind::kSentinel};
@@ -67,7 +68,7 @@ redis::Access RedisStore::AccessFor(const RedisUrl& url, const Options& options)
 
 RedisStore::~RedisStore() { Stop(); }
 
-// Nodes may be asked to flush in the turn that stops them, so they live to its end.
+// Nodes may still be flushed in the loop iteration that stops them, so they live until its end.
 void RedisStore::Stop() {
   if (std::exchange(stopped_, true)) return;
   threads_.RunOnEach([this](net::EpollLoop& loop) {
@@ -79,7 +80,7 @@ void RedisStore::Stop() {
     part->Stop();
     loop.DisposeLater(std::move(part));
   });
-  // A later turn, so the nodes are gone, and all that was posted has run.
+  // Runs in a later iteration: the nodes are gone, and all posted tasks have run.
   threads_.RunOnEach([this](net::EpollLoop& loop) {
     if (loop.index() != 0) return;
     fleet_member_.reset();
@@ -105,11 +106,11 @@ void RedisStore::OnLayout(const std::shared_ptr<const Layout>& layout) {
   }
 }
 
-void RedisStore::OnDoubt() {
-  if (doubted_.exchange(true)) return;
+void RedisStore::OnLayoutSuspect() {
+  if (layout_suspect_.exchange(true)) return;
   threads_.loop(0).Post([this] {
-    doubted_ = false;
-    if (topology_) topology_->OnDoubt();
+    layout_suspect_ = false;
+    if (topology_) topology_->OnLayoutSuspect();
   });
 }
 
@@ -118,7 +119,7 @@ void RedisStore::JoinFleet(redis::FleetMember::OnView on_view) {
     const auto server = [this] {
       return parts_[0] ? parts_[0]->AddressOf(redis::FleetMember::kKey) : std::nullopt;
     };
-    // One server's log lines are told once for all connections to it.
+    // A server's state is logged once for all connections to it.
     redis::ServerStatus& status =
         single_ ? servers_.At(server().value_or(Address{})).status : fleet_status_;
     fleet_member_ = std::make_unique<redis::FleetMember>(
@@ -129,23 +130,23 @@ void RedisStore::JoinFleet(redis::FleetMember::OnView on_view) {
 }
 
 void RedisStore::Submit(StoreCheck& check) {
-  if (redis::Part* const part = PartOfThisThread()) return part->Submit(check);
+  if (redis::ThreadStore* const part = OfThisThread()) return part->Submit(check);
   check.late = nullptr;
   check.Fail(StoreFailure::kUnreachable);
   check.OnDecided();
 }
 
 void RedisStore::Reset(StoreReset& reset) {
-  if (redis::Part* const part = PartOfThisThread()) return part->Reset(reset);
+  if (redis::ThreadStore* const part = OfThisThread()) return part->Reset(reset);
   reset.failure = StoreFailure::kUnreachable;
   reset.OnReset();
 }
 
 void RedisStore::Undo(const StoreCheck& check) {
-  if (redis::Part* const part = PartOfThisThread()) part->Undo(check);
+  if (redis::ThreadStore* const part = OfThisThread()) part->Undo(check);
 }
 
-redis::Part* RedisStore::PartOfThisThread() const {
+redis::ThreadStore* RedisStore::OfThisThread() const {
   return parts_[net::Loop::Current()->index()].get();
 }
 

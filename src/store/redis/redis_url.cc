@@ -40,7 +40,7 @@ constexpr std::array kSchemes{
     Scheme{"rediss+cluster://", Kind::kCluster, true},
 };
 
-// Never quotes the URL: where one character of it is wrong, any part may be the password's.
+// Never quotes the URL: if it is malformed, any part may belong to the password.
 Error Malformed(std::string_view why) {
   return InvalidArgument(fmt::format("redis URL: {}; allowed is {}", why, kForms));
 }
@@ -75,9 +75,10 @@ Result<void> SetLogin(std::string_view text, RedisUrl& url) {
   return {};
 }
 
-// Where the value of an option goes; null if there is no such option.
+// The destination of an option's value; null if there is no such option.
 std::string* TextOption(std::string_view name, RedisUrl& url) {
   if (name == "client_name") return &url.login.client_name;
+  if (name == "user") return &url.login.user;
   if (url.kind != Kind::kSentinel) return nullptr;
   if (name == "sentinel_user") return &url.sentinel_login.user;
   if (name == "sentinel_password") return &url.sentinel_login.password;
@@ -89,12 +90,12 @@ Result<void> SetOption(std::string_view name, std::string_view value, RedisUrl& 
   std::string* const text = TextOption(name, url);
   if (text == nullptr || value.empty()) {
     return Malformed(
-        "an option is not known (db, client_name, with sentinels sentinel_user and "
+        "an option is not known (db, user, client_name, with sentinels sentinel_user and "
         "sentinel_password) or empty");
   }
   auto decoded = PercentDecode(value);
   if (!decoded) {
-    // The name is one of ours.
+    // The name is a known one, so quoting it is safe.
     return Malformed(fmt::format("a % in {} is not followed by two hexadecimal digits", name));
   }
   *text = std::move(*decoded);
@@ -125,7 +126,7 @@ Result<void> AddAddress(std::string_view host, RedisUrl& url) {
   return {};
 }
 
-// `text`: what stands between the login and the options.
+// `text`: the part between the login and the options.
 Result<void> SetPlace(std::string_view text, RedisUrl& url) {
   auto [hosts, path] = Split(text, '/');
   const bool several = url.kind != Kind::kSingle;

@@ -1,12 +1,13 @@
-// Where the servers of a store are and how to log in:
+// The addresses of a store's servers and the login:
 //   redis://[[user]:password@]host[:port][/db]              one server
 //   unix://[[user]:password@]/path/to/socket                one server on this machine
 //   redis+sentinel://[[user]:password@]host[:port],…/master[/db]
-//                                                           the master that sentinels name
+//                                                           the master named by sentinels
 //   redis+cluster://[[user]:password@]host[:port],…         a cluster; some of its nodes
-// Each may end in ?name=value&…: client_name, db, and for sentinels sentinel_user and
-// sentinel_password. With `rediss` in place of `redis` all connections are TLS. Reserved characters
-// in user, password, path, master and options are percent-encoded.
+// Each may end in ?name=value&…: client_name, db, user (if the password is set elsewhere),
+// and for sentinels sentinel_user and sentinel_password. With `rediss` in place of `redis` all
+// connections are TLS. Reserved characters in user, password, path, master and options must
+// be percent-encoded.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +35,13 @@ struct RedisUrl {
   bool tls = false;
   std::vector<Address> addresses;  // the server, the sentinels, or nodes of the cluster
   RedisLogin login;
-  std::string master;         // kSentinel: what sentinels call it
+  std::string master;         // kSentinel: its name at the sentinels
   RedisLogin sentinel_login;  // kSentinel
 
   // For logs: addresses, master and database, never a password.
   std::string ToString() const;
 
-  // The error says what is wrong and what is allowed, and repeats no part of `text`.
+  // The error states what is wrong and what is allowed, and quotes no part of `text`.
   static Result<RedisUrl> Parse(std::string_view text);
 };
 

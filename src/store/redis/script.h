@@ -1,4 +1,4 @@
-// The Lua script that decides checks, composed from scripts/lua when Sluice is built.
+// The Lua script that decides checks, composed from scripts/lua at build time.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@ namespace sluice::redis {
 
 struct Script {
   std::string_view text;
-  std::string_view sha1;  // of the text, in hexadecimal, as EVALSHA wants it
-  // What its callers name by number, from 1: the files of scripts/lua/algorithm.
+  std::string_view sha1;  // of the text, in hexadecimal, for EVALSHA
+  // The algorithms that callers identify by number, from 1: the files of scripts/lua/algorithm.
   std::span<const std::string_view> algorithms;
 };
 

@@ -15,11 +15,11 @@
 namespace sluice::redis {
 namespace {
 
-constexpr double kVersion = 5;
+constexpr double kVersion = 6;
 
 static_assert(std::endian::native == std::endian::little, "numbers travel as little-endian");
 
-// The script's word for "none" where a time may be.
+// The script's encoding of an absent time.
 constexpr double kNone = -1;
 
 double ScriptNumber(std::string_view algorithm) {
@@ -28,7 +28,7 @@ double ScriptNumber(std::string_view algorithm) {
   return static_cast<double>(found - kCheckScript.algorithms.begin() + 1);
 }
 
-// Appends a limit as the script reads it: algorithm, number of parameters, parameters.
+// Appends a limit in the script's format: algorithm, number of parameters, parameters.
 struct AppendLimit {
   std::vector<double>& out;
 
@@ -42,7 +42,7 @@ struct AppendLimit {
   }
 };
 
-// What a check costs the script, in counters that are plain strings.
+// The weight of a check for the script, in counters that are plain strings.
 std::size_t WeightOf(const StoreCheck& check) {
   std::size_t weight = 0;
   for (const CounterCheck& counter : check.counters) {
@@ -53,7 +53,7 @@ std::size_t WeightOf(const StoreCheck& check) {
   return weight;
 }
 
-// What reaches the script as one number: the longest wait, or for kRefund the time of the charge.
+// The number that encodes the longest wait, or for kRefund the time of the charge.
 double TimeOf(const Demand& demand) {
   if (demand.mode == Mode::kRefund) {
     return demand.charged_at ? static_cast<double>(demand.charged_at->time_since_epoch().count())
@@ -62,13 +62,26 @@ double TimeOf(const Demand& demand) {
   return demand.max_wait ? static_cast<double>(demand.max_wait->count()) : kNone;
 }
 
-// Whether two checks differ in nothing but their keys and leases.
-bool AskAlike(const StoreCheck& a, const StoreCheck& b) {
+// Whether two checks differ only in their keys and leases.
+bool HaveEqualDemand(const StoreCheck& a, const StoreCheck& b) {
   return a.demand == b.demand && a.lease.has_value() == b.lease.has_value() &&
          std::equal(a.counters.begin(), a.counters.end(), b.counters.begin(), b.counters.end(),
                     [](const CounterCheck& x, const CounterCheck& y) {
                       return x.limit == y.limit && x.group == y.group;
                     });
+}
+
+// The report on the charge at `index`, from the one on all coalesced charges: a copy whose snapshot
+// is from after that charge.
+CounterReport ReportOfCharge(const Limit& limit, CounterReport report, std::int64_t granted,
+                             std::int64_t cost, std::int64_t index) {
+  const auto& window = std::get<FixedWindow>(limit);
+  auto& state = std::get<FixedWindow::State>(report.snapshot);
+  const bool is_full = cost > 0 && index > (kMaxProduct - state.count) / cost;
+  state.count = is_full ? kMaxProduct : state.count + cost * index;
+  report.admitted = index < granted;
+  report.dropped = window.Charge(state, cost);
+  return report;
 }
 
 void AppendBytes(std::string& out, std::span<const double> numbers) {
@@ -77,17 +90,30 @@ void AppendBytes(std::string& out, std::span<const double> numbers) {
 
 }  // namespace
 
-void RunReply::Answer(StoreCheck& check, std::int64_t index) const {
+bool MayCoalesceCharge(const StoreCheck& check) {
+  return check.demand.mode == Mode::kCharge && !check.lease && check.counters.size() == 1 &&
+         std::holds_alternative<FixedWindow>(*check.counters.front().limit);
+}
+
+void EntryReply::Answer(StoreCheck& check, std::int64_t index) const {
   check.admitted = index < granted;
   check.decided_at = now;
+  const bool is_charge = MayCoalesceCharge(check);
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
-    const Run run{.demand = check.demand, .granted = group_grants[i], .now = now};
-    sluice::Answer(check.counters[i], reports[i], run, index);
+    const CoalescedChecks checks{.demand = check.demand, .granted = group_grants[i], .now = now};
+    CounterCheck& counter = check.counters[i];
+    if (is_charge) {
+      const auto report =
+          ReportOfCharge(*counter.limit, reports[i], group_grants[i], check.demand.cost, index);
+      sluice::Answer(counter, report, checks, index);
+    } else {
+      sluice::Answer(counter, reports[i], checks, index);
+    }
   }
 }
 
 void ScriptCall::Clear() {
-  runs_ = 0;
+  entries_ = 0;
   weight_ = 0;
   keys_.clear();
   std::fill(key_table_.begin(), key_table_.end(), 0);
@@ -100,17 +126,17 @@ void ScriptCall::Clear() {
 }
 
 bool ScriptCall::HasRoomFor(const StoreCheck& check) const {
-  if (runs_ == 0) return true;
-  // 13 bounds what one counter adds: a limit not seen before, its place in a request, its key, and
-  // what it held before.
+  if (entries_ == 0) return true;
+  // 13 is the maximum that one counter adds: a new limit, its place in a request, its key, and its
+  // state before.
   const std::size_t numbers =
       limit_numbers_.size() + request_numbers_.size() + check_numbers_.size();
-  return runs_ < kMaxRuns && weight_ + WeightOf(check) <= kMaxWeight &&
+  return entries_ < kMaxEntries && weight_ + WeightOf(check) <= kMaxWeight &&
          numbers + 8 + 13 * check.counters.size() <= kMaxNumbers;
 }
 
 void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
-  ++runs_;
+  ++entries_;
   weight_ += WeightOf(check);
   if (check.lease) AddLease(*check.lease);
   check_numbers_.push_back(IndexOfRequest(check));
@@ -131,7 +157,7 @@ std::span<const std::string_view> ScriptCall::Arguments(bool declares_keys, Time
                                    static_cast<double>(now.time_since_epoch().count()),
                                    static_cast<double>(limits_.size()),
                                    static_cast<double>(requests_.size()),
-                                   static_cast<double>(runs_),
+                                   static_cast<double>(entries_),
                                    static_cast<double>(keys_.size())};
   AppendBytes(blob_, head);
   AppendBytes(blob_, limit_numbers_);
@@ -167,7 +193,7 @@ std::uint32_t ScriptCall::IndexOfKey(std::string_view key) {
   }
 }
 
-// Only one check with very many counters needs that.
+// Only needed by a check with very many counters.
 void ScriptCall::EnlargeKeyTable() {
   key_table_.assign(2 * key_table_.size(), 0);
   for (const std::string_view key : std::exchange(keys_, {})) IndexOfKey(key);
@@ -182,10 +208,10 @@ std::uint32_t ScriptCall::IndexOfLimit(const Limit* limit) {
   return static_cast<std::uint32_t>(limits_.size());
 }
 
-// The latest is the likeliest.
+// The latest is the most likely match.
 std::uint32_t ScriptCall::IndexOfRequest(const StoreCheck& check) {
   for (std::size_t i = requests_.size(); i > 0; --i) {
-    if (AskAlike(*requests_[i - 1], check)) return static_cast<std::uint32_t>(i);
+    if (HaveEqualDemand(*requests_[i - 1], check)) return static_cast<std::uint32_t>(i);
   }
   requests_.push_back(&check);
   request_numbers_.insert(
@@ -212,12 +238,13 @@ Result<ScriptReply> ScriptReply::Open(std::vector<std::string_view> elements) {
   return reply;
 }
 
-bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, RunReply& reply) {
+bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, EntryReply& reply) {
   reply.error = {};
   reply.now = now_;
   reply.granted = n;
   reply.group_grants.clear();
   reply.reports.clear();
+  const bool has_results = !check.demand.consumes_or_peeks() && !MayCoalesceCharge(check);
   std::int64_t grants = 0;
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
     const CounterCheck& counter = check.counters[i];
@@ -228,7 +255,7 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, RunReply& reply)
     }
     std::int64_t admitted = 0;
     std::int64_t dropped = 0;
-    if (!check.demand.consumes_or_peeks() && !(Take(admitted) && Take(dropped))) return false;
+    if (has_results && !(Take(admitted) && Take(dropped))) return false;
     std::array<double, 3> fields{};
     for (double& field : fields) {
       if (!Take(field)) return false;
@@ -241,7 +268,7 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, RunReply& reply)
   return true;
 }
 
-bool ScriptReply::TakeError(std::int64_t message, RunReply& reply) const {
+bool ScriptReply::TakeError(std::int64_t message, EntryReply& reply) const {
   if (std::cmp_greater_equal(message, elements_.size())) return false;
   reply.error = elements_[message];
   return true;

@@ -1,7 +1,7 @@
-// One call of the check script: the runs of equal checks it carries, encoded; and its reply,
-// decoded. The format is described in scripts/lua/check.lua. No I/O.
+// One call of the check script: encodes its entries of equal checks, and decodes its reply. The
+// format is described in scripts/lua/check.lua. No I/O.
 //
-// Not thread-safe. Reused call after call: memory is kept.
+// Not thread-safe. Reusable: memory is kept between calls.
 #pragma once
 
 #include <cstdint>
@@ -16,40 +16,46 @@
 
 namespace sluice::redis {
 
-// What the script answers to one run.
-struct RunReply {
-  std::string_view error;    // why the run failed; empty if it did not
-  Time now;                  // when it was decided, on the clock of the script
-  std::int64_t granted = 0;  // by the enforced limits; the whole run if there are none
-  // By counter: the grants of its group, and what is known of it.
+// Whether `check` is a charge that may be coalesced: of one counter, which is a fixed window.
+bool MayCoalesceCharge(const StoreCheck& check);
+
+// The script's reply to one entry.
+struct EntryReply {
+  std::string_view error;  // why the entry failed; empty on success
+  Time now;                // time of the decision, on the script's clock
+  // By the enforced limits; all checks if there are none. Of charges: those within the limit.
+  std::int64_t granted = 0;
+  // By counter: the grants of its group, and its report.
   std::vector<std::int64_t> group_grants;
   std::vector<CounterReport> reports;
 
-  // Fills in the answer to the check at `index` of the run. REQUIRES: error is empty.
+  // Fills in the answer to the check at `index` of the entry. REQUIRES: error is empty.
   void Answer(StoreCheck& check, std::int64_t index) const;
 };
 
 class ScriptCall {
  public:
-  static constexpr std::size_t kMaxRuns = 64;
-  // What keeps a script run well below 1 ms: counters, those that take more calls weighing more.
+  static constexpr std::size_t kMaxEntries = 64;
+  // The weight that keeps a script call well below 1 ms: the number of counters, weighted by the
+  // cost of their algorithm.
   static constexpr std::size_t kMaxWeight = 128;
-  // What Lua can unpack at once, with room to spare.
+  // The number of values that Lua can unpack at once, with a margin.
   static constexpr std::size_t kMaxNumbers = 4000;
 
   void Clear();
 
-  // Whether there is room for one more run like `check`.
+  // Whether there is room for another entry like `check`.
   bool HasRoomFor(const StoreCheck& check) const;
 
-  // Adds `n` checks equal to `check`. It, its keys and limits must live until the call is encoded.
+  // Adds `n` checks equal to `check`. It, its keys and its limits must live until the call is
+  // encoded.
   void Add(const StoreCheck& check, std::int64_t n);
 
-  std::size_t runs() const { return runs_; }
+  std::size_t entries() const { return entries_; }
 
   // The arguments after EVALSHA <sha>: number of declared keys, keys, leases, blob. Valid until the
-  // next change. A call that declares its keys may touch one slot of a cluster only. `now` is the
-  // time the script is to believe in; by default it asks Redis.
+  // next change. A call that declares its keys may use only one slot of a cluster. `now` is the
+  // time for the script; by default it reads Redis' clock.
   std::span<const std::string_view> Arguments(bool declares_keys = true, Time now = Time());
 
  private:
@@ -61,14 +67,14 @@ class ScriptCall {
 
   static constexpr std::size_t kLeaseBytes = sizeof(LeaseId) + sizeof(double);
 
-  std::size_t runs_ = 0;
+  std::size_t entries_ = 0;
   std::size_t weight_ = 0;
   std::vector<std::string_view> keys_;
   // Open addressing: by hash, indices of keys, from 1; 0 is free. At most half full.
   std::vector<std::uint32_t> key_table_ = std::vector<std::uint32_t>(512);
   std::vector<const Limit*> limits_;
   std::vector<double> limit_numbers_;
-  std::vector<const StoreCheck*> requests_;  // of checks that ask alike, one
+  std::vector<const StoreCheck*> requests_;  // one per distinct demand
   std::vector<double> request_numbers_;
   std::vector<double> check_numbers_;
   std::string leases_;  // kLeaseBytes each
@@ -77,23 +83,23 @@ class ScriptCall {
   std::vector<std::string_view> arguments_;
 };
 
-// Reads the reply of one ScriptCall, run by run, in the order they were added.
+// Reads the reply of one ScriptCall, entry by entry, in the order they were added.
 class ScriptReply {
  public:
   // `elements` of the script's reply: the blob, then messages. Their bytes must outlive this.
   static Result<ScriptReply> Open(std::vector<std::string_view> elements);
 
-  // Reads the reply to a run of `n` checks like `check`. False if the blob ends before.
-  bool Next(const StoreCheck& check, std::int64_t n, RunReply& reply);
+  // Reads the reply to an entry of `n` checks like `check`. Returns false if the blob ends before.
+  bool Next(const StoreCheck& check, std::int64_t n, EntryReply& reply);
 
   Time now() const { return now_; }
 
  private:
   bool Take(double& number);
   bool Take(std::int64_t& number);
-  bool TakeError(std::int64_t message, RunReply& reply) const;
+  bool TakeError(std::int64_t message, EntryReply& reply) const;
 
-  std::string_view blob_;  // what has not been read yet
+  std::string_view blob_;  // the unread part
   std::vector<std::string_view> elements_;
   Time now_;
 };

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "store/redis/redis_error.h"
+
 namespace sluice::redis {
 namespace {
 
@@ -17,11 +19,8 @@ constexpr std::string_view kChannel = "+switch-master";
 
 TopologyContext WithLogin(TopologyContext context, const RedisLogin& login) {
   context.access.login = login;
+  context.access.password = nullptr;
   return context;
-}
-
-std::string_view TextOf(const redisReply& reply) {
-  return reply.str == nullptr ? std::string_view() : std::string_view(reply.str, reply.len);
 }
 
 std::vector<std::string_view> Words(std::string_view text) {
@@ -40,8 +39,8 @@ Sentinels::Sentinels(const RedisUrl& url, TopologyContext context)
     : LayoutWatch(url.addresses, WithLogin(std::move(context), url.sentinel_login)),
       master_(url.master) {}
 
-// A connection that is subscribed takes no other command. The sentinel reads the three at once, so
-// no switch falls between them.
+// A subscribed connection accepts no other command. The sentinel reads the three commands at once,
+// so no switch is missed between them.
 void Sentinels::Ask(Connection& connection) {
   const std::array<std::string_view, 2> unsubscribe{"UNSUBSCRIBE", kChannel};
   const std::array<std::string_view, 3> ask{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", master_};
@@ -54,7 +53,11 @@ void Sentinels::Ask(Connection& connection) {
 }
 
 void Sentinels::Read(const redisReply& reply) {
-  if (reply.type == REDIS_REPLY_ERROR) return OnNoAnswer(TextOf(reply));
+  if (reply.type == REDIS_REPLY_ERROR) {
+    // How Valkey answers the UNSUBSCRIBE of a connection that has not subscribed yet.
+    if (WordOf(TextOf(reply)) == "NOSUB") return;
+    return OnNoAnswer(TextOf(reply));
+  }
   if (reply.type == REDIS_REPLY_NIL) {
     return OnNoAnswer(fmt::format("the sentinel knows no master {}", master_));
   }
@@ -62,7 +65,7 @@ void Sentinels::Read(const redisReply& reply) {
     return OnNoAnswer("a reply that is no sentinel's");
   }
   if (reply.elements == 2) return Use(TextOf(*reply.element[0]), TextOf(*reply.element[1]));
-  if (TextOf(*reply.element[0]) != "message") return;  // subscribed, or no longer
+  if (TextOf(*reply.element[0]) != "message") return;  // a subscribe or unsubscribe reply
   // master, the old host and port, the new ones
   const auto words = Words(TextOf(*reply.element[2]));
   if (words.size() == 5 && words[0] == master_) Use(words[3], words[4]);

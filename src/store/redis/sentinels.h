@@ -1,5 +1,5 @@
-// The master that sentinels name. It is followed by what they publish (+switch-master), and asked
-// for when there is doubt; servers are asked whether they are a master when we connect to them.
+// The master named by sentinels. Follows their +switch-master messages, and queries them when in
+// doubt. Each connection verifies that its server is a master.
 //
 // On io-0.
 #pragma once

@@ -1,6 +1,6 @@
-// What the connections of all io threads to one Redis server share.
+// State shared by the connections of all io threads to one Redis server.
 //
-// Thread-safe.
+// Thread-safe, but for the inspection, which is io-0's.
 #pragma once
 
 #include <cstddef>
@@ -11,28 +11,33 @@
 #include "base/address.h"
 #include "base/mutex.h"
 #include "store/redis/breaker.h"
+#include "store/redis/inspection.h"
 #include "store/redis/server_status.h"
 
 namespace sluice::redis {
 
 struct Server {
-  // `name` is for the log; `labels` are those of its metrics. There are `connections`, one for each
-  // io thread. `metrics` must outlive the server.
+  // `name` is for the log; `labels` are those of its metrics. `connections` is their number, one
+  // for each io thread. `metrics` must outlive the server.
   Server(const std::string& name, std::size_t connections, MetricsRegistry& metrics,
          const MetricLabels& server_labels = {})
-      : labels(server_labels), status(name, connections), breaker(name, metrics, labels) {}
+      : labels(server_labels),
+        status(name, connections),
+        breaker(name, metrics, labels),
+        inspection(name, metrics, labels) {}
 
   const MetricLabels labels;
   ServerStatus status;
   Breaker breaker;
+  Inspection inspection;
 };
 
-// The servers of a store, made when first asked for.
+// The servers of a store, created on first use.
 class Servers {
  public:
-  // `labelled`: there may be several, so their metrics name them.
-  Servers(std::size_t connections, bool labelled, MetricsRegistry& metrics)
-      : connections_(connections), labelled_(labelled), metrics_(metrics) {}
+  // `labeled`: there may be several servers, so their metrics carry a label.
+  Servers(std::size_t connections, bool labeled, MetricsRegistry& metrics)
+      : connections_(connections), labelled_(labeled), metrics_(metrics) {}
 
   Server& At(const Address& address) SLUICE_EXCLUDES(mutex_) {
     const std::string name = address.ToString();

@@ -6,6 +6,11 @@
 #include "base/log.h"
 
 namespace sluice::redis {
+namespace {
+
+constexpr std::string_view kNoAdvice = "see docs/redis.md, When Redis fails";
+
+}  // namespace
 
 void ServerStatus::SetReady(std::size_t connection, bool ready) {
   const MutexLock lock(mutex_);
@@ -26,20 +31,37 @@ void ServerStatus::OnServing() {
   spdlog::info("redis {}: connected", name_);
 }
 
-void ServerStatus::OnFailing(std::string_view what, std::string_view cause) {
+void ServerStatus::OnFailing(std::string_view what, std::string_view cause, SteadyTime now) {
   const MutexLock lock(mutex_);
-  if (std::exchange(told_, Told::kFailing) == Told::kFailing) return;
-  spdlog::warn("redis {}: {}: {}; {}", name_, what, cause, advice_);
+  const auto kind = KindOf(cause);
+  const bool is_news = kind && IsNews(cause, now);
+  if (std::exchange(told_, Told::kFailing) == Told::kFailing && !is_news) return;
+  spdlog::warn("redis {}: {}: {}; {}{}{}", name_, what, cause,
+               kind ? kErrorKinds[*kind].advice : "", kind ? "; " : "", advice_);
 }
 
 void ServerStatus::OnError(std::string_view error, SteadyTime now) {
   const MutexLock lock(mutex_);
-  if (now < next_error_log_) return;
-  next_error_log_ = now + std::chrono::minutes(1);
+  if (!IsNews(error, now)) return;
+  const auto kind = KindOf(error);
   spdlog::error(
-      "redis answers checks with an error: {}; they are decided by on_store_failure "
-      "(told at most once a minute)",
-      error);
+      "redis {}: answers checks with an error: {}; {}; they are decided by on_store_failure (told "
+      "once while it lasts)",
+      name_, error, kind ? kErrorKinds[*kind].advice : kNoAdvice);
+}
+
+void ServerStatus::OnNotRun(std::string_view error, SteadyTime now) {
+  const MutexLock lock(mutex_);
+  if (!IsNews(error, now)) return;
+  const auto kind = KindOf(error);
+  const std::string_view remedy = kind ? kErrorKinds[*kind].remedy : std::string_view();
+  spdlog::info("redis {}: {}; {} (told once while it lasts)", name_, error,
+               remedy.empty() ? "the checks are sent again" : remedy);
+}
+
+bool ServerStatus::IsNews(std::string_view error, SteadyTime now) {
+  SteadyTime& known_until = known_until_[KindOf(error).value_or(kErrorKinds.size())];
+  return std::exchange(known_until, now + std::chrono::minutes(1)) <= now;
 }
 
 }  // namespace sluice::redis

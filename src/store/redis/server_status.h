@@ -1,9 +1,10 @@
 // The state of one Redis server, shared by the connections of all io threads: which of them are
-// ready, and what the log says of the server: one line for each change, not one for each thread.
+// ready, and the log of the server's state: one line per change, not one per thread.
 //
-// Thread-safe. Only changes of state and errors take its lock, so no check waits for it.
+// Thread-safe. Only changes of state and errors take its lock, so checks do not wait for it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -11,18 +12,19 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "store/redis/redis_error.h"
 
 namespace sluice::redis {
 
 class ServerStatus {
  public:
-  // What the log adds when a server that decides checks is lost.
+  // The advice logged when a server that decides checks is lost.
   static constexpr std::string_view kOfChecks =
       "rules decide by on_store_failure until it is back, see that it runs and lets this server "
       "log "
       "in";
 
-  // `name` and `advice` are for the log. There are `connections`, one for each io thread.
+  // `name` and `advice` are for the log. `connections` is their number, one for each io thread.
   ServerStatus(std::string name, std::size_t connections, std::string_view advice = kOfChecks)
       : name_(std::move(name)), advice_(advice), ready_(connections, false) {}
 
@@ -34,18 +36,26 @@ class ServerStatus {
   // Waits for all connections; returns whether they were ready before `deadline`.
   bool WaitUntilReady(SteadyTime deadline) SLUICE_EXCLUDES(mutex_);
 
-  // A connection begins to serve. Logged, unless the last line said so already.
+  // A connection is in use. Logged, unless the last line reported the same.
   void OnServing() SLUICE_EXCLUDES(mutex_);
 
-  // A connection is lost or cannot be made. Logged, unless the last line said so already.
-  void OnFailing(std::string_view what, std::string_view cause) SLUICE_EXCLUDES(mutex_);
+  // A connection is lost or cannot be made. Logged, unless the last line said so already, and of
+  // each kind of error that is the cause, as below.
+  void OnFailing(std::string_view what, std::string_view cause, SteadyTime now)
+      SLUICE_EXCLUDES(mutex_);
 
-  // Redis answers checks with an error. Logged at most once a minute, since every reply may bring
-  // one.
+  // Redis answers checks with an error. Each kind is logged once, however often it comes, and again
+  // after a minute without.
   void OnError(std::string_view error, SteadyTime now) SLUICE_EXCLUDES(mutex_);
+
+  // The same of errors that fail no check, as nothing has run.
+  void OnNotRun(std::string_view error, SteadyTime now) SLUICE_EXCLUDES(mutex_);
 
  private:
   enum class Told { kNothing, kServing, kFailing };
+
+  // Whether an error of its kind, or of none, has not come for a minute.
+  bool IsNews(std::string_view error, SteadyTime now) SLUICE_REQUIRES(mutex_);
 
   const std::string name_;
   const std::string_view advice_;
@@ -53,7 +63,8 @@ class ServerStatus {
   CondVar ready_changed_;
   std::vector<bool> ready_ SLUICE_GUARDED_BY(mutex_);
   Told told_ SLUICE_GUARDED_BY(mutex_) = Told::kNothing;
-  SteadyTime next_error_log_ SLUICE_GUARDED_BY(mutex_);
+  // By kind, errors of no kind last: until when one is no news.
+  std::array<SteadyTime, kErrorKinds.size() + 1> known_until_ SLUICE_GUARDED_BY(mutex_){};
 };
 
 }  // namespace sluice::redis

@@ -5,7 +5,7 @@
 namespace sluice::redis {
 namespace {
 
-// CRC-16/XMODEM, as the cluster specification has it.
+// CRC-16/XMODEM, as in the cluster specification.
 constexpr auto kCrcOfByte = [] {
   std::array<std::uint16_t, 256> table{};
   for (std::size_t byte = 0; byte < table.size(); ++byte) {

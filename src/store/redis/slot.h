@@ -9,7 +9,7 @@ namespace sluice::redis {
 
 inline constexpr std::size_t kSlots = 16384;
 
-// Of what stands in the first braces of `key`, if that is anything; else of all of it.
+// The slot of the text in the first braces of `key`, if not empty; otherwise of the whole key.
 std::uint16_t SlotOf(std::string_view key);
 
 }  // namespace sluice::redis

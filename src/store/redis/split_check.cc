@@ -6,25 +6,26 @@
 
 namespace sluice::redis {
 
-class SplitCheck::Piece final : public StoreCheck {
+class SplitCheck::Piece final : public StoreCheck, private LateCheck::Watcher {
  public:
-  Piece(SplitCheck& split, Part::Place place) : split_(split), place_(place) {
-    const StoreCheck& whole = split.whole_;
-    demand = whole.demand;
-    lease = whole.lease;
-    in_order = whole.in_order;
-    deadline = whole.deadline;
-    last_deadline = whole.last_deadline;
-    waits_anew = whole.waits_anew;
-    sending = whole.sending;
+  Piece(SplitCheck& split, ThreadStore::Place place) : split_(split), place_(place) {
+    CopyDemands(split.whole_, *this);
+    deadline_extended = split.whole_.deadline_extended;
+    routing = split.whole_.routing;
   }
   ~Piece() override {
-    if (late_ != nullptr) late_->held_by = nullptr;
+    if (late_ != nullptr) late_->watcher = nullptr;
   }
 
-  const Part::Place& place() const { return place_; }
-  // What waits for its reply; null once that has come.
-  LateCheck* late_check() const { return late_; }
+  const ThreadStore::Place& place() const { return place_; }
+  // Whether it was sent, and failed before its reply came.
+  bool is_late() const { return late_ != nullptr || replied_late_; }
+
+  // All that it was granted, or will be, is to be taken back.
+  void UndoLate() const {
+    if (late_ != nullptr) late_->undo = true;
+    if (replied_late_) split_.part_.Undo(*replied_late_);
+  }
 
   void Add(std::size_t index) {
     indices_.push_back(index);
@@ -42,17 +43,24 @@ class SplitCheck::Piece final : public StoreCheck {
  private:
   void OnDecided() override {
     late_ = late;
-    if (late_ != nullptr) late_->held_by = &late_;
+    if (late_ != nullptr) late_->watcher = this;
     split_.OnPieceDecided();
   }
 
+  void OnLateEnd(const LateCheck& late_check) override {
+    late_ = nullptr;
+    if (!late_check.failure())
+      replied_late_ = std::make_unique<OwnedCheck>(static_cast<const StoreCheck&>(late_check));
+  }
+
   SplitCheck& split_;
-  const Part::Place place_;
-  std::vector<std::size_t> indices_;  // of its counters, in the whole check
-  LateCheck* late_ = nullptr;
+  const ThreadStore::Place place_;
+  std::vector<std::size_t> indices_;          // of its counters, in the whole check
+  LateCheck* late_ = nullptr;                 // what waits for its reply
+  std::unique_ptr<OwnedCheck> replied_late_;  // what it was granted before the others were decided
 };
 
-void SplitCheck::Start(Part& part, StoreCheck& whole) {
+void SplitCheck::Start(ThreadStore& part, StoreCheck& whole) {
   auto* const split = new SplitCheck(part, whole);
   split->undecided_ = split->pieces_.size();
   // The last piece may be decided while it is sent, which ends the split.
@@ -63,9 +71,9 @@ void SplitCheck::Start(Part& part, StoreCheck& whole) {
   }
 }
 
-SplitCheck::SplitCheck(Part& part, StoreCheck& whole) : part_(part), whole_(whole) {
+SplitCheck::SplitCheck(ThreadStore& part, StoreCheck& whole) : part_(part), whole_(whole) {
   for (std::size_t i = 0; i < whole.counters.size(); ++i) {
-    const Part::Place place = part.PlaceOf(whole.counters[i].key, whole.sending);
+    const ThreadStore::Place place = part.PlaceOf(whole.counters[i].key, whole.routing);
     auto piece = std::find_if(pieces_.begin(), pieces_.end(),
                               [&](const auto& it) { return it->place() == place; });
     if (piece == pieces_.end()) {
@@ -84,8 +92,8 @@ void SplitCheck::OnPieceDecided() {
   delete this;
 }
 
-// If a counter has failed, its rule's policy decides, and the check's owner undoes the rest if that
-// denies.
+// If a counter has failed, its rule's policy decides, and if that denies, the check's owner undoes
+// the rest.
 void SplitCheck::Join() {
   whole_.admitted = true;
   whole_.decided_at = Time();
@@ -93,7 +101,7 @@ void SplitCheck::Join() {
   if (whole_.demand.mode == Mode::kConsume) UndoDenied();
 }
 
-// Whether all that is known of the group was charged.
+// Whether all counters of the group with a known result were charged.
 bool SplitCheck::GroupHolds(std::uint16_t group) const {
   return std::all_of(whole_.counters.begin(), whole_.counters.end(),
                      [&](const auto& it) { return it.group != group || it.failure || it.charged; });
@@ -115,19 +123,18 @@ void SplitCheck::UndoDenied() {
   for (std::size_t i = 0; i < whole_.counters.size(); ++i) {
     if (!denied.counters[i].charged) continue;
     CounterCheck& counter = whole_.counters[i];
-    const Run run{
+    const CoalescedChecks checks{
         .demand = whole_.demand, .lease = whole_.lease, .granted = 0, .now = whole_.decided_at};
-    Answer(counter, {.snapshot = counter.before}, run, 0);
+    Answer(counter, {.snapshot = counter.before}, checks, 0);
   }
 }
 
 bool SplitCheck::AnyLate() const {
   return std::any_of(pieces_.begin(), pieces_.end(),
-                     [](const auto& piece) { return piece->late_check() != nullptr; });
+                     [](const auto& piece) { return piece->is_late(); });
 }
 
-// What the owner says of the late check holds for those of all pieces. One whose reply has come
-// meanwhile stays charged.
+// What the owner says of the late check holds for those of all pieces.
 void SplitCheck::Finish() {
   if (!AnyLate()) return whole_.OnDecided();
   struct Joint final : LateCheck {
@@ -136,7 +143,7 @@ void SplitCheck::Finish() {
   whole_.late = &joint;
   whole_.OnDecided();
   for (const auto& piece : pieces_) {
-    if (piece->late_check() != nullptr) piece->late_check()->undo = joint.undo;
+    if (joint.undo) piece->UndoLate();
   }
 }
 

@@ -1,7 +1,8 @@
-// A check whose counters are in several places: a piece for each, all decided at the same time, and
-// joined to one answer. If one piece denies, what the others took is undone.
+// A check whose counters are in several places. It is split into a piece per place, all sent at the
+// same time, and their answers are merged. If one piece denies, the charges of the others are
+// undone.
 //
-// Loop thread only. Owns itself until the whole check has been handed back.
+// Loop thread only. Owns itself until the whole check has been returned.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include "store/late_check.h"
-#include "store/redis/part.h"
+#include "store/redis/thread_store.h"
 #include "store/store.h"
 
 namespace sluice::redis {
@@ -17,12 +18,12 @@ namespace sluice::redis {
 class SplitCheck {
  public:
   // Sends the pieces of `whole`. `part` must outlive them.
-  static void Start(Part& part, StoreCheck& whole);
+  static void Start(ThreadStore& part, StoreCheck& whole);
 
  private:
   class Piece;
 
-  SplitCheck(Part& part, StoreCheck& whole);
+  SplitCheck(ThreadStore& part, StoreCheck& whole);
   ~SplitCheck();
 
   void OnPieceDecided();
@@ -32,7 +33,7 @@ class SplitCheck {
   void Finish();
   bool AnyLate() const;
 
-  Part& part_;
+  ThreadStore& part_;
   StoreCheck& whole_;
   std::vector<std::unique_ptr<Piece>> pieces_;
   std::size_t undecided_ = 0;

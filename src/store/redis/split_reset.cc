@@ -2,7 +2,7 @@
 
 namespace sluice::redis {
 
-void SplitReset::Start(Part& part, StoreReset& whole) {
+void SplitReset::Start(ThreadStore& part, StoreReset& whole) {
   auto* const split = new SplitReset(whole);
   // The last piece may be done while it is sent, which ends the split.
   const auto pieces = split->pieces_.size();
@@ -20,7 +20,7 @@ SplitReset::SplitReset(StoreReset& whole) : whole_(whole), pending_(whole.keys.s
   }
 }
 
-// Of a reset that was done in part, it is only known that counters may have been reset.
+// If some pieces failed, the result is kTimeout: counters may have been reset.
 void SplitReset::OnPieceReset(const Piece& piece) {
   if (!piece.failure) ++done_;
   if (piece.failure && failure_ != StoreFailure::kTimeout) failure_ = piece.failure;

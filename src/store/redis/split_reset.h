@@ -1,7 +1,7 @@
-// A reset of counters in a cluster: a piece for each key, since one command may name keys of one
-// slot only.
+// A reset of counters in a cluster: a piece for each key, since one command may only name keys of
+// one slot.
 //
-// Loop thread only. Owns itself until the whole reset has been handed back.
+// Loop thread only. Owns itself until the whole reset has been returned.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "store/redis/part.h"
+#include "store/redis/thread_store.h"
 #include "store/store.h"
 
 namespace sluice::redis {
@@ -17,7 +17,7 @@ namespace sluice::redis {
 class SplitReset {
  public:
   // Sends the pieces of `whole`. `part` must outlive them.
-  static void Start(Part& part, StoreReset& whole);
+  static void Start(ThreadStore& part, StoreReset& whole);
 
  private:
   struct Piece final : StoreReset {

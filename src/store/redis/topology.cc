@@ -18,7 +18,7 @@ class SingleServer final : public Topology {
     on_layout_(std::make_shared<const Layout>(Layout{.servers = {address_}, .owners = {}}));
   }
   void Stop() override {}
-  void OnDoubt() override {}
+  void OnLayoutSuspect() override {}
 
  private:
   const Address address_;

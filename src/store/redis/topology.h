@@ -1,5 +1,5 @@
-// Where the servers of a store are, and which of them owns a key: one server, the master that
-// sentinels name, or a cluster.
+// The addresses of a store's servers, and which of them owns a key: one server, the master named by
+// sentinels, or a cluster.
 //
 // On io-0; layouts go to all io threads.
 #pragma once
@@ -11,18 +11,19 @@
 
 #include "base/address.h"
 #include "net/loop.h"
-#include "store/redis/access.h"
 #include "store/redis/redis_url.h"
+#include "store/redis/server_access.h"
 #include "store/redis/server_status.h"
 
 namespace sluice::redis {
 
-// The servers that decide checks, at one moment. Immutable.
+// The servers that decide checks at one time. Immutable.
 struct Layout {
   static constexpr std::uint16_t kNobody = UINT16_MAX;
 
   std::vector<Address> servers;
-  // By hash slot: the owner's place in `servers`, or kNobody. Empty: servers[0] owns every key.
+  // By hash slot: the index of the owner in `servers`, or kNobody. Empty: servers[0] owns every
+  // key.
   std::vector<std::uint16_t> owners;
 
   bool operator==(const Layout&) const = default;
@@ -30,23 +31,23 @@ struct Layout {
 
 class Topology {
  public:
-  // Called with the first layout, and with later ones, changed or not.
+  // Called with the first layout, and with later ones, whether changed or not.
   using OnLayout = std::function<void(std::shared_ptr<const Layout>)>;
 
   virtual ~Topology() = default;
 
   virtual void Start() = 0;
-  // For good.
+  // Permanent.
   virtual void Stop() = 0;
 
   // A server is lost, takes no writes, or no longer owns a key: the layout may have changed.
-  virtual void OnDoubt() = 0;
+  virtual void OnLayoutSuspect() = 0;
 };
 
 struct TopologyContext {
   net::Loop& loop;
-  ServerStatus& status;  // of the servers asked for the layout
-  Access access;         // as for servers that decide checks
+  ServerStatus& status;  // of the servers queried for the layout
+  ServerAccess access;   // the access to servers that decide checks
   Topology::OnLayout on_layout;
 };
 

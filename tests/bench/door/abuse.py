@@ -1,28 +1,31 @@
 #!/usr/bin/python3
-"""What honest callers notice of a hostile one: their p99 without it and beside it.
+"""The effect of a hostile caller on honest ones: their p99 without it and beside it.
 
 Usage: abuse.py BIN [--rate N] [--seconds S] [--rounds N]
 BIN is the folder with sluiced and sluice. Each abuser runs for S seconds beside an honest load of N
 checks a second. The table shows the median p99 over all rounds, its ratio to that of an undisturbed
-load ("alone"), and its ratio to that of a load beside a process that only spins ("busy"): an abuser
-on the same machine takes a core, which no server can prevent.
+load ("alone"), and its ratio to that of a load beside a process that only spins ("busy").
+
+A real abuser has a machine of its own. Here it shares the server's cores, which no server can
+prevent, so it runs as a process of the lowest priority, as "busy" does: what it costs beyond "busy"
+is the server's work for it. The highest memory of each is the server's, with all before it.
 """
 
 import argparse
 import json
+import multiprocessing
+import os
 import pathlib
 import statistics
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "report"))
 
 import http2  # noqa: E402
 import loads  # noqa: E402
-from connections import PATH, RULES  # noqa: E402
+from common import PATH, folder_with_rules  # noqa: E402
 from processes import Redis, Sluiced, start  # noqa: E402
 
 MESSAGE = loads.check_request("/pay", loads.FIRST_USER)
@@ -113,7 +116,7 @@ def flood(address, stopped, piece, first=b""):
 
 
 def idle_connections(address, stopped):
-    """A thousand connections that say nothing after their preface."""
+    """A thousand connections that send nothing after their preface."""
     sockets = [http2.connect(address) for _ in range(1_000)]
     stopped.wait()
     del sockets
@@ -130,17 +133,13 @@ def main():
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as name:
-        folder = pathlib.Path(name)
-        (folder / "rules").mkdir()
-        (folder / "rules/bench.yaml").write_text(RULES, encoding="utf-8")
-        with Redis(folder) as redis, Sluiced(options.bin / "sluiced", folder, folder / "rules",
-                                             redis) as server:
-            rounds = []
-            for number in range(options.rounds):
-                print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
-                rounds.append({caller: beside(caller, options, server)
-                               for caller in BASELINES + ABUSERS})
+    with (folder_with_rules() as (folder, rules), Redis(folder) as redis,
+          Sluiced(options.bin / "sluiced", folder, rules, redis) as server):
+        rounds = []
+        for number in range(options.rounds):
+            print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+            rounds.append({caller: beside(caller, options, server)
+                           for caller in BASELINES + ABUSERS})
     show(rounds)
 
 
@@ -156,18 +155,21 @@ def show(rounds):
 
 
 def beside(caller, options, server):
-    """What an honest load measures beside `caller`."""
-    stopped = threading.Event()
-    thread = threading.Thread(target=attempt, args=(caller, server.address, stopped), daemon=True)
-    thread.start()
+    """The results of an honest load beside `caller`."""
+    stopped = multiprocessing.Event()
+    process = multiprocessing.Process(target=attempt, args=(caller, server.address, stopped),
+                                      daemon=True)
+    process.start()
     time.sleep(0.5)
     result = {"p99": measured(options, server), "megabytes": server.resident_megabytes()}
     stopped.set()
-    thread.join(timeout=30)
+    process.join(timeout=30)
+    process.kill()
     return result
 
 
 def attempt(abuser, address, stopped):
+    os.nice(19)
     try:
         abuser(address, stopped)
     except OSError as error:

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a connection costs sluiced in memory: fresh, and after some calls.
+"""Measures sluiced's memory per connection: when new, and after some calls.
 
 Usage: connections.py SLUICED [--connections N] [--calls N] [--tls]
 Prints resident megabytes before, with N fresh connections, and after N calls on each.
@@ -10,23 +10,13 @@ import pathlib
 import resource
 import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "report"))
 
 import http2  # noqa: E402
 import loads  # noqa: E402
+from common import PATH, folder_with_rules  # noqa: E402
 from processes import Sluiced  # noqa: E402
-
-RULES = """
-domain: bench
-rules:
-  - name: per-user
-    match: {endpoint: /pay}
-    per: [user]
-    limits: [{algorithm: token_bucket, rate: 1000000/s, burst: 1000000}]
-"""
-PATH = b"/sluice.v1.RateLimiter/CheckLimit"
 
 
 def main():
@@ -38,19 +28,17 @@ def main():
     options = parser.parse_args()
     limit = options.connections + 1_000
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, max(limit, hard_limit())))
-    with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-        measure(options, pathlib.Path(folder))
+    with folder_with_rules() as (folder, rules):
+        measure(options, folder, rules)
 
 
 def hard_limit():
     return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
-def measure(options, folder):
-    (folder / "rules").mkdir()
-    (folder / "rules/bench.yaml").write_text(RULES, encoding="utf-8")
+def measure(options, folder, rules):
     flags, tls = tls_of(folder) if options.tls else ((), None)
-    with Sluiced(options.sluiced, folder, folder / "rules", None, flags) as server:
+    with Sluiced(options.sluiced, folder, rules, None, flags) as server:
         message = loads.check_request("/pay", loads.FIRST_USER)
         show("without connections", server)
         sockets = [settled(http2.connect(server.address, tls)) for _ in range(options.connections)]
@@ -63,7 +51,7 @@ def measure(options, folder):
 
 
 def settled(sock):
-    """When the server has sent its settings and acknowledged ours."""
+    """A reader for `sock`, after the exchange of SETTINGS and their acks."""
     reader = http2.Reader(sock)
     reader.wait_for((2, lambda kind, _: kind == http2.SETTINGS))
     sock.sendall(http2.frame(http2.SETTINGS, http2.ACK, 0))
@@ -79,7 +67,7 @@ def show(what, server):
 
 
 def tls_of(folder):
-    """sluiced's flags, and a context of clients, for a certificate made for the occasion."""
+    """sluiced's flags and the clients' SSL context, for a new certificate."""
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
          "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",

@@ -50,14 +50,14 @@ def client_tls(ca):
 
 
 class Reader:
-    """Takes frames off a socket."""
+    """Reads frames from a socket."""
 
     def __init__(self, sock):
         self.sock = sock
         self.heard = b""
 
     def frames(self):
-        """Those of the next piece that arrives; raises EOFError at the end."""
+        """The frames of the next read. Raises EOFError at the end."""
         piece = self.sock.recv(1 << 16)
         if not piece:
             raise EOFError("the server has closed the connection")
@@ -73,7 +73,7 @@ class Reader:
         return found
 
     def wait_for(self, wanted):
-        """Reads until `wanted(kind, flags)` has held that often for frames; returns nothing."""
+        """Reads until `wanted(kind, flags)` was true for the given number of frames."""
         count, holds = wanted
         while count > 0:
             count -= sum(1 for kind, flags, _, _ in self.frames() if holds(kind, flags))

@@ -1,4 +1,4 @@
-"""What is measured, by name, in the order of a round: functions of a stage that return a sample."""
+"""The cases of a round, by name and in order: functions of a stage that return a sample."""
 
 import signal
 import subprocess
@@ -16,6 +16,13 @@ def asked(load, *flags):
     """`flags` are sluiced's."""
     def run(stage):
         with stage.sluiced(flags=flags) as server:
+            return stage.bench(server, load)
+    return run
+
+
+def cluster_asked(load):
+    def run(stage):
+        with stage.sluiced_on_cluster(masters=3) as server:
             return stage.bench(server, load)
     return run
 
@@ -43,7 +50,7 @@ def noop_http2_asked(load):
 
 
 def asked_noop(stage, noop_server, load):
-    """It decides nothing, whatever its answers say."""
+    """The no-op server decides nothing, so its answers are not checked."""
     with noop_server:
         sample = stage.bench(noop_server, load)
     sample.sources = {}
@@ -154,6 +161,7 @@ CASES = {
     "denied user": asked(LOADS["denied user"]),
     "denied site": asked(LOADS["denied site"]),
     "embedded": embedded_asked(UNARY),
+    "cluster": cluster_asked(UNARY),
     "8 threads": asked(UNARY, "--threads", "8"),
     "8 threads, hot key": asked(HOT_KEY, "--threads", "8"),
     "noop, 64 x 1": noop_asked(LONE_CALLS),

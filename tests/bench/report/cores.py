@@ -1,8 +1,7 @@
-"""Where the host has put the two cores of this machine.
+"""The distance between the two cores of this machine.
 
-A virtual machine's cores may share a cache, or be moved to where they do not: threads that work
-together are then slower by half, and what one program did there says nothing of another that had
-its cores side by side.
+The host may move a virtual machine's cores to places without a common cache. Cooperating threads
+are then slower by half, so measurements with near and with distant cores cannot be compared.
 """
 
 import os
@@ -50,7 +49,7 @@ class Cores:
         return True
 
     def _are_near(self):
-        """Of more than two, nobody knows which ones are used."""
+        """With more than two cores, it is unknown which ones are used."""
         if self._count != 2:
             return True
         try:

@@ -1,4 +1,4 @@
-"""Loads: a generator keeps a server busy for some seconds, and what all of them use meanwhile."""
+"""Loads: runs a generator against a server for some seconds and measures the CPU that both use."""
 
 import collections
 import dataclasses
@@ -62,7 +62,7 @@ def run_sluice_bench(sluice, load, server, seconds):
 
 
 def run_h2load(load, server, seconds, folder):
-    """One check again and again; how it is answered h2load does not look at."""
+    """Repeats one check. h2load ignores the answers."""
     request = folder / "request"
     request.write_bytes(grpc_frame(check_request(load.endpoint, FIRST_USER)))
     output, used = watch(
@@ -79,7 +79,7 @@ def run_h2load(load, server, seconds, folder):
 
 
 def watch(command, server, seconds):
-    """Runs a generator; what it prints, and what all used in a second of the measured part."""
+    """Runs a generator. Returns its output and the CPU used per second of the measured part."""
     with start(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as generator:
         try:
             def read():
@@ -101,7 +101,7 @@ def watch(command, server, seconds):
 
 
 def figures_of(used, per_second):
-    """CPU for a million checks, of what was used in a second."""
+    """CPU for a million checks, from the CPU used per second."""
     return {"per_second": per_second} | {
         name: value / per_second * 1e6 if name.endswith("_cpu") else value
         for name, value in used.items()}

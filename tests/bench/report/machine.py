@@ -1,4 +1,4 @@
-"""What the figures were measured on, and what else it did meanwhile."""
+"""A description of the machine, and the CPU that other work used during the measurements."""
 
 import os
 import pathlib

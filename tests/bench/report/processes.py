@@ -1,4 +1,4 @@
-"""The servers under measurement: real processes, which end with the block that started them."""
+"""The measured servers: real processes, as context managers that stop them."""
 
 import collections
 import os
@@ -16,7 +16,7 @@ START_TIMEOUT = 20  # seconds
 
 
 class Process:
-    """`command`, from when it has written a line with `ready` on; that line is `ready_line`."""
+    """Runs `command` and waits for a line that contains `ready`, which becomes `ready_line`."""
 
     def __init__(self, command, folder, ready, environment=None):
         inherited = {name: value for name, value in os.environ.items()
@@ -73,7 +73,7 @@ class Process:
 
 
 class NoopServer(Process):
-    """Allows every check and decides none: what gRPC itself costs."""
+    """A no-op server that allows every check, to measure the cost of gRPC alone."""
 
     def __init__(self, program, folder, threads, flag="--queues"):
         super().__init__([program, flag, str(threads)], folder, "ready grpc=")
@@ -81,11 +81,11 @@ class NoopServer(Process):
 
 
 class Sluiced(Process):
-    """A sluiced that counts in `redis`; None: in its own memory."""
+    """A sluiced that counts in `redis`, or in its own memory if that is None."""
 
     def __init__(self, program, folder, rules, redis, flags=()):
         store = ["--redis", redis.url] if redis else []
-        # A busy machine must not make a check fall back: that would void what is measured.
+        # A busy machine must not cause fallbacks, which would void the measurement.
         super().__init__(
             [program, "--rules", rules, *store, "--grpc", "127.0.0.1:0",
              "--http", "127.0.0.1:0", *flags],
@@ -109,11 +109,13 @@ class Sluiced(Process):
 class Redis(Process):
     """A Redis of its own, which keeps nothing on disk."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, clustered=False):
         self.port = free_port()
+        cluster = ["--cluster-enabled", "yes", "--cluster-port", str(free_port()),
+                   "--cluster-config-file", f"nodes-{self.port}.conf"] if clustered else []
         super().__init__(
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", folder,
-             "--save", "", "--appendonly", "no"],
+             "--save", "", "--appendonly", "no", *cluster],
             folder, "Ready to accept connections")
 
     @property
@@ -145,9 +147,54 @@ class Redis(Process):
         return int(found[1]) if found else 0
 
 
+class RedisCluster:
+    """Masters alone, as one Redis."""
+
+    def __init__(self, folder, masters):
+        self._nodes = []
+        try:
+            for _ in range(masters):
+                self._nodes.append(Redis(folder, clustered=True))
+            self._join()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        for node in self._nodes:
+            node.stop()
+
+    @property
+    def url(self):
+        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self._nodes)
+
+    def cpu_seconds(self):
+        return sum(node.cpu_seconds() for node in self._nodes)
+
+    def script_calls(self):
+        return sum(node.script_calls() for node in self._nodes)
+
+    def _join(self):
+        subprocess.run(
+            ["redis-cli", "--cluster", "create", "--cluster-yes",
+             *(f"127.0.0.1:{node.port}" for node in self._nodes)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=START_TIMEOUT)
+        deadline = time.monotonic() + START_TIMEOUT
+        while not all("cluster_state:ok" in node.ask("CLUSTER", "INFO") for node in self._nodes):
+            if time.monotonic() > deadline:
+                raise RuntimeError("the nodes form no cluster")
+            time.sleep(0.05)
+
+
 def start(command, **options):
-    """A process that ends when this one does, even if that is killed; but a Ctrl-C on the terminal
-    is not for it: we end it in order.
+    """A process that ends with this one, even if this one is killed. Ctrl-C on the terminal does
+    not reach it, so that it can be stopped in order.
     """
     return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command],
                             stdin=subprocess.DEVNULL, start_new_session=True, **options)
@@ -178,5 +225,5 @@ def free_port():
 
 
 def cpu_clock(pid):
-    """As clock_getcpuclockid(3), which Python does not offer for processes."""
+    """Implements clock_getcpuclockid(3), which Python does not provide for processes."""
     return ~pid << 3 | 2

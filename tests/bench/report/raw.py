@@ -1,8 +1,8 @@
-"""Redis alone, driven by redis-benchmark with what sluiced sends it for one check: the floor under
-everything that is decided there.
+"""Redis alone: redis-benchmark sends what sluiced sends for one check. The result is a lower bound
+for the cost of a decision in Redis.
 
-The words are those Redis heard from a sluiced. redis-benchmark cannot send the one that holds
-binary numbers, for it ends arguments at a NUL: the script it calls begins with it as a constant.
+The arguments are recorded from a sluiced. redis-benchmark ends arguments at a NUL, so it cannot
+send the binary argument; the script begins with that argument as a constant.
 """
 
 import ast
@@ -23,7 +23,7 @@ class RawCall:
         self.script = f"local ARGV = {{ {arguments} }}\n".encode() + script
 
     def run(self, redis, users, calls, clients, pipeline):
-        """What redis-benchmark says of so many calls for random ones of `users` users."""
+        """redis-benchmark's result for this many calls, each for a random one of `users` users."""
         sha1 = subprocess.run(
             ["redis-cli", "-p", str(redis.port), "-x", "SCRIPT", "LOAD"], input=self.script,
             capture_output=True, check=True, timeout=10).stdout.strip()
@@ -38,7 +38,7 @@ class RawCall:
 
 
 def hear(redis, check, user):
-    """The call that Redis hears while `check` starts a sluiced and has it check `user`."""
+    """The call that Redis receives while `check` starts a sluiced and checks `user`."""
     with monitor(redis) as heard:
         check()
         script = next(words for words in heard if words[:2] == [b"SCRIPT", b"LOAD"])[2]
@@ -48,7 +48,7 @@ def hear(redis, check, user):
 
 @contextlib.contextmanager
 def monitor(redis):
-    """The commands that Redis gets from now on, each a list of its words."""
+    """The commands that Redis receives from now on, each as a list of words."""
     with subprocess.Popen(["redis-cli", "-p", str(redis.port), "MONITOR"], text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         try:
@@ -59,7 +59,7 @@ def monitor(redis):
 
 
 def words_of(line):
-    """Redis quotes words as C does, and so does Python."""
+    """Redis quotes words as C and Python do."""
     return [ast.literal_eval("b" + word) for word in re.findall(r'"(?:[^"\\]|\\.)*"', line)]
 
 

@@ -1,4 +1,4 @@
-"""Runs the cases of a report in turn, each while the cores are near each other, if it can."""
+"""Runs the cases of a report in order, if possible while the cores are near each other."""
 
 import functools
 import subprocess
@@ -8,8 +8,8 @@ from sample import Sample
 
 
 def run_rounds(wanted, count, stage):
-    """The samples of each round by case; `wanted` are functions of the stage by case. Every other
-    round runs backwards, so that no case always has the same one before it.
+    """The samples of each round by case. `wanted`: functions of the stage by case. Every other
+    round runs in reverse order, so that no case always follows the same one.
     """
     rounds = []
     start = time.monotonic()
@@ -27,7 +27,7 @@ def run_rounds(wanted, count, stage):
 
 
 def run_case(run, stage):
-    """One that breaks voids its rows, not the report."""
+    """A case that fails voids its rows, but not the report."""
     try:
         return run(stage)
     except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:

@@ -1,7 +1,7 @@
-"""The rows of the table: what is shown of which cases, and what it should be.
+"""The rows of the table: the figures of cases, and their targets.
 
-A round is a dictionary of samples by case. What a row shows is computed in each round, from what
-ran within the same minute or two.
+A round is a dictionary of samples by case. A row's figures are computed for each round, from
+samples that were taken within a minute or two.
 """
 
 import dataclasses
@@ -57,7 +57,7 @@ def throughput(title, case, base=None, target=None):
 
 
 def redis_share(title, case, bound):
-    """What a check costs Redis, in terms of one of evenly drawn users."""
+    """What a check costs all of Redis, in terms of one of evenly drawn users on one Redis."""
     return Row(title, (case, "unary"), figure(case, "redis_cpu"), "s",
                ratio(case, "unary", "redis_cpu"), target=at_most(bound))
 
@@ -95,6 +95,8 @@ ROWS = (
     throughput("unary, 2 connections with four calls each", "2 x 4", "noop, 2 x 4",
                at_least(0.85)),
     throughput("embedded store, 100,000 users", "embedded", "noop", at_least(4)),
+    throughput("cluster of 3: 100,000 users, to one Redis", "cluster", "unary", at_least(0.8)),
+    redis_share("cluster of 3: all Redis' CPU, to one Redis'", "cluster", 1.4),
     throughput("8 threads: 100,000 users, to 2 threads", "8 threads", "unary", at_least(0.8)),
     redis_share("8 threads: one hot key: Redis' CPU, to 100,000 users'", "8 threads, hot key", 0.3),
     throughput("batches of 100", "batch", "noop", at_least(2.3)),
@@ -121,7 +123,7 @@ ROWS = (
     Row("idle: CPU", ("idle",), figure("idle", "idle_cpu"), "ms/s", target=at_most(1)),
 )
 
-# Two builds of sluiced: what the one takes of the other.
+# Two builds of sluiced: the figures of one relative to the other.
 VERSUS_ROWS = tuple(
     Row(f"{load}: {what}", (load, f"{load}, other"), figure(load, name), unit,
         ratio(load, f"{load}, other", name))

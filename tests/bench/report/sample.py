@@ -1,4 +1,4 @@
-"""What was measured of one case in one round, and whether to believe it."""
+"""The measurements of a case in one round, and whether they are valid."""
 
 import collections
 import dataclasses
@@ -33,7 +33,7 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """How checks were answered."""
+    """The answers to checks, by kind."""
 
     allowed: int
     denied: int
@@ -58,5 +58,5 @@ class Expected:
 
 # Each check is charged by Redis.
 ADMITTED = Expected("allowed", frozenset({"STORE"}))
-# Each is denied; who remembers the denial asks the store now and then.
+# Each check is denied. A server with a cached denial still calls the store now and then.
 DENIED = Expected("denied", frozenset({"STORE", "DENY_CACHE"}))

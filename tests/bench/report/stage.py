@@ -1,4 +1,4 @@
-"""What the cases of a report have at hand: servers, started anew for each, and loads for them."""
+"""The environment of cases: servers, newly started for each case, and their loads."""
 
 import collections
 import contextlib
@@ -11,7 +11,7 @@ import loads
 import raw
 from cores import Cores
 from loads import FIRST_USER, Load
-from processes import NoopServer, Redis, Sluiced
+from processes import NoopServer, Redis, RedisCluster, Sluiced
 from sample import DENIED
 
 RULES = """
@@ -62,7 +62,7 @@ ONE_CALLER = Load(in_flight=1, connections=1)
 LONE_CALLS = Load(in_flight=64, connections=64)  # one call at a time on each
 FEW_CALLS = Load(in_flight=8, connections=2)
 
-# What sluiced is asked, by name of the case.
+# The loads of cases by name.
 LOADS = {
     "unary": UNARY,
     "two rules": Load("/orders"),
@@ -113,6 +113,11 @@ class Stage:
         with self.redis() as redis, self._sluiced_on(redis, program, flags) as server:
             yield server
 
+    @contextlib.contextmanager
+    def sluiced_on_cluster(self, masters):
+        with RedisCluster(self.folder, masters) as redis, self._sluiced_on(redis) as server:
+            yield server
+
     def embedded(self):
         """A sluiced that counts in its own memory."""
         return self._sluiced_on(None)
@@ -127,7 +132,7 @@ class Stage:
 
     @functools.cached_property
     def noop_queues(self):
-        """How many completion queues serve the no-op server best."""
+        """The number of completion queues with which the no-op server is fastest."""
         rates = collections.defaultdict(list)
         for queues in sorted({1, 2, os.cpu_count()}) * TRIES:
             rates[queues].append(self._throughput(functools.partial(self.noop, queues)))
@@ -145,7 +150,7 @@ class Stage:
 
     @functools.cached_property
     def raw_call(self):
-        """What sluiced calls for one check."""
+        """The script call of sluiced for one check."""
         with self.redis() as redis:
             def check():
                 with self._sluiced_on(redis) as server:

@@ -1,4 +1,4 @@
-"""From rounds of samples to the lines of the table."""
+"""Computes the lines of the table from the samples of all rounds."""
 
 import dataclasses
 import statistics
@@ -22,7 +22,7 @@ HEADER = ("", "median", "compared", "spread", "target", "", "CPU of server", "of
 
 @dataclasses.dataclass
 class Line:
-    """Of the rounds in which all that the row needs was measured; None: not measured."""
+    """From the rounds in which all cases of the row were measured. None: not measured."""
 
     title: str
     value: float | None  # median
@@ -38,7 +38,7 @@ class Line:
 
 
 def line_of(row, rounds):
-    """What `row` shows of `rounds`, each a dictionary of samples by case."""
+    """The line of `row` for `rounds`, each a dictionary of samples by case."""
     fault = next((f"{case}: {fault}" for each in rounds for case in row.cases
                   for fault in each[case].faults), None)
     whole = [each for each in rounds if all(each[case].figures for case in row.cases)]

@@ -1,6 +1,6 @@
-// The checks of ../run.py, made with C++'s gRPC library. Each throws a Failure.
+// The test cases of ../run.py with the C++ gRPC library. Each throws a Failure on failure.
 //
-// One thread.
+// Not thread-safe.
 #pragma once
 
 #include <grpc/health/v1/health.grpc.pb.h>

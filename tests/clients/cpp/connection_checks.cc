@@ -1,4 +1,4 @@
-// Checks of health, reflection, and what becomes of connections.
+// Checks of health, reflection and connections.
 #include "tests/clients/cpp/client.h"
 
 #include <google/protobuf/descriptor.pb.h>

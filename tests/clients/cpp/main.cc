@@ -1,6 +1,6 @@
-// C++'s gRPC library as a client of sluiced. What is checked: ../run.py.
+// The C++ gRPC library as a client of sluiced. ../run.py describes the test cases.
 //
-// Usage: client [what run.py passes]
+// Usage: client [ARGUMENTS OF run.py]
 #include <chrono>
 #include <functional>
 #include <iostream>

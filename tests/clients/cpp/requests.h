@@ -1,6 +1,6 @@
-// What the checks of the C++ client send, expect and ask of run.py.
+// Helpers for the test cases of the C++ client: requests, expectations and requests to run.py.
 //
-// One thread at a time.
+// Not thread-safe.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -29,7 +29,7 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws a Failure.
+// Throws a Failure with the message `otherwise` unless `holds`.
 void Expect(bool holds, const std::string& otherwise);
 void ExpectCode(grpc::StatusCode code, const grpc::Status& status);
 void ExpectOk(const grpc::Status& status);
@@ -43,7 +43,7 @@ struct Context : grpc::ClientContext {
 
 v1::CheckLimitRequest Check(const std::string& user, const std::string& endpoint = "/many");
 
-// `count` checks whose request_id is `name` and their number, from `first` on.
+// A batch of `count` checks. The request_id of each is `name` and its number, starting at `first`.
 v1::CheckLimitsRequest Checks(int count, const std::string& user, const std::string& name = "",
                               int first = 0);
 
@@ -52,7 +52,7 @@ v1::CheckLimitsRequest LargeBatch(const std::string& user);
 // "ALLOWED", "DENIED", …
 Strings Decisions(const Answers& answers);
 
-// Asks run.py to end the server; returns when it has been started again.
+// Sends a line to run.py, which stops the server. Returns when the server has been restarted.
 void Ask(std::string_view line);
 
 // A CheckLimitStream.
@@ -84,14 +84,14 @@ class Stream {
 
   void Cancel() { context_.TryCancel(); }
 
-  // There must be no other result before.
+  // Expects the end of the stream with `code`, and no other result before it.
   void ExpectEnd(grpc::StatusCode code) {
     v1::CheckLimitsResponse frame;
     Expect(!calls_->Read(&frame), "a result instead of the end");
     ExpectCode(code, calls_->Finish());
   }
 
-  // The status, after whatever results came before.
+  // The status, after discarding all remaining results.
   grpc::Status End() {
     v1::CheckLimitsResponse frame;
     while (calls_->Read(&frame)) {

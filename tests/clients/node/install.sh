@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the packages that client.js needs, exactly those of package-lock.json.
 #   install.sh DIRECTORY
-# They go to DIRECTORY/node_modules. If they are there already, it does nothing and needs no
+# Installs them into DIRECTORY/node_modules. If they are already there, it does nothing and needs no
 # network.
 set -euo pipefail
 source=$(dirname "${BASH_SOURCE[0]}")

@@ -1,7 +1,7 @@
-"""Python's gRPC library as a client of sluiced. What is checked: ../run.py.
+"""Python's gRPC library as a client of sluiced. ../run.py describes the test cases.
 
-Usage: client.py DESCRIPTORS [what run.py passes]
-DESCRIPTORS is what `protoc --descriptor_set_out` made of the .proto files.
+Usage: client.py DESCRIPTORS [ARGUMENTS OF run.py]
+DESCRIPTORS: the output of `protoc --descriptor_set_out` for the .proto files.
 """
 
 import argparse
@@ -20,7 +20,7 @@ MIB = 1 << 20
 # --- messages and methods ---------------------------------------------------------------------
 
 class Messages:
-    """Classes by full name. Code made by protoc would need a package `grpc`, as the library has."""
+    """Classes by full name. Generated code would conflict with the library's package `grpc`."""
 
     def __init__(self, path):
         with open(path, "rb") as file:
@@ -82,7 +82,7 @@ def health_of(service=""):
 
 
 class Stream:
-    """A CheckLimitStream: what is sent, and the results as they come."""
+    """A CheckLimitStream: sends messages and collects results."""
 
     def __init__(self, on, **options):
         self._frames = queue.SimpleQueue()
@@ -112,7 +112,7 @@ def expect_equal(found, wanted, what):
 
 
 def expect_code(code, act):
-    """The status message of the error that `act` ends with."""
+    """The status message of the error that `act` raises."""
     try:
         answer = act()
     except grpc.RpcError as error:
@@ -126,7 +126,7 @@ def decisions(answers):
 
 
 def ask(line):
-    """Asks run.py to end the server; returns when it has been started again."""
+    """Asks run.py to stop the server. Returns when it has been restarted."""
     print(line, flush=True)
     expect_equal(sys.stdin.readline(), "started\n", "run.py's answer")
 

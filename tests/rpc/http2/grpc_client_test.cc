@@ -9,8 +9,6 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::chrono::seconds kSoon(10);
-
 grpc::ByteBuffer Buffer(const std::string& text) {
   const grpc::Slice slice(text);
   return {&slice, 1};

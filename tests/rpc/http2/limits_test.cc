@@ -1,4 +1,4 @@
-// What a server bears from peers that are slow, silent or hostile.
+// Limits and timeouts for peers that are slow, silent or hostile.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,9 +11,7 @@ namespace sluice::test {
 namespace {
 
 using ::testing::HasSubstr;
-constexpr std::chrono::seconds kSoon(10);
 constexpr std::chrono::milliseconds kShort(50);
-constexpr int kOk = 0, kDeadlineExceeded = 4, kResourceExhausted = 8;
 constexpr std::uint32_t kRefusedStream = 7, kCancel = 8, kEnhanceYourCalm = 11;
 
 TEST(LimitsTest, Settings_TellTheLimits) {
@@ -79,6 +77,42 @@ TEST(LimitsTest, Pings_FewOrWithCalls_Answered) {
     EXPECT_EQ(client.Await(2 * i + 1).status(), kOk);
   }
   EXPECT_TRUE(client.goaways().empty());
+}
+
+// Requests are small, but their answers fill the kernel's buffers.
+TEST(LimitsTest, Answers_NotRead_NoFurtherRequestsAreRead) {
+  constexpr int kCalls = 1'000;
+  Served served;
+  RawClient client(served.address());
+  client.Send({.type = Http2Frame::kSettings, .payload = BigEndian(4, 2) + BigEndian(1U << 30, 4)});
+  client.SendWindow(0, 1U << 30);
+  for (std::uint32_t i = 0; i < kCalls; ++i) {
+    client.SendHeaders(2 * i + 1, RequestHeaders("/t/Chat", {{"x-send", "60000"}}), /*end=*/true);
+  }
+  ASSERT_TRUE(WaitUntil(kSoon, [&] { return served.seen().served > 10; }));
+  for (int i = 0; i < 100; ++i) served.threads().RunOn(0, [](net::EpollLoop&) {});
+  EXPECT_LT(served.seen().served, kCalls / 2);
+  for (std::uint32_t i = 0; i < kCalls; ++i) {
+    ASSERT_EQ(client.Await(2 * i + 1).data.size(), 60'005U) << i;
+  }
+  EXPECT_EQ(served.seen().served, kCalls);
+}
+
+TEST(LimitsTest, Flood_GoesOnAfterGoaway_IsNotReadOn) {
+  constexpr std::size_t kFlood = 64 * 1024 * 1024;
+  Served served({}, {.linger = std::chrono::seconds(3)});
+  RawClient client(served.address());
+  std::string pings;
+  while (pings.size() < 64 * 1024) {
+    pings += Http2Frame{.type = Http2Frame::kPing, .payload = "12345678"}.Bytes();
+  }
+  std::size_t sent = 0;
+  while (sent < kFlood) {
+    const ssize_t more = send(client.fd(), pings.data(), pings.size(), MSG_NOSIGNAL);
+    if (more <= 0) break;
+    sent += static_cast<std::size_t>(more);
+  }
+  EXPECT_LT(sent, kFlood / 2);
 }
 
 TEST(LimitsTest, Pings_Flood_GoawayTooManyPings) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "rpc/http2/balance.h"
+#include "rpc/http2/loop_balancer.h"
 #include "rpc/http2/message_reader.h"
 #include "rpc/http2/rate_guard.h"
 #include "rpc/http2/request_head.h"
@@ -121,17 +121,17 @@ TEST(RateGuardTest, Events_BurstThenRate) {
 
 class BalanceTest : public testing::Test {
  protected:
-  // What is decided in each of so many seconds; -1: nothing.
-  std::vector<int> Judge(int seconds, const Loads& loads, std::vector<std::uint64_t> calls) {
+  // The decision in each of `seconds` seconds; -1: none.
+  std::vector<int> Judge(int seconds, const LoopLoads& loads, std::vector<std::uint64_t> calls) {
     std::vector<int> decided;
-    for (int i = 0; i < seconds; ++i, now_ += Balance::kInterval) {
-      const auto excess = balance_.Judge(now_, loads, calls);
+    for (int i = 0; i < seconds; ++i, now_ += LoopBalancer::kInterval) {
+      const auto excess = balance_.ConnectionToMove(now_, loads, calls);
       decided.push_back(excess ? static_cast<int>(*excess) : -1);
     }
     return decided;
   }
 
-  Balance balance_;
+  LoopBalancer balance_;
   SteadyTime now_{std::chrono::hours(1)};
 };
 
@@ -151,7 +151,7 @@ TEST_F(BalanceTest, Loop_OverloadedWithInterruptions_Nothing) {
 }
 
 TEST_F(BalanceTest, Connection_ThatWouldOverloadTheOther_Stays) {
-  const Loads loads{.own = 1000, .mean_of_others = 200, .least_of_others = 200};
+  const LoopLoads loads{.own = 1000, .mean_of_others = 200, .least_of_others = 200};
   EXPECT_EQ(Judge(11, loads, {99, 1}).back(), 1);  // the small one goes
   EXPECT_EQ(Judge(10, loads, {100, 0}).back(), -1);
 }

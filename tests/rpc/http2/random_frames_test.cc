@@ -1,5 +1,6 @@
-// Frames at random, right and wrong, from clients that come and go: the server survives them, and
-// serves the next caller. Worth most with sanitizers. SLUICE_TEST_SEEDS: how many clients.
+// Random valid and invalid frames from clients that connect and disconnect: the server survives
+// them and serves the next caller. Most useful with sanitizers. SLUICE_TEST_SEEDS: the number of
+// clients.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,8 +12,6 @@
 
 namespace sluice::test {
 namespace {
-
-constexpr std::chrono::seconds kSoon(10);
 
 class RandomClient {
  public:

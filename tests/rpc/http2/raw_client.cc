@@ -18,7 +18,7 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::chrono::seconds kPatience(10);
+constexpr std::chrono::seconds kOverloadDuration(10);
 constexpr std::size_t kMaxFrame = 16 * 1024;
 constexpr char kPing = 6;
 constexpr char kContinuation = 9;
@@ -160,7 +160,7 @@ void RawClient::SendCall(std::uint32_t stream, std::string_view path, std::strin
 
 template <typename Done>
 bool RawClient::ReadUntil(Done done) {
-  const SteadyTime deadline = SteadyNow() + kPatience;
+  const SteadyTime deadline = SteadyNow() + kOverloadDuration;
   while (!done()) {
     if (ended_ || SteadyNow() > deadline) return false;
     pollfd ready{.fd = fd_, .events = POLLIN, .revents = 0};

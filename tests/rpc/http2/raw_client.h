@@ -1,6 +1,6 @@
-// A client that sends whatever frames a test wants, and tells what the server sends.
+// A client that sends arbitrary frames and records the server's frames.
 //
-// Every wait ends after 10 s: the reply is then incomplete, which fails the test's expectations.
+// Waits time out after 10 s. The reply is then incomplete, so the test's expectations fail.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace sluice::test {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// All that the server has sent on one stream.
+// All frames that the server has sent on a stream.
 struct RawReply {
   std::map<std::string, std::string> headers;   // of the first HEADERS frame
   std::map<std::string, std::string> trailers;  // of the last, if that is another
@@ -30,7 +30,7 @@ struct RawReply {
   std::optional<int> reset;  // code of RST_STREAM
   int data_frames = 0;
 
-  // grpc-status, or -1; grpc-message as it came.
+  // grpc-status, or -1 if there is none; grpc-message, not decoded.
   int status() const;
   std::string message() const;
 };
@@ -47,48 +47,48 @@ std::string Framed(std::string_view message, bool compressed = false);
 // A header block without compression.
 std::string HeaderBlock(const Headers& headers);
 
-// What a gRPC client sends first; `changes` replace fields or add them, an empty value removes one.
+// The headers of a gRPC request. `changes` replaces or adds fields; an empty value removes a field.
 Headers RequestHeaders(std::string_view path, const Headers& changes = {});
 
 class RawClient {
  public:
-  // Sends preface and SETTINGS, if `greet`.
+  // Sends the preface and SETTINGS if `greet` is true.
   explicit RawClient(const Address& address, bool greet = true);
   ~RawClient();
 
   void SendBytes(std::string_view bytes);
   void Send(const Http2Frame& frame) { SendBytes(frame.Bytes()); }
 
-  // A header block, and data, each in as many frames as it takes.
+  // Send a header block, and data, in as many frames as necessary.
   void SendHeaders(std::uint32_t stream, const Headers& headers, bool end = false);
   void SendData(std::uint32_t stream, std::string_view data, bool end = false);
   void SendReset(std::uint32_t stream, std::uint32_t code = 8);
   void SendPing();
   void SendWindow(std::uint32_t stream, std::uint32_t bytes);
 
-  // A unary call as gRPC clients send it.
+  // Sends a unary call as gRPC clients do.
   void SendCall(std::uint32_t stream, std::string_view path, std::string_view message,
                 const Headers& changes = {});
 
-  // Reads until that stream has ended or was reset, or the connection has ended.
+  // Reads until the stream has ended or was reset, or the connection has ended.
   RawReply Await(std::uint32_t stream);
-  // Reads until so much data of that stream has come.
+  // Reads until `bytes` of the stream's data were received.
   RawReply AwaitData(std::uint32_t stream, std::size_t bytes);
-  // Reads until the answer to a PING of ours.
+  // Reads until the ack of a PING.
   bool AwaitPong();
-  // Reads until the second GOAWAY at least, or the first with an error.
+  // Reads until the second GOAWAY, or the first one with an error.
   std::optional<RawGoaway> AwaitGoaway();
-  // Reads to the end; false if there is none in time.
+  // Reads until the server closes. Returns false on a timeout.
   bool AwaitEnd();
-  // Reads until the server's SETTINGS; its values by id.
+  // Reads until the server's SETTINGS. Returns the values by id.
   std::map<int, std::uint32_t> AwaitSettings();
 
-  // Whether PING frames are answered; so they are at first.
+  // Whether to ack PING frames. Default: true.
   void SetAnswersPings(bool answers) { answers_pings_ = answers; }
-  // Whether the server gets window back for what is read; so it does at first.
+  // Whether to send WINDOW_UPDATE for received data. Default: true.
   void SetReturnsWindow(bool returns) { returns_window_ = returns; }
   const std::vector<RawGoaway>& goaways() const { return goaways_; }
-  // Bytes by which the server has enlarged that stream's window, or the connection's (0).
+  // The bytes that the server has added to the window of the stream, or of the connection (0).
   std::uint64_t window_given(std::uint32_t stream) { return windows_[stream]; }
   const RawReply& reply(std::uint32_t stream) { return replies_[stream]; }
   int fd() const { return fd_; }

@@ -1,9 +1,9 @@
-// A server on one io thread, with methods that do what the caller's metadata says:
+// A server on one io thread. The caller's metadata controls its methods:
 //
-//   /t/Echo   unary. Answers the request. x-status: N → that status, with x-message. x-hold → keeps
+//   /t/Echo   unary. Returns the request. x-status: N → that status, with x-message. x-hold → holds
 //             the call until ReleaseHeld.
-//   /t/Chat   stream. Answers every message with itself, ends at the half-close. x-send: N →
-//             N bytes at once. x-deaf → reads nothing until Listen. x-stubborn → never finishes.
+//   /t/Chat   stream. Echoes every message, ends at the half-close. x-send: N → sends N bytes at
+//             once. x-deaf → reads nothing until Listen. x-stubborn → never finishes.
 #pragma once
 
 #include <atomic>
@@ -20,10 +20,17 @@
 
 namespace sluice::test {
 
+// Within which a server that works has answered, however busy the machine is.
+inline constexpr std::chrono::seconds kSoon(10);
+
+// Statuses of gRPC.
+inline constexpr int kOk = 0, kDeadlineExceeded = 4, kPermissionDenied = 7, kResourceExhausted = 8,
+                     kAborted = 10, kUnimplemented = 12, kInternal = 13, kUnavailable = 14;
+
 class Echo;
 class Chat;
 
-// What the handlers have seen.
+// Counts the events of the handlers.
 struct Seen {
   std::atomic<int> handlers = 0;  // that were made
   std::atomic<int> served = 0;
@@ -48,9 +55,9 @@ class Served {
   Seen& seen() { return seen_; }
   std::string metrics() const { return registry_.Render(); }
 
-  // Answers all calls that are held.
+  // Responds to all held calls.
   void ReleaseHeld();
-  // Lets streams read, or not.
+  // Pauses or resumes reading on streams.
   void Listen(bool reading);
   // Bytes that the last stream has not sent.
   std::size_t unsent();

@@ -1,4 +1,4 @@
-// Calls with any number of messages either way.
+// Calls with any number of messages in both directions.
 #include <gtest/gtest.h>
 
 #include "tests/rpc/http2/served.h"
@@ -6,9 +6,6 @@
 
 namespace sluice::test {
 namespace {
-
-constexpr std::chrono::seconds kSoon(10);
-constexpr int kOk = 0, kDeadlineExceeded = 4, kPermissionDenied = 7, kAborted = 10, kInternal = 13;
 
 class StreamTest : public testing::Test {
  protected:

@@ -1,4 +1,4 @@
-// Unary calls, as gRPC's protocol over HTTP/2 has them, and as it does not.
+// Valid and invalid unary calls of gRPC over HTTP/2.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,9 +11,6 @@ namespace sluice::test {
 namespace {
 
 using ::testing::HasSubstr;
-constexpr int kOk = 0, kDeadlineExceeded = 4, kResourceExhausted = 8, kUnimplemented = 12,
-              kInternal = 13;
-constexpr std::chrono::seconds kSoon(10);
 
 std::string Compress(std::string_view text, int format) {
   z_stream stream{};

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# A soak: servers that stay, callers over gRPC, and a fault every 5 seconds. Prints a table
+# (docs/outages.md explains it); fails if a promise is broken or a server's memory grows.
+#   scripts/soak.sh [SECONDS [OPTION...]]    600 seconds by default, in which over 1,000,000 checks
+#                                            are made; options as of tests/chaos/run.py
+# What servers and Redis say goes to build/soak.log.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+seconds=${1:-600}
+shift || true
+log=build/soak.log
+
+echo "soak: $seconds s; $log tells how it goes"
+tests/chaos/run.py --soak "$seconds" --rate 4000 "$@" 2>"$log"

@@ -1,0 +1,198 @@
+#include "api/caller_access.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "limiter/lease_name.h"
+#include "match/counter_key.h"
+
+namespace sluice {
+namespace {
+
+Counter& Refused(MetricsRegistry& metrics, const char* reason) {
+  return metrics.CounterFor("sluice_callers_refused_total",
+                            "Calls refused by the setting callers: of callers that are not known, "
+                            "or may not do this.",
+                            {{"reason", reason}});
+}
+
+bool HasDomain(const Caller& caller, std::string_view domain) {
+  return std::any_of(caller.domains.begin(), caller.domains.end(),
+                     [&](const auto& it) { return it == domain || it == "*"; });
+}
+
+// Whether the counter is of a rule in one of the caller's domains.
+bool HasKey(const Caller& caller, std::string_view key) {
+  return std::any_of(caller.domains.begin(), caller.domains.end(), [&](const auto& it) {
+    if (it == "*") return true;
+    std::string start = "sluice:{";
+    AppendEscaped(it, start);
+    start += '/';
+    return key.starts_with(start);
+  });
+}
+
+CallerRight RightFor(const Demand& demand) {
+  if (demand.cost == 0) return CallerRight::kPeek;
+  switch (demand.mode) {
+    case Mode::kPeek:
+      return CallerRight::kPeek;
+    case Mode::kCharge:
+      return CallerRight::kCharge;
+    case Mode::kRefund:
+      return CallerRight::kRefund;
+    default:
+      return CallerRight::kConsume;
+  }
+}
+
+std::string_view WordOf(CallerRight right) {
+  switch (right) {
+    case CallerRight::kConsume:
+      return "consume";
+    case CallerRight::kPeek:
+      return "peek";
+    case CallerRight::kCharge:
+      return "charge";
+    case CallerRight::kRefund:
+      return "refund";
+    case CallerRight::kLease:
+      return "lease";
+    case CallerRight::kMetrics:
+      return "metrics";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::size_t CallerAccess::HashDigest::operator()(const SecretDigest& digest) const {
+  std::size_t hash = 0;
+  std::memcpy(&hash, digest.data(), sizeof hash);
+  return hash;
+}
+
+CallerAccess::CallerAccess(std::vector<Caller> callers, MetricsRegistry& metrics)
+    : callers_(std::move(callers)),
+      unknown_(Refused(metrics, "unknown")),
+      forbidden_(Refused(metrics, "forbidden")) {}
+
+Result<std::unique_ptr<CallerAccess>> CallerAccess::Load(std::vector<Caller> callers,
+                                                         MetricsRegistry& metrics) {
+  std::unique_ptr<CallerAccess> access(new CallerAccess(std::move(callers), metrics));
+  if (const auto taken = access->TakeIdentities(); !taken) return taken.error();
+  auto tokens = access->ReadTokens();
+  if (!tokens) return tokens.error();
+  const MutexLock lock(access->mutex_);
+  access->Use(std::move(*tokens));
+  return access;
+}
+
+Result<void> CallerAccess::TakeIdentities() {
+  for (const Caller& caller : callers_) {
+    for (const std::string& identity : caller.identities) {
+      const auto [place, added] = identities_.emplace(identity, &caller);
+      if (added || place->second == &caller) continue;
+      return InvalidArgument(fmt::format("callers.{}: {} has the identity \"{}\", too", caller.name,
+                                         place->second->name, identity));
+    }
+  }
+  return {};
+}
+
+Result<CallerAccess::Tokens> CallerAccess::ReadTokens() const {
+  Tokens tokens;
+  for (const Caller& caller : callers_) {
+    if (caller.token_file.empty()) continue;
+    const auto secrets = ReadSecretsFile(caller.token_file);
+    if (!secrets) {
+      return InvalidArgument(
+          fmt::format("callers.{}: token_file: {}", caller.name, secrets.error().message));
+    }
+    for (const std::string& secret : *secrets) {
+      const auto [place, added] = tokens.emplace(DigestOfSecret(secret), &caller);
+      if (added || place->second == &caller) continue;
+      return InvalidArgument(fmt::format("callers.{}: token_file: {} has the same token",
+                                         caller.name, place->second->name));
+    }
+  }
+  return tokens;
+}
+
+void CallerAccess::Use(Tokens tokens) {
+  all_tokens_.push_back(std::make_unique<const Tokens>(std::move(tokens)));
+  tokens_.store(all_tokens_.back().get(), std::memory_order_release);
+}
+
+void CallerAccess::ReloadTokens() {
+  auto read = ReadTokens();
+  const MutexLock lock(mutex_);
+  const std::string cause = read ? "" : read.error().message;
+  const bool is_news = std::exchange(refused_, cause) != cause;
+  if (!read) {
+    if (is_news) spdlog::warn("{}; the tokens of before stay in use", cause);
+    return;
+  }
+  if (*read == *all_tokens_.back()) return;
+  spdlog::info("callers: tokens have changed");
+  Use(std::move(*read));
+}
+
+Result<const Caller*> CallerAccess::Identify(std::optional<std::string_view> authorization,
+                                             std::span<const std::string> identities) const {
+  for (const std::string& identity : identities) {
+    const auto found = identities_.find(identity);
+    if (found != identities_.end()) return found->second;
+  }
+  if (const auto token = BearerToken(authorization)) {
+    const Tokens& tokens = *tokens_.load(std::memory_order_acquire);
+    const auto found = tokens.find(DigestOfSecret(*token));
+    if (found != tokens.end()) return found->second;
+  }
+  unknown_.Increment();
+  return Error{ErrorCode::kUnauthenticated,
+               "needs `authorization: Bearer TOKEN` or a client certificate of a caller that the "
+               "server knows (setting callers)"};
+}
+
+Error CallerAccess::Forbid(const Caller& caller, std::string_view what) const {
+  forbidden_.Increment();
+  return {ErrorCode::kPermissionDenied, fmt::format("{} (setting callers.{})", what, caller.name)};
+}
+
+Result<void> CallerAccess::MayAsk(const Caller& caller, std::string_view domain,
+                                  CallerRight right) const {
+  if (!HasDomain(caller, domain)) return Forbid(caller, "domain: the caller may not ask in it");
+  if (caller.rights.Has(right)) return {};
+  return Forbid(caller, fmt::format("mode: the caller may not {}", WordOf(right)));
+}
+
+Result<void> CallerAccess::MayCheck(const Caller& caller, CheckRequest& request) const {
+  const auto may = MayAsk(caller, request.domain, RightFor(request.demand));
+  if (!may) return may;
+  request.may_lease = caller.rights.Has(CallerRight::kLease);
+  return {};
+}
+
+Result<void> CallerAccess::MayUseLease(const Caller& caller, std::string_view lease_id) const {
+  if (!caller.rights.Has(CallerRight::kLease)) {
+    return Forbid(caller, "the caller may not have leases");
+  }
+  const auto name = LeaseName::Parse(lease_id);
+  if (!name) return {};
+  const bool has_all = std::all_of(name->keys.begin(), name->keys.end(),
+                                   [&](std::string_view key) { return HasKey(caller, key); });
+  if (!has_all) return Forbid(caller, "lease_id: is of a domain that is not the caller's");
+  return {};
+}
+
+Result<void> CallerAccess::MayReadMetrics(const Caller& caller) const {
+  if (caller.rights.Has(CallerRight::kMetrics)) return {};
+  return Forbid(caller, "the caller may not read metrics");
+}
+
+}  // namespace sluice

@@ -1,0 +1,85 @@
+#include "app/credentials.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "store/redis/redis_url.h"
+
+namespace sluice {
+
+Result<void> Credentials::SecretFile::Load() {
+  if (path.empty()) return {};
+  auto read = ReadSecretFile(path);
+  if (!read) return InvalidArgument(fmt::format("{}: {}", setting, read.error().message));
+  secret.Set(std::move(*read));
+  return {};
+}
+
+void Credentials::SecretFile::Reload() {
+  if (path.empty()) return;
+  auto read = ReadSecretFile(path);
+  const std::string cause = read ? "" : read.error().message;
+  const bool is_news = std::exchange(refused, cause) != cause;
+  if (!read) {
+    if (is_news) spdlog::warn("{}: {}; the secret of before stays in use", setting, cause);
+  } else if (secret.Set(std::move(*read))) {
+    spdlog::info("{}: the secret has changed", setting);
+  }
+}
+
+Result<std::unique_ptr<Credentials>> Credentials::Load(const Settings& settings,
+                                                       MetricsRegistry& metrics) {
+  std::unique_ptr<Credentials> made(new Credentials);
+  for (const auto load :
+       {&Credentials::LoadServerTls, &Credentials::LoadRedisTls, &Credentials::LoadSecrets}) {
+    if (auto loaded = ((*made).*load)(settings); !loaded) return loaded.error();
+  }
+  if (!settings.callers.empty()) {
+    auto callers = CallerAccess::Load(settings.callers, metrics);
+    if (!callers) return callers.error();
+    made->callers_ = std::move(*callers);
+  }
+  return made;
+}
+
+Result<void> Credentials::LoadServerTls(const Settings& settings) {
+  if (settings.tls_certificate.empty()) return {};
+  auto tls = net::TlsServerContext::Load({.paths = {.certificate_chain = settings.tls_certificate,
+                                                    .private_key = settings.tls_key,
+                                                    .ca = settings.tls_client_ca}});
+  if (!tls) return InvalidArgument("tls: " + tls.error().message);
+  server_tls_ = std::move(*tls);
+  return {};
+}
+
+// Nothing for a URL without TLS, or a wrong one, which is reported by whoever connects.
+Result<void> Credentials::LoadRedisTls(const Settings& settings) {
+  const auto url = RedisUrl::Parse(settings.redis_url);
+  if (!url || !url->tls) return {};
+  auto tls = net::TlsClientContext::Load({.certificate_chain = settings.redis_tls_certificate,
+                                          .private_key = settings.redis_tls_key,
+                                          .ca = settings.redis_tls_ca});
+  if (!tls) return InvalidArgument("redis.tls: " + tls.error().message);
+  redis_tls_ = std::move(*tls);
+  return {};
+}
+
+Result<void> Credentials::LoadSecrets(const Settings& settings) {
+  admin_token_.secret.Set(settings.admin_token);
+  admin_token_.path = settings.admin_token_file;
+  redis_password_.path = settings.redis_password_file;
+  if (auto loaded = admin_token_.Load(); !loaded) return loaded;
+  return redis_password_.Load();
+}
+
+void Credentials::Reload() {
+  if (server_tls_) server_tls_->Reload();
+  if (redis_tls_) redis_tls_->Reload();
+  if (callers_) callers_->ReloadTokens();
+  admin_token_.Reload();
+  redis_password_.Reload();
+}
+
+}  // namespace sluice

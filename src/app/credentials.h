@@ -1,0 +1,66 @@
+// The certificates and secrets of a server: read from files, and read again when these change.
+//
+// Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "api/caller_access.h"
+#include "base/result.h"
+#include "base/secret.h"
+#include "config/settings.h"
+#include "metrics/metrics_registry.h"
+#include "net/tls_context.h"
+
+namespace sluice {
+
+class Credentials {
+ public:
+  // The error names the setting. `metrics` must outlive the credentials.
+  static Result<std::unique_ptr<Credentials>> Load(const Settings& settings,
+                                                   MetricsRegistry& metrics);
+
+  // What cannot be read stays as it was; the cause is logged once. Blocks on the disk: for a
+  // worker, every few seconds.
+  void Reload();
+
+  // Null: without TLS. gRPC and HTTP share it.
+  net::TlsServerContext* server_tls() const { return server_tls_.get(); }
+  net::TlsClientContext* redis_tls() const { return redis_tls_.get(); }
+
+  // Null: everybody may ask.
+  const CallerAccess* callers() const { return callers_.get(); }
+
+  // Empty: there is none.
+  const Secret& admin_token() const { return admin_token_.secret; }
+
+  // Null: that of the URL.
+  const Secret* redis_password() const {
+    return redis_password_.path.empty() ? nullptr : &redis_password_.secret;
+  }
+
+ private:
+  struct SecretFile {
+    const char* const setting;
+    std::string path{};     // empty: the secret does not change
+    std::string refused{};  // the cause last logged
+    Secret secret{};
+
+    Result<void> Load();
+    void Reload();
+  };
+
+  Credentials() = default;
+  Result<void> LoadServerTls(const Settings& settings);
+  Result<void> LoadRedisTls(const Settings& settings);
+  Result<void> LoadSecrets(const Settings& settings);
+
+  std::unique_ptr<net::TlsServerContext> server_tls_;
+  std::unique_ptr<net::TlsClientContext> redis_tls_;
+  std::unique_ptr<CallerAccess> callers_;
+  SecretFile admin_token_{.setting = "admin.token_file"};
+  SecretFile redis_password_{.setting = "redis.password_file"};
+};
+
+}  // namespace sluice

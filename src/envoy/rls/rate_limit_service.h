@@ -1,0 +1,45 @@
+// Envoy's RateLimitService: what Envoy asks of its rate limit service, answered by this limiter.
+//
+// Thread-safe. Must outlive the servers that have its methods.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "api/caller_access.h"
+#include "envoy/rls/hit_counters.h"
+#include "envoy/rls/options.h"
+#include "limiter/limiter.h"
+#include "metrics/metrics_registry.h"
+#include "net/per_loop.h"
+#include "rpc/method.h"
+#include "rpc/status.h"
+
+namespace sluice::envoy {
+
+class RateLimitService {
+ public:
+  // Without `access` everybody may ask. All must outlive the service.
+  RateLimitService(Limiter& limiter, MetricsRegistry& metrics, RlsOptions options,
+                   const CallerAccess* access = nullptr);
+
+  void AddTo(rpc::Methods& methods);
+
+ private:
+  // What all calls of an io thread share.
+  struct Shared {
+    HitCounters counters;
+    std::string response;  // for the time of one Finish
+  };
+
+  Limiter& limiter_;
+  const RlsOptions options_;
+  const CallerAccess* const access_;
+  PerLoop<Shared> shared_;
+};
+
+// As the peer has it over HTTP: 200, 429 if the request is over its limit, 400 or 500. What
+// `callers` refuses is 401 or 403.
+int HttpStatusOf(const rpc::Status& status, std::string_view response);
+
+}  // namespace sluice::envoy

@@ -1,0 +1,113 @@
+#include "envoy/rules/compiler.h"
+
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "envoy/rules/entry_text.h"
+
+namespace sluice::envoy {
+namespace {
+
+// All rules of a domain name their counters alike: what differs is the entries, so a limit that a
+// request brings counts on as a file's of the same unit would.
+Rule NamedRule(std::string_view name) {
+  Rule rule;
+  rule.name = name;
+  rule.counter = kDescriptorAttribute;
+  rule.match = {{std::string(kRuleAttribute),
+                 {.kind = sluice::Pattern::Kind::kExact, .text = rule.name, .of = {}}}};
+  rule.per = {{std::string(kDescriptorAttribute), {}, {}}};
+  return rule;
+}
+
+Limits LimitsOf(const RateLimit& limit) {
+  if (limit.unlimited) return {Limits::Effect::kUnlimited, {}};
+  if (!limit.limits.empty()) return {Limits::Effect::kCount, limit.limits};
+  return {Limits::Effect::kCount, {LimitOf(limit.unit, limit.requests_per_unit)}};
+}
+
+}  // namespace
+
+class Compiler {
+ public:
+  void Add(RuleTree tree) {
+    Domain domain{.name = tree.domain, .unmatched = Unmatched::kAllow, .colocate = {}, .rules = {}};
+    DomainGuide& guide = guide_->domains_[domain.name];
+    guide.all_or_nothing = tree.all_or_nothing;
+    domain_ = &domain;
+    for (Descriptor& it : tree.descriptors) AddPlace(std::move(it), "", guide.branches);
+    domain.rules.push_back(NamedRule(kOverrideRule));
+    rules_.push_back(std::move(domain));
+  }
+
+  CompiledRules Finish() { return {std::move(rules_), std::move(guide_)}; }
+
+ private:
+  // `path` names the places on the way to this one.
+  void AddPlace(Descriptor descriptor, std::string path, Branches& siblings) {
+    Place place;
+    if (descriptor.value.empty()) {
+      AppendKey(descriptor.key, path);
+    } else {
+      AppendEntry(descriptor.key, descriptor.value, path);
+    }
+    if (descriptor.rate_limit) place.target = AddRule(descriptor, path);
+    place.value = descriptor.value;
+    place.share_threshold = descriptor.share_threshold;
+    place.value_to_metric = descriptor.value_to_metric;
+    place.metadata = std::move(descriptor.metadata);
+    if (!descriptor.descriptors.empty()) place.branches = std::make_unique<Branches>();
+    for (Descriptor& child : descriptor.descriptors) {
+      AddPlace(std::move(child), path, *place.branches);
+    }
+    Branches::OfKey& of_key = siblings.keys[descriptor.key];
+    if (descriptor.value.empty()) {
+      of_key.any = std::make_unique<Place>(std::move(place));
+    } else if (descriptor.is_wildcard()) {
+      of_key.patterns.push_back({Glob(descriptor.value), std::move(place)});
+    } else {
+      of_key.exact.try_emplace(std::move(descriptor.value), std::move(place));
+    }
+  }
+
+  std::unique_ptr<Target> AddRule(const Descriptor& descriptor, const std::string& path) {
+    const RateLimit& limit = *descriptor.rate_limit;
+    std::string name = path;
+    DigestIfLong(name);
+    Rule rule = NamedRule(name);
+    rule.location = fmt::format("{}:{}", descriptor.file, descriptor.position.line);
+    rule.limits = LimitsOf(limit);
+    rule.shadow = descriptor.shadow_mode && !limit.unlimited;  // which is never over
+    rule.on_store_failure = limit.on_store_failure;
+    domain_->rules.push_back(std::move(rule));
+    return std::make_unique<Target>(Target{.rule = std::move(name),
+                                           .id = static_cast<std::uint32_t>(guide_->size_++),
+                                           .unlimited = limit.unlimited,
+                                           .quota_mode = descriptor.quota_mode,
+                                           .detailed_metric = descriptor.detailed_metric,
+                                           .own_limits = !limit.limits.empty(),
+                                           .unit = limit.unit,
+                                           .requests_per_unit = limit.requests_per_unit,
+                                           .name = limit.name,
+                                           .replaces = limit.replaces});
+  }
+
+  RuleSet rules_;
+  std::shared_ptr<Guide> guide_ = std::make_shared<Guide>();
+  Domain* domain_ = nullptr;
+};
+
+CompiledRules Compile(std::vector<RuleTree> trees) {
+  Compiler compiler;
+  for (RuleTree& tree : trees) compiler.Add(std::move(tree));
+  return compiler.Finish();
+}
+
+Limit LimitOf(Unit unit, std::uint32_t requests) {
+  return FixedWindow{
+      .limit = requests, .window = LengthOf(unit), .align = FixedWindow::Align::kEpoch};
+}
+
+}  // namespace sluice::envoy

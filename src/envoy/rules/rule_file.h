@@ -1,0 +1,54 @@
+// Rule files of Envoy's rate limit service as they are written, after parsing and before compiling:
+// plain values, no behaviour.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/yaml_reader.h"
+#include "core/limit.h"
+#include "envoy/rules/unit.h"
+#include "match/rule.h"
+
+namespace sluice::envoy {
+
+struct RateLimit {
+  bool unlimited = false;
+  Unit unit = Unit::kUnknown;
+  std::uint32_t requests_per_unit = 0;
+  std::string name;
+  std::vector<std::string> replaces;  // names of other limits
+  // Not the peer's: limits of Sluice's kinds, instead of a unit.
+  std::vector<Limit> limits;
+  OnStoreFailure on_store_failure = OnStoreFailure::kLocal;
+};
+
+struct Descriptor {
+  std::string file;
+  Position position;
+  std::string key;
+  std::string value;                    // empty: any; '*' stands for any run of characters
+  std::optional<RateLimit> rate_limit;  // absent: requests that end here are let pass
+  std::vector<Descriptor> descriptors;  // of a request's next entry
+  bool shadow_mode = false;
+  bool quota_mode = false;
+  bool share_threshold = false;  // all values that match share one counter
+  bool detailed_metric = false;  // the metric's label has the request's values
+  bool value_to_metric = false;  // the metric's label has this entry's value
+  YamlNode metadata;             // a map; kNull: none
+
+  bool is_wildcard() const { return value.find('*') != std::string::npos; }
+};
+
+struct RuleTree {
+  std::string domain;
+  std::string file;
+  Position domain_position;  // in it
+  // Not the peer's: a request that is over one of its limits counts for none.
+  bool all_or_nothing = false;
+  std::vector<Descriptor> descriptors;
+};
+
+}  // namespace sluice::envoy

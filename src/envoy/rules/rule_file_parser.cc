@@ -1,0 +1,232 @@
+#include "envoy/rules/rule_file_parser.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <limits>
+#include <map>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "config/config_value.h"
+#include "config/limit_parser.h"
+
+namespace sluice::envoy {
+namespace {
+
+using NodeKind = YamlNode::Kind;
+
+std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
+// A key without a value is as good as absent.
+std::optional<ConfigValue> Find(const ConfigMap& fields, std::string_view key) {
+  auto found = fields.Find(key);
+  if (found && found->node().kind == NodeKind::kNull) return std::nullopt;
+  return found;
+}
+
+// Reports that `key` of the map `value` is missing.
+void ReportMissing(const ConfigValue& value, std::string_view key, std::string_view allowed) {
+  if (value.node().kind != NodeKind::kMap) return;
+  const YamlNode absent{
+      .kind = NodeKind::kNull, .position = value.node().position, .text = "", .items = {}};
+  value.At(key, absent).Report(fmt::format("is missing; allowed {}", allowed));
+}
+
+std::string ParseText(const ConfigMap& fields, std::string_view key) {
+  const auto field = Find(fields, key);
+  return field ? std::string(field->Text("is a text").value_or("")) : "";
+}
+
+bool ParseFlag(const ConfigMap& fields, std::string_view key) {
+  const auto field = Find(fields, key);
+  if (!field) return false;
+  constexpr std::array<std::string_view, 6> kWords{"true", "yes", "on", "false", "no", "off"};
+  const auto* const word = std::find(kWords.begin(), kWords.end(), LowerCase(field->node().text));
+  if (field->node().kind != NodeKind::kScalar || field->node().quoted || word == kWords.end()) {
+    field->ReportFound("are true, false");
+    return false;
+  }
+  return word < kWords.begin() + 3;
+}
+
+std::string ParseRequiredText(const ConfigValue& map, const ConfigMap& fields, std::string_view key,
+                              std::string_view allowed) {
+  const auto field = Find(fields, key);
+  if (!field) {
+    ReportMissing(map, key, allowed);
+    return "";
+  }
+  const auto text = field->Text(allowed);
+  if (text && text->empty()) field->ReportFound(allowed);
+  return std::string(text.value_or(""));
+}
+
+// What a file may say.
+constexpr std::span kUnits = std::span(kUnitNames).subspan(1);
+
+std::string AllowedUnits() { return fmt::format("are {}", fmt::join(kUnits, ", ")); }
+
+Unit ParseUnit(const ConfigValue& value) {
+  const auto name = std::find(kUnits.begin(), kUnits.end(), LowerCase(value.node().text));
+  if (value.node().kind == NodeKind::kScalar && name != kUnits.end()) {
+    return static_cast<Unit>(name - kUnits.begin() + 1);
+  }
+  value.ReportFound(AllowedUnits() + DidYouMean(value.node().text, kUnits));
+  return Unit::kUnknown;
+}
+
+void ParseReplaces(const ConfigValue& list, RateLimit& limit) {
+  static constexpr std::array<std::string_view, 1> kKeys{"name"};
+  for (const ConfigValue& item : list.Items("is a list of maps such as {name: other}")) {
+    const ConfigMap fields(item, kKeys);
+    const std::string name = ParseRequiredText(item, fields, "name", "is the name of a limit");
+    if (!name.empty() && name == limit.name) {
+      item.At("name", *item.node().Find("name")).ReportFound("is the name of another limit");
+    }
+    limit.replaces.push_back(name);
+  }
+}
+
+// What Sluice counts by, instead of a unit.
+void ParseOwnLimits(const ConfigMap& fields, const ConfigValue& list, RateLimit& limit) {
+  for (const std::string_view key : {"unit", "requests_per_unit", "unlimited"}) {
+    if (const auto other = Find(fields, key)) other->ReportFound("only without limits");
+  }
+  for (const ConfigValue& item : list.Items("is a list of limits")) {
+    limit.limits.push_back(ParseLimit(item));
+    if (std::holds_alternative<Concurrency>(limit.limits.back())) {
+      item.Report("found concurrency, which needs leases; allowed are the other algorithms");
+    }
+  }
+  if (limit.limits.empty() && list.node().kind == NodeKind::kSequence) {
+    list.Report("found no limit; allowed is at least one");
+  }
+}
+
+void ParseUnitOf(const ConfigValue& value, const ConfigMap& fields, RateLimit& limit) {
+  const auto unit = Find(fields, "unit");
+  if (limit.unlimited) {
+    if (unit) unit->ReportFound("only without unlimited");
+  } else if (unit) {
+    limit.unit = ParseUnit(*unit);
+  } else {
+    ReportMissing(value, "unit", AllowedUnits());
+  }
+}
+
+RateLimit ParseRateLimit(const ConfigValue& value) {
+  static constexpr std::array<std::string_view, 7> kKeys{
+      "unit", "requests_per_unit", "unlimited", "name", "replaces", "limits", "on_store_failure"};
+  const ConfigMap fields(value, kKeys);
+  RateLimit limit;
+  if (value.node().kind != NodeKind::kMap) return limit;
+  limit.name = ParseText(fields, "name");
+  limit.unlimited = ParseFlag(fields, "unlimited");
+  if (const auto requests = Find(fields, "requests_per_unit")) {
+    limit.requests_per_unit =
+        static_cast<std::uint32_t>(requests->Integer(0, std::numeric_limits<std::uint32_t>::max()));
+  }
+  if (const auto limits = Find(fields, "limits")) {
+    ParseOwnLimits(fields, *limits, limit);
+  } else {
+    ParseUnitOf(value, fields, limit);
+  }
+  if (const auto replaces = Find(fields, "replaces")) ParseReplaces(*replaces, limit);
+  if (const auto failure = Find(fields, "on_store_failure")) {
+    limit.on_store_failure = failure->OneOf<OnStoreFailure>({{"local", OnStoreFailure::kLocal},
+                                                             {"allow", OnStoreFailure::kAllow},
+                                                             {"deny", OnStoreFailure::kDeny},
+                                                             {"error", OnStoreFailure::kError}});
+  }
+  return limit;
+}
+
+void CheckMetadata(const ConfigValue& value) {
+  if (value.node().kind == NodeKind::kSequence) {
+    for (const ConfigValue& item : value.Items("")) CheckMetadata(item);
+  } else if (value.node().kind == NodeKind::kMap) {
+    ForEachPair(value, [](const YamlNode&, const ConfigValue& item) { CheckMetadata(item); });
+  }
+}
+
+std::vector<Descriptor> ParseDescriptors(const ConfigValue& list);
+
+Descriptor ParseDescriptor(const ConfigValue& value) {
+  static constexpr std::array<std::string_view, 10> kKeys{
+      "key",        "value",           "rate_limit",      "descriptors",     "shadow_mode",
+      "quota_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata"};
+  const ConfigMap fields(value, kKeys);
+  Descriptor descriptor;
+  if (value.node().kind != NodeKind::kMap) return descriptor;
+  descriptor.file = value.report().file;
+  descriptor.position = value.node().position;
+  descriptor.key = ParseRequiredText(value, fields, "key", "is the key of an entry");
+  descriptor.value = ParseText(fields, "value");
+  descriptor.shadow_mode = ParseFlag(fields, "shadow_mode");
+  descriptor.quota_mode = ParseFlag(fields, "quota_mode");
+  descriptor.detailed_metric = ParseFlag(fields, "detailed_metric");
+  descriptor.value_to_metric = ParseFlag(fields, "value_to_metric");
+  descriptor.share_threshold = ParseFlag(fields, "share_threshold");
+  if (descriptor.share_threshold && !descriptor.is_wildcard()) {
+    Find(fields, "share_threshold")->Report("needs a value with *");
+  }
+  if (const auto limit = Find(fields, "rate_limit")) descriptor.rate_limit = ParseRateLimit(*limit);
+  if (const auto list = Find(fields, "descriptors")) {
+    descriptor.descriptors = ParseDescriptors(*list);
+  }
+  if (const auto metadata = Find(fields, "metadata")) {
+    if (metadata->node().kind != NodeKind::kMap) metadata->ReportFound("is a map");
+    CheckMetadata(*metadata);
+    descriptor.metadata = metadata->node();
+  }
+  return descriptor;
+}
+
+std::vector<Descriptor> ParseDescriptors(const ConfigValue& list) {
+  std::vector<Descriptor> descriptors;
+  std::map<std::pair<std::string, std::string>, int> lines;
+  for (const ConfigValue& item : list.Items("is a list of descriptors")) {
+    Descriptor descriptor = ParseDescriptor(item);
+    const auto [known, is_new] =
+        lines.try_emplace({descriptor.key, descriptor.value}, item.node().position.line);
+    if (!is_new && !descriptor.key.empty()) {
+      item.Report(
+          fmt::format("found the key \"{}\" with the value \"{}\", as on line {}; allowed "
+                      "is once",
+                      descriptor.key, descriptor.value, known->second));
+    }
+    descriptors.push_back(std::move(descriptor));
+  }
+  return descriptors;
+}
+
+}  // namespace
+
+std::optional<RuleTree> ParseRuleFile(std::string_view file, std::string_view text,
+                                      Diagnostics& errors) {
+  static constexpr std::array<std::string_view, 3> kKeys{"domain", "descriptors", "all_or_nothing"};
+  constexpr std::string_view kDomains = "is a name of 1 to 255 bytes";
+  FileReport report{std::string(file), errors};
+  const YamlNode document = ReadYaml(file, text, {}, errors, YamlAliases::kResolved);
+  if (document.kind == NodeKind::kRefused) return std::nullopt;
+  const ConfigValue root(document, report);
+  const ConfigMap fields(root, kKeys);
+  if (document.kind != NodeKind::kMap) return std::nullopt;
+  RuleTree tree;
+  tree.domain = ParseRequiredText(root, fields, "domain", kDomains);
+  if (const auto domain = Find(fields, "domain")) tree.domain_position = domain->node().position;
+  if (tree.domain.size() > 255) Find(fields, "domain")->ReportFound(kDomains);
+  tree.all_or_nothing = ParseFlag(fields, "all_or_nothing");
+  if (const auto list = Find(fields, "descriptors")) tree.descriptors = ParseDescriptors(*list);
+  return tree;
+}
+
+}  // namespace sluice::envoy

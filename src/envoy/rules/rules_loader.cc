@@ -1,0 +1,88 @@
+#include "envoy/rules/rules_loader.h"
+
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "envoy/rules/rule_file_parser.h"
+
+namespace sluice::envoy {
+namespace {
+
+// Puts the trees of one domain together.
+class Merger {
+ public:
+  Merger(bool merge, LoadedTrees& loaded) : merge_(merge), loaded_(loaded) {}
+
+  void Add(const std::string& file, RuleTree tree) {
+    if (tree.domain.empty()) return;  // reported
+    const auto [at, is_new] = domains_.try_emplace(tree.domain);
+    Known& known = at->second;
+    if (is_new) {
+      known = {.file = file, .tree = loaded_.trees.size(), .places = {}};
+      loaded_.trees.push_back({.domain = tree.domain,
+                               .file = file,
+                               .domain_position = tree.domain_position,
+                               .descriptors = {}});
+    } else if (!merge_) {
+      loaded_.errors.push_back(
+          {file, tree.domain_position, "domain",
+           fmt::format("found \"{}\", which {} has too; allowed is one file for a domain, unless "
+                       "domains are merged",
+                       tree.domain, known.file)});
+      return;
+    }
+    Merge(std::move(tree), known);
+  }
+
+ private:
+  struct Known {
+    std::string file;  // the first
+    std::size_t tree = 0;
+    std::map<std::pair<std::string, std::string>, std::string> places;  // key, value → file:line
+  };
+
+  void Merge(RuleTree from, Known& known) {
+    RuleTree& to = loaded_.trees[known.tree];
+    to.all_or_nothing |= from.all_or_nothing;
+    for (Descriptor& it : from.descriptors) {
+      const auto [place, is_new] = known.places.try_emplace(
+          {it.key, it.value}, fmt::format("{}:{}", it.file, it.position.line));
+      // The parser has reported those that are twice in a file.
+      if (!is_new && !place->second.starts_with(it.file + ":")) {
+        loaded_.errors.push_back(
+            {it.file, it.position, "descriptors",
+             fmt::format("found the key \"{}\" with the value \"{}\", as in {}; allowed is once",
+                         it.key, it.value, place->second)});
+      }
+      to.descriptors.push_back(std::move(it));
+    }
+  }
+
+  const bool merge_;
+  LoadedTrees& loaded_;
+  std::map<std::string, Known> domains_;
+};
+
+}  // namespace
+
+bool IsRuleFileName(std::string_view name) { return !name.starts_with('.'); }
+
+RuleTexts ReadRuleFiles(const std::string& directory) {
+  return sluice::ReadRuleFiles(directory, kRuleFiles);
+}
+
+LoadedTrees ParseRules(RuleTexts texts, bool merge) {
+  LoadedTrees loaded{.trees = {}, .errors = std::move(texts.errors)};
+  Merger merger(merge, loaded);
+  for (RuleFile& file : texts.files) {
+    auto tree = ParseRuleFile(file.name, file.text, loaded.errors);
+    file.text = std::string();
+    if (tree) merger.Add(file.name, std::move(*tree));
+  }
+  SortByPosition(loaded.errors);
+  return loaded;
+}
+
+}  // namespace sluice::envoy

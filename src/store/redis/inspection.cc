@@ -1,0 +1,143 @@
+#include "store/redis/inspection.h"
+
+#include <hiredis/hiredis.h>
+
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "store/redis/connection.h"
+#include "store/redis/redis_error.h"
+
+namespace sluice::redis {
+namespace {
+
+// ARGV: commands that are needed. Returns the eviction policy, the lag of the replica that is
+// furthest behind (seconds, bytes), and the commands that the user may not call. What the user may
+// not ask for is empty; before Redis 7 all commands count as allowed.
+constexpr std::string_view kAsk = R"lua(
+local function info(section)
+  local found = redis.pcall('INFO', section)
+  return type(found) == 'string' and found or ''
+end
+local policy = string.match(info('memory'), 'maxmemory_policy:([%w-]+)') or ''
+local replication = info('replication')
+local written = tonumber(string.match(replication, 'master_repl_offset:(%d+)')) or 0
+local seconds, bytes = 0, 0
+for offset, lag in string.gmatch(replication, 'slave%d+:[^\r\n]*,offset=(%d+),lag=(%d+)') do
+  seconds = math.max(seconds, tonumber(lag))
+  bytes = math.max(bytes, written - tonumber(offset))
+end
+local reply = {policy, string.format('%.0f', seconds), string.format('%.0f', bytes)}
+for _, command in ipairs(redis.acl_check_cmd and ARGV or {}) do
+  if not redis.acl_check_cmd(command, 'sluice:{probe}') then reply[#reply + 1] = command end
+end
+return reply
+)lua";
+
+// What the check script calls, the report of a fleet's member, and what is asked here.
+constexpr std::string_view kNeeded[] = {"time",    "mget",
+                                        "set",     "setrange",
+                                        "exists",  "unlink",
+                                        "pexpire", "zadd",
+                                        "zcard",   "zcount",
+                                        "zrange",  "zrangebyscore",
+                                        "zrem",    "zremrangebyrank",
+                                        "zscore",  "zremrangebyscore",
+                                        "info"};
+
+constexpr std::string_view kSafePolicy = "noeviction";
+
+}  // namespace
+
+Inspection::Inspection(std::string name, MetricsRegistry& metrics, const MetricLabels& labels)
+    : name_(std::move(name)),
+      evicts_(metrics.GaugeFor(
+          "sluice_redis_evicts",
+          "1 if Redis evicts counters when it is full (its maxmemory-policy), else 0.", labels)),
+      lag_(metrics.GaugeFor("sluice_redis_replica_lag_seconds",
+                            "Since the replica that is furthest behind has reported.", labels)),
+      refused_(metrics.GaugeFor("sluice_redis_refused_commands",
+                                "Commands that Redis' ACL refuses although they are needed.",
+                                labels)) {}
+
+std::string Inspection::Command(bool clustered) {
+  std::vector<std::string_view> command{"EVAL", kAsk, "0"};
+  command.insert(command.end(), std::begin(kNeeded), std::end(kNeeded));
+  if (clustered) command.emplace_back("get");
+  std::string out;
+  AppendCommand(command, out);
+  return out;
+}
+
+void Inspection::OnReply(const redisReply& reply) {
+  if (reply.type == REDIS_REPLY_ERROR && WordOf(TextOf(reply)) == "NOPERM") {
+    return SeeRefused("eval", 1);
+  }
+  if (reply.type != REDIS_REPLY_ARRAY || reply.elements < 3) return;
+  SeePolicy(TextOf(*reply.element[0]));
+  std::int64_t seconds = 0;
+  const std::string_view lag = TextOf(*reply.element[1]);
+  std::from_chars(lag.data(), lag.data() + lag.size(), seconds);
+  SeeLag(seconds, TextOf(*reply.element[2]));
+  std::string refused;
+  for (std::size_t i = 3; i < reply.elements; ++i) {
+    refused.append(refused.empty() ? "" : ", ").append(TextOf(*reply.element[i]));
+  }
+  SeeRefused(refused, static_cast<int>(reply.elements) - 3);
+}
+
+// Not known: the user may not ask.
+void Inspection::SeePolicy(std::string_view policy) {
+  if (policy.empty()) return;
+  const bool evicts = policy != kSafePolicy;
+  evicts_.Set(evicts ? 1 : 0);
+  const std::string before = std::exchange(told_policy_, policy);
+  if (evicts && before != policy) {
+    spdlog::warn(
+        "redis {}: its maxmemory-policy is {}: a counter that is evicted begins again at zero, so "
+        "limits may be exceeded; set {}",
+        name_, policy, kSafePolicy);
+  }
+  if (!evicts && !before.empty() && before != policy) {
+    spdlog::info("redis {}: its maxmemory-policy is {}: no counter is evicted", name_, policy);
+  }
+}
+
+void Inspection::SeeLag(std::int64_t seconds, std::string_view bytes) {
+  lag_.Set(static_cast<double>(seconds));
+  const bool lags = seconds >= kLagging;
+  if (std::exchange(told_lag_, lags) == lags) return;
+  if (lags) {
+    spdlog::warn(
+        "redis {}: a replica is {} s and {} bytes behind: counts that it lacks are lost if it "
+        "takes "
+        "over",
+        name_, seconds, bytes);
+  } else {
+    spdlog::info("redis {}: its replicas follow again", name_);
+  }
+}
+
+void Inspection::SeeRefused(const std::string& commands, int count) {
+  refused_.Set(count);
+  if (std::exchange(told_refused_, commands) == commands) return;
+  if (commands.empty()) {
+    spdlog::info("redis {}: its user may call all that is needed", name_);
+  } else {
+    spdlog::warn("redis {}: its user may not call {}: see the ACL in docs/redis.md", name_,
+                 commands);
+  }
+}
+
+void Inspection::Forget() {
+  evicts_.Set(0);
+  lag_.Set(0);
+  refused_.Set(0);
+  told_policy_.clear();
+  told_lag_ = false;
+  told_refused_.clear();
+}
+
+}  // namespace sluice::redis

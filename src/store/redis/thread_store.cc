@@ -1,0 +1,288 @@
+#include "store/redis/thread_store.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "store/redis/redis_error.h"
+#include "store/redis/slot.h"
+#include "store/redis/split_check.h"
+#include "store/redis/split_reset.h"
+
+namespace sluice::redis {
+namespace {
+
+using Routing = StoreCheck::Routing;
+
+// "MOVED 3999 127.0.0.1:6381", or ASK.
+struct RedirectTo {
+  std::size_t slot = 0;
+  Address address;
+};
+
+// A server that does not know its own name omits it; then the address is that of `from`.
+std::optional<RedirectTo> ParseRedirect(std::string_view error, const Address& from) {
+  const auto slot_at = error.find(' ') + 1;
+  const auto place_at = error.find(' ', slot_at) + 1;
+  const auto port_at = error.rfind(':') + 1;
+  if (slot_at == 0 || place_at == 0 || port_at <= place_at) return std::nullopt;
+  RedirectTo to;
+  to.address.host = error.substr(place_at, port_at - 1 - place_at);
+  if (to.address.host.empty()) to.address.host = from.host;
+  const char* const end = error.data() + error.size();
+  const auto slot = std::from_chars(error.data() + slot_at, end, to.slot);
+  const auto port = std::from_chars(error.data() + port_at, end, to.address.port);
+  if (slot.ec != std::errc() || port.ec != std::errc() || to.slot >= kSlots) return std::nullopt;
+  return to;
+}
+
+bool ShareCounter(const StoreCheck& a, const StoreCheck& b) {
+  return std::any_of(a.counters.begin(), a.counters.end(), [&](const CounterCheck& counter) {
+    return std::any_of(b.counters.begin(), b.counters.end(),
+                       [&](const CounterCheck& other) { return other.key == counter.key; });
+  });
+}
+
+}  // namespace
+
+ThreadStore::ThreadStore(ThreadStoreContext context)
+    : loop_(context.loop),
+      servers_(context.servers),
+      on_layout_suspect_(std::move(context.on_layout_suspect)),
+      node_context_{.loop = loop_,
+                    .owner = *this,
+                    .metrics = context.metrics,
+                    .access = std::move(context.access),
+                    .clustered = context.clustered,
+                    .inspects = loop_.index() == 0,
+                    .options = std::move(context.options)},
+      try_again_timer_(loop_.timers(), [this] { TryAgain(); }),
+      sweep_timer_(loop_.timers(), [this] { Sweep(); }) {}
+
+ThreadStore::~ThreadStore() = default;
+
+void ThreadStore::Use(const Layout& layout) {
+  const auto when_unconnected = std::exchange(has_layout_, true) ? Node::WhenUnconnected::kWait
+                                                                 : Node::WhenUnconnected::kFail;
+  for (auto& [name, entry] : nodes_) entry.owns = false;
+  std::vector<Node*> nodes;
+  for (const Address& address : layout.servers) {
+    nodes.push_back(&NodeAt(address, when_unconnected));
+    nodes_.at(address.ToString()).owns = true;
+  }
+  if (layout.owners.empty()) {
+    only_ = nodes.front();
+  } else {
+    owners_.resize(kSlots);
+    std::transform(layout.owners.begin(), layout.owners.end(), owners_.begin(),
+                   [&](auto owner) { return owner == Layout::kNobody ? nullptr : nodes[owner]; });
+  }
+  RetireUnused();
+}
+
+// Nodes live until the end of the loop iteration, in which they may still be flushed.
+void ThreadStore::Stop() {
+  try_again_timer_.Cancel();
+  sweep_timer_.Cancel();
+  for (const auto& node : retired_) node->Stop();  // the others take over their undos
+  for (auto& [name, entry] : nodes_) entry.node->Stop();
+  for (StoreCheck* check : std::exchange(try_again_, {})) {
+    Fail(*check, StoreFailure::kUnreachable);
+  }
+}
+
+Node& ThreadStore::NodeAt(const Address& address, Node::WhenUnconnected when_unconnected) {
+  const std::string name = address.ToString();
+  const auto known = nodes_.find(name);
+  if (known != nodes_.end()) return *known->second.node;
+  for (const auto& node : retired_) {
+    if (node->address() == address) node->Stop();  // they would share one ServerStatus
+  }
+  return *(nodes_[name].node = std::make_unique<Node>(node_context_, address, servers_.At(address),
+                                                      when_unconnected));
+}
+
+// A node that takes over its first slots appears in redirects before it is in a layout.
+void ThreadStore::RetireUnused() {
+  for (auto it = nodes_.begin(); it != nodes_.end();) {
+    const bool used = it->second.owns || std::exchange(it->second.asked, false);
+    if (used) {
+      ++it;
+    } else {
+      std::unique_ptr<Node> node = std::move(it->second.node);
+      it = nodes_.erase(it);
+      std::replace(owners_.begin(), owners_.end(), node.get(), static_cast<Node*>(nullptr));
+      Retire(std::move(node));
+    }
+  }
+}
+
+void ThreadStore::Retire(std::unique_ptr<Node> node) {
+  retired_.push_back(std::move(node));
+  retired_.back()->Retire();
+  sweep_timer_.Start(loop_.now() + kSweep);
+}
+
+void ThreadStore::Sweep() {
+  const auto idle = std::stable_partition(retired_.begin(), retired_.end(),
+                                          [](const auto& node) { return !node->idle(); });
+  for (auto it = idle; it != retired_.end(); ++it) {
+    (*it)->Stop();
+    loop_.DisposeLater(std::move(*it));
+  }
+  retired_.erase(idle, retired_.end());
+  if (!retired_.empty()) sweep_timer_.Start(loop_.now() + kSweep);
+}
+
+void ThreadStore::SubmitToMany(StoreCheck& check) {
+  check.routing = by_slot_ ? Routing::kBySlot : Routing::kWithOthers;
+  check.deadline_extended = false;
+  check.late = nullptr;
+  Route(check);
+}
+
+ThreadStore::Place ThreadStore::PlaceOf(std::string_view key, Routing routing) const {
+  if (only_ != nullptr) return {.node = only_, .slot = 0};
+  if (owners_.empty()) return {};
+  const std::uint16_t slot = SlotOf(key);
+  return {.node = owners_[slot], .slot = routing == Routing::kWithOthers ? std::uint16_t{0} : slot};
+}
+
+void ThreadStore::Route(StoreCheck& check) {
+  const Place place = PlaceOf(check.counters.front().key, check.routing);
+  const bool one = std::all_of(check.counters.begin() + 1, check.counters.end(),
+                               [&](auto& it) { return PlaceOf(it.key, check.routing) == place; });
+  one ? SendTo(place.node, check) : SplitCheck::Start(*this, check);
+}
+
+void ThreadStore::SendTo(Node* node, StoreCheck& check) {
+  if (node == nullptr) return Fail(check, StoreFailure::kUnreachable);
+  if (FollowsWaiting(check)) return TryAgainLater(check);
+  node->SubmitAgain(check);
+}
+
+void ThreadStore::Reset(StoreReset& reset) {
+  if (only_ != nullptr) return only_->Reset(reset);
+  SplitReset::Start(*this, reset);
+}
+
+void ThreadStore::ResetAt(Node* node, StoreReset& reset, bool asking) {
+  if (node != nullptr) return node->Reset(reset, asking);
+  reset.failure = StoreFailure::kUnreachable;
+  reset.OnReset();
+}
+
+// Sends an undo to each node. If a key has no known owner, any node can redirect it.
+void ThreadStore::Undo(const StoreCheck& check) {
+  if (only_ != nullptr) return only_->Undo(check);
+  if (nodes_.empty()) return;
+  OwnedCheck rest(check);
+  for (const CounterCheck& first : rest.counters) {
+    if (!first.charged) continue;
+    Node* const node = NodeOf(first.key);
+    OwnedCheck here(static_cast<const StoreCheck&>(rest));
+    for (std::size_t i = 0; i < here.counters.size(); ++i) {
+      if (NodeOf(rest.counters[i].key) == node) {
+        rest.counters[i].charged = false;
+      } else {
+        here.counters[i].charged = false;
+      }
+    }
+    AnyNodeFor(first.key).Undo(here);
+  }
+}
+
+std::optional<Address> ThreadStore::AddressOf(std::string_view key) const {
+  const Node* const node = NodeOf(key);
+  return node == nullptr ? std::nullopt : std::optional(node->address());
+}
+
+Node& ThreadStore::AnyNodeFor(std::string_view key) const {
+  Node* const node = NodeOf(key);
+  return node != nullptr ? *node : *nodes_.begin()->second.node;
+}
+
+std::string ThreadStore::ProbeKey(const Node& node) const {
+  constexpr int kTries = 100'000;
+  for (int i = 0; i < kTries; ++i) {
+    std::string key =
+        fmt::format("sluice:{{probe{}}}:fixed_window:1s", i == 0 ? "" : fmt::to_string(i));
+    if (NodeOf(key) == &node) return key;
+  }
+  return "sluice:{probe}:fixed_window:1s";  // it owns no slot
+}
+
+Node* ThreadStore::FollowRedirect(const Node& from, std::string_view error) {
+  const auto to = ParseRedirect(error, from.address());
+  if (!to) return nullptr;
+  Node& node = NodeAt(to->address, Node::WhenUnconnected::kWait);
+  nodes_.at(to->address.ToString()).asked = true;
+  if (WordOf(error) == "MOVED") {
+    owners_[to->slot] = &node;
+    on_layout_suspect_();
+  }
+  return &node;
+}
+
+// An empty error means that the node is retired.
+void ThreadStore::OnRedirect(Node& from, StoreCheck& check, std::string_view error) {
+  const std::string_view word = WordOf(error);
+  by_slot_ |= RefusesUndeclaredKeys(error);
+  if (word == "TRYAGAIN") return TryAgainLater(check);
+  if (word == "MOVED" || word == "ASK") {
+    Node* const node = FollowRedirect(from, error);
+    if (node == nullptr) return Fail(check, StoreFailure::kRejected);
+    check.routing = word == "ASK" ? Routing::kAsking : Routing::kBySlot;
+    return SendTo(node, check);
+  }
+  if (!error.empty()) check.routing = Routing::kBySlot;
+  Route(check);
+}
+
+void ThreadStore::OnRedirect(Node& from, StoreReset& reset, std::string_view error) {
+  Node* const node = FollowRedirect(from, error);
+  if (node != nullptr) return node->Reset(reset, WordOf(error) == "ASK");
+  reset.failure = StoreFailure::kRejected;
+  reset.OnReset();
+}
+
+void ThreadStore::OnRedirected(Node& node) {
+  if (try_again_.empty()) return;
+  node.HandOver([this](StoreCheck& next) {
+    const bool follows = FollowsWaiting(next);
+    if (follows) TryAgainLater(next);
+    return follows;
+  });
+}
+
+void ThreadStore::OnUndone(std::unique_ptr<DetachedUndo> undo) {
+  Node& node = AnyNodeFor(undo->counters.front().key);
+  node.OnUndone(std::move(undo));
+}
+
+// Whether a check that waits to be resent must be decided before this one.
+bool ThreadStore::FollowsWaiting(const StoreCheck& check) const {
+  return check.in_order && std::any_of(try_again_.begin(), try_again_.end(), [&](const auto* it) {
+           return it->in_order && ShareCounter(*it, check);
+         });
+}
+
+// Some of its keys have moved and some have not. Soon all will have.
+void ThreadStore::TryAgainLater(StoreCheck& check) {
+  check.routing = Routing::kBySlot;
+  try_again_.push_back(&check);
+  if (!try_again_timer_.active()) try_again_timer_.Start(loop_.now() + kTryAgain);
+}
+
+void ThreadStore::TryAgain() {
+  for (StoreCheck* check : std::exchange(try_again_, {})) Route(*check);
+}
+
+void ThreadStore::Fail(StoreCheck& check, StoreFailure failure) {
+  check.Fail(check.last_deadline <= loop_.now() ? StoreFailure::kCallerTimeout : failure);
+  check.OnDecided();
+}
+
+}  // namespace sluice::redis

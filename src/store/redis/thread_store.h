@@ -1,0 +1,114 @@
+// One io thread's part of the Redis store: a node for each server, and the routing of checks.
+//
+// A check whose counters are all on one node is sent there whole and decided atomically; any other
+// is split. If a key has moved, the check is sent to its new node, until its deadline.
+//
+// Loop thread only. Dispose of it after Stop.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "net/timer_wheel.h"
+#include "net/transport.h"
+#include "store/redis/node.h"
+#include "store/redis/node_owner.h"
+#include "store/redis/server.h"
+#include "store/redis/topology.h"
+
+namespace sluice::redis {
+
+struct ThreadStoreContext {
+  net::Loop& loop;
+  Servers& servers;
+  MetricsRegistry& metrics;
+  ServerAccess access;
+  bool clustered = false;
+  NodeOptions options;
+  std::function<void()> on_layout_suspect;  // requests a new layout
+};
+
+class ThreadStore final : public net::Disposable, private NodeOwner {
+ public:
+  // The objects that `context` refers to must outlive this.
+  explicit ThreadStore(ThreadStoreContext context);
+  ~ThreadStore() override;
+
+  void Use(const Layout& layout);
+  void Stop();
+
+  void Submit(StoreCheck& check) {
+    if (only_ != nullptr) return only_->Submit(check);
+    SubmitToMany(check);
+  }
+  void Reset(StoreReset& reset);
+  void Undo(const StoreCheck& check);
+
+  // The address of the server that owns `key`; empty if none is known.
+  std::optional<Address> AddressOf(std::string_view key) const;
+
+  // For SplitCheck and SplitReset: counters with equal places can be sent in one call.
+  struct Place {
+    Node* node = nullptr;    // null: the key has no owner
+    std::uint16_t slot = 0;  // if they go by slot
+
+    bool operator==(const Place&) const = default;
+  };
+  Place PlaceOf(std::string_view key, StoreCheck::Routing routing) const;
+  void SendTo(Node* node, StoreCheck& check);
+  void ResetAt(Node* node, StoreReset& reset, bool asking = false);
+
+ private:
+  static constexpr std::chrono::milliseconds kTryAgain{1};
+  static constexpr std::chrono::milliseconds kSweep{100};
+
+  struct Entry {
+    std::unique_ptr<Node> node;
+    bool owns = false;   // in the latest layout
+    bool asked = false;  // named by a redirect since then
+  };
+
+  void SubmitToMany(StoreCheck& check);
+  void Route(StoreCheck& check);
+  Node& NodeAt(const Address& address, Node::WhenUnconnected when_unconnected);
+  void RetireUnused();
+  void Retire(std::unique_ptr<Node> node);
+  void Sweep();
+  Node* NodeOf(std::string_view key) const {
+    return PlaceOf(key, StoreCheck::Routing::kWithOthers).node;
+  }
+  Node& AnyNodeFor(std::string_view key) const;
+  Node* FollowRedirect(const Node& from, std::string_view error);
+  void TryAgainLater(StoreCheck& check);
+  bool FollowsWaiting(const StoreCheck& check) const;
+  void TryAgain();
+  void Fail(StoreCheck& check, StoreFailure failure);
+
+  void OnRedirect(Node& node, StoreCheck& check, std::string_view error) override;
+  void OnRedirect(Node& node, StoreReset& reset, std::string_view error) override;
+  void OnRedirected(Node& node) override;
+  void OnUndone(std::unique_ptr<DetachedUndo> undo) override;
+  void OnLayoutSuspect() override { on_layout_suspect_(); }
+  std::string ProbeKey(const Node& node) const override;
+
+  net::Loop& loop_;
+  Servers& servers_;
+  const std::function<void()> on_layout_suspect_;
+  const NodeContext node_context_;
+  std::map<std::string, Entry> nodes_;  // by address
+  bool has_layout_ = false;
+  Node* only_ = nullptr;       // it owns every key
+  bool by_slot_ = false;       // a node rejects undeclared keys
+  std::vector<Node*> owners_;  // by slot; null: no owner. Empty unless clustered
+  std::vector<std::unique_ptr<Node>> retired_;
+  std::vector<StoreCheck*> try_again_;
+  net::Timer try_again_timer_;
+  net::Timer sweep_timer_;
+};
+
+}  // namespace sluice::redis

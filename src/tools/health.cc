@@ -1,0 +1,39 @@
+// `sluice health`: whether a server takes calls, for the probes of containers.
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "client/client.h"
+#include "tools/command.h"
+#include "tools/server_options.h"
+
+namespace sluice::tools {
+namespace {
+
+int Ask(const ServerOptions& options) {
+  const auto client = options.Connect();
+  if (!client) return FailBeforeCall(client.error());
+  const auto serving = (*client)->IsServing(options.timeout);
+  if (!serving) {
+    PrintError(**client, serving.error());
+    return kExitUnhealthy;
+  }
+  fmt::print("{}\n", *serving ? "serving" : "not serving");
+  return *serving ? kExitDone : kExitUnhealthy;
+}
+
+std::function<int()> DeclareHealth(CLI::App& app) {
+  auto options = std::make_shared<ServerOptions>();
+  options->AddTo(app);
+  app.footer(
+      "Exit status: 0 serving, 1 not serving or no answer, 2 wrong arguments.\n"
+      "Example: sluice health --addr unix:/run/sluice/grpc.sock");
+  return [options] { return Ask(*options); };
+}
+
+}  // namespace
+
+const Command kHealth = {"health", "Ask whether a server takes calls", DeclareHealth};
+
+}  // namespace sluice::tools

@@ -1,0 +1,170 @@
+#include "tools/load_report.h"
+
+#include <chrono>
+#include <iterator>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "tools/message_json.h"
+#include "tools/text.h"
+
+namespace sluice::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using load::CodeName;
+using load::LoadStats;
+using load::Plan;
+using load::Progress;
+using load::Rpc;
+
+// The names of v1.Source, by number.
+constexpr const char* kSources[] = {"UNSPECIFIED", "STORE", "DENY_CACHE",
+                                    "FALLBACK",    "RULE",  "NO_RULE"};
+static_assert(std::size(kSources) == std::tuple_size_v<decltype(LoadStats::sources)>);
+
+// A larger share of late messages affects the 99th percentile.
+constexpr double kTooManyLate = 0.01;
+
+struct Quantile {
+  double share;
+  const char* name;
+};
+constexpr Quantile kQuantiles[] = {{0.5, "p50"}, {0.9, "p90"}, {0.99, "p99"}, {0.999, "p99.9"}};
+
+const char* RpcText(Rpc rpc) {
+  return rpc == Rpc::kUnary ? "unary" : rpc == Rpc::kBatch ? "batch" : "stream";
+}
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// The CPU usage of the generator's threads, 0 to 1.
+double Busy(const Plan& plan, const LoadStats& stats) {
+  return stats.elapsed.count() == 0 ? 0 : stats.cpu.count() / Seconds(stats.elapsed) / plan.threads;
+}
+
+// "  p50 49 us  p90 89 us  …  max 98 us"
+std::string QuantilesText(const load::LatencyHistogram& durations) {
+  std::string text;
+  for (const auto& [share, name] : kQuantiles) {
+    text += fmt::format("  {} {}", name, HumanDuration(durations.Quantile(share)));
+  }
+  return text + fmt::format("  max {}", HumanDuration(durations.max()));
+}
+
+void AddQuantiles(const load::LatencyHistogram& durations, Json& json) {
+  for (const auto& [share, name] : kQuantiles) json[name] = durations.Quantile(share).count();
+  json["max"] = durations.max().count();
+}
+
+std::string SourcesText(const LoadStats& stats) {
+  std::string text;
+  for (std::size_t i = 0; i < stats.sources.size(); ++i) {
+    if (stats.sources[i] > 0) text += fmt::format("  {} {}", kSources[i], stats.sources[i]);
+  }
+  return text;
+}
+
+Json SourcesJson(const LoadStats& stats) {
+  Json json = Json::object();
+  for (std::size_t i = 0; i < stats.sources.size(); ++i) {
+    if (stats.sources[i] > 0) json[kSources[i]] = stats.sources[i];
+  }
+  return json;
+}
+
+Json ErrorsJson(const LoadStats& stats) {
+  Json json = Json::object();
+  for (const auto& [code, failures] : stats.errors) {
+    json[std::string(CodeName(code))] = {{"count", failures.count}, {"first", failures.first}};
+  }
+  return json;
+}
+
+Json LatencyJson(const LoadStats& stats) {
+  Json json;
+  AddQuantiles(stats.latencies, json);
+  return json;
+}
+
+Json WaitJson(const LoadStats& stats) {
+  Json json = {{"count", stats.waits.count()}, {"total", stats.waited.count()}};
+  AddQuantiles(stats.waits, json);
+  return json;
+}
+
+}  // namespace
+
+std::string ProgressText(const Plan& plan, const Progress& progress, Duration elapsed) {
+  const std::uint64_t answered = progress.allowed + progress.denied;
+  const std::string how_far =
+      plan.messages > 0
+          ? fmt::format("{} of {} checks", answered + progress.failed, plan.messages * plan.checks)
+          : fmt::format("{:.0f} of {:.0f} s", Seconds(elapsed),
+                        Seconds(plan.warm_up + plan.duration));
+  return fmt::format("{}: {} allowed, {} denied, {} errors, {:.0f}/s", how_far, progress.allowed,
+                     progress.denied, progress.failed,
+                     static_cast<double>(answered) / Seconds(elapsed));
+}
+
+std::string LoadReportText(const Plan& plan, const LoadStats& stats) {
+  std::string text = fmt::format(
+      "checks   {} in {} ({:.0f}/s)\n"
+      "allowed  {}\n"
+      "denied   {}\n"
+      "errors   {}\n",
+      stats.checks(), HumanDuration(stats.elapsed), stats.checks_per_second(), stats.allowed,
+      stats.denied, stats.failed);
+  for (const auto& [code, failures] : stats.errors) {
+    text += fmt::format("         {} {}, the first: {}\n", failures.count, CodeName(code),
+                        failures.first);
+  }
+  if (stats.answered() > 0) {
+    text +=
+        fmt::format("sources{}\nlatency{}\n", SourcesText(stats), QuantilesText(stats.latencies));
+  }
+  if (stats.waits.count() > 0) {
+    text += fmt::format("waits    {}, {} in all{}\n", stats.waits.count(),
+                        HumanDuration(stats.waited), QuantilesText(stats.waits));
+  }
+  return text + fmt::format("client   {:.1f} us of CPU a check, {} {:.0f} % busy\n{}",
+                            stats.cpu_us_per_check(), plan.threads == 1 ? "its thread" : "threads",
+                            100 * Busy(plan, stats), LatenessText(stats));
+}
+
+std::string LoadReportJson(const Plan& plan, const LoadStats& stats) {
+  const bool open = plan.rate > 0;
+  return JsonText(Json{{"rpc", RpcText(plan.rpc)},
+                       {"checks_per_message", plan.checks},
+                       {"keys", plan.keys},
+                       {"distribution", plan.zipf_exponent > 0 ? "zipf" : "uniform"},
+                       {"loop", open ? "open" : "closed"},
+                       {"in_flight", open ? 0 : plan.in_flight},
+                       {"target_rate", plan.rate},
+                       {"connections", plan.connections},
+                       {"seconds", Seconds(stats.elapsed)},
+                       {"checks", stats.checks()},
+                       {"allowed", stats.allowed},
+                       {"denied", stats.denied},
+                       {"failed", stats.failed},
+                       {"errors", ErrorsJson(stats)},
+                       {"sources", SourcesJson(stats)},
+                       {"checks_per_second", stats.checks_per_second()},
+                       {"latency_us", LatencyJson(stats)},
+                       {"wait_us", WaitJson(stats)},
+                       {"client_cpu_us_per_check", stats.cpu_us_per_check()}});
+}
+
+std::string LatenessText(const LoadStats& stats) {
+  const double share = stats.messages == 0
+                           ? 0
+                           : static_cast<double>(stats.late) / static_cast<double>(stats.messages);
+  if (share < kTooManyLate) return "";
+  return fmt::format(
+      "The generator was the bottleneck: it sent {:.0f} % of the messages over {} late, up to {}.\n"
+      "  The latencies are its own. Use a lower --rate, or more --threads.\n",
+      100 * share, HumanDuration(LoadStats::kLate), HumanDuration(stats.latest));
+}
+
+}  // namespace sluice::tools

@@ -1,0 +1,145 @@
+// Who is known, and what each may.
+#include "api/caller_access.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/captured_log.h"
+#include "tests/support/temp_dir.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class CallerAccessTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<CallerAccess> Load() {
+    return CallerAccess::Load({{.name = "shop",
+                                .token_file = dir_.Write("shop", "open-sesame\nnext\n"),
+                                .identities = {"spiffe://shop"},
+                                .domains = {"shop", "a/b"}},
+                               {.name = "peeker",
+                                .token_file = dir_.Write("peeker", "peek\n"),
+                                .domains = {"*"},
+                                .rights = {CallerRight::kPeek, CallerRight::kMetrics}}},
+                              metrics_)
+        .value();
+  }
+
+  // The name of whom that is; "" if nobody.
+  static std::string NameOf(const CallerAccess& access,
+                            std::optional<std::string_view> authorization,
+                            const std::vector<std::string>& identities = {}) {
+    const auto caller = access.Identify(authorization, identities);
+    if (caller) return (*caller)->name;
+    EXPECT_EQ(caller.error().code, ErrorCode::kUnauthenticated);
+    return "";
+  }
+
+  const test::TempDir dir_;
+  MetricsRegistry metrics_;
+};
+
+TEST_F(CallerAccessTest, Identify_ByTokenOrCertificate) {
+  const auto access = Load();
+  EXPECT_EQ(NameOf(*access, "Bearer open-sesame"), "shop");
+  EXPECT_EQ(NameOf(*access, "bearer next"), "shop");
+  EXPECT_EQ(NameOf(*access, "Bearer peek"), "peeker");
+  EXPECT_EQ(NameOf(*access, {}, {"other", "spiffe://shop"}), "shop");
+  EXPECT_EQ(NameOf(*access, "Bearer peek", {"spiffe://shop"}), "shop");
+  EXPECT_EQ(NameOf(*access, "Bearer peek", {"other"}), "peeker");
+  for (const char* wrong : {"", "Bearer ", "Bearer open", "open-sesame", "Bearer open-sesame "}) {
+    EXPECT_EQ(NameOf(*access, wrong, {"other", "", "shop"}), "") << wrong;
+  }
+  EXPECT_EQ(NameOf(*access, {}), "");
+}
+
+TEST_F(CallerAccessTest, MayCheck_InItsDomainsAndModes) {
+  const auto access = Load();
+  const Caller& shop = **access->Identify("Bearer next", {});
+  const Caller& peeker = **access->Identify("Bearer peek", {});
+  const struct {
+    const Caller& caller;
+    std::string_view domain;
+    Demand demand;
+    bool may;
+  } rows[] = {
+      {shop, "shop", {}, true},
+      {shop, "a/b", {.mode = Mode::kCharge}, true},
+      {shop, "shop", {.mode = Mode::kRefund}, true},
+      {shop, "shop", {.cost = 0}, true},
+      {shop, "", {}, false},
+      {shop, "*", {}, false},
+      {shop, "shops", {}, false},
+      {peeker, "any", {.mode = Mode::kPeek}, true},
+      {peeker, "any", {.cost = 0}, true},
+      {peeker, "any", {}, false},
+      {peeker, "any", {.mode = Mode::kCharge}, false},
+      {peeker, "any", {.mode = Mode::kRefund}, false},
+  };
+  for (const auto& row : rows) {
+    CheckRequest request;
+    request.domain = row.domain;
+    request.demand = row.demand;
+    const auto may = access->MayCheck(row.caller, request);
+    EXPECT_EQ(may.has_value(), row.may) << row.caller.name << " in " << row.domain;
+    if (may) {
+      EXPECT_EQ(request.may_lease, &row.caller == &shop);
+    } else {
+      EXPECT_EQ(may.error().code, ErrorCode::kPermissionDenied);
+    }
+  }
+  EXPECT_FALSE(access->MayReadMetrics(shop));
+  EXPECT_TRUE(access->MayReadMetrics(peeker));
+}
+
+TEST_F(CallerAccessTest, MayUseLease_OfItsDomainsAlone) {
+  const auto access = Load();
+  const Caller& shop = **access->Identify("Bearer next", {});
+  const auto lease = [](const std::string& keys) {
+    return "2.000102030405060708090a0b0c0d0e0f.1000000.store " + keys;
+  };
+  const std::string own = "sluice:{shop/slots/42}:concurrency";
+  const std::string escaped = "sluice:{a%2Fb/user=42}slots:concurrency";
+  EXPECT_TRUE(access->MayUseLease(shop, lease(own)));
+  EXPECT_TRUE(access->MayUseLease(shop, lease(own + " " + escaped)));
+  for (const char* foreign :
+       {"sluice:{shops/slots/42}:concurrency", "sluice:{bank/slots/42}:concurrency",
+        "sluice:{shop}:concurrency", "sluice:{a/b/slots}:concurrency"}) {
+    EXPECT_FALSE(access->MayUseLease(shop, lease(own + " " + foreign))) << foreign;
+  }
+  EXPECT_FALSE(access->MayUseLease(**access->Identify("Bearer peek", {}), lease(own)));
+}
+
+TEST_F(CallerAccessTest, ReloadTokens_TakesTheNewOnes_OrKeepsTheOld) {
+  const test::CapturedLog log;
+  const auto access = Load();
+  dir_.Write("shop", "third\n");
+  access->ReloadTokens();
+  EXPECT_EQ(NameOf(*access, "Bearer third"), "shop");
+  EXPECT_EQ(NameOf(*access, "Bearer next"), "");
+  for (const char* wrong : {"", "peek\n", "two words\n"}) {
+    dir_.Write("shop", wrong);
+    access->ReloadTokens();
+    access->ReloadTokens();
+    EXPECT_EQ(NameOf(*access, "Bearer third"), "shop") << wrong;
+    EXPECT_EQ(NameOf(*access, "Bearer peek"), "peeker") << wrong;
+  }
+  EXPECT_EQ(log.CountLines("tokens have changed"), 1);
+  EXPECT_EQ(log.CountLines("stay in use"), 3) << "once for each cause";
+  EXPECT_THAT(log.text(), Not(HasSubstr("two words")));
+}
+
+TEST_F(CallerAccessTest, Load_WhatIsNotOneCallersAlone_Fails) {
+  const std::string file = dir_.Write("token", "same\n");
+  EXPECT_FALSE(CallerAccess::Load(
+      {{.name = "a", .token_file = file}, {.name = "b", .token_file = file}}, metrics_));
+  EXPECT_FALSE(CallerAccess::Load(
+      {{.name = "a", .identities = {"x"}}, {.name = "b", .identities = {"y", "x"}}}, metrics_));
+  EXPECT_FALSE(CallerAccess::Load({{.name = "a", .token_file = "/no/such"}}, metrics_));
+}
+
+}  // namespace
+}  // namespace sluice

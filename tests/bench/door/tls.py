@@ -1,0 +1,60 @@
+#!/usr/bin/python3
+"""What TLS costs: unary calls on kept connections, with and without it.
+
+Usage: tls.py BIN [--users N] [--seconds S] [--rounds N]
+BIN is the folder with sluiced and sluice. In each round 64 connections with a call each ask
+CheckLimit of a server with TLS, then of one without, for uniform users on a real Redis. Shows
+medians: calls a second, and CPU time of the server and of the load generator a call. The generator
+shares the machine and encrypts, too: on few cores, throughput pays for both ends.
+"""
+
+import pathlib
+import resource
+import statistics
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "report"))
+
+from common import folder_with_rules, load_options, unary_calls  # noqa: E402
+from connections import tls_of  # noqa: E402
+from processes import Redis, Sluiced  # noqa: E402
+
+
+def main():
+    options = load_options(__doc__)
+    with folder_with_rules() as (folder, rules):
+        flags, _ = tls_of(folder)
+        trust = ["--tls-ca", folder / "cert.pem", "--tls-server-name", "localhost"]
+        program = options.bin / "sluiced"
+        with (Redis(folder) as redis,
+              Sluiced(program, folder, rules, redis, flags) as secure,
+              Sluiced(program, folder, rules, redis) as plain):
+            rounds = [{"TLS": ask(secure, trust, options), "no TLS": ask(plain, [], options)}
+                      for _ in range(options.rounds)]
+    show(rounds)
+
+
+def show(rounds):
+    for name in rounds[0]:
+        rate, server, generator = (statistics.median(it[name][i] for it in rounds)
+                                   for i in range(3))
+        print(f"{name:8} {rate:10,.0f}/s  server {server:5.2f} us  generator {generator:5.2f} us")
+    cost = statistics.median(1 - it["TLS"][0] / it["no TLS"][0] for it in rounds)
+    print(f"TLS costs {cost:.1%} of the calls")
+
+
+def ask(server, trust, options):
+    """Calls a second; CPU time of the server and of the generator a call, in microseconds."""
+    before, mine = server.cpu_seconds(), generator_seconds()
+    rate = unary_calls(server.address, options, *trust)
+    calls = rate * options.seconds / 1e6
+    return rate, (server.cpu_seconds() - before) / calls, (generator_seconds() - mine) / calls
+
+
+def generator_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    main()

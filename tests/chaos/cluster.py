@@ -1,0 +1,78 @@
+"""The stand of faults of a cluster."""
+
+import contextlib
+import subprocess
+
+import running
+from resp import Redis, RedisError, ask
+from servers import PATIENCE
+from stand import Stand, free_port
+
+
+class Cluster(Stand):
+    """Three masters, each with a replica."""
+
+    NODES = 6
+
+    def __init__(self, build, timeout, rules):
+        super().__init__(build, timeout, rules)
+        self.ports = [free_port() for _ in range(self.NODES)]
+        self.bus_ports = [free_port() for _ in range(self.NODES)]
+        self.processes = [self.start_node(number) for number in range(self.NODES)]
+        subprocess.run(["redis-cli", "--cluster", "create", *self.addresses(),
+                        "--cluster-replicas", "1", "--cluster-yes"], stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, check=True, timeout=60)
+        self.mend()
+        self.start_servers("redis+cluster://" + ",".join(self.addresses()))
+
+    def addresses(self):
+        return [f"127.0.0.1:{port}" for port in self.ports]
+
+    def start_node(self, number):
+        folder = self.folder / f"{number}"
+        folder.mkdir(exist_ok=True)
+        process, _ = running.start_redis(
+            folder, "--port", str(self.ports[number]), "--cluster-enabled", "yes",
+            "--cluster-port", str(self.bus_ports[number]), "--cluster-node-timeout", "1000",
+            "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+        return process
+
+    def masters(self):
+        """Numbers of the nodes that own slots, as a node sees it that is alive."""
+        alive = next(number for number, process in enumerate(self.processes)
+                     if process.poll() is None)
+        return sorted({self.ports.index(entry[2][1])
+                       for entry in ask(self.ports[alive], "CLUSTER", "SLOTS")})
+
+    def kill_master(self):
+        number = self.masters()[0]
+        self.processes[number].kill()
+        self.processes[number].wait()
+
+    def mend(self):
+        for number, process in enumerate(self.processes):
+            if process.poll() is not None:
+                self.processes[number] = self.start_node(number)
+        running.wait_until(self.is_whole, PATIENCE, "every master has a replica")
+
+    def is_whole(self):
+        roles = [ask(port, "ROLE") for port in self.ports]
+        states = [ask(port, "CLUSTER", "INFO") for port in self.ports]
+        return (all("cluster_state:ok" in state for state in states)
+                and sum(role[0] == "master" for role in roles) == self.NODES // 2
+                and all(len(role[2]) == 1 if role[0] == "master" else role[3] == "connected"
+                        for role in roles))
+
+    def move_slot(self, slot, source, target):
+        """With its keys, while it is in use. Both are numbers of masters."""
+        ids = [ask(self.ports[number], "CLUSTER", "MYID") for number in (source, target)]
+        given, taken = Redis(self.ports[source]), Redis(self.ports[target])
+        with contextlib.closing(given), contextlib.closing(taken):
+            taken("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
+            given("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1])
+            while keys := given("CLUSTER", "GETKEYSINSLOT", slot, 10):
+                given("MIGRATE", "127.0.0.1", self.ports[target], "", 0, 5000, "KEYS", *keys)
+            taken("CLUSTER", "SETSLOT", slot, "NODE", ids[1])
+            # A node that has given its last slot away refuses: it has become a replica.
+            with contextlib.suppress(RedisError):
+                given("CLUSTER", "SETSLOT", slot, "NODE", ids[1])

@@ -1,0 +1,10 @@
+"""Redis gets another address; its name leads there only later."""
+
+import contextlib
+
+
+@contextlib.contextmanager
+def strike(stand):
+    stand.change_address()
+    yield
+    stand.point_name_to(stand.address)

@@ -1,0 +1,16 @@
+"""Redis has no connection left (`maxclients`), and all that servers had are gone."""
+
+import contextlib
+
+from resp import Redis
+
+
+@contextlib.contextmanager
+def strike(stand):
+    redis = Redis(stand.socket)  # the one that stays
+    with contextlib.closing(redis):
+        _, most = redis("CONFIG", "GET", "maxclients")
+        redis("CONFIG", "SET", "maxclients", 1)
+        redis("CLIENT", "KILL", "TYPE", "normal")
+        yield
+        redis("CONFIG", "SET", "maxclients", most)

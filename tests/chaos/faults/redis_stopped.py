@@ -1,0 +1,7 @@
+"""Redis stands still (SIGSTOP), with all connections open."""
+
+import running
+
+
+def strike(stand):
+    return running.stopped(stand.redis)

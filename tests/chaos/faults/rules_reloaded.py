@@ -1,0 +1,31 @@
+"""The rules are written anew while they are in use: with one more, with a mistake, as they were."""
+
+import contextlib
+
+import running
+from servers import PATIENCE
+
+LASTS = 0
+ANOTHER = """  - name: another
+    match: {endpoint: /another}
+    limits: [{algorithm: fixed_window, limit: 1, window: 1d}]
+"""
+
+
+def write(stand, text, metric, value):
+    """`metric` shows when a server has read it."""
+    replacement = stand.rules.with_suffix(".new")
+    replacement.write_text(text, encoding="utf-8")
+    replacement.rename(stand.rules)
+    for server in stand.servers:
+        running.wait_until(lambda: server.metrics()[metric] == value, PATIENCE, "rules are read")
+
+
+@contextlib.contextmanager
+def strike(stand):
+    rules = stand.rules.read_text(encoding="utf-8")
+    count = stand.servers[0].metrics()["sluice_rules_loaded"]
+    write(stand, rules + ANOTHER, "sluice_rules_loaded", count + 1)
+    write(stand, "rules: [", "sluice_rules_last_reload_success", 0)
+    write(stand, rules, "sluice_rules_last_reload_success", 1)
+    yield

@@ -1,0 +1,148 @@
+#!/usr/bin/python3
+"""Chaos on the real thing: three sluiced on a real Redis, callers over gRPC at a bounded rate, and
+faults in the midst of it. Prints one table; exit status 1 if a promise is broken.
+
+Every fault, a file of faults/, has a round of load of its own (rounds.py judges it).
+"""
+
+import argparse
+import importlib
+import pathlib
+import sys
+import tempfile
+import time
+import traceback
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "faults"), str(HERE), str(HERE.parent / "system")]
+
+import running  # noqa: E402
+import servers  # noqa: E402
+from cluster import Cluster  # noqa: E402
+from load import SHARES  # noqa: E402
+from rounds import Fault, Round, Row  # noqa: E402
+from sentinels import Sentinels  # noqa: E402
+from single import Single  # noqa: E402
+
+STANDS = {"single": Single, "sentinels": Sentinels, "cluster": Cluster}
+FAULTS = sorted(path.stem for path in (HERE / "faults").glob("*.py"))
+SOAK_ROUND = 4  # seconds of load; to begin and to judge a round takes another
+MOST_GROWTH = 16  # megabytes of a sluiced in a soak, once it has seen every fault of its stand
+COLUMNS = ("fault", "sent", "answered", "late", "STORE", "DENY_CACHE", "FALLBACK", "refused",
+           "strict", "counted", "unknown", "local", "of limit", "loop late", "recovery")
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seconds", type=float, default=3, help="of each fault's load (default 3)")
+    parser.add_argument("--soak", type=float, default=0,
+                        help="in all: a fault every 5 s, on servers that stay; --seconds is not used")
+    parser.add_argument("--fault", choices=FAULTS, action="append", help="only this one")
+    parser.add_argument("--rate", type=float, default=2400, help="checks a second (default 2400)")
+    parser.add_argument("--redis-timeout", type=int, default=10, metavar="MS",
+                        help="of the servers (default 10); more where others use the machine, too")
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build/release")
+    return parser.parse_args()
+
+
+def load_faults(names):
+    faults = [Fault(importlib.import_module(name)) for name in names or FAULTS]
+    return sorted(faults, key=lambda fault: list(STANDS).index(fault.stand))  # each is set up once
+
+
+class Chaos:
+    def __init__(self, chosen, seconds):
+        self.chosen, self.seconds = chosen, seconds
+        self.stands = {}
+        self.rounds = 0
+        self.rows = {}
+        # Half of what is asked, if it were evenly spread. A sliding_log holds 10,000.
+        users = {"strict": servers.STRICT, "local": servers.LOCAL}
+        self.limits = {endpoint: max(5, min(10_000, int(
+            chosen.rate * SHARES[endpoint] * seconds / users[endpoint] / 2))) for endpoint in users}
+
+    def stand(self, name):
+        if name not in self.stands:
+            rules = servers.rules(self.limits["strict"], self.limits["local"])
+            self.stands[name] = STANDS[name](self.chosen.build.resolve(),
+                                        self.chosen.redis_timeout, rules)
+        return self.stands[name]
+
+    def run(self, fault):
+        self.rounds += 1
+        one = Round(self.stand(fault.stand), fault, f"r{self.rounds}", self.limits)
+        try:
+            one.run(self.chosen.rate, self.seconds)
+        except Exception as error:  # whatever it is: the other faults have their turn
+            traceback.print_exc()
+            one.row.demand(False, f"the round ends, but {error!r}")
+            del self.stands[fault.stand]
+        self.rows.setdefault(fault.name, Row(fault.name)).add(one.row)
+        print(line(one.row), file=sys.stderr, flush=True)
+
+    def run_each(self, faults):
+        for fault in faults:
+            self.run(fault)
+        return []
+
+    def soak(self, faults):
+        """Until the time is over, but every fault at least once."""
+        end = time.monotonic() + self.chosen.soak
+        sizes = {}  # of servers, from when they have seen every fault
+        while not sizes or time.monotonic() < end:
+            for fault in faults:
+                if not sizes or time.monotonic() < end:
+                    self.run(fault)
+            self.note_sizes(sizes)
+        growth = max(seen[-1] - seen[0] for seen in sizes.values())
+        largest = max(size for seen in sizes.values() for size in seen)
+        print(f"memory of a sluiced: grew by {growth:.1f} MB at most, {largest:.1f} MB the largest")
+        return [f"memory grew by {growth:.1f} MB"] if growth > MOST_GROWTH else []
+
+    def note_sizes(self, sizes):
+        for stand in self.stands.values():
+            for server in stand.servers:
+                size = running.resident_megabytes(server.process)
+                print(f"{server.grpc}: {size:.1f} MB", file=sys.stderr)
+                sizes.setdefault(server.process, []).append(size)
+
+
+def line(row):
+    count = row.count
+    cells = [row.name, count["sent"], count["answered"], count["late"], count["STORE"],
+             count["DENY_CACHE"], count["FALLBACK"], count["refused"], count["strict"],
+             count["counted"], count["unknown"], count["local"], count["local limit"],
+             f"{1000 * row.lateness:.0f} ms", f"{row.recovery:.2f} s"]
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def table(rows):
+    total = Row("all")
+    for row in rows:
+        total.add(row)
+    return "\n".join(["| " + " | ".join(COLUMNS) + " |",
+                      "| --- |" + " ---: |" * (len(COLUMNS) - 1),
+                      *map(line, [*rows, total])])
+
+
+def main():
+    chosen = options()
+    if pathlib.Path("/dev/shm").is_dir():
+        tempfile.tempdir = "/dev/shm"  # Redis waits for its file there, not for a disk
+    chaos = Chaos(chosen, SOAK_ROUND if chosen.soak else chosen.seconds)
+    faults = load_faults(chosen.fault)
+    broken = []
+    try:
+        broken += chaos.soak(faults) if chosen.soak else chaos.run_each(faults)
+    finally:
+        unittest.doModuleCleanups()
+        rows = list(chaos.rows.values())
+        print(table(rows), flush=True)
+    broken += [promise for row in rows for promise in row.broken]
+    print("\n".join(f"BROKEN {promise}" for promise in broken) or "all promises were kept")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+#!/usr/bin/python3
+"""Every command in a block of the documents works: this test runs it, or the one that it names.
+
+Usage: commands_test.py BIN_DIR SOURCE_DIR
+
+A page's commands run in one shell, beside a server with config/rules, on ports of the test's own;
+each must print the first word that the page shows. Loads last an instant.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "system"))
+from running import directory, free_port, start  # noqa: E402
+
+BIN, SOURCE = (pathlib.Path(it).resolve() for it in sys.argv[1:3])
+
+RUN_HERE = ("README.md", "README.zh-CN.md", "docs/http.md", "docs/operations.md", "docs/tool.md")
+PORTS = ("8080", "8081", "16379", "19080", "19081", "19082", "19083")
+TO_END = dict.fromkeys(
+    ("README.md", "README.zh-CN.md"), "kill %1 %2; redis-cli -p 16379 shutdown nosave")
+# Which answer it is depends on the time that the machine took since the command before.
+VERDICTS = ("ALLOWED", "DENIED")
+
+# Start of a command, the file that runs it or builds what it runs, and the words that do so there.
+ELSEWHERE = (
+    ("scripts/run.sh", "tests/packages/readme.sh", "scripts/run.sh --background"),
+    ("scripts/test.sh", "tests/packages/readme.sh", "scripts/test.sh ${selected"),
+    ("scripts/setup.sh build && apt install dpkg-dev file", "docker/Dockerfile",
+     "scripts/setup.sh build && apt-get install -y --no-install-recommends dpkg-dev file"),
+    ("scripts/bench.sh", "tests/bench/report_test.py", "scripts/bench.sh"),
+    ("docker build -f docker/Dockerfile ", "tests/packages/image.sh", "--file docker/Dockerfile"),
+    ("docker run --rm --read-only ", "tests/packages/image.sh", "mount -o remount,bind,ro"),
+    ("kubectl create secret generic sluice-redis ", "docker/kubernetes/central/deployment.yaml",
+     "{name: sluice-redis, key: url}"),
+    ("kubectl apply -k docker/kubernetes/", "tests/packages/kubernetes.sh", "kustomization of"),
+    ("cmake --preset package -DCMAKE_INSTALL_PREFIX=", "tests/packages/install.sh",
+     "cmake --preset package -B build/prefix -DCMAKE_INSTALL_PREFIX="),
+    ("cmake --build --preset package ", "tests/packages/debian.sh", "cmake --build --preset package"),
+    ("cmake --install ", "tests/packages/install.sh", "cmake --install "),
+    ("cmake --preset package && cmake --build --preset package", "tests/packages/debian.sh",
+     "cmake --build --preset package"),
+    ("apt install ./build/package/", "tests/packages/debian.sh", "apt-get -q install"),
+    ("systemctl status sluiced", "tests/packages/debian.sh", "is-enabled sluiced.service"),
+    ("cmake --preset release && ", "scripts/test.sh", 'cmake --preset "$preset"'),
+    ("build/release/accuracy/accuracy", "tests/accuracy/CMakeLists.txt", "COMMAND accuracy --short"),
+    # Measurements: every build builds them.
+    ("build/release/accuracy/algorithm_cost", "tests/accuracy/CMakeLists.txt",
+     "add_executable(algorithm_cost "),
+    ("build/release/bench/fleet_cost", "tests/bench/CMakeLists.txt", "sluice_bench(fleet_cost "),
+    # Clients.
+    ("build/release/bin/sluiced --rules clients/testing/rules", "clients/testing/run.py",
+     'with_name("rules")'),
+    ('"$(clients/cpp/build.sh)" pay', "scripts/test_clients.sh", "$(clients/cpp/build.sh)"),
+    ("cmake -S clients/cpp ", "clients/cpp/build.sh", "cmake -S . -B "),
+    ("cmake --build build/client", "clients/cpp/build.sh", 'cmake --build "$out/client"'),
+    ('java -cp "$(clients/java/build.sh)" ', "scripts/test_clients.sh", "$(clients/java/build.sh)"),
+    ("mkdir -p build/clients/python", "scripts/test_clients.sh", "generated=build/clients/python"),
+    ("protoc --proto_path=proto --python_out", "scripts/test_clients.sh", "--python_out"),
+    ("export PYTHONPATH=build/clients/python:clients/python", "scripts/test_clients.sh",
+     "PYTHONPATH=$generated:clients/python"),
+    ("PYTHONPATH=build/clients/python:clients/python ", "scripts/test_clients.sh",
+     "PYTHONPATH=$generated:clients/python"),
+    ("clients/go/build.sh build/clients/go/example", "scripts/test_clients.sh",
+     "clients/go/build.sh build/clients/go/example"),
+    ("npm ci --prefix clients/node", "scripts/test_clients.sh", "npm ci --prefix"),
+    ("tests/accuracy/plot.py ", "tests/accuracy/plot.py", "docs/algorithms.svg"),
+)
+
+
+def pages():
+    return [*sorted(SOURCE.glob("README*.md")), *sorted((SOURCE / "docs").glob("*.md")),
+            *sorted((SOURCE / "clients").glob("*.md")), *sorted((SOURCE / "clients").glob("*/*.md"))]
+
+
+def commands_of(text):
+    """(command, first word it prints or ""), in order."""
+    for language, block in re.findall(r"^```(console|sh)\n(.*?)^```", text, re.M | re.S):
+        if language == "sh":
+            yield from ((line.split("#")[0].strip(), "") for line in block.splitlines() if line)
+            continue
+        for command, output in re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
+            yield re.sub(r"\s+#.*", "", command), first_word(output)
+    for command in re.findall(r"`(sluice (?:validate|explain|reset|rules|reload)\b[^`A-Z…]*)`", text):
+        yield command, ""
+
+
+def first_word(output):
+    return (re.findall(r"[^\s,]+", output) or [""])[0]
+
+
+def is_elsewhere(command):
+    return any(command.startswith(prefix) for prefix, _, _ in ELSEWHERE)
+
+
+def quick(command):
+    """A load of an instant, and a server that answers before the next command."""
+    if command.startswith("sluice bench"):
+        command = re.sub(r" --(duration|warm-up) \S+", "", command) + " --duration 300ms"
+    if command.endswith("&"):
+        address = re.search(r"--grpc (\S+)", command).group(1)
+        command += f"\nuntil sluice health --addr {address} >/dev/null 2>&1; do sleep 0.05; done"
+    return command
+
+
+class Page:
+    """A folder like that of a checkout, a server, and the page's commands in one shell."""
+
+    def __init__(self, name):
+        self.folder = directory()
+        self.text = (SOURCE / name).read_text(encoding="utf-8")
+        self.end = TO_END.get(name, "")
+        self.ports = {port: str(free_port()) for port in PORTS}
+        (self.folder / "build/release").mkdir(parents=True)
+        (self.folder / "build/release/bin").symlink_to(BIN)
+        (self.folder / "config").symlink_to(SOURCE / "config")
+        path = "/usr/bin:/bin" if "PATH=$PWD/build/release/bin" in self.text else f"{BIN}:/usr/bin:/bin"
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("SLUICE_")}
+        self.environment = {**clean, "XDG_RUNTIME_DIR": str(self.folder), "PATH": path,
+                            "SLUICE_ADDR": f"127.0.0.1:{self.ports['8081']}"}
+
+    def run(self):
+        """(command, expected first word, what was printed, exit status) of each."""
+        start([BIN / "sluiced", "--rules", SOURCE / "config/rules",
+               "--grpc", f"127.0.0.1:{self.ports['8081']}", "--http",
+               f"127.0.0.1:{self.ports['8080']}"], "ready grpc=", env=self.environment)
+        ours = [it for it in commands_of(self.text) if not is_elsewhere(it[0])]
+        script = [f"trap {self.of_this_test(self.end)!r} EXIT"] if self.end else []
+        for number, (command, _) in enumerate(ours):
+            output = self.folder / f"output-{number}"
+            script += [f"exec >{output} 2>&1", self.of_this_test(quick(command)),
+                       f"echo $? >{output}.status"]
+        subprocess.run(["bash", "-c", "\n".join(script)], cwd=self.folder, env=self.environment,
+                       stdin=subprocess.DEVNULL, timeout=120, check=False)
+        for number, (command, word) in enumerate(ours):
+            output = self.folder / f"output-{number}"
+            status = output.with_name(f"{output.name}.status")
+            yield (command, word, output.read_text("utf-8") if output.exists() else "",
+                   int(status.read_text("ascii")) if status.exists() else None)
+
+    def of_this_test(self, command):
+        return re.sub(r"\b(?:" + "|".join(PORTS) + r")\b", lambda it: self.ports[it.group()], command)
+
+
+class CommandsTest(unittest.TestCase):
+    def test_commands_of_a_page_print_what_it_shows(self):
+        for name in RUN_HERE:
+            for command, word, output, status in Page(name).run():
+                with self.subTest(page=name, command=command):
+                    self.assertIn(status, (0, 1), output)
+                    if word in VERDICTS:
+                        self.assertIn(first_word(output), VERDICTS, output)
+                    elif word:
+                        self.assertEqual(first_word(output), word, output)
+
+    def test_other_commands_are_run_elsewhere(self):
+        for page in pages():
+            name = page.relative_to(SOURCE).as_posix()
+            for command, _ in commands_of(page.read_text(encoding="utf-8")):
+                with self.subTest(page=name, command=command):
+                    self.assertTrue(name in RUN_HERE or is_elsewhere(command) or
+                                    command.startswith("sluice "), "no test runs it")
+
+    def test_the_page_says_how_to_end_what_it_starts(self):
+        for name, command in TO_END.items():
+            self.assertIn(command, " ".join((SOURCE / name).read_text("utf-8").split()))
+
+    def test_the_readme_in_chinese_has_its_commands(self):
+        english, chinese = (list(commands_of((SOURCE / name).read_text("utf-8")))
+                            for name in ("README.md", "README.zh-CN.md"))
+        self.assertEqual(chinese, english)
+
+    def test_elsewhere_is_where_it_says(self):
+        for command, file, words in ELSEWHERE:
+            with self.subTest(command=command):
+                self.assertIn(words, (SOURCE / file).read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

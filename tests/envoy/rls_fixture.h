@@ -1,0 +1,152 @@
+// Envoy's service over a store of each kind, whose time is the test's.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "envoy/rls/rate_limit_service.h"
+#include "envoy/rules/compiler.h"
+#include "envoy/rules/rules_loader.h"
+#include "limiter/limiter.h"
+#include "tests/envoy/rls_text.h"
+#include "tests/store/store_test.h"
+
+namespace sluice::envoy {
+
+inline std::shared_ptr<const RuleIndex> IndexOf(std::string text) {
+  RuleTexts texts;
+  texts.files.push_back({"f.yaml", std::move(text)});
+  LoadedTrees loaded = ParseRules(std::move(texts), false);
+  for (const Diagnostic& error : loaded.errors) ADD_FAILURE() << error.ToString();
+  CompiledRules compiled = Compile(std::move(loaded.trees));
+  return RuleIndex::Build(std::move(compiled.rules), {.guide = compiled.guide}).value();
+}
+
+// One call, made on the io thread and waited for.
+class BlockingCall final : public rpc::Call, public rpc::Responder {
+ public:
+  SteadyTime deadline() const override { return SteadyTime::max(); }
+  SteadyTime received() const override { return SteadyNow(); }
+  std::optional<std::string_view> Metadata(std::string_view) const override { return {}; }
+  const net::Peer& peer() const override { return peer_; }
+
+  void Finish(std::string_view message, std::function<void()>) override { End(message, {}); }
+  void Finish(const rpc::Status& ended) override { End({}, ended); }
+  void Send(std::string_view) override {}
+  std::size_t unsent_bytes() const override { return 0; }
+  void SetReading(bool) override {}
+
+  // `request` must live until the call has ended.
+  void Run(rpc::UnaryHandler& handler, std::string_view request) {
+    handler.Attach(*this);
+    test::Io().loop(0).Post([this, &handler, request] { handler.Serve(*this, request); });
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return ended_; });
+    }
+    test::Io().RunOn(0, [](net::EpollLoop&) {});  // until the handler has returned
+  }
+
+  rpc::Status status;
+  std::string response;
+
+ private:
+  void End(std::string_view message, const rpc::Status& how) {
+    const std::lock_guard lock(mutex_);
+    response = message;
+    status = how;
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  const net::Peer peer_{.address = "unix"};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+};
+
+inline constexpr const char* kHitRules = R"(
+domain: d
+descriptors:
+  - {key: k, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - {key: zero, rate_limit: {unit: minute, requests_per_unit: 0}}
+  - {key: max, rate_limit: {unit: minute, requests_per_unit: 4294967295}}
+  - {key: free, rate_limit: {unlimited: true}}
+)";
+
+class RlsTest : public test::StoreTest {
+ protected:
+  // Puts `rules` in force; the service answers as `options` say from then on.
+  void Serve(const std::string& rules, const RlsOptions& options = {}, bool deny_cache = false) {
+    handler_.reset();
+    service_.reset();
+    limiter_ = std::make_unique<Limiter>(
+        Limiter::Parts{
+            .store = *store_, .local = local_, .fallback = fallback_, .metrics = metrics_},
+        Limiter::Options{.store_timeout = std::chrono::seconds(10), .deny_cache = deny_cache});
+    limiter_->SetRules(IndexOf(rules));
+    service_ = std::make_unique<RateLimitService>(*limiter_, metrics_, options);
+    rpc::Methods methods;
+    service_->AddTo(methods);
+    handler_ = methods.front().unary(test::Io().loop(0));
+  }
+
+  // What the service says, or "code message" of an error.
+  std::string Ask(std::string_view request) { return AskBytes(RequestOf(request)); }
+  std::string AskBytes(const pb::RateLimitRequest& request) {
+    return AskRaw(request.SerializeAsString());
+  }
+  std::string AskRaw(const std::string& bytes) {
+    BlockingCall call;
+    call.Run(*handler_, bytes);
+    if (!call.status.ok()) {
+      return fmt::format("{} {}", static_cast<int>(call.status.code), call.status.message);
+    }
+    EXPECT_TRUE(last_.ParseFromString(call.response));
+    return TextOf(last_);
+  }
+
+  struct Row {
+    std::string request;  // "+20s" lets time pass
+    std::string answer;
+  };
+  void ExpectAnswers(const std::vector<Row>& rows) {
+    for (const Row& row : rows) {
+      if (row.request.starts_with('+')) {
+        clock_.Advance(std::chrono::seconds(std::stoll(row.request.substr(1))));
+      } else {
+        ++cases_;
+        EXPECT_EQ(Ask(row.request), row.answer) << row.request;
+      }
+    }
+  }
+
+  // The tables are large enough to be called a conformance suite.
+  static void TearDownTestSuite() {
+    constexpr int kStores = 3;
+    constexpr int kLeastCases = 150;
+    fmt::print("{} cases on each of {} stores\n", cases_ / kStores, kStores);
+    if (GTEST_FLAG_GET(filter) != "*") return;
+    EXPECT_GE(cases_ / kStores, kLeastCases);
+  }
+
+  static inline int cases_ = 0;  // rows of tables that were asked, on all stores
+
+  MetricsRegistry metrics_;
+  MemoryStore local_{clock_, {}};
+  Fallback fallback_{clock_};
+  std::unique_ptr<Limiter> limiter_;
+  std::unique_ptr<RateLimitService> service_;
+  std::unique_ptr<rpc::UnaryHandler> handler_;
+  pb::RateLimitResponse last_;
+};
+
+}  // namespace sluice::envoy

@@ -1,0 +1,82 @@
+// All that a schedule has of Redis: one server; a master and its standby with sentinels; or a
+// cluster of three masters, each with a standby. Masters fail over, slots move.
+//
+// One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "store/redis/redis_url.h"
+#include "tests/simulation/redis_server.h"
+#include "tests/simulation/sentinel_server.h"
+#include "tests/simulation/slot_map.h"
+
+namespace sluice::simulation {
+
+class Deployment {
+ public:
+  // What a standby that became master had of its master's counters.
+  using OnTakeOver =
+      std::function<void(const Script::Counters& master, const Script::Counters& standby)>;
+
+  Deployment(World& world, RedisUrl::Kind kind, std::span<const Limit> limits,
+             OnTakeOver on_take_over);
+
+  const RedisUrl& url() const { return url_; }
+
+  // As Connector.
+  std::shared_ptr<Link> Connect(const Address& address, const LinkOptions& options);
+
+  RedisServer& AnyServer() { return *servers_[world_.Below(servers_.size())]; }
+
+  // What happens to topologies only; ends by itself.
+  void Disturb();
+  // Ends what does not end by itself.
+  void Heal();
+
+  void Plant(RedisServer::Planted fault) {
+    for (auto& server : servers_) server->Plant(fault);
+  }
+
+  std::int64_t failovers() const { return failovers_; }
+  std::int64_t moved_slots() const { return moved_slots_; }
+
+  // Calls `visit` with the counters of every master.
+  template <typename Visit>
+  void ForEachMaster(const Visit& visit) const {
+    for (const Shard& shard : shards_) visit(shard.master->counters());
+  }
+
+ private:
+  struct Shard {
+    RedisServer* master;
+    RedisServer* standby;  // null: none
+    bool fails_over = false;
+  };
+
+  RedisServer& AddServer();
+  void FailOver(std::size_t shard);
+  void Lose(std::size_t shard, std::optional<Script::Counters> replicated);
+  void Promote(std::size_t shard, Script::Counters counters);
+  void BeginMove();
+  void MoveOneKey(const std::string& of_slot, std::size_t from, std::size_t to);
+
+  World& world_;
+  const Script script_;
+  const OnTakeOver on_take_over_;
+  RedisUrl url_;
+  std::unique_ptr<SlotMap> slots_;  // of a cluster
+  std::vector<std::unique_ptr<RedisServer>> servers_;
+  std::vector<Shard> shards_;
+  std::vector<std::unique_ptr<SentinelServer>> sentinels_;
+  std::int64_t failovers_ = 0;
+  std::int64_t moved_slots_ = 0;
+};
+
+}  // namespace sluice::simulation

@@ -1,0 +1,59 @@
+// Which server of a simulated cluster owns which slot, and what it says of keys that are not, or
+// not all, at the server that was asked.
+//
+// One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/address.h"
+#include "tests/simulation/script.h"
+#include "tests/simulation/world.h"
+
+namespace sluice::simulation {
+
+class SlotMap {
+ public:
+  // Each of `owners` gets a range of slots, of a size that the world draws.
+  SlotMap(World& world, std::vector<Address> owners);
+
+  // The place among the owners; a slot has one throughout.
+  std::size_t OwnerOf(std::string_view key) const;
+  // Another server has become that owner.
+  void Replace(std::size_t owner, const Address& by) { owners_[owner] = by; }
+
+  // The slot of `key` is on its way: its keys go to `to` one by one, which is its owner in the end.
+  void BeginMove(std::string_view key, std::size_t to);
+  void EndMove(std::string_view key);
+  bool moves(std::size_t owner) const;
+
+  // What `server`, which holds `held`, answers to a command that names `keys`; empty: it runs it.
+  std::string RefusalOf(const Address& server, std::span<const std::string> keys, bool asking,
+                        const Script::Counters& held) const;
+  // Whether a script at `server` may read a key that it has not declared.
+  bool MayRead(const Address& server, std::string_view key, bool asking,
+               const Script::Counters& held) const;
+
+  // As CLUSTER SLOTS answers.
+  std::string Describe() const;
+
+ private:
+  bool Owns(const Address& server, std::uint16_t slot) const {
+    return owners_[owner_of_[slot]] == server;
+  }
+  bool Imports(const Address& server, std::uint16_t slot) const {
+    const auto move = moves_to_.find(slot);
+    return move != moves_to_.end() && owners_[move->second] == server;
+  }
+
+  std::vector<Address> owners_;
+  std::vector<std::uint8_t> owner_of_;             // by slot
+  std::map<std::uint16_t, std::size_t> moves_to_;  // by slot
+};
+
+}  // namespace sluice::simulation

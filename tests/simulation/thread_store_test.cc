@@ -1,0 +1,282 @@
+// What one io thread has of the Redis store, before two simulated nodes of a cluster: what happens
+// when replies come in an order that real servers seldom give them in.
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "store/late_check.h"
+#include "store/redis/slot.h"
+#include "store/redis/thread_store.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/redis_server.h"
+#include "tests/simulation/slot_map.h"
+
+namespace sluice::simulation {
+namespace {
+
+using std::chrono::milliseconds;
+
+const Limit kTen = FixedWindow{.limit = 10, .window = std::chrono::hours(1)};
+const Limit kSlot = Concurrency{.limit = 1, .ttl = std::chrono::hours(1)};
+
+class ThreadStoreTest : public testing::Test {
+ protected:
+  // A check that notes in which place it was answered.
+  class RecordingCheck final : public StoreCheck {
+   public:
+    RecordingCheck(ThreadStoreTest& test, std::vector<std::string> keys)
+        : test_(test), keys_(std::move(keys)) {
+      for (const std::string& key : keys_) {
+        counters.push_back({.key = key, .limit = &kTen, .verdict = {}});
+      }
+      deadline = test.world_.now() + kTimeout;
+    }
+
+    int place = -1;
+    bool undoes = false;  // what comes late
+
+   private:
+    void OnDecided() override {
+      place = test_.answers_++;
+      if (late != nullptr) late->undo = undoes;
+    }
+
+    ThreadStoreTest& test_;
+    const std::vector<std::string> keys_;
+  };
+
+  static constexpr milliseconds kTimeout{10};
+
+  ThreadStoreTest() {
+    spdlog::set_level(spdlog::level::off);
+    loop_.Run([this] {
+      store_ = std::make_unique<redis::ThreadStore>(
+          redis::ThreadStoreContext{.loop = loop_,
+                                    .servers = servers_,
+                                    .metrics = metrics_,
+                                    .access = {},
+                                    .clustered = true,
+                                    .options = {.timeout = kTimeout},
+                                    .on_layout_suspect = [] {}});
+      redis::Layout layout{.servers = {kAddresses[0], kAddresses[1]}, .owners = {}};
+      for (std::size_t slot = 0; slot < redis::kSlots; ++slot) {
+        layout.owners.push_back(OwnerOf(KeyIn(slot)));
+      }
+      store_->Use(layout);
+    });
+    RunFor(milliseconds(100));
+  }
+  ~ThreadStoreTest() override {
+    loop_.Run([this] {
+      store_->Stop();
+      loop_.DisposeLater(std::move(store_));
+    });
+  }
+
+  static std::string KeyIn(std::size_t slot) {
+    static const std::vector<std::string> tags = [] {
+      std::vector<std::string> found(redis::kSlots);
+      for (std::size_t i = 0, missing = redis::kSlots; missing > 0; ++i) {
+        const std::string tag = "{" + std::to_string(i) + "}";
+        std::string& place = found[redis::SlotOf(tag)];
+        missing -= place.empty() ? 1 : 0;
+        if (place.empty()) place = tag;
+      }
+      return found;
+    }();
+    return "sluice:" + tags[slot] + "k";
+  }
+  std::uint16_t OwnerOf(const std::string& key) const {
+    return static_cast<std::uint16_t>(slots_.OwnerOf(key));
+  }
+  // Some key that the node owns.
+  std::string KeyAt(std::size_t node) const {
+    for (std::size_t slot = 0; slot < redis::kSlots; ++slot) {
+      if (OwnerOf(KeyIn(slot)) == node) return KeyIn(slot);
+    }
+    return "";
+  }
+
+  RecordingCheck& Make(std::vector<std::string> keys) {
+    return *checks_.emplace_back(std::make_unique<RecordingCheck>(*this, std::move(keys)));
+  }
+  RecordingCheck& Submit(std::vector<std::string> keys, bool in_order = false) {
+    RecordingCheck& check = Make(std::move(keys));
+    check.in_order = in_order;
+    loop_.Run([&] { store_->Submit(check); });
+    return check;
+  }
+  void MoveKey(const std::string& key) {
+    redis_[1]->counters().insert(redis_[0]->counters().extract(key));
+  }
+  void RunFor(Duration duration) { world_.RunUntil(world_.now() + duration); }
+
+  std::int64_t Used(std::size_t node, const std::string& key) const {
+    const auto counter = redis_[node]->counters().find(key);
+    if (counter == redis_[node]->counters().end()) return 0;
+    return sluice::Used(counter->second.limit, counter->second.state);
+  }
+
+  const Address kAddresses[2] = {{.host = "simulated", .port = 7000, .unix_path = {}},
+                                 {.host = "simulated", .port = 7001, .unix_path = {}}};
+  const LinkOptions links_{.least_delay = Duration(10), .most_delay = Duration(20)};
+  World world_{1};
+  const Script script_{std::vector<Limit>{
+      kTen, kSlot, FixedWindow{.limit = kMaxProduct, .window = std::chrono::seconds(1)}}};
+  SlotMap slots_{world_, {kAddresses[0], kAddresses[1]}};
+  const std::unique_ptr<RedisServer> redis_[2] = {
+      std::make_unique<RedisServer>(world_, script_, kAddresses[0], &slots_),
+      std::make_unique<RedisServer>(world_, script_, kAddresses[1], &slots_)};
+  SimulatedLoop loop_{world_, [this](const Address& address) {
+                        return redis_[address == kAddresses[0] ? 0 : 1]->Accept(links_);
+                      }};
+  MetricsRegistry metrics_;
+  redis::Servers servers_{1, true, metrics_};
+  std::vector<std::unique_ptr<RecordingCheck>> checks_;
+  int answers_ = 0;
+  std::unique_ptr<redis::ThreadStore> store_;
+};
+
+// A layout takes the node's slots away while one check is in flight there, which is then sent
+// again.
+TEST_F(ThreadStoreTest, NodeRetiresWithAnInOrderCheckInFlight_TheNextOneWaitsForIt) {
+  const std::string key = KeyAt(0);
+  redis_[0]->SetSlow(milliseconds(4));
+  RecordingCheck& first = Submit({key}, true);
+  RunFor(Duration(100));  // it is on its way
+  RecordingCheck& second = Submit({key}, true);
+  slots_.Replace(0, kAddresses[1]);
+  loop_.Run([&] {
+    store_->Use({.servers = {kAddresses[1]}, .owners = std::vector<std::uint16_t>(redis::kSlots)});
+  });
+  RunFor(milliseconds(20));
+  EXPECT_FALSE(first.failure() || second.failure());
+  EXPECT_LT(first.decided_at, second.decided_at);
+  EXPECT_EQ(Used(1, key), 2);
+}
+
+// A failover and back: the node that is asked hangs, loses its slots and gets them again, and then
+// runs the check whose caller has long been answered.
+TEST_F(ThreadStoreTest, NodeComesBackBeforeItReplied_LeaseIsReleased) {
+  const std::string key = KeyAt(0);
+  redis::Layout both{.servers = {kAddresses[0], kAddresses[1]}, .owners = {}};
+  for (std::size_t slot = 0; slot < redis::kSlots; ++slot) {
+    both.owners.push_back(OwnerOf(KeyIn(slot)));
+  }
+  redis_[0]->Hang();
+  RecordingCheck& check = Make({key});
+  check.counters[0].limit = &kSlot;
+  check.lease = Lease{.id = {1}, .ttl = std::chrono::hours(1)};
+  loop_.Run([&] { store_->Submit(check); });
+  RunFor(milliseconds(20));
+  ASSERT_TRUE(check.failure());
+  loop_.Run([&] {
+    store_->Use({.servers = {kAddresses[1]}, .owners = std::vector<std::uint16_t>(redis::kSlots)});
+  });
+  RunFor(milliseconds(5));
+  loop_.Run([&] { store_->Use(both); });
+  RunFor(milliseconds(5));
+  redis_[0]->Resume();
+  RunFor(milliseconds(1));
+  EXPECT_EQ(Used(0, key), 1) << "the check is to be run late";
+  RunFor(std::chrono::seconds(5));
+  EXPECT_EQ(Used(0, key), 0);
+}
+
+// It finds that one of its keys has moved to a node that does not answer now.
+TEST_F(ThreadStoreTest, UndoIsSplitAndAPieceFails_TheOtherIsNotUndoneTwice) {
+  const std::string here = KeyAt(0) + "a";
+  std::size_t slot = 0;
+  while (OwnerOf(KeyIn(slot)) != 0 || KeyIn(slot) == KeyAt(0)) ++slot;
+  const std::string moved = KeyIn(slot) + "b";
+  RecordingCheck& undone = Make({here, moved});
+  undone.demand.cost = 2;
+  RecordingCheck& kept = Make({here, moved});
+  kept.demand.cost = 3;
+  loop_.Run([&] {
+    store_->Submit(undone);
+    store_->Submit(kept);
+  });
+  RunFor(milliseconds(5));
+  ASSERT_FALSE(undone.failure() || kept.failure());
+  slots_.BeginMove(moved, 1);
+  MoveKey(moved);
+  slots_.EndMove(moved);
+  redis_[1]->Hang();
+  loop_.Run([&] {
+    servers_.At(kAddresses[1]).breaker.Open("it hangs");
+    store_->Undo(undone);
+  });
+  RunFor(milliseconds(100));
+  EXPECT_EQ(Used(0, here), 3);
+  redis_[1]->Resume();
+  RunFor(std::chrono::seconds(5));
+  EXPECT_EQ(Used(0, here), 3);
+  EXPECT_EQ(Used(1, moved), 3);
+}
+
+// Another io thread has opened the breaker of one node: its piece has failed while it was on its
+// way, and its reply comes before the other node's piece is decided.
+TEST_F(ThreadStoreTest, PieceRepliesLateBeforeTheOthersAreDecided_IsUndone) {
+  const std::string here = KeyAt(0);
+  const std::string there = KeyAt(1);
+  redis_[0]->SetSlow(milliseconds(4));
+  redis_[1]->Hang();
+  RecordingCheck& split = Submit({here, there});
+  split.undoes = true;
+  RunFor(Duration(100));  // it is on its way
+  RecordingCheck& next = Make({here + "2"});
+  loop_.Run([&] {
+    store_->Submit(next);
+    servers_.At(kAddresses[0]).breaker.Open("by another thread");
+  });
+  RunFor(milliseconds(5));
+  EXPECT_EQ(Used(0, here), 1);
+  EXPECT_EQ(split.place, -1) << "it is to be decided by both nodes";
+  RunFor(milliseconds(20));
+  EXPECT_TRUE(split.failure());
+  redis_[1]->Resume();
+  RunFor(std::chrono::seconds(5));
+  EXPECT_EQ(Used(0, here), 0);
+  EXPECT_EQ(Used(1, there), 0);
+}
+
+// One of their counters has moved and the other has not, so the first waits to be sent again. When
+// the other moves, at whatever moment, the second must not be decided before it.
+TEST_F(ThreadStoreTest, SlotOnItsWay_InOrderCheckWaitsBehindOneThatTriesAgain) {
+  std::size_t slot = 0;
+  for (Duration moment(0); moment < Duration(500); moment += Duration(5)) {
+    while (OwnerOf(KeyIn(slot)) != 0) ++slot;
+    const std::string a = KeyIn(slot) + "a";
+    const std::string b = KeyIn(slot) + "b";
+    Submit({a, b});
+    RunFor(milliseconds(5));
+    slots_.BeginMove(a, 1);
+    MoveKey(b);
+    RecordingCheck& first = Make({a, b});
+    RecordingCheck& equal = Make({a, b});
+    RecordingCheck& second = Make({a, b});
+    first.in_order = equal.in_order = second.in_order = true;
+    second.demand.cost = 2;  // so that it is not coalesced with them
+    loop_.Run([&] {
+      store_->Submit(first);
+      store_->Submit(equal);
+      store_->Submit(second);
+    });
+    RunFor(moment);
+    MoveKey(a);
+    slots_.EndMove(a);
+    RunFor(milliseconds(15));
+    EXPECT_FALSE(first.failure() || equal.failure() || second.failure());
+    EXPECT_LE(first.decided_at, equal.decided_at) << moment.count();
+    EXPECT_LT(equal.decided_at, second.decided_at) << moment.count();
+    EXPECT_EQ(Used(1, a), 5);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::simulation

@@ -1,0 +1,85 @@
+// What nodes of a cluster answer when slots move, or are nobody's.
+#include "store/redis/slot.h"
+#include "tests/store/redis_errors_test.h"
+#include "tests/support/redis_cluster.h"
+
+namespace sluice::test {
+namespace {
+
+// Started when first asked for, shared by the tests.
+RedisCluster& Two() {
+  static RedisCluster cluster({.masters = 2});
+  return cluster;
+}
+
+// The slot of the counter that Check asks for, and whom it goes to from where it is.
+const std::uint16_t kSlot = redis::SlotOf("a");
+std::size_t Elsewhere() { return 1 - Two().OwnerOf(kSlot); }
+
+TEST_F(RedisErrors, MOVED_SlotIsElsewhere) {
+  ConnectAndWait(Two().Url());
+  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] {
+    Two().Move(kSlot, Elsewhere());
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(Check(i % 2), std::nullopt);
+    return Count("MOVED") > 1;
+  }));
+  store_.reset();
+  EXPECT_LE(log_.CountLines("MOVED"), 2) << "one for each node\n" << log_.text();
+  EXPECT_GE(log_.CountLines(RowsOfTheManual()["MOVED"].log), 1) << log_.text();
+}
+
+TEST_F(RedisErrors, ASK_SlotIsOnItsWay) {
+  ConnectAndWait(Two().Url());
+  EXPECT_EQ(Check(), std::nullopt);
+  const std::size_t to = Elsewhere();
+  Two().BeginMove(kSlot, to);
+  while (Two().MoveKeys(kSlot, to) > 0) {
+  }
+  CheckOften(std::nullopt);
+  Two().FinishMove(kSlot, to);
+  ExpectAsInTheManual("ASK");
+}
+
+TEST_F(RedisErrors, TRYAGAIN_OneKeyIsHereAndOneThere) {
+  ConnectAndWait(Two().Url());
+  const std::vector<CounterSpec> pair{{"sluice:{a}:k", kMany}, {"sluice:{a}:l", kMany}};
+  EXPECT_FALSE(BlockingCheck(pair).RunOn(*store_, threads_.loop(0)).failure());
+  const std::size_t to = Elsewhere();
+  Two().BeginMove(kSlot, to);
+  EXPECT_EQ(Two().MoveKeys(kSlot, to, 1), 1u);
+  BlockingCheck waits(pair);
+  waits.deadline = SteadyNow() + kOverloadDuration;
+  waits.Start(*store_, threads_.loop(0));
+  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return Count("TRYAGAIN") > 3; }));
+  while (Two().MoveKeys(kSlot, to) > 0) {
+  }
+  EXPECT_FALSE(waits.Wait().failure());
+  Two().FinishMove(kSlot, to);
+  ExpectAsInTheManual("TRYAGAIN");
+}
+
+// A slot that no check asks for, so that the others' owner is known and asked.
+TEST_F(RedisErrors, CLUSTERDOWN_SlotsAreNobodys) {
+  const std::string other = std::to_string(redis::SlotOf("other"));
+  auto owner = Two().node(Two().OwnerOf(redis::SlotOf("other"))).Connect();
+  auto asked = Two().node(Two().OwnerOf(kSlot)).Connect();
+  ConnectAndWait(Two().Url());
+  for (RedisConnection* node : {&owner, &asked}) node->ErrorOf({"CLUSTER", "DELSLOTS", other});
+  CheckUntilCounted("CLUSTERDOWN");
+  CheckOften(StoreFailure::kRejected);
+  owner.Text({"CLUSTER", "ADDSLOTS", other});
+  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return !Check(0) && !Check(1); }));
+  ExpectAsInTheManual("CLUSTERDOWN");
+}
+
+// Who gives the address of a node as that of a single server.
+TEST_F(RedisErrors, MOVED_UrlDoesNotSayThatItIsACluster) {
+  ConnectAndWait(Two().node(Elsewhere()).url());
+  CheckOften(StoreFailure::kRejected);
+  store_.reset();
+  EXPECT_GT(Count("MOVED"), 0);
+  EXPECT_EQ(log_.CountLines("redis.url must begin with redis+cluster"), 1) << log_.text();
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,112 @@
+// Each error of a Redis store, provoked, and held against its row in docs/redis.md. A test of an
+// error begins with its word.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/redis/redis_store.h"
+#include "tests/store/blocking_check.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/wait_until.h"
+
+namespace sluice::test {
+
+// A row of the table of errors.
+struct ManualRow {
+  std::string outcome;  // what becomes of the checks
+  std::string log;      // what the log's line contains
+};
+
+// By the word, which is the kind on the metrics page, too.
+inline std::map<std::string, ManualRow> RowsOfTheManual() {
+  std::map<std::string, ManualRow> rows;
+  std::ifstream manual(SLUICE_SOURCE_DIR "/docs/redis.md");
+  bool in_table = false;
+  for (std::string line; std::getline(manual, line);) {
+    if (line.starts_with("| `kind`")) in_table = true;
+    if (!line.starts_with('|')) in_table = false;
+    if (!in_table || !line.starts_with("| `") || line.starts_with("| `kind`")) continue;
+    std::vector<std::string> cells;  // the first is empty
+    for (std::size_t at = 0, end = 0; end != line.npos; at = end + 1) {
+      end = line.find('|', at);
+      cells.push_back(line.substr(at, end - at));
+    }
+    const auto quoted = [](const std::string& cell) {
+      const std::size_t begin = cell.find('`') + 1;
+      return cell.substr(begin, cell.rfind('`') - begin);
+    };
+    rows[quoted(cells[1])] = {.outcome = cells[3], .log = quoted(cells[4])};
+  }
+  return rows;
+}
+
+class RedisErrors : public testing::Test {
+ protected:
+  static constexpr FixedWindow kMany{.limit = 1'000'000, .window = std::chrono::minutes(10)};
+  static constexpr std::chrono::seconds kOverloadDuration{20};
+
+  // Two io threads: what concerns the server is told once, not once for each.
+  RedisErrors() { threads_.Start(); }
+
+  void Connect(const std::string& url) {
+    store_ = std::make_unique<RedisStore>(
+        threads_, RedisUrl::Parse(url).value(),
+        RedisStore::Options{
+            .timeout = kOverloadDuration, .silence = kOverloadDuration, .metrics = &metrics_});
+  }
+  void ConnectAndWait(const std::string& url) {
+    Connect(url);
+    ASSERT_TRUE(store_->WaitUntilReady(kOverloadDuration));
+  }
+
+  // How a check fails; nothing if it is decided.
+  std::optional<StoreFailure> Check(std::size_t thread = 0) {
+    BlockingCheck check({{"sluice:{a}:k", kMany}});
+    check.deadline = SteadyNow() + kOverloadDuration;
+    return check.RunOn(*store_, threads_.loop(thread)).failure();
+  }
+
+  // The error comes again and again, on each io thread. Whoever waits is told `failure`.
+  void CheckOften(std::optional<StoreFailure> failure) {
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(Check(i % 2), failure);
+  }
+  // Checks until it has been counted.
+  void CheckUntilCounted(const std::string& word) {
+    EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] {
+      Check(0);
+      Check(1);
+      return Count(word) > 0;
+    }));
+  }
+
+  double Count(const std::string& word) const {
+    const std::string series = "sluice_redis_errors_total{kind=\"" + word + "\"} ";
+    const std::string page = metrics_.Render();
+    const std::size_t at = page.find(series);
+    return at == page.npos ? -1 : std::stod(page.substr(at + series.size()));
+  }
+
+  // To be called when all is over.
+  void ExpectAsInTheManual(const std::string& word) {
+    store_.reset();
+    ASSERT_TRUE(RowsOfTheManual().contains(word)) << word;
+    const std::string line = RowsOfTheManual()[word].log;
+    EXPECT_GT(Count(word), 0) << word;
+    EXPECT_EQ(log_.CountLines(line), 1) << "of: " << line << "\n" << log_.text();
+  }
+
+  CapturedLog log_;
+  MetricsRegistry metrics_;
+  net::IoThreads threads_{2};
+  std::unique_ptr<RedisStore> store_;
+};
+
+}  // namespace sluice::test

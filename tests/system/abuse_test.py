@@ -1,0 +1,269 @@
+"""Attacks on the doors of a real sluiced, over HTTP/1 and HTTP/2. Each is ended or bounded, honest
+callers are answered meanwhile, and memory stays bounded.
+
+Usage: abuse_test.py SLUICED PYTHON_PROTO
+tests/bench/door/abuse.py measures what honest callers notice.
+"""
+
+import pathlib
+import resource
+import socket
+import struct
+import sys
+import threading
+import time
+import unittest
+
+SLUICED = sys.argv.pop(1)
+sys.path.insert(0, sys.argv.pop(1))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "bench/door"))
+
+# pylint: disable=wrong-import-position
+import http2
+import running
+from doors import Grpc, api
+
+RULES = """
+domain: shop
+rules:
+  - name: pay
+    match: {endpoint: /pay}
+    limits: [{algorithm: fixed_window, limit: 100000000, window: 1d}]
+"""
+CONTINUATION, ENHANCE_YOUR_CALM = 9, 11
+# What an attack may cost at most, all attackers together: docs/security.md.
+MOST_MEMORY = 256 * 1024 * 1024
+PATIENCE = 120
+
+
+def frame(kind, payload=b"", flags=0, stream=0):
+    return http2.frame(kind, flags, stream, payload)
+
+
+def text(value):
+    """A string of HPACK of 127 bytes at least."""
+    encoded, rest = b"\x7f", len(value) - 127
+    while rest >= 128:
+        encoded += bytes((rest % 128 + 128,))
+        rest //= 128
+    return encoded + bytes((rest,)) + value
+
+
+CALL = http2.request_headers(b"/sluice.v1.RateLimiter/CheckLimit")
+REQUEST = api.CheckLimitRequest(domain="shop", attributes={"endpoint": "/pay"}).SerializeToString()
+
+
+def connect(address, first=b""):
+    host, port = address.rsplit(":", 1)
+    connection = socket.create_connection((host, int(port)), timeout=PATIENCE)
+    connection.sendall(first)
+    return connection
+
+
+def send(connection, data):
+    """False once the server has had enough."""
+    try:
+        connection.sendall(data)
+        return True
+    except OSError:
+        return False
+
+
+def end_of(connection):
+    """All that the server says until it closes the connection."""
+    heard = b""
+    try:
+        while more := connection.recv(65536):
+            heard += more
+    except ConnectionError:
+        pass
+    connection.close()
+    return heard
+
+
+def error_of(heard):
+    """The error code of the last http2.GOAWAY; None if there is none."""
+    code = None
+    while len(heard) >= 9:
+        length = int.from_bytes(heard[:3], "big")
+        if heard[3] == http2.GOAWAY:
+            code = int.from_bytes(heard[13:17], "big")
+        heard = heard[9 + length:]
+    return code
+
+
+class Honest(threading.Thread):
+    """Asks one check after the other."""
+
+    def __init__(self, address):
+        super().__init__(daemon=True)
+        self.caller = Grpc(address)
+        self.stopped = threading.Event()
+        self.times, self.errors = [], []
+        self.start()
+
+    def run(self):
+        while not self.stopped.is_set():
+            began = time.monotonic()
+            answer = self.caller.check()
+            self.times.append(time.monotonic() - began)
+            if isinstance(answer, str):
+                self.errors.append(answer)
+
+    def p99(self):
+        self.times, times = [], sorted(self.times)
+        return times[len(times) * 99 // 100]
+
+
+class AbuseTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        rules = running.directory()
+        (rules / "shop.yaml").write_text(RULES, encoding="utf-8")
+        cls.sluiced, ready = running.start(
+            [SLUICED, "--rules", rules, "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"],
+            "ready grpc=")
+        cls.grpc, cls.http = (ready.split(f"{door}=")[1].split()[0] for door in ("grpc", "http"))
+        cls.honest = Honest(cls.grpc)
+        running.wait_until(lambda: len(cls.honest.times) > 100, PATIENCE, "honest calls")
+        cls.before, cls.memory_before = cls.honest.p99(), cls.memory()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.honest.stopped.set()
+        cls.honest.join()
+
+    @classmethod
+    def memory(cls):
+        pages = pathlib.Path(f"/proc/{cls.sluiced.pid}/statm").read_text(encoding="utf-8")
+        return int(pages.split()[1]) * 4096
+
+    def setUp(self):
+        self.honest.times = []
+
+    def tearDown(self):
+        running.wait_until(lambda: len(self.honest.times) > 20, PATIENCE, "honest calls go on")
+        p99, grown = self.honest.p99(), self.memory() - self.memory_before
+        print(f"{self._testMethodName}: honest p99 {p99 * 1e3:.2f} ms (before "
+              f"{self.before * 1e3:.2f}), memory {grown / 1e6:+.1f} MB", file=sys.stderr)
+        self.assertEqual(self.honest.errors, [])
+        self.assertLess(grown, MOST_MEMORY)
+
+    def http2(self, frames=b""):
+        return connect(self.grpc, http2.PREFACE + frame(http2.SETTINGS) + frames)
+
+    def test_rapid_reset(self):
+        for _ in range(10):
+            attacker = self.http2()
+            frames = b"".join(
+                frame(http2.HEADERS, CALL, http2.END_HEADERS, stream)
+                + frame(http2.RST_STREAM, struct.pack(">I", 8), 0, stream)
+                for stream in range(1, 20001, 2))
+            send(attacker, frames)
+            self.assertEqual(error_of(end_of(attacker)), ENHANCE_YOUR_CALM)
+
+    def test_continuation_flood(self):
+        for _ in range(20):
+            attacker = self.http2(frame(http2.HEADERS, CALL, 0, 1))
+            for _ in range(1000):
+                if not send(attacker, frame(CONTINUATION, b"\x00\x01x" + text(b"y" * 1000), 0, 1)):
+                    break
+            end_of(attacker)
+
+    def test_empty_continuations(self):
+        attacker = self.http2(frame(http2.HEADERS, CALL, 0, 1))
+        send(attacker, frame(CONTINUATION, b"", 0, 1) * 10000)
+        end_of(attacker)
+
+    def test_header_bomb(self):
+        """A field of 4 KB, kept in the table, that each byte names again: 64 MB from 16 KB."""
+        bomb = b"\x40\x01x" + text(b"y" * 3900) + b"\xbe" * 15000 + CALL
+        for _ in range(20):
+            attacker = self.http2(frame(http2.HEADERS, bomb[:16000], 0, 1)
+                                  + frame(CONTINUATION, bomb[16000:], http2.END_HEADERS, 1))
+            attacker.shutdown(socket.SHUT_WR)
+            end_of(attacker)
+
+    def test_ping_and_settings_floods(self):
+        for flood in (frame(http2.PING, b"12345678"), frame(http2.SETTINGS),
+                      frame(http2.SETTINGS, struct.pack(">HI", 4, 65535))):
+            attacker = self.http2()
+            send(attacker, flood * 20000)
+            self.assertEqual(error_of(end_of(attacker)), ENHANCE_YOUR_CALM)
+
+    def test_huge_frames(self):
+        for kind in (http2.DATA, http2.HEADERS, http2.SETTINGS, 200):
+            attacker = self.http2(b"\xff\xff\xff" + bytes((kind, 0, 0, 0, 0, 1)))
+            for _ in range(300):
+                if not send(attacker, bytes(65536)):
+                    break
+            end_of(attacker)
+
+    def test_zero_windows(self):
+        """Answers that nobody takes."""
+        calls = b"".join(http2.call(stream, b"/sluice.v1.RateLimiter/CheckLimit", REQUEST)
+                         for stream in range(1, 2001, 2))
+        closed = http2.PREFACE + frame(http2.SETTINGS, struct.pack(">HI", 4, 0))
+        attackers = [connect(self.grpc, closed + calls) for _ in range(20)]
+        running.wait_until(lambda: len(self.honest.times) > 20, PATIENCE, "honest calls")
+        for attacker in attackers:
+            attacker.close()
+
+    def test_large_messages_that_do_not_end(self):
+        """Each promises 1 MiB and sends all but a byte of its window."""
+        attackers = []
+        for _ in range(50):
+            attackers.append(self.http2(b"".join(
+                frame(http2.HEADERS, CALL, http2.END_HEADERS, stream)
+                + frame(http2.DATA, b"\x00" + struct.pack(">I", 1 << 20) + bytes(8000), 0, stream)
+                for stream in range(1, 101, 2))))
+        running.wait_until(lambda: len(self.honest.times) > 20, PATIENCE, "honest calls")
+        for attacker in attackers:
+            attacker.close()
+
+    def test_http1_bombs(self):
+        for request, status in (
+                (b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 100000, b"431"),
+                (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20000, b"431"),
+                (b"GET /" + b"y" * 100000, b"431"),
+                (b"POST /v1/check HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", b"413"),
+                (b"POST /v1/check HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+                 + b"fffff\r\n" + bytes(100000), b"413"),
+                (b"POST /v1/check HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+                 b"400"),
+                (b"POST /v1/check HTTP/1.1\r\nContent-Length: -1\r\n\r\n", b"400"),
+                (bytes(1000), b"400")):
+            attacker = connect(self.http)
+            send(attacker, request)
+            self.assertEqual(end_of(attacker)[9:12], status, request[:60])
+
+    def test_pipelined_requests_whose_answers_nobody_takes(self):
+        attackers = [connect(self.http) for _ in range(20)]
+        for attacker in attackers:
+            attacker.settimeout(1)
+            send(attacker, b"GET /metrics HTTP/1.1\r\n\r\n" * 20000)
+        running.wait_until(lambda: len(self.honest.times) > 20, PATIENCE, "honest calls")
+        for attacker in attackers:
+            attacker.close()
+
+    def test_slow_requests_and_silent_connections_are_ended(self):
+        """More of them than HTTP may have connections: gRPC callers come in all the same."""
+        slow = [connect(self.http, b"GET /healthz HTTP/1.1\r\nX: ") for _ in range(300)]
+        slow += [connect(self.http, b"POST /v1/check HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
+                 for _ in range(300)]
+        slow += [connect(self.grpc, http2.PREFACE[:10]) for _ in range(300)]
+        slow += [connect(self.grpc) for _ in range(100)]
+        slow += [self.http2(frame(http2.HEADERS, CALL[:9], 0, 1)) for _ in range(100)]
+        idle = [connect(self.http) for _ in range(1500)]
+        self.assertEqual(Grpc(self.grpc).check().decision, api.DECISION_ALLOWED)
+        self.assertIn("ready", running.get(f"http://{self.http}/readyz"))
+        for attacker in slow:
+            end_of(attacker)
+        for connection in idle:
+            connection.close()
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")

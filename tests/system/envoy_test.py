@@ -1,0 +1,103 @@
+"""Envoy's rate limit service as Envoy meets it: hostile requests, Redis that stops, health.
+
+Usage: envoy_test.py SLUICED PYTHON_PROTO
+"""
+
+import signal
+import sys
+import unittest
+
+SLUICED = sys.argv.pop(1)
+sys.path.insert(0, sys.argv.pop(1))
+
+# pylint: disable=wrong-import-position
+import running
+from doors import ENVOY, Grpc, descriptor_of, envoy_request, field
+
+LIMIT = 10
+RULES = f"""
+domain: edge
+descriptors: [{{key: user, rate_limit: {{unit: year, requests_per_unit: {LIMIT}}}}}]
+"""
+
+
+def start():
+    """A caller of a sluiced, the processes of its Redis and its own."""
+    folder = running.directory()
+    rules = folder / "rules"
+    rules.mkdir()
+    (rules / "edge.yaml").write_text(RULES, encoding="utf-8")
+    redis, url = running.start_redis(folder)
+    sluiced, ready = running.start(
+        [SLUICED, "--envoy-rules", rules, "--redis", url, "--grpc", "127.0.0.1:0", "--http",
+         "127.0.0.1:0", "--admin", "off", "--fleet-share", "1"], "ready grpc=")
+    envoy = Grpc(ready.split("grpc=")[1].split()[0])
+    return envoy, redis, sluiced
+
+
+class HostileRequestsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.envoy, _, _ = start()
+
+    def ask(self, request):
+        return self.envoy.call(ENVOY + "ShouldRateLimit", request)
+
+    def test_none_ends_the_server_or_gives_hits_back(self):
+        for _ in range(LIMIT):
+            self.assertFalse(self.envoy.is_over("edge"))
+        self.assertTrue(self.envoy.is_over("edge"))
+        rows = {
+            "an unknown unit": envoy_request("edge", unit=99),
+            "unit 0": envoy_request("edge", unit=0),
+            "a unit beyond 32 bits": envoy_request("edge", unit=1 << 40),
+            "2^63 hits": envoy_request("edge", hits=1 << 63),
+            "2^64 - 1 hits": envoy_request("edge", hits=(1 << 64) - 1),
+            "2^63 hits given back": envoy_request("edge", hits=1 << 63, negative=True),
+            "a value that is not UTF-8": envoy_request("edge", value=b"\xc3\x28"),
+            "a domain that is not UTF-8": field(1, b"\xff") + field(2, descriptor_of()),
+            "a message cut short": envoy_request("edge")[:-1],
+            "no message at all": b"\xff" * 20,
+        }
+        for name, request in rows.items():
+            self.assertEqual(self.ask(request), "INVALID_ARGUMENT", name)
+            self.assertTrue(self.envoy.is_over("edge"), name)
+        for hits in (1 << 52, (1 << 53) + 1, (1 << 63) - 1):
+            self.assertTrue(self.envoy.is_over("edge", value=b"many", hits=hits))
+            self.assertTrue(self.envoy.is_over("edge", value=b"many"))
+
+    def test_large_requests_are_answered_or_refused(self):
+        self.assertFalse(self.envoy.is_over("edge", value=b"v" * 1_000_000))
+        self.assertEqual(self.envoy.should_rate_limit("edge", value=b"v" * (1 << 20)),
+                         "RESOURCE_EXHAUSTED")
+        many = field(1, b"edge") + 10_000 * field(2, descriptor_of(b"crowd"))
+        self.assertEqual(self.ask(many)[:2], b"\x08\x02")
+        self.assertTrue(self.envoy.is_over("edge", value=b"crowd"))
+
+    def test_health_is_known_by_the_name_that_envoy_asks_for(self):
+        for name in (b"", b"ratelimit"):
+            health = self.envoy.call("/grpc.health.v1.Health/Check", name and field(1, name))
+            self.assertEqual(health, b"\x08\x01")
+
+
+class StoppedRedisTest(unittest.TestCase):
+    def test_what_is_left_of_a_limit_is_admitted_and_then_charged_to_redis(self):
+        envoy, redis, sluiced = start()
+        answers = [envoy.is_over("edge") for _ in range(4)]
+        redis.send_signal(signal.SIGSTOP)
+        answers += [envoy.is_over("edge") for _ in range(3 * LIMIT)]
+        self.assertEqual(answers, LIMIT * [False] + (2 * LIMIT + 4) * [True])
+        redis.send_signal(signal.SIGCONT)
+
+        def has_settled():
+            answers.append(envoy.is_over("edge"))
+            return all(answers[-LIMIT:])
+
+        running.wait_until(lambda: any("breaker closed" in it for it in sluiced.heard), 30,
+                           "Redis decides")
+        running.wait_until(has_settled, 30, "Redis knows what was admitted without it")
+        self.assertLessEqual(answers.count(False), 2 * LIMIT, "docs/outages.md")
+
+
+if __name__ == "__main__":
+    unittest.main()
