@@ -1,0 +1,191 @@
+// A shop whose functions and gRPC calls are limited. See clients/cpp/README.md.
+//
+//   shop pay ADDRESS USER...              pays once for each user
+//   shop pay_async ADDRESS USER...        the same, without blocking
+//   shop crowd ADDRESS THREADS CALLS      that many threads pay for one user; prints how many did
+//   shop queue ADDRESS CALLS              calls that often, each in its turn; prints milliseconds
+//   shop ask ADDRESS open|closed          checks once for each line of standard input
+//   shop export ADDRESS                   holds a slot until standard input ends
+//   shop serve ADDRESS                    serves gRPC until standard input ends
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include "services.h"
+#include "sluice/client.h"
+#include "sluice/limited_service.h"
+
+namespace {
+
+using sluice::Attributes;
+using Arguments = std::vector<std::string>;
+
+// Generous: an example must work on a busy machine.
+const sluice::Options kPatient = [] {
+  sluice::Options options;
+  options.deadline = std::chrono::minutes(1);
+  return options;
+}();
+
+void Report(const std::string& user, const sluice::Decision& decision) {
+  if (decision.allowed) {
+    std::cout << user << " has paid\n";
+  } else {
+    const auto retry = decision.retry_after.value();
+    std::cout << user << " is denied, retry in "
+              << std::chrono::duration_cast<std::chrono::seconds>(retry).count() << " s\n";
+  }
+}
+
+void Pay(const std::string& address, const Arguments& users) {
+  sluice::Client client(address, kPatient);
+  for (const std::string& user : users) {
+    const sluice::Permit permit = client.Acquire("shop", {{"endpoint", "/pay"}, {"user", user}});
+    Report(user, permit.decision());
+  }
+}
+
+// Each client is gone before its answer comes.
+void PayAsync(const std::string& address, const Arguments& users) {
+  for (const std::string& user : users) {
+    const auto decided = std::make_shared<std::promise<sluice::Decision>>();
+    sluice::Client(address, kPatient)
+        .CheckAsync("shop", {{"endpoint", "/pay"}, {"user", user}},
+                    [decided](const sluice::Decision& decision) { decided->set_value(decision); });
+    Report(user, decided->get_future().get());
+  }
+}
+
+void Crowd(const std::string& address, const Arguments& arguments) {
+  sluice::Client client(address, kPatient);
+  const int calls = std::stoi(arguments.at(1));
+  std::atomic<int> allowed = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < std::stoi(arguments.at(0)); ++i) {
+    threads.emplace_back([&] {
+      for (int call = 0; call < calls; ++call) {
+        allowed += client.Check("shop", {{"endpoint", "/pay"}, {"user", "crowd"}}).allowed ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::cout << allowed << '\n';
+}
+
+void Queue(const std::string& address, const Arguments& arguments) {
+  sluice::Options options = kPatient;
+  options.max_wait = std::chrono::minutes(1);
+  sluice::Client client(address, options);
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < std::stoi(arguments.at(0)); ++i) {
+    if (!client.Acquire("shop", {{"endpoint", "/queue"}})) throw std::runtime_error("denied");
+  }
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  std::cout << std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count() << '\n';
+}
+
+void Ask(const std::string& address, const Arguments& arguments) {
+  sluice::Options options;
+  options.deadline = std::chrono::seconds(1);
+  if (arguments.at(0) == "closed") options.without_answer = sluice::Options::WithoutAnswer::kClosed;
+  sluice::Client client(address, options);
+  for (std::string line; std::getline(std::cin, line);) {
+    const sluice::Decision decision = client.Check("shop", {{"endpoint", "/browse"}});
+    std::cout << (decision.allowed ? "allowed" : "denied")
+              << (decision.answered ? " by Sluice" : " without an answer") << std::endl;
+  }
+}
+
+void UntilInputEnds() {
+  for (std::string line; std::getline(std::cin, line);) continue;
+}
+
+void Work(sluice::Client& client) {
+  const sluice::Permit slot = client.Acquire("shop", {{"endpoint", "/export"}});
+  if (!slot) {
+    std::cout << "denied\n";
+    return;
+  }
+  std::cout << "held" << std::endl;
+  UntilInputEnds();
+  throw std::runtime_error("the work fails");
+}
+
+void Export(const std::string& address, const Arguments&) {
+  sluice::Client client(address, kPatient);
+  try {
+    Work(client);
+  } catch (const std::runtime_error&) {
+    std::cout << "released\n";
+  }
+}
+
+// The calls' metadata `user`.
+Attributes ByUser(const grpc::ServerContextBase& context) {
+  const auto& metadata = context.client_metadata();
+  const auto user = metadata.find("user");
+  if (user == metadata.end()) return {};
+  return {{"user", std::string(user->second.data(), user->second.size())}};
+}
+
+// A server of limited services, at a port that the system chooses.
+template <class HealthService, class ReflectionService>
+class Server {
+ public:
+  explicit Server(sluice::Client& client)
+      : limited_health_(health_, grpc::health::v1::Health::service_full_name(), client, "shop",
+                        ByUser),
+        limited_reflection_(reflection_,
+                            grpc::reflection::v1::ServerReflection::service_full_name(), client,
+                            "shop", ByUser) {
+    server_ = grpc::ServerBuilder()
+                  .AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_)
+                  .RegisterService(&limited_health_)
+                  .RegisterService(&limited_reflection_)
+                  .BuildAndStart();
+  }
+
+  int port() const { return port_; }
+
+ private:
+  HealthService health_;
+  ReflectionService reflection_;
+  sluice::LimitedService limited_health_;
+  sluice::LimitedService limited_reflection_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+void Serve(const std::string& address, const Arguments&) {
+  sluice::Client client(address, kPatient);
+  const Server<Health, Reflection> synchronous(client);
+  const Server<CallbackHealth, CallbackReflection> callback(client);
+  std::cout << "grpc=" << synchronous.port() << " grpc_callback=" << callback.port()
+            << " stream=/grpc.reflection.v1.ServerReflection/ServerReflectionInfo" << std::endl;
+  UntilInputEnds();
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  const std::map<std::string, void (*)(const std::string&, const Arguments&)> commands = {
+      {"pay", Pay}, {"pay_async", PayAsync}, {"crowd", Crowd}, {"queue", Queue},
+      {"ask", Ask}, {"export", Export},      {"serve", Serve}};
+  const Arguments arguments(words + 1, words + count);
+  if (count < 3 || commands.count(arguments[0]) == 0) {
+    std::cerr << "usage: shop pay|pay_async|crowd|queue|ask|export|serve ADDRESS [ARGUMENT...]\n";
+    return 2;
+  }
+  commands.at(arguments[0])(arguments[1], {arguments.begin() + 2, arguments.end()});
+}

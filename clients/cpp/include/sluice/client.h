@@ -1,0 +1,112 @@
+// A client of Sluice for services: one channel, a deadline for every check, and a decision even if
+// no server answers.
+//
+//   sluice::Client client("127.0.0.1:8081");
+//   sluice::Permit permit = client.Acquire("shop", {{"endpoint", "/pay"}, {"user", user}});
+//   if (!permit) return Denied(permit.decision().retry_after);
+//   …  // a slot of a concurrency limit is held until `permit` is destroyed
+//
+// Thread-safe. One client is enough for a process.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/status.h>
+
+#include "sluice/v1/rate_limiter.grpc.pb.h"
+
+namespace sluice {
+
+class LeaseKeeper;
+
+// What rules match on and count by.
+using Attributes = std::map<std::string, std::string>;
+
+struct Options {
+  // What the client decides if no server does in time.
+  enum class WithoutAnswer { kOpen, kClosed };
+
+  std::chrono::milliseconds deadline{100};  // of one check
+  WithoutAnswer without_answer = WithoutAnswer::kOpen;
+  // The longest wait that a check accepts. Absent: none, except where a leaky_bucket delays.
+  std::optional<std::chrono::milliseconds> max_wait;
+  std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plain text
+};
+
+struct Decision {
+  bool allowed = false;
+  bool answered = false;              // false: the client decided, or `error` is set
+  std::chrono::microseconds wait{0};  // before the allowed request starts
+  std::optional<std::chrono::microseconds> retry_after;  // absent: never, or unknown
+  grpc::Status error;               // the request is invalid; then `allowed` is false
+  v1::CheckLimitResponse response;  // empty if `answered` is false
+};
+
+// Renews a lease from time to time, and releases it when destroyed. Must not outlive its client.
+class Lease {
+ public:
+  Lease() = default;
+  Lease(LeaseKeeper& keeper, std::string id, std::chrono::microseconds ttl);
+  Lease(Lease&& other) noexcept;
+  Lease& operator=(Lease&& other) noexcept;
+  ~Lease();
+
+ private:
+  LeaseKeeper* keeper_ = nullptr;
+  std::string id_;
+};
+
+// A decision, and the lease that came with it.
+class Permit {
+ public:
+  Permit(Decision decision, Lease lease)
+      : decision_(std::move(decision)), lease_(std::move(lease)) {}
+
+  explicit operator bool() const { return decision_.allowed; }
+  const Decision& decision() const { return decision_; }
+
+ private:
+  Decision decision_;
+  Lease lease_;
+};
+
+class Client {
+ public:
+  // `target`: "127.0.0.1:8081", "unix:/run/sluice/grpc.sock", "dns:///sluice:8081". Connects at the
+  // first check, and reconnects within a second.
+  explicit Client(const std::string& target, Options options = {});
+  // Waits until the server has answered the releases under way, at most 5 s.
+  ~Client();
+
+  // Asks whether a request may go on, and sleeps first if the answer says so.
+  Permit Acquire(const std::string& domain, const Attributes& attributes);
+
+  // Asks only: the caller waits, and calls Hold.
+  Decision Check(const std::string& domain, const Attributes& attributes);
+
+  // Like Check, with everything that the API offers: cost, mode, max_wait.
+  Decision Ask(const v1::CheckLimitRequest& request);
+
+  // Like Check, without blocking. Calls `then` on a thread of gRPC's, which it must not block; the
+  // client may be gone by then.
+  void CheckAsync(const std::string& domain, const Attributes& attributes,
+                  std::function<void(Decision)> then);
+
+  // Holds the decision's lease, if it has one.
+  Lease Hold(const Decision& decision);
+
+ private:
+  v1::CheckLimitRequest RequestFor(const std::string& domain, const Attributes& attributes) const;
+
+  const Options options_;
+  const std::shared_ptr<v1::RateLimiter::Stub> stub_;
+  const std::unique_ptr<LeaseKeeper> keeper_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,43 @@
+// Limits the methods of a gRPC service by rule, without a change to them.
+//
+//   ShopService shop;                    // yours, synchronous or of gRPC's callback API
+//   sluice::LimitedService limited(shop, Shop::service_full_name(), client, "shop");
+//   builder.RegisterService(&limited);   // instead of &shop
+//
+// Each call is checked with the attribute `endpoint`, its full method ("/shop.v1.Shop/Pay"), and
+// what `attributes` returns. A denied call ends with RESOURCE_EXHAUSTED, and
+// `grpc-retry-pushback-ms` in the trailers says when to retry.
+//
+// This is a service and not one of gRPC's server interceptors (which are experimental): an
+// interceptor cannot deny a call, for the method runs whatever it does. For the same reason,
+// interceptors of a server with such a service must not read the messages received: they are parsed
+// later.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <grpcpp/impl/service_type.h>
+#include <grpcpp/server_context.h>
+
+#include "sluice/client.h"
+
+namespace sluice {
+
+// What a call's metadata or peer adds to the attributes. Called by any thread.
+using CallAttributes = std::function<Attributes(const grpc::ServerContextBase&)>;
+
+class LimitedService final : public grpc::Service {
+ public:
+  // `service` and `client` must outlive this object. Throws std::invalid_argument if no generated
+  // code has a service `full_name`, or if methods of `service` are asynchronous (completion
+  // queues).
+  LimitedService(grpc::Service& service, const std::string& full_name, Client& client,
+                 const std::string& domain, CallAttributes attributes = {});
+
+ private:
+  std::vector<std::string> methods_;  // their full names, which gRPC does not copy
+};
+
+}  // namespace sluice

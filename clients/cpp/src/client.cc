@@ -1,0 +1,141 @@
+#include "sluice/client.h"
+
+#include <thread>
+#include <utility>
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+
+#include "lease_keeper.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::microseconds;
+
+// Rounded up: who waits this long has waited long enough.
+microseconds ToChrono(const google::protobuf::Duration& duration) {
+  return std::chrono::seconds(duration.seconds()) +
+         std::chrono::ceil<microseconds>(std::chrono::nanoseconds(duration.nanos()));
+}
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& target, const Options& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetLoadBalancingPolicyName("round_robin");
+  return grpc::CreateCustomChannel(
+      target, options.credentials ? options.credentials : grpc::InsecureChannelCredentials(),
+      arguments);
+}
+
+// Of all errors, those that the caller made; the others mean that there is no decision.
+bool IsMistake(grpc::StatusCode code) {
+  return code == grpc::StatusCode::INVALID_ARGUMENT ||
+         code == grpc::StatusCode::PERMISSION_DENIED || code == grpc::StatusCode::UNAUTHENTICATED ||
+         code == grpc::StatusCode::UNIMPLEMENTED;
+}
+
+Decision Decide(Options::WithoutAnswer without_answer, const grpc::Status& status,
+                v1::CheckLimitResponse response) {
+  Decision decision;
+  if (!status.ok()) {
+    if (IsMistake(status.error_code())) {
+      decision.error = status;
+    } else {
+      decision.allowed = without_answer == Options::WithoutAnswer::kOpen;
+    }
+    return decision;
+  }
+  decision.answered = true;
+  decision.allowed = response.decision() == v1::DECISION_ALLOWED;
+  decision.wait = ToChrono(response.wait());
+  if (response.has_retry_after()) decision.retry_after = ToChrono(response.retry_after());
+  decision.response = std::move(response);
+  return decision;
+}
+
+}  // namespace
+
+Client::Client(const std::string& target, Options options)
+    : options_(std::move(options)),
+      stub_(v1::RateLimiter::NewStub(Connect(target, options_))),
+      keeper_(std::make_unique<LeaseKeeper>(stub_)) {}
+
+Client::~Client() = default;
+
+Permit Client::Acquire(const std::string& domain, const Attributes& attributes) {
+  Decision decision = Check(domain, attributes);
+  Lease lease = Hold(decision);
+  std::this_thread::sleep_for(decision.wait);
+  return Permit(std::move(decision), std::move(lease));
+}
+
+Decision Client::Check(const std::string& domain, const Attributes& attributes) {
+  return Ask(RequestFor(domain, attributes));
+}
+
+Decision Client::Ask(const v1::CheckLimitRequest& request) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + options_.deadline);
+  v1::CheckLimitResponse response;
+  const grpc::Status status = stub_->CheckLimit(&context, request, &response);
+  return Decide(options_.without_answer, status, std::move(response));
+}
+
+void Client::CheckAsync(const std::string& domain, const Attributes& attributes,
+                        std::function<void(Decision)> then) {
+  struct Call {
+    grpc::ClientContext context;
+    v1::CheckLimitRequest request;
+    v1::CheckLimitResponse response;
+  };
+  auto call = std::make_shared<Call>();
+  call->context.set_deadline(std::chrono::system_clock::now() + options_.deadline);
+  call->request = RequestFor(domain, attributes);
+  // The client may be gone when the answer comes.
+  auto decide = [call, then = std::move(then),
+                 without_answer = options_.without_answer](const grpc::Status& status) {
+    then(Decide(without_answer, status, std::move(call->response)));
+  };
+  stub_->async()->CheckLimit(&call->context, &call->request, &call->response, std::move(decide));
+}
+
+Lease Client::Hold(const Decision& decision) {
+  const v1::Lease& lease = decision.response.lease();
+  return lease.id().empty() ? Lease() : Lease(*keeper_, lease.id(), ToChrono(lease.ttl()));
+}
+
+v1::CheckLimitRequest Client::RequestFor(const std::string& domain,
+                                         const Attributes& attributes) const {
+  v1::CheckLimitRequest request;
+  request.set_domain(domain);
+  request.mutable_attributes()->insert(attributes.begin(), attributes.end());
+  if (options_.max_wait) {
+    const auto milliseconds = options_.max_wait->count();
+    request.mutable_max_wait()->set_seconds(milliseconds / 1000);
+    request.mutable_max_wait()->set_nanos(static_cast<int>(milliseconds % 1000) * 1'000'000);
+  }
+  return request;
+}
+
+Lease::Lease(LeaseKeeper& keeper, std::string id, microseconds ttl)
+    : keeper_(&keeper), id_(std::move(id)) {
+  keeper.Add(id_, ttl);
+}
+
+Lease::Lease(Lease&& other) noexcept
+    : keeper_(std::exchange(other.keeper_, nullptr)), id_(std::move(other.id_)) {}
+
+Lease& Lease::operator=(Lease&& other) noexcept {
+  std::swap(keeper_, other.keeper_);
+  id_.swap(other.id_);
+  return *this;
+}
+
+Lease::~Lease() {
+  if (keeper_ != nullptr) keeper_->Release(id_);
+}
+
+}  // namespace sluice

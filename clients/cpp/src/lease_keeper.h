@@ -1,0 +1,52 @@
+// Renews the leases of a client, each after a third of its ttl, on a thread of its own.
+//
+// Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "sluice/v1/rate_limiter.grpc.pb.h"
+
+namespace sluice {
+
+class LeaseKeeper {
+ public:
+  explicit LeaseKeeper(std::shared_ptr<v1::RateLimiter::Stub> stub);
+  // Waits until releases under way are answered, at most 5 s: a process that ends at once would
+  // lose them.
+  ~LeaseKeeper();
+
+  // Renews the lease until Release.
+  void Add(const std::string& id, std::chrono::microseconds ttl);
+
+  // Stops renewing the lease and asks the server to release it. Returns at once. If the request is
+  // lost, the lease ends when its ttl has passed.
+  void Release(const std::string& id);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Renewal {
+    Clock::time_point due;
+    std::chrono::microseconds period;
+  };
+
+  void Run();
+  void Renew(const std::string& id, std::chrono::microseconds timeout);
+
+  const std::shared_ptr<v1::RateLimiter::Stub> stub_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, Renewal> renewals_;  // by lease; guarded by mutex_
+  int releasing_ = 0;                        // unanswered; guarded by mutex_
+  bool stopping_ = false;                    // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace sluice

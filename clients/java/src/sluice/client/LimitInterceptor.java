@@ -1,0 +1,84 @@
+package sluice.client;
+
+import io.grpc.ForwardingServerCallListener.SimpleForwardingServerCallListener;
+import io.grpc.Metadata;
+import io.grpc.ServerCall;
+import io.grpc.ServerCallHandler;
+import io.grpc.ServerInterceptor;
+import io.grpc.Status;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.function.Function;
+
+/**
+ * Limits the methods of a gRPC server by rule, without a change to them. Each call is checked with the
+ * attribute {@code endpoint}, its full method, and what {@code attributes} makes of its metadata. A denied
+ * call ends with RESOURCE_EXHAUSTED; if a retry can succeed, {@code grpc-retry-pushback-ms} says when.
+ */
+public final class LimitInterceptor implements ServerInterceptor {
+  private static final Metadata.Key<String> PUSHBACK =
+      Metadata.Key.of("grpc-retry-pushback-ms", Metadata.ASCII_STRING_MARSHALLER);
+
+  private final SluiceClient client;
+  private final String domain;
+  private final Function<Metadata, Map<String, String>> attributes;
+
+  public LimitInterceptor(
+      SluiceClient client, String domain, Function<Metadata, Map<String, String>> attributes) {
+    this.client = client;
+    this.domain = domain;
+    this.attributes = attributes;
+  }
+
+  @Override
+  public <Q, A> ServerCall.Listener<Q> interceptCall(
+      ServerCall<Q, A> call, Metadata headers, ServerCallHandler<Q, A> next) {
+    Map<String, String> facts = new LinkedHashMap<>(attributes.apply(headers));
+    facts.put("endpoint", "/" + call.getMethodDescriptor().getFullMethodName());
+    Decision decision = client.check(domain, facts);
+    if (!decision.isAllowed()) {
+      return refuse(call, decision);
+    }
+    SluiceClient.Hold hold = client.hold(decision);
+    try {
+      Thread.sleep(decision.waitMillis());
+      return new Releasing<>(next.startCall(call, headers), hold);
+    } catch (InterruptedException | RuntimeException error) {
+      hold.close();
+      throw Status.CANCELLED.withCause(error).asRuntimeException();
+    }
+  }
+
+  private static <Q, A> ServerCall.Listener<Q> refuse(ServerCall<Q, A> call, Decision decision) {
+    Metadata trailers = new Metadata();
+    if (decision.retryAfterMillis() >= 0) {
+      trailers.put(PUSHBACK, Long.toString(decision.retryAfterMillis()));
+    }
+    call.close(Status.RESOURCE_EXHAUSTED.withDescription("rate limited"), trailers);
+    return new ServerCall.Listener<Q>() {};
+  }
+
+  // Gives the slot back when the call is over, either way.
+  private static final class Releasing<Q> extends SimpleForwardingServerCallListener<Q> {
+    private final SluiceClient.Hold hold;
+
+    Releasing(ServerCall.Listener<Q> listener, SluiceClient.Hold hold) {
+      super(listener);
+      this.hold = hold;
+    }
+
+    @Override
+    public void onComplete() {
+      try (SluiceClient.Hold held = hold) {
+        super.onComplete();
+      }
+    }
+
+    @Override
+    public void onCancel() {
+      try (SluiceClient.Hold held = hold) {
+        super.onCancel();
+      }
+    }
+  }
+}

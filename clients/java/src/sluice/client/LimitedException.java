@@ -1,0 +1,16 @@
+package sluice.client;
+
+/** The call may not go on. */
+public final class LimitedException extends RuntimeException {
+  private static final long serialVersionUID = 1;
+  private final transient Decision decision;
+
+  public LimitedException(Decision decision) {
+    super("rate limited");
+    this.decision = decision;
+  }
+
+  public Decision decision() {
+    return decision;
+  }
+}

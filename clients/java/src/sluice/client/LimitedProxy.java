@@ -1,0 +1,39 @@
+package sluice.client;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.concurrent.Callable;
+
+/** Makes {@link Limited} work on any interface, without a framework. */
+public final class LimitedProxy {
+  private LimitedProxy() {}
+
+  /**
+   * What calls {@code target}, limited where the interface's or the target's method is annotated.
+   */
+  public static <T> T of(SluiceClient client, Class<T> type, T target) {
+    return type.cast(
+        Proxy.newProxyInstance(
+            type.getClassLoader(),
+            new Class<?>[] {type},
+            (proxy, method, arguments) -> call(client, target, method, arguments)));
+  }
+
+  private static Object call(SluiceClient client, Object target, Method method, Object[] arguments)
+      throws Throwable {
+    Callable<Object> work = () -> method.invoke(target, arguments);
+    try {
+      Limited limit = limitOf(target, method);
+      return limit == null ? work.call() : client.limited(limit, arguments, work);
+    } catch (InvocationTargetException thrown) {
+      throw thrown.getCause();
+    }
+  }
+
+  private static Limited limitOf(Object target, Method method) throws NoSuchMethodException {
+    Method implemented = target.getClass().getMethod(method.getName(), method.getParameterTypes());
+    Limited limit = implemented.getAnnotation(Limited.class);
+    return limit != null ? limit : method.getAnnotation(Limited.class);
+  }
+}

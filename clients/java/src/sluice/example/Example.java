@@ -1,0 +1,223 @@
+package sluice.example;
+
+import grpc.health.v1.HealthGrpc;
+import grpc.health.v1.HealthOuterClass.HealthCheckRequest;
+import grpc.health.v1.HealthOuterClass.HealthCheckResponse;
+import io.grpc.Metadata;
+import io.grpc.Server;
+import io.grpc.ServerBuilder;
+import io.grpc.stub.StreamObserver;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.springframework.aop.framework.autoproxy.DefaultAdvisorAutoProxyCreator;
+import org.springframework.beans.factory.support.DefaultListableBeanFactory;
+import org.springframework.beans.factory.support.RootBeanDefinition;
+import sluice.client.Decision;
+import sluice.client.LimitInterceptor;
+import sluice.client.Limited;
+import sluice.client.LimitedException;
+import sluice.client.LimitedProxy;
+import sluice.client.Options;
+import sluice.client.Options.WithoutAnswer;
+import sluice.client.SluiceClient;
+import sluice.spring.LimitedAdvisor;
+
+/**
+ * A shop whose methods and gRPC calls are limited. See clients/java/README.md.
+ *
+ * <pre>
+ * pay ADDRESS USER...            pays once for each user, by a plain proxy
+ * spring ADDRESS USER...         the same, by Spring's
+ * crowd ADDRESS THREADS CALLS    that many threads pay for one user; prints how many did
+ * queue ADDRESS CALLS            makes that many calls, each in its turn; prints milliseconds
+ * ask ADDRESS open|closed        checks once for each line of standard input
+ * export ADDRESS                 holds a slot until standard input ends
+ * serve ADDRESS                  serves gRPC until standard input ends
+ * </pre>
+ */
+public final class Example {
+  private static final long DEADLINE = 60_000; // generous: an example must work on a busy machine
+  private static final BufferedReader INPUT =
+      new BufferedReader(new InputStreamReader(System.in));
+
+  /** What is limited: the interface knows nothing of it. */
+  public interface Till {
+    String charge(String user);
+  }
+
+  /** The annotated method. */
+  public static class ShopTill implements Till {
+    @Override
+    @Limited(domain = "shop", attributes = {"endpoint=/pay", "user={0}"})
+    public String charge(String user) {
+      return user + " has paid";
+    }
+  }
+
+  /** A service that knows nothing of limits. */
+  private static final class Health extends HealthGrpc.HealthImplBase {
+    @Override
+    public void check(HealthCheckRequest request, StreamObserver<HealthCheckResponse> answer) {
+      answer.onNext(
+          HealthCheckResponse.newBuilder()
+              .setStatus(HealthCheckResponse.ServingStatus.SERVING)
+              .build());
+      answer.onCompleted();
+    }
+
+    @Override
+    public void watch(HealthCheckRequest request, StreamObserver<HealthCheckResponse> answer) {
+      check(request, answer);
+    }
+  }
+
+  private Example() {}
+
+  private static void pay(Till till, List<String> users) {
+    for (String user : users) {
+      try {
+        System.out.println(till.charge(user));
+      } catch (LimitedException limited) {
+        long seconds = limited.decision().retryAfterMillis() / 1000;
+        System.out.println(user + " is denied, retry in " + seconds + " s");
+      }
+    }
+  }
+
+  private static Till springTill(SluiceClient client) {
+    DefaultListableBeanFactory beans = new DefaultListableBeanFactory();
+    beans.registerBeanDefinition("till", new RootBeanDefinition(ShopTill.class));
+    beans.registerSingleton("limits", new LimitedAdvisor(client));
+    DefaultAdvisorAutoProxyCreator creator = new DefaultAdvisorAutoProxyCreator();
+    creator.setBeanFactory(beans);
+    beans.addBeanPostProcessor(creator);
+    return beans.getBean(Till.class);
+  }
+
+  private static void crowd(SluiceClient client, int threads, int calls) throws Exception {
+    ExecutorService pool = Executors.newFixedThreadPool(threads);
+    List<Future<Integer>> parts = new ArrayList<>();
+    for (int i = 0; i < threads; ++i) {
+      parts.add(pool.submit(() -> payFor(client, calls)));
+    }
+    int allowed = 0;
+    for (Future<Integer> part : parts) {
+      allowed += part.get();
+    }
+    pool.shutdown();
+    System.out.println(allowed);
+  }
+
+  private static int payFor(SluiceClient client, int calls) {
+    int allowed = 0;
+    for (int i = 0; i < calls; ++i) {
+      Map<String, String> facts = new HashMap<>();
+      facts.put("endpoint", "/pay");
+      facts.put("user", "crowd");
+      allowed += client.check("shop", facts).isAllowed() ? 1 : 0;
+    }
+    return allowed;
+  }
+
+  private static void queue(SluiceClient client, int calls) throws Exception {
+    long start = System.nanoTime();
+    for (int i = 0; i < calls; ++i) {
+      client.limited("shop", Collections.singletonMap("endpoint", "/queue"), () -> null);
+    }
+    System.out.println((System.nanoTime() - start) / 1_000_000);
+  }
+
+  private static void ask(SluiceClient client) throws Exception {
+    while (INPUT.readLine() != null) {
+      Decision decision =
+          client.check("shop", Collections.singletonMap("endpoint", "/browse"));
+      System.out.println(
+          (decision.isAllowed() ? "allowed" : "denied")
+              + (decision.isAnswered() ? " by Sluice" : " without an answer"));
+    }
+  }
+
+  private static void export(SluiceClient client) throws Exception {
+    try {
+      client.limited(
+          "shop",
+          Collections.singletonMap("endpoint", "/export"),
+          () -> {
+            System.out.println("held");
+            untilInputEnds();
+            throw new IllegalStateException("the work fails");
+          });
+    } catch (LimitedException limited) {
+      System.out.println("denied");
+    } catch (IllegalStateException failure) {
+      System.out.println("released");
+    }
+  }
+
+  private static void serve(SluiceClient client) throws Exception {
+    Metadata.Key<String> user = Metadata.Key.of("user", Metadata.ASCII_STRING_MARSHALLER);
+    LimitInterceptor byUser =
+        new LimitInterceptor(
+            client, "shop", headers -> Collections.singletonMap("user", "" + headers.get(user)));
+    Server server =
+        ServerBuilder.forPort(0).addService(new Health()).intercept(byUser).build().start();
+    System.out.println("grpc=" + server.getPort());
+    untilInputEnds();
+    server.shutdownNow();
+  }
+
+  private static void untilInputEnds() throws java.io.IOException {
+    while (INPUT.readLine() != null) {}
+  }
+
+  public static void main(String[] arguments) throws Exception {
+    if (arguments.length < 2) {
+      System.err.println("usage: pay|spring|crowd|queue|ask|export|serve ADDRESS [ARGUMENT...]");
+      System.exit(2);
+    }
+    List<String> more = Arrays.asList(arguments).subList(2, arguments.length);
+    Options options =
+        new Options()
+            .deadlineMillis(arguments[0].equals("ask") ? 1000 : DEADLINE)
+            .withoutAnswer(more.contains("closed") ? WithoutAnswer.CLOSED : WithoutAnswer.OPEN);
+    if (arguments[0].equals("queue")) {
+      options.maxWaitMillis(60_000);
+    }
+    try (SluiceClient client = new SluiceClient(arguments[1], options)) {
+      switch (arguments[0]) {
+        case "pay":
+          pay(LimitedProxy.of(client, Till.class, new ShopTill()), more);
+          break;
+        case "spring":
+          pay(springTill(client), more);
+          break;
+        case "crowd":
+          crowd(client, Integer.parseInt(more.get(0)), Integer.parseInt(more.get(1)));
+          break;
+        case "queue":
+          queue(client, Integer.parseInt(more.get(0)));
+          break;
+        case "ask":
+          ask(client);
+          break;
+        case "export":
+          export(client);
+          break;
+        case "serve":
+          serve(client);
+          break;
+        default:
+          throw new IllegalArgumentException(arguments[0]);
+      }
+    }
+  }
+}

@@ -1,0 +1,121 @@
+// A shop whose methods, HTTP requests and gRPC calls are limited. See README.md.
+//
+//   example.js pay ADDRESS USER...            pays once for each user
+//   example.js crowd ADDRESS CALLERS CALLS    that many callers pay for one user; prints how many did
+//   example.js queue ADDRESS CALLS            makes that many calls, each in its turn; prints ms
+//   example.js ask ADDRESS open|closed        checks once for each line of standard input
+//   example.js export ADDRESS                 holds a slot until standard input ends
+//   example.js serve ADDRESS                  serves HTTP and gRPC until standard input ends
+'use strict';
+
+const readline = require('readline');
+const express = require('express');
+const grpc = require('@grpc/grpc-js');
+const {Client, Limited, limitInterceptor, limitRequests} = require('.');
+
+const DEADLINE = 60_000;  // generous: an example must work on a busy machine
+
+const inputEnds = () => new Promise((resolve) => process.stdin.on('end', resolve).resume());
+
+async function pay(address, ...users) {
+  const client = new Client(address, {deadline: DEADLINE});
+  for (const user of users) {
+    try {
+      await client.limited('shop', {endpoint: '/pay', user}, () => console.log(`${user} has paid`));
+    } catch (error) {
+      if (!(error instanceof Limited)) throw error;
+      console.log(`${user} is denied, retry in ${Math.floor(error.retryAfter / 1000)} s`);
+    }
+  }
+}
+
+async function crowd(address, callers, calls) {
+  const client = new Client(address, {deadline: DEADLINE});
+  let allowed = 0;
+  const payForOne = async () => {
+    for (let i = 0; i < calls; ++i) {
+      const decision = await client.check('shop', {endpoint: '/pay', user: 'crowd'});
+      if (decision.allowed) allowed += 1;
+    }
+  };
+  await Promise.all(Array.from({length: callers}, payForOne));
+  console.log(allowed);
+}
+
+async function queue(address, calls) {
+  const client = new Client(address, {deadline: DEADLINE, maxWait: 60_000});
+  const start = performance.now();
+  for (let i = 0; i < calls; ++i) {
+    await client.limited('shop', {endpoint: '/queue'}, () => {});
+  }
+  console.log(Math.floor(performance.now() - start));
+}
+
+async function ask(address, withoutAnswer) {
+  const client = new Client(address, {deadline: 1000, withoutAnswer});
+  for await (const _ of readline.createInterface({input: process.stdin})) {
+    const decision = await client.check('shop', {endpoint: '/browse'});
+    console.log(decision.allowed ? 'allowed' : 'denied',
+      decision.answered ? 'by Sluice' : 'without an answer');
+  }
+}
+
+async function holdExport(address) {
+  const client = new Client(address, {deadline: DEADLINE});
+  try {
+    await client.limited('shop', {endpoint: '/export'}, async () => {
+      console.log('held');
+      await inputEnds();
+      throw new Error('the work fails');
+    });
+  } catch (error) {
+    console.log(error instanceof Limited ? 'denied' : 'released');
+  } finally {
+    await client.close();
+  }
+}
+
+async function serve(address) {
+  const client = new Client(address, {deadline: DEADLINE});
+  const app = express();
+  app.use(limitRequests(client, 'shop'));
+  app.use((request, response) => response.end('welcome\n'));
+  const http = await new Promise((resolve) => {
+    const listening = app.listen(0, '127.0.0.1', () => resolve(listening));
+  });
+
+  const byUser = (metadata) => ({user: String(metadata.get('user')[0])});
+  const server = new grpc.Server({interceptors: [limitInterceptor(client, 'shop', byUser)]});
+  const bytes = (value) => value;
+  const method = (path, responseStream) => ({
+    path, requestStream: false, responseStream,
+    requestSerialize: bytes, requestDeserialize: bytes,
+    responseSerialize: bytes, responseDeserialize: bytes,
+  });
+  const serving = Buffer.from([8, 1]);
+  server.addService({
+    Check: method('/grpc.health.v1.Health/Check', false),
+    Watch: method('/grpc.health.v1.Health/Watch', true),
+  }, {
+    Check: (call, answer) => answer(null, serving),
+    Watch: (call) => {
+      call.write(serving);
+      call.end();
+    },
+  });
+  const port = await new Promise((resolve, reject) => {
+    server.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(),
+      (error, bound) => (error ? reject(error) : resolve(bound)));
+  });
+  console.log(`http=${http.address().port} grpc=${port}`);
+  await inputEnds();
+  process.exit();
+}
+
+const commands = {pay, crowd, queue, ask, export: holdExport, serve};
+const [, , command, ...given] = process.argv;
+if (!(command in commands) || given.length === 0) {
+  console.error('usage: example.js pay|crowd|queue|ask|export|serve ADDRESS [ARGUMENT...]');
+  process.exit(2);
+}
+commands[command](...given);
