@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Builds what people install and tries it. Needs root and the packages of Debian and npm, no container
+# engine. Keeps what is slow to make in build/packages.
+#   scripts/test_packages.sh [debian|install|image|compose|kubernetes|readme ...]    default: all
+# install: cmake --install. readme: the README's two commands in a clean Debian.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+parts='debian install image compose kubernetes readme'
+for part in "$@"; do
+  [[ " $parts " == *" $part "* ]] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
+done
+# shellcheck disable=SC2086
+(($#)) || set -- $parts
+if ((EUID != 0)); then
+  echo "packages: run as root: namespaces and mounts need it" >&2
+  exit 1
+fi
+
+missing=()
+for package in buildah curl debootstrap dpkg-dev file git jq man-db nginx-light nodejs procps prometheus \
+  python3-yaml redis-server systemd; do
+  [[ $package == nodejs ]] && command -v npm >/dev/null && continue
+  dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+    missing+=("$package")
+done
+if ((${#missing[@]})); then
+  apt-get -q update
+  DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${missing[@]}"
+fi
+
+for part in "$@"; do
+  printf '\n===== %s =====\n' "$part"
+  start=$SECONDS
+  "tests/packages/$part.sh"
+  printf '===== %s: passed in %d s =====\n' "$part" $((SECONDS - start))
+done
+printf '\npackages: %s passed\n' "$*"

@@ -1,0 +1,121 @@
+# shellcheck shell=bash
+# What the tests of packages share. Sourced.
+set -euo pipefail
+# Mounts end with the script, however it ends.
+[[ "$(readlink /proc/self/ns/mnt)" != "$(readlink /proc/$PPID/ns/mnt)" ]] || exec unshare --mount "$0" "$@"
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+packages=$PWD/build/packages
+mkdir -p "$packages"
+debian=$packages/bookworm
+authorities=/etc/machine-authorities.crt
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+processes=()
+mounts=()
+place='' root=''
+trap clean_up EXIT
+clean_up() {
+  ((${#processes[@]} == 0)) || kill -TERM "${processes[@]}" 2>/dev/null || true
+  wait 2>/dev/null
+  [[ -z $place ]] || rm -rf "$place"
+  ((${#mounts[@]} == 0)) || umount --recursive "${mounts[@]}"
+  [[ -z $root ]] || rm -rf --one-file-system "$root"
+}
+
+# Sets $place to a new directory.
+make_place() {
+  place=$(mktemp -d)
+  chmod 755 "$place"
+}
+
+# A clean Debian 12, made once, in $debian.
+make_debian() {
+  [[ -e $debian.complete ]] && return
+  rm -rf --one-file-system "$debian"
+  debootstrap --variant=minbase bookworm "$debian" >"$debian.log"
+  rm -rf "$debian"/var/cache/apt/archives/*.deb "$debian"/var/lib/apt/lists/*
+  # As in Debian's own images: no sync after each file.
+  echo force-unsafe-io >"$debian/etc/dpkg/dpkg.cfg.d/docker-apt-speedup"
+  touch "$debian.complete"
+}
+
+# make_root NAME: sets $root to a copy of the clean Debian, with what a machine has: devices, names, and
+# the authorities it trusts (its proxy's may be among them).
+make_root() {
+  make_debian
+  root=$packages/$1
+  rm -rf --one-file-system "$root"
+  cp -a "$debian" "$root"
+  cp /etc/resolv.conf /etc/hosts "$root/etc"
+  [[ ! -e /etc/ssl/certs/ca-certificates.crt ]] ||
+    cp /etc/ssl/certs/ca-certificates.crt "$root$authorities"
+  mount -t proc proc "$root/proc"
+  mount --rbind /dev "$root/dev"
+  mounts=("$root/proc" "$root/dev")
+}
+
+# inside [NAME=VALUE...] COMMAND...: as root, in $root.
+inside() {
+  local proxies
+  mapfile -t proxies < <(env | grep -iE '^(https?|no)_proxy=')
+  chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin HOME=/root DEBIAN_FRONTEND=noninteractive \
+    "NODE_EXTRA_CA_CERTS=$authorities" "${proxies[@]}" "$@"
+}
+
+# logged NAME COMMAND...: its output goes to a file, and is shown if it fails.
+logged() {
+  local log=$packages/$1.log
+  shift
+  "$@" >"$log" 2>&1 || {
+    tail -n 40 "$log" >&2
+    fail "$*"
+  }
+}
+
+# wait_for SECONDS COMMAND...: until it succeeds.
+wait_for() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    ((SECONDS < end)) || return 1
+    sleep 0.1
+  done
+}
+
+# free_ports COUNT: as many that nobody listens on.
+free_ports() {
+  /usr/bin/python3 - "$1" <<'PYTHON'
+import socket, sys
+sockets = [socket.socket() for _ in range(int(sys.argv[1]))]
+for it in sockets:
+    it.bind(("127.0.0.1", 0))
+print(*(it.getsockname()[1] for it in sockets))
+PYTHON
+}
+
+# decision HTTP-ADDRESS PHONE: what the example rules say to one text message a minute.
+decision() {
+  curl -fsS "http://$1/v1/check" -d \
+    "{\"domain\":\"shop\",\"attributes\":{\"endpoint\":\"/login/code\",\"phone\":\"$2\"}}" |
+    jq -r .decision
+}
+
+# expect WHAT EXPECTED FOUND
+expect() {
+  [[ $2 == "$3" ]] || fail "$1: expected $2, found $3"
+  echo "ok: $1: $3"
+}
+
+# Sets $bin to the folder of sluiced and sluice.
+find_programs() {
+  local built
+  for built in build/package build/release; do
+    bin=$PWD/$built/bin
+    [[ -x $bin/sluiced && -x $bin/sluice ]] && return
+  done
+  fail "build sluiced and sluice before: cmake --preset package && cmake --build --preset package"
+}

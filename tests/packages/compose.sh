@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# docker/compose.yaml without a container engine: what it mounts is there and is read without
+# complaint, and its servers and nginx, run as processes, limit a site together.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+find_programs
+
+make_place
+mkdir "$place/html"
+
+# Services that run one image differ in their ports alone.
+/usr/bin/python3 - docker/compose.yaml "$place" <<'PYTHON'
+import pathlib, sys, yaml
+file = pathlib.Path(sys.argv[1])
+services = yaml.safe_load(file.read_text())["services"]
+for name, service in services.items():
+    for volume in service.get("volumes", []):
+        assert (file.parent / volume.split(":")[0]).exists(), f"{name}: no {volume}"
+    assert set(service.get("depends_on", {})) <= set(services), name
+servers = {name: it for name, it in services.items() if name.startswith("sluiced")}
+assert len(servers) == 3 and all(it["read_only"] for it in servers.values())
+environment = servers["sluiced-1"]["environment"]
+pathlib.Path(sys.argv[2], "environment").write_text(
+    "".join(f"{key}={value}\n" for key, value in environment.items()))
+PYTHON
+echo "ok: every mounted file is there"
+# Prometheus is checked with the alerts beside its file, as they are mounted.
+cp docker/compose/prometheus.yml docker/prometheus/alerts.yml "$place"
+promtool check config "$place/prometheus.yml" >/dev/null || fail "Prometheus refuses its settings"
+echo "ok: Prometheus reads its settings"
+
+read -r redis site <<<"$(free_ports 2)"
+read -ra http <<<"$(free_ports 3)"
+redis-server --port "$redis" --bind 127.0.0.1 --save '' --dir "$place" >/dev/null &
+processes+=($!)
+mapfile -t environment < <(sed "s/redis:6379/127.0.0.1:$redis/" "$place/environment")
+sed "s/listen 8088/listen 127.0.0.1:$site/" docker/compose/nginx.conf >"$place/nginx.conf"
+for number in 1 2 3; do
+  address=127.0.0.1:${http[number - 1]}
+  env "${environment[@]}" "$bin/sluiced" --rules config/rules --admin off \
+    --grpc "unix:$place/grpc-$number" --http "$address" 2>"$place/sluiced-$number.log" &
+  processes+=($!)
+  wait_for 20 curl -fsS "http://$address/readyz" || fail "sluiced-$number is not ready"
+  sed -i "s/sluiced-$number:8080/$address/" "$place/nginx.conf"
+done
+nginx -p "$place" -e stderr -c "$place/nginx.conf" -g "daemon off; pid $place/nginx.pid;" &
+processes+=($!)
+answers() { curl -sS -o "$place/body" "http://127.0.0.1:$site/"; }
+wait_for 20 answers || fail "nginx does not answer"
+
+# 20 at once and 10 a second: of 200 within moments some are denied, and far more than one server's.
+for _ in {1..200}; do echo "url=http://127.0.0.1:$site/boot/pay"; done |
+  curl -s -Z --no-progress-meter -K - -o /dev/null -w '%{http_code}\n' | sort | uniq -c >"$place/codes"
+allowed=$(awk '$2 == 200 { print $1 }' "$place/codes")
+denied=$(awk '$2 == 429 { print $1 }' "$place/codes")
+((${allowed:-0} >= 20 && ${denied:-0} > 0 && allowed + denied == 200)) ||
+  fail "of 200 requests: $(cat "$place/codes")"
+echo "ok: of 200 requests at once $allowed are served, $denied denied"
+for number in 1 2 3; do
+  curl -fsS "http://127.0.0.1:${http[number - 1]}/metrics" | grep '^sluice_checks_total{.*pay-per-user' |
+    grep -qv ' 0$' || fail "sluiced-$number was never asked"
+done
+echo "ok: every server was asked"

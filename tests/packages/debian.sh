@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# The Debian package (PACKAGE, or one that is built here) in a clean Debian: it installs, its service's
+# command serves as the service's user, an upgrade keeps edited rules, and a purge leaves nothing.
+#   tests/packages/debian.sh [PACKAGE]
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+old=${1:-}
+if [[ -z $old ]]; then
+  scripts/setup.sh build
+  rm -f build/package/sluice_*.deb
+  logged configure cmake --preset package
+  cmake --build --preset package
+  old=$(echo build/package/sluice_*.deb)
+fi
+
+# The same package as a later version, with other example rules.
+make_later() {
+  dpkg-deb --raw-extract "$old" "$root/tmp/later"
+  sed -i 's/^Version: .*/&+later/' "$root/tmp/later/DEBIAN/control"
+  echo "# later" >>"$root/tmp/later/etc/sluice/rules/shop.yaml"
+  dpkg-deb --build --root-owner-group "$root/tmp/later" "$root/tmp/later.deb" >/dev/null
+}
+# As unattended upgrades do it: what the administrator has edited stays.
+install_package() {
+  inside apt-get -q install -y --no-install-recommends -o Dpkg::Options::=--force-confdef \
+    -o Dpkg::Options::=--force-confold "$1"
+}
+
+make_root debian
+logged update inside apt-get -q update
+# What every Debian that boots has.
+logged systemd inside apt-get -q install -y --no-install-recommends systemd procps
+cp "$old" "$root/tmp/sluice.deb"
+logged install install_package /tmp/sluice.deb
+for file in /usr/bin/sluiced /usr/bin/sluice /usr/share/man/man1/sluice.1 \
+  /usr/share/man/man8/sluiced.8 /usr/share/bash-completion/completions/sluice \
+  /usr/share/doc/sluice/{copyright,changelog.gz} /usr/share/sluice/proto/sluice/v1/rate_limiter.proto; do
+  [[ -e $root$file || -e $root$file.gz ]] || fail "$file is missing"
+done
+# shellcheck disable=SC2016
+expect "completion of health" "--help --addr" "$(inside bash -c '
+  source /usr/share/bash-completion/completions/sluice
+  COMP_WORDS=(sluice health --) COMP_CWORD=2
+  _sluice
+  echo "${COMPREPLY[*]}"' | cut -d' ' -f1,2)"
+
+unit=$root/usr/lib/systemd/system/sluiced.service
+# The host has no such user and no such program, but systemd's verifier asks for both.
+systemd-analyze verify --root "$root" --man=no sluiced.service
+exposure=$(systemd-analyze security --offline=true --root "$root" sluiced.service | tail -1)
+echo "ok: $exposure"
+expect "enabled at boot" enabled "$(systemctl --root "$root" is-enabled sluiced.service)"
+
+read -r grpc http <<<"$(free_ports 2)"
+user=$(sed -n 's/^User=//p' "$unit")
+command=$(sed -n 's/^ExecStart=//p' "$unit")
+directory=/run/$(sed -n 's/^RuntimeDirectory=//p' "$unit")
+inside install -d -o "$user" -m 0700 "$directory"
+# The service as systemd starts it: its command, its user, its environment.
+start() {
+  local arguments
+  read -ra arguments <<<"$command"
+  chroot --userspec="$user:$user" "$root" /usr/bin/env -i XDG_RUNTIME_DIR=/run \
+    "SLUICE_GRPC=127.0.0.1:$grpc" "SLUICE_HTTP=127.0.0.1:$http" "${arguments[@]}" \
+    2>"$packages/sluiced.log" &
+  server=$!
+  processes=("$server")
+  wait_for 20 curl -fsS "http://127.0.0.1:$http/readyz" ||
+    { cat "$packages/sluiced.log"; fail "the server is not ready"; }
+}
+stop() {
+  kill -TERM "$server"
+  wait "$server" && status=0 || status=$?
+  processes=()
+  expect "exit status after SIGTERM" 0 "$status"
+}
+
+start
+expect "user of the process" "$(inside id -u "$user")" "$(ps -o uid= -p "$server" | tr -d ' ')"
+expect "health" serving "$(inside sluice health --addr "127.0.0.1:$grpc")"
+expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
+expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
+inside sluice explain --admin "unix:$directory/sluiced-$grpc.admin" shop endpoint=/boot/pay user=1 \
+  >/dev/null || fail "root cannot explain"
+echo "ok: root opens the operators' socket"
+
+rules=/etc/sluice/rules/shop.yaml
+sed -i 's/limit: 1, window: 1m/limit: 2, window: 1m/' "$root$rules"
+kill -HUP "$server"
+reloaded() { grep -q 'changed (shop/text-code-per-phone' "$packages/sluiced.log"; }
+wait_for 20 reloaded || fail "the edited rule is not in force"
+expect "second, as edited" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
+stop
+
+make_later
+logged upgrade install_package /tmp/later.deb
+# shellcheck disable=SC2016
+expect "version" "$(dpkg-deb --field "$root/tmp/later.deb" Version)" \
+  "$(inside dpkg-query -W -f '${Version}' sluice)"
+start
+for code in first second; do
+  expect "$code after the upgrade" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 2)"
+done
+expect "third after the upgrade" DECISION_DENIED "$(decision "127.0.0.1:$http" 2)"
+stop
+
+logged remove inside apt-get -q remove -y sluice
+[[ -e $root$rules && ! -e $root/usr/bin/sluiced ]] || fail "removed: rules stay, programs go"
+logged purge inside apt-get -q purge -y sluice
+left=$(cd "$root" && find etc usr var/lib/dpkg/info var/lib/systemd \
+  -path '*sluice*' -not -path '*/apt/*' 2>/dev/null)
+expect "files after a purge" "" "$left"
+inside getent passwd sluice && fail "the user is still there after a purge"
+echo "ok: a purge leaves nothing"

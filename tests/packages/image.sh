@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# docker/Dockerfile: builds it, starts the image as its user on a read-only file system, asks it from
+# outside, stops it.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+base=docker.io/library/debian:bookworm-slim
+megabyte=1000000
+limit=60 # megabytes over the base
+
+buildah() {
+  command buildah --storage-driver vfs --root "$packages/images" \
+    --runroot "$packages/run" "$@"
+}
+
+# The name of an image, for `buildah from`, of a clean Debian; slim has no manuals and translations.
+import_base() {
+  buildah inspect --type image "$base" >/dev/null 2>&1 && return
+  make_debian
+  local container slim
+  container=$(buildah from scratch)
+  slim=$(buildah mount "$container")
+  cp -a "$debian/." "$slim"
+  rm -rf "$slim"/usr/share/{doc,info,locale,man}/*
+  buildah config --cmd /bin/bash "$container"
+  buildah commit --quiet --rm "$container" "$base" >/dev/null
+}
+
+size_of() { du --summarize --bytes --one-file-system "$1" | cut -f1; }
+
+import_base
+# Without layers: to keep that of the compiler takes longer than to install it again.
+ccache=${CCACHE_DIR:-$HOME/.cache/ccache}
+mkdir -p "$ccache"
+buildah build --isolation chroot --network host --pull=never --format docker --layers=false \
+  --volume "$ccache:/root/.cache/ccache" --file docker/Dockerfile --tag sluice-test .
+
+container=$(buildah from --pull=never sluice-test)
+clean=$(buildah from --pull=never "$base")
+trap 'clean_up; buildah rm "$container" "$clean" >/dev/null' EXIT
+image=$(buildah mount "$container")
+
+config() { buildah inspect --type image sluice-test | jq -r ".Docker.config.$1"; }
+user=$(config User)
+expect "not root" 65532:65532 "$user"
+expect "stop signal" SIGTERM "$(config StopSignal)"
+expect "version's label" "sluice $(config 'Labels."org.opencontainers.image.version"')" \
+  "$(chroot "$image" /usr/bin/sluice --version)"
+for tool in gcc cc make cmake ninja python3; do
+  [[ -z $(chroot "$image" /bin/sh -c "command -v $tool") ]] || fail "the image has $tool"
+done
+over=$((($(size_of "$image") - $(size_of "$(buildah mount "$clean")")) / megabyte))
+((over < limit)) || fail "$over MB over its base; $limit are allowed"
+echo "ok: $over MB over its base"
+
+read -r grpc http <<<"$(free_ports 2)"
+mapfile -t environment < <(config 'Env[]')
+environment+=("SLUICE_GRPC=127.0.0.1:$grpc" "SLUICE_HTTP=127.0.0.1:$http"
+  "SLUICE_ADDR=127.0.0.1:$grpc")
+mapfile -t entrypoint < <(config 'Entrypoint[]')
+mapfile -t health < <(config 'Healthcheck.Test[1:][]')
+
+# in_container COMMAND...: as a container engine with a read-only root would run it.
+in_container() {
+  # shellcheck disable=SC2016
+  exec unshare --mount bash -euc '
+    image=$1 user=$2
+    shift 2
+    mount --bind "$image" "$image"
+    mount --rbind /dev "$image/dev"
+    mount -t proc proc "$image/proc"
+    mount -o remount,bind,ro "$image"
+    exec chroot "$image" /usr/bin/setpriv --reuid "${user%:*}" --regid "${user#*:}" \
+      --clear-groups --no-new-privs --bounding-set=-all /usr/bin/env -i "$@"' \
+    in_container "$image" "$user" "${environment[@]}" "$@"
+}
+
+# A folder that the user owns.
+(in_container /usr/bin/touch /run/sluice/here) 2>/dev/null && fail "the file system can be written"
+(in_container "${entrypoint[@]}") &
+server=$!
+processes=("$server")
+wait_for 20 curl -fsS "http://127.0.0.1:$http/readyz" || fail "the server is not ready"
+expect "user of the process" 65532 "$(ps -o uid= -p "$server" | tr -d ' ')"
+expect "health check" serving "$(in_container "${health[@]}")"
+expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
+expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
+kill -TERM "$server"
+wait "$server" && status=0 || status=$?
+processes=()
+expect "exit status after SIGTERM" 0 "$status"
+(in_container "${health[@]}") >/dev/null 2>&1 && status=0 || status=$?
+expect "health check of a server that is gone" 1 "$status"

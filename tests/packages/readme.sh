@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# The README's two commands in a clean Debian, from the files of a checkout, without its history:
+# scripts/run.sh, then scripts/test.sh with a few of its tests. All of them, as a new user runs it
+# (an hour on a slow machine): SLUICE_TEST_TARGETS=all.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+make_root readme
+mkdir "$root/src"
+git ls-files -z | tar --create --null --files-from=- | tar --extract -C "$root/src"
+# A compiler cache, so that a second run is quick. It may come from any checkout; its keys contain LANG.
+mkdir -p "$root/root/.cache/ccache" "${CCACHE_DIR:=$HOME/.cache/ccache}"
+mount --bind "$CCACHE_DIR" "$root/root/.cache/ccache"
+mounts+=("$root/root/.cache/ccache")
+
+read -r grpc http <<<"$(free_ports 2)"
+at_source() {
+  inside LANG=C.UTF-8 CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=1 bash -c "cd /src && $*"
+}
+
+echo "----- scripts/run.sh"
+at_source "SLUICE_GRPC=127.0.0.1:$grpc SLUICE_HTTP=127.0.0.1:$http scripts/run.sh --background" 2>&1 |
+  tee "$packages/run.log"
+server=$(cat "$root/src/build/run/sluiced.pid")
+processes=("$server")
+grep -q 'ALLOWED  by pay-per-user (token_bucket 19 of 20 left)' "$packages/run.log" ||
+  fail "run.sh shows no decision"
+echo "ok: run.sh shows a decision"
+expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
+expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
+kill -TERM "$server"
+wait_for 20 sh -c "! kill -0 $server" || fail "the server does not end"
+processes=()
+
+echo "----- scripts/test.sh"
+targets=${SLUICE_TEST_TARGETS:-settings_test sluiced sluice}
+selected=(release)
+[[ $targets == all ]] || selected+=(-R "'^(settings_test|docs_.*)\$'")
+at_source "SLUICE_TEST_TARGETS='$targets' scripts/test.sh ${selected[*]}"
+echo "ok: test.sh installs, builds and tests"
