@@ -125,11 +125,11 @@ class ClientTest(unittest.TestCase):
     def test_a_limited_method_is_denied_with_the_time_to_retry(self):
         for command in PAY:
             with self.subTest(command):
-                ann, bob = f"{command}-ann", f"{command}-bob"
-                lines = self.example(command, ann, ann, bob).output().splitlines()
+                ann, *others = (f"{command}-{index}" for index in range(500))
+                lines = self.example(command, ann, ann, *others).output().splitlines()
                 self.assertEqual(lines[0], f"{ann} has paid")
                 self.assertRegex(lines[1], rf"^{ann} is denied, retry in 8\d{{4}} s$")
-                self.assertEqual(lines[2], f"{bob} has paid")
+                self.assertEqual(lines[2:], [f"{other} has paid" for other in others])
 
     def test_50_threads_get_exactly_the_limit(self):
         self.assertEqual(self.example("crowd", "50", "10").output().strip(), "300")

@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <future>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -56,14 +55,14 @@ void Pay(const std::string& address, const Arguments& users) {
   }
 }
 
-// Each client is gone before its answer comes.
+// Each client waits for its answer when it is destroyed.
 void PayAsync(const std::string& address, const Arguments& users) {
   for (const std::string& user : users) {
-    const auto decided = std::make_shared<std::promise<sluice::Decision>>();
+    sluice::Decision decided;
     sluice::Client(address, kPatient)
         .CheckAsync("shop", {{"endpoint", "/pay"}, {"user", user}},
-                    [decided](const sluice::Decision& decision) { decided->set_value(decision); });
-    Report(user, decided->get_future().get());
+                    [&decided](const sluice::Decision& decision) { decided = decision; });
+    Report(user, decided);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <grpcpp/create_channel.h>
 
 #include "lease_keeper.h"
+#include "pending_calls.h"
 
 namespace sluice {
 namespace {
@@ -61,9 +62,10 @@ Decision Decide(Options::WithoutAnswer without_answer, const grpc::Status& statu
 Client::Client(const std::string& target, Options options)
     : options_(std::move(options)),
       stub_(v1::RateLimiter::NewStub(Connect(target, options_))),
-      keeper_(std::make_unique<LeaseKeeper>(stub_)) {}
+      calls_(std::make_unique<PendingCalls>(*stub_)),
+      keeper_(std::make_unique<LeaseKeeper>(*calls_)) {}
 
-Client::~Client() = default;
+Client::~Client() { calls_->Wait(); }  // for callbacks that use this object
 
 Permit Client::Acquire(const std::string& domain, const Attributes& attributes) {
   Decision decision = Check(domain, attributes);
@@ -86,20 +88,11 @@ Decision Client::Ask(const v1::CheckLimitRequest& request) {
 
 void Client::CheckAsync(const std::string& domain, const Attributes& attributes,
                         std::function<void(Decision)> then) {
-  struct Call {
-    grpc::ClientContext context;
-    v1::CheckLimitRequest request;
-    v1::CheckLimitResponse response;
-  };
-  auto call = std::make_shared<Call>();
-  call->context.set_deadline(std::chrono::system_clock::now() + options_.deadline);
-  call->request = RequestFor(domain, attributes);
-  // The client may be gone when the answer comes.
-  auto decide = [call, then = std::move(then),
-                 without_answer = options_.without_answer](const grpc::Status& status) {
-    then(Decide(without_answer, status, std::move(call->response)));
-  };
-  stub_->async()->CheckLimit(&call->context, &call->request, &call->response, std::move(decide));
+  calls_->Start<v1::CheckLimitRequest, v1::CheckLimitResponse>(
+      &PendingCalls::AsyncStub::CheckLimit, RequestFor(domain, attributes), options_.deadline,
+      [this, then = std::move(then)](const grpc::Status& status, v1::CheckLimitResponse response) {
+        then(Decide(options_.without_answer, status, std::move(response)));
+      });
 }
 
 Lease Client::Hold(const Decision& decision) {

@@ -6,20 +6,19 @@
 #include <chrono>
 #include <condition_variable>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 
-#include "sluice/v1/rate_limiter.grpc.pb.h"
+#include "pending_calls.h"
 
 namespace sluice {
 
 class LeaseKeeper {
  public:
-  explicit LeaseKeeper(std::shared_ptr<v1::RateLimiter::Stub> stub);
-  // Waits until releases under way are answered, at most 5 s: a process that ends at once would
-  // lose them.
+  // `calls` must outlive this object, and be waited for: a process that ends at once would lose
+  // the releases under way.
+  explicit LeaseKeeper(PendingCalls& calls);
   ~LeaseKeeper();
 
   // Renews the lease until Release.
@@ -38,13 +37,11 @@ class LeaseKeeper {
   };
 
   void Run();
-  void Renew(const std::string& id, std::chrono::microseconds timeout);
 
-  const std::shared_ptr<v1::RateLimiter::Stub> stub_;
+  PendingCalls& calls_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, Renewal> renewals_;  // by lease; guarded by mutex_
-  int releasing_ = 0;                        // unanswered; guarded by mutex_
   bool stopping_ = false;                    // guarded by mutex_
   std::thread thread_;
 };

@@ -24,6 +24,7 @@
 namespace sluice {
 
 class LeaseKeeper;
+class PendingCalls;
 
 // What rules match on and count by.
 using Attributes = std::map<std::string, std::string>;
@@ -81,7 +82,8 @@ class Client {
   // `target`: "127.0.0.1:8081", "unix:/run/sluice/grpc.sock", "dns:///sluice:8081". Connects at the
   // first check, and reconnects within a second.
   explicit Client(const std::string& target, Options options = {});
-  // Waits until the server has answered the releases under way, at most 5 s.
+  // Waits until the calls under way are over: checks for their deadline at most, leases for 5 s. A
+  // callback of CheckAsync must not destroy the client: gRPC cannot end a channel on such a thread.
   ~Client();
 
   // Asks whether a request may go on, and sleeps first if the answer says so.
@@ -93,8 +95,7 @@ class Client {
   // Like Check, with everything that the API offers: cost, mode, max_wait.
   Decision Ask(const v1::CheckLimitRequest& request);
 
-  // Like Check, without blocking. Calls `then` on a thread of gRPC's, which it must not block; the
-  // client may be gone by then.
+  // Like Check, without blocking. Calls `then` on a thread of gRPC's, which it must not block.
   void CheckAsync(const std::string& domain, const Attributes& attributes,
                   std::function<void(Decision)> then);
 
@@ -105,7 +106,8 @@ class Client {
   v1::CheckLimitRequest RequestFor(const std::string& domain, const Attributes& attributes) const;
 
   const Options options_;
-  const std::shared_ptr<v1::RateLimiter::Stub> stub_;
+  const std::unique_ptr<v1::RateLimiter::Stub> stub_;
+  const std::unique_ptr<PendingCalls> calls_;
   const std::unique_ptr<LeaseKeeper> keeper_;
 };
 
