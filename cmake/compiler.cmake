@@ -16,17 +16,20 @@ target_compile_options(sluice_warnings INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
   # GCC 12 warns of overlaps in `"text" + std::string` where there are none (GCC bug 105651).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+  # Annotated data is accessed only with its mutex held (src/base/mutex.h).
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
 
 # Files compiled as one: names of one shadow those of another, and what is in an unnamed namespace is
 # no longer in the file that the compiler was called for.
 target_compile_options(sluice_warnings INTERFACE
-  "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow;-Wno-subobject-linkage>")
+  "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow;$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>>")
 
 # A fused multiply-add would give results that differ from Lua's in Redis.
 add_compile_options(-ffp-contract=off)
 
 if(SLUICE_SANITIZE)
+  add_compile_definitions(SLUICE_SANITIZED)
   add_compile_options(-fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)
   if(SLUICE_SANITIZE MATCHES "undefined")
@@ -34,10 +37,6 @@ if(SLUICE_SANITIZE)
     add_compile_options(-fno-sanitize=null,alignment,object-size,vptr)
   endif()
   add_link_options(-fsanitize=${SLUICE_SANITIZE})
-endif()
-if(SLUICE_SANITIZE MATCHES "thread")
-  # ThreadSanitizer does not support fences. Asio's mutexes are sufficient for it.
-  add_compile_definitions(BOOST_ASIO_DISABLE_FENCED_BLOCK)
 endif()
 
 # sluice_library(<name> <sources>...): a library of src/ with the project's warnings.

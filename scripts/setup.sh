@@ -35,7 +35,7 @@ test_packages=(
   nginx-light caddy haproxy
   # performance: h2load, a second generator
   nghttp2-client
-  # checks: format, static analysis, shell
+  # checks: sanitizers, format, static analysis, shell
   clang clang-format clang-tidy libclang-rt-14-dev shellcheck
 )
 

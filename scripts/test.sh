@@ -18,6 +18,6 @@ export -n SLUICE_TEST_TARGETS # sluiced would take it for a setting
 
 export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS="suppressions=$PWD/scripts/tsan.supp ignore_noninstrumented_modules=1"
-# Runs four tests at a time, since most wait for something most of the time. Tests that measure time
+# Runs six tests at a time, since most wait for something most of the time. Tests that measure time
 # or load the machine are marked RUN_SERIAL.
-ctest --preset "$preset" --parallel 4 "$@"
+ctest --preset "$preset" --parallel 6 "$@"

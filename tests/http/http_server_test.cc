@@ -280,6 +280,7 @@ TEST(HttpServer_WithFewDescriptors, IdleConnections_KeepNobodyElseOut) {
   const test::TempDir dir;
   ConnectingChild child;
   const FileLimit limit(kFiles);
+  std::latch resumed(1);
   net::IoThreads threads(2);
   threads.Start();
   const Address http{.host = {}, .unix_path = dir.path() / "http"};
@@ -292,7 +293,6 @@ TEST(HttpServer_WithFewDescriptors, IdleConnections_KeepNobodyElseOut) {
     acceptor->Start(loop, [&](net::Socket socket) { callers.push_back(std::move(socket)); });
   });
 
-  std::latch resumed(1);
   threads.loop(1).Post([&] { resumed.wait(); });
   child.Connect(http.unix_path, kFiles);
   child.Connect(acceptor->address().unix_path, kCallers);

@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef SLUICE_SANITIZED
 constexpr bool kUnderSanitizer = true;
 #else
 constexpr bool kUnderSanitizer = false;

@@ -54,9 +54,10 @@ TEST(IoThreads, PlaceConnection_OfIdleThreads_TakesTheOneWithTheFewestConnection
 }
 
 TEST(IoThreads, PlaceConnection_AvoidsABusyThread) {
+  std::function<void()> work;
   IoThreads threads(2);
   threads.Start();
-  std::function<void()> work = [&] {
+  work = [&] {
     WorkForAMillisecond();
     threads.loop(0).Post(work);
   };
@@ -70,10 +71,11 @@ TEST(IoThreads, PlaceConnection_AvoidsABusyThread) {
 }
 
 TEST(IoThreads, LoadOfAThreadThatHasNothingToDo_FallsToNone) {
+  bool stop = false;
+  std::function<void()> work;
   IoThreads threads(1);
   threads.Start();
-  bool stop = false;
-  std::function<void()> work = [&] {
+  work = [&] {
     WorkForAMillisecond();
     if (!stop) threads.loop(0).Post(work);
   };

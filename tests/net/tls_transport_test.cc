@@ -255,7 +255,7 @@ TEST(TlsTransport, CloseInEachCallback_IsFine) {
 // Handshakes of many callers at once are spread over iterations.
 // What one connection with nothing to do keeps in memory, both its handshake's rests and buffers.
 TEST(TlsTransport, IdleConnections_KeepNoBuffers) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SLUICE_SANITIZED
   GTEST_SKIP() << "sanitizers have a heap of their own";
 #endif
   constexpr int kConnections = 100;

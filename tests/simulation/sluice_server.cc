@@ -6,8 +6,7 @@ namespace sluice::simulation {
 
 SluiceServer::SluiceServer(World& world, Connector to_redis, const RedisUrl& redis,
                            std::shared_ptr<const RuleIndex> rules, const Share& share)
-    : world_(world),
-      clock_(world),
+    : clock_(world),
       fallback_(clock_, share),
       memory_(clock_, {.shards = 1}),
       loop_(world, std::move(to_redis)),

@@ -60,7 +60,6 @@ class SluiceServer {
   void AskForLayout();
   void ChargeBackLater();
 
-  World& world_;
   MetricsRegistry metrics_;
   const WorldClock clock_;
   Fallback fallback_;

@@ -11,7 +11,7 @@ std::atomic<std::size_t> allocations = 0;
 
 }  // namespace
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef SLUICE_SANITIZED
 bool CountsAllocations() { return false; }
 #else
 bool CountsAllocations() { return true; }
@@ -21,7 +21,7 @@ std::size_t Allocations() { return allocations; }
 
 }  // namespace sluice::test
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef SLUICE_SANITIZED
 void* operator new(std::size_t size) {
   ++sluice::test::allocations;
   void* const bytes = std::malloc(size);

@@ -95,7 +95,7 @@ std::optional<std::string> Process::WaitForLine(std::string_view text,
   std::optional<std::string> found;
   std::size_t seen = 0;
   MutexLock lock(mutex_);
-  changed_.WaitUntil(mutex_, deadline, [&] {
+  changed_.WaitUntil(mutex_, deadline, [&]() SLUICE_REQUIRES(mutex_) {
     for (; !found && seen < lines_.size(); ++seen) {
       if (lines_[seen].find(text) != std::string::npos) found = lines_[seen];
     }

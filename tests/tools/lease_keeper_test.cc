@@ -54,7 +54,7 @@ class LeaseServer {
   bool WaitForRenewals(std::size_t count) {
     MutexLock lock(mutex_);
     return changed_.WaitUntil(mutex_, SteadyNow() + seconds(20),
-                              [&] { return renewals_.size() >= count; });
+                              [&]() SLUICE_REQUIRES(mutex_) { return renewals_.size() >= count; });
   }
 
   std::vector<SteadyTime> renewals() const {
@@ -73,7 +73,7 @@ class LeaseServer {
     renewals_.push_back(SteadyNow());
     changed_.NotifyAll();
     changed_.WaitUntil(mutex_, SteadyNow() + seconds(20),
-                       [this] { return !held_ || !released_.empty(); });
+                       [this]() SLUICE_REQUIRES(mutex_) { return !held_ || !released_.empty(); });
     if (request.lease_id() != "a lease") return {grpc::INVALID_ARGUMENT, "lease_id"};
     *response.mutable_ttl() = ToProto(kTtl);
     return {fates_[std::min(renewals_.size(), fates_.size()) - 1], "because"};
@@ -101,8 +101,9 @@ class Changes {
 
   bool WaitFor(State state) {
     MutexLock lock(mutex_);
-    return changed_.WaitUntil(mutex_, SteadyNow() + seconds(20),
-                              [&] { return !changes_.empty() && changes_.back().state == state; });
+    return changed_.WaitUntil(mutex_, SteadyNow() + seconds(20), [&]() SLUICE_REQUIRES(mutex_) {
+      return !changes_.empty() && changes_.back().state == state;
+    });
   }
 
   std::vector<State> states() const {
