@@ -115,6 +115,35 @@ TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
   EXPECT_EQ(RemainingNow("slots", slots_), 4);
 }
 
+// A lease that a server granted in an outage and reports: its holder keeps it, and who reports it
+// does so again. Here the second report overtakes whatever follows from the first, since another
+// thread has found that Redis is well.
+TEST_F(NodeLate, LeaseReportedTooLate_IsKept) {
+  const auto report = [&]() -> RecordingCheck& {
+    RecordingCheck& check = MakeHolder("slots", 1);
+    check.demand.mode = Mode::kCharge;
+    return check;
+  };
+  RecordingCheck& first = report();
+  RunIteration([&] {
+    first.deadline = loop_.now() + milliseconds(5);
+    node_->Submit(first);
+  });
+  RunIteration({}, milliseconds(7));
+  EXPECT_EQ(first.failure(), StoreFailure::kTimeout);
+  shared_.breaker.Open("test");
+  Reply();
+  ASSERT_TRUE(shared_.breaker.TakeProbe());
+  shared_.breaker.OnProbe(true);
+  RecordingCheck& second = report();
+  RunIteration([&] { node_->Submit(second); });
+  Reply();
+  EXPECT_FALSE(second.failure());
+  RunIteration({}, milliseconds(200));
+  while (!commands_.empty()) Reply();
+  EXPECT_EQ(RemainingNow("slots", slots_), 4);
+}
+
 TEST_F(NodeLate, ConnectionLostBeforeTheReply_LeasesAreReleasedWhenItIsBack) {
   RunIteration([&] {
     for (std::uint8_t i = 0; i < 5; ++i) node_->Submit(MakeHolder("slots", i));
