@@ -1,6 +1,7 @@
 #include "limiter/fallback_leases.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace sluice {
 
@@ -8,10 +9,8 @@ void FallbackLeases::Granted(const LeaseId& id, std::span<const std::string_view
                              std::int64_t slots, SteadyTime expires) {
   const MutexLock lock(mutex_);
   if (entries_.size() >= kMaxLeases) return;
-  Entry& entry = entries_[id];
-  entry.lease = {.id = id, .keys = {keys.begin(), keys.end()}, .slots = slots, .expires = expires};
-  expiries_.emplace(expires, id);
-  Queue(entry);
+  Add({.id = id, .keys = {keys.begin(), keys.end()}, .slots = slots, .expires = expires},
+      /*told=*/false);
 }
 
 void FallbackLeases::Renewed(const LeaseId& id, SteadyTime expires) {
@@ -27,7 +26,7 @@ void FallbackLeases::Released(const LeaseId& id) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
   if (!found->second.told) {
-    entries_.erase(found);
+    Erase(found);
     return;
   }
   found->second.lease.released = true;
@@ -36,10 +35,10 @@ void FallbackLeases::Released(const LeaseId& id) {
 
 void FallbackLeases::Forget(std::string_view key) {
   const MutexLock lock(mutex_);
-  std::erase_if(entries_, [&](const auto& entry) {
-    const auto& keys = entry.second.lease.keys;
-    return std::find(keys.begin(), keys.end(), key) != keys.end();
-  });
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    const auto& keys = at->second.lease.keys;
+    at = std::find(keys.begin(), keys.end(), key) != keys.end() ? Erase(at) : std::next(at);
+  }
 }
 
 std::vector<FallbackLeases::Change> FallbackLeases::Take(std::size_t most, SteadyTime now) {
@@ -47,14 +46,13 @@ std::vector<FallbackLeases::Change> FallbackLeases::Take(std::size_t most, Stead
   const MutexLock lock(mutex_);
   EraseExpired(now);
   while (taken.size() < most && !queue_.empty()) {
-    const auto found = entries_.find(queue_.front());
-    queue_.pop_front();
-    if (found == entries_.end()) continue;
+    const auto found = entries_.find(queue_.begin()->second);
+    queue_.erase(queue_.begin());
     Entry& entry = found->second;
-    entry.queued = false;
+    entry.place = 0;
     entry.told = true;
     taken.push_back(entry.lease);
-    if (entry.lease.released) entries_.erase(found);
+    if (entry.lease.released) Erase(found);
   }
   return taken;
 }
@@ -64,27 +62,43 @@ void FallbackLeases::PutBack(const Change& change) {
   const auto found = entries_.find(change.id);
   if (found != entries_.end()) return Queue(found->second);
   if (!change.released) return;  // forgotten meanwhile
-  Entry& entry = entries_[change.id];
-  entry = {.lease = change, .told = true};
-  expiries_.emplace(change.expires, change.id);
+  Add(change, /*told=*/true);
+}
+
+void FallbackLeases::Add(Change lease, bool told) {
+  const LeaseId id = lease.id;
+  Entry& entry = entries_[id];
+  entry.expiry = lease.expires;
+  entry.told = told;
+  entry.lease = std::move(lease);
+  expiries_.emplace(entry.expiry, id);
   Queue(entry);
 }
 
 void FallbackLeases::Queue(Entry& entry) {
-  if (!std::exchange(entry.queued, true)) queue_.push_back(entry.lease.id);
+  if (entry.place != 0) return;
+  entry.place = next_place_++;
+  queue_.emplace(entry.place, entry.lease.id);
+}
+
+FallbackLeases::Entries::iterator FallbackLeases::Erase(Entries::iterator at) {
+  const auto& [id, entry] = *at;
+  expiries_.erase({entry.expiry, id});
+  queue_.erase(entry.place);
+  return entries_.erase(at);
 }
 
 void FallbackLeases::EraseExpired(SteadyTime now) {
-  while (!expiries_.empty() && expiries_.top().first <= now) {
-    const LeaseId id = expiries_.top().second;
-    expiries_.pop();
-    const auto found = entries_.find(id);
-    if (found == entries_.end()) continue;
-    if (found->second.lease.expires <= now) {
-      entries_.erase(found);
-    } else {
-      expiries_.emplace(found->second.lease.expires, id);
+  while (!expiries_.empty() && expiries_.begin()->first <= now) {
+    const auto found = entries_.find(expiries_.begin()->second);
+    Entry& entry = found->second;
+    if (entry.lease.expires <= now) {
+      Erase(found);
+      continue;
     }
+    expiries_.erase(expiries_.begin());
+    entry.expiry = entry.lease.expires;
+    expiries_.emplace(entry.expiry, found->first);
   }
 }
 

@@ -6,9 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
-#include <queue>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,20 +52,23 @@ class FallbackLeases {
  private:
   struct Entry {
     Change lease;
-    bool queued = false;
-    bool told = false;  // reported; the store may know of it
+    std::uint64_t place = 0;  // in queue_; 0: not queued
+    SteadyTime expiry;        // in expiries_: a renewed lease expires later
+    bool told = false;        // reported; the store may know of it
   };
+  using Entries = std::map<LeaseId, Entry>;
 
+  void Add(Change lease, bool told) SLUICE_REQUIRES(mutex_);
   void Queue(Entry& entry) SLUICE_REQUIRES(mutex_);
+  Entries::iterator Erase(Entries::iterator at) SLUICE_REQUIRES(mutex_);
   void EraseExpired(SteadyTime now) SLUICE_REQUIRES(mutex_);
 
   Mutex mutex_;
-  std::map<LeaseId, Entry> entries_ SLUICE_GUARDED_BY(mutex_);
-  std::deque<LeaseId> queue_ SLUICE_GUARDED_BY(mutex_);  // may hold ids no longer in entries_
-  // When entries may expire, earliest first; renewed leases expire later.
-  using Expiry = std::pair<SteadyTime, LeaseId>;
-  std::priority_queue<Expiry, std::vector<Expiry>, std::greater<>> expiries_
-      SLUICE_GUARDED_BY(mutex_);
+  Entries entries_ SLUICE_GUARDED_BY(mutex_);
+  // Both hold ids of entries_ only, each at most once.
+  std::map<std::uint64_t, LeaseId> queue_ SLUICE_GUARDED_BY(mutex_);  // by place, oldest first
+  std::set<std::pair<SteadyTime, LeaseId>> expiries_ SLUICE_GUARDED_BY(mutex_);
+  std::uint64_t next_place_ SLUICE_GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace sluice

@@ -1,0 +1,73 @@
+// The leases of an outage that are still to be reported.
+#include "limiter/fallback_leases.h"
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <array>
+#include <cstring>
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::seconds;
+
+constexpr SteadyTime kNow{hours(1)};
+constexpr std::array<std::string_view, 1> kKeys{"sluice:{d/r/}:concurrency"};
+
+LeaseId IdOf(std::uint64_t number) {
+  LeaseId id{};
+  std::memcpy(id.data(), &number, sizeof number);
+  return id;
+}
+
+// During an outage nobody takes them as fast as callers take and release leases that would last
+// long.
+TEST(FallbackLeases, ReleasedBeforeTheyAreReported_LeaveNothingBehind) {
+  constexpr std::uint64_t kMany = 1'000'000;
+  FallbackLeases leases;
+  leases.Granted(IdOf(0), kKeys, 1, kNow + hours(1));
+  const auto before = mallinfo2().uordblks;
+  for (std::uint64_t i = 1; i <= kMany; ++i) {
+    leases.Granted(IdOf(i), kKeys, 1, kNow + hours(1));
+    leases.Released(IdOf(i));
+  }
+  EXPECT_LT(mallinfo2().uordblks, before + 1'000'000);
+  EXPECT_EQ(leases.Take(10, kNow).size(), 1u);
+}
+
+TEST(FallbackLeases, AreTakenOnceEach_OldestChangeFirst) {
+  FallbackLeases leases;
+  for (std::uint64_t i = 0; i < 3; ++i) leases.Granted(IdOf(i), kKeys, 1, kNow + seconds(9));
+  EXPECT_EQ(leases.Take(1, kNow).at(0).id, IdOf(0));
+  leases.Renewed(IdOf(0), kNow + seconds(20));
+  leases.Renewed(IdOf(2), kNow + seconds(20));
+  leases.Released(IdOf(1));
+  const auto taken = leases.Take(10, kNow);
+  ASSERT_EQ(taken.size(), 2u);
+  EXPECT_EQ(taken[0].id, IdOf(2));
+  EXPECT_EQ(taken[1].id, IdOf(0));
+  leases.PutBack(taken[0]);
+  leases.PutBack(taken[1]);
+  EXPECT_EQ(leases.Take(10, kNow + seconds(10)).size(), 2u) << "renewed";
+  leases.PutBack(taken[0]);
+  EXPECT_TRUE(leases.Take(10, kNow + seconds(20)).empty()) << "expired";
+}
+
+TEST(FallbackLeases, ReleaseOfAReportedOne_IsReportedUntilItExpires) {
+  FallbackLeases leases;
+  leases.Granted(IdOf(1), kKeys, 1, kNow + seconds(9));
+  leases.Take(10, kNow);
+  leases.Released(IdOf(1));
+  const auto taken = leases.Take(10, kNow);
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_TRUE(taken[0].released);
+  leases.PutBack(taken[0]);
+  EXPECT_EQ(leases.Take(10, kNow).size(), 1u);
+  leases.PutBack(taken[0]);
+  EXPECT_TRUE(leases.Take(10, kNow + seconds(9)).empty());
+}
+
+}  // namespace
+}  // namespace sluice::test
