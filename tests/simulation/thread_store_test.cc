@@ -1,5 +1,6 @@
 // What one io thread has of the Redis store, before two simulated nodes of a cluster: what happens
 // when replies come in an order that real servers seldom give them in.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
@@ -185,6 +186,24 @@ TEST_F(ThreadStoreTest, NodeComesBackBeforeItReplied_LeaseIsReleased) {
   EXPECT_EQ(Used(0, key), 1) << "the check is to be run late";
   RunFor(std::chrono::seconds(5));
   EXPECT_EQ(Used(0, key), 0);
+}
+
+// As above, but the node does not hang: what was connected to it before ends when it has been
+// replaced.
+TEST_F(ThreadStoreTest, NodeComesBackBeforeItIsSweptAway_CountsAsConnected) {
+  const auto everything_at = [&](const Address& address) {
+    loop_.Run([&] {
+      store_->Use({.servers = {address}, .owners = std::vector<std::uint16_t>(redis::kSlots)});
+    });
+  };
+  everything_at(kAddresses[1]);
+  RunFor(milliseconds(5));
+  everything_at(kAddresses[0]);
+  RunFor(std::chrono::seconds(1));
+  EXPECT_TRUE(servers_.At(kAddresses[0]).status.WaitUntilReady(SteadyTime::min()));
+  EXPECT_THAT(
+      metrics_.Render(),
+      testing::HasSubstr("sluice_redis_connected{loop=\"io-0\",server=\"simulated:7000\"} 1"));
 }
 
 // It finds that one of its keys has moved to a node that does not answer now.

@@ -88,7 +88,9 @@ void Node::Reset(StoreReset& reset, bool asking) {
                         .reset = &reset});
 }
 
+// Only once: later the state that it shares may be that of another node for the same server.
 void Node::Stop() {
+  if (std::exchange(stopped_, true)) return;
   connection_.Stop();
   timer_.Cancel();
   probe_timer_.Cancel();

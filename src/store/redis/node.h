@@ -100,7 +100,7 @@ class Node final : public net::Flushable, private Connection::Owner {
   // Whether no reply is awaited.
   bool idle() const { return in_flight_.empty(); }
 
-  // Fails and returns all waiting checks and those submitted later. Permanent.
+  // Fails and returns all waiting checks and those submitted later. Permanent. May be repeated.
   void Stop();
 
  private:
@@ -215,6 +215,7 @@ class Node final : public net::Flushable, private Connection::Owner {
   bool must_declare_ = false;  // the server rejects undeclared keys
   bool waits_to_connect_;
   bool retired_ = false;
+  bool stopped_ = false;
   RedisMetrics metrics_;
   Connection connection_;
   net::Timer timer_;  // at the earliest deadline, or before
