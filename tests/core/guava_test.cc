@@ -103,7 +103,8 @@ TEST(Guava, SmoothWarmingUp_SlowRates_AdmitToo) {
   EXPECT_NEAR(static_cast<double>(denied.retry_after.count()), 24 * 3600e6, 1e4);
 }
 
-// SmoothWarmingUp as its comment describes it. Cuts prices to whole microseconds where Guava does.
+// SmoothWarmingUp as its comment describes it. Rounds prices up to whole microseconds, where Guava
+// cuts them and so admits more than the rate.
 class ReferenceWarmingUp {
  public:
   ReferenceWarmingUp(const WarmingBucket& limit, Time start)
@@ -125,16 +126,14 @@ class ReferenceWarmingUp {
     const Duration wait = next_free_ - now;
     const double spent = std::min(static_cast<double>(permits), stored_);
     const double cold = std::min(spent, std::max(0.0, stored_ - threshold_));
-    next_free_ += Cut(PriceUpTo(stored_) - PriceUpTo(stored_ - cold));
-    next_free_ += Cut((spent - cold) * stable_);
-    next_free_ += Cut((static_cast<double>(permits) - spent) * stable_);
+    const double price = PriceUpTo(stored_) - PriceUpTo(stored_ - cold) +
+                         (static_cast<double>(permits) - cold) * stable_;
+    next_free_ += Duration(static_cast<std::int64_t>(std::ceil(price)));
     stored_ -= spent;
     return wait;
   }
 
  private:
-  static Duration Cut(double price) { return Duration(static_cast<std::int64_t>(price)); }
-
   // The area under the function from stored permits to intervals: level, then rising to `cold_`.
   double PriceUpTo(double stored) const {
     const double above = std::max(0.0, stored - threshold_);
@@ -169,7 +168,7 @@ TEST(Guava, SmoothWarmingUp_RandomCallers_WaitAsTheFormulasSay) {
       const Verdict verdict = counter.Consume(cost, hours(24));
       if (!verdict.admitted) continue;
       const Duration wait = reference.Acquire(cost, counter.now);
-      // Once in a while the two cut a price to neighboring microseconds.
+      // Once in a while the two round a price to neighboring microseconds.
       ASSERT_LE(std::chrono::abs(verdict.wait - wait), Duration(5)) << i;
       waited += verdict.wait > Duration(0) ? 1 : 0;
     }
@@ -178,12 +177,31 @@ TEST(Guava, SmoothWarmingUp_RandomCallers_WaitAsTheFormulasSay) {
 }
 
 TEST(Guava, SmoothWarmingUp_EveryIntervalOfStarts_AdmitsAtMostTheRateAndTheLastCost) {
-  for (std::uint32_t seed = 0; seed < 20; ++seed) {
-    const Passages passed = RandomPassages(kWarming, seed, {{}, seconds(1), hours(1)});
-    ASSERT_GT(passed.size(), 200u);
-    const Drip paid{.rate = 10, .period = seconds(1), .last_is_free = true};
-    // Each price is cut to whole microseconds.
-    ASSERT_LE(MostBeyond(passed, paid), 10 * 3 * 3000);
+  for (const std::int64_t rate : {7, 10}) {
+    WarmingBucket limit = kWarming;
+    limit.rate = rate;
+    for (std::uint32_t seed = 0; seed < 20; ++seed) {
+      const Passages passed = RandomPassages(limit, seed, {{}, seconds(1), hours(1)});
+      ASSERT_GT(passed.size(), 200u);
+      const Drip paid{.rate = rate, .period = seconds(1), .last_is_free = true};
+      ASSERT_LE(MostBeyond(passed, paid), 0);
+    }
+  }
+}
+
+// The price of a unit is then not a whole number of microseconds, or less than one.
+TEST(Guava, SmoothWarmingUp_HighRates_HungryCallerGetsNoMoreThanTheRate) {
+  for (const std::int64_t rate : {700, 30'000, 300'000, 3'000'000}) {
+    SimulatedCounter counter(
+        WarmingBucket{.rate = rate, .period = seconds(1), .warmup = milliseconds(1)});
+    std::int64_t units = 0;
+    for (const Time end = counter.now + milliseconds(500); counter.now < end;) {
+      while (units < rate && counter.Consume().admitted) ++units;
+      if (units == rate) break;
+      counter.now += Duration(1);
+    }
+    EXPECT_LE(units, rate / 2 + 1) << rate;
+    EXPECT_GE(units, std::min<std::int64_t>(rate / 4, 400'000)) << rate;
   }
 }
 

@@ -59,10 +59,10 @@ local function price_of_stored(limit, stored, spent)
   if above > 0 then
     local cold = min(above, spent)
     local edges = price_at(limit, above) + price_at(limit, above - cold)
-    price = floor(cold * edges / 2)
+    price = cold * edges / 2
     spent = spent - cold
   end
-  return price + floor(limit.stable * spent)
+  return price + limit.stable * spent
 end
 
 local function take(limit, cost, times, stored, next_free, last)
@@ -70,8 +70,7 @@ local function take(limit, cost, times, stored, next_free, last)
     return stored, next_free, last
   end
   local spent = min(cost, stored)
-  local price = price_of_stored(limit, stored, spent)
-    + floor((cost - spent) * limit.stable)
+  local price = ceil(price_of_stored(limit, stored, spent) + (cost - spent) * limit.stable)
   return stored - spent, next_free + price, last
 end
 

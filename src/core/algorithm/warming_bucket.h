@@ -89,7 +89,8 @@ struct WarmingBucket {
     if (times == 0) return;
     const double spent = std::min(static_cast<double>(cost), state.stored);
     const double fresh = static_cast<double>(cost) - spent;
-    const double price = PriceOfStored(state.stored, spent) + std::floor(fresh * StableInterval());
+    // Rounded up, or units that cost little more than a microsecond would be half as dear, or free.
+    const double price = std::ceil(PriceOfStored(state.stored, spent) + fresh * StableInterval());
     state.next_free += Duration(static_cast<std::int64_t>(price));
     state.stored -= spent;
   }
@@ -201,10 +202,10 @@ struct WarmingBucket {
     if (above > 0) {
       const double cold = std::min(above, spent);
       const double edges = PriceAt(above) + PriceAt(above - cold);
-      price = std::floor(cold * edges / 2);
+      price = cold * edges / 2;
       spent -= cold;
     }
-    return price + std::floor(StableInterval() * spent);
+    return price + StableInterval() * spent;
   }
   // The price of the permit that is `above` the threshold.
   double PriceAt(double above) const {
