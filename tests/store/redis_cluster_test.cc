@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/notification.h"
@@ -220,6 +221,64 @@ TEST(RedisClusterStore, SlotOnItsWay_EachCounterIsFoundWhereItIs) {
   EXPECT_EQ(charge({{old, kMany}}), kMany.limit - 4);
   EXPECT_EQ(BlockingReset({old, fresh}).RunOn(*store), std::nullopt);
   EXPECT_EQ(Remaining(*store, old, kMany), kMany.limit);
+  cluster.Move(kSlot, 0);
+}
+
+// Counters that are sets are still there when all in them has expired, or is rewritten. On a slot
+// that is on its way they must not cease to exist for a moment: then they could not be written
+// again, and the call would end after some of its writes and be sent again.
+TEST(RedisClusterStore, SlotOnItsWay_CountersThatAreRewritten_AreChargedOnce) {
+  RedisCluster& cluster = Three();
+  cluster.Flush();
+  const auto store = Connect(cluster);
+  constexpr std::uint16_t kSlot = kFirst;
+  const SlidingLog log{.limit = 9, .window = milliseconds(500)};
+  const SlidingLog long_log{.limit = 9, .window = minutes(1)};
+  const Concurrency slots{.limit = 9, .ttl = milliseconds(500)};
+  const std::string stale = KeyIn(kSlot, "stale"), refunded = KeyIn(kSlot, "refunded"),
+                    undone = KeyIn(kSlot, "undone"), held = KeyIn(kSlot, "held"),
+                    beside = KeyIn(kSlot, "beside"), elsewhere = KeyIn(kSlot + 1);
+  const auto lease = [](std::uint8_t number) {
+    return Lease{.id = {number}, .ttl = milliseconds(500)};
+  };
+  BlockingCheck({{stale, log}}).RunOn(*store);
+  BlockingCheck({{refunded, long_log}}, 3).RunOn(*store);
+  BlockingCheck({{undone, long_log}}).RunOn(*store);
+  BlockingCheck to_undo({{undone, long_log}}, 3);
+  to_undo.RunOn(*store);
+  BlockingCheck first({{beside, kMany}, {held, slots}});
+  first.lease = lease(1);
+  EXPECT_TRUE(first.RunOn(*store).admitted);
+  std::this_thread::sleep_for(milliseconds(600));
+  cluster.BeginMove(kSlot, 1);
+
+  BlockingCheck plain({{elsewhere, kMany}});
+  BlockingCheck again({{stale, log}}, 2);
+  BlockingCheck refund({{refunded, long_log}}, 1, Mode::kRefund);
+  BlockingCheck second({{beside, kMany}, {held, slots}});
+  second.lease = lease(2);
+  Io().RunOn(0, [&](net::Loop&) {
+    for (BlockingCheck* check : {&plain, &again, &refund, &second}) {
+      check->deadline = SteadyNow() + seconds(5);
+      store->Submit(*check);
+    }
+    store->Undo(to_undo);
+  });
+  for (BlockingCheck* check : {&plain, &again, &refund, &second}) {
+    EXPECT_TRUE(check->Wait().admitted);
+    EXPECT_FALSE(check->failure());
+  }
+  EXPECT_EQ(again.counters[0].verdict.remaining, 7);
+  EXPECT_EQ(Remaining(*store, elsewhere, kMany), kMany.limit - 1);
+  EXPECT_EQ(Remaining(*store, refunded, long_log), 9 - 2);
+  EXPECT_EQ(Remaining(*store, undone, long_log), 9 - 1);
+  EXPECT_EQ(Remaining(*store, beside, kMany), kMany.limit - 2);
+  EXPECT_EQ(second.counters[1].verdict.remaining, 8);
+  while (cluster.MoveKeys(kSlot, 1) > 0) {
+  }
+  cluster.FinishMove(kSlot, 1);
+  EXPECT_EQ(Remaining(*store, refunded, long_log), 9 - 2);
+  EXPECT_EQ(Remaining(*store, beside, kMany), kMany.limit - 2);
   cluster.Move(kSlot, 0);
 }
 

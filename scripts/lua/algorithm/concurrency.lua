@@ -49,7 +49,10 @@ local function advance(_, now, state)
   state.now = max(now + state.offset, state.last)
   state.counted = call('ZCOUNT', state.key, '(' .. integer(state.now), '+inf')
   if state.counted == 0 then
-    return open(nil, now, state.key)
+    local _, new = open(nil, now, state.key)
+    -- On this clock all that is left has expired for good.
+    new.clock = state.offset == 0 and state.last <= now and state.clock or nil
+    return nil, new
   end
   return keep, state
 end
@@ -61,13 +64,15 @@ local function grants(limit, request, n, state)
   return grants_within(limit.limit, state.counted, request.cost, n)
 end
 
--- Writes the counter's clock, and the key's time to live.
+-- Writes the counter's clock, and the key's time to live. The new clock first: while a slot is on
+-- its way to another node, a key that has ceased to exist cannot be written here again.
 local function write(_, key, state)
-  if state.clock then
+  local clock = struct.pack('<dd', state.last, state.offset)
+  call('ZADD', key, '-inf', clock)
+  if state.clock and state.clock ~= clock then
     call('ZREM', key, state.clock)
   end
-  state.clock = struct.pack('<dd', state.last, state.offset)
-  call('ZADD', key, '-inf', state.clock)
+  state.clock = clock
   local newest = call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
   local lifetime = max(0, newest == '-inf' and 0 or tonumber(newest) - state.now)
   call('PEXPIRE', key, integer(ceil(lifetime / 1000) + 1000))
@@ -90,7 +95,7 @@ local function hold(state, request, slots)
 end
 
 local function take(_, cost, _, state, _, _, request)
-  if state.counted == 0 then
+  if state.counted == 0 and not state.clock then
     call('UNLINK', state.key) -- expired slots may be on an old clock
   else
     -- The clock's member precedes the expired slots.

@@ -8,8 +8,8 @@
 --             counter's clock minus the store's when it was written, and, if units were
 --             refunded, the sum up to which they were. The newest member's values apply.
 -- Cost:       2 calls to read; 1 to 16 more if it denies (a bisection over the entries); 4 to 7 to
---             write, which clears at most 64 entries that have left the window; to undo, 3 with at
---             most 256 entries each.
+--             write, which clears at most 64 entries that have left the window, or all if none is
+--             left in it; to undo, 3 with at most 256 entries each.
 -- Atomic:     runs inside the driver's script, which reads before it writes; only undo
 --             writes immediately.
 
@@ -32,12 +32,22 @@ local function pack_member(state, sum, units)
   return state.refunded > 0 and member .. struct.pack('>d', state.refunded) or member
 end
 
--- The entry at a rank (0 the oldest, -1 the newest): time, sum, units, offset, refunded; nil if
--- none.
+-- The entry at a rank (0 the oldest, -1 the newest): time, member, sum, units, offset, refunded; nil
+-- if none.
 local function entry_at(key, rank)
   local found = call('ZRANGE', key, rank, rank, 'WITHSCORES')
   if found[1] then
-    return tonumber(found[2]), unpack_member(found[1])
+    return tonumber(found[2]), found[1], unpack_member(found[1])
+  end
+end
+
+-- Adds an entry and removes `old`, if there is one, in this order: while a slot is on its way to
+-- another node, a key that has ceased to exist cannot be written here again, and the script would
+-- end after some of its writes.
+local function replace(key, time, member, old)
+  call('ZADD', key, integer(time), member)
+  if old and old ~= member then
+    call('ZREM', key, old)
   end
 end
 
@@ -51,10 +61,10 @@ local function time_of_unit(state, nth)
   -- Each entry holds at least one unit, so no entry before this rank reaches the target. If each
   -- holds exactly one, this entry does.
   local low = max(0, high - (state.sum - target))
-  local time, sum = entry_at(state.key, low)
+  local time, _, sum = entry_at(state.key, low)
   while sum < target do
     local middle = floor((low + 1 + high) / 2)
-    local middle_time, middle_sum = entry_at(state.key, middle)
+    local middle_time, _, middle_sum = entry_at(state.key, middle)
     if middle_sum >= target then
       high = middle
       if high == low + 1 then
@@ -76,11 +86,11 @@ end
 
 -- Returns the state as stored, or nil.
 local function read(key)
-  local newest, sum, units, offset, refunded = entry_at(key, -1)
+  local newest, member, sum, units, offset, refunded = entry_at(key, -1)
   if newest then
     return {
-      key = key, newest = newest, sum = sum, units = units, offset = offset, refunded = refunded,
-      added = 0,
+      key = key, newest = newest, member = member, sum = sum, units = units, offset = offset,
+      refunded = refunded, added = 0,
     }
   end
 end
@@ -102,7 +112,9 @@ local function advance(limit, now, state)
   end
   state.now = max(now + state.offset, state.newest)
   if state.newest + limit.window <= state.now then
-    return open(limit, now, state.key)
+    local _, new = open(limit, now, state.key)
+    new.stale = true
+    return nil, new
   end
   local live = call('ZRANGEBYSCORE', state.key, '(' .. integer(state.now - limit.window),
     '+inf', 'LIMIT', 0, 1)
@@ -148,38 +160,50 @@ end
 -- Adds the taken units as one entry, and removes entries that have left the window.
 local function append(limit, state)
   local key = state.key
-  local at, sum, units = state.now, state.sum + state.added, state.added
-  if state.restarts or not state.newest then
-    call('UNLINK', key)
+  local at, sum, units, old = state.now, state.sum + state.added, state.added
+  if state.restarts then
+    if state.newest or state.stale then
+      old = '' -- stands for the entries, which may be on an old clock: see replace
+      call('ZADD', key, '+inf', old)
+      call('ZREMRANGEBYRANK', key, 0, -2)
+    end
   else
     local gone = call('ZCOUNT', key, '-inf', integer(state.now - limit.window))
     if gone > 0 then
       call('ZREMRANGEBYRANK', key, 0, min(gone, MAX_CLEARED) - 1)
     end
     if state.newest == at or call('ZCARD', key) >= MAX_ENTRIES then
-      units = units + state.units
-      call('ZREMRANGEBYRANK', key, -1, -1)
+      units, old = units + state.units, state.member
     end
   end
-  call('ZADD', key, integer(at), pack_member(state, sum, units))
-  state.newest, state.sum, state.units, state.added, state.restarts = at, sum, units, 0, nil
+  local member = pack_member(state, sum, units)
+  replace(key, at, member, old)
+  state.newest, state.member, state.sum, state.units = at, member, sum, units
+  state.added, state.restarts = 0, nil
 end
 
 -- Rewrites the newest entries without the units that are `taken` from the oldest of them.
 local function shift(state, later, taken)
-  local arguments = {}
+  local arguments, is_new, old = {}, {}, {}
   for i = 1, #later, 2 do
     local sum, units, offset, refunded = unpack_member(later[i])
     units = i == 1 and units - taken or units
     if units > 0 then
-      arguments[#arguments + 1] = later[i + 1]
-      arguments[#arguments + 1] =
-        pack_member({ offset = offset, refunded = refunded }, sum - taken, units)
+      local member = pack_member({ offset = offset, refunded = refunded }, sum - taken, units)
+      arguments[#arguments + 1], arguments[#arguments + 2] = later[i + 1], member
+      is_new[member] = true
     end
   end
-  call('ZREMRANGEBYRANK', state.key, integer(-#later / 2), -1)
-  if #arguments > 0 then
+  for i = 1, #later, 2 do
+    if not is_new[later[i]] then
+      old[#old + 1] = later[i]
+    end
+  end
+  if #arguments > 0 then -- first, as in replace
     call('ZADD', state.key, unpack(arguments))
+  end
+  if #old > 0 then
+    call('ZREM', state.key, unpack(old))
   end
 end
 
@@ -205,7 +229,7 @@ local function undo(limit, now, cost, _, y, _, state)
   local held = sum - min(max(state.refunded, sum - units), sum)
   local refunded = max(0, taken - held)
   shift(state, later, taken)
-  state.newest, state.sum, state.units = entry_at(state.key, -1)
+  state.newest, state.member, state.sum, state.units = entry_at(state.key, -1)
   if not state.newest then
     local _, new = open(limit, now, state.key)
     return 0, new
@@ -237,8 +261,7 @@ local function write(limit, key, state, expiry)
   if state.added > 0 then
     append(limit, state)
   elseif state.newest then
-    call('ZREMRANGEBYRANK', key, -1, -1)
-    call('ZADD', key, integer(state.newest), pack_member(state, state.sum, state.units))
+    replace(key, state.newest, pack_member(state, state.sum, state.units), state.member)
   end
   call('PEXPIRE', key, expiry .. '000')
 end
