@@ -39,6 +39,36 @@ TEST(MemoryStore, FullOfFinishedCounters_MakesRoom) {
   EXPECT_EQ(store.size(), 1u);
 }
 
+// Counters end one by one, and new keys come all the time: what each costs must not depend on the
+// number of counters.
+TEST(MemoryStore, FullAndFlooded_DoesNotSearchAllCountersForEachNewKey) {
+  constexpr int kKeys = 100'000;
+  constexpr int kNew = 2'000;
+  const auto key = [](int i) { return "k" + std::to_string(i); };
+  const auto time_of = [](const auto& work) {
+    const SteadyTime began = SteadyNow();
+    work();
+    return SteadyNow() - began;
+  };
+  ManualClock clock(Time(seconds(1000)));
+  MemoryStore store(clock, {.max_keys = kKeys, .shards = 1});
+  const auto add = [&](int i) {
+    Submit(store, key(i));
+    clock.Advance(std::chrono::microseconds(500));
+  };
+  const auto filling = time_of([&] {
+    for (int i = 0; i < kKeys; ++i) add(i);
+  });
+  clock.Advance(seconds(10));  // from now on one ends every 500 µs
+  const auto flood = time_of([&] {
+    for (int i = 0; i < kNew; ++i) add(kKeys + i);
+  });
+  EXPECT_LT(flood, filling);
+  EXPECT_GT(store.size(), kKeys - 1000);
+  clock.Advance(std::chrono::milliseconds(100));
+  EXPECT_FALSE(Submit(store, "new"));
+}
+
 TEST(MemoryStore, DeniedCheck_LeavesNoCounterBehind) {
   ManualClock clock(Time(seconds(1000)));
   MemoryStore store(clock, {});

@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::size_t kMaxShards = 64;
 
+// A sweep that drops less than this part of a shard is followed by a pause.
+constexpr std::size_t kFewDropped = 64;
+constexpr Duration kSweepPause = std::chrono::milliseconds(100);
+
 }  // namespace
 
 // Holds the locks of all shards with counters of a check. Locks in ascending order, which prevents
@@ -187,10 +191,16 @@ void MemoryStore::Write(const CounterCheck& counter, const CounterState& state,
   }
 }
 
+// A sweep visits every entry of the shard, and one that finds few of them finished must not follow
+// every new key. Meanwhile there is no room.
 bool MemoryStore::MakeRoom(Shard& shard, Time now) {
-  if (shard.entries.size() < max_keys_per_shard_) return true;
-  if (now < shard.next_expiry) return false;
-  std::erase_if(shard.entries, [&](const auto& entry) { return entry.second.expires <= now; });
+  const std::size_t before = shard.entries.size();
+  if (before < max_keys_per_shard_) return true;
+  const bool just_swept = now < shard.next_sweep && now > shard.next_sweep - 2 * kSweepPause;
+  if (now < shard.next_expiry || just_swept) return false;
+  const std::size_t dropped =
+      std::erase_if(shard.entries, [&](const auto& entry) { return entry.second.expires <= now; });
+  if (dropped < before / kFewDropped) shard.next_sweep = now + kSweepPause;
   shard.next_expiry = Time::max();
   for (const auto& [key, entry] : shard.entries) {
     shard.next_expiry = std::min(shard.next_expiry, entry.expires);

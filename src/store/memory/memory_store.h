@@ -24,8 +24,8 @@ class MemoryStore final : public Store {
  public:
   struct Options {
     // The maximum number of counters. When it is reached, counters that equal new ones are dropped;
-    // if there are none, checks that need a new counter fail with kOverloaded. Counters in use are
-    // never evicted.
+    // if there are none, checks that need a new counter fail with kOverloaded. Few such counters
+    // may go unnoticed for a tenth of a second. Counters in use are never evicted.
     std::size_t max_keys = 1'000'000;
     // At least 1, at most 64.
     std::size_t shards = 64;
@@ -53,6 +53,7 @@ class MemoryStore final : public Store {
         SLUICE_GUARDED_BY(mutex);
     // No entry expires before this.
     Time next_expiry SLUICE_GUARDED_BY(mutex) = Time::max();
+    Time next_sweep SLUICE_GUARDED_BY(mutex);
   };
   class ShardLocks;
   // A counter as found by a check, advanced to the time of the check.
