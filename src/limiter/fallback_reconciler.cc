@@ -45,7 +45,7 @@ void FallbackReconciler::OnTime() {
   for (auto& change : fallback.leases.Take(most, now)) {
     under_way_.push_back(std::make_unique<LeaseCheck>(*this, std::move(change), now));
   }
-  for (auto& charge : fallback.owed.Take(most - under_way_.size(), fallback.clock.Now())) {
+  for (auto& charge : fallback.owed.Take(most, fallback.clock.Now())) {
     under_way_.push_back(std::make_unique<ChargeCheck>(*this, std::move(charge)));
   }
   undecided_ = under_way_.size();

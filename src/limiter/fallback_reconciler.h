@@ -22,7 +22,8 @@ class FallbackReconciler {
 
   explicit FallbackReconciler(Limiter& limiter) : limiter_(limiter) {}
 
-  // Sends a few pending charges; after a failure only one, until the store accepts it.
+  // Sends a few pending changes of leases, and as many charges; after a failure only one of each,
+  // until the store accepts it. Neither waits for the other: a part of the store may stay away.
   void OnTime();
 
  private:

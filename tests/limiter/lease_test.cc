@@ -315,6 +315,17 @@ TEST_F(LeaseTest, StoreGrantsTooLateWhatWasGrantedWithoutIt_OneOfBothIsGivenBack
   EXPECT_EQ(Remaining(), 3);
 }
 
+// One node of a cluster stays away longer than the others.
+TEST_F(LeaseTest, LeaseThatTheStoreDoesNotTake_DoesNotHoldUpTheUnitsOfOtherCounters) {
+  SetRules({RuleOf("r", {Slots(5)}), RuleOf("quota", {PerMinute(10)})});
+  FallbackReconciler reconciler(limiter_);
+  store_.failing = StoreFailure::kUnreachable;
+  Take();
+  store_.failing_key = ":concurrency";
+  for (int i = 0; i < 10; ++i) reconciler.OnTime();
+  EXPECT_EQ(Value("sluice_fallback_units_total{fate=\"charged\"}"), 1);
+}
+
 TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_HasExpiredBeforeItIsBack_TakesNoSlot) {
   SetRules({RuleOf("r", {Slots(5, std::chrono::milliseconds(1))})});
   FallbackReconciler reconciler(limiter_);
