@@ -17,6 +17,12 @@ std::uint64_t VersionOf(const std::optional<SeenState>& seen, const Share& share
   return CombineHash(version, number(seen->reset_at.time_since_epoch().count()));
 }
 
+// Whether a full counter's verdict hides how much beyond the limit has been taken.
+bool CountsUpToTheLimit(const Limit& limit) {
+  return std::holds_alternative<FixedWindow>(limit) || std::holds_alternative<SlidingLog>(limit) ||
+         std::holds_alternative<SlidingWindow>(limit);
+}
+
 }  // namespace
 
 void Fallback::Expect(const StoreCheck& check) const {
@@ -27,10 +33,19 @@ void Fallback::Learn(const StoreCheck& check) {
   for (const CounterCheck& counter : check.counters) {
     if (counter.failure || std::holds_alternative<Concurrency>(*counter.limit)) continue;
     const Verdict& verdict = counter.verdict;
-    states.Learn(counter.key, {.limit = verdict.limit,
-                               .remaining = verdict.remaining,
-                               .reset_at = check.decided_at + verdict.reset_after,
-                               .at = check.decided_at});
+    SeenState seen{.limit = verdict.limit,
+                   .remaining = verdict.remaining,
+                   .reset_at = check.decided_at + verdict.reset_after,
+                   .at = check.decided_at};
+    // An override may have a smaller limit for the same counter: then more is known to be taken.
+    if (seen.remaining == 0 && CountsUpToTheLimit(*counter.limit)) {
+      const auto known = states.Find(counter.key);
+      if (known && known->used() > seen.used() && known->reset_at > seen.at) {
+        seen.limit = known->limit;
+        seen.remaining = known->remaining;
+      }
+    }
+    states.Learn(counter.key, seen);
   }
 }
 

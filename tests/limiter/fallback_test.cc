@@ -55,6 +55,39 @@ TEST_F(FallbackTest, Local_DecidesHereWithThisServersShare) {
   }
 }
 
+// Some requests may take less of the same counter. What such a one is told does not hide how much
+// has been taken.
+TEST_F(FallbackTest, Local_LastSeenByACheckWithASmallerLimit_AdmitsOnlyWhatIsLeft) {
+  for (const Limit& limit :
+       {Limit(PerMinute(100)), Limit(SlidingWindow{.limit = 100, .window = seconds(60)}),
+        Limit(SlidingLog{.limit = 100, .window = seconds(60)})}) {
+    Rule rule = RuleOf("r", {limit});
+    Limit smaller = limit;
+    std::visit(
+        [](auto& it) {
+          if constexpr (requires { it.limit = 5; }) it.limit = 5;
+        },
+        smaller);
+    Override exports;
+    exports.match = {{"path", {.kind = Pattern::Kind::kExact, .text = "/export", .of = {}}}};
+    exports.limits = {Limits::Effect::kCount, {smaller}};
+    rule.overrides = {exports};
+    SetRules({rule});
+    clock_.Advance(std::chrono::hours(1));
+    store_.failing.reset();
+    Check({}, 90);
+    EXPECT_EQ(Check({{"path", "/export"}}).decision, Decision::kDenied);
+    store_.failing = StoreFailure::kUnreachable;
+    int admitted = 0;
+    while (Check().decision == Decision::kAllowed) ++admitted;
+    EXPECT_EQ(admitted, 10);
+    store_.failing.reset();
+    Check();
+    clock_.Advance(seconds(2));
+    Check();  // the store is in use again
+  }
+}
+
 TEST_F(FallbackTest, SeveralRules_AnyDenyDenies_ThenAnyErrorIsAnError) {
   using enum OnStoreFailure;
   struct Row {
