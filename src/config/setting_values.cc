@@ -1,10 +1,10 @@
 #include "config/setting_values.h"
 
 #include <algorithm>
-#include <fstream>
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "base/secret.h"
 #include "config/scalar_parser.h"
 
@@ -61,9 +61,7 @@ Result<void> SetAddress(Address& setting, std::string_view text) {
 }
 
 Result<void> SetFile(std::string& setting, std::string_view text) {
-  if (!std::ifstream{std::string(text)}) {
-    return InvalidArgument(fmt::format("{} cannot be read", text));
-  }
+  if (const auto content = ReadFile(std::string(text)); !content) return content.error();
   setting = text;
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "config/caller_parser.h"
 
 namespace sluice {
@@ -47,18 +48,19 @@ class Flattener {
 }  // namespace
 
 Result<SettingsFile> ReadSettingsFile(const std::string& path) {
+  const auto text = ReadFile(path);
+  if (!text) return text.error();
   try {
-    const YAML::Node root = YAML::LoadFile(path);
+    const YAML::Node root = YAML::Load(*text);
     if (!root.IsMap() && !root.IsNull()) {
-      return InvalidArgument(Place(path, root.Mark()) + ": found no map of settings");
+      return InvalidArgument(Place(path, root.Mark()) +
+                             ": found no map; allowed is a map of settings");
     }
     Flattener flattener(path);
     if (root.IsMap()) flattener.Flatten(root, "");
     return flattener.Take();
-  } catch (const YAML::BadFile&) {
-    return InvalidArgument(path + ": cannot be read");
   } catch (const YAML::Exception& error) {
-    return InvalidArgument(Place(path, error.mark) + ": " + error.msg);
+    return InvalidArgument(Place(path, error.mark) + ": not YAML: " + error.msg);
   }
 }
 

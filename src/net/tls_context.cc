@@ -4,14 +4,11 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "net/tls_pem.h"
 #include "net/tls_session.h"
@@ -28,10 +25,7 @@ constexpr const char* kSuites =
 
 Result<std::string> ReadText(const std::string& path) {
   if (path.empty()) return std::string();
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return InvalidArgument(fmt::format("{}: {}", path, std::strerror(errno)));
-  return text;
+  return ReadFile(path);
 }
 
 Result<TlsFiles> ReadTexts(const TlsFiles& paths) {

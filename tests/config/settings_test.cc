@@ -245,7 +245,9 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
             "redis.tls: means nothing unless redis.url begins with rediss"},
            {{"--admin-token-file", "/no/such"}, {}, "/no/such cannot be read"},
            {{"", "x"}, {}, "argument 1: no such flag"},
-           {{"--config", "/no/such"}, {}, "/no/such: cannot be read"},
+           {{"--config", "/no/such"}, {}, "/no/such cannot be read: No such file or directory"},
+           {{"--config", "/tmp"}, {}, "/tmp cannot be read: Is a directory"},
+           {{"--tls-certificate", "/tmp"}, {}, "/tmp cannot be read: Is a directory"},
        }) {
     const auto settings = ReadSettings(arguments, environment);
     ASSERT_FALSE(settings) << message;

@@ -40,7 +40,8 @@ TEST_F(TlsContext_Test, Load_TellsWhichFileIsWrong) {
   EXPECT_EQ(LoadError(Files()), "");
   TlsFiles missing = Files();
   missing.certificate_chain += ".none";
-  EXPECT_EQ(LoadError(missing), missing.certificate_chain + ": No such file or directory");
+  EXPECT_EQ(LoadError(missing),
+            missing.certificate_chain + " cannot be read: No such file or directory");
   TlsFiles swapped = Files();
   std::swap(swapped.certificate_chain, swapped.private_key);
   EXPECT_THAT(LoadError(swapped), StartsWith(first_.key + ": no certificate in PEM format"));

@@ -1,0 +1,13 @@
+// Files that hold a few kilobytes: settings, certificates, tokens.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace sluice {
+
+// The content. The error names `path` and the cause: a directory has no content either.
+Result<std::string> ReadFile(const std::string& path);
+
+}  // namespace sluice
