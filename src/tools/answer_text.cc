@@ -53,7 +53,7 @@ std::string ReasonText(const std::string& domain, const v1::CheckLimitResponse& 
     return fmt::format("by {} ({} {})", limit->rule(), AlgorithmText(limit->algorithm()),
                        LevelText(*limit));
   }
-  return "by a rule that does not count";
+  return "by a rule without counters (sluice explain names it)";
 }
 
 std::string_view SourceText(v1::Source source) {

@@ -42,6 +42,7 @@ std::string RuleText(const v1::ExplainedRule& rule) {
 Outcome ConcludeExplain(const std::string& domain, const v1::ExplainResponse& answer) {
   std::string text = DecisionText(domain, answer.response(), {.ruled_by = RuledBy(answer)});
   for (const v1::ExplainedRule& rule : answer.rules()) text += RuleText(rule);
+  if (answer.rules().empty()) text += "  sluice rules lists the domains and their rules\n";
   return {text, kExitDone};
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -56,7 +57,11 @@ int main(int argc, char** argv) {
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : sluice::tools::kExitError;
+    const int status = app.exit(error);
+    if (error.what() == std::string_view("COMMAND is required")) {
+      std::fputs("COMMAND comes after --, such as: -- tar -czf shop.tgz config\n", stderr);
+    }
+    return status == 0 ? 0 : sluice::tools::kExitError;
   }
   for (const auto& [sub, run] : commands) {
     if (sub->parsed()) return run();

@@ -3,14 +3,13 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "client/status.h"
 #include "config/scalar_parser.h"
 #include "tools/command.h"
@@ -18,11 +17,25 @@
 namespace sluice::tools {
 namespace {
 
-Result<std::string> ReadFile(const char* flag, const std::string& path) {
-  std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) return InvalidArgument(fmt::format("{}: {} cannot be read", flag, path));
+Result<std::string> ReadFileOf(const char* flag, const std::string& path) {
+  auto text = ReadFile(path);
+  if (!text) return InvalidArgument(fmt::format("{}: {}", flag, text.error().message));
   return text;
+}
+
+// Where something listens at the address, but not as the flags say.
+std::string_view AdviceFor(std::string_view reason) {
+  const auto has = [reason](std::string_view part) { return reason.find(part) != reason.npos; };
+  if (has("http1.x"))
+    return "  That is HTTP:   --addr is the server's gRPC address (grpc.listen)\n";
+  if (has("Socket closed") || has("closed the connection")) {
+    return "  If it has TLS:  --tls-ca FILE, or --tls to trust the system's authorities\n";
+  }
+  if (has("andshake") || has("certificate") || has("Endpoint read") || has("address list")) {
+    return "  Check TLS:      does it have TLS; do --tls-ca and --tls-server-name fit its\n"
+           "                  certificate; does it demand --tls-certificate and --tls-key\n";
+  }
+  return "";
 }
 
 }  // namespace
@@ -61,7 +74,7 @@ Result<ClientCredentials> ServerOptions::Credentials() const {
         {"--tls-certificate", &tls_certificate, &credentials.certificate},
         {"--tls-key", &tls_key, &credentials.key}}) {
     if (path->empty()) continue;
-    auto read = ReadFile(flag, *path);
+    auto read = ReadFileOf(flag, *path);
     if (!read) return read.error();
     *text = std::move(*read);
   }
@@ -74,7 +87,7 @@ Result<std::string> ServerOptions::Token() const {
     const char* token = std::getenv("SLUICE_TOKEN");
     return std::string(token == nullptr ? "" : token);
   }
-  auto token = ReadFile("--token-file", token_file);
+  auto token = ReadFileOf("--token-file", token_file);
   if (!token) return token;
   while (!token->empty() && std::isspace(static_cast<unsigned char>(token->back()))) {
     token->pop_back();
@@ -128,9 +141,10 @@ CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::stri
 void PrintNoServer(const Address& address, std::string_view reason) {
   fmt::print(stderr,
              "sluice: no server answers at {} ({})\n"
+             "{}"
              "  Start one:      sluiced --rules config/rules   (or scripts/run.sh)\n"
              "  Ask another:    --addr host:port or unix:PATH, or set SLUICE_ADDR\n",
-             address.ToString(), reason);
+             address.ToString(), reason, AdviceFor(reason));
 }
 
 void PrintError(const Client& client, const Error& error) {

@@ -1,4 +1,5 @@
 // `sluice validate`: reports all mistakes in a directory of rules, without a server.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -70,11 +71,25 @@ std::string Count(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
+// Whether a file has this key, which only rules of the other kind have.
+bool HasKeyOfOthers(const Findings& findings, std::string_view key) {
+  return std::any_of(findings.errors.begin(), findings.errors.end(), [key](const auto& error) {
+    return error.path == key && error.message.starts_with("unknown key");
+  });
+}
+
 void PrintText(const Findings& findings) {
   std::FILE* const out = findings.status == kExitError ? stderr : stdout;
   for (const Diagnostic& error : findings.errors) fmt::print(out, "{}\n", error.ToString());
-  if (findings.status == kExitMistakes)
+  if (findings.status == kExitMistakes) {
     fmt::print("{}\n", Count(findings.errors.size(), "mistake"));
+    if (HasKeyOfOthers(findings, "descriptors")) {
+      fmt::print(stderr, "These look like Envoy's rules: sluice validate --envoy DIR\n");
+    }
+    if (HasKeyOfOthers(findings, "rules")) {
+      fmt::print(stderr, "These look like Sluice's own rules: sluice validate DIR\n");
+    }
+  }
   if (findings.status == kExitDone) {
     fmt::print("valid: {} in {}\n", Count(findings.rules, "rule"),
                Count(findings.domains, "domain"));
@@ -102,10 +117,12 @@ std::function<int()> DeclareValidate(CLI::App& app) {
   app.add_option("DIR", options->directory, "Directory of rule files, as sluiced's --rules")
       ->required();
   app.add_flag("--json", options->json, "Print JSON");
-  app.add_flag("--envoy", options->envoy,
-               "The files are Envoy's rate limit service's, as sluiced's --envoy-rules");
+  CLI::Option* envoy =
+      app.add_flag("--envoy", options->envoy,
+                   "The files are Envoy's rate limit service's, as sluiced's --envoy-rules");
   app.add_flag("--merge-domains", options->merge_domains,
-               "With --envoy: several files may be for one domain");
+               "With --envoy: several files may be for one domain")
+      ->needs(envoy);
   app.footer(
       "Prints every mistake as file:line:column: path: what is wrong. Needs no server.\n"
       "Exit status: 0 valid, 1 mistakes, 2 cannot be read.\n"

@@ -39,7 +39,7 @@ TEST(AnswerText, Table) {
       {R"({"decision": "DECISION_ALLOWED", "source": "SOURCE_NO_RULE"})",
        "ALLOWED  no rule of domain shop matches\n"},
       {R"({"decision": "DECISION_DENIED", "source": "SOURCE_RULE"})",
-       "DENIED  by a rule that does not count  a retry cannot help\n"},
+       "DENIED  by a rule without counters (sluice explain names it)  a retry cannot help\n"},
       {R"({"decision": "DECISION_ALLOWED", "source": "SOURCE_FALLBACK", "limits": [
              {"rule": "site", "algorithm": "ALGORITHM_FIXED_WINDOW", "admitted": true}]})",
        "ALLOWED  by site (fixed_window state unknown)"
