@@ -34,6 +34,12 @@ void ParseAlignment(const ConfigMap& fields, FixedWindow& limit) {
   }
 }
 
+Result<Duration> ParseWindow(std::string_view text) {
+  auto window = ParseDuration(text);
+  if (window) return window;
+  return InvalidArgument(window.error().message + ", or month");
+}
+
 Limit ParseFixedWindow(const ConfigValue& value) {
   static constexpr std::array<std::string_view, 5> kKeys{"algorithm", "limit", "window", "align",
                                                          "utc_offset"};
@@ -42,11 +48,12 @@ Limit ParseFixedWindow(const ConfigValue& value) {
   if (const auto most = fields.Require("limit", "is a whole number")) {
     limit.limit = most->Integer(1, kMaxProduct);
   }
-  if (const auto window = fields.Require("window", std::string(kDurations) + ", or month")) {
+  const std::string windows = std::string(kDurations) + ", or month";
+  if (const auto window = fields.Require("window", windows)) {
     if (window->node().text == "month") {
       limit.align = FixedWindow::Align::kMonth;
     } else {
-      limit.window = window->Parsed(ParseDuration, kDurations).value_or(Duration::zero());
+      limit.window = window->Parsed(ParseWindow, windows).value_or(Duration::zero());
     }
   }
   ParseAlignment(fields, limit);

@@ -68,7 +68,8 @@ Result<Rate> ParseRate(std::string_view text) {
     const bool is_long = rest.starts_with(" per ") && rest.substr(5) == unit.word;
     if (is_short || is_long) return Rate{*count, unit.length};
   }
-  return Found(text, "is a rate such as 10/s, 600/m, 1000/h, 5000/d or 10 per second");
+  return Found(text,
+               "is a rate in whole units such as 10/s, 600/m, 1000/h, 5000/d or 10 per second");
 }
 
 Result<Duration> ParseUtcOffset(std::string_view text) {
