@@ -324,7 +324,7 @@ Result<void> Server::StartGrpc(const Settings& settings) {
   auto grpc = settings.grpc_engine == "grpc"
                   ? rpc::grpc_engine::StartServer(*io_, std::move(methods), options)
                   : rpc::http2::StartServer(*io_, std::move(methods), options);
-  if (!grpc) return grpc.error();
+  if (!grpc) return Error{grpc.error().code, "grpc.listen: " + grpc.error().message};
   grpc_ = std::move(*grpc);
   return {};
 }

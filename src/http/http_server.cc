@@ -29,7 +29,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(net::IoThreads& threads,
                                                       std::vector<HttpRoute> routes,
                                                       const HttpOptions& options) {
   auto acceptor = net::Acceptor::Listen(address, {});
-  if (!acceptor) return Error{ErrorCode::kUnavailable, "HTTP: " + acceptor.error().message};
+  if (!acceptor) return Error{ErrorCode::kUnavailable, "http.listen: " + acceptor.error().message};
   auto state = std::make_unique<State>(threads, std::move(routes), options);
   state->acceptor = std::move(acceptor).value();
   threads.RunOn(0, [&state = *state](net::EpollLoop& loop) {

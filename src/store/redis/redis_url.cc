@@ -42,7 +42,7 @@ constexpr std::array kSchemes{
 
 // Never quotes the URL: if it is malformed, any part may belong to the password.
 Error Malformed(std::string_view why) {
-  return InvalidArgument(fmt::format("redis URL: {}; allowed is {}", why, kForms));
+  return InvalidArgument(fmt::format("{}; allowed is {}", why, kForms));
 }
 
 // Splits `text` at the first `separator`; the second part is empty if there is none.

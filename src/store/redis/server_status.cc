@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::string_view kNoAdvice = "see docs/redis.md, When Redis fails";
 
+std::string_view AdviceOnTls(std::string_view cause) {
+  if (!cause.starts_with("TLS")) return "";
+  return "see redis.tls: ca, server_name, and certificate if it demands one";
+}
+
 }  // namespace
 
 void ServerStatus::SetReady(std::size_t connection, bool ready) {
@@ -36,8 +41,9 @@ void ServerStatus::OnFailing(std::string_view what, std::string_view cause, Stea
   const auto kind = KindOf(cause);
   const bool is_news = kind && IsNews(cause, now);
   if (std::exchange(told_, Told::kFailing) == Told::kFailing && !is_news) return;
-  spdlog::warn("redis {}: {}: {}; {}{}{}", name_, what, cause,
-               kind ? kErrorKinds[*kind].advice : "", kind ? "; " : "", advice_);
+  const std::string_view advice = kind ? kErrorKinds[*kind].advice : AdviceOnTls(cause);
+  spdlog::warn("redis {}: {}: {}; {}{}{}", name_, what, cause, advice, advice.empty() ? "" : "; ",
+               advice_);
 }
 
 void ServerStatus::OnError(std::string_view error, SteadyTime now) {

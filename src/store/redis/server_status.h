@@ -20,9 +20,8 @@ class ServerStatus {
  public:
   // The advice logged when a server that decides checks is lost.
   static constexpr std::string_view kOfChecks =
-      "rules decide by on_store_failure until it is back, see that it runs and lets this server "
-      "log "
-      "in";
+      "rules decide by on_store_failure until it is back; check that it runs and accepts this "
+      "server's login";
 
   // `name` and `advice` are for the log. `connections` is their number, one for each io thread.
   ServerStatus(std::string name, std::size_t connections, std::string_view advice = kOfChecks)
