@@ -216,19 +216,20 @@ class ClientTest(unittest.TestCase):
         url = f"http://127.0.0.1:{ports['http']}"
         urllib.request.urlopen(f"{url}/free", timeout=SOON).close()  # Sluice is connected
         with self.sluiced.silenced(), socket.create_connection(("127.0.0.1", ports["http"])) as gone:
-            gone.sendall(b"GET /export HTTP/1.1\r\nHost: shop\r\n\r\n")
+            gone.sendall(b"GET /report HTTP/1.1\r\nHost: shop\r\n\r\n")
             gone.settimeout(0.3)
             self.assertRaises(socket.timeout, gone.recv, 1)
 
         def answered():
             try:
-                with urllib.request.urlopen(f"{url}/export", timeout=SOON):
+                with urllib.request.urlopen(f"{url}/report", timeout=SOON):
                     return True
             except urllib.error.HTTPError as denied:
                 denied.close()
                 return False
 
-        wait_until(answered, "the slot is free")
+        wait_until(answered, "the cancelled request gives its slot back")
+        wait_until(answered, "the one that was answered gives it back, too")
 
     def test_a_grpc_call_that_is_cancelled_gives_its_slot_back(self):
         for _, channel, _ in self.serve_grpc():
@@ -247,7 +248,8 @@ class ClientTest(unittest.TestCase):
                     self.assertEqual(denied.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
                     return None
 
-            wait_until(answered, "the slot is free")
+            wait_until(answered, "the cancelled call gives its slot back")
+            wait_until(answered, "the one that was answered gives it back, too")
 
     def assert_denied(self, error):
         self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)

@@ -1,6 +1,7 @@
 package sluice.client;
 
 import com.google.protobuf.Duration;
+import io.grpc.Context;
 import io.grpc.ManagedChannel;
 import io.grpc.ManagedChannelBuilder;
 import io.grpc.Status;
@@ -144,9 +145,11 @@ public final class SluiceClient implements AutoCloseable {
             () -> stubFor(third).renewLease(renewal), third, third, TimeUnit.MILLISECONDS);
     return () -> {
       renewing.cancel(false);
-      // Not waited for: if the answer never arrives, the slot is free after the ttl.
-      stubFor(5000)
-          .releaseLease(ReleaseLeaseRequest.newBuilder().setLeaseId(lease.getId()).build());
+      // Not waited for: if the answer never arrives, the slot is free after the ttl. Outside of the
+      // caller's context, which gRPC cancels, with all calls begun in it, when the caller's call ends.
+      ReleaseLeaseRequest release =
+          ReleaseLeaseRequest.newBuilder().setLeaseId(lease.getId()).build();
+      Context.ROOT.run(() -> stubFor(5000).releaseLease(release));
     };
   }
 
