@@ -43,9 +43,12 @@ public final class LimitInterceptor implements ServerInterceptor {
     try {
       Thread.sleep(decision.waitMillis());
       return new Releasing<>(next.startCall(call, headers), hold);
-    } catch (InterruptedException | RuntimeException error) {
+    } catch (InterruptedException interrupted) {
       hold.close();
-      throw Status.CANCELLED.withCause(error).asRuntimeException();
+      throw Status.CANCELLED.withCause(interrupted).asRuntimeException();
+    } catch (Throwable error) { // of the interceptors and the method
+      hold.close();
+      throw error;
     }
   }
 
