@@ -6,6 +6,7 @@ import io.grpc.ServerCall;
 import io.grpc.ServerCallHandler;
 import io.grpc.ServerInterceptor;
 import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.function.Function;
@@ -35,7 +36,12 @@ public final class LimitInterceptor implements ServerInterceptor {
       ServerCall<Q, A> call, Metadata headers, ServerCallHandler<Q, A> next) {
     Map<String, String> facts = new LinkedHashMap<>(attributes.apply(headers));
     facts.put("endpoint", "/" + call.getMethodDescriptor().getFullMethodName());
-    Decision decision = client.check(domain, facts);
+    Decision decision;
+    try {
+      decision = client.check(domain, facts);
+    } catch (StatusRuntimeException error) { // a mistake of this server, not of its caller
+      throw Status.INTERNAL.withDescription("no decision").withCause(error).asRuntimeException();
+    }
     if (!decision.isAllowed()) {
       return refuse(call, decision);
     }
