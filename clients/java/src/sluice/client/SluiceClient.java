@@ -11,9 +11,8 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
-import java.util.concurrent.Executors;
-import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import sluice.v1.CheckLimitRequest;
@@ -45,8 +44,9 @@ public final class SluiceClient implements AutoCloseable {
   private final ManagedChannel channel;
   private final Options options;
   private final AtomicLong reconnected = new AtomicLong(System.nanoTime());
-  private final ScheduledExecutorService renewals =
-      Executors.newSingleThreadScheduledExecutor(
+  private final ScheduledThreadPoolExecutor renewals =
+      new ScheduledThreadPoolExecutor(
+          1,
           work -> {
             Thread thread = new Thread(work, "sluice-leases");
             thread.setDaemon(true);
@@ -64,6 +64,7 @@ public final class SluiceClient implements AutoCloseable {
   public SluiceClient(ManagedChannelBuilder<?> builder, Options options) {
     channel = builder.defaultLoadBalancingPolicy("round_robin").build();
     this.options = options;
+    renewals.setRemoveOnCancelPolicy(true); // else an ended lease stays queued until its renewal
   }
 
   /** Asks whether a request of cost 1 may go on. Throws only if the question is wrong. */
