@@ -15,6 +15,8 @@ import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import sluice.v1.CheckLimitRequest;
 import sluice.v1.CheckLimitResponse;
 import sluice.v1.Lease;
@@ -40,6 +42,8 @@ public final class SluiceClient implements AutoCloseable {
           Status.Code.PERMISSION_DENIED,
           Status.Code.UNAUTHENTICATED,
           Status.Code.UNIMPLEMENTED);
+
+  private static final Pattern ARGUMENT = Pattern.compile("\\{(\\d+)\\}"); // {0} of @Limited
 
   private final ManagedChannel channel;
   private final Options options;
@@ -127,10 +131,13 @@ public final class SluiceClient implements AutoCloseable {
   }
 
   private static String valueOf(String pattern, Object[] arguments) {
-    for (int i = 0; arguments != null && i < arguments.length; ++i) {
-      pattern = pattern.replace("{" + i + "}", String.valueOf(arguments[i]));
+    Matcher found = ARGUMENT.matcher(pattern);
+    StringBuffer value = new StringBuffer();
+    while (found.find()) {
+      String argument = String.valueOf(arguments[Integer.parseInt(found.group(1))]);
+      found.appendReplacement(value, Matcher.quoteReplacement(argument));
     }
-    return pattern;
+    return found.appendTail(value).toString();
   }
 
   /** Renews the decision's lease, if it has one, until what it returns is closed. */
