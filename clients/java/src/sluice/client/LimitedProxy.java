@@ -22,6 +22,7 @@ public final class LimitedProxy {
 
   private static Object call(SluiceClient client, Object target, Method method, Object[] arguments)
       throws Throwable {
+    method.setAccessible(true); // `type` may be an interface of its package alone
     Callable<Object> work = () -> method.invoke(target, arguments);
     try {
       Limited limit = limitOf(target, method);

@@ -50,7 +50,7 @@ public final class Example {
       new BufferedReader(new InputStreamReader(System.in));
 
   /** What is limited: the interface knows nothing of it. */
-  public interface Till {
+  interface Till {
     String charge(String user);
   }
 
