@@ -206,6 +206,9 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(denied.exception.code, 429)
         self.assertRegex(denied.exception.headers["Retry-After"], r"^8\d{4}$")
         self.assertRegex(denied.exception.headers["RateLimit"], r'^"welcome";r=0;t=8\d{4}$')
+        with self.assertRaises(urllib.error.HTTPError) as denied:
+            urllib.request.urlopen(f"{url}/%ff", timeout=SOON)  # not UTF-8 in those that decode it
+        self.assertIn(denied.exception.code, (429, 500))
         with urllib.request.urlopen(url.replace("/limited", "/free"), timeout=SOON) as answer:
             self.assertEqual(answer.status, 200)
 

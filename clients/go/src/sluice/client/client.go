@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/golang/protobuf/proto"
 	"github.com/golang/protobuf/ptypes"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
@@ -122,6 +123,9 @@ func (c *Client) Ask(ctx context.Context, request *pb.CheckLimitRequest) (Decisi
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
 		return Decision{}, fmt.Errorf("sluice: %w", err)
+	}
+	if _, invalid := proto.Marshal(request); invalid != nil { // it was not sent: an attribute is not UTF-8
+		return Decision{}, fmt.Errorf("sluice: %w", invalid)
 	}
 	return Decision{Allowed: c.open, RetryAfter: -1, Response: &pb.CheckLimitResponse{}}, nil
 }
