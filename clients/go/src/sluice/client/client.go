@@ -150,7 +150,7 @@ func (c *Client) Limited(ctx context.Context, domain string, attributes Attribut
 }
 
 // Hold renews the decision's lease, if it has one, until the function it returns is called, which gives
-// it back.
+// it back. Calling that twice does no harm.
 func (c *Client) Hold(decision Decision) func() {
 	lease := decision.Response.GetLease()
 	if lease.GetId() == "" {
@@ -159,7 +159,8 @@ func (c *Client) Hold(decision Decision) func() {
 	ttl, _ := ptypes.Duration(lease.GetTtl())
 	ended := make(chan struct{})
 	go c.keep(lease.GetId(), ttl/3+time.Millisecond, ended)
-	return func() {
+	var once sync.Once
+	release := func() {
 		close(ended)
 		// In its own time: if the answer never arrives, the slot is free after the ttl.
 		c.releases.Add(1)
@@ -170,6 +171,7 @@ func (c *Client) Hold(decision Decision) func() {
 			_, _ = c.stub.ReleaseLease(ctx, &pb.ReleaseLeaseRequest{LeaseId: lease.GetId()})
 		}()
 	}
+	return func() { once.Do(release) }
 }
 
 func (c *Client) keep(id string, period time.Duration, ended <-chan struct{}) {
