@@ -47,11 +47,18 @@ func (c *Client) limitCall(ctx context.Context, domain, method string, attribute
 		}
 	}
 	facts["endpoint"] = method
-	err := c.Limited(ctx, domain, facts, func(context.Context) error { return call() })
+	called := false
+	err := c.Limited(ctx, domain, facts, func(context.Context) error {
+		called = true
+		return call()
+	})
 	limited, denied := err.(*LimitedError)
 	if !denied {
 		if err != nil && err == ctx.Err() {
 			return status.FromContextError(err).Err()
+		}
+		if err != nil && !called { // a mistake of this server, not of its caller
+			return status.Error(codes.Internal, "no decision")
 		}
 		return err
 	}
