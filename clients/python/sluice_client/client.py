@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import sys
 import threading
 import time
 
@@ -172,6 +173,8 @@ class Client:
 
     # Does not wait for the answer. If it never arrives, the slot is free after the ttl.
     def _give_back(self, lease_id):
+        if sys.is_finalizing():
+            return  # a generator that was never finished; gRPC would wait for a thread for ever
         release = self._release.future(pb.ReleaseLeaseRequest(lease_id=lease_id), timeout=5)
         self._releases.add(release)
         release.add_done_callback(self._releases.discard)
