@@ -64,7 +64,8 @@ test_client() {
       generated=build/clients/python
       mkdir -p "$generated"
       protoc --proto_path=proto --python_out="$generated" sluice/v1/rate_limiter.proto
-      PYTHONPATH=$generated:clients/python "${tests[@]}" /usr/bin/python3 clients/python/example.py
+      PYTHONPATH=$generated:clients/python PAY_COMMANDS="pay pay_async" \
+        "${tests[@]}" /usr/bin/python3 clients/python/example.py
       ;;
     java)
       path=$(clients/java/build.sh)

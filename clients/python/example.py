@@ -2,6 +2,7 @@
 """A shop whose methods, HTTP requests and gRPC calls are limited. See README.md.
 
   example.py pay ADDRESS USER...              pays once for each user, by a decorated function
+  example.py pay_async ADDRESS USER...        the same, by a coroutine
   example.py crowd ADDRESS THREADS CALLS      that many threads pay for one user; prints how many did
   example.py queue ADDRESS CALLS              makes that many calls, each in its turn; prints milliseconds
   example.py ask ADDRESS open|closed          checks once for each line of standard input
@@ -30,6 +31,20 @@ def pay(address, *users):
     for user in users:
         try:
             print(charge(user))
+        except Limited as limited:
+            print(f"{user} is denied, retry in {limited.retry_after:.0f} s")
+
+
+async def pay_async(address, *users):
+    client = Client(address, deadline=DEADLINE)
+
+    @client.limit("shop", lambda user: {"endpoint": "/pay", "user": user})
+    async def charge(user):
+        return f"{user} has paid"
+
+    for user in users:
+        try:
+            print(await charge(user))
         except Limited as limited:
             print(f"{user} is denied, retry in {limited.retry_after:.0f} s")
 
@@ -121,7 +136,8 @@ def serve(address):
 
 
 if __name__ == "__main__":
-    commands = {"pay": pay, "crowd": crowd, "queue": queue, "ask": ask, "export": export, "serve": serve}
+    commands = {"pay": pay, "pay_async": lambda *words: asyncio.run(pay_async(*words)), "crowd": crowd,
+                "queue": queue, "ask": ask, "export": export, "serve": serve}
     if len(sys.argv) < 3 or sys.argv[1] not in commands:
         sys.exit(__doc__)
     commands[sys.argv[1]](*sys.argv[2:])

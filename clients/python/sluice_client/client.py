@@ -136,15 +136,28 @@ class Client:
             yield decision
 
     def limit(self, domain, attributes, *, cost=1, max_wait=None):
-        """Decorator: limits each call. attributes: a dict, or a function of the call's arguments that
-        returns one."""
+        """Decorator: limits each call, also of an `async def`. attributes: a dict, or a function of the
+        call's arguments that returns one."""
         def decorate(function):
+            def facts(args, kwargs):
+                return attributes(*args, **kwargs) if callable(attributes) else attributes
+
             @functools.wraps(function)
             def limited_function(*args, **kwargs):
-                facts = attributes(*args, **kwargs) if callable(attributes) else attributes
-                with self.limited(domain, facts, cost=cost, max_wait=max_wait):
+                with self.limited(domain, facts(args, kwargs), cost=cost, max_wait=max_wait):
                     return function(*args, **kwargs)
-            return limited_function
+
+            @functools.wraps(function)
+            async def limited_coroutine(*args, **kwargs):
+                decision = await self.check_async(domain, facts(args, kwargs), cost=cost,
+                                                  max_wait=max_wait)
+                if not decision.allowed:
+                    raise Limited(decision)
+                with self.holding(decision):
+                    await asyncio.sleep(decision.wait)
+                    return await function(*args, **kwargs)
+
+            return limited_coroutine if asyncio.iscoroutinefunction(function) else limited_function
         return decorate
 
     @contextlib.contextmanager
