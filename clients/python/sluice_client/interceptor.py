@@ -1,5 +1,6 @@
 """Limits the methods of a gRPC server by rule, without a change to them."""
 
+import logging
 import time
 
 import grpc
@@ -24,7 +25,11 @@ class LimitInterceptor(grpc.ServerInterceptor):
                  "endpoint": handler_call_details.method}
 
         def decide(context):
-            decision = self._client.check(self._domain, facts)
+            try:
+                decision = self._client.check(self._domain, facts)
+            except grpc.RpcError:  # a mistake of this server, not of its caller
+                logging.exception("no decision")
+                context.abort(grpc.StatusCode.INTERNAL, "no decision")
             if not decision.allowed:
                 after = decision.retry_after
                 if after is not None:
