@@ -76,12 +76,13 @@ class Client {
   // Asks whether a request may go on. `more`: cost, mode, max_wait. Rejects only if the question is
   // wrong.
   async check(domain, attributes, more = {}) {
+    const request = {domain, attributes, ...this.defaults, ...more};
     try {
-      const response = await this.#call('CheckLimit',
-        {domain, attributes, ...this.defaults, ...more}, this.deadline);
+      const response = await this.#call('CheckLimit', request, this.deadline);
       return new Decision(response.decision === 'DECISION_ALLOWED', response);
     } catch (error) {
       if (MISTAKES.has(error.code)) throw error;
+      sluice.v1.RateLimiter.service.CheckLimit.requestSerialize(request);  // throws if it was never sent
       return new Decision(this.open);
     }
   }
