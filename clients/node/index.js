@@ -73,10 +73,13 @@ class Client {
     this.stub.close();
   }
 
-  // Asks whether a request may go on. `more`: cost, mode, max_wait. Rejects only if the question is
-  // wrong.
+  // Asks whether a request may go on. An attribute that is undefined is left out. `more`: cost, mode,
+  // max_wait. Rejects only if the question is wrong.
   async check(domain, attributes, more = {}) {
-    const request = {domain, attributes, ...this.defaults, ...more};
+    const present = Object.entries(attributes).filter(([, value]) => value !== undefined);
+    const request = {
+      domain, attributes: Object.fromEntries(present), ...this.defaults, ...more,
+    };
     try {
       const response = await this.#call('CheckLimit', request, this.deadline);
       return new Decision(response.decision === 'DECISION_ALLOWED', response);
