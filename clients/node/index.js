@@ -109,7 +109,7 @@ class Client {
   hold(decision) {
     const {lease} = decision.response;
     if (!lease) return () => {};
-    const third = Math.max(1, millis(lease.ttl) / 3);
+    const third = Math.min(Math.max(1, millis(lease.ttl) / 3), 2 ** 31 - 1);  // a timer's longest
     const renewing = setInterval(() => {
       this.#call('RenewLease', {lease_id: lease.id}, third).catch(() => {});
     }, third);
