@@ -178,7 +178,7 @@ function limitInterceptor(client, domain, attributes = () => ({})) {
   };
 }
 
-// Limits the requests of an Express (or Connect) application: app.use(limitRequests(client, 'shop')).
+// Limits the requests of an Express application: app.use(limitRequests(client, 'shop')).
 // Each is checked with the attributes `endpoint` (the path), `method`, `client_ip` and what
 // `attributes(request)` returns. A denied one is answered with 429 and Retry-After; every answer bears
 // RateLimit and RateLimit-Policy.
