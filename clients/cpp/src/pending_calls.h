@@ -79,6 +79,7 @@ void PendingCalls::Start(Method<Request, Response> method, Request request,
     Response response = std::move(call->response);
     call.reset();
     done(status, std::move(response));
+    done = nullptr;  // what it holds may need the client, too
     End();
   };
   (stub_.async()->*method)(&started.context, &started.request, &started.response,
