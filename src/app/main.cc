@@ -152,8 +152,8 @@ ExitStatus Main(std::vector<std::string> arguments) {
   if (Has(arguments, "--help") || Has(arguments, "-h")) {
     fmt::print(
         "sluiced: the rate-limit server. Flags override SLUICE_* variables, which override the "
-        "file.\n\n{}  --envoy-env\n      also takes the variables of Envoy's rate limit service, "
-        "below flags\n  --help\n  --version\n",
+        "file.\n\n{}  --envoy-env\n      also reads the variables of Envoy's rate limit service; "
+        "flags override them\n  --help\n  --version\n",
         DescribeSettings());
     return kStopped;
   }
