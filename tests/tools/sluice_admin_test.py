@@ -292,6 +292,14 @@ class ValidateTest(unittest.TestCase):
         self.assertFalse(findings["valid"])
         self.assertEqual(len(findings["errors"]), len(result.stdout.splitlines()) - 1)
 
+    def test_rules_of_the_other_kind_name_the_command(self):
+        theirs = sluice("validate", SOURCE / "docker" / "envoy" / "rules")
+        self.assertEqual(theirs.returncode, 1)
+        self.assertIn("sluice validate --envoy DIR", theirs.stderr)
+        ours = sluice("validate", "--envoy", SOURCE / "config" / "rules")
+        self.assertEqual(ours.returncode, 1)
+        self.assertIn("Sluice's own rules: sluice validate DIR", ours.stderr)
+
     def test_nothing_there_exit_1_unreadable_exit_2(self):
         with tempfile.TemporaryDirectory() as empty:
             result = sluice("validate", empty)

@@ -235,6 +235,9 @@ class ArgumentTest(unittest.TestCase):
             (["check", "shop", "--cost", "-1"], "--cost"),
             (["check", "shop", "--repeat", "0"], "--repeat"),
             (["check", "shop", "--rate", "5"], "--rate requires --repeat"),
+            (["check", "shop", "--token-file", "/tmp"], "/tmp cannot be read: Is a directory"),
+            (["hold", "shop", "a=1", "true"], "COMMAND comes after --"),
+            (["validate", "--merge-domains", "x"], "--merge-domains requires --envoy"),
         ):
             self.assert_refused(arguments, said)
 
