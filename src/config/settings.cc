@@ -133,6 +133,7 @@ class Reader {
     }
     CheckTls(settings);
     CheckRedisTls(settings);
+    CheckEffect(settings);
     CheckAdmin(settings);
     CheckIdentities(settings);
     if (!mistakes_.empty()) return InvalidArgument(fmt::format("{}", fmt::join(mistakes_, "\n")));
@@ -182,6 +183,16 @@ class Reader {
     const auto given = settings.redis_tls_ca + certificate + key + settings.redis_tls_server_name;
     if (!given.empty() && !settings.redis_url.starts_with("rediss")) {
       Mistake("redis.tls", "means nothing unless redis.url begins with rediss");
+    }
+  }
+
+  // A setting without effect hides that another is missing.
+  void CheckEffect(const Settings& settings) {
+    if (!settings.redis_password_file.empty() && settings.redis_url.empty()) {
+      Mistake("redis.password_file", "means nothing without redis.url");
+    }
+    if (settings.grpc_socket_mode && !settings.grpc.is_unix()) {
+      Mistake("grpc.socket_mode", "means nothing unless grpc.listen is a unix socket");
     }
   }
 

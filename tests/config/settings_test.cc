@@ -231,6 +231,7 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
            {{"--threads", "0"}, {}, "--threads: found \"0\"; allowed is auto, or"},
            {{"--grpc-engine", "http3"}, {}, "allowed is http2 or grpc"},
            {{"--grpc-socket-mode", "0888"}, {}, "permissions in octal"},
+           {{"--grpc-socket-mode", "0660"}, {}, "grpc.socket_mode: means nothing unless"},
            {{"--grpc-socket-mode", "1777"}, {}, "from 0000 to 0777"},
            {{"--max-connection-age", "0"}, {}, "none, or a duration from 1s to 7d"},
            {{"--max-connections", "1"}, {}, "a whole number from 2 to 1000000"},
