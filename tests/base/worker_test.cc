@@ -11,9 +11,9 @@ namespace sluice {
 namespace {
 
 TEST(Worker, Tasks_RunInTheirOrder) {
-  Worker worker;
   std::vector<int> ran;
   Notification done;
+  Worker worker;
   for (int i = 0; i < 50; ++i) ASSERT_TRUE(worker.Post([&ran, i] { ran.push_back(i); }));
   ASSERT_TRUE(worker.Post([&done] { done.Notify(); }));
   done.Wait();
@@ -22,9 +22,9 @@ TEST(Worker, Tasks_RunInTheirOrder) {
 }
 
 TEST(Worker, TooManyWait_TheNextIsRefused) {
-  Worker worker(2);
   Notification begun;
   Notification go_on;
+  Worker worker(2);
   ASSERT_TRUE(worker.Post([&] {
     begun.Notify();
     go_on.Wait();
@@ -37,10 +37,10 @@ TEST(Worker, TooManyWait_TheNextIsRefused) {
 }
 
 TEST(Worker, Stop_EndsTheTaskUnderWayAndDropsTheRest) {
-  Worker worker;
   Notification begun;
   bool ended = false;
   bool dropped = true;
+  Worker worker;
   ASSERT_TRUE(worker.Post([&] {
     begun.Notify();
     ended = true;

@@ -79,9 +79,7 @@ void RedisCluster::MakeReplicas(int masters) {
   }
   const bool linked = WaitUntil(kTopologyTimeout, [&] {
     for (std::size_t i = masters; i < nodes_.size(); ++i) {
-      if (!Contains(nodes_[i]->Connect().Text({"INFO", "replication"}), "master_link_status:up")) {
-        return false;
-      }
+      if (!nodes_[i]->IsInSync()) return false;
     }
     return AllAgree();
   });

@@ -29,6 +29,12 @@ RedisSentinels::RedisSentinels(const Options& options) : tls_(!options.tls.empty
     servers_.push_back(std::make_unique<RedisServer>(
         RedisServer::Options{.tcp = !tls_, .tls = tls_, .arguments = arguments}));
   }
+  // Sentinels choose no replica that has never been in sync.
+  const bool in_sync = WaitUntil(kTopologyTimeout, [&] {
+    return std::all_of(servers_.begin() + 1, servers_.end(),
+                       [](auto& it) { return it->IsInSync(); });
+  });
+  Require(in_sync, "the replicas do not follow");
   for (int i = 0; i < options.sentinels; ++i) StartSentinel(options);
   const bool ready = WaitUntil(kTopologyTimeout, [&] {
     const auto fields = AskSentinel().List({"SENTINEL", "MASTER", kMaster});

@@ -58,6 +58,12 @@ class RedisServer {
 
   RedisConnection Connect() const { return RedisConnection(socket_path()); }
 
+  // Whether this replica has its master's data.
+  bool IsInSync() const {
+    const std::string info = Connect().Text({"INFO", "replication"});
+    return info.find("master_link_status:up") != std::string::npos;
+  }
+
  private:
   const TempDir dir_;
   const bool tls_;
