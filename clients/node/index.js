@@ -11,6 +11,8 @@ const {sluice} = grpc.loadPackageDefinition(loader.loadSync('sluice/v1/rate_limi
   defaults: true,
 }));
 
+const MODES = sluice.v1.Mode.type.value.map(({name}) => name);
+
 // The fault of the caller. Every other error means that there is no decision.
 const MISTAKES = new Set([grpc.status.INVALID_ARGUMENT, grpc.status.PERMISSION_DENIED,
   grpc.status.UNAUTHENTICATED, grpc.status.UNIMPLEMENTED]);
@@ -23,7 +25,9 @@ const duration = (milliseconds) => ({
   seconds: Math.floor(milliseconds / 1000), nanos: Math.round((milliseconds % 1000) * 1e6),
 });
 
-const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+// A timer takes a millisecond at least, so there is none for no time.
+const sleep = (milliseconds) =>
+  milliseconds > 0 ? new Promise((resolve) => setTimeout(resolve, milliseconds)) : undefined;
 
 // What became of a check.
 class Decision {
@@ -76,6 +80,9 @@ class Client {
   // Asks whether a request may go on. An attribute that is undefined is left out. `more`: cost, mode,
   // max_wait. Rejects only if the question is wrong.
   async check(domain, attributes, more = {}) {
+    if (more.mode !== undefined && !MODES.includes(more.mode)) {
+      throw new TypeError(`mode is ${more.mode}; allowed are ${MODES.join(', ')}`);
+    }
     const present = Object.entries(attributes).filter(([, value]) => value !== undefined);
     const request = {
       domain, attributes: Object.fromEntries(present), ...this.defaults, ...more,

@@ -131,11 +131,13 @@ class Reader {
         if (!set) Mistake(given.place, set.error().message);
       }
     }
-    CheckTls(settings);
-    CheckRedisTls(settings);
-    CheckEffect(settings);
-    CheckAdmin(settings);
-    CheckIdentities(settings);
+    if (mistakes_.empty()) {  // else a setting may be absent because it is wrong
+      CheckTls(settings);
+      CheckRedisTls(settings);
+      CheckEffect(settings);
+      CheckAdmin(settings);
+      CheckIdentities(settings);
+    }
     if (!mistakes_.empty()) return InvalidArgument(fmt::format("{}", fmt::join(mistakes_, "\n")));
     return settings;
   }

@@ -256,6 +256,14 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
   }
 }
 
+TEST(Settings_Wrong, AnotherThatNeedsIt_IsNoMistake) {
+  const auto settings =
+      ReadSettings(Texts{"--tls-certificate", "/no", "--tls-key", "/dev/null"}, {});
+  ASSERT_FALSE(settings);
+  EXPECT_EQ(settings.error().message,
+            "--tls-certificate: /no cannot be read: No such file or directory");
+}
+
 TEST(Settings_Help, NamesEverySettingInAllForms) {
   const std::string help = DescribeSettings();
   for (const auto* word :
