@@ -115,6 +115,8 @@ class LeaseTest(HoldTest):
     def test_arguments_reach_the_command_untouched(self):
         result = self.hold("printf", "%s|", "--cost", "a b", "", "--", "x=1", "$HOME")
         self.assertEqual(result.stdout, "--cost|a b||--|x=1|$HOME|")
+        result = self.hold("printf", "%s|", "[1,2]", "[]", "[abc]", "[", "{}", '["x"]')
+        self.assertEqual(result.stdout, "[1,2]|[]|[abc]|[|{}|[\"x\"]|")
 
     def test_command_starts_as_if_started_alone(self):
         # The blocked and the ignored signals (without 32 and 33, which glibc's posix_spawn ignores
