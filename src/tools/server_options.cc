@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/file.h"
+#include "base/secret.h"
 #include "client/status.h"
 #include "config/scalar_parser.h"
 #include "tools/command.h"
@@ -21,6 +22,13 @@ Result<std::string> ReadFileOf(const char* flag, const std::string& path) {
   auto text = ReadFile(path);
   if (!text) return InvalidArgument(fmt::format("{}: {}", flag, text.error().message));
   return text;
+}
+
+// gRPC would end the process, and print the token, if a header cannot hold it.
+Result<std::string> Sendable(const char* source, std::string token) {
+  const auto valid = token.empty() ? Result<void>() : ValidateSecret(token);
+  if (!valid) return InvalidArgument(fmt::format("{}: {}", source, valid.error().message));
+  return token;
 }
 
 // Where something listens at the address, but not as the flags say.
@@ -85,14 +93,14 @@ Result<ClientCredentials> ServerOptions::Credentials() const {
 Result<std::string> ServerOptions::Token() const {
   if (token_file.empty()) {
     const char* token = std::getenv("SLUICE_TOKEN");
-    return std::string(token == nullptr ? "" : token);
+    return Sendable("SLUICE_TOKEN", token == nullptr ? "" : token);
   }
   auto token = ReadFileOf("--token-file", token_file);
   if (!token) return token;
   while (!token->empty() && std::isspace(static_cast<unsigned char>(token->back()))) {
     token->pop_back();
   }
-  return token;
+  return Sendable("--token-file", std::move(*token));
 }
 
 Result<std::unique_ptr<Client>> ServerOptions::Connect() const {

@@ -241,6 +241,21 @@ class ArgumentTest(unittest.TestCase):
         ):
             self.assert_refused(arguments, said)
 
+    def test_token_that_no_header_can_hold_is_not_repeated_exit_2(self):
+        with tempfile.TemporaryDirectory() as directory:
+            tokens = pathlib.Path(directory) / "tokens"
+            tokens.write_text("opensesame\nopensesame2\n", encoding="utf-8")
+            for command in ("check", "bench"):
+                server = (command, "shop", "--addr", "unix:/nonexistent/socket")
+                for source, result in (
+                    ("--token-file", run(*server, "--token-file", str(tokens))),
+                    ("SLUICE_TOKEN", run(*server, environment={"SLUICE_TOKEN": "opensesame\n2"})),
+                ):
+                    self.assertEqual(result.returncode, 2, result.stderr)
+                    said = f"^sluice: {source}: found no secret; [^\n]*\n$"
+                    self.assertRegex(result.stderr, said)
+                    self.assertNotIn("opensesame", result.stderr)
+
     def test_no_server_says_how_to_start_one(self):
         for more in ((), ("--repeat", "3")):
             result = run("check", "shop", "--addr", "unix:/nonexistent/socket", *more)
