@@ -42,7 +42,7 @@ Result<load::LoadStats> RunLoad(const load::Plan& plan, bool json) {
              }});
   load::LoadStats stats = generator.stats();
   fmt::print("{}", json ? LoadReportJson(plan, stats) + "\n" : LoadReportText(plan, stats));
-  if (json) fmt::print(stderr, "{}", LatenessText(stats));
+  if (json) std::fputs(LatenessText(stats).c_str(), stderr);  // does not throw if it is closed
   if (!stats.lost.empty()) {
     fmt::print(stderr, "sluice: every connection to {} was lost: {}\n", plan.address.ToString(),
                stats.lost);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,18 @@ void TakeCommand(CLI::App& app, std::vector<std::string>& arguments) {
   arguments.erase(dashes, arguments.end());
 }
 
+// What could not be printed is an error: a script must not take half of an output for all of it.
+int RunAndFlush(const std::function<int()>& run) {
+  try {
+    const int status = run();
+    if (std::fflush(stdout) == 0) return status;
+    std::perror("sluice: standard output");
+  } catch (const std::system_error& error) {  // fmt::print cannot write
+    std::fprintf(stderr, "sluice: %s\n", error.what());
+  }
+  return sluice::tools::kExitError;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -64,7 +77,7 @@ int main(int argc, char** argv) {
     return status == 0 ? 0 : sluice::tools::kExitError;
   }
   for (const auto& [sub, run] : commands) {
-    if (sub->parsed()) return run();
+    if (sub->parsed()) return RunAndFlush(run);
   }
   std::fputs(app.help().c_str(), stderr);
   return sluice::tools::kExitError;

@@ -24,9 +24,13 @@ void Watch(const RunControl& run) {
     if (interrupted) run.stop();
     if (SteadyNow() < print_at) continue;
     print_at += print_every;
-    fmt::print(stderr, "{}{}{}", terminal ? "\r" : "", run.progress(), terminal ? "\x1b[K" : "\n");
+    // Unlike fmt::print, fputs does not throw if stderr is closed: the load goes on.
+    std::fputs(
+        fmt::format("{}{}{}", terminal ? "\r" : "", run.progress(), terminal ? "\x1b[K" : "\n")
+            .c_str(),
+        stderr);
   }
-  if (terminal) fmt::print(stderr, "\r\x1b[K");
+  if (terminal) std::fputs("\r\x1b[K", stderr);
 }
 
 }  // namespace sluice::tools

@@ -200,6 +200,19 @@ class CheckTest(unittest.TestCase):
         at_once = run(*hold, "--", "sh", "-c", "echo ran; exit 7")
         self.assertEqual((at_once.returncode, at_once.stdout), (7, "ran\n"), at_once.stderr)
 
+    def test_output_that_cannot_be_written_exit_2(self):
+        def with_full(stream, *arguments):
+            with open("/dev/full", "wb") as full:
+                streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: full}
+                command = [SLUICE, *arguments, "--addr", self.server.address]
+                return subprocess.run(command, **streams, text=True, timeout=60, check=False)
+
+        self.assertEqual(with_full("stdout", "check", *self.request).returncode, 2)
+        self.assertEqual(with_full("stderr", "check", "").returncode, 2)
+        load = ("--repeat", "12", "--rate", "10", "--json")  # long enough to show its progress
+        result = with_full("stderr", "check", *self.request, *load)
+        self.assertEqual((result.returncode, json.loads(result.stdout)["allowed"]), (0, 12))
+
     def test_rate_is_kept_and_progress_shown(self):
         result = self.check("--repeat", "60", "--rate", "50", "--json")
         summary = json.loads(result.stdout)
