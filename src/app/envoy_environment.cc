@@ -136,7 +136,8 @@ class Reader {
   void ReadRules() {
     const std::string root = Take("RUNTIME_ROOT", "/srv/runtime_data/current");
     const std::string below = Take("RUNTIME_SUBDIRECTORY");
-    Add("--envoy-rules", fmt::format("{}{}{}/config", root, below.empty() ? "" : "/", below));
+    const std::string rules = Take("RUNTIME_APPDIRECTORY", "config");
+    Add("--envoy-rules", fmt::format("{}{}{}/{}", root, below.empty() ? "" : "/", below, rules));
   }
 
   void ReadRedis() {

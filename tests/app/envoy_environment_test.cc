@@ -58,6 +58,10 @@ TEST(EnvoyEnvironment, Rules_AreWhereTheRuntimeIs) {
   const Texts environment{"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit"};
   EXPECT_EQ(ReadEnvoyEnvironment(environment)->arguments,
             (Texts{"--envoy-rules=/data/ratelimit/config"}));
+  const auto elsewhere =
+      ReadEnvoyEnvironment(Texts{"RUNTIME_ROOT=/data", "RUNTIME_APPDIRECTORY=r"});
+  EXPECT_EQ(elsewhere->arguments, (Texts{"--envoy-rules=/data/r"}));
+  EXPECT_TRUE(elsewhere->warnings.empty());
 }
 
 TEST(EnvoyEnvironment, WhatMeansNothing_IsWarnedOf) {
