@@ -95,6 +95,10 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
       {WithLimit("{unit: day, requests_per_unit: -1}"),
        "0.yaml:4:46: descriptors[0].rate_limit.requests_per_unit: found \"-1\"; allowed is a whole "
        "number from 0 to 4294967295"},
+      {WithLimit("{unit: day, requests_per_unit: 010}"),
+       "0.yaml:4:46: descriptors[0].rate_limit.requests_per_unit: found \"010\"; allowed is a "
+       "number "
+       "that does not begin with 0"},
       {WithLimit("{unit: day, requests_per_unit: 4294967296}"),
        "0.yaml:4:46: descriptors[0].rate_limit.requests_per_unit: found \"4294967296\"; allowed is "
        "a whole number from 0 to 4294967295"},

@@ -131,6 +131,10 @@ RateLimit ParseRateLimit(const ConfigValue& value) {
   limit.name = ParseText(fields, "name");
   limit.unlimited = ParseFlag(fields, "unlimited");
   if (const auto requests = Find(fields, "requests_per_unit")) {
+    const std::string& digits = requests->node().text;
+    if (digits.size() > 1 && digits.front() == '0') {  // the peer reads 010 as 8
+      requests->ReportFound("is a number that does not begin with 0");
+    }
     limit.requests_per_unit =
         static_cast<std::uint32_t>(requests->Integer(0, std::numeric_limits<std::uint32_t>::max()));
   }
