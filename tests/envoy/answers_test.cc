@@ -87,7 +87,7 @@ TEST_P(RlsTest, Metadata_OfTheRulesOnTheWay_IsInTheAnswer) {
 domain: d
 descriptors:
   - key: a
-    metadata: {team: one, nested: {list: [1, yes, "2", ~, true]}}
+    metadata: {team: one, nested: {list: [1, yes, "2", ~, true, Nan, infinity]}}
     descriptors:
       - {key: b, metadata: {team: two}, rate_limit: {unit: minute, requests_per_unit: 5}}
 )",
@@ -99,12 +99,14 @@ descriptors:
   EXPECT_EQ(fields.at("team").string_value(), "two");
   EXPECT_EQ(fields.at("hitsAddend").number_value(), 2);
   const auto& list = fields.at("nested").struct_value().fields().at("list").list_value();
-  ASSERT_EQ(list.values_size(), 5) << text;
+  ASSERT_EQ(list.values_size(), 7) << text;
   EXPECT_EQ(list.values(0).number_value(), 1);
   EXPECT_EQ(list.values(1).string_value(), "yes");
   EXPECT_EQ(list.values(2).string_value(), "2");
   EXPECT_EQ(list.values(3).kind_case(), google::protobuf::Value::kNullValue);
   EXPECT_TRUE(list.values(4).bool_value());
+  EXPECT_EQ(list.values(5).string_value(), "Nan") << text;
+  EXPECT_EQ(list.values(6).string_value(), "infinity");
   const auto& asked = fields.at("descriptors").list_value();
   ASSERT_EQ(asked.values_size(), 2);
   const auto& first = asked.values(0).struct_value().fields();
