@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +15,23 @@ namespace {
 
 std::string Place(const std::string& path, const YAML::Mark& mark) {
   return fmt::format("{}:{}:{}", path, mark.line + 1, mark.column + 1);
+}
+
+// More than any setting needs. An alias inside the node that it stands for goes down without end.
+constexpr int kDeepest = 16;
+
+// Reports keys that a map has twice: one of the two would have no effect.
+void CheckKeys(const YAML::Node& node, const std::string& path, std::vector<std::string>& mistakes,
+               int depth = 0) {
+  if (depth > kDeepest) throw YAML::RepresentationException(node.Mark(), "nested too deeply");
+  std::set<std::string> seen;
+  for (const auto& entry : node) {
+    const YAML::Node& value = node.IsMap() ? entry.second : entry;
+    CheckKeys(value, path, mistakes, depth + 1);
+    if (!node.IsMap() || seen.insert(entry.first.Scalar()).second) continue;
+    mistakes.push_back(fmt::format("{}: {}: found the key a second time; allowed is once",
+                                   Place(path, entry.first.Mark()), entry.first.Scalar()));
+  }
 }
 
 class Flattener {
@@ -51,14 +69,23 @@ Result<SettingsFile> ReadSettingsFile(const std::string& path) {
   const auto text = ReadFile(path);
   if (!text) return text.error();
   try {
-    const YAML::Node root = YAML::Load(*text);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(*text);
+    const YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
+    if (documents.size() > 1) {
+      return InvalidArgument(Place(path, documents[1].Mark()) +
+                             ": found a second document; allowed is one in a file");
+    }
     if (!root.IsMap() && !root.IsNull()) {
       return InvalidArgument(Place(path, root.Mark()) +
                              ": found no map; allowed is a map of settings");
     }
     Flattener flattener(path);
+    std::vector<std::string> repeated;
+    CheckKeys(root, path, repeated);
     if (root.IsMap()) flattener.Flatten(root, "");
-    return flattener.Take();
+    SettingsFile file = flattener.Take();
+    file.mistakes.insert(file.mistakes.begin(), repeated.begin(), repeated.end());
+    return file;
   } catch (const YAML::Exception& error) {
     return InvalidArgument(Place(path, error.mark) + ": not YAML: " + error.msg);
   }

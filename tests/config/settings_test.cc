@@ -120,6 +120,25 @@ TEST(Settings_FromFile, EveryMistakeIsPlaced) {
   EXPECT_THAT(message, HasSubstr("--max-keys: found \"many\"; allowed is a whole number"));
 }
 
+TEST(Settings_FromFile, WhatWouldHaveNoEffect_IsAMistake) {
+  const test::TempDir dir;
+  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
+           {"unmatched: deny\nunmatched: allow\n", ":2:1: unmatched: found the key a second time"},
+           {"redis: {timeout: 5ms, timeout: 9ms}\n", ":1:23: timeout: found the key a second time"},
+           {"callers: {a: {token_file: t, domains: d}}\ncallers: {b: {token_file: t, domains: "
+            "d}}\n",
+            ":2:1: callers: found the key a second time"},
+           {"callers: {a: {token_file: t, domains: d, domains: e}}\n",
+            ":1:42: domains: found the key a second time"},
+           {"unmatched: deny\n---\nmax_keys: 5\n", ":3:1: found a second document"},
+           {"redis: &it {tls: *it}\n", "nested too deeply"},
+       }) {
+    const auto settings = ReadSettings(Texts{"--config", dir.Write("s.yaml", text)}, {});
+    ASSERT_FALSE(settings) << text;
+    EXPECT_THAT(settings.error().message, HasSubstr(message)) << text;
+  }
+}
+
 struct Wrong {
   Texts arguments;
   Texts environment;
