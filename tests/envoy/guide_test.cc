@@ -104,6 +104,26 @@ TEST(Guide, DifferentEntries_HaveDifferentCounters) {
   EXPECT_NE(counter(large, "1"), counter(large + "x", "1"));
 }
 
+TEST(Guide, MetricOfASharedThreshold_HasThePatternForTheValue) {
+  const auto guide = GuideOf(R"(
+domain: d
+descriptors:
+  - key: a
+    value: x*
+    share_threshold: true
+    value_to_metric: true
+    descriptors:
+      - {key: b, value_to_metric: true, rate_limit: {unit: day, requests_per_unit: 1}}
+      - {key: c, detailed_metric: true, rate_limit: {unit: day, requests_per_unit: 1}}
+)");
+  Guide::Walk walk;
+  for (const auto& [key, metric] : {std::pair("b", "a=x*,b=1"), {"c", "a=x*,c=1"}}) {
+    const std::vector<Entry> entries{{"a", "xyz"}, {key, "1"}};
+    Guide::Follow(*guide->Find("d"), entries, walk);
+    EXPECT_EQ(walk.metric, metric);
+  }
+}
+
 TEST(Compile, LongPlaces_HaveNamesThatACheckMayHave) {
   const auto guide = GuideOf("domain: d\ndescriptors: [{key: a, value: " + std::string(9000, 'v') +
                              ", rate_limit: {unit: day}}]");

@@ -69,7 +69,8 @@ void CompleteDescriptor(const RuleIndex& index, std::string_view domain,
 void Guide::NameMetric(std::span<const Entry> entries, Walk& walk) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Place& place = *walk.passed[i];
-    if (walk.target->detailed_metric || place.value_to_metric) {
+    const bool shown = walk.target->detailed_metric || place.value_to_metric;
+    if (shown && !place.share_threshold) {
       AppendEntry(entries[i].key, entries[i].value, walk.metric);
     } else if (place.value.empty()) {
       AppendKey(entries[i].key, walk.metric);
