@@ -36,6 +36,8 @@ RuleReading IndexRules(RuleTexts texts, const RuleIndex::Options& options, Envoy
   }
   if (!reading.ok()) return reading;
   envoy::CompiledRules compiled = envoy::Compile(std::move(loaded.trees));
+  for (const Domain& domain : own.rules) reading.own_rules += domain.rules.size();
+  for (const Domain& domain : compiled.rules) reading.envoy_rules += domain.rules.size();
   std::move(compiled.rules.begin(), compiled.rules.end(), std::back_inserter(own.rules));
   RuleIndex::Options with_guide = options;
   with_guide.guide = std::move(compiled.guide);

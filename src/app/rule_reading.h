@@ -1,6 +1,7 @@
 // Reads a directory of rule files into an index, for startup and reload.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct RuleReading {
   std::shared_ptr<const RuleIndex> index;  // null if there are mistakes
   std::vector<std::string> mistakes;       // every one, as file:line:column: path: what is wrong
   std::string fingerprint;                 // of the texts; equal for equal rules
+  std::size_t own_rules = 0;               // in `index`, of Sluice's own files
+  std::size_t envoy_rules = 0;             // in `index`, of Envoy's files
 
   bool ok() const { return mistakes.empty(); }
 };

@@ -197,11 +197,14 @@ ReloadResult RuleReloader::Load(Reason reason) {
     NoteSuccess();
   } else {
     reading = IndexRules(std::move(texts), options_.index, std::move(envoy));
-    if (reading.ok() && reading.index->size() == 0 && RulesInForceNow() > 0) {
-      const auto& directory =
-          options_.directory.empty() ? options_.envoy_directory : options_.directory;
+    const bool read = reading.ok();
+    const auto refuse_empty = [&](const std::string& directory, std::size_t now,
+                                  std::size_t before) {
+      if (!read || now > 0 || before == 0) return;
       reading.mistakes.push_back(directory + ": found no rules at all; to have none, restart");
-    }
+    };
+    refuse_empty(options_.directory, reading.own_rules, own_rules_);
+    refuse_empty(options_.envoy_directory, reading.envoy_rules, envoy_rules_);
     reading.ok() ? Replace(std::move(reading)) : Refuse(reading.mistakes, reason);
   }
   return {.applied = reading.ok(),
@@ -240,6 +243,8 @@ void RuleReloader::PutInForce(RuleReading reading) {
   GiveBackMemory(reading.index->size());  // what reading them took
   parts_.limiter.SetRules(std::move(reading.index));
   fingerprint_ = std::move(reading.fingerprint);
+  own_rules_ = reading.own_rules;
+  envoy_rules_ = reading.envoy_rules;
   loaded_at_ = parts_.clock.Now();
   loaded_.Set(static_cast<double>(RulesInForceNow()));
   NoteSuccess();

@@ -98,6 +98,8 @@ class RuleReloader final : public RuleSource {
   std::optional<SteadyTime> due_;           // the next look
   bool second_look_ = false;                // whether `due_` is a second look
   std::string fingerprint_;                 // of the texts in force
+  std::size_t own_rules_ = 0;               // in force, of options_.directory
+  std::size_t envoy_rules_ = 0;             // in force, of options_.envoy_directory
   std::vector<std::string> mistakes_;       // last logged; empty if the last set was good
   std::vector<std::shared_ptr<const RulesInForce>> replaced_;  // not free yet
   Time loaded_at_;

@@ -350,6 +350,28 @@ TEST_F(RuleReloaderTest, EnvoysFilesChange_RulesOfBothKindsAreInForce) {
   EXPECT_THAT(Names(), ElementsAre("b", "m", "(override)", "l", "(override)"));
 }
 
+// Such as a volume that was unmounted.
+TEST_F(RuleReloaderTest, OneDirectorySuddenlyEmpty_OldRulesOfBothKindsStay) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  dir_.Write("envoy/e.yaml", EnvoyRuleOf("k"));
+  const std::string own = dir_.path() / "rules";
+  const std::string envoys = dir_.path() / "envoy";
+  reloader_.emplace(RuleReloader::Parts{limiter_, metrics_, clock_},
+                    RuleReloader::Options{.directory = own,
+                                          .envoy_directory = envoys,
+                                          .index = {},
+                                          .settle = milliseconds(20),
+                                          .second_look = milliseconds(40)},
+                    IndexRules(ReadRuleFiles(own), {}, {.texts = envoy::ReadRuleFiles(envoys)}));
+  fs::rename(dir_.path() / "envoy/e.yaml", dir_.path() / "e.yaml");
+  EXPECT_TRUE(WaitForLines("/envoy: found no rules at all"));
+  EXPECT_THAT(Names(), ElementsAre("a", "k", "(override)"));
+  fs::rename(dir_.path() / "e.yaml", dir_.path() / "envoy/e.yaml");
+  fs::remove(dir_.path() / "rules/a.yaml");
+  EXPECT_TRUE(WaitForLines("/rules: found no rules at all"));
+  EXPECT_THAT(Names(), ElementsAre("a", "k", "(override)"));
+}
+
 TEST_F(RuleReloaderTest, NoDirectory_ReloadSaysSo) {
   reloader_.emplace(RuleReloader::Parts{limiter_, metrics_, clock_}, RuleReloader::Options{},
                     IndexRules({}, {}));
