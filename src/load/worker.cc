@@ -91,6 +91,10 @@ void Worker::Flush() {
   if (now >= measure_from_ && cpu_before_.count() < 0) cpu_before_ = CpuTime();
   if (!HasEnded(now)) return timer_->WakeAt(WakeAt(now));
   if (cpu_before_.count() >= 0) shared_.recorder.stats().cpu = CpuTime() - cpu_before_;
+  // The time after the last message counts: nothing was due in it.
+  if (schedule_.is_open() && shared_.plan.messages == 0 && shared_.recorder.stats().lost.empty()) {
+    shared_.recorder.ExtendTo(schedule_.end());
+  }
   timer_->WakeAt(SteadyTime::max());
   channels_.clear();  // late answers do not count
   SetState(State::kEnded);

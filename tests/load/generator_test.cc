@@ -296,6 +296,18 @@ TEST(Generator, OpenLoop_AsManyAsTheRateSays) {
   EXPECT_GE(stats.elapsed, milliseconds(195));  // when the last was due
 }
 
+TEST(Generator, OpenLoopWithFewMessages_HasTheRateItWasGiven) {
+  FakeLimiter server({});
+  Plan plan = PlanFor(server);
+  plan.rate = 10;
+  plan.in_flight = kMaxInFlight;
+  plan.duration = milliseconds(200);  // due at 0 and 100 ms
+  const LoadStats stats = StatsOf(plan);
+  EXPECT_EQ(stats.messages, 2u);
+  EXPECT_GE(stats.elapsed, plan.duration);
+  EXPECT_LE(stats.checks_per_second(), 10.0);
+}
+
 // Of 100 messages due within 100 ms none is answered before the gate opens.
 LoadStats TallyOfStall(int max_streams) {
   Gate gate;
