@@ -61,6 +61,8 @@ int main(int argc, char** argv) {
   std::vector<std::pair<CLI::App*, std::function<int()>>> commands;
   for (const Command* command : kCommands) {
     CLI::App* sub = app.add_subcommand(command->name, command->description);
+    // Without a callback, CLI11 reads the environment for commands that are not called, too.
+    sub->parse_complete_callback([] {});
     commands.emplace_back(sub, command->declare(*sub));
   }
 

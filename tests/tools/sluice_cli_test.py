@@ -269,6 +269,16 @@ class ArgumentTest(unittest.TestCase):
                     self.assertRegex(result.stderr, said)
                     self.assertNotIn("opensesame", result.stderr)
 
+    def test_address_in_the_environment_is_only_read_by_what_calls_a_server(self):
+        wrong = {"SLUICE_ADDR": "nowhere"}
+        with tempfile.TemporaryDirectory() as directory:
+            (pathlib.Path(directory) / "shop.yaml").write_text(RULES, encoding="utf-8")
+            result = run("validate", directory, environment=wrong)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        result = run("check", "shop", environment=wrong)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn('"nowhere" is not an address', result.stderr)
+
     def test_no_server_says_how_to_start_one(self):
         for more in ((), ("--repeat", "3")):
             result = run("check", "shop", "--addr", "unix:/nonexistent/socket", *more)
