@@ -54,13 +54,18 @@ RequestReader::Progress RequestReader::Read(std::string_view input, std::size_t&
   while (!parser.is_done() && used < input.size()) {
     boost::beast::error_code error;
     used += parser.put(boost::asio::const_buffer(input.data() + used, input.size() - used), error);
-    if (error == http::error::need_more) return Progress::kNeedsInput;
-    if (error) {
-      status_ = StatusOf(error);
-      return Progress::kRefused;
+    if (error == http::error::need_more) {
+      // Beast bounds what it has not parsed only in the headers, not between chunks or after them.
+      return input.size() - used > kMaxHeaderBytes ? Refuse(431) : Progress::kNeedsInput;
     }
+    if (error) return Refuse(StatusOf(error));
   }
   return parser.is_done() ? Progress::kDone : Progress::kNeedsInput;
+}
+
+RequestReader::Progress RequestReader::Refuse(int status) {
+  status_ = status;
+  return Progress::kRefused;
 }
 
 bool RequestReader::TakeExpectation() {

@@ -24,7 +24,8 @@ class RequestReader {
   // remaining bytes again, followed by new ones.
   Progress Read(std::string_view input, std::size_t& used);
 
-  // The HTTP status after kRefused: 400, 413 (a body over 64 KiB) or 431 (headers over 16 KiB).
+  // The HTTP status after kRefused: 400, 413 (a body over 64 KiB) or 431 (headers, trailers or a
+  // chunk's extensions over 16 KiB).
   int status() const { return status_; }
 
   // Whether the client waits for "100 Continue" before it sends the body. Returns true only once.
@@ -36,6 +37,9 @@ class RequestReader {
 
  private:
   struct Parser;
+
+  Progress Refuse(int status);
+
   const std::unique_ptr<Parser> parser_;
   int status_ = 0;
 };

@@ -88,6 +88,21 @@ TEST(RequestReader, WhatItDoesNotTake_IsRefusedWithAStatus) {
   }
 }
 
+// What is not parsed yet is kept, so this bounds the memory of a connection.
+TEST(RequestReader, WhatHasNoEndBetweenOrAfterChunks_IsRefusedOverTheLimitOfHeaders) {
+  const std::string head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const std::string begin : {"5;a=", "1\r\nx\r\n5;a=", "0;a=", "0\r\nX: "}) {
+    for (const std::size_t step : {std::size_t{1'000}, std::size_t{16 * 1024}}) {
+      RequestReader reader;
+      ASSERT_EQ(Feed(reader, head + begin + std::string(40'000, 'x'), step), Progress::kRefused)
+          << begin;
+      EXPECT_EQ(reader.status(), 431);
+    }
+    RequestReader reader;
+    EXPECT_EQ(Feed(reader, head + begin + std::string(15'000, 'x'), 1'000), Progress::kNeedsInput);
+  }
+}
+
 TEST(RequestReader, BodyOfTheLargestSize_IsTaken) {
   RequestReader reader;
   const std::string body(64 * 1024, 'x');
