@@ -32,6 +32,14 @@ std::string Harmless(std::string text) {
   return text;
 }
 
+// Whether the body's end is known. Beast takes a request whose last coding is not "chunked" for one
+// without a body, and would read its body as the next request. RFC 9112, sections 6.1 and 6.3.
+bool HasKnownEnd(const http::request_parser<http::string_body>& parser) {
+  const auto& message = parser.get();
+  if (message.find(http::field::transfer_encoding) == message.end()) return true;
+  return parser.chunked() && message.version() >= 11;
+}
+
 }  // namespace
 
 struct RequestReader::Parser {
@@ -59,6 +67,7 @@ RequestReader::Progress RequestReader::Read(std::string_view input, std::size_t&
       return input.size() - used > kMaxHeaderBytes ? Refuse(431) : Progress::kNeedsInput;
     }
     if (error) return Refuse(StatusOf(error));
+    if (parser.is_header_done() && !HasKnownEnd(parser)) return Refuse(400);
   }
   return parser.is_done() ? Progress::kDone : Progress::kNeedsInput;
 }

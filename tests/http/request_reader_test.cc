@@ -88,6 +88,24 @@ TEST(RequestReader, WhatItDoesNotTake_IsRefusedWithAStatus) {
   }
 }
 
+// Else a proxy that takes the bytes after the headers for the body would let clients hide requests.
+TEST(RequestReader, BodyWhoseEndNobodyCanKnow_IsRefused) {
+  for (const std::string head :
+       {"1.1\r\nTransfer-Encoding: chunked, identity", "1.1\r\nTransfer-Encoding: gzip",
+        "1.1\r\nTransfer-Encoding: identity", "1.1\r\nTransfer-Encoding: xchunked",
+        "1.1\r\nTransfer-Encoding:", "1.0\r\nTransfer-Encoding: chunked",
+        "1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 5",
+        "1.1\r\nContent-Length: 5\r\nTransfer-Encoding: gzip",
+        "1.1\r\nContent-Length: 5\r\nContent-Length: 6"}) {
+    const std::string bytes = "POST / HTTP/" + head + "\r\n\r\n0\r\n\r\nGET /2 HTTP/1.1\r\n\r\n";
+    for (const std::size_t step : {std::size_t{1}, bytes.size()}) {
+      RequestReader reader;
+      ASSERT_EQ(Feed(reader, bytes, step), Progress::kRefused) << head;
+      EXPECT_EQ(reader.status(), 400) << head;
+    }
+  }
+}
+
 // What is not parsed yet is kept, so this bounds the memory of a connection.
 TEST(RequestReader, WhatHasNoEndBetweenOrAfterChunks_IsRefusedOverTheLimitOfHeaders) {
   const std::string head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
