@@ -44,12 +44,21 @@ bool HasKnownEnd(const http::request_parser<http::string_body>& parser) {
 
 struct RequestReader::Parser {
   Parser() {
-    parser.eager(true);
     parser.header_limit(kMaxHeaderBytes);
     parser.body_limit(kMaxBodyBytes);
   }
 
-  http::request_parser<http::string_body> parser;
+  // Beast adds trailers to the headers, so the headers are kept before it reads on. Nobody may set
+  // "Authorization" or what names a caller behind a proxy's back.
+  void OnHeaders() {
+    for (const auto& field : parser.get()) {
+      headers.emplace_back(Text(field.name_string()), Text(field.value()));
+    }
+    parser.eager(true);
+  }
+
+  http::request_parser<http::string_body> parser;  // stops after the headers
+  HttpHeaders headers;
   bool expectation_taken = false;
 };
 
@@ -67,7 +76,9 @@ RequestReader::Progress RequestReader::Read(std::string_view input, std::size_t&
       return input.size() - used > kMaxHeaderBytes ? Refuse(431) : Progress::kNeedsInput;
     }
     if (error) return Refuse(StatusOf(error));
-    if (parser.is_header_done() && !HasKnownEnd(parser)) return Refuse(400);
+    if (!parser.is_header_done() || parser.eager()) continue;
+    if (!HasKnownEnd(parser)) return Refuse(400);
+    parser_->OnHeaders();
   }
   return parser.is_done() ? Progress::kDone : Progress::kNeedsInput;
 }
@@ -91,12 +102,9 @@ HttpRequest RequestReader::Take() {
   HttpRequest request{.method = Text(message.method_string()),
                       .path = target.substr(0, mark),
                       .query = target.substr(std::min(mark + 1, target.size())),
-                      .headers = {},
+                      .headers = std::move(parser_->headers),
                       .body = std::move(message.body()),
                       .peer = {}};
-  for (const auto& field : message) {
-    request.headers.emplace_back(Text(field.name_string()), Text(field.value()));
-  }
   return request;
 }
 

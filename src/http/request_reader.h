@@ -31,7 +31,7 @@ class RequestReader {
   // Whether the client waits for "100 Continue" before it sends the body. Returns true only once.
   bool TakeExpectation();
 
-  // Takes the request, without its peer. REQUIRES: Read has returned kDone.
+  // Takes the request, without its peer and without trailers. REQUIRES: Read has returned kDone.
   HttpRequest Take();
   bool keep_alive() const;
 

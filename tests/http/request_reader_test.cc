@@ -47,6 +47,23 @@ TEST(RequestReader, ARequestHoweverCut_IsTheSame) {
   }
 }
 
+// A proxy that removes a header of clients may pass their trailers on.
+TEST(RequestReader, Trailers_AreNoHeaders) {
+  const std::string bytes =
+      "POST /v1/auth HTTP/1.1\r\nX-User: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "2\r\nok\r\n0\r\nX-Sluice-Domain: web\r\nX-User: 2\r\nAuthorization: Bearer x\r\n\r\n";
+  for (const std::size_t step : {std::size_t{1}, std::size_t{50}, bytes.size()}) {
+    RequestReader reader;
+    ASSERT_EQ(Feed(reader, bytes, step), Progress::kDone) << step;
+    const HttpRequest request = reader.Take();
+    EXPECT_EQ(request.body, "ok");
+    EXPECT_EQ(request.headers.size(), 2U);
+    EXPECT_EQ(request.Header("x-user"), "1");
+    EXPECT_EQ(request.Header("authorization"), "");
+    EXPECT_EQ(request.Header("x-sluice-domain"), "");
+  }
+}
+
 TEST(RequestReader, NextRequest_IsLeft) {
   const std::string first = "GET /1 HTTP/1.1\r\n\r\n";
   RequestReader reader;
