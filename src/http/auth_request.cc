@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 
 #include "base/percent.h"
+#include "base/utf8.h"
+#include "limiter/check_request.h"
 
 namespace sluice {
 namespace {
@@ -75,6 +77,33 @@ std::string PathOf(std::string_view reference) {
   return Normalized(PercentDecode(path).value_or(std::string(path)));
 }
 
+// The length of the first character of `text`, or 0 if it does not begin with UTF-8.
+std::size_t CharacterBytes(std::string_view text) {
+  constexpr std::size_t kMax = 4;
+  for (std::size_t size = 1; size <= std::min(kMax, text.size()); ++size) {
+    if (IsValidUtf8(text.substr(0, size))) return size;
+  }
+  return 0;
+}
+
+// A header's value as an attribute. Clients write headers, so none may make the question wrong:
+// some proxies would pass the request on. Writes bytes that are not UTF-8 as "%FF", and cuts what
+// is too long.
+std::string AttributeOf(std::string value) {
+  if (value.size() <= kMaxAttributeValueBytes && IsValidUtf8(value)) return value;
+  std::string attribute;
+  for (std::string_view rest = value; !rest.empty();) {
+    const std::size_t size = CharacterBytes(rest);
+    const auto byte = static_cast<unsigned char>(rest.front());
+    const std::string next =
+        size > 0 ? std::string(rest.substr(0, size)) : fmt::format("%{:02X}", byte);
+    if (attribute.size() + next.size() > kMaxAttributeValueBytes) break;
+    attribute += next;
+    rest.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  return attribute;
+}
+
 // Builds the check from parameters and headers.
 class Builder {
  public:
@@ -102,7 +131,7 @@ class Builder {
       if (!lower.starts_with(kAttributeHeader)) continue;
       lower.erase(0, kAttributeHeader.size());
       std::replace(lower.begin(), lower.end(), '-', '_');
-      if (auto taken = TakeAttribute(lower, value); !taken) return taken;
+      if (auto taken = TakeAttribute(lower, AttributeOf(value)); !taken) return taken;
     }
     const std::string_view cost = request_.Header(kCostHeader);
     if (!cost.empty()) {
@@ -143,7 +172,7 @@ class Builder {
   Result<void> TakeFromHeader(const std::string& name, std::string_view header, bool path_only) {
     const std::string_view value = request_.Header(header);
     if (value.empty()) return {};
-    return TakeAttribute(name, path_only ? PathOf(value) : std::string(value));
+    return TakeAttribute(name, AttributeOf(path_only ? PathOf(value) : std::string(value)));
   }
 
   // Rejects duplicates, so that a client cannot override an attribute.

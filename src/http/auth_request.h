@@ -5,7 +5,9 @@
 // Parameters: `domain`, `cost`, `deny_status` (429 or 403), and attributes. NAME=VALUE sets an
 // attribute. header.NAME=HEADER takes its value from a request header. path.NAME=HEADER takes the
 // path of the URL or URI reference in a header, decoded and normalized ("/a/../b//c" becomes
-// "/b/c"). If the header is absent, so is the attribute.
+// "/b/c"). If the header is absent, so is the attribute. Bytes of a header that are not UTF-8
+// become "%FF", and what is beyond the longest attribute is cut off: no header makes the request
+// invalid.
 //
 // Without `domain`, the headers X-Sluice-Domain, X-Sluice-Cost and X-Sluice-Attr-NAME define the
 // check (dashes in NAME become underscores). With `domain` they are ignored, so that a client

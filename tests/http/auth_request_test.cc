@@ -102,6 +102,35 @@ TEST(AuthRequest, Paths_AreNormalised) {
   }
 }
 
+// Else a client could choose a path for which there is no decision.
+TEST(AuthRequest, HeadersThatAreNotUtf8OrTooLong_AreAttributesStill) {
+  const std::string e = "\xC3\xA9";
+  const std::map<std::string, std::string> rows = {
+      {"/caf%C3%A9", "/caf" + e},
+      {"/caf%E9", "/caf%E9"},
+      {"/caf" + e + "/%c3%a9%ff%C3", "/caf" + e + "/" + e + "%FF%C3"},
+      {"/%ED%A0%80", "/%ED%A0%80"},  // a surrogate
+      {"/x/%ff/../../pay", "/pay"},
+      {"/" + std::string(9'000, 'a'), "/" + std::string(8'191, 'a')},
+      {"/a" + std::string(8'000, '.') + std::string(2'000, '\xff'), "/a" + std::string(8'000, '.') +
+                                                                        [] {
+                                                                          std::string escaped;
+                                                                          for (int i = 0; i < 63;
+                                                                               ++i)
+                                                                            escaped += "%FF";
+                                                                          return escaped;
+                                                                        }()},
+  };
+  for (const auto& [written, path] : rows) {
+    EXPECT_EQ(Ask("domain=d&path.endpoint=U", {{"U", written}}), (Asked{"d", {{"endpoint", path}}}))
+        << written;
+  }
+  EXPECT_EQ(Ask("domain=d&header.user=U", {{"U", "\xff" + e}}),
+            (Asked{"d", {{"user", "%FF" + e}}}));
+  EXPECT_EQ(Ask("", {{"X-Sluice-Domain", "d"}, {"X-Sluice-Attr-User", "\xff"}}),
+            (Asked{"d", {{"user", "%FF"}}}));
+}
+
 TEST(AuthRequest, Wrong_SaysWhereAndWhatIsAllowed) {
   const struct {
     std::string query;

@@ -117,6 +117,12 @@ class Proxy:
             with self.subTest(path=path, headers=headers):
                 self.assertEqual(ask(self.port, path, headers=headers)[0], 429)
 
+    def test_2_a_client_cannot_make_the_question_wrong(self):
+        for path in ("/pay/%ff", "/pay/caf%E9", "/pay/" + 7_500 * "a"):
+            with self.subTest(path=path):
+                statuses = [ask(self.port, path)[0] for _ in range(11)]
+                self.assertEqual(statuses, 10 * [200] + [429])
+
     def test_3_what_no_rule_matches_goes_on(self):
         self.assertEqual(ask(self.port, "/")[0:2], (200, "backend"))
         for _ in range(11):
