@@ -104,11 +104,12 @@ void TlsTransport::Start(Protocol& protocol) {
   if (session_.speaks_first()) Work({});
 }
 
-// Protocols call this after each input, mostly without a change.
+// Protocols call this after each input, mostly without a change. What was held back comes first:
+// the inner transport may read the peer's end at once.
 void TlsTransport::SetReading(bool reading) {
   if (std::exchange(reading_, reading) == reading || state_ != State::kOpen) return;
-  inner_->SetReading(reading);
-  if (reading) WorkLater();
+  const bool has_more = !held_.empty() || session_.has_plain();
+  has_more&& reading ? WorkLater() : inner_->SetReading(reading);
 }
 
 void TlsTransport::FinishSending() {
@@ -198,6 +199,7 @@ void TlsTransport::WorkLater() {
     if (state_ == State::kHandshake) inner_->SetReading(true);
     const std::string input = std::exchange(held_, {});
     Work(input);
+    if (state_ == State::kOpen) inner_->SetReading(reading_);
   });
 }
 

@@ -149,6 +149,34 @@ TEST(TlsTransport, SetReading_HoldsBytesBackWithinAndAfterWhatHasCome) {
   EXPECT_TRUE(connection.io.Run([&] { return connection.server.received == sent; }));
 }
 
+// The end of the socket is read before what was held back, if both are ready.
+TEST(TlsTransport, SetReading_AfterThePeersEnd_LosesNothing) {
+  const auto context = Load(ServerOptions());
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    TlsConnection connection(*context, {.version = version});
+    connection.io.Run([&] {
+      connection.server.on_receive = [&](std::string_view) {
+        connection.server.transport->SetReading(false);
+      };
+    });
+    ASSERT_EQ(connection.client.Handshake(), "");
+    connection.io.Run([&] {  // so that the server reads it at once
+      EXPECT_TRUE(connection.client.Send("first "));
+      EXPECT_TRUE(connection.client.Send("second"));
+      connection.client.Finish();
+      connection.client.socket().FinishSending();
+    });
+    ASSERT_TRUE(connection.Eventually([&] { return connection.server.received == "first "; }));
+    connection.io.Run([&] { connection.server.transport->SetReading(true); });
+    EXPECT_TRUE(
+        connection.Eventually([&] { return connection.server.received == "first second"; }));
+    connection.io.Run([&] { connection.server.transport->SetReading(true); });
+    EXPECT_TRUE(connection.Eventually([&] { return !connection.server.closures.empty(); }));
+    EXPECT_THAT(connection.io.Run([&] { return connection.server.closures; }),
+                ElementsAre(Closure::kEndOfInput));
+  }
+}
+
 TEST(TlsTransport, ByteByByte_HandshakeAndDataWork) {
   const auto context = Load(MutualOptions());
   auto [relayed, peer] = ConnectedPair(SocketKind::kUnix);
