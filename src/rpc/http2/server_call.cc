@@ -100,7 +100,7 @@ void ServerCall::Reset() {
   stream_ = nullptr;
   reader_.Reset();
   held_ = 0;
-  paused_ = false;
+  paused_ = deferred_ = false;
   if (inflated_.capacity() > kKeptInflated) std::string().swap(inflated_);
   pool_.Return(*this);
 }

@@ -31,7 +31,7 @@ class ServerCall : public Responder {
   struct Backlog {
     std::size_t bytes = 0;
     std::size_t expected = 0;  // length of the incomplete message; 0 if there is none
-    bool paused = false;       // the handler has paused reading
+    bool paused = false;       // the handler has paused reading, or messages wait for their turn
   };
 
   // The request's headers are complete.
@@ -49,7 +49,9 @@ class ServerCall : public Responder {
   virtual bool is_stream() const = 0;
 
   Backlog backlog() const {
-    return {.bytes = reader_.pending() + held_, .expected = reader_.expected(), .paused = paused_};
+    return {.bytes = reader_.pending() + held_,
+            .expected = reader_.expected(),
+            .paused = paused_ || deferred_};
   }
 
   // Ends the call with an error from the engine.
@@ -75,16 +77,17 @@ class ServerCall : public Responder {
 
   virtual void OnDeadline() = 0;
 
+  Shard& shard_;
   Stream* stream_ = nullptr;  // null while free
   MessageReader reader_;
   std::size_t held_ = 0;  // bytes of a large message in use by the handler
   bool paused_ = false;
+  bool deferred_ = false;  // messages are delivered in a later iteration
 
  private:
   Taken Inflate(std::string_view& message);
   void Reset();
 
-  Shard& shard_;
   CallPool& pool_;
   net::Timer deadline_timer_;
   std::string inflated_;

@@ -28,8 +28,6 @@ constexpr double kControlsPerSecond = 1;
 constexpr std::chrono::seconds kCrossing(1);
 constexpr std::size_t kMaxSentAnswers = 1'024;
 
-constexpr std::size_t kInflatedBytesPerIteration = 64 * 1024;
-
 std::uint8_t* Bytes(std::string_view text) {
   return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
 }
@@ -90,11 +88,10 @@ bool Session::Receive(std::string_view bytes) {
   return false;
 }
 
-// Decompressing a few bytes can take as long as a thousand calls, so other connections run between.
 bool Session::OnData(std::int32_t id, std::string_view bytes, bool last_frame) {
   received_ += bytes.size();
   if (Stream* const stream = Find(id)) stream->OnData(bytes, last_frame);
-  paused_ = shard_.inflater().total() - inflated_before_ > kInflatedBytesPerIteration;
+  paused_ = shard_.inflater().total() - inflated_before_ > Shard::kInflatedBytesPerIteration;
   return !paused_;
 }
 

@@ -27,6 +27,12 @@ CallPool* Shard::FindMethod(std::string_view path) {
   return last_pool_;
 }
 
+bool Shard::MayInflate() {
+  const SteadyTime now = loop_.now();
+  if (std::exchange(inflate_iteration_, now) != now) inflated_before_ = inflater_.total();
+  return inflater_.total() - inflated_before_ <= kInflatedBytesPerIteration;
+}
+
 Stream& Shard::TakeStream() {
   if (free_streams_.empty()) {
     streams_.push_back(std::make_unique<Stream>());

@@ -37,6 +37,11 @@ class Shard {
   SharedState& shared() { return shared_; }
   CallQuota& quota() { return quota_; }
   Inflater& inflater() { return inflater_; }
+  // Inflating a few bytes can take as long as a thousand calls, so beyond this other connections
+  // run between.
+  static constexpr std::size_t kInflatedBytesPerIteration = 64 * 1024;
+  // Whether this iteration has inflated less, over all connections.
+  bool MayInflate();
   void Count(Refusal refusal) { shared_.metrics.Count(refusal); }
 
   // Null if the server has no such method.
@@ -73,6 +78,8 @@ class Shard {
   const CompareLoads compare_loads_;
   CallQuota quota_;
   Inflater inflater_;
+  SteadyTime inflate_iteration_{};   // that inflated_before_ is of
+  std::size_t inflated_before_ = 0;  // before the iteration
   std::unordered_map<std::string_view, std::unique_ptr<CallPool>> pools_;
   CallPool* last_pool_ = nullptr;  // the last result of FindMethod
   std::vector<std::unique_ptr<Stream>> streams_;

@@ -2,12 +2,17 @@
 
 #include <utility>
 
+#include "rpc/http2/shard.h"
 #include "rpc/http2/stream.h"
 
 namespace sluice::rpc::http2 {
 
 StreamCall::StreamCall(Shard& shard, CallPool& pool, std::unique_ptr<StreamHandler> handler)
-    : ServerCall(shard, pool), handler_(std::move(handler)) {
+    : ServerCall(shard, pool),
+      handler_(std::move(handler)),
+      defer_timer_(shard.loop().timers(), [this] {
+        if (served()) stream_->RequestResume();
+      }) {
   handler_->Attach(*this);
 }
 
@@ -44,10 +49,17 @@ void StreamCall::OnDrain() {
 // A message is in use until OnMessage returns, so a call that ends within it is released here.
 void StreamCall::Deliver() {
   if (std::exchange(delivering_, true)) return;
-  while (served() && !paused_ && DeliverOne()) {
+  while (served() && !paused_ && !Defer() && DeliverOne()) {
   }
   delivering_ = false;
   if (state_ == State::kFree && stream_ != nullptr) Release();
+}
+
+// Whether the next message has to wait until other connections have run.
+bool StreamCall::Defer() {
+  deferred_ = reader_.next_is_compressed() && !shard_.MayInflate();
+  if (deferred_) defer_timer_.Start(shard_.loop().now());
+  return deferred_;
 }
 
 bool StreamCall::DeliverOne() {

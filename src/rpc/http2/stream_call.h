@@ -42,11 +42,13 @@ class StreamCall final : public ServerCall {
   // Delivers messages, then OnHalfClose at the end of the request.
   void Deliver();
   bool DeliverOne();
+  bool Defer();
   bool served() const { return state_ != State::kFree && state_ != State::kAbandoned; }
   void OnDeadline() override;
   void Abandon();
 
   const std::unique_ptr<StreamHandler> handler_;
+  net::Timer defer_timer_;
   State state_ = State::kFree;
   bool delivering_ = false;  // Deliver is on the stack and releases the call if it ends
 };

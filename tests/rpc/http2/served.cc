@@ -1,5 +1,7 @@
 #include "tests/rpc/http2/served.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 
 #include "rpc/handler.h"
@@ -80,6 +82,27 @@ class Chat final : public rpc::StreamHandler {
   Seen& seen_;
   bool stubborn_ = false;
 };
+
+namespace {
+
+std::string Compress(std::string_view text, int format) {
+  z_stream stream{};
+  deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, format, 8, Z_DEFAULT_STRATEGY);
+  std::string out(text.size() + 1024, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(out.size() - stream.avail_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+}  // namespace
+
+std::string Gzip(std::string_view text) { return Compress(text, 15 + 16); }
+std::string Deflate(std::string_view text) { return Compress(text, 15); }
 
 Served::Served(rpc::ServerOptions options, const rpc::http2::Times& times) {
   threads_.Start();

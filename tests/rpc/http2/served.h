@@ -10,6 +10,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,10 @@ struct Seen {
   std::vector<Echo*> held;  // loop thread only
   std::vector<Chat*> chats;
 };
+
+// What gRPC's encodings make of `text`.
+std::string Gzip(std::string_view text);
+std::string Deflate(std::string_view text);
 
 class Served {
  public:

@@ -1,6 +1,11 @@
 // Calls with any number of messages in both directions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <utility>
+
 #include "tests/rpc/http2/served.h"
 #include "tests/support/wait_until.h"
 
@@ -45,6 +50,28 @@ TEST_F(StreamTest, Messages_ManyInOneFrameAndOneInMany_Echoed) {
   const RawReply reply = client_.Await(1);
   EXPECT_EQ(reply.data, body);
   EXPECT_EQ(reply.status(), kOk);
+}
+
+TEST_F(StreamTest, Messages_ThatInflateHugely_LetOthersRunBetween) {
+  constexpr int kMessages = 20;
+  Start({{"grpc-encoding", "gzip"}});
+  Sync();
+  net::EpollLoop& loop = served_.threads().loop(0);
+  std::atomic<int> most_per_iteration = 0;
+  int before = 0;
+  std::function<void()> note = [&] {
+    const int now = served_.seen().messages;
+    most_per_iteration = std::max(most_per_iteration.load(), now - std::exchange(before, now));
+    if (now < kMessages) loop.Post(note);
+  };
+  loop.Post(note);
+  std::string body;
+  for (int i = 0; i < kMessages; ++i) body += Framed(Gzip(std::string(200'000, 'z')), true);
+  client_.SendData(1, body, true);
+  EXPECT_EQ(client_.Await(1).data.size(), kMessages * 200'005U);
+  EXPECT_EQ(served_.seen().half_closed, 1);
+  served_.threads().RunOn(0, [](net::EpollLoop&) {});  // the last note
+  EXPECT_LE(most_per_iteration, 2);
 }
 
 TEST_F(StreamTest, Request_WithoutMessages_EndsOk) {
