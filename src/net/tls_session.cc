@@ -18,9 +18,12 @@
 namespace sluice::net {
 namespace {
 
+// Empty if it has the length of no address: OpenSSL does not check that.
 std::string IpText(const ASN1_OCTET_STRING& ip) {
   std::array<char, INET6_ADDRSTRLEN> text{};
-  const int family = ASN1_STRING_length(&ip) == 4 ? AF_INET : AF_INET6;
+  const int length = ASN1_STRING_length(&ip);
+  if (length != 4 && length != 16) return {};
+  const int family = length == 4 ? AF_INET : AF_INET6;
   inet_ntop(family, ASN1_STRING_get0_data(&ip), text.data(), text.size());
   return text.data();
 }

@@ -91,6 +91,18 @@ TEST(TlsTransport, ClientCertificate_Right_NamesThePeer) {
   }
 }
 
+// An address of one byte: what follows it in memory must not become a name.
+TEST(TlsTransport, ClientCertificate_WithAnAddressOfNoFamily_DoesNotHaveThatName) {
+  const auto client = Certs().authority.Issue(
+      {.name = "odd", .alternative_names = "DER:30:08:87:01:0a:82:03:61:2e:62"});
+  const auto context = Load(MutualOptions());
+  TlsConnection connection(*context, {.ca = Certs().authority.path(), .certificate = client});
+  ASSERT_EQ(connection.client.Handshake(), "");
+  ASSERT_TRUE(connection.client.Send("x"));
+  ASSERT_TRUE(connection.Eventually([&] { return !connection.server.received.empty(); }));
+  EXPECT_THAT(connection.peer().identities, ElementsAre("a.b"));
+}
+
 TEST(TlsTransport, ClientCertificate_MissingOrWrong_IsRefused) {
   const auto context = Load(MutualOptions());
   struct Case {
