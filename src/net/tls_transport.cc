@@ -108,8 +108,8 @@ void TlsTransport::Start(Protocol& protocol) {
 // the inner transport may read the peer's end at once.
 void TlsTransport::SetReading(bool reading) {
   if (std::exchange(reading_, reading) == reading || state_ != State::kOpen) return;
-  const bool has_more = !held_.empty() || session_.has_plain();
-  has_more&& reading ? WorkLater() : inner_->SetReading(reading);
+  if (reading && (!held_.empty() || session_.has_plain())) return WorkLater();
+  inner_->SetReading(reading);
 }
 
 void TlsTransport::FinishSending() {

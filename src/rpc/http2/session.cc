@@ -81,7 +81,7 @@ bool Session::Receive(std::string_view bytes) {
     if (paused_) rest_ = bytes.substr(static_cast<std::size_t>(got));
     return true;
   }
-  if (flood_ != nullptr) shard_.Count(Refusal::kFlood);
+  if (flood_ != nullptr) shard_.Count(flood_reason_);
   const bool flooded = flood_ != nullptr || got == NGHTTP2_ERR_FLOODED;
   Abort(flooded ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR,
         flood_ != nullptr ? flood_ : "");
@@ -279,6 +279,7 @@ bool Session::CountReset(std::int32_t id) {
   if (stream == nullptr || now() - stream->received() >= kYoung) return true;
   if (young_resets_.Allow(now())) return true;
   flood_ = "too_many_resets";
+  flood_reason_ = Refusal::kRapidReset;
   return false;
 }
 

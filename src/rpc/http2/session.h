@@ -18,6 +18,7 @@
 #include "net/transport.h"
 #include "rpc/http2/message_memory.h"
 #include "rpc/http2/rate_guard.h"
+#include "rpc/http2/shared_state.h"
 #include "rpc/http2/stream.h"
 #include "rpc/status.h"
 
@@ -141,6 +142,7 @@ class Session {
   bool draining_ = false;
   bool early_ends_ = false;      // whether a response has ended before its request
   const char* flood_ = nullptr;  // the kind of flood, for GOAWAY
+  Refusal flood_reason_ = Refusal::kFlood;
 };
 
 }  // namespace sluice::rpc::http2

@@ -123,6 +123,7 @@ TEST(LimitsTest, Pings_Flood_GoawayTooManyPings) {
   ASSERT_TRUE(goaway);
   EXPECT_EQ(goaway->error, kEnhanceYourCalm);
   EXPECT_EQ(goaway->text, "too_many_pings");
+  EXPECT_THAT(served.metrics(), HasSubstr("sluice_grpc_refused_total{reason=\"flood\"} 1"));
   EXPECT_TRUE(client.AwaitEnd());
 }
 
@@ -144,6 +145,8 @@ TEST(LimitsTest, Resets_OfYoungCalls_GoawayAfterTheBurst) {
   const auto goaway = client.AwaitGoaway();
   ASSERT_TRUE(goaway);
   EXPECT_EQ(goaway->error, kEnhanceYourCalm);
+  EXPECT_THAT(served.metrics(), HasSubstr("sluice_grpc_refused_total{reason=\"rapid_reset\"} 1"));
+  EXPECT_THAT(served.metrics(), HasSubstr("sluice_grpc_refused_total{reason=\"flood\"} 0"));
 }
 
 TEST(LimitsTest, Continuations_Flood_ConnectionEnds) {
