@@ -86,10 +86,15 @@ class Proxy:
         cls.sluiced, ready = running.start(
             [SLUICED, "--rules", rules, "--grpc", f"unix:{rules}/grpc", "--http", "127.0.0.1:0"],
             "ready grpc=")
-        cls.port = running.free_port()
-        cls.start(str(cls.port), ready.split("http=")[1].split()[0],
-                  f"127.0.0.1:{start_backend()}")
-        running.wait_until(lambda: running.listens(cls.port), 60, "the proxy listens")
+        cls.addresses = ready.split("http=")[1].split()[0], f"127.0.0.1:{start_backend()}"
+        cls.port = cls.start_proxy()
+
+    @classmethod
+    def start_proxy(cls, domain="web"):
+        port = running.free_port()
+        cls.start(str(port), *cls.addresses, f"domain={domain}&")
+        running.wait_until(lambda: running.listens(port), 60, "the proxy listens")
+        return port
 
     def test_1_twenty_at_once_ten_go_on(self):
         with concurrent.futures.ThreadPoolExecutor(20) as callers:
@@ -140,6 +145,9 @@ class FailsOpen:
     def test_5_the_backends_own_403_is_not_touched(self):
         self.assertEqual(ask(self.port, "/forbidden")[0:2], (403, "backend"))
 
+    def test_5_a_question_that_sluice_refuses_is_no_outage(self):
+        self.assertEqual(ask(self.start_proxy(domain=""), "/")[0], 500)
+
     def test_6_without_sluice_requests_go_on(self):
         self.sluiced.kill()
         self.sluiced.wait()
@@ -148,12 +156,13 @@ class FailsOpen:
 
 class NginxTest(Proxy, FailsOpen, unittest.TestCase):
     @classmethod
-    def start(cls, port, sluice, backend):
+    def start(cls, port, sluice, backend, domain):
         folder = running.directory()
         config = write_config("nginx/nginx.conf", {
             "listen 8088": f"listen 127.0.0.1:{port}",
             "127.0.0.1:8080": sluice,
             "127.0.0.1:9000": backend,
+            "domain=web&": domain,
             "http {": "http {" + "".join(f"\n  {kind}_temp_path {folder}/{kind};" for kind in
                                          ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))})
         process = subprocess.Popen(["/usr/sbin/nginx", "-p", folder, "-c", config, "-e", "stderr"],
@@ -164,9 +173,10 @@ class NginxTest(Proxy, FailsOpen, unittest.TestCase):
 
 class CaddyTest(Proxy, unittest.TestCase):
     @classmethod
-    def start(cls, port, sluice, backend):
+    def start(cls, port, sluice, backend, domain):
         config = write_config("caddy/Caddyfile", {
-            ":8088": f":{port}", "127.0.0.1:8080": sluice, "127.0.0.1:9000": backend})
+            ":8088": f":{port}", "127.0.0.1:8080": sluice, "127.0.0.1:9000": backend,
+            "domain=web&": domain})
         running.start(["/usr/bin/caddy", "run", "--config", config],
                       "serving initial configuration",
                       env={"HOME": str(config.parent), "PATH": "/usr/bin:/bin"})
@@ -174,10 +184,10 @@ class CaddyTest(Proxy, unittest.TestCase):
 
 class HaproxyTest(Proxy, FailsOpen, unittest.TestCase):
     @classmethod
-    def start(cls, port, sluice, backend):
+    def start(cls, port, sluice, backend, domain):
         config = write_config("haproxy/haproxy.cfg", {
             "bind :8088": f"bind 127.0.0.1:{port}",
-            "127.0.0.1:8080": sluice, "127.0.0.1:9000": backend})
+            "127.0.0.1:8080": sluice, "127.0.0.1:9000": backend, "domain=web&": domain})
         process = subprocess.Popen(
             ["/usr/sbin/haproxy", "-db", "-C", CONFIGS / "haproxy", "-f", config],
             stdin=subprocess.DEVNULL)
