@@ -3,6 +3,7 @@
 # (docs/outages.md explains it); fails if a promise is broken or a server's memory grows.
 #   scripts/soak.sh [SECONDS [OPTION...]]    600 seconds by default, in which over 1,000,000 checks
 #                                            are made; options as of tests/chaos/run.py
+# With AddressSanitizer: scripts/soak.sh 600 --build build/asan-ubsan --redis-timeout 25
 # What servers and Redis say goes to build/soak.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -10,6 +11,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-600}
 shift || true
 log=build/soak.log
+
+# Memory that AddressSanitizer keeps from reuse would count as growth.
+export ASAN_OPTIONS=quarantine_size_mb=8
 
 echo "soak: $seconds s; $log tells how it goes"
 tests/chaos/run.py --soak "$seconds" --rate 4000 "$@" 2>"$log"

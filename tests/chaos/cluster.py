@@ -41,8 +41,13 @@ class Cluster(Stand):
         """Numbers of the nodes that own slots, as a node sees it that is alive."""
         alive = next(number for number, process in enumerate(self.processes)
                      if process.poll() is None)
-        return sorted({self.ports.index(entry[2][1])
-                       for entry in ask(self.ports[alive], "CLUSTER", "SLOTS")})
+        return sorted({self.ports.index(port) for _, _, port in self.slots(self.ports[alive])})
+
+    @staticmethod
+    def slots(port):
+        """Who owns what, as one node sees it: first slot, last slot, the master's port."""
+        return frozenset((first, last, master[1])
+                         for first, last, master, *_ in ask(port, "CLUSTER", "SLOTS"))
 
     def kill_master(self):
         number = self.masters()[0]
@@ -56,9 +61,11 @@ class Cluster(Stand):
         running.wait_until(self.is_whole, PATIENCE, "every master has a replica")
 
     def is_whole(self):
+        """Nodes must agree on slots: one that moves while its new owner dies would be nobody's."""
         roles = [ask(port, "ROLE") for port in self.ports]
         states = [ask(port, "CLUSTER", "INFO") for port in self.ports]
         return (all("cluster_state:ok" in state for state in states)
+                and len({self.slots(port) for port in self.ports}) == 1
                 and sum(role[0] == "master" for role in roles) == self.NODES // 2
                 and all(len(role[2]) == 1 if role[0] == "master" else role[3] == "connected"
                         for role in roles))
