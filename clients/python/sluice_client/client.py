@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import inspect
 import sys
 import threading
 import time
@@ -139,6 +140,10 @@ class Client:
         """Decorator: limits each call, also of an `async def`. attributes: a dict, or a function of the
         call's arguments that returns one."""
         def decorate(function):
+            if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+                raise TypeError(f"{function.__name__} is a generator, whose work begins after the call: "
+                                "use `with client.limited(...)` in it")
+
             def facts(args, kwargs):
                 return attributes(*args, **kwargs) if callable(attributes) else attributes
 
