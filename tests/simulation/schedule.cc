@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "tests/simulation/caller.h"
-#include "tests/simulation/deployment.h"
+#include "tests/simulation/fleet.h"
 #include "tests/simulation/ledger.h"
 #include "tests/simulation/rules.h"
 #include "tests/simulation/sluice_server.h"
@@ -22,7 +22,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::int64_t kServers = 2;
 constexpr auto kRedisTimeout = SluiceServer::kRedisTimeout;
 constexpr milliseconds kLoad(400);        // calls and faults come for so long
 constexpr seconds kAftermath(3);          // until nothing is left of them
@@ -30,7 +29,12 @@ constexpr milliseconds kRetryPause(100);  // after a release that failed
 
 class Schedule {
  public:
-  Schedule(std::uint64_t seed, RedisServer::Planted planted);
+  Schedule(std::uint64_t seed, RedisServer::Planted planted)
+      : world_(seed),
+        fleet_(
+            world_,
+            [this](const auto& master, const auto& standby) { ledger_.TakeOver(master, standby); },
+            planted) {}
 
   Report Run();
 
@@ -54,7 +58,6 @@ class Schedule {
 
   void ScheduleCalls();
   void ScheduleFaults();
-  void StartFault();
   void MakeCall();
   Question MakeQuestion();
   void Send(Call& call);
@@ -71,66 +74,13 @@ class Schedule {
   void Judge();
   void Break(std::string what) { report_.broken.push_back(std::move(what)); }
 
-  Caller& CallerOf(std::int64_t server);
-  std::shared_ptr<Link> ToRedis(const Address& address);
-
   World world_;
   Report report_;
   Ledger ledger_;
-  LinkOptions links_;
-  OnStoreFailure policy_ = OnStoreFailure::kLocal;
-  Deployment redis_;
-  std::vector<std::unique_ptr<SluiceServer>> servers_;
-  std::vector<std::vector<std::unique_ptr<Caller>>> callers_;  // by server
-  std::vector<std::shared_ptr<Link>> redis_links_;
+  Fleet fleet_;
   std::vector<std::unique_ptr<Call>> calls_;
-  Duration stalls_{};         // of all servers
   std::string out_of_order_;  // an endpoint of which checks of one batch were decided so
 };
-
-RedisUrl::Kind DrawKind(World& world) {
-  const RedisUrl::Kind kinds[] = {RedisUrl::Kind::kSingle, RedisUrl::Kind::kSentinel,
-                                  RedisUrl::Kind::kCluster, RedisUrl::Kind::kCluster};
-  return world.Pick(kinds);
-}
-
-Schedule::Schedule(std::uint64_t seed, RedisServer::Planted planted)
-    : world_(seed),
-      redis_(
-          world_, DrawKind(world_), AllLimits(),
-          [this](const auto& master, const auto& standby) { ledger_.TakeOver(master, standby); }) {
-  redis_.Plant(planted);
-  links_ = {.least_delay = Duration(10),
-            .most_delay = world_.Between(Duration(20), milliseconds(2)),
-            .splits = world_.OneIn(3)};
-  const OnStoreFailure policies[] = {OnStoreFailure::kLocal, OnStoreFailure::kLocal,
-                                     OnStoreFailure::kDeny, OnStoreFailure::kError,
-                                     OnStoreFailure::kAllow};
-  policy_ = world_.Pick(policies);
-  const auto rules = MakeRules(policy_, world_.OneIn(3));
-  for (std::int64_t i = 0; i < kServers; ++i) {
-    servers_.push_back(std::make_unique<SluiceServer>(
-        world_, [this](const Address& address) { return ToRedis(address); }, redis_.url(), rules,
-        Share::OfServer(kServers, i)));
-  }
-  callers_.resize(kServers);
-}
-
-std::shared_ptr<Link> Schedule::ToRedis(const Address& address) {
-  auto link = redis_.Connect(address, links_);
-  if (link) redis_links_.push_back(link);
-  return link;
-}
-
-Caller& Schedule::CallerOf(std::int64_t server) {
-  auto& callers = callers_[static_cast<std::size_t>(server)];
-  if (callers.empty() || !callers.back()->connected() || world_.OneIn(20)) {
-    auto link = std::make_shared<Link>(world_, links_);
-    callers.push_back(std::make_unique<Caller>(world_, link));
-    servers_[static_cast<std::size_t>(server)]->Accept(link);
-  }
-  return *callers.back();
-}
 
 void Schedule::ScheduleCalls() {
   const std::uint64_t n = 10 + world_.Below(60);
@@ -144,8 +94,8 @@ void Schedule::ScheduleCalls() {
 
 void Schedule::MakeCall() {
   Call& call = *calls_.emplace_back(std::make_unique<Call>());
-  call.server = static_cast<std::int64_t>(world_.Below(kServers));
-  call.caller = &CallerOf(call.server);
+  call.server = static_cast<std::int64_t>(world_.Below(Fleet::kServers));
+  call.caller = &fleet_.CallerOf(call.server);
   call.sent = world_.now();
   call.is_batch = world_.OneIn(10);
   const std::uint64_t n = call.is_batch ? 1 + world_.Below(8) : 1;
@@ -256,7 +206,7 @@ void Schedule::JudgeOrder(const Call& call, const v1::CheckLimitsResponse& batch
 void Schedule::JudgeError(const Question& question, int status) {
   ++report_.errors;
   if (status == 4) return;
-  if (status == 14 && policy_ == OnStoreFailure::kError) return Deny(question);
+  if (status == 14 && fleet_.policy() == OnStoreFailure::kError) return Deny(question);
   Break(fmt::format("{} was answered with status {}", question.endpoint->name, status));
 }
 
@@ -264,8 +214,7 @@ void Schedule::JudgeError(const Question& question, int status) {
 // server were held up.
 void Schedule::JudgeTime(const Call& call, const Caller::Outcome& outcome) {
   const auto took = std::chrono::ceil<Duration>(outcome.at - call.sent);
-  const Duration network = (links_.splits ? 400 : 20) * links_.most_delay;
-  const Duration late = took - network - stalls_;
+  const Duration late = took - fleet_.network_time() - fleet_.stalls();
   report_.slowest = std::max(report_.slowest, late);
   if (late > 2 * kRedisTimeout + milliseconds(5)) {
     Break(fmt::format("a call was answered after {} µs", took.count()));
@@ -306,64 +255,22 @@ void Schedule::Hold(const std::string& lease, const std::string& key, std::int64
 void Schedule::Release(const std::string& lease, std::int64_t server) {
   v1::ReleaseLeaseRequest request;
   request.set_lease_id(lease);
-  CallerOf(server).Call("ReleaseLease", request.SerializeAsString(), Duration(0),
-                        [this, lease, server](const Caller::Outcome& outcome) {
-                          if (outcome.status == 0) return;
-                          world_.After(kRetryPause, [=, this] { Release(lease, server); });
-                        });
+  fleet_.CallerOf(server).Call("ReleaseLease", request.SerializeAsString(), Duration(0),
+                               [this, lease, server](const Caller::Outcome& outcome) {
+                                 if (outcome.status == 0) return;
+                                 world_.After(kRetryPause, [=, this] { Release(lease, server); });
+                               });
 }
 
 void Schedule::ScheduleFaults() {
   const std::uint64_t n = world_.Below(5);
   for (std::uint64_t i = 0; i < n; ++i) {
-    world_.After(world_.Between(Duration(0), kLoad), [this] { StartFault(); });
+    world_.After(world_.Between(Duration(0), kLoad), [this] {
+      ++report_.faults;
+      fleet_.StartFault();
+    });
   }
-  world_.After(kLoad + milliseconds(20), [this] { redis_.Heal(); });
-}
-
-void Schedule::StartFault() {
-  ++report_.faults;
-  if (redis_.url().kind != RedisUrl::Kind::kSingle && world_.OneIn(2)) return redis_.Disturb();
-  RedisServer& redis = redis_.AnyServer();
-  const Duration lasts = world_.Between(Duration(100), milliseconds(80));
-  const auto later = [&](World::Event event) { world_.After(lasts, std::move(event)); };
-  switch (world_.Below(9)) {
-    case 0:
-      redis.Hang();
-      return later([&redis] { redis.Resume(); });
-    case 1:
-      redis.Kill();
-      return later([&redis] { redis.Start(); });
-    case 2:
-      redis.Vanish(true);
-      redis.CutConnections();
-      return later([&redis] { redis.Vanish(false); });
-    case 3:
-      return redis.FlushScripts();
-    case 4: {
-      const char* const errors[] = {"-BUSY Redis is busy running a script.\r\n",
-                                    "-READONLY You can't write against a read only replica.\r\n",
-                                    "-LOADING Redis is loading the dataset in memory\r\n",
-                                    "-CLUSTERDOWN The cluster is down\r\n",
-                                    "-OOM command not allowed when used memory > 'maxmemory'.\r\n"};
-      redis.FailScripts(world_.Pick(errors));
-      return later([&redis] { redis.FailScripts({}); });
-    }
-    case 5:
-      redis.SetSlow(world_.Between(milliseconds(1), milliseconds(30)));
-      return later([&redis] { redis.SetSlow(Duration(20)); });
-    case 6:
-      if (!redis_links_.empty()) redis_links_[world_.Below(redis_links_.size())]->Cut();
-      return;
-    case 7: {
-      const Duration stall = world_.Between(Duration(0), milliseconds(40));
-      stalls_ += stall;
-      return servers_[world_.Below(kServers)]->Stall(stall);
-    }
-    default:
-      auto& callers = callers_[world_.Below(kServers)];
-      if (!callers.empty()) callers.back()->CutConnection();
-  }
+  world_.After(kLoad + milliseconds(20), [this] { fleet_.Heal(); });
 }
 
 Report Schedule::Run() {
@@ -384,27 +291,19 @@ void Schedule::Judge() {
       }
     }
   }
-  const bool in_doubt = std::any_of(servers_.begin(), servers_.end(),
-                                    [](const auto& server) { return server->IsInDoubt(); });
-  ledger_.Judge(redis_, {.local = policy_ == OnStoreFailure::kLocal, .in_doubt = in_doubt});
+  ledger_.Judge(fleet_.redis(), {.local = fleet_.policy() == OnStoreFailure::kLocal,
+                                 .in_doubt = fleet_.IsInDoubt()});
   for (const std::string& what : ledger_.broken()) Break(what);
   // Where a slot comes back while checks follow it, a later one may meet it first.
-  if (!out_of_order_.empty() && redis_.moved_slots() < 2) {
+  if (!out_of_order_.empty() && fleet_.redis().moved_slots() < 2) {
     Break(fmt::format("{} was decided out of order", out_of_order_));
   }
-  report_.history += ledger_.Summary(redis_);
-  report_.failovers = redis_.failovers();
-  report_.moved_slots = redis_.moved_slots();
-  for (auto& callers : callers_) {
-    for (const auto& caller : callers) {
-      if (caller->unexpected() > 0) Break("a call was answered with half a message");
-    }
-    callers.clear();
-  }
+  report_.history += ledger_.Summary(fleet_.redis());
+  report_.failovers = fleet_.redis().failovers();
+  report_.moved_slots = fleet_.redis().moved_slots();
+  if (fleet_.DisconnectCallers() > 0) Break("a call was answered with half a message");
   world_.RunUntil(world_.now() + seconds(2));
-  for (const auto& server : servers_) {
-    if (!server->Stop()) Break("a server holds on to calls that have ended");
-  }
+  if (!fleet_.Stop()) Break("a server holds on to calls that have ended");
 }
 
 }  // namespace

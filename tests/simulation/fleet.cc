@@ -1,0 +1,121 @@
+#include "tests/simulation/fleet.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/simulation/rules.h"
+
+namespace sluice::simulation {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+RedisUrl::Kind DrawKind(World& world) {
+  const RedisUrl::Kind kinds[] = {RedisUrl::Kind::kSingle, RedisUrl::Kind::kSentinel,
+                                  RedisUrl::Kind::kCluster, RedisUrl::Kind::kCluster};
+  return world.Pick(kinds);
+}
+
+}  // namespace
+
+Fleet::Fleet(World& world, Deployment::OnTakeOver on_take_over, RedisServer::Planted planted)
+    : world_(world), redis_(world, DrawKind(world), AllLimits(), std::move(on_take_over)) {
+  redis_.Plant(planted);
+  links_ = {.least_delay = Duration(10),
+            .most_delay = world_.Between(Duration(20), milliseconds(2)),
+            .splits = world_.OneIn(3)};
+  const OnStoreFailure policies[] = {OnStoreFailure::kLocal, OnStoreFailure::kLocal,
+                                     OnStoreFailure::kDeny, OnStoreFailure::kError,
+                                     OnStoreFailure::kAllow};
+  policy_ = world_.Pick(policies);
+  const auto rules = MakeRules(policy_, world_.OneIn(3));
+  for (std::int64_t i = 0; i < kServers; ++i) {
+    servers_.push_back(std::make_unique<SluiceServer>(
+        world_, [this](const Address& address) { return ToRedis(address); }, redis_.url(), rules,
+        Share::OfServer(kServers, i)));
+  }
+  callers_.resize(kServers);
+}
+
+std::shared_ptr<Link> Fleet::ToRedis(const Address& address) {
+  auto link = redis_.Connect(address, links_);
+  if (link) redis_links_.push_back(link);
+  return link;
+}
+
+Caller& Fleet::CallerOf(std::int64_t server) {
+  auto& callers = callers_[static_cast<std::size_t>(server)];
+  if (callers.empty() || !callers.back()->connected() || world_.OneIn(20)) {
+    auto link = std::make_shared<Link>(world_, links_);
+    callers.push_back(std::make_unique<Caller>(world_, link));
+    servers_[static_cast<std::size_t>(server)]->Accept(link);
+  }
+  return *callers.back();
+}
+
+void Fleet::StartFault() {
+  if (redis_.url().kind != RedisUrl::Kind::kSingle && world_.OneIn(2)) return redis_.Disturb();
+  RedisServer& redis = redis_.AnyServer();
+  const Duration lasts = world_.Between(Duration(100), milliseconds(80));
+  const auto later = [&](World::Event event) { world_.After(lasts, std::move(event)); };
+  switch (world_.Below(9)) {
+    case 0:
+      redis.Hang();
+      return later([&redis] { redis.Resume(); });
+    case 1:
+      redis.Kill();
+      return later([&redis] { redis.Start(); });
+    case 2:
+      redis.Vanish(true);
+      redis.CutConnections();
+      return later([&redis] { redis.Vanish(false); });
+    case 3:
+      return redis.FlushScripts();
+    case 4: {
+      const char* const errors[] = {"-BUSY Redis is busy running a script.\r\n",
+                                    "-READONLY You can't write against a read only replica.\r\n",
+                                    "-LOADING Redis is loading the dataset in memory\r\n",
+                                    "-CLUSTERDOWN The cluster is down\r\n",
+                                    "-OOM command not allowed when used memory > 'maxmemory'.\r\n"};
+      redis.FailScripts(world_.Pick(errors));
+      return later([&redis] { redis.FailScripts({}); });
+    }
+    case 5:
+      redis.SetSlow(world_.Between(milliseconds(1), milliseconds(30)));
+      return later([&redis] { redis.SetSlow(Duration(20)); });
+    case 6:
+      if (!redis_links_.empty()) redis_links_[world_.Below(redis_links_.size())]->Cut();
+      return;
+    case 7: {
+      const Duration stall = world_.Between(Duration(0), milliseconds(40));
+      stalls_ += stall;
+      return servers_[world_.Below(kServers)]->Stall(stall);
+    }
+    default:
+      auto& callers = callers_[world_.Below(kServers)];
+      if (!callers.empty()) callers.back()->CutConnection();
+  }
+}
+
+bool Fleet::IsInDoubt() const {
+  return std::any_of(servers_.begin(), servers_.end(),
+                     [](const auto& server) { return server->IsInDoubt(); });
+}
+
+int Fleet::DisconnectCallers() {
+  int incomplete = 0;
+  for (auto& callers : callers_) {
+    for (const auto& caller : callers) incomplete += caller->unexpected();
+    callers.clear();
+  }
+  return incomplete;
+}
+
+bool Fleet::Stop() {
+  bool clean = true;
+  for (const auto& server : servers_) clean &= server->Stop();
+  return clean;
+}
+
+}  // namespace sluice::simulation
