@@ -94,9 +94,11 @@ class Chaos:
         sizes = {}  # of servers, from when they have seen every fault
         while not sizes or time.monotonic() < end:
             for fault in faults:
-                if not sizes or time.monotonic() < end:
-                    self.run(fault)
-            self.note_sizes(sizes)
+                if sizes and time.monotonic() >= end:
+                    break
+                self.run(fault)
+            else:  # all of them: each server has seen as many as at its last size, if it has one
+                self.note_sizes(sizes)
         growth = max(seen[-1] - seen[0] for seen in sizes.values())
         largest = max(size for seen in sizes.values() for size in seen)
         print(f"memory of a sluiced: grew by {growth:.1f} MB at most, {largest:.1f} MB the largest")
