@@ -28,8 +28,8 @@ Result<void> AdminAccess::Admit(const Caller& caller) const {
   const std::string expected = token != nullptr ? token->Get() : "";
   if (!expected.empty()) return AdmitByToken(caller.authorization, expected);
   return Error{ErrorCode::kPermissionDenied,
-               "operators are not served here; they use the server's admin socket (setting "
-               "admin.listen), or a token if it has one (setting admin.token_file)"};
+               "admin calls are not served at this address; use the server's admin socket (setting "
+               "admin.listen), or its admin token if it has one (setting admin.token_file)"};
 }
 
 }  // namespace sluice

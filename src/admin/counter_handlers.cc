@@ -27,7 +27,7 @@ Result<void> AdmitOperator(const AdminAccess& access, const rpc::Call& call) {
   auto admitted = access.Admit(
       {.authorization = call.Metadata("authorization"), .identities = call.peer().identities});
   if (!admitted) {
-    spdlog::debug("admin: {} turned away: {}", call.peer().address, admitted.error().message);
+    spdlog::debug("admin: {} refused: {}", call.peer().address, admitted.error().message);
   }
   return admitted;
 }

@@ -163,7 +163,7 @@ std::string MissingAttributes(const Rule& rule, std::span<const Attribute> attri
     if (found == attributes.rend()) {
       missing.push_back(fmt::format("attribute \"{}\" is missing", part.attribute));
     } else if ((part.ipv4_prefix || part.ipv6_prefix) && !IpAddress::Parse(found->value)) {
-      missing.push_back(fmt::format("attribute \"{}\" is no IP address", part.attribute));
+      missing.push_back(fmt::format("attribute \"{}\" is not an IP address", part.attribute));
     }
   }
   return fmt::to_string(fmt::join(missing, ", "));

@@ -31,7 +31,7 @@ class WorkerHandler : public AdminHandler<Request> {
       loop_.Post([this, response = work()] { this->Finish(response); });
     });
     if (!posted) {
-      this->Fail({ErrorCode::kUnavailable, "other operators are being served; try again"});
+      this->Fail({ErrorCode::kUnavailable, "too many admin calls are in progress; try again"});
     }
   }
 

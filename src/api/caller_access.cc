@@ -14,10 +14,10 @@ namespace sluice {
 namespace {
 
 Counter& Refused(MetricsRegistry& metrics, const char* reason) {
-  return metrics.CounterFor("sluice_callers_refused_total",
-                            "Calls refused by the setting callers: of callers that are not known, "
-                            "or may not do this.",
-                            {{"reason", reason}});
+  return metrics.CounterFor(
+      "sluice_callers_refused_total",
+      "Calls refused by the setting callers: the caller is unknown, or does not have the right.",
+      {{"reason", reason}});
 }
 
 bool HasDomain(const Caller& caller, std::string_view domain) {
@@ -134,7 +134,7 @@ void CallerAccess::ReloadTokens() {
   const std::string cause = read ? "" : read.error().message;
   const bool is_news = std::exchange(refused_, cause) != cause;
   if (!read) {
-    if (is_news) spdlog::warn("{}; the tokens of before stay in use", cause);
+    if (is_news) spdlog::warn("{}; the previous tokens stay in use", cause);
     return;
   }
   if (*read == *all_tokens_.back()) return;
@@ -166,7 +166,7 @@ Error CallerAccess::Forbid(const Caller& caller, std::string_view what) const {
 
 Result<void> CallerAccess::MayAsk(const Caller& caller, std::string_view domain,
                                   CallerRight right) const {
-  if (!HasDomain(caller, domain)) return Forbid(caller, "domain: the caller may not ask in it");
+  if (!HasDomain(caller, domain)) return Forbid(caller, "domain: the caller has no access to it");
   if (caller.rights.Has(right)) return {};
   return Forbid(caller, fmt::format("mode: the caller may not {}", WordOf(right)));
 }
@@ -180,13 +180,13 @@ Result<void> CallerAccess::MayCheck(const Caller& caller, CheckRequest& request)
 
 Result<void> CallerAccess::MayUseLease(const Caller& caller, std::string_view lease_id) const {
   if (!caller.rights.Has(CallerRight::kLease)) {
-    return Forbid(caller, "the caller may not have leases");
+    return Forbid(caller, "the caller may not use leases");
   }
   const auto name = LeaseName::Parse(lease_id);
   if (!name) return {};
   const bool has_all = std::all_of(name->keys.begin(), name->keys.end(),
                                    [&](std::string_view key) { return HasKey(caller, key); });
-  if (!has_all) return Forbid(caller, "lease_id: is of a domain that is not the caller's");
+  if (!has_all) return Forbid(caller, "lease_id: the caller has no access to the lease's domain");
   return {};
 }
 

@@ -23,7 +23,7 @@ void Credentials::SecretFile::Reload() {
   const std::string cause = read ? "" : read.error().message;
   const bool is_news = std::exchange(refused, cause) != cause;
   if (!read) {
-    if (is_news) spdlog::warn("{}: {}; the secret of before stays in use", setting, cause);
+    if (is_news) spdlog::warn("{}: {}; the previous secret stays in use", setting, cause);
   } else if (secret.Set(std::move(*read))) {
     spdlog::info("{}: the secret has changed", setting);
   }

@@ -201,7 +201,7 @@ class Reader {
       const bool by_kubernetes =
           name.starts_with("REDIS_SERVICE_") || name.starts_with("REDIS_PORT");
       if (meaningless && !by_kubernetes)
-        read_.warnings.push_back(name + " means nothing to sluiced");
+        read_.warnings.push_back(name + " has no effect in sluiced");
     }
   }
 

@@ -85,7 +85,7 @@ void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings
   }
   const std::string before = std::exchange(settings.log_level, renewed->log_level);
   if (settings != *renewed) {
-    spdlog::warn("HUP: of the settings only log.level is taken up; restart for the others");
+    spdlog::warn("HUP: only log.level takes effect; restart to apply the other changed settings");
   }
   if (before == settings.log_level) return;
   // Logged at the more verbose of the two levels.

@@ -56,10 +56,11 @@ double ToSeconds(Time time) {
 RuleReloader::RuleReloader(const Parts& parts, Options options, RuleReading first)
     : parts_(parts),
       options_(std::move(options)),
-      last_success_(parts.metrics.GaugeFor("sluice_rules_last_reload_success",
-                                           "Whether the rules last read were free of mistakes.")),
+      last_success_(parts.metrics.GaugeFor(
+          "sluice_rules_last_reload_success",
+          "1 if the last reload was without mistakes, 0 if it failed and the old rules stay.")),
       last_time_(parts.metrics.GaugeFor("sluice_rules_last_reload_timestamp_seconds",
-                                        "When rules without mistakes were last read.")),
+                                        "Time of the last reload without mistakes.")),
       loaded_(parts.metrics.GaugeFor("sluice_rules_loaded", "Rules in force.")),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       watch_(options_.directory, {}),
@@ -193,7 +194,7 @@ ReloadResult RuleReloader::Load(Reason reason) {
   const bool unreadable = !texts.errors.empty() || !envoy.texts.errors.empty();
   RuleReading reading;
   if (!unreadable && Fingerprint(texts, envoy) == fingerprint_) {
-    spdlog::debug("rules: the files say what is in force");
+    spdlog::debug("rules: the files match the rules in force");
     NoteSuccess();
   } else {
     reading = IndexRules(std::move(texts), options_.index, std::move(envoy));
@@ -201,7 +202,7 @@ ReloadResult RuleReloader::Load(Reason reason) {
     const auto refuse_empty = [&](const std::string& directory, std::size_t now,
                                   std::size_t before) {
       if (!read || now > 0 || before == 0) return;
-      reading.mistakes.push_back(directory + ": found no rules at all; to have none, restart");
+      reading.mistakes.push_back(directory + ": found no rules; to remove all rules, restart");
     };
     refuse_empty(options_.directory, reading.own_rules, own_rules_);
     refuse_empty(options_.envoy_directory, reading.envoy_rules, envoy_rules_);
@@ -220,7 +221,7 @@ void RuleReloader::RenewWatches() {
     if (directory.empty()) return;
     const auto renewed = watch.Renew();
     if (!renewed && !watch_failed_) {
-      spdlog::warn("rules: changes in {} may go unnoticed ({}); SIGHUP makes sluiced read it",
+      spdlog::warn("rules: changes in {} may go unnoticed ({}); send SIGHUP after changes",
                    directory, renewed.error().message);
     }
     failed |= !renewed;
@@ -251,7 +252,7 @@ void RuleReloader::PutInForce(RuleReading reading) {
 }
 
 void RuleReloader::NoteSuccess() {
-  if (!mistakes_.empty()) spdlog::info("rules: no mistakes any more");
+  if (!mistakes_.empty()) spdlog::info("rules: the mistakes are fixed");
   mistakes_.clear();
   last_success_.Set(1);
   last_time_.Set(ToSeconds(parts_.clock.Now()));
@@ -260,7 +261,7 @@ void RuleReloader::NoteSuccess() {
 void RuleReloader::Refuse(const std::vector<std::string>& mistakes, Reason reason) {
   if (reason == Reason::kChanged || (reason == Reason::kStillChanged && mistakes == mistakes_)) {
     spdlog::debug("rules: {} mistakes, {}", mistakes.size(),
-                  reason == Reason::kChanged ? "looking again soon" : "as before");
+                  reason == Reason::kChanged ? "reading them again soon" : "as before");
     return;
   }
   last_success_.Set(0);

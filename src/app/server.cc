@@ -70,9 +70,8 @@ Histogram& LoopLateness(MetricsRegistry& metrics) {
       milliseconds(3),   milliseconds(5),   milliseconds(7),   milliseconds(10),  milliseconds(15),
       milliseconds(20),  milliseconds(30),  milliseconds(50),  milliseconds(75),  milliseconds(100),
       milliseconds(150), milliseconds(250), milliseconds(500), milliseconds(1000)};
-  return metrics.HistogramFor(
-      "sluice_loop_lateness_seconds",
-      "How late the iterations of io threads were that were late by 2 ms or more.", kBounds);
+  return metrics.HistogramFor("sluice_loop_lateness_seconds",
+                              "How late iterations of io threads were, if 2 ms or more.", kBounds);
 }
 
 Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::IoThreads& io,
@@ -163,7 +162,8 @@ void Server::RegisterProcessMetrics() {
   metrics_->GaugeFor("sluice_build_info", "1; the label is the version.", {{"version", kVersion}})
       .Set(1);
   metrics_->ReadFrom("sluice_memory_store_counters",
-                     "Counters in this process' memory: all without Redis, else those of outages.",
+                     "Counters in this process' memory: all counters without Redis, otherwise "
+                     "those used during outages.",
                      [this] { return static_cast<double>(memory_.size()); });
   metrics_->ReadFrom("sluice_fleet_share",
                      "This server's part of every limit while Redis is away, 0 to 1.", [this] {
@@ -171,7 +171,7 @@ void Server::RegisterProcessMetrics() {
                        return static_cast<double>(share.parts) / static_cast<double>(share.of);
                      });
   metrics_->ReadFrom("sluice_log_dropped_total",
-                     "Log lines dropped because standard error did not take them.",
+                     "Log lines dropped because standard error was blocked.",
                      [] { return static_cast<double>(LogDropped()); });
 }
 
@@ -335,7 +335,7 @@ Result<void> Server::StartAdmin(const Settings& settings) {
   auto started = ListenForAdmin(
       settings, by_itself ? AdminAddressOf(grpc_->address()) : Address::Parse(settings.admin));
   if (started || !by_itself) return started;
-  spdlog::warn("admin: {}; operators can ask by token only (admin.listen names another place)",
+  spdlog::warn("admin: {}; admin calls need a token (or set admin.listen to another address)",
                started.error().message);
   return {};
 }

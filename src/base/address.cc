@@ -39,14 +39,14 @@ Result<Address> Address::Parse(std::string_view text) {
   if (host.starts_with('[') && host.ends_with(']')) {
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != std::string_view::npos) {
-    return Malformed(text, "an IPv6 address stands in brackets");
+    return Malformed(text, "an IPv6 address needs brackets");
   }
   if (host.empty()) return Malformed(text, "the host is empty");
   address.host = host;
   const std::string_view port = text.substr(colon + 1);
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
   if (error != std::errc() || end != port.data() + port.size()) {
-    return Malformed(text, "the port is no number from 0 to 65535");
+    return Malformed(text, "the port is not a number from 0 to 65535");
   }
   return address;
 }

@@ -25,7 +25,7 @@ Result<spdlog::level::level_enum> ParseLevel(std::string_view level) {
                                                     "warn",  "error", "off"};
   if (std::find(kLevels.begin(), kLevels.end(), level) == kLevels.end()) {
     return InvalidArgument(
-        fmt::format("\"{}\" is no log level; allowed are {}", level, fmt::join(kLevels, ", ")));
+        fmt::format("\"{}\" is not a log level; allowed are {}", level, fmt::join(kLevels, ", ")));
   }
   return spdlog::level::from_str(std::string(level));
 }
@@ -74,7 +74,7 @@ class QueueingSink final : public spdlog::sinks::base_sink<std::mutex> {
 
   void sink_it_(const Message& message) override {
     if (dropped_ > 0) {
-      const std::string note = fmt::format("{} lines of the log were dropped", dropped_);
+      const std::string note = fmt::format("{} log lines were dropped", dropped_);
       if (!Queue(Message(message.time, {}, message.logger_name, spdlog::level::warn, note))) {
         ++dropped_;
         return;

@@ -34,7 +34,7 @@ bool SomebodyListens(const std::string& path) {
 Result<void> RemoveStaleSocket(const std::string& path) {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0) return {};
-  if (!S_ISSOCK(found.st_mode)) return InUse(path, "the path is there and is no socket");
+  if (!S_ISSOCK(found.st_mode)) return InUse(path, "the path exists and is not a socket");
   if (SomebodyListens(path)) return InUse(path, "in use by another process");
   unlink(path.c_str());
   return {};

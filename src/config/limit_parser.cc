@@ -99,7 +99,7 @@ Rate ParseBucketRate(const ConfigMap& fields) {
       const bool is_shortest = rate.period == std::chrono::seconds(1);
       field->ReportFound(fmt::format("is at most {}/{}{}", TokenBucket::kMaxRate,
                                      FormatDuration(rate.period).substr(1),
-                                     is_shortest ? "" : "; for more, say it per a shorter time"));
+                                     is_shortest ? "" : "; for more, use a shorter period"));
     }
   }
   return rate;
@@ -128,7 +128,7 @@ Limit ParseWarmingBucket(const ConfigMap& fields, const Rate& rate, const Config
   WarmingBucket limit{.rate = rate.count, .period = rate.period};
   limit.warmup = warmup.Parsed(ParseWarmup, kDurations).value_or(std::chrono::seconds(1));
   if (const auto burst = fields.Find("burst")) {
-    burst->ReportFound("with warmup is none: rate and warmup say how much gathers");
+    burst->ReportFound("with warmup is none: rate and warmup determine it");
   }
   if (const auto initial = fields.Find("initial")) {
     initial->ReportFound("with warmup is none: such a bucket starts cold");

@@ -69,7 +69,7 @@ Pattern ParseMapForm(const ConfigValue& value) {
   if (value.node().items.size() != 2) {
     value.Report(
         fmt::format("found a map of {} keys; allowed is one of prefix, regex, cidr, "
-                    "exists, not (several patterns stand in a list)",
+                    "exists, not (for several patterns, use a list)",
                     value.node().items.size() / 2));
   }
   Pattern pattern;

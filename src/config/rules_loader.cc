@@ -73,9 +73,9 @@ void Loader::AddRule(const ConfigValue& item, Lines& names, Domain& domain) {
     const auto [known, is_new] = names.try_emplace(rule.name, name.position.line);
     if (!is_new) {
       item.At("name", name)
-          .Report(
-              fmt::format("found \"{}\", the name of the rule on line {}; allowed is a name once",
-                          rule.name, known->second));
+          .Report(fmt::format(
+              "found \"{}\", the name of the rule on line {}; each name is allowed once", rule.name,
+              known->second));
     }
   }
   domain.rules.push_back(std::move(rule));
@@ -104,8 +104,8 @@ void Loader::ReadDomain(const ConfigValue& document, Domain& domain) {
 void Loader::CheckDomainIsNew(const ConfigValue& name, const std::string& domain) {
   const auto [known, is_new] = domains_.try_emplace(domain, name.report().file);
   if (is_new) return;
-  name.Report(fmt::format("found \"{}\", which {} has too; allowed is one file for a domain",
-                          domain, known->second));
+  name.Report(fmt::format("found \"{}\", which {} has too; allowed is one file per domain", domain,
+                          known->second));
 }
 
 LoadedRules Loader::Finish() {

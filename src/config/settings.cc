@@ -171,7 +171,7 @@ class Reader {
     }
     if (!has_certificate && !(settings.tls_key + settings.tls_client_ca).empty()) {
       Mistake(settings.tls_key.empty() ? "tls.client_ca" : "tls.key",
-              "means nothing without tls.certificate");
+              "has no effect without tls.certificate");
     }
   }
 
@@ -184,17 +184,17 @@ class Reader {
     }
     const auto given = settings.redis_tls_ca + certificate + key + settings.redis_tls_server_name;
     if (!given.empty() && !settings.redis_url.starts_with("rediss")) {
-      Mistake("redis.tls", "means nothing unless redis.url begins with rediss");
+      Mistake("redis.tls", "has no effect unless redis.url begins with rediss");
     }
   }
 
   // A setting without effect hides that another is missing.
   void CheckEffect(const Settings& settings) {
     if (!settings.redis_password_file.empty() && settings.redis_url.empty()) {
-      Mistake("redis.password_file", "means nothing without redis.url");
+      Mistake("redis.password_file", "has no effect without redis.url");
     }
     if (settings.grpc_socket_mode && !settings.grpc.is_unix()) {
-      Mistake("grpc.socket_mode", "means nothing unless grpc.listen is a unix socket");
+      Mistake("grpc.socket_mode", "has no effect unless grpc.listen is a unix socket");
     }
   }
 
@@ -203,21 +203,23 @@ class Reader {
     const bool opens = !(settings.admin_token + settings.admin_token_file).empty() ||
                        !settings.admin_identities.empty();
     if (address && !address->is_unix() && !opens) {
-      Mistake("admin.listen",
-              fmt::format("found \"{}\", a TCP address that nothing opens; give admin.token_file, "
-                          "SLUICE_ADMIN_TOKEN or admin.identities",
-                          settings.admin));
+      Mistake(
+          "admin.listen",
+          fmt::format(
+              "found \"{}\", a TCP address to which no caller has access; set admin.token_file, "
+              "SLUICE_ADMIN_TOKEN or admin.identities",
+              settings.admin));
     }
   }
 
   void CheckIdentities(const Settings& settings) {
     if (!settings.tls_client_ca.empty()) return;
     if (!settings.admin_identities.empty()) {
-      Mistake("admin.identities", "means nothing without tls.client_ca");
+      Mistake("admin.identities", "has no effect without tls.client_ca");
     }
     for (const Caller& caller : settings.callers) {
       if (caller.identities.empty()) continue;
-      Mistake("callers." + caller.name, "identities mean nothing without tls.client_ca");
+      Mistake("callers." + caller.name, "identities have no effect without tls.client_ca");
     }
   }
 

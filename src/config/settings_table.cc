@@ -98,7 +98,7 @@ Result<void> SetAdminIdentities(Settings& settings, std::string_view text) {
   settings.admin_identities.clear();
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    if (end == begin) return NotAllowed(text, "names with commas between them");
+    if (end == begin) return NotAllowed(text, "names separated by commas");
     settings.admin_identities.emplace_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
@@ -137,7 +137,7 @@ Result<void> SetResponseHeaders(Settings& settings, std::string_view text) {
     *name = rest.substr(0, comma);
     if (name->empty() || !std::all_of(name->begin(), name->end(), is_allowed) ||
         is_last != (comma == std::string_view::npos)) {
-      return NotAllowed(text, "three names of letters, digits, - and _, with commas between them");
+      return NotAllowed(text, "three names of letters, digits, - and _, separated by commas");
     }
     rest.remove_prefix(std::min(rest.size(), name->size() + 1));
   }
@@ -187,11 +187,10 @@ constexpr std::array kTable{
             "NAME", "none",
             "the name that Redis' certificates must have; none: the host connected to",
             Set<&Settings::redis_tls_server_name, SetText>},
-    Setting{
-        "threads", "--threads", "SLUICE_THREADS", "COUNT", "auto",
-        "io threads, each with its own connection to Redis; auto: 2, or 1 on a single core; more "
-        "help with TLS and with answers that need no Redis",
-        SetThreads},
+    Setting{"threads", "--threads", "SLUICE_THREADS", "COUNT", "auto",
+            "io threads, each with its own connection to Redis; auto: 2, or 1 on a single core; "
+            "more threads help with TLS and with answers that do not need Redis",
+            SetThreads},
     Setting{"grpc.listen", "--grpc", "SLUICE_GRPC", "ADDR", "0.0.0.0:8081",
             "where gRPC listens: host:port, [IPv6]:port or unix:PATH; port 0 chooses a free port",
             Set<&Settings::grpc, SetAddress>},
@@ -257,7 +256,7 @@ constexpr std::array kTable{
     Setting{"max_keys", "--max-keys", "SLUICE_MAX_KEYS", "COUNT", "1000000",
             "maximum number of counters in the embedded store", SetMaxKeys},
     Setting{"envoy.rules", "--envoy-rules", "SLUICE_ENVOY_RULES", "DIR", "none",
-            "directory of rule files of Envoy's rate limit service, which is served beside "
+            "directory of rule files of Envoy's rate limit service, which is served in addition to "
             "Sluice's own; none: it is not served",
             SetEnvoy<&EnvoySettings::rules_directory, SetText>},
     Setting{"envoy.merge_domains", "--envoy-merge-domains", "SLUICE_ENVOY_MERGE_DOMAINS", "BOOL",

@@ -152,7 +152,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (copied_ > kMaxCopied) return false;
     copied_ += CountNodes(node);
     if (copied_ > kMaxCopied) {
-      Report(mark, fmt::format("anchors and aliases stand for too many values; allowed are {}",
+      Report(mark, fmt::format("anchors and aliases expand to too many values; allowed are {}",
                                kMaxCopied));
     }
     return copied_ <= kMaxCopied;

@@ -16,13 +16,14 @@ Counter* CounterOf(MetricsRegistry* metrics, std::string_view name, std::string_
 
 ConnectionLimit::ConnectionLimit(std::size_t max_connections, MetricsRegistry* metrics)
     : max_(max_connections),
-      refused_metric_(CounterOf(metrics, "sluice_http_connections_refused_total",
-                                "HTTP connections closed at once: too many, and none idle.")),
+      refused_metric_(CounterOf(
+          metrics, "sluice_http_connections_refused_total",
+          "HTTP connections closed immediately because too many are open and none is idle.")),
       replaced_metric_(CounterOf(metrics, "sluice_http_connections_replaced_total",
                                  "Idle HTTP connections closed to make room for a new one.")),
       requests_metric_(CounterOf(metrics, "sluice_http_requests_refused_total",
-                                 "HTTP requests refused unread: malformed, too large, too slow.")) {
-}
+                                 "HTTP requests refused before they were read completely: "
+                                 "malformed, too large, too slow.")) {}
 
 void ConnectionLimit::NoteRefused(SteadyTime now) {
   const auto refused = refused_.fetch_add(1, std::memory_order_relaxed) + 1;

@@ -23,14 +23,14 @@ Result<void> CheckCall::PrepareLease() {
   if (name.ttl == Duration::max()) return {};
   if (!request.may_lease && !name.keys.empty()) {
     return Error{ErrorCode::kPermissionDenied,
-                 "mode: the caller may not take leases (setting callers), and this request meets a "
-                 "concurrency limit"};
+                 "mode: the caller may not take leases (setting callers), and a concurrency limit "
+                 "matches this request"};
   }
   lease_bits_ = name.bits = RandomBytes();
   check_.lease = name.lease();
   if (name.keys.empty() || name.ToText()) return {};
   return InvalidArgument(
-      "attributes: the counters of all concurrency limits that this request meets do not fit into "
+      "attributes: the counters of all concurrency limits that match this request do not fit into "
       "a lease id of 2048 bytes");
 }
 

@@ -60,17 +60,19 @@ void LeaseCall::OnDecided() {
   const auto failed = failure();
   if (failed == StoreFailure::kCallerTimeout) {
     return OnLease(Error{ErrorCode::kDeadlineExceeded,
-                         "the deadline passed before the store answered; a lease holds until its "
-                         "time is over"});
+                         "the deadline passed before the store answered; the lease is valid until "
+                         "its ttl has passed"});
   }
   if (failed) {
-    return OnLease(Error{ErrorCode::kUnavailable,
-                         fmt::format("the store failed ({}); a lease holds until its time is over",
-                                     ToString(*failed))});
+    return OnLease(
+        Error{ErrorCode::kUnavailable,
+              fmt::format("the store failed ({}); the lease is valid until its ttl has passed",
+                          ToString(*failed))});
   }
   if (!admitted) {
-    return OnLease(Error{ErrorCode::kNotFound,
-                         "lease_id: the lease has expired or was released; it is not taken again"});
+    return OnLease(
+        Error{ErrorCode::kNotFound,
+              "lease_id: the lease has expired or was released; it cannot be taken again"});
   }
   if (by_fallback_) ReportLater();
   OnLease(demand.mode == Mode::kRenew ? lease->ttl : Duration::zero());

@@ -84,7 +84,7 @@ std::optional<std::string> LeaseName::ToText() const {
 }
 
 Result<LeaseName> LeaseName::Parse(std::string_view text) {
-  const Error invalid = InvalidArgument("lease_id: is not the id of a lease that CheckLimit gave");
+  const Error invalid = InvalidArgument("lease_id: is not a lease id from CheckLimit");
   if (text.size() > kMaxBytes) return invalid;
   LeaseName name;
   std::string_view rest = text;

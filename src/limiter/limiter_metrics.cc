@@ -23,8 +23,8 @@ Counter& Refused(MetricsRegistry& metrics, const char* code) {
 
 Counter& Units(MetricsRegistry& metrics, const char* fate) {
   return metrics.CounterFor("sluice_fallback_units_total",
-                            "Units of cost admitted without the store: owed to it, charged to "
-                            "it later, unknown whether it counted them, or not kept.",
+                            "Units of cost admitted while the store failed: owed (to be charged to "
+                            "it), charged, unknown (perhaps counted) or not_kept (dropped).",
                             {{"fate", fate}});
 }
 
@@ -32,13 +32,14 @@ Counter& Units(MetricsRegistry& metrics, const char* fate) {
 
 LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
     : check_duration(metrics.HistogramFor("sluice_check_duration_seconds",
-                                          "From reading a request to handing its answer back.",
+                                          "Time from reading a request to returning its answer.",
                                           kBounds)),
       store_duration(metrics.HistogramFor("sluice_store_duration_seconds",
-                                          "From asking the store to its answer or failure.",
+                                          "Time from asking the store to its answer or failure.",
                                           kBounds)),
-      lost_writes(metrics.CounterFor("sluice_lost_writes_total",
-                                     "Charges and refunds that were lost to a failing store.")),
+      lost_writes(
+          metrics.CounterFor("sluice_lost_writes_total",
+                             "Charges and refunds that were lost because the store failed.")),
       units_owed(Units(metrics, "owed")),
       units_not_kept(Units(metrics, "not_kept")),
       units_unknown(Units(metrics, "unknown")),
@@ -49,7 +50,7 @@ LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
       other_(Refused(metrics, "other")) {
   for (std::size_t i = 0; i < store_failures_.size(); ++i) {
     store_failures_[i] = &metrics.CounterFor(
-        "sluice_store_failures_total", "Checks the store left undecided, by why.",
+        "sluice_store_failures_total", "Checks that the store left undecided, by cause.",
         {{"kind", std::string(ToString(static_cast<StoreFailure>(i)))}});
   }
 }

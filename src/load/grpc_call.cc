@@ -61,7 +61,7 @@ std::size_t GrpcCall::CutMessages(std::string_view data) {
 void GrpcCall::OnClose(std::uint32_t http2_error) { OnStatus(Status(http2_error)); }
 
 GrpcStatus GrpcCall::Status(std::uint32_t http2_error) const {
-  if (compressed_) return {kInternal, "an answer is compressed, which was not asked for"};
+  if (compressed_) return {kInternal, "an answer is compressed, which was not requested"};
   if (code_ >= 0) return {code_, message_};
   if (http2_error != 0) return StatusOfReset(http2_error);
   if (http_status_ != 200) return StatusOfHttp(http_status_);

@@ -139,7 +139,7 @@ void Http2Connection::Lose(std::string_view why) {
 // nghttp2 ends a session after a protocol error or a GOAWAY.
 void Http2Connection::LoseIfOver() {
   if (nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0) {
-    Lose("the connection is over");
+    Lose("the connection has ended");
   }
 }
 

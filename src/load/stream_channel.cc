@@ -45,8 +45,8 @@ void StreamChannel::OnMessage(std::string_view message) {
 void StreamChannel::Record(const CheckResult& result) {
   const std::uint32_t slot = ParseRequestId(result.request_id);
   if (slot >= slots_.size() || slots_[slot].unanswered == 0) {
-    return End({kInternal,
-                fmt::format("a result with the request_id \"{}\" of no check", result.request_id)});
+    return End(
+        {kInternal, fmt::format("a result with the unknown request_id \"{}\"", result.request_id)});
   }
   shared_.recorder.Record(slots_[slot], result);
   if (slots_[slot].unanswered > 0) return;

@@ -66,7 +66,7 @@ Result<std::shared_ptr<const re2::RE2>> CompileRegex(std::string_view text) {
       std::make_shared<re2::RE2>(re2::StringPiece(text.data(), text.size()), RegexOptions());
   if (!regex->ok()) {
     return InvalidArgument(
-        fmt::format("found \"{}\", which is no regular expression ({}); allowed is RE2 syntax",
+        fmt::format("found \"{}\", which is not a regular expression ({}); allowed is RE2 syntax",
                     text, regex->error()));
   }
   return std::shared_ptr<const re2::RE2>(std::move(regex));

@@ -186,7 +186,7 @@ struct RuleIndex::State {
 Result<void> RuleIndex::State::AddDomain(Domain&& domain, const Options& options) {
   if (domain.name.empty()) return InvalidArgument("a domain has no name");
   const auto [at, fresh] = domains.try_emplace(domain.name);
-  if (!fresh) return InvalidArgument(fmt::format("domain \"{}\" is there twice", domain.name));
+  if (!fresh) return InvalidArgument(fmt::format("domain \"{}\" occurs twice", domain.name));
   CompiledDomain& compiled_domain = at->second;
   compiled_domain.unmatched = domain.unmatched.value_or(options.unmatched);
   compiled_domain.attributes = AttributesOf(domain);
@@ -208,8 +208,7 @@ Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& c
   std::unordered_set<std::string_view> names;
   for (const Rule& rule : domain.rules) {
     if (!names.insert(rule.name).second) {
-      return InvalidArgument(
-          fmt::format("{}: rule \"{}\" is there twice", rule.location, rule.name));
+      return InvalidArgument(fmt::format("{}: rule \"{}\" occurs twice", rule.location, rule.name));
     }
   }
   for (Rule& rule : domain.rules) {

@@ -77,7 +77,7 @@ void ShowProcess(MetricsRegistry& metrics) {
   metrics.ReadFrom("process_virtual_memory_bytes", "Address space mapped.", VirtualBytes);
   metrics.ReadFrom("process_open_fds", "Files and sockets open.", OpenFiles);
   metrics.ReadFrom("process_max_fds", "Files and sockets that may be open.", MaxFiles);
-  metrics.ReadFrom("process_start_time_seconds", "When the process began, since the epoch.",
+  metrics.ReadFrom("process_start_time_seconds", "Start time of the process, since the epoch.",
                    [at = StartTime()] { return at; });
 }
 

@@ -159,7 +159,7 @@ void Acceptor::SetWatching(bool watching) {
 void Acceptor::LogRejected(int error) {
   if (loop_->now() < next_log_) return;
   next_log_ = loop_->now() + std::chrono::seconds(1);
-  spdlog::warn("{}: cannot accept connections: {}; {} turned away (raise the limit of open files)",
+  spdlog::warn("{}: cannot accept connections: {}; {} refused (raise the limit of open files)",
                address_.ToString(), ErrorText(error), std::exchange(turned_away_, 0));
 }
 

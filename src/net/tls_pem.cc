@@ -74,7 +74,7 @@ Result<void> UsePrivateKey(SSL_CTX& context, const std::string& pem) {
   if (!key) return Broken("no private key in PEM format without passphrase");
   if (SSL_CTX_use_PrivateKey(&context, key.get()) != 1 ||
       SSL_CTX_check_private_key(&context) != 1) {
-    return Broken("the private key does not fit the certificate");
+    return Broken("the private key does not match the certificate");
   }
   return {};
 }

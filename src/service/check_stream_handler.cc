@@ -47,7 +47,7 @@ void CheckStreamHandler::OnHalfClose() { End({}); }
 
 void CheckStreamHandler::OnDrain() {
   End({rpc::StatusCode::kUnavailable,
-       "this server is shutting down; what has no result has not been decided"});
+       "this server is shutting down; checks without a result were not decided"});
 }
 
 void CheckStreamHandler::OnWritable() {

@@ -28,7 +28,7 @@ class HealthCheckHandler final : public rpc::UnaryHandler {
           {rpc::StatusCode::kInvalidArgument, "the request is not a valid protobuf message"});
     }
     if (!names_->contains(*name)) {
-      return Finish({rpc::StatusCode::kNotFound, "service: not one of this server"});
+      return Finish({rpc::StatusCode::kNotFound, "service: unknown on this server"});
     }
     Finish(HealthResponse(service_.serving() ? HealthCheckResponse::SERVING
                                              : HealthCheckResponse::NOT_SERVING));

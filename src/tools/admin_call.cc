@@ -8,7 +8,7 @@ namespace sluice::tools {
 
 void AdminOptions::AddTo(CLI::App& app) {
   server.AddTo(app);
-  AddAddress(app, "--admin", "Admin address of the server (default: follows from --addr)", address);
+  AddAddress(app, "--admin", "Admin address of the server (default: derived from --addr)", address);
   app.add_flag("--json", json, "Print the API's response as JSON");
 }
 

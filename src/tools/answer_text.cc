@@ -80,7 +80,7 @@ std::string LimitForecast(const v1::LimitStatus& limit) {
   }
   if (limit.dropped_cost() > 0) {
     if (!text.empty()) text += ", ";
-    text += fmt::format("{} not charged: no more debt", limit.dropped_cost());
+    text += fmt::format("{} not charged: maximum debt reached", limit.dropped_cost());
   }
   if (limit.shadow()) text += " (shadow)";
   return text;

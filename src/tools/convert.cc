@@ -29,7 +29,7 @@ int Convert(const std::string& directory) {
 
 std::function<int()> Declare(CLI::App& app) {
   auto directory = std::make_shared<std::string>();
-  app.add_option("DIR", *directory, "Directory of Envoy's rule files, as sluiced's --envoy-rules")
+  app.add_option("DIR", *directory, "Directory of Envoy's rule files, as for sluiced --envoy-rules")
       ->required();
   app.footer(
       "Prints a rule file for each domain, with --- between them. Needs no server.\n"

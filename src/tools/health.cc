@@ -34,6 +34,6 @@ std::function<int()> DeclareHealth(CLI::App& app) {
 
 }  // namespace
 
-const Command kHealth = {"health", "Ask whether a server takes calls", DeclareHealth};
+const Command kHealth = {"health", "Ask whether a server is serving", DeclareHealth};
 
 }  // namespace sluice::tools

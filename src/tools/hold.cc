@@ -139,14 +139,14 @@ void PrintChange(const LeaseKeeper::Change& change) {
       Say("the lease is renewed again\n");
       return;
     case State::kUnanswered:
-      Say("the lease cannot be renewed, and holds for {} more ({})\n", HumanDuration(change.left),
-          reason);
+      Say("the lease cannot be renewed, and is valid for {} more ({})\n",
+          HumanDuration(change.left), reason);
       return;
     case State::kOverdue:
-      Say("the lease was not renewed in time: its slot may be another's ({})\n", reason);
+      Say("the lease was not renewed in time: another caller may have its slot ({})\n", reason);
       return;
     case State::kLost:
-      Say("the lease is lost: its slot may be another's ({})\n", reason);
+      Say("the lease is lost: another caller may have its slot ({})\n", reason);
       return;
   }
 }
@@ -201,7 +201,7 @@ int Hold(const HoldOptions& options) {
                       .on_change = ChangeHandler(options)});
   const int status = RunAtItsTime(options, admission, signals);
   if (const auto released = keeper.Release(); !released) {
-    Say("the lease could not be given back, and will expire ({}: {})\n",
+    Say("the lease could not be released, and will expire ({}: {})\n",
         ToString(released.error().code), released.error().message);
   }
   return status;
@@ -210,7 +210,7 @@ int Hold(const HoldOptions& options) {
 std::function<int()> DeclareHold(CLI::App& app) {
   auto options = std::make_shared<HoldOptions>();
   options->request.AddTo(app);
-  app.add_option("COMMAND", options->command, "After --: what to run, and its arguments")
+  app.add_option("COMMAND", options->command, "After --: the command and its arguments")
       ->allow_extra_args(false)  // else CLI11 takes a word like "[a,b]" apart
       ->required();
   app.add_option("--cost", options->cost, "Slots to hold")
@@ -223,7 +223,7 @@ std::function<int()> DeclareHold(CLI::App& app) {
                "Send the command SIGTERM if the lease is lost");
   options->server.AddTo(app);
   app.footer(
-      "The lease is renewed while COMMAND runs, and given back when it ends, however it ends. "
+      "The lease is renewed while COMMAND runs, and released when it ends, however it ends. "
       "Signals\n"
       "are passed on to it.\n"
       "Exit status: COMMAND's own (128 + signal if one killed it, 126 if it cannot be run, 127 if "

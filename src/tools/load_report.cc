@@ -163,7 +163,7 @@ std::string LatenessText(const LoadStats& stats) {
   if (share < kTooManyLate) return "";
   return fmt::format(
       "The generator was the bottleneck: it sent {:.0f} % of the messages over {} late, up to {}.\n"
-      "  The latencies are its own. Use a lower --rate, or more --threads.\n",
+      "  The latencies are the generator's. Use a lower --rate, or more --threads.\n",
       100 * share, HumanDuration(LoadStats::kLate), HumanDuration(stats.latest));
 }
 

@@ -40,8 +40,8 @@ std::string_view AdviceFor(std::string_view reason) {
     return "  If it has TLS:  --tls-ca FILE, or --tls to trust the system's authorities\n";
   }
   if (has("andshake") || has("certificate") || has("Endpoint read") || has("address list")) {
-    return "  Check TLS:      does it have TLS; do --tls-ca and --tls-server-name fit its\n"
-           "                  certificate; does it demand --tls-certificate and --tls-key\n";
+    return "  Check TLS:      does it have TLS; do --tls-ca and --tls-server-name match its\n"
+           "                  certificate; does it require --tls-certificate and --tls-key\n";
   }
   return "";
 }

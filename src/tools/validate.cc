@@ -114,12 +114,12 @@ void PrintJson(const Findings& findings) {
 
 std::function<int()> DeclareValidate(CLI::App& app) {
   auto options = std::make_shared<ValidateOptions>();
-  app.add_option("DIR", options->directory, "Directory of rule files, as sluiced's --rules")
+  app.add_option("DIR", options->directory, "Directory of rule files, as for sluiced --rules")
       ->required();
   app.add_flag("--json", options->json, "Print JSON");
   CLI::Option* envoy =
       app.add_flag("--envoy", options->envoy,
-                   "The files are Envoy's rate limit service's, as sluiced's --envoy-rules");
+                   "Read rule files of Envoy's rate limit service, as for sluiced --envoy-rules");
   app.add_flag("--merge-domains", options->merge_domains,
                "With --envoy: several files may be for one domain")
       ->needs(envoy);

@@ -69,8 +69,8 @@ TEST(EnvoyEnvironment, WhatMeansNothing_IsWarnedOf) {
                           "HOME=/root"};
   EXPECT_EQ(
       ReadEnvoyEnvironment(environment)->warnings,
-      (Texts{"CACHE_KEY_PREFIX means nothing to sluiced",
-             "REDIS_POOL_SIZE means nothing to sluiced", "STATSD_HOST means nothing to sluiced"}));
+      (Texts{"CACHE_KEY_PREFIX has no effect in sluiced",
+             "REDIS_POOL_SIZE has no effect in sluiced", "STATSD_HOST has no effect in sluiced"}));
 }
 
 TEST(EnvoyEnvironment, ValuesThatThePeerDoesNotKnow_AreMistakes) {

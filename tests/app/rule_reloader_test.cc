@@ -217,7 +217,7 @@ TEST_F(RuleReloaderTest, BrokenSet_OldRulesStay_EveryMistakeIsLoggedOnce) {
 
   clock_.Advance(std::chrono::seconds(5));
   Put(RuleNamed("a"));
-  EXPECT_TRUE(WaitForLines("info rules: no mistakes any more"));
+  EXPECT_TRUE(WaitForLines("info rules: the mistakes are fixed"));
   EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Metric("sluice_rules_last_reload_success") == 1; }));
   EXPECT_TRUE(WaitUntil(
       kTimeout, [&] { return Metric("sluice_rules_last_reload_timestamp_seconds") == 1'000'005; }));
@@ -254,7 +254,7 @@ TEST_F(RuleReloaderTest, HalfWritten_CausesNoError) {
   Start(dir_.path() / "rules", kTimeout);
   const std::string text = RuleNamed("b");
   dir_.Write("rules/a.yaml", text.substr(0, text.size() - 4));
-  ASSERT_TRUE(WaitForLines("debug rules: 1 mistakes, looking again soon"));
+  ASSERT_TRUE(WaitForLines("debug rules: 1 mistakes, reading them again soon"));
   dir_.Write("rules/a.yaml", text);
   EXPECT_TRUE(WaitForRules({"b"}));
   EXPECT_THAT(log_.Lines("error"), IsEmpty());

@@ -112,7 +112,7 @@ TEST(Log, StandardErrorThatTakesNothing_BlocksNobodyAndIsToldOfWhatWasDropped) {
       spdlog::info("at last");
     } while (LogDropped() != dropped);
     rest += pipe.ReadUntil("at last\n");
-    EXPECT_NE(rest.find(" lines of the log were dropped\n"), std::string::npos);
+    EXPECT_NE(rest.find(" log lines were dropped\n"), std::string::npos);
     EXPECT_TRUE(FlushLog(seconds(10)));
   }
   ASSERT_TRUE(SetUpLog("info"));  // ends the other's thread

@@ -34,7 +34,7 @@ TEST(ReadSecretsFile, OneALine_WithoutWhiteSpaceAtItsEnd) {
     ASSERT_FALSE(read) << text;
     EXPECT_EQ(read.error().message,
               "in " + (dir.path() / "bad").string() +
-                  " found no secret; allowed are printable ASCII characters but spaces");
+                  " found no secret; allowed are printable ASCII characters except spaces");
   }
   EXPECT_FALSE(ReadSecretsFile("/no/such"));
 }

@@ -48,7 +48,7 @@ domain: d
 unmatched: allow
 rules:
   # f.yaml:3
-  # Without twice the limit around the edge of two windows:
+  # To avoid twice the limit around a window boundary:
   #   {algorithm: sliding_window, limit: 3, window: 7d}
   - name: k
     per: [k]

@@ -255,7 +255,7 @@ TEST(Generator, StreamAnswersWhatWasNotAsked_Fails) {
   const LoadStats stats = StatsOf(plan);
   EXPECT_EQ(stats.answered(), 0u);
   EXPECT_EQ(stats.errors.at(kInternal).first,
-            "a result with the request_id \"elsewhere\" of no check");
+            "a result with the unknown request_id \"elsewhere\"");
   EXPECT_NE(stats.lost, "");
 }
 

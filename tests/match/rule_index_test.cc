@@ -260,8 +260,8 @@ TEST(RuleIndex, BadRules_AreRefused) {
   } kRows[] = {
       {{MakeDomain({MakeRule("r", {{"a", Regex("(")}})})}, "no regular expression"},
       {{MakeDomain({MakeRule("r", {{"a", Not(Cidr("x"))}})})}, "network"},
-      {{MakeDomain({MakeRule("r", {}), MakeRule("r", {})})}, "\"r\" is there twice"},
-      {{MakeDomain({}), MakeDomain({})}, "\"shop\" is there twice"},
+      {{MakeDomain({MakeRule("r", {}), MakeRule("r", {})})}, "\"r\" occurs twice"},
+      {{MakeDomain({}), MakeDomain({})}, "\"shop\" occurs twice"},
       {{MakeDomain({MakeRule("r", {{"a", Make(Pattern::Kind::kNot, "")}})})}, "exactly one"},
       {{Domain{}}, "no name"},
   };

@@ -48,7 +48,7 @@ TEST_F(TlsContext_Test, Load_TellsWhichFileIsWrong) {
   TlsFiles other_key = Files();
   other_key.private_key = second_.key;
   EXPECT_THAT(LoadError(other_key),
-              StartsWith(second_.key + ": the private key does not fit the certificate"));
+              StartsWith(second_.key + ": the private key does not match the certificate"));
   TlsFiles no_authority = Files();
   no_authority.ca = first_.key;
   EXPECT_THAT(LoadError(no_authority), StartsWith(first_.key + ": no certificates in PEM format"));

@@ -89,7 +89,7 @@ TEST_F(RedisFaults, ReplyNobodyAskedFor_IsToldAndSurvived) {
   EXPECT_TRUE(WaitUntil(seconds(10), [&] { return server.accepted() == 3; }));
   EXPECT_TRUE(store.WaitUntilReady(seconds(10)));
   const std::string lines = log.text();
-  EXPECT_EQ(log.CountLines("a reply that nobody asked for"), 1) << lines;
+  EXPECT_EQ(log.CountLines("a reply without a request"), 1) << lines;
 }
 
 TEST_F(RedisFaults, ServerThatRefusesToWrite_IsToldOnceAndNotPestered) {

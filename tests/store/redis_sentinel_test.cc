@@ -97,7 +97,7 @@ TEST_F(SentinelStore, MasterIsNone_IsFoundOutByAskingIt) {
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return Decides(*store); }))
       << "the sentinels mend it";
   store->Stop();
-  EXPECT_THAT(log.text(), HasSubstr("it is no master"));
+  EXPECT_THAT(log.text(), HasSubstr("it is not a master"));
 }
 
 TEST_F(SentinelStore, SentinelsGone_TheNextIsAsked) {

@@ -51,8 +51,8 @@ TEST(AnswerText, Table) {
              {"rule": "tokens", "algorithm": "ALGORITHM_TOKEN_BUCKET", "limit": 10, "remaining": 0,
               "resetAfter": "110s", "admitted": true, "droppedCost": 25}]})",
        "ALLOWED  by tokens (token_bucket 0 of 10 left)\n"
-       "  tokens[0]  token_bucket  0 of 10 left  resets in 1 min 50 s, 25 not charged: no more "
-       "debt\n"},
+       "  tokens[0]  token_bucket  0 of 10 left  resets in 1 min 50 s, 25 not charged: maximum "
+       "debt reached\n"},
   };
   v1::CheckLimitRequest request;
   request.set_domain("shop");

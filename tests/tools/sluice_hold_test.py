@@ -375,7 +375,7 @@ class TroubleTest(HoldTest):
         self.assertEqual(stdout, "still there")
         lines = stderr.splitlines()
         self.assertEqual(len(lines), 2, stderr)
-        self.assertRegex(lines[0], r"^sluice: the lease cannot be renewed, and holds for .* more ")
+        self.assertRegex(lines[0], r"^sluice: the lease cannot be renewed, and is valid for .* more ")
         self.assertIn("UNAVAILABLE: the store is away", lines[0])
         self.assertEqual(lines[1], "sluice: the lease is renewed again")
         self.assert_released()
@@ -385,7 +385,7 @@ class TroubleTest(HoldTest):
         process = self.start("cat")
         line = process.stderr.readline()
         self.assertEqual(
-            line, "sluice: the lease is lost: its slot may be another's (NOT_FOUND: expired)\n"
+            line, "sluice: the lease is lost: another caller may have its slot (NOT_FOUND: expired)\n"
         )
         stdout, stderr = self.finish(process, 0, "still there")
         self.assertEqual((stdout, stderr), ("still there", ""))
@@ -396,7 +396,7 @@ class TroubleTest(HoldTest):
             self.server.renew = in_turn(trouble)
             process = self.start("sleep", "60", flags=["--kill-on-loss"])
             _, stderr = self.finish(process, 128 + signal.SIGTERM)
-            self.assertIn("its slot may be another's", stderr)
+            self.assertIn("another caller may have its slot", stderr)
 
     def test_nobody_reads_stderr_lease_still_given_back(self):
         self.server.renew = in_turn(UNAVAILABLE, pb.RenewLeaseResponse(ttl=seconds(0.3)), NOT_FOUND)
@@ -412,7 +412,7 @@ class TroubleTest(HoldTest):
         self.server.release = in_turn(UNAVAILABLE)
         result = self.hold("sh", "-c", "exit 7")
         self.assertEqual(result.returncode, 7)
-        self.assertIn("could not be given back, and will expire", result.stderr)
+        self.assertIn("could not be released, and will expire", result.stderr)
 
 
 if __name__ == "__main__":

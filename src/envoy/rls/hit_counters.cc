@@ -46,12 +46,12 @@ HitCounters::Row HitCounters::MakeRow(std::string_view domain, std::string_view 
   return {.total = counter("sluice_envoy_hits_total", "Hits of Envoy's descriptors."),
           .over = counter("sluice_envoy_over_limit_hits_total", "Of these, over the limit."),
           .over_by_cache = counter("sluice_envoy_over_limit_cached_hits_total",
-                                   "Over a limit that this server knew to be passed."),
+                                   "Over the limit, and denied without asking the store."),
           .near = counter("sluice_envoy_near_limit_hits_total",
                           "Within the limit, but near it: envoy.near_limit_ratio."),
           .within = counter("sluice_envoy_within_limit_hits_total", "Within the limit."),
           .shadow = counter("sluice_envoy_shadow_mode_hits_total",
-                            "Over the limit, but let pass in shadow_mode.")};
+                            "Over the limit, but allowed by shadow_mode.")};
 }
 
 }  // namespace sluice::envoy

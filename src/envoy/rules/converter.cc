@@ -84,8 +84,9 @@ class Converter {
         std::any_of(way.per.begin(), way.per.end(),
                     [&](const KeyPart& it) { return it.attribute == descriptor.key; });
     if (twice) {
-      way.notes.push_back(fmt::format("The key {} is on the way twice; attributes have one value.",
-                                      YamlScalar(descriptor.key)));
+      way.notes.push_back(
+          fmt::format("The key {} occurs twice on this path; an attribute has only one value.",
+                      YamlScalar(descriptor.key)));
     }
     way.name += fmt::format("{}{}", way.name.empty() ? "" : ".", NameOf(descriptor));
     if (descriptor.value.empty()) {
@@ -144,7 +145,7 @@ class Converter {
     if (descriptor.quota_mode) text_ += "  # quota_mode has no counterpart here.\n";
     if (limit.unit == Unit::kUnknown || limit.requests_per_unit == 0) return;
     text_ += fmt::format(
-        "  # Without twice the limit around the edge of two windows:\n"
+        "  # To avoid twice the limit around a window boundary:\n"
         "  #   {{algorithm: sliding_window, limit: {}, window: {}}}\n",
         limit.requests_per_unit, FormatDuration(LengthOf(limit.unit)));
   }

@@ -28,7 +28,7 @@ class Merger {
     } else if (!merge_) {
       loaded_.errors.push_back(
           {file, tree.domain_position, "domain",
-           fmt::format("found \"{}\", which {} has too; allowed is one file for a domain, unless "
+           fmt::format("found \"{}\", which {} has too; allowed is one file per domain, unless "
                        "domains are merged",
                        tree.domain, known.file)});
       return;

@@ -10,8 +10,8 @@ namespace sluice::redis {
 Breaker::Breaker(std::string name, MetricsRegistry& metrics, const MetricLabels& labels)
     : name_(std::move(name)),
       shown_(metrics.GaugeFor("sluice_redis_breaker_state",
-                              "0 while Redis is asked, 2 while rules decide by on_store_failure, 1 "
-                              "while a probe is under way.",
+                              "State of the breaker: 0 closed, 1 half-open (a probe is in flight), "
+                              "2 open (rules decide by on_store_failure).",
                               labels)),
       openings_(metrics.CounterFor("sluice_redis_breaker_openings_total",
                                    "How often the breaker has opened.")) {}
@@ -21,8 +21,9 @@ void Breaker::Open(std::string_view cause) {
   if (state_ != State::kClosed) return;
   openings_.Increment();
   spdlog::warn(
-      "redis {}: breaker open: {}; rules decide by on_store_failure until it is well again", name_,
-      cause);
+      "redis {}: breaker open: {}; rules decide by on_store_failure until Redis answers in time "
+      "again",
+      name_, cause);
   failed_probes_ = 0;
   Enter(State::kOpen);
 }

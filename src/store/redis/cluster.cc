@@ -73,8 +73,8 @@ void Cluster::Ask(Connection& connection) {
 void Cluster::Read(const redisReply& reply) {
   if (reply.type == REDIS_REPLY_ERROR) return OnNoAnswer({reply.str, reply.len});
   auto layout = LayoutOf(reply, asked());
-  if (!layout) return OnNoAnswer("what it says of its slots is not understood");
-  if (layout->servers.empty()) return OnNoAnswer("it knows of no slots that anybody owns");
+  if (!layout) return OnNoAnswer("its slot map is malformed");
+  if (layout->servers.empty()) return OnNoAnswer("no slot in its slot map has an owner");
   std::vector<Address> to_ask = layout->servers;
   to_ask.insert(to_ask.end(), seeds_.begin(), seeds_.end());
   SetServers(std::move(to_ask));

@@ -130,7 +130,7 @@ void Connection::OnLoginReply(const redisReply& reply) {
     QueueLogin({"SCRIPT", "LOAD", kCheckScript.text});
     return transport_->RequestFlush();
   }
-  if (step == "ROLE" && !IsMaster(reply)) return Fail("it is no master");
+  if (step == "ROLE" && !IsMaster(reply)) return Fail("it is not a master");
   if (!login_steps_.empty()) return;
   timer_.Cancel();
   state_ = State::kReady;
@@ -204,7 +204,7 @@ void Connection::Receive(std::string_view bytes) {
   while (attempt == attempt_) {
     void* next = nullptr;
     if (redisReaderGetReply(reader_.get(), &next) != REDIS_OK) {
-      return Restart(fmt::format("protocol error: no reply of Redis: {}", reader_->errstr));
+      return Restart(fmt::format("protocol error: not a reply of Redis: {}", reader_->errstr));
     }
     if (next == nullptr) return;
     const std::unique_ptr<redisReply, ReplyDeleter> reply(static_cast<redisReply*>(next));

@@ -82,7 +82,8 @@ void FleetMember::OnReply(const redisReply& reply) {
     return See(reply);
   }
   const bool failed = reply.type == REDIS_REPLY_ERROR;
-  const std::string error(failed ? std::string_view(reply.str, reply.len) : "no names of servers");
+  const std::string error(failed ? std::string_view(reply.str, reply.len)
+                                 : "not a list of servers");
   // Another server may own the key now.
   if (WantsReconnect(error) || IsRedirect(error)) return connection_.Restart(error);
   status_.OnError(error, loop_.now());

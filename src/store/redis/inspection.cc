@@ -57,10 +57,10 @@ Inspection::Inspection(std::string name, MetricsRegistry& metrics, const MetricL
           "sluice_redis_evicts",
           "1 if Redis evicts counters when it is full (its maxmemory-policy), else 0.", labels)),
       lag_(metrics.GaugeFor("sluice_redis_replica_lag_seconds",
-                            "Since the replica that is furthest behind has reported.", labels)),
+                            "Time since the last report of the replica that is furthest behind.",
+                            labels)),
       refused_(metrics.GaugeFor("sluice_redis_refused_commands",
-                                "Commands that Redis' ACL refuses although they are needed.",
-                                labels)) {}
+                                "Commands that Sluice needs and Redis' ACL refuses.", labels)) {}
 
 std::string Inspection::Command(bool clustered) {
   std::vector<std::string_view> command{"EVAL", kAsk, "0"};
@@ -96,7 +96,7 @@ void Inspection::SeePolicy(std::string_view policy) {
   const std::string before = std::exchange(told_policy_, policy);
   if (evicts && before != policy) {
     spdlog::warn(
-        "redis {}: its maxmemory-policy is {}: a counter that is evicted begins again at zero, so "
+        "redis {}: its maxmemory-policy is {}: an evicted counter restarts at zero, so "
         "limits may be exceeded; set {}",
         name_, policy, kSafePolicy);
   }
@@ -124,7 +124,7 @@ void Inspection::SeeRefused(const std::string& commands, int count) {
   refused_.Set(count);
   if (std::exchange(told_refused_, commands) == commands) return;
   if (commands.empty()) {
-    spdlog::info("redis {}: its user may call all that is needed", name_);
+    spdlog::info("redis {}: its user may call all needed commands", name_);
   } else {
     spdlog::warn("redis {}: its user may not call {}: see the ACL in docs/redis.md", name_,
                  commands);

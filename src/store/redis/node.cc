@@ -226,8 +226,7 @@ void Node::OnFailedAttempt(std::string_view cause) {
 }
 
 void Node::OnReply(const redisReply& reply) {
-  if (in_flight_.empty())
-    return connection_.Restart("protocol error: a reply that nobody asked for");
+  if (in_flight_.empty()) return connection_.Restart("protocol error: a reply without a request");
   last_reply_ = loop_.now();
   Awaited answered = std::move(in_flight_.front());
   in_flight_.erase(in_flight_.begin());
@@ -263,7 +262,7 @@ void Node::OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply) {
   } else if (!Deliver(*pack, reply)) {
     // Whose reply it is, or what the next one will belong to, is not known any more.
     FailPack(*pack, StoreFailure::kRejected);
-    restart_cause_ = "protocol error: a reply that is not the check script's";
+    restart_cause_ = "protocol error: a reply that is not from the check script";
   } else {
     tally_.Count(false, loop_.now());
     NoteAnswered(pack->checks.size());

@@ -6,9 +6,10 @@ namespace sluice::redis {
 namespace {
 
 Counter& Errors(MetricsRegistry& registry, std::string_view kind) {
-  return registry.CounterFor("sluice_redis_errors_total",
-                             "Connections lost or not made, and errors Redis answered with.",
-                             {{"kind", std::string(kind)}});
+  return registry.CounterFor(
+      "sluice_redis_errors_total",
+      "Lost connections, failed connection attempts and errors of Redis, by kind.",
+      {{"kind", std::string(kind)}});
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 
 using redis::Layout;
 
-constexpr std::string_view kAdvice = "the servers known last are used meanwhile";
+constexpr std::string_view kAdvice = "the last known servers are used meanwhile";
 
 std::string NamesOf(const Layout& layout) {
   std::vector<std::string> names;
@@ -33,7 +33,7 @@ RedisStore::RedisStore(net::IoThreads& threads, const RedisUrl& url, const Optio
                options.metrics != nullptr ? *options.metrics : unseen_metrics_),
       topology_status_(url.ToString(), 0, kAdvice),
       fleet_status_(fmt::format("{}, list of servers", url.ToString()), 0,
-                    "this server's share stays what it was"),
+                    "this server's share does not change"),
       single_(url.kind == RedisUrl::Kind::kSingle),
       parts_(threads.size()) {
   MetricsRegistry& metrics = options.metrics != nullptr ? *options.metrics : unseen_metrics_;

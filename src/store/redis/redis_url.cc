@@ -56,7 +56,7 @@ Result<void> SetDatabase(std::string_view text, RedisUrl& url) {
   int& database = url.login.database;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), database);
   if (error != std::errc() || end != text.data() + text.size() || database < 0) {
-    return Malformed("the database is no number");
+    return Malformed("the database is not a number");
   }
   if (url.kind == Kind::kCluster && database != 0) return Malformed("a cluster has no databases");
   return {};
@@ -90,7 +90,7 @@ Result<void> SetOption(std::string_view name, std::string_view value, RedisUrl& 
   std::string* const text = TextOption(name, url);
   if (text == nullptr || value.empty()) {
     return Malformed(
-        "an option is not known (db, user, client_name, with sentinels sentinel_user and "
+        "an option is unknown (db, user, client_name, with sentinels sentinel_user and "
         "sentinel_password) or empty");
   }
   auto decoded = PercentDecode(value);
@@ -177,7 +177,7 @@ Result<RedisUrl> RedisUrl::Parse(std::string_view text) {
   RedisUrl url{.kind = scheme->kind, .tls = scheme->tls};
   const auto [body, options] = Split(text.substr(scheme->text.size()), '?');
   if (options.find('@') != std::string_view::npos) {
-    return Malformed("an @ stands behind a ?; a password has them as %40 and %3F");
+    return Malformed("an @ follows a ?; in a password, write them as %40 and %3F");
   }
   const auto at = body.rfind('@');
   std::string_view place = body;

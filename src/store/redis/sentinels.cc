@@ -62,7 +62,7 @@ void Sentinels::Read(const redisReply& reply) {
     return OnNoAnswer(fmt::format("the sentinel knows no master {}", master_));
   }
   if (reply.type != REDIS_REPLY_ARRAY || reply.elements < 2) {
-    return OnNoAnswer("a reply that is no sentinel's");
+    return OnNoAnswer("not a reply of a sentinel");
   }
   if (reply.elements == 2) return Use(TextOf(*reply.element[0]), TextOf(*reply.element[1]));
   if (TextOf(*reply.element[0]) != "message") return;  // a subscribe or unsubscribe reply
@@ -75,7 +75,7 @@ void Sentinels::Use(std::string_view host, std::string_view port) {
   Address address{.host = std::string(host), .unix_path = {}};
   const char* const end = port.data() + port.size();
   if (std::from_chars(port.data(), end, address.port).ec != std::errc()) {
-    return OnNoAnswer("a reply that is no sentinel's");
+    return OnNoAnswer("not a reply of a sentinel");
   }
   OnAnswer(Layout{.servers = {std::move(address)}, .owners = {}});
 }

@@ -12,7 +12,7 @@ constexpr std::string_view kNoAdvice = "see docs/redis.md, When Redis fails";
 
 std::string_view AdviceOnTls(std::string_view cause) {
   if (!cause.starts_with("TLS")) return "";
-  return "see redis.tls: ca, server_name, and certificate if it demands one";
+  return "check redis.tls: ca, server_name, and certificate if Redis requires one";
 }
 
 }  // namespace
@@ -51,8 +51,8 @@ void ServerStatus::OnError(std::string_view error, SteadyTime now) {
   if (!IsNews(error, now)) return;
   const auto kind = KindOf(error);
   spdlog::error(
-      "redis {}: answers checks with an error: {}; {}; they are decided by on_store_failure (told "
-      "once while it lasts)",
+      "redis {}: answers checks with an error: {}; {}; they are decided by on_store_failure "
+      "(logged once while it lasts)",
       name_, error, kind ? kErrorKinds[*kind].advice : kNoAdvice);
 }
 
@@ -61,7 +61,7 @@ void ServerStatus::OnNotRun(std::string_view error, SteadyTime now) {
   if (!IsNews(error, now)) return;
   const auto kind = KindOf(error);
   const std::string_view remedy = kind ? kErrorKinds[*kind].remedy : std::string_view();
-  spdlog::info("redis {}: {}; {} (told once while it lasts)", name_, error,
+  spdlog::info("redis {}: {}; {} (logged once while it lasts)", name_, error,
                remedy.empty() ? "the checks are sent again" : remedy);
 }
 
