@@ -1,7 +1,8 @@
-// Who may ask, each in its domains and with its rights: the setting `callers`. A caller is known by
-// a name in its client certificate, or by a bearer token; never by its address.
+// Access control for callers (the setting `callers`): each has access to some domains, with some
+// rights. A caller is identified by a name in its client certificate or by a bearer token, never by
+// its address.
 //
-// Thread-safe. Tokens change while it is in use, nothing else does.
+// Thread-safe. Immutable, except for the tokens.
 #pragma once
 
 #include <array>
@@ -27,27 +28,28 @@ namespace sluice {
 
 class CallerAccess {
  public:
-  // Reads the tokens. Fails with kInvalidArgument: a file cannot be used, or two callers have one
-  // token or identity. `metrics` must outlive this.
+  // Reads the tokens. Fails with kInvalidArgument if a file cannot be used, or if two callers have
+  // the same token or identity. `metrics` must outlive this.
   static Result<std::unique_ptr<CallerAccess>> Load(std::vector<Caller> callers,
                                                     MetricsRegistry& metrics);
 
-  // Reads the tokens again. If that fails, those of before stay in use, and the cause is logged
-  // once. Blocks on the disk: for a worker, every few seconds.
+  // Reads the tokens again. If that fails, the previous tokens stay in use, and the cause is logged
+  // once. Blocks on disk I/O; call it from a worker every few seconds.
   void ReloadTokens() SLUICE_EXCLUDES(mutex_);
 
-  // One digest and one look-up for a token. Valid as long as this. Fails with kUnauthenticated.
+  // The caller with this token or one of these identities; valid as long as this. A token costs one
+  // digest and one lookup. Fails with kUnauthenticated.
   Result<const Caller*> Identify(std::optional<std::string_view> authorization,
                                  std::span<const std::string> identities) const;
   Result<const Caller*> Identify(const rpc::Call& call) const {
     return Identify(call.Metadata("authorization"), call.peer().identities);
   }
 
-  // Whether `caller` may; else kPermissionDenied. MayCheck also keeps `request` from leases that
-  // the caller may not take. MayAsk: one of the rights that a check needs.
+  // These fail with kPermissionDenied if `caller` lacks the domain or the right. MayCheck also
+  // clears request.may_lease if the caller may not take leases. MayAsk tests a single right.
   Result<void> MayAsk(const Caller& caller, std::string_view domain, CallerRight right) const;
   Result<void> MayCheck(const Caller& caller, CheckRequest& request) const;
-  // `lease_id` is refused later if it is malformed.
+  // Accepts a malformed `lease_id`, which is refused later.
   Result<void> MayUseLease(const Caller& caller, std::string_view lease_id) const;
   Result<void> MayReadMetrics(const Caller& caller) const;
 
@@ -70,7 +72,7 @@ class CallerAccess {
   std::atomic<const Tokens*> tokens_ = nullptr;  // the last of all_tokens_
 
   Mutex mutex_;
-  // Replaced ones stay, for those who still look: they are small and few.
+  // Replaced tables are kept, since other threads may still read them. They are small and few.
   std::vector<std::unique_ptr<const Tokens>> all_tokens_ SLUICE_GUARDED_BY(mutex_);
   std::string refused_ SLUICE_GUARDED_BY(mutex_);  // the cause last logged
 };

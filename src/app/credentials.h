@@ -1,4 +1,4 @@
-// The certificates and secrets of a server: read from files, and read again when these change.
+// The certificates and secrets of a server, read from files and read again when the files change.
 //
 // Thread-safe.
 #pragma once
@@ -21,21 +21,21 @@ class Credentials {
   static Result<std::unique_ptr<Credentials>> Load(const Settings& settings,
                                                    MetricsRegistry& metrics);
 
-  // What cannot be read stays as it was; the cause is logged once. Blocks on the disk: for a
-  // worker, every few seconds.
+  // Reads all files again. If one cannot be used, its previous content stays in use, and the cause
+  // is logged once. Blocks on disk I/O; call it from a worker every few seconds.
   void Reload();
 
-  // Null: without TLS. gRPC and HTTP share it.
+  // For gRPC and HTTP. Null if TLS is off.
   net::TlsServerContext* server_tls() const { return server_tls_.get(); }
   net::TlsClientContext* redis_tls() const { return redis_tls_.get(); }
 
-  // Null: everybody may ask.
+  // Null if every caller is admitted.
   const CallerAccess* callers() const { return callers_.get(); }
 
-  // Empty: there is none.
+  // Empty if there is none.
   const Secret& admin_token() const { return admin_token_.secret; }
 
-  // Null: that of the URL.
+  // Null if the password is in the URL, or if there is none.
   const Secret* redis_password() const {
     return redis_password_.path.empty() ? nullptr : &redis_password_.secret;
   }

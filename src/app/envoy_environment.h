@@ -1,5 +1,5 @@
-// The environment variables of Envoy's own rate limit service, for `sluiced --envoy-env`: what is
-// configured for that service configures this one.
+// Translates the environment variables of Envoy's rate limit service to flags of sluiced, for
+// `sluiced --envoy-env`.
 #pragma once
 
 #include <span>
@@ -12,11 +12,11 @@ namespace sluice {
 
 struct EnvoyEnvironment {
   std::vector<std::string> arguments;  // flags of sluiced, as --flag=value
-  std::vector<std::string> warnings;   // of variables that mean nothing here
+  std::vector<std::string> warnings;   // for variables that have no effect in sluiced
 };
 
-// `environment` is a list of NAME=value. The error names each variable that has a value which the
-// peer does not know. Thread-safe.
+// `environment` is a list of NAME=value. The error names each variable whose value Envoy's service
+// would not accept. Thread-safe.
 Result<EnvoyEnvironment> ReadEnvoyEnvironment(std::span<const std::string> environment);
 
 }  // namespace sluice

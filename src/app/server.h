@@ -50,7 +50,7 @@ class Server {
   const Address* admin_address() const { return admin_ ? &admin_->address() : nullptr; }
 
  private:
-  // What a server is made of that exists before it.
+  // The parts that Start creates before the server.
   struct Parts {
     std::unique_ptr<MetricsRegistry> metrics;
     std::unique_ptr<net::IoThreads> io;
@@ -81,11 +81,11 @@ class Server {
   std::unique_ptr<AdminService> MakeAdmin(const AdminAccess& access);
   Result<void> ListenForAdmin(const Settings& settings, const Result<Address>& address);
 
-  // In order of dependency: each is destroyed before what it uses.
+  // In order of dependency: each member is destroyed before the members that it uses.
   const std::unique_ptr<MetricsRegistry> metrics_;
   const std::unique_ptr<net::IoThreads> io_;
   const std::unique_ptr<Fallback> fallback_;
-  MemoryStore memory_;  // the store, or what decides while Redis is away
+  MemoryStore memory_;  // the store; with Redis, the fallback during outages
   const std::unique_ptr<Credentials> credentials_;
   const std::unique_ptr<RedisStore> redis_;  // null: the embedded store
   Limiter limiter_;
@@ -96,16 +96,16 @@ class Server {
   std::unique_ptr<RuleReloader> rules_;
   Worker worker_;
   RateLimiterService rate_limiter_;
-  std::unique_ptr<envoy::RateLimitService> envoy_;  // null: there are no rules for it
+  std::unique_ptr<envoy::RateLimitService> envoy_;  // null: envoy.rules is not set
   HealthService health_;
-  const AdminAccess public_access_;  // for operators on the addresses of callers
+  const AdminAccess public_access_;  // for operator calls on the public addresses
   std::unique_ptr<AdminService> public_admin_;
-  std::unique_ptr<AdminService> own_admin_;              // on the operators' address
+  std::unique_ptr<AdminService> own_admin_;              // on admin.listen
   std::unique_ptr<net::Timer> credentials_timer_;        // on io-0
   std::vector<std::unique_ptr<UnaryCalls>> http_calls_;  // of http_
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<rpc::Server> grpc_;
-  std::unique_ptr<rpc::Server> admin_;  // null: no listener for operators
+  std::unique_ptr<rpc::Server> admin_;  // null: no listener for operator calls
   bool stopped_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Secrets: passwords, tokens. None is ever part of an error's message.
+// Secrets: passwords and tokens. Error messages never contain one.
 //
 // Thread-safe.
 #pragma once
@@ -19,24 +19,24 @@ namespace sluice {
 // Whether `given` equals `secret`, in constant time.
 bool IsSecret(std::string_view given, std::string_view secret);
 
-// SHA-256. Where secrets are looked up by their digests, time tells nothing about them.
+// SHA-256. Looking up secrets by their digests reveals nothing about them through timing.
 using SecretDigest = std::array<unsigned char, 32>;
 SecretDigest DigestOfSecret(std::string_view secret);
 
-// The token of a header `authorization: Bearer TOKEN`. The scheme is written in any case.
+// The token of a header `authorization: Bearer TOKEN`. The scheme is case-insensitive.
 std::optional<std::string_view> BearerToken(std::optional<std::string_view> authorization);
 
-// The secrets that a file holds, one a line; at least one. Each is of printable ASCII characters
-// but spaces.
+// The secrets in a file, one per line. Fails if there is none, or if one has characters other than
+// printable ASCII without spaces.
 Result<std::vector<std::string>> ReadSecretsFile(const std::string& path);
 
-// The same of a file with one.
+// The same for a file with exactly one secret.
 Result<std::string> ReadSecretFile(const std::string& path);
 
-// The same of a variable.
+// The same for a secret that does not come from a file.
 Result<void> ValidateSecret(std::string_view secret);
 
-// A secret that may be changed while it is in use. Empty: there is none.
+// A secret that may change while it is in use. Empty if there is none.
 class Secret {
  public:
   Secret() = default;
@@ -46,7 +46,7 @@ class Secret {
     const MutexLock lock(mutex_);
     return value_;
   }
-  // Whether it has changed.
+  // Returns whether the value has changed.
   bool Set(std::string value) SLUICE_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return std::exchange(value_, std::move(value)) != value_;

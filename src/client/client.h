@@ -16,10 +16,10 @@ namespace sluice {
 
 // The client's credentials, and the authorities that it trusts. PEM texts.
 struct ClientCredentials {
-  bool tls = false;         // the rest of TLS matters only with it; PEM texts
-  std::string server_name;  // what the server's certificate must be for; empty: the address' host
-  std::string ca;  // who may sign the server's certificate; empty: the system's authorities
-  std::string certificate;  // our own chain, and its key; empty: none
+  bool tls = false;         // the next four fields are used only if true
+  std::string server_name;  // the name in the server's certificate; empty: the address' host
+  std::string ca;           // authorities for the server's certificate; empty: the system's
+  std::string certificate;  // the client's certificate chain; empty: none
   std::string key;
   std::string token;  // sent as a bearer token; empty: none
 };

@@ -1,4 +1,4 @@
-// Who may ask a server, and what: an entry of the setting `callers`.
+// An entry of the setting `callers`: a client of the server, how it is identified, and its rights.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ class CallerRights {
 
 struct Caller {
   std::string name;                     // for messages
-  std::string token_file;               // of its bearer tokens; empty: it has none
+  std::string token_file;               // file with its bearer tokens; empty: it has none
   std::vector<std::string> identities;  // names in its client certificate
-  std::vector<std::string> domains;     // "*": all
+  std::vector<std::string> domains;     // domains it has access to; "*": all
   // kLease: to take, renew and release leases. kMetrics: to read /metrics.
   CallerRights rights = {CallerRight::kConsume, CallerRight::kPeek, CallerRight::kCharge,
                          CallerRight::kRefund, CallerRight::kLease};

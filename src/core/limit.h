@@ -24,7 +24,7 @@ namespace sluice {
 using Limit = std::variant<FixedWindow, SlidingLog, SlidingWindow, TokenBucket, WarmingBucket,
                            LeakyBucket, Concurrency>;
 
-// Always the alternative that belongs to the limit's.
+// A counter always holds the alternative that belongs to its limit.
 using CounterState =
     std::variant<FixedWindow::State, SlidingLog::State, SlidingWindow::State, TokenBucket::State,
                  WarmingBucket::State, LeakyBucket::State, Concurrency::State>;

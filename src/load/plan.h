@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kMaxInFlight = 100'000;
 struct Plan {
   Address address;
   std::optional<net::TlsFiles> tls;  // absent: plain text
-  std::string tls_server_name;       // what its certificate must be for; empty: the address' host
+  std::string tls_server_name;       // the name in its certificate; empty: the address' host
   std::string token;                 // sent as a bearer token; empty: none
   Rpc rpc = Rpc::kUnary;
   std::uint32_t checks = 1;  // checks per message; 1 to 1,000, for kUnary 1

@@ -63,8 +63,8 @@ struct MatchResult {
   std::span<const RuleMatch> matches() const { return {rules.data(), count}; }
 };
 
-// How callers of another protocol find their rules. Part of an index, so that the two are always
-// of one reading. Immutable.
+// Finds the rules for requests of another protocol. Part of an index, so that both always come from
+// the same reading of the files. Immutable.
 class RuleGuide {
  public:
   virtual ~RuleGuide() = default;

@@ -26,8 +26,8 @@ class Acceptor {
   using OnConnection = std::function<void(Socket)>;
 
   struct Options {
-    // Permissions of a unix socket's file; who may write to it may connect. Absent: as the umask
-    // says.
+    // The permissions of a unix socket's file. Connecting requires write permission. Absent: the
+    // umask applies.
     std::optional<mode_t> socket_mode = std::nullopt;
     Resolver::Lookup lookup = Resolver::SystemLookup;
   };

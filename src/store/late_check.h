@@ -23,7 +23,7 @@ class LateCheck : public OwnedCheck {
   // during OnDecided.
   bool undo = false;
 
-  // Is told when the reply has come, or it is known that none will; null: nobody.
+  // Notified when the reply has arrived, or when it is certain that none will. May be null.
   class Watcher {
    public:
     virtual ~Watcher() = default;

@@ -1,5 +1,5 @@
 // The storage of counters. One narrow, asynchronous interface, implemented by store/memory and
-// store/redis; tests/conformance requires the same answers of both.
+// store/redis; tests/store/conformance_test.cc requires the same answers of both.
 #pragma once
 
 #include <cstddef>

@@ -17,8 +17,8 @@ class UndoCheck : public OwnedCheck {
     deadline = last_deadline = SteadyTime::max();
     in_order = false;
     demand.mode = scope == Scope::kCharged ? Mode::kUndo : Mode::kRelease;
-    // A renewal takes no slots, so none are released: the holder keeps its lease. So does that of a
-    // lease which a charge reports to the store: the report is repeated until its outcome is known.
+    // A renewal takes no slots, so none are released, and the holder keeps its lease. A charge that
+    // reports a lease to the store releases none either: it is repeated until its outcome is known.
     const Mode mode = check.demand.mode;
     const bool takes_lease = lease && mode != Mode::kRenew && mode != Mode::kCharge;
     std::erase_if(counters, [&](const CounterCheck& counter) {

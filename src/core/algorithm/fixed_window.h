@@ -22,7 +22,7 @@ struct FixedWindow {
     kFirst = 0,  // a window opens at the first request after the last one ended
     kClock = 1,  // consecutive windows since the epoch; 7-day windows start on Mondays
     kMonth = 2,  // calendar months
-    kEpoch = 3,  // as kClock, without offset; also those of 7 days begin with the epoch, a Thursday
+    kEpoch = 3,  // like kClock, without offset; 7-day windows start on Thursdays, as the epoch does
   };
 
   std::int64_t limit = 1;  // 1 to 2^52

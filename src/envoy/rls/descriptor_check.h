@@ -1,4 +1,4 @@
-// The check of one descriptor of a request. Reused from request to request.
+// The check of one descriptor of a request. Reused for later requests.
 //
 // Loop thread only.
 #pragma once
@@ -27,7 +27,7 @@ class DescriptorCheck final : private CheckCall {
     ~Owner() = default;
   };
 
-  // What is the same for all descriptors of a request.
+  // The parameters shared by all descriptors of a request.
   struct Terms {
     std::string_view domain;
     std::shared_ptr<const RulesInForce> rules;
@@ -45,7 +45,7 @@ class DescriptorCheck final : private CheckCall {
   // request has a limit of its own; then SetHits.
   void FollowTo(const DomainGuide& domain, std::span<const Entry> entries);
   void BringLimit(const RequestedLimit& limit, std::span<const Entry> entries);
-  void SetHits(std::uint64_t hits, bool is_negative);  // beyond 2^52 they are 2^52
+  void SetHits(std::uint64_t hits, bool is_negative);  // more than 2^52 hits count as 2^52
 
   // Null if the rules have no limit for the entries, or the request has its own.
   const Target* target() const { return brings_limit_ ? nullptr : walk_.target; }
@@ -61,7 +61,7 @@ class DescriptorCheck final : private CheckCall {
   // Refunds the hits that the check was granted.
   void GiveBack(const Terms& terms);
 
-  // From OnDecided on.
+  // The functions below are valid from OnDecided on.
   std::size_t position() const { return position_; }
   const Status& status() const { return status_; }
   std::uint64_t hits() const { return hits_; }

@@ -1,4 +1,5 @@
-// RateLimitResponse.dynamic_metadata: what was asked, and the metadata of the rules on the way.
+// RateLimitResponse.dynamic_metadata: the request, and the metadata of the places that its
+// descriptors passed in the rule tree.
 //
 // Thread-safe.
 #pragma once
@@ -11,7 +12,7 @@
 
 namespace sluice::envoy {
 
-// Writes the field. Of metadata that have the same key, the later place's counts.
+// Writes the field. If several places have metadata of the same key, the last place wins.
 void WriteDynamicMetadata(const Request& request, std::span<const Place* const> passed,
                           WireWriter& to);
 

@@ -1,6 +1,6 @@
 // The metrics of hits, with the meanings that Envoy's rate limit service gives them.
 //
-// One thread: each io thread has its own.
+// Not thread-safe: each io thread has its own.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class HitCounters {
   void Count(std::string_view domain, const DescriptorCheck& check);
 
  private:
-  // Labels may contain values of entries, which callers choose, so memory needs a bound.
+  // Labels may contain values of entries, which callers choose, so memory is bounded.
   static constexpr std::size_t kMaxRows = 10'000;
 
   struct Row {
@@ -45,7 +45,7 @@ class HitCounters {
   MetricsRegistry& metrics_;
   const double near_limit_ratio_;
   std::unordered_map<std::string, Row, StringHash, std::equal_to<>> rows_;
-  std::string key_;  // of one search
+  std::string key_;  // scratch space for a lookup
 };
 
 }  // namespace sluice::envoy

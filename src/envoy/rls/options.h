@@ -1,4 +1,4 @@
-// Settings of Envoy's service that hold for all rules.
+// Settings of Envoy's service that apply to all rules.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Envoy's RateLimitService: what Envoy asks of its rate limit service, answered by this limiter.
+// The RateLimitService of Envoy's protocol, served by this limiter.
 //
-// Thread-safe. Must outlive the servers that have its methods.
+// Thread-safe. Must outlive the servers that use its methods.
 #pragma once
 
 #include <string>
@@ -19,14 +19,14 @@ namespace sluice::envoy {
 
 class RateLimitService {
  public:
-  // Without `access` everybody may ask. All must outlive the service.
+  // Without `access` every caller is admitted. All must outlive the service.
   RateLimitService(Limiter& limiter, MetricsRegistry& metrics, RlsOptions options,
                    const CallerAccess* access = nullptr);
 
   void AddTo(rpc::Methods& methods);
 
  private:
-  // What all calls of an io thread share.
+  // Shared by all calls of an io thread.
   struct Shared {
     HitCounters counters;
     std::string response;  // for the time of one Finish
@@ -38,8 +38,8 @@ class RateLimitService {
   PerLoop<Shared> shared_;
 };
 
-// As the peer has it over HTTP: 200, 429 if the request is over its limit, 400 or 500. What
-// `callers` refuses is 401 or 403.
+// The HTTP status, as of Envoy's service: 200, 429 if the request is over its limit, 400 or 500.
+// Callers refused by the setting `callers` get 401 or 403.
 int HttpStatusOf(const rpc::Status& status, std::string_view response);
 
 }  // namespace sluice::envoy

@@ -12,7 +12,7 @@
 
 namespace sluice::envoy {
 
-// A limit that the request gives for a descriptor, in place of the rules'.
+// A limit in the request for one descriptor, which replaces the rule's limit.
 struct RequestedLimit {
   std::uint32_t requests_per_unit = 0;
   std::uint64_t unit = 0;  // as sent

@@ -1,8 +1,8 @@
-// ShouldRateLimit: from the request on the wire to the answer on it. Each descriptor with a limit
-// is a check of its own; the answer leaves when all are decided.
+// ShouldRateLimit: parses the request and writes the response. Each descriptor with a limit is a
+// separate check; the response is sent when all are decided.
 //
-// Loop thread only. At most kChecksPerIteration checks are started per turn of the loop, so that a
-// long request does not hold up other callers.
+// Loop thread only. At most kChecksPerIteration checks are started per loop iteration, so that a
+// long request does not delay other callers.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler, private Descripto
     const RlsOptions& options;
     HitCounters& counters;       // of the loop
     std::string& response;       // a buffer of the loop
-    const CallerAccess* access;  // null: everybody may ask
+    const CallerAccess* access;  // null: every caller is admitted
   };
 
   explicit ShouldRateLimitHandler(const Parts& parts) : parts_(parts) {}
@@ -56,7 +56,7 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler, private Descripto
   void CountDecided(std::size_t count);
   void FinishWithStatuses();
 
-  // Of a domain that is all_or_nothing: what was granted is taken back if the whole is over.
+  // For a domain with all_or_nothing: refunds the granted hits if the request is over a limit.
   bool TakesBack() const;
   void GiveBackAll();
 
@@ -65,7 +65,7 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler, private Descripto
 
   const Parts parts_;
 
-  // Of one call.
+  // State of the current call.
   Request request_;
   DescriptorCheck::Terms terms_;
   const DomainGuide* domain_ = nullptr;                   // lives as long as terms_.rules
@@ -73,10 +73,10 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler, private Descripto
   std::size_t check_count_ = 0;
   std::vector<std::size_t> positions_;  // of checks_, in the request
   std::vector<Status> statuses_;        // of all descriptors
-  std::vector<const Place*> passed_;    // on the ways of all descriptors
-  std::optional<Error> error_;          // the first
+  std::vector<const Place*> passed_;    // by all descriptors, in the rule tree
+  std::optional<Error> error_;          // the first one
   std::size_t started_ = 0;
-  std::size_t undecided_ = 0;  // with those that are not started; one more while StartSome runs
+  std::size_t undecided_ = 0;  // including those not started; one more while StartSome runs
   bool gives_back_ = false;
   bool cancelled_ = false;
 };

@@ -1,8 +1,8 @@
-// Envoy's rule trees → Sluice's rules and the guide to them. The only bridge between the two: a
-// descriptor becomes a check of the domain with two attributes,
+// Compiles Envoy's rule trees to Sluice's rules and a guide that finds them. A descriptor becomes a
+// check of the domain with two attributes:
 //   rule        the place in the tree where the descriptor ends, such as "database=users,tier"
 //   descriptor  its entries, such as "database=users,tier=gold"
-// and every limit of the tree a rule that matches the first and counts per the second.
+// Every limit of the tree becomes a rule that matches the first and counts per the second.
 #pragma once
 
 #include <memory>
@@ -15,14 +15,14 @@
 namespace sluice::envoy {
 
 struct CompiledRules {
-  RuleSet rules;  // a domain for each tree
+  RuleSet rules;  // one domain per tree
   std::shared_ptr<const Guide> guide;
 };
 
-// Thread-safe. REQUIRES: the trees are free of mistakes, of one domain each.
+// Thread-safe. REQUIRES: the trees have no mistakes and distinct domains.
 CompiledRules Compile(std::vector<RuleTree> trees);
 
-// What counts a unit as the peer does.
+// The limit that counts `unit` as Envoy's service does.
 Limit LimitOf(Unit unit, std::uint32_t requests);
 
 }  // namespace sluice::envoy

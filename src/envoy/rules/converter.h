@@ -1,5 +1,5 @@
-// Envoy's rule trees → rule files of Sluice's own, for callers that move to its API: an entry
-// becomes an attribute, a descriptor a check of its own.
+// Converts Envoy's rule trees to Sluice's rule files, for callers that move to Sluice's API: an
+// entry becomes an attribute, a descriptor becomes a separate check.
 //
 // Thread-safe.
 #pragma once
@@ -10,7 +10,8 @@
 
 namespace sluice::envoy {
 
-// A rule file of the tree's domain. What the grammar cannot say, or says better, is a comment.
+// A rule file for the tree's domain. Comments mark the parts that have no counterpart, or a better
+// one.
 std::string ConvertToYaml(const RuleTree& tree);
 
 }  // namespace sluice::envoy

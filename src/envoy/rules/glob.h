@@ -1,4 +1,4 @@
-// A pattern in which '*' stands for any number of characters, none included.
+// A pattern in which '*' matches any number of characters, including none.
 //
 // Thread-safe: immutable.
 #pragma once
@@ -13,11 +13,11 @@ class Glob {
  public:
   explicit Glob(std::string_view pattern);
 
-  // Takes time in proportion to the length of `text` times that of the longest part between stars.
+  // Takes time proportional to the length of `text` times that of the longest part between stars.
   bool Matches(std::string_view text) const;
 
  private:
-  std::vector<std::string> parts_;  // between the stars: one more than there are stars
+  std::vector<std::string> parts_;  // the texts between the stars, one more than there are stars
 };
 
 }  // namespace sluice::envoy

@@ -20,12 +20,12 @@
 
 namespace sluice::envoy {
 
-// The attributes of a descriptor's check: the rule at which the walk ended, and the entries, by
-// which the counter is named.
+// The attributes of a descriptor's check: the rule at which the walk ended, and the entries, which
+// name the counter.
 inline constexpr std::string_view kRuleAttribute = "rule";
 inline constexpr std::string_view kDescriptorAttribute = "descriptor";
 
-// The rule, in every domain, for descriptors whose request has a limit for them.
+// The name of the rule, in every domain, for descriptors with a limit in the request.
 inline constexpr std::string_view kOverrideRule = "(override)";
 
 struct Entry {
@@ -33,14 +33,14 @@ struct Entry {
   std::string_view value;
 };
 
-// What an Envoy rule has besides the limit, which is in the Sluice rule.
+// The properties of an Envoy rule besides its limit, which is in the Sluice rule.
 struct Target {
   std::string rule;      // its name; unique in the domain
   std::uint32_t id = 0;  // unique in the guide
   bool unlimited = false;
   bool quota_mode = false;
   bool detailed_metric = false;
-  bool own_limits = false;  // of Sluice's kinds
+  bool own_limits = false;  // it has `limits`, Sluice's own
   Unit unit = Unit::kUnknown;
   std::uint32_t requests_per_unit = 0;
   std::string name;
@@ -53,8 +53,8 @@ struct Branches;
 struct Place {
   std::unique_ptr<Target> target;  // null: descriptors that end here are not limited
   YamlNode metadata;
-  std::string value;             // as the file has it; empty: any
-  bool share_threshold = false;  // `value` takes the entry's place in the counter's name
+  std::string value;             // as written in the file; empty: any
+  bool share_threshold = false;  // the counter's name has `value` instead of the entry's value
   bool value_to_metric = false;
   std::unique_ptr<Branches> branches;  // null: none
 };
@@ -67,12 +67,12 @@ struct Branches {
   };
   struct OfKey {
     std::unordered_map<std::string, Place, StringHash, std::equal_to<>> exact;
-    std::vector<Pattern> patterns;  // the first that matches counts
+    std::vector<Pattern> patterns;  // the first match applies
     std::unique_ptr<Place> any;     // null: none
   };
   std::unordered_map<std::string, OfKey, StringHash, std::equal_to<>> keys;
 
-  // Null if `entry` leads nowhere.
+  // Null if no branch matches `entry`.
   const Place* Find(const Entry& entry) const;
 };
 
@@ -82,26 +82,26 @@ struct DomainGuide {
 };
 
 // For operators, who name a descriptor by its entries alone: kDescriptorAttribute is
-// "database=users,tier=gold", and kRuleAttribute is absent. Replaces `attributes` by those that the
-// descriptor's check has, which then view `index` and `counter`. No effect if the descriptor has no
+// "database=users,tier=gold", and kRuleAttribute is absent. Replaces `attributes` by those of the
+// descriptor's check, which are views of `index` and `counter`. No effect if the descriptor has no
 // limit.
 void CompleteDescriptor(const RuleIndex& index, std::string_view domain,
                         std::vector<Attribute>& attributes, std::string& counter);
 
 class Guide final : public RuleGuide {
  public:
-  // The result of a walk. Reused, so that its memory is kept.
+  // The result of a walk. Reused to keep its memory.
   struct Walk {
     const Target* target = nullptr;  // null: no limit
-    std::string counter;             // the entries by which the counter is named
-    std::string metric;              // the rule's name in metrics, if it has values of entries
+    std::string counter;             // the entries that name the counter
+    std::string metric;              // the rule's name in metrics, if it contains values of entries
     std::vector<const Place*> passed;
   };
 
-  // Null if no file is for `domain`.
+  // Null if no file defines `domain`.
   const DomainGuide* Find(std::string_view domain) const;
 
-  // How many targets there are.
+  // The number of targets.
   std::size_t size() const { return size_; }
 
   static void Follow(const DomainGuide& domain, std::span<const Entry> entries, Walk& walk);

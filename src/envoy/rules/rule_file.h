@@ -1,5 +1,5 @@
-// Rule files of Envoy's rate limit service as they are written, after parsing and before compiling:
-// plain values, no behaviour.
+// Rule files of Envoy's rate limit service after parsing and before compiling: plain values, no
+// behavior.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct RateLimit {
   std::uint32_t requests_per_unit = 0;
   std::string name;
   std::vector<std::string> replaces;  // names of other limits
-  // Not the peer's: limits of Sluice's kinds, instead of a unit.
+  // Sluice's extension: its own limits instead of a unit.
   std::vector<Limit> limits;
   OnStoreFailure on_store_failure = OnStoreFailure::kLocal;
 };
@@ -29,9 +29,9 @@ struct Descriptor {
   std::string file;
   Position position;
   std::string key;
-  std::string value;                    // empty: any; '*' stands for any run of characters
-  std::optional<RateLimit> rate_limit;  // absent: requests that end here are let pass
-  std::vector<Descriptor> descriptors;  // of a request's next entry
+  std::string value;                    // empty: any; '*' matches any number of characters
+  std::optional<RateLimit> rate_limit;  // absent: requests that end here are allowed
+  std::vector<Descriptor> descriptors;  // for a request's next entry
   bool shadow_mode = false;
   bool quota_mode = false;
   bool share_threshold = false;  // all values that match share one counter
@@ -45,8 +45,8 @@ struct Descriptor {
 struct RuleTree {
   std::string domain;
   std::string file;
-  Position domain_position;  // in it
-  // Not the peer's: a request that is over one of its limits counts for none.
+  Position domain_position;  // in the file
+  // Sluice's extension: a request that is over one of its limits is counted by none.
   bool all_or_nothing = false;
   std::vector<Descriptor> descriptors;
 };

@@ -1,5 +1,5 @@
-// YAML of one rule file → a RuleTree. What the peer refuses is refused; docs/envoy.md lists the
-// keys that are Sluice's own.
+// Parses a rule file of Envoy's service. Refuses what that service refuses; docs/envoy.md lists
+// Sluice's own keys.
 //
 // Thread-safe.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace sluice::envoy {
 
-// Appends every mistake to `errors`, with `file` as the file's name; the tree is then of no use.
-// Nothing after a syntax error.
+// Appends every mistake to `errors`, with `file` as the file's name; the tree is then unusable.
+// Returns nullopt after a syntax error.
 std::optional<RuleTree> ParseRuleFile(std::string_view file, std::string_view text,
                                       Diagnostics& errors);
 

@@ -1,5 +1,5 @@
-// A directory of Envoy's rule files, read whole or not at all: all mistakes of a set are found at
-// once, and a set with any is not to be applied.
+// Loads a directory of Envoy's rule files, all or nothing: all mistakes of a set are reported at
+// once, and a set with mistakes must not be applied.
 //
 // Thread-safe.
 #pragma once
@@ -14,23 +14,23 @@
 namespace sluice::envoy {
 
 struct LoadedTrees {
-  std::vector<RuleTree> trees;  // of one domain each; only good if there are no errors
+  std::vector<RuleTree> trees;  // one per domain; only valid if there are no errors
   Diagnostics errors;           // by file and position
 
   bool ok() const { return errors.empty(); }
 };
 
-// Whether a directory's entry of this name is read: all are, but hidden ones.
+// Whether a directory entry of this name is read: true unless it is hidden.
 bool IsRuleFileName(std::string_view name);
 
-// Those, in every directory.
+// These files, also in subdirectories.
 inline constexpr FileChoice kRuleFiles{.is_rule_file = IsRuleFileName, .recursive = true};
 
-// Reads every file of `directory` and of the directories in it, by name. A directory without files
-// is no error, but one that cannot be read is.
+// Reads every file in `directory` and its subdirectories, ordered by name. A directory without files
+// is not an error, but an unreadable directory is.
 RuleTexts ReadRuleFiles(const std::string& directory);
 
-// With `merge`, several files may be for one domain: it has the descriptors of all.
+// With `merge`, several files may define one domain, which then has the descriptors of all.
 LoadedTrees ParseRules(RuleTexts texts, bool merge);
 
 }  // namespace sluice::envoy

@@ -1,5 +1,4 @@
-// Units of time of Envoy's limits. The windows of a unit follow each other, the first one starting
-// at the epoch.
+// Time units of Envoy's limits. The windows of a unit are consecutive, starting at the epoch.
 #pragma once
 
 #include <array>

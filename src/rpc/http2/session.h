@@ -61,11 +61,12 @@ class Session {
 
   std::uint64_t TakeCallCount() { return std::exchange(calls_, 0); }
 
-  // Since when the oldest request has been incomplete, and the oldest response has waited for the
-  // peer's window. SteadyTime::max() if there is none.
+  // The time since which the oldest request has been incomplete, and the time since which the oldest
+  // response has waited for the peer's window. SteadyTime::max() if there is none.
   SteadyTime incomplete_since() const { return incomplete_.oldest(); }
   SteadyTime untaken_since() const { return untaken_.oldest(); }
-  // Ends those that have been so since `time`. False: nothing is to be received any more.
+  // Ends requests that have been incomplete, and responses that have waited, since `time` or before.
+  // EndIncomplete returns false if the session can no longer receive.
   bool EndIncomplete(SteadyTime time);
   void EndUntaken(SteadyTime time);
 

@@ -1,8 +1,8 @@
-// What a Redis server must be for its counts to be safe: it evicts nothing, its replicas follow,
-// and its user may call what Sluice needs. Asked at every login and each ten seconds; the log has a
-// line when one of these changes.
+// Checks whether counts are safe in a Redis server: it evicts nothing, its replicas do not lag, and
+// its ACL permits all commands that Sluice needs. Queried at every login and every ten seconds. Each
+// change is logged.
 //
-// Loop thread only: that of the one node that asks.
+// Loop thread only: the thread of the one node that sends the query.
 #pragma once
 
 #include <chrono>
@@ -24,13 +24,13 @@ class Inspection {
   // outlive this.
   Inspection(std::string name, MetricsRegistry& metrics, const MetricLabels& labels);
 
-  // What to ask the server, as AppendCommand writes it.
+  // The query, formatted by AppendCommand.
   static std::string Command(bool clustered);
 
-  // Its reply. One that says nothing changes nothing.
+  // Handles the reply. Parts that are missing or unreadable are ignored.
   void OnReply(const redisReply& reply);
 
-  // The server is not asked any more.
+  // Resets the metrics, because the server is no longer queried.
   void Forget();
 
  private:
@@ -45,7 +45,7 @@ class Inspection {
   Gauge& evicts_;
   Gauge& lag_;
   Gauge& refused_;
-  // As told last.
+  // The state logged last.
   std::string told_policy_;
   bool told_lag_ = false;
   std::string told_refused_;

@@ -61,7 +61,7 @@ void LayoutWatch::OnTime() {
 void LayoutWatch::AskNow() {
   asked_at_ = loop_.now();
   awaits_answer_ = true;
-  timer_.Start(loop_.now() + kOverloadDuration);
+  timer_.Start(loop_.now() + kAnswerTimeout);
   Ask(connection_);
 }
 

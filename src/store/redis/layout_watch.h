@@ -1,5 +1,5 @@
-// Polls servers for the layout of a store: every few seconds, sooner when in doubt, and moves to
-// the next server if one does not answer or the doubt persists.
+// Polls servers for the layout of a store: every second, and more often when in doubt. Moves to the
+// next server if one does not answer or the doubt persists.
 //
 // On io-0. Derived classes implement the query and parse the replies.
 #pragma once
@@ -43,7 +43,7 @@ class LayoutWatch : public Topology, private Connection::Owner {
  private:
   static constexpr std::chrono::seconds kEvery{1};
   static constexpr std::chrono::milliseconds kInDoubt{50};  // between two queries
-  static constexpr std::chrono::milliseconds kOverloadDuration{500};
+  static constexpr std::chrono::milliseconds kAnswerTimeout{500};
   // If doubt lasts this long, the next server is queried.
   static constexpr std::chrono::seconds kLastingDoubt{1};
 

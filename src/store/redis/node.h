@@ -57,14 +57,14 @@ struct NodeOptions {
   const Secret* password = nullptr;
 };
 
-// Shared by the nodes of one io thread. All of it must outlive them.
+// Shared by the nodes of one io thread. The referenced objects must outlive the nodes.
 struct NodeContext {
   net::Loop& loop;
   NodeOwner& owner;
   MetricsRegistry& metrics;
   ServerAccess access;
-  bool clustered = false;  // each owns some slots only
-  bool inspects = false;   // see Inspection; of one io thread's nodes
+  bool clustered = false;  // each node owns only some slots
+  bool inspects = false;   // send Inspection's query; true for one io thread
   NodeOptions options;
 };
 
@@ -209,7 +209,7 @@ class Node final : public net::Flushable, private Connection::Owner {
   const Address address_;
   ServerStatus& status_;
   Breaker& breaker_;
-  Inspection* inspection_;  // null: another node of the server sees to it
+  Inspection* inspection_;  // null if another node of the server sends its query
   const NodeOptions options_;
   const bool clustered_;
   bool must_declare_ = false;  // the server rejects undeclared keys

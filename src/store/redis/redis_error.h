@@ -12,24 +12,24 @@ namespace sluice::redis {
 // an error inside a script in one of two ways:
 //   @user_script: 84: -OOM command not allowed …
 //   ERR Error running script (call to f_…): @user_script:84: @user_script: 84: -OOM command …
-// NOPERM, too, whatever the words are for what a script may not call.
+// Returns NOPERM for every form of "the script may not call this command".
 std::string_view WordOf(std::string_view error);
 
-// An error that has a word of its own on the metrics page and a line of its own in the log.
-// docs/redis.md has a row for each, which redis_errors_test holds against what happens.
+// A kind of error with its own metric label and log line. docs/redis.md has a row for each;
+// redis_errors_test compares it with the behavior.
 struct ErrorKind {
   std::string_view word;
-  std::string_view advice;       // for the log: what it means, what to do
-  std::string_view remedy = {};  // for the log: what is done where nothing has run
+  std::string_view advice;       // for the log: the meaning, and what to do
+  std::string_view remedy = {};  // for the log: what happens to the checks, if they have not run
   bool wants_reconnect = false;  // see WantsReconnect
 };
 extern const std::array<ErrorKind, 18> kErrorKinds;
 
-// Its place in kErrorKinds; nothing for words of no kind.
+// The index of the error's kind in kErrorKinds, or nullopt if it has none.
 std::optional<std::size_t> KindOf(std::string_view error);
 
-// Whether connecting anew may cure it: the server is starting, or is a replica now and its name may
-// lead to the new primary.
+// Whether a new connection may help: the server is starting, or has become a replica and its name
+// may now resolve to the new master.
 bool WantsReconnect(std::string_view error);
 
 // Whether the keys are elsewhere: MOVED, ASK or TRYAGAIN. The command has not run.

@@ -1,6 +1,6 @@
 // State shared by the connections of all io threads to one Redis server.
 //
-// Thread-safe, but for the inspection, which is io-0's.
+// Thread-safe, except `inspection`, which only io-0 uses.
 #pragma once
 
 #include <cstddef>

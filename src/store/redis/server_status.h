@@ -38,22 +38,22 @@ class ServerStatus {
   // A connection is in use. Logged, unless the last line reported the same.
   void OnServing() SLUICE_EXCLUDES(mutex_);
 
-  // A connection is lost or cannot be made. Logged, unless the last line said so already, and of
-  // each kind of error that is the cause, as below.
+  // A connection is lost or cannot be made. Logged, unless the last line reported the same. If the
+  // cause is an error of Redis, its kind is also logged, as by OnError.
   void OnFailing(std::string_view what, std::string_view cause, SteadyTime now)
       SLUICE_EXCLUDES(mutex_);
 
-  // Redis answers checks with an error. Each kind is logged once, however often it comes, and again
-  // after a minute without.
+  // Redis answers checks with an error. Each kind is logged once, however often it occurs, and again
+  // if it occurs after a minute without it.
   void OnError(std::string_view error, SteadyTime now) SLUICE_EXCLUDES(mutex_);
 
-  // The same of errors that fail no check, as nothing has run.
+  // The same for errors after which the checks are sent again, since nothing has run.
   void OnNotRun(std::string_view error, SteadyTime now) SLUICE_EXCLUDES(mutex_);
 
  private:
   enum class Told { kNothing, kServing, kFailing };
 
-  // Whether an error of its kind, or of none, has not come for a minute.
+  // Whether no error of this kind has occurred for a minute. Errors without a kind count as one.
   bool IsNews(std::string_view error, SteadyTime now) SLUICE_REQUIRES(mutex_);
 
   const std::string name_;
@@ -62,7 +62,7 @@ class ServerStatus {
   CondVar ready_changed_;
   std::vector<bool> ready_ SLUICE_GUARDED_BY(mutex_);
   Told told_ SLUICE_GUARDED_BY(mutex_) = Told::kNothing;
-  // By kind, errors of no kind last: until when one is no news.
+  // By kind, with errors without a kind last: until when such an error is not logged again.
   std::array<SteadyTime, kErrorKinds.size() + 1> known_until_ SLUICE_GUARDED_BY(mutex_){};
 };
 
