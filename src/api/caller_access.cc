@@ -25,7 +25,7 @@ bool HasDomain(const Caller& caller, std::string_view domain) {
                      [&](const auto& it) { return it == domain || it == "*"; });
 }
 
-// Whether the counter is of a rule in one of the caller's domains.
+// Whether the counter belongs to a rule in one of the caller's domains.
 bool HasKey(const Caller& caller, std::string_view key) {
   return std::any_of(caller.domains.begin(), caller.domains.end(), [&](const auto& it) {
     if (it == "*") return true;

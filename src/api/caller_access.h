@@ -1,6 +1,5 @@
-// Access control for callers (the setting `callers`): each has access to some domains, with some
-// rights. A caller is identified by a name in its client certificate or by a bearer token, never by
-// its address.
+// Access control by the setting `callers`: each caller has rights in some domains. It is identified
+// by a name in its client certificate or by a bearer token, never by its address.
 //
 // Thread-safe. Immutable, except for the tokens.
 #pragma once
@@ -37,8 +36,7 @@ class CallerAccess {
   // once. Blocks on disk I/O; call it from a worker every few seconds.
   void ReloadTokens() SLUICE_EXCLUDES(mutex_);
 
-  // The caller with this token or one of these identities; valid as long as this. A token costs one
-  // digest and one lookup. Fails with kUnauthenticated.
+  // The caller, or kUnauthenticated. Valid as long as this. Costs one digest and one lookup.
   Result<const Caller*> Identify(std::optional<std::string_view> authorization,
                                  std::span<const std::string> identities) const;
   Result<const Caller*> Identify(const rpc::Call& call) const {

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kMaxHttp = 1'024;
 
-// For operators, Redis, rules and the process itself: this many files, or half of fewer.
+// Files reserved for operators, Redis, rules and the process itself. If this is more than half of
+// all files, half of them are reserved.
 constexpr std::size_t kOtherFiles = 96 + kMaxAdminConnections;
 
 }  // namespace

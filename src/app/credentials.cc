@@ -54,7 +54,7 @@ Result<void> Credentials::LoadServerTls(const Settings& settings) {
   return {};
 }
 
-// Nothing for a URL without TLS, or a wrong one, which is reported by whoever connects.
+// Does nothing for a URL without TLS. A malformed URL is reported when the store is created.
 Result<void> Credentials::LoadRedisTls(const Settings& settings) {
   const auto url = RedisUrl::Parse(settings.redis_url);
   if (!url || !url->tls) return {};

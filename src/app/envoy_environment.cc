@@ -13,8 +13,7 @@
 namespace sluice {
 namespace {
 
-// What the peer reads and Sluice has no use for; a name that ends in _ stands for all that begin
-// so.
+// Variables of Envoy's service that have no effect in Sluice. A name that ends in _ is a prefix.
 constexpr std::array<std::string_view, 22> kMeaningless{
     "BACKEND_TYPE",
     "CACHE_KEY_PREFIX",
@@ -49,7 +48,7 @@ bool Contains(std::span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// As a part of a URL.
+// Percent-encodes a part of a URL.
 std::string Encoded(std::string_view text) {
   std::string encoded;
   for (const char c : text) {
@@ -84,14 +83,14 @@ class Reader {
     }
     ReadText("--envoy-near-limit-ratio", "NEAR_LIMIT_RATIO");
     ReadLog();
-    Take("LOCAL_CACHE_SIZE_IN_BYTES");  // what is over is always remembered
+    Take("LOCAL_CACHE_SIZE_IN_BYTES");  // the deny cache is always on
     WarnOfTheRest();
     if (!mistakes_.empty()) return InvalidArgument(fmt::format("{}", fmt::join(mistakes_, "\n")));
     return std::move(read_);
   }
 
  private:
-  // The value of a variable that has a meaning; `otherwise` if it is not there or empty.
+  // The value of a variable that has an effect; `otherwise` if it is absent or empty.
   std::string Take(const std::string& name, std::string otherwise = "") {
     const auto found = variables_.find(name);
     if (found == variables_.end()) return otherwise;
@@ -100,7 +99,7 @@ class Reader {
     return value.empty() ? otherwise : value;
   }
 
-  // Nothing if the variable is not there or empty, or is a mistake.
+  // nullopt if the variable is absent, empty or malformed.
   std::optional<bool> TakeBool(const std::string& name) {
     const std::string value = Take(name);
     if (Contains(kTrue, value)) return true;
@@ -157,7 +156,7 @@ class Reader {
     std::string scheme = tls ? "rediss" : "redis";
     if (cluster) scheme += "+cluster";
     if (sentinel) {
-      // The master's name stands first.
+      // The master's name comes first.
       scheme += "+sentinel";
       const auto comma = hosts.find(',');
       hosts = fmt::format("{}/{}", comma == hosts.npos ? "" : hosts.substr(comma + 1),
@@ -197,7 +196,7 @@ class Reader {
           kMeaningless.begin(), kMeaningless.end(), [&name = name](std::string_view it) {
             return it.ends_with('_') ? name.starts_with(it) : name == it;
           });
-      // Kubernetes describes a service called "redis" so.
+      // Kubernetes sets it to such a URL for a service named "redis".
       const bool by_kubernetes =
           name.starts_with("REDIS_SERVICE_") || name.starts_with("REDIS_PORT");
       if (meaningless && !by_kubernetes)

@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kLargeBlock = 1 << 20;  // bytes
 
-// The flag without a value: what precedes flags, the variables of Envoy's service say.
+// A flag without a value: reads the variables of Envoy's service, which flags override.
 constexpr std::string_view kEnvoyEnvironment = "--envoy-env";
 
 enum ExitStatus { kStopped = 0, kCannotRun = 1, kMistaken = 2 };
@@ -92,7 +92,7 @@ void RenewLogLevel(const std::vector<std::string>& arguments, Settings& settings
   const auto say = [&] { spdlog::info("log.level: from {} to {}", before, settings.log_level); };
   const bool talkative = spdlog::should_log(spdlog::level::info);
   if (talkative) say();
-  static_cast<void>(SetLogLevel(settings.log_level));  // a known word, or it would be a mistake
+  static_cast<void>(SetLogLevel(settings.log_level));  // cannot fail: the settings are valid
   if (!talkative) say();
 }
 

@@ -18,25 +18,25 @@ struct RuleReading {
   std::shared_ptr<const RuleIndex> index;  // null if there are mistakes
   std::vector<std::string> mistakes;       // every one, as file:line:column: path: what is wrong
   std::string fingerprint;                 // of the texts; equal for equal rules
-  std::size_t own_rules = 0;               // in `index`, of Sluice's own files
-  std::size_t envoy_rules = 0;             // in `index`, of Envoy's files
+  std::size_t own_rules = 0;               // number in `index` from Sluice's own files
+  std::size_t envoy_rules = 0;             // number in `index` from Envoy's files
 
   bool ok() const { return mistakes.empty(); }
 };
 
-// Texts of Envoy's rule files.
+// The texts of Envoy's rule files.
 struct EnvoyTexts {
   RuleTexts texts;
   bool merge_domains = false;
 };
 
-// Thread-safe, all of them.
+// The functions below are thread-safe.
 RuleReading IndexRules(RuleTexts texts, const RuleIndex::Options& options, EnvoyTexts envoy = {});
 
-// Of both kinds of texts.
+// The fingerprint of both kinds of texts.
 std::string Fingerprint(const RuleTexts& texts, const EnvoyTexts& envoy);
 
-// Without directories: no rules.
+// Reads no rules if both directories are empty.
 RuleReading ReadRules(const Settings& settings);
 
 RuleIndex::Options IndexOptions(const Settings& settings);

@@ -30,10 +30,11 @@ namespace {
 // The server also starts without Redis, but its first checks should find it.
 constexpr std::chrono::milliseconds kWaitForRedis(500);
 
-// Redis may block this long (a fork, a slow command of another client) without being given up.
+// Redis may block this long (a fork, a slow command of another client) before its connection is
+// closed.
 constexpr std::chrono::milliseconds kLeastSilence(50);
 
-// Changed certificates and secrets are in use after this time at most.
+// The interval at which files with certificates and secrets are read again.
 constexpr std::chrono::seconds kCredentialsReload(5);
 
 envoy::RlsOptions RlsOptionsOf(const EnvoySettings& settings) {
@@ -84,7 +85,7 @@ Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::
   }
   const auto url = RedisUrl::Parse(settings.redis_url);
   if (!url) return InvalidArgument("redis.url: " + url.error().message);
-  // A server that lets several timeouts pass in silence hangs.
+  // A Redis that is silent for several timeouts hangs.
   const auto silence =
       5 * std::chrono::duration_cast<std::chrono::milliseconds>(settings.redis_timeout);
   auto store = std::make_unique<RedisStore>(
@@ -292,7 +293,7 @@ UnaryCalls& Server::CallsOf(const rpc::Methods& methods, std::string_view name) 
   return *http_calls_.emplace_back(std::make_unique<UnaryCalls>(*io_, *found));
 }
 
-// As Envoy's own rate limit service has it.
+// As in Envoy's own rate limit service.
 void Server::AddEnvoy(const Settings& settings, std::vector<HttpRoute>& routes) {
   rpc::Methods methods;
   envoy_->AddTo(methods);

@@ -19,7 +19,7 @@ SecretDigest DigestOfSecret(std::string_view secret) {
   return digest;
 }
 
-// Digests have one length, so not even the secret's shows.
+// Digests have a fixed length, so the time does not reveal the secret's length either.
 bool IsSecret(std::string_view given, std::string_view secret) {
   const SecretDigest a = DigestOfSecret(given);
   const SecretDigest b = DigestOfSecret(secret);

@@ -1,4 +1,4 @@
-// Reads the setting `callers` of a file of settings:
+// Parses the setting `callers` of the settings file:
 //
 //   callers:
 //     checkout: {token_file: /run/secrets/checkout, domains: [shop]}
@@ -19,7 +19,7 @@ class Node;
 
 namespace sluice {
 
-// Mistakes are appended with their places in `path`.
+// Appends every mistake with its position in `path`.
 std::vector<Caller> ParseCallers(const YAML::Node& node, const std::string& path,
                                  std::vector<std::string>& mistakes);
 

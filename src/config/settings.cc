@@ -26,7 +26,7 @@ const Setting* Find(std::string_view Setting::*name, std::string_view text) {
   return found == table.end() ? nullptr : &*found;
 }
 
-// Names that settings had, and what to write now.
+// The former names of settings, and their successors.
 struct FormerName {
   std::string_view name;
   std::string_view successor;

@@ -18,9 +18,9 @@
 
 namespace sluice {
 
-// How Envoy's rate limit service is served.
+// The settings of Envoy's rate limit service.
 struct EnvoySettings {
-  std::string rules_directory;  // of Envoy's rule files; empty: it is not served
+  std::string rules_directory;  // of Envoy's rule files; empty: the service is off
   bool merge_domains = false;
   bool shadow_mode = false;
   bool quota_mode = false;
@@ -45,7 +45,7 @@ struct Settings {
   std::string redis_tls_server_name;  // empty: the host connected to
   std::size_t threads = 0;            // io threads; 0: chosen automatically
   Address grpc{.host = "0.0.0.0", .port = 8081, .unix_path = {}};
-  std::optional<mode_t> grpc_socket_mode;  // of a unix socket; absent: as the umask says
+  std::optional<mode_t> grpc_socket_mode;  // of a unix socket; absent: the umask applies
   std::string grpc_engine = "http2";       // http2 or grpc
   Address http{.host = "0.0.0.0", .port = 8080, .unix_path = {}};
   std::string tls_certificate;            // file; empty: gRPC and HTTP without TLS
@@ -60,7 +60,7 @@ struct Settings {
   std::string admin_token;                    // empty: none; a secret
   std::string admin_token_file;               // instead of admin_token; empty: none
   std::vector<std::string> admin_identities;  // of client certificates
-  std::vector<Caller> callers;                // empty: everybody may ask
+  std::vector<Caller> callers;                // empty: every caller is admitted
   Unmatched unmatched = Unmatched::kAllow;
   std::optional<double> fleet_share;  // 0 < share <= 1; absent: by the number of servers
   bool ready_needs_redis = false;

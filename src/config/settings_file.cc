@@ -17,10 +17,10 @@ std::string Place(const std::string& path, const YAML::Mark& mark) {
   return fmt::format("{}:{}:{}", path, mark.line + 1, mark.column + 1);
 }
 
-// More than any setting needs. An alias inside the node that it stands for goes down without end.
+// More than any setting needs. An alias within its own node would recurse without end.
 constexpr int kDeepest = 16;
 
-// Reports keys that a map has twice: one of the two would have no effect.
+// Reports keys that occur twice in a map: one of the two would have no effect.
 void CheckKeys(const YAML::Node& node, const std::string& path, std::vector<std::string>& mistakes,
                int depth = 0) {
   if (depth > kDeepest) throw YAML::RepresentationException(node.Mark(), "nested too deeply");

@@ -148,7 +148,7 @@ Result<void> SetMaxKeys(Settings& settings, std::string_view text) {
   return SetCount(settings.max_keys, text, 1, 1'000'000'000);
 }
 
-// Sets a member that needs no more than its kind of value.
+// Sets a member from a value of its kind.
 template <auto kMember, auto kSet>
 Result<void> Set(Settings& settings, std::string_view text) {
   return kSet(settings.*kMember, text);

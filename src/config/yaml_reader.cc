@@ -20,7 +20,8 @@ namespace {
 
 using Kind = YamlNode::Kind;
 
-// The most nodes that anchors and aliases of a file may copy: a few lines can ask for billions.
+// The maximum number of nodes that the aliases of a file may copy: a few lines could cause
+// billions.
 constexpr std::size_t kMaxCopied = 1'000'000;
 
 std::size_t CountNodes(const YamlNode& node) {
@@ -44,7 +45,7 @@ void AddAbsentKeys(const YamlNode& from, YamlNode& map) {
   }
 }
 
-// Puts what `<<` names into the map; its own keys come first.
+// Adds the keys of the nodes that `<<` names to the map. The map's own keys take precedence.
 void Merge(YamlNode& map) {
   for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
     if (!IsMergeKey(map.items[i], map.items[i + 1])) continue;
@@ -147,7 +148,7 @@ class TreeBuilder final : public YAML::EventHandler {
     Attach(std::move(node));
   }
 
-  // Counts a copy of `node`. False if it is one too many, which is reported once.
+  // Counts a copy of `node`. Returns false if it exceeds the maximum, which is reported once.
   bool MayCopy(const YamlNode& node, const YAML::Mark& mark) {
     if (copied_ > kMaxCopied) return false;
     copied_ += CountNodes(node);

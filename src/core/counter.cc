@@ -50,7 +50,7 @@ Duration Lifetime(const Limit& limit, const CounterState& state, Time now) {
 }
 
 CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share) {
-  // One that cannot be divided is another's: see LimitFor.
+  // A limit that cannot be divided belongs to another server: see LimitFor.
   if (std::holds_alternative<WarmingBucket>(limit) && share.Of(1) == 0) {
     return TokenBucket::State{.level = 0, .last = seen.at};
   }

@@ -17,7 +17,7 @@ Duration ToDuration(const google::protobuf::Duration& from) {
          std::chrono::ceil<Duration>(std::chrono::nanoseconds(from.nanos()));
 }
 
-// Never 403, which proxies take for a denial.
+// Never 403, which proxies treat as a denial.
 int ErrorStatus(rpc::StatusCode code) {
   const int status = HttpStatusOf(code);
   return status == 403 ? 401 : status;

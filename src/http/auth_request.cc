@@ -86,9 +86,9 @@ std::size_t CharacterBytes(std::string_view text) {
   return 0;
 }
 
-// A header's value as an attribute. Clients write headers, so none may make the question wrong:
-// some proxies would pass the request on. Writes bytes that are not UTF-8 as "%FF", and cuts what
-// is too long.
+// A header's value as an attribute. Clients write headers, so no value may be an error, on which
+// some proxies let the request pass. Writes bytes that are not UTF-8 as "%FF", and cuts off values
+// that are too long.
 std::string AttributeOf(std::string value) {
   if (value.size() <= kMaxAttributeValueBytes && IsValidUtf8(value)) return value;
   std::string attribute;

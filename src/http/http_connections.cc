@@ -7,8 +7,8 @@
 namespace sluice {
 namespace {
 
-// How many connections beyond the limit may be posted to threads. Without it, a thread that is
-// behind would let accepted connections use up the process' open files.
+// How many connections beyond the limit may be posted to threads. Without this bound, accepted
+// connections that wait for a slow thread could use up the process' open files.
 constexpr std::size_t kMostBeyond = 16;
 
 constexpr net::Alpn kAlpn{.protocol = "\x08http/1.1"};

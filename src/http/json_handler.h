@@ -1,4 +1,4 @@
-// Unary methods of rpc whose messages travel in protobuf's JSON mapping.
+// HTTP routes that call unary RPC methods, with messages in protobuf's JSON mapping.
 //
 // An error is a JSON object with the gRPC `code` and a `message`, and has the HTTP status that gRPC
 // gateways use for that code. A denial is not an error.

@@ -32,8 +32,9 @@ std::string Harmless(std::string text) {
   return text;
 }
 
-// Whether the body's end is known. Beast takes a request whose last coding is not "chunked" for one
-// without a body, and would read its body as the next request. RFC 9112, sections 6.1 and 6.3.
+// Whether the length of the body is known. Beast treats a request whose last coding is not
+// "chunked" as one without a body, and would read its body as the next request. RFC 9112,
+// sections 6.1 and 6.3.
 bool HasKnownEnd(const http::request_parser<http::string_body>& parser) {
   const auto& message = parser.get();
   if (message.find(http::field::transfer_encoding) == message.end()) return true;
@@ -48,8 +49,8 @@ struct RequestReader::Parser {
     parser.body_limit(kMaxBodyBytes);
   }
 
-  // Beast adds trailers to the headers, so the headers are kept before it reads on. Nobody may set
-  // "Authorization" or what names a caller behind a proxy's back.
+  // Beast adds trailers to the headers, so the headers are copied before it reads on. A client must
+  // not be able to add "Authorization" or attributes that the proxy has not seen.
   void OnHeaders() {
     for (const auto& field : parser.get()) {
       headers.emplace_back(Text(field.name_string()), Text(field.value()));
@@ -72,7 +73,7 @@ RequestReader::Progress RequestReader::Read(std::string_view input, std::size_t&
     boost::beast::error_code error;
     used += parser.put(boost::asio::const_buffer(input.data() + used, input.size() - used), error);
     if (error == http::error::need_more) {
-      // Beast bounds what it has not parsed only in the headers, not between chunks or after them.
+      // Beast limits unparsed bytes only in the headers, not between chunks or after them.
       return input.size() - used > kMaxHeaderBytes ? Refuse(431) : Progress::kNeedsInput;
     }
     if (error) return Refuse(StatusOf(error));

@@ -55,8 +55,8 @@ DenyCache::Denial CheckCall::DenialOf(const CounterCheck& counter, const Demand&
           .asked = asked_};
 }
 
-// A charge leaves the counter past its limit: until it resets it denies whatever costs anything,
-// also less than the charge did.
+// A charge leaves the counter beyond its limit. Until the counter resets, it denies every cost,
+// also a smaller one.
 void CheckCall::RememberPassed(const CounterCheck& counter) {
   if (!request.charge_decides || !DenyCache::MayLearnCharge(*counter.limit)) return;
   DenyCache::Denial denial = DenialOf(counter, {.cost = 1, .mode = Mode::kCharge});

@@ -34,12 +34,12 @@ struct CheckRequest {
   bool ask_store = false;
   // Whether it may take a slot of a concurrency limit.
   bool may_lease = true;
-  // kCharge: the caller obeys the decision, as if the check consumed. So it may be denied, and not
-  // counted, by a limit that this server knows to be passed.
+  // With kCharge: the caller obeys the decision, as with kConsume. So if this server knows that a
+  // limit is exceeded, the check may be denied without being counted.
   bool charge_decides = false;
   // The rules to decide by; null: those in force when the check starts.
   std::shared_ptr<const RulesInForce> rules;
-  // Take the place of the limits of every rule that matches and counts; empty: they have their own.
+  // Replace the limits of every matching rule that counts. Empty: the rules use their own.
   std::span<const IndexedLimit> limits;
 
   // Clears all fields and keeps the memory.

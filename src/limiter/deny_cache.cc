@@ -15,7 +15,7 @@ Duration Left(Duration duration, Duration passed) {
 
 // Whether a denial of `known` implies a denial of `asked`, which is at least as large.
 bool Covers(const Demand& known, const Demand& asked) {
-  // What a charge asks is whether the counter is past its limit, which only a charge has found out.
+  // Whether a counter is beyond its limit is only learned from charges.
   if (asked.mode == Mode::kCharge && known.mode != Mode::kCharge) return false;
   // Without max_wait the queue bounds the wait, which is not comparable with any other wait.
   if (known.max_wait.has_value() != asked.max_wait.has_value()) return false;

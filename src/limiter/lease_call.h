@@ -33,7 +33,7 @@ class LeaseCall : private StoreCheck {
   void ReportLater() const;
 
   Limiter& limiter_;
-  // Only names the algorithm. The lease carries its ttl, and no limit applies to it any more.
+  // Only selects the algorithm. The lease contains its ttl, and no limit applies to it.
   const Limit concurrency_ = Concurrency{};
   bool by_fallback_ = false;  // the lease was granted while the store failed
 };

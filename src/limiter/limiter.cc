@@ -11,8 +11,8 @@ std::uint64_t NextGeneration() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-// The time reserved for the answer to reach the caller, at most: the store gets that much less. Of
-// a short deadline, a fifth is reserved.
+// The maximum time reserved for sending the answer to the caller: the store gets that much less. If
+// the deadline is short, a fifth of it is reserved.
 constexpr SteadyTime::duration kMaxAnswerReserve = std::chrono::milliseconds(1);
 
 }  // namespace

@@ -23,7 +23,7 @@ nghttp2_nv Header(std::string_view name, std::string_view value) {
           NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
-// What the server's certificate must be for.
+// The name that the server's certificate must have.
 std::string ServerName(const Plan& plan) {
   if (!plan.tls_server_name.empty()) return plan.tls_server_name;
   return plan.address.is_unix() ? "localhost" : plan.address.host;

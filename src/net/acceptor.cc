@@ -29,7 +29,7 @@ int Bind(const Socket& socket, const Endpoint& endpoint, const std::string& unix
   // A restart need not wait for old connections to time out; a second listener still fails.
   constexpr int kOn = 1;
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
-  // Before bind, so that there is no moment at which others may connect. The umask applies then.
+  // Before bind, so that there is no moment at which others could connect. The umask still applies.
   if (mode) fchmod(socket.fd(), *mode);
   if (bind(socket.fd(), endpoint.get(), endpoint.size) != 0) return errno;
   if (mode && !unix_path.empty() && chmod(unix_path.c_str(), *mode) != 0) return errno;

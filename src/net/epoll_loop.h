@@ -51,8 +51,8 @@ class EpollLoop final : public Loop {
   std::unique_ptr<ConnectAttempt> Connect(const Address& address, Duration connect_timeout,
                                           FlushStage stage, ConnectDone done) override;
 
-  // Observes the lateness of iterations in `histogram`, if it is kNoticed or more: the time from the
-  // begin of the iteration, or from an earlier due timer, to its end. REQUIRES: before Run.
+  // Observes the lateness of iterations in `histogram`, if it is kNoticed or more: the time from
+  // the begin of the iteration, or from an earlier due timer, to its end. REQUIRES: before Run.
   void MeasureLateness(Histogram& histogram) { lateness_ = &histogram; }
   static constexpr std::chrono::milliseconds kNoticed{2};
 

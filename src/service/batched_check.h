@@ -31,7 +31,7 @@ class BatchedCheck final : private CheckCall {
     SteadyTime deadline = SteadyTime::max();
     bool in_order = false;   // as in CheckRequest
     bool ask_store = false;  // as in CheckRequest
-    // Whose checks they are. Null: everybody may ask.
+    // Access control for the checks. Null: every caller is admitted.
     const CallerAccess* access = nullptr;
     const Caller* caller = nullptr;
   };

@@ -25,7 +25,7 @@ void CheckStreamHandler::OnStart(const rpc::Call& call) {
   Identify();
 }
 
-// With each frame again: a token may have been withdrawn.
+// Checked again for each frame, since a token may have been removed.
 bool CheckStreamHandler::Identify() {
   if (access_ == nullptr) return true;
   const auto caller = access_->Identify(*call_);

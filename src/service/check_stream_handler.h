@@ -51,9 +51,9 @@ class CheckStreamHandler final : public rpc::StreamHandler,
  private:
   enum class State {
     kIdle,       // no call
-    kOpen,       // takes in frames
-    kEnding,     // takes in none; ends with status_ once all is answered
-    kCancelled,  // ends once the store has handed back what it has
+    kOpen,       // accepts frames
+    kEnding,     // accepts no frames; ends with status_ once all checks are answered
+    kCancelled,  // ends once the store has returned all checks
   };
 
   struct Waiting {
@@ -64,7 +64,7 @@ class CheckStreamHandler final : public rpc::StreamHandler,
   void OnAnswered(BatchedCheck& item) override;
   void Flush() override;
 
-  // Whether the caller may go on; else ends the stream.
+  // Returns whether the caller is admitted; otherwise ends the stream.
   bool Identify();
   void TakeIn(std::string_view check);
   void StartSome();
@@ -83,19 +83,19 @@ class CheckStreamHandler final : public rpc::StreamHandler,
   State state_ = State::kIdle;
   rpc::Status status_;
   const rpc::Call* call_ = nullptr;  // while kOpen
-  const Caller* caller_ = nullptr;   // null without access_
+  const Caller* caller_ = nullptr;   // null if there is no access_
   SteadyTime deadline_;
   bool reading_ = true;
   std::deque<Waiting> waiting_;  // not started yet
   bool will_start_ = false;      // a task is posted that starts some of waiting_
-  SteadyTime iteration_;         // the turn that started_in_iteration_ is of
+  SteadyTime iteration_;         // the iteration that started_in_iteration_ counts
   std::size_t started_in_iteration_ = 0;
-  std::size_t unanswered_ = 0;  // with those of waiting_; one more while StartSome runs
+  std::size_t unanswered_ = 0;  // including those in waiting_; one more while StartSome runs
   std::size_t unanswered_bytes_ = 0;
-  std::string frame_;  // results that are to be sent
+  std::string frame_;  // results to be sent
   std::size_t frame_results_ = 0;
   std::vector<std::unique_ptr<BatchedCheck>> frame_holders_;  // whose results hold a lease
-  std::size_t unsent_results_ = 0;  // sent since the caller last had read everything
+  std::size_t unsent_results_ = 0;                            // sent since all output was last read
 };
 
 }  // namespace sluice

@@ -25,8 +25,8 @@ class HealthService {
   HealthService();
   ~HealthService();
 
-  // Adds Check and Watch. They know the services in `methods` at this time, their own, and
-  // `other_names`, which callers also use.
+  // Adds Check and Watch. They report on the services in `methods` at this time, on their own, and
+  // on `other_names`, which callers also use.
   void AddTo(rpc::Methods& methods, const std::vector<std::string>& other_names = {});
 
   // Sets all services to NOT_SERVING and notifies the watchers.

@@ -31,7 +31,7 @@ class HealthWatchHandler final : public rpc::StreamHandler {
 
  private:
   enum class State {
-    kNoRequest,  // a call may be open that has not said what to watch
+    kNoRequest,  // the request has not arrived yet
     kWatching,
     kUnknown,  // watches a service that this server does not have
   };
@@ -44,7 +44,7 @@ class HealthWatchHandler final : public rpc::StreamHandler {
   HealthService::Watchers& watchers_;
 
   State state_ = State::kNoRequest;
-  int told_ = 0;  // the last status sent; 0: none yet
+  int told_ = 0;  // the last status sent; 0 if none
 };
 
 }  // namespace sluice

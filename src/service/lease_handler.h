@@ -16,7 +16,7 @@ class LeaseHandler final : public rpc::UnaryHandler, private LeaseCall {
  public:
   using LeaseCall::Action;
 
-  // Without `access` everybody may ask. Both must outlive the handler.
+  // Without `access` every caller is admitted. Both must outlive the handler.
   LeaseHandler(Limiter& limiter, Action action, const CallerAccess* access = nullptr)
       : LeaseCall(limiter), action_(action), access_(access) {}
 

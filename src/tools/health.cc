@@ -1,4 +1,4 @@
-// `sluice health`: whether a server takes calls, for the probes of containers.
+// `sluice health`: whether a server is serving, for the probes of containers.
 #include <memory>
 #include <utility>
 

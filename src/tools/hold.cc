@@ -211,7 +211,7 @@ std::function<int()> DeclareHold(CLI::App& app) {
   auto options = std::make_shared<HoldOptions>();
   options->request.AddTo(app);
   app.add_option("COMMAND", options->command, "After --: the command and its arguments")
-      ->allow_extra_args(false)  // else CLI11 takes a word like "[a,b]" apart
+      ->allow_extra_args(false)  // otherwise CLI11 splits a word like "[a,b]"
       ->required();
   app.add_option("--cost", options->cost, "Slots to hold")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53))

@@ -38,7 +38,7 @@ void TakeCommand(CLI::App& app, std::vector<std::string>& arguments) {
   arguments.erase(dashes, arguments.end());
 }
 
-// What could not be printed is an error: a script must not take half of an output for all of it.
+// Incomplete output is an error: a script must not mistake a part of it for the whole.
 int RunAndFlush(const std::function<int()>& run) {
   try {
     const int status = run();

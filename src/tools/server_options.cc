@@ -31,7 +31,7 @@ Result<std::string> Sendable(const char* source, std::string token) {
   return token;
 }
 
-// Where something listens at the address, but not as the flags say.
+// The advice if something listens at the address but does not match the flags.
 std::string_view AdviceFor(std::string_view reason) {
   const auto has = [reason](std::string_view part) { return reason.find(part) != reason.npos; };
   if (has("http1.x"))

@@ -254,8 +254,7 @@ TEST(Generator, StreamAnswersWhatWasNotAsked_Fails) {
   plan.rpc = Rpc::kStream;
   const LoadStats stats = StatsOf(plan);
   EXPECT_EQ(stats.answered(), 0u);
-  EXPECT_EQ(stats.errors.at(kInternal).first,
-            "a result with the unknown request_id \"elsewhere\"");
+  EXPECT_EQ(stats.errors.at(kInternal).first, "a result with the unknown request_id \"elsewhere\"");
   EXPECT_NE(stats.lost, "");
 }
 

@@ -50,7 +50,7 @@ local function advance(_, now, state)
   state.counted = call('ZCOUNT', state.key, '(' .. integer(state.now), '+inf')
   if state.counted == 0 then
     local _, new = open(nil, now, state.key)
-    -- On this clock all that is left has expired for good.
+    -- On this clock all remaining slots have expired.
     new.clock = state.offset == 0 and state.last <= now and state.clock or nil
     return nil, new
   end
@@ -64,8 +64,8 @@ local function grants(limit, request, n, state)
   return grants_within(limit.limit, state.counted, request.cost, n)
 end
 
--- Writes the counter's clock, and the key's time to live. The new clock first: while a slot is on
--- its way to another node, a key that has ceased to exist cannot be written here again.
+-- Writes the counter's clock, and the key's time to live. The new clock is written first: while a
+-- slot migrates to another node, a key that has been deleted cannot be written here again.
 local function write(_, key, state)
   local clock = struct.pack('<dd', state.last, state.offset)
   call('ZADD', key, '-inf', clock)

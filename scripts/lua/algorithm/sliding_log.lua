@@ -41,9 +41,9 @@ local function entry_at(key, rank)
   end
 end
 
--- Adds an entry and removes `old`, if there is one, in this order: while a slot is on its way to
--- another node, a key that has ceased to exist cannot be written here again, and the script would
--- end after some of its writes.
+-- Adds an entry and removes `old`, if there is one, in this order: while a slot migrates to another
+-- node, a key that has been deleted cannot be written here again, and the script would end after
+-- some of its writes.
 local function replace(key, time, member, old)
   call('ZADD', key, integer(time), member)
   if old and old ~= member then

@@ -15,8 +15,8 @@ std::uint32_t Clamp(std::int64_t number) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(number, 0, kAll));
 }
 
-// The limit that tells most of a descriptor: the first that is over, else the one with the least
-// remaining.
+// The limit to report for a descriptor: the first one that is over, otherwise the one with the
+// least remaining.
 const LimitAnswer& Narrowest(const std::vector<LimitAnswer>& limits) {
   return *std::min_element(limits.begin(), limits.end(), [](const auto& a, const auto& b) {
     if (a.verdict.admitted != b.verdict.admitted) return !a.verdict.admitted;
@@ -51,7 +51,7 @@ std::string_view DescriptorCheck::metric() const {
   return walk_.metric.empty() ? std::string_view(walk_.target->rule) : walk_.metric;
 }
 
-// Hits beyond the limit count unless the rule's limits are Sluice's own, which promise more.
+// Hits beyond the limit are counted, unless the rule has Sluice's own limits.
 void DescriptorCheck::Start(const Terms& terms, std::size_t position) {
   position_ = position;
   status_ = {.quota = target() != nullptr && target()->quota_mode};
@@ -90,7 +90,7 @@ void DescriptorCheck::Ask(const Terms& terms, const Demand& demand) {
 }
 
 void DescriptorCheck::OnAnswer(const Result<CheckAnswer>& answer) {
-  // A limit that cannot take hits back is no mistake of the caller.
+  // It is not the caller's mistake if a limit does not support refunds.
   const bool no_refund = !answer && request.demand.mode == Mode::kRefund &&
                          answer.error().code == ErrorCode::kInvalidArgument;
   if (answer) {

@@ -16,8 +16,8 @@ constexpr auto kMaxHits = static_cast<std::uint64_t>(std::numeric_limits<std::in
 
 Error Malformed() { return InvalidArgument("the request is not a valid protobuf message"); }
 
-// Calls `read` for every field of a message until it returns an error. What it leaves unread (it
-// returns false) is passed over.
+// Calls `read` for every field of a message until it returns an error. If it returns false, it has
+// not read the field, which is then skipped.
 template <typename Read>
 Result<void> ForEachField(WireReader reader, Read read) {
   while (!reader.done()) {
@@ -46,7 +46,7 @@ Result<bool> ReadText(WireReader& reader, std::string_view field, std::string_vi
   return true;
 }
 
-// Reads the fields of a message within this one.
+// Reads the fields of a nested message.
 template <typename Read>
 Result<bool> ReadMessage(WireReader& reader, Read read) {
   const auto bytes = reader.ReadBytes();

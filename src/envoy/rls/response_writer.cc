@@ -8,7 +8,7 @@
 namespace sluice::envoy {
 namespace {
 
-// The numbers in the functions below are the fields' numbers in rls.proto.
+// The field numbers below are those of rls.proto.
 void WriteStatus(WireWriter& to, const Status& from) {
   const std::size_t begin = to.BeginMessage(2);
   to.WriteVarint(1, static_cast<std::uint64_t>(from.code));

@@ -10,11 +10,11 @@
 namespace sluice::envoy {
 namespace {
 
-// A call with more leaves no memory behind.
+// The memory of larger calls is freed.
 constexpr std::size_t kMaxKeptChecks = 8;
 constexpr std::size_t kMaxKeptBytes = 256 * 1024;
 
-// More descriptors are not compared with each other.
+// If there are more descriptors, they are not compared with each other.
 constexpr std::size_t kMaxCompared = 8;
 
 }  // namespace
@@ -29,7 +29,7 @@ void ShouldRateLimitHandler::Serve(const rpc::Call& call, std::string_view bytes
   if (const auto parsed = ParseRequest(bytes, request_); !parsed) {
     return Finish(ToStatus(parsed.error()));
   }
-  // The peer's words and code.
+  // The same message and code as of Envoy's service.
   if (request_.domain.empty()) {
     return Finish({rpc::StatusCode::kUnknown, "rate limit domain must not be empty"});
   }
@@ -46,7 +46,7 @@ void ShouldRateLimitHandler::Serve(const rpc::Call& call, std::string_view bytes
   StartSome();
 }
 
-// A hit consumes, although it also counts when it is over.
+// A hit requires kConsume, although hits over the limit are counted, too.
 Result<void> ShouldRateLimitHandler::MayAsk(const Caller& caller) const {
   for (const RequestedDescriptor& descriptor : request_.descriptors) {
     CallerRight right = CallerRight::kConsume;
@@ -75,7 +75,7 @@ void ShouldRateLimitHandler::Begin(const rpc::Call& call) {
   gives_back_ = cancelled_ = false;
 }
 
-// Where each descriptor leads to. What needs no check has its status already.
+// Finds the target of each descriptor. Descriptors without a check get their status here.
 void ShouldRateLimitHandler::FollowAll(const DomainGuide& domain) {
   for (std::size_t i = 0; i < request_.descriptors.size(); ++i) {
     const RequestedDescriptor& descriptor = request_.descriptors[i];
@@ -96,7 +96,8 @@ void ShouldRateLimitHandler::FollowAll(const DomainGuide& domain) {
   }
 }
 
-// A limit replaces others by name: their descriptors are let pass and count nothing.
+// A limit may replace others by name. Descriptors with a replaced limit are allowed and not
+// counted.
 void ShouldRateLimitHandler::DropReplaced() {
   std::unordered_set<std::string_view> replaced;
   for (std::size_t i = 0; i < check_count_; ++i) {
@@ -116,7 +117,7 @@ void ShouldRateLimitHandler::DropReplaced() {
   positions_.resize(kept);
 }
 
-// Only then does the order of the checks matter.
+// Whether two checks may use the same counter. Only then does their order matter.
 bool ShouldRateLimitHandler::MayShareCounters() const {
   if (check_count_ > kMaxCompared) return true;
   for (std::size_t i = 1; i < check_count_; ++i) {
@@ -135,8 +136,8 @@ DescriptorCheck& ShouldRateLimitHandler::NextCheck() {
   return *checks_[check_count_];
 }
 
-// Hits given back make room for the checks behind them, so these ask the store, whatever denial
-// this server remembers.
+// A refund makes room for the checks that follow it, so these ask the store even if this server
+// remembers a denial.
 void ShouldRateLimitHandler::StartSome() {
   if (started_ == 0) undecided_ = check_count_;
   ++undecided_;

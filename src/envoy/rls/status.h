@@ -30,8 +30,7 @@ struct Status {
   bool quota = false;  // its rule is in quota_mode
 };
 
-// kOverLimit if any status outside quota_mode is over its limit, or if there are statuses in
-// quota_mode and all of these are.
+// kOverLimit if a status outside quota_mode is over its limit, or all (at least one) in quota_mode.
 Code OverallCode(std::span<const Status> statuses);
 
 // The status for the response headers: the last one over its limit that is not in quota_mode.

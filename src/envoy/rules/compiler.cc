@@ -10,8 +10,8 @@
 namespace sluice::envoy {
 namespace {
 
-// All rules of a domain name their counters alike: what differs is the entries, so a limit that a
-// request brings counts on as a file's of the same unit would.
+// All rules of a domain name their counters by the entries alone. So a limit in a request shares
+// its counter with a rule of the same entries and unit.
 Rule NamedRule(std::string_view name) {
   Rule rule;
   rule.name = name;
@@ -45,7 +45,7 @@ class Compiler {
   CompiledRules Finish() { return {std::move(rules_), std::move(guide_)}; }
 
  private:
-  // `path` names the places on the way to this one.
+  // `path` names the places that lead to this one.
   void AddPlace(Descriptor descriptor, std::string path, Branches& siblings) {
     Place place;
     if (descriptor.value.empty()) {
@@ -79,7 +79,8 @@ class Compiler {
     Rule rule = NamedRule(name);
     rule.location = fmt::format("{}:{}", descriptor.file, descriptor.position.line);
     rule.limits = LimitsOf(limit);
-    rule.shadow = descriptor.shadow_mode && !limit.unlimited;  // which is never over
+    rule.shadow =
+        descriptor.shadow_mode && !limit.unlimited;  // an unlimited rule is never over its limit
     rule.on_store_failure = limit.on_store_failure;
     domain_->rules.push_back(std::move(rule));
     return std::make_unique<Target>(Target{.rule = std::move(name),

@@ -23,7 +23,7 @@ sluice::Pattern MakePattern(Kind kind, std::string text = {},
   return {.kind = kind, .text = std::move(text), .of = std::move(of)};
 }
 
-// A value with stars as RE2 has it.
+// A value with stars as a regular expression of RE2.
 std::string ToRegex(std::string_view glob) {
   std::string regex;
   for (const char c : glob) {
@@ -43,7 +43,7 @@ sluice::Pattern PatternOf(const Descriptor& descriptor) {
   return MakePattern(Kind::kRegex, ToRegex(descriptor.value));
 }
 
-// Where a descriptor ends, and the way there.
+// A descriptor with a limit, and the path to it.
 struct Way {
   std::vector<Condition> match;
   std::vector<KeyPart> per;
@@ -119,7 +119,7 @@ class Converter {
 
   void AddRule(const Descriptor& descriptor, Way way) {
     const RateLimit& limit = *descriptor.rate_limit;
-    // Descriptors that go on are not this rule's.
+    // Descriptors with further entries do not match this rule.
     std::set<std::string> further;
     for (const Descriptor& child : descriptor.descriptors) further.insert(child.key);
     for (const std::string& key : further) {
@@ -166,7 +166,7 @@ class Converter {
     return {Limits::Effect::kCount, {LimitOf(limit.unit, limit.requests_per_unit)}};
   }
 
-  // As names of rules may be.
+  // Converts to a valid name of a rule.
   static std::string NameOf(const Descriptor& descriptor) {
     std::string name = descriptor.key;
     if (!descriptor.value.empty()) name += "-" + descriptor.value;

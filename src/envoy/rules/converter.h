@@ -10,8 +10,7 @@
 
 namespace sluice::envoy {
 
-// A rule file for the tree's domain. Comments mark the parts that have no counterpart, or a better
-// one.
+// A rule file for the tree's domain. Comments mark parts that have no counterpart, or a better one.
 std::string ConvertToYaml(const RuleTree& tree);
 
 }  // namespace sluice::envoy

@@ -5,7 +5,7 @@
 namespace sluice::envoy {
 namespace {
 
-// '#' begins a digest and '(' the name of a rule that no file has.
+// '#' begins a digest, and '(' begins the name of the rule for limits in requests.
 constexpr std::string_view kSpecial = "\\,=#(";
 
 void AppendEscaped(std::string_view text, std::string& out) {

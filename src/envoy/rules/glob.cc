@@ -10,8 +10,8 @@ Glob::Glob(std::string_view pattern) {
   parts_.emplace_back(pattern);
 }
 
-// The first part begins the text and the last one ends it. The others are taken where they come
-// first, which leaves the most for those behind.
+// The text must begin with the first part and end with the last one. Every other part is matched at
+// its first occurrence, which leaves the most text for later parts.
 bool Glob::Matches(std::string_view text) const {
   if (!text.starts_with(parts_.front())) return false;
   if (parts_.size() == 1) return text.size() == parts_.front().size();

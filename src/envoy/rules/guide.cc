@@ -11,7 +11,7 @@ const Place* Branches::Find(const Entry& entry) const {
   if (of_key == keys.end()) return nullptr;
   const auto& [exact, patterns, any] = of_key->second;
   if (const auto found = exact.find(entry.value); found != exact.end()) return &found->second;
-  // A value that is written as a pattern is that pattern's.
+  // A value equal to the text of a pattern selects that pattern.
   const bool has_star = entry.value.find('*') != std::string_view::npos;
   for (const Pattern& pattern : patterns) {
     if (has_star && pattern.place.value == entry.value) return &pattern.place;
@@ -27,7 +27,7 @@ const DomainGuide* Guide::Find(std::string_view domain) const {
   return found == domains_.end() ? nullptr : &found->second;
 }
 
-// Every entry must lead on: a limit counts only for descriptors that end at it.
+// Every entry must match: a limit applies only to descriptors that end at its place.
 void Guide::Follow(const DomainGuide& domain, std::span<const Entry> entries, Walk& walk) {
   walk.target = nullptr;
   walk.counter.clear();

@@ -25,7 +25,7 @@ std::string LowerCase(std::string_view text) {
   return lower;
 }
 
-// A key without a value is as good as absent.
+// A key without a value counts as absent.
 std::optional<ConfigValue> Find(const ConfigMap& fields, std::string_view key) {
   auto found = fields.Find(key);
   if (found && found->node().kind == NodeKind::kNull) return std::nullopt;
@@ -69,7 +69,7 @@ std::string ParseRequiredText(const ConfigValue& map, const ConfigMap& fields, s
   return std::string(text.value_or(""));
 }
 
-// What a file may say.
+// The keys of Envoy's format.
 constexpr std::span kUnits = std::span(kUnitNames).subspan(1);
 
 std::string AllowedUnits() { return fmt::format("are {}", fmt::join(kUnits, ", ")); }
@@ -95,7 +95,7 @@ void ParseReplaces(const ConfigValue& list, RateLimit& limit) {
   }
 }
 
-// What Sluice counts by, instead of a unit.
+// Sluice's own limits, instead of a unit.
 void ParseOwnLimits(const ConfigMap& fields, const ConfigValue& list, RateLimit& limit) {
   for (const std::string_view key : {"unit", "requests_per_unit", "unlimited"}) {
     if (const auto other = Find(fields, key)) other->ReportFound("only without limits");
@@ -132,7 +132,7 @@ RateLimit ParseRateLimit(const ConfigValue& value) {
   limit.unlimited = ParseFlag(fields, "unlimited");
   if (const auto requests = Find(fields, "requests_per_unit")) {
     const std::string& digits = requests->node().text;
-    if (digits.size() > 1 && digits.front() == '0') {  // the peer reads 010 as 8
+    if (digits.size() > 1 && digits.front() == '0') {  // Envoy's service reads 010 as 8
       requests->ReportFound("is a number that does not begin with 0");
     }
     limit.requests_per_unit =

@@ -10,7 +10,7 @@
 namespace sluice::envoy {
 namespace {
 
-// Puts the trees of one domain together.
+// Merges the trees of each domain.
 class Merger {
  public:
   Merger(bool merge, LoadedTrees& loaded) : merge_(merge), loaded_(loaded) {}
@@ -49,7 +49,7 @@ class Merger {
     for (Descriptor& it : from.descriptors) {
       const auto [place, is_new] = known.places.try_emplace(
           {it.key, it.value}, fmt::format("{}:{}", it.file, it.position.line));
-      // The parser has reported those that are twice in a file.
+      // The parser has reported duplicates within a file.
       if (!is_new && !place->second.starts_with(it.file + ":")) {
         loaded_.errors.push_back(
             {it.file, it.position, "descriptors",

@@ -26,8 +26,8 @@ bool IsRuleFileName(std::string_view name);
 // These files, also in subdirectories.
 inline constexpr FileChoice kRuleFiles{.is_rule_file = IsRuleFileName, .recursive = true};
 
-// Reads every file in `directory` and its subdirectories, ordered by name. A directory without files
-// is not an error, but an unreadable directory is.
+// Reads every file in `directory` and its subdirectories, ordered by name. A directory without
+// files is not an error, but an unreadable directory is.
 RuleTexts ReadRuleFiles(const std::string& directory);
 
 // With `merge`, several files may define one domain, which then has the descriptors of all.

@@ -202,7 +202,7 @@ void Session::SendPing() {
   transport_.RequestFlush();
 }
 
-// Within a header block no other frame may be sent or received: nothing is left but to close.
+// No other frame may be sent or received within a header block, so only closing is left.
 bool Session::EndIncomplete(SteadyTime time) {
   while (incomplete_.oldest() <= time) {
     Stream& stream = incomplete_.front();

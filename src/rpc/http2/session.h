@@ -61,12 +61,11 @@ class Session {
 
   std::uint64_t TakeCallCount() { return std::exchange(calls_, 0); }
 
-  // The time since which the oldest request has been incomplete, and the time since which the oldest
-  // response has waited for the peer's window. SteadyTime::max() if there is none.
+  // The time since which the oldest request has been incomplete, and the time since which the
+  // oldest response has waited for the peer's window. SteadyTime::max() if there is none.
   SteadyTime incomplete_since() const { return incomplete_.oldest(); }
   SteadyTime untaken_since() const { return untaken_.oldest(); }
-  // Ends requests that have been incomplete, and responses that have waited, since `time` or before.
-  // EndIncomplete returns false if the session can no longer receive.
+  // Ends those that date from `time` or before. Returns false if the session can no longer receive.
   bool EndIncomplete(SteadyTime time);
   void EndUntaken(SteadyTime time);
 

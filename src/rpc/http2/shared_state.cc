@@ -59,7 +59,7 @@ void ServerMetrics::Count(Refusal refusal) {
                kReasons[reason]);
 }
 
-// A server that may have few calls lends them one by one: none idles with another loop.
+// If max_calls is small, quota is borrowed one by one, so that none is unused in another loop.
 CallQuota::CallQuota(SharedState& shared, std::size_t loops)
     : shared_(shared),
       chunk_(std::clamp(static_cast<std::int64_t>(shared.options.max_calls / (loops * 64)),

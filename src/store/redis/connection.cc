@@ -37,8 +37,8 @@ bool IsMaster(const redisReply& reply) {
          std::string_view(reply.element[0]->str, reply.element[0]->len) == "master";
 }
 
-// A user without the right to name its connection can still decide checks, and one that may not ask
-// whether the script is there loads it. Other errors, such as NOAUTH, are not of that step alone.
+// A user who may not name its connection can still decide checks. A user who may not ask whether
+// the script is loaded loads it. Other errors, such as NOAUTH, affect all steps.
 bool MayGoOn(std::string_view refused_step, std::string_view error) {
   return (refused_step == "CLIENT" || refused_step == "EXISTS") &&
          (WordOf(error) == "NOPERM" || error.find("nknown ") != error.npos);
@@ -125,7 +125,7 @@ void Connection::OnLoginReply(const redisReply& reply) {
   if (reply.type == REDIS_REPLY_ERROR && !MayGoOn(step, TextOf(reply))) {
     return Fail(TextOf(reply), step);
   }
-  // A whole fleet that comes back at once does not load the script once for each connection.
+  // Avoids loading the script once per connection when a whole fleet reconnects at once.
   if (step == "EXISTS" && !IsListOfOne(reply)) {
     QueueLogin({"SCRIPT", "LOAD", kCheckScript.text});
     return transport_->RequestFlush();

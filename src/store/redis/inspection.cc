@@ -13,9 +13,9 @@
 namespace sluice::redis {
 namespace {
 
-// ARGV: commands that are needed. Returns the eviction policy, the lag of the replica that is
-// furthest behind (seconds, bytes), and the commands that the user may not call. What the user may
-// not ask for is empty; before Redis 7 all commands count as allowed.
+// ARGV: the needed commands. Returns the eviction policy, the lag of the replica that is furthest
+// behind (seconds, bytes), and the commands that the user may not call. Values that the user may
+// not read are empty; before Redis 7 all commands count as allowed.
 constexpr std::string_view kAsk = R"lua(
 local function info(section)
   local found = redis.pcall('INFO', section)
@@ -36,7 +36,7 @@ end
 return reply
 )lua";
 
-// What the check script calls, the report of a fleet's member, and what is asked here.
+// The commands called by the check script, by the reports of a fleet's members, and above.
 constexpr std::string_view kNeeded[] = {"time",    "mget",
                                         "set",     "setrange",
                                         "exists",  "unlink",
@@ -88,7 +88,7 @@ void Inspection::OnReply(const redisReply& reply) {
   SeeRefused(refused, static_cast<int>(reply.elements) - 3);
 }
 
-// Not known: the user may not ask.
+// Unknown: the user may not read it.
 void Inspection::SeePolicy(std::string_view policy) {
   if (policy.empty()) return;
   const bool evicts = policy != kSafePolicy;

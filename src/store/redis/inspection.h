@@ -1,6 +1,6 @@
 // Checks whether counts are safe in a Redis server: it evicts nothing, its replicas do not lag, and
-// its ACL permits all commands that Sluice needs. Queried at every login and every ten seconds. Each
-// change is logged.
+// its ACL permits all commands that Sluice needs. Queried at every login and every ten seconds.
+// Each change is logged.
 //
 // Loop thread only: the thread of the one node that sends the query.
 #pragma once

@@ -260,7 +260,7 @@ void Node::OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply) {
     FailPack(*pack, StoreFailure::kRejected);
     if (tally_.Count(true, loop_.now())) OpenBreaker(TextOf(reply));
   } else if (!Deliver(*pack, reply)) {
-    // Whose reply it is, or what the next one will belong to, is not known any more.
+    // It is unknown which command this reply, or the next one, belongs to.
     FailPack(*pack, StoreFailure::kRejected);
     restart_cause_ = "protocol error: a reply that is not from the check script";
   } else {
@@ -316,7 +316,7 @@ void Node::OnResetReply(StoreReset* reset, const redisReply& reply) {
   Finish(*reset, failed ? std::optional(StoreFailure::kRejected) : std::nullopt);
 }
 
-// What ends the connection is counted and told when it does.
+// An error that ends the connection is counted and logged when the connection ends.
 void Node::NoteError(std::string_view error) {
   if (WantsReconnect(error)) {
     restart_cause_ = error;

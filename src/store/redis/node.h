@@ -53,7 +53,7 @@ struct NodeOptions {
   const net::TlsClientContext* tls = nullptr;
   // The name that servers' certificates must have; empty: the hosts connected to.
   std::string tls_server_name;
-  // Null: that of the URL. Else must outlive the node.
+  // Null: the URL's password. Otherwise it must outlive the node.
   const Secret* password = nullptr;
 };
 

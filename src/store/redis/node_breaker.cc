@@ -41,7 +41,7 @@ void Node::SendProbe() {
   ++waiting_;
   probe_.key_ = owner_.ProbeKey(*this);
   probe_.counters.front().key = probe_.key_;
-  probe_.deadline_extended = true;  // if this process is late, the next probe tells
+  probe_.deadline_extended = true;  // if this process is late, the next probe decides
   probe_.late = nullptr;
   probe_.deadline = loop_.now() + options_.timeout;
   std::unique_ptr<Pack> pack = TakeSpare();

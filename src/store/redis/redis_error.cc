@@ -53,7 +53,7 @@ std::optional<std::size_t> KindOf(std::string_view error) {
 
 namespace {
 
-// What a script may not call, Redis 7 words as an error of the script's.
+// Redis 7 reports a command that the script may not call as an error of the script.
 bool IsOfAcl(std::string_view error) {
   return error.find("executing the script can't") != error.npos ||
          error.find("ACL failure in script") != error.npos;

@@ -54,7 +54,7 @@ void Sentinels::Ask(Connection& connection) {
 
 void Sentinels::Read(const redisReply& reply) {
   if (reply.type == REDIS_REPLY_ERROR) {
-    // How Valkey answers the UNSUBSCRIBE of a connection that has not subscribed yet.
+    // Valkey's reply to UNSUBSCRIBE on a connection without subscriptions.
     if (WordOf(TextOf(reply)) == "NOSUB") return;
     return OnNoAnswer(TextOf(reply));
   }

@@ -18,10 +18,10 @@ class SplitCheck::Piece final : public StoreCheck, private LateCheck::Watcher {
   }
 
   const ThreadStore::Place& place() const { return place_; }
-  // Whether it was sent, and failed before its reply came.
+  // Whether it was sent and failed before its reply arrived.
   bool is_late() const { return late_ != nullptr || replied_late_; }
 
-  // All that it was granted, or will be, is to be taken back.
+  // Undoes everything that it was granted, or will be granted.
   void UndoLate() const {
     if (late_ != nullptr) late_->undo = true;
     if (replied_late_) split_.part_.Undo(*replied_late_);
@@ -56,8 +56,8 @@ class SplitCheck::Piece final : public StoreCheck, private LateCheck::Watcher {
   SplitCheck& split_;
   const ThreadStore::Place place_;
   std::vector<std::size_t> indices_;          // of its counters, in the whole check
-  LateCheck* late_ = nullptr;                 // what waits for its reply
-  std::unique_ptr<OwnedCheck> replied_late_;  // what it was granted before the others were decided
+  LateCheck* late_ = nullptr;                 // waits for its reply
+  std::unique_ptr<OwnedCheck> replied_late_;  // its late grants, until the others are decided
 };
 
 void SplitCheck::Start(ThreadStore& part, StoreCheck& whole) {
@@ -134,7 +134,7 @@ bool SplitCheck::AnyLate() const {
                      [](const auto& piece) { return piece->is_late(); });
 }
 
-// What the owner says of the late check holds for those of all pieces.
+// The owner's decision about its late check applies to the late checks of all pieces.
 void SplitCheck::Finish() {
   if (!AnyLate()) return whole_.OnDecided();
   struct Joint final : LateCheck {
