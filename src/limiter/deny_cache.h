@@ -40,8 +40,7 @@ class DenyCache {
   // Whether a counter that a charge has brought past its limit denies every cost until it resets.
   static bool MayLearnCharge(const Limit& limit);
 
-  // REQUIRES: MayLearn(limit), or MayLearnCharge(limit) for a charge, after which any cost is
-  // denied.
+  // REQUIRES: MayLearn(limit), or MayLearnCharge(limit) for a charge: any cost is then denied.
   void Learn(std::string_view key, const Limit& limit, const Denial& denial);
 
   // The counter's verdict on `demand` at present, if it is known to deny; durations count from now,
