@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes man pages and bash completion of the programs' own `--help`, so they say the same.
+"""Makes man pages and bash completion from the programs' own `--help`.
 
 Usage: manuals.py SLUICE SLUICED DIRECTORY
 
@@ -38,7 +38,7 @@ def entries(lines):
 
 
 class ToolHelp:
-    """The parts of what CLI11 prints."""
+    """The parts of the help that CLI11 prints."""
 
     def __init__(self, text):
         self.description, _, rest = text.partition("\nUsage: ")
@@ -62,7 +62,7 @@ class ToolHelp:
 
 
 class ServerHelp:
-    """The parts of what sluiced prints: two lines a setting."""
+    """The parts of the help that sluiced prints: two lines per setting."""
 
     def __init__(self, text):
         self.description, _, rest = text.partition("\n\n")

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what it takes to build, run and test Sluice on Debian 12. When all of it is there, it
-# does nothing and needs neither root nor a network.
+# Installs the packages to build, run and test Sluice on Debian 12. If all are installed, it does
+# nothing and needs neither root nor a network.
 #   scripts/setup.sh [build|--valkey]
-# build: only what it takes to build and run. --valkey: Valkey, too, from Debian's backports, whose
-# packages apt then knows. Where it is installed, the store's tests run on it as well as on Redis.
+# build: only the packages to build and run. --valkey: also Valkey from Debian's backports, which are
+# added to apt's sources. If Valkey is installed, the store's tests run on it as well as on Redis.
 set -euo pipefail
 
 build_packages=(
@@ -55,7 +55,7 @@ if ! command -v dpkg-query >/dev/null; then
 fi
 
 backports=/etc/apt/sources.list.d/sluice-backports.list
-# tests: a client in Node. A Node and npm from elsewhere are good enough.
+# tests: a client in Node. Node and npm from other sources are accepted.
 if [[ ${1:-} != build ]] && ! { command -v node && command -v npm; } >/dev/null; then
   packages+=(nodejs npm)
 fi

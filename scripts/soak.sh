@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A soak: servers that stay, callers over gRPC, and a fault every 5 seconds. Prints a table
+# A soak test: the same servers throughout, callers over gRPC, and a fault every 5 seconds. Prints a table
 # (docs/outages.md explains it); fails if a promise is broken or a server's memory grows.
 #   scripts/soak.sh [SECONDS [OPTION...]]    600 seconds by default, in which over 1,000,000 checks
 #                                            are made; options as of tests/chaos/run.py
 # With AddressSanitizer, which finds leaks itself:
 #   scripts/soak.sh 600 --build build/asan-ubsan --redis-timeout 25 --growth 64
-# What servers and Redis say goes to build/soak.log.
+# The output of servers and Redis goes to build/soak.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds the clients in clients/ and runs each one's example against real servers. Installs what they
-# need. If that cannot be had, it says so, and leaves the language out.
+# Builds the clients in clients/ and runs each one's example against real servers. Installs the packages
+# they need. If one cannot be installed, it says so, and skips the language.
 #   scripts/test_clients.sh [cpp|python|java|go|node ...]    all without an argument
-# Tests two languages at a time, for their tests wait most of the time; shows what each printed when it is
-# done. Uses the sluiced and sluice of build/release, and builds them if they are not there.
+# Tests two languages at a time, since their tests wait most of the time. Shows the output of each when it
+# has ended. Uses the sluiced and sluice of build/release, and builds them if they are missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -36,7 +36,7 @@ install_packages() {
       apt-get -q -o Dpkg::Use-Pty=0 install -y --no-install-recommends "${missing[@]}"
 }
 
-# Exactly the packages of package-lock.json; no network if they are there.
+# Exactly the packages of package-lock.json; needs no network if they are installed.
 install_npm_packages() {
   local source=clients/node/package-lock.json folder=build/clients/node
   cmp -s "$source" "$folder/installed.json" && return
@@ -46,7 +46,7 @@ install_npm_packages() {
     cp "$source" "$folder/installed.json"
 }
 
-# Installs what the language needs. Fails if it cannot be had.
+# Installs the packages of the language. Fails if one cannot be installed.
 prepare() {
   # shellcheck disable=SC2086 # a list
   install_packages ${packages[$1]} || return

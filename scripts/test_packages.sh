@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what people install and tries it. Needs root and the packages of Debian and npm, no container
-# engine. Keeps what is slow to make in build/packages.
+# Builds and tests what users install: packages, images, manifests. Needs root and the packages of Debian
+# and npm, but no container engine. Keeps slow intermediate results in build/packages.
 #   scripts/test_packages.sh [debian|install|image|compose|kubernetes|readme ...]    default: all
 # install: cmake --install. readme: the README's two commands in a clean Debian.
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the client, installs it into a folder, and builds the example with what is installed there;
-# prints the example's path.
+# Builds the client, installs it into a folder, and builds the example with the installed package.
+# Prints the example's path.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 out=$(realpath -m ../../build/clients/cpp)

@@ -2,7 +2,7 @@
 //
 //   example.js pay ADDRESS USER...            pays once for each user
 //   example.js crowd ADDRESS CALLERS CALLS    that many callers pay for one user; prints how many did
-//   example.js queue ADDRESS CALLS            makes that many calls, each in its turn; prints ms
+//   example.js queue ADDRESS CALLS            makes that many calls, one after another; prints ms
 //   example.js ask ADDRESS open|closed        checks once for each line of standard input
 //   example.js export ADDRESS                 holds a slot until standard input ends
 //   example.js serve ADDRESS                  serves HTTP and gRPC until standard input ends

@@ -1,4 +1,4 @@
-// Rate limits decided by Sluice. See README.md for a tour.
+// Rate limits decided by Sluice. See README.md.
 'use strict';
 
 const path = require('path');
@@ -13,11 +13,11 @@ const {sluice} = grpc.loadPackageDefinition(loader.loadSync('sluice/v1/rate_limi
 
 const MODES = sluice.v1.Mode.type.value.map(({name}) => name);
 
-// The fault of the caller. Every other error means that there is no decision.
+// Mistakes of the caller. Other errors mean that there is no decision.
 const MISTAKES = new Set([grpc.status.INVALID_ARGUMENT, grpc.status.PERMISSION_DENIED,
   grpc.status.UNAUTHENTICATED, grpc.status.UNIMPLEMENTED]);
 
-// Milliseconds, rounded up: who waits so long has waited long enough.
+// Milliseconds, rounded up, so that waiting this long is always enough.
 const millis = (duration) =>
   duration ? duration.seconds * 1000 + Math.ceil(duration.nanos / 1e6) : 0;
 
@@ -25,15 +25,15 @@ const duration = (milliseconds) => ({
   seconds: Math.floor(milliseconds / 1000), nanos: Math.round((milliseconds % 1000) * 1e6),
 });
 
-// A timer takes a millisecond at least, so there is none for no time.
+// A timer takes at least a millisecond, so none is started for a wait of 0.
 const sleep = (milliseconds) =>
   milliseconds > 0 ? new Promise((resolve) => setTimeout(resolve, milliseconds)) : undefined;
 
-// What became of a check.
+// The result of a check.
 class Decision {
   constructor(allowed, response) {
     this.allowed = allowed;
-    this.answered = response !== undefined;  // false: no server decided, the client did
+    this.answered = response !== undefined;  // false: the client decided, because no server answered
     this.response = response || {limits: []};
     this.wait = millis(this.response.wait);  // ms before the allowed request starts
     // ms until a retry can succeed; undefined: never, or unknown
@@ -41,7 +41,7 @@ class Decision {
   }
 }
 
-// The request may not go on.
+// The request was denied.
 class Limited extends Error {
   constructor(decision) {
     super('rate limited');
@@ -53,7 +53,7 @@ class Limited extends Error {
 // Asks one address: "127.0.0.1:8081", "unix:/run/sluice/grpc.sock", "dns:///sluice:8081". It has one
 // channel; one client is enough for a process.
 class Client {
-  // deadline: ms that a check may take. withoutAnswer: 'open' (go on) or 'closed' (stop), if no server
+  // deadline: ms that a check may take. withoutAnswer: 'open' (allow) or 'closed' (deny), if no server
   // answers in time. maxWait: the longest wait in ms that a check accepts.
   constructor(address, {deadline = 100, withoutAnswer = 'open', maxWait, credentials} = {}) {
     if (withoutAnswer !== 'open' && withoutAnswer !== 'closed') {
@@ -62,7 +62,7 @@ class Client {
     this.deadline = deadline;
     this.open = withoutAnswer === 'open';
     this.defaults = maxWait === undefined ? {} : {max_wait: duration(maxWait)};
-    this.releases = new Set();  // under way
+    this.releases = new Set();  // pending calls
     this.stub = new sluice.v1.RateLimiter(address, credentials || grpc.credentials.createInsecure(), {
       'grpc.enable_http_proxy': 0,
       'grpc.initial_reconnect_backoff_ms': 100,
@@ -71,14 +71,14 @@ class Client {
     });
   }
 
-  // Waits until the server has answered the releases under way, at most 5 s.
+  // Waits until the server has answered pending releases, for at most 5 s.
   async close() {
     await Promise.all(this.releases);
     this.stub.close();
   }
 
-  // Asks whether a request may go on. An attribute that is undefined is left out. `more`: cost, mode,
-  // max_wait. Rejects only if the question is wrong.
+  // Asks whether a request is allowed. Undefined attributes are left out. `more`: cost, mode, max_wait.
+  // Rejects only if the request is invalid.
   async check(domain, attributes, more = {}) {
     if (more.mode !== undefined && !MODES.includes(more.mode)) {
       throw new TypeError(`mode is ${more.mode}; allowed are ${MODES.join(', ')}`);
@@ -97,8 +97,8 @@ class Client {
     }
   }
 
-  // Runs `work` if the request may go on, else throws Limited. Sleeps first if the answer says so. A
-  // concurrency limit's slot is held while `work` runs, and given back whatever happens.
+  // Runs `work` if the request is allowed, else throws Limited. If the answer has a wait, sleeps first. A
+  // slot of a concurrency limit is held while `work` runs, and always released afterwards.
   async limited(domain, attributes, work, more = {}) {
     const decision = await this.check(domain, attributes, more);
     if (!decision.allowed) throw new Limited(decision);
@@ -111,12 +111,12 @@ class Client {
     }
   }
 
-  // Renews the decision's lease, if it has one, until the function it returns is called, which gives
-  // it back. Calling that twice does no harm.
+  // Renews the decision's lease, if it has one, until the returned function is called, which releases it.
+  // That function may be called more than once.
   hold(decision) {
     const {lease} = decision.response;
     if (!lease) return () => {};
-    const third = Math.min(Math.max(1, millis(lease.ttl) / 3), 2 ** 31 - 1);  // a timer's longest
+    const third = Math.min(Math.max(1, millis(lease.ttl) / 3), 2 ** 31 - 1);  // the maximum of a timer
     const renewing = setInterval(() => {
       this.#call('RenewLease', {lease_id: lease.id}, third).catch(() => {});
     }, third);
@@ -141,7 +141,7 @@ class Client {
   }
 }
 
-// Limits the methods of a gRPC server by rule, without a change to them: new grpc.Server({interceptors:
+// Limits the methods of a gRPC server by rules, without changing them: new grpc.Server({interceptors:
 // [limitInterceptor(client, 'shop')]}). Each call is checked with the attribute `endpoint`, its full
 // method, and what `attributes(metadata)` returns. A denied call ends with RESOURCE_EXHAUSTED; if a retry
 // can succeed, `grpc-retry-pushback-ms` says when.
@@ -187,7 +187,7 @@ function limitInterceptor(client, domain, attributes = () => ({})) {
 
 // Limits the requests of an Express application: app.use(limitRequests(client, 'shop')).
 // Each is checked with the attributes `endpoint` (the path), `method`, `client_ip` and what
-// `attributes(request)` returns. A denied one is answered with 429 and Retry-After; every answer bears
+// `attributes(request)` returns. A denied one is answered with 429 and Retry-After; every response has
 // RateLimit and RateLimit-Policy.
 function limitRequests(client, domain, attributes = () => ({})) {
   return async (request, response, next) => {
@@ -213,7 +213,7 @@ function limitRequests(client, domain, attributes = () => ({})) {
   };
 }
 
-// As draft-ietf-httpapi-ratelimit-headers has them.
+// The headers of draft-ietf-httpapi-ratelimit-headers.
 function setHeaders(response, decision) {
   const shown = decision.response.limits.filter((limit) => !limit.shadow && limit._limit);
   if (shown.length > 0) {

@@ -4,7 +4,7 @@
   example.py pay ADDRESS USER...              pays once for each user, by a decorated function
   example.py pay_async ADDRESS USER...        the same, by a coroutine
   example.py crowd ADDRESS THREADS CALLS      that many threads pay for one user; prints how many did
-  example.py queue ADDRESS CALLS              makes that many calls, each in its turn; prints milliseconds
+  example.py queue ADDRESS CALLS              makes that many calls, one after another; prints milliseconds
   example.py ask ADDRESS open|closed          checks once for each line of standard input
   example.py export ADDRESS                   holds a slot until standard input ends
   example.py serve ADDRESS                    serves HTTP and gRPC until standard input ends

@@ -1,16 +1,17 @@
 #!/usr/bin/python3
-"""Runs one client's example against real servers, and demands what every client promises.
+"""Runs one client's example against real servers, and tests the promises of every client.
 
 Usage: run.py BIN COMMAND...      BIN: folder of sluiced and sluice; COMMAND: the example
 
 The example has these commands (clients/python/example.py describes them): pay, crowd, queue, ask, export
 and serve. What is checked, for every language:
 
-  a decorated method is limited, and told when to retry
+  a decorated method is limited, and learns when to retry
   50 threads get exactly what a limit allows
-  a client that accepts a wait starts when its turn comes
-  a server that is silent or killed: calls go on (open) or not (closed), and its successor decides
-  a lease is kept while the work lasts, given back if it fails or its request is cancelled, and free
+  a client that accepts a wait starts after it
+  a server that is silent or killed: calls are allowed (open) or denied (closed), and its successor
+    decides
+  a lease is kept while the work lasts, released if it fails or its request is cancelled, and free
   after a crash
   HTTP: 429 with Retry-After, RateLimit on every answer; gRPC: RESOURCE_EXHAUSTED, by an interceptor
 """
@@ -64,7 +65,7 @@ class Sluiced:
 
     @contextlib.contextmanager
     def silenced(self):
-        """It answers nothing, and all that was asked meanwhile at the end."""
+        """The server answers nothing meanwhile, and all pending calls at the end."""
         self._process.send_signal(signal.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)  # until all its threads have stopped
         try:
@@ -78,7 +79,7 @@ class Sluiced:
 
 
 class Example:
-    """The example, told to do one thing."""
+    """The example with one of its commands."""
 
     def __init__(self, test, command, address, *arguments):
         self.process = subprocess.Popen([*EXAMPLE, command, address, *arguments], text=True,

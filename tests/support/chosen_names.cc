@@ -1,6 +1,6 @@
-// A library to preload: a name service that a test rules. The file CHOSEN_NAMES holds, for the name
-// "redis.test", an address and how many milliseconds it takes to find it; an empty file, that there
-// is no such name. Other names are the system's.
+// A library to preload: a name service controlled by a test. The file CHOSEN_NAMES has the address
+// of the name "redis.test" and the milliseconds that its resolution takes. If the file is empty,
+// the name does not exist. Other names are resolved by the system.
 #include <dlfcn.h>
 #include <netdb.h>
 

@@ -17,7 +17,7 @@ constexpr std::chrono::seconds kStartTimeout(10);
 
 }  // namespace
 
-// redis-server cannot be told "any port".
+// redis-server cannot choose a free port itself.
 int FreePort() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

@@ -23,7 +23,7 @@ int FreePort();
 // The server that tests start: SLUICE_REDIS_SERVER, such as valkey-server, else redis-server.
 std::string RedisProgram();
 
-// Within which the nodes of a topology agree, however busy the machine is.
+// The time within which the nodes of a topology agree, even on a busy machine.
 inline constexpr std::chrono::seconds kTopologyTimeout(30);
 
 class RedisServer {

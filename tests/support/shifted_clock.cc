@@ -1,8 +1,8 @@
-// A library to preload: the process lives SLUICE_CLOCK_SHIFT seconds after the rest of the world,
-// before it if negative; its monotonic clock is left alone. With SLUICE_CLOCK_FILE instead, the
-// seconds are the 8 bytes of that file, and may change at any time. For a redis-server, whose
-// allocator clashes with libfaketime (its issue 130). Asks the kernel itself, so nothing is called
-// that may call back while libraries are still being loaded.
+// A library to preload: shifts the process' wall clock by SLUICE_CLOCK_SHIFT seconds, which may be
+// negative. The monotonic clock does not change. With SLUICE_CLOCK_FILE instead, the seconds are
+// the 8 bytes of that file, and may change at any time. For redis-server, whose allocator clashes
+// with libfaketime (its issue 130). Makes system calls directly, so that no function is called that
+// may call back while libraries are still being loaded.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -3,7 +3,7 @@
 //   shop pay ADDRESS USER...              pays once for each user
 //   shop pay_async ADDRESS USER...        the same, without blocking
 //   shop crowd ADDRESS THREADS CALLS      that many threads pay for one user; prints how many did
-//   shop queue ADDRESS CALLS              calls that often, each in its turn; prints milliseconds
+//   shop queue ADDRESS CALLS              calls that often, one after another; prints milliseconds
 //   shop ask ADDRESS open|closed          checks once for each line of standard input
 //   shop export ADDRESS                   holds a slot until standard input ends
 //   shop serve ADDRESS                    serves gRPC until standard input ends

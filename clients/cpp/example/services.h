@@ -1,5 +1,5 @@
-// Services that know nothing of limits, in both of gRPC's APIs: Health, and Reflection (of which
-// only the stream matters here: it answers each request with nothing).
+// Services without limits, in both of gRPC's APIs: Health, and Reflection (of which only the stream
+// matters here: it answers each request with an empty response).
 #pragma once
 
 #include "grpc/health/v1/health.grpc.pb.h"

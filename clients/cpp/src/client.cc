@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Rounded up: who waits this long has waited long enough.
+// Rounded up, so that waiting this long is always enough.
 microseconds ToChrono(const google::protobuf::Duration& duration) {
   return std::chrono::seconds(duration.seconds()) +
          std::chrono::ceil<microseconds>(std::chrono::nanoseconds(duration.nanos()));
@@ -31,7 +31,7 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& target, const Options&
       arguments);
 }
 
-// Of all errors, those that the caller made; the others mean that there is no decision.
+// Whether the error is a mistake of the caller. Other errors mean that there is no decision.
 bool IsMistake(grpc::StatusCode code) {
   return code == grpc::StatusCode::INVALID_ARGUMENT ||
          code == grpc::StatusCode::PERMISSION_DENIED || code == grpc::StatusCode::UNAUTHENTICATED ||

@@ -8,10 +8,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Of a renewal or a release; whoever destroys the client waits as long.
+// The timeout of a renewal or a release. The destructor of the client waits as long.
 constexpr microseconds kTimeout = std::chrono::seconds(5);
 
-// Nobody waits for the answer.
+// The answer is ignored.
 template <class Request, class Response>
 void Send(PendingCalls& calls, PendingCalls::Method<Request, Response> method,
           const std::string& lease_id, microseconds timeout) {

@@ -1,4 +1,4 @@
-// Renews the leases of a client, each after a third of its ttl, on a thread of its own.
+// Renews the leases of a client, each after a third of its ttl, on a separate thread.
 //
 // Thread-safe.
 #pragma once
@@ -16,8 +16,8 @@ namespace sluice {
 
 class LeaseKeeper {
  public:
-  // `calls` must outlive this object, and be waited for: a process that ends at once would lose
-  // the releases under way.
+  // `calls` must outlive this object, and must be waited for: a process that ends at once would
+  // lose pending releases.
   explicit LeaseKeeper(PendingCalls& calls);
   ~LeaseKeeper();
 

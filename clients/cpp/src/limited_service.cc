@@ -19,7 +19,7 @@ using grpc::ByteBuffer;
 using grpc::internal::MethodHandler;
 using grpc::internal::RpcMethod;
 
-// Why the call is refused. Tells the caller when to retry.
+// The status of a denied call. Tells the caller when to retry.
 grpc::Status Refusal(const Decision& decision, grpc::ServerContextBase& context) {
   if (!decision.error.ok()) return {grpc::StatusCode::INTERNAL, "no decision"};
   if (decision.retry_after) {
@@ -29,8 +29,8 @@ grpc::Status Refusal(const Decision& decision, grpc::ServerContextBase& context)
   return {grpc::StatusCode::RESOURCE_EXHAUSTED, "rate limited"};
 }
 
-// Decides each call of a method, and has the method's own handler run it. Parsing is left to that
-// handler, so a denied call costs none: until then, the request is the raw buffer.
+// Checks each call of a method before the method's own handler runs it. That handler parses the
+// request, so a denied call is not parsed; until then, the request is the raw buffer.
 class LimitedHandler : public MethodHandler {
  public:
   LimitedHandler(MethodHandler& method, std::string name, Client& client, std::string domain,
@@ -46,7 +46,7 @@ class LimitedHandler : public MethodHandler {
   }
 
  protected:
-  // `done`: called when the call is over (callback API).
+  // `done`: called when the call has ended (callback API).
   static void Run(MethodHandler& handler, const HandlerParameter& call,
                   std::function<void()> done) {
     grpc::Status status;

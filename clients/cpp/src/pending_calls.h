@@ -1,8 +1,8 @@
 // The calls of a client that no thread waits for.
 //
-// gRPC joins the threads that call back when the last channel is destroyed, so a channel must not
-// be destroyed on one of them (gRPC issue 37858). Each call's context holds the channel: the
-// context is destroyed before its call is over, and the client waits for all calls.
+// gRPC joins its callback threads when the last channel is destroyed, so a channel must not be
+// destroyed on one of them (gRPC issue 37858). Each call's context holds the channel: the context
+// is destroyed before its call ends, and the client waits for all calls.
 //
 // Thread-safe.
 #pragma once
@@ -34,12 +34,12 @@ class PendingCalls {
   ~PendingCalls() { Wait(); }
   PendingCalls(const PendingCalls&) = delete;
 
-  // Calls `done` on a thread of gRPC's when the server has answered, or after `timeout`.
+  // Calls `done` on a thread of gRPC when the server has answered, or after `timeout`.
   template <class Request, class Response>
   void Start(Method<Request, Response> method, Request request, std::chrono::microseconds timeout,
              Done<Response> done);
 
-  // Until no call is under way.
+  // Waits until no call is pending.
   void Wait() {
     std::unique_lock lock(mutex_);
     none_.wait(lock, [this] { return count_ == 0; });
@@ -79,7 +79,7 @@ void PendingCalls::Start(Method<Request, Response> method, Request request,
     Response response = std::move(call->response);
     call.reset();
     done(status, std::move(response));
-    done = nullptr;  // what it holds may need the client, too
+    done = nullptr;  // the objects it holds may use the client
     End();
   };
   (stub_.async()->*method)(&started.context, &started.request, &started.response,

@@ -1,4 +1,4 @@
-"""Rate limits decided by Sluice. See README.md for a tour.
+"""Rate limits decided by Sluice. See README.md.
 
 `Client` asks; `Client.limit` decorates a function; `LimitInterceptor` limits a gRPC server's methods,
 `LimitMiddleware` an ASGI application.

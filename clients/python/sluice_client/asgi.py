@@ -8,8 +8,8 @@ class LimitMiddleware:
     """LimitMiddleware(application, client, "shop").
 
     Each request is checked in `domain` with the attributes `endpoint` (the path), `method`, `client_ip`
-    and what `attributes(scope)` returns. A denied one is answered with 429 and Retry-After; every answer
-    bears RateLimit and RateLimit-Policy.
+    and what `attributes(scope)` returns. A denied one is answered with 429 and Retry-After; every response
+    has RateLimit and RateLimit-Policy.
     """
 
     def __init__(self, application, client, domain, attributes=lambda scope: {}):
@@ -43,7 +43,7 @@ class LimitMiddleware:
 
 
 def rate_limit_headers(decision):
-    """As draft-ietf-httpapi-ratelimit-headers has them."""
+    """The headers of draft-ietf-httpapi-ratelimit-headers."""
     shown = [limit for limit in decision.response.limits
              if not limit.shadow and limit.HasField("limit")]
     names = [_name(limit) for limit in shown]

@@ -13,7 +13,7 @@ from sluice.v1 import rate_limiter_pb2 as pb
 
 OPEN, CLOSED = "open", "closed"
 
-# The fault of the caller. Every other error means that there is no decision.
+# Mistakes of the caller. Other errors mean that there is no decision.
 _MISTAKES = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.PERMISSION_DENIED,
@@ -23,7 +23,7 @@ _MISTAKES = {
 
 
 class Limited(Exception):
-    """The request may not go on. `retry_after`: seconds until a retry can succeed; None: never."""
+    """The request was denied. `retry_after`: seconds until a retry can succeed; None: never."""
 
     def __init__(self, decision):
         super().__init__("rate limited")
@@ -32,7 +32,7 @@ class Limited(Exception):
 
 
 class Decision:
-    """What became of a check. `answered` is False if nobody decided it and the client did."""
+    """The result of a check. `answered` is False if the client decided, because no server answered."""
 
     def __init__(self, allowed, response=None):
         self.allowed = allowed
@@ -54,11 +54,11 @@ class Decision:
 class Client:
     """Asks one address, such as "127.0.0.1:8081", "unix:/run/sluice/grpc.sock" or "dns:///sluice:8081".
 
-    deadline: seconds that a check may take. without_answer: OPEN (go on) or CLOSED (stop), when no
+    deadline: seconds that a check may take. without_answer: OPEN (allow) or CLOSED (deny), if no
     server answers in time. max_wait: the longest wait in seconds that a check accepts, unless it says
     otherwise. credentials: of grpc.ssl_channel_credentials; None: plain text.
 
-    Thread-safe. One for the whole process is enough: it has one channel.
+    Thread-safe. A process needs only one client, which has one channel.
     """
 
     def __init__(self, address="127.0.0.1:8081", *, deadline=0.1, without_answer=OPEN,
@@ -76,7 +76,7 @@ class Client:
         self._deadline = deadline
         self._open = without_answer == OPEN
         self._max_wait = max_wait
-        self._releases = set()  # calls under way
+        self._releases = set()  # pending calls
         self._check = self._method("CheckLimit", pb.CheckLimitRequest, pb.CheckLimitResponse)
         self._renew = self._method("RenewLease", pb.RenewLeaseRequest, pb.RenewLeaseResponse)
         self._release = self._method("ReleaseLease", pb.ReleaseLeaseRequest, pb.ReleaseLeaseResponse)
@@ -88,13 +88,13 @@ class Client:
         self.close()
 
     def close(self):
-        """Waits until the server has answered the releases under way, at most 5 s."""
+        """Waits until the server has answered pending releases, for at most 5 s."""
         for release in list(self._releases):
             release.exception()
         self._channel.close()
 
     def check(self, domain, attributes, *, cost=1, max_wait=None):
-        """Asks whether a request may go on. Raises grpc.RpcError only if the question is wrong."""
+        """Asks whether a request is allowed. Raises grpc.RpcError only if the request is invalid."""
         try:
             return _decided(self._check(self._request(domain, attributes, cost, max_wait),
                                         timeout=self._deadline))
@@ -102,7 +102,7 @@ class Client:
             return self._without_answer(error)
 
     async def check_async(self, domain, attributes, *, cost=1, max_wait=None):
-        """As check, without blocking the event loop, on the same channel."""
+        """Like check, without blocking the event loop, on the same channel."""
         loop = asyncio.get_running_loop()
         answered = loop.create_future()
         call = self._check.future(self._request(domain, attributes, cost, max_wait),
@@ -125,9 +125,9 @@ class Client:
 
     @contextlib.contextmanager
     def limited(self, domain, attributes, *, cost=1, max_wait=None):
-        """Runs the block if the request may go on, else raises Limited. Sleeps first if the answer
-        says so; a concurrency limit's slot is held while the block runs, and given back at its end,
-        however that comes."""
+        """Runs the block if the request is allowed, else raises Limited. If the answer has a wait,
+        sleeps first. A slot of a concurrency limit is held while the block runs, and always released
+        at its end."""
         decision = self.check(domain, attributes, cost=cost, max_wait=max_wait)
         if not decision.allowed:
             raise Limited(decision)
@@ -167,7 +167,7 @@ class Client:
 
     @contextlib.contextmanager
     def holding(self, decision):
-        """Keeps the lease of `decision`, if it has one, while the block runs."""
+        """Renews the lease of `decision`, if it has one, while the block runs, then releases it."""
         lease = decision.response.lease
         if not lease.id:
             yield
@@ -187,12 +187,12 @@ class Client:
                 self._renew(pb.RenewLeaseRequest(lease_id=lease_id), timeout=ttl / 3)
             except grpc.RpcError as error:
                 if error.code() == grpc.StatusCode.NOT_FOUND:
-                    return  # lost for good; the work goes on
+                    return  # the lease is lost; the work continues
 
     # Does not wait for the answer. If it never arrives, the slot is free after the ttl.
     def _give_back(self, lease_id):
         if sys.is_finalizing():
-            return  # a generator that was never finished; gRPC would wait for a thread for ever
+            return  # a generator that was never finished: gRPC would wait forever for a thread
         release = self._release.future(pb.ReleaseLeaseRequest(lease_id=lease_id), timeout=5)
         self._releases.add(release)
         release.add_done_callback(self._releases.discard)

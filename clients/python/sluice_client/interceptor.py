@@ -1,4 +1,4 @@
-"""Limits the methods of a gRPC server by rule, without a change to them."""
+"""Limits the methods of a gRPC server by rules, without changing them."""
 
 import logging
 import time
@@ -27,7 +27,7 @@ class LimitInterceptor(grpc.ServerInterceptor):
         def decide(context):
             try:
                 decision = self._client.check(self._domain, facts)
-            except grpc.RpcError:  # a mistake of this server, not of its caller
+            except grpc.RpcError:  # a mistake of this server, not of the caller
                 logging.exception("no decision")
                 context.abort(grpc.StatusCode.INTERNAL, "no decision")
             if not decision.allowed:

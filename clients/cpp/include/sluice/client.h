@@ -30,7 +30,7 @@ class PendingCalls;
 using Attributes = std::map<std::string, std::string>;
 
 struct Options {
-  // What the client decides if no server does in time.
+  // The decision of the client if no server answers in time.
   enum class WithoutAnswer { kOpen, kClosed };
 
   std::chrono::milliseconds deadline{100};  // of one check
@@ -49,7 +49,7 @@ struct Decision {
   v1::CheckLimitResponse response;  // empty if `answered` is false
 };
 
-// Renews a lease from time to time, and releases it when destroyed. Must not outlive its client.
+// Renews a lease periodically, and releases it when destroyed. Must not outlive its client.
 class Lease {
  public:
   Lease() = default;
@@ -82,20 +82,21 @@ class Client {
   // `target`: "127.0.0.1:8081", "unix:/run/sluice/grpc.sock", "dns:///sluice:8081". Connects at the
   // first check, and reconnects within a second.
   explicit Client(const std::string& target, Options options = {});
-  // Waits until the calls under way are over: checks for their deadline at most, leases for 5 s. A
-  // callback of CheckAsync must not destroy the client: gRPC cannot end a channel on such a thread.
+  // Waits until pending calls have ended: checks for at most their deadline, leases for 5 s. A
+  // callback of CheckAsync must not destroy the client: gRPC cannot close a channel on such a
+  // thread.
   ~Client();
 
-  // Asks whether a request may go on, and sleeps first if the answer says so.
+  // Checks a request. If the answer has a wait, sleeps for it before returning.
   Permit Acquire(const std::string& domain, const Attributes& attributes);
 
-  // Asks only: the caller waits, and calls Hold.
+  // Checks a request without sleeping or holding a lease: the caller waits, and calls Hold.
   Decision Check(const std::string& domain, const Attributes& attributes);
 
-  // Like Check, with everything that the API offers: cost, mode, max_wait.
+  // Like Check, with all fields of the API: cost, mode, max_wait.
   Decision Ask(const v1::CheckLimitRequest& request);
 
-  // Like Check, without blocking. Calls `then` on a thread of gRPC's, which it must not block.
+  // Like Check, without blocking. Calls `then` on a thread of gRPC, which it must not block.
   void CheckAsync(const std::string& domain, const Attributes& attributes,
                   std::function<void(Decision)> then);
 

@@ -1,4 +1,4 @@
-// Limits the methods of a gRPC service by rule, without a change to them.
+// Limits the methods of a gRPC service by rules, without changing them.
 //
 //   ShopService shop;                    // yours, synchronous or of gRPC's callback API
 //   sluice::LimitedService limited(shop, Shop::service_full_name(), client, "shop");
@@ -9,8 +9,8 @@
 // `grpc-retry-pushback-ms` in the trailers says when to retry.
 //
 // This is a service and not one of gRPC's server interceptors (which are experimental): an
-// interceptor cannot deny a call, for the method runs whatever it does. For the same reason,
-// interceptors of a server with such a service must not read the messages received: they are parsed
+// interceptor cannot deny a call, because the method runs whatever it does. For the same reason,
+// interceptors of a server with such a service must not read received messages, which are parsed
 // later.
 #pragma once
 
@@ -25,7 +25,7 @@
 
 namespace sluice {
 
-// What a call's metadata or peer adds to the attributes. Called by any thread.
+// Returns additional attributes, from a call's metadata or peer. Called on any thread.
 using CallAttributes = std::function<Attributes(const grpc::ServerContextBase&)>;
 
 class LimitedService final : public grpc::Service {

@@ -1,4 +1,4 @@
-// Package client asks Sluice whether requests may go on. See clients/go/README.md for a tour.
+// Package client asks Sluice whether requests are allowed. See clients/go/README.md.
 package client
 
 import (
@@ -20,13 +20,13 @@ import (
 // Attributes are the facts of a request.
 type Attributes map[string]string
 
-// Policy says what a client answers if no server does.
+// Policy is the decision of a client if no server answers.
 type Policy int
 
 const (
-	// Open lets requests go on.
+	// Open allows requests.
 	Open Policy = iota
-	// Closed stops them.
+	// Closed denies requests.
 	Closed
 )
 
@@ -48,13 +48,13 @@ type Client struct {
 	deadline time.Duration
 	open     bool
 	maxWait  time.Duration
-	releases sync.WaitGroup // under way
+	releases sync.WaitGroup // pending calls
 }
 
-// Decision is what became of a check.
+// Decision is the result of a check.
 type Decision struct {
 	Allowed bool
-	// Answered is false if no server decided, and the client did.
+	// Answered is false if the client decided because no server answered.
 	Answered bool
 	// Wait before the allowed request starts.
 	Wait time.Duration
@@ -63,12 +63,12 @@ type Decision struct {
 	Response   *pb.CheckLimitResponse
 }
 
-// LimitedError is returned for a request that may not go on.
+// LimitedError is returned for a denied request.
 type LimitedError struct{ Decision Decision }
 
 func (e *LimitedError) Error() string { return "rate limited" }
 
-// New makes a client. It connects at the first check.
+// New creates a client. It connects at the first check.
 func New(address string, options Options) (*Client, error) {
 	dial := options.DialOptions
 	if dial == nil {
@@ -92,14 +92,14 @@ func New(address string, options Options) (*Client, error) {
 		open: options.WithoutAnswer == Open, maxWait: options.MaxWait}, nil
 }
 
-// Close waits until the server has answered the releases under way, at most 5 s, and ends the channel.
-// Call it once, when nobody uses the client any more.
+// Close waits until the server has answered pending releases, for at most 5 s, and closes the channel.
+// Call it once, when the client is no longer used.
 func (c *Client) Close() error {
 	c.releases.Wait()
 	return c.channel.Close()
 }
 
-// Check asks whether a request of cost 1 may go on. An error means that the question is wrong, or that
+// Check asks whether a request of cost 1 is allowed. An error means that the request is invalid, or that
 // `ctx` has ended.
 func (c *Client) Check(ctx context.Context, domain string, attributes Attributes) (Decision, error) {
 	request := &pb.CheckLimitRequest{Domain: domain, Attributes: attributes}
@@ -109,7 +109,7 @@ func (c *Client) Check(ctx context.Context, domain string, attributes Attributes
 	return c.Ask(ctx, request)
 }
 
-// Ask is Check with all that the API offers: cost, mode, max_wait.
+// Ask is Check with all fields of the API: cost, mode, max_wait.
 func (c *Client) Ask(ctx context.Context, request *pb.CheckLimitRequest) (Decision, error) {
 	limited, cancel := context.WithTimeout(ctx, c.deadline)
 	defer cancel()
@@ -130,9 +130,9 @@ func (c *Client) Ask(ctx context.Context, request *pb.CheckLimitRequest) (Decisi
 	return Decision{Allowed: c.open, RetryAfter: -1, Response: &pb.CheckLimitResponse{}}, nil
 }
 
-// Limited runs `work` if the request may go on, and returns a *LimitedError if not. It sleeps first if
-// the answer says so. A concurrency limit's slot is held while `work` runs, and given back whatever
-// happens.
+// Limited runs `work` if the request is allowed, and returns a *LimitedError if not. If the answer has a
+// wait, it sleeps first. A slot of a concurrency limit is held while `work` runs, and always released
+// afterwards.
 func (c *Client) Limited(ctx context.Context, domain string, attributes Attributes,
 	work func(context.Context) error) error {
 	decision, err := c.Check(ctx, domain, attributes)
@@ -149,8 +149,8 @@ func (c *Client) Limited(ctx context.Context, domain string, attributes Attribut
 	return work(ctx)
 }
 
-// Hold renews the decision's lease, if it has one, until the function it returns is called, which gives
-// it back. Calling that twice does no harm.
+// Hold renews the decision's lease, if it has one, until the returned function is called, which releases
+// it. That function may be called more than once.
 func (c *Client) Hold(decision Decision) func() {
 	lease := decision.Response.GetLease()
 	if lease.GetId() == "" {
@@ -162,7 +162,7 @@ func (c *Client) Hold(decision Decision) func() {
 	var once sync.Once
 	release := func() {
 		close(ended)
-		// In its own time: if the answer never arrives, the slot is free after the ttl.
+		// In the background: if the answer never arrives, the slot is free after the ttl.
 		c.releases.Add(1)
 		go func() {
 			defer c.releases.Done()
@@ -187,7 +187,7 @@ func (c *Client) keep(id string, period time.Duration, ended <-chan struct{}) {
 		_, err := c.stub.RenewLease(ctx, &pb.RenewLeaseRequest{LeaseId: id})
 		cancel()
 		if status.Code(err) == codes.NotFound {
-			return // lost for good; the work goes on
+			return // the lease is lost; the work continues
 		}
 	}
 }

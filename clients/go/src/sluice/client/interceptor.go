@@ -11,10 +11,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// CallAttributes are what a call's context adds to the attribute `endpoint`, its full method.
+// CallAttributes returns attributes from a call's context, in addition to `endpoint`, its full method.
 type CallAttributes func(context.Context) Attributes
 
-// UnaryServerInterceptor limits the unary methods of a gRPC server by rule, without a change to them. A
+// UnaryServerInterceptor limits the unary methods of a gRPC server by rules, without changing them. A
 // denied call ends with RESOURCE_EXHAUSTED; if a retry can succeed, `grpc-retry-pushback-ms` says when.
 func UnaryServerInterceptor(c *Client, domain string, attributes CallAttributes) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request interface{}, info *grpc.UnaryServerInfo,
@@ -57,7 +57,7 @@ func (c *Client) limitCall(ctx context.Context, domain, method string, attribute
 		if err != nil && err == ctx.Err() {
 			return status.FromContextError(err).Err()
 		}
-		if err != nil && !called { // a mistake of this server, not of its caller
+		if err != nil && !called { // a mistake of this server, not of the caller
 			return status.Error(codes.Internal, "no decision")
 		}
 		return err

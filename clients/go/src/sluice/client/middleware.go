@@ -15,7 +15,7 @@ import (
 
 // Middleware limits the requests of an http.Handler. Each is checked with the attributes `endpoint` (the
 // path), `method`, `client_ip` and what `attributes` adds, which may be nil. A denied one is answered with
-// 429 and Retry-After; every answer bears RateLimit and RateLimit-Policy.
+// 429 and Retry-After; every response has RateLimit and RateLimit-Policy.
 func Middleware(c *Client, domain string, attributes func(*http.Request) Attributes) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func factsOf(r *http.Request, more func(*http.Request) Attributes) Attributes {
 	return facts
 }
 
-// As draft-ietf-httpapi-ratelimit-headers has them.
+// The headers of draft-ietf-httpapi-ratelimit-headers.
 func setHeaders(headers http.Header, decision Decision) {
 	var policies, states []string
 	for _, limit := range decision.Response.GetLimits() {

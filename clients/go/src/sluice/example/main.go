@@ -2,7 +2,7 @@
 //
 //	example pay ADDRESS USER...              pays once for each user
 //	example crowd ADDRESS THREADS CALLS      that many goroutines pay for one user; prints how many did
-//	example queue ADDRESS CALLS              makes that many calls, each in its turn; prints milliseconds
+//	example queue ADDRESS CALLS              makes that many calls, one after another; prints milliseconds
 //	example ask ADDRESS open|closed          checks once for each line of standard input
 //	example export ADDRESS                   holds a slot until standard input ends
 //	example serve ADDRESS                    serves HTTP and gRPC until standard input ends

@@ -3,7 +3,7 @@ package sluice.client;
 import com.google.protobuf.Duration;
 import sluice.v1.CheckLimitResponse;
 
-/** What became of a check. */
+/** The result of a check. */
 public final class Decision {
   private final boolean allowed;
   private final boolean answered;
@@ -19,7 +19,7 @@ public final class Decision {
     return allowed;
   }
 
-  /** False if no server decided, and the client did. */
+  /** False if the client decided because no server answered. */
   public boolean isAnswered() {
     return answered;
   }
@@ -38,7 +38,7 @@ public final class Decision {
     return response;
   }
 
-  // Rounded up: who waits so long has waited long enough.
+  // Rounded up, so that waiting this long is always enough.
   static long millis(Duration duration) {
     return duration.getSeconds() * 1000 + (duration.getNanos() + 999_999) / 1_000_000;
   }

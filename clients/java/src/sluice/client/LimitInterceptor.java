@@ -12,8 +12,8 @@ import java.util.Map;
 import java.util.function.Function;
 
 /**
- * Limits the methods of a gRPC server by rule, without a change to them. Each call is checked with the
- * attribute {@code endpoint}, its full method, and what {@code attributes} makes of its metadata. A denied
+ * Limits the methods of a gRPC server by rules, without changing them. Each call is checked with the
+ * attribute {@code endpoint}, its full method, and those that {@code attributes} returns. A denied
  * call ends with RESOURCE_EXHAUSTED; if a retry can succeed, {@code grpc-retry-pushback-ms} says when.
  */
 public final class LimitInterceptor implements ServerInterceptor {
@@ -39,7 +39,7 @@ public final class LimitInterceptor implements ServerInterceptor {
     Decision decision;
     try {
       decision = client.check(domain, facts);
-    } catch (StatusRuntimeException error) { // a mistake of this server, not of its caller
+    } catch (StatusRuntimeException error) { // a mistake of this server, not of the caller
       throw Status.INTERNAL.withDescription("no decision").withCause(error).asRuntimeException();
     }
     if (!decision.isAllowed()) {
@@ -67,7 +67,7 @@ public final class LimitInterceptor implements ServerInterceptor {
     return new ServerCall.Listener<Q>() {};
   }
 
-  // Gives the slot back when the call is over, either way.
+  // Releases the slot when the call has ended, in either way.
   private static final class Releasing<Q> extends SimpleForwardingServerCallListener<Q> {
     private final SluiceClient.Hold hold;
 

@@ -1,6 +1,6 @@
 package sluice.client;
 
-/** The call may not go on. */
+/** The call was denied. */
 public final class LimitedException extends RuntimeException {
   private static final long serialVersionUID = 1;
   private final transient Decision decision;

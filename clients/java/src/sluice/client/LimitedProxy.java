@@ -10,7 +10,7 @@ public final class LimitedProxy {
   private LimitedProxy() {}
 
   /**
-   * What calls {@code target}, limited where the interface's or the target's method is annotated.
+   * Returns a proxy of {@code target} that limits the methods annotated in the interface or the target.
    */
   public static <T> T of(SluiceClient client, Class<T> type, T target) {
     return type.cast(
@@ -22,7 +22,7 @@ public final class LimitedProxy {
 
   private static Object call(SluiceClient client, Object target, Method method, Object[] arguments)
       throws Throwable {
-    method.setAccessible(true); // `type` may be an interface of its package alone
+    method.setAccessible(true); // `type` may be package-private
     Callable<Object> work = () -> method.invoke(target, arguments);
     try {
       Limited limit = limitOf(target, method);

@@ -1,8 +1,8 @@
 package sluice.client;
 
-/** How a {@link SluiceClient} asks. */
+/** The options of a {@link SluiceClient}. */
 public final class Options {
-  /** What the client answers if no server does in time. */
+  /** The decision of the client if no server answers in time. */
   public enum WithoutAnswer {
     OPEN,
     CLOSED
@@ -18,7 +18,7 @@ public final class Options {
     return this;
   }
 
-  /** OPEN: requests go on. CLOSED: they stop. OPEN unless set. */
+  /** OPEN: requests are allowed. CLOSED: they are denied. OPEN unless set. */
   public Options withoutAnswer(WithoutAnswer value) {
     withoutAnswer = value;
     return this;

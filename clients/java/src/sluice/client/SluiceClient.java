@@ -25,17 +25,17 @@ import sluice.v1.ReleaseLeaseRequest;
 import sluice.v1.RenewLeaseRequest;
 
 /**
- * Asks Sluice whether requests may go on. It has one channel and a deadline for every check, and it
+ * Asks Sluice whether requests are allowed. It has one channel and a deadline for every check, and it
  * decides by itself if no server answers in time. Thread-safe. A process needs only one client.
  */
 public final class SluiceClient implements AutoCloseable {
-  /** What holds a slot of a concurrency limit until it is closed. */
+  /** Holds a slot of a concurrency limit until it is closed. */
   public interface Hold extends AutoCloseable {
     @Override
     void close();
   }
 
-  // The fault of the caller. Every other error means that there is no decision.
+  // Mistakes of the caller. Other errors mean that there is no decision.
   private static final Set<Status.Code> MISTAKES =
       EnumSet.of(
           Status.Code.INVALID_ARGUMENT,
@@ -64,14 +64,14 @@ public final class SluiceClient implements AutoCloseable {
         options);
   }
 
-  /** For TLS: a channel of your own making. */
+  /** Uses the given channel, such as one with TLS. */
   public SluiceClient(ManagedChannelBuilder<?> builder, Options options) {
     channel = builder.defaultLoadBalancingPolicy("round_robin").build();
     this.options = options;
     renewals.setRemoveOnCancelPolicy(true); // else an ended lease stays queued until its renewal
   }
 
-  /** Asks whether a request of cost 1 may go on. Throws only if the question is wrong. */
+  /** Asks whether a request of cost 1 is allowed. Throws only if the request is invalid. */
   public Decision check(String domain, Map<String, String> attributes) {
     CheckLimitRequest.Builder request =
         CheckLimitRequest.newBuilder().setDomain(domain).putAllAttributes(attributes);
@@ -84,7 +84,7 @@ public final class SluiceClient implements AutoCloseable {
     return ask(request.build());
   }
 
-  /** {@link #check} with all that the API offers: cost, mode, max_wait. */
+  /** {@link #check} with all fields of the API: cost, mode, max_wait. */
   public Decision ask(CheckLimitRequest request) {
     try {
       CheckLimitResponse response =
@@ -104,8 +104,8 @@ public final class SluiceClient implements AutoCloseable {
   }
 
   /**
-   * Runs {@code work} if the request may go on, else throws {@link LimitedException}. Sleeps first if the
-   * answer says so. A concurrency limit's slot is held meanwhile, and given back whatever happens.
+   * Runs {@code work} if the request is allowed, else throws {@link LimitedException}. If the answer has a
+   * wait, sleeps first. A slot of a concurrency limit is held meanwhile, and always released afterwards.
    */
   public <T> T limited(String domain, Map<String, String> attributes, Callable<T> work)
       throws Exception {
@@ -140,7 +140,7 @@ public final class SluiceClient implements AutoCloseable {
     return found.appendTail(value).toString();
   }
 
-  /** Renews the decision's lease, if it has one, until what it returns is closed. */
+  /** Renews the decision's lease, if it has one, until the returned object is closed. */
   public Hold hold(Decision decision) {
     Lease lease = decision.response().getLease();
     if (lease.getId().isEmpty()) {
@@ -153,8 +153,8 @@ public final class SluiceClient implements AutoCloseable {
             () -> stubFor(third).renewLease(renewal), third, third, TimeUnit.MILLISECONDS);
     return () -> {
       renewing.cancel(false);
-      // Not waited for: if the answer never arrives, the slot is free after the ttl. Outside of the
-      // caller's context, which gRPC cancels, with all calls begun in it, when the caller's call ends.
+      // Does not wait: if the answer never arrives, the slot is free after the ttl. Runs outside the
+      // caller's context: when the caller's call ends, gRPC cancels that and all calls begun in it.
       ReleaseLeaseRequest release =
           ReleaseLeaseRequest.newBuilder().setLeaseId(lease.getId()).build();
       Context.ROOT.run(() -> stubFor(5000).releaseLease(release));
@@ -165,7 +165,7 @@ public final class SluiceClient implements AutoCloseable {
     return RateLimiterGrpc.newFutureStub(channel).withDeadlineAfter(millis, TimeUnit.MILLISECONDS);
   }
 
-  // gRPC would wait up to two minutes between attempts; a limiter is soon back.
+  // By default gRPC waits up to two minutes between attempts.
   private void reconnectSoon() {
     long now = System.nanoTime();
     long last = reconnected.get();
@@ -174,7 +174,7 @@ public final class SluiceClient implements AutoCloseable {
     }
   }
 
-  /** Waits until the server has answered what is under way, such as releases; at most 5 s. */
+  /** Waits until the server has answered pending calls, such as releases; at most 5 s. */
   @Override
   public void close() {
     renewals.shutdownNow();

@@ -38,7 +38,7 @@ import sluice.spring.LimitedAdvisor;
  * pay ADDRESS USER...            pays once for each user, by a plain proxy
  * spring ADDRESS USER...         the same, by Spring's
  * crowd ADDRESS THREADS CALLS    that many threads pay for one user; prints how many did
- * queue ADDRESS CALLS            makes that many calls, each in its turn; prints milliseconds
+ * queue ADDRESS CALLS            makes that many calls, one after another; prints milliseconds
  * ask ADDRESS open|closed        checks once for each line of standard input
  * export ADDRESS                 holds a slot until standard input ends
  * serve ADDRESS                  serves gRPC until standard input ends
@@ -49,7 +49,7 @@ public final class Example {
   private static final BufferedReader INPUT =
       new BufferedReader(new InputStreamReader(System.in));
 
-  /** What is limited: the interface knows nothing of it. */
+  /** The limited interface, which has no annotations. */
   interface Till {
     String charge(String user);
   }
@@ -63,7 +63,7 @@ public final class Example {
     }
   }
 
-  /** A service that knows nothing of limits. */
+  /** A service without limits. */
   private static final class Health extends HealthGrpc.HealthImplBase {
     @Override
     public void check(HealthCheckRequest request, StreamObserver<HealthCheckResponse> answer) {

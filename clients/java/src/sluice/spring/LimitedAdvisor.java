@@ -9,8 +9,8 @@ import sluice.client.Limited;
 import sluice.client.SluiceClient;
 
 /**
- * Makes {@link Limited} work on Spring's beans: a bean of this class beside a
- * {@code DefaultAdvisorAutoProxyCreator} (Spring Boot has one) is all that is needed.
+ * Makes {@link Limited} work on Spring's beans. Requires only a bean of this class and a
+ * {@code DefaultAdvisorAutoProxyCreator} (Spring Boot has one).
  */
 public final class LimitedAdvisor extends DefaultPointcutAdvisor {
   private static final long serialVersionUID = 1;
