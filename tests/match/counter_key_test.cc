@@ -99,7 +99,7 @@ TEST(CounterKey, Colocate_SharesTheHashTag) {
   EXPECT_EQ(result.rules[2].key_prefix, "sluice:{shop/without/i}:");
 }
 
-// Every pair of short values out of the awkward bytes has a key of its own.
+// Every pair of short values made of the special bytes has a different key.
 TEST(CounterKey, DifferentSubjects_NeverShareAKey) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("a"), Key("b")})}));
   std::vector<std::string> values{""};

@@ -173,8 +173,7 @@ TEST(RuleIndex, Override_FirstThatMatchesReplacesTheLimits) {
   }
 }
 
-// The key that counts the requests of plan gold, which the last override gives a counter of its
-// own.
+// The key that counts requests of plan gold, for which the last override has a separate counter.
 std::string OwnKey(std::vector<Override> others, std::vector<Condition> match) {
   Rule rule = MakeRule("r", {});
   rule.overrides = std::move(others);
@@ -272,7 +271,7 @@ TEST(RuleIndex, BadRules_AreRefused) {
   }
 }
 
-// A MatchResult carries nothing over from the request before.
+// A MatchResult keeps nothing from the previous request.
 TEST(RuleIndex, ReusedResult_IsAsNew) {
   Rule blocked = MakeRule("blocked", {{"a", Exact("x")}});
   blocked.limits = {Limits::Effect::kBlocked, {}};

@@ -29,7 +29,7 @@ constexpr bool kUnderSanitizer = false;
 
 Address Loopback() { return {.host = "127.0.0.1", .unix_path = {}}; }
 
-// An acceptor at work, and the connections it has brought.
+// A running acceptor and its accepted connections.
 class Listening {
  public:
   explicit Listening(const Address& address, const Acceptor::Options& options = {})
@@ -128,7 +128,7 @@ TEST(Acceptor, StaleUnixSocket_IsReplacedLiveOneIsNot) {
   EXPECT_THAT(second.error().message, HasSubstr("in use by another process"));
 }
 
-// While the old process still drains, the next one may listen already.
+// While the old process drains, the next one can already listen.
 TEST(Acceptor, StoppedOne_LeavesTheUnixSocketToTheNext) {
   const test::TempDir dir;
   const Address address{.host = {}, .unix_path = dir.path() / "s"};
@@ -148,8 +148,8 @@ TEST(Acceptor, Stop_TurnsAwayWhoIsNotAcceptedYet) {
   EXPECT_EQ(caller.ReadAll(), "");
 }
 
-// Leaves the process `free` file descriptors, while it lives; with 0, a closed one cannot be opened
-// again either.
+// Leaves the process only `free` file descriptors during its lifetime. With 0, a closed descriptor
+// cannot be opened again either.
 class FewDescriptors {
  public:
   explicit FewDescriptors(int free) {
@@ -171,7 +171,7 @@ TEST(Acceptor, OutOfDescriptors_TurnsCallersAwayWithALineASecondThenGoesOn) {
   Listening listening(Loopback());
   constexpr int kCallers = 60;
   std::vector<BlockingSocket> callers;
-  // Callers need descriptors, too: they are made before there are none, and connect later.
+  // Callers need descriptors, too: they are created before descriptors run out, and connect later.
   std::vector<Socket> unconnected;
   for (int i = 0; i < kCallers; ++i) unconnected.emplace_back(socket(AF_INET, SOCK_STREAM, 0));
   const Endpoint endpoint = Endpoint::FromNumeric(listening.address()).value();
@@ -182,7 +182,7 @@ TEST(Acceptor, OutOfDescriptors_TurnsCallersAwayWithALineASecondThenGoesOn) {
       ASSERT_EQ(0, connect(it.fd(), endpoint.get(), endpoint.size));
       callers.emplace_back(std::move(it));
     }
-    // The loop gets at the last one after all others.
+    // The loop handles the last one after all others.
     int turned_away = 0;
     for (std::size_t i = 10; i < callers.size(); ++i) turned_away += callers[i].Read(1).empty();
     EXPECT_EQ(turned_away, kCallers - 10);
@@ -198,7 +198,7 @@ TEST(Acceptor, OutOfDescriptors_TurnsCallersAwayWithALineASecondThenGoesOn) {
   EXPECT_TRUE(test::WaitUntil(10s, [&] { return listening.count() == before + 1; }));
 }
 
-// Not one descriptor is left, not even for the reserve: another part of the process took it.
+// No descriptor is left, not even the reserve: another part of the process has taken it.
 TEST(Acceptor, WithoutAReserve_WaitsInsteadOfSpinning) {
   if (kUnderSanitizer) GTEST_SKIP() << "UBSan itself needs descriptors";
   const test::CapturedLog log;

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 constexpr Duration kTimeout = 10s;
 
-// A name service that answers when the test says so. May outlive the test, as lookups may.
+// A name service that answers when the test tells it to. May outlive the test, as lookups may.
 class SlowNames {
  public:
   Resolver::Lookup lookup() {
@@ -70,7 +70,7 @@ class DeadPort {
   Address address_;
 };
 
-// One attempt and what became of it.
+// One attempt and its result.
 class Attempt {
  public:
   Attempt(OneIoThread& io, const Address& address, Duration timeout = kTimeout) : io_(io) {
@@ -155,7 +155,7 @@ TEST(Connect, FirstAddressDead_TheNextIsTaken) {
   EXPECT_TRUE(attempt.connected()) << attempt.error();
 }
 
-// A listener whose queue is full does not answer: the kernel drops what else comes.
+// A listener whose queue is full does not answer: the kernel drops further connections.
 TEST(Connect, AddressThatDoesNotAnswer_IsGivenUpAfterTheTimeoutForTheNext) {
   const Socket silent(socket(AF_INET, SOCK_STREAM, 0));
   const Endpoint any = Endpoint::FromNumeric(Loopback(0)).value();
@@ -178,7 +178,7 @@ TEST(Connect, AddressThatDoesNotAnswer_IsGivenUpAfterTheTimeoutForTheNext) {
   EXPECT_EQ(alone.error(), "no answer in time");
 }
 
-// The time for connecting begins when the name is known.
+// The connect timeout begins when the name is resolved.
 TEST(Connect, SlowNameService_IsWaitedForAndItsAnswerUsed) {
   const auto acceptor = Acceptor::Listen(Loopback(0), {}).value();
   SlowNames names;

@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A list of what happened, by those who only have a name.
+// A list of events, by name.
 using Journal = std::vector<std::string>;
 
 class NamedFlush final : public Flushable {
@@ -193,7 +193,7 @@ TEST(EpollLoop, MeasureLateness_ATimerThatATaskHoldsUp_IsLateByAsMuch) {
   EXPECT_GE(lateness.Read().sum, kHeldUp);
 }
 
-// Tasks and what is to be disposed of may own transports, whose sockets are to be closed.
+// Tasks and disposed objects may own transports, whose sockets must be closed.
 TEST(EpollLoop, Destructor_DropsTasksAndTheirTransports) {
   auto [ours, peer] = ConnectedPair(SocketKind::kUnix);
   TestProtocol protocol;

@@ -41,7 +41,7 @@ TEST(IoThreads, PlaceConnection_OfIdleThreads_TakesTheOneWithTheFewestConnection
   }
   for (const auto& [index, connections] : count) EXPECT_EQ(connections, 10) << index;
 
-  // Those that end make room on their thread.
+  // Connections that end make room on their thread.
   std::vector<IoThreads::Place> kept;
   for (auto& it : places) {
     if (it.loop().index() != 1) kept.push_back(std::move(it));

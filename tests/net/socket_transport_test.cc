@@ -1,4 +1,4 @@
-// A transport on unix and TCP sockets whose other end the test holds.
+// A transport on unix and TCP sockets whose other end is the test.
 #include "net/socket_transport.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using Closure = Protocol::Closure;
 
-// Bytes that show when some are lost or swapped.
+// Bytes in which losses and swaps are visible.
 std::string Pattern(std::size_t size) {
   std::string bytes(size, '\0');
   for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 2'654'435'761U >> 13U);
@@ -232,7 +232,7 @@ TEST_P(SocketTransport_Test, CloseWithRequestedFlush_TakesNothing) {
   EXPECT_EQ(io_.Run([&] { return protocol_.takes; }), 0);
 }
 
-// Without a limit, a peer that reads as fast as we write keeps the loop from everybody else. The
+// Without a limit, a peer that reads as fast as we write would starve all other connections. The
 // kernel has room for megabytes here.
 TEST(SocketTransport_OnTcp, EndlessOutput_LeavesTurnsToOthers) {
   auto [ours, peer] = ConnectedPair(SocketKind::kTcp, 0);

@@ -43,7 +43,7 @@ class TestProtocol : public Protocol {
   bool lost() const { return !closures.empty() && closures.back() == Closure::kLost; }
 
   std::string received;
-  std::string output;  // what is still to be taken
+  std::string output;  // output not taken yet
   std::vector<Closure> closures;
   std::vector<std::string> causes;
   std::size_t largest_receive = 0;

@@ -19,8 +19,8 @@ using std::chrono::seconds;
 
 constexpr SteadyTime kStart{seconds(1'000)};
 
-// When a timer started for `at` is due: in whole milliseconds since the wheel's start, and never at
-// once.
+// When a timer started for `at` is due: rounded up to whole milliseconds since the wheel's start,
+// and never immediately.
 std::int64_t DueTick(SteadyTime at, std::int64_t now_tick) {
   const auto tick = std::chrono::ceil<milliseconds>(at - kStart).count();
   return std::max<std::int64_t>(tick, now_tick + 1);
@@ -38,7 +38,7 @@ class TimerWheel_Model : public ::testing::TestWithParam<unsigned> {
 
   std::size_t AnyTimer() { return random_() % kTimers; }
 
-  // Most are near; each level of the wheel and what is beyond it gets some.
+  // Most are near; each level of the wheel gets some, and so does the time beyond it.
   SteadyTime AnyTime() {
     constexpr std::array<std::int64_t, 6> kRanges{300,        3'000,         100'000,
                                                   20'000'000, 6'000'000'000, 20'000'000'000};
@@ -57,8 +57,8 @@ class TimerWheel_Model : public ::testing::TestWithParam<unsigned> {
     due_.erase(i);
   }
 
-  // Called within Advance: what has fired is compared there. A timer that starts or cancels others
-  // does so at the tick it fires at.
+  // Called within Advance: compares the fired timers there. A timer that starts or cancels others
+  // does so at the tick at which it fires.
   void OnTime(std::size_t i) {
     ASSERT_TRUE(due_.contains(i)) << "timer " << i << " is not active";
     EXPECT_GE(due_[i], tick_) << "fired after a later one";
@@ -117,8 +117,7 @@ TEST(TimerWheel, WithoutTimers_NeverWakes) {
   EXPECT_EQ(wheel.NextWake(), SteadyTime::max());
 }
 
-// The loop advances to NextWake again and again: a far timer must not cost a wake per slot for
-// ever.
+// The loop advances to NextWake repeatedly: a far timer must not cost one wakeup per slot.
 TEST(TimerWheel, FarTimer_FiresAtItsTimeAfterFewWakes) {
   TimerWheel wheel(kStart);
   const SteadyTime at = kStart + hours(24 * 200);  // beyond the wheel's 49 days

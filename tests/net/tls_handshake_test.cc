@@ -91,7 +91,7 @@ TEST(TlsTransport, ClientCertificate_Right_NamesThePeer) {
   }
 }
 
-// An address of one byte: what follows it in memory must not become a name.
+// An address of one byte: the following bytes in memory must not become part of a name.
 TEST(TlsTransport, ClientCertificate_WithAnAddressOfNoFamily_DoesNotHaveThatName) {
   const auto client = Certs().authority.Issue(
       {.name = "odd", .alternative_names = "DER:30:08:87:01:0a:82:03:61:2e:62"});
@@ -236,7 +236,7 @@ TEST(TlsTransport, ManyHandshakesAtOnce_AreAllDone) {
 
 class TlsTransport_OurClient : public ::testing::Test {
  protected:
-  // Why the client's end has gone; empty if it has got an answer.
+  // Why the client's end was closed; empty if it got an answer.
   std::string Error(const TlsFiles& files, const std::string& server_name) {
     const auto server_context = Load(MutualOptions());
     const auto client_context = TlsClientContext::Load(files).value();

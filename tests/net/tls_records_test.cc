@@ -30,7 +30,7 @@ const SSL_CIPHER& Aes128() {
 const std::string kOurs(32, 'o');
 const std::string kTheirs(32, 't');
 
-// What one end has read, and what it has replied.
+// The data that one end has read, and its replies.
 struct Outcome {
   Progress progress = Progress::kNeedsInput;
   std::string plain;
@@ -38,7 +38,7 @@ struct Outcome {
   std::vector<std::string> replies;  // each the type and the content of a record
 };
 
-// One end, whose peer seals what it wants.
+// One end, whose peer seals arbitrary records.
 class TlsRecords_Test : public ::testing::Test {
  protected:
   std::string Sealed(const std::vector<Record>& records) {

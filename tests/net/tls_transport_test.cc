@@ -62,7 +62,7 @@ TEST(TlsTransport, OutputBeforeTheHandshake_IsSentAfterIt) {
   EXPECT_EQ(connection.client.Read(5), "early");
 }
 
-// Two ends in one loop, whose wires the test connects.
+// Two ends in one loop, whose connection the test controls.
 class TlsPair {
  public:
   TlsPair() {
@@ -74,7 +74,7 @@ class TlsPair {
     });
   }
 
-  // Delivers all bytes under way. Returns the iterations that only posted tasks needed.
+  // Delivers all bytes in flight. Returns the number of iterations that only posted tasks needed.
   int Deliver() {
     int extra = 0;
     for (bool any = true; any;) {
@@ -149,7 +149,7 @@ TEST(TlsTransport, SetReading_HoldsBytesBackWithinAndAfterWhatHasCome) {
   EXPECT_TRUE(connection.io.Run([&] { return connection.server.received == sent; }));
 }
 
-// The end of the socket is read before what was held back, if both are ready.
+// The end of the socket is read before the buffered input, if both are ready.
 TEST(TlsTransport, SetReading_AfterThePeersEnd_LosesNothing) {
   const auto context = Load(ServerOptions());
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
@@ -182,7 +182,7 @@ TEST(TlsTransport, ByteByByte_HandshakeAndDataWork) {
   auto [relayed, peer] = ConnectedPair(SocketKind::kUnix);
   BlockingSocket relay_in(std::move(relayed));
   TlsConnection connection(*context, {.certificate = Certs().client}, SocketKind::kUnix);
-  // The client talks to the relay, which hands its bytes on one by one.
+  // The client talks to the relay, which forwards its bytes one by one.
   BlockingSocket to_server(Socket(dup(connection.client.socket().fd())));
   TlsClient client(std::move(peer), {.certificate = Certs().client});
   std::jthread up([&] {
@@ -281,7 +281,7 @@ TEST(TlsTransport, CloseInEachCallback_IsFine) {
 }
 
 // Handshakes of many callers at once are spread over iterations.
-// What one connection with nothing to do keeps in memory, both its handshake's rests and buffers.
+// The memory that one idle connection keeps, including leftovers of its handshake and buffers.
 TEST(TlsTransport, IdleConnections_KeepNoBuffers) {
 #ifdef SLUICE_SANITIZED
   GTEST_SKIP() << "sanitizers have a heap of their own";

@@ -17,7 +17,7 @@ std::string Times(int count, const std::string& bytes) {
   return all;
 }
 
-// Only these bytes, which no stream answers.
+// Only these bytes, to which no stream responds.
 DoorRow Only(std::string name, const std::string& bytes, std::string expected) {
   return {
       .name = std::move(name), .run = Sends(bytes), .expected = std::move(expected), .streams = 0};

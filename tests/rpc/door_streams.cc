@@ -16,7 +16,7 @@ RequestHeaders Stream(std::string_view method) {
   return RequestHeaders("/test.Stream/" + std::string(method));
 }
 
-// Waits until a handler serves what was sent.
+// Waits until a handler serves the bytes sent so far.
 void AwaitServed(const Seen& seen) {
   WaitUntil(std::chrono::seconds(5), [&] { return seen.served > 0; });
 }
@@ -31,7 +31,7 @@ DoorRow::Steps Around(const std::string& first, const std::string& second) {
   };
 }
 
-// As Around, but waits for so many bytes of messages from the server.
+// Like Around, but waits for this many bytes of messages from the server.
 DoorRow::Steps AfterBytes(std::size_t bytes, const std::string& first, const std::string& second) {
   return [=](RawConnection& connection, const Seen&) {
     connection.SendPreface();

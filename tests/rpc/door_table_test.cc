@@ -45,7 +45,7 @@ class DoorTest : public testing::TestWithParam<std::tuple<Engine, DoorRow>> {
                                    : row().cancelled;
   }
 
-  // What came of it, as in the table.
+  // The outcome, in the form of the table.
   static std::string Outcome(RawConnection& connection, const std::string& expected) {
     std::istringstream texts(expected.substr(0, expected.find(';')));
     std::vector<std::string> streams;

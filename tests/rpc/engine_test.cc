@@ -160,7 +160,7 @@ TEST_P(EngineTest, Caller_Cancels_HandlerIsToldOnce) {
   EXPECT_EQ(seen_.cancelled, 1);
 }
 
-// A detached handler is not used again; calls after it get another.
+// A detached handler is not reused; later calls get another handler.
 TEST_P(EngineTest, Handler_NeverFinishes_OthersAreServed) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(Unary("Never", "", {.timeout = milliseconds(10)}).code,
@@ -211,7 +211,7 @@ TEST_P(EngineTest, Connection_TooOld_IsSentElsewhereAfterItsCalls) {
   EXPECT_TRUE(caller.closed());
   EXPECT_EQ(caller.goaway(), 0U);
   EXPECT_EQ(seen_.cancelled, 0);
-  // On a connection of its own: the one that holds a call takes no more.
+  // On a separate connection: the connection that holds a call accepts no more.
   EXPECT_EQ(Unary("Echo", "x"), Ok("x"));
   held.Cancel(0);
 }

@@ -1,4 +1,4 @@
-// TLS under every engine that has it: certificates of both sides, and certificates that change.
+// TLS on every engine that supports it: certificates of both sides, and certificates that change.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -30,7 +30,7 @@ class EngineTlsTest : public testing::TestWithParam<Engine> {
     threads_.Stop();
   }
 
-  // `ca`: who may sign callers' certificates; empty: they need none.
+  // `ca`: authorities for callers' certificates; empty: callers need none.
   void Start(const std::string& ca) {
     auto context = net::TlsServerContext::Load(
         {.paths = {.certificate_chain = ours_.chain, .private_key = ours_.key, .ca = ca}});
@@ -43,7 +43,7 @@ class EngineTlsTest : public testing::TestWithParam<Engine> {
     server_ = std::move(*server);
   }
 
-  // Who is there, as the server sees it, for a caller that trusts `ca` and shows `certificate`.
+  // The caller as the server sees it, for a caller that trusts `ca` and presents `certificate`.
   Outcome Ask(const std::string& ca, const Certificate& certificate = {}) const {
     grpc::SslCredentialsOptions options;
     options.pem_root_certs = TextOf(ca);

@@ -35,7 +35,7 @@ std::string Printable(std::string_view bytes) {
   return text;
 }
 
-// The messages of a response in quotes, and what is left over.
+// The messages of a response in quotes, and the remaining bytes.
 std::string MessagesText(std::string_view data) {
   std::string text;
   while (data.size() >= 5) {
@@ -109,7 +109,7 @@ void RawConnection::Send(std::string_view bytes) {
   }
 }
 
-// From then on, what comes on a stream that the client has reset is not looked at.
+// From then on, frames on a stream that the client has reset are ignored.
 void RawConnection::NoteResets(std::string_view sent) {
   std::string bytes(sent);
   if (bytes.starts_with(kHttp2Preface)) bytes.erase(0, std::string_view(kHttp2Preface).size());

@@ -42,7 +42,7 @@ class BatchOnRedisTest : public testing::TestWithParam<Engine> {
     server_ = GetParam().start(threads_, std::move(methods), {.address = address_}).value();
   }
 
-  // The store hands back what it has, while there are handlers to take it.
+  // The store returns its checks while the handlers still exist.
   ~BatchOnRedisTest() override {
     store_->Stop();
     server_.reset();
@@ -68,7 +68,7 @@ TEST_P(BatchOnRedisTest, OneKeyAThousandTimes_TheFirstHundredAreAllowed) {
   ExpectFirstHundredOfAThousandAllowed(*stub_);
 }
 
-// Costs differ, so that checks of one counter are in different runs; modes give back, too.
+// Costs differ, so that checks of one counter are in different entries; some modes give units back.
 TEST_P(BatchOnRedisTest, FewKeysAndManyCosts_AreDecidedAsIfInOrder) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {
@@ -97,7 +97,7 @@ TEST_P(BatchOnRedisTest, FewKeysAndManyCosts_AreDecidedAsIfInOrder) {
   }
 }
 
-// What a denial leaves in this server's memory is not held against what a refund has made room for.
+// A remembered denial does not apply to checks for which a refund has made room.
 TEST_P(BatchOnRedisTest, RefundAfterDenial_MakesRoomForTheNext) {
   v1::CheckLimitsRequest full;
   AddCheck(full, "42", 100);
@@ -127,7 +127,7 @@ TEST_P(BatchOnRedisTest, ManyCallersAtOnce_ShareTheLimitExactly) {
   EXPECT_EQ(10 * 100, allowed);
 }
 
-// A Redis that is not waited for as long.
+// A store with a shorter timeout.
 class BatchOnHangingRedisTest : public BatchOnRedisTest {
  protected:
   BatchOnHangingRedisTest() : BatchOnRedisTest(std::chrono::milliseconds(300)) {}
@@ -146,7 +146,7 @@ TEST_P(BatchOnHangingRedisTest, EveryItemHasItsError) {
   }
 }
 
-// 100 are left to this server alone: the first of the batch get them.
+// This server's share is 100: the first checks of the batch get them.
 TEST_P(BatchOnHangingRedisTest, RuleDecidesLocally_IsStillInOrder) {
   limiter_->SetRules(HundredPerUser(OnStoreFailure::kLocal));
   redis_.Pause();

@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Callers of a sluiced, each with one call after the other until told to leave.
+// Callers of a sluiced, each with one call after another until they are told to stop.
 class Load {
  public:
   explicit Load(const std::shared_ptr<grpc::Channel>& channel) {
@@ -33,7 +33,7 @@ class Load {
     callers_.clear();
   }
   int answered() const { return answered_; }
-  // Calls that a server began with and did not answer.
+  // Calls that a server began but did not answer.
   int cut_off() const { return cut_off_; }
 
  private:

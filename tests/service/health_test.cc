@@ -29,7 +29,7 @@ HealthCheckRequest RequestFor(const std::string& service) {
   return request;
 }
 
-// A caller's end of a Watch.
+// The caller's side of a Watch.
 class Watch {
  public:
   Watch(const std::shared_ptr<grpc::Channel>& channel, const std::string& service,
@@ -97,7 +97,7 @@ TEST_P(HealthTest, Stop_WithOpenWatches_DoesNotWaitForThem) {
   EXPECT_EQ(grpc::StatusCode::UNAVAILABLE, reader.Finish().error_code());
 }
 
-// Orchestrators go on asking for as long as there is a server.
+// Orchestrators continue to ask as long as the server runs.
 TEST_P(HealthTest, Stop_WhileHealthIsChecked_IsOverWithTheDrain) {
   std::atomic<bool> stopped = false;
   std::thread prober([&] {
@@ -161,7 +161,7 @@ TEST_P(HealthTest, WatchersComeAndGoWhileTheServerStops_NoneIsToldThatItServesAg
   for (auto& watcher : watchers) watcher.join();
 }
 
-// A handler that has served one caller serves another: nothing of the first may reach the second.
+// A handler that has served one caller serves another: no state of the first may reach the second.
 TEST_P(HealthTest, CallersHaveLeft_NobodyIsToldInTheirPlace) {
   for (int i = 0; i < 50; ++i) {
     Watch watch(channel_, kRateLimiter);

@@ -214,7 +214,7 @@ void RateLimiterTest::CheckAtOnce(std::size_t count) {
   }
 }
 
-// The second burst meets handlers that have served the first.
+// The second burst uses handlers that have served the first.
 TEST_P(RateLimiterTest, ManyCallsAtOnce_AreAllAnswered_TimeAndAgain) {
   CheckAtOnce(1'000);
   CheckAtOnce(1'000);

@@ -149,7 +149,7 @@ TEST_P(ReflectionTest, EarlierVersion_AnswersTheSame) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// Requests that nobody reads the answers to fill the windows of flow control, not this server.
+// Requests whose responses are not read fill the flow-control windows, not this server's memory.
 TEST_P(ReflectionTest, CallerThatDoesNotRead_IsHeldBackThenAnswered) {
   constexpr int kRequests = 2'000;
   std::thread writer([&] {

@@ -43,7 +43,7 @@ Answers EachOnce(int checks) {
   return answers;
 }
 
-// A caller's end of a stream. Write and Read may be used by one thread each.
+// The caller's side of a stream. One thread may call Write and another one Read.
 class Caller {
  public:
   using Stub = v1::RateLimiter::Stub;
@@ -170,7 +170,7 @@ TEST_P(StreamTest, BadItem_FailsAlone) {
   EXPECT_EQ(EachOnce(6), caller.answers());
 }
 
-// What came before it is answered.
+// Earlier checks are answered.
 TEST_P(StreamTest, BadFrame_EndsTheStream) {
   for (const int count : {0, 1001}) {
     store_.Hold();
@@ -190,7 +190,7 @@ TEST_P(StreamTest, BadFrame_EndsTheStream) {
   ExpectServing();
 }
 
-// A store that does not answer: the server takes in no more than the bound and one frame.
+// A store that does not answer: the server accepts no more than the bound and one frame.
 TEST_P(StreamTest, ChecksUnderWay_AreBounded) {
   constexpr int kFrame = 500;
   constexpr int kFrames = 40;
@@ -231,7 +231,8 @@ TEST_P(StreamTest, BytesUnderWay_AreBounded) {
   EXPECT_EQ(EachOnce(kFrames), caller.answers());
 }
 
-// A caller that reads nothing is soon read no more, and served as soon as it reads.
+// The server soon stops reading from a caller that does not read, and serves it again when it
+// reads.
 TEST_P(StreamTest, CallerThatDoesNotRead_IsHeldBackThenAnswered) {
   constexpr int kFrames = 400;
   Caller caller(*stub_);
@@ -248,7 +249,7 @@ TEST_P(StreamTest, CallerThatDoesNotRead_IsHeldBackThenAnswered) {
     std::this_thread::sleep_for(milliseconds(300));
     return std::exchange(before, written) == written;
   }));
-  // Beside the bound, gRPC and the kernel hold some.
+  // In addition to the bound, gRPC and the kernel buffer some.
   EXPECT_LT(written, kFrames / 2) << "the server reads on";
   ExpectServing();
   const auto status = caller.ReadToTheEnd();
@@ -291,7 +292,7 @@ TEST_P(StreamTest, DeadlineOfTheStream_EndsIt) {
   ExpectServing();
 }
 
-// What was taken in is answered; the status tells that the rest was not decided.
+// Accepted checks are answered; the status says that the others were not decided.
 TEST_P(StreamTest, ServerStops_AnswersWhatItTookInThenEndsTheStream) {
   store_.Hold();
   Caller caller(*stub_);

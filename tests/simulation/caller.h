@@ -22,9 +22,9 @@ namespace sluice::simulation {
 
 class Caller final : public Remote {
  public:
-  // What became of a call.
+  // The outcome of a call.
   struct Outcome {
-    int status = -1;       // gRPC's; -1: none came, for the connection ended or the call was reset
+    int status = -1;       // gRPC's; -1: none, because the connection ended or the call was reset
     std::string response;  // of status 0
     SteadyTime at{};
   };

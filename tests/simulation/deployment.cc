@@ -72,8 +72,8 @@ void Deployment::Disturb() {
   if (shards_.front().standby != nullptr) FailOver(world_.Below(shards_.size()));
 }
 
-// Asked for by an operator, the standby has all that the master had. If the master is lost, what
-// has not been replicated is lost with it. A master that hangs hands nothing over.
+// If an operator requests the failover, the standby has all of the master's data. If the master is
+// lost, unreplicated data is lost with it. A master that hangs cannot hand over.
 void Deployment::FailOver(std::size_t index) {
   Shard& shard = shards_[index];
   const bool moves = slots_ && slots_->moves(index);

@@ -21,7 +21,7 @@ namespace sluice::simulation {
 
 class Deployment {
  public:
-  // What a standby that became master had of its master's counters.
+  // Called with the counters of a master and of its promoted standby.
   using OnTakeOver =
       std::function<void(const Script::Counters& master, const Script::Counters& standby)>;
 
@@ -35,9 +35,9 @@ class Deployment {
 
   RedisServer& AnyServer() { return *servers_[world_.Below(servers_.size())]; }
 
-  // What happens to topologies only; ends by itself.
+  // Starts a fault that only topologies have; it ends by itself.
   void Disturb();
-  // Ends what does not end by itself.
+  // Ends the faults that do not end by themselves.
   void Heal();
 
   void Plant(RedisServer::Planted fault) {

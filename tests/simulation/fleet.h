@@ -1,5 +1,5 @@
-// The servers of a schedule, their callers and their Redis, all drawn from the seed, and the faults
-// that befall them.
+// The servers of a schedule, their callers and their Redis, all generated from the seed, and their
+// faults.
 //
 // One thread.
 #pragma once
@@ -35,17 +35,17 @@ class Fleet {
   void StartFault();
   void Heal() { redis_.Heal(); }
 
-  // The longest that the network takes for a request and its answer.
+  // The maximum time that the network takes for a request and its answer.
   Duration network_time() const { return (links_.splits ? 400 : 20) * links_.most_delay; }
-  // The time that all servers together were held up.
+  // The total time for which servers were stalled.
   Duration stalls() const { return stalls_; }
 
-  // Whether a server had to give up finding out what became of a call, or undoing one.
+  // Whether a server had to give up an attempt to learn the outcome of a call, or to undo one.
   bool IsInDoubt() const;
 
-  // Disconnects all callers. Returns the number of answers that were no whole message.
+  // Disconnects all callers. Returns the number of answers that were not whole messages.
   int DisconnectCallers();
-  // Stops every server. Returns whether none of them holds anything of any call.
+  // Stops every server. Returns whether none of them keeps state of any call.
   bool Stop();
 
  private:

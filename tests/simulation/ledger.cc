@@ -9,7 +9,7 @@ namespace {
 
 using Counters = Script::Counters;
 
-// What the counter of `key` holds, in units; slots of leases that hold.
+// The units that the counter of `key` counts, or the slots of live leases.
 std::int64_t UsedOf(const Counters::value_type& entry) {
   CounterState state = entry.second.state;
   const auto* const slots = std::get_if<Concurrency::State>(&state);
@@ -41,7 +41,7 @@ std::map<LeaseId, std::int64_t> LeasesIn(const Counters& counters, const std::st
   return leases;
 }
 
-// Slots of leases that `b` does not have.
+// The slots of leases that are not in `b`.
 std::int64_t OnlyIn(const std::map<LeaseId, std::int64_t>& a,
                     const std::map<LeaseId, std::int64_t>& b) {
   std::int64_t slots = 0;
@@ -112,7 +112,7 @@ void Ledger::JudgeUnits(const std::string& key, const Account& account, std::int
     broken_.push_back(fmt::format("{}: the store counts {} of {} asked for, {} of them denied", key,
                                   used, account.asked, account.denied));
   }
-  // Some that passed by fallback are counted by the store as well: its replies came too late.
+  // The store also counts some checks that fallback admitted, because its replies were late.
   const std::int64_t admitted = account.by_store + account.by_fallback;
   if (circumstances.local && admitted > 2 * account.counter.limit + account.forgotten) {
     broken_.push_back(fmt::format("{}: {} of {} were admitted, {} of them by fallback", key,

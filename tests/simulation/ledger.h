@@ -1,7 +1,6 @@
-// What callers were told of every counter, and whether that is what was promised: never more than
-// the limit by the store, every unit counted that was admitted, none counted twice or for a check
-// that was denied, no slot held by nobody. Excepted is what a master had not replicated when it was
-// lost.
+// Records the answers that callers got for every counter, and checks the promises: the store never
+// admits more than the limit, counts every admitted unit once, counts no denied check, and no slot
+// is held without a holder. Data that a lost master had not replicated is excepted.
 //
 // One thread.
 #pragma once
@@ -23,35 +22,35 @@ class Ledger {
     bool slots = false;  // of leases; else units
   };
 
-  // A call that may reach Redis asks for `cost`.
+  // A call that may reach Redis requests `cost`.
   void Ask(const std::string& key, const Counter& counter, std::int64_t cost);
 
   void Admit(const std::string& key, std::int64_t cost, bool by_store);
-  // Nothing of it stays charged.
+  // No unit of it stays charged.
   void Deny(const std::string& key, std::int64_t cost) { accounts_[key].denied += cost; }
 
-  // Slots that the store granted are held, or not any more.
+  // Slots granted by the store are held, or are no longer held.
   void Hold(const std::string& key, std::int64_t slots);
   void GiveBack(const std::string& key, std::int64_t slots);
 
-  // The answer was on its way when its connection was cut. No server can know whether it arrived,
-  // so a lease that it names holds until its time is over.
+  // The answer was in flight when its connection was cut. No server can know whether it arrived, so
+  // a lease in it is valid until its ttl has passed.
   void Lose(const std::string& key, std::int64_t cost) { accounts_[key].lost += cost; }
 
-  // A standby became master with what it had of its master's counters.
+  // A standby was promoted with its copy of its master's counters.
   void TakeOver(const Script::Counters& master, const Script::Counters& standby);
 
   // At the end.
   struct Circumstances {
-    bool local;     // servers went on by themselves, each with its share of one more limit
-    bool in_doubt;  // of some calls or undos it is not known whether they ran
+    bool local;     // servers decided locally, each with its share of one further limit
+    bool in_doubt;  // it is unknown whether some calls or undos ran
   };
   void Judge(const Deployment& redis, const Circumstances& circumstances);
 
-  // Promises that were broken, each with what was found.
+  // The broken promises, each with the values found.
   const std::vector<std::string>& broken() const { return broken_; }
 
-  // What the store counts, for each counter.
+  // The units that the store counts, per counter.
   std::string Summary(const Deployment& redis) const;
 
  private:

@@ -1,5 +1,5 @@
-// Runs schedules of the simulation, as many as asked for: simulate [FIRST [COUNT]]. Each that
-// breaks a promise is named by its seed, which replays it.
+// Runs schedules of the simulation: simulate [FIRST [COUNT]]. Prints the seed of each schedule that
+// breaks a promise; the seed replays it.
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 

@@ -158,7 +158,7 @@ void Wire::Hear(Arrived arrived) {
   });
 }
 
-// A protocol may close the wire, or stop reading, while it is told.
+// A protocol may close the connection, or stop reading, during the callback.
 void Wire::HandOver() {
   if (std::exchange(handing_over_, true)) return;
   const std::weak_ptr<bool> alive = alive_;

@@ -1,5 +1,5 @@
-// Connections between an io thread's loop and the rest of the world: bytes arrive in order, in
-// pieces of any size, late, or never, if the connection is cut before.
+// Connections between an io thread's loop and its peers: bytes arrive in order, in pieces of any
+// size, late, or not at all if the connection is cut.
 //
 // One thread.
 #pragma once
@@ -47,9 +47,9 @@ class Link : public std::enable_shared_from_this<Link> {
   void ToRemote(std::string_view bytes);
   void ToWire(std::string_view bytes);
 
-  // Closes the connection at both ends at once. Bytes on their way are lost.
+  // Closes the connection at both ends at once. Bytes in flight are lost.
   void Cut();
-  // Closes one end. The other end is told after all bytes sent before have arrived.
+  // Closes one end. The other end is notified after all bytes sent before have arrived.
   void CloseWire();
   void CloseRemote();
 
@@ -68,7 +68,7 @@ class Link : public std::enable_shared_from_this<Link> {
   SteadyTime at_wire_{};
 };
 
-// Where a loop's connections lead. Null: nobody answers, until the attempt is given up; a link
+// The peers of a loop's connections. Null: nobody answers until the attempt times out. A link
 // without a remote end: refused.
 using Connector = std::function<std::shared_ptr<Link>(const Address&)>;
 
@@ -77,13 +77,13 @@ class SimulatedLoop final : public net::Loop {
   SimulatedLoop(World& world, Connector connector);
   ~SimulatedLoop() override;
 
-  // Takes no turn for so long: another process has the core.
+  // Runs no iteration for this long: another process has the core.
   void Stall(Duration duration);
 
-  // Bytes, or news of a connection, for the next turn.
+  // Bytes, or events of a connection, for the next iteration.
   void Deliver(Task task);
 
-  // Now, in a turn of its own.
+  // Now, in a separate iteration.
   void Run(const Task& task);
 
   void Post(Task task) override { Deliver(std::move(task)); }
@@ -113,7 +113,7 @@ class Wire final : public net::Transport {
   Wire(SimulatedLoop& loop, std::shared_ptr<Link> link, net::FlushStage stage);
   ~Wire() override { Close(); }
 
-  // From the link; heard in a turn of the loop.
+  // From the link; received in an iteration of the loop.
   void Receive(std::string_view bytes);
   void OnClosed(net::Protocol::Closure closure);
 
@@ -126,7 +126,7 @@ class Wire final : public net::Transport {
   const net::Peer& peer() const override { return peer_; }
 
  private:
-  // Bytes, or news, in the order they came.
+  // Bytes and events in the order of arrival.
   struct Arrived {
     std::string bytes;
     bool closed = false;

@@ -65,8 +65,8 @@ void RedisServer::Enqueue(RespSession& session, test::RedisCommand words) {
   RunNext();
 }
 
-// One command at a time, each of which takes a while. What was sent before its connection was cut
-// is run all the same.
+// Runs one command at a time, each of which takes a while. A command is also run if its connection
+// was cut after it was sent.
 void RedisServer::RunNext() {
   if (busy_ || hangs_ || commands_.empty()) return;
   busy_ = true;

@@ -28,34 +28,34 @@ class RedisServer {
 
   const Address& address() const { return address_; }
 
-  // A new connection, as Connector has it.
+  // Accepts a new connection; a Connector.
   std::shared_ptr<Link> Accept(const LinkOptions& options);
 
   // Runs nothing until Resume; commands wait.
   void Hang() { hangs_ = true; }
   void Resume();
   bool hangs() const { return hangs_; }
-  // Closes all connections and refuses others until Start. Counters are kept, scripts and commands
-  // that wait are not.
+  // Closes all connections and refuses new ones until Start. Counters are kept; scripts and waiting
+  // commands are lost.
   void Kill();
   void Start() { runs_ = true; }
   bool runs() const { return runs_; }
   // Neither accepts nor refuses connections.
   void Vanish(bool vanished) { vanished_ = vanished; }
   void FlushScripts() { has_script_ = false; }
-  // Answers scripts with `error`, having run nothing; empty: no more.
+  // Answers scripts with `error` without running them; empty: ends this.
   void FailScripts(std::string error) { error_ = std::move(error); }
   void SetSlow(Duration per_command) { per_command_ = per_command; }
   void CutConnections() { RespSession::CloseAll(open_); }
 
-  // It is a replica, which answers the commands that wait, or a master that has these counters.
+  // Becomes a replica, which answers the waiting commands, or a master with these counters.
   void Demote();
   void Promote(Script::Counters counters);
 
   Script::Counters& counters() { return counters_; }
   const Script::Counters& counters() const { return counters_; }
 
-  // Faults that a correct server does not have, for tests of the simulation itself.
+  // Faults that no correct server has, for tests of the simulation itself.
   enum class Planted { kNothing, kRepliesSwapped, kGrantsUncounted, kCallsRunTwice };
   void Plant(Planted fault) { planted_ = fault; }
 

@@ -1,4 +1,4 @@
-// A client's connection to a simulated server that speaks Redis' protocol.
+// A client's connection to a simulated server with Redis' protocol.
 //
 // One thread.
 #pragma once

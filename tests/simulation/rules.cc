@@ -24,7 +24,7 @@ const NamedLimit kLimits[] = {
     {"slots", Concurrency{.limit = kSlots, .ttl = hours(1)}},
 };
 
-// That the request names an endpoint which meets the rule.
+// The condition that the request names an endpoint of `rule`.
 Condition Meets(const char* rule) {
   Pattern any{.kind = Pattern::Kind::kAnyOf, .text = {}, .of = {}};
   for (const Endpoint& endpoint : kEndpoints) {
@@ -65,7 +65,7 @@ std::shared_ptr<const RuleIndex> MakeRules(OnStoreFailure policy, bool colocated
 }
 
 std::vector<Limit> AllLimits() {
-  // Those of leases given back, and of probes.
+  // The limits in releases of leases, and in probes.
   std::vector<Limit> limits{Concurrency{},
                             FixedWindow{.limit = kMaxProduct, .window = std::chrono::seconds(1)}};
   for (const NamedLimit& named : kLimits) limits.push_back(named.limit);

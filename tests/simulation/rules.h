@@ -1,5 +1,5 @@
-// The rules of the simulation: one for each algorithm, and an endpoint that meets two of them.
-// Nothing refills while a schedule lasts.
+// The rules of the simulation: one for each algorithm, and an endpoint that matches two of them.
+// Nothing refills during a schedule.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace sluice::simulation {
 
 struct Endpoint {
   const char* name;
-  std::vector<const char*> rules;  // that it meets
+  std::vector<const char*> rules;  // that it matches
 };
 extern const Endpoint kEndpoints[8];
 
@@ -24,7 +24,7 @@ std::shared_ptr<const RuleIndex> MakeRules(OnStoreFailure policy, bool colocated
 // Every limit that a script call may name.
 std::vector<Limit> AllLimits();
 
-// The counters that a question charges, by their names in the ledger.
+// The counters that a check charges, by their names in the ledger.
 std::vector<std::pair<std::string, Ledger::Counter>> CountersOf(const Endpoint& endpoint,
                                                                 const std::string& user);
 

@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr auto kRedisTimeout = SluiceServer::kRedisTimeout;
-constexpr milliseconds kLoad(400);        // calls and faults come for so long
+constexpr milliseconds kLoad(400);        // calls and faults occur for this long
 constexpr seconds kAftermath(3);          // until nothing is left of them
 constexpr milliseconds kRetryPause(100);  // after a release that failed
 
@@ -39,7 +39,7 @@ class Schedule {
   Report Run();
 
  private:
-  // One question: of a call alone, or one of a batch.
+  // One check: a call by itself, or a part of a batch.
   struct Question {
     const Endpoint* endpoint;
     std::string user;
@@ -79,7 +79,7 @@ class Schedule {
   Ledger ledger_;
   Fleet fleet_;
   std::vector<std::unique_ptr<Call>> calls_;
-  std::string out_of_order_;  // an endpoint of which checks of one batch were decided so
+  std::string out_of_order_;  // an endpoint for which checks of one batch were decided out of order
 };
 
 void Schedule::ScheduleCalls() {
@@ -99,7 +99,7 @@ void Schedule::MakeCall() {
   call.sent = world_.now();
   call.is_batch = world_.OneIn(10);
   const std::uint64_t n = call.is_batch ? 1 + world_.Below(8) : 1;
-  // Half of the batches ask for few counters often, so that the order matters.
+  // Half of the batches use few counters often, so that the order matters.
   const bool varied = world_.OneIn(2);
   for (std::uint64_t i = 0; i < n; ++i) {
     call.questions.push_back(varied || i < 2 ? MakeQuestion() : call.questions[i % 2]);
@@ -187,7 +187,7 @@ void Schedule::OnBatch(const Call& call, const v1::CheckLimitsResponse& batch) {
   JudgeOrder(call, batch);
 }
 
-// The store decides those of equal counters one after the other.
+// The store decides checks of equal counters one after another.
 void Schedule::JudgeOrder(const Call& call, const v1::CheckLimitsResponse& batch) {
   std::map<std::pair<const Endpoint*, std::string>, std::int64_t> latest;
   for (int i = 0; i < batch.results_size(); ++i) {
@@ -202,7 +202,7 @@ void Schedule::JudgeOrder(const Call& call, const v1::CheckLimitsResponse& batch
   }
 }
 
-// DEADLINE_EXCEEDED, or UNAVAILABLE where a rule wants that.
+// DEADLINE_EXCEEDED, or UNAVAILABLE if a rule requires that.
 void Schedule::JudgeError(const Question& question, int status) {
   ++report_.errors;
   if (status == 4) return;
@@ -210,8 +210,8 @@ void Schedule::JudgeError(const Question& question, int status) {
   Break(fmt::format("{} was answered with status {}", question.endpoint->name, status));
 }
 
-// An answer takes `redis.timeout`, once more if the loop was late, and what its network and its
-// server were held up.
+// An answer takes `redis.timeout`, once more if the loop was late, plus the time for which its
+// network and its server were stalled.
 void Schedule::JudgeTime(const Call& call, const Caller::Outcome& outcome) {
   const auto took = std::chrono::ceil<Duration>(outcome.at - call.sent);
   const Duration late = took - fleet_.network_time() - fleet_.stalls();
@@ -294,7 +294,7 @@ void Schedule::Judge() {
   ledger_.Judge(fleet_.redis(), {.local = fleet_.policy() == OnStoreFailure::kLocal,
                                  .in_doubt = fleet_.IsInDoubt()});
   for (const std::string& what : ledger_.broken()) Break(what);
-  // Where a slot comes back while checks follow it, a later one may meet it first.
+  // If a slot moves back while checks follow it, a later check may find it first.
   if (!out_of_order_.empty() && fleet_.redis().moved_slots() < 2) {
     Break(fmt::format("{} was decided out of order", out_of_order_));
   }

@@ -1,5 +1,5 @@
-// One schedule of the simulation: servers, callers and faults drawn from a seed, and what was
-// promised of them, checked at the end.
+// One schedule of the simulation: servers, callers and faults are generated from a seed, and the
+// promises are checked at the end.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace sluice::simulation {
 
 struct Report {
-  std::vector<std::string> broken;  // promises, each with what was found
+  std::vector<std::string> broken;  // broken promises, each with the values found
   // For a table of many schedules.
   std::int64_t calls = 0;
   std::int64_t answers = 0;
@@ -23,7 +23,7 @@ struct Report {
   std::int64_t faults = 0;
   std::int64_t failovers = 0;
   std::int64_t moved_slots = 0;
-  Duration slowest{};   // answer, beyond what its server and network were held up
+  Duration slowest{};   // answer, beyond the time for which its server and network were stalled
   std::string history;  // every outcome, so that two runs can be compared
 };
 

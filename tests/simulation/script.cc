@@ -19,7 +19,7 @@ std::vector<double> Unpack(std::string_view bytes) {
   return numbers;
 }
 
-// Reads numbers one after the other.
+// Reads numbers one after another.
 class Reader {
  public:
   explicit Reader(std::vector<double> numbers) : numbers_(std::move(numbers)) {}
@@ -129,7 +129,7 @@ void Decide(std::vector<Draft>& drafts, CoalescedChecks checks, std::int64_t n,
   }
 }
 
-// The same for n charges of one counter, as one after the other.
+// The same for n charges of one counter, as if made one after another.
 void DecideCharges(Draft& draft, CoalescedChecks checks, std::int64_t n, std::vector<double>& out) {
   out.push_back(static_cast<double>(Grants(*draft.limit, draft.state, checks.demand, n)));
   Append(Summarize(*draft.limit, draft.state, checks), out);

@@ -1,6 +1,6 @@
-// The check script as C++: decodes the calls of store/redis and decides them by the algorithms of
-// core. The twin of scripts/lua/decide.lua; what both must agree on is held together elsewhere (the
-// differential test), so that a simulation can run without a Lua interpreter.
+// The check script as C++: decodes the calls of store/redis and decides them with the algorithms of
+// core, so that a simulation runs without a Lua interpreter. The twin of scripts/lua/decide.lua;
+// the differential test compares the algorithms.
 //
 // One thread.
 #pragma once

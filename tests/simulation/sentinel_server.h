@@ -1,4 +1,4 @@
-// A sentinel of the simulation: it names the master, and publishes when that changes.
+// A sentinel of the simulation: names the master, and publishes changes of it.
 //
 // One thread.
 #pragma once

@@ -1,5 +1,5 @@
-// Some schedules of the simulation, and what it is worth: it finds faults, and repeats itself. Many
-// more by `simulate 1 1000000`.
+// Runs some schedules of the simulation, and tests that it finds faults and is reproducible. Many
+// more: `simulate 1 1000000`.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
@@ -12,7 +12,7 @@ class SimulationTest : public testing::Test {
  protected:
   SimulationTest() { spdlog::set_level(spdlog::level::off); }
 
-  // The first schedule that breaks a promise; 0: none of so many.
+  // The seed of the first schedule that breaks a promise; 0 if none of them does.
   static std::uint64_t FirstBroken(RedisServer::Planted planted) {
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
       if (!RunSchedule(seed, planted).broken.empty()) return seed;

@@ -1,5 +1,5 @@
-// Which server of a simulated cluster owns which slot, and what it says of keys that are not, or
-// not all, at the server that was asked.
+// The owner of each slot of a simulated cluster, and the redirects for keys that are not, or not
+// all, on the server asked.
 //
 // One thread.
 #pragma once
@@ -19,7 +19,7 @@ namespace sluice::simulation {
 
 class SlotMap {
  public:
-  // Each of `owners` gets a range of slots, of a size that the world draws.
+  // Each of `owners` gets a range of slots, of random size.
   SlotMap(World& world, std::vector<Address> owners);
 
   // The place among the owners; a slot has one throughout.
@@ -27,19 +27,21 @@ class SlotMap {
   // Another server has become that owner.
   void Replace(std::size_t owner, const Address& by) { owners_[owner] = by; }
 
-  // The slot of `key` is on its way: its keys go to `to` one by one, which is its owner in the end.
+  // Starts to migrate the slot of `key`: its keys move to `to` one by one, which owns the slot in
+  // the end.
   void BeginMove(std::string_view key, std::size_t to);
   void EndMove(std::string_view key);
   bool moves(std::size_t owner) const;
 
-  // What `server`, which holds `held`, answers to a command that names `keys`; empty: it runs it.
+  // The redirect of `server`, which has the keys `held`, for a command with these keys; empty if it
+  // runs the command.
   std::string RefusalOf(const Address& server, std::span<const std::string> keys, bool asking,
                         const Script::Counters& held) const;
   // Whether a script at `server` may read a key that it has not declared.
   bool MayRead(const Address& server, std::string_view key, bool asking,
                const Script::Counters& held) const;
 
-  // As CLUSTER SLOTS answers.
+  // In the format of CLUSTER SLOTS.
   std::string Describe() const;
 
  private:

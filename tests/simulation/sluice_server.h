@@ -1,5 +1,5 @@
-// One io thread of a sluiced in the simulation, from its gRPC door to Redis: the real code, on a
-// simulated loop.
+// One io thread of a sluiced in the simulation, from gRPC to Redis: the real code on a simulated
+// loop.
 //
 // One thread.
 #pragma once
@@ -34,16 +34,16 @@ class SluiceServer {
 
   void Stall(Duration duration) { loop_.Stall(duration); }
 
-  // For good. Returns whether nothing is left of any call.
+  // Stops permanently. Returns whether no state of any call is left.
   bool Stop();
 
-  // Whether it had to give up finding out what became of a call, or undoing one.
+  // Whether it had to give up an attempt to learn the outcome of a call, or to undo one.
   bool IsInDoubt();
 
  private:
   static constexpr std::size_t kMaxCalls = 10'000;
 
-  // What RedisStore is on one loop.
+  // The part of RedisStore on one loop.
   class PartStore final : public Store {
    public:
     explicit PartStore(std::unique_ptr<redis::ThreadStore>& part) : part_(part) {}

@@ -1,5 +1,5 @@
-// What one io thread has of the Redis store, before two simulated nodes of a cluster: what happens
-// when replies come in an order that real servers seldom give them in.
+// One io thread's part of the Redis store with two simulated nodes of a cluster: replies in orders
+// that are rare with real servers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
@@ -26,7 +26,7 @@ const Limit kSlot = Concurrency{.limit = 1, .ttl = std::chrono::hours(1)};
 
 class ThreadStoreTest : public testing::Test {
  protected:
-  // A check that notes in which place it was answered.
+  // A check that records its position among the answers.
   class RecordingCheck final : public StoreCheck {
    public:
     RecordingCheck(ThreadStoreTest& test, std::vector<std::string> keys)
@@ -38,7 +38,7 @@ class ThreadStoreTest : public testing::Test {
     }
 
     int place = -1;
-    bool undoes = false;  // what comes late
+    bool undoes = false;  // late grants
 
    private:
     void OnDecided() override {
@@ -148,7 +148,7 @@ TEST_F(ThreadStoreTest, NodeRetiresWithAnInOrderCheckInFlight_TheNextOneWaitsFor
   const std::string key = KeyAt(0);
   redis_[0]->SetSlow(milliseconds(4));
   RecordingCheck& first = Submit({key}, true);
-  RunFor(Duration(100));  // it is on its way
+  RunFor(Duration(100));  // it is in flight
   RecordingCheck& second = Submit({key}, true);
   slots_.Replace(0, kAddresses[1]);
   loop_.Run([&] {
@@ -160,8 +160,8 @@ TEST_F(ThreadStoreTest, NodeRetiresWithAnInOrderCheckInFlight_TheNextOneWaitsFor
   EXPECT_EQ(Used(1, key), 2);
 }
 
-// A failover and back: the node that is asked hangs, loses its slots and gets them again, and then
-// runs the check whose caller has long been answered.
+// A failover and back: the node hangs, loses its slots and gets them again, and then runs the check
+// whose caller was answered long ago.
 TEST_F(ThreadStoreTest, NodeComesBackBeforeItReplied_LeaseIsReleased) {
   const std::string key = KeyAt(0);
   redis::Layout both{.servers = {kAddresses[0], kAddresses[1]}, .owners = {}};
@@ -188,8 +188,7 @@ TEST_F(ThreadStoreTest, NodeComesBackBeforeItReplied_LeaseIsReleased) {
   EXPECT_EQ(Used(0, key), 0);
 }
 
-// As above, but the node does not hang: what was connected to it before ends when it has been
-// replaced.
+// As above, but the node does not hang: its connections end after it has been replaced.
 TEST_F(ThreadStoreTest, NodeComesBackBeforeItIsSweptAway_CountsAsConnected) {
   const auto everything_at = [&](const Address& address) {
     loop_.Run([&] {
@@ -238,8 +237,8 @@ TEST_F(ThreadStoreTest, UndoIsSplitAndAPieceFails_TheOtherIsNotUndoneTwice) {
   EXPECT_EQ(Used(1, moved), 3);
 }
 
-// Another io thread has opened the breaker of one node: its piece has failed while it was on its
-// way, and its reply comes before the other node's piece is decided.
+// Another io thread has opened the breaker of one node: its piece failed in flight, and its reply
+// arrives before the other node's piece is decided.
 TEST_F(ThreadStoreTest, PieceRepliesLateBeforeTheOthersAreDecided_IsUndone) {
   const std::string here = KeyAt(0);
   const std::string there = KeyAt(1);
@@ -247,7 +246,7 @@ TEST_F(ThreadStoreTest, PieceRepliesLateBeforeTheOthersAreDecided_IsUndone) {
   redis_[1]->Hang();
   RecordingCheck& split = Submit({here, there});
   split.undoes = true;
-  RunFor(Duration(100));  // it is on its way
+  RunFor(Duration(100));  // it is in flight
   RecordingCheck& next = Make({here + "2"});
   loop_.Run([&] {
     store_->Submit(next);
@@ -264,8 +263,8 @@ TEST_F(ThreadStoreTest, PieceRepliesLateBeforeTheOthersAreDecided_IsUndone) {
   EXPECT_EQ(Used(1, there), 0);
 }
 
-// One of their counters has moved and the other has not, so the first waits to be sent again. When
-// the other moves, at whatever moment, the second must not be decided before it.
+// One of their counters has moved and the other has not, so the first check waits to be sent again.
+// Whenever the other moves, the second check must not be decided before the first.
 TEST_F(ThreadStoreTest, SlotOnItsWay_InOrderCheckWaitsBehindOneThatTriesAgain) {
   std::size_t slot = 0;
   for (Duration moment(0); moment < Duration(500); moment += Duration(5)) {

@@ -1,6 +1,6 @@
-// A world in which nothing happens by itself: time, chance and the order of events come from a
-// seed, so whatever goes wrong goes wrong again. What asks the operating system for the monotonic
-// clock or for random bytes gets the world's meanwhile.
+// A world in which nothing happens by itself: time, random numbers and the order of events come
+// from a seed, so every failure can be reproduced. Calls to the operating system for the monotonic
+// clock or random bytes return the world's values.
 //
 // One world at a time in a process; one thread.
 #pragma once
@@ -26,7 +26,7 @@ class World {
 
   SteadyTime now() const { return now_; }
 
-  // Events of the same time happen in the order in which they were asked for.
+  // Events with the same time happen in the order in which they were added.
   void At(SteadyTime time, Event event);
   void After(SteadyTime::duration delay, Event event) { At(now_ + delay, std::move(event)); }
 
@@ -60,7 +60,7 @@ class World {
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;
 };
 
-// A wall clock in the world, `ahead` of where others are.
+// A wall clock in the world, `ahead` of other clocks.
 class WorldClock final : public Clock {
  public:
   explicit WorldClock(const World& world, Duration ahead = {}) : world_(world), ahead_(ahead) {}

@@ -74,7 +74,7 @@ TEST_F(DrainTest, Call_SentBeforeTheNoticeCame_StillServed) {
   EXPECT_LT(stopped.get(), kSoon);
 }
 
-// What is checked meanwhile must not take the PING of the notice for one without an answer.
+// Timeouts checked meanwhile must not treat the PING of the notice as unanswered.
 TEST(DrainTimesTest, Notice_WithTimesToCheck_LastsUntilItsEnd) {
   constexpr std::chrono::milliseconds kOften(20);
   Served served({}, {.preface = kOften, .keepalive = kOften, .ping = kSoon, .notice = kNotice});

@@ -30,7 +30,7 @@ class GrpcClientTest : public testing::Test {
     }
   }
 
-  // Waits for what was started last.
+  // Waits for the call started last.
   bool Next() {
     void* tag;
     bool ok = false;

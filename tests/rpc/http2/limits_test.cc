@@ -233,7 +233,7 @@ TEST(LimitsTest, Answer_WithoutRoom_StreamResetInTime) {
 TEST(LimitsTest, Messages_UnfinishedBeyondTheLimit_ResourceExhausted) {
   Served served;
   RawClient client(served.address());
-  // Each stays within its window of 65,535 bytes, and asks for more than there is to share.
+  // Each stays within its window of 65,535 bytes, and requests more than the shared memory.
   const std::string part = Framed(std::string(1'000'000, 'm')).substr(0, 65'000);
   std::uint32_t stream = 1;
   for (std::size_t sent = 0; sent < 17 * 1024 * 1024; sent += part.size(), stream += 2) {

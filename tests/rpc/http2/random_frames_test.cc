@@ -17,7 +17,7 @@ class RandomClient {
  public:
   explicit RandomClient(unsigned seed) : random_(seed) {}
 
-  // What one client sends.
+  // The bytes that one client sends.
   std::string Script() {
     std::string script = kHttp2Preface + Http2Frame{.type = Http2Frame::kSettings}.Bytes();
     for (int frames = Below(60); frames > 0; --frames) script += Frame().Bytes();

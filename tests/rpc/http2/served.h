@@ -21,7 +21,7 @@
 
 namespace sluice::test {
 
-// Within which a server that works has answered, however busy the machine is.
+// The time within which a working server answers, even on a busy machine.
 inline constexpr std::chrono::seconds kSoon(10);
 
 // Statuses of gRPC.
@@ -45,7 +45,7 @@ struct Seen {
   std::vector<Chat*> chats;
 };
 
-// What gRPC's encodings make of `text`.
+// `text` compressed with one of gRPC's encodings.
 std::string Gzip(std::string_view text);
 std::string Deflate(std::string_view text);
 

@@ -17,7 +17,7 @@ class StreamTest : public testing::Test {
   void Start(const Headers& changes = {}) {
     client_.SendHeaders(1, RequestHeaders("/t/Chat", changes));
   }
-  // What was sent before is with the server.
+  // Everything sent before has reached the server.
   void Sync() {
     client_.SendPing();
     EXPECT_TRUE(client_.AwaitPong());
