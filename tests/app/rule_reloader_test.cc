@@ -364,11 +364,11 @@ TEST_F(RuleReloaderTest, OneDirectorySuddenlyEmpty_OldRulesOfBothKindsStay) {
                                           .second_look = milliseconds(40)},
                     IndexRules(ReadRuleFiles(own), {}, {.texts = envoy::ReadRuleFiles(envoys)}));
   fs::rename(dir_.path() / "envoy/e.yaml", dir_.path() / "e.yaml");
-  EXPECT_TRUE(WaitForLines("/envoy: found no rules at all"));
+  EXPECT_TRUE(WaitForLines("/envoy: found no rules; to remove all rules"));
   EXPECT_THAT(Names(), ElementsAre("a", "k", "(override)"));
   fs::rename(dir_.path() / "e.yaml", dir_.path() / "envoy/e.yaml");
   fs::remove(dir_.path() / "rules/a.yaml");
-  EXPECT_TRUE(WaitForLines("/rules: found no rules at all"));
+  EXPECT_TRUE(WaitForLines("/rules: found no rules; to remove all rules"));
   EXPECT_THAT(Names(), ElementsAre("a", "k", "(override)"));
 }
 

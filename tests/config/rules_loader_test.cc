@@ -278,7 +278,7 @@ TEST(RulesLoader, DomainInTwoFiles_IsAnError) {
                                     {"b.yaml", "rules: []\ndomain: d\n"}};
   EXPECT_THAT(Messages(ParseRules(files)),
               ElementsAre("b.yaml:2:9: domain: found \"d\", which a.yaml has too; allowed is one "
-                          "file for a domain"));
+                          "file per domain"));
 }
 
 TEST(RulesLoader, HostileText_IsAnErrorNotACrash_Table) {

@@ -142,7 +142,7 @@ TEST(RuleFiles, OneDomainInTwoFiles_IsAMistakeUnlessMerged) {
   const std::string a = "domain: d\ndescriptors: [{key: a}]";
   const std::string b = "descriptors: [{key: b}]\ndomain: d";
   EXPECT_EQ(Messages(Parse({a, b})),
-            "1.yaml:2:9: domain: found \"d\", which 0.yaml has too; allowed is one file for a "
+            "1.yaml:2:9: domain: found \"d\", which 0.yaml has too; allowed is one file per "
             "domain, unless domains are merged\n");
   const LoadedTrees merged = Parse({a, b}, true);
   ASSERT_TRUE(merged.ok()) << Messages(merged);
@@ -231,7 +231,7 @@ TEST(RuleFiles, AliasesOfAliases_AreBounded) {
   for (int i = 1; i < 40; ++i) {
     text += fmt::format("    a{0}: &a{0} [*a{1}, *a{1}, *a{1}]\n", i, i - 1);
   }
-  EXPECT_NE(Messages(Parse({text})).find("stand for too many values; allowed are 1000000"),
+  EXPECT_NE(Messages(Parse({text})).find("expand to too many values; allowed are 1000000"),
             std::string::npos);
 }
 

@@ -257,7 +257,7 @@ TEST(RuleIndex, BadRules_AreRefused) {
     RuleSet rules;
     std::string reason;
   } kRows[] = {
-      {{MakeDomain({MakeRule("r", {{"a", Regex("(")}})})}, "no regular expression"},
+      {{MakeDomain({MakeRule("r", {{"a", Regex("(")}})})}, "not a regular expression"},
       {{MakeDomain({MakeRule("r", {{"a", Not(Cidr("x"))}})})}, "network"},
       {{MakeDomain({MakeRule("r", {}), MakeRule("r", {})})}, "\"r\" occurs twice"},
       {{MakeDomain({}), MakeDomain({})}, "\"shop\" occurs twice"},

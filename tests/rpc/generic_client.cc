@@ -8,7 +8,7 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::chrono::seconds kOverloadDuration(10);
+constexpr std::chrono::seconds kTimeout(10);
 
 grpc::ByteBuffer BufferOf(const std::string& bytes) {
   const grpc::Slice slice(bytes);
@@ -26,7 +26,7 @@ std::string BytesOf(const grpc::ByteBuffer& buffer) {
 }
 
 void Apply(const CallOptions& options, grpc::ClientContext& context) {
-  const auto timeout = options.timeout.value_or(2 * kOverloadDuration);
+  const auto timeout = options.timeout.value_or(2 * kTimeout);
   context.set_deadline(std::chrono::system_clock::now() + timeout);
   for (const auto& [name, value] : options.metadata) context.AddMetadata(name, value);
   if (options.compression) context.set_compression_algorithm(*options.compression);
@@ -73,7 +73,7 @@ std::size_t UnaryCalls::Start(const std::string& path, const std::string& reques
 }
 
 std::vector<Outcome> UnaryCalls::Wait() {
-  Require(WaitUntil(2 * kOverloadDuration, [this] { return ended_ == calls_.size(); }),
+  Require(WaitUntil(2 * kTimeout, [this] { return ended_ == calls_.size(); }),
           "a unary call does not end");
   ended_ = 0;
   std::vector<Outcome> outcomes;
@@ -122,7 +122,7 @@ bool ClientStream::AwaitUntil(Tag wanted, std::chrono::system_clock::time_point 
 }
 
 bool ClientStream::Await(Tag wanted) {
-  Require(AwaitUntil(wanted, std::chrono::system_clock::now() + kOverloadDuration),
+  Require(AwaitUntil(wanted, std::chrono::system_clock::now() + kTimeout),
           "an operation of a stream does not end");
   return early_.extract(wanted).mapped();
 }

@@ -18,7 +18,7 @@ namespace sluice::test {
 inline net::IoThreads& Io() {
   struct Running {
     Running() {
-      RandomBytes();  // OpenSSL, begun before the threads, cleans up after them
+      RandomBytes();  // OpenSSL is initialized before the threads start, so it cleans up after them
       threads.Start();
     }
     net::IoThreads threads{1};

@@ -75,8 +75,8 @@ TEST_P(AlgorithmTest, WarmingBucket_ColdCostsThreeTimesAsMuch_AndCoolsDownAgain)
     EXPECT_TRUE(first.admitted);
     EXPECT_EQ(first.limit, 30);
     EXPECT_EQ(first.remaining, 0) << "it owes";
-    // From 3 s on, the price falls by 2/15 s a unit: the first costs the mean of both ends, rounded
-    // up.
+    // From 3 s on, the price falls by 2/15 s per unit: the first unit costs the mean of both ends,
+    // rounded up.
     EXPECT_EQ(Check(kWarming).retry_after, Duration(2'933'334));
     EXPECT_EQ(Decide(kWarming, {.cost = 14, .max_wait = hours(1)}).wait, Duration(2'933'334));
     const Duration warm = Peek(kWarming).retry_after;

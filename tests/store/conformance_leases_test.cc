@@ -171,7 +171,7 @@ TEST_P(LeasesTest, InShadow_TakesASlotOnlyOfWhatIsAllowed_AndNeverDenies) {
 }
 
 TEST_P(LeasesTest, ManyAtOnce_NeverMoreThanTheLimit) {
-  // All under way together, so that a store may decide several at a time.
+  // All in flight together, so that a store may decide several at a time.
   std::vector<std::unique_ptr<BlockingCheck>> checks;
   for (std::uint8_t i = 0; i < 100; ++i) {
     checks.push_back(

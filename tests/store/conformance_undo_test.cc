@@ -49,7 +49,7 @@ class UndoTest : public StoreTest {
     return check.RunOn(*store_).counters[0].verdict;
   }
 
-  // Permits of a warming bucket are not whole.
+  // Permits of a warming bucket are not whole numbers.
   void ExpectEqual(const Limit& limit, const Verdict& left, const Verdict& right) {
     const bool warms = std::holds_alternative<WarmingBucket>(limit);
     EXPECT_EQ(left.admitted, right.admitted);
@@ -84,7 +84,7 @@ TEST_P(UndoTest, NobodyElseCame_TheCounterIsAsIfTheCheckHadNot) {
   }
 }
 
-// What a later window admits is not more because an earlier one was charged in vain.
+// A later window does not admit more because a charge of an earlier one is undone.
 TEST_P(UndoTest, OthersCameSince_TheCounterNeverHoldsMoreRoomThanWithoutTheCheck) {
   int n = 0;
   for (const Limit& limit : kLimits) {
@@ -97,7 +97,8 @@ TEST_P(UndoTest, OthersCameSince_TheCounterNeverHoldsMoreRoomThanWithoutTheCheck
       const Taken undone = Take(with, limit, 4);
       ASSERT_TRUE(undone.admitted);
       clock_.Advance(later);
-      // Others take what is there with the check, which without it is there as well.
+      // Later checks take the units that are left with the check; the same units are left without
+      // it.
       const bool taken = Take(with, limit, 3).admitted;
       ASSERT_TRUE(Take(without, limit, 3).admitted);
       clock_.Advance(milliseconds(300));
@@ -131,7 +132,7 @@ TEST_P(UndoTest, OneOfManyLimits_OnlyWhatWasChargedIsTakenBack) {
   EXPECT_EQ(Look("sluice:{t/b}:k", one).remaining, 1);
 }
 
-// An entry in the middle of a log leaves the times of the others as they are.
+// Undoing an entry in the middle of a log does not change the times of other entries.
 TEST_P(UndoTest, SlidingLog_TheEntryOfTheCheckGoesAndTheOthersStay) {
   const Limit limit = SlidingLog{.limit = 3, .window = seconds(60)};
   const std::string key = "sluice:{t/l}:k";

@@ -42,8 +42,8 @@ std::string Describe(const StoreCheck& check) {
   return text;
 }
 
-// Decides the operation n times, one after the other, in the embedded store, and compares each
-// answer with what the script's one reply says to it. Returns whether all are equal.
+// Decides the operation n times, one after another, in the embedded store, and compares each answer
+// with the script's one reply. Returns whether all are equal.
 bool Agree(const Operation& operation, const redis::EntryReply& reply, MemoryStore& store,
            RandomOperations& random) {
   for (std::int64_t i = 0; i < operation.n; ++i) {
@@ -60,9 +60,9 @@ bool Agree(const Operation& operation, const redis::EntryReply& reply, MemorySto
   return true;
 }
 
-// The check script, but that its keys outlive the test. Redis expires keys by real time, which has
-// nothing to do with the time of the test: a counter must not vanish where the clock is yet to step
-// back into its life.
+// The check script, except that its keys outlive the test. Redis expires keys by real time, which
+// is independent of the test's time: a counter must not expire if the test's clock can still step
+// back into its lifetime.
 std::string ScriptWithLongLivedKeys() {
   std::string script(redis::kCheckScript.text);
   const auto replace = [&](std::string_view text, std::string_view with) {
@@ -76,7 +76,7 @@ std::string ScriptWithLongLivedKeys() {
   return script;
 }
 
-// Whose time checks are decided by.
+// The clock that decides checks.
 enum class TimeOf { kTest, kRedis };
 
 void ExpectAgreement(std::string_view script, TimeOf time_of, int operations) {
@@ -99,7 +99,7 @@ void ExpectAgreement(std::string_view script, TimeOf time_of, int operations) {
 
   for (int done = 0; done < operations;) {
     if (time_of == TimeOf::kTest) clock.Advance(random.RandomStep());
-    // Doubles hold microseconds up to the year 2255; the steps would soon be there.
+    // Doubles hold microseconds up to the year 2255, which the steps would soon reach.
     if (clock.Now() > kEnd) clock.Set(kStart);
     std::vector<Operation> pack(1 + random.Below(5));
     call.Clear();
@@ -126,7 +126,7 @@ void ExpectAgreement(std::string_view script, TimeOf time_of, int operations) {
       ++done;
     }
   }
-  // The run is no test unless both outcomes are common.
+  // The run is only a useful test if both outcomes are common.
   EXPECT_GT(granted, static_cast<std::size_t>(operations) / 10);
   EXPECT_GT(refused, static_cast<std::size_t>(operations) / 10);
 }
@@ -136,7 +136,7 @@ int Operations() {
   return wanted != nullptr ? std::atoi(wanted) : 100'000;
 }
 
-// One call of the script undoes a check whose entry the same call has replaced.
+// One script call undoes a check whose entry the same call has replaced.
 TEST(Differential, SlidingLogUndoneAfterItStartedAnew_HoldsTheNewUnits) {
   const std::vector<CounterSpec> log = {{"log", SlidingLog{.limit = 100, .window = seconds(1)}, 0}};
   RedisServer server;
@@ -171,7 +171,7 @@ TEST(Differential, RandomOperations_LuaAndCppAgree) {
   ExpectAgreement(ScriptWithLongLivedKeys(), TimeOf::kTest, Operations());
 }
 
-// Here keys expire, and are kept from it, as they do in use.
+// Here keys expire, or their expiry is extended, as in production.
 TEST(Differential, RandomOperationsInRedisTime_LuaAndCppAgree) {
   ExpectAgreement(redis::kCheckScript.text, TimeOf::kRedis, Operations());
 }

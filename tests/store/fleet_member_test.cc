@@ -17,7 +17,7 @@ namespace {
 using redis::FleetView;
 using std::chrono::seconds;
 
-// A server of the fleet, and what it has seen last.
+// A server of the fleet, and the view it has seen last.
 class Member {
  public:
   explicit Member(const RedisServer& redis) {
@@ -61,7 +61,8 @@ TEST(FleetMember, Members_CountEachOther_EachWithARankOfItsOwn) {
   EXPECT_TRUE(WaitUntil(seconds(10), agreed));
 }
 
-// Else each of those that stay would take more in an outage, while the one that left may be back.
+// Otherwise the remaining servers would take more in an outage, while the server that left may
+// return.
 TEST(FleetMember, OneLeaves_IsCountedOn) {
   const RedisServer redis;
   const Member stays(redis);

@@ -39,8 +39,8 @@ TEST(MemoryStore, FullOfFinishedCounters_MakesRoom) {
   EXPECT_EQ(store.size(), 1u);
 }
 
-// Counters end one by one, and new keys come all the time: what each costs must not depend on the
-// number of counters.
+// Counters expire one by one while new keys arrive: the cost of each must not depend on the number
+// of counters.
 TEST(MemoryStore, FullAndFlooded_DoesNotSearchAllCountersForEachNewKey) {
   constexpr int kKeys = 100'000;
   constexpr int kNew = 2'000;
@@ -85,7 +85,7 @@ TEST(MemoryStore, ManyThreadsOnSeveralCounters_AdmitExactlyTheLimit) {
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 500; ++i) {
-        // Each thread names the shared counter and one of its own in another order.
+        // Each thread names the shared counter and its own one in a different order.
         const CounterSpec shared{"shared", limit};
         const CounterSpec own{"own" + std::to_string(t), limit};
         BlockingCheck check(t % 2 == 0 ? std::vector{shared, own} : std::vector{own, shared});

@@ -19,14 +19,14 @@ class NodeBreaker : public NodeTest {
 
   bool IsOpen() const { return !shared_.breaker.closed(); }
 
-  // One call, which Redis lets wait for too long.
+  // One call that Redis does not answer in time.
   void Trip() {
     RunIteration([this] { Submit("tripped"); });
     RunIteration({}, milliseconds(12));
     ASSERT_TRUE(IsOpen());
   }
 
-  // Until a probe is on its way. Returns how long that took.
+  // Waits until a probe is in flight. Returns how long that took.
   Duration AwaitProbe() {
     const SteadyTime begin = loop_.now();
     const std::size_t before = commands_.size();
@@ -56,7 +56,7 @@ TEST_F(NodeBreaker, CallIsOverdue_WhatIsGatheredFailsAndNothingMoreIsSent) {
   EXPECT_THAT(Runs(), ElementsAre(1));
 }
 
-// Callers with little time leave; the call that they have left is timed all the same.
+// Callers with short deadlines leave; their call is timed all the same.
 TEST_F(NodeBreaker, AllCallersHaveLeft_TheirCallIsTimedOn) {
   RunIteration([this] {
     RecordingCheck& check = Make("k");
@@ -98,11 +98,11 @@ TEST_F(NodeBreaker, ProbeIsAnswered_ChecksAreDecidedAgainWithinASecond) {
   EXPECT_FALSE(checks_.back()->failure());
 }
 
-// Redis is 20 ms away, and callers are not given so long.
+// The round trip to Redis is 20 ms, longer than the callers' deadlines.
 TEST_F(NodeBreaker, RedisIsFarAway_OnlyProbesAreCharged) {
   Trip();
   ReplyToAll();
-  std::deque<int> sent;  // in which millisecond, for each of commands_
+  std::deque<int> sent;  // the millisecond in which each of commands_ was sent
   int probes = 0;
   for (int ms = 0; ms < 3'000; ++ms) {
     RunIteration({}, milliseconds(1));
@@ -185,7 +185,7 @@ TEST_F(NodeBreaker, Transitions_AreOnTheMetricsPage) {
   EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 0"));
 }
 
-// More than Redis has just shown to answer would wait in vain.
+// More checks than Redis has recently answered would wait in vain.
 TEST_F(NodeBreaker, ChecksThatWait_AreBoundedByWhatWasAnsweredLately) {
   RunIteration([this] { SubmitDifferent(1200, "k"); });
   int overloaded = 0;

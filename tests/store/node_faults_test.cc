@@ -27,7 +27,7 @@ class NodeFaults : public NodeTest {
     node_->Submit(check);
   }
 
-  // A check that is answered, so that the connection is known to be good.
+  // An answered check shows that the connection works.
   void ExpectServing() {
     const int before = answers_;
     RunIteration([this] { Submit("serving" + std::to_string(checks_.size())); });
@@ -76,7 +76,7 @@ TEST_F(NodeFaults, TimeOfTheCaller_IsNoFailureOfRedis) {
   for (const auto& check : checks_) EXPECT_EQ(check->failure(), StoreFailure::kCallerTimeout);
 }
 
-// A failure of the store would let the policy decide.
+// If this counted as a failure of the store, the policy would decide.
 TEST_F(NodeFaults, ExhaustedLimit_AskedWithANanosecondIsNeverAdmitted) {
   for (int i = 0; i < 10; ++i) {
     RunIteration([this] { Submit("k"); });
@@ -110,7 +110,7 @@ TEST_F(NodeFaults, LateLoop_WaitsAnewOnce) {
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
 }
 
-// Bytes are taken in before timers are called.
+// Bytes are received before timers fire.
 TEST_F(NodeFaults, ReplyInTheTurnOfTheDeadline_Counts) {
   RunIteration([this] { SubmitFor("a", milliseconds(10)); });
   const std::string reply = TakeReply();
@@ -161,7 +161,7 @@ TEST_F(NodeFaults, ReplyNobodyAskedFor_CostsTheConnectionOnly) {
   ExpectServing();
 }
 
-// Else the next pack would be answered with this one's reply.
+// Otherwise the next pack would get this one's reply.
 TEST_F(NodeFaults, ReplyOfAnotherShape_CostsTheConnection) {
   for (const char* reply : {"+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n", "*1\r\n$8\r\n01234567\r\n"}) {
     RunIteration([this] { Submit("a"); });
@@ -202,7 +202,7 @@ TEST_F(NodeFaults, ScriptMissing_PacksAreSentAgainInTheirOrder) {
   }
 }
 
-// The pack owns what it sends.
+// The pack owns the data that it sends.
 TEST_F(NodeFaults, ScriptMissingAfterAnOwnerHasLeft_TheOthersAreDecided) {
   RunIteration([this] {
     SubmitFor("of one who leaves, in a string that is long enough", milliseconds(10));
@@ -225,7 +225,7 @@ TEST_F(NodeFaults, ScriptMissingAfterAllHaveLeft_NothingIsSentAgain) {
   EXPECT_THAT(commands_, IsEmpty());
 }
 
-// Redis before version 7 wraps what a command in a script fails with.
+// Redis before version 7 wraps the error of a command in a script.
 TEST_F(NodeFaults, ServerIsAReplicaNow_ConnectionIsMadeAnewAfterGrowingPauses) {
   const std::string wordings[] = {
       "-READONLY You can't write against a read only replica.\r\n",

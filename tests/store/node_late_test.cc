@@ -17,7 +17,7 @@ class NodeLate : public NodeTest, private LateAnswers {
  protected:
   NodeLate() { Begin({.silence = std::chrono::seconds(1), .late_answers = this}); }
 
-  // Sent, and failed before Redis answers.
+  // A check that was sent and failed before Redis answers.
   RecordingCheck& TimeOut(std::string key, bool undo = false) {
     RecordingCheck* timed_out = nullptr;
     RunIteration([&] {
@@ -53,7 +53,7 @@ class NodeLate : public NodeTest, private LateAnswers {
     return Remaining(check);
   }
 
-  std::vector<std::int64_t> late_;  // what remained after each late answer
+  std::vector<std::int64_t> late_;  // the remaining units after each late answer
   const Limit slots_ = Concurrency{.limit = 5, .ttl = minutes(60)};
 
  private:
@@ -99,7 +99,7 @@ TEST_F(NodeLate, LeaseGrantedTooLate_IsReleasedWithTheReply) {
   EXPECT_EQ(RemainingNow("slots", slots_), 5);
 }
 
-// Its holder was told that it holds until its time is over.
+// The holder was answered that its lease is valid until its ttl has passed.
 TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
   RunIteration([&] { node_->Submit(MakeHolder("slots", 1)); });
   Reply();
@@ -115,9 +115,9 @@ TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
   EXPECT_EQ(RemainingNow("slots", slots_), 4);
 }
 
-// A lease that a server granted in an outage and reports: its holder keeps it, and who reports it
-// does so again. Here the second report overtakes whatever follows from the first, since another
-// thread has found that Redis is well.
+// A lease that a server granted in an outage and reports: its holder keeps it, and the report is
+// repeated. Here the second report overtakes the consequences of the first, since another thread
+// has found that Redis works.
 TEST_F(NodeLate, LeaseReportedTooLate_IsKept) {
   const auto report = [&]() -> RecordingCheck& {
     RecordingCheck& check = MakeHolder("slots", 1);
@@ -148,7 +148,7 @@ TEST_F(NodeLate, ConnectionLostBeforeTheReply_LeasesAreReleasedWhenItIsBack) {
   RunIteration([&] {
     for (std::uint8_t i = 0; i < 5; ++i) node_->Submit(MakeHolder("slots", i));
   });
-  TakeReply();  // Redis has decided, and nobody is told
+  TakeReply();  // Redis has decided, and no caller is notified
   Receive("HTTP/1.1 400 Bad Request\r\n");
   EXPECT_EQ(answers_, 5);
   checks_.clear();
@@ -157,7 +157,7 @@ TEST_F(NodeLate, ConnectionLostBeforeTheReply_LeasesAreReleasedWhenItIsBack) {
   EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_unknown_outcomes_total 5"));
 }
 
-// A charge must not be taken back twice; a lease may be released as often as one likes.
+// A charge must not be undone twice; a lease may be released repeatedly.
 TEST_F(NodeLate, ConnectionLostWhileTakingBack_ChargesStayAndLeasesGo) {
   RecordingCheck& charged = Make("k");
   RecordingCheck& holder = MakeHolder("slots", 1);

@@ -69,7 +69,7 @@ TEST_F(NodeTest, EqualChecks_AreOneRunAndAnsweredInOrder) {
   }
 }
 
-// All count, also those beyond the limit; each answer is that of its place.
+// All are counted, also those beyond the limit; each answer is that of its position.
 TEST_F(NodeTest, EqualCharges_AreOneRunAndAnsweredInOrder) {
   const auto charge = [this](int n) {
     for (int i = 0; i < n; ++i) {

@@ -55,7 +55,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   NodeTest() { Begin({}); }
   ~NodeTest() override { End(); }
 
-  // Begins anew with a node that is ready.
+  // Starts again with a node that is ready.
   void Begin(const redis::NodeOptions& options, bool inspects = false) {
     End();
     const redis::ServerAccess access;

@@ -157,7 +157,7 @@ std::vector<CounterSpec> RandomOperations::RandomCounters(Mode mode) {
 
 void RandomOperations::AddLimit(const std::string& key, const Limit& limit) {
   limits_.push_back({key, limit});
-  // Another size of the same shape meets the same counters, as after a reload.
+  // A different limit of the same shape uses the same counters, as after a reload.
   limits_.push_back({key, Smaller(limit)});
 }
 

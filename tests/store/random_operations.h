@@ -1,5 +1,5 @@
-// Random checks from a seed, of every algorithm and mode, on counters that meet often: charges,
-// leases, and undos of what was granted before.
+// Random checks from a seed, of every algorithm and mode, on few counters: charges, leases, and
+// undos of earlier grants.
 #pragma once
 
 #include <array>
@@ -31,17 +31,17 @@ class RandomOperations {
   std::size_t Below(std::size_t bound) { return random_() % bound; }
   bool OneIn(std::size_t n) { return Below(n) == 0; }
 
-  // A time that an answer named; the next steps may land on it, or just beside it.
+  // A time from an answer; the next steps may land on it, or just beside it.
   void Remember(Duration edge) {
     if (edge != Verdict::kNever) edges_[Below(edges_.size())] = edge;
   }
 
   Duration RandomStep();
 
-  // A check, and how often it is to be made.
+  // A check, and the number of its repetitions.
   Operation RandomOperation(Time now);
 
-  // The counters a lease may be held in are those of the check that took it.
+  // The counters that may hold the lease are those of the check that took it.
   void RememberLease(const BlockingCheck& check);
 
   // May be undone later, once.
@@ -54,12 +54,12 @@ class RandomOperations {
   };
 
   Operation RandomLeaseOperation();
-  // Mostly of one that came lately.
+  // Mostly of a recent one.
   Operation UndoOfSomeGrant();
   std::int64_t RandomCost();
   Duration RandomWait();
   Lease NewLease(Duration ttl);
-  // Distinct counters in ascending groups, of limits to which the mode means something.
+  // Distinct counters in ascending groups, with limits that support the mode.
   std::vector<CounterSpec> RandomCounters(Mode mode);
   void AddLimit(const std::string& key, const Limit& limit);
   Limit RandomFixedWindow();

@@ -30,7 +30,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr FixedWindow kMany{.limit = 1'000'000, .window = minutes(10)};
-constexpr seconds kOverloadDuration(30);
+constexpr seconds kTimeout(30);
 
 TEST(RedisSlot, AsTheClusterSpecificationHasIt) {
   struct Row {
@@ -59,7 +59,7 @@ std::string KeyIn(std::size_t slot, const std::string& suffix = "") {
   }
 }
 
-// The cluster of most tests: three masters, slots as they began.
+// The cluster of most tests: three masters with their initial slots.
 RedisCluster& Three() {
   static RedisCluster cluster({.masters = 3});
   return cluster;
@@ -69,7 +69,7 @@ std::unique_ptr<RedisStore> Connect(const RedisCluster& cluster) {
   auto store = std::make_unique<RedisStore>(
       Io(), RedisUrl::Parse(cluster.Url()).value(),
       RedisStore::Options{.timeout = seconds(10), .silence = seconds(20)});
-  EXPECT_TRUE(store->WaitUntilReady(kOverloadDuration));
+  EXPECT_TRUE(store->WaitUntilReady(kTimeout));
   return store;
 }
 
@@ -130,7 +130,7 @@ TEST(RedisClusterStore, CheckThatSpansNodes_IsAllOrNothing) {
   }
 }
 
-// A shadow rule that denies turns no decision, and takes nothing.
+// A shadow rule that denies does not change the decision, and takes nothing.
 TEST(RedisClusterStore, ShadowRuleThatSpansNodes_IsChargedWholeOrNotAtAll) {
   Three().Flush();
   const auto store = Connect(Three());
@@ -176,17 +176,17 @@ TEST(RedisClusterStore, Reset_OfCountersOnAllNodes) {
   for (const std::string& key : keys) EXPECT_EQ(Remaining(*store, key, kMany), kMany.limit);
 }
 
-// As the user of the manual.
+// Logs in as the user in docs/redis.md.
 TEST(RedisClusterStore, JoinsItsFleet) {
   RedisCluster cluster({.masters = 2, .arguments = UserOfTheManual()});
   RedisStore store(Io(), RedisUrl::Parse(cluster.Url("sluice:secret@")).value(), {});
   std::atomic<std::int64_t> servers = 0;
   store.JoinFleet([&](const redis::FleetView& view) { servers = view.servers; });
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return servers == 1; }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return servers == 1; }));
   store.Stop();
 }
 
-// While a slot is on its way, its counters are on one node or on the other, and new ones begin on
+// While a slot migrates, its counters are on one node or on the other, and new ones are created on
 // the other.
 TEST(RedisClusterStore, SlotOnItsWay_EachCounterIsFoundWhereItIs) {
   RedisCluster& cluster = Three();
@@ -209,7 +209,7 @@ TEST(RedisClusterStore, SlotOnItsWay_EachCounterIsFoundWhereItIs) {
   EXPECT_EQ(charge({{fresh, kMany}, {fresh + "2", kMany}}), kMany.limit - 1) << "two at once";
   EXPECT_EQ(charge({{fresh, kMany}}), kMany.limit - 2);
 
-  // One here and one there: decided as soon as both are together.
+  // One has moved and one has not: decided as soon as both are on one node.
   BlockingCheck both({{old, kMany}, {moved, kMany}});
   both.Start(*store);
   EXPECT_EQ(charge({{fresh, kMany}}), kMany.limit - 3);
@@ -224,9 +224,9 @@ TEST(RedisClusterStore, SlotOnItsWay_EachCounterIsFoundWhereItIs) {
   cluster.Move(kSlot, 0);
 }
 
-// Counters that are sets are still there when all in them has expired, or is rewritten. On a slot
-// that is on its way they must not cease to exist for a moment: then they could not be written
-// again, and the call would end after some of its writes and be sent again.
+// Counters that are sets still exist when all their entries have expired or are rewritten. In a
+// migrating slot they must not disappear even for a moment: they could not be written again, and
+// the call would end after some of its writes and be sent again.
 TEST(RedisClusterStore, SlotOnItsWay_CountersThatAreRewritten_AreChargedOnce) {
   RedisCluster& cluster = Three();
   cluster.Flush();
@@ -282,7 +282,7 @@ TEST(RedisClusterStore, SlotOnItsWay_CountersThatAreRewritten_AreChargedOnce) {
   cluster.Move(kSlot, 0);
 }
 
-// Callers that ask one of many counters after another, on an io thread, without a pause.
+// Callers that check one of many counters after another on an io thread, without a pause.
 class Crowd {
  public:
   struct Subject {
@@ -299,7 +299,7 @@ class Crowd {
     });
   }
 
-  // Lets each subject be asked `more` times again, at least, and ends. Returns how many checks
+  // Lets each subject be checked at least `more` times again, and ends. Returns how many checks
   // failed.
   int End(std::int64_t more) {
     Io().RunOn(0, [&](net::Loop&) {
@@ -330,7 +330,8 @@ class Crowd {
       crowd_.failures_ += failure() ? 1 : 0;
       if (crowd_.rounds_left_ > 0 && --crowd_.rounds_left_ == 0) crowd_.ending_ = true;
       if (crowd_.ending_) return crowd_.OnEnded();
-      // Not from within the store's answer, lest a store that answers at once is asked for ever.
+      // Not within the store's answer, since a store that answers at once would recurse without
+      // end.
       net::Loop::Current()->Post([this] { AskNext(); });
     }
 
@@ -363,8 +364,7 @@ std::vector<Crowd::Subject> SubjectsIn(const std::vector<std::uint16_t>& slots) 
   return subjects;
 }
 
-// Slots go to and fro, to a node that is new and away from it again, under load: the counts are
-// exact, and no check fails.
+// Slots move to a new node and back under load: the counts are exact, and no check fails.
 TEST(RedisClusterStore, SlotsMoveUnderLoad_CountsAreExact) {
   RedisCluster cluster({.masters = 3});
   const auto store = Connect(cluster);
@@ -384,8 +384,8 @@ TEST(RedisClusterStore, SlotsMoveUnderLoad_CountsAreExact) {
   const std::size_t added = cluster.AddMaster();
   for (const std::uint16_t slot : slots) cluster.Move(slot, added);
   for (const std::uint16_t slot : slots) cluster.Move(slot, 1);
-  // A node without slots is left, and may go.
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] {
+  // A node without slots is no longer used, and may stop.
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] {
     const std::string clients = cluster.node(added).Connect().Text({"CLIENT", "LIST"});
     return clients.find("name=sluiced") == std::string::npos;
   }));
@@ -397,7 +397,7 @@ TEST(RedisClusterStore, SlotsMoveUnderLoad_CountsAreExact) {
   }
 }
 
-// Some servers that speak Redis' protocol let scripts touch declared keys only.
+// Some servers with Redis' protocol let scripts access only declared keys.
 TEST(RedisClusterStore, UndeclaredKeysAreRefused_PacksGoBySlot) {
   RedisServer real;
   RawRedis redis(real.socket_path());
@@ -420,7 +420,7 @@ TEST(RedisClusterStore, UndeclaredKeysAreRefused_PacksGoBySlot) {
   RedisStore store(
       Io(), RedisUrl::Parse("redis+cluster://127.0.0.1:" + std::to_string(server.port())).value(),
       {.timeout = seconds(10), .silence = seconds(20)});
-  ASSERT_TRUE(store.WaitUntilReady(kOverloadDuration));
+  ASSERT_TRUE(store.WaitUntilReady(kTimeout));
   const std::string a = KeyIn(kFirst), b = KeyIn(kSecond);
   for (int i = 1; i <= 10; ++i) {
     BlockingCheck check({{a, kMany}, {b, kMany}});
@@ -434,7 +434,7 @@ TEST(RedisClusterStore, MasterDies_ItsReplicaTakesOverAndTheOthersGoOn) {
   RedisCluster cluster({.masters = 3, .replicas = 1, .node_timeout = "2000"});
   RedisStore store(Io(), RedisUrl::Parse(cluster.Url()).value(),
                    {.timeout = milliseconds(500), .silence = seconds(2)});
-  ASSERT_TRUE(store.WaitUntilReady(kOverloadDuration));
+  ASSERT_TRUE(store.WaitUntilReady(kTimeout));
   const auto decides = [&](std::size_t slot) {
     BlockingCheck check({{KeyIn(slot), kMany}});
     check.deadline = SteadyNow() + milliseconds(500);
@@ -442,8 +442,8 @@ TEST(RedisClusterStore, MasterDies_ItsReplicaTakesOverAndTheOthersGoOn) {
   };
   for (const std::size_t slot : {kFirst, kSecond, kThird}) ASSERT_TRUE(decides(slot));
   cluster.Kill(0);
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return !decides(kFirst); }));
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return decides(kFirst); }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return !decides(kFirst); }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return decides(kFirst); }));
   for (const std::size_t slot : {kFirst, kSecond, kThird}) EXPECT_TRUE(decides(slot));
 }
 

@@ -20,8 +20,8 @@ using std::chrono::seconds;
 
 constexpr FixedWindow kTen{.limit = 10, .window = seconds(30)};
 
-// A store in Redis' own time, which may do what docs/redis.md lets it do, no more: so keys begin
-// with "sluice:".
+// A store on Redis' own clock, with only the permissions of docs/redis.md. So keys begin with
+// "sluice:".
 class RedisCounters : public testing::Test {
  protected:
   std::unique_ptr<RedisStore> Connect(const RedisStore::Options& options) const {
@@ -31,7 +31,7 @@ class RedisCounters : public testing::Test {
     return store;
   }
 
-  // What Redis says the time is: seconds since the epoch.
+  // Redis' time in seconds since the epoch.
   std::int64_t Now() {
     return std::stoll(redis_.Text({"EVAL", "return redis.call('TIME')[1]", "0"}));
   }
@@ -62,7 +62,7 @@ TEST_F(RedisCounters, EveryKey_LivesAsLongAsItsStateMattersPlusASecond) {
   }
 }
 
-// What is charged again is written in place as long as its key lives for long enough anyway.
+// A counter that is charged again is overwritten in place as long as its key lives long enough.
 TEST_F(RedisCounters, ChargedAgain_LivesLongEnoughAndIsMostlyWrittenInPlace) {
   const Limit limits[] = {
       TokenBucket{.rate = 10, .period = seconds(1), .burst = 1000},
@@ -91,8 +91,8 @@ TEST_F(RedisCounters, ChargedAgain_LivesLongEnoughAndIsMostlyWrittenInPlace) {
   }
 }
 
-// Else it would be written in place for too long. The number of the window's parts changes all the
-// time, and with it the length of what is stored, which then is set anew.
+// Otherwise it would be overwritten in place for too long. The number of sub-windows changes all
+// the time, and with it the length of the string, which is then set anew.
 TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresWhenItSays) {
   BlockingCheck check(
       {{"sluice:k", SlidingWindow{.limit = 1000, .window = milliseconds(20), .segments = 10}}});
@@ -105,13 +105,13 @@ TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresWhenItSays) {
     const auto ttl = redis_.Integer({"TTL", "sluice:k"});
     const auto now = Now();
     EXPECT_NEAR(static_cast<double>((now + ttl) % (1 << 24)), static_cast<double>(says), 1);
-    // Only what has been charged in another second than it began in is kept for longer.
+    // Only a counter that is charged in a later second than its first one is kept longer.
     if (ttl > 3) lengths.insert(value.size());
     return lengths.size() >= 5 || testing::Test::HasFailure();
   }));
 }
 
-// As if its key had been made to persist, or Redis' clock had jumped between two commands.
+// As after PERSIST on its key, or a jump of Redis' clock between two commands.
 TEST_F(RedisCounters, CounterWhoseExpiryHasPassed_IsGivenAnotherOne) {
   BlockingCheck check({{"sluice:k", kTen}});
   check.RunOn(*store_);
@@ -125,7 +125,7 @@ TEST_F(RedisCounters, CounterWhoseExpiryHasPassed_IsGivenAnotherOne) {
   EXPECT_GT(redis_.Integer({"TTL", "sluice:k"}), 0);
 }
 
-// Written by Sluice before a counter knew when its key expires.
+// Written by a version of Sluice whose counters did not contain the expiry.
 TEST_F(RedisCounters, CounterOfFormat1_CountsOn) {
   const auto write = [&](const std::string& key, std::initializer_list<double> numbers) {
     std::string value(1, 1);
@@ -152,7 +152,7 @@ TEST_F(RedisCounters, CounterOfFormat1_CountsOn) {
   EXPECT_EQ(bucket.RunOn(*store_).failure(), StoreFailure::kRejected);
 }
 
-// One bad counter in a pack is one failed check, whatever the others are.
+// One bad counter in a pack fails one check, whatever the others are.
 TEST_F(RedisCounters, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
   BlockingCheck first({{"sluice:existing", kTen}});
   EXPECT_EQ(first.RunOn(*store_).counters[0].verdict.remaining, 9);
@@ -181,7 +181,7 @@ TEST_F(RedisCounters, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
   EXPECT_EQ(redis_.Text({"GET", "sluice:text"}), "theirs");
 }
 
-// The stored entries of a log that begins anew are still there for the checks packed behind.
+// The stored entries of a log that starts anew still exist for later checks of the pack.
 TEST_F(RedisCounters, SlidingLogBegunAnewInAPack_CountsNothingFromBefore) {
   ManualClock clock(kStart);
   const auto store = Connect({.silence = minutes(1), .clock = &clock});

@@ -1,4 +1,4 @@
-// What nodes of a cluster answer when slots move, or are nobody's.
+// The errors of a cluster's nodes when slots move, or have no owner.
 #include "store/redis/slot.h"
 #include "tests/store/redis_errors_test.h"
 #include "tests/support/redis_cluster.h"
@@ -6,19 +6,19 @@
 namespace sluice::test {
 namespace {
 
-// Started when first asked for, shared by the tests.
+// Started on first use, shared by the tests.
 RedisCluster& Two() {
   static RedisCluster cluster({.masters = 2});
   return cluster;
 }
 
-// The slot of the counter that Check asks for, and whom it goes to from where it is.
+// The slot of the counter that Check uses, and its current and next owner.
 const std::uint16_t kSlot = redis::SlotOf("a");
 std::size_t Elsewhere() { return 1 - Two().OwnerOf(kSlot); }
 
 TEST_F(RedisErrors, MOVED_SlotIsElsewhere) {
   ConnectAndWait(Two().Url());
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] {
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] {
     Two().Move(kSlot, Elsewhere());
     for (int i = 0; i < 4; ++i) EXPECT_EQ(Check(i % 2), std::nullopt);
     return Count("MOVED") > 1;
@@ -48,9 +48,9 @@ TEST_F(RedisErrors, TRYAGAIN_OneKeyIsHereAndOneThere) {
   Two().BeginMove(kSlot, to);
   EXPECT_EQ(Two().MoveKeys(kSlot, to, 1), 1u);
   BlockingCheck waits(pair);
-  waits.deadline = SteadyNow() + kOverloadDuration;
+  waits.deadline = SteadyNow() + kTimeout;
   waits.Start(*store_, threads_.loop(0));
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return Count("TRYAGAIN") > 3; }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Count("TRYAGAIN") > 3; }));
   while (Two().MoveKeys(kSlot, to) > 0) {
   }
   EXPECT_FALSE(waits.Wait().failure());
@@ -58,7 +58,7 @@ TEST_F(RedisErrors, TRYAGAIN_OneKeyIsHereAndOneThere) {
   ExpectAsInTheManual("TRYAGAIN");
 }
 
-// A slot that no check asks for, so that the others' owner is known and asked.
+// A slot without checks, so that the owner of the others is known.
 TEST_F(RedisErrors, CLUSTERDOWN_SlotsAreNobodys) {
   const std::string other = std::to_string(redis::SlotOf("other"));
   auto owner = Two().node(Two().OwnerOf(redis::SlotOf("other"))).Connect();
@@ -68,11 +68,11 @@ TEST_F(RedisErrors, CLUSTERDOWN_SlotsAreNobodys) {
   CheckUntilCounted("CLUSTERDOWN");
   CheckOften(StoreFailure::kRejected);
   owner.Text({"CLUSTER", "ADDSLOTS", other});
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return !Check(0) && !Check(1); }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return !Check(0) && !Check(1); }));
   ExpectAsInTheManual("CLUSTERDOWN");
 }
 
-// Who gives the address of a node as that of a single server.
+// The address of a cluster node as that of a single server.
 TEST_F(RedisErrors, MOVED_UrlDoesNotSayThatItIsACluster) {
   ConnectAndWait(Two().node(Elsewhere()).url());
   CheckOften(StoreFailure::kRejected);

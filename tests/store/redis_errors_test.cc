@@ -12,7 +12,7 @@
 namespace sluice::test {
 namespace {
 
-// A command that takes long, on a thread of its own; how it ends is not looked at.
+// A slow command on a separate thread; its result is ignored.
 class LongCommand {
  public:
   LongCommand(const RedisServer& server, RedisConnection::Command command)
@@ -46,7 +46,7 @@ TEST_F(RedisErrors, LOADING_ServerReadsItsData) {
     const LongCommand reload(server, {"DEBUG", "RELOAD"});
     CheckUntilCounted("LOADING");
   }
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return !Check(0) && !Check(1); }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return !Check(0) && !Check(1); }));
   ExpectAsInTheManual("LOADING");
 }
 
@@ -95,9 +95,7 @@ TEST_F(RedisErrors, BUSY_ScriptOfSomeoneElseRuns) {
     const LongCommand script(server, {"EVAL", "while true do end", "0"});
     CheckUntilCounted("BUSY");
     CheckOften(StoreFailure::kRejected);
-    EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] {
-      return redis.ErrorOf({"SCRIPT", "KILL"}).empty();
-    }));
+    EXPECT_TRUE(WaitUntil(kTimeout, [&] { return redis.ErrorOf({"SCRIPT", "KILL"}).empty(); }));
   }
   EXPECT_EQ(Check(), std::nullopt);
   ExpectAsInTheManual("BUSY");
@@ -125,7 +123,7 @@ TEST_F(RedisErrors, MISCONF_ServerCannotSave) {
 TEST_F(RedisErrors, NOAUTH_NoPasswordIsGiven) {
   RedisServer server({.arguments = {"--requirepass", "secret"}});
   Connect(server.url());
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return Count("NOAUTH") > 3; }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Count("NOAUTH") > 3; }));
   CheckOften(StoreFailure::kUnreachable);
   ExpectAsInTheManual("NOAUTH");
 }
@@ -133,12 +131,12 @@ TEST_F(RedisErrors, NOAUTH_NoPasswordIsGiven) {
 TEST_F(RedisErrors, WRONGPASS_PasswordIsWrong) {
   RedisServer server({.arguments = {"--requirepass", "secret"}});
   Connect("unix://default:sesame@" + server.socket_path());
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return Count("WRONGPASS") > 3; }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Count("WRONGPASS") > 3; }));
   CheckOften(StoreFailure::kUnreachable);
   ExpectAsInTheManual("WRONGPASS");
 }
 
-// The user sluice, who may do all but that.
+// The user sluice, with all permissions except this.
 std::vector<std::string> AllBut(const std::string& command) {
   return {"--user", "sluice", "on", ">secret", "~sluice:*", "+@all", "-" + command};
 }
@@ -157,7 +155,7 @@ TEST_F(RedisErrors, NOPERM_UserMayNotCallTheScript) {
 TEST_F(RedisErrors, NOPERM_UserMayNotLoadTheScript) {
   RedisServer server({.arguments = AllBut("script|load")});
   Connect(UrlOfUser(server));
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return Count("NOPERM") > 3; }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Count("NOPERM") > 3; }));
   CheckOften(StoreFailure::kUnreachable);
   ExpectAsInTheManual("NOPERM");
 }
@@ -185,9 +183,9 @@ TEST_F(RedisErrors, ERR_TooManyClients) {
   auto redis = server.Connect();
   redis.Text({"CONFIG", "SET", "maxclients", "1"});
   Connect(server.url());
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return Count("ERR") > 3; }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Count("ERR") > 3; }));
   redis.Text({"CONFIG", "SET", "maxclients", "100"});
-  EXPECT_TRUE(store_->WaitUntilReady(kOverloadDuration));
+  EXPECT_TRUE(store_->WaitUntilReady(kTimeout));
   EXPECT_EQ(Check(), std::nullopt);
   ExpectAsInTheManual("ERR");
 }
@@ -202,7 +200,7 @@ TEST_F(RedisErrors, OTHER_WordThatNobodyKnows) {
   ExpectAsInTheManual("other");
 }
 
-// What no Redis says: nobody knows whose reply is the next.
+// Bytes that Redis never sends: it is unknown to which command the next reply belongs.
 TEST_F(RedisErrors, PROTOCOL_GarbageOddRepliesAndRepliesNobodyAskedFor) {
   std::atomic<int> asked = 0;
   FakeRedis server([&](const RedisCommand& command) -> std::string {
@@ -211,7 +209,7 @@ TEST_F(RedisErrors, PROTOCOL_GarbageOddRepliesAndRepliesNobodyAskedFor) {
     return replies[asked++ % 3];
   });
   ConnectAndWait(server.url());
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] {
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] {
     EXPECT_NE(Check(), std::nullopt);
     return asked >= 6;
   }));
@@ -228,7 +226,7 @@ TEST_F(RedisErrors, LOST_HalfAReplyThenACut) {
   ConnectAndWait(server.url());
   EXPECT_EQ(Check(), StoreFailure::kTimeout) << "it may have been charged";
   EXPECT_EQ(calls, 1) << "and is not sent again";
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] {
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] {
     return metrics_.Render().find("sluice_redis_unknown_outcomes_total 1") != std::string::npos;
   }));
   ExpectAsInTheManual("lost");
@@ -237,7 +235,7 @@ TEST_F(RedisErrors, LOST_HalfAReplyThenACut) {
 TEST_F(RedisErrors, CONNECT_NobodyListens) {
   const TempDir dir;
   Connect("unix://" + (dir.path() / "nothing.sock").string());
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return Count("connect") > 3; }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Count("connect") > 3; }));
   CheckOften(StoreFailure::kUnreachable);
   ExpectAsInTheManual("connect");
 }

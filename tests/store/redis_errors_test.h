@@ -1,5 +1,5 @@
-// Each error of a Redis store, provoked, and held against its row in docs/redis.md. A test of an
-// error begins with its word.
+// Provokes each error of a Redis store and compares it with its row in docs/redis.md. A test's name
+// begins with the word of its error.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,11 +21,11 @@ namespace sluice::test {
 
 // A row of the table of errors.
 struct ManualRow {
-  std::string outcome;  // what becomes of the checks
+  std::string outcome;  // what happens to the checks
   std::string log;      // what the log's line contains
 };
 
-// By the word, which is the kind on the metrics page, too.
+// By word, which is also the kind on the metrics page.
 inline std::map<std::string, ManualRow> RowsOfTheManual() {
   std::map<std::string, ManualRow> rows;
   std::ifstream manual(SLUICE_SOURCE_DIR "/docs/redis.md");
@@ -51,36 +51,35 @@ inline std::map<std::string, ManualRow> RowsOfTheManual() {
 class RedisErrors : public testing::Test {
  protected:
   static constexpr FixedWindow kMany{.limit = 1'000'000, .window = std::chrono::minutes(10)};
-  static constexpr std::chrono::seconds kOverloadDuration{20};
+  static constexpr std::chrono::seconds kTimeout{20};
 
-  // Two io threads: what concerns the server is told once, not once for each.
+  // Two io threads: messages about the server are logged once, not once per thread.
   RedisErrors() { threads_.Start(); }
 
   void Connect(const std::string& url) {
     store_ = std::make_unique<RedisStore>(
         threads_, RedisUrl::Parse(url).value(),
-        RedisStore::Options{
-            .timeout = kOverloadDuration, .silence = kOverloadDuration, .metrics = &metrics_});
+        RedisStore::Options{.timeout = kTimeout, .silence = kTimeout, .metrics = &metrics_});
   }
   void ConnectAndWait(const std::string& url) {
     Connect(url);
-    ASSERT_TRUE(store_->WaitUntilReady(kOverloadDuration));
+    ASSERT_TRUE(store_->WaitUntilReady(kTimeout));
   }
 
   // How a check fails; nothing if it is decided.
   std::optional<StoreFailure> Check(std::size_t thread = 0) {
     BlockingCheck check({{"sluice:{a}:k", kMany}});
-    check.deadline = SteadyNow() + kOverloadDuration;
+    check.deadline = SteadyNow() + kTimeout;
     return check.RunOn(*store_, threads_.loop(thread)).failure();
   }
 
-  // The error comes again and again, on each io thread. Whoever waits is told `failure`.
+  // The error occurs repeatedly, on each io thread. Waiting checks fail with `failure`.
   void CheckOften(std::optional<StoreFailure> failure) {
     for (int i = 0; i < 4; ++i) EXPECT_EQ(Check(i % 2), failure);
   }
-  // Checks until it has been counted.
+  // Sends checks until the error has been counted.
   void CheckUntilCounted(const std::string& word) {
-    EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] {
+    EXPECT_TRUE(WaitUntil(kTimeout, [&] {
       Check(0);
       Check(1);
       return Count(word) > 0;
@@ -94,7 +93,7 @@ class RedisErrors : public testing::Test {
     return at == page.npos ? -1 : std::stod(page.substr(at + series.size()));
   }
 
-  // To be called when all is over.
+  // Must be called at the end.
   void ExpectAsInTheManual(const std::string& word) {
     store_.reset();
     ASSERT_TRUE(RowsOfTheManual().contains(word)) << word;

@@ -27,12 +27,12 @@ constexpr FixedWindow kMany{.limit = 1'000'000, .window = minutes(10)};
 
 RedisUrl Url(const std::string& text) { return RedisUrl::Parse(text).value(); }
 
-// Two io threads: what concerns the server is logged once, not once for each.
+// Two io threads: messages about the server are logged once, not once per thread.
 class RedisFaults : public testing::Test {
  protected:
   RedisFaults() { threads_.Start(); }
 
-  // A check, on each io thread; returns how they failed.
+  // Runs a check on each io thread; returns how they failed.
   std::vector<std::optional<StoreFailure>> CheckOnEach(RedisStore& store) {
     std::vector<std::optional<StoreFailure>> failures;
     for (std::size_t i = 0; i < threads_.size(); ++i) {
@@ -151,7 +151,7 @@ TEST_F(RedisFaults, ServerDiesAndReturns_IsToldOnceEach) {
   EXPECT_EQ(log.CountLines("connected"), 2) << lines;
 }
 
-// Finding the address takes longer than connecting and logging in may.
+// Resolving the address takes longer than the limits for connecting and logging in.
 TEST(RedisNames, SlowNameService_IsWaitedFor) {
   RedisServer server({.tcp = true});
   const Address address = Address::Parse(server.tcp_address()).value();
@@ -175,7 +175,7 @@ TEST(RedisNames, SlowNameService_IsWaitedFor) {
   EXPECT_EQ(questions, 2) << "one for each connection: no answer was thrown away";
 }
 
-// A name that leads elsewhere, once the old server is gone.
+// A name that resolves to another address once the old server is gone.
 TEST(RedisNames, AddressChanges_TheNewOneIsFound) {
   RedisServer old({.tcp = true});
   const RedisServer next({.tcp = true});
@@ -213,7 +213,7 @@ TEST(RedisScript, FlushedInMidLoad_OrderIsKept) {
           std::vector<CounterSpec>{{key, limit}, {key + "-" + std::to_string(i), limit}}));
       checks.back()->in_order = true;
     }
-    server.Pause();  // so that packs are under way when the script goes
+    server.Pause();  // so that packs are in flight when the script is flushed
     for (int i = 0; i < kChecks; ++i) checks[i]->Start(store);
     server.Resume();
     redis.Text({"SCRIPT", "FLUSH"});

@@ -1,4 +1,4 @@
-// What is told of a Redis server that does not suit, at the login and when it changes.
+// The log and the metrics of an unsuitable Redis server, at the login and when its state changes.
 #include "store/redis/inspection.h"
 
 #include <re2/re2.h>
@@ -18,16 +18,15 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::chrono::seconds kOverloadDuration(20);
+constexpr std::chrono::seconds kTimeout(20);
 
 class RedisInspection : public testing::Test {
  protected:
   void Connect(const std::string& url) {
     store_ = std::make_unique<RedisStore>(
         threads_, RedisUrl::Parse(url).value(),
-        RedisStore::Options{
-            .timeout = kOverloadDuration, .silence = kOverloadDuration, .metrics = &metrics_});
-    ASSERT_TRUE(store_->WaitUntilReady(kOverloadDuration));
+        RedisStore::Options{.timeout = kTimeout, .silence = kTimeout, .metrics = &metrics_});
+    ASSERT_TRUE(store_->WaitUntilReady(kTimeout));
   }
 
   double Gauge(const std::string& name) const {
@@ -36,16 +35,16 @@ class RedisInspection : public testing::Test {
     return at == page.npos ? -1 : std::stod(page.substr(at + name.size() + 2));
   }
 
-  // Connections are made anew, again and again, until a gauge is as wanted: each login asks.
+  // Reconnects repeatedly until a gauge has the wanted value: each login sends the query.
   bool LogInUntil(RedisServer& server, const std::string& name, auto wanted) {
-    return WaitUntil(kOverloadDuration, [&] {
+    return WaitUntil(kTimeout, [&] {
       server.Connect().Integer({"CLIENT", "KILL", "TYPE", "normal"});
-      store_->WaitUntilReady(kOverloadDuration);
+      store_->WaitUntilReady(kTimeout);
       return WaitUntil(std::chrono::milliseconds(300), [&] { return wanted(Gauge(name)); });
     });
   }
 
-  // What was said, when all is over.
+  // The log, at the end.
   int Lines(std::string_view part) {
     store_.reset();
     return log_.CountLines(part);
@@ -63,7 +62,7 @@ class RedisInspection : public testing::Test {
 TEST_F(RedisInspection, EvictionPolicy_IsToldWhenItMintsQuotaAndWhenItIsSafeAgain) {
   RedisServer server({.arguments = {"--maxmemory-policy", "allkeys-lru"}});
   Connect(server.url());
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return Gauge("sluice_redis_evicts") == 1; }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Gauge("sluice_redis_evicts") == 1; }));
   server.Connect().Text({"CONFIG", "SET", "maxmemory-policy", "noeviction"});
   EXPECT_TRUE(LogInUntil(server, "sluice_redis_evicts", [](double it) { return it == 0; }));
   EXPECT_EQ(Lines("its maxmemory-policy is allkeys-lru"), 1) << log_.text();
@@ -87,7 +86,7 @@ TEST_F(RedisInspection, CommandsThatTheAclLacks_AreNamed) {
   RedisServer server({.arguments = arguments});
   Connect("unix://sluice:secret@" + server.socket_path());
   const std::string gauge = "sluice_redis_refused_commands";
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return Gauge(gauge) == 3; }));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Gauge(gauge) == 3; }));
   server.Connect().Text({"ACL", "SETUSER", "sluice", "-eval"});
   EXPECT_TRUE(LogInUntil(server, gauge, [](double it) { return it == 1; }));
   server.Connect().Text({"ACL", "SETUSER", "sluice", "+@all"});
@@ -97,11 +96,11 @@ TEST_F(RedisInspection, CommandsThatTheAclLacks_AreNamed) {
   EXPECT_EQ(Lines("its user may call all"), 1) << log_.text();
 }
 
-// The replica stands still: it no longer says how far it is.
+// The replica is stopped: it no longer reports its offset.
 TEST_F(RedisInspection, ReplicaThatLags_IsToldUntilItFollows) {
   RedisServer master({.tcp = true, .arguments = {"--repl-diskless-sync-delay", "0"}});
   RedisServer replica({.arguments = {"--replicaof", "127.0.0.1 " + std::to_string(master.port())}});
-  ASSERT_TRUE(WaitUntil(kOverloadDuration, [&] {
+  ASSERT_TRUE(WaitUntil(kTimeout, [&] {
     return master.Connect().Text({"INFO", "replication"}).find("state=online") != std::string::npos;
   }));
   Connect(master.url());
@@ -114,7 +113,7 @@ TEST_F(RedisInspection, ReplicaThatLags_IsToldUntilItFollows) {
   EXPECT_EQ(Lines("its replicas follow again"), 1) << log_.text();
 }
 
-// All that the script calls is asked for.
+// All commands of the script are checked.
 TEST(RedisInspectionOfScript, CallsNothingElse) {
   const std::string asked = redis::Inspection::Command(true);
   const RE2 call(R"((?:call|try)\('([A-Z]+)')");

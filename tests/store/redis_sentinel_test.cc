@@ -32,7 +32,7 @@ class SentinelStore : public testing::Test {
         RedisStore::Options{.timeout = milliseconds(200), .silence = seconds(1)});
   }
 
-  // What is left after one more check on each io thread; nothing unless the store decided all.
+  // The units left after one more check on each io thread; nullopt unless the store decided all.
   std::optional<std::int64_t> Check(RedisStore& store) {
     std::optional<std::int64_t> remaining;
     for (std::size_t i = 0; i < threads_.size(); ++i) {
@@ -59,7 +59,7 @@ TEST_F(SentinelStore, Failover_TheNewMasterGoesOnCounting) {
   EXPECT_EQ(redis.master().Connect().Integer({"WAIT", "1", "0"}), 1);
   redis.Failover();
   EXPECT_NE(&redis.master(), &old);
-  // For a moment the old one still takes writes, which it will lose.
+  // For a moment the old master still accepts writes, which it will lose.
   auto counted = redis.master().Connect();
   const std::int64_t calls = counted.Calls("evalsha");
   ASSERT_TRUE(WaitUntil(kTopologyTimeout,

@@ -44,11 +44,11 @@ class StoreTest : public testing::TestWithParam<std::string> {
     TestRedis& servers = RedisOfKind(GetParam());
     servers.Flush();
     // Long enough for the store to decide on a busy machine.
-    constexpr std::chrono::seconds kOverloadDuration(10);
+    constexpr std::chrono::seconds kTimeout(10);
     auto redis =
         std::make_unique<RedisStore>(Io(), RedisUrl::Parse(servers.url()).value(),
-                                     RedisStore::Options{.timeout = kOverloadDuration,
-                                                         .silence = kOverloadDuration,
+                                     RedisStore::Options{.timeout = kTimeout,
+                                                         .silence = kTimeout,
                                                          .clock = &clock_,
                                                          .tls = servers.tls(),
                                                          .tls_server_name = servers.name()});

@@ -31,7 +31,7 @@ rules:
     limits: [{algorithm: fixed_window, limit: 100000000, window: 1d}]
 """
 CONTINUATION, ENHANCE_YOUR_CALM = 9, 11
-# What an attack may cost at most, all attackers together: docs/security.md.
+# The maximum cost of an attack, for all attackers together: docs/security.md.
 MOST_MEMORY = 256 * 1024 * 1024
 PATIENCE = 120
 

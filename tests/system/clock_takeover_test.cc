@@ -78,9 +78,10 @@ class TakeoverTest : public testing::Test {
     return admitted;
   }
 
-  // The replica becomes the primary, at the primary's address, with all that this one has written.
+  // The replica becomes the primary, at the primary's address, with everything that this one has
+  // written.
   void TakeOver() {
-    // WAIT waits for what its own connection has written.
+    // WAIT only covers writes of its own connection.
     auto primary = primary_->Connect();
     primary.Text({"SET", "the last write", ""});
     Require(primary.Integer({"WAIT", "1", "10000"}) == 1, "the replica lags");
@@ -111,7 +112,7 @@ TEST_F(TakeoverTest, ClockAnHourBehind_NothingIsMintedAndNothingStuck) {
   const auto at_once = Admitted(2 * kLimit);
   const auto took = SteadyNow() - taken_over;
   for (const auto& [name, admitted] : at_once) {
-    // Buckets drip while the checks are made; an aligned window may end. Nothing else may pass.
+    // Buckets refill during the checks; an aligned window may end. Nothing else may be admitted.
     const int dripped = static_cast<int>(took / (kWindow / kLimit)) + 1;
     const bool drips = name == "token" || name == "leaky";
     const int most = name == "clock" ? kLimit : drips ? dripped : 0;

@@ -57,7 +57,7 @@ class FleetLeaseTest : public testing::Test {
   Fleet fleet_{{.rules = kRules, .servers = 3}, &redis_};
 };
 
-// How many hold a lease, as the holders see it: from hearing that they have it to giving it back.
+// How many hold a lease, as the holders see it: from the answer that grants it to its release.
 class Gauge {
  public:
   void Enter() {

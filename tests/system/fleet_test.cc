@@ -75,8 +75,8 @@ class FleetTest : public testing::TestWithParam<Topology> {
     return cluster;
   }
 
-  // Whether one node decides all counters of a check together. Else what a denied check took on
-  // another node is undone a moment later, and others may be denied meanwhile.
+  // Whether one node decides all counters of a check together. Otherwise the charges of a denied
+  // check on another node are undone a moment later, and others may be denied meanwhile.
   bool decides_at_once() const { return cluster_ == nullptr; }
 
   // 64 callers, all checks answered by the store.
@@ -86,7 +86,7 @@ class FleetTest : public testing::TestWithParam<Topology> {
     return answers;
   }
 
-  // What the rule has left; -1 if its part in the answer is missing.
+  // The units that the rule has left; -1 if the answer has no part for it.
   int Remaining(const std::string& rule, const std::string& endpoint,
                 const std::string& user = "") {
     v1::CheckLimitRequest request = CheckOf("fleet", endpoint, user);
@@ -104,12 +104,11 @@ class FleetTest : public testing::TestWithParam<Topology> {
     return true;
   }
 
-  // Waits for what is still to be undone.
+  // Waits until all undos are done.
   void ExpectRemaining(int remaining, const std::string& rule, const std::string& endpoint,
                        const std::string& user = "") {
-    constexpr std::chrono::seconds kOverloadDuration(30);
-    EXPECT_TRUE(
-        WaitUntil(kOverloadDuration, [&] { return Remaining(rule, endpoint, user) == remaining; }))
+    constexpr std::chrono::seconds kTimeout(30);
+    EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Remaining(rule, endpoint, user) == remaining; }))
         << rule << " " << user << ": " << Remaining(rule, endpoint, user) << " instead of "
         << remaining;
   }
@@ -146,7 +145,8 @@ TEST_P(FleetTest, FixedWindowAndSlidingLog_CostSeven_AdmitWhatFits) {
   }
 }
 
-// Taken up to the last denial: a denial proves that less than one more check would have fitted.
+// All units are taken up to the last denial: a denial proves that less than one more check would
+// fit.
 void ExpectBucketWasDrained(const Answers& answers, int cost) {
   Time first = answers.front().decided_at();
   Time last_denial{};
@@ -224,12 +224,13 @@ TEST_P(FleetTest, TwoRules_SiteDenies_UsersAreNotCharged) {
   EXPECT_EQ(granted.size(), static_cast<std::size_t>(kUsers));
   ExpectRemaining(kSiteLimit - allowed, "small-site", "/small-site");
   for (const auto& [user, count] : granted) {
-    // Asked where the site is not full: of what it knows to be denied, a server asks no more.
+    // Checked where the site is not full: if a server remembers a denial, it does not ask the
+    // store.
     ExpectRemaining(kUserBurst - count, "user", "/large-site", user);
   }
 }
 
-// Moves the slots of all counters there are from node to node until `done`. Returns how many moves.
+// Moves the slots of all existing counters from node to node until `done`. Returns how many moves.
 int MoveSlots(RedisCluster& cluster, const std::function<bool()>& done) {
   int moves = 0;
   for (std::size_t node = 0; !done(); node = (node + 1) % cluster.size()) {

@@ -52,7 +52,7 @@ def connect(where):
 
 def fill(pipe):
     """Fills the pipe, so that writes to it block."""
-    # A description of its own: the server's end stays as it was.
+    # A separate file description, so that the server's end keeps its flags.
     other = os.open(f"/proc/self/fd/{pipe}", os.O_WRONLY | os.O_NONBLOCK)
     try:
         while True:

@@ -6,9 +6,9 @@
 namespace sluice::test {
 namespace {
 
-// Nothing here remembers longer than two seconds.
+// No counter here needs more than two seconds.
 constexpr std::chrono::milliseconds kLongestState(2'000);
-// What a key lives longer: a second, rounded up, and ten where it is charged again.
+// The extra lifetime of a key: a second, rounded up, and ten if it is charged again.
 constexpr std::chrono::milliseconds kGrace(12'000);
 
 constexpr char kRules[] = R"yaml(

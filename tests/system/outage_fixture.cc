@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// 0 if the page does not have it.
+// Returns 0 if the page does not have it.
 double ReadSeries(const std::string& page, const std::string& series) {
   const std::size_t at = page.find("\n" + series + " ");
   return at == std::string::npos ? 0 : std::stod(page.substr(at + series.size() + 2));
@@ -67,7 +67,7 @@ double OutageTest::Metric(const std::string& series) {
 }
 
 bool OutageTest::AllDecidedByStore(const v1::CheckLimitRequest& request) {
-  // Twice: the first decision after an outage is followed by some that are the server's own.
+  // Twice: after the first decision by Redis, some more are local.
   for (int i = 0; i < 2 * kServers; ++i) {
     if (!fleet_.Check(PeekOf(request), i % kServers).of_store()) return false;
   }

@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Policy, OutageSlotsTest,
                          testing::Values("local", "allow", "deny", "error"),
                          [](const auto& it) { return std::string(it.param); });
 
-// Who holds slots is not seen: `local` grants the limit once more, in shares.
+// Servers do not know the holders of slots: `local` grants the limit once more, in shares.
 TEST_P(OutageSlotsTest, RedisAway_GrantsOneFurtherLimitOrNothing) {
   const Answers before = Ask(Of("-slots", "user"), kSlots / 2);
   EXPECT_EQ(CountAllowed(before), kSlots / 2);

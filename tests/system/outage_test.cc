@@ -17,7 +17,8 @@ namespace {
 
 using std::chrono::seconds;
 
-// What is asked with `auditor` shows what a counter holds beyond its limit: the counter is shared.
+// Checks with `auditor` show the units that a counter holds beyond its limit: the counter is
+// shared.
 constexpr char kRules[] = R"yaml(
 domain: outage
 rules:
@@ -49,7 +50,7 @@ class LocalOutageTest : public OutageTest {
  protected:
   LocalOutageTest() : OutageTest(kRules) {}
 
-  // By Redis. A bucket in debt counts no more than its burst.
+  // Counted by Redis. A bucket in debt counts no more than its burst.
   std::int64_t Counted(const std::string& endpoint) {
     if (endpoint == "/bucket") return kLimit - Remaining(CheckOf("outage", endpoint));
     return 1'000'000 - Remaining(CheckOf("outage", endpoint, "auditor"));
@@ -61,8 +62,8 @@ class LocalOutageTest : public OutageTest {
     }
   }
 
-  // Checks over all endpoints, until Redis has been stopped for `outage_length`, or, with
-  // `recovery`, until all servers ask it again and a while longer.
+  // Sends checks to all endpoints until Redis has been stopped for `outage_length`, or, with
+  // `recovery`, until a while after all servers use it again.
   Answers RunThroughOutage(bool recovery);
 };
 
@@ -102,7 +103,7 @@ Answers LocalOutageTest::RunThroughOutage(bool recovery) {
   return answers;
 }
 
-// Those to `endpoint`.
+// The checks of `endpoint`.
 Answers Of(const Answers& answers, const std::string& endpoint) {
   Answers found;
   std::copy_if(answers.begin(), answers.end(), std::back_inserter(found), [&](const Answer& it) {
@@ -111,8 +112,8 @@ Answers Of(const Answers& answers, const std::string& endpoint) {
   return found;
 }
 
-// What Redis admitted before it was stopped and some server did not get to see. That server takes
-// its share of it once more.
+// The units that Redis admitted before it was stopped and that some server did not see. That server
+// takes its share of them once more.
 int CountUnseen(const Answers& answers, int servers) {
   std::vector<Time> seen(servers);
   for (const Answer& it : answers) {
@@ -152,7 +153,7 @@ TEST_F(LocalOutageTest, StoppedUnderLoad_HalfUsed_TheFleetAdmitsWhatWasLeft) {
   }
 }
 
-// Servers find it back one after the other, and what they have admitted is charged by each of them.
+// Servers reconnect one after another, and each charges the units that it admitted.
 TEST_F(LocalOutageTest, BackUnderLoad_NothingIsAdmittedTwice) {
   UseHalf();
   const Answers all = RunThroughOutage(/*recovery=*/true);

@@ -46,7 +46,7 @@ std::string Field(std::string_view name, std::string_view value) {
   return field;
 }
 
-// Calls on one connection of HTTP/2, by hand: a library would not say what leaves in one packet.
+// Calls on one HTTP/2 connection without a library, which would not show the packets.
 class Caller {
  public:
   explicit Caller(const std::string& server) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -60,7 +60,7 @@ class Caller {
 
   ~Caller() { close(socket_); }
 
-  // Asks `count` times for `endpoint`, each time for another user, in one packet.
+  // Sends `count` checks of `endpoint`, each for another user, in one packet.
   void Ask(const std::string& endpoint, int count) {
     std::string requests;
     for (int i = 0; i < count; ++i) requests += Request(endpoint);
@@ -68,7 +68,7 @@ class Caller {
     unanswered_ = count;
   }
 
-  // Waits for all answers, which are `source`'s.
+  // Waits for all answers, which must come from `source`.
   void Hear(v1::Source source) {
     while (unanswered_ > 0) {
       ASSERT_TRUE(HearMore()) << unanswered_ << " answers do not come";
@@ -82,7 +82,7 @@ class Caller {
     }
   }
 
-  // In which answers came so far.
+  // The answers received so far.
   std::uint32_t packets() const {
     tcp_info info{};
     socklen_t size = sizeof(info);
@@ -137,10 +137,10 @@ constexpr int kCallers = 8;
 constexpr int kCalls = 16;  // of each, at a time
 // Twice as many would need WINDOW_UPDATEs.
 constexpr int kRounds = 20;
-// 1 to 2 by chance, 5 to 8 if what could leave together does.
+// 1 to 2 by chance, 5 to 8 if answers that are ready together are sent together.
 constexpr double kFew = 3;
 
-// How many answers of `source` for `endpoint` a packet has, once the server is warm.
+// The mean number of answers of `source` for `endpoint` per packet, once the server is warm.
 double AnswersPerPacket(const SluiceServer& server, const std::string& endpoint,
                         v1::Source source) {
   std::vector<std::unique_ptr<Caller>> callers;

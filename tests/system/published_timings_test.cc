@@ -1,5 +1,5 @@
-// Published timings of other limiters, tested with Redis in real time: callers wait as the answers
-// say, and start when Guava's and nginx' callers would. Due times are on the store's clock, so late
+// Published timings of other limiters, tested with Redis in real time: callers wait as answered,
+// and start when Guava's and nginx' callers would. Due times are on the store's clock, so late
 // callers do not matter.
 #include <gtest/gtest.h>
 
@@ -48,7 +48,8 @@ Duration WaitOf(const Answer& answer) {
   return std::chrono::seconds(wait.seconds()) + Duration(wait.nanos() / 1000);
 }
 
-// Starts of one caller's requests, on the store's clock, from the first on; nothing if denied.
+// Start times of one caller's requests, on the store's clock, relative to the first; nullopt if
+// denied.
 using Starts = std::vector<std::optional<Duration>>;
 
 struct Scenario {

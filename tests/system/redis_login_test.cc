@@ -13,7 +13,7 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::chrono::seconds kOverloadDuration(5);
+constexpr std::chrono::seconds kTimeout(5);
 
 constexpr char kRules[] = R"yaml(
 domain: login
@@ -69,7 +69,7 @@ TEST_P(RedisLoginTest, RightLogin_CountsInThatDatabaseUnderItsName) {
   SluiceServer sluiced(
       {.rules = kRules,
        .redis_url = "redis://" + login.user_part + redis.tcp_address() + login.path});
-  EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return DecidedByStore(sluiced); }))
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return DecidedByStore(sluiced); }))
       << sluiced.process().Output();
 
   RedisConnection connection = redis.Connect();
@@ -80,7 +80,7 @@ TEST_P(RedisLoginTest, RightLogin_CountsInThatDatabaseUnderItsName) {
   EXPECT_NE(connection.Text({"CLIENT", "LIST"}).find("name=sluice"), std::string::npos);
 }
 
-// As `ps` shows it.
+// The arguments as `ps` shows them.
 std::string CommandLineOf(const Process& process) {
   std::ifstream file("/proc/" + std::to_string(process.pid()) + "/cmdline");
   return {std::istreambuf_iterator<char>(file), {}};
@@ -92,7 +92,7 @@ TEST(RedisSecretTest, PasswordGivenByAFlag_IsNotAmongTheVisibleArguments) {
   const std::vector<std::string> forms[] = {{"--redis", url}, {"--redis=" + url}};
   for (const auto& flags : forms) {
     SluiceServer sluiced({.rules = kRules, .redis_url = "", .flags = flags, .environment = {}});
-    EXPECT_TRUE(WaitUntil(kOverloadDuration, [&] { return DecidedByStore(sluiced); }))
+    EXPECT_TRUE(WaitUntil(kTimeout, [&] { return DecidedByStore(sluiced); }))
         << sluiced.process().Output();
     const std::string visible = CommandLineOf(sluiced.process());
     EXPECT_NE(visible.find("redis://*@" + redis.tcp_address()), std::string::npos) << visible;
@@ -119,8 +119,7 @@ TEST(RedisRefusalTest, WrongPassword_FallsBackAndSaysWhyWithoutSecrets) {
   RedisServer redis({.tcp = true, .arguments = {"--requirepass", "open-sesame"}});
   SluiceServer sluiced(
       {.rules = kRules, .redis_url = "redis://:open-barley@" + redis.tcp_address()});
-  EXPECT_TRUE(sluiced.process().WaitForLine("WRONGPASS", kOverloadDuration))
-      << sluiced.process().Output();
+  EXPECT_TRUE(sluiced.process().WaitForLine("WRONGPASS", kTimeout)) << sluiced.process().Output();
   EXPECT_FALSE(DecidedByStore(sluiced));
   EXPECT_EQ(sluiced.process().Output().find("open-barley"), std::string::npos);
   EXPECT_FALSE(sluiced.process().Wait(std::chrono::milliseconds(0)));

@@ -58,7 +58,7 @@ class ReloadTest : public testing::Test {
     fleet_.emplace(Fleet::Options{.rules = rules, .servers = servers}, &redis_);
   }
 
-  // Returns when `server` has taken up the rules, or refused them, for the `count`th time.
+  // Returns when `server` has activated or refused the rules for the `count`th time.
   void Reload(int server, const char* rules, const char* line, int count) {
     SluiceServer& sluiced = fleet_->server(server);
     sluiced.WriteRules(rules);
@@ -146,7 +146,7 @@ rules:
     limits: [{algorithm: token_bucket, rate: 1/h, burst: 10}]
 )yaml";
 
-// As during a rollout: server 0 has the old rules, server 1 the new ones, for as long as it takes.
+// As during a rollout: server 0 has the old rules, server 1 the new ones, for the whole test.
 TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_DoNoHarm) {
   Start(kOld, 2);
   const auto remaining = [&](int server, const std::string& rule) {
@@ -161,7 +161,7 @@ TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_DoNoHarm) {
     EXPECT_EQ(remaining(1, rule), 8);
   }
   Reload(1, kNew, "rules: 3 in force, 3 changed (shop/algorithm, shop/raised, shop/window)", 1);
-  // Taken in turns: one counter where the shape is the same, else each its own.
+  // Checked alternately: one counter if the shape is the same, otherwise separate ones.
   for (int turn = 1; turn <= 4; ++turn) {
     EXPECT_EQ(remaining(1, "raised"), 20 - 2 - 2 * turn + 1);
     EXPECT_EQ(remaining(0, "raised"), 10 - 2 - 2 * turn);

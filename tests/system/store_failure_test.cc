@@ -1,5 +1,5 @@
-// Redis dies, hangs or loses its scripts under load: callers get answers in time, by the rule's
-// policy, and Redis' decisions again as soon as it is back.
+// Redis dies, hangs or loses its scripts under load: callers get answers in time from the rule's
+// policy, and from Redis as soon as it is back.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ class BackgroundLoad {
       : thread_("load", [this, &fleet] { answers_ = fleet.Run(MakeLoad()); }) {}
   ~BackgroundLoad() { Stop(); }
 
-  // Returns when `checks` more have been sent.
+  // Returns when `checks` more checks have been sent.
   void AwaitChecks(int checks) {
     const int target = sent_ + checks;
     EXPECT_TRUE(WaitUntil(seconds(20), [&] { return sent_ >= target; }));
@@ -90,14 +90,14 @@ class StoreFailureTest : public testing::Test {
   bool Recovered() {
     v1::CheckLimitRequest peek = CheckOf("outage", "/local", "nobody");
     peek.set_mode(v1::MODE_PEEK);
-    // Twice: the first decision after an outage is followed by some that are the server's own.
+    // Twice: after the first decision by Redis, some more are local.
     for (int i = 0; i < 2 * fleet_.size(); ++i) {
       if (!fleet_.Check(peek, i % fleet_.size()).of_store()) return false;
     }
     return true;
   }
 
-  // `begin_outage` and `end_outage` happen under load; all answers must be as promised.
+  // `begin_outage` and `end_outage` run under load; all answers must be as promised.
   void ExpectPoliciesHold(std::function<void()> begin_outage, std::function<void()> end_outage);
 
   RedisServer redis_;
@@ -197,8 +197,8 @@ TEST(StoreAbsentTest, RedisStartsAfterSluiced_DecidesWithoutARestart) {
   EXPECT_TRUE(check().allowed());
 }
 
-// A script that Redis does not know has not run: it is sent again, and nothing is lost or counted
-// twice.
+// A script that Redis does not know has not run: the call is sent again, and nothing is lost or
+// counted twice.
 TEST(ScriptFlushTest, UnderLoad_NoCheckIsLost) {
   constexpr int kChecks = 10'000;
   RedisServer redis;

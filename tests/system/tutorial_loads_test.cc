@@ -33,7 +33,7 @@ struct Second {
   int passed = 0;
 };
 
-// The first and the last second were not under load from end to end.
+// The first and the last second were not under load for their whole length.
 std::map<Seconds, Second> FullSeconds(const Answers& answers) {
   std::map<Seconds, Second> seconds;
   for (const Answer& answer : answers) {
@@ -73,7 +73,7 @@ TEST_F(TutorialLoadsTest, FiftyThreads_TenASecond_TenPassInEachSecond) {
                               .go_on = For(std::chrono::milliseconds(5'100))});
 }
 
-// As often as it takes: four threads are done with a thousand checks each in no time.
+// Repeated as often as necessary: four threads complete a thousand checks each very quickly.
 TEST_F(TutorialLoadsTest, FourThreadsOfThousandChecks_TwentyASecond_TwentyPassInEachSecond) {
   ExpectEachSecondPasses(20, {.callers = 4,
                               .request = [](int) { return CheckOf("tutorial", "/twenty"); },

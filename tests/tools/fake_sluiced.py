@@ -18,7 +18,7 @@ sys.path.insert(0, GENERATED)
 
 from sluice.v1 import rate_limiter_pb2 as pb  # noqa: E402  (needs the path above)
 
-PATIENCE = 20  # seconds, for what is expected to come at once
+PATIENCE = 20  # seconds, for events that are expected at once
 
 
 def seconds(count):

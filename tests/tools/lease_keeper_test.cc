@@ -88,7 +88,7 @@ class LeaseServer {
   FakeServer server_;
 };
 
-// What a keeper told.
+// The changes that a keeper reported.
 class Changes {
  public:
   LeaseKeeper::OnChange Recorder() {

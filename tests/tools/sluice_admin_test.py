@@ -241,7 +241,7 @@ class AccessTest(unittest.TestCase):
         server = Server(self, address="127.0.0.1:0")
         for command in (["rules"], ["explain", "shop"], ["reset", "shop"], ["reload"]):
             refused = sluice(*command, "--admin", server.address)
-            self.assert_refused(refused, "PERMISSION_DENIED: operators are not served here")
+            self.assert_refused(refused, "PERMISSION_DENIED: admin calls are not served at this address")
             self.assertIn("admin.listen", refused.stderr)
             self.assertIn("admin.token_file", refused.stderr)
         self.assertEqual(server.sluice("check", "shop").returncode, 0)

@@ -86,7 +86,7 @@ class HealthTest(unittest.TestCase):
         _, address = start("127.0.0.1:0", "--tls-certificate", certificate, "--tls-key", key)
         named = ("--tls-server-name", "sluice.example")
         self.assert_serving(address, "--tls-ca", certificate, *named)
-        # The certificate is for another name; nobody that the system knows has signed it.
+        # The certificate is for another name, and its authority is unknown to the system.
         self.assertEqual(health(address, "--tls-ca", certificate).returncode, 1)
         self.assertEqual(health(address, "--tls", *named).returncode, 1)
         check = subprocess.run(

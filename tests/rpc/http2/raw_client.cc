@@ -18,7 +18,7 @@
 namespace sluice::test {
 namespace {
 
-constexpr std::chrono::seconds kOverloadDuration(10);
+constexpr std::chrono::seconds kTimeout(10);
 constexpr std::size_t kMaxFrame = 16 * 1024;
 constexpr char kPing = 6;
 constexpr char kContinuation = 9;
@@ -161,7 +161,7 @@ void RawClient::SendCall(std::uint32_t stream, std::string_view path, std::strin
 
 template <typename Done>
 bool RawClient::ReadUntil(Done done) {
-  const SteadyTime deadline = SteadyNow() + kOverloadDuration;
+  const SteadyTime deadline = SteadyNow() + kTimeout;
   while (!done()) {
     if (ended_ || SteadyNow() > deadline) return false;
     pollfd ready{.fd = fd_, .events = POLLIN, .revents = 0};
