@@ -32,8 +32,8 @@ using std::chrono::seconds;
 constexpr Size kSmall{.limit = 100, .window = seconds(1)};
 constexpr Size kMinute{.limit = 100, .window = seconds(60)};
 constexpr Duration kHeadStart = milliseconds(50);  // for the callers to be ready
-constexpr char kPicture[] = "burst";               // more to look at than to learn from
-constexpr int kAttacks = 5;                        // at most, until one meets the edge
+constexpr char kPicture[] = "burst";               // nicer to look at than informative
+constexpr int kAttacks = 5;                        // maximum number, until one hits the edge
 
 struct Settings {
   bool short_form = false;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kZipfKeys = 20;
 
-// The time `steps` arrivals at `times` the rate of the limit take.
+// The time that `steps` arrivals take at `times` the rate of the limit.
 Duration After(const Size& size, double times, std::int64_t steps) {
   const Duration window = size.window;
   return Duration(std::llround(static_cast<double>(window.count() * steps) /
@@ -46,7 +46,7 @@ Arrivals Bursty(const Size& size, const Span& span) {
   return arrivals;
 }
 
-// Key k comes in proportion to 1/(k + 1), at a cost of 1 to 3 that depends on the key.
+// Key k arrives in proportion to 1/(k + 1), at a cost of 1 to 3 that depends on the key.
 Arrivals Zipf(const Size& size, const Span& span) {
   std::vector<double> weights;
   for (int key = 0; key < kZipfKeys; ++key) weights.push_back(1.0 / (key + 1));

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 constexpr int kCrashesOneIn = 200;
 
-// Counts who uses it.
+// Counts the callers that use it at the same time.
 class Resource {
  public:
   void Enter() {

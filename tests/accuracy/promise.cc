@@ -7,7 +7,8 @@ namespace sluice::accuracy {
 
 namespace {
 
-// Whether interval `a` is worse than `b`; of equal ones the one with more units tells more.
+// Whether interval `a` is worse than `b`. Of equal ones, the one with more units is more
+// informative.
 bool IsWorse(const Findings& a, const Findings& b) {
   return std::tuple(a.units - a.limit, a.units) > std::tuple(b.units - b.limit, b.units);
 }
@@ -58,8 +59,8 @@ Findings CheckEveryWindow(const Passages& admitted, std::int64_t limit, Duration
 }
 
 Findings CheckEveryLength(const Passages& admitted, const Drip& drip) {
-  // Of all intervals that end with a passage, the fullest begins where units so far minus the units
-  // that time alone would have allowed were lowest; `period` times both keeps them whole.
+  // Of all intervals that end with a passage, the fullest begins where the units so far minus the
+  // units allowed for that time were lowest. Both are multiplied by `period` to stay integers.
   Findings findings;
   std::int64_t units = 0;
   std::int64_t lowest = 0;

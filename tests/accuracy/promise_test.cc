@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"EveryLength_BurstAndRefill", EveryLength, At({{0, 3}, {500'000, 1}}), {4, 4, 0}},
         Row{"EveryLength_OneTickTooEarly", EveryLength, At({{0, 3}, {499'999, 1}}), {4, 3, 1}},
         Row{"EveryLength_TooManyAtOnce", EveryLength, At({{0, 5}}), {5, 3, 2}},
-        // The burst comes after a rest, which an interval from the very beginning would forgive.
+        // The burst comes after a pause, which an interval from the very beginning would tolerate.
         Row{"EveryLength_BurstAfterRest",
             EveryLength,
             At({{0, 1}, {10'000'000, 3}, {10'100'000, 1}}),

@@ -116,7 +116,7 @@ Subject WaitingTokenBucket(const Size& size) {
   return subject;
 }
 
-// The one in floating point: each price is rounded down, to the microsecond, once or twice.
+// The only one in floating point: each price is rounded down to the microsecond, once or twice.
 Subject WarmingTokenBucket(const Size& size) {
   const Duration rounding(2 * size.limit);
   const std::string warmup = fmt::format("warmup: {}s", size.window.count());
@@ -134,7 +134,7 @@ Subject WarmingTokenBucket(const Size& size) {
           .most = [=](const Passages& checks) { return ideal(checks) * 101 / 100 + 3; }};
 }
 
-// What it lets out starts evenly spaced. It takes in what a token bucket does.
+// Admitted checks start evenly spaced. It admits as many as a token bucket.
 Subject LeakyBucket(const Size& size) {
   return {.name = "leaky_bucket",
           .limit = LimitOf("leaky_bucket", AtRate(size), Queue(size)),
@@ -151,8 +151,8 @@ Subject LeakyBucketWithoutDelay(const Size& size) {
   return subject;
 }
 
-// Leases that nobody releases: a fifth of the limit at once, each for a fifth of the window. So at
-// most that many begin in every interval of that length. Releases are in holders.h.
+// Leases that are not released: a fifth of the limit at once, each for a fifth of the window. So at
+// most `limit` begin in every interval of that length. Releases are tested in holders.h.
 Subject Concurrency(const Size& size) {
   const std::int64_t slots = size.limit / 5;
   const Duration ttl = Duration(size.window) / 5;

@@ -164,7 +164,7 @@ TEST_P(AdminServiceTest, ListRules_ShowsAllOrThoseOfADomain) {
             "  - {algorithm: fixed_window, limit: 10, window: 1m}\n");
 }
 
-// One worker does what takes long, so a list of rules would wait.
+// One worker runs long tasks, so a list of rules would wait.
 TEST_P(AdminServiceTest, ReloadRules_WhileItWaits_ChecksAndOtherOperatorsAreServed) {
   Start();
   v1::ReloadRulesResponse response;

@@ -1,4 +1,4 @@
-// Who is known, and what each may.
+// Identification of callers, and their rights.
 #include "api/caller_access.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ class CallerAccessTest : public ::testing::Test {
         .value();
   }
 
-  // The name of whom that is; "" if nobody.
+  // The name of the identified caller; "" if unknown.
   static std::string NameOf(const CallerAccess& access,
                             std::optional<std::string_view> authorization,
                             const std::vector<std::string>& identities = {}) {

@@ -49,7 +49,7 @@ v1::CheckLimitRequest RandomRequest(Random& random) {
   return request;
 }
 
-// A field no schema knows, groups included.
+// Fields that no schema knows, including groups.
 std::string UnknownField(Random& random) {
   static const std::vector<std::string> kFields{
       "\x78\x05",                        // 15: varint

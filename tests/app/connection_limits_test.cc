@@ -1,4 +1,4 @@
-// Connections of gRPC and HTTP: divided so that neither door keeps the other's callers out.
+// Connections of gRPC and HTTP: divided so that neither can block the other's callers.
 #include "app/connection_limits.h"
 
 #include <gtest/gtest.h>

@@ -35,7 +35,7 @@ class Call final : public CheckCall {
  public:
   using CheckCall::CheckCall;
 
-  // What is left of the only limit. REQUIRES: there is one.
+  // The units left of the only limit. REQUIRES: there is one.
   std::int64_t TakeOne() {
     request.domain = "shop";
     Start();

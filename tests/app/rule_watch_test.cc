@@ -20,7 +20,7 @@ struct Case {
   bool counts = true;
 };
 
-// The layout of all cases; what is watched is `watched`.
+// The layout of all cases; `watched` is the watched path.
 //   plain/a.yaml
 //   map/..data → ..1, map/..1/a.yaml, map/a.yaml → ..data/a.yaml    as Kubernetes mounts a
 //   ConfigMap current → releases/1, releases/1/a.yaml, releases/2/a.yaml linked/a.yaml →

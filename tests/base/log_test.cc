@@ -17,7 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// What `write` adds to the log.
+// The text that `write` adds to the log.
 template <typename Write>
 std::string Logged(const Write& write) {
   testing::internal::CaptureStderr();
@@ -26,7 +26,7 @@ std::string Logged(const Write& write) {
   return testing::internal::GetCapturedStderr();
 }
 
-// A pipe that nobody reads, and that takes no more bytes.
+// A full pipe without a reader.
 class FullPipe {
  public:
   FullPipe() {
@@ -42,7 +42,7 @@ class FullPipe {
 
   int writing_end() const { return ends_[1]; }
 
-  // What was written besides that which filled it, up to its first `end`.
+  // The text written after the pipe was filled, up to its first `end`.
   std::string ReadUntil(std::string_view end) {
     std::string read;
     std::array<char, 4'096> buffer;
@@ -59,7 +59,7 @@ class FullPipe {
   int pages_ = 0;
 };
 
-// Standard error is `fd` while this lives.
+// Redirects standard error to `fd` during its lifetime.
 class StandardError {
  public:
   explicit StandardError(int fd) : before_(dup(STDERR_FILENO)) { dup2(fd, STDERR_FILENO); }

@@ -58,7 +58,7 @@ struct Settings {
   int in_flight = 32;  // of a connection
 };
 
-// What the callers of one round send.
+// The requests of one round.
 struct Kind {
   const char* name;
   const char* path;

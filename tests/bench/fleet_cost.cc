@@ -1,13 +1,13 @@
-// What a fleet costs its Redis: CPU and calls for each check, and memory for each connection, by
-// the number of io threads that share one Redis; and what that makes for fleets of up to 1,000
-// servers, computed from the fit of what was measured.
+// Measures the cost of a fleet for its Redis: CPU and calls per check, and memory per connection,
+// by the number of io threads that share one Redis. Computes fleets of up to 1,000 servers from a
+// fit of the measurements.
 //
 //   build/release/bench/fleet_cost [--seconds 1] [--in-flight 256] [--rate 100000]
 //
 // An io thread has one connection to each node of Redis and one call at a time on it, so the more
 // threads share the checks, the fewer checks a call carries. A call that carries p checks costs
-// Redis a fixed part and a part for each check: CPU a check = a + b / p, whose a and b are fitted.
-// Where that makes more than a core a node, checks wait and packs grow until it is one.
+// Redis a fixed part and a part for each check: CPU per check = a + b / p, with fitted a and b.
+// If that needs more than one core per node, checks wait and packs grow until one core is enough.
 #include <time.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ using std::chrono::seconds;
 
 constexpr int kUsers = 100'000;
 
-// Asks again as soon as it is answered, each time for another user.
+// Sends the next check as soon as it is answered, each time for another user.
 class Asker final : public StoreCheck {
  public:
   Asker(RedisStore& store, const std::atomic<bool>& goes_on, std::uint64_t seed)
@@ -97,7 +97,7 @@ double MicrosecondsOf(clockid_t clock) {
   return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
 }
 
-// A fleet's io threads, all in this process, which ask one Redis.
+// The io threads of a fleet, all in this process, on one Redis.
 class Crowd {
  public:
   Crowd(int threads, int in_flight) : threads_(static_cast<std::size_t>(threads)) {

@@ -90,7 +90,7 @@ class Measurement {
   }
 
  private:
-  // `begin` is called when all connections stand.
+  // `begin` is called when all connections are established.
   template <typename Begin>
   Phase Load(Duration length, Begin begin) {
     const auto address = Address::Parse(fleet_.server(0).grpc_address());

@@ -3,9 +3,9 @@
 //
 //   build/release/bench/rule_index
 //
-// "same requests" asks each set the same ten requests, which match the same ten rules: what the
-// rules that don't match cost. "all over" asks for another rule each time: with many rules, most of
-// that is the processor's caches missing the rule that does match.
+// "same requests" uses the same ten requests with each set, which match the same ten rules: the
+// cost of rules that do not match. "all over" uses another rule each time: with many rules, most of
+// the time is cache misses for the matching rule.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -13,7 +13,7 @@
 
 namespace sluice::test {
 
-// The buckets of sluice_check_duration_seconds: how many checks took at most so long.
+// The buckets of sluice_check_duration_seconds: how many checks took at most this long.
 using Buckets = std::map<double, double>;
 
 inline Buckets ReadBuckets(const SluiceServer& server) {
@@ -30,8 +30,8 @@ inline Buckets ReadBuckets(const SluiceServer& server) {
   return buckets;
 }
 
-// The end of the bucket that holds the quantile (0.99: the 99th percentile) of what came between
-// the two.
+// The end of the bucket that contains the quantile (0.99: the 99th percentile) of the checks
+// between the two.
 inline Duration QuantileBetween(const Buckets& before, const Buckets& after, double quantile) {
   const double all = after.rbegin()->second - before.rbegin()->second;
   for (const auto& [bound, count] : after) {

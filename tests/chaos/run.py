@@ -59,7 +59,7 @@ class Chaos:
         self.stands = {}
         self.rounds = 0
         self.rows = {}
-        # Half of what is asked, if it were evenly spread. A sliding_log holds 10,000.
+        # Half of the requested units, if evenly spread. A sliding_log holds 10,000.
         users = {"strict": servers.STRICT, "local": servers.LOCAL}
         self.limits = {endpoint: max(5, min(10_000, int(
             chosen.rate * SHARES[endpoint] * seconds / users[endpoint] / 2))) for endpoint in users}

@@ -37,7 +37,7 @@ LoadedRules Parse(std::string text) {
   return ParseRules({&file, 1});
 }
 
-// A directory of files, gone with the test.
+// A directory of files, removed at the end of the test.
 class RuleDirectory {
  public:
   RuleDirectory() {
@@ -56,7 +56,7 @@ class RuleDirectory {
   fs::path path_;
 };
 
-// The lines "# expect: …" that a bad file opens with.
+// The lines "# expect: …" at the top of a bad file.
 std::vector<std::string> ExpectedMessages(const std::string& text) {
   constexpr std::string_view kMark = "# expect: ";
   std::vector<std::string> expected;
@@ -237,8 +237,8 @@ TEST(RulesLoader, LargestValues_AreAllowed_Table) {
   }
 }
 
-// What drips in within a minute is a product, and two full buckets are one: both stay exact in the
-// doubles of Lua.
+// The inflow of a minute is a product, and so are two full buckets: both stay exact in Lua's
+// doubles.
 TEST(RulesLoader, LargestBucket_StaysExact_BothBounds) {
   constexpr std::int64_t kMinute = 60'000'000;
   EXPECT_LE(std::int64_t{75'059'993} * kMinute, kMaxProduct);

@@ -42,7 +42,7 @@ TEST(SettingsDocumented, Struct_StartsWithTheDefaultsOfTheTable) {
   }
 }
 
-// Those of Envoy's service are on a page of their own.
+// Those of Envoy's service are on a separate page.
 TEST(SettingsDocumented, Tables_HaveARowForEachAndNoOther) {
   const std::vector<std::string> lines =
       Lines(Read(kSource / "README.md") + Read(kSource / "docs/envoy.md"));

@@ -33,7 +33,7 @@ TEST(Settings_ExampleFile, HoldsTheDefaults) {
   EXPECT_EQ(*ReadSettings({}, {}), *example);
 }
 
-// Each block of the manual is a file that can be used as it is, once the files it names are there.
+// Each block of the manual is a complete settings file, once the files it names exist.
 TEST(Settings_ExamplesOfTheManual, AreReadAndNameWhereRedisIs) {
   const test::TempDir dir;
   std::ifstream manual(SLUICE_SOURCE_DIR "/docs/topologies.md");

@@ -39,7 +39,7 @@ TEST_P(ChargeTest, DecidesAsConsumeWould_AndTakesAllTheSame) {
     const Verdict charged = counter.Charge(cost);
     ASSERT_EQ(charged.admitted, would.admitted);
     ASSERT_EQ(charged.dropped, 0);
-    // Values stand after the charge: the next to look sees the same.
+    // The answer has the values after the charge, which the next check also sees.
     const Verdict next = counter.Peek(cost);
     ASSERT_EQ(next.remaining, charged.remaining);
     ASSERT_EQ(next.reset_after, charged.reset_after);
@@ -55,7 +55,7 @@ TEST_P(ChargeTest, MoreThanACounterHolds_IsDropped_AndReported) {
   EXPECT_FALSE(first.admitted);
   EXPECT_GT(first.dropped, 0);
   EXPECT_LT(first.dropped, kMaxCost);
-  // A warming bucket keeps room for the price of a cold one, and finds some of it left.
+  // A warming bucket reserves room for the price of a cold one, so some of it is left.
   for (int i = 0; i < 30; ++i) counter.Charge(kMaxCost);
   EXPECT_EQ(counter.Charge(5).dropped, 5) << "the debt is as deep as it may be";
   EXPECT_FALSE(counter.Peek(0).admitted) << "past the limit, not even nothing is admitted";

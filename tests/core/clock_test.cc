@@ -68,7 +68,7 @@ TEST_P(ClockTest, StepBackWithinSkew_LeavesTheRoomThereWas) {
   EXPECT_EQ(counter.Peek().remaining, remaining);
 }
 
-// Steps that are skew each add up to another clock: a counter must not follow them for ever.
+// Small steps within the skew add up to another clock: a counter must not follow them forever.
 TEST_P(ClockTest, ManyStepsBack_StickNothing) {
   if (!Supports(GetParam().limit, Mode::kCharge)) return;  // leases: concurrency_test.cc
   SimulatedCounter counter(GetParam().limit);
@@ -113,7 +113,7 @@ class JumpingClockTest : public ClockTest {
   Time stopwatch_{};
 };
 
-// Windows of the clock are left out: each new clock may bring the edge of one.
+// Windows aligned to the clock are excluded: each new clock may add a boundary.
 std::vector<NamedLimit> LimitsOffTheClock() {
   std::vector<NamedLimit> limits = EveryLimit();
   std::erase_if(limits, [](const NamedLimit& named) {
@@ -125,7 +125,7 @@ std::vector<NamedLimit> LimitsOffTheClock() {
 INSTANTIATE_TEST_SUITE_P(Limits, JumpingClockTest, testing::ValuesIn(LimitsOffTheClock()),
                          testing::PrintToStringParamName());
 
-// What `passed` may not do under a limit.
+// The bound that `passed` must not exceed under a limit.
 struct ExpectPromise {
   const Passages& passed;
 
@@ -147,7 +147,7 @@ struct ExpectPromise {
     EXPECT_LE(MostBeyond(passed, drip), limit.rate * 3 * 5000);  // prices are cut to 1 µs
   }
   void operator()(const LeakyBucket& limit) const {
-    // Who was told to wait for the skew, too, may start after those whom the next clock admits.
+    // A caller that also waits for the skew may start after callers admitted by the next clock.
     const std::int64_t skew = limit.rate * kMaxSkew.count();
     const Drip drip{limit.rate, limit.period, limit.delays};
     EXPECT_LE(MostBeyond(passed, drip),

@@ -68,7 +68,7 @@ TEST(Concurrency, ManyStepsBackWithinSkew_StickNoLease) {
   EXPECT_LE(counter.Peek(5).retry_after, seconds(10) + kMaxSkew);
 }
 
-// The holders, as an honest bookkeeper has them.
+// A model of the holders.
 class Book {
  public:
   explicit Book(const Time& now) : now_(now) {}

@@ -37,7 +37,7 @@ class Arrivals {
 };
 
 // The units that pass in 3,000 random checks. Each check's max_wait is one of `max_waits`, and its
-// caller waits as told.
+// caller waits as answered.
 inline Passages RandomPassages(const Limit& limit, std::uint32_t seed,
                                const std::vector<std::optional<Duration>>& max_waits = {{}}) {
   Arrivals arrivals(seed);

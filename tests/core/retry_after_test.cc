@@ -11,7 +11,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// What was denied `verdict` a moment ago is denied until just before retry_after, then admitted.
+// A check that was just denied with `verdict` is denied until just before retry_after, then
+// admitted.
 void ExpectExact(SimulatedCounter& counter, const Verdict& verdict, const Demand& demand) {
   ASSERT_NE(verdict.retry_after, Verdict::kNever);
   ASSERT_GT(verdict.retry_after, Duration(0));
@@ -35,7 +36,7 @@ TEST_P(RetryAfterTest, RandomChecks_RetryExactlyThen_Succeeds_NotEarlier) {
     const Demand demand{
         .cost = arrivals.Cost(),
         .max_wait = arrivals.Pick<std::optional<Duration>>({{}, Duration(0), milliseconds(100)})};
-    // Counters past their limit, too.
+    // Counters beyond their limit, too.
     if (charges && arrivals.Below(10) == 0) counter.Charge(demand.cost);
     const Verdict verdict = counter.Consume(demand.cost, demand.max_wait);
     if (verdict.admitted) continue;

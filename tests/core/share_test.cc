@@ -41,7 +41,7 @@ TEST(Share, RoundsDown_TheRemainderGoesByRank) {
   }
 }
 
-// A counter as a store has it, and what its last verdict shows.
+// A counter in a store, and the state that its last verdict shows.
 struct StoreCounter {
   explicit StoreCounter(const Limit& limit) : counter(limit) {}
 
@@ -77,7 +77,7 @@ struct ServerCounter {
 
 class EveryShare : public testing::TestWithParam<NamedLimit> {
  protected:
-  // A store's counter after some random traffic, charged past its limit at times.
+  // A store's counter after some random traffic, sometimes charged beyond its limit.
   StoreCounter Busy(std::uint32_t seed) const {
     StoreCounter store(GetParam().limit);
     Arrivals arrivals(seed);
@@ -93,7 +93,7 @@ class EveryShare : public testing::TestWithParam<NamedLimit> {
   }
 };
 
-// The counter goes on in the store beside it, so this is what would have passed without an outage.
+// The counter also continues in the store, so this is the number of units without an outage.
 TEST_P(EveryShare, AllServersTogether_AdmitNoMoreThanWasLeft) {
   if (std::holds_alternative<Concurrency>(GetParam().limit)) return;  // begins as a new one
   for (std::uint32_t seed = 0; seed < 60; ++seed) {

@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Units that a caller who asks every millisecond for ten seconds gets.
+// The units admitted to a caller that asks every millisecond for ten seconds.
 std::int64_t UnitsOfHungryCaller(const Limit& limit) {
   SimulatedCounter counter(limit);
   std::int64_t units = 0;
@@ -57,7 +57,7 @@ TEST(SlidingLog, HungryCaller_GetsTheLimitInEveryWindow) {
 class SlidingWindowTest : public testing::TestWithParam<std::int64_t> {
  protected:
   const SlidingWindow limit_{.limit = 10, .window = seconds(1), .segments = GetParam()};
-  // Of a sub-window, as the manual has it, in whole microseconds.
+  // The length of a sub-window, as documented, in whole microseconds.
   const Duration segment_ = Duration((1'000'000 + GetParam() - 1) / GetParam());
 };
 

@@ -23,10 +23,10 @@ RUN_HERE = ("README.md", "README.zh-CN.md", "docs/http.md", "docs/operations.md"
 PORTS = ("8080", "8081", "16379", "19080", "19081", "19082", "19083")
 TO_END = dict.fromkeys(
     ("README.md", "README.zh-CN.md"), "kill %1 %2; redis-cli -p 16379 shutdown nosave")
-# Which answer it is depends on the time that the machine took since the command before.
+# The answer depends on the time that the machine took since the previous command.
 VERDICTS = ("ALLOWED", "DENIED")
 
-# Start of a command, the file that runs it or builds what it runs, and the words that do so there.
+# The start of a command, the file that runs or builds it, and the words that do so there.
 ELSEWHERE = (
     ("scripts/run.sh", "tests/packages/readme.sh", "scripts/run.sh --background"),
     ("scripts/test.sh", "tests/packages/readme.sh", "scripts/test.sh ${selected"),

@@ -1,4 +1,4 @@
-// What is in the answers of Envoy's service besides the decision, on every store: headers, errors,
+// The content of answers of Envoy's service besides the decision, on every store: headers, errors,
 // metadata, metrics; and reloads. decisions_test.cc names the stores.
 #include <gtest/gtest.h>
 
@@ -24,14 +24,14 @@ descriptors:
   ExpectAnswers({
       {"d; none; free", "OK; OK; OK inf"},
       {"d; k=1", "OK; OK 1/2 minute 20s; RateLimit-Limit: 2; RateLimit-Remaining: 1; X-Reset: 20"},
-      // The least remaining, the first of equal ones.
+      // The one with the least remaining, the first of equal ones.
       {"d; h=1; k=1",
        "OK; OK 1/2 hour 800s; OK 0/2 minute 20s; RateLimit-Limit: 2; "
        "RateLimit-Remaining: 0; X-Reset: 20"},
       {"d; h=2; k=2",
        "OK; OK 1/2 hour 800s; OK 1/2 minute 20s; RateLimit-Limit: 2; "
        "RateLimit-Remaining: 1; X-Reset: 800"},
-      // The last that is over.
+      // The last one that is over.
       {"d; k=1; h=3 *3; free",
        "OVER; OVER 0/2 minute 20s; OVER 0/2 hour 800s; OK inf; "
        "RateLimit-Limit: 2; RateLimit-Remaining: 0; X-Reset: 800"},

@@ -1,5 +1,4 @@
-// Which of its descriptors' hits Envoy's service lets pass, on every store: tables of requests and
-// the answers to them.
+// The decisions of Envoy's service on every store: tables of requests and their answers.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -67,13 +66,13 @@ descriptors:
       {"d; only", "OK; OK"},
       {"d; a=x", "OK; OK 7/8 minute 20s"},
       {"d; a=x,b=y", "OK; OK 8/9 minute 20s"},
-      {"d; a=x,b=y,c=z", "OK; OK"},  // no place so deep
-      {"d; a=x,b=2", "OK; OK"},      // no limit there, and no way back
+      {"d; a=x,b=y,c=z", "OK; OK"},  // no place at this depth
+      {"d; a=x,b=2", "OK; OK"},      // no limit there, and no backtracking
       {"d; a=x,b=2,c=z", "OK; OK 9/10 minute 20s"},
       {"d; a=x,b=allowed", "OK; OK"},
       {"d; a=1", "OK; OK"},  // exact, without a limit
       {"d; a=1,b=one", "OK; OK 10/11 minute 20s"},
-      {"d; a=1,b=y", "OK; OK"},  // no way back to `a` alone
+      {"d; a=1,b=y", "OK; OK"},  // no backtracking to `a` alone
       {"d; b=y,a=x", "OK; OK"},  // in the order of the request
       {"d; a=x,x=1,b=y", "OK; OK"},
       {"d; free", "OK; OK inf"},
@@ -141,7 +140,7 @@ TEST_P(RlsTest, Hits_Table) {
       {"d; k=a *0", "OK; OK 0/10 minute 20s"},  // full is not over
       {"d; k=a", "OVER; OVER 0/10 minute 20s"},
       {"d; k=a *0", "OVER; OVER 0/10 minute 20s"},
-      // Hits count even when they are over.
+      // Hits over the limit are counted.
       {"d; k=b *11", "OVER; OVER 0/10 minute 20s"},
       {"d; k=b", "OVER; OVER 0/10 minute 20s"},
       {"d; k=b -2", "OK; OK 0/10 minute 20s"},
@@ -164,7 +163,7 @@ TEST_P(RlsTest, Hits_Table) {
       {"d; free -7", "OK; OK inf"},
       {"d h4294967295; max", "OK; OK 0/4294967295 minute 20s"},
       {"d; max", "OVER; OVER 0/4294967295 minute 20s"},
-      // Beyond what can be counted.
+      // Beyond the range that can be counted.
       {"d; k=g *4503599627370496", "OVER; OVER 0/10 minute 20s"},
       {"d; k=g *9223372036854775807", "OVER; OVER 0/10 minute 20s"},
       {"d; k=g", "OVER; OVER 0/10 minute 20s"},
@@ -296,7 +295,7 @@ descriptors:
 TEST_P(RlsTest, Overrides_Table) {
   Serve(kHitRules);
   ExpectAnswers({
-      // The same counter as the rule's, whose unit it has.
+      // The same counter as that of the rule with the same unit.
       {"d; k=a *4", "OK; OK 6/10 minute 20s"},
       {"d; k=a !6/minute", "OK; OK 1/6 minute 20s"},
       {"d; k=a !6/2", "OK; OK 0/6 minute 20s"},
@@ -304,7 +303,7 @@ TEST_P(RlsTest, Overrides_Table) {
       {"d; k=a", "OK; OK 2/10 minute 20s"},
       {"d; k=a !20/minute *10", "OK; OK 2/20 minute 20s"},
       {"d; k=a !6/hour", "OK; OK 5/6 hour 800s"},
-      // Where no rule is.
+      // Where there is no rule.
       {"d; x=1,y=2 !2/day", "OK; OK 1/2 day 36800s"},
       {"d; x=1,y=2 !2/day *0", "OK; OK 1/2 day 36800s"},
       {"d; y=2,x=1 !2/day", "OK; OK 1/2 day 36800s"},
@@ -338,7 +337,7 @@ descriptors:
       {"d; bucket *3", "OK; OK 0/3 unknown 3s"},
       {"d; bucket", "OVER; OVER 0/3 unknown 3s"},
       {"+1", ""},
-      {"d; bucket", "OK; OK 0/3 unknown 3s"},  // what was denied did not count
+      {"d; bucket", "OK; OK 0/3 unknown 3s"},  // denied hits are not counted
       {"d; bucket -1", "OK; OK 1/3 unknown 2s"},
       {"d; two", "OK; OK 1/2 unknown 10s both"},
       {"d; two", "OK; OK 0/2 unknown 10s both"},
@@ -348,7 +347,7 @@ descriptors:
       {"d; two", "OVER; OVER 0/3 unknown 789s both"},
       {"d; smooth", "OK; OK 5/6 unknown 1s"},
       {"d; smooth", "OVER; OVER 0/6 unknown 1s"},  // Envoy would not wait
-      {"d; smooth -1", "OK; OK"},                  // cannot be given back
+      {"d; smooth -1", "OK; OK"},                  // cannot be refunded
   });
 }
 

@@ -56,14 +56,14 @@ TEST(Guide, Follow_Table) {
   const Row rows[] = {
       {{}, "", ""},
       {{{"other", "x"}}, "", ""},
-      // Exact before the first pattern, that before the key alone.
+      // An exact value wins over the first pattern, and that over the key alone.
       {{{"path", "/pay"}}, "path=/pay", "path=/pay"},
       {{{"path", "/payment"}}, "path=/pay*", "path=/pay*"},  // shared
       {{{"path", "/repay"}}, "path=*pay*", "path=/repay"},
       {{{"path", "*pay*"}}, "path=*pay*", "path=*pay*"},
       {{{"path", "/x"}}, "path", "path=/x"},
       {{{"path", ""}}, "path", "path="},
-      // Deeper; no way back from an exact value or a pattern to the key alone.
+      // Deeper; no backtracking from an exact value or a pattern to the key alone.
       {{{"path", "/x"}, {"user", "eve"}}, "path,user", "path=/x,user=eve"},
       {{{"path", "/pay"}, {"user", "eve"}}, "", ""},
       {{{"path", "/payment"}, {"user", "eve"}}, "", ""},
@@ -158,7 +158,7 @@ TEST(Compile, EveryLimit_IsARuleOfItsOwn) {
   EXPECT_EQ(result.rules[0].limits[0].tag, "fixed_window:1h:epoch");
 }
 
-// What operators write, and the check that it stands for.
+// An operator's text, and the check that it becomes.
 TEST(Guide, CompleteDescriptor_Table) {
   RuleTexts texts;
   texts.files.push_back({"f.yaml", kTrees});

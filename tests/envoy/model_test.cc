@@ -1,5 +1,5 @@
-// Random trees of descriptors and random requests: the service against a model that is written down
-// as naively as the protocol can be told.
+// Random trees of descriptors and random requests: compares the service with a model that is as
+// simple as the protocol permits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -104,7 +104,7 @@ std::string ToYaml(const std::vector<Node>& nodes, const std::string& indent) {
   return text;
 }
 
-// '*' is any run of characters.
+// '*' matches any number of characters.
 bool Matches(const std::string& pattern, const std::string& text) {
   if (pattern.empty()) return text.empty();
   if (pattern[0] == '*') {

@@ -1,4 +1,4 @@
-// Envoy's service over a store of each kind, whose time is the test's.
+// Envoy's service over each kind of store, with a clock that the test controls.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -84,7 +84,7 @@ descriptors:
 
 class RlsTest : public test::StoreTest {
  protected:
-  // Puts `rules` in force; the service answers as `options` say from then on.
+  // Activates `rules`; from then on the service uses `options`.
   void Serve(const std::string& rules, const RlsOptions& options = {}, bool deny_cache = false) {
     handler_.reset();
     service_.reset();
@@ -99,7 +99,7 @@ class RlsTest : public test::StoreTest {
     handler_ = methods.front().unary(test::Io().loop(0));
   }
 
-  // What the service says, or "code message" of an error.
+  // The answer of the service, or "code message" of an error.
   std::string Ask(std::string_view request) { return AskBytes(RequestOf(request)); }
   std::string AskBytes(const pb::RateLimitRequest& request) {
     return AskRaw(request.SerializeAsString());
@@ -129,7 +129,7 @@ class RlsTest : public test::StoreTest {
     }
   }
 
-  // The tables are large enough to be called a conformance suite.
+  // The tables are large enough for a conformance suite.
   static void TearDownTestSuite() {
     constexpr int kStores = 3;
     constexpr int kLeastCases = 150;

@@ -1,4 +1,4 @@
-// Requests to Envoy's service, and its answers, as short texts: what tables of tests are made of.
+// Requests to Envoy's service, and its answers, as short texts for tables of tests.
 //
 //   "shop h3; path=/x,user=eve; plan=gold *5; k=v -2; k=v !10/minute"
 //     domain, the request's hits; descriptors: entries, hits, negative hits, a limit of its own

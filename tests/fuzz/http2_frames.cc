@@ -47,7 +47,7 @@ void Run(std::string_view input) {
       wire->Receive(test::kHttp2Preface +
                     test::Http2Frame{.type = test::Http2Frame::kSettings}.Bytes());
     });
-    // The first byte says how the rest comes: in pieces of so many bytes.
+    // The first byte determines the size of the pieces in which the rest arrives.
     const std::size_t piece =
         input.empty() || input[0] == 0 ? SIZE_MAX : static_cast<unsigned char>(input[0]);
     input.remove_prefix(input.empty() ? 0 : 1);

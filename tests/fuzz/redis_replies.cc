@@ -1,5 +1,5 @@
 // Bytes of a Redis to a node that has logged in and waits for replies, whole or in pieces: each
-// check and reset is handed back exactly once.
+// check and reset is returned exactly once.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -89,7 +89,7 @@ class FuzzedNode final : private NodeOwner {
   std::unique_ptr<Node> node_;
 };
 
-// The first byte says how the rest comes: in pieces of so many bytes.
+// The first byte determines the size of the pieces in which the rest arrives.
 void Run(std::string_view input) {
   FuzzedNode node;
   const std::size_t piece =

@@ -1,4 +1,4 @@
-// A rule file: read without a crash, and what is accepted can be indexed and asked.
+// A rule file: parsed without a crash, and accepted rules can be indexed and matched.
 #include <cstdlib>
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
-// Records of TLS 1.3 from a peer that has done the handshake: each of the input's has a type, two
-// bytes of size, and its content. Records of type 255 are sent as they are, the others encrypted.
+// Records of TLS 1.3 from a peer that has done the handshake: each record of the input has a type,
+// two bytes of size, and its content. Records of type 255 are sent unchanged, the others encrypted.
 #include "net/tls_records.h"
 
 #include <algorithm>

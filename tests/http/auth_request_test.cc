@@ -65,7 +65,7 @@ TEST(AuthRequest, Queries_AreChecks) {
        {"shop", {}, 9007199254740992, 403}},
       {"domain=shop&header.user=X-User", {{"x-user", "7"}}, {"shop", {{"user", "7"}}}},
       {"domain=shop&header.user=X-User", {}, {"shop", {}}},
-      // What a client's URL holds can neither add attributes nor end the value.
+      // Nothing in a client's URL can add attributes or end the value.
       {"domain=shop&path.endpoint=X-Original-URI",
        {{"X-Original-URI", "/pay%2f1?user=1&domain=x"}},
        {"shop", {{"endpoint", "/pay/1"}}}},
@@ -81,7 +81,7 @@ TEST(AuthRequest, Queries_AreChecks) {
         {"x-sluice-cost", "3"}},
        {"shop", {{"client_ip", "192.0.2.1"}}, 3}},
       {"deny_status=403", {{"X-Sluice-Domain", "shop"}}, {"shop", {}, 1, 403}},
-      // A client's own headers mean nothing where the proxy says the domain.
+      // A client's own headers have no effect if the proxy's URL has the domain.
       {"domain=shop",
        {{"X-Sluice-Domain", "x"}, {"X-Sluice-Attr-Plan", "gold"}, {"X-Sluice-Cost", "0"}},
        {"shop", {}}},
@@ -102,7 +102,7 @@ TEST(AuthRequest, Paths_AreNormalised) {
   }
 }
 
-// Else a client could choose a path for which there is no decision.
+// Otherwise a client could choose a path for which there is no decision.
 TEST(AuthRequest, HeadersThatAreNotUtf8OrTooLong_AreAttributesStill) {
   const std::string e = "\xC3\xA9";
   const std::map<std::string, std::string> rows = {

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// CheckLimit as a test wants it: by the attribute "say".
+// CheckLimit with an outcome chosen by the attribute "say".
 class FakeCheckLimit final : public rpc::UnaryHandler {
  public:
   struct Seen {

@@ -44,7 +44,7 @@ class SlowRoute {
     return waiting_.size();
   }
 
-  // Answers the first with its query; on the calling thread.
+  // Answers the first request with its query, on the calling thread.
   void Answer() {
     Waiting first = Take();
     first.responder({.body = first.query + "\n"});
@@ -228,7 +228,7 @@ TEST_F(HttpConnection_Test, RequestThatComesTooSlowly_IsAnswered408) {
   EXPECT_TRUE(Eventually([&] { return server_->connections() == 0; }));
 }
 
-// A byte now and then keeps no request alive.
+// A byte now and then does not keep a request alive.
 TEST_F(HttpConnection_Test, RequestByteByByte_EndsAtTheSameTime) {
   Start(Routes(), {.request_time = 100ms});
   HttpClient client(address_);

@@ -140,7 +140,7 @@ TEST_F(HttpServer_Test, OverTls_AnswersAndNamesThePeer) {
   EXPECT_EQ(client.error(), "end");
 }
 
-// A new connection goes to the thread that has fewer: there, none is idle.
+// A new connection goes to the thread with fewer connections, where none is idle.
 TEST_F(HttpServer_Test, TooManyConnections_AnIdleOneOfAnotherThreadMakesRoom) {
   Start(Routes(), {.max_connections = 1});
   std::vector<std::unique_ptr<HttpClient>> clients;
@@ -207,7 +207,7 @@ TEST_F(HttpServer_OneThread, TooManyBusyConnections_TheNewOneIsRefusedAndLoggedO
   EXPECT_THAT(next.ReadUntil("ok\n"), HasSubstr("200 OK")) << "the first is idle now";
 }
 
-// Connects from a process of its own, so that only the server's ends count here.
+// Connects from a separate process, so that only the server's descriptors count here.
 class ConnectingChild {
  public:
   // REQUIRES: this process has one thread
@@ -271,8 +271,9 @@ class FileLimit {
   rlimit before_{};
 };
 
-// 400 idle HTTP connections took every descriptor of a process with 400, and callers of gRPC, who
-// come by another address, were kept out. So did those that waited for a thread that was behind.
+// 400 idle HTTP connections used all descriptors of a process with 400, and gRPC callers, who come
+// by another address, were refused. Connections that
+// waited for a slow thread had the same effect.
 TEST(HttpServer_WithFewDescriptors, IdleConnections_KeepNobodyElseOut) {
   constexpr int kFiles = 400;
   constexpr int kCallers = 200;

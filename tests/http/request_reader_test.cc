@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using Progress = RequestReader::Progress;
 
-// Feeds `bytes` in pieces of `step`; what is not used is given again.
+// Feeds `bytes` in pieces of `step`; unused bytes are passed again.
 Progress Feed(RequestReader& reader, std::string_view bytes, std::size_t step) {
   std::string input;
   while (!bytes.empty()) {
@@ -47,7 +47,7 @@ TEST(RequestReader, ARequestHoweverCut_IsTheSame) {
   }
 }
 
-// A proxy that removes a header of clients may pass their trailers on.
+// A proxy that removes certain headers of clients may still forward their trailers.
 TEST(RequestReader, Trailers_AreNoHeaders) {
   const std::string bytes =
       "POST /v1/auth HTTP/1.1\r\nX-User: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -105,7 +105,8 @@ TEST(RequestReader, WhatItDoesNotTake_IsRefusedWithAStatus) {
   }
 }
 
-// Else a proxy that takes the bytes after the headers for the body would let clients hide requests.
+// Otherwise a proxy that treats the bytes after the headers as the body would let clients hide
+// requests.
 TEST(RequestReader, BodyWhoseEndNobodyCanKnow_IsRefused) {
   for (const std::string head :
        {"1.1\r\nTransfer-Encoding: chunked, identity", "1.1\r\nTransfer-Encoding: gzip",
@@ -123,7 +124,7 @@ TEST(RequestReader, BodyWhoseEndNobodyCanKnow_IsRefused) {
   }
 }
 
-// What is not parsed yet is kept, so this bounds the memory of a connection.
+// Unparsed bytes are kept, so this bounds the memory of a connection.
 TEST(RequestReader, WhatHasNoEndBetweenOrAfterChunks_IsRefusedOverTheLimitOfHeaders) {
   const std::string head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (const std::string begin : {"5;a=", "1\r\nx\r\n5;a=", "0;a=", "0\r\nX: "}) {

@@ -70,7 +70,7 @@ TEST(DenyCache, Denial_IsToldForASecondAtMost_WithWhatIsLeftOfItsTimes) {
   EXPECT_FALSE(cache.Find("short", kLimit, {}, kAsked + milliseconds(300)));
 }
 
-// Else all who ask at the end of its second would ask the store.
+// Otherwise all checks at the end of its second would ask the store.
 TEST(DenyCache, OldDenial_IsRefreshedByOneAndToldToTheOthers) {
   DenyCache cache;
   cache.Learn("k", kLimit, DenialOf(1, {}, seconds(30)));
@@ -126,7 +126,7 @@ class DenyCacheTest : public LimiterTest {
     return cached_call_.answer->value();
   }
 
-  // Fills the site's limit and has the server learn of it.
+  // Fills the site's limit, and lets the server learn the denial.
   void Fill() {
     for (int i = 0; i < 2; ++i) EXPECT_EQ(Ask("a").decision, Decision::kAllowed);
     EXPECT_EQ(Ask("a").source, Source::kStore);
@@ -161,7 +161,7 @@ TEST_F(DenyCacheTest, Charge_GoesToTheStoreAllTheSame) {
   EXPECT_EQ(CallsOfTheStore(), 1);
 }
 
-// What a consume was denied may be less than a limit passed: such a charge still counts.
+// A denied consume does not imply an exceeded limit: such a charge still counts.
 TEST_F(DenyCacheTest, ChargeThatDecides_IsDeniedWithoutTheStoreOncePastTheLimit) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);

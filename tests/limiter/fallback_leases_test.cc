@@ -1,4 +1,4 @@
-// The leases of an outage that are still to be reported.
+// The leases of an outage that must still be reported.
 #include "limiter/fallback_leases.h"
 
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ LeaseId IdOf(std::uint64_t number) {
   return id;
 }
 
-// During an outage nobody takes them as fast as callers take and release leases that would last
-// long.
+// During an outage no changes are taken, while callers quickly take and release leases that would
+// last long.
 TEST(FallbackLeases, ReleasedBeforeTheyAreReported_LeaveNothingBehind) {
   constexpr std::uint64_t kMany = 1'000'000;
   FallbackLeases leases;

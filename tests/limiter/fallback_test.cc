@@ -55,8 +55,8 @@ TEST_F(FallbackTest, Local_DecidesHereWithThisServersShare) {
   }
 }
 
-// Some requests may take less of the same counter. What such a one is told does not hide how much
-// has been taken.
+// Some requests may take less of the same counter. Their verdicts do not hide how much has been
+// taken.
 TEST_F(FallbackTest, Local_LastSeenByACheckWithASmallerLimit_AdmitsOnlyWhatIsLeft) {
   for (const Limit& limit :
        {Limit(PerMinute(100)), Limit(SlidingWindow{.limit = 100, .window = seconds(60)}),
@@ -102,7 +102,7 @@ TEST_F(FallbackTest, SeveralRules_AnyDenyDenies_ThenAnyErrorIsAnError) {
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(&row - rows);
-    // Large enough for what the rows before it let pass, which counts.
+    // Large enough for the counted units of the rows before it.
     SetRules({WithPolicy("a", row.first, 20), WithPolicy("b", row.second, 20)});
     const auto answer = TryCheck();
     const auto decision = answer ? std::optional(answer->decision) : std::nullopt;
@@ -173,7 +173,7 @@ TEST_F(FallbackTest, Charge_BesideARuleThatRefuses_LocalCountersTakeIt_ItIsLostT
   EXPECT_EQ(Check({}, 0).limits[0].verdict.remaining, 7);
 }
 
-// It may have run, or not; the local counter counts it either way.
+// It may have run or not; the local counter counts it either way.
 TEST_F(FallbackTest, ChargeAndRefund_TimedOut_AreCountedAsLost) {
   store_.failing = StoreFailure::kTimeout;
   SetRules({WithPolicy("r", OnStoreFailure::kLocal, 10)});
@@ -186,7 +186,7 @@ TEST_F(FallbackTest, ChargeAndRefund_TimedOut_AreCountedAsLost) {
   EXPECT_EQ(Value("sluice_lost_writes_total"), 3);
 }
 
-// One counter is decided by the store, the other has failed: each as it must be, and all together.
+// The store has decided one counter, the other has failed: each by its own rule, and all together.
 TEST_F(FallbackTest, OneCounterFails_TheOtherIsTheStores_BothMustAdmit) {
   using enum OnStoreFailure;
   struct Row {

@@ -46,8 +46,8 @@ TEST(LeaseName, ToTextAndBack_SaysTheSame) {
   EXPECT_EQ(Name({kKey}).ToText(), kStart + kKey);
 }
 
-// What is in Redis must stay the same from version to version: sha256sum of the bits, and of the
-// ttl in 8 bytes, the lowest first.
+// The names in Redis must not change between versions: sha256sum of the bits, and of the ttl in 8
+// bytes, lowest first.
 TEST(LeaseName, Slot_IsNamedByBitsAndTtl) {
   const LeaseId slot = {0xf2, 0x54, 0xdb, 0x99, 0x42, 0x6a, 0x20, 0xb5,
                         0x6e, 0x77, 0x73, 0x52, 0xba, 0x39, 0xd9, 0xec};

@@ -173,7 +173,7 @@ TEST_F(LeaseTest, ShadowKeysThatDoNotFit_AreLeftToExpire) {
   EXPECT_EQ(Remaining(9), 5);
 }
 
-// As `id`, but with another ttl.
+// Like `id`, but with another ttl.
 std::string WithTtl(const std::string& id, Duration ttl) {
   LeaseName name = LeaseName::Parse(id).value();
   name.ttl = ttl;

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 Concurrency Slots(std::int64_t limit) { return {.limit = limit, .ttl = seconds(30)}; }
 
-// A queue that one unit leaves every `period`, and a wait for who stands in it.
+// A queue that drains one unit every `period`, and the wait at its end.
 LeakyBucket Queue(Duration period, bool delays = true) {
   return {.rate = 1, .period = period, .queue = 10, .delays = delays};
 }

@@ -12,7 +12,7 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// One of a fleet's servers: everything but the store and the clock.
+// One server of a fleet: everything except the store and the clock.
 class FleetServer {
  public:
   FleetServer(Store& store, const Clock& clock, const Share& share)
@@ -118,7 +118,7 @@ TEST_F(OutageTest, AllHadJustLooked_WhatWasLeftIsAdmitted_NotOneMore) {
   }
 }
 
-// Some find the store back before others, and it does not know yet what those have admitted.
+// Some servers reconnect before others, and the store does not know yet what those have admitted.
 TEST_F(OutageTest, StoreIsBack_NothingIsAdmittedTwiceUntilAllHaveCharged) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
@@ -157,7 +157,7 @@ TEST_F(OutageTest, MomentaryFailure_TheStoreDecidesAgainAfterTwiceAsLong) {
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
 }
 
-// Each has seen what the others took within the last round only in part.
+// Each server has seen only a part of what the others took within the last round.
 TEST_F(OutageTest, AllHadLookedOneAfterTheOther_AtMostWhatWasInFlightIsAdmittedBeyond) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
@@ -228,7 +228,7 @@ TEST_F(OutageTest, BucketRefillsInIt_AtItsRateOverTheWholeFleet) {
   }
 }
 
-// Each outage would begin with the same share of what is left, if what passed in the last one were
+// Each outage would begin with the same share of what is left if the units of the last one were
 // forgotten.
 TEST_F(OutageTest, ComesAgainAndAgain_WhatPassedBeforeIsNotMintedAnew) {
   for (const Outage& row : kOutages) {
@@ -257,7 +257,7 @@ TEST_F(OutageTest, ComesAgainAndAgain_WhatPassedBeforeIsNotMintedAnew) {
   }
 }
 
-// The store is back for a moment, and does not know yet what passed.
+// The store is back for a moment, and does not know the units admitted meanwhile.
 TEST_F(OutageTest, ComesAgainBeforeTheStoreIsCharged_WhatPassedIsNotMintedAnew) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
@@ -299,7 +299,7 @@ TEST_F(OutageTest, OverAfterTheWindow_TheStoreIsNotCharged) {
   EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, 100);
 }
 
-// Long outages would else leave a bucket in debt for what has dripped in meanwhile.
+// Otherwise long outages would leave a bucket in debt for tokens that were added meanwhile.
 TEST_F(OutageTest, LongOne_BucketsAreChargedOnlyForWhatHasNotRefilled) {
   Start(TokenBucket{.rate = 3, .period = seconds(1), .burst = 90});
   for (const auto& it : fleet_) it->Peek();

@@ -34,8 +34,8 @@ const std::string kWideOpen =
         .Bytes();
 const std::string kDomain = "counted";
 
-// Accepts one connection, says `greeting`, and once the first request is there `answer`; then it
-// closes the connection if it is told to, or listens on.
+// Accepts one connection, sends `greeting`, and after the first request `answer`. Then closes the
+// connection if told to, or continues to receive.
 class ScriptedServer {
  public:
   struct Script {
@@ -62,9 +62,9 @@ class ScriptedServer {
 
   const Address& address() const { return address_; }
 
-  // How many have come; on any thread.
+  // The number of received messages; on any thread.
   int requests() const { return requests_; }
-  // How many pieces they came in, at most.
+  // The maximum number of pieces in which they arrived.
   int reads() const { return reads_; }
 
  private:
@@ -88,8 +88,8 @@ class ScriptedServer {
     close(connection);
   }
 
-  // Moves what DATA frames hold to `body`: where one ends, the next may go on in the middle of a
-  // word. Leaves what may be the begin of another frame.
+  // Moves the content of DATA frames to `body`: the next frame may continue in the middle of a
+  // word. Leaves bytes that may be the begin of another frame.
   void TakeBody(std::string& heard, std::string& body) {
     constexpr std::string_view kPreface = test::kHttp2Preface;
     if (!greeted_ && heard.size() < kPreface.size()) return;

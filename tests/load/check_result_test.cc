@@ -49,7 +49,7 @@ v1::CheckLimitsResponse RandomResults(Random& random) {
   return results;
 }
 
-// The top-level fields of a serialized message in another order: there is none that must hold.
+// The top-level fields of a serialized message in another order, which parsers must accept.
 std::string Shuffled(const google::protobuf::Message& message, Random& random) {
   std::vector<std::string> fields;
   std::vector<const google::protobuf::FieldDescriptor*> present;
@@ -69,7 +69,7 @@ std::string Shuffled(const google::protobuf::Message& message, Random& random) {
   return bytes;
 }
 
-// One random harm, or none. `more` are bytes of another message of the kind.
+// One random damage, or none. `more` are bytes of another message of the same kind.
 std::string Damage(std::string bytes, const std::string& more, Random& random) {
   switch (Below(random, 6)) {
     case 0:

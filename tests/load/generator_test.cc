@@ -21,7 +21,7 @@ using sluice::test::FakeLimiter;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// As if by the server, from the store.
+// An answer as from the server's store.
 void Decide(const v1::CheckLimitRequest& request, v1::CheckLimitResponse& response,
             v1::Decision decision = v1::DECISION_ALLOWED) {
   response.set_decision(decision);
@@ -43,7 +43,7 @@ Plan PlanFor(const FakeLimiter& server) {
           .timeout = seconds(20)};
 }
 
-// Calls that wait until the test lets them go.
+// Calls that wait until the test releases them.
 class Gate {
  public:
   ~Gate() { Open(); }
@@ -181,7 +181,7 @@ TEST(Generator, BatchWithTooFewResults_AllOfItFails) {
   EXPECT_EQ(stats.errors.at(kInternal).first, "1 results for 10 checks");
 }
 
-// Answers checks of several frames together, the last first, one frame for each three of them.
+// Answers checks of several frames together, in reverse order, one frame for every three of them.
 grpc::Status AnswerBackwards(FakeLimiter::Stream& stream, std::size_t gather) {
   std::vector<v1::CheckLimitRequest> waiting;
   v1::CheckLimitsRequest frame;

@@ -20,8 +20,8 @@ class Cores:
         self._count = count
         self._patience = PATIENCE
         self._apart = 0.0  # the longest way found, in nanoseconds
-        self.repeated = 0  # measurements made again, the cores having been moved apart meanwhile
-        self.kept = 0  # measurements that stand although the cores were apart
+        self.repeated = 0  # measurements repeated because the cores were moved apart meanwhile
+        self.kept = 0  # measurements kept although the cores were apart
 
     def when_near(self, measure):
         """What `measure` returns; again, if the cores were moved apart meanwhile and there is

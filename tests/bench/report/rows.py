@@ -29,7 +29,7 @@ class Row:
     unit: str
     compared: typing.Callable[[dict], float] | None = None
     compared_unit: str = "×"
-    target: Target | None = None  # of what is compared if anything is, else of the value
+    target: Target | None = None  # of the comparison if there is one, else of the value
 
     def judged(self, one_round):
         return (self.compared or self.value)(one_round)

@@ -54,7 +54,7 @@ rules:
     limits: [{algorithm: token_bucket, rate: 1/h, burst: 100}]
 """
 
-TRIES = 3  # of what is measured once for all rounds; an odd number
+TRIES = 3  # for measurements made once for all rounds; an odd number
 
 UNARY = Load()
 HOT_KEY = Load(users=1)

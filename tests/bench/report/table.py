@@ -13,7 +13,7 @@ FORMATS = {
     "B": "{:,.0f} B",
     "×": "{:.2f} ×",
 }
-MOST_IN_A_CELL = 120  # characters; for what a broken program says
+MOST_IN_A_CELL = 120  # characters; for the output of a broken program
 CPU = ("server_cpu", "redis_cpu", "generator_cpu")
 # CPU is in seconds for a million checks.
 HEADER = ("", "median", "compared", "spread", "target", "", "CPU of server", "of Redis",
@@ -27,7 +27,7 @@ class Line:
     title: str
     value: float | None  # median
     compared: float | None  # median
-    spread: float | None  # of what is judged: (highest - lowest) / median
+    spread: float | None  # of the judged figure: (highest - lowest) / median
     verdict: str  # `met`, `missed`, `void: why`, or nothing where there is no target
     cpu: dict[str, float]  # medians, seconds for a million checks
     sources: dict[str, float]  # share of the checks
