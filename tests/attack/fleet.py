@@ -166,7 +166,7 @@ class AttackTest(unittest.TestCase):
             running.wait_until(lambda: self.asks_redis(server), 10, "Redis is asked again")
 
     def asks_redis(self, server):
-        """Twice: the first decision after an outage is followed by some that are the server's own."""
+        """Twice: after the first decision by Redis, some more are local."""
         peek = check("/daily", "other", cost=0)
         return all(self.fleet.check(server, peek).source == pb.SOURCE_STORE for _ in range(2))
 

@@ -77,8 +77,8 @@ class TooLateTest(SlowRedisTest):
                 self.assertTrue(any(undisturbed))
 
     def judge(self, policy, user):
-        """False if a server did not run for so long that it could not tell how far Redis is: its
-        breaker closed again."""
+        """Returns False if a server was stalled for so long that it could not measure Redis' latency:
+        its breaker closed again."""
         self.recover(policy)
         openings = sum(self.values(OPENINGS))
         self.fleet.set_distance(20)

@@ -1,4 +1,4 @@
-"""Tests of the performance report with made-up measurements: medians, ratios, void rows, the
+"""Tests of the performance report with invented measurements: medians, ratios, void rows, the
 arguments of generators, and the command line.
 
 Usage: report_test.py
@@ -168,7 +168,7 @@ class TableTest(unittest.TestCase):
 
 
 class GeneratorTest(unittest.TestCase):
-    """The generator is a shell script that prints what a test wants to be read."""
+    """The generator is a shell script that prints the output that a test needs."""
 
     def run_generator(self, output):
         script = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), "sluice")
@@ -254,7 +254,7 @@ class CoresTest(unittest.TestCase):
         return Cores("core_distance", count)
 
     def measure(self, cores):
-        """Which try stands."""
+        """Tests which attempt is used."""
         tries = iter(range(9))
         return cores.when_near(lambda: next(tries))
 

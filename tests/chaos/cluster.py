@@ -1,4 +1,4 @@
-"""The stand of faults of a cluster."""
+"""The environment of faults of a cluster."""
 
 import contextlib
 import subprocess
@@ -38,14 +38,14 @@ class Cluster(Stand):
         return process
 
     def masters(self):
-        """Numbers of the nodes that own slots, as a node sees it that is alive."""
+        """The numbers of the nodes that own slots, according to a live node."""
         alive = next(number for number, process in enumerate(self.processes)
                      if process.poll() is None)
         return sorted({self.ports.index(port) for _, _, port in self.slots(self.ports[alive])})
 
     @staticmethod
     def slots(port):
-        """Who owns what, as one node sees it: first slot, last slot, the master's port."""
+        """The owners of slots according to one node: first slot, last slot, the master's port."""
         return frozenset((first, last, master[1])
                          for first, last, master, *_ in ask(port, "CLUSTER", "SLOTS"))
 
@@ -61,7 +61,7 @@ class Cluster(Stand):
         running.wait_until(self.is_whole, PATIENCE, "every master has a replica")
 
     def is_whole(self):
-        """Nodes must agree on slots: one that moves while its new owner dies would be nobody's."""
+        """Nodes must agree on slots: a slot whose new owner dies while it moves would have no owner."""
         roles = [ask(port, "ROLE") for port in self.ports]
         states = [ask(port, "CLUSTER", "INFO") for port in self.ports]
         return (all("cluster_state:ok" in state for state in states)
@@ -71,7 +71,7 @@ class Cluster(Stand):
                         for role in roles))
 
     def move_slot(self, slot, source, target):
-        """With its keys, while it is in use. Both are numbers of masters."""
+        """Moves a slot with its keys, while it is in use. Both arguments are numbers of masters."""
         ids = [ask(self.ports[number], "CLUSTER", "MYID") for number in (source, target)]
         given, taken = Redis(self.ports[source]), Redis(self.ports[target])
         with contextlib.closing(given), contextlib.closing(taken):

@@ -15,7 +15,7 @@ USERS = {"strict": STRICT, "local": LOCAL}
 
 
 class Tally:
-    """What callers of an endpoint were told."""
+    """The answers that callers of an endpoint got."""
 
     def __init__(self):
         self.sent = self.allowed = self.denied = 0
@@ -51,7 +51,7 @@ class Load:
             thread.start()
 
     def ask(self, server, rpc, endpoint, rate):
-        """Goes on when the server has died and is back."""
+        """Continues after the server has died and restarted."""
         while (left := self.end - time.monotonic()) > 0.05:
             ended = subprocess.run(
                 [self.program, "bench", "chaos", f"endpoint=/{endpoint}",

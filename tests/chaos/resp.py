@@ -46,7 +46,7 @@ class Redis:
 
 
 def ask(address, *words):
-    """By a connection of its own. Keys are text: what is in them is not read here."""
+    """Uses a separate connection. Keys are text; their values are not parsed."""
     redis = Redis(address)
     try:
         return redis(*words)

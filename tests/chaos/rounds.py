@@ -1,4 +1,4 @@
-"""One round: load, a fault in the midst of it, and whether the promises of docs/outages.md were kept."""
+"""One round: load, a fault during it, and whether the promises of docs/outages.md were kept."""
 
 import collections
 import contextlib
@@ -15,8 +15,8 @@ EVERY = 5  # seconds between faults of a long round
 
 
 class Fault:
-    """A module of faults/: a docstring, strike(stand), which is a context manager, and whichever of
-    these it sets."""
+    """A module of faults/: a docstring, strike(stand), which is a context manager, and any of these
+    settings."""
 
     DEFAULTS = dict(
         STAND="single", LASTS=0.8,
@@ -131,8 +131,8 @@ class Round:
         self.row.demand(self.row.count["late"] == 0, "no answer is late")
 
     def judge_strict(self, tally):
-        """What callers were told is what Redis counts, but for checks whose outcome is not known: they
-        may have run once. A check that is sent twice, or admitted without being counted, shows."""
+        """Redis counts exactly what callers were answered, except checks of unknown outcome, which may have
+        run once. This reveals checks that are sent twice, or admitted without being counted."""
         count = self.row.count
         increases = list(self.increases())
         unknown = sum(increase["sluice_redis_unknown_outcomes_total"] +

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Chaos on the real thing: three sluiced on a real Redis, callers over gRPC at a bounded rate, and
-faults in the midst of it. Prints one table; exit status 1 if a promise is broken.
+"""Chaos tests: three sluiced on a real Redis, callers over gRPC at a bounded rate, and faults during
+the load. Prints one table; exit status 1 if a promise is broken.
 
-Every fault, a file of faults/, has a round of load of its own (rounds.py judges it).
+Every fault, a file of faults/, has its own round of load (rounds.py judges it).
 """
 
 import argparse
@@ -89,7 +89,7 @@ class Chaos:
         return []
 
     def soak(self, faults):
-        """Until the time is over, but every fault at least once."""
+        """Runs until the time is over, and every fault at least once."""
         end = time.monotonic() + self.chosen.soak
         sizes = {}  # of servers, from when they have seen every fault
         while not sizes or time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""The stand of faults that Sentinel mends."""
+"""The environment of faults with Sentinel."""
 
 import running
 from resp import ask
@@ -42,7 +42,7 @@ sentinel failover-timeout {self.NAME} 2000
         return port
 
     def master(self):
-        """The number of the server that sentinels name."""
+        """The number of the master according to the sentinels."""
         named = ask(self.sentinels[0], "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.NAME)
         return self.ports.index(int(named[1]))
 
@@ -60,7 +60,7 @@ sentinel failover-timeout {self.NAME} 2000
         self.wait_for_replica()
 
     def wait_for_replica(self):
-        """Until it has all data, and every sentinel would promote it."""
+        """Waits until it has all data, and every sentinel would promote it."""
         running.wait_until(self.replica_is_good, PATIENCE, "a replica")
 
     def replica_is_good(self):

@@ -1,4 +1,4 @@
-"""Three sluiced on one store, another that looks what is counted there, and what they are asked."""
+"""Three sluiced on one store, another one that reads its counters, and the checks for them."""
 
 import contextlib
 import http.client
@@ -24,7 +24,7 @@ ALGORITHMS = (
 
 
 def rules(strict_limit, local_limit):
-    """Every algorithm at both endpoints, for a fifth of the users each. Nothing flows back in time."""
+    """Every algorithm at both endpoints, for a fifth of the users each. Nothing refills in time."""
     text = """domain: chaos
 rules:
   - name: probe
@@ -67,7 +67,7 @@ class Server:
         self.process.wait()
 
     def ask_store(self, users, cost=1, **attributes):
-        """By user, the answers that are the store's."""
+        """The answers from the store, by user."""
         checks = [{"domain": "chaos", "cost": cost,
                    "attributes": dict(attributes, user=str(FIRST_USER + user))} for user in users]
         with contextlib.closing(http.client.HTTPConnection(self.http, timeout=10)) as connection:
@@ -78,7 +78,7 @@ class Server:
                 if answer.get("source") == "SOURCE_STORE"}
 
     def wait_for_store(self):
-        """Until each probe has been decided there: some are on every node."""
+        """Waits until each probe has been decided by the store: every node has some."""
         left = set(range(PROBES))
         deadline = time.monotonic() + PATIENCE
         while left:
@@ -87,14 +87,14 @@ class Server:
             time.sleep(0.002)
 
     def counted(self, round_name):
-        """How much the store has counted of the round's users of /strict; -1 if it does not say."""
+        """The units that the store counts for the round's users of /strict; -1 if unknown."""
         answers = self.ask_store(range(STRICT), cost=0, endpoint="/strict", round=round_name)
         limits = [answer["limits"][0] for answer in answers.values()]
         return sum(int(limit["limit"]) - int(limit.get("remaining", 0))
                    for limit in limits) if len(limits) == STRICT else -1
 
     def metrics(self):
-        """Numbers by name and labels, as they stand on the page."""
+        """The numbers on the page, by name and labels."""
         return {name: float(value) for name, value in
                 re.findall(r"^(sluice_\S+) (\S+)$", running.get(f"http://{self.http}/metrics"), re.M)}
 

@@ -1,4 +1,4 @@
-"""The stand of most faults."""
+"""The environment of most faults."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from stand import Stand, free_port
 
 
 class Single(Stand):
-    """One Redis, by the name of redis.test. The name leads to it, or to a gate before it."""
+    """One Redis, named redis.test. The name resolves to it, or to a gate before it."""
 
     GATE = "127.0.0.2"
     ADDRESSES = ("127.0.0.1", "127.0.0.3")
@@ -46,18 +46,18 @@ class Single(Stand):
         return ask(self.socket, *words)
 
     def set_clock(self, seconds):
-        """What is added to the clock of Redis."""
+        """The shift of Redis' clock."""
         with open(self.clock, "r+b" if self.clock.exists() else "wb") as file:
             file.write(struct.pack("=q", seconds))
 
     def point_name_to(self, address, milliseconds=0):
-        """And how long it takes to find that."""
+        """Also sets how long resolving takes."""
         replacement = self.names.with_suffix(".new")
         replacement.write_text(f"{address} {milliseconds}\n", encoding="ascii")
         replacement.rename(self.names)
 
     def change_address(self):
-        """Of Redis; its name leads to the old one."""
+        """Changes Redis' address; its name still resolves to the old one."""
         self.address = next(other for other in self.ADDRESSES if other != self.address)
         self.ask("CONFIG", "SET", "bind", self.address)
         self.cut_connections()

@@ -1,4 +1,4 @@
-"""Where faults happen: a store of real processes, with three sluiced on it."""
+"""The environment of faults: a store of real processes, with three sluiced on it."""
 
 import socket
 
@@ -34,4 +34,4 @@ class Stand:
         return max(shares) < 1.5 / len(shares)
 
     def mend(self):
-        """Brings back what a fault has left dead."""
+        """Restarts the processes that a fault has left dead."""

@@ -71,7 +71,7 @@ def cells_of(line):
 
 
 def logged(text):
-    """What tables with a column for the log quote there."""
+    """The texts quoted in log columns of tables."""
     column = None
     for line in text.splitlines():
         if not line.startswith("|"):

@@ -98,7 +98,7 @@ def is_elsewhere(command):
 
 
 def quick(command):
-    """A load of an instant, and a server that answers before the next command."""
+    """A very short load, and a server that answers before the next command."""
     if command.startswith("sluice bench"):
         command = re.sub(r" --(duration|warm-up) \S+", "", command) + " --duration 300ms"
     if command.endswith("&"):

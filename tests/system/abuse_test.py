@@ -1,8 +1,8 @@
-"""Attacks on the doors of a real sluiced, over HTTP/1 and HTTP/2. Each is ended or bounded, honest
-callers are answered meanwhile, and memory stays bounded.
+"""Attacks on a real sluiced, over HTTP/1 and HTTP/2. Each is ended or bounded, honest callers are
+answered meanwhile, and memory stays bounded.
 
 Usage: abuse_test.py SLUICED PYTHON_PROTO
-tests/bench/door/abuse.py measures what honest callers notice.
+tests/bench/door/abuse.py measures the effect on honest callers.
 """
 
 import pathlib
@@ -61,7 +61,7 @@ def connect(address, first=b""):
 
 
 def send(connection, data):
-    """False once the server has had enough."""
+    """Returns False once the server has closed the connection."""
     try:
         connection.sendall(data)
         return True
@@ -70,7 +70,7 @@ def send(connection, data):
 
 
 def end_of(connection):
-    """All that the server says until it closes the connection."""
+    """Everything that the server sends until it closes the connection."""
     heard = b""
     try:
         while more := connection.recv(65536):
@@ -93,7 +93,7 @@ def error_of(heard):
 
 
 class Honest(threading.Thread):
-    """Asks one check after the other."""
+    """Sends one check after another."""
 
     def __init__(self, address):
         super().__init__(daemon=True)
@@ -178,7 +178,7 @@ class AbuseTest(unittest.TestCase):
         end_of(attacker)
 
     def test_header_bomb(self):
-        """A field of 4 KB, kept in the table, that each byte names again: 64 MB from 16 KB."""
+        """A field of 4 KB in the dynamic table, repeated by each byte: 64 MB from 16 KB."""
         bomb = b"\x40\x01x" + text(b"y" * 3900) + b"\xbe" * 15000 + CALL
         for _ in range(20):
             attacker = self.http2(frame(http2.HEADERS, bomb[:16000], 0, 1)
@@ -202,7 +202,7 @@ class AbuseTest(unittest.TestCase):
             end_of(attacker)
 
     def test_zero_windows(self):
-        """Answers that nobody takes."""
+        """Answers that are never read."""
         calls = b"".join(http2.call(stream, b"/sluice.v1.RateLimiter/CheckLimit", REQUEST)
                          for stream in range(1, 2001, 2))
         closed = http2.PREFACE + frame(http2.SETTINGS, struct.pack(">HI", 4, 0))
@@ -212,7 +212,7 @@ class AbuseTest(unittest.TestCase):
             attacker.close()
 
     def test_large_messages_that_do_not_end(self):
-        """Each promises 1 MiB and sends all but a byte of its window."""
+        """Each announces 1 MiB and sends all but one byte of its window."""
         attackers = []
         for _ in range(50):
             attackers.append(self.http2(b"".join(
@@ -249,7 +249,7 @@ class AbuseTest(unittest.TestCase):
             attacker.close()
 
     def test_slow_requests_and_silent_connections_are_ended(self):
-        """More of them than HTTP may have connections: gRPC callers come in all the same."""
+        """More connections than HTTP may have: gRPC callers are still accepted."""
         slow = [connect(self.http, b"GET /healthz HTTP/1.1\r\nX: ") for _ in range(300)]
         slow += [connect(self.http, b"POST /v1/check HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
                  for _ in range(300)]

@@ -1,4 +1,4 @@
-"""Who may do what through which door: with the setting `callers` and without, on both engines.
+"""The permissions at every entry point: with and without the setting `callers`, on both engines.
 
 Usage: callers_test.py SLUICED PYTHON_PROTO
 """
@@ -73,7 +73,7 @@ def start(engine, settings):
 
 
 def start_proxy(http):
-    """nginx on this machine, which passes everything on: its address."""
+    """The address of an nginx on this machine that forwards everything."""
     folder = running.directory()
     port = running.free_port()
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -102,7 +102,7 @@ class Doors:
         return Grpc(self.sluiced.grpc, name and f"token-of-{name}")
 
     def https(self, name=None):
-        """Straight, and by way of a proxy on this machine."""
+        """Directly, and through a proxy on this machine."""
         token = name and f"token-of-{name}"
         return Http(self.sluiced.http, token), Http(self.proxy, token)
 

@@ -1,5 +1,5 @@
-"""Certificates and secrets of a running sluiced: one certificate for every door, callers known by
-theirs, and both replaced without a restart.
+"""Certificates and secrets of a running sluiced: one certificate for every entry point, callers
+identified by theirs, and both replaced without a restart.
 
 Usage: certificates_test.py SLUICED PYTHON_PROTO
 """
@@ -151,7 +151,7 @@ class Tls:
         self.assertEqual(self.over_http("checkout").ask("GET", "/rules")[0], 403)
 
     def shown(self, address, alpn=None):
-        """The serial number of the certificate that a new connection meets."""
+        """The serial number of the certificate that a new connection gets."""
         context = self.context("checkout")
         context.set_alpn_protocols([alpn] if alpn else ["http/1.1"])
         host, port = address.rsplit(":", 1)

@@ -1,4 +1,4 @@
-"""Every door of a sluiced, asked in the same way: what it answers, in one word."""
+"""Every entry point of a sluiced, called in the same way: its answer in one word."""
 
 import http.client
 import json
@@ -46,7 +46,7 @@ def envoy_request(domain, *arguments, **named):
 
 
 class Grpc:
-    """The gRPC doors at an address, for one caller."""
+    """The gRPC entry points at an address, for one caller."""
 
     def __init__(self, address, token=None, credentials=None):
         self.channel = (grpc.secure_channel(address, credentials) if credentials
@@ -78,12 +78,12 @@ class Grpc:
         return self.call(ENVOY + "ShouldRateLimit", envoy_request(*arguments, **named))
 
     def is_over(self, *arguments, **named):
-        """Whether Envoy is told OVER_LIMIT; else it is told OK."""
+        """Whether Envoy gets OVER_LIMIT instead of OK."""
         return {b"\x08\x01": False, b"\x08\x02": True}[
             self.should_rate_limit(*arguments, **named)[:2]]
 
     def doors(self):
-        """What each door answers, but for health: it tells nothing."""
+        """The answer of each entry point except health, which reveals nothing."""
         batch = api.CheckLimitsRequest(checks=[check_of()]).SerializeToString()
         return {
             "CheckLimit": self.call(LIMITER + "CheckLimit", check_of().SerializeToString()),
@@ -99,7 +99,7 @@ class Grpc:
 
 
 class Http:
-    """The HTTP doors at an address, for one caller."""
+    """The HTTP entry points at an address, for one caller."""
 
     def __init__(self, address, token=None, context=None):
         self.address = address

@@ -1,4 +1,4 @@
-"""Envoy's rate limit service as Envoy meets it: hostile requests, Redis that stops, health.
+"""Envoy's rate limit service as Envoy uses it: hostile requests, a Redis that stops, health.
 
 Usage: envoy_test.py SLUICED PYTHON_PROTO
 """

@@ -1,4 +1,4 @@
-"""A gate between sluiced and Redis, which passes bytes as it is told.
+"""A gate between sluiced and Redis that delays or drops bytes on command.
 
 Usage: gate.py REDIS_SOCKET [ADDRESS PORT]
 Prints the port it listens on. Each line of its input says how from then on, and is printed when

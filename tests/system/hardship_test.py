@@ -1,5 +1,5 @@
-"""sluiced under hardship: few file descriptors, a log that nobody reads, a Redis that hangs during
-the shutdown.
+"""sluiced with few file descriptors, a log that is not read, and a Redis that hangs during the
+shutdown.
 
 Usage: hardship_test.py SLUICE SLUICED
 """

@@ -41,7 +41,7 @@ def free_port():
 
 
 def start_prometheus(target):
-    """The URL of its API. Alerts fire without the delay that operators want."""
+    """The URL of its API. Alerts fire without their delay."""
     folder = running.directory()
     patient = ALERTS.read_text(encoding="utf-8")
     hasty, changed = re.subn(r"^( +for:) \w+$", r"\1 1s", patient, flags=re.M)

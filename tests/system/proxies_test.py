@@ -56,7 +56,7 @@ def start_backend():
 
 
 def write_config(name, changes):
-    """docker/`name` with other addresses, in a folder of its own."""
+    """docker/`name` with other addresses, in a new folder."""
     text = (CONFIGS / name).read_text(encoding="utf-8")
     for written, here in changes.items():
         assert written in text, written
@@ -135,7 +135,7 @@ class Proxy:
 
 
 class FailsOpen:
-    """As well: a 429 page, and requests go on without Sluice."""
+    """Also tests a 429 page, and that requests pass without Sluice."""
 
     def test_4_the_429_page_says_when(self):
         for _ in range(11):

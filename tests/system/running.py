@@ -48,7 +48,7 @@ def _pass_on(lines, heard):
 
 
 def start_redis(folder, *flags, **options):
-    """A Redis of the test's own, on the unix socket `folder`/redis.sock."""
+    """A Redis for the test, on the unix socket `folder`/redis.sock."""
     process, _ = start(
         ["/usr/bin/redis-server", "--port", "0", "--unixsocket", folder / "redis.sock",
          "--save", "", "--dir", folder, *flags], "ready to accept connections", **options)
@@ -64,14 +64,14 @@ def start_gate(redis_socket, *where):
 
 
 def tell_gate(gate, *words):
-    """Returns when it holds: a busy machine can let the gate wait."""
+    """Returns when the gate has applied it, which may take a while on a busy machine."""
     told = len(gate.heard)
     print(*words, file=gate.stdin, flush=True)
     wait_until(lambda: len(gate.heard) > told, 10, "the gate has read its input")
 
 
 def start_sluiced(program, rules, redis):
-    """A sluiced with these rules (text of one file); its addresses of gRPC and HTTP."""
+    """Starts a sluiced with these rules (text of one file). Returns its gRPC and HTTP addresses."""
     folder = directory()
     (folder / "shop.yaml").write_text(rules, encoding="utf-8")
     # Tolerates a slow machine: see StoreTimeout::kLong in fleet.h.
@@ -93,7 +93,7 @@ def stopped(process):
 
 @contextlib.contextmanager
 def busy_cores():
-    """Two other programs want each core."""
+    """Each core is shared with two other busy programs."""
     spinners = [subprocess.Popen(["timeout", "20", sys.executable, "-c", "while True: pass"])
                 for _ in range(2 * os.cpu_count())]
     try:

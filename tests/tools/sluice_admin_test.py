@@ -185,7 +185,7 @@ class LookingInsideTest(unittest.TestCase):
 
 
 class RedisTest(unittest.TestCase):
-    """Counters of every kind live in Redis; a reset there counts for the whole fleet."""
+    """Counters of every kind are in Redis; a reset there applies to the whole fleet."""
 
     def test_reset_holds_for_other_servers(self):
         folder = tempfile.TemporaryDirectory()

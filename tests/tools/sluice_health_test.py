@@ -1,4 +1,4 @@
-"""`sluice health` against a real `sluiced`: over TCP, a unix socket and TLS; stopping, gone, silent.
+"""`sluice health` against a real `sluiced`: over TCP, a unix socket and TLS; stopping, stopped, silent.
 
 Usage: sluice_health_test.py SLUICE SLUICED
 """

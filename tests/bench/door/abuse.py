@@ -37,7 +37,7 @@ def alone(_address, stopped):
 
 
 def busy(_address, stopped):
-    """Takes a core and leaves the server alone."""
+    """Uses a core and does not call the server."""
     while not stopped.is_set():
         sum(range(1_000))
 
@@ -86,13 +86,13 @@ def resets(address, stopped):
 
 
 def pings(address, stopped):
-    """PINGs without end, on a new connection when refused."""
+    """Sends PINGs without end, on a new connection when refused."""
     piece = http2.frame(http2.PING, 0, 0, b"abcdefgh") * 50
     flood(address, stopped, piece)
 
 
 def settings(address, stopped):
-    """SETTINGS without end, on a new connection when refused."""
+    """Sends SETTINGS without end, on a new connection when refused."""
     flood(address, stopped, http2.frame(http2.SETTINGS, 0, 0) * 50)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""How many questions of proxies (/v1/auth) sluiced answers beside unary calls of gRPC.
+"""Compares the throughput of proxies' requests (/v1/auth) with that of unary gRPC calls.
 
 Usage: auth.py BIN [--users N] [--seconds S] [--rounds N]
 BIN is the folder with sluiced and sluice. In each round 64 kept connections of h2load ask /v1/auth,

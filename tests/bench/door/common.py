@@ -1,4 +1,4 @@
-"""What the benchmarks of this folder share: the rules, their folder, and loads of unary calls."""
+"""Shared by the benchmarks of this folder: the rules, their folder, and loads of unary calls."""
 
 import argparse
 import contextlib

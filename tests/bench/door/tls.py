@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What TLS costs: unary calls on kept connections, with and without it.
+"""The cost of TLS: unary calls on open connections, with and without it.
 
 Usage: tls.py BIN [--users N] [--seconds S] [--rounds N]
 BIN is the folder with sluiced and sluice. In each round 64 connections with a call each ask

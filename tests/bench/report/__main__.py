@@ -1,4 +1,4 @@
-"""The performance table of Sluice in one run; scripts/bench.sh builds what it measures."""
+"""The performance table of Sluice in one run; scripts/bench.sh builds the programs that it measures."""
 
 import argparse
 import dataclasses

@@ -101,7 +101,7 @@ def raw_throughput(stage):
 
 
 def raw_calls(stage, clients, pipeline, a_second):
-    """Of so many calls that they take about the time of a case if there are `a_second`."""
+    """A sample of as many calls as fit into the time of a case at `a_second` calls a second."""
     calls = int(a_second * stage.seconds)
     call = stage.raw_call
     with stage.redis() as redis:

@@ -24,7 +24,7 @@ class Cores:
         self.kept = 0  # measurements kept although the cores were apart
 
     def when_near(self, measure):
-        """What `measure` returns; again, if the cores were moved apart meanwhile and there is
+        """Returns the result of `measure`. Repeats it if the cores were moved apart meanwhile and there is
         patience left.
         """
         while self._wait_until_near():
@@ -63,7 +63,7 @@ class Cores:
         return nanoseconds <= NEAR
 
     def notes(self):
-        """Says that they have been apart, if they have."""
+        """A note if the cores have been apart."""
         if self.repeated or self.kept or self._apart:
             yield (f"The host moved the cores apart (a cache line took {self._apart:.0f} ns from one "
                    f"to the other): {self.repeated} measurements were made again, {self.kept} stand "

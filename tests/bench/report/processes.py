@@ -47,7 +47,7 @@ class Process:
         return self._child.pid
 
     def cpu_seconds(self):
-        """Of all its threads so far, those that have ended included."""
+        """The CPU time of all its threads so far, including ended ones."""
         return time.clock_gettime(cpu_clock(self.pid))
 
     def used(self):
@@ -107,7 +107,7 @@ class Sluiced(Process):
 
 
 class Redis(Process):
-    """A Redis of its own, which keeps nothing on disk."""
+    """A separate Redis without persistence."""
 
     def __init__(self, folder, clustered=False):
         self.port = free_port()
@@ -201,7 +201,7 @@ def start(command, **options):
 
 
 def answers_on(page):
-    """Of checks that one rule had a say in: the metrics page counts by rule."""
+    """For checks that only one rule decides: the metrics page counts by rule."""
     decisions, sources, errors = (collections.Counter() for _ in range(3))
     for name, labels, value in re.findall(r"^(\w+)\{(.*)\} (\S+)$", page, re.M):
         label = dict(re.findall(r'(\w+)="([^"]*)"', labels))

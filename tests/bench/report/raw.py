@@ -1,4 +1,4 @@
-"""Redis alone: redis-benchmark sends what sluiced sends for one check. The result is a lower bound
+"""Redis alone: redis-benchmark sends the same commands as sluiced for one check. The result is a lower bound
 for the cost of a decision in Redis.
 
 The arguments are recorded from a sluiced. redis-benchmark ends arguments at a NUL, so it cannot
@@ -13,7 +13,7 @@ import subprocess
 
 
 class RawCall:
-    """The call of the script for one check; its counter's key has `user` where the user stands."""
+    """The call of the script for one check; its counter's key has `user` in place of the user."""
 
     def __init__(self, script, words, user):
         """`words`: those of the EVALSHA: name, SHA-1, number of keys, keys, arguments."""

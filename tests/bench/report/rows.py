@@ -57,7 +57,7 @@ def throughput(title, case, base=None, target=None):
 
 
 def redis_share(title, case, bound):
-    """What a check costs all of Redis, in terms of one of evenly drawn users on one Redis."""
+    """The cost of a check in all Redis processes, relative to a check of uniform users on one Redis."""
     return Row(title, (case, "unary"), figure(case, "redis_cpu"), "s",
                ratio(case, "unary", "redis_cpu"), target=at_most(bound))
 

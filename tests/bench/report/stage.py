@@ -79,13 +79,13 @@ LOADS = {
 
 
 class Stage:
-    """Each case has servers of its own, so that none meets what another has left behind.
+    """Each case has its own servers, so that no case depends on the state left by another.
 
     `build`    the folder of the release build
     `folder`   for what the servers write
     `seconds`  that each case is measured
     `other`    another program of sluiced, to compare with
-    `say`      tells people what goes on
+    `say`      prints the progress
 
     `notes` say what it has found out by itself.
     """
@@ -109,7 +109,7 @@ class Stage:
 
     @contextlib.contextmanager
     def sluiced(self, program=None, flags=()):
-        """On a Redis of its own."""
+        """On a separate Redis."""
         with self.redis() as redis, self._sluiced_on(redis, program, flags) as server:
             yield server
 

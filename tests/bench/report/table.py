@@ -65,7 +65,7 @@ def median(values):
 
 
 def spread(values):
-    """None where it says nothing."""
+    """None if there is no figure."""
     middle = median(values)
     return (max(values) - min(values)) / abs(middle) if middle else None
 

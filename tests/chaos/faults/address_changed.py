@@ -1,4 +1,4 @@
-"""Redis gets another address; its name leads there only later."""
+"""Redis gets another address; its name resolves to that only later."""
 
 import contextlib
 

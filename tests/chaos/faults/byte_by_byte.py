@@ -1,4 +1,4 @@
-"""Replies of Redis come byte by byte."""
+"""Replies of Redis arrive byte by byte."""
 
 import contextlib
 

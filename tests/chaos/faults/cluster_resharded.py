@@ -1,4 +1,4 @@
-"""Slots move to another master while they are in use: all of one that have keys, at most 100."""
+"""Slots move to another master while they are in use: all slots of one master that have keys, at most 100."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Two other programs want each core."""
+"""Each core is shared with two other busy programs."""
 
 import running
 

@@ -1,4 +1,4 @@
-"""Redis has no connection left (`maxclients`), and all that servers had are gone."""
+"""Redis accepts no more connections (`maxclients`), and the servers have lost theirs."""
 
 import contextlib
 

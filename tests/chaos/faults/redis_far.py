@@ -1,4 +1,4 @@
-"""Redis is four times as far away as redis.timeout."""
+"""The round trip to Redis takes four times redis.timeout."""
 
 import contextlib
 

@@ -1,5 +1,4 @@
-"""Redis is killed, and started again a second later with all it has answered for (`appendfsync
-always`)."""
+"""Redis is killed, and started again a second later with all answered writes (`appendfsync always`)."""
 
 import contextlib
 

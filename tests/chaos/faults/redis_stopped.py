@@ -1,4 +1,4 @@
-"""Redis stands still (SIGSTOP), with all connections open."""
+"""Redis is stopped (SIGSTOP), with all connections open."""
 
 import running
 

@@ -1,4 +1,4 @@
-"""The rules are written anew while they are in use: with one more, with a mistake, as they were."""
+"""The rules are rewritten while they are in use: with one more, with a mistake, and as before."""
 
 import contextlib
 
