@@ -243,7 +243,7 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
            {{"--admin", "all"}, {}, "--admin: \"all\" is not an address"},
            {{"--admin", "0.0.0.0:1"},
             {},
-            "give admin.token_file, SLUICE_ADMIN_TOKEN or admin.identities"},
+            "set admin.token_file, SLUICE_ADMIN_TOKEN or admin.identities"},
            {{"--admin-identities", "a,,b"}, {}, "names separated by commas"},
            {{"--admin-identities", "ops"}, {}, "has no effect without tls.client_ca"},
            {{"--redis-password-file", "/dev/null"}, {}, "in /dev/null found no secret"},
