@@ -1,7 +1,6 @@
--- http-request lua.sluice URL: asks Sluice whether the request may go on, and says in variables what
--- haproxy.cfg makes of it: txn.sluice_status, txn.ratelimit_policy, txn.ratelimit, txn.retry_after.
--- What a client sends cannot add to the question: its headers count only where the URL names them,
--- and those are set here.
+-- http-request lua.sluice URL: asks Sluice whether the request is allowed, and sets variables for
+-- haproxy.cfg: txn.sluice_status, txn.ratelimit_policy, txn.ratelimit, txn.retry_after.
+-- Clients cannot add attributes: only the headers named in the URL count, and those are set here.
 
 local names = { ["ratelimit-policy"] = "txn.ratelimit_policy", ratelimit = "txn.ratelimit",
                 ["retry-after"] = "txn.retry_after" }
@@ -9,12 +8,12 @@ local names = { ["ratelimit-policy"] = "txn.ratelimit_policy", ratelimit = "txn.
 core.register_action("sluice", { "http-req" }, function(txn, url)
   local answer = core.httpclient():get({
     url = url,
-    timeout = 1000, -- ms; without an answer, requests go on
+    timeout = 1000, -- ms; without an answer, requests are allowed
     headers = {
       ["x-original-uri"] = { txn.sf:pathq() },
       ["x-original-method"] = { txn.sf:method() },
       ["x-client-ip"] = { txn.sf:src() },
-      -- Where Sluice has `callers`: ["authorization"] = { "Bearer TOKEN" },
+      -- If Sluice has `callers`: ["authorization"] = { "Bearer TOKEN" },
     },
   })
   txn:set_var("txn.sluice_status", answer.status or 0)

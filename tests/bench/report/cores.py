@@ -66,5 +66,5 @@ class Cores:
         """A note if the cores have been apart."""
         if self.repeated or self.kept or self._apart:
             yield (f"The host moved the cores apart (a cache line took {self._apart:.0f} ns from one "
-                   f"to the other): {self.repeated} measurements were made again, {self.kept} stand "
-                   "that were made so.")
+                   f"to the other): {self.repeated} measurements were repeated, {self.kept} were kept "
+                   "although the cores were apart.")
