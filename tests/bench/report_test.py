@@ -274,12 +274,12 @@ class CoresTest(unittest.TestCase):
         self.assertEqual((cores.repeated, cores.kept), (1, 0))
         self.assertIn("took 170 ns", *cores.notes())
 
-    def test_without_patience_what_is_measured_apart_stands_and_is_told(self):
+    def test_without_patience_measurements_apart_are_kept_and_reported(self):
         cores = self.cores(*[160] * 9, patience=2)
         self.assertEqual(self.measure(cores), 0)
         self.assertEqual(self.measure(cores), 0)
         self.assertEqual((cores.repeated, cores.kept), (0, 2))
-        self.assertIn("2 stand", *cores.notes())
+        self.assertIn("2 were kept", *cores.notes())
 
     def test_cores_that_move_all_the_time_are_not_waited_for_for_ever(self):
         cores = self.cores(*[40, 160] * 9)
