@@ -30,6 +30,10 @@ bool Supports(const Limit& limit, Mode mode) {
   return std::visit([&](const auto& algorithm) { return algorithm.Supports(mode); }, limit);
 }
 
+std::int64_t MostAtOnce(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.MostAtOnce(); }, limit);
+}
+
 bool MayCoalesce(const Limit& limit) {
   return std::visit([](const auto& algorithm) { return algorithm.kMayCoalesce; }, limit);
 }

@@ -4,7 +4,7 @@
 //   kScript             its file in scripts/lua/algorithm
 //   ScriptParameters    what that file reads, in its order
 //   ScriptWeight        what a check costs the script, in counters that are plain strings
-//   Tag, Supports, kMayCoalesce   as the functions below
+//   Tag, Supports, MostAtOnce, kMayCoalesce   as the functions below
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,9 @@ std::string CounterTag(const Limit& limit);
 
 // Whether the limit supports requests of that mode.
 bool Supports(const Limit& limit, Mode mode);
+
+// The largest cost that the limit can ever admit.
+std::int64_t MostAtOnce(const Limit& limit);
 
 // Whether equal checks may be coalesced.
 bool MayCoalesce(const Limit& limit);

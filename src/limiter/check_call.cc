@@ -58,12 +58,12 @@ void CheckCall::AskStore() {
 void CheckCall::OnDecided() {
   const SteadyTime now = SteadyNow();
   limiter_.metrics_.store_duration.Observe(now - asked_);
-  if (check_.failure()) return OnFailure();
+  if (check_.failure()) return OnFailure(now);
   for (std::size_t i = 0; i < check_.counters.size(); ++i)
     answer().limits[i].verdict = check_.counters[i].verdict;
   answer().decided_at = check_.decided_at;
   LearnStates(now);
-  RememberDenials();
+  RememberDenials(now);
   DecideByVerdicts();
 }
 

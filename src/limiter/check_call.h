@@ -85,9 +85,12 @@ class CheckCall {
 
   // Denials that this server remembers; in check_deny_cache.cc.
   bool DenyFromCache();
-  void RememberDenials();
-  void RememberPassed(const CounterCheck& counter);
-  DenyCache::Denial DenialOf(const CounterCheck& counter, const Demand& demand) const;
+  bool MarkKnownDenials();
+  bool AnotherLimitNeverAdmits() const;
+  void RememberDenials(SteadyTime now);
+  void RememberPassed(const CounterCheck& counter, SteadyTime now);
+  DenyCache::Denial DenialOf(const CounterCheck& counter, const Demand& demand,
+                             SteadyTime now) const;
 
   // Leases of concurrency limits; in check_lease.cc. Fails if the counters do not fit into a lease
   // id.
@@ -96,7 +99,7 @@ class CheckCall {
   void CollectSlots(Source taken_by, std::vector<std::string_view>& keys) const;
 
   // Handling of store failures; in check_fallback.cc.
-  void OnFailure();
+  void OnFailure(SteadyTime now);
   bool StaysLocal();
   void RefuseLate();
   void FallBack();

@@ -16,14 +16,14 @@ bool Writes(Mode mode) { return mode == Mode::kCharge || mode == Mode::kRefund; 
 
 }  // namespace
 
-void CheckCall::OnFailure() {
+void CheckCall::OnFailure(SteadyTime now) {
   bool caller_is_late = false;
   for (const CounterCheck& counter : check_.counters) {
     caller_is_late |= counter.failure == StoreFailure::kCallerTimeout;
   }
   limiter_.metrics_.CountFailure(*check_.failure());
   limiter_.parts_.fallback.Learn(check_);
-  RememberDenials();
+  RememberDenials(now);
   if (caller_is_late) return RefuseLate();
   if (limiter_.falls_back() && check_.failure() != StoreFailure::kOverloaded) {
     limiter_.parts_.fallback.recovery.OnFailure(limiter_.parts_.fallback.clock.Now());

@@ -24,7 +24,11 @@ bool Covers(const Demand& known, const Demand& asked) {
 
 }  // namespace
 
-bool DenyCache::MayLearn(const Limit& limit) { return !std::holds_alternative<Concurrency>(limit); }
+bool DenyCache::MayLearn(const Limit& limit, Mode mode) {
+  const auto* const bucket = std::get_if<TokenBucket>(&limit);
+  const bool may_be_new = bucket != nullptr && bucket->starts_empty && mode == Mode::kPeek;
+  return !may_be_new && !std::holds_alternative<Concurrency>(limit);
+}
 
 bool DenyCache::MayLearnCharge(const Limit& limit) {
   return std::holds_alternative<FixedWindow>(limit);
@@ -63,10 +67,12 @@ std::optional<DenyCache::Answer> DenyCache::Find(std::string_view key, const Lim
     return std::nullopt;
   }
   if (entry.ages(now) && !std::exchange(entry.refreshing, true)) return std::nullopt;
-  const Duration passed = Since(denial.asked, now);
+  const Duration passed = Since(denial.answered, now);
   Answer answer{.verdict = denial.verdict, .decided_at = denial.decided_at + passed};
   answer.verdict.reset_after = Left(answer.verdict.reset_after, passed);
-  if (answer.verdict.retry_after != Verdict::kNever) {
+  if (demand.cost > MostAtOnce(limit)) {
+    answer.verdict.retry_after = Verdict::kNever;
+  } else {
     answer.verdict.retry_after = Left(answer.verdict.retry_after, passed);
   }
   return answer;

@@ -29,23 +29,25 @@ class DenyCache {
   // A denial by the store: the demand and the verdict.
   struct Denial {
     Demand demand;
-    Verdict verdict;   // not admitted
-    Time decided_at;   // on the store's clock
-    SteadyTime asked;  // before the store was asked
+    Verdict verdict;      // not admitted
+    Time decided_at;      // on the store's clock
+    SteadyTime asked;     // before the store was asked
+    SteadyTime answered;  // after it answered
   };
 
   // Whether a denial of such a limit stays true until its retry_after. False if a release can make
-  // room at any time.
-  static bool MayLearn(const Limit& limit);
+  // room at any time. A peek at a bucket that starts empty may have found none: then the next check
+  // of another mode must reach the store, where it begins to fill.
+  static bool MayLearn(const Limit& limit, Mode mode);
   // Whether a counter that a charge has brought past its limit denies every cost until it resets.
   static bool MayLearnCharge(const Limit& limit);
 
-  // REQUIRES: MayLearn(limit), or MayLearnCharge(limit) for a charge: any cost is then denied.
+  // REQUIRES: MayLearn, or MayLearnCharge(limit) for a charge: any cost is then denied.
   void Learn(std::string_view key, const Limit& limit, const Denial& denial);
 
   // The counter's verdict on `demand` at present, if it is known to deny; durations count from now,
-  // and `decided_at` is now on the store's clock. Empty also for the one check that refreshes an
-  // entry.
+  // and `decided_at` is now on the store's clock, or slightly before: a retry after retry_after is
+  // never too early. Empty also for the one check that refreshes an entry.
   struct Answer {
     Verdict verdict;
     Time decided_at;

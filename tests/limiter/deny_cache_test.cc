@@ -16,13 +16,15 @@ using std::chrono::seconds;
 
 const Limit kLimit = FixedWindow{.limit = 10, .window = seconds(60)};
 constexpr SteadyTime kAsked{seconds(1000)};
+constexpr SteadyTime kAnswered = kAsked + milliseconds(10);
 
 DenyCache::Denial DenialOf(std::int64_t cost, std::optional<Duration> max_wait,
                            Duration retry_after) {
   return {.demand = {.cost = cost, .max_wait = max_wait},
           .verdict = {.limit = 10, .reset_after = seconds(30), .retry_after = retry_after},
           .decided_at = Time(seconds(5000)),
-          .asked = kAsked};
+          .asked = kAsked,
+          .answered = kAnswered};
 }
 
 TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit_Table) {
@@ -61,13 +63,30 @@ TEST(DenyCache, Denial_IsToldForASecondAtMost_WithWhatIsLeftOfItsTimes) {
   cache.Learn("short", kLimit, DenialOf(1, {}, milliseconds(300)));
   const auto found = cache.Find("long", kLimit, {}, kAsked + milliseconds(400));
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->verdict.retry_after, seconds(30) - milliseconds(400));
-  EXPECT_EQ(found->verdict.reset_after, seconds(30) - milliseconds(400));
-  EXPECT_EQ(found->decided_at, Time(seconds(5000)) + milliseconds(400));
+  EXPECT_EQ(found->verdict.retry_after, seconds(30) - milliseconds(390));
+  EXPECT_EQ(found->verdict.reset_after, seconds(30) - milliseconds(390));
+  EXPECT_EQ(found->decided_at, Time(seconds(5000)) + milliseconds(390));
   EXPECT_TRUE(cache.Find("long", kLimit, {}, kAsked + milliseconds(899)));
   EXPECT_FALSE(cache.Find("long", kLimit, {}, kAsked + seconds(1)));
   EXPECT_TRUE(cache.Find("short", kLimit, {}, kAsked + milliseconds(300) - Duration(1)));
   EXPECT_FALSE(cache.Find("short", kLimit, {}, kAsked + milliseconds(300)));
+}
+
+// The store may have decided as late as it answered.
+TEST(DenyCache, RetryExactlyThen_IsNotTooEarlyForAStoreThatDecidedLate) {
+  DenyCache cache;
+  cache.Learn("k", kLimit, DenialOf(1, {}, milliseconds(300)));
+  const SteadyTime now = kAsked + milliseconds(100);
+  const auto found = cache.Find("k", kLimit, {}, now);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(now + found->verdict.retry_after, kAnswered + milliseconds(300));
+}
+
+TEST(DenyCache, CostThatTheLimitNeverHolds_IsToldToNeverRetry) {
+  DenyCache cache;
+  cache.Learn("k", kLimit, DenialOf(1, {}, seconds(30)));
+  EXPECT_NE(cache.Find("k", kLimit, {.cost = 10}, kAsked)->verdict.retry_after, Verdict::kNever);
+  EXPECT_EQ(cache.Find("k", kLimit, {.cost = 11}, kAsked)->verdict.retry_after, Verdict::kNever);
 }
 
 // Otherwise all checks at the end of its second would ask the store.
@@ -115,9 +134,10 @@ class DenyCacheTest : public LimiterTest {
     cached_.SetRules(RuleIndex::Build({domain}, {}).value());
   }
 
-  CheckAnswer Ask(const std::string& user, Mode mode = Mode::kConsume,
-                  bool charge_decides = false) {
+  CheckAnswer Ask(const std::string& user, Mode mode = Mode::kConsume, bool charge_decides = false,
+                  std::int64_t cost = 1) {
     cached_call_.request.Clear();
+    cached_call_.request.demand.cost = cost;
     cached_call_.request.charge_decides = charge_decides;
     cached_call_.request.domain = "shop";
     cached_call_.request.attributes = {{"user", user}};
@@ -179,6 +199,29 @@ TEST_F(DenyCacheTest, ChargeThatDecides_IsDeniedWithoutTheStoreOncePastTheLimit)
 TEST_F(DenyCacheTest, ChargePastABucket_IsNotRemembered) {
   SetCachedRules({RuleOf("bucket", {TokenBucket{.rate = 1, .period = seconds(60), .burst = 1}})});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);
+}
+
+// The site's limit, which is full, has a time to retry. The user's, which is not, never admits 10.
+TEST_F(DenyCacheTest, CostThatAnotherLimitNeverHolds_IsToldToNeverRetry) {
+  Fill();
+  EXPECT_TRUE(Ask("a").retry_after);
+  for (const Source source : {Source::kStore, Source::kDenyCache}) {
+    const CheckAnswer never = Ask("a", Mode::kConsume, false, 10);
+    EXPECT_EQ(never.source, source);
+    EXPECT_FALSE(never.retry_after);
+    EXPECT_EQ(never.limits.size(), 2u);
+    for (const LimitAnswer& limit : never.limits) EXPECT_EQ(limit.source, source);
+  }
+}
+
+// A peek stores nothing. If it were remembered, the bucket would never begin to fill.
+TEST_F(DenyCacheTest, PeekAtABucketThatStartsEmpty_IsNotRemembered) {
+  SetCachedRules(
+      {RuleOf("bucket",
+              {TokenBucket{.rate = 1, .period = seconds(60), .burst = 1, .starts_empty = true}})});
+  EXPECT_EQ(Ask("a", Mode::kPeek).source, Source::kStore);
+  EXPECT_EQ(Ask("a").source, Source::kStore);
+  EXPECT_EQ(Ask("a").source, Source::kDenyCache);
 }
 
 TEST_F(DenyCacheTest, RefundResetOrNewRules_EndWhatIsKnown) {

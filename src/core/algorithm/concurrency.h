@@ -45,6 +45,7 @@ struct Concurrency {
   }
   // Requests cannot charge or refund a lease.
   bool Supports(Mode mode) const { return mode != Mode::kCharge && mode != Mode::kRefund; }
+  std::int64_t MostAtOnce() const { return std::min(limit, kMaxCost); }
 
   struct Holder {
     Time expires;

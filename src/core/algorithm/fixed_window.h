@@ -53,6 +53,7 @@ struct FixedWindow {
   }
   static std::size_t ScriptWeight(const Demand&) { return 1; }
   bool Supports(Mode) const { return true; }
+  std::int64_t MostAtOnce() const { return limit; }
 
   // The count can exceed the limit (CHARGE, or the limit was lowered).
   struct State {

@@ -41,6 +41,7 @@ struct LeakyBucket {
   static std::size_t ScriptWeight(const Demand&) { return 1; }
   // A check that waits in the queue cannot be refunded.
   bool Supports(Mode mode) const { return !delays || mode != Mode::kRefund; }
+  std::int64_t MostAtOnce() const { return queue + 1; }
 
   struct State {
     std::int64_t level = 0;  // what has not drained yet, in 1/period of a unit

@@ -46,6 +46,7 @@ struct SlidingLog {
     return demand.mode == Mode::kUndo ? 64 : 8;
   }
   bool Supports(Mode) const { return true; }
+  std::int64_t MostAtOnce() const { return limit; }
 
   struct Entry {
     Time at;

@@ -39,6 +39,7 @@ struct SlidingWindow {
   std::array<std::int64_t, 3> ScriptParameters() const { return {limit, window.count(), segments}; }
   static std::size_t ScriptWeight(const Demand&) { return 1; }
   bool Supports(Mode) const { return true; }
+  std::int64_t MostAtOnce() const { return limit; }
 
   struct State {
     Time start;  // of the newest sub-window

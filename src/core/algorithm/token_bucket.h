@@ -58,6 +58,7 @@ struct TokenBucket {
   }
   static std::size_t ScriptWeight(const Demand&) { return 1; }
   bool Supports(Mode) const { return true; }
+  std::int64_t MostAtOnce() const { return borrows ? MaxDebt() / period.count() : burst; }
 
   struct State {
     std::int64_t level = 0;  // in 1/period of a token; below zero: debt
@@ -210,9 +211,6 @@ struct TokenBucket {
 
   std::int64_t Capacity() const { return burst * period.count(); }
   std::int64_t MaxDebt() const { return MaxDebt(rate, Capacity()); }
-
-  // The largest cost that can be admitted.
-  std::int64_t MostAtOnce() const { return borrows ? MaxDebt() / period.count() : burst; }
 
   // The level at which a check is due. REQUIRES: cost <= MostAtOnce()
   std::int64_t Due(const Demand& demand) const {

@@ -42,6 +42,10 @@ struct WarmingBucket {
   }
   static std::size_t ScriptWeight(const Demand&) { return 1; }
   bool Supports(Mode) const { return true; }
+  std::int64_t MostAtOnce() const {
+    const double units = static_cast<double>(MaxDebt().count()) / (kColdFactor * StableInterval());
+    return static_cast<std::int64_t>(std::min(units, static_cast<double>(kMaxProduct)));
+  }
 
   struct State {
     double stored = 0;  // permits stored while idle: the more, the colder
@@ -220,11 +224,6 @@ struct WarmingBucket {
   }
   Duration LongestWait(const Demand& demand) const {
     return std::min(demand.max_wait.value_or(Duration::zero()), MaxDebt());
-  }
-  // The largest cost that can be admitted.
-  std::int64_t MostAtOnce() const {
-    const double units = static_cast<double>(MaxDebt().count()) / (kColdFactor * StableInterval());
-    return static_cast<std::int64_t>(std::min(units, static_cast<double>(kMaxProduct)));
   }
 };
 
