@@ -6,6 +6,8 @@
 #include <cctype>
 #include <charconv>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -30,6 +32,11 @@ struct Parameter {
 
 Error Wrong(std::string_view where, std::string_view found, std::string_view allowed) {
   return InvalidArgument(fmt::format("{}: found \"{}\"; allowed is {}", where, found, allowed));
+}
+
+// Otherwise a client that can write part of the question would override the proxy's part.
+Error GivenTwice(std::string_view name) {
+  return InvalidArgument(fmt::format("{}: given twice", name));
 }
 
 Result<std::vector<Parameter>> ParseQuery(std::string_view query) {
@@ -111,9 +118,9 @@ class Builder {
 
   Result<void> Take(const Parameter& parameter) {
     const auto& [name, value] = parameter;
-    if (name == "domain") return TakeDomain(name, value);
-    if (name == "cost") return TakeCost(name, value);
-    if (name == "deny_status") return TakeDenyStatus(value);
+    if (name == "domain" || name == "cost" || name == "deny_status") {
+      return TakeSetting(name, value);
+    }
     if (name.starts_with(kFromHeader)) {
       return TakeFromHeader(name.substr(kFromHeader.size()), value, /*path_only=*/false);
     }
@@ -147,6 +154,12 @@ class Builder {
   }
 
  private:
+  Result<void> TakeSetting(std::string_view name, std::string_view value) {
+    if (!settings_.emplace(name).second) return GivenTwice(name);
+    if (name == "domain") return TakeDomain(name, value);
+    return name == "cost" ? TakeCost(name, value) : TakeDenyStatus(value);
+  }
+
   Result<void> TakeDomain(std::string_view where, std::string_view value) {
     if (value.empty()) return Wrong(where, value, "the domain of the rules");
     check_.set_domain(std::string(value));
@@ -175,16 +188,16 @@ class Builder {
     return TakeAttribute(name, AttributeOf(path_only ? PathOf(value) : std::string(value)));
   }
 
-  // Rejects duplicates, so that a client cannot override an attribute.
   Result<void> TakeAttribute(const std::string& name, std::string value) {
     if (check_.attributes().contains(name)) {
-      return InvalidArgument(fmt::format("{}: given twice", name));
+      return GivenTwice(name);
     }
     (*check_.mutable_attributes())[name] = std::move(value);
     return {};
   }
 
   const HttpRequest& request_;
+  std::set<std::string> settings_;  // given in the URL
   v1::CheckLimitRequest check_;
   int deny_status_ = 429;
 };
