@@ -37,6 +37,9 @@ descriptors:
       - {key: user, rate_limit: {unit: hour, requests_per_unit: 6, on_store_failure: error}}
       - {key: user, value: root, rate_limit: {unlimited: true}}
       - {key: user, value: eve, rate_limit: {unit: day, requests_per_unit: 0}}
+  - {key: free, rate_limit: {unlimited: true}}
+  - {key: free, value: trial, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: shut, rate_limit: {unit: day, requests_per_unit: 0}}
   - {key: own, rate_limit: {limits: [{algorithm: token_bucket, rate: 10/s}], name: x, replaces: [{name: y}]}}
 )";
 
@@ -80,6 +83,11 @@ TEST(ConvertToYaml, Rules_MatchWhatTheTreeDoes) {
       {{{"path", "/x"}, {"user", "eve"}}, "path.user-eve", ""},
       {{{"own", "1"}}, "own", "sluice:{shop/own/1}:token_bucket:1s"},
       {{{"user", "u"}}, "", ""},
+      {{{"user", "root"}}, "", ""},
+      {{{"user", "eve"}}, "", ""},
+      {{{"free", "x"}}, "free", ""},
+      {{{"free", "trial"}}, "free-trial", "sluice:{shop/free-trial/}:fixed_window:1d:epoch"},
+      {{{"shut", "x"}}, "shut", ""},
   };
   for (const Row& row : rows) {
     MatchResult result;

@@ -130,6 +130,7 @@ class Converter {
     rule.match = std::move(way.match);
     rule.per = std::move(way.per);
     rule.limits = LimitsOf(limit);
+    if (rule.limits.effect != Limits::Effect::kCount) DemandAttributes(rule);
     rule.shadow = descriptor.shadow_mode;
     rule.on_store_failure = limit.on_store_failure;
     text_ += std::exchange(any_, true) ? "\n" : "";
@@ -137,6 +138,23 @@ class Converter {
     for (const std::string& note : way.notes) text_ += fmt::format("  # {}\n", note);
     AddNotes(descriptor);
     AddYaml(rule);
+  }
+
+  // A rule that is blocked or unlimited holds without the attributes of its `per`, which the
+  // descriptor must have.
+  static void DemandAttributes(Rule& rule) {
+    for (const KeyPart& part : rule.per) {
+      const auto same = [&](const Condition& it) { return it.attribute == part.attribute; };
+      const auto known = std::find_if(rule.match.begin(), rule.match.end(), same);
+      if (known == rule.match.end()) {
+        rule.match.push_back({part.attribute, MakePattern(Kind::kExists)});
+      } else if (known->pattern.kind == Kind::kNot) {  // holds for an absent attribute, too
+        sluice::Pattern absent = MakePattern(Kind::kNot, {}, {MakePattern(Kind::kExists)});
+        sluice::Pattern& others = known->pattern.of.front();
+        others = MakePattern(Kind::kAnyOf, {}, {std::move(others), std::move(absent)});
+      }
+    }
+    rule.per.clear();
   }
 
   void AddNotes(const Descriptor& descriptor) {
