@@ -121,6 +121,16 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
       {WithLimit("{limits: [{algorithm: concurrency, limit: 1, ttl: 1s}]}"),
        "0.yaml:4:25: descriptors[0].rate_limit.limits[0]: found concurrency, which needs leases; "
        "allowed are the other algorithms"},
+      {"domain: d\nall_or_nothing: true\ndescriptors:\n- {key: a, rate_limit: {limits: "
+       "[{algorithm: leaky_bucket, rate: 1/s, queue: 1}]}}",
+       "0.yaml:4:3: descriptors: the key \"a\" has a leaky_bucket with delay or a token_bucket "
+       "with "
+       "warmup, which cannot take hits back; allowed with all_or_nothing are the other limits"},
+      {"domain: d\nall_or_nothing: true\ndescriptors:\n- key: a\n  descriptors:\n  - {key: b, "
+       "rate_limit: {limits: [{algorithm: token_bucket, rate: 1/s, warmup: 1s}]}}",
+       "0.yaml:6:5: descriptors: the key \"b\" has a leaky_bucket with delay or a token_bucket "
+       "with "
+       "warmup, which cannot take hits back; allowed with all_or_nothing are the other limits"},
       {WithLimit("{unit: day, on_store_failure: panic}"),
        "0.yaml:4:45: descriptors[0].rate_limit.on_store_failure: found \"panic\"; allowed are "
        "local, allow, deny, error"},

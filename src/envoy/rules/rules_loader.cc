@@ -1,7 +1,9 @@
 #include "envoy/rules/rules_loader.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -65,6 +67,25 @@ class Merger {
   std::map<std::string, Known> domains_;
 };
 
+bool TakesAllBack(const Limit& limit) {
+  return Supports(limit, Mode::kRefund) && !std::holds_alternative<WarmingBucket>(limit);
+}
+
+// With all_or_nothing, limits take back what they granted to a request that another limit denies.
+void ReportKeepers(const std::vector<Descriptor>& descriptors, Diagnostics& errors) {
+  for (const Descriptor& it : descriptors) {
+    if (it.rate_limit && !std::ranges::all_of(it.rate_limit->limits, TakesAllBack)) {
+      errors.push_back(
+          {it.file, it.position, "descriptors",
+           fmt::format("the key \"{}\" has a leaky_bucket with delay or a token_bucket "
+                       "with warmup, which cannot take hits back; allowed with "
+                       "all_or_nothing are the other limits",
+                       it.key)});
+    }
+    ReportKeepers(it.descriptors, errors);
+  }
+}
+
 }  // namespace
 
 bool IsRuleFileName(std::string_view name) { return !name.starts_with('.'); }
@@ -80,6 +101,9 @@ LoadedTrees ParseRules(RuleTexts texts, bool merge) {
     auto tree = ParseRuleFile(file.name, file.text, loaded.errors);
     file.text = std::string();
     if (tree) merger.Add(file.name, std::move(*tree));
+  }
+  for (const RuleTree& tree : loaded.trees) {
+    if (tree.all_or_nothing) ReportKeepers(tree.descriptors, loaded.errors);
   }
   SortByPosition(loaded.errors);
   return loaded;
