@@ -73,7 +73,7 @@ class FuzzedNode final : private NodeOwner {
   void OnRedirected(Node&) override {}
   void OnUndone(std::unique_ptr<DetachedUndo> undo) override { node_->OnUndone(std::move(undo)); }
   void OnLayoutSuspect() override {}
-  std::string ProbeKey(const Node&) const override { return "sluice:{probe}:fixed_window:1s"; }
+  std::string ProbeKey(const Node&) override { return "sluice:{probe}:fixed_window:1s"; }
 
   const Limit window_limit_ = FixedWindow{.limit = 10, .window = std::chrono::seconds(1)};
   const Limit bucket_limit_ = TokenBucket{};

@@ -224,6 +224,32 @@ TEST(RedisClusterStore, SlotOnItsWay_EachCounterIsFoundWhereItIs) {
   cluster.Move(kSlot, 0);
 }
 
+// A probe charges a new counter. A node refuses new counters of a slot that is migrating away,
+// which can last: for example, if the migration was interrupted.
+TEST(RedisClusterStore, SlotOfAProbeMigrates_BreakerStillCloses) {
+  RedisCluster& cluster = Three();
+  const std::uint16_t slot = SlotOf("sluice:{probe}:fixed_window:1s");
+  const std::size_t from = cluster.OwnerOf(slot), to = (from + 1) % 3;
+  std::size_t other = 0;  // another slot of the same node
+  while (other == slot || cluster.OwnerOf(static_cast<std::uint16_t>(other)) != from) other += 100;
+  RedisStore store(Io(), RedisUrl::Parse(cluster.Url()).value(),
+                   {.timeout = milliseconds(500), .silence = seconds(2)});
+  ASSERT_TRUE(store.WaitUntilReady(kTimeout));
+  const auto decides = [&] {
+    BlockingCheck check({{KeyIn(other), kMany}});
+    check.deadline = SteadyNow() + milliseconds(500);
+    return !check.RunOn(store).failure();
+  };
+  ASSERT_TRUE(decides());
+  cluster.BeginMove(slot, to);
+  cluster.node(from).Pause();
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return !decides(); }));
+  cluster.node(from).Resume();
+  EXPECT_TRUE(WaitUntil(kTimeout, decides));
+  cluster.FinishMove(slot, to);
+  cluster.Move(slot, from);
+}
+
 // Counters that are sets still exist when all their entries have expired or are rewritten. In a
 // migrating slot they must not disappear even for a moment: they could not be written again, and
 // the call would end after some of its writes and be sent again.

@@ -32,8 +32,8 @@ class NodeOwner {
   // The node is lost or not a master: another may have replaced it.
   virtual void OnLayoutSuspect() = 0;
 
-  // A counter that `node` may charge as a probe.
-  virtual std::string ProbeKey(const Node& node) const = 0;
+  // A counter that `node` may charge as a probe; of a cluster's nodes another one each time.
+  virtual std::string ProbeKey(const Node& node) = 0;
 };
 
 }  // namespace sluice::redis

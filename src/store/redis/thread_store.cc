@@ -204,14 +204,14 @@ Node& ThreadStore::AnyNodeFor(std::string_view key) const {
   return node != nullptr ? *node : *nodes_.begin()->second.node;
 }
 
-std::string ThreadStore::ProbeKey(const Node& node) const {
+// Another slot each time: a node refuses new counters of a slot that is migrating away.
+std::string ThreadStore::ProbeKey(const Node& node) {
   constexpr int kTries = 100'000;
-  for (int i = 0; i < kTries; ++i) {
-    std::string key =
-        fmt::format("sluice:{{probe{}}}:fixed_window:1s", i == 0 ? "" : fmt::to_string(i));
+  for (int i = 0; only_ == nullptr && i < kTries; ++i) {
+    std::string key = fmt::format("sluice:{{probe{}}}:fixed_window:1s", next_probe_++ % kTries);
     if (NodeOf(key) == &node) return key;
   }
-  return "sluice:{probe}:fixed_window:1s";  // it owns no slot
+  return "sluice:{probe}:fixed_window:1s";  // it owns all slots, or none
 }
 
 Node* ThreadStore::FollowRedirect(const Node& from, std::string_view error) {

@@ -6,6 +6,7 @@
 // Loop thread only. Dispose of it after Stop.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -94,7 +95,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   void OnRedirected(Node& node) override;
   void OnUndone(std::unique_ptr<DetachedUndo> undo) override;
   void OnLayoutSuspect() override { on_layout_suspect_(); }
-  std::string ProbeKey(const Node& node) const override;
+  std::string ProbeKey(const Node& node) override;
 
   net::Loop& loop_;
   Servers& servers_;
@@ -106,6 +107,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   bool by_slot_ = false;       // a node rejects undeclared keys
   std::vector<Node*> owners_;  // by slot; null: no owner. Empty unless clustered
   std::vector<std::unique_ptr<Node>> retired_;
+  std::uint32_t next_probe_ = 0;
   std::vector<StoreCheck*> try_again_;
   net::Timer try_again_timer_;
   net::Timer sweep_timer_;
