@@ -76,8 +76,7 @@ Histogram& LoopLateness(MetricsRegistry& metrics) {
 }
 
 Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::IoThreads& io,
-                                                 MetricsRegistry& metrics,
-                                                 LateAnswers& late_answers,
+                                                 MetricsRegistry& metrics, StoreListener& listener,
                                                  const Credentials& credentials) {
   if (settings.redis_url.empty()) {
     spdlog::info("store: embedded, for this server alone (give --redis URL to share quotas)");
@@ -92,7 +91,7 @@ Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::
       io, *url,
       RedisStore::Options{.timeout = settings.redis_timeout,
                           .silence = std::max(kLeastSilence, silence),
-                          .late_answers = &late_answers,
+                          .listener = &listener,
                           .metrics = &metrics,
                           .tls = credentials.redis_tls(),
                           .tls_server_name = settings.redis_tls_server_name,
@@ -186,7 +185,7 @@ void Server::JoinFleet(const Settings& settings) {
   redis_->JoinFleet([this, counts](const redis::FleetView& view) {
     sees_redis_ = view.connected;
     // Detected independently of failed checks.
-    if (!view.connected) fallback_->recovery.OnFailure(fallback_->clock.Now());
+    if (!view.connected) fallback_->OnPartLost(redis_->PartOf(redis::FleetMember::kKey));
     if (view.servers == 0) return;
     if (counts) fallback_->share.Set(Share::OfServer(view.servers, view.rank));
     share_known_ = true;

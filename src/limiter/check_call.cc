@@ -71,8 +71,7 @@ void CheckCall::LearnStates(SteadyTime now) {
   if (!limiter_.falls_back()) return;
   Fallback& fallback = limiter_.parts_.fallback;
   fallback.clock.Learn(check_.decided_at, now);
-  if (!fallback.recovery.is_over()) fallback.recovery.OnDecided(fallback.clock.Now());
-  if (fallback.recovery.is_over()) fallback.Learn(check_);
+  if (fallback.recovery.is_over() || HasRecovered()) fallback.Learn(check_);
 }
 
 void CheckCall::DecideByVerdicts() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -101,6 +102,8 @@ class CheckCall {
   // Handling of store failures; in check_fallback.cc.
   void OnFailure(SteadyTime now);
   bool StaysLocal();
+  bool HasRecovered();
+  std::size_t PartOf(const CounterCheck& counter) const;
   void RefuseLate();
   void FallBack();
   void FollowPolicy(LimitAnswer& limit, StoreFailure failure);

@@ -25,24 +25,42 @@ void CheckCall::OnFailure(SteadyTime now) {
   limiter_.parts_.fallback.Learn(check_);
   RememberDenials(now);
   if (caller_is_late) return RefuseLate();
-  if (limiter_.falls_back() && check_.failure() != StoreFailure::kOverloaded) {
-    limiter_.parts_.fallback.recovery.OnFailure(limiter_.parts_.fallback.clock.Now());
+  Fallback& fallback = limiter_.parts_.fallback;
+  for (const CounterCheck& counter : check_.counters) {
+    const bool is_lost = counter.failure && counter.failure != StoreFailure::kOverloaded;
+    if (is_lost && limiter_.falls_back()) fallback.OnPartLost(PartOf(counter));
   }
   FallBack();
+}
+
+std::size_t CheckCall::PartOf(const CounterCheck& counter) const {
+  return limiter_.parts_.store.PartOf(counter.key);
+}
+
+// The store has decided: whether none of its parts that did has failed recently.
+bool CheckCall::HasRecovered() {
+  Fallback& fallback = limiter_.parts_.fallback;
+  const Time now = fallback.clock.Now();
+  bool recovered = true;
+  for (const CounterCheck& counter : check_.counters) {
+    recovered &= fallback.recovery.OnDecided(PartOf(counter), now);
+  }
+  return recovered;
 }
 
 // Whether this check is decided locally instead of by the store: see Recovery. Writes that are not
 // admission checks go to the store; they create no quota.
 bool CheckCall::StaysLocal() {
   Fallback& fallback = limiter_.parts_.fallback;
-  const auto& limits = answer().limits;
-  const bool local = std::any_of(limits.begin(), limits.end(), [](const LimitAnswer& it) {
-    return it.rule->rule.on_store_failure == OnStoreFailure::kLocal;
-  });
-  if (!local || (Writes(check_.demand.mode) && !request.charge_decides)) return false;
-  if (!fallback.recovery.Settles(fallback.clock.Now())) return false;
-  check_.Fail(StoreFailure::kUnreachable);
-  return true;
+  if (Writes(check_.demand.mode) && !request.charge_decides) return false;
+  const Time now = fallback.clock.Now();
+  bool settles = false;
+  for (std::size_t i = 0; i < check_.counters.size(); ++i) {
+    const bool local = answer().limits[i].rule->rule.on_store_failure == OnStoreFailure::kLocal;
+    settles |= local && fallback.recovery.Settles(PartOf(check_.counters[i]), now);
+  }
+  if (settles) check_.Fail(StoreFailure::kUnreachable);
+  return settles;
 }
 
 // A deadline set by the caller is not a store failure, so no policy applies.

@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-class Fallback final : public LateAnswers {
+class Fallback final : public StoreListener {
  public:
   // `own_clock` must outlive this.
   explicit Fallback(const Clock& own_clock, const Share& initial_share = Share::Whole())
@@ -39,6 +39,8 @@ class Fallback final : public LateAnswers {
   // Learns the counters' states from an answer of the store. Failed counters are ignored.
   void Learn(const StoreCheck& check);
   void OnLateAnswer(const StoreCheck& check) override { Learn(check); }
+
+  void OnPartLost(std::size_t part) override { recovery.OnFailure(part, clock.Now()); }
 
   // The counter was reset.
   void Forget(std::string_view key);

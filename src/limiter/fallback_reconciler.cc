@@ -66,8 +66,8 @@ void FallbackReconciler::OnCharged(ChargeCheck& check) {
     fallback.owed.PutBack(std::move(check.charge), fallback.clock.Now());
   } else {
     limiter_.metrics().units_charged.Increment(units);
-    fallback.recovery.OnDecided(fallback.clock.Now());
-    if (fallback.recovery.is_over()) fallback.Learn(check);
+    const std::size_t part = limiter_.store().PartOf(check.charge.key);
+    if (fallback.recovery.OnDecided(part, fallback.clock.Now())) fallback.Learn(check);
   }
 }
 

@@ -2,7 +2,7 @@
 // owns the data that the owner of the check may free.
 //
 // When the reply arrives, it gets its verdicts like any check. Leases that it was granted are
-// released, other grants are undone if `undo` is set, and LateAnswers is notified.
+// released, other grants are undone if `undo` is set, and StoreListener is notified.
 #pragma once
 
 #include "store/owned_check.h"

@@ -123,13 +123,17 @@ class StoreReset {
 void Answer(CounterCheck& counter, CounterReport report, const CoalescedChecks& checks,
             std::int64_t index);
 
-// Receives replies that arrived after their checks had failed: the counters' true state.
-class LateAnswers {
+// What a store reports beside its answers. Called on io threads. Must not block.
+class StoreListener {
  public:
-  virtual ~LateAnswers() = default;
+  virtual ~StoreListener() = default;
 
-  // `check` has verdicts like any answered check; valid until OnLateAnswer returns. Called on the
-  // thread that submitted the check. Must not block.
+  // A part of the store (see Store::PartOf) cannot be reached. Called repeatedly while that lasts.
+  virtual void OnPartLost(std::size_t part) = 0;
+
+  // A reply that arrived after `check` had failed: the counters' true state. `check` has verdicts
+  // like any answered check; valid until OnLateAnswer returns. Called on the thread that submitted
+  // the check.
   virtual void OnLateAnswer(const StoreCheck& check) = 0;
 };
 
@@ -137,6 +141,9 @@ class LateAnswers {
 // thread. A store that also allows other threads documents it.
 class Store {
  public:
+  // Stores with more parts count some together.
+  static constexpr std::size_t kParts = 64;
+
   virtual ~Store() = default;
 
   // Decides `check` atomically: all limits of group 0 admit and are charged, or none is.
@@ -150,6 +157,10 @@ class Store {
   // the store fails, the charges remain. REQUIRES: `check` was decided by this store, and its
   // counters are unchanged since.
   virtual void Undo(const StoreCheck& check) = 0;
+
+  // The part of the store, below kParts, that decides the counter. Each part fails and comes back
+  // by itself, and remains the same part if another server takes it over. On io threads.
+  virtual std::size_t PartOf(std::string_view key) const = 0;
 };
 
 }  // namespace sluice

@@ -220,6 +220,26 @@ TEST_F(FallbackTest, OneCounterFails_TheOtherIsTheStores_BothMustAdmit) {
   }
 }
 
+// Such as a node of a cluster.
+TEST_F(FallbackTest, APartOfTheStoreFails_TheOthersGoOnDeciding) {
+  store_.failing_key = "failing";
+  Rule failing = WithPolicy("failing", OnStoreFailure::kLocal, 100);
+  failing.match = {{"path", {.kind = Pattern::Kind::kExact, .text = "/failing", .of = {}}}};
+  Rule healthy = WithPolicy("healthy", OnStoreFailure::kLocal, 100);
+  healthy.match = {{"path", {.kind = Pattern::Kind::kExact, .text = "/healthy", .of = {}}}};
+  SetRules({failing, healthy});
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(Check({{"path", "/failing"}}).source, Source::kFallback);
+    clock_.Advance(std::chrono::milliseconds(100));
+    EXPECT_EQ(Check({{"path", "/healthy"}}).source, Source::kStore);
+    clock_.Advance(std::chrono::milliseconds(100));
+  }
+  store_.failing.reset();
+  EXPECT_EQ(Check({{"path", "/failing"}}).source, Source::kStore);
+  EXPECT_EQ(Check({{"path", "/failing"}}).source, Source::kFallback) << "others have not charged";
+  EXPECT_EQ(Check({{"path", "/healthy"}}).source, Source::kStore);
+}
+
 TEST_F(FallbackTest, StoreDeniesOneCounter_TheLocalOneIsNotCharged) {
   store_.failing_key = "failing";
   SetRules({WithPolicy("full", OnStoreFailure::kLocal, 0),

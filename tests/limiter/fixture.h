@@ -48,9 +48,13 @@ class FragileStore final : public Store {
 
   void Undo(const StoreCheck& check) override { counters_.Undo(check); }
 
+  std::size_t PartOf(std::string_view key) const override {
+    return !failing_key.empty() && key.find(failing_key) != std::string_view::npos ? 1 : 0;
+  }
+
   std::optional<StoreFailure> failing;
-  std::string failing_key;       // only counters whose keys contain it fail; empty: all
-  bool sent = false;             // what fails was sent and may be answered late
+  std::string failing_key;  // counters whose keys contain it are the part that fails; empty: all
+  bool sent = false;        // what fails was sent and may be answered late
   bool decides_unheard = false;  // what fails is decided all the same
   bool late_undo = false;  // whether the owner of the last such check wants its grants taken back
   SteadyTime deadline;
@@ -80,7 +84,7 @@ class FragileStore final : public Store {
       counter.failure = fails ? failing : std::nullopt;
       if (!fails) part.counters.push_back(counter);
     }
-    counters_.Submit(part);
+    if (!part.counters.empty()) counters_.Submit(part);
     auto decided = part.counters.begin();
     for (CounterCheck& counter : check.counters) {
       if (!counter.failure) counter = *decided++;

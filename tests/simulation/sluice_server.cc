@@ -38,7 +38,7 @@ void SluiceServer::StartStore(const RedisUrl& redis) {
                                 .clustered = redis.kind == RedisUrl::Kind::kCluster,
                                 .options = {.timeout = kRedisTimeout,
                                             .silence = 5 * kRedisTimeout,
-                                            .late_answers = &fallback_,
+                                            .listener = &fallback_,
                                             .metrics = &metrics_},
                                 .on_layout_suspect = [this] { AskForLayout(); }});
   const auto use = [this](std::shared_ptr<const redis::Layout> layout) {

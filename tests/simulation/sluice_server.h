@@ -50,6 +50,7 @@ class SluiceServer {
     void Submit(StoreCheck& check) override { part_->Submit(check); }
     void Reset(StoreReset& reset) override { part_->Reset(reset); }
     void Undo(const StoreCheck& check) override { part_->Undo(check); }
+    std::size_t PartOf(std::string_view key) const override { return part_->PartOf(key); }
 
    private:
     std::unique_ptr<redis::ThreadStore>& part_;

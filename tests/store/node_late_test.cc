@@ -13,9 +13,9 @@ using std::chrono::minutes;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class NodeLate : public NodeTest, private LateAnswers {
+class NodeLate : public NodeTest, private StoreListener {
  protected:
-  NodeLate() { Begin({.silence = std::chrono::seconds(1), .late_answers = this}); }
+  NodeLate() { Begin({.silence = std::chrono::seconds(1), .listener = this}); }
 
   // A check that was sent and failed before Redis answers.
   RecordingCheck& TimeOut(std::string key, bool undo = false) {
@@ -57,6 +57,7 @@ class NodeLate : public NodeTest, private LateAnswers {
   const Limit slots_ = Concurrency{.limit = 5, .ttl = minutes(60)};
 
  private:
+  void OnPartLost(std::size_t) override {}
   void OnLateAnswer(const StoreCheck& check) override { late_.push_back(Remaining(check)); }
 };
 

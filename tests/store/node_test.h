@@ -165,6 +165,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
     node_->OnUndone(std::move(undo));
   }
   void OnLayoutSuspect() override {}
+  void OnUnreachable(const redis::Node&) override {}
   std::string ProbeKey(const redis::Node&) override { return "sluice:{probe}:fixed_window:1s"; }
 };
 

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/notification.h"
 #include "store/redis/redis_store.h"
 #include "store/redis/slot.h"
@@ -456,21 +458,54 @@ TEST(RedisClusterStore, UndeclaredKeysAreRefused_PacksGoBySlot) {
   EXPECT_EQ(refused, 1) << "found out once";
 }
 
+// Records which parts of the store are lost.
+class LossRecorder final : public StoreListener {
+ public:
+  std::set<std::size_t> parts() const {
+    const MutexLock lock(mutex_);
+    return parts_;
+  }
+
+ private:
+  void OnPartLost(std::size_t part) override {
+    const MutexLock lock(mutex_);
+    parts_.insert(part);
+  }
+  void OnLateAnswer(const StoreCheck&) override {}
+
+  mutable Mutex mutex_;
+  std::set<std::size_t> parts_ SLUICE_GUARDED_BY(mutex_);
+};
+
 TEST(RedisClusterStore, MasterDies_ItsReplicaTakesOverAndTheOthersGoOn) {
   RedisCluster cluster({.masters = 3, .replicas = 1, .node_timeout = "2000"});
+  LossRecorder lost;
   RedisStore store(Io(), RedisUrl::Parse(cluster.Url()).value(),
-                   {.timeout = milliseconds(500), .silence = seconds(2)});
+                   {.timeout = milliseconds(500), .silence = seconds(2), .listener = &lost});
   ASSERT_TRUE(store.WaitUntilReady(kTimeout));
   const auto decides = [&](std::size_t slot) {
     BlockingCheck check({{KeyIn(slot), kMany}});
     check.deadline = SteadyNow() + milliseconds(500);
     return !check.RunOn(store).failure();
   };
+  const auto parts = [&] {
+    std::vector<std::size_t> of_nodes;
+    Io().RunOn(0, [&](net::Loop&) {
+      for (const std::size_t slot : {kFirst, kSecond, kThird}) {
+        of_nodes.push_back(store.PartOf(KeyIn(slot)));
+      }
+    });
+    return of_nodes;
+  };
   for (const std::size_t slot : {kFirst, kSecond, kThird}) ASSERT_TRUE(decides(slot));
+  const std::vector<std::size_t> before = parts();
+  EXPECT_EQ(std::set(before.begin(), before.end()).size(), 3);
   cluster.Kill(0);
   EXPECT_TRUE(WaitUntil(kTimeout, [&] { return !decides(kFirst); }));
   EXPECT_TRUE(WaitUntil(kTimeout, [&] { return decides(kFirst); }));
   for (const std::size_t slot : {kFirst, kSecond, kThird}) EXPECT_TRUE(decides(slot));
+  EXPECT_EQ(parts(), before) << "the replica has the part of its master";
+  EXPECT_EQ(lost.parts(), std::set{before.front()});
 }
 
 }  // namespace

@@ -49,14 +49,20 @@ std::optional<Range> RangeOf(const redisReply& reply, const Address& asked) {
 
 std::optional<Layout> LayoutOf(const redisReply& reply, const Address& asked) {
   if (!IsArray(reply, 0)) return std::nullopt;
-  Layout layout{.servers = {}, .owners = std::vector<std::uint16_t>(kSlots, Layout::kNobody)};
+  std::vector<Range> ranges;
   for (std::size_t i = 0; i < reply.elements; ++i) {
-    const auto range = RangeOf(*reply.element[i], asked);
+    auto range = RangeOf(*reply.element[i], asked);
     if (!range) return std::nullopt;
-    auto place = std::find(layout.servers.begin(), layout.servers.end(), range->master);
-    if (place == layout.servers.end()) place = layout.servers.insert(place, range->master);
+    ranges.push_back(std::move(*range));
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.first < b.first; });
+  Layout layout{.servers = {}, .owners = std::vector<std::uint16_t>(kSlots, Layout::kNobody)};
+  for (const Range& range : ranges) {
+    auto place = std::find(layout.servers.begin(), layout.servers.end(), range.master);
+    if (place == layout.servers.end()) place = layout.servers.insert(place, range.master);
     const auto owner = static_cast<std::uint16_t>(place - layout.servers.begin());
-    for (std::size_t slot = range->first; slot <= range->last; ++slot) layout.owners[slot] = owner;
+    for (std::size_t slot = range.first; slot <= range.last; ++slot) layout.owners[slot] = owner;
   }
   return layout;
 }

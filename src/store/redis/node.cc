@@ -222,7 +222,7 @@ void Node::Inspect() {
 void Node::OnFailedAttempt(std::string_view cause) {
   metrics_.OnFailedAttempt(cause);
   if (std::exchange(waits_to_connect_, false)) FailAll();
-  owner_.OnLayoutSuspect();
+  owner_.OnUnreachable(*this);
 }
 
 void Node::OnReply(const redisReply& reply) {

@@ -46,7 +46,7 @@ struct NodeOptions {
   // It must outlive the node, and all servers' clocks should agree.
   const Clock* clock = nullptr;
   // Optional; must outlive the node.
-  LateAnswers* late_answers = nullptr;
+  StoreListener* listener = nullptr;
   // Optional; must outlive the node.
   MetricsRegistry* metrics = nullptr;
   // REQUIRED for rediss. Must outlive the node.

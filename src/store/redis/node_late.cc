@@ -54,7 +54,7 @@ void Node::OnLateReply(const Late& late) {
   metrics_.CountLateAnswer();
   const auto what = late.undo ? UndoCheck::Scope::kCharged : UndoCheck::Scope::kLeases;
   if (late.admitted) Send(std::make_unique<DetachedUndo>(owner_, late, what));
-  if (options_.late_answers != nullptr) options_.late_answers->OnLateAnswer(late);
+  if (options_.listener != nullptr) options_.listener->OnLateAnswer(late);
 }
 
 void Node::Undo(const StoreCheck& check) {

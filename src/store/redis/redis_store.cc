@@ -146,6 +146,11 @@ void RedisStore::Undo(const StoreCheck& check) {
   if (redis::ThreadStore* const part = OfThisThread()) part->Undo(check);
 }
 
+std::size_t RedisStore::PartOf(std::string_view key) const {
+  const redis::ThreadStore* const part = OfThisThread();
+  return part != nullptr ? part->PartOf(key) : 0;
+}
+
 redis::ThreadStore* RedisStore::OfThisThread() const {
   return parts_[net::Loop::Current()->index()].get();
 }

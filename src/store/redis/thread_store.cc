@@ -75,6 +75,7 @@ void ThreadStore::Use(const Layout& layout) {
   if (layout.owners.empty()) {
     only_ = nodes.front();
   } else {
+    parts_ = layout.owners;
     owners_.resize(kSlots);
     std::transform(layout.owners.begin(), layout.owners.end(), owners_.begin(),
                    [&](auto owner) { return owner == Layout::kNobody ? nullptr : nodes[owner]; });
@@ -197,6 +198,21 @@ void ThreadStore::Undo(const StoreCheck& check) {
 std::optional<Address> ThreadStore::AddressOf(std::string_view key) const {
   const Node* const node = NodeOf(key);
   return node == nullptr ? std::nullopt : std::optional(node->address());
+}
+
+std::size_t ThreadStore::PartOf(std::string_view key) const {
+  return parts_.empty() ? 0 : parts_[SlotOf(key)] % Store::kParts;
+}
+
+void ThreadStore::OnUnreachable(const Node& node) {
+  on_layout_suspect_();
+  StoreListener* const listener = node_context_.options.listener;
+  if (listener == nullptr) return;
+  if (only_ == &node) return listener->OnPartLost(0);
+  const auto slot = std::find(owners_.begin(), owners_.end(), &node);
+  if (slot != owners_.end()) {
+    listener->OnPartLost(parts_[static_cast<std::size_t>(slot - owners_.begin())] % Store::kParts);
+  }
 }
 
 Node& ThreadStore::AnyNodeFor(std::string_view key) const {

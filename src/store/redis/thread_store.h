@@ -50,6 +50,8 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   void Reset(StoreReset& reset);
   void Undo(const StoreCheck& check);
 
+  std::size_t PartOf(std::string_view key) const;
+
   // The address of the server that owns `key`; empty if none is known.
   std::optional<Address> AddressOf(std::string_view key) const;
 
@@ -95,6 +97,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   void OnRedirected(Node& node) override;
   void OnUndone(std::unique_ptr<DetachedUndo> undo) override;
   void OnLayoutSuspect() override { on_layout_suspect_(); }
+  void OnUnreachable(const Node& node) override;
   std::string ProbeKey(const Node& node) override;
 
   net::Loop& loop_;
@@ -103,9 +106,10 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   const NodeContext node_context_;
   std::map<std::string, Entry> nodes_;  // by address
   bool has_layout_ = false;
-  Node* only_ = nullptr;       // it owns every key
-  bool by_slot_ = false;       // a node rejects undeclared keys
-  std::vector<Node*> owners_;  // by slot; null: no owner. Empty unless clustered
+  Node* only_ = nullptr;              // it owns every key
+  bool by_slot_ = false;              // a node rejects undeclared keys
+  std::vector<Node*> owners_;         // by slot; null: no owner. Empty unless clustered
+  std::vector<std::uint16_t> parts_;  // by slot: the owner's place in the layout
   std::vector<std::unique_ptr<Node>> retired_;
   std::uint32_t next_probe_ = 0;
   std::vector<StoreCheck*> try_again_;

@@ -21,6 +21,7 @@ namespace sluice::redis {
 struct Layout {
   static constexpr std::uint16_t kNobody = UINT16_MAX;
 
+  // In the order of their first slots, so a server keeps its place if another takes over its slots.
   std::vector<Address> servers;
   // By hash slot: the index of the owner in `servers`, or kNobody. Empty: servers[0] owns every
   // key.
