@@ -252,6 +252,31 @@ TEST(RedisClusterStore, SlotOfAProbeMigrates_BreakerStillCloses) {
   cluster.Move(slot, from);
 }
 
+// With `cluster-preferred-endpoint-type hostname`, a node without a name is "?" in the slot map and
+// in redirects. The slot map also has its address.
+TEST(RedisClusterStore, NodesWithoutTheirHostname_AreFoundByAddress) {
+  RedisCluster& cluster = Three();
+  const auto announce = [&](const std::string& type) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      cluster.node(i).Connect().Text({"CONFIG", "SET", "cluster-preferred-endpoint-type", type});
+    }
+  };
+  announce("hostname");
+  {
+    const auto store = Connect(cluster);
+    constexpr std::uint16_t kSlot = kFirst + 1;
+    BlockingCheck check({{KeyIn(kSlot), kMany}, {KeyIn(kSecond), kMany}, {KeyIn(kThird), kMany}});
+    EXPECT_TRUE(check.RunOn(*store).admitted);
+    cluster.Move(kSlot, 1);
+    BlockingCheck after({{KeyIn(kSlot), kMany}});
+    after.deadline = SteadyNow() + seconds(10);
+    EXPECT_TRUE(after.RunOn(*store).admitted);
+    EXPECT_EQ(after.counters[0].verdict.remaining, kMany.limit - 2);
+    cluster.Move(kSlot, 0);
+  }
+  announce("ip");
+}
+
 // Counters that are sets still exist when all their entries have expired or are rewritten. In a
 // migrating slot they must not disappear even for a moment: they could not be written again, and
 // the call would end after some of its writes and be sent again.

@@ -110,7 +110,8 @@ std::size_t RedisCluster::OwnerOf(std::uint16_t slot) {
   // first, last, then per node: host, port, id
   const auto map = nodes_[first_alive]->Connect().List({"CLUSTER", "SLOTS"});
   for (std::size_t i = 0; i + 4 < map.size(); ++i) {
-    if (map[i + 2] != "127.0.0.1" || !IsSlot(map[i]) || !IsSlot(map[i + 1])) continue;
+    const bool is_node = map[i + 2] == "127.0.0.1" || map[i + 2] == "?";
+    if (!is_node || !IsSlot(map[i]) || !IsSlot(map[i + 1])) continue;
     if (slot < std::stoi(map[i]) || slot > std::stoi(map[i + 1])) continue;
     for (std::size_t node = 0; node < nodes_.size(); ++node) {
       if (std::to_string(nodes_[node]->port()) == map[i + 3]) return node;

@@ -23,12 +23,24 @@ bool IsArray(const redisReply& reply, std::size_t elements) {
   return reply.type == REDIS_REPLY_ARRAY && reply.elements >= elements;
 }
 
-// A server that does not know its own name omits it; then it is the address asked.
+// The address beside the name of a server; empty if there is none. Its place: host, port, id, list
+// of keys and values.
+std::string_view IpOf(const redisReply& server) {
+  if (server.elements < 4 || !IsArray(*server.element[3], 2)) return {};
+  const redisReply& more = *server.element[3];
+  for (std::size_t i = 0; i + 1 < more.elements; i += 2) {
+    if (TextOf(*more.element[i]) == "ip") return TextOf(*more.element[i + 1]);
+  }
+  return {};
+}
+
+// A server that should announce a name and has none is "?". One that does not know its own name
+// omits it; then it is the address asked.
 std::optional<Address> AddressOf(const redisReply& server, const Address& asked) {
   if (!IsArray(server, 2) || server.element[1]->type != REDIS_REPLY_INTEGER) return std::nullopt;
-  const redisReply& host = *server.element[0];
-  const bool known = host.type == REDIS_REPLY_STRING && host.len > 0;
-  return Address{.host = known ? std::string(host.str, host.len) : asked.host,
+  std::string_view host = TextOf(*server.element[0]);
+  if (host == "?") host = IpOf(server);
+  return Address{.host = host.empty() ? asked.host : std::string(host),
                  .port = static_cast<std::uint16_t>(server.element[1]->integer),
                  .unix_path = {}};
 }

@@ -38,6 +38,9 @@ std::optional<RedirectTo> ParseRedirect(std::string_view error, const Address& f
   return to;
 }
 
+// Whether the place is that of a server without a name, which only the slot map has an address of.
+bool NamesNobody(std::string_view redirect) { return redirect.find(" ?:") != redirect.npos; }
+
 bool ShareCounter(const StoreCheck& a, const StoreCheck& b) {
   return std::any_of(a.counters.begin(), a.counters.end(), [&](const CounterCheck& counter) {
     return std::any_of(b.counters.begin(), b.counters.end(),
@@ -246,7 +249,8 @@ Node* ThreadStore::FollowRedirect(const Node& from, std::string_view error) {
 void ThreadStore::OnRedirect(Node& from, StoreCheck& check, std::string_view error) {
   const std::string_view word = WordOf(error);
   by_slot_ |= RefusesUndeclaredKeys(error);
-  if (word == "TRYAGAIN") return TryAgainLater(check);
+  if (NamesNobody(error)) on_layout_suspect_();
+  if (word == "TRYAGAIN" || NamesNobody(error)) return TryAgainLater(check);
   if (word == "MOVED" || word == "ASK") {
     Node* const node = FollowRedirect(from, error);
     if (node == nullptr) return Fail(check, StoreFailure::kRejected);
