@@ -129,6 +129,17 @@ TEST_F(LimiterTest, ShadowRuleAlone_UnmatchedDecides) {
   }
 }
 
+TEST_F(LimiterTest, ShadowRuleWhoseLimitsAreLifted_UnmatchedDecides) {
+  Rule shadow = RuleOf("tomorrow", {PerMinute(1)});
+  shadow.shadow = true;
+  Override lifted;
+  lifted.limits.effect = Limits::Effect::kUnlimited;
+  shadow.overrides = {lifted};
+  SetRules({shadow}, {.unmatched = Unmatched::kDeny});
+  EXPECT_EQ(Check().decision, Decision::kDenied);
+  EXPECT_EQ(Check().source, Source::kNoRule);
+}
+
 TEST_F(LimiterTest, StoreDeadline_IsTheNearerOfOwnAndCallers) {
   SetRules({RuleOf("r", {PerMinute(100)})});
   const SteadyTime before = SteadyNow();
@@ -138,10 +149,11 @@ TEST_F(LimiterTest, StoreDeadline_IsTheNearerOfOwnAndCallers) {
   for (const auto remaining : {milliseconds(5), milliseconds(10), milliseconds(100)}) {
     call_.request.Clear();
     call_.request.domain = "shop";
-    const SteadyTime started = SteadyNow();
-    const SteadyTime callers = started + remaining;
-    call_.request.deadline = callers;
-    call_.Start();
+    SteadyTime callers;
+    do {  // until this thread was not interrupted for so long that the store was not asked
+      callers = call_.request.deadline = SteadyNow() + remaining;
+      call_.Start();
+    } while (SteadyNow() >= callers);
     EXPECT_LE(store_.deadline, store_.last_deadline);
     EXPECT_LE(store_.deadline, SteadyNow() + milliseconds(10));
     const auto reserve = callers - store_.last_deadline;
@@ -174,6 +186,18 @@ TEST_F(LimiterTest, CallersTimeIsOver_NoPolicyDecides) {
   }
   EXPECT_EQ(Value("sluice_refused_total{code=\"deadline_exceeded\"}"), 9);
   EXPECT_EQ(Value("sluice_store_failures_total{kind=\"caller_timeout\"}"), 9);
+}
+
+// One call object serves one request after the other.
+TEST_F(LimiterTest, NextCall_LeavesTheLateAnswerOfTheLastOneAlone) {
+  SetRules({RuleOf("r", {PerMinute(10)})});
+  store_.failing = StoreFailure::kTimeout;
+  store_.sent = true;
+  Check();
+  CheckRequest request;
+  request.deadline = SteadyNow();
+  EXPECT_FALSE(TryAsk(request));
+  EXPECT_FALSE(store_.late->undo) << "it was admitted";
 }
 
 TEST_F(LimiterTest, RulesReplaced_NextCallUsesTheNewOnes_CountersGoOn) {

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <string>
+
+#include "limiter/rules_in_force.h"
 
 namespace sluice {
 namespace {
@@ -59,6 +62,42 @@ TEST(CheckRequest, Validate_NamesTheFieldAndWhatIsAllowed) {
     EXPECT_EQ(result.error().code, row.code);
     EXPECT_THAT(result.error().message, testing::HasSubstr(row.named));
   }
+}
+
+TEST(CheckRequest, EachFieldAtItsLargest_IsValid) {
+  const std::string domain(255, 'd');
+  const std::string name(255, 'n');
+  const std::string value(8192, 'v');
+  CheckRequest request;
+  request.domain = domain;
+  request.attributes.assign(64, {name, value});
+  request.demand.cost = kMaxCost;
+  request.demand.max_wait = std::chrono::days(365);
+  EXPECT_TRUE(request.Validate());
+}
+
+// Handlers use one request for call after call.
+TEST(CheckRequest, Clear_LeavesNothingOfTheLastCall) {
+  const IndexedLimit limit;
+  CheckRequest request;
+  request.domain = "shop";
+  request.attributes = {{"user", "42"}};
+  request.demand = {.cost = 7, .mode = Mode::kRefund};
+  request.deadline = SteadyTime();
+  request.in_order = request.ask_store = request.charge_decides = true;
+  request.may_lease = false;
+  MetricsRegistry metrics;
+  request.rules = std::make_shared<const RulesInForce>(RuleIndex::Build({}, {}).value(), metrics);
+  request.limits = {&limit, 1};
+  request.Clear();
+  EXPECT_EQ(request.domain, "");
+  EXPECT_TRUE(request.attributes.empty());
+  EXPECT_EQ(request.demand, Demand());
+  EXPECT_EQ(request.deadline, SteadyTime::max());
+  EXPECT_FALSE(request.in_order || request.ask_store || request.charge_decides);
+  EXPECT_TRUE(request.may_lease);
+  EXPECT_FALSE(request.rules);
+  EXPECT_TRUE(request.limits.empty());
 }
 
 }  // namespace

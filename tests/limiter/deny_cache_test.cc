@@ -49,7 +49,11 @@ TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit_Table) {
        {.cost = 3, .max_wait = std::nullopt},
        false},
       {"another counter", "l", kLimit, {.cost = 3, .max_wait = milliseconds(20)}, false},
-      {"a raised limit", "k", FixedWindow{.limit = 11, .window = seconds(60)}, {.cost = 3}, false},
+      {"a raised limit",
+       "k",
+       FixedWindow{.limit = 11, .window = seconds(60)},
+       {.cost = 3, .max_wait = milliseconds(20)},
+       false},
   };
   for (const Row& row : rows) {
     EXPECT_EQ(cache.Find(row.key, row.limit, row.demand, kAsked).has_value(), row.known)
@@ -116,6 +120,21 @@ TEST(DenyCache, ManyDenials_StayBounded) {
   }
   EXPECT_LE(known, DenyCache::kMaxEntries);
   EXPECT_GT(known, DenyCache::kMaxEntries / 2);
+}
+
+// Expired ones make room first.
+TEST(DenyCache, ManyDenialsHaveExpired_NewOnesAreAllKept) {
+  DenyCache cache;
+  constexpr int kMany = 2 * static_cast<int>(DenyCache::kMaxEntries);
+  for (int i = 0; i < kMany; ++i) {
+    cache.Learn("old" + std::to_string(i), kLimit, DenialOf(1, {}, milliseconds(1)));
+  }
+  DenyCache::Denial fresh = DenialOf(1, {}, seconds(30));
+  fresh.asked += seconds(2);
+  for (int i = 0; i < kMany / 4; ++i) cache.Learn(std::to_string(i), kLimit, fresh);
+  for (int i = 0; i < kMany / 4; ++i) {
+    EXPECT_TRUE(cache.Find(std::to_string(i), kLimit, {}, fresh.asked));
+  }
 }
 
 class DenyCacheTest : public LimiterTest {
@@ -194,6 +213,25 @@ TEST_F(DenyCacheTest, ChargeThatDecides_IsDeniedWithoutTheStoreOncePastTheLimit)
   EXPECT_EQ(Ask("b", Mode::kCharge).source, Source::kStore);
   EXPECT_EQ(Ask("b", Mode::kRefund).source, Source::kStore);
   EXPECT_EQ(Ask("b", Mode::kCharge, true).source, Source::kStore);
+}
+
+// The charge itself could never fit, but others can when the window ends.
+TEST_F(DenyCacheTest, ChargeThatDecidesBeyondTheWholeLimit_OthersLearnWhenToRetry) {
+  const CheckAnswer beyond = Ask("a", Mode::kCharge, true, 10);
+  EXPECT_EQ(beyond.decision, Decision::kDenied);
+  EXPECT_FALSE(beyond.retry_after);
+  const CheckAnswer known = Ask("b");
+  EXPECT_EQ(known.source, Source::kDenyCache);
+  EXPECT_GT(known.retry_after.value_or(Duration::zero()), seconds(50));
+}
+
+// A holder may release its slot at any time, also on another server.
+TEST_F(DenyCacheTest, ConcurrencyDenial_IsNotRemembered) {
+  SetCachedRules({RuleOf("slots", {Concurrency{.limit = 1, .ttl = seconds(60)}})});
+  const std::string lease = Ask("a").lease->id;
+  EXPECT_EQ(Ask("b").decision, Decision::kDenied);
+  ASSERT_TRUE(Release(lease));
+  EXPECT_EQ(Ask("b").decision, Decision::kAllowed);
 }
 
 TEST_F(DenyCacheTest, ChargePastABucket_IsNotRemembered) {

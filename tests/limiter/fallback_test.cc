@@ -263,14 +263,14 @@ TEST_F(FallbackTest, NoAdmission_WhatRedisMayStillGrantIsTakenBack) {
     SCOPED_TRACE(static_cast<int>(row.policy));
     SetRules({WithPolicy("r", row.policy)});
     static_cast<void>(TryCheck());
-    EXPECT_EQ(store_.late_undo, row.undo);
+    EXPECT_EQ(store_.late->undo, row.undo);
   }
   SetRules({WithPolicy("r", kLocal, 0)});
   Check();
-  EXPECT_TRUE(store_.late_undo) << "denied by this server's own counter";
+  EXPECT_TRUE(store_.late->undo) << "denied by this server's own counter";
   SetRules({WithPolicy("r", kAllow)});
   Ask(RequestOf(Mode::kCharge));
-  EXPECT_FALSE(store_.late_undo) << "a charge counts whatever the decision";
+  EXPECT_FALSE(store_.late->undo) << "a charge counts whatever the decision";
 }
 
 TEST_F(FallbackTest, NoRoomInLocalMemory_NothingIsAdmitted_ChargesAreLost) {

@@ -32,12 +32,11 @@ class FragileStore final : public Store {
     last_deadline = check.last_deadline;
     if (!failing) return counters_.Submit(check);
     if (!failing_key.empty()) return SubmitInPart(check);
-    std::optional<LateCheck> late;
+    late.reset();
     if (sent) check.late = &late.emplace(check);
     if (decides_unheard) DecideUnheard(check);
     check.Fail(*failing);
     check.OnDecided();
-    if (late) late_undo = late->undo;
   }
 
   void Reset(StoreReset& reset) override {
@@ -55,8 +54,8 @@ class FragileStore final : public Store {
   std::optional<StoreFailure> failing;
   std::string failing_key;  // counters whose keys contain it are the part that fails; empty: all
   bool sent = false;        // what fails was sent and may be answered late
-  bool decides_unheard = false;  // what fails is decided all the same
-  bool late_undo = false;  // whether the owner of the last such check wants its grants taken back
+  bool decides_unheard = false;   // what fails is decided all the same
+  std::optional<LateCheck> late;  // what waits for the late answer
   SteadyTime deadline;
   SteadyTime last_deadline;
   int submitted = 0;

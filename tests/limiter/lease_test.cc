@@ -46,7 +46,8 @@ class LeaseTest : public LimiterTest {
 };
 
 TEST_F(LeaseTest, SeveralConcurrencyLimits_OneLeaseForTheShortestTime) {
-  SetRules({RuleOf("a", {Slots(5, seconds(60))}), RuleOf("b", {PerMinute(100), Slots(7)})});
+  SetRules({RuleOf("a", {Slots(5, seconds(60))}), RuleOf("b", {PerMinute(100), Slots(7)}),
+            RuleOf("c", {Slots(9, seconds(45))})});
   const CheckAnswer answer = Check({}, 3);
   ASSERT_TRUE(answer.lease);
   EXPECT_EQ(answer.lease->ttl, seconds(30));
@@ -339,6 +340,18 @@ TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_HasExpiredBeforeItIsBack_TakesNoSl
   EXPECT_EQ(store_.submitted, submitted);
 }
 
+// The caller is gone before it could learn of its lease.
+TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_IsGivenBack_TheStoreNeverCountsIt) {
+  SetRules({WithPolicy(OnStoreFailure::kLocal)});
+  FallbackReconciler reconciler(limiter_);
+  store_.failing = StoreFailure::kUnreachable;
+  limiter_.GiveLeaseBack(Take());
+  EXPECT_EQ(Check({}, 0).limits[0].verdict.remaining, 1);
+  store_.failing.reset();
+  reconciler.OnTime();
+  EXPECT_EQ(Remaining(), 1);
+}
+
 TEST_F(LeaseTest, StoreFails_LeaseOfTheStoreHoldsOn) {
   SetRules({WithPolicy(OnStoreFailure::kLocal)});
   const std::string id = Take();
@@ -376,8 +389,11 @@ TEST_F(LeaseTest, Renew_StoreDeadline_IsTheNearerOfOwnAndCallers) {
   SetRules({RuleOf("r", {Slots(1)})});
   const std::string id = Take();
   Holder holder(limiter_);
-  const SteadyTime callers = SteadyNow() + std::chrono::milliseconds(5);
-  holder.Start(LeaseCall::Action::kRenew, id, callers);
+  SteadyTime callers;
+  do {  // until this thread was not interrupted for so long
+    callers = SteadyNow() + std::chrono::milliseconds(5);
+    holder.Start(LeaseCall::Action::kRenew, id, callers);
+  } while (SteadyNow() >= callers);
   EXPECT_LT(store_.deadline, callers);
   EXPECT_GE(store_.deadline, callers - std::chrono::milliseconds(1));
 }

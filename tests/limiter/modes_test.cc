@@ -152,6 +152,16 @@ TEST_F(ModesTest, ModeMeansNothingToAShadowRule_RefusesNothing) {
   EXPECT_EQ(answer.source, Source::kNoRule);
 }
 
+// The rule matches, although it has no limit for the mode.
+TEST_F(ModesTest, ModeMeansNothingToTheEnforcedRule_UnmatchedDoesNotDecide) {
+  Rule shadow = RuleOf("tomorrow", {PerMinute(10)});
+  shadow.shadow = true;
+  SetRules({RuleOf("today", {Slots(5)}), shadow}, {.unmatched = Unmatched::kDeny});
+  const CheckAnswer answer = Charge(1);
+  EXPECT_EQ(answer.decision, Decision::kAllowed);
+  EXPECT_EQ(answer.source, Source::kRule);
+}
+
 TEST_F(ModesTest, SeveralQueues_TheLongestWaitCounts_ShadowRulesHaveNoPart) {
   Rule shadow = RuleOf("tomorrow", {Queue(seconds(100))});
   shadow.shadow = true;

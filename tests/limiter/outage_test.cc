@@ -1,6 +1,7 @@
 // The admissions of a fleet while its store is down: at most the units that were left when the
 // servers last saw the counter, and only once. Afterward the store counts them.
 #include <memory>
+#include <string>
 
 #include "limiter/fallback_reconciler.h"
 #include "tests/limiter/fixture.h"
@@ -36,6 +37,13 @@ class FleetServer {
     call_.Start();
     return call_.answer.value().value();
   }
+  CheckAnswer Ask(const std::string& user) {
+    call_.request.Clear();
+    call_.request.domain = "shop";
+    call_.request.attributes = {{"user", user}};
+    call_.Start();
+    return call_.answer.value().value();
+  }
   CheckAnswer Peek() { return Ask(Mode::kPeek); }
 
   std::int64_t TakeAll() {
@@ -44,9 +52,14 @@ class FleetServer {
     return taken;
   }
 
+  void ChargeBack() { reconciler_.OnTime(); }
   // Repeats until the store has all fallback charges that it accepts.
   void ChargeBackAll() {
-    for (int i = 0; i < 10; ++i) reconciler_.OnTime();
+    for (int i = 0; i < 10; ++i) ChargeBack();
+  }
+
+  std::uint64_t UnitsOfFate(const std::string& fate) {
+    return metrics_.CounterFor("sluice_fallback_units_total", "", {{"fate", fate}}).Value();
   }
 
   Fallback fallback;
@@ -335,6 +348,56 @@ TEST_F(OutageTest, UnknownOutcome_IsNotChargedBack) {
   Lose(StoreFailure::kTimeout);
   for (int i = 0; i < 60; ++i) server(0).Ask();
   EXPECT_EQ(server(0).fallback.owed.size(), 0u);
+}
+
+// As above, for the charge itself: it may have run, although its reply was lost.
+TEST_F(OutageTest, ChargeBackOfUnknownOutcome_IsNotSentAgain) {
+  Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
+  Lose();
+  for (int i = 0; i < 60; ++i) server(0).Ask();
+  Lose(StoreFailure::kTimeout);
+  store_->decides_unheard = true;
+  server(0).ChargeBackAll();
+  EXPECT_EQ(server(0).UnitsOfFate("unknown"), 60);
+  Recover();
+  server(0).ChargeBackAll();
+  EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, 40);
+}
+
+TEST_F(OutageTest, StoreTakesACharge_TheOthersFollowTogether) {
+  Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
+  rule_.per = {{"user", {}, {}}};
+  server(0).SetRule(rule_);
+  Lose();
+  for (int user = 0; user < 50; ++user) server(0).Ask("user" + std::to_string(user));
+  Recover();
+  server(0).ChargeBack();
+  EXPECT_EQ(server(0).fallback.owed.size(), 49u) << "one asks whether the store is back";
+  server(0).ChargeBack();
+  EXPECT_EQ(server(0).fallback.owed.size(), 0u);
+}
+
+// Otherwise, checks would stay local until the clock comes back to where it was.
+TEST_F(OutageTest, ClockIsSetBackAfterIt_TheStoreDecidesAtOnce) {
+  Start(FixedWindow{.limit = 100, .window = hours(1)}, 1);
+  Lose();
+  server(0).Ask();
+  clock_.Advance(seconds(1));
+  Recover();
+  server(0).Peek();
+  EXPECT_EQ(server(0).Peek().source, Source::kFallback);
+  clock_.Advance(-minutes(10));
+  EXPECT_EQ(server(0).Peek().source, Source::kStore);
+}
+
+// Local windows must end with the store's, however wrong this server's clock is.
+TEST(StoreClock, OtherClock_ItsOffsetIsLearned) {
+  ManualClock own(Time(seconds(1'000)));
+  StoreClock clock(own);
+  EXPECT_EQ(clock.Now(), Time(seconds(1'000)));
+  clock.Learn(Time(seconds(4'600)), SteadyTime(seconds(7)));
+  own.Advance(seconds(5));
+  EXPECT_EQ(clock.Now(), Time(seconds(4'605)));
 }
 
 // Otherwise, a caller could overload a server to be admitted by its failure policy.
