@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "store/redis/redis_store.h"
 #include "tests/store/blocking_check.h"
@@ -202,6 +203,44 @@ TEST_F(RedisCounters, SlidingLogBegunAnewInAPack_CountsNothingFromBefore) {
   EXPECT_EQ(one.Wait().counters[0].verdict.remaining, 2);
   EXPECT_EQ(two.Wait().counters[0].verdict.remaining, 0);
   EXPECT_FALSE(three.Wait().admitted);
+}
+
+// Otherwise, a counter that is never without a holder would grow with every lease that expires.
+TEST_F(RedisCounters, ExpiredSlots_AreRemovedWhileOthersAreHeld) {
+  ManualClock clock(kStart);
+  const auto store = Connect({.silence = minutes(1), .clock = &clock});
+  const Concurrency limit{.limit = 1000, .ttl = minutes(60)};
+  BlockingCheck holder({{"sluice:k", limit}});
+  holder.lease = MakeLease(1, minutes(60));
+  EXPECT_TRUE(holder.RunOn(*store).admitted);
+  constexpr int kSlots = 200;
+  for (int i = 0; i < 10; ++i) {
+    BlockingCheck crashes({{"sluice:k", limit}}, kSlots);
+    crashes.lease = MakeLease(static_cast<std::uint8_t>(2 + i), seconds(1));
+    EXPECT_EQ(crashes.RunOn(*store).counters[0].verdict.remaining, 999 - kSlots);
+    clock.Advance(seconds(1));
+  }
+  EXPECT_LE(redis_.Integer({"ZCARD", "sluice:k"}), 2 * kSlots);
+}
+
+// Redis' Lua takes no 8,000 arguments, so such checks are read and answered in pieces.
+TEST_F(RedisCounters, CheckOfThousandsOfCounters_IsDecidedAsAny) {
+  const auto store = Connect({.timeout = seconds(10), .silence = minutes(1)});
+  constexpr std::size_t kCounters = 4'500;
+  const auto limit_of = [](std::size_t i) { return static_cast<std::int64_t>(10 + i % 7); };
+  std::vector<CounterSpec> counters;
+  for (std::size_t i = 0; i < kCounters; ++i) {
+    counters.push_back({.key = "sluice:" + std::to_string(i),
+                        .limit = FixedWindow{.limit = limit_of(i), .window = minutes(60)}});
+  }
+  BlockingCheck check(counters, 4);
+  for (const std::int64_t taken : {4, 8, 8}) {
+    ASSERT_FALSE(check.RunOn(*store).failure());
+    for (std::size_t i = 0; i < kCounters; ++i) {
+      ASSERT_EQ(check.counters[i].verdict.remaining, limit_of(i) - taken) << i;
+    }
+  }
+  EXPECT_FALSE(check.admitted);
 }
 
 TEST_F(RedisCounters, DeniedAndPeeked_WriteNothing) {
