@@ -88,14 +88,6 @@ void DenyCache::Forget(std::string_view key) {
   shard.size.store(shard.entries.size(), std::memory_order_relaxed);
 }
 
-void DenyCache::Clear() {
-  for (Shard& shard : shards_) {
-    const MutexLock lock(shard.mutex);
-    shard.entries.clear();
-    shard.size.store(0, std::memory_order_relaxed);
-  }
-}
-
 // A sweep visits every entry, so it runs rarely; in between, any entry is evicted.
 void DenyCache::MakeRoom(Shard& shard, SteadyTime now) {
   constexpr std::size_t kMost = kMaxEntries / kShards;

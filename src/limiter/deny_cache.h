@@ -57,7 +57,6 @@ class DenyCache {
 
   // Removes the counter's entry, since units were given back.
   void Forget(std::string_view key);
-  void Clear();
 
  private:
   static constexpr std::size_t kShards = 64;

@@ -24,12 +24,9 @@ Limiter::Limiter(const Parts& parts, const Options& options)
 
 void Limiter::SetRules(std::shared_ptr<const RuleIndex> rules) {
   auto in_force = std::make_shared<const RulesInForce>(std::move(rules), parts_.metrics);
-  {
-    const MutexLock lock(mutex_);
-    rules_.swap(in_force);
-    generation_.store(NextGeneration(), std::memory_order_release);
-  }
-  deny_cache_.Clear();
+  const MutexLock lock(mutex_);
+  rules_.swap(in_force);
+  generation_.store(NextGeneration(), std::memory_order_release);
 }
 
 std::shared_ptr<const RulesInForce> Limiter::rules() const {
