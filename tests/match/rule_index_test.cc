@@ -125,6 +125,26 @@ TEST(RuleIndex, MissingAttribute_SkipsOrDenies) {
   EXPECT_EQ(present.rules[1].outcome, Outcome::kCount);
 }
 
+// Its rules may be gone with the index that it was used with before.
+TEST(RuleIndex, ResultUsedAgain_HoldsNothingOfTheLastRequest) {
+  const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("user")})}));
+  MatchResult result = Find(*index, {{"user", "42"}});
+  EXPECT_FALSE(result.rules[0].limits.empty());
+  index->Match("shop", {}, result);
+  ASSERT_EQ(result.count, 1u);
+  EXPECT_EQ(result.rules[0].outcome, Outcome::kSkipped);
+  EXPECT_TRUE(result.rules[0].limits.empty());
+  EXPECT_EQ(result.rules[0].key_prefix, "");
+}
+
+TEST(RuleIndex, OneTextForAnAddressAndAnother_IsCanonicalWhereItIsAnAddress) {
+  const auto index = Index(MakeDomain({MakeRule("address", {{"client_ip", Exact("0:0::1")}}),
+                                       MakeRule("text", {{"other", Exact("0:0::1")}})}));
+  EXPECT_THAT(Names(Find(*index, {{"client_ip", "::1"}})), ElementsAre("address"));
+  EXPECT_THAT(Names(Find(*index, {{"other", "0:0::1"}})), ElementsAre("text"));
+  EXPECT_EQ(Find(*index, {{"other", "::1"}}).count, 0u);
+}
+
 TEST(RuleIndex, BlockedAndUnlimited_NeedNoKey) {
   Rule blocked = MakeRule("blocked", {}, {Key("user")});
   blocked.limits = {Limits::Effect::kBlocked, {}};
@@ -191,6 +211,9 @@ TEST(RuleIndex, OwnCounter_IsNamedByWhatTheOverrideMatches) {
       OwnKey({}, {{"plan", AnyOf({Exact("gold"), Exact("x")})}, {"region", Exact("eu")}});
   EXPECT_EQ(OwnKey({}, {{"region", Exact("eu")}, {"plan", AnyOf({Exact("x"), Exact("gold")})}}),
             both);
+  EXPECT_EQ(OwnKey({}, {{"plan", AnyOf({Exact("x"), Exact("gold"), Exact("x")})},
+                        {"region", Exact("eu")}}),
+            both);
   const std::set<std::string> keys = {gold,
                                       both,
                                       OwnKey({}, {{"plan", Prefix("gold")}}),
@@ -208,6 +231,7 @@ TEST(RuleIndex, LeaseTtl_IsThatOfTheRuleThatCountsUnderTheKey) {
   Rule shared = MakeRule("shared", {}, {Key("user")});
   shared.limits = slots(10);
   shared.overrides = {{{{"plan", Exact("gold")}}, slots(20), false},
+                      {{{"plan", Exact("small")}}, slots(5), false},
                       {{{"plan", Exact("own")}}, slots(30), true}};
   Rule two = MakeRule("two", {}, {Key("path")});
   two.limits = {
