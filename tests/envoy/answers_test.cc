@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/envoy/rls_fixture.h"
+#include "tests/limiter/fixture.h"
 
 namespace sluice::envoy {
 namespace {
@@ -116,6 +117,58 @@ descriptors:
   EXPECT_EQ(second.at("limit").struct_value().fields().at("unit").string_value(), "hour");
 }
 
+TEST_P(RlsTest, LongDescriptorWithALimitOfItsOwn_IsAnswered) {
+  Serve(kHitRules);
+  pb::RateLimitRequest request = RequestOf("d; k !6/minute");
+  request.mutable_descriptors(0)->mutable_entries(0)->set_value(std::string(10'000, 'x'));
+  EXPECT_EQ(AskBytes(request), "OK; OK 5/6 minute 20s");
+  EXPECT_EQ(AskBytes(request), "OK; OK 4/6 minute 20s");
+}
+
+TEST_P(RlsTest, CallersTimeIsOver_NothingIsDecided) {
+  Serve(kHitRules);
+  BlockingCall call;
+  call.until = SteadyNow();
+  const std::string request = RequestOf("d; k").SerializeAsString();
+  call.Run(*handler_, request);
+  EXPECT_EQ(call.status.code, rpc::StatusCode::kDeadlineExceeded);
+  ExpectAnswers({{"d; k", "OK; OK 9/10 minute 20s"}});
+}
+
+// A handler serves one call after the other. Without its checks, a call would be allowed.
+TEST_P(RlsTest, CallAfterOneThatWasCancelled_IsDecided) {
+  Serve(kHitRules);
+  pb::RateLimitRequest request = RequestOf("d; k=many");
+  for (int i = 1; i < 1'000; ++i) *request.add_descriptors() = request.descriptors(0);
+  BlockingCall call;
+  call.cancels = true;
+  const std::string bytes = request.SerializeAsString();
+  call.Run(*handler_, bytes);
+  ExpectAnswers({{"d; zero", "OVER; OVER 0/0 minute 20s"}, {"d; k", "OK; OK 9/10 minute 20s"}});
+}
+
+TEST_P(RlsTest, StoreFails_PoliciesOfTheRulesDecide) {
+  test::FragileStore store(clock_);
+  store.failing = StoreFailure::kUnreachable;
+  ServeFrom(store, R"(
+domain: d
+descriptors:
+  - {key: allow, rate_limit: {unit: minute, requests_per_unit: 9, on_store_failure: allow}}
+  - {key: deny, rate_limit: {unit: minute, requests_per_unit: 9, on_store_failure: deny}}
+  - {key: error, rate_limit: {unit: minute, requests_per_unit: 9, on_store_failure: error}}
+  - {key: local, rate_limit: {unit: minute, requests_per_unit: 9}}
+)");
+  ExpectAnswers({
+      {"d; allow", "OK; OK 9/9 minute"},
+      {"d; deny", "OVER; OVER 0/9 minute"},
+      {"d; error", "14 the store does not answer, and the rule says on_store_failure: error"},
+      {"d; local", "OK; OK 8/9 minute 20s"},
+      {"d; allow; error; local",
+       "14 the store does not answer, and the rule says on_store_failure: error"},
+      {"d; allow; deny", "OVER; OK 9/9 minute; OVER 0/9 minute"},
+  });
+}
+
 TEST_P(RlsTest, Reload_CountersGoOn) {
   const auto limit = [](int requests) {
     return fmt::format(
@@ -156,6 +209,7 @@ TEST_P(RlsTest, Metrics_HaveThePeersMeaning) {
 domain: d
 descriptors:
   - {key: k, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - {key: seven, rate_limit: {unit: minute, requests_per_unit: 7}}
   - {key: s, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: p, value: a*, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - key: v
@@ -167,6 +221,7 @@ descriptors:
   Ask("d; k *2");
   Ask("d; k *0");
   Ask("d; k -1");
+  Ask("d; seven *6");
   Ask("d; s *5");
   Ask("d; p=ab");
   Ask("d; v=1,w=2");
@@ -177,7 +232,8 @@ descriptors:
   };
   EXPECT_EQ(value("hits", "k"), "12");
   EXPECT_EQ(value("within_limit_hits", "k"), "10");
-  EXPECT_EQ(value("near_limit_hits", "k"), "2");  // beyond 8
+  EXPECT_EQ(value("near_limit_hits", "k"), "2");      // beyond 8
+  EXPECT_EQ(value("near_limit_hits", "seven"), "1");  // 80 % of 7, rounded down, is 5
   EXPECT_EQ(value("over_limit_hits", "k"), "2");
   EXPECT_EQ(value("shadow_mode_hits", "k"), "0");
   EXPECT_EQ(value("shadow_mode_hits", "s"), "5");

@@ -33,7 +33,7 @@ inline std::shared_ptr<const RuleIndex> IndexOf(std::string text) {
 // One call, made on the io thread and waited for.
 class BlockingCall final : public rpc::Call, public rpc::Responder {
  public:
-  SteadyTime deadline() const override { return SteadyTime::max(); }
+  SteadyTime deadline() const override { return until; }
   SteadyTime received() const override { return SteadyNow(); }
   std::optional<std::string_view> Metadata(std::string_view) const override { return {}; }
   const net::Peer& peer() const override { return peer_; }
@@ -47,7 +47,10 @@ class BlockingCall final : public rpc::Call, public rpc::Responder {
   // `request` must live until the call has ended.
   void Run(rpc::UnaryHandler& handler, std::string_view request) {
     handler.Attach(*this);
-    test::Io().loop(0).Post([this, &handler, request] { handler.Serve(*this, request); });
+    test::Io().loop(0).Post([this, &handler, request] {
+      handler.Serve(*this, request);
+      if (cancels) handler.OnCancel();
+    });
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return ended_; });
@@ -55,6 +58,8 @@ class BlockingCall final : public rpc::Call, public rpc::Responder {
     test::Io().RunOn(0, [](net::EpollLoop&) {});  // until the handler has returned
   }
 
+  SteadyTime until = SteadyTime::max();
+  bool cancels = false;  // as soon as it has begun
   rpc::Status status;
   std::string response;
 
@@ -86,11 +91,14 @@ class RlsTest : public test::StoreTest {
  protected:
   // Activates `rules`; from then on the service uses `options`.
   void Serve(const std::string& rules, const RlsOptions& options = {}, bool deny_cache = false) {
+    ServeFrom(*store_, rules, options, deny_cache);
+  }
+  void ServeFrom(Store& store, const std::string& rules, const RlsOptions& options = {},
+                 bool deny_cache = false) {
     handler_.reset();
     service_.reset();
     limiter_ = std::make_unique<Limiter>(
-        Limiter::Parts{
-            .store = *store_, .local = local_, .fallback = fallback_, .metrics = metrics_},
+        Limiter::Parts{.store = store, .local = local_, .fallback = fallback_, .metrics = metrics_},
         Limiter::Options{.store_timeout = std::chrono::seconds(10), .deny_cache = deny_cache});
     limiter_->SetRules(IndexOf(rules));
     service_ = std::make_unique<RateLimitService>(*limiter_, metrics_, options);
