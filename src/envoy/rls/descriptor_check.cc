@@ -125,7 +125,7 @@ void DescriptorCheck::ReadLimit(const LimitAnswer& limit) {
         limit.state_known ? Clamp(limit.verdict.remaining) : status_.limit->requests_per_unit;
   }
   status_.until_reset.reset();
-  if (limit.state_known && limit.verdict.reset_after > Duration::zero()) {
+  if (limit.verdict.reset_after > Duration::zero()) {
     status_.until_reset = std::chrono::ceil<std::chrono::seconds>(limit.verdict.reset_after);
   }
 }

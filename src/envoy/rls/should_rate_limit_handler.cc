@@ -71,7 +71,6 @@ void ShouldRateLimitHandler::Begin(const rpc::Call& call) {
   check_count_ = started_ = 0;
   positions_.clear();
   passed_.clear();
-  error_.reset();
   gives_back_ = cancelled_ = false;
 }
 
