@@ -23,7 +23,11 @@ class CallerAccessTest : public ::testing::Test {
                                {.name = "peeker",
                                 .token_file = dir_.Write("peeker", "peek\n"),
                                 .domains = {"*"},
-                                .rights = {CallerRight::kPeek, CallerRight::kMetrics}}},
+                                .rights = {CallerRight::kPeek, CallerRight::kMetrics}},
+                               {.name = "janitor",
+                                .identities = {"spiffe://janitor"},
+                                .domains = {"*"},
+                                .rights = {CallerRight::kLease}}},
                               metrics_)
         .value();
   }
@@ -111,6 +115,20 @@ TEST_F(CallerAccessTest, MayUseLease_OfItsDomainsAlone) {
     EXPECT_FALSE(access->MayUseLease(shop, lease(own + " " + foreign))) << foreign;
   }
   EXPECT_FALSE(access->MayUseLease(**access->Identify("Bearer peek", {}), lease(own)));
+  const std::vector<std::string> janitor{"spiffe://janitor"};
+  EXPECT_TRUE(access->MayUseLease(**access->Identify({}, janitor), lease(own)));
+}
+
+TEST_F(CallerAccessTest, RefusedCallers_AreCounted) {
+  const auto access = Load();
+  const auto refused = [this](const char* reason) {
+    return metrics_.CounterFor("sluice_callers_refused_total", "", {{"reason", reason}}).Value();
+  };
+  const Caller& peeker = **access->Identify("Bearer peek", {});
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(access->Identify("Bearer other", {}));
+  EXPECT_FALSE(access->MayAsk(peeker, "shop", CallerRight::kConsume));
+  EXPECT_EQ(refused("unknown"), 2U);
+  EXPECT_EQ(refused("forbidden"), 1U);
 }
 
 TEST_F(CallerAccessTest, ReloadTokens_TakesTheNewOnes_OrKeepsTheOld) {
@@ -118,6 +136,7 @@ TEST_F(CallerAccessTest, ReloadTokens_TakesTheNewOnes_OrKeepsTheOld) {
   const auto access = Load();
   dir_.Write("shop", "third\n");
   access->ReloadTokens();
+  access->ReloadTokens();  // nothing new
   EXPECT_EQ(NameOf(*access, "Bearer third"), "shop");
   EXPECT_EQ(NameOf(*access, "Bearer next"), "");
   for (const char* wrong : {"", "peek\n", "two words\n"}) {

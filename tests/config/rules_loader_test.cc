@@ -214,6 +214,8 @@ TEST(RulesLoader, LargestValues_AreAllowed_Table) {
   for (const char* const limit : {
            "{algorithm: fixed_window, limit: 4503599627370496, window: 3650d}",
            "{algorithm: fixed_window, limit: 1, window: 1ms}",
+           "{algorithm: fixed_window, limit: 1, window: month, utc_offset: \"+14:00\"}",
+           "{algorithm: fixed_window, limit: 1, window: month, utc_offset: \"-12:00\"}",
            "{algorithm: sliding_log, limit: 10000, window: 3650d}",
            "{algorithm: sliding_window, limit: 4503599627370496, window: 3650d, segments: 60}",
            "{algorithm: sliding_window, limit: 1, window: 1ms, segments: 1}",
@@ -235,6 +237,15 @@ TEST(RulesLoader, LargestValues_AreAllowed_Table) {
         IsEmpty())
         << limit;
   }
+}
+
+TEST(RulesLoader, LongestNameAndMostLimits_AreAllowed) {
+  const std::string limit = "{algorithm: concurrency, limit: 1, ttl: 1s}";
+  std::string limits = limit;
+  for (int i = 1; i < 16; ++i) limits += ", " + limit;
+  const std::string name(100, 'n');
+  EXPECT_THAT(Messages(Parse("domain: d\nrules: [{name: " + name + ", limits: [" + limits + "]}]")),
+              IsEmpty());
 }
 
 // The inflow of a minute is a product, and so are two full buckets: both stay exact in Lua's
