@@ -156,6 +156,20 @@ TEST_F(NodeBreaker, ConnectionComesBack_IsProbedAtOnce) {
   EXPECT_FALSE(IsOpen());
 }
 
+// Pauses grow while an outage lasts, not from one to the next.
+TEST_F(NodeBreaker, SecondOutage_IsProbedAsSoonAsTheFirst) {
+  redis::Breaker& breaker = shared_.breaker;
+  const Duration first = breaker.ProbePause(0);
+  breaker.Open("test");
+  for (const bool answered : {false, false, false, true}) {
+    ASSERT_TRUE(breaker.TakeProbe());
+    breaker.OnProbe(answered);
+  }
+  EXPECT_GT(breaker.ProbePause(0), first);
+  breaker.Open("test");
+  EXPECT_EQ(breaker.ProbePause(0), first);
+}
+
 TEST_F(NodeBreaker, UndoWhileItIsOpen_IsDoneAfterwards) {
   RecordingCheck& charged = Make("k");
   RunIteration([&] { node_->Submit(charged); });
@@ -203,6 +217,24 @@ TEST_F(NodeBreaker, ChecksThatWait_AreBoundedByWhatWasAnsweredLately) {
   RunIteration([this] { SubmitDifferent(1200, "k"); });
   for (const auto& check : checks_) EXPECT_NE(check->failure(), StoreFailure::kOverloaded);
   ReplyToAll();
+  const auto overloaded_now = [this] {
+    checks_.clear();
+    RunIteration([this] { SubmitDifferent(1200, "k"); });
+    const auto count = std::count_if(checks_.begin(), checks_.end(), [](const auto& check) {
+      return check->failure() == StoreFailure::kOverloaded;
+    });
+    ReplyToAll();
+    return count;
+  };
+  const auto answer_one_after = [this](Duration pause) {
+    RunIteration({}, pause);
+    RunIteration([this] { Submit("one"); });
+    ReplyToAll();
+  };
+  answer_one_after(milliseconds(5));
+  EXPECT_EQ(overloaded_now(), 0) << "answered in the half of the timeout before this one";
+  answer_one_after(milliseconds(20));
+  EXPECT_EQ(overloaded_now(), 200) << "that was long ago";
 }
 
 }  // namespace

@@ -110,6 +110,22 @@ TEST_F(NodeFaults, LateLoop_WaitsAnewOnce) {
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
 }
 
+// Checks are used again, and so may be extended again.
+TEST_F(NodeFaults, LateLoopAgain_WaitsAnewForACheckThatWasExtendedBefore) {
+  RecordingCheck& check = Make("a");
+  for (int i = 0; i < 2; ++i) {
+    RunIteration([&] {
+      check.deadline = loop_.now() + milliseconds(10);
+      node_->Submit(check);
+    });
+    RunIteration({}, milliseconds(16));
+    EXPECT_EQ(check.answered, i) << "the loop slept, not Redis";
+    Reply();
+    EXPECT_EQ(check.answered, i + 1);
+    EXPECT_FALSE(check.failure());
+  }
+}
+
 // Bytes are received before timers fire.
 TEST_F(NodeFaults, ReplyInTheTurnOfTheDeadline_Counts) {
   RunIteration([this] { SubmitFor("a", milliseconds(10)); });

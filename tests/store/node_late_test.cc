@@ -67,6 +67,22 @@ TEST_F(NodeLate, ReplyAfterTheDeadline_IsReportedAndStaysCharged) {
   Reply();
   EXPECT_THAT(late_, ElementsAre(9));
   EXPECT_EQ(RemainingNow("k", limit_), 9);
+  EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_late_answers_total 1"));
+}
+
+TEST_F(NodeLate, CheckThatTimedOut_IsUsedAgain_CountsAsWaitingOnlyWhileItDoes) {
+  Begin({.max_pending = 5, .silence = std::chrono::seconds(1)});
+  RecordingCheck& check = TimeOut("k");
+  Reply();
+  check.then = nullptr;
+  for (int i = 0; i < 20; ++i) {
+    RunIteration([&] {
+      check.deadline = loop_.now();
+      node_->Submit(check);
+    });
+    EXPECT_EQ(check.failure(), StoreFailure::kUnsent);
+  }
+  EXPECT_EQ(RemainingNow("k", limit_), 9);
 }
 
 TEST_F(NodeLate, ReplyToWhatWasNotAdmitted_IsTakenBack) {
@@ -177,6 +193,19 @@ TEST_F(NodeLate, ConnectionLostWhileTakingBack_ChargesStayAndLeasesGo) {
   EXPECT_EQ(RemainingNow("slots", slots_), 5);
   EXPECT_EQ(RemainingNow("k", limit_), 9);
   EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_lost_undos_total 2"));
+}
+
+TEST_F(NodeLate, RedisRefusesToTakeBack_LeasesAreReleasedLater) {
+  RecordingCheck& holder = MakeHolder("slots", 1);
+  RunIteration([&] { node_->Submit(holder); });
+  Reply();
+  RunIteration([&] { node_->Undo(holder); });
+  commands_.clear();
+  Receive("-OOM command not allowed when used memory > 'maxmemory'.\r\n");
+  EXPECT_THAT(commands_, IsEmpty());
+  RunIteration({}, milliseconds(200));
+  while (!commands_.empty()) Reply();
+  EXPECT_EQ(RemainingNow("slots", slots_), 5);
 }
 
 TEST_F(NodeLate, UndoWithoutAConnection_IsDoneWhenItIsBack) {

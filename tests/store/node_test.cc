@@ -209,6 +209,38 @@ TEST_F(NodeTest, MoreChecksThanMayWait_AreRefusedAtOnce) {
   EXPECT_EQ(answers_, 6);
 }
 
+// Otherwise, a server would refuse all checks after an outage.
+TEST_F(NodeTest, ChecksThatFailed_DoNotCountAsWaiting) {
+  Begin({.max_pending = 5});
+  RunIteration([this] { SubmitDifferent(20, "refused"); });
+  Reply();
+  RunIteration([this] {
+    for (int i = 0; i < 20; ++i) {
+      RecordingCheck& check = Make("late already");
+      check.deadline = loop_.now();
+      node_->Submit(check);
+    }
+  });
+  RunIteration([this] { Submit("k"); });
+  EXPECT_THAT(Runs(), ElementsAre(1));
+}
+
+TEST_F(NodeTest, CostlyChecks_GoInSmallerCalls) {
+  static const Limit log = SlidingLog{.limit = 5, .window = seconds(1)};
+  RunIteration([this] {
+    for (int i = 0; i < 40; ++i) {
+      RecordingCheck& check = Make("log" + std::to_string(i));
+      check.counters[0].limit = &log;
+      node_->Submit(check);
+    }
+  });
+  for (const int runs : {16, 16, 8}) {
+    ASSERT_THAT(Runs(), ElementsAre(runs));
+    Reply();
+  }
+  EXPECT_EQ(answers_, 40);
+}
+
 TEST_F(NodeTest, Stop_HandsBackWhatIsSentAndWhatGathers) {
   RunIteration([this] { Submit("sent"); });
   RunIteration([this] { Submit("gathered").then = [this] { Submit("late"); }; });
