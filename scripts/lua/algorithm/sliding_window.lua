@@ -119,7 +119,7 @@ local function snapshot(limit, cost, taken, now, state)
       age = age - 1
       left = left + state[3 + age]
     end
-    retry_at = leaves_at(limit, state, left < excess and 0 or age)
+    retry_at = leaves_at(limit, state, age)
   end
   if cost * taken > 0 then
     reset_at = leaves_at(limit, state, 0)

@@ -138,7 +138,7 @@ struct SlidingWindow {
     if (cost <= limit && excess > 0) {
       std::int64_t left = 0;
       while (left < excess && age > 0) left += state.counts[--age];
-      snapshot.retry_at = LeavesAt(state, left < excess ? 0 : age);
+      snapshot.retry_at = LeavesAt(state, age);
     }
     const auto newest = std::find_if(state.counts.begin(), state.counts.end(),
                                      [](std::int64_t count) { return count > 0; });
