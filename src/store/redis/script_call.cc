@@ -127,12 +127,7 @@ void ScriptCall::Clear() {
 
 bool ScriptCall::HasRoomFor(const StoreCheck& check) const {
   if (entries_ == 0) return true;
-  // 13 is the maximum that one counter adds: a new limit, its place in a request, its key, and its
-  // state before.
-  const std::size_t numbers =
-      limit_numbers_.size() + request_numbers_.size() + check_numbers_.size();
-  return entries_ < kMaxEntries && weight_ + WeightOf(check) <= kMaxWeight &&
-         numbers + 8 + 13 * check.counters.size() <= kMaxNumbers;
+  return entries_ < kMaxEntries && weight_ + WeightOf(check) <= kMaxWeight;
 }
 
 void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {

@@ -39,8 +39,6 @@ class ScriptCall {
   // The weight that keeps a script call well below 1 ms: the number of counters, weighted by the
   // cost of their algorithm.
   static constexpr std::size_t kMaxWeight = 128;
-  // The number of values that Lua can unpack at once, with a margin.
-  static constexpr std::size_t kMaxNumbers = 4000;
 
   void Clear();
 
