@@ -279,6 +279,7 @@ TEST_F(OutageTest, ComesAgainBeforeTheStoreIsCharged_WhatPassedIsNotMintedAnew) 
     Lose();
     for (int i = 0; i < 40; ++i) server(0).Ask();
     Recover();
+    server(0).Peek();
     clock_.Advance(seconds(1));
     EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, row.size);
     Lose();
@@ -336,6 +337,7 @@ TEST_F(OutageTest, StoreStillAway_NothingOwedIsLost) {
   for (int i = 0; i < 60; ++i) server(0).Ask();
   server(0).ChargeBackAll();
   EXPECT_EQ(server(0).fallback.owed.size(), 1u);
+  EXPECT_EQ(server(0).UnitsOfFate("owed"), 60u);
   Recover();
   server(0).ChargeBackAll();
   EXPECT_EQ(server(0).fallback.owed.size(), 0u);
@@ -348,6 +350,7 @@ TEST_F(OutageTest, UnknownOutcome_IsNotChargedBack) {
   Lose(StoreFailure::kTimeout);
   for (int i = 0; i < 60; ++i) server(0).Ask();
   EXPECT_EQ(server(0).fallback.owed.size(), 0u);
+  EXPECT_EQ(server(0).UnitsOfFate("unknown"), 60u);
 }
 
 // As above, for the charge itself: it may have run, although its reply was lost.
