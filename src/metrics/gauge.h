@@ -4,6 +4,8 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
+#include <limits>
 
 namespace sluice {
 
@@ -16,6 +18,10 @@ class Gauge {
   void Set(double value) { value_.store(value, std::memory_order_relaxed); }
   void Add(double by) { value_.fetch_add(by, std::memory_order_relaxed); }
   double Value() const { return value_.load(std::memory_order_relaxed); }
+
+  // Leaves the gauge out of the page until it is set again: what it measures is gone.
+  void Hide() { Set(std::numeric_limits<double>::quiet_NaN()); }
+  bool hidden() const { return std::isnan(Value()); }
 
  private:
   std::atomic<double> value_{0};

@@ -33,6 +33,13 @@ struct ReadMetric {
   std::function<double()> read;
 };
 
+template <typename Metric>
+bool Hidden(const Metric&) {
+  return false;
+}
+
+bool Hidden(const Gauge& gauge) { return gauge.hidden(); }
+
 void Show(const Counter& counter, ClientMetric& out) {
   out.counter.value = static_cast<double>(counter.Value());
 }
@@ -88,6 +95,7 @@ void Collect(const std::vector<ListedFamily<Metric>>& families, MetricType type,
     prometheus::MetricFamily& shown = AddFamily(*family.name, *family.help, type, out);
     shown.metric.reserve(family.metrics.size());
     for (const auto* metric : family.metrics) {
+      if (Hidden(metric->second)) continue;
       ClientMetric& line = shown.metric.emplace_back();
       for (const auto& [label, value] : metric->first) line.label.push_back({label, value});
       Show(metric->second, line);

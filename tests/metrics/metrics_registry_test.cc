@@ -18,6 +18,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -61,6 +62,16 @@ TEST(Gauge_SetAndAdd, ShowsTheSum) {
   EXPECT_THAT(metrics.Render(), HasSubstr("# HELP depth How deep.\n"
                                           "# TYPE depth gauge\n"
                                           "depth{loop=\"0\"} 3.5\n"));
+}
+
+TEST(Gauge_Hidden, IsNotOnThePageUntilItIsSet) {
+  MetricsRegistry metrics;
+  Gauge& gone = metrics.GaugeFor("up", "help", {{"server", "a"}});
+  metrics.GaugeFor("up", "help", {{"server", "b"}}).Set(1);
+  gone.Hide();
+  EXPECT_THAT(metrics.Render(), AllOf(Not(HasSubstr("server=\"a\"")), HasSubstr("server=\"b\"")));
+  gone.Set(1);
+  EXPECT_THAT(metrics.Render(), HasSubstr("up{server=\"a\"} 1\n"));
 }
 
 constexpr std::array<Histogram::Duration, 2> kBounds{std::chrono::milliseconds(1),

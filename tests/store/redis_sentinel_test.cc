@@ -29,7 +29,8 @@ class SentinelStore : public testing::Test {
   std::unique_ptr<RedisStore> Connect(const std::string& url) {
     return std::make_unique<RedisStore>(
         threads_, RedisUrl::Parse(url).value(),
-        RedisStore::Options{.timeout = milliseconds(200), .silence = seconds(1)});
+        RedisStore::Options{
+            .timeout = milliseconds(200), .silence = seconds(1), .metrics = &metrics_});
   }
 
   // The units left after one more check on each io thread; nullopt unless the store decided all.
@@ -45,6 +46,7 @@ class SentinelStore : public testing::Test {
   }
   bool Decides(RedisStore& store) { return Check(store).has_value(); }
 
+  MetricsRegistry metrics_;
   net::IoThreads threads_{2};
 };
 
@@ -83,6 +85,11 @@ TEST_F(SentinelStore, MasterDies_ItsReplicaTakesOver) {
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return !Decides(*store); }));
   redis.WaitForOther(old);
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return Decides(*store); }));
+  // Else an alert on a lost connection would never end.
+  const std::string dead = "server=\"" + old.tcp_address() + "\"";
+  EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] {
+    return metrics_.Render().find(dead) == std::string::npos;
+  })) << metrics_.Render();
 }
 
 // A server that comes back as a replica, at the address it had as a master, gets no checks.

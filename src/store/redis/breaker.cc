@@ -16,6 +16,11 @@ Breaker::Breaker(std::string name, MetricsRegistry& metrics, const MetricLabels&
       openings_(metrics.CounterFor("sluice_redis_breaker_openings_total",
                                    "How often the breaker has opened.")) {}
 
+void Breaker::Show(bool shown) {
+  const MutexLock lock(mutex_);
+  shown ? shown_.Set(static_cast<double>(state_.load())) : shown_.Hide();
+}
+
 void Breaker::Open(std::string_view cause) {
   const MutexLock lock(mutex_);
   if (state_ != State::kClosed) return;

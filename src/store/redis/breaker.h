@@ -27,6 +27,9 @@ class Breaker {
 
   bool closed() const { return state_.load(std::memory_order_relaxed) == State::kClosed; }
 
+  // Shows its state on the page, or no longer.
+  void Show(bool shown) SLUICE_EXCLUDES(mutex_);
+
   // Opens the breaker with `cause` for the log. No effect unless closed.
   void Open(std::string_view cause) SLUICE_EXCLUDES(mutex_);
 

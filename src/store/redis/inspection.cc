@@ -132,9 +132,7 @@ void Inspection::SeeRefused(const std::string& commands, int count) {
 }
 
 void Inspection::Forget() {
-  evicts_.Set(0);
-  lag_.Set(0);
-  refused_.Set(0);
+  for (Gauge* gauge : {&evicts_, &lag_, &refused_}) gauge->Hide();
   told_policy_.clear();
   told_lag_ = false;
   told_refused_.clear();

@@ -43,6 +43,7 @@ Node::Node(const NodeContext& context, const Address& address, Server& server,
       inspect_timer_(loop_.timers(), [this] { Inspect(); }),
       probe_timer_(loop_.timers(), [this] { OnProbeTime(); }),
       most_waiting_(std::min(options_.max_pending, kFewestWaiting)) {
+  if (inspection_ != nullptr) breaker_.Show(true);
   connection_.Start();
 }
 
@@ -95,7 +96,10 @@ void Node::Stop() {
   timer_.Cancel();
   probe_timer_.Cancel();
   inspect_timer_.Cancel();
-  if (inspection_ != nullptr) std::exchange(inspection_, nullptr)->Forget();
+  if (inspection_ != nullptr) {
+    std::exchange(inspection_, nullptr)->Forget();
+    breaker_.Show(false);
+  }
   metrics_.OnStopped();
   status_.SetReady(loop_.index(), false);
   FailAll();

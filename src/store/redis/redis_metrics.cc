@@ -37,6 +37,14 @@ RedisMetrics::RedisMetrics(MetricsRegistry& registry, const MetricLabels& labels
                                  "Checks queued or sent, not yet answered.", labels)) {
   std::transform(kErrorKinds.begin(), kErrorKinds.end(), errors_.begin(),
                  [&](const ErrorKind& kind) { return &Errors(registry, kind.word); });
+  connected_.Set(0);
+  waiting_.Set(0);
+}
+
+void RedisMetrics::OnStopped() {
+  stopped_ = true;
+  connected_.Hide();
+  waiting_.Hide();
 }
 
 void RedisMetrics::OnReady() {

@@ -21,7 +21,8 @@ class RedisMetrics {
   void OnReady();
   // `cause`: see Connection::Owner.
   void OnDown(std::string_view cause);
-  void OnStopped() { connected_.Set(0); }
+  // The server is not used any more, so the page does not show its state.
+  void OnStopped();
   void OnFailedAttempt(std::string_view cause);
 
   // Counts an error reply of Redis, or the failure of an entry, which starts with the same words.
@@ -37,7 +38,9 @@ class RedisMetrics {
   void CountScriptCall() { script_calls_.Increment(); }
 
   // The number of checks that wait for an answer.
-  void ShowWaiting(std::size_t checks) { waiting_.Set(static_cast<double>(checks)); }
+  void ShowWaiting(std::size_t checks) {
+    if (!stopped_) waiting_.Set(static_cast<double>(checks));
+  }
 
  private:
   // Counts an error of a kind, if `cause` is one.
@@ -55,6 +58,7 @@ class RedisMetrics {
   Gauge& connected_;
   Gauge& waiting_;
   bool was_connected_ = false;
+  bool stopped_ = false;
 };
 
 }  // namespace sluice::redis
