@@ -37,6 +37,9 @@ constexpr std::chrono::milliseconds kLeastSilence(50);
 // The interval at which files with certificates and secrets are read again.
 constexpr std::chrono::seconds kCredentialsReload(5);
 
+// HTTP answers probes while gRPC drains. If that takes all the time, its own callers get this.
+constexpr Duration kLeastHttpDrain = std::chrono::seconds(1);
+
 envoy::RlsOptions RlsOptionsOf(const EnvoySettings& settings) {
   return {.shadow_mode = settings.shadow_mode,
           .quota_mode = settings.quota_mode,
@@ -370,9 +373,12 @@ std::unique_ptr<AdminService> Server::MakeAdmin(const AdminAccess& access) {
 // The store and the worker may still call handlers, so they stop before handlers are freed.
 void Server::Stop(Duration drain) {
   if (std::exchange(stopped_, true)) return;
+  const SteadyTime deadline = SteadyNow() + drain;
   health_.StopServing();
   if (grpc_) grpc_->Stop(drain);
   if (admin_) admin_->Stop(Duration::zero());
+  const auto left = std::chrono::duration_cast<Duration>(deadline - SteadyNow());
+  if (http_) http_->Stop(std::max(left, std::min(drain, kLeastHttpDrain)));
   http_.reset();
   if (charge_timer_) io_->RunOn(0, [this](net::Loop&) { charge_timer_.reset(); });
   io_->RunOn(0, [this](net::Loop&) { credentials_timer_.reset(); });

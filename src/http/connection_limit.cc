@@ -25,6 +25,17 @@ ConnectionLimit::ConnectionLimit(std::size_t max_connections, MetricsRegistry* m
                                  "HTTP requests refused before they were read completely: "
                                  "malformed, too large, too slow.")) {}
 
+void ConnectionLimit::Leave() {
+  if (open_.fetch_sub(1, std::memory_order_relaxed) > 1) return;
+  const MutexLock lock(mutex_);
+  none_.NotifyAll();
+}
+
+bool ConnectionLimit::WaitForNone(SteadyTime deadline) {
+  const MutexLock lock(mutex_);
+  return none_.WaitUntil(mutex_, deadline, [this] { return open() == 0; });
+}
+
 void ConnectionLimit::NoteRefused(SteadyTime now) {
   const auto refused = refused_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (refused_metric_ != nullptr) refused_metric_->Increment();

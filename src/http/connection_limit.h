@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 
 namespace sluice {
 
@@ -20,9 +21,12 @@ class ConnectionLimit {
   ConnectionLimit(std::size_t max_connections, MetricsRegistry* metrics);
 
   void Enter() { open_.fetch_add(1, std::memory_order_relaxed); }
-  void Leave() { open_.fetch_sub(1, std::memory_order_relaxed); }
+  void Leave() SLUICE_EXCLUDES(mutex_);
   bool full() const { return open_.load(std::memory_order_relaxed) >= max_; }
   std::size_t open() const { return open_.load(std::memory_order_relaxed); }
+
+  // Waits until no connection is open. Returns false at `deadline`.
+  bool WaitForNone(SteadyTime deadline) SLUICE_EXCLUDES(mutex_);
 
   // Counts a connection that was rejected because none was idle. Logs at most once a second.
   void NoteRefused(SteadyTime now);
@@ -40,6 +44,8 @@ class ConnectionLimit {
   Counter* const replaced_metric_;
   Counter* const requests_metric_;
   std::atomic<std::size_t> open_ = 0;
+  Mutex mutex_;
+  CondVar none_;
   std::atomic<std::uint64_t> refused_ = 0;
   std::atomic<SteadyTime> next_log_{};
 };

@@ -87,6 +87,7 @@ bool HttpConnection::ReadRequest() {
 }
 
 void HttpConnection::Dispatch() {
+  owner_.NoteRequest();
   HttpRequest request = reader_->Take();
   request.peer = transport_->peer();
   form_ = {.with_body = request.method != "HEAD",
@@ -109,6 +110,7 @@ void HttpConnection::Deliver(HttpResponse response) {
     return;
   }
   state_ = State::kIdle;
+  form_.keep_alive = form_.keep_alive && !owner_.draining();
   Write(response, form_);
   if (!dispatching_ && state_ == State::kIdle) ReadRequests();
 }
@@ -164,8 +166,13 @@ void HttpConnection::NoteAllSent() {
     timer_.Start(std::min(timer_.at(), owner_.loop().now() + kEndTime));
   } else if (state_ == State::kIdle && input_.empty()) {
     owner_.NoteIdle(*this);
-    StartTimer(owner_.options().idle_time);
+    StartIdleTimer();
   }
+}
+
+void HttpConnection::StartIdleTimer() {
+  const HttpOptions& options = owner_.options();
+  StartTimer(owner_.draining() ? options.last_idle_time : options.idle_time);
 }
 
 void HttpConnection::OnClosed(Closure closure, std::string_view) {

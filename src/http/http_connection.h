@@ -34,6 +34,9 @@ class HttpConnection final : public net::Protocol, public net::Disposable {
   // Closes the connection at once. No callback follows.
   void Close();
 
+  // The connection is closed if no request begins in time. REQUIRES: it is idle.
+  void StartIdleTimer();
+
   // The position in the owner's list of idle connections.
   std::optional<std::list<HttpConnection*>::iterator> idle_place;
 

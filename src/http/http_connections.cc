@@ -69,6 +69,11 @@ void HttpConnections::Remove(HttpConnection& connection) {
   serving_.limit.Leave();
 }
 
+void HttpConnections::Drain() {
+  draining_ = true;
+  for (HttpConnection* connection : idle_) connection->StartIdleTimer();
+}
+
 void HttpConnections::CloseAll() {
   closed_ = true;
   while (!connections_.empty()) Remove(*connections_.begin()->second);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <unordered_map>
@@ -30,6 +31,8 @@ struct HttpServing {
   std::vector<std::unique_ptr<HttpConnections>> by_thread;
   // Connections posted to a thread, which `limit` does not count yet.
   std::atomic<std::size_t> arriving = 0;
+  // Requests that were read, since the start.
+  std::atomic<std::uint64_t> requests = 0;
 };
 
 class HttpConnections {
@@ -55,6 +58,9 @@ class HttpConnections {
 
   // Closes a connection and destroys it at the end of the iteration.
   void Remove(HttpConnection& connection);
+  // Makes the next response of each connection its last, of those added later, too.
+  void Drain();
+  bool draining() const { return draining_; }
   // Closes all connections, including those added later.
   void CloseAll();
 
@@ -62,6 +68,7 @@ class HttpConnections {
   void NoteIdle(HttpConnection& connection);
   void NoteBusy(HttpConnection& connection);
 
+  void NoteRequest() { serving_.requests.fetch_add(1, std::memory_order_relaxed); }
   void NoteRefusedRequest() { serving_.limit.NoteRefusedRequest(); }
 
   net::EpollLoop& loop() { return loop_; }
@@ -76,6 +83,7 @@ class HttpConnections {
   HttpServing& serving_;
   std::unordered_map<const HttpConnection*, std::unique_ptr<HttpConnection>> connections_;
   std::list<HttpConnection*> idle_;  // the longest idle first
+  bool draining_ = false;
   bool closed_ = false;
 };
 

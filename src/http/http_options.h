@@ -16,7 +16,9 @@ class TlsServerContext;
 struct HttpOptions {
   // Beyond this number, a new connection replaces the longest idle one.
   std::size_t max_connections = 1'024;
-  Duration idle_time = std::chrono::seconds(30);     // from a response to the next request
+  Duration idle_time = std::chrono::seconds(30);  // from a response to the next request
+  // The same while the server drains. The response to that request is the connection's last.
+  Duration last_idle_time = std::chrono::milliseconds(200);
   Duration request_time = std::chrono::seconds(10);  // from a request's first byte to its last
   Duration answer_time = std::chrono::seconds(30);   // for the client to read a response
   // The first response after this age, with 10 % jitter, is the connection's last. Zero disables

@@ -1,11 +1,27 @@
 #include "http/http_server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "http/http_connections.h"
 #include "net/acceptor.h"
 
 namespace sluice {
+namespace {
+
+// After this time without requests, callers count as gone.
+constexpr std::chrono::milliseconds kQuiet(50);
+
+void WaitUntilQuiet(HttpServing& serving, SteadyTime deadline) {
+  std::uint64_t before = serving.requests;
+  while (SteadyNow() < deadline) {
+    if (serving.limit.WaitForNone(std::min(deadline, SteadyNow() + kQuiet))) return;
+    const std::uint64_t now = serving.requests;
+    if (std::exchange(before, now) == now) return;
+  }
+}
+
+}  // namespace
 
 struct HttpServer::State {
   State(net::IoThreads& threads, std::vector<HttpRoute> routes, const HttpOptions& options)
@@ -43,12 +59,19 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(net::IoThreads& threads,
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-HttpServer::~HttpServer() { Stop(); }
+HttpServer::~HttpServer() { Stop(Duration::zero()); }
 
-void HttpServer::Stop() {
+void HttpServer::Stop(Duration drain) {
   if (std::exchange(state_->stopped, true)) return;
   HttpServing& serving = state_->serving;
+  const SteadyTime deadline = SteadyNow() + drain;
+  WaitUntilQuiet(serving, deadline - drain / 2);
   serving.threads.RunOn(0, [this](net::EpollLoop&) { state_->acceptor->Stop(); });
+  if (drain.count() > 0) {
+    serving.threads.RunOnEach(
+        [&](net::EpollLoop& loop) { serving.by_thread[loop.index()]->Drain(); });
+    serving.limit.WaitForNone(deadline);
+  }
   serving.threads.RunOnEach(
       [&](net::EpollLoop& loop) { serving.by_thread[loop.index()]->CloseAll(); });
   // Waits until posted connections have arrived and closed ones are destroyed.

@@ -23,11 +23,13 @@ class HttpServer {
                                                    std::vector<HttpRoute> routes,
                                                    const HttpOptions& options = {});
 
-  // Calls Stop.
+  // Calls Stop without a drain.
   ~HttpServer();
 
-  // Stops listening and closes all connections. Later responses are dropped.
-  void Stop();
+  // Serves on until requests pause, for half of `drain` at most. Then stops listening, answers what
+  // is under way, and closes each connection after its next response or a short pause. Connections
+  // that are open after `drain` are closed at once; later responses are dropped.
+  void Stop(Duration drain);
 
   // The listening address, with the actual port.
   const Address& address() const;

@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
+#include <future>
 #include <latch>
 #include <string>
 #include <vector>
@@ -80,9 +82,54 @@ TEST_F(HttpServer_Test, Stop_ClosesIdleConnectionsAndRemovesTheSocket) {
   HttpClient client(address_);
   client.Send(kGetHealth);
   client.ReadUntil("ok\n");
-  server_->Stop();
+  server_->Stop(0s);
   EXPECT_EQ("", client.ReadAll());
   EXPECT_NE(0, access(address_.unix_path.c_str(), F_OK));
+  EXPECT_EQ(server_->connections(), 0U);
+}
+
+TEST_F(HttpServer_Test, StopWithDrain_AnswersWhatIsUnderWay) {
+  std::atomic<HttpResponder*> waiting = nullptr;
+  Start({{"/", [&](const HttpRequest&, const HttpResponder& respond) {
+            waiting = new HttpResponder(respond);
+          }}});
+  auto client = std::make_unique<HttpClient>(address_);
+  client->Send("GET / HTTP/1.1\r\n\r\n");
+  ASSERT_TRUE(Eventually([&] { return waiting != nullptr; }));
+  auto stopped = std::async(std::launch::async, [this] { server_->Stop(1min); });
+  ASSERT_TRUE(Eventually([this] { return access(address_.unix_path.c_str(), F_OK) != 0; }))
+      << "it listens no more";
+  const std::unique_ptr<HttpResponder> respond(waiting);
+  (*respond)({.body = "late\n"});
+  EXPECT_THAT(client->ReadAll(), AllOf(HasSubstr("Connection: close\r\n"), EndsWith("late\n")));
+  client.reset();
+  stopped.get();
+  EXPECT_EQ(server_->connections(), 0U);
+}
+
+TEST_F(HttpServer_Test, StopWithDrain_IdleConnectionMayBringALastRequest) {
+  Start(Routes(), {.last_idle_time = 1min});
+  auto client = std::make_unique<HttpClient>(address_);
+  ASSERT_TRUE(Eventually([this] { return server_->connections() == 1; }));
+  auto stopped = std::async(std::launch::async, [this] { server_->Stop(1min); });
+  ASSERT_TRUE(Eventually([this] { return access(address_.unix_path.c_str(), F_OK) != 0; }))
+      << "it listens no more";
+  std::string answer;
+  while (answer.find("Connection: close") == std::string::npos) {
+    ASSERT_TRUE(client->Send(kGetHealth));
+    answer = client->ReadUntil("ok\n");
+    ASSERT_THAT(answer, StartsWith("HTTP/1.1 200 OK"));
+  }
+  EXPECT_EQ("", client->ReadAll());
+  client.reset();
+  stopped.get();
+}
+
+TEST_F(HttpServer_Test, StopWithDrain_DoesNotWaitForIdleConnections) {
+  Start(Routes());
+  const HttpClient silent(address_);
+  ASSERT_TRUE(Eventually([this] { return server_->connections() == 1; }));
+  server_->Stop(std::chrono::hours(1));
   EXPECT_EQ(server_->connections(), 0U);
 }
 
