@@ -12,7 +12,7 @@ case "${1:-}" in
   "") ;;
   --background) background=true ;;
   *)
-    sed -n '2,6s/^# //p' "$0" >&2
+    sed -n '2,6s/^# //p' scripts/run.sh >&2
     exit 2
     ;;
 esac
@@ -30,7 +30,8 @@ answers() { "$bin/sluice" check "${request[@]}" --peek --addr "$grpc" >/dev/null
 # Prints the pid of the server that this script has left running, if there is one.
 our_pid() {
   local pid
-  pid=$(cat "$pid_file" 2>/dev/null) && kill -0 "$pid" 2>/dev/null && echo "$pid"
+  pid=$(cat "$pid_file" 2>/dev/null) && [[ $(cat "/proc/$pid/comm" 2>/dev/null) == sluiced ]] &&
+    echo "$pid"
 }
 
 decide_and_show() {
@@ -62,6 +63,11 @@ stop_hint() {
   fi
 }
 
+# Of two that are started at once, the second finds the server of the first.
+mkdir -p "$(dirname "$log")"
+exec {lock}>build/run/lock
+flock "$lock"
+
 scripts/setup.sh build
 echo "run: building; the first time takes some minutes"
 # Without tests, which need more packages; a folder that has them keeps them.
@@ -75,13 +81,12 @@ if answers; then
   exit 0
 fi
 
-mkdir -p "$(dirname "$log")"
 server=("$bin/sluiced" --rules "${SLUICE_RULES:-config/rules}" --grpc "$grpc" --http "$http")
 printf '\nrun: starting %s\n' "${server[*]}"
 if $background; then
-  setsid "${server[@]}" </dev/null >"$log" 2>&1 &
+  setsid "${server[@]}" </dev/null >"$log" 2>&1 {lock}>&- &
 else
-  "${server[@]}" </dev/null &
+  "${server[@]}" </dev/null {lock}>&- &
 fi
 pid=$!
 echo "$pid" >"$pid_file"
@@ -109,6 +114,8 @@ if ! answers; then
   echo "    SLUICE_GRPC=127.0.0.1:9081 SLUICE_HTTP=127.0.0.1:9080 scripts/run.sh" >&2
   exit 1
 fi
+
+exec {lock}>&-
 
 decide_and_show
 if $background; then

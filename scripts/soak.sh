@@ -5,16 +5,26 @@
 #                                            are made; options as of tests/chaos/run.py
 # With AddressSanitizer, which finds leaks itself:
 #   scripts/soak.sh 600 --build build/asan-ubsan --redis-timeout 25 --growth 64
-# The output of servers and Redis goes to build/soak.log.
+# Builds build/release, unless --build names another. The output of servers and Redis goes to
+# build/soak.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 seconds=${1:-600}
 shift || true
+[[ $seconds =~ ^[0-9]+$ ]] || { sed -n '2,9s/^# //p' scripts/soak.sh >&2; exit 2; }
 log=build/soak.log
+
+if [[ " $* " != *" --build"* ]]; then
+  scripts/setup.sh
+  cmake --preset release
+  cmake --build --preset release --target sluiced sluice sluice_test_chosen_names \
+    sluice_test_shifted_clock
+fi
 
 # Memory that AddressSanitizer keeps from reuse would count as growth.
 export ASAN_OPTIONS=quarantine_size_mb=8
 
 echo "soak: $seconds s; $log tells how it goes"
+mkdir -p build
 tests/chaos/run.py --soak "$seconds" --rate 4000 "$@" 2>"$log"

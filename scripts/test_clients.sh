@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 for language in "$@"; do
-  [[ $language =~ ^(cpp|python|java|go|node)$ ]] || { sed -n '2,6s/^# //p' "$0" >&2; exit 2; }
+  [[ $language =~ ^(cpp|python|java|go|node)$ ]] || { sed -n '2,6s/^# //p' scripts/test_clients.sh >&2; exit 2; }
 done
 (($#)) || set -- cpp python java go node
 

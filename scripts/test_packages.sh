@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 parts='debian install image compose kubernetes readme'
 for part in "$@"; do
-  [[ " $parts " == *" $part "* ]] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }
+  [[ " $parts " == *" $part "* ]] || { sed -n '2,5s/^# //p' scripts/test_packages.sh >&2; exit 2; }
 done
 # shellcheck disable=SC2086
 (($#)) || set -- $parts

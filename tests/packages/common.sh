@@ -36,7 +36,7 @@ make_place() {
 make_debian() {
   [[ -e $debian.complete ]] && return
   rm -rf --one-file-system "$debian"
-  debootstrap --variant=minbase bookworm "$debian" >"$debian.log"
+  logged bookworm debootstrap --variant=minbase bookworm "$debian"
   rm -rf "$debian"/var/cache/apt/archives/*.deb "$debian"/var/lib/apt/lists/*
   # As in Debian's own images: no sync after each file.
   echo force-unsafe-io >"$debian/etc/dpkg/dpkg.cfg.d/docker-apt-speedup"
