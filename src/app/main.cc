@@ -33,7 +33,7 @@ constexpr std::string_view kEnvoyEnvironment = "--envoy-env";
 enum ExitStatus { kStopped = 0, kCannotRun = 1, kMistaken = 2 };
 
 ExitStatus Fail(ExitStatus status, const Error& error) {
-  fmt::print(stderr, "{}\n", error.message);
+  fmt::print(stderr, "{}{}\n", StandardErrorIsJournal() ? "<3>" : "", error.message);
   return status;
 }
 
@@ -42,9 +42,10 @@ void LogLines(const std::string& text) {
   for (std::string line; std::getline(lines, line);) spdlog::error("{}", line);
 }
 
-// Reports an error once the log exists: standard error may then be parsed as JSON.
+// Reports an error once the log exists: standard error may then be parsed as JSON, or be a journal
+// of lines with levels.
 ExitStatus Fail(ExitStatus status, const Error& error, const Settings& settings) {
-  if (settings.log_format != "json") return Fail(status, error);
+  if (settings.log_format != "json" && !StandardErrorIsJournal()) return Fail(status, error);
   LogLines(error.message);
   return status;
 }

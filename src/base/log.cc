@@ -3,10 +3,12 @@
 #include <spdlog/details/os.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -64,6 +66,13 @@ std::string_view ColorOf(spdlog::level::level_enum level) {
   return level == spdlog::level::info ? "\033[32m" : "\033[36m";
 }
 
+// sd-daemon(3). The journal takes the prefix off.
+std::string_view JournalPrefixOf(spdlog::level::level_enum level) {
+  if (level >= spdlog::level::err) return "<3>";
+  if (level == spdlog::level::warn) return "<4>";
+  return level == spdlog::level::info ? "<6>" : "<7>";
+}
+
 // Formats lines and queues them to the writer.
 class QueueingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
@@ -90,6 +99,8 @@ class QueueingSink final : public spdlog::sinks::base_sink<std::mutex> {
     const std::string_view text(line.data(), line.size());
     const std::size_t begin = message.color_range_start;
     const std::size_t end = message.color_range_end;
+    if (in_journal_)
+      return writer_->Write(fmt::format("{}{}", JournalPrefixOf(message.level), text));
     if (!colored_ || begin >= end) return writer_->Write(text);
     return writer_->Write(fmt::format("{}{}{}\033[m{}", text.substr(0, begin),
                                       ColorOf(message.level), text.substr(begin, end - begin),
@@ -99,6 +110,7 @@ class QueueingSink final : public spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 
   const std::shared_ptr<LogWriter> writer_;
+  const bool in_journal_ = StandardErrorIsJournal();
   const bool colored_ = ErrorsAreSeenInColor();
   std::uint64_t dropped_ = 0;  // since the last line that was queued
 };
@@ -124,6 +136,13 @@ Result<void> SetUpLog(std::string_view level, LogFormat format) {
   const MutexLock lock(mutex);
   current = writer;
   return {};
+}
+
+bool StandardErrorIsJournal() {
+  const char* const journal = std::getenv("JOURNAL_STREAM");  // device:inode
+  struct stat error {};
+  return journal != nullptr && fstat(STDERR_FILENO, &error) == 0 &&
+         journal == fmt::format("{}:{}", error.st_dev, error.st_ino);
 }
 
 Result<void> SetLogLevel(std::string_view level) {

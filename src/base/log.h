@@ -4,6 +4,8 @@
 // A separate thread writes the lines to standard error, so logging never blocks. If standard error
 // does not accept data (a full pipe), up to 8,192 lines are queued; more are dropped and counted.
 // At exit, queued lines are written for up to one second.
+//
+// If standard error is systemd's journal, a prefix gives it the level of each line ("<4>").
 #pragma once
 
 #include <cstdint>
@@ -23,6 +25,9 @@ enum class LogFormat {
 
 // `level` is one of trace, debug, info, warn, error, off. Lines go to standard error.
 Result<void> SetUpLog(std::string_view level, LogFormat format = LogFormat::kText);
+
+// Whether standard error is systemd's journal, as systemd says in the environment.
+bool StandardErrorIsJournal();
 
 // Applies from the next line on. Thread-safe. REQUIRES: SetUpLog has returned.
 Result<void> SetLogLevel(std::string_view level);

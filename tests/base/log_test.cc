@@ -2,11 +2,15 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
+#include <sstream>
 #include <string>
+
+#include <fmt/format.h>
 
 #include "base/clock.h"
 #include "base/log_writer.h"
@@ -79,6 +83,28 @@ TEST(Log, AsJson_IsOneObjectALineWhateverTheMessage) {
                                "\n";
   EXPECT_TRUE(line.starts_with(R"({"time":"20)")) << line;
   EXPECT_TRUE(line.ends_with(end)) << line;
+}
+
+TEST(Log, InTheJournal_LinesHaveItsLevels) {
+  const std::string lines = Logged([] {
+    struct stat error {};
+    ASSERT_EQ(0, fstat(STDERR_FILENO, &error));
+    setenv("JOURNAL_STREAM", fmt::format("{}:{}", error.st_dev, error.st_ino).c_str(), 1);
+    ASSERT_TRUE(SetUpLog("debug"));
+    spdlog::debug("a");
+    spdlog::info("b");
+    spdlog::warn("c");
+    spdlog::error("d");
+  });
+  setenv("JOURNAL_STREAM", "1:1", 1);
+  ASSERT_TRUE(SetUpLog("info"));
+  const std::string elsewhere = Logged([] { spdlog::error("e"); });
+  unsetenv("JOURNAL_STREAM");
+  std::string levels;
+  std::istringstream all(lines + elsewhere);
+  for (std::string line; std::getline(all, line);) levels += line.substr(0, 4) + line.back() + ' ';
+  EXPECT_EQ(levels, "<7>2a <6>2b <4>2c <3>2d " + elsewhere.substr(0, 4) + "e ");
+  EXPECT_TRUE(elsewhere.starts_with("20"));
 }
 
 TEST(Log, LevelSetLater_HoldsFromTheNextLineOn) {
