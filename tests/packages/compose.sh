@@ -35,13 +35,19 @@ redis-server --port "$redis" --bind 127.0.0.1 --save '' --dir "$place" >/dev/nul
 processes+=($!)
 mapfile -t environment < <(sed "s/redis:6379/127.0.0.1:$redis/" "$place/environment")
 sed "s/listen 8088/listen 127.0.0.1:$site/" docker/compose/nginx.conf >"$place/nginx.conf"
-for number in 1 2 3; do
-  address=127.0.0.1:${http[number - 1]}
+# start_server NUMBER
+start_server() {
+  local address=127.0.0.1:${http[$1 - 1]}
   env "${environment[@]}" "$bin/sluiced" --rules config/rules --admin off \
-    --grpc "unix:$place/grpc-$number" --http "$address" 2>"$place/sluiced-$number.log" &
+    --grpc "unix:$place/grpc-$1" --http "$address" 2>"$place/sluiced-$1.log" &
+  servers[$1]=$!
   processes+=($!)
-  wait_for 20 curl -fsS "http://$address/readyz" || fail "sluiced-$number is not ready"
-  sed -i "s/sluiced-$number:8080/$address/" "$place/nginx.conf"
+  wait_for 20 curl -fsS "http://$address/readyz" || fail "sluiced-$1 is not ready"
+}
+servers=()
+for number in 1 2 3; do
+  start_server "$number"
+  sed -i "s/sluiced-$number:8080/127.0.0.1:${http[number - 1]}/" "$place/nginx.conf"
 done
 nginx -p "$place" -e stderr -c "$place/nginx.conf" -g "daemon off; pid $place/nginx.pid;" &
 processes+=($!)
@@ -61,3 +67,15 @@ for number in 1 2 3; do
     grep -qv ' 0$' || fail "sluiced-$number was never asked"
 done
 echo "ok: every server was asked"
+
+# nginx notices that servers are gone, and must not leave them out for long when they are back: while
+# one server after the other restarts, as at an upgrade, that could be all.
+served() {
+  [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$site/boot/pay") =~ ^(200|429)$ ]]
+}
+kill -TERM "${servers[@]}"
+wait "${servers[@]}" || fail "a server does not end well"
+for _ in {1..6}; do ! served || fail "a request is served without a server"; done 2>/dev/null
+for number in 1 2 3; do start_server "$number"; done
+wait_for 5 served || fail "nginx does not ask servers that are back"
+echo "ok: servers that are back are asked again"
