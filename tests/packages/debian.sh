@@ -56,13 +56,15 @@ read -r grpc http <<<"$(free_ports 2)"
 user=$(sed -n 's/^User=//p' "$unit")
 command=$(sed -n 's/^ExecStart=//p' "$unit")
 directory=/run/$(sed -n 's/^RuntimeDirectory=//p' "$unit")
-inside install -d -o "$user" -m 0700 "$directory"
-# The service as systemd starts it: its command, its user, its environment.
+mode=$(sed -n 's/^RuntimeDirectoryMode=//p' "$unit")
+# start [NAME=VALUE...]: the service as systemd starts it: its command, its user, its environment.
 start() {
   local arguments
+  inside rm -rf "$directory"
+  inside install -d -o "$user" -g "$user" -m "$mode" "$directory"
   read -ra arguments <<<"$command"
   chroot --userspec="$user:$user" "$root" /usr/bin/env -i XDG_RUNTIME_DIR=/run \
-    "SLUICE_GRPC=127.0.0.1:$grpc" "SLUICE_HTTP=127.0.0.1:$http" "${arguments[@]}" \
+    "SLUICE_GRPC=127.0.0.1:$grpc" "SLUICE_HTTP=127.0.0.1:$http" "$@" "${arguments[@]}" \
     2>"$packages/sluiced.log" &
   server=$!
   processes=("$server")
@@ -93,6 +95,13 @@ wait_for 20 reloaded || fail "the edited rule is not in force"
 expect "second, as edited" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
 stop
 
+socket=unix:$directory/grpc.sock
+start "SLUICE_GRPC=$socket" SLUICE_GRPC_SOCKET_MODE=0660
+asks() { chroot --userspec=nobody:nogroup "$@" "$root" /usr/bin/sluice health --addr "$socket" 2>&1; }
+expect "health, asked by a member of the group" serving "$(asks --groups="$user")"
+asks --groups= >/dev/null && fail "others may ask"
+stop
+
 make_later
 logged upgrade install_package /tmp/later.deb
 # shellcheck disable=SC2016
@@ -105,6 +114,7 @@ done
 expect "third after the upgrade" DECISION_DENIED "$(decision "127.0.0.1:$http" 2)"
 stop
 
+echo SLUICE_REDIS=redis://:secret@redis >"$root/etc/sluice/environment"
 logged remove inside apt-get -q remove -y sluice
 [[ -e $root$rules && ! -e $root/usr/bin/sluiced ]] || fail "removed: rules stay, programs go"
 logged purge inside apt-get -q purge -y sluice
