@@ -1,5 +1,7 @@
 #include "app/credentials.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -41,6 +43,9 @@ Result<std::unique_ptr<Credentials>> Credentials::Load(const Settings& settings,
     if (!callers) return callers.error();
     made->callers_ = std::move(*callers);
   }
+  metrics.ReadFrom("sluice_tls_certificate_expiry_timestamp_seconds",
+                   "When the first certificate in use expires.",
+                   [it = made.get()] { return it->Expiry(); });
   return made;
 }
 
@@ -72,6 +77,13 @@ Result<void> Credentials::LoadSecrets(const Settings& settings) {
   redis_password_.path = settings.redis_password_file;
   if (auto loaded = admin_token_.Load(); !loaded) return loaded;
   return redis_password_.Load();
+}
+
+double Credentials::Expiry() const {
+  double first = std::numeric_limits<double>::infinity();
+  if (server_tls_) first = std::min(first, server_tls_->Expiry());
+  if (redis_tls_) first = std::min(first, redis_tls_->Expiry());
+  return first;
 }
 
 void Credentials::Reload() {

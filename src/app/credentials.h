@@ -17,7 +17,8 @@ namespace sluice {
 
 class Credentials {
  public:
-  // The error names the setting. `metrics` must outlive the credentials.
+  // The error names the setting. `metrics` must outlive the credentials, and not be rendered after
+  // them.
   static Result<std::unique_ptr<Credentials>> Load(const Settings& settings,
                                                    MetricsRegistry& metrics);
 
@@ -55,6 +56,8 @@ class Credentials {
   Result<void> LoadServerTls(const Settings& settings);
   Result<void> LoadRedisTls(const Settings& settings);
   Result<void> LoadSecrets(const Settings& settings);
+  // Of the first certificate, as TlsContext has it.
+  double Expiry() const;
 
   std::unique_ptr<net::TlsServerContext> server_tls_;
   std::unique_ptr<net::TlsClientContext> redis_tls_;

@@ -10,10 +10,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "match/rule_difference.h"
 
@@ -51,6 +53,13 @@ double ToSeconds(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
+// 48 bits of a digest, which a double holds exactly.
+double ToNumber(const std::string& fingerprint) {
+  const auto digest = Sha256Prefix128(fingerprint);
+  return std::accumulate(digest.begin(), digest.begin() + 6, 0.0,
+                         [](double number, std::uint8_t byte) { return number * 256 + byte; });
+}
+
 }  // namespace
 
 RuleReloader::RuleReloader(const Parts& parts, Options options, RuleReading first)
@@ -62,6 +71,9 @@ RuleReloader::RuleReloader(const Parts& parts, Options options, RuleReading firs
       last_time_(parts.metrics.GaugeFor("sluice_rules_last_reload_timestamp_seconds",
                                         "Time of the last reload without mistakes.")),
       loaded_(parts.metrics.GaugeFor("sluice_rules_loaded", "Rules in force.")),
+      shown_fingerprint_(
+          parts.metrics.GaugeFor("sluice_rules_fingerprint",
+                                 "A number for the rule files in force: equal for equal ones.")),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       watch_(options_.directory, {}),
       envoy_watch_(options_.envoy_directory, envoy::kRuleFiles) {
@@ -244,6 +256,7 @@ void RuleReloader::PutInForce(RuleReading reading) {
   GiveBackMemory(reading.index->size());  // what reading them took
   parts_.limiter.SetRules(std::move(reading.index));
   fingerprint_ = std::move(reading.fingerprint);
+  shown_fingerprint_.Set(ToNumber(fingerprint_));
   own_rules_ = reading.own_rules;
   envoy_rules_ = reading.envoy_rules;
   loaded_at_ = parts_.clock.Now();

@@ -88,6 +88,7 @@ class RuleReloader final : public RuleSource {
   Gauge& last_success_;
   Gauge& last_time_;
   Gauge& loaded_;
+  Gauge& shown_fingerprint_;
   const int wake_;  // an eventfd
 
   // Used only by the thread.

@@ -164,7 +164,8 @@ RuleTexts ReadRuleFiles(const std::string& directory, const FileChoice& choice) 
   }
   for (const std::string& name : *names) {
     if (auto text = ReadText(name)) {
-      texts.fingerprint += fmt::format("{} {}\n", Sha256Hex128(*text), name);
+      texts.fingerprint +=
+          fmt::format("{} {}\n", Sha256Hex128(*text), fs::path(name).filename().string());
       texts.files.push_back({name, std::move(*text)});
     } else {
       texts.errors.push_back(

@@ -30,7 +30,8 @@ struct LoadedRules {
 struct RuleTexts {
   std::vector<RuleFile> files;
   Diagnostics errors;  // read errors
-  // A digest of names and texts: equal if and (practically) only if these are equal.
+  // A digest of the files' names, without the directory, and texts: equal if and (practically) only
+  // if these are equal.
   std::string fingerprint;
 };
 

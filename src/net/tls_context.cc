@@ -4,6 +4,8 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
+#include <ctime>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -132,6 +134,16 @@ void TlsContext::Use(TlsFiles texts, TlsSetup setup) {
 TlsFiles TlsContext::texts() const {
   const MutexLock lock(mutex_);
   return texts_;
+}
+
+double TlsContext::Expiry() const {
+  const auto used = setup();
+  const X509* const own = SSL_CTX_get0_certificate(used->context.get());
+  std::tm time{};
+  if (own == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(own), &time) != 1) {
+    return std::numeric_limits<double>::infinity();
+  }
+  return static_cast<double>(timegm(&time));
 }
 
 std::shared_ptr<const TlsSetup> TlsContext::setup() const {

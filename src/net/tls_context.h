@@ -55,6 +55,9 @@ class TlsContext {
 
   std::shared_ptr<const TlsSetup> setup() const SLUICE_EXCLUDES(mutex_);
 
+  // When our own certificate expires, in seconds of Unix time; infinity without one.
+  double Expiry() const SLUICE_EXCLUDES(mutex_);
+
  protected:
   using Build = std::function<Result<TlsSetup>(const TlsFiles& texts)>;
 

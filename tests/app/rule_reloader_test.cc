@@ -199,6 +199,18 @@ TEST_F(RuleReloaderTest, Reload_Answers_Table) {
   EXPECT_THAT(Names(), ElementsAre("b"));
 }
 
+TEST_F(RuleReloaderTest, Fingerprint_IsEqualForEqualFiles) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules");
+  const double before = Metric("sluice_rules_fingerprint");
+  EXPECT_GT(before, 0);
+  Put(RuleNamed("a", "limit: 6, window: 1h"));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Metric("sluice_rules_fingerprint") != before; }));
+  EXPECT_EQ(Metric("sluice_rules_loaded"), 1);
+  Put(RuleNamed("a"));
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Metric("sluice_rules_fingerprint") == before; }));
+}
+
 TEST_F(RuleReloaderTest, BrokenSet_OldRulesStay_EveryMistakeIsLoggedOnce) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");

@@ -273,6 +273,18 @@ TEST(RulesLoader, Directory_ReadsRuleFilesInNameOrder_SkipsOthers) {
   EXPECT_EQ(loaded.rules[1].name, "b");
 }
 
+TEST(RulesLoader, Fingerprint_DoesNotTellTheDirectory) {
+  const RuleDirectory one, two;
+  const auto fingerprint = [](const RuleDirectory& it) {
+    return ReadRuleFiles(it.path().string()).fingerprint;
+  };
+  one.Write("a.yaml", "domain: a\nrules: []\n");
+  two.Write("a.yaml", "domain: a\nrules: []\n");
+  EXPECT_EQ(fingerprint(one), fingerprint(two));
+  two.Write("b.yaml", "domain: b\nrules: []\n");
+  EXPECT_NE(fingerprint(one), fingerprint(two));
+}
+
 TEST(RulesLoader, Directory_Unreadable_IsAnError) {
   const RuleDirectory directory;
   EXPECT_THAT(Messages(LoadRules(directory.path() / "absent")),

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <filesystem>
+#include <limits>
 #include <string>
 
 #include "tests/support/captured_log.h"
@@ -101,6 +103,20 @@ TEST_F(TlsContext_Test, Reload_OfABrokenSet_KeepsTheOldOneAndLogsOnce) {
   Replace(second_.key, first_.key);
   Replace(second_.chain, first_.chain);
   EXPECT_TRUE(context->Reload());
+}
+
+TEST_F(TlsContext_Test, Expiry_IsThatOfTheCertificateInUse) {
+  const test::Certificate expired =
+      authority_.Issue({.name = "expired", .alternative_names = {}, .days = -1});
+  const auto context = TlsServerContext::Load({.paths = Files()}).value();
+  const double now = static_cast<double>(std::time(nullptr));
+  const double day = 24 * 60 * 60;
+  EXPECT_NEAR(context->Expiry(), now + 30 * day, day);
+  Replace(expired.chain, first_.chain);
+  Replace(expired.key, first_.key);
+  EXPECT_TRUE(context->Reload());
+  EXPECT_NEAR(context->Expiry(), now - day, day / 2);
+  EXPECT_EQ(TlsClientContext::Load({}).value()->Expiry(), std::numeric_limits<double>::infinity());
 }
 
 TEST_F(TlsContext_Test, Load_OfAClient_NeedsBothFilesOrNone) {
