@@ -137,7 +137,7 @@ class Parser {
       attributes.push_back(attribute);
     } else {
       return InvalidArgument(
-          fmt::format("attributes: more than the {} that are allowed", kMaxAttributes));
+          fmt::format("attributes: more than {} are not allowed", kMaxAttributes));
     }
     return {};
   }

@@ -26,7 +26,7 @@ Result<void> ParseChecks(std::string_view bytes, std::vector<std::string_view>& 
     if (!check) return MalformedChecks();
     if (checks.size() == kMaxChecksPerMessage) {
       return InvalidArgument(
-          fmt::format("checks: more than the {} that are allowed", kMaxChecksPerMessage));
+          fmt::format("checks: more than {} are not allowed", kMaxChecksPerMessage));
     }
     checks.push_back(*check);
   }
