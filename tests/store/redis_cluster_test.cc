@@ -188,6 +188,30 @@ TEST(RedisClusterStore, JoinsItsFleet) {
   store.Stop();
 }
 
+// The migration may have been interrupted: no server would start until an operator ends it.
+TEST(RedisClusterStore, SlotOfTheFleetMigrates_IsJoined) {
+  RedisCluster& cluster = Three();
+  cluster.Flush();
+  const std::uint16_t slot = SlotOf(redis::FleetMember::kKey);
+  const std::size_t from = cluster.OwnerOf(slot), to = (from + 1) % 3;
+  cluster.BeginMove(slot, to);
+  const auto store = Connect(cluster);
+  std::atomic<std::int64_t> servers = 0;
+  std::atomic<bool> connected = false;
+  store->JoinFleet([&](const redis::FleetView& view) {
+    servers = view.servers;
+    connected = view.connected;
+  });
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] { return servers == 1; }));
+  cluster.FinishMove(slot, to);
+  cluster.Move(slot, from);
+  EXPECT_TRUE(WaitUntil(kTimeout, [&] {
+    return connected && cluster.node(from).Connect().Integer(
+                            {"ZCARD", std::string(redis::FleetMember::kKey)}) == 1;
+  }));
+  store->Stop();
+}
+
 // While a slot migrates, its counters are on one node or on the other, and new ones are created on
 // the other.
 TEST(RedisClusterStore, SlotOnItsWay_EachCounterIsFoundWhereItIs) {

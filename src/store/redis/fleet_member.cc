@@ -69,13 +69,15 @@ void FleetMember::Report() {
   const std::string gone_after = fmt::to_string(milliseconds(kGoneAfter).count());
   const std::array<std::string_view, 7> arguments{"EVAL", kReport, "1",       FleetMember::kKey,
                                                   name_,  time,    gone_after};
-  std::string command;
-  AppendCommand(arguments, command);
-  connection_.Send(command);
+  std::string commands;
+  if (asked_) AppendCommand(std::array<std::string_view, 1>{"ASKING"}, commands);
+  AppendCommand(arguments, commands);
+  connection_.Send(commands);
   awaits_reply_ = true;
 }
 
 void FleetMember::OnReply(const redisReply& reply) {
+  if (reply.type == REDIS_REPLY_STATUS) return;  // to ASKING
   awaits_reply_ = false;
   if (reply.type == REDIS_REPLY_ARRAY && reply.elements > 0) {
     connection_.NoteUse();
@@ -84,10 +86,19 @@ void FleetMember::OnReply(const redisReply& reply) {
   const bool failed = reply.type == REDIS_REPLY_ERROR;
   const std::string error(failed ? std::string_view(reply.str, reply.len)
                                  : "not a list of servers");
-  // Another server may own the key now.
-  if (WantsReconnect(error) || IsRedirect(error)) return connection_.Restart(error);
+  if (IsRedirect(error)) return FollowRedirect(error);
+  if (WantsReconnect(error)) return connection_.Restart(error);
   status_.OnError(error, loop_.now());
   Lose();
+}
+
+// A migration can last: for example, if it was interrupted. After a MOVED, the layout learns the
+// owner.
+void FleetMember::FollowRedirect(std::string_view error) {
+  const auto to = ParseRedirect(error, AddressToTry().value_or(Address()));
+  if (!to || WordOf(error) != "ASK") return connection_.Restart(error);
+  asked_ = to->address;
+  connection_.MoveOn();
 }
 
 void FleetMember::See(const redisReply& names) {
@@ -106,6 +117,7 @@ void FleetMember::See(const redisReply& names) {
 }
 
 void FleetMember::Lose() {
+  asked_.reset();
   awaits_reply_ = false;
   view_.connected = false;
   on_view_(view_);

@@ -58,13 +58,14 @@ class FleetMember final : private Connection::Owner {
   // no server is seen, does not count.
   static constexpr std::uint64_t kRemembered = 300;
 
-  std::optional<Address> AddressToTry() override { return server_(); }
+  std::optional<Address> AddressToTry() override { return asked_ ? asked_ : server_(); }
   void OnTime();
   void Report();
   void OnReady() override { OnTime(); }
   void OnReply(const redisReply& reply) override;
   void OnDown(std::string_view) override { Lose(); }
   void OnFailedAttempt(std::string_view) override { Lose(); }
+  void FollowRedirect(std::string_view error);
   void Lose();
   void See(const redisReply& names);
 
@@ -72,6 +73,7 @@ class FleetMember final : private Connection::Owner {
   const std::function<std::optional<Address>()> server_;
   ServerStatus& status_;
   const Clock* const clock_;
+  std::optional<Address> asked_;  // kKey's slot is being migrated to this server
   const OnView on_view_;
   const std::string name_;  // random
   net::Timer timer_;

@@ -1,6 +1,9 @@
 #include "store/redis/redis_error.h"
 
 #include <algorithm>
+#include <charconv>
+
+#include "store/redis/slot.h"
 
 namespace sluice::redis {
 
@@ -77,6 +80,21 @@ bool WantsReconnect(std::string_view error) {
 bool IsRedirect(std::string_view error) {
   const std::string_view word = WordOf(error);
   return word == "MOVED" || word == "ASK" || word == "TRYAGAIN";
+}
+
+std::optional<Redirect> ParseRedirect(std::string_view error, const Address& from) {
+  const auto slot_at = error.find(' ') + 1;
+  const auto place_at = error.find(' ', slot_at) + 1;
+  const auto port_at = error.rfind(':') + 1;
+  if (slot_at == 0 || place_at == 0 || port_at <= place_at) return std::nullopt;
+  Redirect to;
+  to.address.host = error.substr(place_at, port_at - 1 - place_at);
+  if (to.address.host.empty()) to.address.host = from.host;
+  const char* const end = error.data() + error.size();
+  const auto slot = std::from_chars(error.data() + slot_at, end, to.slot);
+  const auto port = std::from_chars(error.data() + port_at, end, to.address.port);
+  if (slot.ec != std::errc() || port.ec != std::errc() || to.slot >= kSlots) return std::nullopt;
+  return to;
 }
 
 // "ERR Script attempted to access a non local key in a cluster node"; before Redis 7 "Lua script".

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/address.h"
+
 namespace sluice::redis {
 
 // The first word of an error, which names its kind, such as "OOM". Before version 7, Redis reports
@@ -34,6 +36,16 @@ bool WantsReconnect(std::string_view error);
 
 // Whether the keys are elsewhere: MOVED, ASK or TRYAGAIN. The command has not run.
 bool IsRedirect(std::string_view error);
+
+// The place that a MOVED or ASK names: "MOVED 3999 127.0.0.1:6381".
+struct Redirect {
+  std::size_t slot = 0;
+  Address address;
+};
+
+// A server that does not know its own name omits it; then the address is that of `from`. Returns
+// nullopt if the error names no place.
+std::optional<Redirect> ParseRedirect(std::string_view error, const Address& from);
 
 // Whether a script without declared keys accessed a key that is not on this node (or the cluster is
 // down). Nothing was changed.

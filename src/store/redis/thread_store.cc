@@ -1,7 +1,6 @@
 #include "store/redis/thread_store.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,28 +14,6 @@ namespace sluice::redis {
 namespace {
 
 using Routing = StoreCheck::Routing;
-
-// "MOVED 3999 127.0.0.1:6381", or ASK.
-struct RedirectTo {
-  std::size_t slot = 0;
-  Address address;
-};
-
-// A server that does not know its own name omits it; then the address is that of `from`.
-std::optional<RedirectTo> ParseRedirect(std::string_view error, const Address& from) {
-  const auto slot_at = error.find(' ') + 1;
-  const auto place_at = error.find(' ', slot_at) + 1;
-  const auto port_at = error.rfind(':') + 1;
-  if (slot_at == 0 || place_at == 0 || port_at <= place_at) return std::nullopt;
-  RedirectTo to;
-  to.address.host = error.substr(place_at, port_at - 1 - place_at);
-  if (to.address.host.empty()) to.address.host = from.host;
-  const char* const end = error.data() + error.size();
-  const auto slot = std::from_chars(error.data() + slot_at, end, to.slot);
-  const auto port = std::from_chars(error.data() + port_at, end, to.address.port);
-  if (slot.ec != std::errc() || port.ec != std::errc() || to.slot >= kSlots) return std::nullopt;
-  return to;
-}
 
 // Whether the place is that of a server without a name, which only the slot map has an address of.
 bool NamesNobody(std::string_view redirect) { return redirect.find(" ?:") != redirect.npos; }
