@@ -30,7 +30,8 @@ def start():
     redis, url = running.start_redis(folder)
     sluiced, ready = running.start(
         [SLUICED, "--envoy-rules", rules, "--redis", url, "--grpc", "127.0.0.1:0", "--http",
-         "127.0.0.1:0", "--admin", "off", "--fleet-share", "1"], "ready grpc=")
+         "127.0.0.1:0", "--admin", "off", "--fleet-share", "1", "--redis-timeout", "900ms"],
+        "ready grpc=")
     envoy = Grpc(ready.split("grpc=")[1].split()[0])
     return envoy, redis, sluiced
 
