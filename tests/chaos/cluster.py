@@ -6,7 +6,7 @@ import subprocess
 import running
 from resp import Redis, RedisError, ask
 from servers import PATIENCE
-from stand import Stand, free_port
+from stand import Stand
 
 
 class Cluster(Stand):
@@ -16,8 +16,8 @@ class Cluster(Stand):
 
     def __init__(self, build, timeout, rules):
         super().__init__(build, timeout, rules)
-        self.ports = [free_port() for _ in range(self.NODES)]
-        self.bus_ports = [free_port() for _ in range(self.NODES)]
+        self.ports = [running.free_port() for _ in range(self.NODES)]
+        self.bus_ports = [running.free_port() for _ in range(self.NODES)]
         self.processes = [self.start_node(number) for number in range(self.NODES)]
         subprocess.run(["redis-cli", "--cluster", "create", *self.addresses(),
                         "--cluster-replicas", "1", "--cluster-yes"], stdin=subprocess.DEVNULL,

@@ -3,7 +3,7 @@
 import running
 from resp import ask
 from servers import PATIENCE
-from stand import Stand, free_port
+from stand import Stand
 
 
 class Sentinels(Stand):
@@ -13,7 +13,7 @@ class Sentinels(Stand):
 
     def __init__(self, build, timeout, rules):
         super().__init__(build, timeout, rules)
-        self.ports = [free_port(), free_port()]
+        self.ports = [running.free_port(), running.free_port()]
         self.processes = [self.start_redis(0), self.start_redis(1, "--replicaof", "127.0.0.1",
                                                                 str(self.ports[0]))]
         self.sentinels = [self.start_sentinel() for _ in range(3)]
@@ -29,7 +29,7 @@ class Sentinels(Stand):
         return process
 
     def start_sentinel(self):
-        port = free_port()
+        port = running.free_port()
         config = self.folder / f"sentinel-{port}.conf"
         config.write_text(f"""port {port}
 bind 127.0.0.1

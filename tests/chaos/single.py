@@ -6,7 +6,7 @@ import struct
 
 import running
 from resp import ask
-from stand import Stand, free_port
+from stand import Stand
 
 
 class Single(Stand):
@@ -23,7 +23,7 @@ class Single(Stand):
         self.set_clock(0)
         self.address = self.ADDRESSES[0]
         self.point_name_to(self.address)
-        self.port = free_port()
+        self.port = running.free_port()
         self.start_redis()
         self.gate, _ = running.start_gate(self.socket, self.GATE, str(self.port))
         self.start_servers(f"redis://redis.test:{self.port}", CHOSEN_NAMES=str(self.names),

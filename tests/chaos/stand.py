@@ -1,15 +1,7 @@
 """The environment of faults: a store of real processes, with three sluiced on it."""
 
-import socket
-
 import running
 import servers
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 class Stand:

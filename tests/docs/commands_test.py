@@ -103,7 +103,8 @@ def quick(command):
         command = re.sub(r" --(duration|warm-up) \S+", "", command) + " --duration 300ms"
     if command.endswith("&"):
         address = re.search(r"--grpc (\S+)", command).group(1)
-        command += f"\nuntil sluice health --addr {address} >/dev/null 2>&1; do sleep 0.05; done"
+        command += (f"\nuntil sluice health --addr {address} >/dev/null 2>&1; "
+                    "do kill -0 $! || exit; sleep 0.05; done")
     return command
 
 

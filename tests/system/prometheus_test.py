@@ -7,7 +7,6 @@ Usage: prometheus_test.py SLUICED SOURCE_DIRECTORY
 import json
 import pathlib
 import re
-import socket
 import sys
 import unittest
 import urllib.parse
@@ -33,13 +32,6 @@ scrape_configs:
 """
 
 
-def free_port():
-    """Prometheus cannot choose a free port itself, so this returns one that is free now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def start_prometheus(target):
     """The URL of its API. Alerts fire without their delay."""
     folder = running.directory()
@@ -48,7 +40,7 @@ def start_prometheus(target):
     assert changed > 5
     (folder / "alerts.yml").write_text(hasty, encoding="utf-8")
     (folder / "prometheus.yml").write_text(CONFIG.format(target=target), encoding="utf-8")
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{running.free_port()}"
     running.start(
         ["prometheus", f"--config.file={folder}/prometheus.yml",
          f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}"],

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -109,10 +110,20 @@ def resident_megabytes(process):
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+_reservations = []
+
+
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A port that is free, and that no other test has drawn. Below those that the kernel gives out
+    itself, so that no connection takes it before the server listens."""
+    while True:
+        port = random.randrange(15_000, 32_000)
+        reservation = socket.socket(socket.AF_UNIX)
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            reservation.bind(f"\0sluice-test-port-{port}")  # until this process ends
+            listener.bind(("127.0.0.1", port))
+            _reservations.append(reservation)
+            return port
 
 
 def listens(port):
