@@ -6,8 +6,6 @@
 #include <cctype>
 #include <charconv>
 #include <optional>
-#include <set>
-#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -118,9 +116,10 @@ class Builder {
 
   Result<void> Take(const Parameter& parameter) {
     const auto& [name, value] = parameter;
-    if (name == "domain" || name == "cost" || name == "deny_status") {
-      return TakeSetting(name, value);
-    }
+    if (IsGiven(name)) return GivenTwice(name);
+    if (name == "domain") return TakeDomain(name, value);
+    if (name == "cost") return TakeCost(name, value);
+    if (name == "deny_status") return TakeDenyStatus(value);
     if (name.starts_with(kFromHeader)) {
       return TakeFromHeader(name.substr(kFromHeader.size()), value, /*path_only=*/false);
     }
@@ -150,14 +149,15 @@ class Builder {
   bool has_domain() const { return !check_.domain().empty(); }
 
   AuthRequest Build() const {
-    return {.check = check_.SerializeAsString(), .deny_status = deny_status_};
+    return {.check = check_.SerializeAsString(), .deny_status = deny_status_.value_or(429)};
   }
 
  private:
-  Result<void> TakeSetting(std::string_view name, std::string_view value) {
-    if (!settings_.emplace(name).second) return GivenTwice(name);
-    if (name == "domain") return TakeDomain(name, value);
-    return name == "cost" ? TakeCost(name, value) : TakeDenyStatus(value);
+  // Whether this setting of the URL has been taken.
+  bool IsGiven(std::string_view name) const {
+    if (name == "domain") return has_domain();
+    if (name == "cost") return check_.cost() > 0;
+    return name == "deny_status" && deny_status_;
   }
 
   Result<void> TakeDomain(std::string_view where, std::string_view value) {
@@ -197,9 +197,8 @@ class Builder {
   }
 
   const HttpRequest& request_;
-  std::set<std::string> settings_;  // given in the URL
   v1::CheckLimitRequest check_;
-  int deny_status_ = 429;
+  std::optional<int> deny_status_;
 };
 
 }  // namespace
