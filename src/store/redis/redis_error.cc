@@ -89,6 +89,7 @@ std::optional<Redirect> ParseRedirect(std::string_view error, const Address& fro
   if (slot_at == 0 || place_at == 0 || port_at <= place_at) return std::nullopt;
   Redirect to;
   to.address.host = error.substr(place_at, port_at - 1 - place_at);
+  if (to.address.host == "?") return std::nullopt;
   if (to.address.host.empty()) to.address.host = from.host;
   const char* const end = error.data() + error.size();
   const auto slot = std::from_chars(error.data() + slot_at, end, to.slot);

@@ -15,9 +15,6 @@ namespace {
 
 using Routing = StoreCheck::Routing;
 
-// Whether the place is that of a server without a name, which only the slot map has an address of.
-bool NamesNobody(std::string_view redirect) { return redirect.find(" ?:") != redirect.npos; }
-
 bool ShareCounter(const StoreCheck& a, const StoreCheck& b) {
   return std::any_of(a.counters.begin(), a.counters.end(), [&](const CounterCheck& counter) {
     return std::any_of(b.counters.begin(), b.counters.end(),
@@ -212,7 +209,10 @@ std::string ThreadStore::ProbeKey(const Node& node) {
 
 Node* ThreadStore::FollowRedirect(const Node& from, std::string_view error) {
   const auto to = ParseRedirect(error, from.address());
-  if (!to) return nullptr;
+  if (!to) {
+    on_layout_suspect_();
+    return nullptr;
+  }
   Node& node = NodeAt(to->address, Node::WhenUnconnected::kWait);
   nodes_.at(to->address.ToString()).asked = true;
   if (WordOf(error) == "MOVED") {
@@ -226,11 +226,10 @@ Node* ThreadStore::FollowRedirect(const Node& from, std::string_view error) {
 void ThreadStore::OnRedirect(Node& from, StoreCheck& check, std::string_view error) {
   const std::string_view word = WordOf(error);
   by_slot_ |= RefusesUndeclaredKeys(error);
-  if (NamesNobody(error)) on_layout_suspect_();
-  if (word == "TRYAGAIN" || NamesNobody(error)) return TryAgainLater(check);
+  if (word == "TRYAGAIN") return TryAgainLater(check);
   if (word == "MOVED" || word == "ASK") {
     Node* const node = FollowRedirect(from, error);
-    if (node == nullptr) return Fail(check, StoreFailure::kRejected);
+    if (node == nullptr) return TryAgainLater(check);  // the slot map may have the address
     check.routing = word == "ASK" ? Routing::kAsking : Routing::kBySlot;
     return SendTo(node, check);
   }
