@@ -33,10 +33,10 @@ class Credentials {
   // Null if every caller is admitted.
   const CallerAccess* callers() const { return callers_.get(); }
 
-  // Empty if there is none.
+  // Empty without an admin token in the settings.
   const Secret& admin_token() const { return admin_token_.secret; }
 
-  // Null if the password is in the URL, or if there is none.
+  // Null without redis.password_file. Then the URL has the password, if Redis needs one.
   const Secret* redis_password() const {
     return redis_password_.path.empty() ? nullptr : &redis_password_.secret;
   }

@@ -26,8 +26,8 @@ SecretDigest DigestOfSecret(std::string_view secret);
 // The token of a header `authorization: Bearer TOKEN`. The scheme is case-insensitive.
 std::optional<std::string_view> BearerToken(std::optional<std::string_view> authorization);
 
-// The secrets in a file, one per line. Fails if there is none, or if one has characters other than
-// printable ASCII without spaces.
+// The secrets in a file, one per line. Fails if the file has no secret, or one with characters
+// other than printable ASCII without spaces.
 Result<std::vector<std::string>> ReadSecretsFile(const std::string& path);
 
 // The same for a file with exactly one secret.
@@ -36,7 +36,7 @@ Result<std::string> ReadSecretFile(const std::string& path);
 // The same for a secret that does not come from a file.
 Result<void> ValidateSecret(std::string_view secret);
 
-// A secret that may change while it is in use. Empty if there is none.
+// A secret that may change while it is in use. Empty until it is set.
 class Secret {
  public:
   Secret() = default;

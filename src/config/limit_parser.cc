@@ -128,10 +128,10 @@ Limit ParseWarmingBucket(const ConfigMap& fields, const Rate& rate, const Config
   WarmingBucket limit{.rate = rate.count, .period = rate.period};
   limit.warmup = warmup.Parsed(ParseWarmup, kDurations).value_or(std::chrono::seconds(1));
   if (const auto burst = fields.Find("burst")) {
-    burst->ReportFound("with warmup is none: rate and warmup determine it");
+    burst->ReportFound("is no burst with warmup: rate and warmup determine it");
   }
   if (const auto initial = fields.Find("initial")) {
-    initial->ReportFound("with warmup is none: such a bucket starts cold");
+    initial->ReportFound("is no initial with warmup: such a bucket starts cold");
   }
   if (const auto borrow = fields.Find("borrow"); borrow && !ParseFlag(*borrow)) {
     borrow->ReportFound("with warmup is true");

@@ -23,8 +23,8 @@ bool IsArray(const redisReply& reply, std::size_t elements) {
   return reply.type == REDIS_REPLY_ARRAY && reply.elements >= elements;
 }
 
-// The address beside the name of a server; empty if there is none. Its place: host, port, id, list
-// of keys and values.
+// The IP address in the metadata of a server, which is an array: host, port, id, list of keys and
+// values. Empty if the metadata has no address.
 std::string_view IpOf(const redisReply& server) {
   if (server.elements < 4 || !IsArray(*server.element[3], 2)) return {};
   const redisReply& more = *server.element[3];
