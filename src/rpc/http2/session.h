@@ -62,7 +62,8 @@ class Session {
   std::uint64_t TakeCallCount() { return std::exchange(calls_, 0); }
 
   // The time since which the oldest request has been incomplete, and the time since which the
-  // oldest response has waited for the peer's window. SteadyTime::max() if no request or response waits.
+  // oldest response has waited for the peer's window. SteadyTime::max() if no request or response
+  // waits.
   SteadyTime incomplete_since() const { return incomplete_.oldest(); }
   SteadyTime untaken_since() const { return untaken_.oldest(); }
   // Ends those that date from `time` or before. Returns false if the session can no longer receive.
