@@ -18,6 +18,7 @@
 #include "app/envoy_environment.h"
 #include "app/rule_reading.h"
 #include "app/server.h"
+#include "app/service_manager.h"
 #include "app/version.h"
 #include "app/visible_arguments.h"
 #include "base/log.h"
@@ -105,6 +106,7 @@ int ServeUntilStopped(Server& server, const sigset_t& signals,
     if (signal != SIGHUP) return signal;
     RenewLogLevel(arguments, settings);
     spdlog::info("HUP: reading the rules");
+    service_manager::NotifyReloading();
     server.ReloadRules();
   }
 }
@@ -134,12 +136,15 @@ ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& sett
     return Fail(mistaken ? kMistaken : kCannotRun, server.error(), settings);
   }
   const Address* const admin = server.value()->admin_address();
-  spdlog::info("ready grpc={} http={} admin={}", server.value()->grpc_address().ToString(),
-               server.value()->http_address().ToString(),
-               admin != nullptr ? admin->ToString() : "off");
+  const std::string ready = fmt::format(
+      "ready grpc={} http={} admin={}", server.value()->grpc_address().ToString(),
+      server.value()->http_address().ToString(), admin != nullptr ? admin->ToString() : "off");
+  spdlog::info("{}", ready);
+  service_manager::NotifyReady(ready);
 
   const int signal = ServeUntilStopped(*server.value(), signals, arguments, settings);
   spdlog::info("{}: draining", sigabbrev_np(signal));
+  service_manager::NotifyStopping();
   server.value()->Stop(settings.drain);
   spdlog::info("stopped");
   return kStopped;

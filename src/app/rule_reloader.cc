@@ -170,6 +170,7 @@ bool RuleReloader::AnswerRequests() {
     }
   }
   ReloadResult result = Load(Reason::kAsked);
+  options_.on_reloaded(result);
   const MutexLock lock(mutex_);
   result_ = std::move(result);
   served_ = asked;

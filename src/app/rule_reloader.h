@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,8 @@ class RuleReloader final : public RuleSource {
     RuleIndex::Options index;
     std::chrono::milliseconds settle{100};
     std::chrono::milliseconds second_look{400};
+    // Called on the reloader's thread after each requested reload.
+    std::function<void(const ReloadResult&)> on_reloaded = [](const ReloadResult&) {};
   };
 
   // All of it must outlive the reloader.

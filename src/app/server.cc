@@ -12,6 +12,7 @@
 #include "admin/admin_handler.h"
 #include "api/status.h"
 #include "app/connection_limits.h"
+#include "app/service_manager.h"
 #include "app/version.h"
 #include "base/admin_address.h"
 #include "base/clock.h"
@@ -212,7 +213,8 @@ void Server::StartRules(const Settings& settings, RuleReading rules) {
       RuleReloader::Options{.directory = settings.rules_directory,
                             .envoy_directory = settings.envoy.rules_directory,
                             .merge_envoy_domains = settings.envoy.merge_domains,
-                            .index = IndexOptions(settings)},
+                            .index = IndexOptions(settings),
+                            .on_reloaded = service_manager::NotifyReloaded},
       std::move(rules));
 }
 
