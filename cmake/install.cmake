@@ -13,9 +13,26 @@ add_custom_command(
   VERBATIM)
 add_custom_target(sluice_manuals ALL DEPENDS ${manuals}/sluice.1.gz)
 
+# Where settings and rules are installed, and where unit and settings look for them: one path. Below
+# the prefix, also for /opt/NAME, where GNUInstallDirs separates the two; /etc for /usr.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_SYSCONFDIR}")
+  set(etc ${CMAKE_INSTALL_SYSCONFDIR}/sluice)
+elseif(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  set(etc /${CMAKE_INSTALL_SYSCONFDIR}/sluice)
+else()
+  set(etc ${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_SYSCONFDIR}/sluice)
+endif()
+set(share ${CMAKE_INSTALL_DATADIR}/sluice)
+
+# The unit hides home directories, unless it is installed in one.
+set(protect_home yes)
+if(CMAKE_INSTALL_PREFIX MATCHES "^/(home|root)(/|$)")
+  set(protect_home read-only)
+endif()
+
 # The settings of a service: those of the example, and the rules beside it.
 file(READ config/sluice.yaml settings)
-string(REPLACE "# rules: /etc/sluice/rules" "rules: ${CMAKE_INSTALL_FULL_SYSCONFDIR}/sluice/rules"
+string(REPLACE "# rules: /etc/sluice/rules" "rules: ${etc}/rules"
        service_settings "${settings}")
 if(service_settings STREQUAL settings)
   message(FATAL_ERROR "config/sluice.yaml has no line `# rules: /etc/sluice/rules` any more")
@@ -23,8 +40,6 @@ endif()
 file(CONFIGURE OUTPUT installed/sluice.yaml CONTENT "${service_settings}" @ONLY)
 configure_file(cmake/sluiced.service.in installed/sluiced.service @ONLY)
 
-set(etc ${CMAKE_INSTALL_SYSCONFDIR}/sluice)
-set(share ${CMAKE_INSTALL_DATADIR}/sluice)
 install(TARGETS sluiced sluice DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/installed/sluice.yaml DESTINATION ${etc})
 install(FILES config/rules/shop.yaml DESTINATION ${etc}/rules)

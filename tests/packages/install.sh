@@ -1,38 +1,66 @@
 #!/usr/bin/env bash
-# `cmake --install` to a folder of one's own: the programs run from there with the settings and rules
-# beside them, and man reads the manuals.
+# `cmake --install` with prefixes of each kind: the unit names programs and settings that exist, the
+# service's command serves with them, and man reads the manuals. The real prefixes are used: overlays,
+# which end with this script, hide what is installed from the machine.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 make_place
+overlays=$packages/overlays
+mkdir -p "$overlays"
+mount -t tmpfs overlays "$overlays"
+# hide FOLDER: later changes to it are in memory.
+hide() {
+  mkdir -p "$overlays$1/upper" "$overlays$1/work"
+  mount -t overlay overlay -o "lowerdir=$1,upperdir=$overlays$1/upper,workdir=$overlays$1/work" "$1"
+}
 scripts/setup.sh build
-# Settings and unit name the place, so it is given before the build.
-logged configure cmake --preset package -B build/prefix -DCMAKE_INSTALL_PREFIX="$place/sluice" \
-  -DCMAKE_INSTALL_SYSCONFDIR=etc
-cmake --build build/prefix
-logged install cmake --install build/prefix
-prefix=$place/sluice
+for folder in /etc /opt /usr /root /home; do hide "$folder"; done
+version=$(scripts/version.py)
 
-version=$(sed -n 's/^project(sluice VERSION \([^ ]*\).*/\1/p' CMakeLists.txt)
-expect "version" "sluiced $version" "$("$prefix/bin/sluiced" --version)"
-for page in man1/sluice.1.gz man8/sluiced.8.gz; do
-  MANWIDTH=80 man --warnings --local-file "$prefix/share/man/$page" 2>"$place/warnings" >"$place/page"
-  grep -q '^SYNOPSIS' "$place/page" || fail "$page has no synopsis"
-  expect "warnings about $page" "" "$(cat "$place/warnings")"
-done
-expect "command of the service" "$prefix/bin/sluiced --config $prefix/etc/sluice/sluice.yaml" \
-  "$(sed -n 's/^ExecStart=//p' "$prefix/lib/systemd/system/sluiced.service")"
+# serves UNIT: its command starts with the settings and rules beside it, and decides.
+serves() {
+  local command grpc http
+  read -ra command <<<"$(sed -n 's/^ExecStart=//p' "$1")"
+  read -r grpc http <<<"$(free_ports 2)"
+  "${command[@]}" --grpc "127.0.0.1:$grpc" --http "127.0.0.1:$http" --admin off 2>"$place/log" &
+  server=$!
+  processes=("$server")
+  wait_for 20 curl -fsS "http://127.0.0.1:$http/readyz" ||
+    { cat "$place/log" >&2; fail "the server is not ready"; }
+  expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
+  expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
+  kill -TERM "$server"
+  wait "$server" && status=0 || status=$?
+  processes=()
+  expect "exit status after SIGTERM" 0 "$status"
+}
 
-read -r grpc http <<<"$(free_ports 2)"
-"$prefix/bin/sluiced" --config "$prefix/etc/sluice/sluice.yaml" --grpc "127.0.0.1:$grpc" \
-  --http "127.0.0.1:$http" --admin off 2>"$place/log" &
-server=$!
-processes=("$server")
-wait_for 20 curl -fsS "http://127.0.0.1:$http/readyz" ||
-  { cat "$place/log" >&2; fail "the server is not ready"; }
-expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
-expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
-kill -TERM "$server"
-wait "$server" && status=0 || status=$?
-processes=()
-expect "exit status after SIGTERM" 0 "$status"
+# installs PREFIX SYSCONFDIR SETTINGS: the last is the path of the settings file.
+installs() {
+  local prefix=$1 unit=$1/lib/systemd/system/sluiced.service
+  echo "----- $prefix"
+  logged configure cmake --preset package -B build/prefix -DCMAKE_INSTALL_PREFIX="$prefix" \
+    -DCMAKE_INSTALL_SYSCONFDIR="$2"
+  cmake --build build/prefix
+  logged install cmake --install build/prefix
+  expect "version" "sluiced $version" "$("$prefix/bin/sluiced" --version)"
+  expect "command of the service" "$prefix/bin/sluiced --config $3" \
+    "$(sed -n 's/^ExecStart=//p' "$unit")"
+  expect "file of secrets" "${3%sluice.yaml}environment" \
+    "$(sed -n 's/^EnvironmentFile=-//p' "$unit")"
+  serves "$unit"
+  for page in man1/sluice.1.gz man8/sluiced.8.gz; do
+    MANWIDTH=80 man --warnings --local-file "$prefix/share/man/$page" 2>"$place/warnings" >"$place/page"
+    grep -q '^SYNOPSIS' "$place/page" || fail "$page has no synopsis"
+    expect "warnings about $page" "" "$(cat "$place/warnings")"
+  done
+}
+
+installs /opt/sluice etc /opt/sluice/etc/sluice/sluice.yaml
+installs /usr etc /etc/sluice/sluice.yaml
+installs /usr/local etc /usr/local/etc/sluice/sluice.yaml
+installs /usr/local /etc /etc/sluice/sluice.yaml
+installs /root/sluice etc /root/sluice/etc/sluice/sluice.yaml
+expect "home directories, for a prefix in one" read-only \
+  "$(sed -n 's/^ProtectHome=//p' /root/sluice/lib/systemd/system/sluiced.service)"
