@@ -11,6 +11,10 @@ background=false
 case "${1:-}" in
   "") ;;
   --background) background=true ;;
+  -h | --help)
+    sed -n '2,6s/^# //p' scripts/run.sh
+    exit
+    ;;
   *)
     sed -n '2,6s/^# //p' scripts/run.sh >&2
     exit 2
@@ -37,7 +41,8 @@ our_pid() {
 decide_and_show() {
   printf '\nA decision (sluice check %s):\n\n' "${request[*]}"
   "$bin/sluice" check "${request[@]}" --addr "$grpc" | sed 's/^/    /' || true
-  local to=''
+  local to='' metrics="curl http://$http/metrics"
+  command -v curl >/dev/null || metrics="http://$http/metrics     # in a browser"
   [[ $grpc == 127.0.0.1:8081 ]] || to=" --addr $grpc"
   cat <<TEXT
 
@@ -47,7 +52,7 @@ Try next, in another terminal:
     $bin/sluice check ${request[*]}$to
     $bin/sluice check ${request[*]} --repeat 100 --concurrency 8$to
     $bin/sluice check ${request[*]} --json$to
-    curl http://$http/metrics
+    $metrics
     \$EDITOR config/rules/        # the rules it runs; docs/rules.md explains them
 
 TEXT
@@ -70,8 +75,7 @@ flock "$lock"
 
 scripts/setup.sh build
 echo "run: building; the first time takes some minutes"
-# Without tests, which need more packages; a folder that has them keeps them.
-[[ -e build/release/build.ninja ]] || cmake --preset release -DBUILD_TESTING=OFF
+[[ -e build/release/build.ninja ]] || cmake --preset release
 cmake --build --preset release --target sluiced sluice
 
 if answers; then
