@@ -6,18 +6,24 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 
 namespace sluice {
 namespace {
 
+constexpr char kServiceDirectory[] = "/run/sluice";
+
 std::string Directory() {
   const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
   if (runtime != nullptr && *runtime != '\0') return std::string(runtime) + "/sluice";
-  return geteuid() == 0 ? "/run/sluice" : fmt::format("/tmp/sluice-{}", geteuid());
+  return geteuid() == 0 ? kServiceDirectory : fmt::format("/tmp/sluice-{}", geteuid());
 }
 
 Error Refused(const std::string& directory, std::string_view why) {
@@ -26,6 +32,21 @@ Error Refused(const std::string& directory, std::string_view why) {
 }
 
 }  // namespace
+
+std::vector<std::string> FindAdminSockets() {
+  std::set<std::string> sockets;
+  for (const std::string& directory : {Directory(), std::string(kServiceDirectory)}) {
+    std::error_code unreadable;
+    for (std::filesystem::directory_iterator entry(directory, unreadable), end;
+         !unreadable && entry != end; entry.increment(unreadable)) {
+      std::error_code gone;
+      if (entry->path().extension() == ".admin" && entry->is_socket(gone)) {
+        sockets.insert(entry->path());
+      }
+    }
+  }
+  return {sockets.begin(), sockets.end()};
+}
 
 Result<Address> AdminAddressOf(const Address& grpc) {
   return Address::Parse(grpc.is_unix()

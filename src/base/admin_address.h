@@ -10,10 +10,17 @@
 // Thread-safe.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "base/address.h"
 #include "base/result.h"
 
 namespace sluice {
+
+// Admin sockets in DIRECTORY and in /run/sluice, where systemd's service has its own, sorted. A server
+// may have left one behind.
+std::vector<std::string> FindAdminSockets();
 
 // The admin address of the server at `grpc`. Fails if the path is too long for a socket.
 // REQUIRES: `grpc` is a unix socket, or its port is not 0.

@@ -30,14 +30,21 @@ Result<Address> AdminOptions::AddressFor(const std::string& token) const {
   return AdminAddressOf(*public_address);
 }
 
+void PrintAdminHint() {
+  fmt::print(
+      stderr,
+      "  For operators:  run it as the server's user, or give --admin ADDRESS (the server's "
+      "setting\n                  admin.listen) or its token (--token-file, SLUICE_TOKEN)\n");
+  for (const std::string& socket : FindAdminSockets()) {
+    fmt::print(stderr, "  Found here:     --admin unix:{}\n", socket);
+  }
+}
+
 int FailAdminCall(const AdminOptions& options, const Client& client, const Error& error) {
   if (options.json) fmt::print("{}\n", ErrorJson(error));
   PrintError(client, error);
   if (!client.connected() && client.address().is_unix()) {
-    fmt::print(
-        stderr,
-        "  For operators:  run it as the server's user, or give --admin ADDRESS (the server's "
-        "setting\n                  admin.listen) or its token (--token-file, SLUICE_TOKEN)\n");
+    PrintAdminHint();
   }
   if (error.code == ErrorCode::kUnauthenticated) {
     fmt::print(stderr, "  Give the token:  --token-file FILE, or set SLUICE_TOKEN\n");

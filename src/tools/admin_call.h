@@ -36,6 +36,9 @@ struct Outcome {
   int status = 0;
 };
 
+// Prints how operators reach a server, and the admin sockets of this machine.
+void PrintAdminHint();
+
 // Prints `error` as text or JSON, and returns the exit status.
 int FailAdminCall(const AdminOptions& options, const Client& client, const Error& error);
 
@@ -46,7 +49,11 @@ int CallAdmin(const AdminOptions& options,
               Result<Response> (AdminClient::*method)(const Request&, Duration),
               const Request& request, const std::function<Outcome(const Response&)>& conclude) {
   const auto client = options.Connect();
-  if (!client) return FailBeforeCall(client.error());
+  if (!client) {
+    const int status = FailBeforeCall(client.error());
+    if (client.error().code == ErrorCode::kPermissionDenied) PrintAdminHint();
+    return status;
+  }
   AdminClient admin(**client);
   const auto response = (admin.*method)(request, options.server.timeout);
   if (!response) return FailAdminCall(options, **client, response.error());

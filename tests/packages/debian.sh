@@ -83,9 +83,14 @@ expect "user of the process" "$(inside id -u "$user")" "$(ps -o uid= -p "$server
 expect "health" serving "$(inside sluice health --addr "127.0.0.1:$grpc")"
 expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
 expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
-inside sluice explain --admin "unix:$directory/sluiced-$grpc.admin" shop endpoint=/boot/pay user=1 \
-  >/dev/null || fail "root cannot explain"
-echo "ok: root opens the operators' socket"
+# explains ADDRESS SOCKET: root is told the socket of the server at ADDRESS, and opens it.
+explains() {
+  local command=(sluice explain shop endpoint=/boot/pay user=1)
+  inside "${command[@]}" --addr "$1" 2>&1 | grep -Fq -- "--admin unix:$2" || fail "the tool does not name $2"
+  inside "${command[@]}" --addr "$1" --admin "unix:$2" >/dev/null || fail "root cannot explain"
+  echo "ok: root opens $2"
+}
+explains "127.0.0.1:$grpc" "$directory/sluiced-$grpc.admin"
 
 rules=/etc/sluice/rules/shop.yaml
 sed -i 's/limit: 1, window: 1m/limit: 2, window: 1m/' "$root$rules"
@@ -100,6 +105,8 @@ start "SLUICE_GRPC=$socket" SLUICE_GRPC_SOCKET_MODE=0660
 asks() { chroot --userspec=nobody:nogroup "$@" "$root" /usr/bin/sluice health --addr "$socket" 2>&1; }
 expect "health, asked by a member of the group" serving "$(asks --groups="$user")"
 asks --groups= >/dev/null && fail "others may ask"
+inside sluice rules --addr "$socket" >/dev/null || fail "root cannot list the rules"
+echo "ok: root opens $directory/grpc.sock.admin"
 stop
 
 make_later

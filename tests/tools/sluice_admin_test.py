@@ -258,6 +258,21 @@ class AccessTest(unittest.TestCase):
             named = server.sluice("rules", "--admin", f"unix:{folder}/ops.sock")
             self.assertEqual(named.returncode, 0, named.stderr)
 
+    def test_sockets_of_this_machine_are_named_if_none_is_derived(self):
+        with tempfile.TemporaryDirectory() as runtime:
+            server = Server(self, address="127.0.0.1:0", XDG_RUNTIME_DIR=runtime)
+            socket_path = re.search(r"admin=unix:(\S+)", server.logged()).group(1)
+            other = sluice("rules", "--addr", "127.0.0.1:1", XDG_RUNTIME_DIR=runtime)
+            self.assert_refused(other, "no server answers at unix:")
+            self.assertIn(f"--admin unix:{socket_path}\n", other.stderr)
+            if os.geteuid() == 0:  # as root meets the socket of the service's user
+                os.chown(f"{runtime}/sluice", 65534, 65534)
+                refused = sluice("rules", "--addr", server.address, XDG_RUNTIME_DIR=runtime)
+                self.assert_refused(refused, "it belongs to another user")
+                self.assertIn(f"--admin unix:{socket_path}\n", refused.stderr)
+                named = sluice("rules", "--admin", f"unix:{socket_path}")
+                self.assertEqual(named.returncode, 0, named.stderr)
+
     def test_token_opens_the_public_port_to_the_token(self):
         server = Server(self, "--admin", "off", SLUICE_ADMIN_TOKEN=TOKEN)
         public = ("rules", "--admin", server.address)
