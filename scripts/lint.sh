@@ -27,5 +27,8 @@ echo "lint: layers"
 echo "lint: code statistics"
 /usr/bin/python3 scripts/code_stats.py
 
+echo "lint: version"
+scripts/version.py >/dev/null
+
 echo "lint: documents"
 /usr/bin/python3 tests/docs/check_docs.py .

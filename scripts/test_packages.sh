@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Builds and tests what users install: packages, images, manifests. Needs root and the packages of Debian
 # and npm, but no container engine. Keeps slow intermediate results in build/packages.
-#   scripts/test_packages.sh [debian|install|image|compose|kubernetes|readme ...]    default: all
-# install: cmake --install. readme: the README's two commands in a clean Debian.
+#   scripts/test_packages.sh [debian|install|image|compose|kubernetes|readme|release ...]    default: all
+# install: cmake --install. readme: the README's two commands in a clean Debian. release: the files of
+# scripts/release.sh, from the last commit.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-parts='debian install image compose kubernetes readme'
+parts='debian install image compose kubernetes readme release'
 for part in "$@"; do
-  [[ " $parts " == *" $part "* ]] || { sed -n '2,5s/^# //p' scripts/test_packages.sh >&2; exit 2; }
+  [[ " $parts " == *" $part "* ]] || { sed -n '2,6s/^# //p' scripts/test_packages.sh >&2; exit 2; }
 done
 # shellcheck disable=SC2086
 (($#)) || set -- $parts

@@ -1,55 +1,45 @@
 #!/usr/bin/env bash
 # docker/Dockerfile: builds it, starts the image as its user on a read-only file system, asks it from
-# outside, stops it.
+# outside, stops it. ARCHIVE: of an image that is built already.
+#   tests/packages/image.sh [ARCHIVE]
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/images.sh"
 
-base=docker.io/library/debian:bookworm-slim
 megabyte=1000000
 limit=60 # megabytes over the base
-
-buildah() {
-  command buildah --storage-driver vfs --root "$packages/images" \
-    --runroot "$packages/run" "$@"
-}
-
-# The name of an image, for `buildah from`, of a clean Debian; slim has no manuals and translations.
-import_base() {
-  buildah inspect --type image "$base" >/dev/null 2>&1 && return
-  make_debian
-  local container slim
-  container=$(buildah from scratch)
-  slim=$(buildah mount "$container")
-  cp -a "$debian/." "$slim"
-  rm -rf "$slim"/usr/share/{doc,info,locale,man}/*
-  buildah config --cmd /bin/bash "$container"
-  buildah commit --quiet --rm "$container" "$base" >/dev/null
-}
 
 size_of() { du --summarize --bytes --one-file-system "$1" | cut -f1; }
 
 import_base
-# Without layers: to keep that of the compiler takes longer than to install it again.
-ccache=${CCACHE_DIR:-$HOME/.cache/ccache}
-mkdir -p "$ccache"
-buildah build --isolation chroot --network host --pull=never --format docker --layers=false \
-  --volume "$ccache:/root/.cache/ccache" --file docker/Dockerfile --tag sluice-test .
+image=sluice-test
+if [[ -n ${1:-} ]]; then
+  gunzip --stdout "$1" >"$packages/image.tar"
+  image=$(buildah pull --quiet "docker-archive:$packages/image.tar")
+  rm "$packages/image.tar"
+else
+  # Without layers: to keep that of the compiler takes longer than to install it again.
+  ccache=${CCACHE_DIR:-$HOME/.cache/ccache}
+  mkdir -p "$ccache"
+  buildah build --isolation chroot --network host --pull=never --format docker --layers=false \
+    --volume "$ccache:/root/.cache/ccache" --file docker/Dockerfile --tag "$image" .
+fi
 
-container=$(buildah from --pull=never sluice-test)
+container=$(buildah from --pull=never "$image")
 clean=$(buildah from --pull=never "$base")
 trap 'clean_up; buildah rm "$container" "$clean" >/dev/null' EXIT
-image=$(buildah mount "$container")
+files=$(buildah mount "$container")
 
-config() { buildah inspect --type image sluice-test | jq -r ".Docker.config.$1"; }
+config() { buildah inspect --type image "$image" | jq -r ".Docker.config.$1"; }
 user=$(config User)
 expect "not root" 65532:65532 "$user"
 expect "stop signal" SIGTERM "$(config StopSignal)"
 expect "version's label" "sluice $(config 'Labels."org.opencontainers.image.version"')" \
-  "$(chroot "$image" /usr/bin/sluice --version)"
+  "$(chroot "$files" /usr/bin/sluice --version)"
 for tool in gcc cc make cmake ninja python3; do
-  [[ -z $(chroot "$image" /bin/sh -c "command -v $tool") ]] || fail "the image has $tool"
+  [[ -z $(chroot "$files" /bin/sh -c "command -v $tool") ]] || fail "the image has $tool"
 done
-over=$((($(size_of "$image") - $(size_of "$(buildah mount "$clean")")) / megabyte))
+over=$((($(size_of "$files") - $(size_of "$(buildah mount "$clean")")) / megabyte))
 ((over < limit)) || fail "$over MB over its base; $limit are allowed"
 echo "ok: $over MB over its base"
 
@@ -72,7 +62,7 @@ in_container() {
     mount -o remount,bind,ro "$image"
     exec chroot "$image" /usr/bin/setpriv --reuid "${user%:*}" --regid "${user#*:}" \
       --clear-groups --no-new-privs --bounding-set=-all /usr/bin/env -i "$@"' \
-    in_container "$image" "$user" "${environment[@]}" "$@"
+    in_container "$files" "$user" "${environment[@]}" "$@"
 }
 
 # A folder that the user owns.

@@ -1,0 +1,23 @@
+# shellcheck shell=bash
+# Images without a container engine. Sourced after common.sh.
+# shellcheck disable=SC2154
+base=docker.io/library/debian:bookworm-slim
+
+buildah() {
+  command buildah --storage-driver vfs --root "$packages/images" \
+    --runroot "$packages/run" "$@"
+}
+
+# Makes an image of a clean Debian under the name in $base, which no registry is then asked for; slim has
+# no manuals and translations.
+import_base() {
+  buildah inspect --type image "$base" >/dev/null 2>&1 && return
+  make_debian
+  local container slim
+  container=$(buildah from scratch)
+  slim=$(buildah mount "$container")
+  cp -a "$debian/." "$slim"
+  rm -rf "$slim"/usr/share/{doc,info,locale,man}/*
+  buildah config --cmd /bin/bash "$container"
+  buildah commit --quiet --rm "$container" "$base" >/dev/null
+}

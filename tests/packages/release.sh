@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# What scripts/release.sh builds of the last commit: the sums are right; the package decides in a clean
+# Debian within a minute, without a compiler; package and image pass their own tests.
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+seconds_to_decide=60
+files=$packages/release
+version=$(scripts/version.py)
+source "$(dirname "${BASH_SOURCE[0]}")/images.sh"
+import_base
+scripts/release.sh "$files"
+(cd "$files" && sha256sum --check --strict SHA256SUMS)
+expect "files" "SHA256SUMS sluice-$version-image-amd64.tar.gz sluice-$version.tar.gz sluice_${version}_amd64.deb" \
+  "$(cd "$files" && printf '%s\n' ./* | LC_ALL=C sort | sed 's|^./||' | paste -sd ' ')"
+
+make_root release
+inside sh -c 'command -v cc c++ cmake' && fail "the clean Debian has a compiler"
+cp "$files/sluice_${version}_amd64.deb" "$root/tmp/sluice.deb"
+read -r grpc http <<<"$(free_ports 2)"
+begin=$SECONDS
+inside apt-get -q update >/dev/null
+logged install inside apt-get -q install -y --no-install-recommends /tmp/sluice.deb
+inside SLUICE_ADMIN=off "SLUICE_GRPC=127.0.0.1:$grpc" "SLUICE_HTTP=127.0.0.1:$http" \
+  sluiced --config /etc/sluice/sluice.yaml 2>"$packages/sluiced.log" &
+processes=("$!")
+wait_for 20 inside sluice health --addr "127.0.0.1:$grpc" || fail "the server does not answer"
+inside sluice check shop endpoint=/boot/pay user=42 --addr "127.0.0.1:$grpc"
+took=$((SECONDS - begin))
+((took <= seconds_to_decide)) || fail "installed and decided in $took s; $seconds_to_decide are allowed"
+echo "ok: installed and decided in $took s"
+
+tests/packages/debian.sh "$files/sluice_${version}_amd64.deb"
+tests/packages/image.sh "$files/sluice-$version-image-amd64.tar.gz"
