@@ -1,6 +1,6 @@
 // Reports the server's state to the service manager that started it, such as systemd with
-// Type=notify, by the protocol of sd_notify(3): one datagram to the socket in $NOTIFY_SOCKET. Without
-// that variable, nothing happens.
+// Type=notify, by the protocol of sd_notify(3): one datagram to the socket in $NOTIFY_SOCKET.
+// Without that variable, nothing happens.
 //
 // Thread-safe.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace sluice::service_manager {
 
-// The rules are loaded and all listeners accept calls, whether Redis is reachable or not. `status` is
-// shown by `systemctl status`.
+// The rules are loaded and all listeners accept calls, whether Redis is reachable or not. `status`
+// is shown by `systemctl status`.
 void NotifyReady(std::string_view status);
 
 // A reload was requested; NotifyReloaded must follow.

@@ -18,8 +18,8 @@
 
 namespace sluice {
 
-// Admin sockets in DIRECTORY and in /run/sluice, where systemd's service has its own, sorted. A server
-// may have left one behind.
+// Admin sockets in DIRECTORY and in /run/sluice, where systemd's service has its own, sorted. A
+// server may have left one behind.
 std::vector<std::string> FindAdminSockets();
 
 // The admin address of the server at `grpc`. Fails if the path is too long for a socket.

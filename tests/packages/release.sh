@@ -14,7 +14,7 @@ scripts/release.sh "$files"
 expect "files" "SHA256SUMS sluice-$version-image-amd64.tar.gz sluice-$version.tar.gz sluice_${version}_amd64.deb" \
   "$(cd "$files" && printf '%s\n' ./* | LC_ALL=C sort | sed 's|^./||' | paste -sd ' ')"
 
-make_root release
+make_root released
 inside sh -c 'command -v cc c++ cmake' && fail "the clean Debian has a compiler"
 cp "$files/sluice_${version}_amd64.deb" "$root/tmp/sluice.deb"
 read -r grpc http <<<"$(free_ports 2)"
