@@ -85,8 +85,9 @@ expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
 expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
 # explains ADDRESS SOCKET: root is told the socket of the server at ADDRESS, and opens it.
 explains() {
-  local command=(sluice explain shop endpoint=/boot/pay user=1)
-  inside "${command[@]}" --addr "$1" 2>&1 | grep -Fq -- "--admin unix:$2" || fail "the tool does not name $2"
+  local said command=(sluice explain shop endpoint=/boot/pay user=1)
+  said=$(inside "${command[@]}" --addr "$1" 2>&1) && fail "the tool opens the socket of another user"
+  [[ $said == *"--admin unix:$2"* ]] || fail "the tool does not name $2: $said"
   inside "${command[@]}" --addr "$1" --admin "unix:$2" >/dev/null || fail "root cannot explain"
   echo "ok: root opens $2"
 }

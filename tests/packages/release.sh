@@ -21,14 +21,18 @@ read -r grpc http <<<"$(free_ports 2)"
 begin=$SECONDS
 inside apt-get -q update >/dev/null
 logged install inside apt-get -q install -y --no-install-recommends /tmp/sluice.deb
-inside SLUICE_ADMIN=off "SLUICE_GRPC=127.0.0.1:$grpc" "SLUICE_HTTP=127.0.0.1:$http" \
-  sluiced --config /etc/sluice/sluice.yaml 2>"$packages/sluiced.log" &
-processes=("$!")
+chroot "$root" /usr/bin/sluiced --config /etc/sluice/sluice.yaml --grpc "127.0.0.1:$grpc" \
+  --http "127.0.0.1:$http" --admin off 2>"$packages/sluiced.log" &
+server=$!
+processes=("$server")
 wait_for 20 inside sluice health --addr "127.0.0.1:$grpc" || fail "the server does not answer"
 inside sluice check shop endpoint=/boot/pay user=42 --addr "127.0.0.1:$grpc"
 took=$((SECONDS - begin))
 ((took <= seconds_to_decide)) || fail "installed and decided in $took s; $seconds_to_decide are allowed"
 echo "ok: installed and decided in $took s"
+kill -TERM "$server"
+wait "$server"
+processes=()
 
 tests/packages/debian.sh "$files/sluice_${version}_amd64.deb"
 tests/packages/image.sh "$files/sluice-$version-image-amd64.tar.gz"
