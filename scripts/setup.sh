@@ -14,7 +14,7 @@ build_packages=(
   # store: Redis' wire protocol, sockets and timers, TLS and SHA-256
   libhiredis-dev libboost-dev libssl-dev
   # rules and settings: YAML, regular expressions, flags
-  libyaml-cpp-dev libre2-dev libcli11-dev
+  libyaml-cpp-dev libyaml-dev libre2-dev libcli11-dev
   # memory: an allocator that is fast when one thread frees memory of another
   libmimalloc-dev
   # gRPC server and load generator: HTTP/2, compressed messages

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "config/caller_parser.h"
+#include "config/yaml_syntax.h"
 
 namespace sluice {
 namespace {
@@ -68,6 +69,10 @@ class Flattener {
 Result<SettingsFile> ReadSettingsFile(const std::string& path) {
   const auto text = ReadFile(path);
   if (!text) return text.error();
+  if (const auto wrong = FindYamlSyntaxError(*text)) {
+    return InvalidArgument(fmt::format("{}:{}:{}: {}", path, wrong->position.line,
+                                       wrong->position.column, wrong->message));
+  }
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(*text);
     const YAML::Node root = documents.empty() ? YAML::Node() : documents.front();

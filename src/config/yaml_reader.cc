@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/utf8.h"
+#include "config/yaml_syntax.h"
 
 namespace sluice {
 namespace {
@@ -230,21 +231,25 @@ YamlNode ReadYaml(std::string_view file, std::string_view text, const YamlItemSt
   if (const auto wrong = FindNonText(text)) {
     return fail(wrong->first, fmt::format("found {}; allowed is UTF-8 text", wrong->second));
   }
+  const auto syntax = FindYamlSyntaxError(text);
+  if (syntax && syntax->is_quote) return fail(syntax->position, syntax->message);
   TreeBuilder builder(file, stream, errors, aliases);
   try {
     std::istringstream input{std::string(text)};
     YAML::Parser parser(input);
-    if (!parser.HandleNextDocument(builder)) return builder.Take();
+    const bool has_document = parser.HandleNextDocument(builder);
     const YamlItemStream no_stream;
     Diagnostics unused;
     TreeBuilder second(file, no_stream, unused, aliases);
-    if (parser.HandleNextDocument(second)) {
+    if (has_document && parser.HandleNextDocument(second)) {
       return fail(second.Take().position, "found a second document; allowed is one in a file");
     }
-    return builder.Take();
   } catch (const YAML::Exception& error) {
-    return fail(PositionOf(error.mark), fmt::format("not YAML: {}", error.msg));
+    if (!syntax) return fail(PositionOf(error.mark), fmt::format("not YAML: {}", error.msg));
   }
+  // With the mistakes that yaml-cpp's events have shown before it.
+  if (syntax) return fail(syntax->position, syntax->message);
+  return builder.Take();
 }
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
 // YAML text as a tree of nodes with positions. The subset for configuration: one document; no tags;
-// anchors and aliases only where the caller allows them. Only this file uses yaml-cpp.
+// anchors and aliases only where the caller allows them.
 #pragma once
 
 #include <functional>

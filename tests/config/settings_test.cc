@@ -131,6 +131,8 @@ TEST(Settings_FromFile, WhatWouldHaveNoEffect_IsAMistake) {
            {"callers: {a: {token_file: t, domains: d, domains: e}}\n",
             ":1:42: domains: found the key a second time"},
            {"unmatched: deny\n---\nmax_keys: 5\n", ":3:1: found a second document"},
+           {"grpc: \"127.0.0.1:1\nmax_keys: 5\n",
+            ":1:7: not YAML: the quote that opens here is not closed"},
            {"redis: &it {tls: *it}\n", "nested too deeply"},
        }) {
     const auto settings = ReadSettings(Texts{"--config", dir.Write("s.yaml", text)}, {});

@@ -134,7 +134,11 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
       {WithLimit("{unit: day, on_store_failure: panic}"),
        "0.yaml:4:45: descriptors[0].rate_limit.on_store_failure: found \"panic\"; allowed are "
        "local, allow, deny, error"},
-      {"domain: d\ndescriptors: [", "0.yaml:2:1: not YAML: end of sequence flow not found"},
+      {"domain: d\ndescriptors: [",
+       "0.yaml:3:1: not YAML: while parsing a flow node: did not find expected node content"},
+      {"domain: d\ndescriptors:\n  - key: a\n    value: \"b\n  - key: c",
+       "0.yaml:4:12: not YAML: the quote that opens here is not closed: found unexpected end of "
+       "stream"},
       {"domain: d\ndomain: e", "0.yaml:2:1: domain: found the key a second time; allowed is once"},
       {"domain: !x d", "0.yaml:1:9: found the tag \"!x\"; allowed is YAML without tags"},
       {"domain: d\ndescriptors: &a [*a]",

@@ -48,6 +48,7 @@ OWNERS = {
     "boost/beast": {"http"},
     "boost/": {"http"},
     "yaml-cpp/": {"config"},
+    "yaml.h": {"config"},
     "nghttp2/": {"rpc/http2", "load"},
     "zlib.h": {"rpc/http2"},
     "grpc/health/": {"service", "client"},
