@@ -30,7 +30,8 @@ VERDICTS = ("ALLOWED", "DENIED")
 ELSEWHERE = (
     ("scripts/run.sh", "tests/packages/readme.sh", "scripts/run.sh --background"),
     ("scripts/test.sh", "tests/packages/readme.sh", "scripts/test.sh ${selected"),
-    ("scripts/setup.sh build && apt install dpkg-dev file", "docker/Dockerfile",
+    ("scripts/setup.sh && cmake --preset release && ", "scripts/test.sh", 'cmake --preset "$preset"'),
+    ("scripts/setup.sh build", "docker/Dockerfile",
      "scripts/setup.sh build && apt-get install -y --no-install-recommends dpkg-dev file"),
     ("scripts/bench.sh", "tests/bench/report_test.py", "scripts/bench.sh"),
     ("docker build -f docker/Dockerfile ", "tests/packages/image.sh", "--file docker/Dockerfile"),
@@ -46,7 +47,12 @@ ELSEWHERE = (
      "cmake --build --preset package"),
     ("apt install ./build/package/", "tests/packages/debian.sh", "apt-get -q install"),
     ("systemctl status sluiced", "tests/packages/debian.sh", "is-enabled sluiced.service"),
-    ("cmake --preset release && ", "scripts/test.sh", 'cmake --preset "$preset"'),
+    ("useradd --system sluice", "tests/packages/install.sh", "useradd --system sluice"),
+    ("systemctl enable --now /opt/sluice/lib/systemd/system/sluiced.service",
+     "tests/packages/install.sh", "systemctl enable /opt/sluice/lib/systemd/system/sluiced.service"),
+    ("sha256sum --check SHA256SUMS", "tests/packages/release.sh", "sha256sum --check"),
+    ("apt install ./sluice_", "tests/packages/release.sh", "apt-get -q install"),
+    ("docker load --input ", "scripts/release.sh", "docker load"),
     ("build/release/accuracy/accuracy", "tests/accuracy/CMakeLists.txt", "COMMAND accuracy --short"),
     # Measurements: every build builds them.
     ("build/release/accuracy/algorithm_cost", "tests/accuracy/CMakeLists.txt",

@@ -58,6 +58,11 @@ installs() {
 }
 
 installs /opt/sluice etc /opt/sluice/etc/sluice/sluice.yaml
+useradd --system sluice
+systemctl enable /opt/sluice/lib/systemd/system/sluiced.service
+expect "unit that systemd starts" /opt/sluice/lib/systemd/system/sluiced.service \
+  "$(readlink /etc/systemd/system/multi-user.target.wants/sluiced.service)"
+systemctl disable sluiced.service
 installs /usr etc /etc/sluice/sluice.yaml
 installs /usr/local etc /usr/local/etc/sluice/sluice.yaml
 installs /usr/local /etc /etc/sluice/sluice.yaml
