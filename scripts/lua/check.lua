@@ -225,7 +225,8 @@ for k = 1, key_count do
   local limit = changed_by[k]
   if limit then
     local kind, a, b, c = limit.algorithm, state_a[k], state_b[k], state_c[k]
-    local seconds = ceil(kind.lifetime(limit, now, a, b, c) / 1000000) + 1
+    -- Never negative: a SET with such an expiry would fail after others have succeeded.
+    local seconds = ceil(max(0, kind.lifetime(limit, now, a, b, c)) / 1000000) + 1
     local expiry = expiries[k] -- nil: a new counter
     local left = expiry and (expiry - second) % EXPIRY_MODULUS
     -- An expiry in the past looks as if it were far ahead.

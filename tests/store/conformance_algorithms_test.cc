@@ -88,6 +88,45 @@ TEST_P(AlgorithmTest, WarmingBucket_ColdCostsThreeTimesAsMuch_AndCoolsDownAgain)
   }
 }
 
+// A counter outlives its rule: these meet the state that another rule has left.
+constexpr WarmingBucket kWarmsInAnHour{.rate = 10, .period = seconds(1), .warmup = hours(1)};
+constexpr WarmingBucket kWarmsInASecond{.rate = 10, .period = seconds(1), .warmup = seconds(1)};
+
+TEST_P(AlgorithmTest, WarmingBucket_WarmupShortenedInDebt_PricesAsAFreshOne) {
+  const Duration fresh = Decide(kWarmsInASecond, {.mode = Mode::kCharge}).retry_after;
+  EXPECT_EQ(fresh, milliseconds(280));
+  NewCounter();
+  EXPECT_TRUE(Check(kWarmsInAnHour).admitted);
+  const Verdict owes = Peek(kWarmsInASecond);
+  EXPECT_EQ(owes.reset_after, owes.retry_after) << "as cold as it can be";
+  EXPECT_GT(owes.retry_after, seconds(0));
+  EXPECT_EQ(Decide(kWarmsInASecond, {.mode = Mode::kCharge}).retry_after, owes.retry_after + fresh);
+}
+
+// A rule and its override have different rates.
+TEST_P(AlgorithmTest, WarmingBucket_OverrideOfALowerRate_PricesAsAFreshOne) {
+  WarmingBucket slow = kWarmsInASecond;
+  slow.rate = 1;
+  const Duration fresh = Decide(slow, {.mode = Mode::kCharge}).retry_after;
+  NewCounter();
+  EXPECT_TRUE(Check(kWarmsInASecond).admitted);
+  const Duration owed = Peek(slow).retry_after;
+  EXPECT_EQ(Decide(slow, {.mode = Mode::kCharge}).retry_after, owed + fresh);
+}
+
+TEST_P(AlgorithmTest, WarmingBucket_WarmupShortenedAndClockSetBack_FailsNoCheck) {
+  const CounterSpec other{"sluice:{t/r}:other", kTokens};
+  const CounterSpec before{"sluice:{t/r}:warming", kWarmsInAnHour};
+  const CounterSpec after{"sluice:{t/r}:warming", kWarmsInASecond};
+  EXPECT_TRUE(BlockingCheck({other, before}).RunOn(*store_).admitted);
+  clock_.Advance(-seconds(5));
+  BlockingCheck check({other, after});
+  check.RunOn(*store_);
+  EXPECT_FALSE(check.failure());
+  EXPECT_FALSE(check.admitted);
+  EXPECT_EQ(check.counters[0].verdict.remaining, 19) << "charged, though denied";
+}
+
 TEST_P(AlgorithmTest, LeakyBucket_SixAtOnce_FiveAreSpacedEvenly) {
   for (const int wait : {0, 500, 1000, 1500, 2000}) {
     EXPECT_EQ(Peek(kQueue).wait, milliseconds(wait));

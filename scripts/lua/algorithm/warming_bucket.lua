@@ -35,11 +35,9 @@ local function advance(limit, now, stored, next_free, last)
     last = now
     keep = KEEP_ALWAYS
   end
-  if last > next_free then
-    stored = min(limit.most, stored + (last - next_free) / limit.cooldown)
-    next_free = last
-  end
-  return keep, stored, next_free, last
+  local idle = max(last - next_free, 0)
+  stored = min(limit.most, stored + idle / limit.cooldown)
+  return keep, stored, next_free + idle, last
 end
 
 local function grants(limit, request, n, _, next_free, last)

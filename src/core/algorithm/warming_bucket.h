@@ -65,7 +65,7 @@ struct WarmingBucket {
     return WriteBack::kNo;
   }
 
-  // Brings `state` forward to `now`.
+  // Brings `state` forward to `now`. Another rule may have stored more permits than this one can.
   WriteBack Advance(State& state, Time now) const {
     WriteBack keep = WriteBack::kNo;
     if (ClockWasReplaced(state.last, now)) {
@@ -74,10 +74,9 @@ struct WarmingBucket {
       keep = WriteBack::kAlways;
     }
     const Time t = std::max(now, state.last);
-    if (t > state.next_free) {
-      state.stored = std::min(MaxStored(), state.stored + Cooled(t - state.next_free));
-      state.next_free = t;
-    }
+    const Duration idle = std::max(t - state.next_free, Duration::zero());
+    state.stored = std::min(MaxStored(), state.stored + Cooled(idle));
+    state.next_free += idle;
     state.last = t;
     return keep;
   }
