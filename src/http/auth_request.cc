@@ -82,6 +82,30 @@ std::string PathOf(std::string_view reference) {
   return Normalized(PercentDecode(path).value_or(std::string(path)));
 }
 
+// Headers to which each proxy appends an item, in the same line or in a new one.
+bool IsListOfProxies(std::string_view name) {
+  return IsName(name, "X-Forwarded-For") || IsName(name, "Forwarded");
+}
+
+// The value of a header that the proxy sets; empty if there is none. Of a list of proxies, the last
+// item, which is from the proxy that asks. Clients may write the items before. A quote that they
+// leave open must not hide a comma, so quotes do not count.
+Result<std::string_view> ValueOf(const HttpHeaders& headers, std::string_view name) {
+  const bool is_list = IsListOfProxies(name);
+  const HttpHeaders::value_type* found = nullptr;
+  for (const auto& header : headers) {
+    if (!IsName(header.first, name)) continue;
+    if (found != nullptr && !is_list) return GivenTwice(name);
+    found = &header;
+  }
+  if (found == nullptr) return std::string_view();
+  std::string_view value = found->second;
+  if (!is_list) return value;
+  value.remove_prefix(value.rfind(',') + 1);  // 0 without a comma
+  value.remove_prefix(std::min(value.find_first_not_of(" \t"), value.size()));
+  return value;
+}
+
 // The length of the first character of `text`, or 0 if it does not begin with UTF-8.
 std::size_t CharacterBytes(std::string_view text) {
   constexpr std::size_t kMax = 4;
@@ -139,11 +163,15 @@ class Builder {
       std::replace(lower.begin(), lower.end(), '-', '_');
       if (auto taken = TakeAttribute(lower, AttributeOf(value)); !taken) return taken;
     }
-    const std::string_view cost = request_.Header(kCostHeader);
-    if (!cost.empty()) {
-      if (auto taken = TakeCost(kCostHeader, cost); !taken) return taken;
+    const auto cost = ValueOf(request_.headers, kCostHeader);
+    if (!cost) return cost.error();
+    if (!cost->empty()) {
+      if (auto taken = TakeCost(kCostHeader, *cost); !taken) return taken;
     }
-    return TakeDomain(kDomainHeader, request_.Header(kDomainHeader));
+    const auto domain = ValueOf(request_.headers, kDomainHeader);
+    if (!domain) return domain.error();
+    if (!domain->empty()) return TakeDomain(kDomainHeader, *domain);
+    return InvalidArgument("domain: missing; give it as a parameter, or as X-Sluice-Domain");
   }
 
   bool has_domain() const { return !check_.domain().empty(); }
@@ -183,9 +211,10 @@ class Builder {
   }
 
   Result<void> TakeFromHeader(const std::string& name, std::string_view header, bool path_only) {
-    const std::string_view value = request_.Header(header);
-    if (value.empty()) return {};
-    return TakeAttribute(name, AttributeOf(path_only ? PathOf(value) : std::string(value)));
+    const auto value = ValueOf(request_.headers, header);
+    if (!value) return value.error();
+    if (value->empty()) return {};
+    return TakeAttribute(name, AttributeOf(path_only ? PathOf(*value) : std::string(*value)));
   }
 
   Result<void> TakeAttribute(const std::string& name, std::string value) {
@@ -211,9 +240,6 @@ Result<AuthRequest> ParseAuthRequest(const HttpRequest& request) {
     if (auto taken = builder.Take(parameter); !taken) return taken.error();
   }
   if (!builder.has_domain()) {
-    if (request.Header(kDomainHeader).empty()) {
-      return InvalidArgument("domain: missing; give it as a parameter, or as X-Sluice-Domain");
-    }
     if (auto taken = builder.TakeHeaders(); !taken) return taken.error();
   }
   return builder.Build();

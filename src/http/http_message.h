@@ -14,8 +14,8 @@ namespace sluice {
 
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
-// Whether `header` has this name, ignoring case.
-bool HasName(const HttpHeaders::value_type& header, std::string_view name);
+// Whether two names of headers are equal, ignoring case.
+bool IsName(std::string_view a, std::string_view b);
 
 // The value of the header of that name; nothing if there is none, or more than one.
 std::optional<std::string_view> OnlyHeader(const HttpHeaders& headers, std::string_view name);
@@ -27,9 +27,6 @@ struct HttpRequest {
   HttpHeaders headers;
   std::string body;
   net::Peer peer;
-
-  // The first header with this name, ignoring case; empty if there is none.
-  std::string_view Header(std::string_view name) const;
 };
 
 struct HttpResponse {

@@ -65,6 +65,14 @@ TEST(AuthRequest, Queries_AreChecks) {
        {"shop", {}, 9007199254740992, 403}},
       {"domain=shop&header.user=X-User", {{"x-user", "7"}}, {"shop", {{"user", "7"}}}},
       {"domain=shop&header.user=X-User", {}, {"shop", {}}},
+      // Of a list to which each proxy appends, the last item is that of the proxy before Sluice.
+      {"domain=shop&header.ip=X-Forwarded-For",
+       {{"X-Forwarded-For", "192.0.2.1"}, {"x-forwarded-for", "192.0.2.2 , 192.0.2.3"}},
+       {"shop", {{"ip", "192.0.2.3"}}}},
+      {"domain=shop&header.for=Forwarded",
+       {{"Forwarded", "for=\"a"}, {"Forwarded", "for=192.0.2.3;proto=http"}},
+       {"shop", {{"for", "for=192.0.2.3;proto=http"}}}},
+      {"domain=shop&header.a=X-A", {{"X-A", "1, 2"}}, {"shop", {{"a", "1, 2"}}}},
       // Nothing in a client's URL can add attributes or end the value.
       {"domain=shop&path.endpoint=X-Original-URI",
        {{"X-Original-URI", "/pay%2f1?user=1&domain=x"}},
@@ -154,6 +162,13 @@ TEST(AuthRequest, Wrong_SaysWhereAndWhatIsAllowed) {
       {"",
        {{"X-Sluice-Domain", "a"}, {"X-Sluice-Attr-A", "1"}, {"x-sluice-attr-a", "2"}},
        "a: given twice"},
+      // Otherwise a client of a proxy that appends headers would choose the value.
+      {"domain=a&header.user=X-User", {{"X-User", "1"}, {"x-user", "2"}}, "X-User: given twice"},
+      {"domain=a&path.endpoint=U", {{"U", ""}, {"U", "/"}}, "U: given twice"},
+      {"", {{"X-Sluice-Domain", "a"}, {"x-sluice-domain", "b"}}, "X-Sluice-Domain: given twice"},
+      {"",
+       {{"X-Sluice-Domain", "a"}, {"X-Sluice-Cost", "1"}, {"X-Sluice-Cost", "2"}},
+       "X-Sluice-Cost: given twice"},
       {"",
        {{"X-Sluice-Domain", "a"}, {"X-Sluice-Cost", "x"}},
        "X-Sluice-Cost: found \"x\"; allowed is a whole number from 1 to 2^53"},
