@@ -49,8 +49,8 @@ void Connection::AfterInput(bool fine) {
   if (session_.paused()) resume_timer_.Start(shard_.loop().now());
   ReadWhileTaken();
   if (state_ == State::kNoticed && !session_.pinged()) EndNotice();
-  // A reset may have closed the last stream; TakeOutput then starts to linger.
-  if (state_ == State::kDraining && !session_.has_streams()) transport_->RequestFlush();
+  // Input without an answer can be the last, such as a reset or GOAWAY; TakeOutput then lingers.
+  if (IsDone()) transport_->RequestFlush();
   const SteadyTime incomplete = session_.incomplete_since();
   if (incomplete != SteadyTime::max()) CheckBy(incomplete + times_.request);
 }
@@ -77,7 +77,7 @@ void Connection::TakeOutput(std::string& out) {
   } else if (held_back_ && state_ < State::kLingering) {
     ReadWhileTaken();
   }
-  LingerIfDone();
+  if (IsDone()) BeginLinger();
 }
 
 void Connection::OnClosed(Closure, std::string_view) { Close(); }
@@ -96,9 +96,9 @@ void Connection::EndNotice() {
   session_.EndDrain();
 }
 
-void Connection::LingerIfDone() {
+bool Connection::IsDone() const {
   const bool drained = state_ == State::kDraining && !session_.has_streams();
-  if (state_ < State::kLingering && (drained || session_.ended())) BeginLinger();
+  return state_ < State::kLingering && (drained || session_.ended());
 }
 
 void Connection::BeginLinger() {

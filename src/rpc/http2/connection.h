@@ -55,7 +55,7 @@ class Connection final : public net::Protocol, public net::Disposable {
   void EndNotice();
   void BeginLinger();
   void EndLinger();
-  void LingerIfDone();
+  bool IsDone() const;
   void CheckTimes();
   SteadyTime NextCheck() const;
   void CheckBy(SteadyTime time);

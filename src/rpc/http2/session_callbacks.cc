@@ -34,6 +34,7 @@ const nghttp2_session_callbacks* Session::Callbacks::All() {
   static const nghttp2_session_callbacks* const all = [] {
     nghttp2_session_callbacks* callbacks = nullptr;
     nghttp2_session_callbacks_new(&callbacks);
+    nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, OnBeginFrame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, OnBeginHeaders);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, OnHeader);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, OnData);
@@ -60,6 +61,12 @@ const nghttp2_option* Session::Callbacks::Options() {
     return options;
   }();
   return all;
+}
+
+// nghttp2 ignores all of PRIORITY, since SETTINGS_NO_RFC7540_PRIORITIES is set.
+int Session::Callbacks::OnBeginFrame(nghttp2_session*, const nghttp2_frame_hd* head, void*) {
+  const bool fine = head->type != NGHTTP2_PRIORITY || head->stream_id != 0;
+  return fine ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 int Session::Callbacks::OnBeginHeaders(nghttp2_session*, const nghttp2_frame* frame,

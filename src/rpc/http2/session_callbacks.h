@@ -21,6 +21,7 @@ struct Session::Callbacks {
                             void* session);
 
  private:
+  static int OnBeginFrame(nghttp2_session*, const nghttp2_frame_hd* head, void* session);
   static int OnBeginHeaders(nghttp2_session*, const nghttp2_frame* frame, void* session);
   static int OnHeader(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size,

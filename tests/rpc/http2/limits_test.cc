@@ -127,6 +127,20 @@ TEST(LimitsTest, Pings_Flood_GoawayTooManyPings) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
+TEST(LimitsTest, Peer_SaysGoaway_ClosedThoughNothingIsToBeSent) {
+  for (const bool with_ping : {false, true}) {
+    Served served;
+    RawClient client(served.address());
+    client.SendPing();
+    ASSERT_TRUE(client.AwaitPong());
+    std::string last =
+        Http2Frame{.type = Http2Frame::kGoaway, .payload = std::string(8, '\0')}.Bytes();
+    if (with_ping) last += Http2Frame{.type = Http2Frame::kPing, .payload = "12345678"}.Bytes();
+    client.SendBytes(last);
+    EXPECT_TRUE(client.AwaitEnd()) << with_ping;
+  }
+}
+
 TEST(LimitsTest, Settings_Flood_Goaway) {
   Served served;
   RawClient client(served.address());
