@@ -16,8 +16,8 @@ constexpr std::int32_t kConnectionWindow = 1024 * 1024;
 // Many resets of calls younger than this are an attack: no legitimate caller sets so short a
 // deadline and retries at once.
 constexpr std::chrono::milliseconds kYoung(1);
-constexpr double kYoungResetBurst = 1'000;
-constexpr double kYoungResetsPerSecond = 200;
+constexpr double kResetBurst = 1'000;
+constexpr double kResetsPerSecond = 200;
 
 // The limit for PING and SETTINGS frames between responses. Clients with keepalive send a PING
 // every few seconds; clients that measure bandwidth send one per response.
@@ -46,7 +46,7 @@ Session::Session(Shard& shard, net::Transport& transport)
     : shard_(shard),
       transport_(transport),
       memory_(shard),
-      young_resets_(kYoungResetBurst, kYoungResetsPerSecond),
+      resets_(kResetBurst, kResetsPerSecond),
       controls_(kControlBurst, kControlsPerSecond) {
   nghttp2_session_server_new2(&nghttp2_, Callbacks::All(), this, Callbacks::Options());
   SubmitSettings();
@@ -74,7 +74,8 @@ SteadyTime Session::now() const { return shard_.loop().now(); }
 bool Session::Receive(std::string_view bytes) {
   paused_ = false;
   inflated_before_ = shard_.inflater().total();
-  const ssize_t got = nghttp2_session_mem_recv(nghttp2_, Bytes(bytes), bytes.size());
+  ssize_t got = NGHTTP2_ERR_FLOODED;
+  if (flood_ == nullptr) got = nghttp2_session_mem_recv(nghttp2_, Bytes(bytes), bytes.size());
   if (received_ > 0) nghttp2_session_consume_connection(nghttp2_, std::exchange(received_, 0));
   if (nghttp2_session_want_write(nghttp2_) != 0) transport_.RequestFlush();
   if (got >= 0) {
@@ -244,7 +245,7 @@ bool Session::OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id) {
       if (pings_ > 0) --pings_;
       return true;
     case NGHTTP2_RST_STREAM:
-      return CountReset(id);
+      return OnReset(id);
     default:
       return true;
   }
@@ -273,11 +274,14 @@ void Session::OnResponseLost(std::int32_t id) {
   on_lost();
 }
 
-bool Session::CountReset(std::int32_t id) {
+bool Session::OnReset(std::int32_t id) {
   if (!sent_answers_.empty()) OnResponseLost(id);
   const Stream* const stream = Find(id);
-  if (stream == nullptr || now() - stream->received() >= kYoung) return true;
-  if (young_resets_.Allow(now())) return true;
+  return stream == nullptr || now() - stream->received() >= kYoung || CountReset();
+}
+
+bool Session::CountReset() {
+  if (resets_.Allow(now())) return true;
   flood_ = "too_many_resets";
   flood_reason_ = Refusal::kRapidReset;
   return false;
@@ -291,6 +295,15 @@ void Session::OnFrameSent(std::uint8_t type, std::uint8_t flags, std::int32_t id
   if (stream == nullptr || stream->request_ended()) return;
   // The response is complete, so the rest of the request is not needed.
   nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+}
+
+// A peer that breaks the protocol in a call makes the server reset it. That ends the call as a
+// reset by the peer does, so it counts the same. The other codes are of resets that the server
+// chose.
+void Session::OnResetSent(std::uint32_t error) {
+  const bool chosen =
+      error == NGHTTP2_NO_ERROR || error == NGHTTP2_CANCEL || error == NGHTTP2_REFUSED_STREAM;
+  if (!chosen) CountReset();
 }
 
 void Session::SubmitResponse(Stream& stream) {

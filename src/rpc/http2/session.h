@@ -106,9 +106,11 @@ class Session {
   // Frames received and sent. Returns false if the peer floods the session.
   bool OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id);
   bool CountControl(const char* flood);
-  bool CountReset(std::int32_t id);
+  bool OnReset(std::int32_t id);
+  bool CountReset();
   void OnResponseLost(std::int32_t id);
   void OnFrameSent(std::uint8_t type, std::uint8_t flags, std::int32_t id);
+  void OnResetSent(std::uint32_t error);
 
   Shard& shard_;
   net::Transport& transport_;
@@ -135,7 +137,7 @@ class Session {
   std::size_t received_ = 0;         // bytes of DATA in this Receive
   std::size_t inflated_before_ = 0;  // by the shard's inflater, before this Receive
   std::string rest_;                 // received but not processed when the session was paused
-  RateGuard young_resets_;
+  RateGuard resets_;    // of young calls by the peer, and of calls in which it broke the protocol
   RateGuard controls_;  // PING and SETTINGS
   int pings_ = 0;
   bool paused_ = false;

@@ -103,6 +103,9 @@ int Session::Callbacks::OnFrame(nghttp2_session*, const nghttp2_frame* frame, vo
 }
 
 int Session::Callbacks::OnFrameSent(nghttp2_session*, const nghttp2_frame* frame, void* session) {
+  if (frame->hd.type == NGHTTP2_RST_STREAM) {
+    SessionOf(session).OnResetSent(frame->rst_stream.error_code);
+  }
   SessionOf(session).OnFrameSent(frame->hd.type, frame->hd.flags, frame->hd.stream_id);
   return 0;
 }

@@ -51,7 +51,7 @@ enum class Refusal : std::uint8_t {
   kConnections,  // too many connections
   kCalls,        // too many open calls
   kUnfinished,   // too many bytes of unfinished messages
-  kRapidReset,   // calls reset right after they began
+  kRapidReset,   // calls reset right after they began, or in which the peer broke the protocol
   kFlood,        // too many PING or SETTINGS frames
   kIncomplete,   // a request was not complete in time
   kStalled,      // the peer did not read output, ack a PING or send SETTINGS in time

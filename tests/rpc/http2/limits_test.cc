@@ -4,6 +4,9 @@
 
 #include <sys/socket.h>
 
+#include <functional>
+#include <vector>
+
 #include "tests/rpc/http2/served.h"
 #include "tests/support/wait_until.h"
 
@@ -161,6 +164,38 @@ TEST(LimitsTest, Resets_OfYoungCalls_GoawayAfterTheBurst) {
   EXPECT_EQ(goaway->error, kEnhanceYourCalm);
   EXPECT_THAT(served.metrics(), HasSubstr("sluice_grpc_refused_total{reason=\"rapid_reset\"} 1"));
   EXPECT_THAT(served.metrics(), HasSubstr("sluice_grpc_refused_total{reason=\"flood\"} 0"));
+}
+
+// Each call is served, then breaks the protocol in a way that ends the stream alone.
+TEST(LimitsTest, Resets_ThatTheServerIsMadeToSend_GoawayAfterTheBurst) {
+  struct Way {
+    const char* name;
+    std::function<void(RawClient&, std::uint32_t)> send;
+  };
+  const std::vector<Way> ways = {
+      {"window",
+       [](RawClient& client, std::uint32_t stream) {
+         client.SendCall(stream, "/t/Echo", "a", {{"x-hold", "1"}});
+         client.SendWindow(stream, 0x7FFFFFFF);
+       }},
+      {"length",
+       [](RawClient& client, std::uint32_t stream) {
+         client.SendCall(stream, "/t/Echo", "a", {{"content-length", "1000"}});
+       }},
+      {"fields", [](RawClient& client, std::uint32_t stream) {
+         client.SendHeaders(stream, RequestHeaders("/t/Echo", {{"Upper", "1"}}));
+       }}};
+  for (const Way& way : ways) {
+    Served served;
+    RawClient client(served.address());
+    for (std::uint32_t i = 0; i < 3'000; ++i) way.send(client, 2 * i + 1);
+    const auto goaway = client.AwaitGoaway();
+    ASSERT_TRUE(goaway) << way.name;
+    EXPECT_EQ(goaway->error, kEnhanceYourCalm) << way.name;
+    EXPECT_EQ(goaway->text, "too_many_resets") << way.name;
+    EXPECT_THAT(served.metrics(), HasSubstr("sluice_grpc_refused_total{reason=\"rapid_reset\"} 1"));
+    served.ReleaseHeld();
+  }
 }
 
 TEST(LimitsTest, Continuations_Flood_ConnectionEnds) {
