@@ -102,12 +102,27 @@ for i = 1, numbers[4] do
 end
 
 -- By index into KEYS: the strings in Redis and their expiry; for the counters changed by this call,
--- their states and the limit that sets their lifetime.
+-- their states and the limit that changed them last; for the keys that must live longer, for how
+-- long (µs).
 local strings, expiries = nil, {}
-local changed_by, state_a, state_b, state_c = {}, {}, {}, {}
+local changed_by, state_a, state_b, state_c, lifetimes = {}, {}, {}, {}, {}
+local second = floor(now / 1000000)
 local out = { VERSION, now }
 local length = 2
 local reply = { '' }
+
+-- Notes how long the key of a counter must live, if `limit` needs its state for longer than the limit
+-- that wrote it, which may have another rate.
+local function prolong(k, limit, a, b, c)
+  local kind, expiry = limit.algorithm, expiries[k]
+  if kind.lifetime_varies and (expiry or changed_by[k]) then
+    local lifetime = kind.lifetime(limit, now, a, b, c)
+    local left = expiry and expiry > 0 and (expiry - second) % EXPIRY_MODULUS or 0
+    if lifetime > (left - 1) * 1000000 or left > EXPIRY_MODULUS / 2 then
+      lifetimes[k] = max(lifetimes[k] or 0, lifetime)
+    end
+  end
+end
 
 -- Fast path: most checks use enforced limits only, with counters stored as numbers. This repeats
 -- what decide does for them, without the work for other checks, which saves a fourth of Redis'
@@ -138,7 +153,7 @@ for _ = 1, numbers[5] do
     local k, limit = numbers[first_key + i - 1], asked[i]
     local kind, value, keep, a, b, c = limit.algorithm, strings[k]
     if changed_by[k] then
-      if changed_by[k].algorithm ~= kind then
+      if changed_by[k] ~= limit then
         break
       end
       keep, a, b, c = kind.advance(limit, now, state_a[k], state_b[k], state_c[k])
@@ -188,6 +203,11 @@ for _ = 1, numbers[5] do
         changed_by[k], state_a[k], state_b[k], state_c[k] =
           limit, limit.algorithm.take(limit, cost, granted, out[p], out[p + 1], out[p + 2])
       end
+    else
+      for i = 1, count do
+        local p = length - 1 + 3 * i
+        prolong(numbers[first_key + i - 1], asked[i], out[p], out[p + 1], out[p + 2])
+      end
     end
     length = place - 1
   else
@@ -201,7 +221,8 @@ for _ = 1, numbers[5] do
       if not decide then
         decide, decide_change = deciders({
           keys = keys, numbers = numbers, now = now, strings = strings, expiries = expiries,
-          changed_by = changed_by, state_a = state_a, state_b = state_b, state_c = state_c, out = out,
+          changed_by = changed_by, state_a = state_a, state_b = state_b, state_c = state_c,
+          prolong = prolong, out = out,
         })
       end
       local decides = request.mode <= PEEK or charge
@@ -218,20 +239,20 @@ for _ = 1, numbers[5] do
   end
 end
 
--- Writes the changed counters, in place if their keys live long enough.
-local second = floor(now / 1000000)
+-- Writes the counters that have changed or must live longer, in place if their keys live long enough.
 local texts = {} -- of seconds
 for k = 1, key_count do
-  local limit = changed_by[k]
-  if limit then
-    local kind, a, b, c = limit.algorithm, state_a[k], state_b[k], state_c[k]
+  local limit, lifetime = changed_by[k], lifetimes[k]
+  if limit or lifetime then
+    local kind, a, b, c = limit and limit.algorithm, state_a[k], state_b[k], state_c[k]
     -- Never negative: a SET with such an expiry would fail after others have succeeded.
-    local seconds = ceil(max(0, kind.lifetime(limit, now, a, b, c)) / 1000000) + 1
+    lifetime = max(lifetime or 0, kind and kind.lifetime(limit, now, a, b, c) or 0)
+    local seconds = ceil(lifetime / 1000000) + 1
     local expiry = expiries[k] -- nil: a new counter
     local left = expiry and (expiry - second) % EXPIRY_MODULUS
     -- An expiry in the past looks as if it were far ahead.
     local lasts = knows_time and left and expiry > 0 and left > seconds and left < EXPIRY_MODULUS / 2
-      and (kind.fields or HEADER + 8 * #a == #strings[k])
+      and kind and (kind.fields or HEADER + 8 * #a == #strings[k])
     if not lasts then
       if expiry then
         seconds = seconds + max(LINGER, floor(seconds / 4))
@@ -240,7 +261,9 @@ for k = 1, key_count do
     end
 
     local value
-    if kind.fields then
+    if not kind then
+      value = pack_numbers('<BI3', FORMAT, expiry) .. strings[k]:sub(#strings[k] % 8 + 1)
+    elseif kind.fields then
       value = pack_numbers(LAYOUTS[kind.fields], FORMAT, expiry, a, b, c)
     elseif not kind.write then
       value = pack_numbers('<BI3' .. rep('d', #a), FORMAT, expiry, unpack(a))

@@ -2,7 +2,7 @@
 -- functions only when another check occurs.
 --
 -- run       variables shared with the driver: keys, numbers, now, strings, expiries,
---           changed_by, state_a, state_b, state_c, out
+--           changed_by, state_a, state_b, state_c, prolong, out
 -- returns   two functions, decide for modes 1 and 2 and for charges that may be coalesced,
 --           decide_change for all others. Both take the request, n, the index of its first key in
 --           `numbers`, and `out`'s length; they append to it and return its new length, or raise
@@ -12,7 +12,7 @@
 local function deciders(run)
   local keys, numbers, now, out = run.keys, run.numbers, run.now, run.out
   local strings, expiries, changed_by = run.strings, run.expiries, run.changed_by
-  local state_a, state_b, state_c = run.state_a, run.state_b, run.state_c
+  local state_a, state_b, state_c, prolong = run.state_a, run.state_b, run.state_c, run.prolong
   local draft_a, draft_b, draft_c = {}, {}, {}
 
   -- The state that Redis holds as a string; nil if there is none.
@@ -54,6 +54,7 @@ local function deciders(run)
     local kind, a, b, c, keep = limit.algorithm
     if changed_by[k] then
       a, b, c = state_a[k], state_b[k], state_c[k]
+      prolong(k, changed_by[k], a, b, c)
     elseif kind.read then
       a = kind.read(keys[k])
     else
@@ -70,6 +71,7 @@ local function deciders(run)
     if keep and (keep == KEEP_ALWAYS or mode ~= PEEK) then
       change(k, limit, a, b, c)
     end
+    prolong(k, limit, a, b, c)
     return a, b, c
   end
 

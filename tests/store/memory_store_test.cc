@@ -39,6 +39,41 @@ TEST(MemoryStore, FullOfFinishedCounters_MakesRoom) {
   EXPECT_EQ(store.size(), 1u);
 }
 
+// The check of the new rate is denied, and that of the old one takes, but neither cuts the life of
+// the counter short.
+TEST(MemoryStore, RateLowered_CheckOfTheNewRate_KeepsTheCounterWhileItMatters) {
+  struct Row {
+    Limit before;
+    Limit after;
+    Duration matters;
+  };
+  const Row rows[] = {
+      {TokenBucket{.rate = 100, .period = seconds(1), .burst = 100},
+       TokenBucket{.rate = 1, .period = seconds(1), .burst = 100}, seconds(100)},
+      {LeakyBucket{.rate = 100, .period = seconds(1), .queue = 99},
+       LeakyBucket{.rate = 1, .period = seconds(1), .queue = 99}, seconds(100)},
+      {WarmingBucket{.rate = 100, .period = seconds(1), .warmup = seconds(1)},
+       WarmingBucket{.rate = 1, .period = seconds(1), .warmup = seconds(100)}, seconds(100)},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.before.index());
+    ManualClock clock(Time(seconds(1000)));
+    MemoryStore store(clock, {.max_keys = 1, .shards = 1});
+    const auto check = [&](const Limit& limit, std::int64_t cost, Mode mode) {
+      BlockingCheck asked({{"k", limit}}, cost, mode);
+      EXPECT_FALSE(asked.RunOn(store).failure());
+      return asked.admitted;
+    };
+    EXPECT_TRUE(check(row.before, 99, Mode::kConsume));
+    check(row.after, 50, Mode::kPeek);
+    check(row.before, 1, Mode::kCharge);
+    clock.Advance(row.matters / 2);
+    EXPECT_EQ(Submit(store, "new"), StoreFailure::kOverloaded) << "it still matters";
+    clock.Advance(row.matters);
+    EXPECT_FALSE(Submit(store, "new"));
+  }
+}
+
 // Counters expire one by one while new keys arrive: the cost of each must not depend on the number
 // of counters.
 TEST(MemoryStore, FullAndFlooded_DoesNotSearchAllCountersForEachNewKey) {

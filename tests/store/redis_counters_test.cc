@@ -92,6 +92,83 @@ TEST_F(RedisCounters, ChargedAgain_LivesLongEnoughAndIsMostlyWrittenInPlace) {
   }
 }
 
+struct RateChange {
+  std::string key;
+  Limit before;
+  Limit after;
+  Duration lifetime;  // by `after`, of a bucket drained by `before`
+};
+
+// The lifetime of their counters differs.
+std::vector<RateChange> RateChanges() {
+  const TokenBucket tokens{.rate = 100, .period = seconds(1), .burst = 100};
+  TokenBucket slower = tokens, larger = tokens, empty = tokens;
+  slower.rate = 1;
+  larger.burst = 10'000;
+  empty.starts_empty = true;
+  const WarmingBucket warming{.rate = 100, .period = seconds(1), .warmup = seconds(1)};
+  return {
+      {"sluice:slower", tokens, slower, seconds(98)},
+      {"sluice:larger", tokens, larger, seconds(98)},
+      {"sluice:empty", tokens, empty, minutes(60)},
+      {"sluice:leaky", LeakyBucket{.rate = 100, .period = seconds(1), .queue = 99},
+       LeakyBucket{.rate = 1, .period = seconds(1), .queue = 99}, seconds(98)},
+      {"sluice:warming", warming,
+       WarmingBucket{.rate = 100, .period = seconds(1), .warmup = seconds(60)}, seconds(60)},
+  };
+}
+
+// Whatever the check does: is denied by itself or by another limit, takes nothing.
+TEST_F(RedisCounters, RateChanged_CheckOfTheNewRate_KeepsTheKeyWhileItMatters) {
+  const CounterSpec full{"sluice:full", FixedWindow{.limit = 1, .window = minutes(60)}};
+  BlockingCheck({full}).RunOn(*store_);
+  struct Row {
+    std::string what;
+    std::int64_t cost;
+    Mode mode;
+    bool with_full;
+  };
+  const Row rows[] = {{" denied", 200, Mode::kConsume, false},
+                      {" denied by another", 1, Mode::kConsume, true},
+                      {" of no cost", 0, Mode::kConsume, false},
+                      {" peek", 1, Mode::kPeek, false}};
+  for (const RateChange& change : RateChanges()) {
+    for (const Row& row : rows) {
+      const std::string key = change.key + row.what;
+      SCOPED_TRACE(key);
+      BlockingCheck({{key, change.before}}, 99).RunOn(*store_);
+      std::vector<CounterSpec> counters{{key, change.after}};
+      if (row.with_full) counters.push_back(full);
+      BlockingCheck(counters, row.cost, row.mode).RunOn(*store_);
+      EXPECT_GT(milliseconds(redis_.Integer({"PTTL", key})), change.lifetime);
+      BlockingCheck({{key, change.before}}, 1, Mode::kCharge).RunOn(*store_);
+      EXPECT_GT(milliseconds(redis_.Integer({"PTTL", key})), change.lifetime);
+      const std::int64_t written = redis_.Calls("set");
+      BlockingCheck(counters, row.cost, row.mode).RunOn(*store_);
+      EXPECT_EQ(redis_.Calls("set"), written) << "it lives long enough";
+    }
+  }
+}
+
+TEST_F(RedisCounters, TwoRatesInAPack_KeepTheKeyWhileItMattersToBoth) {
+  for (const RateChange& change : RateChanges()) {
+    for (const bool reversed : {false, true}) {
+      const std::string key = change.key + (reversed ? " reversed" : " in order");
+      SCOPED_TRACE(key);
+      BlockingCheck alone({{"sluice:other", kTen}}), before({{key, change.before}}, 90),
+          after({{key, change.after}});
+      server_.Pause();
+      alone.Start(*store_);
+      (reversed ? after : before).Start(*store_);
+      (reversed ? before : after).Start(*store_);
+      server_.Resume();
+      for (BlockingCheck* check : {&alone, &before, &after}) check->Wait();
+      const milliseconds ttl(redis_.Integer({"PTTL", key}));
+      EXPECT_GE(ttl, after.counters[0].verdict.reset_after);
+    }
+  }
+}
+
 // Otherwise it would be overwritten in place for too long. The number of sub-windows changes all
 // the time, and with it the length of the string, which is then set anew.
 TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresWhenItSays) {

@@ -171,8 +171,12 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
   } else if (is_new) {
     draft.keep = Open(*counter.limit, draft.state, now);
   } else {
-    draft.state = found->second.state;
+    Entry& entry = found->second;
+    draft.state = entry.state;
     draft.keep = Advance(*counter.limit, draft.state, now);
+    // The limit that wrote it may have had another rate, or its clock may have been replaced.
+    const Time expires = now + Lifetime(*counter.limit, draft.state, now);
+    entry.expires = draft.keep == WriteBack::kAlways ? expires : std::max(entry.expires, expires);
   }
   return draft;
 }
@@ -180,11 +184,15 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
 void MemoryStore::Write(const CounterCheck& counter, const CounterState& state,
                         Time now) SLUICE_NO_THREAD_SAFETY_ANALYSIS {
   Shard& shard = ShardOf(counter.key);
-  const Time expires = now + Lifetime(*counter.limit, state, now);
+  Time expires = now + Lifetime(*counter.limit, state, now);
   shard.next_expiry = std::min(shard.next_expiry, expires);
-  const Entry entry{state, expires, counter.seed != nullptr ? counter.seed->version : 0};
   const auto found = shard.entries.find(counter.key);
-  if (found != shard.entries.end()) {
+  const bool is_known = found != shard.entries.end();
+  // Another limit may need it for longer; slots are needed until they are released.
+  const bool may_end_earlier = std::holds_alternative<Concurrency>(*counter.limit);
+  if (is_known && !may_end_earlier) expires = std::max(expires, found->second.expires);
+  const Entry entry{state, expires, counter.seed != nullptr ? counter.seed->version : 0};
+  if (is_known) {
     found->second = entry;
   } else {
     shard.entries.emplace(counter.key, entry);
