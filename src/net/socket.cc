@@ -33,6 +33,25 @@ std::string Endpoint::ToString() const {
   return "unix";
 }
 
+std::string Endpoint::Network() const {
+  constexpr std::size_t kHostBytes = 8;
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (storage.ss_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(storage).sin_addr, text.data(),
+              text.size());
+    return text.data();
+  }
+  if (storage.ss_family != AF_INET6) return "unix";
+  in6_addr v6 = reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr;
+  if (IN6_IS_ADDR_V4MAPPED(&v6)) {
+    inet_ntop(AF_INET, &v6.s6_addr[sizeof v6 - sizeof(in_addr)], text.data(), text.size());
+    return text.data();
+  }
+  std::fill_n(&v6.s6_addr[kHostBytes], kHostBytes, std::uint8_t{0});
+  inet_ntop(AF_INET6, &v6, text.data(), text.size());
+  return fmt::format("{}/64", text.data());
+}
+
 Result<Endpoint> Endpoint::FromNumeric(const Address& address) {
   Endpoint endpoint;
   if (address.is_unix()) {

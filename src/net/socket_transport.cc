@@ -21,7 +21,9 @@ SocketTransport::SocketTransport(EpollLoop& loop, Socket socket, FlushStage stag
     : Transport(stage),
       loop_(loop),
       socket_(std::move(socket)),
-      peer_{.address = socket_.Remote().ToString(), .identities = {}} {}
+      peer_{.address = socket_.Remote().ToString(),
+            .network = socket_.Remote().Network(),
+            .identities = {}} {}
 
 void SocketTransport::Start(Protocol& protocol) {
   protocol_ = &protocol;

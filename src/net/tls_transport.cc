@@ -42,7 +42,10 @@ class TlsTransport final : public Transport, private Protocol {
         inner_(std::move(inner)),
         session_(std::forward<Session>(session)...),
         timer_(loop.timers(), [this] { OnTime(); }),
-        peer_{.address = inner_->peer().address, .tls = true, .identities = {}} {}
+        peer_{.address = inner_->peer().address,
+              .network = inner_->peer().network,
+              .tls = true,
+              .identities = {}} {}
   ~TlsTransport() override { Close(); }
 
   void Start(Protocol& protocol) override;
