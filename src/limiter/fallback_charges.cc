@@ -1,5 +1,6 @@
 #include "limiter/fallback_charges.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/counter.h"
@@ -13,9 +14,17 @@ void AddTo(FallbackCharges::Charge& charge, std::int64_t cost, Time now) {
   Change(charge.shared, charge.charged, checks);
 }
 
+// A bucket with warmup charges prices, which depend on how cold it is. Its units are refilled like
+// these.
+TokenBucket UnitsOf(const WarmingBucket& limit) {
+  const std::int64_t most = TokenBucket::kMaxCapacity / limit.period.count();
+  return {.rate = limit.rate, .period = limit.period, .burst = std::min(limit.MostAtOnce(), most)};
+}
+
 // The limit for a counter without charges; starts_empty does not apply.
 Limit SharedOf(const FallbackCharges::Subject& subject) {
-  Limit shared = LimitFor(subject.limit, subject.share);
+  const auto* const warming = std::get_if<WarmingBucket>(&subject.limit);
+  Limit shared = LimitFor(warming ? UnitsOf(*warming) : subject.limit, subject.share);
   if (auto* const bucket = std::get_if<TokenBucket>(&shared)) bucket->starts_empty = false;
   return shared;
 }
@@ -23,7 +32,7 @@ Limit SharedOf(const FallbackCharges::Subject& subject) {
 // The state of a counter without charges, in the window that is open.
 CounterState Uncharged(const FallbackCharges::Subject& subject, const Limit& shared, Time now) {
   CounterState state;
-  if (subject.seen) {
+  if (subject.seen && !std::holds_alternative<TokenBucket>(shared)) {
     SeenState unused = *subject.seen;
     unused.remaining = unused.limit;
     state = Seed(subject.limit, unused, subject.share);
