@@ -157,6 +157,20 @@ bool FlushLog(Duration timeout) {
   return writer == nullptr || writer->Flush(timeout);
 }
 
+std::string LogText(std::string_view text) {
+  constexpr std::size_t kMost = 300;
+  std::string out;
+  for (const char c : text.substr(0, kMost)) {
+    if (c >= ' ' && c <= '~') {
+      out += c;
+    } else {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  if (text.size() > kMost) out += "...";
+  return out;
+}
+
 std::uint64_t LogDropped() {
   const auto writer = Current();
   return writer == nullptr ? 0 : writer->dropped();

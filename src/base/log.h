@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include <spdlog/spdlog.h>
@@ -34,6 +35,10 @@ Result<void> SetLogLevel(std::string_view level);
 
 // Waits until all queued lines are written. Returns false after `timeout`.
 bool FlushLog(Duration timeout);
+
+// Text written by another party, to be part of a line: characters other than printable ASCII become
+// \xHH, and what follows the first 300 is left out.
+std::string LogText(std::string_view text);
 
 // The number of lines dropped since the log was set up. Thread-safe.
 std::uint64_t LogDropped();

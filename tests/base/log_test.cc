@@ -30,6 +30,15 @@ std::string Logged(const Write& write) {
   return testing::internal::GetCapturedStderr();
 }
 
+TEST(LogText, IsPrintableAndShort) {
+  EXPECT_EQ(LogText(""), "");
+  EXPECT_EQ(LogText("OOM said ~Redis~\\"), "OOM said ~Redis~\\");
+  EXPECT_EQ(LogText(std::string_view("\0\n\x1b[2J\x7f\xc2\x9b", 9)),
+            R"(\x00\x0a\x1b[2J\x7f\xc2\x9b)");
+  EXPECT_EQ(LogText(std::string(300, 'x')), std::string(300, 'x'));
+  EXPECT_EQ(LogText(std::string(301, 'x')), std::string(300, 'x') + "...");
+}
+
 // A full pipe without a reader.
 class FullPipe {
  public:

@@ -196,6 +196,44 @@ TEST_F(NodeFaults, BytesThatAreNotRedis_CostTheConnection) {
   ExpectServing();
 }
 
+TEST_F(NodeFaults, ReplyLargerThanWhatWasAsked_CostsTheConnectionBeforeItIsHeld) {
+  const std::string megabyte(std::size_t{1} << 20, 'x');
+  const std::string replies[] = {
+      "*134217727\r\n",                 // of these, nothing more need come
+      "*2\r\n*1\r\n*65536\r\n",         // in sum
+      "$536870911\r\n" + megabyte,      // a part of it
+      "-" + megabyte,                   // a line without an end
+      "*2\r\n$1048576\r\n" + megabyte,  //
+  };
+  for (const std::string& reply : replies) {
+    RunIteration([this] { Submit("a"); });
+    Receive(reply);
+    EXPECT_EQ(checks_.back()->answered, 1) << reply.substr(0, 20);
+    EXPECT_FALSE(Ready()) << reply.substr(0, 20);
+    LogIn();
+    ExpectServing();
+  }
+}
+
+TEST_F(NodeFaults, ReplyInSmallPieces_IsRead) {
+  RunIteration([this] { SubmitDifferent(64, "k"); });
+  const std::string reply = TakeReply();
+  for (const char byte : reply) Receive(std::string(1, byte));
+  EXPECT_EQ(answers_, 64);
+  EXPECT_FALSE(checks_.back()->failure());
+}
+
+// Each of them is no larger than allowed.
+TEST_F(NodeFaults, ManyRepliesAtOnce_AreRead) {
+  for (int i = 0; i < 2; ++i) {
+    RunIteration([this] { SubmitDifferent(64, "k"); });
+  }
+  ASSERT_EQ(commands_.size(), 2u);
+  const std::string first = TakeReply();
+  Receive(first + TakeReply());
+  EXPECT_EQ(answers_, 128);
+}
+
 TEST_F(NodeFaults, ScriptMissing_PacksAreSentAgainInTheirOrder) {
   const auto submit = [this](int n) {
     for (int i = 0; i < n; ++i) Submit("k" + std::to_string(checks_.size()));

@@ -507,6 +507,32 @@ TEST(RedisClusterStore, UndeclaredKeysAreRefused_PacksGoBySlot) {
   EXPECT_EQ(refused, 1) << "found out once";
 }
 
+TEST(RedisClusterStore, SlotMapWithARangeForEachSlot_IsRead) {
+  RedisServer real;
+  RawRedis redis(real.socket_path());
+  const FakeRedis* self = nullptr;
+  FakeRedis server(
+      [&](const RedisCommand& command) -> std::string {
+        if (command[0] != "CLUSTER") return redis.Ask(command);
+        const std::string name = Bulk("a-name-of-about-forty-characters.example");
+        const std::string node = "*4\r\n" + Bulk("127.0.0.1") + ":" + std::to_string(self->port()) +
+                                 "\r\n" + Bulk(std::string(40, 'f')) + "*4\r\n" + Bulk("hostname") +
+                                 name + Bulk("ip") + Bulk("127.0.0.1");
+        std::string map = "*16384\r\n";
+        for (int slot = 0; slot < 16384; ++slot) {
+          const std::string place = ":" + std::to_string(slot) + "\r\n";
+          map.append("*5\r\n").append(place).append(place).append(node).append(node).append(node);
+        }
+        return map;
+      },
+      FakeRedis::Listen::kTcp);
+  self = &server;
+  RedisStore store(
+      Io(), RedisUrl::Parse("redis+cluster://127.0.0.1:" + std::to_string(server.port())).value(),
+      {.timeout = seconds(10), .silence = seconds(20)});
+  EXPECT_TRUE(store.WaitUntilReady(kTimeout));
+}
+
 // Records which parts of the store are lost.
 class LossRecorder final : public StoreListener {
  public:

@@ -118,6 +118,67 @@ TEST_F(RedisFaults, ServerThatRefusesToWrite_IsToldOnceAndNotPestered) {
   }
 }
 
+// As Redis answers an AUTH that was renamed away, and what another server might say.
+TEST_F(RedisFaults, RefusedAuth_NothingOfItsTextIsLogged) {
+  const struct {
+    std::string answer;
+    std::string_view told;
+  } rows[] = {
+      {"-ERR unknown command 'AUTH', with args beginning with: 'hunter2'\r\n", "refused: ERR "},
+      {"-WRONGPASS not hunter2\r\n", "see user and password in redis.url"},
+      {"-hunter2\r\n", "AUTH was refused: "},
+  };
+  const Secret password("hunter2");
+  for (const auto& [answer, told] : rows) {
+    FakeRedis server([&](const RedisCommand& command) {
+      return command[0] == "AUTH" ? answer : FakeRedis::AnswerLogin(command);
+    });
+    CapturedLog log;
+    RedisStore store(threads_, Url(server.url()), {.password = &password});
+    EXPECT_TRUE(WaitUntil(seconds(10), [&] { return log.CountLines("cannot connect") > 0; }));
+    const std::string lines = log.text();
+    EXPECT_EQ(lines.find("hunter2"), std::string::npos) << lines;
+    EXPECT_EQ(log.CountLines(told), 1) << lines;
+  }
+}
+
+TEST_F(RedisFaults, ReplyOfAGigabyte_ToTheLoginAReportOrAQuestionForTheLayout_IsRefused) {
+  const struct {
+    std::string url_prefix;
+    std::string_view command;
+  } rows[] = {{"redis://", "CLIENT"}, {"redis://", "EVAL"}, {"redis+cluster://", "CLUSTER"}};
+  for (const auto& [prefix, asked] : rows) {
+    FakeRedis server(
+        [&](const RedisCommand& command) {
+          return command[0] == asked ? "*134217727\r\n" : FakeRedis::AnswerLogin(command);
+        },
+        FakeRedis::Listen::kTcp);
+    CapturedLog log;
+    RedisStore store(threads_, Url(prefix + "127.0.0.1:" + std::to_string(server.port())), {});
+    store.JoinFleet([](const redis::FleetView&) {});
+    EXPECT_TRUE(WaitUntil(seconds(10), [&] {
+      return log.CountLines("a reply with more elements than asked for") > 0;
+    })) << asked;
+    store.Stop();
+  }
+}
+
+TEST_F(RedisFaults, TextOfTheServer_IsOneShortLineOfPlainCharacters) {
+  const std::string says = "OOM \x1b[2J\nready\r\x7f\xc2\x9b" + std::string(5000, 'x');
+  FakeRedis server([&](const RedisCommand& command) {
+    return command[0] == "EVALSHA" ? "-" + says + "\r\n" : FakeRedis::AnswerLogin(command);
+  });
+  CapturedLog log;
+  RedisStore store(threads_, Url(server.url()), {});
+  ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
+  for (int i = 0; i < 30; ++i) EXPECT_FALSE(AllDecided(store));
+  const std::string lines = log.text();
+  EXPECT_EQ(log.CountLines(R"(OOM \x1b[2J\x0aready\x0d\x7f\xc2\x9bxxx)"), 2)
+      << "the error, and the breaker: " << lines;
+  EXPECT_EQ(log.CountLines("ready\r"), 0) << lines;
+  for (const std::string& line : log.Lines("OOM")) EXPECT_LT(line.size(), 600) << line;
+}
+
 TEST_F(RedisFaults, PrimaryBecomesAReplicaAndAPrimaryAgain_ChecksAreDecidedAgain) {
   RedisServer server;
   auto redis = server.Connect();

@@ -14,10 +14,6 @@
 namespace sluice::redis {
 namespace {
 
-struct ReplyDeleter {
-  void operator()(redisReply* reply) const { freeReplyObject(reply); }
-};
-
 void AppendSize(char kind, std::size_t size, std::string& out) {
   const fmt::format_int digits(size);
   out += kind;
@@ -44,6 +40,13 @@ bool MayGoOn(std::string_view refused_step, std::string_view error) {
          (WordOf(error) == "NOPERM" || error.find("nknown ") != error.npos);
 }
 
+// The error of a command that carried a secret, which its text may quote.
+std::string WithoutText(std::string_view error) {
+  const auto kind = KindOf(error);
+  return fmt::format("{} (its text is not logged: it may quote the password)",
+                     kind ? kErrorKinds[*kind].word : "an error");
+}
+
 }  // namespace
 
 std::string_view TextOf(const redisReply& reply) {
@@ -57,8 +60,6 @@ void AppendCommand(std::span<const std::string_view> command, std::string& out) 
     out.append(argument).append("\r\n");
   }
 }
-
-void Connection::ReaderDeleter::operator()(redisReader* reader) const { redisReaderFree(reader); }
 
 Connection::Connection(net::Loop& loop, ServerAccess access, ServerStatus& status, Owner& owner)
     : loop_(loop),
@@ -99,7 +100,7 @@ void Connection::LogIn(net::TransportPtr transport, const Address& address) {
                                 access_.server_name.empty() ? address.host : access_.server_name);
   }
   transport_ = std::move(transport);
-  reader_.reset(redisReaderCreate());
+  reader_.emplace();
   timer_.Start(loop_.now() + kLoginTimeout);
   const auto& [user, fixed_password, database, client_name] = access_.login;
   const std::string password = access_.password ? access_.password->Get() : fixed_password;
@@ -123,7 +124,7 @@ void Connection::OnLoginReply(const redisReply& reply) {
   const std::string step = std::move(login_steps_.front());
   login_steps_.pop_front();
   if (reply.type == REDIS_REPLY_ERROR && !MayGoOn(step, TextOf(reply))) {
-    return Fail(TextOf(reply), step);
+    return step == "AUTH" ? Fail(WithoutText(TextOf(reply)), step) : Fail(TextOf(reply), step);
   }
   // Avoids loading the script once per connection when a whole fleet reconnects at once.
   if (step == "EXISTS" && !IsListOfOne(reply)) {
@@ -199,20 +200,14 @@ void Connection::Disconnect() {
 }
 
 void Connection::Receive(std::string_view bytes) {
-  redisReaderFeed(reader_.get(), bytes.data(), bytes.size());
+  reader_->Feed(bytes);
   const std::uint64_t attempt = attempt_;
   while (attempt == attempt_) {
-    void* next = nullptr;
-    if (redisReaderGetReply(reader_.get(), &next) != REDIS_OK) {
-      return Restart(fmt::format("protocol error: not a reply of Redis: {}", reader_->errstr));
-    }
-    if (next == nullptr) return;
-    const std::unique_ptr<redisReply, ReplyDeleter> reply(static_cast<redisReply*>(next));
-    if (state_ == State::kLoggingIn) {
-      OnLoginReply(*reply);
-    } else {
-      owner_.OnReply(*reply);
-    }
+    const bool logging_in = state_ == State::kLoggingIn;
+    const auto reply = reader_->Next(logging_in ? kLoginReply : owner_.LargestReply());
+    if (!reply) return Restart(reply.error().message);
+    if (*reply == nullptr) return;
+    logging_in ? OnLoginReply(**reply) : owner_.OnReply(**reply);
   }
 }
 

@@ -21,11 +21,9 @@
 #include "net/loop.h"
 #include "net/timer_wheel.h"
 #include "net/transport.h"
+#include "store/redis/reply_reader.h"
 #include "store/redis/server_access.h"
 #include "store/redis/server_status.h"
-
-struct redisReader;
-struct redisReply;
 
 namespace sluice::redis {
 
@@ -44,6 +42,8 @@ class Connection final : private net::Protocol {
     virtual std::optional<Address> AddressToTry() = 0;
     // Commands may be sent from now on.
     virtual void OnReady() = 0;
+    // The largest reply to the oldest outstanding command.
+    virtual ReplySize LargestReply() const = 0;
     // The reply to the oldest outstanding command; without one, an unsolicited reply.
     virtual void OnReply(const redisReply& reply) = 0;
     // The connection is gone; no command sent before will get a reply. `cause` begins with the word
@@ -91,6 +91,8 @@ class Connection final : private net::Protocol {
   static constexpr std::chrono::milliseconds kLastPause{400};
   static constexpr std::chrono::milliseconds kConnectTimeout{500};
   static constexpr std::chrono::milliseconds kLoginTimeout{500};
+  // ROLE lists the replicas of a master.
+  static constexpr ReplySize kLoginReply{.elements = 1000};
 
   void Connect();
   void LogIn(net::TransportPtr transport, const Address& address);
@@ -116,10 +118,7 @@ class Connection final : private net::Protocol {
   net::TransportPtr transport_;
   net::Timer timer_;  // kWaiting: end of the pause; kLoggingIn: login timeout
   std::chrono::milliseconds pause_ = kFirstPause;
-  struct ReaderDeleter {
-    void operator()(redisReader* reader) const;
-  };
-  std::unique_ptr<redisReader, ReaderDeleter> reader_;
+  std::optional<ReplyReader> reader_;  // of the bytes from transport_
   std::string output_;
   std::deque<std::string> login_steps_;  // names of the commands not yet replied to
 };

@@ -54,6 +54,8 @@ class FleetMember final : private Connection::Owner {
  private:
   static constexpr std::chrono::seconds kEvery{1};
   static constexpr std::chrono::seconds kGoneAfter{5};
+  // The names of 10,000 servers.
+  static constexpr ReplySize kNames{.bytes = std::size_t{1} << 20, .elements = 10'000};
   // For how many reports a number of servers is remembered: five minutes. An outage, during which
   // no server is seen, does not count.
   static constexpr std::uint64_t kRemembered = 300;
@@ -62,6 +64,7 @@ class FleetMember final : private Connection::Owner {
   void OnTime();
   void Report();
   void OnReady() override { OnTime(); }
+  ReplySize LargestReply() const override { return kNames; }
   void OnReply(const redisReply& reply) override;
   void OnDown(std::string_view) override { Lose(); }
   void OnFailedAttempt(std::string_view) override { Lose(); }

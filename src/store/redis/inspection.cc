@@ -98,10 +98,11 @@ void Inspection::SeePolicy(std::string_view policy) {
     spdlog::warn(
         "redis {}: its maxmemory-policy is {}: an evicted counter restarts at zero, so "
         "limits may be exceeded; set {}",
-        name_, policy, kSafePolicy);
+        name_, LogText(policy), kSafePolicy);
   }
   if (!evicts && !before.empty() && before != policy) {
-    spdlog::info("redis {}: its maxmemory-policy is {}: no counter is evicted", name_, policy);
+    spdlog::info("redis {}: its maxmemory-policy is {}: no counter is evicted", name_,
+                 LogText(policy));
   }
 }
 
@@ -114,7 +115,7 @@ void Inspection::SeeLag(std::int64_t seconds, std::string_view bytes) {
         "redis {}: a replica is {} s and {} bytes behind: counts that it lacks are lost if it "
         "takes "
         "over",
-        name_, seconds, bytes);
+        name_, seconds, LogText(bytes));
   } else {
     spdlog::info("redis {}: its replicas follow again", name_);
   }
@@ -127,7 +128,7 @@ void Inspection::SeeRefused(const std::string& commands, int count) {
     spdlog::info("redis {}: its user may call all needed commands", name_);
   } else {
     spdlog::warn("redis {}: its user may not call {}: see the ACL in docs/redis.md", name_,
-                 commands);
+                 LogText(commands));
   }
 }
 

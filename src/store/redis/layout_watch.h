@@ -47,8 +47,13 @@ class LayoutWatch : public Topology, private Connection::Owner {
   // If doubt lasts this long, the next server is queried.
   static constexpr std::chrono::seconds kLastingDoubt{1};
 
+  // The map of a cluster in which each slot is a range of its own, with two replicas.
+  static constexpr ReplySize kSlotMap{.bytes = std::size_t{16} << 20,
+                                      .elements = std::size_t{1} << 19};
+
   std::optional<Address> AddressToTry() override;
   void OnReady() override { AskNow(); }
+  ReplySize LargestReply() const override { return kSlotMap; }
   void OnReply(const redisReply& reply) override { Read(reply); }
   void OnDown(std::string_view) override { timer_.Cancel(); }
   void OnFailedAttempt(std::string_view) override { timer_.Cancel(); }

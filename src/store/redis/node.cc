@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "store/redis/redis_error.h"
 #include "store/redis/script.h"
 
@@ -229,6 +230,17 @@ void Node::OnFailedAttempt(std::string_view cause) {
   owner_.OnUnreachable(*this);
 }
 
+// A pack's reply has at most 48 bytes for each counter of an entry, which takes 8 of the command,
+// and a message for each entry that failed, which may quote a key.
+ReplySize Node::LargestReply() const {
+  ReplySize most;
+  if (in_flight_.empty() || in_flight_.front().pack == nullptr) return most;
+  const Pack& pack = *in_flight_.front().pack;
+  most.bytes += 8 * pack.command.size();
+  most.elements = 1 + pack.entries.size();
+  return most;
+}
+
 void Node::OnReply(const redisReply& reply) {
   if (in_flight_.empty()) return connection_.Restart("protocol error: a reply without a request");
   last_reply_ = loop_.now();
@@ -262,7 +274,7 @@ void Node::OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply) {
   } else if (reply.type == REDIS_REPLY_ERROR) {
     NoteError(TextOf(reply));
     FailPack(*pack, StoreFailure::kRejected);
-    if (tally_.Count(true, loop_.now())) OpenBreaker(TextOf(reply));
+    if (tally_.Count(true, loop_.now())) OpenBreaker(LogText(TextOf(reply)));
   } else if (!Deliver(*pack, reply)) {
     // It is unknown which command this reply, or the next one, belongs to.
     FailPack(*pack, StoreFailure::kRejected);

@@ -150,6 +150,7 @@ class Node final : public net::Flushable, private Connection::Owner {
 
   // Replies.
   void OnReady() override;
+  ReplySize LargestReply() const override;
   void OnReply(const redisReply& reply) override;
   void OnDown(std::string_view cause) override;
   void OnFailedAttempt(std::string_view cause) override;

@@ -18,7 +18,7 @@ constexpr std::string_view kAdvice = "the last known servers are used meanwhile"
 
 std::string NamesOf(const Layout& layout) {
   std::vector<std::string> names;
-  for (const Address& address : layout.servers) names.push_back(address.ToString());
+  for (const Address& address : layout.servers) names.push_back(LogText(address.ToString()));
   std::sort(names.begin(), names.end());
   return fmt::format("{}", fmt::join(names, ", "));
 }

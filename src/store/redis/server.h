@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/address.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "store/redis/breaker.h"
 #include "store/redis/inspection.h"
@@ -17,14 +18,14 @@
 namespace sluice::redis {
 
 struct Server {
-  // `name` is for the log; `labels` are those of its metrics. `connections` is their number, one
-  // for each io thread. `metrics` must outlive the server.
+  // `name`, which another server may have given, is for the log; `labels` are those of its metrics.
+  // `connections` is their number, one for each io thread. `metrics` must outlive the server.
   Server(const std::string& name, std::size_t connections, MetricsRegistry& metrics,
          const MetricLabels& server_labels = {})
       : labels(server_labels),
-        status(name, connections),
-        breaker(name, metrics, labels),
-        inspection(name, metrics, labels) {}
+        status(LogText(name), connections),
+        breaker(LogText(name), metrics, labels),
+        inspection(LogText(name), metrics, labels) {}
 
   const MetricLabels labels;
   ServerStatus status;

@@ -42,8 +42,8 @@ void ServerStatus::OnFailing(std::string_view what, std::string_view cause, Stea
   const bool is_news = kind && IsNews(cause, now);
   if (std::exchange(told_, Told::kFailing) == Told::kFailing && !is_news) return;
   const std::string_view advice = kind ? kErrorKinds[*kind].advice : AdviceOnTls(cause);
-  spdlog::warn("redis {}: {}: {}; {}{}{}", name_, what, cause, advice, advice.empty() ? "" : "; ",
-               advice_);
+  spdlog::warn("redis {}: {}: {}; {}{}{}", name_, what, LogText(cause), advice,
+               advice.empty() ? "" : "; ", advice_);
 }
 
 void ServerStatus::OnError(std::string_view error, SteadyTime now) {
@@ -53,7 +53,7 @@ void ServerStatus::OnError(std::string_view error, SteadyTime now) {
   spdlog::error(
       "redis {}: answers checks with an error: {}; {}; they are decided by on_store_failure "
       "(logged once while it lasts)",
-      name_, error, kind ? kErrorKinds[*kind].advice : kNoAdvice);
+      name_, LogText(error), kind ? kErrorKinds[*kind].advice : kNoAdvice);
 }
 
 void ServerStatus::OnNotRun(std::string_view error, SteadyTime now) {
@@ -61,7 +61,7 @@ void ServerStatus::OnNotRun(std::string_view error, SteadyTime now) {
   if (!IsNews(error, now)) return;
   const auto kind = KindOf(error);
   const std::string_view remedy = kind ? kErrorKinds[*kind].remedy : std::string_view();
-  spdlog::info("redis {}: {}; {} (logged once while it lasts)", name_, error,
+  spdlog::info("redis {}: {}; {} (logged once while it lasts)", name_, LogText(error),
                remedy.empty() ? "the checks are sent again" : remedy);
 }
 

@@ -1,0 +1,48 @@
+// Parses the replies of a Redis server. Holds no more of a reply than was asked for, whatever the
+// server sends.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "base/result.h"
+
+struct redisReader;
+struct redisReply;
+
+namespace sluice::redis {
+
+// The largest reply that a command permits.
+struct ReplySize {
+  std::size_t bytes = std::size_t{64} << 10;  // of Redis' protocol
+  std::size_t elements = 64;                  // of all its arrays together
+};
+
+class ReplyReader {
+ public:
+  struct Deleter {
+    void operator()(redisReader* reader) const;
+    void operator()(redisReply* reply) const;
+  };
+  using Reply = std::unique_ptr<redisReply, Deleter>;
+
+  ReplyReader();
+  ReplyReader(const ReplyReader&) = delete;
+  ReplyReader& operator=(const ReplyReader&) = delete;
+
+  void Feed(std::string_view bytes);
+
+  // The next reply; null if its end has not been fed yet. Fails if the bytes are not a reply of
+  // Redis, or one larger than `most`; then the reader must not be used any more.
+  Result<Reply> Next(const ReplySize& most);
+
+ private:
+  std::unique_ptr<redisReader, Deleter> reader_;
+  std::size_t bytes_ = 0;     // fed since the last reply
+  std::size_t elements_ = 0;  // that further arrays of the reply may have
+};
+
+}  // namespace sluice::redis
