@@ -53,7 +53,10 @@ HttpRoute AuthRoute(std::string path, UnaryCalls& check_limit) {
         },
         std::move(responder));
   };
-  return {.path = std::move(path), .handler = handle, .methods = {"GET", "HEAD", "POST"}};
+  return {.path = std::move(path),
+          .handler = handle,
+          .methods = {"GET", "HEAD", "POST"},
+          .own_site_only = true};
 }
 
 }  // namespace sluice

@@ -84,7 +84,10 @@ HttpRoute JsonRoute(std::string path, UnaryCalls& calls, StatusOfCall status_of)
         },
         std::move(responder));
   };
-  return {.path = std::move(path), .handler = std::move(handle), .methods = {"POST"}};
+  return {.path = std::move(path),
+          .handler = std::move(handle),
+          .methods = {"POST"},
+          .own_site_only = true};
 }
 
 HttpRoute JsonPage(std::string path, UnaryCalls& calls, Worker& worker) {

@@ -41,6 +41,18 @@ bool HasKnownEnd(const http::request_parser<http::string_body>& parser) {
   return parser.chunked() && message.version() >= 11;
 }
 
+// Whether there is one Host, as RFC 9112, section 3.2 requires. HTTP/1.0 does not know it.
+bool HasOneHost(const http::request_parser<http::string_body>& parser) {
+  const auto count = parser.get().count(http::field::host);
+  return count == 1 || (count == 0 && parser.get().version() < 11);
+}
+
+// Whether a line of `head` continues the one before it (obs-fold). Beast would accept it.
+bool IsFolded(std::string_view head) {
+  return head.starts_with(' ') || head.starts_with('\t') ||
+         head.find("\n ") != std::string_view::npos || head.find("\n\t") != std::string_view::npos;
+}
+
 }  // namespace
 
 struct RequestReader::Parser {
@@ -71,14 +83,19 @@ RequestReader::Progress RequestReader::Read(std::string_view input, std::size_t&
   used = 0;
   while (!parser.is_done() && used < input.size()) {
     boost::beast::error_code error;
-    used += parser.put(boost::asio::const_buffer(input.data() + used, input.size() - used), error);
+    const std::string_view rest = input.substr(used);
+    const bool in_head = !parser.is_header_done();
+    const std::size_t parsed =
+        parser.put(boost::asio::const_buffer(rest.data(), rest.size()), error);
+    if (in_head && IsFolded(rest.substr(0, parsed))) return Refuse(400);
+    used += parsed;
     if (error == http::error::need_more) {
       // Beast limits unparsed bytes only in the headers, not between chunks or after them.
       return input.size() - used > kMaxHeaderBytes ? Refuse(431) : Progress::kNeedsInput;
     }
     if (error) return Refuse(StatusOf(error));
     if (!parser.is_header_done() || parser.eager()) continue;
-    if (!HasKnownEnd(parser)) return Refuse(400);
+    if (!HasKnownEnd(parser) || !HasOneHost(parser)) return Refuse(400);
     parser_->OnHeaders();
   }
   return parser.is_done() ? Progress::kDone : Progress::kNeedsInput;

@@ -1,4 +1,6 @@
-// Parses an HTTP request with Beast's parser, and serializes a response.
+// Parses an HTTP request with Beast's parser, and serializes a response. Requests that servers read
+// in different ways are refused: without one Host, with folded lines, with control characters, or
+// with a body whose end is not certain.
 //
 // Not thread-safe.
 #pragma once

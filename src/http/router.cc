@@ -6,7 +6,31 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/log.h"
+
 namespace sluice {
+namespace {
+
+constexpr std::chrono::seconds kLogPause(1);
+
+// Whether `origin` ("https://shop.test:8443") names another host or port than the request, or none.
+bool IsForeign(std::string_view origin, const HttpHeaders& headers) {
+  constexpr std::string_view kMark = "://";
+  const auto mark = origin.find(kMark);
+  const auto host = OnlyHeader(headers, "Host");
+  return mark == std::string_view::npos || !host ||
+         !IsName(origin.substr(mark + kMark.size()), *host);
+}
+
+bool IsOfAnotherSite(const HttpHeaders& headers) {
+  return std::any_of(headers.begin(), headers.end(), [&](const auto& header) {
+    const auto& [name, value] = header;
+    if (IsName(name, "Origin")) return IsForeign(value, headers);
+    return IsName(name, "Sec-Fetch-Site") && IsName(value, "cross-site");
+  });
+}
+
+}  // namespace
 
 HttpHandler AnsweredBy(std::function<HttpResponse()> answer) {
   return [answer = std::move(answer)](const HttpRequest&, const HttpResponder& respond) {
@@ -24,7 +48,18 @@ void Router::Handle(const HttpRequest& request, HttpResponder responder) const {
                       .body = fmt::format("allowed: {}\n", fmt::join(methods, ", ")),
                       .headers = {{"Allow", fmt::format("{}", fmt::join(methods, ", "))}}});
   }
+  if (route->own_site_only && IsOfAnotherSite(request.headers)) return RefuseSite(responder);
   route->handler(request, std::move(responder));
+}
+
+void Router::RefuseSite(const HttpResponder& responder) const {
+  responder({.status = 403, .body = "not for pages of other sites\n"});
+  const SteadyTime now = SteadyNow();
+  SteadyTime next = next_log_.load(std::memory_order_relaxed);
+  if (now < next || !next_log_.compare_exchange_strong(next, now + kLogPause)) return;
+  spdlog::warn(
+      "HTTP: a request of another site's page was refused (Origin or Sec-Fetch-Site); a proxy must "
+      "not forward these headers");
 }
 
 }  // namespace sluice

@@ -3,10 +3,12 @@
 // Thread-safe. Handlers must be thread-safe, too.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "http/http_message.h"
 #include "http/http_responder.h"
 
@@ -20,6 +22,9 @@ struct HttpRoute {
   std::string path;
   HttpHandler handler;
   std::vector<std::string> methods = {"GET", "HEAD"};  // others get 405
+  // Browsers send requests of any page to any server that they reach. Those of other sites' pages
+  // get 403: a foreign Origin, or `Sec-Fetch-Site: cross-site`.
+  bool own_site_only = false;
 };
 
 // A handler that responds at once with the result of `answer`.
@@ -29,11 +34,15 @@ class Router {
  public:
   explicit Router(std::vector<HttpRoute> routes) : routes_(std::move(routes)) {}
 
-  // Calls the handler, or responds with 404 or 405.
+  // Calls the handler, or responds with 403, 404 or 405.
   void Handle(const HttpRequest& request, HttpResponder responder) const;
 
  private:
+  // Logs, at most once a second: a proxy that forwards such headers has to be corrected.
+  void RefuseSite(const HttpResponder& responder) const;
+
   const std::vector<HttpRoute> routes_;
+  mutable std::atomic<SteadyTime> next_log_{};
 };
 
 }  // namespace sluice

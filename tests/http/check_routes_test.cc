@@ -79,11 +79,11 @@ class CheckRoutesTest : public HttpServerTest {
   ~CheckRoutesTest() override { server_.reset(); }
 
   std::string Post(const std::string& body, const std::string& headers = "") {
-    return Ask("POST /v1/check HTTP/1.1\r\nConnection: close\r\n" + headers +
+    return Ask("POST /v1/check HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + headers +
                "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   }
   std::string Auth(const std::string& query) {
-    return Ask("GET /v1/auth?" + query + " HTTP/1.1\r\nConnection: close\r\n\r\n");
+    return Ask("GET /v1/auth?" + query + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   }
 
   FakeCheckLimit::Seen seen_;
@@ -111,8 +111,41 @@ TEST_F(CheckRoutesTest, Json_Wrong_SaysWhatIs) {
   EXPECT_THAT(Post(R"({"attributes":{"say":"unavailable"}})"),
               AllOf(StartsWith("HTTP/1.1 503 "),
                     EndsWith("{\"code\":14,\"message\":\"no \\\"store\\\"\"}\n")));
-  EXPECT_THAT(Ask("GET /v1/check HTTP/1.1\r\nConnection: close\r\n\r\n"),
+  EXPECT_THAT(Ask("GET /v1/check HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
               StartsWith("HTTP/1.1 405 "));
+}
+
+// A page of another site, open in a browser that reaches this server, must not spend quota.
+TEST_F(CheckRoutesTest, PagesOfOtherSites_AreRefused) {
+  struct Case {
+    std::string headers;
+    bool refused;
+  };
+  for (const Case& it :
+       std::vector<Case>{{"", false},
+                         {"Content-Type: application/x-www-form-urlencoded\r\n", false},
+                         {"Content-Type: text/plain\r\n", false},
+                         {"Origin: http://evil.test\r\nContent-Type: text/plain\r\n", true},
+                         {"Origin: null\r\n", true},
+                         {"Origin:\r\n", true},
+                         {"Origin: http://x:8080\r\n", true},
+                         {"Origin: http://x\r\n", false},
+                         {"Origin: https://X\r\n", false},
+                         {"Origin: http://x\r\nOrigin: http://evil.test\r\n", true},
+                         {"Sec-Fetch-Site: cross-site\r\n", true},
+                         {"Sec-Fetch-Site: cross-site\r\nOrigin: http://x\r\n", true},
+                         {"Sec-Fetch-Site: same-origin\r\n", false},
+                         {"Sec-Fetch-Site: none\r\n", false},
+                         {"Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n", true}}) {
+    const int served = seen_.served;
+    EXPECT_THAT(Post("{}", it.headers), StartsWith(it.refused ? "HTTP/1.1 403 " : "HTTP/1.1 200 "))
+        << it.headers;
+    EXPECT_THAT(Ask("GET /v1/auth?domain=d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" +
+                    it.headers + "\r\n"),
+                StartsWith(it.refused ? "HTTP/1.1 403 " : "HTTP/1.1 204 "))
+        << it.headers;
+    EXPECT_EQ(seen_.served, served + (it.refused ? 0 : 2));
+  }
 }
 
 TEST_F(CheckRoutesTest, Auth_Allowed_204WithTheLimits) {
@@ -142,7 +175,7 @@ TEST_F(CheckRoutesTest, Auth_HasToWait_IsAnsweredThen) {
 TEST_F(CheckRoutesTest, ClientGone_TheHandlerIsTold) {
   {
     HttpClient client(address_);
-    client.Send("GET /v1/auth?domain=d&say=nothing HTTP/1.1\r\n\r\n");
+    client.Send("GET /v1/auth?domain=d&say=nothing HTTP/1.1\r\nHost: x\r\n\r\n");
     ASSERT_TRUE(Eventually([&] { return seen_.served == 1; }));
   }
   EXPECT_TRUE(Eventually([&] { return seen_.cancelled == 1; }));
@@ -150,7 +183,7 @@ TEST_F(CheckRoutesTest, ClientGone_TheHandlerIsTold) {
 
 TEST_F(CheckRoutesTest, ServerGone_CallsUnderWayAreFreed) {
   HttpClient client(address_);
-  client.Send("GET /v1/auth?domain=d&say=nothing HTTP/1.1\r\n\r\n");
+  client.Send("GET /v1/auth?domain=d&say=nothing HTTP/1.1\r\nHost: x\r\n\r\n");
   ASSERT_TRUE(Eventually([&] { return seen_.served == 1; }));
   server_.reset();
   EXPECT_EQ(client.ReadAll(), "");

@@ -193,7 +193,7 @@ TEST_F(HttpConnection_Test, RefusedBody_GetsItsAnswerThoughMoreComes) {
   Start(Routes());
   for (int i = 0; i < 20; ++i) {
     HttpClient client(address_);
-    client.Send("POST /echo HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n");
+    client.Send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
     client.Send(std::string(300'000, 'x'));
     EXPECT_THAT(client.ReadUntil("\r\n\r\n"), StartsWith("HTTP/1.1 413 Payload Too Large"));
   }
@@ -202,7 +202,7 @@ TEST_F(HttpConnection_Test, RefusedBody_GetsItsAnswerThoughMoreComes) {
 TEST_F(HttpConnection_Test, RefusedClientThatGoesOnSending_IsHeldUp) {
   Start(Routes());
   HttpClient client(address_);
-  client.Send("POST /echo HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n");
+  client.Send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
   const std::string piece(64 * 1024, 'x');
   std::size_t sent = 0;
   while (sent < 16 * net::Transport::kMaxDiscarded && client.Send(piece)) sent += piece.size();
@@ -212,7 +212,8 @@ TEST_F(HttpConnection_Test, RefusedClientThatGoesOnSending_IsHeldUp) {
 TEST_F(HttpConnection_Test, Expectation_IsMetBeforeTheBodyComes) {
   Start(Routes());
   HttpClient client(address_);
-  client.Send("POST /echo HTTP/1.1\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n");
+  client.Send(
+      "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n");
   EXPECT_EQ(client.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   client.Send("body");
   EXPECT_THAT(client.ReadUntil("body\n"), StartsWith("HTTP/1.1 200 OK"));
@@ -220,7 +221,8 @@ TEST_F(HttpConnection_Test, Expectation_IsMetBeforeTheBodyComes) {
 
 TEST_F(HttpConnection_Test, RequestThatComesTooSlowly_IsAnswered408) {
   Start(Routes(), {.request_time = 30ms});
-  for (const std::string part : {"G", "POST /echo HTTP/1.1\r\nContent-Length: 4\r\n\r\nbo"}) {
+  for (const std::string part :
+       {"G", "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbo"}) {
     HttpClient client(address_);
     client.Send(part);
     EXPECT_THAT(client.ReadAll(), StartsWith("HTTP/1.1 408 Request Timeout"));
@@ -275,7 +277,7 @@ TEST_F(HttpConnection_Test, ClientThatDoesNotTakeItsAnswer_IsCutOff) {
   Start(Routes(), {.answer_time = 50ms});
   for (const std::string connection : {"keep-alive", "close"}) {
     HttpClient client(address_);
-    client.Send("GET /big HTTP/1.1\r\nConnection: " + connection + "\r\n\r\n");
+    client.Send("GET /big HTTP/1.1\r\nHost: x\r\nConnection: " + connection + "\r\n\r\n");
     ASSERT_TRUE(Eventually([&] { return server_->connections() == 1; }));
     EXPECT_TRUE(Eventually([&] { return server_->connections() == 0; }));
     EXPECT_LT(client.ReadAll().size(), 8'000'000U);
@@ -285,7 +287,7 @@ TEST_F(HttpConnection_Test, ClientThatDoesNotTakeItsAnswer_IsCutOff) {
 TEST_F(HttpConnection_Test, BigAnswer_ArrivesWhole) {
   Start(Routes());
   HttpClient client(address_);
-  client.Send("GET /big HTTP/1.1\r\nConnection: close\r\n\r\n");
+  client.Send("GET /big HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   const std::string all = client.ReadAll();
   EXPECT_EQ(all.size() - all.find("\r\n\r\n") - 4, 8'000'000U);
 }

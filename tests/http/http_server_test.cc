@@ -66,9 +66,9 @@ TEST_F(HttpServer_Test, Request_IsAnsweredByItsRoute) {
            {"GET /post" + close, "405 Method Not Allowed", "allowed: POST\n"},
            {"GET /healthz HTTP/1.0\r\n\r\n", "200 OK", "ok\n"},
            {"nonsense\r\n\r\n", "400 Bad Request", "\r\n\r\n"},
-           {"GET / HTTP/1.1\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n",
+           {"GET / HTTP/1.1\r\nHost: x\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n",
             "431 Request Header Fields Too Large", "\r\n\r\n"},
-           {"POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n", "413 Payload Too Large",
+           {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n", "413 Payload Too Large",
             "\r\n\r\n"},
        }) {
     EXPECT_THAT(Ask(request),
@@ -94,7 +94,7 @@ TEST_F(HttpServer_Test, StopWithDrain_AnswersWhatIsUnderWay) {
             waiting = new HttpResponder(respond);
           }}});
   auto client = std::make_unique<HttpClient>(address_);
-  client->Send("GET / HTTP/1.1\r\n\r\n");
+  client->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   ASSERT_TRUE(Eventually([&] { return waiting != nullptr; }));
   auto stopped = std::async(std::launch::async, [this] { server_->Stop(1min); });
   ASSERT_TRUE(Eventually([this] { return access(address_.unix_path.c_str(), F_OK) != 0; }))
@@ -157,7 +157,7 @@ TEST_F(HttpServer_Test, Connections_AreSpreadOverThreads) {
   std::vector<std::unique_ptr<HttpClient>> clients;
   for (int i = 0; i < 20; ++i) {
     auto& client = *clients.emplace_back(std::make_unique<HttpClient>(address_));
-    client.Send("GET / HTTP/1.1\r\n\r\n");
+    client.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     client.ReadUntil("\r\n\r\n");
   }
   EXPECT_GT(handled[0], 0);
@@ -182,7 +182,7 @@ TEST_F(HttpServer_Test, OverTls_AnswersAndNamesThePeer) {
       net::BlockingSocket::ConnectTo(address_),
       {.ca = authority.path(), .certificate = certificate, .alpn = "\x08http/1.1"});
   ASSERT_EQ(client.Handshake(), "");
-  ASSERT_TRUE(client.Send("GET / HTTP/1.1\r\nConnection: close\r\n\r\n"));
+  ASSERT_TRUE(client.Send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
   EXPECT_THAT(client.Read(10'000), EndsWith("\r\n\r\nclient.test"));
   EXPECT_EQ(client.error(), "end");
 }
@@ -247,7 +247,7 @@ TEST_F(HttpServer_OneThread, TooManyBusyConnections_TheNewOneIsRefusedAndLoggedO
   }
   EXPECT_EQ(server_->refused(), 5U);
   EXPECT_THAT(metrics.Render(), HasSubstr("sluice_http_connections_refused_total 5"));
-  first.Send("TP/1.1\r\n\r\n");
+  first.Send("TP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_THAT(first.ReadUntil("ok\n"), HasSubstr("200 OK"));
   HttpClient next(address_);
   next.Send(kGetHealth);

@@ -50,32 +50,32 @@ TEST(RequestReader, ARequestHoweverCut_IsTheSame) {
 // A proxy that removes certain headers of clients may still forward their trailers.
 TEST(RequestReader, Trailers_AreNoHeaders) {
   const std::string bytes =
-      "POST /v1/auth HTTP/1.1\r\nX-User: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "POST /v1/auth HTTP/1.1\r\nHost: x\r\nX-User: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
       "2\r\nok\r\n0\r\nX-Sluice-Domain: web\r\nX-User: 2\r\nAuthorization: Bearer x\r\n\r\n";
   for (const std::size_t step : {std::size_t{1}, std::size_t{50}, bytes.size()}) {
     RequestReader reader;
     ASSERT_EQ(Feed(reader, bytes, step), Progress::kDone) << step;
     const HttpRequest request = reader.Take();
     EXPECT_EQ(request.body, "ok");
-    EXPECT_EQ(request.headers.size(), 2U);
+    EXPECT_EQ(request.headers.size(), 3U);
     EXPECT_EQ(OnlyHeader(request.headers, "x-user"), "1");
   }
 }
 
 TEST(RequestReader, NextRequest_IsLeft) {
-  const std::string first = "GET /1 HTTP/1.1\r\n\r\n";
+  const std::string first = "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n";
   RequestReader reader;
   std::size_t used = 0;
-  EXPECT_EQ(reader.Read(first + "GET /2 HTTP/1.1\r\n\r\n", used), Progress::kDone);
+  EXPECT_EQ(reader.Read(first + "GET /2 HTTP/1.1\r\nHost: x\r\n\r\n", used), Progress::kDone);
   EXPECT_EQ(used, first.size());
 }
 
 TEST(RequestReader, KeepAlive_IsAsTheVersionAndTheHeaderSay) {
-  for (const auto& [rest, keep] :
-       std::vector<std::pair<std::string, bool>>{{"1.1\r\n\r\n", true},
-                                                 {"1.1\r\nConnection: close\r\n\r\n", false},
-                                                 {"1.0\r\n\r\n", false},
-                                                 {"1.0\r\nConnection: keep-alive\r\n\r\n", true}}) {
+  for (const auto& [rest, keep] : std::vector<std::pair<std::string, bool>>{
+           {"1.1\r\nHost: x\r\n\r\n", true},
+           {"1.1\r\nHost: x\r\nConnection: close\r\n\r\n", false},
+           {"1.0\r\n\r\n", false},
+           {"1.0\r\nConnection: keep-alive\r\n\r\n", true}}) {
     RequestReader reader;
     ASSERT_EQ(Feed(reader, "GET / HTTP/" + rest, 100), Progress::kDone);
     EXPECT_EQ(reader.keep_alive(), keep) << rest;
@@ -87,14 +87,14 @@ TEST(RequestReader, WhatItDoesNotTake_IsRefusedWithAStatus) {
   for (const auto& [bytes, status] : std::vector<std::pair<std::string, int>>{
            {"nonsense\r\n\r\n", 400},
            {"GET / HTTP/2.0\r\n\r\n", 400},
-           {"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400},
-           {"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400},
-           {"POST / HTTP/1.1\r\nContent-Length: 65537\r\n\r\n", 413},
-           {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n10001\r\n" +
+           {"GET / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n", 400},
+           {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400},
+           {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n", 413},
+           {"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n10001\r\n" +
                 std::string(70'000, 'x'),
             413},
-           {"GET / HTTP/1.1\r\n" + long_header, 431},
-           {"GET / HTTP/1.1\r\n" + long_header + "\r\n\r\n", 431}}) {
+           {"GET / HTTP/1.1\r\nHost: x\r\n" + long_header, 431},
+           {"GET / HTTP/1.1\r\nHost: x\r\n" + long_header + "\r\n\r\n", 431}}) {
     for (const std::size_t step : {std::size_t{7}, bytes.size()}) {
       RequestReader reader;
       ASSERT_EQ(Feed(reader, bytes, step), Progress::kRefused) << bytes.substr(0, 60);
@@ -103,17 +103,55 @@ TEST(RequestReader, WhatItDoesNotTake_IsRefusedWithAStatus) {
   }
 }
 
+// Proxies read such requests in different ways, and the next server must not read them in another.
+TEST(RequestReader, RequestThatServersReadInDifferentWays_IsRefused) {
+  const std::string host = "Host: x\r\n";
+  std::vector<std::string> requests = {"GET / HTTP/1.1\r\n\r\n",
+                                       "GET / HTTP/1.1\r\nX: y\r\n\r\n",
+                                       "GET / HTTP/1.1\r\n" + host + host + "\r\n",
+                                       "GET / HTTP/1.0\r\n" + host + "hOST: y\r\n\r\n",
+                                       "GET / HTTP/1.1\r\n" + host + "X: a\r\n b\r\n\r\n",
+                                       "GET / HTTP/1.1\r\n" + host + "X: a\r\n\tX-User: 1\r\n\r\n",
+                                       "GET / HTTP/1.1\r\n" + host + "X:\r\n \r\n\r\n",
+                                       "GET / HTTP/1.1\r\n " + host + "\r\n",
+                                       "GET / HTTP/1.1\r\n" + host + " \r\n\r\n",
+                                       "GET / HTTP/1.1\r\n" + host + "X : a\r\n\r\n",
+                                       "GET / HTTP/1.1\n" + host + "\r\n"};
+  for (const char c : std::string("\x00\x01\x08\n\x0b\r\x1f\x7f", 8)) {
+    requests.push_back("GET / HTTP/1.1\r\n" + host + "X: a" + c + "b\r\n\r\n");
+    requests.push_back("GET / HTTP/1.1\r\n" + host + "X" + c + ": b\r\n\r\n");
+    requests.push_back("GET /" + std::string(1, c) + " HTTP/1.1\r\n" + host + "\r\n");
+  }
+  for (const std::string& request : requests) {
+    for (const std::size_t step : {std::size_t{1}, request.size()}) {
+      RequestReader reader;
+      EXPECT_EQ(Feed(reader, request + "GET / HTTP/1.1\r\n" + host + "\r\n", step),
+                Progress::kRefused)
+          << ::testing::PrintToString(request);
+      EXPECT_EQ(reader.status(), 400) << request;
+    }
+  }
+  for (const std::string head : {"1.0\r\n", "1.0\r\nHost: x\r\n", "1.1\r\nHost:\r\n",
+                                 "1.1\r\nHost: x\r\nX: a\tb\xC3\xA9\r\n"}) {
+    RequestReader reader;
+    EXPECT_EQ(Feed(reader, "GET / HTTP/" + head + "\r\n", 100), Progress::kDone) << head;
+  }
+}
+
 // Otherwise a proxy that treats the bytes after the headers as the body would let clients hide
 // requests.
 TEST(RequestReader, BodyWhoseEndNobodyCanKnow_IsRefused) {
   for (const std::string head :
-       {"1.1\r\nTransfer-Encoding: chunked, identity", "1.1\r\nTransfer-Encoding: gzip",
-        "1.1\r\nTransfer-Encoding: identity", "1.1\r\nTransfer-Encoding: xchunked",
-        "1.1\r\nTransfer-Encoding:", "1.0\r\nTransfer-Encoding: chunked",
-        "1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 5",
-        "1.1\r\nContent-Length: 5\r\nTransfer-Encoding: gzip",
-        "1.1\r\nContent-Length: 5\r\nContent-Length: 6"}) {
-    const std::string bytes = "POST / HTTP/" + head + "\r\n\r\n0\r\n\r\nGET /2 HTTP/1.1\r\n\r\n";
+       {"1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity",
+        "1.1\r\nHost: x\r\nTransfer-Encoding: gzip",
+        "1.1\r\nHost: x\r\nTransfer-Encoding: identity",
+        "1.1\r\nHost: x\r\nTransfer-Encoding: xchunked",
+        "1.1\r\nHost: x\r\nTransfer-Encoding:", "1.0\r\nTransfer-Encoding: chunked",
+        "1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5",
+        "1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: gzip",
+        "1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6"}) {
+    const std::string bytes =
+        "POST / HTTP/" + head + "\r\n\r\n0\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n";
     for (const std::size_t step : {std::size_t{1}, bytes.size()}) {
       RequestReader reader;
       ASSERT_EQ(Feed(reader, bytes, step), Progress::kRefused) << head;
@@ -124,7 +162,7 @@ TEST(RequestReader, BodyWhoseEndNobodyCanKnow_IsRefused) {
 
 // Unparsed bytes are kept, so this bounds the memory of a connection.
 TEST(RequestReader, WhatHasNoEndBetweenOrAfterChunks_IsRefusedOverTheLimitOfHeaders) {
-  const std::string head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (const std::string begin : {"5;a=", "1\r\nx\r\n5;a=", "0;a=", "0\r\nX: "}) {
     for (const std::size_t step : {std::size_t{1'000}, std::size_t{16 * 1024}}) {
       RequestReader reader;
@@ -140,13 +178,15 @@ TEST(RequestReader, WhatHasNoEndBetweenOrAfterChunks_IsRefusedOverTheLimitOfHead
 TEST(RequestReader, BodyOfTheLargestSize_IsTaken) {
   RequestReader reader;
   const std::string body(64 * 1024, 'x');
-  EXPECT_EQ(Feed(reader, "POST / HTTP/1.1\r\nContent-Length: 65536\r\n\r\n" + body, 16 * 1024),
-            Progress::kDone);
+  EXPECT_EQ(
+      Feed(reader, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 65536\r\n\r\n" + body, 16 * 1024),
+      Progress::kDone);
   EXPECT_EQ(reader.Take().body, body);
 }
 
 TEST(RequestReader, Expectation_IsTakenOnceAndNotWhenTheBodyIsThere) {
-  const std::string head = "POST / HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n";
+  const std::string head =
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n";
   RequestReader reader;
   ASSERT_EQ(Feed(reader, head, 1'000), Progress::kNeedsInput);
   EXPECT_TRUE(reader.TakeExpectation());

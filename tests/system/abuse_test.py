@@ -49,6 +49,7 @@ def text(value):
     return encoded + bytes((rest,)) + value
 
 
+POST = b"POST /v1/check HTTP/1.1\r\nHost: x\r\n"
 CALL = http2.request_headers(b"/sluice.v1.RateLimiter/CheckLimit")
 REQUEST = api.CheckLimitRequest(domain="shop", attributes={"endpoint": "/pay"}).SerializeToString()
 
@@ -225,15 +226,14 @@ class AbuseTest(unittest.TestCase):
 
     def test_http1_bombs(self):
         for request, status in (
-                (b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 100000, b"431"),
-                (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 20000, b"431"),
+                (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"y" * 100000, b"431"),
+                (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 20000, b"431"),
                 (b"GET /" + b"y" * 100000, b"431"),
-                (b"POST /v1/check HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", b"413"),
-                (b"POST /v1/check HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+                (POST + b"Content-Length: 99999999999\r\n\r\n", b"413"),
+                (POST + b"Transfer-Encoding: chunked\r\n\r\n"
                  + b"fffff\r\n" + bytes(100000), b"413"),
-                (b"POST /v1/check HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-                 b"400"),
-                (b"POST /v1/check HTTP/1.1\r\nContent-Length: -1\r\n\r\n", b"400"),
+                (POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n", b"400"),
+                (POST + b"Content-Length: -1\r\n\r\n", b"400"),
                 (bytes(1000), b"400")):
             attacker = connect(self.http)
             send(attacker, request)
@@ -243,16 +243,15 @@ class AbuseTest(unittest.TestCase):
         attackers = [connect(self.http) for _ in range(20)]
         for attacker in attackers:
             attacker.settimeout(1)
-            send(attacker, b"GET /metrics HTTP/1.1\r\n\r\n" * 20000)
+            send(attacker, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 20000)
         running.wait_until(lambda: len(self.honest.times) > 20, PATIENCE, "honest calls")
         for attacker in attackers:
             attacker.close()
 
     def test_slow_requests_and_silent_connections_are_ended(self):
         """More connections than HTTP may have: gRPC callers are still accepted."""
-        slow = [connect(self.http, b"GET /healthz HTTP/1.1\r\nX: ") for _ in range(300)]
-        slow += [connect(self.http, b"POST /v1/check HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
-                 for _ in range(300)]
+        slow = [connect(self.http, b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: ") for _ in range(300)]
+        slow += [connect(self.http, POST + b"Content-Length: 9\r\n\r\n") for _ in range(300)]
         slow += [connect(self.grpc, http2.PREFACE[:10]) for _ in range(300)]
         slow += [connect(self.grpc) for _ in range(100)]
         slow += [self.http2(frame(http2.HEADERS, CALL[:9], 0, 1)) for _ in range(100)]

@@ -128,6 +128,12 @@ class Proxy:
                 statuses = [ask(self.port, path)[0] for _ in range(11)]
                 self.assertEqual(statuses, 10 * [200] + [429])
 
+    def test_2_headers_of_browsers_do_not_matter(self):
+        browser = {"Origin": "https://other.test", "Sec-Fetch-Site": "cross-site"}
+        self.assertEqual(ask(self.port, "/", headers=browser)[0:2], (200, "backend"))
+        # The proxy may refuse a control character.
+        self.assertIn(ask(self.port, "/", headers={"X-Any": "a\x01b"})[0], (200, 400))
+
     def test_3_what_no_rule_matches_goes_on(self):
         self.assertEqual(ask(self.port, "/")[0:2], (200, "backend"))
         for _ in range(11):
