@@ -8,6 +8,7 @@ import concurrent.futures
 import http.client
 import http.server
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -199,6 +200,25 @@ class HaproxyTest(Proxy, FailsOpen, unittest.TestCase):
             stdin=subprocess.DEVNULL)
         unittest.addModuleCleanup(process.wait)
         unittest.addModuleCleanup(process.kill)
+
+
+class PathsTest(unittest.TestCase):
+    """The rule of docs/http.md, which names all spellings of a path."""
+
+    def test_spellings_of_a_path_share_a_limit(self):
+        page = (CONFIGS.parent / "docs/http.md").read_text(encoding="utf-8")
+        rules = running.directory()
+        (rules / "web.yaml").write_text(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1],
+                                        encoding="utf-8")
+        _, ready = running.start(
+            [SLUICED, "--rules", rules, "--grpc", f"unix:{rules}/grpc", "--http", "127.0.0.1:0"],
+            "ready grpc=")
+        port = int(re.search(r"http=127.0.0.1:(\d+)", ready)[1])
+        url = "/v1/auth?domain=web&path.endpoint=X-Original-URI&client_ip=192.0.2.1"
+        spellings = ("/login", "/login/", "/LOGIN", "/login;a=b", "/Login/;a=b/", "/%6cogin")
+        statuses = [ask(port, url, headers={"X-Original-URI": path})[0] for path in spellings]
+        self.assertEqual(statuses, 5 * [204] + [429])
+        self.assertEqual(ask(port, url, headers={"X-Original-URI": "/logins"})[0], 204)
 
 
 if __name__ == "__main__":
