@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "base/ip_address.h"
 #include "envoy/rules/guide.h"
 #include "limiter/limiter.h"
 #include "match/pattern_yaml.h"
@@ -72,7 +71,8 @@ ExplainedCounter ToCounter(const RuleMatch& match, const IndexedLimit& limit,
                             .verdict = {.admitted = true}};
   const auto known =
       std::find_if(answer.limits.begin(), answer.limits.end(), [&](const LimitAnswer& other) {
-        return other.rule->rule.name == unknown.rule->rule.name && other.index == unknown.index;
+        return other.algorithm && other.rule->rule.name == unknown.rule->rule.name &&
+               other.index == unknown.index;
       });
   return {.key = match.key_prefix + limit.tag,
           .status = known == answer.limits.end() ? unknown : *known};
@@ -93,7 +93,7 @@ void ExplainCall::Start(const CheckRequest& asked) {
   CheckCall::Start();
 }
 
-// If the answer has no limits, the check was decided without the store.
+// If no limit was evaluated, the check was decided without the store.
 void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
   if (!answer) {
     explanation_ = answer.error();
@@ -101,7 +101,10 @@ void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
   }
   explanation_.value().answer = *answer;
   for (const RuleMatch& match : matched_.matches()) AddRule(match);
-  if (!answer->limits.empty() || !CollectCounters()) return Deliver();
+  const bool evaluated =
+      std::any_of(answer->limits.begin(), answer->limits.end(),
+                  [](const LimitAnswer& it) { return it.algorithm.has_value(); });
+  if (evaluated || !CollectCounters()) return Deliver();
   peek_.demand = {.mode = Mode::kPeek};
   peek_.deadline = std::min(request.deadline, SteadyNow() + kPeekTimeout);
   peek_.last_deadline = request.deadline;
@@ -156,15 +159,11 @@ void ExplainCall::Deliver() {
 
 std::string MissingAttributes(const Rule& rule, std::span<const Attribute> attributes) {
   std::vector<std::string> missing;
-  for (const KeyPart& part : rule.per) {
-    const auto found =
-        std::find_if(attributes.rbegin(), attributes.rend(),
-                     [&](const Attribute& given) { return given.name == part.attribute; });
-    if (found == attributes.rend()) {
-      missing.push_back(fmt::format("attribute \"{}\" is missing", part.attribute));
-    } else if ((part.ipv4_prefix || part.ipv6_prefix) && !IpAddress::Parse(found->value)) {
-      missing.push_back(fmt::format("attribute \"{}\" is not an IP address", part.attribute));
-    }
+  for (const KeyPart* part : MissingParts(rule, attributes)) {
+    const bool is_given = std::any_of(attributes.begin(), attributes.end(),
+                                      [&](const auto& it) { return it.name == part->attribute; });
+    missing.push_back(fmt::format("attribute \"{}\" is {}", part->attribute,
+                                  is_given ? "not an IP address" : "missing"));
   }
   return fmt::to_string(fmt::join(missing, ", "));
 }

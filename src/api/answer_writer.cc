@@ -33,7 +33,7 @@ void WriteLimitStatus(WireWriter& to, const LimitAnswer& from) {
   const Verdict& verdict = from.verdict;
   WriteText(to, 1, from.rule->rule.name);
   if (from.index != 0) to.WriteVarint(2, from.index);
-  to.WriteVarint(3, NumberOf(from.algorithm));
+  if (from.algorithm) to.WriteVarint(3, NumberOf(*from.algorithm));
   if (from.state_known) {
     to.WriteVarint(4, static_cast<std::uint64_t>(verdict.limit));
     to.WriteVarint(5, static_cast<std::uint64_t>(verdict.remaining));
@@ -51,6 +51,11 @@ void WriteLimitStatus(WireWriter& to, const LimitAnswer& from) {
 void WriteLease(WireWriter& to, const LeaseAnswer& lease) {
   WriteText(to, 1, lease.id);
   WriteTime(to, 2, lease.ttl);
+}
+
+void WriteMissingAttribute(WireWriter& to, const MissingAttribute& from) {
+  WriteText(to, 1, from.rule->rule.name);
+  WriteText(to, 2, from.attribute);
 }
 
 void WriteResponse(WireWriter& to, const CheckAnswer& from, std::string_view request_id) {
@@ -72,6 +77,12 @@ void WriteResponse(WireWriter& to, const CheckAnswer& from, std::string_view req
   }
   WriteTime(to, 7, from.decided_at.time_since_epoch());
   WriteText(to, 8, request_id);
+  for (const MissingAttribute& missing : from.missing_attributes) {
+    const std::size_t begin = to.BeginMessage(9);
+    WriteMissingAttribute(to, missing);
+    to.EndMessage(begin);
+  }
+  if (from.unknown_domain) to.WriteVarint(10, 1);
 }
 
 void WriteError(WireWriter& to, const Error& from, std::string_view request_id) {

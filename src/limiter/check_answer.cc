@@ -6,7 +6,9 @@ namespace sluice {
 
 void CheckAnswer::Clear() {
   limits.clear();
-  *this = CheckAnswer{.limits = std::move(limits)};
+  missing_attributes.clear();
+  *this =
+      CheckAnswer{.limits = std::move(limits), .missing_attributes = std::move(missing_attributes)};
 }
 
 bool CheckAnswer::AnyLimitDenies() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/limit.h"
@@ -11,14 +12,14 @@
 
 namespace sluice {
 
-// The part of one limit in a decision.
+// The part of one limit in a decision, or of a rule that denies without counting.
 struct LimitAnswer {
-  const IndexedRule* rule = nullptr;  // owned by its rule index
-  std::uint32_t index = 0;            // in the rule's (or its override's) limits
-  Algorithm algorithm = Algorithm::kFixedWindow;
+  const IndexedRule* rule = nullptr;   // owned by its rule index
+  std::uint32_t index = 0;             // in the rule's (or its override's) limits
+  std::optional<Algorithm> algorithm;  // empty: the rule is blocked, or lacks an attribute
   Source source = Source::kStore;
-  // False: decided by `on_store_failure: allow` or `deny`. Then only `admitted` and `retry_after`
-  // of `verdict` are valid.
+  // False: decided by `on_store_failure: allow` or `deny`, or by a rule that does not count. Then
+  // only `admitted` and `retry_after` of `verdict` are valid.
   bool state_known = true;
   Verdict verdict;
 
@@ -30,6 +31,13 @@ struct LeaseAnswer {
   Duration ttl{};
 };
 
+// A rule does not count the request, because an attribute of its `per` is absent, or is not an IP
+// address although its prefix is counted.
+struct MissingAttribute {
+  const IndexedRule* rule = nullptr;  // owned by its rule index
+  std::string_view attribute;         // of the rule
+};
+
 struct CheckAnswer {
   Decision decision = Decision::kAllowed;
   Source source = Source::kNoRule;
@@ -37,7 +45,9 @@ struct CheckAnswer {
   std::optional<Duration> retry_after;  // kDenied only; absent: never
   std::optional<LeaseAnswer> lease;     // kAllowed only: a concurrency limit was taken
   Time decided_at;
+  bool unknown_domain = false;      // no rule file is for the domain
   std::vector<LimitAnswer> limits;  // enforced rules in file order, then shadow rules
+  std::vector<MissingAttribute> missing_attributes;  // in file order
 
   // Clears all fields and keeps the memory.
   void Clear();

@@ -14,6 +14,8 @@ void CheckCall::Start(SteadyTime received) {
   rules_ = request.rules ? std::move(request.rules) : limiter_.RulesForThisThread();
   rules_->index->Match(request.domain, request.attributes, matched_);
   if (!request.limits.empty()) ReplaceLimits();
+  answer().unknown_domain = !matched_.domain_known;
+  NoteMissingAttributes();
   if (DecideByRules()) return;
   rules_->CountWithoutLimits(matched_.matches());
   CollectCounters();

@@ -76,6 +76,7 @@ class CheckCall {
 
   // Matching the rules; in check_rules.cc.
   void ReplaceLimits();
+  void NoteMissingAttributes();
   bool DecideByRules();
   void CollectCounters();
   void AddCounter(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group);

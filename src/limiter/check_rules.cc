@@ -12,6 +12,16 @@ void CheckCall::ReplaceLimits() {
   }
 }
 
+void CheckCall::NoteMissingAttributes() {
+  using Outcome = RuleMatch::Outcome;
+  for (const RuleMatch& match : matched_.matches()) {
+    if (match.outcome != Outcome::kMissing && match.outcome != Outcome::kSkipped) continue;
+    for (const KeyPart* part : MissingParts(match.rule->rule, request.attributes)) {
+      answer().missing_attributes.push_back({match.rule, part->attribute});
+    }
+  }
+}
+
 // Rules that decide without counting: blocked wins over unlimited, and both win over a missing
 // attribute of a rule. Shadow rules are ignored.
 bool CheckCall::DecideByRules() {
@@ -22,6 +32,12 @@ bool CheckCall::DecideByRules() {
       const bool allowed = outcome == Outcome::kUnlimited;
       const Decision decision = allowed ? Decision::kAllowed : Decision::kDenied;
       rules_->CountCheck(*match.rule, decision, Source::kRule);
+      if (!allowed) {
+        answer().limits.push_back({.rule = match.rule,
+                                   .source = Source::kRule,
+                                   .state_known = false,
+                                   .verdict = {.admitted = false, .retry_after = Verdict::kNever}});
+      }
       Answer(decision, Source::kRule);
       return true;
     }

@@ -285,6 +285,19 @@ void RuleIndex::State::Apply(const CompiledDomain& domain, std::uint32_t id, Scr
   }
 }
 
+std::vector<const KeyPart*> MissingParts(const Rule& rule, std::span<const Attribute> attributes) {
+  std::vector<const KeyPart*> missing;
+  for (const KeyPart& part : rule.per) {
+    const auto given = std::find_if(attributes.rbegin(), attributes.rend(),
+                                    [&](const Attribute& it) { return it.name == part.attribute; });
+    const bool is_address = part.ipv4_prefix || part.ipv6_prefix;
+    if (given == attributes.rend() || (is_address && !IpAddress::Parse(given->value))) {
+      missing.push_back(&part);
+    }
+  }
+  return missing;
+}
+
 RuleIndex::RuleIndex() : state_(std::make_unique<State>()) {}
 RuleIndex::~RuleIndex() = default;
 

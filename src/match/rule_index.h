@@ -53,6 +53,10 @@ struct RuleMatch {
   std::string key_prefix;
 };
 
+// The parts of the rule's `per` for which the request has no usable value: the attribute is absent,
+// or its prefix counts and it is not an IP address. They belong to `rule`.
+std::vector<const KeyPart*> MissingParts(const Rule& rule, std::span<const Attribute> attributes);
+
 // The result of Match. Reuse one per thread or call to keep its memory.
 struct MatchResult {
   bool domain_known = false;

@@ -1,8 +1,11 @@
 #include "tools/admin_call.h"
 
 #include <cstdio>
+#include <string_view>
+#include <vector>
 
 #include "base/admin_address.h"
+#include "config/diagnostic.h"
 
 namespace sluice::tools {
 
@@ -28,6 +31,16 @@ Result<Address> AdminOptions::AddressFor(const std::string& token) const {
   if (!public_address || !token.empty() || !public_address->is_local()) return public_address;
   if (auto checked = CheckAdminDirectory(*public_address); !checked) return checked.error();
   return AdminAddressOf(*public_address);
+}
+
+std::string DomainHint(const AdminOptions& options, const std::string& domain) {
+  const auto client = options.Connect();
+  if (!client) return "";
+  const auto listed = AdminClient(**client).ListRules({}, options.server.timeout);
+  if (!listed) return "";
+  std::vector<std::string_view> domains;
+  for (const v1::RuleInfo& rule : listed->rules()) domains.push_back(rule.domain());
+  return DidYouMean(domain, domains);
 }
 
 void PrintAdminHint() {

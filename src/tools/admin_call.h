@@ -36,6 +36,10 @@ struct Outcome {
   int status = 0;
 };
 
+// ` (did you mean "shop"?)` with the server's domain that is nearest to `domain`; "" if none is
+// near, or the server does not list its rules to this caller.
+std::string DomainHint(const AdminOptions& options, const std::string& domain);
+
 // Prints how operators reach a server, and the admin sockets of this machine.
 void PrintAdminHint();
 

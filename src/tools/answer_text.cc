@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -43,17 +44,51 @@ const v1::LimitStatus* DecidingLimit(const v1::CheckLimitResponse& response) {
   return deciding;
 }
 
-std::string ReasonText(const std::string& domain, const v1::CheckLimitResponse& response,
-                       const std::string& ruled_by) {
-  if (response.source() == v1::SOURCE_NO_RULE) {
-    return fmt::format("no rule of domain {} matches", domain);
+bool Counts(const v1::LimitStatus& limit) { return limit.algorithm() != v1::ALGORITHM_UNSPECIFIED; }
+
+// "no attribute user, attribute client_ip is not an IP address"
+std::string MissingText(const v1::CheckLimitRequest& request,
+                        const v1::CheckLimitResponse& response, const std::string& rule) {
+  std::string text;
+  for (const v1::MissingAttribute& missing : response.missing_attributes()) {
+    if (missing.rule() != rule) continue;
+    if (!text.empty()) text += ", ";
+    text += request.attributes().contains(missing.attribute())
+                ? fmt::format("attribute {} is not an IP address", missing.attribute())
+                : fmt::format("no attribute {}", missing.attribute());
   }
-  if (response.source() == v1::SOURCE_RULE && !ruled_by.empty()) return "by " + ruled_by;
+  return text;
+}
+
+std::string ReasonText(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response,
+                       const DecisionContext& context) {
+  if (response.unknown_domain()) {
+    return fmt::format("no rules for domain {}{}", request.domain(), context.domain_hint);
+  }
+  if (response.source() == v1::SOURCE_NO_RULE) {
+    return fmt::format("no rule of domain {} {}", request.domain(),
+                       response.missing_attributes().empty() ? "matches" : "counts this request");
+  }
+  if (response.source() == v1::SOURCE_RULE && !context.ruled_by.empty()) {
+    return "by " + context.ruled_by;
+  }
   if (const v1::LimitStatus* limit = DecidingLimit(response)) {
+    if (!Counts(*limit)) {
+      const std::string missing = MissingText(request, response, limit->rule());
+      return fmt::format("by {} ({})", limit->rule(), missing.empty() ? "blocked" : missing);
+    }
     return fmt::format("by {} ({} {})", limit->rule(), AlgorithmText(limit->algorithm()),
                        LevelText(*limit));
   }
   return "by a rule without counters (sluice explain names it)";
+}
+
+// A denied charge is made all the same.
+std::string_view VerdictText(const v1::CheckLimitRequest& request,
+                             const v1::CheckLimitResponse& response) {
+  const bool allowed = response.decision() == v1::DECISION_ALLOWED;
+  if (WasCharged(request, response)) return allowed ? "CHARGED" : "CHARGED, over the limit,";
+  return allowed ? "ALLOWED" : "DENIED";
 }
 
 std::string_view SourceText(v1::Source source) {
@@ -86,7 +121,29 @@ std::string LimitForecast(const v1::LimitStatus& limit) {
   return text;
 }
 
+// The rules that could not count the request, one line for each.
+std::string SkippedText(const v1::CheckLimitRequest& request,
+                        const v1::CheckLimitResponse& response) {
+  std::set<std::string_view> told;
+  for (const v1::LimitStatus& limit : response.limits()) {
+    if (!Counts(limit)) told.insert(limit.rule());
+  }
+  std::string text;
+  for (const v1::MissingAttribute& missing : response.missing_attributes()) {
+    if (!told.insert(missing.rule()).second) continue;
+    text += fmt::format("  {} was skipped: {}\n", missing.rule(),
+                        MissingText(request, response, missing.rule()));
+  }
+  return text;
+}
+
 }  // namespace
+
+bool WasCharged(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response) {
+  const bool is_charge =
+      request.mode() == v1::MODE_CHARGE && !(request.has_cost() && request.cost() == 0);
+  return is_charge && std::any_of(response.limits().begin(), response.limits().end(), Counts);
+}
 
 std::string AlgorithmText(v1::Algorithm algorithm) {
   std::string_view name = v1::Algorithm_Name(algorithm);
@@ -97,11 +154,11 @@ std::string AlgorithmText(v1::Algorithm algorithm) {
   return text;
 }
 
-std::string DecisionText(const std::string& domain, const v1::CheckLimitResponse& response,
-                         const DecisionContext& context) {
+std::string DecisionText(const v1::CheckLimitRequest& request,
+                         const v1::CheckLimitResponse& response, const DecisionContext& context) {
   const bool allowed = response.decision() == v1::DECISION_ALLOWED;
-  std::string line = fmt::format("{}  {}", allowed ? "ALLOWED" : "DENIED",
-                                 ReasonText(domain, response, context.ruled_by));
+  std::string line =
+      fmt::format("{}  {}", VerdictText(request, response), ReasonText(request, response, context));
   if (response.has_wait()) {
     line += fmt::format("  {} {}", context.waited ? "waited" : "start in",
                         HumanDuration(ToDuration(response.wait())));
@@ -121,12 +178,13 @@ std::string LimitStateText(const v1::LimitStatus& limit) {
 }
 
 std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response,
-                       bool waited) {
+                       const DecisionContext& context) {
   struct Row {
     std::string name, algorithm, level, outlook;
   };
   std::vector<Row> rows;
   for (const v1::LimitStatus& limit : response.limits()) {
+    if (!Counts(limit)) continue;  // the first line says it
     rows.push_back({fmt::format("{}[{}]", limit.rule(), limit.index()),
                     AlgorithmText(limit.algorithm()), LevelText(limit), LimitForecast(limit)});
   }
@@ -135,13 +193,13 @@ std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimi
     for (const Row& row : rows) most = std::max(most, (row.*column).size());
     return most;
   };
-  std::string text = DecisionText(request.domain(), response, {.waited = waited});
+  std::string text = DecisionText(request, response, context);
   for (const Row& row : rows) {
     text += fmt::format("  {:<{}}  {:<{}}  {:>{}}{}{}\n", row.name, width(&Row::name),
                         row.algorithm, width(&Row::algorithm), row.level, width(&Row::level),
                         row.outlook.empty() ? "" : "  ", row.outlook);
   }
-  return text;
+  return text + SkippedText(request, response);
 }
 
 }  // namespace sluice::tools

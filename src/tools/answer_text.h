@@ -8,21 +8,25 @@
 
 namespace sluice::tools {
 
-// The whole text, beginning with a line such as
-// `DENIED  by pay-per-user (token_bucket 0 of 20 left)  retry in 85 ms`. Ends with a newline.
-// `waited`: the caller has already slept for the answer's wait.
-std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response,
-                       bool waited = false);
-
 // Facts that are not in the answer.
 struct DecisionContext {
-  std::string ruled_by;  // the rule that decided without counting, if known
-  bool waited = false;   // the caller has already slept for the answer's wait
+  std::string ruled_by;     // the rule that decided without counting, if known
+  std::string domain_hint;  // `(did you mean "shop"?)`, if the domain is unknown
+  bool waited = false;      // the caller has already slept for the answer's wait
 };
 
+// The whole text, beginning with a line such as
+// `DENIED  by pay-per-user (token_bucket 0 of 20 left)  retry in 85 ms`. Ends with a newline.
+std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response,
+                       const DecisionContext& context = {});
+
 // The first line of the text.
-std::string DecisionText(const std::string& domain, const v1::CheckLimitResponse& response,
+std::string DecisionText(const v1::CheckLimitRequest& request,
+                         const v1::CheckLimitResponse& response,
                          const DecisionContext& context = {});
+
+// Whether the request was a charge that a limit has counted, denied or not.
+bool WasCharged(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response);
 
 // Returns "token_bucket" for ALGORITHM_TOKEN_BUCKET, and so on.
 std::string AlgorithmText(v1::Algorithm algorithm);

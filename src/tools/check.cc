@@ -12,6 +12,7 @@
 #include "client/client.h"
 #include "client/duration.h"
 #include "client/status.h"
+#include "tools/admin_call.h"
 #include "tools/answer_text.h"
 #include "tools/command.h"
 #include "tools/load_run.h"
@@ -62,8 +63,15 @@ int CheckOnce(const CheckOptions& options, Client& client) {
   if (options.json) {
     fmt::print("{}\n", MessageJson(*response));
   } else {
-    fmt::print("{}", AnswerText(request, *response, Sleeps(options)));
+    const DecisionContext context{
+        .ruled_by = "",
+        .domain_hint = response->unknown_domain()
+                           ? DomainHint({.server = options.server}, request.domain())
+                           : "",
+        .waited = Sleeps(options)};
+    fmt::print("{}", AnswerText(request, *response, context));
   }
+  if (WasCharged(request, *response)) return kExitAllowed;
   return response->decision() == v1::DECISION_ALLOWED ? kExitAllowed : kExitDenied;
 }
 
@@ -143,7 +151,7 @@ std::function<int()> DeclareCheck(CLI::App& app) {
   DeclareLoad(app, *options);
   options->server.AddTo(app);
   app.footer(
-      "Exit status: 0 allowed (of many: all), 1 denied (of many: any), 2 error.\n"
+      "Exit status: 0 allowed (of many: all) or charged, 1 denied (of many: any), 2 error.\n"
       "Example: sluice check shop endpoint=/boot/pay user=42 --repeat 1000 --concurrency 16");
   return [options] {
     if (options->repeat > 1) return CheckMany(*options);

@@ -18,13 +18,11 @@ struct ExplainOptions {
   RequestOptions request;
 };
 
-// The rule that decides without counting, or an empty string.
-std::string RuledBy(const v1::ExplainResponse& answer) {
-  const bool denied = answer.response().decision() == v1::DECISION_DENIED;
+// The rule that allows without counting, or an empty string.
+std::string AllowedBy(const v1::ExplainResponse& answer) {
+  if (answer.response().decision() == v1::DECISION_DENIED) return "";
   for (const v1::ExplainedRule& rule : answer.rules()) {
-    if (rule.effect() == (denied ? "blocked" : "unlimited")) {
-      return fmt::format("{} ({})", rule.rule(), rule.effect());
-    }
+    if (rule.effect() == "unlimited") return rule.rule() + " (unlimited)";
   }
   return "";
 }
@@ -39,8 +37,13 @@ std::string RuleText(const v1::ExplainedRule& rule) {
   return text;
 }
 
-Outcome ConcludeExplain(const std::string& domain, const v1::ExplainResponse& answer) {
-  std::string text = DecisionText(domain, answer.response(), {.ruled_by = RuledBy(answer)});
+Outcome ConcludeExplain(const ExplainOptions& options, const v1::ExplainResponse& answer) {
+  const std::string& domain = options.request.domain;
+  const bool unknown = answer.response().unknown_domain();
+  std::string text =
+      DecisionText(options.request.ToRequest<v1::CheckLimitRequest>(), answer.response(),
+                   {.ruled_by = AllowedBy(answer),
+                    .domain_hint = unknown ? DomainHint(options.admin, domain) : ""});
   for (const v1::ExplainedRule& rule : answer.rules()) text += RuleText(rule);
   if (answer.rules().empty()) text += "  sluice rules lists the domains and their rules\n";
   return {text, kExitDone};
@@ -56,7 +59,7 @@ std::function<int()> DeclareExplain(CLI::App& app) {
   return [options] {
     return CallAdmin<v1::ExplainRequest, v1::ExplainResponse>(
         options->admin, &AdminClient::Explain, options->request.ToRequest<v1::ExplainRequest>(),
-        [&](const auto& answer) { return ConcludeExplain(options->request.domain, answer); });
+        [&](const auto& answer) { return ConcludeExplain(*options, answer); });
   };
 }
 

@@ -95,7 +95,7 @@ Admission Admit(const HoldOptions& options, Client& client, SignalQueue& signals
     if (admission.status || answer.decision() == v1::DECISION_ALLOWED) return admission;
     const bool again = deadline && admission.answered < *deadline && answer.has_retry_after();
     if (first || !again) {
-      Say("{}", DecisionText(options.request.domain, answer));
+      Say("{}", DecisionText(options.request.ToRequest<v1::CheckLimitRequest>(), answer));
     }
     if (!again) {
       admission.status = kExitDenied;
@@ -125,8 +125,8 @@ bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse&
       "applies\n"
       "  {}"
       "  See what does:  sluice explain {} {}\n",
-      DecisionText(options.request.domain, answer), options.request.domain,
-      fmt::join(options.request.attributes, " "));
+      DecisionText(options.request.ToRequest<v1::CheckLimitRequest>(), answer),
+      options.request.domain, fmt::join(options.request.attributes, " "));
   return false;
 }
 

@@ -38,9 +38,9 @@ IndexedRule AnyRule(Random& random) {
 LimitAnswer AnyLimit(Random& random, const IndexedRule& rule) {
   LimitAnswer limit{.rule = &rule,
                     .index = static_cast<std::uint32_t>(Below(random, 3)),
-                    .algorithm = static_cast<Algorithm>(1 + Below(random, 6)),
                     .source = static_cast<Source>(1 + Below(random, 5)),
                     .state_known = Below(random, 4) > 0};
+  if (Below(random, 8) > 0) limit.algorithm = static_cast<Algorithm>(1 + Below(random, 6));
   limit.verdict.admitted = Below(random, 2) == 0;
   limit.verdict.limit = AnyNumber(random);
   limit.verdict.remaining = AnyNumber(random);
@@ -60,6 +60,10 @@ CheckAnswer AnyAnswer(Random& random, const IndexedRule& rule) {
   for (std::uint64_t i = Below(random, 4); i > 0; --i) {
     answer.limits.push_back(AnyLimit(random, rule));
   }
+  for (std::uint64_t i = Below(random, 3); i > 0; --i) {
+    answer.missing_attributes.push_back({&rule, Below(random, 2) == 0 ? "user" : "client_ip"});
+  }
+  answer.unknown_domain = Below(random, 4) == 0;
   return answer;
 }
 
@@ -72,7 +76,7 @@ void Fill(std::chrono::microseconds from, SecondsAndNanos& to) {
 void Fill(const LimitAnswer& from, v1::LimitStatus& to) {
   to.set_rule(from.rule->rule.name);
   to.set_index(from.index);
-  to.set_algorithm(static_cast<v1::Algorithm>(from.algorithm));
+  if (from.algorithm) to.set_algorithm(static_cast<v1::Algorithm>(*from.algorithm));
   to.set_admitted(from.verdict.admitted);
   to.set_shadow(from.rule->rule.shadow);
   to.set_source(static_cast<v1::Source>(from.source));
@@ -100,6 +104,12 @@ v1::CheckLimitResponse ResponseOf(const CheckAnswer& answer, const std::string& 
     Fill(answer.lease->ttl, *response.mutable_lease()->mutable_ttl());
   }
   for (const LimitAnswer& limit : answer.limits) Fill(limit, *response.add_limits());
+  for (const MissingAttribute& from : answer.missing_attributes) {
+    auto& to = *response.add_missing_attributes();
+    to.set_rule(from.rule->rule.name);
+    to.set_attribute(std::string(from.attribute));
+  }
+  response.set_unknown_domain(answer.unknown_domain);
   return response;
 }
 

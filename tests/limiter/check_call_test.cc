@@ -20,6 +20,17 @@ TEST_F(LimiterTest, NoRules_UnmatchedDecides) {
   EXPECT_EQ(denied.source, Source::kNoRule);
   EXPECT_FALSE(denied.retry_after);
   EXPECT_EQ(denied.decided_at, clock_.Now());
+  EXPECT_FALSE(denied.unknown_domain);
+}
+
+TEST_F(LimiterTest, DomainWithoutRuleFile_IsUnknown) {
+  SetRules({});
+  call_.request.Clear();
+  call_.request.domain = "shoop";
+  call_.Start();
+  ASSERT_TRUE(call_.answer && *call_.answer);
+  EXPECT_TRUE(call_.answer->value().unknown_domain);
+  EXPECT_FALSE(Check().unknown_domain) << "the next request of the same call";
 }
 
 TEST_F(LimiterTest, OneLimit_AllowsThenDeniesWithRetry) {
@@ -67,10 +78,20 @@ TEST_F(LimiterTest, RulesThatDoNotCount_DecideBeforeTheStore) {
   EXPECT_EQ(mallory.decision, Decision::kDenied) << "blocked wins over unlimited";
   EXPECT_EQ(mallory.source, Source::kRule);
   EXPECT_FALSE(mallory.retry_after);
+  ASSERT_EQ(mallory.limits.size(), 1u);
+  EXPECT_EQ(mallory.limits[0].rule->rule.name, "blocked");
+  EXPECT_EQ(mallory.limits[0].algorithm, std::nullopt);
+  EXPECT_EQ(mallory.limits[0].source, Source::kRule);
   EXPECT_EQ(Check({{"office", "1"}}).decision, Decision::kAllowed);
   EXPECT_EQ(Check({{"office", "1"}}).source, Source::kRule);
-  EXPECT_EQ(Check().decision, Decision::kDenied) << "strict misses the user";
-  EXPECT_EQ(Check().source, Source::kRule);
+  const CheckAnswer anonymous = Check();
+  EXPECT_EQ(anonymous.decision, Decision::kDenied) << "strict misses the user";
+  EXPECT_EQ(anonymous.source, Source::kRule);
+  ASSERT_EQ(anonymous.limits.size(), 1u);
+  EXPECT_EQ(anonymous.limits[0].rule->rule.name, "strict");
+  ASSERT_EQ(anonymous.missing_attributes.size(), 1u);
+  EXPECT_EQ(anonymous.missing_attributes[0].rule->rule.name, "strict");
+  EXPECT_EQ(anonymous.missing_attributes[0].attribute, "user");
   EXPECT_EQ(store_.submitted, 0);
   EXPECT_EQ(Check({{"user", "bob"}}).source, Source::kStore);
 }
@@ -94,8 +115,15 @@ TEST_F(LimiterTest, MissingAttribute_RuleIsSkipped) {
   Rule rule = RuleOf("per-user", {PerMinute(1)});
   rule.per = {{"user", {}, {}}};
   SetRules({rule});
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(Check().source, Source::kNoRule);
-  EXPECT_EQ(Check({{"user", "bob"}}).decision, Decision::kAllowed);
+  for (int i = 0; i < 3; ++i) {
+    const CheckAnswer answer = Check();
+    EXPECT_EQ(answer.source, Source::kNoRule);
+    EXPECT_TRUE(answer.limits.empty());
+    ASSERT_EQ(answer.missing_attributes.size(), 1u);
+    EXPECT_EQ(answer.missing_attributes[0].rule->rule.name, "per-user");
+    EXPECT_EQ(answer.missing_attributes[0].attribute, "user");
+  }
+  EXPECT_TRUE(Check({{"user", "bob"}}).missing_attributes.empty());
   EXPECT_EQ(Check({{"user", "bob"}}).decision, Decision::kDenied);
   EXPECT_EQ(Check({{"user", "eve"}}).decision, Decision::kAllowed);
 }

@@ -53,14 +53,33 @@ TEST(AnswerText, Table) {
        "ALLOWED  by tokens (token_bucket 0 of 10 left)\n"
        "  tokens[0]  token_bucket  0 of 10 left  resets in 1 min 50 s, 25 not charged: maximum "
        "debt reached\n"},
+      {R"({"decision": "DECISION_DENIED", "source": "SOURCE_RULE", "limits": [
+             {"rule": "block-list", "source": "SOURCE_RULE"}]})",
+       "DENIED  by block-list (blocked)  a retry cannot help\n"},
+      {R"({"decision": "DECISION_DENIED", "source": "SOURCE_RULE",
+           "limits": [{"rule": "login", "source": "SOURCE_RULE"}],
+           "missingAttributes": [{"rule": "pay-per-user", "attribute": "user"},
+                                 {"rule": "login", "attribute": "account"},
+                                 {"rule": "login", "attribute": "client_ip"}]})",
+       "DENIED  by login (no attribute account, attribute client_ip is not an IP address)  a retry "
+       "cannot help\n"
+       "  pay-per-user was skipped: no attribute user\n"},
+      {R"({"decision": "DECISION_ALLOWED", "source": "SOURCE_NO_RULE", "missingAttributes": [
+             {"rule": "pay", "attribute": "org"}, {"rule": "pay", "attribute": "user"}]})",
+       "ALLOWED  no rule of domain shop counts this request\n"
+       "  pay was skipped: no attribute org, no attribute user\n"},
+      {R"({"decision": "DECISION_ALLOWED", "source": "SOURCE_NO_RULE", "unknownDomain": true})",
+       "ALLOWED  no rules for domain shop (did you mean \"shops\"?)\n"},
   };
   v1::CheckLimitRequest request;
   request.set_domain("shop");
+  (*request.mutable_attributes())["client_ip"] = "localhost";
   for (const auto& row : kRows) {
     v1::CheckLimitResponse response;
     const auto parsed = google::protobuf::util::JsonStringToMessage(row.response, &response);
     ASSERT_TRUE(parsed.ok()) << parsed.ToString();
-    EXPECT_EQ(AnswerText(request, response), row.text);
+    EXPECT_EQ(AnswerText(request, response, {.domain_hint = " (did you mean \"shops\"?)"}),
+              row.text);
   }
 }
 
@@ -71,8 +90,37 @@ TEST(AnswerText, WaitIsOver_SaysWaited) {
   response.mutable_wait()->set_seconds(2);
   v1::CheckLimitRequest request;
   request.set_domain("shop");
-  EXPECT_EQ(AnswerText(request, response, true),
+  EXPECT_EQ(AnswerText(request, response, {.waited = true}),
             "ALLOWED  no rule of domain shop matches  waited 2 s\n");
+}
+
+TEST(AnswerText, Charge_IsMadeAlthoughDenied) {
+  v1::CheckLimitRequest request;
+  request.set_domain("shop");
+  request.set_mode(v1::MODE_CHARGE);
+  v1::CheckLimitResponse response;
+  response.set_decision(v1::DECISION_DENIED);
+  response.set_source(v1::SOURCE_STORE);
+  v1::LimitStatus& limit = *response.add_limits();
+  limit.set_rule("tokens");
+  limit.set_algorithm(v1::ALGORITHM_TOKEN_BUCKET);
+  limit.set_limit(10);
+  limit.mutable_retry_after()->set_seconds(2);
+  EXPECT_EQ(
+      DecisionText(request, response),
+      "CHARGED, over the limit,  by tokens (token_bucket 0 of 10 left)  a retry cannot help\n");
+  response.set_decision(v1::DECISION_ALLOWED);
+  EXPECT_EQ(DecisionText(request, response), "CHARGED  by tokens (token_bucket 0 of 10 left)\n");
+  EXPECT_TRUE(WasCharged(request, response));
+
+  request.set_cost(0);
+  EXPECT_FALSE(WasCharged(request, response)) << "a cost of 0 takes nothing";
+  request.clear_cost();
+  limit.clear_algorithm();
+  EXPECT_FALSE(WasCharged(request, response)) << "the rule does not count";
+  limit.set_algorithm(v1::ALGORITHM_TOKEN_BUCKET);
+  request.set_mode(v1::MODE_CONSUME);
+  EXPECT_FALSE(WasCharged(request, response));
 }
 
 }  // namespace

@@ -24,6 +24,14 @@ rules:
     limits:
       - {algorithm: token_bucket, rate: 20/d, burst: 20}
       - {algorithm: fixed_window, limit: 1000, window: 1d}
+  - name: block-list
+    match: {user: mallory}
+    limits: blocked
+  - name: login
+    match: {endpoint: /login}
+    per: [account]
+    limits: [{algorithm: token_bucket, rate: 20/d, burst: 20}]
+    missing: deny
   - name: pace
     match: {endpoint: /pace}
     per: [user]
@@ -119,7 +127,40 @@ class CheckTest(unittest.TestCase):
 
     def test_no_rule_says_so(self):
         result = run("check", "elsewhere", "--addr", self.server.address)
-        self.assertEqual(result.stdout, "ALLOWED  no rule of domain elsewhere matches\n")
+        self.assertEqual(result.stdout, "ALLOWED  no rules for domain elsewhere\n")
+        result = run("check", "shop", "endpoint=/other", "--addr", self.server.address)
+        self.assertEqual(result.stdout, "ALLOWED  no rule of domain shop matches\n")
+
+    def test_misspelled_domain_gets_the_nearest(self):
+        for command in ("check", "explain"):
+            result = run(command, "shopp", "--addr", self.server.address)
+            self.assertEqual(
+                result.stdout.splitlines()[0],
+                'ALLOWED  no rules for domain shopp (did you mean "shop"?)',
+                result.stderr,
+            )
+
+    def test_rule_that_lacks_an_attribute_is_named(self):
+        result = run("check", "shop", "endpoint=/boot/pay", "--addr", self.server.address)
+        self.assertEqual(
+            result.stdout,
+            "ALLOWED  no rule of domain shop counts this request\n"
+            "  pay-per-user was skipped: no attribute user\n",
+        )
+
+    def test_rule_that_denies_without_counting_is_named(self):
+        for attributes, reason in (
+            (("user=mallory",), "block-list (blocked)"),
+            (("endpoint=/login",), "login (no attribute account)"),
+        ):
+            for command, status in (("check", 1), ("explain", 0)):
+                result = run(command, "shop", *attributes, "--addr", self.server.address)
+                self.assertEqual(result.returncode, status, result.stderr)
+                self.assertEqual(
+                    result.stdout.splitlines()[0], f"DENIED  by {reason}  a retry cannot help"
+                )
+        answer = run("check", "shop", "user=mallory", "--json", "--addr", self.server.address)
+        self.assertEqual(json.loads(answer.stdout)["limits"][0]["rule"], "block-list")
 
     def test_address_from_environment(self):
         result = run("check", *self.request, environment={"SLUICE_ADDR": self.server.address})
@@ -178,7 +219,9 @@ class CheckTest(unittest.TestCase):
         denied = self.check("--cost", "30")
         self.assertEqual(denied.returncode, 1, denied.stderr)
         self.assertIn("20 of 20 left", denied.stdout)
-        self.assertEqual(self.check("--cost", "30", "--mode", "charge").returncode, 1)
+        charged = self.check("--cost", "30", "--mode", "charge")
+        self.assertEqual(charged.returncode, 0, charged.stderr)
+        self.assertTrue(charged.stdout.startswith("CHARGED, over the limit,  by pay-per-user ("))
         self.assertIn("0 of 20 left", self.check("--peek").stdout)
         self.assertEqual(self.check("--cost", "29", "--mode", "refund").returncode, 0)
         self.assertIn("19 of 20 left", self.check("--peek").stdout)
