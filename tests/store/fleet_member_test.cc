@@ -77,6 +77,25 @@ TEST(FleetMember, OneLeaves_IsCountedOn) {
   EXPECT_EQ(stays.view().servers, 2);
 }
 
+// As after a step back of Redis' clock. A few seconds may be the difference between servers'
+// clocks.
+TEST(FleetMember, EntriesOfTheFuture_AreDropped) {
+  const RedisServer redis;
+  const std::string key(redis::FleetMember::kKey);
+  RedisConnection connection = redis.Connect();
+  const auto report_in = [&](seconds time, const std::string& name) {
+    const auto at = Clock::System().Now().time_since_epoch() + time;
+    const auto score = std::chrono::duration_cast<std::chrono::milliseconds>(at).count();
+    connection.Integer({"ZADD", key, std::to_string(score), name});
+  };
+  report_in(std::chrono::hours(1), "dead");
+  report_in(seconds(3), "ahead");
+  const Member member(redis);
+  EXPECT_TRUE(member.Sees(2));
+  EXPECT_EQ(connection.Integer({"ZCARD", key}), 2);
+  EXPECT_EQ(connection.Integer({"ZREM", key, "dead"}), 0);
+}
+
 TEST(FleetMember, RedisLostAndEmptyAgain_TheNumberIsNotForgotten) {
   RedisServer redis;
   const Member first(redis);

@@ -16,6 +16,7 @@ namespace sluice::redis {
 namespace {
 
 // ARGV: name, the time or 0 to ask Redis, the time after which a server is gone. Returns the names.
+// An entry that is as far in the future is from before a step back of the clock.
 constexpr std::string_view kReport = R"lua(
 local now = tonumber(ARGV[2])
 if now == 0 then
@@ -24,6 +25,7 @@ if now == 0 then
 end
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '(' .. now + ARGV[3], '+inf')
 redis.call('PEXPIRE', KEYS[1], 10 * ARGV[3])
 return redis.call('ZRANGE', KEYS[1], 0, -1)
 )lua";
