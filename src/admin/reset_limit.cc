@@ -59,7 +59,7 @@ void ResetCall::Start(CheckRequest request, std::string_view rule) {
   domain_ = request.domain;
   deadline_ = request.deadline;
   // First, and independent of the store's result: in an outage these counters decide.
-  for (const std::string& key : keys_) limiter_.ForgetState(key);
+  for (const std::string& key : keys_) limiter_.fallback().Forget(key);
   ResetIn(limiter_.local_store(), local_);
 }
 
@@ -80,7 +80,7 @@ void ResetCall::OnSharedReset() {
                           "are reset, so try again",
                           ToString(*shared_.failure))});
   }
-  for (const std::string& key : keys_) limiter_.ForgetState(key);
+  for (const std::string& key : keys_) limiter_.fallback().Forget(key);
   spdlog::info("admin: counters reset in domain {}: {}", domain_, keys_.size());
   OnReset(std::move(keys_));
 }

@@ -57,9 +57,10 @@ void CheckCall::RememberDenials(SteadyTime now) {
   const Mode mode = check_.demand.mode;
   for (std::size_t i = 0; i < check_.counters.size(); ++i) {
     const CounterCheck& counter = check_.counters[i];
-    if (counter.failure) continue;
-    if (mode == Mode::kRefund) limiter_.deny_cache_.Forget(counter.key);
-    if (mode == Mode::kRefund || counter.group > 0 || counter.verdict.admitted) continue;
+    // If a refund has failed, it may have run.
+    if (mode == Mode::kRefund) limiter_.parts_.fallback.clearings.Note(counter.key, now);
+    if (counter.failure || mode == Mode::kRefund || counter.group > 0 || counter.verdict.admitted)
+      continue;
     if (!answer().limits[i].rule->rule.deny_cache) continue;
     if (mode == Mode::kCharge) {
       RememberPassed(counter, now);

@@ -66,6 +66,7 @@ std::optional<DenyCache::Answer> DenyCache::Find(std::string_view key, const Lim
   if (entry.expires() <= now || entry.limit != limit || !Covers(denial.demand, demand)) {
     return std::nullopt;
   }
+  if (clearings_.HasSince(key, denial.asked)) return std::nullopt;
   if (entry.ages(now) && !std::exchange(entry.refreshing, true)) return std::nullopt;
   const Duration passed = Since(denial.answered, now);
   Answer answer{.verdict = denial.verdict, .decided_at = denial.decided_at + passed};
@@ -76,16 +77,6 @@ std::optional<DenyCache::Answer> DenyCache::Find(std::string_view key, const Lim
     answer.verdict.retry_after = Left(answer.verdict.retry_after, passed);
   }
   return answer;
-}
-
-void DenyCache::Forget(std::string_view key) {
-  Shard& shard = ShardOf(key);
-  if (shard.size.load(std::memory_order_relaxed) == 0) return;
-  const MutexLock lock(shard.mutex);
-  if (const auto found = shard.entries.find(key); found != shard.entries.end()) {
-    shard.entries.erase(found);
-  }
-  shard.size.store(shard.entries.size(), std::memory_order_relaxed);
 }
 
 // A sweep visits every entry, so it runs rarely; in between, any entry is evicted.

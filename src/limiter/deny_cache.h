@@ -1,6 +1,6 @@
 // Remembers counters that are full. Until such a counter can admit again, matching requests are
-// denied without the store. An entry stays true unless units are given back; if that happens on
-// another server, it is noticed within a second.
+// denied without the store. An entry stays true unless units are given back (see Clearings); if
+// that happens on another server, it is noticed within a second.
 //
 // Thread-safe. Holds at most kMaxEntries; then entries are dropped, which costs a store call but no
 // accuracy.
@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/mutex.h"
 #include "core/limit.h"
+#include "limiter/clearings.h"
 
 namespace sluice {
 
@@ -34,6 +35,9 @@ class DenyCache {
     SteadyTime asked;     // before the store was asked
     SteadyTime answered;  // after it answered
   };
+
+  // `clearings` must outlive this.
+  explicit DenyCache(const Clearings& clearings) : clearings_(clearings) {}
 
   // Whether a denial of such a limit stays true until its retry_after. False if a release can make
   // room at any time. A peek at a bucket that starts empty may have found none: then the next check
@@ -54,9 +58,6 @@ class DenyCache {
   };
   std::optional<Answer> Find(std::string_view key, const Limit& limit, const Demand& demand,
                              SteadyTime now) const;
-
-  // Removes the counter's entry, since units were given back.
-  void Forget(std::string_view key);
 
  private:
   static constexpr std::size_t kShards = 64;
@@ -88,6 +89,7 @@ class DenyCache {
 
   static void MakeRoom(Shard& shard, SteadyTime now) SLUICE_REQUIRES(shard.mutex);
 
+  const Clearings& clearings_;
   std::array<Shard, kShards> shards_;
 };
 

@@ -35,8 +35,8 @@ void Fallback::Learn(const StoreCheck& check) {
     const Verdict& verdict = counter.verdict;
     SeenState seen{.limit = verdict.limit,
                    .remaining = verdict.remaining,
-                   .reset_at = check.decided_at + verdict.reset_after,
-                   .at = check.decided_at};
+                   .reset_at = counter.decided_at + verdict.reset_after,
+                   .at = counter.decided_at};
     // An override may have a smaller limit for the same counter: then more is known to be taken.
     if (seen.remaining == 0 && CountsUpToTheLimit(*counter.limit)) {
       const auto known = states.Find(counter.key);
@@ -49,8 +49,24 @@ void Fallback::Learn(const StoreCheck& check) {
   }
 }
 
+void Fallback::OnLateAnswer(const StoreCheck& check) {
+  if (check.demand.mode == Mode::kRefund) NoteClearing(check);
+  Learn(check);
+}
+
+// If an undo has failed, it may have run.
+void Fallback::OnUndoEnded(const StoreCheck& undo) {
+  NoteClearing(undo);
+  Learn(undo);
+}
+
+void Fallback::NoteClearing(const StoreCheck& check) {
+  for (const CounterCheck& counter : check.counters) clearings.Note(counter.key, SteadyNow());
+}
+
 void Fallback::Forget(std::string_view key) {
-  states.Forget(key);
+  clearings.Note(key, SteadyNow());
+  states.Forget(key, clock.Now());
   owed.Forget(key);
   leases.Forget(key);
 }

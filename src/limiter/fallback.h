@@ -1,5 +1,6 @@
 // The data this server keeps for store failures: the last seen states, its share of the limits, and
-// the units it admitted meanwhile. Times are on the store's clock.
+// the units it admitted meanwhile. Times are on the store's clock. Also, what the store reports
+// beside its answers.
 //
 // Thread-safe.
 #pragma once
@@ -10,6 +11,7 @@
 
 #include "base/clock.h"
 #include "core/limit.h"
+#include "limiter/clearings.h"
 #include "limiter/fallback_charges.h"
 #include "limiter/fallback_leases.h"
 #include "limiter/fleet_share.h"
@@ -28,6 +30,7 @@ class Fallback final : public StoreListener {
 
   StoreClock clock;
   FleetShare share;
+  Clearings clearings;
   RecentStates states;
   FallbackCharges owed;
   FallbackLeases leases;
@@ -38,7 +41,8 @@ class Fallback final : public StoreListener {
 
   // Learns the counters' states from an answer of the store. Failed counters are ignored.
   void Learn(const StoreCheck& check);
-  void OnLateAnswer(const StoreCheck& check) override { Learn(check); }
+  void OnLateAnswer(const StoreCheck& check) override;
+  void OnUndoEnded(const StoreCheck& undo) override;
 
   void OnPartLost(std::size_t part) override { recovery.OnFailure(part, clock.Now()); }
 
@@ -55,6 +59,9 @@ class Fallback final : public StoreListener {
   // Records `cost` admitted units that the store does not know of. Returns false if there is no
   // room.
   bool RecordCharge(std::string_view key, const Limit& limit, std::int64_t cost);
+
+ private:
+  void NoteClearing(const StoreCheck& check);
 };
 
 }  // namespace sluice

@@ -59,12 +59,6 @@ class Limiter {
   Fallback& fallback() const { return parts_.fallback; }
   const LimiterMetrics& metrics() const { return metrics_; }
 
-  // Units were given back to a counter: discards what is known of it.
-  void ForgetState(std::string_view key) {
-    deny_cache_.Forget(key);
-    parts_.fallback.Forget(key);
-  }
-
   // Releases a lease whose holder never received its id. Reports no result.
   void GiveLeaseBack(std::string_view lease_id) const;
 
@@ -81,7 +75,7 @@ class Limiter {
   const Parts parts_;
   const Options options_;
   const LimiterMetrics metrics_;
-  DenyCache deny_cache_;
+  DenyCache deny_cache_{parts_.fallback.clearings};
   mutable Mutex mutex_;
   std::shared_ptr<const RulesInForce> rules_ SLUICE_GUARDED_BY(mutex_);
   // Changes with rules_; unique over all limiters of the process.

@@ -46,12 +46,20 @@ void RecentStates::Prefetch(std::string_view key) const {
 }
 
 void RecentStates::Learn(std::string_view key, const SeenState& seen) {
-  const Hash128 hash = KeyedHash(key, secret_);
+  Put({.key = KeyedHash(key, secret_), .seen = seen});
+}
+
+void RecentStates::Forget(std::string_view key, Time at) {
+  Put({.key = KeyedHash(key, secret_), .seen = {.at = at}, .reset = true});
+}
+
+void RecentStates::Put(const Entry& put) {
+  const Hash128& hash = put.key;
   const std::size_t number = GroupOf(hash);
   Group& group = groups_[number];
   const std::lock_guard lock(locks_[number % kLocks]);
   const auto worth = [&](const Entry& entry) {
-    const bool counts_nothing = entry.seen.reset_at <= seen.at;
+    const bool counts_nothing = entry.seen.reset_at <= put.seen.at;
     return counts_nothing ? Time::min() : entry.seen.at;
   };
   Entry* replaced = nullptr;
@@ -59,13 +67,14 @@ void RecentStates::Learn(std::string_view key, const SeenState& seen) {
   for (std::size_t i = 0; i < kWays; ++i) {
     Entry& entry = group[(hash.low + i) % kWays];
     if (entry.key == hash) {
-      const bool older = seen.at < entry.seen.at && !ClockWasReplaced(entry.seen.at, seen.at);
-      if (!older) entry.seen = seen;
+      const Time at = put.seen.at;
+      const bool older = at < entry.seen.at && !ClockWasReplaced(entry.seen.at, at);
+      if (!older) entry = put;
       return;
     }
     if (replaced == nullptr || worth(entry) < worth(*replaced)) replaced = &entry;
   }
-  *replaced = {hash, seen};
+  *replaced = put;
 }
 
 std::optional<SeenState> RecentStates::Find(std::string_view key) const {
@@ -73,18 +82,9 @@ std::optional<SeenState> RecentStates::Find(std::string_view key) const {
   const std::size_t number = GroupOf(hash);
   const std::lock_guard lock(locks_[number % kLocks]);
   for (const Entry& entry : groups_[number]) {
-    if (entry.key == hash) return entry.seen;
+    if (entry.key == hash && !entry.reset) return entry.seen;
   }
   return std::nullopt;
-}
-
-void RecentStates::Forget(std::string_view key) {
-  const Hash128 hash = KeyedHash(key, secret_);
-  const std::size_t number = GroupOf(hash);
-  const std::lock_guard lock(locks_[number % kLocks]);
-  for (Entry& entry : groups_[number]) {
-    if (entry.key == hash) entry = {};
-  }
 }
 
 }  // namespace sluice

@@ -33,8 +33,8 @@ class RecentStates {
 
   std::optional<SeenState> Find(std::string_view key) const;
 
-  // The counter was reset.
-  void Forget(std::string_view key);
+  // The counter was reset at `at`. States from before are then ignored, as by Learn.
+  void Forget(std::string_view key, Time at);
 
  private:
   static constexpr std::size_t kWays = 4;
@@ -44,6 +44,7 @@ class RecentStates {
   struct alignas(64) Entry {
     Hash128 key;  // zero: empty
     SeenState seen;
+    bool reset = false;  // `seen` has only a time
   };
   using Group = std::array<Entry, kWays>;
   struct FreeMemory {
@@ -61,6 +62,7 @@ class RecentStates {
     void unlock() { taken.store(false, std::memory_order_release); }
   };
 
+  void Put(const Entry& entry);
   static std::size_t GroupOf(const Hash128& key);
 
   const Hash128 secret_;

@@ -30,6 +30,7 @@ std::optional<StoreFailure> StoreCheck::failure() const {
 void Answer(CounterCheck& counter, CounterReport report, const CoalescedChecks& checks,
             std::int64_t index) {
   counter.failure.reset();
+  counter.decided_at = checks.now;
   counter.verdict = VerdictAt(*counter.limit, report, checks, index);
   counter.before = report.snapshot;
   counter.charged =

@@ -41,6 +41,7 @@ struct CounterCheck {
   const CounterSeed* seed = nullptr;
 
   Verdict verdict;                        // out; undefined if the counter failed
+  Time decided_at;                        // out, like `verdict`: on its store's clock
   std::optional<StoreFailure> failure{};  // out
   // out: the check took its cost here. Store::Undo reverts that, based on the counter's state just
   // before the check.
@@ -73,7 +74,7 @@ class StoreCheck {
   SteadyTime last_deadline = SteadyTime::max();
 
   bool admitted = false;  // out: group 0 admits; kRenew: the lease holds; false if a counter failed
-  Time decided_at;        // out: on the store's clock
+  Time decided_at;        // out: on the store's clock; of its counters, the latest
   // out, valid during OnDecided: replaces the check until its reply arrives, if it was sent and has
   // failed. Otherwise null.
   LateCheck* late = nullptr;
@@ -135,6 +136,11 @@ class StoreListener {
   // like any answered check; valid until OnLateAnswer returns. Called on the thread that submitted
   // the check.
   virtual void OnLateAnswer(const StoreCheck& check) = 0;
+
+  // Charges have been undone: by Store::Undo, or because another part of the store denied the
+  // check. The counters of `undo` that did not fail have verdicts from after it; `undo` is valid
+  // until OnUndoEnded returns. Called on the thread of the check.
+  virtual void OnUndoEnded(const StoreCheck& undo) = 0;
 };
 
 // Submit, Reset and Undo are called on io threads (net/io_threads.h) and answered on the same

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/admin/operators.h"
 #include "tests/limiter/fixture.h"
@@ -28,7 +31,8 @@ DenyCache::Denial DenialOf(std::int64_t cost, std::optional<Duration> max_wait,
 }
 
 TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit_Table) {
-  DenyCache cache;
+  Clearings clearings;
+  DenyCache cache(clearings);
   cache.Learn("k", kLimit, DenialOf(3, milliseconds(20), seconds(30)));
   struct Row {
     const char* what;
@@ -61,8 +65,25 @@ TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit_Table) {
   }
 }
 
+// Clearings note when their outcome is known: a check that is asked from then on is decided later.
+TEST(DenyCache, UnitsWereGivenBack_DenialsAskedBeforeAreVoid) {
+  Clearings clearings;
+  DenyCache cache(clearings);
+  cache.Learn("k", kLimit, DenialOf(1, {}, seconds(30)));
+  cache.Learn("l", kLimit, DenialOf(1, {}, seconds(30)));
+  clearings.Note("k", kAsked);
+  EXPECT_TRUE(cache.Find("k", kLimit, {}, kAnswered));
+  clearings.Note("k", kAsked + milliseconds(5));
+  clearings.Note("k", kAsked - milliseconds(5));  // reported late by another thread
+  EXPECT_FALSE(cache.Find("k", kLimit, {}, kAnswered));
+  EXPECT_TRUE(cache.Find("l", kLimit, {}, kAnswered));
+  cache.Learn("k", kLimit, DenialOf(1, {}, seconds(30)));
+  EXPECT_FALSE(cache.Find("k", kLimit, {}, kAnswered));
+}
+
 TEST(DenyCache, Denial_IsToldForASecondAtMost_WithWhatIsLeftOfItsTimes) {
-  DenyCache cache;
+  Clearings clearings;
+  DenyCache cache(clearings);
   cache.Learn("long", kLimit, DenialOf(1, {}, seconds(30)));
   cache.Learn("short", kLimit, DenialOf(1, {}, milliseconds(300)));
   const auto found = cache.Find("long", kLimit, {}, kAsked + milliseconds(400));
@@ -78,7 +99,8 @@ TEST(DenyCache, Denial_IsToldForASecondAtMost_WithWhatIsLeftOfItsTimes) {
 
 // The store may have decided as late as it answered.
 TEST(DenyCache, RetryExactlyThen_IsNotTooEarlyForAStoreThatDecidedLate) {
-  DenyCache cache;
+  Clearings clearings;
+  DenyCache cache(clearings);
   cache.Learn("k", kLimit, DenialOf(1, {}, milliseconds(300)));
   const SteadyTime now = kAsked + milliseconds(100);
   const auto found = cache.Find("k", kLimit, {}, now);
@@ -87,7 +109,8 @@ TEST(DenyCache, RetryExactlyThen_IsNotTooEarlyForAStoreThatDecidedLate) {
 }
 
 TEST(DenyCache, CostThatTheLimitNeverHolds_IsToldToNeverRetry) {
-  DenyCache cache;
+  Clearings clearings;
+  DenyCache cache(clearings);
   cache.Learn("k", kLimit, DenialOf(1, {}, seconds(30)));
   EXPECT_NE(cache.Find("k", kLimit, {.cost = 10}, kAsked)->verdict.retry_after, Verdict::kNever);
   EXPECT_EQ(cache.Find("k", kLimit, {.cost = 11}, kAsked)->verdict.retry_after, Verdict::kNever);
@@ -95,7 +118,8 @@ TEST(DenyCache, CostThatTheLimitNeverHolds_IsToldToNeverRetry) {
 
 // Otherwise all checks at the end of its second would ask the store.
 TEST(DenyCache, OldDenial_IsRefreshedByOneAndToldToTheOthers) {
-  DenyCache cache;
+  Clearings clearings;
+  DenyCache cache(clearings);
   cache.Learn("k", kLimit, DenialOf(1, {}, seconds(30)));
   EXPECT_FALSE(cache.Find("k", kLimit, {}, kAsked + milliseconds(900)));
   EXPECT_TRUE(cache.Find("k", kLimit, {}, kAsked + milliseconds(900)));
@@ -109,7 +133,8 @@ TEST(DenyCache, OldDenial_IsRefreshedByOneAndToldToTheOthers) {
 }
 
 TEST(DenyCache, ManyDenials_StayBounded) {
-  DenyCache cache;
+  Clearings clearings;
+  DenyCache cache(clearings);
   constexpr int kMany = 2 * static_cast<int>(DenyCache::kMaxEntries);
   for (int i = 0; i < kMany; ++i) {
     cache.Learn(std::to_string(i), kLimit, DenialOf(1, {}, seconds(30)));
@@ -124,7 +149,8 @@ TEST(DenyCache, ManyDenials_StayBounded) {
 
 // Expired ones make room first.
 TEST(DenyCache, ManyDenialsHaveExpired_NewOnesAreAllKept) {
-  DenyCache cache;
+  Clearings clearings;
+  DenyCache cache(clearings);
   constexpr int kMany = 2 * static_cast<int>(DenyCache::kMaxEntries);
   for (int i = 0; i < kMany; ++i) {
     cache.Learn("old" + std::to_string(i), kLimit, DenialOf(1, {}, milliseconds(1)));
@@ -165,17 +191,34 @@ class DenyCacheTest : public LimiterTest {
     return cached_call_.answer->value();
   }
 
+  // Starts a check that the store decides now and returns later.
+  const Call& Hold(const std::string& user) {
+    Call& call = *calls_.emplace_back(std::make_unique<Call>(cached_));
+    call.request.domain = "shop";
+    call.request.attributes = {{"user", user}};
+    store_.holds = true;
+    call.Start();
+    store_.holds = false;
+    return call;
+  }
+
   // Fills the site's limit, and lets the server learn the denial.
   void Fill() {
     for (int i = 0; i < 2; ++i) EXPECT_EQ(Ask("a").decision, Decision::kAllowed);
     EXPECT_EQ(Ask("a").source, Source::kStore);
     submitted_ = store_.submitted;
   }
+  bool ResetSite() {
+    CheckRequest request;
+    request.domain = "shop";
+    return ResetLimit(cached_, request, "site").has_value();
+  }
   int CallsOfTheStore() const { return store_.submitted - submitted_; }
 
   Limiter cached_{{.store = store_, .local = local_, .fallback = fallback_, .metrics = metrics_},
                   {.deny_cache = true}};
   Call cached_call_{cached_};
+  std::vector<std::unique_ptr<Call>> calls_;
   int submitted_ = 0;
 };
 
@@ -269,9 +312,7 @@ TEST_F(DenyCacheTest, RefundResetOrNewRules_EndWhatIsKnown) {
 
   EXPECT_EQ(Ask("b").source, Source::kStore);
   EXPECT_EQ(Ask("b").source, Source::kDenyCache);
-  CheckRequest request;
-  request.domain = "shop";
-  ASSERT_TRUE(ResetLimit(cached_, request, "site"));
+  ASSERT_TRUE(ResetSite());
   EXPECT_EQ(Ask("b").decision, Decision::kAllowed) << "after a reset";
 
   EXPECT_EQ(Ask("c").decision, Decision::kAllowed);
@@ -279,6 +320,42 @@ TEST_F(DenyCacheTest, RefundResetOrNewRules_EndWhatIsKnown) {
   EXPECT_EQ(Ask("c").source, Source::kDenyCache);
   SetCachedRules({RuleOf("site", {FixedWindow{.limit = 3, .window = seconds(60)}})});
   EXPECT_EQ(Ask("c").decision, Decision::kAllowed) << "after a raised limit";
+}
+
+// A denial that was decided before units were given back, and is answered afterward.
+TEST_F(DenyCacheTest, RefundOrResetWhileACheckIsInFlight_ItsDenialIsNotRemembered) {
+  for (const bool resets : {false, true}) {
+    SCOPED_TRACE(resets);
+    ASSERT_TRUE(ResetSite());
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(Ask("a").decision, Decision::kAllowed);
+    const Call& late = Hold("b");
+    resets ? static_cast<void>(ResetSite()) : static_cast<void>(Ask("a", Mode::kRefund));
+    store_.held.back()->OnDecided();
+    EXPECT_EQ(late.answer->value().decision, Decision::kDenied);
+    EXPECT_EQ(Ask("c").decision, Decision::kAllowed);
+  }
+}
+
+// A check takes the last unit of one counter, and is denied by another, on another node. Meanwhile
+// the first counter denies other checks.
+TEST_F(DenyCacheTest, CheckIsUndone_DenialsMeanwhileAreNotRemembered) {
+  store_.listener = &fallback_;
+  Rule site = RuleOf("site", {FixedWindow{.limit = 1, .window = seconds(60)}});
+  Rule user = RuleOf("user", {FixedWindow{.limit = 9, .window = seconds(60)}});
+  user.on_store_failure = OnStoreFailure::kDeny;
+  SetCachedRules({site, user});
+  for (const auto& order : {std::array{0u, 1u}, std::array{1u, 0u}}) {
+    store_.held.clear();
+    store_.failing = StoreFailure::kUnreachable;
+    store_.failing_key = "user";
+    const Call& undone = Hold("a");
+    store_.failing.reset();
+    const Call& other = Hold("b");
+    for (const std::size_t number : order) store_.held[number]->OnDecided();
+    EXPECT_EQ(undone.answer->value().decision, Decision::kDenied);
+    EXPECT_EQ(other.answer->value().decision, Decision::kDenied);
+    EXPECT_EQ(Ask("c", Mode::kPeek).source, Source::kStore);
+  }
 }
 
 TEST_F(DenyCacheTest, Explain_ShowsAllCountersAsTheyStandInTheStore) {

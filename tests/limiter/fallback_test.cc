@@ -250,6 +250,19 @@ TEST_F(FallbackTest, StoreDeniesOneCounter_TheLocalOneIsNotCharged) {
   EXPECT_EQ(Check().limits[1].verdict.remaining, 5);
 }
 
+TEST_F(FallbackTest, CheckIsUndone_AnOutageStartsFromTheStateAfterThat) {
+  store_.listener = &fallback_;
+  store_.failing_key = "failing";
+  SetRules(
+      {WithPolicy("r", OnStoreFailure::kLocal, 1), WithPolicy("failing", OnStoreFailure::kDeny)});
+  EXPECT_EQ(Check().decision, Decision::kDenied);
+  store_.failing_key.clear();
+  SetRules({WithPolicy("r", OnStoreFailure::kLocal, 1)});
+  const CheckAnswer answer = Check();
+  EXPECT_EQ(answer.decision, Decision::kAllowed);
+  EXPECT_EQ(answer.source, Source::kFallback);
+}
+
 TEST_F(FallbackTest, NoAdmission_WhatRedisMayStillGrantIsTakenBack) {
   using enum OnStoreFailure;
   struct Row {

@@ -30,8 +30,8 @@ class FragileStore final : public Store {
     ++submitted;
     deadline = check.deadline;
     last_deadline = check.last_deadline;
-    if (!failing) return counters_.Submit(check);
-    if (!failing_key.empty()) return SubmitInPart(check);
+    if (!failing) return holds ? Decide(check) : counters_.Submit(check);
+    if (!failing_key.empty()) return Decide(check);
     late.reset();
     if (sent) check.late = &late.emplace(check);
     if (decides_unheard) DecideUnheard(check);
@@ -45,7 +45,14 @@ class FragileStore final : public Store {
     reset.OnReset();
   }
 
-  void Undo(const StoreCheck& check) override { counters_.Undo(check); }
+  void Undo(const StoreCheck& check) override {
+    counters_.Undo(check);
+    if (listener == nullptr) return;
+    OwnedCheck peek(check);
+    peek.demand.mode = Mode::kPeek;
+    counters_.Submit(peek);
+    listener->OnUndoEnded(peek);
+  }
 
   std::size_t PartOf(std::string_view key) const override {
     return !failing_key.empty() && key.find(failing_key) != std::string_view::npos ? 1 : 0;
@@ -53,9 +60,12 @@ class FragileStore final : public Store {
 
   std::optional<StoreFailure> failing;
   std::string failing_key;  // counters whose keys contain it are the part that fails; empty: all
-  bool sent = false;        // what fails was sent and may be answered late
-  bool decides_unheard = false;   // what fails is decided all the same
-  std::optional<LateCheck> late;  // what waits for the late answer
+  bool holds = false;       // decided checks are not returned, but held
+  std::vector<StoreCheck*> held;
+  bool sent = false;                  // what fails was sent and may be answered late
+  bool decides_unheard = false;       // what fails is decided all the same
+  std::optional<LateCheck> late;      // what waits for the late answer
+  StoreListener* listener = nullptr;  // is told of undos
   SteadyTime deadline;
   SteadyTime last_deadline;
   int submitted = 0;
@@ -74,12 +84,13 @@ class FragileStore final : public Store {
     counters_.Submit(part);
   }
 
-  void SubmitInPart(StoreCheck& check) {
+  // Decides the counters that do not fail.
+  void Decide(StoreCheck& check) {
     Part part;
     part.demand = check.demand;
     part.lease = check.lease;
     for (CounterCheck& counter : check.counters) {
-      const bool fails = counter.key.find(failing_key) != std::string_view::npos;
+      const bool fails = failing && counter.key.find(failing_key) != std::string_view::npos;
       counter.failure = fails ? failing : std::nullopt;
       if (!fails) part.counters.push_back(counter);
     }
@@ -89,7 +100,7 @@ class FragileStore final : public Store {
       if (!counter.failure) counter = *decided++;
     }
     check.decided_at = part.decided_at;
-    check.OnDecided();
+    holds ? held.push_back(&check) : check.OnDecided();
   }
 
   MemoryStore counters_;

@@ -36,6 +36,19 @@ TEST(RecentStates, DecidedBefore_IsNoNews_UnlessTheClockWasReplaced) {
   EXPECT_EQ(states.Find("a")->remaining, 9);
 }
 
+TEST(RecentStates, Reset_IsForgotten_AnswersFromBeforeAreNoNews) {
+  RecentStates states;
+  states.Learn("a", SeenAt(kNow, 2));
+  for (const char* key : {"a", "never seen"}) {
+    states.Forget(key, kNow + seconds(1));
+    EXPECT_FALSE(states.Find(key));
+    states.Learn(key, SeenAt(kNow + seconds(1) - Duration(1), 1));
+    EXPECT_FALSE(states.Find(key));
+    states.Learn(key, SeenAt(kNow + seconds(1), 9));
+    EXPECT_EQ(states.Find(key)->remaining, 9);
+  }
+}
+
 TEST(RecentStates, Full_ForgetsSomeOfTheOldest_NeverTheNewest) {
   RecentStates states;
   const auto key = [](std::size_t i) { return "sluice:{shop/r/" + std::to_string(i) + "}"; };

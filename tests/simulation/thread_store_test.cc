@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 const Limit kTen = FixedWindow{.limit = 10, .window = std::chrono::hours(1)};
 const Limit kSlot = Concurrency{.limit = 1, .ttl = std::chrono::hours(1)};
 
-class ThreadStoreTest : public testing::Test {
+class ThreadStoreTest : public testing::Test, private StoreListener {
  protected:
   // A check that records its position among the answers.
   class RecordingCheck final : public StoreCheck {
@@ -61,7 +61,7 @@ class ThreadStoreTest : public testing::Test {
                                     .metrics = metrics_,
                                     .access = {},
                                     .clustered = true,
-                                    .options = {.timeout = kTimeout},
+                                    .options = {.timeout = kTimeout, .listener = this},
                                     .on_layout_suspect = [] {}});
       redis::Layout layout{.servers = {kAddresses[0], kAddresses[1]}, .owners = {}};
       for (std::size_t slot = 0; slot < redis::kSlots; ++slot) {
@@ -140,7 +140,28 @@ class ThreadStoreTest : public testing::Test {
   std::vector<std::unique_ptr<RecordingCheck>> checks_;
   int answers_ = 0;
   std::unique_ptr<redis::ThreadStore> store_;
+  std::vector<std::pair<std::string, std::int64_t>> undone_;  // keys, and what remained then
+
+ private:
+  void OnPartLost(std::size_t) override {}
+  void OnLateAnswer(const StoreCheck&) override {}
+  void OnUndoEnded(const StoreCheck& undo) override {
+    for (const CounterCheck& it : undo.counters) {
+      undone_.emplace_back(it.key, it.verdict.remaining);
+    }
+  }
 };
+
+TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_WhatTheOtherUndoesIsReported) {
+  const std::string here = KeyAt(0);
+  const std::string full = KeyAt(1);
+  for (int i = 0; i < 10; ++i) Submit({full});
+  RunFor(milliseconds(1));
+  RecordingCheck& denied = Submit({here, full});
+  RunFor(milliseconds(1));
+  EXPECT_FALSE(denied.admitted);
+  EXPECT_THAT(undone_, testing::ElementsAre(std::pair(here, 10)));
+}
 
 // A layout takes the node's slots away while one check is in flight there, which is then sent
 // again.

@@ -53,12 +53,14 @@ class NodeLate : public NodeTest, private StoreListener {
     return Remaining(check);
   }
 
-  std::vector<std::int64_t> late_;  // the remaining units after each late answer
+  std::vector<std::int64_t> late_;    // the remaining units after each late answer
+  std::vector<std::int64_t> undone_;  // as well, after each undo
   const Limit slots_ = Concurrency{.limit = 5, .ttl = minutes(60)};
 
  private:
   void OnPartLost(std::size_t) override {}
   void OnLateAnswer(const StoreCheck& check) override { late_.push_back(Remaining(check)); }
+  void OnUndoEnded(const StoreCheck& undo) override { undone_.push_back(Remaining(undo)); }
 };
 
 TEST_F(NodeLate, ReplyAfterTheDeadline_IsReportedAndStaysCharged) {
@@ -91,6 +93,7 @@ TEST_F(NodeLate, ReplyToWhatWasNotAdmitted_IsTakenBack) {
   Reply();
   EXPECT_THAT(late_, ElementsAre(9));
   EXPECT_EQ(RemainingNow("k", limit_), 10);
+  EXPECT_THAT(undone_, ElementsAre(10));
 }
 
 TEST_F(NodeLate, ScriptMissingAfterItsOwnerHasLeft_NothingIsChargedAndNothingReported) {

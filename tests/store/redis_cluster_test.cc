@@ -547,6 +547,7 @@ class LossRecorder final : public StoreListener {
     parts_.insert(part);
   }
   void OnLateAnswer(const StoreCheck&) override {}
+  void OnUndoEnded(const StoreCheck&) override {}
 
   mutable Mutex mutex_;
   std::set<std::size_t> parts_ SLUICE_GUARDED_BY(mutex_);

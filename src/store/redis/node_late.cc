@@ -73,6 +73,7 @@ void Node::Send(std::unique_ptr<DetachedUndo> undo) {
 // have been split between nodes.
 void Node::OnUndone(std::unique_ptr<DetachedUndo> undo) {
   const bool releases = undo->demand.mode == Mode::kRelease;
+  if (!releases && options_.listener != nullptr) options_.listener->OnUndoEnded(*undo);
   const auto is_due = [&](const CounterCheck& counter) {
     return counter.failure && (releases || IsNotRun(*counter.failure));
   };

@@ -124,7 +124,7 @@ void SplitCheck::UndoDenied() {
     if (!denied.counters[i].charged) continue;
     CounterCheck& counter = whole_.counters[i];
     const CoalescedChecks checks{
-        .demand = whole_.demand, .lease = whole_.lease, .granted = 0, .now = whole_.decided_at};
+        .demand = whole_.demand, .lease = whole_.lease, .granted = 0, .now = counter.decided_at};
     Answer(counter, {.snapshot = counter.before}, checks, 0);
   }
 }
