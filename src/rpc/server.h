@@ -40,6 +40,9 @@ struct ServerOptions {
   Duration max_connection_age{};
   // The maximum number of open calls. More are refused (REFUSED_STREAM), so callers can retry.
   std::size_t max_calls = 100'000;
+  // The maximum bytes of messages that are incomplete or not taken yet, over all connections. A
+  // peer that uses most of them gets RESOURCE_EXHAUSTED, or its oldest unread calls are reset.
+  std::size_t max_buffered_bytes = 128 * 1024 * 1024;
   // May be null. Otherwise must outlive the server.
   MetricsRegistry* metrics = nullptr;
 };

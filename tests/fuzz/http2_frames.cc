@@ -59,7 +59,7 @@ void Run(std::string_view input) {
     loop.RunIteration([&] { shard.CloseConnections(); });
     loop.RunIteration();
   }
-  if (shared.free_calls != 64 || shared.unfinished_bytes != 0) std::abort();
+  if (shared.free_calls != 64 || shared.buffered_bytes != 0) std::abort();
 }
 
 }  // namespace

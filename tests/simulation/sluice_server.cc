@@ -93,8 +93,7 @@ bool SluiceServer::Stop() {
     topology_.reset();
     shard_.reset();
   });
-  return shared_.free_calls == static_cast<std::int64_t>(kMaxCalls) &&
-         shared_.unfinished_bytes == 0;
+  return shared_.free_calls == static_cast<std::int64_t>(kMaxCalls) && shared_.buffered_bytes == 0;
 }
 
 bool SluiceServer::IsInDoubt() {

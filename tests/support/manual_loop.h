@@ -66,7 +66,8 @@ class ManualLoop final : public net::Loop {
 // A transport whose peer is the test.
 class ManualLoop::Wire final : public net::Transport {
  public:
-  Wire(ManualLoop& loop, net::FlushStage stage) : Transport(stage), loop_(loop) {
+  Wire(ManualLoop& loop, net::FlushStage stage, net::Peer peer = {})
+      : Transport(stage), loop_(loop), peer_(std::move(peer)) {
     loop_.wire_ = this;
   }
   ~Wire() override {
@@ -101,7 +102,7 @@ class ManualLoop::Wire final : public net::Transport {
 
   ManualLoop& loop_;
   net::Protocol* protocol_ = nullptr;
-  const net::Peer peer_{};
+  const net::Peer peer_;
   std::string sent_;
 };
 

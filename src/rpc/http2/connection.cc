@@ -77,6 +77,8 @@ void Connection::TakeOutput(std::string& out) {
   } else if (held_back_ && state_ < State::kLingering) {
     ReadWhileTaken();
   }
+  const SteadyTime untaken = session_.untaken_since();
+  if (untaken != SteadyTime::max()) CheckBy(untaken + times_.stall);
   if (IsDone()) BeginLinger();
 }
 

@@ -35,13 +35,17 @@ void MessageMemory::Grant() {
 
 bool MessageMemory::Count(std::size_t before, std::size_t after) {
   const std::size_t growth = after - before;  // modulo 2^64 if it has shrunk
-  unfinished_ += growth;
-  const std::size_t total =
-      growth + shard_.shared().unfinished_bytes.fetch_add(growth, std::memory_order_relaxed);
-  if (after <= before) return true;
-  if (unfinished_ <= kMaxUnfinishedBytes && total <= SharedState::kMaxUnfinishedBytes) return true;
-  shard_.Count(Refusal::kUnfinished);
-  return false;
+  counted_ += growth;
+  peer_.bytes += static_cast<std::int64_t>(growth);
+  shard_.shared().buffered_bytes.fetch_add(growth, std::memory_order_relaxed);
+  return after <= before || IsWithinLimits();
+}
+
+bool MessageMemory::IsWithinLimits() const {
+  const auto left =
+      static_cast<std::int64_t>(shard_.options().max_buffered_bytes -
+                                shard_.shared().buffered_bytes.load(std::memory_order_relaxed));
+  return counted_ <= kMaxBytes && PeerUse::IsWithinShare(peer_.bytes, left);
 }
 
 }  // namespace sluice::rpc::http2

@@ -45,7 +45,8 @@ const std::array<nghttp2_nv, 3>& ResponseFields() {
 Session::Session(Shard& shard, net::Transport& transport)
     : shard_(shard),
       transport_(transport),
-      memory_(shard),
+      peer_use_(shard.FindPeer(peer().network)),
+      memory_(shard, peer_use_),
       resets_(kResetBurst, kResetsPerSecond),
       controls_(kControlBurst, kControlsPerSecond) {
   nghttp2_session_server_new2(&nghttp2_, Callbacks::All(), this, Callbacks::Options());
@@ -54,6 +55,7 @@ Session::Session(Shard& shard, net::Transport& transport)
 
 Session::~Session() {
   CloseStreams();
+  shard_.ForgetPeer(peer().network);
   nghttp2_session_del(nghttp2_);
 }
 
@@ -106,6 +108,16 @@ void Session::TakeOutput(std::string& out) {
       out.append(reinterpret_cast<const char*>(frame), static_cast<std::size_t>(size));
     }
   } while (!with_callbacks_.empty() && out.size() < net::Transport::kFlushBytes);
+  memory_.CountOutput();
+  if (out.size() < net::Transport::kFlushBytes) BoundOutput();
+}
+
+// What is left waits for the peer's windows. The responses that have waited longest are given up.
+void Session::BoundOutput() {
+  while (memory_.output() > 0 && !memory_.IsWithinLimits()) {
+    shard_.Count(Refusal::kUntaken);
+    Cancel(untaken_.front());
+  }
 }
 
 bool Session::ended() const {
@@ -175,6 +187,14 @@ void Session::CloseStreams() {
   }
 }
 
+// nghttp2 sends the reset before any DATA.
+void Session::Cancel(Stream& stream) {
+  nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, stream.id(), NGHTTP2_CANCEL);
+  nghttp2_session_set_stream_user_data(nghttp2_, stream.id(), nullptr);
+  Discard(stream);
+  transport_.RequestFlush();
+}
+
 void Session::Abort(std::uint32_t error, std::string_view text) {
   nghttp2_submit_goaway(nghttp2_, NGHTTP2_FLAG_NONE,
                         nghttp2_session_get_last_proc_stream_id(nghttp2_), error, Bytes(text),
@@ -219,11 +239,8 @@ bool Session::EndIncomplete(SteadyTime time) {
 
 void Session::EndUntaken(SteadyTime time) {
   while (untaken_.oldest() <= time) {
-    Stream& stream = untaken_.front();
-    stream.Unlink();
     shard_.Count(Refusal::kStalled);
-    nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, stream.id(), NGHTTP2_CANCEL);
-    transport_.RequestFlush();
+    Cancel(untaken_.front());
   }
 }
 

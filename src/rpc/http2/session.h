@@ -61,8 +61,8 @@ class Session {
 
   std::uint64_t TakeCallCount() { return std::exchange(calls_, 0); }
 
-  // The time since which the oldest request has been incomplete, and the time since which the
-  // oldest response has waited for the peer's window. SteadyTime::max() if no request or response
+  // The time since which the oldest request has been incomplete, and the time since which bytes of
+  // a response have waited for the peer to take them. SteadyTime::max() if no request or response
   // waits.
   SteadyTime incomplete_since() const { return incomplete_.oldest(); }
   SteadyTime untaken_since() const { return untaken_.oldest(); }
@@ -85,8 +85,8 @@ class Session {
   void ResumeOutput(std::int32_t id);
   void ReturnWindow(std::int32_t id, std::size_t bytes);
   MessageMemory& memory() { return memory_; }
-  void NoteIncomplete(Stream& stream) { incomplete_.Add(stream, now()); }
-  void NoteUntaken(Stream& stream) { untaken_.Add(stream, now()); }
+  void NoteIncomplete(Stream& stream) { incomplete_.Add(stream.incomplete, now()); }
+  void NoteUntaken(Stream& stream) { untaken_.Add(stream.untaken, now()); }
   void RequestCallbacks(Stream& stream);
   // The stream is closed and its response was sent. Calls `on_lost` if the caller still resets the
   // stream: it gave up before the response arrived.
@@ -100,6 +100,8 @@ class Session {
   void OpenStream(std::int32_t id);
   void CloseStream(std::int32_t id);
   void Discard(Stream& stream);
+  void Cancel(Stream& stream);
+  void BoundOutput();
   void RunCallbacks();
   // Returns false to pause until a later iteration.
   bool OnData(std::int32_t id, std::string_view bytes, bool last_frame);
@@ -133,6 +135,7 @@ class Session {
   Stream* found_ = nullptr;
 
   std::uint64_t calls_ = 0;
+  PeerUse& peer_use_;
   MessageMemory memory_;
   std::size_t received_ = 0;         // bytes of DATA in this Receive
   std::size_t inflated_before_ = 0;  // by the shard's inflater, before this Receive

@@ -33,6 +33,17 @@ bool Shard::MayInflate() {
   return inflater_.total() - inflated_before_ <= kInflatedBytesPerIteration;
 }
 
+PeerUse& Shard::FindPeer(const std::string& network) {
+  PeerUse& peer = peers_[network];
+  ++peer.connections;
+  return peer;
+}
+
+void Shard::ForgetPeer(const std::string& network) {
+  const auto peer = peers_.find(network);
+  if (--peer->second.connections == 0) peers_.erase(peer);
+}
+
 Stream& Shard::TakeStream() {
   if (free_streams_.empty()) {
     streams_.push_back(std::make_unique<Stream>());

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "rpc/http2/call_pool.h"
 #include "rpc/http2/inflater.h"
 #include "rpc/http2/loop_balancer.h"
+#include "rpc/http2/peer_use.h"
 #include "rpc/http2/shared_state.h"
 #include "rpc/http2/stream.h"
 
@@ -46,6 +48,10 @@ class Shard {
 
   // Null if the server has no such method.
   CallPool* FindMethod(std::string_view path);
+
+  // The peer that `network` names. REQUIRES: ForgetPeer is called for each call of this.
+  PeerUse& FindPeer(const std::string& network);
+  void ForgetPeer(const std::string& network);
 
   Stream& TakeStream();
   void ReturnStream(Stream& stream) { free_streams_.push_back(&stream); }
@@ -81,7 +87,8 @@ class Shard {
   SteadyTime inflate_iteration_{};   // that inflated_before_ is of
   std::size_t inflated_before_ = 0;  // before the iteration
   std::unordered_map<std::string_view, std::unique_ptr<CallPool>> pools_;
-  CallPool* last_pool_ = nullptr;  // the last result of FindMethod
+  CallPool* last_pool_ = nullptr;                   // the last result of FindMethod
+  std::unordered_map<std::string, PeerUse> peers_;  // with a connection
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<Stream*> free_streams_;
   std::vector<std::unique_ptr<Connection>> connections_;

@@ -51,6 +51,7 @@ enum class Refusal : std::uint8_t {
   kConnections,  // too many connections
   kCalls,        // too many open calls
   kUnfinished,   // too many bytes of unfinished messages
+  kUntaken,      // too many bytes of responses that the peer does not take
   kRapidReset,   // calls reset right after they began, or in which the peer broke the protocol
   kFlood,        // too many PING or SETTINGS frames
   kIncomplete,   // a request was not complete in time
@@ -89,16 +90,13 @@ struct SharedState {
         metrics(the_options.metrics),
         free_calls(static_cast<std::int64_t>(the_options.max_calls)) {}
 
-  // The limit for bytes of messages that are incomplete or not yet delivered.
-  static constexpr std::size_t kMaxUnfinishedBytes = 256 * 1024 * 1024;
-
   const Methods methods;
   const ServerOptions options;
   const Times times;
   ServerMetrics metrics;
   ConnectionCount connections;
-  std::atomic<std::int64_t> free_calls;  // neither open nor held by a CallQuota
-  std::atomic<std::size_t> unfinished_bytes = 0;
+  std::atomic<std::int64_t> free_calls;         // neither open nor held by a CallQuota
+  std::atomic<std::size_t> buffered_bytes = 0;  // that MessageMemory counts
 };
 
 // A loop's share of max_calls, borrowed and returned in chunks, so that loops seldom write to the

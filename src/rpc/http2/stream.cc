@@ -33,7 +33,8 @@ void Stream::Close() {
   NoteUnfinished(0);
   session_->memory().ReturnShare(*this);
   if (call_ != nullptr) call_->Detach();
-  if (!alone()) Unlink();
+  incomplete.Unlink();
+  untaken.Unlink();
   resumed_ = writable_ = false;
   unconsumed_ = 0;
   DropUnsent();
@@ -86,7 +87,7 @@ void Stream::BeginCall() {
                    .message = fmt::format("unknown method {}", head_.path())});
   }
   call_ = &pool->Take();
-  if (call_->is_stream() && !alone()) Unlink();
+  if (call_->is_stream()) incomplete.Unlink();
   call_->Begin(*this);
   if (call_ != nullptr && session_->draining()) call_->OnDrain();
 }
@@ -100,7 +101,7 @@ void Stream::OnData(std::string_view bytes, bool last_frame) {
 
 void Stream::OnRequestEnd() {
   input_ = Input::kEnded;
-  if (output_state_ < Output::kLast && !alone()) Unlink();
+  incomplete.Unlink();
   if (call_ != nullptr) call_->OnRequestEnd();
   if (unfinished_ > 0 || share > 0) UpdateFlow();
 }
@@ -110,7 +111,7 @@ void Stream::OnDrain() {
 }
 
 void Stream::OnIncomplete() {
-  Unlink();
+  incomplete.Unlink();
   if (call_ == nullptr) return;
   call_->Fail(
       {.code = StatusCode::kDeadlineExceeded, .message = "the request was not complete in time"});
@@ -138,9 +139,9 @@ void Stream::UpdateFlow() {
   NoteUnfinished(backlog.bytes);
   if (call_ == nullptr) return;  // NoteUnfinished failed the call
   if (call_->is_stream() && input_ == Input::kBody) {
-    const bool incomplete = backlog.bytes > 0 && !backlog.paused;
-    if (!incomplete && !alone()) Unlink();
-    if (incomplete && alone()) session_->NoteIncomplete(*this);
+    const bool cut_off = backlog.bytes > 0 && !backlog.paused;
+    if (!cut_off) incomplete.Unlink();
+    if (cut_off && incomplete.alone()) session_->NoteIncomplete(*this);
   }
   if (backlog.paused || !HasShare(backlog.expected)) return;
   session_->ReturnWindow(id_, std::exchange(unconsumed_, 0));
@@ -158,6 +159,7 @@ void Stream::NoteUnfinished(std::size_t bytes) {
   if (bytes == unfinished_) return;
   const bool allowed = session_->memory().Count(std::exchange(unfinished_, bytes), bytes);
   if (allowed || call_ == nullptr) return;
+  session_->shard().Count(Refusal::kUnfinished);
   call_->Fail({.code = StatusCode::kResourceExhausted, .message = "too many unfinished messages"});
 }
 
@@ -166,12 +168,22 @@ void Stream::ForgetCall() {
   if (unfinished_ > 0 || share > 0 || wanted_share > 0) UpdateFlow();
 }
 
+// Taken bytes are dropped when they are most, so that output that is never all taken does not grow.
 void Stream::AppendMessage(std::string_view message) {
+  if (taken_ > unsent_bytes()) {
+    output_.erase(0, taken_);
+    taken_ = 0;
+  }
+  const bool waits = unsent_bytes() > 0;  // behind other bytes
   char prefix[MessageReader::kPrefixBytes] = {};
   for (std::size_t i = 0; i < 4; ++i) {
     prefix[4 - i] = static_cast<char>(message.size() >> (8 * i));
   }
   output_.append(prefix, sizeof prefix).append(message);
+  session_->memory().AddOutput(sizeof prefix + message.size());
+  if (waits) return;
+  due_ = unsent_bytes();
+  session_->NoteUntaken(*this);
 }
 
 void Stream::Answer(std::string_view message, std::function<void()> on_lost) {
@@ -199,10 +211,11 @@ void Stream::Finish(const Status& status) {
   status_ = status;
 }
 
-// From now on, only the caller's window can delay the response.
+// Even trailers alone wait for the caller's window.
 void Stream::BeginLast() {
   output_state_ = Output::kLast;
-  session_->NoteUntaken(*this);
+  incomplete.Unlink();
+  if (untaken.alone()) session_->NoteUntaken(*this);
 }
 
 // Trailers are not subject to flow control, so they can overtake DATA that waits for the window.
@@ -219,8 +232,21 @@ void Stream::RejectHttp(std::string_view http_status) {
 }
 
 void Stream::DropUnsent() {
+  session_->memory().RemoveOutput(unsent_bytes());
+  untaken.Unlink();
   output_.clear();
   taken_ = 0;
+}
+
+// The bytes that were added since a note are noted together, once those before them are taken. So a
+// byte is given up after one to two times `stall`.
+void Stream::NoteTaken(std::size_t count) {
+  taken_ += count;
+  session_->memory().RemoveOutput(count);
+  due_ -= std::min(due_, count);
+  if (due_ > 0) return;
+  due_ = unsent_bytes();
+  if (due_ > 0) session_->NoteUntaken(*this);
 }
 
 std::size_t Stream::TakeOutput(std::uint8_t* buffer, std::size_t size, bool& last) {
@@ -231,13 +257,12 @@ std::size_t Stream::TakeOutput(std::uint8_t* buffer, std::size_t size, bool& las
     return kWait;
   }
   std::memcpy(buffer, output_.data() + taken_, count);
-  taken_ += count;
+  NoteTaken(count);
   if (unsent_bytes() > 0) return count;
   DropUnsent();
   last = output_state_ == Output::kLast;
   if (last) {
     output_state_ = Output::kEnded;
-    if (!alone()) Unlink();
     session_->SubmitTrailers(*this, status_);
   } else if (call_ != nullptr) {
     writable_ = true;

@@ -20,6 +20,7 @@ namespace sluice::rpc::http2 {
 
 class ServerCall;
 class Session;
+class Stream;
 
 // A link of a circular list, or the list's head.
 struct ListLink {
@@ -40,8 +41,15 @@ struct ListLink {
   }
 };
 
-// The link is for the session's queue of incomplete requests or the one of untaken responses.
-class Stream final : public Call, public ListLink {
+// A stream's place in a StreamQueue.
+struct QueuePlace : ListLink {
+  explicit QueuePlace(Stream& owner) : stream(owner) {}
+
+  Stream& stream;
+  SteadyTime since{};
+};
+
+class Stream final : public Call {
  public:
   // The maximum size of a message that needs no share of the connection's memory: less than half of
   // the window of 65,535 bytes, which every caller has without a WINDOW_UPDATE.
@@ -94,8 +102,9 @@ class Stream final : public Call, public ListLink {
   bool request_ended() const { return input_ == Input::kEnded; }
 
   // State owned by the session.
-  SteadyTime queued_since{};
-  std::size_t place = 0;  // index in its list of streams
+  QueuePlace incomplete{*this};  // while the request is incomplete
+  QueuePlace untaken{*this};     // while output waits for the caller's window
+  std::size_t place = 0;         // index in its list of streams
   bool waits_for_callbacks = false;
   std::size_t share = 0;         // bytes granted for a large message
   std::size_t wanted_share = 0;  // bytes requested and not granted yet
@@ -118,6 +127,7 @@ class Stream final : public Call, public ListLink {
   void RejectHttp(std::string_view http_status);
   void SetDeadline();
   void AppendMessage(std::string_view message);
+  void NoteTaken(std::size_t count);
   void UpdateFlow();
   void NoteUnfinished(std::size_t bytes);
   bool HasShare(std::size_t expected);
@@ -136,6 +146,7 @@ class Stream final : public Call, public ListLink {
   std::size_t unfinished_ = 0;  // bytes that MessageMemory counts as unfinished
   std::string output_;
   std::size_t taken_ = 0;  // bytes of output_ that nghttp2 has taken
+  std::size_t due_ = 0;    // unsent bytes that date from untaken.since
   Status status_;          // for the trailers, valid in kLast
   std::function<void()> on_lost_;
 };
@@ -143,17 +154,19 @@ class Stream final : public Call, public ListLink {
 // Streams in the order in which they were added.
 class StreamQueue {
  public:
-  void Add(Stream& stream, SteadyTime now) {
-    if (!stream.alone()) stream.Unlink();
-    stream.queued_since = now;
-    stream.LinkBefore(head_);
+  // Moves a stream that is in the queue to its end.
+  void Add(QueuePlace& place, SteadyTime now) {
+    place.Unlink();
+    place.since = now;
+    place.LinkBefore(head_);
   }
+  bool empty() const { return head_.alone(); }
   // When the first stream was added, or SteadyTime::max() if the queue is empty.
   SteadyTime oldest() const {
-    return head_.alone() ? SteadyTime::max() : static_cast<const Stream&>(*head_.next).queued_since;
+    return empty() ? SteadyTime::max() : static_cast<const QueuePlace&>(*head_.next).since;
   }
   // REQUIRES: the queue is not empty.
-  Stream& front() { return static_cast<Stream&>(*head_.next); }
+  Stream& front() { return static_cast<QueuePlace&>(*head_.next).stream; }
 
  private:
   ListLink head_;
