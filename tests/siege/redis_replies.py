@@ -1,0 +1,12 @@
+"""A Redis that answers each check with a list of 134,217,727 elements, and sends some of them."""
+
+from hostile_redis import serve_with
+
+REPLY = b"*134217727\r\n" + b":1\r\n" * 10_000
+SERVER = {"redis": serve_with(lambda words: REPLY if words[0] == b"EVALSHA" else None)}
+
+
+def attack(attacker):
+    attacker.over(None)
+    if not attacker.server.metric('sluice_redis_errors_total{kind="protocol"}'):
+        return ["such a reply is no error"]

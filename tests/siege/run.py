@@ -1,0 +1,176 @@
+#!/usr/bin/python3
+"""Attacks on a running sluiced, one file each, beside honest callers and probes.
+
+Usage: run.py BIN [ATTACK...] [--seconds S] [--from-many] [--together] [--settle S]
+BIN is the folder with sluiced and sluice. Without names, all attacks run, each against a server of
+its own. Prints a table; the exit status is 1 if any attack has succeeded, that is, unless all this
+holds while it runs:
+
+  - honest callers with a token get 99 % of their answers over gRPC and over HTTP, their p99 at most
+    5 times as long as beside a process that only spins
+  - `sluice health` and /healthz always answer
+  - the server's memory grows by at most 256 MiB
+  - the server does to the attacker what it should: each attack says what that is
+
+Attackers come from another address than honest callers: 127.0.0.2, or 64 with --from-many. They have
+a token, too, but of another domain. --together runs all those at once that attack the same kind of
+server. --settle 60: memory is back within 64 MiB that many seconds after the last has left.
+"""
+
+import argparse
+import contextlib
+import importlib
+import multiprocessing
+import pathlib
+import resource
+import sys
+import time
+import traceback
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE)]
+
+from attacker import MANY_ADDRESSES, ONE_ADDRESS, Attacker  # noqa: E402
+from server import Callers, Probes, Server, run_beside  # noqa: E402
+
+NO_ATTACKS = {"attacker", "hostile_redis", "server", "run"}
+MOST_GROWTH, MOST_LEFT = 256, 64  # MiB
+LEAST_ANSWERED = 0.99
+MOST_SLOWER = 5
+LEAST_P99 = 2  # milliseconds: what a shorter p99 beside a spinning process counts as
+HEAD_START = 10  # seconds at most until an attack has begun
+PATIENCE = 60  # seconds for an attack to end after its time
+
+
+def main():
+    options = parse()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    attacks = [importlib.import_module(name) for name in options.attacks]
+    usual, failed = {}, 0
+    print(f"{'':24} {'gRPC':>17} {'HTTP':>21} {'probes':>12}   memory", flush=True)
+    for together in groups(attacks, options.together):
+        kind = getattr(together[0], "SERVER", {})
+        tls = kind.get("tls", False)
+        if tls not in usual:
+            usual[tls] = beside_a_spinner(tls, options)
+        failed += besiege(together, kind, usual[tls], options)
+    return 1 if failed else 0
+
+
+def parse():
+    known = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in NO_ATTACKS)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("bin", type=pathlib.Path)
+    parser.add_argument("attacks", nargs="*", choices=[*known, []], metavar="ATTACK",
+                        help=" ".join(known))
+    parser.add_argument("--seconds", type=float, default=3, help="of each attack")
+    parser.add_argument("--from-many", action="store_true", help="from 64 addresses")
+    parser.add_argument("--together", action="store_true", help="at the same time")
+    parser.add_argument("--settle", type=float, help="seconds until memory must be back")
+    options = parser.parse_args()
+    options.attacks = options.attacks or known
+    return options
+
+
+def groups(attacks, together):
+    if not together:
+        return [[attack] for attack in attacks]
+    kinds = {}
+    for attack in attacks:
+        kinds.setdefault(repr(getattr(attack, "SERVER", {})), []).append(attack)
+    return kinds.values()
+
+
+def spin():
+    while True:
+        sum(range(1_000))
+
+
+def beside_a_spinner(tls, options):
+    """What honest callers get then."""
+    with Server(options.bin, tls=tls) as server, contextlib.ExitStack() as stack:
+        run_beside(stack, spin)
+        result = Callers(server, options.seconds).result()
+    show(f"(spinning process{', TLS' if tls else ''})", result)
+    return result
+
+
+def besiege(attacks, kind, usual, options):
+    """Returns 1 if any of them succeeds."""
+    with Server(options.bin, **kind) as server, contextlib.ExitStack() as stack:
+        Callers(server, 0.3).result()  # it has the memory it needs for them
+        server.forget_peak()
+        before = server.memory()
+        probes, running = Probes(server), [Running(stack, it, server, options) for it in attacks]
+        for it in running:
+            it.begun.wait(HEAD_START)
+        result = Callers(server, options.seconds).result()
+        probed = probes.result()
+        faults = [fault for it in running for fault in it.end()]
+        grown = server.memory("VmHWM") - before
+        faults += judge(result, usual, probed, grown)
+        if options.settle:
+            time.sleep(options.settle)
+            left = server.memory() - before
+            probed = (*probed, left)
+            if left > MOST_LEFT:
+                faults.append(f"{left:.0f} MiB are still held")
+    show(" + ".join(attack.__name__ for attack in attacks), result, probed, grown)
+    for fault in faults:
+        print(f"    FAILED: {fault}", flush=True)
+    return 1 if faults else 0
+
+
+class Running:
+    """An attack in a process of its own."""
+
+    def __init__(self, stack, attack, server, options):
+        self.begun, self.stopped = multiprocessing.Event(), multiprocessing.Event()
+        self.faults, sender = multiprocessing.Pipe(duplex=False)
+        attacker = Attacker(server, self.begun, self.stopped,
+                            MANY_ADDRESSES if options.from_many else ONE_ADDRESS)
+        self.process = run_beside(stack, run_attack, attack, attacker, sender)
+
+    def end(self):
+        """What it says that the server did wrong."""
+        self.stopped.set()
+        faults = self.faults.recv() if self.faults.poll(PATIENCE) else ["it does not end"]
+        self.process.kill()
+        self.process.join()
+        return faults
+
+
+def run_attack(attack, attacker, sender):
+    try:
+        sender.send(list(attack.attack(attacker) or []))
+    except Exception:  # pylint: disable=broad-except
+        sender.send([traceback.format_exc()])
+
+
+def judge(result, usual, probed, grown):
+    """The promises that do not hold."""
+    for door, (answered, p99) in result.items():
+        most = MOST_SLOWER * max(usual[door][1], LEAST_P99)
+        if answered < LEAST_ANSWERED:
+            yield f"honest callers over {door} got {answered:.1%} of their answers"
+        if p99 > most:
+            yield f"their p99 over {door} is {p99:.1f} ms, more than {most:.1f}"
+    if probed[1]:
+        yield f"{len(probed[1])} of {probed[0]} probes failed: {', '.join(sorted(set(probed[1])))}"
+    if grown > MOST_GROWTH:
+        yield f"memory has grown by {grown:.0f} MiB"
+
+
+def show(name, result, probed=None, grown=None):
+    line = f"{name:24}"
+    for answered, p99 in result.values():
+        line += f" {answered:7.1%} {p99:8.2f} ms   "
+    if probed:
+        line += f"{probed[0] - len(probed[1]):3} of {probed[0]:3}  {grown:+6.0f} MiB"
+        line += "".join(f", {left:+.0f} left" for left in probed[2:])
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
