@@ -1,17 +1,16 @@
-// Random checks from a seed, of every algorithm and mode, on few counters: charges, leases, and
-// undos of earlier grants.
+// Random checks from a seed, of every algorithm and mode, on few counters whose rules change:
+// charges, leases, and undos of earlier grants.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "store/undo_check.h"
 #include "tests/store/blocking_check.h"
+#include "tests/store/random_rules.h"
 
 namespace sluice::test {
 
@@ -22,18 +21,14 @@ struct Operation {
 
 class RandomOperations {
  public:
-  explicit RandomOperations(std::uint32_t seed);
+  explicit RandomOperations(std::uint32_t seed) : random_(seed) {}
 
-  template <typename T>
-  T Pick(std::initializer_list<T> of) {
-    return of.begin()[Below(of.size())];
-  }
-  std::size_t Below(std::size_t bound) { return random_() % bound; }
-  bool OneIn(std::size_t n) { return Below(n) == 0; }
+  // For other choices of the test.
+  Random& random() { return random_; }
 
   // A time from an answer; the next steps may land on it, or just beside it.
   void Remember(Duration edge) {
-    if (edge != Verdict::kNever) edges_[Below(edges_.size())] = edge;
+    if (edge != Verdict::kNever) edges_[random_.Below(edges_.size())] = edge;
   }
 
   Duration RandomStep();
@@ -59,19 +54,11 @@ class RandomOperations {
   std::int64_t RandomCost();
   Duration RandomWait();
   Lease NewLease(Duration ttl);
-  // Distinct counters in ascending groups, with limits that support the mode.
-  std::vector<CounterSpec> RandomCounters(Mode mode);
-  void AddLimit(const std::string& key, const Limit& limit);
-  Limit RandomFixedWindow();
-  Limit RandomSlidingLog();
-  Limit RandomTokenBucket();
-  Limit RandomSlidingWindow();
-  Limit RandomWarmingBucket();
-  Limit RandomLeakyBucket();
-  Limit RandomConcurrency();
+  // With distinct counters in ascending groups, whose limits support the mode.
+  std::unique_ptr<BlockingCheck> RandomCheck(Mode mode);
 
-  std::mt19937 random_;
-  std::vector<CounterSpec> limits_;
+  Random random_;
+  RandomRules rules_{random_};
   std::vector<HeldLease> leases_;
   std::vector<std::unique_ptr<UndoCheck>> grants_;
   std::array<Duration, 4> edges_{};

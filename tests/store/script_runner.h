@@ -3,6 +3,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -35,6 +36,12 @@ class ScriptRunner {
       elements.emplace_back(reply_->element[i]->str, reply_->element[i]->len);
     }
     return elements;
+  }
+
+  // When Redis removes the key; the epoch if there is no such key or it never expires.
+  Time ExpiryOf(std::string_view key) {
+    Command({"PEXPIRETIME", key});
+    return Time(std::chrono::milliseconds(std::max(0LL, reply_->integer)));
   }
 
   // The error of the last run, or an empty string.

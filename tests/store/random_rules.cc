@@ -1,0 +1,138 @@
+#include "tests/store/random_rules.h"
+
+#include <algorithm>
+#include <variant>
+
+#include <fmt/format.h>
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::days;
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr std::size_t kSubjectsOfEach = 30;
+constexpr std::size_t kBusySubjects = 4;
+
+// Gives `to` the shape of `from`, a limit of the same algorithm.
+template <typename Algorithm>
+void KeepShape(const Algorithm& from, Algorithm& to) {
+  if constexpr (requires { to.window; }) to.window = from.window;
+  if constexpr (requires { to.segments; }) to.segments = from.segments;
+  if constexpr (requires { to.align; }) to.align = from.align;
+  if constexpr (requires { to.utc_offset; }) to.utc_offset = from.utc_offset;
+  if constexpr (requires { to.period; }) to.period = from.period;
+  if constexpr (requires { to.burst; }) {
+    to.burst = std::min(to.burst, TokenBucket::kMaxCapacity / to.period.count());
+  }
+  if constexpr (requires { to.queue; }) {
+    to.queue = std::min(to.queue, TokenBucket::kMaxCapacity / to.period.count() - 1);
+  }
+}
+
+}  // namespace
+
+RandomRules::RandomRules(Random& random) : random_(random) {
+  for (std::size_t i = 0; i < std::variant_size_v<Limit> * kSubjectsOfEach; ++i) {
+    const Limit limit = LimitOf(i % std::variant_size_v<Limit>);
+    subjects_.push_back({fmt::format("subject{}", i), {Keep(limit), Keep(Changed(limit))}});
+  }
+}
+
+RandomRules::Rule RandomRules::Next() {
+  if (random_.OneIn(300)) busy_ = random_.Below(subjects_.size() - kBusySubjects);
+  const bool is_busy = random_.OneIn(2);
+  Subject& subject =
+      subjects_[is_busy ? busy_ + random_.Below(kBusySubjects) : random_.Below(subjects_.size())];
+  const Limit*& limit = subject.limits[random_.Below(subject.limits.size())];
+  if (random_.OneIn(20)) limit = Keep(Changed(*limit));
+  return {fmt::format("{}/{}:{}", subject.name, random_.Below(2), CounterTag(*limit)), limit};
+}
+
+const Limit* RandomRules::Keep(const Limit& limit) { return &kept_.emplace_back(limit); }
+
+Limit RandomRules::Changed(const Limit& limit) {
+  Limit changed = LimitOf(limit.index());
+  if (random_.OneIn(8)) return changed;
+  std::visit([&](auto& to) { KeepShape(std::get<std::decay_t<decltype(to)>>(limit), to); },
+             changed);
+  return changed;
+}
+
+Limit RandomRules::LimitOf(std::size_t algorithm) {
+  constexpr Limit (RandomRules::*kLimits[])() = {
+      &RandomRules::FixedWindowLimit,   &RandomRules::SlidingLogLimit,
+      &RandomRules::SlidingWindowLimit, &RandomRules::TokenBucketLimit,
+      &RandomRules::WarmingBucketLimit, &RandomRules::LeakyBucketLimit,
+      &RandomRules::ConcurrencyLimit};
+  static_assert(std::size(kLimits) == std::variant_size_v<Limit>);
+  return (this->*kLimits[algorithm])();
+}
+
+Limit RandomRules::FixedWindowLimit() {
+  FixedWindow limit{
+      .limit = random_.Pick<std::int64_t>({1, 2, 5, 10, 100, kMaxProduct}),
+      .window = random_.Pick<Duration>({milliseconds(1), milliseconds(1500), seconds(1), minutes(1),
+                                        hours(1), days(1), days(7), days(30)}),
+      .align = random_.Pick({FixedWindow::Align::kFirst, FixedWindow::Align::kClock,
+                             FixedWindow::Align::kMonth, FixedWindow::Align::kEpoch})};
+  if (limit.align == FixedWindow::Align::kClock || limit.align == FixedWindow::Align::kMonth) {
+    limit.utc_offset = minutes(random_.Pick({0, 60, 480, -210, 845}));
+  }
+  return limit;
+}
+
+Limit RandomRules::SlidingLogLimit() {
+  return SlidingLog{.limit = random_.Pick<std::int64_t>({1, 2, 5, 20, 1000, SlidingLog::kMaxLimit}),
+                    .window = random_.Pick<Duration>(
+                        {milliseconds(1), seconds(1), minutes(1), hours(1), days(1)})};
+}
+
+Limit RandomRules::TokenBucketLimit() {
+  TokenBucket limit{.rate = random_.Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
+                    .period = random_.Pick<Duration>(
+                        {milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
+                    .burst = random_.Pick<std::int64_t>({1, 2, 10, 97}),
+                    .starts_empty = random_.OneIn(4),
+                    .borrows = random_.OneIn(3)};
+  if (random_.OneIn(5)) limit.burst = TokenBucket::kMaxCapacity / limit.period.count();
+  if (random_.OneIn(10)) limit.rate = TokenBucket::kMaxRate;
+  return limit;
+}
+
+Limit RandomRules::SlidingWindowLimit() {
+  return SlidingWindow{
+      .limit = random_.Pick<std::int64_t>({1, 2, 5, 20, 1000, kMaxProduct}),
+      .window =
+          random_.Pick<Duration>({milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
+      .segments = random_.Pick<std::int64_t>({1, 2, 7, 10, SlidingWindow::kMaxSegments})};
+}
+
+Limit RandomRules::WarmingBucketLimit() {
+  return WarmingBucket{
+      .rate = random_.Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
+      .period = random_.Pick<Duration>({seconds(1), minutes(1), hours(1), days(1)}),
+      .warmup = random_.Pick<Duration>(
+          {milliseconds(1), milliseconds(700), seconds(3), minutes(1), hours(1)})};
+}
+
+Limit RandomRules::LeakyBucketLimit() {
+  LeakyBucket limit{.rate = random_.Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
+                    .period = random_.Pick<Duration>(
+                        {milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
+                    .queue = random_.Pick<std::int64_t>({0, 1, 4, 97}),
+                    .delays = random_.OneIn(2)};
+  if (random_.OneIn(5)) limit.queue = TokenBucket::kMaxCapacity / limit.period.count() - 1;
+  return limit;
+}
+
+Limit RandomRules::ConcurrencyLimit() {
+  return Concurrency{.limit = random_.Pick<std::int64_t>({1, 2, 5, 20, 1000}),
+                     .ttl = random_.Pick<Duration>(
+                         {milliseconds(1), milliseconds(50), seconds(1), seconds(30), hours(1)})};
+}
+
+}  // namespace sluice::test

@@ -1,0 +1,69 @@
+// Limits of every algorithm from a seed. Each subject has two, like a rule and its override, and
+// any of them may change before it is used, as in a reload. Those of one shape share a counter.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/limit.h"
+
+namespace sluice::test {
+
+class Random {
+ public:
+  explicit Random(std::uint32_t seed) : engine_(seed) {}
+
+  template <typename T>
+  T Pick(std::initializer_list<T> of) {
+    return of.begin()[Below(of.size())];
+  }
+  std::size_t Below(std::size_t bound) { return engine_() % bound; }
+  bool OneIn(std::size_t n) { return Below(n) == 0; }
+
+ private:
+  std::mt19937 engine_;
+};
+
+class RandomRules {
+ public:
+  explicit RandomRules(Random& random);
+
+  // A limit in force, and the name of its counter. Valid as long as this.
+  struct Rule {
+    std::string key;
+    const Limit* limit;
+  };
+  Rule Next();
+
+ private:
+  // The limits of each algorithm, in the order of the alternatives of Limit.
+  Limit FixedWindowLimit();
+  Limit SlidingLogLimit();
+  Limit SlidingWindowLimit();
+  Limit TokenBucketLimit();
+  Limit WarmingBucketLimit();
+  Limit LeakyBucketLimit();
+  Limit ConcurrencyLimit();
+  Limit LimitOf(std::size_t algorithm);
+
+  // Another limit of the same algorithm, mostly of the same shape.
+  Limit Changed(const Limit& limit);
+  const Limit* Keep(const Limit& limit);
+
+  struct Subject {
+    std::string name;
+    std::vector<const Limit*> limits;
+  };
+
+  Random& random_;
+  std::deque<Limit> kept_;  // all limits there ever were
+  std::vector<Subject> subjects_;
+  std::size_t busy_ = 0;  // from this on, a few subjects that are used often
+};
+
+}  // namespace sluice::test
