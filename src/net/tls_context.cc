@@ -20,7 +20,7 @@ namespace {
 
 using ContextPtr = std::shared_ptr<SSL_CTX>;
 
-// The cipher suites of TLS 1.2 that HTTP/2 allows, and of TLS 1.3 that TlsRecords supports.
+// The cipher suites of TLS 1.2 that HTTP/2 allows, and those of TLS 1.3.
 constexpr const char* kCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20";
 constexpr const char* kSuites =
     "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
@@ -50,7 +50,6 @@ ContextPtr NewContext(const SSL_METHOD* method) {
   SSL_CTX_set_num_tickets(context.get(), 0);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context.get(), SSL_MODE_RELEASE_BUFFERS);
-  TlsSession::SetUp(*context);
   return context;
 }
 

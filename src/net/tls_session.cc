@@ -69,15 +69,6 @@ std::vector<std::string> IdentitiesOf(const SSL& ssl) {
   return identities;
 }
 
-// Empty if `hex` is not hexadecimal.
-std::string FromHex(const char* hex) {
-  std::string bytes(std::strlen(hex) / 2, '\0');
-  std::size_t size = 0;
-  const bool done = OPENSSL_hexstr2buf_ex(reinterpret_cast<unsigned char*>(bytes.data()),
-                                          bytes.size(), &size, hex, '\0') == 1;
-  return done ? bytes : std::string();
-}
-
 bool IsNumeric(const std::string& host) {
   return Endpoint::FromNumeric({.host = host, .unix_path = {}}).has_value();
 }
@@ -104,10 +95,12 @@ TlsSession::TlsSession(std::shared_ptr<const TlsSetup> setup, const std::string&
 
 void TlsSession::Open() {
   BIO* const bio = BIO_new(BioMethod());
-  BIO_set_data(bio, &buffers_);
+  BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
   SSL_set_app_data(ssl_.get(), this);
+  SSL_set_msg_callback(ssl_.get(), CountKeyUpdate);
+  SSL_set_msg_callback_arg(ssl_.get(), this);
 }
 
 const BIO_METHOD* TlsSession::BioMethod() {
@@ -125,7 +118,9 @@ const BIO_METHOD* TlsSession::BioMethod() {
 
 int TlsSession::ReadInput(BIO* bio, char* data, int size) {
   BIO_clear_retry_flags(bio);
-  std::string_view* const input = static_cast<Buffers*>(BIO_get_data(bio))->input;
+  TlsSession& session = *static_cast<TlsSession*>(BIO_get_data(bio));
+  if (session.key_updates_ > kMaxKeyUpdates) return -1;  // ends OpenSSL's call
+  std::string_view* const input = session.buffers_.input;
   if (input == nullptr || input->empty()) {
     BIO_set_retry_read(bio);
     return -1;
@@ -138,7 +133,8 @@ int TlsSession::ReadInput(BIO* bio, char* data, int size) {
 
 int TlsSession::WriteOutput(BIO* bio, const char* data, int size) {
   BIO_clear_retry_flags(bio);
-  static_cast<Buffers*>(BIO_get_data(bio))->output->append(data, static_cast<std::size_t>(size));
+  TlsSession& session = *static_cast<TlsSession*>(BIO_get_data(bio));
+  session.buffers_.output->append(data, static_cast<std::size_t>(size));
   return size;
 }
 
@@ -146,23 +142,24 @@ TlsSession::Progress TlsSession::Handshake(std::string_view& input, std::string&
   ClearErrors();
   buffers_ = {.input = &input, .output = &output};
   const Progress progress = After(SSL_do_handshake(ssl_.get()));
-  if (progress == Progress::kDone) OnHandshakeDone();
+  if (progress == Progress::kDone) peer_identities_ = IdentitiesOf(*ssl_);
   return progress;
 }
 
 TlsSession::Progress TlsSession::Read(std::string_view& input, std::string& output,
                                       std::string_view& plain) {
-  if (records_) return records_->Read(input, output, plain);
   thread_local std::array<char, Transport::kReadBytes> buffer;
   ClearErrors();
   buffers_ = {.input = &input, .output = &output};
   const int got = SSL_read(ssl_.get(), buffer.data(), buffer.size());
-  if (got > 0) plain = {buffer.data(), static_cast<std::size_t>(got)};
+  if (got > 0) {
+    key_updates_ = 0;
+    plain = {buffer.data(), static_cast<std::size_t>(got)};
+  }
   return After(got);
 }
 
 bool TlsSession::Write(std::string_view plain, std::string& output) {
-  if (records_) return records_->Write(plain, output);
   ClearErrors();
   buffers_ = {.output = &output};
   std::size_t written = 0;
@@ -170,7 +167,6 @@ bool TlsSession::Write(std::string_view plain, std::string& output) {
 }
 
 void TlsSession::Finish(std::string& output) {
-  if (records_) return records_->Finish(output);
   ClearErrors();
   buffers_ = {.output = &output};
   SSL_shutdown(ssl_.get());
@@ -187,7 +183,7 @@ TlsSession::Progress TlsSession::After(int result) {
     case SSL_ERROR_ZERO_RETURN:
       return Progress::kEnded;
     default:
-      error_ = TlsErrorText();
+      error_ = key_updates_ > kMaxKeyUpdates ? "too many key updates" : TlsErrorText();
   }
   const long verified = SSL_get_verify_result(ssl_.get());
   if (verified != X509_V_OK) {
@@ -196,24 +192,12 @@ TlsSession::Progress TlsSession::After(int result) {
   return Progress::kFailed;
 }
 
-void TlsSession::SetUp(SSL_CTX& context) { SSL_CTX_set_keylog_callback(&context, NoteSecret); }
-
-// `line`: "LABEL CLIENT_RANDOM SECRET", the last two in hexadecimal.
-void TlsSession::NoteSecret(const SSL* ssl, const char* line) {
-  const std::string_view text = line;
-  const bool is_clients = text.starts_with("CLIENT_TRAFFIC_SECRET_0 ");
-  if (!is_clients && !text.starts_with("SERVER_TRAFFIC_SECRET_0 ")) return;
-  TlsRecords::Secrets& secrets = static_cast<TlsSession*>(SSL_get_app_data(ssl))->secrets_;
-  const bool is_ours = is_clients != (SSL_is_server(ssl) == 1);
-  (is_ours ? secrets.write : secrets.read) = FromHex(std::strrchr(line, ' ') + 1);
-}
-
-// Without tickets, OpenSSL has read and written nothing with the secrets yet.
-void TlsSession::OnHandshakeDone() {
-  peer_identities_ = IdentitiesOf(*ssl_);
-  if (SSL_version(ssl_.get()) < TLS1_3_VERSION) return;
-  records_.emplace(*SSL_get_current_cipher(ssl_.get()), std::exchange(secrets_, {}));
-  ssl_.reset();
+// Sees every message of both ends.
+void TlsSession::CountKeyUpdate(int is_sent, int, int type, const void* message, std::size_t size,
+                                SSL*, void* session) {
+  const auto* const bytes = static_cast<const unsigned char*>(message);
+  const bool is_peers = is_sent == 0 && type == SSL3_RT_HANDSHAKE && size > 0;
+  if (is_peers && *bytes == SSL3_MT_KEY_UPDATE) ++static_cast<TlsSession*>(session)->key_updates_;
 }
 
 void TlsSession::SetUpServer(SSL_CTX& context) {

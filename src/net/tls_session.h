@@ -1,21 +1,19 @@
-// One end of a TLS connection without I/O: converts between encrypted bytes and plaintext. Reads
-// input in place and appends output to the caller's buffer. OpenSSL does the handshake, and the
-// records of TLS 1.2; those of TLS 1.3 are TlsRecords'.
+// One end of a TLS connection without I/O: converts between encrypted bytes and plaintext with
+// OpenSSL, which reads input in place and appends output to the caller's buffer.
 //
 // Not thread-safe. Buffers only incomplete TLS records.
 #pragma once
 
 #include <openssl/ssl.h>
 
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "net/tls_context.h"
-#include "net/tls_records.h"
 
 namespace sluice::net {
 
@@ -28,10 +26,14 @@ class TlsSession {
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
 
-  // Whether this end starts the handshake, as clients do. REQUIRES: the handshake is not done.
+  // Whether this end starts the handshake, as clients do.
   bool speaks_first() const { return SSL_is_server(ssl_.get()) == 0; }
 
-  using Progress = TlsRecords::Progress;
+  // The maximum key updates (TLS 1.3) that a peer may send without data between them. Each costs a
+  // few derivations, and OpenSSL processes any number in one call.
+  static constexpr int kMaxKeyUpdates = 32;
+
+  enum class Progress : std::uint8_t { kDone, kNeedsInput, kEnded, kFailed };
 
   // Handshake and Read remove the bytes they consume from the front of `input` and append bytes to
   // send to `output`. After kFailed, error() has the cause and `output` may end with a TLS alert.
@@ -42,7 +44,7 @@ class TlsSession {
   Progress Read(std::string_view& input, std::string& output, std::string_view& plain);
 
   // Whether Read has more without further input.
-  bool has_plain() const { return !records_ && SSL_pending(ssl_.get()) > 0; }
+  bool has_plain() const { return SSL_pending(ssl_.get()) > 0; }
 
   // Returns false on failure.
   bool Write(std::string_view plain, std::string& output);
@@ -52,15 +54,13 @@ class TlsSession {
 
   Duration handshake_time() const { return setup_->handshake_time; }
 
-  const std::string& error() const { return records_ ? records_->error() : error_; }
+  const std::string& error() const { return error_; }
 
   // The subject alternative names (DNS, URI, email, IP) of the peer's verified certificate, or
   // none. Set when the handshake is done.
   const std::vector<std::string>& peer_identities() const { return peer_identities_; }
 
-  // Installs the callbacks that sessions need in `context`.
-  static void SetUp(SSL_CTX& context);
-  // Those of servers, for ALPN.
+  // Installs the callbacks that sessions of servers need in `context`.
   static void SetUpServer(SSL_CTX& context);
 
  private:
@@ -80,20 +80,19 @@ class TlsSession {
   static int ChooseProtocol(SSL* ssl, const unsigned char** chosen, unsigned char* chosen_size,
                             const unsigned char* offered, unsigned offered_size, void*);
   static int CheckHello(SSL* ssl, int* alert, void*);
-  static void NoteSecret(const SSL* ssl, const char* line);
+  static void CountKeyUpdate(int is_sent, int version, int type, const void* message,
+                             std::size_t size, SSL* ssl, void* session);
 
   void Open();
-  void OnHandshakeDone();
   Progress After(int result);
 
   const std::shared_ptr<const TlsSetup> setup_;
-  const Alpn alpn_;                    // of a server
-  std::unique_ptr<SSL, FreeSsl> ssl_;  // null while records_ is set
+  const Alpn alpn_;  // of a server
+  const std::unique_ptr<SSL, FreeSsl> ssl_;
   Buffers buffers_;
+  int key_updates_ = 0;  // of the peer, since its last data
   std::string error_;
   std::vector<std::string> peer_identities_;
-  TlsRecords::Secrets secrets_;        // of TLS 1.3, during the handshake
-  std::optional<TlsRecords> records_;  // of TLS 1.3, after the handshake
 };
 
 }  // namespace sluice::net

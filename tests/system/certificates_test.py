@@ -4,6 +4,7 @@ identified by theirs, and both replaced without a restart.
 Usage: certificates_test.py SLUICED PYTHON_PROTO
 """
 
+import concurrent.futures
 import http.client
 import os
 import pathlib
@@ -11,6 +12,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -125,6 +127,39 @@ class Tls:
         self.assertIn('"rule":"pay"', text)
         self.assertEqual(self.over_http("checkout").ask("GET", "/rules")[0], 403)
 
+    def s_client(self, *flags):
+        """openssl's client, connected to HTTP."""
+        client, _ = running.start(
+            ["openssl", "s_client", "-connect", self.http, "-CAfile", self.folder / "ca.pem",
+             "-cert", self.folder / "checkout.pem", "-key", self.folder / "checkout.key",
+             "-verify_return_error", *flags], "Verify return code: 0", stdin=subprocess.PIPE)
+        self.addCleanup(client.stdin.close)
+        return client
+
+    def assert_answered(self, client):
+        print("GET /healthz HTTP/1.1\r\nHost: sluice\r\n\r", file=client.stdin, flush=True)
+        running.wait_until(lambda: "HTTP/1.1 200" in "".join(client.heard), 20, "an answer")
+
+    def test_openssls_client_works_in_each_version_and_with_short_records(self):
+        for flags in (["-tls1_2"], ["-tls1_3"], ["-maxfraglen", "512"],
+                      ["-tls1_2", "-maxfraglen", "512"]):
+            with self.subTest(flags=flags):
+                self.assert_answered(self.s_client(*flags))
+
+    def test_openssls_client_may_update_its_keys(self):
+        client = self.s_client("-tls1_3")
+        for number, command in enumerate("kKkK", start=1):
+            print(command, file=client.stdin, flush=True)
+            running.wait_until(lambda n=number: "".join(client.heard).count("KEYUPDATE") == n, 20,
+                               "the command is done")
+        self.assert_answered(client)
+
+    def test_clients_that_vanish_harm_nobody(self):
+        client = self.s_client()
+        for _ in range(3):
+            self.s_client().kill()
+        self.assert_answered(client)
+
     def shown(self, address, alpn=None):
         """The serial number of the certificate that a new connection gets."""
         context = self.context("checkout")
@@ -135,6 +170,26 @@ class Tls:
                 return connection.getpeercert()["serialNumber"]
 
     def test_a_renewed_certificate_is_used_and_no_call_is_lost(self):
+        with concurrent.futures.ThreadPoolExecutor(2) as load:
+            renewed = threading.Event()
+            callers = [load.submit(self.calls_until, renewed) for _ in range(2)]
+            try:
+                self.renew()
+            finally:
+                renewed.set()
+            for caller in callers:
+                self.assertGreater(caller.result(), 0)
+
+    def calls_until(self, end):
+        """The number of calls, each on a connection of its own."""
+        calls = 0
+        while not end.is_set():
+            answer = self.over_http("checkout").ask("GET", "/v1/auth?domain=shop")
+            self.assertEqual(answer[0], 204, answer)
+            calls += 1
+        return calls
+
+    def renew(self):
         kept = self.over_grpc("checkout")
         host, port = self.http.rsplit(":", 1)
         kept_http = http.client.HTTPSConnection(host, int(port), timeout=TIMEOUT,

@@ -26,7 +26,7 @@ def main():
     parser.add_argument("--calls", type=int, default=100)
     parser.add_argument("--tls", action="store_true")
     options = parser.parse_args()
-    limit = options.connections + 1_000
+    limit = options.connections + 3_000
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, max(limit, hard_limit())))
     with folder_with_rules() as (folder, rules):
         measure(options, folder, rules)
