@@ -1,14 +1,13 @@
 """A field of 4 KB in HPACK's dynamic table that each further byte repeats: 64 MB from 16 KB."""
 
 import http2
-from attacker import CONTINUATION, frame, receive_until_end, send, text
+from attacker import CONTINUATION, ENHANCE_YOUR_CALM, error_of, frame, receive_until_end, send, text
 
 
 def attack(attacker):
     bomb = b"\x40\x01x" + text(b"y" * 3900) + b"\xbe" * 15_000 + attacker.head()
     while not attacker.over():
         connection = attacker.http2(frame(http2.HEADERS, 0, 1, bomb[:16_000]))
-        send(connection, frame(CONTINUATION, http2.END_HEADERS, 1, bomb[16_000:])
-             + frame(http2.GOAWAY, 0, 0, bytes(8)))
-        if receive_until_end(connection) is None:
-            return ["the connection stays open after GOAWAY"]
+        send(connection, frame(CONTINUATION, http2.END_HEADERS, 1, bomb[16_000:]))
+        if error_of(receive_until_end(connection)) != ENHANCE_YOUR_CALM:
+            return ["it is decompressed to its end"]

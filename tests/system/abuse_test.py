@@ -30,7 +30,6 @@ rules:
     match: {endpoint: /pay}
     limits: [{algorithm: fixed_window, limit: 100000000, window: 1d}]
 """
-CONTINUATION = 9
 # The maximum cost of an attack, for all attackers together: docs/security.md.
 MOST_MEMORY = 256 * 1024 * 1024
 PATIENCE = 120
@@ -38,15 +37,6 @@ PATIENCE = 120
 
 def frame(kind, payload=b"", flags=0, stream=0):
     return http2.frame(kind, flags, stream, payload)
-
-
-def text(value):
-    """A string of HPACK of 127 bytes at least."""
-    encoded, rest = b"\x7f", len(value) - 127
-    while rest >= 128:
-        encoded += bytes((rest % 128 + 128,))
-        rest //= 128
-    return encoded + bytes((rest,)) + value
 
 
 POST = b"POST /v1/check HTTP/1.1\r\nHost: x\r\n"
@@ -144,15 +134,6 @@ class AbuseTest(unittest.TestCase):
     def http2(self, frames=b""):
         return connect(self.grpc, http2.PREFACE + frame(http2.SETTINGS) + frames)
 
-    def test_header_bomb(self):
-        """A field of 4 KB in the dynamic table, repeated by each byte: 64 MB from 16 KB."""
-        bomb = b"\x40\x01x" + text(b"y" * 3900) + b"\xbe" * 15000 + CALL
-        for _ in range(20):
-            attacker = self.http2(frame(http2.HEADERS, bomb[:16000], 0, 1)
-                                  + frame(CONTINUATION, bomb[16000:], http2.END_HEADERS, 1))
-            attacker.shutdown(socket.SHUT_WR)
-            end_of(attacker)
-
     def test_zero_windows(self):
         """Answers that are never read."""
         calls = b"".join(http2.call(stream, b"/sluice.v1.RateLimiter/CheckLimit", REQUEST)
@@ -162,21 +143,6 @@ class AbuseTest(unittest.TestCase):
         running.wait_until(lambda: len(self.honest.times) > 20, PATIENCE, "honest calls")
         for attacker in attackers:
             attacker.close()
-
-    def test_http1_bombs(self):
-        for request, status in (
-                (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"y" * 100000, b"431"),
-                (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 20000, b"431"),
-                (b"GET /" + b"y" * 100000, b"431"),
-                (POST + b"Content-Length: 99999999999\r\n\r\n", b"413"),
-                (POST + b"Transfer-Encoding: chunked\r\n\r\n"
-                 + b"fffff\r\n" + bytes(100000), b"413"),
-                (POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n", b"400"),
-                (POST + b"Content-Length: -1\r\n\r\n", b"400"),
-                (bytes(1000), b"400")):
-            attacker = connect(self.http)
-            send(attacker, request)
-            self.assertEqual(end_of(attacker)[9:12], status, request[:60])
 
     def test_pipelined_requests_whose_answers_nobody_takes(self):
         attackers = [connect(self.http) for _ in range(20)]

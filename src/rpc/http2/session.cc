@@ -13,6 +13,10 @@ namespace {
 constexpr std::uint32_t kMaxStreams = 1'024;
 constexpr std::int32_t kConnectionWindow = 1024 * 1024;
 
+// A header block beyond this size ends the connection. Smaller ones beyond RequestHead::kMaxBytes
+// get an error, but to decompress them takes time: a byte can stand for a field of 4 KB.
+constexpr std::size_t kMaxHeaderBlock = 16 * RequestHead::kMaxBytes;
+
 // Many resets of calls younger than this are an attack: no legitimate caller sets so short a
 // deadline and retries at once.
 constexpr std::chrono::milliseconds kYoung(1);
@@ -266,6 +270,13 @@ bool Session::OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id) {
     default:
       return true;
   }
+}
+
+bool Session::CountField(std::size_t bytes) {
+  head_bytes_ += bytes;
+  if (head_bytes_ <= kMaxHeaderBlock) return true;
+  flood_ = "headers_too_large";
+  return false;
 }
 
 bool Session::CountControl(const char* flood) {

@@ -71,6 +71,7 @@ int Session::Callbacks::OnBeginFrame(nghttp2_session*, const nghttp2_frame_hd* h
 
 int Session::Callbacks::OnBeginHeaders(nghttp2_session*, const nghttp2_frame* frame,
                                        void* session) {
+  SessionOf(session).head_bytes_ = 0;
   if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
     SessionOf(session).OpenStream(frame->hd.stream_id);
   }
@@ -82,6 +83,7 @@ int Session::Callbacks::OnHeader(nghttp2_session*, const nghttp2_frame* frame,
                                  const std::uint8_t* name, std::size_t name_size,
                                  const std::uint8_t* value, std::size_t value_size, std::uint8_t,
                                  void* session) {
+  if (!SessionOf(session).CountField(name_size + value_size)) return NGHTTP2_ERR_CALLBACK_FAILURE;
   if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
   if (Stream* const stream = SessionOf(session).Find(frame->hd.stream_id)) {
     stream->OnHeader(Text(name, name_size), Text(value, value_size));

@@ -208,6 +208,19 @@ TEST(LimitsTest, Continuations_Flood_ConnectionEnds) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
+TEST(LimitsTest, HeaderBlock_GrowsWhenDecompressed_Goaway) {
+  Served served;
+  RawClient client(served.address());
+  // The length of a string of 3,000 bytes; then each byte repeats the field.
+  const std::string field = "\x40\x01x\x7f\xb9\x16" + std::string(3'000, 'y');
+  client.Send(
+      {.type = Http2Frame::kHeaders, .stream = 1, .payload = field + std::string(100, '\xbe')});
+  const auto goaway = client.AwaitGoaway();
+  ASSERT_TRUE(goaway);
+  EXPECT_EQ(goaway->error, kEnhanceYourCalm);
+  EXPECT_EQ(goaway->text, "headers_too_large");
+}
+
 TEST(LimitsTest, Preface_NotHttp2_Closed) {
   Served served;
   RawClient client(served.address(), false);
