@@ -25,6 +25,7 @@ v1::ListRulesResponse RulesOf(const Limiter& limiter, const std::string& domain)
 v1::ReloadRulesResponse ToResponse(const ReloadResult& result) {
   v1::ReloadRulesResponse response;
   response.set_applied(result.applied);
+  response.set_unchanged(result.unchanged);
   for (const std::string& error : result.errors) response.add_errors(error);
   response.set_rules(result.rules);
   const auto at = result.loaded_at.time_since_epoch();

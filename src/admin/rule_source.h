@@ -14,6 +14,7 @@ namespace sluice {
 struct ReloadResult {
   // Whether the rules read are now active, even if unchanged. If not, the previous rules remain.
   bool applied = false;
+  bool unchanged = false;  // the files are those of the active rules
   // Every mistake found, as `file:line:column: path: what is wrong`. Empty if applied.
   std::vector<std::string> errors;
   std::size_t rules = 0;  // active now

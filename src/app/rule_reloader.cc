@@ -206,8 +206,10 @@ ReloadResult RuleReloader::Load(Reason reason) {
   }
   const bool unreadable = !texts.errors.empty() || !envoy.texts.errors.empty();
   RuleReading reading;
-  if (!unreadable && Fingerprint(texts, envoy) == fingerprint_) {
-    spdlog::debug("rules: the files match the rules in force");
+  const bool unchanged = !unreadable && Fingerprint(texts, envoy) == fingerprint_;
+  if (unchanged) {
+    spdlog::log(reason == Reason::kAsked ? spdlog::level::info : spdlog::level::debug,
+                "rules: {} in force, unchanged", RulesInForceNow());
     NoteSuccess();
   } else {
     reading = IndexRules(std::move(texts), options_.index, std::move(envoy));
@@ -222,6 +224,7 @@ ReloadResult RuleReloader::Load(Reason reason) {
     reading.ok() ? Replace(std::move(reading)) : Refuse(reading.mistakes, reason);
   }
   return {.applied = reading.ok(),
+          .unchanged = unchanged,
           .errors = std::move(reading.mistakes),
           .rules = RulesInForceNow(),
           .loaded_at = loaded_at_};

@@ -62,6 +62,11 @@ void ConfigValue::Report(std::string message) const {
   report_->errors.push_back({report_->file, node_->position, path(), std::move(message)});
 }
 
+void ConfigValue::Warn(std::string message) const {
+  if (report_->warnings == nullptr) return;
+  report_->warnings->push_back({report_->file, node_->position, path(), std::move(message)});
+}
+
 void ConfigValue::ReportFound(std::string_view allowed) const {
   if (node_->kind == Kind::kRefused) return;
   Report(fmt::format("found {}; allowed {}", Describe(*node_), allowed));
@@ -113,6 +118,7 @@ ConfigMap::ConfigMap(const ConfigValue& value, Keys keys) : value_(value) {
   }
   ForEachPair(value, [&](const YamlNode& key, const ConfigValue&) {
     if (std::find(keys.begin(), keys.end(), key.text) != keys.end()) return;
+    misspelled_.push_back(NearestWord(key.text, keys));
     value.At(key.text, key)
         .Report(fmt::format("unknown key; allowed are {}{}", known(), DidYouMean(key.text, keys)));
   });
@@ -128,7 +134,9 @@ std::optional<ConfigValue> ConfigMap::Find(std::string_view key) const {
 std::optional<ConfigValue> ConfigMap::Require(std::string_view key,
                                               std::string_view allowed) const {
   auto found = Find(key);
-  if (!found && value_.node().kind == Kind::kMap) {
+  const bool misspelled =
+      std::find(misspelled_.begin(), misspelled_.end(), key) != misspelled_.end();
+  if (!found && !misspelled && value_.node().kind == Kind::kMap) {
     const YamlNode absent{
         .kind = Kind::kNull, .position = value_.node().position, .text = "", .items = {}};
     value_.At(key, absent).Report(fmt::format("is missing; allowed {}", allowed));

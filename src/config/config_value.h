@@ -20,10 +20,11 @@
 
 namespace sluice {
 
-// Errors of one file.
+// Errors of one file, and warnings: what is valid, but probably not meant.
 struct FileReport {
   std::string file;
   Diagnostics& errors;
+  Diagnostics* warnings = nullptr;  // null: not collected
 };
 
 class ConfigValue {
@@ -43,6 +44,9 @@ class ConfigValue {
 
   // Appends an error at this value.
   void Report(std::string message) const;
+
+  // Appends a warning at this value.
+  void Warn(std::string message) const;
 
   // Reports "found <this>; allowed <allowed>".
   void ReportFound(std::string_view allowed) const;
@@ -96,11 +100,12 @@ class ConfigMap {
   // Empty if the key is absent.
   std::optional<ConfigValue> Find(std::string_view key) const;
 
-  // Like Find, but reports a missing key.
+  // Like Find, but reports a missing key, unless an unknown key is probably this one misspelled.
   std::optional<ConfigValue> Require(std::string_view key, std::string_view allowed) const;
 
  private:
   const ConfigValue& value_;
+  std::vector<std::string_view> misspelled_;  // known keys, which unknown ones are near to
 };
 
 // Reports keys that are not strings or are duplicates, and calls `visit` for every other pair.

@@ -41,7 +41,7 @@ void SortByPosition(Diagnostics& diagnostics) {
                    });
 }
 
-std::string DidYouMean(std::string_view word, std::span<const std::string_view> words) {
+std::string_view NearestWord(std::string_view word, std::span<const std::string_view> words) {
   constexpr std::size_t kLongestWord = 100;
   if (word.empty() || word.size() > kLongestWord) return "";
   std::size_t least = std::max<std::size_t>(2, word.size() / 3) + 1;
@@ -53,6 +53,11 @@ std::string DidYouMean(std::string_view word, std::span<const std::string_view> 
     least = distance;
     nearest = candidate;
   }
+  return nearest;
+}
+
+std::string DidYouMean(std::string_view word, std::span<const std::string_view> words) {
+  const std::string_view nearest = NearestWord(word, words);
   return nearest.empty() ? "" : fmt::format(" (did you mean \"{}\"?)", nearest);
 }
 

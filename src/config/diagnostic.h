@@ -32,7 +32,10 @@ using Diagnostics = std::vector<Diagnostic>;
 // By file, then by position.
 void SortByPosition(Diagnostics& diagnostics);
 
-// " (did you mean "x"?)" with the word in `words` nearest to `word`; "" if none is near.
+// The word in `words` nearest to `word`, which is probably misspelled; "" if none is near.
+std::string_view NearestWord(std::string_view word, std::span<const std::string_view> words);
+
+// " (did you mean "x"?)" with NearestWord; "" if there is none.
 std::string DidYouMean(std::string_view word, std::span<const std::string_view> words);
 
 }  // namespace sluice

@@ -211,6 +211,14 @@ Limit ParseLimit(const ConfigValue& value) {
   const auto names = AlgorithmNames();
   const std::string allowed = fmt::format("are {}", fmt::join(names, ", "));
   if (name == nullptr) {
+    static constexpr std::array<std::string_view, 1> kKeys{"algorithm"};
+    for (std::size_t i = 0; i < value.node().items.size(); i += 2) {
+      const YamlNode& key = value.node().items[i];
+      const std::string guess = DidYouMean(key.text, kKeys);
+      if (guess.empty()) continue;
+      value.At(key.text, key).Report("unknown key" + guess);
+      return {};
+    }
     value.Report("the key algorithm is missing; allowed " + allowed);
     return {};
   }

@@ -88,10 +88,23 @@ Pattern ParseAnyOf(const ConfigValue& value) {
   return pattern;
 }
 
+Pattern ParseExact(const ConfigValue& value) {
+  const std::string& text = value.node().text;
+  if (const auto star = text.find('*'); star != std::string::npos) {
+    const bool is_prefix = star > 0 && star + 1 == text.size();
+    const std::string instead = is_prefix     ? fmt::format("{{prefix: {}}}", text.substr(0, star))
+                                : text == "*" ? "{exists: true}"
+                                              : "{regex: …}";
+    value.Warn(fmt::format(
+        "\"{}\" is compared as it stands, the * as well; for a pattern, write {}", text, instead));
+  }
+  return {Pattern::Kind::kExact, text, {}};
+}
+
 Pattern ParsePattern(const ConfigValue& value) {
   switch (value.node().kind) {
     case YamlNode::Kind::kScalar:
-      return {Pattern::Kind::kExact, value.node().text, {}};
+      return ParseExact(value);
     case YamlNode::Kind::kSequence:
       return ParseAnyOf(value);
     case YamlNode::Kind::kMap:

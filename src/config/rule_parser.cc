@@ -8,6 +8,7 @@
 
 #include "config/limit_parser.h"
 #include "config/pattern_parser.h"
+#include "config/rule_warnings.h"
 
 namespace sluice {
 namespace {
@@ -156,6 +157,7 @@ Rule ParseRule(const ConfigValue& value) {
     }
   }
   ParsePolicies(fields, rule);
+  WarnAbout(value, rule);
   return rule;
 }
 

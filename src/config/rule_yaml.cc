@@ -124,7 +124,11 @@ std::string ToYaml(const Rule& rule) {
   text += fmt::format("limits:{}", ToYaml(rule.limits, "  "));
   text += ToYaml(rule.overrides);
   if (rule.shadow) text += "mode: shadow\n";
-  if (rule.missing == OnMissing::kDeny) text += "missing: deny\n";
+  if (rule.missing == OnMissing::kDeny) {
+    text += "missing: deny\n";
+  } else if (!rule.per.empty()) {
+    text += "missing: skip\n";
+  }
   if (rule.on_store_failure != OnStoreFailure::kLocal) {
     text += fmt::format("on_store_failure: {}\n", ToString(rule.on_store_failure));
   }

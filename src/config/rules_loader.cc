@@ -51,7 +51,7 @@ class Loader {
 };
 
 void Loader::Read(std::string_view file, std::string_view text) {
-  FileReport report{std::string(file), loaded_.errors};
+  FileReport report{std::string(file), loaded_.errors, &loaded_.warnings};
   Domain domain;
   Lines names;
   const YamlNode root_node{.kind = YamlNode::Kind::kMap, .position = {}, .text = "", .items = {}};
@@ -110,6 +110,7 @@ void Loader::CheckDomainIsNew(const ConfigValue& name, const std::string& domain
 
 LoadedRules Loader::Finish() {
   SortByPosition(loaded_.errors);
+  SortByPosition(loaded_.warnings);
   return std::move(loaded_);
 }
 
@@ -148,6 +149,16 @@ std::optional<std::string> ReadText(const std::string& file) {
   return text;
 }
 
+void AddFile(const std::string& name, RuleTexts& texts) {
+  if (auto text = ReadText(name)) {
+    texts.fingerprint +=
+        fmt::format("{} {}\n", Sha256Hex128(*text), fs::path(name).filename().string());
+    texts.files.push_back({name, std::move(*text)});
+  } else {
+    texts.errors.push_back({name, {}, "", fmt::format("cannot be read: {}", std::strerror(errno))});
+  }
+}
+
 }  // namespace
 
 bool IsRuleFileName(std::string_view name) {
@@ -162,16 +173,13 @@ RuleTexts ReadRuleFiles(const std::string& directory, const FileChoice& choice) 
     texts.errors.push_back({directory, {}, "", "cannot be read: " + error.message()});
     return texts;
   }
-  for (const std::string& name : *names) {
-    if (auto text = ReadText(name)) {
-      texts.fingerprint +=
-          fmt::format("{} {}\n", Sha256Hex128(*text), fs::path(name).filename().string());
-      texts.files.push_back({name, std::move(*text)});
-    } else {
-      texts.errors.push_back(
-          {name, {}, "", fmt::format("cannot be read: {}", std::strerror(errno))});
-    }
-  }
+  for (const std::string& name : *names) AddFile(name, texts);
+  return texts;
+}
+
+RuleTexts ReadRuleFile(const std::string& file) {
+  RuleTexts texts;
+  AddFile(file, texts);
   return texts;
 }
 

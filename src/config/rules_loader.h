@@ -20,8 +20,9 @@ struct RuleFile {
 };
 
 struct LoadedRules {
-  RuleSet rules;       // only valid if there are no errors
-  Diagnostics errors;  // by file and position
+  RuleSet rules;         // only valid if there are no errors
+  Diagnostics errors;    // by file and position
+  Diagnostics warnings;  // valid, but probably not meant; by file and position
 
   bool ok() const { return errors.empty(); }
 };
@@ -47,6 +48,9 @@ struct FileChoice {
 // Reads every rule file in `directory`, ordered by name. Follows symbolic links to files. A
 // directory without rule files is not an error, but an unreadable directory is.
 RuleTexts ReadRuleFiles(const std::string& directory, const FileChoice& choice = {});
+
+// Reads one rule file.
+RuleTexts ReadRuleFile(const std::string& file);
 
 // Frees the memory of each text after parsing it.
 LoadedRules ParseRules(RuleTexts texts);

@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "config/diagnostic.h"
 #include "tools/command.h"
 
 namespace {
@@ -36,6 +38,40 @@ void TakeCommand(CLI::App& app, std::vector<std::string>& arguments) {
   if (command == nullptr) return;
   for (auto word = dashes + 1; word != arguments.end(); ++word) command->add_result(*word);
   arguments.erase(dashes, arguments.end());
+}
+
+// The flags of `app`, with their dashes.
+std::vector<std::string> FlagsOf(const CLI::App& app) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+std::string Suggestion(std::string_view word, const std::vector<std::string>& words) {
+  const std::vector<std::string_view> views(words.begin(), words.end());
+  return sluice::DidYouMean(word, views);
+}
+
+// Says what is unknown among the words that the parser could not use, and what may be meant.
+// Returns false if nothing is.
+bool ReportUnknown(const CLI::App& app) {
+  const auto called = app.get_subcommands();
+  const CLI::App& command = called.empty() ? app : *called.front();
+  std::vector<std::string> names;
+  for (const Command* it : kCommands) names.emplace_back(it->name);
+  for (const std::string& word : command.remaining()) {
+    const bool is_flag = word.starts_with("--");
+    if (!is_flag && !called.empty()) continue;
+    const std::string flag = word.substr(0, word.find('='));
+    const std::string hint = is_flag ? Suggestion(flag, FlagsOf(command)) : Suggestion(word, names);
+    fmt::print(stderr, "unknown {} {}{}\nRun {} --help for more information.\n",
+               is_flag ? "flag" : "command", is_flag ? flag : word, hint,
+               called.empty() ? "sluice" : "sluice " + command.get_name());
+    return true;
+  }
+  return false;
 }
 
 // Incomplete output is an error: a script must not mistake a part of it for the whole.
@@ -72,6 +108,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
+    if (ReportUnknown(app)) return sluice::tools::kExitError;
     const int status = app.exit(error);
     if (error.what() == std::string_view("COMMAND is required")) {
       std::fputs("COMMAND comes after --, such as: -- tar -czf shop.tgz config\n", stderr);

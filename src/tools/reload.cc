@@ -15,6 +15,7 @@ Outcome ConcludeReload(const v1::ReloadRulesResponse& answer) {
   const std::string in_force =
       fmt::format("{} rules in force since {}", answer.rules(),
                   google::protobuf::util::TimeUtil::ToString(answer.loaded_at()));
+  if (answer.unchanged()) return {fmt::format("unchanged: {}\n", in_force), kExitDone};
   if (answer.applied()) return {fmt::format("applied: {}\n", in_force), kExitDone};
   std::string text = fmt::format("refused: {}, as before\n", in_force);
   for (const std::string& error : answer.errors()) text += fmt::format("{}\n", error);
@@ -27,7 +28,7 @@ std::function<int()> DeclareReload(CLI::App& app) {
   options->AddTo(app);
   app.footer(
       "If any rule has a mistake, all are refused and the previous rules stay in force.\n"
-      "Exit status: 0 applied, 1 refused, 2 error.");
+      "Exit status: 0 applied or unchanged, 1 refused, 2 error.");
   return [options] {
     return CallAdmin<v1::ReloadRulesRequest, v1::ReloadRulesResponse>(
         *options, &AdminClient::ReloadRules, {}, ConcludeReload);

@@ -18,8 +18,8 @@ struct ResetOptions {
 };
 
 Outcome ConcludeReset(const v1::ResetLimitResponse& answer) {
-  std::string text = answer.keys().empty() ? "nothing to reset: no rule counts this request\n"
-                                           : "reset for the whole fleet:\n";
+  std::string text =
+      answer.keys().empty() ? "nothing to reset: no rule counts this request\n" : "reset:\n";
   for (const std::string& key : answer.keys()) text += fmt::format("  {}\n", key);
   return {text, kExitDone};
 }

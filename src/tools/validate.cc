@@ -1,9 +1,11 @@
 // `sluice validate`: reports all mistakes in a directory of rules, without a server.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,7 +21,7 @@ namespace sluice::tools {
 namespace {
 
 struct ValidateOptions {
-  std::string directory;
+  std::string path;  // of a directory or a file
   bool json = false;
   bool envoy = false;
   bool merge_domains = false;
@@ -27,10 +29,16 @@ struct ValidateOptions {
 
 struct Findings {
   Diagnostics errors;
+  Diagnostics warnings;
   std::size_t domains = 0;
   std::size_t rules = 0;
   int status = kExitDone;
 };
+
+bool IsFile(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
 
 std::size_t CountLimits(const std::vector<envoy::Descriptor>& descriptors) {
   std::size_t count = 0;
@@ -40,11 +48,11 @@ std::size_t CountLimits(const std::vector<envoy::Descriptor>& descriptors) {
   return count;
 }
 
-Findings ValidateEnvoy(const std::string& directory, bool merge_domains) {
-  RuleTexts texts = envoy::ReadRuleFiles(directory);
+Findings ValidateEnvoy(const std::string& path, bool merge_domains) {
+  RuleTexts texts = IsFile(path) ? ReadRuleFile(path) : envoy::ReadRuleFiles(path);
   if (!texts.errors.empty()) return {.errors = std::move(texts.errors), .status = kExitError};
   if (texts.files.empty()) {
-    return {.errors = {{directory, {}, "", "found no rule files"}}, .status = kExitMistakes};
+    return {.errors = {{path, {}, "", "found no rule files"}}, .status = kExitMistakes};
   }
   envoy::LoadedTrees loaded = envoy::ParseRules(std::move(texts), merge_domains);
   if (!loaded.ok()) return {.errors = std::move(loaded.errors), .status = kExitMistakes};
@@ -53,16 +61,16 @@ Findings ValidateEnvoy(const std::string& directory, bool merge_domains) {
   return findings;
 }
 
-Findings Validate(const std::string& directory) {
-  RuleTexts texts = ReadRuleFiles(directory);
+Findings Validate(const std::string& path) {
+  RuleTexts texts = IsFile(path) ? ReadRuleFile(path) : ReadRuleFiles(path);
   if (!texts.errors.empty()) return {.errors = std::move(texts.errors), .status = kExitError};
   if (texts.files.empty()) {
-    return {.errors = {{directory, {}, "", "found no rule files; allowed are *.yaml and *.yml"}},
+    return {.errors = {{path, {}, "", "found no rule files; allowed are *.yaml and *.yml"}},
             .status = kExitMistakes};
   }
   LoadedRules loaded = ParseRules(std::move(texts));
   if (!loaded.ok()) return {.errors = std::move(loaded.errors), .status = kExitMistakes};
-  Findings findings{.domains = loaded.rules.size()};
+  Findings findings{.warnings = std::move(loaded.warnings), .domains = loaded.rules.size()};
   for (const Domain& domain : loaded.rules) findings.rules += domain.rules.size();
   return findings;
 }
@@ -90,31 +98,42 @@ void PrintText(const Findings& findings) {
       fmt::print(stderr, "These look like Sluice's own rules: sluice validate DIR\n");
     }
   }
-  if (findings.status == kExitDone) {
-    fmt::print("valid: {} in {}\n", Count(findings.rules, "rule"),
-               Count(findings.domains, "domain"));
+  for (const Diagnostic& warning : findings.warnings) {
+    fmt::print("warning: {}\n", warning.ToString());
   }
+  if (findings.status == kExitDone) {
+    const std::size_t warnings = findings.warnings.size();
+    fmt::print("valid: {} in {}{}\n", Count(findings.rules, "rule"),
+               Count(findings.domains, "domain"),
+               warnings == 0 ? "" : ", with " + Count(warnings, "warning"));
+  }
+}
+
+nlohmann::ordered_json ToJson(const Diagnostics& diagnostics) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Diagnostic& it : diagnostics) {
+    list.push_back({{"file", it.file},
+                    {"line", it.position.line},
+                    {"column", it.position.column},
+                    {"path", it.path},
+                    {"message", it.message}});
+  }
+  return list;
 }
 
 void PrintJson(const Findings& findings) {
   using Json = nlohmann::ordered_json;
-  Json errors = Json::array();
-  for (const Diagnostic& error : findings.errors) {
-    errors.push_back({{"file", error.file},
-                      {"line", error.position.line},
-                      {"column", error.position.column},
-                      {"path", error.path},
-                      {"message", error.message}});
-  }
   fmt::print("{}\n", JsonText(Json{{"valid", findings.status == kExitDone},
                                    {"domains", findings.domains},
                                    {"rules", findings.rules},
-                                   {"errors", errors}}));
+                                   {"errors", ToJson(findings.errors)},
+                                   {"warnings", ToJson(findings.warnings)}}));
 }
 
 std::function<int()> DeclareValidate(CLI::App& app) {
   auto options = std::make_shared<ValidateOptions>();
-  app.add_option("DIR", options->directory, "Directory of rule files, as for sluiced --rules")
+  app.add_option("PATH", options->path,
+                 "Directory of rule files, as for sluiced --rules, or a single file")
       ->required();
   app.add_flag("--json", options->json, "Print JSON");
   CLI::Option* envoy =
@@ -124,13 +143,13 @@ std::function<int()> DeclareValidate(CLI::App& app) {
                "With --envoy: several files may be for one domain")
       ->needs(envoy);
   app.footer(
-      "Prints every mistake as file:line:column: path: what is wrong. Needs no server.\n"
-      "Exit status: 0 valid, 1 mistakes, 2 cannot be read.\n"
+      "Prints every mistake as file:line:column: path: what is wrong, and warns of what is valid\n"
+      "but probably not meant. Needs no server.\n"
+      "Exit status: 0 valid, even with warnings, 1 mistakes, 2 cannot be read.\n"
       "Example: sluice validate config/rules");
   return [options] {
-    const Findings findings = options->envoy
-                                  ? ValidateEnvoy(options->directory, options->merge_domains)
-                                  : Validate(options->directory);
+    const Findings findings = options->envoy ? ValidateEnvoy(options->path, options->merge_domains)
+                                             : Validate(options->path);
     options->json ? PrintJson(findings) : PrintText(findings);
     return findings.status;
   };
@@ -138,7 +157,7 @@ std::function<int()> DeclareValidate(CLI::App& app) {
 
 }  // namespace
 
-const Command kValidate = {"validate", "Find every mistake in a directory of rules",
+const Command kValidate = {"validate", "Find every mistake in a directory of rules, or in one file",
                            DeclareValidate};
 
 }  // namespace sluice::tools

@@ -89,6 +89,7 @@ TEST(RulesLoader, ShopExample_Loads) {
   EXPECT_THAT(Messages(loaded), IsEmpty());
   ASSERT_EQ(loaded.rules.size(), 1u);
   EXPECT_EQ(loaded.rules[0].name, "shop");
+  EXPECT_THAT(loaded.warnings, IsEmpty());
 }
 
 // Every ```yaml block of the reference is a rule file.

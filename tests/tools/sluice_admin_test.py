@@ -159,7 +159,7 @@ class LookingInsideTest(unittest.TestCase):
         one = self.server.sluice("reset", "shop", *request, "--rule", "trial")
         self.assertEqual(one.returncode, 0, one.stderr)
         self.assertEqual(
-            one.stdout, "reset for the whole fleet:\n  sluice:{shop/trial/}:token_bucket:1d\n"
+            one.stdout, "reset:\n  sluice:{shop/trial/}:token_bucket:1d\n"
         )
         self.assertEqual(self.server.left(*request), 7)
         keys = json.loads(self.server.sluice("reset", "shop", *request, "--json").stdout)["keys"]
@@ -181,6 +181,10 @@ class LookingInsideTest(unittest.TestCase):
         self.assertEqual(applied.returncode, 0, applied.stderr)
         self.assertRegex(applied.stdout, r"\Aapplied: 3 rules in force since 20.*Z\n\Z")
         self.assertEqual(self.server.left("endpoint=/pay", "user=a"), 11)
+        unchanged = self.server.sluice("reload")
+        self.assertEqual(unchanged.returncode, 0, unchanged.stderr)
+        self.assertRegex(unchanged.stdout, r"\Aunchanged: 3 rules in force since 20.*Z\n\Z")
+        self.assertIn("info rules: 3 in force, unchanged", self.server.logged())
         self.assertTrue(json.loads(self.server.sluice("reload", "--json").stdout)["applied"])
 
 
@@ -307,6 +311,35 @@ class ValidateTest(unittest.TestCase):
         self.assertFalse(findings["valid"])
         self.assertEqual(len(findings["errors"]), len(result.stdout.splitlines()) - 1)
 
+    def test_single_file(self):
+        file = SOURCE / "config" / "rules" / "shop.yaml"
+        self.assertEqual(
+            sluice("validate", file).stdout, sluice("validate", file.parent).stdout
+        )
+        bad = sluice("validate", SOURCE / "tests" / "config" / "bad" / "key_twice.yaml")
+        self.assertEqual(bad.returncode, 1)
+        self.assertTrue(bad.stdout.endswith("\n1 mistake\n"), bad.stdout)
+        envoys = next((SOURCE / "docker" / "envoy" / "rules").glob("*.yaml"))
+        self.assertEqual(sluice("validate", "--envoy", envoys).returncode, 0)
+
+    def test_warnings_are_printed_exit_0(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "shop.yaml"
+            file.write_text(
+                "domain: shop\nrules:\n  - name: api\n    match: {path: /api/*}\n    limits: blocked\n",
+                encoding="utf-8",
+            )
+            result = sluice("validate", folder)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertTrue(
+                result.stdout.startswith(f'warning: {file}:4:19: rules[0].match.path: "/api/*" is '),
+                result.stdout,
+            )
+            self.assertTrue(result.stdout.endswith("\nvalid: 1 rule in 1 domain, with 1 warning\n"))
+            findings = json.loads(sluice("validate", folder, "--json").stdout)
+            self.assertTrue(findings["valid"])
+            self.assertEqual(findings["warnings"][0]["path"], "rules[0].match.path")
+
     def test_rules_of_the_other_kind_name_the_command(self):
         theirs = sluice("validate", SOURCE / "docker" / "envoy" / "rules")
         self.assertEqual(theirs.returncode, 1)
@@ -356,6 +389,7 @@ class LogTest(unittest.TestCase):
         server.settings.write_text("log: {level: debug, format: json}", encoding="utf-8")
         server.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "log.level: from info to debug" in server.logged(), "the level")
+        server.write_rules(RULES)  # unchanged files are worth a line of that level
         wait_for(lambda: '"level":"debug"' in server.logged(), "a line of that level")
         server.settings.write_text("log: {level: loud, format: json}", encoding="utf-8")
         server.process.send_signal(signal.SIGHUP)

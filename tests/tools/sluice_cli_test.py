@@ -281,7 +281,12 @@ class ArgumentTest(unittest.TestCase):
     def test_mistakes_are_named_exit_2(self):
         for arguments, said in (
             ([], "Usage: sluice"),
-            (["nonsense"], "nonsense"),
+            (["nonsense"], "unknown command nonsense\n"),
+            (["chek"], 'unknown command chek (did you mean "check"?)\nRun sluice --help'),
+            (["--versoin"], 'unknown flag --versoin (did you mean "--version"?)'),
+            (["check", "shop", "a=1", "--repeet", "5"],
+             'unknown flag --repeet (did you mean "--repeat"?)\nRun sluice check --help'),
+            (["check", "shop", "--repeet=5"], 'unknown flag --repeet (did you mean "--repeat"?)'),
             (["check"], "DOMAIN is required"),
             (["check", "shop", "user"], 'attribute "user": expected KEY=VALUE'),
             (["check", "shop", "=42"], 'attribute "=42": expected KEY=VALUE'),

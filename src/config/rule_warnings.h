@@ -1,0 +1,19 @@
+// What is valid in a rule, but probably not meant.
+//
+// Thread-safe.
+#pragma once
+
+#include "config/config_value.h"
+#include "match/rule.h"
+
+namespace sluice {
+
+// Warns at `value`, the node of `rule`, about
+// - attributes of `per` that a matching request may lack, so that the rule is skipped, unless the
+//   file says `missing`;
+// - limits that never deny anything, because another one of the same list always denies first;
+// - token buckets whose burst refills within 10 ms: callers who keep the rate but do not come one
+//   by one are denied.
+void WarnAbout(const ConfigValue& value, const Rule& rule);
+
+}  // namespace sluice

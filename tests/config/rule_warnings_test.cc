@@ -1,0 +1,112 @@
+// Rules that are valid, but probably not meant as they are written.
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "config/rules_loader.h"
+
+namespace sluice {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// The warnings about a rule file with one rule, without the file's name.
+std::vector<std::string> WarningsOf(const std::string& rule) {
+  const RuleFile file{"shop.yaml", "domain: shop\nrules:\n  - name: r\n" + rule};
+  const LoadedRules loaded = ParseRules(std::span(&file, 1));
+  for (const Diagnostic& error : loaded.errors) ADD_FAILURE() << error.ToString();
+  std::vector<std::string> warnings;
+  for (const Diagnostic& warning : loaded.warnings) {
+    EXPECT_GT(warning.position.line, 3) << warning.ToString();
+    warnings.push_back(warning.path + ": " + warning.message);
+  }
+  return warnings;
+}
+
+std::vector<std::string> WarningsOfLimits(const std::string& limits) {
+  return WarningsOf("    limits: [" + limits + "]\n");
+}
+
+std::vector<std::string> WarningsOfMatch(const std::string& match) {
+  return WarningsOf("    match: {" + match + "}\n    limits: blocked\n");
+}
+
+TEST(RuleWarnings, StarInAnExactText_NamesThePattern) {
+  EXPECT_THAT(WarningsOfMatch("path: /api/*"),
+              ElementsAre("rules[0].match.path: \"/api/*\" is compared as it stands, the * as "
+                          "well; for a pattern, write {prefix: /api/}"));
+  EXPECT_THAT(WarningsOfMatch("path: [/a, '*']"),
+              ElementsAre("rules[0].match.path[1]: \"*\" is compared as it stands, the * as well; "
+                          "for a pattern, write {exists: true}"));
+  EXPECT_THAT(WarningsOfMatch("path: {not: /*/pay}"),
+              ElementsAre("rules[0].match.path.not: \"/*/pay\" is compared as it stands, the * as "
+                          "well; for a pattern, write {regex: …}"));
+  EXPECT_THAT(WarningsOfMatch("path: {regex: '/api/.*'}, host: {prefix: '*'}"), IsEmpty());
+}
+
+TEST(RuleWarnings, AttributeThatARequestMayLack) {
+  const std::string limits = "    limits: [{algorithm: concurrency, limit: 1, ttl: 1s}]\n";
+  const auto warnings = [&](const std::string& keys) { return WarningsOf(keys + limits); };
+  const std::string about_user =
+      "rules[0].per[0]: requests without \"user\" are not limited by this rule; write missing: "
+      "skip if that is meant, else missing: deny, or user: {exists: true} in match";
+  EXPECT_THAT(warnings("    per: [user]\n"), ElementsAre(about_user));
+  EXPECT_THAT(warnings("    match: {path: /}\n    per: [user]\n"), ElementsAre(about_user));
+  EXPECT_THAT(warnings("    match: {user: {not: root}}\n    per: [user]\n"),
+              ElementsAre(about_user));
+  EXPECT_THAT(warnings("    match: {user: [a, {not: b}]}\n    per: [user]\n"),
+              ElementsAre(about_user));
+  EXPECT_THAT(warnings("    match: {user: {exists: true}}\n    per: [user]\n"), IsEmpty());
+  EXPECT_THAT(warnings("    match: {user: [a, {prefix: b}]}\n    per: [user]\n"), IsEmpty());
+  EXPECT_THAT(warnings("    per: [user]\n    missing: skip\n"), IsEmpty());
+  EXPECT_THAT(warnings("    per: [user]\n    missing: deny\n"), IsEmpty());
+}
+
+TEST(RuleWarnings, LimitThatAnotherMakesPointless) {
+  const auto never = [](int which, int other) {
+    return "rules[0].limits[" + std::to_string(which) + "]: never decides: limits[" +
+           std::to_string(other) + "] denies all that it would deny";
+  };
+  EXPECT_THAT(WarningsOfLimits("{algorithm: sliding_log, limit: 10, window: 1m}, "
+                               "{algorithm: sliding_log, limit: 10, window: 1s}"),
+              ElementsAre(never(1, 0)));
+  EXPECT_THAT(WarningsOfLimits("{algorithm: sliding_log, limit: 10, window: 1m}, "
+                               "{algorithm: sliding_log, limit: 9, window: 1s}"),
+              IsEmpty());
+  EXPECT_THAT(WarningsOfLimits("{algorithm: fixed_window, limit: 20, window: 1s}, "
+                               "{algorithm: fixed_window, limit: 10, window: 1m}"),
+              ElementsAre(never(0, 1)));
+  EXPECT_THAT(WarningsOfLimits("{algorithm: fixed_window, limit: 19, window: 1s}, "
+                               "{algorithm: fixed_window, limit: 10, window: 1m}"),
+              IsEmpty())
+      << "19 fit in a second across the end of a minute";
+  EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 60/m, burst: 10}, "
+                               "{algorithm: token_bucket, rate: 2/s, burst: 10}"),
+              ElementsAre(never(1, 0)));
+  EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 60/m, burst: 11}, "
+                               "{algorithm: token_bucket, rate: 2/s, burst: 10}"),
+              IsEmpty());
+  EXPECT_THAT(WarningsOfLimits("{algorithm: leaky_bucket, rate: 1/s, queue: 5}, "
+                               "{algorithm: leaky_bucket, rate: 100/m, queue: 5}"),
+              ElementsAre(never(1, 0)));
+  EXPECT_THAT(WarningsOf("    limits: blocked\n    overrides:\n      - match: {a: b}\n"
+                         "        limits: [{algorithm: sliding_log, limit: 1, window: 1m}, "
+                         "{algorithm: sliding_log, limit: 2, window: 1s}]\n"),
+              ElementsAre("rules[0].overrides[0].limits[1]: never decides: limits[0] denies all "
+                          "that it would deny"));
+}
+
+TEST(RuleWarnings, BurstBelowWhatTheRateRefillsInTenMilliseconds) {
+  EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 1000/s, burst: 9}"),
+              ElementsAre("rules[0].limits[0]: a burst of 9 is less than what this rate refills in "
+                          "10 ms (10), so that requests at the same moment are denied although "
+                          "they keep the rate"));
+  EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 1000/s, burst: 10}"), IsEmpty());
+  EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 1000/s, burst: 9, borrow: true}"),
+              IsEmpty());
+}
+
+}  // namespace
+}  // namespace sluice
