@@ -55,7 +55,11 @@ CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share)
     return TokenBucket::State{.level = 0, .last = seen.at};
   }
   return std::visit(
-      [&](const auto& algorithm) -> CounterState { return algorithm.Seed(seen, share); }, limit);
+      [&](const auto& algorithm) -> CounterState {
+        const auto& snapshot = std::get<SnapshotOf<decltype(algorithm)>>(seen.snapshot);
+        return algorithm.Seed(snapshot, seen.at, share);
+      },
+      limit);
 }
 
 std::int64_t Used(const Limit& limit, const CounterState& state) {
@@ -75,6 +79,14 @@ void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks
         } else {
           algorithm.Take(taken_from, checks.demand.cost, checks.granted);
         }
+      },
+      limit);
+}
+
+void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost) {
+  std::visit(
+      [&](const auto& algorithm) {
+        algorithm.Take(std::get<SnapshotOf<decltype(algorithm)>>(snapshot), cost, 1);
       },
       limit);
 }

@@ -16,9 +16,20 @@ WriteBack Advance(const Limit& limit, CounterState& state, Time now);
 std::int64_t Grants(const Limit& limit, const CounterState& state, const Demand& demand,
                     std::int64_t n);
 Duration Lifetime(const Limit& limit, const CounterState& state, Time now);
+
+// The state of a counter after a decision, as far as the reply of a store shows it.
+struct SeenState {
+  CounterSnapshot snapshot;  // levels do not depend on the rate, which may have changed since
+  Time reset_at;             // when no unit counts any more
+  Time at;                   // of the decision
+
+  bool operator==(const SeenState&) const = default;
+};
+
 // The counter of LimitFor(limit, share), derived from the last seen state of `limit`; call Advance
 // next.
 CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share);
+
 // The units by which a counter differs from a new one, rounded up.
 std::int64_t Used(const Limit& limit, const CounterState& state);
 
@@ -41,6 +52,9 @@ struct CoalescedChecks {
 
 // Takes what coalesced checks of Mode::kConsume take.
 void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks);
+
+// The snapshot after one more such check of `cost` units.
+void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost);
 
 // Whether the counter admits a check of another mode: a charge reports whether it would have been
 // admitted; a lease is renewed only if it is held.

@@ -1,5 +1,4 @@
-// One server's share of a limit while the shared store is unavailable, and the last seen state of a
-// counter, from which the server's own counter starts.
+// One server's share of a limit while the shared store is unavailable.
 #pragma once
 
 #include <algorithm>
@@ -41,19 +40,6 @@ struct Share {
   }
 
   bool operator==(const Share&) const = default;
-};
-
-// The state of a counter after a decision of the store, as far as the verdict shows it.
-struct SeenState {
-  std::int64_t limit = 0;
-  std::int64_t remaining = 0;
-  Time reset_at;  // when no unit counts any more
-  Time at;        // of the decision
-
-  std::int64_t used() const { return limit - remaining; }
-  Duration reset_after() const { return reset_at - at; }
-
-  bool operator==(const SeenState&) const = default;
 };
 
 }  // namespace sluice

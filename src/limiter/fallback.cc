@@ -1,5 +1,7 @@
 #include "limiter/fallback.h"
 
+#include <bit>
+
 #include "base/hash.h"
 #include "core/counter.h"
 
@@ -13,14 +15,10 @@ std::uint64_t VersionOf(const std::optional<SeenState>& seen, const Share& share
   version = CombineHash(version, number(share.rank));
   if (!seen) return version;
   version = CombineHash(version, number(seen->at.time_since_epoch().count()));
-  version = CombineHash(version, number(seen->remaining));
-  return CombineHash(version, number(seen->reset_at.time_since_epoch().count()));
-}
-
-// Whether a full counter's verdict hides how much beyond the limit has been taken.
-bool CountsUpToTheLimit(const Limit& limit) {
-  return std::holds_alternative<FixedWindow>(limit) || std::holds_alternative<SlidingLog>(limit) ||
-         std::holds_alternative<SlidingWindow>(limit);
+  for (const double field : FieldsOf(seen->snapshot)) {
+    version = CombineHash(version, std::bit_cast<std::uint64_t>(field));
+  }
+  return version;
 }
 
 }  // namespace
@@ -32,19 +30,10 @@ void Fallback::Expect(const StoreCheck& check) const {
 void Fallback::Learn(const StoreCheck& check) {
   for (const CounterCheck& counter : check.counters) {
     if (counter.failure || std::holds_alternative<Concurrency>(*counter.limit)) continue;
-    const Verdict& verdict = counter.verdict;
-    SeenState seen{.limit = verdict.limit,
-                   .remaining = verdict.remaining,
-                   .reset_at = counter.decided_at + verdict.reset_after,
+    SeenState seen{.snapshot = counter.before,
+                   .reset_at = counter.decided_at + counter.verdict.reset_after,
                    .at = counter.decided_at};
-    // An override may have a smaller limit for the same counter: then more is known to be taken.
-    if (seen.remaining == 0 && CountsUpToTheLimit(*counter.limit)) {
-      const auto known = states.Find(counter.key);
-      if (known && known->used() > seen.used() && known->reset_at > seen.at) {
-        seen.limit = known->limit;
-        seen.remaining = known->remaining;
-      }
-    }
+    if (counter.charged) Take(*counter.limit, seen.snapshot, check.demand.cost);
     states.Learn(counter.key, seen);
   }
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/counter.h"
-
 namespace sluice {
 namespace {
 
@@ -32,12 +30,10 @@ Limit SharedOf(const FallbackCharges::Subject& subject) {
 // The state of a counter without charges, in the window that is open.
 CounterState Uncharged(const FallbackCharges::Subject& subject, const Limit& shared, Time now) {
   CounterState state;
-  if (subject.seen && !std::holds_alternative<TokenBucket>(shared)) {
-    SeenState unused = *subject.seen;
-    unused.remaining = unused.limit;
-    state = Seed(subject.limit, unused, subject.share);
-  } else {
-    Open(shared, state, now);
+  Open(shared, state, now);
+  if (auto* const window = std::get_if<FixedWindow::State>(&state); window && subject.seen) {
+    *window = std::get<FixedWindow::State>(subject.seen->snapshot);
+    window->count = 0;
   }
   return state;
 }

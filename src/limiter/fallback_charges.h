@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mutex.h"
-#include "core/limit.h"
+#include "core/counter.h"
 
 namespace sluice {
 

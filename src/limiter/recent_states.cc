@@ -22,6 +22,8 @@ Hash128 RandomSecret() {
 
 }  // namespace
 
+static_assert(sizeof(SeenState) + sizeof(Hash128) == 64, "an entry is one cache line");
+
 void RecentStates::FreeMemory::operator()(Group* groups) const {
   munmap(groups, kGroups * sizeof(Group));
 }
@@ -50,7 +52,7 @@ void RecentStates::Learn(std::string_view key, const SeenState& seen) {
 }
 
 void RecentStates::Forget(std::string_view key, Time at) {
-  Put({.key = KeyedHash(key, secret_), .seen = {.at = at}, .reset = true});
+  Put({.key = KeyedHash(key, secret_), .seen = {.snapshot = {}, .reset_at = kWasReset, .at = at}});
 }
 
 void RecentStates::Put(const Entry& put) {
@@ -82,7 +84,7 @@ std::optional<SeenState> RecentStates::Find(std::string_view key) const {
   const std::size_t number = GroupOf(hash);
   const std::lock_guard lock(locks_[number % kLocks]);
   for (const Entry& entry : groups_[number]) {
-    if (entry.key == hash && !entry.reset) return entry.seen;
+    if (entry.key == hash && entry.seen.reset_at != kWasReset) return entry.seen;
   }
   return std::nullopt;
 }

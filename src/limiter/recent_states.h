@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "base/hash.h"
-#include "core/share.h"
+#include "core/counter.h"
 
 namespace sluice {
 
@@ -37,6 +37,8 @@ class RecentStates {
   void Forget(std::string_view key, Time at);
 
  private:
+  // The `reset_at` of a counter of which only the time of its reset is known.
+  static constexpr Time kWasReset = Time::min();
   static constexpr std::size_t kWays = 4;
   static constexpr std::size_t kGroups = kMaxCounters / kWays;
   static constexpr std::size_t kLocks = 4096;
@@ -44,7 +46,6 @@ class RecentStates {
   struct alignas(64) Entry {
     Hash128 key;  // zero: empty
     SeenState seen;
-    bool reset = false;  // `seen` has only a time
   };
   using Group = std::array<Entry, kWays>;
   struct FreeMemory {

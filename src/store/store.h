@@ -43,8 +43,8 @@ struct CounterCheck {
   Verdict verdict;                        // out; undefined if the counter failed
   Time decided_at;                        // out, like `verdict`: on its store's clock
   std::optional<StoreFailure> failure{};  // out
-  // out: the check took its cost here. Store::Undo reverts that, based on the counter's state just
-  // before the check.
+  // out: the check took its cost here, from a counter that was as in `before`. Store::Undo reverts
+  // that. For modes other than kConsume and kPeek, `before` is from after the check.
   bool charged = false;
   CounterSnapshot before{};
 };

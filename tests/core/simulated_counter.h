@@ -21,6 +21,8 @@ class SimulatedCounter {
   // 2024-10-04 13:46:40 UTC.
   Time now{std::chrono::seconds(1'728'049'600)};
 
+  SeenState seen;  // by the last check
+
   // For Concurrency: takes a new lease that is never renewed.
   Verdict Consume(std::int64_t cost = 1, std::optional<Duration> max_wait = {}) {
     sluice::CoalescedChecks checks{.demand = {.cost = cost, .max_wait = max_wait}};
@@ -68,7 +70,12 @@ class SimulatedCounter {
                    (keep == WriteBack::kUnlessPeek && checks.demand.mode != Mode::kPeek);
     CounterReport report = looks ? Look(state, checks, changed) : Alter(state, checks, changed);
     if (changed) state_ = state;
-    return VerdictAt(limit_, report, checks, 0);
+    const Verdict verdict = VerdictAt(limit_, report, checks, 0);
+    seen = {.snapshot = report.snapshot, .reset_at = now + verdict.reset_after, .at = now};
+    if (checks.granted > 0 && checks.demand.mode == Mode::kConsume) {
+      sluice::Take(limit_, seen.snapshot, checks.demand.cost);
+    }
+    return verdict;
   }
 
   CounterReport Look(CounterState& state, sluice::CoalescedChecks& checks, bool& changed) const {

@@ -36,7 +36,8 @@ TEST(FallbackCharges, UnitsOfAWarmingBucket_AreAsManyAsWereAdmitted_UntilRefille
     SCOPED_TRACE(row.cost);
     const Limit limit = row.limit;
     const Share share = Share::Whole();
-    const SeenState state{.limit = 5, .remaining = 3, .reset_at = kLost + hours(5), .at = kLost};
+    const WarmingBucket::State warm{.stored = 0, .next_free = kLost + hours(1), .last = kLost};
+    const SeenState state{.snapshot = warm, .reset_at = kLost + hours(5), .at = kLost};
     for (const std::optional<SeenState>& seen : {std::optional<SeenState>(), {state}}) {
       FallbackCharges charges;
       for (int i = 0; i < 2; ++i) {

@@ -241,6 +241,56 @@ TEST_F(OutageTest, BucketRefillsInIt_AtItsRateOverTheWholeFleet) {
   }
 }
 
+// The level of a bucket does not depend on the rate, but the time until it is full does.
+TEST_F(OutageTest, RateWasChangedBeforeIt_WhatWasLeftIsAdmitted) {
+  const TokenBucket tokens{.rate = 100, .period = seconds(1), .burst = 100};
+  TokenBucket slow_tokens = tokens;
+  slow_tokens.rate = 1;
+  const LeakyBucket places{.rate = 100, .period = seconds(1), .queue = 99};
+  LeakyBucket slow_places = places;
+  slow_places.rate = 1;
+  struct Row {
+    Limit before, after;
+    std::int64_t added_in_ten_seconds;
+  };
+  const Row rows[] = {
+      {tokens, slow_tokens, 10},
+      {slow_tokens, tokens, 100},
+      {places, slow_places, 10},
+      {slow_places, places, 100},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(&row - rows);
+    for (const std::int64_t used : {80, 100}) {
+      Start(row.before, 1);
+      server(0).Ask(Mode::kConsume, used);
+      rule_.limits.limits = {row.after};
+      server(0).SetRule(rule_);
+      Lose();
+      EXPECT_EQ(server(0).TakeAll(), 100 - used);
+      clock_.Advance(seconds(10));
+      EXPECT_EQ(server(0).TakeAll(), row.added_in_ten_seconds);
+    }
+  }
+}
+
+// One server of the fleet has the bucket, at its share of the rate.
+TEST_F(OutageTest, BucketIsWarm_GoesOnWarmAtItsShare) {
+  Start(WarmingBucket{.rate = 10, .period = seconds(1), .warmup = seconds(6)});
+  const auto take_for = [&](Duration duration) {
+    std::int64_t taken = 0;
+    for (const Time end = clock_.Now() + duration; clock_.Now() < end;) {
+      clock_.Advance(std::chrono::milliseconds(10));
+      for (const auto& it : fleet_) taken += it->Ask().decision == Decision::kAllowed ? 1 : 0;
+    }
+    return taken;
+  };
+  take_for(seconds(10));
+  EXPECT_EQ(take_for(seconds(9)), 90);
+  Lose();
+  EXPECT_EQ(take_for(seconds(9)), 30);
+}
+
 // Each outage would begin with the same share of what is left if the units of the last one were
 // forgotten.
 TEST_F(OutageTest, ComesAgainAndAgain_WhatPassedBeforeIsNotMintedAnew) {

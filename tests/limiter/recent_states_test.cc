@@ -12,8 +12,11 @@ using std::chrono::seconds;
 
 constexpr Time kNow{seconds(1'000'000)};
 
-SeenState SeenAt(Time at, std::int64_t remaining = 5) {
-  return {.limit = 10, .remaining = remaining, .reset_at = at + minutes(1), .at = at};
+SeenState SeenAt(Time at, std::int64_t count = 5) {
+  return {.snapshot = UsageSnapshot{.counted = count}, .reset_at = at + minutes(1), .at = at};
+}
+std::int64_t CountOf(const std::optional<SeenState>& seen) {
+  return std::get<UsageSnapshot>(seen->snapshot).counted;
 }
 
 TEST(RecentStates, Learned_IsFound_TheLatestOfEach) {
@@ -23,7 +26,7 @@ TEST(RecentStates, Learned_IsFound_TheLatestOfEach) {
   states.Learn("b", SeenAt(kNow, 3));
   states.Learn("a", SeenAt(kNow + seconds(1), 6));
   EXPECT_EQ(states.Find("a"), SeenAt(kNow + seconds(1), 6));
-  EXPECT_EQ(states.Find("b")->remaining, 3);
+  EXPECT_EQ(CountOf(states.Find("b")), 3);
   EXPECT_FALSE(states.Find("c"));
 }
 
@@ -31,9 +34,9 @@ TEST(RecentStates, DecidedBefore_IsNoNews_UnlessTheClockWasReplaced) {
   RecentStates states;
   states.Learn("a", SeenAt(kNow, 2));
   states.Learn("a", SeenAt(kNow - Duration(1), 9));
-  EXPECT_EQ(states.Find("a")->remaining, 2);
+  EXPECT_EQ(CountOf(states.Find("a")), 2);
   states.Learn("a", SeenAt(kNow - minutes(5), 9));
-  EXPECT_EQ(states.Find("a")->remaining, 9);
+  EXPECT_EQ(CountOf(states.Find("a")), 9);
 }
 
 TEST(RecentStates, Reset_IsForgotten_AnswersFromBeforeAreNoNews) {
@@ -45,7 +48,7 @@ TEST(RecentStates, Reset_IsForgotten_AnswersFromBeforeAreNoNews) {
     states.Learn(key, SeenAt(kNow + seconds(1) - Duration(1), 1));
     EXPECT_FALSE(states.Find(key));
     states.Learn(key, SeenAt(kNow + seconds(1), 9));
-    EXPECT_EQ(states.Find(key)->remaining, 9);
+    EXPECT_EQ(CountOf(states.Find(key)), 9);
   }
 }
 

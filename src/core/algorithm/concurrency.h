@@ -198,9 +198,9 @@ struct Concurrency {
     shared.limit = share.Of(limit);
     return shared;
   }
-  State Seed(const SeenState& seen, const Share&) const {
+  State Seed(const UsageSnapshot&, Time at, const Share&) const {
     State state;
-    Open(state, seen.at);
+    Open(state, at);
     return state;
   }
 

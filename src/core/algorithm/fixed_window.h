@@ -152,12 +152,9 @@ struct FixedWindow {
     shared.limit = share.Of(limit);
     return shared;
   }
-  State Seed(const SeenState& seen, const Share& share) const {
-    if (seen.reset_at <= seen.at) return {WindowStart(seen.at), 0, seen.at};
-    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.used());
-    const Time start =
-        align == Align::kFirst ? seen.reset_at - window : WindowStart(seen.reset_at - Duration(1));
-    return {start, share.Of(limit) - share.Of(left), seen.at};
+  State Seed(const State& seen, Time, const Share& share) const {
+    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.count);
+    return {seen.start, share.Of(limit) - share.Of(left), seen.last};
   }
 
   // Units counted.

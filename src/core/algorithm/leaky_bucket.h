@@ -167,26 +167,17 @@ struct LeakyBucket {
     shared.queue = std::min(places, TokenBucket::kMaxCapacity / drip.period.count()) - 1;
     return shared;
   }
-  State Seed(const SeenState& seen, const Share& share) const {
+  State Seed(const State& seen, Time, const Share& share) const {
     const LeakyBucket shared = For(share);
     const std::int64_t free =
-        DripRate{shared.rate, shared.period}.ShareOf(Capacity() - LevelAt(seen), period, share);
-    return {std::max<std::int64_t>(0, shared.Capacity() - free), seen.at};
+        DripRate{shared.rate, shared.period}.ShareOf(Capacity() - seen.level, period, share);
+    return {std::max<std::int64_t>(0, shared.Capacity() - free), seen.last};
   }
 
   // Units that have not drained.
   std::int64_t Used(const State& state) const { return CeilDiv(state.level, period.count()); }
 
  private:
-  // The level that matches the seen state, rounded up, but never above the places taken.
-  std::int64_t LevelAt(const SeenState& seen) const {
-    const std::int64_t most = Capacity() + TokenBucket::MaxDebt(rate, Capacity());
-    if (seen.reset_after() >= Duration(CeilDiv(most, rate))) return most;
-    const std::int64_t level = rate * std::max(seen.reset_after(), Duration::zero()).count();
-    const bool has_places = seen.remaining > 0;
-    return has_places ? std::min(level, seen.used() * period.count()) : level;
-  }
-
   std::int64_t Capacity() const { return (queue + 1) * period.count(); }
 
   // The highest level at which a check does not wait longer than its max_wait.

@@ -209,10 +209,10 @@ struct SlidingLog {
     shared.limit = share.Of(limit);
     return shared;
   }
-  State Seed(const SeenState& seen, const Share& share) const {
+  State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
     State state;
-    Open(state, seen.at);
-    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.used());
+    Open(state, at);
+    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.counted);
     const std::int64_t count = share.Of(limit) - share.Of(left);
     if (count > 0) state.log->push_back({seen.reset_at - window, count, count});
     state.counted = count;

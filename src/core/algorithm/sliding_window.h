@@ -169,12 +169,12 @@ struct SlidingWindow {
     shared.limit = share.Of(limit);
     return shared;
   }
-  State Seed(const SeenState& seen, const Share& share) const {
-    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.used());
+  State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
+    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.counted);
     const std::int64_t count = share.Of(limit) - share.Of(left);
-    if (count == 0) return {.start = seen.at, .last = seen.at, .counts = {}};
+    if (count == 0) return {.start = at, .last = at, .counts = {}};
     const Time start = seen.reset_at - (segments + 1) * length();
-    return {.start = start, .last = seen.at, .counts = {count}};
+    return {.start = start, .last = at, .counts = {count}};
   }
 
   // Units counted.

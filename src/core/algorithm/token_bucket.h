@@ -187,11 +187,11 @@ struct TokenBucket {
     shared.borrows = borrows && share.Of(1) == 1;
     return shared;
   }
-  State Seed(const SeenState& seen, const Share& share) const {
+  State Seed(const State& seen, Time, const Share& share) const {
     const TokenBucket shared = For(share);
     const std::int64_t level =
-        DripRate{shared.rate, shared.period}.ShareOf(LevelAt(seen), period, share);
-    return {std::clamp(level, -shared.MaxDebt(), shared.Capacity()), seen.at};
+        DripRate{shared.rate, shared.period}.ShareOf(seen.level, period, share);
+    return {std::clamp(level, -shared.MaxDebt(), shared.Capacity()), seen.last};
   }
 
   // Tokens that are missing, debt included.
@@ -200,15 +200,6 @@ struct TokenBucket {
   }
 
  private:
-  // The level that matches the seen state, rounded down, but never below the tokens present.
-  std::int64_t LevelAt(const SeenState& seen) const {
-    if (seen.reset_after() >= Duration(CeilDiv(Capacity() + MaxDebt(), rate))) return -MaxDebt();
-    const std::int64_t missing = rate * std::max(seen.reset_after(), Duration::zero()).count();
-    const std::int64_t level = seen.limit * period.count() - missing;
-    const bool has_tokens = seen.remaining > 0;
-    return has_tokens ? std::max(level, seen.remaining * period.count()) : level;
-  }
-
   std::int64_t Capacity() const { return burst * period.count(); }
   std::int64_t MaxDebt() const { return MaxDebt(rate, Capacity()); }
 

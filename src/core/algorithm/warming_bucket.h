@@ -162,8 +162,8 @@ struct WarmingBucket {
   }
 
   // The limit for `share` of the rate, and its counter derived from the last seen state of the
-  // whole limit: cold, and with the longest debt it may have had. REQUIRES: share.Of(1) == 1, since
-  // the one check that a bucket without debt always admits cannot be divided.
+  // whole limit: as cold, and as long in debt. REQUIRES: share.Of(1) == 1, since the one check that
+  // a bucket without debt always admits cannot be divided.
   WarmingBucket For(const Share& share) const {
     WarmingBucket shared = *this;
     const DripRate drip = DripRate{rate, period}.For(share, 1);
@@ -171,9 +171,8 @@ struct WarmingBucket {
     shared.period = drip.period;
     return shared;
   }
-  State Seed(const SeenState& seen, const Share& share) const {
-    const Time next_free = seen.remaining > 0 ? seen.at : seen.reset_at;
-    return {For(share).MaxStored(), std::max(next_free, seen.at), seen.at};
+  State Seed(const State& seen, Time, const Share& share) const {
+    return {seen.stored * (For(share).MaxStored() / MaxStored()), seen.next_free, seen.last};
   }
 
   // Units of debt.
