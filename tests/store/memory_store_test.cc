@@ -104,6 +104,28 @@ TEST(MemoryStore, FullAndFlooded_DoesNotSearchAllCountersForEachNewKey) {
   EXPECT_FALSE(Submit(store, "new"));
 }
 
+// The cost of a check must not depend on the number of holders either.
+TEST(MemoryStore, ManyHolders_AreNotWalkedByEachCheck) {
+  constexpr int kHolders = 10'000;
+  ManualClock clock(Time(seconds(1000)));
+  MemoryStore store(clock, {});
+  const Concurrency limit{.limit = kHolders, .ttl = seconds(60)};
+  int held = 0;
+  const auto time_of_filling_to = [&](int holders) {
+    const SteadyTime began = SteadyNow();
+    for (; held < holders; ++held) {
+      BlockingCheck check({{"k", limit}});
+      check.lease = Lease{.id = RandomBytes(), .ttl = limit.ttl};
+      EXPECT_TRUE(check.RunHere(store).admitted);
+    }
+    return SteadyNow() - began;
+  };
+  time_of_filling_to(100);
+  const auto first = time_of_filling_to(1'000);
+  time_of_filling_to(kHolders - 900);
+  EXPECT_LT(time_of_filling_to(kHolders), 5 * first);
+}
+
 TEST(MemoryStore, DeniedCheck_LeavesNoCounterBehind) {
   ManualClock clock(Time(seconds(1000)));
   MemoryStore store(clock, {});

@@ -10,12 +10,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "core/algorithm/algorithm.h"
+#include "core/algorithm/holders.h"
 #include "core/lease.h"
 #include "core/share.h"
 #include "core/vocabulary.h"
@@ -24,9 +23,11 @@ namespace sluice {
 
 struct Concurrency {
   static constexpr Algorithm kAlgorithm = Algorithm::kConcurrency;
-  static constexpr std::int64_t kMaxLimit = 1'000'000;
+  static constexpr std::int64_t kMaxLimit = 100'000;
   // The most slots of one lease. Each is an entry in Redis.
   static constexpr std::int64_t kMaxCost = 256;
+  // The most expired holders that one check removes.
+  static constexpr std::size_t kMaxCleared = 16;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit
   Duration ttl{};          // of each lease; at least 1 ms
@@ -47,15 +48,6 @@ struct Concurrency {
   bool Supports(Mode mode) const { return mode != Mode::kCharge && mode != Mode::kRefund; }
   std::int64_t MostAtOnce() const { return std::min(limit, kMaxCost); }
 
-  struct Holder {
-    Time expires;
-    std::int64_t slots;
-  };
-  struct Holders {
-    std::map<LeaseId, Holder> by_id;
-    std::set<std::pair<Time, LeaseId>> by_expiry;
-  };
-
   // Times of holders are on the counter's own clock; `offset` is its distance from the store's
   // clock. If the clock is replaced, only the offset changes.
   struct State {
@@ -64,6 +56,7 @@ struct Concurrency {
     Time last;                 // of the latest change, the counter's time
     Time now;                  // the counter's time
     std::int64_t counted = 0;  // slots held now
+    bool moved = false;        // the holders have expired, on another clock than the counter's
   };
 
   // Initializes the state of a new counter.
@@ -80,12 +73,10 @@ struct Concurrency {
       keep = WriteBack::kAlways;
     }
     state.now = std::max(now + state.offset, state.last);
-    state.counted = 0;
-    for (auto at = FirstHeld(state); at != state.holders->by_expiry.end(); ++at) {
-      state.counted += state.holders->by_id.at(at->second).slots;
-    }
+    state.counted = state.moved ? 0 : state.holders->HeldAfter(state.now);
     if (state.counted > 0) return keep;
-    state = {.holders = std::move(state.holders), .last = now, .now = now};
+    const bool moved = state.moved || state.offset != Duration::zero() || state.last > now;
+    state = {.holders = std::move(state.holders), .last = now, .now = now, .moved = moved};
     return WriteBack::kNo;
   }
 
@@ -98,14 +89,9 @@ struct Concurrency {
 
   // Takes `cost` slots under `lease`. REQUIRES: the lease does not hold any.
   void Take(State& state, std::int64_t cost, const Lease& lease) const {
-    if (state.counted == 0) *state.holders = {};  // entries may be on an old clock
-    auto& [by_id, by_expiry] = *state.holders;
-    while (!by_expiry.empty() && by_expiry.begin()->first <= state.now) {
-      by_id.erase(by_expiry.begin()->second);
-      by_expiry.erase(by_expiry.begin());
-    }
-    by_id[lease.id] = {state.now + lease.ttl, cost};
-    by_expiry.insert({state.now + lease.ttl, lease.id});
+    if (std::exchange(state.moved, false)) state.holders->Clear();
+    state.holders->RemoveExpired(state.now, kMaxCleared);
+    state.holders->Set(lease.id, {state.now + lease.ttl, cost});
     state.counted += cost;
     state.last = state.now;
   }
@@ -114,18 +100,14 @@ struct Concurrency {
   }
 
   bool Holds(const State& state, const Lease& lease) const {
-    const auto holder = state.holders->by_id.find(lease.id);
-    const bool known = state.counted > 0 && holder != state.holders->by_id.end();
-    return known && holder->second.expires > state.now;
+    const Holder* const holder = state.counted > 0 ? state.holders->Find(lease.id) : nullptr;
+    return holder != nullptr && holder->expires > state.now;
   }
 
   // Extends the lease to its ttl from now. REQUIRES: Holds(state, lease).
   void Renew(State& state, const Lease& lease) const {
-    auto& [by_id, by_expiry] = *state.holders;
-    Holder& holder = by_id.at(lease.id);
-    by_expiry.erase({holder.expires, lease.id});
-    holder.expires = state.now + lease.ttl;
-    by_expiry.insert({holder.expires, lease.id});
+    const std::int64_t slots = state.holders->Find(lease.id)->slots;
+    state.holders->Set(lease.id, {state.now + lease.ttl, slots});
     state.last = state.now;
   }
 
@@ -144,11 +126,8 @@ struct Concurrency {
   // Releases the slots of the lease. Returns whether it held any.
   bool Release(State& state, const Lease& lease) const {
     if (!Holds(state, lease)) return false;
-    auto& [by_id, by_expiry] = *state.holders;
-    const auto holder = by_id.find(lease.id);
-    state.counted -= holder->second.slots;
-    by_expiry.erase({holder->second.expires, lease.id});
-    by_id.erase(holder);
+    state.counted -= state.holders->Find(lease.id)->slots;
+    state.holders->Remove(lease.id);
     state.last = state.now;
     return true;
   }
@@ -158,19 +137,15 @@ struct Concurrency {
   Snapshot Summarize(const State& state, std::int64_t cost, std::int64_t taken,
                      const std::optional<Lease>& lease, Time now) const {
     UsageSnapshot snapshot{.counted = state.counted, .reset_at = now, .retry_at = now};
-    const auto earliest = FirstHeld(state);
     const bool held = state.counted > 0;
-    if (held) snapshot.reset_at = earliest->first - state.offset;
+    if (held) snapshot.reset_at = state.holders->ExpiryAfter(state.now, 1) - state.offset;
     if (taken > 0) {
       const Time expires = state.now + lease->ttl - state.offset;
       snapshot.reset_at = held ? std::min(snapshot.reset_at, expires) : expires;
     }
-    // Walks from the earliest expiry to the time at which `excess` slots are free.
-    std::int64_t excess = state.counted + cost * taken + cost - limit;
-    if (cost > limit || taken > 0) return snapshot;
-    for (auto at = earliest; excess > 0 && at != state.holders->by_expiry.end(); ++at) {
-      excess -= state.holders->by_id.at(at->second).slots;
-      snapshot.retry_at = at->first - state.offset;
+    const std::int64_t excess = state.counted + cost - limit;
+    if (taken == 0 && cost <= limit && excess > 0) {
+      snapshot.retry_at = state.holders->ExpiryAfter(state.now, excess) - state.offset;
     }
     return snapshot;
   }
@@ -189,7 +164,7 @@ struct Concurrency {
   // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const {
     if (state.counted == 0) return Duration::zero();
-    return state.holders->by_expiry.rbegin()->first - state.offset - now;
+    return state.holders->LatestExpiry() - state.offset - now;
   }
 
   // The limit for `share`. The holders of the slots are unknown, so its counter starts empty.
@@ -206,16 +181,6 @@ struct Concurrency {
 
   // Slots held.
   std::int64_t Used(const State& state) const { return state.counted; }
-
- private:
-  std::set<std::pair<Time, LeaseId>>::const_iterator FirstHeld(const State& state) const {
-    return state.holders->by_expiry.upper_bound({state.now, LastId()});
-  }
-  static LeaseId LastId() {
-    LeaseId id;
-    id.fill(0xFF);
-    return id;
-  }
 };
 
 }  // namespace sluice

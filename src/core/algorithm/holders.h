@@ -1,0 +1,54 @@
+// The holders of the slots of a concurrency counter, by lease and by expiry. Every function takes
+// O(log n) of n holders, unless it says otherwise.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "core/lease.h"
+
+namespace sluice {
+
+struct Holder {
+  Time expires;
+  std::int64_t slots;
+};
+
+class Holders {
+ public:
+  // The memory of one holder, about.
+  static constexpr std::size_t kBytes = 192;
+
+  Holders();
+  ~Holders();
+  Holders(const Holders&) = delete;
+  Holders& operator=(const Holders&) = delete;
+
+  // Expired or not; null if there is none.
+  const Holder* Find(const LeaseId& id) const;
+  // Adds a holder, or replaces the one of the same lease.
+  void Set(const LeaseId& id, const Holder& holder);
+  void Remove(const LeaseId& id);
+
+  // Removes the first holders that expire at `now` or earlier, at most `most`.
+  void RemoveExpired(Time now, std::size_t most);
+  // O(n).
+  void Clear();
+
+  std::size_t size() const;
+  // Slots that expire after `now`.
+  std::int64_t HeldAfter(Time now) const;
+  // When the `nth` of them (from 1) expires. REQUIRES: nth is at most HeldAfter(now).
+  Time ExpiryAfter(Time now, std::int64_t nth) const;
+  // When the last one expires. REQUIRES: size() > 0.
+  Time LatestExpiry() const;
+
+ private:
+  struct Index;
+  std::unique_ptr<Index> index_;
+};
+
+}  // namespace sluice
