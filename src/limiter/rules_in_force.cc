@@ -4,8 +4,12 @@
 #include <string>
 #include <utility>
 
+#include "base/log.h"
+
 namespace sluice {
 namespace {
+
+constexpr std::chrono::seconds kWarningPeriod(1);
 
 std::unordered_map<std::string_view, std::size_t> RowsOfDomains(const RuleIndex& index) {
   std::unordered_map<std::string_view, std::size_t> rows;
@@ -39,7 +43,34 @@ RulesInForce::Row& RulesInForce::RowAt(std::size_t row) const {
 }
 
 void RulesInForce::CountCheck(const IndexedRule& rule, Decision decision, Source source) const {
-  Count(RowAt(rule.id), {rule.domain, rule.rule.name, rule.rule.shadow}, decision, source);
+  Row& row = RowAt(rule.id);
+  Count(row, {rule.domain, rule.rule.name, rule.rule.shadow}, decision, source);
+  if (source == Source::kFallback) WatchFallback(rule, row);
+}
+
+// At most one line a second for all rules: in an outage, the state of the store says enough.
+void RulesInForce::WatchFallback(const IndexedRule& rule, Row& row) const {
+  const SteadyTime now = SteadyNow();
+  const auto share = row.fallback.Note(now, [&row] {
+    FallbackWatch::Decisions decisions;
+    for (std::size_t column = 0; column < row.checks.size(); ++column) {
+      const Counter* const counter = row.checks[column].load(std::memory_order_acquire);
+      if (counter == nullptr) continue;
+      const bool by_fallback = column % kSources == static_cast<std::size_t>(Source::kFallback) - 1;
+      decisions.all += counter->Value();
+      if (by_fallback) decisions.by_fallback += counter->Value();
+    }
+    return decisions;
+  });
+  if (!share) return;
+  SteadyTime next = next_warning_.load(std::memory_order_relaxed);
+  if (now < next || !next_warning_.compare_exchange_strong(next, now + kWarningPeriod)) return;
+  spdlog::warn(
+      "rule {}/{}: its on_store_failure decided {:.1f} % of its checks in the last {} s, because "
+      "the "
+      "store did not answer in time; docs/outages.md, \"A rule that asks for too much\", says what "
+      "to do",
+      rule.domain, rule.rule.name, *share * 100, FallbackWatch::kWindow.count());
 }
 
 void RulesInForce::CountVerdicts(std::span<const LimitAnswer> limits) const {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "limiter/check_answer.h"
+#include "limiter/fallback_watch.h"
 #include "match/rule_index.h"
 #include "metrics/metrics_registry.h"
 
@@ -27,7 +28,7 @@ class RulesInForce {
 
   const std::shared_ptr<const RuleIndex> index;
 
-  // Counts a check that `rule` decided.
+  // Counts a check that `rule` decided. Logs a warning if its on_store_failure decides too many.
   void CountCheck(const IndexedRule& rule, Decision decision, Source source) const;
 
   // Counts a check that limits decided, once for each of their rules.
@@ -50,6 +51,7 @@ class RulesInForce {
   struct Row {
     std::array<std::atomic<Counter*>, kDecisions * kSources> checks{};
     std::atomic<Counter*> skipped{nullptr};
+    FallbackWatch fallback;
   };
 
   // The labels of a metric.
@@ -62,12 +64,14 @@ class RulesInForce {
   Row& RowAt(std::size_t row) const;
   void Count(Row& row, const Subject& subject, Decision decision, Source source) const;
   void CountSkipped(const IndexedRule& rule) const;
+  void WatchFallback(const IndexedRule& rule, Row& row) const;
 
   MetricsRegistry& metrics_;
   std::unordered_map<std::string_view, std::size_t> domains_;  // domains with rules → row
   // By rule id, then by domain, then one for unknown domains. Created on first use; null until
   // then.
   mutable std::vector<std::atomic<Row*>> rows_;
+  mutable std::atomic<SteadyTime> next_warning_{SteadyTime::min()};
 };
 
 }  // namespace sluice

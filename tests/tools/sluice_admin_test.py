@@ -384,6 +384,21 @@ class LogTest(unittest.TestCase):
         levels = {json.loads(line)["level"] for line in failed.stderr.splitlines()}
         self.assertEqual(levels, {"error"})
 
+    def test_rule_that_the_store_does_not_decide_is_named(self):
+        server = Server(self, "--redis", "unix:///nonexistent/redis.sock")
+        attributes = ("endpoint=/pay", "user=a")
+        load = subprocess.Popen(
+            [SLUICE, "check", "shop", *attributes, "--repeat", "100000", "--rate", "20"]
+            + ["--addr", server.address],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.addCleanup(load.wait, 20)
+        self.addCleanup(load.terminate)
+        warning = "rule shop/per-user: its on_store_failure decided 100.0 % of its checks"
+        wait_for(lambda: warning in server.logged(), "the warning")
+
     def test_level_changes_with_sighup(self):
         server = Server(self, settings="log: {level: info, format: json}")
         server.settings.write_text("log: {level: debug, format: json}", encoding="utf-8")
