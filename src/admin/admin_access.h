@@ -21,7 +21,7 @@ struct AdminAccess {
   // Grants access to callers that send `authorization: Bearer <token>`. Null or empty: no token is
   // accepted. Must outlive this.
   const Secret* token = nullptr;
-  // Grants access to callers whose client certificate has one of these names.
+  // Grants access to callers whose client certificate has one of these (net::Peer::identities).
   std::vector<std::string> identities;
 
   struct Caller {

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "config/diagnostic.h"
+#include "config/scalar_parser.h"
 
 namespace sluice {
 namespace {
@@ -49,7 +50,7 @@ class CallerParser {
       if (!value.IsScalar()) return Mistake(value, "token_file: allowed is a file");
       caller_.token_file = value.Scalar();
     } else if (key == "identities") {
-      caller_.identities = Texts(key, value);
+      for (const std::string& text : Texts(key, value)) AddIdentity(text, value);
     } else if (key == "domains") {
       caller_.domains = Texts(key, value);
     } else if (key == "may") {
@@ -71,6 +72,12 @@ class CallerParser {
         !texts.empty() && std::find(texts.begin(), texts.end(), "") == texts.end();
     if (!complete) Mistake(node, key + ": allowed is a list of texts that are not empty");
     return texts;
+  }
+
+  void AddIdentity(const std::string& text, const YAML::Node& node) {
+    const auto identity = ParseIdentity(text);
+    if (!identity) Mistake(node, "identities: " + identity.error().message);
+    caller_.identities.push_back(identity ? *identity : text);
   }
 
   void AddRight(const std::string& word, const YAML::Node& node) {

@@ -2,7 +2,7 @@
 //
 //   callers:
 //     checkout: {token_file: /run/secrets/checkout, domains: [shop]}
-//     billing: {identities: ["spiffe://shop/billing"], domains: [shop], may: [charge, refund]}
+//     billing: {identities: ["uri:spiffe://shop/billing"], domains: [shop], may: [charge, refund]}
 //     prometheus: {token_file: /run/secrets/prometheus, may: [metrics]}
 //
 // Thread-safe.

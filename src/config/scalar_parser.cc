@@ -1,10 +1,13 @@
 #include "config/scalar_parser.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
 
 #include <fmt/format.h>
+
+#include "base/ip_address.h"
 
 namespace sluice {
 namespace {
@@ -30,6 +33,25 @@ constexpr std::array<Unit, 5> kUnits{{
 }};
 
 constexpr Duration kLongest = days(3650);
+
+constexpr std::array<std::string_view, 4> kIdentityTypes = {"dns", "uri", "ip", "email"};
+
+bool IsIdentityType(std::string_view word) {
+  return std::find(kIdentityTypes.begin(), kIdentityTypes.end(), word) != kIdentityTypes.end();
+}
+
+// The likely type of a name that was given without one.
+std::string_view IdentityTypeOf(std::string_view name) {
+  if (IpAddress::Parse(name)) return "ip";
+  if (name.find(':') != std::string_view::npos) return "uri";
+  return name.find('@') != std::string_view::npos ? "email" : "dns";
+}
+
+std::string Lowercase(std::string_view word) {
+  std::string lower(word);
+  for (char& c : lower) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
 
 // Parses leading digits, without a sign; `text` becomes the rest.
 std::optional<std::int64_t> TakeNumber(std::string_view& text) {
@@ -86,6 +108,25 @@ Result<Duration> ParseUtcOffset(std::string_view text) {
   const Duration offset = text[0] == '-' ? -size : size;
   if (minute > 59 || offset < -hours(12) || offset > hours(14)) return Found(text, kAllowed);
   return offset;
+}
+
+// Names of different types are different, even if their texts are equal: whoever may choose the URI
+// of a certificate must not get the rights of an address.
+Result<std::string> ParseIdentity(std::string_view text) {
+  constexpr std::string_view kAllowed = "is a name with its type (dns:, uri:, ip: or email:)";
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const std::string type = Lowercase(text.substr(0, colon));
+  const bool has_type = colon < text.size() && IsIdentityType(type);
+  const std::string_view name = has_type ? text.substr(colon + 1) : text;
+  if (name.empty()) return Found(text, kAllowed);
+  if (!has_type || !text.starts_with(type)) {
+    return Found(text, fmt::format("{}; write \"{}:{}\"", kAllowed,
+                                   has_type ? type : IdentityTypeOf(name), name));
+  }
+  if (type != "ip") return std::string(text);
+  const auto address = IpAddress::Parse(name);
+  if (!address) return Found(text, "is an IP address after ip:");
+  return "ip:" + address->ToString();
 }
 
 }  // namespace sluice

@@ -1,8 +1,9 @@
-// Parsers for values in scalars: durations, rates, offsets. Every error states what was found and
-// what is allowed.
+// Parsers for values in scalars: durations, rates, offsets, names of certificates. Every error
+// states what was found and what is allowed.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/clock.h"
@@ -25,5 +26,9 @@ Result<Rate> ParseRate(std::string_view text);
 
 // "+08:00": local time minus UTC, from -12:00 to +14:00.
 Result<Duration> ParseUtcOffset(std::string_view text);
+
+// A name in a client certificate with its type: "dns:shop.example", "uri:spiffe://example/shop",
+// "ip:192.0.2.7" or "email:shop@example". Returns it as net::Peer::identities has it.
+Result<std::string> ParseIdentity(std::string_view text);
 
 }  // namespace sluice

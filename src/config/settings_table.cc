@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/secret.h"
+#include "config/scalar_parser.h"
 #include "config/setting_values.h"
 
 namespace sluice {
@@ -99,7 +100,9 @@ Result<void> SetAdminIdentities(Settings& settings, std::string_view text) {
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     if (end == begin) return NotAllowed(text, "names separated by commas");
-    settings.admin_identities.emplace_back(text.substr(begin, end - begin));
+    auto identity = ParseIdentity(text.substr(begin, end - begin));
+    if (!identity) return identity.error();
+    settings.admin_identities.push_back(std::move(*identity));
     begin = end + 1;
   }
   return {};
@@ -239,8 +242,9 @@ constexpr std::array kTable{
             SetAdminTokenFile},
     Setting{"", "", "SLUICE_ADMIN_TOKEN", "TOKEN", "none", "the admin token itself", SetAdminToken},
     Setting{"admin.identities", "--admin-identities", "SLUICE_ADMIN_IDENTITIES", "NAMES", "none",
-            "names in client certificates (tls.client_ca) that grant the same as the admin token, "
-            "separated by commas",
+            "names in client certificates (tls.client_ca), such as dns:ops.example, that grant the "
+            "same "
+            "as the admin token; separated by commas",
             SetAdminIdentities},
     Setting{"unmatched", "--unmatched", "SLUICE_UNMATCHED", "WORD", "allow",
             "allow or deny: requests that no rule matches, unless their domain sets it",

@@ -29,20 +29,19 @@ std::string IpText(const ASN1_OCTET_STRING& ip) {
 }
 
 // Returns an empty string for unsupported types of names.
-std::string NameText(const GENERAL_NAME& name) {
-  switch (name.type) {
-    case GEN_DNS:
-    case GEN_URI:
-    case GEN_EMAIL: {
-      const ASN1_IA5STRING& text = *name.d.ia5;
-      return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(&text)),
-              static_cast<std::size_t>(ASN1_STRING_length(&text))};
-    }
-    case GEN_IPADD:
-      return IpText(*name.d.iPAddress);
-    default:
-      return {};
-  }
+std::string IdentityOf(const GENERAL_NAME& name) {
+  const auto with_type = [](std::string_view type, std::string_view text) {
+    return text.empty() ? std::string() : fmt::format("{}:{}", type, text);
+  };
+  if (name.type == GEN_IPADD) return with_type("ip", IpText(*name.d.iPAddress));
+  const bool is_text = name.type == GEN_DNS || name.type == GEN_URI || name.type == GEN_EMAIL;
+  if (!is_text) return {};
+  const ASN1_IA5STRING& text = *name.d.ia5;
+  return with_type(name.type == GEN_DNS   ? "dns"
+                   : name.type == GEN_URI ? "uri"
+                                          : "email",
+                   {reinterpret_cast<const char*>(ASN1_STRING_get0_data(&text)),
+                    static_cast<std::size_t>(ASN1_STRING_length(&text))});
 }
 
 // ERR_clear_error is slow even if there is nothing to clear.
@@ -59,7 +58,7 @@ std::vector<std::string> IdentitiesOf(const SSL& ssl) {
   auto* const names = static_cast<GENERAL_NAMES*>(
       X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
   for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
-    std::string text = NameText(*sk_GENERAL_NAME_value(names, i));
+    std::string text = IdentityOf(*sk_GENERAL_NAME_value(names, i));
     // Some code would truncate a name at a NUL byte.
     if (!text.empty() && text.find('\0') == std::string::npos) {
       identities.push_back(std::move(text));

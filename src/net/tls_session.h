@@ -56,8 +56,8 @@ class TlsSession {
 
   const std::string& error() const { return error_; }
 
-  // The subject alternative names (DNS, URI, email, IP) of the peer's verified certificate, or
-  // none. Set when the handshake is done.
+  // Those of the peer's verified certificate (net::Peer::identities). Set when the handshake is
+  // done.
   const std::vector<std::string>& peer_identities() const { return peer_identities_; }
 
   // Installs the callbacks that sessions of servers need in `context`.

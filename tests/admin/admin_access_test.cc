@@ -16,8 +16,8 @@ TEST(AdminAccess, AdmitsByItsSettings_AndSaysWhichWouldOpenIt_Table) {
   const AdminAccess closed;
   const AdminAccess trusted{.trusted_listener = true};
   const AdminAccess token{.token = &sesame};
-  const AdminAccess names{.identities = {"ops.example", "oncall.example"}};
-  const AdminAccess both{.token = &sesame, .identities = {"ops.example"}};
+  const AdminAccess names{.identities = {"dns:ops.example", "dns:oncall.example"}};
+  const AdminAccess both{.token = &sesame, .identities = {"dns:ops.example"}};
   const struct {
     const AdminAccess& access;
     std::optional<std::string_view> authorization;
@@ -28,13 +28,13 @@ TEST(AdminAccess, AdmitsByItsSettings_AndSaysWhichWouldOpenIt_Table) {
       {closed, {}, {}, kDenied, "admin.listen"},
       {closed, {}, {}, kDenied, "admin.token_file"},
       {closed, "Bearer ", {}, kDenied, "admin.listen"},
-      {closed, "Bearer sesame", {"ops.example"}, kDenied, "admin.listen"},
+      {closed, "Bearer sesame", {"dns:ops.example"}, kDenied, "admin.listen"},
       {trusted, {}, {}, {}, ""},
       {trusted, "Bearer wrong", {}, {}, ""},
       {token, "Bearer sesame", {}, {}, ""},
       {token, "bearer sesame", {}, {}, ""},
       {token, {}, {}, kUnknown, "authorization: Bearer"},
-      {token, {}, {"ops.example"}, kUnknown, "authorization: Bearer"},
+      {token, {}, {"dns:ops.example"}, kUnknown, "authorization: Bearer"},
       {token, "", {}, kUnknown, "authorization: Bearer"},
       {token, "Bearer ", {}, kUnknown, "authorization: Bearer"},
       {token, "sesame", {}, kUnknown, "authorization: Bearer"},
@@ -42,14 +42,14 @@ TEST(AdminAccess, AdmitsByItsSettings_AndSaysWhichWouldOpenIt_Table) {
       {token, "Bearer sesam", {}, kUnknown, "not the server's admin token"},
       {token, "Bearer sesame ", {}, kUnknown, "not the server's admin token"},
       {token, "Bearer SESAME", {}, kUnknown, "not the server's admin token"},
-      {names, {}, {"oncall.example"}, {}, ""},
-      {names, {}, {"somebody.example", "ops.example"}, {}, ""},
-      {names, {}, {"ops.example.org"}, kDenied, "admin.listen"},
+      {names, {}, {"dns:oncall.example"}, {}, ""},
+      {names, {}, {"dns:somebody.example", "dns:ops.example"}, {}, ""},
+      {names, {}, {"dns:ops.example.org"}, kDenied, "admin.listen"},
       {names, {}, {""}, kDenied, "admin.listen"},
       {names, "Bearer sesame", {}, kDenied, "admin.listen"},
-      {both, {}, {"ops.example"}, {}, ""},
+      {both, {}, {"dns:ops.example"}, {}, ""},
       {both, "Bearer sesame", {}, {}, ""},
-      {both, "Bearer wrong", {"somebody.example"}, kUnknown, "not the server's admin token"},
+      {both, "Bearer wrong", {"dns:somebody.example"}, kUnknown, "not the server's admin token"},
   };
   for (const auto& row : rows) {
     const auto admitted =

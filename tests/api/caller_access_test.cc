@@ -18,14 +18,14 @@ class CallerAccessTest : public ::testing::Test {
   std::unique_ptr<CallerAccess> Load() {
     return CallerAccess::Load({{.name = "shop",
                                 .token_file = dir_.Write("shop", "open-sesame\nnext\n"),
-                                .identities = {"spiffe://shop"},
+                                .identities = {"uri:spiffe://shop"},
                                 .domains = {"shop", "a/b"}},
                                {.name = "peeker",
                                 .token_file = dir_.Write("peeker", "peek\n"),
                                 .domains = {"*"},
                                 .rights = {CallerRight::kPeek, CallerRight::kMetrics}},
                                {.name = "janitor",
-                                .identities = {"spiffe://janitor"},
+                                .identities = {"uri:spiffe://janitor"},
                                 .domains = {"*"},
                                 .rights = {CallerRight::kLease}}},
                               metrics_)
@@ -51,8 +51,8 @@ TEST_F(CallerAccessTest, Identify_ByTokenOrCertificate) {
   EXPECT_EQ(NameOf(*access, "Bearer open-sesame"), "shop");
   EXPECT_EQ(NameOf(*access, "bearer next"), "shop");
   EXPECT_EQ(NameOf(*access, "Bearer peek"), "peeker");
-  EXPECT_EQ(NameOf(*access, {}, {"other", "spiffe://shop"}), "shop");
-  EXPECT_EQ(NameOf(*access, "Bearer peek", {"spiffe://shop"}), "shop");
+  EXPECT_EQ(NameOf(*access, {}, {"other", "uri:spiffe://shop"}), "shop");
+  EXPECT_EQ(NameOf(*access, "Bearer peek", {"uri:spiffe://shop"}), "shop");
   EXPECT_EQ(NameOf(*access, "Bearer peek", {"other"}), "peeker");
   for (const char* wrong : {"", "Bearer ", "Bearer open", "open-sesame", "Bearer open-sesame "}) {
     EXPECT_EQ(NameOf(*access, wrong, {"other", "", "shop"}), "") << wrong;
@@ -115,7 +115,7 @@ TEST_F(CallerAccessTest, MayUseLease_OfItsDomainsAlone) {
     EXPECT_FALSE(access->MayUseLease(shop, lease(own + " " + foreign))) << foreign;
   }
   EXPECT_FALSE(access->MayUseLease(**access->Identify("Bearer peek", {}), lease(own)));
-  const std::vector<std::string> janitor{"spiffe://janitor"};
+  const std::vector<std::string> janitor{"uri:spiffe://janitor"};
   EXPECT_TRUE(access->MayUseLease(**access->Identify({}, janitor), lease(own)));
 }
 

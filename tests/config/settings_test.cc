@@ -164,14 +164,15 @@ TEST(Settings_Callers, HaveTokensOrIdentitiesDomainsAndRights) {
   const std::string text =
       "callers:\n"
       "  checkout: {token_file: /t, domains: shop}\n"
-      "  billing: {identities: [a, b], domains: [shop, bank], may: [charge, lease]}\n"
+      "  billing: {identities: [\"dns:a\", \"ip:2001:DB8::1\"], domains: [shop, bank], may: "
+      "[charge, lease]}\n"
       "  prometheus: {token_file: /p, may: metrics}\n"
       "tls: {certificate: /dev/null, key: /dev/null, client_ca: /dev/null}\n";
   const auto settings = ReadSettings(Texts{"--config", dir.Write("s.yaml", text)}, {});
   ASSERT_TRUE(settings) << settings.error().message;
   const Caller checkout{.name = "checkout", .token_file = "/t", .domains = {"shop"}};
   const Caller billing{.name = "billing",
-                       .identities = {"a", "b"},
+                       .identities = {"dns:a", "ip:2001:db8::1"},
                        .domains = {"shop", "bank"},
                        .rights = {CallerRight::kCharge, CallerRight::kLease}};
   const Caller prometheus{
@@ -179,6 +180,28 @@ TEST(Settings_Callers, HaveTokensOrIdentitiesDomainsAndRights) {
   EXPECT_EQ(settings->callers, (std::vector{checkout, billing, prometheus}));
   EXPECT_TRUE(checkout.rights.Has(CallerRight::kLease));
   EXPECT_FALSE(checkout.rights.Has(CallerRight::kMetrics)) << "only where it is said";
+}
+
+TEST(Settings_Identities, WithoutTheirType_PrintTheRightSpelling) {
+  const test::TempDir dir;
+  for (const auto& [identity, message] : std::vector<std::pair<std::string, std::string>>{
+           {"checkout.example", "write \"dns:checkout.example\""},
+           {"spiffe://example/billing", "write \"uri:spiffe://example/billing\""},
+           {"urn:example:billing", "write \"uri:urn:example:billing\""},
+           {"ops@example", "write \"email:ops@example\""},
+           {"10.0.0.1", "write \"ip:10.0.0.1\""},
+           {"2001:db8::1", "write \"ip:2001:db8::1\""},
+           {"DNS:checkout.example", "write \"dns:checkout.example\""},
+           {"dns:", "found \"dns:\"; allowed is a name with its type"},
+           {"ip:localhost", "found \"ip:localhost\"; allowed is an IP address after ip:"},
+       }) {
+    const std::string text = "callers: {a: {identities: [\"" + identity + "\"], domains: d}}\n";
+    const auto settings = ReadSettings(Texts{"--config", dir.Write("s.yaml", text)}, {});
+    ASSERT_FALSE(settings) << text;
+    EXPECT_THAT(settings.error().message, HasSubstr("callers.a: identities: "));
+    EXPECT_THAT(settings.error().message, Not(HasSubstr("needs token_file or identities")));
+    EXPECT_THAT(settings.error().message, HasSubstr(message));
+  }
 }
 
 TEST(Settings_FromFile, FormerNamesLeadToTheirSuccessors) {
@@ -209,7 +232,7 @@ TEST(Settings_CallersWrong, SaysWhereAndWhatIsAllowed) {
            {"callers: {a: {token_file: /t, domains: d, may: [spend]}}\n",
             "may: found \"spend\"; allowed are consume, peek, charge, refund, lease, metrics"},
            {"callers: {a: {tokenfile: /t, domains: d}}\n", "did you mean \"token_file\"?"},
-           {"callers: {a: {identities: x, domains: d}}\n",
+           {"callers: {a: {identities: \"dns:x\", domains: d}}\n",
             "callers.a: identities have no effect without tls.client_ca"},
        }) {
     const auto settings = ReadSettings(Texts{"--config", dir.Write("s.yaml", text)}, {});
@@ -246,8 +269,9 @@ TEST(Settings_Wrong, SaysWhereAndWhatIsAllowed) {
            {{"--admin", "0.0.0.0:1"},
             {},
             "set admin.token_file, SLUICE_ADMIN_TOKEN or admin.identities"},
-           {{"--admin-identities", "a,,b"}, {}, "names separated by commas"},
-           {{"--admin-identities", "ops"}, {}, "has no effect without tls.client_ca"},
+           {{"--admin-identities", "dns:a,,dns:b"}, {}, "names separated by commas"},
+           {{"--admin-identities", "dns:ops"}, {}, "has no effect without tls.client_ca"},
+           {{"--admin-identities", "dns:a,ops"}, {}, "write \"dns:ops\""},
            {{"--redis-password-file", "/dev/null"}, {}, "in /dev/null found no secret"},
            {{"--threads", "0"}, {}, "--threads: found \"0\"; allowed is auto, or"},
            {{"--grpc-engine", "http3"}, {}, "allowed is http2 or grpc"},

@@ -183,7 +183,7 @@ TEST_F(HttpServer_Test, OverTls_AnswersAndNamesThePeer) {
       {.ca = authority.path(), .certificate = certificate, .alpn = "\x08http/1.1"});
   ASSERT_EQ(client.Handshake(), "");
   ASSERT_TRUE(client.Send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
-  EXPECT_THAT(client.Read(10'000), EndsWith("\r\n\r\nclient.test"));
+  EXPECT_THAT(client.Read(10'000), EndsWith("\r\n\r\ndns:client.test"));
   EXPECT_EQ(client.error(), "end");
 }
 

@@ -86,8 +86,8 @@ TEST(TlsTransport, ClientCertificate_Right_NamesThePeer) {
     ASSERT_EQ(connection.client.Handshake(), "");
     ASSERT_TRUE(connection.client.Send("x"));
     ASSERT_TRUE(connection.Eventually([&] { return !connection.server.received.empty(); }));
-    EXPECT_THAT(connection.peer().identities,
-                ElementsAre("client.test", "spiffe://test/a", "a@test", "192.0.2.7"));
+    EXPECT_THAT(connection.peer().identities, ElementsAre("dns:client.test", "uri:spiffe://test/a",
+                                                          "email:a@test", "ip:192.0.2.7"));
   }
 }
 
@@ -100,7 +100,7 @@ TEST(TlsTransport, ClientCertificate_WithAnAddressOfNoFamily_DoesNotHaveThatName
   ASSERT_EQ(connection.client.Handshake(), "");
   ASSERT_TRUE(connection.client.Send("x"));
   ASSERT_TRUE(connection.Eventually([&] { return !connection.server.received.empty(); }));
-  EXPECT_THAT(connection.peer().identities, ElementsAre("a.b"));
+  EXPECT_THAT(connection.peer().identities, ElementsAre("dns:a.b"));
 }
 
 TEST(TlsTransport, ClientCertificate_MissingOrWrong_IsRefused) {

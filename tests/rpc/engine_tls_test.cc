@@ -74,9 +74,11 @@ TEST_P(EngineTlsTest, Call_WithoutACertificate_IsServedEncrypted) {
 TEST_P(EngineTlsTest, Caller_MustShowACertificate_OnlyGoodOnesAreServed) {
   Start(authority_.path());
   const auto good = authority_.Issue(
-      {.name = "client", .alternative_names = "DNS:shop.test,URI:spiffe://test/shop"});
+      {.name = "client",
+       .alternative_names = "DNS:shop.test,URI:spiffe://test/shop,IP:192.0.2.7,email:a@test"});
   const auto bad = other_.Issue({.name = "stranger", .alternative_names = "DNS:shop.test"});
-  EXPECT_EQ(Ask(authority_.path(), good).response, "tls shop.test,spiffe://test/shop");
+  EXPECT_EQ(Ask(authority_.path(), good).response,
+            "tls dns:shop.test,uri:spiffe://test/shop,ip:192.0.2.7,email:a@test");
   EXPECT_EQ(Ask(authority_.path(), bad).code, grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(Ask(authority_.path()).code, grpc::StatusCode::UNAVAILABLE);
 }

@@ -34,9 +34,9 @@ rules:
 """
 SETTINGS = """
 tls: {{certificate: {folder}/server.pem, key: {folder}/server.key, client_ca: {folder}/ca.pem}}
-admin: {{listen: "127.0.0.1:0", identities: "ops.example,oncall.example"}}
+admin: {{listen: "127.0.0.1:0", identities: "dns:ops.example,dns:oncall.example"}}
 callers:
-  checkout: {{identities: ["spiffe://example/checkout"], domains: [shop]}}
+  checkout: {{identities: ["uri:spiffe://example/checkout"], domains: [shop]}}
 grpc: {{engine: {engine}}}
 """
 
@@ -52,6 +52,8 @@ class Tls:
         cls.authority.issue("checkout", "URI:spiffe://example/checkout")
         cls.authority.issue("ops", "DNS:ops.example")
         cls.authority.issue("stranger", "DNS:stranger.example")
+        cls.authority.issue("checkout-name", "DNS:spiffe://example/checkout")
+        cls.authority.issue("ops-uri", "URI:ops.example")
         cls.authority.issue("expired", "URI:spiffe://example/checkout", days=-1)
         forger = running.directory()
         Authority(forger).issue("forged", "URI:spiffe://example/checkout")
@@ -97,6 +99,13 @@ class Tls:
         statuses = {door: answer[0] for door, answer in self.over_http("stranger").doors().items()}
         self.assertEqual(statuses.pop("/rules"), 403)
         self.assertEqual(set(statuses.values()), {401})
+
+    def test_a_name_of_another_type_is_another_name(self):
+        self.assertEqual(self.over_grpc("checkout-name").check(), "UNAUTHENTICATED")
+        self.assertEqual(self.over_http("checkout-name").ask("GET", "/v1/auth?domain=shop")[0], 401)
+        self.assertEqual(self.over_grpc("ops-uri").call(ADMIN + "ListRules", b""),
+                         "PERMISSION_DENIED")
+        self.assertEqual(self.over_http("ops-uri").ask("GET", "/rules")[0], 403)
 
     def test_without_a_good_certificate_there_is_no_connection(self):
         for name in (None, "expired", "forged"):

@@ -2,10 +2,19 @@
 
 #include <grpc/grpc_security_constants.h>
 
+#include <array>
 #include <utility>
 
 namespace sluice::rpc::grpc_engine {
 namespace {
+
+// gRPC's properties with the names of a certificate, and the prefixes of their types.
+constexpr std::array kNames{
+    std::pair{GRPC_PEER_DNS_PROPERTY_NAME, "dns:"},
+    std::pair{GRPC_PEER_URI_PROPERTY_NAME, "uri:"},
+    std::pair{GRPC_PEER_IP_PROPERTY_NAME, "ip:"},
+    std::pair{GRPC_PEER_EMAIL_PROPERTY_NAME, "email:"},
+};
 
 // Decodes escaped brackets and percent signs.
 std::string Unescaped(std::string_view text) {
@@ -34,10 +43,12 @@ net::Peer PeerOf(const ::grpc::GenericCallbackServerContext& context) {
   const auto security = context.auth_context();
   const auto type = security->FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
   peer.tls = !type.empty() && type.front() == GRPC_SSL_TRANSPORT_SECURITY_TYPE;
-  // Some code would truncate a name at a NUL byte.
-  for (const auto& name : security->FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME)) {
-    std::string text(name.data(), name.size());
-    if (text.find('\0') == std::string::npos) peer.identities.push_back(std::move(text));
+  for (const auto& [property, prefix] : kNames) {
+    for (const auto& name : security->FindPropertyValues(property)) {
+      std::string text(name.data(), name.size());
+      // Some code would truncate a name at a NUL byte.
+      if (text.find('\0') == std::string::npos) peer.identities.push_back(prefix + text);
+    }
   }
   return peer;
 }
