@@ -8,7 +8,7 @@ local names = { ["ratelimit-policy"] = "txn.ratelimit_policy", ratelimit = "txn.
 core.register_action("sluice", { "http-req" }, function(txn, url)
   local answer = core.httpclient():get({
     url = url,
-    timeout = 1000, -- ms; without an answer, requests are allowed
+    timeout = 1000, -- ms; more than the longest delay of a leaky_bucket (`max_wait` in the URL)
     headers = {
       ["x-original-uri"] = { txn.sf:pathq() },
       ["x-original-method"] = { txn.sf:method() },

@@ -9,8 +9,9 @@
 --             number of limits, number of requests, number of checks, number of counters, then
 --             per limit:    algorithm, number of its parameters, the parameters
 --             per request:  shared by equal demands: cost, mode (see below), longest wait
---                           (µs) or for a refund the time of the charge (µs since the epoch; -1:
---                           none), whether under a lease (0, 1), number of counters, then
+--                           (µs; -2 - µs: the longest delay of a leaky_bucket alone) or for a
+--                           refund the time of the charge (µs since the epoch); -1: none,
+--                           whether under a lease (0, 1), number of counters, then
 --                           per counter: index of its limit, group
 --             per check:    index of its request, n, then per counter the index of its key; in mode
 --                           7 then per counter the 3 numbers of the script's reply to the check
@@ -83,6 +84,7 @@ for i = 1, numbers[4] do
     cost = numbers[at], mode = mode, leased = numbers[at + 3] == 1, count = count,
     numbers = mode == UNDO and 4 * count or count, -- per check
     max_wait = mode ~= REFUND and time >= 0 and time,
+    max_delay = mode ~= REFUND and time ~= -1 and (time >= 0 and time or -2 - time),
     charged_at = mode == REFUND and time >= 0 and time,
     limits = {}, groups = {}, lease = false, ttl = false,
     is_plain = mode == CONSUME and numbers[at + 3] == 0,

@@ -21,6 +21,7 @@ enum Field : std::uint32_t {
   kMaxWait = 5,
   kRequestId = 6,
   kChargedAt = 7,
+  kMaxDelay = 8,
 };
 
 // google.protobuf.Duration and Timestamp, which have the same fields.
@@ -66,6 +67,7 @@ class Parser {
     if (tag == WireTag{kMaxWait, WireType::kBytes}) return ParseTime(max_wait_);
     if (tag == WireTag{kRequestId, WireType::kBytes}) return ParseText("request_id", request_id_);
     if (tag == WireTag{kChargedAt, WireType::kBytes}) return ParseTime(charged_at_);
+    if (tag == WireTag{kMaxDelay, WireType::kBytes}) return ParseTime(max_delay_);
     if (!reader_.Skip(tag)) return Malformed();
     return {};
   }
@@ -159,7 +161,11 @@ class Parser {
     }
     if (request_.demand.cost == 0) request_.demand.mode = Mode::kPeek;
     if (auto charged_at = InterpretChargedAt(); !charged_at) return charged_at;
-    return InterpretMaxWait();
+    if (max_wait_ && max_delay_) return InvalidArgument("max_delay: not allowed with max_wait");
+    request_.demand.only_delays = max_delay_.has_value();
+    if (max_delay_) return InterpretWait("max_delay", *max_delay_);
+    if (max_wait_) return InterpretWait("max_wait", *max_wait_);
+    return {};
   }
 
   Result<void> InterpretChargedAt() {
@@ -176,16 +182,15 @@ class Parser {
     return {};
   }
 
-  Result<void> InterpretMaxWait() {
-    if (!max_wait_) return {};
-    const auto [seconds, nanos] = *max_wait_;
+  Result<void> InterpretWait(std::string_view field, const SecondsAndNanos& wait) {
+    const auto [seconds, nanos] = wait;
     constexpr auto kMaxSeconds =
         std::chrono::duration_cast<std::chrono::seconds>(kMaxMaxWait).count();
     const bool in_range = seconds >= 0 && seconds <= kMaxSeconds && nanos >= 0 &&
                           nanos < 1'000'000'000 && (seconds < kMaxSeconds || nanos == 0);
     if (!in_range) {
       return InvalidArgument(
-          fmt::format("max_wait: {} s and {} ns; allowed are 0 to {} s, with 0 to 999999999 ns",
+          fmt::format("{}: {} s and {} ns; allowed are 0 to {} s, with 0 to 999999999 ns", field,
                       seconds, nanos, kMaxSeconds));
     }
     request_.demand.max_wait = std::chrono::seconds(seconds) +
@@ -198,6 +203,7 @@ class Parser {
   std::string_view& request_id_;
   std::uint64_t mode_ = 0;
   std::optional<SecondsAndNanos> max_wait_;
+  std::optional<SecondsAndNanos> max_delay_;
   std::optional<SecondsAndNanos> charged_at_;
 };
 

@@ -12,8 +12,8 @@ namespace sluice {
 inline constexpr std::size_t kMaxRequestIdBytes = 255;
 
 // Sets `request` and `request_id` from `bytes`; their views point into `bytes`. A cost of 0 becomes
-// a PEEK; a max_wait is rounded down to microseconds. If attributes have the same name, the last
-// counts.
+// a PEEK; a max_wait or max_delay is rounded down to microseconds. If attributes have the same
+// name, the last counts.
 //
 // Fails with INVALID_ARGUMENT, naming the field, on malformed bytes and on values that a
 // CheckRequest cannot hold. Does not check the limits of CheckRequest::Validate.

@@ -16,11 +16,18 @@ struct Demand {
   std::int64_t cost = 1;  // 0 to kMaxCost
   Mode mode = Mode::kConsume;
   std::optional<Duration> max_wait;  // kConsume and kPeek: the caller's longest wait
-  std::optional<Time> charged_at;    // kRefund: no refund if the window has ended since then
+  // Whether max_wait only bounds the delays of leaky buckets, and token buckets never ask to wait.
+  bool only_delays = false;
+  std::optional<Time> charged_at;  // kRefund: no refund if the window has ended since then
 
   // Whether the check only tests (and with kConsume takes) the cost. The other modes change
   // counters without testing the limit.
   bool consumes_or_peeks() const { return mode == Mode::kConsume || mode == Mode::kPeek; }
+
+  // The longest time that a token bucket may ask the caller to wait.
+  Duration MaxWaitForTokens() const {
+    return only_delays ? Duration::zero() : max_wait.value_or(Duration::zero());
+  }
 
   bool operator==(const Demand&) const = default;
 };

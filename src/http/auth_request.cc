@@ -12,10 +12,15 @@
 
 #include "base/percent.h"
 #include "base/utf8.h"
+#include "config/scalar_parser.h"
 #include "limiter/check_request.h"
 
 namespace sluice {
 namespace {
+
+// Less than the second that proxies wait in the examples.
+constexpr std::chrono::milliseconds kDefaultMaxWait(800);
+constexpr std::chrono::seconds kLongestMaxWait(60);
 
 constexpr std::string_view kFromHeader = "header.";
 constexpr std::string_view kFromPath = "path.";
@@ -143,6 +148,7 @@ class Builder {
     if (IsGiven(name)) return GivenTwice(name);
     if (name == "domain") return TakeDomain(name, value);
     if (name == "cost") return TakeCost(name, value);
+    if (name == "max_wait") return TakeMaxWait(value);
     if (name == "deny_status") return TakeDenyStatus(value);
     if (name.starts_with(kFromHeader)) {
       return TakeFromHeader(name.substr(kFromHeader.size()), value, /*path_only=*/false);
@@ -176,7 +182,13 @@ class Builder {
 
   bool has_domain() const { return !check_.domain().empty(); }
 
-  AuthRequest Build() const {
+  AuthRequest Build() {
+    const Duration delay = request_.may_wait ? max_wait_.value_or(kDefaultMaxWait) : Duration(0);
+    auto& max_delay = *check_.mutable_max_delay();
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(delay);
+    max_delay.set_seconds(seconds.count());
+    max_delay.set_nanos(
+        static_cast<std::int32_t>(std::chrono::nanoseconds(delay - seconds).count()));
     return {.check = check_.SerializeAsString(), .deny_status = deny_status_.value_or(429)};
   }
 
@@ -185,6 +197,7 @@ class Builder {
   bool IsGiven(std::string_view name) const {
     if (name == "domain") return has_domain();
     if (name == "cost") return check_.cost() > 0;
+    if (name == "max_wait") return max_wait_.has_value();
     return name == "deny_status" && deny_status_;
   }
 
@@ -201,6 +214,13 @@ class Builder {
       return Wrong(where, value, "a whole number from 1 to 2^53");
     }
     check_.set_cost(cost);
+    return {};
+  }
+
+  Result<void> TakeMaxWait(std::string_view value) {
+    const auto max_wait = ParseDuration(value);
+    if (!max_wait || *max_wait > kLongestMaxWait) return Wrong("max_wait", value, "1ms to 60s");
+    max_wait_ = *max_wait;
     return {};
   }
 
@@ -228,6 +248,7 @@ class Builder {
   const HttpRequest& request_;
   v1::CheckLimitRequest check_;
   std::optional<int> deny_status_;
+  std::optional<Duration> max_wait_;
 };
 
 }  // namespace

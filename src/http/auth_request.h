@@ -2,7 +2,8 @@
 //
 //   GET /v1/auth?domain=shop&method=POST&path.endpoint=X-Original-URI&header.user=X-User
 //
-// Parameters: `domain`, `cost`, `deny_status` (429 or 403), and attributes. NAME=VALUE sets an
+// Parameters: `domain`, `cost`, `deny_status` (429 or 403), `max_wait` (the longest delay of a
+// leaky_bucket, 1 ms to 60 s, default 800 ms), and attributes. NAME=VALUE sets an
 // attribute. header.NAME=HEADER takes its value from a request header. path.NAME=HEADER takes the
 // path of the URL or URI reference in a header, decoded and normalized ("/a/../b//c" becomes
 // "/b/c"). If the header is absent, so is the attribute. Bytes of a header that are not UTF-8

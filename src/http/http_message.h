@@ -27,6 +27,7 @@ struct HttpRequest {
   HttpHeaders headers;
   std::string body;
   net::Peer peer;
+  bool may_wait = true;  // false: the response must have no delay, since too many others wait
 };
 
 struct HttpResponse {

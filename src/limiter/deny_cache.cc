@@ -19,6 +19,7 @@ bool Covers(const Demand& known, const Demand& asked) {
   if (asked.mode == Mode::kCharge && known.mode != Mode::kCharge) return false;
   // Without max_wait the queue bounds the wait, which is not comparable with any other wait.
   if (known.max_wait.has_value() != asked.max_wait.has_value()) return false;
+  if (known.only_delays != asked.only_delays) return false;
   return asked.cost >= known.cost && asked.max_wait <= known.max_wait;
 }
 

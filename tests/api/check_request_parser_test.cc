@@ -44,6 +44,7 @@ v1::CheckLimitRequest RandomRequest(Random& random) {
     request.mutable_max_wait()->set_seconds(RandomNumber(random));
     request.mutable_max_wait()->set_nanos(static_cast<std::int32_t>(Below(random, 1'000'000'001)));
   }
+  if (Below(random, 6) == 0) request.mutable_max_delay()->set_seconds(RandomNumber(random));
   if (Below(random, 2) == 0) request.set_request_id(RandomText(random));
   if (Below(random, 8) == 0) request.mutable_charged_at()->set_seconds(RandomNumber(random));
   return request;
@@ -89,8 +90,13 @@ std::string Damage(std::string bytes, Random& random) {
   return bytes;
 }
 
+const google::protobuf::Duration& WaitOf(const v1::CheckLimitRequest& request) {
+  return request.has_max_delay() ? request.max_delay() : request.max_wait();
+}
+
 bool HasPlace(const v1::CheckLimitRequest& request) {
-  const auto& wait = request.max_wait();
+  if (request.has_max_wait() && request.has_max_delay()) return false;
+  const auto& wait = WaitOf(request);
   const bool wait_ok =
       wait.seconds() >= 0 && wait.nanos() >= 0 && wait.nanos() <= 999'999'999 &&
       (wait.seconds() < 365 * 86'400 || (wait.seconds() == 365 * 86'400 && wait.nanos() == 0));
@@ -98,7 +104,7 @@ bool HasPlace(const v1::CheckLimitRequest& request) {
   const bool charged_ok = charged.seconds() >= 0 && charged.seconds() <= 253'402'300'799 &&
                           charged.nanos() >= 0 && charged.nanos() <= 999'999'999;
   const bool mode_ok = request.mode() >= 0 && request.mode() <= 4;
-  return mode_ok && (!request.has_max_wait() || wait_ok) &&
+  return mode_ok && wait_ok &&
          (!request.has_charged_at() || (request.mode() == v1::MODE_REFUND && charged_ok)) &&
          request.request_id().size() <= 255 && request.attributes_size() <= 64;
 }
@@ -117,14 +123,16 @@ void ExpectSame(const v1::CheckLimitRequest& expected, const CheckRequest& parse
   EXPECT_EQ(cost, static_cast<std::uint64_t>(parsed.demand.cost));
   const int mode = cost == 0 ? v1::MODE_PEEK : expected.mode() == 0 ? 1 : expected.mode();
   EXPECT_EQ(mode, static_cast<int>(parsed.demand.mode));
-  ASSERT_EQ(expected.has_max_wait(), parsed.demand.max_wait.has_value());
+  ASSERT_EQ(expected.has_max_wait() || expected.has_max_delay(),
+            parsed.demand.max_wait.has_value());
+  EXPECT_EQ(expected.has_max_delay(), parsed.demand.only_delays);
   ASSERT_EQ(expected.has_charged_at(), parsed.demand.charged_at.has_value());
   if (parsed.demand.charged_at) {
     EXPECT_EQ(expected.charged_at().seconds() * 1'000'000 + expected.charged_at().nanos() / 1000,
               parsed.demand.charged_at->time_since_epoch().count());
   }
   if (parsed.demand.max_wait) {
-    EXPECT_EQ(expected.max_wait().seconds() * 1'000'000 + expected.max_wait().nanos() / 1000,
+    EXPECT_EQ(WaitOf(expected).seconds() * 1'000'000 + WaitOf(expected).nanos() / 1000,
               parsed.demand.max_wait->count());
   }
 }
@@ -193,6 +201,11 @@ std::vector<Refusal> Refusals() {
   v1::CheckLimitRequest charged_before_1970;
   charged_before_1970.set_mode(v1::MODE_REFUND);
   charged_before_1970.mutable_charged_at()->set_seconds(-1);
+  v1::CheckLimitRequest two_waits;
+  two_waits.mutable_max_wait();
+  two_waits.mutable_max_delay();
+  v1::CheckLimitRequest negative_delay;
+  negative_delay.mutable_max_delay()->set_seconds(-1);
   return {
       {"BadDomain", "\x0a\x01\xff", "domain: not valid UTF-8"},
       {"BadAttributeName", "\x12\x03\x0a\x01\xff", "attributes: not valid UTF-8"},
@@ -206,6 +219,8 @@ std::vector<Refusal> Refusals() {
       {"TooManyNanos", WithWait(0, 1'000'000'000), "max_wait: 0 s and 1000000000 ns"},
       {"LongWait", WithWait(365 * 86'400, 1), "max_wait: 31536000 s and 1 ns"},
       {"LongestWait", WithWait(INT64_MAX, 0), "max_wait: 9223372036854775807 s"},
+      {"WaitAndDelay", two_waits.SerializeAsString(), "max_delay: not allowed with max_wait"},
+      {"NegativeDelay", negative_delay.SerializeAsString(), "max_delay: -1 s"},
       {"ChargedAtWithoutRefund", charged_at.SerializeAsString(), "charged_at: "},
       {"ChargedBefore1970", charged_before_1970.SerializeAsString(), "charged_at: -1 s"},
       {"ManyAttributes", WithAttributes(65), "attributes: more than 64"},

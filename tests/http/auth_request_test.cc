@@ -17,12 +17,14 @@ struct Asked {
   Attributes attributes;
   std::uint64_t cost = 1;
   int deny_status = 429;
+  int max_delay_ms = 800;
 
   bool operator==(const Asked&) const = default;
 };
 
 void PrintTo(const Asked& asked, std::ostream* out) {
-  *out << asked.domain << " cost " << asked.cost << " deny " << asked.deny_status;
+  *out << asked.domain << " cost " << asked.cost << " deny " << asked.deny_status << " delay "
+       << asked.max_delay_ms;
   for (const auto& [name, value] : asked.attributes) *out << " " << name << "=" << value;
 }
 
@@ -41,11 +43,14 @@ Asked Ask(std::string query, HttpHeaders headers) {
   v1::CheckLimitRequest check;
   EXPECT_TRUE(check.ParseFromString(parsed->check));
   EXPECT_EQ(check.mode(), v1::MODE_UNSPECIFIED);
-  EXPECT_FALSE(check.has_max_wait());
+  EXPECT_FALSE(check.has_max_wait()) << "token buckets make nobody wait";
+  EXPECT_TRUE(check.has_max_delay());
   return {.domain = check.domain(),
           .attributes = {check.attributes().begin(), check.attributes().end()},
           .cost = check.has_cost() ? check.cost() : 1,
-          .deny_status = parsed->deny_status};
+          .deny_status = parsed->deny_status,
+          .max_delay_ms = static_cast<int>(check.max_delay().seconds() * 1'000 +
+                                           check.max_delay().nanos() / 1'000'000)};
 }
 
 TEST(AuthRequest, Queries_AreChecks) {
@@ -63,6 +68,8 @@ TEST(AuthRequest, Queries_AreChecks) {
       {"domain=shop&cost=9007199254740992&deny_status=403",
        {},
        {"shop", {}, 9007199254740992, 403}},
+      {"domain=shop&max_wait=1500ms", {}, {"shop", {}, 1, 429, 1'500}},
+      {"max_wait=60s", {{"X-Sluice-Domain", "shop"}}, {"shop", {}, 1, 429, 60'000}},
       {"domain=shop&header.user=X-User", {{"x-user", "7"}}, {"shop", {{"user", "7"}}}},
       {"domain=shop&header.user=X-User", {}, {"shop", {}}},
       // Of a list to which each proxy appends, the last item is that of the proxy before Sluice.
@@ -95,6 +102,15 @@ TEST(AuthRequest, Queries_AreChecks) {
        {"shop", {}}},
   };
   for (const auto& row : rows) EXPECT_EQ(Ask(row.query, row.headers), row.expected) << row.query;
+}
+
+TEST(AuthRequest, TooManyOthersWait_NoDelayIsAccepted) {
+  HttpRequest request = Request("domain=a&max_wait=1s", {});
+  request.may_wait = false;
+  v1::CheckLimitRequest check;
+  ASSERT_TRUE(check.ParseFromString(ParseAuthRequest(request).value().check));
+  EXPECT_TRUE(check.has_max_delay());
+  EXPECT_EQ(check.max_delay().seconds() + check.max_delay().nanos(), 0);
 }
 
 TEST(AuthRequest, Paths_AreNormalised) {
@@ -153,6 +169,9 @@ TEST(AuthRequest, Wrong_SaysWhereAndWhatIsAllowed) {
        {},
        "cost: found \"18446744073709551616\"; allowed is a whole number from 1 to 2^53"},
       {"domain=a&deny_status=500", {}, "deny_status: found \"500\"; allowed is 429 or 403"},
+      {"domain=a&max_wait=61s", {}, "max_wait: found \"61s\"; allowed is 1ms to 60s"},
+      {"domain=a&max_wait=1", {}, "max_wait: found \"1\"; allowed is 1ms to 60s"},
+      {"domain=a&max_wait=1s&max_wait=2s", {}, "max_wait: given twice"},
       {"domain=a&user=%4", {}, "user: a % is not followed by two hexadecimal digits"},
       {"domain=a&user=1&user=2", {}, "user: given twice"},
       {"domain=a&cost=5&cost=1", {}, "cost: given twice"},

@@ -63,8 +63,9 @@ Asked ReadAsked(Reader& reader) {
   const double time = reader.Number();
   if (asked.demand.mode == Mode::kRefund) {
     if (time >= 0) asked.demand.charged_at = Time(Duration(static_cast<std::int64_t>(time)));
-  } else if (time >= 0) {
-    asked.demand.max_wait = Duration(static_cast<std::int64_t>(time));
+  } else if (time != -1) {
+    asked.demand.only_delays = time < 0;
+    asked.demand.max_wait = Duration(static_cast<std::int64_t>(time < 0 ? -2 - time : time));
   }
   asked.leased = reader.Integer() == 1;
   asked.counters.resize(reader.Index());

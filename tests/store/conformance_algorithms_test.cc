@@ -142,6 +142,26 @@ TEST_P(AlgorithmTest, LeakyBucket_SixAtOnce_FiveAreSpacedEvenly) {
   ExpectOpensAfter(kQueue, milliseconds(500));
 }
 
+TEST_P(AlgorithmTest, MaxDelay_BoundsLeakyBucketsAndMakesNoOtherWait) {
+  for (const Limit& limit : {Limit(kTokens), Limit(kWarming)}) {
+    NewCounter();
+    while (Check(limit).admitted) {
+    }
+    const auto retry_after = Check(limit).retry_after;
+    const Verdict denied = Decide(limit, {.max_wait = hours(1), .only_delays = true});
+    EXPECT_FALSE(denied.admitted);
+    EXPECT_EQ(denied.retry_after, retry_after);
+    EXPECT_TRUE(Decide(limit, {.max_wait = hours(1)}).admitted);
+  }
+  NewCounter();
+  for (int i = 0; i < 2; ++i) Check(kQueue);
+  const Ask asks{.max_wait = seconds(1), .only_delays = true};
+  EXPECT_EQ(Decide(kQueue, asks).wait, seconds(1));
+  EXPECT_EQ(Decide(kQueue, asks).retry_after, milliseconds(500));
+  EXPECT_FALSE(Decide(kQueue, {.max_wait = seconds(0), .only_delays = true}).admitted);
+  EXPECT_TRUE(Check(kQueue).admitted);
+}
+
 TEST_P(AlgorithmTest, LeakyBucketNoDelay_SixAtOnce_FiveStartAtOnce) {
   for (int i = 0; i < 5; ++i) {
     const Verdict verdict = Check(kNoDelay);

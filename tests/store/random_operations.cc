@@ -34,6 +34,7 @@ Operation RandomOperations::RandomOperation(Time now) {
   BlockingCheck& check = *operation.check;
   if (check.demand.cost == 0) check.demand.mode = Mode::kPeek;
   if (random_.OneIn(3)) check.demand.max_wait = RandomWait();
+  check.demand.only_delays = check.demand.max_wait && random_.OneIn(2);
   if (mode == Mode::kRefund && random_.OneIn(2)) check.demand.charged_at = now - RandomWait();
   bool may_run = check.demand.consumes_or_peeks() || redis::MayCoalesceCharge(check);
   for (const CounterCheck& counter : check.counters) {

@@ -29,6 +29,7 @@ struct Ask {
   std::int64_t cost = 1;
   Mode mode = Mode::kConsume;
   std::optional<Duration> max_wait;
+  bool only_delays = false;
   std::optional<Time> charged_at;
   std::optional<Lease> lease;
 };
@@ -63,6 +64,7 @@ class StoreTest : public testing::TestWithParam<std::string> {
   Verdict Decide(const Limit& limit, const Ask& ask) {
     BlockingCheck check({{key_, limit}}, ask.cost, ask.mode);
     check.demand.max_wait = ask.max_wait;
+    check.demand.only_delays = ask.only_delays;
     check.demand.charged_at = ask.charged_at;
     check.lease = ask.lease;
     check.RunOn(*store_);

@@ -29,6 +29,9 @@ rules:
     limits: [{algorithm: token_bucket, rate: 10/d, burst: 10}]
     overrides:
       - {match: {plan: gold}, limits: unlimited}
+  - name: slow
+    match: {endpoint: /slow}
+    limits: [{algorithm: leaky_bucket, rate: 1/m, queue: 100}]
 """
 
 
@@ -135,6 +138,9 @@ class Proxy:
         # The proxy may refuse a control character.
         self.assertIn(ask(self.port, "/", headers={"X-Any": "a\x01b"})[0], (200, 400))
 
+    def test_2_a_delay_longer_than_the_proxy_waits_is_a_denial(self):
+        self.assertEqual([ask(self.port, "/slow")[0] for _ in range(3)], [200, 429, 429])
+
     def test_3_what_no_rule_matches_goes_on(self):
         self.assertEqual(ask(self.port, "/")[0:2], (200, "backend"))
         for _ in range(11):
@@ -142,7 +148,7 @@ class Proxy:
 
 
 class FailsOpen:
-    """Also tests a 429 page, and that requests pass without Sluice."""
+    """Also tests a 429 page, and that without Sluice requests pass, but logins do not."""
 
     def test_4_the_429_page_says_when(self):
         for _ in range(11):
@@ -159,6 +165,10 @@ class FailsOpen:
         self.sluiced.kill()
         self.sluiced.wait()
         self.assertEqual(ask(self.port, "/pay/2")[0:2], (200, "backend"))
+        for path in ("/login", "/LOGIN/", "//login;a=b", "/x/../%6cogin?next=/"):
+            with self.subTest(path=path):
+                status, _, headers = ask(self.port, path)
+                self.assertEqual((status, headers["Retry-After"]), (503, "1"))
 
 
 class NginxTest(Proxy, FailsOpen, unittest.TestCase):
@@ -187,6 +197,11 @@ class CaddyTest(Proxy, unittest.TestCase):
         running.start(["/usr/bin/caddy", "run", "--config", config],
                       "serving initial configuration",
                       env={"HOME": str(config.parent), "PATH": "/usr/bin:/bin"})
+
+    def test_6_without_sluice_nothing_goes_on(self):
+        self.sluiced.kill()
+        self.sluiced.wait()
+        self.assertEqual(ask(self.port, "/pay/2")[0], 502)
 
 
 class HaproxyTest(Proxy, FailsOpen, unittest.TestCase):

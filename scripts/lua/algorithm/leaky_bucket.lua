@@ -30,10 +30,10 @@ local function advance(limit, now, level, last)
 end
 
 local function grants(limit, request, n, level)
-  local cost, max_wait, capacity = request.cost, request.max_wait, limit.capacity
+  local cost, max_delay, capacity = request.cost, request.max_delay, limit.capacity
   local longest = capacity
-  if limit.delays and max_wait then
-    longest = inflow(max_wait, limit.rate, capacity)
+  if limit.delays and max_delay then
+    longest = inflow(max_delay, limit.rate, capacity)
   end
   if level > longest or cost > limit.queue + 1 then
     return 0

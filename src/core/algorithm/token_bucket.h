@@ -210,7 +210,7 @@ struct TokenBucket {
 
   // The tokens added during the longest wait.
   std::int64_t Advanced(const Demand& demand) const {
-    const std::int64_t wait = demand.max_wait.value_or(Duration::zero()).count();
+    const std::int64_t wait = demand.MaxWaitForTokens().count();
     return wait >= CeilDiv(MaxDebt(), rate) ? MaxDebt() : wait * rate;
   }
 

@@ -221,7 +221,7 @@ struct WarmingBucket {
     return 10 * std::max<Duration>({warmup, std::chrono::minutes(1), cold});
   }
   Duration LongestWait(const Demand& demand) const {
-    return std::min(demand.max_wait.value_or(Duration::zero()), MaxDebt());
+    return std::min(demand.MaxWaitForTokens(), MaxDebt());
   }
 };
 

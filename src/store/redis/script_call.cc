@@ -59,7 +59,9 @@ double TimeOf(const Demand& demand) {
     return demand.charged_at ? static_cast<double>(demand.charged_at->time_since_epoch().count())
                              : kNone;
   }
-  return demand.max_wait ? static_cast<double>(demand.max_wait->count()) : kNone;
+  if (!demand.max_wait) return kNone;
+  const auto wait = static_cast<double>(demand.max_wait->count());
+  return demand.only_delays ? kNone - 1 - wait : wait;
 }
 
 // Whether two checks differ only in their keys and leases.
