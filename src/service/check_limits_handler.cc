@@ -1,6 +1,5 @@
 #include "service/check_limits_handler.h"
 
-#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -27,26 +26,28 @@ void CheckLimitsHandler::Serve(const rpc::Call& call, std::string_view bytes) {
     return Finish(ToStatus(parsed.error()));
   }
   cancelled_ = false;
-  started_ = 0;
   unanswered_ = checks_.size();
-  while (items_.size() < checks_.size()) items_.push_back(pool_.Take());
-  StartSome();
+  if (checks_.size() > kShort) return queue_.Add(*this);
+  std::size_t budget = kShort;
+  StartSome(budget);
 }
 
 // A refund makes room for the checks that follow it, so these ask the store even if this server
 // remembers a denial.
-void CheckLimitsHandler::StartSome() {
+bool CheckLimitsHandler::StartSome(std::size_t& budget) {
   ++unanswered_;
   if (cancelled_) {
-    CountAnswered(checks_.size() - started_);
-    checks_.resize(started_);
+    CountAnswered(checks_.size() - items_.size());
+    checks_.resize(items_.size());
   }
-  const std::size_t end = std::min(checks_.size(), started_ + kChecksPerIteration);
-  for (; started_ < end; ++started_) {
-    terms_.ask_store |= items_[started_]->Start(checks_[started_], terms_, *this);
+  for (; budget > 0 && items_.size() < checks_.size(); --budget) {
+    const std::string_view check = checks_[items_.size()];
+    items_.push_back(pool_.Take());
+    terms_.ask_store |= items_.back()->Start(check, terms_, *this);
   }
-  if (started_ < checks_.size()) loop_.Post([this] { StartSome(); });
+  const bool more = items_.size() < checks_.size();
   CountAnswered(1);
+  return more;
 }
 
 void CheckLimitsHandler::OnAnswered(BatchedCheck&) { CountAnswered(1); }
@@ -59,12 +60,9 @@ void CheckLimitsHandler::CountAnswered(std::size_t count) {
 void CheckLimitsHandler::FinishWithResults() {
   response_.clear();
   std::vector<std::function<void()>> lease_returns;
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    auto& item = items_[i];
-    if (i < checks_.size()) {
-      response_ += item->result();
-      if (item->lease_return()) lease_returns.push_back(item->lease_return());
-    }
+  for (auto& item : items_) {
+    response_ += item->result();
+    if (item->lease_return()) lease_returns.push_back(item->lease_return());
     pool_.PutBack(std::move(item));
   }
   items_.clear();

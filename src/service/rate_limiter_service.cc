@@ -12,7 +12,7 @@ namespace sluice {
 RateLimiterService::RateLimiterService(Limiter& limiter, const CallerAccess* access)
     : limiter_(limiter),
       access_(access),
-      shared_([&limiter](net::Loop&) { return std::make_shared<Shared>(limiter); }) {}
+      shared_([&limiter](net::Loop& loop) { return std::make_shared<Shared>(loop, limiter); }) {}
 
 void RateLimiterService::AddTo(rpc::Methods& methods) {
   const auto& service = *v1::CheckLimitRequest::descriptor()->file()->service(0);
@@ -25,7 +25,8 @@ void RateLimiterService::AddTo(rpc::Methods& methods) {
   });
   add_unary("CheckLimits", [this](net::Loop& loop) {
     Shared& shared = shared_.For(loop);
-    return std::make_unique<CheckLimitsHandler>(loop, shared.items, shared.response, access_);
+    return std::make_unique<CheckLimitsHandler>(shared.batches, shared.items, shared.response,
+                                                access_);
   });
   methods.push_back({.path = prefix + "CheckLimitStream", .stream = [this](net::Loop& loop) {
                        return std::make_unique<CheckStreamHandler>(loop, shared_.For(loop).items,

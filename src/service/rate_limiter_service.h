@@ -11,6 +11,7 @@
 #include "limiter/limiter.h"
 #include "net/per_loop.h"
 #include "rpc/method.h"
+#include "service/batch_queue.h"
 #include "service/batched_check_pool.h"
 
 namespace sluice {
@@ -25,8 +26,9 @@ class RateLimiterService {
  private:
   // Shared by all calls of an io thread.
   struct Shared {
-    explicit Shared(Limiter& limiter) : items(limiter) {}
+    Shared(net::Loop& loop, Limiter& limiter) : batches(loop), items(limiter) {}
 
+    BatchQueue batches;
     BatchedCheckPool items;
     std::string response;  // for the time of one Finish
   };

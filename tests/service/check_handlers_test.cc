@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <deque>
+
 #include "service/check_limit_handler.h"
 #include "service/check_limits_handler.h"
 #include "service/check_stream_handler.h"
@@ -64,7 +67,7 @@ TEST_F(CancelledHolders, CheckLimit_GivesItsLeaseBack) {
 }
 
 TEST_F(CancelledHolders, Batch_GivesAllLeasesBackAndNoneOfOthers) {
-  CheckLimitsHandler handler(loop_, items_, buffer_);
+  CheckLimitsHandler handler(batches_, items_, buffer_);
   handler.Attach(call_);
   for (int i = 0; i < 5; ++i) {
     const std::string request = Frame(200);
@@ -99,17 +102,17 @@ class BatchHandlerTest : public HandlersTest {
  protected:
   BatchHandlerTest() { handler_.Attach(call_); }
 
-  CheckLimitsHandler handler_{loop_, items_, buffer_};
+  CheckLimitsHandler handler_{batches_, items_, buffer_};
 };
 
 TEST_F(BatchHandlerTest, LongBatch_IsStartedBitByBit_AnsweredWholeAndInOrder) {
   const std::string request = Frame(1000);
   loop_.RunIteration([&] { handler_.Serve(call_, request); });
-  EXPECT_LE(store_.submitted, 2 * CheckLimitsHandler::kChecksPerIteration);
+  EXPECT_LE(store_.submitted, BatchQueue::kChecksPerIteration);
   for (int turn = 0; turn < 100 && call_.finished == 0; ++turn) {
     const std::size_t before = store_.submitted;
     loop_.RunIteration();
-    EXPECT_LE(store_.submitted - before, CheckLimitsHandler::kChecksPerIteration);
+    EXPECT_LE(store_.submitted - before, BatchQueue::kChecksPerIteration);
   }
   ASSERT_EQ(1, call_.finished);
   v1::CheckLimitsResponse response;
@@ -118,6 +121,32 @@ TEST_F(BatchHandlerTest, LongBatch_IsStartedBitByBit_AnsweredWholeAndInOrder) {
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(std::to_string(i), response.results(i).response().request_id());
   }
+}
+
+// Otherwise all would hold most of their results at the same time.
+TEST_F(BatchHandlerTest, LongBatches_AreStartedOneAfterTheOther) {
+  constexpr int kBatches = 20;
+  const std::string request = Frame(1000);
+  std::deque<FakeCall> calls(kBatches);
+  std::deque<CheckLimitsHandler> handlers;
+  loop_.RunIteration([&] {
+    for (FakeCall& call : calls) {
+      CheckLimitsHandler& handler = handlers.emplace_back(batches_, items_, buffer_);
+      handler.Attach(call);
+      handler.Serve(call, request);
+    }
+  });
+  const auto is_finished = [](const FakeCall& call) { return call.finished == 1; };
+  for (int turn = 0; turn < 1000 && !is_finished(calls.back()); ++turn) {
+    const std::size_t before = store_.submitted;
+    loop_.RunIteration();
+    EXPECT_LE(store_.submitted - before, BatchQueue::kChecksPerIteration);
+    // Those before it are finished; those after it have not begun.
+    const auto current = std::find_if_not(calls.begin(), calls.end(), is_finished);
+    const auto finished = static_cast<std::size_t>(current - calls.begin());
+    EXPECT_LE(store_.submitted, (finished + 1) * 1000);
+  }
+  EXPECT_TRUE(std::all_of(calls.begin(), calls.end(), is_finished));
 }
 
 TEST_F(BatchHandlerTest, Cancelled_StartsNoMoreAndWaitsForTheStore) {

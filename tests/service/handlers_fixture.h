@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "limiter/limiter.h"
+#include "service/batch_queue.h"
 #include "service/batched_check_pool.h"
 #include "store/memory/memory_store.h"
 #include "tests/support/fake_call.h"
@@ -91,6 +92,7 @@ class HandlersTest : public testing::Test {
   Fallback fallback_{clock_};
   Limiter limiter_{{.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_},
                    {.store_timeout = seconds(10)}};
+  BatchQueue batches_{loop_};
   BatchedCheckPool items_{limiter_};
   std::string buffer_;
   FakeCall call_;

@@ -1,0 +1,41 @@
+// The long batches of one io thread, in order of arrival. Each starts its checks after those before
+// it, so an iteration starts a bounded number, and few batches hold results.
+//
+// Loop thread only. Must outlive its batches.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+
+#include "net/loop.h"
+
+namespace sluice {
+
+class BatchQueue {
+ public:
+  static constexpr std::size_t kChecksPerIteration = 128;
+
+  class Batch {
+   public:
+    // Starts at most `budget` more checks and takes them off it. Returns whether some are left.
+    virtual bool StartSome(std::size_t& budget) = 0;
+
+   protected:
+    ~Batch() = default;
+  };
+
+  explicit BatchQueue(net::Loop& loop) : loop_(loop) {}
+
+  // Calls `batch.StartSome` in later iterations until none is left.
+  void Add(Batch& batch);
+
+ private:
+  void Run();
+  void Post();
+
+  net::Loop& loop_;
+  std::deque<Batch*> batches_;
+  bool posted_ = false;
+};
+
+}  // namespace sluice
