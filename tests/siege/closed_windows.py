@@ -1,4 +1,4 @@
-"""Batches of 26 KB whose answers have 700 KB, while the window of flow control is closed or nothing
+"""Batches of 26 KB whose answers have 600 KB, while the window of flow control is closed or nothing
 is read: the answers cannot be sent.
 """
 
@@ -6,10 +6,10 @@ from attacker import message, send, settings
 
 CONNECTIONS, STREAMS, CHECKS = 20, 40, 1000
 SERVER = {"rules": "".join(
-    f"  - name: a-rule-with-a-long-name-for-long-answers-{number}\n"
+    f"  - name: {'long-name-' * 9}{number}\n"
     "    match: {endpoint: /wide}\n"
     "    limits: [{algorithm: fixed_window, limit: 100000000, window: 1d}]\n"
-    for number in range(8))}
+    for number in range(4))}
 
 
 def attack(attacker):

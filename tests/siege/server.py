@@ -1,7 +1,9 @@
 """The server under attack, and who must be served meanwhile: honest callers and probes."""
 
+import concurrent.futures
 import contextlib
 import http.client
+import itertools
 import json
 import multiprocessing
 import pathlib
@@ -22,6 +24,7 @@ from authority import Authority  # noqa: E402
 from processes import Process, Redis, free_port, start, value_of  # noqa: E402
 
 GRPC_RATE, HTTP_RATE = 500, 100  # requests a second of honest callers
+HTTP_CALLERS = 5
 TIMEOUT = 2  # seconds until a request counts as not answered
 PROBES = 0.25  # seconds between them
 CALLERS = {"honest": "shop", "rude": "rude", "proxy": "rude"}  # and the domain of each
@@ -217,8 +220,9 @@ def ask(server, path, token=None, body=None, connection=None):
 
 
 class Callers:
-    """Honest callers: `sluice bench` over gRPC, and a caller over HTTP every second of whose requests
-    has a connection of its own."""
+    """Honest callers: `sluice bench` over gRPC, and some over HTTP. Half of these requests have a
+    connection of their own.
+    """
 
     def __init__(self, server, seconds):
         self.seconds = seconds
@@ -247,25 +251,32 @@ class Callers:
 
 
 def call_http(server, seconds, sender):
-    """Sends the sorted times of the requests that were answered, each from when it was due."""
+    """Sends the sorted times of the requests that were answered."""
+    with concurrent.futures.ThreadPoolExecutor(HTTP_CALLERS) as callers:
+        times = callers.map(lambda _: call_http_once_in_a_while(server, seconds),
+                            range(HTTP_CALLERS))
+        sender.send(sorted(itertools.chain(*times)))
+
+
+def call_http_once_in_a_while(server, seconds):
+    """The time of each answer, from when its request was due."""
     body = json.dumps({"domain": "shop", "attributes": {"endpoint": "/pay", "user": "1"}})
     kept, times = connection_to(server), []
     begin = time.monotonic()
-    for number in range(int(HTTP_RATE * seconds)):
-        due = begin + number / HTTP_RATE
+    for number in range(int(HTTP_RATE * seconds / HTTP_CALLERS)):
+        due = begin + number * HTTP_CALLERS / HTTP_RATE
         time.sleep(max(0.0, due - time.monotonic()))
         if time.monotonic() > begin + 2 * seconds + TIMEOUT:
             break
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            if number % 2 and not kept.sock:
-                kept = connection_to(server)
+        try:
             status, _ = ask(server, "/v1/check", server.tokens["honest"], body,
                             kept if number % 2 else None)
             if status == 200:
                 times.append(time.monotonic() - due)
-            continue
-        kept.close()
-    sender.send(sorted(times))
+        except (OSError, http.client.HTTPException):
+            kept.close()  # it connects again
+    kept.close()
+    return times
 
 
 class Probes(threading.Thread):
