@@ -187,9 +187,11 @@ void Server::JoinFleet(const Settings& settings) {
   const bool counts = !settings.fleet_share;
   share_known_ = !counts;
   redis_->JoinFleet([this, counts](const redis::FleetView& view) {
-    sees_redis_ = view.connected;
+    const bool was_connected = sees_redis_.exchange(view.connected);
+    const std::size_t part = redis_->PartOf(redis::FleetMember::kKey);
     // Detected independently of failed checks.
-    if (!view.connected) fallback_->OnPartLost(redis_->PartOf(redis::FleetMember::kKey));
+    if (!view.connected) fallback_->OnPartLost(part);
+    if (view.connected && !was_connected) fallback_->OnPartFound(part);
     if (view.servers == 0) return;
     if (counts) fallback_->share.Set(Share::OfServer(view.servers, view.rank));
     share_known_ = true;

@@ -141,9 +141,12 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   int answers_ = 0;
   std::unique_ptr<redis::ThreadStore> store_;
   std::vector<std::pair<std::string, std::int64_t>> undone_;  // keys, and what remained then
+  std::vector<std::size_t> lost_;                             // parts
+  std::vector<std::size_t> found_;                            // parts
 
  private:
-  void OnPartLost(std::size_t) override {}
+  void OnPartLost(std::size_t part) override { lost_.push_back(part); }
+  void OnPartFound(std::size_t part) override { found_.push_back(part); }
   void OnLateAnswer(const StoreCheck&) override {}
   void OnUndoEnded(const StoreCheck& undo) override {
     for (const CounterCheck& it : undo.counters) {
@@ -151,6 +154,18 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
     }
   }
 };
+
+TEST_F(ThreadStoreTest, NodeIsLostAndComesBack_ItsPartIsReported) {
+  const std::size_t part = store_->PartOf(KeyAt(1));
+  found_.clear();
+  redis_[1]->Kill();
+  RunFor(milliseconds(50));
+  EXPECT_THAT(lost_, testing::AllOf(testing::Not(testing::IsEmpty()), testing::Each(part)));
+  EXPECT_THAT(found_, testing::IsEmpty());
+  redis_[1]->Start();
+  RunFor(std::chrono::seconds(1));
+  EXPECT_THAT(found_, testing::ElementsAre(part));
+}
 
 TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_WhatTheOtherUndoesIsReported) {
   const std::string here = KeyAt(0);
