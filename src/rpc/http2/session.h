@@ -100,7 +100,10 @@ class Session {
   void OpenStream(std::int32_t id);
   void CloseStream(std::int32_t id);
   void Discard(Stream& stream);
-  void Cancel(Stream& stream);
+  void Reset(Stream& stream, std::uint32_t error);
+  // Counts the stream among the open calls, or refuses it.
+  bool Admit(Stream& stream, const CallPool* method);
+  bool HasPlace(const Stream& stream);
   void BoundOutput();
   void RunCallbacks();
   // Returns false to pause until a later iteration.
@@ -138,6 +141,7 @@ class Session {
   Stream* found_ = nullptr;
 
   std::uint64_t calls_ = 0;
+  int probes_ = 0;  // open
   PeerUse& peer_use_;
   MessageMemory memory_;
   std::size_t received_ = 0;         // bytes of DATA in this Receive
