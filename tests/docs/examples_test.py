@@ -32,7 +32,7 @@ def main():
                                         text=True, check=False)
             if result.returncode != 0 or not result.stdout.startswith("valid:"):
                 wrong.append(f"{page}: {result.stdout}{result.stderr}")
-    sys.exit("\n".join(wrong))
+    sys.exit("\n".join(wrong) or 0)
 
 
 if __name__ == "__main__":
