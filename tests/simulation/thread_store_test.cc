@@ -112,13 +112,13 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
     return check;
   }
   void MoveKey(const std::string& key) {
-    redis_[1]->counters().insert(redis_[0]->counters().extract(key));
+    redis_[0]->counters().MoveKey(key, redis_[1]->counters());
   }
   void RunFor(Duration duration) { world_.RunUntil(world_.now() + duration); }
 
   std::int64_t Used(std::size_t node, const std::string& key) const {
-    const auto counter = redis_[node]->counters().find(key);
-    if (counter == redis_[node]->counters().end()) return 0;
+    const auto counter = redis_[node]->counters().by_key.find(key);
+    if (counter == redis_[node]->counters().by_key.end()) return 0;
     return sluice::Used(counter->second.limit, counter->second.state);
   }
 
@@ -126,8 +126,10 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
                                  {.host = "simulated", .port = 7001, .unix_path = {}}};
   const LinkOptions links_{.least_delay = Duration(10), .most_delay = Duration(20)};
   World world_{1};
-  const Script script_{std::vector<Limit>{
-      kTen, kSlot, FixedWindow{.limit = kMaxProduct, .window = std::chrono::seconds(1)}}};
+  const Script script_{
+      std::vector<Limit>{kTen, kSlot,
+                         FixedWindow{.limit = kMaxProduct, .window = std::chrono::seconds(1)}},
+      nullptr};
   SlotMap slots_{world_, {kAddresses[0], kAddresses[1]}};
   const std::unique_ptr<RedisServer> redis_[2] = {
       std::make_unique<RedisServer>(world_, script_, kAddresses[0], &slots_),
