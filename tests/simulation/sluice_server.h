@@ -75,6 +75,9 @@ class SluiceServer {
    public:
     Listener(Fallback& fallback, Planted planted) : fallback_(fallback), planted_(planted) {}
     void OnPartLost(std::size_t part) override { fallback_.OnPartLost(part); }
+    void OnPartFound(std::size_t part) override {
+      if (planted_ != Planted::kGracePeriodsLate) fallback_.OnPartFound(part);
+    }
     void OnLateAnswer(const StoreCheck& check) override { fallback_.OnLateAnswer(check); }
     void OnUndoEnded(const StoreCheck& undo) override {
       if (planted_ != Planted::kUndoneLearned) fallback_.OnUndoEnded(undo);
