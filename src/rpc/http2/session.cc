@@ -19,6 +19,9 @@ constexpr int kMaxProbes = 16;
 // get an error, but to decompress them takes time: a byte can stand for a field of 4 KB.
 constexpr std::size_t kMaxHeaderBlock = 16 * RequestHead::kMaxBytes;
 
+// Beyond, other connections run between: 16 KiB received can stand for a thousand times as much.
+constexpr std::size_t kHeaderBytesPerIteration = 64 * 1024;
+
 // Many resets of calls younger than this are an attack: no legitimate caller sets so short a
 // deadline and retries at once.
 constexpr std::chrono::milliseconds kYoung(1);
@@ -81,6 +84,7 @@ SteadyTime Session::now() const { return shard_.loop().now(); }
 // block the others.
 bool Session::Receive(std::string_view bytes) {
   paused_ = false;
+  heads_received_ = 0;
   inflated_before_ = shard_.inflater().total();
   ssize_t got = NGHTTP2_ERR_FLOODED;
   if (flood_ == nullptr) got = nghttp2_session_mem_recv(nghttp2_, Bytes(bytes), bytes.size());
@@ -302,6 +306,8 @@ bool Session::OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id) {
 
 bool Session::CountField(std::size_t bytes) {
   head_bytes_ += bytes;
+  heads_received_ += bytes;
+  paused_ = heads_received_ > kHeaderBytesPerIteration;
   if (head_bytes_ <= kMaxHeaderBlock) return true;
   flood_ = "headers_too_large";
   return false;

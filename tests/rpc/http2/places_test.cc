@@ -51,6 +51,27 @@ TEST_F(PlacesTest, Probes_Many_TakeNoPlaces) {
   EXPECT_EQ(Open(Connect("a"), 500), 300);
 }
 
+// 15 KB on the wire that stand for 800 KB: they are served, but other connections run between.
+TEST_F(PlacesTest, Headers_ThatGrowWhenDecompressed_TakeSeveralIterations) {
+  Wire& wire = Connect("a");
+  const std::string block = HeaderBlock(RequestHeaders("/t/Source"));
+  const std::string field = "\x40\x01x\x7f\xb9\x16" + std::string(3'000, 'y');  // entry 62
+  std::string calls;
+  for (std::uint32_t stream = 1; stream < 200; stream += 2) {
+    const std::string more = stream == 1 ? field : std::string(3, '\xbe');
+    calls += Http2Frame{.type = Http2Frame::kHeaders,
+                        .stream = stream,
+                        .payload = block + more,
+                        .flags = Http2Frame::kEndHeaders}
+                 .Bytes();
+  }
+  Send(wire, calls);
+  EXPECT_GT(handlers_, 5);
+  EXPECT_LT(handlers_, 50);
+  Pass(wire, seconds(20));
+  EXPECT_EQ(handlers_, 100);
+}
+
 class KnownCallersTest : public SimulatedPeers {
  protected:
   KnownCallersTest()

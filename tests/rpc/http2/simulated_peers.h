@@ -112,10 +112,8 @@ class SimulatedPeers : public testing::Test {
   // Begins `count` calls, which stay open. Returns the number of those not refused.
   int Open(Wire& wire, int count, const Headers& more = {}) {
     std::uint32_t& next = next_stream_[&wire];
-    std::string calls;
     const std::uint32_t first = 2 * next + 1;
-    for (int i = 0; i < count; ++i) calls += Call(2 * next++ + 1, "/t/Source", more);
-    Send(wire, calls);
+    for (int i = 0; i < count; ++i) Send(wire, Call(2 * next++ + 1, "/t/Source", more));
     int open = 0;
     for (std::uint32_t i = first; i < 2 * next + 1; i += 2) open += ResetOf(wire, i) ? 0 : 1;
     return open;
