@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "match/rule.h"
+
 namespace sluice {
 namespace {
 
@@ -99,6 +101,18 @@ std::int64_t ConfigValue::Integer(std::int64_t least, std::int64_t most,
   if (is_number) return number;
   ReportFound(fmt::format("is a whole number from {} to {}{}", least, most, note));
   return least;
+}
+
+std::string ConfigValue::Name() const {
+  constexpr std::string_view kAllowed = "are 1 to 100 letters, digits, _, . and -";
+  const auto name = Text(kAllowed);
+  if (!name) return "";
+  if (name->empty() || name->size() > 100 ||
+      name->find_first_not_of(kNameCharacters) != name->npos) {
+    ReportFound(kAllowed);
+    return "";
+  }
+  return std::string(*name);
 }
 
 std::size_t ConfigValue::WordOf(std::span<const std::string_view> words) const {

@@ -60,6 +60,10 @@ class ConfigValue {
   // An integer from `least` to `most`. Reports anything else and returns `least`.
   std::int64_t Integer(std::int64_t least, std::int64_t most, std::string_view note = "") const;
 
+  // The name of a rule or limit: 1 to 100 letters, digits, "_", "." and "-". Reports anything else
+  // and returns "".
+  std::string Name() const;
+
   // The result of `parse` for the text. Reports its error.
   template <typename T>
   std::optional<T> Parsed(Result<T> (*parse)(std::string_view), std::string_view allowed) const {

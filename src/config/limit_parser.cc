@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "config/scalar_parser.h"
 #include "core/vocabulary.h"
+#include "match/counter_key.h"
 
 namespace sluice {
 namespace {
@@ -41,8 +43,8 @@ Result<Duration> ParseWindow(std::string_view text) {
 }
 
 Limit ParseFixedWindow(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 5> kKeys{"algorithm", "limit", "window", "align",
-                                                         "utc_offset"};
+  static constexpr std::array<std::string_view, 6> kKeys{"algorithm", "name",  "limit",
+                                                         "window",    "align", "utc_offset"};
   const ConfigMap fields(value, kKeys);
   FixedWindow limit;
   if (const auto most = fields.Require("limit", "is a whole number")) {
@@ -61,7 +63,7 @@ Limit ParseFixedWindow(const ConfigValue& value) {
 }
 
 Limit ParseSlidingLog(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 3> kKeys{"algorithm", "limit", "window"};
+  static constexpr std::array<std::string_view, 4> kKeys{"algorithm", "name", "limit", "window"};
   const ConfigMap fields(value, kKeys);
   SlidingLog limit;
   if (const auto most = fields.Require("limit", "is a whole number")) {
@@ -74,7 +76,7 @@ Limit ParseSlidingLog(const ConfigValue& value) {
 }
 
 Limit ParseSlidingWindow(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 4> kKeys{"algorithm", "limit", "window",
+  static constexpr std::array<std::string_view, 5> kKeys{"algorithm", "name", "limit", "window",
                                                          "segments"};
   const ConfigMap fields(value, kKeys);
   SlidingWindow limit;
@@ -140,7 +142,7 @@ Limit ParseWarmingBucket(const ConfigMap& fields, const Rate& rate, const Config
 }
 
 Limit ParseTokenBucket(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 6> kKeys{"algorithm", "rate",   "burst",
+  static constexpr std::array<std::string_view, 7> kKeys{"algorithm", "name",   "rate",  "burst",
                                                          "initial",   "borrow", "warmup"};
   const ConfigMap fields(value, kKeys);
   const Rate rate = ParseBucketRate(fields);
@@ -156,7 +158,8 @@ Limit ParseTokenBucket(const ConfigValue& value) {
 }
 
 Limit ParseLeakyBucket(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 4> kKeys{"algorithm", "rate", "queue", "delay"};
+  static constexpr std::array<std::string_view, 5> kKeys{"algorithm", "name", "rate", "queue",
+                                                         "delay"};
   const ConfigMap fields(value, kKeys);
   const Rate rate = ParseBucketRate(fields);
   LeakyBucket limit{.rate = rate.count, .period = rate.period};
@@ -168,7 +171,7 @@ Limit ParseLeakyBucket(const ConfigValue& value) {
 }
 
 Limit ParseConcurrency(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 3> kKeys{"algorithm", "limit", "ttl"};
+  static constexpr std::array<std::string_view, 4> kKeys{"algorithm", "name", "limit", "ttl"};
   const ConfigMap fields(value, kKeys);
   Concurrency limit;
   if (const auto most = fields.Require("limit", "is a whole number")) {
@@ -200,8 +203,7 @@ std::vector<std::string_view> AlgorithmNames() {
   return names;
 }
 
-}  // namespace
-
+// The algorithm and its parameters.
 Limit ParseLimit(const ConfigValue& value) {
   if (value.node().kind != YamlNode::Kind::kMap) {
     value.ReportFound("is a map such as {algorithm: token_bucket, rate: 10/s}");
@@ -228,6 +230,30 @@ Limit ParseLimit(const ConfigValue& value) {
   }
   value.At("algorithm", *name).ReportFound(allowed + DidYouMean(name->text, names));
   return {};
+}
+
+}  // namespace
+
+std::vector<RuleLimit> ParseLimitItems(const ConfigValue& list, std::string_view allowed) {
+  std::vector<RuleLimit> limits;
+  for (const ConfigValue& item : list.Items(allowed)) {
+    const std::size_t errors = item.report().errors.size();
+    RuleLimit limit = ParseLimit(item);
+    const bool is_map = item.node().kind == YamlNode::Kind::kMap;
+    if (const YamlNode* const name = is_map ? item.node().Find("name") : nullptr) {
+      limit.name = item.At("name", *name).Name();
+    }
+    const std::string tag = CounterTag(limit);
+    const bool is_repeated = std::any_of(limits.begin(), limits.end(), [&](const RuleLimit& other) {
+      return CounterTag(other) == tag;
+    });
+    if (is_repeated && item.report().errors.size() == errors) {
+      item.Report(fmt::format(
+          "found a second limit {}; allowed is one, or a different name for each", tag));
+    }
+    limits.push_back(std::move(limit));
+  }
+  return limits;
 }
 
 }  // namespace sluice

@@ -1,13 +1,17 @@
-// One item of `limits`: an algorithm with its parameters. A new algorithm is one function and one
+// The items of `limits`: algorithms with their parameters. A new algorithm is one function and one
 // row of the table in the .cc.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "config/config_value.h"
-#include "core/limit.h"
+#include "match/rule.h"
 
 namespace sluice {
 
-// Reports errors in `value`; the result is then unusable.
-Limit ParseLimit(const ConfigValue& value);
+// Reports errors, such as two limits that would share a counter; the result is then unusable.
+// `allowed` is for a value that is no list.
+std::vector<RuleLimit> ParseLimitItems(const ConfigValue& list, std::string_view allowed);
 
 }  // namespace sluice

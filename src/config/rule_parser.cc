@@ -15,21 +15,6 @@ namespace {
 
 using Kind = YamlNode::Kind;
 
-std::string ParseName(const ConfigValue& value) {
-  constexpr std::string_view kAllowed = "are 1 to 100 letters, digits, _, . and -";
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-  };
-  const auto name = value.Text(kAllowed);
-  if (!name) return "";
-  if (name->empty() || name->size() > 100 || !std::all_of(name->begin(), name->end(), is_allowed)) {
-    value.ReportFound(kAllowed);
-    return "";
-  }
-  return std::string(*name);
-}
-
 std::optional<int> ParsePrefixLength(const ConfigMap& fields, std::string_view key, int most) {
   const auto length = fields.Find(key);
   if (!length) return std::nullopt;
@@ -81,7 +66,7 @@ Limits ParseLimits(const ConfigValue& value) {
     value.Report(fmt::format("found a list of {}; allowed {}", node.items.size(), kAllowed));
   }
   Limits limits;
-  for (const ConfigValue& item : value.Items(kAllowed)) limits.limits.push_back(ParseLimit(item));
+  limits.limits = ParseLimitItems(value, kAllowed);
   return limits;
 }
 
@@ -144,7 +129,7 @@ Rule ParseRule(const ConfigValue& value) {
   Rule rule;
   rule.location = fmt::format("{}:{}", value.report().file, value.node().position.line);
   if (const auto name = fields.Require("name", "are 1 to 100 letters, digits, _, . and -")) {
-    rule.name = ParseName(*name);
+    rule.name = name->Name();
   }
   if (const auto match = fields.Find("match")) rule.match = ParseMatch(*match);
   if (const auto per = fields.Find("per")) rule.per = ParsePer(*per);

@@ -94,13 +94,13 @@ void WarnAboutBurst(const ConfigValue& value, const Limit& limit) {
 
 // `value` is the node of `limits`.
 void WarnAboutLimits(const ConfigValue& value, const Limits& limits) {
-  const std::vector<Limit>& all = limits.limits;
+  const std::vector<RuleLimit>& all = limits.limits;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const ConfigValue item = value.At(i, value.node().items[i]);
-    WarnAboutBurst(item, all[i]);
+    WarnAboutBurst(item, all[i].limit);
     for (std::size_t other = 0; other < all.size(); ++other) {
-      const bool decides_first = other != i && Includes(all[other], all[i]);
-      if (!decides_first || (other > i && Includes(all[i], all[other]))) continue;
+      const bool decides_first = other != i && Includes(all[other].limit, all[i].limit);
+      if (!decides_first || (other > i && Includes(all[i].limit, all[other].limit))) continue;
       item.Warn(fmt::format("never decides: limits[{}] denies all that it would deny", other));
       break;
     }

@@ -81,9 +81,10 @@ std::string ToYaml(const Limits& limits, std::string_view indent) {
   if (limits.effect == Limits::Effect::kBlocked) return " blocked\n";
   if (limits.effect == Limits::Effect::kUnlimited) return " unlimited\n";
   std::string text = "\n";
-  for (const Limit& limit : limits.limits) {
-    text += fmt::format("{}- {{algorithm: {}, {}}}\n", indent, ToString(AlgorithmOf(limit)),
-                        std::visit(Parameters{}, limit));
+  for (const RuleLimit& limit : limits.limits) {
+    const std::string name = limit.name.empty() ? "" : "name: " + YamlScalar(limit.name) + ", ";
+    text += fmt::format("{}- {{algorithm: {}, {}{}}}\n", indent, ToString(AlgorithmOf(limit.limit)),
+                        name, std::visit(Parameters{}, limit.limit));
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/hash.h"
+#include "match/rule.h"
 
 namespace sluice {
 namespace {
@@ -51,7 +52,7 @@ bool ParseTtl(std::string_view digits, Duration& ttl) {
 }
 
 // Whether RuleIndex builds such a key for a concurrency limit: "sluice:{…}…:concurrency", possibly
-// with ".2" appended.
+// with "." and the limit's name appended.
 bool IsConcurrencyKey(std::string_view key) {
   constexpr std::string_view kTag = ":concurrency";
   const std::size_t tag = key.rfind(kTag);
@@ -60,8 +61,7 @@ bool IsConcurrencyKey(std::string_view key) {
   std::string_view rest = key.substr(tag + kTag.size());
   if (rest.empty()) return true;
   if (!rest.starts_with('.') || rest.size() == 1) return false;
-  rest.remove_prefix(1);
-  return std::all_of(rest.begin(), rest.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return rest.find_first_not_of(kNameCharacters) == std::string_view::npos;
 }
 
 }  // namespace

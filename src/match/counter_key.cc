@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+
+#include <fmt/format.h>
 
 #include "base/hash.h"
 #include "match/pattern_yaml.h"
@@ -43,6 +46,32 @@ void AppendEscaped(std::string_view text, std::string& out) {
     out += kDigits[byte >> 4];
     out += kDigits[byte & 15];
   }
+}
+
+std::string AttributeInKey(std::string_view name) {
+  std::string key;
+  for (const char& c : name) {
+    if (c == '=') {
+      key += "%3D";
+    } else {
+      AppendEscaped({&c, 1}, key);
+    }
+  }
+  return key + "=";
+}
+
+std::string CounterTag(const RuleLimit& limit) {
+  const std::string tag = CounterTag(limit.limit);
+  return limit.name.empty() ? tag : fmt::format("{}.{}", tag, limit.name);
+}
+
+std::string RepeatedTag(const std::vector<RuleLimit>& limits) {
+  std::set<std::string> tags;
+  for (const RuleLimit& limit : limits) {
+    const auto [tag, is_new] = tags.insert(CounterTag(limit));
+    if (!is_new) return *tag;
+  }
+  return "";
 }
 
 std::string DigestOfMatch(std::vector<Condition> match) {

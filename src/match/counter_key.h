@@ -1,6 +1,7 @@
-// The names of counters in the store: `sluice:{<domain>/<rule>/<values>}:`, followed by the limit's
-// tag. The braces are Redis Cluster's hash tag, so all limits of one rule and subject share a slot.
-// No two subjects of a rule share a key.
+// The names of counters in the store: `sluice:{<domain>/<rule>/<attribute>=<value>/…}:`, followed
+// by the limit's tag. The braces are Redis Cluster's hash tag, so all limits of one rule and
+// subject share a slot. Names do not depend on the order of rules, limits or attributes, and no two
+// subjects share a key.
 #pragma once
 
 #include <string>
@@ -11,11 +12,20 @@
 
 namespace sluice {
 
-// A list of values longer than this is replaced by `#` and a digest.
+// A list of attributes and values longer than this is replaced by `#` and a digest.
 inline constexpr std::size_t kMaxKeyValuesBytes = 200;
 
 // Appends `text` with '%', '/', '{', '}', '#', spaces, control bytes and DEL percent-escaped.
 void AppendEscaped(std::string_view text, std::string& out);
+
+// `name`, with '=' escaped as well, and "=".
+std::string AttributeInKey(std::string_view name);
+
+// The limit's part of a key.
+std::string CounterTag(const RuleLimit& limit);
+
+// The tag that two of the limits share; empty if there is none.
+std::string RepeatedTag(const std::vector<RuleLimit>& limits);
 
 // Names the counters of an override with `counter: own`, in letters and digits. Equal matches have
 // the same name, independent of position and order.

@@ -2,9 +2,12 @@
 // config/ fills them from YAML; RuleIndex compiles them.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/limit.h"
@@ -46,11 +49,28 @@ struct KeyPart {
   bool operator==(const KeyPart&) const = default;
 };
 
+// The characters of the names of rules and limits.
+inline constexpr std::string_view kNameCharacters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+
+// A limit of a rule. Its counters are named by CounterTag(limit) and `name`.
+struct RuleLimit {
+  Limit limit;
+  std::string name;  // empty: it is the rule's only limit with this tag
+
+  RuleLimit() = default;
+  template <std::convertible_to<Limit> T>
+  RuleLimit(T its_limit, std::string its_name = {})
+      : limit(std::move(its_limit)), name(std::move(its_name)) {}
+
+  bool operator==(const RuleLimit&) const = default;
+};
+
 // What a rule does with a request: counts it against `limits`, or decides without counting.
 struct Limits {
   enum class Effect : std::uint8_t { kCount, kBlocked, kUnlimited };
   Effect effect = Effect::kCount;
-  std::vector<Limit> limits;  // empty unless kCount
+  std::vector<RuleLimit> limits;  // empty unless kCount
 
   bool operator==(const Limits&) const = default;
 };
@@ -69,8 +89,10 @@ enum class OnStoreFailure : std::uint8_t { kLocal, kAllow, kDeny, kError };
 enum class Unmatched : std::uint8_t { kAllow, kDeny };
 
 struct Rule {
-  std::string name;              // unique in its domain
-  std::string counter;           // what its counters' keys call it; empty: name
+  std::string name;  // unique in its domain
+  // What its counters' keys call it, with the values of `per`; empty: its name, with the attributes
+  // and values.
+  std::string counter;
   std::string location;          // file:line
   std::vector<Condition> match;  // all must hold; empty: every request of the domain
   std::vector<KeyPart> per;      // empty: one counter for all

@@ -18,6 +18,7 @@ constexpr std::string_view kKeyStart = "sluice:{";
 
 // KeyPart with its attribute converted to an id.
 struct KeySource {
+  std::string name;  // what precedes the value
   AttributeId attribute = 0;
   std::optional<int> ipv4_prefix;
   std::optional<int> ipv6_prefix;
@@ -49,7 +50,7 @@ struct CompiledRule {
 struct CompiledDomain {
   Unmatched unmatched = Unmatched::kAllow;
   std::string key_start;  // "sluice:{shop/"
-  std::string colocate;   // attribute, escaped
+  std::string colocate;   // "user="
   std::optional<AttributeId> colocate_id;
   AttributeTable attributes;
   ConditionIndex rules;  // entry i is the rule of id first_id + i
@@ -82,26 +83,33 @@ AttributeTable AttributesOf(const Domain& domain) {
   return attributes;
 }
 
-// Limits with equal tags must not share a counter within one rule.
-std::vector<IndexedLimit> IndexLimits(const std::vector<Limit>& limits) {
+std::vector<IndexedLimit> IndexLimits(const std::vector<RuleLimit>& limits) {
   std::vector<IndexedLimit> indexed;
   indexed.reserve(limits.size());
-  for (const Limit& limit : limits) {
-    const std::string tag = CounterTag(limit);
-    const auto same = std::count_if(indexed.begin(), indexed.end(), [&](const IndexedLimit& other) {
-      return CounterTag(other.limit) == tag;
-    });
-    indexed.push_back(
-        {.limit = limit, .tag = same == 0 ? tag : fmt::format("{}.{}", tag, same + 1)});
-  }
+  for (const RuleLimit& limit : limits) indexed.push_back({limit.limit, CounterTag(limit)});
   return indexed;
+}
+
+// Limits with equal tags would share a counter.
+Result<void> CheckTags(const Rule& rule) {
+  std::string repeated = RepeatedTag(rule.limits.limits);
+  for (const Override& other : rule.overrides) {
+    if (repeated.empty()) repeated = RepeatedTag(other.limits.limits);
+  }
+  if (repeated.empty()) return {};
+  return InvalidArgument(fmt::format("{}: rule \"{}\" has two limits {} without different names",
+                                     rule.location, rule.name, repeated));
 }
 
 CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain) {
   CompiledRule compiled;
-  for (const KeyPart& part : rule.per) {
+  std::vector<KeyPart> parts = rule.per;
+  std::sort(parts.begin(), parts.end(),
+            [](const KeyPart& a, const KeyPart& b) { return a.attribute < b.attribute; });
+  for (const KeyPart& part : parts) {
     const AttributeId id = domain.attributes.Find(part.attribute)->id;
-    compiled.key.push_back({id, part.ipv4_prefix, part.ipv6_prefix});
+    compiled.key.push_back({rule.counter.empty() ? AttributeInKey(part.attribute) : "", id,
+                            part.ipv4_prefix, part.ipv6_prefix});
     if (id == domain.colocate_id) {
       compiled.colocated = static_cast<std::uint32_t>(compiled.key.size() - 1);
     }
@@ -139,6 +147,7 @@ bool AppendKeyValues(const CompiledRule& rule, const RequestAttributes& facts, s
   const std::size_t start = out.size();
   for (const KeySource& source : rule.key) {
     if (&source != &rule.key.front()) out += '/';
+    out += source.name;
     if (!AppendKeyValue(source, facts.Find(source.attribute), out)) return false;
   }
   DigestIfLong(start, out);
@@ -151,7 +160,7 @@ bool WriteKeyPrefix(const CompiledDomain& domain, const CompiledRule& rule, cons
   out.assign(domain.key_start);
   if (rule.colocated) {
     const KeySource& source = rule.key[*rule.colocated];
-    out.append(domain.colocate).append("=");
+    out.append(domain.colocate);
     const std::size_t start = out.size();
     if (!AppendKeyValue(source, facts.Find(source.attribute), out)) return false;
     DigestIfLong(start, out);
@@ -195,7 +204,7 @@ Result<void> RuleIndex::State::AddDomain(Domain&& domain, const Options& options
   AppendEscaped(domain.name, compiled_domain.key_start);
   compiled_domain.key_start += '/';
   if (!domain.colocate.empty()) {
-    AppendEscaped(domain.colocate, compiled_domain.colocate);
+    compiled_domain.colocate = AttributeInKey(domain.colocate);
     compiled_domain.colocate_id = compiled_domain.attributes.Find(domain.colocate)->id;
   }
   if (auto added = AddRules(std::move(domain), compiled_domain); !added) {
@@ -210,6 +219,7 @@ Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& c
     if (!names.insert(rule.name).second) {
       return InvalidArgument(fmt::format("{}: rule \"{}\" occurs twice", rule.location, rule.name));
     }
+    if (auto checked = CheckTags(rule); !checked) return checked;
   }
   for (Rule& rule : domain.rules) {
     compiled.push_back(CompileRule(rule, compiled_domain));

@@ -49,7 +49,7 @@ struct RuleMatch {
   // override exempts the request from this rule, but not from others.
   std::span<const IndexedLimit> limits;
   int override_index = -1;  // -1: the rule's own limits
-  // kCount: the counters' keys up to their tags, "sluice:{shop/pay-per-user/42}:".
+  // kCount: the counters' keys up to their tags, "sluice:{shop/pay-per-user/user=42}:".
   std::string key_prefix;
 };
 

@@ -28,12 +28,10 @@ void AddReflection(rpc::Methods& methods, AdmitCall admit) {
   const auto make = [names, admit = std::move(admit)](net::Loop&) {
     return std::make_unique<ReflectionHandler>(names, admit);
   };
-  methods.push_back({.path = PathOfVersion<grpc::reflection::v1::ServerReflectionRequest>(),
-                     .stream = make,
-                     .is_probe = true});
+  methods.push_back(
+      {.path = PathOfVersion<grpc::reflection::v1::ServerReflectionRequest>(), .stream = make});
   methods.push_back({.path = PathOfVersion<grpc::reflection::v1alpha::ServerReflectionRequest>(),
-                     .stream = make,
-                     .is_probe = true});
+                     .stream = make});
   *names = ServiceNames(methods);
 }
 

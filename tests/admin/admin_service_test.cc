@@ -130,7 +130,7 @@ TEST_P(AdminServiceTest, Explain_TellsRulesKeysAndStateAndTakesNothing) {
   EXPECT_EQ(response.rules(0).rule(), "per-user");
   EXPECT_EQ(response.rules(0).effect(), "enforced");
   ASSERT_EQ(response.rules(0).counters_size(), 1);
-  EXPECT_EQ(response.rules(0).counters(0).key(), "sluice:{shop/per-user/a}:fixed_window:1m");
+  EXPECT_EQ(response.rules(0).counters(0).key(), "sluice:{shop/per-user/user=a}:fixed_window:1m");
   EXPECT_EQ(response.rules(0).counters(0).status().remaining(), 6u);
 }
 
@@ -139,7 +139,8 @@ TEST_P(AdminServiceTest, ResetLimit_MakesTheCounterAsNew) {
   Check(10);
   v1::ResetLimitResponse response;
   ASSERT_TRUE(Call(&v1::Admin::Stub::ResetLimit, ForUser<v1::ResetLimitRequest>(), response).ok());
-  EXPECT_THAT(response.keys(), testing::ElementsAre("sluice:{shop/per-user/a}:fixed_window:1m"));
+  EXPECT_THAT(response.keys(),
+              testing::ElementsAre("sluice:{shop/per-user/user=a}:fixed_window:1m"));
   EXPECT_EQ(Check().limits(0).remaining(), 9u);
   auto nobody = ForUser<v1::ResetLimitRequest>();
   nobody.set_rule("nobody");
@@ -161,7 +162,7 @@ TEST_P(AdminServiceTest, ListRules_ShowsAllOrThoseOfADomain) {
   EXPECT_EQ(response.rules(0).location(), "shop.yaml:3");
   EXPECT_EQ(response.rules(0).yaml(),
             "name: per-user\nper: [user]\nlimits:\n"
-            "  - {algorithm: fixed_window, limit: 10, window: 1m}\n");
+            "  - {algorithm: fixed_window, limit: 10, window: 1m}\nmissing: skip\n");
 }
 
 // One worker runs long tasks, so a list of rules would wait.

@@ -114,7 +114,7 @@ TEST_F(ExplainTest, CountersStandAsTheyAre_AndNothingIsTaken) {
     EXPECT_EQ(Explained({{"user", "a"}, {"office", "1"}})[0], "per-user enforced 6/10")
         << "though a rule decides without asking";
   }
-  EXPECT_EQ(keys_[0], "sluice:{shop/per-user/a}:fixed_window:1m");
+  EXPECT_EQ(keys_[0], "sluice:{shop/per-user/user=a}:fixed_window:1m");
   EXPECT_EQ(Check({{"user", "a"}}).limits[0].verdict.remaining, 5);
 }
 
@@ -168,8 +168,8 @@ TEST_F(ResetLimitTest, AllRules_TheirCountersAreAsNewAndThoseOfOthersNot) {
   Check({{"user", "b"}}, 4);
   const auto keys = Reset();
   ASSERT_TRUE(keys) << keys.error().message;
-  EXPECT_EQ(*keys, (std::vector<std::string>{"sluice:{shop/per-user/a}:fixed_window:1m",
-                                             "sluice:{shop/trial/a}:fixed_window:1m"}));
+  EXPECT_EQ(*keys, (std::vector<std::string>{"sluice:{shop/per-user/user=a}:fixed_window:1m",
+                                             "sluice:{shop/trial/user=a}:fixed_window:1m"}));
   EXPECT_EQ(Remaining(), 10);
   EXPECT_EQ(Check({{"user", "b"}}, 0).limits[0].verdict.remaining, 6);
 }

@@ -62,7 +62,7 @@ class SlowRedisTest(unittest.TestCase):
 
     def counted(self, policy, user):
         """The value in Redis, independent of the servers' answers."""
-        key = f"sluice:{{shop/{policy}/{user}}}:fixed_window:1d"
+        key = f"sluice:{{shop/{policy}/user={user}}}:fixed_window:1d"
         found = subprocess.run(["redis-cli", "-s", self.fleet.redis_socket, "eval", COUNT, "1", key],
                                stdin=subprocess.DEVNULL, capture_output=True, check=True,
                                timeout=10, text=True)

@@ -15,7 +15,7 @@ TEST(Sha256Hex128, Examples_MatchTheStandard) {
 
 TEST(KeyedHash, EveryByteTheLengthAndTheSecretMatter) {
   const Hash128 secret{1, 2};
-  const std::string key = "sluice:{shop/pay-per-user/42}:token_bucket:1s";
+  const std::string key = "sluice:{shop/pay-per-user/user=42}:token_bucket:1s";
   for (std::size_t length = 0; length <= key.size(); ++length) {
     const std::string part = key.substr(0, length);
     EXPECT_EQ(KeyedHash(part, secret), KeyedHash(part, secret));

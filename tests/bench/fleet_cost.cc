@@ -46,7 +46,8 @@ class Asker final : public StoreCheck {
   void Ask() {
     user_ = (user_ + 48'271) % kUsers;
     key_.resize(0);
-    fmt::format_to(std::back_inserter(key_), "sluice:{{bench/user/{}}}:token_bucket:1s", user_);
+    fmt::format_to(std::back_inserter(key_), "sluice:{{bench/user/user={}}}:token_bucket:1s",
+                   user_);
     counters.front().key = key_;
     store_.Submit(*this);
   }

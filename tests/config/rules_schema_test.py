@@ -21,7 +21,7 @@ BEYOND_A_SCHEMA = {
     "alias", "anchor", "key_twice", "match_attribute_twice", "not_utf8", "quote_swallows_line", "tag",
     "token_bucket_borrow_word",  # `yes` is a boolean to some
     "cidr_host_bits", "cidr_length", "regex_bad",
-    "per_twice", "rule_name_twice",
+    "limit_twice", "per_twice", "rule_name_twice",
     "fixed_window_window_too_long", "token_bucket_warmup_too_long",
     "leaky_bucket_rate_too_large", "token_bucket_rate_too_large",
     "token_bucket_rate_too_large_per_second",
@@ -48,7 +48,8 @@ GOOD_LIMITS = """
 {algorithm: leaky_bucket, rate: 2/h, queue: 625498, delay: true}
 {algorithm: leaky_bucket, rate: 2/d, queue: 26061}
 {algorithm: leaky_bucket, rate: 2/d, queue: 0}
-{algorithm: concurrency, limit: 1000000, ttl: 30s}
+{algorithm: concurrency, limit: 100000, ttl: 30s}
+{algorithm: concurrency, limit: 1, ttl: 30s, name: large-jobs}
 """
 
 failures = []

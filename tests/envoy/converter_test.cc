@@ -57,6 +57,7 @@ rules:
     per: [k]
     limits:
       - {algorithm: fixed_window, limit: 3, window: 7d, align: epoch}
+    missing: skip
 )");
   EXPECT_TRUE(Native(Converted("domain: d")).ok());
   EXPECT_TRUE(Native(Converted("domain: 'a: b'\ndescriptors: [{key: k}]")).ok());
@@ -75,13 +76,13 @@ TEST(ConvertToYaml, Rules_MatchWhatTheTreeDoes) {
   const Row rows[] = {
       {{{"path", "/pay"}}, "path-_pay", "sluice:{shop/path-_pay/}:fixed_window:7d:epoch"},
       {{{"path", "/a.x/y"}}, "path-_a____", "sluice:{shop/path-_a____/}:fixed_window:30d:epoch"},
-      {{{"path", "/x"}}, "path", "sluice:{shop/path/%2Fx}:fixed_window:1m:epoch"},
+      {{{"path", "/x"}}, "path", "sluice:{shop/path/path=%2Fx}:fixed_window:1m:epoch"},
       {{{"path", "/x"}, {"user", "u"}},
        "path.user",
-       "sluice:{shop/path.user/%2Fx/u}:fixed_window:1h:epoch"},
+       "sluice:{shop/path.user/path=%2Fx/user=u}:fixed_window:1h:epoch"},
       {{{"path", "/x"}, {"user", "root"}}, "path.user-root", ""},
       {{{"path", "/x"}, {"user", "eve"}}, "path.user-eve", ""},
-      {{{"own", "1"}}, "own", "sluice:{shop/own/1}:token_bucket:1s"},
+      {{{"own", "1"}}, "own", "sluice:{shop/own/own=1}:token_bucket:1s"},
       {{{"user", "u"}}, "", ""},
       {{{"user", "root"}}, "", ""},
       {{{"user", "eve"}}, "", ""},

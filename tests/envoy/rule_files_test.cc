@@ -211,7 +211,7 @@ descriptors:
   const Descriptor& own = top.descriptors.at(1);
   EXPECT_TRUE(own.share_threshold);
   ASSERT_EQ(own.rate_limit->limits.size(), 2u);
-  EXPECT_EQ(std::get<TokenBucket>(own.rate_limit->limits[0]).burst, 20);
+  EXPECT_EQ(std::get<TokenBucket>(own.rate_limit->limits[0].limit).burst, 20);
 }
 
 TEST(RuleFiles, AnchorsAndAliases_StandForWhatTheyName) {

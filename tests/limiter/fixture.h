@@ -137,7 +137,7 @@ class LimiterTest : public testing::Test {
     limiter_.SetRules(RuleIndex::Build({domain}, options).value());
   }
 
-  static Rule RuleOf(std::string name, std::vector<Limit> limits) {
+  static Rule RuleOf(std::string name, std::vector<RuleLimit> limits) {
     Rule rule;
     rule.name = std::move(name);
     rule.limits.limits = std::move(limits);

@@ -23,7 +23,7 @@ LeaseName Name(std::vector<std::string_view> keys) {
 TEST(LeaseName, ToTextAndBack_SaysTheSame) {
   const std::vector<std::vector<std::string_view>> key_lists = {
       {kKey},
-      {kKey, "sluice:{shop/jobs/ann}:concurrency.2", "sluice:{a/user=%20}r:concurrency.13"},
+      {kKey, "sluice:{shop/jobs/ann}:concurrency.2", "sluice:{a/user=%20}r:concurrency.A-b_c.13"},
       {"sluice:{a/:concurrency:concurrency/#0f}:concurrency"},
   };
   for (const auto& keys : key_lists) {
@@ -114,8 +114,9 @@ TEST(LeaseName, Parse_WhatNoCheckGave_IsRefused) {
       kStart + kKey + " nonsense",
       kStart + kKey + "\n",
       kStart + kKey + ".",
-      kStart + kKey + ".x",
-      kStart + kKey + ".2x",
+      kStart + kKey + ".x:y",
+      kStart + kKey + ".x/y",
+      kStart + kKey + ".é",
       kStart + kKey + "x",
       kStart + "sluice:{shop/jobs/ann}:token_bucket:1s",
       kStart + "sluice:{shop/jobs/ann}:concurrency:fixed_window:1d",

@@ -29,7 +29,8 @@ class MetricsTest : public LimiterTest {
 };
 
 TEST_F(MetricsTest, VerdictsOfTheStore_CountForEachRule) {
-  SetRules({RuleOf("one", {PerMinute(1), PerMinute(50)}), RuleOf("many", {PerMinute(100)})});
+  SetRules(
+      {RuleOf("one", {PerMinute(1), {PerMinute(50), "large"}}), RuleOf("many", {PerMinute(100)})});
   for (int i = 0; i < 3; ++i) Check();
   EXPECT_EQ(Checks("shop", "one", "allowed", "store"), 1);
   EXPECT_EQ(Checks("shop", "one", "denied", "store"), 2);

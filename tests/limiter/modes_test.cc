@@ -119,7 +119,7 @@ TEST_F(ModesTest, ModeMeansNothingToOneLimit_TheOthersDecide) {
 TEST_F(ModesTest, ModeMeansNothingToAnyLimit_IsRefused) {
   struct Row {
     const char* name;
-    std::vector<Limit> limits;
+    std::vector<RuleLimit> limits;
     Mode mode;
     bool refused;
   };

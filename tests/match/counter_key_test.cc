@@ -20,25 +20,40 @@ std::string KeyOf(const RuleIndex& index, const std::vector<Attribute>& attribut
   return result.count == 1 ? result.rules[0].key_prefix : "";
 }
 
-TEST(CounterKey, Values_AreEscapedAndJoined) {
+TEST(CounterKey, AttributesAndValues_AreEscapedAndJoined) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("a"), Key("b")})}));
   const struct {
     std::string a;
     std::string b;
     std::string key;
   } kRows[] = {
-      {"x", "y", "sluice:{shop/r/x/y}:"},
-      {"", "", "sluice:{shop/r//}:"},
-      {"x/y", "", "sluice:{shop/r/x%2Fy/}:"},
-      {"50%", "{a}", "sluice:{shop/r/50%25/%7Ba%7D}:"},
-      {"#", "a b", "sluice:{shop/r/%23/a%20b}:"},
-      {"\0\n"s, "\x7F", "sluice:{shop/r/%00%0A/%7F}:"},
-      {"日本", "a:b", "sluice:{shop/r/日本/a:b}:"},
-      {std::string(199, 'x'), "", "sluice:{shop/r/" + std::string(199, 'x') + "/}:"},
-      {std::string(200, 'x'), "",
-       "sluice:{shop/r/#" + Sha256Hex128(std::string(200, 'x') + "/") + "}:"},
+      {"x", "y", "sluice:{shop/r/a=x/b=y}:"},
+      {"", "", "sluice:{shop/r/a=/b=}:"},
+      {"x/y", "", "sluice:{shop/r/a=x%2Fy/b=}:"},
+      {"50%", "{a}", "sluice:{shop/r/a=50%25/b=%7Ba%7D}:"},
+      {"#", "a b", "sluice:{shop/r/a=%23/b=a%20b}:"},
+      {"\0\n"s, "\x7F", "sluice:{shop/r/a=%00%0A/b=%7F}:"},
+      {"日本", "a:b", "sluice:{shop/r/a=日本/b=a:b}:"},
+      {"b=", "==", "sluice:{shop/r/a=b=/b===}:"},
+      {std::string(195, 'x'), "", "sluice:{shop/r/a=" + std::string(195, 'x') + "/b=}:"},
+      {std::string(196, 'x'), "",
+       "sluice:{shop/r/#" + Sha256Hex128("a=" + std::string(196, 'x') + "/b=") + "}:"},
   };
   for (const auto& row : kRows) EXPECT_EQ(KeyOf(*index, {{"a", row.a}, {"b", row.b}}), row.key);
+}
+
+// A rule that is changed to count by another attribute does not meet the counters of the former.
+TEST(CounterKey, OtherAttributes_AreOtherSubjects_InAnyOrder) {
+  const std::vector<Attribute> facts = {{"user", "42"}, {"org", "42"}, {"a=b", "c"}, {"a", "b=c"}};
+  const auto key = [&](std::vector<KeyPart> per) {
+    return KeyOf(*Index(MakeDomain({MakeRule("r", {}, std::move(per))})), facts);
+  };
+  EXPECT_EQ(key({Key("user")}), "sluice:{shop/r/user=42}:");
+  EXPECT_EQ(key({Key("org")}), "sluice:{shop/r/org=42}:");
+  EXPECT_EQ(key({Key("user"), Key("org")}), "sluice:{shop/r/org=42/user=42}:");
+  EXPECT_EQ(key({Key("org"), Key("user")}), "sluice:{shop/r/org=42/user=42}:");
+  EXPECT_EQ(key({Key("a=b")}), "sluice:{shop/r/a%3Db=c}:");
+  EXPECT_EQ(key({Key("a")}), "sluice:{shop/r/a=b=c}:");
 }
 
 TEST(CounterKey, NoPer_IsOneForAll) {
@@ -65,26 +80,26 @@ TEST(CounterKey, Address_IsCanonicalAndMasked) {
   };
   for (const auto& row : kRows) {
     const MatchResult result = Find(*index, {{"ip", row.address}});
-    EXPECT_EQ(result.rules[0].key_prefix, "sluice:{shop/r/" + row.masked + "}:");
-    EXPECT_EQ(result.rules[1].key_prefix, "sluice:{shop/full/" + row.full + "}:");
+    EXPECT_EQ(result.rules[0].key_prefix, "sluice:{shop/r/ip=" + row.masked + "}:");
+    EXPECT_EQ(result.rules[1].key_prefix, "sluice:{shop/full/ip=" + row.full + "}:");
   }
   const MatchResult unparsable = Find(*index, {{"ip", "nowhere"}});
   EXPECT_EQ(unparsable.rules[0].outcome, RuleMatch::Outcome::kSkipped);
-  EXPECT_EQ(unparsable.rules[1].key_prefix, "sluice:{shop/full/nowhere}:");
+  EXPECT_EQ(unparsable.rules[1].key_prefix, "sluice:{shop/full/ip=nowhere}:");
 }
 
 TEST(CounterKey, WholeAddress_HasNoLength) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {{"ip", 32, {}}})}));
-  EXPECT_EQ(KeyOf(*index, {{"ip", "10.1.2.3"}}), "sluice:{shop/r/10.1.2.3}:");
-  EXPECT_EQ(KeyOf(*index, {{"ip", "::1"}}), "sluice:{shop/r/::1}:");
+  EXPECT_EQ(KeyOf(*index, {{"ip", "10.1.2.3"}}), "sluice:{shop/r/ip=10.1.2.3}:");
+  EXPECT_EQ(KeyOf(*index, {{"ip", "::1"}}), "sluice:{shop/r/ip=::1}:");
 }
 
 TEST(CounterKey, ClientIp_IsCanonicalUnasked) {
   const auto index =
       Index(MakeDomain({MakeRule("r", {}, {Key("client_ip")}), MakeRule("o", {}, {Key("other")})}));
   const MatchResult result = Find(*index, {{"client_ip", "0:0::1"}, {"other", "0:0::1"}});
-  EXPECT_EQ(result.rules[0].key_prefix, "sluice:{shop/r/::1}:");
-  EXPECT_EQ(result.rules[1].key_prefix, "sluice:{shop/o/0:0::1}:");
+  EXPECT_EQ(result.rules[0].key_prefix, "sluice:{shop/r/client_ip=::1}:");
+  EXPECT_EQ(result.rules[1].key_prefix, "sluice:{shop/o/other=0:0::1}:");
 }
 
 TEST(CounterKey, Colocate_SharesTheHashTag) {
@@ -94,24 +109,24 @@ TEST(CounterKey, Colocate_SharesTheHashTag) {
   domain.colocate = "user";
   const auto index = Index(domain);
   const MatchResult result = Find(*index, {{"user", "a}b"}, {"ip", "i"}});
-  EXPECT_EQ(result.rules[0].key_prefix, "sluice:{shop/user=a%7Db}one/a%7Db:");
-  EXPECT_EQ(result.rules[1].key_prefix, "sluice:{shop/user=a%7Db}two/i/a%7Db:");
-  EXPECT_EQ(result.rules[2].key_prefix, "sluice:{shop/without/i}:");
+  EXPECT_EQ(result.rules[0].key_prefix, "sluice:{shop/user=a%7Db}one/user=a%7Db:");
+  EXPECT_EQ(result.rules[1].key_prefix, "sluice:{shop/user=a%7Db}two/ip=i/user=a%7Db:");
+  EXPECT_EQ(result.rules[2].key_prefix, "sluice:{shop/without/ip=i}:");
 }
 
 // Every pair of short values made of the special bytes has a different key.
 TEST(CounterKey, DifferentSubjects_NeverShareAKey) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("a"), Key("b")})}));
   std::vector<std::string> values{""};
-  const std::string alphabet = "/%2F#{}a \0\x7F"s;
+  const std::string alphabet = "/%2F#{}=a \0\x7F"s;
   for (const char c : alphabet) {
     values.push_back({c});
     for (const char d : alphabet) values.push_back({c, d});
   }
-  for (const std::size_t length : {197, 198, 199, 200, 201}) {
+  for (const std::size_t length : {193, 194, 195, 196, 197}) {
     values.push_back(std::string(length, 'x'));
   }
-  values.push_back("#" + Sha256Hex128(std::string(200, 'x') + "/"));
+  values.push_back("#" + Sha256Hex128("a=" + std::string(196, 'x') + "/b="));
   std::map<std::string, std::pair<std::string, std::string>> owners;
   for (const std::string& a : values) {
     for (const std::string& b : values) {

@@ -160,7 +160,7 @@ TEST(RuleIndex, BlockedAndUnlimited_NeedNoKey) {
 TEST(RuleIndex, Override_FirstThatMatchesReplacesTheLimits) {
   Rule rule = MakeRule("r", {}, {Key("user")});
   Limits hundred = TenPerSecond();
-  std::get<FixedWindow>(hundred.limits[0]).limit = 100;
+  std::get<FixedWindow>(hundred.limits[0].limit).limit = 100;
   rule.overrides = {{{{"plan", Exact("gold")}}, hundred, false},
                     {{{"plan", Prefix("g")}}, TenPerSecond(), true},
                     {{{"plan", Exact("free")}}, {Limits::Effect::kUnlimited, {}}, false},
@@ -173,9 +173,9 @@ TEST(RuleIndex, Override_FirstThatMatchesReplacesTheLimits) {
     std::string key_prefix;
     std::int64_t limit;  // 0: none
   } kRows[] = {
-      {"none", -1, Outcome::kCount, "sluice:{shop/r/u}:", 10},
-      {"gold", 0, Outcome::kCount, "sluice:{shop/r/u}:", 100},
-      {"green", 1, Outcome::kCount, "sluice:{shop/r~9c200b2bbe7f3d31ce7f2b4529714cf8/u}:", 10},
+      {"none", -1, Outcome::kCount, "sluice:{shop/r/user=u}:", 10},
+      {"gold", 0, Outcome::kCount, "sluice:{shop/r/user=u}:", 100},
+      {"green", 1, Outcome::kCount, "sluice:{shop/r~9c200b2bbe7f3d31ce7f2b4529714cf8/user=u}:", 10},
       {"free", 2, Outcome::kCount, "", 0},
       {"bad", 3, Outcome::kBlocked, "", 0},
   };
@@ -234,9 +234,9 @@ TEST(RuleIndex, LeaseTtl_IsThatOfTheRuleThatCountsUnderTheKey) {
                       {{{"plan", Exact("small")}}, slots(5), false},
                       {{{"plan", Exact("own")}}, slots(30), true}};
   Rule two = MakeRule("two", {}, {Key("path")});
-  two.limits = {
-      Limits::Effect::kCount,
-      {Concurrency{.limit = 1, .ttl = seconds(40)}, Concurrency{.limit = 2, .ttl = seconds(50)}}};
+  two.limits = {Limits::Effect::kCount,
+                {Concurrency{.limit = 1, .ttl = seconds(40)},
+                 RuleLimit(Concurrency{.limit = 2, .ttl = seconds(50)}, "large.2")}};
   Domain domain = MakeDomain({shared, two, MakeRule("no-slots", {}, {Key("user")})});
   domain.name = "a/{b}";
   for (const char* colocate : {"", "user", "path"}) {
@@ -251,8 +251,8 @@ TEST(RuleIndex, LeaseTtl_IsThatOfTheRuleThatCountsUnderTheKey) {
     EXPECT_EQ(ttl("", 0, "concurrency"), seconds(20)) << "the override's are there, too";
     EXPECT_EQ(ttl("own", 0, "concurrency"), seconds(30));
     EXPECT_EQ(ttl("", 1, "concurrency"), seconds(40));
-    EXPECT_EQ(ttl("", 1, "concurrency.2"), seconds(50));
-    EXPECT_EQ(ttl("", 1, "concurrency.3"), std::nullopt);
+    EXPECT_EQ(ttl("", 1, "concurrency.large.2"), seconds(50));
+    EXPECT_EQ(ttl("", 1, "concurrency.2"), std::nullopt);
     EXPECT_EQ(ttl("", 2, "concurrency"), std::nullopt);
     for (const char* key : {"", ":", "sluice:{", "sluice:{a%2F%7Bb%7D}:concurrency",
                             "}{:", "sluice:{other/two/}:concurrency", "}", "{}:x", ":{}"}) {
@@ -261,22 +261,40 @@ TEST(RuleIndex, LeaseTtl_IsThatOfTheRuleThatCountsUnderTheKey) {
   }
 }
 
-TEST(RuleIndex, EqualTags_AreNumbered) {
+// Whatever else is in the rule, and in any order.
+TEST(RuleIndex, EqualLimits_AreToldApartByTheirNames) {
   using std::chrono::seconds;
-  Rule rule = MakeRule("r", {});
-  rule.limits.limits = {FixedWindow{.limit = 1, .window = seconds(1)},
-                        TokenBucket{.rate = 4, .period = seconds(1), .burst = 4},
-                        FixedWindow{.limit = 2, .window = seconds(1)},
-                        FixedWindow{.limit = 3, .window = seconds(1)}};
-  const auto index = *RuleIndex::Build({MakeDomain({rule})}, {});
-  const MatchResult result = Find(*index, {});
-  std::vector<std::string> tags;
-  for (const IndexedLimit& limit : result.rules[0].limits) tags.push_back(limit.tag);
-  EXPECT_THAT(tags, ElementsAre("fixed_window:1s", "token_bucket:1s", "fixed_window:1s.2",
-                                "fixed_window:1s.3"));
+  const RuleLimit small(FixedWindow{.limit = 1, .window = seconds(1)});
+  const RuleLimit large(FixedWindow{.limit = 2, .window = seconds(1)}, "large");
+  const RuleLimit bucket(TokenBucket{.rate = 4, .period = seconds(1), .burst = 4});
+  const struct {
+    std::vector<RuleLimit> limits;
+    std::vector<std::string> tags;
+  } kRows[] = {
+      {{small, bucket, large}, {"fixed_window:1s", "token_bucket:1s", "fixed_window:1s.large"}},
+      {{large, small}, {"fixed_window:1s.large", "fixed_window:1s"}},
+      {{large}, {"fixed_window:1s.large"}},
+      {{small}, {"fixed_window:1s"}},
+  };
+  for (const auto& row : kRows) {
+    Rule rule = MakeRule("r", {});
+    rule.limits.limits = row.limits;
+    const auto index = Index(MakeDomain({rule}));
+    const MatchResult result = Find(*index, {});
+    std::vector<std::string> tags;
+    for (const IndexedLimit& limit : result.rules[0].limits) tags.push_back(limit.tag);
+    EXPECT_EQ(tags, row.tags);
+  }
 }
 
 TEST(RuleIndex, BadRules_AreRefused) {
+  const FixedWindow window{.limit = 1, .window = std::chrono::seconds(1)};
+  const FixedWindow larger{.limit = 2, .window = std::chrono::seconds(1)};
+  Rule alike = MakeRule("alike", {});
+  alike.limits.limits = {window, larger};
+  Rule alike_in_override = MakeRule("r", {});
+  alike_in_override.overrides = {
+      {{{"a", Exists()}}, {Limits::Effect::kCount, {{window, "x"}, {larger, "x"}}}, false}};
   const struct {
     RuleSet rules;
     std::string reason;
@@ -287,6 +305,8 @@ TEST(RuleIndex, BadRules_AreRefused) {
       {{MakeDomain({}), MakeDomain({})}, "\"shop\" occurs twice"},
       {{MakeDomain({MakeRule("r", {{"a", Make(Pattern::Kind::kNot, "")}})})}, "exactly one"},
       {{Domain{}}, "no name"},
+      {{MakeDomain({alike})}, "rule \"alike\" has two limits fixed_window:1s"},
+      {{MakeDomain({alike_in_override})}, "two limits fixed_window:1s.x"},
   };
   for (const auto& row : kRows) {
     const auto index = RuleIndex::Build(row.rules, {});
@@ -306,7 +326,7 @@ TEST(RuleIndex, ReusedResult_IsAsNew) {
   index->Match("shop", std::vector<Attribute>{{"user", "2"}}, result);
   ASSERT_THAT(Names(result), ElementsAre("r"));
   EXPECT_EQ(result.rules[0].outcome, Outcome::kCount);
-  EXPECT_EQ(result.rules[0].key_prefix, "sluice:{shop/r/2}:");
+  EXPECT_EQ(result.rules[0].key_prefix, "sluice:{shop/r/user=2}:");
   EXPECT_EQ(result.rules[0].limits.size(), 1u);
   index->Match("absent", {}, result);
   EXPECT_THAT(Names(result), IsEmpty());

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,8 @@ class Deployment {
   using OnTakeOver =
       std::function<void(const Script::Counters& master, const Script::Counters& standby)>;
 
-  // `script` must outlive this.
-  Deployment(World& world, RedisUrl::Kind kind, const Script& script, OnTakeOver on_take_over);
+  Deployment(World& world, RedisUrl::Kind kind, std::span<const Limit> limits,
+             OnTakeOver on_take_over);
 
   const RedisUrl& url() const { return url_; }
 
@@ -39,7 +40,7 @@ class Deployment {
   // Ends the faults that do not end by themselves.
   void Heal();
 
-  void Plant(Planted fault) {
+  void Plant(RedisServer::Planted fault) {
     for (auto& server : servers_) server->Plant(fault);
   }
 
@@ -67,7 +68,7 @@ class Deployment {
   void MoveOneKey(const std::string& of_slot, std::size_t from, std::size_t to);
 
   World& world_;
-  const Script& script_;
+  const Script script_;
   const OnTakeOver on_take_over_;
   RedisUrl url_;
   std::unique_ptr<SlotMap> slots_;  // of a cluster

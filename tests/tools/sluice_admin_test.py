@@ -127,9 +127,9 @@ class LookingInsideTest(unittest.TestCase):
             r"""(?x)\AALLOWED\ \ by\ per-user\ \(fixed_window\ 7\ of\ 10\ left\)\n
             \ \ per-user\ \ enforced\n
             \ \ \ \ fixed_window\ \ 7\ of\ 10\ left\ \ resets\ in\ .*\n
-            \ \ \ \ \ \ sluice:\{shop/per-user/a\}:fixed_window:1d\n
+            \ \ \ \ \ \ sluice:\{shop/per-user/user=a\}:fixed_window:1d\n
             \ \ \ \ sliding_log\ \ 17\ of\ 20\ left\ \ resets\ in\ .*\n
-            \ \ \ \ \ \ sluice:\{shop/per-user/a\}:sliding_log:1d\n
+            \ \ \ \ \ \ sluice:\{shop/per-user/user=a\}:sliding_log:1d\n
             \ \ per-phone\ \ skipped:\ attribute\ "phone"\ is\ missing\n
             \ \ trial\ \ shadow\n
             \ \ \ \ token_bucket\ \ 0\ of\ 3\ left\ .*\(shadow\)\n

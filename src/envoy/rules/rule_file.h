@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "config/yaml_reader.h"
-#include "core/limit.h"
 #include "envoy/rules/unit.h"
 #include "match/rule.h"
 
@@ -21,7 +20,7 @@ struct RateLimit {
   std::string name;
   std::vector<std::string> replaces;  // names of other limits
   // Sluice's extension: its own limits instead of a unit.
-  std::vector<Limit> limits;
+  std::vector<RuleLimit> limits;
   OnStoreFailure on_store_failure = OnStoreFailure::kLocal;
 };
 

@@ -100,11 +100,12 @@ void ParseOwnLimits(const ConfigMap& fields, const ConfigValue& list, RateLimit&
   for (const std::string_view key : {"unit", "requests_per_unit", "unlimited"}) {
     if (const auto other = Find(fields, key)) other->ReportFound("only without limits");
   }
-  for (const ConfigValue& item : list.Items("is a list of limits")) {
-    limit.limits.push_back(ParseLimit(item));
-    if (std::holds_alternative<Concurrency>(limit.limits.back())) {
-      item.Report("found concurrency, which needs leases; allowed are the other algorithms");
-    }
+  constexpr std::string_view kAllowed = "is a list of limits";
+  limit.limits = ParseLimitItems(list, kAllowed);
+  for (std::size_t i = 0; i < limit.limits.size(); ++i) {
+    if (!std::holds_alternative<Concurrency>(limit.limits[i].limit)) continue;
+    list.At(i, list.node().items[i])
+        .Report("found concurrency, which needs leases; allowed are the other algorithms");
   }
   if (limit.limits.empty() && list.node().kind == NodeKind::kSequence) {
     list.Report("found no limit; allowed is at least one");

@@ -67,8 +67,9 @@ class Merger {
   std::map<std::string, Known> domains_;
 };
 
-bool TakesAllBack(const Limit& limit) {
-  return Supports(limit, Mode::kRefund) && !std::holds_alternative<WarmingBucket>(limit);
+bool TakesAllBack(const RuleLimit& limit) {
+  return Supports(limit.limit, Mode::kRefund) &&
+         !std::holds_alternative<WarmingBucket>(limit.limit);
 }
 
 // With all_or_nothing, limits take back what they granted to a request that another limit denies.

@@ -7,7 +7,13 @@
 namespace sluice::rpc::http2 {
 
 ServerCall& CallPool::Take() {
-  return calls_.Take([this] { return Make(); });
+  if (free_.empty()) {
+    calls_.push_back(Make());
+    return *calls_.back();
+  }
+  ServerCall* const call = free_.back();
+  free_.pop_back();
+  return *call;
 }
 
 std::unique_ptr<ServerCall> CallPool::Make() {
