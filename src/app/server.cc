@@ -136,7 +136,7 @@ Server::Server(const Settings& settings, Parts parts)
     : metrics_(std::move(parts.metrics)),
       io_(std::move(parts.io)),
       fallback_(std::move(parts.fallback)),
-      memory_(fallback_->clock, {.max_keys = settings.max_keys}),
+      memory_(fallback_->clock, {.max_keys = settings.max_keys, .max_memory = settings.max_memory}),
       credentials_(std::move(parts.credentials)),
       redis_(std::move(parts.redis)),
       limiter_({.store = redis_ ? static_cast<Store&>(*redis_) : memory_,
@@ -169,6 +169,8 @@ void Server::RegisterProcessMetrics() {
                      "Counters in this process' memory: all counters without Redis, otherwise "
                      "those used during outages.",
                      [this] { return static_cast<double>(memory_.size()); });
+  metrics_->ReadFrom("sluice_memory_store_bytes", "Memory that these counters take, about.",
+                     [this] { return static_cast<double>(memory_.memory()); });
   metrics_->ReadFrom("sluice_fleet_share",
                      "This server's part of every limit while Redis is away, 0 to 1.", [this] {
                        const Share share = fallback_->share.Get();

@@ -24,6 +24,21 @@ Result<void> SetCount(std::size_t& setting, std::string_view text, std::size_t l
   return {};
 }
 
+Result<void> SetBytes(std::size_t& setting, std::string_view text, std::size_t least,
+                      std::size_t most, std::string_view allowed) {
+  constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB"};
+  std::size_t bytes = 1;
+  for (const std::string_view unit : kUnits) {
+    bytes <<= 10;
+    if (!text.ends_with(unit)) continue;
+    const auto count = ParseNumber<std::size_t>(text.substr(0, text.size() - unit.size()));
+    if (!count || *count > most / bytes || *count * bytes < least) break;
+    setting = *count * bytes;
+    return {};
+  }
+  return NotAllowed(text, allowed);
+}
+
 Result<void> SetDuration(Duration& setting, std::string_view text, Duration least, Duration most,
                          std::string_view allowed) {
   const auto duration = ParseDuration(text);

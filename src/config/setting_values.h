@@ -30,6 +30,10 @@ std::optional<Number> ParseNumber(std::string_view text) {
 Result<void> SetCount(std::size_t& setting, std::string_view text, std::size_t least,
                       std::size_t most);
 
+// From `least` to `most` bytes, given with a unit: KiB, MiB or GiB; `allowed` says so in words.
+Result<void> SetBytes(std::size_t& setting, std::string_view text, std::size_t least,
+                      std::size_t most, std::string_view allowed);
+
 // From `least` to `most`; `allowed` says so in words.
 Result<void> SetDuration(Duration& setting, std::string_view text, Duration least, Duration most,
                          std::string_view allowed);

@@ -65,6 +65,7 @@ struct Settings {
   std::optional<double> fleet_share;  // 0 < share <= 1; absent: by the number of servers
   bool ready_needs_redis = false;
   std::size_t max_keys = 1'000'000;
+  std::size_t max_memory = std::size_t{256} << 20;  // bytes
   EnvoySettings envoy;
 
   bool operator==(const Settings&) const = default;

@@ -151,6 +151,11 @@ Result<void> SetMaxKeys(Settings& settings, std::string_view text) {
   return SetCount(settings.max_keys, text, 1, 1'000'000'000);
 }
 
+Result<void> SetMaxMemory(Settings& settings, std::string_view text) {
+  return SetBytes(settings.max_memory, text, std::size_t{1} << 20, std::size_t{1} << 40,
+                  "a size from 1MiB to 1024GiB, such as 256MiB");
+}
+
 // Sets a member from a value of its kind.
 template <auto kMember, auto kSet>
 Result<void> Set(Settings& settings, std::string_view text) {
@@ -259,6 +264,11 @@ constexpr std::array kTable{
             Set<&Settings::ready_needs_redis, SetFlag>},
     Setting{"max_keys", "--max-keys", "SLUICE_MAX_KEYS", "COUNT", "1000000",
             "maximum number of counters in the embedded store", SetMaxKeys},
+    Setting{
+        "max_memory", "--max-memory", "SLUICE_MAX_MEMORY", "SIZE", "256MiB",
+        "maximum memory of these counters, in KiB, MiB or GiB; a sliding log takes 24 bytes for "
+        "each check admitted, a slot's holder 160",
+        SetMaxMemory},
     Setting{"envoy.rules", "--envoy-rules", "SLUICE_ENVOY_RULES", "DIR", "none",
             "directory of rule files of Envoy's rate limit service, which is served in addition to "
             "Sluice's own; none: it is not served",

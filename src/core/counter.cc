@@ -62,6 +62,26 @@ CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share)
       limit);
 }
 
+std::size_t MemoryOf(const Limit& limit, const CounterState& state) {
+  return std::visit(
+      [&](const auto& algorithm) -> std::size_t {
+        const auto& own = std::get<StateOf<decltype(algorithm)>>(state);
+        if constexpr (requires { algorithm.MemoryOf(own); }) return algorithm.MemoryOf(own);
+        return 0;
+      },
+      limit);
+}
+
+bool MayGrow(const Limit& limit, const CounterState& state) {
+  return std::visit(
+      [&](const auto& algorithm) {
+        const auto& own = std::get<StateOf<decltype(algorithm)>>(state);
+        if constexpr (requires { algorithm.MayGrow(own); }) return algorithm.MayGrow(own);
+        return false;
+      },
+      limit);
+}
+
 std::int64_t Used(const Limit& limit, const CounterState& state) {
   return std::visit(
       [&](const auto& algorithm) {

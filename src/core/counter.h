@@ -4,6 +4,7 @@
 // REQUIRES everywhere: `state` is the alternative that belongs to `limit`.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -32,6 +33,11 @@ CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share)
 
 // The units by which a counter differs from a new one, rounded up.
 std::int64_t Used(const Limit& limit, const CounterState& state);
+
+// The bytes of memory that the state takes outside itself, about.
+std::size_t MemoryOf(const Limit& limit, const CounterState& state);
+// Whether a check that takes units may need more of it.
+bool MayGrow(const Limit& limit, const CounterState& state);
 
 // The initial content of a counter that is not new. An existing counter with another version is
 // replaced by it.

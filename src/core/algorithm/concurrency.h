@@ -179,6 +179,12 @@ struct Concurrency {
     return state;
   }
 
+  // See core/counter.h.
+  std::size_t MemoryOf(const State& state) const {
+    return Holders::kOwnBytes + state.holders->size() * Holders::kBytes;
+  }
+  bool MayGrow(const State&) const { return true; }
+
   // Slots held.
   std::int64_t Used(const State& state) const { return state.counted; }
 };

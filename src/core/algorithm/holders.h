@@ -19,8 +19,9 @@ struct Holder {
 
 class Holders {
  public:
-  // The memory of one holder, about.
-  static constexpr std::size_t kBytes = 192;
+  // The memory of one holder, and of none, about.
+  static constexpr std::size_t kBytes = 160;
+  static constexpr std::size_t kOwnBytes = 300;
 
   Holders();
   ~Holders();

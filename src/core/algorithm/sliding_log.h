@@ -29,6 +29,8 @@ struct SlidingLog {
   static constexpr std::size_t kMaxEntries = 10'000;
   // The most expired entries that one check removes.
   static constexpr std::size_t kMaxCleared = 64;
+  // The memory of a log without entries, about.
+  static constexpr std::size_t kEmptyLogBytes = 800;
   // The most newer entries that one undo changes.
   static constexpr std::int64_t kMaxShifted = 256;
 
@@ -217,6 +219,14 @@ struct SlidingLog {
     if (count > 0) state.log->push_back({seen.reset_at - window, count, count});
     state.counted = count;
     return state;
+  }
+
+  // See core/counter.h. A log whose first entry has expired replaces it.
+  std::size_t MemoryOf(const State& state) const {
+    return kEmptyLogBytes + state.log->size() * sizeof(Entry);
+  }
+  bool MayGrow(const State& state) const {
+    return state.log->empty() || IsLive(state.log->front(), state);
   }
 
   // Units counted.

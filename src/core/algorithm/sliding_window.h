@@ -177,6 +177,11 @@ struct SlidingWindow {
     return {.start = start, .last = at, .counts = {count}};
   }
 
+  // See core/counter.h. As with units in every sub-window.
+  std::size_t MemoryOf(const State&) const {
+    return static_cast<std::size_t>(segments) * sizeof(std::int64_t);
+  }
+
   // Units counted.
   std::int64_t Used(const State& state) const { return state.counted(); }
 

@@ -14,6 +14,10 @@ constexpr std::size_t kMaxShards = 64;
 // A sweep that drops less than this part of a shard is followed by a pause.
 constexpr std::size_t kFewDropped = 64;
 constexpr Duration kSweepPause = std::chrono::milliseconds(100);
+constexpr std::size_t kMostVisited = 16'000;  // less than a millisecond
+
+// Of an entry in a hash table, beside the key and the entry itself.
+constexpr std::size_t kNodeBytes = 40;
 
 }  // namespace
 
@@ -42,23 +46,27 @@ class MemoryStore::ShardLocks {
 };
 
 MemoryStore::MemoryStore(const Clock& clock, const Options& options)
-    : clock_(clock), shards_(std::clamp<std::size_t>(options.shards, 1, kMaxShards)) {
-  max_keys_per_shard_ = std::max<std::size_t>(1, options.max_keys / shards_.size());
-}
+    : clock_(clock),
+      max_keys_(options.max_keys),
+      max_memory_(options.max_memory),
+      shards_(std::clamp<std::size_t>(options.shards, 1, kMaxShards)) {}
 
 void MemoryStore::Submit(StoreCheck& check) {
-  {
-    const ShardLocks locks(*this, check);
-    if (!Decide(check)) check.Fail(StoreFailure::kOverloaded);
-  }
+  bool decided = DecideLocked(check);
+  if (!decided && MakeRoom(check.counters.size())) decided = DecideLocked(check);
+  if (!decided) check.Fail(StoreFailure::kOverloaded);
   check.OnDecided();
+}
+
+bool MemoryStore::DecideLocked(StoreCheck& check) {
+  const ShardLocks locks(*this, check);
+  return Decide(check);
 }
 
 void MemoryStore::Undo(const StoreCheck& check) {
   UndoCheck undo(check, UndoCheck::Scope::kCharged);
   if (undo.counters.empty()) return;
-  const ShardLocks locks(*this, undo);
-  Decide(undo);
+  DecideLocked(undo);
 }
 
 void MemoryStore::Reset(StoreReset& reset) {
@@ -66,20 +74,11 @@ void MemoryStore::Reset(StoreReset& reset) {
     Shard& shard = ShardOf(key);
     const MutexLock lock(shard.mutex);
     if (const auto found = shard.entries.find(key); found != shard.entries.end()) {
-      shard.entries.erase(found);
+      Drop(shard, found);
     }
   }
   reset.failure.reset();
   reset.OnReset();
-}
-
-std::size_t MemoryStore::size() const {
-  std::size_t size = 0;
-  for (const Shard& shard : shards_) {
-    const MutexLock lock(shard.mutex);
-    size += shard.entries.size();
-  }
-  return size;
 }
 
 // The twin of `decide` in scripts/lua/decide.lua, for a single check.
@@ -90,7 +89,7 @@ bool MemoryStore::Decide(StoreCheck& check) {
   std::vector<Draft> drafts;
   drafts.reserve(check.counters.size());
   for (const CounterCheck& counter : check.counters) {
-    std::optional<Draft> draft = Read(counter, now);
+    std::optional<Draft> draft = Read(counter, check.demand, now);
     if (!draft) return false;
     drafts.push_back(*draft);
   }
@@ -156,14 +155,15 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts,
   }
 }
 
-// Empty if the counter is new and there is no room for it.
+// Empty if there is no room for the counter, or for what it may take.
 std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
+                                                    const Demand& demand,
                                                     Time now) SLUICE_NO_THREAD_SAFETY_ANALYSIS {
   Shard& shard = ShardOf(counter.key);
   Draft draft;
   const auto found = shard.entries.find(counter.key);
   const bool is_new = found == shard.entries.end();
-  if (is_new && !MakeRoom(shard, now)) return std::nullopt;
+  if (is_new && !HasRoomFor(1)) return std::nullopt;
   const CounterSeed* const seed = counter.seed;
   if (seed != nullptr && (is_new || found->second.seed_version != seed->version)) {
     draft.state = seed->state;
@@ -178,6 +178,8 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
     const Time expires = now + Lifetime(*counter.limit, draft.state, now);
     entry.expires = draft.keep == WriteBack::kAlways ? expires : std::max(entry.expires, expires);
   }
+  const bool takes = demand.mode == Mode::kConsume || demand.mode == Mode::kCharge;
+  if (takes && MayGrow(*counter.limit, draft.state) && !HasRoomFor(0)) return std::nullopt;
   return draft;
 }
 
@@ -186,34 +188,66 @@ void MemoryStore::Write(const CounterCheck& counter, const CounterState& state,
   Shard& shard = ShardOf(counter.key);
   Time expires = now + Lifetime(*counter.limit, state, now);
   shard.next_expiry = std::min(shard.next_expiry, expires);
-  const auto found = shard.entries.find(counter.key);
+  auto found = shard.entries.find(counter.key);
   const bool is_known = found != shard.entries.end();
   // Another limit may need it for longer; slots are needed until they are released.
   const bool may_end_earlier = std::holds_alternative<Concurrency>(*counter.limit);
   if (is_known && !may_end_earlier) expires = std::max(expires, found->second.expires);
-  const Entry entry{state, expires, counter.seed != nullptr ? counter.seed->version : 0};
+  const Entry entry{
+      state, expires, counter.seed != nullptr ? counter.seed->version : 0,
+      kNodeBytes + sizeof *found + counter.key.size() + MemoryOf(*counter.limit, state)};
   if (is_known) {
+    bytes_ += entry.bytes - found->second.bytes;
     found->second = entry;
   } else {
+    ++keys_;
+    bytes_ += entry.bytes;
     shard.entries.emplace(counter.key, entry);
   }
 }
 
+void MemoryStore::Drop(Shard& shard, Entries::iterator entry) {
+  --keys_;
+  bytes_ -= entry->second.bytes;
+  shard.entries.erase(entry);
+}
+
+bool MemoryStore::HasRoomFor(std::size_t new_keys) const {
+  return keys_ + new_keys <= max_keys_ && bytes_ < max_memory_;
+}
+
+bool MemoryStore::MakeRoom(std::size_t keys) {
+  const Time now = clock_.Now();
+  std::size_t dropped = 0;
+  std::size_t visited = 0;
+  for (std::size_t i = 0; i < shards_.size() && visited < kMostVisited; ++i) {
+    Shard& shard = shards_[next_sweep_++ % shards_.size()];
+    const MutexLock lock(shard.mutex);
+    const bool just_swept = now < shard.next_sweep && now > shard.next_sweep - 2 * kSweepPause;
+    if (now < shard.next_expiry || just_swept) continue;
+    visited += shard.entries.size();
+    dropped += Sweep(shard, now);
+    if (HasRoomFor(keys)) break;
+  }
+  return dropped > 0;
+}
+
 // A sweep visits every entry of the shard, and one that finds few of them finished must not follow
 // every new key. Meanwhile there is no room.
-bool MemoryStore::MakeRoom(Shard& shard, Time now) {
+std::size_t MemoryStore::Sweep(Shard& shard, Time now) {
   const std::size_t before = shard.entries.size();
-  if (before < max_keys_per_shard_) return true;
-  const bool just_swept = now < shard.next_sweep && now > shard.next_sweep - 2 * kSweepPause;
-  if (now < shard.next_expiry || just_swept) return false;
-  const std::size_t dropped =
-      std::erase_if(shard.entries, [&](const auto& entry) { return entry.second.expires <= now; });
-  if (dropped < before / kFewDropped) shard.next_sweep = now + kSweepPause;
   shard.next_expiry = Time::max();
-  for (const auto& [key, entry] : shard.entries) {
-    shard.next_expiry = std::min(shard.next_expiry, entry.expires);
+  for (auto at = shard.entries.begin(); at != shard.entries.end();) {
+    const auto entry = at++;
+    if (entry->second.expires <= now) {
+      Drop(shard, entry);
+    } else {
+      shard.next_expiry = std::min(shard.next_expiry, entry->second.expires);
+    }
   }
-  return shard.entries.size() < max_keys_per_shard_;
+  const std::size_t dropped = before - shard.entries.size();
+  if (dropped < before / kFewDropped) shard.next_sweep = now + kSweepPause;
+  return dropped;
 }
 
 }  // namespace sluice

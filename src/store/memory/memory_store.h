@@ -5,6 +5,7 @@
 // order.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -23,10 +24,13 @@ namespace sluice {
 class MemoryStore final : public Store {
  public:
   struct Options {
-    // The maximum number of counters. When it is reached, counters that equal new ones are dropped;
-    // if there are none, checks that need a new counter fail with kOverloaded. Few such counters
-    // may go unnoticed for a tenth of a second. Counters in use are never evicted.
+    // The maximum number of counters, and of the bytes of memory that they take, about. When one is
+    // reached, counters that equal new ones are dropped; if there are none, checks that need a new
+    // counter, or more memory for an old one, fail with kOverloaded. Few such counters may go
+    // unnoticed for a tenth of a second. Counters in use are never evicted. Threads that get there
+    // at the same time may exceed the maximum by what each of them adds.
     std::size_t max_keys = 1'000'000;
+    std::size_t max_memory = std::size_t{256} << 20;
     // At least 1, at most 64.
     std::size_t shards = 64;
   };
@@ -40,18 +44,21 @@ class MemoryStore final : public Store {
   std::size_t PartOf(std::string_view) const override { return 0; }
 
   // Number of counters, including those that equal new ones.
-  std::size_t size() const;
+  std::size_t size() const { return keys_; }
+  // Bytes of memory that they take, about.
+  std::size_t memory() const { return bytes_; }
 
  private:
   struct Entry {
     CounterState state;
     Time expires;  // from then on the counter equals a new one
     std::uint64_t seed_version = 0;
+    std::size_t bytes = 0;
   };
+  using Entries = std::unordered_map<std::string, Entry, StringHash, std::equal_to<>>;
   struct Shard {
     mutable Mutex mutex;
-    std::unordered_map<std::string, Entry, StringHash, std::equal_to<>> entries
-        SLUICE_GUARDED_BY(mutex);
+    Entries entries SLUICE_GUARDED_BY(mutex);
     // No entry expires before this.
     Time next_expiry SLUICE_GUARDED_BY(mutex) = Time::max();
     Time next_sweep SLUICE_GUARDED_BY(mutex);
@@ -66,20 +73,33 @@ class MemoryStore final : public Store {
   Shard& ShardOf(std::string_view key) { return shards_[IndexOf(key)]; }
   std::size_t IndexOf(std::string_view key) const { return Hash(key) % shards_.size(); }
 
-  // REQUIRES for all below: the locks of the shards of the counters involved.
-  // False: no room for a new counter.
+  // Takes the locks and decides.
+  bool DecideLocked(StoreCheck& check);
+
+  // REQUIRES until Write: the locks of the shards of the counters involved.
+  // False: no room.
   bool Decide(StoreCheck& check);
   // Decides the counters of one group for a check that is `allowed` so far; sets checks.granted.
   void DecideGroup(std::span<CounterCheck> counters, std::span<Draft> drafts, bool allowed,
                    CoalescedChecks& checks);
   // Charges, refunds, renews or releases.
   void DecideChange(StoreCheck& check, std::span<Draft> drafts, const CoalescedChecks& checks);
-  std::optional<Draft> Read(const CounterCheck& counter, Time now);
+  std::optional<Draft> Read(const CounterCheck& counter, const Demand& demand, Time now);
   void Write(const CounterCheck& counter, const CounterState& state, Time now);
-  bool MakeRoom(Shard& shard, Time now) SLUICE_REQUIRES(shard.mutex);
+
+  bool HasRoomFor(std::size_t new_keys) const;
+  // Drops counters that equal new ones until there is room for `keys`, but visits no more than
+  // about kMostVisited. False: nothing was dropped. REQUIRES: no lock is held.
+  bool MakeRoom(std::size_t keys);
+  std::size_t Sweep(Shard& shard, Time now) SLUICE_REQUIRES(shard.mutex);
+  void Drop(Shard& shard, Entries::iterator entry) SLUICE_REQUIRES(shard.mutex);
 
   const Clock& clock_;
-  std::size_t max_keys_per_shard_;
+  const std::size_t max_keys_;
+  const std::size_t max_memory_;
+  std::atomic<std::size_t> keys_ = 0;  // in all shards
+  std::atomic<std::size_t> bytes_ = 0;
+  std::atomic<std::size_t> next_sweep_ = 0;  // the shard to sweep next
   std::vector<Shard> shards_;
 };
 
