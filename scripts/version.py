@@ -15,11 +15,12 @@ SOURCE = ("CMakeLists.txt", rf"^project\(sluice VERSION {NUMBER} ")
 # (files, what stands around the version)
 REPEATED = [
     ("docker/Dockerfile", rf"^ARG VERSION={NUMBER}$"),
+    ("docker/Dockerfile", rf"-t sluice:{NUMBER} "),
     ("docker/**/*.yaml", rf"\bimage: sluice:{NUMBER}$"),
     ("clients/cpp/CMakeLists.txt", rf"^project\(sluice VERSION {NUMBER} "),
     ("clients/node/package.json", rf'^  "version": "{NUMBER}"'),
     ("clients/node/package-lock.json", rf'^(?:  |      )"version": "{NUMBER}"'),
-    ("docs/deploy.md", rf"sluice[_-]{NUMBER}"),
+    ("docs/deploy.md", rf"sluice[_:-]{NUMBER}"),
 ]
 
 

@@ -189,9 +189,11 @@ void Server::JoinFleet(const Settings& settings) {
   const bool counts = !settings.fleet_share;
   share_known_ = !counts;
   redis_->JoinFleet([this, counts](const redis::FleetView& view) {
-    sees_redis_ = view.connected;
+    const bool was_connected = sees_redis_.exchange(view.connected);
+    const std::size_t part = redis_->PartOf(redis::FleetMember::kKey);
     // Detected independently of failed checks.
-    if (!view.connected) fallback_->OnPartLost(redis_->PartOf(redis::FleetMember::kKey));
+    if (!view.connected) fallback_->OnPartLost(part);
+    if (view.connected && !was_connected) fallback_->OnPartFound(part);
     if (view.servers == 0) return;
     if (counts) fallback_->share.Set(Share::OfServer(view.servers, view.rank));
     share_known_ = true;
@@ -271,7 +273,8 @@ Result<void> Server::AdmitToMetrics(const HttpRequest& request) const {
   return callers->MayReadMetrics(**caller);
 }
 
-Result<void> Server::AdmitToReflection(const rpc::Call& call) const {
+// Callers and operators. Everybody without the setting `callers`.
+Result<void> Server::AdmitKnown(const rpc::Call& call) const {
   const CallerAccess* const callers = credentials_->callers();
   if (callers == nullptr || AdmitOperator(public_access_, call)) return {};
   const auto caller = callers->Identify(call);
@@ -321,13 +324,16 @@ Result<void> Server::StartGrpc(const Settings& settings) {
     other_names = {"ratelimit"};
   }
   health_.AddTo(methods, other_names);
-  AddReflection(methods, [this](const rpc::Call& call) { return AdmitToReflection(call); });
-  const rpc::ServerOptions options{.address = settings.grpc,
-                                   .socket_mode = settings.grpc_socket_mode,
-                                   .tls = credentials_->server_tls(),
-                                   .max_connections = MaxConnections(settings).grpc,
-                                   .max_connection_age = settings.max_connection_age,
-                                   .metrics = metrics_.get()};
+  AddReflection(methods, [this](const rpc::Call& call) { return AdmitKnown(call); });
+  rpc::ServerOptions options{.address = settings.grpc,
+                             .socket_mode = settings.grpc_socket_mode,
+                             .tls = credentials_->server_tls(),
+                             .max_connections = MaxConnections(settings).grpc,
+                             .max_connection_age = settings.max_connection_age,
+                             .metrics = metrics_.get()};
+  if (credentials_->callers() != nullptr) {
+    options.knows_caller = [this](const rpc::Call& call) { return AdmitKnown(call).has_value(); };
+  }
   auto grpc = settings.grpc_engine == "grpc"
                   ? rpc::grpc_engine::StartServer(*io_, std::move(methods), options)
                   : rpc::http2::StartServer(*io_, std::move(methods), options);

@@ -77,7 +77,7 @@ class Server {
   void ReloadCredentials();
   void ShowMetrics(const HttpRequest& request, const HttpResponder& responder);
   Result<void> AdmitToMetrics(const HttpRequest& request) const;
-  Result<void> AdmitToReflection(const rpc::Call& call) const;
+  Result<void> AdmitKnown(const rpc::Call& call) const;
   std::unique_ptr<AdminService> MakeAdmin(const AdminAccess& access);
   Result<void> ListenForAdmin(const Settings& settings, const Result<Address>& address);
 

@@ -283,7 +283,7 @@ constexpr std::array kTable{
             "true or false: whether all of Envoy's limits are in quota_mode",
             SetEnvoy<&EnvoySettings::quota_mode, SetFlag>},
     Setting{"envoy.count_denied", "--envoy-count-denied", "SLUICE_ENVOY_COUNT_DENIED", "BOOL",
-            "true", "true or false: whether hits over one of Envoy's limits are counted",
+            "true", "true or false: whether a request over one of Envoy's limits is counted",
             SetEnvoy<&EnvoySettings::count_denied, SetFlag>},
     Setting{"envoy.near_limit_ratio", "--envoy-near-limit-ratio", "SLUICE_ENVOY_NEAR_LIMIT_RATIO",
             "RATIO", "0.8", "the part of a limit above which metrics count hits as near it",

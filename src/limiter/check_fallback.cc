@@ -28,7 +28,8 @@ void CheckCall::OnFailure(SteadyTime now) {
   Fallback& fallback = limiter_.parts_.fallback;
   for (const CounterCheck& counter : check_.counters) {
     const bool is_lost = counter.failure && counter.failure != StoreFailure::kOverloaded;
-    if (is_lost && limiter_.falls_back()) fallback.OnPartLost(PartOf(counter));
+    if (!is_lost || !limiter_.falls_back()) continue;
+    fallback.recovery.OnFailure(PartOf(counter), fallback.clock.Now());
   }
   FallBack();
 }
@@ -40,10 +41,11 @@ std::size_t CheckCall::PartOf(const CounterCheck& counter) const {
 // The store has decided: whether none of its parts that did has failed recently.
 bool CheckCall::HasRecovered() {
   Fallback& fallback = limiter_.parts_.fallback;
-  const Time now = fallback.clock.Now();
   bool recovered = true;
   for (const CounterCheck& counter : check_.counters) {
-    recovered &= fallback.recovery.OnDecided(PartOf(counter), now);
+    const std::size_t part = PartOf(counter);
+    fallback.OnPartFound(part);
+    recovered &= !fallback.Settles(part);
   }
   return recovered;
 }
@@ -53,11 +55,10 @@ bool CheckCall::HasRecovered() {
 bool CheckCall::StaysLocal() {
   Fallback& fallback = limiter_.parts_.fallback;
   if (Writes(check_.demand.mode) && !request.charge_decides) return false;
-  const Time now = fallback.clock.Now();
   bool settles = false;
   for (std::size_t i = 0; i < check_.counters.size(); ++i) {
     const bool local = answer().limits[i].rule->rule.on_store_failure == OnStoreFailure::kLocal;
-    settles |= local && fallback.recovery.Settles(PartOf(check_.counters[i]), now);
+    settles |= local && fallback.Settles(PartOf(check_.counters[i]));
   }
   if (settles) check_.Fail(StoreFailure::kUnreachable);
   return settles;

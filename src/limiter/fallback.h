@@ -5,6 +5,7 @@
 // Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -35,6 +36,8 @@ class Fallback final : public StoreListener {
   FallbackCharges owed;
   FallbackLeases leases;
   Recovery recovery;
+  // The store is being charged with what was taken from `owed` or `leases`.
+  std::atomic<bool> charging{false};
 
   // Announces that the store will be asked `check`, whose answer will be learned.
   void Expect(const StoreCheck& check) const;
@@ -44,7 +47,11 @@ class Fallback final : public StoreListener {
   void OnLateAnswer(const StoreCheck& check) override;
   void OnUndoEnded(const StoreCheck& undo) override;
 
-  void OnPartLost(std::size_t part) override { recovery.OnFailure(part, clock.Now()); }
+  void OnPartLost(std::size_t part) override { recovery.OnLost(part, clock.Now()); }
+  void OnPartFound(std::size_t part) override { recovery.OnFound(part, clock.Now()); }
+
+  // Whether checks still avoid the part of the store: see Recovery.
+  bool Settles(std::size_t part) { return recovery.Settles(part, clock.Now(), Owes()); }
 
   // The counter was reset.
   void Forget(std::string_view key);
@@ -61,6 +68,7 @@ class Fallback final : public StoreListener {
   bool RecordCharge(std::string_view key, const Limit& limit, std::int64_t cost);
 
  private:
+  bool Owes() { return charging.load() || owed.size() > 0 || leases.HasChanges(); }
   void NoteClearing(const StoreCheck& check);
 };
 

@@ -43,6 +43,11 @@ class FallbackLeases {
     bool released = false;  // otherwise held until it expires
   };
 
+  bool HasChanges() SLUICE_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return !queue_.empty();
+  }
+
   // Removes and returns at most `most` changes to report, oldest first.
   std::vector<Change> Take(std::size_t most, SteadyTime now);
 

@@ -42,6 +42,7 @@ void FallbackReconciler::OnTime() {
   Fallback& fallback = limiter_.fallback();
   const SteadyTime now = SteadyNow();
   const std::size_t most = store_takes_ ? kMostAtOnce : 1;
+  fallback.charging = true;
   for (auto& change : fallback.leases.Take(most, now)) {
     under_way_.push_back(std::make_unique<LeaseCheck>(*this, std::move(change), now));
   }
@@ -49,6 +50,7 @@ void FallbackReconciler::OnTime() {
     under_way_.push_back(std::make_unique<ChargeCheck>(*this, std::move(charge)));
   }
   undecided_ = under_way_.size();
+  fallback.charging = undecided_ > 0;
   for (const auto& check : under_way_) {
     check->deadline = now + kTimeout;
     limiter_.store().Submit(*check);
@@ -56,7 +58,6 @@ void FallbackReconciler::OnTime() {
 }
 
 void FallbackReconciler::OnCharged(ChargeCheck& check) {
-  NoteDecided(check);
   Fallback& fallback = limiter_.fallback();
   const auto units = static_cast<std::uint64_t>(check.charge.cost);
   const auto failure = check.failure();
@@ -67,18 +68,20 @@ void FallbackReconciler::OnCharged(ChargeCheck& check) {
   } else {
     limiter_.metrics().units_charged.Increment(units);
     const std::size_t part = limiter_.store().PartOf(check.charge.key);
-    if (fallback.recovery.OnDecided(part, fallback.clock.Now())) fallback.Learn(check);
+    fallback.OnPartFound(part);
+    if (!fallback.Settles(part)) fallback.Learn(check);
   }
+  NoteDecided(check);
 }
 
 // Reporting twice is harmless.
 void FallbackReconciler::OnTold(const LeaseCheck& check) {
-  NoteDecided(check);
   if (check.failure()) limiter_.fallback().leases.PutBack(check.change);
+  NoteDecided(check);
 }
 
 void FallbackReconciler::NoteDecided(const StoreCheck& check) {
-  --undecided_;
+  limiter_.fallback().charging = --undecided_ > 0;
   store_takes_ = !check.failure();
 }
 

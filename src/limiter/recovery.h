@@ -1,7 +1,8 @@
 // Which parts of the store (see Store::PartOf) have just come back. Their counters lack the units
 // that servers admitted without them, until every server has charged them, and another server may
 // find a part later than this one. For a while, therefore, checks that were decided locally
-// continue to be decided locally, within this server's share.
+// continue to be decided locally, within this server's share. If connections to the part were not
+// lost, that ends as soon as this server has charged its own units.
 //
 // Thread-safe. Uses the store's clock.
 #pragma once
@@ -22,40 +23,49 @@ class Recovery {
   // No part has failed recently. A plain load, on the path of every check.
   bool is_over() const { return recovering_.load(std::memory_order_relaxed) == 0; }
 
+  // A check has failed there.
   void OnFailure(std::size_t part, Time now) SLUICE_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    Part& failed = parts_[part];
-    if (failed.state != State::kOver) return;
-    Enter(failed, State::kFailing);
-    failed.since = now;
+    Fail(parts_[part], now);
   }
 
-  // Called when the part has decided. Returns whether it has not failed recently.
-  bool OnDecided(std::size_t part, Time now) SLUICE_EXCLUDES(mutex_) {
+  // A connection to it is lost or cannot be made.
+  void OnLost(std::size_t part, Time now) SLUICE_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    Part& decided = parts_[part];
-    if (decided.state == State::kFailing) {
-      // Pauses between reconnects grow with the outage.
-      decided.until = now + std::clamp(2 * (now - decided.since), Duration::zero(), kLongest);
-      Enter(decided, State::kSettling);
-    }
-    EndIfDue(decided, now);
-    return decided.state == State::kOver;
+    Fail(parts_[part], now);
+    parts_[part].lost = true;
   }
 
-  // Whether checks still avoid the part.
-  bool Settles(std::size_t part, Time now) SLUICE_EXCLUDES(mutex_) {
+  // It answers.
+  void OnFound(std::size_t part, Time now) SLUICE_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    EndIfDue(parts_[part], now);
-    return parts_[part].state == State::kSettling;
+    Part& found = parts_[part];
+    if (found.state != State::kFailing) return;
+    // Pauses between reconnects grow with the outage.
+    found.until = now + std::clamp(2 * (now - found.since), Duration::zero(), kLongest);
+    Enter(found, State::kSettling);
+  }
+
+  // Whether checks still avoid the part. `owes`: this server has admitted units that the store has
+  // not been charged yet.
+  bool Settles(std::size_t part, Time now, bool owes) SLUICE_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    Part& settling = parts_[part];
+    if (settling.state != State::kSettling) return false;
+    // A clock that is set back ends it as well.
+    const bool is_time = settling.until - kLongest <= now && now < settling.until;
+    if (is_time && (settling.lost || owes)) return true;
+    Enter(settling, State::kOver);
+    return false;
   }
 
  private:
   enum class State { kOver, kFailing, kSettling };
   struct Part {
     State state = State::kOver;
-    Time since;  // since when it has failed
-    Time until;  // until when checks avoid it
+    bool lost = false;  // not only slow
+    Time since;         // since when it has failed
+    Time until;         // until when checks avoid it
   };
 
   // The longest reconnect pause plus time for a few charges. The store decides again within a
@@ -67,10 +77,11 @@ class Recovery {
                           std::memory_order_relaxed);
     part.state = state;
   }
-  // A clock that is set back ends it as well.
-  void EndIfDue(Part& part, Time now) SLUICE_REQUIRES(mutex_) {
-    if (part.state != State::kSettling) return;
-    if (now >= part.until || now < part.until - kLongest) Enter(part, State::kOver);
+  void Fail(Part& part, Time now) SLUICE_REQUIRES(mutex_) {
+    if (part.state != State::kOver) return;
+    Enter(part, State::kFailing);
+    part.lost = false;
+    part.since = now;
   }
 
   Mutex mutex_;

@@ -7,12 +7,16 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/address.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "rpc/handler.h"
 
 namespace sluice {
 class MetricsRegistry;
@@ -38,8 +42,14 @@ struct ServerOptions {
   // A connection gets GOAWAY at this age, with 10 % jitter. Streams are asked to end and open calls
   // finish. The caller then reconnects, perhaps to another server. Zero disables this.
   Duration max_connection_age{};
-  // The maximum number of open calls. More are refused (REFUSED_STREAM), so callers can retry.
+  // The maximum number of open calls, except of probes. More are refused (REFUSED_STREAM), so
+  // callers can retry. A peer may have three times as many as are left.
   std::size_t max_calls = 100'000;
+  // Whether the server knows the caller. Others are refused while half of max_calls is used. Null:
+  // all are known. Called on io threads.
+  std::function<bool(const Call&)> knows_caller = nullptr;
+  // The headers that handlers read with Call::Metadata, in lower case. Others are not kept.
+  std::vector<std::string> metadata = {"authorization"};
   // The maximum bytes of messages that are incomplete or not taken yet, over all connections. A
   // peer that uses most of them gets RESOURCE_EXHAUSTED, or its oldest unread calls are reset.
   std::size_t max_buffered_bytes = 128 * 1024 * 1024;

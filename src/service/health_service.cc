@@ -55,13 +55,18 @@ void HealthService::AddTo(rpc::Methods& methods, const std::vector<std::string>&
   names->insert({"", service.full_name()});
   names->insert(other_names.begin(), other_names.end());
   const std::string prefix = "/" + service.full_name() + "/";
-  methods.push_back({.path = prefix + "Check", .unary = [this, names](net::Loop&) {
-                       return std::make_unique<HealthCheckHandler>(*this, names);
-                     }});
-  methods.push_back({.path = prefix + "Watch", .stream = [this, names](net::Loop& loop) {
-                       return std::make_unique<HealthWatchHandler>(*this, names,
-                                                                   watchers_.For(loop));
-                     }});
+  methods.push_back(
+      {.path = prefix + "Check",
+       .unary = [this,
+                 names](net::Loop&) { return std::make_unique<HealthCheckHandler>(*this, names); },
+       .is_probe = true});
+  methods.push_back({.path = prefix + "Watch",
+                     .stream =
+                         [this, names](net::Loop& loop) {
+                           return std::make_unique<HealthWatchHandler>(*this, names,
+                                                                       watchers_.For(loop));
+                         },
+                     .is_probe = true});
 }
 
 // A watcher that is added after the task has run finds serving_ false.

@@ -28,10 +28,12 @@ void AddReflection(rpc::Methods& methods, AdmitCall admit) {
   const auto make = [names, admit = std::move(admit)](net::Loop&) {
     return std::make_unique<ReflectionHandler>(names, admit);
   };
-  methods.push_back(
-      {.path = PathOfVersion<grpc::reflection::v1::ServerReflectionRequest>(), .stream = make});
+  methods.push_back({.path = PathOfVersion<grpc::reflection::v1::ServerReflectionRequest>(),
+                     .stream = make,
+                     .is_probe = true});
   methods.push_back({.path = PathOfVersion<grpc::reflection::v1alpha::ServerReflectionRequest>(),
-                     .stream = make});
+                     .stream = make,
+                     .is_probe = true});
   *names = ServiceNames(methods);
 }
 

@@ -129,8 +129,12 @@ class StoreListener {
  public:
   virtual ~StoreListener() = default;
 
-  // A part of the store (see Store::PartOf) cannot be reached. Called repeatedly while that lasts.
+  // A connection to a part of the store (see Store::PartOf) is lost or cannot be made. Called
+  // repeatedly while that lasts.
   virtual void OnPartLost(std::size_t part) = 0;
+
+  // The part answers again, after it was lost or too slow. May be called without either.
+  virtual void OnPartFound(std::size_t part) = 0;
 
   // A reply that arrived after `check` had failed: the counters' true state. `check` has verdicts
   // like any answered check; valid until OnLateAnswer returns. Called on the thread that submitted

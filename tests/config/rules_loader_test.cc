@@ -99,7 +99,9 @@ TEST(RulesLoader, Documentation_Examples_Load) {
   int examples = 0;
   for (auto at = text.find(kOpen); at != std::string::npos; at = text.find(kOpen, at)) {
     at += kOpen.size();
-    EXPECT_THAT(Messages(Parse(text.substr(at, text.find("```", at) - at))), IsEmpty());
+    const LoadedRules loaded = Parse(text.substr(at, text.find("```", at) - at));
+    EXPECT_THAT(Messages(loaded), IsEmpty());
+    EXPECT_THAT(loaded.warnings, IsEmpty());
     ++examples;
   }
   EXPECT_GE(examples, 4);

@@ -37,7 +37,7 @@ ELSEWHERE = (
     ("docker build -f docker/Dockerfile ", "tests/packages/image.sh", "--file docker/Dockerfile"),
     ("docker run --rm --read-only ", "tests/packages/image.sh", "mount -o remount,bind,ro"),
     ("kubectl create secret generic sluice-redis ", "docker/kubernetes/central/deployment.yaml",
-     "{name: sluice-redis, key: url}"),
+     "kubectl create secret generic sluice-redis --from-file=password"),
     ("kubectl apply -k docker/kubernetes/", "tests/packages/kubernetes.sh", "kustomization of"),
     ("cmake --preset package -DCMAKE_INSTALL_PREFIX=", "tests/packages/install.sh",
      "cmake --preset package -B build/prefix -DCMAKE_INSTALL_PREFIX="),

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The rules in docs/migrating.md are rules.
+"""The rules in the documents are rules, without mistakes and without warnings.
 
 Usage: examples_test.py SLUICE SOURCE_DIR
 """
@@ -10,17 +10,29 @@ import subprocess
 import sys
 import tempfile
 
+# How many sets of rules each page has. Fewer would mean that this test no longer finds them.
+PAGES = {"README.md": 1, "README.zh-CN.md": 1, "docs/http.md": 1, "docs/migrating.md": 5,
+         "docs/rules.md": 5}
+
 
 def main():
     sluice, source = sys.argv[1], pathlib.Path(sys.argv[2])
-    text = (source / "docs/migrating.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    if len(blocks) != 5:
-        sys.exit(f"docs/migrating.md: found {len(blocks)} sets of rules; one for each of 5 limiters")
-    with tempfile.TemporaryDirectory(prefix="sluice-test-") as folder:
-        for number, block in enumerate(blocks):
-            pathlib.Path(folder, f"{number}.yaml").write_text(block, encoding="utf-8")
-        sys.exit(subprocess.run([sluice, "validate", folder], check=False).returncode)
+    wrong = []
+    for page, least in PAGES.items():
+        text = (source / page).read_text(encoding="utf-8")
+        blocks = [it for it in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+                  if it.startswith("domain:") or "\ndomain:" in it]
+        if len(blocks) < least:
+            wrong.append(f"{page}: found {len(blocks)} sets of rules; expected {least}")
+        for block in blocks:
+            with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:
+                file.write(block)
+                file.flush()
+                result = subprocess.run([sluice, "validate", file.name], capture_output=True,
+                                        text=True, check=False)
+            if result.returncode != 0 or not result.stdout.startswith("valid:"):
+                wrong.append(f"{page}: {result.stdout}{result.stderr}")
+    sys.exit("\n".join(wrong) or 0)
 
 
 if __name__ == "__main__":

@@ -190,6 +190,9 @@ TEST_P(RlsTest, DeniedHitsThatDoNotCount_Table) {
       {"d; k=a", "OVER; OVER 0/10 minute 20s"},
       {"d; k=a *0", "OK; OK 0/10 minute 20s"},
       {"d; k=a -1", "OK; OK 1/10 minute 20s"},
+      {"d; k=b; k=a *2", "OVER; OK 10/10 minute 20s; OVER 0/10 minute 20s"},
+      {"d; k=b; k=a *2", "OVER; OK 10/10 minute 20s; OVER 0/10 minute 20s"},  // k=b was not charged
+      {"d; k=b *0", "OK; OK 10/10 minute 20s"},
   });
 }
 

@@ -74,6 +74,7 @@ class FuzzedNode final : private NodeOwner {
   void OnUndone(std::unique_ptr<DetachedUndo> undo) override { node_->OnUndone(std::move(undo)); }
   void OnLayoutSuspect() override {}
   void OnUnreachable(const Node&) override {}
+  void OnReachable(const Node&) override {}
   std::string ProbeKey(const Node&) override { return "sluice:{probe}:fixed_window:1s"; }
 
   const Limit window_limit_ = FixedWindow{.limit = 10, .window = std::chrono::seconds(1)};

@@ -103,7 +103,13 @@ class OutageTest : public testing::Test {
   }
   FleetServer& server(std::size_t rank) { return *fleet_[rank]; }
 
-  void Lose(StoreFailure failure = StoreFailure::kUnreachable) { store_->failing = failure; }
+  // With the connections to the store.
+  void Lose() {
+    store_->failing = StoreFailure::kUnreachable;
+    for (const auto& it : fleet_) it->fallback.OnPartLost(0);
+  }
+  // The connections stay.
+  void Stall(StoreFailure failure) { store_->failing = failure; }
   void Recover() { store_->failing.reset(); }
 
   std::int64_t TakeAll() {
@@ -156,9 +162,9 @@ TEST_F(OutageTest, StoreIsBack_NothingIsAdmittedTwiceUntilAllHaveCharged) {
   }
 }
 
-TEST_F(OutageTest, MomentaryFailure_TheStoreDecidesAgainAfterTwiceAsLong) {
+TEST_F(OutageTest, MomentaryLoss_TheStoreDecidesAgainAfterTwiceAsLong) {
   Start(FixedWindow{.limit = 100, .window = hours(1)});
-  Lose(StoreFailure::kTimeout);
+  Lose();
   server(0).Peek();
   clock_.Advance(std::chrono::milliseconds(20));
   Recover();
@@ -168,6 +174,75 @@ TEST_F(OutageTest, MomentaryFailure_TheStoreDecidesAgainAfterTwiceAsLong) {
   EXPECT_EQ(server(0).Ask(Mode::kCharge, 1, true).source, Source::kFallback) << "it decides";
   clock_.Advance(std::chrono::milliseconds(40));
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
+}
+
+// Whoever asks, and whenever: the other servers charge at once.
+TEST_F(OutageTest, StoreIsBackBeforeAnyoneAsks_TheTimeCountsFromThen) {
+  Start(FixedWindow{.limit = 100, .window = hours(1)});
+  Lose();
+  clock_.Advance(std::chrono::milliseconds(20));
+  Recover();
+  server(0).fallback.OnPartFound(0);
+  clock_.Advance(std::chrono::milliseconds(39));
+  EXPECT_EQ(server(0).Ask().source, Source::kFallback);
+  server(0).fallback.OnPartFound(0);
+  clock_.Advance(std::chrono::milliseconds(1));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(server(0).Ask().source, Source::kStore);
+}
+
+TEST_F(OutageTest, StallLongAgo_TheStoreDecidesAll) {
+  Start(Concurrency{.limit = 5, .ttl = minutes(1)}, 1);
+  Stall(StoreFailure::kTimeout);
+  for (int i = 0; i < 5; ++i) server(0).Peek();
+  clock_.Advance(std::chrono::milliseconds(30));
+  Recover();
+  clock_.Advance(std::chrono::milliseconds(1200));
+  for (int i = 0; i < 6; ++i) {
+    const CheckAnswer answer = server(0).Ask();
+    EXPECT_EQ(answer.source, Source::kStore);
+    EXPECT_EQ(answer.decision, i < 5 ? Decision::kAllowed : Decision::kDenied);
+  }
+}
+
+TEST_F(OutageTest, StallInWhichUnitsWereAdmitted_TheStoreDecidesOnceItIsCharged) {
+  for (const Limit& limit : {Limit(FixedWindow{.limit = 5, .window = hours(1)}),
+                             Limit(Concurrency{.limit = 5, .ttl = minutes(1)})}) {
+    Start(limit, 1);
+    Stall(StoreFailure::kUnsent);
+    server(0).Ask();
+    clock_.Advance(std::chrono::milliseconds(30));
+    Recover();
+    server(0).fallback.OnPartFound(0);
+    EXPECT_EQ(server(0).Peek().source, Source::kFallback);
+    server(0).ChargeBack();
+    const CheckAnswer answer = server(0).Peek();
+    EXPECT_EQ(answer.source, Source::kStore);
+    EXPECT_EQ(answer.limits[0].verdict.remaining, 4);
+  }
+}
+
+// The store has taken none of the charges yet.
+TEST_F(OutageTest, StallAndTheChargesFail_ChecksStayLocal) {
+  Start(FixedWindow{.limit = 5, .window = hours(1)}, 1);
+  Stall(StoreFailure::kUnsent);
+  server(0).Ask();
+  clock_.Advance(seconds(1));
+  server(0).ChargeBack();
+  Recover();
+  server(0).fallback.OnPartFound(0);
+  EXPECT_EQ(server(0).Ask().source, Source::kFallback);
+}
+
+// Then other servers may have lost theirs, too.
+TEST_F(OutageTest, ConnectionIsLostInAStall_ChecksStayLocal) {
+  Start(FixedWindow{.limit = 5, .window = hours(1)}, 1);
+  Stall(StoreFailure::kTimeout);
+  server(0).Ask();
+  server(0).fallback.OnPartLost(0);
+  clock_.Advance(std::chrono::milliseconds(30));
+  Recover();
+  server(0).fallback.OnPartFound(0);
+  EXPECT_EQ(server(0).Ask().source, Source::kFallback);
 }
 
 // Each server has seen only a part of what the others took within the last round.
@@ -397,7 +472,7 @@ TEST_F(OutageTest, StoreStillAway_NothingOwedIsLost) {
 // It may have run in the store: charged again, it would count twice.
 TEST_F(OutageTest, UnknownOutcome_IsNotChargedBack) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
-  Lose(StoreFailure::kTimeout);
+  Stall(StoreFailure::kTimeout);
   for (int i = 0; i < 60; ++i) server(0).Ask();
   EXPECT_EQ(server(0).fallback.owed.size(), 0u);
   EXPECT_EQ(server(0).UnitsOfFate("unknown"), 60u);
@@ -408,7 +483,7 @@ TEST_F(OutageTest, ChargeBackOfUnknownOutcome_IsNotSentAgain) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   Lose();
   for (int i = 0; i < 60; ++i) server(0).Ask();
-  Lose(StoreFailure::kTimeout);
+  Stall(StoreFailure::kTimeout);
   store_->decides_unheard = true;
   server(0).ChargeBackAll();
   EXPECT_EQ(server(0).UnitsOfFate("unknown"), 60);
@@ -457,7 +532,7 @@ TEST(StoreClock, OtherClock_ItsOffsetIsLearned) {
 TEST_F(OutageTest, Overload_MintsNothing) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   server(0).Peek();
-  Lose(StoreFailure::kOverloaded);
+  Stall(StoreFailure::kOverloaded);
   const CheckAnswer answer = server(0).Ask();
   EXPECT_EQ(answer.decision, Decision::kDenied);
   EXPECT_EQ(answer.retry_after, std::chrono::milliseconds(10)) << "redis.timeout";

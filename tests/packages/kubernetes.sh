@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The Kubernetes objects: valid by the API's schema, complete in their kustomizations; the sidecar
-# example's two containers, run as processes with their users, share a socket.
+# The Kubernetes objects: valid by the API's schema, complete in their kustomizations. The containers of
+# the sidecar example and of the fleet with TLS, run as processes with their users, serve those whom they
+# should serve.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -9,69 +10,57 @@ node=$packages/kubernetes
 mkdir -p "$node"
 cp tests/packages/kubernetes/* "$node"
 npm install --silent --no-audit --no-fund --prefix "$node"
-mapfile -t files < <(find "$objects" -name '*.yaml' -not -name kustomization.yaml | sort)
-node "$node/validate.mjs" --self-test "${files[@]}"
-
-for folder in rules central sidecar; do
-  listed=$(sed -n 's/^  - //p' "$objects/$folder/kustomization.yaml" | grep -v '^\.\./' | sort)
+# Its kustomize renders what `kubectl apply -k` applies.
+command -v kubectl >/dev/null || fail "kubectl is missing"
+files=()
+for folder in rules central secure sidecar; do
+  listed=$(sed -n 's/^  - \(path: \)\?//p' "$objects/$folder/kustomization.yaml" | grep -v '^\.\./' | sort)
   there=$(cd "$objects/$folder" && find . -name '*.yaml' -not -name kustomization.yaml -printf '%f\n' | sort)
   expect "kustomization of $folder" "$there" "$listed"
+  kubectl kustomize "$objects/$folder" >"$node/$folder.yaml"
+  files+=("$node/$folder.yaml")
 done
+node "$node/validate.mjs" --self-test "${files[@]}"
+# shellcheck disable=SC2016
+expect "secrets in variables" 0 "$(grep -c secretKeyRef "${files[@]}" | awk -F: '{n += $2} END {print n}')"
+version=$(scripts/version.py)
+expect "images without the version" "" \
+  "$(grep -rnE 'image: sluice\b' docker | grep -v "image: sluice:$version\$" || true)"
 
-# The rules of the ConfigMap are rules.
 find_programs
 make_place
-mkdir "$place/rules"
-/usr/bin/python3 - "$objects/rules/rules.yaml" "$place/rules" <<'PYTHON'
-import pathlib, sys, yaml
-for name, text in yaml.safe_load(open(sys.argv[1]))["data"].items():
-    pathlib.Path(sys.argv[2], name).write_text(text)
-PYTHON
-"$bin/sluice" validate "$place/rules"
-
-# The two containers: command, environment and user as the manifest says; the paths of their mounts
-# and the port are ours.
-read -r redis metrics <<<"$(free_ports 2)"
-redis-server --port "$redis" --bind 127.0.0.1 --save '' --dir "$place" >/dev/null &
+read -r redis metrics grpc http <<<"$(free_ports 4)"
+echo redis-secret >"$place/password"
+redis-server --port "$redis" --bind 127.0.0.1 --save '' --dir "$place" --requirepass redis-secret >/dev/null &
 processes+=($!)
-/usr/bin/python3 - "$objects/sidecar/application.yaml" "$place" "$bin" "$redis" "$metrics" <<'PYTHON'
-import pathlib, shlex, sys, yaml
-manifest, place, bin, redis, metrics = sys.argv[1:]
-pod = yaml.safe_load(open(manifest))["spec"]["template"]["spec"]
-group = pod["securityContext"]["fsGroup"]
 
-def ours(text):
-    return (text.replace("/run/sluice", place + "/run").replace("/usr/bin", bin)
-            .replace("0.0.0.0:9102", "127.0.0.1:" + metrics))
+# pod NAME GRPC-PORT HTTP-PORT: the pod of a kustomization, in the folder $place/NAME.
+pod() {
+  mkdir "$place/$1"
+  /usr/bin/python3 "$node/containers.py" "$node/$1.yaml" "$place/$1" "$bin" "$redis" "$2" "$3"
+  install -D -m 644 "$place/password" "$place/$1/redis/password"
+  # As the kubelet makes an emptyDir of a pod with fsGroup.
+  install -d -g "$(cat "$place/$1/group")" -m 2777 "$place/$1/run"
+}
+# serve NAME: its server, until it is healthy.
+serve() {
+  bash "$place/$1/sluiced" 2>"$place/log" &
+  sluiced=$!
+  processes+=("$sluiced")
+  wait_for 20 bash "$place/$1/sluiced-probe" || { cat "$place/log" >&2; fail "$1: not healthy"; }
+  echo "ok: the server of $1 is healthy"
+}
+end() {
+  kill -TERM "$sluiced"
+  wait "$sluiced" && status=0 || status=$?
+  expect "exit status of the server" 0 "$status"
+}
 
-def script(container, command):
-    user = container["securityContext"]
-    values = {it["name"]: ours(it.get("value", "redis://127.0.0.1:" + redis))
-              for it in container["env"]}
-    become = ["setpriv", "--reuid", user["runAsUser"], "--regid", user["runAsGroup"],
-              "--groups", group, "--no-new-privs", "--bounding-set", "-all", "env", "-i"]
-    words = [*become, *(f"{name}={value}" for name, value in values.items()), *map(ours, command)]
-    return "exec " + shlex.join(map(str, words)) + ' "$@"\n'
-
-[sidecar], [application] = pod["initContainers"], pod["containers"]
-for name, container, command in (
-        ("sluiced", sidecar, ["/usr/bin/sluiced", "--rules", place + "/rules"]),
-        ("probe", sidecar, sidecar["livenessProbe"]["exec"]["command"]),
-        ("shop", application, application["command"]),
-        ("check", application, ["/usr/bin/sluice", "check", "shop", "endpoint=/boot/pay"])):
-    pathlib.Path(place, name).write_text(script(container, command))
-pathlib.Path(place, "group").write_text(str(group))
-PYTHON
-# As the kubelet makes an emptyDir of a pod with fsGroup.
-install -d -g "$(cat "$place/group")" -m 2777 "$place/run"
-
-bash "$place/sluiced" 2>"$place/log" &
-sluiced=$!
-processes+=("$sluiced")
-wait_for 20 bash "$place/probe" || { cat "$place/log" >&2; fail "the sidecar is not healthy"; }
-echo "ok: the sidecar is healthy"
-expect "mode of the socket" 660 "$(stat -c %a "$place/run/grpc.sock")"
-bash "$place/shop" >/dev/null 2>&1 &
+pod sidecar "$grpc" "$metrics"
+"$bin/sluice" validate "$place/sidecar/rules"
+serve sidecar
+expect "mode of the socket" 660 "$(stat -c %a "$place/sidecar/run/grpc.sock")"
+bash "$place/sidecar/shop" >/dev/null 2>&1 &
 shop=$!
 processes+=("$shop")
 counted() { curl -fsS "http://127.0.0.1:$metrics/metrics" | grep -q '^sluice_checks_total.*pay-per-user'; }
@@ -79,12 +68,43 @@ wait_for 20 counted || fail "the application's checks do not arrive"
 echo "ok: the application's checks are counted"
 kill -TERM "$shop"
 wait "$shop" || true
-bash "$place/check" user=1 --cost 20 >/dev/null || fail "the first check is not allowed"
-bash "$place/check" user=1 --cost 20 >/dev/null && status=0 || status=$?
-expect "a check beyond the burst" 1 "$status"
-setpriv --reuid 10002 --regid 10002 --clear-groups "$bin/sluice" check shop \
-  --addr "unix:$place/run/grpc.sock" >/dev/null 2>&1 && status=0 || status=$?
-expect "a process that is not in the group" 2 "$status"
-kill -TERM "$sluiced"
-wait "$sluiced" && status=0 || status=$?
-expect "exit status of the sidecar" 0 "$status"
+# check WHAT STATUS COMMAND...: the exit status of the tool: 0 allowed, 1 denied, 2 refused.
+check() {
+  "${@:3}" >/dev/null 2>&1 && status=0 || status=$?
+  expect "$1" "$2" "$status"
+}
+group=$(cat "$place/sidecar/group")
+ask=("$bin/sluice" check shop endpoint=/boot/pay user=1 --cost 20 --addr "unix:$place/sidecar/run/grpc.sock")
+as() { setpriv --reuid 10001 --regid 10001 --groups "$1" "${@:2}"; }
+check "the first check" 0 as "$group" "${ask[@]}"
+check "a check beyond the burst" 1 as "$group" "${ask[@]}"
+check "a process that is not in the group" 2 as 10002 "${ask[@]}"
+end
+
+# As cert-manager makes it, and three tokens.
+pod secure "$grpc" "$http"
+mkdir "$place/secure/tls" "$place/secure/callers"
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=sluice \
+  -addext subjectAltName=DNS:sluice -keyout "$place/secure/tls/tls.key" \
+  -out "$place/secure/tls/tls.crt" 2>/dev/null
+cp "$place/secure/tls/tls.crt" "$place/secure/tls/ca.crt"
+for caller in shop web prometheus; do echo "token-of-$caller" >"$place/secure/callers/$caller"; done
+chmod -R go+rX "$place/secure"
+serve secure
+# page PATH [OPTION...]: its HTTP status.
+page() {
+  curl -sS --cacert "$place/secure/tls/ca.crt" --connect-to "sluice:$http:127.0.0.1:$http" \
+    --output /dev/null --write-out '%{http_code}' "${@:2}" "https://sluice:$http/$1"
+}
+is_ready() { [[ $(page readyz) == 200 ]]; }
+wait_for 20 is_ready || fail "the fleet's server is not ready"
+expect "metrics without a token" 401 "$(page metrics)"
+expect "metrics with Prometheus' token" 200 \
+  "$(page metrics --header 'Authorization: Bearer token-of-prometheus')"
+ask=("$bin/sluice" check shop endpoint=/boot/pay user=2 --addr "127.0.0.1:$grpc"
+  --tls-ca "$place/secure/tls/ca.crt" --tls-server-name sluice)
+check "a caller without a token" 2 "${ask[@]}"
+check "the caller of another domain" 2 "${ask[@]}" --token-file "$place/secure/callers/web"
+check "the caller" 0 "${ask[@]}" --token-file "$place/secure/callers/shop"
+check "without TLS" 2 "$bin/sluice" check shop endpoint=/boot/pay user=2 --addr "127.0.0.1:$grpc"
+end

@@ -80,7 +80,9 @@ class DoorTest : public testing::TestWithParam<std::tuple<Engine, DoorRow>> {
 TEST_P(DoorTest, Request_OfTheTable_IsAnsweredSo) {
   const Address address{.host = "127.0.0.1", .port = 0, .unix_path = ""};
   auto server = engine().start(threads_, EchoMethods(seen_),
-                               {.address = address, .max_message_bytes = kMaxMessage});
+                               {.address = address,
+                                .max_message_bytes = kMaxMessage,
+                                .metadata = {"x-one", "x-two", "x-bin", "user-agent"}});
   ASSERT_TRUE(server) << server.error().message;
   server_ = std::move(*server);
 

@@ -39,6 +39,7 @@ class EngineTest : public testing::TestWithParam<Engine> {
   void StartAt(const Address& address, rpc::ServerOptions options) {
     server_.reset();
     options.address = address;
+    options.metadata = {"x-one", "x-two", "x-three"};
     auto server = GetParam().start(threads_, EchoMethods(seen_), options);
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);

@@ -100,7 +100,7 @@ class Attacker:
         self.server, self.grpc, self.http = server, server.grpc, server.http
         self.token = server.tokens["rude"]
         self.begun, self.stopped = begun, stopped
-        self.addresses = itertools.cycle(addresses)
+        self.address_count, self.addresses = len(addresses), itertools.cycle(addresses)
 
     def over(self, wait=0.0):
         """Whether its time is over, at the latest after `wait` seconds (None: waits until it is).

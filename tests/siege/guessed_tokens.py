@@ -1,10 +1,13 @@
-"""Guesses of the admin token, over both doors: 3,000 in half a second left no trace."""
+"""Guesses of the admin token over both doors: 3,000 in half a second left no trace."""
+
+import re
+import time
 
 import http2
-from attacker import frame, frames_of, literal, receive_until_end, send
+from attacker import frame, literal, receive_until_end, send
 
-GUESSES = 1000  # a connection
-MOST_A_SECOND = 100
+GUESSES = 500  # a connection
+MOST_A_SECOND = 100  # from one address
 
 
 def attack(attacker):
@@ -17,11 +20,16 @@ def attack(attacker):
     over_http = b"".join(
         b"GET /rules HTTP/1.1\r\nHost: sluice\r\nAuthorization: Bearer guess-%d\r\n\r\n" % guess
         for guess in range(GUESSES))
+    begin, judged = time.monotonic(), 0
     while not attacker.over():
-        connection = attacker.http2()
-        send(connection, over_grpc)
-        receive_until_end(connection)
-        connection = attacker.connect(attacker.http, patience=1)
-        send(connection, over_http)
-        receive_until_end(connection)
-    log = attacker.server.log()
+        with attacker.http2(patience=1) as connection:
+            send(connection, over_grpc)
+            receive_until_end(connection)
+        with attacker.connect(attacker.http, patience=1) as connection:
+            send(connection, over_http)
+            judged += (receive_until_end(connection) or b"").count(b"HTTP/1.1 401")
+    most = MOST_A_SECOND * (time.monotonic() - begin) * attacker.address_count
+    if judged > most:
+        yield f"{judged} guesses are judged over HTTP, more than {most:.0f}"
+    if not re.search(r"\[warning\].*\b(admin|operator)", attacker.server.log()):
+        yield "they leave no trace in the log"

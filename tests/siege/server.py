@@ -127,7 +127,7 @@ class Server:
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         changes = {
             "listen 8088": f"listen {self.nginx}", "127.0.0.1:8080": self.http,
-            "127.0.0.1:9000": backend, "domain=web&": "domain=rude&", "events {}": "events { worker_connections 16384; }",
+            "127.0.0.1:9000": backend, "domain=web&": "domain=rude&",
             '# proxy_set_header Authorization "Bearer TOKEN"':
                 f'proxy_set_header Authorization "Bearer {self.tokens["proxy"]}"',
             "http {": "http { server { listen " + backend + "; return 200 backend; } "

@@ -19,9 +19,9 @@ Address At(std::size_t port) {
 
 }  // namespace
 
-Deployment::Deployment(World& world, RedisUrl::Kind kind, std::span<const Limit> limits,
+Deployment::Deployment(World& world, RedisUrl::Kind kind, const Script& script,
                        OnTakeOver on_take_over)
-    : world_(world), script_(limits), on_take_over_(std::move(on_take_over)) {
+    : world_(world), script_(script), on_take_over_(std::move(on_take_over)) {
   url_.kind = kind;
   const std::size_t shards = kind == RedisUrl::Kind::kCluster ? kShards : 1;
   std::vector<Address> masters;
@@ -120,7 +120,7 @@ void Deployment::Promote(std::size_t index, Script::Counters counters) {
 void Deployment::BeginMove() {
   const std::size_t from = world_.Below(shards_.size());
   const std::size_t to = (from + 1 + world_.Below(shards_.size() - 1)) % shards_.size();
-  const Script::Counters& held = shards_[from].master->counters();
+  const auto& held = shards_[from].master->counters().by_key;
   if (held.empty() || slots_->moves(from) || slots_->moves(to)) return;
   if (shards_[from].fails_over || shards_[to].fails_over) return;
   const auto any = std::next(held.begin(), static_cast<std::ptrdiff_t>(world_.Below(held.size())));
@@ -133,11 +133,11 @@ void Deployment::BeginMove() {
 void Deployment::MoveOneKey(const std::string& of_slot, std::size_t from, std::size_t to) {
   Script::Counters& source = shards_[from].master->counters();
   const bool run = shards_[from].master->runs() && shards_[to].master->runs();
-  const auto left = std::find_if(source.begin(), source.end(), [&](const auto& counter) {
-    return redis::SlotOf(counter.first) == redis::SlotOf(of_slot);
-  });
-  if (run && left == source.end()) return slots_->EndMove(of_slot);
-  if (run) shards_[to].master->counters().insert(source.extract(left));
+  const auto left = std::find_if(
+      source.by_key.begin(), source.by_key.end(),
+      [&](const auto& counter) { return redis::SlotOf(counter.first) == redis::SlotOf(of_slot); });
+  if (run && left == source.by_key.end()) return slots_->EndMove(of_slot);
+  if (run) source.MoveKey(std::string(left->first), shards_[to].master->counters());
   world_.After(world_.Between(Duration(0), milliseconds(10)),
                [this, of_slot, from, to] { MoveOneKey(of_slot, from, to); });
 }

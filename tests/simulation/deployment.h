@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -25,8 +24,8 @@ class Deployment {
   using OnTakeOver =
       std::function<void(const Script::Counters& master, const Script::Counters& standby)>;
 
-  Deployment(World& world, RedisUrl::Kind kind, std::span<const Limit> limits,
-             OnTakeOver on_take_over);
+  // `script` must outlive this.
+  Deployment(World& world, RedisUrl::Kind kind, const Script& script, OnTakeOver on_take_over);
 
   const RedisUrl& url() const { return url_; }
 
@@ -40,7 +39,7 @@ class Deployment {
   // Ends the faults that do not end by themselves.
   void Heal();
 
-  void Plant(RedisServer::Planted fault) {
+  void Plant(Planted fault) {
     for (auto& server : servers_) server->Plant(fault);
   }
 
@@ -68,7 +67,7 @@ class Deployment {
   void MoveOneKey(const std::string& of_slot, std::size_t from, std::size_t to);
 
   World& world_;
-  const Script script_;
+  const Script& script_;
   const OnTakeOver on_take_over_;
   RedisUrl url_;
   std::unique_ptr<SlotMap> slots_;  // of a cluster

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "tests/simulation/rules.h"
-
 namespace sluice::simulation {
 
 using std::chrono::milliseconds;
@@ -19,29 +17,54 @@ RedisUrl::Kind DrawKind(World& world) {
 
 }  // namespace
 
-Fleet::Fleet(World& world, Deployment::OnTakeOver on_take_over, RedisServer::Planted planted)
-    : world_(world), redis_(world, DrawKind(world), AllLimits(), std::move(on_take_over)) {
+Fleet::Fleet(World& world, const Rules& rules, const Script& script,
+             Deployment::OnTakeOver on_take_over, Planted planted)
+    : world_(world),
+      rules_(rules),
+      redis_(world, DrawKind(world), script, std::move(on_take_over)) {
   redis_.Plant(planted);
   links_ = {.least_delay = Duration(10),
             .most_delay = world_.Between(Duration(20), milliseconds(2)),
             .splits = world_.OneIn(3)};
-  const OnStoreFailure policies[] = {OnStoreFailure::kLocal, OnStoreFailure::kLocal,
-                                     OnStoreFailure::kDeny, OnStoreFailure::kError,
-                                     OnStoreFailure::kAllow};
-  policy_ = world_.Pick(policies);
-  const auto rules = MakeRules(policy_, world_.OneIn(3));
-  for (std::int64_t i = 0; i < kServers; ++i) {
+  for (int i = 0; i < kServers; ++i) {
     servers_.push_back(std::make_unique<SluiceServer>(
-        world_, [this](const Address& address) { return ToRedis(address); }, redis_.url(), rules,
-        Share::OfServer(kServers, i)));
+        world_, [this, i](const Address& address) { return ToRedis(address, i); },
+        SluiceServer::Options{.redis = redis_.url(),
+                              .rules = rules.IndexOf(0),
+                              .share = Share::OfServer(kServers, i),
+                              .planted = planted}));
   }
   callers_.resize(kServers);
+  reloads_.resize(kServers);
 }
 
-std::shared_ptr<Link> Fleet::ToRedis(const Address& address) {
-  auto link = redis_.Connect(address, links_);
+std::shared_ptr<Link> Fleet::ToRedis(const Address& address, int from) {
+  LinkOptions options = links_;
+  options.from = from;
+  auto link = redis_.Connect(address, options);
   if (link) redis_links_.push_back(link);
   return link;
+}
+
+// A late server may go back to an older version than it has.
+void Fleet::Reload() {
+  const int version = rules_.versions() - 1;
+  const auto rules = rules_.IndexOf(version);
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    world_.After(world_.Between(Duration(0), milliseconds(150)), [this, i, version, rules] {
+      servers_[i]->SetRules(rules);
+      reloads_[i].push_back({world_.now(), version});
+    });
+  }
+}
+
+std::vector<int> Fleet::VersionsSince(std::int64_t server, SteadyTime since) const {
+  std::vector<int> versions(1);
+  for (const Reloaded& reload : reloads_[static_cast<std::size_t>(server)]) {
+    if (reload.at < since) versions.clear();
+    versions.push_back(reload.version);
+  }
+  return versions;
 }
 
 Caller& Fleet::CallerOf(std::int64_t server) {

@@ -6,13 +6,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "match/rule.h"
 #include "tests/simulation/caller.h"
 #include "tests/simulation/deployment.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/redis_server.h"
+#include "tests/simulation/rules.h"
 #include "tests/simulation/sluice_server.h"
 #include "tests/simulation/world.h"
 
@@ -22,11 +24,11 @@ class Fleet {
  public:
   static constexpr std::int64_t kServers = 2;
 
-  // `planted` is a fault of every Redis server.
-  Fleet(World& world, Deployment::OnTakeOver on_take_over, RedisServer::Planted planted);
+  // Of the first version of `rules`. They and `script` must outlive this.
+  Fleet(World& world, const Rules& rules, const Script& script, Deployment::OnTakeOver on_take_over,
+        Planted planted);
 
   const Deployment& redis() const { return redis_; }
-  OnStoreFailure policy() const { return policy_; }  // of every rule
 
   // The caller that is connected to `server`; now and then a new one.
   Caller& CallerOf(std::int64_t server);
@@ -34,6 +36,17 @@ class Fleet {
   // Starts one fault, which ends by itself or with Heal().
   void StartFault();
   void Heal() { redis_.Heal(); }
+
+  // Gives the latest version of the rules to the servers, to each at another time.
+  void Reload();
+
+  // The versions that a server had at some time since.
+  std::vector<int> VersionsSince(std::int64_t server, SteadyTime since) const;
+
+  // What a server has learned of a counter.
+  std::optional<SeenState> Seen(std::int64_t server, const std::string& key) const {
+    return servers_[static_cast<std::size_t>(server)]->Seen(key);
+  }
 
   // The maximum time that the network takes for a request and its answer.
   Duration network_time() const { return (links_.splits ? 400 : 20) * links_.most_delay; }
@@ -49,15 +62,20 @@ class Fleet {
   bool Stop();
 
  private:
-  std::shared_ptr<Link> ToRedis(const Address& address);
+  std::shared_ptr<Link> ToRedis(const Address& address, int from);
 
   World& world_;
+  const Rules& rules_;
   Deployment redis_;
   LinkOptions links_;
-  OnStoreFailure policy_;
   std::vector<std::unique_ptr<SluiceServer>> servers_;
   std::vector<std::vector<std::unique_ptr<Caller>>> callers_;  // by server
   std::vector<std::shared_ptr<Link>> redis_links_;
+  struct Reloaded {
+    SteadyTime at;
+    int version;
+  };
+  std::vector<std::vector<Reloaded>> reloads_;  // by server, oldest first
   Duration stalls_{};
 };
 

@@ -16,26 +16,22 @@ namespace sluice::simulation {
 
 class Ledger {
  public:
-  // A counter, by what its key in Redis contains.
-  struct Counter {
-    std::int64_t limit = 0;
-    bool slots = false;  // of leases; else units
-  };
+  // What a version of the rules allows a counter.
+  void Allow(const std::string& counter, const Limit& limit);
 
-  // A call that may reach Redis requests `cost`.
-  void Ask(const std::string& key, const Counter& counter, std::int64_t cost);
-
-  void Admit(const std::string& key, std::int64_t cost, bool by_store);
+  void Admit(const std::string& counter, std::int64_t cost, bool by_store);
   // No unit of it stays charged.
-  void Deny(const std::string& key, std::int64_t cost) { accounts_[key].denied += cost; }
+  void Deny(const std::string& counter, std::int64_t cost) { accounts_[counter].denied += cost; }
+  // The caller does not know the outcome.
+  void Doubt(const std::string& counter, std::int64_t cost) { accounts_[counter].unknown += cost; }
 
   // Slots granted by the store are held, or are no longer held.
-  void Hold(const std::string& key, std::int64_t slots);
-  void GiveBack(const std::string& key, std::int64_t slots);
+  void Hold(const std::string& counter, std::int64_t slots);
+  void GiveBack(const std::string& counter, std::int64_t slots);
 
   // The answer was in flight when its connection was cut. No server can know whether it arrived, so
   // a lease in it is valid until its ttl has passed.
-  void Lose(const std::string& key, std::int64_t cost) { accounts_[key].lost += cost; }
+  void Lose(const std::string& counter, std::int64_t cost) { accounts_[counter].lost += cost; }
 
   // A standby was promoted with its copy of its master's counters.
   void TakeOver(const Script::Counters& master, const Script::Counters& standby);
@@ -55,9 +51,11 @@ class Ledger {
 
  private:
   struct Account {
-    Counter counter;
-    std::int64_t asked = 0;
+    std::int64_t limit = 0;  // the highest
+    bool slots = false;      // of leases; else units
+    bool refills = false;    // during a schedule
     std::int64_t denied = 0;
+    std::int64_t unknown = 0;
     std::int64_t by_store = 0;
     std::int64_t by_fallback = 0;
     std::int64_t held = 0;
@@ -67,7 +65,7 @@ class Ledger {
     std::int64_t revived = 0;
   };
 
-  void JudgeUnits(const std::string& key, const Account& account, std::int64_t used,
+  void JudgeUnits(const std::string& counter, const Account& account, std::int64_t used,
                   const Circumstances& circumstances);
 
   std::map<std::string, Account> accounts_;

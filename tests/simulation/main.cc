@@ -27,6 +27,8 @@ int main(int argc, char** argv) {
     sum.admitted_by_store += report.admitted_by_store;
     sum.admitted_by_fallback += report.admitted_by_fallback;
     sum.denied += report.denied;
+    sum.denied_by_cache += report.denied_by_cache;
+    sum.reloads += report.reloads;
     sum.errors += report.errors;
     sum.unanswered += report.unanswered;
     sum.faults += report.faults;
@@ -39,11 +41,11 @@ int main(int argc, char** argv) {
   }
   fmt::print(
       "{} schedules, {} broken; {} calls: {} answered ({} units admitted by the store, {} by "
-      "fallback; {} calls denied, {} errors), {} cancelled or cut; {} faults, {} failovers, {} "
-      "slots "
-      "moved; slowest answer {} ms\n",
+      "fallback; {} calls denied, {} of them from memory, {} errors), {} cancelled or cut; {} "
+      "reloads, {} faults, {} failovers, {} slots moved; slowest answer {} ms\n",
       count, broken, sum.calls, sum.answers, sum.admitted_by_store, sum.admitted_by_fallback,
-      sum.denied, sum.errors, sum.unanswered, sum.faults, sum.failovers, sum.moved_slots,
+      sum.denied, sum.denied_by_cache, sum.errors, sum.unanswered, sum.reloads, sum.faults,
+      sum.failovers, sum.moved_slots,
       std::chrono::duration_cast<std::chrono::milliseconds>(sum.slowest).count());
   return broken == 0 ? 0 : 1;
 }

@@ -31,6 +31,7 @@ struct LinkOptions {
   Duration least_delay{};
   Duration most_delay{};
   bool splits = false;  // bytes come in pieces, down to one by one
+  int from = 0;         // the number of the server that connects
 };
 
 class Wire;
@@ -53,6 +54,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void CloseWire();
   void CloseRemote();
 
+  const LinkOptions& options() const { return options_; }
   bool open() const { return wire_ != nullptr && remote_ != nullptr; }
 
  private:

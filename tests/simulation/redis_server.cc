@@ -48,7 +48,7 @@ void RedisServer::Resume() {
 
 void RedisServer::Demote() {
   is_master_ = false;
-  counters_.clear();
+  counters_ = {};
   for (const Command& command : TakeCommands()) Answer(command);
 }
 
@@ -60,6 +60,7 @@ void RedisServer::Promote(Script::Counters counters) {
 void RedisServer::Enqueue(RespSession& session, test::RedisCommand words) {
   const bool asks = words[0] == "ASKING";
   commands_.push_back({.session = session.weak_from_this(),
+                       .from = session.from(),
                        .asking = std::exchange(session.asking, asks),
                        .words = std::move(words)});
   RunNext();
@@ -118,8 +119,13 @@ std::string RedisServer::CallScript(const Command& command, Script::Counters& co
   const auto may_read = [&](std::string_view key) {
     return slots_ == nullptr || slots_->MayRead(address_, key, command.asking, counters_);
   };
-  return Array(script_.Run(all.subspan(3, key_count), all.subspan(3 + key_count), clock_.Now(),
-                           counters, may_read));
+  return Array(script_.Run({.keys = all.subspan(3, key_count),
+                            .arguments = all.subspan(3 + key_count),
+                            .now = clock_.Now(),
+                            .server = command.from,
+                            .may_read = may_read,
+                            .planted = planted_},
+                           counters));
 }
 
 std::string RedisServer::RunScript(const Command& command) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/simulation/network.h"
+#include "tests/simulation/planted.h"
 #include "tests/simulation/resp_session.h"
 #include "tests/simulation/script.h"
 #include "tests/simulation/slot_map.h"
@@ -55,13 +56,12 @@ class RedisServer {
   Script::Counters& counters() { return counters_; }
   const Script::Counters& counters() const { return counters_; }
 
-  // Faults that no correct server has, for tests of the simulation itself.
-  enum class Planted { kNothing, kRepliesSwapped, kGrantsUncounted, kCallsRunTwice };
   void Plant(Planted fault) { planted_ = fault; }
 
  private:
   struct Command {
     std::weak_ptr<RespSession> session;
+    int from;
     bool asking;
     test::RedisCommand words;
   };

@@ -31,6 +31,7 @@ class RespSession final : public Remote, public std::enable_shared_from_this<Res
   RespSession(std::shared_ptr<Link> link, List& open, OnCommand on_command)
       : link_(std::move(link)), open_(open), on_command_(std::move(on_command)) {}
 
+  int from() const { return link_->options().from; }
   void Answer(std::string_view reply) { link_->ToWire(reply); }
 
   bool asking = false;      // for the next command

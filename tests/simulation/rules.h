@@ -1,31 +1,91 @@
-// The rules of the simulation: one for each algorithm, and an endpoint that matches two of them.
-// Nothing refills during a schedule.
+// The rules of the simulation, in versions that differ in whatever a reload may change: limits,
+// rates, windows, their order, what they count by, exceptions. There is a rule for each algorithm,
+// and endpoints that match several. Windows outlast a schedule; only fast buckets refill.
+//
+// One thread.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include "match/rule_index.h"
-#include "tests/simulation/ledger.h"
+#include "tests/simulation/planted.h"
+#include "tests/simulation/world.h"
 
 namespace sluice::simulation {
 
-struct Endpoint {
-  const char* name;
-  std::vector<const char*> rules;  // that it matches
+// What a check is about.
+struct Subject {
+  const char* endpoint = nullptr;
+  const char* user = nullptr;
+  const char* team = nullptr;  // teams and users have the same names
 };
-extern const Endpoint kEndpoints[8];
 
-// `colocated`: all counters of a user have one hash slot.
-std::shared_ptr<const RuleIndex> MakeRules(OnStoreFailure policy, bool colocated);
+// A counter by what it counts, such as "bucket first user token_bucket:1d anna", and a limit of it.
+struct Charged {
+  std::string counter;
+  Limit limit;
+};
 
-// Every limit that a script call may name.
-std::vector<Limit> AllLimits();
+class Rules {
+ public:
+  Rules(World& world, Planted planted);
 
-// The counters that a check charges, by their names in the ledger.
-std::vector<std::pair<std::string, Ledger::Counter>> CountersOf(const Endpoint& endpoint,
-                                                                const std::string& user);
+  Subject DrawSubject() const;
+
+  // Adds a version in which some rules are changed. Versions count from 0, which always exists.
+  int DrawVersion();
+  int versions() const { return static_cast<int>(versions_.size()); }
+  std::shared_ptr<const RuleIndex> IndexOf(int version) const;
+
+  // What a check charges under a version.
+  std::vector<Charged> ChargedIn(int version, const Subject& subject) const;
+  // What it may charge under any version.
+  std::vector<Charged> ChargedInAny(const Subject& subject) const;
+  // What the limit at `index` of a rule charges; empty if that version has no such limit.
+  std::optional<Charged> ChargedBy(int version, std::string_view rule, std::size_t index,
+                                   const Subject& subject) const;
+  // Everything that can be charged under a version.
+  std::vector<Charged> AllIn(int version) const;
+  // The limits of a counter under all versions; none of a probe's.
+  std::vector<Limit> LimitsOf(const std::string& counter) const;
+  OnStoreFailure policy() const { return policy_; }  // of every rule
+
+  // The counter that a call to Redis concerns, by its limit, since no two limits with different
+  // counters are equal.
+  static std::string CounterOf(const Limit& limit, std::string_view key);
+  // Every limit that a call may have.
+  static std::vector<Limit> AllLimits();
+
+ private:
+  // One rule in one version.
+  struct Shape {
+    enum class Exception : std::uint8_t { kNone, kSharedCounter, kOwnCounter };
+    bool large = true;
+    bool fast = false;     // windows are long
+    bool by_team = false;  // instead of by user
+    // Whether each limit is the second of two that are equal in shape.
+    std::vector<bool> limits{false};
+    Exception exception = Exception::kNone;  // other limits for one of the users
+    bool exception_fast = false;
+  };
+
+  void Change(Shape& shape);
+  void NoteLimits();  // of the latest version
+  Rule MakeRule(int version, std::size_t rule) const;
+  std::vector<Charged> ChargedIn(int version, std::size_t rule, const Subject& subject) const;
+
+  World& world_;
+  const Planted planted_;
+  const OnStoreFailure policy_;
+  const bool colocated_;                              // all counters of a user have one hash slot
+  std::vector<std::vector<Shape>> versions_;          // by version and rule
+  std::map<std::string, std::vector<Limit>> limits_;  // by counter
+};
 
 }  // namespace sluice::simulation

@@ -1,34 +1,15 @@
-// One schedule of the simulation: servers, callers and faults are generated from a seed, and the
-// promises are checked at the end.
+// One schedule of the simulation: servers, callers, rules and faults are generated from a seed, and
+// the promises are checked at the end.
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
-#include "tests/simulation/redis_server.h"
+#include "tests/simulation/planted.h"
+#include "tests/simulation/report.h"
 
 namespace sluice::simulation {
 
-struct Report {
-  std::vector<std::string> broken;  // broken promises, each with the values found
-  // For a table of many schedules.
-  std::int64_t calls = 0;
-  std::int64_t answers = 0;
-  std::int64_t admitted_by_store = 0;
-  std::int64_t admitted_by_fallback = 0;
-  std::int64_t denied = 0;
-  std::int64_t errors = 0;
-  std::int64_t unanswered = 0;  // cancelled, or the connection was cut
-  std::int64_t faults = 0;
-  std::int64_t failovers = 0;
-  std::int64_t moved_slots = 0;
-  Duration slowest{};   // answer, beyond the time for which its server and network were stalled
-  std::string history;  // every outcome, so that two runs can be compared
-};
-
 // Runs the schedule of `seed` to its end. `planted` is a fault that must be found.
-Report RunSchedule(std::uint64_t seed,
-                   RedisServer::Planted planted = RedisServer::Planted::kNothing);
+Report RunSchedule(std::uint64_t seed, Planted planted = Planted::kNothing);
 
 }  // namespace sluice::simulation

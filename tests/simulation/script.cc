@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "store/redis/script_call.h"
 #include "tests/support/require.h"
 
 namespace sluice::simulation {
 namespace {
+
+using std::chrono::seconds;
 
 constexpr double kVersion = 6;
 
@@ -87,15 +91,26 @@ Lease ReadLease(std::string_view bytes) {
 struct Draft {
   const Limit* limit;
   std::int64_t group;
-  std::string_view key;
+  std::string name;  // its key, or what it counts
   CounterState state;
+  bool found = false;  // else it is new
+  bool changed = false;
+  std::int64_t charged = 0;  // units, less those undone
 };
 
-// The counters' states as of now.
-void Read(const Script::Counters& counters, Time now, std::vector<Draft>& drafts) {
+struct Check {
+  const Asked& asked;
+  CoalescedChecks checks;
+  std::int64_t n = 1;
+  std::vector<std::vector<double>> records;  // of an undo, by counter
+};
+
+template <typename Counters>
+void Read(const Counters& counters, Time now, std::vector<Draft>& drafts) {
   for (Draft& draft : drafts) {
-    const auto stored = counters.find(draft.key);
-    if (stored != counters.end()) {
+    const auto stored = counters.find(draft.name);
+    draft.found = stored != counters.end();
+    if (draft.found) {
       draft.state = stored->second.state;
       Advance(*draft.limit, draft.state, now);
     } else {
@@ -109,10 +124,11 @@ void Append(const CounterSnapshot& snapshot, std::vector<double>& out) {
 }
 
 // Writes for each group its grants and the snapshots.
-void Decide(std::vector<Draft>& drafts, CoalescedChecks checks, std::int64_t n,
-            std::vector<double>& out) {
+void DecideGroups(const Check& check, std::vector<Draft>& drafts, std::vector<double>& out) {
+  CoalescedChecks checks = check.checks;
+  const std::int64_t cost = checks.demand.cost;
   const bool peeks = checks.demand.mode == Mode::kPeek;
-  std::int64_t allowed = n;
+  std::int64_t allowed = check.n;
   for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
     std::int64_t granted = peeks ? std::min<std::int64_t>(allowed, 1) : allowed;
     for (; end < drafts.size() && drafts[end].group == drafts[begin].group; ++end) {
@@ -123,53 +139,220 @@ void Decide(std::vector<Draft>& drafts, CoalescedChecks checks, std::int64_t n,
     checks.granted = granted;
     out.push_back(static_cast<double>(granted));
     for (std::size_t i = begin; i < end; ++i) {
-      Append(Summarize(*drafts[i].limit, drafts[i].state, checks), out);
-      if (!peeks && granted > 0 && checks.demand.cost > 0)
-        Take(*drafts[i].limit, drafts[i].state, checks);
+      Draft& draft = drafts[i];
+      Append(Summarize(*draft.limit, draft.state, checks), out);
+      if (peeks || granted == 0 || cost == 0) continue;
+      Take(*draft.limit, draft.state, checks);
+      draft.changed = true;
+      draft.charged = granted * cost;
     }
   }
 }
 
 // The same for n charges of one counter, as if made one after another.
-void DecideCharges(Draft& draft, CoalescedChecks checks, std::int64_t n, std::vector<double>& out) {
-  out.push_back(static_cast<double>(Grants(*draft.limit, draft.state, checks.demand, n)));
+void DecideCharges(const Check& check, Draft& draft, std::vector<double>& out) {
+  const CoalescedChecks& checks = check.checks;
+  out.push_back(static_cast<double>(Grants(*draft.limit, draft.state, checks.demand, check.n)));
   Append(Summarize(*draft.limit, draft.state, checks), out);
-  for (std::int64_t i = 0; i < n; ++i) Change(*draft.limit, draft.state, checks);
+  for (std::int64_t i = 0; i < check.n; ++i) {
+    const ChangeResult done = Change(*draft.limit, draft.state, checks);
+    draft.changed |= done.changed;
+    draft.charged += checks.demand.cost - done.dropped;
+  }
 }
 
-void DecideChange(std::vector<Draft>& drafts, const CoalescedChecks& checks,
-                  const std::vector<std::vector<double>>& records, std::vector<double>& out) {
+// Applies any other mode to one counter.
+ChangeResult DecideChange(const Check& check, std::size_t index, bool all_admit, Draft& draft) {
+  const CoalescedChecks& checks = check.checks;
+  const std::int64_t cost = checks.demand.cost;
+  ChangeResult done{.changed = false};
+  if (checks.demand.mode == Mode::kUndo) {
+    const std::vector<double>& record = check.records[index];
+    done = Undo(*draft.limit, draft.state,
+                SnapshotFromFields(*draft.limit, {record[0], record[1], record[2]}), checks);
+    draft.charged = done.dropped - cost;  // even if they have left by now
+  } else if (checks.demand.mode != Mode::kRenew || all_admit) {
+    done = Change(*draft.limit, draft.state, checks);
+    if (checks.demand.mode == Mode::kCharge) draft.charged = cost - done.dropped;
+  }
+  draft.changed = done.changed;
+  return done;
+}
+
+void DecideChanges(const Check& check, std::vector<Draft>& drafts, std::vector<double>& out) {
   std::map<std::int64_t, bool> group_admits;
   std::vector<bool> admitted;
   bool all_admit = true;
   for (const Draft& draft : drafts) {
-    admitted.push_back(Admits(*draft.limit, draft.state, checks));
+    admitted.push_back(Admits(*draft.limit, draft.state, check.checks));
     const auto group = group_admits.emplace(draft.group, true).first;
     group->second = group->second && admitted.back();
     all_admit = all_admit && (admitted.back() || draft.group > 0);
   }
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     Draft& draft = drafts[i];
-    ChangeResult done{.changed = false};
-    if (checks.demand.mode == Mode::kUndo) {
-      const std::vector<double>& record = records[i];
-      done = Undo(*draft.limit, draft.state,
-                  SnapshotFromFields(*draft.limit, {record[0], record[1], record[2]}), checks);
-    } else if (checks.demand.mode != Mode::kRenew || all_admit) {
-      done = Change(*draft.limit, draft.state, checks);
-    }
+    const ChangeResult done = DecideChange(check, i, all_admit, draft);
     if (i == 0 || drafts[i - 1].group != draft.group) {
       out.push_back(group_admits[draft.group] ? 1 : 0);
     }
     out.push_back(admitted[i] ? 1 : 0);
     out.push_back(static_cast<double>(done.dropped));
-    Append(Summarize(*draft.limit, draft.state, checks), out);
+    Append(Summarize(*draft.limit, draft.state, check.checks), out);
   }
+}
+
+// Returns the numbers of the reply.
+std::vector<double> Decide(const Check& check, std::vector<Draft>& drafts) {
+  std::vector<double> out;
+  const Asked& asked = check.asked;
+  const bool is_charge = asked.demand.mode == Mode::kCharge && !asked.leased &&
+                         drafts.size() == 1 &&
+                         std::holds_alternative<FixedWindow>(*drafts.front().limit);
+  if (is_charge) {
+    DecideCharges(check, drafts.front(), out);
+  } else if (asked.demand.consumes_or_peeks()) {
+    DecideGroups(check, drafts, out);
+  } else {
+    DecideChanges(check, drafts, out);
+  }
+  return out;
 }
 
 }  // namespace
 
-Script::Script(std::span<const Limit> limits) {
+// Decides the checks of one call.
+class Script::Decider {
+ public:
+  Decider(Model* model, const Call& call, Counters& counters)
+      : model_(model), call_(call), counters_(counters) {}
+
+  // Decides by the counters under the keys, and by the true ones. Returns the numbers of the reply.
+  std::vector<double> Decide(const Check& check, std::vector<Draft> drafts);
+
+  // At the end of the call.
+  void SetExpiries();
+
+ private:
+  void Expire(const std::string& key, const Draft& true_draft);
+  void Misread(std::vector<Draft>& drafts) const;
+  void Follow(const std::vector<Draft>& drafts, std::vector<Draft>& true_drafts);
+  bool Write(const Draft& draft);
+  void WriteTrue(const Draft& draft, const std::string& key, Mode mode, bool written);
+
+  Model* const model_;
+  const Call& call_;
+  Counters& counters_;
+  std::map<std::string, Time> matter_until_;  // by key, of the counters that were written
+};
+
+std::vector<double> Script::Decider::Decide(const Check& check, std::vector<Draft> drafts) {
+  std::vector<Draft> true_drafts = drafts;
+  for (Draft& draft : true_drafts) {
+    const std::string key = draft.name;
+    if (model_ != nullptr) draft.name = model_->NameOfCounter(*draft.limit, key);
+    Expire(key, draft);
+  }
+  Read(counters_.by_key, call_.now, drafts);
+  if (call_.planted == Planted::kStatesMisread) Misread(drafts);
+  Read(counters_.by_name, call_.now, true_drafts);
+  const std::vector<double> decided = simulation::Decide(check, drafts);
+  const std::vector<double> expected = simulation::Decide(check, true_drafts);
+  if (decided != expected && model_ != nullptr) {
+    model_->RecordUntrue(fmt::format("{}: Redis replied {}, but should have replied {}",
+                                     true_drafts.front().name, fmt::join(decided, " "),
+                                     fmt::join(expected, " ")));
+    Follow(drafts, true_drafts);
+  }
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    const bool written = Write(drafts[i]);
+    WriteTrue(true_drafts[i], drafts[i].name, check.asked.demand.mode, written);
+  }
+  return decided;
+}
+
+// If a key has expired, the true counter may be new as soon as it matters to nobody who found it.
+void Script::Decider::Expire(const std::string& key, const Draft& true_draft) {
+  const auto stored = counters_.by_key.find(key);
+  if (stored != counters_.by_key.end()) {
+    if (stored->second.expires > call_.now) return;
+    counters_.by_key.erase(stored);
+  }
+  const auto found = counters_.by_name.find(true_draft.name);
+  if (found == counters_.by_name.end() || found->second.matters_until > call_.now) return;
+  Open(*true_draft.limit, found->second.state, call_.now);
+}
+
+void Script::Decider::Misread(std::vector<Draft>& drafts) const {
+  for (Draft& draft : drafts) {
+    if (draft.found && counters_.by_key.at(draft.name).limit != *draft.limit) {
+      Open(*draft.limit, draft.state, call_.now);
+    }
+  }
+}
+
+// After a wrong decision only further faults are reported.
+void Script::Decider::Follow(const std::vector<Draft>& drafts, std::vector<Draft>& true_drafts) {
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    const std::string name = std::move(true_drafts[i].name);
+    true_drafts[i] = drafts[i];
+    true_drafts[i].state = CopyOf(drafts[i].state, counters_.leases);
+    true_drafts[i].name = name;
+    true_drafts[i].found = counters_.by_name.contains(name);
+  }
+}
+
+// A check that only finds a counter prolongs the life of its key, if necessary.
+bool Script::Decider::Write(const Draft& draft) {
+  const Time matters_until = call_.now + Lifetime(*draft.limit, draft.state, call_.now);
+  const auto stored = counters_.by_key.find(draft.name);
+  const bool fresh = stored == counters_.by_key.end();
+  const bool prolongs = !fresh && call_.planted != Planted::kKeysExpireEarly &&
+                        matters_until > stored->second.expires - seconds(1);
+  if (!draft.changed && !prolongs) return false;
+  const Time expires = fresh ? Time::max() : stored->second.expires;  // until SetExpiries
+  counters_.by_key.insert_or_assign(draft.name, Counter{*draft.limit, draft.state, expires});
+  Time& until = matter_until_[draft.name];
+  until = std::max(until, matters_until);
+  return true;
+}
+
+void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode mode,
+                                bool written) {
+  Time matters_until = call_.now + Lifetime(*draft.limit, draft.state, call_.now);
+  if (!draft.changed && !draft.found) return;
+  TrueCounter& counter = counters_.by_name[draft.name];
+  if (!draft.changed) matters_until = std::max(matters_until, counter.matters_until);
+  counter.matters_until = matters_until;
+  counter.charged += draft.charged;
+  if (!draft.changed && !written) return;
+  const bool other_rate = draft.found && counter.limit != *draft.limit;
+  counter.key = key;
+  counter.limit = *draft.limit;
+  counter.state = draft.state;
+  if (model_ == nullptr || std::holds_alternative<Concurrency>(*draft.limit)) return;
+  model_->Record(draft.name, {.at = call_.now,
+                              .server = other_rate ? Model::kNoServer : call_.server,
+                              .key = key,
+                              .state = draft.state,
+                              .gives_back = other_rate || mode == Mode::kUndo});
+}
+
+// As check.lua does: a key that is written again lives longer than required, and a key that lives
+// long enough is written in place.
+void Script::Decider::SetExpiries() {
+  const auto second = std::chrono::floor<seconds>(call_.now);
+  for (const auto& [key, until] : matter_until_) {
+    Counter& counter = counters_.by_key.at(key);
+    auto lives = std::chrono::ceil<seconds>(until - call_.now) + seconds(1);
+    if (counter.expires != Time::max()) {
+      if (std::chrono::floor<seconds>(counter.expires) - second > lives) continue;
+      lives += std::max<seconds>(seconds(10), lives / 4);
+    }
+    counter.expires = call_.now + lives;
+  }
+}
+
+Script::Script(std::span<const Limit> limits, Model* model) : model_(model) {
   struct Check final : StoreCheck {
     void OnDecided() override {}
   };
@@ -184,75 +367,69 @@ Script::Script(std::span<const Limit> limits) {
   }
 }
 
+void Script::Counters::MoveKey(const std::string& key, Counters& to) {
+  to.by_key.insert(by_key.extract(key));
+  to.leases.insert(leases.begin(), leases.end());
+  for (auto at = by_name.begin(); at != by_name.end();) {
+    const auto counter = at++;
+    if (counter->second.key == key) to.by_name.insert(by_name.extract(counter));
+  }
+}
+
 Script::Counters Script::Copy(const Counters& counters) {
   Counters copy = counters;
-  for (auto& [key, counter] : copy) {
-    auto* const slots = std::get_if<Concurrency::State>(&counter.state);
-    if (slots == nullptr) continue;
-    slots->holders = std::make_shared<Concurrency::Holders>(*slots->holders);
-  }
+  for (auto& [key, counter] : copy.by_key) counter.state = CopyOf(counter.state, counters.leases);
+  for (auto& [name, counter] : copy.by_name) counter.state = CopyOf(counter.state, counters.leases);
   return copy;
 }
 
-std::vector<std::string> Script::Run(std::span<const std::string> keys,
-                                     std::span<const std::string> arguments, Time now,
-                                     Counters& counters, const MayRead& may_read) const {
-  Reader reader(Unpack(arguments.back()));
+std::vector<std::string> Script::Run(const Call& call, Counters& counters) const {
+  Reader reader(Unpack(call.arguments.back()));
   test::Require(reader.Number() == kVersion, "the simulated check script is of another version");
   reader.Number();  // the time: Redis' own
   const std::size_t limit_count = reader.Index();
   const std::size_t request_count = reader.Index();
   const std::size_t check_count = reader.Index();
   const std::size_t key_count = reader.Index();
-  const bool declared = !keys.empty();
-  if (!declared) {
-    keys = arguments.first(key_count);
-    arguments = arguments.subspan(key_count);
-  }
+  const bool declared = !call.keys.empty();
+  const auto keys = declared ? call.keys : call.arguments.first(key_count);
+  const auto leases = call.arguments.subspan(declared ? 0 : key_count);
   std::vector<const Limit*> limits;
   for (std::size_t i = 0; i < limit_count; ++i) limits.push_back(&limits_.at(ReadLimit(reader)));
   std::vector<Asked> requests;
   for (std::size_t i = 0; i < request_count; ++i) requests.push_back(ReadAsked(reader));
 
-  std::vector<double> out{kVersion, static_cast<double>(now.time_since_epoch().count())};
+  const double time = static_cast<double>(call.now.time_since_epoch().count());
+  std::vector<double> out{kVersion, time};
   std::vector<std::string> reply(1);
-  std::size_t leases = 0;
+  std::size_t next_lease = 0;
+  Decider decider(model_, call, counters);
   for (std::size_t i = 0; i < check_count; ++i) {
     const Asked& asked = requests[reader.Index() - 1];
-    const std::int64_t n = reader.Integer();
-    sluice::CoalescedChecks checks{.demand = asked.demand, .lease = {}, .granted = 0, .now = now};
-    if (asked.leased) checks.lease = ReadLease(arguments[leases++]);
+    Check check{.asked = asked, .checks = {.demand = asked.demand, .now = call.now}};
+    check.n = reader.Integer();
+    if (asked.leased) {
+      check.checks.lease = ReadLease(leases[next_lease++]);
+      counters.leases.insert(check.checks.lease->id);
+    }
     std::vector<Draft> drafts;
     bool foreign = false;
     for (const auto& [limit, group] : asked.counters) {
-      drafts.push_back({limits[limit], group, keys[reader.Index() - 1], {}});
-      foreign = foreign || (!declared && !may_read(drafts.back().key));
+      drafts.push_back({limits[limit], group, keys[reader.Index() - 1]});
+      foreign = foreign || (!declared && !call.may_read(drafts.back().name));
     }
-    std::vector<std::vector<double>> records;
     for (std::size_t j = 0; asked.demand.mode == Mode::kUndo && j < drafts.size(); ++j) {
-      records.push_back(reader.Numbers(3));
+      check.records.push_back(reader.Numbers(3));
     }
     if (foreign) {
       out.push_back(-static_cast<double>(reply.size()));
       reply.emplace_back("ERR Script attempted to access a non local key in a cluster node");
       continue;
     }
-    Read(counters, now, drafts);
-    const bool is_charge = asked.demand.mode == Mode::kCharge && !asked.leased &&
-                           drafts.size() == 1 &&
-                           std::holds_alternative<FixedWindow>(*drafts.front().limit);
-    if (is_charge) {
-      DecideCharges(drafts.front(), checks, n, out);
-    } else if (asked.demand.consumes_or_peeks()) {
-      Decide(drafts, checks, n, out);
-    } else {
-      DecideChange(drafts, checks, records, out);
-    }
-    for (Draft& draft : drafts) {
-      if (asked.demand.mode == Mode::kPeek) continue;
-      counters.insert_or_assign(std::string(draft.key), Counter{*draft.limit, draft.state});
-    }
+    const std::vector<double> decided = decider.Decide(check, std::move(drafts));
+    out.insert(out.end(), decided.begin(), decided.end());
   }
+  decider.SetExpiries();
   reply.front().assign(reinterpret_cast<const char*>(out.data()), out.size() * sizeof(double));
   return reply;
 }

@@ -1,6 +1,9 @@
 // The check script as C++: decodes the calls of store/redis and decides them with the algorithms of
-// core, so that a simulation runs without a Lua interpreter. The twin of scripts/lua/decide.lua;
-// the differential test compares the algorithms.
+// core, so that a simulation runs without a Lua interpreter. The twin of scripts/lua/check.lua and
+// decide.lua; the differential test compares the algorithms.
+//
+// Each check is decided twice: by the counters under its keys, which expire, and by the true
+// counters, which are told apart by what they count. The decisions must agree.
 //
 // One thread.
 #pragma once
@@ -8,39 +11,58 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/counter.h"
+#include "tests/simulation/model.h"
+#include "tests/simulation/planted.h"
 
 namespace sluice::simulation {
 
 class Script {
  public:
-  // Only these limits can be decoded.
-  explicit Script(std::span<const Limit> limits);
+  // Only these limits can be decoded. `model` knows the true counters and must outlive this; null:
+  // they are not checked.
+  Script(std::span<const Limit> limits, Model* model);
 
   struct Counter {
-    Limit limit;
+    Limit limit;  // by which it was changed
     CounterState state;
+    Time expires;
   };
-  using Counters = std::map<std::string, Counter, std::less<>>;
+  struct Counters {
+    std::map<std::string, Counter, std::less<>> by_key;
+    TrueCounters by_name;
+    std::set<LeaseId> leases;  // that calls have named
 
-  // Whether a key that the call has not declared may be read here.
-  using MayRead = std::function<bool(std::string_view key)>;
+    void MoveKey(const std::string& key, Counters& to);
+  };
 
-  // Runs a call: keys and arguments as of EVALSHA, after the number of keys. Returns the reply.
-  std::vector<std::string> Run(std::span<const std::string> keys,
-                               std::span<const std::string> arguments, Time now, Counters& counters,
-                               const MayRead& may_read) const;
+  struct Call {
+    // As of EVALSHA, after the number of keys.
+    std::span<const std::string> keys;
+    std::span<const std::string> arguments;
+    Time now;
+    int server = 0;  // that sent it
+    // Whether a key that the call has not declared may be read here.
+    std::function<bool(std::string_view key)> may_read;
+    Planted planted = Planted::kNothing;
+  };
+  // Returns the reply.
+  std::vector<std::string> Run(const Call& call, Counters& counters) const;
 
   // As replicated: shares nothing with `counters`.
   static Counters Copy(const Counters& counters);
 
  private:
+  class Decider;
+
   std::map<std::vector<double>, Limit> limits_;  // by number and parameters, as calls name them
+  Model* const model_;
 };
 
 }  // namespace sluice::simulation

@@ -4,13 +4,13 @@
 
 namespace sluice::simulation {
 
-SluiceServer::SluiceServer(World& world, Connector to_redis, const RedisUrl& redis,
-                           std::shared_ptr<const RuleIndex> rules, const Share& share)
+SluiceServer::SluiceServer(World& world, Connector to_redis, const Options& options)
     : clock_(world),
-      fallback_(clock_, share),
+      fallback_(clock_, options.share),
+      listener_(fallback_, options.planted),
       memory_(clock_, {.shards = 1}),
       loop_(world, std::move(to_redis)),
-      servers_(1, redis.kind != RedisUrl::Kind::kSingle, metrics_),
+      servers_(1, options.redis.kind != RedisUrl::Kind::kSingle, metrics_),
       limiter_({.store = store_, .local = memory_, .fallback = fallback_, .metrics = metrics_},
                {.store_timeout = kRedisTimeout, .deny_cache = true}),
       reconciler_(limiter_),
@@ -18,9 +18,9 @@ SluiceServer::SluiceServer(World& world, Connector to_redis, const RedisUrl& red
       shared_(MethodsOf(service_), {.address = {}, .max_calls = kMaxCalls, .metrics = &metrics_},
               {}),
       charge_timer_(loop_.timers(), [this] { ChargeBackLater(); }) {
-  limiter_.SetRules(std::move(rules));
+  limiter_.SetRules(options.rules);
   loop_.Run([&] {
-    StartStore(redis);
+    StartStore(options.redis);
     shard_ = std::make_unique<rpc::http2::Shard>(shared_, loop_, 1, nullptr);
     ChargeBackLater();
   });
@@ -38,7 +38,7 @@ void SluiceServer::StartStore(const RedisUrl& redis) {
                                 .clustered = redis.kind == RedisUrl::Kind::kCluster,
                                 .options = {.timeout = kRedisTimeout,
                                             .silence = 5 * kRedisTimeout,
-                                            .listener = &fallback_,
+                                            .listener = &listener_,
                                             .metrics = &metrics_},
                                 .on_layout_suspect = [this] { AskForLayout(); }});
   const auto use = [this](std::shared_ptr<const redis::Layout> layout) {

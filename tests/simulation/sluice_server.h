@@ -6,6 +6,9 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "limiter/fallback_reconciler.h"
 #include "limiter/limiter.h"
@@ -18,19 +21,30 @@
 #include "store/redis/thread_store.h"
 #include "store/redis/topology.h"
 #include "tests/simulation/network.h"
+#include "tests/simulation/planted.h"
 
 namespace sluice::simulation {
 
 class SluiceServer {
  public:
-  SluiceServer(World& world, Connector to_redis, const RedisUrl& redis,
-               std::shared_ptr<const RuleIndex> rules, const Share& share);
+  struct Options {
+    RedisUrl redis;
+    std::shared_ptr<const RuleIndex> rules;
+    Share share;
+    Planted planted = Planted::kNothing;
+  };
+  SluiceServer(World& world, Connector to_redis, const Options& options);
 
   static constexpr std::chrono::milliseconds kRedisTimeout{10};
   ~SluiceServer();
 
   // A caller connects.
   void Accept(std::shared_ptr<Link> link);
+
+  void SetRules(std::shared_ptr<const RuleIndex> rules) { limiter_.SetRules(std::move(rules)); }
+
+  // What it has learned of a counter.
+  std::optional<SeenState> Seen(std::string_view key) const { return fallback_.states.Find(key); }
 
   void Stall(Duration duration) { loop_.Stall(duration); }
 
@@ -56,6 +70,24 @@ class SluiceServer {
     std::unique_ptr<redis::ThreadStore>& part_;
   };
 
+  // Fallback, unless it misses something.
+  class Listener final : public StoreListener {
+   public:
+    Listener(Fallback& fallback, Planted planted) : fallback_(fallback), planted_(planted) {}
+    void OnPartLost(std::size_t part) override { fallback_.OnPartLost(part); }
+    void OnPartFound(std::size_t part) override {
+      if (planted_ != Planted::kGracePeriodsLate) fallback_.OnPartFound(part);
+    }
+    void OnLateAnswer(const StoreCheck& check) override { fallback_.OnLateAnswer(check); }
+    void OnUndoEnded(const StoreCheck& undo) override {
+      if (planted_ != Planted::kUndoneLearned) fallback_.OnUndoEnded(undo);
+    }
+
+   private:
+    Fallback& fallback_;
+    const Planted planted_;
+  };
+
   static rpc::Methods MethodsOf(RateLimiterService& service);
   void StartStore(const RedisUrl& redis);
   void AskForLayout();
@@ -64,6 +96,7 @@ class SluiceServer {
   MetricsRegistry metrics_;
   const WorldClock clock_;
   Fallback fallback_;
+  Listener listener_;
   MemoryStore memory_;
   SimulatedLoop loop_;
   redis::Servers servers_;

@@ -112,13 +112,13 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
     return check;
   }
   void MoveKey(const std::string& key) {
-    redis_[1]->counters().insert(redis_[0]->counters().extract(key));
+    redis_[0]->counters().MoveKey(key, redis_[1]->counters());
   }
   void RunFor(Duration duration) { world_.RunUntil(world_.now() + duration); }
 
   std::int64_t Used(std::size_t node, const std::string& key) const {
-    const auto counter = redis_[node]->counters().find(key);
-    if (counter == redis_[node]->counters().end()) return 0;
+    const auto counter = redis_[node]->counters().by_key.find(key);
+    if (counter == redis_[node]->counters().by_key.end()) return 0;
     return sluice::Used(counter->second.limit, counter->second.state);
   }
 
@@ -126,8 +126,10 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
                                  {.host = "simulated", .port = 7001, .unix_path = {}}};
   const LinkOptions links_{.least_delay = Duration(10), .most_delay = Duration(20)};
   World world_{1};
-  const Script script_{std::vector<Limit>{
-      kTen, kSlot, FixedWindow{.limit = kMaxProduct, .window = std::chrono::seconds(1)}}};
+  const Script script_{
+      std::vector<Limit>{kTen, kSlot,
+                         FixedWindow{.limit = kMaxProduct, .window = std::chrono::seconds(1)}},
+      nullptr};
   SlotMap slots_{world_, {kAddresses[0], kAddresses[1]}};
   const std::unique_ptr<RedisServer> redis_[2] = {
       std::make_unique<RedisServer>(world_, script_, kAddresses[0], &slots_),
@@ -141,9 +143,12 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   int answers_ = 0;
   std::unique_ptr<redis::ThreadStore> store_;
   std::vector<std::pair<std::string, std::int64_t>> undone_;  // keys, and what remained then
+  std::vector<std::size_t> lost_;                             // parts
+  std::vector<std::size_t> found_;                            // parts
 
  private:
-  void OnPartLost(std::size_t) override {}
+  void OnPartLost(std::size_t part) override { lost_.push_back(part); }
+  void OnPartFound(std::size_t part) override { found_.push_back(part); }
   void OnLateAnswer(const StoreCheck&) override {}
   void OnUndoEnded(const StoreCheck& undo) override {
     for (const CounterCheck& it : undo.counters) {
@@ -151,6 +156,18 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
     }
   }
 };
+
+TEST_F(ThreadStoreTest, NodeIsLostAndComesBack_ItsPartIsReported) {
+  const std::size_t part = store_->PartOf(KeyAt(1));
+  found_.clear();
+  redis_[1]->Kill();
+  RunFor(milliseconds(50));
+  EXPECT_THAT(lost_, testing::AllOf(testing::Not(testing::IsEmpty()), testing::Each(part)));
+  EXPECT_THAT(found_, testing::IsEmpty());
+  redis_[1]->Start();
+  RunFor(std::chrono::seconds(1));
+  EXPECT_THAT(found_, testing::ElementsAre(part));
+}
 
 TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_WhatTheOtherUndoesIsReported) {
   const std::string here = KeyAt(0);

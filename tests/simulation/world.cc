@@ -62,9 +62,9 @@ void World::RunUntil(SteadyTime end) {
   now_ = end;
 }
 
-Time WorldClock::Now() const {
+Time WorldClock::TimeAt(SteadyTime time) {
   constexpr Time kBegin{std::chrono::hours(500'000)};
-  return kBegin + ahead_ + std::chrono::floor<Duration>(world_.now().time_since_epoch());
+  return kBegin + std::chrono::floor<Duration>(time.time_since_epoch());
 }
 
 }  // namespace simulation

@@ -87,12 +87,15 @@ TEST_F(NodeBreaker, ReplyInTheTurnOfTheTimer_Counts) {
 
 TEST_F(NodeBreaker, ProbeIsAnswered_ChecksAreDecidedAgainWithinASecond) {
   Trip();
+  reachable_.clear();
   ReplyToAll();
   EXPECT_TRUE(IsOpen()) << "a late reply is no good sign";
   EXPECT_LE(AwaitProbe(), milliseconds(200));
   EXPECT_THAT(Runs(), ElementsAre(1));
+  EXPECT_THAT(reachable_, IsEmpty());
   ReplyToAll();
   EXPECT_FALSE(IsOpen());
+  EXPECT_THAT(reachable_, ElementsAre(true));
   RunIteration([this] { Submit("k"); });
   ReplyToAll();
   EXPECT_FALSE(checks_.back()->failure());
@@ -149,11 +152,14 @@ TEST_F(NodeBreaker, ErrorsInMostCalls_Open) {
 
 TEST_F(NodeBreaker, ConnectionComesBack_IsProbedAtOnce) {
   Trip();
+  reachable_.clear();
   Receive("HTTP/1.1 400 Bad Request\r\n");
   LogIn();
   EXPECT_LE(AwaitProbe(), milliseconds(3));
+  EXPECT_THAT(reachable_, ElementsAre(false)) << "its breaker is open";
   ReplyToAll();
   EXPECT_FALSE(IsOpen());
+  EXPECT_THAT(reachable_, ElementsAre(false, true));
 }
 
 // Pauses grow while an outage lasts, not from one to the next.

@@ -59,6 +59,7 @@ class NodeLate : public NodeTest, private StoreListener {
 
  private:
   void OnPartLost(std::size_t) override {}
+  void OnPartFound(std::size_t) override {}
   void OnLateAnswer(const StoreCheck& check) override { late_.push_back(Remaining(check)); }
   void OnUndoEnded(const StoreCheck& undo) override { undone_.push_back(Remaining(undo)); }
 };

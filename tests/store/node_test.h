@@ -156,6 +156,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   ManualLoop::Wire* known_wire_ = nullptr;
   CommandReader reader_;
   std::deque<RedisCommand> commands_;  // sent but not answered yet
+  std::vector<bool> reachable_;        // as reported to the owner
 
  private:
   void OnRedirect(redis::Node&, StoreCheck&, std::string_view) override {}
@@ -165,7 +166,8 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
     node_->OnUndone(std::move(undo));
   }
   void OnLayoutSuspect() override {}
-  void OnUnreachable(const redis::Node&) override {}
+  void OnUnreachable(const redis::Node&) override { reachable_.push_back(false); }
+  void OnReachable(const redis::Node&) override { reachable_.push_back(true); }
   std::string ProbeKey(const redis::Node&) override { return "sluice:{probe}:fixed_window:1s"; }
 };
 

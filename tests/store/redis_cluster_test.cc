@@ -546,11 +546,16 @@ class LossRecorder final : public StoreListener {
     const MutexLock lock(mutex_);
     parts_.insert(part);
   }
+  void OnPartFound(std::size_t part) override {
+    const MutexLock lock(mutex_);
+    found_.insert(part);
+  }
   void OnLateAnswer(const StoreCheck&) override {}
   void OnUndoEnded(const StoreCheck&) override {}
 
   mutable Mutex mutex_;
   std::set<std::size_t> parts_ SLUICE_GUARDED_BY(mutex_);
+  std::set<std::size_t> found_ SLUICE_GUARDED_BY(mutex_);
 };
 
 TEST(RedisClusterStore, MasterDies_ItsReplicaTakesOverAndTheOthersGoOn) {

@@ -39,6 +39,7 @@ class Backend(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
+        self.server.authorizations.append(self.headers["Authorization"])
         status = 403 if self.path == "/forbidden" else 200
         self.send_response(status)
         self.send_header("Content-Length", "7")
@@ -52,11 +53,13 @@ class Backend(http.server.BaseHTTPRequestHandler):
 
 
 def start_backend():
+    """Its address, and the header Authorization of each request that it gets."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Backend)
+    server.authorizations = []
     threading.Thread(target=server.serve_forever, daemon=True).start()
     unittest.addModuleCleanup(server.server_close)
     unittest.addModuleCleanup(server.shutdown)
-    return server.server_address[1]
+    return f"127.0.0.1:{server.server_address[1]}", server.authorizations
 
 
 def write_config(name, changes):
@@ -90,13 +93,14 @@ class Proxy:
         cls.sluiced, ready = running.start(
             [SLUICED, "--rules", rules, "--grpc", f"unix:{rules}/grpc", "--http", "127.0.0.1:0"],
             "ready grpc=")
-        cls.addresses = ready.split("http=")[1].split()[0], f"127.0.0.1:{start_backend()}"
-        cls.port = cls.start_proxy()
+        cls.sluice = ready.split("http=")[1].split()[0]
+        cls.backend, cls.authorizations = start_backend()
+        cls.port = cls.start_proxy(cls.sluice)
 
     @classmethod
-    def start_proxy(cls, domain="web"):
+    def start_proxy(cls, sluice, domain="web"):
         port = running.free_port()
-        cls.start(str(port), *cls.addresses, f"domain={domain}&")
+        cls.start(str(port), sluice, cls.backend, f"domain={domain}&")
         running.wait_until(lambda: running.listens(port), 60, "the proxy listens")
         return port
 
@@ -138,6 +142,13 @@ class Proxy:
         # The proxy may refuse a control character.
         self.assertIn(ask(self.port, "/", headers={"X-Any": "a\x01b"})[0], (200, 400))
 
+    def test_2_a_clients_authorization_goes_to_the_backend_alone(self):
+        asked, seen_by_sluice = start_backend()
+        del self.authorizations[:]
+        answer = ask(self.start_proxy(asked), "/", headers={"Authorization": "Bearer client"})
+        self.assertEqual(answer[0:2], (200, "backend"))
+        self.assertEqual((seen_by_sluice, self.authorizations), ([None], ["Bearer client"]))
+
     def test_2_a_delay_longer_than_the_proxy_waits_is_a_denial(self):
         self.assertEqual([ask(self.port, "/slow")[0] for _ in range(3)], [200, 429, 429])
 
@@ -159,7 +170,7 @@ class FailsOpen:
         self.assertEqual(ask(self.port, "/forbidden")[0:2], (403, "backend"))
 
     def test_5_a_question_that_sluice_refuses_is_no_outage(self):
-        self.assertEqual(ask(self.start_proxy(domain=""), "/")[0], 500)
+        self.assertEqual(ask(self.start_proxy(self.sluice, domain=""), "/")[0], 500)
 
     def test_6_without_sluice_requests_go_on(self):
         self.sluiced.kill()

@@ -8,7 +8,7 @@ namespace sluice::envoy {
 struct RlsOptions {
   bool shadow_mode = false;  // hits over the limit are counted, but allowed
   bool quota_mode = false;   // all limits are in quota_mode
-  bool count_denied = true;  // hits over the limit are counted in the store, too
+  bool count_denied = true;  // a request over one of its limits is counted by all of them
   double near_limit_ratio = 0.8;
   bool dynamic_metadata = false;
   bool response_headers = false;

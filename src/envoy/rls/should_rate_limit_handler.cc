@@ -174,7 +174,7 @@ void ShouldRateLimitHandler::CountDecided(std::size_t count) {
 }
 
 bool ShouldRateLimitHandler::TakesBack() const {
-  if (domain_ == nullptr || !domain_->all_or_nothing) return false;
+  if (terms_.count_denied) return false;
   if (!error_ && OverallCode(statuses_) == Code::kOk) return false;
   return std::any_of(checks_.begin(), checks_.begin() + static_cast<std::ptrdiff_t>(check_count_),
                      [](const auto& check) { return check->took() && !check->is_negative(); });

@@ -56,7 +56,7 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler, private Descripto
   void CountDecided(std::size_t count);
   void FinishWithStatuses();
 
-  // For a domain with all_or_nothing: refunds the granted hits if the request is over a limit.
+  // If denied requests are not counted: refunds the granted hits if the request is over a limit.
   bool TakesBack() const;
   void GiveBackAll();
 

@@ -7,13 +7,7 @@
 namespace sluice::rpc::http2 {
 
 ServerCall& CallPool::Take() {
-  if (free_.empty()) {
-    calls_.push_back(Make());
-    return *calls_.back();
-  }
-  ServerCall* const call = free_.back();
-  free_.pop_back();
-  return *call;
+  return calls_.Take([this] { return Make(); });
 }
 
 std::unique_ptr<ServerCall> CallPool::Make() {

@@ -1,12 +1,12 @@
-// A pool of reusable calls of one method on one loop, each with its handler. Grows to the highest
-// number of concurrent calls.
+// A pool of reusable calls of one method on one loop, each with its handler.
 //
 // Loop thread only.
 #pragma once
 
 #include <memory>
-#include <vector>
+#include <string>
 
+#include "rpc/http2/reuse_pool.h"
 #include "rpc/http2/server_call.h"
 #include "rpc/method.h"
 
@@ -17,18 +17,19 @@ class CallPool {
   // Both must outlive the pool.
   CallPool(Shard& shard, const Method& method) : shard_(shard), method_(method) {}
 
-  const std::string& path() const { return method_.path; }
+  const Method& method() const { return method_; }
 
   ServerCall& Take();
-  void Return(ServerCall& call) { free_.push_back(&call); }
+  void Return(ServerCall& call) { calls_.Return(call); }
+  void Trim(std::size_t max) { calls_.Trim(max); }
+  std::size_t size() const { return calls_.size(); }
 
  private:
   std::unique_ptr<ServerCall> Make();
 
   Shard& shard_;
   const Method& method_;
-  std::vector<std::unique_ptr<ServerCall>> calls_;
-  std::vector<ServerCall*> free_;
+  ReusePool<ServerCall> calls_;
 };
 
 }  // namespace sluice::rpc::http2

@@ -19,6 +19,7 @@ struct PeerUse {
   static bool IsWithinShare(std::int64_t used, std::int64_t left) { return used <= kShare * left; }
 
   std::size_t connections = 0;
+  std::int64_t calls = 0;  // that CallQuota counts
   std::int64_t bytes = 0;  // that MessageMemory counts
 };
 

@@ -1,12 +1,13 @@
 #include "rpc/http2/request_head.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace sluice::rpc::http2 {
 namespace {
 
 constexpr std::size_t kFieldOverhead = 32;
-constexpr std::size_t kKeptText = 2 * 1024;
+constexpr std::size_t kMaxEncodingName = 64;
 
 // The nanoseconds in a unit of grpc-timeout, or 0 for an unknown unit.
 constexpr std::int64_t UnitNanoseconds(char unit) {
@@ -61,7 +62,7 @@ bool IsGrpcContentType(std::string_view value) {
 
 void RequestHead::Clear() {
   text_.clear();
-  if (text_.capacity() > kKeptText) text_.shrink_to_fit();
+  if (text_.capacity() > kSmallBytes) text_.shrink_to_fit();
   metadata_.clear();
   size_ = 0;
   path_ = encoding_name_ = {};
@@ -70,11 +71,22 @@ void RequestHead::Clear() {
   is_post_ = is_grpc_ = false;
 }
 
-void RequestHead::Add(std::string_view name, std::string_view value) {
+void RequestHead::Add(std::string_view name, std::string_view value,
+                      std::span<const std::string> names) {
   size_ += name.size() + value.size() + kFieldOverhead;
   if (too_large() || AddOwn(name, value)) return;
-  const Slice kept_name = Keep(name);
-  metadata_.push_back({.name = kept_name, .value = Keep(value)});
+  const auto wanted = std::find(names.begin(), names.end(), name);
+  if (wanted != names.end()) AddMetadata(*wanted, value);
+}
+
+void RequestHead::AddMetadata(std::string_view name, std::string_view value) {
+  const auto known = std::find_if(metadata_.begin(), metadata_.end(),
+                                  [&](const Field& field) { return field.name == name; });
+  if (known != metadata_.end()) {
+    known->repeated = true;
+    return;
+  }
+  metadata_.push_back({.name = name, .value = Keep(value)});
 }
 
 // Handles a field of the gRPC protocol. Returns false for metadata.
@@ -84,7 +96,7 @@ bool RequestHead::AddOwn(std::string_view name, std::string_view value) {
       return name == "te";
     case 5:
       if (name != ":path") return false;
-      path_ = Keep(value);
+      path_ = Keep(value.substr(0, kMaxPath));
       return true;
     case 7:
       if (name == ":method") is_post_ = value == "POST";
@@ -98,7 +110,9 @@ bool RequestHead::AddOwn(std::string_view name, std::string_view value) {
     case 13:
       if (name != "grpc-encoding") return false;
       encoding_ = ParseEncoding(value);
-      if (encoding_ == Encoding::kUnknown) encoding_name_ = Keep(value);
+      if (encoding_ == Encoding::kUnknown && encoding_name_.size == 0) {
+        encoding_name_ = Keep(value.substr(0, kMaxEncodingName));
+      }
       return true;
     case 20:
       return name == "grpc-accept-encoding";
@@ -115,13 +129,10 @@ RequestHead::Slice RequestHead::Keep(std::string_view text) {
 }
 
 std::optional<std::string_view> RequestHead::Metadata(std::string_view name) const {
-  std::optional<std::string_view> found;
   for (const Field& field : metadata_) {
-    if (Text(field.name) != name) continue;
-    if (found) return std::nullopt;
-    found = Text(field.value);
+    if (field.name == name && !field.repeated) return Text(field.value);
   }
-  return found;
+  return std::nullopt;
 }
 
 }  // namespace sluice::rpc::http2

@@ -1,4 +1,5 @@
-// The header fields of a request: the fields of the gRPC protocol and the caller's metadata.
+// The header fields of a request: those of the gRPC protocol, and the metadata that handlers read.
+// The compressed fields of an attacker's request are small, so nothing else is kept.
 // Source: "gRPC over HTTP2" (PROTOCOL-HTTP2.md).
 //
 // Loop thread only. Reused for later requests, so that it seldom allocates.
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,15 +32,21 @@ class RequestHead {
   // names, values and 32 bytes for each field.
   static constexpr std::size_t kMaxBytes = 16 * 1024;
 
-  // Prepares for a new request.
+  // Prepares for a new request, and frees memory that most requests do not need.
   void Clear();
 
-  // Adds a field, in order of arrival. Drops fields beyond kMaxBytes.
-  void Add(std::string_view name, std::string_view value);
+  // Adds a field, in order of arrival. Keeps metadata if its name is in `names`, which must outlive
+  // the request. Drops fields beyond kMaxBytes.
+  void Add(std::string_view name, std::string_view value, std::span<const std::string> names);
+
+  // The number of bytes kept, or 0 if they are so few that the limit on calls bounds them.
+  std::size_t large_bytes() const { return text_.size() > kSmallBytes ? text_.size() : 0; }
 
   bool too_large() const { return size_ > kMaxBytes; }
   bool is_post() const { return is_post_; }
   bool is_grpc() const { return is_grpc_; }
+  // Cut off at kMaxPath, which no method has.
+  static constexpr std::size_t kMaxPath = 256;
   std::string_view path() const { return Text(path_); }
 
   // nullopt if grpc-timeout is missing or malformed. gRPC's server also ignores malformed ones.
@@ -56,11 +64,14 @@ class RequestHead {
     std::uint32_t size = 0;
   };
   struct Field {
-    Slice name;
+    std::string_view name;
     Slice value;
+    bool repeated = false;
   };
+  static constexpr std::size_t kSmallBytes = 512;
 
   bool AddOwn(std::string_view name, std::string_view value);
+  void AddMetadata(std::string_view name, std::string_view value);
   Slice Keep(std::string_view text);
   std::string_view Text(Slice slice) const {
     return std::string_view(text_).substr(slice.begin, slice.size);

@@ -14,6 +14,7 @@
 #include "net/timer_wheel.h"
 #include "rpc/handler.h"
 #include "rpc/http2/message_reader.h"
+#include "rpc/http2/reuse_pool.h"
 
 namespace sluice::rpc::http2 {
 
@@ -25,7 +26,7 @@ inline Status DeadlineExceeded() {
   return {.code = StatusCode::kDeadlineExceeded, .message = "Deadline Exceeded"};
 }
 
-class ServerCall : public Responder {
+class ServerCall : public Responder, public Reusable {
  public:
   // The buffered part of the request.
   struct Backlog {

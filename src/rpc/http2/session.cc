@@ -12,10 +12,15 @@ namespace {
 
 constexpr std::uint32_t kMaxStreams = 1'024;
 constexpr std::int32_t kConnectionWindow = 1024 * 1024;
+// The maximum number of open calls of probes. A client that watches the server's health has one.
+constexpr int kMaxProbes = 16;
 
 // A header block beyond this size ends the connection. Smaller ones beyond RequestHead::kMaxBytes
 // get an error, but to decompress them takes time: a byte can stand for a field of 4 KB.
 constexpr std::size_t kMaxHeaderBlock = 16 * RequestHead::kMaxBytes;
+
+// Beyond, other connections run between: 16 KiB received can stand for a thousand times as much.
+constexpr std::size_t kHeaderBytesPerIteration = 64 * 1024;
 
 // Many resets of calls younger than this are an attack: no legitimate caller sets so short a
 // deadline and retries at once.
@@ -79,6 +84,7 @@ SteadyTime Session::now() const { return shard_.loop().now(); }
 // block the others.
 bool Session::Receive(std::string_view bytes) {
   paused_ = false;
+  heads_received_ = 0;
   inflated_before_ = shard_.inflater().total();
   ssize_t got = NGHTTP2_ERR_FLOODED;
   if (flood_ == nullptr) got = nghttp2_session_mem_recv(nghttp2_, Bytes(bytes), bytes.size());
@@ -120,7 +126,7 @@ void Session::TakeOutput(std::string& out) {
 void Session::BoundOutput() {
   while (memory_.output() > 0 && !memory_.IsWithinLimits()) {
     shard_.Count(Refusal::kUntaken);
-    Cancel(untaken_.front());
+    Reset(untaken_.front(), NGHTTP2_CANCEL);
   }
 }
 
@@ -152,13 +158,6 @@ Stream* Session::Find(std::int32_t id) {
 
 void Session::OpenStream(std::int32_t id) {
   found_id_ = id;
-  found_ = nullptr;
-  if (!shard_.quota().Take()) {
-    shard_.Count(Refusal::kCalls);
-    nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
-    return;
-  }
-  ++calls_;
   Stream& stream = shard_.TakeStream();
   stream.place = streams_.size();
   streams_.push_back(&stream);
@@ -166,6 +165,30 @@ void Session::OpenStream(std::int32_t id) {
   NoteIncomplete(stream);
   nghttp2_session_set_stream_user_data(nghttp2_, id, &stream);
   found_ = &stream;
+}
+
+bool Session::Admit(Stream& stream, const CallPool* method) {
+  const bool is_probe = method != nullptr && method->method().is_probe;
+  if (is_probe ? probes_ >= kMaxProbes : !HasPlace(stream)) {
+    shard_.Count(Refusal::kCalls);
+    Reset(stream, NGHTTP2_REFUSED_STREAM);
+    return false;
+  }
+  stream.counted = is_probe ? Stream::Counted::kAsProbe : Stream::Counted::kAsCall;
+  is_probe ? ++probes_ : ++peer_use_.calls;
+  ++calls_;
+  return true;
+}
+
+// While half of the calls is left, no peer can have more than its share.
+bool Session::HasPlace(const Stream& stream) {
+  const ServerOptions& options = shard_.options();
+  const std::int64_t left = shard_.quota().left();
+  if (left < static_cast<std::int64_t>(options.max_calls / 2)) {
+    if (!PeerUse::IsWithinShare(peer_use_.calls + 1, left)) return false;
+    if (options.knows_caller && !options.knows_caller(stream)) return false;
+  }
+  return shard_.quota().Take();
 }
 
 void Session::CloseStream(std::int32_t id) {
@@ -179,7 +202,12 @@ void Session::Discard(Stream& stream) {
   streams_.back()->place = stream.place;
   streams_[stream.place] = streams_.back();
   streams_.pop_back();
-  shard_.quota().Return();
+  if (stream.counted == Stream::Counted::kAsProbe) --probes_;
+  if (stream.counted == Stream::Counted::kAsCall) {
+    --peer_use_.calls;
+    shard_.quota().Return();
+  }
+  stream.counted = Stream::Counted::kNot;
   shard_.ReturnStream(stream);
 }
 
@@ -192,8 +220,8 @@ void Session::CloseStreams() {
 }
 
 // nghttp2 sends the reset before any DATA.
-void Session::Cancel(Stream& stream) {
-  nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, stream.id(), NGHTTP2_CANCEL);
+void Session::Reset(Stream& stream, std::uint32_t error) {
+  nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, stream.id(), error);
   nghttp2_session_set_stream_user_data(nghttp2_, stream.id(), nullptr);
   Discard(stream);
   transport_.RequestFlush();
@@ -244,7 +272,7 @@ bool Session::EndIncomplete(SteadyTime time) {
 void Session::EndUntaken(SteadyTime time) {
   while (untaken_.oldest() <= time) {
     shard_.Count(Refusal::kStalled);
-    Cancel(untaken_.front());
+    Reset(untaken_.front(), NGHTTP2_CANCEL);
   }
 }
 
@@ -253,7 +281,11 @@ bool Session::OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id) {
     case NGHTTP2_HEADERS:
     case NGHTTP2_DATA:
       if (Stream* const stream = Find(id)) {
-        if (stream->in_headers()) stream->OnHeadersEnd();
+        if (stream->in_headers()) {
+          CallPool* const method = shard_.FindMethod(stream->head().path());
+          if (!Admit(*stream, method)) return true;
+          stream->OnHeadersEnd(method);
+        }
         if ((flags & NGHTTP2_FLAG_END_STREAM) != 0) stream->OnRequestEnd();
       }
       return true;
@@ -274,6 +306,8 @@ bool Session::OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id) {
 
 bool Session::CountField(std::size_t bytes) {
   head_bytes_ += bytes;
+  heads_received_ += bytes;
+  paused_ = heads_received_ > kHeaderBytesPerIteration;
   if (head_bytes_ <= kMaxHeaderBlock) return true;
   flood_ = "headers_too_large";
   return false;

@@ -100,7 +100,10 @@ class Session {
   void OpenStream(std::int32_t id);
   void CloseStream(std::int32_t id);
   void Discard(Stream& stream);
-  void Cancel(Stream& stream);
+  void Reset(Stream& stream, std::uint32_t error);
+  // Counts the stream among the open calls, or refuses it.
+  bool Admit(Stream& stream, const CallPool* method);
+  bool HasPlace(const Stream& stream);
   void BoundOutput();
   void RunCallbacks();
   // Returns false to pause until a later iteration.
@@ -108,7 +111,7 @@ class Session {
   // Frames received and sent. Returns false if the peer floods the session.
   bool OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id);
   // A field of a header block, after decompression. Returns false if the block has become too
-  // large.
+  // large. May pause.
   bool CountField(std::size_t bytes);
   bool CountControl(const char* flood);
   bool OnReset(std::int32_t id);
@@ -138,10 +141,12 @@ class Session {
   Stream* found_ = nullptr;
 
   std::uint64_t calls_ = 0;
+  int probes_ = 0;  // open
   PeerUse& peer_use_;
   MessageMemory memory_;
   std::size_t received_ = 0;         // bytes of DATA in this Receive
   std::size_t head_bytes_ = 0;       // of the latest header block so far, decompressed
+  std::size_t heads_received_ = 0;   // bytes of all header blocks in this Receive, decompressed
   std::size_t inflated_before_ = 0;  // by the shard's inflater, before this Receive
   std::string rest_;                 // received but not processed when the session was paused
   RateGuard resets_;    // of young calls by the peer, and of calls in which it broke the protocol

@@ -88,7 +88,7 @@ int Session::Callbacks::OnHeader(nghttp2_session*, const nghttp2_frame* frame,
   if (Stream* const stream = SessionOf(session).Find(frame->hd.stream_id)) {
     stream->OnHeader(Text(name, name_size), Text(value, value_size));
   }
-  return 0;
+  return SessionOf(session).paused() ? NGHTTP2_ERR_PAUSE : 0;
 }
 
 int Session::Callbacks::OnData(nghttp2_session*, std::uint8_t flags, std::int32_t id,

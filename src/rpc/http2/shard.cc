@@ -5,13 +5,23 @@
 #include "rpc/http2/connection.h"
 
 namespace sluice::rpc::http2 {
+namespace {
+
+// Streams that are kept without a need.
+constexpr std::size_t kKeptStreams = 256;
+// Bounds the time that an iteration spends on trimming.
+constexpr std::size_t kMaxTrimmed = 4'096;
+constexpr std::chrono::seconds kTrimInterval(1);
+
+}  // namespace
 
 Shard::Shard(SharedState& shared, net::Loop& loop, std::size_t loops, CompareLoads compare_loads)
     : shared_(shared),
       loop_(loop),
       compare_loads_(std::move(compare_loads)),
       quota_(shared, loops),
-      balance_timer_(loop.timers(), [this] { Rebalance(); }) {
+      balance_timer_(loop.timers(), [this] { Rebalance(); }),
+      trim_timer_(loop.timers(), [this] { TrimPools(); }) {
   for (const Method& method : shared.methods) {
     pools_.emplace(method.path, std::make_unique<CallPool>(*this, method));
   }
@@ -20,7 +30,7 @@ Shard::Shard(SharedState& shared, net::Loop& loop, std::size_t loops, CompareLoa
 Shard::~Shard() { PublishOpenCalls(); }
 
 CallPool* Shard::FindMethod(std::string_view path) {
-  if (last_pool_ != nullptr && last_pool_->path() == path) return last_pool_;
+  if (last_pool_ != nullptr && last_pool_->method().path == path) return last_pool_;
   const auto found = pools_.find(path);
   if (found == pools_.end()) return nullptr;
   last_pool_ = found->second.get();
@@ -45,13 +55,17 @@ void Shard::ForgetPeer(const std::string& network) {
 }
 
 Stream& Shard::TakeStream() {
-  if (free_streams_.empty()) {
-    streams_.push_back(std::make_unique<Stream>());
-    return *streams_.back();
+  if (streams_.size() > kKeptStreams && !trim_timer_.active()) {
+    trim_timer_.Start(loop_.now() + kTrimInterval);
   }
-  Stream& stream = *free_streams_.back();
-  free_streams_.pop_back();
-  return stream;
+  return streams_.Take([] { return std::make_unique<Stream>(); });
+}
+
+// Each stream has at most one call, so the pools of calls shrink with the pool of streams.
+void Shard::TrimPools() {
+  streams_.Trim(kMaxTrimmed);
+  for (const auto& [path, pool] : pools_) pool->Trim(kMaxTrimmed);
+  if (streams_.size() > kKeptStreams) trim_timer_.Start(loop_.now() + kTrimInterval);
 }
 
 void Shard::AddConnection(net::TransportPtr transport, net::IoThreads::Place place) {
@@ -98,7 +112,7 @@ void Shard::Rebalance() {
 }
 
 void Shard::PublishOpenCalls() {
-  const std::size_t open = streams_.size() - free_streams_.size();
+  const std::size_t open = streams_.in_use();
   if (open == published_calls_) return;
   shared_.metrics.open_calls.Add(static_cast<double>(open) - static_cast<double>(published_calls_));
   published_calls_ = open;

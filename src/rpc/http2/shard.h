@@ -17,6 +17,7 @@
 #include "rpc/http2/inflater.h"
 #include "rpc/http2/loop_balancer.h"
 #include "rpc/http2/peer_use.h"
+#include "rpc/http2/reuse_pool.h"
 #include "rpc/http2/shared_state.h"
 #include "rpc/http2/stream.h"
 
@@ -54,7 +55,7 @@ class Shard {
   void ForgetPeer(const std::string& network);
 
   Stream& TakeStream();
-  void ReturnStream(Stream& stream) { free_streams_.push_back(&stream); }
+  void ReturnStream(Stream& stream) { streams_.Return(stream); }
 
   // The number of unary calls on this loop so far.
   struct UnaryCalls {
@@ -78,6 +79,7 @@ class Shard {
 
  private:
   void Rebalance();
+  void TrimPools();
 
   SharedState& shared_;
   net::Loop& loop_;
@@ -89,13 +91,13 @@ class Shard {
   std::unordered_map<std::string_view, std::unique_ptr<CallPool>> pools_;
   CallPool* last_pool_ = nullptr;                   // the last result of FindMethod
   std::unordered_map<std::string, PeerUse> peers_;  // with a connection
-  std::vector<std::unique_ptr<Stream>> streams_;
-  std::vector<Stream*> free_streams_;
+  ReusePool<Stream> streams_;
   std::vector<std::unique_ptr<Connection>> connections_;
   UnaryCalls unary_calls_;
   std::size_t published_calls_ = 0;
   LoopBalancer balance_;
   net::Timer balance_timer_;
+  net::Timer trim_timer_;
   bool draining_ = false;
 };
 

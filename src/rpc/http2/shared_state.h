@@ -124,6 +124,9 @@ class CallQuota {
     if (++left_ > 2 * chunk_) GiveBack();
   }
 
+  // The number of calls that this loop could still take.
+  std::int64_t left() const { return left_ + shared_.free_calls.load(std::memory_order_relaxed); }
+
  private:
   bool Borrow();
   void GiveBack();

@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::size_t kKeptOutput = 16 * 1024;
 
+Status TooMuchMemory() {
+  return {.code = StatusCode::kResourceExhausted, .message = "too many unfinished messages"};
+}
+
 }  // namespace
 
 void Stream::Open(Session& session, std::int32_t id) {
@@ -26,13 +30,13 @@ void Stream::Open(Session& session, std::int32_t id) {
   output_state_ = Output::kNone;
   received_ = session.now();
   deadline_ = SteadyTime::max();
-  head_.Clear();
 }
 
 void Stream::Close() {
+  if (call_ != nullptr) call_->Detach();
+  head_.Clear();
   NoteUnfinished(0);
   session_->memory().ReturnShare(*this);
-  if (call_ != nullptr) call_->Detach();
   incomplete.Unlink();
   untaken.Unlink();
   resumed_ = writable_ = false;
@@ -40,6 +44,10 @@ void Stream::Close() {
   DropUnsent();
   if (output_.capacity() > kKeptOutput) output_.shrink_to_fit();
   if (on_lost_) CompleteResponse();
+}
+
+void Stream::OnHeader(std::string_view name, std::string_view value) {
+  head_.Add(name, value, session_->shard().options().metadata);
 }
 
 // An unsent answer is lost. A sent answer can still be lost if the caller's reset crosses it.
@@ -51,7 +59,7 @@ void Stream::CompleteResponse() {
 
 const net::Peer& Stream::peer() const { return session_->peer(); }
 
-void Stream::OnHeadersEnd() {
+void Stream::OnHeadersEnd(CallPool* method) {
   input_ = Input::kBody;
   if (head_.too_large()) {
     return Finish({.code = StatusCode::kResourceExhausted,
@@ -64,8 +72,9 @@ void Stream::OnHeadersEnd() {
         {.code = StatusCode::kUnimplemented,
          .message = fmt::format("grpc-encoding {} is not supported", head_.encoding_name())});
   }
+  if (!CountRequest(0)) return Finish(TooMuchMemory());
   SetDeadline();
-  BeginCall();
+  BeginCall(method);
 }
 
 void Stream::SetDeadline() {
@@ -80,13 +89,12 @@ bool Stream::overdue() const {
   return deadline_ - received_ < kShort && deadline_ <= SteadyNow();
 }
 
-void Stream::BeginCall() {
-  CallPool* const pool = session_->shard().FindMethod(head_.path());
-  if (pool == nullptr) {
+void Stream::BeginCall(CallPool* method) {
+  if (method == nullptr) {
     return Finish({.code = StatusCode::kUnimplemented,
                    .message = fmt::format("unknown method {}", head_.path())});
   }
-  call_ = &pool->Take();
+  call_ = &method->Take();
   if (call_->is_stream()) incomplete.Unlink();
   call_->Begin(*this);
   if (call_ != nullptr && session_->draining()) call_->OnDrain();
@@ -156,11 +164,16 @@ bool Stream::HasShare(std::size_t expected) {
 }
 
 void Stream::NoteUnfinished(std::size_t bytes) {
-  if (bytes == unfinished_) return;
-  const bool allowed = session_->memory().Count(std::exchange(unfinished_, bytes), bytes);
-  if (allowed || call_ == nullptr) return;
+  if (!CountRequest(bytes) && call_ != nullptr) call_->Fail(TooMuchMemory());
+}
+
+// Counts the headers with `bytes` of messages. Returns false if the call should fail.
+bool Stream::CountRequest(std::size_t bytes) {
+  bytes += head_.large_bytes();
+  if (bytes == unfinished_) return true;
+  if (session_->memory().Count(std::exchange(unfinished_, bytes), bytes)) return true;
   session_->shard().Count(Refusal::kUnfinished);
-  call_->Fail({.code = StatusCode::kResourceExhausted, .message = "too many unfinished messages"});
+  return false;
 }
 
 void Stream::ForgetCall() {

@@ -14,10 +14,12 @@
 #include "base/clock.h"
 #include "rpc/handler.h"
 #include "rpc/http2/request_head.h"
+#include "rpc/http2/reuse_pool.h"
 #include "rpc/status.h"
 
 namespace sluice::rpc::http2 {
 
+class CallPool;
 class ServerCall;
 class Session;
 class Stream;
@@ -49,7 +51,7 @@ struct QueuePlace : ListLink {
   SteadyTime since{};
 };
 
-class Stream final : public Call {
+class Stream final : public Call, public Reusable {
  public:
   // The maximum size of a message that needs no share of the connection's memory: less than half of
   // the window of 65,535 bytes, which every caller has without a WINDOW_UPDATE.
@@ -68,8 +70,9 @@ class Stream final : public Call {
   const net::Peer& peer() const override;
 
   // Input, called by the session.
-  void OnHeader(std::string_view name, std::string_view value) { head_.Add(name, value); }
-  void OnHeadersEnd();
+  void OnHeader(std::string_view name, std::string_view value);
+  // `method`: null if the server has none of this path.
+  void OnHeadersEnd(CallPool* method);
   void OnData(std::string_view bytes, bool last_frame);
   void OnRequestEnd();
   void OnDrain();
@@ -105,6 +108,7 @@ class Stream final : public Call {
   QueuePlace incomplete{*this};  // while the request is incomplete
   QueuePlace untaken{*this};     // while output waits for the caller's window
   std::size_t place = 0;         // index in its list of streams
+  enum class Counted : std::uint8_t { kNot, kAsCall, kAsProbe } counted = Counted::kNot;
   bool waits_for_callbacks = false;
   std::size_t share = 0;         // bytes granted for a large message
   std::size_t wanted_share = 0;  // bytes requested and not granted yet
@@ -120,7 +124,7 @@ class Stream final : public Call {
     kEnded,    // the whole response is submitted
   };
 
-  void BeginCall();
+  void BeginCall(CallPool* method);
   void DropUnsent();
   void CompleteResponse();
   void BeginLast();
@@ -130,6 +134,7 @@ class Stream final : public Call {
   void NoteTaken(std::size_t count);
   void UpdateFlow();
   void NoteUnfinished(std::size_t bytes);
+  bool CountRequest(std::size_t bytes);
   bool HasShare(std::size_t expected);
 
   Session* session_ = nullptr;
@@ -143,7 +148,7 @@ class Stream final : public Call {
   SteadyTime deadline_{};
   RequestHead head_;
   std::size_t unconsumed_ = 0;  // received bytes not yet returned to the caller's window
-  std::size_t unfinished_ = 0;  // bytes that MessageMemory counts as unfinished
+  std::size_t unfinished_ = 0;  // bytes of the request that MessageMemory counts
   std::string output_;
   std::size_t taken_ = 0;  // bytes of output_ that nghttp2 has taken
   std::size_t due_ = 0;    // unsent bytes that date from untaken.since

@@ -8,7 +8,7 @@ namespace sluice::rpc::http2 {
 namespace {
 
 // The memory of smaller requests is bounded by the limit on calls.
-constexpr std::size_t kLargeBytes = 4 * 1024;
+constexpr std::size_t kLargeBytes = 1024;
 
 }  // namespace
 

@@ -211,6 +211,7 @@ void Node::OnReady() {
   if (!queue_.empty()) loop_.RequestFlush(*this);
   if (inspection_ != nullptr) Inspect();
   if (!breaker_.closed()) return probe_timer_.Start(loop_.now());
+  owner_.OnReachable(*this);
   SendDeferredUndos();
 }
 
@@ -357,7 +358,7 @@ void Node::OnDown(std::string_view cause) {
   metrics_.OnDown(cause);
   status_.SetReady(loop_.index(), false);
   FailAll();
-  owner_.OnLayoutSuspect();
+  owner_.OnUnreachable(*this);
 }
 
 // Checks that were sent may have been decided; the others have not.

@@ -56,7 +56,9 @@ void Node::SendProbe() {
 
 void Node::OnProbed(bool answered_in_time) {
   breaker_.OnProbe(answered_in_time);
-  if (answered_in_time) SendDeferredUndos();
+  if (!answered_in_time) return;
+  owner_.OnReachable(*this);
+  SendDeferredUndos();
 }
 
 // Checks beyond what Redis decides in half of `timeout` would mostly time out.

@@ -32,8 +32,11 @@ class NodeOwner {
   // The node is lost or not a master: another may have replaced it.
   virtual void OnLayoutSuspect() = 0;
 
-  // Connecting or logging in has failed.
+  // Its connection is lost, or connecting or logging in has failed.
   virtual void OnUnreachable(const Node& node) = 0;
+
+  // Checks can be sent to it again: it is connected and its breaker is closed.
+  virtual void OnReachable(const Node& node) = 0;
 
   // A counter that `node` may charge as a probe; of a cluster's nodes another one each time.
   virtual std::string ProbeKey(const Node& node) = 0;

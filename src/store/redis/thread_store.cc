@@ -181,15 +181,25 @@ std::size_t ThreadStore::PartOf(std::string_view key) const {
   return parts_.empty() ? 0 : parts_[SlotOf(key)] % Store::kParts;
 }
 
+// Empty if it owns no slots.
+std::optional<std::size_t> ThreadStore::PartOf(const Node& node) const {
+  if (only_ == &node) return 0;
+  const auto slot = std::find(owners_.begin(), owners_.end(), &node);
+  if (slot == owners_.end()) return std::nullopt;
+  return parts_[static_cast<std::size_t>(slot - owners_.begin())] % Store::kParts;
+}
+
 void ThreadStore::OnUnreachable(const Node& node) {
   on_layout_suspect_();
   StoreListener* const listener = node_context_.options.listener;
-  if (listener == nullptr) return;
-  if (only_ == &node) return listener->OnPartLost(0);
-  const auto slot = std::find(owners_.begin(), owners_.end(), &node);
-  if (slot != owners_.end()) {
-    listener->OnPartLost(parts_[static_cast<std::size_t>(slot - owners_.begin())] % Store::kParts);
-  }
+  const auto part = PartOf(node);
+  if (listener != nullptr && part) listener->OnPartLost(*part);
+}
+
+void ThreadStore::OnReachable(const Node& node) {
+  StoreListener* const listener = node_context_.options.listener;
+  const auto part = PartOf(node);
+  if (listener != nullptr && part) listener->OnPartFound(*part);
 }
 
 Node& ThreadStore::AnyNodeFor(std::string_view key) const {

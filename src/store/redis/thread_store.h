@@ -86,6 +86,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
     return PlaceOf(key, StoreCheck::Routing::kWithOthers).node;
   }
   Node& AnyNodeFor(std::string_view key) const;
+  std::optional<std::size_t> PartOf(const Node& node) const;
   Node* FollowRedirect(const Node& from, std::string_view error);
   void TryAgainLater(StoreCheck& check);
   bool FollowsWaiting(const StoreCheck& check) const;
@@ -98,6 +99,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   void OnUndone(std::unique_ptr<DetachedUndo> undo) override;
   void OnLayoutSuspect() override { on_layout_suspect_(); }
   void OnUnreachable(const Node& node) override;
+  void OnReachable(const Node& node) override;
   std::string ProbeKey(const Node& node) override;
 
   net::Loop& loop_;

@@ -42,24 +42,26 @@ TEST(ParseTimeoutTest, Texts_AsTable) {
   for (const auto& [text, timeout] : table) EXPECT_EQ(ParseTimeout(text), timeout) << text;
 }
 
-TEST(RequestHeadTest, Metadata_OnlyTheCallersOwnAndOnlyOnce) {
+TEST(RequestHeadTest, Metadata_OnlyWhatHandlersReadAndOnlyOnce) {
+  const std::vector<std::string> names = {"authorization", "twice", "absent"};
   RequestHead head;
-  head.Clear();
   for (const auto& [name, value] : test::RequestHeaders("/a/B", {{"grpc-timeout", "1S"}})) {
-    head.Add(name, value);
+    head.Add(name, value, names);
   }
-  head.Add("authorization", "Bearer x");
-  head.Add("twice", "1");
-  head.Add("twice", "2");
+  head.Add("authorization", "Bearer x", names);
+  head.Add("twice", "1", names);
+  head.Add("twice", "2", names);
+  head.Add("other", std::string(1'000, 'o'), names);
   EXPECT_EQ(head.path(), "/a/B");
   EXPECT_TRUE(head.is_post());
   EXPECT_TRUE(head.is_grpc());
   EXPECT_EQ(head.timeout(), std::chrono::seconds(1));
   EXPECT_EQ(head.Metadata("authorization"), "Bearer x");
   EXPECT_EQ(head.Metadata("twice"), std::nullopt);
-  for (const char* own : {":path", "te", "content-type", "grpc-timeout", "absent"}) {
+  for (const char* own : {":path", "te", "content-type", "grpc-timeout", "other", "absent"}) {
     EXPECT_EQ(head.Metadata(own), std::nullopt) << own;
   }
+  EXPECT_EQ(head.large_bytes(), 0U);
   head.Clear();
   EXPECT_EQ(head.Metadata("authorization"), std::nullopt);
   EXPECT_FALSE(head.is_post());
@@ -67,11 +69,24 @@ TEST(RequestHeadTest, Metadata_OnlyTheCallersOwnAndOnlyOnce) {
 
 TEST(RequestHeadTest, Size_OverTheLimit_TooLarge) {
   RequestHead head;
-  head.Clear();
-  head.Add("x", std::string(RequestHead::kMaxBytes - 33, 'v'));
+  head.Add("x", std::string(RequestHead::kMaxBytes - 33, 'v'), {});
   EXPECT_FALSE(head.too_large());
-  head.Add("y", "");
+  head.Add("y", "", {});
   EXPECT_TRUE(head.too_large());
+}
+
+TEST(RequestHeadTest, LargeBytes_OfFieldsThatAreKept_ClearedWithThem) {
+  const std::vector<std::string> names = {"authorization"};
+  RequestHead head;
+  head.Add(":path", std::string(10'000, 'p'), names);
+  for (int i = 0; i < 50; ++i) head.Add("grpc-encoding", std::string(200, 'e'), names);
+  EXPECT_EQ(head.large_bytes(), 0U) << "of these only the beginning is needed";
+  head.Clear();
+  head.Add("authorization", std::string(4'000, 'a'), names);
+  head.Add("authorization", std::string(4'000, 'a'), names);
+  EXPECT_EQ(head.large_bytes(), 4'000U);
+  head.Clear();
+  EXPECT_EQ(head.large_bytes(), 0U);
 }
 
 TEST(MessageReaderTest, Messages_CutAnywhere_Whole) {

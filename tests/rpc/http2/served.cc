@@ -108,6 +108,8 @@ Served::Served(rpc::ServerOptions options, const rpc::http2::Times& times) {
   threads_.Start();
   if (!options.address.is_unix()) options.address.host = "127.0.0.1";
   options.metrics = &registry_;
+  options.metadata = {"x-hold", "x-status",   "x-message", "x-send",
+                      "x-deaf", "x-stubborn", "x-refuse"};
   rpc::Methods methods = {
       {.path = "/t/Echo", .unary = [this](net::Loop&) { return std::make_unique<Echo>(seen_); }},
       {.path = "/t/Chat", .stream = [this](net::Loop&) { return std::make_unique<Chat>(seen_); }}};

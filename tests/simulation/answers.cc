@@ -1,0 +1,256 @@
+#include "tests/simulation/answers.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "limiter/deny_cache.h"
+#include "tests/simulation/sluice_server.h"
+#include "tests/support/require.h"
+
+namespace sluice::simulation {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr auto kRedisTimeout = SluiceServer::kRedisTimeout;
+constexpr milliseconds kLongestLease(200);
+constexpr milliseconds kRetryPause(100);  // after a release that failed
+
+// How many units are left.
+std::int64_t FreeIn(const Limit& limit, CounterState state, Time now) {
+  Advance(limit, state, now);
+  return Grants(limit, state, {.cost = 1, .mode = Mode::kPeek}, kMaxProduct);
+}
+
+}  // namespace
+
+void Answers::OnOutcome(Call& call, const Caller::Outcome& outcome) {
+  if (std::exchange(call.decided, true)) return Break("a call was answered twice");
+  Report& report = context_.report;
+  report.history += fmt::format("{} {} {}\n", outcome.at.time_since_epoch().count(),
+                                call.questions.size(), outcome.status);
+  if (outcome.status < 0) {
+    ++report.unanswered;
+    return;
+  }
+  call.answered = true;
+  ++report.answers;
+  JudgeTime(call, outcome);
+  if (outcome.status != 0) {
+    for (const Question& question : call.questions) JudgeError(call, question, outcome.status);
+    return;
+  }
+  if (!call.is_batch) {
+    v1::CheckLimitResponse response;
+    test::Require(response.ParseFromString(outcome.response), "an answer that is no message");
+    return OnAnswer(call, call.questions[0], response);
+  }
+  v1::CheckLimitsResponse batch;
+  test::Require(batch.ParseFromString(outcome.response), "an answer that is no message");
+  OnBatch(call, batch);
+}
+
+void Answers::OnBatch(const Call& call, const v1::CheckLimitsResponse& batch) {
+  if (batch.results_size() != static_cast<int>(call.questions.size())) {
+    return Break("a batch has not as many answers as questions");
+  }
+  for (int i = 0; i < batch.results_size(); ++i) {
+    const auto& result = batch.results(i);
+    const Question& question = call.questions[static_cast<std::size_t>(i)];
+    if (result.has_error()) {
+      JudgeError(call, question, result.error().code());
+    } else {
+      OnAnswer(call, question, result.response());
+    }
+  }
+  NoteOrder(call, batch);
+}
+
+// The store decides checks of equal counters one after another.
+void Answers::NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch) {
+  std::map<std::string, std::int64_t> latest;
+  for (int i = 0; i < batch.results_size(); ++i) {
+    const v1::CheckLimitResponse& response = batch.results(i).response();
+    if (batch.results(i).has_error() || response.source() != v1::SOURCE_STORE) continue;
+    const Subject& subject = call.questions[static_cast<std::size_t>(i)].subject;
+    const auto& at = response.decided_at();
+    const std::int64_t time = at.seconds() * 1'000'000'000 + at.nanos();
+    std::int64_t& before =
+        latest[fmt::format("{} {} {}", subject.endpoint, subject.user, subject.team)];
+    if (time < before) out_of_order_ = subject.endpoint;
+    before = time;
+  }
+}
+
+// If a slot moves back while checks follow it, a later check may find it first.
+void Answers::JudgeOrder() {
+  if (out_of_order_.empty() || context_.fleet.redis().moved_slots() >= 2) return;
+  Break(fmt::format("{} was decided out of order", out_of_order_));
+}
+
+// DEADLINE_EXCEEDED, or UNAVAILABLE if a rule requires that.
+void Answers::JudgeError(const Call& call, const Question& question, int status) {
+  ++context_.report.errors;
+  const bool unavailable = status == 14 && context_.rules.policy() == OnStoreFailure::kError;
+  if (status == 4 || (unavailable)) {
+    for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
+      unavailable ? context_.ledger.Deny(charged.counter, question.cost)
+                  : context_.ledger.Doubt(charged.counter, question.cost);
+    }
+    return;
+  }
+  Break(fmt::format("{} was answered with status {}", question.subject.endpoint, status));
+}
+
+// An answer takes `redis.timeout`, once more if the loop was late, plus the time for which its
+// network and its server were stalled.
+void Answers::JudgeTime(const Call& call, const Caller::Outcome& outcome) {
+  const Fleet& fleet = context_.fleet;
+  const auto took = std::chrono::ceil<Duration>(outcome.at - call.sent);
+  const Duration late = took - fleet.network_time() - fleet.stalls();
+  context_.report.slowest = std::max(context_.report.slowest, late);
+  if (late > 2 * kRedisTimeout + milliseconds(5)) {
+    Break(fmt::format("a call was answered after {} µs", took.count()));
+  }
+}
+
+void Answers::OnAnswer(const Call& call, const Question& question,
+                       const v1::CheckLimitResponse& response) {
+  if (response.decision() != v1::DECISION_DENIED) return OnAdmitted(call, question, response);
+  ++context_.report.denied;
+  if (response.source() == v1::SOURCE_DENY_CACHE) ++context_.report.denied_by_cache;
+  for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
+    context_.ledger.Deny(charged.counter, question.cost);
+  }
+  for (const v1::LimitStatus& status : response.limits()) {
+    if (status.source() == v1::SOURCE_DENY_CACHE) JudgeRemembered(call, question, status);
+  }
+}
+
+// If the rules changed meanwhile, it is unknown what was charged.
+void Answers::OnAdmitted(const Call& call, const Question& question,
+                         const v1::CheckLimitResponse& response) {
+  const bool by_store = response.source() == v1::SOURCE_STORE;
+  Report& report = context_.report;
+  (by_store ? report.admitted_by_store : report.admitted_by_fallback) += question.cost;
+  for (const v1::LimitStatus& status : response.limits()) {
+    std::set<std::string> counters;
+    for (const Charged& charged : PossiblyCharged(call, question, status)) {
+      counters.insert(charged.counter);
+    }
+    const bool known = counters.size() == 1;
+    for (const std::string& counter : counters) {
+      known ? context_.ledger.Admit(counter, question.cost, by_store)
+            : context_.ledger.Doubt(counter, question.cost);
+    }
+    if (response.has_lease() && status.algorithm() == v1::ALGORITHM_CONCURRENCY) {
+      Hold(call, *counters.begin(), response.lease().id(), question.cost, known && by_store);
+    }
+  }
+}
+
+// What a limit in an answer may have charged: what any version says that the server had meanwhile.
+std::vector<Charged> Answers::PossiblyCharged(const Call& call, const Question& question,
+                                              const v1::LimitStatus& status) const {
+  std::vector<Charged> possible;
+  for (const int version : context_.fleet.VersionsSince(call.server, call.sent)) {
+    const auto charged =
+        context_.rules.ChargedBy(version, status.rule(), status.index(), question.subject);
+    if (charged) possible.push_back(*charged);
+  }
+  return possible;
+}
+
+// What a server remembers is true unless another server gave units back.
+void Answers::JudgeRemembered(const Call& call, const Question& question,
+                              const v1::LimitStatus& status) {
+  const auto cost = static_cast<std::int64_t>(question.request.cost());
+  const Model::Period period{.begin = WorldClock::TimeAt(call.sent),
+                             .end = WorldClock::TimeAt(context_.world.now())};
+  const Model::Period known{.begin = period.begin - DenyCache::kMaxAge, .end = period.end};
+  const Model& model = context_.model;
+  const int server = static_cast<int>(call.server);
+  const std::vector<Charged> possible = PossiblyCharged(call, question, status);
+  const bool is_true = std::any_of(possible.begin(), possible.end(), [&](const Charged& charged) {
+    return model.Denies(charged.counter, charged.limit, {.cost = cost}, period) ||
+           model.OthersGaveBack(charged.counter, server, known);
+  });
+  if (is_true) return;
+  Break(fmt::format("{}: {} units were denied from memory, but are free", possible.front().counter,
+                    cost));
+}
+
+void Answers::JudgeLearned() {
+  for (const auto& [counter, changes] : context_.model.changes()) {
+    for (std::int64_t server = 0; server < Fleet::kServers; ++server) {
+      JudgeLearned(server, counter, changes.back().key);
+    }
+  }
+}
+
+// The server may have seen the counter under any version of its limit, and after some of the equal
+// checks that Redis decided at once.
+void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
+                           const std::string& key) {
+  const auto seen = context_.fleet.Seen(server, key);
+  if (!seen) return;
+  const std::vector<Limit> limits = context_.rules.LimitsOf(counter);
+  for (const Limit& limit : limits) {
+    // Its state in an outage is deliberately the coldest.
+    if (std::holds_alternative<WarmingBucket>(limit)) continue;
+    std::int64_t least = kMaxProduct;
+    std::int64_t most = 0;
+    for (const CounterState& state : context_.model.StatesAt(counter, limit, seen->at)) {
+      for (const Limit& seen_under : limits) {
+        CounterState read = state;
+        Advance(seen_under, read, seen->at);
+        least = std::min(least, FreeIn(limit, read, seen->at));
+        most = std::max(most, FreeIn(limit, read, seen->at));
+      }
+    }
+    const std::int64_t learned = FreeIn(limit, Seed(limit, *seen, Share::Whole()), seen->at);
+    if (least <= learned && learned <= most) continue;
+    Break(fmt::format("{}: server {} has learned that {} are free, rather than {} to {}", counter,
+                      server, learned, least, most));
+  }
+}
+
+void Answers::Hold(const Call& call, const std::string& counter, const std::string& lease,
+                   std::int64_t cost, bool by_store) {
+  World& world = context_.world;
+  if (by_store) context_.ledger.Hold(counter, cost);
+  world.After(world.Between(Duration(0), kLongestLease),
+              [this, counter, lease, cost, server = call.server, by_store] {
+                if (by_store) context_.ledger.GiveBack(counter, cost);
+                Release(lease, server);
+              });
+}
+
+// Until it is known to be released.
+void Answers::Release(const std::string& lease, std::int64_t server) {
+  v1::ReleaseLeaseRequest request;
+  request.set_lease_id(lease);
+  context_.fleet.CallerOf(server).Call("ReleaseLease", request.SerializeAsString(), Duration(0),
+                                       [this, lease, server](const Caller::Outcome& outcome) {
+                                         if (outcome.status == 0) return;
+                                         context_.world.After(
+                                             kRetryPause, [=, this] { Release(lease, server); });
+                                       });
+}
+
+void Answers::JudgeCall(const Call& call) {
+  if (!call.decided) Break("a call was never answered");
+  if (call.answered) return;
+  for (const Question& question : call.questions) {
+    for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
+      context_.ledger.Doubt(charged.counter, question.cost);
+      if (!call.caller->connected()) context_.ledger.Lose(charged.counter, question.cost);
+    }
+  }
+}
+
+}  // namespace sluice::simulation

@@ -1,0 +1,88 @@
+// Checks each answer to a caller: its time, its order in a batch, its error, its source, and what
+// the ledger and the model know of its counters. Callers hold the leases they get for a while.
+//
+// One thread.
+#pragma once
+
+#include <sluice/v1/rate_limiter.pb.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/caller.h"
+#include "tests/simulation/fleet.h"
+#include "tests/simulation/ledger.h"
+#include "tests/simulation/model.h"
+#include "tests/simulation/report.h"
+#include "tests/simulation/rules.h"
+#include "tests/simulation/world.h"
+
+namespace sluice::simulation {
+
+// One check: a call by itself, or a part of a batch.
+struct Question {
+  Subject subject;
+  std::int64_t cost = 0;  // 0: only peeks
+  v1::CheckLimitRequest request;
+};
+struct Call {
+  std::int64_t server = 0;
+  Caller* caller = nullptr;
+  std::vector<Question> questions;
+  bool is_batch = false;
+  SteadyTime sent;
+  bool decided = false;
+  bool answered = false;
+};
+
+class Answers {
+ public:
+  struct Context {
+    World& world;
+    const Rules& rules;
+    const Model& model;
+    Fleet& fleet;
+    Ledger& ledger;
+    Report& report;
+  };
+  // All of it must outlive this.
+  explicit Answers(const Context& context) : context_(context) {}
+
+  void OnOutcome(Call& call, const Caller::Outcome& outcome);
+
+  // What servers have learned of the counters must be as the counters were.
+  void JudgeLearned();
+
+  // At the end.
+  void JudgeCall(const Call& call);
+  void JudgeOrder();
+
+  // From now on Redis decides everything.
+  void ExpectHealth() { healthy_since_ = context_.world.now(); }
+
+ private:
+  void OnBatch(const Call& call, const v1::CheckLimitsResponse& batch);
+  void OnAnswer(const Call& call, const Question& question, const v1::CheckLimitResponse& response);
+  void OnAdmitted(const Call& call, const Question& question,
+                  const v1::CheckLimitResponse& response);
+  std::vector<Charged> PossiblyCharged(const Call& call, const Question& question,
+                                       const v1::LimitStatus& status) const;
+  void NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch);
+  void Deny(const Question& question);
+  void JudgeError(const Call& call, const Question& question, int status);
+  void JudgeTime(const Call& call, const Caller::Outcome& outcome);
+  void JudgeRemembered(const Call& call, const Question& question, const v1::LimitStatus& status);
+  void JudgeLearned(std::int64_t server, const std::string& counter, const std::string& key);
+  void Hold(const Call& call, const std::string& counter, const std::string& lease,
+            std::int64_t cost, bool by_store);
+  void Release(const std::string& lease, std::int64_t server);
+  bool ExpectsHealth(const Call& call) const { return call.sent >= healthy_since_; }
+  void Break(std::string what) { context_.report.broken.push_back(std::move(what)); }
+
+  const Context context_;
+  SteadyTime healthy_since_ = SteadyTime::max();
+  std::string out_of_order_;  // an endpoint for which checks of one batch were decided out of order
+};
+
+}  // namespace sluice::simulation

@@ -1,0 +1,93 @@
+#include "tests/simulation/model.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace sluice::simulation {
+namespace {
+
+bool Admits(const Limit& limit, CounterState state, const Demand& demand, Time now) {
+  Advance(limit, state, now);
+  return Grants(limit, state, demand, 1) > 0;
+}
+
+}  // namespace
+
+void Model::Record(const std::string& counter, Change change) {
+  change.state = CopyOf(change.state, {});
+  changes_[counter].push_back(std::move(change));
+}
+
+bool Model::Denies(const std::string& counter, const Limit& limit, const Demand& demand,
+                   const Period& period) const {
+  CounterState fresh;
+  Open(limit, fresh, period.begin);
+  const CounterState* at_begin = &fresh;
+  const auto changes = changes_.find(counter);
+  if (changes != changes_.end()) {
+    for (const Change& change : changes->second) {
+      if (change.at <= period.begin) {
+        at_begin = &change.state;
+      } else if (change.at <= period.end && !Admits(limit, change.state, demand, change.at)) {
+        return true;
+      }
+    }
+  }
+  return !Admits(limit, *at_begin, demand, period.begin);
+}
+
+bool Model::OthersGaveBack(const std::string& counter, int server, const Period& period) const {
+  const auto changes = changes_.find(counter);
+  return changes != changes_.end() &&
+         std::any_of(changes->second.begin(), changes->second.end(), [&](const Change& change) {
+           return change.gives_back && change.server != server && change.at >= period.begin &&
+                  change.at <= period.end;
+         });
+}
+
+void Model::TakeOver(const TrueCounters& master, const TrueCounters& standby, Time now) {
+  const auto charged_in = [](const TrueCounters& counters, const std::string& name) {
+    const auto counter = counters.find(name);
+    return counter == counters.end() ? 0 : counter->second.charged;
+  };
+  for (const auto& [name, lost] : master) {
+    if (charged_in(standby, name) == lost.charged) continue;
+    const auto kept = standby.find(name);
+    Change change{.at = now, .key = lost.key, .gives_back = true};
+    if (kept != standby.end()) {
+      change.state = kept->second.state;
+    } else {
+      Open(lost.limit, change.state, now);
+    }
+    Record(name, std::move(change));
+  }
+}
+
+std::vector<CounterState> Model::StatesAt(const std::string& counter, const Limit& limit,
+                                          Time at) const {
+  std::vector<CounterState> states(1);
+  Open(limit, states.front(), at);
+  const auto changes = changes_.find(counter);
+  if (changes == changes_.end()) return states;
+  for (const Change& change : changes->second) {
+    if (change.at > at) break;
+    if (change.at < at) states.clear();
+    states.push_back(change.state);
+  }
+  return states;
+}
+
+CounterState CopyOf(const CounterState& state, const std::set<LeaseId>& leases) {
+  CounterState copy = state;
+  if (auto* const slots = std::get_if<Concurrency::State>(&copy)) {
+    const auto holders = std::exchange(slots->holders, std::make_shared<Holders>());
+    for (const LeaseId& lease : leases) {
+      if (const Holder* const holder = holders->Find(lease)) slots->holders->Set(lease, *holder);
+    }
+  } else if (auto* const log = std::get_if<SlidingLog::State>(&copy)) {
+    log->log = std::make_shared<std::deque<SlidingLog::Entry>>(*log->log);
+  }
+  return copy;
+}
+
+}  // namespace sluice::simulation

@@ -1,0 +1,84 @@
+// What the counters of a schedule should be: each counts one thing, nothing else changes it, and it
+// never expires. Keeps all their states, so that what servers remember can be judged.
+//
+// One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/counter.h"
+
+namespace sluice::simulation {
+
+// A counter as it should be.
+struct TrueCounter {
+  std::string key;  // in Redis
+  Limit limit;
+  CounterState state;
+  Time matters_until;        // to the checks that found it; then it may be forgotten
+  std::int64_t charged = 0;  // units, less those undone
+};
+using TrueCounters = std::map<std::string, TrueCounter, std::less<>>;
+
+class Model {
+ public:
+  // The name of the counter that a call to Redis concerns.
+  using NameOf = std::function<std::string(const Limit& limit, std::string_view key)>;
+
+  explicit Model(NameOf name_of) : name_of_(std::move(name_of)) {}
+
+  std::string NameOfCounter(const Limit& limit, std::string_view key) const {
+    return name_of_(limit, key);
+  }
+
+  static constexpr int kNoServer = -1;  // a failover, or a rule with another rate
+
+  // A change of a counter by Redis.
+  struct Change {
+    Time at;
+    int server = kNoServer;  // that asked for it
+    std::string key;
+    CounterState state;  // after it
+    bool gives_back = false;
+  };
+  void Record(const std::string& counter, Change change);
+  const std::map<std::string, std::vector<Change>>& changes() const { return changes_; }
+
+  // A standby was promoted with its copy of its master's counters.
+  void TakeOver(const TrueCounters& master, const TrueCounters& standby, Time now);
+
+  // Redis decided otherwise than the true counters do.
+  void RecordUntrue(std::string what) { untrue_.push_back(std::move(what)); }
+  const std::vector<std::string>& untrue() const { return untrue_; }
+
+  struct Period {
+    Time begin;
+    Time end;
+  };
+  // Whether a check would have been denied at any time of the period.
+  bool Denies(const std::string& counter, const Limit& limit, const Demand& demand,
+              const Period& period) const;
+  // Whether units were given back during the period, other than by what `server` asked.
+  bool OthersGaveBack(const std::string& counter, int server, const Period& period) const;
+
+  // The states that a server may have seen at `at`: before or after each change at that time. Of a
+  // new counter of `limit`, if it has not been changed before.
+  std::vector<CounterState> StatesAt(const std::string& counter, const Limit& limit, Time at) const;
+
+ private:
+  const NameOf name_of_;
+  std::map<std::string, std::vector<Change>> changes_;  // by counter, oldest first
+  std::vector<std::string> untrue_;
+};
+
+// A copy that shares nothing. `leases` includes those that hold slots of it.
+CounterState CopyOf(const CounterState& state, const std::set<LeaseId>& leases);
+
+}  // namespace sluice::simulation

@@ -1,0 +1,31 @@
+// The outcome of a schedule.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace sluice::simulation {
+
+struct Report {
+  std::vector<std::string> broken;  // broken promises, each with the values found
+  // For a table of many schedules.
+  std::int64_t calls = 0;
+  std::int64_t answers = 0;
+  std::int64_t admitted_by_store = 0;
+  std::int64_t admitted_by_fallback = 0;
+  std::int64_t denied = 0;
+  std::int64_t denied_by_cache = 0;
+  std::int64_t errors = 0;
+  std::int64_t unanswered = 0;  // cancelled, or the connection was cut
+  std::int64_t faults = 0;
+  std::int64_t failovers = 0;
+  std::int64_t moved_slots = 0;
+  std::int64_t reloads = 0;
+  Duration slowest{};   // answer, beyond the time for which its server and network were stalled
+  std::string history;  // every outcome, so that two runs can be compared
+};
+
+}  // namespace sluice::simulation
