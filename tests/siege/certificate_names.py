@@ -8,7 +8,7 @@ NAMES = {  # the alternative name in the certificate, and the identity that it m
     "URI:checkout.example": "dns:checkout.example",
 }
 SERVER = {"tls": True, "client_ca": True, "callers": "".join(
-    f"  caller{number}: {{{{identities: ['{identity}'], domains: [rude]}}}}\n"
+    f"  caller{number}: {{identities: ['{identity}'], domains: [rude]}}\n"
     for number, identity in enumerate(sorted(set(NAMES.values()))))}
 
 

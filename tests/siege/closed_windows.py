@@ -4,12 +4,7 @@ is read: the answers cannot be sent.
 
 from attacker import message, send, settings
 
-CONNECTIONS, STREAMS, CHECKS = 20, 40, 1000
-SERVER = {"rules": "".join(
-    f"  - name: {'long-name-' * 9}{number}\n"
-    "    match: {endpoint: /wide}\n"
-    "    limits: [{algorithm: fixed_window, limit: 100000000, window: 1d}]\n"
-    for number in range(4))}
+CONNECTIONS, STREAMS, CHECKS = 20, 20, 1000  # CONNECTIONS of each kind
 
 
 def attack(attacker):

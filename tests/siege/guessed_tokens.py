@@ -19,7 +19,7 @@ def attack(attacker):
         for stream in range(1, 2 * GUESSES, 2)) + frame(http2.GOAWAY, 0, 0, bytes(8))
     over_http = b"".join(
         b"GET /rules HTTP/1.1\r\nHost: sluice\r\nAuthorization: Bearer guess-%d\r\n\r\n" % guess
-        for guess in range(GUESSES))
+        for guess in range(GUESSES)) + b"GET / HTTP/1.1\r\nHost: sluice\r\nConnection: close\r\n\r\n"
     begin, judged = time.monotonic(), 0
     while not attacker.over():
         with attacker.http2(patience=1) as connection:

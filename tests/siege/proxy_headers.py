@@ -1,17 +1,11 @@
 """A client behind a proxy that appends to headers sends them itself, to be asked for as another."""
 
-SERVER = {"rules": """
-  - name: login
-    match: {endpoint: /login}
-    per: [client_ip]
-    limits: [{algorithm: fixed_window, limit: 5, window: 1d}]
-"""}
 TRICKS = {  # the URL and a header that the proxy adds after the client's
-    "header.": (b"?domain=rude&endpoint=/login&header.client_ip=X-Client-IP", b"X-Client-IP: ", b""),
+    "header.": (b"?domain=rude&endpoint=/client/login&header.client_ip=X-Client-IP", b"X-Client-IP: ", b""),
     "X-Sluice-Attr": (b"", b"X-Sluice-Attr-Client-Ip: ",
-                      b"X-Sluice-Domain: rude\r\nX-Sluice-Attr-Endpoint: /login\r\n"),
+                      b"X-Sluice-Domain: rude\r\nX-Sluice-Attr-Endpoint: /client/login\r\n"),
     "X-Sluice-Domain": (b"", b"X-Sluice-Domain: ",
-                        b"X-Sluice-Attr-Client-Ip: x\r\nX-Sluice-Attr-Endpoint: /login\r\n"),
+                        b"X-Sluice-Attr-Client-Ip: x\r\nX-Sluice-Attr-Endpoint: /client/login\r\n"),
 }
 TRIES = 20
 

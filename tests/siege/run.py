@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Attacks on a running sluiced, one file each, beside honest callers and probes.
 
-Usage: run.py BIN [ATTACK...] [--seconds S] [--from-many] [--together] [--settle S]
+Usage: run.py BIN [ATTACK...] [--seconds S] [--from-many] [--together] [--settle S] [--redis]
 BIN is the folder with sluiced and sluice. Without names, all attacks run, each against a server of
 its own. Prints a table; the exit status is 1 if any attack has succeeded, that is, unless all this
 holds while it runs:
@@ -14,7 +14,8 @@ holds while it runs:
 
 Attackers come from another address than honest callers: 127.0.0.2, or 64 with --from-many. They have
 a token, too, but of another domain. --together runs all those at once that attack the same kind of
-server. --settle 60: memory is back within 64 MiB that many seconds after the last has left.
+server. --settle 60: memory is back within 64 MiB that many seconds after the last has left. --redis:
+the server counts in a real Redis, not in its own memory.
 """
 
 import argparse
@@ -31,9 +32,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE)]
 
 from attacker import MANY_ADDRESSES, ONE_ADDRESS, Attacker  # noqa: E402
-from server import Callers, Probes, Server, run_beside  # noqa: E402
+from server import Server, run_beside  # noqa: E402
+from honest import Callers, Probes  # noqa: E402
 
-NO_ATTACKS = {"attacker", "hostile_redis", "server", "run"}
+NO_ATTACKS = {"attacker", "honest", "hostile_redis", "run", "server"}
 MOST_GROWTH, MOST_LEFT = 256, 64  # MiB
 LEAST_ANSWERED = 0.99
 MOST_SLOWER = 5
@@ -50,7 +52,7 @@ def main():
     usual, failed = {}, 0
     print(f"{'':24} {'gRPC':>17} {'HTTP':>21} {'probes':>12}   memory", flush=True)
     for together in groups(attacks, options.together):
-        kind = getattr(together[0], "SERVER", {})
+        kind = {"redis": options.redis or None, **getattr(together[0], "SERVER", {})}
         tls = kind.get("tls", False)
         if tls not in usual:
             usual[tls] = beside_a_spinner(tls, options)
@@ -68,6 +70,7 @@ def parse():
     parser.add_argument("--from-many", action="store_true", help="from 64 addresses")
     parser.add_argument("--together", action="store_true", help="at the same time")
     parser.add_argument("--settle", type=float, help="seconds until memory must be back")
+    parser.add_argument("--redis", action="store_true", help="count in a real Redis")
     options = parser.parse_args()
     options.attacks = options.attacks or known
     return options

@@ -1,10 +1,7 @@
-"""The server under attack, and who must be served meanwhile: honest callers and probes."""
+"""The server under attack."""
 
-import concurrent.futures
 import contextlib
 import http.client
-import itertools
-import json
 import multiprocessing
 import pathlib
 import re
@@ -13,7 +10,6 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
@@ -23,36 +19,53 @@ from attacker import HONEST_ADDRESS  # noqa: E402
 from authority import Authority  # noqa: E402
 from processes import Process, Redis, free_port, start, value_of  # noqa: E402
 
-GRPC_RATE, HTTP_RATE = 500, 100  # requests a second of honest callers
-HTTP_CALLERS = 5
 TIMEOUT = 2  # seconds until a request counts as not answered
-PROBES = 0.25  # seconds between them
 CALLERS = {"honest": "shop", "rude": "rude", "proxy": "rude"}  # and the domain of each
-RULES = """
-domain: {domain}
+RULES = {
+    "shop": """
+domain: shop
 rules:
   - name: pay
-    match: {{endpoint: /pay}}
+    match: {endpoint: /pay}
     per: [user]
+    limits: [{algorithm: fixed_window, limit: 100000000, window: 1d}]
+""",
+    "rude": """
+domain: rude
+rules:
+  - name: pay
+    match: {endpoint: /pay}
+    limits: [{algorithm: fixed_window, limit: 100000000, window: 1d}]
+  - name: export
+    match: {endpoint: /export}
+    limits: [{algorithm: leaky_bucket, rate: 10/s, queue: 10000}]
+  - name: login
+    match: {endpoint: /login}
+    limits: [{algorithm: fixed_window, limit: 5, window: 1d}]
+  - name: login-of-client
+    match: {endpoint: /client/login}
+    per: [client_ip]
+    limits: [{algorithm: fixed_window, limit: 5, window: 1d}]
+""" + "".join(f"""
+  - name: {'long-name-for-long-answers-' * 3}{number}
+    match: {{endpoint: /wide}}
     limits: [{{algorithm: fixed_window, limit: 100000000, window: 1d}}]
-"""
+""" for number in range(4))}
 TLS = "tls: {{certificate: {folder}/server.pem, key: {folder}/server.key{client_ca}}}\n"
 
 
 class Server:
     """A sluiced and what it needs. What an attack may say of it:
 
-    settings   more of the settings file; {folder} is where tokens and certificates are
     callers    more entries of its setting `callers`
-    rules      more rules of the domain `rude`, which attackers and nginx may use
     redis      a function that serves the connections to a listener as a hostile Redis would, or True
     tls, client_ca   whether it uses TLS, and whether every caller then needs a certificate
-    nginx      changes to docker/nginx/nginx.conf, which then runs as `self.nginx`
+    nginx      whether docker/nginx/nginx.conf runs as well, as `self.nginx`
     files      the number of files that it may have open
     """
 
-    def __init__(self, programs, *, settings="", callers="", rules="", redis=None, tls=False,
-                 client_ca=False, nginx=None, files=None):
+    def __init__(self, programs, *, callers="", redis=None, tls=False, client_ca=False, nginx=False,
+                 files=None):
         self.programs, self.tls = programs, tls
         self.tokens = {name: f"token-of-{name}" for name in (*CALLERS, "admin")}
         self.stack = contextlib.ExitStack()
@@ -61,15 +74,15 @@ class Server:
                 tempfile.TemporaryDirectory(prefix="sluice-siege-")))
             if tls:
                 self.make_certificates()
-            self.write_files(rules)
+            self.write_files()
             (self.folder / "settings.yaml").write_text(
                 (TLS.format(folder=self.folder,
                             client_ca=f", client_ca: {self.folder}/ca.pem" if client_ca else "")
                  if tls else "")
-                + self.settings(settings, callers), encoding="utf-8")
+                + self.settings(callers), encoding="utf-8")
             self.start_sluiced(self.start_redis(redis), files)
-            if nginx is not None:
-                self.start_nginx(nginx)
+            if nginx:
+                self.start_nginx()
         except BaseException:
             self.stack.close()
             raise
@@ -85,20 +98,18 @@ class Server:
         self.authority.issue("server", "DNS:localhost,IP:127.0.0.1")
         self.authority.issue("honest", "DNS:honest.example")
 
-    def write_files(self, rules):
+    def write_files(self):
         (self.folder / "rules").mkdir()
         for name, token in self.tokens.items():
             (self.folder / name).write_text(token + "\n", encoding="utf-8")
-        for domain, more in (("shop", ""), ("rude", rules)):
-            (self.folder / f"rules/{domain}.yaml").write_text(
-                RULES.format(domain=domain) + more, encoding="utf-8")
+        for domain, rules in RULES.items():
+            (self.folder / f"rules/{domain}.yaml").write_text(rules, encoding="utf-8")
 
-    def settings(self, more, callers):
+    def settings(self, callers):
         known = "".join(f"  {name}: {{token_file: {self.folder}/{name}, domains: [{domain}]}}\n"
                         for name, domain in CALLERS.items())
-        return (f"callers:\n{known}{callers.format(folder=self.folder)}"
-                f"admin: {{token_file: {self.folder}/admin, listen: 'unix:{self.folder}/admin.sock'}}\n"
-                + more.format(folder=self.folder))
+        return (f"callers:\n{known}{callers}admin: {{token_file: {self.folder}/admin, "
+                f"listen: 'unix:{self.folder}/admin.sock'}}\n")
 
     def start_redis(self, redis):
         """Its flags for sluiced."""
@@ -120,7 +131,7 @@ class Server:
         self.pid = self.process.pid
         self.grpc, self.http = (value_of(door, self.process.ready_line) for door in ("grpc", "http"))
 
-    def start_nginx(self, changes):
+    def start_nginx(self):
         """The shipped one, as on another machine."""
         self.nginx = f"{HONEST_ADDRESS}:{free_port()}"
         backend = f"{HONEST_ADDRESS}:{free_port()}"
@@ -131,8 +142,7 @@ class Server:
             '# proxy_set_header Authorization "Bearer TOKEN"':
                 f'proxy_set_header Authorization "Bearer {self.tokens["proxy"]}"',
             "http {": "http { server { listen " + backend + "; return 200 backend; } "
-                      + "".join(f"{kind}_temp_path {self.folder}/{kind}; " for kind in kinds),
-            **changes}
+                      + "".join(f"{kind}_temp_path {self.folder}/{kind}; " for kind in kinds)}
         text = (TESTS.parent / "docker/nginx/nginx.conf").read_text(encoding="utf-8")
         for written, here in changes.items():
             assert written in text, written
@@ -217,94 +227,3 @@ def ask(server, path, token=None, body=None, connection=None):
     finally:
         if not connection:
             own.close()
-
-
-class Callers:
-    """Honest callers: `sluice bench` over gRPC, and some over HTTP. Half of these requests have a
-    connection of their own.
-    """
-
-    def __init__(self, server, seconds):
-        self.seconds = seconds
-        self.bench = start(server.tool(
-            "bench", "shop", "endpoint=/pay", "--rate", str(GRPC_RATE), "--connections", "4",
-            "--keys", "100", "--warm-up", "200ms", "--duration", f"{seconds * 1000:.0f}ms",
-            "--timeout", f"{TIMEOUT}s", "--json"),
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.results, sender = multiprocessing.Pipe(duplex=False)
-        self.caller = multiprocessing.get_context("fork").Process(
-            target=call_http, args=(server, seconds, sender), daemon=True)
-        self.caller.start()
-
-    def result(self):
-        """For each door, the share of requests that were answered, and the p99 in milliseconds."""
-        output, _ = self.bench.communicate(timeout=self.seconds + 60)
-        times = self.results.recv() if self.results.poll(self.seconds + 60) else []
-        self.caller.kill()
-        self.caller.join()
-        bench = json.loads(output or "{}")
-        answered = bench.get("allowed", 0) + bench.get("denied", 0)
-        return {"grpc": (answered / (GRPC_RATE * self.seconds),
-                         bench["latency_us"]["p99"] / 1e3 if answered else float("inf")),
-                "http": (len(times) / (HTTP_RATE * self.seconds),
-                         times[len(times) * 99 // 100] * 1e3 if times else float("inf"))}
-
-
-def call_http(server, seconds, sender):
-    """Sends the sorted times of the requests that were answered."""
-    with concurrent.futures.ThreadPoolExecutor(HTTP_CALLERS) as callers:
-        times = callers.map(lambda _: call_http_once_in_a_while(server, seconds),
-                            range(HTTP_CALLERS))
-        sender.send(sorted(itertools.chain(*times)))
-
-
-def call_http_once_in_a_while(server, seconds):
-    """The time of each answer, from when its request was due."""
-    body = json.dumps({"domain": "shop", "attributes": {"endpoint": "/pay", "user": "1"}})
-    kept, times = connection_to(server), []
-    begin = time.monotonic()
-    for number in range(int(HTTP_RATE * seconds / HTTP_CALLERS)):
-        due = begin + number * HTTP_CALLERS / HTTP_RATE
-        time.sleep(max(0.0, due - time.monotonic()))
-        if time.monotonic() > begin + 2 * seconds + TIMEOUT:
-            break
-        try:
-            status, _ = ask(server, "/v1/check", server.tokens["honest"], body,
-                            kept if number % 2 else None)
-            if status == 200:
-                times.append(time.monotonic() - due)
-        except (OSError, http.client.HTTPException):
-            kept.close()  # it connects again
-    kept.close()
-    return times
-
-
-class Probes(threading.Thread):
-    """Asks as a kubelet does: `sluice health`, then /healthz."""
-
-    def __init__(self, server):
-        super().__init__(daemon=True)
-        self.server, self.stopped, self.sent, self.failed = server, threading.Event(), 0, []
-        self.start()
-
-    def run(self):
-        while not self.stopped.wait(PROBES):
-            for name, probe in (("sluice health", self.health), ("/healthz", self.healthz)):
-                self.sent += 1
-                if not probe():
-                    self.failed.append(name)
-
-    def health(self):
-        return subprocess.run(self.server.tool("health", "--timeout", "1s"), check=False,
-                              stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
-
-    def healthz(self):
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            return ask(self.server, "/healthz")[0] == 200
-        return False
-
-    def result(self):
-        """The number of probes, and the names of those without an answer."""
-        self.stopped.set()
-        self.join()
-        return self.sent, self.failed

@@ -2,8 +2,6 @@
 
 import json
 
-from closed_windows import SERVER  # noqa: F401
-
 CONNECTIONS, CHECKS = 1024, 100
 
 
