@@ -96,7 +96,7 @@ void Answers::JudgeOrder() {
 void Answers::JudgeError(const Call& call, const Question& question, int status) {
   ++context_.report.errors;
   const bool unavailable = status == 14 && context_.rules.policy() == OnStoreFailure::kError;
-  if (status == 4 || (unavailable)) {
+  if (status == 4 || (unavailable && !ExpectsHealth(call))) {
     for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
       unavailable ? context_.ledger.Deny(charged.counter, question.cost)
                   : context_.ledger.Doubt(charged.counter, question.cost);
@@ -120,6 +120,10 @@ void Answers::JudgeTime(const Call& call, const Caller::Outcome& outcome) {
 
 void Answers::OnAnswer(const Call& call, const Question& question,
                        const v1::CheckLimitResponse& response) {
+  if (response.source() == v1::SOURCE_FALLBACK && ExpectsHealth(call)) {
+    Break(fmt::format("{} was decided by fallback, long after the last fault",
+                      question.subject.endpoint));
+  }
   if (response.decision() != v1::DECISION_DENIED) return OnAdmitted(call, question, response);
   ++context_.report.denied;
   if (response.source() == v1::SOURCE_DENY_CACHE) ++context_.report.denied_by_cache;

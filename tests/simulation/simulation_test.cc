@@ -53,7 +53,9 @@ INSTANTIATE_TEST_SUITE_P(Faults, PlantedFaultTest,
                                          PlantedFault{"CallsRunTwice", Planted::kCallsRunTwice},
                                          PlantedFault{"StatesMisread", Planted::kStatesMisread},
                                          PlantedFault{"KeysExpireEarly", Planted::kKeysExpireEarly},
-                                         PlantedFault{"UndoneLearned", Planted::kUndoneLearned}),
+                                         PlantedFault{"UndoneLearned", Planted::kUndoneLearned},
+                                         PlantedFault{"GracePeriodsLate",
+                                                      Planted::kGracePeriodsLate}),
                          testing::PrintToStringParamName());
 
 }  // namespace
