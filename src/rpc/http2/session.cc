@@ -15,13 +15,6 @@ constexpr std::int32_t kConnectionWindow = 1024 * 1024;
 // The maximum number of open calls of probes. A client that watches the server's health has one.
 constexpr int kMaxProbes = 16;
 
-// A header block beyond this size ends the connection. Smaller ones beyond RequestHead::kMaxBytes
-// get an error, but to decompress them takes time: a byte can stand for a field of 4 KB.
-constexpr std::size_t kMaxHeaderBlock = 16 * RequestHead::kMaxBytes;
-
-// Beyond, other connections run between: 16 KiB received can stand for a thousand times as much.
-constexpr std::size_t kHeaderBytesPerIteration = 64 * 1024;
-
 // Many resets of calls younger than this are an attack: no legitimate caller sets so short a
 // deadline and retries at once.
 constexpr std::chrono::milliseconds kYoung(1);
@@ -304,10 +297,9 @@ bool Session::OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id) {
   }
 }
 
-bool Session::CountField(std::size_t bytes) {
-  head_bytes_ += bytes;
-  heads_received_ += bytes;
-  paused_ = heads_received_ > kHeaderBytesPerIteration;
+bool Session::PauseInHeaders() {
+  paused_ = true;
+  head_bytes_ += heads_received_;
   if (head_bytes_ <= kMaxHeaderBlock) return true;
   flood_ = "headers_too_large";
   return false;

@@ -95,6 +95,12 @@ class Session {
  private:
   struct Callbacks;  // for nghttp2
 
+  // A header block beyond this size ends the connection. Smaller ones beyond RequestHead::kMaxBytes
+  // get an error, but to decompress them takes time: a byte can stand for a field of 4 KB.
+  static constexpr std::size_t kMaxHeaderBlock = 16 * RequestHead::kMaxBytes;
+  // Beyond, other connections run between: 16 KiB received can stand for a thousand times as much.
+  static constexpr std::size_t kHeaderBytesPerIteration = 64 * 1024;
+
   void SubmitSettings();
   Stream* Find(std::int32_t id);
   void OpenStream(std::int32_t id);
@@ -110,9 +116,13 @@ class Session {
   bool OnData(std::int32_t id, std::string_view bytes, bool last_frame);
   // Frames received and sent. Returns false if the peer floods the session.
   bool OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id);
-  // A field of a header block, after decompression. Returns false if the block has become too
-  // large. May pause.
-  bool CountField(std::size_t bytes);
+  // Counts a field of a header block, after decompression. Returns false if it is time to pause.
+  bool CountField(std::size_t bytes) {
+    heads_received_ += bytes;
+    return heads_received_ <= kHeaderBytesPerIteration;
+  }
+  // Returns false if the header block has become too large.
+  bool PauseInHeaders();
   bool CountControl(const char* flood);
   bool OnReset(std::int32_t id);
   bool CountReset();
@@ -144,9 +154,9 @@ class Session {
   int probes_ = 0;  // open
   PeerUse& peer_use_;
   MessageMemory memory_;
-  std::size_t received_ = 0;         // bytes of DATA in this Receive
-  std::size_t head_bytes_ = 0;       // of the latest header block so far, decompressed
-  std::size_t heads_received_ = 0;   // bytes of all header blocks in this Receive, decompressed
+  std::size_t received_ = 0;        // bytes of DATA in this Receive
+  std::size_t head_bytes_ = 0;      // of the latest header block until the last pause, decompressed
+  std::size_t heads_received_ = 0;  // bytes of all header blocks in this Receive, decompressed
   std::size_t inflated_before_ = 0;  // by the shard's inflater, before this Receive
   std::string rest_;                 // received but not processed when the session was paused
   RateGuard resets_;    // of young calls by the peer, and of calls in which it broke the protocol

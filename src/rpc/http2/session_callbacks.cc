@@ -83,12 +83,12 @@ int Session::Callbacks::OnHeader(nghttp2_session*, const nghttp2_frame* frame,
                                  const std::uint8_t* name, std::size_t name_size,
                                  const std::uint8_t* value, std::size_t value_size, std::uint8_t,
                                  void* session) {
-  if (!SessionOf(session).CountField(name_size + value_size)) return NGHTTP2_ERR_CALLBACK_FAILURE;
-  if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
-  if (Stream* const stream = SessionOf(session).Find(frame->hd.stream_id)) {
-    stream->OnHeader(Text(name, name_size), Text(value, value_size));
-  }
-  return SessionOf(session).paused() ? NGHTTP2_ERR_PAUSE : 0;
+  Session& owner = SessionOf(session);
+  Stream* const stream =
+      frame->headers.cat == NGHTTP2_HCAT_REQUEST ? owner.Find(frame->hd.stream_id) : nullptr;
+  if (stream != nullptr) stream->OnHeader(Text(name, name_size), Text(value, value_size));
+  if (owner.CountField(name_size + value_size)) return 0;
+  return owner.PauseInHeaders() ? NGHTTP2_ERR_PAUSE : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 int Session::Callbacks::OnData(nghttp2_session*, std::uint8_t flags, std::int32_t id,
