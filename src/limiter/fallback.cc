@@ -14,7 +14,6 @@ std::uint64_t VersionOf(const std::optional<SeenState>& seen, const Share& share
   std::size_t version = CombineHash(number(share.parts), number(share.of));
   version = CombineHash(version, number(share.rank));
   if (!seen) return version;
-  version = CombineHash(version, number(seen->at.time_since_epoch().count()));
   for (const double field : FieldsOf(seen->snapshot)) {
     version = CombineHash(version, std::bit_cast<std::uint64_t>(field));
   }

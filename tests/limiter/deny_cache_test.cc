@@ -351,6 +351,7 @@ TEST_F(DenyCacheTest, CheckIsUndone_DenialsMeanwhileAreNotRemembered) {
     const Call& undone = Hold("a");
     store_.failing.reset();
     const Call& other = Hold("b");
+    ASSERT_EQ(store_.held.size(), 2u);
     for (const std::size_t number : order) store_.held[number]->OnDecided();
     EXPECT_EQ(undone.answer->value().decision, Decision::kDenied);
     EXPECT_EQ(other.answer->value().decision, Decision::kDenied);

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace sluice {
 namespace {
@@ -52,6 +55,90 @@ TEST(FallbackCharges, UnitsOfAWarmingBucket_AreAsManyAsWereAdmitted_UntilRefille
       EXPECT_EQ(charges.Find(kBucket, kLost + 3 * row.interval), 2 * row.cost - 3);
       EXPECT_TRUE(charges.Take(10, kLost + 2 * row.cost * row.interval).empty());
     }
+  }
+}
+
+// A counter with its limit and share, in charges.
+class Counter {
+ public:
+  explicit Counter(Limit limit, const Share& share = Share::Whole())
+      : limit_(std::move(limit)), share_(share) {}
+
+  bool Add(std::int64_t cost, Time now, std::string_view key = "k") {
+    return charges.Add({.key = key, .limit = limit_, .share = share_, .seen = seen}, cost, now);
+  }
+
+  FallbackCharges charges;
+  std::optional<SeenState> seen;
+
+ private:
+  const Limit limit_;
+  const Share share_;
+};
+
+// The window that the store has open, whatever it counts.
+TEST(FallbackCharges, UnitsOfAWindow_CountUntilItEnds) {
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  const FixedWindow::State state{.start = kLost - seconds(50), .count = 40, .last = kLost};
+  counter.seen = {.snapshot = state, .reset_at = kLost + seconds(10), .at = kLost};
+  ASSERT_TRUE(counter.Add(5, kLost));
+  EXPECT_EQ(counter.charges.Find("k", kLost + seconds(10) - Duration(1)), 5);
+  EXPECT_EQ(counter.charges.Find("k", kLost + seconds(10)), 0);
+  ASSERT_TRUE(counter.Add(3, kLost + seconds(20)));
+  EXPECT_EQ(counter.charges.Find("k", kLost + seconds(20)), 3);
+}
+
+TEST(FallbackCharges, UnitsOfABucket_AreRefilledAtThisServersShareOfTheRate) {
+  const TokenBucket tokens{.rate = 10, .period = seconds(1), .burst = 100, .starts_empty = true};
+  const WarmingBucket warming{.rate = 10, .period = seconds(1), .warmup = minutes(1)};
+  for (const Limit& limit : {Limit(tokens), Limit(warming)}) {
+    Counter counter(limit, Share::OfServer(3, 0));
+    ASSERT_TRUE(counter.Add(30, kLost));
+    EXPECT_EQ(counter.charges.Find("k", kLost + seconds(3)), 20);
+    EXPECT_EQ(counter.charges.Find("k", kLost + seconds(9)), 0);
+    ASSERT_TRUE(counter.Add(7, kLost + minutes(1)));
+    EXPECT_EQ(counter.charges.Find("k", kLost + minutes(1)), 7);
+  }
+}
+
+TEST(FallbackCharges, TooManyCounters_AreDropped) {
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < 2 * FallbackCharges::kMaxCounters; ++i) {
+    kept += counter.Add(1, kLost, std::to_string(i)) ? 1 : 0;
+  }
+  EXPECT_EQ(kept, FallbackCharges::kMaxCounters);
+  EXPECT_EQ(counter.charges.size(), FallbackCharges::kMaxCounters);
+  EXPECT_TRUE(counter.Add(1, kLost, "0")) << "it is known";
+}
+
+TEST(FallbackCharges, Taken_AreAsManyAsAskedFor_EachOnce) {
+  constexpr std::size_t kMany = 500;
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  for (std::size_t i = 0; i < kMany; ++i) counter.Add(1, kLost, std::to_string(i));
+  std::set<std::string> taken;
+  for (std::size_t i = 0; i < kMany; i += 2) {
+    const auto charges = counter.charges.Take(2, kLost);
+    ASSERT_EQ(charges.size(), 2u);
+    for (const auto& charge : charges) taken.insert(charge.key);
+  }
+  EXPECT_EQ(taken.size(), kMany);
+  EXPECT_EQ(counter.charges.size(), 0u);
+  EXPECT_TRUE(counter.charges.Take(2, kLost).empty());
+}
+
+TEST(FallbackCharges, PutBack_CountsWithWhatWasAddedMeanwhile) {
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  for (const std::int64_t meanwhile : {0, 3}) {
+    counter.Add(5, kLost);
+    auto charge = std::move(counter.charges.Take(1, kLost).at(0));
+    if (meanwhile > 0) counter.Add(meanwhile, kLost);
+    counter.charges.PutBack(std::move(charge), kLost);
+    EXPECT_EQ(counter.charges.size(), 1u);
+    EXPECT_EQ(counter.charges.Find("k", kLost), 5 + meanwhile);
+    counter.charges.Forget("k");
+    EXPECT_EQ(counter.charges.size(), 0u);
+    EXPECT_EQ(counter.charges.Find("k", kLost), 0);
   }
 }
 

@@ -1,4 +1,10 @@
 // The answers to checks while the store fails, by rule.
+#include <array>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "core/counter.h"
 #include "tests/limiter/fixture.h"
 
 namespace sluice::test {
@@ -315,6 +321,87 @@ TEST_F(FallbackTest, StoreBack_DecidesAgain) {
   EXPECT_EQ(Check().source, Source::kFallback);
   store_.failing.reset();
   EXPECT_EQ(Check().source, Source::kStore);
+}
+
+// What this server learns of one counter.
+class FallbackMemoryTest : public testing::Test {
+ protected:
+  struct Answered final : StoreCheck {
+    void OnDecided() override {}
+  };
+
+  // An answer of the store to a check of the counter.
+  Answered& Answer(const CounterSnapshot& snapshot, Mode mode = Mode::kConsume) {
+    Answered& check = *answers_.emplace_back(std::make_unique<Answered>());
+    check.counters.push_back({.key = "k", .limit = &limit_, .verdict = {}});
+    check.counters[0].before = snapshot;
+    check.counters[0].verdict.reset_after = seconds(30);
+    check.counters[0].decided_at = clock_.Now();
+    check.decided_at = clock_.Now() + seconds(1);  // of another counter
+    check.demand.mode = mode;
+    return check;
+  }
+  bool IsCleared() const { return fallback_.clearings.HasSince("k", begin_); }
+
+  const SteadyTime begin_ = SteadyNow() - seconds(1);
+  ManualClock clock_{Time(seconds(1'000'000))};
+  Fallback fallback_{clock_};
+  Limit limit_ = PerMinute(10);
+  const FixedWindow::State seen_{
+      .start = clock_.Now() - seconds(50), .count = 4, .last = clock_.Now()};
+  std::vector<std::unique_ptr<Answered>> answers_;
+};
+
+TEST_F(FallbackMemoryTest, Answer_IsLearnedWithTheTimesOfItsCounter) {
+  const Time now = clock_.Now();
+  const SeenState expected{.snapshot = seen_, .reset_at = now + seconds(30), .at = now};
+  fallback_.Learn(Answer(seen_));
+  EXPECT_EQ(fallback_.states.Find("k"), expected);
+  EXPECT_FALSE(IsCleared());
+}
+
+TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_ARefundClears) {
+  fallback_.OnLateAnswer(Answer(seen_));
+  EXPECT_TRUE(fallback_.states.Find("k"));
+  EXPECT_FALSE(IsCleared());
+  fallback_.OnLateAnswer(Answer(seen_, Mode::kRefund));
+  EXPECT_TRUE(IsCleared());
+}
+
+TEST_F(FallbackMemoryTest, Forget_LeavesNothing) {
+  fallback_.Learn(Answer(seen_));
+  ASSERT_TRUE(fallback_.RecordCharge("k", limit_, 1));
+  fallback_.leases.Granted({1}, std::array{std::string_view("k")}, 1, SteadyTime::max());
+  fallback_.Forget("k");
+  EXPECT_FALSE(fallback_.states.Find("k"));
+  EXPECT_EQ(fallback_.owed.size(), 0u);
+  EXPECT_FALSE(fallback_.leases.HasChanges());
+  EXPECT_TRUE(IsCleared());
+}
+
+TEST_F(FallbackMemoryTest, Charge_CountsUntilTheWindowThatWasSeenEnds) {
+  fallback_.Learn(Answer(seen_));
+  ASSERT_TRUE(fallback_.RecordCharge("k", limit_, 3));
+  EXPECT_EQ(fallback_.owed.Find("k", clock_.Now() + seconds(10) - Duration(1)), 3);
+  EXPECT_EQ(fallback_.owed.Find("k", clock_.Now() + seconds(10)), 0);
+}
+
+TEST_F(FallbackMemoryTest, Charge_IsRefilledAtThisServersShare) {
+  limit_ = TokenBucket{.rate = 2, .period = seconds(1), .burst = 100};
+  fallback_.share.Set(Share::OfServer(2, 0));
+  ASSERT_TRUE(fallback_.RecordCharge("k", limit_, 10));
+  EXPECT_EQ(fallback_.owed.Find("k", clock_.Now() + seconds(4)), 6);
+}
+
+// The bucket has been full for long.
+TEST_F(FallbackMemoryTest, OwedUnits_AreMissingFromTheLevelOfNow) {
+  limit_ = TokenBucket{.rate = 1, .period = seconds(1), .burst = 100};
+  fallback_.Learn(Answer(TokenBucket::State{.level = 0, .last = clock_.Now()}));
+  clock_.Advance(std::chrono::hours(1));
+  ASSERT_TRUE(fallback_.RecordCharge("k", limit_, 10));
+  Fallback::LocalCounter local = fallback_.Localize("k", limit_);
+  Advance(local.limit, local.seed->state, clock_.Now());
+  EXPECT_EQ(Used(local.limit, local.seed->state), 10);
 }
 
 }  // namespace

@@ -304,6 +304,24 @@ TEST_F(OutageTest, WindowEndsInIt_TheNextBegins_ForAllTogetherOnce) {
   EXPECT_EQ(TakeAll(), 0);
 }
 
+TEST_F(OutageTest, BucketThatStartsEmpty_FillsInIt) {
+  Start(TokenBucket{.rate = 1, .period = seconds(1), .burst = 5, .starts_empty = true}, 1);
+  Lose();
+  EXPECT_EQ(TakeAll(), 0);
+  clock_.Advance(seconds(2));
+  EXPECT_EQ(TakeAll(), 2);
+}
+
+// The servers of the fleet were counted again: what this one has admitted counts.
+TEST_F(OutageTest, ShareChangesInIt_NothingIsAdmittedTwice) {
+  Start(TokenBucket{.rate = 1, .period = hours(1), .burst = 3}, 0);
+  FleetServer& it = Add(Share::OfServer(2, 0));
+  Lose();
+  EXPECT_EQ(it.Ask().decision, Decision::kAllowed);
+  it.fallback.share.Set(Share::OfServer(2, 1));
+  EXPECT_EQ(it.TakeAll(), 0);
+}
+
 TEST_F(OutageTest, BucketRefillsInIt_AtItsRateOverTheWholeFleet) {
   Start(TokenBucket{.rate = 3, .period = seconds(1), .burst = 90});
   server(0).TakeAll();
@@ -399,16 +417,18 @@ TEST_F(OutageTest, ComesAgainAndAgain_WhatPassedBeforeIsNotMintedAnew) {
 TEST_F(OutageTest, ComesAgainBeforeTheStoreIsCharged_WhatPassedIsNotMintedAnew) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
-    Start(row.limit, 1);
-    server(0).Peek();
-    Lose();
-    for (int i = 0; i < 40; ++i) server(0).Ask();
-    Recover();
-    server(0).Peek();
-    clock_.Advance(seconds(1));
-    EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, row.size);
-    Lose();
-    EXPECT_EQ(server(0).TakeAll(), row.size - 40);
+    for (const int owed : {1, 40}) {
+      Start(row.limit, 1);
+      server(0).Peek();
+      Lose();
+      for (int i = 0; i < owed; ++i) server(0).Ask();
+      Recover();
+      server(0).Peek();
+      clock_.Advance(seconds(1));
+      EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, row.size);
+      Lose();
+      EXPECT_EQ(server(0).TakeAll(), row.size - owed);
+    }
   }
 }
 
