@@ -48,6 +48,30 @@ TEST_F(LimiterTest, OneLimit_AllowsThenDeniesWithRetry) {
   EXPECT_EQ(third.retry_after, seconds(50));
 }
 
+TEST_F(LimiterTest, FirstOfTwoAlikeIsRemoved_TheOtherKeepsItsOwnCount) {
+  const RuleLimit large(PerMinute(50), "large");
+  SetRules({RuleOf("r", {PerMinute(50), large})});
+  Check({}, 20);
+  SetRules({RuleOf("r", {large, PerMinute(30)})});
+  const CheckAnswer both = Check({}, 10);
+  EXPECT_EQ(both.limits.at(0).verdict.remaining, 20);
+  EXPECT_EQ(both.limits.at(1).verdict.remaining, 0);
+  SetRules({RuleOf("r", {large})});
+  EXPECT_EQ(Check().limits.at(0).verdict.remaining, 19);
+  SetRules({RuleOf("r", {PerMinute(31)})});
+  EXPECT_EQ(Check().limits.at(0).verdict.remaining, 0);
+}
+
+TEST_F(LimiterTest, PerIsChanged_NoSubjectMeetsTheCountOfAnother) {
+  Rule rule = RuleOf("r", {PerMinute(5)});
+  rule.per = {{"user", {}, {}}};
+  SetRules({rule});
+  EXPECT_EQ(Check({{"user", "42"}, {"org", "7"}}, 5).limits.at(0).verdict.remaining, 0);
+  rule.per = {{"org", {}, {}}};
+  SetRules({rule});
+  EXPECT_EQ(Check({{"user", "1"}, {"org", "42"}}).limits.at(0).verdict.remaining, 4);
+}
+
 TEST_F(LimiterTest, SeveralDenyingLimits_LongestRetryCounts_NeverWins) {
   SetRules({RuleOf("a", {PerMinute(1), FixedWindow{.limit = 1, .window = seconds(600)}}),
             RuleOf("b", {PerMinute(5)})});
