@@ -71,7 +71,7 @@ def parse():
     parser.add_argument("--together", action="store_true", help="at the same time")
     parser.add_argument("--settle", type=float, help="seconds until memory must be back")
     parser.add_argument("--redis", action="store_true", help="count in a real Redis")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     options.attacks = options.attacks or known
     return options
 
