@@ -13,11 +13,13 @@ struct ConnectionLimits {
   std::size_t http = 0;
 };
 
-// Divides `max_connections`, or fewer if the process may only open `max_files` files. HTTP gets at
-// most a quarter. So HTTP clients cannot block gRPC callers, and gRPC callers cannot block probes.
-ConnectionLimits DivideConnections(std::size_t max_connections, std::size_t max_files);
+// Divides `max_connections`, or fewer if the process may only open `max_files` files. HTTP gets
+// `for_http`, or if that is 0, a quarter; gRPC gets the rest, which is at least one. So neither
+// can block the other's callers.
+ConnectionLimits DivideConnections(std::size_t max_connections, std::size_t for_http,
+                                   std::size_t max_files);
 
-// The process' limit of open files.
-std::size_t MaxOpenFiles();
+// Raises the process' limit of open files as far as it may, and returns it.
+std::size_t RaiseMaxOpenFiles();
 
 }  // namespace sluice

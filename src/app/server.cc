@@ -66,7 +66,8 @@ std::size_t ThreadCount(const Settings& settings) {
 }
 
 ConnectionLimits MaxConnections(const Settings& settings) {
-  return DivideConnections(settings.max_connections, MaxOpenFiles());
+  return DivideConnections(settings.max_connections, settings.http_max_connections,
+                           RaiseMaxOpenFiles());
 }
 
 Histogram& LoopLateness(MetricsRegistry& metrics) {
@@ -235,8 +236,10 @@ Result<void> Server::StartHttp(const Settings& settings) {
     return HttpResponse{.body = "ready\n"};
   };
   std::vector<HttpRoute> routes = {
-      {"/healthz", AnsweredBy([] { return HttpResponse{.body = "ok\n"}; })},
-      {"/readyz", AnsweredBy(ready)},
+      {.path = "/healthz",
+       .handler = AnsweredBy([] { return HttpResponse{.body = "ok\n"}; }),
+       .is_probe = true},
+      {.path = "/readyz", .handler = AnsweredBy(ready), .is_probe = true},
       {"/metrics", [this](const auto& request, const auto& to) { ShowMetrics(request, to); }}};
   public_admin_ = MakeAdmin(public_access_);
   AddChecks(routes);
@@ -307,11 +310,12 @@ void Server::AddEnvoy(const Settings& settings, std::vector<HttpRoute>& routes) 
   rpc::Methods methods;
   envoy_->AddTo(methods);
   routes.push_back(JsonRoute("/json", CallsOf(methods, "/ShouldRateLimit"), envoy::HttpStatusOf));
-  routes.push_back({"/healthcheck", AnsweredBy([this, needs = settings.ready_needs_redis] {
-                      const bool healthy = health_.serving() && Ready(needs);
-                      return healthy ? HttpResponse{.body = "OK"}
-                                     : HttpResponse{.status = 500, .body = "not ready\n"};
-                    })});
+  const auto healthcheck = [this, needs = settings.ready_needs_redis] {
+    const bool healthy = health_.serving() && Ready(needs);
+    return healthy ? HttpResponse{.body = "OK"}
+                   : HttpResponse{.status = 500, .body = "not ready\n"};
+  };
+  routes.push_back({.path = "/healthcheck", .handler = AnsweredBy(healthcheck), .is_probe = true});
 }
 
 Result<void> Server::StartGrpc(const Settings& settings) {

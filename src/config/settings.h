@@ -48,6 +48,7 @@ struct Settings {
   std::optional<mode_t> grpc_socket_mode;  // of a unix socket; absent: the umask applies
   std::string grpc_engine = "http2";       // http2 or grpc
   Address http{.host = "0.0.0.0", .port = 8080, .unix_path = {}};
+  std::size_t http_max_connections = 0;   // of max_connections; 0: a quarter
   std::string tls_certificate;            // file; empty: gRPC and HTTP without TLS
   std::string tls_key;                    // file; not empty with tls_certificate
   std::string tls_client_ca;              // file; empty: callers need no certificate

@@ -63,6 +63,17 @@ Result<void> SetMaxConnections(Settings& settings, std::string_view text) {
   return SetCount(settings.max_connections, text, 2, 1'000'000);
 }
 
+Result<void> SetHttpMaxConnections(Settings& settings, std::string_view text) {
+  if (text == "auto") {
+    settings.http_max_connections = 0;
+    return {};
+  }
+  if (!SetCount(settings.http_max_connections, text, 1, 1'000'000)) {
+    return NotAllowed(text, "auto, or a whole number from 1 to 1000000");
+  }
+  return {};
+}
+
 Result<void> SetMaxConnectionAge(Settings& settings, std::string_view text) {
   if (text == "none") {
     settings.max_connection_age = Duration::zero();
@@ -212,6 +223,11 @@ constexpr std::array kTable{
     Setting{"http.listen", "--http", "SLUICE_HTTP", "ADDR", "0.0.0.0:8080",
             "where HTTP listens (/v1/check, /v1/auth, /healthz, /readyz, /metrics); as --grpc",
             Set<&Settings::http, SetAddress>},
+    Setting{"http.max_connections", "--http-max-connections", "SLUICE_HTTP_MAX_CONNECTIONS",
+            "COUNT", "auto",
+            "how many of max_connections are for HTTP: as many requests as proxies may have in "
+            "progress at a time; auto: a quarter",
+            SetHttpMaxConnections},
     Setting{"tls.certificate", "--tls-certificate", "SLUICE_TLS_CERTIFICATE", "FILE", "none",
             "certificate chain (PEM) for gRPC, HTTP and admin.listen on TCP; read again when it "
             "changes; none: no TLS",
@@ -223,7 +239,7 @@ constexpr std::array kTable{
             Set<&Settings::tls_client_ca, SetFile>},
     Setting{"max_connections", "--max-connections", "SLUICE_MAX_CONNECTIONS", "COUNT", "100000",
             "maximum number of connections of gRPC and HTTP together, as far as the limit of open "
-            "files permits; at most a quarter and 1024 of them are for HTTP",
+            "files permits",
             SetMaxConnections},
     Setting{"max_connection_age", "--max-connection-age", "SLUICE_MAX_CONNECTION_AGE", "TIME",
             "none",

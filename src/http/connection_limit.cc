@@ -18,9 +18,11 @@ ConnectionLimit::ConnectionLimit(std::size_t max_connections, MetricsRegistry* m
     : max_(max_connections),
       refused_metric_(CounterOf(
           metrics, "sluice_http_connections_refused_total",
-          "HTTP connections closed immediately because too many are open and none is idle.")),
-      replaced_metric_(CounterOf(metrics, "sluice_http_connections_replaced_total",
-                                 "Idle HTTP connections closed to make room for a new one.")),
+          "HTTP connections that got no place: they are answered 503, or a probe's answer.")),
+      replaced_metric_(
+          CounterOf(metrics, "sluice_http_connections_replaced_total",
+                    "HTTP connections closed to make room for a new one or to free memory: idle, "
+                    "slow to send a request, or slow to read an answer.")),
       requests_metric_(CounterOf(metrics, "sluice_http_requests_refused_total",
                                  "HTTP requests refused before they were read completely: "
                                  "malformed, too large, too slow.")) {}
@@ -41,8 +43,10 @@ void ConnectionLimit::NoteRefused(SteadyTime now) {
   if (refused_metric_ != nullptr) refused_metric_->Increment();
   SteadyTime next = next_log_.load(std::memory_order_relaxed);
   if (now < next || !next_log_.compare_exchange_strong(next, now + kLogPause)) return;
-  spdlog::warn("HTTP: {} connections are open and none is idle; {} refused so far", open(),
-               refused);
+  spdlog::warn(
+      "HTTP: {} connections are open and wait for answers; {} more got 503 so far "
+      "(http.max_connections)",
+      open(), refused);
 }
 
 void ConnectionLimit::NoteReplaced() {

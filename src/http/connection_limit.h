@@ -28,11 +28,11 @@ class ConnectionLimit {
   // Waits until no connection is open. Returns false at `deadline`.
   bool WaitForNone(SteadyTime deadline) SLUICE_EXCLUDES(mutex_);
 
-  // Counts a connection that was rejected because none was idle. Logs at most once a second.
+  // Counts a connection that got no place. Logs at most once a second.
   void NoteRefused(SteadyTime now);
   std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
-  // Counts an idle connection that was closed for a new one.
+  // Counts a connection that was closed for a new one, or because too much memory was used.
   void NoteReplaced();
 
   // Counts a request that was rejected before it was read completely.

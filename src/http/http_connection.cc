@@ -23,12 +23,15 @@ constexpr std::chrono::seconds kEndTime(2);
 }  // namespace
 
 HttpConnection::HttpConnection(HttpConnections& owner, net::IoThreads::Place place,
-                               net::TransportPtr transport)
+                               net::TransportPtr transport, bool has_place)
     : owner_(owner),
       place_(std::move(place)),
       transport_(std::move(transport)),
       too_old_at_(net::EndOfAge(owner.loop(), owner.options().max_connection_age)),
-      timer_(owner.loop().timers(), [this] { OnTime(); }) {}
+      has_place_(has_place),
+      ends_at_(has_place ? SteadyTime::max() : owner.loop().now() + owner.options().no_place_time),
+      timer_(owner.loop().timers(), [this] { OnTime(); }),
+      since_(owner.loop().now()) {}
 
 void HttpConnection::Start() {
   transport_->Start(*this);
@@ -36,6 +39,9 @@ void HttpConnection::Start() {
 }
 
 void HttpConnection::Close() {
+  if (state_ == State::kAnswering) owner_.NoteAnswered();
+  state_ = State::kEnding;
+  owner_.NoteBuffered(buffered_, 0);
   timer_.Cancel();
   read_later_.reset();
   if (exchange_) exchange_->Detach();
@@ -45,8 +51,12 @@ void HttpConnection::Close() {
 void HttpConnection::Receive(std::string_view bytes) {
   if (state_ == State::kEnding) return Discard(bytes.size());
   input_ += bytes;
-  if (state_ != State::kAnswering) return ReadRequests();
-  if (input_.size() > kMaxInput) transport_->SetReading(false);
+  if (state_ != State::kAnswering) {
+    ReadRequests();
+  } else if (input_.size() > kMaxInput) {
+    transport_->SetReading(false);
+  }
+  NoteBuffered();
 }
 
 void HttpConnection::Discard(std::size_t bytes) {
@@ -68,13 +78,14 @@ void HttpConnection::ReadRequests() {
 bool HttpConnection::ReadRequest() {
   if (state_ == State::kIdle) {
     state_ = State::kReading;
-    owner_.NoteBusy(*this);
+    parsed_ = 0;
     reader_ = std::make_unique<RequestReader>();
     StartTimer(owner_.options().request_time);
   }
   std::size_t used = 0;
   const auto progress = reader_->Read(input_, used);
   input_.erase(0, used);
+  parsed_ += used;
   if (progress == RequestReader::Progress::kRefused) {
     Refuse(reader_->status());
   } else if (progress == RequestReader::Progress::kDone) {
@@ -90,11 +101,16 @@ void HttpConnection::Dispatch() {
   owner_.NoteRequest();
   HttpRequest request = reader_->Take();
   request.peer = transport_->peer();
+  request.has_place = has_place_;
+  request.may_wait = owner_.MayWait();
   form_ = {.with_body = request.method != "HEAD",
-           .keep_alive = reader_->keep_alive() && owner_.loop().now() < too_old_at_};
+           .keep_alive = has_place_ && reader_->keep_alive() && owner_.loop().now() < too_old_at_};
   reader_.reset();
+  parsed_ = 0;
   state_ = State::kAnswering;
+  owner_.NoteAnswering();
   timer_.Cancel();
+  if (!has_place_) timer_.Start(ends_at_);
   exchange_ = std::make_shared<HttpExchange>(
       owner_.loop(), [this](HttpResponse response) { Deliver(std::move(response)); });
   dispatching_ = true;
@@ -110,6 +126,7 @@ void HttpConnection::Deliver(HttpResponse response) {
     return;
   }
   state_ = State::kIdle;
+  owner_.NoteAnswered();
   form_.keep_alive = form_.keep_alive && !owner_.draining();
   Write(response, form_);
   if (!dispatching_ && state_ == State::kIdle) ReadRequests();
@@ -129,8 +146,8 @@ void HttpConnection::Write(const HttpResponse& response, const ResponseForm& for
 
 void HttpConnection::BeginEnding() {
   state_ = State::kEnding;
-  owner_.NoteBusy(*this);
   reader_.reset();
+  parsed_ = 0;
   std::string().swap(input_);
   StartTimer(owner_.options().answer_time);
   transport_->SetReading(true);
@@ -142,6 +159,7 @@ void HttpConnection::TakeOutput(std::string& out) {
   const std::size_t size = std::min(unsent(), net::Transport::kFlushBytes);
   out.append(output_, taken_, size);
   taken_ += size;
+  NoteBuffered(size);
   if (unsent() > 0) return;
   std::string().swap(output_);
   taken_ = 0;
@@ -161,13 +179,38 @@ void HttpConnection::ReadLater() {
 
 // Starts the next timeout once the kernel has accepted all output.
 void HttpConnection::NoteAllSent() {
+  NoteBuffered();
   if (unsent() > 0 || transport_->unsent() > 0) return;
   if (state_ == State::kEnding) {
     timer_.Start(std::min(timer_.at(), owner_.loop().now() + kEndTime));
   } else if (state_ == State::kIdle && input_.empty()) {
-    owner_.NoteIdle(*this);
     StartIdleTimer();
   }
+}
+
+// Reports the bytes held for the client, with those that the transport is about to send.
+void HttpConnection::NoteBuffered(std::size_t in_flight) {
+  const std::size_t now = input_.size() + parsed_ + unsent() + transport_->unsent() + in_flight;
+  owner_.NoteBuffered(std::exchange(buffered_, now), now);
+}
+
+net::Occupant HttpConnection::AsOccupant() const {
+  using Standing = net::Occupant::State;
+  Standing standing = Standing::kBusy;
+  if (transport_->unsent() > 0) {
+    standing = Standing::kStuck;
+  } else if (unsent() > 0) {
+    standing = Standing::kBusy;  // about to be sent, at the end of this iteration
+  } else if (state_ == State::kReading || state_ == State::kEnding) {
+    standing = Standing::kStuck;
+  } else if (state_ == State::kIdle) {
+    standing = Standing::kIdle;
+  }
+  return {.state = standing, .since = since_, .network = transport_->peer().network};
+}
+
+void HttpConnection::Drain() {
+  if (state_ == State::kIdle && unsent() == 0) StartIdleTimer();
 }
 
 void HttpConnection::StartIdleTimer() {
@@ -182,11 +225,15 @@ void HttpConnection::OnClosed(Closure closure, std::string_view) {
 }
 
 void HttpConnection::OnTime() {
+  if (owner_.loop().now() >= ends_at_) return owner_.Remove(*this);
   if (state_ == State::kReading) return Refuse(408);
   if (delayed_) return Deliver(*std::exchange(delayed_, std::nullopt));
   owner_.Remove(*this);
 }
 
-void HttpConnection::StartTimer(Duration time) { timer_.Start(owner_.loop().now() + time); }
+void HttpConnection::StartTimer(Duration time) {
+  since_ = owner_.loop().now();
+  timer_.Start(std::min<SteadyTime>(since_ + time, ends_at_));
+}
 
 }  // namespace sluice

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "http/http_message.h"
 #include "http/http_responder.h"
 #include "http/request_reader.h"
+#include "net/eviction.h"
 #include "net/io_threads.h"
 #include "net/timer_wheel.h"
 #include "net/transport.h"
@@ -26,19 +26,24 @@ class HttpConnections;
 
 class HttpConnection final : public net::Protocol, public net::Disposable {
  public:
-  // `owner` must outlive the connection.
-  HttpConnection(HttpConnections& owner, net::IoThreads::Place place, net::TransportPtr transport);
+  // `owner` must outlive the connection. Without a place among the server's connections, it answers
+  // only one request, and ends soon.
+  HttpConnection(HttpConnections& owner, net::IoThreads::Place place, net::TransportPtr transport,
+                 bool has_place);
 
   void Start();
 
   // Closes the connection at once. No callback follows.
   void Close();
 
-  // The connection is closed if no request begins in time. REQUIRES: it is idle.
-  void StartIdleTimer();
+  // The server drains: if the connection is idle, its next request must begin soon.
+  void Drain();
 
-  // The position in the owner's list of idle connections.
-  std::optional<std::list<HttpConnection*>::iterator> idle_place;
+  std::uint64_t number = 0;  // set by the owner: later connections have larger ones
+
+  bool has_place() const { return has_place_; }
+  net::Occupant AsOccupant() const;
+  bool holds_bytes() const { return buffered_ > 0; }
 
  private:
   enum class State : std::uint8_t { kIdle, kReading, kAnswering, kEnding };
@@ -58,6 +63,8 @@ class HttpConnection final : public net::Protocol, public net::Disposable {
   void Write(const HttpResponse& response, const ResponseForm& form);
   void BeginEnding();
   void NoteAllSent();
+  void NoteBuffered(std::size_t in_flight = 0);
+  void StartIdleTimer();
   void OnTime();
   void StartTimer(Duration time);
   std::size_t unsent() const { return output_.size() - taken_; }
@@ -66,14 +73,19 @@ class HttpConnection final : public net::Protocol, public net::Disposable {
   const net::IoThreads::Place place_;
   const net::TransportPtr transport_;
   const SteadyTime too_old_at_;
+  const bool has_place_;
+  const SteadyTime ends_at_;  // the end of its life; max() with a place
   net::Timer timer_;
   State state_ = State::kIdle;
+  SteadyTime since_;  // when it last began to wait for the client or the handler
   bool input_ended_ = false;
   bool dispatching_ = false;
   ResponseForm form_;   // of the pending response
   std::string input_;   // received, not parsed yet
   std::string output_;  // the bytes from taken_ on are unsent
   std::size_t taken_ = 0;
+  std::size_t parsed_ = 0;                  // the bytes of the request that the reader holds
+  std::size_t buffered_ = 0;                // the bytes that the owner counts
   std::size_t discarded_ = 0;               // the bytes received while ending
   std::unique_ptr<RequestReader> reader_;   // set while reading
   std::shared_ptr<HttpExchange> exchange_;  // set while a handler processes the request

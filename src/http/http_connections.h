@@ -6,9 +6,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <list>
+#include <deque>
+#include <map>
 #include <memory>
-#include <unordered_map>
+#include <string>
 #include <vector>
 
 #include "http/connection_limit.h"
@@ -47,9 +48,9 @@ class HttpConnections {
     std::size_t turned_away = 0;  // number of threads that had no room
   };
 
-  // Adds a connection. If the limit is reached, closes the longest idle connection of this thread.
-  // If none is idle here, passes the new one to the next thread. If none is idle anywhere, closes
-  // the new one.
+  // Adds a connection. If the limit is reached, closes others of this thread (net/eviction.h). If
+  // none may be closed here, passes the new one to the next thread. If none may be closed anywhere,
+  // the new one gets no place.
   void Add(Arrival arrival);
 
   // Adds a connection on the thread of its place, or on the calling io thread if too many wait for
@@ -64,9 +65,13 @@ class HttpConnections {
   // Closes all connections, including those added later.
   void CloseAll();
 
-  // Record that a connection is waiting for a request, or no longer is.
-  void NoteIdle(HttpConnection& connection);
-  void NoteBusy(HttpConnection& connection);
+  // Record that a handler begins, or ends, to work on a connection's request.
+  void NoteAnswering() { ++answering_; }
+  void NoteAnswered() { --answering_; }
+  // Whether a response may be delayed: at most half of the places wait.
+  bool MayWait() const;
+  // Records the bytes that a connection holds. Beyond the maximum, soon closes connections.
+  void NoteBuffered(std::size_t before, std::size_t now);
 
   void NoteRequest() { serving_.requests.fetch_add(1, std::memory_order_relaxed); }
   void NoteRefusedRequest() { serving_.limit.NoteRefusedRequest(); }
@@ -76,13 +81,22 @@ class HttpConnections {
   const HttpOptions& options() const { return serving_.options; }
 
  private:
-  bool MakeRoom();
+  bool MakeRoom(const std::string& newcomer);
   void PassOn(Arrival arrival);
+  void MakeRoomWithoutPlace();
+  void FreeMemory();
+  std::size_t MostBuffered() const;
+  // The connections with a place, and which of them to close: ChooseVictims.
+  std::vector<HttpConnection*> Victims(const std::string& newcomer, std::size_t count) const;
 
   net::EpollLoop& loop_;
   HttpServing& serving_;
-  std::unordered_map<const HttpConnection*, std::unique_ptr<HttpConnection>> connections_;
-  std::list<HttpConnection*> idle_;  // the longest idle first
+  std::map<std::uint64_t, std::unique_ptr<HttpConnection>> connections_;  // by their numbers
+  std::uint64_t last_number_ = 0;
+  std::deque<HttpConnection*> without_place_;  // the oldest first
+  std::size_t answering_ = 0;
+  std::size_t buffered_ = 0;
+  bool freeing_ = false;  // FreeMemory is posted
   bool draining_ = false;
   bool closed_ = false;
 };

@@ -10,6 +10,10 @@ bool IsName(std::string_view a, std::string_view b) {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
+HttpResponse Busy() {
+  return {.status = 503, .body = "the server is busy\n", .headers = {{"Retry-After", "1"}}};
+}
+
 std::optional<std::string_view> OnlyHeader(const HttpHeaders& headers, std::string_view name) {
   const auto is_named = [&](const auto& header) { return IsName(header.first, name); };
   const auto found = std::find_if(headers.begin(), headers.end(), is_named);

@@ -27,7 +27,8 @@ struct HttpRequest {
   HttpHeaders headers;
   std::string body;
   net::Peer peer;
-  bool may_wait = true;  // false: the response must have no delay, since too many others wait
+  bool has_place = true;  // false: the server has no place left, and only answers probes
+  bool may_wait = true;   // false: the response must have no delay, since too many others wait
 };
 
 struct HttpResponse {
@@ -37,5 +38,8 @@ struct HttpResponse {
   HttpHeaders headers{};  // besides Content-Type and Content-Length
   Duration delay{};       // how long to wait before sending
 };
+
+// 503 with Retry-After.
+HttpResponse Busy();
 
 }  // namespace sluice

@@ -39,9 +39,7 @@ void HttpExchange::Detach() {
 
 struct HttpResponder::AnswerGuard {
   explicit AnswerGuard(std::shared_ptr<HttpExchange> of) : exchange(std::move(of)) {}
-  ~AnswerGuard() {
-    HttpExchange::Answer(exchange, {.status = 503, .body = "the server is busy\n"});
-  }
+  ~AnswerGuard() { HttpExchange::Answer(exchange, Busy()); }
   AnswerGuard(const AnswerGuard&) = delete;
   AnswerGuard& operator=(const AnswerGuard&) = delete;
 

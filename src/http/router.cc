@@ -41,6 +41,8 @@ HttpHandler AnsweredBy(std::function<HttpResponse()> answer) {
 void Router::Handle(const HttpRequest& request, HttpResponder responder) const {
   const auto route = std::find_if(routes_.begin(), routes_.end(),
                                   [&](const auto& it) { return it.path == request.path; });
+  const bool is_probe = route != routes_.end() && route->is_probe;
+  if (!request.has_place && !is_probe) return responder(Busy());
   if (route == routes_.end()) return responder({.status = 404, .body = "not found\n"});
   const auto& methods = route->methods;
   if (std::find(methods.begin(), methods.end(), request.method) == methods.end()) {

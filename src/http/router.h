@@ -25,6 +25,7 @@ struct HttpRoute {
   // Browsers send requests of any page to any server that they reach. Those of other sites' pages
   // get 403: a foreign Origin, or `Sec-Fetch-Site: cross-site`.
   bool own_site_only = false;
+  bool is_probe = false;  // answered even if the server has no place left
 };
 
 // A handler that responds at once with the result of `answer`.
@@ -34,7 +35,7 @@ class Router {
  public:
   explicit Router(std::vector<HttpRoute> routes) : routes_(std::move(routes)) {}
 
-  // Calls the handler, or responds with 403, 404 or 405.
+  // Calls the handler, or responds with 403, 404, 405 or 503.
   void Handle(const HttpRequest& request, HttpResponder responder) const;
 
  private:

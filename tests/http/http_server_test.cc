@@ -31,6 +31,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -233,25 +234,153 @@ TEST_F(HttpServer_OneThread, TooManyConnections_TheLongestIdleMakesRoom) {
   EXPECT_THAT(metrics.Render(), HasSubstr("sluice_http_connections_replaced_total 1"));
 }
 
-TEST_F(HttpServer_OneThread, TooManyBusyConnections_TheNewOneIsRefusedAndLoggedOnce) {
-  MetricsRegistry metrics;
-  StartOnOneThread(Routes(), {.max_connections = 2, .metrics = &metrics});
-  HttpClient first(address_);
-  HttpClient second(address_);
-  for (HttpClient* it : {&first, &second}) it->Send("GET /healthz HT");  // busy until it is whole
-  ASSERT_TRUE(Eventually([&] { return server_->connections() == 2; }));
-  for (int i = 0; i < 20; ++i) one_thread_.RunOn(0, [](net::EpollLoop&) {});
+// A route whose handler answers when the test ends.
+HttpRoute Waiting(std::vector<HttpResponder>& waiting, std::atomic<std::size_t>& count) {
+  return {"/wait", [&](const HttpRequest&, const HttpResponder& respond) {
+            waiting.push_back(respond);
+            ++count;
+          }};
+}
+
+class HttpServer_Full : public HttpServer_OneThread {
+ protected:
+  // All places are taken by requests that wait for their answers.
+  void StartFull(HttpOptions options) {
+    options.metrics = &metrics_;
+    auto routes = Routes();
+    routes.push_back(Waiting(waiting_, count_));
+    routes[0].is_probe = true;
+    StartOnOneThread(std::move(routes), options);
+    for (std::size_t i = 0; i < options.max_connections; ++i) {
+      auto& client = *busy_.emplace_back(std::make_unique<HttpClient>(address_));
+      client.Send("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    ASSERT_TRUE(Eventually([&] { return count_ == options.max_connections; }));
+  }
+
+  MetricsRegistry metrics_;
+  std::vector<HttpResponder> waiting_;
+  std::atomic<std::size_t> count_ = 0;
+  std::vector<std::unique_ptr<HttpClient>> busy_;
+};
+
+TEST_F(HttpServer_Full, NewConnection_Gets503AndRetryAfter) {
+  const test::CapturedLog log;
+  StartFull({.max_connections = 2});
   for (int i = 0; i < 5; ++i) {
-    HttpClient refused(address_);
-    EXPECT_EQ(refused.ReadAll(), "");
+    EXPECT_THAT(Ask("GET /gone HTTP/1.1\r\nHost: x\r\n\r\n"),
+                AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("Retry-After: 1\r\n"),
+                      HasSubstr("Connection: close\r\n")));
   }
   EXPECT_EQ(server_->refused(), 5U);
-  EXPECT_THAT(metrics.Render(), HasSubstr("sluice_http_connections_refused_total 5"));
-  first.Send("TP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_http_connections_refused_total 5"));
+  EXPECT_THAT(log.text(), HasSubstr("2 connections are open and wait for answers"));
+  waiting_[0]({.body = "late\n"});
+  EXPECT_THAT(busy_[0]->ReadUntil("late\n"), HasSubstr("200 OK"));
+  EXPECT_THAT(Ask("GET /gone HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+              HasSubstr("410 Gone"))
+      << "the first is idle now";
+}
+
+TEST_F(HttpServer_Full, Probe_IsAnsweredOnceThoughOthersAreSilent) {
+  StartFull({.max_connections = 1, .no_place_time = 1min});
+  std::vector<std::unique_ptr<HttpClient>> silent;
+  for (int i = 0; i < 100; ++i) silent.push_back(std::make_unique<HttpClient>(address_));
+  EXPECT_THAT(Ask(std::string(kGetHealth)),
+              AllOf(HasSubstr("200 OK"), HasSubstr("Connection: close\r\n")));
+}
+
+TEST_F(HttpServer_Full, ConnectionWithoutPlace_EndsSoon) {
+  StartFull({.max_connections = 1, .no_place_time = 30ms});
+  HttpClient silent(address_);
+  EXPECT_EQ(silent.ReadAll(), "");
+  HttpClient slow(address_);
+  slow.Send("GET /healthz HT");
+  EXPECT_EQ(slow.ReadAll(), "");
+}
+
+// A client that is slow to send its request, or to read its answer, waits for nothing.
+TEST_F(HttpServer_OneThread, TooManyConnections_StuckOnesMakeRoomBeforeIdleOnes) {
+  auto routes = Routes();
+  routes.push_back(
+      {"/big", AnsweredBy([] { return HttpResponse{.body = std::string(8'000'000, 'x')}; })});
+  StartOnOneThread(std::move(routes), {.max_connections = 3});
+  HttpClient idle(address_);
+  idle.Send(kGetHealth);
+  idle.ReadUntil("ok\n");
+  HttpClient unread(address_);
+  unread.Send("GET /big HTTP/1.1\r\nHost: x\r\n\r\n");
+  unread.ReadUntil("x");
+  HttpClient incomplete(address_);
+  incomplete.Send("GET /healthz HT");
+  ASSERT_TRUE(Eventually([&] { return server_->connections() == 3; }));
+  for (int i = 0; i < 20; ++i) one_thread_.RunOn(0, [](net::EpollLoop&) {});
+  HttpClient first(address_);
+  first.Send(kGetHealth);
   EXPECT_THAT(first.ReadUntil("ok\n"), HasSubstr("200 OK"));
-  HttpClient next(address_);
-  next.Send(kGetHealth);
-  EXPECT_THAT(next.ReadUntil("ok\n"), HasSubstr("200 OK")) << "the first is idle now";
+  EXPECT_LT(unread.ReadAll().size(), 8'000'000U);
+  HttpClient second(address_);
+  second.Send(kGetHealth);
+  EXPECT_THAT(second.ReadUntil("ok\n"), HasSubstr("200 OK"));
+  EXPECT_EQ(incomplete.ReadAll(), "");
+  idle.Send(kGetHealth);
+  EXPECT_THAT(idle.ReadUntil("ok\n"), HasSubstr("200 OK"));
+}
+
+TEST_F(HttpServer_OneThread, UnreadAnswersBeyondTheirMemory_CloseTheOldest) {
+  MetricsRegistry metrics;
+  std::atomic<int> answered = 0;
+  StartOnOneThread({{"/big", AnsweredBy([&] {
+                       ++answered;
+                       return HttpResponse{.body = std::string(8'000'000, 'x')};
+                     })}},
+                   {.max_connections = 100, .max_buffered = 30'000'000, .metrics = &metrics});
+  std::vector<std::unique_ptr<HttpClient>> clients;
+  for (int i = 0; i < 10; ++i) {
+    auto& client = *clients.emplace_back(std::make_unique<HttpClient>(address_));
+    client.Send("GET /big HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    ASSERT_TRUE(Eventually([&] { return answered == i + 1; }));
+  }
+  for (int i = 0; i < 20; ++i) one_thread_.RunOn(0, [](net::EpollLoop&) {});
+  EXPECT_LE(server_->connections(), 3U);
+  EXPECT_LT(clients.front()->ReadAll().size(), 8'000'000U);
+  EXPECT_GE(clients.back()->ReadAll().size(), 8'000'000U);
+}
+
+TEST_F(HttpServer_OneThread, HalfOfThePlacesMayWait) {
+  std::vector<HttpResponder> waiting;
+  std::vector<bool> may_wait;
+  std::atomic<std::size_t> count = 0;
+  StartOnOneThread({{"/",
+                     [&](const HttpRequest& request, const HttpResponder& respond) {
+                       may_wait.push_back(request.may_wait);
+                       waiting.push_back(respond);
+                       ++count;
+                     }}},
+                   {.max_connections = 6});
+  std::vector<std::unique_ptr<HttpClient>> clients;
+  for (std::size_t i = 0; i < 5; ++i) {
+    clients.push_back(std::make_unique<HttpClient>(address_));
+    clients.back()->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    ASSERT_TRUE(Eventually([&] { return count == i + 1; }));
+  }
+  EXPECT_THAT(may_wait, ElementsAre(true, true, true, false, false));
+  one_thread_.RunOn(0, [&](net::EpollLoop&) {
+    waiting[0]({.body = "done\n"});
+    waiting[1]({.body = "done\n", .delay = 1h});
+    waiting[3]({.body = "done\n"});
+  });
+  clients[0]->ReadUntil("done\n");
+  clients[3]->ReadUntil("done\n");
+  clients[0]->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(Eventually([&] { return count == 6; }));
+  EXPECT_FALSE(may_wait.back()) << "the second is delayed, the third and the fifth wait";
+  clients[1].reset();
+  clients[2].reset();
+  ASSERT_TRUE(Eventually([&] { return server_->connections() == 3; }));
+  clients[3]->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  ASSERT_TRUE(Eventually([&] { return count == 7; }));
+  EXPECT_TRUE(may_wait.back());
 }
 
 // Connects from a separate process, so that only the server's descriptors count here.

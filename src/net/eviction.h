@@ -1,0 +1,33 @@
+// Which connections a listener closes to make room for a new one, or to free memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace sluice::net {
+
+// A connection that has a place.
+struct Occupant {
+  enum class State : std::uint8_t {
+    kBusy,   // its peer waits for an answer; never closed
+    kIdle,   // its peer asks for nothing
+    kStuck,  // its peer does not complete a request, or does not read an answer
+  };
+  State state = State::kIdle;
+  SteadyTime since;          // in this state
+  std::string_view network;  // Peer::network
+};
+
+// Returns the indices of at most `count` occupants to close for a connection from `newcomer`, the
+// first to close first: those of networks that have more than their share of the places; then stuck
+// before idle; then the oldest, and of equally old ones the first. A network cannot displace one
+// that has fewer places than itself.
+std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
+                                       std::string_view newcomer, std::size_t count);
+
+}  // namespace sluice::net
