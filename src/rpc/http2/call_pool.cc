@@ -11,9 +11,7 @@ ServerCall& CallPool::Take() {
 }
 
 std::unique_ptr<ServerCall> CallPool::Make() {
-  if (method_.unary) {
-    return std::make_unique<UnaryCall>(shard_, *this, method_.unary(shard_.loop()));
-  }
+  if (method_.unary) return std::make_unique<UnaryCall>(shard_, *this, method_);
   return std::make_unique<StreamCall>(shard_, *this, method_.stream(shard_.loop()));
 }
 

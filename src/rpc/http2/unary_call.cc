@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "rpc/http2/shard.h"
 #include "rpc/http2/stream.h"
 
 namespace sluice::rpc::http2 {
@@ -11,11 +12,6 @@ namespace {
 constexpr std::size_t kLargeBytes = 1024;
 
 }  // namespace
-
-UnaryCall::UnaryCall(Shard& shard, CallPool& pool, std::unique_ptr<UnaryHandler> handler)
-    : ServerCall(shard, pool), handler_(std::move(handler)) {
-  handler_->Attach(*this);
-}
 
 void UnaryCall::Begin(Stream& stream) {
   if (Attach(stream)) state_ = State::kReceiving;
@@ -44,7 +40,14 @@ void UnaryCall::OnRequestEnd() {
   }
   if (state_ != State::kReceived) return;
   state_ = State::kServing;
+  if (handler_ == nullptr) MakeHandler();
   handler_->Serve(*stream_, request_);
+}
+
+// Handlers hold more memory than calls, so peers that do not complete requests get none.
+void UnaryCall::MakeHandler() {
+  handler_ = method_.unary(shard_.loop());
+  handler_->Attach(*this);
 }
 
 // `response` may point into the request or the handler, so it is copied before Release.

@@ -6,12 +6,15 @@
 #include <memory>
 
 #include "rpc/http2/server_call.h"
+#include "rpc/method.h"
 
 namespace sluice::rpc::http2 {
 
 class UnaryCall final : public ServerCall {
  public:
-  UnaryCall(Shard& shard, CallPool& pool, std::unique_ptr<UnaryHandler> handler);
+  // `method` must outlive the call.
+  UnaryCall(Shard& shard, CallPool& pool, const Method& method)
+      : ServerCall(shard, pool), method_(method) {}
 
   void Begin(Stream& stream) override;
   void OnData(std::string_view bytes) override;
@@ -36,10 +39,12 @@ class UnaryCall final : public ServerCall {
     kAbandoned,  // the handler is working, but the caller is gone
   };
 
+  void MakeHandler();
   void OnDeadline() override;
   void Abandon();
 
-  const std::unique_ptr<UnaryHandler> handler_;
+  const Method& method_;
+  std::unique_ptr<UnaryHandler> handler_;  // null until the first complete request
   State state_ = State::kFree;
   std::string_view request_;
 };

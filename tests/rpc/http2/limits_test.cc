@@ -244,6 +244,7 @@ TEST(LimitsTest, Request_NotCompleteInTime_Ended) {
   EXPECT_EQ(client.Await(1).status(), kDeadlineExceeded);
   EXPECT_EQ(client.Await(3).status(), kDeadlineExceeded);
   EXPECT_EQ(served.seen().served, 1);
+  EXPECT_EQ(served.seen().handlers, 1) << "of the stream; a unary request needs one when complete";
 }
 
 TEST(LimitsTest, Stream_SilentBetweenMessages_MayBeAsLongAsItLikes) {
