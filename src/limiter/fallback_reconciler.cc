@@ -67,11 +67,12 @@ void FallbackReconciler::OnCharged(ChargeCheck& check) {
     fallback.owed.PutBack(std::move(check.charge), fallback.clock.Now());
   } else {
     limiter_.metrics().units_charged.Increment(units);
-    const std::size_t part = limiter_.store().PartOf(check.charge.key);
-    fallback.OnPartFound(part);
-    if (!fallback.Settles(part)) fallback.Learn(check);
   }
   NoteDecided(check);
+  if (failure) return;
+  const std::size_t part = limiter_.store().PartOf(check.charge.key);
+  fallback.OnPartFound(part);
+  if (!fallback.Settles(part)) fallback.Learn(check);
 }
 
 // Reporting twice is harmless.

@@ -194,6 +194,7 @@ TEST_F(OutageTest, StallLongAgo_TheStoreDecidesAll) {
   Start(Concurrency{.limit = 5, .ttl = minutes(1)}, 1);
   Stall(StoreFailure::kTimeout);
   for (int i = 0; i < 5; ++i) server(0).Peek();
+  server(0).ChargeBack();
   clock_.Advance(std::chrono::milliseconds(30));
   Recover();
   clock_.Advance(std::chrono::milliseconds(1200));
@@ -219,6 +220,51 @@ TEST_F(OutageTest, StallInWhichUnitsWereAdmitted_TheStoreDecidesOnceItIsCharged)
     EXPECT_EQ(answer.source, Source::kStore);
     EXPECT_EQ(answer.limits[0].verdict.remaining, 4);
   }
+}
+
+TEST_F(OutageTest, StallAndChargesAreInFlight_ChecksStayLocal) {
+  Start(FixedWindow{.limit = 5, .window = hours(1)}, 1);
+  rule_.per = {{"user", {}, {}}};
+  server(0).SetRule(rule_);
+  Stall(StoreFailure::kUnsent);
+  for (const char* user : {"a", "b", "c"}) server(0).Ask(user);
+  clock_.Advance(seconds(1));
+  Recover();
+  server(0).ChargeBack();
+  store_->holds = true;
+  server(0).ChargeBack();
+  EXPECT_GT(store_->deadline, SteadyNow());
+  EXPECT_LE(store_->deadline, SteadyNow() + seconds(1));
+  server(0).ChargeBack();
+  ASSERT_EQ(store_->held.size(), 2u) << "no more before these are decided";
+  for (StoreCheck* const check : store_->held) {
+    EXPECT_TRUE(server(0).fallback.Settles(0));
+    check->OnDecided();
+  }
+  EXPECT_FALSE(server(0).fallback.Settles(0));
+}
+
+// Nobody has asked the store since it was charged.
+TEST_F(OutageTest, StallThenLoss_WhatPassedInTheStallIsNotMintedAnew) {
+  Start(FixedWindow{.limit = 100, .window = hours(1)}, 1);
+  server(0).Peek();
+  Stall(StoreFailure::kUnsent);
+  for (int i = 0; i < 40; ++i) server(0).Ask();
+  clock_.Advance(seconds(1));
+  Recover();
+  server(0).ChargeBack();
+  Lose();
+  EXPECT_EQ(server(0).TakeAll(), 60);
+}
+
+TEST_F(OutageTest, StoreTakesACharge_OtherServersMayNotHaveChargedYet) {
+  Start(FixedWindow{.limit = 5, .window = hours(1)}, 1);
+  Lose();
+  server(0).Ask();
+  clock_.Advance(std::chrono::milliseconds(100));
+  Recover();
+  server(0).ChargeBack();
+  EXPECT_EQ(server(0).Ask().source, Source::kFallback);
 }
 
 // The store has taken none of the charges yet.
