@@ -1,5 +1,5 @@
-// Runs schedules of the simulation: simulate [FIRST [COUNT]]. Prints the seed of each schedule that
-// breaks a promise; the seed replays it.
+// Runs schedules of the simulation: simulate [FIRST [COUNT [FAULT]]]. Prints the seed of each
+// schedule that breaks a promise; the seed replays it. FAULT is the number of one to plant.
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 
@@ -16,10 +16,11 @@ int main(int argc, char** argv) {
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // each server of each schedule would clear some
   const std::uint64_t first = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
   const std::uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  const auto planted = static_cast<sluice::simulation::Planted>(argc > 3 ? std::atoi(argv[3]) : 0);
   sluice::simulation::Report sum;
   std::uint64_t broken = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const auto report = sluice::simulation::RunSchedule(seed);
+    const auto report = sluice::simulation::RunSchedule(seed, planted);
     for (const std::string& what : report.broken) fmt::print("seed {}: {}\n", seed, what);
     if (!report.broken.empty()) ++broken;
     sum.calls += report.calls;

@@ -109,7 +109,10 @@ OnStoreFailure DrawPolicy(World& world) {
 Rules::Rules(World& world, Planted planted)
     : world_(world), planted_(planted), policy_(DrawPolicy(world)), colocated_(world.OneIn(3)) {
   versions_.emplace_back(std::size(kRules));
-  for (Shape& shape : versions_.front()) shape.fast = world_.OneIn(4);
+  for (Shape& shape : versions_.front()) {
+    shape.large = world_.OneIn(3);
+    shape.fast = world_.OneIn(3);
+  }
   NoteLimits();
 }
 
@@ -123,9 +126,6 @@ int Rules::DrawVersion() {
   std::vector<Shape> version = versions_.back();
   for (Shape& shape : version) {
     if (world_.OneIn(2)) Change(shape);
-    // Until counters are named by what they count.
-    shape.by_team = false;
-    shape.limits = {false};
   }
   // Releases of leases state neither.
   version[kSlotsRule].limits = {false};
@@ -186,7 +186,7 @@ std::vector<Charged> Rules::ChargedIn(int version, std::size_t rule, const Subje
         MakeLimit(identity, shape.large != excepted, excepted ? shape.exception_fast : shape.fast);
     charged.push_back({fmt::format("{}{} {}", NameOf(identity, limit), own,
                                    shape.by_team ? subject.team : subject.user),
-                       limit});
+                       limit, second ? "second" : "first"});
   }
   return charged;
 }
@@ -245,7 +245,9 @@ Rule Rules::MakeRule(int version, std::size_t rule) const {
     Limits limits;
     for (const Charged& counter :
          ChargedIn(version, rule, {.endpoint = {}, .user = user, .team = kNames[0]})) {
-      limits.limits.push_back(counter.limit);
+      const bool by_place = planted_ == Planted::kCountersByPlace;
+      limits.limits.push_back(
+          {counter.limit, by_place ? std::to_string(limits.limits.size()) : counter.name});
     }
     return limits;
   };

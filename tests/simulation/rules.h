@@ -30,6 +30,7 @@ struct Subject {
 struct Charged {
   std::string counter;
   Limit limit;
+  std::string name{};  // of the limit in its rule
 };
 
 class Rules {

@@ -21,8 +21,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kLoad(400);  // calls and faults occur for this long
-// Then nobody asks, until short-lived keys have expired and servers have recovered.
+// Then nobody asks until servers have recovered, or few ask until short-lived keys have expired.
 constexpr milliseconds kPause(2000);
+constexpr milliseconds kLongPause(13000);
 constexpr seconds kAftermath(1);  // until nothing is left of the last calls
 
 class Schedule {
@@ -166,15 +167,17 @@ Report Schedule::Run() {
   ScheduleCalls(10 + world_.Below(60), milliseconds(10));
   ScheduleFaults();
   ScheduleReloads();
-  Duration end = kLoad + kPause;
-  if (world_.OneIn(2)) {
-    ScheduleCalls(world_.Below(30), end);
-    end += kLoad;
+  Duration pause = kPause;
+  if (world_.OneIn(4)) {
+    pause = kLongPause;
+    world_.After(kLoad, [this] { Reload(); });
+    ScheduleCalls(10 + world_.Below(20), kLoad + milliseconds(200));
   }
-  world_.RunUntil(world_.now() + kLoad + kPause);
+  if (world_.OneIn(2)) ScheduleCalls(10 + world_.Below(20), kLoad + pause);
+  world_.RunUntil(world_.now() + kLoad + pause);
   answers_.ExpectHealth();
   answers_.JudgeLearned();
-  world_.RunUntil(world_.now() + end - kLoad - kPause + kAftermath);
+  world_.RunUntil(world_.now() + kLoad + kAftermath);
   answers_.JudgeLearned();
   Judge();
   return std::move(report_);
