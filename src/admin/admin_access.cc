@@ -5,31 +5,44 @@
 namespace sluice {
 namespace {
 
-Result<void> AdmitByToken(std::optional<std::string_view> authorization, std::string_view token) {
-  const auto given = BearerToken(authorization);
-  if (!given) {
-    return Error{ErrorCode::kUnauthenticated,
-                 "needs `authorization: Bearer TOKEN` with the server's admin token (setting "
-                 "admin.token_file), or the server's admin socket (setting admin.listen)"};
-  }
-  if (IsSecret(*given, token)) return {};
-  return Error{ErrorCode::kUnauthenticated,
-               "this is not the server's admin token (setting admin.token_file)"};
+constexpr std::string_view kByToken = "the admin token";
+
+Error NotAToken() {
+  return {ErrorCode::kUnauthenticated,
+          "needs `authorization: Bearer TOKEN` with the server's admin token (setting "
+          "admin.token_file), or the server's admin socket (setting admin.listen)"};
 }
 
 }  // namespace
 
-Result<void> AdminAccess::Admit(const Caller& caller) const {
-  if (trusted_listener) return {};
-  const auto listed = [this](const std::string& name) {
-    return std::find(identities.begin(), identities.end(), name) != identities.end();
-  };
-  if (std::any_of(caller.identities.begin(), caller.identities.end(), listed)) return {};
+Result<std::string_view> AdminAccess::Admit(const Caller& caller) const {
+  if (trusted_listener) return std::string_view("the admin socket");
+  for (const std::string& name : caller.peer.identities) {
+    if (std::find(identities.begin(), identities.end(), name) != identities.end()) {
+      return std::string_view(name);
+    }
+  }
   const std::string expected = token != nullptr ? token->Get() : "";
-  if (!expected.empty()) return AdmitByToken(caller.authorization, expected);
-  return Error{ErrorCode::kPermissionDenied,
-               "admin calls are not served at this address; use the server's admin socket (setting "
-               "admin.listen), or its admin token if it has one (setting admin.token_file)"};
+  if (expected.empty()) {
+    return Error{ErrorCode::kPermissionDenied,
+                 "admin calls are not served at this address; use the server's admin socket "
+                 "(setting admin.listen), or its admin token if it has one (setting "
+                 "admin.token_file)"};
+  }
+  const auto given = BearerToken(caller.authorization);
+  if (!given) return NotAToken();
+  if (wrong_tokens != nullptr && !wrong_tokens->MayTry(caller.peer, SteadyNow())) {
+    return Error{ErrorCode::kResourceExhausted,
+                 "too many wrong admin tokens from this address; try again in a second"};
+  }
+  if (IsSecret(*given, expected)) return kByToken;
+  return Error{ErrorCode::kUnauthenticated,
+               "this is not the server's admin token (setting admin.token_file)"};
+}
+
+void AdminAccess::NoteRefused(const Caller& caller) const {
+  if (wrong_tokens == nullptr || token == nullptr || token->Get().empty()) return;
+  if (BearerToken(caller.authorization)) wrong_tokens->Note(caller.peer, SteadyNow());
 }
 
 }  // namespace sluice

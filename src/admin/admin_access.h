@@ -10,8 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "admin/wrong_tokens.h"
 #include "base/result.h"
 #include "base/secret.h"
+#include "net/peer.h"
 
 namespace sluice {
 
@@ -24,13 +26,21 @@ struct AdminAccess {
   // Grants access to callers whose client certificate has one of these (net::Peer::identities).
   std::vector<std::string> identities;
 
+  // Slows callers with wrong tokens. Null: none is. Must outlive this.
+  WrongTokens* wrong_tokens = nullptr;
+
   struct Caller {
     std::optional<std::string_view> authorization;  // the header; absent: none, or more than one
-    std::span<const std::string> identities;        // of the verified client certificate
+    const net::Peer& peer;
   };
 
-  // The error names the setting that would grant access, never the token.
-  Result<void> Admit(const Caller& caller) const;
+  // The operator's name for the log: the identity that has access, "the admin socket" or "the admin
+  // token". The error names the setting that would grant access, never the token. kUnauthenticated
+  // and kResourceExhausted: the token decides.
+  Result<std::string_view> Admit(const Caller& caller) const;
+
+  // Call it if the caller that Admit refused is not let in by something else, either.
+  void NoteRefused(const Caller& caller) const;
 };
 
 }  // namespace sluice

@@ -3,8 +3,10 @@
 // Loop thread only.
 #pragma once
 
+#include <string>
 #include <string_view>
 
+#include <fmt/format.h>
 #include <google/protobuf/message_lite.h>
 
 #include "admin/admin_access.h"
@@ -14,8 +16,10 @@
 
 namespace sluice {
 
-// Whether the caller has access. Logs a refusal at debug level.
-Result<void> AdmitOperator(const AdminAccess& access, const rpc::Call& call);
+AdminAccess::Caller OperatorOf(const rpc::Call& call);
+
+// The operator's name, if the caller has access. Logs a refusal at debug level.
+Result<std::string_view> AdmitOperator(const AdminAccess& access, const rpc::Call& call);
 
 template <typename Request>
 class AdminHandler : public rpc::UnaryHandler {
@@ -24,8 +28,9 @@ class AdminHandler : public rpc::UnaryHandler {
   explicit AdminHandler(const AdminAccess& access) : access_(access) {}
 
   void Serve(const rpc::Call& call, std::string_view bytes) final {
-    if (const auto admitted = AdmitOperator(access_, call); !admitted)
-      return Fail(admitted.error());
+    const auto admitted = AdmitOperator(access_, call);
+    if (!admitted) return Fail(admitted.error());
+    operator_ = fmt::format("{} at {}", *admitted, call.peer().address);
     if (!message_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
       return Fail(InvalidArgument("the request is not a valid protobuf message"));
     }
@@ -38,6 +43,9 @@ class AdminHandler : public rpc::UnaryHandler {
     Finish(response.SerializeAsString());
   }
 
+  // The caller, for the log: "the admin token at 192.0.2.1:4711".
+  const std::string& caller() const { return operator_; }
+
   // Valid until Finish or the next Serve.
   const Request& message() const { return message_; }
 
@@ -46,6 +54,7 @@ class AdminHandler : public rpc::UnaryHandler {
   virtual void Answer(const rpc::Call& call) = 0;
 
   const AdminAccess& access_;
+  std::string operator_;
   Request message_;
 };
 

@@ -23,10 +23,15 @@ void Fill(const ExplainedRule& from, v1::ExplainedRule& to) {
 
 }  // namespace
 
-Result<void> AdmitOperator(const AdminAccess& access, const rpc::Call& call) {
-  auto admitted = access.Admit(
-      {.authorization = call.Metadata("authorization"), .identities = call.peer().identities});
+AdminAccess::Caller OperatorOf(const rpc::Call& call) {
+  return {.authorization = call.Metadata("authorization"), .peer = call.peer()};
+}
+
+Result<std::string_view> AdmitOperator(const AdminAccess& access, const rpc::Call& call) {
+  const AdminAccess::Caller caller = OperatorOf(call);
+  auto admitted = access.Admit(caller);
   if (!admitted) {
+    if (admitted.error().code == ErrorCode::kUnauthenticated) access.NoteRefused(caller);
     spdlog::debug("admin: {} refused: {}", call.peer().address, admitted.error().message);
   }
   return admitted;
@@ -46,7 +51,11 @@ void ExplainHandler::OnExplained(const Result<Explanation>& explanation) {
   FinishWith(response);
 }
 
+// Attributes may be personal or secret.
 void ResetLimitHandler::Answer(const rpc::Call& call) {
+  spdlog::info("admin: {} resets counters of domain \"{}\", {}", caller(),
+               LogText(message().domain()),
+               message().rule().empty() ? "all rules" : "rule " + LogText(message().rule()));
   Start(ToCheckRequest(message(), call.deadline()), message().rule());
 }
 

@@ -1,5 +1,6 @@
 #include "admin/rule_handlers.h"
 
+#include "base/log.h"
 #include "config/rule_yaml.h"
 
 namespace sluice {
@@ -39,6 +40,7 @@ v1::ReloadRulesResponse ToResponse(const ReloadResult& result) {
 }  // namespace
 
 void ListRulesHandler::Answer(const rpc::Call&) {
+  spdlog::info("admin: {} lists the rules", caller());
   FinishFromWorker([&limiter = limiter_, domain = message().domain()] {
     return RulesOf(limiter, domain).SerializeAsString();
   });
@@ -48,6 +50,7 @@ void ReloadRulesHandler::Answer(const rpc::Call&) {
   if (rules_ == nullptr) {
     return Fail({ErrorCode::kUnimplemented, "this server's rules cannot be read again"});
   }
+  spdlog::info("admin: {} reads the rules again", caller());
   FinishFromWorker([rules = rules_] { return ToResponse(rules->Reload()).SerializeAsString(); });
 }
 

@@ -147,7 +147,8 @@ Server::Server(const Settings& settings, Parts parts)
                {.store_timeout = settings.redis_timeout, .deny_cache = redis_ != nullptr}),
       rate_limiter_(limiter_, credentials_->callers()),
       public_access_{.token = &credentials_->admin_token(),
-                     .identities = settings.admin_identities} {
+                     .identities = settings.admin_identities,
+                     .wrong_tokens = &wrong_tokens_} {
   if (!settings.envoy.rules_directory.empty()) {
     envoy_ = std::make_unique<envoy::RateLimitService>(
         limiter_, *metrics_, RlsOptionsOf(settings.envoy), credentials_->callers());
@@ -269,20 +270,22 @@ Result<void> Server::AdmitToMetrics(const HttpRequest& request) const {
   const CallerAccess* const callers = credentials_->callers();
   if (callers == nullptr) return {};
   const auto authorization = OnlyHeader(request.headers, "authorization");
-  const auto& identities = request.peer.identities;
-  if (public_access_.Admit({.authorization = authorization, .identities = identities})) return {};
-  const auto caller = callers->Identify(authorization, identities);
-  if (!caller) return caller.error();
-  return callers->MayReadMetrics(**caller);
+  const AdminAccess::Caller as_operator{.authorization = authorization, .peer = request.peer};
+  if (public_access_.Admit(as_operator)) return {};
+  const auto caller = callers->Identify(authorization, request.peer.identities);
+  if (caller) return callers->MayReadMetrics(**caller);
+  public_access_.NoteRefused(as_operator);
+  return caller.error();
 }
 
 // Callers and operators. Everybody without the setting `callers`.
 Result<void> Server::AdmitKnown(const rpc::Call& call) const {
   const CallerAccess* const callers = credentials_->callers();
-  if (callers == nullptr || AdmitOperator(public_access_, call)) return {};
+  if (callers == nullptr || public_access_.Admit(OperatorOf(call))) return {};
   const auto caller = callers->Identify(call);
-  if (!caller) return caller.error();
-  return {};
+  if (caller) return {};
+  public_access_.NoteRefused(OperatorOf(call));
+  return caller.error();
 }
 
 // gRPC methods, for HTTP callers.
@@ -368,7 +371,10 @@ Result<void> Server::ListenForAdmin(const Settings& settings, const Result<Addre
   access.trusted_listener = address->is_unix();
   own_admin_ = MakeAdmin(access);
   own_admin_->AddTo(methods);
-  AddReflection(methods, [access](const rpc::Call& call) { return AdmitOperator(access, call); });
+  AddReflection(methods, [access](const rpc::Call& call) -> Result<void> {
+    if (const auto admitted = AdmitOperator(access, call); !admitted) return admitted.error();
+    return {};
+  });
   auto admin =
       rpc::http2::StartServer(*io_, std::move(methods),
                               {.address = *address,

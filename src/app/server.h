@@ -98,6 +98,7 @@ class Server {
   RateLimiterService rate_limiter_;
   std::unique_ptr<envoy::RateLimitService> envoy_;  // null: envoy.rules is not set
   HealthService health_;
+  WrongTokens wrong_tokens_{*metrics_};
   const AdminAccess public_access_;  // for operator calls on the public addresses
   std::unique_ptr<AdminService> public_admin_;
   std::unique_ptr<AdminService> own_admin_;              // on admin.listen

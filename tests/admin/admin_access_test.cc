@@ -52,8 +52,8 @@ TEST(AdminAccess, AdmitsByItsSettings_AndSaysWhichWouldOpenIt_Table) {
       {both, "Bearer wrong", {"dns:somebody.example"}, kUnknown, "not the server's admin token"},
   };
   for (const auto& row : rows) {
-    const auto admitted =
-        row.access.Admit({.authorization = row.authorization, .identities = row.identities});
+    const net::Peer peer{.address = "192.0.2.1:4711", .identities = row.identities};
+    const auto admitted = row.access.Admit({.authorization = row.authorization, .peer = peer});
     SCOPED_TRACE(row.authorization.value_or("none"));
     ASSERT_EQ(admitted.has_value(), !row.refusal.has_value());
     if (admitted) continue;
@@ -61,6 +61,60 @@ TEST(AdminAccess, AdmitsByItsSettings_AndSaysWhichWouldOpenIt_Table) {
     EXPECT_NE(admitted.error().message.find(row.said), std::string::npos);
     EXPECT_EQ(admitted.error().message.find("sesam"), std::string::npos) << "repeats a token";
   }
+}
+
+TEST(AdminAccess, Admitted_SaysByWhat) {
+  const Secret sesame("sesame");
+  const net::Peer peer{.address = "192.0.2.1:4711", .identities = {"dns:a", "dns:ops"}};
+  const AdminAccess access{.token = &sesame, .identities = {"dns:ops"}};
+  EXPECT_EQ(*access.Admit({.authorization = {}, .peer = peer}), "dns:ops");
+  const net::Peer unnamed{.address = "192.0.2.1:4711"};
+  EXPECT_EQ(*access.Admit({.authorization = "Bearer sesame", .peer = unnamed}), "the admin token");
+  const AdminAccess trusted{.trusted_listener = true};
+  EXPECT_EQ(*trusted.Admit({.authorization = {}, .peer = unnamed}), "the admin socket");
+}
+
+TEST(WrongTokens, ArePermittedTenAtOnceThenOneASecond_ByPeer) {
+  MetricsRegistry metrics;
+  WrongTokens wrong(metrics);
+  const net::Peer guesser{.address = "192.0.2.1:4711", .network = "192.0.2.1"};
+  const net::Peer same{.address = "192.0.2.1:4712", .network = "192.0.2.1"};
+  const net::Peer other{.address = "192.0.2.2:4711", .network = "192.0.2.2"};
+  SteadyTime now = SteadyNow();
+  const auto tries = [&] {
+    int count = 0;
+    for (; count < 100 && wrong.MayTry(guesser, now); ++count) wrong.Note(guesser, now);
+    return count;
+  };
+  EXPECT_EQ(tries(), 10);
+  EXPECT_FALSE(wrong.MayTry(same, now));
+  EXPECT_TRUE(wrong.MayTry(other, now));
+  now += std::chrono::seconds(1);
+  EXPECT_EQ(tries(), 1);
+  now += std::chrono::hours(1);
+  EXPECT_EQ(tries(), 10);
+  const std::string page = metrics.Render();
+  EXPECT_NE(page.find("sluice_admin_refused_total{reason=\"wrong_token\"} 21"), page.npos) << page;
+  EXPECT_NE(page.find("sluice_admin_refused_total{reason=\"slowed\"} 4"), page.npos) << page;
+}
+
+// The right token, too: what is compared could be guessed.
+TEST(AdminAccess, PeerWithManyWrongTokens_IsRefusedUnread) {
+  MetricsRegistry metrics;
+  WrongTokens wrong(metrics);
+  const Secret sesame("sesame");
+  const AdminAccess access{.token = &sesame, .identities = {"dns:ops"}, .wrong_tokens = &wrong};
+  const net::Peer peer{.address = "192.0.2.1:4711"};
+  for (int i = 0; i < 10; ++i) {
+    const AdminAccess::Caller caller{.authorization = "Bearer wrong", .peer = peer};
+    EXPECT_EQ(access.Admit(caller).error().code, ErrorCode::kUnauthenticated);
+    access.NoteRefused(caller);
+  }
+  const auto refused = access.Admit({.authorization = "Bearer sesame", .peer = peer});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  const net::Peer named{.address = "192.0.2.1:4711", .identities = {"dns:ops"}};
+  EXPECT_TRUE(access.Admit({.authorization = {}, .peer = named})) << "certificates are not slowed";
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "service/rate_limiter_service.h"
 #include "store/memory/memory_store.h"
 #include "tests/rpc/engines.h"
+#include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 
 namespace sluice {
@@ -98,6 +99,7 @@ class AdminServiceTest : public testing::TestWithParam<test::Engine> {
     return request;
   }
 
+  const test::CapturedLog log_;
   const test::TempDir dir_;
   const Address address_{.host = {}, .unix_path = dir_.path() / "grpc.sock"};
   MetricsRegistry metrics_;
@@ -237,6 +239,34 @@ TEST_P(AdminServiceTest, CallerLeavesWhileTheRulesAreRead_TheServerServesOn) {
   v1::ListRulesResponse rules;
   EXPECT_TRUE(Call(&v1::Admin::Stub::ListRules, {}, rules).ok());
   EXPECT_EQ(rules.rules_size(), 2);
+}
+
+TEST_P(AdminServiceTest, OperatorsWhoChangeOrListRules_AreLogged_AndWrongTokensToo) {
+  const Secret sesame("sesame");
+  WrongTokens wrong(metrics_);
+  rules_.go_on.Notify();
+  Start({.token = &sesame, .wrong_tokens = &wrong});
+  v1::ListRulesResponse listed;
+  const v1::ListRulesRequest list;
+  EXPECT_FALSE(Call(&v1::Admin::Stub::ListRules, list, listed, {"Bearer wrong"}).ok());
+  EXPECT_FALSE(Call(&v1::Admin::Stub::ListRules, list, listed, {"Bearer wrong"}).ok());
+  EXPECT_EQ(log_.CountLines("lists the rules"), 0);
+  EXPECT_EQ(log_.CountLines("has sent a wrong admin token"), 1) << "once a second";
+  EXPECT_TRUE(Call(&v1::Admin::Stub::ListRules, list, listed, {"Bearer sesame"}).ok());
+  v1::ReloadRulesResponse reloaded;
+  EXPECT_TRUE(Call(&v1::Admin::Stub::ReloadRules, {}, reloaded, {"Bearer sesame"}).ok());
+  v1::ResetLimitResponse reset;
+  EXPECT_TRUE(
+      Call(&v1::Admin::Stub::ResetLimit, ForUser<v1::ResetLimitRequest>(), reset, {"Bearer sesame"})
+          .ok());
+  for (const char* what :
+       {"lists the rules", "reads the rules again", "resets counters of domain \"shop\""}) {
+    ASSERT_EQ(log_.CountLines(what), 1) << log_.text();
+    EXPECT_EQ(log_.Lines(what)[0].find("info admin: the admin token at unix"), 0u) << log_.text();
+  }
+  EXPECT_EQ(log_.text().find("sesame"), std::string::npos);
+  EXPECT_NE(metrics_.Render().find("sluice_admin_refused_total{reason=\"wrong_token\"} 2"),
+            std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, AdminServiceTest, testing::ValuesIn(test::Engines()),
