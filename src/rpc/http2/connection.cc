@@ -8,7 +8,8 @@
 
 namespace sluice::rpc::http2 {
 
-Connection::Connection(Shard& shard, net::TransportPtr transport, net::IoThreads::Place loop_place)
+Connection::Connection(Shard& shard, net::TransportPtr transport, net::IoThreads::Place loop_place,
+                       bool has_place)
     : shard_(shard),
       times_(shard.times()),
       loop_place_(std::move(loop_place)),
@@ -16,25 +17,25 @@ Connection::Connection(Shard& shard, net::TransportPtr transport, net::IoThreads
       session_(shard, *transport_),
       started_(shard.loop().now()),
       too_old_at_(net::EndOfAge(shard.loop(), shard.options().max_connection_age)),
+      has_place_(has_place),
+      ends_at_(has_place ? SteadyTime::max() : started_ + times_.no_place),
       last_received_(started_),
       last_taken_(started_),
       check_timer_(shard.loop().timers(), [this] { CheckTimes(); }),
       resume_timer_(shard.loop().timers(), [this] { AfterInput(session_.Resume()); }),
       drain_timer_(shard.loop().timers(),
                    [this] { state_ == State::kNoticed ? EndNotice() : EndLinger(); }) {
+  if (!has_place) session_.AdmitOnlyProbes();
   shard_.shared().metrics.connections.Add(1);
   shard_.shared().metrics.connections_total.Increment();
 }
 
-Connection::~Connection() {
-  shard_.shared().metrics.connections.Add(-1);
-  shard_.shared().connections.Remove();
-}
+Connection::~Connection() { shard_.shared().metrics.connections.Add(-1); }
 
 void Connection::Start() {
   transport_->Start(*this);
   transport_->RequestFlush();  // sends the server's SETTINGS
-  CheckBy(std::min<SteadyTime>(started_ + times_.preface, too_old_at_));
+  CheckBy(std::min<SteadyTime>({started_ + times_.preface, too_old_at_, ends_at_}));
 }
 
 void Connection::Receive(std::string_view bytes) {
@@ -116,7 +117,8 @@ void Connection::BeginLinger() {
 // A peer that is still reading gets more time to receive the rest.
 void Connection::EndLinger() {
   const SteadyTime now = shard_.loop().now();
-  if (transport_->unsent() == 0 || now - last_taken_ >= times_.stall) return Close();
+  const bool stalled = now - last_taken_ >= times_.stall || now >= ends_at_;
+  if (transport_->unsent() == 0 || stalled) return Close();
   drain_timer_.Start(now + times_.linger);
 }
 
@@ -128,7 +130,19 @@ void Connection::Close() {
   transport_->Close();
   session_.CloseStreams();
   shard_.PublishOpenCalls();
+  if (has_place_) shard_.shared().connections.Remove();
   shard_.RemoveConnection(*this);
+}
+
+net::Occupant Connection::AsOccupant() const {
+  using Standing = net::Occupant::State;
+  SteadyTime stuck = std::min(session_.incomplete_since(), session_.untaken_since());
+  if (transport_->unsent() > 0) stuck = std::min(stuck, last_taken_);
+  if (!session_.settled()) stuck = std::min(stuck, started_);
+  if (state_ == State::kLingering) stuck = std::min(stuck, last_received_);
+  const std::string_view network = transport_->peer().network;
+  if (stuck <= shard_.loop().now() - times_.stuck) return {Standing::kStuck, stuck, network};
+  return {session_.has_calls() ? Standing::kBusy : Standing::kIdle, last_received_, network};
 }
 
 void Connection::CheckBy(SteadyTime time) {
@@ -140,6 +154,7 @@ void Connection::CheckBy(SteadyTime time) {
 SteadyTime Connection::NextCheck() const {
   SteadyTime next =
       session_.pinged() ? pinged_at_ + times_.ping : last_received_ + times_.keepalive;
+  next = std::min(next, ends_at_);
   if (state_ == State::kOpen) next = std::min(next, too_old_at_);
   if (!session_.settled()) next = std::min<SteadyTime>(next, started_ + times_.preface);
   if (transport_->unsent() > 0) next = std::min(next, last_taken_ + times_.stall);
@@ -152,6 +167,7 @@ SteadyTime Connection::NextCheck() const {
 
 void Connection::CheckTimes() {
   const SteadyTime now = shard_.loop().now();
+  if (now >= ends_at_) return Close();
   if (!session_.EndIncomplete(now - times_.request)) return BeginLinger();
   session_.EndUntaken(now - times_.stall);
   const bool stalled = transport_->unsent() > 0 && now - last_taken_ >= times_.stall;

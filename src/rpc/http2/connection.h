@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "net/eviction.h"
 #include "net/io_threads.h"
 #include "net/timer_wheel.h"
 #include "net/transport.h"
@@ -24,8 +25,10 @@ namespace sluice::rpc::http2 {
 
 class Connection final : public net::Protocol, public net::Disposable {
  public:
-  // REQUIRES: shard.shared().connections already counts this connection.
-  Connection(Shard& shard, net::TransportPtr transport, net::IoThreads::Place loop_place);
+  // REQUIRES: if it has a place, shard.shared().connections already counts this connection.
+  // Without a place among the server's connections, only probes are answered, and it ends soon.
+  Connection(Shard& shard, net::TransportPtr transport, net::IoThreads::Place loop_place,
+             bool has_place);
   ~Connection() override;
 
   void Start();
@@ -35,6 +38,9 @@ class Connection final : public net::Protocol, public net::Disposable {
 
   // Closes the connection at once.
   void Close();
+
+  bool has_place() const { return has_place_; }
+  net::Occupant AsOccupant() const;
 
   // The number of calls begun since the last call of this function.
   std::uint64_t TakeCallCount() { return session_.TakeCallCount(); }
@@ -68,6 +74,8 @@ class Connection final : public net::Protocol, public net::Disposable {
   State state_ = State::kOpen;
   const SteadyTime started_;
   const SteadyTime too_old_at_;
+  const bool has_place_;
+  const SteadyTime ends_at_;  // the end of its life; max() with a place
   SteadyTime last_received_;
   SteadyTime last_taken_;  // the last time the transport took output, having sent all before it
   SteadyTime pinged_at_{};

@@ -1,6 +1,7 @@
 #include "rpc/http2/server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,10 @@ namespace sluice::rpc::http2 {
 namespace {
 
 constexpr net::Alpn kAlpn{.protocol = "\x02h2", .required = true};
+
+// How many connections may be posted to loops when there is no place left. Without this bound,
+// those that wait for a slow loop could use up the process' open files.
+constexpr std::size_t kMostArriving = 64;
 
 // After this time without calls, callers count as gone.
 constexpr std::chrono::milliseconds kQuiet(50);
@@ -75,22 +80,58 @@ class NgHttp2Server final : public Server {
     return sum;
   }
 
-  // Runs on io-0. Tasks must be copyable, so a shared pointer holds the socket and its place.
+  // An accepted connection that is not yet added to a shard.
+  struct Arrival {
+    net::Socket socket;
+    net::IoThreads::Place place;
+    bool has_place = true;        // among the server's connections
+    std::size_t turned_away = 0;  // number of shards that could not make room
+  };
+
+  // Runs on io-0.
   void OnConnection(net::Socket socket) {
-    if (!shared_->connections.TryAdd(shared_->options.max_connections)) {
+    const bool has_place = TryAdd();
+    if (!has_place && arriving_ >= kMostArriving) {
       return shared_->metrics.Count(Refusal::kConnections);
     }
-    using Arrival = std::pair<net::Socket, net::IoThreads::Place>;
-    const auto arrival = std::make_shared<Arrival>(std::move(socket), threads_.PlaceConnection());
-    net::EpollLoop& loop = arrival->second.loop();
-    loop.Post([this, arrival, &loop] {
-      net::TransportPtr transport =
-          loop.Adopt(std::move(arrival->first), net::FlushStage::kCallers);
-      if (shared_->options.tls != nullptr) {
-        transport = net::AcceptTls(loop, std::move(transport), *shared_->options.tls, kAlpn);
-      }
-      shards_[loop.index()]->AddConnection(std::move(transport), std::move(arrival->second));
+    Deliver(
+        {.socket = std::move(socket), .place = threads_.PlaceConnection(), .has_place = has_place});
+  }
+
+  bool TryAdd() { return shared_->connections.TryAdd(shared_->options.max_connections); }
+
+  // Tasks must be copyable, so a shared pointer holds the arrival.
+  void Deliver(Arrival arrival) {
+    net::EpollLoop& loop = arrival.place.loop();
+    if (&loop == net::Loop::Current()) return Add(std::move(arrival));
+    ++arriving_;
+    loop.Post([this, posted = std::make_shared<Arrival>(std::move(arrival))] {
+      --arriving_;
+      Add(std::move(*posted));
     });
+  }
+
+  // Runs on the loop of the arrival's place.
+  void Add(Arrival arrival) {
+    net::EpollLoop& loop = arrival.place.loop();
+    Shard& shard = *shards_[loop.index()];
+    bool has_place = arrival.has_place || TryAdd();
+    if (!has_place && shard.MakeRoom(arrival.socket.Remote().Network())) has_place = TryAdd();
+    if (!has_place && arrival.turned_away + 1 < threads_.size()) return PassOn(std::move(arrival));
+    if (!has_place) shared_->metrics.Count(Refusal::kConnections);
+    net::TransportPtr transport = loop.Adopt(std::move(arrival.socket), net::FlushStage::kCallers);
+    if (shared_->options.tls != nullptr) {
+      transport = net::AcceptTls(loop, std::move(transport), *shared_->options.tls, kAlpn);
+    }
+    shard.AddConnection(std::move(transport), std::move(arrival.place), has_place);
+  }
+
+  void PassOn(Arrival arrival) {
+    const std::size_t next = (arrival.place.loop().index() + 1) % threads_.size();
+    Deliver({.socket = std::move(arrival.socket),
+             .place = threads_.PlaceOn(next),
+             .has_place = false,
+             .turned_away = arrival.turned_away + 1});
   }
 
   LoopLoads CompareLoads(const net::EpollLoop& loop) {
@@ -108,6 +149,7 @@ class NgHttp2Server final : public Server {
   const std::unique_ptr<net::Acceptor> acceptor_;
   const std::unique_ptr<SharedState> shared_;
   std::vector<std::unique_ptr<Shard>> shards_;  // by loop index
+  std::atomic<std::size_t> arriving_ = 0;       // posted to a loop
 };
 
 }  // namespace

@@ -175,6 +175,7 @@ bool Session::Admit(Stream& stream, const CallPool* method) {
 
 // While half of the calls is left, no peer can have more than its share.
 bool Session::HasPlace(const Stream& stream) {
+  if (only_probes_) return false;
   const ServerOptions& options = shard_.options();
   const std::int64_t left = shard_.quota().left();
   if (left < static_cast<std::int64_t>(options.max_calls / 2)) {

@@ -71,6 +71,10 @@ class Session {
   void EndUntaken(SteadyTime time);
 
   bool has_streams() const { return !streams_.empty(); }
+  // Whether calls are open other than those of probes.
+  bool has_calls() const { return streams_.size() > static_cast<std::size_t>(probes_); }
+  // From now on, only probes are admitted.
+  void AdmitOnlyProbes() { only_probes_ = true; }
   bool settled() const { return settled_; }   // the peer has sent its SETTINGS
   bool pinged() const { return pings_ > 0; }  // a PING waits for its ack
 
@@ -152,6 +156,7 @@ class Session {
 
   std::uint64_t calls_ = 0;
   int probes_ = 0;  // open
+  bool only_probes_ = false;
   PeerUse& peer_use_;
   MessageMemory memory_;
   std::size_t received_ = 0;        // bytes of DATA in this Receive

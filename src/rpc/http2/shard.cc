@@ -1,5 +1,6 @@
 #include "rpc/http2/shard.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "rpc/http2/connection.h"
@@ -12,6 +13,12 @@ constexpr std::size_t kKeptStreams = 256;
 // Bounds the time that an iteration spends on trimming.
 constexpr std::size_t kMaxTrimmed = 4'096;
 constexpr std::chrono::seconds kTrimInterval(1);
+
+// A full shard closes this part of its connections at a time, since finding them reads all.
+constexpr std::size_t kRoomPart = 64;
+
+// Connections that have no place. A further one replaces the oldest.
+constexpr std::size_t kMostWithoutPlace = 16;
 
 }  // namespace
 
@@ -68,21 +75,42 @@ void Shard::TrimPools() {
   if (streams_.size() > kKeptStreams) trim_timer_.Start(loop_.now() + kTrimInterval);
 }
 
-void Shard::AddConnection(net::TransportPtr transport, net::IoThreads::Place place) {
+void Shard::AddConnection(net::TransportPtr transport, net::IoThreads::Place place,
+                          bool has_place) {
+  if (!has_place && without_place_.size() >= kMostWithoutPlace) without_place_.front()->Close();
   connections_.push_back(
-      std::make_unique<Connection>(*this, std::move(transport), std::move(place)));
+      std::make_unique<Connection>(*this, std::move(transport), std::move(place), has_place));
   Connection& connection = *connections_.back();
+  if (!has_place) without_place_.push_back(&connection);
   connection.place = connections_.size() - 1;
   connection.Start();
   if (draining_) connection.Drain();
 }
 
 void Shard::RemoveConnection(Connection& connection) {
+  if (!connection.has_place()) std::erase(without_place_, &connection);
   const std::size_t place = connection.place;
   std::swap(connections_[place], connections_.back());
   connections_[place]->place = place;
   loop_.DisposeLater(std::move(connections_.back()));
   connections_.pop_back();
+}
+
+bool Shard::MakeRoom(std::string_view newcomer) {
+  std::vector<Connection*> connections;
+  std::vector<net::Occupant> occupants;
+  for (const auto& connection : connections_) {
+    if (!connection->has_place()) continue;
+    connections.push_back(connection.get());
+    occupants.push_back(connection->AsOccupant());
+  }
+  const auto victims = net::ChooseVictims(occupants, newcomer,
+                                          std::max<std::size_t>(connections.size() / kRoomPart, 1));
+  for (const std::size_t i : victims) {
+    Count(Refusal::kReplaced);
+    connections[i]->Close();
+  }
+  return !victims.empty();
 }
 
 // Backward, since draining a connection may remove it from the list.

@@ -4,6 +4,7 @@
 // Loop thread only.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -64,8 +65,13 @@ class Shard {
   };
   UnaryCalls& unary_calls() { return unary_calls_; }
 
-  // `place`: the connection's place on this loop. REQUIRES: shared().connections already counts it.
-  void AddConnection(net::TransportPtr transport, net::IoThreads::Place place);
+  // `place`: the connection's place on this loop. REQUIRES: if it has a place among the server's
+  // connections, shared().connections already counts it.
+  void AddConnection(net::TransportPtr transport, net::IoThreads::Place place,
+                     bool has_place = true);
+  // Closes connections to make room for one from `newcomer` (net/eviction.h). Returns false if none
+  // may be closed.
+  bool MakeRoom(std::string_view newcomer);
   // Destroys the connection at the end of the iteration.
   void RemoveConnection(Connection& connection);
 
@@ -93,6 +99,7 @@ class Shard {
   std::unordered_map<std::string, PeerUse> peers_;  // with a connection
   ReusePool<Stream> streams_;
   std::vector<std::unique_ptr<Connection>> connections_;
+  std::deque<Connection*> without_place_;  // the oldest first
   UnaryCalls unary_calls_;
   std::size_t published_calls_ = 0;
   LoopBalancer balance_;

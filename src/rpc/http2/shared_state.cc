@@ -10,8 +10,15 @@ namespace {
 constexpr std::int64_t kMaxChunk = 64;
 constexpr std::chrono::seconds kLogPause(1);
 constexpr std::array<const char*, static_cast<std::size_t>(Refusal::kCount)> kReasons = {
-    "connections", "calls", "unfinished_messages", "untaken_responses",
-    "rapid_reset", "flood", "incomplete",          "stalled"};
+    "connections",
+    "replaced",
+    "calls",
+    "unfinished_messages",
+    "untaken_responses",
+    "rapid_reset",
+    "flood",
+    "incomplete",
+    "stalled"};
 
 }  // namespace
 

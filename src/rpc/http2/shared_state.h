@@ -19,7 +19,7 @@
 
 namespace sluice::rpc::http2 {
 
-// Counts connections that are open, or accepted but not yet added to their loop.
+// Counts connections that have a place: open, or accepted but not yet added to their loop.
 class ConnectionCount {
  public:
   // Counts a connection, or returns false if there are `max` already.
@@ -44,11 +44,15 @@ struct Times {
   Duration ping = std::chrono::seconds(20);        // for the ack of a PING
   Duration notice = std::chrono::seconds(1);       // for the ack of a PING when draining
   Duration linger = std::chrono::seconds(1);       // for the peer to close after the last output
+  Duration no_place = std::chrono::seconds(1);     // the life of a connection without a place
+  // From when on a connection is stuck whose request is incomplete or whose output is not read.
+  Duration stuck = std::chrono::milliseconds(100);
 };
 
 // Why a server rejected a connection or a call.
 enum class Refusal : std::uint8_t {
-  kConnections,  // too many connections
+  kConnections,  // too many connections, and no other could be closed
+  kReplaced,     // a connection was closed to make room for another
   kCalls,        // too many open calls
   kUnfinished,   // too many bytes of unfinished messages
   kUntaken,      // too many bytes of responses that the peer does not take

@@ -56,19 +56,32 @@ TEST(LimitsTest, Calls_ResetButNotFinished_CountAsOpen) {
   EXPECT_EQ(client.Await(9).status(), kOk);
 }
 
-TEST(LimitsTest, Connections_BeyondTheLimit_Closed) {
+TEST(LimitsTest, Connections_BeyondTheLimit_ReplaceOneThatWaitsForNothing) {
   Served served({.max_connections = 1});
-  auto first = std::make_unique<RawClient>(served.address());
-  first->AwaitSettings();
-  EXPECT_TRUE(RawClient(served.address()).AwaitEnd());
-  EXPECT_THAT(served.metrics(), HasSubstr("sluice_grpc_connections 1"));
-  EXPECT_THAT(served.metrics(), HasSubstr("reason=\"connections\"} 1"));
-  first.reset();
-  ASSERT_TRUE(WaitUntil(kSoon, [&] {
-    RawClient client(served.address());
-    client.SendCall(1, "/t/Echo", "a");
-    return client.Await(1).status() == kOk;
-  }));
+  RawClient first(served.address());
+  first.SendCall(1, "/t/Echo", "a");
+  EXPECT_EQ(first.Await(1).status(), kOk);
+  RawClient second(served.address());
+  second.SendCall(1, "/t/Echo", "a");
+  EXPECT_EQ(second.Await(1).status(), kOk);
+  EXPECT_TRUE(first.AwaitEnd());
+  EXPECT_THAT(served.metrics(), HasSubstr("reason=\"replaced\"} 1"));
+}
+
+TEST(LimitsTest, Connections_BeyondTheLimit_AllWait_RefusedAndSoonClosed) {
+  Served served({.max_connections = 1}, {.no_place = kShort});
+  RawClient first(served.address());
+  first.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
+  ASSERT_TRUE(WaitUntil(kSoon, [&] { return served.seen().served == 1; }));
+  RawClient second(served.address());
+  second.SendCall(1, "/t/Echo", "a");
+  EXPECT_EQ(second.Await(1).reset, kRefusedStream);
+  EXPECT_TRUE(second.AwaitEnd());
+  RawClient silent(served.address());
+  EXPECT_TRUE(silent.AwaitEnd());
+  EXPECT_THAT(served.metrics(), HasSubstr("reason=\"connections\"} 2"));
+  served.ReleaseHeld();
+  EXPECT_EQ(first.Await(1).status(), kOk);
 }
 
 TEST(LimitsTest, Pings_FewOrWithCalls_Answered) {

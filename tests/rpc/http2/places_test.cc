@@ -51,6 +51,58 @@ TEST_F(PlacesTest, Probes_Many_TakeNoPlaces) {
   EXPECT_EQ(Open(Connect("a"), 500), 300);
 }
 
+TEST_F(PlacesTest, Connection_WithACall_DoesNotMakeRoom) {
+  EXPECT_FALSE(MakesRoomFor("b"));
+  Wire& wire = Connect("a");
+  Send(wire, Call(1, "/t/Source"));
+  Pass(wire, seconds(1));
+  EXPECT_FALSE(MakesRoomFor("b"));
+  Send(wire, Reset(1));
+  EXPECT_TRUE(MakesRoomFor("b"));
+  EXPECT_FALSE(MakesRoomFor("b")) << "it has gone";
+}
+
+TEST_F(PlacesTest, Connection_WithProbesOnly_MakesRoom) {
+  Send(Connect("a"), Call(1, "/t/Probe"));
+  EXPECT_TRUE(MakesRoomFor("b"));
+}
+
+TEST_F(PlacesTest, Connection_WithAMessageThatDoesNotEnd_MakesRoom) {
+  Wire& wire = Connect("a");
+  Send(wire, Call(1, "/t/Source") +
+                 Http2Frame{.stream = 1, .payload = Framed("12").substr(0, 6)}.Bytes());
+  EXPECT_FALSE(MakesRoomFor("b")) << "the rest may be on its way";
+  Pass(wire, seconds(1));
+  EXPECT_TRUE(MakesRoomFor("b"));
+}
+
+TEST_F(PlacesTest, Connection_WithAnAnswerThatIsNotTaken_MakesRoom) {
+  Wire& wire = Connect("a", /*window=*/10);
+  Send(wire, Call(1, "/t/Source") + Ask(1, 1'000));
+  Pass(wire, seconds(1));
+  EXPECT_TRUE(MakesRoomFor("b"));
+}
+
+TEST_F(PlacesTest, Connection_WithoutAPlace_ServesProbesForASecond) {
+  const double before = shared_.metrics.connections.Value();
+  Wire& wire = Connect("a", 0, /*has_place=*/false);
+  Send(wire, Call(1, "/t/Source") + Call(3, "/t/Probe"));
+  EXPECT_EQ(ResetOf(wire, 1), kRefused);
+  EXPECT_EQ(ResetOf(wire, 3), std::nullopt);
+  EXPECT_FALSE(MakesRoomFor("b"));
+  EXPECT_EQ(shared_.metrics.connections.Value(), before + 1);
+  for (int i = 0; i < 3; ++i) loop_.RunIteration({}, seconds(1));
+  EXPECT_EQ(shared_.metrics.connections.Value(), before);
+}
+
+TEST_F(PlacesTest, ConnectionsWithoutAPlace_Many_TheOldestMakeRoom) {
+  for (int i = 0; i < 100; ++i) Connect("a", 0, /*has_place=*/false);
+  EXPECT_LT(shared_.metrics.connections.Value(), 20);
+  Wire& last = Connect("a", 0, /*has_place=*/false);
+  Send(last, Call(1, "/t/Probe"));
+  EXPECT_EQ(ResetOf(last, 1), std::nullopt);
+}
+
 // 15 KB on the wire that stand for 800 KB: they are served, but other connections run between.
 TEST_F(PlacesTest, Headers_ThatGrowWhenDecompressed_TakeSeveralIterations) {
   Wire& wire = Connect("a");

@@ -53,11 +53,12 @@ class SimulatedPeers : public testing::Test {
   }
 
   // A connection of the peer at `network`. Its streams begin with a window of `window` bytes.
-  Wire& Connect(const std::string& network, std::uint32_t window = 0) {
+  Wire& Connect(const std::string& network, std::uint32_t window = 0, bool has_place = true) {
     auto* const wire = new Wire(loop_, net::FlushStage::kCallers, {.network = network});
     loop_.RunIteration([&] {
-      shared_.connections.TryAdd(SIZE_MAX);
-      shard_.AddConnection(net::TransportPtr(wire, net::TransportDeleter{.loop = &loop_}), {});
+      if (has_place) shared_.connections.TryAdd(SIZE_MAX);
+      shard_.AddConnection(net::TransportPtr(wire, net::TransportDeleter{.loop = &loop_}), {},
+                           has_place);
       const std::string setting = BigEndian(4, 2) + BigEndian(window, 4);
       wire->Receive(kHttp2Preface +
                     Http2Frame{.type = Http2Frame::kSettings, .payload = setting}.Bytes() +
@@ -69,6 +70,13 @@ class SimulatedPeers : public testing::Test {
   void Send(Wire& wire, const std::string& bytes, Duration later = {}) {
     loop_.RunIteration([&] { wire.Receive(bytes); }, later);
     Note(wire);
+  }
+
+  // Whether a connection could be closed for one from `network`.
+  bool MakesRoomFor(const std::string& network) {
+    bool made = false;
+    loop_.RunIteration([&] { made = shard_.MakeRoom(network); });
+    return made;
   }
 
   void Pass(Wire& wire, std::chrono::seconds time) {
