@@ -3,14 +3,18 @@
 Usage: callers_test.py SLUICED PYTHON_PROTO
 """
 
+import pathlib
+import re
 import subprocess
 import sys
 import unittest
 
 SLUICED = sys.argv.pop(1)
 sys.path.insert(0, sys.argv.pop(1))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "bench/door"))
 
 # pylint: disable=wrong-import-position
+import http2
 import running
 from doors import LIMITER, Grpc, Http, api, check_of
 
@@ -203,6 +207,23 @@ class Doors:
 
 class Http2EngineTest(Doors, unittest.TestCase):
     engine = "http2"
+
+    def test_calls_without_identity_take_half_of_the_places_at_most(self):
+        """60,000 calls from one address, none of them complete."""
+        head = http2.request_headers(LIMITER.encode() + b"CheckLimit")
+        calls = b"".join(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, head)
+                         for stream in range(1, 2001, 2))
+        held = [http2.connect(self.sluiced.grpc) for _ in range(60)]
+        for connection in held:
+            connection.sendall(calls + http2.frame(http2.PING, 0, 0, bytes(8)))
+            http2.Reader(connection).wait_for(
+                (1, lambda kind, flags: kind == http2.PING and flags == http2.ACK))
+        page = self.https("prometheus")[0].ask("GET", "/metrics")[1]
+        refused = re.search(r'sluice_grpc_refused_total{reason="calls"} (\d+)', page)
+        self.assertGreater(int(refused[1]), 9_000)
+        self.assertEqual(self.grpc("checkout").check().decision, api.DECISION_ALLOWED)
+        for connection in held:
+            connection.close()
 
     def test_tokens_are_replaced_while_it_runs(self):
         def decides(token):
