@@ -110,6 +110,121 @@ TEST_F(NodeFaults, LateLoop_WaitsAnewOnce) {
   EXPECT_EQ(checks_[0]->failure(), StoreFailure::kTimeout);
 }
 
+// The process slept, so the silence is its own.
+TEST_F(NodeFaults, LateLoop_DoesNotTakeItsSleepForSilence) {
+  Begin({.timeout = milliseconds(10), .silence = milliseconds(50)});
+  RunIteration([this] { Submit("a"); });
+  RunIteration({}, milliseconds(60));
+  EXPECT_TRUE(Ready());
+  RunIteration({}, milliseconds(60));
+  EXPECT_FALSE(shared_.breaker.closed()) << "once only";
+}
+
+TEST_F(NodeFaults, LateLoopTwice_ACheckWaitsAnewOnce) {
+  Begin({.timeout = milliseconds(100), .silence = seconds(10)});
+  RunIteration([this] { SubmitFor("a", milliseconds(10)); });
+  RunIteration({}, milliseconds(70));
+  EXPECT_EQ(answers_, 0);
+  RunIteration({}, milliseconds(170));
+  EXPECT_EQ(answers_, 1);
+}
+
+// A reset that counts its answers.
+class RecordingReset final : public StoreReset {
+ public:
+  RecordingReset(std::string_view key, SteadyTime until) {
+    keys = {key};
+    deadline = until;
+  }
+  int answers = 0;
+
+ private:
+  void OnReset() override { ++answers; }
+};
+
+TEST_F(NodeFaults, ResetWithoutAnswer_FailsAtItsDeadlineAndOnce) {
+  Begin({.timeout = seconds(1), .silence = seconds(1)});
+  RecordingReset reset("k", loop_.now() + milliseconds(20));
+  RunIteration([&] {
+    SubmitFor("a", milliseconds(5));
+    node_->Reset(reset);
+  });
+  RunIteration({}, milliseconds(6));  // the timer is set anew
+  EXPECT_EQ(answers_, 1);
+  RunIteration({}, milliseconds(16));
+  EXPECT_EQ(reset.answers, 1);
+  EXPECT_EQ(reset.failure, StoreFailure::kTimeout);
+  while (!commands_.empty()) Reply();
+  RunIteration({}, milliseconds(20));
+  EXPECT_EQ(reset.answers, 1);
+}
+
+TEST_F(NodeFaults, ResetWhoseDeadlineHasPassed_IsNotSent) {
+  RecordingReset reset("k", loop_.now());
+  RunIteration([&] { node_->Reset(reset); });
+  EXPECT_EQ(reset.failure, StoreFailure::kTimeout);
+  EXPECT_THAT(commands_, IsEmpty());
+}
+
+TEST_F(NodeFaults, SilenceAfterACheckHasLeft_IsNoticed) {
+  Begin({.timeout = seconds(1), .silence = milliseconds(50)});
+  RunIteration([this] {
+    Submit("a");
+    SubmitFor("b", milliseconds(10));
+  });
+  RunIteration({}, milliseconds(11));
+  EXPECT_EQ(answers_, 1);
+  RunIteration({}, milliseconds(41));
+  EXPECT_FALSE(Ready());
+}
+
+TEST_F(NodeFaults, LostConnection_LeavesOneUnknownOutcomeForEachCheck) {
+  RunIteration([this] {
+    SubmitFor("left", milliseconds(5));
+    SubmitFor("waits", milliseconds(40));
+  });
+  RunIteration({}, milliseconds(6));
+  EXPECT_EQ(answers_, 1);
+  Receive("HTTP/1.1 400 Bad Request\r\n");
+  EXPECT_EQ(answers_, 2);
+  EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_unknown_outcomes_total 2"));
+}
+
+// A replica can deny, too.
+TEST_F(NodeFaults, DeniedCheck_DoesNotEndThePauses) {
+  for (int i = 0; i <= 10; ++i) {
+    RunIteration([this] { Submit("full"); });
+    Reply();
+  }
+  EXPECT_FALSE(checks_.back()->admitted);
+  for (int i = 0; i < 8; ++i) {
+    RunIteration([this] { Submit("a"); });
+    Receive("-READONLY You can't write against a read only replica.\r\n");
+    LogIn();
+  }
+  RunIteration([this] { Submit("full"); });
+  Reply();
+  EXPECT_FALSE(checks_.back()->admitted);
+  Receive("+OK\r\n");
+  const SteadyTime down = loop_.now();
+  LogIn();
+  EXPECT_GT(loop_.now() - down, milliseconds(150));
+}
+
+TEST_F(NodeFaults, ChecksBySlot_AreSentAloneAndManyAtOnce) {
+  RunIteration([this] {
+    for (int i = 0; i < 3; ++i) {
+      RecordingCheck& check = Make("k" + std::to_string(i));
+      check.routing = StoreCheck::Routing::kBySlot;
+      node_->Submit(check);
+    }
+    Submit("with others");
+  });
+  EXPECT_THAT(Runs(), ElementsAre(1, 1, 1));
+  while (!commands_.empty()) Reply();
+  EXPECT_EQ(answers_, 4);
+}
+
 // Checks are used again, and so may be extended again.
 TEST_F(NodeFaults, LateLoopAgain_WaitsAnewForACheckThatWasExtendedBefore) {
   RecordingCheck& check = Make("a");
