@@ -127,11 +127,28 @@ TEST(FallbackCharges, Taken_AreAsManyAsAskedFor_EachOnce) {
   EXPECT_TRUE(counter.charges.Take(2, kLost).empty());
 }
 
+// So a charge that the store keeps refusing does not hold up the others.
+TEST(FallbackCharges, PutBackEachTime_AreTakenInTurn) {
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  for (int i = 0; i < 10; ++i) counter.Add(1, kLost, std::to_string(i));
+  std::set<std::string> taken;
+  for (int i = 0; i < 200; ++i) {
+    auto charges = counter.charges.Take(1, kLost);
+    ASSERT_EQ(charges.size(), 1u);
+    taken.insert(charges[0].key);
+    counter.charges.PutBack(std::move(charges[0]), kLost);
+  }
+  EXPECT_GT(taken.size(), 5u);
+}
+
 TEST(FallbackCharges, PutBack_CountsWithWhatWasAddedMeanwhile) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
-  for (const std::int64_t meanwhile : {0, 3}) {
+  for (int round = 0; round < 200; ++round) {
+    const std::int64_t meanwhile = round % 3;
     counter.Add(5, kLost);
-    auto charge = std::move(counter.charges.Take(1, kLost).at(0));
+    auto taken = counter.charges.Take(1, kLost);
+    ASSERT_EQ(taken.size(), 1u);
+    auto charge = std::move(taken[0]);
     if (meanwhile > 0) counter.Add(meanwhile, kLost);
     counter.charges.PutBack(std::move(charge), kLost);
     EXPECT_EQ(counter.charges.size(), 1u);

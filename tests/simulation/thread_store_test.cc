@@ -169,6 +169,18 @@ TEST_F(ThreadStoreTest, NodeIsLostAndComesBack_ItsPartIsReported) {
   EXPECT_THAT(found_, testing::ElementsAre(part));
 }
 
+TEST_F(ThreadStoreTest, ConnectedNodeTakesOverALostPart_ThePartIsReported) {
+  redis_[0]->Kill();
+  RunFor(milliseconds(50));
+  found_.clear();
+  redis::Layout swapped{.servers = {kAddresses[1], kAddresses[0]}, .owners = {}};
+  for (std::size_t slot = 0; slot < redis::kSlots; ++slot) {
+    swapped.owners.push_back(OwnerOf(KeyIn(slot)));
+  }
+  loop_.Run([&] { store_->Use(swapped); });
+  EXPECT_THAT(found_, testing::ElementsAre(0));
+}
+
 TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_WhatTheOtherUndoesIsReported) {
   const std::string here = KeyAt(0);
   const std::string full = KeyAt(1);

@@ -97,6 +97,8 @@ class Node final : public net::Flushable, private Connection::Owner {
   // In-order checks stay queued while one is in flight, since a redirect may send that one
   // elsewhere first.
   void Retire();
+  // Whether checks can be sent to it.
+  bool reachable() const { return connection_.ready() && breaker_.closed(); }
   // Whether no reply is awaited.
   bool idle() const { return in_flight_.empty(); }
 

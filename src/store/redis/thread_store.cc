@@ -58,6 +58,10 @@ void ThreadStore::Use(const Layout& layout) {
                    [&](auto owner) { return owner == Layout::kNobody ? nullptr : nodes[owner]; });
   }
   RetireUnused();
+  // Another node may own a part that was lost, one that was connected before.
+  for (const Node* node : nodes) {
+    if (node->reachable()) OnReachable(*node);
+  }
 }
 
 // Nodes live until the end of the loop iteration, in which they may still be flushed.
