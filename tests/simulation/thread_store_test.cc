@@ -315,6 +315,20 @@ TEST_F(ThreadStoreTest, PieceRepliesLateBeforeTheOthersAreDecided_IsUndone) {
 
 // One of their counters has moved and the other has not, so the first check waits to be sent again.
 // Whenever the other moves, the second check must not be decided before the first.
+// Its policy has admitted it.
+TEST_F(ThreadStoreTest, PieceRepliesLateAndTheOwnerKeepsIt_StaysCharged) {
+  const std::string here = KeyAt(0);
+  const std::string there = KeyAt(1);
+  redis_[1]->Hang();
+  const RecordingCheck& split = Submit({here, there});
+  RunFor(milliseconds(20));
+  EXPECT_TRUE(split.failure());
+  redis_[1]->Resume();
+  RunFor(std::chrono::seconds(5));
+  EXPECT_EQ(Used(0, here), 1);
+  EXPECT_EQ(Used(1, there), 1);
+}
+
 TEST_F(ThreadStoreTest, SlotOnItsWay_InOrderCheckWaitsBehindOneThatTriesAgain) {
   std::size_t slot = 0;
   for (Duration moment(0); moment < Duration(500); moment += Duration(5)) {

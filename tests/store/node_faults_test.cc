@@ -338,6 +338,22 @@ TEST_F(NodeFaults, ReplyInSmallPieces_IsRead) {
   EXPECT_FALSE(checks_.back()->failure());
 }
 
+TEST_F(NodeFaults, ReplyOfManyCounters_IsAsLargeAsItMustBe) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < 4000; ++i) keys.push_back("k" + std::to_string(i));
+  RecordingCheck& check = Make("k");
+  for (const std::string& key : keys) {
+    check.counters.push_back({.key = key, .limit = &limit_, .verdict = {}});
+  }
+  RunIteration([&] { node_->Submit(check); });
+  const std::string reply = TakeReply();
+  ASSERT_GT(reply.size(), 65'536u);
+  Receive(reply.substr(0, reply.size() - 1));
+  EXPECT_EQ(answers_, 0);
+  Receive(reply.substr(reply.size() - 1));
+  EXPECT_FALSE(check.failure());
+}
+
 // Each of them is no larger than allowed.
 TEST_F(NodeFaults, ManyRepliesAtOnce_AreRead) {
   for (int i = 0; i < 2; ++i) {

@@ -121,6 +121,22 @@ TEST_F(NodeLate, LeaseGrantedTooLate_IsReleasedWithTheReply) {
 }
 
 // The holder was answered that its lease is valid until its ttl has passed.
+TEST_F(NodeLate, LeaseDeniedTooLate_HasNothingToRelease) {
+  for (std::uint8_t number = 1; number <= 5; ++number) {
+    RunIteration([&] { node_->Submit(MakeHolder("slots", number)); });
+    Reply();
+  }
+  RunIteration([this] {
+    RecordingCheck& late = MakeHolder("slots", 6);
+    late.deadline = loop_.now() + milliseconds(5);
+    node_->Submit(late);
+  });
+  RunIteration({}, milliseconds(7));
+  EXPECT_EQ(checks_.back()->failure(), StoreFailure::kTimeout);
+  Reply();
+  EXPECT_THAT(commands_, IsEmpty());
+}
+
 TEST_F(NodeLate, LeaseRenewedTooLate_IsKept) {
   RunIteration([&] { node_->Submit(MakeHolder("slots", 1)); });
   Reply();
@@ -210,6 +226,17 @@ TEST_F(NodeLate, RedisRefusesToTakeBack_LeasesAreReleasedLater) {
   RunIteration({}, milliseconds(200));
   while (!commands_.empty()) Reply();
   EXPECT_EQ(RemainingNow("slots", slots_), 5);
+}
+
+TEST_F(NodeLate, UndosWithoutAConnection_AreBoundedAndTheOthersCounted) {
+  RunIteration([this] { Submit("k"); });
+  Reply();
+  const RecordingCheck& charged = *checks_.back();
+  Receive("HTTP/1.1 400 Bad Request\r\n");
+  RunIteration([&] {
+    for (int i = 0; i < 10'003; ++i) node_->Undo(charged);
+  });
+  EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_lost_undos_total 3\n"));
 }
 
 TEST_F(NodeLate, UndoWithoutAConnection_IsDoneWhenItIsBack) {
