@@ -1,6 +1,5 @@
 """Guesses of the admin token over both doors: 3,000 in half a second left no trace."""
 
-import re
 import time
 
 import http2
@@ -31,5 +30,5 @@ def attack(attacker):
     most = MOST_A_SECOND * (time.monotonic() - begin) * attacker.address_count
     if judged > most:
         yield f"{judged} guesses are judged over HTTP, more than {most:.0f}"
-    if not re.search(r"\[warning\].*\b(admin|operator)", attacker.server.log()):
+    if "has sent a wrong admin token" not in attacker.server.log():
         yield "they leave no trace in the log"

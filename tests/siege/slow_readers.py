@@ -1,4 +1,4 @@
-"""Over HTTP: 1,024 connections from one address, none of which reads its answer of 700 KB."""
+"""Over HTTP: 1,024 connections from one address, none of which reads its answer of 60 KB."""
 
 import json
 
@@ -10,9 +10,9 @@ def attack(attacker):
     body = json.dumps({"checks": [check] * CHECKS}).encode()
     request = (b"POST /v1/checks HTTP/1.1\r\nHost: sluice\r\nAuthorization: Bearer "
                + attacker.token.encode() + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-    connections = []
-    while True:
-        connections += attacker.many(CONNECTIONS, lambda: attacker.connect(
-            attacker.http, request, receive_buffer=2048, patience=1))
-        if attacker.over(0.5):
-            return
+    def connect():
+        return attacker.connect(attacker.http, request, receive_buffer=2048, patience=1)
+
+    connections = attacker.many(CONNECTIONS, connect)
+    while not attacker.over(0.5):
+        connections += attacker.many(CONNECTIONS // 10, connect)
