@@ -28,6 +28,15 @@ target_compile_options(sluice_warnings INTERFACE
 # A fused multiply-add would give results that differ from Lua's in Redis.
 add_compile_options(-ffp-contract=off)
 
+# A mistake in the memory of a process that strangers reach should end it, not be usable: canaries before
+# return addresses, libc's calls checked against the sizes of buffers, and addresses of functions that
+# are read-only before main. The distribution's compilers make executables position-independent.
+if(NOT SLUICE_SANITIZE)
+  add_compile_options(-fstack-protector-strong
+                      "$<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
+  add_link_options(-Wl,-z,relro,-z,now)
+endif()
+
 if(SLUICE_SANITIZE)
   add_compile_definitions(SLUICE_SANITIZED)
   add_compile_options(-fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer

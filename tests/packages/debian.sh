@@ -45,6 +45,18 @@ expect "completion of health" "--help --addr" "$(inside bash -c '
   _sluice
   echo "${COMPREPLY[*]}"' | cut -d' ' -f1,2)"
 
+# hardened PROGRAM: as cmake/compiler.cmake asks for.
+hardened() {
+  local found
+  found=$(readelf --wide --file-header --program-headers --dynamic --dyn-syms "$1")
+  for mark in 'Type: +DYN' GNU_RELRO 'FLAGS.* BIND_NOW' __stack_chk_fail@ '__[a-z]+_chk@'; do
+    grep -qE "$mark" <<<"$found" || fail "$1 is not hardened: $mark"
+  done
+  echo "ok: $1 is hardened"
+}
+hardened "$root/usr/bin/sluiced"
+hardened "$root/usr/bin/sluice"
+
 unit=$root/usr/lib/systemd/system/sluiced.service
 # The host has no such user and no such program, but systemd's verifier asks for both.
 systemd-analyze verify --root "$root" --man=no sluiced.service
