@@ -329,6 +329,20 @@ TEST_F(ThreadStoreTest, PieceRepliesLateAndTheOwnerKeepsIt_StaysCharged) {
   EXPECT_EQ(Used(1, there), 1);
 }
 
+// A late part of a shadow rule may have been charged, so the other part stays, too.
+TEST_F(ThreadStoreTest, PieceOfAShadowRuleFails_ItsOtherPieceStaysCharged) {
+  const std::string here = KeyAt(0);
+  RecordingCheck& split = Make({here, here + "2", KeyAt(1)});
+  split.counters[1].group = split.counters[2].group = 1;
+  redis_[1]->Hang();
+  loop_.Run([&] { store_->Submit(split); });
+  RunFor(milliseconds(20));
+  EXPECT_TRUE(split.failure());
+  RunFor(std::chrono::seconds(1));
+  EXPECT_EQ(Used(0, here), 1);
+  EXPECT_EQ(Used(0, here + "2"), 1);
+}
+
 TEST_F(ThreadStoreTest, SlotOnItsWay_InOrderCheckWaitsBehindOneThatTriesAgain) {
   std::size_t slot = 0;
   for (Duration moment(0); moment < Duration(500); moment += Duration(5)) {
