@@ -1,4 +1,4 @@
-"""Over HTTP: 1,024 connections from one address, none of which reads its answer of 60 KB."""
+"""Over HTTP: 1,024 connections from one address, none of which reads its answers, 60 KB each."""
 
 import json
 
@@ -11,8 +11,8 @@ def attack(attacker):
     request = (b"POST /v1/checks HTTP/1.1\r\nHost: sluice\r\nAuthorization: Bearer "
                + attacker.token.encode() + b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     def connect():
-        return attacker.connect(attacker.http, request, receive_buffer=2048, patience=1)
+        return attacker.connect(attacker.http, request * 6, receive_buffer=2048, patience=1)
 
     connections = attacker.many(CONNECTIONS, connect)
     while not attacker.over(0.5):
-        connections += attacker.many(CONNECTIONS // 10, connect)
+        connections += attacker.many(CONNECTIONS // 50, connect)
