@@ -130,7 +130,7 @@ TEST_F(RedisFaults, RefusedAuth_NothingOfItsTextIsLogged) {
   };
   const Secret password("hunter2");
   for (const auto& [answer, told] : rows) {
-    FakeRedis server([&](const RedisCommand& command) {
+    FakeRedis server([&answer = answer](const RedisCommand& command) {
       return command[0] == "AUTH" ? answer : FakeRedis::AnswerLogin(command);
     });
     CapturedLog log;
@@ -149,7 +149,7 @@ TEST_F(RedisFaults, ReplyOfAGigabyte_ToTheLoginAReportOrAQuestionForTheLayout_Is
   } rows[] = {{"redis://", "CLIENT"}, {"redis://", "EVAL"}, {"redis+cluster://", "CLUSTER"}};
   for (const auto& [prefix, asked] : rows) {
     FakeRedis server(
-        [&](const RedisCommand& command) {
+        [&asked = asked](const RedisCommand& command) {
           return command[0] == asked ? "*134217727\r\n" : FakeRedis::AnswerLogin(command);
         },
         FakeRedis::Listen::kTcp);
