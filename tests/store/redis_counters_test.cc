@@ -39,7 +39,8 @@ class RedisCounters : public testing::Test {
 
   RedisServer server_{{.arguments = UserOfTheManual()}};
   RedisConnection redis_ = server_.Connect();
-  const std::unique_ptr<RedisStore> store_ = Connect({.silence = minutes(1)});
+  const std::unique_ptr<RedisStore> store_ =
+      Connect({.timeout = minutes(1), .silence = minutes(1)});
 };
 
 TEST_F(RedisCounters, EveryKey_LivesAsLongAsItsStateMattersPlusASecond) {
