@@ -181,7 +181,7 @@ void Answers::JudgeRemembered(const Call& call, const Question& question,
   const std::vector<Charged> possible = PossiblyCharged(call, question, status);
   const bool is_true = std::any_of(possible.begin(), possible.end(), [&](const Charged& charged) {
     return model.Denies(charged.counter, charged.limit, {.cost = cost}, period) ||
-           model.OthersGaveBack(charged.counter, server, known);
+           model.OthersGaveBack(charged.counter, charged.limit, server, known);
   });
   if (is_true) return;
   Break(fmt::format("{}: {} units were denied from memory, but are free", possible.front().counter,

@@ -36,11 +36,13 @@ bool Model::Denies(const std::string& counter, const Limit& limit, const Demand&
   return !Admits(limit, *at_begin, demand, period.begin);
 }
 
-bool Model::OthersGaveBack(const std::string& counter, int server, const Period& period) const {
+bool Model::OthersGaveBack(const std::string& counter, const Limit& limit, int server,
+                           const Period& period) const {
   const auto changes = changes_.find(counter);
   return changes != changes_.end() &&
          std::any_of(changes->second.begin(), changes->second.end(), [&](const Change& change) {
-           return change.gives_back && change.server != server && change.at >= period.begin &&
+           const bool gave_back = change.gives_back && change.server != server;
+           return (gave_back || change.limit != limit) && change.at >= period.begin &&
                   change.at <= period.end;
          });
 }
@@ -53,7 +55,7 @@ void Model::TakeOver(const TrueCounters& master, const TrueCounters& standby, Ti
   for (const auto& [name, lost] : master) {
     if (charged_in(standby, name) == lost.charged) continue;
     const auto kept = standby.find(name);
-    Change change{.at = now, .key = lost.key, .gives_back = true};
+    Change change{.at = now, .key = lost.key, .limit = lost.limit, .gives_back = true};
     if (kept != standby.end()) {
       change.state = kept->second.state;
     } else {

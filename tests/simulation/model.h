@@ -38,13 +38,14 @@ class Model {
     return name_of_(limit, key);
   }
 
-  static constexpr int kNoServer = -1;  // a failover, or a rule with another rate
+  static constexpr int kNoServer = -1;  // a failover, or an expiry
 
   // A change of a counter by Redis.
   struct Change {
     Time at;
     int server = kNoServer;  // that asked for it
     std::string key;
+    Limit limit;
     CounterState state;  // after it
     bool gives_back = false;
   };
@@ -65,8 +66,10 @@ class Model {
   // Whether a check would have been denied at any time of the period.
   bool Denies(const std::string& counter, const Limit& limit, const Demand& demand,
               const Period& period) const;
-  // Whether units were given back during the period, other than by what `server` asked.
-  bool OthersGaveBack(const std::string& counter, int server, const Period& period) const;
+  // Whether units were given back during the period, other than by what `server` asked, or a limit
+  // with another rate may have added some.
+  bool OthersGaveBack(const std::string& counter, const Limit& limit, int server,
+                      const Period& period) const;
 
   // The states that a server may have seen at `at`: before or after each change at that time. Of a
   // new counter of `limit`, if it has not been changed before.

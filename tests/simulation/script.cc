@@ -280,6 +280,12 @@ void Script::Decider::Expire(const std::string& key, const Draft& true_draft) {
   const auto found = counters_.by_name.find(true_draft.name);
   if (found == counters_.by_name.end() || found->second.matters_until > call_.now) return;
   Open(*true_draft.limit, found->second.state, call_.now);
+  if (model_ == nullptr || std::holds_alternative<Concurrency>(*true_draft.limit)) return;
+  model_->Record(true_draft.name, {.at = call_.now,
+                                   .key = key,
+                                   .limit = *true_draft.limit,
+                                   .state = found->second.state,
+                                   .gives_back = true});
 }
 
 void Script::Decider::Misread(std::vector<Draft>& drafts) const {
@@ -325,16 +331,16 @@ void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode
   counter.matters_until = matters_until;
   counter.charged += draft.charged;
   if (!draft.changed && !written) return;
-  const bool other_rate = draft.found && counter.limit != *draft.limit;
   counter.key = key;
   counter.limit = *draft.limit;
   counter.state = draft.state;
   if (model_ == nullptr || std::holds_alternative<Concurrency>(*draft.limit)) return;
   model_->Record(draft.name, {.at = call_.now,
-                              .server = other_rate ? Model::kNoServer : call_.server,
+                              .server = call_.server,
                               .key = key,
+                              .limit = *draft.limit,
                               .state = draft.state,
-                              .gives_back = other_rate || mode == Mode::kUndo});
+                              .gives_back = mode == Mode::kUndo});
 }
 
 // As check.lua does: a key that is written again lives longer than required, and a key that lives
