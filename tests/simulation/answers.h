@@ -77,7 +77,9 @@ class Answers {
   void Hold(const Call& call, const std::string& counter, const std::string& lease,
             std::int64_t cost, bool by_store);
   void Release(const std::string& lease, std::int64_t server);
-  bool ExpectsHealth(const Call& call) const { return call.sent >= healthy_since_; }
+  bool ExpectsHealth(const Call& call) const {
+    return call.sent >= healthy_since_ && !context_.fleet.is_slow();
+  }
   void Break(std::string what) { context_.report.broken.push_back(std::move(what)); }
 
   const Context context_;

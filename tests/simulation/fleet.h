@@ -50,6 +50,8 @@ class Fleet {
 
   // The maximum time that the network takes for a request and its answer.
   Duration network_time() const { return (links_.splits ? 400 : 20) * links_.most_delay; }
+  // Whether a healthy Redis may seem too slow, because bytes come one by one.
+  bool is_slow() const { return links_.splits; }
   // The total time for which servers were stalled.
   Duration stalls() const { return stalls_; }
 
