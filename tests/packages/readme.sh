@@ -18,19 +18,29 @@ at_source() {
   inside LANG=C.UTF-8 CCACHE_BASEDIR=/src CCACHE_NOHASHDIR=1 bash -c "cd /src && $*"
 }
 
-echo "----- scripts/run.sh"
-at_source "SLUICE_GRPC=127.0.0.1:$grpc SLUICE_HTTP=127.0.0.1:$http scripts/run.sh --background" 2>&1 |
-  tee "$packages/run.log"
-server=$(cat "$root/src/build/run/sluiced.pid")
-processes=("$server")
-grep -q 'ALLOWED  by pay-per-user (token_bucket 19 of 20 left)' "$packages/run.log" ||
-  fail "run.sh shows no decision"
-echo "ok: run.sh shows a decision"
-expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
-expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
-kill -TERM "$server"
-wait_for 20 sh -c "! kill -0 $server" || fail "the server does not end"
-processes=()
+runs() {
+  local begin=$SECONDS
+  echo "----- scripts/run.sh"
+  at_source "SLUICE_GRPC=127.0.0.1:$grpc SLUICE_HTTP=127.0.0.1:$http scripts/run.sh --background" 2>&1 |
+    tee "$packages/run.log"
+  server=$(cat "$root/src/build/run/sluiced.pid")
+  processes=("$server")
+  grep -q 'ALLOWED  by pay-per-user (token_bucket 19 of 20 left)' "$packages/run.log" ||
+    fail "run.sh shows no decision"
+  echo "ok: run.sh shows a decision after $((SECONDS - begin)) s"
+  expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
+  expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
+  kill -TERM "$server"
+  wait_for 20 sh -c "! kill -0 $server" || fail "the server does not end"
+  processes=()
+}
+runs
+
+echo "----- cmake --preset release, without the packages of tests"
+at_source "cmake --preset release" >"$packages/configure.log" 2>&1 ||
+  { cat "$packages/configure.log" >&2; fail "the preset does not configure"; }
+grep 'tests' "$packages/configure.log"
+runs
 
 echo "----- scripts/test.sh"
 targets=${SLUICE_TEST_TARGETS:-settings_test sluiced sluice}
