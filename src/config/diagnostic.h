@@ -35,7 +35,7 @@ void SortByPosition(Diagnostics& diagnostics);
 // The word in `words` nearest to `word`, which is probably misspelled; "" if none is near.
 std::string_view NearestWord(std::string_view word, std::span<const std::string_view> words);
 
-// " (did you mean "x"?)" with NearestWord; "" if there is none.
+// " (did you mean "x"?)", where x is NearestWord. Empty if no word is near.
 std::string DidYouMean(std::string_view word, std::span<const std::string_view> words);
 
 }  // namespace sluice

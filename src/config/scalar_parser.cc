@@ -110,8 +110,8 @@ Result<Duration> ParseUtcOffset(std::string_view text) {
   return offset;
 }
 
-// Names of different types are different, even if their texts are equal: whoever may choose the URI
-// of a certificate must not get the rights of an address.
+// The type is part of the name. A caller who may choose the URI in its certificate must not get the
+// rights of an address with the same text.
 Result<std::string> ParseIdentity(std::string_view text) {
   constexpr std::string_view kAllowed = "is a name with its type (dns:, uri:, ip: or email:)";
   const std::size_t colon = std::min(text.find(':'), text.size());

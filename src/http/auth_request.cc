@@ -92,9 +92,9 @@ bool IsListOfProxies(std::string_view name) {
   return IsName(name, "X-Forwarded-For") || IsName(name, "Forwarded");
 }
 
-// The value of a header that the proxy sets; empty if there is none. Of a list of proxies, the last
-// item, which is from the proxy that asks. Clients may write the items before. A quote that they
-// leave open must not hide a comma, so quotes do not count.
+// The value of a header that the proxy sets, or empty text if the header is absent. If the header
+// lists proxies, the last item: the proxy that asks has written it, while clients may have written
+// the items before. Quotes are ignored, because one that a client leaves open could hide a comma.
 Result<std::string_view> ValueOf(const HttpHeaders& headers, std::string_view name) {
   const bool is_list = IsListOfProxies(name);
   const HttpHeaders::value_type* found = nullptr;

@@ -24,7 +24,7 @@ std::string AttributeInKey(std::string_view name);
 // The limit's part of a key.
 std::string CounterTag(const RuleLimit& limit);
 
-// The tag that two of the limits share; empty if there is none.
+// A tag that two of the limits share. Empty if all tags differ.
 std::string RepeatedTag(const std::vector<RuleLimit>& limits);
 
 // Names the counters of an override with `counter: own`, in letters and digits. Equal matches have

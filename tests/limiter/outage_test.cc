@@ -176,7 +176,7 @@ TEST_F(OutageTest, MomentaryLoss_TheStoreDecidesAgainAfterTwiceAsLong) {
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
 }
 
-// Whoever asks, and whenever: the other servers charge at once.
+// The other servers charge as soon as the store is back, so the time must not wait for a check here.
 TEST_F(OutageTest, StoreIsBackBeforeAnyoneAsks_TheTimeCountsFromThen) {
   Start(FixedWindow{.limit = 100, .window = hours(1)});
   Lose();

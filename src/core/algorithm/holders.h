@@ -28,7 +28,7 @@ class Holders {
   Holders(const Holders&) = delete;
   Holders& operator=(const Holders&) = delete;
 
-  // Expired or not; null if there is none.
+  // The holder of that name, expired or not. Null if there is no such holder.
   const Holder* Find(const LeaseId& id) const;
   // Adds a holder, or replaces the one of the same lease.
   void Set(const LeaseId& id, const Holder& holder);
