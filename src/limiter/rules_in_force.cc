@@ -48,9 +48,12 @@ void RulesInForce::CountCheck(const IndexedRule& rule, Decision decision, Source
   if (source == Source::kFallback) WatchFallback(rule, row);
 }
 
-// At most one line a second for all rules: in an outage, the state of the store says enough.
+// At most one line a second: many rules can fall back at the same time. A rule that has to wait for
+// its line is watched on.
 void RulesInForce::WatchFallback(const IndexedRule& rule, Row& row) const {
   const SteadyTime now = SteadyNow();
+  SteadyTime next = next_warning_.load(std::memory_order_relaxed);
+  if (now < next) return;
   const auto share = row.fallback.Note(now, [&row] {
     FallbackWatch::Decisions decisions;
     for (std::size_t column = 0; column < row.checks.size(); ++column) {
@@ -62,13 +65,11 @@ void RulesInForce::WatchFallback(const IndexedRule& rule, Row& row) const {
     }
     return decisions;
   });
-  if (!share) return;
-  SteadyTime next = next_warning_.load(std::memory_order_relaxed);
-  if (now < next || !next_warning_.compare_exchange_strong(next, now + kWarningPeriod)) return;
+  if (!share || !next_warning_.compare_exchange_strong(next, now + kWarningPeriod)) return;
   spdlog::warn(
       "rule {}/{}: its on_store_failure decided {:.1f} % of its checks in the last {} s, because "
-      "the "
-      "store did not answer in time; docs/outages.md, \"A rule that asks for too much\", says what "
+      "the store did not answer in time; docs/outages.md, \"A rule that asks for too much\", says "
+      "what "
       "to do",
       rule.domain, rule.rule.name, *share * 100, FallbackWatch::kWindow.count());
 }

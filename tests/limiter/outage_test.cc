@@ -176,7 +176,7 @@ TEST_F(OutageTest, MomentaryLoss_TheStoreDecidesAgainAfterTwiceAsLong) {
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
 }
 
-// The other servers charge as soon as the store is back, so the time must not wait for a check here.
+// The other servers charge as soon as the store is back. So the time does not wait for a check.
 TEST_F(OutageTest, StoreIsBackBeforeAnyoneAsks_TheTimeCountsFromThen) {
   Start(FixedWindow{.limit = 100, .window = hours(1)});
   Lose();
