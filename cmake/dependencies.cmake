@@ -13,7 +13,6 @@ find_package(OpenSSL REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
-find_package(yaml-cpp REQUIRED)
 find_package(prometheus-cpp REQUIRED CONFIG)
 find_package(Boost 1.74 REQUIRED)
 # Without the packages of the tests, everything else is built. The cached BUILD_TESTING stays, so that

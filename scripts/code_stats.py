@@ -12,6 +12,15 @@ import sys
 import tempfile
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+# A class or struct that is not nested in another one, and the definition of a member outside of it.
+CLASS = re.compile(r"^(?:template <.*> )?(?:class|struct) (?:\[\[\w+\]\] )?(\w+)[^;\n]*$", re.MULTILINE)
+MEMBER = re.compile(r"^(?:\S.*[ *&])?(?:[a-z]\w*::)*([A-Z]\w*)(?:<\w+>)?::(?:\w+::)*(?:~?\w+|operator\S+)\(")
+# All of `src`. What adds a feature raises it by what the feature needs.
+MOST_LINES_OF_CODE = 32000
+MOST_LINES_OF_A_CLASS = 600
+# The files of `src` that one has to touch to add a setting, and a metric.
+MOST_FILES_OF_A_SETTING = 4
+MOST_FILES_OF_A_METRIC = 2
 # The folder of the test that defines the order of the layers.
 LAYERS = pathlib.Path(__file__).resolve().parent.parent / "tests/layers"
 
@@ -21,9 +30,9 @@ def is_comment(line):
 
 
 def comment_share(headers):
-    """The percentage of non-empty lines in headers that have a comment."""
+    """The percentage of non-empty lines in headers that are a comment."""
     lines = [line for text in headers for line in text.splitlines() if line.strip()]
-    return 100 * sum("// " in line for line in lines) / max(len(lines), 1)
+    return 100 * sum(map(is_comment, lines)) / max(len(lines), 1)
 
 
 def function_lengths(text):
@@ -58,33 +67,84 @@ def percentile_95(values):
     return ordered[max(0, -(-95 * len(ordered) // 100) - 1)] if ordered else 0
 
 
-def include_cycles(files):
-    """The include cycles, each as a list of files."""
-    graph = {name: [to for to in INCLUDE.findall(text) if to in files] for name, text in files.items()}
-    done, path, cycles = set(), [], []
-
-    def visit(name):
-        if name in path:
-            cycles.append(path[path.index(name) :] + [name])
-            return
-        if name in done:
-            return
-        path.append(name)
-        for to in graph[name]:
-            visit(to)
-        path.pop()
-        done.add(name)
-
-    for name in sorted(graph):
-        visit(name)
-    return cycles
+def end_of_definition(lines, number):
+    """The last line of the definition that begins at `number`, whose closing brace is not indented."""
+    while not lines[number].endswith(("{", "}", ";")):
+        number += 1
+    if lines[number].endswith("{"):
+        while not lines[number].startswith("}"):
+            number += 1
+    return number
 
 
-def upward_includes(src):
+def class_lengths(files):
+    """The number of lines of each class over all its files: of its declaration, and of its members'
+    definitions with what stands before each of them (comments, helpers of the file).
+
+    A class is named by its folder, or by its file if only that knows it. A nested class is part of
+    the outermost one.
+    """
+    lengths = {}
+    for name, text in files.items():
+        folder, unit = name.rsplit("/", 1)[0], name.rsplit(".", 1)[0]
+        local = set(CLASS.findall(text)) if name.endswith(".cc") else set()
+        lines = text.splitlines()
+        number = counted = 0
+        while number < len(lines):
+            declared, member = CLASS.match(lines[number]), MEMBER.match(lines[number])
+            if declared or member:
+                begin = number if declared else counted
+                number = counted = end_of_definition(lines, number) + 1
+                found = (declared or member).group(1)
+                key = f"{unit if found in local else folder}: {found}"
+                lengths[key] = lengths.get(key, 0) + number - begin
+            else:
+                number += 1
+    return lengths
+
+
+def large_classes(files):
+    return [
+        f"{name}: {lines} lines"
+        for name, lines in sorted(class_lengths(files).items())
+        if lines > MOST_LINES_OF_A_CLASS
+    ]
+
+
+def files_of_settings(files):
+    """The files that name each setting: members of Settings and EnvoySettings."""
+    header = files.get("config/settings.h", "")
+    structs = re.findall(r"^struct (?:Envoy)?Settings \{$(.*?)^\};$", header, re.M | re.S)
+    members = re.findall(
+        r"^  (?!bool operator|EnvoySettings)[\w:<>]+ (\w+)(?: = [^;]*|\{\})?;", "".join(structs), re.M
+    )
+    users = {}
+    for member in members:
+        use = re.compile(rf"(?:\b[sS]ettings_?(?:\.|::)|\bto\.)(?:envoy\.)?{member}\b")
+        users[member] = {"config/settings.h"} | {name for name, text in files.items() if use.search(text)}
+    return users
+
+
+def files_of_metrics(files):
+    """The files that name each metric."""
+    users = {}
+    for name, text in files.items():
+        for metric in re.findall(r'"(sluice_[a-z0-9_]+)"', text):
+            users.setdefault(metric, set()).add(name)
+    return users
+
+
+def scattered(users, most):
+    return [f"{what}: {', '.join(sorted(names))}" for what, names in sorted(users.items()) if len(names) > most]
+
+
+def include_faults(src):
+    """Cycles of units and of folders, and includes of a higher layer."""
     sys.path.insert(0, str(LAYERS))
-    import check_layers  # pylint: disable=import-outside-toplevel,import-error
+    import check_layers as layers  # pylint: disable=import-outside-toplevel,import-error
 
-    return [line for line in check_layers.check(src) if "must not include" in line]
+    cycles = [" <-> ".join(group) for group in layers.all_cycles(src)]
+    return cycles, [line for line in layers.check(src) if "must not include" in line]
 
 
 # These may have a single user, since only `base` and `net` may include OpenSSL's headers.
@@ -126,30 +186,44 @@ def figures(src):
         1 for text in files.values() for line in text.splitlines()
         if line.strip() and not is_comment(line)
     )
-    cycles = [" -> ".join(cycle) for cycle in include_cycles(files)]
-    upward = upward_includes(src)
+    cycles, upward = include_faults(src)
+    large = large_classes(files)
+    settings = scattered(files_of_settings(files), MOST_FILES_OF_A_SETTING)
+    metrics = scattered(files_of_metrics(files), MOST_FILES_OF_A_METRIC)
     lonely = lonely_base_files(src, files)
     return [
-        ("lines of code", str(code), "", True, []),
-        ("comments in headers", f"{share:.1f} %", "25 to 40 %", 25 <= share <= 40, []),
+        ("lines of code", str(code), f"<= {MOST_LINES_OF_CODE}", code <= MOST_LINES_OF_CODE, []),
+        ("comments in headers", f"{share:.1f} %", "20 to 40 %", 20 <= share <= 40, []),
         ("function, 95th percentile", f"{functions} lines", "<= 25", functions <= 25, []),
         ("file, 95th percentile", f"{lengths} lines", "<= 250", lengths <= 250, []),
+        ("large classes", str(len(large)), f"0 > {MOST_LINES_OF_A_CLASS}", not large, large),
         ("include cycles", str(len(cycles)), "0", not cycles, cycles),
         ("upward includes", str(len(upward)), "0", not upward, upward),
+        ("scattered settings", str(len(settings)), f"0 > {MOST_FILES_OF_A_SETTING}", not settings, settings),
+        ("scattered metrics", str(len(metrics)), f"0 > {MOST_FILES_OF_A_METRIC}", not metrics, metrics),
         ("base files of one folder", str(len(lonely)), "0", not lonely, lonely),
     ]
 
 
 def self_test():
-    header = "// What it is.\n#pragma once\nint a;  // units\nint b;\nint c;\nint d;\n"
+    header = "// What it is.\n#pragma once\n// In units.\nint a;  // it\nint b;\nint c;\nint d;\n"
     long = "int F() {\n" + "  ++a;\n" * 30 + "}\n"
+    member = "void A::F{}() {{\n" + "  ++a;\n" * 18 + "}}\n"
+    class_a = header + "// Large.\nclass A {\n  void F();\n};\n"
     planted = [
+        ("lines of code", {f"core/a{n}.cc": "int a;\n" * 200 for n in range(200)} | {"core/a.h": header}),
+        ("large classes", {"core/a.h": class_a}
+         | {f"core/a_{n}.cc": "".join(map(member.format, range(10))) for n in range(3)}),
         ("comments in headers", {"core/a.h": "#pragma once\n" + "int a;\n" * 9}),
         ("function, 95th percentile", {"core/a.h": header, "core/a.cc": long}),
         ("file, 95th percentile", {"core/a.h": header, "core/a.cc": "int a;\n" * 300}),
         ("include cycles", {"core/a.h": header + '#include "core/b.h"\n',
                             "core/b.h": header + '#include "core/a.h"\n'}),
         ("upward includes", {"core/a.h": header + '#include "limiter/l.h"\n', "limiter/l.h": header}),
+        ("scattered settings", {"config/settings.h": header + "// Those.\nstruct Settings {\n  bool a = false;\n};\n"}
+         | {f"config/c{n}.cc": "bool b = settings.a;\n" for n in range(MOST_FILES_OF_A_SETTING)}),
+        ("scattered metrics", {"config/a.h": header}
+         | {f"config/c{n}.cc": 'auto m = "sluice_m";\n' for n in range(MOST_FILES_OF_A_METRIC + 1)}),
         ("base files of one folder", {"base/a.h": header,
                                       "core/c.h": header + '#include "base/a.h"\n'}),
         (None, {"base/a.h": header, "core/a.h": header + '#include "base/a.h"\n',
@@ -168,6 +242,13 @@ def self_test():
     lengths = function_lengths("void F(int a,\n       int b) {\n  ++a;\n}\n\nclass A {\n  int G() {\n  }\n};\n")
     if lengths != [4, 2]:
         wrong.append(f"lengths of functions: {lengths}")
+    lengths = class_lengths({
+        "core/a.h": "// What.\nclass A : public B {\n  class C;\n};\n\nstruct D;\n",
+        "core/a.cc": "class E {\n};\n\n// Why.\nint A::F(int a,\n         int b) {\n  ++a;\n}\nint A::G() {}\n",
+        "core/b.cc": "class E {\n};\nstd::vector<int> n::A::C::Get() const {\n}\n",
+    })
+    if lengths != {"core: A": 12, "core/a: E": 2, "core/b: E": 2}:
+        wrong.append(f"lengths of classes: {lengths}")
     print("\n".join(wrong), end="\n" if wrong else "")
     return 1 if wrong else 0
 

@@ -14,9 +14,9 @@ build_packages=(
   # store: Redis' wire protocol, sockets and timers, TLS and SHA-256
   libhiredis-dev libboost-dev libssl-dev
   # rules and settings: YAML, regular expressions, flags
-  libyaml-cpp-dev libyaml-dev libre2-dev libcli11-dev
-  # memory: an allocator that is fast when one thread frees memory of another
-  libmimalloc-dev
+  libyaml-dev libre2-dev libcli11-dev
+  # memory: an allocator that is fast when one thread frees memory of another; hash tables
+  libmimalloc-dev libxxhash-dev
   # gRPC server and load generator: HTTP/2, compressed messages
   libnghttp2-dev nlohmann-json3-dev zlib1g-dev
   # observability: logs and metrics (brings civetweb, curl and zlib)

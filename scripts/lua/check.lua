@@ -5,19 +5,22 @@
 -- ARGV…     leases, in the order of the checks that have one: 16 bytes of id, ttl (µs) as a
 --           little-endian double
 -- last ARGV little-endian doubles:
---             version (6), time (µs since the epoch; 0: Redis' own clock),
---             number of limits, number of requests, number of checks, number of counters, then
---             per limit:    algorithm, number of its parameters, the parameters
---             per request:  shared by equal demands: cost, mode (see below), longest wait
+--             version (8), time (µs since the epoch; 0: Redis' own clock),
+--             number of limits if lone.lua may decide the call, else 0,
+--             number of limits, number of requests, number of checks, number of counters, index of
+--             the first limit, then
+--             per request:  shared by equal demands: mode (see below), longest wait
 --                           (µs; -2 - µs: the longest delay of a leaky_bucket alone) or for a
 --                           refund the time of the charge (µs since the epoch); -1: none,
 --                           whether under a lease (0, 1), number of counters, then
 --                           per counter: index of its limit, group
---             per check:    index of its request, n, then per counter the index of its key; in mode
---                           7 then per counter the 3 numbers of the script's reply to the check
---                           to undo, as if that check had been alone
--- returns   { blob, message, … }; blob: little-endian doubles:
---             version (6), time of the decisions, then
+--             per check:    index of its request, n, then per counter the index of its key, then
+--                           per counter its units; in mode 7 then per counter the 3 numbers of the
+--                           script's reply to the check to undo, as if that check had been alone
+--             per limit:    algorithm, number of its parameters, the parameters
+--             and zeros, so that at least five numbers follow those two of the last limit
+-- returns   { blob, message, … }, or the blob alone; blob: little-endian doubles:
+--             version (8), time of the decisions, then
 --             per check:  for each of its groups its grants, then per counter of the group 3
 --                         numbers, its snapshot from before the check (see the algorithm's C++
 --                         header); in modes 3 to 7, except coalesced charges, instead whether it was admitted (0, 1), units
@@ -41,14 +44,7 @@
 -- pack, and the loop costs time per check. Tables are the most expensive, so a state is passed as
 -- separate fields.
 
-local VERSION = 6
-
 local LAYOUTS = { [2] = '<BI3dd', [3] = '<BI3ddd' } -- by the number of fields
-
--- A counter that is charged again lives this many seconds longer than required, or a fourth of its
--- lifetime. Meanwhile it is overwritten in place, which costs Redis half as much as a SET with an
--- expiry.
-local LINGER = 10
 
 local numbers = unpack_doubles(ARGV[#ARGV])
 if numbers[1] ~= VERSION then
@@ -62,14 +58,14 @@ if knows_time then
   now = time[1] * 1000000 + time[2]
 end
 
-local key_count = numbers[6]
+local key_count = numbers[7]
 local declared = #KEYS > 0
 local keys = declared and KEYS or ARGV
 
-local at = 7
+local at = numbers[8]
 local algorithms = {}
 local limits = {}
-for i = 1, numbers[3] do
+for i = 1, numbers[4] do
   local id = numbers[at]
   local kind = algorithms[id] or algorithm(id)
   algorithms[id] = kind
@@ -77,19 +73,20 @@ for i = 1, numbers[3] do
   at = at + 2 + numbers[at + 1]
 end
 
+at = 9
 local requests = {}
-for i = 1, numbers[4] do
-  local mode, time, count = numbers[at + 1], numbers[at + 2], numbers[at + 4]
+for i = 1, numbers[5] do
+  local mode, time, count = numbers[at], numbers[at + 1], numbers[at + 3]
   local request = {
-    cost = numbers[at], mode = mode, leased = numbers[at + 3] == 1, count = count,
-    numbers = mode == UNDO and 4 * count or count, -- per check
+    mode = mode, leased = numbers[at + 2] == 1, count = count,
+    numbers = (mode == UNDO and 5 or 2) * count, -- per check
     max_wait = mode ~= REFUND and time >= 0 and time,
     max_delay = mode ~= REFUND and time ~= -1 and (time >= 0 and time or -2 - time),
     charged_at = mode == REFUND and time >= 0 and time,
     limits = {}, groups = {}, lease = false, ttl = false,
-    is_plain = mode == CONSUME and numbers[at + 3] == 0,
+    is_plain = mode == CONSUME and numbers[at + 2] == 0,
   }
-  at = at + 5
+  at = at + 4
   for j = 1, count do
     local limit, group = limits[numbers[at]], numbers[at + 1]
     request.limits[j], request.groups[j] = limit, group
@@ -139,18 +136,19 @@ else
   strings, are_new, elsewhere = read_one_by_one(keys, key_count)
 end
 
-local request, cost, count, width, asked, is_plain, charge
-for _ = 1, numbers[5] do
+local request, count, width, asked, is_plain, charge
+for _ = 1, numbers[6] do
   local next_request, n, first_key = requests[numbers[at]], numbers[at + 1], at + 2
   if next_request ~= request then
     request = next_request
-    cost, count, width = request.cost, request.count, request.numbers
+    count, width = request.count, request.numbers
     asked, is_plain, charge = request.limits, request.is_plain, request.charge
   end
   at = first_key + width
 
   local foreign = elsewhere and first_of(elsewhere, numbers, first_key, count)
   local granted, place = n, length + 2
+  local costs = first_key + count - 1 -- before the first one
   for i = 1, is_plain and not foreign and count or 0 do
     local k, limit = numbers[first_key + i - 1], asked[i]
     local kind, value, keep, a, b, c = limit.algorithm, strings[k]
@@ -160,11 +158,11 @@ for _ = 1, numbers[5] do
       end
       keep, a, b, c = kind.advance(limit, now, state_a[k], state_b[k], state_c[k])
     elseif value then
-      local format
+      local version
       if #value == HEADER + 8 * kind.fields then
-        format, expiries[k], a, b, c = unpack_numbers(LAYOUTS[kind.fields], value)
+        version, expiries[k], a, b, c = unpack_numbers(LAYOUTS[kind.fields], value)
       end
-      if format ~= FORMAT then
+      if version ~= FORMAT then
         break
       end
       keep, a, b, c = kind.advance(limit, now, a, b, c)
@@ -186,29 +184,29 @@ for _ = 1, numbers[5] do
     if keep then
       break
     end
-    granted = kind.grants(limit, request, granted, a, b, c)
+    granted = kind.grants(limit, request, numbers[costs + i], granted, a, b, c)
     out[place], out[place + 1], out[place + 2] = a, b, c or 0
     place = place + 3
   end
 
   if place == length + 2 + 3 * count then
     out[length + 1] = granted
-    if charge and cost > 0 then
+    if charge and numbers[costs + 1] > 0 then
       local k = numbers[first_key]
-      local a, b, c = charge(asked[1], cost, n, out[length + 2], out[length + 3], out[length + 4])
+      local a, b, c = charge(asked[1], numbers[costs + 1], n, out[length + 2], out[length + 3], out[length + 4])
       if a then
         changed_by[k], state_a[k], state_b[k], state_c[k] = asked[1], a, b, c
       end
-    elseif granted > 0 and cost > 0 then
-      for i = 1, count do
-        local k, limit, p = numbers[first_key + i - 1], asked[i], length - 1 + 3 * i
-        changed_by[k], state_a[k], state_b[k], state_c[k] =
-          limit, limit.algorithm.take(limit, cost, granted, out[p], out[p + 1], out[p + 2])
-      end
     else
       for i = 1, count do
-        local p = length - 1 + 3 * i
-        prolong(numbers[first_key + i - 1], asked[i], out[p], out[p + 1], out[p + 2])
+        local k, limit, p = numbers[first_key + i - 1], asked[i], length - 1 + 3 * i
+        local cost = numbers[costs + i]
+        if granted > 0 and cost > 0 then
+          changed_by[k], state_a[k], state_b[k], state_c[k] =
+            limit, limit.algorithm.take(limit, cost, granted, out[p], out[p + 1], out[p + 2])
+        else
+          prolong(k, limit, out[p], out[p + 1], out[p + 2])
+        end
       end
     end
     length = place - 1
@@ -274,7 +272,7 @@ for k = 1, key_count do
     if lasts then
       call('SETRANGE', keys[k], '0', value)
     else
-      local text = texts[seconds] or string.format('%d', seconds)
+      local text = texts[seconds] or format('%d', seconds)
       texts[seconds] = text
       if value then
         call('SET', keys[k], value, 'EX', text)

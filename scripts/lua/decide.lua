@@ -15,6 +15,10 @@ local function deciders(run)
   local state_a, state_b, state_c, prolong = run.state_a, run.state_b, run.state_c, run.prolong
   local draft_a, draft_b, draft_c = {}, {}, {}
 
+  local function fail_unknown(k)
+    error('the key holds a counter of an unknown format: ' .. keys[k], 0)
+  end
+
   -- The state that Redis holds as a string; nil if there is none.
   local function unpack_string(k, fields)
     local value = strings[k]
@@ -25,10 +29,10 @@ local function deciders(run)
       end
       return nil
     end
-    local format, header = value:byte(), #value % 8
-    local known = format == FORMAT and header == HEADER or format == 1 and header == 1
+    local version, header = value:byte(), #value % 8
+    local known = version == FORMAT and header == HEADER or version == 1 and header == 1
     if not known or fields and #value ~= header + 8 * fields then
-      error('the key holds a counter of an unknown format: ' .. keys[k], 0)
+      fail_unknown(k)
     end
     local layout = '<' .. rep('d', floor(#value / 8))
     expiries[k] = header == HEADER and unpack_numbers('<I3', value, 2) or 0
@@ -42,7 +46,8 @@ local function deciders(run)
 
   local function change(k, limit, a, b, c)
     if limit.algorithm.at_once then
-      limit.algorithm.write(limit, keys[k], a)
+      local seconds = ceil(max(0, limit.algorithm.lifetime(limit, now, a)) / 1000000) + 1
+      limit.algorithm.write(limit, keys[k], a, format('%d', seconds))
     else
       changed_by[k], state_a[k], state_b[k], state_c[k] = limit, a, b, c
     end
@@ -57,6 +62,9 @@ local function deciders(run)
       prolong(k, changed_by[k], a, b, c)
     elseif kind.read then
       a = kind.read(keys[k])
+      if a == false then
+        fail_unknown(k)
+      end
     else
       a, b, c = unpack_string(k, kind.fields)
     end
@@ -87,13 +95,13 @@ local function deciders(run)
   -- Appends the grants of each group, then the snapshot of each counter. Everything that can fail
   -- precedes the first change.
   local function decide(request, n, first_key, length)
-    local cost, mode, count = request.cost, request.mode, request.count
+    local mode, count = request.mode, request.count
     local limits, groups = request.limits, request.groups
     for i = 1, count do
       draft_a[i], draft_b[i], draft_c[i] = read(numbers[first_key + i - 1], limits[i], mode)
     end
 
-    local allowed = n
+    local allowed, costs = n, first_key + count - 1 -- before the first one
     local i = 1
     while i <= count do
       local begin, group = i, groups[i]
@@ -101,8 +109,9 @@ local function deciders(run)
       local granted = mode == PEEK and min(allowed, 1) or allowed
       repeat
         local limit = limits[i]
-        granted =
-          limit.algorithm.grants(limit, request, granted, draft_a[i], draft_b[i], draft_c[i])
+        granted = limit.algorithm.grants(
+          limit, request, numbers[costs + i], granted, draft_a[i], draft_b[i], draft_c[i]
+        )
         i = i + 1
       until groups[i] ~= group
       if mode == PEEK then
@@ -119,6 +128,7 @@ local function deciders(run)
       out[length] = granted
       for j = begin, i - 1 do
         local limit, a, b, c = limits[j], draft_a[j], draft_b[j], draft_c[j]
+        local cost = numbers[costs + j]
         length = append_snapshot(length, limit, cost, taken, request, a, b, c)
         if taken > 0 and cost > 0 then
           local take = request.charge or limit.algorithm.take
@@ -132,10 +142,10 @@ local function deciders(run)
     return length
   end
 
-  -- Applies modes 3 to 7 to a counter. Returns how many units of the cost did not fit (or cannot be
-  -- undone), and the new state (nil if unchanged). At `record` are the numbers that UNDO gets.
-  local function changed(request, limit, all_admit, record, a, b, c)
-    local cost, mode, kind = request.cost, request.mode, limit.algorithm
+  -- Applies modes 3 to 7 to a counter. Returns how many units did not fit (or cannot be undone), and
+  -- the new state (nil if unchanged). At `record` are the numbers that UNDO gets.
+  local function changed(request, limit, cost, all_admit, record, a, b, c)
+    local mode, kind = request.mode, limit.algorithm
     if mode == CHARGE and kind.holds and kind.holds(a, request) then
       return 0, kind.renew(a, request)
     elseif mode == CHARGE then
@@ -159,13 +169,15 @@ local function deciders(run)
   local function decide_change(request, _, first_key, length)
     local mode, count, limits, groups = request.mode, request.count, request.limits, request.groups
     local admitted, group_admits, all_admit = {}, {}, true
+    local costs = first_key + count - 1 -- before the first one
+    local records = costs + count + 1
     for i = 1, count do
       local limit, group = limits[i], groups[i]
       local a, b, c = read(numbers[first_key + i - 1], limit, mode)
       draft_a[i], draft_b[i], draft_c[i] = a, b, c
       admitted[i] = 1
       if mode == CHARGE then
-        admitted[i] = limit.algorithm.grants(limit, request, 1, a, b, c)
+        admitted[i] = limit.algorithm.grants(limit, request, numbers[costs + i], 1, a, b, c)
       elseif mode == RENEW then
         admitted[i] = limit.algorithm.holds(a, request) and 1 or 0
       end
@@ -174,9 +186,10 @@ local function deciders(run)
     end
 
     for i = 1, count do
-      local limit = limits[i]
-      local dropped, a, b, c =
-        changed(request, limit, all_admit, first_key + count + 3 * (i - 1), draft_a[i], draft_b[i], draft_c[i])
+      local limit, cost = limits[i], numbers[costs + i]
+      local dropped, a, b, c = changed(
+        request, limit, cost, all_admit, records + 3 * (i - 1), draft_a[i], draft_b[i], draft_c[i]
+      )
       if a then
         change(numbers[first_key + i - 1], limit, a, b, c)
       else
@@ -187,7 +200,7 @@ local function deciders(run)
         out[length] = group_admits[groups[i]]
       end
       out[length + 1], out[length + 2] = admitted[i], dropped
-      length = append_snapshot(length + 2, limit, request.cost, 0, request, a, b, c)
+      length = append_snapshot(length + 2, limit, cost, 0, request, a, b, c)
     end
     return length
   end

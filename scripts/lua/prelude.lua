@@ -1,34 +1,4 @@
--- Definitions shared by all parts of the composed script; it comes first. For the algorithms, the
--- twin of src/core/algorithm/algorithm.h.
-
-local floor, ceil, min, max, rep = math.floor, math.ceil, math.min, math.max, string.rep
-local pack_numbers, unpack_numbers = struct.pack, struct.unpack
-local call, try = redis.call, redis.pcall
-
--- CHARGE takes the cost even if denied; REFUND gives it back. RENEW and RELEASE apply to the
--- check's lease; RENEW applies only if all counters hold it. UNDO reverts an earlier granted check.
-local CONSUME, PEEK, CHARGE, REFUND, RENEW, RELEASE, UNDO = 1, 2, 3, 4, 5, 6, 7
-
--- Most algorithms keep a counter as a string: this number, when its key expires (seconds since the
--- epoch, modulo EXPIRY_MODULUS, in 3 bytes; 0: unknown), then its fields as little-endian doubles;
--- `fields` is their number, unless it varies. Format 1, which is read but not written,
--- has no expiry. An algorithm with another representation has its own read
--- function, and either a write at the end of the call or immediate writes.
---
--- In Lua a state is `fields` numbers, two or three (a, b, c below), or one table.
-local FORMAT = 2
-local HEADER = 4 -- bytes
-local EXPIRY_MODULUS = 16777216
-
--- Whether a state that no grant has changed must still be stored (otherwise nil); see enum
--- WriteBack.
-local KEEP_UNLESS_PEEK, KEEP_ALWAYS = 1, 2
-
--- If a counter is ahead of the clock by more than this (µs), the clock was replaced.
-local MAX_SKEW = 1000000
-
--- The largest count of an algorithm.
-local MAX_PRODUCT = 4503599627370496
+-- Functions shared by the parts of the composed script that follow.
 
 -- Lua passes about 8,000 values at most, so longer lists are passed in pieces of this size.
 local PIECE = 4000
@@ -114,7 +84,7 @@ local function any_exists(names)
 end
 
 -- How many of n consecutive checks of `cost` units fit within `most`.
-local function grants_within(most, counted, cost, n)
+local function grants_within(most, counted, cost, n) -- inlined
   if counted > most then
     return 0
   elseif cost == 0 then
@@ -125,11 +95,11 @@ local function grants_within(most, counted, cost, n)
 end
 
 -- How far the level of a bucket may fall below zero.
-local function max_debt(rate, capacity)
+local function max_debt(rate, capacity) -- inlined
   return min(MAX_PRODUCT, 10 * max(capacity, rate * 60000000))
 end
 
 -- The inflow during a time at `rate` per µs; at most `most`.
-local function inflow(time, rate, most)
+local function inflow(time, rate, most) -- inlined
   return time >= ceil(most / rate) and most or time * rate
 end

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/log.h"
+
 namespace sluice {
 namespace {
 
@@ -43,6 +45,20 @@ Result<std::string_view> AdminAccess::Admit(const Caller& caller) const {
 void AdminAccess::NoteRefused(const Caller& caller) const {
   if (wrong_tokens == nullptr || token == nullptr || token->Get().empty()) return;
   if (BearerToken(caller.authorization)) wrong_tokens->Note(caller.peer, SteadyNow());
+}
+
+AdminAccess::Caller OperatorOf(const rpc::Call& call) {
+  return {.authorization = call.Metadata("authorization"), .peer = call.peer()};
+}
+
+Result<std::string_view> AdmitOperator(const AdminAccess& access, const rpc::Call& call) {
+  const AdminAccess::Caller caller = OperatorOf(call);
+  auto admitted = access.Admit(caller);
+  if (!admitted) {
+    if (admitted.error().code == ErrorCode::kUnauthenticated) access.NoteRefused(caller);
+    spdlog::debug("admin: {} refused: {}", call.peer().address, admitted.error().message);
+  }
+  return admitted;
 }
 
 }  // namespace sluice

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "base/secret.h"
 #include "net/peer.h"
+#include "rpc/handler.h"
 
 namespace sluice {
 
@@ -42,5 +43,10 @@ struct AdminAccess {
   // Call it if the caller that Admit refused is not let in by something else, either.
   void NoteRefused(const Caller& caller) const;
 };
+
+AdminAccess::Caller OperatorOf(const rpc::Call& call);
+
+// Admits the caller of `call`, or notes the refusal.
+Result<std::string_view> AdmitOperator(const AdminAccess& access, const rpc::Call& call);
 
 }  // namespace sluice

@@ -1,14 +1,244 @@
 #include "admin/admin_service.h"
 
+#include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
-#include "admin/counter_handlers.h"
-#include "admin/rule_handlers.h"
+#include <fmt/format.h>
+#include <google/protobuf/message_lite.h>
+#include <sluice/v1/admin.pb.h>
+
+#include "admin/explain.h"
+#include "admin/reset_limit.h"
+#include "api/answer_writer.h"
 #include "api/protobuf_log.h"
+#include "api/status.h"
+#include "base/log.h"
+#include "config/rule_yaml.h"
 
 namespace sluice {
+namespace {
+
+// Checks the caller's access and parses the request.
+template <typename Request>
+class AdminHandler : public rpc::UnaryHandler {
+ public:
+  // `access` must outlive the handler.
+  explicit AdminHandler(const AdminAccess& access) : access_(access) {}
+
+  void Serve(const rpc::Call& call, std::string_view bytes) final {
+    const auto admitted = AdmitOperator(access_, call);
+    if (!admitted) return Fail(admitted.error());
+    operator_ = fmt::format("{} at {}", *admitted, call.peer().address);
+    if (!message_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+      return Fail(InvalidArgument("the request is not a valid protobuf message"));
+    }
+    Answer(call);
+  }
+
+ protected:
+  void Fail(const Error& error) { Finish(ToStatus(error)); }
+  void FinishWith(const google::protobuf::MessageLite& response) {
+    Finish(response.SerializeAsString());
+  }
+
+  // The caller, for the log: "the admin token at 192.0.2.1:4711".
+  const std::string& caller() const { return operator_; }
+
+  // Valid until Finish or the next Serve.
+  const Request& message() const { return message_; }
+
+ private:
+  // Must end the call eventually. `call` is valid as in Serve.
+  virtual void Answer(const rpc::Call& call) = 0;
+
+  const AdminAccess& access_;
+  std::string operator_;
+  Request message_;
+};
+
+// The calls for the counters of a request. Neither blocks.
+
+// A check of the domain and attributes of `request`, with views into it.
+template <typename Request>
+CheckRequest ToCheckRequest(const Request& request, SteadyTime deadline) {
+  CheckRequest check;
+  check.domain = request.domain();
+  for (const auto& [name, value] : request.attributes()) check.attributes.push_back({name, value});
+  check.deadline = deadline;
+  return check;
+}
+
+void FillRule(const ExplainedRule& from, v1::ExplainedRule& to) {
+  to.set_rule(std::string(from.rule));
+  to.set_effect(std::string(from.effect));
+  to.set_reason(from.reason);
+  for (const ExplainedCounter& counter : from.counters) {
+    v1::ExplainedCounter& filled = *to.add_counters();
+    filled.set_key(counter.key);
+    Fill(counter.status, *filled.mutable_status());
+    for (const CountedAmount& it : counter.counts) {
+      (*filled.mutable_counts())[it.name] = static_cast<std::uint64_t>(it.weight);
+    }
+    if (counter.counts.empty()) (*filled.mutable_counts())[std::string(CountedAmount::kCost)] = 1;
+  }
+}
+
+// A google.protobuf.Duration or Timestamp.
+template <typename SecondsAndNanos>
+void FillTime(Duration time, SecondsAndNanos& to) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  to.set_seconds(seconds.count());
+  to.set_nanos(static_cast<std::int32_t>(std::chrono::nanoseconds(time - seconds).count()));
+}
+
+// Sets the field `xds` of a response, if rules come from a control plane.
+template <typename Response>
+void FillXds(const RuleSource* rules, Response& response) {
+  const auto xds = rules == nullptr ? std::nullopt : rules->xds();
+  if (!xds) return;
+  v1::RulesByXds& to = *response.mutable_xds();
+  to.set_connected(xds->connected);
+  to.set_version(xds->version);
+  if (xds->age) FillTime(*xds->age, *to.mutable_age());
+  to.set_resources(xds->resources);
+  to.set_refused(xds->refused);
+  to.set_last_refusal(xds->last_refusal);
+}
+
+class ExplainHandler final : public AdminHandler<v1::ExplainRequest>, private ExplainCall {
+ public:
+  ExplainHandler(const AdminAccess& access, Limiter& limiter, const RuleSource* rules)
+      : AdminHandler(access), ExplainCall(limiter), rules_(rules) {}
+
+ private:
+  void Answer(const rpc::Call& call) override { Start(ToCheckRequest(message(), call.deadline())); }
+
+  void OnExplained(const Result<Explanation>& explanation) override {
+    if (!explanation) return Fail(explanation.error());
+    v1::ExplainResponse response;
+    Fill(explanation->answer, "", *response.mutable_response());
+    for (const ExplainedRule& rule : explanation->rules) FillRule(rule, *response.add_rules());
+    FillXds(rules_, response);
+    FinishWith(response);
+  }
+
+  const RuleSource* const rules_;
+};
+
+class ResetLimitHandler final : public AdminHandler<v1::ResetLimitRequest>, private ResetCall {
+ public:
+  ResetLimitHandler(const AdminAccess& access, Limiter& limiter)
+      : AdminHandler(access), ResetCall(limiter) {}
+
+ private:
+  // Attributes may be personal or secret.
+  void Answer(const rpc::Call& call) override {
+    spdlog::info("admin: {} resets counters of domain \"{}\", {}", caller(),
+                 LogText(message().domain()),
+                 message().rule().empty() ? "all rules" : "rule " + LogText(message().rule()));
+    Start(ToCheckRequest(message(), call.deadline()), message().rule());
+  }
+
+  void OnReset(Result<std::vector<std::string>> keys) override {
+    if (!keys) return Fail(keys.error());
+    v1::ResetLimitResponse response;
+    for (std::string& key : *keys) response.add_keys(std::move(key));
+    FinishWith(response);
+  }
+};
+
+// The calls that take long. They run on the worker's thread and post their answer to the loop.
+
+v1::ListRulesResponse RulesOf(const Limiter& limiter, const std::string& domain) {
+  v1::ListRulesResponse response;
+  const auto rules = limiter.rules();
+  for (const IndexedRule& rule : rules->index->rules()) {
+    if (!domain.empty() && domain != rule.domain) continue;
+    v1::RuleInfo& info = *response.add_rules();
+    info.set_domain(rule.domain);
+    info.set_rule(rule.rule.name);
+    info.set_location(rule.rule.location);
+    info.set_yaml(ToYaml(rule.rule));
+  }
+  return response;
+}
+
+v1::ReloadRulesResponse ToResponse(const ReloadResult& result) {
+  v1::ReloadRulesResponse response;
+  response.set_applied(result.applied);
+  response.set_unchanged(result.unchanged);
+  for (const std::string& error : result.errors) response.add_errors(error);
+  response.set_rules(result.rules);
+  FillTime(result.loaded_at.time_since_epoch(), *response.mutable_loaded_at());
+  return response;
+}
+
+template <typename Request>
+class WorkerHandler : public AdminHandler<Request> {
+ public:
+  WorkerHandler(const AdminAccess& access, net::Loop& loop, Worker& worker)
+      : AdminHandler<Request>(access), loop_(loop), worker_(worker) {}
+
+ protected:
+  // Answers with the message that `work` returns on the worker's thread.
+  void FinishFromWorker(std::function<std::string()> work) {
+    const bool posted = worker_.Post([this, work = std::move(work)] {
+      loop_.Post([this, response = work()] { this->Finish(response); });
+    });
+    if (!posted) {
+      this->Fail({ErrorCode::kUnavailable, "too many admin calls are in progress; try again"});
+    }
+  }
+
+ private:
+  net::Loop& loop_;
+  Worker& worker_;
+};
+
+class ListRulesHandler final : public WorkerHandler<v1::ListRulesRequest> {
+ public:
+  ListRulesHandler(const AdminAccess& access, net::Loop& loop, Worker& worker, Limiter& limiter,
+                   const RuleSource* rules)
+      : WorkerHandler(access, loop, worker), limiter_(limiter), rules_(rules) {}
+
+ private:
+  void Answer(const rpc::Call&) override {
+    spdlog::info("admin: {} lists the rules", caller());
+    FinishFromWorker([this, domain = message().domain()] {
+      v1::ListRulesResponse response = RulesOf(limiter_, domain);
+      FillXds(rules_, response);
+      return response.SerializeAsString();
+    });
+  }
+
+  Limiter& limiter_;
+  const RuleSource* const rules_;
+};
+
+class ReloadRulesHandler final : public WorkerHandler<v1::ReloadRulesRequest> {
+ public:
+  ReloadRulesHandler(const AdminAccess& access, net::Loop& loop, Worker& worker, RuleSource* rules)
+      : WorkerHandler(access, loop, worker), rules_(rules) {}
+
+ private:
+  void Answer(const rpc::Call&) override {
+    if (rules_ == nullptr) {
+      return Fail({ErrorCode::kUnimplemented, "this server's rules cannot be read again"});
+    }
+    spdlog::info("admin: {} reads the rules again", caller());
+    FinishFromWorker([rules = rules_] { return ToResponse(rules->Reload()).SerializeAsString(); });
+  }
+
+  RuleSource* const rules_;
+};
+
+}  // namespace
 
 AdminService::AdminService(Limiter& limiter, AdminAccess access, Worker& worker, RuleSource* rules)
     : limiter_(limiter), access_(std::move(access)), worker_(worker), rules_(rules) {
@@ -21,11 +251,11 @@ void AdminService::AddTo(rpc::Methods& methods) {
     methods.push_back({.path = "/" + service.full_name() + "/" + name, .unary = std::move(make)});
   };
   add("Explain",
-      [this](net::Loop&) { return std::make_unique<ExplainHandler>(access_, limiter_); });
+      [this](net::Loop&) { return std::make_unique<ExplainHandler>(access_, limiter_, rules_); });
   add("ResetLimit",
       [this](net::Loop&) { return std::make_unique<ResetLimitHandler>(access_, limiter_); });
   add("ListRules", [this](net::Loop& loop) {
-    return std::make_unique<ListRulesHandler>(access_, loop, worker_, limiter_);
+    return std::make_unique<ListRulesHandler>(access_, loop, worker_, limiter_, rules_);
   });
   add("ReloadRules", [this](net::Loop& loop) {
     return std::make_unique<ReloadRulesHandler>(access_, loop, worker_, rules_);

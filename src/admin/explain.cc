@@ -62,34 +62,36 @@ std::string ReasonOf(const RuleMatch& match, std::span<const Attribute> attribut
 }
 
 ExplainedCounter ToCounter(const RuleMatch& match, const IndexedLimit& limit,
-                           const CheckAnswer& answer) {
+                           const CheckRequest& request, const CheckAnswer& answer) {
   const LimitAnswer unknown{.rule = match.rule,
                             .index = static_cast<std::uint32_t>(&limit - match.limits.data()),
                             .algorithm = AlgorithmOf(limit.limit),
+                            .units = request.UnitsOf(limit.counts).value_or(0),
                             .source = Source::kRule,
                             .state_known = false,
                             .verdict = {.admitted = true}};
   const auto known =
       std::find_if(answer.limits.begin(), answer.limits.end(), [&](const LimitAnswer& other) {
-        return other.algorithm && other.rule->rule.name == unknown.rule->rule.name &&
-               other.index == unknown.index;
+        return other.algorithm && other.rule == unknown.rule && other.index == unknown.index;
       });
   return {.key = match.key_prefix + limit.tag,
-          .status = known == answer.limits.end() ? unknown : *known};
+          .status = known == answer.limits.end() ? unknown : *known,
+          .counts = limit.counts};
 }
 
 }  // namespace
 
-// The check looks up the rules itself, and keeps them only until it is answered.
 void ExplainCall::Start(const CheckRequest& asked) {
   explanation_ = Explanation{};
   request = asked;
+  request.cost = 1;
   request.demand = {.mode = Mode::kPeek};
   request.ask_store = true;  // a remembered denial covers only one counter
   if (auto valid = request.Validate(); !valid) return Refuse(valid.error());
   rules_ = limiter_.rules();
   envoy::CompleteDescriptor(*rules_->index, request.domain, request.attributes, counter_);
   rules_->index->Match(request.domain, request.attributes, matched_);
+  request.rules = rules_;
   CheckCall::Start();
 }
 
@@ -118,7 +120,7 @@ void ExplainCall::AddRule(const RuleMatch& match) {
   explained.effect = EffectOf(match);
   explained.reason = ReasonOf(match, request.attributes);
   for (const IndexedLimit& limit : match.limits) {
-    explained.counters.push_back(ToCounter(match, limit, explanation.answer));
+    explained.counters.push_back(ToCounter(match, limit, request, explanation.answer));
   }
 }
 
@@ -130,7 +132,10 @@ bool ExplainCall::CollectCounters() {
   for (const RuleMatch& match : matched_.matches()) {
     for (ExplainedCounter& counter : rule->counters) {
       const IndexedLimit& limit = match.limits[counter.status.index];
-      peek_.counters.push_back({.key = counter.key, .limit = &limit.limit, .verdict = {}});
+      peek_.counters.push_back({.key = counter.key,
+                                .limit = &limit.limit,
+                                .units = counter.status.units,
+                                .verdict = {}});
       peek_.statuses.push_back(&counter.status);
     }
     ++rule;

@@ -10,16 +10,17 @@
 #include <vector>
 
 #include "base/result.h"
+#include "limiter/active_rules.h"
 #include "limiter/check_answer.h"
 #include "limiter/check_call.h"
 #include "limiter/check_request.h"
-#include "limiter/rules_in_force.h"
 
 namespace sluice {
 
 struct ExplainedCounter {
   std::string key;     // in the store
   LimitAnswer status;  // for a cost of 1
+  Counts counts;       // what the limit counts
 };
 
 struct ExplainedRule {
@@ -66,7 +67,7 @@ class ExplainCall : private CheckCall {
 
   Limiter& limiter_;
   std::string counter_;  // viewed by the request, if it is a descriptor of Envoy's
-  std::shared_ptr<const RulesInForce> rules_;  // viewed by explanation_
+  std::shared_ptr<const ActiveRules> rules_;  // viewed by explanation_
   MatchResult matched_;
   Result<Explanation> explanation_ = Explanation{};
   Peek peek_;

@@ -63,16 +63,15 @@ void ResetCall::Start(CheckRequest request, std::string_view rule) {
   ResetIn(limiter_.local_store(), local_);
 }
 
-void ResetCall::ResetIn(Store& store, StoreReset& reset) {
+void ResetCall::ResetIn(Store& store, Reset& reset) {
   reset.keys.assign(keys_.begin(), keys_.end());
   reset.failure.reset();
   reset.deadline = std::min(deadline_, SteadyNow() + kTimeout);
   store.Reset(reset);
 }
 
-void ResetCall::ResetShared() { ResetIn(limiter_.store(), shared_); }
-
-void ResetCall::OnSharedReset() {
+void ResetCall::OnStoreReset(const Reset& reset) {
+  if (&reset == &local_) return ResetIn(limiter_.store(), shared_);
   if (shared_.failure) {
     return OnReset(
         Error{ErrorCode::kUnavailable,

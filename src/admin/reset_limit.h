@@ -31,15 +31,9 @@ class ResetCall {
   void Start(CheckRequest request, std::string_view rule);
 
  private:
-  struct LocalReset final : StoreReset {
-    explicit LocalReset(ResetCall& owner) : call(owner) {}
-    void OnReset() override { call.ResetShared(); }
-
-    ResetCall& call;
-  };
-  struct SharedReset final : StoreReset {
-    explicit SharedReset(ResetCall& owner) : call(owner) {}
-    void OnReset() override { call.OnSharedReset(); }
+  struct Reset final : StoreReset {
+    explicit Reset(ResetCall& owner) : call(owner) {}
+    void OnReset() override { call.OnStoreReset(*this); }
 
     ResetCall& call;
   };
@@ -48,16 +42,15 @@ class ResetCall {
   // attribute, and with kUnavailable if the store failed.
   virtual void OnReset(Result<std::vector<std::string>> keys) = 0;
 
-  void ResetIn(Store& store, StoreReset& reset);
-  void ResetShared();
-  void OnSharedReset();
+  void ResetIn(Store& store, Reset& reset);
+  void OnStoreReset(const Reset& reset);
 
   Limiter& limiter_;
   std::string_view domain_;
   SteadyTime deadline_;
   std::vector<std::string> keys_;
-  LocalReset local_;
-  SharedReset shared_;
+  Reset local_;   // first
+  Reset shared_;  // in the store, for the whole fleet
 };
 
 }  // namespace sluice

@@ -1,9 +1,10 @@
-// The source of the limiter's rules, which front ends can ask to reload. In sluiced, RuleReloader.
+// The source of the limiter's rules, which front ends can ask to reload. In sluiced, ServerRules.
 //
 // Thread-safe.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,16 @@ struct ReloadResult {
   Time loaded_at;         // when they were loaded
 };
 
+// The state of rules from a control plane.
+struct XdsRules {
+  bool connected = false;       // the control plane has answered on the current connection
+  std::string version;          // of the set in force, as the control plane names it
+  std::optional<Duration> age;  // since it was accepted; absent: no set has been accepted yet
+  std::size_t resources = 0;    // in it
+  std::size_t refused = 0;      // sets, since the start
+  std::string last_refusal;     // its version and first mistake; empty since a set was accepted
+};
+
 class RuleSource {
  public:
   virtual ~RuleSource() = default;
@@ -28,6 +39,9 @@ class RuleSource {
   // Reads the rules, all or nothing, and returns when they are active or refused. Blocks while
   // reading (seconds for 100,000 rules), so do not call it on a thread that serves checks.
   virtual ReloadResult Reload() = 0;
+
+  // Absent: no rules come from a control plane. Does not block.
+  virtual std::optional<XdsRules> xds() const { return std::nullopt; }
 };
 
 }  // namespace sluice

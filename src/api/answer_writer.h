@@ -1,28 +1,30 @@
-// Writes the answers of sluice.v1.RateLimiter byte for byte as protobuf does, but without generated
-// messages, which allocate for each duration.
+// Writes the answers of sluice.v1.RateLimiter.
 //
-// Thread-safe. Every function appends to `out`.
+// Thread-safe.
 #pragma once
 
 #include <string>
 #include <string_view>
+
+#include <sluice/v1/rate_limiter.pb.h>
 
 #include "base/result.h"
 #include "limiter/check_answer.h"
 
 namespace sluice {
 
-// A CheckLimitResponse.
+// These set every field of an empty message.
+void Fill(const CheckAnswer& answer, std::string_view request_id, v1::CheckLimitResponse& to);
+void Fill(const LimitAnswer& answer, v1::LimitStatus& to);
+
+// Appends a serialized CheckLimitResponse.
 void AppendResponse(const CheckAnswer& answer, std::string_view request_id, std::string& out);
 
-// A CheckLimitsResponse with one result. Concatenated, such messages form one message with all
-// their results.
+// Appends a serialized CheckLimitsResponse with one result. Concatenated, such messages form one
+// message with all their results.
 void AppendResult(const Result<CheckAnswer>& answer, std::string_view request_id, std::string& out);
 
-// A LimitStatus.
-void AppendLimitStatus(const LimitAnswer& answer, std::string& out);
-
-// A RenewLeaseResponse.
+// Appends a serialized RenewLeaseResponse.
 void AppendRenewal(Duration ttl, std::string& out);
 
 }  // namespace sluice

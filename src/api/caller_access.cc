@@ -36,9 +36,9 @@ bool HasKey(const Caller& caller, std::string_view key) {
   });
 }
 
-CallerRight RightFor(const Demand& demand) {
-  if (demand.cost == 0) return CallerRight::kPeek;
-  switch (demand.mode) {
+CallerRight RightFor(const CheckRequest& request) {
+  if (request.TakesNothing()) return CallerRight::kPeek;
+  switch (request.demand.mode) {
     case Mode::kPeek:
       return CallerRight::kPeek;
     case Mode::kCharge:
@@ -172,7 +172,7 @@ Result<void> CallerAccess::MayAsk(const Caller& caller, std::string_view domain,
 }
 
 Result<void> CallerAccess::MayCheck(const Caller& caller, CheckRequest& request) const {
-  const auto may = MayAsk(caller, request.domain, RightFor(request.demand));
+  const auto may = MayAsk(caller, request.domain, RightFor(request));
   if (!may) return may;
   request.may_lease = caller.rights.Has(CallerRight::kLease);
   return {};

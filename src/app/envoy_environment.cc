@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -14,29 +16,25 @@ namespace sluice {
 namespace {
 
 // Variables of Envoy's service that have no effect in Sluice. A name that ends in _ is a prefix.
-constexpr std::array<std::string_view, 22> kMeaningless{
+constexpr std::array<std::string_view, 18> kMeaningless{
     "BACKEND_TYPE",
     "CACHE_KEY_PREFIX",
-    "CONFIG_TYPE",
-    "CONFIG_GRPC_",
+    "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL",
     "DEBUG_",
     "DISABLE_STATS",
     "EXPIRATION_JITTER_MAX_SECONDS",
     "EXTRA_TAGS",
-    "FORCE_START_WITHOUT_INITIAL_CONFIG",
     "GRPC_AUTH",
     "GRPC_CLIENT_TLS_",
     "GRPC_MAX_CONNECTION_",
     "GRPC_SERVER_",
-    "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED",
     "MEMCACHE_",
     "PROMETHEUS_",
     "REDIS_",
     "RUNTIME_",
     "STATSD_",
     "TRACING_",
-    "USE_PROMETHEUS",
-    "USE_STATSD",
+    "XDS_CLIENT_BACKOFF_",
 };
 
 using Words = std::array<std::string_view, 6>;
@@ -58,6 +56,34 @@ std::string Encoded(std::string_view text) {
   return encoded;
 }
 
+// A duration as Go writes it, such as "24h", "1m30s" or "1.5h", in milliseconds.
+std::optional<std::int64_t> GoMilliseconds(std::string_view text) {
+  struct GoUnit {
+    std::string_view name;
+    double milliseconds;
+  };
+  // "ms" before "m", with which it begins.
+  constexpr std::array<GoUnit, 4> kUnits{{{"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}}};
+  constexpr double kMost = 1e12;
+  double sum = 0;
+  if (text == "0") return 0;
+  if (text.empty()) return std::nullopt;
+  while (!text.empty()) {
+    double number = 0;
+    const char* const end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+    if (parsed.ec != std::errc() || !(number >= 0)) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(parsed.ptr - text.data()));
+    const auto unit = std::find_if(kUnits.begin(), kUnits.end(),
+                                   [&](const GoUnit& it) { return text.starts_with(it.name); });
+    if (unit == kUnits.end()) return std::nullopt;
+    text.remove_prefix(unit->name.size());
+    sum += number * unit->milliseconds;
+  }
+  if (sum > kMost) return std::nullopt;
+  return static_cast<std::int64_t>(sum);
+}
+
 class Reader {
  public:
   explicit Reader(std::span<const std::string> environment) {
@@ -69,9 +95,11 @@ class Reader {
   }
 
   Result<EnvoyEnvironment> Read() {
-    ReadAddress("--grpc", "GRPC_HOST", "GRPC_PORT", "8081");
+    ReadGrpcAddress();
+    ReadLength("--max-connection-age", "GRPC_MAX_CONNECTION_AGE");
     ReadAddress("--http", "HOST", "PORT", "8080");
-    ReadRules();
+    Take("CONFIG_TYPE") == "GRPC_XDS_SOTW" ? ReadXds() : ReadRules();
+    ReadTls();
     ReadRedis();
     ReadHeaders();
     ReadFlag("--envoy-merge-domains", "MERGE_DOMAIN_CONFIG");
@@ -82,6 +110,7 @@ class Reader {
       Add("--envoy-count-denied", "false");
     }
     ReadText("--envoy-near-limit-ratio", "NEAR_LIMIT_RATIO");
+    ReadMetrics();
     ReadLog();
     Take("LOCAL_CACHE_SIZE_IN_BYTES");  // the deny cache is always on
     WarnOfTheRest();
@@ -112,6 +141,11 @@ class Reader {
     mistakes_.push_back(fmt::format("{}: found \"{}\"; allowed are {}", name, value, allowed));
   }
 
+  // For a variable that protects the service, which must not start without it.
+  void Refuse(std::string_view name, std::string_view instead) {
+    mistakes_.push_back(fmt::format("{}: not supported; {}", name, instead));
+  }
+
   void Add(std::string_view flag, std::string_view value) {
     read_.arguments.push_back(fmt::format("{}={}", flag, value));
   }
@@ -132,11 +166,103 @@ class Reader {
     Add(flag, fmt::format("{}:{}", on.empty() ? "0.0.0.0" : on, at.empty() ? default_port : at));
   }
 
+  // A unix socket comes instead of a port.
+  void ReadGrpcAddress() {
+    const std::string socket = Take("GRPC_UDS");
+    if (socket.empty()) return ReadAddress("--grpc", "GRPC_HOST", "GRPC_PORT", "8081");
+    for (const char* const name : {"GRPC_HOST", "GRPC_PORT"}) Take(name);
+    Add("--grpc", "unix:" + socket);
+  }
+
+  // A duration; zero sets nothing.
+  void ReadLength(std::string_view flag, const std::string& name) {
+    const std::string text = Take(name);
+    if (text.empty()) return;
+    const auto milliseconds = GoMilliseconds(text);
+    if (!milliseconds) return Mistake(name, text, "durations such as 10s, 1m30s and 24h");
+    if (*milliseconds > 0) Add(flag, fmt::format("{}ms", *milliseconds));
+  }
+
   void ReadRules() {
     const std::string root = Take("RUNTIME_ROOT", "/srv/runtime_data/current");
     const std::string below = Take("RUNTIME_SUBDIRECTORY");
     const std::string rules = Take("RUNTIME_APPDIRECTORY", "config");
     Add("--envoy-rules", fmt::format("{}{}{}/{}", root, below.empty() ? "" : "/", below, rules));
+  }
+
+  // Rules from a control plane. Its files of TLS count only with TLS, and the directory of rule
+  // files, which Envoy Gateway sets all the same, does not count.
+  void ReadXds() {
+    for (const char* const name :
+         {"RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY", "RUNTIME_WATCH_ROOT",
+          "RUNTIME_IGNOREDOTFILES", "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL"}) {
+      Take(name);
+    }
+    Add("--envoy-xds", Take("CONFIG_GRPC_XDS_SERVER_URL", "localhost:18000"));
+    ReadText("--envoy-xds-node-id", "CONFIG_GRPC_XDS_NODE_ID");
+    ReadText("--envoy-xds-node-metadata", "CONFIG_GRPC_XDS_NODE_METADATA");
+    ReadText("--envoy-xds-headers", "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS");
+    const std::string ca = Take("CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "system");
+    const std::string certificate = Take("CONFIG_GRPC_XDS_CLIENT_TLS_CERT");
+    const std::string key = Take("CONFIG_GRPC_XDS_CLIENT_TLS_KEY");
+    const std::string name = Take("CONFIG_GRPC_XDS_SERVER_TLS_SAN");
+    if (TakeBool("CONFIG_GRPC_XDS_SERVER_USE_TLS") == true) {
+      Add("--envoy-xds-tls-ca", ca);
+      if (!certificate.empty()) Add("--envoy-xds-tls-certificate", certificate);
+      if (!key.empty()) Add("--envoy-xds-tls-key", key);
+      if (!name.empty()) Add("--envoy-xds-tls-server-name", name);
+    }
+    ReadLength("--envoy-xds-first-pause", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL");
+    ReadLength("--envoy-xds-longest-pause", "XDS_CLIENT_BACKOFF_MAX_INTERVAL");
+    ReadXdsMaxMessage();
+    // The second asks for more.
+    const bool forced = TakeBool("FORCE_START_WITHOUT_INITIAL_CONFIG") == true;
+    const bool needs_rules = TakeBool("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED") == true;
+    Add("--envoy-xds-ready", needs_rules ? "rules" : forced ? "always" : "first_set");
+  }
+
+  void ReadXdsMaxMessage() {
+    const std::string name = "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES";
+    const std::string text = Take(name);
+    if (text.empty()) return;
+    std::uint32_t bytes = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+    if (error != std::errc() || *end != '\0') return Mistake(name, text, "numbers of bytes");
+    Add("--envoy-xds-max-message",
+        fmt::format("{}MiB", std::max(1U, (bytes + (1U << 20) - 1) >> 20)));
+  }
+
+  // Envoy's service has TLS for gRPC alone.
+  void ReadTls() {
+    Take("GRPC_SERVER_TLS_CA_CERT");  // Envoy Gateway sets it, and Envoy's service ignores it
+    if (TakeBool("GRPC_SERVER_USE_TLS") == true) {
+      ReadTlsFile("--tls-certificate", "GRPC_SERVER_TLS_CERT");
+      ReadTlsFile("--tls-key", "GRPC_SERVER_TLS_KEY");
+      ReadText("--tls-client-ca", "GRPC_CLIENT_TLS_CACERT");
+      Add("--tls-http", "false");
+      if (!Take("GRPC_CLIENT_TLS_SAN").empty()) {
+        Refuse("GRPC_CLIENT_TLS_SAN", "name the caller's identity in callers");
+      }
+    }
+    if (!Take("GRPC_AUTH_TOKEN").empty()) {
+      Refuse("GRPC_AUTH_TOKEN", "name the token's file in callers");
+    }
+  }
+
+  void ReadTlsFile(std::string_view flag, const std::string& name) {
+    const std::string file = Take(name);
+    if (!file.empty()) return Add(flag, file);
+    mistakes_.push_back(name + ": is missing; GRPC_SERVER_USE_TLS is true");
+  }
+
+  void ReadRedisTls() {
+    ReadText("--redis-tls-ca", "REDIS_TLS_CACERT");
+    ReadText("--redis-tls-certificate", "REDIS_TLS_CLIENT_CERT");
+    ReadText("--redis-tls-key", "REDIS_TLS_CLIENT_KEY");
+    if (TakeBool("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION") == true) {
+      Refuse("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION",
+             "give the name in the certificate as --redis-tls-server-name");
+    }
   }
 
   void ReadRedis() {
@@ -149,6 +275,7 @@ class Reader {
     std::string hosts = Take("REDIS_URL");
     const std::string auth = Take("REDIS_AUTH");
     const bool tls = TakeBool("REDIS_TLS") == true;
+    if (tls) ReadRedisTls();
     if (Take("REDIS_SOCKET_TYPE") == "unix" || hosts.starts_with('/')) {
       return Add("--redis", "unix://" + hosts);
     }
@@ -170,6 +297,24 @@ class Reader {
     const auto colon = auth.find(':');
     if (colon == std::string::npos) return fmt::format(":{}@", Encoded(auth));
     return fmt::format("{}:{}@", Encoded(auth.substr(0, colon)), Encoded(auth.substr(colon + 1)));
+  }
+
+  void ReadMetrics() {
+    const std::string address = Take("PROMETHEUS_ADDR", ":9090");
+    const std::string path = Take("PROMETHEUS_PATH");
+    if (TakeBool("USE_PROMETHEUS") == true) {
+      Add("--metrics", (address.starts_with(':') ? "0.0.0.0" : "") + address);
+      if (!path.empty()) Add("--metrics-path", path);
+      Add("--envoy-metric-names", "true");
+    }
+    const auto statsd = TakeBool("USE_STATSD");
+    if (statsd == true) {
+      read_.warnings.emplace_back(
+          "USE_STATSD: sluiced has no statsd; metrics are at /metrics on the HTTP port, and where "
+          "USE_PROMETHEUS says");
+    }
+    if (!statsd) return;
+    for (const char* const name : {"STATSD_HOST", "STATSD_PORT"}) Take(name);
   }
 
   void ReadHeaders() {

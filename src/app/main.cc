@@ -2,7 +2,6 @@
 // and the log level. Exit status: 0 after a clean stop, 1 if it cannot run, 2 if settings or rules
 // are wrong.
 
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,8 +24,6 @@
 
 namespace sluice {
 namespace {
-
-constexpr int kLargeBlock = 1 << 20;  // bytes
 
 // A flag without a value: reads the variables of Envoy's service, which flags override.
 constexpr std::string_view kEnvoyEnvironment = "--envoy-env";
@@ -119,14 +116,13 @@ ExitStatus Serve(const std::vector<std::string>& arguments, const Settings& sett
   }
   for (const std::string& warning : warnings) spdlog::warn("{}", warning);
   std::signal(SIGPIPE, SIG_IGN);
-  // By default glibc returns the memory of many rules to the system once, then never again.
-  mallopt(M_MMAP_THRESHOLD, kLargeBlock);
   const sigset_t signals = BlockSignals();
 
-  if (settings.rules_directory.empty() && settings.envoy.rules_directory.empty()) {
+  if (settings.rules_directory.empty() && !settings.envoy.is_on()) {
     spdlog::warn("rules: none (give --rules DIR); every request is unmatched");
   }
-  RuleReading rules = ReadRules(settings);
+  const RuleSources sources = SourcesOf(settings);
+  RuleReading rules = IndexRules(ReadFiles(sources), sources);
   if (!rules.ok()) {
     return Fail(kMistaken, {.message = fmt::to_string(fmt::join(rules.mistakes, "\n"))}, settings);
   }
@@ -183,7 +179,12 @@ ExitStatus Main(std::vector<std::string> arguments) {
 }  // namespace sluice
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  // Envoy Gateway starts the image by the name of Envoy's service.
+  const std::string_view name(argv[0]);
+  if (name.substr(name.rfind('/') + 1) == "ratelimit") {
+    arguments.emplace_back(sluice::kEnvoyEnvironment);
+  }
   sluice::HideLogins(argc, argv);
-  return sluice::Main(arguments);
+  return sluice::Main(std::move(arguments));
 }

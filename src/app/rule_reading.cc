@@ -1,6 +1,7 @@
 #include "app/rule_reading.h"
 
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,10 +27,34 @@ void CheckDomains(const RuleSet& rules, const std::vector<envoy::RuleTree>& tree
 
 }  // namespace
 
-RuleReading IndexRules(RuleTexts texts, const RuleIndex::Options& options, EnvoyTexts envoy) {
-  RuleReading reading{.fingerprint = Fingerprint(texts, envoy)};
-  LoadedRules own = ParseRules(std::move(texts));
-  envoy::LoadedTrees loaded = envoy::ParseRules(std::move(envoy.texts), envoy.merge_domains);
+std::string RuleFiles::fingerprint() const {
+  return fmt::format("{}\n{}\n{}", own.fingerprint, envoy.fingerprint,
+                     resources ? resources->id.fingerprint : "");
+}
+
+RuleSources SourcesOf(const Settings& settings) {
+  return {.directory = settings.rules_directory,
+          .envoy_directory = settings.envoy.rules_directory,
+          .merge_envoy_domains = settings.envoy.merge_domains,
+          .unmatched = settings.unmatched};
+}
+
+RuleFiles ReadFiles(const RuleSources& sources) {
+  RuleFiles files;
+  if (!sources.directory.empty()) files.own = ReadRuleFiles(sources.directory);
+  if (!sources.envoy_directory.empty()) {
+    files.envoy = envoy::ReadRuleFiles(sources.envoy_directory);
+  }
+  return files;
+}
+
+RuleReading IndexRules(RuleFiles files, const RuleSources& sources) {
+  RuleReading reading{.fingerprint = files.fingerprint()};
+  LoadedRules own = ParseRules(std::move(files.own));
+  const auto documents = files.resources ? std::span(files.resources->documents)
+                                         : std::span<const envoy::RuleDocument>();
+  envoy::LoadedTrees loaded =
+      envoy::ParseRules(std::move(files.envoy), sources.merge_envoy_domains, documents);
   CheckDomains(own.rules, loaded.trees, loaded.errors);
   for (const Diagnostics& errors : {own.errors, loaded.errors}) {
     for (const Diagnostic& error : errors) reading.mistakes.push_back(error.ToString());
@@ -39,33 +64,14 @@ RuleReading IndexRules(RuleTexts texts, const RuleIndex::Options& options, Envoy
   for (const Domain& domain : own.rules) reading.own_rules += domain.rules.size();
   for (const Domain& domain : compiled.rules) reading.envoy_rules += domain.rules.size();
   std::move(compiled.rules.begin(), compiled.rules.end(), std::back_inserter(own.rules));
-  RuleIndex::Options with_guide = options;
-  with_guide.guide = std::move(compiled.guide);
-  auto index = RuleIndex::Build(std::move(own.rules), with_guide);
+  auto index = RuleIndex::Build(
+      std::move(own.rules), {.unmatched = sources.unmatched, .guide = std::move(compiled.guide)});
   if (index) {
     reading.index = std::move(*index);
   } else {
     reading.mistakes.push_back(index.error().message);
   }
   return reading;
-}
-
-std::string Fingerprint(const RuleTexts& texts, const EnvoyTexts& envoy) {
-  return texts.fingerprint + "\n" + envoy.texts.fingerprint;
-}
-
-RuleReading ReadRules(const Settings& settings) {
-  RuleTexts texts;
-  EnvoyTexts envoy{.texts = {}, .merge_domains = settings.envoy.merge_domains};
-  if (!settings.rules_directory.empty()) texts = ReadRuleFiles(settings.rules_directory);
-  if (!settings.envoy.rules_directory.empty()) {
-    envoy.texts = envoy::ReadRuleFiles(settings.envoy.rules_directory);
-  }
-  return IndexRules(std::move(texts), IndexOptions(settings), std::move(envoy));
-}
-
-RuleIndex::Options IndexOptions(const Settings& settings) {
-  return {.unmatched = settings.unmatched, .guide = nullptr};
 }
 
 }  // namespace sluice

@@ -10,6 +10,7 @@
 #include "config/rules_loader.h"
 #include "config/settings.h"
 #include "envoy/rules/rules_loader.h"
+#include "envoy/xds/resource_reader.h"
 #include "match/rule_index.h"
 
 namespace sluice {
@@ -19,26 +20,30 @@ struct RuleReading {
   std::vector<std::string> mistakes;       // every one, as file:line:column: path: what is wrong
   std::string fingerprint;                 // of the texts; equal for equal rules
   std::size_t own_rules = 0;               // number in `index` from Sluice's own files
-  std::size_t envoy_rules = 0;             // number in `index` from Envoy's files
+  std::size_t envoy_rules = 0;             // number in `index` from Envoy's files and resources
 
   bool ok() const { return mistakes.empty(); }
 };
 
-// The texts of Envoy's rule files.
-struct EnvoyTexts {
-  RuleTexts texts;
-  bool merge_domains = false;
+// The directories of rule files, and what does not depend on the files.
+struct RuleSources {
+  std::string directory;        // of Sluice's own rule files; empty: none
+  std::string envoy_directory;  // of Envoy's; empty: none
+  bool merge_envoy_domains = false;
+  Unmatched unmatched = Unmatched::kAllow;  // for domains without this setting
+};
+
+struct RuleFiles {
+  RuleTexts own;
+  RuleTexts envoy;
+  std::shared_ptr<const envoy::RuleResources> resources;  // from a control plane; null: none yet
+
+  std::string fingerprint() const;
 };
 
 // The functions below are thread-safe.
-RuleReading IndexRules(RuleTexts texts, const RuleIndex::Options& options, EnvoyTexts envoy = {});
-
-// The fingerprint of both kinds of texts.
-std::string Fingerprint(const RuleTexts& texts, const EnvoyTexts& envoy);
-
-// Reads no rules if both directories are empty.
-RuleReading ReadRules(const Settings& settings);
-
-RuleIndex::Options IndexOptions(const Settings& settings);
+RuleSources SourcesOf(const Settings& settings);
+RuleFiles ReadFiles(const RuleSources& sources);
+RuleReading IndexRules(RuleFiles files, const RuleSources& sources = {});
 
 }  // namespace sluice

@@ -1,6 +1,5 @@
 #include "app/rule_reloader.h"
 
-#include <malloc.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -36,14 +35,6 @@ constexpr int kNicer = 10;
 
 constexpr std::size_t kMistakesLogged = 1'000;
 
-constexpr std::size_t kManyRules = 10'000;
-
-// Returns free memory to the system. After many rules it would otherwise be unused until the next
-// reload. For few rules it is not worth the time.
-void GiveBackMemory(std::size_t rules) {
-  if (rules >= kManyRules) malloc_trim(0);
-}
-
 int RemainingMilliseconds(SteadyTime until) {
   const auto remaining = std::chrono::ceil<milliseconds>(until - SteadyNow());
   return static_cast<int>(std::max(remaining, milliseconds(0)).count());
@@ -62,23 +53,23 @@ double ToNumber(const std::string& fingerprint) {
 
 }  // namespace
 
-RuleReloader::RuleReloader(const Parts& parts, Options options, RuleReading first)
-    : parts_(parts),
+RuleReloader::RuleReloader(const Dependencies& dependencies, Options options, RuleReading first)
+    : dependencies_(dependencies),
       options_(std::move(options)),
-      last_success_(parts.metrics.GaugeFor(
+      last_success_(dependencies.metrics.GaugeFor(
           "sluice_rules_last_reload_success",
           "1 if the last reload was without mistakes, 0 if it failed and the old rules stay.")),
-      last_time_(parts.metrics.GaugeFor("sluice_rules_last_reload_timestamp_seconds",
-                                        "Time of the last reload without mistakes.")),
-      loaded_(parts.metrics.GaugeFor("sluice_rules_loaded", "Rules in force.")),
-      shown_fingerprint_(
-          parts.metrics.GaugeFor("sluice_rules_fingerprint",
-                                 "A number for the rule files in force: equal for equal ones.")),
+      last_time_(dependencies.metrics.GaugeFor("sluice_rules_last_reload_timestamp_seconds",
+                                               "Time of the last reload without mistakes.")),
+      loaded_(dependencies.metrics.GaugeFor("sluice_rules_loaded", "Rules in force.")),
+      shown_fingerprint_(dependencies.metrics.GaugeFor(
+          "sluice_rules_fingerprint",
+          "A number for the rules in force: equal for equal files and sets.")),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      watch_(options_.directory, {}),
-      envoy_watch_(options_.envoy_directory, envoy::kRuleFiles) {
-  PutInForce(std::move(first));
-  spdlog::info("rules: {} in force", RulesInForceNow());
+      watch_(options_.sources.directory, {}),
+      envoy_watch_(options_.sources.envoy_directory, envoy::kRuleFiles) {
+  Activate(std::move(first));
+  spdlog::info("rules: {} in force", active_rules());
   thread_ = Thread("rules", [this] { Run(); });
 }
 
@@ -107,6 +98,13 @@ std::uint64_t RuleReloader::Ask() {
   return ++asked_;
 }
 
+void RuleReloader::Offer(envoy::RuleResources set, Done done) {
+  const MutexLock lock(mutex_);
+  offered_ = {.set = std::make_shared<const envoy::RuleResources>(std::move(set)),
+              .done = std::move(done)};
+  eventfd_write(wake_, 1);
+}
+
 void RuleReloader::Run() {
   setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kNicer);  // only for this thread
   // The files may have changed since they were read at start.
@@ -116,6 +114,7 @@ void RuleReloader::Run() {
     WaitForWork();
     FreeReplaced();
     NoteChanges();
+    TakeOffered();
   } while (AnswerRequests());
 }
 
@@ -136,13 +135,7 @@ void RuleReloader::WaitForWork() {
 }
 
 void RuleReloader::FreeReplaced() {
-  std::size_t freed = 0;
-  std::erase_if(replaced_, [&](const auto& rules) {
-    if (rules.use_count() > 1) return false;
-    freed += rules->index->size();
-    return true;
-  });
-  GiveBackMemory(freed);
+  std::erase_if(replaced_, [](const auto& rules) { return rules.use_count() == 1; });
 }
 
 void RuleReloader::NoteChanges() {
@@ -153,6 +146,15 @@ void RuleReloader::NoteChanges() {
   if (!first_change_) first_change_ = now;
   due_ = std::min(now + options_.settle, *first_change_ + kLongestSettle);
   second_look_ = false;
+}
+
+void RuleReloader::TakeOffered() {
+  std::optional<Offered> offered;
+  {
+    const MutexLock lock(mutex_);
+    offered = std::exchange(offered_, std::nullopt);
+  }
+  if (offered) offered->done(Load(Reason::kOffered, std::move(offered->set)).errors);
 }
 
 // Returns false if the thread must stop.
@@ -169,7 +171,7 @@ bool RuleReloader::AnswerRequests() {
       return false;
     }
   }
-  ReloadResult result = Load(Reason::kAsked);
+  ReloadResult result = Load(Reason::kAsked, resources_);
   options_.on_reloaded(result);
   const MutexLock lock(mutex_);
   result_ = std::move(result);
@@ -182,7 +184,7 @@ void RuleReloader::LookIfDue() {
   if (!due_ || SteadyNow() < *due_) return;
   due_.reset();
   const bool last = second_look_ || SteadyNow() - *first_change_ >= kLongestSettle;
-  const bool applied = Load(last ? Reason::kStillChanged : Reason::kChanged).applied;
+  const bool applied = Load(last ? Reason::kStillChanged : Reason::kChanged, resources_).applied;
   if (applied || last) {
     first_change_.reset();
     second_look_ = false;
@@ -192,41 +194,40 @@ void RuleReloader::LookIfDue() {
   }
 }
 
-ReloadResult RuleReloader::Load(Reason reason) {
-  if (options_.directory.empty() && options_.envoy_directory.empty()) {
+ReloadResult RuleReloader::Load(Reason reason,
+                                std::shared_ptr<const envoy::RuleResources> resources) {
+  if (options_.sources.directory.empty() && options_.sources.envoy_directory.empty() &&
+      !resources) {
     if (reason == Reason::kAsked) spdlog::warn("rules: nothing to reload (give --rules DIR)");
     return {.applied = false, .errors = {"there is no directory to read: give --rules DIR"}};
   }
   RenewWatches();
-  RuleTexts texts;
-  if (!options_.directory.empty()) texts = ReadRuleFiles(options_.directory);
-  EnvoyTexts envoy{.texts = {}, .merge_domains = options_.merge_envoy_domains};
-  if (!options_.envoy_directory.empty()) {
-    envoy.texts = envoy::ReadRuleFiles(options_.envoy_directory);
-  }
-  const bool unreadable = !texts.errors.empty() || !envoy.texts.errors.empty();
+  RuleFiles files = ReadFiles(options_.sources);
+  files.resources = resources;
+  const bool unreadable = !files.own.errors.empty() || !files.envoy.errors.empty();
   RuleReading reading;
-  const bool unchanged = !unreadable && Fingerprint(texts, envoy) == fingerprint_;
+  const bool unchanged = !unreadable && files.fingerprint() == fingerprint_;
   if (unchanged) {
-    spdlog::log(reason == Reason::kAsked ? spdlog::level::info : spdlog::level::debug,
-                "rules: {} in force, unchanged", RulesInForceNow());
+    spdlog::log(reason >= Reason::kAsked ? spdlog::level::info : spdlog::level::debug,
+                "rules: {} in force, unchanged", active_rules());
     NoteSuccess();
   } else {
-    reading = IndexRules(std::move(texts), options_.index, std::move(envoy));
+    reading = IndexRules(std::move(files), options_.sources);
     const bool read = reading.ok();
     const auto refuse_empty = [&](const std::string& directory, std::size_t now,
                                   std::size_t before) {
-      if (!read || now > 0 || before == 0) return;
+      if (directory.empty() || !read || now > 0 || before == 0) return;
       reading.mistakes.push_back(directory + ": found no rules; to remove all rules, restart");
     };
-    refuse_empty(options_.directory, reading.own_rules, own_rules_);
-    refuse_empty(options_.envoy_directory, reading.envoy_rules, envoy_rules_);
+    refuse_empty(options_.sources.directory, reading.own_rules, own_rules_);
+    refuse_empty(options_.sources.envoy_directory, reading.envoy_rules, envoy_rules_);
     reading.ok() ? Replace(std::move(reading)) : Refuse(reading.mistakes, reason);
   }
+  if (unchanged || reading.ok()) resources_ = std::move(resources);
   return {.applied = reading.ok(),
           .unchanged = unchanged,
           .errors = std::move(reading.mistakes),
-          .rules = RulesInForceNow(),
+          .rules = active_rules(),
           .loaded_at = loaded_at_};
 }
 
@@ -243,36 +244,36 @@ void RuleReloader::RenewWatches() {
     failed |= !renewed;
     watch.TakeChanges();
   };
-  renew(watch_, options_.directory);
-  renew(envoy_watch_, options_.envoy_directory);
+  renew(watch_, options_.sources.directory);
+  renew(envoy_watch_, options_.sources.envoy_directory);
   watch_failed_ = failed;
 }
 
 void RuleReloader::Replace(RuleReading reading) {
-  auto old = parts_.limiter.rules();
-  PutInForce(std::move(reading));
-  spdlog::info("rules: {} in force, {}", RulesInForceNow(),
-               Compare(*old->index, *parts_.limiter.rules()->index).ToString());
+  auto old = dependencies_.limiter.rules();
+  Activate(std::move(reading));
+  spdlog::info("rules: {} in force, {}", active_rules(),
+               Compare(*old->index, *dependencies_.limiter.rules()->index).ToString());
   replaced_.push_back(std::move(old));
 }
 
-void RuleReloader::PutInForce(RuleReading reading) {
-  GiveBackMemory(reading.index->size());  // what reading them took
-  parts_.limiter.SetRules(std::move(reading.index));
+void RuleReloader::Activate(RuleReading reading) {
+  dependencies_.limiter.SetRules(std::move(reading.index));
   fingerprint_ = std::move(reading.fingerprint);
   shown_fingerprint_.Set(ToNumber(fingerprint_));
   own_rules_ = reading.own_rules;
   envoy_rules_ = reading.envoy_rules;
-  loaded_at_ = parts_.clock.Now();
-  loaded_.Set(static_cast<double>(RulesInForceNow()));
+  loaded_at_ = dependencies_.clock.Now();
+  loaded_.Set(static_cast<double>(active_rules()));
   NoteSuccess();
+  options_.on_loaded(true);
 }
 
 void RuleReloader::NoteSuccess() {
   if (!mistakes_.empty()) spdlog::info("rules: the mistakes are fixed");
   mistakes_.clear();
   last_success_.Set(1);
-  last_time_.Set(ToSeconds(parts_.clock.Now()));
+  last_time_.Set(ToSeconds(dependencies_.clock.Now()));
 }
 
 void RuleReloader::Refuse(const std::vector<std::string>& mistakes, Reason reason) {
@@ -282,14 +283,17 @@ void RuleReloader::Refuse(const std::vector<std::string>& mistakes, Reason reaso
     return;
   }
   last_success_.Set(0);
+  options_.on_loaded(false);
   mistakes_ = mistakes;
   spdlog::error("rules: refused for {} mistake{}; the {} in force stay until the files are correct",
-                mistakes.size(), mistakes.size() == 1 ? "" : "s", RulesInForceNow());
+                mistakes.size(), mistakes.size() == 1 ? "" : "s", active_rules());
   const auto shown = std::min(mistakes.size(), kMistakesLogged);
   for (std::size_t i = 0; i < shown; ++i) spdlog::error("rules: {}", mistakes[i]);
   if (shown < mistakes.size()) spdlog::error("rules: and {} more", mistakes.size() - shown);
 }
 
-std::size_t RuleReloader::RulesInForceNow() const { return parts_.limiter.rules()->index->size(); }
+std::size_t RuleReloader::active_rules() const {
+  return dependencies_.limiter.rules()->index->size();
+}
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
-// Keeps the active rules equal to the rule files. One thread ("rules") waits until a file changes
-// (RuleWatch) or a reload is requested. It then reads, parses and indexes the files at low
-// priority, and activates the new set as a whole, or keeps the old one and logs every mistake.
+// Keeps the active rules equal to the rule files, and to the sets of a control plane. One thread
+// ("rules") waits until a file changes (RuleWatch) or a reload is requested. It then reads, parses
+// and indexes the files at low priority, and activates the new set as a whole, or keeps the old one
+// and logs every mistake.
 //
 // A change is read when the files have not changed for `settle`. A set with mistakes may be half
 // written, so it is read again after `second_look` before the mistakes are reported. Explicit
@@ -29,36 +30,42 @@
 
 namespace sluice {
 
-class RuleReloader final : public RuleSource {
+class RuleReloader {
  public:
   struct Options {
-    std::string directory;        // empty: none
-    std::string envoy_directory;  // of Envoy's rule files; empty: none
-    bool merge_envoy_domains = false;
-    RuleIndex::Options index;
+    RuleSources sources;
     std::chrono::milliseconds settle{100};
     std::chrono::milliseconds second_look{400};
     // Called on the reloader's thread after each requested reload.
     std::function<void(const ReloadResult&)> on_reloaded = [](const ReloadResult&) {};
+    // Called whenever rules are activated (true), also at the start, or refused (false).
+    std::function<void(bool activated)> on_loaded = [](bool) {};
   };
 
   // All of it must outlive the reloader.
-  struct Parts {
+  struct Dependencies {
     Limiter& limiter;
     MetricsRegistry& metrics;
     const Clock& clock;
   };
 
   // Activates `first` before it returns. REQUIRES: first.ok()
-  RuleReloader(const Parts& parts, Options options, RuleReading first);
+  RuleReloader(const Dependencies& dependencies, Options options, RuleReading first);
 
   // A running Reload ends with an error.
-  ~RuleReloader() override;
+  ~RuleReloader();
 
-  ReloadResult Reload() override;
+  // As of RuleSource.
+  ReloadResult Reload();
 
   // Like Reload, but does not wait.
   void RequestReload();
+
+  // Replaces Envoy's rules from a control plane by this set, unless it has mistakes. Calls `done`
+  // on the reloader's thread with all mistakes, or not at all if a newer set is offered first. An
+  // empty set is a valid one.
+  using Done = std::function<void(const std::vector<std::string>& mistakes)>;
+  void Offer(envoy::RuleResources set, Done done);
 
  private:
   // Why the files are read, which determines whether mistakes are reported.
@@ -66,6 +73,11 @@ class RuleReloader final : public RuleSource {
     kChanged,       // they may be half written
     kStillChanged,  // they are complete, but the mistakes may be known
     kAsked,
+    kOffered,  // by a control plane
+  };
+  struct Offered {
+    std::shared_ptr<const envoy::RuleResources> set;
+    Done done;
   };
 
   std::uint64_t Ask();
@@ -77,16 +89,17 @@ class RuleReloader final : public RuleSource {
   bool AnswerRequests();
   void LookIfDue();
   void FreeReplaced();
+  void TakeOffered();
 
-  ReloadResult Load(Reason reason);
+  ReloadResult Load(Reason reason, std::shared_ptr<const envoy::RuleResources> resources);
   void RenewWatches();
   void Replace(RuleReading reading);
-  void PutInForce(RuleReading reading);
+  void Activate(RuleReading reading);
   void Refuse(const std::vector<std::string>& mistakes, Reason reason);
   void NoteSuccess();
-  std::size_t RulesInForceNow() const;
+  std::size_t active_rules() const;
 
-  const Parts parts_;
+  const Dependencies dependencies_;
   const Options options_;
   Gauge& last_success_;
   Gauge& last_time_;
@@ -98,14 +111,15 @@ class RuleReloader final : public RuleSource {
   RuleWatch watch_;
   RuleWatch envoy_watch_;
   bool watch_failed_ = false;
-  std::optional<SteadyTime> first_change_;  // since the last look
-  std::optional<SteadyTime> due_;           // the next look
-  bool second_look_ = false;                // whether `due_` is a second look
-  std::string fingerprint_;                 // of the texts in force
-  std::size_t own_rules_ = 0;               // in force, of options_.directory
-  std::size_t envoy_rules_ = 0;             // in force, of options_.envoy_directory
-  std::vector<std::string> mistakes_;       // last logged; empty if the last set was good
-  std::vector<std::shared_ptr<const RulesInForce>> replaced_;  // not free yet
+  std::optional<SteadyTime> first_change_;                 // since the last look
+  std::optional<SteadyTime> due_;                          // the next look
+  bool second_look_ = false;                               // whether `due_` is a second look
+  std::string fingerprint_;                                // of the active texts
+  std::size_t own_rules_ = 0;                              // active, of sources.directory
+  std::size_t envoy_rules_ = 0;                            // active, of sources.envoy_directory
+  std::shared_ptr<const envoy::RuleResources> resources_;  // active; null: none
+  std::vector<std::string> mistakes_;  // last logged; empty if the last set was good
+  std::vector<std::shared_ptr<const ActiveRules>> replaced_;  // not free yet
   Time loaded_at_;
 
   Mutex mutex_;
@@ -113,6 +127,7 @@ class RuleReloader final : public RuleSource {
   std::uint64_t asked_ SLUICE_GUARDED_BY(mutex_) = 0;   // requests so far
   std::uint64_t served_ SLUICE_GUARDED_BY(mutex_) = 0;  // of these, answered by result_
   bool stopping_ SLUICE_GUARDED_BY(mutex_) = false;
+  std::optional<Offered> offered_ SLUICE_GUARDED_BY(mutex_);  // not compiled yet
   ReloadResult result_ SLUICE_GUARDED_BY(mutex_);
 
   Thread thread_;  // last: it uses all of the above

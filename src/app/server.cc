@@ -9,10 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "admin/admin_handler.h"
+#include "admin/admin_access.h"
 #include "api/status.h"
 #include "app/connection_limits.h"
-#include "app/service_manager.h"
 #include "app/version.h"
 #include "base/admin_address.h"
 #include "base/clock.h"
@@ -20,8 +19,6 @@
 #include "http/auth_handler.h"
 #include "http/json_handler.h"
 #include "metrics/process_metrics.h"
-#include "rpc/grpc/server.h"
-#include "rpc/http2/server.h"
 #include "service/reflection_service.h"
 #include "store/redis/redis_url.h"
 
@@ -46,6 +43,7 @@ envoy::RlsOptions RlsOptionsOf(const EnvoySettings& settings) {
           .quota_mode = settings.quota_mode,
           .count_denied = settings.count_denied,
           .near_limit_ratio = settings.near_limit_ratio,
+          .metric_names = settings.metric_names,
           .dynamic_metadata = settings.dynamic_metadata,
           .response_headers = !settings.limit_header.empty(),
           .limit_header = settings.limit_header,
@@ -126,8 +124,12 @@ Result<std::unique_ptr<Server>> Server::Start(const Settings& settings, RuleRead
                                                        .credentials = std::move(*credentials),
                                                        .redis = std::move(*redis)}));
   server->JoinFleet(settings);
-  server->StartRules(settings, std::move(rules));
-  for (const auto start : {&Server::StartHttp, &Server::StartGrpc, &Server::StartAdmin}) {
+  server->rules_ = std::make_unique<ServerRules>(
+      ServerRules::Dependencies{
+          .limiter = server->limiter_, .metrics = *server->metrics_, .health = server->health_},
+      settings, std::move(rules));
+  for (const auto start :
+       {&Server::StartHttp, &Server::StartMetrics, &Server::StartGrpc, &Server::StartAdmin}) {
     if (auto started = (server.get()->*start)(settings); !started) return started.error();
   }
   return server;
@@ -149,7 +151,7 @@ Server::Server(const Settings& settings, Parts parts)
       public_access_{.token = &credentials_->admin_token(),
                      .identities = settings.admin_identities,
                      .wrong_tokens = &wrong_tokens_} {
-  if (!settings.envoy.rules_directory.empty()) {
+  if (settings.envoy.is_on()) {
     envoy_ = std::make_unique<envoy::RateLimitService>(
         limiter_, *metrics_, RlsOptionsOf(settings.envoy), credentials_->callers());
   }
@@ -175,7 +177,7 @@ void Server::RegisterProcessMetrics() {
                      [this] { return static_cast<double>(memory_.memory()); });
   metrics_->ReadFrom("sluice_fleet_share",
                      "This server's part of every limit while Redis is away, 0 to 1.", [this] {
-                       const Share share = fallback_->share.Get();
+                       const Share share = fallback_->share();
                        return static_cast<double>(share.parts) / static_cast<double>(share.of);
                      });
   metrics_->ReadFrom("sluice_log_dropped_total",
@@ -197,7 +199,7 @@ void Server::JoinFleet(const Settings& settings) {
     if (!view.connected) fallback_->OnPartLost(part);
     if (view.connected && !was_connected) fallback_->OnPartFound(part);
     if (view.servers == 0) return;
-    if (counts) fallback_->share.Set(Share::OfServer(view.servers, view.rank));
+    if (counts) fallback_->SetShare(Share::OfServer(view.servers, view.rank));
     share_known_ = true;
   });
   charge_timer_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ChargeStore(); });
@@ -206,22 +208,13 @@ void Server::JoinFleet(const Settings& settings) {
 
 // On io-0.
 void Server::ChargeStore() {
-  reconciler_.OnTime();
-  charge_timer_->Start(io_->loop(0).now() + FallbackReconciler::kEvery);
+  fallback_->Reconcile();
+  charge_timer_->Start(io_->loop(0).now() + Fallback::kReconcileEvery);
 }
 
 // A server that does not know its share would admit nothing while Redis is unavailable.
-bool Server::Ready(bool needs_redis) const { return share_known_ && (sees_redis_ || !needs_redis); }
-
-void Server::StartRules(const Settings& settings, RuleReading rules) {
-  rules_ = std::make_unique<RuleReloader>(
-      RuleReloader::Parts{.limiter = limiter_, .metrics = *metrics_, .clock = Clock::System()},
-      RuleReloader::Options{.directory = settings.rules_directory,
-                            .envoy_directory = settings.envoy.rules_directory,
-                            .merge_envoy_domains = settings.envoy.merge_domains,
-                            .index = IndexOptions(settings),
-                            .on_reloaded = service_manager::NotifyReloaded},
-      std::move(rules));
+bool Server::Ready(bool needs_redis) const {
+  return share_known_ && (sees_redis_ || !needs_redis) && health_.ready();
 }
 
 // On io-0.
@@ -232,7 +225,8 @@ void Server::ReloadCredentials() {
 
 Result<void> Server::StartHttp(const Settings& settings) {
   const auto ready = [this, needs_redis = settings.ready_needs_redis] {
-    if (!health_.serving()) return HttpResponse{.status = 503, .body = "stopping\n"};
+    if (health_.stopping()) return HttpResponse{.status = 503, .body = "stopping\n"};
+    if (!health_.ready()) return HttpResponse{.status = 503, .body = "no rules by xDS yet\n"};
     if (!Ready(needs_redis)) return HttpResponse{.status = 503, .body = "no redis\n"};
     return HttpResponse{.body = "ready\n"};
   };
@@ -241,18 +235,36 @@ Result<void> Server::StartHttp(const Settings& settings) {
        .handler = AnsweredBy([] { return HttpResponse{.body = "ok\n"}; }),
        .is_probe = true},
       {.path = "/readyz", .handler = AnsweredBy(ready), .is_probe = true},
-      {"/metrics", [this](const auto& request, const auto& to) { ShowMetrics(request, to); }}};
+      MetricsRoute("/metrics")};
   public_admin_ = MakeAdmin(public_access_);
   AddChecks(routes);
   if (envoy_) AddEnvoy(settings, routes);
   auto http = HttpServer::Start(*io_, settings.http, std::move(routes),
                                 {.max_connections = MaxConnections(settings).http,
                                  .max_connection_age = settings.max_connection_age,
-                                 .tls = credentials_->server_tls(),
+                                 .tls = settings.tls_http ? credentials_->server_tls() : nullptr,
                                  .metrics = metrics_.get()});
   if (!http) return http.error();
   http_ = std::move(*http);
   return {};
+}
+
+Result<void> Server::StartMetrics(const Settings& settings) {
+  if (settings.metrics == "off") return {};
+  const auto address = Address::Parse(settings.metrics);
+  if (!address) return address.error();
+  auto http = HttpServer::Start(*io_, *address, {MetricsRoute(settings.metrics_path)},
+                                {.max_connections = kMaxAdminConnections,
+                                 .tls = settings.tls_http ? credentials_->server_tls() : nullptr,
+                                 .metrics = metrics_.get()});
+  if (!http) return Error{http.error().code, "metrics.listen: " + http.error().message};
+  metrics_http_ = std::move(*http);
+  spdlog::info("metrics: at {}{}, too", metrics_http_->address().ToString(), settings.metrics_path);
+  return {};
+}
+
+HttpRoute Server::MetricsRoute(const std::string& path) {
+  return {path, [this](const auto& request, const auto& to) { ShowMetrics(request, to); }};
 }
 
 void Server::ShowMetrics(const HttpRequest& request, const HttpResponder& responder) {
@@ -314,7 +326,7 @@ void Server::AddEnvoy(const Settings& settings, std::vector<HttpRoute>& routes) 
   envoy_->AddTo(methods);
   routes.push_back(JsonRoute("/json", CallsOf(methods, "/ShouldRateLimit"), envoy::HttpStatusOf));
   const auto healthcheck = [this, needs = settings.ready_needs_redis] {
-    const bool healthy = health_.serving() && Ready(needs);
+    const bool healthy = !health_.stopping() && Ready(needs);
     return healthy ? HttpResponse{.body = "OK"}
                    : HttpResponse{.status = 500, .body = "not ready\n"};
   };
@@ -332,18 +344,16 @@ Result<void> Server::StartGrpc(const Settings& settings) {
   }
   health_.AddTo(methods, other_names);
   AddReflection(methods, [this](const rpc::Call& call) { return AdmitKnown(call); });
-  rpc::ServerOptions options{.address = settings.grpc,
-                             .socket_mode = settings.grpc_socket_mode,
-                             .tls = credentials_->server_tls(),
-                             .max_connections = MaxConnections(settings).grpc,
-                             .max_connection_age = settings.max_connection_age,
-                             .metrics = metrics_.get()};
+  rpc::http2::ServerOptions options{.address = settings.grpc,
+                                    .socket_mode = settings.grpc_socket_mode,
+                                    .tls = credentials_->server_tls(),
+                                    .max_connections = MaxConnections(settings).grpc,
+                                    .max_connection_age = settings.max_connection_age,
+                                    .metrics = metrics_.get()};
   if (credentials_->callers() != nullptr) {
     options.knows_caller = [this](const rpc::Call& call) { return AdmitKnown(call).has_value(); };
   }
-  auto grpc = settings.grpc_engine == "grpc"
-                  ? rpc::grpc_engine::StartServer(*io_, std::move(methods), options)
-                  : rpc::http2::StartServer(*io_, std::move(methods), options);
+  auto grpc = rpc::http2::Server::Start(*io_, std::move(methods), options);
   if (!grpc) return Error{grpc.error().code, "grpc.listen: " + grpc.error().message};
   grpc_ = std::move(*grpc);
   return {};
@@ -360,7 +370,6 @@ Result<void> Server::StartAdmin(const Settings& settings) {
   return {};
 }
 
-// Always uses Sluice's own engine: gRPC's cannot create a socket restricted to its user.
 Result<void> Server::ListenForAdmin(const Settings& settings, const Result<Address>& address) {
   if (!address) return address.error();
   if (settings.admin == "auto") {
@@ -376,11 +385,11 @@ Result<void> Server::ListenForAdmin(const Settings& settings, const Result<Addre
     return {};
   });
   auto admin =
-      rpc::http2::StartServer(*io_, std::move(methods),
-                              {.address = *address,
-                               .socket_mode = S_IRUSR | S_IWUSR,
-                               .tls = address->is_unix() ? nullptr : credentials_->server_tls(),
-                               .max_connections = kMaxAdminConnections});
+      rpc::http2::Server::Start(*io_, std::move(methods),
+                                {.address = *address,
+                                 .socket_mode = S_IRUSR | S_IWUSR,
+                                 .tls = address->is_unix() ? nullptr : credentials_->server_tls(),
+                                 .max_connections = kMaxAdminConnections});
   if (!admin) return admin.error();
   admin_ = std::move(*admin);
   return {};
@@ -400,6 +409,7 @@ void Server::Stop(Duration drain) {
   const auto left = std::chrono::duration_cast<Duration>(deadline - SteadyNow());
   if (http_) http_->Stop(std::max(left, std::min(drain, kLeastHttpDrain)));
   http_.reset();
+  metrics_http_.reset();
   if (charge_timer_) io_->RunOn(0, [this](net::Loop&) { charge_timer_.reset(); });
   io_->RunOn(0, [this](net::Loop&) { credentials_timer_.reset(); });
   worker_.Stop();

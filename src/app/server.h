@@ -5,23 +5,24 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "admin/admin_service.h"
 #include "app/credentials.h"
 #include "app/rule_reading.h"
-#include "app/rule_reloader.h"
+#include "app/server_rules.h"
 #include "base/result.h"
 #include "base/worker.h"
 #include "config/settings.h"
 #include "envoy/rls/rate_limit_service.h"
 #include "http/http_server.h"
 #include "http/unary_calls.h"
-#include "limiter/fallback_reconciler.h"
+#include "limiter/fallback.h"
 #include "limiter/limiter.h"
 #include "metrics/metrics_registry.h"
 #include "net/io_threads.h"
-#include "rpc/server.h"
+#include "rpc/http2/server.h"
 #include "service/health_service.h"
 #include "service/rate_limiter_service.h"
 #include "store/memory/memory_store.h"
@@ -65,16 +66,17 @@ class Server {
   void JoinFleet(const Settings& settings);
   void ChargeStore();
   bool Ready(bool needs_redis) const;
-  void StartRules(const Settings& settings, RuleReading rules);
   // The steps of Start, in this order.
   Result<void> StartHttp(const Settings& settings);
   void AddChecks(std::vector<HttpRoute>& routes);
   UnaryCalls& CallsOf(const rpc::Methods& methods, std::string_view name);
   void AddEnvoy(const Settings& settings, std::vector<HttpRoute>& routes);
   Result<void> StartGrpc(const Settings& settings);
+  Result<void> StartMetrics(const Settings& settings);
   Result<void> StartAdmin(const Settings& settings);
 
   void ReloadCredentials();
+  HttpRoute MetricsRoute(const std::string& path);
   void ShowMetrics(const HttpRequest& request, const HttpResponder& responder);
   Result<void> AdmitToMetrics(const HttpRequest& request) const;
   Result<void> AdmitKnown(const rpc::Call& call) const;
@@ -89,15 +91,14 @@ class Server {
   const std::unique_ptr<Credentials> credentials_;
   const std::unique_ptr<RedisStore> redis_;  // null: the embedded store
   Limiter limiter_;
-  FallbackReconciler reconciler_{limiter_};   // on io-0
   std::unique_ptr<net::Timer> charge_timer_;  // on io-0; null: the embedded store
   std::atomic<bool> share_known_{true};
   std::atomic<bool> sees_redis_{false};
-  std::unique_ptr<RuleReloader> rules_;
+  HealthService health_;
+  std::unique_ptr<ServerRules> rules_;
   Worker worker_;
   RateLimiterService rate_limiter_;
   std::unique_ptr<envoy::RateLimitService> envoy_;  // null: envoy.rules is not set
-  HealthService health_;
   WrongTokens wrong_tokens_{*metrics_};
   const AdminAccess public_access_;  // for operator calls on the public addresses
   std::unique_ptr<AdminService> public_admin_;
@@ -105,8 +106,9 @@ class Server {
   std::unique_ptr<net::Timer> credentials_timer_;        // on io-0
   std::vector<std::unique_ptr<UnaryCalls>> http_calls_;  // of http_
   std::unique_ptr<HttpServer> http_;
-  std::unique_ptr<rpc::Server> grpc_;
-  std::unique_ptr<rpc::Server> admin_;  // null: no listener for operator calls
+  std::unique_ptr<HttpServer> metrics_http_;  // null: no second address for the page
+  std::unique_ptr<rpc::http2::Server> grpc_;
+  std::unique_ptr<rpc::http2::Server> admin_;  // null: no listener for operator calls
   bool stopped_ = false;
 };
 

@@ -5,14 +5,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 
 namespace sluice {
 
-// Not stable between processes or builds; never stored.
-inline std::size_t Hash(std::string_view bytes) { return std::hash<std::string_view>{}(bytes); }
+// For tables with untrusted keys: XXH3 with a seed drawn at random by each process, without which
+// nobody can choose keys that collide. Never stored. Thread-safe.
+std::size_t Hash(std::string_view bytes);
 
 inline std::size_t CombineHash(std::size_t a, std::size_t b) {
   return a ^ (b + 0x9e3779b97f4a7c15ULL + (a << 6) + (a >> 2));
@@ -32,9 +32,8 @@ inline Hash128 MultiplyWide(std::uint64_t a, std::uint64_t b) {
   return {static_cast<std::uint64_t>(product), static_cast<std::uint64_t>(product >> 64)};
 }
 
-// A hash for tables with untrusted keys: nobody can construct collisions without the secret, and
-// accidental ones are negligible. Never stored.
-Hash128 KeyedHash(std::string_view bytes, const Hash128& secret);
+// XXH3 as well, so wide that accidental collisions are negligible.
+Hash128 KeyedHash(std::string_view bytes, std::uint64_t secret);
 
 // The first 128 bits of the SHA-256 of `bytes`.
 std::array<std::uint8_t, 16> Sha256Prefix128(std::string_view bytes);

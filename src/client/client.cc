@@ -1,96 +1,146 @@
 #include "client/client.h"
 
+#include <optional>
 #include <utility>
 
-#include <grpcpp/create_channel.h>
-
-#include "client/connection.h"
+#include "base/mutex.h"
 #include "client/duration.h"
-#include "client/status.h"
-#include "grpc/health/v1/health.grpc.pb.h"
+#include "client/grpc_call.h"
+#include "client/http2_connection.h"
+#include "grpc/health/v1/health.pb.h"
 
 namespace sluice {
 namespace {
 
-std::shared_ptr<grpc::ChannelCredentials> ChannelCredentialsOf(const ClientCredentials& given) {
-  if (!given.tls) return grpc::InsecureChannelCredentials();
-  grpc::SslCredentialsOptions options;
-  options.pem_root_certs = given.ca;
-  options.pem_cert_chain = given.certificate;
-  options.pem_private_key = given.key;
-  return grpc::SslCredentials(options);
-}
-
-std::shared_ptr<grpc::Channel> Connect(const Address& address,
-                                       const ClientCredentials& credentials) {
-  grpc::ChannelArguments arguments;
-  // The server is on the local network, so `http_proxy` is ignored and reconnects are quick.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  if (!credentials.server_name.empty()) {
-    arguments.SetSslTargetNameOverride(credentials.server_name);
+// A call with one request and one response, on a connection of its own.
+//
+// Loop thread only, except for WaitUntil. Must be destroyed by Loop::DisposeLater.
+class UnaryCall final : public GrpcCall, public net::Flushable {
+ public:
+  // `path`, `target` and `tls` must outlive the call.
+  UnaryCall(net::EpollLoop& loop, const Target& target, const net::TlsClientContext* tls,
+            const char* path, std::string_view request, Duration timeout)
+      : Flushable(net::FlushStage::kStore),  // before the connection
+        path_(path),
+        timeout_(timeout),
+        connection_(loop, target, tls, timeout, [this, &loop] { loop.RequestFlush(*this); }) {
+    request_ = GrpcFrame(request);
+    request_complete_ = true;
   }
-  arguments.SetMaxReceiveMessageSize(-1);  // rules may be many, and the server is one we trust
-  return grpc::CreateCustomChannel(address.ToString(), ChannelCredentialsOf(credentials),
-                                   arguments);
-}
+
+  // Waits for the end of the call. Returns false at `deadline`. Thread-safe.
+  bool WaitUntil(SteadyTime deadline) {
+    const MutexLock lock(mutex_);
+    return changed_.WaitUntil(mutex_, deadline,
+                              [this]() SLUICE_REQUIRES(mutex_) { return status_.has_value(); });
+  }
+
+  bool connected() const { return connection_.settled(); }
+
+  // The response, or the error that ended the call; kDeadlineExceeded if it has not ended.
+  Result<std::string> TakeOutcome() {
+    const MutexLock lock(mutex_);
+    if (!status_) {
+      return Error{ErrorCode::kDeadlineExceeded,
+                   connected() ? "no answer within the timeout" : "the server does not answer"};
+    }
+    if (status_->code != GrpcStatus::kOk) return ToError(*status_);
+    return std::move(response_);
+  }
+
+ private:
+  void Flush() override {
+    if (!sent_ && connection_.accepts_requests()) {
+      sent_ = true;
+      connection_.Request(path_, *this, timeout_);
+    }
+    if (!connection_.loss().empty()) OnStatus({GrpcStatus::kUnavailable, connection_.loss()});
+  }
+
+  void OnMessage(std::string_view message) override { response_.assign(message); }
+
+  void OnStatus(const GrpcStatus& status) override {
+    const MutexLock lock(mutex_);
+    if (status_) return;
+    status_ = status;
+    changed_.NotifyAll();
+  }
+
+  const char* const path_;
+  const Duration timeout_;
+  Http2Connection connection_;
+  bool sent_ = false;
+  std::string response_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::optional<GrpcStatus> status_ SLUICE_GUARDED_BY(mutex_);
+};
 
 }  // namespace
 
-Client::Client(Address address, const ClientCredentials& credentials)
-    : address_(std::move(address)), connection_(std::make_unique<Connection>()) {
-  connection_->channel = Connect(address_, credentials);
-  connection_->token = credentials.token;
-  connection_->stub = v1::RateLimiter::NewStub(connection_->channel);
+Result<std::unique_ptr<Client>> Client::Create(Target target) {
+  auto tls = LoadTls(target);
+  if (!tls) return tls.error();
+  return std::unique_ptr<Client>(new Client(std::move(target), std::move(*tls)));
 }
 
-Client::~Client() = default;
+Client::Client(Target target, std::unique_ptr<net::TlsClientContext> tls)
+    : target_(std::move(target)), tls_(std::move(tls)) {
+  io_.Start();
+}
+
+Client::~Client() { io_.Stop(); }
+
+Result<void> Client::CallInto(google::protobuf::Message& response, const char* path,
+                              const google::protobuf::Message& request, Duration timeout) {
+  const SteadyTime deadline = SteadyNow() + timeout;
+  std::unique_ptr<UnaryCall> call;
+  io_.RunOn(0, [&](net::EpollLoop& loop) {
+    call = std::make_unique<UnaryCall>(loop, target_, tls_.get(), path, request.SerializeAsString(),
+                                       timeout);
+  });
+  call->WaitUntil(deadline);
+  Result<std::string> outcome = Error{};
+  io_.RunOn(0, [&](net::EpollLoop& loop) {
+    connected_ = call->connected();
+    outcome = call->TakeOutcome();
+    loop.DisposeLater(std::move(call));
+  });
+  if (!outcome) return outcome.error();
+  if (response.ParseFromString(*outcome)) return {};
+  return Error{ErrorCode::kInternal, "the answer is not a valid protobuf message"};
+}
 
 Result<v1::CheckLimitResponse> Client::Check(const v1::CheckLimitRequest& request,
                                              Duration timeout) {
-  grpc::ClientContext context;
-  connection_->Prepare(context, timeout);
-  v1::CheckLimitResponse response;
-  const grpc::Status status = connection_->stub->CheckLimit(&context, request, &response);
-  if (!status.ok()) return ToError(status);
-  return response;
+  return Call<v1::CheckLimitResponse>("/sluice.v1.RateLimiter/CheckLimit", request, timeout);
 }
 
 Result<Duration> Client::RenewLease(const std::string& lease_id, Duration timeout) {
-  grpc::ClientContext context;
-  connection_->Prepare(context, timeout);
   v1::RenewLeaseRequest request;
   request.set_lease_id(lease_id);
-  v1::RenewLeaseResponse response;
-  const grpc::Status status = connection_->stub->RenewLease(&context, request, &response);
-  if (!status.ok()) return ToError(status);
-  return ToDuration(response.ttl());
+  const auto response =
+      Call<v1::RenewLeaseResponse>("/sluice.v1.RateLimiter/RenewLease", request, timeout);
+  if (!response) return response.error();
+  return ToDuration(response->ttl());
 }
 
 Result<void> Client::ReleaseLease(const std::string& lease_id, Duration timeout) {
-  grpc::ClientContext context;
-  connection_->Prepare(context, timeout);
   v1::ReleaseLeaseRequest request;
   request.set_lease_id(lease_id);
-  v1::ReleaseLeaseResponse response;
-  const grpc::Status status = connection_->stub->ReleaseLease(&context, request, &response);
-  if (!status.ok()) return ToError(status);
+  const auto response =
+      Call<v1::ReleaseLeaseResponse>("/sluice.v1.RateLimiter/ReleaseLease", request, timeout);
+  if (!response) return response.error();
   return {};
 }
 
 Result<bool> Client::IsServing(Duration timeout) {
-  grpc::ClientContext context;
-  connection_->Prepare(context, timeout);
-  grpc::health::v1::HealthCheckResponse response;
-  const grpc::Status status =
-      grpc::health::v1::Health::NewStub(connection_->channel)->Check(&context, {}, &response);
-  if (!status.ok()) return ToError(status);
-  return response.status() == grpc::health::v1::HealthCheckResponse::SERVING;
-}
-
-bool Client::connected() const {
-  return connection_->channel->GetState(false) == GRPC_CHANNEL_READY;
+  using grpc::health::v1::HealthCheckResponse;
+  const auto response = Call<HealthCheckResponse>("/grpc.health.v1.Health/Check",
+                                                  grpc::health::v1::HealthCheckRequest(), timeout);
+  if (!response) return response.error();
+  return response->status() == HealthCheckResponse::SERVING;
 }
 
 }  // namespace sluice

@@ -1,33 +1,27 @@
-// A gRPC client of one Sluice server. Connects at the first call and reconnects automatically.
+// A gRPC client of one Sluice server that waits for each response. Each call has a connection of
+// its own, so a server that was restarted is found again.
 //
 // Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
-#include <utility>
 
-#include "base/address.h"
+#include <google/protobuf/message.h>
+
 #include "base/clock.h"
 #include "base/result.h"
+#include "client/target.h"
+#include "net/io_threads.h"
 #include "sluice/v1/rate_limiter.pb.h"
 
 namespace sluice {
 
-// The client's credentials, and the authorities that it trusts. PEM texts.
-struct ClientCredentials {
-  bool tls = false;         // the next four fields are used only if true
-  std::string server_name;  // the name in the server's certificate; empty: the address' host
-  std::string ca;           // authorities for the server's certificate; empty: the system's
-  std::string certificate;  // the client's certificate chain; empty: none
-  std::string key;
-  std::string token;  // sent as a bearer token; empty: none
-};
-
 class Client {
  public:
-  explicit Client(Address address) : Client(std::move(address), {}) {}
-  Client(Address address, const ClientCredentials& credentials);
+  // Does not connect yet. The error names the TLS file that is invalid.
+  static Result<std::unique_ptr<Client>> Create(Target target);
   ~Client();
 
   // Waits for the response for up to `timeout`. A denial is not an error. Errors: kUnavailable (no
@@ -45,17 +39,30 @@ class Client {
   // Whether the server accepts calls, according to its Health service. Errors as in Check.
   Result<bool> IsServing(Duration timeout);
 
-  // Whether a server is connected now. Distinguishes a server's error from a missing server.
-  bool connected() const;
+  // Any other unary method, such as "/sluice.v1.Admin/Explain". `path` must be a literal.
+  template <typename Response>
+  Result<Response> Call(const char* path, const google::protobuf::Message& request,
+                        Duration timeout) {
+    Response response;
+    if (auto called = CallInto(response, path, request, timeout); !called) return called.error();
+    return response;
+  }
 
-  const Address& address() const { return address_; }
+  // Whether the last call reached a server. Distinguishes a server's error from a missing server.
+  bool connected() const { return connected_; }
+
+  const Address& address() const { return target_.address; }
 
  private:
-  friend class AdminClient;
-  struct Connection;
+  Client(Target target, std::unique_ptr<net::TlsClientContext> tls);
 
-  const Address address_;
-  const std::unique_ptr<Connection> connection_;
+  Result<void> CallInto(google::protobuf::Message& response, const char* path,
+                        const google::protobuf::Message& request, Duration timeout);
+
+  const Target target_;
+  const std::unique_ptr<net::TlsClientContext> tls_;  // null: plaintext
+  std::atomic<bool> connected_ = false;
+  net::IoThreads io_{1};
 };
 
 }  // namespace sluice

@@ -1,26 +1,14 @@
-// Parses the setting `callers` of the settings file:
-//
-//   callers:
-//     checkout: {token_file: /run/secrets/checkout, domains: [shop]}
-//     billing: {identities: ["uri:spiffe://shop/billing"], domains: [shop], may: [charge, refund]}
-//     prometheus: {token_file: /run/secrets/prometheus, may: [metrics]}
-//
-// Thread-safe.
+// Parses the setting `callers`, which is a map, and thus only possible in a settings file.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "config/config_value.h"
 #include "core/caller.h"
-
-namespace YAML {
-class Node;
-}
 
 namespace sluice {
 
-// Appends every mistake with its position in `path`.
-std::vector<Caller> ParseCallers(const YAML::Node& node, const std::string& path,
-                                 std::vector<std::string>& mistakes);
+// Reports errors; the result is then unusable.
+std::vector<Caller> ParseCallers(const ConfigValue& value);
 
 }  // namespace sluice

@@ -83,9 +83,10 @@ class ConfigValue {
     return (choices.begin() + WordOf(words))->second;
   }
 
- private:
+  // The position of the value in `words`. Reports anything else and returns 0.
   std::size_t WordOf(std::span<const std::string_view> words) const;
 
+ private:
   const YamlNode* node_;
   FileReport* report_;
   const ConfigValue* parent_ = nullptr;

@@ -31,6 +31,7 @@ std::string Diagnostic::ToString() const {
   std::string where = file;
   if (position.line > 0) where += fmt::format(":{}:{}", position.line, position.column);
   if (!path.empty()) where += ": " + path;
+  if (where.empty() || message.empty()) return where + message;
   return where + ": " + message;
 }
 

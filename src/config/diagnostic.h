@@ -21,7 +21,7 @@ struct Diagnostic {
   std::string path;     // such as "rules[3].limits[0].window"; empty: the file as a whole
   std::string message;  // what was found; what is allowed
 
-  // "shop.yaml:12:9: rules[3].name: found nothing; …"
+  // "shop.yaml:12:9: rules[3].name: found nothing; …", without what is empty
   std::string ToString() const;
 
   bool operator==(const Diagnostic&) const = default;

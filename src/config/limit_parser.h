@@ -1,5 +1,5 @@
-// The items of `limits`: algorithms with their parameters. A new algorithm is one function and one
-// row of the table in the .cc.
+// The items of `limits`: algorithms with their parameters, which each algorithm describes
+// (core/algorithm/parameters.h).
 #pragma once
 
 #include <string_view>

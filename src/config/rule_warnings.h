@@ -12,6 +12,7 @@ namespace sluice {
 // - attributes of `per` that a matching request may lack, so that the rule is skipped, unless the
 //   file says `missing`;
 // - limits that never deny anything, because another one of the same list always denies first;
+// - weights that are larger than what the limit can hold;
 // - token buckets whose burst refills within 10 ms: callers who keep the rate but do not come one
 //   by one are denied.
 void WarnAbout(const ConfigValue& value, const Rule& rule);

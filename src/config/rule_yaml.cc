@@ -26,55 +26,64 @@ std::string ListOf(const std::vector<KeyPart>& parts) {
   return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
-// "/s", "/m", "/h" or "/d".
-std::string PerUnit(Duration period) { return "/" + FormatDuration(period).substr(1); }
+// Writes parameters that differ from their defaults: ", limit: 10, window: 1m".
+class ParameterWriter final : public Parameters {
+ public:
+  void Number(std::string_view key, std::int64_t& value, const Range&,
+              std::optional<std::int64_t> fallback) override {
+    if (value != fallback) Append(key, value);
+  }
+  void Length(std::string_view key, Duration& value, std::optional<Duration>) override {
+    Append(key, FormatDuration(value));
+  }
+  void LengthOrMonth(std::string_view key, Duration& value, bool& is_month) override {
+    Append(key, is_month ? "month" : FormatDuration(value));
+  }
+  void Rate(std::string_view key, std::int64_t& count, Duration& period, std::int64_t) override {
+    Append(key, fmt::format("{}{}", count, FormatPeriod(period)));
+  }
+  void UtcOffset(std::string_view key, Duration& value) override {
+    if (value != Duration::zero()) Append(key, fmt::format("\"{}\"", FormatUtcOffset(value)));
+  }
 
-// The parameters of one limit that differ from their defaults.
-struct Parameters {
-  std::string operator()(const FixedWindow& limit) const {
-    using Align = FixedWindow::Align;
-    const bool is_month = limit.align == Align::kMonth;
-    std::string text = fmt::format("limit: {}, window: {}", limit.limit,
-                                   is_month ? "month" : FormatDuration(limit.window));
-    if (limit.align == Align::kClock) text += ", align: clock";
-    if (limit.align == Align::kEpoch) text += ", align: epoch";
-    if (limit.utc_offset != Duration::zero()) {
-      text += fmt::format(", utc_offset: \"{}\"", FormatUtcOffset(limit.utc_offset));
-    }
-    return text;
+  const std::string& text() const { return text_; }
+
+ private:
+  void Word(std::string_view key, std::size_t& index, std::size_t fallback,
+            const std::vector<std::string_view>& words) override {
+    if (index != fallback) Append(key, words[index]);
   }
-  std::string operator()(const SlidingLog& limit) const {
-    return fmt::format("limit: {}, window: {}", limit.limit, FormatDuration(limit.window));
+  template <typename T>
+  void Append(std::string_view key, const T& value) {
+    text_ += fmt::format(", {}: {}", key, value);
   }
-  std::string operator()(const SlidingWindow& limit) const {
-    std::string text =
-        fmt::format("limit: {}, window: {}", limit.limit, FormatDuration(limit.window));
-    if (limit.segments != SlidingWindow{}.segments) {
-      text += fmt::format(", segments: {}", limit.segments);
-    }
-    return text;
-  }
-  std::string operator()(const TokenBucket& limit) const {
-    std::string text = fmt::format("rate: {}{}", limit.rate, PerUnit(limit.period));
-    if (limit.burst != TokenBucket::DefaultBurst(limit.rate, limit.period)) {
-      text += fmt::format(", burst: {}", limit.burst);
-    }
-    if (limit.starts_empty) text += ", initial: empty";
-    if (limit.borrows) text += ", borrow: true";
-    return text;
-  }
-  std::string operator()(const WarmingBucket& limit) const {
-    return fmt::format("rate: {}{}, warmup: {}", limit.rate, PerUnit(limit.period),
-                       FormatDuration(limit.warmup));
-  }
-  std::string operator()(const LeakyBucket& limit) const {
-    return fmt::format("rate: {}{}, queue: {}{}", limit.rate, PerUnit(limit.period), limit.queue,
-                       limit.delays ? "" : ", delay: false");
-  }
-  std::string operator()(const Concurrency& limit) const {
-    return fmt::format("limit: {}, ttl: {}", limit.limit, FormatDuration(limit.ttl));
-  }
+
+  std::string text_;
 };
+
+// The key `counts`, which is absent by default.
+std::string CountsOf(const RuleLimit& limit) {
+  const Counts& counts = limit.counts;
+  if (counts.empty()) return "";
+  const bool is_sum =
+      std::all_of(counts.begin(), counts.end(), [](const auto& it) { return it.weight == 1; });
+  std::vector<std::string> texts;
+  for (const CountedAmount& it : counts) {
+    texts.push_back(YamlScalar(it.name) + (is_sum ? "" : fmt::format(": {}", it.weight)));
+  }
+  const std::string list = fmt::format("{}", fmt::join(texts, ", "));
+  if (!is_sum) return fmt::format(", counts: {{{}}}", list);
+  return ", counts: " + (counts.size() == 1 ? list : "[" + list + "]");
+}
+
+std::string ToYaml(const RuleLimit& limit) {
+  const std::string name = limit.name.empty() ? "" : ", name: " + YamlScalar(limit.name);
+  Limit described = limit.limit;
+  ParameterWriter parameters;
+  Describe(described, parameters);
+  return fmt::format("{{algorithm: {}{}{}{}}}", NameOf(described), name, CountsOf(limit),
+                     parameters.text());
+}
 
 // The value of the key `limits`; a list has one line per limit.
 std::string ToYaml(const Limits& limits, std::string_view indent) {
@@ -82,9 +91,7 @@ std::string ToYaml(const Limits& limits, std::string_view indent) {
   if (limits.effect == Limits::Effect::kUnlimited) return " unlimited\n";
   std::string text = "\n";
   for (const RuleLimit& limit : limits.limits) {
-    const std::string name = limit.name.empty() ? "" : "name: " + YamlScalar(limit.name) + ", ";
-    text += fmt::format("{}- {{algorithm: {}, {}{}}}\n", indent, ToString(AlgorithmOf(limit.limit)),
-                        name, std::visit(Parameters{}, limit.limit));
+    text += fmt::format("{}- {}\n", indent, ToYaml(limit));
   }
   return text;
 }

@@ -1,90 +1,248 @@
 #include "config/setting_values.h"
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 
 #include <fmt/format.h>
 
 #include "base/file.h"
 #include "base/secret.h"
 #include "config/scalar_parser.h"
+#include "core/format.h"
 
 namespace sluice {
+namespace {
 
-Error NotAllowed(std::string_view found, std::string_view allowed) {
+[[nodiscard]] Error NotAllowed(std::string_view found, std::string_view allowed) {
   return InvalidArgument(fmt::format("found \"{}\"; allowed is {}", found, allowed));
 }
 
-Result<void> SetCount(std::size_t& setting, std::string_view text, std::size_t least,
-                      std::size_t most) {
-  const auto count = ParseNumber<std::size_t>(text);
-  if (!count || *count < least || *count > most) {
-    return NotAllowed(text, fmt::format("a whole number from {} to {}", least, most));
-  }
-  setting = *count;
-  return {};
+// The whole of `text` as a number; `base` is that of an integer.
+template <typename Number, typename... Base>
+std::optional<Number> ParseNumber(std::string_view text, Base... base) {
+  Number number{};
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, base...);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
-Result<void> SetBytes(std::size_t& setting, std::string_view text, std::size_t least,
-                      std::size_t most, std::string_view allowed) {
-  constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB"};
-  std::size_t bytes = 1;
-  for (const std::string_view unit : kUnits) {
-    bytes <<= 10;
-    if (!text.ends_with(unit)) continue;
-    const auto count = ParseNumber<std::size_t>(text.substr(0, text.size() - unit.size()));
-    if (!count || *count > most / bytes || *count * bytes < least) break;
-    setting = *count * bytes;
+std::vector<std::string_view> SplitAtCommas(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size(); begin += parts.back().size() + 1) {
+    parts.push_back(text.substr(begin, text.find(',', begin) - begin));
+  }
+  return parts;
+}
+
+// "auto, or ", before what else is allowed.
+std::string Or(std::string_view word) { return word.empty() ? "" : fmt::format("{}, or ", word); }
+
+}  // namespace
+
+Setter SetText(std::string& place) {
+  return [&place](std::string_view text) -> Result<void> {
+    place = text;
     return {};
-  }
-  return NotAllowed(text, allowed);
+  };
 }
 
-Result<void> SetDuration(Duration& setting, std::string_view text, Duration least, Duration most,
-                         std::string_view allowed) {
-  const auto duration = ParseDuration(text);
-  if (!duration || *duration < least || *duration > most) return NotAllowed(text, allowed);
-  setting = *duration;
-  return {};
+Setter SetFile(std::string& place) {
+  return [&place](std::string_view text) -> Result<void> {
+    if (const auto content = ReadFile(std::string(text)); !content) return content.error();
+    place = text;
+    return {};
+  };
 }
 
-Result<void> SetFlag(bool& setting, std::string_view text) {
-  if (text != "true" && text != "false") return NotAllowed(text, "true or false");
-  setting = text == "true";
-  return {};
+Setter SetSecretFile(std::string& place) {
+  return [&place](std::string_view text) -> Result<void> {
+    if (const auto secret = ReadSecretFile(std::string(text)); !secret) return secret.error();
+    place = text;
+    return {};
+  };
 }
 
-Result<void> SetWord(std::string& setting, std::string_view text,
-                     std::initializer_list<std::string_view> words) {
-  if (std::find(words.begin(), words.end(), text) == words.end()) {
-    return NotAllowed(text, fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "),
-                                        *(words.end() - 1)));
-  }
-  setting = text;
-  return {};
+Setter SetSecret(std::string& place) {
+  return [&place](std::string_view text) {
+    auto valid = ValidateSecret(text);
+    if (valid) place = text;
+    return valid;
+  };
 }
 
-Result<void> SetText(std::string& setting, std::string_view text) {
-  setting = text;
-  return {};
+Setter SetInsteadOf(std::string& other, Setter set) {
+  return [&other, set = std::move(set)](std::string_view text) {
+    auto done = set(text);
+    if (done) other.clear();
+    return done;
+  };
 }
 
-Result<void> SetAddress(Address& setting, std::string_view text) {
-  const auto address = Address::Parse(text);
-  if (!address) return address.error();
-  setting = *address;
-  return {};
+Setter SetCount(std::size_t& place, std::size_t least, std::size_t most, std::string_view zero) {
+  return [=, &place](std::string_view text) -> Result<void> {
+    const bool is_zero = !zero.empty() && text == zero;
+    const auto count = is_zero ? 0 : ParseNumber<std::size_t>(text);
+    if (!is_zero && (!count || *count < least || *count > most)) {
+      return NotAllowed(text, fmt::format("{}a whole number from {} to {}", Or(zero), least, most));
+    }
+    place = *count;
+    return {};
+  };
 }
 
-Result<void> SetFile(std::string& setting, std::string_view text) {
-  if (const auto content = ReadFile(std::string(text)); !content) return content.error();
-  setting = text;
-  return {};
+Setter SetBytes(std::size_t& place) {
+  return [&place](std::string_view text) -> Result<void> {
+    constexpr std::size_t kLeast = std::size_t{1} << 20;
+    constexpr std::size_t kMost = std::size_t{1} << 40;
+    std::size_t bytes = 1;
+    for (const std::string_view unit : {"KiB", "MiB", "GiB"}) {
+      bytes <<= 10;
+      if (!text.ends_with(unit)) continue;
+      const auto count = ParseNumber<std::size_t>(text.substr(0, text.size() - unit.size()));
+      if (!count || *count > kMost / bytes || *count * bytes < kLeast) break;
+      place = *count * bytes;
+      return {};
+    }
+    return NotAllowed(text, "a size from 1MiB to 1024GiB, such as 256MiB");
+  };
 }
 
-Result<void> SetSecretFile(std::string& setting, std::string_view text) {
-  if (const auto secret = ReadSecretFile(std::string(text)); !secret) return secret.error();
-  setting = text;
-  return {};
+Setter SetLength(Duration& place, Duration least, Duration most, std::string_view zero) {
+  return [=, &place](std::string_view text) -> Result<void> {
+    const bool is_zero = !zero.empty() && text == zero;
+    const auto length = is_zero ? Duration::zero() : ParseDuration(text);
+    if (!is_zero && (!length || *length < least || *length > most)) {
+      return NotAllowed(text, fmt::format("{}a duration from {} to {}", Or(zero),
+                                          FormatDuration(least), FormatDuration(most)));
+    }
+    place = *length;
+    return {};
+  };
+}
+
+Setter SetRatio(double& place) {
+  return [&place](std::string_view text) -> Result<void> {
+    const auto ratio = ParseNumber<double>(text);
+    if (!ratio || !(*ratio > 0 && *ratio <= 1)) {
+      return NotAllowed(text, "a number above 0, up to 1");
+    }
+    place = *ratio;
+    return {};
+  };
+}
+
+Setter SetShareOrAuto(std::optional<double>& place) {
+  return [&place](std::string_view text) -> Result<void> {
+    const auto share = ParseNumber<double>(text);
+    if (text != "auto" && !(share && *share >= 0.001 && *share <= 1)) {
+      return NotAllowed(text, "auto, or a number from 0.001 to 1");
+    }
+    place = share;
+    return {};
+  };
+}
+
+Setter SetListen(Address& place) {
+  return [&place](std::string_view text) -> Result<void> {
+    const auto address = Address::Parse(text);
+    if (!address) return address.error();
+    place = *address;
+    return {};
+  };
+}
+
+Setter SetListenOr(std::string& place, std::vector<std::string_view> words) {
+  return [&place, words = std::move(words)](std::string_view text) -> Result<void> {
+    const bool is_word = std::find(words.begin(), words.end(), text) != words.end();
+    if (const auto address = Address::Parse(text); !is_word && !address) {
+      return InvalidArgument(
+          fmt::format("{}, or {}", address.error().message, fmt::join(words, ", or ")));
+    }
+    place = text;
+    return {};
+  };
+}
+
+Setter SetPermissions(std::optional<mode_t>& place) {
+  return [&place](std::string_view text) -> Result<void> {
+    const auto mode = ParseNumber<unsigned>(text, 8);
+    if (!mode || text.size() < 3 || *mode > 0777) {
+      return NotAllowed(text, "permissions in octal, from 0000 to 0777, such as 0660");
+    }
+    place = *mode;
+    return {};
+  };
+}
+
+Setter SetIdentities(std::vector<std::string>& place) {
+  return [&place](std::string_view text) -> Result<void> {
+    std::vector<std::string> identities;
+    for (const std::string_view part : SplitAtCommas(text)) {
+      if (part.empty()) return NotAllowed(text, "names separated by commas");
+      auto identity = ParseIdentity(part);
+      if (!identity) return identity.error();
+      identities.push_back(std::move(*identity));
+    }
+    place = std::move(identities);
+    return {};
+  };
+}
+
+Setter SetHostPort(std::string& place) {
+  return [&place](std::string_view text) -> Result<void> {
+    const auto address = Address::Parse(text);
+    if (!address || address->is_unix()) return NotAllowed(text, "host:port");
+    place = text;
+    return {};
+  };
+}
+
+Setter SetPairs(std::vector<std::pair<std::string, std::string>>& place, char between) {
+  return [&place, between](std::string_view text) -> Result<void> {
+    std::vector<std::pair<std::string, std::string>> pairs;
+    for (const std::string_view part : SplitAtCommas(text)) {
+      const std::size_t at = part.find(between);
+      std::string name(part.substr(0, at));
+      for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      if (at == part.npos || name.empty() ||
+          name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") != name.npos) {
+        return NotAllowed(text, fmt::format("name{}value, separated by commas", between));
+      }
+      pairs.emplace_back(std::move(name), part.substr(at + 1));
+    }
+    place = std::move(pairs);
+    return {};
+  };
+}
+
+Setter SetHeaderNames(std::array<std::string*, 3> places) {
+  return [places](std::string_view text) -> Result<void> {
+    const auto is_name = [](std::string_view name) {
+      return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+        return std::isalnum(c) || c == '-' || c == '_';
+      });
+    };
+    const auto names = SplitAtCommas(text);
+    if (names.size() != places.size() || !std::all_of(names.begin(), names.end(), is_name)) {
+      return NotAllowed(text, "three names of letters, digits, - and _, separated by commas");
+    }
+    for (std::size_t i = 0; i < places.size(); ++i) *places[i] = names[i];
+    return {};
+  };
+}
+
+Setter SetWord(std::string& place, std::vector<std::string_view> words) {
+  return [&place, words = std::move(words)](std::string_view text) -> Result<void> {
+    if (std::find(words.begin(), words.end(), text) == words.end()) {
+      return NotAllowed(
+          text,
+          fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back()));
+    }
+    place = text;
+    return {};
+  };
 }
 
 }  // namespace sluice

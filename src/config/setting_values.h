@@ -1,13 +1,18 @@
-// The kinds of values that settings have. Each function sets one from the text of a flag, a
-// variable or the file; if it cannot, its error says what was found and what is allowed.
+// The kinds of values that settings have. Each function returns how to set one `place` from the
+// text of a flag, a variable or the file; if the text is not allowed, the error says what was found
+// and what is allowed. The place must outlive the result.
 #pragma once
 
-#include <charconv>
+#include <sys/types.h>
+
+#include <array>
 #include <cstddef>
-#include <initializer_list>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/address.h"
 #include "base/clock.h"
@@ -15,44 +20,77 @@
 
 namespace sluice {
 
-[[nodiscard]] Error NotAllowed(std::string_view found, std::string_view allowed);
+using Setter = std::function<Result<void>(std::string_view text)>;
 
-// The whole of `text` as a number.
-template <typename Number>
-std::optional<Number> ParseNumber(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-// From `least` to `most`.
-Result<void> SetCount(std::size_t& setting, std::string_view text, std::size_t least,
-                      std::size_t most);
-
-// From `least` to `most` bytes, given with a unit: KiB, MiB or GiB; `allowed` says so in words.
-Result<void> SetBytes(std::size_t& setting, std::string_view text, std::size_t least,
-                      std::size_t most, std::string_view allowed);
-
-// From `least` to `most`; `allowed` says so in words.
-Result<void> SetDuration(Duration& setting, std::string_view text, Duration least, Duration most,
-                         std::string_view allowed);
-
-// true or false.
-Result<void> SetFlag(bool& setting, std::string_view text);
-
-// One of at least two words.
-Result<void> SetWord(std::string& setting, std::string_view text,
-                     std::initializer_list<std::string_view> words);
-
-Result<void> SetText(std::string& setting, std::string_view text);
-
-Result<void> SetAddress(Address& setting, std::string_view text);
+Setter SetText(std::string& place);
 
 // The path of a file that must exist, so that a wrong name is reported at startup.
-Result<void> SetFile(std::string& setting, std::string_view text);
+Setter SetFile(std::string& place);
 
 // The path of a file with a secret, which is reloaded when it changes.
-Result<void> SetSecretFile(std::string& setting, std::string_view text);
+Setter SetSecretFile(std::string& place);
+
+// The secret itself.
+Setter SetSecret(std::string& place);
+
+// `set`, which replaces what another setting has set at `other`: of the two, the later one counts.
+Setter SetInsteadOf(std::string& other, Setter set);
+
+// A number from `least` to `most`. `zero`: a word for 0; empty: there is none.
+Setter SetCount(std::size_t& place, std::size_t least, std::size_t most,
+                std::string_view zero = "");
+
+// From 1 MiB to 1 TiB, with a unit: KiB, MiB or GiB.
+Setter SetBytes(std::size_t& place);
+
+// From `least` to `most`. `zero`: a word for 0; empty: there is none.
+Setter SetLength(Duration& place, Duration least, Duration most, std::string_view zero = "");
+
+// Above 0, up to 1.
+Setter SetRatio(double& place);
+
+// From 0.001 to 1; auto: none.
+Setter SetShareOrAuto(std::optional<double>& place);
+
+Setter SetListen(Address& place);
+
+// An address, or one of `words`.
+Setter SetListenOr(std::string& place, std::vector<std::string_view> words);
+
+// host:port, as text.
+Setter SetHostPort(std::string& place);
+
+// name=value, separated by commas, where `between` is '='. A value may contain it. Names have
+// letters, digits, -, _ and ., and are stored in lower case.
+Setter SetPairs(std::vector<std::pair<std::string, std::string>>& place, char between);
+
+// Permissions of a file, in octal.
+Setter SetPermissions(std::optional<mode_t>& place);
+
+// Names in client certificates with their types, separated by commas.
+Setter SetIdentities(std::vector<std::string>& place);
+
+// Names of headers, one for each place, separated by commas.
+Setter SetHeaderNames(std::array<std::string*, 3> places);
+
+// One of at least two words.
+Setter SetWord(std::string& place, std::vector<std::string_view> words);
+
+// One of two words.
+template <typename T>
+Setter SetEither(T& place, std::pair<std::string_view, T> first,
+                 std::pair<std::string_view, T> second) {
+  return [&place, first, second](std::string_view text) -> Result<void> {
+    std::string word;
+    const auto set = SetWord(word, {first.first, second.first})(text);
+    if (set) place = word == first.first ? first.second : second.second;
+    return set;
+  };
+}
+
+// true or false.
+inline Setter SetFlag(bool& place) {
+  return SetEither<bool>(place, {"true", true}, {"false", false});
+}
 
 }  // namespace sluice

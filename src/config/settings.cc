@@ -1,8 +1,7 @@
 #include "config/settings.h"
 
-#include <algorithm>
-#include <iterator>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -10,7 +9,6 @@
 
 #include "config/diagnostic.h"
 #include "config/settings_file.h"
-#include "config/settings_table.h"
 
 namespace sluice {
 namespace {
@@ -18,43 +16,21 @@ namespace {
 constexpr std::string_view kConfigFlag = "--config";
 constexpr std::string_view kConfigVariable = "SLUICE_CONFIG";
 
-const Setting* Find(std::string_view Setting::*name, std::string_view text) {
-  if (text.empty()) return nullptr;
-  const auto table = SettingsTable();
-  const auto found = std::find_if(table.begin(), table.end(),
-                                  [&](const auto& setting) { return setting.*name == text; });
-  return found == table.end() ? nullptr : &*found;
+// The key as flags and variables have it, with `separator` between words.
+std::string NameOf(std::string_view key, char separator) {
+  for (const std::string_view silent : {".listen", ".url", ".server"}) {
+    if (key.ends_with(silent)) key.remove_suffix(silent.size());
+  }
+  std::string name(key);
+  for (char& c : name) {
+    if (c == '.' || c == '_') c = separator;
+  }
+  return name;
 }
 
-// The former names of settings, and their successors.
-struct FormerName {
-  std::string_view name;
-  std::string_view successor;
-};
-constexpr FormerName kFormerNames[] = {
-    {"admin.access", "admin.listen"},
-    {"--admin-access", "--admin"},
-    {"SLUICE_ADMIN_ACCESS", "SLUICE_ADMIN"},
-    {"log_level", "log.level"},
-    {"grpc.max_connection_age", "max_connection_age"},
-    {"--grpc-max-connection-age", "--max-connection-age"},
-    {"SLUICE_GRPC_MAX_CONNECTION_AGE", "SLUICE_MAX_CONNECTION_AGE"},
-};
-
-std::string Unknown(std::string_view what, std::string_view found, std::string_view Setting::*name,
-                    std::string_view config) {
-  for (const auto& former : kFormerNames) {
-    if (former.name != found) continue;
-    return fmt::format("no such {} any more; use {}", what, former.successor);
-  }
-  std::vector<std::string_view> known;
-  for (const auto& setting : SettingsTable()) {
-    if (!(setting.*name).empty()) known.push_back(setting.*name);
-  }
-  if (!config.empty()) known.push_back(config);
-  const std::string guess = DidYouMean(found, known);
-  if (!guess.empty()) return fmt::format("no such {}{}", what, guess);
-  return fmt::format("no such {}; allowed are {}", what, fmt::join(known, ", "));
+std::string Uppercase(std::string text) {
+  for (char& c : text) c = 'a' <= c && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return text;
 }
 
 // A value from one of the three sources, and its position.
@@ -71,11 +47,11 @@ class Reader {
       const std::string_view argument = arguments[i];
       const auto equals = argument.find('=');
       const std::string flag(argument.substr(0, equals));
-      const Setting* setting = Find(&Setting::flag, flag);
+      const Setting* const setting = Find(flag, &Setting::flag);
       if (setting == nullptr && flag != kConfigFlag) {
         // Not quoted: the argument may be the value of a flag, such as a URL with a password.
-        Mistake(flag.starts_with("--") ? flag : fmt::format("argument {}", i + 1),
-                Unknown("flag", flag, &Setting::flag, kConfigFlag));
+        Report(flag.starts_with("--") ? flag : fmt::format("argument {}", i + 1),
+               Unknown("flag", flag, &Setting::flag, kConfigFlag));
         const bool has_value = equals == std::string_view::npos && i + 1 < arguments.size() &&
                                !arguments[i + 1].starts_with("--");
         if (has_value) ++i;
@@ -86,7 +62,7 @@ class Reader {
       } else if (i + 1 < arguments.size()) {
         Give(setting, arguments[++i], flag, flags_);
       } else {
-        Mistake(flag, "found no value after it");
+        Report(flag, "found no value after it");
       }
     }
   }
@@ -96,53 +72,87 @@ class Reader {
       const auto equals = entry.find('=');
       const std::string name(entry.substr(0, equals));
       if (!name.starts_with("SLUICE_") || equals == std::string_view::npos) continue;
-      const Setting* setting = Find(&Setting::variable, name);
+      const Setting* const setting = Find(name, &Setting::variable);
       if (setting != nullptr || name == kConfigVariable) {
         Give(setting, std::string(entry.substr(equals + 1)), name, variables_);
       } else if (!IsFromKubernetes(name) && !IsOfTheTool(name)) {
-        Mistake(name, Unknown("variable", name, &Setting::variable, kConfigVariable));
+        Report(name, Unknown("variable", name, &Setting::variable, kConfigVariable));
       }
     }
   }
 
   void ReadFile() {
     if (config_file_.empty()) return;
-    const auto file = ReadSettingsFile(config_file_);
-    if (!file) return mistakes_.push_back(file.error().message);
-    mistakes_.insert(mistakes_.end(), file->mistakes.begin(), file->mistakes.end());
-    callers_ = file->callers;
-    for (const auto& [key, value, place] : file->settings) {
-      const Setting* setting = Find(&Setting::key, key);
-      if (setting == nullptr) setting = Find(&Setting::key, key + ".listen");  // grpc: ADDR
-      if (setting == nullptr) {
-        Mistake(place, key + ": " + Unknown("setting", key, &Setting::key, ""));
+    const SettingsFile file = ReadSettingsFile(config_file_);
+    for (const Diagnostic& error : file.errors) errors_.push_back(error.ToString());
+    settings_.callers = file.callers;
+    for (const auto& [key, value, position] : file.values) {
+      const Setting* setting = Find(key, &Setting::key);
+      if (setting == nullptr) setting = Find(key + ".listen", &Setting::key);  // grpc: ADDR
+      Diagnostic at{config_file_, position, key, ""};
+      if (setting != nullptr) {
+        file_.push_back({setting, value, at.ToString()});
       } else {
-        file_.push_back({setting, value, place + ": " + key});
+        at.message = Unknown("setting", key, &Setting::key, "");
+        errors_.push_back(at.ToString());
       }
     }
   }
 
   Result<Settings> Apply() {
-    Settings settings;
-    settings.callers = callers_;
+    for (const Setting& setting : table_) {
+      if (setting.initial == "none") continue;
+      if (const auto set = setting.set(setting.initial); !set) return set.error();
+    }
     for (const auto* source : {&file_, &variables_, &flags_}) {
-      for (const auto& given : *source) {
-        const auto set = given.setting->set(settings, given.value);
-        if (!set) Mistake(given.place, set.error().message);
+      for (const Given& given : *source) {
+        const auto set = given.setting->set(given.value);
+        if (!set) Report(given.place, set.error().message);
       }
     }
-    if (mistakes_.empty()) {  // else a setting may be absent because it is wrong
-      CheckTls(settings);
-      CheckRedisTls(settings);
-      CheckEffect(settings);
-      CheckAdmin(settings);
-      CheckIdentities(settings);
+    if (errors_.empty()) {  // else a setting may be absent because it is wrong
+      CheckTls();
+      CheckRedisTls();
+      CheckXds(settings_.envoy.xds);
+      CheckMetrics();
+      CheckEffect();
+      CheckAdmin();
+      CheckIdentities();
     }
-    if (!mistakes_.empty()) return InvalidArgument(fmt::format("{}", fmt::join(mistakes_, "\n")));
-    return settings;
+    if (!errors_.empty()) return InvalidArgument(fmt::format("{}", fmt::join(errors_, "\n")));
+    return std::move(settings_);
   }
 
  private:
+  // A secret is found by its variable alone.
+  const Setting* Find(std::string_view text, auto Setting::*name) const {
+    for (const Setting& setting : table_) {
+      if (setting.*name == text && IsNamedBy(setting, name)) return &setting;
+    }
+    return nullptr;
+  }
+
+  template <typename Name>
+  static bool IsNamedBy(const Setting& setting, Name Setting::*name) {
+    if constexpr (std::is_same_v<Name, std::string>) {
+      if (name == &Setting::variable) return true;
+    }
+    return !setting.is_secret;
+  }
+
+  // What to say of a name that no setting has.
+  std::string Unknown(std::string_view what, std::string_view found, auto Setting::*name,
+                      std::string_view config) const {
+    std::vector<std::string_view> known;
+    for (const Setting& setting : table_) {
+      if (IsNamedBy(setting, name)) known.push_back(setting.*name);
+    }
+    if (!config.empty()) known.push_back(config);
+    const std::string guess = DidYouMean(found, known);
+    if (!guess.empty()) return fmt::format("no such {}{}", what, guess);
+    return fmt::format("no such {}; allowed are {}", what, fmt::join(known, ", "));
+  }
+
   // Kubernetes passes such variables to every container of a namespace with a service "sluice".
   static bool IsFromKubernetes(std::string_view name) {
     return name == "SLUICE_PORT" || name.starts_with("SLUICE_PORT_") ||
@@ -164,76 +174,103 @@ class Reader {
     }
   }
 
-  void CheckTls(const Settings& settings) {
-    const bool has_certificate = !settings.tls_certificate.empty();
-    if (has_certificate && settings.tls_key.empty()) {
-      Mistake("tls.certificate", "needs its private key as tls.key");
+  void CheckTls() {
+    const bool has_certificate = !settings_.tls_certificate.empty();
+    if (has_certificate && settings_.tls_key.empty()) {
+      Report("tls.certificate", "needs its private key as tls.key");
     }
-    if (!has_certificate && !(settings.tls_key + settings.tls_client_ca).empty()) {
-      Mistake(settings.tls_key.empty() ? "tls.client_ca" : "tls.key",
-              "has no effect without tls.certificate");
+    if (!has_certificate && !(settings_.tls_key + settings_.tls_client_ca).empty()) {
+      Report(settings_.tls_key.empty() ? "tls.client_ca" : "tls.key",
+             "has no effect without tls.certificate");
     }
   }
 
-  void CheckRedisTls(const Settings& settings) {
-    const std::string& certificate = settings.redis_tls_certificate;
-    const std::string& key = settings.redis_tls_key;
+  void CheckRedisTls() {
+    const std::string& certificate = settings_.redis_tls_certificate;
+    const std::string& key = settings_.redis_tls_key;
     if (certificate.empty() != key.empty()) {
-      Mistake(key.empty() ? "redis.tls.certificate" : "redis.tls.key",
-              "a certificate needs its private key, as redis.tls.key, and a key its certificate");
+      Report(key.empty() ? "redis.tls.certificate" : "redis.tls.key",
+             "a certificate needs its private key, as redis.tls.key, and a key its certificate");
     }
-    const auto given = settings.redis_tls_ca + certificate + key + settings.redis_tls_server_name;
-    if (!given.empty() && !settings.redis_url.starts_with("rediss")) {
-      Mistake("redis.tls", "has no effect unless redis.url begins with rediss");
+    const auto given = settings_.redis_tls_ca + certificate + key + settings_.redis_tls_server_name;
+    if (!given.empty() && !settings_.redis_url.starts_with("rediss")) {
+      Report("redis.tls", "has no effect unless redis.url begins with rediss");
     }
+  }
+
+  void CheckXds(const XdsSettings& xds) {
+    if (xds.tls_certificate.empty() != xds.tls_key.empty()) {
+      Report("envoy.xds.tls", "a certificate needs its private key, and a key its certificate");
+    }
+    if (xds.tls_ca.empty() && !(xds.tls_certificate + xds.tls_server_name).empty()) {
+      Report("envoy.xds.tls", "has no effect without envoy.xds.tls.ca");
+    }
+    if (xds.longest_pause < xds.first_pause) {
+      Report("envoy.xds.longest_pause", "is shorter than envoy.xds.first_pause");
+    }
+  }
+
+  void CheckMetrics() {
+    if (!settings_.metrics_path.starts_with('/')) Report("metrics.path", "must begin with /");
   }
 
   // A setting without effect hides that another is missing.
-  void CheckEffect(const Settings& settings) {
-    if (!settings.redis_password_file.empty() && settings.redis_url.empty()) {
-      Mistake("redis.password_file", "has no effect without redis.url");
+  void CheckEffect() {
+    if (!settings_.redis_password_file.empty() && settings_.redis_url.empty()) {
+      Report("redis.password_file", "has no effect without redis.url");
     }
-    if (settings.grpc_socket_mode && !settings.grpc.is_unix()) {
-      Mistake("grpc.socket_mode", "has no effect unless grpc.listen is a unix socket");
+    if (settings_.grpc_socket_mode && !settings_.grpc.is_unix()) {
+      Report("grpc.socket_mode", "has no effect unless grpc.listen is a unix socket");
     }
   }
 
-  void CheckAdmin(const Settings& settings) {
-    const auto address = Address::Parse(settings.admin);
-    const bool opens = !(settings.admin_token + settings.admin_token_file).empty() ||
-                       !settings.admin_identities.empty();
+  void CheckAdmin() {
+    const auto address = Address::Parse(settings_.admin);
+    const bool opens = !(settings_.admin_token + settings_.admin_token_file).empty() ||
+                       !settings_.admin_identities.empty();
     if (address && !address->is_unix() && !opens) {
-      Mistake(
-          "admin.listen",
-          fmt::format(
-              "found \"{}\", a TCP address to which no caller has access; set admin.token_file, "
-              "SLUICE_ADMIN_TOKEN or admin.identities",
-              settings.admin));
+      Report("admin.listen",
+             fmt::format(
+                 "found \"{}\", a TCP address to which no caller has access; set admin.token_file, "
+                 "SLUICE_ADMIN_TOKEN or admin.identities",
+                 settings_.admin));
     }
   }
 
-  void CheckIdentities(const Settings& settings) {
-    if (!settings.tls_client_ca.empty()) return;
-    if (!settings.admin_identities.empty()) {
-      Mistake("admin.identities", "has no effect without tls.client_ca");
+  void CheckIdentities() {
+    if (!settings_.tls_client_ca.empty()) return;
+    if (!settings_.admin_identities.empty()) {
+      Report("admin.identities", "has no effect without tls.client_ca");
     }
-    for (const Caller& caller : settings.callers) {
+    for (const Caller& caller : settings_.callers) {
       if (caller.identities.empty()) continue;
-      Mistake("callers." + caller.name, "identities have no effect without tls.client_ca");
+      Report("callers." + caller.name, "identities have no effect without tls.client_ca");
     }
   }
 
-  void Mistake(std::string_view place, std::string_view what) {
-    mistakes_.push_back(fmt::format("{}: {}", place, what));
+  void Report(std::string_view place, std::string_view what) {
+    errors_.push_back(fmt::format("{}: {}", place, what));
   }
 
+  Settings settings_;
+  const std::vector<Setting> table_ = SettingsTable(settings_);
   std::string config_file_;
-  std::vector<Caller> callers_;
   std::vector<Given> file_, variables_, flags_;
-  std::vector<std::string> mistakes_;
+  std::vector<std::string> errors_;
 };
 
 }  // namespace
+
+Setting::Setting(std::string_view its_key, std::string_view its_value, std::string_view its_initial,
+                 std::string_view its_help, Setter its_set)
+    : key(its_key),
+      value(its_value),
+      initial(its_initial),
+      help(its_help),
+      set(std::move(its_set)),
+      flag("--" + NameOf(key, '-')),
+      variable("SLUICE_" + Uppercase(NameOf(key, '_'))),
+      is_secret(value == "TOKEN") {}
 
 Result<Settings> ReadSettings(std::span<const std::string> arguments,
                               std::span<const std::string> environment) {
@@ -248,15 +285,13 @@ std::string DescribeSettings() {
   std::string text =
       fmt::format("  {} FILE  ({})\n      YAML file with any of the settings below\n", kConfigFlag,
                   kConfigVariable);
-  for (const auto& setting : SettingsTable()) {
-    if (setting.flag.empty()) {
-      fmt::format_to(std::back_inserter(text), "  {}={}  (as a variable only)\n      {}\n",
-                     setting.variable, setting.value, setting.help);
-      continue;
-    }
-    fmt::format_to(std::back_inserter(text),
-                   "  {} {}  ({}, in the file {}; default {})\n      {}\n", setting.flag,
-                   setting.value, setting.variable, setting.key, setting.initial, setting.help);
+  Settings settings;
+  for (const Setting& setting : SettingsTable(settings)) {
+    text += setting.is_secret
+                ? fmt::format("  {}={}  (as a variable only)\n", setting.variable, setting.value)
+                : fmt::format("  {} {}  ({}, in the file {}; default {})\n", setting.flag,
+                              setting.value, setting.variable, setting.key, setting.initial);
+    text += fmt::format("      {}\n", setting.help);
   }
   return text;
 }

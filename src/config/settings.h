@@ -1,5 +1,5 @@
 // The settings of the server: from a YAML file, overridden by SLUICE_* variables, overridden by
-// flags. settings_table.cc lists every setting.
+// flags. A setting is a member of Settings and a row of SettingsTable, both in this file.
 #pragma once
 
 #include <sys/types.h>
@@ -8,73 +8,300 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/address.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "config/setting_values.h"
 #include "core/caller.h"
 #include "match/rule.h"
 
 namespace sluice {
 
-// The settings of Envoy's rate limit service.
+// Where Envoy's rules come from by xDS, and how they are asked for.
+struct XdsSettings {
+  std::string server;  // empty: no rules by xDS
+  std::string node_id;
+  std::vector<std::pair<std::string, std::string>> node_metadata;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string tls_ca;  // "system": the system's authorities
+  std::string tls_certificate;
+  std::string tls_key;  // not empty with tls_certificate
+  std::string tls_server_name;
+  Duration first_pause{};
+  Duration longest_pause{};
+  std::size_t max_message = 0;  // bytes
+  std::string ready;
+
+  bool operator==(const XdsSettings&) const = default;
+};
+
+// The settings of Envoy's rate limit service, which is on with a directory or a control plane.
 struct EnvoySettings {
-  std::string rules_directory;  // of Envoy's rule files; empty: the service is off
+  std::string rules_directory;
+  XdsSettings xds;
   bool merge_domains = false;
   bool shadow_mode = false;
   bool quota_mode = false;
-  bool count_denied = true;
-  double near_limit_ratio = 0.8;
+  bool count_denied = false;
+  double near_limit_ratio = 0;
+  bool metric_names = false;
   bool dynamic_metadata = false;
   std::string limit_header;  // names of headers of answers; empty, all three: none
   std::string remaining_header;
   std::string reset_header;
 
+  bool is_on() const { return !rules_directory.empty() || !xds.server.empty(); }
+
   bool operator==(const EnvoySettings&) const = default;
 };
 
+// The rows of the table say what each means. An empty text: none. The defaults are those of the
+// table: see ReadSettings.
 struct Settings {
-  std::string rules_directory;      // empty: no rules
-  std::string redis_url;            // empty: the embedded store
-  std::string redis_password_file;  // empty: the password of redis_url
-  Duration redis_timeout = std::chrono::milliseconds(10);
-  std::string redis_tls_ca;           // file; empty: the system's authorities
-  std::string redis_tls_certificate;  // file; empty: no client certificate
-  std::string redis_tls_key;          // file; not empty with redis_tls_certificate
-  std::string redis_tls_server_name;  // empty: the host connected to
-  std::size_t threads = 0;            // io threads; 0: chosen automatically
-  Address grpc{.host = "0.0.0.0", .port = 8081, .unix_path = {}};
-  std::optional<mode_t> grpc_socket_mode;  // of a unix socket; absent: the umask applies
-  std::string grpc_engine = "http2";       // http2 or grpc
-  Address http{.host = "0.0.0.0", .port = 8080, .unix_path = {}};
-  std::size_t http_max_connections = 0;   // of max_connections; 0: a quarter
-  std::string tls_certificate;            // file; empty: gRPC and HTTP without TLS
-  std::string tls_key;                    // file; not empty with tls_certificate
-  std::string tls_client_ca;              // file; empty: callers need no certificate
-  std::size_t max_connections = 100'000;  // of gRPC and HTTP together
-  Duration max_connection_age{};          // zero: no end
-  Duration drain = std::chrono::seconds(5);
-  std::string log_level = "info";             // trace, debug, info, warn, error or off
-  std::string log_format = "text";            // text or json
-  std::string admin = "auto";                 // auto, off, or an address
-  std::string admin_token;                    // empty: none; a secret
-  std::string admin_token_file;               // instead of admin_token; empty: none
-  std::vector<std::string> admin_identities;  // of client certificates
-  std::vector<Caller> callers;                // empty: every caller is admitted
+  std::string rules_directory;
+  std::string redis_url;
+  std::string redis_password_file;
+  Duration redis_timeout{};
+  std::string redis_tls_ca;
+  std::string redis_tls_certificate;
+  std::string redis_tls_key;  // not empty with redis_tls_certificate
+  std::string redis_tls_server_name;
+  std::size_t threads = 0;  // 0: chosen automatically
+  Address grpc;
+  std::optional<mode_t> grpc_socket_mode;
+  Address http;
+  std::size_t http_max_connections = 0;  // 0: a quarter of max_connections
+  std::string metrics;                   // "off" or an address
+  std::string metrics_path;
+  std::string tls_certificate;
+  std::string tls_key;  // not empty with tls_certificate
+  std::string tls_client_ca;
+  bool tls_http = false;
+  std::size_t max_connections = 0;
+  Duration max_connection_age{};  // zero: no end
+  Duration drain{};
+  std::string log_level;
+  std::string log_format;
+  std::string admin;
+  std::string admin_token;       // a secret
+  std::string admin_token_file;  // instead of admin_token
+  std::vector<std::string> admin_identities;
+  std::vector<Caller> callers;  // only in the file; empty: every caller is admitted
   Unmatched unmatched = Unmatched::kAllow;
-  std::optional<double> fleet_share;  // 0 < share <= 1; absent: by the number of servers
+  std::optional<double> fleet_share;  // absent: by the number of servers
   bool ready_needs_redis = false;
-  std::size_t max_keys = 1'000'000;
-  std::size_t max_memory = std::size_t{256} << 20;  // bytes
+  std::size_t max_keys = 0;
+  std::size_t max_memory = 0;  // bytes
   EnvoySettings envoy;
 
   bool operator==(const Settings&) const = default;
 };
 
+// A row of the table. Flag and variable are named after the key: redis.timeout is --redis-timeout
+// and SLUICE_REDIS_TIMEOUT. `.listen`, `.url` and `.server` are left out there: grpc.listen is
+// --grpc.
+struct Setting {
+  Setting(std::string_view its_key, std::string_view its_value, std::string_view its_initial,
+          std::string_view its_help, Setter its_set);
+
+  std::string_view key;
+  std::string_view value;    // its name in --help
+  std::string_view initial;  // the default; none: nothing is set
+  std::string_view help;
+  Setter set;
+  std::string flag;
+  std::string variable;
+  // A secret, which must not appear in the file or in the process list: the variable alone counts.
+  bool is_secret;
+};
+
+// The settings in the order of --help, each bound to its place in `to`.
+inline std::vector<Setting> SettingsTable(Settings& to) {
+  using namespace std::chrono;
+  return {
+      {"rules", "DIR", "none", "directory of rule files (*.yaml)", SetText(to.rules_directory)},
+      {"redis.url", "URL", "none",
+       "store of all servers: redis://[user:password@]host[:port][/db], unix://path, "
+       "redis+sentinel://host,host/master or redis+cluster://host,host, or with rediss for TLS; "
+       "none: the embedded store, for one server alone",
+       SetText(to.redis_url)},
+      {"redis.password_file", "FILE", "none",
+       "file that holds Redis' password, instead of one in redis.url; read again when it changes",
+       SetSecretFile(to.redis_password_file)},
+      {"redis.timeout", "TIME", "10ms",
+       "how long a check waits for Redis before on_store_failure decides",
+       SetLength(to.redis_timeout, milliseconds(1), minutes(1))},
+      {"redis.tls.ca", "FILE", "none",
+       "authorities (PEM) that sign Redis' certificates; none: those of the system",
+       SetFile(to.redis_tls_ca)},
+      {"redis.tls.certificate", "FILE", "none",
+       "certificate chain (PEM) that this server presents to Redis",
+       SetFile(to.redis_tls_certificate)},
+      {"redis.tls.key", "FILE", "none", "private key (PEM) of that certificate",
+       SetFile(to.redis_tls_key)},
+      {"redis.tls.server_name", "NAME", "none",
+       "the name that Redis' certificates must have; none: the host connected to",
+       SetText(to.redis_tls_server_name)},
+      {"threads", "COUNT", "auto",
+       "io threads, each with its own connection to Redis; auto: 2, or 1 on a single core; "
+       "more threads help with TLS and with answers that do not need Redis",
+       SetCount(to.threads, 1, 256, "auto")},
+      {"grpc.listen", "ADDR", "0.0.0.0:8081",
+       "where gRPC listens: host:port, [IPv6]:port or unix:PATH; port 0 chooses a free port",
+       SetListen(to.grpc)},
+      {"grpc.socket_mode", "MODE", "none",
+       "permissions of gRPC's unix socket, in octal; write permission is permission to call "
+       "(0660: the server's group, too); none: the umask decides",
+       SetPermissions(to.grpc_socket_mode)},
+      {"http.listen", "ADDR", "0.0.0.0:8080",
+       "where HTTP listens (/v1/check, /v1/auth, /healthz, /readyz, /metrics, /rules); as --grpc",
+       SetListen(to.http)},
+      {"http.max_connections", "COUNT", "auto",
+       "how many of max_connections are for HTTP: as many requests as proxies may have in "
+       "progress at a time; auto: a quarter",
+       SetCount(to.http_max_connections, 1, 1'000'000, "auto")},
+      {"metrics.listen", "ADDR", "off",
+       "a second address for the page of metrics alone: as --http, or off",
+       SetListenOr(to.metrics, {"off"})},
+      {"metrics.path", "PATH", "/metrics", "where the page is at that address",
+       SetText(to.metrics_path)},
+      {"tls.certificate", "FILE", "none",
+       "certificate chain (PEM) for gRPC, HTTP and admin.listen on TCP; read again when it "
+       "changes; none: no TLS",
+       SetFile(to.tls_certificate)},
+      {"tls.key", "FILE", "none", "private key (PEM) of that certificate", SetFile(to.tls_key)},
+      {"tls.client_ca", "FILE", "none",
+       "authorities (PEM) that sign callers' certificates; every caller then needs one",
+       SetFile(to.tls_client_ca)},
+      {"tls.http", "BOOL", "true",
+       "true or false: whether HTTP has TLS, too; false if probes or scrapers cannot use it",
+       SetFlag(to.tls_http)},
+      {"max_connections", "COUNT", "100000",
+       "maximum number of connections of gRPC and HTTP together, as far as the limit of open "
+       "files permits",
+       SetCount(to.max_connections, 2, 1'000'000)},
+      {"max_connection_age", "TIME", "none",
+       "callers reconnect after about this time, which balances them over a fleet behind one "
+       "address; none: connections have no age limit",
+       SetLength(to.max_connection_age, seconds(1), days(7), "none")},
+      {"drain", "TIME", "5s",
+       "after SIGTERM: how long callers have to disconnect and calls to finish",
+       SetLength(to.drain, milliseconds(1), minutes(10))},
+      {"log.level", "LEVEL", "info",
+       "trace, debug, info, warn, error or off; SIGHUP reloads it from the file",
+       SetWord(to.log_level, {"trace", "debug", "info", "warn", "error", "off"})},
+      {"log.format", "WORD", "text", "text, or json: one object per line",
+       SetWord(to.log_format, {"text", "json"})},
+      {"admin.listen", "ADDR", "auto",
+       "address for operator calls (explain, list, reset, reload): as --grpc (TCP needs "
+       "admin.token_file or admin.identities), auto (a unix socket that only the server's "
+       "user may open) or off",
+       SetListenOr(to.admin, {"auto", "off"})},
+      {"admin.token_file", "FILE", "none",
+       "file with the admin token, which grants admin calls and /rules on all addresses; "
+       "read again when it changes",
+       SetInsteadOf(to.admin_token, SetSecretFile(to.admin_token_file))},
+      {"admin.token", "TOKEN", "none", "the admin token itself",
+       SetInsteadOf(to.admin_token_file, SetSecret(to.admin_token))},
+      {"admin.identities", "NAMES", "none",
+       "names in client certificates (tls.client_ca), such as dns:ops.example, that grant the "
+       "same as the admin token; separated by commas",
+       SetIdentities(to.admin_identities)},
+      {"unmatched", "WORD", "allow",
+       "allow or deny: requests that no rule matches, unless their domain sets it",
+       SetEither<Unmatched>(to.unmatched, {"allow", Unmatched::kAllow},
+                            {"deny", Unmatched::kDeny})},
+      {"fleet_share", "SHARE", "auto",
+       "this server's share of every limit while Redis is away: auto (servers count each other "
+       "in Redis, and a server is not ready until it has been counted) or a number",
+       SetShareOrAuto(to.fleet_share)},
+      {"ready_needs_redis", "BOOL", "false",
+       "true or false: whether /readyz fails whenever Redis is away",
+       SetFlag(to.ready_needs_redis)},
+      {"max_keys", "COUNT", "1000000", "maximum number of counters in the embedded store",
+       SetCount(to.max_keys, 1, 1'000'000'000)},
+      {"max_memory", "SIZE", "256MiB",
+       "maximum memory of these counters, in KiB, MiB or GiB; a sliding log takes 24 bytes for "
+       "each check admitted, a slot's holder 160",
+       SetBytes(to.max_memory)},
+      {"envoy.rules", "DIR", "none",
+       "directory of rule files of Envoy's rate limit service, which is served in addition to "
+       "Sluice's own; none: it is not served",
+       SetText(to.envoy.rules_directory)},
+      {"envoy.xds.server", "ADDR", "none",
+       "host:port of a control plane (Envoy Gateway) that sends Envoy's rules by xDS, beside those "
+       "of envoy.rules; none: rule files alone",
+       SetHostPort(to.envoy.xds.server)},
+      {"envoy.xds.node_id", "TEXT", "default",
+       "the name by which the control plane knows this server", SetText(to.envoy.xds.node_id)},
+      {"envoy.xds.node_metadata", "PAIRS", "none",
+       "what the control plane is told of this server: name=value, separated by commas",
+       SetPairs(to.envoy.xds.node_metadata, '=')},
+      {"envoy.xds.headers", "PAIRS", "none",
+       "headers of the request to the control plane: name:value, separated by commas",
+       SetPairs(to.envoy.xds.headers, ':')},
+      {"envoy.xds.tls.ca", "FILE", "none",
+       "authorities (PEM) that sign the control plane's certificate; system: those of the system; "
+       "none: no TLS",
+       SetText(to.envoy.xds.tls_ca)},
+      {"envoy.xds.tls.certificate", "FILE", "none",
+       "certificate chain (PEM) that this server presents to the control plane; these files are "
+       "read for each connection",
+       SetText(to.envoy.xds.tls_certificate)},
+      {"envoy.xds.tls.key", "FILE", "none", "private key (PEM) of that certificate",
+       SetText(to.envoy.xds.tls_key)},
+      {"envoy.xds.tls.server_name", "NAME", "none",
+       "the name that the control plane's certificate must have; none: the host connected to",
+       SetText(to.envoy.xds.tls_server_name)},
+      {"envoy.xds.first_pause", "TIME", "10s",
+       "how long to wait, about, before the control plane is connected to again",
+       SetLength(to.envoy.xds.first_pause, milliseconds(1), hours(1))},
+      {"envoy.xds.longest_pause", "TIME", "60s",
+       "to which this time doubles while the control plane is away",
+       SetLength(to.envoy.xds.longest_pause, milliseconds(1), hours(1))},
+      {"envoy.xds.max_message", "SIZE", "64MiB", "maximum size of a set of rules",
+       SetBytes(to.envoy.xds.max_message)},
+      {"envoy.xds.ready", "WORD", "first_set",
+       "when /readyz and /healthcheck succeed: first_set (once a set, maybe empty, is in force), "
+       "always, or rules (while the set in force has rules)",
+       SetWord(to.envoy.xds.ready, {"first_set", "always", "rules"})},
+      {"envoy.merge_domains", "BOOL", "false",
+       "true or false: whether several of those files may define one domain",
+       SetFlag(to.envoy.merge_domains)},
+      {"envoy.shadow_mode", "BOOL", "false",
+       "true or false: whether all requests of Envoy are counted but allowed",
+       SetFlag(to.envoy.shadow_mode)},
+      {"envoy.quota_mode", "BOOL", "false",
+       "true or false: whether all of Envoy's limits are in quota_mode",
+       SetFlag(to.envoy.quota_mode)},
+      {"envoy.count_denied", "BOOL", "true",
+       "true or false: whether a request over one of Envoy's limits is counted",
+       SetFlag(to.envoy.count_denied)},
+      {"envoy.near_limit_ratio", "RATIO", "0.8",
+       "the part of a limit above which metrics count hits as near it",
+       SetRatio(to.envoy.near_limit_ratio)},
+      {"envoy.metric_names", "BOOL", "false",
+       "true or false: whether Envoy's calls are also counted under the names of Envoy's service",
+       SetFlag(to.envoy.metric_names)},
+      {"envoy.dynamic_metadata", "BOOL", "false",
+       "true or false: whether answers to Envoy carry dynamic metadata",
+       SetFlag(to.envoy.dynamic_metadata)},
+      {"envoy.response_headers", "NAMES", "none",
+       "headers of answers to Envoy: RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset, or "
+       "three other names for them",
+       SetHeaderNames(
+           {&to.envoy.limit_header, &to.envoy.remaining_header, &to.envoy.reset_header})},
+  };
+}
+
 // Reads the settings from the flags `arguments` (without the program name), from the variables in
-// `environment` ("NAME=value") that start with SLUICE_, and from the file that --config names. The
-// error lists every mistake, one per line: where, what was found, what is allowed.
+// `environment` ("NAME=value") that start with SLUICE_, and from the file that --config names. What
+// none of them sets has its default. The message lists every error, one per line: where, what was
+// found, what is allowed.
 Result<Settings> ReadSettings(std::span<const std::string> arguments,
                               std::span<const std::string> environment);
 

@@ -1,27 +1,25 @@
-// The YAML file of settings, as flat text values.
+// The settings file: a YAML map, nested by the dots of keys, and the callers.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "base/result.h"
+#include "config/diagnostic.h"
 #include "core/caller.h"
 
 namespace sluice {
 
-struct FileSetting {
-  std::string key;    // nested keys joined by dots: "redis.timeout"
-  std::string value;  // as written
-  std::string place;  // "file:line:column" of the value
-};
-
 struct SettingsFile {
-  std::vector<FileSetting> settings;  // in the order of the file
+  struct Value {
+    std::string key;  // "redis.timeout"
+    std::string text;
+    Position position;
+  };
+  std::vector<Value> values;
   std::vector<Caller> callers;
-  std::vector<std::string> mistakes;  // with positions: values that are not scalars
+  Diagnostics errors;  // also if the file cannot be read
 };
 
-// Fails if the file cannot be read or is not YAML.
-Result<SettingsFile> ReadSettingsFile(const std::string& path);
+SettingsFile ReadSettingsFile(const std::string& path);
 
 }  // namespace sluice

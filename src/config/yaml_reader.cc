@@ -1,25 +1,26 @@
 #include "config/yaml_reader.h"
 
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/mark.h>
-#include <yaml-cpp/parser.h>
+#include <yaml.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
-#include <sstream>
 #include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/utf8.h"
-#include "config/yaml_syntax.h"
 
 namespace sluice {
 namespace {
 
 using Kind = YamlNode::Kind;
+
+// A file may nest this deeply: more than any file needs.
+constexpr std::size_t kMaxDepth = 100;
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 // The maximum number of nodes that the aliases of a file may copy: a few lines could cause
 // billions.
@@ -59,103 +60,188 @@ void Merge(YamlNode& map) {
   }
 }
 
-Position PositionOf(const YAML::Mark& mark) {
-  return mark.is_null() ? Position{1, 1} : Position{mark.line + 1, mark.column + 1};
+Position PositionOf(const yaml_mark_t& mark) {
+  return {static_cast<int>(mark.line) + 1, static_cast<int>(mark.column) + 1};
 }
 
-// Builds the tree from yaml-cpp's events. `open_` holds the incomplete containers, outermost first.
-class TreeBuilder final : public YAML::EventHandler {
+std::string TextOf(const yaml_char_t* text) {
+  return text == nullptr ? "" : reinterpret_cast<const char*>(text);
+}
+
+// A container that is not complete yet.
+struct OpenNode {
+  YamlNode node;
+  std::string anchor;
+  int indent = 0;  // the column of the innermost collection in block style; -1: none
+};
+
+// Builds the tree from libyaml's events. `open_` holds the incomplete containers, outermost first.
+class TreeReader {
  public:
-  TreeBuilder(std::string_view file, const YamlItemStream& stream, Diagnostics& errors,
-              YamlAliases aliases)
-      : file_(file), stream_(stream), errors_(errors), aliases_(aliases) {}
-
-  void OnDocumentStart(const YAML::Mark&) override {}
-  void OnDocumentEnd() override {}
-
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    YamlNode node = Start(Kind::kNull, mark, "", anchor);
-    // yaml-cpp places a missing value at the start of the next token.
-    if (AwaitsValue()) node.position = open_.back().items.back().position;
-    Complete(std::move(node), anchor);
+  TreeReader(std::string_view file, std::string_view text, const YamlItemStream& stream,
+             Diagnostics& errors, YamlAliases aliases)
+      : file_(file), text_(text), stream_(stream), errors_(errors), aliases_(aliases) {
+    yaml_parser_initialize(&parser_);
+    yaml_parser_set_encoding(&parser_, YAML_UTF8_ENCODING);
+    if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+    yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(text.data()),
+                                 text.size());
   }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    const auto anchored = anchored_.find(anchor);
-    if (aliases_ == YamlAliases::kRefused) {
-      Refuse(mark, "found an alias");
-    } else if (anchored == anchored_.end()) {
-      Report(mark, "found an alias inside the node that it stands for");
-    } else if (MayCopy(anchored->second, mark)) {
-      return Attach(anchored->second);
+  ~TreeReader() { yaml_parser_delete(&parser_); }
+  TreeReader(const TreeReader&) = delete;
+  TreeReader& operator=(const TreeReader&) = delete;
+
+  YamlNode Read() {
+    for (bool ended = false; !ended && !failed_;) {
+      yaml_event_t event;
+      if (yaml_parser_parse(&parser_, &event) == 0) {
+        FailWithProblem();
+        break;
+      }
+      ended = event.type == YAML_STREAM_END_EVENT;
+      Take(event);
+      yaml_event_delete(&event);
     }
-    Attach({.kind = Kind::kRefused, .position = PositionOf(mark), .text = "", .items = {}});
+    if (failed_) return {.kind = Kind::kRefused, .position = {}, .text = "", .items = {}};
+    return std::move(document_);
   }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                const std::string& value) override {
-    YamlNode node = Start(Kind::kScalar, mark, tag, anchor);
-    node.text = value;
-    node.quoted = tag == "!";
-    Complete(std::move(node), anchor);
-  }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value) override {
-    open_.push_back(Start(Kind::kSequence, mark, tag, anchor));
-    open_anchors_.push_back(anchor);
-    if (open_.size() == 2) streamed_ = 0;
-  }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
-    open_.push_back(Start(Kind::kMap, mark, tag, anchor));
-    open_anchors_.push_back(anchor);
-  }
-  void OnSequenceEnd() override { Close(); }
-  void OnMapEnd() override { Close(); }
-
-  YamlNode Take() { return std::move(document_); }
 
  private:
-  YamlNode Start(Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
-    // yaml-cpp marks plain ("?") and quoted ("!") scalars with its own tags.
-    const bool tagged = !tag.empty() && tag != "?" && tag != "!";
-    if (anchor != 0 && aliases_ == YamlAliases::kRefused) Refuse(mark, "found an anchor");
-    if (tagged) Refuse(mark, fmt::format("found the tag \"{}\"", tag));
-    return {.kind = kind, .position = PositionOf(mark), .text = "", .items = {}};
+  void Take(const yaml_event_t& event) {
+    switch (event.type) {
+      case YAML_DOCUMENT_START_EVENT:
+        ++documents_;
+        return;
+      case YAML_ALIAS_EVENT:
+        return TakeAlias(event);
+      case YAML_SCALAR_EVENT:
+        return TakeScalar(event);
+      case YAML_SEQUENCE_START_EVENT: {
+        const auto& it = event.data.sequence_start;
+        return Open(Kind::kSequence, event, it.tag, it.anchor,
+                    it.style == YAML_FLOW_SEQUENCE_STYLE);
+      }
+      case YAML_MAPPING_START_EVENT: {
+        const auto& it = event.data.mapping_start;
+        return Open(Kind::kMap, event, it.tag, it.anchor, it.style == YAML_FLOW_MAPPING_STYLE);
+      }
+      case YAML_SEQUENCE_END_EVENT:
+      case YAML_MAPPING_END_EVENT:
+        return Close();
+      default:
+        return;
+    }
   }
 
-  void Report(const YAML::Mark& mark, std::string message) {
-    errors_.push_back({file_, PositionOf(mark), "", std::move(message)});
+  void TakeAlias(const yaml_event_t& event) {
+    const std::string name = TextOf(event.data.alias.anchor);
+    const Position position = PositionOf(event.start_mark);
+    const auto is_open = [&](const OpenNode& open) { return open.anchor == name; };
+    const auto anchored = anchored_.find(name);
+    if (aliases_ == YamlAliases::kRefused) {
+      Refuse(position, "found an alias");
+    } else if (std::any_of(open_.begin(), open_.end(), is_open)) {
+      Report(position, "found an alias inside the node that it stands for");
+    } else if (anchored == anchored_.end()) {
+      Report(position, fmt::format("found an alias of \"{}\", which no node above is named", name));
+    } else if (MayCopy(anchored->second, position)) {
+      return Attach(anchored->second);
+    }
+    Attach({.kind = Kind::kRefused, .position = position, .text = "", .items = {}});
   }
 
-  void Refuse(const YAML::Mark& mark, std::string found) {
-    const bool resolves = aliases_ == YamlAliases::kResolved;
-    Report(mark, std::move(found) + (resolves ? "; allowed is YAML without tags"
-                                              : "; allowed is plain YAML, without anchors, aliases "
-                                                "and tags"));
+  void TakeScalar(const yaml_event_t& event) {
+    const auto& scalar = event.data.scalar;
+    const bool plain = scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    if (!plain && !CheckQuote(event)) return;
+    YamlNode node = Start(Kind::kScalar, event, scalar.tag, scalar.anchor);
+    node.text.assign(reinterpret_cast<const char*>(scalar.value), scalar.length);
+    node.quoted = !plain;
+    if (plain && IsNull(node.text)) {
+      node.kind = Kind::kNull;
+      node.text.clear();
+      if (AwaitsValue()) node.position = open_.back().node.items.back().position;
+    }
+    Complete(std::move(node), TextOf(scalar.anchor));
+  }
+
+  static bool IsNull(std::string_view text) {
+    return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
+  }
+
+  // Fails if a quoted text has a line that is not indented more than the collection around it (YAML
+  // 1.2, 6.3; libyaml does not check it): a quote that is not closed would swallow what follows.
+  bool CheckQuote(const yaml_event_t& event) {
+    const yaml_scalar_style_t style = event.data.scalar.style;
+    const bool quoted =
+        style == YAML_SINGLE_QUOTED_SCALAR_STYLE || style == YAML_DOUBLE_QUOTED_SCALAR_STYLE;
+    const std::size_t first = event.start_mark.line + 1;
+    const std::size_t last = event.end_mark.line;
+    if (!quoted || first > last || IsIndented(first, last)) return true;
+    Fail(PositionOf(event.start_mark),
+         fmt::format(
+             "the quote that opens here is closed only in line {}; lines of its text must be "
+             "indented more",
+             last + 1));
+    return false;
+  }
+
+  // Whether each of these lines with text is indented more than the collection around it.
+  bool IsIndented(std::size_t first, std::size_t last) {
+    for (; line_ <= last && row_ < text_.size(); ++line_) {
+      const std::string_view row = text_.substr(row_, text_.find('\n', row_) - row_);
+      const std::size_t spaces = row.find_first_not_of(" \r");
+      const bool is_empty = spaces == row.npos;
+      if (line_ >= first && !is_empty && static_cast<int>(spaces) <= indent()) return false;
+      row_ += row.size() + 1;
+    }
+    return true;
+  }
+
+  int indent() const { return open_.empty() ? -1 : open_.back().indent; }
+
+  YamlNode Start(Kind kind, const yaml_event_t& event, const yaml_char_t* tag,
+                 const yaml_char_t* anchor) {
+    const Position position = PositionOf(event.start_mark);
+    if (documents_ > 1 && open_.empty()) {
+      Fail(position, "found a second document; allowed is one in a file", "");
+    }
+    if (anchor != nullptr && aliases_ == YamlAliases::kRefused) {
+      Refuse(position, "found an anchor");
+    }
+    if (tag != nullptr) Refuse(position, fmt::format("found the tag \"{}\"", TextOf(tag)));
+    return {.kind = kind, .position = position, .text = "", .items = {}};
+  }
+
+  void Open(Kind kind, const yaml_event_t& event, const yaml_char_t* tag, const yaml_char_t* anchor,
+            bool is_flow) {
+    const int column = is_flow ? indent() : static_cast<int>(event.start_mark.column);
+    open_.push_back({Start(kind, event, tag, anchor), TextOf(anchor), column});
+    if (open_.size() == 2) streamed_ = 0;
+    if (open_.size() > kMaxDepth) Fail(PositionOf(event.start_mark), "nested too deeply");
   }
 
   void Close() {
-    YamlNode node = std::move(open_.back());
+    OpenNode open = std::move(open_.back());
     open_.pop_back();
-    const YAML::anchor_t anchor = open_anchors_.back();
-    open_anchors_.pop_back();
-    if (aliases_ == YamlAliases::kResolved && node.kind == Kind::kMap) Merge(node);
-    Complete(std::move(node), anchor);
+    if (aliases_ == YamlAliases::kResolved && open.node.kind == Kind::kMap) Merge(open.node);
+    Complete(std::move(open.node), open.anchor);
   }
 
-  void Complete(YamlNode node, YAML::anchor_t anchor) {
-    if (anchor != 0 && aliases_ == YamlAliases::kResolved && MayCopy(node, YAML::Mark())) {
+  void Complete(YamlNode node, const std::string& anchor) {
+    if (!anchor.empty() && aliases_ == YamlAliases::kResolved && MayCopy(node, node.position)) {
       anchored_.insert_or_assign(anchor, node);
     }
     Attach(std::move(node));
   }
 
   // Counts a copy of `node`. Returns false if it exceeds the maximum, which is reported once.
-  bool MayCopy(const YamlNode& node, const YAML::Mark& mark) {
+  bool MayCopy(const YamlNode& node, Position position) {
     if (copied_ > kMaxCopied) return false;
     copied_ += CountNodes(node);
     if (copied_ > kMaxCopied) {
-      Report(mark, fmt::format("anchors and aliases expand to too many values; allowed are {}",
-                               kMaxCopied));
+      Report(position, fmt::format("anchors and aliases expand to too many values; allowed are {}",
+                                   kMaxCopied));
     }
     return copied_ <= kMaxCopied;
   }
@@ -166,35 +252,74 @@ class TreeBuilder final : public YAML::EventHandler {
     } else if (IsStreamed()) {
       stream_.take(streamed_++, node);
     } else {
-      open_.back().items.push_back(std::move(node));
+      open_.back().node.items.push_back(std::move(node));
     }
   }
 
   // Whether the innermost open node is a map that awaits a value.
   bool AwaitsValue() const {
-    return !open_.empty() && open_.back().kind == Kind::kMap && open_.back().items.size() % 2 == 1;
+    return !open_.empty() && open_.back().node.kind == Kind::kMap &&
+           open_.back().node.items.size() % 2 == 1;
   }
 
   // Whether the innermost open node is the sequence to be streamed.
   bool IsStreamed() const {
-    return stream_.take && open_.size() == 2 && open_[1].kind == Kind::kSequence &&
-           open_[0].kind == Kind::kMap && open_[0].items.size() % 2 == 1 &&
-           open_[0].items.back().text == stream_.key;
+    if (!stream_.take || open_.size() != 2 || open_[1].node.kind != Kind::kSequence) return false;
+    const YamlNode& root = open_[0].node;
+    return root.kind == Kind::kMap && root.items.size() % 2 == 1 &&
+           root.items.back().text == stream_.key;
+  }
+
+  void Report(Position position, std::string message) {
+    errors_.push_back({file_, position, "", std::move(message)});
+  }
+
+  void Refuse(Position position, std::string found) {
+    const bool resolves = aliases_ == YamlAliases::kResolved;
+    Report(position, std::move(found) + (resolves ? "; allowed is YAML without tags"
+                                                  : "; allowed is plain YAML, without anchors, "
+                                                    "aliases and tags"));
+  }
+
+  // Reports an error after which the rest cannot be understood.
+  void Fail(Position position, std::string_view message, std::string_view kind = "not YAML: ") {
+    if (!std::exchange(failed_, true)) Report(position, fmt::format("{}{}", kind, message));
+  }
+
+  // Fails with libyaml's error, at the place where the faulty construct begins if it is a quote.
+  void FailWithProblem() {
+    const std::string_view problem = parser_.problem != nullptr ? parser_.problem : "an error";
+    const std::string_view context = parser_.context != nullptr ? parser_.context : "";
+    if (context == "while scanning a quoted scalar") {
+      return Fail(PositionOf(parser_.context_mark),
+                  fmt::format("the quote that opens here is not closed: {}", problem));
+    }
+    const auto begin = parser_.context_mark.line;
+    const std::string since = context.empty() || begin == parser_.problem_mark.line
+                                  ? std::string()
+                                  : fmt::format(", which begins in line {}", begin + 1);
+    Fail(PositionOf(parser_.problem_mark),
+         fmt::format("{}{}{}{}", context, since, context.empty() ? "" : ": ", problem));
   }
 
   const std::string file_;
+  const std::string_view text_;
   const YamlItemStream& stream_;
   Diagnostics& errors_;
   const YamlAliases aliases_;
-  std::vector<YamlNode> open_;
-  std::vector<YAML::anchor_t> open_anchors_;  // of open_
-  std::unordered_map<YAML::anchor_t, YamlNode> anchored_;
+  yaml_parser_t parser_;
+  std::vector<OpenNode> open_;
+  std::unordered_map<std::string, YamlNode> anchored_;
   std::size_t copied_ = 0;
   std::size_t streamed_ = 0;
+  std::size_t line_ = 0;  // IsIndented has read the lines before this one, which begins at row_
+  std::size_t row_ = 0;
+  int documents_ = 0;
+  bool failed_ = false;
   YamlNode document_{.kind = Kind::kNull, .position = {1, 1}, .text = "", .items = {}};
 };
 
-// Finds bytes that are not text, which yaml-cpp would skip or stop at.
+// Finds bytes that are not text.
 std::optional<std::pair<Position, std::string_view>> FindNonText(std::string_view text) {
   int line = 1;
   while (!text.empty()) {
@@ -223,33 +348,12 @@ const YamlNode* YamlNode::Find(std::string_view key) const {
 
 YamlNode ReadYaml(std::string_view file, std::string_view text, const YamlItemStream& stream,
                   Diagnostics& errors, YamlAliases aliases) {
-  const YamlNode refused{.kind = Kind::kRefused, .position = {}, .text = "", .items = {}};
-  const auto fail = [&](Position position, std::string message) {
-    errors.push_back({std::string(file), position, "", std::move(message)});
-    return refused;
-  };
   if (const auto wrong = FindNonText(text)) {
-    return fail(wrong->first, fmt::format("found {}; allowed is UTF-8 text", wrong->second));
+    errors.push_back({std::string(file), wrong->first, "",
+                      fmt::format("found {}; allowed is UTF-8 text", wrong->second)});
+    return {.kind = Kind::kRefused, .position = {}, .text = "", .items = {}};
   }
-  const auto syntax = FindYamlSyntaxError(text);
-  if (syntax && syntax->is_quote) return fail(syntax->position, syntax->message);
-  TreeBuilder builder(file, stream, errors, aliases);
-  try {
-    std::istringstream input{std::string(text)};
-    YAML::Parser parser(input);
-    const bool has_document = parser.HandleNextDocument(builder);
-    const YamlItemStream no_stream;
-    Diagnostics unused;
-    TreeBuilder second(file, no_stream, unused, aliases);
-    if (has_document && parser.HandleNextDocument(second)) {
-      return fail(second.Take().position, "found a second document; allowed is one in a file");
-    }
-  } catch (const YAML::Exception& error) {
-    if (!syntax) return fail(PositionOf(error.mark), fmt::format("not YAML: {}", error.msg));
-  }
-  // With the mistakes that yaml-cpp's events have shown before it.
-  if (syntax) return fail(syntax->position, syntax->message);
-  return builder.Take();
+  return TreeReader(file, text, stream, errors, aliases).Read();
 }
 
 }  // namespace sluice

@@ -1,5 +1,4 @@
-// What a check asks of each of its counters. Requests, stores and coalesced checks hold it as one
-// value.
+// What a check asks of its counters: of all of them alike, and of one.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +11,15 @@
 
 namespace sluice {
 
+// Shared by all counters of a check.
 struct Demand {
-  std::int64_t cost = 1;  // 0 to kMaxCost
   Mode mode = Mode::kConsume;
   std::optional<Duration> max_wait;  // kConsume and kPeek: the caller's longest wait
   // Whether max_wait only bounds the delays of leaky buckets, and token buckets never ask to wait.
   bool only_delays = false;
   std::optional<Time> charged_at;  // kRefund: no refund if the window has ended since then
 
-  // Whether the check only tests (and with kConsume takes) the cost. The other modes change
+  // Whether the check only tests (and with kConsume takes) the units. The other modes change
   // counters without testing the limit.
   bool consumes_or_peeks() const { return mode == Mode::kConsume || mode == Mode::kPeek; }
 
@@ -32,12 +31,19 @@ struct Demand {
   bool operator==(const Demand&) const = default;
 };
 
+// What a check asks of one counter.
+struct CounterDemand : Demand {
+  std::int64_t units = 1;  // 0 to kMaxCost; 0 takes nothing
+
+  bool operator==(const CounterDemand&) const = default;
+};
+
 // For tables of equal demands. Not stable between processes.
 inline std::size_t Hash(const Demand& demand) {
   // Times are never negative here, so -1 stands for none.
   const auto number = [](const auto& count) { return static_cast<std::size_t>(count); };
-  std::size_t hash = CombineHash(number(demand.cost), number(demand.mode));
-  hash = CombineHash(hash, number(demand.max_wait ? demand.max_wait->count() : -1));
+  const std::size_t hash =
+      CombineHash(number(demand.mode), number(demand.max_wait ? demand.max_wait->count() : -1));
   return CombineHash(
       hash, number(demand.charged_at ? demand.charged_at->time_since_epoch().count() : -1));
 }

@@ -26,6 +26,8 @@ std::string FormatDuration(Duration duration) {
   return "";
 }
 
+std::string FormatPeriod(Duration period) { return "/" + FormatDuration(period).substr(1); }
+
 std::string FormatUtcOffset(Duration offset) {
   const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(offset).count();
   return fmt::format("{}{:02}:{:02}", minutes < 0 ? '-' : '+', std::abs(minutes) / 60,

@@ -10,6 +10,9 @@ namespace sluice {
 // A duration in its largest whole unit: "250ms", "10s", "1d".
 std::string FormatDuration(Duration duration);
 
+// What a rate per `period` ends with, for the periods of rule files: "/s", "/m", "/h" or "/d".
+std::string FormatPeriod(Duration period);
+
 // Local time minus UTC: "+08:00".
 std::string FormatUtcOffset(Duration offset);
 

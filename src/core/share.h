@@ -39,6 +39,15 @@ struct Share {
     return product / of + (rank < product % of ? 1 : 0);
   }
 
+  // The units of Of(limit) that count as taken if `taken` units of a counter are, so that Of(limit
+  // - taken) are left. Another limit of the counter may have more than `limit` taken; then more
+  // than the share counts as taken, or that limit would find too many left. REQUIRES: both are from
+  // 0 to kMaxCost
+  std::int64_t TakenOf(std::int64_t limit, std::int64_t taken) const {
+    const std::int64_t left = limit - taken;
+    return Of(limit) - (left >= 0 ? Of(left) : -Of(-left));
+  }
+
   bool operator==(const Share&) const = default;
 };
 

@@ -22,22 +22,4 @@ std::string_view ToString(Source source) {
   return "";
 }
 
-std::string_view ToString(Algorithm algorithm) {
-  switch (algorithm) {
-    case Algorithm::kFixedWindow:
-      return "fixed_window";
-    case Algorithm::kSlidingLog:
-      return "sliding_log";
-    case Algorithm::kSlidingWindow:
-      return "sliding_window";
-    case Algorithm::kTokenBucket:
-      return "token_bucket";
-    case Algorithm::kLeakyBucket:
-      return "leaky_bucket";
-    case Algorithm::kConcurrency:
-      return "concurrency";
-  }
-  return "";
-}
-
 }  // namespace sluice

@@ -29,25 +29,19 @@ enum class Source : std::uint8_t {
   kNoRule = 5,
 };
 
-enum class Algorithm : std::uint8_t {
-  kFixedWindow = 1,
-  kSlidingLog = 2,
-  kSlidingWindow = 3,
-  kTokenBucket = 4,
-  kLeakyBucket = 5,
-  kConcurrency = 6,
-};
+// Each algorithm declares its own number.
+enum class Algorithm : std::uint8_t {};
 
-// The largest cost of one check: doubles (Lua's numbers) hold every integer up to it.
+// The largest cost of one check, and the most units that one takes from a counter: doubles (Lua's
+// numbers) hold every integer up to it.
 inline constexpr std::int64_t kMaxCost = std::int64_t{1} << 53;
 
 // No product and no count of an algorithm may exceed this; rules that could exceed it are refused
 // when loaded. Below it, sums of two are exact in doubles.
 inline constexpr std::int64_t kMaxProduct = std::int64_t{1} << 52;
 
-// As written in rules and output: "allowed", "store", "token_bucket", …
+// As written in output: "allowed", "store", …
 std::string_view ToString(Decision decision);
 std::string_view ToString(Source source);
-std::string_view ToString(Algorithm algorithm);
 
 }  // namespace sluice

@@ -24,9 +24,11 @@ constexpr std::chrono::seconds kLongestMaxWait(60);
 
 constexpr std::string_view kFromHeader = "header.";
 constexpr std::string_view kFromPath = "path.";
+constexpr std::string_view kAmount = "amount.";
 constexpr std::string_view kDomainHeader = "X-Sluice-Domain";
 constexpr std::string_view kCostHeader = "X-Sluice-Cost";
 constexpr std::string_view kAttributeHeader = "x-sluice-attr-";
+constexpr std::string_view kAmountHeader = "x-sluice-amount-";
 
 struct Parameter {
   std::string name;
@@ -40,6 +42,14 @@ Error Wrong(std::string_view where, std::string_view found, std::string_view all
 // Otherwise a client that can write part of the question would override the proxy's part.
 Error GivenTwice(std::string_view name) {
   return InvalidArgument(fmt::format("{}: given twice", name));
+}
+
+// Empty unless it is a whole number. That it is at most 2^53 is checked with the request.
+std::optional<std::uint64_t> ParseUnits(std::string_view text) {
+  std::uint64_t units = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), units);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return units;
 }
 
 Result<std::vector<Parameter>> ParseQuery(std::string_view query) {
@@ -85,6 +95,16 @@ std::string PathOf(std::string_view reference) {
   }
   const std::string_view path = reference.substr(0, reference.find_first_of("?#"));
   return Normalized(PercentDecode(path).value_or(std::string(path)));
+}
+
+// A token of RFC 9110, section 5.6.2.
+bool IsHeaderName(std::string_view text) {
+  static constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
+  const auto is_token = [](char c) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return is_letter || (c >= '0' && c <= '9') || kMarks.find(c) != kMarks.npos;
+  };
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_token);
 }
 
 // Headers to which each proxy appends an item, in the same line or in a new one.
@@ -150,6 +170,7 @@ class Builder {
     if (name == "cost") return TakeCost(name, value);
     if (name == "max_wait") return TakeMaxWait(value);
     if (name == "deny_status") return TakeDenyStatus(value);
+    if (name.starts_with(kAmount)) return TakeAmount(name, name.substr(kAmount.size()), value);
     if (name.starts_with(kFromHeader)) {
       return TakeFromHeader(name.substr(kFromHeader.size()), value, /*path_only=*/false);
     }
@@ -164,10 +185,13 @@ class Builder {
       std::string lower = name;
       std::transform(lower.begin(), lower.end(), lower.begin(),
                      [](unsigned char c) { return c == '-' ? '-' : std::tolower(c); });
-      if (!lower.starts_with(kAttributeHeader)) continue;
-      lower.erase(0, kAttributeHeader.size());
+      const bool is_amount = lower.starts_with(kAmountHeader);
+      if (!is_amount && !lower.starts_with(kAttributeHeader)) continue;
+      lower.erase(0, (is_amount ? kAmountHeader : kAttributeHeader).size());
       std::replace(lower.begin(), lower.end(), '-', '_');
-      if (auto taken = TakeAttribute(lower, AttributeOf(value)); !taken) return taken;
+      auto taken =
+          is_amount ? TakeAmount(name, lower, value) : TakeAttribute(lower, AttributeOf(value));
+      if (!taken) return taken;
     }
     const auto cost = ValueOf(request_.headers, kCostHeader);
     if (!cost) return cost.error();
@@ -208,12 +232,16 @@ class Builder {
   }
 
   Result<void> TakeCost(std::string_view where, std::string_view value) {
-    std::uint64_t cost = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), cost);
-    if (error != std::errc() || end != value.data() + value.size() || cost == 0) {
-      return Wrong(where, value, "a whole number from 1 to 2^53");
-    }
-    check_.set_cost(cost);
+    const auto cost = ParseUnits(value);
+    if (!cost || *cost == 0) return Wrong(where, value, "a whole number from 1 to 2^53");
+    check_.set_cost(*cost);
+    return {};
+  }
+
+  Result<void> TakeAmount(std::string_view where, const std::string& name, std::string_view value) {
+    const auto amount = ParseUnits(value);
+    if (!amount) return Wrong(where, value, "a whole number from 0 to 2^53");
+    if (!check_.mutable_amounts()->insert({name, *amount}).second) return GivenTwice(where);
     return {};
   }
 
@@ -231,6 +259,7 @@ class Builder {
   }
 
   Result<void> TakeFromHeader(const std::string& name, std::string_view header, bool path_only) {
+    if (!IsHeaderName(header)) return Wrong(name, header, "the name of a header");
     const auto value = ValueOf(request_.headers, header);
     if (!value) return value.error();
     if (value->empty()) return {};

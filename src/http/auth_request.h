@@ -3,17 +3,18 @@
 //   GET /v1/auth?domain=shop&method=POST&path.endpoint=X-Original-URI&header.user=X-User
 //
 // Parameters: `domain`, `cost`, `deny_status` (429 or 403), `max_wait` (the longest delay of a
-// leaky_bucket, 1 ms to 60 s, default 800 ms), and attributes. NAME=VALUE sets an
-// attribute. header.NAME=HEADER takes its value from a request header. path.NAME=HEADER takes the
-// path of the URL or URI reference in a header, decoded and normalized ("/a/../b//c" becomes
-// "/b/c"). If the header is absent, so is the attribute. Bytes of a header that are not UTF-8
-// become "%FF", and what is beyond the longest attribute is cut off: no header makes the request
-// invalid. A header that is there twice is an error, since one of the two may be the client's; of
-// X-Forwarded-For and Forwarded, to which each proxy appends, the last item counts.
+// leaky_bucket, 1 ms to 60 s, default 800 ms), amounts, and attributes. amount.NAME=5 sets an
+// amount. NAME=VALUE sets an attribute. header.NAME=HEADER takes its value from a request header.
+// path.NAME=HEADER takes the path of the URL or URI reference in a header, decoded and normalized
+// ("/a/../b//c" becomes "/b/c"). If the header is absent, so is the attribute. Bytes of a header
+// that are not UTF-8 become "%FF", and what is beyond the longest attribute is cut off: no header
+// makes the request invalid. A header that is there twice is an error, since one of the two may be
+// the client's; of X-Forwarded-For and Forwarded, to which each proxy appends, the last item
+// counts.
 //
-// Without `domain`, the headers X-Sluice-Domain, X-Sluice-Cost and X-Sluice-Attr-NAME define the
-// check (dashes in NAME become underscores). With `domain` they are ignored, so that a client
-// cannot add attributes through a proxy that forwards its headers.
+// Without `domain`, the headers X-Sluice-Domain, X-Sluice-Cost, X-Sluice-Amount-NAME and
+// X-Sluice-Attr-NAME define the check (dashes in NAME become underscores). With `domain` they are
+// ignored, so that a client cannot add attributes through a proxy that forwards its headers.
 #pragma once
 
 #include <string>

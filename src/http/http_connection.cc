@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "http/http_connections.h"
 #include "net/connection_age.h"
 
 namespace sluice {
@@ -22,28 +21,27 @@ constexpr std::chrono::seconds kEndTime(2);
 
 }  // namespace
 
-HttpConnection::HttpConnection(HttpConnections& owner, net::IoThreads::Place place,
-                               net::TransportPtr transport, bool has_place)
-    : owner_(owner),
-      place_(std::move(place)),
+HttpConnection::HttpConnection(HttpLoopState& shared, net::TransportPtr transport, bool has_place)
+    : net::ServedConnection(has_place),
+      shared_(shared),
       transport_(std::move(transport)),
-      too_old_at_(net::EndOfAge(owner.loop(), owner.options().max_connection_age)),
-      has_place_(has_place),
-      ends_at_(has_place ? SteadyTime::max() : owner.loop().now() + owner.options().no_place_time),
-      timer_(owner.loop().timers(), [this] { OnTime(); }),
-      since_(owner.loop().now()) {}
+      too_old_at_(net::EndOfAge(shared.loop(), shared.options().max_connection_age)),
+      ends_at_(has_place ? SteadyTime::max()
+                         : shared.loop().now() + shared.options().no_place_time),
+      timer_(shared.loop().timers(), [this] { OnTime(); }),
+      since_(shared.loop().now()) {}
 
 void HttpConnection::Start() {
   transport_->Start(*this);
   NoteAllSent();
 }
 
-void HttpConnection::Close() {
-  if (state_ == State::kAnswering) owner_.NoteAnswered();
+void HttpConnection::OnClose() {
+  if (state_ == State::kAnswering) shared_.EndAnswering();
   state_ = State::kEnding;
-  owner_.NoteBuffered(buffered_, 0);
+  shared_.CountBuffered(buffered_, 0);
   timer_.Cancel();
-  read_later_.reset();
+  later_.reset();
   if (exchange_) exchange_->Detach();
   transport_->Close();
 }
@@ -56,7 +54,7 @@ void HttpConnection::Receive(std::string_view bytes) {
   } else if (input_.size() > kMaxInput) {
     transport_->SetReading(false);
   }
-  NoteBuffered();
+  CountBuffered();
 }
 
 void HttpConnection::Discard(std::size_t bytes) {
@@ -80,7 +78,7 @@ bool HttpConnection::ReadRequest() {
     state_ = State::kReading;
     parsed_ = 0;
     reader_ = std::make_unique<RequestReader>();
-    StartTimer(owner_.options().request_time);
+    StartTimer(shared_.options().request_time);
   }
   std::size_t used = 0;
   const auto progress = reader_->Read(input_, used);
@@ -98,49 +96,66 @@ bool HttpConnection::ReadRequest() {
 }
 
 void HttpConnection::Dispatch() {
-  owner_.NoteRequest();
+  state_ = State::kAnswering;
+  shared_.BeginAnswering();
+  timer_.Cancel();
+  if (!has_place()) timer_.Start(ends_at_);
+  HandleInTurn();
+}
+
+// Handles the request now, or in a later iteration if this one has handled enough.
+void HttpConnection::HandleInTurn() {
+  if (shared_.MayHandle(parsed_)) return Handle();
+  later_ = std::make_shared<bool>(true);
+  shared_.loop().Post([this, posted = std::weak_ptr(later_)] {
+    if (posted.expired()) return;
+    HandleInTurn();
+    if (state_ == State::kIdle) ReadRequests();
+  });
+}
+
+void HttpConnection::Handle() {
+  later_.reset();
   HttpRequest request = reader_->Take();
   request.peer = transport_->peer();
-  request.has_place = has_place_;
-  request.may_wait = owner_.MayWait();
-  form_ = {.with_body = request.method != "HEAD",
-           .keep_alive = has_place_ && reader_->keep_alive() && owner_.loop().now() < too_old_at_};
+  request.has_place = has_place();
+  request.may_wait = shared_.MayWait();
+  form_ = {
+      .with_body = request.method != "HEAD",
+      .keep_alive = has_place() && reader_->keep_alive() && shared_.loop().now() < too_old_at_};
   reader_.reset();
   parsed_ = 0;
-  state_ = State::kAnswering;
-  owner_.NoteAnswering();
-  timer_.Cancel();
-  if (!has_place_) timer_.Start(ends_at_);
   exchange_ = std::make_shared<HttpExchange>(
-      owner_.loop(), [this](HttpResponse response) { Deliver(std::move(response)); });
+      shared_.loop(), [this](HttpResponse response) { Deliver(std::move(response)); });
   dispatching_ = true;
-  owner_.router().Handle(request, HttpResponder(exchange_));
+  shared_.router().Handle(request, HttpResponder(exchange_));
   dispatching_ = false;
 }
 
 void HttpConnection::Deliver(HttpResponse response) {
   exchange_.reset();
+  used_ = true;
   if (response.delay > Duration::zero()) {
     StartTimer(std::exchange(response.delay, Duration::zero()));
     delayed_ = std::move(response);
     return;
   }
   state_ = State::kIdle;
-  owner_.NoteAnswered();
-  form_.keep_alive = form_.keep_alive && !owner_.draining();
+  shared_.EndAnswering();
+  form_.keep_alive = form_.keep_alive && !draining_;
   Write(response, form_);
   if (!dispatching_ && state_ == State::kIdle) ReadRequests();
 }
 
 void HttpConnection::Refuse(int status) {
-  owner_.NoteRefusedRequest();
+  shared_.metrics().OnRefusedRequest();
   Write({.status = status, .body = {}}, {.keep_alive = false});
 }
 
 void HttpConnection::Write(const HttpResponse& response, const ResponseForm& form) {
   AppendResponse(response, form, output_);
   if (!form.keep_alive) return BeginEnding();
-  StartTimer(owner_.options().answer_time);
+  StartTimer(shared_.options().answer_time);
   transport_->RequestFlush();
 }
 
@@ -149,7 +164,7 @@ void HttpConnection::BeginEnding() {
   reader_.reset();
   parsed_ = 0;
   std::string().swap(input_);
-  StartTimer(owner_.options().answer_time);
+  StartTimer(shared_.options().answer_time);
   transport_->SetReading(true);
   transport_->FinishSending();
 }
@@ -159,7 +174,7 @@ void HttpConnection::TakeOutput(std::string& out) {
   const std::size_t size = std::min(unsent(), net::Transport::kFlushBytes);
   out.append(output_, taken_, size);
   taken_ += size;
-  NoteBuffered(size);
+  CountBuffered(size);
   if (unsent() > 0) return;
   std::string().swap(output_);
   taken_ = 0;
@@ -168,30 +183,30 @@ void HttpConnection::TakeOutput(std::string& out) {
 
 // Posts ReadRequests: handlers must not be called during the flush, so not within TakeOutput.
 void HttpConnection::ReadLater() {
-  if (read_later_) return;
-  read_later_ = std::make_shared<bool>(true);
-  owner_.loop().Post([this, posted = std::weak_ptr(read_later_)] {
+  if (later_) return;
+  later_ = std::make_shared<bool>(true);
+  shared_.loop().Post([this, posted = std::weak_ptr(later_)] {
     if (posted.expired()) return;
-    read_later_.reset();
+    later_.reset();
     if (state_ == State::kIdle || state_ == State::kReading) ReadRequests();
   });
 }
 
 // Starts the next timeout once the kernel has accepted all output.
 void HttpConnection::NoteAllSent() {
-  NoteBuffered();
+  CountBuffered();
   if (unsent() > 0 || transport_->unsent() > 0) return;
   if (state_ == State::kEnding) {
-    timer_.Start(std::min(timer_.at(), owner_.loop().now() + kEndTime));
+    timer_.Start(std::min(timer_.at(), shared_.loop().now() + kEndTime));
   } else if (state_ == State::kIdle && input_.empty()) {
     StartIdleTimer();
   }
 }
 
 // Reports the bytes held for the client, with those that the transport is about to send.
-void HttpConnection::NoteBuffered(std::size_t in_flight) {
+void HttpConnection::CountBuffered(std::size_t in_flight) {
   const std::size_t now = input_.size() + parsed_ + unsent() + transport_->unsent() + in_flight;
-  owner_.NoteBuffered(std::exchange(buffered_, now), now);
+  shared_.CountBuffered(std::exchange(buffered_, now), now);
 }
 
 net::Occupant HttpConnection::AsOccupant() const {
@@ -204,35 +219,36 @@ net::Occupant HttpConnection::AsOccupant() const {
   } else if (state_ == State::kReading || state_ == State::kEnding) {
     standing = Standing::kStuck;
   } else if (state_ == State::kIdle) {
-    standing = Standing::kIdle;
+    standing = used_ ? Standing::kIdle : Standing::kUnused;
   }
   return {.state = standing, .since = since_, .network = transport_->peer().network};
 }
 
 void HttpConnection::Drain() {
+  draining_ = true;
   if (state_ == State::kIdle && unsent() == 0) StartIdleTimer();
 }
 
 void HttpConnection::StartIdleTimer() {
-  const HttpOptions& options = owner_.options();
-  StartTimer(owner_.draining() ? options.last_idle_time : options.idle_time);
+  const HttpOptions& options = shared_.options();
+  StartTimer(draining_ ? options.last_idle_time : options.idle_time);
 }
 
 void HttpConnection::OnClosed(Closure closure, std::string_view) {
-  if (closure == Closure::kLost) return owner_.Remove(*this);
+  if (closure == Closure::kLost) return Close();
   input_ended_ = true;
   if (state_ == State::kIdle || state_ == State::kReading) ReadRequests();
 }
 
 void HttpConnection::OnTime() {
-  if (owner_.loop().now() >= ends_at_) return owner_.Remove(*this);
+  if (shared_.loop().now() >= ends_at_) return Close();
   if (state_ == State::kReading) return Refuse(408);
   if (delayed_) return Deliver(*std::exchange(delayed_, std::nullopt));
-  owner_.Remove(*this);
+  Close();
 }
 
 void HttpConnection::StartTimer(Duration time) {
-  since_ = owner_.loop().now();
+  since_ = shared_.loop().now();
   timer_.Start(std::min<SteadyTime>(since_ + time, ends_at_));
 }
 

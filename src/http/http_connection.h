@@ -3,7 +3,7 @@
 //   idle ─▶ reading ─▶ answering ─▶ idle …    and from each state, when either side closes:
 //   ending (sends the rest of the output, discards input)
 //
-// Loop thread only. Owned by HttpConnections.
+// Loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +14,24 @@
 
 #include "http/http_message.h"
 #include "http/http_responder.h"
+#include "http/http_state.h"
 #include "http/request_reader.h"
-#include "net/eviction.h"
-#include "net/io_threads.h"
-#include "net/timer_wheel.h"
+#include "net/loop_connections.h"
+#include "net/timer_queue.h"
 #include "net/transport.h"
 
 namespace sluice {
 
-class HttpConnections;
-
-class HttpConnection final : public net::Protocol, public net::Disposable {
+class HttpConnection final : public net::ServedConnection {
  public:
-  // `owner` must outlive the connection. Without a place among the server's connections, it answers
-  // only one request, and ends soon.
-  HttpConnection(HttpConnections& owner, net::IoThreads::Place place, net::TransportPtr transport,
-                 bool has_place);
+  // `shared` must outlive the connection. Without a place among the server's connections, it
+  // answers only one request, and ends soon.
+  HttpConnection(HttpLoopState& shared, net::TransportPtr transport, bool has_place);
 
-  void Start();
-
-  // Closes the connection at once. No callback follows.
-  void Close();
-
-  // The server drains: if the connection is idle, its next request must begin soon.
-  void Drain();
-
-  std::uint64_t number = 0;  // set by the owner: later connections have larger ones
-
-  bool has_place() const { return has_place_; }
-  net::Occupant AsOccupant() const;
+  void Start() override;
+  // If the connection is idle, its next request must begin soon. The next response is its last.
+  void Drain() override;
+  net::Occupant AsOccupant() const override;
   bool holds_bytes() const { return buffered_ > 0; }
 
  private:
@@ -52,45 +41,48 @@ class HttpConnection final : public net::Protocol, public net::Disposable {
   void TakeOutput(std::string& out) override;
   void OnClosed(Closure closure, std::string_view cause) override;
   void OnDrained() override { NoteAllSent(); }
+  void OnClose() override;
 
   void Discard(std::size_t bytes);
   void ReadRequests();
   bool ReadRequest();
   void ReadLater();
   void Dispatch();
+  void HandleInTurn();
+  void Handle();
   void Deliver(HttpResponse response);
   void Refuse(int status);
   void Write(const HttpResponse& response, const ResponseForm& form);
   void BeginEnding();
   void NoteAllSent();
-  void NoteBuffered(std::size_t in_flight = 0);
+  void CountBuffered(std::size_t in_flight = 0);
   void StartIdleTimer();
   void OnTime();
   void StartTimer(Duration time);
   std::size_t unsent() const { return output_.size() - taken_; }
 
-  HttpConnections& owner_;
-  const net::IoThreads::Place place_;
+  HttpLoopState& shared_;
   const net::TransportPtr transport_;
   const SteadyTime too_old_at_;
-  const bool has_place_;
   const SteadyTime ends_at_;  // the end of its life; max() with a place
   net::Timer timer_;
   State state_ = State::kIdle;
   SteadyTime since_;  // when it last began to wait for the client or the handler
   bool input_ended_ = false;
   bool dispatching_ = false;
+  bool draining_ = false;
+  bool used_ = false;   // a request was answered
   ResponseForm form_;   // of the pending response
   std::string input_;   // received, not parsed yet
   std::string output_;  // the bytes from taken_ on are unsent
   std::size_t taken_ = 0;
   std::size_t parsed_ = 0;                  // the bytes of the request that the reader holds
-  std::size_t buffered_ = 0;                // the bytes that the owner counts
+  std::size_t buffered_ = 0;                // the bytes that `shared_` counts
   std::size_t discarded_ = 0;               // the bytes received while ending
   std::unique_ptr<RequestReader> reader_;   // set while reading
   std::shared_ptr<HttpExchange> exchange_;  // set while a handler processes the request
   std::optional<HttpResponse> delayed_;     // set during its delay
-  std::shared_ptr<bool> read_later_;        // set while ReadRequests is posted
+  std::shared_ptr<bool> later_;             // set while ReadRequests or HandleInTurn is posted
 };
 
 }  // namespace sluice

@@ -1,42 +1,54 @@
 #include "http/http_server.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "http/http_connections.h"
-#include "net/acceptor.h"
+#include "http/http_connection.h"
+#include "http/http_state.h"
+#include "net/connection_server.h"
 
 namespace sluice {
 namespace {
 
-// After this time without requests, callers count as gone.
-constexpr std::chrono::milliseconds kQuiet(50);
-
-void WaitUntilQuiet(HttpServing& serving, SteadyTime deadline) {
-  std::uint64_t before = serving.requests;
-  while (SteadyNow() < deadline) {
-    if (serving.limit.WaitForNone(std::min(deadline, SteadyNow() + kQuiet))) return;
-    const std::uint64_t now = serving.requests;
-    if (std::exchange(before, now) == now) return;
-  }
-}
+constexpr net::Alpn kAlpn{.protocol = "\x08http/1.1"};
 
 }  // namespace
 
 struct HttpServer::State {
-  State(net::IoThreads& threads, std::vector<HttpRoute> routes, const HttpOptions& options)
-      : serving{.threads = threads,
-                .router = Router(std::move(routes)),
-                .options = options,
-                .limit = ConnectionLimit(options.max_connections, options.metrics),
-                .by_thread = {}} {
+  State(net::IoThreads& threads, std::vector<HttpRoute> routes, const HttpOptions& options,
+        std::unique_ptr<net::ConnectionServer> the_connections)
+      : shared{.router = Router(std::move(routes)),
+               .options = options,
+               .loops = threads.size(),
+               .metrics = HttpMetrics(options.max_connections, options.metrics)},
+        connections(std::move(the_connections)) {
     for (std::size_t i = 0; i < threads.size(); ++i) {
-      serving.by_thread.push_back(std::make_unique<HttpConnections>(threads.loop(i), serving));
+      net::Loop& loop = threads.loop(i);
+      by_loop.push_back(
+          std::make_unique<HttpLoopState>(shared, loop, [this, &loop] { FreeMemory(loop); }));
+    }
+    connections->Start(
+        {.make =
+             [this](net::EpollLoop& loop, net::TransportPtr transport, bool has_place) {
+               return std::make_unique<HttpConnection>(*by_loop[loop.index()], std::move(transport),
+                                                       has_place);
+             },
+         .on_refused = [this] { shared.metrics.OnRefused(); },
+         .on_replaced = [this] { shared.metrics.OnReplaced(); }});
+  }
+
+  // Frees an eighth, so that the next bytes do not lead here again at once.
+  void FreeMemory(const net::Loop& loop) {
+    const HttpLoopState& state = *by_loop[loop.index()];
+    net::LoopConnections& open = connections->on(loop);
+    for (net::ServedConnection* const it : open.Victims({}, open.all().size())) {
+      if (state.buffered() <= state.max_buffered() - state.max_buffered() / 8) return;
+      if (static_cast<HttpConnection*>(it)->holds_bytes()) open.CloseForRoom(*it);
     }
   }
 
-  HttpServing serving;
-  std::unique_ptr<net::Acceptor> acceptor;
+  HttpState shared;
+  std::vector<std::unique_ptr<HttpLoopState>> by_loop;
+  const std::unique_ptr<net::ConnectionServer> connections;
   bool stopped = false;
 };
 
@@ -44,17 +56,16 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(net::IoThreads& threads,
                                                       const Address& address,
                                                       std::vector<HttpRoute> routes,
                                                       const HttpOptions& options) {
-  auto acceptor = net::Acceptor::Listen(address, {});
-  if (!acceptor) return Error{ErrorCode::kUnavailable, "http.listen: " + acceptor.error().message};
-  auto state = std::make_unique<State>(threads, std::move(routes), options);
-  state->acceptor = std::move(acceptor).value();
-  threads.RunOn(0, [&state = *state](net::EpollLoop& loop) {
-    state.acceptor->Start(loop, [&serving = state.serving](net::Socket socket) {
-      HttpConnections::Deliver(
-          serving, {.socket = std::move(socket), .place = serving.threads.PlaceConnection()});
-    });
-  });
-  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
+  auto connections =
+      net::ConnectionServer::Listen(threads, {.address = address,
+                                              .max_connections = options.max_connections,
+                                              .tls = options.tls,
+                                              .alpn = kAlpn});
+  if (!connections) {
+    return Error{ErrorCode::kUnavailable, "http.listen: " + connections.error().message};
+  }
+  return std::unique_ptr<HttpServer>(new HttpServer(
+      std::make_unique<State>(threads, std::move(routes), options, std::move(*connections))));
 }
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -63,25 +74,17 @@ HttpServer::~HttpServer() { Stop(Duration::zero()); }
 
 void HttpServer::Stop(Duration drain) {
   if (std::exchange(state_->stopped, true)) return;
-  HttpServing& serving = state_->serving;
-  const SteadyTime deadline = SteadyNow() + drain;
-  WaitUntilQuiet(serving, deadline - drain / 2);
-  serving.threads.RunOn(0, [this](net::EpollLoop&) { state_->acceptor->Stop(); });
-  if (drain.count() > 0) {
-    serving.threads.RunOnEach(
-        [&](net::EpollLoop& loop) { serving.by_thread[loop.index()]->Drain(); });
-    serving.limit.WaitForNone(deadline);
-  }
-  serving.threads.RunOnEach(
-      [&](net::EpollLoop& loop) { serving.by_thread[loop.index()]->CloseAll(); });
-  // Waits until posted connections have arrived and closed ones are destroyed.
-  serving.threads.RunOnEach([](net::EpollLoop&) {});
+  state_->connections->Stop(drain, [&requests = state_->shared.requests,
+                                    before = state_->shared.requests.load()]() mutable {
+    const std::uint64_t now = requests;
+    return std::exchange(before, now) == now;
+  });
 }
 
-const Address& HttpServer::address() const { return state_->acceptor->address(); }
+const Address& HttpServer::address() const { return state_->connections->address(); }
 
-std::size_t HttpServer::connections() const { return state_->serving.limit.open(); }
+std::size_t HttpServer::connections() const { return state_->connections->count().open(); }
 
-std::uint64_t HttpServer::refused() const { return state_->serving.limit.refused(); }
+std::uint64_t HttpServer::refused() const { return state_->shared.metrics.refused(); }
 
 }  // namespace sluice

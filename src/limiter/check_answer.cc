@@ -7,8 +7,10 @@ namespace sluice {
 void CheckAnswer::Clear() {
   limits.clear();
   missing_attributes.clear();
-  *this =
-      CheckAnswer{.limits = std::move(limits), .missing_attributes = std::move(missing_attributes)};
+  uncounted_amounts.clear();
+  *this = CheckAnswer{.limits = std::move(limits),
+                      .missing_attributes = std::move(missing_attributes),
+                      .uncounted_amounts = std::move(uncounted_amounts)};
 }
 
 bool CheckAnswer::AnyLimitDenies() const {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/limit.h"
+#include "core/algorithm/limit.h"
 #include "match/rule_index.h"
 
 namespace sluice {
@@ -17,6 +17,8 @@ struct LimitAnswer {
   const IndexedRule* rule = nullptr;   // owned by its rule index
   std::uint32_t index = 0;             // in the rule's (or its override's) limits
   std::optional<Algorithm> algorithm;  // empty: the rule is blocked, or lacks an attribute
+  std::int64_t units = 0;              // what the request asks of the limit
+  bool counts_amounts = false;         // the limit counts something else than the cost
   Source source = Source::kStore;
   // False: decided by `on_store_failure: allow` or `deny`, or by a rule that does not count. Then
   // only `admitted` and `retry_after` of `verdict` are valid.
@@ -48,6 +50,8 @@ struct CheckAnswer {
   bool unknown_domain = false;      // no rule file is for the domain
   std::vector<LimitAnswer> limits;  // enforced rules in file order, then shadow rules
   std::vector<MissingAttribute> missing_attributes;  // in file order
+  // The request's amounts that no rule of the domain counts; views of the request.
+  std::vector<std::string_view> uncounted_amounts;
 
   // Clears all fields and keeps the memory.
   void Clear();

@@ -1,91 +1,134 @@
 #include "limiter/check_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "limiter/limiter.h"
 
 namespace sluice {
 
-// The steps of one check, in order.
+// The steps of one check, in order. Their details are in the classes of its members.
 void CheckCall::Start(SteadyTime received) {
   Reset();
   received_ = received;
   if (auto valid = request.Validate(); !valid) return Refuse(valid.error());
-  rules_ = request.rules ? std::move(request.rules) : limiter_.RulesForThisThread();
-  rules_->index->Match(request.domain, request.attributes, matched_);
-  if (!request.limits.empty()) ReplaceLimits();
-  answer().unknown_domain = !matched_.domain_known;
-  NoteMissingAttributes();
-  if (DecideByRules()) return;
-  rules_->CountWithoutLimits(matched_.matches());
-  CollectCounters();
-  if (HasNoLimitForMode()) {
+  MatchRules();
+  if (const RuleMatch* const match = matched_.DecidingRule()) return DecideByRule(*match);
+  rules_->CountWithoutLimits(matched_.rules());
+  if (auto collected = matched_.Collect(check_, answer().limits); !collected) {
+    return Refuse(collected.error());
+  }
+  if (check_.counters.empty() && matched_.skipped()) {
     return Refuse(InvalidArgument("mode: no matching limit supports it"));
   }
-  if (auto prepared = PrepareLease(); !prepared) return Refuse(prepared.error());
-  if (check_.counters.empty()) return Answer(DecisionWithoutLimits(), SourceWithoutLimits());
+  if (auto prepared = lease_.Prepare(check_, request.may_lease); !prepared) {
+    return Refuse(prepared.error());
+  }
+  if (check_.counters.empty()) {
+    return Answer(matched_.DecisionWithoutLimits(), matched_.SourceWithoutLimits());
+  }
   AskStore();
 }
 
 void CheckCall::Reset() {
   if (!answer_) answer_ = CheckAnswer{};
   answer().Clear();
-  keys_.clear();
   check_.counters.clear();
   check_.lease.reset();
-  check_.late = nullptr;
+  check_.late.reset();
   check_.demand = request.demand;
-  if (request.demand.cost == 0) check_.demand.mode = Mode::kPeek;
+  if (request.TakesNothing()) check_.demand.mode = Mode::kPeek;
   check_.in_order = request.in_order;
-  has_enforced_ = exempt_ = skipped_ = falling_back_ = fallback_error_ = false;
+}
+
+void CheckCall::MatchRules() {
+  rules_ = request.rules ? std::move(request.rules) : limiter_.RulesForThisThread();
+  matched_.Match(*rules_->index, request);
+  answer().unknown_domain = !matched_.domain_known();
+  matched_.AddMissingAttributes(request, answer().missing_attributes);
+  FindUncountedAmounts();
+}
+
+void CheckCall::FindUncountedAmounts() {
+  std::vector<std::string_view>& names = answer().uncounted_amounts;
+  for (const Amount& amount : request.amounts) {
+    if (!rules_->index->IsCounted(request.domain, amount.name)) names.push_back(amount.name);
+  }
+  if (!names.empty()) rules_->CountUncounted(request.domain, names);
+}
+
+void CheckCall::DecideByRule(const RuleMatch& match) {
+  const bool allowed = match.outcome == RuleMatch::Outcome::kUnlimited;
+  const Decision decision = allowed ? Decision::kAllowed : Decision::kDenied;
+  rules_->CountCheck(*match.rule, decision, Source::kRule);
+  if (!allowed) {
+    answer().limits.push_back({.rule = match.rule,
+                               .source = Source::kRule,
+                               .state_known = false,
+                               .verdict = {.admitted = false, .retry_after = Verdict::kNever}});
+  }
+  Answer(decision, Source::kRule);
 }
 
 void CheckCall::AskStore() {
   // Shadow rules alone do not change the decision, and are not charged for denied requests.
-  const bool denied = !has_enforced_ && DecisionWithoutLimits() == Decision::kDenied;
+  const bool denied =
+      !matched_.has_enforced() && matched_.DecisionWithoutLimits() == Decision::kDenied;
   Mode& mode = check_.demand.mode;
   if (denied && mode == Mode::kConsume) mode = Mode::kPeek;
   asked_ = SteadyNow();
-  if (DenyFromCache()) return;
+  const bool may_know = limiter_.options().deny_cache && !request.ask_store;
+  if (may_know && limiter_.deny_cache().Denies(Asked(), answer())) {
+    rules_->CountVerdicts(answer().limits, /*taken=*/false);
+    return Answer(Decision::kDenied, Source::kDenyCache);
+  }
   if (request.deadline <= asked_) {
-    limiter_.metrics_.CountFailure(StoreFailure::kCallerTimeout);
+    limiter_.metrics().CountFailure(StoreFailure::kCallerTimeout);
     return RefuseLate();
   }
-  if (!limiter_.parts_.fallback.recovery.is_over() && StaysLocal()) return FallBack();
+  if (policy_.AvoidsStore(answer().limits, request.charge_decides)) return policy_.Apply(answer());
   limiter_.SetDeadlines(check_, asked_, request.deadline);
-  if (limiter_.falls_back()) limiter_.parts_.fallback.Expect(check_);
-  limiter_.parts_.store.Submit(check_);
+  if (limiter_.falls_back()) limiter_.fallback().NoteAsked(check_);
+  limiter_.store().Submit(check_);
 }
 
 void CheckCall::OnDecided() {
   const SteadyTime now = SteadyNow();
-  limiter_.metrics_.store_duration.Observe(now - asked_);
-  if (check_.failure()) return OnFailure(now);
+  limiter_.metrics().store_duration.Observe(now - asked_);
+  if (limiter_.falls_back()) limiter_.fallback().NoteDecided(check_, now);
+  if (limiter_.options().deny_cache) limiter_.deny_cache().LearnFrom(Asked(), now, answer().limits);
+  if (check_.failure()) return OnFailure();
   for (std::size_t i = 0; i < check_.counters.size(); ++i)
     answer().limits[i].verdict = check_.counters[i].verdict;
   answer().decided_at = check_.decided_at;
-  LearnStates(now);
-  RememberDenials(now);
-  DecideByVerdicts();
+  DecideByVerdicts(Source::kStore);
 }
 
-void CheckCall::LearnStates(SteadyTime now) {
-  if (!limiter_.falls_back()) return;
-  Fallback& fallback = limiter_.parts_.fallback;
-  fallback.clock.Learn(check_.decided_at, now);
-  if (fallback.recovery.is_over() || HasRecovered()) fallback.Learn(check_);
+void CheckCall::OnFailure() {
+  limiter_.metrics().CountFailure(*check_.failure());
+  const bool caller_is_late = std::any_of(
+      check_.counters.begin(), check_.counters.end(),
+      [](const CounterCheck& it) { return it.failure == StoreFailure::kCallerTimeout; });
+  caller_is_late ? RefuseLate() : policy_.Apply(answer());
 }
 
-void CheckCall::DecideByVerdicts() {
-  rules_->CountVerdicts(answer().limits);
-  Decision decision = DecisionWithoutLimits();
-  Source source = SourceWithoutLimits();
-  if (has_enforced_) {
-    decision = answer().AnyLimitDenies() ? Decision::kDenied : Decision::kAllowed;
-    source = falling_back_ ? Source::kFallback : Source::kStore;
+void CheckCall::OnPolicyApplied() {
+  if (policy_.requires_error()) {
+    return Refuse({ErrorCode::kUnavailable,
+                   "the store does not answer, and the rule says on_store_failure: error"});
   }
-  const bool consumes = check_.demand.mode == Mode::kConsume;
-  if (decision == Decision::kAllowed && consumes && check_.lease) NameLease();
+  DecideByVerdicts(Source::kFallback);
+}
+
+void CheckCall::DecideByVerdicts(Source source) {
+  Decision decision = answer().AnyLimitDenies() ? Decision::kDenied : Decision::kAllowed;
+  if (!matched_.has_enforced()) {
+    decision = matched_.DecisionWithoutLimits();
+    source = matched_.SourceWithoutLimits();
+  }
+  const Mode mode = check_.demand.mode;
+  const bool consumed = mode == Mode::kConsume && decision == Decision::kAllowed;
+  rules_->CountVerdicts(answer().limits, /*taken=*/consumed || mode == Mode::kCharge);
   Answer(decision, source);
 }
 
@@ -94,27 +137,41 @@ void CheckCall::Answer(Decision decision, Source source) {
   result.decision = decision;
   result.source = source;
   if (decision == Decision::kDenied) result.retry_after = result.LongestRetry();
-  if (decision == Decision::kAllowed) result.wait = result.LongestWait();
-  if (result.decided_at == Time()) result.decided_at = limiter_.parts_.fallback.clock.Now();
+  if (decision == Decision::kAllowed) {
+    result.wait = result.LongestWait();
+    result.lease = lease_.Name(check_, result.limits, limiter_.fallback());
+  }
+  if (result.decided_at == Time()) result.decided_at = limiter_.fallback().clock.Now();
   if (source == Source::kNoRule) rules_->CountUnmatched(request.domain, decision);
-  HandOver();
+  DeliverAnswer();
 }
 
 // Releases the rules: a call that waits for its next request must not keep replaced rules alive.
 // The call may be started again before OnAnswer returns.
-void CheckCall::HandOver() {
+void CheckCall::DeliverAnswer() {
   const auto rules = std::move(rules_);
   OnAnswer(answer_);
 }
 
+// A deadline set by the caller is not a store failure, so no policy applies.
+void CheckCall::RefuseLate() {
+  policy_.GiveUp();
+  Refuse({ErrorCode::kDeadlineExceeded, "the deadline passed before the request was decided"});
+}
+
 void CheckCall::Refuse(Error error) {
-  limiter_.metrics_.CountRefused(error.code);
+  limiter_.metrics().CountRefused(error.code);
   answer_ = std::move(error);
-  HandOver();
+  DeliverAnswer();
+}
+
+std::function<void()> CheckCall::LeaseReturn() const {
+  if (!answer_ || !answer_.value().lease) return nullptr;
+  return [&limiter = limiter_, id = answer_.value().lease->id] { limiter.GiveLeaseBack(id); };
 }
 
 void CheckCall::ObserveDuration() const {
-  limiter_.metrics_.check_duration.Observe(SteadyNow() - received_);
+  limiter_.metrics().check_duration.Observe(SteadyNow() - received_);
 }
 
 }  // namespace sluice

@@ -1,79 +1,96 @@
-// The lease of a check: one lease covers all of its concurrency limits.
+#include "limiter/check_lease.h"
+
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/random.h"
-#include "limiter/check_call.h"
-#include "limiter/lease_name.h"
-#include "limiter/limiter.h"
 
 namespace sluice {
+namespace {
+
+bool TakesSlots(const CounterCheck& counter) {
+  return counter.units > 0 && TakesLeases(*counter.limit);
+}
+
+// The keys of the concurrency counters taken in `taken_by`. Counters of a shadow rule are included
+// only if the rule would have admitted the request.
+void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, Source taken_by,
+                  std::vector<std::string_view>& keys) {
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    const LimitAnswer& limit = limits[i];
+    const bool here = limit.source == taken_by && limit.state_known;
+    if (!here || !TakesSlots(check.counters[i])) continue;
+    const bool taken = std::all_of(limits.begin(), limits.end(), [&](const LimitAnswer& other) {
+      return other.rule != limit.rule || other.verdict.admitted;
+    });
+    if (taken) keys.push_back(check.counters[i].key);
+  }
+}
+
+std::vector<PendingLeases::Slots> SlotsOf(const StoreCheck& check,
+                                          std::span<const std::string_view> keys) {
+  std::vector<PendingLeases::Slots> slots;
+  for (const CounterCheck& counter : check.counters) {
+    if (std::find(keys.begin(), keys.end(), counter.key) == keys.end()) continue;
+    slots.push_back({.key = std::string(counter.key), .count = counter.units});
+  }
+  return slots;
+}
+
+}  // namespace
 
 // The lease lasts for the shortest ttl of the limits; shadow rules count only if there are no
 // others.
-Result<void> CheckCall::PrepareLease() {
-  if (check_.demand.mode != Mode::kConsume) return {};
-  LeaseName name{.ttl = Duration::max(), .keys = {}};
-  for (const CounterCheck& counter : check_.counters) {
-    const auto* const concurrency = std::get_if<Concurrency>(counter.limit);
-    if (concurrency == nullptr) continue;
-    if (counter.group > 0 && !name.keys.empty()) break;
-    name.ttl = std::min(name.ttl, concurrency->ttl);
-    if (counter.group == 0) name.keys.push_back(counter.key);
+Result<void> CheckLease::Prepare(StoreCheck& check, bool may_lease) {
+  if (check.demand.mode != Mode::kConsume) return {};
+  name_.keys.clear();
+  name_.ttl = Duration::max();
+  for (const CounterCheck& counter : check.counters) {
+    if (!TakesSlots(counter)) continue;
+    const std::optional<Duration> ttl = LeaseTtl(*counter.limit);
+    if (counter.group > 0 && !name_.keys.empty()) break;
+    name_.ttl = std::min(name_.ttl, *ttl);
+    if (counter.group == 0) name_.keys.push_back(counter.key);
   }
-  if (name.ttl == Duration::max()) return {};
-  if (!request.may_lease && !name.keys.empty()) {
+  if (name_.ttl == Duration::max()) return {};
+  if (!may_lease && !name_.keys.empty()) {
     return Error{ErrorCode::kPermissionDenied,
                  "mode: the caller may not take leases (setting callers), and a concurrency limit "
                  "matches this request"};
   }
-  lease_bits_ = name.bits = RandomBytes();
-  check_.lease = name.lease();
-  if (name.keys.empty() || name.ToText()) return {};
+  name_.bits = RandomBytes();
+  name_.local = false;
+  check.lease = name_.lease();
+  if (name_.keys.empty() || name_.ToText()) return {};
   return InvalidArgument(
       "attributes: the counters of all concurrency limits that match this request do not fit into "
       "a lease id of 2048 bytes");
 }
 
-std::function<void()> CheckCall::LeaseReturn() const {
-  if (!answer_ || !answer_.value().lease) return nullptr;
-  return [&limiter = limiter_, id = answer_.value().lease->id] { limiter.GiveLeaseBack(id); };
-}
-
-// Names the counters in which the lease took slots. Counters of a shadow rule are included only if
-// the rule would have admitted the request. If some slots are in the store and some on this server,
-// only those in the store are named; the others are freed when they expire.
-void CheckCall::NameLease() {
-  LeaseName name{.bits = lease_bits_, .ttl = check_.lease->ttl, .keys = {}};
-  CollectSlots(Source::kStore, name.keys);
-  if (name.keys.empty()) {
-    name.local = true;
-    CollectSlots(Source::kFallback, name.keys);
-  }
+// If some slots are in the store and some on this server, only those in the store are named; the
+// others are freed when they expire.
+std::optional<LeaseAnswer> CheckLease::Name(const StoreCheck& check,
+                                            std::span<const LimitAnswer> limits,
+                                            Fallback& fallback) {
+  if (!check.lease) return std::nullopt;
+  name_.keys.clear();
+  CollectSlots(check, limits, Source::kStore, name_.keys);
+  name_.local = name_.keys.empty();
+  if (name_.local) CollectSlots(check, limits, Source::kFallback, name_.keys);
   // Shadow rules come last; slots that are not named are freed when they expire.
-  for (; !name.keys.empty(); name.keys.pop_back()) {
-    auto id = name.ToText();
+  for (; !name_.keys.empty(); name_.keys.pop_back()) {
+    auto id = name_.ToText();
     if (!id) continue;
-    if (name.local) {
-      limiter_.parts_.fallback.leases.Granted(check_.lease->id, name.keys, check_.demand.cost,
-                                              SteadyNow() + check_.lease->ttl);
+    if (name_.local) {
+      fallback.leases.Granted(check.lease->id, SlotsOf(check, name_.keys),
+                              SteadyNow() + check.lease->ttl);
     }
-    answer().lease = {.id = std::move(*id), .ttl = check_.lease->ttl};
-    return;
+    return LeaseAnswer{.id = std::move(*id), .ttl = check.lease->ttl};
   }
-}
-
-// The keys of the concurrency counters taken in `taken_by`.
-void CheckCall::CollectSlots(Source taken_by, std::vector<std::string_view>& keys) const {
-  const auto& limits = answer_.value().limits;
-  for (std::size_t i = 0; i < limits.size(); ++i) {
-    const LimitAnswer& limit = limits[i];
-    const bool here = limit.source == taken_by && limit.state_known;
-    if (!here || limit.algorithm != Algorithm::kConcurrency) continue;
-    const bool taken = std::all_of(limits.begin(), limits.end(), [&](const LimitAnswer& other) {
-      return other.rule != limit.rule || other.verdict.admitted;
-    });
-    if (taken) keys.push_back(check_.counters[i].key);
-  }
+  return std::nullopt;
 }
 
 }  // namespace sluice

@@ -1,5 +1,7 @@
 #include "limiter/check_request.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace sluice {
@@ -10,13 +12,31 @@ Error TooLong(std::string_view what, std::size_t bytes, std::size_t most) {
       fmt::format("{}: has {} bytes; at most {} are allowed", what, bytes, most));
 }
 
+// `field` is that of a map.
+Result<void> ValidateName(std::string_view field, std::string_view name) {
+  if (name.empty()) {
+    return InvalidArgument(fmt::format("{}: a name is empty; names have 1 to 255 bytes", field));
+  }
+  if (name.size() <= kMaxAttributeNameBytes) return {};
+  return TooLong(fmt::format("{}: a name", field), name.size(), kMaxAttributeNameBytes);
+}
+
+Result<void> ValidateCount(std::string_view field, std::size_t count, std::size_t most) {
+  if (count <= most) return {};
+  return InvalidArgument(
+      fmt::format("{}: there are {}; at most {} are allowed", field, count, most));
+}
+
+// A number of the API. It arrived unsigned, so 2^63 or more has become negative.
+bool AreUnits(std::int64_t given) { return given >= 0 && given <= kMaxCost; }
+
+Error TooManyUnits(std::string_view field, std::int64_t given) {
+  return InvalidArgument(fmt::format("{}: is {}; at most 2^53 ({}) is allowed", field,
+                                     static_cast<std::uint64_t>(given), kMaxCost));
+}
+
 Result<void> ValidateAttribute(const Attribute& attribute) {
-  if (attribute.name.empty()) {
-    return InvalidArgument("attributes: a name is empty; names have 1 to 255 bytes");
-  }
-  if (attribute.name.size() > kMaxAttributeNameBytes) {
-    return TooLong("attributes: a name", attribute.name.size(), kMaxAttributeNameBytes);
-  }
+  if (auto valid = ValidateName("attributes", attribute.name); !valid) return valid;
   if (attribute.value.size() > kMaxAttributeValueBytes) {
     return TooLong(fmt::format("attributes[\"{}\"]", attribute.name), attribute.value.size(),
                    kMaxAttributeValueBytes);
@@ -24,11 +44,22 @@ Result<void> ValidateAttribute(const Attribute& attribute) {
   return {};
 }
 
+Result<void> ValidateAmount(const Amount& amount) {
+  if (auto valid = ValidateName("amounts", amount.name); !valid) return valid;
+  const bool is_cost = amount.name == CountedAmount::kCost;
+  if (!is_cost && AreUnits(amount.value)) return {};
+  const std::string field = fmt::format("amounts[\"{}\"]", amount.name);
+  if (!is_cost) return TooManyUnits(field, amount.value);
+  return InvalidArgument(field + ": is not allowed; it is the field cost");
+}
+
 }  // namespace
 
 void CheckRequest::Clear() {
   domain = {};
   attributes.clear();
+  cost = 1;
+  amounts.clear();
   demand = {};
   deadline = SteadyTime::max();
   in_order = false;
@@ -39,21 +70,42 @@ void CheckRequest::Clear() {
   limits = {};
 }
 
+bool CheckRequest::TakesNothing() const {
+  return cost == 0 &&
+         std::all_of(amounts.begin(), amounts.end(), [](const auto& it) { return it.value == 0; });
+}
+
+std::int64_t CheckRequest::AmountOf(std::string_view name) const {
+  if (name == CountedAmount::kCost) return cost;
+  for (const Amount& amount : amounts) {
+    if (amount.name == name) return amount.value;
+  }
+  const bool is_request = cost > 0 && demand.consumes_or_peeks();
+  return name == CountedAmount::kRequests && is_request ? 1 : 0;
+}
+
+std::optional<std::int64_t> CheckRequest::UnitsOf(const Counts& counts) const {
+  if (counts.empty()) return cost;
+  std::int64_t units = 0;
+  for (const CountedAmount& counted : counts) {
+    const std::int64_t amount = AmountOf(counted.name);
+    if (amount > (kMaxCost - units) / counted.weight) return std::nullopt;
+    units += amount * counted.weight;
+  }
+  return units;
+}
+
 Result<void> CheckRequest::Validate() const {
   if (domain.empty()) return InvalidArgument("domain: is empty; it has 1 to 255 bytes");
   if (domain.size() > kMaxDomainBytes) return TooLong("domain", domain.size(), kMaxDomainBytes);
-  if (attributes.size() > kMaxAttributes) {
-    return InvalidArgument(fmt::format("attributes: there are {}; at most {} are allowed",
-                                       attributes.size(), kMaxAttributes));
-  }
+  if (auto few = ValidateCount("attributes", attributes.size(), kMaxAttributes); !few) return few;
   for (const Attribute& attribute : attributes) {
     if (auto valid = ValidateAttribute(attribute); !valid) return valid;
   }
-  // The cost arrived as an unsigned number, so 2^63 or more has become negative.
-  const auto cost = static_cast<std::uint64_t>(demand.cost);
-  if (cost > static_cast<std::uint64_t>(kMaxCost)) {
-    return InvalidArgument(
-        fmt::format("cost: is {}; at most 2^53 ({}) is allowed", cost, kMaxCost));
+  if (!AreUnits(cost)) return TooManyUnits("cost", cost);
+  if (auto few = ValidateCount("amounts", amounts.size(), kMaxAmounts); !few) return few;
+  for (const Amount& amount : amounts) {
+    if (auto valid = ValidateAmount(amount); !valid) return valid;
   }
   const auto& max_wait = demand.max_wait;
   if (max_wait && (*max_wait < Duration::zero() || *max_wait > kMaxMaxWait)) {

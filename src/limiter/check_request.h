@@ -14,19 +14,28 @@
 
 namespace sluice {
 
-class RulesInForce;
+class ActiveRules;
 
 // A check beyond these is refused with INVALID_ARGUMENT.
 inline constexpr std::size_t kMaxDomainBytes = 255;
 inline constexpr std::size_t kMaxAttributes = 64;
 inline constexpr std::size_t kMaxAttributeNameBytes = 255;
 inline constexpr std::size_t kMaxAttributeValueBytes = 8192;
+inline constexpr std::size_t kMaxAmounts = 16;
 inline constexpr Duration kMaxMaxWait = std::chrono::days(365);
+
+// What limits may count besides the cost.
+struct Amount {
+  std::string_view name;   // as of attributes, but not CountedAmount::kCost
+  std::int64_t value = 0;  // 0 to kMaxCost
+};
 
 struct CheckRequest {
   std::string_view domain;
   std::vector<Attribute> attributes;
-  Demand demand;                            // a cost of 0 turns it into kPeek
+  std::int64_t cost = 1;        // 0 to kMaxCost
+  std::vector<Amount> amounts;  // names are distinct; what is not given is 0, or see AmountOf
+  Demand demand;                // if TakesNothing, its mode counts as kPeek
   SteadyTime deadline = SteadyTime::max();  // the caller's; the store gets slightly less
   // Decided after every earlier in-order check from this thread.
   bool in_order = false;
@@ -38,12 +47,22 @@ struct CheckRequest {
   // limit is exceeded, the check may be denied without being counted.
   bool charge_decides = false;
   // The rules to decide by; null: those in force when the check starts.
-  std::shared_ptr<const RulesInForce> rules;
+  std::shared_ptr<const ActiveRules> rules;
   // Replace the limits of every matching rule that counts. Empty: the rules use their own.
   std::span<const IndexedLimit> limits;
 
   // Clears all fields and keeps the memory.
   void Clear();
+
+  // Whether the cost and all amounts are 0.
+  bool TakesNothing() const;
+
+  // The amount of `name`. If kRequests is not given: 1 with kConsume and kPeek, unless the cost is
+  // 0; otherwise 0.
+  std::int64_t AmountOf(std::string_view name) const;
+
+  // The units of this request for a limit that counts `counts`. Empty: more than kMaxCost.
+  std::optional<std::int64_t> UnitsOf(const Counts& counts) const;
 
   // The error names the field, the value found and the values allowed. Front ends check their own
   // encoding: that text is UTF-8 and that numbers fit.

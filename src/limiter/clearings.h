@@ -1,5 +1,6 @@
 // When units were last given back to counters: by a refund, a reset, or the undo of a check. A
-// denial of a check that was asked before is then outdated, even if its answer arrives later.
+// denial of a check that was asked before is then outdated, even if its answer arrives later. While
+// the store is asked to undo, it is unknown when it does, so every denial may be outdated.
 //
 // Thread-safe. Counters with equal hashes share an entry, so a denial can seem outdated when it is
 // not, never the reverse.
@@ -8,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "base/clock.h"
@@ -19,19 +21,31 @@ class Clearings {
  public:
   // The store has given units back before `now`.
   void Note(std::string_view key, SteadyTime now) {
-    auto& entry = entries_[Hash(key) % kEntries];
-    SteadyTime known = entry.load();
-    while (known < now && !entry.compare_exchange_weak(known, now)) continue;
+    auto& last = entries_[Hash(key) % kEntries].last;
+    SteadyTime known = last.load();
+    while (known < now && !last.compare_exchange_weak(known, now)) continue;
+  }
+
+  // The store is asked to give units back, until the `End` that follows.
+  void Begin(std::string_view key) { ++entries_[Hash(key) % kEntries].in_progress; }
+  void End(std::string_view key, SteadyTime now) {
+    Note(key, now);
+    --entries_[Hash(key) % kEntries].in_progress;
   }
 
   bool HasSince(std::string_view key, SteadyTime asked) const {
-    return entries_[Hash(key) % kEntries].load() > asked;
+    const Entry& entry = entries_[Hash(key) % kEntries];
+    return entry.in_progress.load() > 0 || entry.last.load() > asked;
   }
 
  private:
   static constexpr std::size_t kEntries = 16'384;
 
-  std::array<std::atomic<SteadyTime>, kEntries> entries_{};
+  struct Entry {
+    std::atomic<SteadyTime> last{};
+    std::atomic<std::uint32_t> in_progress{0};
+  };
+  std::array<Entry, kEntries> entries_{};
 };
 
 }  // namespace sluice

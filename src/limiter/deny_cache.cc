@@ -14,25 +14,89 @@ Duration Left(Duration duration, Duration passed) {
 }
 
 // Whether a denial of `known` implies a denial of `asked`, which is at least as large.
-bool Covers(const Demand& known, const Demand& asked) {
+bool Covers(const CounterDemand& known, const CounterDemand& asked) {
   // Whether a counter is beyond its limit is only learned from charges.
   if (asked.mode == Mode::kCharge && known.mode != Mode::kCharge) return false;
   // Without max_wait the queue bounds the wait, which is not comparable with any other wait.
   if (known.max_wait.has_value() != asked.max_wait.has_value()) return false;
   if (known.only_delays != asked.only_delays) return false;
-  return asked.cost >= known.cost && asked.max_wait <= known.max_wait;
+  return asked.units >= known.units && asked.max_wait <= known.max_wait;
+}
+
+// Whether a limit without a known denial can never hold its units. Then no retry can succeed, but
+// the known denials tell of one.
+bool AnotherLimitNeverAdmits(const StoreCheck& check, std::span<const LimitAnswer> limits) {
+  for (std::size_t i = 0; i < check.counters.size() && check.counters[i].group == 0; ++i) {
+    if (limits[i].source == Source::kDenyCache) continue;
+    if (check.counters[i].units > MostAtOnce(*check.counters[i].limit)) return true;
+  }
+  return false;
+}
+
+// What a denial by the store says of later checks. Empty: nothing.
+std::optional<DenyCache::Denial> LastingDenial(const DenyCache::Asked& asked,
+                                               const CounterCheck& counter, SteadyTime answered) {
+  if (!DenialLasts(*counter.limit, asked.check.demand.mode)) return std::nullopt;
+  DenyCache::Denial denial{.demand = asked.check.DemandOf(counter),
+                           .verdict = counter.verdict,
+                           .decided_at = counter.decided_at,
+                           .asked = asked.at,
+                           .answered = answered};
+  if (denial.demand.mode == Mode::kCharge) {
+    // It was charged although it was denied. Until the counter resets, it denies every check that
+    // takes units.
+    if (!asked.charge_decides) return std::nullopt;
+    denial.demand = {{.mode = Mode::kCharge}, 1};
+    denial.verdict.retry_after = denial.verdict.reset_after;
+  }
+  return denial;
 }
 
 }  // namespace
 
-bool DenyCache::MayLearn(const Limit& limit, Mode mode) {
-  const auto* const bucket = std::get_if<TokenBucket>(&limit);
-  const bool may_be_new = bucket != nullptr && bucket->starts_empty && mode == Mode::kPeek;
-  return !may_be_new && !std::holds_alternative<Concurrency>(limit);
+bool DenyCache::Denies(const Asked& asked, CheckAnswer& answer) const {
+  const Demand& demand = asked.check.demand;
+  const bool charges = demand.mode == Mode::kCharge && asked.charge_decides;
+  if (!charges && !demand.consumes_or_peeks()) return false;
+  if (!MarkKnownDenials(asked, answer)) return false;
+  if (AnotherLimitNeverAdmits(asked.check, answer.limits)) {
+    for (LimitAnswer& limit : answer.limits) limit.source = Source::kStore;
+    answer.decided_at = Time();
+    return false;
+  }
+  std::erase_if(answer.limits, [](const auto& it) { return it.source != Source::kDenyCache; });
+  return true;
 }
 
-bool DenyCache::MayLearnCharge(const Limit& limit) {
-  return std::holds_alternative<FixedWindow>(limit);
+// Returns whether there are any.
+bool DenyCache::MarkKnownDenials(const Asked& asked, CheckAnswer& answer) const {
+  const auto& counters = asked.check.counters;
+  bool any = false;
+  for (std::size_t i = 0; i < counters.size() && counters[i].group == 0; ++i) {
+    LimitAnswer& limit = answer.limits[i];
+    if (!limit.rule->rule.deny_cache) continue;
+    const CounterDemand demand = asked.check.DemandOf(counters[i]);
+    const auto found = Find(counters[i].key, *counters[i].limit, demand, asked.at);
+    if (!found) continue;
+    limit.source = Source::kDenyCache;
+    limit.verdict = found->verdict;
+    answer.decided_at = found->decided_at;
+    any = true;
+  }
+  return any;
+}
+
+void DenyCache::LearnFrom(const Asked& asked, SteadyTime answered,
+                          std::span<const LimitAnswer> limits) {
+  const auto& counters = asked.check.counters;
+  if (!asked.check.demand.consumes_or_peeks() && asked.check.demand.mode != Mode::kCharge) return;
+  for (std::size_t i = 0; i < counters.size() && counters[i].group == 0; ++i) {
+    const CounterCheck& counter = counters[i];
+    if (counter.failure || counter.verdict.admitted || !limits[i].rule->rule.deny_cache) continue;
+    if (const auto denial = LastingDenial(asked, counter, answered)) {
+      Learn(counter.key, *counter.limit, *denial);
+    }
+  }
 }
 
 SteadyTime DenyCache::Entry::expires() const {
@@ -56,7 +120,8 @@ void DenyCache::Learn(std::string_view key, const Limit& limit, const Denial& de
 }
 
 std::optional<DenyCache::Answer> DenyCache::Find(std::string_view key, const Limit& limit,
-                                                 const Demand& demand, SteadyTime now) const {
+                                                 const CounterDemand& demand,
+                                                 SteadyTime now) const {
   const Shard& shard = ShardOf(key);
   if (shard.size.load(std::memory_order_relaxed) == 0) return std::nullopt;
   const MutexLock lock(shard.mutex);
@@ -72,7 +137,7 @@ std::optional<DenyCache::Answer> DenyCache::Find(std::string_view key, const Lim
   const Duration passed = Since(denial.answered, now);
   Answer answer{.verdict = denial.verdict, .decided_at = denial.decided_at + passed};
   answer.verdict.reset_after = Left(answer.verdict.reset_after, passed);
-  if (demand.cost > MostAtOnce(limit)) {
+  if (demand.units > MostAtOnce(limit)) {
     answer.verdict.retry_after = Verdict::kNever;
   } else {
     answer.verdict.retry_after = Left(answer.verdict.retry_after, passed);

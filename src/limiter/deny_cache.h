@@ -1,6 +1,7 @@
 // Remembers counters that are full. Until such a counter can admit again, matching requests are
-// denied without the store. An entry stays true unless units are given back (see Clearings); if
-// that happens on another server, it is noticed within a second.
+// denied without the store. Only enforced limits count: if one denies, no other rule is charged. An
+// entry stays true unless units are given back (see Clearings); if that happens on another server,
+// it is noticed within a second.
 //
 // Thread-safe. Holds at most kMaxEntries; then entries are dropped, which costs a store call but no
 // accuracy.
@@ -17,8 +18,10 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mutex.h"
-#include "core/limit.h"
+#include "core/algorithm/limit.h"
+#include "limiter/check_answer.h"
 #include "limiter/clearings.h"
+#include "store/store.h"
 
 namespace sluice {
 
@@ -27,26 +30,34 @@ class DenyCache {
   static constexpr std::size_t kMaxEntries = 65'536;
   static constexpr Duration kMaxAge = std::chrono::seconds(1);
 
-  // A denial by the store: the demand and the verdict.
+  // `clearings` must outlive this.
+  explicit DenyCache(const Clearings& clearings) : clearings_(clearings) {}
+
+  // A check of which the store is asked, at `at`.
+  struct Asked {
+    const StoreCheck& check;
+    SteadyTime at;
+    bool charge_decides = false;  // as in CheckRequest
+  };
+
+  // Whether `asked` is denied without the store. `answer` then contains only the limits that are
+  // known to deny; before, it has one for each counter.
+  bool Denies(const Asked& asked, CheckAnswer& answer) const;
+
+  // Learns from the store's answer, which came at `answered`. `limits` are the answers to the
+  // counters.
+  void LearnFrom(const Asked& asked, SteadyTime answered, std::span<const LimitAnswer> limits);
+
+  // A denial of one counter by the store: the demand and the verdict.
   struct Denial {
-    Demand demand;
+    CounterDemand demand;
     Verdict verdict;      // not admitted
     Time decided_at;      // on the store's clock
     SteadyTime asked;     // before the store was asked
     SteadyTime answered;  // after it answered
   };
 
-  // `clearings` must outlive this.
-  explicit DenyCache(const Clearings& clearings) : clearings_(clearings) {}
-
-  // Whether a denial of such a limit stays true until its retry_after. False if a release can make
-  // room at any time. A peek at a bucket that starts empty may have found none: then the next check
-  // of another mode must reach the store, where it begins to fill.
-  static bool MayLearn(const Limit& limit, Mode mode);
-  // Whether a counter that a charge has brought past its limit denies every cost until it resets.
-  static bool MayLearnCharge(const Limit& limit);
-
-  // REQUIRES: MayLearn, or MayLearnCharge(limit) for a charge: any cost is then denied.
+  // REQUIRES: the denial stays true until its retry_after (see DenialLasts).
   void Learn(std::string_view key, const Limit& limit, const Denial& denial);
 
   // The counter's verdict on `demand` at present, if it is known to deny; durations count from now,
@@ -56,7 +67,7 @@ class DenyCache {
     Verdict verdict;
     Time decided_at;
   };
-  std::optional<Answer> Find(std::string_view key, const Limit& limit, const Demand& demand,
+  std::optional<Answer> Find(std::string_view key, const Limit& limit, const CounterDemand& demand,
                              SteadyTime now) const;
 
  private:
@@ -87,6 +98,7 @@ class DenyCache {
   Shard& ShardOf(std::string_view key) { return shards_[Hash(key) % kShards]; }
   const Shard& ShardOf(std::string_view key) const { return shards_[Hash(key) % kShards]; }
 
+  bool MarkKnownDenials(const Asked& asked, CheckAnswer& answer) const;
   static void MakeRoom(Shard& shard, SteadyTime now) SLUICE_REQUIRES(shard.mutex);
 
   const Clearings& clearings_;

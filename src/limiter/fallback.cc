@@ -1,9 +1,12 @@
 #include "limiter/fallback.h"
 
+#include <algorithm>
 #include <bit>
+#include <utility>
+#include <variant>
 
 #include "base/hash.h"
-#include "core/counter.h"
+#include "limiter/lease_name.h"
 
 namespace sluice {
 namespace {
@@ -22,49 +25,139 @@ std::uint64_t VersionOf(const std::optional<SeenState>& seen, const Share& share
 
 }  // namespace
 
-void Fallback::Expect(const StoreCheck& check) const {
+// Something pending, on its way to the store.
+class Fallback::Settlement final : public StoreCheck {
+ public:
+  Settlement(Fallback& owner, PendingCharges::Charge charge)
+      : owner_(owner), pending_(std::move(charge)) {
+    const auto& owed = std::get<PendingCharges::Charge>(pending_);
+    counters.push_back({.key = owed.key, .limit = &owed.limit, .units = owed.units, .verdict = {}});
+    demand.mode = Mode::kCharge;
+  }
+  Settlement(Fallback& owner, PendingLeases::Change its_change, SteadyTime now)
+      : owner_(owner), pending_(std::move(its_change)) {
+    const auto& change = std::get<PendingLeases::Change>(pending_);
+    for (const PendingLeases::Slots& held : change.slots) {
+      counters.push_back(
+          {.key = held.key, .limit = &AnySlots(), .units = held.count, .verdict = {}});
+    }
+    demand.mode = change.released ? Mode::kRelease : Mode::kCharge;
+    const auto left = std::chrono::duration_cast<Duration>(change.expires - now);
+    lease = {.id = NameInStore(change.id), .ttl = std::max<Duration>(left, Duration(1))};
+  }
+
+  // One of the two; null if it is the other.
+  PendingCharges::Charge* charge() { return std::get_if<PendingCharges::Charge>(&pending_); }
+  PendingLeases::Change* change() { return std::get_if<PendingLeases::Change>(&pending_); }
+
+ private:
+  void OnDecided() override { owner_.OnSettled(*this); }
+
+  Fallback& owner_;
+  std::variant<PendingCharges::Charge, PendingLeases::Change> pending_;
+};
+
+Fallback::Fallback(const Clock& own_clock, const Share& initial_share)
+    : clock(own_clock), share_(initial_share) {}
+
+Fallback::~Fallback() = default;
+
+void Fallback::Attach(Store& store, const LimiterMetrics& metrics) {
+  store_ = &store;
+  metrics_ = &metrics;
+}
+
+Share Fallback::share() const {
+  const MutexLock lock(mutex_);
+  return share_;
+}
+
+void Fallback::SetShare(const Share& share) {
+  const MutexLock lock(mutex_);
+  share_ = share;
+}
+
+// 1. The store answers.
+
+void Fallback::NoteAsked(const StoreCheck& check) const {
   for (const CounterCheck& counter : check.counters) states.Prefetch(counter.key);
 }
 
+void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
+  if (!check.failure()) clock.Learn(check.decided_at, now);
+  for (const CounterCheck& counter : check.counters) {
+    if (counter.failure) {
+      // Neither is a failure of the store's.
+      const bool is_well = counter.failure == StoreFailure::kOverloaded ||
+                           counter.failure == StoreFailure::kCallerTimeout;
+      if (!is_well) FailPart(store_->PartOf(counter.key), /*lost=*/false);
+    } else if (!AllPartsAreWell()) {
+      OnPartFound(store_->PartOf(counter.key));
+    }
+  }
+  Learn(check);
+}
+
+// In the grace period of its part, a counter lacks units that other servers have admitted. If a
+// refund has failed, it may have run.
 void Fallback::Learn(const StoreCheck& check) {
   for (const CounterCheck& counter : check.counters) {
-    if (counter.failure || std::holds_alternative<Concurrency>(*counter.limit)) continue;
-    SeenState seen{.snapshot = counter.before,
-                   .reset_at = counter.decided_at + counter.verdict.reset_after,
-                   .at = counter.decided_at};
-    if (counter.charged) Take(*counter.limit, seen.snapshot, check.demand.cost);
-    states.Learn(counter.key, seen);
+    if (check.demand.mode == Mode::kRefund) clearings.Note(counter.key, SteadyNow());
+    if (counter.failure || TakesLeases(*counter.limit)) continue;
+    if (!InGracePeriod(counter.key)) Learn(counter);
   }
 }
 
-void Fallback::OnLateAnswer(const StoreCheck& check) {
-  if (check.demand.mode == Mode::kRefund) NoteClearing(check);
-  Learn(check);
+void Fallback::Learn(const CounterCheck& counter) {
+  SeenState seen{.snapshot = counter.before,
+                 .reset_at = counter.decided_at + counter.verdict.reset_after,
+                 .at = counter.decided_at};
+  if (counter.charged) Take(*counter.limit, seen.snapshot, counter.units);
+  states.Learn(counter.key, seen);
+}
+
+void Fallback::OnLateAnswer(const StoreCheck& check) { Learn(check); }
+
+void Fallback::OnUndoStarted(const StoreCheck& undo) {
+  for (const CounterCheck& counter : undo.counters) clearings.Begin(counter.key);
 }
 
 // If an undo has failed, it may have run.
 void Fallback::OnUndoEnded(const StoreCheck& undo) {
-  NoteClearing(undo);
+  for (const CounterCheck& counter : undo.counters) clearings.End(counter.key, SteadyNow());
   Learn(undo);
 }
 
-void Fallback::NoteClearing(const StoreCheck& check) {
-  for (const CounterCheck& counter : check.counters) clearings.Note(counter.key, SteadyNow());
+// 2. A part of it fails.
+
+void Fallback::OnPartLost(std::size_t part) { FailPart(part, /*lost=*/true); }
+
+void Fallback::FailPart(std::size_t part, bool lost) {
+  const Time now = clock.Now();
+  const MutexLock lock(mutex_);
+  Part& failed = parts_[part];
+  if (failed.state == PartState::kWell) {
+    Enter(failed, PartState::kFailing);
+    failed.lost = false;
+    failed.since = now;
+  }
+  failed.lost |= lost;
 }
 
-void Fallback::Forget(std::string_view key) {
-  clearings.Note(key, SteadyNow());
-  states.Forget(key, clock.Now());
-  owed.Forget(key);
-  leases.Forget(key);
+void Fallback::Enter(Part& part, PartState state) {
+  not_well_.fetch_add((state != PartState::kWell) - (part.state != PartState::kWell),
+                      std::memory_order_relaxed);
+  part.state = state;
 }
+
+// 3. This server decides.
 
 // Subtracts units admitted here since the state was seen, which the store does not know of yet.
 Fallback::LocalCounter Fallback::Localize(std::string_view key, const Limit& limit) const {
-  const Share mine = share.Get();
+  const Share mine = share();
   LocalCounter local{.limit = LimitFor(limit, mine)};
   // The holders of slots are unknown, and are kept when the share changes.
-  if (std::holds_alternative<Concurrency>(limit)) return local;
+  if (TakesLeases(limit)) return local;
   const Time now = clock.Now();
   const auto seen = states.Find(key);
   CounterSeed& seed = local.seed.emplace(CounterSeed{.version = VersionOf(seen, mine)});
@@ -73,18 +166,98 @@ Fallback::LocalCounter Fallback::Localize(std::string_view key, const Limit& lim
   } else {
     seed.keep = Open(local.limit, seed.state, now);
   }
-  if (const std::int64_t cost = owed.Find(key, now); cost > 0) {
+  if (const std::int64_t units = charges.Find(key, now); units > 0) {
     Advance(local.limit, seed.state, now);
-    Change(local.limit, seed.state, {.demand = {.cost = cost, .mode = Mode::kCharge}, .now = now});
+    Change(local.limit, seed.state, {.demand = {{.mode = Mode::kCharge}, units}, .now = now});
   }
   return local;
 }
 
-bool Fallback::RecordCharge(std::string_view key, const Limit& limit, std::int64_t cost) {
-  const Share mine = share.Get();
+void Fallback::RecordCharge(std::string_view key, const Limit& limit, std::int64_t units) {
+  const Share mine = share();
   const auto seen = states.Find(key);
-  const FallbackCharges::Subject subject{.key = key, .limit = limit, .share = mine, .seen = seen};
-  return owed.Add(subject, cost, clock.Now());
+  const bool kept =
+      charges.Add({.key = key, .limit = limit, .share = mine, .seen = seen}, units, clock.Now());
+  (kept ? metrics_->units_owed : metrics_->units_not_kept)
+      .Increment(static_cast<std::uint64_t>(units));
+}
+
+void Fallback::RecordUnknown(std::int64_t units) const {
+  metrics_->units_unknown.Increment(static_cast<std::uint64_t>(units));
+}
+
+// 4. The part is back.
+
+void Fallback::OnPartFound(std::size_t part) {
+  const Time now = clock.Now();
+  const MutexLock lock(mutex_);
+  Part& found = parts_[part];
+  if (found.state != PartState::kFailing) return;
+  // Pauses between reconnects grow with the outage.
+  found.until = now + std::clamp(2 * (now - found.since), Duration::zero(), kLongestGrace);
+  Enter(found, PartState::kInGrace);
+}
+
+bool Fallback::InGracePeriod(std::string_view key) {
+  if (AllPartsAreWell()) return false;
+  const std::size_t part = store_->PartOf(key);
+  const Time now = clock.Now();
+  const bool has_pending = HasPending();
+  const MutexLock lock(mutex_);
+  Part& found = parts_[part];
+  if (found.state != PartState::kInGrace) return false;
+  // A clock that is set back ends it as well.
+  const bool is_time = found.until - kLongestGrace <= now && now < found.until;
+  if (is_time && (found.lost || has_pending)) return true;
+  Enter(found, PartState::kWell);
+  return false;
+}
+
+// 5. The store is charged.
+
+void Fallback::Reconcile() {
+  if (undecided_ > 0) return;
+  in_flight_.clear();
+  const SteadyTime now = SteadyNow();
+  const std::size_t most = store_accepts_ ? kMostAtOnce : 1;
+  reconciling_ = true;
+  for (auto& change : leases.Take(most, now)) {
+    in_flight_.push_back(std::make_unique<Settlement>(*this, std::move(change), now));
+  }
+  for (auto& charge : charges.Take(most, clock.Now())) {
+    in_flight_.push_back(std::make_unique<Settlement>(*this, std::move(charge)));
+  }
+  undecided_ = in_flight_.size();
+  reconciling_ = undecided_ > 0;
+  for (const auto& settlement : in_flight_) {
+    settlement->deadline = now + kChargeTimeout;
+    store_->Submit(*settlement);
+  }
+}
+
+// A change of a lease can be reported twice. A charge cannot: if its outcome is unknown, it is not
+// repeated.
+void Fallback::OnSettled(Settlement& settlement) {
+  const auto failure = settlement.failure();
+  if (auto* const change = settlement.change(); change != nullptr) {
+    if (failure) leases.PutBack(*change);
+  } else if (auto* const charge = settlement.charge(); failure == StoreFailure::kTimeout) {
+    RecordUnknown(charge->units);
+  } else if (failure) {
+    charges.PutBack(*charge, clock.Now());
+  } else {
+    metrics_->units_charged.Increment(static_cast<std::uint64_t>(charge->units));
+  }
+  reconciling_ = --undecided_ > 0;
+  store_accepts_ = !failure;
+  NoteDecided(settlement, SteadyNow());
+}
+
+void Fallback::Forget(std::string_view key) {
+  clearings.Note(key, SteadyNow());
+  states.Forget(key, clock.Now());
+  charges.Forget(key);
+  leases.Forget(key);
 }
 
 }  // namespace sluice

@@ -1,23 +1,39 @@
-// The data this server keeps for store failures: the last seen states, its share of the limits, and
-// the units it admitted meanwhile. Times are on the store's clock. Also, what the store reports
-// beside its answers.
+// How this server decides while the store fails. An outage, from its beginning to its end:
 //
-// Thread-safe.
+//   1. While the store answers, this server remembers the last state of each counter.
+//   2. A part of the store fails (see Store::PartOf): checks fail there, or its connection is lost.
+//   3. Rules with `on_store_failure: local` are decided here. Each counter starts from its last
+//      state, at this server's share. The units and leases admitted are pending.
+//   4. The part answers again. Its counters lack the units that servers admitted without it, until
+//      every server has charged them; and another server may find the part later than this one. So
+//      in a grace period, checks of such rules continue to be decided here. If connections to the
+//      part were not lost, it ends as soon as this server has charged its own units.
+//   5. The store is charged with what is pending, each unit once.
+//
+// Also, what the store reports beside its answers. Times are on the store's clock.
+//
+// Thread-safe, except for Reconcile.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
-#include "core/limit.h"
+#include "base/mutex.h"
+#include "core/algorithm/counter.h"
+#include "core/algorithm/limit.h"
+#include "core/share.h"
 #include "limiter/clearings.h"
-#include "limiter/fallback_charges.h"
-#include "limiter/fallback_leases.h"
-#include "limiter/fleet_share.h"
+#include "limiter/limiter_metrics.h"
+#include "limiter/pending_charges.h"
+#include "limiter/pending_leases.h"
 #include "limiter/recent_states.h"
-#include "limiter/recovery.h"
 #include "limiter/store_clock.h"
 #include "store/store.h"
 
@@ -25,51 +41,101 @@ namespace sluice {
 
 class Fallback final : public StoreListener {
  public:
+  // The interval at which Reconcile must be called.
+  static constexpr std::chrono::milliseconds kReconcileEvery{10};
+
   // `own_clock` must outlive this.
-  explicit Fallback(const Clock& own_clock, const Share& initial_share = Share::Whole())
-      : clock(own_clock), share(initial_share) {}
+  explicit Fallback(const Clock& own_clock, const Share& initial_share = Share::Whole());
+  ~Fallback() override;
+
+  // The store that may fail, and the metrics. Called once, before any check. Both must live until
+  // the store has returned all checks.
+  void Attach(Store& store, const LimiterMetrics& metrics);
 
   StoreClock clock;
-  FleetShare share;
   Clearings clearings;
   RecentStates states;
-  FallbackCharges owed;
-  FallbackLeases leases;
-  Recovery recovery;
-  // The store is being charged with what was taken from `owed` or `leases`.
-  std::atomic<bool> charging{false};
+  PendingCharges charges;
+  PendingLeases leases;
 
-  // Announces that the store will be asked `check`, whose answer will be learned.
-  void Expect(const StoreCheck& check) const;
+  // This server's share of every limit.
+  Share share() const SLUICE_EXCLUDES(mutex_);
+  void SetShare(const Share& share) SLUICE_EXCLUDES(mutex_);
 
-  // Learns the counters' states from an answer of the store. Failed counters are ignored.
-  void Learn(const StoreCheck& check);
+  // 1. The store will be asked `check`, and its answer be learned.
+  void NoteAsked(const StoreCheck& check) const;
+  // 1, 2 and 4. The store has answered `check`: learns the states of counters that it decided, and
+  // which of its parts fail.
+  void NoteDecided(const StoreCheck& check, SteadyTime now);
   void OnLateAnswer(const StoreCheck& check) override;
+  void OnUndoStarted(const StoreCheck& undo) override;
   void OnUndoEnded(const StoreCheck& undo) override;
 
-  void OnPartLost(std::size_t part) override { recovery.OnLost(part, clock.Now()); }
-  void OnPartFound(std::size_t part) override { recovery.OnFound(part, clock.Now()); }
+  // 2. and 4.
+  void OnPartLost(std::size_t part) override SLUICE_EXCLUDES(mutex_);
+  void OnPartFound(std::size_t part) override SLUICE_EXCLUDES(mutex_);
 
-  // Whether checks still avoid the part of the store: see Recovery.
-  bool Settles(std::size_t part) { return recovery.Settles(part, clock.Now(), Owes()); }
-
-  // The counter was reset.
-  void Forget(std::string_view key);
-
-  // A counter as decided locally by this server.
+  // 3. A counter as decided by this server.
   struct LocalCounter {
     Limit limit;                      // this server's share
     std::optional<CounterSeed> seed;  // none: starts as a new one
   };
   LocalCounter Localize(std::string_view key, const Limit& limit) const;
+  // Units admitted without the store, which does not know of them, or may know of them.
+  void RecordCharge(std::string_view key, const Limit& limit, std::int64_t units);
+  void RecordUnknown(std::int64_t units) const;
 
-  // Records `cost` admitted units that the store does not know of. Returns false if there is no
-  // room.
-  bool RecordCharge(std::string_view key, const Limit& limit, std::int64_t cost);
+  // 4. Whether checks of the counter still avoid the store. A plain load if no part has failed
+  // recently.
+  bool InGracePeriod(std::string_view key) SLUICE_EXCLUDES(mutex_);
+
+  // 5. Sends a few pending changes of leases, and as many charges; after a failure only one of
+  // each, until the store accepts it. Neither waits for the other: a part of the store may stay
+  // away. One io thread only.
+  void Reconcile();
+
+  // The counter was reset.
+  void Forget(std::string_view key);
 
  private:
-  bool Owes() { return charging.load() || owed.size() > 0 || leases.HasChanges(); }
-  void NoteClearing(const StoreCheck& check);
+  static constexpr std::size_t kMostAtOnce = 64;
+  // No caller waits for a charge, so the timeout is longer than for a check.
+  static constexpr std::chrono::seconds kChargeTimeout{1};
+  // The longest reconnect pause plus time for a few charges. The store decides again within a
+  // second.
+  static constexpr Duration kLongestGrace = std::chrono::milliseconds(450);
+
+  enum class PartState { kWell, kFailing, kInGrace };
+  struct Part {
+    PartState state = PartState::kWell;
+    bool lost = false;  // not only slow
+    Time since;         // since when it has failed
+    Time until;         // kInGrace: until when checks avoid it
+  };
+  class Settlement;
+
+  bool AllPartsAreWell() const { return not_well_.load(std::memory_order_relaxed) == 0; }
+  bool HasPending() { return reconciling_.load() || charges.size() > 0 || leases.HasChanges(); }
+  void Enter(Part& part, PartState state) SLUICE_REQUIRES(mutex_);
+  void FailPart(std::size_t part, bool lost) SLUICE_EXCLUDES(mutex_);
+
+  void Learn(const StoreCheck& check);
+  void Learn(const CounterCheck& counter);
+  void OnSettled(Settlement& settlement);
+
+  Store* store_ = nullptr;
+  const LimiterMetrics* metrics_ = nullptr;
+  mutable Mutex mutex_;
+  Share share_ SLUICE_GUARDED_BY(mutex_);
+  std::array<Part, Store::kParts> parts_ SLUICE_GUARDED_BY(mutex_){};
+  std::atomic<int> not_well_{0};  // parts that are not kWell; written under mutex_
+
+  // Of Reconcile's thread. All in flight are decided before the next are sent, so changes of one
+  // lease stay in order.
+  std::vector<std::unique_ptr<Settlement>> in_flight_;
+  std::size_t undecided_ = 0;  // of in_flight_
+  bool store_accepts_ = false;
+  std::atomic<bool> reconciling_{false};  // some in_flight_ are undecided
 };
 
 }  // namespace sluice

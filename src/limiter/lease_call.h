@@ -29,13 +29,16 @@ class LeaseCall : private StoreCheck {
 
   void OnDecided() override;
 
-  // Queues the change of a lease that this server granted while the store failed.
-  void ReportLater() const;
+  void AskStore();
+  bool MayNotBeReportedYet() const;
+
+  // After a change in this server's memory: queues it for the store. Returns whether this server
+  // granted the lease, as far as it is known: any lease can be released.
+  bool IsOfThisServer() const;
 
   Limiter& limiter_;
-  // Only selects the algorithm. The lease contains its ttl, and no limit applies to it.
-  const Limit concurrency_ = Concurrency{};
-  bool by_fallback_ = false;  // the lease was granted while the store failed
+  bool by_fallback_ = false;       // this server's memory is asked
+  bool asks_for_another_ = false;  // the store is asked for a lease that another server granted
 };
 
 }  // namespace sluice

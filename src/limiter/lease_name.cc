@@ -14,8 +14,7 @@ namespace sluice {
 namespace {
 
 // <version>.<bits in hexadecimal>.<ttl in µs>.<store|local> <key> <key> …; keys have no spaces.
-constexpr std::string_view kVersion = "2";
-constexpr std::string_view kUnboundVersion = "1";
+constexpr std::string_view kVersion = "1";
 constexpr std::string_view kStore = "store";
 constexpr std::string_view kLocal = "local";
 constexpr Duration kMinTtl = std::chrono::milliseconds(1);
@@ -27,11 +26,6 @@ std::string_view CutField(std::string_view& text, char separator) {
   const std::string_view field = text.substr(0, end);
   text.remove_prefix(std::min(end + 1, text.size()));
   return field;
-}
-
-bool ParseVersion(std::string_view version, bool& binds_ttl) {
-  binds_ttl = version == kVersion;
-  return binds_ttl || version == kUnboundVersion;
 }
 
 bool ParseBits(std::string_view digits, std::array<std::uint8_t, 16>& bits) {
@@ -52,22 +46,24 @@ bool ParseTtl(std::string_view digits, Duration& ttl) {
 }
 
 // Whether RuleIndex builds such a key for a concurrency limit: "sluice:{…}…:concurrency", possibly
-// with "." and the limit's name appended.
+// with "." and the limit's name and "=" and what it counts appended, which have no colon.
 bool IsConcurrencyKey(std::string_view key) {
   constexpr std::string_view kTag = ":concurrency";
   const std::size_t tag = key.rfind(kTag);
   if (!key.starts_with("sluice:{") || tag == std::string_view::npos) return false;
   if (key.substr(0, tag).find('}') == std::string_view::npos) return false;
-  std::string_view rest = key.substr(tag + kTag.size());
-  if (rest.empty()) return true;
-  if (!rest.starts_with('.') || rest.size() == 1) return false;
-  return rest.find_first_not_of(kNameCharacters) == std::string_view::npos;
+  const std::string_view rest = key.substr(tag + kTag.size());
+  const std::string_view name = rest.substr(0, rest.find('='));
+  const std::string_view counts = rest.substr(name.size());
+  if (counts.size() == 1 || counts.find(':') != std::string_view::npos) return false;
+  if (name.empty()) return true;
+  if (!name.starts_with('.') || name.size() == 1) return false;
+  return name.find_first_not_of(kNameCharacters) == std::string_view::npos;
 }
 
 }  // namespace
 
 Lease LeaseName::lease() const {
-  if (!binds_ttl) return {.id = bits, .ttl = ttl};
   const std::int64_t microseconds = ttl.count();
   std::array<char, sizeof bits + sizeof microseconds> bound;
   std::memcpy(bound.data(), bits.data(), sizeof bits);
@@ -76,9 +72,8 @@ Lease LeaseName::lease() const {
 }
 
 std::optional<std::string> LeaseName::ToText() const {
-  std::string text =
-      fmt::format("{}.{:02x}.{}.{} {}", binds_ttl ? kVersion : kUnboundVersion, fmt::join(bits, ""),
-                  ttl.count(), local ? kLocal : kStore, fmt::join(keys, " "));
+  std::string text = fmt::format("{}.{:02x}.{}.{} {}", kVersion, fmt::join(bits, ""), ttl.count(),
+                                 local ? kLocal : kStore, fmt::join(keys, " "));
   if (text.size() > kMaxBytes) return std::nullopt;
   return text;
 }
@@ -88,8 +83,8 @@ Result<LeaseName> LeaseName::Parse(std::string_view text) {
   if (text.size() > kMaxBytes) return invalid;
   LeaseName name;
   std::string_view rest = text;
-  if (!ParseVersion(CutField(rest, '.'), name.binds_ttl) ||
-      !ParseBits(CutField(rest, '.'), name.bits) || !ParseTtl(CutField(rest, '.'), name.ttl)) {
+  if (CutField(rest, '.') != kVersion || !ParseBits(CutField(rest, '.'), name.bits) ||
+      !ParseTtl(CutField(rest, '.'), name.ttl)) {
     return invalid;
   }
   const std::string_view where = CutField(rest, ' ');
@@ -104,6 +99,22 @@ Result<LeaseName> LeaseName::Parse(std::string_view text) {
   // One lease has one id: signs, leading zeros and spaces are refused even if they parse.
   if (name.keys.empty() || name.ToText() != text) return invalid;
   return name;
+}
+
+LeaseId NameInStore(const LeaseId& local) {
+  return Sha256Prefix128({reinterpret_cast<const char*>(local.data()), local.size()});
+}
+
+const Limit& AnySlots() {
+  static const Limit kSlots = Concurrency{};
+  return kSlots;
+}
+
+void SetSlotCounters(std::span<const std::string_view> keys, StoreCheck& check) {
+  check.counters.clear();
+  for (const std::string_view key : keys) {
+    check.counters.push_back({.key = key, .limit = &AnySlots(), .verdict = {}});
+  }
 }
 
 }  // namespace sluice

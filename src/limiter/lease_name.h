@@ -8,12 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "core/lease.h"
+#include "store/store.h"
 
 namespace sluice {
 
@@ -24,9 +26,6 @@ struct LeaseName {
   Duration ttl{};
   // Granted in this server's memory while the store failed.
   bool local = false;
-  // False for ids of the first version, from older servers: `bits` names the slot, and `ttl` is
-  // unverified client input.
-  bool binds_ttl = true;
   std::vector<std::string_view> keys;  // of the counters; at least one, distinct
 
   // The lease as stored.
@@ -39,5 +38,16 @@ struct LeaseName {
   // the client.
   static Result<LeaseName> Parse(std::string_view text);
 };
+
+// The id in the store of a lease that was granted while the store failed. Not the same: the store
+// may also have granted the check, too late; that slot is released when the reply arrives.
+LeaseId NameInStore(const LeaseId& local);
+
+// The limit of a counter whose slots a lease holds. It only says that they are slots; whether there
+// are enough of them is not asked.
+const Limit& AnySlots();
+
+// Gives `check` a counter with AnySlots for each of `keys`.
+void SetSlotCounters(std::span<const std::string_view> keys, StoreCheck& check);
 
 }  // namespace sluice

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "limiter/lease_name.h"
+
 namespace sluice {
 namespace {
 
@@ -17,21 +19,38 @@ constexpr SteadyTime::duration kMaxAnswerReserve = std::chrono::milliseconds(1);
 
 }  // namespace
 
-Limiter::Limiter(const Parts& parts, const Options& options)
-    : parts_(parts), options_(options), metrics_(parts.metrics) {
+Limiter::Limiter(const Dependencies& dependencies, const Options& options)
+    : uses_(dependencies), options_(options), metrics_(dependencies.metrics) {
+  uses_.fallback.Attach(uses_.store, metrics_);
   SetRules(RuleIndex::Build({}, {}).value());
 }
 
 void Limiter::SetRules(std::shared_ptr<const RuleIndex> rules) {
-  auto in_force = std::make_shared<const RulesInForce>(std::move(rules), parts_.metrics);
+  auto active = std::make_shared<const ActiveRules>(std::move(rules), uses_.metrics);
   const MutexLock lock(mutex_);
-  rules_.swap(in_force);
+  rules_.swap(active);
   generation_.store(NextGeneration(), std::memory_order_release);
 }
 
-std::shared_ptr<const RulesInForce> Limiter::rules() const {
+std::shared_ptr<const ActiveRules> Limiter::rules() const {
   const MutexLock lock(mutex_);
   return rules_;
+}
+
+void Limiter::GiveLeaseBack(std::string_view lease_id) const {
+  struct Granted final : StoreCheck {
+    void OnDecided() override {}
+  } granted;
+  const auto name = LeaseName::Parse(lease_id);
+  if (!name) return;
+  SetSlotCounters(name->keys, granted);
+  for (CounterCheck& counter : granted.counters) {
+    counter.charged = true;
+    counter.before = UsageSnapshot{};
+  }
+  granted.lease = name->lease();
+  if (name->local) uses_.fallback.leases.Released(granted.lease->id);
+  (name->local ? uses_.local : uses_.store).Undo(granted);
 }
 
 void Limiter::SetDeadlines(StoreCheck& check, SteadyTime now, SteadyTime deadline) const {
@@ -42,9 +61,9 @@ void Limiter::SetDeadlines(StoreCheck& check, SteadyTime now, SteadyTime deadlin
   check.deadline = std::min<SteadyTime>(now + options_.store_timeout, check.last_deadline);
 }
 
-std::shared_ptr<const RulesInForce> Limiter::RulesForThisThread() const {
+std::shared_ptr<const ActiveRules> Limiter::RulesForThisThread() const {
   thread_local std::uint64_t cached_generation = 0;
-  thread_local std::weak_ptr<const RulesInForce> cached;
+  thread_local std::weak_ptr<const ActiveRules> cached;
   if (cached_generation == generation_.load(std::memory_order_acquire)) {
     if (auto rules = cached.lock()) return rules;
   }

@@ -11,10 +11,10 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "limiter/active_rules.h"
 #include "limiter/deny_cache.h"
 #include "limiter/fallback.h"
 #include "limiter/limiter_metrics.h"
-#include "limiter/rules_in_force.h"
 #include "match/rule_index.h"
 #include "metrics/metrics_registry.h"
 #include "store/store.h"
@@ -32,7 +32,7 @@ class Limiter {
   };
 
   // What a limiter uses. All of it must outlive the limiter.
-  struct Parts {
+  struct Dependencies {
     Store& store;
     // Decides for rules with `on_store_failure: local` while `store` fails.
     Store& local;
@@ -41,23 +41,28 @@ class Limiter {
   };
 
   // Starts with no rules.
-  Limiter(const Parts& parts, const Options& options);
+  Limiter(const Dependencies& dependencies, const Options& options);
 
   // Uses `rules` for every call started from now on; running calls keep theirs.
   void SetRules(std::shared_ptr<const RuleIndex> rules);
 
   // The rules in force; never null.
-  std::shared_ptr<const RulesInForce> rules() const;
+  std::shared_ptr<const ActiveRules> rules() const;
 
   // Like rules(), but locks only once per thread and reload. Threads keep a weak reference:
   // replaced rules are freed with the last running call, even if a thread is idle.
-  std::shared_ptr<const RulesInForce> RulesForThisThread() const;
+  std::shared_ptr<const ActiveRules> RulesForThisThread() const;
 
-  // For the admin commands; requests use CheckCall.
-  Store& store() const { return parts_.store; }
-  Store& local_store() const { return parts_.local; }
-  Fallback& fallback() const { return parts_.fallback; }
+  // For the calls of this folder and the admin commands.
+  Store& store() const { return uses_.store; }
+  Store& local_store() const { return uses_.local; }
+  Fallback& fallback() const { return uses_.fallback; }
+  DenyCache& deny_cache() { return deny_cache_; }
   const LimiterMetrics& metrics() const { return metrics_; }
+  const Options& options() const { return options_; }
+
+  // False if the store is the local one: then nothing is remembered for failures.
+  bool falls_back() const { return &uses_.store != &uses_.local; }
 
   // Releases a lease whose holder never received its id. Reports no result.
   void GiveLeaseBack(std::string_view lease_id) const;
@@ -67,17 +72,12 @@ class Limiter {
   void SetDeadlines(StoreCheck& check, SteadyTime now, SteadyTime deadline) const;
 
  private:
-  friend class CheckCall;
-
-  // False if the store is the local one: then nothing is remembered for failures.
-  bool falls_back() const { return &parts_.store != &parts_.local; }
-
-  const Parts parts_;
+  const Dependencies uses_;
   const Options options_;
   const LimiterMetrics metrics_;
-  DenyCache deny_cache_{parts_.fallback.clearings};
+  DenyCache deny_cache_{uses_.fallback.clearings};
   mutable Mutex mutex_;
-  std::shared_ptr<const RulesInForce> rules_ SLUICE_GUARDED_BY(mutex_);
+  std::shared_ptr<const ActiveRules> rules_ SLUICE_GUARDED_BY(mutex_);
   // Changes with rules_; unique over all limiters of the process.
   std::atomic<std::uint64_t> generation_{0};
 };

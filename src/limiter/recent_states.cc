@@ -2,7 +2,7 @@
 
 #include <sys/mman.h>
 
-#include <cstring>
+#include <bit>
 #include <mutex>
 #include <new>
 
@@ -10,18 +10,6 @@
 #include "core/algorithm/algorithm.h"
 
 namespace sluice {
-namespace {
-
-Hash128 RandomSecret() {
-  Hash128 secret;
-  const auto bytes = RandomBytes();
-  static_assert(sizeof(secret) == sizeof(bytes));
-  std::memcpy(&secret, bytes.data(), sizeof(secret));
-  return secret;
-}
-
-}  // namespace
-
 static_assert(sizeof(SeenState) + sizeof(Hash128) == 64, "an entry is one cache line");
 
 void RecentStates::FreeMemory::operator()(Group* groups) const {
@@ -30,7 +18,7 @@ void RecentStates::FreeMemory::operator()(Group* groups) const {
 
 // Fresh pages are zero, which means empty, and use no memory until written.
 RecentStates::RecentStates()
-    : secret_(RandomSecret()), groups_([] {
+    : secret_(std::bit_cast<Hash128>(RandomBytes()).low), groups_([] {
         void* const pages = mmap(nullptr, kGroups * sizeof(Group), PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (pages == MAP_FAILED) throw std::bad_alloc();

@@ -9,13 +9,14 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <thread>
 
 #include "base/hash.h"
-#include "core/counter.h"
+#include "core/algorithm/counter.h"
 
 namespace sluice {
 
@@ -66,7 +67,7 @@ class RecentStates {
   void Put(const Entry& entry);
   static std::size_t GroupOf(const Hash128& key);
 
-  const Hash128 secret_;
+  const std::uint64_t secret_;
   mutable std::array<Lock, kLocks> locks_;             // lock of a group: its number modulo kLocks
   const std::unique_ptr<Group[], FreeMemory> groups_;  // kGroups; guarded by locks_
 };

@@ -46,10 +46,11 @@ class CallChannel::Call final : public GrpcCall {
   void OnStatus(const GrpcStatus& status) override {
     timer_.Cancel();
     Recorder& recorder = channel_.shared_.recorder;
-    if (status.code == kOk && answers_ == 1) {
+    if (status.code == GrpcStatus::kOk && answers_ == 1) {
       channel_.Record(message_, answer_);
-    } else if (status.code == kOk) {
-      recorder.Fail(message_, {kInternal, fmt::format("{} answers to a call", answers_)});
+    } else if (status.code == GrpcStatus::kOk) {
+      recorder.Fail(message_,
+                    {GrpcStatus::kInternal, fmt::format("{} answers to a call", answers_)});
     } else {
       recorder.Fail(message_, status);
     }
@@ -67,7 +68,8 @@ class CallChannel::Call final : public GrpcCall {
       channel_.shared_.recorder.ExtendTo(timer_.at());
     } else {
       channel_.connection_->Cancel(stream_id_);
-      channel_.shared_.recorder.Fail(message_, {kDeadlineExceeded, "no answer within --timeout"});
+      channel_.shared_.recorder.Fail(message_,
+                                     {GrpcStatus::kDeadlineExceeded, "no answer within --timeout"});
     }
     Finish();
     channel_.shared_.on_room();
@@ -120,10 +122,12 @@ void CallChannel::Record(Message& message, std::string_view answer) {
     well_formed = ReadResults(answer, results_);
   }
   if (!well_formed) {
-    shared_.recorder.Fail(message, {kInternal, "the answer is not a valid protobuf message"});
+    shared_.recorder.Fail(message,
+                          {GrpcStatus::kInternal, "the answer is not a valid protobuf message"});
   } else if (results_.size() != shared_.plan.checks) {
-    shared_.recorder.Fail(message, {kInternal, fmt::format("{} results for {} checks",
-                                                           results_.size(), shared_.plan.checks)});
+    shared_.recorder.Fail(
+        message, {GrpcStatus::kInternal,
+                  fmt::format("{} results for {} checks", results_.size(), shared_.plan.checks)});
   } else {
     for (const CheckResult& result : results_) shared_.recorder.Record(message, result);
   }

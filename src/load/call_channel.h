@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "client/grpc_call.h"
 #include "load/channel.h"
-#include "load/grpc_call.h"
 
 namespace sluice::load {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "load/http2_connection.h"
+#include "client/http2_connection.h"
 #include "load/plan.h"
 #include "load/recorder.h"
 #include "load/request_writer.h"

@@ -1,119 +1,123 @@
 #include "load/check_result.h"
 
-#include <chrono>
+#include <google/protobuf/duration.pb.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
 
-#include "base/wire_reader.h"
+#include <chrono>
 
 namespace sluice::load {
 namespace {
 
-bool ReadNumber(WireReader& reader, std::int32_t& number) {
-  const auto read = reader.ReadVarint();
-  if (!read) return false;
-  number = static_cast<std::int32_t>(*read);
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
+
+// The tag of a number, and of a text or a message. Fields have the numbers of rate_limiter.proto.
+constexpr std::uint32_t NumberTag(int field) {
+  return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_VARINT);
+}
+constexpr std::uint32_t BytesTag(int field) {
+  return WireFormatLite::MakeTag(field, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+}
+
+// Reads the fields of a message: `read_field` reads or skips the value that follows a tag.
+template <typename ReadField>
+bool ReadFields(std::string_view bytes, ReadField read_field) {
+  CodedInputStream input(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                         static_cast<int>(bytes.size()));
+  while (const std::uint32_t tag = input.ReadTag()) {
+    if (!read_field(input, tag)) return false;
+  }
+  return input.ConsumedEntireMessage();
+}
+
+template <typename Number>
+bool ReadNumber(CodedInputStream& input, Number& number) {
+  std::uint64_t read = 0;
+  if (!input.ReadVarint64(&read)) return false;
+  number = static_cast<Number>(read);
   return true;
 }
 
-bool ReadText(WireReader& reader, std::string_view& text) {
-  const auto read = reader.ReadBytes();
-  if (!read) return false;
-  text = *read;
-  return true;
+bool ReadBytes(CodedInputStream& input, std::string_view& bytes) {
+  int size = 0;
+  if (!input.ReadVarintSizeAsInt(&size)) return false;
+  const void* data = nullptr;
+  int available = 0;
+  input.GetDirectBufferPointerInline(&data, &available);
+  bytes = {static_cast<const char*>(data), static_cast<std::size_t>(size)};
+  return input.Skip(size);
 }
 
 // Reads a google.protobuf.Duration, rounded up to whole microseconds.
-bool ReadDuration(WireReader& reader, std::optional<Duration>& duration) {
-  constexpr WireTag kSeconds{1, WireType::kVarint};
-  constexpr WireTag kNanos{2, WireType::kVarint};
-  const auto bytes = reader.ReadBytes();
-  if (!bytes) return false;
-  std::chrono::nanoseconds sum{};
-  for (WireReader fields(*bytes, reader.depth() - 1); !fields.done();) {
-    const auto tag = fields.ReadTag();
-    if (!tag) return false;
-    if (*tag != kSeconds && *tag != kNanos) {
-      if (!fields.Skip(*tag)) return false;
-      continue;
-    }
-    const auto number = fields.ReadVarint();
-    if (!number) return false;
-    const auto value = static_cast<std::int64_t>(*number);
-    sum += *tag == kSeconds ? std::chrono::seconds(value) : std::chrono::nanoseconds(value);
-  }
-  duration = std::chrono::ceil<Duration>(sum);
+bool ReadDuration(CodedInputStream& input, std::optional<Duration>& duration) {
+  std::string_view bytes;
+  google::protobuf::Duration read;
+  if (!ReadBytes(input, bytes)) return false;
+  if (!read.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return false;
+  duration = std::chrono::ceil<Duration>(std::chrono::seconds(read.seconds()) +
+                                         std::chrono::nanoseconds(read.nanos()));
   return true;
 }
 
-bool ReadResponseField(WireReader& reader, WireTag tag, CheckResult& result) {
-  constexpr WireTag kDecision{1, WireType::kVarint};
-  constexpr WireTag kWait{2, WireType::kBytes};
-  constexpr WireTag kSource{4, WireType::kVarint};
-  constexpr WireTag kRequestId{8, WireType::kBytes};
-  if (tag == kDecision) return ReadNumber(reader, result.decision);
-  if (tag == kWait) return ReadDuration(reader, result.wait);
-  if (tag == kSource) return ReadNumber(reader, result.source);
-  if (tag == kRequestId) return ReadText(reader, result.request_id);
-  return reader.Skip(tag);
+bool ReadResponseField(CodedInputStream& input, std::uint32_t tag, CheckResult& result) {
+  constexpr std::uint32_t kDecision = NumberTag(1);
+  constexpr std::uint32_t kWait = BytesTag(2);
+  constexpr std::uint32_t kSource = NumberTag(4);
+  constexpr std::uint32_t kRequestId = BytesTag(8);
+  if (tag == kDecision) return ReadNumber(input, result.decision);
+  if (tag == kWait) return ReadDuration(input, result.wait);
+  if (tag == kSource) return ReadNumber(input, result.source);
+  if (tag == kRequestId) return ReadBytes(input, result.request_id);
+  return WireFormatLite::SkipField(&input, tag);
 }
 
-bool ReadErrorField(WireReader& reader, WireTag tag, CheckResult& result) {
-  constexpr WireTag kCode{1, WireType::kVarint};
-  constexpr WireTag kMessage{2, WireType::kBytes};
-  constexpr WireTag kRequestId{3, WireType::kBytes};
-  if (tag == kCode) return ReadNumber(reader, result.code);
-  if (tag == kMessage) return ReadText(reader, result.message);
-  if (tag == kRequestId) return ReadText(reader, result.request_id);
-  return reader.Skip(tag);
-}
-
-// Reads the fields of a message into `result`. If a field occurs twice, the last one wins.
-template <typename ReadField>
-bool ReadFields(WireReader reader, CheckResult& result, ReadField read_field) {
-  while (!reader.done()) {
-    const auto tag = reader.ReadTag();
-    if (!tag || !read_field(reader, *tag, result)) return false;
-  }
-  return true;
+bool ReadErrorField(CodedInputStream& input, std::uint32_t tag, CheckResult& result) {
+  constexpr std::uint32_t kCode = NumberTag(1);
+  constexpr std::uint32_t kMessage = BytesTag(2);
+  constexpr std::uint32_t kRequestId = BytesTag(3);
+  if (tag == kCode) return ReadNumber(input, result.code);
+  if (tag == kMessage) return ReadBytes(input, result.message);
+  if (tag == kRequestId) return ReadBytes(input, result.request_id);
+  return WireFormatLite::SkipField(&input, tag);
 }
 
 // A CheckLimitResult is a oneof: the last member wins.
-bool ReadResultField(WireReader& reader, WireTag tag, CheckResult& result) {
-  constexpr WireTag kResponse{1, WireType::kBytes};
-  constexpr WireTag kError{2, WireType::kBytes};
-  if (tag != kResponse && tag != kError) return reader.Skip(tag);
-  const auto bytes = reader.ReadBytes();
-  if (!bytes) return false;
+bool ReadResultField(CodedInputStream& input, std::uint32_t tag, CheckResult& result) {
+  constexpr std::uint32_t kResponse = BytesTag(1);
+  constexpr std::uint32_t kError = BytesTag(2);
   const bool is_error = tag == kError;
+  if (!is_error && tag != kResponse) return WireFormatLite::SkipField(&input, tag);
+  std::string_view bytes;
+  if (!ReadBytes(input, bytes)) return false;
   if (result.is_error != is_error) result = {.is_error = is_error};
-  const WireReader fields(*bytes, reader.depth() - 1);
-  return is_error ? ReadFields(fields, result, ReadErrorField)
-                  : ReadFields(fields, result, ReadResponseField);
+  return ReadFields(bytes, [&](CodedInputStream& fields, std::uint32_t field) {
+    return is_error ? ReadErrorField(fields, field, result)
+                    : ReadResponseField(fields, field, result);
+  });
 }
 
 }  // namespace
 
 bool ReadResponse(std::string_view bytes, CheckResult& result) {
   result = {};
-  return ReadFields(WireReader(bytes), result, ReadResponseField);
+  return ReadFields(bytes, [&](CodedInputStream& input, std::uint32_t tag) {
+    return ReadResponseField(input, tag, result);
+  });
 }
 
 bool ReadResults(std::string_view bytes, std::vector<CheckResult>& results) {
-  constexpr WireTag kResult{1, WireType::kBytes};
   results.clear();
-  WireReader reader(bytes);
-  while (!reader.done()) {
-    const auto tag = reader.ReadTag();
-    if (!tag) return false;
-    if (*tag != kResult) {
-      if (!reader.Skip(*tag)) return false;
-      continue;
-    }
-    const auto result = reader.ReadBytes();
-    if (!result) return false;
-    const WireReader fields(*result, reader.depth() - 1);
-    if (!ReadFields(fields, results.emplace_back(), ReadResultField)) return false;
-  }
-  return true;
+  return ReadFields(bytes, [&](CodedInputStream& input, std::uint32_t tag) {
+    constexpr std::uint32_t kResults = BytesTag(1);
+    if (tag != kResults) return WireFormatLite::SkipField(&input, tag);
+    std::string_view result;
+    return ReadBytes(input, result) &&
+           ReadFields(result, [&, &read = results.emplace_back()](CodedInputStream& fields,
+                                                                  std::uint32_t field) {
+             return ReadResultField(fields, field, read);
+           });
+  });
 }
 
 }  // namespace sluice::load

@@ -1,5 +1,6 @@
 // Parses the fields of an answer that a load generator needs: the decision, its source and wait, or
-// the error. Does not use the generated classes, which cost more than the rest of the call.
+// the error. Does not use the generated classes: they would read the state of every limit, which
+// costs more than the rest of the work on an answer.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "load/grpc_status.h"
+#include "client/grpc_status.h"
 
 namespace sluice::load {
 
@@ -21,7 +22,7 @@ struct CheckResult {
   std::int32_t decision = 0;  // if !is_error
   std::int32_t source = 0;
   std::optional<Duration> wait;
-  std::int32_t code = kOk;  // if is_error
+  std::int32_t code = GrpcStatus::kOk;  // if is_error
   std::string_view message;
   std::string_view request_id;
 };

@@ -9,13 +9,9 @@
 namespace sluice::load {
 
 Result<std::unique_ptr<Generator>> Generator::Start(const Plan& plan) {
-  std::unique_ptr<net::TlsClientContext> tls;
-  if (plan.tls) {
-    auto loaded = net::TlsClientContext::Load(*plan.tls, {"h2"});
-    if (!loaded) return loaded.error();
-    tls = std::move(*loaded);
-  }
-  std::unique_ptr<Generator> generator(new Generator(plan, std::move(tls)));
+  auto tls = LoadTls(plan.target);
+  if (!tls) return tls.error();
+  std::unique_ptr<Generator> generator(new Generator(plan, std::move(*tls)));
   if (auto connected = generator->Connect(); !connected) return connected.error();
   generator->Begin();
   return generator;
@@ -124,14 +120,14 @@ void Generator::Stop() {
   }
 }
 
-Progress Generator::progress() const {
+Progress Generator::progress() {
   Progress sum;
-  for (const auto& worker : workers_) {
-    const Progress progress = worker->progress();
+  io_.RunOnEach([&](net::EpollLoop& loop) {
+    const Progress& progress = workers_[loop.index()]->progress();
     sum.allowed += progress.allowed;
     sum.denied += progress.denied;
     sum.failed += progress.failed;
-  }
+  });
   return sum;
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "load/grpc_status.h"
+#include "client/grpc_status.h"
 #include "load/latency_histogram.h"
 
 namespace sluice::load {

@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
-#include "base/address.h"
 #include "base/clock.h"
-#include "net/tls_context.h"
+#include "client/target.h"
 
 namespace sluice::load {
 
@@ -25,10 +23,7 @@ inline constexpr std::uint32_t kMaxKeys = 9'000'000;
 inline constexpr std::uint32_t kMaxInFlight = 100'000;
 
 struct Plan {
-  Address address;
-  std::optional<net::TlsFiles> tls;  // absent: plain text
-  std::string tls_server_name;       // the name in its certificate; empty: the address' host
-  std::string token;                 // sent as a bearer token; empty: none
+  Target target;
   Rpc rpc = Rpc::kUnary;
   std::uint32_t checks = 1;  // checks per message; 1 to 1,000, for kUnary 1
 

@@ -4,14 +4,6 @@
 #include <chrono>
 
 namespace sluice::load {
-namespace {
-
-// Not an atomic addition, since only one thread writes `counter`.
-void Add(std::atomic<std::uint64_t>& counter, std::uint64_t count) {
-  counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
-}
-
-}  // namespace
 
 Message Recorder::Begin(SteadyTime start, std::uint32_t checks) const {
   return {.start = start, .unanswered = checks, .counted = start >= measure_from_};
@@ -22,10 +14,11 @@ void Recorder::Record(Message& message, const CheckResult& result) {
   if (!result.is_error && (result.decision == kAllowed || result.decision == kDenied)) {
     RecordDecision(message, result);
   } else {
-    Add(failed_, 1);
+    ++progress_.failed;
     if (message.counted) {
-      stats_.Fail(result.is_error ? GrpcStatus{result.code, std::string(result.message)}
-                                  : GrpcStatus{kInternal, "the answer holds no decision"},
+      stats_.Fail(result.is_error
+                      ? GrpcStatus{result.code, std::string(result.message)}
+                      : GrpcStatus{GrpcStatus::kInternal, "the answer holds no decision"},
                   1);
     }
   }
@@ -35,7 +28,7 @@ void Recorder::Record(Message& message, const CheckResult& result) {
 void Recorder::RecordDecision(Message& message, const CheckResult& result) {
   const bool allowed = result.decision == kAllowed;
   message.decided = true;
-  Add(allowed ? allowed_ : denied_, 1);
+  ++(allowed ? progress_.allowed : progress_.denied);
   message.wait = result.wait.value_or(Duration::zero());
   if (!message.counted) return;
   if (result.wait) {
@@ -49,7 +42,7 @@ void Recorder::RecordDecision(Message& message, const CheckResult& result) {
 
 void Recorder::Fail(Message& message, const GrpcStatus& status) {
   if (message.unanswered == 0) return;
-  Add(failed_, message.unanswered);
+  progress_.failed += message.unanswered;
   if (message.counted) stats_.Fail(status, message.unanswered);
   message.unanswered = 0;
   Finish(message);
@@ -66,11 +59,6 @@ void Recorder::Finish(const Message& message) {
 void Recorder::ExtendTo(SteadyTime end) {
   stats_.elapsed =
       std::max(stats_.elapsed, std::chrono::duration_cast<Duration>(end - measure_from_));
-}
-
-Progress Recorder::progress() const {
-  return {allowed_.load(std::memory_order_relaxed), denied_.load(std::memory_order_relaxed),
-          failed_.load(std::memory_order_relaxed)};
 }
 
 }  // namespace sluice::load

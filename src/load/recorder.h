@@ -1,10 +1,9 @@
 // Records messages from their start to their last answer. The statistics include only messages that
 // start in the measured part of a run.
 //
-// Not thread-safe, except for progress().
+// Not thread-safe.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "base/clock.h"
@@ -49,7 +48,7 @@ class Recorder {
   // Makes the run last at least until `end`.
   void ExtendTo(SteadyTime end);
 
-  Progress progress() const;
+  const Progress& progress() const { return progress_; }
   LoadStats& stats() { return stats_; }
   const LoadStats& stats() const { return stats_; }
 
@@ -60,9 +59,7 @@ class Recorder {
   SteadyTime measure_from_{};
   SteadyTime now_{};
   LoadStats stats_;
-  std::atomic<std::uint64_t> allowed_ = 0;
-  std::atomic<std::uint64_t> denied_ = 0;
-  std::atomic<std::uint64_t> failed_ = 0;
+  Progress progress_;
 };
 
 }  // namespace sluice::load

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "client/grpc_call.h"
+
 namespace sluice::load {
 namespace {
 
@@ -36,13 +38,6 @@ std::string Attribute(std::string_view name) {
   return entry;
 }
 
-// Adds gRPC's frame header: not compressed, and the size in four bytes.
-std::string Framed(std::string_view message) {
-  std::string framed(1, '\0');
-  for (int shift = 24; shift >= 0; shift -= 8) framed += static_cast<char>(message.size() >> shift);
-  return framed.append(message);
-}
-
 }  // namespace
 
 RequestWriter::RequestWriter(const Plan& plan, std::uint64_t seed)
@@ -59,11 +54,11 @@ RequestWriter::RequestWriter(const Plan& plan, std::uint64_t seed)
     key_from_end += kDigits + 2;
   }
   if (plan.rpc == Rpc::kUnary) {
-    message_ = Framed(check);
+    message_ = GrpcFrame(check);
   } else {
     std::string checks;
     for (std::uint32_t i = 0; i < checks_; ++i) AppendField(checks, 1, check);
-    message_ = Framed(checks);
+    message_ = GrpcFrame(checks);
   }
   constexpr std::size_t kFrameHeader = 5;
   check_size_ = (message_.size() - kFrameHeader) / checks_;

@@ -37,7 +37,7 @@ void StreamChannel::FailAll(const GrpcStatus& status) {
 
 void StreamChannel::OnMessage(std::string_view message) {
   if (!ReadResults(message, results_)) {
-    return End({kInternal, "an answer is not a valid protobuf message"});
+    return End({GrpcStatus::kInternal, "an answer is not a valid protobuf message"});
   }
   for (const CheckResult& result : results_) Record(result);
 }
@@ -45,8 +45,8 @@ void StreamChannel::OnMessage(std::string_view message) {
 void StreamChannel::Record(const CheckResult& result) {
   const std::uint32_t slot = ParseRequestId(result.request_id);
   if (slot >= slots_.size() || slots_[slot].unanswered == 0) {
-    return End(
-        {kInternal, fmt::format("a result with the unknown request_id \"{}\"", result.request_id)});
+    return End({GrpcStatus::kInternal,
+                fmt::format("a result with the unknown request_id \"{}\"", result.request_id)});
   }
   shared_.recorder.Record(slots_[slot], result);
   if (slots_[slot].unanswered > 0) return;
@@ -55,7 +55,9 @@ void StreamChannel::Record(const CheckResult& result) {
 }
 
 void StreamChannel::OnStatus(const GrpcStatus& status) {
-  End(status.code == kOk ? GrpcStatus{kUnavailable, "the server ended the stream"} : status);
+  End(status.code == GrpcStatus::kOk
+          ? GrpcStatus{GrpcStatus::kUnavailable, "the server ended the stream"}
+          : status);
 }
 
 void StreamChannel::End(const GrpcStatus& status) {

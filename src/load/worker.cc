@@ -45,9 +45,10 @@ Worker::Worker(net::EpollLoop& loop, const Plan& plan, std::uint32_t number,
 Worker::~Worker() { loop_.DisposeLater(std::move(timer_)); }
 
 void Worker::Connect(const net::TlsClientContext* tls, std::uint32_t quota) {
-  pending_.push_back({.connection = std::make_unique<Http2Connection>(loop_, shared_.plan, tls,
-                                                                      [this] { OnEvent(); }),
-                      .quota = quota});
+  pending_.push_back(
+      {.connection = std::make_unique<Http2Connection>(loop_, shared_.plan.target, tls,
+                                                       shared_.plan.timeout, [this] { OnEvent(); }),
+       .quota = quota});
 }
 
 void Worker::Begin(const Schedule& schedule, SteadyTime measure_from) {
@@ -172,7 +173,7 @@ bool Worker::HasEnded(SteadyTime now) {
     return true;
   }
   if (now < schedule_.end() + shared_.plan.timeout) return false;
-  Abandon({kDeadlineExceeded, "still no answer --timeout after the end"});
+  Abandon({GrpcStatus::kDeadlineExceeded, "still no answer --timeout after the end"});
   return true;
 }
 
@@ -183,7 +184,7 @@ bool Worker::FailLost() {
     const std::string_view loss = channel->loss();
     any_left |= loss.empty();
     if (loss.empty() || channel->in_flight() == 0) continue;
-    channel->FailAll({kUnavailable, std::string(loss)});
+    channel->FailAll({GrpcStatus::kUnavailable, std::string(loss)});
   }
   return any_left;
 }

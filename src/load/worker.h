@@ -1,6 +1,6 @@
 // One thread's share of a load: its messages and connections.
 //
-// Loop thread only, except for progress(). Must be destroyed by Loop::DisposeLater.
+// Loop thread only. Must be destroyed by Loop::DisposeLater.
 #pragma once
 
 #include <chrono>
@@ -49,7 +49,7 @@ class Worker final : public net::Flushable {
   // The maximum number of requests in flight that the server allows on one connection.
   std::uint32_t max_streams() const { return max_streams_; }
 
-  Progress progress() const { return shared_.recorder.progress(); }
+  const Progress& progress() const { return shared_.recorder.progress(); }
 
   // REQUIRES: the state is kEnded
   const LoadStats& stats() const { return shared_.recorder.stats(); }

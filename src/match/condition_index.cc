@@ -71,9 +71,9 @@ class ConditionIndex::Compiler {
   // The patterns of the lists must outlive the compiler.
   explicit Compiler(const AttributeTable& attributes) : attributes_(attributes) {}
 
-  Result<Demands> Compile(const std::vector<Condition>& list) {
-    Demands demands;
-    demands.reserve(list.size());
+  Result<CompiledConditions> Compile(const std::vector<Condition>& list) {
+    CompiledConditions conditions;
+    conditions.reserve(list.size());
     for (const Condition& condition : list) {
       const auto* attribute = attributes_.Find(condition.attribute);
       auto& matcher = matchers_[{&condition.pattern, attribute->is_address}];
@@ -82,9 +82,9 @@ class ConditionIndex::Compiler {
         if (!compiled) return compiled.error();
         matcher = std::make_shared<const Matcher>(std::move(*compiled));
       }
-      demands.push_back({attribute->id, matcher});
+      conditions.push_back({attribute->id, matcher});
     }
-    return demands;
+    return conditions;
   }
 
  private:
@@ -112,21 +112,21 @@ class ConditionIndex::Compiler {
 // Chooses the condition under which each list is filed.
 class ConditionIndex::Selection {
  public:
-  void Count(const Demands& demands) {
-    for (const Demand& demand : demands) {
-      VisitAtoms(*demand.matcher,
-                 [&](const Matcher& atom) { ++population_[BucketOf(demand.attribute, atom)]; });
+  void Count(const CompiledConditions& conditions) {
+    for (const CompiledCondition& condition : conditions) {
+      VisitAtoms(*condition.matcher,
+                 [&](const Matcher& atom) { ++population_[BucketOf(condition.attribute, atom)]; });
     }
   }
 
-  // Returns demands.end() if no condition is suitable.
-  Demands::iterator Choose(Demands& demands) const {
-    auto best = demands.end();
+  // Returns conditions.end() if no condition is suitable.
+  CompiledConditions::iterator Choose(CompiledConditions& conditions) const {
+    auto best = conditions.end();
     auto best_score = kWorst;
-    for (auto demand = demands.begin(); demand != demands.end(); ++demand) {
-      const Score score = ScoreOf(*demand);
+    for (auto condition = conditions.begin(); condition != conditions.end(); ++condition) {
+      const Score score = ScoreOf(*condition);
       if (score < best_score) {
-        best = demand;
+        best = condition;
         best_score = score;
       }
     }
@@ -139,12 +139,12 @@ class ConditionIndex::Selection {
   using Score = std::tuple<std::uint32_t, int, std::int64_t>;
   static constexpr Score kWorst{std::numeric_limits<std::uint32_t>::max(), 0, 0};
 
-  Score ScoreOf(const Demand& demand) const {
+  Score ScoreOf(const CompiledCondition& condition) const {
     std::uint32_t fullest = 0;
     int rank = 0;
     std::int64_t length = std::numeric_limits<std::int64_t>::max();
-    const bool fileable = VisitAtoms(*demand.matcher, [&](const Matcher& atom) {
-      fullest = std::max(fullest, population_.at(BucketOf(demand.attribute, atom)));
+    const bool fileable = VisitAtoms(*condition.matcher, [&](const Matcher& atom) {
+      fullest = std::max(fullest, population_.at(BucketOf(condition.attribute, atom)));
       rank = std::max(rank, RankOf(atom.kind));
       const auto specific = atom.kind == Kind::kCidr ? std::int64_t{atom.network.prefix}
                                                      : static_cast<std::int64_t>(atom.text.size());
@@ -159,12 +159,12 @@ class ConditionIndex::Selection {
 Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Condition>* const> lists,
                                              const AttributeTable& attributes) {
   ConditionIndex index;
-  auto demands = CompileAll(lists, attributes);
-  if (!demands) return demands.error();
-  index.demands_ = std::move(*demands);
-  // Removing a demand frees the texts that its buckets view: choose all first.
-  const auto chosen = ChooseAll(index.demands_);
-  for (EntryId entry = 0; entry < index.demands_.size(); ++entry) {
+  auto conditions = CompileAll(lists, attributes);
+  if (!conditions) return conditions.error();
+  index.conditions_ = std::move(*conditions);
+  // Removing a condition frees the texts that its buckets view: choose all first.
+  const auto chosen = ChooseAll(index.conditions_);
+  for (EntryId entry = 0; entry < index.conditions_.size(); ++entry) {
     index.File(entry, chosen[entry]);
   }
   for (auto& [attribute, values] : index.by_attribute_) {
@@ -173,40 +173,40 @@ Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Conditi
   return index;
 }
 
-Result<std::vector<ConditionIndex::Demands>> ConditionIndex::CompileAll(
+Result<std::vector<ConditionIndex::CompiledConditions>> ConditionIndex::CompileAll(
     std::span<const std::vector<Condition>* const> lists, const AttributeTable& attributes) {
   Compiler compiler(attributes);
-  std::vector<Demands> all;
+  std::vector<CompiledConditions> all;
   all.reserve(lists.size());
   for (const auto* list : lists) {
-    auto demands = compiler.Compile(*list);
-    if (!demands) return demands.error();
-    all.push_back(std::move(*demands));
+    auto conditions = compiler.Compile(*list);
+    if (!conditions) return conditions.error();
+    all.push_back(std::move(*conditions));
   }
   return all;
 }
 
-// By entry, the index of the demand to file it under; the number of its demands if none is
+// By entry, the index of the condition to file it under; the number of its conditions if none is
 // suitable.
-std::vector<std::size_t> ConditionIndex::ChooseAll(std::span<Demands> all) {
+std::vector<std::size_t> ConditionIndex::ChooseAll(std::span<CompiledConditions> all) {
   Selection selection;
-  for (const Demands& demands : all) selection.Count(demands);
+  for (const CompiledConditions& conditions : all) selection.Count(conditions);
   std::vector<std::size_t> chosen;
   chosen.reserve(all.size());
-  for (Demands& demands : all) {
-    chosen.push_back(static_cast<std::size_t>(selection.Choose(demands) - demands.begin()));
+  for (CompiledConditions& conditions : all) {
+    chosen.push_back(static_cast<std::size_t>(selection.Choose(conditions) - conditions.begin()));
   }
   return chosen;
 }
 
 void ConditionIndex::File(EntryId entry, std::size_t chosen) {
-  Demands& demands = demands_[entry];
-  if (chosen == demands.size()) return unfiled_.push_back(entry);
-  const auto filed = demands.begin() + static_cast<std::ptrdiff_t>(chosen);
+  CompiledConditions& conditions = conditions_[entry];
+  if (chosen == conditions.size()) return unfiled_.push_back(entry);
+  const auto filed = conditions.begin() + static_cast<std::ptrdiff_t>(chosen);
   ValueIndex& values = by_attribute_[filed->attribute];
   VisitAtoms(*filed->matcher, [&](const Matcher& atom) { values.Add(atom, entry); });
-  demands.erase(filed);
-  demands.shrink_to_fit();
+  conditions.erase(filed);
+  conditions.shrink_to_fit();
 }
 
 void ConditionIndex::Find(const RequestAttributes& facts, EntryIds& found) const {
@@ -221,9 +221,9 @@ void ConditionIndex::Find(const RequestAttributes& facts, EntryIds& found) const
 }
 
 bool ConditionIndex::Holds(EntryId entry, const RequestAttributes& facts) const {
-  const Demands& demands = demands_[entry];
-  return std::all_of(demands.begin(), demands.end(), [&](const Demand& demand) {
-    return demand.matcher->Matches(facts.Find(demand.attribute));
+  const CompiledConditions& conditions = conditions_[entry];
+  return std::all_of(conditions.begin(), conditions.end(), [&](const CompiledCondition& condition) {
+    return condition.matcher->Matches(facts.Find(condition.attribute));
   });
 }
 

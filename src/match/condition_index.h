@@ -30,23 +30,23 @@ class ConditionIndex {
 
  private:
   // Lists with equal conditions on an attribute share one matcher.
-  struct Demand {
+  struct CompiledCondition {
     AttributeId attribute = 0;
     std::shared_ptr<const Matcher> matcher;
   };
-  using Demands = std::vector<Demand>;
+  using CompiledConditions = std::vector<CompiledCondition>;
   class Compiler;
   class Selection;
 
   // The steps of Build.
-  static Result<std::vector<Demands>> CompileAll(
+  static Result<std::vector<CompiledConditions>> CompileAll(
       std::span<const std::vector<Condition>* const> lists, const AttributeTable& attributes);
-  static std::vector<std::size_t> ChooseAll(std::span<Demands> all);
+  static std::vector<std::size_t> ChooseAll(std::span<CompiledConditions> all);
   void File(EntryId entry, std::size_t chosen);
 
   bool Holds(EntryId entry, const RequestAttributes& facts) const;
 
-  std::vector<Demands> demands_;  // by entry, without the one it is filed under
+  std::vector<CompiledConditions> conditions_;  // by entry, without the one it is filed under
   std::unordered_map<AttributeId, ValueIndex> by_attribute_;
   EntryIds unfiled_;  // entries that have no condition suitable for filing
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -18,6 +19,16 @@ constexpr std::array<bool, 256> kEscaped = [] {
   for (const unsigned char byte : {'%', '/', '{', '}', '#', '\x7F'}) escaped[byte] = true;
   return escaped;
 }();
+
+// AppendEscaped, which escapes `separators` as well.
+void AppendEscapedWith(std::string_view separators, std::string_view text, std::string& out) {
+  for (std::size_t end = 0; (end = text.find_first_of(separators)) != text.npos;) {
+    AppendEscaped(text.substr(0, end), out);
+    fmt::format_to(std::back_inserter(out), "%{:02X}", static_cast<int>(text[end]));
+    text.remove_prefix(end + 1);
+  }
+  AppendEscaped(text, out);
+}
 
 bool HasEarlierText(const Condition& a, const Condition& b) {
   return ToYaml(std::vector{a}) < ToYaml(std::vector{b});
@@ -50,19 +61,22 @@ void AppendEscaped(std::string_view text, std::string& out) {
 
 std::string AttributeInKey(std::string_view name) {
   std::string key;
-  for (const char& c : name) {
-    if (c == '=') {
-      key += "%3D";
-    } else {
-      AppendEscaped({&c, 1}, key);
-    }
-  }
+  AppendEscapedWith("=", name, key);
   return key + "=";
 }
 
 std::string CounterTag(const RuleLimit& limit) {
-  const std::string tag = CounterTag(limit.limit);
-  return limit.name.empty() ? tag : fmt::format("{}.{}", tag, limit.name);
+  std::string tag = CounterTag(limit.limit);
+  if (!limit.name.empty()) tag.append(".").append(limit.name);
+  const bool is_cost = limit.counts.size() == 1 && limit.counts[0].name == CountedAmount::kCost;
+  if (limit.counts.empty() || is_cost) return tag;
+  const std::size_t start = tag.size() + 1;
+  for (const CountedAmount& counted : limit.counts) {
+    tag += &counted == &limit.counts.front() ? '=' : ',';
+    AppendEscapedWith(",:", counted.name, tag);
+  }
+  DigestIfLong(start, tag);
+  return tag;
 }
 
 std::string RepeatedTag(const std::vector<RuleLimit>& limits) {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/limit.h"
+#include "core/algorithm/limit.h"
 
 namespace sluice {
 
@@ -53,10 +53,26 @@ struct KeyPart {
 inline constexpr std::string_view kNameCharacters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 
-// A limit of a rule. Its counters are named by CounterTag(limit) and `name`.
+// An amount of a request that a limit counts.
+struct CountedAmount {
+  std::string name;         // kCost, kRequests, or a name that callers give
+  std::int64_t weight = 1;  // units of one of it: 1 to kMaxWeight
+
+  static constexpr std::string_view kCost = "cost";
+  static constexpr std::string_view kRequests = "requests";
+  static constexpr std::int64_t kMaxWeight = 1'000'000'000;
+
+  bool operator==(const CountedAmount&) const = default;
+};
+
+// What a limit counts: the sum of these, in the order of their names. Empty: the cost, once.
+using Counts = std::vector<CountedAmount>;
+
+// A limit of a rule. Its counters are named by CounterTag.
 struct RuleLimit {
   Limit limit;
   std::string name;  // empty: it is the rule's only limit with this tag
+  Counts counts = {};
 
   RuleLimit() = default;
   template <std::convertible_to<Limit> T>

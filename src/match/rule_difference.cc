@@ -1,8 +1,8 @@
 #include "match/rule_difference.h"
 
 #include <algorithm>
-#include <string_view>
 #include <tuple>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -28,43 +28,23 @@ bool SameBehavior(const Domain& a, const Domain& b) {
   return a.unmatched == b.unmatched && a.colocate == b.colocate;
 }
 
-auto Key(const IndexedRule& rule) {
-  return std::pair<std::string_view, std::string_view>(rule.domain, rule.rule.name);
-}
-auto Key(const Domain& domain) { return std::string_view(domain.name); }
-
 std::string NameOf(const IndexedRule& rule) { return rule.domain + "/" + rule.rule.name; }
 std::string NameOf(const Domain& domain) { return "domain " + domain.name; }
 
 template <typename Item>
-std::vector<const Item*> Sorted(std::span<const Item> items) {
-  std::vector<const Item*> sorted;
-  sorted.reserve(items.size());
-  for (const Item& item : items) sorted.push_back(&item);
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Item* a, const Item* b) { return Key(*a) < Key(*b); });
-  return sorted;
-}
-
-template <typename Item>
 void CompareItems(std::span<const Item> before, std::span<const Item> after,
                   RuleDifference& difference) {
-  const auto old_items = Sorted(before);
-  const auto new_items = Sorted(after);
-  auto old_item = old_items.begin();
-  auto new_item = new_items.begin();
-  while (old_item != old_items.end() || new_item != new_items.end()) {
-    if (new_item == new_items.end() ||
-        (old_item != old_items.end() && Key(**old_item) < Key(**new_item))) {
-      difference.removed.push_back(NameOf(**old_item++));
-    } else if (old_item == old_items.end() || Key(**new_item) < Key(**old_item)) {
-      difference.added.push_back(NameOf(**new_item++));
-    } else {
-      if (!SameBehavior(**old_item, **new_item)) difference.changed.push_back(NameOf(**new_item));
-      ++old_item;
-      ++new_item;
+  std::unordered_map<std::string, const Item*> removed;
+  for (const Item& item : before) removed.emplace(NameOf(item), &item);
+  for (const Item& item : after) {
+    const auto old = removed.extract(NameOf(item));
+    if (!old) {
+      difference.added.push_back(NameOf(item));
+    } else if (!SameBehavior(*old.mapped(), item)) {
+      difference.changed.push_back(NameOf(item));
     }
   }
+  for (const auto& [name, item] : removed) difference.removed.push_back(name);
 }
 
 std::string Part(const std::vector<std::string>& names, std::string_view what) {

@@ -8,13 +8,14 @@
 
 #include "match/condition_index.h"
 #include "match/counter_key.h"
-#include "match/lease_ttls.h"
 #include "match/request_attributes.h"
 
 namespace sluice {
 namespace {
 
 constexpr std::string_view kKeyStart = "sluice:{";
+
+using StringSet = std::unordered_set<std::string, StringHash, std::equal_to<>>;
 
 // KeyPart with its attribute converted to an id.
 struct KeySource {
@@ -27,14 +28,14 @@ struct KeySource {
 };
 
 // The compiled limits of a rule or of one override.
-struct Terms {
+struct CompiledLimits {
   Limits::Effect effect = Limits::Effect::kCount;
   std::vector<IndexedLimit> limits;
   std::string counter;  // the rule's part of the counter's key
 };
 
 struct CompiledOverrides {
-  std::vector<Terms> terms;
+  std::vector<CompiledLimits> limits;
   ConditionIndex index;
 };
 
@@ -43,7 +44,7 @@ struct CompiledOverrides {
 struct CompiledRule {
   std::vector<KeySource> key;
   std::optional<std::uint32_t> colocated;  // position in `key` of the hash tag's value
-  Terms terms;
+  CompiledLimits limits;
   std::unique_ptr<CompiledOverrides> overrides;  // null: the rule has none
 };
 
@@ -53,6 +54,7 @@ struct CompiledDomain {
   std::string colocate;   // "user="
   std::optional<AttributeId> colocate_id;
   AttributeTable attributes;
+  StringSet amounts;     // that its limits count, apart from those that count the cost alone
   ConditionIndex rules;  // entry i is the rule of id first_id + i
   std::uint32_t first_id = 0;
 };
@@ -83,10 +85,27 @@ AttributeTable AttributesOf(const Domain& domain) {
   return attributes;
 }
 
+void AddAmounts(const Limits& limits, StringSet& amounts) {
+  for (const RuleLimit& limit : limits.limits) {
+    for (const CountedAmount& counted : limit.counts) amounts.insert(counted.name);
+  }
+}
+
+StringSet AmountsOf(const Domain& domain) {
+  StringSet amounts;
+  for (const Rule& rule : domain.rules) {
+    AddAmounts(rule.limits, amounts);
+    for (const Override& other : rule.overrides) AddAmounts(other.limits, amounts);
+  }
+  return amounts;
+}
+
 std::vector<IndexedLimit> IndexLimits(const std::vector<RuleLimit>& limits) {
   std::vector<IndexedLimit> indexed;
   indexed.reserve(limits.size());
-  for (const RuleLimit& limit : limits) indexed.push_back({limit.limit, CounterTag(limit)});
+  for (const RuleLimit& limit : limits) {
+    indexed.push_back({limit.limit, CounterTag(limit), limit.counts});
+  }
   return indexed;
 }
 
@@ -116,11 +135,11 @@ CompiledRule CompileRule(const Rule& rule, const CompiledDomain& domain) {
   }
   std::string counter;
   AppendEscaped(rule.counter.empty() ? rule.name : rule.counter, counter);
-  compiled.terms = {rule.limits.effect, IndexLimits(rule.limits.limits), counter};
+  compiled.limits = {rule.limits.effect, IndexLimits(rule.limits.limits), counter};
   if (rule.overrides.empty()) return compiled;
   compiled.overrides = std::make_unique<CompiledOverrides>();
   for (const Override& other : rule.overrides) {
-    compiled.overrides->terms.push_back(
+    compiled.overrides->limits.push_back(
         {other.limits.effect, IndexLimits(other.limits.limits),
          other.own_counter ? fmt::format("{}~{}", counter, DigestOfMatch(other.match)) : counter});
   }
@@ -155,8 +174,9 @@ bool AppendKeyValues(const CompiledRule& rule, const RequestAttributes& facts, s
 }
 
 // Returns false if an attribute of the rule's `per` is missing.
-bool WriteKeyPrefix(const CompiledDomain& domain, const CompiledRule& rule, const Terms& terms,
-                    const RequestAttributes& facts, std::string& out) {
+bool WriteKeyPrefix(const CompiledDomain& domain, const CompiledRule& rule,
+                    const CompiledLimits& limits, const RequestAttributes& facts,
+                    std::string& out) {
   out.assign(domain.key_start);
   if (rule.colocated) {
     const KeySource& source = rule.key[*rule.colocated];
@@ -166,7 +186,7 @@ bool WriteKeyPrefix(const CompiledDomain& domain, const CompiledRule& rule, cons
     DigestIfLong(start, out);
     out += '}';
   }
-  out.append(terms.counter).append("/");
+  out.append(limits.counter).append("/");
   if (!AppendKeyValues(rule, facts, out)) return false;
   out += rule.colocated ? ":" : "}:";
   return true;
@@ -179,13 +199,11 @@ struct RuleIndex::State {
   std::vector<CompiledRule> compiled;  // by rule id
   std::unordered_map<std::string, CompiledDomain, StringHash, std::equal_to<>> domains;
   RuleSet settings;  // of the domains, without their rules
-  LeaseTtls lease_ttls;
   Unmatched unmatched = Unmatched::kAllow;
   std::shared_ptr<const RuleGuide> guide;
 
   Result<void> AddDomain(Domain&& domain, const Options& options);
   Result<void> AddRules(Domain&& domain, const CompiledDomain& compiled);
-  void NoteLeaseTtls(const CompiledDomain& domain, const CompiledRule& rule);
   Result<void> IndexDomain(CompiledDomain& domain);
   Result<void> IndexOverrides(std::uint32_t id, const CompiledDomain& domain);
   void Apply(const CompiledDomain& domain, std::uint32_t id, Scratch& scratch,
@@ -199,6 +217,7 @@ Result<void> RuleIndex::State::AddDomain(Domain&& domain, const Options& options
   CompiledDomain& compiled_domain = at->second;
   compiled_domain.unmatched = domain.unmatched.value_or(options.unmatched);
   compiled_domain.attributes = AttributesOf(domain);
+  compiled_domain.amounts = AmountsOf(domain);
   compiled_domain.first_id = static_cast<std::uint32_t>(rules.size());
   compiled_domain.key_start = kKeyStart;
   AppendEscaped(domain.name, compiled_domain.key_start);
@@ -223,23 +242,12 @@ Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& c
   }
   for (Rule& rule : domain.rules) {
     compiled.push_back(CompileRule(rule, compiled_domain));
-    NoteLeaseTtls(compiled_domain, compiled.back());
     const auto id = static_cast<std::uint32_t>(rules.size());
     rules.push_back({.rule = std::move(rule), .domain = domain.name, .id = id});
   }
   domain.rules = std::vector<Rule>();  // not {}, which keeps the memory
   settings.push_back(std::move(domain));
   return {};
-}
-
-void RuleIndex::State::NoteLeaseTtls(const CompiledDomain& domain, const CompiledRule& rule) {
-  const auto note = [&](const Terms& terms) {
-    const std::string counter = domain.key_start.substr(kKeyStart.size()) + terms.counter;
-    for (const IndexedLimit& limit : terms.limits) lease_ttls.Add(counter, limit.tag, limit.limit);
-  };
-  note(rule.terms);
-  if (!rule.overrides) return;
-  for (const Terms& terms : rule.overrides->terms) note(terms);
 }
 
 Result<void> RuleIndex::State::IndexDomain(CompiledDomain& domain) {
@@ -269,7 +277,7 @@ void RuleIndex::State::Apply(const CompiledDomain& domain, std::uint32_t id, Scr
                              RuleMatch& match) const {
   using Outcome = RuleMatch::Outcome;
   const CompiledRule& rule = compiled[id];
-  const Terms* terms = &rule.terms;
+  const CompiledLimits* limits = &rule.limits;
   match.rule = &rules[id];
   match.limits = {};
   match.override_index = -1;
@@ -278,16 +286,16 @@ void RuleIndex::State::Apply(const CompiledDomain& domain, std::uint32_t id, Scr
     rule.overrides->index.Find(scratch.facts, scratch.overrides);
     if (!scratch.overrides.empty()) {
       match.override_index = static_cast<int>(scratch.overrides.front());
-      terms = &rule.overrides->terms[scratch.overrides.front()];
+      limits = &rule.overrides->limits[scratch.overrides.front()];
     }
   }
-  if (terms->effect == Limits::Effect::kBlocked) {
+  if (limits->effect == Limits::Effect::kBlocked) {
     match.outcome = Outcome::kBlocked;
-  } else if (terms->effect == Limits::Effect::kUnlimited) {
+  } else if (limits->effect == Limits::Effect::kUnlimited) {
     match.outcome = match.override_index < 0 ? Outcome::kUnlimited : Outcome::kCount;
-  } else if (WriteKeyPrefix(domain, rule, *terms, scratch.facts, match.key_prefix)) {
+  } else if (WriteKeyPrefix(domain, rule, *limits, scratch.facts, match.key_prefix)) {
     match.outcome = Outcome::kCount;
-    match.limits = terms->limits;
+    match.limits = limits->limits;
   } else {
     match.key_prefix.clear();
     match.outcome =
@@ -344,8 +352,9 @@ void RuleIndex::Match(std::string_view domain, std::span<const Attribute> attrib
   }
 }
 
-std::optional<Duration> RuleIndex::LeaseTtl(std::string_view key) const {
-  return state_->lease_ttls.Find(key);
+bool RuleIndex::IsCounted(std::string_view domain, std::string_view amount) const {
+  const auto known = state_->domains.find(domain);
+  return known != state_->domains.end() && known->second.amounts.contains(amount);
 }
 
 const RuleGuide* RuleIndex::guide() const { return state_->guide.get(); }

@@ -6,26 +6,22 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "match/attribute.h"
 #include "match/rule.h"
 
 namespace sluice {
-
-struct Attribute {
-  std::string_view name;
-  std::string_view value;
-};
 
 // A limit with derived data.
 struct IndexedLimit {
   Limit limit;
   std::string tag;  // ends the counter's key
+  Counts counts;    // as of the rule's limit
 };
 
 struct IndexedRule {
@@ -90,9 +86,8 @@ class RuleIndex {
   void Match(std::string_view domain, std::span<const Attribute> attributes,
              MatchResult& result) const;
 
-  // The ttl of the concurrency limit that counts under `key`, the longest if there are several;
-  // empty if there is none.
-  std::optional<Duration> LeaseTtl(std::string_view key) const;
+  // Whether a limit of `domain` counts `amount`.
+  bool IsCounted(std::string_view domain, std::string_view amount) const;
 
   // Null if Build was given none.
   const RuleGuide* guide() const;

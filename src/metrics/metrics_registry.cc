@@ -9,6 +9,7 @@
 #include <sstream>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace sluice {
@@ -17,28 +18,17 @@ namespace {
 using prometheus::ClientMetric;
 using prometheus::MetricType;
 
+// A metric, or the function that reads its value.
+using Metric = std::variant<std::unique_ptr<Counter>, std::unique_ptr<Gauge>,
+                            std::unique_ptr<Histogram>, std::function<double()>>;
+
 // The metrics of one name, by labels. Map elements do not move and are never removed, so metrics
 // that were listed under the lock can be read without it.
-template <typename Metric>
 struct Family {
   std::string help;
+  MetricType type;
   std::map<MetricLabels, Metric> metrics;
 };
-
-template <typename Metric>
-using Families = std::map<std::string, Family<Metric>, std::less<>>;
-
-struct ReadMetric {
-  std::string help;
-  std::function<double()> read;
-};
-
-template <typename Metric>
-bool Hidden(const Metric&) {
-  return false;
-}
-
-bool Hidden(const Gauge& gauge) { return gauge.hidden(); }
 
 void Show(const Counter& counter, ClientMetric& out) {
   out.counter.value = static_cast<double>(counter.Value());
@@ -61,63 +51,38 @@ void Show(const Histogram& histogram, ClientMetric& out) {
   out.histogram.sample_sum = snapshot.sum.count();
 }
 
-prometheus::MetricFamily& AddFamily(std::string_view name, std::string_view help, MetricType type,
-                                    std::vector<prometheus::MetricFamily>& out) {
-  prometheus::MetricFamily& family = out.emplace_back();
-  family.name = name;
-  family.help = help;
-  family.type = type;
-  return family;
+template <typename T>
+void Show(const std::unique_ptr<T>& metric, ClientMetric& out) {
+  Show(*metric, out);
 }
 
-template <typename Metric>
+void Show(const std::function<double()>& read, ClientMetric& out) {
+  out.counter.value = out.gauge.value = read();
+}
+
+bool IsHidden(const Metric& metric) {
+  const auto* const gauge = std::get_if<std::unique_ptr<Gauge>>(&metric);
+  return gauge != nullptr && (*gauge)->hidden();
+}
+
+// The metrics of one name at one moment.
 struct ListedFamily {
   const std::string* name;
-  const std::string* help;
-  std::vector<const typename std::map<MetricLabels, Metric>::value_type*> metrics;
+  const Family* family;
+  std::vector<const std::map<MetricLabels, Metric>::value_type*> metrics;
 };
 
-template <typename Metric>
-std::vector<ListedFamily<Metric>> List(const Families<Metric>& families) {
-  std::vector<ListedFamily<Metric>> listed;
-  for (const auto& [name, family] : families) {
-    listed.push_back({&name, &family.help, {}});
-    listed.back().metrics.reserve(family.metrics.size());
-    for (const auto& metric : family.metrics) listed.back().metrics.push_back(&metric);
+prometheus::MetricFamily Collect(const ListedFamily& listed) {
+  prometheus::MetricFamily shown{*listed.name, listed.family->help, listed.family->type, {}};
+  shown.metric.reserve(listed.metrics.size());
+  for (const auto* metric : listed.metrics) {
+    if (IsHidden(metric->second)) continue;
+    ClientMetric& line = shown.metric.emplace_back();
+    for (const auto& [label, value] : metric->first) line.label.push_back({label, value});
+    std::visit([&](const auto& it) { Show(it, line); }, metric->second);
   }
-  return listed;
+  return shown;
 }
-
-template <typename Metric>
-void Collect(const std::vector<ListedFamily<Metric>>& families, MetricType type,
-             std::vector<prometheus::MetricFamily>& out) {
-  for (const auto& family : families) {
-    prometheus::MetricFamily& shown = AddFamily(*family.name, *family.help, type, out);
-    shown.metric.reserve(family.metrics.size());
-    for (const auto* metric : family.metrics) {
-      if (Hidden(metric->second)) continue;
-      ClientMetric& line = shown.metric.emplace_back();
-      for (const auto& [label, value] : metric->first) line.label.push_back({label, value});
-      Show(metric->second, line);
-    }
-  }
-}
-
-void Collect(const std::string& name, const ReadMetric& metric,
-             std::vector<prometheus::MetricFamily>& out) {
-  const bool is_counter = name.ends_with("_total");
-  const MetricType type = is_counter ? MetricType::Counter : MetricType::Gauge;
-  ClientMetric& line = AddFamily(name, metric.help, type, out).metric.emplace_back();
-  (is_counter ? line.counter.value : line.gauge.value) = metric.read();
-}
-
-// All metrics at one moment.
-struct Listing {
-  std::vector<ListedFamily<Counter>> counters;
-  std::vector<ListedFamily<Gauge>> gauges;
-  std::vector<ListedFamily<Histogram>> histograms;
-  std::vector<const std::map<std::string, ReadMetric>::value_type*> read;
-};
 
 }  // namespace
 
@@ -127,60 +92,67 @@ class MetricsRegistry::State {
   explicit State(std::size_t max_series) : max_series_(max_series) {}
 
   Counter& CounterFor(std::string_view name, std::string_view help, const MetricLabels& labels) {
-    return MetricFor(counters_, name, help, labels, [this] {
+    return MetricFor<Counter>(FamilyOf(name, help, MetricType::Counter), labels, [this] {
       const std::size_t cell = cells_used_++ % CounterBlock::kCounters;
       if (cell == 0) blocks_.emplace_back();
-      return std::tuple<CounterBlock&, std::size_t>(blocks_.back(), cell);
+      return std::make_unique<Counter>(blocks_.back(), cell);
     });
   }
 
   Gauge& GaugeFor(std::string_view name, std::string_view help, const MetricLabels& labels) {
-    return MetricFor(gauges_, name, help, labels, [] { return std::tuple<>(); });
+    return MetricFor<Gauge>(FamilyOf(name, help, MetricType::Gauge), labels,
+                            [] { return std::make_unique<Gauge>(); });
   }
 
   Histogram& HistogramFor(std::string_view name, std::string_view help,
                           std::span<const Histogram::Duration> bounds, const MetricLabels& labels) {
-    return MetricFor(histograms_, name, help, labels, [&] { return std::tuple(bounds); });
+    return MetricFor<Histogram>(FamilyOf(name, help, MetricType::Histogram), labels,
+                                [&] { return std::make_unique<Histogram>(bounds); });
   }
 
   void ReadFrom(std::string_view name, std::string_view help, std::function<double()> read) {
-    read_.try_emplace(std::string(name), ReadMetric{std::string(help), std::move(read)});
+    const MetricType type = name.ends_with("_total") ? MetricType::Counter : MetricType::Gauge;
+    FamilyOf(name, help, type).metrics.try_emplace(MetricLabels(), std::move(read));
   }
 
-  Listing ListAll() const {
-    Listing all{List(counters_), List(gauges_), List(histograms_), {}};
-    for (const auto& metric : read_) all.read.push_back(&metric);
+  std::vector<ListedFamily> ListAll() const {
+    std::vector<ListedFamily> all;
+    for (const auto& [name, family] : families_) {
+      all.push_back({&name, &family, {}});
+      all.back().metrics.reserve(family.metrics.size());
+      for (const auto& metric : family.metrics) all.back().metrics.push_back(&metric);
+    }
     return all;
   }
 
  private:
-  // `arguments` returns the constructor arguments of a new metric.
-  template <typename Metric, typename Arguments>
-  Metric& MetricFor(Families<Metric>& families, std::string_view name, std::string_view help,
-                    const MetricLabels& labels, Arguments arguments) {
-    auto family = families.find(name);
-    if (family == families.end()) {
-      family = families.emplace(name, Family<Metric>{std::string(help), {}}).first;
+  Family& FamilyOf(std::string_view name, std::string_view help, MetricType type) {
+    auto family = families_.find(name);
+    if (family == families_.end()) {
+      family = families_.try_emplace(std::string(name), Family{std::string(help), type, {}}).first;
     }
-    auto& metrics = family->second.metrics;
-    if (const auto known = metrics.find(labels); known != metrics.end()) return known->second;
-    MetricLabels kept = labels;
-    if (metrics.size() >= max_series_) {
-      for (auto& [label, value] : kept) value = "other";
-      if (const auto known = metrics.find(kept); known != metrics.end()) return known->second;
+    return family->second;
+  }
+
+  template <typename T, typename Make>
+  T& MetricFor(Family& family, const MetricLabels& labels, const Make& make) {
+    auto known = family.metrics.find(labels);
+    if (known == family.metrics.end()) {
+      MetricLabels kept = labels;
+      if (family.metrics.size() >= max_series_) {
+        for (auto& [label, value] : kept) value = "other";
+      }
+      bool is_new = false;
+      std::tie(known, is_new) = family.metrics.try_emplace(std::move(kept));
+      if (is_new) known->second = make();
     }
-    return metrics
-        .emplace(std::piecewise_construct, std::forward_as_tuple(std::move(kept)), arguments())
-        .first->second;
+    return *std::get<std::unique_ptr<T>>(known->second);
   }
 
   const std::size_t max_series_;
   std::deque<CounterBlock> blocks_;  // deque elements do not move
   std::size_t cells_used_ = 0;
-  Families<Counter> counters_;
-  Families<Gauge> gauges_;
-  Families<Histogram> histograms_;
-  std::map<std::string, ReadMetric> read_;
+  std::map<std::string, Family, std::less<>> families_;
 };
 
 MetricsRegistry::MetricsRegistry(std::size_t max_series)
@@ -214,16 +186,13 @@ void MetricsRegistry::ReadFrom(std::string_view name, std::string_view help,
 
 // Writes the page without the lock, so that a check that looks up a metric does not wait for it.
 std::string MetricsRegistry::Render() const {
-  Listing listing;
+  std::vector<ListedFamily> listed;
   {
     MutexLock lock(mutex_);
-    listing = state_->ListAll();
+    listed = state_->ListAll();
   }
   std::vector<prometheus::MetricFamily> families;
-  Collect(listing.counters, MetricType::Counter, families);
-  Collect(listing.gauges, MetricType::Gauge, families);
-  Collect(listing.histograms, MetricType::Histogram, families);
-  for (const auto* metric : listing.read) Collect(metric->first, metric->second, families);
+  for (const ListedFamily& family : listed) families.push_back(Collect(family));
   std::ostringstream page;
   prometheus::TextSerializer().Serialize(page, families);
   return std::move(page).str();

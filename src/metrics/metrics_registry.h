@@ -30,7 +30,7 @@ class MetricsRegistry {
   ~MetricsRegistry();
 
   // The counter with this name and these labels, created on first use. `name` is a Prometheus
-  // metric name ending in "_total". Only the first `help` for a name is used.
+  // metric name ending in "_total", of counters alone. Only its first `help` is used.
   Counter& CounterFor(std::string_view name, std::string_view help,
                       const MetricLabels& labels = {});
 

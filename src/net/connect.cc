@@ -12,13 +12,13 @@ namespace {
 // Waits until one socket is connected. Destroyed by DisposeLater only, as any EventHandler.
 class PendingSocket final : public EventHandler {
  public:
-  PendingSocket(EpollLoop& loop, Socket socket, std::function<void(int)> done)
-      : loop_(loop), socket_(std::move(socket)), done_(std::move(done)) {
-    loop_.Watch(socket_.fd(), EPOLLOUT, *this);
+  PendingSocket(Poller& poller, Socket socket, std::function<void(int)> done)
+      : poller_(poller), socket_(std::move(socket)), done_(std::move(done)) {
+    poller_.Watch(socket_.fd(), EPOLLOUT, *this);
   }
 
   Socket Take() {
-    loop_.Unwatch(socket_.fd(), *this);
+    poller_.Unwatch(socket_.fd(), *this);
     return std::move(socket_);
   }
 
@@ -30,15 +30,16 @@ class PendingSocket final : public EventHandler {
     done_(error);
   }
 
-  EpollLoop& loop_;
+  Poller& poller_;
   Socket socket_;
   const std::function<void(int)> done_;
 };
 
 class Attempt final : public ConnectAttempt {
  public:
-  Attempt(EpollLoop& loop, Resolver& resolver, ConnectRequest request)
+  Attempt(Loop& loop, Poller& poller, Resolver& resolver, ConnectRequest request)
       : loop_(loop),
+        poller_(poller),
         request_(std::move(request)),
         timer_(loop.timers(), [this] { TryNext("no answer in time"); }) {
     resolver.Resolve(request_.address, loop, [this, alive = std::weak_ptr(alive_)](auto endpoints) {
@@ -60,7 +61,7 @@ class Attempt final : public ConnectAttempt {
     if (!socket) return TryNext(socket.error().message);
     const int failed = ::connect(socket->fd(), endpoint.get(), endpoint.size);
     if (failed != 0 && errno != EINPROGRESS) return TryNext(ErrorText(errno));
-    pending_ = std::make_unique<PendingSocket>(loop_, std::move(*socket), [this](int error) {
+    pending_ = std::make_unique<PendingSocket>(poller_, std::move(*socket), [this](int error) {
       error == 0 ? Succeed() : TryNext(ErrorText(error));
     });
     timer_.Start(loop_.now() + request_.timeout);
@@ -89,7 +90,8 @@ class Attempt final : public ConnectAttempt {
     loop_.DisposeLater(std::move(pending_));
   }
 
-  EpollLoop& loop_;
+  Loop& loop_;
+  Poller& poller_;
   ConnectRequest request_;
   Timer timer_;
   std::vector<Endpoint> endpoints_;
@@ -100,9 +102,9 @@ class Attempt final : public ConnectAttempt {
 
 }  // namespace
 
-std::unique_ptr<ConnectAttempt> StartConnecting(EpollLoop& loop, Resolver& resolver,
+std::unique_ptr<ConnectAttempt> StartConnecting(Loop& loop, Poller& poller, Resolver& resolver,
                                                 ConnectRequest request) {
-  return std::make_unique<Attempt>(loop, resolver, std::move(request));
+  return std::make_unique<Attempt>(loop, poller, resolver, std::move(request));
 }
 
 }  // namespace sluice::net

@@ -5,7 +5,8 @@
 
 #include "base/address.h"
 #include "base/clock.h"
-#include "net/epoll_loop.h"
+#include "net/loop.h"
+#include "net/poller.h"
 #include "net/resolver.h"
 #include "net/transport.h"
 
@@ -19,7 +20,7 @@ struct ConnectRequest {
 };
 
 // Implements Loop::Connect.
-std::unique_ptr<ConnectAttempt> StartConnecting(EpollLoop& loop, Resolver& resolver,
+std::unique_ptr<ConnectAttempt> StartConnecting(Loop& loop, Poller& poller, Resolver& resolver,
                                                 ConnectRequest request);
 
 }  // namespace sluice::net

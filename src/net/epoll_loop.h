@@ -1,21 +1,18 @@
-// A Loop based on Linux epoll, level-triggered.
+// A Loop based on Linux epoll.
 //
 //   epoll_wait ──▶ read ready sockets ──▶ posted tasks ──▶ timers ──▶ flush ──▶ dispose ──▶ repeat
 //
 // Run is called on one thread. Post, Stop and load are thread-safe. All else is as in Loop.
 #pragma once
 
-#include <sys/epoll.h>
-
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "base/mutex.h"
 #include "net/loop.h"
+#include "net/poller.h"
 #include "net/socket.h"
 
 namespace sluice {
@@ -25,14 +22,6 @@ class Histogram;
 namespace sluice::net {
 
 class Resolver;
-
-// Receives the events of a file descriptor. Loop thread only. After Unwatch, it must be destroyed
-// by DisposeLater, not at once.
-class EventHandler : public Disposable {
- public:
-  // `events`: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
-  virtual void OnEvents(std::uint32_t events) = 0;
-};
 
 class EpollLoop final : public Loop {
  public:
@@ -59,35 +48,20 @@ class EpollLoop final : public Loop {
   // How much of the last second or so this loop has worked, in 1/1024. Thread-safe.
   std::uint32_t load() const;
 
-  // Calls `handler` for `events` of `fd`, from Watch to Unwatch.
-  void Watch(int fd, std::uint32_t events, EventHandler& handler);
-  void ChangeEvents(int fd, std::uint32_t events, EventHandler& handler);
-  // Also discards events that this iteration has already received for `handler`.
-  void Unwatch(int fd, EventHandler& handler);
-
-  // Buffers shared by all connections. The next read or flush overwrites the contents.
-  std::array<char, Transport::kReadBytes>& read_buffer() { return read_buffer_; }
-  std::string& write_buffer() { return write_buffer_; }
+  Poller& poller() { return poller_; }
 
  private:
-  static constexpr std::size_t kMaxEvents = 256;
-
   int WaitMilliseconds(SteadyTime wake) const;
   void RunTasks() SLUICE_EXCLUDES(mutex_);
   void NoteLoad(SteadyTime began, SteadyTime ended);
 
   Resolver& resolver_;
-  const int epoll_;
-  const int wake_;  // an eventfd
+  Poller poller_;
   std::atomic<bool> stopped_ = false;
   std::atomic<std::uint32_t> load_ = 0;
   std::atomic<SteadyTime> last_end_;  // of the latest turn
   Histogram* lateness_ = nullptr;
-  std::array<epoll_event, kMaxEvents> events_;
-  int ready_ = 0;  // number of valid entries in events_
   std::vector<Task> running_;
-  std::string write_buffer_;
-  std::array<char, Transport::kReadBytes> read_buffer_;
 
   Mutex mutex_;
   std::vector<Task> tasks_ SLUICE_GUARDED_BY(mutex_);

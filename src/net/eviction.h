@@ -14,9 +14,10 @@ namespace sluice::net {
 // A connection that has a place.
 struct Occupant {
   enum class State : std::uint8_t {
-    kBusy,   // its peer waits for an answer; never closed
-    kIdle,   // its peer asks for nothing
-    kStuck,  // its peer does not complete a request, or does not read an answer
+    kBusy,    // its peer waits for an answer; never closed
+    kIdle,    // its peer asks for nothing now, but has asked before
+    kUnused,  // its peer has not asked for anything yet
+    kStuck,   // its peer does not complete a request, or does not read an answer
   };
   State state = State::kIdle;
   SteadyTime since;          // in this state
@@ -25,8 +26,8 @@ struct Occupant {
 
 // Returns the indices of at most `count` occupants to close for a connection from `newcomer`, the
 // first to close first: those of networks that have more than their share of the places; then stuck
-// before idle; then the oldest, and of equally old ones the first. A network cannot displace one
-// that has fewer places than itself.
+// before unused before idle; then the oldest, and of equally old ones the first. A network cannot
+// displace one that has fewer places than itself.
 std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
                                        std::string_view newcomer, std::size_t count);
 

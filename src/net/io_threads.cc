@@ -56,14 +56,14 @@ void IoThreads::RunOnEach(const std::function<void(EpollLoop&)>& task) {
   for (std::size_t i = 0; i < size(); ++i) RunOn(i, task);
 }
 
-IoThreads::Place IoThreads::PlaceConnection() {
+LoopAssignment IoThreads::AssignConnection() {
   const auto rank = [](const auto& it) {
     return std::pair(it->loop.load() / kLoadStep, it->connections.load(std::memory_order_relaxed));
   };
   const auto least =
       std::min_element(threads_.begin(), threads_.end(),
                        [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-  return Place((*least)->loop, (*least)->connections);
+  return LoopAssignment((*least)->loop, (*least)->connections);
 }
 
 }  // namespace sluice::net

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/thread.h"
@@ -14,6 +15,32 @@
 #include "net/resolver.h"
 
 namespace sluice::net {
+
+// The assignment of a connection to a loop. Counts the connection there until destroyed.
+class LoopAssignment {
+ public:
+  LoopAssignment() = default;
+  LoopAssignment(EpollLoop& loop, std::atomic<int>& connections)
+      : loop_(&loop), connections_(&connections) {
+    connections.fetch_add(1, std::memory_order_relaxed);
+  }
+  LoopAssignment(LoopAssignment&& other) noexcept
+      : loop_(other.loop_), connections_(std::exchange(other.connections_, nullptr)) {}
+  LoopAssignment& operator=(LoopAssignment&& other) noexcept {
+    loop_ = other.loop_;
+    std::swap(connections_, other.connections_);
+    return *this;
+  }
+  ~LoopAssignment() {
+    if (connections_ != nullptr) connections_->fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  EpollLoop& loop() const { return *loop_; }
+
+ private:
+  EpollLoop* loop_ = nullptr;
+  std::atomic<int>* connections_ = nullptr;
+};
 
 class IoThreads {
  public:
@@ -38,35 +65,12 @@ class IoThreads {
   void RunOn(std::size_t index, const std::function<void(EpollLoop&)>& task);
   void RunOnEach(const std::function<void(EpollLoop&)>& task);
 
-  // Counts one connection on a loop until destroyed.
-  class Place {
-   public:
-    Place() = default;
-    Place(EpollLoop& loop, std::atomic<int>& connections)
-        : loop_(&loop), connections_(&connections) {
-      connections.fetch_add(1, std::memory_order_relaxed);
-    }
-    Place(Place&& other) noexcept
-        : loop_(other.loop_), connections_(std::exchange(other.connections_, nullptr)) {}
-    Place& operator=(Place&&) = delete;
-    ~Place() {
-      if (connections_ != nullptr) connections_->fetch_sub(1, std::memory_order_relaxed);
-    }
+  // Assigns a connection to the least busy thread. Among equally busy threads, the one with the
+  // fewest connections is chosen.
+  LoopAssignment AssignConnection();
 
-    EpollLoop& loop() const { return *loop_; }
-
-   private:
-    EpollLoop* loop_ = nullptr;
-    std::atomic<int>* connections_ = nullptr;
-  };
-
-  // A place on the least busy thread. Among equally busy threads, the one with the fewest
-  // connections is chosen.
-  Place PlaceConnection();
-
-  // A place on the given thread.
-  Place PlaceOn(std::size_t index) {
-    return Place(threads_[index]->loop, threads_[index]->connections);
+  LoopAssignment AssignTo(std::size_t index) {
+    return LoopAssignment(threads_[index]->loop, threads_[index]->connections);
   }
 
  private:

@@ -20,7 +20,7 @@
 #include "base/address.h"
 #include "base/clock.h"
 #include "base/result.h"
-#include "net/timer_wheel.h"
+#include "net/timer_queue.h"
 #include "net/transport.h"
 
 namespace sluice::net {
@@ -53,8 +53,8 @@ class Loop {
   // A uniformly distributed 64-bit number. Not for secrets.
   std::uint64_t Random() { return random_(); }
 
-  TimerWheel& timers() { return timers_; }
-  const TimerWheel& timers() const { return timers_; }
+  TimerQueue& timers() { return timers_; }
+  const TimerQueue& timers() const { return timers_; }
 
   // Calls `flushable.Flush()` once at the end of this iteration.
   void RequestFlush(Flushable& flushable);
@@ -94,7 +94,7 @@ class Loop {
   const std::size_t index_;
   SteadyTime now_;
   std::mt19937_64 random_;
-  TimerWheel timers_;
+  TimerQueue timers_;
   std::array<std::vector<Flushable*>, kStages> to_flush_;
   std::array<std::size_t, kStages> flushed_{};  // number of to_flush_ already flushed
   std::vector<std::unique_ptr<Disposable>> disposed_;

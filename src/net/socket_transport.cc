@@ -17,9 +17,10 @@ constexpr std::size_t kMaxFlush = 4 * Transport::kFlushBytes;
 
 }  // namespace
 
-SocketTransport::SocketTransport(EpollLoop& loop, Socket socket, FlushStage stage)
+SocketTransport::SocketTransport(Loop& loop, Poller& poller, Socket socket, FlushStage stage)
     : Transport(stage),
       loop_(loop),
+      poller_(poller),
       socket_(std::move(socket)),
       peer_{.address = socket_.Remote().ToString(),
             .network = socket_.Remote().Network(),
@@ -28,7 +29,7 @@ SocketTransport::SocketTransport(EpollLoop& loop, Socket socket, FlushStage stag
 void SocketTransport::Start(Protocol& protocol) {
   protocol_ = &protocol;
   events_ = reading_ ? kReadable : 0;
-  loop_.Watch(socket_.fd(), events_, *this);
+  poller_.Watch(socket_.fd(), events_, *this);
   if (finishing_) RequestFlush();
 }
 
@@ -45,7 +46,7 @@ void SocketTransport::FinishSending() {
 
 void SocketTransport::Close() {
   if (!socket_.is_open()) return;
-  if (protocol_ != nullptr) loop_.Unwatch(socket_.fd(), *this);
+  if (protocol_ != nullptr) poller_.Unwatch(socket_.fd(), *this);
   protocol_ = nullptr;
   socket_.Close();
 }
@@ -59,7 +60,7 @@ void SocketTransport::OnEvents(std::uint32_t events) {
 void SocketTransport::Read() {
   // EPOLLIN is not watched now, so this is an error or a hang-up.
   if (input_ended_ || !reading_) return Lose(PendingError());
-  auto& buffer = loop_.read_buffer();
+  auto& buffer = poller_.read_buffer();
   const ssize_t got = recv(socket_.fd(), buffer.data(), buffer.size(), 0);
   if (got > 0) return protocol_->Receive({buffer.data(), static_cast<std::size_t>(got)});
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -72,7 +73,7 @@ void SocketTransport::Read() {
 void SocketTransport::Flush() {
   if (protocol_ == nullptr) return;
   if (!unsent_.empty() && !SendRest()) return;
-  std::string& buffer = loop_.write_buffer();
+  std::string& buffer = poller_.write_buffer();
   for (std::size_t flushed = 0;; flushed += buffer.size()) {
     buffer.clear();
     protocol_->TakeOutput(buffer);
@@ -111,7 +112,7 @@ std::size_t SocketTransport::Send(std::string_view bytes) {
 void SocketTransport::WatchFor(std::uint32_t events) {
   if (events == events_) return;
   events_ = events;
-  loop_.ChangeEvents(socket_.fd(), events, *this);
+  poller_.ChangeEvents(socket_.fd(), events, *this);
 }
 
 int SocketTransport::PendingError() const {

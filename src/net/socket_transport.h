@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "net/epoll_loop.h"
+#include "net/loop.h"
+#include "net/poller.h"
 #include "net/socket.h"
 #include "net/transport.h"
 
@@ -12,8 +13,8 @@ namespace sluice::net {
 
 class SocketTransport final : public Transport, private EventHandler {
  public:
-  // `loop` must outlive the transport.
-  SocketTransport(EpollLoop& loop, Socket socket, FlushStage stage);
+  // `loop` and its `poller` must outlive the transport.
+  SocketTransport(Loop& loop, Poller& poller, Socket socket, FlushStage stage);
   ~SocketTransport() override { Close(); }
 
   void Start(Protocol& protocol) override;
@@ -34,7 +35,8 @@ class SocketTransport final : public Transport, private EventHandler {
   int PendingError() const;
   void Lose(int error);
 
-  EpollLoop& loop_;
+  Loop& loop_;
+  Poller& poller_;
   Socket socket_;
   const Peer peer_;
   Protocol* protocol_ = nullptr;

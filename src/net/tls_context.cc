@@ -12,7 +12,6 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "net/tls_pem.h"
 #include "net/tls_session.h"
 
 namespace sluice::net {
@@ -53,20 +52,37 @@ ContextPtr NewContext(const SSL_METHOD* method) {
   return context;
 }
 
-Error In(const std::string& path, const Error& error) {
-  return InvalidArgument(fmt::format("{}: {}", path, error.message));
+Error Broken(const std::string& path, std::string_view what) {
+  return InvalidArgument(fmt::format("{}: {}: {}", path, what, TlsErrorText()));
 }
 
-Result<void> UseFiles(SSL_CTX& context, const TlsFiles& paths, const TlsFiles& texts) {
+Result<void> UseCertificate(SSL_CTX& context, const TlsFiles& paths) {
+  const std::string& key = paths.private_key;
+  if (SSL_CTX_use_certificate_chain_file(&context, paths.certificate_chain.c_str()) != 1) {
+    return Broken(paths.certificate_chain, "no certificate in PEM format");
+  }
+  const bool used = SSL_CTX_use_PrivateKey_file(&context, key.c_str(), SSL_FILETYPE_PEM) == 1;
+  if (!used && ERR_GET_LIB(ERR_peek_last_error()) != ERR_LIB_X509) {
+    return Broken(key, "no private key in PEM format without passphrase");
+  }
+  if (!used || SSL_CTX_check_private_key(&context) != 1) {
+    return Broken(key, "the private key does not match the certificate");
+  }
+  return {};
+}
+
+Result<void> UseFiles(SSL_CTX& context, const TlsFiles& paths) {
+  ERR_clear_error();
+  // Without this, OpenSSL asks for a passphrase on the terminal.
+  SSL_CTX_set_default_passwd_cb(&context, [](char*, int, int, void*) { return 0; });
   if (!paths.certificate_chain.empty()) {
-    const auto used = UseCertificateChain(context, texts.certificate_chain);
-    if (!used) return In(paths.certificate_chain, used.error());
-    const auto fits = UsePrivateKey(context, texts.private_key);
-    if (!fits) return In(paths.private_key, fits.error());
+    if (auto used = UseCertificate(context, paths); !used) return used;
   }
   if (paths.ca.empty()) return {};
-  const auto trusted = UseAuthorities(context, texts.ca);
-  if (!trusted) return In(paths.ca, trusted.error());
+  if (SSL_CTX_load_verify_file(&context, paths.ca.c_str()) != 1) {
+    return Broken(paths.ca, "no certificates in PEM format");
+  }
+  SSL_CTX_set_client_CA_list(&context, SSL_load_client_CA_file(paths.ca.c_str()));
   return {};
 }
 
@@ -94,11 +110,11 @@ std::string ValidUntil(const SSL_CTX& context) {
 Result<void> TlsContext::ReadFirst() {
   auto texts = ReadTexts(paths_);
   if (!texts) return texts.error();
-  auto setup = build_(*texts);
+  auto setup = build_();
   if (!setup) return setup.error();
   const MutexLock lock(reload_mutex_);
-  tried_ = *texts;
-  Use(std::move(*texts), std::move(*setup));
+  tried_ = std::move(*texts);
+  Use(std::move(*setup));
   return {};
 }
 
@@ -107,13 +123,13 @@ bool TlsContext::Reload() {
   auto read = ReadTexts(paths_);
   if (!read) return Refuse(read.error().message), false;
   if (*read == tried_) return false;
-  tried_ = *read;
-  auto setup = build_(*read);
+  tried_ = std::move(*read);
+  auto setup = build_();  // if the files have changed again, the next Reload reads them
   if (!setup) return Refuse(setup.error().message), false;
   refused_.clear();
   spdlog::info("TLS: the certificate of {} has changed; the new one is {}",
                paths_.certificate_chain, ValidUntil(*setup->context));
-  Use(std::move(*read), std::move(*setup));
+  Use(std::move(*setup));
   return true;
 }
 
@@ -123,16 +139,10 @@ void TlsContext::Refuse(const std::string& cause) {
   spdlog::warn("TLS: the changed files cannot be used: {}; the old ones stay in use", cause);
 }
 
-void TlsContext::Use(TlsFiles texts, TlsSetup setup) {
+void TlsContext::Use(TlsSetup setup) {
   auto shared = std::make_shared<const TlsSetup>(std::move(setup));
   const MutexLock lock(mutex_);
-  texts_ = std::move(texts);
   setup_ = std::move(shared);
-}
-
-TlsFiles TlsContext::texts() const {
-  const MutexLock lock(mutex_);
-  return texts_;
 }
 
 double TlsContext::Expiry() const {
@@ -155,10 +165,10 @@ Result<std::unique_ptr<TlsServerContext>> TlsServerContext::Load(Options options
   if (paths.certificate_chain.empty() || paths.private_key.empty()) {
     return InvalidArgument("TLS needs a certificate and a private key");
   }
-  const auto build = [options = std::move(options)](const TlsFiles& texts) -> Result<TlsSetup> {
+  const auto build = [options = std::move(options)]() -> Result<TlsSetup> {
     ContextPtr context = NewContext(TLS_server_method());
     TlsSession::SetUpServer(*context);
-    const auto used = UseFiles(*context, options.paths, texts);
+    const auto used = UseFiles(*context, options.paths);
     if (!used) return used.error();
     if (!options.paths.ca.empty()) {
       SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -175,9 +185,9 @@ Result<std::unique_ptr<TlsClientContext>> TlsClientContext::Load(
   if (paths.certificate_chain.empty() != paths.private_key.empty()) {
     return InvalidArgument("TLS needs both a certificate and a private key, or neither");
   }
-  const auto build = [paths, offered = AlpnOf(alpn)](const TlsFiles& texts) -> Result<TlsSetup> {
+  const auto build = [paths, offered = AlpnOf(alpn)]() -> Result<TlsSetup> {
     ContextPtr context = NewContext(TLS_client_method());
-    const auto used = UseFiles(*context, paths, texts);
+    const auto used = UseFiles(*context, paths);
     if (!used) return used.error();
     if (paths.ca.empty()) SSL_CTX_set_default_verify_paths(context.get());
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);

@@ -6,30 +6,14 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
-
-struct ssl_ctx_st;
+#include "net/tls_setup.h"
 
 namespace sluice::net {
-
-// OpenSSL's context for one set of files, and the options of its handshakes.
-struct TlsSetup {
-  std::shared_ptr<ssl_ctx_st> context;
-  Duration handshake_time = std::chrono::seconds(10);
-};
-
-// The protocol that a server's address speaks.
-struct Alpn {
-  // As TLS writes it, a length byte before the name: "\x02h2". Clients that offer only others are
-  // rejected. Empty: every offer is ignored. Must outlive the connections.
-  std::string_view protocol = {};
-  bool required = false;  // whether clients that offer none are rejected
-};
 
 // Paths of PEM files, or their contents. Empty if there is none.
 struct TlsFiles {
@@ -50,16 +34,13 @@ class TlsContext {
   // call it from a worker every few seconds.
   bool Reload() SLUICE_EXCLUDES(reload_mutex_, mutex_);
 
-  // The contents of the files in use.
-  TlsFiles texts() const SLUICE_EXCLUDES(mutex_);
-
   std::shared_ptr<const TlsSetup> setup() const SLUICE_EXCLUDES(mutex_);
 
   // When our own certificate expires, in seconds of Unix time; infinity without one.
   double Expiry() const SLUICE_EXCLUDES(mutex_);
 
  protected:
-  using Build = std::function<Result<TlsSetup>(const TlsFiles& texts)>;
+  using Build = std::function<Result<TlsSetup>()>;
 
   TlsContext(TlsFiles paths, Build build) : paths_(std::move(paths)), build_(std::move(build)) {}
   ~TlsContext() = default;
@@ -68,7 +49,7 @@ class TlsContext {
 
  private:
   void Refuse(const std::string& cause) SLUICE_REQUIRES(reload_mutex_);
-  void Use(TlsFiles texts, TlsSetup setup) SLUICE_EXCLUDES(mutex_);
+  void Use(TlsSetup setup) SLUICE_EXCLUDES(mutex_);
 
   const TlsFiles paths_;
   const Build build_;
@@ -78,7 +59,6 @@ class TlsContext {
   std::string refused_ SLUICE_GUARDED_BY(reload_mutex_);  // the last cause logged
 
   mutable Mutex mutex_;
-  TlsFiles texts_ SLUICE_GUARDED_BY(mutex_);
   std::shared_ptr<const TlsSetup> setup_ SLUICE_GUARDED_BY(mutex_);
 };
 

@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "net/socket.h"
-#include "net/tls_pem.h"
 #include "net/transport.h"
 
 namespace sluice::net {
@@ -73,6 +72,13 @@ bool IsNumeric(const std::string& host) {
 }
 
 }  // namespace
+
+std::string TlsErrorText() {
+  const unsigned long error = ERR_get_error();
+  ERR_clear_error();
+  const char* const reason = error == 0 ? nullptr : ERR_reason_error_string(error);
+  return reason == nullptr ? fmt::format("error {:x}", error) : reason;
+}
 
 TlsSession::TlsSession(std::shared_ptr<const TlsSetup> setup, Alpn alpn)
     : setup_(std::move(setup)), alpn_(alpn), ssl_(SSL_new(setup_->context.get())) {

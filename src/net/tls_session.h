@@ -13,9 +13,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "net/tls_context.h"
+#include "net/tls_setup.h"
 
 namespace sluice::net {
+
+// A short text for OpenSSL's first queued error on this thread. Clears the queue.
+std::string TlsErrorText();
 
 class TlsSession {
  public:

@@ -1,10 +1,10 @@
-// The interface between services and engines. A handler serves one call at a time: it receives
-// bytes and returns bytes or a status. Handlers do not depend on HTTP/2, engines not on services.
+// The interface between services and servers. A handler serves one call at a time: it receives
+// bytes and returns bytes or a status. Handlers do not depend on HTTP, servers not on services.
 //
-//   engine ──Serve(call, request)──▶ handler        unary: exactly one Finish follows
-//   engine ◀─Finish(response)─────── handler
+//   server ──Serve(call, request)──▶ handler        unary: exactly one Finish follows
+//   server ◀─Finish(response)─────── handler
 //
-// Loop thread only: an engine creates a handler for a loop (see method.h) and calls it on the
+// Loop thread only: a server creates a handler for a loop (see method.h) and calls it on the
 // loop's thread. The handler must respond on that thread; other threads post to the loop.
 #pragma once
 
@@ -28,7 +28,7 @@ class Call {
   // The caller's deadline, or SteadyTime::max() if there is none.
   virtual SteadyTime deadline() const = 0;
 
-  // The time at which the engine began to receive the request.
+  // The time at which the server began to receive the request.
   virtual SteadyTime received() const = 0;
 
   // The value of the caller's header `name`, one of ServerOptions::metadata, or nullopt unless it
@@ -38,7 +38,7 @@ class Call {
   virtual const net::Peer& peer() const = 0;
 };
 
-// The engine's side of a call, used by the handlers' protected functions. Discards its input once
+// The server's side of a call, used by the handlers' protected functions. Discards its input once
 // the caller is gone.
 class Responder {
  public:
@@ -64,7 +64,7 @@ class UnaryHandler {
   // handler must still call Finish, and serves no other call before that.
   virtual void OnCancel() {}
 
-  // For engines, before each Serve.
+  // For servers, before each Serve.
   void Attach(Responder& responder) { responder_ = &responder; }
 
  protected:
@@ -104,7 +104,7 @@ class StreamHandler {
   // handler must still call Finish, now or when it can serve another call.
   virtual void OnCancel() = 0;
 
-  // For engines, before each OnStart.
+  // For servers, before each OnStart.
   void Attach(Responder& responder) { responder_ = &responder; }
 
  protected:

@@ -12,7 +12,7 @@
 
 namespace sluice::rpc {
 
-// Exactly one of the factories is set. An engine creates a handler for each concurrent call on a
+// Exactly one of the factories is set. A server creates a handler for each concurrent call on a
 // loop and reuses it. Handlers are destroyed with the server.
 struct Method {
   std::string path;  // "/sluice.v1.RateLimiter/CheckLimit"

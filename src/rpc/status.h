@@ -29,7 +29,7 @@ enum class StatusCode : std::uint8_t {
 
 struct Status {
   StatusCode code = StatusCode::kOk;
-  std::string message;  // for people, in UTF-8; the engine encodes it for grpc-message
+  std::string message;  // for people, in UTF-8; the server encodes it for grpc-message
 
   bool ok() const { return code == StatusCode::kOk; }
 };

@@ -1,37 +1,49 @@
 #include "service/batched_check.h"
 
+#include <utility>
+
 #include "api/answer_writer.h"
-#include "api/check_request_parser.h"
 
 namespace sluice {
 
-bool BatchedCheck::Start(std::string_view bytes, const Terms& terms, Owner& owner) {
+bool BatchedCheck::Start(std::string_view bytes, const BatchContext& context, Owner& owner) {
   owner_ = &owner;
-  if (const auto parsed = ParseCheckRequest(bytes, request, request_id_); !parsed) {
-    request_id_ = FindRequestId(bytes);
+  if (const auto parsed = message_.Parse(bytes, request); !parsed) {
     Refuse(parsed.error());
     return false;
   }
-  if (terms.access != nullptr) {
-    if (const auto may = terms.access->MayCheck(*terms.caller, request); !may) {
+  if (context.access != nullptr) {
+    if (const auto may = context.access->MayCheck(*context.caller, request); !may) {
       Refuse(may.error());
       return false;
     }
   }
-  request.deadline = terms.deadline;
-  request.in_order = terms.in_order;
-  request.ask_store = terms.ask_store;
+  request.deadline = context.deadline;
+  request.in_order = context.in_order;
+  request.ask_store = context.ask_store;
   const bool is_refund = request.demand.mode == Mode::kRefund;
-  CheckCall::Start(terms.received);
+  CheckCall::Start(context.received);
   return is_refund;
 }
 
 void BatchedCheck::OnAnswer(const Result<CheckAnswer>& answer) {
   result_.clear();
-  AppendResult(answer, request_id_, result_);
+  AppendResult(answer, message_.request_id(), result_);
+  message_.Release();
   lease_return_ = LeaseReturn();
   if (answer) ObserveDuration();
   owner_->OnAnswered(*this);
+}
+
+std::unique_ptr<BatchedCheck> BatchedCheckPool::Take() {
+  if (idle_.empty()) return std::make_unique<BatchedCheck>(limiter_);
+  auto item = std::move(idle_.back());
+  idle_.pop_back();
+  return item;
+}
+
+void BatchedCheckPool::PutBack(std::unique_ptr<BatchedCheck> item) {
+  if (idle_.size() < kMaxIdle && item->memory() <= kMaxItemMemory) idle_.push_back(std::move(item));
 }
 
 }  // namespace sluice

@@ -1,18 +1,32 @@
 // One check of a message with many checks: decided separately, answered as one of the results.
-// Reused between calls; see BatchedCheckPool.
+// Reused between calls, by a pool.
 //
 // Loop thread only.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/caller_access.h"
+#include "api/check_message.h"
 #include "limiter/check_call.h"
 
 namespace sluice {
+
+// The parameters shared by all checks of a message.
+struct BatchContext {
+  SteadyTime received;
+  SteadyTime deadline = SteadyTime::max();
+  bool in_order = false;   // as in CheckRequest
+  bool ask_store = false;  // as in CheckRequest
+  // Access control for the checks. Null: every caller is admitted.
+  const CallerAccess* access = nullptr;
+  const Caller* caller = nullptr;
+};
 
 class BatchedCheck final : private CheckCall {
  public:
@@ -25,25 +39,14 @@ class BatchedCheck final : private CheckCall {
     ~Owner() = default;
   };
 
-  // The parameters shared by all checks of a message.
-  struct Terms {
-    SteadyTime received;
-    SteadyTime deadline = SteadyTime::max();
-    bool in_order = false;   // as in CheckRequest
-    bool ask_store = false;  // as in CheckRequest
-    // Access control for the checks. Null: every caller is admitted.
-    const CallerAccess* access = nullptr;
-    const Caller* caller = nullptr;
-  };
-
   // `limiter` must outlive the item.
   explicit BatchedCheck(Limiter& limiter) : CheckCall(limiter) {}
 
-  // Decides the serialized CheckLimitRequest in `bytes`, which must live until OnAnswered. If it is
-  // malformed, the result is an error. Returns whether the check is a refund.
-  bool Start(std::string_view bytes, const Terms& terms, Owner& owner);
+  // Decides the serialized CheckLimitRequest in `bytes`. If it is malformed, the result is an
+  // error. Returns whether the check is a refund.
+  bool Start(std::string_view bytes, const BatchContext& context, Owner& owner);
 
-  // Keeps a copy of `bytes`, for an owner whose own copy does not live until OnAnswered.
+  // Keeps a copy of `bytes`, for an owner whose own copy does not live until Start.
   void Keep(std::string_view bytes) { kept_ = bytes; }
   const std::string& kept() const { return kept_; }
 
@@ -54,17 +57,36 @@ class BatchedCheck final : private CheckCall {
   // receive the result. Empty if there is no lease.
   const std::function<void()>& lease_return() const { return lease_return_; }
 
-  // Bytes that the item keeps for its next check.
+  // Bytes that the item keeps for its next check, besides a small message.
   std::size_t memory() const { return kept_.capacity() + result_.capacity(); }
 
  private:
   void OnAnswer(const Result<CheckAnswer>& answer) override;
 
   Owner* owner_ = nullptr;
-  std::string_view request_id_;
+  CheckMessage message_;
   std::string kept_;
   std::string result_;
   std::function<void()> lease_return_;
+};
+
+// The unused BatchedChecks of one io thread. Keeps as many as recent load needs, not as many as
+// were ever needed.
+class BatchedCheckPool {
+ public:
+  // `limiter` must outlive the pool and its items.
+  explicit BatchedCheckPool(Limiter& limiter) : limiter_(limiter) {}
+
+  std::unique_ptr<BatchedCheck> Take();
+  void PutBack(std::unique_ptr<BatchedCheck> item);
+
+ private:
+  static constexpr std::size_t kMaxIdle = 4096;
+  // An item that holds more memory is not kept.
+  static constexpr std::size_t kMaxItemMemory = 8192;
+
+  Limiter& limiter_;
+  std::vector<std::unique_ptr<BatchedCheck>> idle_;
 };
 
 }  // namespace sluice

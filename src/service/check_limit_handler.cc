@@ -1,7 +1,6 @@
 #include "service/check_limit_handler.h"
 
 #include "api/answer_writer.h"
-#include "api/check_request_parser.h"
 #include "api/status.h"
 
 namespace sluice {
@@ -13,7 +12,7 @@ void CheckLimitHandler::Serve(const rpc::Call& call, std::string_view bytes) {
     if (!known) return Refuse(known.error());
     caller = *known;
   }
-  if (const auto parsed = ParseCheckRequest(bytes, request, request_id_); !parsed) {
+  if (const auto parsed = message_.Parse(bytes, request); !parsed) {
     return Refuse(parsed.error());
   }
   if (caller != nullptr) {
@@ -24,9 +23,13 @@ void CheckLimitHandler::Serve(const rpc::Call& call, std::string_view bytes) {
 }
 
 void CheckLimitHandler::OnAnswer(const Result<CheckAnswer>& answer) {
-  if (!answer) return Finish(ToStatus(answer.error()));
+  if (!answer) {
+    message_.Release();
+    return Finish(ToStatus(answer.error()));
+  }
   response_.clear();
-  AppendResponse(*answer, request_id_, response_);
+  AppendResponse(*answer, message_.request_id(), response_);
+  message_.Release();
   ObserveDuration();
   Finish(response_, LeaseReturn());
 }

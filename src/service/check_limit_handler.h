@@ -1,7 +1,7 @@
 // CheckLimit: parses the request and writes the answer. Does not allocate once its buffers have
 // grown.
 //
-// Loop thread only. A cancelled check continues to its end, since the store holds it until then. If
+// Loop thread only. A canceled check continues to its end, since the store holds it until then. If
 // an answer cannot be delivered, its lease is released.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "api/caller_access.h"
+#include "api/check_message.h"
 #include "limiter/check_call.h"
 #include "rpc/handler.h"
 
@@ -28,7 +29,7 @@ class CheckLimitHandler final : public rpc::UnaryHandler, private CheckCall {
 
   std::string& response_;
   const CallerAccess* const access_;
-  std::string_view request_id_;
+  CheckMessage message_;
 };
 
 }  // namespace sluice

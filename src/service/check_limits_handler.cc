@@ -15,17 +15,17 @@ constexpr std::size_t kMaxKeptResponse = 256 * 1024;
 }  // namespace
 
 void CheckLimitsHandler::Serve(const rpc::Call& call, std::string_view bytes) {
-  terms_ = {.received = call.received(), .deadline = call.deadline(), .in_order = true};
+  context_ = {.received = call.received(), .deadline = call.deadline(), .in_order = true};
   if (access_ != nullptr) {
     const auto caller = access_->Identify(call);
     if (!caller) return Finish(ToStatus(caller.error()));
-    terms_.access = access_;
-    terms_.caller = *caller;
+    context_.access = access_;
+    context_.caller = *caller;
   }
   if (const auto parsed = ParseChecks(bytes, checks_); !parsed) {
     return Finish(ToStatus(parsed.error()));
   }
-  cancelled_ = false;
+  canceled_ = false;
   unanswered_ = checks_.size();
   if (checks_.size() > kShort) return queue_.Add(*this);
   std::size_t budget = kShort;
@@ -36,14 +36,14 @@ void CheckLimitsHandler::Serve(const rpc::Call& call, std::string_view bytes) {
 // remembers a denial.
 bool CheckLimitsHandler::StartSome(std::size_t& budget) {
   ++unanswered_;
-  if (cancelled_) {
+  if (canceled_) {
     CountAnswered(checks_.size() - items_.size());
     checks_.resize(items_.size());
   }
   for (; budget > 0 && items_.size() < checks_.size(); --budget) {
     const std::string_view check = checks_[items_.size()];
     items_.push_back(pool_.Take());
-    terms_.ask_store |= items_.back()->Start(check, terms_, *this);
+    context_.ask_store |= items_.back()->Start(check, context_, *this);
   }
   const bool more = items_.size() < checks_.size();
   CountAnswered(1);

@@ -1,7 +1,7 @@
 // CheckLimits: many checks, one answer with all of their results, in order.
 //
 // Loop thread only. A batch of more than kShort checks waits for its turn (batch_queue.h). When the
-// call is cancelled, no more checks are started.
+// call is canceled, no more checks are started.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 #include "rpc/handler.h"
 #include "service/batch_queue.h"
-#include "service/batched_check_pool.h"
+#include "service/batched_check.h"
 
 namespace sluice {
 
@@ -29,7 +29,7 @@ class CheckLimitsHandler final : public rpc::UnaryHandler,
       : queue_(queue), pool_(items), response_(response), access_(access) {}
 
   void Serve(const rpc::Call& call, std::string_view bytes) override;
-  void OnCancel() override { cancelled_ = true; }
+  void OnCancel() override { canceled_ = true; }
 
  private:
   void OnAnswered(BatchedCheck& item) override;
@@ -43,8 +43,8 @@ class CheckLimitsHandler final : public rpc::UnaryHandler,
   const CallerAccess* const access_;
 
   // State of the current call.
-  BatchedCheck::Terms terms_;
-  bool cancelled_ = false;
+  BatchContext context_;
+  bool canceled_ = false;
   std::vector<std::string_view> checks_;
   std::vector<std::unique_ptr<BatchedCheck>> items_;  // one for each check that is started
   std::size_t unanswered_ = 0;  // including those not started; one more while StartSome runs

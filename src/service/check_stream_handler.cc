@@ -56,7 +56,7 @@ void CheckStreamHandler::OnWritable() {
 }
 
 void CheckStreamHandler::OnCancel() {
-  state_ = State::kCancelled;
+  state_ = State::kCanceled;
   status_ = {.code = rpc::StatusCode::kCancelled};
   unanswered_ -= waiting_.size();
   for (Waiting& it : waiting_) {
@@ -97,13 +97,13 @@ void CheckStreamHandler::StartSome() {
   ++unanswered_;
   for (; !waiting_.empty() && started_in_iteration_ < kChecksPerIteration;
        ++started_in_iteration_) {
-    const BatchedCheck::Terms terms{.received = waiting_.front().received,
-                                    .deadline = deadline_,
-                                    .access = access_,
-                                    .caller = caller_};
+    const BatchContext context{.received = waiting_.front().received,
+                               .deadline = deadline_,
+                               .access = access_,
+                               .caller = caller_};
     BatchedCheck* const item = waiting_.front().item.release();
     waiting_.pop_front();
-    item->Start(item->kept(), terms, *this);
+    item->Start(item->kept(), context, *this);
   }
   --unanswered_;
   if (!waiting_.empty()) StartLater();
@@ -122,7 +122,7 @@ void CheckStreamHandler::OnAnswered(BatchedCheck& item) {
   --unanswered_;
   unanswered_bytes_ -= item.kept().size();
   std::unique_ptr<BatchedCheck> answered(&item);
-  if (state_ == State::kCancelled) {
+  if (state_ == State::kCanceled) {
     if (item.lease_return()) item.lease_return()();
   } else {
     const bool fits = frame_results_ < kMaxChecksPerMessage &&
@@ -154,14 +154,14 @@ void CheckStreamHandler::SendFrame() {
 }
 
 void CheckStreamHandler::Advance() {
-  const bool ends = state_ == State::kEnding || state_ == State::kCancelled;
+  const bool ends = state_ == State::kEnding || state_ == State::kCanceled;
   if (ends && unanswered_ == 0) {
     SendFrame();
     state_ = State::kIdle;
     return Finish(std::exchange(status_, {}));
   }
   const bool read = state_ == State::kOpen && HasRoom();
-  if (state_ != State::kCancelled && read != std::exchange(reading_, read)) SetReading(read);
+  if (state_ != State::kCanceled && read != std::exchange(reading_, read)) SetReading(read);
 }
 
 bool CheckStreamHandler::HasRoom() const {

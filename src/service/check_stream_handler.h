@@ -23,7 +23,7 @@
 #include "net/loop.h"
 #include "net/transport.h"
 #include "rpc/handler.h"
-#include "service/batched_check_pool.h"
+#include "service/batched_check.h"
 
 namespace sluice {
 
@@ -50,10 +50,10 @@ class CheckStreamHandler final : public rpc::StreamHandler,
 
  private:
   enum class State {
-    kIdle,       // no call
-    kOpen,       // accepts frames
-    kEnding,     // accepts no frames; ends with status_ once all checks are answered
-    kCancelled,  // ends once the store has returned all checks
+    kIdle,      // no call
+    kOpen,      // accepts frames
+    kEnding,    // accepts no frames; ends with status_ once all checks are answered
+    kCanceled,  // ends once the store has returned all checks
   };
 
   struct Waiting {

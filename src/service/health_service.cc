@@ -1,28 +1,48 @@
 #include "service/health_service.h"
 
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 #include <grpc/health/v1/health.pb.h>
 
 #include "api/protobuf_log.h"
-#include "service/health_messages.h"
-#include "service/health_watch_handler.h"
 #include "service/service_names.h"
 
 namespace sluice {
-namespace {
 
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-class HealthCheckHandler final : public rpc::UnaryHandler {
+namespace {
+
+// A watcher that does not read gets the last status when it reads again, rather than each change.
+constexpr std::size_t kMaxUnsent = 64;
+
+// The service that a request asks for. Empty if the bytes are malformed.
+std::optional<std::string> ParseRequest(std::string_view bytes) {
+  HealthCheckRequest request;
+  if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return std::nullopt;
+  return std::move(*request.mutable_service());
+}
+
+std::string ResponseOf(HealthCheckResponse::ServingStatus status) {
+  HealthCheckResponse response;
+  response.set_status(status);
+  return response.SerializeAsString();
+}
+
+HealthCheckResponse::ServingStatus StatusOf(const HealthService& service) {
+  return service.serving() ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
+}
+
+class CheckHandler final : public rpc::UnaryHandler {
  public:
-  HealthCheckHandler(const HealthService& service,
-                     std::shared_ptr<const HealthService::Names> names)
+  CheckHandler(const HealthService& service, std::shared_ptr<const HealthService::Names> names)
       : service_(service), names_(std::move(names)) {}
 
   void Serve(const rpc::Call&, std::string_view request) override {
-    const auto name = ParseHealthRequest(request);
+    const auto name = ParseRequest(request);
     if (!name) {
       return Finish(
           {rpc::StatusCode::kInvalidArgument, "the request is not a valid protobuf message"});
@@ -30,8 +50,7 @@ class HealthCheckHandler final : public rpc::UnaryHandler {
     if (!names_->contains(*name)) {
       return Finish({rpc::StatusCode::kNotFound, "service: unknown on this server"});
     }
-    Finish(HealthResponse(service_.serving() ? HealthCheckResponse::SERVING
-                                             : HealthCheckResponse::NOT_SERVING));
+    Finish(ResponseOf(StatusOf(service_)));
   }
 
  private:
@@ -40,6 +59,78 @@ class HealthCheckHandler final : public rpc::UnaryHandler {
 };
 
 }  // namespace
+
+// Sends the status, and each change, until either side ends the call.
+class HealthService::WatchHandler final : public rpc::StreamHandler {
+ public:
+  // `watchers` are the loop's. They and `service` must outlive the handler.
+  WatchHandler(const HealthService& service, std::shared_ptr<const Names> names, Watchers& watchers)
+      : service_(service), names_(std::move(names)), watchers_(watchers) {}
+
+  void OnStart(const rpc::Call&) override { state_ = State::kNoRequest; }
+
+  // An unknown service never becomes known, so its status is sent only once.
+  void OnMessage(std::string_view message) override {
+    const auto name = ParseRequest(message);
+    if (!name || state_ != State::kNoRequest) {
+      return End({rpc::StatusCode::kInvalidArgument, "expects one HealthCheckRequest"});
+    }
+    last_status_ = HealthCheckResponse::UNKNOWN;
+    if (names_->contains(*name)) {
+      state_ = State::kWatching;
+      watchers_.insert(this);
+      OnChange();
+    } else {
+      state_ = State::kUnknown;
+      SendIfChanged(HealthCheckResponse::SERVICE_UNKNOWN);
+    }
+  }
+
+  void OnHalfClose() override {
+    if (state_ != State::kNoRequest) return;
+    End({rpc::StatusCode::kInvalidArgument, "expects one HealthCheckRequest"});
+  }
+
+  void OnDrain() override {
+    if (state_ == State::kWatching) OnChange();
+    End({rpc::StatusCode::kUnavailable, "this server is shutting down"});
+  }
+
+  void OnWritable() override {
+    if (state_ == State::kWatching) OnChange();
+  }
+
+  void OnCancel() override { End({.code = rpc::StatusCode::kCancelled}); }
+
+  // The service's status may have changed. REQUIRES: the handler is in `watchers`.
+  void OnChange() { SendIfChanged(StatusOf(service_)); }
+
+ private:
+  enum class State {
+    kNoRequest,  // the request has not arrived yet
+    kWatching,
+    kUnknown,  // watches a service that this server does not have
+  };
+
+  void SendIfChanged(HealthCheckResponse::ServingStatus status) {
+    if (status == last_status_ || unsent_bytes() >= kMaxUnsent) return;
+    last_status_ = status;
+    Send(ResponseOf(status));
+  }
+
+  void End(const rpc::Status& status) {
+    watchers_.erase(this);
+    state_ = State::kNoRequest;
+    Finish(status);
+  }
+
+  const HealthService& service_;
+  const std::shared_ptr<const Names> names_;
+  Watchers& watchers_;
+
+  State state_ = State::kNoRequest;
+  HealthCheckResponse::ServingStatus last_status_ = HealthCheckResponse::UNKNOWN;  // sent
+};
 
 HealthService::HealthService()
     : watchers_([](net::Loop&) { return std::make_shared<Watchers>(); }) {
@@ -57,23 +148,29 @@ void HealthService::AddTo(rpc::Methods& methods, const std::vector<std::string>&
   const std::string prefix = "/" + service.full_name() + "/";
   methods.push_back(
       {.path = prefix + "Check",
-       .unary = [this,
-                 names](net::Loop&) { return std::make_unique<HealthCheckHandler>(*this, names); },
+       .unary = [this, names](net::Loop&) { return std::make_unique<CheckHandler>(*this, names); },
        .is_probe = true});
   methods.push_back({.path = prefix + "Watch",
                      .stream =
                          [this, names](net::Loop& loop) {
-                           return std::make_unique<HealthWatchHandler>(*this, names,
-                                                                       watchers_.For(loop));
+                           return std::make_unique<WatchHandler>(*this, names, watchers_.For(loop));
                          },
                      .is_probe = true});
 }
 
-// A watcher that is added after the task has run finds serving_ false.
+void HealthService::SetReady(bool ready) {
+  if (ready_.exchange(ready, std::memory_order_acq_rel) != ready) Notify();
+}
+
 void HealthService::StopServing() {
-  serving_.store(false, std::memory_order_release);
+  stopping_.store(true, std::memory_order_release);
+  Notify();
+}
+
+// A watcher that is added after the task has run finds the new status.
+void HealthService::Notify() {
   watchers_.PostToEach([](Watchers& watchers) {
-    for (HealthWatchHandler* watcher : watchers) watcher->OnChange();
+    for (WatchHandler* watcher : watchers) watcher->OnChange();
   });
 }
 

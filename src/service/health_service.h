@@ -1,5 +1,5 @@
 // The standard Health service: whether this server, as a whole ("") or one of its services, is
-// serving. It is until StopServing.
+// serving. It is while it is ready, until StopServing.
 //
 // Thread-safe. Must outlive the servers that use its methods.
 #pragma once
@@ -15,12 +15,9 @@
 
 namespace sluice {
 
-class HealthWatchHandler;
-
 class HealthService {
  public:
   using Names = std::unordered_set<std::string>;
-  using Watchers = std::unordered_set<HealthWatchHandler*>;
 
   HealthService();
   ~HealthService();
@@ -29,13 +26,25 @@ class HealthService {
   // on `other_names`, which callers also use.
   void AddTo(rpc::Methods& methods, const std::vector<std::string>& other_names = {});
 
-  // Sets all services to NOT_SERVING and notifies the watchers.
+  // Sets all services to SERVING or NOT_SERVING and notifies the watchers. They are SERVING at
+  // first.
+  void SetReady(bool ready);
+
+  // Sets all services to NOT_SERVING for good, and notifies the watchers.
   void StopServing();
 
-  bool serving() const { return serving_.load(std::memory_order_acquire); }
+  bool ready() const { return ready_.load(std::memory_order_acquire); }
+  bool stopping() const { return stopping_.load(std::memory_order_acquire); }
+  bool serving() const { return ready() && !stopping(); }
 
  private:
-  std::atomic<bool> serving_ = true;
+  class WatchHandler;
+  using Watchers = std::unordered_set<WatchHandler*>;
+
+  void Notify();
+
+  std::atomic<bool> ready_ = true;
+  std::atomic<bool> stopping_ = false;
   PerLoop<Watchers> watchers_;  // those with an open call
 };
 

@@ -28,6 +28,7 @@ class LeaseHandler final : public rpc::UnaryHandler, private LeaseCall {
 
   const Action action_;
   const CallerAccess* const access_;
+  std::string lease_id_;  // while it is asked about
   std::string response_;
 };
 

@@ -12,7 +12,7 @@
 #include "net/per_loop.h"
 #include "rpc/method.h"
 #include "service/batch_queue.h"
-#include "service/batched_check_pool.h"
+#include "service/batched_check.h"
 
 namespace sluice {
 

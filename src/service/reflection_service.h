@@ -2,12 +2,16 @@
 // the services of a server, and the descriptors compiled into this program.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 #include "base/result.h"
 #include "rpc/method.h"
 
 namespace sluice {
+
+// A stream whose caller has more bytes of responses to read is not read.
+inline constexpr std::size_t kMaxUnsentReflection = 64 * 1024;
 
 // Adds ServerReflectionInfo in both versions. It lists the services in `methods` at this time, and
 // itself. Answers callers that `admit` accepts; all callers if it is empty.

@@ -2,19 +2,25 @@
 
 namespace sluice {
 
-void CopyDemands(const StoreCheck& from, StoreCheck& to) {
-  to.demand = from.demand;
-  to.lease = from.lease;
-  to.in_order = from.in_order;
-  to.deadline = from.deadline;
-  to.last_deadline = from.last_deadline;
-}
-
 OwnedCheck::OwnedCheck(const StoreCheck& check) {
-  CopyDemands(check, *this);
+  AskLike(check);
   counters = check.counters;
   admitted = check.admitted;
   decided_at = check.decided_at;
+  Own();
+}
+
+OwnedCheck::OwnedCheck(const StoreCheck& check, const CounterCheck& counter, Mode mode) {
+  AskLike(check);
+  counters.push_back(counter);
+  demand.mode = mode;
+  Own();
+}
+
+// Nobody waits for the copy.
+void OwnedCheck::Own() {
+  in_order = false;
+  deadline = last_deadline = SteadyTime::max();
   for (const CounterCheck& counter : counters) keys_ += counter.key;
   limits_.reserve(counters.size());  // so that pointers into it remain valid
   std::size_t begin = 0;

@@ -1,4 +1,5 @@
-// Copies of checks.
+// A copy of a check that owns its keys and limits: what a store keeps after the owner of the check
+// has been answered.
 #pragma once
 
 #include <string>
@@ -8,16 +9,17 @@
 
 namespace sluice {
 
-// Copies the demands of `from` to `to`, without counters.
-void CopyDemands(const StoreCheck& from, StoreCheck& to);
-
-// A copy of a StoreCheck, out parameters included, that owns its keys and limits.
 class OwnedCheck : public StoreCheck {
  public:
+  // Out parameters included, but without deadlines and order.
   explicit OwnedCheck(const StoreCheck& check);
+
+  // Of one counter of `check`, in another mode.
+  OwnedCheck(const StoreCheck& check, const CounterCheck& counter, Mode mode);
 
  private:
   void OnDecided() override {}
+  void Own();
 
   std::string keys_;
   std::vector<Limit> limits_;

@@ -1,5 +1,7 @@
 #include "store/store.h"
 
+#include <algorithm>
+
 namespace sluice {
 
 std::string_view ToString(StoreFailure failure) {
@@ -20,6 +22,11 @@ std::string_view ToString(StoreFailure failure) {
   return "";
 }
 
+bool StoreCheck::HasNoUnits() const {
+  return std::all_of(counters.begin(), counters.end(),
+                     [](const CounterCheck& counter) { return counter.units == 0; });
+}
+
 std::optional<StoreFailure> StoreCheck::failure() const {
   for (const CounterCheck& counter : counters) {
     if (counter.failure) return counter.failure;
@@ -34,7 +41,7 @@ void Answer(CounterCheck& counter, CounterReport report, const CoalescedChecks& 
   counter.verdict = VerdictAt(*counter.limit, report, checks, index);
   counter.before = report.snapshot;
   counter.charged =
-      checks.demand.mode == Mode::kConsume && index < checks.granted && checks.demand.cost > 0;
+      checks.demand.mode == Mode::kConsume && index < checks.granted && checks.demand.units > 0;
 }
 
 void StoreCheck::Fail(StoreFailure failure) {
@@ -43,6 +50,14 @@ void StoreCheck::Fail(StoreFailure failure) {
     counter.failure = failure;
     counter.charged = false;
   }
+}
+
+void StoreCheck::AskLike(const StoreCheck& check) {
+  demand = check.demand;
+  lease = check.lease;
+  in_order = check.in_order;
+  deadline = check.deadline;
+  last_deadline = check.last_deadline;
 }
 
 }  // namespace sluice

@@ -4,14 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
-#include "core/counter.h"
+#include "core/algorithm/counter.h"
+#include "core/algorithm/limit.h"
 #include "core/lease.h"
-#include "core/limit.h"
 
 namespace sluice {
 
@@ -36,6 +37,9 @@ struct CounterCheck {
   // 0: enforced, all of these must admit. k > 0: the k-th shadow rule. It does not affect the
   // decision, and is charged if all of its own limits admit and the decision is to allow.
   std::uint16_t group = 0;
+  // What the check takes, tests or gives back here, from 0 to kMaxCost. 0: takes nothing, but the
+  // counter denies while it is beyond its limit. For kRenew and kRelease it is not used.
+  std::int64_t units = 1;
   // store/memory: the counter's initial content, unless it already continues from this seed; null:
   // the existing counter, or a new one. Lives until OnDecided.
   const CounterSeed* seed = nullptr;
@@ -43,13 +47,19 @@ struct CounterCheck {
   Verdict verdict;                        // out; undefined if the counter failed
   Time decided_at;                        // out, like `verdict`: on its store's clock
   std::optional<StoreFailure> failure{};  // out
-  // out: the check took its cost here, from a counter that was as in `before`. Store::Undo reverts
+  // out: the check took its units here, from a counter that was as in `before`. Store::Undo reverts
   // that. For modes other than kConsume and kPeek, `before` is from after the check.
   bool charged = false;
   CounterSnapshot before{};
 };
 
-class LateCheck;
+// The reply that a check may still get, after it was sent and has failed.
+class LateReply {
+ public:
+  virtual ~LateReply() = default;
+  // The check was not admitted: what it was charged, or will be, is undone. While the store runs.
+  virtual void Undo() = 0;
+};
 
 // One check in a store. The owner fills the first part, calls Submit, and must not touch it until
 // OnDecided.
@@ -62,8 +72,8 @@ class StoreCheck {
 
   std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
   Demand demand;
-  // The lease for concurrency counters. Required unless the mode is kPeek. kRenew and kRelease
-  // concern such counters only.
+  // The lease for concurrency counters. Required for each that the check takes slots of, and by
+  // kRenew and kRelease, which concern such counters only.
   std::optional<Lease> lease;
   // Decided after every earlier in-order check from this thread that shares a counter with it.
   bool in_order = false;
@@ -75,9 +85,14 @@ class StoreCheck {
 
   bool admitted = false;  // out: group 0 admits; kRenew: the lease holds; false if a counter failed
   Time decided_at;        // out: on the store's clock; of its counters, the latest
-  // out, valid during OnDecided: replaces the check until its reply arrives, if it was sent and has
-  // failed. Otherwise null.
-  LateCheck* late = nullptr;
+  // out: the reply that it may still get. Null if there is none. For Store::Undo.
+  std::shared_ptr<LateReply> late;
+
+  // What it asks of `counter`, one of its own.
+  CounterDemand DemandOf(const CounterCheck& counter) const { return {demand, counter.units}; }
+
+  // Whether it takes nothing from any counter, whatever its mode.
+  bool HasNoUnits() const;
 
   // The failure of the first counter that has one.
   std::optional<StoreFailure> failure() const;
@@ -85,16 +100,8 @@ class StoreCheck {
   // For stores: sets `failure` on all counters.
   void Fail(StoreFailure failure);
 
-  // For the store, while it holds the check.
-  StoreCheck* next = nullptr;  // links checks into queues
-  // How the check is sent to a node of a cluster.
-  enum class Routing : std::uint8_t {
-    kWithOthers,  // may share a call with checks of other slots
-    kBySlot,      // alone, with declared keys, so that the node replies with redirects
-    kAsking,      // alone, to the node that imports its slot
-  } routing = Routing::kWithOthers;
-  bool deadline_extended = false;  // `deadline` has been extended
-  bool is_late = false;            // this is a LateCheck
+  // For stores: copies what is asked, without the counters.
+  void AskLike(const StoreCheck& check);
 
   // Returns the check to its owner: called once per Submit, on the same thread, possibly before
   // Submit returns. Must not block.
@@ -141,9 +148,13 @@ class StoreListener {
   // the check.
   virtual void OnLateAnswer(const StoreCheck& check) = 0;
 
-  // Charges have been undone: by Store::Undo, or because another part of the store denied the
-  // check. The counters of `undo` that did not fail have verdicts from after it; `undo` is valid
-  // until OnUndoEnded returns. Called on the thread of the check.
+  // Charges will be undone: by Store::Undo, or because another part of the store denied the check.
+  // OnUndoEnded follows, once, for the same counters, unless the store is stopped. `undo` is valid
+  // until OnUndoStarted returns. Both are called on the thread of the check.
+  virtual void OnUndoStarted(const StoreCheck& undo) = 0;
+
+  // The counters of `undo` that did not fail have verdicts from after it; `undo` is valid until
+  // OnUndoEnded returns.
   virtual void OnUndoEnded(const StoreCheck& undo) = 0;
 };
 
@@ -162,10 +173,10 @@ class Store {
   // Resets counters for all users of the store. Counters that do not exist are already reset.
   virtual void Reset(StoreReset& reset) = 0;
 
-  // Undoes the charges of `check` to counters that did not fail, as if it had not happened, but
-  // never in a later window than the one charged. Copies what it needs and reports no result. If
-  // the store fails, the charges remain. REQUIRES: `check` was decided by this store, and its
-  // counters are unchanged since.
+  // `check` was not admitted: undoes its charges, as if it had not happened, but never in a later
+  // window than the one charged. What a late reply reports is undone, too. Copies what it needs and
+  // reports no result. If the store fails, the charges remain. REQUIRES: `check` was decided by
+  // this store, and is unchanged since.
   virtual void Undo(const StoreCheck& check) = 0;
 
   // The part of the store, below kParts, that decides the counter. Each part fails and comes back

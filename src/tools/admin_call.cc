@@ -1,11 +1,13 @@
 #include "tools/admin_call.h"
 
+#include <chrono>
 #include <cstdio>
 #include <string_view>
 #include <vector>
 
 #include "base/admin_address.h"
 #include "config/diagnostic.h"
+#include "tools/text.h"
 
 namespace sluice::tools {
 
@@ -16,12 +18,13 @@ void AdminOptions::AddTo(CLI::App& app) {
 }
 
 Result<std::unique_ptr<Client>> AdminOptions::Connect() const {
-  auto credentials = server.Credentials();
-  if (!credentials) return credentials.error();
-  const auto at = AddressFor(credentials->token);
+  auto target = server.ToTarget();
+  if (!target) return target.error();
+  const auto at = AddressFor(target->token);
   if (!at) return at.error();
-  credentials->tls &= *at == *Address::Parse(server.address);  // admin sockets are plaintext
-  return std::make_unique<Client>(*at, *credentials);
+  if (*at != target->address) target->tls.reset();  // admin sockets are plaintext
+  target->address = *at;
+  return Client::Create(std::move(*target));
 }
 
 // Parsing cannot fail: the flags' checks have parsed both addresses before.
@@ -36,11 +39,29 @@ Result<Address> AdminOptions::AddressFor(const std::string& token) const {
 std::string DomainHint(const AdminOptions& options, const std::string& domain) {
   const auto client = options.Connect();
   if (!client) return "";
-  const auto listed = AdminClient(**client).ListRules({}, options.server.timeout);
+  const auto listed = (*client)->Call<v1::ListRulesResponse>(kListRules, v1::ListRulesRequest(),
+                                                             options.server.timeout);
   if (!listed) return "";
   std::vector<std::string_view> domains;
   for (const v1::RuleInfo& rule : listed->rules()) domains.push_back(rule.domain());
   return DidYouMean(domain, domains);
+}
+
+std::string XdsText(const v1::RulesByXds& xds, std::string_view prefix) {
+  std::string text = fmt::format("{}xDS: ", prefix);
+  if (xds.has_age()) {
+    const auto age = std::chrono::seconds(xds.age().seconds());
+    text += fmt::format("version {} with {} resource{}, accepted {} ago", xds.version(),
+                        xds.resources(), xds.resources() == 1 ? "" : "s", HumanDuration(age));
+  } else {
+    text += "no set of rules yet";
+  }
+  if (!xds.connected()) text += "; the control plane does not answer";
+  text += "\n";
+  if (!xds.last_refusal().empty()) {
+    text += fmt::format("{}xDS: refused {}\n", prefix, xds.last_refusal());
+  }
+  return text;
 }
 
 void PrintAdminHint() {
@@ -55,7 +76,7 @@ void PrintAdminHint() {
 
 int FailAdminCall(const AdminOptions& options, const Client& client, const Error& error) {
   if (options.json) fmt::print("{}\n", ErrorJson(error));
-  PrintError(client, error);
+  PrintError(client.address(), client.connected(), error);
   if (!client.connected() && client.address().is_unix()) {
     PrintAdminHint();
   }

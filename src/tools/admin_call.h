@@ -4,11 +4,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <CLI/App.hpp>
 
-#include "client/admin_client.h"
+#include "client/client.h"
+#include "sluice/v1/admin.pb.h"
 #include "tools/command.h"
 #include "tools/message_json.h"
 #include "tools/server_options.h"
@@ -40,26 +42,30 @@ struct Outcome {
 // near, or the server does not list its rules to this caller.
 std::string DomainHint(const AdminOptions& options, const std::string& domain);
 
+// The state of rules from a control plane, one fact per line, each after `prefix`.
+std::string XdsText(const v1::RulesByXds& xds, std::string_view prefix);
+
 // Prints how operators reach a server, and the admin sockets of this machine.
 void PrintAdminHint();
 
 // Prints `error` as text or JSON, and returns the exit status.
 int FailAdminCall(const AdminOptions& options, const Client& client, const Error& error);
 
-// Makes the call and prints the text that `conclude` returns for the response, or the response as
-// JSON. Returns the exit status.
-template <typename Request, typename Response>
-int CallAdmin(const AdminOptions& options,
-              Result<Response> (AdminClient::*method)(const Request&, Duration),
-              const Request& request, const std::function<Outcome(const Response&)>& conclude) {
+inline constexpr char kListRules[] = "/sluice.v1.Admin/ListRules";
+
+// Calls the method at `path` and prints the text that `conclude` returns for the response, or the
+// response as JSON. Returns the exit status.
+template <typename Response>
+int CallAdmin(const AdminOptions& options, const char* path,
+              const google::protobuf::Message& request,
+              const std::function<Outcome(const Response&)>& conclude) {
   const auto client = options.Connect();
   if (!client) {
     const int status = FailBeforeCall(client.error());
     if (client.error().code == ErrorCode::kPermissionDenied) PrintAdminHint();
     return status;
   }
-  AdminClient admin(**client);
-  const auto response = (admin.*method)(request, options.server.timeout);
+  const auto response = (*client)->Call<Response>(path, request, options.server.timeout);
   if (!response) return FailAdminCall(options, **client, response.error());
   const Outcome outcome = conclude(*response);
   fmt::print("{}", options.json ? MessageJson(*response) + "\n" : outcome.text);

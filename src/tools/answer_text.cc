@@ -137,12 +137,32 @@ std::string SkippedText(const v1::CheckLimitRequest& request,
   return text;
 }
 
+// Whether the limits count something else than the request's cost.
+bool CountsOtherUnits(const v1::CheckLimitRequest& request,
+                      const v1::CheckLimitResponse& response) {
+  const std::uint64_t cost = request.has_cost() ? request.cost() : 1;
+  return std::any_of(
+      response.limits().begin(), response.limits().end(),
+      [cost](const v1::LimitStatus& limit) { return Counts(limit) && limit.units() != cost; });
+}
+
+std::string UncountedText(const v1::CheckLimitRequest& request,
+                          const v1::CheckLimitResponse& response) {
+  std::string text;
+  for (const std::string& amount : response.uncounted_amounts()) {
+    text += fmt::format("  amount {} was ignored: no rule of domain {} counts it\n", amount,
+                        request.domain());
+  }
+  return text;
+}
+
 }  // namespace
 
 bool WasCharged(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response) {
-  const bool is_charge =
-      request.mode() == v1::MODE_CHARGE && !(request.has_cost() && request.cost() == 0);
-  return is_charge && std::any_of(response.limits().begin(), response.limits().end(), Counts);
+  return request.mode() == v1::MODE_CHARGE &&
+         std::any_of(
+             response.limits().begin(), response.limits().end(),
+             [](const v1::LimitStatus& limit) { return Counts(limit) && limit.units() > 0; });
 }
 
 std::string AlgorithmText(v1::Algorithm algorithm) {
@@ -180,13 +200,16 @@ std::string LimitStateText(const v1::LimitStatus& limit) {
 std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimitResponse& response,
                        const DecisionContext& context) {
   struct Row {
-    std::string name, algorithm, level, outlook;
+    std::string name, algorithm, level, units, outlook;
   };
+  const bool shows_units = CountsOtherUnits(request, response);
   std::vector<Row> rows;
   for (const v1::LimitStatus& limit : response.limits()) {
     if (!Counts(limit)) continue;  // the first line says it
     rows.push_back({fmt::format("{}[{}]", limit.rule(), limit.index()),
-                    AlgorithmText(limit.algorithm()), LevelText(limit), LimitForecast(limit)});
+                    AlgorithmText(limit.algorithm()), LevelText(limit),
+                    shows_units ? fmt::format("units {}", limit.units()) : "",
+                    LimitForecast(limit)});
   }
   const auto width = [&rows](std::string Row::*column) {
     std::size_t most = 0;
@@ -195,11 +218,23 @@ std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimi
   };
   std::string text = DecisionText(request, response, context);
   for (const Row& row : rows) {
-    text += fmt::format("  {:<{}}  {:<{}}  {:>{}}{}{}\n", row.name, width(&Row::name),
-                        row.algorithm, width(&Row::algorithm), row.level, width(&Row::level),
-                        row.outlook.empty() ? "" : "  ", row.outlook);
+    text += fmt::format("  {:<{}}  {:<{}}  {:>{}}", row.name, width(&Row::name), row.algorithm,
+                        width(&Row::algorithm), row.level, width(&Row::level));
+    if (shows_units) text += fmt::format("  {:>{}}", row.units, width(&Row::units));
+    if (!row.outlook.empty()) text += "  " + row.outlook;
+    text += "\n";
   }
-  return text + SkippedText(request, response);
+  return text + SkippedText(request, response) + UncountedText(request, response);
+}
+
+std::string CountsText(const std::map<std::string, std::uint64_t>& counts) {
+  std::string text;
+  for (const auto& [name, weight] : counts) {
+    if (!text.empty()) text += " + ";
+    if (weight != 1) text += fmt::format("{} ", weight);
+    text += name;
+  }
+  return text;
 }
 
 }  // namespace sluice::tools

@@ -2,6 +2,8 @@
 // per limit.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 
 #include "sluice/v1/rate_limiter.pb.h"
@@ -33,5 +35,8 @@ std::string AlgorithmText(v1::Algorithm algorithm);
 
 // The state of a limit: "19 of 20 left  resets in 100 ms".
 std::string LimitStateText(const v1::LimitStatus& limit);
+
+// What a limit counts, amounts with weights: "requests", "3 input_tokens + 15 output_tokens".
+std::string CountsText(const std::map<std::string, std::uint64_t>& counts);
 
 }  // namespace sluice::tools

@@ -24,6 +24,7 @@ constexpr double kDefaultExponent = 0.99;
 struct BenchOptions {
   ServerOptions server;
   RequestOptions request;
+  AmountOptions amounts;
   load::Plan plan{.key_name = "user"};
   std::uint32_t checks = 0;  // 0: not given
   bool zipf = false;
@@ -69,14 +70,19 @@ void CheckTogether(const BenchOptions& options) {
 }
 
 Result<load::Plan> MakePlan(const BenchOptions& options) {
+  auto target = options.server.ToTarget();
+  if (!target) return target.error();
   load::Plan plan = options.plan;
-  if (const auto filled = options.server.FillIn(plan); !filled) return filled.error();
+  plan.target = std::move(*target);
+  plan.timeout = options.server.timeout;
   if (plan.rate > 0) plan.in_flight = load::kMaxInFlight;
   plan.checks = options.checks > 0 ? options.checks : DefaultChecks(plan.rpc);
   plan.zipf_exponent = !options.zipf          ? 0
                        : options.exponent > 0 ? options.exponent
                                               : kDefaultExponent;
-  plan.request = options.request.ToRequest<v1::CheckLimitRequest>().SerializeAsString();
+  auto request = options.request.ToRequest<v1::CheckLimitRequest>();
+  options.amounts.AddTo(request);
+  plan.request = request.SerializeAsString();
   return plan;
 }
 
@@ -151,6 +157,7 @@ void DeclareLoad(CLI::App& app, BenchOptions& options) {
 std::function<int()> DeclareBench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   options->request.AddTo(app);
+  options->amounts.AddTo(app);
   DeclareMessages(app, *options);
   DeclareLoad(app, *options);
   app.add_flag("--json", options->json, "Print one JSON object");

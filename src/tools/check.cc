@@ -11,7 +11,6 @@
 
 #include "client/client.h"
 #include "client/duration.h"
-#include "client/status.h"
 #include "tools/admin_call.h"
 #include "tools/answer_text.h"
 #include "tools/command.h"
@@ -26,6 +25,7 @@ namespace {
 struct CheckOptions {
   ServerOptions server;
   RequestOptions request;
+  AmountOptions amounts;
   std::uint64_t cost = 1;
   v1::Mode mode = v1::MODE_CONSUME;
   std::optional<Duration> wait;
@@ -38,6 +38,7 @@ struct CheckOptions {
 v1::CheckLimitRequest MakeRequest(const CheckOptions& options) {
   auto request = options.request.ToRequest<v1::CheckLimitRequest>();
   request.set_cost(options.cost);
+  options.amounts.AddTo(request);
   request.set_mode(options.mode);
   if (options.wait) *request.mutable_max_wait() = ToProto(*options.wait);
   return request;
@@ -45,7 +46,8 @@ v1::CheckLimitRequest MakeRequest(const CheckOptions& options) {
 
 // Only a check that takes units can have to wait.
 bool Sleeps(const CheckOptions& options) {
-  return options.wait && options.mode == v1::MODE_CONSUME && options.cost > 0;
+  const bool takes = options.cost > 0 || !options.amounts.amounts.empty();
+  return options.wait && options.mode == v1::MODE_CONSUME && takes;
 }
 
 int CheckOnce(const CheckOptions& options, Client& client) {
@@ -54,7 +56,7 @@ int CheckOnce(const CheckOptions& options, Client& client) {
   const SteadyTime answered = SteadyNow();
   if (!response) {
     if (options.json) fmt::print("{}\n", ErrorJson(response.error()));
-    PrintError(client, response.error());
+    PrintError(client.address(), client.connected(), response.error());
     return kExitError;
   }
   if (Sleeps(options) && response->has_wait()) {
@@ -81,8 +83,9 @@ Result<load::Plan> MakePlan(const CheckOptions& options) {
                                 : options.rate > 0      ? 1000
                                                         : 1;
   constexpr std::uint32_t kCallersPerConnection = 100;
-  load::Plan plan;
-  if (const auto filled = options.server.FillIn(plan); !filled) return filled.error();
+  auto target = options.server.ToTarget();
+  if (!target) return target.error();
+  load::Plan plan{.target = std::move(*target), .timeout = options.server.timeout};
   plan.request = MakeRequest(options).SerializeAsString();
   plan.rate = options.rate;
   plan.in_flight = callers;
@@ -104,10 +107,11 @@ int CheckMany(const CheckOptions& options) {
 
 void DeclareRequest(CLI::App& app, CheckOptions& options) {
   options.request.AddTo(app);
-  app.add_option("--cost", options.cost, "Units to take; 0 takes nothing")
+  app.add_option("--cost", options.cost, "Units to take; 0 without --amount takes nothing")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53))
       ->type_name("UNITS")
       ->capture_default_str();
+  options.amounts.AddTo(app);
   static const std::map<std::string, v1::Mode> kModes = {{"consume", v1::MODE_CONSUME},
                                                          {"peek", v1::MODE_PEEK},
                                                          {"charge", v1::MODE_CHARGE},

@@ -31,7 +31,9 @@ std::string RuleText(const v1::ExplainedRule& rule) {
   std::string text = fmt::format("  {}  {}{}{}\n", rule.rule(), rule.effect(),
                                  rule.reason().empty() ? "" : ": ", rule.reason());
   for (const v1::ExplainedCounter& counter : rule.counters()) {
-    text += fmt::format("    {}  {}\n      {}\n", AlgorithmText(counter.status().algorithm()),
+    const std::string counts = CountsText({counter.counts().begin(), counter.counts().end()});
+    text += fmt::format("    {}{}  {}\n      {}\n", AlgorithmText(counter.status().algorithm()),
+                        counts == "cost" ? "" : fmt::format(" of {}", counts),
                         LimitStateText(counter.status()), counter.key());
   }
   return text;
@@ -46,6 +48,7 @@ Outcome ConcludeExplain(const ExplainOptions& options, const v1::ExplainResponse
                     .domain_hint = unknown ? DomainHint(options.admin, domain) : ""});
   for (const v1::ExplainedRule& rule : answer.rules()) text += RuleText(rule);
   if (answer.rules().empty()) text += "  sluice rules lists the domains and their rules\n";
+  if (answer.has_xds()) text += XdsText(answer.xds(), "  ");
   return {text, kExitDone};
 }
 
@@ -57,8 +60,9 @@ std::function<int()> DeclareExplain(CLI::App& app) {
       "Takes nothing. Exit status: 0 explained, 2 error.\n"
       "Example: sluice explain shop endpoint=/boot/pay user=42");
   return [options] {
-    return CallAdmin<v1::ExplainRequest, v1::ExplainResponse>(
-        options->admin, &AdminClient::Explain, options->request.ToRequest<v1::ExplainRequest>(),
+    return CallAdmin<v1::ExplainResponse>(
+        options->admin, "/sluice.v1.Admin/Explain",
+        options->request.ToRequest<v1::ExplainRequest>(),
         [&](const auto& answer) { return ConcludeExplain(*options, answer); });
   };
 }

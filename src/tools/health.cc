@@ -16,7 +16,7 @@ int Ask(const ServerOptions& options) {
   if (!client) return FailBeforeCall(client.error());
   const auto serving = (*client)->IsServing(options.timeout);
   if (!serving) {
-    PrintError(**client, serving.error());
+    PrintError((*client)->address(), (*client)->connected(), serving.error());
     return kExitUnhealthy;
   }
   fmt::print("{}\n", *serving ? "serving" : "not serving");

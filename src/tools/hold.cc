@@ -14,7 +14,7 @@
 
 #include "client/client.h"
 #include "client/duration.h"
-#include "client/status.h"
+#include "client/grpc_status.h"
 #include "tools/answer_text.h"
 #include "tools/child_process.h"
 #include "tools/command.h"
@@ -39,6 +39,7 @@ constexpr int kExitCannotRun = 126, kExitNoSuchCommand = 127, kExitSignalled = 1
 struct HoldOptions {
   ServerOptions server;
   RequestOptions request;
+  AmountOptions amounts;
   std::uint64_t cost = 1;
   std::optional<Duration> wait;
   bool kill_on_loss = false;
@@ -69,6 +70,7 @@ Duration RetryPause(const v1::CheckLimitResponse& denial) {
 Admission Ask(const HoldOptions& options, Client& client, std::optional<SteadyTime> deadline) {
   auto request = options.request.ToRequest<v1::CheckLimitRequest>();
   request.set_cost(options.cost);
+  options.amounts.AddTo(request);
   if (deadline) {
     const auto left = std::chrono::ceil<Duration>(*deadline - SteadyNow());
     *request.mutable_max_wait() = ToProto(std::max(left, Duration::zero()));
@@ -79,7 +81,7 @@ Admission Ask(const HoldOptions& options, Client& client, std::optional<SteadyTi
   if (answer) {
     admission.answer = *answer;
   } else {
-    PrintError(client, answer.error());
+    PrintError(client.address(), client.connected(), answer.error());
     admission.status = kExitError;
   }
   return admission;
@@ -133,7 +135,7 @@ bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse&
 void PrintChange(const LeaseKeeper::Change& change) {
   using State = LeaseKeeper::State;
   const std::string reason =
-      fmt::format("{}: {}", ToString(change.reason.code), change.reason.message);
+      fmt::format("{}: {}", CodeName(change.reason.code), change.reason.message);
   switch (change.state) {
     case State::kHeld:
       Say("the lease is renewed again\n");
@@ -202,7 +204,7 @@ int Hold(const HoldOptions& options) {
   const int status = RunAtItsTime(options, admission, signals);
   if (const auto released = keeper.Release(); !released) {
     Say("the lease could not be released, and will expire ({}: {})\n",
-        ToString(released.error().code), released.error().message);
+        CodeName(released.error().code), released.error().message);
   }
   return status;
 }
@@ -217,6 +219,7 @@ std::function<int()> DeclareHold(CLI::App& app) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53))
       ->type_name("SLOTS")
       ->capture_default_str();
+  options->amounts.AddTo(app);
   AddDuration(app, "--wait", "Keep trying this long while denied",
               [options = options.get()](Duration wait) { options->wait = wait; });
   app.add_flag("--kill-on-loss", options->kill_on_loss,

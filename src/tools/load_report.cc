@@ -13,7 +13,6 @@ namespace sluice::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using load::CodeName;
 using load::LoadStats;
 using load::Plan;
 using load::Progress;

@@ -1,50 +1,62 @@
 #include "tools/load_run.h"
 
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 
 #include <fmt/format.h>
 
-#include "client/status.h"
 #include "load/generator.h"
 #include "tools/load_report.h"
 #include "tools/message_json.h"
-#include "tools/run_progress.h"
 #include "tools/server_options.h"
 
 namespace sluice::tools {
 namespace {
 
-void PrintStartError(const Address& address, bool json, const Error& error) {
-  if (json) fmt::print("{}\n", ErrorJson(error));
-  if (error.code == ErrorCode::kUnavailable) {
-    PrintNoServer(address, error.message);
-  } else {
-    fmt::print(stderr, "sluice: {}: {}\n", ToString(error.code), error.message);
+std::atomic<bool> interrupted = false;
+
+// Shows the progress on stderr until the run has ended. Ctrl-C ends it early. On a terminal,
+// updates one line; elsewhere, prints a line per second.
+void Watch(const load::Plan& plan, load::Generator& generator) {
+  std::signal(SIGINT, [](int) { interrupted = true; });
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  constexpr auto kTick = std::chrono::milliseconds(100);
+  const auto print_every = terminal ? kTick : std::chrono::seconds(1);
+  const SteadyTime start = SteadyNow();
+  SteadyTime print_at = start + print_every;
+  while (!generator.WaitUntil(SteadyNow() + kTick)) {
+    if (interrupted) generator.Stop();
+    const SteadyTime now = SteadyNow();
+    if (now < print_at) continue;
+    print_at += print_every;
+    const std::string progress =
+        ProgressText(plan, generator.progress(), std::chrono::duration_cast<Duration>(now - start));
+    // Unlike fmt::print, fputs does not throw if stderr is closed: the load goes on.
+    std::fputs((terminal ? "\r" + progress + "\x1b[K" : progress + "\n").c_str(), stderr);
   }
+  if (terminal) std::fputs("\r\x1b[K", stderr);
 }
 
 }  // namespace
 
 Result<load::LoadStats> RunLoad(const load::Plan& plan, bool json) {
+  const Address& address = plan.target.address;
   const auto started = load::Generator::Start(plan);
   if (!started) {
-    PrintStartError(plan.address, json, started.error());
-    return started.error();
+    const Error& error = started.error();
+    if (json) fmt::print("{}\n", ErrorJson(error));
+    PrintError(address, error.code != ErrorCode::kUnavailable, error);
+    return error;
   }
-  load::Generator& generator = **started;
-  const SteadyTime start = SteadyNow();
-  Watch({.wait_until = [&](SteadyTime deadline) { return generator.WaitUntil(deadline); },
-         .stop = [&] { generator.Stop(); },
-         .progress =
-             [&] {
-               const auto elapsed = std::chrono::duration_cast<Duration>(SteadyNow() - start);
-               return ProgressText(plan, generator.progress(), elapsed);
-             }});
-  load::LoadStats stats = generator.stats();
+  Watch(plan, **started);
+  load::LoadStats stats = (*started)->stats();
   fmt::print("{}", json ? LoadReportJson(plan, stats) + "\n" : LoadReportText(plan, stats));
   if (json) std::fputs(LatenessText(stats).c_str(), stderr);  // does not throw if it is closed
   if (!stats.lost.empty()) {
-    fmt::print(stderr, "sluice: every connection to {} was lost: {}\n", plan.address.ToString(),
+    fmt::print(stderr, "sluice: every connection to {} was lost: {}\n", address.ToString(),
                stats.lost);
   }
   return stats;

@@ -8,7 +8,8 @@
 namespace sluice::tools {
 
 // Runs `plan`, shows its progress on stderr and prints the report on stdout, as JSON or as text.
-// Ctrl-C ends the run early. If the run cannot start, prints the error and returns it.
+// Ctrl-C ends the run early. Call it once per process. If the run cannot start, prints the error
+// and returns it.
 Result<load::LoadStats> RunLoad(const load::Plan& plan, bool json);
 
 }  // namespace sluice::tools

@@ -3,7 +3,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <nlohmann/json.hpp>
 
-#include "client/status.h"
+#include "client/grpc_status.h"
 
 namespace sluice::tools {
 
@@ -22,7 +22,7 @@ std::string MessageJson(const google::protobuf::Message& message) {
 }
 
 std::string ErrorJson(const Error& error) {
-  const Json body = {{"code", ToString(error.code)}, {"message", error.message}};
+  const Json body = {{"code", CodeName(error.code)}, {"message", error.message}};
   return JsonText({{"error", body}});
 }
 

@@ -30,8 +30,8 @@ std::function<int()> DeclareReload(CLI::App& app) {
       "If any rule has a mistake, all are refused and the previous rules stay in force.\n"
       "Exit status: 0 applied or unchanged, 1 refused, 2 error.");
   return [options] {
-    return CallAdmin<v1::ReloadRulesRequest, v1::ReloadRulesResponse>(
-        *options, &AdminClient::ReloadRules, {}, ConcludeReload);
+    return CallAdmin<v1::ReloadRulesResponse>(*options, "/sluice.v1.Admin/ReloadRules",
+                                              v1::ReloadRulesRequest(), ConcludeReload);
   };
 }
 

@@ -1,6 +1,6 @@
 #include "tools/request_options.h"
 
-#include <map>
+#include <charconv>
 
 #include <fmt/format.h>
 
@@ -24,6 +24,17 @@ void CheckAttributes(const std::vector<std::string>& attributes) {
   }
 }
 
+std::uint64_t ParseAmount(const std::string& text, std::size_t equals) {
+  std::uint64_t amount = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data() + equals + 1, end, amount);
+  if (parsed.ec == std::errc() && parsed.ptr == end && amount <= std::uint64_t{1} << 53) {
+    return amount;
+  }
+  throw CLI::ValidationError(
+      fmt::format("--amount \"{}\": expected a whole number from 0 to 2^53", text));
+}
+
 }  // namespace
 
 void RequestOptions::AddTo(CLI::App& app) {
@@ -31,6 +42,26 @@ void RequestOptions::AddTo(CLI::App& app) {
   app.add_option("KEY=VALUE", attributes,
                  "Attributes of the request, such as endpoint=/boot/pay user=42");
   app.callback([this] { CheckAttributes(attributes); });
+}
+
+void AmountOptions::AddTo(CLI::App& app) {
+  const auto add = [this](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) {
+      const auto equals = text.rfind('=');
+      if (equals == std::string::npos || equals == 0) {
+        throw CLI::ValidationError(
+            fmt::format("--amount \"{}\": expected NAME=NUMBER, such as tokens=500", text));
+      }
+      const bool is_new = amounts.emplace(text.substr(0, equals), ParseAmount(text, equals)).second;
+      if (!is_new) {
+        throw CLI::ValidationError(fmt::format("--amount \"{}\": its name is given twice", text));
+      }
+    }
+  };
+  app.add_option_function<std::vector<std::string>>(
+         "--amount", add, "What limits may count besides the cost, such as tokens=500; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("NAME=NUMBER");
 }
 
 }  // namespace sluice::tools

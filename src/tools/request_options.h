@@ -1,10 +1,14 @@
-// The arguments that describe a request: DOMAIN KEY=VALUE…
+// The arguments that describe a request: DOMAIN KEY=VALUE… --amount NAME=NUMBER
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include <CLI/App.hpp>
+
+#include "sluice/v1/rate_limiter.pb.h"
 
 namespace sluice::tools {
 
@@ -25,6 +29,18 @@ struct RequestOptions {
       (*request.mutable_attributes())[attribute.substr(0, equals)] = attribute.substr(equals + 1);
     }
     return request;
+  }
+};
+
+// What limits may count besides the cost.
+struct AmountOptions {
+  std::map<std::string, std::uint64_t> amounts;
+
+  // Must outlive the parsing of `app`.
+  void AddTo(CLI::App& app);
+
+  void AddTo(v1::CheckLimitRequest& request) const {
+    request.mutable_amounts()->insert(amounts.begin(), amounts.end());
   }
 };
 

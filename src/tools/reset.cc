@@ -35,8 +35,8 @@ std::function<int()> DeclareReset(CLI::App& app) {
   return [options] {
     auto request = options->request.ToRequest<v1::ResetLimitRequest>();
     request.set_rule(options->rule);
-    return CallAdmin<v1::ResetLimitRequest, v1::ResetLimitResponse>(
-        options->admin, &AdminClient::ResetLimit, request, ConcludeReset);
+    return CallAdmin<v1::ResetLimitResponse>(options->admin, "/sluice.v1.Admin/ResetLimit", request,
+                                             ConcludeReset);
   };
 }
 

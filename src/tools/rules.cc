@@ -25,12 +25,12 @@ std::string RuleText(const v1::RuleInfo& rule) {
 }
 
 Outcome ConcludeRules(const std::string& domain, const v1::ListRulesResponse& answer) {
+  std::string text = answer.has_xds() ? XdsText(answer.xds(), "# ") : "";
   if (answer.rules().empty()) {
-    return {domain.empty() ? "no rules are in force\n"
-                           : fmt::format("no rules of domain {} are in force\n", domain),
-            kExitNone};
+    text += domain.empty() ? "no rules are in force\n"
+                           : fmt::format("no rules of domain {} are in force\n", domain);
+    return {text, kExitNone};
   }
-  std::string text;
   const std::string* shown = nullptr;  // the domain of the previous rule
   for (const v1::RuleInfo& rule : answer.rules()) {
     if (shown == nullptr || *shown != rule.domain()) {
@@ -50,8 +50,8 @@ std::function<int()> DeclareRules(CLI::App& app) {
   return [options] {
     v1::ListRulesRequest request;
     request.set_domain(options->domain);
-    return CallAdmin<v1::ListRulesRequest, v1::ListRulesResponse>(
-        options->admin, &AdminClient::ListRules, request,
+    return CallAdmin<v1::ListRulesResponse>(
+        options->admin, kListRules, request,
         [&](const auto& answer) { return ConcludeRules(options->domain, answer); });
   };
 }

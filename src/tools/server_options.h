@@ -9,7 +9,6 @@
 #include <CLI/App.hpp>
 
 #include "client/client.h"
-#include "load/plan.h"
 
 namespace sluice::tools {
 
@@ -23,16 +22,12 @@ struct ServerOptions {
 
   void AddTo(CLI::App& app);
 
-  // Reads the files. The error names the unreadable file.
-  Result<ClientCredentials> Credentials() const;
+  // Reads the token. The error names the invalid file or variable.
+  Result<Target> ToTarget() const;
 
   Result<std::unique_ptr<Client>> Connect() const;
 
-  // Sets the fields of `plan` that describe the server.
-  Result<void> FillIn(load::Plan& plan) const;
-
  private:
-  bool HasTls() const { return tls || !tls_ca.empty() || !tls_certificate.empty(); }
   Result<std::string> Token() const;
 };
 
@@ -47,10 +42,7 @@ CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::strin
 CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,
                          std::function<void(Duration)> set);
 
-// Prints that no server answers, the reason, and how to start one.
-void PrintNoServer(const Address& address, std::string_view reason);
-
-// Prints the `error` of a call, and how to start a server if none is connected.
-void PrintError(const Client& client, const Error& error);
+// Prints the error of a call to `address`. If no server has answered, also says how to start one.
+void PrintError(const Address& address, bool answered, const Error& error);
 
 }  // namespace sluice::tools

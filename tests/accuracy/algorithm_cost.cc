@@ -118,12 +118,13 @@ class Measurement {
   Spent Loaded(Duration length) {
     v1::CheckLimitRequest request = RequestOf(subject_, 0);
     request.mutable_attributes()->erase("user");  // varies
-    const load::Plan plan{.address = Address::Parse(fleet_.server(0).grpc_address()).value(),
-                          .request = request.SerializeAsString(),
-                          .key_name = "user",
-                          .keys = kUsers,
-                          .in_flight = 400,
-                          .duration = length / kRounds};
+    const load::Plan plan{
+        .target = {.address = Address::Parse(fleet_.server(0).grpc_address()).value()},
+        .request = request.SerializeAsString(),
+        .key_name = "user",
+        .keys = kUsers,
+        .in_flight = 400,
+        .duration = length / kRounds};
     return Cheapest([&] {
       auto generator = load::Generator::Start(plan);
       test::Require(generator.has_value(), "no load");

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-TEST(AdminAccess, AdmitsByItsSettings_AndSaysWhichWouldOpenIt_Table) {
+TEST(AdminAccess, Admit_FollowsItsSettings_ErrorsNameThem_Table) {
   const auto kDenied = ErrorCode::kPermissionDenied;
   const auto kUnknown = ErrorCode::kUnauthenticated;
   const Secret sesame("sesame");
@@ -63,7 +63,7 @@ TEST(AdminAccess, AdmitsByItsSettings_AndSaysWhichWouldOpenIt_Table) {
   }
 }
 
-TEST(AdminAccess, Admitted_SaysByWhat) {
+TEST(AdminAccess, Admitted_NamesTheReason) {
   const Secret sesame("sesame");
   const net::Peer peer{.address = "192.0.2.1:4711", .identities = {"dns:a", "dns:ops"}};
   const AdminAccess access{.token = &sesame, .identities = {"dns:ops"}};
@@ -99,7 +99,7 @@ TEST(WrongTokens, ArePermittedTenAtOnceThenOneASecond_ByPeer) {
 }
 
 // The right token, too: what is compared could be guessed.
-TEST(AdminAccess, PeerWithManyWrongTokens_IsRefusedUnread) {
+TEST(AdminAccess, PeerWithManyWrongTokens_IsRefusedWithoutComparison) {
   MetricsRegistry metrics;
   WrongTokens wrong(metrics);
   const Secret sesame("sesame");

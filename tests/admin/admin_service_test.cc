@@ -10,9 +10,9 @@
 
 #include "admin/admin_service.h"
 #include "base/notification.h"
+#include "rpc/http2/server.h"
 #include "service/rate_limiter_service.h"
 #include "store/memory/memory_store.h"
-#include "tests/rpc/engines.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/temp_dir.h"
 
@@ -39,11 +39,14 @@ class SlowRules final : public RuleSource {
     return {.errors = {"shop.yaml:3:5: wrong"}, .rules = 2, .loaded_at = Time(seconds(7))};
   }
 
+  std::optional<XdsRules> xds() const override { return from_control_plane; }
+
   Notification begun;
   Notification go_on;
+  std::optional<XdsRules> from_control_plane;
 };
 
-class AdminServiceTest : public testing::TestWithParam<test::Engine> {
+class AdminServiceTest : public testing::Test {
  protected:
   AdminServiceTest() { threads_.Start(); }
 
@@ -61,7 +64,8 @@ class AdminServiceTest : public testing::TestWithParam<test::Engine> {
     rpc::Methods methods;
     rate_limiter_.AddTo(methods);
     service_->AddTo(methods);
-    server_ = GetParam().start(threads_, std::move(methods), {.address = address_}).value();
+    server_ =
+        rpc::http2::Server::Start(threads_, std::move(methods), {.address = address_}).value();
     const auto channel =
         grpc::CreateChannel(address_.ToString(), grpc::InsecureChannelCredentials());
     admin_ = v1::Admin::NewStub(channel);
@@ -113,12 +117,12 @@ class AdminServiceTest : public testing::TestWithParam<test::Engine> {
   Worker worker_;
   std::unique_ptr<AdminService> service_;
   net::IoThreads threads_{2};
-  std::unique_ptr<rpc::Server> server_;
+  std::unique_ptr<rpc::http2::Server> server_;
   std::unique_ptr<v1::Admin::Stub> admin_;
   std::unique_ptr<v1::RateLimiter::Stub> limits_;
 };
 
-TEST_P(AdminServiceTest, Explain_TellsRulesKeysAndStateAndTakesNothing) {
+TEST_F(AdminServiceTest, Explain_TellsRulesKeysAndStateAndTakesNothing) {
   Start();
   Check(4);
   v1::ExplainResponse response;
@@ -136,7 +140,7 @@ TEST_P(AdminServiceTest, Explain_TellsRulesKeysAndStateAndTakesNothing) {
   EXPECT_EQ(response.rules(0).counters(0).status().remaining(), 6u);
 }
 
-TEST_P(AdminServiceTest, ResetLimit_MakesTheCounterAsNew) {
+TEST_F(AdminServiceTest, ResetLimit_MakesTheCounterAsNew) {
   Start();
   Check(10);
   v1::ResetLimitResponse response;
@@ -150,7 +154,35 @@ TEST_P(AdminServiceTest, ResetLimit_MakesTheCounterAsNew) {
             grpc::StatusCode::NOT_FOUND);
 }
 
-TEST_P(AdminServiceTest, ListRules_ShowsAllOrThoseOfADomain) {
+TEST_F(AdminServiceTest, ListRulesAndExplain_ShowTheStateOfRulesByXds) {
+  Start();
+  v1::ListRulesResponse listed;
+  ASSERT_TRUE(Call(&v1::Admin::Stub::ListRules, v1::ListRulesRequest(), listed).ok());
+  EXPECT_FALSE(listed.has_xds());
+  rules_.from_control_plane = XdsRules{.connected = true,
+                                       .version = "7",
+                                       .age = std::chrono::milliseconds(1'500),
+                                       .resources = 12,
+                                       .refused = 3,
+                                       .last_refusal = "version 8: wrong"};
+  ASSERT_TRUE(Call(&v1::Admin::Stub::ListRules, v1::ListRulesRequest(), listed).ok());
+  v1::ExplainResponse explained;
+  ASSERT_TRUE(Call(&v1::Admin::Stub::Explain, ForUser<v1::ExplainRequest>(), explained).ok());
+  for (const v1::RulesByXds& xds : {listed.xds(), explained.xds()}) {
+    EXPECT_TRUE(xds.connected());
+    EXPECT_EQ("7", xds.version());
+    EXPECT_EQ(1, xds.age().seconds());
+    EXPECT_EQ(500'000'000, xds.age().nanos());
+    EXPECT_EQ(12U, xds.resources());
+    EXPECT_EQ(3U, xds.refused());
+    EXPECT_EQ("version 8: wrong", xds.last_refusal());
+  }
+  rules_.from_control_plane->age.reset();
+  ASSERT_TRUE(Call(&v1::Admin::Stub::ListRules, v1::ListRulesRequest(), listed).ok());
+  EXPECT_FALSE(listed.xds().has_age());
+}
+
+TEST_F(AdminServiceTest, ListRules_ShowsAllOrThoseOfADomain) {
   Start();
   v1::ListRulesResponse response;
   v1::ListRulesRequest request;
@@ -168,7 +200,7 @@ TEST_P(AdminServiceTest, ListRules_ShowsAllOrThoseOfADomain) {
 }
 
 // One worker runs long tasks, so a list of rules would wait.
-TEST_P(AdminServiceTest, ReloadRules_WhileItWaits_ChecksAndOtherOperatorsAreServed) {
+TEST_F(AdminServiceTest, ReloadRules_WhileItWaits_ChecksAndOtherOperatorsAreServed) {
   Start();
   v1::ReloadRulesResponse response;
   grpc::Status status;
@@ -186,7 +218,7 @@ TEST_P(AdminServiceTest, ReloadRules_WhileItWaits_ChecksAndOtherOperatorsAreServ
   EXPECT_EQ(response.loaded_at().seconds(), 7);
 }
 
-TEST_P(AdminServiceTest, PublicPortWithoutTokenOrIdentities_RefusesOperatorsOfThisMachineToo) {
+TEST_F(AdminServiceTest, PublicPortWithoutTokenOrIdentities_RefusesOperatorsOfThisMachineToo) {
   Start({});
   v1::ExplainResponse explained;
   v1::ResetLimitResponse reset;
@@ -204,7 +236,7 @@ TEST_P(AdminServiceTest, PublicPortWithoutTokenOrIdentities_RefusesOperatorsOfTh
   EXPECT_EQ(Check().decision(), v1::DECISION_ALLOWED);
 }
 
-TEST_P(AdminServiceTest, PublicPortWithAToken_OpensToTheTokenAlone) {
+TEST_F(AdminServiceTest, PublicPortWithAToken_OpensToTheTokenAlone) {
   static const Secret sesame("sesame");
   Start({.token = &sesame});
   v1::ListRulesResponse rules;
@@ -217,7 +249,7 @@ TEST_P(AdminServiceTest, PublicPortWithAToken_OpensToTheTokenAlone) {
   EXPECT_EQ(code_with({"Bearer sesame", "Bearer wrong"}), grpc::StatusCode::UNAUTHENTICATED);
 }
 
-TEST_P(AdminServiceTest, WorkerHasTooMuchToDo_OperatorsAreToldToTryAgain) {
+TEST_F(AdminServiceTest, WorkerIsFull_CallsAreUnavailable) {
   Start();
   worker_.Stop();
   v1::ListRulesResponse rules;
@@ -226,7 +258,7 @@ TEST_P(AdminServiceTest, WorkerHasTooMuchToDo_OperatorsAreToldToTryAgain) {
   EXPECT_THAT(status.error_message(), HasSubstr("try again"));
 }
 
-TEST_P(AdminServiceTest, CallerLeavesWhileTheRulesAreRead_TheServerServesOn) {
+TEST_F(AdminServiceTest, CallerLeavesWhileTheRulesAreRead_TheServerServesOn) {
   Start();
   {
     grpc::ClientContext context;
@@ -241,7 +273,7 @@ TEST_P(AdminServiceTest, CallerLeavesWhileTheRulesAreRead_TheServerServesOn) {
   EXPECT_EQ(rules.rules_size(), 2);
 }
 
-TEST_P(AdminServiceTest, OperatorsWhoChangeOrListRules_AreLogged_AndWrongTokensToo) {
+TEST_F(AdminServiceTest, OperatorsWhoChangeOrListRules_AreLogged_AndWrongTokensToo) {
   const Secret sesame("sesame");
   WrongTokens wrong(metrics_);
   rules_.go_on.Notify();
@@ -268,9 +300,6 @@ TEST_P(AdminServiceTest, OperatorsWhoChangeOrListRules_AreLogged_AndWrongTokensT
   EXPECT_NE(metrics_.Render().find("sluice_admin_refused_total{reason=\"wrong_token\"} 2"),
             std::string::npos);
 }
-
-INSTANTIATE_TEST_SUITE_P(Engines, AdminServiceTest, testing::ValuesIn(test::Engines()),
-                         [](const auto& engine) { return engine.param.name; });
 
 }  // namespace
 }  // namespace sluice

@@ -53,7 +53,8 @@ class ExplainTest : public LimiterTest {
           for (const ExplainedRule& rule : explanation.rules) {
             std::string line = std::string(rule.rule) + " " + std::string(rule.effect);
             if (!rule.reason.empty()) line += " (" + rule.reason + ")";
-            for (const auto& [key, status] : rule.counters) {
+            for (const auto& [key, status, counts] : rule.counters) {
+              if (!counts.empty()) line += " " + counts[0].name;
               line += status.state_known ? " " + std::to_string(status.verdict.remaining) + "/" +
                                                std::to_string(status.verdict.limit)
                                          : " unknown";
@@ -106,6 +107,23 @@ TEST_F(ExplainTest, EveryRuleThatMatches_InFileOrder_WithItsReason) {
   }
 }
 
+TEST_F(ExplainTest, LimitsOfAmounts_SayWhatTheyCount) {
+  RuleLimit tokens{kTen};
+  tokens.counts = {{"tokens", 3}};
+  Rule closed = RuleOf("closed", {});
+  closed.match = {{"user", Exact("b")}};
+  closed.limits.effect = Limits::Effect::kBlocked;
+  SetRules({RuleOf("model", {kTen, tokens}), closed});
+  CheckRequest charge = LimiterTest::RequestOf(Mode::kCharge);
+  charge.amounts = {{"tokens", 4}};
+  Ask(charge);
+  const std::string line = "model enforced 9/10 tokens 0/10";
+  EXPECT_EQ(Explained({{"user", "a"}}), std::vector{line});
+  EXPECT_EQ(decision_, Decision::kDenied) << "12 of 10 are counted";
+  EXPECT_EQ(Explained({{"user", "b"}}), (std::vector<std::string>{line, "closed blocked"}))
+      << "also where a rule decides and the counters are only read";
+}
+
 TEST_F(ExplainTest, CountersStandAsTheyAre_AndNothingIsTaken) {
   Check({{"user", "a"}}, 1);
   Check({{"user", "a"}}, 3);
@@ -118,7 +136,7 @@ TEST_F(ExplainTest, CountersStandAsTheyAre_AndNothingIsTaken) {
   EXPECT_EQ(Check({{"user", "a"}}).limits[0].verdict.remaining, 5);
 }
 
-TEST_F(ExplainTest, StoreFails_SaysWhatTheFallbackKnows) {
+TEST_F(ExplainTest, StoreFails_ShowsTheStateOfTheFallback) {
   store_.failing = StoreFailure::kTimeout;
   EXPECT_EQ(Explained({{"user", "a"}})[0], "per-user enforced 10/10");
   EXPECT_EQ(Explained({{"user", "a"}, {"office", "1"}})[0], "per-user enforced unknown");

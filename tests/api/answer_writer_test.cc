@@ -41,6 +41,7 @@ LimitAnswer AnyLimit(Random& random, const IndexedRule& rule) {
                     .source = static_cast<Source>(1 + Below(random, 5)),
                     .state_known = Below(random, 4) > 0};
   if (Below(random, 8) > 0) limit.algorithm = static_cast<Algorithm>(1 + Below(random, 6));
+  limit.units = Below(random, 2) == 0 ? 0 : AnyNumber(random);
   limit.verdict.admitted = Below(random, 2) == 0;
   limit.verdict.limit = AnyNumber(random);
   limit.verdict.remaining = AnyNumber(random);
@@ -64,16 +65,17 @@ CheckAnswer AnyAnswer(Random& random, const IndexedRule& rule) {
     answer.missing_attributes.push_back({&rule, Below(random, 2) == 0 ? "user" : "client_ip"});
   }
   answer.unknown_domain = Below(random, 4) == 0;
+  answer.uncounted_amounts.assign(Below(random, 3), "tokens");
   return answer;
 }
 
 template <typename SecondsAndNanos>
-void Fill(std::chrono::microseconds from, SecondsAndNanos& to) {
+void SetExpected(std::chrono::microseconds from, SecondsAndNanos& to) {
   to.set_seconds(from / std::chrono::seconds(1));
   to.set_nanos(static_cast<int>(from % std::chrono::seconds(1) / Duration(1) * 1'000));
 }
 
-void Fill(const LimitAnswer& from, v1::LimitStatus& to) {
+void SetExpected(const LimitAnswer& from, v1::LimitStatus& to) {
   to.set_rule(from.rule->rule.name);
   to.set_index(from.index);
   if (from.algorithm) to.set_algorithm(static_cast<v1::Algorithm>(*from.algorithm));
@@ -81,13 +83,14 @@ void Fill(const LimitAnswer& from, v1::LimitStatus& to) {
   to.set_shadow(from.rule->rule.shadow);
   to.set_source(static_cast<v1::Source>(from.source));
   if (!from.verdict.admitted && from.verdict.retry_after != Verdict::kNever) {
-    Fill(from.verdict.retry_after, *to.mutable_retry_after());
+    SetExpected(from.verdict.retry_after, *to.mutable_retry_after());
   }
   to.set_dropped_cost(static_cast<std::uint64_t>(from.verdict.dropped));
+  to.set_units(static_cast<std::uint64_t>(from.units));
   if (!from.state_known) return;
   to.set_limit(static_cast<std::uint64_t>(from.verdict.limit));
   to.set_remaining(static_cast<std::uint64_t>(from.verdict.remaining));
-  Fill(from.verdict.reset_after, *to.mutable_reset_after());
+  SetExpected(from.verdict.reset_after, *to.mutable_reset_after());
 }
 
 v1::CheckLimitResponse ResponseOf(const CheckAnswer& answer, const std::string& request_id) {
@@ -95,21 +98,25 @@ v1::CheckLimitResponse ResponseOf(const CheckAnswer& answer, const std::string& 
   response.set_decision(static_cast<v1::Decision>(answer.decision));
   response.set_source(static_cast<v1::Source>(answer.source));
   response.set_request_id(request_id);
-  Fill(answer.decided_at.time_since_epoch(), *response.mutable_decided_at());
+  SetExpected(answer.decided_at.time_since_epoch(), *response.mutable_decided_at());
   const bool allowed = answer.decision == Decision::kAllowed;
-  if (allowed && answer.wait > Duration::zero()) Fill(answer.wait, *response.mutable_wait());
-  if (!allowed && answer.retry_after) Fill(*answer.retry_after, *response.mutable_retry_after());
+  if (allowed && answer.wait > Duration::zero()) SetExpected(answer.wait, *response.mutable_wait());
+  if (!allowed && answer.retry_after)
+    SetExpected(*answer.retry_after, *response.mutable_retry_after());
   if (answer.lease) {
     response.mutable_lease()->set_id(answer.lease->id);
-    Fill(answer.lease->ttl, *response.mutable_lease()->mutable_ttl());
+    SetExpected(answer.lease->ttl, *response.mutable_lease()->mutable_ttl());
   }
-  for (const LimitAnswer& limit : answer.limits) Fill(limit, *response.add_limits());
+  for (const LimitAnswer& limit : answer.limits) SetExpected(limit, *response.add_limits());
   for (const MissingAttribute& from : answer.missing_attributes) {
     auto& to = *response.add_missing_attributes();
     to.set_rule(from.rule->rule.name);
     to.set_attribute(std::string(from.attribute));
   }
   response.set_unknown_domain(answer.unknown_domain);
+  for (const auto& name : answer.uncounted_amounts) {
+    response.add_uncounted_amounts(std::string(name));
+  }
   return response;
 }
 
@@ -147,7 +154,7 @@ TEST(AnswerWriter, Errors_AreAppendedAsResults) {
 
 TEST(AnswerWriter, Renewal_TellsTheTtl) {
   v1::RenewLeaseResponse expected;
-  Fill(std::chrono::milliseconds(1'500), *expected.mutable_ttl());
+  SetExpected(std::chrono::milliseconds(1'500), *expected.mutable_ttl());
   std::string written;
   AppendRenewal(std::chrono::milliseconds(1'500), written);
   EXPECT_EQ(written, expected.SerializeAsString());

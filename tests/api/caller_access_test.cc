@@ -67,26 +67,22 @@ TEST_F(CallerAccessTest, MayCheck_InItsDomainsAndModes) {
   const struct {
     const Caller& caller;
     std::string_view domain;
-    Demand demand;
+    Mode mode;
+    std::int64_t cost;
     bool may;
   } rows[] = {
-      {shop, "shop", {}, true},
-      {shop, "a/b", {.mode = Mode::kCharge}, true},
-      {shop, "shop", {.mode = Mode::kRefund}, true},
-      {shop, "shop", {.cost = 0}, true},
-      {shop, "", {}, false},
-      {shop, "*", {}, false},
-      {shop, "shops", {}, false},
-      {peeker, "any", {.mode = Mode::kPeek}, true},
-      {peeker, "any", {.cost = 0}, true},
-      {peeker, "any", {}, false},
-      {peeker, "any", {.mode = Mode::kCharge}, false},
-      {peeker, "any", {.mode = Mode::kRefund}, false},
+      {shop, "shop", Mode::kConsume, 1, true},   {shop, "a/b", Mode::kCharge, 1, true},
+      {shop, "shop", Mode::kRefund, 1, true},    {shop, "shop", Mode::kConsume, 0, true},
+      {shop, "", Mode::kConsume, 1, false},      {shop, "*", Mode::kConsume, 1, false},
+      {shop, "shops", Mode::kConsume, 1, false}, {peeker, "any", Mode::kPeek, 1, true},
+      {peeker, "any", Mode::kConsume, 0, true},  {peeker, "any", Mode::kConsume, 1, false},
+      {peeker, "any", Mode::kCharge, 1, false},  {peeker, "any", Mode::kRefund, 1, false},
   };
   for (const auto& row : rows) {
     CheckRequest request;
     request.domain = row.domain;
-    request.demand = row.demand;
+    request.cost = row.cost;
+    request.demand.mode = row.mode;
     const auto may = access->MayCheck(row.caller, request);
     EXPECT_EQ(may.has_value(), row.may) << row.caller.name << " in " << row.domain;
     if (may) {
@@ -99,11 +95,27 @@ TEST_F(CallerAccessTest, MayCheck_InItsDomainsAndModes) {
   EXPECT_TRUE(access->MayReadMetrics(peeker));
 }
 
+// Otherwise a caller who may only look could take tokens with a cost of 0.
+TEST_F(CallerAccessTest, CostOfZeroWithAmounts_IsNoPeek) {
+  const auto access = Load();
+  const Caller& peeker = **access->Identify("Bearer peek", {});
+  const auto may = [&](Mode mode, std::int64_t tokens) {
+    CheckRequest request{.domain = "any", .cost = 0, .amounts = {{"tokens", tokens}}};
+    request.demand.mode = mode;
+    return access->MayCheck(peeker, request).has_value();
+  };
+  EXPECT_TRUE(may(Mode::kConsume, 0));
+  EXPECT_TRUE(may(Mode::kPeek, 7));
+  EXPECT_FALSE(may(Mode::kConsume, 7));
+  EXPECT_FALSE(may(Mode::kCharge, 7));
+  EXPECT_FALSE(may(Mode::kConsume, -1)) << "an invalid amount";
+}
+
 TEST_F(CallerAccessTest, MayUseLease_OfItsDomainsAlone) {
   const auto access = Load();
   const Caller& shop = **access->Identify("Bearer next", {});
   const auto lease = [](const std::string& keys) {
-    return "2.000102030405060708090a0b0c0d0e0f.1000000.store " + keys;
+    return "1.000102030405060708090a0b0c0d0e0f.1000000.store " + keys;
   };
   const std::string own = "sluice:{shop/slots/42}:concurrency";
   const std::string escaped = "sluice:{a%2Fb/user=42}slots:concurrency";

@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-TEST(DivideConnections, EachDoorHasItsPart) {
+TEST(DivideConnections, GrpcAndHttpEachGetAShare) {
   constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
   struct Case {
     std::size_t max_connections, for_http, max_files, grpc, http;

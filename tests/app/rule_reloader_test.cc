@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "base/notification.h"
 #include "limiter/check_call.h"
 #include "store/memory/memory_store.h"
 #include "tests/support/captured_log.h"
@@ -53,12 +54,11 @@ class Call final : public CheckCall {
 class RuleReloaderTest : public testing::Test {
  protected:
   void Start(const fs::path& directory, milliseconds second_look = milliseconds(40)) {
-    reloader_.emplace(RuleReloader::Parts{limiter_, metrics_, clock_},
-                      RuleReloader::Options{.directory = directory,
-                                            .index = {},
+    reloader_.emplace(RuleReloader::Dependencies{limiter_, metrics_, clock_},
+                      RuleReloader::Options{.sources = {.directory = directory},
                                             .settle = milliseconds(20),
                                             .second_look = second_look},
-                      IndexRules(ReadRuleFiles(directory), {}));
+                      IndexRules({.own = ReadRuleFiles(directory), .envoy = {}}));
   }
 
   std::vector<std::string> Names() const {
@@ -98,7 +98,7 @@ class RuleReloaderTest : public testing::Test {
 };
 
 // RuleWatch's test covers more ways in which a directory can change.
-TEST_F(RuleReloaderTest, FilesChange_NewRulesAreInForce_Table) {
+TEST_F(RuleReloaderTest, FilesChange_NewRulesAreActive_Table) {
   struct Case {
     const char* what;
     std::function<void(const TempDir&)> change;
@@ -160,10 +160,10 @@ TEST_F(RuleReloaderTest, ConfigMapSwapped_TwiceInARow_IsFollowed) {
 
 TEST_F(RuleReloaderTest, FilesChangeBetweenReadingAndWatching_IsSeen) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
-  RuleReading first = IndexRules(ReadRuleFiles(dir_.path() / "rules"), {});
+  RuleReading first = IndexRules({.own = ReadRuleFiles(dir_.path() / "rules"), .envoy = {}});
   Put(RuleNamed("b"));
-  reloader_.emplace(RuleReloader::Parts{limiter_, metrics_, clock_},
-                    RuleReloader::Options{.directory = dir_.path() / "rules", .index = {}},
+  reloader_.emplace(RuleReloader::Dependencies{limiter_, metrics_, clock_},
+                    RuleReloader::Options{.sources = {.directory = dir_.path() / "rules"}},
                     std::move(first));
   EXPECT_TRUE(WaitForRules({"b"}));
 }
@@ -272,7 +272,7 @@ TEST_F(RuleReloaderTest, HalfWritten_CausesNoError) {
   EXPECT_EQ(Metric("sluice_rules_last_reload_success"), 1);
 }
 
-TEST_F(RuleReloaderTest, BrokenAndNeverAtRest_IsToldOf) {
+TEST_F(RuleReloaderTest, BrokenAndConstantlyChanging_IsReported) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules", kTimeout);
   EXPECT_TRUE(WaitUntil(kTimeout, [&] {
@@ -281,7 +281,7 @@ TEST_F(RuleReloaderTest, BrokenAndNeverAtRest_IsToldOf) {
   }));
 }
 
-TEST_F(RuleReloaderTest, GoodSet_DifferenceOrItsAbsenceIsLogged) {
+TEST_F(RuleReloaderTest, ValidSet_DifferenceIsLogged) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");
   const auto old = limiter_.rules();
@@ -308,7 +308,7 @@ TEST_F(RuleReloaderTest, GoodSet_DifferenceOrItsAbsenceIsLogged) {
   EXPECT_THAT(limiter_.rules()->index->rules()[0].rule.location, HasSubstr("a.yaml:4"));
 }
 
-TEST_F(RuleReloaderTest, CountersOfTheSameShape_GoOnCounting_Table) {
+TEST_F(RuleReloaderTest, UnchangedLimits_KeepTheirCounts_Table) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");
   call_.TakeOne();
@@ -324,11 +324,11 @@ TEST_F(RuleReloaderTest, CountersOfTheSameShape_GoOnCounting_Table) {
   EXPECT_EQ(call_.TakeOne(), 0) << "back to the first window, lower";
 }
 
-TEST_F(RuleReloaderTest, ReplacedRules_AreFreed_ThoughThreadsAndCallsStandIdle) {
+TEST_F(RuleReloaderTest, ReplacedRules_AreFreed_WhileThreadsAreIdle) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");
   call_.TakeOne();
-  const std::weak_ptr<const RulesInForce> old = limiter_.rules();
+  const std::weak_ptr<const ActiveRules> old = limiter_.rules();
   Put(RuleNamed("b"));
   ASSERT_TRUE(reloader_->Reload().applied);
   EXPECT_TRUE(WaitUntil(kTimeout, [&] { return old.expired(); }));
@@ -338,18 +338,16 @@ std::string EnvoyRuleOf(const std::string& key, const std::string& domain = "env
   return "domain: " + domain + "\ndescriptors: [{key: " + key + ", rate_limit: {unit: day}}]\n";
 }
 
-TEST_F(RuleReloaderTest, EnvoysFilesChange_RulesOfBothKindsAreInForce) {
+TEST_F(RuleReloaderTest, EnvoysFilesChange_RulesOfBothKindsAreActive) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   dir_.Write("envoy/team/e", EnvoyRuleOf("k"));
   const std::string own = dir_.path() / "rules";
   const std::string envoys = dir_.path() / "envoy";
-  reloader_.emplace(RuleReloader::Parts{limiter_, metrics_, clock_},
-                    RuleReloader::Options{.directory = own,
-                                          .envoy_directory = envoys,
-                                          .index = {},
+  reloader_.emplace(RuleReloader::Dependencies{limiter_, metrics_, clock_},
+                    RuleReloader::Options{.sources = {.directory = own, .envoy_directory = envoys},
                                           .settle = milliseconds(20),
                                           .second_look = milliseconds(40)},
-                    IndexRules(ReadRuleFiles(own), {}, {.texts = envoy::ReadRuleFiles(envoys)}));
+                    IndexRules({.own = ReadRuleFiles(own), .envoy = envoy::ReadRuleFiles(envoys)}));
   EXPECT_THAT(Names(), ElementsAre("a", "k", "(override)"));
   EXPECT_NE(limiter_.rules()->index->guide(), nullptr);
   fs::rename(dir_.Write("next", EnvoyRuleOf("l")), dir_.path() / "envoy/team/e");
@@ -371,13 +369,11 @@ TEST_F(RuleReloaderTest, OneDirectorySuddenlyEmpty_OldRulesOfBothKindsStay) {
   dir_.Write("envoy/e.yaml", EnvoyRuleOf("k"));
   const std::string own = dir_.path() / "rules";
   const std::string envoys = dir_.path() / "envoy";
-  reloader_.emplace(RuleReloader::Parts{limiter_, metrics_, clock_},
-                    RuleReloader::Options{.directory = own,
-                                          .envoy_directory = envoys,
-                                          .index = {},
+  reloader_.emplace(RuleReloader::Dependencies{limiter_, metrics_, clock_},
+                    RuleReloader::Options{.sources = {.directory = own, .envoy_directory = envoys},
                                           .settle = milliseconds(20),
                                           .second_look = milliseconds(40)},
-                    IndexRules(ReadRuleFiles(own), {}, {.texts = envoy::ReadRuleFiles(envoys)}));
+                    IndexRules({.own = ReadRuleFiles(own), .envoy = envoy::ReadRuleFiles(envoys)}));
   fs::rename(dir_.path() / "envoy/e.yaml", dir_.path() / "e.yaml");
   EXPECT_TRUE(WaitForLines("/envoy: found no rules; to remove all rules"));
   EXPECT_THAT(Names(), ElementsAre("a", "k", "(override)"));
@@ -387,14 +383,14 @@ TEST_F(RuleReloaderTest, OneDirectorySuddenlyEmpty_OldRulesOfBothKindsStay) {
   EXPECT_THAT(Names(), ElementsAre("a", "k", "(override)"));
 }
 
-TEST_F(RuleReloaderTest, NoDirectory_ReloadSaysSo) {
-  reloader_.emplace(RuleReloader::Parts{limiter_, metrics_, clock_}, RuleReloader::Options{},
-                    IndexRules({}, {}));
+TEST_F(RuleReloaderTest, NoDirectory_ReloadReportsIt) {
+  reloader_.emplace(RuleReloader::Dependencies{limiter_, metrics_, clock_}, RuleReloader::Options{},
+                    IndexRules({}));
   EXPECT_THAT(reloader_->Reload().errors,
               ElementsAre("there is no directory to read: give --rules DIR"));
 }
 
-TEST_F(RuleReloaderTest, ManyAskAtOnce_AllAreAnswered) {
+TEST_F(RuleReloaderTest, ConcurrentReloads_AllAreAnswered) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");
   std::vector<Thread> askers;
@@ -406,6 +402,54 @@ TEST_F(RuleReloaderTest, ManyAskAtOnce_AllAreAnswered) {
   }
   for (Thread& asker : askers) asker.Join();
   EXPECT_EQ(applied, 160);
+}
+
+// A set of a control plane with one rule that counts per user.
+envoy::RuleResources ResourcesOf(const std::string& version, const std::string& key) {
+  Diagnostics errors;
+  YamlNode root = ReadYaml("",
+                           "domain: edge\ndescriptors: [{key: '" + key +
+                               "', rate_limit: {unit: hour, requests_per_unit: 5}}]",
+                           {}, errors);
+  return {.id = {.version = version, .fingerprint = key, .resources = 1},
+          .documents = {{.name = "resources[0]", .root = std::move(root)}}};
+}
+
+class OfferedRulesTest : public RuleReloaderTest {
+ protected:
+  // Offers the set and waits until it is in force or refused. Returns the mistakes.
+  std::vector<std::string> Offer(envoy::RuleResources set) {
+    Notification done;
+    std::vector<std::string> mistakes;
+    reloader_->Offer(std::move(set), [&](const auto& found) {
+      mistakes = found;
+      done.Notify();
+    });
+    done.Wait();
+    return mistakes;
+  }
+};
+
+TEST_F(OfferedRulesTest, SetsOfAControlPlane_AreInForceBesideFiles_EmptyIsValid) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules");
+  EXPECT_THAT(Offer(ResourcesOf("1", "user")), IsEmpty());
+  EXPECT_THAT(Names(), ElementsAre("a", "user", "(override)"));
+  EXPECT_THAT(Offer(ResourcesOf("2", "team")), IsEmpty());
+  EXPECT_THAT(Names(), ElementsAre("a", "team", "(override)"));
+  EXPECT_THAT(Offer({.id = {.version = "3", .fingerprint = "", .resources = 0}, .documents = {}}),
+              IsEmpty());
+  EXPECT_THAT(Names(), ElementsAre("a"));
+}
+
+TEST_F(OfferedRulesTest, BadSet_IsRefused_TheLastOneStaysAlsoWhenFilesChange) {
+  dir_.Write("rules/a.yaml", RuleNamed("a"));
+  Start(dir_.path() / "rules");
+  EXPECT_THAT(Offer(ResourcesOf("1", "user")), IsEmpty());
+  EXPECT_THAT(Offer(ResourcesOf("2", "")), ElementsAre(HasSubstr("descriptors[0].key")));
+  EXPECT_THAT(Names(), ElementsAre("a", "user", "(override)"));
+  Put(RuleNamed("b"));
+  EXPECT_TRUE(WaitForRules({"b", "user", "(override)"}));
 }
 
 }  // namespace

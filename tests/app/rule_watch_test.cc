@@ -139,7 +139,7 @@ TEST(RuleWatchTest, AfterRenew_WatchesTheNewAndNotTheOld) {
   EXPECT_TRUE(watch.TakeChanges());
 }
 
-TEST(RuleWatchTest, LinksInACircle_EndSomewhere) {
+TEST(RuleWatchTest, CircularLinks_AreNotFollowedForever) {
   const TempDir dir;
   fs::create_symlink("b", dir.path() / "a");
   fs::create_symlink("a", dir.path() / "b");

@@ -60,7 +60,10 @@ void Measure(const Timed& store, const char* what, const std::function<void(Bloc
 
 void MeasureAll(const Timed& store, ManualClock& clock) {
   const auto as = [](std::int64_t cost, Mode mode) {
-    return [=](BlockingCheck& check) { check.demand = {.cost = cost, .mode = mode}; };
+    return [=](BlockingCheck& check) {
+      check.counters.front().units = cost;
+      check.demand.mode = mode;
+    };
   };
   const auto release = as(1, Mode::kRelease);
   for (const std::int64_t cost : {std::int64_t{1}, kMostSlots}) {
@@ -72,7 +75,7 @@ void MeasureAll(const Timed& store, ManualClock& clock) {
     Measure(store, "denied", as(cost, Mode::kConsume), nullptr);
     const auto renew = [&](BlockingCheck& check) {
       check.lease = last->lease;
-      check.demand = {.cost = cost, .mode = Mode::kRenew};
+      check.demand.mode = Mode::kRenew;
     };
     if (cost == kMostSlots) Measure(store, "renewed", renew, nullptr);
     release(*last);

@@ -21,8 +21,8 @@
 
 #include <fmt/format.h>
 
-#include "load/grpc_call.h"
-#include "load/http2_connection.h"
+#include "client/grpc_call.h"
+#include "client/http2_connection.h"
 #include "net/io_threads.h"
 #include "tests/bench/number_flags.h"
 #include "tests/bench/server_latency.h"
@@ -106,39 +106,38 @@ const std::vector<Kind>& Kinds() {
 // A connection whose calls follow each other, loop thread only.
 class Caller {
  public:
-  Caller(net::Loop& loop, const load::Plan& plan, const Kind& kind, int in_flight,
+  Caller(net::Loop& loop, const Target& target, const Kind& kind, int in_flight,
          std::atomic<bool>& stopping, std::atomic<std::uint64_t>& answered)
       : kind_(kind), stopping_(stopping), answered_(answered) {
     for (int i = 0; i < in_flight; ++i) calls_.push_back(std::make_unique<Call>(*this));
-    connection_ = std::make_unique<load::Http2Connection>(loop, plan, nullptr, [this, &loop] {
-      if (started_ || !connection_->settled()) return;
-      started_ = true;
-      loop.Post([this] {
-        for (const auto& call : calls_) call->Start();
-      });
-    });
+    connection_ = std::make_unique<Http2Connection>(loop, target, nullptr, std::chrono::seconds(1),
+                                                    [this, &loop] {
+                                                      if (started_ || !connection_->settled())
+                                                        return;
+                                                      started_ = true;
+                                                      loop.Post([this] {
+                                                        for (const auto& call : calls_)
+                                                          call->Start();
+                                                      });
+                                                    });
   }
 
  private:
-  class Call final : public load::GrpcCall {
+  class Call final : public GrpcCall {
    public:
     explicit Call(Caller& caller) : caller_(caller) { request_complete_ = true; }
 
     void Start() {
       Restart();
       const std::string message = caller_.kind_.request(caller_.NextUser());
-      request_.push_back('\0');
-      for (int shift = 24; shift >= 0; shift -= 8) {
-        request_.push_back(static_cast<char>(message.size() >> shift));
-      }
-      request_ += message;
+      request_ = GrpcFrame(message);
       caller_.connection_->Request(caller_.kind_.path, *this);
     }
 
    private:
     void OnMessage(std::string_view) override {}
-    void OnStatus(const load::GrpcStatus& status) override {
-      Require(status.code == load::kOk, status.message);
+    void OnStatus(const GrpcStatus& status) override {
+      Require(status.code == GrpcStatus::kOk, status.message);
       caller_.answered_.fetch_add(1, std::memory_order_relaxed);
       if (!caller_.stopping_.load(std::memory_order_relaxed)) {
         caller_.connection_->loop().Post([this] { Start(); });
@@ -154,7 +153,7 @@ class Caller {
   std::atomic<bool>& stopping_;
   std::atomic<std::uint64_t>& answered_;
   std::vector<std::unique_ptr<Call>> calls_;
-  std::unique_ptr<load::Http2Connection> connection_;
+  std::unique_ptr<Http2Connection> connection_;
   bool started_ = false;
   std::uint32_t user_ = 1;
 };
@@ -162,14 +161,14 @@ class Caller {
 // Calls a second.
 double Measure(net::IoThreads& io, const Address& address, const Kind& kind,
                const Settings& settings) {
-  const load::Plan plan{.address = address};
+  const Target target{.address = address};
   std::atomic<bool> stopping = false;
   std::atomic<std::uint64_t> answered = 0;
   std::vector<std::unique_ptr<Caller>> callers;
   io.RunOn(0, [&](net::Loop& loop) {
     for (int i = 0; i < settings.connections; ++i) {
       callers.push_back(
-          std::make_unique<Caller>(loop, plan, kind, settings.in_flight, stopping, answered));
+          std::make_unique<Caller>(loop, target, kind, settings.in_flight, stopping, answered));
     }
   });
   Require(WaitUntil(std::chrono::seconds(30), [&] { return answered > 1'000; }), "no answers");

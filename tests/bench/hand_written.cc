@@ -1,20 +1,17 @@
-// Measures the gain of hand-written code per check: parsing a CheckLimitRequest compared with the
-// generated class, and observing a duration compared with prometheus-cpp's histogram.
+// Measures the gain of a hand-written histogram: observing a duration, compared with
+// prometheus-cpp's.
 //
 //   cmake --preset release && cmake --build --preset release --target hand_written
 //   build/release/bench/hand_written
 #include <prometheus/histogram.h>
-#include <sluice/v1/rate_limiter.pb.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
-#include <string>
 #include <vector>
 
-#include "api/check_request_parser.h"
 #include "metrics/histogram.h"
 
 namespace sluice::bench {
@@ -42,30 +39,6 @@ double MedianNanoseconds(const Call& call) {
   return rounds[kRounds / 2];
 }
 
-std::string Request() {
-  v1::CheckLimitRequest request;
-  request.set_domain("shop");
-  (*request.mutable_attributes())["endpoint"] = "/boot/pay";
-  (*request.mutable_attributes())["user"] = "1234567";
-  request.set_cost(1);
-  return request.SerializeAsString();
-}
-
-void CompareParsers() {
-  const std::string bytes = Request();
-  std::size_t sink = 0;
-  CheckRequest request;
-  std::string_view request_id;
-  const double ours = MedianNanoseconds([&](int) {
-    sink += ParseCheckRequest(bytes, request, request_id) ? request.attributes.size() : 0;
-  });
-  v1::CheckLimitRequest generated;  // used again, as servers do
-  const double theirs = MedianNanoseconds(
-      [&](int) { sink += generated.ParseFromString(bytes) ? generated.attributes().size() : 0; });
-  std::printf("request of two attributes: %.0f ns, generated class %.0f ns (%zu)\n", ours, theirs,
-              sink);
-}
-
 void CompareHistograms() {
   std::vector<Histogram::Duration> bounds;
   std::vector<double> seconds;
@@ -85,7 +58,4 @@ void CompareHistograms() {
 }  // namespace
 }  // namespace sluice::bench
 
-int main() {
-  sluice::bench::CompareParsers();
-  sluice::bench::CompareHistograms();
-}
+int main() { sluice::bench::CompareHistograms(); }

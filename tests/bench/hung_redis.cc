@@ -95,7 +95,7 @@ class Measurement {
   Phase Load(Duration length, Begin begin) {
     const auto address = Address::Parse(fleet_.server(0).grpc_address());
     Require(static_cast<bool>(address), "no address");
-    const load::Plan plan{.address = *address,
+    const load::Plan plan{.target = {.address = *address},
                           .request = CheckOf("bench", "/daily").SerializeAsString(),
                           .keys = 10'000,
                           .rate = settings_.rate,

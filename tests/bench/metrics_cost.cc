@@ -10,8 +10,8 @@
 #include <array>
 #include <cstdio>
 
+#include "limiter/active_rules.h"
 #include "limiter/limiter_metrics.h"
-#include "limiter/rules_in_force.h"
 
 namespace sluice::bench {
 namespace {
@@ -36,7 +36,7 @@ double CpuNanoseconds() {
   return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
-double NanosecondsPerCheck(const LimiterMetrics& metrics, const RulesInForce& rules) {
+double NanosecondsPerCheck(const LimiterMetrics& metrics, const ActiveRules& rules) {
   const IndexedLimit limit{};  // that there is one is enough
   const std::array<LimitAnswer, 1> limits{LimitAnswer{.rule = rules.index->rules().data()}};
   const std::array<RuleMatch, 1> matches{RuleMatch{.rule = limits[0].rule, .limits = {&limit, 1}}};
@@ -46,7 +46,7 @@ double NanosecondsPerCheck(const LimiterMetrics& metrics, const RulesInForce& ru
     const SteadyTime received = SteadyNow();
     rules.CountWithoutLimits(matches);
     metrics.store_duration.Observe(SteadyNow() - asked);
-    rules.CountVerdicts(limits);
+    rules.CountVerdicts(limits, true);
     metrics.check_duration.Observe(SteadyNow() - received);
     asked = received;
   }
@@ -56,7 +56,7 @@ double NanosecondsPerCheck(const LimiterMetrics& metrics, const RulesInForce& ru
 void Run() {
   MetricsRegistry registry;
   const LimiterMetrics metrics(registry);
-  const RulesInForce rules(RuleIndex::Build(OneRule(), {}).value(), registry);
+  const ActiveRules rules(RuleIndex::Build(OneRule(), {}).value(), registry);
   std::array<double, kRounds> rounds{};
   for (double& round : rounds) round = NanosecondsPerCheck(metrics, rules);
   std::sort(rounds.begin(), rounds.end());

@@ -38,9 +38,9 @@ int Run(std::uint16_t port, std::size_t thread_count) {
   threads.Start();
   rpc::Methods methods{{.path = "/sluice.v1.RateLimiter/CheckLimit",
                         .unary = [](net::Loop&) { return std::make_unique<NoopCheck>(); }}};
-  rpc::ServerOptions options;
+  rpc::http2::ServerOptions options;
   options.address = {.host = "127.0.0.1", .port = port};
-  const auto server = rpc::http2::StartServer(threads, std::move(methods), options);
+  const auto server = rpc::http2::Server::Start(threads, std::move(methods), options);
   if (!server) {
     std::fprintf(stderr, "%s\n", server.error().message.c_str());
     return 1;

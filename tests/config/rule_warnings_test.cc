@@ -64,6 +64,38 @@ TEST(RuleWarnings, AttributeThatARequestMayLack) {
   EXPECT_THAT(warnings("    per: [user]\n    missing: deny\n"), IsEmpty());
 }
 
+TEST(RuleWarnings, CountedNamesThatAreNearlyTheServersOwn) {
+  const auto warnings = [](const std::string& counts) {
+    return WarningsOfLimits("{algorithm: fixed_window, limit: 99, window: 1m, counts: " + counts +
+                            "}");
+  };
+  const auto about = [](const std::string& where, const std::string& name, const std::string& own) {
+    return "rules[0].limits[0].counts" + where + ": \"" + name +
+           "\" is an amount that callers have to give; write " + own + " if that is meant";
+  };
+  EXPECT_THAT(warnings("request"), ElementsAre(about("", "request", "requests")));
+  EXPECT_THAT(warnings("[bytes, costs]"), ElementsAre(about("[1]", "costs", "cost")));
+  EXPECT_THAT(warnings("{reqests: 2}"), ElementsAre(about(".reqests", "reqests", "requests")));
+  EXPECT_THAT(warnings("{cost: 2, requests: 1, tokens: 1, posts: 1, cents: 3}"), IsEmpty());
+}
+
+TEST(RuleWarnings, WeightThatTheLimitCannotHold) {
+  EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 10/s, burst: 3000, counts: {in: "
+                               "3000, out: 3001}}"),
+              ElementsAre("rules[0].limits[0]: never admits a request with \"out\": one of it is "
+                          "3001 units, and the limit admits at most 3000 at once"));
+}
+
+TEST(RuleWarnings, LimitsThatCountDifferently_AreNotCompared) {
+  const std::string minute = "{algorithm: sliding_log, limit: 10, window: 1m, counts: ";
+  const std::string second = "{algorithm: sliding_log, limit: 10, window: 1s, counts: ";
+  EXPECT_THAT(WarningsOfLimits(minute + "in}, " + second + "out}"), IsEmpty());
+  EXPECT_THAT(WarningsOfLimits(minute + "in}, " + second + "{in: 2}}"), IsEmpty());
+  EXPECT_THAT(WarningsOfLimits(minute + "in}, " + second + "in}"),
+              ElementsAre("rules[0].limits[1]: never decides: limits[0] denies all that it would "
+                          "deny"));
+}
+
 TEST(RuleWarnings, LimitThatAnotherMakesPointless) {
   const auto never = [](int which, int other) {
     return "rules[0].limits[" + std::to_string(which) + "]: never decides: limits[" +

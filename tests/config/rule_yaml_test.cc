@@ -35,7 +35,7 @@ void ExpectReadsBack(Rule rule) {
   EXPECT_EQ(loaded.rules[0].rules[0], rule) << yaml;
 }
 
-TEST(RuleYaml, DefaultsLeftOut_TheRestInTheOrderOfTheManual) {
+TEST(RuleYaml, WritesWhatDiffersFromDefaults_InTheOrderOfTheManual) {
   const std::string yaml =
       "name: pay-per-user\n"
       "match: {endpoint: /boot/pay, method: [POST, PUT], client_ip: {not: {cidr: 10.0.0.0/8}}}\n"
@@ -56,6 +56,9 @@ TEST(RuleYaml, DefaultsLeftOut_TheRestInTheOrderOfTheManual) {
       "  - {algorithm: fixed_window, limit: 1000, window: 1d, align: clock, utc_offset: "
       "\"+08:00\"}\n"
       "  - {algorithm: fixed_window, limit: 7, window: month}\n"
+      "  - {algorithm: fixed_window, counts: requests, limit: 7, window: 1s}\n"
+      "  - {algorithm: fixed_window, name: n, counts: [in, out], limit: 7, window: 1s}\n"
+      "  - {algorithm: fixed_window, counts: {in: 3, true: 1}, limit: 7, window: 1s}\n"
       "overrides:\n"
       "  - match: {plan: [gold, {prefix: vip-}], api_key: {exists: true}}\n"
       "    limits: unlimited\n"
@@ -84,6 +87,16 @@ TEST(RuleYaml, TextsThatYamlCouldMisread_ReadBack) {
     rule.match = {{"x" + text, {Pattern::Kind::kExact, text, {}}}};
     rule.limits.effect = Limits::Effect::kBlocked;
     ExpectReadsBack(rule);
+  }
+}
+
+TEST(RuleYaml, ByteOrderMark_IsIgnored) {
+  for (const char* const text : {"domain: d\nrules: [{name: a, limits: blocked}]\n",
+                                 "---\ndomain: d\nrules: [{name: a, limits: blocked}]\n"}) {
+    const LoadedRules loaded =
+        ParseRules({.files = {{"a.yaml", std::string("\xef\xbb\xbf") + text}}});
+    ASSERT_TRUE(loaded.ok());
+    EXPECT_EQ(loaded.rules.at(0).name, "d");
   }
 }
 

@@ -107,6 +107,29 @@ TEST(RulesLoader, Documentation_Examples_Load) {
   EXPECT_GE(examples, 4);
 }
 
+TEST(RulesLoader, Counts_AreInTheOrderOfNames_AndTheCostIsTheDefault) {
+  const struct {
+    std::string counts;
+    Counts expected;
+  } rows[] = {
+      {"cost", {}},
+      {"[cost]", {}},
+      {"{cost: 1}", {}},
+      {"{cost: 2}", {{"cost", 2}}},
+      {"requests", {{"requests", 1}}},
+      {"[out, in]", {{"in", 1}, {"out", 1}}},
+      {"{out: 1000000000, in: 1}", {{"in", 1}, {"out", 1'000'000'000}}},
+      {"2", {{"2", 1}}},
+  };
+  for (const auto& row : rows) {
+    const LoadedRules loaded = Parse(
+        "domain: d\nrules: [{name: r, limits: [{algorithm: token_bucket, rate: 9/m, counts: " +
+        row.counts + "}]}]\n");
+    ASSERT_THAT(Messages(loaded), IsEmpty()) << row.counts;
+    EXPECT_EQ(loaded.rules[0].rules[0].limits.limits[0].counts, row.expected) << row.counts;
+  }
+}
+
 TEST(RulesLoader, WholeGrammar_BecomesRules_Values) {
   const LoadedRules loaded = Parse(R"(
 domain: shop
@@ -277,7 +300,7 @@ TEST(RulesLoader, Directory_ReadsRuleFilesInNameOrder_SkipsOthers) {
   EXPECT_EQ(loaded.rules[1].name, "b");
 }
 
-TEST(RulesLoader, Fingerprint_DoesNotTellTheDirectory) {
+TEST(RulesLoader, Fingerprint_DoesNotDependOnTheDirectory) {
   const RuleDirectory one, two;
   const auto fingerprint = [](const RuleDirectory& it) {
     return ReadRuleFiles(it.path().string()).fingerprint;

@@ -1,5 +1,5 @@
 """The editors' JSON schema agrees with the server on all rule files: it accepts the examples and
-the largest values, and rejects all mistakes that a schema can express.
+the largest values, and rejects all errors that a schema can express.
 
 Usage: rules_schema_test.py SOURCE_DIR
 """
@@ -16,12 +16,12 @@ schema = json.loads((source / "config/rules.schema.json").read_text())
 jsonschema.Draft7Validator.check_schema(schema)
 validator = jsonschema.Draft7Validator(schema)
 
-# Mistakes that only the server finds: YAML parsers hide them, or a schema cannot express them.
+# Errors that only the server finds: YAML parsers hide them, or a schema cannot express them.
 BEYOND_A_SCHEMA = {
     "alias", "anchor", "key_twice", "match_attribute_twice", "not_utf8", "quote_swallows_line", "tag",
     "token_bucket_borrow_word",  # `yes` is a boolean to some
     "cidr_host_bits", "cidr_length", "regex_bad",
-    "limit_twice", "per_twice", "rule_name_twice",
+    "counts_of_two_limits", "limit_twice", "per_twice", "rule_name_twice",
     "fixed_window_window_too_long", "token_bucket_warmup_too_long",
     "leaky_bucket_rate_too_large", "token_bucket_rate_too_large",
     "token_bucket_rate_too_large_per_second",
@@ -50,6 +50,9 @@ GOOD_LIMITS = """
 {algorithm: leaky_bucket, rate: 2/d, queue: 0}
 {algorithm: concurrency, limit: 100000, ttl: 30s}
 {algorithm: concurrency, limit: 1, ttl: 30s, name: large-jobs}
+{algorithm: token_bucket, rate: 60/m, counts: requests}
+{algorithm: sliding_log, limit: 10, window: 1m, counts: [input_tokens, output_tokens]}
+{algorithm: fixed_window, limit: 500, window: month, counts: {input_tokens: 1, output_tokens: 1000000000}}
 """
 
 failures = []

@@ -1,19 +1,17 @@
-// All documents state the same defaults as the table of settings.
+// Documents state the same settings and defaults as the table of settings.
 #include <gtest/gtest.h>
 #include <re2/re2.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "config/settings_table.h"
+#include "config/settings.h"
 
 namespace sluice {
 namespace {
@@ -26,56 +24,29 @@ std::string Read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::vector<std::string> Lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-TEST(SettingsDocumented, Struct_StartsWithTheDefaultsOfTheTable) {
-  for (const Setting& setting : SettingsTable()) {
-    if (setting.initial == "none") continue;
-    Settings settings;
-    ASSERT_TRUE(setting.set(settings, setting.initial)) << setting.variable;
-    EXPECT_EQ(settings, Settings{}) << setting.variable << " is not " << setting.initial;
-  }
-}
-
-// Those of Envoy's service are on a separate page.
-TEST(SettingsDocumented, Tables_HaveARowForEachAndNoOther) {
-  const std::vector<std::string> lines =
-      Lines(Read(kSource / "README.md") + Read(kSource / "docs/envoy.md"));
-  for (const Setting& setting : SettingsTable()) {
-    if (setting.flag.empty()) continue;
-    const std::string row =
-        fmt::format("| `{} {}` | `{}` | `{}` | {} | ", setting.flag, setting.value,
-                    setting.variable, setting.key, setting.initial);
-    EXPECT_EQ(std::ranges::count_if(lines, [&](const auto& line) { return line.starts_with(row); }),
-              1)
-        << row;
-  }
-  const auto rows = std::ranges::count_if(lines, [](const std::string& line) {
-    return line.starts_with("| `--") && !line.starts_with("| `--config");
-  });
-  const auto flags = std::ranges::count_if(
-      SettingsTable(), [](const Setting& setting) { return !setting.flag.empty(); });
-  EXPECT_EQ(rows, flags);
-}
-
-TEST(SettingsDocumented, ExampleFile_NamesEach) {
+// The example file is the reference of all settings: it gives each with its default, or, as a
+// comment, each without one.
+TEST(SettingsDocumented, ExampleFile_GivesEachWithItsDefault) {
   const std::string example = Read(kSource / "config/sluice.yaml");
-  for (const Setting& setting : SettingsTable()) {
+  Settings settings;
+  for (const Setting& setting : SettingsTable(settings)) {
+    if (setting.is_secret) continue;
     const std::string key(setting.key.substr(setting.key.rfind('.') + 1));
-    if (key.empty()) continue;
-    EXPECT_TRUE(RE2::PartialMatch(example, "(?m)^[# ]*" + key + ":")) << setting.key;
+    const bool is_given = RE2::PartialMatch(example, "(?m)^ *" + key + ": ");
+    const bool is_comment = RE2::PartialMatch(example, "(?m)^ *# *" + key + ": ");
+    EXPECT_TRUE(setting.initial == "none" ? is_given || is_comment : is_given) << setting.key;
   }
+  const std::vector<std::string> file{"--config", kSource / "config/sluice.yaml"};
+  const auto read = ReadSettings(file, {});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, *ReadSettings({}, {}));
 }
 
 TEST(SettingsDocumented, Help_NamesEachWithItsDefault) {
   const std::string help = DescribeSettings();
-  for (const Setting& setting : SettingsTable()) {
-    if (setting.flag.empty()) continue;
+  Settings settings;
+  for (const Setting& setting : SettingsTable(settings)) {
+    if (setting.is_secret) continue;
     const std::string line =
         fmt::format("{} {}  ({}, in the file {}; default {})", setting.flag, setting.value,
                     setting.variable, setting.key, setting.initial);
@@ -86,7 +57,8 @@ TEST(SettingsDocumented, Help_NamesEachWithItsDefault) {
 TEST(SettingsDocumented, Docs_NameNoOtherVariable) {
   std::set<std::string> known{"SLUICE_CONFIG", "SLUICE_ADDR", "SLUICE_TOKEN", "SLUICE_",
                               "SLUICE_REDIS_SERVER"};
-  for (const Setting& setting : SettingsTable()) known.emplace(setting.variable);
+  Settings settings;
+  for (const Setting& setting : SettingsTable(settings)) known.insert(setting.variable);
   std::vector<std::filesystem::path> files{kSource / "README.md", kSource / "config/sluice.yaml"};
   for (const auto& entry : std::filesystem::directory_iterator(kSource / "docs")) {
     files.push_back(entry.path());

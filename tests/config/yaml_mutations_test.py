@@ -35,7 +35,7 @@ rules:
       endpoint: {quote}/path{i}{quote}
 """ for i, quote in enumerate(["", '"', "'", '"', ""]))
 
-# Mistakes that only PyYAML finds, each with the reason for which Sluice accepts the file.
+# Errors that only PyYAML finds, each with the reason for which Sluice accepts the file.
 ACCEPTED = {
     "found character '\\t' that cannot start any token":
         "YAML 1.2 (6.1, 6.2) forbids tabs only in indentation, which libyaml refuses; between tokens "

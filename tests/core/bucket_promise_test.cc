@@ -26,7 +26,7 @@ TEST(TokenBucket, EveryInterval_AdmitsAtMostBurstPlusRateTimesLength) {
   }
 }
 
-TEST(TokenBucket, HungryCaller_GetsAllThatIsPromised) {
+TEST(TokenBucket, GreedyCaller_GetsAllThatIsPromised) {
   SimulatedCounter counter(kTokens);
   std::int64_t units = 0;
   for (int i = 0; i <= 100'000; ++i, counter.now += milliseconds(1)) {
@@ -131,7 +131,7 @@ TEST(LeakyBucket, NoDelay_EveryIntervalAdmitsAtMostTheQueueAndOneMorePlusRateTim
   }
 }
 
-TEST(LeakyBucket, HungryCallers_ArePassedOnAtTheRate) {
+TEST(LeakyBucket, GreedyCallers_ArePassedOnAtTheRate) {
   for (const bool delays : {true, false}) {
     LeakyBucket limit = kLeaky;
     limit.delays = delays;

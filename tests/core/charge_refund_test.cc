@@ -28,7 +28,7 @@ class ChargeTest : public testing::TestWithParam<NamedLimit> {};
 INSTANTIATE_TEST_SUITE_P(Limits, ChargeTest, testing::ValuesIn(LimitsWith(Mode::kCharge)),
                          testing::PrintToStringParamName());
 
-TEST_P(ChargeTest, DecidesAsConsumeWould_AndTakesAllTheSame) {
+TEST_P(ChargeTest, ReportsWhatConsumeWouldDecide_AlwaysTakes) {
   Arrivals arrivals(4);
   SimulatedCounter counter(GetParam().limit);
   int denied = 0;
@@ -116,7 +116,7 @@ TEST_P(RefundTest, GivesBackWhatWasTaken) {
   }
 }
 
-TEST_P(RefundTest, MoreThanWasTaken_MakesItAsNewAtMost) {
+TEST_P(RefundTest, MoreThanWasTaken_RestoresANewCounterAtMost) {
   SimulatedCounter fresh(GetParam().limit);
   SimulatedCounter counter(GetParam().limit);
   for (int i = 0; i < 100 && counter.Consume().admitted; ++i) {
@@ -192,7 +192,7 @@ TEST(Refund, LeakyBucketNoDelay_EmptiesNoFurtherThanEmpty) {
   EXPECT_FALSE(counter.Consume().admitted);
 }
 
-TEST(Refund, WarmingBucket_GivesDebtBackAlone) {
+TEST(Refund, WarmingBucket_RefundsOnlyDebt) {
   SimulatedCounter counter(WarmingBucket{.rate = 10, .period = seconds(1), .warmup = seconds(3)});
   counter.Consume(30);
   const Duration debt = counter.Peek().retry_after;

@@ -39,7 +39,7 @@ class ClockTest : public testing::TestWithParam<NamedLimit> {
 INSTANTIATE_TEST_SUITE_P(Limits, ClockTest, testing::ValuesIn(EveryLimit()),
                          testing::PrintToStringParamName());
 
-TEST_P(ClockTest, StepBack_MintsNothing_AndOpensWhenToldTo) {
+TEST_P(ClockTest, StepBack_AdmitsNothingExtra_RetryAfterHolds) {
   for (const Duration step : kSteps) {
     SCOPED_TRACE(step.count());
     SimulatedCounter counter(GetParam().limit);
@@ -61,7 +61,7 @@ TEST_P(ClockTest, StepBack_MintsNothing_AndOpensWhenToldTo) {
   }
 }
 
-TEST_P(ClockTest, StepBackWithinSkew_LeavesTheRoomThereWas) {
+TEST_P(ClockTest, StepBackWithinSkew_KeepsTheRoom) {
   SimulatedCounter counter(GetParam().limit);
   const std::int64_t remaining = counter.Consume(3).remaining;
   counter.now -= milliseconds(900);
@@ -69,7 +69,7 @@ TEST_P(ClockTest, StepBackWithinSkew_LeavesTheRoomThereWas) {
 }
 
 // Small steps within the skew add up to another clock: a counter must not follow them forever.
-TEST_P(ClockTest, ManyStepsBack_StickNothing) {
+TEST_P(ClockTest, ManyStepsBack_NeverBlockACounter) {
   if (!Supports(GetParam().limit, Mode::kCharge)) return;  // leases: concurrency_test.cc
   SimulatedCounter counter(GetParam().limit);
   SimulatedCounter still(GetParam().limit);
@@ -124,39 +124,6 @@ std::vector<NamedLimit> LimitsOffTheClock() {
 
 INSTANTIATE_TEST_SUITE_P(Limits, JumpingClockTest, testing::ValuesIn(LimitsOffTheClock()),
                          testing::PrintToStringParamName());
-
-// The bound that `passed` must not exceed under a limit.
-struct ExpectPromise {
-  const Passages& passed;
-
-  void operator()(const FixedWindow& limit) const {
-    EXPECT_LE(MostWithin(passed, limit.window), 2 * limit.limit);
-  }
-  void operator()(const SlidingLog& limit) const {
-    EXPECT_LE(MostWithin(passed, limit.window), limit.limit);
-  }
-  void operator()(const SlidingWindow& limit) const {
-    EXPECT_LE(MostWithin(passed, limit.window), limit.limit);
-  }
-  void operator()(const TokenBucket& limit) const {
-    const Drip drip{limit.rate, limit.period, limit.borrows};
-    EXPECT_LE(MostBeyond(passed, drip), limit.burst * limit.period.count());
-  }
-  void operator()(const WarmingBucket& limit) const {
-    const Drip drip{limit.rate, limit.period, true};
-    EXPECT_LE(MostBeyond(passed, drip), limit.rate * 3 * 5000);  // prices are cut to 1 µs
-  }
-  void operator()(const LeakyBucket& limit) const {
-    // A caller that also waits for the skew may start after callers admitted by the next clock.
-    const std::int64_t skew = limit.rate * kMaxSkew.count();
-    const Drip drip{limit.rate, limit.period, limit.delays};
-    EXPECT_LE(MostBeyond(passed, drip),
-              limit.delays ? skew : (limit.queue + 1) * limit.period.count());
-  }
-  void operator()(const Concurrency& limit) const {
-    EXPECT_LE(MostWithin(passed, limit.ttl), limit.limit);
-  }
-};
 
 TEST_P(JumpingClockTest, KeepsItsPromise_AndIsNeverStuck) {
   const Passages passed = PassagesByStopwatch();

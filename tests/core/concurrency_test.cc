@@ -56,7 +56,7 @@ TEST(Concurrency, LeaseOfTooManySlots_IsNeverTaken) {
   EXPECT_EQ(verdict.retry_after, Verdict::kNever);
 }
 
-TEST(Concurrency, ManyStepsBackWithinSkew_StickNoLease) {
+TEST(Concurrency, ManyStepsBackWithinSkew_LeasesStillExpire) {
   SimulatedCounter counter(kFive);
   const Lease renewed = MakeLease(1, seconds(10));
   counter.Take(renewed, 2);
@@ -91,7 +91,7 @@ class Book {
   std::map<std::int64_t, Line> lines_;
 };
 
-TEST(Concurrency, RandomTakesRenewalsReleasesExpiries_HeldAsTheBookSays_NeverPastTheLimit) {
+TEST(Concurrency, RandomOperations_HoldWhatAModelHolds_NeverPastTheLimit) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     Arrivals arrivals(seed);
     const Concurrency limit{.limit = 7, .ttl = seconds(1)};

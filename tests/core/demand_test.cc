@@ -7,10 +7,9 @@
 namespace sluice {
 namespace {
 
-TEST(Demand, AnyFieldDiffers_IsAnotherDemandWithAnotherHash) {
+TEST(Demand, AnyFieldDiffers_IsUnequalWithAnotherHash) {
   const Demand demands[] = {
       {},
-      {.cost = 2},
       {.mode = Mode::kPeek},
       {.max_wait = Duration(0)},
       {.max_wait = Duration(1)},

@@ -1,11 +1,14 @@
-// A limit of each kind, for tests of common properties.
+// A limit of each kind, for tests of common properties, and what each promises.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "core/limit.h"
+#include "core/algorithm/limit.h"
+#include "tests/core/history.h"
 
 namespace sluice {
 
@@ -51,5 +54,38 @@ inline std::vector<NamedLimit> EveryLimit() {
       {"Concurrency", Concurrency{.limit = 10, .ttl = seconds(30)}, seconds(30)},
   };
 }
+
+// For std::visit: expects of the units that passed a counter what the limit promises.
+struct ExpectPromise {
+  const Passages& passed;
+
+  void operator()(const FixedWindow& limit) const {
+    EXPECT_LE(MostWithin(passed, limit.window), 2 * limit.limit);
+  }
+  void operator()(const SlidingLog& limit) const {
+    EXPECT_LE(MostWithin(passed, limit.window), limit.limit);
+  }
+  void operator()(const SlidingWindow& limit) const {
+    EXPECT_LE(MostWithin(passed, limit.window), limit.limit);
+  }
+  void operator()(const TokenBucket& limit) const {
+    const Drip drip{limit.rate, limit.period, limit.borrows};
+    EXPECT_LE(MostBeyond(passed, drip), limit.burst * limit.period.count());
+  }
+  void operator()(const WarmingBucket& limit) const {
+    const Drip drip{limit.rate, limit.period, true};
+    EXPECT_LE(MostBeyond(passed, drip), limit.rate * 3 * 5000);  // prices are cut to 1 µs
+  }
+  void operator()(const LeakyBucket& limit) const {
+    // A caller that also waits for the skew may start after callers admitted by the next clock.
+    const std::int64_t skew = limit.rate * kMaxSkew.count();
+    const Drip drip{limit.rate, limit.period, limit.delays};
+    EXPECT_LE(MostBeyond(passed, drip),
+              limit.delays ? skew : (limit.queue + 1) * limit.period.count());
+  }
+  void operator()(const Concurrency& limit) const {
+    EXPECT_LE(MostWithin(passed, limit.ttl), limit.limit);
+  }
+};
 
 }  // namespace sluice

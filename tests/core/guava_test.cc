@@ -190,7 +190,7 @@ TEST(Guava, SmoothWarmingUp_EveryIntervalOfStarts_AdmitsAtMostTheRateAndTheLastC
 }
 
 // The price of a unit is then not a whole number of microseconds, or less than one.
-TEST(Guava, SmoothWarmingUp_HighRates_HungryCallerGetsNoMoreThanTheRate) {
+TEST(Guava, SmoothWarmingUp_HighRates_GreedyCallerGetsNoMoreThanTheRate) {
   for (const std::int64_t rate : {700, 30'000, 300'000, 3'000'000}) {
     SimulatedCounter counter(
         WarmingBucket{.rate = rate, .period = seconds(1), .warmup = milliseconds(1)});

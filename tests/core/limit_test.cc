@@ -1,8 +1,8 @@
-#include "core/limit.h"
+#include "core/algorithm/limit.h"
 
 #include <gtest/gtest.h>
 
-#include "core/counter.h"
+#include "core/algorithm/counter.h"
 
 namespace sluice {
 namespace {
@@ -22,7 +22,7 @@ TEST(FormatDuration, LargestWholeUnit) {
   EXPECT_EQ(FormatDuration(hours(48)), "2d");
 }
 
-TEST(CounterTag, TellsStatesOfDifferentShapeApart_AndNoOthers) {
+TEST(CounterTag, DiffersExactlyForStatesOfDifferentShape) {
   const FixedWindow hourly{.limit = 5, .window = hours(1)};
   FixedWindow raised = hourly;
   raised.limit = 50;
@@ -93,11 +93,11 @@ TEST(FixedWindow, EpochWindows_LieEndToEndFromTheEpochOn_WeeksFromThursday) {
             "fixed_window:7d:epoch");
 }
 
-TEST(VerdictAt, RunOfEqualChecks_HearsWhatASequenceWould) {
+TEST(VerdictAt, CoalescedChecks_GetTheVerdictsOfASequence) {
   const Limit limit = FixedWindow{.limit = 10, .window = seconds(60)};
   CounterState state;
   Open(limit, state, Time());
-  const sluice::CoalescedChecks checks{.demand = {.cost = 3}, .granted = 3, .now = Time()};
+  const sluice::CoalescedChecks checks{.demand = {{}, 3}, .granted = 3, .now = Time()};
   for (std::int64_t i = 0; i < 5; ++i) {
     CounterReport report{.snapshot = Summarize(limit, state, checks)};
     const Verdict verdict = VerdictAt(limit, report, checks, i);

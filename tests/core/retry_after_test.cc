@@ -13,13 +13,13 @@ using std::chrono::seconds;
 
 // A check that was just denied with `verdict` is denied until just before retry_after, then
 // admitted.
-void ExpectExact(SimulatedCounter& counter, const Verdict& verdict, const Demand& demand) {
+void ExpectExact(SimulatedCounter& counter, const Verdict& verdict, const CounterDemand& demand) {
   ASSERT_NE(verdict.retry_after, Verdict::kNever);
   ASSERT_GT(verdict.retry_after, Duration(0));
   counter.now += verdict.retry_after - Duration(1);
-  ASSERT_FALSE(counter.Peek(demand.cost, demand.max_wait).admitted) << "1 µs too early";
+  ASSERT_FALSE(counter.Peek(demand.units, demand.max_wait).admitted) << "1 µs too early";
   counter.now += Duration(1);
-  ASSERT_TRUE(counter.Consume(demand.cost, demand.max_wait).admitted) << "as told";
+  ASSERT_TRUE(counter.Consume(demand.units, demand.max_wait).admitted) << "as told";
 }
 
 class RetryAfterTest : public testing::TestWithParam<NamedLimit> {};
@@ -33,12 +33,12 @@ TEST_P(RetryAfterTest, RandomChecks_RetryExactlyThen_Succeeds_NotEarlier) {
   int retries = 0;
   for (int i = 0; i < 3000; ++i) {
     counter.now += Duration(arrivals.Below(3));
-    const Demand demand{
-        .cost = arrivals.Cost(),
-        .max_wait = arrivals.Pick<std::optional<Duration>>({{}, Duration(0), milliseconds(100)})};
+    const auto max_wait =
+        arrivals.Pick<std::optional<Duration>>({{}, Duration(0), milliseconds(100)});
+    const CounterDemand demand{{.max_wait = max_wait}, arrivals.Cost()};
     // Counters beyond their limit, too.
-    if (charges && arrivals.Below(10) == 0) counter.Charge(demand.cost);
-    const Verdict verdict = counter.Consume(demand.cost, demand.max_wait);
+    if (charges && arrivals.Below(10) == 0) counter.Charge(demand.units);
+    const Verdict verdict = counter.Consume(demand.units, demand.max_wait);
     if (verdict.admitted) continue;
     ASSERT_NO_FATAL_FAILURE(ExpectExact(counter, verdict, demand)) << "at " << i;
     ++retries;
@@ -46,7 +46,7 @@ TEST_P(RetryAfterTest, RandomChecks_RetryExactlyThen_Succeeds_NotEarlier) {
   EXPECT_GT(retries, 100);
 }
 
-TEST_P(RetryAfterTest, CostThatCanNeverBeHeld_IsDeniedForEver) {
+TEST_P(RetryAfterTest, CostBeyondTheLimit_HasNoRetryAfter) {
   SimulatedCounter counter(GetParam().limit);
   const Verdict verdict = counter.Consume(kMaxCost);
   EXPECT_FALSE(verdict.admitted);
@@ -66,8 +66,8 @@ TEST(RetryAfter, PeriodOfSevenMicroseconds_IsExactToo) {
     SimulatedCounter counter(limit);
     for (int i = 0; i < 1000; ++i) {
       counter.now += Duration(arrivals.Below(3));
-      const Demand demand{.cost = arrivals.Cost(), .max_wait = Duration(arrivals.Below(4))};
-      const Verdict verdict = counter.Consume(demand.cost, demand.max_wait);
+      const CounterDemand demand{{.max_wait = Duration(arrivals.Below(4))}, arrivals.Cost()};
+      const Verdict verdict = counter.Consume(demand.units, demand.max_wait);
       if (verdict.admitted) continue;
       ASSERT_NO_FATAL_FAILURE(ExpectExact(counter, verdict, demand)) << "at " << i;
     }

@@ -2,7 +2,7 @@
 // the remaining units, and to no less than an even division allows.
 #include <gtest/gtest.h>
 
-#include "core/counter.h"
+#include "core/algorithm/counter.h"
 #include "tests/core/every_limit.h"
 #include "tests/core/history.h"
 
@@ -51,7 +51,7 @@ struct ServerCounter {
     Advance(limit, state, now);
     std::int64_t taken = 0;
     const CoalescedChecks checks{
-        .demand = {.cost = 1}, .lease = MakeLease(0, seconds(30)), .granted = 1, .now = now};
+        .demand = {}, .lease = MakeLease(0, seconds(30)), .granted = 1, .now = now};
     for (; Grants(limit, state, checks.demand, 1) == 1; ++taken) Take(limit, state, checks);
     return taken;
   }
@@ -100,7 +100,7 @@ TEST_P(EveryShare, AllServersTogether_AdmitNoMoreThanWasLeft) {
   }
 }
 
-TEST_P(EveryShare, OneServer_GoesOnWhereTheStoreWas) {
+TEST_P(EveryShare, OneServer_ContinuesFromTheStoresState) {
   const Limit& limit = GetParam().limit;
   if (std::holds_alternative<Concurrency>(limit)) return;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
@@ -112,7 +112,7 @@ TEST_P(EveryShare, OneServer_GoesOnWhereTheStoreWas) {
   }
 }
 
-TEST_P(EveryShare, Exhausted_StaysSoUntilItResets_ThenAllThatCanBeDividedIsThereAgain) {
+TEST_P(EveryShare, Exhausted_DeniesUntilReset_ThenAdmitsItsShare) {
   const Limit& limit = GetParam().limit;
   if (std::holds_alternative<Concurrency>(limit)) return;
   SimulatedCounter store(limit);
@@ -160,7 +160,7 @@ TEST_P(EveryShare, Rates_AreSharedExactly) {
   EXPECT_GE(by_fleet, (divides ? by_store : by_store / 2) - 2);
 }
 
-TEST_P(EveryShare, Used_IsWhatKeepsACounterFromBeingNew) {
+TEST_P(EveryShare, Used_IsTheDifferenceFromANewCounter) {
   const Limit& limit = GetParam().limit;
   if (std::holds_alternative<Concurrency>(limit)) return;
   if (std::holds_alternative<WarmingBucket>(limit)) return;
@@ -169,7 +169,7 @@ TEST_P(EveryShare, Used_IsWhatKeepsACounterFromBeingNew) {
   CounterState state;
   Open(limit, state, Time(days(10)));
   EXPECT_EQ(Used(limit, state), 0);
-  Change(limit, state, {.demand = {.cost = 13, .mode = Mode::kCharge}, .now = Time(days(10))});
+  Change(limit, state, {.demand = {{.mode = Mode::kCharge}, 13}, .now = Time(days(10))});
   EXPECT_EQ(Used(limit, state), 13);
   Advance(limit, state, Time(days(50)));
   EXPECT_EQ(Used(limit, state), 0);
@@ -178,7 +178,7 @@ TEST_P(EveryShare, Used_IsWhatKeepsACounterFromBeingNew) {
 INSTANTIATE_TEST_SUITE_P(Limits, EveryShare, testing::ValuesIn(EveryLimit()),
                          [](const auto& each) { return each.param.name; });
 
-TEST(LimitFor, LargeBuckets_LoseRateRatherThanPassTheLargestProduct) {
+TEST(LimitFor, LargeBuckets_GetALowerRateInsteadOfOverflowing) {
   struct Row {
     TokenBucket bucket;
     Share share;

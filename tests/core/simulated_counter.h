@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/counter.h"
+#include "core/algorithm/counter.h"
 
 namespace sluice {
 
@@ -25,31 +25,29 @@ class SimulatedCounter {
 
   // For Concurrency: takes a new lease that is never renewed.
   Verdict Consume(std::int64_t cost = 1, std::optional<Duration> max_wait = {}) {
-    sluice::CoalescedChecks checks{.demand = {.cost = cost, .max_wait = max_wait}};
+    sluice::CoalescedChecks checks{.demand = {{.max_wait = max_wait}, cost}};
     if (const auto* slots = std::get_if<Concurrency>(&limit_)) {
       checks.lease = MakeLease(--last_lease_, slots->ttl);
     }
     return Decide(checks);
   }
   Verdict Peek(std::int64_t cost = 1, std::optional<Duration> max_wait = {}) {
-    return Decide({.demand = {.cost = cost, .mode = Mode::kPeek, .max_wait = max_wait}});
+    return Decide({.demand = {{.mode = Mode::kPeek, .max_wait = max_wait}, cost}});
   }
-  Verdict Charge(std::int64_t cost) {
-    return Decide({.demand = {.cost = cost, .mode = Mode::kCharge}});
-  }
+  Verdict Charge(std::int64_t cost) { return Decide({.demand = {{.mode = Mode::kCharge}, cost}}); }
   Verdict Refund(std::int64_t cost, std::optional<Time> charged_at = {}) {
-    return Decide({.demand = {.cost = cost, .mode = Mode::kRefund, .charged_at = charged_at}});
+    return Decide({.demand = {{.mode = Mode::kRefund, .charged_at = charged_at}, cost}});
   }
 
   // For Concurrency.
   Verdict Take(const Lease& lease, std::int64_t cost = 1) {
-    return Decide({.demand = {.cost = cost}, .lease = lease});
+    return Decide({.demand = {{}, cost}, .lease = lease});
   }
   Verdict Renew(const Lease& lease) {
-    return Decide({.demand = {.mode = Mode::kRenew}, .lease = lease});
+    return Decide({.demand = {{.mode = Mode::kRenew}}, .lease = lease});
   }
   Verdict Release(const Lease& lease) {
-    return Decide({.demand = {.mode = Mode::kRelease}, .lease = lease});
+    return Decide({.demand = {{.mode = Mode::kRelease}}, .lease = lease});
   }
 
   const Limit& limit() const { return limit_; }
@@ -73,7 +71,7 @@ class SimulatedCounter {
     const Verdict verdict = VerdictAt(limit_, report, checks, 0);
     seen = {.snapshot = report.snapshot, .reset_at = now + verdict.reset_after, .at = now};
     if (checks.granted > 0 && checks.demand.mode == Mode::kConsume) {
-      sluice::Take(limit_, seen.snapshot, checks.demand.cost);
+      sluice::Take(limit_, seen.snapshot, checks.demand.units);
     }
     return verdict;
   }
@@ -81,7 +79,7 @@ class SimulatedCounter {
   CounterReport Look(CounterState& state, sluice::CoalescedChecks& checks, bool& changed) const {
     checks.granted = Grants(limit_, state, checks.demand, 1);
     const CounterReport report{.snapshot = Summarize(limit_, state, checks)};
-    if (checks.demand.mode == Mode::kConsume && checks.granted == 1 && checks.demand.cost > 0) {
+    if (checks.demand.mode == Mode::kConsume && checks.granted == 1 && checks.demand.units > 0) {
       sluice::Take(limit_, state, checks);
       changed = true;
     }

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // The units admitted to a caller that asks every millisecond for ten seconds.
-std::int64_t UnitsOfHungryCaller(const Limit& limit) {
+std::int64_t UnitsOfGreedyCaller(const Limit& limit) {
   SimulatedCounter counter(limit);
   std::int64_t units = 0;
   for (int i = 0; i < 10'000; ++i, counter.now += milliseconds(1)) {
@@ -37,8 +37,8 @@ TEST(FixedWindow, EveryWindow_AdmitsAtMostTheLimit) {
   }
 }
 
-TEST(FixedWindow, HungryCaller_GetsTheLimitInEveryWindow) {
-  EXPECT_EQ(UnitsOfHungryCaller(FixedWindow{.limit = 10, .window = seconds(1)}), 10 * 10);
+TEST(FixedWindow, GreedyCaller_GetsTheLimitInEveryWindow) {
+  EXPECT_EQ(UnitsOfGreedyCaller(FixedWindow{.limit = 10, .window = seconds(1)}), 10 * 10);
 }
 
 TEST(SlidingLog, EveryIntervalOfTheWindowsLength_AdmitsAtMostTheLimit) {
@@ -50,8 +50,8 @@ TEST(SlidingLog, EveryIntervalOfTheWindowsLength_AdmitsAtMostTheLimit) {
   }
 }
 
-TEST(SlidingLog, HungryCaller_GetsTheLimitInEveryWindow) {
-  EXPECT_EQ(UnitsOfHungryCaller(SlidingLog{.limit = 10, .window = seconds(1)}), 10 * 10);
+TEST(SlidingLog, GreedyCaller_GetsTheLimitInEveryWindow) {
+  EXPECT_EQ(UnitsOfGreedyCaller(SlidingLog{.limit = 10, .window = seconds(1)}), 10 * 10);
 }
 
 class SlidingWindowTest : public testing::TestWithParam<std::int64_t> {
@@ -109,11 +109,11 @@ TEST_P(SlidingWindowTest, AdmitsAtMostOneSegmentLaterThanALog) {
   }
 }
 
-TEST_P(SlidingWindowTest, HungryCaller_GetsTheLimitAsOftenAsWindowAndSegmentFit) {
+TEST_P(SlidingWindowTest, GreedyCaller_GetsTheLimitAsOftenAsWindowAndSegmentFit) {
   const auto times =
       1 + (seconds(10) - Duration(1)) / (segment_ * (GetParam() + 1) + milliseconds(1));
-  EXPECT_GE(UnitsOfHungryCaller(limit_), 10 * times);
-  EXPECT_LE(UnitsOfHungryCaller(limit_), 10 * 10);
+  EXPECT_GE(UnitsOfGreedyCaller(limit_), 10 * times);
+  EXPECT_LE(UnitsOfGreedyCaller(limit_), 10 * 10);
 }
 
 }  // namespace

@@ -85,7 +85,8 @@ def logged(text):
 
 def source_of(root):
     """The program's text, with string literals of several lines as one."""
-    texts = (path.read_text(encoding="utf-8") for path in sorted((root / "src").rglob("*.cc")))
+    files = sorted([*(root / "src").rglob("*.h"), *(root / "src").rglob("*.cc")])
+    texts = (path.read_text(encoding="utf-8") for path in files)
     return re.sub(r'"\s*\n\s*"', "", "\n".join(texts))
 
 

@@ -20,6 +20,9 @@ from running import directory, free_port, start  # noqa: E402
 BIN, SOURCE = (pathlib.Path(it).resolve() for it in sys.argv[1:3])
 
 RUN_HERE = ("README.md", "README.zh-CN.md", "docs/http.md", "docs/operations.md", "docs/tool.md")
+# clients/testing/readme.py follows these in a new project.
+FOLLOWED = ("clients/cpp/README.md", "clients/go/README.md", "clients/java/README.md", "clients/node/README.md",
+            "clients/python/README.md")
 PORTS = ("8080", "8081", "16379", "19080", "19081", "19082", "19083")
 TO_END = dict.fromkeys(
     ("README.md", "README.zh-CN.md"), "kill %1 %2; redis-cli -p 16379 shutdown nosave")
@@ -57,23 +60,13 @@ ELSEWHERE = (
     # Measurements: every build builds them.
     ("build/release/accuracy/algorithm_cost", "tests/accuracy/CMakeLists.txt",
      "add_executable(algorithm_cost "),
+    ("build/release/bench/lone_check", "tests/bench/CMakeLists.txt", "sluice_bench(lone_check "),
     ("build/release/bench/fleet_cost", "tests/bench/CMakeLists.txt", "sluice_bench(fleet_cost "),
     # Clients.
     ("build/release/bin/sluiced --rules clients/testing/rules", "clients/testing/run.py",
      'with_name("rules")'),
-    ('"$(clients/cpp/build.sh)" pay', "scripts/test_clients.sh", "$(clients/cpp/build.sh)"),
-    ("cmake -S clients/cpp ", "clients/cpp/build.sh", "cmake -S . -B "),
-    ("cmake --build build/client", "clients/cpp/build.sh", 'cmake --build "$out/client"'),
-    ('java -cp "$(clients/java/build.sh)" ', "scripts/test_clients.sh", "$(clients/java/build.sh)"),
-    ("mkdir -p build/clients/python", "scripts/test_clients.sh", "generated=build/clients/python"),
-    ("protoc --proto_path=proto --python_out", "scripts/test_clients.sh", "--python_out"),
-    ("export PYTHONPATH=build/clients/python:clients/python", "scripts/test_clients.sh",
-     "PYTHONPATH=$generated:clients/python"),
-    ("PYTHONPATH=build/clients/python:clients/python ", "scripts/test_clients.sh",
-     "PYTHONPATH=$generated:clients/python"),
-    ("clients/go/build.sh build/clients/go/example", "scripts/test_clients.sh",
-     "clients/go/build.sh build/clients/go/example"),
-    ("npm ci --prefix clients/node", "scripts/test_clients.sh", "npm ci --prefix"),
+    ("pip install ./clients/python", "clients/package.sh", "-m pip -q wheel"),
+    ("clients/python/example.py pay", "scripts/test_clients.sh", "clients/python/example.py"),
     ("tests/accuracy/plot.py ", "tests/accuracy/plot.py", "docs/algorithms.svg"),
 )
 
@@ -169,8 +162,13 @@ class CommandsTest(unittest.TestCase):
             name = page.relative_to(SOURCE).as_posix()
             for command, _ in commands_of(page.read_text(encoding="utf-8")):
                 with self.subTest(page=name, command=command):
-                    self.assertTrue(name in RUN_HERE or is_elsewhere(command) or
+                    self.assertTrue(name in RUN_HERE or name in FOLLOWED or is_elsewhere(command) or
                                     command.startswith("sluice "), "no test runs it")
+
+    def test_a_page_is_followed_where_it_says(self):
+        script = (SOURCE / "scripts/test_clients.sh").read_text(encoding="utf-8")
+        for name in FOLLOWED:
+            self.assertIn(f"follow {pathlib.Path(name).parent.name} ", script)
 
     def test_the_page_says_how_to_end_what_it_starts(self):
         for name, command in TO_END.items():

@@ -52,7 +52,7 @@ TEST_P(RlsTest, Errors_Table) {
   request.add_descriptors();
   EXPECT_EQ(AskBytes(request), "2 rate limit domain must not be empty");
   EXPECT_EQ(AskRaw("\x0a\x7f"), "3 the request is not a valid protobuf message");
-  EXPECT_EQ(AskRaw("\x0a\x02\xC3\x28\x12\x00"), "3 domain: not valid UTF-8");
+  EXPECT_EQ(AskRaw("\x0a\x02\xC3\x28\x12"), "3 domain: not valid UTF-8");
   request = RequestOf("d; k=v");
   std::string bytes = request.SerializeAsString();
   bytes.replace(bytes.find("\x01v"), 2, "\x01\xFF");
@@ -193,6 +193,59 @@ std::string ValueOf(const MetricsRegistry& metrics, const std::string& series) {
   return page.substr(begin, page.find('\n', begin) - begin);
 }
 
+// A caller may keep a denial until the window ends, but only one that no later hit can contradict.
+TEST_P(RlsTest, Quota_SaysUntilWhenADenialHolds_Table) {
+  struct Case {
+    std::string request;
+    RlsOptions options;
+    int seconds;  // from now; 0: no quota
+  };
+  const std::string rules = std::string(kHitRules) + R"(
+  - {key: hour, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: quota, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: shadow, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: own, rate_limit: {limits: [{algorithm: fixed_window, limit: 1, window: 1m}]}}
+)";
+  const RlsOptions counts_granted{.count_denied = false};
+  const std::vector<Case> cases = {
+      {"d; k=a *10", {}, 0},
+      {"d; k=a", {}, 20},
+      {"d; k=a *0", {}, 20},  // a look
+      {"d; k=a -20", {}, 0},
+      {"d; k=a", {}, 0},
+      {"d; hour *2", {}, 800},
+      {"d; zero", {}, 20},
+      {"d; k=o !1/day *2", {}, 36'800},
+      {"d; quota *2", {}, 0},
+      {"d; shadow *2", {}, 0},
+      {"d; own *2", {}, 0},
+      {"d; k=b *11", counts_granted, 0},  // a smaller one may be granted
+      {"d; k=b *10", counts_granted, 0},
+      {"d; k=b", counts_granted, 20},
+      {"d; k=c *11", {.shadow_mode = true}, 0},
+      {"d; k=c", {.quota_mode = true}, 0},
+  };
+  for (const bool deny_cache : {false, true}) {
+    if (deny_cache) clock_.Advance(std::chrono::days(365));
+    for (const Case& it : cases) {
+      Serve(rules, it.options, deny_cache);
+      Ask(it.request);
+      const auto& status = last_.statuses(0);
+      if (it.seconds == 0) {
+        EXPECT_FALSE(status.has_quota()) << it.request;
+        continue;
+      }
+      const auto now = std::chrono::floor<std::chrono::seconds>(clock_.Now().time_since_epoch());
+      EXPECT_EQ(status.quota().requests(), 1U) << it.request;
+      EXPECT_EQ(status.quota().valid_until().seconds(),
+                now.count() + status.duration_until_reset().seconds())
+          << it.request;
+      EXPECT_TRUE(deny_cache || status.duration_until_reset().seconds() == it.seconds)
+          << it.request;
+    }
+  }
+}
+
 TEST_P(RlsTest, KnownToBeOver_IsDeniedWithoutCounting) {
   Serve(kHitRules, {}, true);
   const std::string labels = "{domain=\"d\",rule=\"k\"}";
@@ -241,6 +294,53 @@ descriptors:
   EXPECT_EQ(value("hits", "p=ab"), "1");
   EXPECT_EQ(value("hits", "v=1,w"), "1");
   EXPECT_EQ(value("hits", "(override)"), "2");
+}
+
+TEST_P(RlsTest, MetricsUnderThePeersNames_OnlyIfAskedFor) {
+  const std::string rules = R"(
+domain: d
+descriptors:
+  - {key: k, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - {key: 'a,b', value: 'x\"y', rate_limit: {unit: minute, requests_per_unit: 1}}
+  - key: one
+    value: v
+    descriptors:
+      - key: two
+        rate_limit: {unit: minute, requests_per_unit: 5}
+        descriptors: [{key: three, value: w, rate_limit: {unit: minute, requests_per_unit: 5}}]
+  - {key: one_v, descriptors: [{key: two, rate_limit: {unit: minute, requests_per_unit: 5}}]}
+)";
+  Serve(rules);
+  Ask("d; k *9");
+  EXPECT_EQ(metrics_.Render().find("ratelimit_service"), std::string::npos);
+  Serve(rules, {.metric_names = true});
+  Ask("d; k *2; nothing");
+  Ask("d; one=v,two=2 *3");
+  Ask("d; one_v=u,two=2");  // looks like the one above
+  Ask("d; one=v,two=2,three=w");
+  Ask("; k");
+  pb::RateLimitRequest quoted;
+  quoted.set_domain("d");
+  auto& entry = *quoted.add_descriptors()->add_entries();
+  entry.set_key("a,b");
+  entry.set_value("x\\\"y");
+  AskBytes(quoted);
+  const auto value = [&](const std::string& name, const std::string& labels) {
+    return ValueOf(metrics_, fmt::format("ratelimit_service_{}{{{}}}", name, labels));
+  };
+  const std::string k = R"(domain="d",key1="k")";
+  EXPECT_EQ(value("rate_limit_total_hits", k), "2");
+  EXPECT_EQ(value("rate_limit_over_limit", k), "2");
+  EXPECT_EQ(value("rate_limit_within_limit", k), "0");
+  EXPECT_EQ(value("rate_limit_near_limit", k), "0");
+  EXPECT_EQ(value("rate_limit_shadow_mode", k), "0");
+  EXPECT_EQ(value("rate_limit_total_hits", R"(domain="d",key1="one_v",key2="two")"), "4");
+  EXPECT_EQ(value("rate_limit_total_hits", R"(domain="d",key1="one_v",key2="two.three_w")"), "1");
+  EXPECT_EQ(value("rate_limit_total_hits", R"(domain="d",key1="a,b_x\\\"y")"), "1");
+  EXPECT_EQ(value("total_requests", R"(grpc_method="ShouldRateLimit")"), "6");
+  EXPECT_EQ(value("response_time_seconds_count", R"(grpc_method="ShouldRateLimit")"), "5");
+  EXPECT_EQ(value("should_rate_limit_error", R"(err_type="service_error")"), "1");
+  EXPECT_EQ(value("should_rate_limit_error", R"(err_type="redis_error")"), "0");
 }
 
 }  // namespace

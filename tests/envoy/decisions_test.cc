@@ -354,6 +354,29 @@ descriptors:
   });
 }
 
+// Hits are the cost: tokens, for example.
+TEST_P(RlsTest, OwnLimits_CountHitsAndRequests) {
+  Serve(R"(
+domain: d
+all_or_nothing: true
+descriptors:
+  - key: model
+    rate_limit:
+      limits:
+        - {algorithm: fixed_window, limit: 2, window: 1h, align: clock, counts: requests}
+        - {algorithm: fixed_window, limit: 900, window: 1h, align: clock, counts: {cost: 3}}
+  - {key: b, rate_limit: {unit: hour, requests_per_unit: 1}}
+)");
+  ExpectAnswers({
+      {"d; model *301", "OVER; OVER 0/900 unknown 800s"},
+      {"d; model *100; b", "OK; OK 1/2 unknown 800s; OK 0/1 hour 800s"},
+      {"d; model *100; b", "OVER; OK 1/2 unknown 800s; OVER 0/1 hour 800s"},
+      {"d; model *100", "OK; OK 0/2 unknown 800s"},  // taken back: the request as well as its hits
+      {"d; model", "OVER; OVER 0/2 unknown 800s"},
+      {"d; model *0", "OK; OK 0/2 unknown 800s"},
+  });
+}
+
 TEST_P(RlsTest, AllOrNothing_Table) {
   Serve(R"(
 domain: d

@@ -75,13 +75,13 @@ TEST(Guide, Follow_Table) {
       {{{"plan", "gold"}, {"user", "a=b,c"}}, "plan,user", "plan=gold,user=a\\=b\\,c"},
   };
   const auto guide = GuideOf(kTrees);
-  Guide::Walk walk;
+  TrieMatch match;
   for (const Row& row : rows) {
-    Guide::Follow(*guide->Find("shop"), row.entries, walk);
-    ASSERT_EQ(walk.target != nullptr, !row.rule.empty()) << row.counter;
-    if (walk.target == nullptr) continue;
-    EXPECT_EQ(walk.target->rule, row.rule);
-    EXPECT_EQ(walk.counter, row.counter);
+    Match(*guide->Find("shop"), row.entries, match);
+    ASSERT_EQ(match.target != nullptr, !row.rule.empty()) << row.counter;
+    if (match.target == nullptr) continue;
+    EXPECT_EQ(match.target->rule, row.rule);
+    EXPECT_EQ(match.counter, row.counter);
   }
   EXPECT_EQ(guide->Find("other"), nullptr);
 }
@@ -91,10 +91,10 @@ TEST(Guide, DifferentEntries_HaveDifferentCounters) {
       "domain: d\ndescriptors: [{key: a, descriptors: [{key: b, rate_limit: "
       "{unit: day, requests_per_unit: 1}}]}]");
   const auto counter = [&](std::string_view a, std::string_view b) {
-    Guide::Walk walk;
+    TrieMatch match;
     const std::vector<Entry> entries{{"a", a}, {"b", b}};
-    Guide::Follow(*guide->Find("d"), entries, walk);
-    return walk.counter;
+    Match(*guide->Find("d"), entries, match);
+    return match.counter;
   };
   EXPECT_NE(counter("1,b=2", "3"), counter("1", "2,b=3"));
   EXPECT_NE(counter("\\", ""), counter("", "\\"));
@@ -116,23 +116,23 @@ descriptors:
       - {key: b, value_to_metric: true, rate_limit: {unit: day, requests_per_unit: 1}}
       - {key: c, detailed_metric: true, rate_limit: {unit: day, requests_per_unit: 1}}
 )");
-  Guide::Walk walk;
+  TrieMatch match;
   for (const auto& [key, metric] : {std::pair("b", "a=x*,b=1"), {"c", "a=x*,c=1"}}) {
     const std::vector<Entry> entries{{"a", "xyz"}, {key, "1"}};
-    Guide::Follow(*guide->Find("d"), entries, walk);
-    EXPECT_EQ(walk.metric, metric);
+    Match(*guide->Find("d"), entries, match);
+    EXPECT_EQ(match.metric, metric);
   }
 }
 
 TEST(Compile, LongPlaces_HaveNamesThatACheckMayHave) {
   const auto guide = GuideOf("domain: d\ndescriptors: [{key: a, value: " + std::string(9000, 'v') +
                              ", rate_limit: {unit: day}}]");
-  Guide::Walk walk;
+  TrieMatch match;
   const std::string value(9000, 'v');
   const std::vector<Entry> entries{{"a", value}};
-  Guide::Follow(*guide->Find("d"), entries, walk);
-  ASSERT_NE(walk.target, nullptr);
-  EXPECT_LT(walk.target->rule.size(), 100u);
+  Match(*guide->Find("d"), entries, match);
+  ASSERT_NE(match.target, nullptr);
+  EXPECT_LT(match.target->rule.size(), 100u);
 }
 
 TEST(Compile, EveryLimit_IsARuleOfItsOwn) {

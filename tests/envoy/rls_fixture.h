@@ -17,14 +17,22 @@
 #include "envoy/rules/rules_loader.h"
 #include "limiter/limiter.h"
 #include "tests/envoy/rls_text.h"
+#include "tests/envoy/rule_resources.h"
 #include "tests/store/store_test.h"
 
 namespace sluice::envoy {
 
-inline std::shared_ptr<const RuleIndex> IndexOf(std::string text) {
+enum class RulesBy { kFile, kResources };
+
+// `by` resources of a control plane, if these can say what the file says.
+inline std::shared_ptr<const RuleIndex> IndexOf(std::string text, RulesBy by = RulesBy::kFile) {
   RuleTexts texts;
   texts.files.push_back({"f.yaml", std::move(text)});
   LoadedTrees loaded = ParseRules(std::move(texts), false);
+  if (by == RulesBy::kResources && loaded.ok()) {
+    if (const auto documents = AsResources(loaded.trees))
+      loaded = ParseRules({}, false, *documents);
+  }
   for (const Diagnostic& error : loaded.errors) ADD_FAILURE() << error.ToString();
   CompiledRules compiled = Compile(std::move(loaded.trees));
   return RuleIndex::Build(std::move(compiled.rules), {.guide = compiled.guide}).value();
@@ -98,9 +106,12 @@ class RlsTest : public test::StoreTest {
     handler_.reset();
     service_.reset();
     limiter_ = std::make_unique<Limiter>(
-        Limiter::Parts{.store = store, .local = local_, .fallback = fallback_, .metrics = metrics_},
+        Limiter::Dependencies{
+            .store = store, .local = local_, .fallback = fallback_, .metrics = metrics_},
         Limiter::Options{.store_timeout = std::chrono::seconds(10), .deny_cache = deny_cache});
-    limiter_->SetRules(IndexOf(rules));
+    // Each table is asked with rules of either kind.
+    limiter_->SetRules(
+        IndexOf(rules, GetParam() == "redis" ? RulesBy::kResources : RulesBy::kFile));
     service_ = std::make_unique<RateLimitService>(*limiter_, metrics_, options);
     rpc::Methods methods;
     service_->AddTo(methods);

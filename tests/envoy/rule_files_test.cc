@@ -94,14 +94,20 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
        "unlimited"},
       {WithLimit("{unit: day, requests_per_unit: -1}"),
        "0.yaml:4:46: descriptors[0].rate_limit.requests_per_unit: found \"-1\"; allowed is a whole "
-       "number from 0 to 4294967295"},
+       "number from 0 to 4294967295, without quotes"},
+      {WithLimit("{unit: day, requests_per_unit: \"5\"}"),
+       "0.yaml:4:46: descriptors[0].rate_limit.requests_per_unit: found \"5\"; allowed is a whole "
+       "number from 0 to 4294967295, without quotes"},
+      {WithLimit("{unit: day, requests_per_unit: 0x}"),
+       "0.yaml:4:46: descriptors[0].rate_limit.requests_per_unit: found \"0x\"; allowed is a whole "
+       "number from 0 to 4294967295, without quotes"},
       {WithLimit("{unit: day, requests_per_unit: 010}"),
        "0.yaml:4:46: descriptors[0].rate_limit.requests_per_unit: found \"010\"; allowed is a "
        "number "
        "that does not begin with 0"},
       {WithLimit("{unit: day, requests_per_unit: 4294967296}"),
        "0.yaml:4:46: descriptors[0].rate_limit.requests_per_unit: found \"4294967296\"; allowed is "
-       "a whole number from 0 to 4294967295"},
+       "a whole number from 0 to 4294967295, without quotes"},
       {WithLimit("{unit: day, replaces: x}"),
        "0.yaml:4:37: descriptors[0].rate_limit.replaces: found \"x\"; allowed is a list of maps "
        "such as {name: other}"},
@@ -121,6 +127,10 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
       {WithLimit("{limits: [{algorithm: concurrency, limit: 1, ttl: 1s}]}"),
        "0.yaml:4:25: descriptors[0].rate_limit.limits[0]: found concurrency, which needs leases; "
        "allowed are the other algorithms"},
+      {WithLimit("{limits: [{algorithm: token_bucket, rate: 1/s, counts: [cost, tokens]}]}"),
+       "0.yaml:4:70: descriptors[0].rate_limit.limits[0].counts: found an amount that descriptors "
+       "do "
+       "not have; allowed are cost (the hits) and requests"},
       {"domain: d\nall_or_nothing: true\ndescriptors:\n- {key: a, rate_limit: {limits: "
        "[{algorithm: leaky_bucket, rate: 1/s, queue: 1}]}}",
        "0.yaml:4:3: descriptors: the key \"a\" has a leaky_bucket with delay or a token_bucket "
@@ -212,6 +222,18 @@ descriptors:
   EXPECT_TRUE(own.share_threshold);
   ASSERT_EQ(own.rate_limit->limits.size(), 2u);
   EXPECT_EQ(std::get<TokenBucket>(own.rate_limit->limits[0].limit).burst, 20);
+}
+
+TEST(RuleFiles, RequestsPerUnit_AreWrittenAsThePeerReadsThem) {
+  const std::vector<std::pair<std::string, std::uint32_t>> rows = {
+      {"0", 0},      {"5", 5},     {"1_000", 1'000}, {"0x10", 16},
+      {"0XfF", 255}, {"0o17", 15}, {"0b1_01", 5},    {"4_294_967_295", 4'294'967'295},
+  };
+  for (const auto& [text, number] : rows) {
+    const LoadedTrees loaded = Parse({WithLimit("{unit: day, requests_per_unit: " + text + "}")});
+    ASSERT_TRUE(loaded.ok()) << Messages(loaded);
+    EXPECT_EQ(loaded.trees.at(0).descriptors.at(0).rate_limit->requests_per_unit, number) << text;
+  }
 }
 
 TEST(RuleFiles, AnchorsAndAliases_StandForWhatTheyName) {

@@ -39,11 +39,14 @@ void Run(std::string_view input) {
   SharedState shared(EchoMethods(), {.address = {}, .max_message_bytes = 4096, .max_calls = 64},
                      {});
   {
-    Shard shard(shared, loop, 1, nullptr);
+    Shard shard(shared, loop);
+    net::ConnectionCount count(1);
+    net::LoopConnections connections(loop, count, [] {});
     auto* const wire = new test::ManualLoop::Wire(loop, net::FlushStage::kCallers);
     loop.RunIteration([&] {
-      shared.connections.TryAdd(1);
-      shard.AddConnection(net::TransportPtr(wire, net::TransportDeleter{.loop = &loop}), {});
+      count.TryAdd();
+      connections.Add(std::make_unique<Connection>(
+          shard, net::TransportPtr(wire, net::TransportDeleter{.loop = &loop}), true));
       wire->Receive(test::kHttp2Preface +
                     test::Http2Frame{.type = test::Http2Frame::kSettings}.Bytes());
     });
@@ -56,7 +59,7 @@ void Run(std::string_view input) {
                         std::chrono::microseconds(100));
       input.remove_prefix(std::min(piece, input.size()));
     }
-    loop.RunIteration([&] { shard.CloseConnections(); });
+    loop.RunIteration([&] { connections.CloseAll(); });
     loop.RunIteration();
   }
   if (shared.free_calls != 64 || shared.buffered_bytes != 0) std::abort();

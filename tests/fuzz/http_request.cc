@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "api/check_request_parser.h"
+#include "api/check_message.h"
 #include "http/auth_request.h"
 #include "http/request_reader.h"
 
@@ -17,9 +17,9 @@ void Ask(const HttpRequest& request) {
   const auto asked = ParseAuthRequest(request);
   if (!asked) return;
   if (asked->deny_status != 429 && asked->deny_status != 403) std::abort();
+  CheckMessage message;
   CheckRequest check;
-  std::string_view request_id;
-  const auto parsed = ParseCheckRequest(asked->check, check, request_id);
+  const auto parsed = message.Parse(asked->check, check);
   if (parsed && check.demand.mode != Mode::kConsume) std::abort();
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "store/redis/node.h"
+#include "store/redis/settler.h"
 #include "tests/support/manual_loop.h"
 
 namespace sluice::redis {
@@ -30,7 +31,14 @@ struct OneReset final : StoreReset {
 class FuzzedNode final : private NodeOwner {
  public:
   FuzzedNode()
-      : context_{.loop = loop_, .owner = *this, .metrics = metrics_, .access = {}, .options = {}},
+      : settler_(loop_, metrics_, nullptr,
+                 [this](PendingPtr pending) { node_->Submit(std::move(pending)); }),
+        context_{.loop = loop_,
+                 .owner = *this,
+                 .settler = settler_,
+                 .metrics = metrics_,
+                 .access = {},
+                 .options = {}},
         node_(std::make_unique<Node>(context_, Address{.host = "h", .port = 1, .unix_path = {}},
                                      server_)) {
     loop_.RunUntilIdle();
@@ -56,6 +64,7 @@ class FuzzedNode final : private NodeOwner {
 
   void End() {
     loop_.RunIteration([this] {
+      settler_.Stop();
       node_->Stop();
       loop_.DisposeLater(std::move(node_));
     });
@@ -66,12 +75,11 @@ class FuzzedNode final : private NodeOwner {
   }
 
  private:
-  void OnRedirect(Node&, StoreCheck& check, std::string_view) override {
-    static_cast<OneCheck&>(check).OnDecided();
+  void OnRedirect(Node&, PendingPtr pending, std::string_view) override {
+    pending->check->OnDecided();
   }
   void OnRedirect(Node&, StoreReset& reset, std::string_view) override { reset.OnReset(); }
   void OnRedirected(Node&) override {}
-  void OnUndone(std::unique_ptr<DetachedUndo> undo) override { node_->OnUndone(std::move(undo)); }
   void OnLayoutSuspect() override {}
   void OnUnreachable(const Node&) override {}
   void OnReachable(const Node&) override {}
@@ -85,8 +93,9 @@ class FuzzedNode final : private NodeOwner {
   OneCheck slot_{"sluice:{a/b/c}:concurrency", slot_limit_};
   OneReset reset_;
   MetricsRegistry metrics_;
-  Server server_{"fuzzed", 1, metrics_};
+  ServerState server_{"fuzzed", 1, metrics_};
   test::ManualLoop loop_;
+  Settler settler_;
   const NodeContext context_;
   std::unique_ptr<Node> node_;
 };

@@ -11,6 +11,7 @@ namespace sluice {
 namespace {
 
 using Attributes = std::map<std::string, std::string>;
+using Amounts = std::map<std::string, std::uint64_t>;
 
 struct Asked {
   std::string domain;
@@ -18,6 +19,7 @@ struct Asked {
   std::uint64_t cost = 1;
   int deny_status = 429;
   int max_delay_ms = 800;
+  Amounts amounts = {};
 
   bool operator==(const Asked&) const = default;
 };
@@ -26,6 +28,7 @@ void PrintTo(const Asked& asked, std::ostream* out) {
   *out << asked.domain << " cost " << asked.cost << " deny " << asked.deny_status << " delay "
        << asked.max_delay_ms;
   for (const auto& [name, value] : asked.attributes) *out << " " << name << "=" << value;
+  for (const auto& [name, value] : asked.amounts) *out << " amount " << name << "=" << value;
 }
 
 HttpRequest Request(std::string query, HttpHeaders headers) {
@@ -50,7 +53,8 @@ Asked Ask(std::string query, HttpHeaders headers) {
           .cost = check.has_cost() ? check.cost() : 1,
           .deny_status = parsed->deny_status,
           .max_delay_ms = static_cast<int>(check.max_delay().seconds() * 1'000 +
-                                           check.max_delay().nanos() / 1'000'000)};
+                                           check.max_delay().nanos() / 1'000'000),
+          .amounts = {check.amounts().begin(), check.amounts().end()}};
 }
 
 TEST(AuthRequest, Queries_AreChecks) {
@@ -96,6 +100,14 @@ TEST(AuthRequest, Queries_AreChecks) {
         {"x-sluice-cost", "3"}},
        {"shop", {{"client_ip", "192.0.2.1"}}, 3}},
       {"deny_status=403", {{"X-Sluice-Domain", "shop"}}, {"shop", {}, 1, 403}},
+      {"domain=shop&amount.tokens=5&amount.a%20b=0&amounts=1",
+       {{"X-Sluice-Amount-Tokens", "6"}},
+       {"shop", {{"amounts", "1"}}, 1, 429, 800, {{"tokens", 5}, {"a b", 0}}}},
+      {"",
+       {{"X-Sluice-Domain", "shop"},
+        {"X-Sluice-Amount-Input-Tokens", "9007199254740992"},
+        {"x-sluice-amount-bytes", "0"}},
+       {"shop", {}, 1, 429, 800, {{"input_tokens", 9007199254740992}, {"bytes", 0}}}},
       // A client's own headers have no effect if the proxy's URL has the domain.
       {"domain=shop",
        {{"X-Sluice-Domain", "x"}, {"X-Sluice-Attr-Plan", "gold"}, {"X-Sluice-Cost", "0"}},
@@ -168,6 +180,20 @@ TEST(AuthRequest, Wrong_SaysWhereAndWhatIsAllowed) {
       {"domain=a&cost=18446744073709551616",
        {},
        "cost: found \"18446744073709551616\"; allowed is a whole number from 1 to 2^53"},
+      {"domain=a&amount.tokens=-1",
+       {},
+       "amount.tokens: found \"-1\"; allowed is a whole number from 0 to 2^53"},
+      {"domain=a&amount.tokens",
+       {},
+       "amount.tokens: found \"\"; allowed is a whole number from 0 to "
+       "2^53"},
+      {"domain=a&amount.tokens=1&amount.tokens=1", {}, "amount.tokens: given twice"},
+      {"",
+       {{"X-Sluice-Domain", "a"}, {"X-Sluice-Amount-In", "1.5"}},
+       "X-Sluice-Amount-In: found \"1.5\"; allowed is a whole number from 0 to 2^53"},
+      {"",
+       {{"X-Sluice-Domain", "a"}, {"X-Sluice-Amount-In", "1"}, {"x-sluice-amount-in", "2"}},
+       "x-sluice-amount-in: given twice"},
       {"domain=a&deny_status=500", {}, "deny_status: found \"500\"; allowed is 429 or 403"},
       {"domain=a&max_wait=61s", {}, "max_wait: found \"61s\"; allowed is 1ms to 60s"},
       {"domain=a&max_wait=1", {}, "max_wait: found \"1\"; allowed is 1ms to 60s"},
@@ -177,6 +203,8 @@ TEST(AuthRequest, Wrong_SaysWhereAndWhatIsAllowed) {
       {"domain=a&cost=5&cost=1", {}, "cost: given twice"},
       {"domain=a&domain=b", {}, "domain: given twice"},
       {"domain=a&deny_status=403&deny_status=429", {}, "deny_status: given twice"},
+      {"domain=a&header.user=", {}, "user: found \"\"; allowed is the name of a header"},
+      {"domain=a&path.p=X%20Y", {}, "p: found \"X Y\"; allowed is the name of a header"},
       {"domain=a&user=1&header.user=X", {{"X", "2"}}, "user: given twice"},
       {"",
        {{"X-Sluice-Domain", "a"}, {"X-Sluice-Attr-A", "1"}, {"x-sluice-attr-a", "2"}},

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/notification.h"
 #include "tests/http/http_fixture.h"
 
 namespace sluice {
@@ -290,6 +293,40 @@ TEST_F(HttpConnection_Test, BigAnswer_ArrivesWhole) {
   client.Send("GET /big HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   const std::string all = client.ReadAll();
   EXPECT_EQ(all.size() - all.find("\r\n\r\n") - 4, 8'000'000U);
+}
+
+// Large requests are slow to parse, so many at once must not delay other connections.
+TEST_F(HttpConnection_Test, ManyLargeRequestsAtOnce_AreHandledInSeveralIterations) {
+  constexpr std::size_t kBody = 8'000, kClients = 20;
+  Mutex mutex;
+  std::map<std::pair<net::Loop*, SteadyTime>, std::size_t> bytes;  // by iteration
+  Start({{.path = "/",
+          .handler =
+              [&](const HttpRequest& request, const HttpResponder& respond) {
+                net::Loop* const loop = net::Loop::Current();
+                {
+                  const MutexLock lock(mutex);
+                  bytes[{loop, loop->now()}] += request.body.size();
+                }
+                respond({.body = "done"});
+              },
+          .methods = {"POST"}}});
+  std::vector<HttpClient> clients;
+  for (std::size_t i = 0; i < kClients; ++i) clients.emplace_back(address_);
+  ASSERT_TRUE(Eventually([&] { return server_->connections() == kClients; }));
+  Notification release;
+  for (std::size_t i = 0; i < 2; ++i) threads_.loop(i).Post([&] { release.Wait(); });
+  for (HttpClient& client : clients) {
+    client.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 8000\r\n\r\n" +
+                std::string(kBody, 'x'));
+  }
+  release.Notify();
+  for (HttpClient& client : clients) {
+    EXPECT_THAT(client.ReadUntil("done"), EndsWith("done"));
+  }
+  threads_.RunOnEach([](net::EpollLoop&) {});  // they no longer wait
+  const MutexLock lock(mutex);
+  for (const auto& [iteration, size] : bytes) EXPECT_LE(size, 3 * kBody);
 }
 
 }  // namespace

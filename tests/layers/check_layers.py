@@ -1,7 +1,10 @@
 #!/usr/bin/python3
-"""Enforces the layers of docs/architecture.md on the source tree.
+"""Enforces the layers of docs/architecture.md on the source tree: which folder may include which
+folder and which library, and that neither units (a header with its .cc) nor folders include each
+other in cycles.
 
-Usage: check_layers.py SRC          prints each violation as file:line: what; exit status 1 if any
+Usage: check_layers.py SRC          prints each violation, with file and line or the members of the
+                                    cycle; exit status 1 if any
        check_layers.py --self-test  plants each kind of violation in a temporary tree and checks
                                     that it is found
 """
@@ -24,9 +27,9 @@ ROWS = {
     "config": 4,
     "rpc": 3,
     "rpc/http2": 4,
-    "rpc/grpc": 4,
     "limiter": 5,
     "envoy/rules": 5,
+    "envoy/xds": 6,
     "api": 6,
     "service": 7,
     "envoy/rls": 7,
@@ -38,25 +41,30 @@ ROWS = {
 # validates rules as the server does, so it may include the server's parser. The load generator
 # parses answers itself and does not include the generated API.
 SIDE = {
-    "client": {"base"},
-    "load": {"base", "net"},
+    "client": {"base", "net"},
+    "load": {"base", "net", "client"},
     "tools": {"base", "net", "client", "load", "config", "envoy/rules"},
 }
 # The folders that may include a library's headers. A path belongs to the first matching prefix.
 OWNERS = {
     "hiredis": {"store/redis"},
     "boost/beast": {"http"},
+    "boost/intrusive/": {"net", "rpc/http2"},
+    "boost/container/": {"store/redis"},
     "boost/": {"http"},
-    "yaml-cpp/": {"config"},
     "yaml.h": {"config"},
-    "nghttp2/": {"rpc/http2", "load"},
+    "xxhash.h": {"base"},
+    "nghttp2/": {"rpc/http2", "client"},
     "zlib.h": {"rpc/http2"},
     "grpc/health/": {"service", "client"},
     "grpc/reflection/": {"service"},
-    "grpc": {"rpc/grpc", "client", "tools"},
-    "envoy/service/": {"envoy/rls"},
-    "google/protobuf/": {"api", "service", "admin", "http", "client", "tools"},
-    "sluice/v1/": {"service", "admin", "http", "client", "tools"},
+    "grpc": {"envoy/xds"},
+    "envoy/service/ratelimit/": {"envoy/rls"},
+    "envoy/service/discovery/": {"envoy/xds"},
+    "ratelimit/config/": {"envoy/xds"},
+    "google/protobuf/": {"api", "envoy/rls", "envoy/xds", "service", "admin", "http", "load", "client", "tools"},
+    "sluice/internal/": {"api"},
+    "sluice/v1/": {"api", "service", "admin", "http", "client", "tools"},
     "nlohmann/": {"base", "tools"},
     "prometheus/": {"metrics"},
     "re2/": {"match"},
@@ -65,6 +73,7 @@ OWNERS = {
     "CLI/": {"tools"},
 }
 INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
+LOCAL_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 ASKS_THE_TIME = re.compile(
     r"(_clock|\bclock|\bClock)::now\b|\b(gpr_now|gettimeofday|clock_gettime)\s*\(|\bstd::time\s*\("
 )
@@ -87,7 +96,7 @@ def include_fault(src, folder, included):
         if included.startswith(prefix):
             if folder in owners:
                 return None
-            return f"<{included}> belongs to {', '.join(sorted(owners))} alone"
+            return f"<{included}> belongs to {', '.join(sorted(owners)) or 'tests'} alone"
     target = folder_of(included)
     if target is None or target == folder or not (src / target).is_dir():
         return None
@@ -118,9 +127,45 @@ def faults_of_file(src, path):
             yield number, "only base/clock asks what time it is; take a Time, Clock or SteadyTime"
 
 
+def unit_of(path):
+    return path.rsplit(".", 1)[0]
+
+
+def parent_of(path):
+    return path.rsplit("/", 1)[0]
+
+
+def cycles(src, node_of):
+    """The groups of files that include each other in cycles, as sorted lists. `node_of` says what a
+    file belongs to: its unit or its folder."""
+    paths = [path for path in sorted(src.rglob("*")) if path.suffix in (".h", ".cc")]
+    names = {path.relative_to(src).as_posix() for path in paths}
+    graph = {}
+    for path in paths:
+        node = node_of(path.relative_to(src).as_posix())
+        included = {i for i in LOCAL_INCLUDE.findall(path.read_text(encoding="utf-8")) if i in names}
+        graph.setdefault(node, set()).update({node_of(i) for i in included} - {node})
+
+    def reached_from(node):
+        seen, waiting = set(), [node]
+        while waiting:
+            for to in graph[waiting.pop()] - seen:
+                seen.add(to)
+                waiting.append(to)
+        return seen
+
+    reached = {node: reached_from(node) for node in graph}
+    groups = {tuple(sorted(m for m in reached[n] if n in reached[m])) for n in graph if n in reached[n]}
+    return [list(group) for group in sorted(groups)]
+
+
+def all_cycles(src):
+    return cycles(src, unit_of) + cycles(src, parent_of)
+
+
 def check(src):
     """All violations under `src`, as lines of text."""
-    violations = []
+    violations = [f"{src}: include each other: {', '.join(group)}" for group in all_cycles(src)]
     for path in sorted(src.rglob("*")):
         if path.suffix in (".h", ".cc"):
             for number, fault in faults_of_file(src, path):
@@ -137,24 +182,26 @@ PLANTED = [
     ("tools/good.cc", '#include "client/client.h"\n#include "sluice/v1/admin.pb.h"\n', None),
     ("tools/rules.cc", '#include "config/rules_loader.h"\n', None),
     ("tools/bench.cc", '#include "load/plan.h"\n', None),
-    ("load/good.cc", '#include <nghttp2/nghttp2.h>\n#include "base/address.h"\n', None),
+    ("client/good.cc", '#include <nghttp2/nghttp2.h>\n#include "base/address.h"\n', None),
+    ("load/good.cc", '#include "client/client.h"\n', None),
     ("base/clock.cc", "auto t = std::chrono::steady_clock::now();\n", None),
     ("core/comment.cc", "// unlike steady_clock::now()\n", None),
     ("core/up.cc", '#include "base/clock.h"\n#include "limiter/limiter.h"\n', 2),
     ("match/beside.cc", '#include "store/store.h"\n', 1),
     ("store/down.cc", '#include "store/redis/script.h"\n', 1),
     ("store/memory/beside.cc", '#include "store/redis/script.h"\n', 1),
-    ("client/server.cc", '#include "core/limit.h"\n', 1),
+    ("client/server.cc", '#include "core/algorithm/limit.h"\n', 1),
     ("tools/server.cc", '#include "match/rule_index.h"\n', 1),
-    ("load/client.cc", '#include "client/client.h"\n', 1),
+    ("client/load.cc", '#include "load/plan.h"\n', 1),
     ("load/generated.cc", '#include "sluice/v1/rate_limiter.pb.h"\n', 1),
-    ("client/nghttp2.cc", "#include <nghttp2/nghttp2.h>\n", 1),
+    ("load/nghttp2.cc", "#include <nghttp2/nghttp2.h>\n", 1),
+    ("client/grpc.cc", "#include <grpcpp/grpcpp.h>\n", 1),
     ("client/rules.cc", '#include "config/rules_loader.h"\n', 1),
     ("base/client.cc", '#include "client/client.h"\n', 1),
     ("limiter/hiredis.cc", "\n#include <hiredis/hiredis.h>\n", 2),
     ("app/asio.cc", "#include <boost/asio.hpp>\n", 1),
     ("store/redis/beast.cc", "#include <boost/beast/http.hpp>\n", 1),
-    ("match/yaml.cc", "#include <yaml-cpp/yaml.h>\n", 1),
+    ("match/yaml.cc", "#include <yaml.h>\n", 1),
     ("limiter/grpc.cc", "#include <grpcpp/grpcpp.h>\n", 1),
     ("service/good.cc", "#include <grpc/health/v1/health.pb.h>\n", None),
     ("service/grpc.cc", "#include <grpcpp/grpcpp.h>\n", 1),
@@ -186,6 +233,36 @@ def self_test():
             expected = [] if line is None else [f"{path}:{line}: "]
             if len(found) != len(expected) or not all(map(str.startswith, found, expected)):
                 wrong.append(f"{name}: expected a violation in line {line}, found {found}")
+    return wrong + cycle_self_test()
+
+
+# Trees of (file, what it includes), and the cycles in each, of units and of folders.
+PLANTED_CYCLES = [
+    ({"core/a.h": "core/b.h", "core/a.cc": "core/c.h", "core/b.h": "", "core/c.h": "core/b.h"}, []),
+    ({"core/a.h": "", "core/a.cc": "core/b.h", "core/b.h": "", "core/b.cc": "core/a.h"},
+     [["core/a", "core/b"]]),
+    ({"core/a.h": "core/b.h", "core/b.h": "core/c.h", "core/c.h": "", "core/c.cc": "core/a.h",
+      "core/d.h": "core/a.h"}, [["core/a", "core/b", "core/c"]]),
+    ({"core/a.h": "core/algorithm/b.h", "core/algorithm/b.h": "core/c.h", "core/c.h": ""},
+     [["core", "core/algorithm"]]),
+]
+
+
+def cycle_self_test():
+    wrong = []
+    for tree, expected in PLANTED_CYCLES:
+        with tempfile.TemporaryDirectory() as directory:
+            src = pathlib.Path(directory)
+            for name, included in tree.items():
+                (src / name).parent.mkdir(parents=True, exist_ok=True)
+                text = GOOD + (f'#include "{included}"\n' if included else "")
+                (src / name).write_text(text, encoding="utf-8")
+            found = all_cycles(src)
+            if found != expected:
+                wrong.append(f"{tree}: expected the cycles {expected}, found {found}")
+            faults = [line for line in check(src) if "include each other" in line]
+            if len(faults) != len(expected):
+                wrong.append(f"{tree}: reported {faults}")
     return wrong
 
 

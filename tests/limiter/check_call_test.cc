@@ -62,7 +62,7 @@ TEST_F(LimiterTest, FirstOfTwoAlikeIsRemoved_TheOtherKeepsItsOwnCount) {
   EXPECT_EQ(Check().limits.at(0).verdict.remaining, 0);
 }
 
-TEST_F(LimiterTest, PerIsChanged_NoSubjectMeetsTheCountOfAnother) {
+TEST_F(LimiterTest, PerIsChanged_CountersAreNotShared) {
   Rule rule = RuleOf("r", {PerMinute(5)});
   rule.per = {{"user", {}, {}}};
   SetRules({rule});
@@ -241,7 +241,7 @@ TEST_F(LimiterTest, CallersTimeIsOver_NoPolicyDecides) {
 }
 
 // One call object serves one request after the other.
-TEST_F(LimiterTest, NextCall_LeavesTheLateAnswerOfTheLastOneAlone) {
+TEST_F(LimiterTest, NextCall_KeepsTheLateAnswerOfThePrevious) {
   SetRules({RuleOf("r", {PerMinute(10)})});
   store_.failing = StoreFailure::kTimeout;
   store_.sent = true;

@@ -23,7 +23,7 @@ constexpr SteadyTime kAnswered = kAsked + milliseconds(10);
 
 DenyCache::Denial DenialOf(std::int64_t cost, std::optional<Duration> max_wait,
                            Duration retry_after) {
-  return {.demand = {.cost = cost, .max_wait = max_wait},
+  return {.demand = {{.max_wait = max_wait}, cost},
           .verdict = {.limit = 10, .reset_after = seconds(30), .retry_after = retry_after},
           .decided_at = Time(seconds(5000)),
           .asked = kAsked,
@@ -38,31 +38,74 @@ TEST(DenyCache, Denial_AnswersEqualAndLargerDemandsOfTheSameLimit_Table) {
     const char* what;
     const char* key;
     Limit limit;
-    Demand demand;
+    CounterDemand demand;
     bool known;
   };
   const Row rows[] = {
-      {"equal", "k", kLimit, {.cost = 3, .max_wait = milliseconds(20)}, true},
-      {"larger", "k", kLimit, {.cost = 4, .max_wait = milliseconds(20)}, true},
-      {"less patient", "k", kLimit, {.cost = 3, .max_wait = milliseconds(0)}, true},
-      {"smaller", "k", kLimit, {.cost = 2, .max_wait = milliseconds(20)}, false},
-      {"more patient", "k", kLimit, {.cost = 3, .max_wait = milliseconds(21)}, false},
-      {"as patient as the queue is long",
-       "k",
-       kLimit,
-       {.cost = 3, .max_wait = std::nullopt},
-       false},
-      {"another counter", "l", kLimit, {.cost = 3, .max_wait = milliseconds(20)}, false},
+      {"equal", "k", kLimit, {{.max_wait = milliseconds(20)}, 3}, true},
+      {"larger", "k", kLimit, {{.max_wait = milliseconds(20)}, 4}, true},
+      {"less patient", "k", kLimit, {{.max_wait = milliseconds(0)}, 3}, true},
+      {"smaller", "k", kLimit, {{.max_wait = milliseconds(20)}, 2}, false},
+      {"more patient", "k", kLimit, {{.max_wait = milliseconds(21)}, 3}, false},
+      {"as patient as the queue is long", "k", kLimit, {{.max_wait = std::nullopt}, 3}, false},
+      {"another counter", "l", kLimit, {{.max_wait = milliseconds(20)}, 3}, false},
       {"a raised limit",
        "k",
        FixedWindow{.limit = 11, .window = seconds(60)},
-       {.cost = 3, .max_wait = milliseconds(20)},
+       {{.max_wait = milliseconds(20)}, 3},
        false},
   };
   for (const Row& row : rows) {
     EXPECT_EQ(cache.Find(row.key, row.limit, row.demand, kAsked).has_value(), row.known)
         << row.what;
   }
+}
+
+// The store has denied a check of 3 and 5 units of two counters of ten units, by the second one.
+TEST(DenyCache, DenialOfOneCounter_AnswersChecksThatTakeAsMuchOfIt_Table) {
+  struct Asks final : StoreCheck {
+    Asks(std::int64_t first, std::int64_t second) {
+      counters.push_back({.key = "k", .limit = &kLimit, .units = first, .verdict = {}});
+      counters.push_back({.key = "l", .limit = &kLimit, .units = second, .verdict = {}});
+    }
+    void OnDecided() override {}
+  };
+  IndexedRule rule;
+  Clearings clearings;
+  DenyCache cache(clearings);
+  Asks known(3, 5);
+  known.counters[0].verdict.admitted = true;
+  known.counters[1].verdict.retry_after = seconds(30);
+  std::vector<LimitAnswer> limits(2);
+  for (LimitAnswer& limit : limits) limit.rule = &rule;
+  cache.LearnFrom({.check = known, .at = kAsked}, kAnswered, limits);
+  struct Row {
+    std::int64_t first;
+    std::int64_t second;
+    bool denied;
+  };
+  for (const Row& row : {Row{3, 5, true}, Row{0, 5, true}, Row{9, 6, true}, Row{3, 4, false},
+                         Row{9, 0, false}, Row{11, 5, false}}) {
+    SCOPED_TRACE(row.first);
+    SCOPED_TRACE(row.second);
+    const Asks asks(row.first, row.second);
+    CheckAnswer answer{.limits = limits};
+    EXPECT_EQ(cache.Denies({.check = asks, .at = kAnswered}, answer), row.denied);
+  }
+}
+
+TEST(DenyCache, UnitsAreBeingGivenBack_NoDenialCounts) {
+  Clearings clearings;
+  DenyCache cache(clearings);
+  clearings.Begin("k");
+  clearings.Begin("k");
+  cache.Learn("k", kLimit, DenialOf(1, {}, seconds(30)));
+  cache.Learn("l", kLimit, DenialOf(1, {}, seconds(30)));
+  clearings.End("k", kAsked - milliseconds(5));
+  EXPECT_FALSE(cache.Find("k", kLimit, {}, kAnswered));
+  EXPECT_TRUE(cache.Find("l", kLimit, {}, kAnswered));
+  clearings.End("k", kAsked - milliseconds(5));
+  EXPECT_TRUE(cache.Find("k", kLimit, {}, kAnswered));
 }
 
 // Clearings note when their outcome is known: a check that is asked from then on is decided later.
@@ -81,7 +124,7 @@ TEST(DenyCache, UnitsWereGivenBack_DenialsAskedBeforeAreVoid) {
   EXPECT_FALSE(cache.Find("k", kLimit, {}, kAnswered));
 }
 
-TEST(DenyCache, Denial_IsToldForASecondAtMost_WithWhatIsLeftOfItsTimes) {
+TEST(DenyCache, Denial_IsValidForOneSecond_TimesCountDown) {
   Clearings clearings;
   DenyCache cache(clearings);
   cache.Learn("long", kLimit, DenialOf(1, {}, seconds(30)));
@@ -108,16 +151,16 @@ TEST(DenyCache, RetryExactlyThen_IsNotTooEarlyForAStoreThatDecidedLate) {
   EXPECT_EQ(now + found->verdict.retry_after, kAnswered + milliseconds(300));
 }
 
-TEST(DenyCache, CostThatTheLimitNeverHolds_IsToldToNeverRetry) {
+TEST(DenyCache, CostAboveTheLimit_HasNoRetryAfter) {
   Clearings clearings;
   DenyCache cache(clearings);
   cache.Learn("k", kLimit, DenialOf(1, {}, seconds(30)));
-  EXPECT_NE(cache.Find("k", kLimit, {.cost = 10}, kAsked)->verdict.retry_after, Verdict::kNever);
-  EXPECT_EQ(cache.Find("k", kLimit, {.cost = 11}, kAsked)->verdict.retry_after, Verdict::kNever);
+  EXPECT_NE(cache.Find("k", kLimit, {{}, 10}, kAsked)->verdict.retry_after, Verdict::kNever);
+  EXPECT_EQ(cache.Find("k", kLimit, {{}, 11}, kAsked)->verdict.retry_after, Verdict::kNever);
 }
 
 // Otherwise all checks at the end of its second would ask the store.
-TEST(DenyCache, OldDenial_IsRefreshedByOneAndToldToTheOthers) {
+TEST(DenyCache, OldDenial_IsRefreshedByOneCheck_OthersAreDenied) {
   Clearings clearings;
   DenyCache cache(clearings);
   cache.Learn("k", kLimit, DenialOf(1, {}, seconds(30)));
@@ -182,7 +225,7 @@ class DenyCacheTest : public LimiterTest {
   CheckAnswer Ask(const std::string& user, Mode mode = Mode::kConsume, bool charge_decides = false,
                   std::int64_t cost = 1) {
     cached_call_.request.Clear();
-    cached_call_.request.demand.cost = cost;
+    cached_call_.request.cost = cost;
     cached_call_.request.charge_decides = charge_decides;
     cached_call_.request.domain = "shop";
     cached_call_.request.attributes = {{"user", user}};
@@ -283,7 +326,7 @@ TEST_F(DenyCacheTest, ChargePastABucket_IsNotRemembered) {
 }
 
 // The site's limit, which is full, has a time to retry. The user's, which is not, never admits 10.
-TEST_F(DenyCacheTest, CostThatAnotherLimitNeverHolds_IsToldToNeverRetry) {
+TEST_F(DenyCacheTest, CostAboveAnotherLimit_HasNoRetryAfter) {
   Fill();
   EXPECT_TRUE(Ask("a").retry_after);
   for (const Source source : {Source::kStore, Source::kDenyCache}) {
@@ -375,7 +418,7 @@ TEST_F(DenyCacheTest, Explain_ShowsAllCountersAsTheyStandInTheStore) {
   EXPECT_EQ(shown, 2u);
 }
 
-TEST_F(DenyCacheTest, RuleThatWantsNone_AsksTheStoreEachTime) {
+TEST_F(DenyCacheTest, RuleWithoutDenyCache_AsksTheStoreEachTime) {
   Rule site = RuleOf("site", {FixedWindow{.limit = 2, .window = seconds(60)}});
   site.deny_cache = false;
   SetCachedRules({site});

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/counter.h"
+#include "core/algorithm/counter.h"
 #include "tests/limiter/fixture.h"
 
 namespace sluice::test {
@@ -21,9 +21,25 @@ class FallbackTest : public LimiterTest {
     rule.on_store_failure = policy;
     return rule;
   }
+
+  // A rule that holds some requests to 5 on the same counter.
+  static Rule WithSmallerLimit(const Limit& limit) {
+    Rule rule = RuleOf("r", {limit});
+    Limit smaller = limit;
+    std::visit(
+        [](auto& it) {
+          if constexpr (requires { it.limit = 5; }) it.limit = 5;
+        },
+        smaller);
+    Override exports;
+    exports.match = {{"path", {.kind = Pattern::Kind::kExact, .text = "/export", .of = {}}}};
+    exports.limits = {Limits::Effect::kCount, {smaller}};
+    rule.overrides = {exports};
+    return rule;
+  }
 };
 
-TEST_F(FallbackTest, Allow_AdmitsAndClaimsToKnowNothing) {
+TEST_F(FallbackTest, Allow_AdmitsWithUnknownState) {
   SetRules({WithPolicy("r", OnStoreFailure::kAllow)});
   for (int i = 0; i < 5; ++i) {
     const CheckAnswer answer = Check();
@@ -34,7 +50,7 @@ TEST_F(FallbackTest, Allow_AdmitsAndClaimsToKnowNothing) {
   }
 }
 
-TEST_F(FallbackTest, Deny_DeniesAndSaysWhenToAskAgain) {
+TEST_F(FallbackTest, Deny_DeniesWithRetryAfter) {
   SetRules({WithPolicy("r", OnStoreFailure::kDeny)});
   const CheckAnswer answer = Check();
   EXPECT_EQ(answer.decision, Decision::kDenied);
@@ -51,7 +67,7 @@ TEST_F(FallbackTest, Error_IsUnavailable) {
 
 TEST_F(FallbackTest, Local_DecidesHereWithThisServersShare) {
   SetRules({WithPolicy("r", OnStoreFailure::kLocal, 9)});
-  fallback_.share.Set(Share::OfServer(3, 0));
+  fallback_.SetShare(Share::OfServer(3, 0));
   for (int i = 0; i < 5; ++i) {
     const CheckAnswer answer = Check();
     EXPECT_EQ(answer.decision, i < 3 ? Decision::kAllowed : Decision::kDenied);
@@ -67,18 +83,7 @@ TEST_F(FallbackTest, Local_LastSeenByACheckWithASmallerLimit_AdmitsOnlyWhatIsLef
   for (const Limit& limit :
        {Limit(PerMinute(100)), Limit(SlidingWindow{.limit = 100, .window = seconds(60)}),
         Limit(SlidingLog{.limit = 100, .window = seconds(60)})}) {
-    Rule rule = RuleOf("r", {limit});
-    Limit smaller = limit;
-    std::visit(
-        [](auto& it) {
-          if constexpr (requires { it.limit = 5; }) it.limit = 5;
-        },
-        smaller);
-    Override exports;
-    exports.match = {{"path", {.kind = Pattern::Kind::kExact, .text = "/export", .of = {}}}};
-    exports.limits = {Limits::Effect::kCount, {smaller}};
-    rule.overrides = {exports};
-    SetRules({rule});
+    SetRules({WithSmallerLimit(limit)});
     clock_.Advance(std::chrono::hours(1));
     store_.failing.reset();
     Check({}, 90);
@@ -91,6 +96,30 @@ TEST_F(FallbackTest, Local_LastSeenByACheckWithASmallerLimit_AdmitsOnlyWhatIsLef
     Check();
     clock_.Advance(seconds(2));
     Check();  // the store is in use again
+  }
+}
+
+// It is asked first in the outage, so it starts the local counter.
+TEST_F(FallbackTest, Local_FirstAskedByACheckWithASmallerLimit_AdmitsOnlyWhatIsLeft) {
+  for (const Limit& limit :
+       {Limit(PerMinute(100)), Limit(SlidingWindow{.limit = 100, .window = seconds(60)}),
+        Limit(SlidingLog{.limit = 100, .window = seconds(60)})}) {
+    for (const std::int64_t servers : {1, 3}) {
+      SetRules({WithSmallerLimit(limit)});
+      clock_.Advance(std::chrono::hours(1));
+      store_.failing.reset();
+      Check({}, 90);
+      store_.failing = StoreFailure::kUnreachable;
+      fallback_.SetShare(Share::OfServer(servers, 0));
+      EXPECT_EQ(Check({{"path", "/export"}}).decision, Decision::kDenied);
+      int admitted = 0;
+      while (Check().decision == Decision::kAllowed) ++admitted;
+      EXPECT_LE(admitted, 10 / servers + 1);
+      store_.failing.reset();
+      Check();
+      clock_.Advance(seconds(2));
+      Check();  // the store is in use again
+    }
   }
 }
 
@@ -133,19 +162,19 @@ TEST_F(FallbackTest, ExhaustedLocalRule_DeniesBeforeAnotherRulesError) {
   EXPECT_EQ(answer->decision, Decision::kDenied);
 }
 
-TEST_F(FallbackTest, ShadowRule_HasNoSayInAnOutage) {
+TEST_F(FallbackTest, ShadowRule_IsIgnoredDuringOutage) {
   Rule shadow = WithPolicy("shadow", OnStoreFailure::kError);
   shadow.shadow = true;
   SetRules({WithPolicy("r", OnStoreFailure::kAllow), shadow});
   EXPECT_EQ(Check().decision, Decision::kAllowed);
 }
 
-TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_ElseAreCountedAsLost) {
+TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_WhatTheStoreNeverGetsIsLost) {
   using enum OnStoreFailure;
   struct Row {
     OnStoreFailure policy;
     std::optional<Decision> decision;  // none: UNAVAILABLE
-    bool lost;
+    bool charges_are_lost;
   };
   const Row rows[] = {
       {kLocal, Decision::kAllowed, false},
@@ -160,7 +189,7 @@ TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_ElseAreCountedAsLost) {
     for (const Mode mode : {Mode::kCharge, Mode::kRefund}) {
       const auto answer = TryAsk(RequestOf(mode, 3));
       EXPECT_EQ(answer ? std::optional(answer->decision) : std::nullopt, row.decision);
-      lost += row.lost ? 1 : 0;
+      lost += row.charges_are_lost || mode == Mode::kRefund ? 1 : 0;
       EXPECT_EQ(Value("sluice_lost_writes_total"), lost);
       if (row.policy != kLocal) continue;
       EXPECT_EQ(answer->limits[0].verdict.remaining, mode == Mode::kCharge ? 7 : 10);
@@ -269,7 +298,7 @@ TEST_F(FallbackTest, CheckIsUndone_AnOutageStartsFromTheStateAfterThat) {
   EXPECT_EQ(answer.source, Source::kFallback);
 }
 
-TEST_F(FallbackTest, NoAdmission_WhatRedisMayStillGrantIsTakenBack) {
+TEST_F(FallbackTest, NotAdmitted_LateGrantsOfTheStoreAreUndone) {
   using enum OnStoreFailure;
   struct Row {
     OnStoreFailure policy;
@@ -324,7 +353,7 @@ TEST_F(FallbackTest, StoreBack_DecidesAgain) {
 }
 
 // What this server learns of one counter.
-class FallbackMemoryTest : public testing::Test {
+class FallbackMemoryTest : public LimiterTest {
  protected:
   struct Answered final : StoreCheck {
     void OnDecided() override {}
@@ -344,8 +373,6 @@ class FallbackMemoryTest : public testing::Test {
   bool IsCleared() const { return fallback_.clearings.HasSince("k", begin_); }
 
   const SteadyTime begin_ = SteadyNow() - seconds(1);
-  ManualClock clock_{Time(seconds(1'000'000))};
-  Fallback fallback_{clock_};
   Limit limit_ = PerMinute(10);
   const FixedWindow::State seen_{
       .start = clock_.Now() - seconds(50), .count = 4, .last = clock_.Now()};
@@ -355,9 +382,24 @@ class FallbackMemoryTest : public testing::Test {
 TEST_F(FallbackMemoryTest, Answer_IsLearnedWithTheTimesOfItsCounter) {
   const Time now = clock_.Now();
   const SeenState expected{.snapshot = seen_, .reset_at = now + seconds(30), .at = now};
-  fallback_.Learn(Answer(seen_));
+  fallback_.OnLateAnswer(Answer(seen_));
   EXPECT_EQ(fallback_.states.Find("k"), expected);
   EXPECT_FALSE(IsCleared());
+}
+
+TEST_F(FallbackMemoryTest, AnswerToACheckOfTwoCounters_EachIsLearnedWithoutItsOwnUnits) {
+  Answered& check = Answer(seen_);
+  check.counters.push_back(check.counters[0]);
+  check.counters[1].key = "l";
+  check.counters[0].units = 2;
+  check.counters[1].units = 5;
+  for (CounterCheck& counter : check.counters) counter.charged = true;
+  fallback_.OnLateAnswer(check);
+  const auto count = [&](std::string_view key) {
+    return std::get<FixedWindow::State>(fallback_.states.Find(key)->snapshot).count;
+  };
+  EXPECT_EQ(count("k"), 6);
+  EXPECT_EQ(count("l"), 9);
 }
 
 TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_ARefundClears) {
@@ -369,36 +411,36 @@ TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_ARefundClears) {
 }
 
 TEST_F(FallbackMemoryTest, Forget_LeavesNothing) {
-  fallback_.Learn(Answer(seen_));
-  ASSERT_TRUE(fallback_.RecordCharge("k", limit_, 1));
-  fallback_.leases.Granted({1}, std::array{std::string_view("k")}, 1, SteadyTime::max());
+  fallback_.OnLateAnswer(Answer(seen_));
+  fallback_.RecordCharge("k", limit_, 1);
+  fallback_.leases.Granted({1}, {{.key = "k", .count = 1}}, SteadyTime::max());
   fallback_.Forget("k");
   EXPECT_FALSE(fallback_.states.Find("k"));
-  EXPECT_EQ(fallback_.owed.size(), 0u);
+  EXPECT_EQ(fallback_.charges.size(), 0u);
   EXPECT_FALSE(fallback_.leases.HasChanges());
   EXPECT_TRUE(IsCleared());
 }
 
 TEST_F(FallbackMemoryTest, Charge_CountsUntilTheWindowThatWasSeenEnds) {
-  fallback_.Learn(Answer(seen_));
-  ASSERT_TRUE(fallback_.RecordCharge("k", limit_, 3));
-  EXPECT_EQ(fallback_.owed.Find("k", clock_.Now() + seconds(10) - Duration(1)), 3);
-  EXPECT_EQ(fallback_.owed.Find("k", clock_.Now() + seconds(10)), 0);
+  fallback_.OnLateAnswer(Answer(seen_));
+  fallback_.RecordCharge("k", limit_, 3);
+  EXPECT_EQ(fallback_.charges.Find("k", clock_.Now() + seconds(10) - Duration(1)), 3);
+  EXPECT_EQ(fallback_.charges.Find("k", clock_.Now() + seconds(10)), 0);
 }
 
 TEST_F(FallbackMemoryTest, Charge_IsRefilledAtThisServersShare) {
   limit_ = TokenBucket{.rate = 2, .period = seconds(1), .burst = 100};
-  fallback_.share.Set(Share::OfServer(2, 0));
-  ASSERT_TRUE(fallback_.RecordCharge("k", limit_, 10));
-  EXPECT_EQ(fallback_.owed.Find("k", clock_.Now() + seconds(4)), 6);
+  fallback_.SetShare(Share::OfServer(2, 0));
+  fallback_.RecordCharge("k", limit_, 10);
+  EXPECT_EQ(fallback_.charges.Find("k", clock_.Now() + seconds(4)), 6);
 }
 
 // The bucket has been full for long.
-TEST_F(FallbackMemoryTest, OwedUnits_AreMissingFromTheLevelOfNow) {
+TEST_F(FallbackMemoryTest, PendingUnits_AreMissingFromTheCurrentLevel) {
   limit_ = TokenBucket{.rate = 1, .period = seconds(1), .burst = 100};
-  fallback_.Learn(Answer(TokenBucket::State{.level = 0, .last = clock_.Now()}));
+  fallback_.OnLateAnswer(Answer(TokenBucket::State{.level = 0, .last = clock_.Now()}));
   clock_.Advance(std::chrono::hours(1));
-  ASSERT_TRUE(fallback_.RecordCharge("k", limit_, 10));
+  fallback_.RecordCharge("k", limit_, 10);
   Fallback::LocalCounter local = fallback_.Localize("k", limit_);
   Advance(local.limit, local.seed->state, clock_.Now());
   EXPECT_EQ(Used(local.limit, local.seed->state), 10);

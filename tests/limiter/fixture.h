@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,8 +13,8 @@
 #include "limiter/check_call.h"
 #include "limiter/lease_call.h"
 #include "limiter/limiter.h"
-#include "store/late_check.h"
 #include "store/memory/memory_store.h"
+#include "store/owned_check.h"
 
 namespace sluice::test {
 
@@ -24,6 +25,11 @@ inline FixedWindow PerMinute(std::int64_t limit) {
 // A MemoryStore that fails on demand and records the deadlines of checks.
 class FragileStore final : public Store {
  public:
+  struct Late final : LateReply {
+    void Undo() override { undo = true; }
+    bool undo = false;
+  };
+
   explicit FragileStore(const Clock& clock) : counters_(clock, {}) {}
 
   void Submit(StoreCheck& check) override {
@@ -32,8 +38,8 @@ class FragileStore final : public Store {
     last_deadline = check.last_deadline;
     if (!failing) return holds ? Decide(check) : counters_.Submit(check);
     if (!failing_key.empty()) return Decide(check);
-    late.reset();
-    if (sent) check.late = &late.emplace(check);
+    late = sent ? std::make_shared<Late>() : nullptr;
+    check.late = late;
     if (decides_unheard) DecideUnheard(check);
     check.Fail(*failing);
     check.OnDecided();
@@ -46,10 +52,15 @@ class FragileStore final : public Store {
   }
 
   void Undo(const StoreCheck& check) override {
-    counters_.Undo(check);
-    if (listener == nullptr) return;
+    if (check.late) check.late->Undo();
+    const bool charged = std::any_of(check.counters.begin(), check.counters.end(),
+                                     [](const CounterCheck& it) { return it.charged; });
+    if (!charged) return;
+    if (listener == nullptr) return counters_.Undo(check);
     OwnedCheck peek(check);
     peek.demand.mode = Mode::kPeek;
+    listener->OnUndoStarted(peek);
+    counters_.Undo(check);
     counters_.Submit(peek);
     listener->OnUndoEnded(peek);
   }
@@ -64,7 +75,7 @@ class FragileStore final : public Store {
   std::vector<StoreCheck*> held;
   bool sent = false;                  // what fails was sent and may be answered late
   bool decides_unheard = false;       // what fails is decided all the same
-  std::optional<LateCheck> late;      // what waits for the late answer
+  std::shared_ptr<Late> late;         // what waits for the late answer
   StoreListener* listener = nullptr;  // is told of undos
   SteadyTime deadline;
   SteadyTime last_deadline;
@@ -154,7 +165,7 @@ class LimiterTest : public testing::Test {
   Result<CheckAnswer> TryCheck(const Attributes& attributes = {}, std::uint64_t cost = 1) {
     CheckRequest request;
     request.attributes = attributes;
-    request.demand.cost = static_cast<std::int64_t>(cost);
+    request.cost = static_cast<std::int64_t>(cost);
     return TryAsk(request);
   }
 
@@ -175,15 +186,17 @@ class LimiterTest : public testing::Test {
   static CheckRequest RequestOf(Mode mode, std::uint64_t cost = 1) {
     CheckRequest request;
     request.demand.mode = mode;
-    request.demand.cost = static_cast<std::int64_t>(cost);
+    request.cost = static_cast<std::int64_t>(cost);
     return request;
   }
 
-  Result<Duration> Renew(std::string_view lease_id) {
-    return Keep(LeaseCall::Action::kRenew, lease_id);
+  Result<Duration> Renew(std::string_view lease_id) { return Renew(limiter_, lease_id); }
+  Result<Duration> Release(std::string_view lease_id) { return Release(limiter_, lease_id); }
+  static Result<Duration> Renew(Limiter& at, std::string_view lease_id) {
+    return Keep(at, LeaseCall::Action::kRenew, lease_id);
   }
-  Result<Duration> Release(std::string_view lease_id) {
-    return Keep(LeaseCall::Action::kRelease, lease_id);
+  static Result<Duration> Release(Limiter& at, std::string_view lease_id) {
+    return Keep(at, LeaseCall::Action::kRelease, lease_id);
   }
 
   // The value of a series, named as on the metrics page, or -1 if it is missing.
@@ -203,8 +216,8 @@ class LimiterTest : public testing::Test {
   Call call_{limiter_};
 
  private:
-  Result<Duration> Keep(LeaseCall::Action action, std::string_view lease_id) {
-    Holder holder(limiter_);
+  static Result<Duration> Keep(Limiter& at, LeaseCall::Action action, std::string_view lease_id) {
+    Holder holder(at);
     holder.Start(action, lease_id, SteadyTime::max());
     return holder.ttl.value();
   }

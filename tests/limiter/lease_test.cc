@@ -3,7 +3,6 @@
 
 #include <thread>
 
-#include "limiter/fallback_reconciler.h"
 #include "limiter/lease_name.h"
 #include "tests/limiter/fixture.h"
 #include "tests/store/blocking_check.h"
@@ -38,6 +37,20 @@ class LeaseTest : public LimiterTest {
   std::int64_t Remaining(std::size_t limit = 0) {
     return Ask(RequestOf(Mode::kPeek)).limits.at(limit).verdict.remaining;
   }
+  // With the same store.
+  struct AnotherServer {
+    explicit AnotherServer(LeaseTest& test)
+        : local(test.clock_),
+          fallback(test.clock_),
+          limiter({.store = test.store_, .local = local, .fallback = fallback, .metrics = metrics},
+                  {}) {}
+
+    FragileStore local;
+    MetricsRegistry metrics;
+    Fallback fallback;
+    Limiter limiter;
+  };
+
   ErrorCode RenewalError(const std::string& id) {
     const auto renewed = Renew(id);
     EXPECT_FALSE(renewed);
@@ -64,6 +77,41 @@ TEST_F(LeaseTest, SeveralConcurrencyLimits_OneLeaseForTheShortestTime) {
   EXPECT_EQ(Remaining(0), 5);
   EXPECT_EQ(Remaining(2), 7);
   EXPECT_EQ(RenewalError(answer.lease->id), ErrorCode::kNotFound);
+}
+
+// Of a check that takes slots of some of its concurrency limits.
+TEST_F(LeaseTest, LimitsAskedForNoUnits_AreNotInTheLease) {
+  struct Asks final : StoreCheck {
+    void OnDecided() override {}
+  } check;
+  const Limit long_lived = Slots(5, seconds(60));
+  const Limit short_lived = Slots(5, seconds(10));
+  check.counters = {
+      {.key = "sluice:{d/a/}:concurrency", .limit = &long_lived, .units = 2, .verdict = {}},
+      {.key = "sluice:{d/b/}:concurrency", .limit = &short_lived, .units = 0, .verdict = {}},
+      {.key = "sluice:{d/c/}:concurrency", .limit = &long_lived, .units = 3, .verdict = {}}};
+  const IndexedRule rule;
+  std::vector<LimitAnswer> limits(3);
+  for (LimitAnswer& limit : limits) {
+    limit.rule = &rule;
+    limit.source = Source::kFallback;
+    limit.verdict.admitted = true;
+  }
+  CheckLease lease;
+  ASSERT_TRUE(lease.Prepare(check, /*may_lease=*/true));
+  ASSERT_TRUE(check.lease);
+  EXPECT_EQ(check.lease->ttl, seconds(60));
+  ASSERT_TRUE(lease.Name(check, limits, fallback_));
+  const auto granted = fallback_.leases.Take(10, SteadyNow());
+  ASSERT_EQ(granted.size(), 1u);
+  EXPECT_EQ(granted[0].slots,
+            (std::vector<PendingLeases::Slots>{{.key = "sluice:{d/a/}:concurrency", .count = 2},
+                                               {.key = "sluice:{d/c/}:concurrency", .count = 3}}));
+
+  for (CounterCheck& counter : check.counters) counter.units = 0;
+  check.lease.reset();
+  EXPECT_TRUE(lease.Prepare(check, /*may_lease=*/false));
+  EXPECT_FALSE(check.lease);
 }
 
 TEST_F(LeaseTest, LeaseNotRenewed_ExpiresInAllLimitsAtOnce) {
@@ -181,15 +229,6 @@ std::string WithTtl(const std::string& id, Duration ttl) {
   return name.ToText().value();
 }
 
-// The id that a server of the first version would have given for the slots of `id`.
-std::string OfFirstVersion(const std::string& id, Duration ttl) {
-  LeaseName name = LeaseName::Parse(id).value();
-  name.bits = name.lease().id;
-  name.binds_ttl = false;
-  name.ttl = ttl;
-  return name.ToText().value();
-}
-
 constexpr Duration kTenYears = std::chrono::days(3650);
 
 TEST_F(LeaseTest, EditedTtl_NamesNoSlot) {
@@ -199,35 +238,13 @@ TEST_F(LeaseTest, EditedTtl_NamesNoSlot) {
     const std::string id = Take();
     for (const Duration ttl : {kTenYears, Duration(seconds(31)), Duration(seconds(1))}) {
       const std::string edited = WithTtl(id, ttl);
-      EXPECT_EQ(RenewalError(edited), ErrorCode::kNotFound);
-      EXPECT_TRUE(Release(edited)) << "there is nothing to give back";
+      EXPECT_EQ(RenewalError(edited), fails ? ErrorCode::kUnavailable : ErrorCode::kNotFound);
+      EXPECT_EQ(Release(edited).has_value(), !fails) << "there is nothing to give back";
     }
     EXPECT_EQ(Renew(id).value(), seconds(30)) << "it is still held";
     clock_.Advance(seconds(30));
     EXPECT_EQ(Remaining(), 1);
   }
-}
-
-TEST_F(LeaseTest, FirstVersion_LastsForWhatTheRulesInForceSay) {
-  SetRules({RuleOf("a", {Slots(5, seconds(60))}), RuleOf("b", {Slots(5)})});
-  const std::string id = Take();
-  EXPECT_EQ(Renew(OfFirstVersion(id, seconds(30))).value(), seconds(30));
-  EXPECT_EQ(Renew(OfFirstVersion(id, seconds(10))).value(), seconds(10)) << "of older rules";
-  EXPECT_EQ(Renew(OfFirstVersion(id, kTenYears)).value(), seconds(30));
-  clock_.Advance(seconds(30));
-  EXPECT_EQ(Remaining(0), 5);
-  EXPECT_EQ(Remaining(1), 5);
-}
-
-TEST_F(LeaseTest, FirstVersion_RuleIsGone_LastsForAnHourAtMost) {
-  SetRules({RuleOf("a", {Slots(1)})});
-  const std::string id = Take();
-  SetRules({RuleOf("b", {Slots(1)})});
-  EXPECT_EQ(Renew(OfFirstVersion(id, kTenYears)).value(), std::chrono::hours(1));
-  EXPECT_EQ(Renew(OfFirstVersion(id, seconds(30))).value(), seconds(30));
-  EXPECT_TRUE(Release(OfFirstVersion(id, seconds(30))));
-  SetRules({RuleOf("a", {Slots(1)})});
-  EXPECT_EQ(Remaining(), 1);
 }
 
 TEST_F(LeaseTest, StoreFails_LeaseIsTakenKeptAndReleasedHere) {
@@ -248,11 +265,43 @@ TEST_F(LeaseTest, StoreFails_LeaseIsTakenKeptAndReleasedHere) {
   EXPECT_NE(Take(), "");
 }
 
+TEST_F(LeaseTest, GrantedByAnotherServerWithoutTheStore_IsKeptHereOnceItIsBack) {
+  SetRules({RuleOf("r", {Slots(5)})});
+  AnotherServer here(*this);
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take(2);
+  EXPECT_EQ(Renew(here.limiter, id).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(Release(here.limiter, id).error().code, ErrorCode::kUnavailable);
+  store_.failing.reset();
+  for (int i = 0; i < 5; ++i) fallback_.Reconcile();
+  EXPECT_EQ(Remaining(), 3);
+  clock_.Advance(seconds(20));
+  EXPECT_EQ(Renew(here.limiter, id).value(), seconds(30));
+  clock_.Advance(seconds(20));
+  EXPECT_EQ(Remaining(), 3) << "renewed";
+  EXPECT_TRUE(Release(here.limiter, id));
+  EXPECT_EQ(Remaining(), 5);
+  EXPECT_EQ(Renew(here.limiter, id).error().code, ErrorCode::kNotFound);
+}
+
+// What the other server has granted may not have been reported yet.
+TEST_F(LeaseTest, GrantedByAnotherServer_StoreHasJustComeBack_ItIsNotSaidToBeLost) {
+  SetRules({RuleOf("r", {Slots(5)})});
+  AnotherServer here(*this);
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take(2);
+  store_.failing.reset();
+  here.fallback.OnPartLost(0);
+  clock_.Advance(seconds(1));
+  here.fallback.OnPartFound(0);
+  EXPECT_EQ(Renew(here.limiter, id).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(Release(here.limiter, id).error().code, ErrorCode::kUnavailable);
+}
+
 TEST_F(LeaseTest, StoreIsBack_CountsTheLeasesGrantedWithoutIt) {
   SetRules({RuleOf("r", {Slots(5)})});
-  FallbackReconciler reconciler(limiter_);
   const auto tell_store = [&] {
-    for (int i = 0; i < 5; ++i) reconciler.OnTime();
+    for (int i = 0; i < 5; ++i) fallback_.Reconcile();
   };
   Take(3);
   store_.failing = StoreFailure::kUnreachable;
@@ -280,33 +329,31 @@ TEST_F(LeaseTest, StoreIsBack_CountsTheLeasesGrantedWithoutIt) {
 // The request may have been lost together with its answer, so it is sent again.
 TEST_F(LeaseTest, StoreAnswersTooLate_LeaseGrantedWithoutItIsCountedOnce) {
   SetRules({RuleOf("r", {Slots(5)})});
-  FallbackReconciler reconciler(limiter_);
   store_.failing = StoreFailure::kUnreachable;
   const std::string id = Take(2);
   store_.failing = StoreFailure::kTimeout;
   store_.decides_unheard = true;
-  reconciler.OnTime();
+  fallback_.Reconcile();
   store_.failing.reset();
   EXPECT_EQ(Remaining(), 3);
-  reconciler.OnTime();
+  fallback_.Reconcile();
   EXPECT_EQ(Remaining(), 3);
   store_.failing = StoreFailure::kTimeout;
   EXPECT_TRUE(Release(id));
-  reconciler.OnTime();
+  fallback_.Reconcile();
   store_.failing.reset();
-  reconciler.OnTime();
+  fallback_.Reconcile();
   EXPECT_EQ(Remaining(), 5);
 }
 
 // The late reply releases the slot that the store granted, not the one entered on recovery.
 TEST_F(LeaseTest, StoreGrantsTooLateWhatWasGrantedWithoutIt_OneOfBothIsGivenBack) {
   SetRules({RuleOf("r", {Slots(5)})});
-  FallbackReconciler reconciler(limiter_);
   store_.failing = StoreFailure::kTimeout;
   store_.decides_unheard = true;
   const std::string id = Take(2);
   store_.failing.reset();
-  reconciler.OnTime();
+  fallback_.Reconcile();
   EXPECT_EQ(Remaining(), 1);
 
   const LeaseName name = LeaseName::Parse(id).value();
@@ -317,38 +364,35 @@ TEST_F(LeaseTest, StoreGrantsTooLateWhatWasGrantedWithoutIt_OneOfBothIsGivenBack
 }
 
 // One node of a cluster stays away longer than the others.
-TEST_F(LeaseTest, LeaseThatTheStoreDoesNotTake_DoesNotHoldUpTheUnitsOfOtherCounters) {
+TEST_F(LeaseTest, LeaseThatTheStoreRefuses_DoesNotDelayOtherCharges) {
   SetRules({RuleOf("r", {Slots(5)}), RuleOf("quota", {PerMinute(10)})});
-  FallbackReconciler reconciler(limiter_);
   store_.failing = StoreFailure::kUnreachable;
   Take();
   store_.failing_key = ":concurrency";
-  for (int i = 0; i < 10; ++i) reconciler.OnTime();
+  for (int i = 0; i < 10; ++i) fallback_.Reconcile();
   EXPECT_EQ(Value("sluice_fallback_units_total{fate=\"charged\"}"), 1);
 }
 
 TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_HasExpiredBeforeItIsBack_TakesNoSlot) {
   SetRules({RuleOf("r", {Slots(5, std::chrono::milliseconds(1))})});
-  FallbackReconciler reconciler(limiter_);
   store_.failing = StoreFailure::kUnreachable;
   Take();
   store_.failing.reset();
   const SteadyTime expired = SteadyNow() + std::chrono::milliseconds(1);
   while (SteadyNow() <= expired) std::this_thread::yield();
   const int submitted = store_.submitted;
-  reconciler.OnTime();
+  fallback_.Reconcile();
   EXPECT_EQ(store_.submitted, submitted);
 }
 
 // The caller is gone before it could learn of its lease.
 TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_IsGivenBack_TheStoreNeverCountsIt) {
   SetRules({WithPolicy(OnStoreFailure::kLocal)});
-  FallbackReconciler reconciler(limiter_);
   store_.failing = StoreFailure::kUnreachable;
   limiter_.GiveLeaseBack(Take());
   EXPECT_EQ(Check({}, 0).limits[0].verdict.remaining, 1);
   store_.failing.reset();
-  reconciler.OnTime();
+  fallback_.Reconcile();
   EXPECT_EQ(Remaining(), 1);
 }
 

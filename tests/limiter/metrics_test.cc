@@ -139,7 +139,7 @@ TEST_F(MetricsTest, HostileCaller_AddsNoSeries) {
         call_.request.domain = domain;
         call_.request.attributes = attributes;
         for (int i = 0; i < 2; ++i) call_.Start();
-        call_.request.demand.cost = -1;  // refused
+        call_.request.cost = -1;  // refused
         call_.Start();
       }
     }

@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 
-#include "limiter/fallback_reconciler.h"
 #include "tests/limiter/fixture.h"
 
 namespace sluice::test {
@@ -33,7 +32,8 @@ class FleetServer {
     call_.request.Clear();
     call_.request.charge_decides = charge_decides;
     call_.request.domain = "shop";
-    call_.request.demand = {.cost = cost, .mode = mode};
+    call_.request.cost = cost;
+    call_.request.demand = {.mode = mode};
     call_.Start();
     return call_.answer.value().value();
   }
@@ -52,7 +52,7 @@ class FleetServer {
     return taken;
   }
 
-  void ChargeBack() { reconciler_.OnTime(); }
+  void ChargeBack() { fallback.Reconcile(); }
   // Repeats until the store has all fallback charges that it accepts.
   void ChargeBackAll() {
     for (int i = 0; i < 10; ++i) ChargeBack();
@@ -69,7 +69,6 @@ class FleetServer {
   MetricsRegistry metrics_;
   Limiter limiter_;
   Call call_;
-  FallbackReconciler reconciler_{limiter_};
 };
 
 struct Outage {
@@ -124,7 +123,7 @@ class OutageTest : public testing::Test {
   std::vector<std::unique_ptr<FleetServer>> fleet_;
 };
 
-TEST_F(OutageTest, AllHadJustLooked_WhatWasLeftIsAdmitted_NotOneMore) {
+TEST_F(OutageTest, AllServersAreUpToDate_AdmitExactlyWhatWasLeft) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
     for (std::int64_t used : {50, 51, 52, 99, 100}) {
@@ -205,7 +204,7 @@ TEST_F(OutageTest, StallLongAgo_TheStoreDecidesAll) {
   }
 }
 
-TEST_F(OutageTest, StallInWhichUnitsWereAdmitted_TheStoreDecidesOnceItIsCharged) {
+TEST_F(OutageTest, StallWithAdmissions_TheStoreDecidesOnceItIsCharged) {
   for (const Limit& limit : {Limit(FixedWindow{.limit = 5, .window = hours(1)}),
                              Limit(Concurrency{.limit = 5, .ttl = minutes(1)})}) {
     Start(limit, 1);
@@ -238,10 +237,10 @@ TEST_F(OutageTest, StallAndChargesAreInFlight_ChecksStayLocal) {
   server(0).ChargeBack();
   ASSERT_EQ(store_->held.size(), 2u) << "no more before these are decided";
   for (StoreCheck* const check : store_->held) {
-    EXPECT_TRUE(server(0).fallback.Settles(0));
+    EXPECT_TRUE(server(0).fallback.InGracePeriod("k"));
     check->OnDecided();
   }
-  EXPECT_FALSE(server(0).fallback.Settles(0));
+  EXPECT_FALSE(server(0).fallback.InGracePeriod("k"));
 }
 
 // Nobody has asked the store since it was charged. Its answer then shows what others took.
@@ -266,6 +265,34 @@ TEST_F(OutageTest, StoreTakesACharge_OtherServersMayNotHaveChargedYet) {
   Recover();
   server(0).ChargeBack();
   EXPECT_EQ(server(0).Ask().source, Source::kFallback);
+}
+
+// In the grace period the store lacks what other servers have admitted, but has what this one has
+// charged. So a state from then would admit a part of it again.
+TEST_F(OutageTest, StoreAnswersInTheGracePeriod_WhatOthersAdmittedIsNotAdmittedAgain) {
+  struct Answered final : StoreCheck {
+    void OnDecided() override {}
+  };
+  for (const bool late : {false, true}) {
+    SCOPED_TRACE(late);
+    Start(FixedWindow{.limit = 100, .window = hours(1)}, 2);
+    for (const auto& it : fleet_) it->Peek();
+    Lose();
+    clock_.Advance(seconds(1));
+    EXPECT_EQ(TakeAll(), 100);
+    Recover();
+    server(0).ChargeBackAll();
+    const Limit limit = rule_.limits.limits[0].limit;
+    Answered check;
+    check.demand.mode = Mode::kCharge;
+    check.counters.push_back({.key = "sluice:{shop/r/}:fixed_window:1h", .limit = &limit});
+    store_->Submit(check);
+    ASSERT_EQ(check.counters[0].verdict.remaining, 49);
+    Fallback& fallback = server(0).fallback;
+    late ? fallback.OnLateAnswer(check) : fallback.NoteDecided(check, SteadyNow());
+    EXPECT_EQ(server(0).Peek().source, Source::kFallback);
+    EXPECT_EQ(server(0).TakeAll(), 0);
+  }
 }
 
 // The store has taken none of the charges yet.
@@ -293,7 +320,7 @@ TEST_F(OutageTest, ConnectionIsLostInAStall_ChecksStayLocal) {
 }
 
 // Each server has seen only a part of what the others took within the last round.
-TEST_F(OutageTest, AllHadLookedOneAfterTheOther_AtMostWhatWasInFlightIsAdmittedBeyond) {
+TEST_F(OutageTest, ServersAreOneRoundBehind_AdmitAtMostThatRoundBeyond) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
     Start(row.limit);
@@ -324,7 +351,7 @@ TEST_F(OutageTest, ServerStartedInIt_HasNoShareAndAdmitsNothing) {
     const CheckAnswer answer = late.Ask();
     EXPECT_EQ(answer.decision, Decision::kDenied);
     EXPECT_EQ(answer.retry_after, seconds(1)) << "not never: the store may be back";
-    late.fallback.share.Set(Share::OfServer(2, 1));
+    late.fallback.SetShare(Share::OfServer(2, 1));
     EXPECT_EQ(late.TakeAll(), 50);
   }
 }
@@ -365,7 +392,7 @@ TEST_F(OutageTest, ShareChangesInIt_NothingIsAdmittedTwice) {
   FleetServer& it = Add(Share::OfServer(2, 0));
   Lose();
   EXPECT_EQ(it.Ask().decision, Decision::kAllowed);
-  it.fallback.share.Set(Share::OfServer(2, 1));
+  it.fallback.SetShare(Share::OfServer(2, 1));
   EXPECT_EQ(it.TakeAll(), 0);
 }
 
@@ -433,7 +460,7 @@ TEST_F(OutageTest, BucketIsWarm_GoesOnWarmAtItsShare) {
 
 // Each outage would begin with the same share of what is left if the units of the last one were
 // forgotten.
-TEST_F(OutageTest, ComesAgainAndAgain_WhatPassedBeforeIsNotMintedAnew) {
+TEST_F(OutageTest, RepeatedOutages_AdmitOneFurtherLimitInAll) {
   for (const Outage& row : kOutages) {
     for (const bool charges_back : {false, true}) {
       SCOPED_TRACE(row.name);
@@ -461,7 +488,7 @@ TEST_F(OutageTest, ComesAgainAndAgain_WhatPassedBeforeIsNotMintedAnew) {
 }
 
 // The store is back for a moment, and does not know the units admitted meanwhile.
-TEST_F(OutageTest, ComesAgainBeforeTheStoreIsCharged_WhatPassedIsNotMintedAnew) {
+TEST_F(OutageTest, NextOutageBeforeChargesAreSent_PendingUnitsCount) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
     for (const int owed : {1, 40}) {
@@ -523,16 +550,16 @@ TEST_F(OutageTest, LongOne_BucketsAreChargedOnlyForWhatHasNotRefilled) {
       << "each server rounds up, so at most three tokens are missing";
 }
 
-TEST_F(OutageTest, StoreStillAway_NothingOwedIsLost) {
+TEST_F(OutageTest, StoreStillAway_PendingChargesAreKept) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   Lose();
   for (int i = 0; i < 60; ++i) server(0).Ask();
   server(0).ChargeBackAll();
-  EXPECT_EQ(server(0).fallback.owed.size(), 1u);
+  EXPECT_EQ(server(0).fallback.charges.size(), 1u);
   EXPECT_EQ(server(0).UnitsOfFate("owed"), 60u);
   Recover();
   server(0).ChargeBackAll();
-  EXPECT_EQ(server(0).fallback.owed.size(), 0u);
+  EXPECT_EQ(server(0).fallback.charges.size(), 0u);
   EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, 40);
 }
 
@@ -541,7 +568,7 @@ TEST_F(OutageTest, UnknownOutcome_IsNotChargedBack) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   Stall(StoreFailure::kTimeout);
   for (int i = 0; i < 60; ++i) server(0).Ask();
-  EXPECT_EQ(server(0).fallback.owed.size(), 0u);
+  EXPECT_EQ(server(0).fallback.charges.size(), 0u);
   EXPECT_EQ(server(0).UnitsOfFate("unknown"), 60u);
 }
 
@@ -567,9 +594,9 @@ TEST_F(OutageTest, StoreTakesACharge_TheOthersFollowTogether) {
   for (int user = 0; user < 50; ++user) server(0).Ask("user" + std::to_string(user));
   Recover();
   server(0).ChargeBack();
-  EXPECT_EQ(server(0).fallback.owed.size(), 49u) << "one asks whether the store is back";
+  EXPECT_EQ(server(0).fallback.charges.size(), 49u) << "one asks whether the store is back";
   server(0).ChargeBack();
-  EXPECT_EQ(server(0).fallback.owed.size(), 0u);
+  EXPECT_EQ(server(0).fallback.charges.size(), 0u);
 }
 
 // Otherwise, checks would stay local until the clock comes back to where it was.
@@ -596,7 +623,7 @@ TEST(StoreClock, OtherClock_ItsOffsetIsLearned) {
 }
 
 // Otherwise, a caller could overload a server to be admitted by its failure policy.
-TEST_F(OutageTest, Overload_MintsNothing) {
+TEST_F(OutageTest, Overload_AdmitsNothing) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   server(0).Peek();
   Stall(StoreFailure::kOverloaded);

@@ -30,7 +30,7 @@ TEST(RecentStates, Learned_IsFound_TheLatestOfEach) {
   EXPECT_FALSE(states.Find("c"));
 }
 
-TEST(RecentStates, DecidedBefore_IsNoNews_UnlessTheClockWasReplaced) {
+TEST(RecentStates, OlderState_IsIgnored_UnlessTheClockWasReplaced) {
   RecentStates states;
   states.Learn("a", SeenAt(kNow, 2));
   states.Learn("a", SeenAt(kNow - Duration(1), 9));
@@ -39,7 +39,7 @@ TEST(RecentStates, DecidedBefore_IsNoNews_UnlessTheClockWasReplaced) {
   EXPECT_EQ(CountOf(states.Find("a")), 9);
 }
 
-TEST(RecentStates, Reset_IsForgotten_AnswersFromBeforeAreNoNews) {
+TEST(RecentStates, Reset_ForgetsTheState_OlderAnswersAreIgnored) {
   RecentStates states;
   states.Learn("a", SeenAt(kNow, 2));
   for (const char* key : {"a", "never seen"}) {
@@ -52,7 +52,7 @@ TEST(RecentStates, Reset_IsForgotten_AnswersFromBeforeAreNoNews) {
   }
 }
 
-TEST(RecentStates, Full_ForgetsSomeOfTheOldest_NeverTheNewest) {
+TEST(RecentStates, Full_EvictsOldEntriesOnly) {
   RecentStates states;
   const auto key = [](std::size_t i) { return "sluice:{shop/r/" + std::to_string(i) + "}"; };
   constexpr std::size_t kCounters = 3 * RecentStates::kMaxCounters;
@@ -67,7 +67,7 @@ TEST(RecentStates, Full_ForgetsSomeOfTheOldest_NeverTheNewest) {
   EXPECT_GE(held, RecentStates::kMaxCounters * 9 / 10);
 }
 
-TEST(RecentStates, HalfFull_ForgetsNextToNothing) {
+TEST(RecentStates, HalfFull_EvictsAlmostNothing) {
   RecentStates states;
   constexpr std::size_t kCounters = RecentStates::kMaxCounters / 4;
   for (std::size_t i = 0; i < kCounters; ++i) states.Learn(std::to_string(i), SeenAt(kNow));
@@ -76,7 +76,7 @@ TEST(RecentStates, HalfFull_ForgetsNextToNothing) {
   EXPECT_GE(held, kCounters * 99 / 100);
 }
 
-TEST(RecentStates, WhatCountsNothingAnyMore_GoesBeforeWhatDoes) {
+TEST(RecentStates, Full_EvictsEntriesThatCountNothingFirst) {
   RecentStates states;
   SeenState exhausted = SeenAt(kNow, 0);
   exhausted.reset_at = kNow + std::chrono::days(1);

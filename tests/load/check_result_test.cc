@@ -108,7 +108,7 @@ void ExpectSame(const v1::CheckLimitResult& expected, const CheckResult& result)
   EXPECT_EQ(expected.error().request_id(), result.request_id);
 }
 
-TEST(ReadResponse, RandomBytes_WhatTheGeneratedParserReads) {
+TEST(ReadResponse, RandomBytes_EqualsTheGeneratedParser) {
   Random random(42);
   int read = 0;
   int refused = 0;
@@ -142,7 +142,7 @@ TEST(ReadResponse, AnyOrderOfFields) {
   }
 }
 
-TEST(ReadResults, RandomBytes_WhatTheGeneratedParserReads) {
+TEST(ReadResults, RandomBytes_EqualsTheGeneratedParser) {
   Random random(44);
   std::vector<CheckResult> results;
   int read = 0;
@@ -167,7 +167,7 @@ TEST(ReadResults, RandomBytes_WhatTheGeneratedParserReads) {
   EXPECT_GT(refused, 5'000);
 }
 
-TEST(ReadResults, CutAnywhere_RefusedWhereTheGeneratedParserRefuses) {
+TEST(ReadResults, CutAnywhere_RefusedLikeTheGeneratedParser) {
   Random random(45);
   std::vector<CheckResult> results;
   for (int i = 0; i < 300; ++i) {

@@ -8,6 +8,7 @@
 #include "tests/load/fake_limiter.h"
 #include "tests/load/run.h"
 #include "tests/support/wait_until.h"
+#include "tests/tools/fake_server.h"
 
 namespace sluice::load {
 namespace {
@@ -17,7 +18,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 Plan PlanFor(const FakeLimiter& server, std::uint64_t messages, std::uint32_t callers = 1) {
-  return {.address = server.address(),
+  return {.target = {.address = server.address()},
           .in_flight = callers,
           .connections = 1,
           .duration = std::chrono::hours(1),
@@ -35,7 +36,7 @@ FakeLimiter::Answers AllowAfter(Duration wait) {
   }};
 }
 
-TEST(CountedRun, AsManyMessagesAsAsked_AllEqual) {
+TEST(CountedRun, SendsTheGivenNumberOfEqualMessages) {
   std::atomic<std::uint64_t> calls = 0;
   std::atomic<std::uint64_t> with_attributes = 0;
   FakeLimiter server({.check = [&](const v1::CheckLimitRequest& request, auto& response) {
@@ -54,6 +55,20 @@ TEST(CountedRun, AsManyMessagesAsAsked_AllEqual) {
   EXPECT_EQ(with_attributes, 0u);
 }
 
+TEST(CountedRun, Token_SentAsBearerToken) {
+  test::FakeServer server([](const auto&, auto& response) {
+    response.set_decision(v1::DECISION_ALLOWED);
+    return grpc::Status::OK;
+  });
+  const LoadStats stats = StatsOf({.target = {.address = server.address(), .token = "open-sesame"},
+                                   .in_flight = 1,
+                                   .connections = 1,
+                                   .messages = 1,
+                                   .timeout = seconds(20)});
+  EXPECT_EQ(stats.allowed, 1u);
+  EXPECT_EQ(server.authorization(), "Bearer open-sesame");
+}
+
 TEST(CountedRun, Rate_NotExceeded) {
   FakeLimiter server(AllowAfter({}));
   Plan plan = PlanFor(server, 51, 100);
@@ -63,7 +78,7 @@ TEST(CountedRun, Rate_NotExceeded) {
   EXPECT_GE(stats.elapsed, milliseconds(100));  // the last is due 50 / 500 s after the first
 }
 
-TEST(CountedRun, Rate_NoMoreInFlightThanAsked) {
+TEST(CountedRun, Rate_InFlightLimitHolds) {
   std::atomic<int> in_flight = 0;
   std::atomic<int> most = 0;
   FakeLimiter server({.check = [&](const auto&, auto& response) {
@@ -109,12 +124,12 @@ TEST(CountedRun, OneCallerSleepsLong_TheOtherDoesTheRest_StopWakesIt) {
   EXPECT_TRUE(run->WaitUntil(SteadyNow() + seconds(20)));
 }
 
-TEST(CountedRun, NoSleep_WaitsAreTalliedOnly) {
+TEST(CountedRun, NoSleep_WaitsAreOnlyCounted) {
   FakeLimiter server(AllowAfter(std::chrono::hours(1)));
   EXPECT_EQ(StatsOf(PlanFor(server, 10)).waited, std::chrono::hours(10));
 }
 
-TEST(CountedRun, CallUnansweredInTime_FailsAndTheNextGoesOut) {
+TEST(CountedRun, CallUnansweredInTime_FailsAndTheNextIsSent) {
   std::atomic<bool> held = true;
   std::atomic<int> calls = 0;
   FakeLimiter server({.check = [&](const auto&, auto& response) {
@@ -127,7 +142,7 @@ TEST(CountedRun, CallUnansweredInTime_FailsAndTheNextGoesOut) {
   const LoadStats stats = StatsOf(plan);
   held = false;
   held.notify_all();
-  EXPECT_EQ(stats.errors.at(kDeadlineExceeded).first, "no answer within --timeout");
+  EXPECT_EQ(stats.errors.at(GrpcStatus::kDeadlineExceeded).first, "no answer within --timeout");
   EXPECT_GE(stats.failed, 1u);
   EXPECT_EQ(stats.checks(), 3u);
 }

@@ -33,7 +33,7 @@ void Decide(const v1::CheckLimitRequest& request, v1::CheckLimitResponse& respon
 Plan PlanFor(const FakeLimiter& server) {
   v1::CheckLimitRequest request;
   request.set_domain("shop");
-  return {.address = server.address(),
+  return {.target = {.address = server.address()},
           .request = request.SerializeAsString(),
           .key_name = "user",
           .keys = 10,
@@ -74,7 +74,7 @@ class Gate {
   bool open_ = false;
 };
 
-TEST(Generator, Unary_EveryAnswerTalliedByItsOutcome) {
+TEST(Generator, Unary_EveryAnswerIsCountedByItsOutcome) {
   std::atomic<std::uint64_t> calls = 0;
   FakeLimiter server({.check = [&](const auto& request, v1::CheckLimitResponse& response) {
     const auto call = calls++;
@@ -90,15 +90,15 @@ TEST(Generator, Unary_EveryAnswerTalliedByItsOutcome) {
   EXPECT_EQ(stats.denied, (calls + 2) / 4);
   EXPECT_EQ(stats.sources[v1::SOURCE_DENY_CACHE], stats.denied);
   EXPECT_EQ(stats.sources[v1::SOURCE_STORE], stats.allowed);
-  EXPECT_EQ(stats.errors.at(kUnavailable).count, stats.failed);
-  EXPECT_EQ(stats.errors.at(kUnavailable).first, "the store is \u00fcber all away");
+  EXPECT_EQ(stats.errors.at(GrpcStatus::kUnavailable).count, stats.failed);
+  EXPECT_EQ(stats.errors.at(GrpcStatus::kUnavailable).first, "the store is \u00fcber all away");
   EXPECT_EQ(stats.latencies.count(), stats.answered());
   EXPECT_EQ(stats.messages, calls);
   EXPECT_GE(stats.elapsed, milliseconds(1));
   EXPECT_GT(stats.cpu.count(), 0);
 }
 
-TEST(Generator, Keys_AllAreAsked) {
+TEST(Generator, Keys_AllAreSent) {
   Mutex mutex;
   std::set<std::string> keys;
   FakeLimiter server({.check = [&](const auto& request, auto& response) {
@@ -112,7 +112,7 @@ TEST(Generator, Keys_AllAreAsked) {
   EXPECT_EQ(*keys.begin(), "1000000");
 }
 
-TEST(Generator, ClosedLoop_AsManyUnderWayAsAskedAndNoMore) {
+TEST(Generator, ClosedLoop_KeepsTheGivenNumberInFlight) {
   Gate gate;
   FakeLimiter server({.check = [&](const auto& request, auto& response) {
     gate.Pass();
@@ -135,7 +135,7 @@ TEST(Generator, ClosedLoop_AsManyUnderWayAsAskedAndNoMore) {
   EXPECT_EQ(generator->stats().allowed, static_cast<std::uint64_t>(gate.arrived()));
 }
 
-TEST(Generator, MoreUnderWayThanTheServerAllows_Refused) {
+TEST(Generator, MoreInFlightThanTheServerAllows_IsRefused) {
   FakeLimiter server({.max_streams = 3});
   Plan plan = PlanFor(server);
   plan.in_flight = 7;
@@ -163,11 +163,11 @@ TEST(Generator, Batch_ResultsAndErrorsByCheck) {
   const LoadStats stats = StatsOf(plan);
   ASSERT_GE(stats.messages, 4u);
   EXPECT_EQ(stats.allowed, stats.messages * 9);
-  EXPECT_EQ(stats.errors.at(kResourceExhausted).count, stats.messages);
+  EXPECT_EQ(stats.errors.at(GrpcStatus::kResourceExhausted).count, stats.messages);
   EXPECT_EQ(stats.latencies.count(), stats.messages);
 }
 
-TEST(Generator, BatchWithTooFewResults_AllOfItFails) {
+TEST(Generator, BatchWithTooFewResults_FailsAsAWhole) {
   FakeLimiter server({.checks = [](const auto& request, v1::CheckLimitsResponse& response) {
     Decide(request.checks(0), *response.add_results()->mutable_response());
     return grpc::Status::OK;
@@ -178,7 +178,7 @@ TEST(Generator, BatchWithTooFewResults_AllOfItFails) {
   const LoadStats stats = StatsOf(plan);
   EXPECT_EQ(stats.answered(), 0u);
   EXPECT_EQ(stats.failed, stats.messages * 10);
-  EXPECT_EQ(stats.errors.at(kInternal).first, "1 results for 10 checks");
+  EXPECT_EQ(stats.errors.at(GrpcStatus::kInternal).first, "1 results for 10 checks");
 }
 
 // Answers checks of several frames together, in reverse order, one frame for every three of them.
@@ -215,7 +215,7 @@ TEST(Generator, Stream_AnswersInAnyOrderAndGrouping) {
   EXPECT_EQ(stats.latencies.count(), 100u);
 }
 
-TEST(Generator, Stream_UnderWayOverAllConnections) {
+TEST(Generator, Stream_InFlightCountsOverAllConnections) {
   // Answers only when both streams have all of their share.
   std::atomic<int> full = 0;
   FakeLimiter server({.stream = [&](FakeLimiter::Stream& stream) {
@@ -239,7 +239,7 @@ TEST(Generator, Stream_UnderWayOverAllConnections) {
   EXPECT_EQ(StatsOf(plan).failed, 0u);
 }
 
-TEST(Generator, StreamAnswersWhatWasNotAsked_Fails) {
+TEST(Generator, StreamAnswersAnUnknownRequest_Fails) {
   FakeLimiter server({.stream = [](FakeLimiter::Stream& stream) {
     v1::CheckLimitsRequest frame;
     stream.Read(&frame);
@@ -254,7 +254,8 @@ TEST(Generator, StreamAnswersWhatWasNotAsked_Fails) {
   plan.rpc = Rpc::kStream;
   const LoadStats stats = StatsOf(plan);
   EXPECT_EQ(stats.answered(), 0u);
-  EXPECT_EQ(stats.errors.at(kInternal).first, "a result with the unknown request_id \"elsewhere\"");
+  EXPECT_EQ(stats.errors.at(GrpcStatus::kInternal).first,
+            "a result with the unknown request_id \"elsewhere\"");
   EXPECT_NE(stats.lost, "");
 }
 
@@ -274,7 +275,7 @@ TEST(Generator, StreamEndedByTheServer_UnansweredFail) {
   EXPECT_EQ(stats.lost, "INVALID_ARGUMENT: checks: too many");
 }
 
-TEST(Generator, OpenLoop_AsManyAsTheRateSays) {
+TEST(Generator, OpenLoop_KeepsItsRate) {
   FakeLimiter server({.checks = [](const auto& request, v1::CheckLimitsResponse& response) {
     for (const auto& check : request.checks()) {
       Decide(check, *response.add_results()->mutable_response());
@@ -295,7 +296,7 @@ TEST(Generator, OpenLoop_AsManyAsTheRateSays) {
   EXPECT_GE(stats.elapsed, milliseconds(195));  // when the last was due
 }
 
-TEST(Generator, OpenLoopWithFewMessages_HasTheRateItWasGiven) {
+TEST(Generator, OpenLoopWithFewMessages_KeepsItsRate) {
   FakeLimiter server({});
   Plan plan = PlanFor(server);
   plan.rate = 10;
@@ -358,11 +359,11 @@ TEST(Generator, UnansweredAtTheEnd_DeadlineExceeded) {
   const LoadStats stats = StatsOf(plan);
   gate.Open();
   EXPECT_EQ(stats.failed, 100u);  // sent or not
-  EXPECT_EQ(stats.errors.at(kDeadlineExceeded).count, 100u);
+  EXPECT_EQ(stats.errors.at(GrpcStatus::kDeadlineExceeded).count, 100u);
   EXPECT_EQ(stats.lost, "");
 }
 
-TEST(Generator, RateBeyondTheGeneratorsOwn_SaysItWasLate) {
+TEST(Generator, RateBeyondTheGeneratorsOwn_ReportsLateness) {
   FakeLimiter server({.checks = [](const auto&, auto&) { return grpc::Status::OK; }});
   Plan plan = PlanFor(server);
   plan.rpc = Rpc::kBatch;

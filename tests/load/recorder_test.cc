@@ -11,7 +11,7 @@ using std::chrono::milliseconds;
 constexpr SteadyTime kMeasureFrom{std::chrono::hours(1)};
 constexpr CheckResult kAllow{.decision = kAllowed, .source = 1};
 constexpr CheckResult kDeny{.decision = kDenied, .source = 2};
-constexpr CheckResult kError{.is_error = true, .code = kUnavailable, .message = "away"};
+constexpr CheckResult kError{.is_error = true, .code = GrpcStatus::kUnavailable, .message = "away"};
 
 TEST(Recorder, WarmUp_ShownAsProgressButNotCounted) {
   Recorder recorder;
@@ -64,21 +64,21 @@ TEST(Recorder, MessageThatFails_ItsUnansweredChecksFailWithoutLatency) {
   Recorder recorder;
   recorder.MeasureFrom(kMeasureFrom);
   Message message = recorder.Begin(kMeasureFrom, 100);
-  recorder.Fail(message, {kDeadlineExceeded, "no answer"});
-  recorder.Fail(message, {kInternal, "it is over already"});
+  recorder.Fail(message, {GrpcStatus::kDeadlineExceeded, "no answer"});
+  recorder.Fail(message, {GrpcStatus::kInternal, "it is over already"});
   EXPECT_EQ(recorder.stats().failed, 100u);
   ASSERT_EQ(recorder.stats().errors.size(), 1u);
-  EXPECT_EQ(recorder.stats().errors.at(kDeadlineExceeded).count, 100u);
-  EXPECT_EQ(recorder.stats().errors.at(kDeadlineExceeded).first, "no answer");
+  EXPECT_EQ(recorder.stats().errors.at(GrpcStatus::kDeadlineExceeded).count, 100u);
+  EXPECT_EQ(recorder.stats().errors.at(GrpcStatus::kDeadlineExceeded).first, "no answer");
   EXPECT_EQ(recorder.stats().latencies.count(), 0u);
 }
 
-TEST(Recorder, WhatNoServerShouldSend_NotTakenForADecision) {
+TEST(Recorder, InvalidAnswer_IsNotADecision) {
   Recorder recorder;
   recorder.MeasureFrom(kMeasureFrom);
   Message message = recorder.Begin(kMeasureFrom, 2);
   recorder.Record(message, {.decision = 0, .source = 1});
-  EXPECT_EQ(recorder.stats().errors.at(kInternal).count, 1u);
+  EXPECT_EQ(recorder.stats().errors.at(GrpcStatus::kInternal).count, 1u);
   recorder.Record(message, {.decision = kAllowed, .source = -7});
   EXPECT_EQ(recorder.stats().sources[0], 1u);
 }
@@ -96,12 +96,12 @@ TEST(LoadStats, Merge_SumsAndExtremes) {
   other.late = 2;
   other.latest = milliseconds(4);
   other.lost = "gone";
-  other.Fail({kUnavailable, "away"}, 4);
+  other.Fail({GrpcStatus::kUnavailable, "away"}, 4);
   sum.Merge(other);
   sum.Merge(other);
   EXPECT_EQ(sum.checks(), 1u + 2 * (3 + 4));
-  EXPECT_EQ(sum.errors.at(kUnavailable).count, 8u);
-  EXPECT_EQ(sum.errors.at(kUnavailable).first, "away");
+  EXPECT_EQ(sum.errors.at(GrpcStatus::kUnavailable).count, 8u);
+  EXPECT_EQ(sum.errors.at(GrpcStatus::kUnavailable).first, "away");
   EXPECT_EQ(sum.sources[1], 6u);
   EXPECT_EQ(sum.messages, 14u);
   EXPECT_EQ(sum.late, 4u);

@@ -62,7 +62,7 @@ TEST(RequestWriter, Unary_OneRequestWithAKey) {
   EXPECT_EQ(*keys.rbegin(), 1'000'049);
 }
 
-TEST(RequestWriter, Batch_EachCheckWithAKeyOfItsOwn) {
+TEST(RequestWriter, Batch_EachCheckHasItsOwnKey) {
   RequestWriter writer(PlanOf(Rpc::kBatch, 1000), 1);
   std::string out;
   writer.Append(7, out);
@@ -73,7 +73,7 @@ TEST(RequestWriter, Batch_EachCheckWithAKeyOfItsOwn) {
   EXPECT_EQ(keys.size(), 50u);
 }
 
-TEST(RequestWriter, Stream_AllChecksBearTheMessagesId) {
+TEST(RequestWriter, Stream_AllChecksHaveTheMessagesId) {
   RequestWriter writer(PlanOf(Rpc::kStream, 3), 1);
   for (const std::uint32_t id : {0U, 42U, kMaxInFlight - 1}) {
     std::string out;
@@ -104,7 +104,7 @@ TEST(RequestWriter, LongAttributes_SizesOfSeveralBytes) {
   }
 }
 
-TEST(ParseRequestId, WhatIsNotOurs_None) {
+TEST(ParseRequestId, ForeignId_IsRejected) {
   for (const char* id :
        {"", "x", "100000", "10000000", "0999999", "2000000", "+100000", "01000005", "1e00000"}) {
     EXPECT_EQ(ParseRequestId(id), kMaxInFlight) << id;

@@ -42,7 +42,7 @@ TEST(Schedule, OpenLoop_EachAtItsTime) {
   EXPECT_EQ(TakeAll(schedule, kBegin + milliseconds(10)), (std::vector<std::int64_t>{10}));
 }
 
-TEST(Schedule, OpenLoopAfterAStall_NothingLeftOutAndNothingMoved) {
+TEST(Schedule, OpenLoopAfterAStall_SkipsAndMovesNoMessage) {
   Schedule schedule(kBegin, kBegin + seconds(1), {.interval = milliseconds(100)});
   TakeAll(schedule, kBegin);
   EXPECT_EQ(TakeAll(schedule, kBegin + milliseconds(450)),
@@ -72,7 +72,7 @@ TEST(Schedule, OpenLoopOfManyMessages_DoesNotDrift) {
   EXPECT_LE(std::chrono::abs(start - (kBegin + seconds(50))), std::chrono::microseconds(1));
 }
 
-TEST(Schedule, EndedEarly_OnlyWhatWasDueBefore) {
+TEST(Schedule, EndedEarly_OnlyMessagesDueBeforeStart) {
   Schedule schedule(kBegin, kBegin + seconds(1), {.interval = milliseconds(100)});
   schedule.EndAt(kBegin + milliseconds(150));
   schedule.EndAt(kBegin + milliseconds(800));  // the first end counts

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/hash.h"
+#include "match/counter_key.h"
 #include "match/rule_index.h"
 #include "tests/match/rule_sets.h"
 
@@ -56,6 +57,26 @@ TEST(CounterKey, OtherAttributes_AreOtherSubjects_InAnyOrder) {
   EXPECT_EQ(key({Key("a")}), "sluice:{shop/r/a=b=c}:");
 }
 
+TEST(CounterKey, Tag_HasTheNamesOfWhatIsCounted) {
+  const auto tag = [](Counts counts, std::string name = {}) {
+    RuleLimit limit(FixedWindow{.limit = 1, .window = std::chrono::seconds(60)}, std::move(name));
+    limit.counts = std::move(counts);
+    return CounterTag(limit);
+  };
+  EXPECT_EQ(tag({}), "fixed_window:1m");
+  EXPECT_EQ(tag({{"cost", 5}}), "fixed_window:1m") << "weights do not count";
+  EXPECT_EQ(tag({{"requests", 1}}), "fixed_window:1m=requests");
+  EXPECT_EQ(tag({{"in", 3}, {"out", 15}}), "fixed_window:1m=in,out");
+  EXPECT_EQ(tag({{"cost", 1}, {"in", 1}}), "fixed_window:1m=cost,in");
+  EXPECT_EQ(tag({{"in", 1}}, "a.b"), "fixed_window:1m.a.b=in");
+  EXPECT_EQ(tag({{"a,b", 1}}), "fixed_window:1m=a%2Cb") << "not the tag of a and b";
+  EXPECT_EQ(tag({{"a:concurrency", 1}}), "fixed_window:1m=a%3Aconcurrency") << "no slots";
+  EXPECT_EQ(tag({{"a b=", 1}, {"{,}", 1}}), "fixed_window:1m=a%20b=,%7B%2C%7D");
+  const std::string longest(200, 'x');
+  EXPECT_EQ(tag({{longest, 1}}), "fixed_window:1m=" + longest);
+  EXPECT_EQ(tag({{longest + "x", 1}}), "fixed_window:1m=#" + Sha256Hex128(longest + "x"));
+}
+
 TEST(CounterKey, NoPer_IsOneForAll) {
   Domain domain = MakeDomain({MakeRule("r", {})});
   domain.name = "a/{b} c";
@@ -88,13 +109,13 @@ TEST(CounterKey, Address_IsCanonicalAndMasked) {
   EXPECT_EQ(unparsable.rules[1].key_prefix, "sluice:{shop/full/ip=nowhere}:");
 }
 
-TEST(CounterKey, WholeAddress_HasNoLength) {
+TEST(CounterKey, AddressWithoutPrefix_HasNoPrefixLength) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {{"ip", 32, {}}})}));
   EXPECT_EQ(KeyOf(*index, {{"ip", "10.1.2.3"}}), "sluice:{shop/r/ip=10.1.2.3}:");
   EXPECT_EQ(KeyOf(*index, {{"ip", "::1"}}), "sluice:{shop/r/ip=::1}:");
 }
 
-TEST(CounterKey, ClientIp_IsCanonicalUnasked) {
+TEST(CounterKey, ClientIp_IsCanonicalByDefault) {
   const auto index =
       Index(MakeDomain({MakeRule("r", {}, {Key("client_ip")}), MakeRule("o", {}, {Key("other")})}));
   const MatchResult result = Find(*index, {{"client_ip", "0:0::1"}, {"other", "0:0::1"}});

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 using std::string_literals::operator""s;
 using Outcome = RuleMatch::Outcome;
 
-TEST(RuleIndex, Pattern_HoldsOfItsValues) {
+TEST(RuleIndex, Pattern_MatchesItsValues) {
   const struct {
     Pattern pattern;
     std::vector<Attribute> attributes;
@@ -69,7 +69,7 @@ TEST(RuleIndex, Pattern_HoldsOfItsValues) {
   }
 }
 
-TEST(RuleIndex, Matches_StandInFileOrder) {
+TEST(RuleIndex, Matches_AreInFileOrder) {
   const auto index = Index(MakeDomain({
       MakeRule("always", {}),
       MakeRule("regex", {{"a", Regex("x.*")}}),
@@ -86,7 +86,7 @@ TEST(RuleIndex, Matches_StandInFileOrder) {
   EXPECT_THAT(Names(Find(*index, {{"b", "1"}, {"a", "q"}})), ElementsAre("always", "other"));
 }
 
-TEST(RuleIndex, Domain_DecidesTheUnmatched) {
+TEST(RuleIndex, Domain_DecidesUnmatchedRequests) {
   Domain silent = MakeDomain({});
   Domain strict = MakeDomain({});
   strict.name = "strict";
@@ -126,7 +126,7 @@ TEST(RuleIndex, MissingAttribute_SkipsOrDenies) {
 }
 
 // Its rules may be gone with the index that it was used with before.
-TEST(RuleIndex, ResultUsedAgain_HoldsNothingOfTheLastRequest) {
+TEST(RuleIndex, ReusedResult_HoldsNothingOfTheLastRequest) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("user")})}));
   MatchResult result = Find(*index, {{"user", "42"}});
   EXPECT_FALSE(result.rules[0].limits.empty());
@@ -223,46 +223,8 @@ TEST(RuleIndex, OwnCounter_IsNamedByWhatTheOverrideMatches) {
   EXPECT_EQ(keys.size(), 6u) << "other matches, other counters";
 }
 
-TEST(RuleIndex, LeaseTtl_IsThatOfTheRuleThatCountsUnderTheKey) {
-  using std::chrono::seconds;
-  const auto slots = [](int ttl) -> Limits {
-    return {Limits::Effect::kCount, {Concurrency{.limit = 1, .ttl = seconds(ttl)}}};
-  };
-  Rule shared = MakeRule("shared", {}, {Key("user")});
-  shared.limits = slots(10);
-  shared.overrides = {{{{"plan", Exact("gold")}}, slots(20), false},
-                      {{{"plan", Exact("small")}}, slots(5), false},
-                      {{{"plan", Exact("own")}}, slots(30), true}};
-  Rule two = MakeRule("two", {}, {Key("path")});
-  two.limits = {Limits::Effect::kCount,
-                {Concurrency{.limit = 1, .ttl = seconds(40)},
-                 RuleLimit(Concurrency{.limit = 2, .ttl = seconds(50)}, "large.2")}};
-  Domain domain = MakeDomain({shared, two, MakeRule("no-slots", {}, {Key("user")})});
-  domain.name = "a/{b}";
-  for (const char* colocate : {"", "user", "path"}) {
-    domain.colocate = colocate;
-    const auto index = Index(domain);
-    MatchResult result;
-    const auto ttl = [&](const std::string& plan, std::size_t rule, const std::string& tag) {
-      const std::vector<Attribute> facts = {{"user", "a:b/c"}, {"path", ""}, {"plan", plan}};
-      index->Match("a/{b}", facts, result);
-      return index->LeaseTtl(result.rules.at(rule).key_prefix + tag);
-    };
-    EXPECT_EQ(ttl("", 0, "concurrency"), seconds(20)) << "the override's are there, too";
-    EXPECT_EQ(ttl("own", 0, "concurrency"), seconds(30));
-    EXPECT_EQ(ttl("", 1, "concurrency"), seconds(40));
-    EXPECT_EQ(ttl("", 1, "concurrency.large.2"), seconds(50));
-    EXPECT_EQ(ttl("", 1, "concurrency.2"), std::nullopt);
-    EXPECT_EQ(ttl("", 2, "concurrency"), std::nullopt);
-    for (const char* key : {"", ":", "sluice:{", "sluice:{a%2F%7Bb%7D}:concurrency",
-                            "}{:", "sluice:{other/two/}:concurrency", "}", "{}:x", ":{}"}) {
-      EXPECT_EQ(index->LeaseTtl(key), std::nullopt) << key;
-    }
-  }
-}
-
 // Whatever else is in the rule, and in any order.
-TEST(RuleIndex, EqualLimits_AreToldApartByTheirNames) {
+TEST(RuleIndex, EqualLimits_AreDistinguishedByName) {
   using std::chrono::seconds;
   const RuleLimit small(FixedWindow{.limit = 1, .window = seconds(1)});
   const RuleLimit large(FixedWindow{.limit = 2, .window = seconds(1)}, "large");

@@ -30,7 +30,7 @@ TEST(MetricsRegistry_SameNameAndLabels, AreOneCounter) {
   EXPECT_NE(&counter, &metrics.CounterFor("b_total", "help", {{"x", "1"}, {"y", "2"}}));
 }
 
-TEST(MetricsRegistry_ManyCounters, KeepApart) {
+TEST(MetricsRegistry_ManyCounters, DoNotShareCells) {
   MetricsRegistry metrics;
   std::vector<Counter*> counters;
   for (std::uint64_t i = 0; i < 100; ++i) {
@@ -77,7 +77,7 @@ TEST(Gauge_Hidden, IsNotOnThePageUntilItIsSet) {
 constexpr std::array<Histogram::Duration, 2> kBounds{std::chrono::milliseconds(1),
                                                      std::chrono::milliseconds(10)};
 
-TEST(Histogram_Observe, CountsByTheShortestBoundKeptTo) {
+TEST(Histogram_Observe, CountsInTheFirstBucketThatHoldsIt) {
   MetricsRegistry metrics;
   Histogram& histogram = metrics.HistogramFor("took_seconds", "How long.", kBounds);
   EXPECT_EQ(&histogram, &metrics.HistogramFor("took_seconds", "other", kBounds));
@@ -107,7 +107,7 @@ TEST(Histogram_ManyThreads, LosesNothing) {
   EXPECT_DOUBLE_EQ(40, histogram.Read().sum.count());
 }
 
-TEST(MetricsRegistry_ReadFrom, AsksWhenThePageIsMade) {
+TEST(MetricsRegistry_ReadFrom, ReadsTheValueWhenRendered) {
   MetricsRegistry metrics;
   double value = 1;
   metrics.ReadFrom("size", "How many.", [&] { return value; });
@@ -128,7 +128,7 @@ TEST(MetricsRegistry_MoreLabelsThanAllowed, ShareOneSeries) {
   EXPECT_THAT(page, Not(HasSubstr("rule=\"3\"")));
 }
 
-TEST(MetricsRegistry_PageMadeWhileMetricsAppear, ShowsThoseThereWere) {
+TEST(MetricsRegistry_RenderedWhileMetricsAreAdded, ShowsExistingMetrics) {
   MetricsRegistry metrics;
   std::thread newcomer([&] {
     for (int i = 0; i < 5'000; ++i) {

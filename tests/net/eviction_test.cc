@@ -23,6 +23,12 @@ TEST(ChooseVictims, OfOneNetwork_StuckOnesGoFirstThenTheLongestIdle) {
   EXPECT_THAT(ChooseVictims(occupants, "b", 9), ElementsAre(3, 2, 0, 4, 5));
 }
 
+TEST(ChooseVictims, ConnectionsThatWereNeverUsed_GoBeforeThoseThatWere) {
+  const std::vector<Occupant> occupants = {
+      {kIdle, At(1), "a"}, {kUnused, At(3), "a"}, {kUnused, At(2), "a"}, {kStuck, At(4), "a"}};
+  EXPECT_THAT(ChooseVictims(occupants, "a", 9), ElementsAre(3, 2, 1, 0));
+}
+
 TEST(ChooseVictims, NetworkWithMoreThanItsShare_GoesBeforeOthersThatAreStuck) {
   const std::vector<Occupant> occupants = {{kStuck, At(1), "honest"},
                                            {kIdle, At(3), "greedy"},

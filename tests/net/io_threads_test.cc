@@ -31,29 +31,29 @@ TEST(IoThreads, RunOnEach_RunsOnEveryThreadInOrder) {
   EXPECT_EQ(ran, (std::vector<std::size_t>{0, 1, 2}));
 }
 
-TEST(IoThreads, PlaceConnection_OfIdleThreads_TakesTheOneWithTheFewestConnections) {
+TEST(IoThreads, AssignConnection_OfIdleThreads_TakesTheOneWithTheFewestConnections) {
   IoThreads threads(3);
-  std::vector<IoThreads::Place> places;
+  std::vector<LoopAssignment> places;
   std::map<std::size_t, int> count;
   for (int i = 0; i < 30; ++i) {
-    places.push_back(threads.PlaceConnection());
+    places.push_back(threads.AssignConnection());
     ++count[places.back().loop().index()];
   }
   for (const auto& [index, connections] : count) EXPECT_EQ(connections, 10) << index;
 
   // Connections that end make room on their thread.
-  std::vector<IoThreads::Place> kept;
+  std::vector<LoopAssignment> kept;
   for (auto& it : places) {
     if (it.loop().index() != 1) kept.push_back(std::move(it));
   }
   places.clear();
   for (int i = 0; i < 10; ++i) {
-    kept.push_back(threads.PlaceConnection());
+    kept.push_back(threads.AssignConnection());
     EXPECT_EQ(kept.back().loop().index(), 1U);
   }
 }
 
-TEST(IoThreads, PlaceConnection_AvoidsABusyThread) {
+TEST(IoThreads, AssignConnection_AvoidsABusyThread) {
   std::function<void()> work;
   IoThreads threads(2);
   threads.Start();
@@ -63,9 +63,9 @@ TEST(IoThreads, PlaceConnection_AvoidsABusyThread) {
   };
   threads.loop(0).Post(work);
   EXPECT_TRUE(test::WaitUntil(20s, [&] { return threads.loop(0).load() > 512; }));
-  std::vector<IoThreads::Place> places;
+  std::vector<LoopAssignment> places;
   for (int i = 0; i < 5; ++i) {
-    places.push_back(threads.PlaceConnection());
+    places.push_back(threads.AssignConnection());
     EXPECT_EQ(places.back().loop().index(), 1U);
   }
 }

@@ -36,6 +36,8 @@ expect "not root" 65532:65532 "$user"
 expect "stop signal" SIGTERM "$(config StopSignal)"
 expect "version's label" "sluice $(config 'Labels."org.opencontainers.image.version"')" \
   "$(chroot "$files" /usr/bin/sluice --version)"
+expect "Envoy Gateway's command" "$(chroot "$files" /usr/bin/sluiced --version)" \
+  "$(chroot "$files" /bin/ratelimit --version)"
 for tool in gcc cc make cmake ninja python3; do
   [[ -z $(chroot "$files" /bin/sh -c "command -v $tool") ]] || fail "the image has $tool"
 done

@@ -32,9 +32,7 @@ DoorRow Only(std::string name, const std::string& bytes, Differs differs) {
 }
 
 constexpr char kProtocolError[] = "goaway PROTOCOL_ERROR";
-constexpr char kFrameSizeError[] = "goaway FRAME_SIZE_ERROR";
 constexpr char kFlowControlError[] = "goaway FLOW_CONTROL_ERROR";
-constexpr char kCompressionError[] = "goaway COMPRESSION_ERROR";
 
 std::string Priority(std::uint32_t on) { return BigEndian(on, 4) + '\x10'; }
 

@@ -1,5 +1,5 @@
-// The expected responses to requests given as raw bytes: a table for all engines, which lists where
-// engines differ and why.
+// The expected responses to requests given as raw bytes: a table for our server and for gRPC's,
+// which lists where they differ and why.
 #pragma once
 
 #include <functional>
@@ -19,11 +19,11 @@ inline constexpr std::size_t kMaxMessage = 4096;
 
 struct Differs {
   std::string reason;
-  std::string http2;
+  std::string ours;
   std::string grpc;  // may contain "*" for text that varies
 };
 
-// Why engines differ. "gRPC" is its C++ server 1.51.
+// Why they differ. "gRPC" is its C++ server 1.51.
 inline constexpr char kUnchecked[] = "RFC 9113 calls this an error; gRPC does not check it";
 inline constexpr char kNoGoaway[] = "gRPC closes the connection without the GOAWAY that is due";
 inline constexpr char kNoPadding[] = "gRPC cannot read padded frames";
@@ -60,7 +60,7 @@ struct DoorRow {
   // connection is alive. A stream's text may end with "open": the test then does not wait for it.
   std::string expected;
   std::optional<Differs> differs = std::nullopt;  // instead of `expected`
-  // grpc-message of the first stream, if the engine chooses its text.
+  // grpc-message of the first stream, if the server chooses its text.
   std::optional<std::string> message = std::nullopt;
   int streams = 1;    // 1, 3, 5, …
   int cancelled = 0;  // number of OnCancel calls, or kAnyNumber

@@ -1,4 +1,4 @@
-// Services for tests of engines: each method does one small thing.
+// Services for tests of the gRPC server: each method does one small thing.
 #pragma once
 
 #include <atomic>

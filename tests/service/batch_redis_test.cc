@@ -10,10 +10,10 @@
 
 #include "limiter/limiter.h"
 #include "net/io_threads.h"
+#include "rpc/http2/server.h"
 #include "service/rate_limiter_service.h"
 #include "store/memory/memory_store.h"
 #include "store/redis/redis_store.h"
-#include "tests/rpc/engines.h"
 #include "tests/service/batches.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/temp_dir.h"
@@ -23,7 +23,7 @@ namespace {
 
 using std::chrono::seconds;
 
-class BatchOnRedisTest : public testing::TestWithParam<Engine> {
+class BatchOnRedisTest : public testing::Test {
  protected:
   explicit BatchOnRedisTest(Duration timeout = seconds(20)) {
     threads_.Start();
@@ -32,14 +32,15 @@ class BatchOnRedisTest : public testing::TestWithParam<Engine> {
         RedisStore::Options{.max_pending = 100'000, .timeout = timeout, .silence = seconds(30)});
     EXPECT_TRUE(store_->WaitUntilReady(seconds(10)));
     limiter_.emplace(
-        Limiter::Parts{
+        Limiter::Dependencies{
             .store = *store_, .local = memory_, .fallback = fallback_, .metrics = metrics_},
         Limiter::Options{.store_timeout = timeout, .deny_cache = true});
     limiter_->SetRules(HundredPerUser());
     service_.emplace(*limiter_);
     rpc::Methods methods;
     service_->AddTo(methods);
-    server_ = GetParam().start(threads_, std::move(methods), {.address = address_}).value();
+    server_ =
+        rpc::http2::Server::Start(threads_, std::move(methods), {.address = address_}).value();
   }
 
   // The store returns its checks while the handlers still exist.
@@ -59,17 +60,17 @@ class BatchOnRedisTest : public testing::TestWithParam<Engine> {
   Fallback fallback_{Clock::System()};
   std::optional<Limiter> limiter_;
   std::optional<RateLimiterService> service_;
-  std::unique_ptr<rpc::Server> server_;
+  std::unique_ptr<rpc::http2::Server> server_;
   std::unique_ptr<v1::RateLimiter::Stub> stub_ = v1::RateLimiter::NewStub(
       grpc::CreateChannel(address_.ToString(), grpc::InsecureChannelCredentials()));
 };
 
-TEST_P(BatchOnRedisTest, OneKeyAThousandTimes_TheFirstHundredAreAllowed) {
+TEST_F(BatchOnRedisTest, OneKeyAThousandTimes_TheFirstHundredAreAllowed) {
   ExpectFirstHundredOfAThousandAllowed(*stub_);
 }
 
 // Costs differ, so that checks of one counter are in different entries; some modes give units back.
-TEST_P(BatchOnRedisTest, FewKeysAndManyCosts_AreDecidedAsIfInOrder) {
+TEST_F(BatchOnRedisTest, FewKeysAndManyCosts_AreDecidedAsIfInOrder) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {
     v1::CheckLimitsRequest batch;
@@ -98,7 +99,7 @@ TEST_P(BatchOnRedisTest, FewKeysAndManyCosts_AreDecidedAsIfInOrder) {
 }
 
 // A remembered denial does not apply to checks for which a refund has made room.
-TEST_P(BatchOnRedisTest, RefundAfterDenial_MakesRoomForTheNext) {
+TEST_F(BatchOnRedisTest, RefundAfterDenial_MakesRoomForTheNext) {
   v1::CheckLimitsRequest full;
   AddCheck(full, "42", 100);
   AddCheck(full, "42");
@@ -110,7 +111,7 @@ TEST_P(BatchOnRedisTest, RefundAfterDenial_MakesRoomForTheNext) {
   EXPECT_EQ((std::vector<bool>{false, true, true}), AllowedOf(Send(*stub_, batch).response));
 }
 
-TEST_P(BatchOnRedisTest, ManyCallersAtOnce_ShareTheLimitExactly) {
+TEST_F(BatchOnRedisTest, ManyCallersAtOnce_ShareTheLimitExactly) {
   constexpr int kCallers = 8;
   std::atomic<int> allowed = 0;
   std::vector<std::thread> callers;
@@ -133,7 +134,7 @@ class BatchOnHangingRedisTest : public BatchOnRedisTest {
   BatchOnHangingRedisTest() : BatchOnRedisTest(std::chrono::milliseconds(300)) {}
 };
 
-TEST_P(BatchOnHangingRedisTest, EveryItemHasItsError) {
+TEST_F(BatchOnHangingRedisTest, EveryItemHasItsError) {
   redis_.Pause();
   v1::CheckLimitsRequest batch;
   for (int i = 0; i < 100; ++i) AddCheck(batch, std::to_string(i));
@@ -147,7 +148,7 @@ TEST_P(BatchOnHangingRedisTest, EveryItemHasItsError) {
 }
 
 // This server's share is 100: the first checks of the batch get them.
-TEST_P(BatchOnHangingRedisTest, RuleDecidesLocally_IsStillInOrder) {
+TEST_F(BatchOnHangingRedisTest, RuleDecidesLocally_IsStillInOrder) {
   limiter_->SetRules(HundredPerUser(OnStoreFailure::kLocal));
   redis_.Pause();
   v1::CheckLimitsRequest batch;
@@ -159,11 +160,6 @@ TEST_P(BatchOnHangingRedisTest, RuleDecidesLocally_IsStillInOrder) {
   std::fill_n(expected.begin(), 100, true);
   EXPECT_EQ(expected, AllowedOf(reply.response));
 }
-
-INSTANTIATE_TEST_SUITE_P(Engines, BatchOnRedisTest, testing::ValuesIn(Engines()),
-                         [](const auto& engine) { return engine.param.name; });
-INSTANTIATE_TEST_SUITE_P(Engines, BatchOnHangingRedisTest, testing::ValuesIn(Engines()),
-                         [](const auto& engine) { return engine.param.name; });
 
 }  // namespace
 }  // namespace sluice::test

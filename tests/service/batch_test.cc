@@ -22,11 +22,11 @@ class BatchTest : public ServingTest {
   BatchTest() { limiter_.SetRules(HundredPerUser()); }
 };
 
-TEST_P(BatchTest, OneKeyAThousandTimes_TheFirstHundredAreAllowed) {
+TEST_F(BatchTest, OneKeyAThousandTimes_TheFirstHundredAreAllowed) {
   ExpectFirstHundredOfAThousandAllowed(*stub_);
 }
 
-TEST_P(BatchTest, InvalidItems_FailAloneAndTellWhichTheyWere) {
+TEST_F(BatchTest, InvalidItems_FailAlone_WithTheirRequestIds) {
   v1::CheckLimitsRequest batch;
   AddCheck(batch, "1");
   AddCheck(batch, "2").clear_domain();
@@ -55,7 +55,7 @@ TEST_P(BatchTest, InvalidItems_FailAloneAndTellWhichTheyWere) {
   }
 }
 
-TEST_P(BatchTest, NoneOrTooManyOrMalformed_NamesChecks) {
+TEST_F(BatchTest, NoneOrTooManyOrMalformed_NamesChecks) {
   v1::CheckLimitsRequest many;
   for (int i = 0; i < 1001; ++i) AddCheck(many, "42");
   for (const std::string& bytes :
@@ -67,7 +67,7 @@ TEST_P(BatchTest, NoneOrTooManyOrMalformed_NamesChecks) {
   EXPECT_EQ(0U, memory_.size()) << "nothing of what is refused is decided";
 }
 
-TEST_P(BatchTest, AnsweredLate_WaitsForTheLast) {
+TEST_F(BatchTest, AnsweredLate_WaitsForTheLast) {
   store_.Hold();
   v1::CheckLimitsRequest batch;
   for (int i = 0; i < 10; ++i) AddCheck(batch, "42");
@@ -80,7 +80,7 @@ TEST_P(BatchTest, AnsweredLate_WaitsForTheLast) {
   EXPECT_EQ(std::vector<bool>(10, true), AllowedOf(reply.response));
 }
 
-TEST_P(BatchTest, StoreFails_EachItemHasItsError) {
+TEST_F(BatchTest, StoreFails_EachItemHasItsError) {
   store_.Hold();
   v1::CheckLimitsRequest batch;
   for (int i = 0; i < 3; ++i) AddCheck(batch, "42");
@@ -96,8 +96,6 @@ TEST_P(BatchTest, StoreFails_EachItemHasItsError) {
     EXPECT_EQ(std::to_string(i), reply.response.results(i).error().request_id());
   }
 }
-
-SLUICE_ON_EVERY_ENGINE(BatchTest);
 
 }  // namespace
 }  // namespace sluice::test

@@ -52,7 +52,7 @@ class CancelledHolders : public HandlersTest {
   }
 };
 
-TEST_F(CancelledHolders, CheckLimit_GivesItsLeaseBack) {
+TEST_F(CancelledHolders, CheckLimit_ReleasesItsLease) {
   CheckLimitHandler handler(limiter_, buffer_);
   handler.Attach(call_);
   const std::string request = Check(7).SerializeAsString();
@@ -66,7 +66,7 @@ TEST_F(CancelledHolders, CheckLimit_GivesItsLeaseBack) {
   ExpectAllFree();
 }
 
-TEST_F(CancelledHolders, Batch_GivesAllLeasesBackAndNoneOfOthers) {
+TEST_F(CancelledHolders, Batch_ReleasesItsLeasesOnly) {
   CheckLimitsHandler handler(batches_, items_, buffer_);
   handler.Attach(call_);
   for (int i = 0; i < 5; ++i) {
@@ -82,7 +82,7 @@ TEST_F(CancelledHolders, Batch_GivesAllLeasesBackAndNoneOfOthers) {
   ExpectAllFree();
 }
 
-TEST_F(CancelledHolders, Stream_GivesLeasesBackThatHaveNotBeenSent) {
+TEST_F(CancelledHolders, Stream_ReleasesLeasesNotSentYet) {
   CheckStreamHandler handler(loop_, items_);
   handler.Attach(call_);
   for (int i = 0; i < 5; ++i) {
@@ -105,7 +105,7 @@ class BatchHandlerTest : public HandlersTest {
   CheckLimitsHandler handler_{batches_, items_, buffer_};
 };
 
-TEST_F(BatchHandlerTest, LongBatch_IsStartedBitByBit_AnsweredWholeAndInOrder) {
+TEST_F(BatchHandlerTest, LongBatch_StartsInSteps_AnswersInOrder) {
   const std::string request = Frame(1000);
   loop_.RunIteration([&] { handler_.Serve(call_, request); });
   EXPECT_LE(store_.submitted, BatchQueue::kChecksPerIteration);

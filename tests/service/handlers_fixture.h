@@ -11,7 +11,7 @@
 
 #include "limiter/limiter.h"
 #include "service/batch_queue.h"
-#include "service/batched_check_pool.h"
+#include "service/batched_check.h"
 #include "store/memory/memory_store.h"
 #include "tests/support/fake_call.h"
 #include "tests/support/manual_loop.h"

@@ -53,7 +53,7 @@ class Watch {
 
 class HealthTest : public test::ServingTest {};
 
-TEST_P(HealthTest, Watch_ServiceThatServes_IsToldNowAndWhenTheServerStops) {
+TEST_F(HealthTest, Watch_KnownService_SendsItsStatusNowAndAtStop) {
   Watch server(channel_, "");
   Watch service(channel_, kRateLimiter);
   EXPECT_EQ(HealthCheckResponse::SERVING, server.Next());
@@ -69,7 +69,23 @@ TEST_P(HealthTest, Watch_ServiceThatServes_IsToldNowAndWhenTheServerStops) {
   }
 }
 
-TEST_P(HealthTest, Check_KnowsEveryServiceOfTheServer) {
+TEST_F(HealthTest, Watch_SendsEachChange_AStopIsTheLast) {
+  Watch watch(channel_, kRateLimiter);
+  EXPECT_EQ(HealthCheckResponse::SERVING, watch.Next());
+  health_.SetReady(false);
+  EXPECT_EQ(HealthCheckResponse::NOT_SERVING, watch.Next());
+  EXPECT_EQ(test::kNotServing, test::Health(channel_, kRateLimiter));
+  health_.SetReady(true);
+  EXPECT_EQ(HealthCheckResponse::SERVING, watch.Next());
+  EXPECT_EQ(test::kServing, test::Health(channel_, kRateLimiter));
+  health_.StopServing();
+  EXPECT_EQ(HealthCheckResponse::NOT_SERVING, watch.Next());
+  health_.SetReady(false);
+  health_.SetReady(true);
+  EXPECT_EQ(test::kNotServing, test::Health(channel_, kRateLimiter));
+}
+
+TEST_F(HealthTest, Check_KnowsEveryServiceOfTheServer) {
   for (const std::string name : {"", kRateLimiter, "grpc.health.v1.Health"}) {
     EXPECT_EQ(test::kServing, test::Health(channel_, name)) << name;
   }
@@ -78,7 +94,7 @@ TEST_P(HealthTest, Check_KnowsEveryServiceOfTheServer) {
   EXPECT_EQ(test::kNotServing, test::Health(channel_, kRateLimiter));
 }
 
-TEST_P(HealthTest, Watch_UnknownService_StaysOpenUntilTheServerStops) {
+TEST_F(HealthTest, Watch_UnknownService_StaysOpenUntilTheServerStops) {
   Watch watch(channel_, "no.such.Service");
   EXPECT_EQ(HealthCheckResponse::SERVICE_UNKNOWN, watch.Next());
   Stop(seconds(60));
@@ -86,7 +102,7 @@ TEST_P(HealthTest, Watch_UnknownService_StaysOpenUntilTheServerStops) {
   EXPECT_EQ(grpc::StatusCode::UNAVAILABLE, watch.Finish().error_code());
 }
 
-TEST_P(HealthTest, Stop_WithOpenWatches_DoesNotWaitForThem) {
+TEST_F(HealthTest, Stop_WithOpenWatches_DoesNotWaitForThem) {
   Watch reader(channel_, "");
   Watch no_reader(channel_, kRateLimiter);
   EXPECT_EQ(HealthCheckResponse::SERVING, reader.Next());
@@ -98,7 +114,7 @@ TEST_P(HealthTest, Stop_WithOpenWatches_DoesNotWaitForThem) {
 }
 
 // Orchestrators continue to ask as long as the server runs.
-TEST_P(HealthTest, Stop_WhileHealthIsChecked_IsOverWithTheDrain) {
+TEST_F(HealthTest, Stop_WhileHealthIsChecked_IsOverWithTheDrain) {
   std::atomic<bool> stopped = false;
   std::thread prober([&] {
     while (!stopped) test::Health(channel_);
@@ -110,7 +126,7 @@ TEST_P(HealthTest, Stop_WhileHealthIsChecked_IsOverWithTheDrain) {
   prober.join();
 }
 
-TEST_P(HealthTest, BytesThatAreNoMessage_AreRefusedAndServedOn) {
+TEST_F(HealthTest, MalformedBytes_AreRefused_LaterCallsAreServed) {
   const std::string service = "/grpc.health.v1.Health/";
   const auto check = test::CallRaw(channel_, service + "Check", "\x0a\x05x");
   EXPECT_EQ(grpc::StatusCode::INVALID_ARGUMENT, check.status.error_code());
@@ -124,7 +140,7 @@ TEST_P(HealthTest, BytesThatAreNoMessage_AreRefusedAndServedOn) {
   EXPECT_EQ(HealthCheckResponse::SERVING, Watch(channel_, "").Next());
 }
 
-TEST_P(HealthTest, ChannelThatWatches_LeavesTheServerThatStops) {
+TEST_F(HealthTest, ChannelThatWatches_LeavesTheServerThatStops) {
   grpc::ChannelArguments arguments;
   arguments.SetServiceConfigJSON(R"({"healthCheckConfig": {"serviceName": "sluice.v1.RateLimiter"},
                                      "loadBalancingConfig": [{"round_robin": {}}]})");
@@ -136,7 +152,7 @@ TEST_P(HealthTest, ChannelThatWatches_LeavesTheServerThatStops) {
       seconds(10), [&] { return channel->GetState(false) == GRPC_CHANNEL_TRANSIENT_FAILURE; }));
 }
 
-TEST_P(HealthTest, WatchersComeAndGoWhileTheServerStops_NoneIsToldThatItServesAgain) {
+TEST_F(HealthTest, WatchersComeAndGoWhileTheServerStops_NoneReceivesServingAgain) {
   std::atomic<bool> stopped = false;
   std::atomic<int> told = 0;
   std::vector<std::thread> watchers;
@@ -162,7 +178,7 @@ TEST_P(HealthTest, WatchersComeAndGoWhileTheServerStops_NoneIsToldThatItServesAg
 }
 
 // A handler that has served one caller serves another: no state of the first may reach the second.
-TEST_P(HealthTest, CallersHaveLeft_NobodyIsToldInTheirPlace) {
+TEST_F(HealthTest, CanceledWatches_ReceiveNothing) {
   for (int i = 0; i < 50; ++i) {
     Watch watch(channel_, kRateLimiter);
     ASSERT_EQ(HealthCheckResponse::SERVING, watch.Next());
@@ -176,14 +192,12 @@ TEST_P(HealthTest, CallersHaveLeft_NobodyIsToldInTheirPlace) {
   EXPECT_EQ(grpc::StatusCode::UNAVAILABLE, watch.Finish().error_code());
 }
 
-TEST_P(HealthTest, DeadlinePasses_TheWatchIsOver) {
+TEST_F(HealthTest, DeadlinePasses_TheWatchIsOver) {
   Watch watch(channel_, "", milliseconds(200));
   EXPECT_EQ(HealthCheckResponse::SERVING, watch.Next());
   EXPECT_EQ(HealthCheckResponse::UNKNOWN, watch.Next());
   EXPECT_EQ(grpc::StatusCode::DEADLINE_EXCEEDED, watch.Finish().error_code());
 }
-
-SLUICE_ON_EVERY_ENGINE(HealthTest);
 
 }  // namespace
 }  // namespace sluice

@@ -54,7 +54,7 @@ class LeaseTest : public ServingTest {
   }
 };
 
-TEST_P(LeaseTest, Check_SlotFree_AnswersWithALease) {
+TEST_F(LeaseTest, Check_SlotFree_AnswersWithALease) {
   const auto taken = Check();
   EXPECT_EQ(v1::DECISION_ALLOWED, taken.decision());
   EXPECT_THAT(taken.lease().id(),
@@ -67,7 +67,7 @@ TEST_P(LeaseTest, Check_SlotFree_AnswersWithALease) {
   EXPECT_NE(taken.lease().id(), Take("bob"));
 }
 
-TEST_P(LeaseTest, Renew_HeldLease_HoldsForItsTtlFromNow) {
+TEST_F(LeaseTest, Renew_HeldLease_HoldsForItsTtlFromNow) {
   const std::string id = Take();
   for (int i = 0; i < 3; ++i) {
     clock_.Advance(seconds(20));
@@ -81,7 +81,7 @@ TEST_P(LeaseTest, Renew_HeldLease_HoldsForItsTtlFromNow) {
   EXPECT_TRUE(IsFree());
 }
 
-TEST_P(LeaseTest, Release_HeldLease_FreesItsSlot_AgainChangesNothing) {
+TEST_F(LeaseTest, Release_HeldLease_FreesItsSlot_AgainChangesNothing) {
   const std::string first = Take();
   EXPECT_EQ(kOk, Release(first).status.error_code());
   const std::string second = Take();
@@ -90,7 +90,7 @@ TEST_P(LeaseTest, Release_HeldLease_FreesItsSlot_AgainChangesNothing) {
   EXPECT_FALSE(IsFree()) << "the second lease is not the first's to release";
 }
 
-TEST_P(LeaseTest, Renew_ReleasedOrExpiredLease_IsNotFoundAndNotTakenAgain) {
+TEST_F(LeaseTest, Renew_ReleasedOrExpiredLease_IsNotFoundAndNotTakenAgain) {
   const std::string released = Take();
   Release(released);
   EXPECT_EQ(kNotFound, Renew(released).status.error_code());
@@ -103,7 +103,7 @@ TEST_P(LeaseTest, Renew_ReleasedOrExpiredLease_IsNotFoundAndNotTakenAgain) {
   EXPECT_TRUE(IsFree("bob"));
 }
 
-TEST_P(LeaseTest, IdThatNoCheckGave_IsInvalid) {
+TEST_F(LeaseTest, UnknownId_IsInvalid) {
   const std::string id = Take();
   const std::string name = id.substr(0, id.find(' '));
   const std::string key = id.substr(id.find(' ') + 1);
@@ -130,7 +130,7 @@ TEST_P(LeaseTest, IdThatNoCheckGave_IsInvalid) {
   EXPECT_EQ(kOk, Renew(id).status.error_code()) << "served on, and the lease still held";
 }
 
-TEST_P(LeaseTest, BytesThatAreNoMessage_AreInvalid) {
+TEST_F(LeaseTest, BytesThatAreNoMessage_AreInvalid) {
   for (const char* rpc : {"RenewLease", "ReleaseLease"}) {
     const std::string method = std::string("/sluice.v1.RateLimiter/") + rpc;
     for (const char* bytes : {"\x0a\x05x", "\x0a\x01\xff"}) {
@@ -139,7 +139,7 @@ TEST_P(LeaseTest, BytesThatAreNoMessage_AreInvalid) {
   }
 }
 
-TEST_P(LeaseTest, StoreFails_IsUnavailable_TheLeaseHoldsOn) {
+TEST_F(LeaseTest, StoreFails_IsUnavailable_TheLeaseHoldsOn) {
   const std::string id = Take();
   store_.Hold();
   Renewed renewed;
@@ -189,7 +189,7 @@ class Renewals {
   std::vector<std::unique_ptr<grpc::ClientAsyncResponseReader<v1::RenewLeaseResponse>>> readers_;
 };
 
-TEST_P(LeaseTest, ManyAtOnce_AreAllAnswered_ChecksBesideThemToo) {
+TEST_F(LeaseTest, ManyAtOnce_AreAllAnswered_ChecksBesideThemToo) {
   const std::string id = Take();
   store_.Hold();
   Renewals renewals(*stub_, id, 300);
@@ -206,7 +206,7 @@ TEST_P(LeaseTest, ManyAtOnce_AreAllAnswered_ChecksBesideThemToo) {
   }
 }
 
-TEST_P(LeaseTest, Stop_WithRenewalsUnderWay_WaitsForTheirAnswers) {
+TEST_F(LeaseTest, Stop_WithRenewalsUnderWay_WaitsForTheirAnswers) {
   const std::string id = Take();
   store_.Hold();
   Renewals renewals(*stub_, id, 100);
@@ -218,7 +218,7 @@ TEST_P(LeaseTest, Stop_WithRenewalsUnderWay_WaitsForTheirAnswers) {
   stopper.join();
 }
 
-TEST_P(LeaseTest, Stop_DrainTimePassed_CancelsRenewalsAndDoesNotWaitForTheStore) {
+TEST_F(LeaseTest, Stop_DrainTimePassed_CancelsRenewalsAndDoesNotWaitForTheStore) {
   const std::string id = Take();
   store_.Hold();
   Renewals renewals(*stub_, id, 100);
@@ -226,8 +226,6 @@ TEST_P(LeaseTest, Stop_DrainTimePassed_CancelsRenewalsAndDoesNotWaitForTheStore)
   Stop(milliseconds(1));
   for (const Renewed& renewed : renewals.Replies()) EXPECT_FALSE(renewed.status.ok());
 }
-
-SLUICE_ON_EVERY_ENGINE(LeaseTest);
 
 }  // namespace
 }  // namespace sluice::test

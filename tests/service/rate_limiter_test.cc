@@ -53,7 +53,7 @@ class RateLimiterTest : public test::ServingTest {
   }
 };
 
-TEST_P(RateLimiterTest, Check_WithinLimit_TellsHowItStands) {
+TEST_F(RateLimiterTest, Check_WithinLimit_ReportsTheState) {
   auto request = ForUser("42");
   request.set_cost(3);
   const auto [status, response] = Check(request);
@@ -75,7 +75,7 @@ TEST_P(RateLimiterTest, Check_WithinLimit_TellsHowItStands) {
   EXPECT_FALSE(limit.has_retry_after());
 }
 
-TEST_P(RateLimiterTest, Check_BeyondLimit_IsDeniedWithTheTimeToRetry) {
+TEST_F(RateLimiterTest, Check_BeyondLimit_IsDeniedWithTheTimeToRetry) {
   auto request = ForUser("42");
   request.set_cost(10);
   ASSERT_EQ(v1::DECISION_ALLOWED, Check(request).response.decision());
@@ -90,14 +90,14 @@ TEST_P(RateLimiterTest, Check_BeyondLimit_IsDeniedWithTheTimeToRetry) {
   EXPECT_EQ(58, response.limits(0).retry_after().seconds());
 }
 
-TEST_P(RateLimiterTest, Check_WithoutCost_TakesNothing) {
+TEST_F(RateLimiterTest, Check_WithoutCost_TakesNothing) {
   auto peek = ForUser("42");
   peek.set_cost(0);
   EXPECT_EQ(10U, Check(peek).response.limits(0).remaining());
   EXPECT_EQ(9U, Check(ForUser("42")).response.limits(0).remaining());
 }
 
-TEST_P(RateLimiterTest, Check_DecidedByRule_HasNoLimits) {
+TEST_F(RateLimiterTest, Check_DecidedByRule_HasNoLimits) {
   auto request = ForUser("42");
   (*request.mutable_attributes())["endpoint"] = "/no";
   const auto blocked = Check(request).response;
@@ -145,7 +145,7 @@ std::vector<BadInput> BadInputs() {
   };
 }
 
-TEST_P(RateLimiterTest, Check_BadInput_IsAnsweredAndServedOn) {
+TEST_F(RateLimiterTest, Check_BadInput_IsAnsweredAndServedOn) {
   for (const auto& input : BadInputs()) {
     auto request = ForUser("42");
     input.spoil(request);
@@ -156,7 +156,7 @@ TEST_P(RateLimiterTest, Check_BadInput_IsAnsweredAndServedOn) {
   }
 }
 
-TEST_P(RateLimiterTest, Check_UnusualButValidInput_IsDecided) {
+TEST_F(RateLimiterTest, Check_UnusualButValidInput_IsDecided) {
   auto request = ForUser(std::string("nul\0in it", 9));
   request.set_cost(std::uint64_t{1} << 53);
   for (int i = 0; i < 63; ++i) (*request.mutable_attributes())[std::to_string(i)] = "漢";
@@ -167,7 +167,7 @@ TEST_P(RateLimiterTest, Check_UnusualButValidInput_IsDecided) {
   EXPECT_FALSE(response.has_retry_after()) << "a cost beyond the limit is never admitted";
 }
 
-TEST_P(RateLimiterTest, Check_MalformedBytes_AreInvalid) {
+TEST_F(RateLimiterTest, Check_MalformedBytes_AreInvalid) {
   const std::string method = "/sluice.v1.RateLimiter/CheckLimit";
   const auto not_utf8 = CallRaw(channel_, method, "\x0a\x01\xff");
   EXPECT_EQ(grpc::StatusCode::INVALID_ARGUMENT, not_utf8.status.error_code());
@@ -178,12 +178,12 @@ TEST_P(RateLimiterTest, Check_MalformedBytes_AreInvalid) {
   EXPECT_EQ(grpc::StatusCode::INVALID_ARGUMENT, empty.status.error_code());
 }
 
-TEST_P(RateLimiterTest, UnknownMethod_IsUnimplemented) {
+TEST_F(RateLimiterTest, UnknownMethod_IsUnimplemented) {
   const auto reply = CallRaw(channel_, "/sluice.v1.RateLimiter/NoSuchMethod", "");
   EXPECT_EQ(grpc::StatusCode::UNIMPLEMENTED, reply.status.error_code());
 }
 
-TEST_P(RateLimiterTest, Health_WhileServing_IsServing) {
+TEST_F(RateLimiterTest, Health_WhileServing_IsServing) {
   EXPECT_EQ(kServing, Health(channel_));
   EXPECT_EQ(kServing, Health(channel_, "sluice.v1.RateLimiter"));
   EXPECT_EQ("", Health(channel_, "no.such.Service"));
@@ -215,12 +215,12 @@ void RateLimiterTest::CheckAtOnce(std::size_t count) {
 }
 
 // The second burst uses handlers that have served the first.
-TEST_P(RateLimiterTest, ManyCallsAtOnce_AreAllAnswered_TimeAndAgain) {
+TEST_F(RateLimiterTest, ManyCallsAtOnce_AreAllAnswered_TimeAndAgain) {
   CheckAtOnce(1'000);
   CheckAtOnce(1'000);
 }
 
-TEST_P(RateLimiterTest, Stop_WithCallsUnderWay_WaitsForTheirAnswers) {
+TEST_F(RateLimiterTest, Stop_WithCallsUnderWay_WaitsForTheirAnswers) {
   store_.Hold();
   Reply reply;
   std::thread caller([&] { reply = Check(ForUser("42")); });
@@ -234,7 +234,7 @@ TEST_P(RateLimiterTest, Stop_WithCallsUnderWay_WaitsForTheirAnswers) {
   EXPECT_EQ(v1::DECISION_ALLOWED, reply.response.decision());
 }
 
-TEST_P(RateLimiterTest, Stop_DrainTimePassed_CancelsWhatIsLeft) {
+TEST_F(RateLimiterTest, Stop_DrainTimePassed_CancelsWhatIsLeft) {
   store_.Hold();
   Reply reply;
   std::thread caller([&] { reply = Check(ForUser("42")); });
@@ -245,8 +245,6 @@ TEST_P(RateLimiterTest, Stop_DrainTimePassed_CancelsWhatIsLeft) {
   store_.Release();
   stopper.join();
 }
-
-SLUICE_ON_EVERY_ENGINE(RateLimiterTest);
 
 }  // namespace
 }  // namespace sluice

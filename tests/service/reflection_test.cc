@@ -60,7 +60,7 @@ class ReflectionTest : public ServingTest {
   std::unique_ptr<Stream> stream_;
 };
 
-TEST_P(ReflectionTest, ListServices_NamesAllOfTheServer) {
+TEST_F(ReflectionTest, ListServices_NamesAllOfTheServer) {
   ServerReflectionRequest request;
   request.set_list_services("");
   std::vector<std::string> names;
@@ -73,7 +73,7 @@ TEST_P(ReflectionTest, ListServices_NamesAllOfTheServer) {
                                                    "grpc.reflection.v1alpha.ServerReflection"));
 }
 
-TEST_P(ReflectionTest, EveryServiceListed_CanBeBuiltFromWhatIsAnswered) {
+TEST_F(ReflectionTest, EveryServiceListed_CanBeBuiltFromWhatIsAnswered) {
   ServerReflectionRequest list;
   list.set_list_services("");
   google::protobuf::SimpleDescriptorDatabase files;
@@ -97,7 +97,7 @@ TEST_P(ReflectionTest, EveryServiceListed_CanBeBuiltFromWhatIsAnswered) {
   EXPECT_EQ("sluice.v1.CheckLimitsRequest", method->input_type()->full_name());
 }
 
-TEST_P(ReflectionTest, Imports_AreSentOnceAStream_TheFileAskedForEachTime) {
+TEST_F(ReflectionTest, Imports_AreSentOnceAStream_TheFileAskedForEachTime) {
   EXPECT_THAT(FilesOf(Ask(ForSymbol("sluice.v1.CheckLimitRequest"))),
               testing::UnorderedElementsAre("sluice/v1/rate_limiter.proto",
                                             "google/protobuf/duration.proto",
@@ -109,7 +109,7 @@ TEST_P(ReflectionTest, Imports_AreSentOnceAStream_TheFileAskedForEachTime) {
   EXPECT_THAT(FilesOf(Ask(by_name)), testing::ElementsAre("google/protobuf/duration.proto"));
 }
 
-TEST_P(ReflectionTest, WhatIsNotThere_IsNotFoundAndTheStreamGoesOn) {
+TEST_F(ReflectionTest, WhatIsNotThere_IsNotFoundAndTheStreamGoesOn) {
   std::vector<ServerReflectionRequest> requests(4);
   requests[0].set_file_by_filename("no.proto");
   requests[1].set_file_containing_symbol("no.Symbol");
@@ -125,7 +125,7 @@ TEST_P(ReflectionTest, WhatIsNotThere_IsNotFoundAndTheStreamGoesOn) {
   EXPECT_TRUE(stream_->Finish().ok());
 }
 
-TEST_P(ReflectionTest, Extensions_OfATypeWithoutAny_AreNone) {
+TEST_F(ReflectionTest, Extensions_OfATypeWithoutAny_AreNone) {
   ServerReflectionRequest request;
   request.set_all_extension_numbers_of_type("sluice.v1.CheckLimitRequest");
   const auto numbers = Ask(request).all_extension_numbers_response();
@@ -133,7 +133,7 @@ TEST_P(ReflectionTest, Extensions_OfATypeWithoutAny_AreNone) {
   EXPECT_EQ(0, numbers.extension_number_size());
 }
 
-TEST_P(ReflectionTest, EarlierVersion_AnswersTheSame) {
+TEST_F(ReflectionTest, EarlierVersion_AnswersTheSame) {
   namespace v1alpha = grpc::reflection::v1alpha;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + seconds(30));
@@ -150,7 +150,7 @@ TEST_P(ReflectionTest, EarlierVersion_AnswersTheSame) {
 }
 
 // Requests whose responses are not read fill the flow-control windows, not this server's memory.
-TEST_P(ReflectionTest, CallerThatDoesNotRead_IsHeldBackThenAnswered) {
+TEST_F(ReflectionTest, CallerThatDoesNotRead_IsPausedThenAnswered) {
   constexpr int kRequests = 2'000;
   std::thread writer([&] {
     for (int i = 0; i < kRequests; ++i) {
@@ -166,13 +166,11 @@ TEST_P(ReflectionTest, CallerThatDoesNotRead_IsHeldBackThenAnswered) {
   EXPECT_TRUE(stream_->Finish().ok());
 }
 
-TEST_P(ReflectionTest, ServerStops_TheStreamEnds) {
+TEST_F(ReflectionTest, ServerStops_TheStreamEnds) {
   Ask(ForSymbol("sluice.v1.RateLimiter"));
   Stop(seconds(20));
   EXPECT_EQ(grpc::StatusCode::UNAVAILABLE, stream_->Finish().error_code());
 }
-
-SLUICE_ON_EVERY_ENGINE(ReflectionTest);
 
 }  // namespace
 }  // namespace sluice::test

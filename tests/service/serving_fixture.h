@@ -1,4 +1,4 @@
-// A server in this process, on a unix socket and one of the engines, with an embedded store and a
+// A server in this process, on a unix socket, with an embedded store and a
 // clock that the test controls; and calls to it.
 #pragma once
 
@@ -16,11 +16,11 @@
 #include "base/mutex.h"
 #include "limiter/limiter.h"
 #include "net/io_threads.h"
+#include "rpc/http2/server.h"
 #include "service/health_service.h"
 #include "service/rate_limiter_service.h"
 #include "service/reflection_service.h"
 #include "store/memory/memory_store.h"
-#include "tests/rpc/engines.h"
 #include "tests/support/temp_dir.h"
 
 namespace sluice::test {
@@ -121,7 +121,7 @@ inline std::string Health(const std::shared_ptr<grpc::Channel>& channel,
 }
 
 // Derived tests can supply another store.
-class ServingTest : public testing::TestWithParam<Engine> {
+class ServingTest : public testing::Test {
  protected:
   explicit ServingTest(
       Store* store = nullptr,
@@ -134,7 +134,8 @@ class ServingTest : public testing::TestWithParam<Engine> {
     rate_limiter_.AddTo(methods);
     health_.AddTo(methods);
     AddReflection(methods);
-    server_ = GetParam().start(threads_, std::move(methods), {.address = address_}).value();
+    server_ =
+        rpc::http2::Server::Start(threads_, std::move(methods), {.address = address_}).value();
   }
 
   // Releases all checks first, since the server waits for its calls, even if a test has failed.
@@ -172,15 +173,10 @@ class ServingTest : public testing::TestWithParam<Engine> {
   RateLimiterService rate_limiter_{limiter_};
   HealthService health_;
   net::IoThreads threads_{2};
-  std::unique_ptr<rpc::Server> server_;
+  std::unique_ptr<rpc::http2::Server> server_;
   std::shared_ptr<grpc::Channel> channel_ =
       grpc::CreateChannel(address_.ToString(), grpc::InsecureChannelCredentials());
   std::unique_ptr<v1::RateLimiter::Stub> stub_ = v1::RateLimiter::NewStub(channel_);
 };
-
-// The test runs on every engine.
-#define SLUICE_ON_EVERY_ENGINE(Test)                                                    \
-  INSTANTIATE_TEST_SUITE_P(Engines, Test, testing::ValuesIn(::sluice::test::Engines()), \
-                           [](const auto& engine) { return engine.param.name; })
 
 }  // namespace sluice::test

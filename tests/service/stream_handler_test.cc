@@ -46,7 +46,7 @@ TEST_F(StreamHandlerTest, ResultsOfATurn_LeaveInOneFrame) {
   EXPECT_EQ(20, ResultsOf(call_.sent[1]));
 }
 
-TEST_F(StreamHandlerTest, LargeFrame_IsStartedBitByBit) {
+TEST_F(StreamHandlerTest, LargeFrame_StartsInSteps) {
   loop_.RunIteration([&] {
     handler_.OnMessage(Frame(500));
     handler_.OnMessage(Frame(500, 500));
@@ -84,7 +84,7 @@ TEST_F(StreamHandlerTest, CallerThatDoesNotRead_IsNotReadUntilItDoes) {
   EXPECT_TRUE(call_.reading);
 }
 
-TEST_F(StreamHandlerTest, Drain_AnswersWhatWasTakenIn_NoMore) {
+TEST_F(StreamHandlerTest, Drain_AnswersAcceptedChecksOnly) {
   store_.holding = true;
   loop_.RunIteration([&] {
     handler_.OnMessage(Frame(100));

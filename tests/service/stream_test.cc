@@ -113,7 +113,7 @@ class StreamTest : public test::ServingTest {
   }
 };
 
-TEST_P(StreamTest, FramesOfSixteen_EveryCheckIsAnsweredOnce) {
+TEST_F(StreamTest, FramesOfSixteen_EveryCheckIsAnsweredOnce) {
   constexpr int kFrames = 1000;
   Caller caller(*stub_);
   std::thread writer([&] {
@@ -127,7 +127,7 @@ TEST_P(StreamTest, FramesOfSixteen_EveryCheckIsAnsweredOnce) {
   EXPECT_EQ(0, caller.errors());
 }
 
-TEST_P(StreamTest, CallerWaitsForResults_GetsThemWithoutEndingTheStream) {
+TEST_F(StreamTest, CallerWaitsForResults_GetsThemWithoutEndingTheStream) {
   Caller caller(*stub_);
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(caller.Write(FrameOf(1000, 1000 * i)));
@@ -138,7 +138,7 @@ TEST_P(StreamTest, CallerWaitsForResults_GetsThemWithoutEndingTheStream) {
   EXPECT_EQ(EachOnce(10'000), caller.answers());
 }
 
-TEST_P(StreamTest, HalfClose_ChecksUnderWayAreAnsweredFirst) {
+TEST_F(StreamTest, HalfClose_ChecksUnderWayAreAnsweredFirst) {
   store_.Hold();
   Caller caller(*stub_);
   ASSERT_TRUE(caller.Write(FrameOf(50, 0)));
@@ -151,13 +151,13 @@ TEST_P(StreamTest, HalfClose_ChecksUnderWayAreAnsweredFirst) {
   EXPECT_EQ(EachOnce(50), caller.answers());
 }
 
-TEST_P(StreamTest, NothingSent_EndsWithOk) {
+TEST_F(StreamTest, NothingSent_EndsWithOk) {
   Caller caller(*stub_);
   caller.WritesDone();
   EXPECT_TRUE(caller.ReadToTheEnd().ok());
 }
 
-TEST_P(StreamTest, BadItem_FailsAlone) {
+TEST_F(StreamTest, BadItem_FailsAlone) {
   auto frame = FrameOf(3, 0);
   frame.mutable_checks(1)->clear_domain();
   Caller caller(*stub_);
@@ -171,7 +171,7 @@ TEST_P(StreamTest, BadItem_FailsAlone) {
 }
 
 // Earlier checks are answered.
-TEST_P(StreamTest, BadFrame_EndsTheStream) {
+TEST_F(StreamTest, BadFrame_EndsTheStream) {
   for (const int count : {0, 1001}) {
     store_.Hold();
     Caller caller(*stub_);
@@ -191,7 +191,7 @@ TEST_P(StreamTest, BadFrame_EndsTheStream) {
 }
 
 // A store that does not answer: the server accepts no more than the bound and one frame.
-TEST_P(StreamTest, ChecksUnderWay_AreBounded) {
+TEST_F(StreamTest, ChecksUnderWay_AreBounded) {
   constexpr int kFrame = 500;
   constexpr int kFrames = 40;
   store_.Hold();
@@ -212,7 +212,7 @@ TEST_P(StreamTest, ChecksUnderWay_AreBounded) {
 }
 
 // The same for few large checks.
-TEST_P(StreamTest, BytesUnderWay_AreBounded) {
+TEST_F(StreamTest, BytesUnderWay_AreBounded) {
   constexpr int kFrames = 2000;
   const std::string filler(8192, 'x');
   store_.Hold();
@@ -233,7 +233,7 @@ TEST_P(StreamTest, BytesUnderWay_AreBounded) {
 
 // The server soon stops reading from a caller that does not read, and serves it again when it
 // reads.
-TEST_P(StreamTest, CallerThatDoesNotRead_IsHeldBackThenAnswered) {
+TEST_F(StreamTest, CallerThatDoesNotRead_IsPausedThenAnswered) {
   constexpr int kFrames = 400;
   Caller caller(*stub_);
   std::atomic<int> written = 0;
@@ -258,7 +258,7 @@ TEST_P(StreamTest, CallerThatDoesNotRead_IsHeldBackThenAnswered) {
   EXPECT_EQ(EachOnce(1000 * kFrames), caller.answers());
 }
 
-TEST_P(StreamTest, CancelMidway_ServerServesOn) {
+TEST_F(StreamTest, CancelMidway_ServerServesOn) {
   for (int round = 0; round < 20; ++round) {
     store_.Hold();
     Caller caller(*stub_);
@@ -271,7 +271,7 @@ TEST_P(StreamTest, CancelMidway_ServerServesOn) {
   }
 }
 
-TEST_P(StreamTest, CancelUnderLoad_ServerServesOn) {
+TEST_F(StreamTest, CancelUnderLoad_ServerServesOn) {
   for (int round = 0; round < 20; ++round) {
     Caller caller(*stub_);
     std::thread writer([&] {
@@ -286,14 +286,14 @@ TEST_P(StreamTest, CancelUnderLoad_ServerServesOn) {
   ExpectServing();
 }
 
-TEST_P(StreamTest, DeadlineOfTheStream_EndsIt) {
+TEST_F(StreamTest, DeadlineOfTheStream_EndsIt) {
   Caller caller(*stub_, milliseconds(100));
   EXPECT_EQ(grpc::StatusCode::DEADLINE_EXCEEDED, caller.ReadToTheEnd().error_code());
   ExpectServing();
 }
 
 // Accepted checks are answered; the status says that the others were not decided.
-TEST_P(StreamTest, ServerStops_AnswersWhatItTookInThenEndsTheStream) {
+TEST_F(StreamTest, ServerStops_AnswersAcceptedChecks_ThenEndsTheStream) {
   store_.Hold();
   Caller caller(*stub_);
   Caller idle(*stub_);
@@ -315,7 +315,7 @@ TEST_P(StreamTest, ServerStops_AnswersWhatItTookInThenEndsTheStream) {
   EXPECT_LT(SteadyNow() - begin, seconds(10)) << "streams need not be waited for";
 }
 
-TEST_P(StreamTest, ServerStopsAndCallerDoesNotRead_IsOverWithTheDrain) {
+TEST_F(StreamTest, ServerStopsAndCallerDoesNotRead_IsOverWithTheDrain) {
   Caller caller(*stub_);
   std::thread writer([&] {
     for (int i = 0; caller.Write(FrameOf(1000, 1000 * i)); ++i) {
@@ -329,7 +329,7 @@ TEST_P(StreamTest, ServerStopsAndCallerDoesNotRead_IsOverWithTheDrain) {
   EXPECT_FALSE(caller.ReadToTheEnd().ok());
 }
 
-TEST_P(StreamTest, ManyStreamsOnFewThreads_AreAllAnswered) {
+TEST_F(StreamTest, ManyStreamsOnFewThreads_AreAllAnswered) {
   std::vector<std::thread> callers;
   for (int i = 0; i < 16; ++i) {
     callers.emplace_back([&] {
@@ -344,8 +344,6 @@ TEST_P(StreamTest, ManyStreamsOnFewThreads_AreAllAnswered) {
   }
   for (auto& caller : callers) caller.join();
 }
-
-SLUICE_ON_EVERY_ENGINE(StreamTest);
 
 }  // namespace
 }  // namespace sluice

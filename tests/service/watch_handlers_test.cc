@@ -6,7 +6,6 @@
 #include <string>
 
 #include "service/health_service.h"
-#include "service/reflection_handler.h"
 #include "service/reflection_service.h"
 #include "tests/support/fake_call.h"
 #include "tests/support/manual_loop.h"
@@ -25,7 +24,7 @@ std::unique_ptr<rpc::StreamHandler> StreamOf(const rpc::Methods& methods, net::L
   return nullptr;
 }
 
-TEST(HealthWatchHandler, DrainComesBeforeTheLoopHasRunOn_NotServingIsToldFirst) {
+TEST(HealthWatchHandler, DrainBeforeTheNextIteration_SendsNotServingFirst) {
   ManualLoop loop;
   HealthService health;
   rpc::Methods methods;
@@ -43,6 +42,31 @@ TEST(HealthWatchHandler, DrainComesBeforeTheLoopHasRunOn_NotServingIsToldFirst) 
   loop.RunUntilIdle();
   EXPECT_EQ(2U, call.sent.size());
   EXPECT_EQ(1, call.finished);
+}
+
+TEST(HealthWatchHandler, CallerThatDoesNotRead_GetsTheLastStatusWhenItDoes) {
+  ManualLoop loop;
+  HealthService health;
+  rpc::Methods methods;
+  health.AddTo(methods);
+  const auto handler = StreamOf(methods, loop, "Watch");
+  FakeCall call;
+  call.caller_reads = false;
+  handler->Attach(call);
+  handler->OnStart(call);
+  handler->OnMessage("");
+  for (int i = 0; i < 1'001; ++i) {
+    health.SetReady(i % 2 != 0);
+    loop.RunUntilIdle();
+  }
+  EXPECT_LT(call.unsent_bytes(), 100U);
+  const std::size_t told = call.sent.size();
+  call.ReadAll(*handler);
+  health.SetReady(true);
+  loop.RunUntilIdle();
+  ASSERT_LE(told, call.sent.size());
+  EXPECT_EQ("\x08\x01", call.sent.back());
+  for (std::size_t i = 1; i < call.sent.size(); ++i) EXPECT_NE(call.sent[i - 1], call.sent[i]);
 }
 
 TEST(HealthWatchHandler, NoRequestOrTwo_IsInvalid) {
@@ -74,7 +98,7 @@ TEST(ReflectionHandler, CallerThatDoesNotRead_IsNotReadUntilItDoes) {
   const std::string list_services("\x3a\x00", 2);
   for (int i = 0; i < 100'000 && call.reading; ++i) handler->OnMessage(list_services);
   EXPECT_FALSE(call.reading);
-  EXPECT_LT(call.unsent_bytes(), 2 * ReflectionHandler::kMaxUnsentBytes);
+  EXPECT_LT(call.unsent_bytes(), 2 * kMaxUnsentReflection);
   call.ReadAll(*handler);
   EXPECT_TRUE(call.reading);
   handler->OnHalfClose();

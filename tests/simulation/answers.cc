@@ -23,7 +23,7 @@ constexpr milliseconds kRetryPause(100);  // after a release that failed
 // How many units are left.
 std::int64_t FreeIn(const Limit& limit, CounterState state, Time now) {
   Advance(limit, state, now);
-  return Grants(limit, state, {.cost = 1, .mode = Mode::kPeek}, kMaxProduct);
+  return Grants(limit, state, {{.mode = Mode::kPeek}, 1}, kMaxProduct);
 }
 
 }  // namespace
@@ -98,8 +98,8 @@ void Answers::JudgeError(const Call& call, const Question& question, int status)
   const bool unavailable = status == 14 && context_.rules.policy() == OnStoreFailure::kError;
   if (status == 4 || (unavailable && !ExpectsHealth(call))) {
     for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
-      unavailable ? context_.ledger.Deny(charged.counter, question.cost)
-                  : context_.ledger.Doubt(charged.counter, question.cost);
+      unavailable ? context_.ledger.Deny(charged.counter, question.TakenOf(charged.counter))
+                  : context_.ledger.Doubt(charged.counter, question.TakenOf(charged.counter));
     }
     return;
   }
@@ -128,7 +128,7 @@ void Answers::OnAnswer(const Call& call, const Question& question,
   ++context_.report.denied;
   if (response.source() == v1::SOURCE_DENY_CACHE) ++context_.report.denied_by_cache;
   for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
-    context_.ledger.Deny(charged.counter, question.cost);
+    context_.ledger.Deny(charged.counter, question.TakenOf(charged.counter));
   }
   for (const v1::LimitStatus& status : response.limits()) {
     if (status.source() == v1::SOURCE_DENY_CACHE) JudgeRemembered(call, question, status);
@@ -140,7 +140,6 @@ void Answers::OnAdmitted(const Call& call, const Question& question,
                          const v1::CheckLimitResponse& response) {
   const bool by_store = response.source() == v1::SOURCE_STORE;
   Report& report = context_.report;
-  (by_store ? report.admitted_by_store : report.admitted_by_fallback) += question.cost;
   for (const v1::LimitStatus& status : response.limits()) {
     std::set<std::string> counters;
     for (const Charged& charged : PossiblyCharged(call, question, status)) {
@@ -148,11 +147,14 @@ void Answers::OnAdmitted(const Call& call, const Question& question,
     }
     const bool known = counters.size() == 1;
     for (const std::string& counter : counters) {
-      known ? context_.ledger.Admit(counter, question.cost, by_store)
-            : context_.ledger.Doubt(counter, question.cost);
+      const std::int64_t units = question.TakenOf(counter);
+      (by_store ? report.admitted_by_store : report.admitted_by_fallback) += units;
+      known ? context_.ledger.Admit(counter, units, by_store)
+            : context_.ledger.Doubt(counter, units);
     }
     if (response.has_lease() && status.algorithm() == v1::ALGORITHM_CONCURRENCY) {
-      Hold(call, *counters.begin(), response.lease().id(), question.cost, known && by_store);
+      const std::string& counter = *counters.begin();
+      Hold(call, counter, response.lease().id(), question.TakenOf(counter), known && by_store);
     }
   }
 }
@@ -172,7 +174,6 @@ std::vector<Charged> Answers::PossiblyCharged(const Call& call, const Question& 
 // What a server remembers is true unless another server gave units back.
 void Answers::JudgeRemembered(const Call& call, const Question& question,
                               const v1::LimitStatus& status) {
-  const auto cost = static_cast<std::int64_t>(question.request.cost());
   const Model::Period period{.begin = WorldClock::TimeAt(call.sent),
                              .end = WorldClock::TimeAt(context_.world.now())};
   const Model::Period known{.begin = period.begin - DenyCache::kMaxAge, .end = period.end};
@@ -180,12 +181,13 @@ void Answers::JudgeRemembered(const Call& call, const Question& question,
   const int server = static_cast<int>(call.server);
   const std::vector<Charged> possible = PossiblyCharged(call, question, status);
   const bool is_true = std::any_of(possible.begin(), possible.end(), [&](const Charged& charged) {
-    return model.Denies(charged.counter, charged.limit, {.cost = cost}, period) ||
+    const CounterDemand demand{{}, question.AskedOf(charged.counter)};
+    return model.Denies(charged.counter, charged.limit, demand, period) ||
            model.OthersGaveBack(charged.counter, charged.limit, server, known);
   });
   if (is_true) return;
   Break(fmt::format("{}: {} units were denied from memory, but are free", possible.front().counter,
-                    cost));
+                    question.AskedOf(possible.front().counter)));
 }
 
 void Answers::JudgeLearned() {
@@ -224,12 +226,12 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
 }
 
 void Answers::Hold(const Call& call, const std::string& counter, const std::string& lease,
-                   std::int64_t cost, bool by_store) {
+                   std::int64_t slots, bool by_store) {
   World& world = context_.world;
-  if (by_store) context_.ledger.Hold(counter, cost);
+  if (by_store) context_.ledger.Hold(counter, slots);
   world.After(world.Between(Duration(0), kLongestLease),
-              [this, counter, lease, cost, server = call.server, by_store] {
-                if (by_store) context_.ledger.GiveBack(counter, cost);
+              [this, counter, lease, slots, server = call.server, by_store] {
+                if (by_store) context_.ledger.GiveBack(counter, slots);
                 Release(lease, server);
               });
 }
@@ -251,8 +253,9 @@ void Answers::JudgeCall(const Call& call) {
   if (call.answered) return;
   for (const Question& question : call.questions) {
     for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
-      context_.ledger.Doubt(charged.counter, question.cost);
-      if (!call.caller->connected()) context_.ledger.Lose(charged.counter, question.cost);
+      context_.ledger.Doubt(charged.counter, question.TakenOf(charged.counter));
+      if (!call.caller->connected())
+        context_.ledger.Lose(charged.counter, question.TakenOf(charged.counter));
     }
   }
 }

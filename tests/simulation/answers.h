@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/simulation/caller.h"
@@ -23,8 +24,16 @@ namespace sluice::simulation {
 // One check: a call by itself, or a part of a batch.
 struct Question {
   Subject subject;
-  std::int64_t cost = 0;  // 0: only peeks
+  bool peeks = false;
   v1::CheckLimitRequest request;
+
+  // What it asks of a counter.
+  std::int64_t AskedOf(std::string_view counter) const {
+    if (!Rules::CountsTokens(counter)) return static_cast<std::int64_t>(request.cost());
+    return static_cast<std::int64_t>(request.amounts().at(kTokens));
+  }
+  // What it takes if it is admitted.
+  std::int64_t TakenOf(std::string_view counter) const { return peeks ? 0 : AskedOf(counter); }
 };
 struct Call {
   std::int64_t server = 0;
@@ -75,7 +84,7 @@ class Answers {
   void JudgeRemembered(const Call& call, const Question& question, const v1::LimitStatus& status);
   void JudgeLearned(std::int64_t server, const std::string& counter, const std::string& key);
   void Hold(const Call& call, const std::string& counter, const std::string& lease,
-            std::int64_t cost, bool by_store);
+            std::int64_t slots, bool by_store);
   void Release(const std::string& lease, std::int64_t server);
   bool ExpectsHealth(const Call& call) const {
     return call.sent >= healthy_since_ && !context_.fleet.is_slow();

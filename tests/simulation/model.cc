@@ -6,7 +6,7 @@
 namespace sluice::simulation {
 namespace {
 
-bool Admits(const Limit& limit, CounterState state, const Demand& demand, Time now) {
+bool Admits(const Limit& limit, CounterState state, const CounterDemand& demand, Time now) {
   Advance(limit, state, now);
   return Grants(limit, state, demand, 1) > 0;
 }
@@ -18,7 +18,7 @@ void Model::Record(const std::string& counter, Change change) {
   changes_[counter].push_back(std::move(change));
 }
 
-bool Model::Denies(const std::string& counter, const Limit& limit, const Demand& demand,
+bool Model::Denies(const std::string& counter, const Limit& limit, const CounterDemand& demand,
                    const Period& period) const {
   CounterState fresh;
   Open(limit, fresh, period.begin);

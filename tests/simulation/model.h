@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/counter.h"
+#include "core/algorithm/counter.h"
 
 namespace sluice::simulation {
 
@@ -64,7 +64,7 @@ class Model {
     Time end;
   };
   // Whether a check would have been denied at any time of the period.
-  bool Denies(const std::string& counter, const Limit& limit, const Demand& demand,
+  bool Denies(const std::string& counter, const Limit& limit, const CounterDemand& demand,
               const Period& period) const;
   // Whether units were given back during the period, other than by what `server` asked, or a limit
   // with another rate may have added some.

@@ -119,13 +119,15 @@ std::string RedisServer::CallScript(const Command& command, Script::Counters& co
   const auto may_read = [&](std::string_view key) {
     return slots_ == nullptr || slots_->MayRead(address_, key, command.asking, counters_);
   };
-  return Array(script_.Run({.keys = all.subspan(3, key_count),
-                            .arguments = all.subspan(3 + key_count),
-                            .now = clock_.Now(),
-                            .server = command.from,
-                            .may_read = may_read,
-                            .planted = planted_},
-                           counters));
+  const auto reply = script_.Run({.keys = all.subspan(3, key_count),
+                                  .arguments = all.subspan(3 + key_count),
+                                  .now = clock_.Now(),
+                                  .server = command.from,
+                                  .may_read = may_read,
+                                  .planted = planted_},
+                                 counters);
+  // The script replies in either way if it has no message.
+  return reply.size() == 1 ? test::Bulk(reply.front()) : Array(reply);
 }
 
 std::string RedisServer::RunScript(const Command& command) {

@@ -107,7 +107,7 @@ OnStoreFailure DrawPolicy(World& world) {
 }  // namespace
 
 Rules::Rules(World& world, Planted planted)
-    : world_(world), planted_(planted), policy_(DrawPolicy(world)), colocated_(world.OneIn(3)) {
+    : world_(world), planted_(planted), policy_(DrawPolicy(world)), colocated_(world.OneIn(6)) {
   versions_.emplace_back(std::size(kRules));
   for (Shape& shape : versions_.front()) {
     shape.large = world_.OneIn(3);
@@ -248,6 +248,7 @@ Rule Rules::MakeRule(int version, std::size_t rule) const {
       const bool by_place = planted_ == Planted::kCountersByPlace;
       limits.limits.push_back(
           {counter.limit, by_place ? std::to_string(limits.limits.size()) : counter.name});
+      if (CountsTokens(counter.counter)) limits.limits.back().counts = {{.name = kTokens}};
     }
     return limits;
   };
@@ -273,6 +274,10 @@ std::shared_ptr<const RuleIndex> Rules::IndexOf(int version) const {
     domain.rules.push_back(MakeRule(version, rule));
   }
   return RuleIndex::Build({domain}, {}).value();
+}
+
+bool Rules::CountsTokens(std::string_view counter) {
+  return counter.starts_with("bucket ") || counter.starts_with("log ");
 }
 
 std::string Rules::CounterOf(const Limit& limit, std::string_view key) {

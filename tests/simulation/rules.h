@@ -1,6 +1,7 @@
 // The rules of the simulation, in versions that differ in whatever a reload may change: limits,
 // rates, windows, their order, what they count by, exceptions. There is a rule for each algorithm,
-// and endpoints that match several. Windows outlast a schedule; only fast buckets refill.
+// and endpoints that match several. Two rules count tokens, the others the cost. Windows outlast a
+// schedule; only fast buckets refill.
 //
 // One thread.
 #pragma once
@@ -18,6 +19,9 @@
 #include "tests/simulation/world.h"
 
 namespace sluice::simulation {
+
+// The amount of a request that some limits count.
+inline constexpr const char* kTokens = "tokens";
 
 // What a check is about.
 struct Subject {
@@ -56,6 +60,9 @@ class Rules {
   // The limits of a counter under all versions; none of a probe's.
   std::vector<Limit> LimitsOf(const std::string& counter) const;
   OnStoreFailure policy() const { return policy_; }  // of every rule
+
+  // Whether the limit of a counter counts tokens instead of the cost.
+  static bool CountsTokens(std::string_view counter);
 
   // The counter that a call to Redis concerns, by its limit, since no two limits with different
   // counters are equal.

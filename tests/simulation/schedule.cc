@@ -94,18 +94,17 @@ void Schedule::MakeCall() {
 }
 
 Question Schedule::MakeQuestion() {
-  Question question{.subject = rules_.DrawSubject(),
-                    .cost = static_cast<std::int64_t>(1 + world_.Below(3)),
-                    .request = {}};
+  Question question{.subject = rules_.DrawSubject(), .request = {}};
   v1::CheckLimitRequest& request = question.request;
   request.set_domain("shop");
   (*request.mutable_attributes())["endpoint"] = question.subject.endpoint;
   (*request.mutable_attributes())["user"] = question.subject.user;
   (*request.mutable_attributes())["team"] = question.subject.team;
-  request.set_cost(static_cast<std::uint64_t>(question.cost));
+  request.set_cost(1 + world_.Below(3));
+  (*request.mutable_amounts())[kTokens] = world_.Below(4);
   if (world_.OneIn(12)) {
     request.set_mode(v1::MODE_PEEK);
-    question.cost = 0;
+    question.peeks = true;
   }
   return question;
 }
@@ -128,10 +127,12 @@ void Schedule::Send(Call& call) {
                [caller, number] { caller->Cancel(number); });
 }
 
+// Some occur when nobody asks any more.
 void Schedule::ScheduleFaults() {
   const std::uint64_t n = world_.Below(5);
   for (std::uint64_t i = 0; i < n; ++i) {
-    world_.After(world_.Between(Duration(0), kLoad), [this] {
+    const Duration at = world_.OneIn(4) ? kLoad : world_.Between(Duration(0), kLoad);
+    world_.After(at, [this] {
       ++report_.faults;
       fleet_.StartFault();
     });
@@ -168,12 +169,13 @@ Report Schedule::Run() {
   ScheduleFaults();
   ScheduleReloads();
   Duration pause = kPause;
-  if (world_.OneIn(4)) {
+  const bool is_long = world_.OneIn(3);
+  if (is_long) {
     pause = kLongPause;
     world_.After(kLoad, [this] { Reload(); });
-    ScheduleCalls(10 + world_.Below(20), kLoad + milliseconds(200));
+    ScheduleCalls(20 + world_.Below(20), kLoad + milliseconds(200));
   }
-  if (world_.OneIn(2)) ScheduleCalls(10 + world_.Below(20), kLoad + pause);
+  if (is_long || !world_.OneIn(4)) ScheduleCalls(20 + world_.Below(20), kLoad + pause);
   world_.RunUntil(world_.now() + kLoad + pause);
   answers_.ExpectHealth();
   answers_.JudgeLearned();

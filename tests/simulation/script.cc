@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr double kVersion = 6;
+constexpr double kVersion = 8;
 
 std::vector<double> Unpack(std::string_view bytes) {
   std::vector<double> numbers(bytes.size() / sizeof(double));
@@ -32,6 +33,8 @@ class Reader {
     test::Require(at_ < numbers_.size(), "a call of the check script ends too early");
     return numbers_[at_++];
   }
+  // `number`: the next to be read, from 1.
+  void MoveTo(std::size_t number) { at_ = number - 1; }
   std::int64_t Integer() { return static_cast<std::int64_t>(Number()); }
   std::size_t Index() { return static_cast<std::size_t>(Number()); }
   std::vector<double> Numbers(std::size_t n) {
@@ -62,7 +65,6 @@ struct Asked {
 
 Asked ReadAsked(Reader& reader) {
   Asked asked;
-  asked.demand.cost = reader.Integer();
   asked.demand.mode = static_cast<Mode>(reader.Integer());
   const double time = reader.Number();
   if (asked.demand.mode == Mode::kRefund) {
@@ -92,6 +94,7 @@ struct Draft {
   const Limit* limit;
   std::int64_t group;
   std::string name;  // its key, or what it counts
+  std::int64_t units = 0;
   CounterState state;
   bool found = false;  // else it is new
   bool changed = false;
@@ -100,9 +103,14 @@ struct Draft {
 
 struct Check {
   const Asked& asked;
-  CoalescedChecks checks;
+  Time now;
+  std::optional<Lease> lease{};
   std::int64_t n = 1;
-  std::vector<std::vector<double>> records;  // of an undo, by counter
+  std::vector<std::vector<double>> records{};  // of an undo, by counter
+
+  CoalescedChecks Of(const Draft& draft, std::int64_t granted = 0) const {
+    return {.demand = {asked.demand, draft.units}, .lease = lease, .granted = granted, .now = now};
+  }
 };
 
 template <typename Counters>
@@ -125,55 +133,53 @@ void Append(const CounterSnapshot& snapshot, std::vector<double>& out) {
 
 // Writes for each group its grants and the snapshots.
 void DecideGroups(const Check& check, std::vector<Draft>& drafts, std::vector<double>& out) {
-  CoalescedChecks checks = check.checks;
-  const std::int64_t cost = checks.demand.cost;
-  const bool peeks = checks.demand.mode == Mode::kPeek;
+  const bool peeks = check.asked.demand.mode == Mode::kPeek;
   std::int64_t allowed = check.n;
   for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
     std::int64_t granted = peeks ? std::min<std::int64_t>(allowed, 1) : allowed;
     for (; end < drafts.size() && drafts[end].group == drafts[begin].group; ++end) {
-      granted = Grants(*drafts[end].limit, drafts[end].state, checks.demand, granted);
+      const CounterDemand demand = check.Of(drafts[end]).demand;
+      granted = Grants(*drafts[end].limit, drafts[end].state, demand, granted);
     }
     if (peeks) granted *= allowed;
     if (drafts[begin].group == 0) allowed = granted;
-    checks.granted = granted;
     out.push_back(static_cast<double>(granted));
     for (std::size_t i = begin; i < end; ++i) {
       Draft& draft = drafts[i];
+      const CoalescedChecks checks = check.Of(draft, granted);
       Append(Summarize(*draft.limit, draft.state, checks), out);
-      if (peeks || granted == 0 || cost == 0) continue;
+      if (peeks || granted == 0 || draft.units == 0) continue;
       Take(*draft.limit, draft.state, checks);
       draft.changed = true;
-      draft.charged = granted * cost;
+      draft.charged = granted * draft.units;
     }
   }
 }
 
 // The same for n charges of one counter, as if made one after another.
 void DecideCharges(const Check& check, Draft& draft, std::vector<double>& out) {
-  const CoalescedChecks& checks = check.checks;
+  const CoalescedChecks checks = check.Of(draft);
   out.push_back(static_cast<double>(Grants(*draft.limit, draft.state, checks.demand, check.n)));
   Append(Summarize(*draft.limit, draft.state, checks), out);
   for (std::int64_t i = 0; i < check.n; ++i) {
     const ChangeResult done = Change(*draft.limit, draft.state, checks);
     draft.changed |= done.changed;
-    draft.charged += checks.demand.cost - done.dropped;
+    draft.charged += draft.units - done.dropped;
   }
 }
 
 // Applies any other mode to one counter.
 ChangeResult DecideChange(const Check& check, std::size_t index, bool all_admit, Draft& draft) {
-  const CoalescedChecks& checks = check.checks;
-  const std::int64_t cost = checks.demand.cost;
+  const CoalescedChecks checks = check.Of(draft);
   ChangeResult done{.changed = false};
   if (checks.demand.mode == Mode::kUndo) {
     const std::vector<double>& record = check.records[index];
     done = Undo(*draft.limit, draft.state,
                 SnapshotFromFields(*draft.limit, {record[0], record[1], record[2]}), checks);
-    draft.charged = done.dropped - cost;  // even if they have left by now
+    draft.charged = done.dropped - draft.units;  // even if they have left by now
   } else if (checks.demand.mode != Mode::kRenew || all_admit) {
     done = Change(*draft.limit, draft.state, checks);
-    if (checks.demand.mode == Mode::kCharge) draft.charged = cost - done.dropped;
+    if (checks.demand.mode == Mode::kCharge) draft.charged = draft.units - done.dropped;
   }
   draft.changed = done.changed;
   return done;
@@ -184,7 +190,7 @@ void DecideChanges(const Check& check, std::vector<Draft>& drafts, std::vector<d
   std::vector<bool> admitted;
   bool all_admit = true;
   for (const Draft& draft : drafts) {
-    admitted.push_back(Admits(*draft.limit, draft.state, check.checks));
+    admitted.push_back(Admits(*draft.limit, draft.state, check.Of(draft)));
     const auto group = group_admits.emplace(draft.group, true).first;
     group->second = group->second && admitted.back();
     all_admit = all_admit && (admitted.back() || draft.group > 0);
@@ -197,7 +203,7 @@ void DecideChanges(const Check& check, std::vector<Draft>& drafts, std::vector<d
     }
     out.push_back(admitted[i] ? 1 : 0);
     out.push_back(static_cast<double>(done.dropped));
-    Append(Summarize(*draft.limit, draft.state, check.checks), out);
+    Append(Summarize(*draft.limit, draft.state, check.Of(draft)), out);
   }
 }
 
@@ -368,7 +374,8 @@ Script::Script(std::span<const Limit> limits, Model* model) : model_(model) {
     redis::ScriptCall call;
     call.Add(check, 1);
     Reader reader(Unpack(call.Arguments().back()));
-    reader.Numbers(6);
+    reader.MoveTo(8);
+    reader.MoveTo(reader.Index());
     limits_.emplace(ReadLimit(reader), limit);
   }
 }
@@ -393,15 +400,19 @@ std::vector<std::string> Script::Run(const Call& call, Counters& counters) const
   Reader reader(Unpack(call.arguments.back()));
   test::Require(reader.Number() == kVersion, "the simulated check script is of another version");
   reader.Number();  // the time: Redis' own
+  reader.Number();  // whether the call may be decided in the short way
   const std::size_t limit_count = reader.Index();
   const std::size_t request_count = reader.Index();
   const std::size_t check_count = reader.Index();
   const std::size_t key_count = reader.Index();
+  const std::size_t first_limit = reader.Index();
   const bool declared = !call.keys.empty();
   const auto keys = declared ? call.keys : call.arguments.first(key_count);
   const auto leases = call.arguments.subspan(declared ? 0 : key_count);
   std::vector<const Limit*> limits;
+  reader.MoveTo(first_limit);
   for (std::size_t i = 0; i < limit_count; ++i) limits.push_back(&limits_.at(ReadLimit(reader)));
+  reader.MoveTo(9);
   std::vector<Asked> requests;
   for (std::size_t i = 0; i < request_count; ++i) requests.push_back(ReadAsked(reader));
 
@@ -412,11 +423,11 @@ std::vector<std::string> Script::Run(const Call& call, Counters& counters) const
   Decider decider(model_, call, counters);
   for (std::size_t i = 0; i < check_count; ++i) {
     const Asked& asked = requests[reader.Index() - 1];
-    Check check{.asked = asked, .checks = {.demand = asked.demand, .now = call.now}};
+    Check check{.asked = asked, .now = call.now};
     check.n = reader.Integer();
     if (asked.leased) {
-      check.checks.lease = ReadLease(leases[next_lease++]);
-      counters.leases.insert(check.checks.lease->id);
+      check.lease = ReadLease(leases[next_lease++]);
+      counters.leases.insert(check.lease->id);
     }
     std::vector<Draft> drafts;
     bool foreign = false;
@@ -424,6 +435,7 @@ std::vector<std::string> Script::Run(const Call& call, Counters& counters) const
       drafts.push_back({limits[limit], group, keys[reader.Index() - 1]});
       foreign = foreign || (!declared && !call.may_read(drafts.back().name));
     }
+    for (Draft& draft : drafts) draft.units = reader.Integer();
     for (std::size_t j = 0; asked.demand.mode == Mode::kUndo && j < drafts.size(); ++j) {
       check.records.push_back(reader.Numbers(3));
     }

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/counter.h"
+#include "core/algorithm/counter.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/planted.h"
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "store/redis/make_topology.h"
+
 namespace sluice::simulation {
 
 SluiceServer::SluiceServer(World& world, Connector to_redis, const Options& options)
@@ -13,7 +15,6 @@ SluiceServer::SluiceServer(World& world, Connector to_redis, const Options& opti
       servers_(1, options.redis.kind != RedisUrl::Kind::kSingle, metrics_),
       limiter_({.store = store_, .local = memory_, .fallback = fallback_, .metrics = metrics_},
                {.store_timeout = kRedisTimeout, .deny_cache = true}),
-      reconciler_(limiter_),
       service_(limiter_),
       shared_(MethodsOf(service_), {.address = {}, .max_calls = kMaxCalls, .metrics = &metrics_},
               {}),
@@ -21,7 +22,7 @@ SluiceServer::SluiceServer(World& world, Connector to_redis, const Options& opti
   limiter_.SetRules(options.rules);
   loop_.Run([&] {
     StartStore(options.redis);
-    shard_ = std::make_unique<rpc::http2::Shard>(shared_, loop_, 1, nullptr);
+    shard_ = std::make_unique<rpc::http2::Shard>(shared_, loop_);
     ChargeBackLater();
   });
 }
@@ -68,21 +69,22 @@ rpc::Methods SluiceServer::MethodsOf(RateLimiterService& service) {
 }
 
 void SluiceServer::ChargeBackLater() {
-  reconciler_.OnTime();
-  charge_timer_.Start(loop_.now() + FallbackReconciler::kEvery);
+  fallback_.Reconcile();
+  charge_timer_.Start(loop_.now() + Fallback::kReconcileEvery);
 }
 
 void SluiceServer::Accept(std::shared_ptr<Link> link) {
   loop_.Deliver([this, link = std::move(link)] {
-    shared_.connections.TryAdd(1'000'000);
-    shard_->AddConnection(loop_.Carry(link, net::FlushStage::kCallers), {});
+    connection_count_.TryAdd();
+    connections_.Add(std::make_unique<rpc::http2::Connection>(
+        *shard_, loop_.Carry(link, net::FlushStage::kCallers), true));
   });
 }
 
 bool SluiceServer::Stop() {
   loop_.Run([this] {
     charge_timer_.Cancel();
-    shard_->CloseConnections();
+    connections_.CloseAll();
   });
   loop_.Run([this] {
     topology_->Stop();

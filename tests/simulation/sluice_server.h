@@ -5,15 +5,18 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "limiter/fallback_reconciler.h"
+#include "limiter/fallback.h"
 #include "limiter/limiter.h"
 #include "match/rule_index.h"
 #include "metrics/metrics_registry.h"
+#include "net/loop_connections.h"
+#include "rpc/http2/connection.h"
 #include "rpc/http2/shard.h"
 #include "service/rate_limiter_service.h"
 #include "store/memory/memory_store.h"
@@ -79,6 +82,9 @@ class SluiceServer {
       if (planted_ != Planted::kGracePeriodsLate) fallback_.OnPartFound(part);
     }
     void OnLateAnswer(const StoreCheck& check) override { fallback_.OnLateAnswer(check); }
+    void OnUndoStarted(const StoreCheck& undo) override {
+      if (planted_ != Planted::kUndoneLearned) fallback_.OnUndoStarted(undo);
+    }
     void OnUndoEnded(const StoreCheck& undo) override {
       if (planted_ != Planted::kUndoneLearned) fallback_.OnUndoEnded(undo);
     }
@@ -105,10 +111,11 @@ class SluiceServer {
   std::unique_ptr<redis::ThreadStore> part_;
   PartStore store_{part_};
   Limiter limiter_;
-  FallbackReconciler reconciler_;
   RateLimiterService service_;
   rpc::http2::SharedState shared_;
   std::unique_ptr<rpc::http2::Shard> shard_;
+  net::ConnectionCount connection_count_{SIZE_MAX};
+  net::LoopConnections connections_{loop_, connection_count_, [] {}};
   net::Timer charge_timer_;
 };
 

@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "store/late_check.h"
+#include <fmt/format.h>
+
 #include "store/redis/slot.h"
 #include "store/redis/thread_store.h"
 #include "tests/simulation/network.h"
@@ -43,7 +44,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
    private:
     void OnDecided() override {
       place = test_.answers_++;
-      if (late != nullptr) late->undo = undoes;
+      if (undoes) test_.store_->Undo(*this);
     }
 
     ThreadStoreTest& test_;
@@ -94,10 +95,10 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   std::uint16_t OwnerOf(const std::string& key) const {
     return static_cast<std::uint16_t>(slots_.OwnerOf(key));
   }
-  // Some key that the node owns.
-  std::string KeyAt(std::size_t node) const {
+  // A key in the n-th of the slots that the node owns.
+  std::string KeyAt(std::size_t node, int n = 0) const {
     for (std::size_t slot = 0; slot < redis::kSlots; ++slot) {
-      if (OwnerOf(KeyIn(slot)) == node) return KeyIn(slot);
+      if (OwnerOf(KeyIn(slot)) == node && n-- == 0) return KeyIn(slot);
     }
     return "";
   }
@@ -113,6 +114,12 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   }
   void MoveKey(const std::string& key) {
     redis_[0]->counters().MoveKey(key, redis_[1]->counters());
+  }
+  // Its slot moves to the second node, which the store does not know yet.
+  void MoveSlot(const std::string& key) {
+    slots_.BeginMove(key, 1);
+    MoveKey(key);
+    slots_.EndMove(key);
   }
   void RunFor(Duration duration) { world_.RunUntil(world_.now() + duration); }
 
@@ -143,13 +150,17 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   int answers_ = 0;
   std::unique_ptr<redis::ThreadStore> store_;
   std::vector<std::pair<std::string, std::int64_t>> undone_;  // keys, and what remained then
-  std::vector<std::size_t> lost_;                             // parts
-  std::vector<std::size_t> found_;                            // parts
+  std::vector<std::string> undos_started_;
+  std::vector<std::size_t> lost_;   // parts
+  std::vector<std::size_t> found_;  // parts
 
  private:
   void OnPartLost(std::size_t part) override { lost_.push_back(part); }
   void OnPartFound(std::size_t part) override { found_.push_back(part); }
   void OnLateAnswer(const StoreCheck&) override {}
+  void OnUndoStarted(const StoreCheck& undo) override {
+    for (const CounterCheck& it : undo.counters) undos_started_.emplace_back(it.key);
+  }
   void OnUndoEnded(const StoreCheck& undo) override {
     for (const CounterCheck& it : undo.counters) {
       undone_.emplace_back(it.key, it.verdict.remaining);
@@ -189,6 +200,7 @@ TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_WhatTheOtherUndoesIsReported) {
   RecordingCheck& denied = Submit({here, full});
   RunFor(milliseconds(1));
   EXPECT_FALSE(denied.admitted);
+  EXPECT_THAT(undos_started_, testing::ElementsAre(here));
   EXPECT_THAT(undone_, testing::ElementsAre(std::pair(here, 10)));
 }
 
@@ -258,22 +270,18 @@ TEST_F(ThreadStoreTest, NodeComesBackBeforeItIsSweptAway_CountsAsConnected) {
 // It finds that one of its keys has moved to a node that does not answer now.
 TEST_F(ThreadStoreTest, UndoIsSplitAndAPieceFails_TheOtherIsNotUndoneTwice) {
   const std::string here = KeyAt(0) + "a";
-  std::size_t slot = 0;
-  while (OwnerOf(KeyIn(slot)) != 0 || KeyIn(slot) == KeyAt(0)) ++slot;
-  const std::string moved = KeyIn(slot) + "b";
+  const std::string moved = KeyAt(0, 1) + "b";
   RecordingCheck& undone = Make({here, moved});
-  undone.demand.cost = 2;
+  for (CounterCheck& counter : undone.counters) counter.units = 2;
   RecordingCheck& kept = Make({here, moved});
-  kept.demand.cost = 3;
+  for (CounterCheck& counter : kept.counters) counter.units = 3;
   loop_.Run([&] {
     store_->Submit(undone);
     store_->Submit(kept);
   });
   RunFor(milliseconds(5));
   ASSERT_FALSE(undone.failure() || kept.failure());
-  slots_.BeginMove(moved, 1);
-  MoveKey(moved);
-  slots_.EndMove(moved);
+  MoveSlot(moved);
   redis_[1]->Hang();
   loop_.Run([&] {
     servers_.At(kAddresses[1]).breaker.Open("it hangs");
@@ -313,8 +321,109 @@ TEST_F(ThreadStoreTest, PieceRepliesLateBeforeTheOthersAreDecided_IsUndone) {
   EXPECT_EQ(Used(1, there), 0);
 }
 
-// One of their counters has moved and the other has not, so the first check waits to be sent again.
-// Whenever the other moves, the second check must not be decided before the first.
+// One key of the piece has moved, so the piece is split again. Both of its parts fail in flight
+// before the other node's piece is decided.
+TEST_F(ThreadStoreTest, PieceIsSplitAgainAndRepliesLate_IsUndone) {
+  const std::string stays = KeyAt(0);
+  const std::string moved = KeyAt(0, 1);
+  const std::string there = KeyAt(1);
+  MoveSlot(moved);
+  redis_[0]->SetSlow(milliseconds(3));
+  redis_[1]->Hang();
+  RecordingCheck& split = Submit({stays, moved, there});
+  split.undoes = true;
+  const auto has_sent = [this](int calls) {
+    return metrics_.Render().find(fmt::format("script_calls_total {}\n", calls)) !=
+           std::string::npos;
+  };
+  // The check's pieces, and the parts of one of them.
+  for (int i = 0; i < 1'000 && !has_sent(4); ++i) RunFor(Duration(10));
+  RecordingCheck& next = Make({stays + "2"});
+  loop_.Run([&] {
+    store_->Submit(next);
+    servers_.At(kAddresses[0]).breaker.Open("by another thread");
+  });
+  while (Used(0, stays) == 0) RunFor(Duration(10));
+  EXPECT_EQ(split.place, -1) << "it is to be decided by both nodes";
+  RunFor(milliseconds(20));
+  EXPECT_TRUE(split.failure());
+  redis_[1]->Resume();
+  RunFor(std::chrono::seconds(5));
+  EXPECT_EQ(Used(0, stays), 0);
+  EXPECT_EQ(Used(1, moved), 0);
+  EXPECT_EQ(Used(1, there), 0);
+}
+
+TEST_F(ThreadStoreTest, SplitCheck_IsDecidedWhenItsLastPieceIs) {
+  redis_[1]->SetSlow(milliseconds(4));
+  const RecordingCheck& split = Submit({KeyAt(0), KeyAt(1)});
+  RunFor(milliseconds(8));
+  ASSERT_FALSE(split.failure());
+  EXPECT_LT(split.counters[0].decided_at, split.counters[1].decided_at);
+  EXPECT_EQ(split.decided_at, split.counters[1].decided_at);
+}
+
+// Its pieces go by slot, so the one whose key has moved is redirected at once.
+TEST_F(ThreadStoreTest, CheckIsSplitAfterARedirect_TakesThreeRoundTrips) {
+  constexpr int kChecks = 30;
+  const SteadyTime begin = world_.now();
+  for (int n = 1; n <= kChecks; ++n) {
+    const std::string moved = KeyAt(0, n);
+    MoveSlot(moved);
+    const RecordingCheck& check = Submit({KeyAt(0) + std::to_string(n), moved});
+    while (check.place == -1) RunFor(Duration(1));
+    ASSERT_FALSE(check.failure());
+  }
+  constexpr Duration kRoundTrip(40);  // on average
+  EXPECT_LT(world_.now() - begin, kChecks * (3 * kRoundTrip + kRoundTrip / 2));
+}
+
+TEST_F(ThreadStoreTest, LoopIsLateBeforeAndAfterASplit_TheCheckGetsMoreTimeOnce) {
+  const std::string stays = KeyAt(0);
+  const std::string moved = KeyAt(0, 1);
+  MoveSlot(moved);
+  redis_[0]->Hang();
+  RecordingCheck& check = Submit({stays, moved});
+  RunFor(Duration(100));  // it is in flight
+  loop_.Stall(milliseconds(30));
+  RunFor(milliseconds(31));
+  EXPECT_EQ(check.place, -1) << "this process was late";
+  redis_[0]->Resume();
+  RunFor(Duration(25));  // until its reply is on the way
+  redis_[0]->Hang();
+  RunFor(Duration(200));  // the pieces are in flight
+  loop_.Stall(milliseconds(30));
+  RunFor(milliseconds(31));
+  EXPECT_NE(check.place, -1) << "once only";
+  redis_[0]->Resume();
+  RunFor(std::chrono::seconds(1));
+}
+
+// A reply that arrives after the owner's answer may be a redirect.
+TEST_F(ThreadStoreTest, CheckFailedAndItsKeyHasMoved_IsNotRunElsewhere) {
+  const std::string key = KeyAt(0);
+  redis_[0]->Hang();
+  const RecordingCheck& check = Submit({key});
+  RunFor(milliseconds(20));
+  EXPECT_TRUE(check.failure());
+  MoveSlot(key);
+  redis_[0]->Resume();
+  RunFor(std::chrono::seconds(1));
+  EXPECT_EQ(Used(0, key) + Used(1, key), 0);
+}
+
+// Another node's answer says nothing about this one.
+TEST_F(ThreadStoreTest, ProbeIsRedirected_DoesNotCloseTheBreaker) {
+  redis::Breaker& breaker = servers_.At(kAddresses[0]).breaker;
+  slots_.Replace(0, kAddresses[1]);
+  breaker.Open("test");
+  Submit({KeyAt(0)});
+  for (int i = 0; i < 200; ++i) {
+    RunFor(milliseconds(1));
+    ASSERT_FALSE(breaker.closed());
+  }
+}
+
 // Its policy has admitted it.
 TEST_F(ThreadStoreTest, PieceRepliesLateAndTheOwnerKeepsIt_StaysCharged) {
   const std::string here = KeyAt(0);
@@ -343,7 +452,9 @@ TEST_F(ThreadStoreTest, PieceOfAShadowRuleFails_ItsOtherPieceStaysCharged) {
   EXPECT_EQ(Used(0, here + "2"), 1);
 }
 
-TEST_F(ThreadStoreTest, SlotOnItsWay_InOrderCheckWaitsBehindOneThatTriesAgain) {
+// One of their counters has moved and the other has not, so the first check waits to be sent again.
+// Whenever the other moves, the second check must not be decided before the first.
+TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) {
   std::size_t slot = 0;
   for (Duration moment(0); moment < Duration(500); moment += Duration(5)) {
     while (OwnerOf(KeyIn(slot)) != 0) ++slot;
@@ -357,7 +468,7 @@ TEST_F(ThreadStoreTest, SlotOnItsWay_InOrderCheckWaitsBehindOneThatTriesAgain) {
     RecordingCheck& equal = Make({a, b});
     RecordingCheck& second = Make({a, b});
     first.in_order = equal.in_order = second.in_order = true;
-    second.demand.cost = 2;  // so that it is not coalesced with them
+    second.counters.front().units = 2;  // so that it is not coalesced with them
     loop_.Run([&] {
       store_->Submit(first);
       store_->Submit(equal);

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <initializer_list>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,18 +32,23 @@ struct CounterSpec {
   std::string key;
   Limit limit;
   std::uint16_t group = 0;
+  std::optional<std::int64_t> units{};  // by default the cost of the check
 };
 
 class BlockingCheck final : public StoreCheck {
  public:
+  // Takes `check_cost` units of each counter that does not say otherwise.
   BlockingCheck(std::vector<CounterSpec> specs, std::int64_t check_cost = 1,
                 Mode check_mode = Mode::kConsume)
       : specs_(std::move(specs)) {
     for (const CounterSpec& spec : specs_) {
-      counters.push_back(
-          {.key = spec.key, .limit = &spec.limit, .group = spec.group, .verdict = {}});
+      counters.push_back({.key = spec.key,
+                          .limit = &spec.limit,
+                          .group = spec.group,
+                          .units = spec.units.value_or(check_cost),
+                          .verdict = {}});
     }
-    demand = {.cost = check_cost, .mode = check_mode};
+    demand.mode = check_mode;
   }
 
   // For equal checks, which must name the same limit object. `counter` must outlive the check.

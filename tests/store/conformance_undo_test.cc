@@ -61,7 +61,7 @@ class UndoTest : public StoreTest {
   std::uint8_t leases_ = 0;
 };
 
-TEST_P(UndoTest, NobodyElseCame_TheCounterIsAsIfTheCheckHadNot) {
+TEST_P(UndoTest, LatestCheckUndone_CounterIsAsBefore) {
   int n = 0;
   for (const Limit& limit : kLimits) {
     for (const Duration later :
@@ -85,7 +85,7 @@ TEST_P(UndoTest, NobodyElseCame_TheCounterIsAsIfTheCheckHadNot) {
 }
 
 // A later window does not admit more because a charge of an earlier one is undone.
-TEST_P(UndoTest, OthersCameSince_TheCounterNeverHoldsMoreRoomThanWithoutTheCheck) {
+TEST_P(UndoTest, EarlierCheckUndone_CounterNeverAdmitsMoreThanWithoutIt) {
   int n = 0;
   for (const Limit& limit : kLimits) {
     for (const Duration later :
@@ -115,7 +115,7 @@ TEST_P(UndoTest, OthersCameSince_TheCounterNeverHoldsMoreRoomThanWithoutTheCheck
   }
 }
 
-TEST_P(UndoTest, OneOfManyLimits_OnlyWhatWasChargedIsTakenBack) {
+TEST_P(UndoTest, OneOfManyLimits_OnlyChargesAreUndone) {
   const Limit ten = FixedWindow{.limit = 10, .window = seconds(60)};
   const Limit one = FixedWindow{.limit = 1, .window = seconds(60)};
   BlockingCheck granted({{"sluice:{t/a}:k", ten}, {"sluice:{t/b}:k", one, 1}});

@@ -40,7 +40,7 @@ class NodeBreaker : public NodeTest {
   }
 };
 
-TEST_F(NodeBreaker, CallIsOverdue_WhatIsGatheredFailsAndNothingMoreIsSent) {
+TEST_F(NodeBreaker, CallIsOverdue_QueuedChecksFailAndNoneIsSent) {
   RunIteration([this] { Submit("sent"); });
   RunIteration([this] { SubmitDifferent(3, "gathered"); });
   RunIteration({}, milliseconds(9));
@@ -57,7 +57,7 @@ TEST_F(NodeBreaker, CallIsOverdue_WhatIsGatheredFailsAndNothingMoreIsSent) {
 }
 
 // Callers with short deadlines leave; their call is timed all the same.
-TEST_F(NodeBreaker, AllCallersHaveLeft_TheirCallIsTimedOn) {
+TEST_F(NodeBreaker, AllCallersHaveLeft_TheirCallStillOpensTheBreaker) {
   RunIteration([this] {
     RecordingCheck& check = Make("k");
     check.deadline = check.last_deadline = loop_.now() + milliseconds(3);
@@ -78,7 +78,7 @@ TEST_F(NodeBreaker, TheLoopItselfIsLate_StaysClosedOnce) {
   EXPECT_TRUE(IsOpen());
 }
 
-TEST_F(NodeBreaker, ReplyInTheTurnOfTheTimer_Counts) {
+TEST_F(NodeBreaker, ReplyInTheTurnOfTheTimer_IsInTime) {
   RunIteration([this] { Submit("k"); });
   const std::string reply = TakeReply();
   RunIteration([&] { loop_.wire()->Receive(reply); }, milliseconds(12));
@@ -99,6 +99,14 @@ TEST_F(NodeBreaker, ProbeIsAnswered_ChecksAreDecidedAgainWithinASecond) {
   RunIteration([this] { Submit("k"); });
   ReplyToAll();
   EXPECT_FALSE(checks_.back()->failure());
+}
+
+TEST_F(NodeBreaker, LoopIsLateWhileAProbeIsInFlight_TheProbeGetsNoMoreTime) {
+  Trip();
+  ReplyToAll();
+  AwaitProbe();
+  RunIteration({}, milliseconds(40));
+  EXPECT_THAT(metrics_.Render(), HasSubstr("sluice_redis_breaker_state 2")) << "it has failed";
 }
 
 // The round trip to Redis is 20 ms, longer than the callers' deadlines.
@@ -182,7 +190,7 @@ TEST_F(NodeBreaker, UndoWhileItIsOpen_IsDoneAfterwards) {
   ReplyToAll();
   Trip();
   ReplyToAll();
-  RunIteration([&] { node_->Undo(charged); });
+  RunIteration([&] { settler_->Undo(charged); });
   EXPECT_THAT(commands_, IsEmpty());
   AwaitProbe();
   Reply();

@@ -2,7 +2,6 @@
 // holder.
 #include <gmock/gmock.h>
 
-#include "store/late_check.h"
 #include "tests/store/node_test.h"
 
 namespace sluice::test {
@@ -26,7 +25,7 @@ class NodeLate : public NodeTest, private StoreListener {
       check.deadline = loop_.now() + milliseconds(5);
       check.then = [&check, undo] {
         ASSERT_NE(check.late, nullptr);
-        check.late->undo = undo;
+        if (undo) check.late->Undo();
       };
       node_->Submit(check);
     });
@@ -55,12 +54,14 @@ class NodeLate : public NodeTest, private StoreListener {
 
   std::vector<std::int64_t> late_;    // the remaining units after each late answer
   std::vector<std::int64_t> undone_;  // as well, after each undo
+  std::size_t undos_started_ = 0;
   const Limit slots_ = Concurrency{.limit = 5, .ttl = minutes(60)};
 
  private:
   void OnPartLost(std::size_t) override {}
   void OnPartFound(std::size_t) override {}
   void OnLateAnswer(const StoreCheck& check) override { late_.push_back(Remaining(check)); }
+  void OnUndoStarted(const StoreCheck&) override { ++undos_started_; }
   void OnUndoEnded(const StoreCheck& undo) override { undone_.push_back(Remaining(undo)); }
 };
 
@@ -88,12 +89,13 @@ TEST_F(NodeLate, CheckThatTimedOut_IsUsedAgain_CountsAsWaitingOnlyWhileItDoes) {
   EXPECT_EQ(RemainingNow("k", limit_), 9);
 }
 
-TEST_F(NodeLate, ReplyToWhatWasNotAdmitted_IsTakenBack) {
+TEST_F(NodeLate, LateReplyToADeniedCheck_IsUndone) {
   TimeOut("k", true);
   checks_.clear();
   Reply();
   EXPECT_THAT(late_, ElementsAre(9));
   EXPECT_EQ(RemainingNow("k", limit_), 10);
+  EXPECT_EQ(undos_started_, 1u);
   EXPECT_THAT(undone_, ElementsAre(10));
 }
 
@@ -195,31 +197,31 @@ TEST_F(NodeLate, ConnectionLostBeforeTheReply_LeasesAreReleasedWhenItIsBack) {
 }
 
 // A charge must not be undone twice; a lease may be released repeatedly.
-TEST_F(NodeLate, ConnectionLostWhileTakingBack_ChargesStayAndLeasesGo) {
+TEST_F(NodeLate, ConnectionLostWhileUndoing_ChargesStayAndLeasesAreReleased) {
   RecordingCheck& charged = Make("k");
   RecordingCheck& holder = MakeHolder("slots", 1);
   RunIteration([&] {
     node_->Submit(charged);
     node_->Submit(holder);
   });
-  Reply();
+  while (!commands_.empty()) Reply();
   RunIteration([&] {
-    node_->Undo(charged);
-    node_->Undo(holder);
+    settler_->Undo(charged);
+    settler_->Undo(holder);
   });
   commands_.clear();  // Redis gets neither
   Receive("HTTP/1.1 400 Bad Request\r\n");
   LogIn();
   EXPECT_EQ(RemainingNow("slots", slots_), 5);
   EXPECT_EQ(RemainingNow("k", limit_), 9);
-  EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_lost_undos_total 2"));
+  EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_lost_undos_total 1"));
 }
 
-TEST_F(NodeLate, RedisRefusesToTakeBack_LeasesAreReleasedLater) {
+TEST_F(NodeLate, ReleaseIsRefused_IsRepeated) {
   RecordingCheck& holder = MakeHolder("slots", 1);
   RunIteration([&] { node_->Submit(holder); });
   Reply();
-  RunIteration([&] { node_->Undo(holder); });
+  RunIteration([&] { settler_->Undo(holder); });
   commands_.clear();
   Receive("-OOM command not allowed when used memory > 'maxmemory'.\r\n");
   EXPECT_THAT(commands_, IsEmpty());
@@ -228,13 +230,29 @@ TEST_F(NodeLate, RedisRefusesToTakeBack_LeasesAreReleasedLater) {
   EXPECT_EQ(RemainingNow("slots", slots_), 5);
 }
 
+// Its caller was given a place in the queue, behind which another one waits.
+TEST_F(NodeLate, UndoThatCannotGiveBack_IsCountedAsLost) {
+  const Limit queue = LeakyBucket{.rate = 1, .period = minutes(1), .queue = 5};
+  for (int i = 0; i < 2; ++i) {
+    RecordingCheck& check = Make("k");
+    check.counters[0].limit = &queue;
+    check.demand.max_wait = minutes(5);
+    RunIteration([&] { node_->Submit(check); });
+    Reply();
+    ASSERT_TRUE(check.admitted);
+  }
+  RunIteration([&] { settler_->Undo(*checks_.front()); });
+  Reply();
+  EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_lost_undos_total 1\n"));
+}
+
 TEST_F(NodeLate, UndosWithoutAConnection_AreBoundedAndTheOthersCounted) {
   RunIteration([this] { Submit("k"); });
   Reply();
   const RecordingCheck& charged = *checks_.back();
   Receive("HTTP/1.1 400 Bad Request\r\n");
   RunIteration([&] {
-    for (int i = 0; i < 10'003; ++i) node_->Undo(charged);
+    for (int i = 0; i < 10'003; ++i) settler_->Undo(charged);
   });
   EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_lost_undos_total 3\n"));
 }
@@ -244,9 +262,39 @@ TEST_F(NodeLate, UndoWithoutAConnection_IsDoneWhenItIsBack) {
   RunIteration([&] { node_->Submit(charged); });
   Reply();
   Receive("HTTP/1.1 400 Bad Request\r\n");
-  RunIteration([&] { node_->Undo(charged); });
+  RunIteration([&] { settler_->Undo(charged); });
   LogIn();
   EXPECT_EQ(RemainingNow("k", limit_), 10);
+}
+
+TEST_F(NodeLate, UndoIsQueuedWhenTheBreakerOpens_IsDoneAfterwards) {
+  RecordingCheck& charged = Make("k");
+  RunIteration([&] { node_->Submit(charged); });
+  Reply();
+  RunIteration([this] { Submit("slow"); });
+  RunIteration([&] { settler_->Undo(charged); });
+  RunIteration({}, milliseconds(11));
+  ASSERT_FALSE(shared_.breaker.closed());
+  EXPECT_EQ(commands_.size(), 1u) << "the undo was not sent";
+  Reply();
+  for (int i = 0; i < 300; ++i) {
+    RunIteration({}, milliseconds(1));
+    while (!commands_.empty()) Reply();
+  }
+  EXPECT_EQ(RemainingNow("k", limit_), 10);
+  EXPECT_EQ(undos_started_, 1u);
+  EXPECT_THAT(undone_, ElementsAre(10));
+}
+
+TEST_F(NodeLate, ProbeIsAnsweredTooLate_IsReportedToNobody) {
+  shared_.breaker.Open("test");
+  RunIteration([this] { Submit("k"); });
+  while (commands_.empty()) RunIteration({}, milliseconds(1));
+  RunIteration({}, milliseconds(11));
+  ASSERT_EQ(commands_.size(), 1u);
+  Reply();
+  EXPECT_THAT(late_, IsEmpty());
+  EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_late_answers_total 0\n"));
 }
 
 }  // namespace

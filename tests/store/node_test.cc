@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include "base/hash.h"
+
 namespace sluice::test {
 namespace {
 
@@ -11,7 +13,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST_F(NodeTest, ChecksOfOneTurn_GoInOneCallAtItsEnd) {
+TEST_F(NodeTest, ChecksOfOneTurn_AreSentInOneCallAtItsEnd) {
   RunIteration([this] { SubmitDifferent(10, "k"); });
   EXPECT_THAT(Runs(), ElementsAre(10));
   Reply();
@@ -20,15 +22,51 @@ TEST_F(NodeTest, ChecksOfOneTurn_GoInOneCallAtItsEnd) {
   EXPECT_THAT(Runs(), IsEmpty());
 }
 
-TEST_F(NodeTest, WhileACallIsOutstanding_ChecksGatherUntilItsReply) {
+TEST_F(NodeTest, CallIsInFlight_ChecksAreQueuedUntilItsReply) {
   RunIteration([this] { Submit("a"); });
   RunIteration([this] { Submit("b"); });
   RunIteration([this] { Submit("c"); });
+  RunIteration([this] { SubmitDifferent(3, "k"); });
   EXPECT_THAT(Runs(), ElementsAre(1));
   Reply();
-  EXPECT_THAT(Runs(), ElementsAre(2));
+  EXPECT_THAT(Runs(), ElementsAre(5));
   Reply();
-  EXPECT_EQ(answers_, 3);
+  EXPECT_EQ(answers_, 6);
+}
+
+// A lone plain check costs Redis less than the first one of a pack.
+TEST_F(NodeTest, FewPlainChecks_GoInACallEachAtOnce) {
+  RunIteration([this] { SubmitDifferent(4, "k"); });
+  EXPECT_THAT(Runs(), ElementsAre(1, 1, 1, 1));
+  RunIteration([this] { SubmitDifferent(2, "gathered"); });
+  for (int i = 0; i < 3; ++i) Reply();
+  EXPECT_THAT(Runs(), ElementsAre(1)) << "of the four";
+  Reply();
+  EXPECT_THAT(Runs(), ElementsAre(1, 1));
+  while (!commands_.empty()) Reply();
+  RunIteration([this] { SubmitDifferent(5, "k"); });
+  EXPECT_THAT(Runs(), ElementsAre(5));
+  Reply();
+  EXPECT_EQ(answers_, 11);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(Remaining(*checks_[i]), 9);
+  for (int i = 6; i < 10; ++i) EXPECT_EQ(Remaining(*checks_[i]), 8);
+}
+
+TEST_F(NodeTest, FewChecksOfWhichOneIsNotPlain_GoInOneCall) {
+  const std::function<void(RecordingCheck&)> changes[] = {
+      [](RecordingCheck& check) { check.demand.mode = Mode::kRefund; },
+      [](RecordingCheck& check) { check.counters[0].group = 1; },
+  };
+  for (const auto& change : changes) {
+    RunIteration([&] {
+      Submit("plain");
+      RecordingCheck& check = Make("other");
+      change(check);
+      node_->Submit(check);
+    });
+    EXPECT_THAT(Runs(), ElementsAre(2));
+    Reply();
+  }
 }
 
 // A check that an owner submits when it is answered is sent in the same iteration.
@@ -40,7 +78,7 @@ TEST_F(NodeTest, CheckSubmittedByAnAnswer_GoesAtTheEndOfThatTurn) {
   EXPECT_EQ(answers_, 2);
 }
 
-TEST_F(NodeTest, FullPack_GoesBesideTheFirstAndNoThird) {
+TEST_F(NodeTest, FullPack_IsSentBesideTheFirst_ButNoThird) {
   RunIteration([this] { Submit("first"); });
   RunIteration([this] { SubmitDifferent(63, "k"); });
   EXPECT_THAT(Runs(), ElementsAre(1));
@@ -74,7 +112,8 @@ TEST_F(NodeTest, EqualCharges_AreOneRunAndAnsweredInOrder) {
   const auto charge = [this](int n) {
     for (int i = 0; i < n; ++i) {
       RecordingCheck& check = Make("hot");
-      check.demand = {.cost = 3, .mode = Mode::kCharge};
+      check.counters[0].units = 3;
+      check.demand.mode = Mode::kCharge;
       node_->Submit(check);
     }
   };
@@ -87,17 +126,21 @@ TEST_F(NodeTest, EqualCharges_AreOneRunAndAnsweredInOrder) {
     EXPECT_EQ(checks_[i]->counters[0].verdict.admitted, i < 3);
     EXPECT_EQ(Remaining(*checks_[i]), std::max(0, 10 - 3 * (i + 1)));
   }
-  RunIteration([this] { Make("hot").demand = {.cost = 6, .mode = Mode::kRefund}; });
-  RunIteration([this] { node_->Submit(*checks_.back()); });
+  RunIteration([this] {
+    RecordingCheck& refund = Make("hot");
+    refund.counters[0].units = 6;
+    refund.demand.mode = Mode::kRefund;
+    node_->Submit(refund);
+  });
   Reply();
   EXPECT_EQ(Remaining(*checks_.back()), 1) << "15 were charged";
 }
 
-TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitOrGroup_AreRunsOfTheirOwn) {
+TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitGroupOrUnits_AreNotCoalesced) {
   static const Limit other_limit = kTen;
   const std::function<void(RecordingCheck&)> changes[] = {
       [](RecordingCheck&) {},
-      [](RecordingCheck& check) { check.demand.cost = 2; },
+      [](RecordingCheck& check) { check.counters[0].units = 2; },
       [](RecordingCheck& check) { check.demand.mode = Mode::kPeek; },
       [](RecordingCheck& check) { check.demand.max_wait = seconds(1); },
       [](RecordingCheck& check) { check.counters[0].limit = &other_limit; },
@@ -117,7 +160,7 @@ TEST_F(NodeTest, ChecksThatDifferInDemandCounterLimitOrGroup_AreRunsOfTheirOwn) 
   EXPECT_THAT(Runs(), ElementsAre(kinds));
 }
 
-TEST_F(NodeTest, ChecksThatCannotRunTogether_AreRunsOfTheirOwn) {
+TEST_F(NodeTest, EqualChecksOfRareKinds_AreNotCoalesced) {
   static const Limit slots = Concurrency{.limit = 5, .ttl = seconds(1)};
   static const Limit warming = WarmingBucket{.rate = 1, .period = seconds(1), .warmup = seconds(1)};
   RunIteration([&] {
@@ -144,30 +187,44 @@ TEST_F(NodeTest, InOrderCheck_JoinsNoRunBeforeOneThatSharesACounter) {
     RunIteration([&] {
       for (const std::int64_t cost : {1, 2, 1}) {
         RecordingCheck& check = Make(in_order ? "k" : "l");
-        check.demand.cost = cost;
+        check.counters[0].units = cost;
         check.in_order = in_order;
         node_->Submit(check);
       }
     });
-    EXPECT_THAT(Runs(), ElementsAre(in_order ? 3 : 2));
-    Reply();
+    if (in_order) {
+      EXPECT_THAT(Runs(), ElementsAre(3));
+    } else {
+      EXPECT_THAT(Runs(), ElementsAre(1, 1));
+    }
+    while (!commands_.empty()) Reply();
     EXPECT_EQ(Remaining(*checks_[2]), in_order ? 6 : 8);
   }
 }
 
 // If the script were missing for the first pack alone, the second would be decided before it.
-TEST_F(NodeTest, InOrderCheck_IsNotOnTheWireTogetherWithAnEarlierOneOfItsCounter) {
+TEST_F(NodeTest, InOrderCheck_IsNotInFlightWithAnEarlierOneOfItsCounter) {
   const auto submit = [this](const std::string& key, std::int64_t cost) {
     RecordingCheck& check = Make(key);
     check.in_order = true;
-    check.demand.cost = cost;
+    check.counters[0].units = cost;
     node_->Submit(check);
   };
   RunIteration([&] { submit("shared", 1); });
+  // The queue tells counters apart by their hashes modulo 1024.
+  int number = 0;
+  const auto submit_others = [&] {
+    for (int submitted = 0; submitted < 40; ++number) {
+      const std::string key = "k" + std::to_string(number);
+      if (Hash(key) % 1024 == Hash("shared") % 1024) continue;
+      submit(key, 1);
+      ++submitted;
+    }
+  };
   RunIteration([&] {
-    for (int i = 0; i < 40; ++i) submit("k" + std::to_string(i), 1);
+    submit_others();
     submit("shared", 2);
-    for (int i = 0; i < 40; ++i) submit("l" + std::to_string(i), 1);
+    submit_others();
   });
   EXPECT_THAT(Runs(), ElementsAre(1, 40)) << "those before it may go";
   Reply();
@@ -241,7 +298,7 @@ TEST_F(NodeTest, CostlyChecks_GoInSmallerCalls) {
   EXPECT_EQ(answers_, 40);
 }
 
-TEST_F(NodeTest, Stop_HandsBackWhatIsSentAndWhatGathers) {
+TEST_F(NodeTest, Stop_FailsChecksInFlightAndQueued) {
   RunIteration([this] { Submit("sent"); });
   RunIteration([this] { Submit("gathered").then = [this] { Submit("late"); }; });
   RunIteration([this] { node_->Stop(); });

@@ -59,8 +59,11 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   void Begin(const redis::NodeOptions& options, bool inspects = false) {
     End();
     const redis::ServerAccess access;
+    settler_.emplace(loop_, metrics_, options.listener,
+                     [this](redis::PendingPtr pending) { node_->Submit(std::move(pending)); });
     context_.emplace(redis::NodeContext{.loop = loop_,
                                         .owner = *this,
+                                        .settler = *settler_,
                                         .metrics = metrics_,
                                         .access = access,
                                         .inspects = inspects,
@@ -73,6 +76,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   void End() {
     if (!node_) return;
     loop_.RunIteration([this] {
+      settler_->Stop();
       node_->Stop();
       loop_.DisposeLater(std::move(node_));
     });
@@ -130,7 +134,7 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   static int RunsOf(const RedisCommand& command) {
     if (command[0] != "EVALSHA") return 0;
     double runs = 0;
-    std::memcpy(&runs, command.back().data() + 4 * sizeof runs, sizeof runs);
+    std::memcpy(&runs, command.back().data() + 5 * sizeof runs, sizeof runs);
     return static_cast<int>(runs);
   }
   std::vector<int> Runs() const {
@@ -147,8 +151,9 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   RedisServer server_;
   RawRedis redis_{server_.socket_path()};
   MetricsRegistry metrics_;
-  redis::Server shared_{"test", 1, metrics_};
+  redis::ServerState shared_{"test", 1, metrics_};
   ManualLoop loop_;
+  std::optional<redis::Settler> settler_;
   std::optional<redis::NodeContext> context_;
   Checks checks_;
   int answers_ = 0;
@@ -159,15 +164,15 @@ class NodeTest : public testing::Test, private redis::NodeOwner {
   std::vector<bool> reachable_;        // as reported to the owner
 
  private:
-  void OnRedirect(redis::Node&, StoreCheck&, std::string_view) override {}
+  void OnRedirect(redis::Node&, redis::PendingPtr, std::string_view) override {}
   void OnRedirect(redis::Node&, StoreReset&, std::string_view) override {}
   void OnRedirected(redis::Node&) override {}
-  void OnUndone(std::unique_ptr<redis::DetachedUndo> undo) override {
-    node_->OnUndone(std::move(undo));
-  }
   void OnLayoutSuspect() override {}
   void OnUnreachable(const redis::Node&) override { reachable_.push_back(false); }
-  void OnReachable(const redis::Node&) override { reachable_.push_back(true); }
+  void OnReachable(const redis::Node&) override {
+    settler_->SendDeferred();
+    reachable_.push_back(true);
+  }
   std::string ProbeKey(const redis::Node&) override { return "sluice:{probe}:fixed_window:1s"; }
 };
 

@@ -32,7 +32,7 @@ Operation RandomOperations::RandomOperation(Time now) {
   Operation operation;
   operation.check = RandomCheck(mode);
   BlockingCheck& check = *operation.check;
-  if (check.demand.cost == 0) check.demand.mode = Mode::kPeek;
+  if (check.HasNoUnits() && random_.OneIn(2)) check.demand.mode = Mode::kPeek;
   if (random_.OneIn(3)) check.demand.max_wait = RandomWait();
   check.demand.only_delays = check.demand.max_wait && random_.OneIn(2);
   if (mode == Mode::kRefund && random_.OneIn(2)) check.demand.charged_at = now - RandomWait();
@@ -40,7 +40,9 @@ Operation RandomOperations::RandomOperation(Time now) {
   for (const CounterCheck& counter : check.counters) {
     may_run &= MayCoalesce(*counter.limit);
     const auto* const slots = std::get_if<Concurrency>(counter.limit);
-    if (slots != nullptr && mode == Mode::kConsume) check.lease = NewLease(slots->ttl);
+    if (slots != nullptr && mode == Mode::kConsume && counter.units > 0) {
+      check.lease = NewLease(slots->ttl);
+    }
   }
   if (may_run && random_.OneIn(2)) operation.n = random_.Pick<std::int64_t>({2, 3, 10, 50});
   return operation;
@@ -58,7 +60,8 @@ void RandomOperations::RememberLease(const BlockingCheck& check) {
 }
 
 void RandomOperations::RememberGrant(const StoreCheck& check) {
-  auto grant = std::make_unique<UndoCheck>(check, UndoCheck::Scope::kCharged);
+  auto grant = std::make_unique<OwnedCheck>(check);
+  std::erase_if(grant->counters, [](const CounterCheck& counter) { return !counter.charged; });
   if (grant->counters.empty()) return;
   if (grants_.size() < 50) return grants_.push_back(std::move(grant));
   grants_[random_.Below(grants_.size())] = std::move(grant);
@@ -80,11 +83,10 @@ Operation RandomOperations::UndoOfSomeGrant() {
   grants_.erase(grants_.begin() + static_cast<std::ptrdiff_t>(place));
   std::vector<CounterSpec> specs;
   for (const CounterCheck& counter : undo->counters) {
-    specs.push_back({std::string(counter.key), *counter.limit, counter.group});
+    specs.push_back({std::string(counter.key), *counter.limit, counter.group, counter.units});
   }
   Operation operation;
-  operation.check =
-      std::make_unique<BlockingCheck>(std::move(specs), undo->demand.cost, Mode::kUndo);
+  operation.check = std::make_unique<BlockingCheck>(std::move(specs), 1, Mode::kUndo);
   operation.check->lease = undo->lease;
   for (std::size_t i = 0; i < undo->counters.size(); ++i) {
     operation.check->counters[i].before = undo->counters[i].before;
@@ -127,7 +129,11 @@ std::unique_ptr<BlockingCheck> RandomOperations::RandomCheck(Mode mode) {
     if (random_.OneIn(4)) ++group;
   }
   auto check = std::make_unique<BlockingCheck>(std::move(specs), RandomCost(), mode);
-  for (std::size_t i = 0; i < limits.size(); ++i) check->counters[i].limit = limits[i];
+  const bool differ = random_.OneIn(2);
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    check->counters[i].limit = limits[i];
+    if (differ) check->counters[i].units = RandomCost();
+  }
   return check;
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "store/undo_check.h"
+#include "store/owned_check.h"
 #include "tests/store/blocking_check.h"
 #include "tests/store/random_rules.h"
 
@@ -60,7 +60,7 @@ class RandomOperations {
   Random random_;
   RandomRules rules_{random_};
   std::vector<HeldLease> leases_;
-  std::vector<std::unique_ptr<UndoCheck>> grants_;
+  std::vector<std::unique_ptr<OwnedCheck>> grants_;
   std::array<Duration, 4> edges_{};
 };
 

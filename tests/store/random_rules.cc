@@ -33,11 +33,81 @@ void KeepShape(const Algorithm& from, Algorithm& to) {
   }
 }
 
+Limit AnyFixedWindow(Random& random) {
+  FixedWindow limit{
+      .limit = random.Pick<std::int64_t>({1, 2, 5, 10, 100, kMaxProduct}),
+      .window = random.Pick<Duration>({milliseconds(1), milliseconds(1500), seconds(1), minutes(1),
+                                       hours(1), days(1), days(7), days(30)}),
+      .align = random.Pick({FixedWindow::Align::kFirst, FixedWindow::Align::kClock,
+                            FixedWindow::Align::kMonth, FixedWindow::Align::kEpoch})};
+  if (limit.align == FixedWindow::Align::kClock || limit.align == FixedWindow::Align::kMonth) {
+    limit.utc_offset = minutes(random.Pick({0, 60, 480, -210, 845}));
+  }
+  return limit;
+}
+
+Limit AnySlidingLog(Random& random) {
+  return SlidingLog{.limit = random.Pick<std::int64_t>({1, 2, 5, 20, 1000, SlidingLog::kMaxLimit}),
+                    .window = random.Pick<Duration>(
+                        {milliseconds(1), seconds(1), minutes(1), hours(1), days(1)})};
+}
+
+Limit AnyTokenBucket(Random& random) {
+  TokenBucket limit{
+      .rate = random.Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
+      .period = random.Pick<Duration>({milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
+      .burst = random.Pick<std::int64_t>({1, 2, 10, 97}),
+      .starts_empty = random.OneIn(4),
+      .borrows = random.OneIn(3)};
+  if (random.OneIn(5)) limit.burst = TokenBucket::kMaxCapacity / limit.period.count();
+  if (random.OneIn(10)) limit.rate = TokenBucket::kMaxRate;
+  return limit;
+}
+
+Limit AnySlidingWindow(Random& random) {
+  return SlidingWindow{
+      .limit = random.Pick<std::int64_t>({1, 2, 5, 20, 1000, kMaxProduct}),
+      .window = random.Pick<Duration>({milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
+      .segments = random.Pick<std::int64_t>({1, 2, 7, 10, SlidingWindow::kMaxSegments})};
+}
+
+Limit AnyWarmingBucket(Random& random) {
+  return WarmingBucket{.rate = random.Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
+                       .period = random.Pick<Duration>({seconds(1), minutes(1), hours(1), days(1)}),
+                       .warmup = random.Pick<Duration>(
+                           {milliseconds(1), milliseconds(700), seconds(3), minutes(1), hours(1)})};
+}
+
+Limit AnyLeakyBucket(Random& random) {
+  LeakyBucket limit{
+      .rate = random.Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
+      .period = random.Pick<Duration>({milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
+      .queue = random.Pick<std::int64_t>({0, 1, 4, 97}),
+      .delays = random.OneIn(2)};
+  if (random.OneIn(5)) limit.queue = TokenBucket::kMaxCapacity / limit.period.count() - 1;
+  return limit;
+}
+
+Limit AnyConcurrency(Random& random) {
+  return Concurrency{.limit = random.Pick<std::int64_t>({1, 2, 5, 20, 1000}),
+                     .ttl = random.Pick<Duration>(
+                         {milliseconds(1), milliseconds(50), seconds(1), seconds(30), hours(1)})};
+}
+
+// A limit of the algorithm at this position of Limit.
+Limit AnyLimit(std::size_t algorithm, Random& random) {
+  constexpr Limit (*kLimits[])(Random&) = {&AnyFixedWindow, &AnySlidingLog,    &AnySlidingWindow,
+                                           &AnyTokenBucket, &AnyWarmingBucket, &AnyLeakyBucket,
+                                           &AnyConcurrency};
+  static_assert(std::size(kLimits) == std::variant_size_v<Limit>);
+  return kLimits[algorithm](random);
+}
+
 }  // namespace
 
 RandomRules::RandomRules(Random& random) : random_(random) {
   for (std::size_t i = 0; i < std::variant_size_v<Limit> * kSubjectsOfEach; ++i) {
-    const Limit limit = LimitOf(i % std::variant_size_v<Limit>);
+    const Limit limit = AnyLimit(i % std::variant_size_v<Limit>, random_);
     subjects_.push_back({fmt::format("subject{}", i), {Keep(limit), Keep(Changed(limit))}});
   }
 }
@@ -55,84 +125,11 @@ RandomRules::Rule RandomRules::Next() {
 const Limit* RandomRules::Keep(const Limit& limit) { return &kept_.emplace_back(limit); }
 
 Limit RandomRules::Changed(const Limit& limit) {
-  Limit changed = LimitOf(limit.index());
+  Limit changed = AnyLimit(limit.index(), random_);
   if (random_.OneIn(8)) return changed;
   std::visit([&](auto& to) { KeepShape(std::get<std::decay_t<decltype(to)>>(limit), to); },
              changed);
   return changed;
-}
-
-Limit RandomRules::LimitOf(std::size_t algorithm) {
-  constexpr Limit (RandomRules::*kLimits[])() = {
-      &RandomRules::FixedWindowLimit,   &RandomRules::SlidingLogLimit,
-      &RandomRules::SlidingWindowLimit, &RandomRules::TokenBucketLimit,
-      &RandomRules::WarmingBucketLimit, &RandomRules::LeakyBucketLimit,
-      &RandomRules::ConcurrencyLimit};
-  static_assert(std::size(kLimits) == std::variant_size_v<Limit>);
-  return (this->*kLimits[algorithm])();
-}
-
-Limit RandomRules::FixedWindowLimit() {
-  FixedWindow limit{
-      .limit = random_.Pick<std::int64_t>({1, 2, 5, 10, 100, kMaxProduct}),
-      .window = random_.Pick<Duration>({milliseconds(1), milliseconds(1500), seconds(1), minutes(1),
-                                        hours(1), days(1), days(7), days(30)}),
-      .align = random_.Pick({FixedWindow::Align::kFirst, FixedWindow::Align::kClock,
-                             FixedWindow::Align::kMonth, FixedWindow::Align::kEpoch})};
-  if (limit.align == FixedWindow::Align::kClock || limit.align == FixedWindow::Align::kMonth) {
-    limit.utc_offset = minutes(random_.Pick({0, 60, 480, -210, 845}));
-  }
-  return limit;
-}
-
-Limit RandomRules::SlidingLogLimit() {
-  return SlidingLog{.limit = random_.Pick<std::int64_t>({1, 2, 5, 20, 1000, SlidingLog::kMaxLimit}),
-                    .window = random_.Pick<Duration>(
-                        {milliseconds(1), seconds(1), minutes(1), hours(1), days(1)})};
-}
-
-Limit RandomRules::TokenBucketLimit() {
-  TokenBucket limit{.rate = random_.Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
-                    .period = random_.Pick<Duration>(
-                        {milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
-                    .burst = random_.Pick<std::int64_t>({1, 2, 10, 97}),
-                    .starts_empty = random_.OneIn(4),
-                    .borrows = random_.OneIn(3)};
-  if (random_.OneIn(5)) limit.burst = TokenBucket::kMaxCapacity / limit.period.count();
-  if (random_.OneIn(10)) limit.rate = TokenBucket::kMaxRate;
-  return limit;
-}
-
-Limit RandomRules::SlidingWindowLimit() {
-  return SlidingWindow{
-      .limit = random_.Pick<std::int64_t>({1, 2, 5, 20, 1000, kMaxProduct}),
-      .window =
-          random_.Pick<Duration>({milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
-      .segments = random_.Pick<std::int64_t>({1, 2, 7, 10, SlidingWindow::kMaxSegments})};
-}
-
-Limit RandomRules::WarmingBucketLimit() {
-  return WarmingBucket{
-      .rate = random_.Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
-      .period = random_.Pick<Duration>({seconds(1), minutes(1), hours(1), days(1)}),
-      .warmup = random_.Pick<Duration>(
-          {milliseconds(1), milliseconds(700), seconds(3), minutes(1), hours(1)})};
-}
-
-Limit RandomRules::LeakyBucketLimit() {
-  LeakyBucket limit{.rate = random_.Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
-                    .period = random_.Pick<Duration>(
-                        {milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
-                    .queue = random_.Pick<std::int64_t>({0, 1, 4, 97}),
-                    .delays = random_.OneIn(2)};
-  if (random_.OneIn(5)) limit.queue = TokenBucket::kMaxCapacity / limit.period.count() - 1;
-  return limit;
-}
-
-Limit RandomRules::ConcurrencyLimit() {
-  return Concurrency{.limit = random_.Pick<std::int64_t>({1, 2, 5, 20, 1000}),
-                     .ttl = random_.Pick<Duration>(
-                         {milliseconds(1), milliseconds(50), seconds(1), seconds(30), hours(1)})};
 }
 
 }  // namespace sluice::test

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/limit.h"
+#include "core/algorithm/limit.h"
 
 namespace sluice::test {
 
@@ -41,16 +41,6 @@ class RandomRules {
   Rule Next();
 
  private:
-  // The limits of each algorithm, in the order of the alternatives of Limit.
-  Limit FixedWindowLimit();
-  Limit SlidingLogLimit();
-  Limit SlidingWindowLimit();
-  Limit TokenBucketLimit();
-  Limit WarmingBucketLimit();
-  Limit LeakyBucketLimit();
-  Limit ConcurrencyLimit();
-  Limit LimitOf(std::size_t algorithm);
-
   // Another limit of the same algorithm, mostly of the same shape.
   Limit Changed(const Limit& limit);
   const Limit* Keep(const Limit& limit);

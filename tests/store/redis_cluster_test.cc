@@ -214,7 +214,7 @@ TEST(RedisClusterStore, SlotOfTheFleetMigrates_IsJoined) {
 
 // While a slot migrates, its counters are on one node or on the other, and new ones are created on
 // the other.
-TEST(RedisClusterStore, SlotOnItsWay_EachCounterIsFoundWhereItIs) {
+TEST(RedisClusterStore, SlotMigrates_EachCounterIsFoundWhereItIs) {
   RedisCluster& cluster = Three();
   cluster.Flush();
   const auto store = Connect(cluster);
@@ -304,7 +304,7 @@ TEST(RedisClusterStore, NodesWithoutTheirHostname_AreFoundByAddress) {
 // Counters that are sets still exist when all their entries have expired or are rewritten. In a
 // migrating slot they must not disappear even for a moment: they could not be written again, and
 // the call would end after some of its writes and be sent again.
-TEST(RedisClusterStore, SlotOnItsWay_CountersThatAreRewritten_AreChargedOnce) {
+TEST(RedisClusterStore, SlotMigrates_RewrittenCountersAreChargedOnce) {
   RedisCluster& cluster = Three();
   cluster.Flush();
   const auto store = Connect(cluster);
@@ -510,23 +510,21 @@ TEST(RedisClusterStore, UndeclaredKeysAreRefused_PacksGoBySlot) {
 TEST(RedisClusterStore, SlotMapWithARangeForEachSlot_IsRead) {
   RedisServer real;
   RawRedis redis(real.socket_path());
-  const FakeRedis* self = nullptr;
+  std::string map;
   FakeRedis server(
-      [&](const RedisCommand& command) -> std::string {
-        if (command[0] != "CLUSTER") return redis.Ask(command);
-        const std::string name = Bulk("a-name-of-about-forty-characters.example");
-        const std::string node = "*4\r\n" + Bulk("127.0.0.1") + ":" + std::to_string(self->port()) +
-                                 "\r\n" + Bulk(std::string(40, 'f')) + "*4\r\n" + Bulk("hostname") +
-                                 name + Bulk("ip") + Bulk("127.0.0.1");
-        std::string map = "*16384\r\n";
-        for (int slot = 0; slot < 16384; ++slot) {
-          const std::string place = ":" + std::to_string(slot) + "\r\n";
-          map.append("*5\r\n").append(place).append(place).append(node).append(node).append(node);
-        }
-        return map;
+      [&](const RedisCommand& command) {
+        return command[0] == "CLUSTER" ? map : redis.Ask(command);
       },
       FakeRedis::Listen::kTcp);
-  self = &server;
+  const std::string name = Bulk("a-name-of-about-forty-characters.example");
+  const std::string node = "*4\r\n" + Bulk("127.0.0.1") + ":" + std::to_string(server.port()) +
+                           "\r\n" + Bulk(std::string(40, 'f')) + "*4\r\n" + Bulk("hostname") +
+                           name + Bulk("ip") + Bulk("127.0.0.1");
+  map = "*16384\r\n";
+  for (int slot = 0; slot < 16384; ++slot) {
+    const std::string place = ":" + std::to_string(slot) + "\r\n";
+    map.append("*5\r\n").append(place).append(place).append(node).append(node).append(node);
+  }
   RedisStore store(
       Io(), RedisUrl::Parse("redis+cluster://127.0.0.1:" + std::to_string(server.port())).value(),
       {.timeout = seconds(10), .silence = seconds(20)});
@@ -551,6 +549,7 @@ class LossRecorder final : public StoreListener {
     found_.insert(part);
   }
   void OnLateAnswer(const StoreCheck&) override {}
+  void OnUndoStarted(const StoreCheck&) override {}
   void OnUndoEnded(const StoreCheck&) override {}
 
   mutable Mutex mutex_;

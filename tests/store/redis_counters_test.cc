@@ -263,7 +263,7 @@ TEST_F(RedisCounters, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
 // The stored entries of a log that starts anew still exist for later checks of the pack.
 TEST_F(RedisCounters, SlidingLogBegunAnewInAPack_CountsNothingFromBefore) {
   ManualClock clock(kStart);
-  const auto store = Connect({.silence = minutes(1), .clock = &clock});
+  const auto store = Connect({.timeout = minutes(1), .silence = minutes(1), .clock = &clock});
   const Limit limit = SlidingLog{.limit = 3, .window = seconds(30)};
   EXPECT_TRUE(BlockingCheck({{"sluice:k", limit}}).RunOn(*store).admitted);
   clock.Advance(seconds(20));
@@ -286,7 +286,7 @@ TEST_F(RedisCounters, SlidingLogBegunAnewInAPack_CountsNothingFromBefore) {
 // Otherwise, a counter that is never without a holder would grow with every lease that expires.
 TEST_F(RedisCounters, ExpiredSlots_AreRemovedWhileOthersAreHeld) {
   ManualClock clock(kStart);
-  const auto store = Connect({.silence = minutes(1), .clock = &clock});
+  const auto store = Connect({.timeout = minutes(1), .silence = minutes(1), .clock = &clock});
   const Concurrency limit{.limit = 1000, .ttl = minutes(60)};
   BlockingCheck holder({{"sluice:k", limit}});
   holder.lease = MakeLease(1, minutes(60));

@@ -28,7 +28,7 @@ TEST_F(RedisErrors, MOVED_SlotIsElsewhere) {
   EXPECT_GE(log_.CountLines(RowsOfTheManual()["MOVED"].log), 1) << log_.text();
 }
 
-TEST_F(RedisErrors, ASK_SlotIsOnItsWay) {
+TEST_F(RedisErrors, ASK_SlotMigrates) {
   ConnectAndWait(Two().Url());
   EXPECT_EQ(Check(), std::nullopt);
   const std::size_t to = Elsewhere();
@@ -59,7 +59,7 @@ TEST_F(RedisErrors, TRYAGAIN_OneKeyIsHereAndOneThere) {
 }
 
 // A slot without checks, so that the owner of the others is known.
-TEST_F(RedisErrors, CLUSTERDOWN_SlotsAreNobodys) {
+TEST_F(RedisErrors, CLUSTERDOWN_SlotsHaveNoOwner) {
   const std::string other = std::to_string(redis::SlotOf("other"));
   auto owner = Two().node(Two().OwnerOf(redis::SlotOf("other"))).Connect();
   auto asked = Two().node(Two().OwnerOf(kSlot)).Connect();

@@ -190,7 +190,7 @@ TEST_F(RedisErrors, ERR_TooManyClients) {
   ExpectAsInTheManual("ERR");
 }
 
-TEST_F(RedisErrors, OTHER_WordThatNobodyKnows) {
+TEST_F(RedisErrors, OTHER_UnknownWord) {
   FakeRedis server([&](const RedisCommand& command) {
     return command[0] == "EVALSHA" ? "-PROXY the upstream is gone\r\n"
                                    : FakeRedis::AnswerLogin(command);

@@ -59,7 +59,7 @@ class RedisInspection : public testing::Test {
   void SetUp() override { threads_.Start(); }
 };
 
-TEST_F(RedisInspection, EvictionPolicy_IsToldWhenItMintsQuotaAndWhenItIsSafeAgain) {
+TEST_F(RedisInspection, EvictionPolicy_IsLoggedWhenItEvictsAndWhenItIsSafeAgain) {
   RedisServer server({.arguments = {"--maxmemory-policy", "allkeys-lru"}});
   Connect(server.url());
   EXPECT_TRUE(WaitUntil(kTimeout, [&] { return Gauge("sluice_redis_evicts") == 1; }));
@@ -69,7 +69,7 @@ TEST_F(RedisInspection, EvictionPolicy_IsToldWhenItMintsQuotaAndWhenItIsSafeAgai
   EXPECT_EQ(Lines("its maxmemory-policy is noeviction"), 1) << log_.text();
 }
 
-TEST_F(RedisInspection, UserOfTheManual_LacksNothing) {
+TEST_F(RedisInspection, DocumentedUser_MayCallAllCommands) {
   TestSingle server;
   Connect(server.url());
   BlockingCheck after({{"sluice:k", FixedWindow{.limit = 1, .window = std::chrono::minutes(1)}}});
@@ -97,7 +97,7 @@ TEST_F(RedisInspection, CommandsThatTheAclLacks_AreNamed) {
 }
 
 // The replica is stopped: it no longer reports its offset.
-TEST_F(RedisInspection, ReplicaThatLags_IsToldUntilItFollows) {
+TEST_F(RedisInspection, ReplicaLags_IsLoggedUntilItFollows) {
   RedisServer master({.tcp = true, .arguments = {"--repl-diskless-sync-delay", "0"}});
   RedisServer replica({.arguments = {"--replicaof", "127.0.0.1 " + std::to_string(master.port())}});
   ASSERT_TRUE(WaitUntil(kTimeout, [&] {

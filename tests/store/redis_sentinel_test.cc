@@ -93,7 +93,7 @@ TEST_F(SentinelStore, MasterDies_ItsReplicaTakesOver) {
 }
 
 // A server that comes back as a replica, at the address it had as a master, gets no checks.
-TEST_F(SentinelStore, MasterIsNone_IsFoundOutByAskingIt) {
+TEST_F(SentinelStore, NamedMasterIsAReplica_IsNotUsed) {
   RedisSentinels redis({});
   RedisServer& old = redis.master();
   RedisServer& other = *redis.servers()[redis.servers()[0].get() == &old ? 1 : 0];
@@ -119,7 +119,7 @@ TEST_F(SentinelStore, SentinelsGone_TheNextIsAsked) {
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(Decides(*store)) << "the master known last is used";
 }
 
-TEST_F(SentinelStore, NameThatSentinelsDoNotKnow_IsTold) {
+TEST_F(SentinelStore, MasterUnknownToSentinels_IsLogged) {
   RedisSentinels redis({});
   std::string url = redis.Url();
   url.replace(url.find("/mymaster"), 9, "/another");

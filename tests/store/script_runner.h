@@ -32,11 +32,15 @@ class ScriptRunner {
     command.insert(command.end(), arguments.begin(), arguments.end());
     Command(command);
     std::vector<std::string_view> elements;
+    if (reply_->type == REDIS_REPLY_STRING) elements.emplace_back(reply_->str, reply_->len);
     for (std::size_t i = 0; reply_->type == REDIS_REPLY_ARRAY && i < reply_->elements; ++i) {
       elements.emplace_back(reply_->element[i]->str, reply_->element[i]->len);
     }
     return elements;
   }
+
+  // Whether the last run was decided by lone.lua.
+  bool took_short_way() const { return reply_->type == REDIS_REPLY_STRING; }
 
   // When Redis removes the key; the epoch if there is no such key or it never expires.
   Time ExpiryOf(std::string_view key) {

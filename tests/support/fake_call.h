@@ -1,4 +1,4 @@
-// A fake of the engine's side of a call: the test sends events to the handler, and the fake records
+// A fake of the server's side of a call: the test sends events to the handler, and the fake records
 // the handler's responses.
 //
 // Not thread-safe.

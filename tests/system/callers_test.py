@@ -1,4 +1,4 @@
-"""The permissions at every entry point: with and without the setting `callers`, on both engines.
+"""The permissions at every entry point: with and without the setting `callers`.
 
 Usage: callers_test.py SLUICED PYTHON_PROTO
 """
@@ -41,7 +41,6 @@ callers:
   everywhere: {{token_file: {folder}/everywhere, domains: "*"}}
   prometheus: {{token_file: {folder}/prometheus, may: [metrics]}}
 admin: {{token_file: {folder}/admin}}
-grpc: {{engine: {engine}}}
 """
 PROXY = """
 pid nginx.pid; error_log stderr warn; daemon off; events {{}}
@@ -52,7 +51,7 @@ http {{
 """
 
 
-def start(engine, settings):
+def start(settings):
     folder = running.directory()
     rules = folder / "rules"
     rules.mkdir()
@@ -66,7 +65,7 @@ def start(engine, settings):
     for name in ("checkout", "billing", "bank", "gateway", "everywhere", "prometheus",
                  "admin"):
         (folder / name).write_text(f"token-of-{name}\n", encoding="utf-8")
-    (folder / "settings.yaml").write_text(settings.format(folder=folder, engine=engine),
+    (folder / "settings.yaml").write_text(settings.format(folder=folder),
                                           encoding="utf-8")
     process, ready = running.start(
         [SLUICED, "--config", folder / "settings.yaml", "--rules", rules,
@@ -94,12 +93,10 @@ def start_proxy(http):
     return f"127.0.0.1:{port}"
 
 
-class Doors:
-    engine = None
-
+class DoorsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.sluiced, cls.folder = start(cls.engine, SETTINGS)
+        cls.sluiced, cls.folder = start(SETTINGS)
         cls.proxy = start_proxy(cls.sluiced.http)
 
     def grpc(self, name=None):
@@ -204,10 +201,6 @@ class Doors:
             self.assertEqual(status, 200)
             self.assertIn('"rule":"shop-pay"', text)
 
-
-class Http2EngineTest(Doors, unittest.TestCase):
-    engine = "http2"
-
     def test_calls_without_identity_take_half_of_the_places_at_most(self):
         """60,000 calls from one address, none of them complete."""
         head = http2.request_headers(LIMITER.encode() + b"CheckLimit")
@@ -244,13 +237,9 @@ class Http2EngineTest(Doors, unittest.TestCase):
         running.wait_until(lambda: decides("token-of-bank"), 30, "the first is back")
 
 
-class GrpcEngineTest(Doors, unittest.TestCase):
-    engine = "grpc"
-
-
 class WithoutCallersTest(unittest.TestCase):
     def test_everybody_checks_and_no_more(self):
-        sluiced, _ = start("http2", "{{}}")
+        sluiced, _ = start("{{}}")
         answers = Grpc(sluiced.grpc).doors()
         for door in ("Explain", "ResetLimit", "ListRules", "ReloadRules"):
             self.assertEqual(answers.pop(door), "PERMISSION_DENIED", door)

@@ -37,13 +37,10 @@ tls: {{certificate: {folder}/server.pem, key: {folder}/server.key, client_ca: {f
 admin: {{listen: "127.0.0.1:0", identities: "dns:ops.example,dns:oncall.example"}}
 callers:
   checkout: {{identities: ["uri:spiffe://example/checkout"], domains: [shop]}}
-grpc: {{engine: {engine}}}
 """
 
 
-class Tls:
-    engine = None
-
+class TlsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = running.directory()
@@ -62,7 +59,7 @@ class Tls:
         rules = running.directory()
         (rules / "shop.yaml").write_text(RULES, encoding="utf-8")
         (cls.folder / "settings.yaml").write_text(
-            SETTINGS.format(folder=cls.folder, engine=cls.engine), encoding="utf-8")
+            SETTINGS.format(folder=cls.folder), encoding="utf-8")
         cls.sluiced, ready = running.start(
             [SLUICED, "--config", cls.folder / "settings.yaml", "--rules", rules,
              "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"], "ready grpc=")
@@ -221,14 +218,6 @@ class Tls:
         told = "".join(self.sluiced.heard)
         self.assertEqual(told.count("server.pem has changed"), 1, told)
         kept_http.close()
-
-
-class Http2EngineTest(Tls, unittest.TestCase):
-    engine = "http2"
-
-
-class GrpcEngineTest(Tls, unittest.TestCase):
-    engine = "grpc"
 
 
 class RedisPasswordTest(unittest.TestCase):

@@ -48,9 +48,9 @@ def envoy_request(domain, *arguments, **named):
 class Grpc:
     """The gRPC entry points at an address, for one caller."""
 
-    def __init__(self, address, token=None, credentials=None):
-        self.channel = (grpc.secure_channel(address, credentials) if credentials
-                        else grpc.insecure_channel(address))
+    def __init__(self, address, token=None, credentials=None, options=None):
+        self.channel = (grpc.secure_channel(address, credentials, options) if credentials
+                        else grpc.insecure_channel(address, options))
         self.metadata = [("authorization", f"Bearer {token}")] if token else []
 
     def call(self, path, request):

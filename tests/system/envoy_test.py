@@ -1,4 +1,4 @@
-"""Envoy's rate limit service as Envoy uses it: hostile requests, a Redis that stops, health.
+"""Envoy's rate limit service as Envoy uses it: hostile requests, a Redis that stops, health, TLS.
 
 Usage: envoy_test.py SLUICED PYTHON_PROTO
 """
@@ -11,8 +11,10 @@ SLUICED = sys.argv.pop(1)
 sys.path.insert(0, sys.argv.pop(1))
 
 # pylint: disable=wrong-import-position
+import grpc
 import running
-from doors import ENVOY, Grpc, descriptor_of, envoy_request, field
+from authority import Authority
+from doors import ENVOY, Grpc, Http, descriptor_of, envoy_request, field
 
 LIMIT = 10
 RULES = f"""
@@ -79,6 +81,26 @@ class HostileRequestsTest(unittest.TestCase):
         for name in (b"", b"ratelimit"):
             health = self.envoy.call("/grpc.health.v1.Health/Check", name and field(1, name))
             self.assertEqual(health, b"\x08\x01")
+
+
+class VariablesTest(unittest.TestCase):
+    def test_tls_is_for_grpc_alone(self):
+        folder = running.directory()
+        authority = Authority(folder)
+        authority.issue("server", "DNS:localhost,IP:127.0.0.1")
+        (folder / "config").mkdir()
+        (folder / "config/edge.yaml").write_text(RULES, encoding="utf-8")
+        _, ready = running.start(
+            [SLUICED, "--envoy-env", "--admin", "off"], "ready grpc=",
+            env={"RUNTIME_ROOT": folder, "GRPC_HOST": "127.0.0.1", "GRPC_PORT": "0",
+                 "HOST": "127.0.0.1", "PORT": "0", "GRPC_SERVER_USE_TLS": "true",
+                 "GRPC_SERVER_TLS_CERT": folder / "server.pem",
+                 "GRPC_SERVER_TLS_KEY": folder / "server.key"})
+        address, http = (ready.split(f"{name}=")[1].split()[0] for name in ("grpc", "http"))
+        known = grpc.ssl_channel_credentials(authority.ca.read_bytes())
+        self.assertFalse(Grpc(address, credentials=known).is_over("edge"))
+        self.assertEqual(Grpc(address).should_rate_limit("edge"), "UNAVAILABLE")
+        self.assertEqual(Http(http).ask("GET", "/healthcheck")[0], 200)
 
 
 class StoppedRedisTest(unittest.TestCase):

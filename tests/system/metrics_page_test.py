@@ -28,6 +28,9 @@ rules:
   - name: next-year
     mode: shadow
     limits: [{algorithm: fixed_window, limit: 10, window: 1h}]
+  - name: model
+    match: {endpoint: /ask}
+    limits: [{algorithm: fixed_window, limit: 100, window: 1h, counts: tokens}]
   - name: nobody
     match: {endpoint: /closed}
     limits: blocked
@@ -47,6 +50,7 @@ def setUpModule():
         ["shop", "endpoint=/pay", "user=42", "--repeat", "2000", "--concurrency", "50"],
         ["shop", "endpoint=/pay"],  # the user is missing: a rule is skipped
         ["shop", "endpoint=/closed"],
+        ["shop", "endpoint=/ask", "--amount", "tokens=7", "--amount", "tokns=1"],
         ["unheard-of"],
     ):
         assert check(*arguments).returncode in (0, 1), arguments
@@ -112,11 +116,13 @@ class MetricsPageTest(unittest.TestCase):
             'sluice_checks_total{decision="denied",domain="shop",rule="nobody",source="rule"} 1',
             'sluice_checks_total{decision="allowed",domain="",rule="",source="no_rule"} 1',
             'sluice_rules_skipped_total{domain="shop",rule="per-user"} 1',
+            'sluice_units_total{domain="shop",limit="0",rule="model"} 7',
+            'sluice_uncounted_amounts_total{domain="shop"} 1',
             'sluice_refused_total{code="invalid_argument"} 1',
             'sluice_redis_connected{loop="io-0"} 0',
             'sluice_redis_errors_total{kind="lost"} 2',
             'sluice_redis_waiting_checks{loop="io-0"} 0',
-            'sluice_rules_loaded 4',
+            'sluice_rules_loaded 5',
         ):
             self.assertIn(f"\n{line}\n", page)
         denied = 'sluice_checks_total{decision="denied",domain="shop",rule="per-user",source='
@@ -124,7 +130,7 @@ class MetricsPageTest(unittest.TestCase):
         self.assertEqual(set(by_source), {"store", "deny_cache"})
         self.assertEqual(sum(map(int, by_source.values())), 1995)
         self.assertRegex(page, r'sluice_checks_total\{.*rule="next-year",source="fallback"\}')
-        self.assertRegex(page, r"sluice_check_duration_seconds_count 2023\n")
+        self.assertRegex(page, r"sluice_check_duration_seconds_count 2024\n")
         self.assertRegex(page, r"sluice_redis_script_calls_total [1-9]")
 
 

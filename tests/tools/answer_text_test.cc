@@ -78,9 +78,39 @@ TEST(AnswerText, Table) {
     v1::CheckLimitResponse response;
     const auto parsed = google::protobuf::util::JsonStringToMessage(row.response, &response);
     ASSERT_TRUE(parsed.ok()) << parsed.ToString();
+    for (v1::LimitStatus& limit : *response.mutable_limits()) limit.set_units(1);
     EXPECT_EQ(AnswerText(request, response, {.domain_hint = " (did you mean \"shops\"?)"}),
               row.text);
   }
+}
+
+TEST(AnswerText, LimitsThatCountAmounts_SayTheUnits) {
+  const char* const kText = R"({"decision": "DECISION_DENIED", "source": "SOURCE_STORE",
+    "retryAfter": "2s", "uncountedAmounts": ["tokns", "bytes"], "limits": [
+      {"rule": "model", "index": 0, "algorithm": "ALGORITHM_TOKEN_BUCKET", "limit": 60,
+       "remaining": 59, "resetAfter": "1s", "admitted": true, "units": 1},
+      {"rule": "model", "index": 1, "algorithm": "ALGORITHM_TOKEN_BUCKET", "limit": 200000,
+       "remaining": 0, "resetAfter": "2s", "retryAfter": "2s", "units": 4500},
+      {"rule": "model", "index": 2, "algorithm": "ALGORITHM_FIXED_WINDOW", "limit": 9,
+       "remaining": 9, "admitted": true}]})";
+  v1::CheckLimitRequest request;
+  request.set_domain("llm");
+  v1::CheckLimitResponse response;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(kText, &response).ok());
+  EXPECT_EQ(
+      AnswerText(request, response),
+      "DENIED  by model (token_bucket 0 of 200000 left)  retry in 2 s\n"
+      "  model[0]  token_bucket     59 of 60 left     units 1  resets in 1 s\n"
+      "  model[1]  token_bucket  0 of 200000 left  units 4500  resets in 2 s, denies for 2 s\n"
+      "  model[2]  fixed_window       9 of 9 left     units 0\n"
+      "  amount tokns was ignored: no rule of domain llm counts it\n"
+      "  amount bytes was ignored: no rule of domain llm counts it\n");
+}
+
+TEST(CountsText, NamesAndWeights) {
+  EXPECT_EQ(CountsText({{"requests", 1}}), "requests");
+  EXPECT_EQ(CountsText({{"in", 1}, {"out", 1}}), "in + out");
+  EXPECT_EQ(CountsText({{"in", 3}, {"out", 15}}), "3 in + 15 out");
 }
 
 TEST(AnswerText, WaitIsOver_SaysWaited) {
@@ -106,6 +136,7 @@ TEST(AnswerText, Charge_IsMadeAlthoughDenied) {
   limit.set_algorithm(v1::ALGORITHM_TOKEN_BUCKET);
   limit.set_limit(10);
   limit.mutable_retry_after()->set_seconds(2);
+  limit.set_units(1);
   EXPECT_EQ(
       DecisionText(request, response),
       "CHARGED, over the limit,  by tokens (token_bucket 0 of 10 left)  a retry cannot help\n");
@@ -113,9 +144,9 @@ TEST(AnswerText, Charge_IsMadeAlthoughDenied) {
   EXPECT_EQ(DecisionText(request, response), "CHARGED  by tokens (token_bucket 0 of 10 left)\n");
   EXPECT_TRUE(WasCharged(request, response));
 
-  request.set_cost(0);
-  EXPECT_FALSE(WasCharged(request, response)) << "a cost of 0 takes nothing";
-  request.clear_cost();
+  limit.set_units(0);
+  EXPECT_FALSE(WasCharged(request, response)) << "the limit counts nothing of the request";
+  limit.set_units(1);
   limit.clear_algorithm();
   EXPECT_FALSE(WasCharged(request, response)) << "the rule does not count";
   limit.set_algorithm(v1::ALGORITHM_TOKEN_BUCKET);

@@ -17,7 +17,7 @@ load::LoadStats Sample() {
   load::LoadStats stats;
   stats.allowed = 60;
   stats.denied = 38;
-  stats.Fail({load::kUnavailable, "the \"store\" is away"}, 2);
+  stats.Fail({GrpcStatus::kUnavailable, "the \"store\" is away"}, 2);
   stats.sources = {0, 90, 8, 0, 0, 0};
   for (int us = 1; us <= 98; ++us) stats.latencies.Add(Duration(us));
   stats.elapsed = std::chrono::milliseconds(500);
@@ -38,7 +38,7 @@ TEST(LoadReportText, Summary) {
             "client   4.2 us of CPU a check, its thread 0 % busy\n");
 }
 
-TEST(LoadReportText, GeneratorLate_SaidOnlyIfItMatters) {
+TEST(LoadReportText, GeneratorLate_IsReportedIfItMatters) {
   load::LoadStats stats = Sample();
   stats.latest = std::chrono::milliseconds(12);
   EXPECT_EQ(LatenessText(stats), "");
@@ -61,7 +61,7 @@ TEST(LoadReportText, JsonOfAClosedLoop) {
       R"("client_cpu_us_per_check":4.2})");
 }
 
-TEST(LoadReportText, JsonOfAnOpenLoopThatBroughtNothing_FieldsAllThere) {
+TEST(LoadReportText, JsonOfAnOpenLoopWithoutAnswers_HasAllFields) {
   load::Plan plan = Plan();
   plan.rpc = load::Rpc::kStream;
   plan.checks = 16;

@@ -6,6 +6,7 @@ Usage: sluice_cli_test.py SLUICE SLUICED
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,13 @@ rules:
     match: {endpoint: /pace}
     per: [user]
     limits: [{algorithm: token_bucket, rate: 10/s, burst: 1, borrow: true}]
+  - name: model
+    match: {endpoint: /ask}
+    per: [user]
+    limits:
+      - {algorithm: token_bucket, rate: 3/d, burst: 3, counts: requests}
+      - {algorithm: token_bucket, rate: 100/d, burst: 100, counts: [input, output]}
+      - {algorithm: fixed_window, limit: 1000, window: 1d, counts: {input: 3, output: 15}}
   - name: exports
     match: {endpoint: /export}
     per: [user]
@@ -215,6 +223,39 @@ class CheckTest(unittest.TestCase):
         self.assertGreaterEqual(summary["seconds"], 0.4)
         self.assertGreaterEqual(summary["wait_us"]["count"], 1)
 
+    def test_amounts_are_held_against_requests_tokens_and_money_at_once(self):
+        self.request = ("shop", "endpoint=/ask", f"user={self.next_user}")
+
+        def ask(*arguments):
+            result = self.check(*arguments)
+            self.assertEqual(result.stderr, "")
+            return result.returncode, re.sub(r"  (resets|denies|retry) .*", "", result.stdout)
+
+        status, text = ask("--amount", "input=20", "--amount", "output=10", "--amount", "inptu=1")
+        self.assertEqual((status, text), (0, (
+            "ALLOWED  by model (token_bucket 2 of 3 left)\n"
+            "  model[0]  token_bucket       2 of 3 left    units 1\n"
+            "  model[1]  token_bucket    70 of 100 left   units 30\n"
+            "  model[2]  fixed_window  790 of 1000 left  units 210\n"
+            "  amount inptu was ignored: no rule of domain shop counts it\n")))
+        status, text = ask("--amount", "output=60")
+        self.assertEqual(status, 1)
+        self.assertIn("790 of 1000 left  units 900\n", text)
+        self.assertIn("70 of 100 left   units 60\n", text, "nothing was taken")
+        charge = ("--cost", "0", "--mode", "charge", "--amount", "input=90")
+        status, text = ask(*charge)
+        self.assertEqual(status, 0)
+        self.assertTrue(text.startswith("CHARGED, over the limit,"), text)
+        self.assertIn("2 of 3 left    units 0\n", text, "no request")
+        status, text = ask()
+        self.assertEqual((status, text.splitlines()[0]), (1, "DENIED  by model (token_bucket 0 of 100 left)"))
+        self.assertEqual(ask("--cost", "0", "--mode", "refund", "--amount", "input=30")[0], 0)
+        self.assertEqual(ask("--cost", "0", "--amount", "input=1")[0], 0)
+        self.assertEqual(ask("--peek", "--amount", "input=10")[0], 1)
+        too_many = self.check("--amount", f"input={2**52}")
+        self.assertEqual(too_many.returncode, 2)
+        self.assertIn("amounts: limits[2] of rule \"model\" counts more than 2^53", too_many.stderr)
+
     def test_charge_takes_what_consume_would_be_denied(self):
         denied = self.check("--cost", "30")
         self.assertEqual(denied.returncode, 1, denied.stderr)
@@ -294,6 +335,12 @@ class ArgumentTest(unittest.TestCase):
             (["check", "shop", "--addr", "nowhere"], '"nowhere" is not an address'),
             (["check", "shop", "--timeout", "5"], 'found "5"; allowed is a duration such as 250ms'),
             (["check", "shop", "--cost", "-1"], "--cost"),
+            (["check", "shop", "--amount", "a"], '--amount "a": expected NAME=NUMBER'),
+            (["check", "shop", "--amount", "=5"], '--amount "=5": expected NAME=NUMBER'),
+            (["check", "shop", "--amount", "a=-1"], '--amount "a=-1": expected a whole number'),
+            (["check", "shop", "--amount", f"a={2**53 + 1}"], "expected a whole number from 0 to 2^53"),
+            (["hold", "shop", "--amount", "a=1", "--amount", "a=1", "--", "true"],
+             '--amount "a=1": its name is given twice'),
             (["check", "shop", "--repeat", "0"], "--repeat"),
             (["check", "shop", "--rate", "5"], "--rate requires --repeat"),
             (["check", "shop", "--token-file", "/tmp"], "/tmp cannot be read: Is a directory"),
@@ -341,11 +388,11 @@ class ArgumentTest(unittest.TestCase):
     def test_help_names_every_flag(self):
         self.assertIn("check", run("--help").stdout)
         text = run("check", "--help").stdout
-        for flag in "addr timeout cost mode peek wait json repeat concurrency rate".split():
+        for flag in "addr timeout cost amount mode peek wait json repeat concurrency rate".split():
             self.assertIn(f"--{flag}", text)
         self.assertIn("hold", run("--help").stdout)
         text = run("hold", "--help").stdout
-        for flag in "addr timeout cost wait kill-on-loss".split():
+        for flag in "addr timeout cost amount wait kill-on-loss".split():
             self.assertIn(f"--{flag}", text)
 
 

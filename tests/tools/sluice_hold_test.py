@@ -90,10 +90,11 @@ class LeaseTest(HoldTest):
         self.assertEqual({r.lease_id for r in self.server.requests("renew")}, {"a lease"})
 
     def test_what_is_asked(self):
-        self.assertEqual(self.hold("true", flags=["--cost", "2"]).returncode, 0)
+        self.assertEqual(self.hold("true", flags=["--cost", "2", "--amount", "gpus=3"]).returncode, 0)
         (request,) = self.server.requests("check")
         self.assertEqual((request.domain, request.cost), ("shop", 2))
         self.assertEqual(dict(request.attributes), {"endpoint": "/export"})
+        self.assertEqual(dict(request.amounts), {"gpus": 3})
         self.assertIn(request.mode, (pb.MODE_UNSPECIFIED, pb.MODE_CONSUME))
         self.assertFalse(request.HasField("max_wait"))
 

@@ -15,39 +15,38 @@
 local MAX_COST = 256
 local MAX_CLEARED = 64
 
-local function integer(number)
-  return string.format('%d', number)
+local function member(lease, slot) -- inlined
+  return lease .. pack_numbers('>H', slot)
 end
 
-local function member(lease, slot)
-  return lease .. struct.pack('>H', slot)
-end
-
-local function parse(algorithm, numbers, at)
+local function parse(algorithm, numbers, at) -- inlined
   return { algorithm = algorithm, limit = numbers[at] }
 end
 
--- Returns the state as stored, or nil.
-local function read(key)
+-- Returns the stored state. If nothing is stored: nil. If its format is unknown: false.
+local function read(key) -- inlined
   local clock = call('ZRANGE', key, 0, 0)[1]
-  if clock then
-    local last, offset = struct.unpack('<dd', clock)
-    return { key = key, clock = clock, last = last, offset = offset }
+  if not clock then
+    return nil
+  elseif #clock ~= 16 then
+    return false
   end
+  local last, offset = unpack_numbers('<dd', clock)
+  return { key = key, clock = clock, last = last, offset = offset }
 end
 
-local function open(_, now, key)
+local function open(_, now, key) -- inlined
   return nil, { key = key, last = now, offset = 0, now = now, counted = 0 }
 end
 
-local function advance(_, now, state)
+local function advance(_, now, state) -- inlined
   local keep
   if now + state.offset < state.last - MAX_SKEW then
     state.offset = state.last - now
     keep = KEEP_ALWAYS
   end
   state.now = max(now + state.offset, state.last)
-  state.counted = call('ZCOUNT', state.key, '(' .. integer(state.now), '+inf')
+  state.counted = call('ZCOUNT', state.key, '(' .. format('%d', state.now), '+inf')
   if state.counted == 0 then
     local _, new = open(nil, now, state.key)
     -- On this clock all remaining slots have expired.
@@ -57,25 +56,29 @@ local function advance(_, now, state)
   return keep, state
 end
 
-local function grants(limit, request, n, state)
-  if request.cost > MAX_COST then
+local function grants(limit, _, cost, n, state) -- inlined
+  if cost > MAX_COST then
     return 0
   end
-  return grants_within(limit.limit, state.counted, request.cost, n)
+  return grants_within(limit.limit, state.counted, cost, n)
+end
+
+-- Until the last slot expires. REQUIRES: the slots have been written.
+local function lifetime(_, _, state) -- inlined
+  local newest = state.newest or call('ZRANGE', state.key, -1, -1, 'WITHSCORES')[2]
+  return (not newest or newest == '-inf') and 0 or tonumber(newest) - state.now
 end
 
 -- Writes the counter's clock, and the key's time to live. The new clock is written first: while a
 -- slot migrates to another node, a key that has been deleted cannot be written here again.
-local function write(_, key, state)
-  local clock = struct.pack('<dd', state.last, state.offset)
+local function write(_, key, state, seconds) -- inlined
+  local clock = pack_numbers('<dd', state.last, state.offset)
   call('ZADD', key, '-inf', clock)
   if state.clock and state.clock ~= clock then
     call('ZREM', key, state.clock)
   end
   state.clock = clock
-  local newest = call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
-  local lifetime = max(0, newest == '-inf' and 0 or tonumber(newest) - state.now)
-  call('PEXPIRE', key, integer(ceil(lifetime / 1000) + 1000))
+  call('PEXPIRE', key, seconds .. '000')
 end
 
 -- CHARGE takes slots beyond the limit, too.
@@ -83,23 +86,26 @@ local function chargeable()
   return MAX_COST
 end
 
-local function hold(state, request, slots)
+local function hold(state, request, slots) -- inlined
   local arguments = {}
-  local expires = integer(state.now + request.ttl)
+  local expires = format('%d', state.now + request.ttl)
   for slot = 0, slots - 1 do
-    arguments[#arguments + 1] = expires
-    arguments[#arguments + 1] = member(request.lease, slot)
+    local name = member(request.lease, slot)
+    arguments[#arguments + 1], arguments[#arguments + 2] = expires, name
   end
   call('ZADD', state.key, unpack(arguments))
   state.last = state.now
 end
 
-local function take(_, cost, _, state, _, _, request)
+local function take(_, cost, _, state, _, _, request) -- inlined
+  if state.counted == 0 then
+    state.newest = state.now + request.ttl -- when the last slot expires
+  end
   if state.counted == 0 and not state.clock then
     call('UNLINK', state.key) -- expired slots may be on an old clock
   else
     -- The clock's member precedes the expired slots.
-    local gone = call('ZCARD', state.key) - state.counted - 1
+    local gone = (state.size or call('ZCARD', state.key)) - state.counted - 1
     if gone > 0 then
       call('ZREMRANGEBYRANK', state.key, 1, min(gone, MAX_CLEARED + cost))
     end
@@ -155,18 +161,18 @@ local function undo(_, _, _, _, _, _, state, _, _, request)
 end
 
 -- When the nth (from 1) slot held now expires; nil if there are fewer.
-local function expiry_of(state, nth)
-  local rank = call('ZCARD', state.key) - state.counted + nth - 1
+local function expiry_of(state, nth) -- inlined
+  local rank = (state.size or call('ZCARD', state.key)) - state.counted + nth - 1
   local found = call('ZRANGE', state.key, rank, rank, 'WITHSCORES')[2]
   return found and tonumber(found) - state.offset
 end
 
-local function snapshot(limit, cost, taken, now, state, request)
+local function snapshot(limit, cost, taken, now, state, request) -- inlined
   local reset_at, retry_at = now, now
   if state.counted > 0 then
     reset_at = expiry_of(state, 1)
   end
-  if taken > 0 then
+  if cost * taken > 0 then
     local expires = state.now + request.ttl - state.offset
     reset_at = state.counted > 0 and min(reset_at, expires) or expires
   elseif cost <= limit.limit and state.counted + cost > limit.limit then
@@ -178,5 +184,5 @@ end
 return {
   at_once = true, parse = parse, read = read, open = open, advance = advance, grants = grants,
   chargeable = chargeable, take = take, holds = holds, renew = renew, release = release, undo = undo,
-  snapshot = snapshot, write = write,
+  snapshot = snapshot, lifetime = lifetime, write = write,
 }

@@ -10,7 +10,7 @@
 local FIRST, CLOCK, MONTH = 0, 1, 2
 local DAY = 86400000000
 
-local function month_start(limit, t)
+local function month_start(limit, t) -- inlined
   -- The civil calendar in years that begin in March, after H. Hinnant, "chrono-Compatible
   -- Low-Level Date Algorithms".
   local days = floor((t + limit.offset) / DAY)
@@ -25,7 +25,7 @@ local function month_start(limit, t)
   return (days - day_of_month) * DAY - limit.offset
 end
 
-local function window_start(limit, t)
+local function window_start(limit, t) -- inlined
   if limit.align == FIRST then
     return t
   elseif limit.align == CLOCK then
@@ -38,7 +38,7 @@ local function window_start(limit, t)
   return floor(t / limit.window) * limit.window
 end
 
-local function window_end(limit, start)
+local function window_end(limit, start) -- inlined
   if limit.align ~= MONTH then
     return start + limit.window
   end
@@ -46,37 +46,43 @@ local function window_end(limit, start)
   return month_start(limit, start + 31 * DAY)
 end
 
-local function parse(algorithm, numbers, at)
+local function parse(algorithm, numbers, at) -- inlined
   return {
     algorithm = algorithm, limit = numbers[at], window = numbers[at + 1], align = numbers[at + 2],
     offset = numbers[at + 3],
   }
 end
 
-local function open(limit, now)
-  return nil, window_start(limit, now), 0, now
+local function open(limit, now) -- inlined
+  local start = window_start(limit, now)
+  return nil, start, 0, now
 end
 
-local function advance(limit, now, start, count, last)
+local function advance(limit, now, start, count, last) -- inlined
   local keep
   if now > last then
     last = now
   elseif now < last - MAX_SKEW then
-    start = limit.align == FIRST and start + (now - last) or window_start(limit, now)
+    start = start + (now - last)
+    if limit.align ~= FIRST then
+      start = window_start(limit, now)
+    end
     last = now
     keep = KEEP_ALWAYS
   end
-  if last >= window_end(limit, start) then
-    return keep, window_start(limit, last), 0, last
+  local ends = window_end(limit, start)
+  if last >= ends then
+    count = 0
+    start = window_start(limit, last)
   end
   return keep, start, count, last
 end
 
-local function grants(limit, request, n, _, count)
-  return grants_within(limit.limit, count, request.cost, n)
+local function grants(limit, _, cost, n, _, count) -- inlined
+  return grants_within(limit.limit, count, cost, n)
 end
 
-local function take(_, cost, times, start, count, last)
+local function take(_, cost, times, start, count, last) -- inlined
   return start, count + cost * times, last
 end
 
@@ -109,8 +115,9 @@ local function undo(_, _, cost, x, _, _, start, count, last)
   return 0, start, max(0, count - cost), last
 end
 
-local function lifetime(limit, now, start)
-  return window_end(limit, start) - now
+local function lifetime(limit, now, start) -- inlined
+  local ends = window_end(limit, start)
+  return ends - now
 end
 
 return {

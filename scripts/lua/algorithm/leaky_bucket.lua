@@ -6,7 +6,7 @@
 -- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
-local function parse(algorithm, numbers, at)
+local function parse(algorithm, numbers, at) -- inlined
   local period, queue = numbers[at + 1], numbers[at + 2]
   return {
     algorithm = algorithm, rate = numbers[at], period = period, queue = queue,
@@ -14,11 +14,11 @@ local function parse(algorithm, numbers, at)
   }
 end
 
-local function open(_, now)
+local function open(_, now) -- inlined
   return nil, 0, now
 end
 
-local function advance(limit, now, level, last)
+local function advance(limit, now, level, last) -- inlined
   if now > last then
     -- Exact while the product is below 2^53; above, it is rounded, but the bucket is empty.
     level = level - (now - last) * limit.rate
@@ -29,10 +29,10 @@ local function advance(limit, now, level, last)
   return nil, level, last
 end
 
-local function grants(limit, request, n, level)
-  local cost, max_delay, capacity = request.cost, request.max_delay, limit.capacity
+local function grants(limit, request, cost, n, level) -- inlined
+  local max_delay, capacity = request.max_delay, limit.capacity
   local longest = capacity
-  if limit.delays and max_delay then
+  if limit.delays and max_delay and cost > 0 then
     longest = inflow(max_delay, limit.rate, capacity)
   end
   if level > longest or cost > limit.queue + 1 then
@@ -45,7 +45,7 @@ local function grants(limit, request, n, level)
   return min(n, in_time, floor((capacity - level) / amount))
 end
 
-local function take(limit, cost, times, level, last)
+local function take(limit, cost, times, level, last) -- inlined
   return level + cost * times * limit.period, last
 end
 
@@ -79,7 +79,7 @@ local function undo(limit, _, cost, x, y, _, level, last)
   return 0, max(0, level - min(left, amount)), last
 end
 
-local function lifetime(limit, now, level, last)
+local function lifetime(limit, now, level, last) -- inlined
   return ceil(level / limit.rate) + (last - now)
 end
 

@@ -17,42 +17,39 @@ local MAX_ENTRIES = 10000
 local MAX_CLEARED = 64
 local MAX_SHIFTED = 256
 
-local function integer(number)
-  return string.format('%d', number)
-end
-
 -- Returns sum, units, offset, refunded.
-local function unpack_member(member)
-  local sum, units, offset = struct.unpack('>ddd', member)
-  return sum, units, offset, #member > 24 and struct.unpack('>d', member, 25) or 0
+local function unpack_member(member) -- inlined
+  local sum, units, offset = unpack_numbers('>ddd', member)
+  return sum, units, offset, #member > 24 and unpack_numbers('>d', member, 25) or 0
 end
 
-local function pack_member(state, sum, units)
-  local member = struct.pack('>ddd', sum, units, state.offset)
-  return state.refunded > 0 and member .. struct.pack('>d', state.refunded) or member
+local function pack_member(state, sum, units) -- inlined
+  local member = pack_numbers('>ddd', sum, units, state.offset)
+  return state.refunded > 0 and member .. pack_numbers('>d', state.refunded) or member
 end
 
 -- The entry at a rank (0 the oldest, -1 the newest): time, member, sum, units, offset, refunded; nil
 -- if none.
-local function entry_at(key, rank)
+local function entry_at(key, rank) -- inlined
   local found = call('ZRANGE', key, rank, rank, 'WITHSCORES')
   if found[1] then
-    return tonumber(found[2]), found[1], unpack_member(found[1])
+    local sum, units, offset, refunded = unpack_member(found[1])
+    return tonumber(found[2]), found[1], sum, units, offset, refunded
   end
 end
 
 -- Adds an entry and removes `old`, if there is one, in this order: while a slot migrates to another
 -- node, a key that has been deleted cannot be written here again, and the script would end after
 -- some of its writes.
-local function replace(key, time, member, old)
-  call('ZADD', key, integer(time), member)
+local function replace(key, time, member, old) -- inlined
+  call('ZADD', key, format('%d', time), member)
   if old and old ~= member then
     call('ZREM', key, old)
   end
 end
 
 -- When the nth (from 1) unit in the window was taken; now, if there are fewer.
-local function time_of_unit(state, nth)
+local function time_of_unit(state, nth) -- inlined
   if nth > state.sum - state.before then
     return state.now
   end
@@ -62,46 +59,52 @@ local function time_of_unit(state, nth)
   -- holds exactly one, this entry does.
   local low = max(0, high - (state.sum - target))
   local time, _, sum = entry_at(state.key, low)
-  while sum < target do
-    local middle = floor((low + 1 + high) / 2)
+  if sum >= target then
+    return time
+  end
+  local high_time -- once it has been read
+  while low + 1 < high do
+    local middle = floor((low + high) / 2)
     local middle_time, _, middle_sum = entry_at(state.key, middle)
     if middle_sum >= target then
-      high = middle
-      if high == low + 1 then
-        return middle_time
-      end
+      high, high_time = middle, middle_time
     else
       low = middle
     end
-    if low + 1 == high then
-      return (entry_at(state.key, high))
-    end
   end
-  return time
+  if not high_time then
+    high_time = entry_at(state.key, high)
+  end
+  return high_time
 end
 
-local function parse(algorithm, numbers, at)
+local function parse(algorithm, numbers, at) -- inlined
   return { algorithm = algorithm, limit = numbers[at], window = numbers[at + 1] }
 end
 
--- Returns the state as stored, or nil.
-local function read(key)
-  local newest, member, sum, units, offset, refunded = entry_at(key, -1)
-  if newest then
-    return {
-      key = key, newest = newest, member = member, sum = sum, units = units, offset = offset,
-      refunded = refunded, added = 0,
-    }
+-- Returns the stored state. If nothing is stored: nil. If its format is unknown: false.
+local function read(key) -- inlined
+  local found = call('ZRANGE', key, -1, -1, 'WITHSCORES')
+  local member = found[1]
+  if not member then
+    return nil
+  elseif #member < 24 then
+    return false
   end
+  local sum, units, offset, refunded = unpack_member(member)
+  return {
+    key = key, newest = tonumber(found[2]), member = member, sum = sum, units = units,
+    offset = offset, refunded = refunded, added = 0,
+  }
 end
 
-local function open(_, now, key)
+local function open(_, now, key) -- inlined
   return nil, {
     key = key, sum = 0, offset = 0, refunded = 0, added = 0, now = now, before = 0, counted = 0,
   }
 end
 
-local function advance(limit, now, state)
+local function advance(limit, now, state) -- inlined
   if state.restarts or not state.newest then
     return nil, state -- created by this script call
   end
@@ -116,7 +119,7 @@ local function advance(limit, now, state)
     new.stale = true
     return nil, new
   end
-  local live = call('ZRANGEBYSCORE', state.key, '(' .. integer(state.now - limit.window),
+  local live = call('ZRANGEBYSCORE', state.key, '(' .. format('%d', state.now - limit.window),
     '+inf', 'LIMIT', 0, 1)
   local sum, units = unpack_member(live[1])
   state.before = max(sum - units, state.refunded)
@@ -124,11 +127,11 @@ local function advance(limit, now, state)
   return keep, state
 end
 
-local function grants(limit, request, n, state)
-  return grants_within(limit.limit, state.counted, request.cost, n)
+local function grants(limit, _, cost, n, state) -- inlined
+  return grants_within(limit.limit, state.counted, cost, n)
 end
 
-local function take(_, cost, times, state)
+local function take(_, cost, times, state) -- inlined
   if cost * times == 0 then
     return state
   end
@@ -158,7 +161,7 @@ local function refund(limit, cost, charged_at, state)
 end
 
 -- Adds the taken units as one entry, and removes entries that have left the window.
-local function append(limit, state)
+local function append(limit, state) -- inlined
   local key = state.key
   local at, sum, units, old = state.now, state.sum + state.added, state.added
   if state.restarts then
@@ -168,11 +171,13 @@ local function append(limit, state)
       call('ZREMRANGEBYRANK', key, 0, -2)
     end
   else
-    local gone = call('ZCOUNT', key, '-inf', integer(state.now - limit.window))
+    local size = state.size or call('ZCARD', key)
+    local gone = call('ZCOUNT', key, '-inf', format('%d', state.now - limit.window))
     if gone > 0 then
-      call('ZREMRANGEBYRANK', key, 0, min(gone, MAX_CLEARED) - 1)
+      gone = min(gone, MAX_CLEARED)
+      call('ZREMRANGEBYRANK', key, 0, gone - 1)
     end
-    if state.newest == at or call('ZCARD', key) >= MAX_ENTRIES then
+    if state.newest == at or size - gone >= MAX_ENTRIES then
       units, old = units + state.units, state.member
     end
   end
@@ -216,7 +221,7 @@ local function undo(limit, now, cost, _, y, _, state)
   if state.added > 0 then
     append(limit, state) -- so that the set holds what this script call has taken, and no more
   end
-  local later = call('ZRANGEBYSCORE', state.key, integer(at), '+inf', 'WITHSCORES', 'LIMIT', 0,
+  local later = call('ZRANGEBYSCORE', state.key, format('%d', at), '+inf', 'WITHSCORES', 'LIMIT', 0,
     MAX_SHIFTED + 1)
   if not later[2] or tonumber(later[2]) ~= at then
     return cost
@@ -239,7 +244,7 @@ local function undo(limit, now, cost, _, y, _, state)
   return 0, state
 end
 
-local function snapshot(limit, cost, taken, now, state)
+local function snapshot(limit, cost, taken, now, state) -- inlined
   local reset_at, retry_at = now, now
   if cost * taken > 0 or state.counted > 0 then
     local newest = (cost * taken > 0 or state.added > 0) and state.now or state.newest
@@ -247,21 +252,23 @@ local function snapshot(limit, cost, taken, now, state)
   end
   local excess = state.counted + cost * taken + cost - limit.limit
   if cost <= limit.limit and excess > 0 then
-    retry_at = time_of_unit(state, excess) + limit.window - state.offset
+    local time = time_of_unit(state, excess)
+    retry_at = time + limit.window - state.offset
   end
   return state.counted, reset_at, retry_at
 end
 
-local function lifetime(limit, now, state)
+local function lifetime(limit, now, state) -- inlined
   local newest = state.added > 0 and state.now or state.newest or state.now
   return newest + limit.window - state.offset - now
 end
 
-local function write(limit, key, state, expiry)
+local function write(limit, key, state, expiry) -- inlined
   if state.added > 0 then
     append(limit, state)
   elseif state.newest then
-    replace(key, state.newest, pack_member(state, state.sum, state.units), state.member)
+    local member = pack_member(state, state.sum, state.units)
+    replace(key, state.newest, member, state.member)
   end
   call('PEXPIRE', key, expiry .. '000')
 end

@@ -7,7 +7,7 @@
 -- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
-local function parse(algorithm, numbers, at)
+local function parse(algorithm, numbers, at) -- inlined
   local segments = numbers[at + 2]
   return {
     algorithm = algorithm, limit = numbers[at], segments = segments,
@@ -15,11 +15,11 @@ local function parse(algorithm, numbers, at)
   }
 end
 
-local function open(_, now)
+local function open(_, now) -- inlined
   return nil, { now, now }
 end
 
-local function counted(state)
+local function counted(state) -- inlined
   local sum = 0
   for i = 3, #state do
     sum = sum + state[i]
@@ -27,7 +27,7 @@ local function counted(state)
   return sum
 end
 
-local function trim_oldest(state)
+local function trim_oldest(state) -- inlined
   for i = #state, 3, -1 do
     if state[i] ~= 0 then
       break
@@ -37,11 +37,11 @@ local function trim_oldest(state)
 end
 
 -- When the sub-window `age` places before the newest has left the window.
-local function leaves_at(limit, state, age)
+local function leaves_at(limit, state, age) -- inlined
   return state[1] + (limit.segments + 1 - age) * limit.length
 end
 
-local function advance(limit, now, state)
+local function advance(limit, now, state) -- inlined
   local start, last = state[1], state[2]
   local keep
   if now < last - MAX_SKEW then
@@ -62,11 +62,12 @@ local function advance(limit, now, state)
   return keep, new
 end
 
-local function grants(limit, request, n, state)
-  return grants_within(limit.limit, counted(state), request.cost, n)
+local function grants(limit, _, cost, n, state) -- inlined
+  local sum = counted(state)
+  return grants_within(limit.limit, sum, cost, n)
 end
 
-local function take(_, cost, times, state)
+local function take(_, cost, times, state) -- inlined
   if cost * times > 0 then
     state[3] = (state[3] or 0) + cost * times
   end
@@ -108,7 +109,7 @@ local function undo(limit, _, cost, _, y, _, state)
   return 0, state
 end
 
-local function snapshot(limit, cost, taken, now, state)
+local function snapshot(limit, cost, taken, now, state) -- inlined
   local sum = counted(state)
   local reset_at, retry_at = now, now
   local age = #state - 2
@@ -134,8 +135,9 @@ local function snapshot(limit, cost, taken, now, state)
   return sum, reset_at, retry_at
 end
 
-local function lifetime(limit, now, state)
-  return leaves_at(limit, state, 0) - now
+local function lifetime(limit, now, state) -- inlined
+  local ends = leaves_at(limit, state, 0)
+  return ends - now
 end
 
 return {

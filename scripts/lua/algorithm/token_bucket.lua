@@ -7,7 +7,7 @@
 -- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
-local function parse(algorithm, numbers, at)
+local function parse(algorithm, numbers, at) -- inlined
   local rate, period, burst = numbers[at], numbers[at + 1], numbers[at + 2]
   local borrows = numbers[at + 4] == 1
   local debt = max_debt(rate, burst * period)
@@ -18,14 +18,14 @@ local function parse(algorithm, numbers, at)
   }
 end
 
-local function open(limit, now)
+local function open(limit, now) -- inlined
   if limit.starts_empty then
     return KEEP_UNLESS_PEEK, 0, now
   end
   return nil, limit.capacity, now
 end
 
-local function advance(limit, now, level, last)
+local function advance(limit, now, level, last) -- inlined
   local keep
   if now > last then
     -- Exact while the product is below 2^53; above, it is rounded, but the bucket is full.
@@ -39,10 +39,11 @@ local function advance(limit, now, level, last)
   return keep, level < capacity and level or capacity, last
 end
 
-local function grants(limit, request, n, level)
-  local cost, max_wait, credit = request.cost, request.max_wait, level
+local function grants(limit, request, cost, n, level) -- inlined
+  local max_wait, credit = request.max_wait, level
   if max_wait then
-    credit = level + inflow(max_wait, limit.rate, limit.max_debt)
+    local later = inflow(max_wait, limit.rate, limit.max_debt)
+    credit = level + later
   end
   if credit < 0 or cost > limit.max_cost then
     return 0
@@ -57,7 +58,7 @@ local function grants(limit, request, n, level)
   return min(n, due, floor(max(0, level + limit.max_debt) / amount))
 end
 
-local function take(limit, cost, times, level, last)
+local function take(limit, cost, times, level, last) -- inlined
   return level - cost * times * limit.period, last
 end
 
@@ -88,7 +89,7 @@ local function undo(limit, _, cost, x, y, _, level, last)
   return 0, min(limit.capacity, level + min(left, amount)), last
 end
 
-local function lifetime(limit, now, level, last)
+local function lifetime(limit, now, level, last) -- inlined
   local full = ceil((limit.capacity - level) / limit.rate) + (last - now)
   if limit.starts_empty then
     return max(3600000000, 10 * ceil(limit.capacity / limit.rate), full)

@@ -10,7 +10,7 @@
 
 local COLD_FACTOR = 3
 
-local function parse(algorithm, numbers, at)
+local function parse(algorithm, numbers, at) -- inlined
   local warmup = numbers[at + 2]
   local stable = numbers[at + 1] / numbers[at]
   local most = warmup / stable
@@ -22,11 +22,11 @@ local function parse(algorithm, numbers, at)
   }
 end
 
-local function open(limit, now)
+local function open(limit, now) -- inlined
   return nil, limit.most, now, now
 end
 
-local function advance(limit, now, stored, next_free, last)
+local function advance(limit, now, stored, next_free, last) -- inlined
   local keep
   if now > last then
     last = now
@@ -40,35 +40,37 @@ local function advance(limit, now, stored, next_free, last)
   return keep, stored, next_free + idle, last
 end
 
-local function grants(limit, request, n, _, next_free, last)
+local function grants(limit, request, cost, n, _, next_free, last) -- inlined
   local longest = min(request.max_wait or 0, limit.max_debt)
   local most = floor(min(limit.max_debt / (COLD_FACTOR * limit.stable), MAX_PRODUCT))
   local due = next_free - last <= longest
-  return due and request.cost <= most and n or 0
+  return due and cost <= most and n or 0
 end
 
-local function price_at(limit, above)
+local function price_at(limit, above) -- inlined
   return limit.stable + above * limit.slope
 end
 
-local function price_of_stored(limit, stored, spent)
+local function price_of_stored(limit, stored, spent) -- inlined
   local above = stored - limit.threshold
   local price = 0
   if above > 0 then
     local cold = min(above, spent)
-    local edges = price_at(limit, above) + price_at(limit, above - cold)
-    price = cold * edges / 2
+    local highest = price_at(limit, above)
+    local lowest = price_at(limit, above - cold)
+    price = cold * (highest + lowest) / 2
     spent = spent - cold
   end
   return price + limit.stable * spent
 end
 
-local function take(limit, cost, times, stored, next_free, last)
+local function take(limit, cost, times, stored, next_free, last) -- inlined
   if times == 0 then
     return stored, next_free, last
   end
   local spent = min(cost, stored)
-  local price = ceil(price_of_stored(limit, stored, spent) + (cost - spent) * limit.stable)
+  local price = price_of_stored(limit, stored, spent)
+  price = ceil(price + (cost - spent) * limit.stable)
   return stored - spent, next_free + price, last
 end
 
@@ -102,7 +104,7 @@ local function undo(limit, _, cost, x, y, z, stored, next_free, last)
     max(last, next_free - owed), last
 end
 
-local function lifetime(limit, now, stored, next_free)
+local function lifetime(limit, now, stored, next_free) -- inlined
   return next_free + ceil((limit.most - stored) * limit.cooldown) - now
 end
 

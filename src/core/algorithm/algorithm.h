@@ -10,8 +10,10 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "core/algorithm/parameters.h"
 #include "core/demand.h"
 #include "core/format.h"
+#include "core/vocabulary.h"
 
 namespace sluice {
 
@@ -50,6 +52,43 @@ struct Verdict {
   static constexpr Duration kNever = Duration::max();
 
   bool operator==(const Verdict&) const = default;
+};
+
+// The facts about an algorithm that hold for most. One that differs in a fact declares its own; see
+// the functions of limit.h and counter.h, which say what each means.
+struct CommonFacts {
+  static constexpr bool kMayCoalesce = true;
+  static constexpr bool kMayCoalesceCharges = false;
+  static constexpr bool kTakesLeases = false;
+  // The key in rule files by whose presence the algorithm is meant; empty: its name alone.
+  static constexpr std::string_view kSelectedBy = "";
+
+  static bool Supports(Mode) { return true; }
+  static bool RefundsInFull() { return true; }
+  static bool DenialLasts(Mode mode) { return mode != Mode::kCharge; }
+  // What a check costs the script, in counters that are plain strings.
+  static std::size_t ScriptWeight(const CounterDemand&) { return 1; }
+  // The memory that a state takes outside itself.
+  template <typename State>
+  static std::size_t MemoryOf(const State&) {
+    return 0;
+  }
+  template <typename State>
+  static bool MayGrow(const State&) {
+    return false;
+  }
+  // How long an admitted check must wait. `snapshot` is from before it takes its cost.
+  template <typename Snapshot>
+  static Duration Wait(const Snapshot&, const CounterDemand&, Time) {
+    return Duration::zero();
+  }
+  // The data needed to answer `taken` coalesced checks of `cost` units: the whole state.
+  template <typename State>
+  static State Summarize(const State& state, std::int64_t /*cost*/, std::int64_t /*taken*/, Time) {
+    return state;
+  }
+
+  bool operator==(const CommonFacts&) const = default;
 };
 
 // Snapshot of a counter that counts each unit until it leaves.

@@ -21,8 +21,9 @@
 
 namespace sluice {
 
-struct Concurrency {
-  static constexpr Algorithm kAlgorithm = Algorithm::kConcurrency;
+struct Concurrency : CommonFacts {
+  static constexpr std::string_view kName = "concurrency";
+  static constexpr Algorithm kAlgorithm{6};
   static constexpr std::int64_t kMaxLimit = 100'000;
   // The most slots of one lease. Each is an entry in Redis.
   static constexpr std::int64_t kMaxCost = 256;
@@ -34,18 +35,27 @@ struct Concurrency {
 
   bool operator==(const Concurrency&) const = default;
 
-  // See core/limit.h.
+  // See core/algorithm/limit.h.
   static constexpr std::string_view kScript = "concurrency";
+  static constexpr bool kTakesLeases = true;
   // Each check takes its own lease.
   static constexpr bool kMayCoalesce = false;
+  void Describe(Parameters& its) {
+    its.Number("limit", limit, {.most = kMaxLimit});
+    its.Length("ttl", ttl);
+  }
+  bool Includes(const Concurrency& other) const { return limit <= other.limit && ttl >= other.ttl; }
   std::string Tag() const { return "concurrency"; }
   std::array<std::int64_t, 1> ScriptParameters() const { return {limit}; }
   // Each slot is an entry.
-  static std::size_t ScriptWeight(const Demand& demand) {
-    return 8 + static_cast<std::size_t>(std::min(demand.cost, kMaxCost)) / 2;
+  static std::size_t ScriptWeight(const CounterDemand& demand) {
+    return 8 + static_cast<std::size_t>(std::min(demand.units, kMaxCost)) / 2;
   }
   // Requests cannot charge or refund a lease.
-  bool Supports(Mode mode) const { return mode != Mode::kCharge && mode != Mode::kRefund; }
+  static bool Supports(Mode mode) { return mode != Mode::kCharge && mode != Mode::kRefund; }
+  static bool RefundsInFull() { return false; }
+  // A release can make room at any time.
+  static bool DenialLasts(Mode) { return false; }
   std::int64_t MostAtOnce() const { return std::min(limit, kMaxCost); }
 
   // Times of holders are on the counter's own clock; `offset` is its distance from the store's
@@ -82,12 +92,12 @@ struct Concurrency {
 
   // How many of `n` consecutive checks are admitted.
   template <typename Counted>  // State or UsageSnapshot
-  std::int64_t Grants(const Counted& state, const Demand& demand, std::int64_t n) const {
-    if (demand.cost > kMaxCost) return 0;
-    return UsageSnapshot{.counted = state.counted}.Grants(limit, demand.cost, n);
+  std::int64_t Grants(const Counted& state, const CounterDemand& demand, std::int64_t n) const {
+    if (demand.units > kMaxCost) return 0;
+    return UsageSnapshot{.counted = state.counted}.Grants(limit, demand.units, n);
   }
 
-  // Takes `cost` slots under `lease`. REQUIRES: the lease does not hold any.
+  // Takes `cost` slots, at least one, under `lease`. REQUIRES: the lease does not hold any.
   void Take(State& state, std::int64_t cost, const Lease& lease) const {
     if (std::exchange(state.moved, false)) state.holders->Clear();
     state.holders->RemoveExpired(state.now, kMaxCleared);
@@ -119,7 +129,7 @@ struct Concurrency {
       return 0;
     }
     const std::int64_t charged = std::min(cost, kMaxCost);
-    Take(state, charged, lease);
+    if (charged > 0) Take(state, charged, lease);
     return cost - charged;
   }
 
@@ -139,25 +149,23 @@ struct Concurrency {
     UsageSnapshot snapshot{.counted = state.counted, .reset_at = now, .retry_at = now};
     const bool held = state.counted > 0;
     if (held) snapshot.reset_at = state.holders->ExpiryAfter(state.now, 1) - state.offset;
-    if (taken > 0) {
+    const bool takes = cost * taken > 0;
+    if (takes) {
       const Time expires = state.now + lease->ttl - state.offset;
       snapshot.reset_at = held ? std::min(snapshot.reset_at, expires) : expires;
     }
     const std::int64_t excess = state.counted + cost - limit;
-    if (taken == 0 && cost <= limit && excess > 0) {
+    if (!takes && cost <= limit && excess > 0) {
       snapshot.retry_at = state.holders->ExpiryAfter(state.now, excess) - state.offset;
     }
     return snapshot;
   }
 
-  // How long an admitted check must wait.
-  Duration Wait(const UsageSnapshot&, const Demand&, Time) const { return Duration::zero(); }
-
   // The verdict at `now`. REQUIRES: `snapshot` was made at `now`.
-  Verdict Judge(const UsageSnapshot& snapshot, const Demand& demand, bool admitted,
+  Verdict Judge(const UsageSnapshot& snapshot, const CounterDemand& demand, bool admitted,
                 Time now) const {
-    Verdict verdict = snapshot.Judge(limit, demand.cost, admitted, now);
-    if (demand.cost > kMaxCost) verdict.retry_after = Verdict::kNever;
+    Verdict verdict = snapshot.Judge(limit, demand.units, admitted, now);
+    if (demand.units > kMaxCost) verdict.retry_after = Verdict::kNever;
     return verdict;
   }
 
@@ -179,11 +187,11 @@ struct Concurrency {
     return state;
   }
 
-  // See core/counter.h.
+  // See core/algorithm/counter.h.
   std::size_t MemoryOf(const State& state) const {
     return Holders::kOwnBytes + state.holders->size() * Holders::kBytes;
   }
-  bool MayGrow(const State&) const { return true; }
+  static bool MayGrow(const State&) { return true; }
 
   // Slots held.
   std::int64_t Used(const State& state) const { return state.counted; }

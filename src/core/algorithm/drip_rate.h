@@ -22,6 +22,18 @@ struct DripRate {
   std::int64_t rate = 1;  // 1 to kMaxRate
   Duration period{};      // at least 1 µs
 
+  // Whether no more units drip than at the other rate.
+  bool IsAtMost(const DripRate& other) const {
+    return static_cast<double>(rate) * static_cast<double>(other.period.count()) <=
+           static_cast<double>(other.rate) * static_cast<double>(period.count());
+  }
+
+  // The sizes in rule files of a bucket that holds `reserved` units besides.
+  Parameters::Range SizeRange(std::int64_t least, std::int64_t reserved) const {
+    return {least, kMaxCapacity / period.count() - reserved,
+            " with a rate in " + FormatPeriod(period)};
+  }
+
   // The share of the rate for a bucket of `units`. Exact, unless levels would be too large; then
   // the rate is lower.
   DripRate For(const Share& share, std::int64_t units) const {

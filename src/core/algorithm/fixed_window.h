@@ -15,8 +15,9 @@
 
 namespace sluice {
 
-struct FixedWindow {
-  static constexpr Algorithm kAlgorithm = Algorithm::kFixedWindow;
+struct FixedWindow : CommonFacts {
+  static constexpr std::string_view kName = "fixed_window";
+  static constexpr Algorithm kAlgorithm{1};
 
   enum class Align : std::uint8_t {
     kFirst = 0,  // a window opens at the first request after the last one ended
@@ -32,9 +33,30 @@ struct FixedWindow {
 
   bool operator==(const FixedWindow&) const = default;
 
-  // See core/limit.h.
+  // See core/algorithm/limit.h.
   static constexpr std::string_view kScript = "fixed_window";
-  static constexpr bool kMayCoalesce = true;
+  static constexpr bool kMayCoalesceCharges = true;
+  void Describe(Parameters& its) {
+    its.Number("limit", limit, {.most = kMaxProduct});
+    bool is_month = align == Align::kMonth;
+    its.LengthOrMonth("window", window, is_month);
+    Align aligned = is_month ? Align::kClock : align;
+    its.Choice("align", aligned, is_month ? Align::kClock : Align::kFirst,
+               {{"first", Align::kFirst}, {"clock", Align::kClock}, {"epoch", Align::kEpoch}});
+    if (is_month && aligned != Align::kClock) {
+      its.Refuse("align", "with the window month is clock");
+    }
+    align = is_month ? Align::kMonth : aligned;
+    its.UtcOffset("utc_offset", utc_offset);
+    if (align == Align::kFirst || align == Align::kEpoch) {
+      its.Refuse("utc_offset", "is an offset only with align: clock or window: month");
+    }
+  }
+  // Two windows in a row may have admitted twice the limit.
+  bool Includes(const FixedWindow& other) const {
+    const bool has_length = window > Duration::zero() && other.window > Duration::zero();
+    return has_length && window >= other.window && other.limit / 2 >= limit;
+  }
   std::string Tag() const {
     switch (align) {
       case Align::kFirst:
@@ -51,8 +73,7 @@ struct FixedWindow {
   std::array<std::int64_t, 4> ScriptParameters() const {
     return {limit, window.count(), static_cast<std::int64_t>(align), utc_offset.count()};
   }
-  static std::size_t ScriptWeight(const Demand&) { return 1; }
-  bool Supports(Mode) const { return true; }
+  static bool DenialLasts(Mode) { return true; }
   std::int64_t MostAtOnce() const { return limit; }
 
   // The count can exceed the limit (CHARGE, or the limit was lowered).
@@ -91,10 +112,10 @@ struct FixedWindow {
   }
 
   // How many of `n` consecutive checks are admitted.
-  std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
+  std::int64_t Grants(const State& state, const CounterDemand& demand, std::int64_t n) const {
     if (state.count > limit) return 0;
-    if (demand.cost == 0) return n;
-    return std::min(n, (limit - state.count) / demand.cost);
+    if (demand.units == 0) return n;
+    return std::min(n, (limit - state.count) / demand.units);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
@@ -107,6 +128,13 @@ struct FixedWindow {
     const std::int64_t charged = std::min(cost, kMaxProduct - state.count);
     state.count += charged;
     return cost - charged;
+  }
+
+  // Charges `cost` units `times` times, and once more. Returns what Charge returns for the last.
+  std::int64_t ChargeRepeatedly(State& state, std::int64_t cost, std::int64_t times) const {
+    const bool fills = cost > 0 && times > (kMaxProduct - state.count) / cost;
+    state.count = fills ? kMaxProduct : state.count + cost * times;
+    return Charge(state, cost);
   }
 
   // Returns up to `cost` units to this window. Returns whether the count changed.
@@ -125,22 +153,17 @@ struct FixedWindow {
     return {};
   }
 
-  // The data needed to answer coalesced checks: the whole state.
   using Snapshot = State;
-  Snapshot Summarize(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
-
-  // How long an admitted check must wait.
-  Duration Wait(const State&, const Demand&, Time) const { return Duration::zero(); }
 
   // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
-  Verdict Judge(const State& state, const Demand& demand, bool admitted, Time now) const {
+  Verdict Judge(const State& state, const CounterDemand& demand, bool admitted, Time now) const {
     const bool unopened = align == Align::kFirst && state.count == 0;
     const Duration end = WindowEnd(state.start) - now;
     return {.admitted = admitted,
             .limit = limit,
             .remaining = std::max<std::int64_t>(0, limit - state.count),
             .reset_after = unopened ? Duration::zero() : end,
-            .retry_after = demand.cost > limit ? Verdict::kNever : end};
+            .retry_after = demand.units > limit ? Verdict::kNever : end};
   }
 
   // Time from `now` until the state equals that of a new counter.
@@ -153,9 +176,11 @@ struct FixedWindow {
     return shared;
   }
   State Seed(const State& seen, Time, const Share& share) const {
-    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.count);
-    return {seen.start, share.Of(limit) - share.Of(left), seen.last};
+    return {seen.start, share.TakenOf(limit, seen.count), seen.last};
   }
+
+  // The last seen window, without its units.
+  State Uncharged(const State& seen) const { return {seen.start, 0, seen.last}; }
 
   // Units counted.
   std::int64_t Used(const State& state) const { return state.count; }

@@ -21,26 +21,35 @@
 
 namespace sluice {
 
-struct LeakyBucket {
-  static constexpr Algorithm kAlgorithm = Algorithm::kLeakyBucket;
+struct LeakyBucket : CommonFacts {
+  static constexpr std::string_view kName = "leaky_bucket";
+  static constexpr Algorithm kAlgorithm{5};
 
-  std::int64_t rate = 1;   // units per period, 1 to TokenBucket::kMaxRate
-  Duration period{};       // at least 1 µs; (queue + 1) · period is at most kMaxCapacity
-  std::int64_t queue = 0;  // units that may wait, at least 0
+  std::int64_t rate = 1;                      // units per period, 1 to DripRate::kMaxRate
+  Duration period = std::chrono::seconds(1);  // at least 1 µs
+  std::int64_t queue = 0;  // units that may wait; (queue + 1) · period is at most kMaxCapacity
   bool delays = true;
 
   bool operator==(const LeakyBucket&) const = default;
 
-  // See core/limit.h.
+  // See core/algorithm/limit.h.
   static constexpr std::string_view kScript = "leaky_bucket";
-  static constexpr bool kMayCoalesce = true;
+  void Describe(Parameters& its) {
+    its.Rate("rate", rate, period, DripRate::kMaxRate);
+    its.Number("queue", queue, DripRate{rate, period}.SizeRange(0, 1));
+    its.Flag("delay", delays, true);
+  }
+  bool Includes(const LeakyBucket& other) const {
+    return queue <= other.queue && delays == other.delays &&
+           DripRate{rate, period}.IsAtMost({other.rate, other.period});
+  }
   std::string Tag() const { return "leaky_bucket:" + FormatDuration(period); }
   std::array<std::int64_t, 4> ScriptParameters() const {
     return {rate, period.count(), queue, delays ? 1 : 0};
   }
-  static std::size_t ScriptWeight(const Demand&) { return 1; }
   // A check that waits in the queue cannot be refunded.
   bool Supports(Mode mode) const { return !delays || mode != Mode::kRefund; }
+  bool RefundsInFull() const { return !delays; }
   std::int64_t MostAtOnce() const { return queue + 1; }
 
   struct State {
@@ -79,11 +88,11 @@ struct LeakyBucket {
   }
 
   // How many of `n` consecutive checks are admitted.
-  std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
+  std::int64_t Grants(const State& state, const CounterDemand& demand, std::int64_t n) const {
     const std::int64_t longest = LongestQueue(demand);
-    if (state.level > longest || demand.cost > queue + 1) return 0;
-    if (demand.cost == 0) return n;
-    const std::int64_t amount = demand.cost * period.count();
+    if (state.level > longest || demand.units > queue + 1) return 0;
+    if (demand.units == 0) return n;
+    const std::int64_t amount = demand.units * period.count();
     const std::int64_t in_time = (longest - state.level) / amount + 1;
     return std::min({n, in_time, (Capacity() - state.level) / amount});
   }
@@ -125,26 +134,25 @@ struct LeakyBucket {
     return {};
   }
 
-  // The data needed to answer coalesced checks: the whole state.
   using Snapshot = State;
-  Snapshot Summarize(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
 
-  // How long an admitted check must wait. `state` is from before it takes its cost.
-  Duration Wait(const State& state, const Demand&, Time now) const {
-    if (!delays || state.level == 0) return Duration::zero();
+  // How long an admitted check must wait. `state` is from before it takes its cost. One that takes
+  // nothing has no place in the queue.
+  Duration Wait(const State& state, const CounterDemand& demand, Time now) const {
+    if (!delays || state.level == 0 || demand.units == 0) return Duration::zero();
     return TimeToFall(0, state) + (state.last - now);
   }
 
   // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
-  Verdict Judge(const State& state, const Demand& demand, bool admitted, Time now) const {
+  Verdict Judge(const State& state, const CounterDemand& demand, bool admitted, Time now) const {
     const Duration ahead = state.last - now;  // clock skew to wait out
     const std::int64_t free = std::max<std::int64_t>(0, Capacity() - state.level);
     Verdict verdict{.admitted = admitted,
                     .limit = queue + 1,
                     .remaining = free / period.count(),
                     .reset_after = TimeToFall(0, state) + ahead};
-    if (demand.cost <= queue + 1) {
-      const std::int64_t room = Capacity() - demand.cost * period.count();
+    if (demand.units <= queue + 1) {
+      const std::int64_t room = Capacity() - demand.units * period.count();
       verdict.retry_after = TimeToFall(std::min(room, LongestQueue(demand)), state) + ahead;
     }
     return verdict;
@@ -181,8 +189,8 @@ struct LeakyBucket {
   std::int64_t Capacity() const { return (queue + 1) * period.count(); }
 
   // The highest level at which a check does not wait longer than its max_wait.
-  std::int64_t LongestQueue(const Demand& demand) const {
-    if (!delays || !demand.max_wait) return Capacity();
+  std::int64_t LongestQueue(const CounterDemand& demand) const {
+    if (!delays || !demand.max_wait || demand.units == 0) return Capacity();
     const bool beyond = demand.max_wait->count() >= CeilDiv(Capacity(), rate);
     return beyond ? Capacity() : demand.max_wait->count() * rate;
   }

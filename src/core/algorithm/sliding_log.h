@@ -22,8 +22,9 @@
 
 namespace sluice {
 
-struct SlidingLog {
-  static constexpr Algorithm kAlgorithm = Algorithm::kSlidingLog;
+struct SlidingLog : CommonFacts {
+  static constexpr std::string_view kName = "sliding_log";
+  static constexpr Algorithm kAlgorithm{2};
   static constexpr std::int64_t kMaxLimit = 10'000;
   // At this size the newest entry absorbs further units and takes their later time.
   static constexpr std::size_t kMaxEntries = 10'000;
@@ -39,15 +40,20 @@ struct SlidingLog {
 
   bool operator==(const SlidingLog&) const = default;
 
-  // See core/limit.h.
+  // See core/algorithm/limit.h.
   static constexpr std::string_view kScript = "sliding_log";
-  static constexpr bool kMayCoalesce = true;
+  void Describe(Parameters& its) {
+    its.Number("limit", limit, {.most = kMaxLimit});
+    its.Length("window", window);
+  }
+  bool Includes(const SlidingLog& other) const {
+    return window >= other.window && limit <= other.limit;
+  }
   std::string Tag() const { return "sliding_log:" + FormatDuration(window); }
   std::array<std::int64_t, 2> ScriptParameters() const { return {limit, window.count()}; }
-  static std::size_t ScriptWeight(const Demand& demand) {
+  static std::size_t ScriptWeight(const CounterDemand& demand) {
     return demand.mode == Mode::kUndo ? 64 : 8;
   }
-  bool Supports(Mode) const { return true; }
   std::int64_t MostAtOnce() const { return limit; }
 
   struct Entry {
@@ -97,8 +103,8 @@ struct SlidingLog {
 
   // How many of `n` consecutive checks are admitted.
   template <typename Counted>  // State or UsageSnapshot
-  std::int64_t Grants(const Counted& state, const Demand& demand, std::int64_t n) const {
-    return UsageSnapshot{.counted = state.counted}.Grants(limit, demand.cost, n);
+  std::int64_t Grants(const Counted& state, const CounterDemand& demand, std::int64_t n) const {
+    return UsageSnapshot{.counted = state.counted}.Grants(limit, demand.units, n);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
@@ -189,13 +195,10 @@ struct SlidingLog {
     return snapshot;
   }
 
-  // How long an admitted check must wait.
-  Duration Wait(const UsageSnapshot&, const Demand&, Time) const { return Duration::zero(); }
-
   // The verdict at `now`. REQUIRES: `snapshot` was made at `now`.
-  Verdict Judge(const UsageSnapshot& snapshot, const Demand& demand, bool admitted,
+  Verdict Judge(const UsageSnapshot& snapshot, const CounterDemand& demand, bool admitted,
                 Time now) const {
-    return snapshot.Judge(limit, demand.cost, admitted, now);
+    return snapshot.Judge(limit, demand.units, admitted, now);
   }
 
   // Time from `now` until the state equals that of a new counter.
@@ -214,14 +217,13 @@ struct SlidingLog {
   State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
     State state;
     Open(state, at);
-    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.counted);
-    const std::int64_t count = share.Of(limit) - share.Of(left);
+    const std::int64_t count = share.TakenOf(limit, seen.counted);
     if (count > 0) state.log->push_back({seen.reset_at - window, count, count});
     state.counted = count;
     return state;
   }
 
-  // See core/counter.h. A log whose first entry has expired replaces it.
+  // See core/algorithm/counter.h. A log whose first entry has expired replaces it.
   std::size_t MemoryOf(const State& state) const {
     return kEmptyLogBytes + state.log->size() * sizeof(Entry);
   }

@@ -20,25 +20,34 @@
 
 namespace sluice {
 
-struct SlidingWindow {
-  static constexpr Algorithm kAlgorithm = Algorithm::kSlidingWindow;
+struct SlidingWindow : CommonFacts {
+  static constexpr std::string_view kName = "sliding_window";
+  static constexpr Algorithm kAlgorithm{3};
   static constexpr std::int64_t kMaxSegments = 60;
 
-  std::int64_t limit = 1;      // 1 to 2^52
-  Duration window{};           // at least 1 ms
-  std::int64_t segments = 10;  // 1 to kMaxSegments
+  static constexpr std::int64_t kDefaultSegments = 10;
+
+  std::int64_t limit = 1;                    // 1 to 2^52
+  Duration window{};                         // at least 1 ms
+  std::int64_t segments = kDefaultSegments;  // 1 to kMaxSegments
 
   bool operator==(const SlidingWindow&) const = default;
 
-  // See core/limit.h.
+  // See core/algorithm/limit.h.
   static constexpr std::string_view kScript = "sliding_window";
-  static constexpr bool kMayCoalesce = true;
+  void Describe(Parameters& its) {
+    its.Number("limit", limit, {.most = kMaxProduct});
+    its.Length("window", window);
+    its.Number("segments", segments, {.most = kMaxSegments}, kDefaultSegments);
+  }
+  // Its sub-windows may have admitted twice the limit in another's window.
+  bool Includes(const SlidingWindow& other) const {
+    return window >= other.window && other.limit / 2 >= limit;
+  }
   std::string Tag() const {
     return "sliding_window:" + FormatDuration(window) + ":" + std::to_string(segments);
   }
   std::array<std::int64_t, 3> ScriptParameters() const { return {limit, window.count(), segments}; }
-  static std::size_t ScriptWeight(const Demand&) { return 1; }
-  bool Supports(Mode) const { return true; }
   std::int64_t MostAtOnce() const { return limit; }
 
   struct State {
@@ -75,11 +84,12 @@ struct SlidingWindow {
   }
 
   // How many of `n` consecutive checks are admitted.
-  std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
+  std::int64_t Grants(const State& state, const CounterDemand& demand, std::int64_t n) const {
     return Grants(UsageSnapshot{.counted = state.counted()}, demand, n);
   }
-  std::int64_t Grants(const UsageSnapshot& snapshot, const Demand& demand, std::int64_t n) const {
-    return snapshot.Grants(limit, demand.cost, n);
+  std::int64_t Grants(const UsageSnapshot& snapshot, const CounterDemand& demand,
+                      std::int64_t n) const {
+    return snapshot.Grants(limit, demand.units, n);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
@@ -150,13 +160,10 @@ struct SlidingWindow {
     return snapshot;
   }
 
-  // How long an admitted check must wait.
-  Duration Wait(const UsageSnapshot&, const Demand&, Time) const { return Duration::zero(); }
-
   // The verdict at `now`. REQUIRES: `snapshot` was made at `now`.
-  Verdict Judge(const UsageSnapshot& snapshot, const Demand& demand, bool admitted,
+  Verdict Judge(const UsageSnapshot& snapshot, const CounterDemand& demand, bool admitted,
                 Time now) const {
-    return snapshot.Judge(limit, demand.cost, admitted, now);
+    return snapshot.Judge(limit, demand.units, admitted, now);
   }
 
   // Time from `now` until the state equals that of a new counter.
@@ -170,14 +177,13 @@ struct SlidingWindow {
     return shared;
   }
   State Seed(const UsageSnapshot& seen, Time at, const Share& share) const {
-    const std::int64_t left = std::max<std::int64_t>(0, limit - seen.counted);
-    const std::int64_t count = share.Of(limit) - share.Of(left);
+    const std::int64_t count = share.TakenOf(limit, seen.counted);
     if (count == 0) return {.start = at, .last = at, .counts = {}};
     const Time start = seen.reset_at - (segments + 1) * length();
     return {.start = start, .last = at, .counts = {count}};
   }
 
-  // See core/counter.h. As with units in every sub-window.
+  // See core/algorithm/counter.h. As with units in every sub-window.
   std::size_t MemoryOf(const State&) const {
     return static_cast<std::size_t>(segments) * sizeof(std::int64_t);
   }

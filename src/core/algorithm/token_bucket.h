@@ -23,15 +23,16 @@
 
 namespace sluice {
 
-struct TokenBucket {
-  static constexpr Algorithm kAlgorithm = Algorithm::kTokenBucket;
+struct TokenBucket : CommonFacts {
+  static constexpr std::string_view kName = "token_bucket";
+  static constexpr Algorithm kAlgorithm{4};
   // The maximum of burst · period, with the period in µs.
   static constexpr std::int64_t kMaxCapacity = DripRate::kMaxCapacity;
   static constexpr std::int64_t kMaxRate = DripRate::kMaxRate;
 
-  std::int64_t rate = 1;   // tokens per period, 1 to kMaxRate
-  Duration period{};       // at least 1 µs
-  std::int64_t burst = 1;  // tokens the bucket holds, at least 1
+  std::int64_t rate = 1;                      // tokens per period, 1 to kMaxRate
+  Duration period = std::chrono::seconds(1);  // at least 1 µs
+  std::int64_t burst = 1;                     // tokens the bucket holds, at least 1
   bool starts_empty = false;
   bool borrows = false;
 
@@ -49,15 +50,22 @@ struct TokenBucket {
 
   bool operator==(const TokenBucket&) const = default;
 
-  // See core/limit.h.
+  // See core/algorithm/limit.h.
   static constexpr std::string_view kScript = "token_bucket";
-  static constexpr bool kMayCoalesce = true;
+  void Describe(Parameters& its);
+  bool Includes(const TokenBucket& other) const {
+    return burst <= other.burst && borrows == other.borrows && starts_empty == other.starts_empty &&
+           DripRate{rate, period}.IsAtMost({other.rate, other.period});
+  }
   std::string Tag() const { return "token_bucket:" + FormatDuration(period); }
   std::array<std::int64_t, 5> ScriptParameters() const {
     return {rate, period.count(), burst, starts_empty ? 1 : 0, borrows ? 1 : 0};
   }
-  static std::size_t ScriptWeight(const Demand&) { return 1; }
-  bool Supports(Mode) const { return true; }
+  // A peek at a bucket that starts empty may have found none: then the next check of another mode
+  // must reach the store, where it begins to fill.
+  bool DenialLasts(Mode mode) const {
+    return mode == Mode::kConsume || (mode == Mode::kPeek && !starts_empty);
+  }
   std::int64_t MostAtOnce() const { return borrows ? MaxDebt() / period.count() : burst; }
 
   struct State {
@@ -97,11 +105,11 @@ struct TokenBucket {
   }
 
   // How many of `n` consecutive checks are admitted.
-  std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
+  std::int64_t Grants(const State& state, const CounterDemand& demand, std::int64_t n) const {
     const std::int64_t credit = state.level + Advanced(demand);
-    if (credit < 0 || demand.cost > MostAtOnce()) return 0;
-    if (demand.cost == 0) return n;
-    const std::int64_t amount = demand.cost * period.count();
+    if (credit < 0 || demand.units > MostAtOnce()) return 0;
+    if (demand.units == 0) return n;
+    const std::int64_t amount = demand.units * period.count();
     const std::int64_t due = credit / amount + (borrows ? 1 : 0);
     const std::int64_t room = std::max<std::int64_t>(0, state.level + MaxDebt()) / amount;
     return std::min({n, due, room});
@@ -140,26 +148,24 @@ struct TokenBucket {
     return {};
   }
 
-  // The data needed to answer coalesced checks: the whole state.
   using Snapshot = State;
-  Snapshot Summarize(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
 
   // How long an admitted check must wait. `state` is from before it takes its cost.
-  Duration Wait(const State& state, const Demand& demand, Time now) const {
+  Duration Wait(const State& state, const CounterDemand& demand, Time now) const {
     const Duration wait = TimeToReach(Due(demand), state);
     return wait > Duration::zero() ? wait + (state.last - now) : wait;
   }
 
   // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
-  Verdict Judge(const State& state, const Demand& demand, bool admitted, Time now) const {
+  Verdict Judge(const State& state, const CounterDemand& demand, bool admitted, Time now) const {
     const Duration ahead = state.last - now;  // clock skew to wait out
     Verdict verdict{.admitted = admitted,
                     .limit = burst,
                     .remaining = std::max<std::int64_t>(0, state.level / period.count()),
                     .reset_after = TimeToReach(Capacity(), state) + ahead};
-    if (demand.cost <= MostAtOnce()) {
+    if (demand.units <= MostAtOnce()) {
       const std::int64_t due = Due(demand) - Advanced(demand);
-      const std::int64_t room = demand.cost * period.count() - MaxDebt();
+      const std::int64_t room = demand.units * period.count() - MaxDebt();
       verdict.retry_after = TimeToReach(std::max(due, room), state) + ahead;
     }
     return verdict;
@@ -194,6 +200,13 @@ struct TokenBucket {
     return {std::clamp(level, -shared.MaxDebt(), shared.Capacity()), seen.last};
   }
 
+  // What counts the tokens taken, from none.
+  TokenBucket ForCharges() const {
+    TokenBucket full = *this;
+    full.starts_empty = false;
+    return full;
+  }
+
   // Tokens that are missing, debt included.
   std::int64_t Used(const State& state) const {
     return CeilDiv(std::max<std::int64_t>(0, Capacity() - state.level), period.count());
@@ -204,12 +217,12 @@ struct TokenBucket {
   std::int64_t MaxDebt() const { return MaxDebt(rate, Capacity()); }
 
   // The level at which a check is due. REQUIRES: cost <= MostAtOnce()
-  std::int64_t Due(const Demand& demand) const {
-    return borrows ? 0 : demand.cost * period.count();
+  std::int64_t Due(const CounterDemand& demand) const {
+    return borrows ? 0 : demand.units * period.count();
   }
 
   // The tokens added during the longest wait.
-  std::int64_t Advanced(const Demand& demand) const {
+  std::int64_t Advanced(const CounterDemand& demand) const {
     const std::int64_t wait = demand.MaxWaitForTokens().count();
     return wait >= CeilDiv(MaxDebt(), rate) ? MaxDebt() : wait * rate;
   }

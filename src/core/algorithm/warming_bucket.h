@@ -12,36 +12,50 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <variant>
 
 #include "core/algorithm/algorithm.h"
 #include "core/algorithm/drip_rate.h"
+#include "core/algorithm/token_bucket.h"
 #include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
 
-struct WarmingBucket {
-  static constexpr Algorithm kAlgorithm = Algorithm::kTokenBucket;
+struct WarmingBucket : CommonFacts {
+  static constexpr std::string_view kName = TokenBucket::kName;
+  static constexpr Algorithm kAlgorithm = TokenBucket::kAlgorithm;
   // The price of a permit when cold, as a multiple of the price when warm.
   static constexpr double kColdFactor = 3;
   static constexpr Duration kMaxWarmup = std::chrono::days(1);
 
-  std::int64_t rate = 1;  // tokens per period when warm, at least 1
-  Duration period{};      // at least 1 µs
-  Duration warmup{};      // at least 1 ms, at most kMaxWarmup
+  std::int64_t rate = 1;                      // tokens per period when warm, at least 1
+  Duration period = std::chrono::seconds(1);  // at least 1 µs
+  Duration warmup = std::chrono::seconds(1);  // at least 1 ms, at most kMaxWarmup
 
   bool operator==(const WarmingBucket&) const = default;
 
-  // See core/limit.h.
+  // See core/algorithm/limit.h.
   static constexpr std::string_view kScript = "warming_bucket";
   // Each grant changes the price of the next.
   static constexpr bool kMayCoalesce = false;
+  static constexpr std::string_view kSelectedBy = "warmup";
+  void Describe(Parameters& its) {
+    its.Rate("rate", rate, period, DripRate::kMaxRate);
+    its.Length("warmup", warmup, kMaxWarmup);
+    its.Refuse("burst", "is no burst with warmup: rate and warmup determine it");
+    its.Refuse("initial", "is no initial with warmup: such a bucket starts cold");
+    bool borrows = true;
+    its.Flag("borrow", borrows, true);
+    if (!borrows) its.Refuse("borrow", "with warmup is true");
+  }
+  bool Includes(const WarmingBucket& other) const { return *this == other; }
   std::string Tag() const { return "token_bucket:" + FormatDuration(period) + ":warmup"; }
   std::array<std::int64_t, 3> ScriptParameters() const {
     return {rate, period.count(), warmup.count()};
   }
-  static std::size_t ScriptWeight(const Demand&) { return 1; }
-  bool Supports(Mode) const { return true; }
+  // A refund reduces debt alone.
+  static bool RefundsInFull() { return false; }
   std::int64_t MostAtOnce() const {
     const double units = static_cast<double>(MaxDebt().count()) / (kColdFactor * StableInterval());
     return static_cast<std::int64_t>(std::min(units, static_cast<double>(kMaxProduct)));
@@ -82,9 +96,9 @@ struct WarmingBucket {
   }
 
   // Whether a check is admitted: 0 or 1. REQUIRES: n <= 1, since each grant changes the price.
-  std::int64_t Grants(const State& state, const Demand& demand, std::int64_t n) const {
+  std::int64_t Grants(const State& state, const CounterDemand& demand, std::int64_t n) const {
     const bool due = state.next_free - state.last <= LongestWait(demand);
-    return due && demand.cost <= MostAtOnce() ? n : 0;
+    return due && demand.units <= MostAtOnce() ? n : 0;
   }
 
   // Takes `cost` units. REQUIRES: times <= 1, and Grants returned at least `times`.
@@ -133,46 +147,56 @@ struct WarmingBucket {
     return {};
   }
 
-  // The data needed to answer a check: the whole state.
   using Snapshot = State;
-  Snapshot Summarize(const State& state, std::int64_t, std::int64_t, Time) const { return state; }
 
   // How long an admitted check must wait. `state` is from before it takes its cost.
-  Duration Wait(const State& state, const Demand&, Time now) const {
+  Duration Wait(const State& state, const CounterDemand&, Time now) const {
     return state.next_free > state.last ? state.next_free - now : Duration::zero();
   }
 
   // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
-  Verdict Judge(const State& state, const Demand& demand, bool admitted, Time now) const {
+  Verdict Judge(const State& state, const CounterDemand& demand, bool admitted, Time now) const {
     const bool in_debt = state.next_free > state.last;
     Verdict verdict{.admitted = admitted,
                     .limit = std::max<std::int64_t>(1, static_cast<std::int64_t>(MaxStored())),
-                    .remaining = in_debt ? 0 : static_cast<std::int64_t>(state.stored),
+                    .remaining = in_debt ? 0 : static_cast<std::int64_t>(StoredIn(state)),
                     .reset_after = Lifetime(state, now)};
-    if (demand.cost <= MostAtOnce()) {
+    if (demand.units <= MostAtOnce()) {
       verdict.retry_after = std::max(state.next_free - LongestWait(demand), state.last) - now;
     }
     return verdict;
   }
 
+  // The permits stored, within their bounds whatever number a store has replied with.
+  double StoredIn(const State& state) const {
+    return std::max(0.0, std::min(MaxStored(), state.stored));
+  }
+
   // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const {
-    const double cooling = std::ceil((MaxStored() - state.stored) * CooldownInterval());
+    const double cooling = std::ceil((MaxStored() - StoredIn(state)) * CooldownInterval());
     return state.next_free + Duration(static_cast<std::int64_t>(cooling)) - now;
   }
 
   // The limit for `share` of the rate, and its counter derived from the last seen state of the
-  // whole limit: as cold, and as long in debt. REQUIRES: share.Of(1) == 1, since the one check that
-  // a bucket without debt always admits cannot be divided.
-  WarmingBucket For(const Share& share) const {
-    WarmingBucket shared = *this;
-    const DripRate drip = DripRate{rate, period}.For(share, 1);
-    shared.rate = drip.rate;
-    shared.period = drip.period;
-    return shared;
+  // whole limit: as cold, and as long in debt. The one check that a bucket without debt always
+  // admits cannot be divided: one server has it, the others a bucket without tokens.
+  std::variant<WarmingBucket, TokenBucket> For(const Share& share) const {
+    if (share.Of(1) == 0) return TokenBucket{.rate = rate, .period = period, .burst = 0};
+    return WithRateOf(share);
   }
-  State Seed(const State& seen, Time, const Share& share) const {
-    return {seen.stored * (For(share).MaxStored() / MaxStored()), seen.next_free, seen.last};
+  std::variant<State, TokenBucket::State> Seed(const State& seen, Time at,
+                                               const Share& share) const {
+    if (share.Of(1) == 0) return TokenBucket::State{.level = 0, .last = at};
+    const double stored = seen.stored * (WithRateOf(share).MaxStored() / MaxStored());
+    return State{stored, seen.next_free, seen.last};
+  }
+
+  // What counts the units taken, which are refilled like tokens. Here charges are prices, which
+  // depend on how cold the bucket is.
+  TokenBucket ForCharges() const {
+    const std::int64_t most = TokenBucket::kMaxCapacity / period.count();
+    return {.rate = rate, .period = period, .burst = std::min(MostAtOnce(), most)};
   }
 
   // Units of debt.
@@ -182,6 +206,14 @@ struct WarmingBucket {
   }
 
  private:
+  WarmingBucket WithRateOf(const Share& share) const {
+    WarmingBucket shared = *this;
+    const DripRate drip = DripRate{rate, period}.For(share, 1);
+    shared.rate = drip.rate;
+    shared.period = drip.period;
+    return shared;
+  }
+
   // Time between two permits of a warm bucket, in µs.
   double StableInterval() const {
     return static_cast<double>(period.count()) / static_cast<double>(rate);
@@ -220,7 +252,7 @@ struct WarmingBucket {
     const Duration cold(static_cast<std::int64_t>(std::ceil(kColdFactor * StableInterval())));
     return 10 * std::max<Duration>({warmup, std::chrono::minutes(1), cold});
   }
-  Duration LongestWait(const Demand& demand) const {
+  Duration LongestWait(const CounterDemand& demand) const {
     return std::min(demand.MaxWaitForTokens(), MaxDebt());
   }
 };

@@ -26,19 +26,21 @@ const LimitAnswer& Narrowest(const std::vector<LimitAnswer>& limits) {
 
 }  // namespace
 
-void DescriptorCheck::FollowTo(const DomainGuide& domain, std::span<const Entry> entries) {
-  brings_limit_ = false;
-  Guide::Follow(domain, entries, walk_);
+void DescriptorCheck::FindLimit(const DomainGuide& domain, std::span<const Entry> entries) {
+  has_override_ = false;
+  Match(domain, entries, match_);
 }
 
-void DescriptorCheck::BringLimit(const RequestedLimit& limit, std::span<const Entry> entries) {
-  walk_.counter.clear();
-  for (const Entry& entry : entries) AppendEntry(entry.key, entry.value, walk_.counter);
-  DigestIfLong(walk_.counter);
-  brings_limit_ = true;
-  brought_ = limit;
-  brought_limit_.limit = LimitOf(static_cast<Unit>(limit.unit), limit.requests_per_unit);
-  brought_limit_.tag = CounterTag(brought_limit_.limit);
+void DescriptorCheck::SetOverride(const RequestedDescriptor::RateLimitOverride& limit,
+                                  std::span<const Entry> entries) {
+  match_.counter.clear();
+  for (const Entry& entry : entries) AppendEntry(entry.key, entry.value, match_.counter);
+  DigestIfLong(match_.counter);
+  has_override_ = true;
+  override_unit_ = static_cast<Unit>(limit.unit());
+  override_requests_ = limit.requests_per_unit();
+  override_limit_.limit = LimitOf(override_unit_, override_requests_);
+  override_limit_.tag = CounterTag(override_limit_.limit);
 }
 
 void DescriptorCheck::SetHits(std::uint64_t hits, bool is_negative) {
@@ -47,46 +49,49 @@ void DescriptorCheck::SetHits(std::uint64_t hits, bool is_negative) {
 }
 
 std::string_view DescriptorCheck::metric() const {
-  if (brings_limit_) return kOverrideRule;
-  return walk_.metric.empty() ? std::string_view(walk_.target->rule) : walk_.metric;
+  if (has_override_) return kOverrideRule;
+  return match_.metric.empty() ? std::string_view(match_.target->rule) : match_.metric;
 }
 
 // Hits beyond the limit are counted, unless the rule has Sluice's own limits.
-void DescriptorCheck::Start(const Terms& terms, std::size_t position) {
-  position_ = position;
-  status_ = {.quota = target() != nullptr && target()->quota_mode};
-  is_over_ = from_cache_ = took_ = false;
+void DescriptorCheck::Start(const Context& context, Response::DescriptorStatus& status) {
+  status_ = &status;
+  is_quota_ = context.quota_mode || (target() != nullptr && target()->quota_mode);
+  is_shadow_ = context.shadow_mode;
+  is_over_ = from_cache_ = has_charged_ = refunds_request_ = false;
   const bool own_limits = target() != nullptr && target()->own_limits;
-  const bool consumes = own_limits || !terms.count_denied;
-  Demand demand{.cost = static_cast<std::int64_t>(hits_),
-                .mode = consumes ? Mode::kConsume : Mode::kCharge};
+  const bool consumes = own_limits || !context.count_denied;
+  Demand demand{.mode = consumes ? Mode::kConsume : Mode::kCharge};
   if (own_limits) demand.max_wait = Duration::zero();  // Envoy would not wait
   if (is_negative_) demand.mode = Mode::kRefund;
   if (hits_ == 0) demand.mode = Mode::kPeek;
   if (is_negative_) demand.max_wait.reset();
-  Ask(terms, demand);
+  Ask(context, demand);
 }
 
-void DescriptorCheck::GiveBack(const Terms& terms) {
-  took_ = false;
-  Ask(terms,
-      {.cost = static_cast<std::int64_t>(hits_), .mode = Mode::kRefund, .charged_at = decided_at_});
+// The request was one of kRequests when it consumed.
+void DescriptorCheck::Refund(const Context& context) {
+  has_charged_ = false;
+  refunds_request_ = target() != nullptr && target()->counts_requests;
+  Ask(context, {.mode = Mode::kRefund, .charged_at = decided_at_});
 }
 
-void DescriptorCheck::Ask(const Terms& terms, const Demand& demand) {
+void DescriptorCheck::Ask(const Context& context, const Demand& demand) {
   request.Clear();
-  request.domain = terms.domain;
+  request.domain = context.domain;
   request.attributes = {
-      {kRuleAttribute, brings_limit_ ? kOverrideRule : std::string_view(walk_.target->rule)},
-      {kDescriptorAttribute, walk_.counter}};
+      {kRuleAttribute, has_override_ ? kOverrideRule : std::string_view(match_.target->rule)},
+      {kDescriptorAttribute, match_.counter}};
+  request.cost = static_cast<std::int64_t>(hits_);
   request.demand = demand;
-  request.deadline = terms.deadline;
-  request.in_order = terms.in_order;
-  request.ask_store = terms.ask_store;
+  if (refunds_request_) request.amounts = {{CountedAmount::kRequests, 1}};
+  request.deadline = context.deadline;
+  request.in_order = context.in_order;
+  request.ask_store = context.ask_store;
   request.charge_decides = true;
-  request.rules = terms.rules;
-  if (brings_limit_) request.limits = {&brought_limit_, 1};
-  CheckCall::Start(terms.received);
+  request.rules = context.rules;
+  if (has_override_) request.limits = {&override_limit_, 1};
+  CheckCall::Start(context.received);
 }
 
 void DescriptorCheck::OnAnswer(const Result<CheckAnswer>& answer) {
@@ -102,46 +107,62 @@ void DescriptorCheck::OnAnswer(const Result<CheckAnswer>& answer) {
 
 void DescriptorCheck::Read(const CheckAnswer& answer) {
   if (answer.limits.empty()) {
-    if (answer.source == Source::kRule) status_.remaining = kAll;  // unlimited
+    if (answer.source == Source::kRule) status_->set_limit_remaining(kAll);  // unlimited
     return;
   }
-  const bool gives_back = request.demand.mode == Mode::kRefund;
   const LimitAnswer& limit = Narrowest(answer.limits);
-  if (!gives_back) {
+  if (request.demand.mode != Mode::kRefund) {
     is_over_ = !limit.verdict.admitted;
     from_cache_ = limit.source == Source::kDenyCache;
-    took_ = !is_over_ && hits_ > 0;
+    has_charged_ = !is_over_ && hits_ > 0;
     decided_at_ = answer.decided_at;
-    if (is_over_ && !limit.rule->rule.shadow) status_.code = Code::kOverLimit;
+    if (is_over_ && !limit.rule->rule.shadow) status_->set_code(Response::OVER_LIMIT);
   }
   ReadLimit(limit);
+  ReadQuota(limit);
 }
 
 void DescriptorCheck::ReadLimit(const LimitAnswer& limit) {
-  status_.limit = CurrentLimitOf(limit);
-  status_.remaining = 0;
+  ReadCurrentLimit(limit);
+  std::uint32_t remaining = 0;
   if (!is_over_) {
-    status_.remaining =
-        limit.state_known ? Clamp(limit.verdict.remaining) : status_.limit->requests_per_unit;
+    remaining = limit.state_known ? Clamp(limit.verdict.remaining)
+                                  : status_->current_limit().requests_per_unit();
   }
-  status_.until_reset.reset();
+  status_->set_limit_remaining(remaining);
+  status_->clear_duration_until_reset();
   if (limit.verdict.reset_after > Duration::zero()) {
-    status_.until_reset = std::chrono::ceil<std::chrono::seconds>(limit.verdict.reset_after);
+    status_->mutable_duration_until_reset()->set_seconds(
+        std::chrono::ceil<std::chrono::seconds>(limit.verdict.reset_after).count());
   }
 }
 
-CurrentLimit DescriptorCheck::CurrentLimitOf(const LimitAnswer& limit) const {
-  if (brings_limit_) {
-    return {.requests_per_unit = brought_.requests_per_unit,
-            .unit = static_cast<Unit>(brought_.unit),
-            .name = {}};
-  }
-  const Target& it = *walk_.target;
-  if (it.own_limits) {
-    return {
-        .requests_per_unit = Clamp(limit.verdict.limit), .unit = Unit::kUnknown, .name = it.name};
-  }
-  return {.requests_per_unit = it.requests_per_unit, .unit = it.unit, .name = it.name};
+// A window that is full admits no hit until its end, so the caller may deny by itself until then.
+// Not in modes in which a limit that is over does not deny alone, and not if this server's share of
+// the limit has decided.
+void DescriptorCheck::ReadQuota(const LimitAnswer& limit) {
+  status_->clear_quota();
+  const bool own_limits = target() != nullptr && target()->own_limits;
+  const bool by_share = limit.source == Source::kFallback || !limit.state_known;
+  if (status_->code() != Response::OVER_LIMIT || is_quota_ || is_shadow_) return;
+  if (own_limits || by_share || limit.verdict.remaining > 0) return;
+  const auto until = (decided_at_ + limit.verdict.reset_after).time_since_epoch();
+  status_->mutable_quota()->set_requests(1);  // the one that was denied
+  status_->mutable_quota()->mutable_valid_until()->set_seconds(
+      std::chrono::floor<std::chrono::seconds>(until).count());
+}
+
+void DescriptorCheck::ReadCurrentLimit(const LimitAnswer& limit) {
+  Response::RateLimit& to = *status_->mutable_current_limit();
+  const auto set = [&](std::uint32_t requests, Unit unit) {
+    to.set_requests_per_unit(requests);
+    to.set_unit(static_cast<Response::RateLimit::Unit>(unit));
+  };
+  if (has_override_) return set(override_requests_, override_unit_);
+  const Target& it = *match_.target;
+  to.set_name(it.name);
+  if (it.own_limits) return set(Clamp(limit.verdict.limit), Unit::kUnknown);
+  set(it.requests_per_unit, it.unit);
 }
 
 }  // namespace sluice::envoy

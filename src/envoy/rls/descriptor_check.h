@@ -5,22 +5,23 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
 
-#include "envoy/rls/options.h"
+#include <envoy/service/ratelimit/v3/rls.pb.h>
+
 #include "envoy/rls/request.h"
-#include "envoy/rls/status.h"
 #include "envoy/rules/guide.h"
 #include "limiter/check_call.h"
 
 namespace sluice::envoy {
 
+using Response = ::envoy::service::ratelimit::v3::RateLimitResponse;
+
 class DescriptorCheck final : private CheckCall {
  public:
   class Owner {
    public:
-    // `error` is null unless the check has failed. May be called before Start or GiveBack returns.
+    // `error` is null unless the check has failed. May be called before Start or Refund returns.
     virtual void OnDecided(DescriptorCheck& check, const Error* error) = 0;
 
    protected:
@@ -28,68 +29,75 @@ class DescriptorCheck final : private CheckCall {
   };
 
   // The parameters shared by all descriptors of a request.
-  struct Terms {
+  struct Context {
     std::string_view domain;
-    std::shared_ptr<const RulesInForce> rules;
+    std::shared_ptr<const ActiveRules> rules;
     SteadyTime received;
     SteadyTime deadline = SteadyTime::max();
     bool in_order = false;
     bool ask_store = false;
     bool count_denied = true;
+    bool quota_mode = false;   // of all limits
+    bool shadow_mode = false;  // likewise
   };
 
   // Both must outlive the check.
   DescriptorCheck(Limiter& limiter, Owner& owner) : CheckCall(limiter), owner_(owner) {}
 
-  // Before Start: either FollowTo, which finds the limit in the rules, or BringLimit, if the
-  // request has a limit of its own; then SetHits.
-  void FollowTo(const DomainGuide& domain, std::span<const Entry> entries);
-  void BringLimit(const RequestedLimit& limit, std::span<const Entry> entries);
+  // Before Start: either FindLimit, in the rules, or SetOverride, if the request has a limit of its
+  // own; then SetHits.
+  void FindLimit(const DomainGuide& domain, std::span<const Entry> entries);
+  void SetOverride(const RequestedDescriptor::RateLimitOverride& limit,
+                   std::span<const Entry> entries);
   void SetHits(std::uint64_t hits, bool is_negative);  // more than 2^52 hits count as 2^52
 
   // Null if the rules have no limit for the entries, or the request has its own.
-  const Target* target() const { return brings_limit_ ? nullptr : walk_.target; }
+  const Target* target() const { return has_override_ ? nullptr : match_.target; }
   // The name of the counter: descriptors with equal names share one.
-  std::string_view counter() const { return walk_.counter; }
-  std::span<const Place* const> passed() const { return walk_.passed; }
+  std::string_view counter() const { return match_.counter; }
+  std::span<const TrieNode* const> passed() const { return match_.passed; }
   // The rule's name in metrics.
   std::string_view metric() const;
 
-  // `position` is the descriptor's in the request. The texts of `terms` must live until OnDecided.
-  void Start(const Terms& terms, std::size_t position);
+  // Writes the answer to `status`. It and the texts of `context` must live until OnDecided.
+  void Start(const Context& context, Response::DescriptorStatus& status);
 
-  // Refunds the hits that the check was granted.
-  void GiveBack(const Terms& terms);
+  // Gives back the hits that were charged.
+  void Refund(const Context& context);
 
   // The functions below are valid from OnDecided on.
-  std::size_t position() const { return position_; }
-  const Status& status() const { return status_; }
+  const Response::DescriptorStatus& status() const { return *status_; }
   std::uint64_t hits() const { return hits_; }
   bool is_negative() const { return is_negative_; }
-  bool is_over() const { return is_over_; }        // also in shadow mode
-  bool from_cache() const { return from_cache_; }  // denied by the deny cache
-  bool took() const { return took_; }              // its hits were granted and counted
+  bool is_quota() const { return is_quota_; }        // its limit is in quota_mode
+  bool is_over() const { return is_over_; }          // also in shadow mode
+  bool from_cache() const { return from_cache_; }    // denied by the deny cache
+  bool has_charged() const { return has_charged_; }  // within the limit
 
  private:
-  void Ask(const Terms& terms, const Demand& demand);
+  void Ask(const Context& context, const Demand& demand);
   void OnAnswer(const Result<CheckAnswer>& answer) override;
   void Read(const CheckAnswer& answer);
   void ReadLimit(const LimitAnswer& limit);
-  CurrentLimit CurrentLimitOf(const LimitAnswer& limit) const;
+  void ReadCurrentLimit(const LimitAnswer& limit);
+  void ReadQuota(const LimitAnswer& limit);
 
   Owner& owner_;
-  Guide::Walk walk_;
-  std::size_t position_ = 0;
+  TrieMatch match_;
   std::uint64_t hits_ = 1;
   bool is_negative_ = false;
-  bool brings_limit_ = false;
-  RequestedLimit brought_;
-  IndexedLimit brought_limit_;
+  bool has_override_ = false;
+  Unit override_unit_ = Unit::kUnknown;
+  std::uint32_t override_requests_ = 0;  // per unit
+  IndexedLimit override_limit_;
   Time decided_at_;
-  Status status_;
+  Response::DescriptorStatus* status_ = nullptr;
+  bool is_quota_ = false;
+  bool is_shadow_ = false;
   bool is_over_ = false;
   bool from_cache_ = false;
-  bool took_ = false;
+  bool has_charged_ = false;
+  bool refunds_request_ = false;
 };
 
 }  // namespace sluice::envoy

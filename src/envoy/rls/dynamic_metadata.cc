@@ -1,38 +1,24 @@
 #include "envoy/rls/dynamic_metadata.h"
 
-#include <bit>
 #include <charconv>
 #include <cmath>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
+
+#include "envoy/rules/unit.h"
 
 namespace sluice::envoy {
 namespace {
 
+using google::protobuf::ListValue;
+using google::protobuf::Struct;
+using google::protobuf::Value;
 using Kind = YamlNode::Kind;
 
-// Writes the content of a google.protobuf.Value.
-using WriteValue = std::function<void(WireWriter&)>;
-
-void WriteNull(WireWriter& to) { to.WriteVarint(1, 0); }
-void WriteNumber(WireWriter& to, double number) {
-  to.WriteFixed64(2, std::bit_cast<std::uint64_t>(number));
-}
-void WriteText(WireWriter& to, std::string_view text) { to.WriteBytes(3, text); }
-
-// An entry of a google.protobuf.Struct, which is the message being written.
-void WriteField(WireWriter& to, std::string_view key, const WriteValue& value) {
-  const std::size_t entry = to.BeginMessage(1);
-  to.WriteBytes(1, key);
-  const std::size_t begin = to.BeginMessage(2);
-  value(to);
-  to.EndMessage(begin);
-  to.EndMessage(entry);
-}
+Value& Field(Struct& fields, const std::string& key) { return (*fields.mutable_fields())[key]; }
 
 std::optional<double> ParseNumber(std::string_view text) {
   double number = 0;
@@ -42,96 +28,74 @@ std::optional<double> ParseNumber(std::string_view text) {
   return number;
 }
 
-void WriteScalar(WireWriter& to, const YamlNode& node) {
+Value ScalarOf(const YamlNode& node) {
+  Value value;
   const auto number = node.quoted ? std::nullopt : ParseNumber(node.text);
-  if (number) return WriteNumber(to, *number);
   const bool is_true = node.text == "true";
-  if (!node.quoted && (is_true || node.text == "false")) return to.WriteVarint(4, is_true ? 1 : 0);
-  WriteText(to, node.text);
+  if (number) {
+    value.set_number_value(*number);
+  } else if (!node.quoted && (is_true || node.text == "false")) {
+    value.set_bool_value(is_true);
+  } else {
+    value.set_string_value(node.text);
+  }
+  return value;
 }
 
-void WriteNode(WireWriter& to, const YamlNode& node) {
-  if (node.kind == Kind::kScalar) return WriteScalar(to, node);
+Value ValueOf(const YamlNode& node) {
+  if (node.kind == Kind::kScalar) return ScalarOf(node);
+  Value value;
   if (node.kind == Kind::kSequence) {
-    const std::size_t list = to.BeginMessage(6);
-    for (const YamlNode& item : node.items) {
-      const std::size_t value = to.BeginMessage(1);
-      WriteNode(to, item);
-      to.EndMessage(value);
+    ListValue& list = *value.mutable_list_value();
+    for (const YamlNode& item : node.items) *list.add_values() = ValueOf(item);
+  } else if (node.kind == Kind::kMap) {
+    Struct& fields = *value.mutable_struct_value();
+    for (std::size_t i = 0; i + 1 < node.items.size(); i += 2) {
+      Field(fields, node.items[i].text) = ValueOf(node.items[i + 1]);
     }
-    return to.EndMessage(list);
+  } else {
+    value.set_null_value(google::protobuf::NULL_VALUE);
   }
-  if (node.kind != Kind::kMap) return WriteNull(to);
-  const std::size_t fields = to.BeginMessage(5);
-  for (std::size_t i = 0; i + 1 < node.items.size(); i += 2) {
-    WriteField(to, node.items[i].text,
-               [&](WireWriter& value) { WriteNode(value, node.items[i + 1]); });
-  }
-  to.EndMessage(fields);
+  return value;
 }
 
-void WriteEntries(const Request& request, const RequestedDescriptor& from, WireWriter& to) {
-  const std::size_t list = to.BeginMessage(6);
-  for (const Entry& entry : request.EntriesOf(from)) {
-    const std::size_t value = to.BeginMessage(1);
-    WriteText(to, fmt::format("{}={}", entry.key, entry.value));
-    to.EndMessage(value);
+Value DescriptorOf(const RequestedDescriptor& descriptor) {
+  Value value;
+  Struct& fields = *value.mutable_struct_value();
+  ListValue& entries = *Field(fields, "entries").mutable_list_value();
+  for (const auto& it : descriptor.entries()) {
+    entries.add_values()->set_string_value(fmt::format("{}={}", it.key(), it.value()));
   }
-  to.EndMessage(list);
-}
-
-void WriteLimit(const RequestedLimit& limit, WireWriter& to) {
-  const std::size_t fields = to.BeginMessage(5);
-  WriteField(to, "requests_per_unit",
-             [&](WireWriter& value) { WriteNumber(value, limit.requests_per_unit); });
-  WriteField(to, "unit",
-             [&](WireWriter& value) { WriteText(value, ToString(static_cast<Unit>(limit.unit))); });
-  to.EndMessage(fields);
-}
-
-void WriteDescriptor(const Request& request, const RequestedDescriptor& from, WireWriter& to) {
-  const std::size_t fields = to.BeginMessage(5);
-  WriteField(to, "entries", [&](WireWriter& value) { WriteEntries(request, from, value); });
-  if (from.limit) {
-    WriteField(to, "limit", [&](WireWriter& value) { WriteLimit(*from.limit, value); });
+  if (descriptor.has_limit()) {
+    Struct& limit = *Field(fields, "limit").mutable_struct_value();
+    Field(limit, "requests_per_unit").set_number_value(descriptor.limit().requests_per_unit());
+    Field(limit, "unit")
+        .set_string_value(std::string(ToString(static_cast<Unit>(descriptor.limit().unit()))));
   }
-  if (from.hits) {
-    WriteField(to, "hitsAddend",
-               [&](WireWriter& value) { WriteNumber(value, static_cast<double>(*from.hits)); });
+  if (descriptor.has_hits_addend()) {
+    const auto hits = static_cast<double>(descriptor.hits_addend().value());
+    Field(fields, "hitsAddend").set_number_value(hits);
   }
-  to.EndMessage(fields);
-}
-
-std::map<std::string_view, const YamlNode*> Merge(std::span<const Place* const> passed) {
-  std::map<std::string_view, const YamlNode*> merged;
-  for (const Place* place : passed) {
-    const auto& items = place->metadata.items;
-    for (std::size_t i = 0; i + 1 < items.size(); i += 2) merged[items[i].text] = &items[i + 1];
-  }
-  return merged;
+  return value;
 }
 
 }  // namespace
 
-void WriteDynamicMetadata(const Request& request, std::span<const Place* const> passed,
-                          WireWriter& to) {
-  const std::size_t fields = to.BeginMessage(6);
-  for (const auto& [key, node] : Merge(passed)) {
-    if (key == "domain" || key == "descriptors" || key == "hitsAddend") continue;
-    WriteField(to, key, [&, value = node](WireWriter& out) { WriteNode(out, *value); });
-  }
-  WriteField(to, "domain", [&](WireWriter& value) { WriteText(value, request.domain); });
-  WriteField(to, "descriptors", [&](WireWriter& value) {
-    const std::size_t list = value.BeginMessage(6);
-    for (const RequestedDescriptor& it : request.descriptors) {
-      const std::size_t item = value.BeginMessage(1);
-      WriteDescriptor(request, it, value);
-      value.EndMessage(item);
+void FillDynamicMetadata(const Request& request, std::span<const TrieNode* const> passed,
+                         Struct& to) {
+  for (const TrieNode* node : passed) {
+    const auto& items = node->metadata.items;
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      Field(to, items[i].text) = ValueOf(items[i + 1]);
     }
-    value.EndMessage(list);
-  });
-  WriteField(to, "hitsAddend", [&](WireWriter& value) { WriteNumber(value, request.hits); });
-  to.EndMessage(fields);
+  }
+  Value descriptors;
+  for (const RequestedDescriptor& it : request.descriptors()) {
+    *descriptors.mutable_list_value()->add_values() = DescriptorOf(it);
+  }
+  Field(to, "descriptors") = std::move(descriptors);
+  Field(to, "domain").set_string_value(request.domain());
+  Field(to, "hitsAddend").set_number_value(request.hits_addend());
 }
 
 }  // namespace sluice::envoy

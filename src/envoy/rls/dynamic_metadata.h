@@ -1,19 +1,20 @@
-// RateLimitResponse.dynamic_metadata: the request, and the metadata of the places that its
-// descriptors passed in the rule tree.
+// RateLimitResponse.dynamic_metadata: the request, and the metadata of the rule files'
+// descriptors that its descriptors passed.
 //
 // Thread-safe.
 #pragma once
 
+#include <google/protobuf/struct.pb.h>
+
 #include <span>
 
-#include "api/wire_writer.h"
 #include "envoy/rls/request.h"
 #include "envoy/rules/guide.h"
 
 namespace sluice::envoy {
 
-// Writes the field. If several places have metadata of the same key, the last place wins.
-void WriteDynamicMetadata(const Request& request, std::span<const Place* const> passed,
-                          WireWriter& to);
+// If several of them have metadata of the same key, the last one wins.
+void FillDynamicMetadata(const Request& request, std::span<const TrieNode* const> passed,
+                         google::protobuf::Struct& to);
 
 }  // namespace sluice::envoy

@@ -14,12 +14,14 @@
 namespace sluice::envoy {
 
 class DescriptorCheck;
+class PeerMetrics;
 
 class HitCounters {
  public:
-  // Hits beyond `near_limit_ratio` of a limit are near it. `metrics` must outlive this.
-  HitCounters(MetricsRegistry& metrics, double near_limit_ratio)
-      : metrics_(metrics), near_limit_ratio_(near_limit_ratio) {}
+  // Hits beyond `near_limit_ratio` of a limit are near it. `peer`, if not null, has the same
+  // metrics under other names. Both must outlive this.
+  HitCounters(MetricsRegistry& metrics, double near_limit_ratio, const PeerMetrics* peer = nullptr)
+      : metrics_(metrics), near_limit_ratio_(near_limit_ratio), peer_(peer) {}
 
   // Counts the hits of a decided check.
   void Count(std::string_view domain, const DescriptorCheck& check);
@@ -28,13 +30,25 @@ class HitCounters {
   // Labels may contain values of entries, which callers choose, so memory is bounded.
   static constexpr std::size_t kMaxRows = 10'000;
 
+  class Pair {
+   public:
+    Pair(Counter& counter, Counter* peer) : counter_(&counter), peer_(peer) {}
+    void Increment(std::uint64_t hits) {
+      counter_->Increment(hits);
+      if (peer_ != nullptr) peer_->Increment(hits);
+    }
+
+   private:
+    Counter* counter_;
+    Counter* peer_;  // of PeerMetrics; may be null
+  };
   struct Row {
-    Counter* total = nullptr;
-    Counter* over = nullptr;
-    Counter* over_by_cache = nullptr;
-    Counter* near = nullptr;
-    Counter* within = nullptr;
-    Counter* shadow = nullptr;
+    Pair total;
+    Pair over;
+    Pair over_by_cache;
+    Pair near;
+    Pair within;
+    Pair shadow;
   };
 
   Row& RowOf(std::string_view domain, std::string_view rule);
@@ -44,6 +58,7 @@ class HitCounters {
 
   MetricsRegistry& metrics_;
   const double near_limit_ratio_;
+  const PeerMetrics* const peer_;
   std::unordered_map<std::string, Row, StringHash, std::equal_to<>> rows_;
   std::string key_;  // scratch space for a lookup
 };

@@ -10,6 +10,7 @@ struct RlsOptions {
   bool quota_mode = false;   // all limits are in quota_mode
   bool count_denied = true;  // a request over one of its limits is counted by all of them
   double near_limit_ratio = 0.8;
+  bool metric_names = false;  // metrics also under the names of Envoy's service
   bool dynamic_metadata = false;
   bool response_headers = false;
   std::string limit_header = "RateLimit-Limit";

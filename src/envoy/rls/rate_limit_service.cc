@@ -14,9 +14,12 @@ RateLimitService::RateLimitService(Limiter& limiter, MetricsRegistry& metrics, R
     : limiter_(limiter),
       options_(std::move(options)),
       access_(access),
+      peer_metrics_(options_.metric_names ? std::make_optional<PeerMetrics>(metrics)
+                                          : std::nullopt),
       shared_([this, &metrics](net::Loop&) {
         return std::make_shared<Shared>(
-            Shared{.counters = HitCounters(metrics, options_.near_limit_ratio), .response = {}});
+            Shared{.counters = HitCounters(metrics, options_.near_limit_ratio, peer_metrics()),
+                   .response = {}});
       }) {}
 
 void RateLimitService::AddTo(rpc::Methods& methods) {
@@ -26,12 +29,13 @@ void RateLimitService::AddTo(rpc::Methods& methods) {
       {.path = "/" + service.full_name() + "/ShouldRateLimit", .unary = [this](net::Loop& loop) {
          Shared& shared = shared_.For(loop);
          return std::make_unique<ShouldRateLimitHandler>(
-             ShouldRateLimitHandler::Parts{.loop = loop,
-                                           .limiter = limiter_,
-                                           .options = options_,
-                                           .counters = shared.counters,
-                                           .response = shared.response,
-                                           .access = access_});
+             ShouldRateLimitHandler::Dependencies{.loop = loop,
+                                                  .limiter = limiter_,
+                                                  .options = options_,
+                                                  .counters = shared.counters,
+                                                  .response = shared.response,
+                                                  .access = access_,
+                                                  .peer_metrics = peer_metrics()});
        }});
 }
 

@@ -3,12 +3,14 @@
 // Thread-safe. Must outlive the servers that use its methods.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "api/caller_access.h"
 #include "envoy/rls/hit_counters.h"
 #include "envoy/rls/options.h"
+#include "envoy/rls/peer_metrics.h"
 #include "limiter/limiter.h"
 #include "metrics/metrics_registry.h"
 #include "net/per_loop.h"
@@ -32,9 +34,12 @@ class RateLimitService {
     std::string response;  // for the time of one Finish
   };
 
+  const PeerMetrics* peer_metrics() const { return peer_metrics_ ? &*peer_metrics_ : nullptr; }
+
   Limiter& limiter_;
   const RlsOptions options_;
   const CallerAccess* const access_;
+  const std::optional<PeerMetrics> peer_metrics_;  // with options_.metric_names
   PerLoop<Shared> shared_;
 };
 

@@ -1,46 +1,29 @@
-// A serialized envoy.service.ratelimit.v3.RateLimitRequest, read without copies.
+// Envoy's RateLimitRequest.
+//
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
+
+#include <envoy/service/ratelimit/v3/rls.pb.h>
 
 #include "base/result.h"
 #include "envoy/rules/guide.h"
 
 namespace sluice::envoy {
 
-// A limit in the request for one descriptor, which replaces the rule's limit.
-struct RequestedLimit {
-  std::uint32_t requests_per_unit = 0;
-  std::uint64_t unit = 0;  // as sent
-};
+using Request = ::envoy::service::ratelimit::v3::RateLimitRequest;
+using RequestedDescriptor = ::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 
-struct RequestedDescriptor {
-  std::size_t first_entry = 0;  // in Request::entries
-  std::size_t entry_count = 0;
-  std::optional<RequestedLimit> limit;
-  std::optional<std::uint64_t> hits;  // absent: those of the request
-  bool is_negative = false;
-};
-
-struct Request {
-  std::string_view domain;
-  std::vector<Entry> entries;  // of all descriptors
-  std::vector<RequestedDescriptor> descriptors;
-  std::uint32_t hits = 0;  // of descriptors without hits; 0 counts as 1
-
-  std::span<const Entry> EntriesOf(const RequestedDescriptor& it) const {
-    return std::span(entries).subspan(it.first_entry, it.entry_count);
-  }
-  std::uint64_t HitsOf(const RequestedDescriptor& it) const;
-};
-
-// Parses `bytes` into `request`, whose memory is reused and whose views point into `bytes`. Fails
-// with INVALID_ARGUMENT on malformed bytes, text that is not UTF-8, unknown units, and hits of 2^63
-// and more.
+// Sets `request`, whose memory is reused. Fails with INVALID_ARGUMENT on malformed bytes, text that
+// is not UTF-8, unknown units, and hits of 2^63 and more.
 Result<void> ParseRequest(std::string_view bytes, Request& request);
+
+// Replaces `entries` by views of the descriptor's.
+void ReadEntries(const RequestedDescriptor& descriptor, std::vector<Entry>& entries);
+
+std::uint64_t HitsOf(const Request& request, const RequestedDescriptor& descriptor);
 
 }  // namespace sluice::envoy

@@ -5,14 +5,14 @@
 #include <utility>
 
 #include "api/status.h"
-#include "envoy/rls/response_writer.h"
 
 namespace sluice::envoy {
 namespace {
 
 // The memory of larger calls is freed.
-constexpr std::size_t kMaxKeptChecks = 8;
-constexpr std::size_t kMaxKeptBytes = 256 * 1024;
+constexpr int kMaxKeptDescriptors = 8;
+constexpr std::size_t kMaxKeptBytes = 4096;
+constexpr std::size_t kMaxKeptResponseBytes = 256 * 1024;
 
 // If there are more descriptors, they are not compared with each other.
 constexpr std::size_t kMaxCompared = 8;
@@ -20,76 +20,82 @@ constexpr std::size_t kMaxCompared = 8;
 }  // namespace
 
 void ShouldRateLimitHandler::Serve(const rpc::Call& call, std::string_view bytes) {
+  request_bytes_ = bytes.size();
   const Caller* caller = nullptr;
-  if (parts_.access != nullptr) {
-    const auto known = parts_.access->Identify(call);
-    if (!known) return Finish(ToStatus(known.error()));
+  if (dependencies_.access != nullptr) {
+    const auto known = dependencies_.access->Identify(call);
+    if (!known) return Refuse(ToStatus(known.error()));
     caller = *known;
   }
   if (const auto parsed = ParseRequest(bytes, request_); !parsed) {
-    return Finish(ToStatus(parsed.error()));
+    return Refuse(ToStatus(parsed.error()));
   }
   // The same message and code as of Envoy's service.
-  if (request_.domain.empty()) {
-    return Finish({rpc::StatusCode::kUnknown, "rate limit domain must not be empty"});
+  if (request_.domain().empty()) {
+    return Refuse({rpc::StatusCode::kUnknown, "rate limit domain must not be empty"});
   }
-  if (request_.descriptors.empty()) {
-    return Finish({rpc::StatusCode::kUnknown, "rate limit descriptor list must not be empty"});
+  if (request_.descriptors().empty()) {
+    return Refuse({rpc::StatusCode::kUnknown, "rate limit descriptor list must not be empty"});
   }
   if (caller != nullptr) {
-    if (const auto may = MayAsk(*caller); !may) return Finish(ToStatus(may.error()));
+    if (const auto may = MayAsk(*caller); !may) return Refuse(ToStatus(may.error()));
   }
   Begin(call);
-  if (domain_ != nullptr) FollowAll(*domain_);
+  if (domain_ != nullptr) FindLimits(*domain_);
   DropReplaced();
-  terms_.in_order = MayShareCounters();
+  context_.in_order = MayShareCounters();
   StartSome();
 }
 
 // A hit requires kConsume, although hits over the limit are counted, too.
 Result<void> ShouldRateLimitHandler::MayAsk(const Caller& caller) const {
-  for (const RequestedDescriptor& descriptor : request_.descriptors) {
+  for (const RequestedDescriptor& descriptor : request_.descriptors()) {
     CallerRight right = CallerRight::kConsume;
-    if (descriptor.is_negative) right = CallerRight::kRefund;
-    if (request_.HitsOf(descriptor) == 0) right = CallerRight::kPeek;
-    if (auto may = parts_.access->MayAsk(caller, request_.domain, right); !may) return may;
+    if (descriptor.is_negative_hits()) right = CallerRight::kRefund;
+    if (HitsOf(request_, descriptor) == 0) right = CallerRight::kPeek;
+    if (auto may = dependencies_.access->MayAsk(caller, request_.domain(), right); !may) return may;
   }
   return {};
 }
 
 void ShouldRateLimitHandler::Begin(const rpc::Call& call) {
-  auto rules = parts_.limiter.RulesForThisThread();
+  auto rules = dependencies_.limiter.RulesForThisThread();
   const auto* const guide = static_cast<const Guide*>(rules->index->guide());
-  domain_ = guide == nullptr ? nullptr : guide->Find(request_.domain);
+  domain_ = guide == nullptr ? nullptr : guide->Find(request_.domain());
   const bool all_or_nothing = domain_ != nullptr && domain_->all_or_nothing;
-  terms_ = {.domain = request_.domain,
-            .rules = std::move(rules),
-            .received = call.received(),
-            .deadline = call.deadline(),
-            .count_denied = parts_.options.count_denied && !all_or_nothing};
-  statuses_.assign(request_.descriptors.size(), Status{});
+  context_ = {.domain = request_.domain(),
+              .rules = std::move(rules),
+              .received = call.received(),
+              .deadline = call.deadline(),
+              .count_denied = dependencies_.options.count_denied && !all_or_nothing,
+              .quota_mode = dependencies_.options.quota_mode,
+              .shadow_mode = dependencies_.options.shadow_mode};
+  response_.Clear();
+  for (int i = 0; i < request_.descriptors_size(); ++i) {
+    response_.add_statuses()->set_code(Response::OK);
+  }
   check_count_ = started_ = 0;
   positions_.clear();
   passed_.clear();
-  gives_back_ = cancelled_ = false;
+  refunds_ = canceled_ = false;
 }
 
-// Finds the target of each descriptor. Descriptors without a check get their status here.
-void ShouldRateLimitHandler::FollowAll(const DomainGuide& domain) {
-  for (std::size_t i = 0; i < request_.descriptors.size(); ++i) {
-    const RequestedDescriptor& descriptor = request_.descriptors[i];
-    const auto entries = request_.EntriesOf(descriptor);
+// Descriptors without a limit get no check.
+void ShouldRateLimitHandler::FindLimits(const DomainGuide& domain) {
+  for (int i = 0; i < request_.descriptors_size(); ++i) {
+    const RequestedDescriptor& descriptor = request_.descriptors(i);
+    ReadEntries(descriptor, entries_);
     DescriptorCheck& check = NextCheck();
-    if (descriptor.limit) {
-      check.BringLimit(*descriptor.limit, entries);
+    if (descriptor.has_limit()) {
+      check.SetOverride(descriptor.limit(), entries_);
     } else {
-      check.FollowTo(domain, entries);
-      if (parts_.options.dynamic_metadata) {
+      check.FindLimit(domain, entries_);
+      if (dependencies_.options.dynamic_metadata) {
         passed_.insert(passed_.end(), check.passed().begin(), check.passed().end());
       }
       if (check.target() == nullptr) continue;
     }
-    check.SetHits(request_.HitsOf(descriptor), descriptor.is_negative);
+    check.SetHits(HitsOf(request_, descriptor), descriptor.is_negative_hits());
     positions_.push_back(i);
     ++check_count_;
   }
@@ -130,7 +136,7 @@ bool ShouldRateLimitHandler::MayShareCounters() const {
 DescriptorCheck& ShouldRateLimitHandler::NextCheck() {
   if (check_count_ == checks_.size()) {
     DescriptorCheck::Owner& owner = *this;
-    checks_.push_back(std::make_unique<DescriptorCheck>(parts_.limiter, owner));
+    checks_.push_back(std::make_unique<DescriptorCheck>(dependencies_.limiter, owner));
   }
   return *checks_[check_count_];
 }
@@ -140,28 +146,25 @@ DescriptorCheck& ShouldRateLimitHandler::NextCheck() {
 void ShouldRateLimitHandler::StartSome() {
   if (started_ == 0) undecided_ = check_count_;
   ++undecided_;
-  if (cancelled_) {
+  if (canceled_) {
     CountDecided(check_count_ - started_);
     check_count_ = started_;
   }
   const std::size_t end = std::min(check_count_, started_ + kChecksPerIteration);
   while (started_ < end) {
     DescriptorCheck& check = *checks_[started_];
-    check.Start(terms_, positions_[started_++]);
-    terms_.ask_store |= check.is_negative();
+    check.Start(context_, *response_.mutable_statuses(positions_[started_++]));
+    context_.ask_store |= check.is_negative();
   }
-  if (started_ < check_count_) parts_.loop.Post([this] { StartSome(); });
+  if (started_ < check_count_) dependencies_.loop.Post([this] { StartSome(); });
   CountDecided(1);
 }
 
 void ShouldRateLimitHandler::OnDecided(DescriptorCheck& check, const Error* error) {
   if (error != nullptr) {
     if (!error_) error_ = *error;
-  } else {
-    if (!gives_back_) parts_.counters.Count(request_.domain, check);
-    Status& status = statuses_[check.position()];
-    status = check.status();
-    status.quota |= parts_.options.quota_mode;
+  } else if (!refunds_) {
+    dependencies_.counters.Count(request_.domain(), check);
   }
   CountDecided(1);
 }
@@ -169,54 +172,63 @@ void ShouldRateLimitHandler::OnDecided(DescriptorCheck& check, const Error* erro
 void ShouldRateLimitHandler::CountDecided(std::size_t count) {
   undecided_ -= count;
   if (undecided_ > 0) return;
-  if (!gives_back_ && TakesBack()) return GiveBackAll();
+  if (!refunds_ && MustRefund()) return RefundAll();
   FinishWithStatuses();
 }
 
-bool ShouldRateLimitHandler::TakesBack() const {
-  if (terms_.count_denied) return false;
-  if (!error_ && OverallCode(statuses_) == Code::kOk) return false;
-  return std::any_of(checks_.begin(), checks_.begin() + static_cast<std::ptrdiff_t>(check_count_),
-                     [](const auto& check) { return check->took() && !check->is_negative(); });
+bool ShouldRateLimitHandler::MustRefund() const {
+  if (context_.count_denied) return false;
+  if (!error_ && OverallCode(Checks()) == Response::OK) return false;
+  return std::ranges::any_of(Checks(), [](const auto& check) { return check->has_charged(); });
 }
 
-void ShouldRateLimitHandler::GiveBackAll() {
-  gives_back_ = true;
+void ShouldRateLimitHandler::RefundAll() {
+  refunds_ = true;
   undecided_ = 1;
-  for (std::size_t i = 0; i < check_count_; ++i) {
-    DescriptorCheck& check = *checks_[i];
-    if (!check.took() || check.is_negative()) continue;
+  for (const auto& check : Checks()) {
+    if (!check->has_charged()) continue;
     ++undecided_;
-    check.GiveBack(terms_);
+    check->Refund(context_);
   }
   CountDecided(1);
 }
 
 void ShouldRateLimitHandler::FinishWithStatuses() {
-  if (error_) {
-    const Error error = *std::exchange(error_, std::nullopt);
-    ForgetCall();
-    return Finish(ToStatus(error));
+  if (error_) return Refuse(ToStatus(*std::exchange(error_, std::nullopt)));
+  Complete({.options = dependencies_.options,
+            .request = request_,
+            .checks = Checks(),
+            .passed = passed_},
+           response_);
+  std::string& bytes = dependencies_.response;
+  response_.SerializeToString(&bytes);
+  if (dependencies_.peer_metrics != nullptr) {
+    dependencies_.peer_metrics->OnAnswer(
+        std::chrono::duration_cast<Duration>(SteadyNow() - context_.received));
   }
-  std::string& response = parts_.response;
-  response.clear();
-  WriteResponse(
-      {.options = parts_.options, .request = request_, .statuses = statuses_, .passed = passed_},
-      response);
   ForgetCall();
-  Finish(response);
-  if (response.capacity() > kMaxKeptBytes) response = std::string();
+  Finish(bytes);
+  if (bytes.capacity() > kMaxKeptResponseBytes) bytes = std::string();
+}
+
+void ShouldRateLimitHandler::Refuse(const rpc::Status& error) {
+  if (dependencies_.peer_metrics != nullptr) dependencies_.peer_metrics->OnError(error);
+  ForgetCall();
+  Finish(error);
 }
 
 // A handler that waits for its next call must keep neither replaced rules nor much memory.
 void ShouldRateLimitHandler::ForgetCall() {
-  terms_.rules = nullptr;
+  context_.rules = nullptr;
   domain_ = nullptr;
-  if (checks_.size() <= kMaxKeptChecks) return;
-  checks_.resize(kMaxKeptChecks);
+  const bool is_small =
+      request_bytes_ <= kMaxKeptBytes && request_.descriptors_size() <= kMaxKeptDescriptors;
+  if (is_small) return;
+  checks_.clear();
   request_ = Request();
+  entries_ = {};
   positions_ = {};
-  statuses_ = {};
+  response_ = Response();
   passed_ = {};
 }
 

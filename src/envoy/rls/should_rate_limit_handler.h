@@ -16,8 +16,9 @@
 #include "envoy/rls/descriptor_check.h"
 #include "envoy/rls/hit_counters.h"
 #include "envoy/rls/options.h"
+#include "envoy/rls/peer_metrics.h"
 #include "envoy/rls/request.h"
-#include "envoy/rls/status.h"
+#include "envoy/rls/response.h"
 #include "envoy/rules/guide.h"
 #include "limiter/limiter.h"
 #include "net/loop.h"
@@ -30,25 +31,26 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler, private Descripto
   static constexpr std::size_t kChecksPerIteration = 64;
 
   // All of it must outlive the handler.
-  struct Parts {
+  struct Dependencies {
     net::Loop& loop;
     Limiter& limiter;
     const RlsOptions& options;
-    HitCounters& counters;       // of the loop
-    std::string& response;       // a buffer of the loop
-    const CallerAccess* access;  // null: every caller is admitted
+    HitCounters& counters;            // of the loop
+    std::string& response;            // a buffer of the loop
+    const CallerAccess* access;       // null: every caller is admitted
+    const PeerMetrics* peer_metrics;  // may be null
   };
 
-  explicit ShouldRateLimitHandler(const Parts& parts) : parts_(parts) {}
+  explicit ShouldRateLimitHandler(const Dependencies& dependencies) : dependencies_(dependencies) {}
 
   void Serve(const rpc::Call& call, std::string_view bytes) override;
-  void OnCancel() override { cancelled_ = true; }
+  void OnCancel() override { canceled_ = true; }
 
  private:
   // The steps of a call.
   Result<void> MayAsk(const Caller& caller) const;
   void Begin(const rpc::Call& call);
-  void FollowAll(const DomainGuide& domain);
+  void FindLimits(const DomainGuide& domain);
   void DropReplaced();
   bool MayShareCounters() const;
   void StartSome();
@@ -57,28 +59,32 @@ class ShouldRateLimitHandler final : public rpc::UnaryHandler, private Descripto
   void FinishWithStatuses();
 
   // If denied requests are not counted: refunds the granted hits if the request is over a limit.
-  bool TakesBack() const;
-  void GiveBackAll();
+  bool MustRefund() const;
+  void RefundAll();
 
   DescriptorCheck& NextCheck();
+  DecidedChecks Checks() const { return {checks_.data(), check_count_}; }
+  void Refuse(const rpc::Status& error);
   void ForgetCall();
 
-  const Parts parts_;
+  const Dependencies dependencies_;
 
   // State of the current call.
   Request request_;
-  DescriptorCheck::Terms terms_;
-  const DomainGuide* domain_ = nullptr;                   // lives as long as terms_.rules
+  std::size_t request_bytes_ = 0;
+  std::vector<Entry> entries_;  // of one descriptor
+  DescriptorCheck::Context context_;
+  const DomainGuide* domain_ = nullptr;                   // lives as long as context_.rules
   std::vector<std::unique_ptr<DescriptorCheck>> checks_;  // the first check_count_ are in use
   std::size_t check_count_ = 0;
-  std::vector<std::size_t> positions_;  // of checks_, in the request
-  std::vector<Status> statuses_;        // of all descriptors
-  std::vector<const Place*> passed_;    // by all descriptors, in the rule tree
-  std::optional<Error> error_;          // the first one
+  std::vector<int> positions_;           // of checks_, in the request
+  Response response_;                    // with the statuses of all descriptors
+  std::vector<const TrieNode*> passed_;  // by all descriptors, in the rule tree
+  std::optional<Error> error_;           // the first one
   std::size_t started_ = 0;
   std::size_t undecided_ = 0;  // including those not started; one more while StartSome runs
-  bool gives_back_ = false;
-  bool cancelled_ = false;
+  bool refunds_ = false;
+  bool canceled_ = false;
 };
 
 }  // namespace sluice::envoy

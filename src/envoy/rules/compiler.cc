@@ -1,5 +1,6 @@
 #include "envoy/rules/compiler.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -28,16 +29,23 @@ Limits LimitsOf(const RateLimit& limit) {
   return {Limits::Effect::kCount, {LimitOf(limit.unit, limit.requests_per_unit)}};
 }
 
+bool CountsRequests(const std::vector<RuleLimit>& limits) {
+  return std::ranges::any_of(limits, [](const RuleLimit& limit) {
+    return std::ranges::any_of(
+        limit.counts, [](const CountedAmount& it) { return it.name == CountedAmount::kRequests; });
+  });
+}
+
 }  // namespace
 
 class Compiler {
  public:
   void Add(RuleTree tree) {
     Domain domain{.name = tree.domain, .unmatched = Unmatched::kAllow, .colocate = {}, .rules = {}};
-    DomainGuide& guide = guide_->domains_[domain.name];
+    DomainGuide& guide = guide_->domains[domain.name];
     guide.all_or_nothing = tree.all_or_nothing;
     domain_ = &domain;
-    for (Descriptor& it : tree.descriptors) AddPlace(std::move(it), "", guide.branches);
+    for (Descriptor& it : tree.descriptors) AddNode(std::move(it), "", guide.children);
     domain.rules.push_back(NamedRule(kOverrideRule));
     rules_.push_back(std::move(domain));
   }
@@ -45,30 +53,30 @@ class Compiler {
   CompiledRules Finish() { return {std::move(rules_), std::move(guide_)}; }
 
  private:
-  // `path` names the places that lead to this one.
-  void AddPlace(Descriptor descriptor, std::string path, Branches& siblings) {
-    Place place;
+  // `path` names the nodes that lead to this one.
+  void AddNode(Descriptor descriptor, std::string path, Children& siblings) {
+    TrieNode node;
     if (descriptor.value.empty()) {
       AppendKey(descriptor.key, path);
     } else {
       AppendEntry(descriptor.key, descriptor.value, path);
     }
-    if (descriptor.rate_limit) place.target = AddRule(descriptor, path);
-    place.value = descriptor.value;
-    place.share_threshold = descriptor.share_threshold;
-    place.value_to_metric = descriptor.value_to_metric;
-    place.metadata = std::move(descriptor.metadata);
-    if (!descriptor.descriptors.empty()) place.branches = std::make_unique<Branches>();
+    if (descriptor.rate_limit) node.target = AddRule(descriptor, path);
+    node.value = descriptor.value;
+    node.share_threshold = descriptor.share_threshold;
+    node.value_to_metric = descriptor.value_to_metric;
+    node.metadata = std::move(descriptor.metadata);
+    if (!descriptor.descriptors.empty()) node.children = std::make_unique<Children>();
     for (Descriptor& child : descriptor.descriptors) {
-      AddPlace(std::move(child), path, *place.branches);
+      AddNode(std::move(child), path, *node.children);
     }
-    Branches::OfKey& of_key = siblings.keys[descriptor.key];
+    Children::OfKey& of_key = siblings.keys[descriptor.key];
     if (descriptor.value.empty()) {
-      of_key.any = std::make_unique<Place>(std::move(place));
+      of_key.any = std::make_unique<TrieNode>(std::move(node));
     } else if (descriptor.is_wildcard()) {
-      of_key.patterns.push_back({Glob(descriptor.value), std::move(place)});
+      of_key.patterns.push_back({Glob(descriptor.value), std::move(node)});
     } else {
-      of_key.exact.try_emplace(std::move(descriptor.value), std::move(place));
+      of_key.exact.try_emplace(std::move(descriptor.value), std::move(node));
     }
   }
 
@@ -84,11 +92,11 @@ class Compiler {
     rule.on_store_failure = limit.on_store_failure;
     domain_->rules.push_back(std::move(rule));
     return std::make_unique<Target>(Target{.rule = std::move(name),
-                                           .id = static_cast<std::uint32_t>(guide_->size_++),
                                            .unlimited = limit.unlimited,
                                            .quota_mode = descriptor.quota_mode,
                                            .detailed_metric = descriptor.detailed_metric,
                                            .own_limits = !limit.limits.empty(),
+                                           .counts_requests = CountsRequests(limit.limits),
                                            .unit = limit.unit,
                                            .requests_per_unit = limit.requests_per_unit,
                                            .name = limit.name,

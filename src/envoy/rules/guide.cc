@@ -6,7 +6,26 @@
 
 namespace sluice::envoy {
 
-const Place* Branches::Find(const Entry& entry) const {
+namespace {
+
+void NameMetric(std::span<const Entry> entries, TrieMatch& match) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const TrieNode& node = *match.passed[i];
+    const bool shown = match.target->detailed_metric || node.value_to_metric;
+    if (shown && !node.share_threshold) {
+      AppendEntry(entries[i].key, entries[i].value, match.metric);
+    } else if (node.value.empty()) {
+      AppendKey(entries[i].key, match.metric);
+    } else {
+      AppendEntry(entries[i].key, node.value, match.metric);
+    }
+  }
+  DigestIfLong(match.metric);
+}
+
+}  // namespace
+
+const TrieNode* Children::Find(const Entry& entry) const {
   const auto of_key = keys.find(entry.key);
   if (of_key == keys.end()) return nullptr;
   const auto& [exact, patterns, any] = of_key->second;
@@ -14,40 +33,40 @@ const Place* Branches::Find(const Entry& entry) const {
   // A value equal to the text of a pattern selects that pattern.
   const bool has_star = entry.value.find('*') != std::string_view::npos;
   for (const Pattern& pattern : patterns) {
-    if (has_star && pattern.place.value == entry.value) return &pattern.place;
+    if (has_star && pattern.node.value == entry.value) return &pattern.node;
   }
   for (const Pattern& pattern : patterns) {
-    if (pattern.glob.Matches(entry.value)) return &pattern.place;
+    if (pattern.glob.Matches(entry.value)) return &pattern.node;
   }
   return any.get();
 }
 
 const DomainGuide* Guide::Find(std::string_view domain) const {
-  const auto found = domains_.find(domain);
-  return found == domains_.end() ? nullptr : &found->second;
+  const auto found = domains.find(domain);
+  return found == domains.end() ? nullptr : &found->second;
 }
 
-// Every entry must match: a limit applies only to descriptors that end at its place.
-void Guide::Follow(const DomainGuide& domain, std::span<const Entry> entries, Walk& walk) {
-  walk.target = nullptr;
-  walk.counter.clear();
-  walk.metric.clear();
-  walk.passed.clear();
-  const Branches* branches = &domain.branches;
-  const Place* place = nullptr;
+// Every entry must match: a limit applies only to descriptors that end at its node.
+void Match(const DomainGuide& domain, std::span<const Entry> entries, TrieMatch& match) {
+  match.target = nullptr;
+  match.counter.clear();
+  match.metric.clear();
+  match.passed.clear();
+  const Children* children = &domain.children;
+  const TrieNode* node = nullptr;
   bool values_show = false;
   for (const Entry& entry : entries) {
-    place = branches == nullptr ? nullptr : branches->Find(entry);
-    if (place == nullptr) return;
-    walk.passed.push_back(place);
-    AppendEntry(entry.key, place->share_threshold ? place->value : entry.value, walk.counter);
-    values_show |= place->value_to_metric;
-    branches = place->branches.get();
+    node = children == nullptr ? nullptr : children->Find(entry);
+    if (node == nullptr) return;
+    match.passed.push_back(node);
+    AppendEntry(entry.key, node->share_threshold ? node->value : entry.value, match.counter);
+    values_show |= node->value_to_metric;
+    children = node->children.get();
   }
-  if (place == nullptr || place->target == nullptr) return;
-  walk.target = place->target.get();
-  DigestIfLong(walk.counter);
-  if (values_show || walk.target->detailed_metric) NameMetric(entries, walk);
+  if (node == nullptr || node->target == nullptr) return;
+  match.target = node->target.get();
+  DigestIfLong(match.counter);
+  if (values_show || match.target->detailed_metric) NameMetric(entries, match);
 }
 
 void CompleteDescriptor(const RuleIndex& index, std::string_view domain,
@@ -59,26 +78,11 @@ void CompleteDescriptor(const RuleIndex& index, std::string_view domain,
   const std::vector<std::string> texts = SplitEntries(attributes.front().value);
   std::vector<Entry> entries;
   for (std::size_t i = 0; i < texts.size(); i += 2) entries.push_back({texts[i], texts[i + 1]});
-  Guide::Walk walk;
-  Guide::Follow(*tree, entries, walk);
-  if (walk.target == nullptr) return;
-  counter = std::move(walk.counter);
-  attributes = {{kRuleAttribute, walk.target->rule}, {kDescriptorAttribute, counter}};
-}
-
-void Guide::NameMetric(std::span<const Entry> entries, Walk& walk) {
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const Place& place = *walk.passed[i];
-    const bool shown = walk.target->detailed_metric || place.value_to_metric;
-    if (shown && !place.share_threshold) {
-      AppendEntry(entries[i].key, entries[i].value, walk.metric);
-    } else if (place.value.empty()) {
-      AppendKey(entries[i].key, walk.metric);
-    } else {
-      AppendEntry(entries[i].key, place.value, walk.metric);
-    }
-  }
-  DigestIfLong(walk.metric);
+  TrieMatch match;
+  Match(*tree, entries, match);
+  if (match.target == nullptr) return;
+  counter = std::move(match.counter);
+  attributes = {{kRuleAttribute, match.target->rule}, {kDescriptorAttribute, counter}};
 }
 
 }  // namespace sluice::envoy

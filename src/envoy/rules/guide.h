@@ -1,5 +1,5 @@
-// Finds the Sluice rule that decides an Envoy descriptor, by walking the descriptor trees of the
-// rule files. compiler.h builds it, together with those rules.
+// Finds the Sluice rule that decides an Envoy descriptor: a trie of the descriptors in the rule
+// files, by domain. compiler.h builds it, together with those rules.
 //
 // Thread-safe: immutable once built.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace sluice::envoy {
 
-// The attributes of a descriptor's check: the rule at which the walk ended, and the entries, which
+// The attributes of a descriptor's check: the rule at which the entries end, and the entries, which
 // name the counter.
 inline constexpr std::string_view kRuleAttribute = "rule";
 inline constexpr std::string_view kDescriptorAttribute = "descriptor";
@@ -35,49 +35,49 @@ struct Entry {
 
 // The properties of an Envoy rule besides its limit, which is in the Sluice rule.
 struct Target {
-  std::string rule;      // its name; unique in the domain
-  std::uint32_t id = 0;  // unique in the guide
+  std::string rule;  // its name; unique in the domain
   bool unlimited = false;
   bool quota_mode = false;
   bool detailed_metric = false;
-  bool own_limits = false;  // it has `limits`, Sluice's own
+  bool own_limits = false;       // it has `limits`, Sluice's own
+  bool counts_requests = false;  // one of them counts requests
   Unit unit = Unit::kUnknown;
   std::uint32_t requests_per_unit = 0;
   std::string name;
   std::vector<std::string> replaces;
 };
 
-struct Branches;
+struct Children;
 
-// One place in a tree.
-struct Place {
+// A descriptor of the rule files.
+struct TrieNode {
   std::unique_ptr<Target> target;  // null: descriptors that end here are not limited
   YamlNode metadata;
   std::string value;             // as written in the file; empty: any
   bool share_threshold = false;  // the counter's name has `value` instead of the entry's value
   bool value_to_metric = false;
-  std::unique_ptr<Branches> branches;  // null: none
+  std::unique_ptr<Children> children;  // null: none
 };
 
-// The places that one entry can lead to, by its key.
-struct Branches {
+// The nodes that one entry can lead to, by its key.
+struct Children {
   struct Pattern {
     Glob glob;
-    Place place;
+    TrieNode node;
   };
   struct OfKey {
-    std::unordered_map<std::string, Place, StringHash, std::equal_to<>> exact;
+    std::unordered_map<std::string, TrieNode, StringHash, std::equal_to<>> exact;
     std::vector<Pattern> patterns;  // the first match applies
-    std::unique_ptr<Place> any;     // null: none
+    std::unique_ptr<TrieNode> any;  // null: none
   };
   std::unordered_map<std::string, OfKey, StringHash, std::equal_to<>> keys;
 
   // Null if no branch matches `entry`.
-  const Place* Find(const Entry& entry) const;
+  const TrieNode* Find(const Entry& entry) const;
 };
 
 struct DomainGuide {
-  Branches branches;
+  Children children;
   bool all_or_nothing = false;
 };
 
@@ -88,31 +88,21 @@ struct DomainGuide {
 void CompleteDescriptor(const RuleIndex& index, std::string_view domain,
                         std::vector<Attribute>& attributes, std::string& counter);
 
-class Guide final : public RuleGuide {
- public:
-  // The result of a walk. Reused to keep its memory.
-  struct Walk {
-    const Target* target = nullptr;  // null: no limit
-    std::string counter;             // the entries that name the counter
-    std::string metric;              // the rule's name in metrics, if it contains values of entries
-    std::vector<const Place*> passed;
-  };
+// The nodes that a descriptor's entries led to. Reused to keep its memory.
+struct TrieMatch {
+  const Target* target = nullptr;  // null: no limit
+  std::string counter;             // the entries that name the counter
+  std::string metric;              // the rule's name in metrics, if it contains values of entries
+  std::vector<const TrieNode*> passed;
+};
+
+void Match(const DomainGuide& domain, std::span<const Entry> entries, TrieMatch& match);
+
+struct Guide final : RuleGuide {
+  std::unordered_map<std::string, DomainGuide, StringHash, std::equal_to<>> domains;
 
   // Null if no file defines `domain`.
   const DomainGuide* Find(std::string_view domain) const;
-
-  // The number of targets.
-  std::size_t size() const { return size_; }
-
-  static void Follow(const DomainGuide& domain, std::span<const Entry> entries, Walk& walk);
-
- private:
-  friend class Compiler;
-
-  static void NameMetric(std::span<const Entry> entries, Walk& walk);
-
-  std::unordered_map<std::string, DomainGuide, StringHash, std::equal_to<>> domains_;
-  std::size_t size_ = 0;
 };
 
 }  // namespace sluice::envoy

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <limits>
+#include <charconv>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <utility>
@@ -95,6 +96,13 @@ void ParseReplaces(const ConfigValue& list, RateLimit& limit) {
   }
 }
 
+// A descriptor has no amounts besides its hits, which are the cost.
+bool CountsOnlyHits(const RuleLimit& limit) {
+  return std::ranges::all_of(limit.counts, [](const CountedAmount& it) {
+    return it.name == CountedAmount::kCost || it.name == CountedAmount::kRequests;
+  });
+}
+
 // Sluice's own limits, instead of a unit.
 void ParseOwnLimits(const ConfigMap& fields, const ConfigValue& list, RateLimit& limit) {
   for (const std::string_view key : {"unit", "requests_per_unit", "unlimited"}) {
@@ -103,9 +111,15 @@ void ParseOwnLimits(const ConfigMap& fields, const ConfigValue& list, RateLimit&
   constexpr std::string_view kAllowed = "is a list of limits";
   limit.limits = ParseLimitItems(list, kAllowed);
   for (std::size_t i = 0; i < limit.limits.size(); ++i) {
-    if (!std::holds_alternative<Concurrency>(limit.limits[i].limit)) continue;
-    list.At(i, list.node().items[i])
-        .Report("found concurrency, which needs leases; allowed are the other algorithms");
+    const ConfigValue item = list.At(i, list.node().items[i]);
+    if (TakesLeases(limit.limits[i].limit)) {
+      item.Report("found concurrency, which needs leases; allowed are the other algorithms");
+    }
+    if (CountsOnlyHits(limit.limits[i])) continue;
+    item.At("counts", *item.node().Find("counts"))
+        .Report(
+            "found an amount that descriptors do not have; allowed are cost (the hits) and "
+            "requests");
   }
   if (limit.limits.empty() && list.node().kind == NodeKind::kSequence) {
     list.Report("found no limit; allowed is at least one");
@@ -123,6 +137,27 @@ void ParseUnitOf(const ConfigValue& value, const ConfigMap& fields, RateLimit& l
   }
 }
 
+// As Envoy's service: 16, 0x10, 0o20, 0b1_0000. But not 020, which that service reads as 16.
+std::uint32_t ParseRequestsPerUnit(const ConfigValue& value) {
+  std::string digits = LowerCase(value.node().text);
+  if (!digits.starts_with('_')) std::erase(digits, '_');
+  int base = 10;
+  if (digits.starts_with("0x")) base = 16;
+  if (digits.starts_with("0o")) base = 8;
+  if (digits.starts_with("0b")) base = 2;
+  if (base != 10) digits.erase(0, 2);
+  const bool is_octal = base == 10 && digits.size() > 1 && digits.front() == '0';
+  std::uint32_t number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto parsed = std::from_chars(digits.data(), end, number, base);
+  const bool is_number = value.node().kind == NodeKind::kScalar && !value.node().quoted &&
+                         parsed.ec == std::errc() && parsed.ptr == end;
+  if (is_number && !is_octal) return number;
+  value.ReportFound(is_octal ? "is a number that does not begin with 0"
+                             : "is a whole number from 0 to 4294967295, without quotes");
+  return 0;
+}
+
 RateLimit ParseRateLimit(const ConfigValue& value) {
   static constexpr std::array<std::string_view, 7> kKeys{
       "unit", "requests_per_unit", "unlimited", "name", "replaces", "limits", "on_store_failure"};
@@ -132,12 +167,7 @@ RateLimit ParseRateLimit(const ConfigValue& value) {
   limit.name = ParseText(fields, "name");
   limit.unlimited = ParseFlag(fields, "unlimited");
   if (const auto requests = Find(fields, "requests_per_unit")) {
-    const std::string& digits = requests->node().text;
-    if (digits.size() > 1 && digits.front() == '0') {  // Envoy's service reads 010 as 8
-      requests->ReportFound("is a number that does not begin with 0");
-    }
-    limit.requests_per_unit =
-        static_cast<std::uint32_t>(requests->Integer(0, std::numeric_limits<std::uint32_t>::max()));
+    limit.requests_per_unit = ParseRequestsPerUnit(*requests);
   }
   if (const auto limits = Find(fields, "limits")) {
     ParseOwnLimits(fields, *limits, limit);
@@ -160,6 +190,12 @@ void CheckMetadata(const ConfigValue& value) {
   } else if (value.node().kind == NodeKind::kMap) {
     ForEachPair(value, [](const YamlNode&, const ConfigValue& item) { CheckMetadata(item); });
   }
+}
+
+// "on line 12", or, where there are no lines, "at descriptors[3]".
+std::string PlaceOf(const YamlNode& item, const ConfigValue& list) {
+  if (item.position.line > 0) return fmt::format("on line {}", item.position.line);
+  return fmt::format("at {}[{}]", list.path(), &item - list.node().items.data());
 }
 
 std::vector<Descriptor> ParseDescriptors(const ConfigValue& list);
@@ -197,16 +233,14 @@ Descriptor ParseDescriptor(const ConfigValue& value) {
 
 std::vector<Descriptor> ParseDescriptors(const ConfigValue& list) {
   std::vector<Descriptor> descriptors;
-  std::map<std::pair<std::string, std::string>, int> lines;
+  std::map<std::pair<std::string, std::string>, const YamlNode*> first;
   for (const ConfigValue& item : list.Items("is a list of descriptors")) {
     Descriptor descriptor = ParseDescriptor(item);
     const auto [known, is_new] =
-        lines.try_emplace({descriptor.key, descriptor.value}, item.node().position.line);
+        first.try_emplace({descriptor.key, descriptor.value}, &item.node());
     if (!is_new && !descriptor.key.empty()) {
-      item.Report(
-          fmt::format("found the key \"{}\" with the value \"{}\", as on line {}; allowed "
-                      "is once",
-                      descriptor.key, descriptor.value, known->second));
+      item.Report(fmt::format("found the key \"{}\" with the value \"{}\", as {}; allowed is once",
+                              descriptor.key, descriptor.value, PlaceOf(*known->second, list)));
     }
     descriptors.push_back(std::move(descriptor));
   }
@@ -215,16 +249,13 @@ std::vector<Descriptor> ParseDescriptors(const ConfigValue& list) {
 
 }  // namespace
 
-std::optional<RuleTree> ParseRuleFile(std::string_view file, std::string_view text,
-                                      Diagnostics& errors) {
+std::optional<RuleTree> ParseRuleDocument(const RuleDocument& document, Diagnostics& errors) {
   static constexpr std::array<std::string_view, 3> kKeys{"domain", "descriptors", "all_or_nothing"};
   constexpr std::string_view kDomains = "is a name of 1 to 255 bytes";
-  FileReport report{std::string(file), errors};
-  const YamlNode document = ReadYaml(file, text, {}, errors, YamlAliases::kResolved);
-  if (document.kind == NodeKind::kRefused) return std::nullopt;
-  const ConfigValue root(document, report);
+  FileReport report{document.name, errors};
+  const ConfigValue root(document.root, report);
   const ConfigMap fields(root, kKeys);
-  if (document.kind != NodeKind::kMap) return std::nullopt;
+  if (document.root.kind != NodeKind::kMap) return std::nullopt;
   RuleTree tree;
   tree.domain = ParseRequiredText(root, fields, "domain", kDomains);
   if (const auto domain = Find(fields, "domain")) tree.domain_position = domain->node().position;
@@ -232,6 +263,14 @@ std::optional<RuleTree> ParseRuleFile(std::string_view file, std::string_view te
   tree.all_or_nothing = ParseFlag(fields, "all_or_nothing");
   if (const auto list = Find(fields, "descriptors")) tree.descriptors = ParseDescriptors(*list);
   return tree;
+}
+
+std::optional<RuleTree> ParseRuleFile(std::string_view file, std::string_view text,
+                                      Diagnostics& errors) {
+  const RuleDocument document{.name = std::string(file),
+                              .root = ReadYaml(file, text, {}, errors, YamlAliases::kResolved)};
+  if (document.root.kind == NodeKind::kRefused) return std::nullopt;
+  return ParseRuleDocument(document, errors);
 }
 
 }  // namespace sluice::envoy

@@ -5,12 +5,24 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "config/diagnostic.h"
 #include "envoy/rules/rule_file.h"
 
 namespace sluice::envoy {
+
+// A rule file as a tree of nodes: a parsed file, or a resource from a control plane, whose nodes
+// have no positions.
+struct RuleDocument {
+  std::string name;  // for messages
+  YamlNode root;
+};
+
+// Appends every mistake to `errors`, with the document's name; the tree is then unusable. Returns
+// nullopt if the document is not a map.
+std::optional<RuleTree> ParseRuleDocument(const RuleDocument& document, Diagnostics& errors);
 
 // Appends every mistake to `errors`, with `file` as the file's name; the tree is then unusable.
 // Returns nullopt after a syntax error.

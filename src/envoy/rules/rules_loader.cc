@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "envoy/rules/rule_file_parser.h"
-
 namespace sluice::envoy {
 namespace {
 
@@ -67,10 +65,7 @@ class Merger {
   std::map<std::string, Known> domains_;
 };
 
-bool TakesAllBack(const RuleLimit& limit) {
-  return Supports(limit.limit, Mode::kRefund) &&
-         !std::holds_alternative<WarmingBucket>(limit.limit);
-}
+bool TakesAllBack(const RuleLimit& limit) { return RefundsInFull(limit.limit); }
 
 // With all_or_nothing, limits take back what they granted to a request that another limit denies.
 void ReportKeepers(const std::vector<Descriptor>& descriptors, Diagnostics& errors) {
@@ -95,13 +90,17 @@ RuleTexts ReadRuleFiles(const std::string& directory) {
   return sluice::ReadRuleFiles(directory, kRuleFiles);
 }
 
-LoadedTrees ParseRules(RuleTexts texts, bool merge) {
+LoadedTrees ParseRules(RuleTexts texts, bool merge, std::span<const RuleDocument> documents) {
   LoadedTrees loaded{.trees = {}, .errors = std::move(texts.errors)};
   Merger merger(merge, loaded);
   for (RuleFile& file : texts.files) {
     auto tree = ParseRuleFile(file.name, file.text, loaded.errors);
     file.text = std::string();
     if (tree) merger.Add(file.name, std::move(*tree));
+  }
+  for (const RuleDocument& document : documents) {
+    auto tree = ParseRuleDocument(document, loaded.errors);
+    if (tree) merger.Add(document.name, std::move(*tree));
   }
   for (const RuleTree& tree : loaded.trees) {
     if (tree.all_or_nothing) ReportKeepers(tree.descriptors, loaded.errors);

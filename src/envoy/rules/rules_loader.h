@@ -4,12 +4,14 @@
 // Thread-safe.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "config/rules_loader.h"
 #include "envoy/rules/rule_file.h"
+#include "envoy/rules/rule_file_parser.h"
 
 namespace sluice::envoy {
 
@@ -30,7 +32,8 @@ inline constexpr FileChoice kRuleFiles{.is_rule_file = IsRuleFileName, .recursiv
 // files is not an error, but an unreadable directory is.
 RuleTexts ReadRuleFiles(const std::string& directory);
 
-// With `merge`, several files may define one domain, which then has the descriptors of all.
-LoadedTrees ParseRules(RuleTexts texts, bool merge);
+// With `merge`, several files or documents may define one domain, which then has the descriptors of
+// all.
+LoadedTrees ParseRules(RuleTexts texts, bool merge, std::span<const RuleDocument> documents = {});
 
 }  // namespace sluice::envoy

@@ -34,16 +34,10 @@ constexpr std::string_view ToString(Unit unit) {
   return kUnitNames[static_cast<std::size_t>(unit)];
 }
 
-// The unit with this number or length. Empty if no unit has it; never kUnknown.
+// The unit with this number. Empty if there is none; never kUnknown.
 constexpr std::optional<Unit> UnitOfNumber(std::uint64_t number) {
   if (number == 0 || number >= kUnitLengths.size()) return std::nullopt;
   return static_cast<Unit>(number);
-}
-constexpr std::optional<Unit> UnitOfLength(Duration length) {
-  for (std::size_t number = 1; number < kUnitLengths.size(); ++number) {
-    if (kUnitLengths[number] == length) return static_cast<Unit>(number);
-  }
-  return std::nullopt;
 }
 
 }  // namespace sluice::envoy

@@ -3,11 +3,14 @@
 // Loop thread only.
 #pragma once
 
+#include <cstddef>
 #include <memory>
-#include <string>
 
+#include "rpc/http2/loop_state.h"
 #include "rpc/http2/reuse_pool.h"
 #include "rpc/http2/server_call.h"
+#include "rpc/http2/stream_call.h"
+#include "rpc/http2/unary_call.h"
 #include "rpc/method.h"
 
 namespace sluice::rpc::http2 {
@@ -15,19 +18,20 @@ namespace sluice::rpc::http2 {
 class CallPool {
  public:
   // Both must outlive the pool.
-  CallPool(Shard& shard, const Method& method) : shard_(shard), method_(method) {}
+  CallPool(LoopState& loop, const Method& method) : loop_(loop), method_(method) {}
 
   const Method& method() const { return method_; }
 
-  ServerCall& Take();
-  void Return(ServerCall& call) { calls_.Return(call); }
+  ServerCall& Take() {
+    return calls_.Take([this]() -> std::unique_ptr<ServerCall> {
+      if (method_.unary) return std::make_unique<UnaryCall>(loop_, calls_, method_);
+      return std::make_unique<StreamCall>(loop_, calls_, method_);
+    });
+  }
   void Trim(std::size_t max) { calls_.Trim(max); }
-  std::size_t size() const { return calls_.size(); }
 
  private:
-  std::unique_ptr<ServerCall> Make();
-
-  Shard& shard_;
+  LoopState& loop_;
   const Method& method_;
   ReusePool<ServerCall> calls_;
 };

@@ -4,20 +4,17 @@
 #include <utility>
 
 #include "net/connection_age.h"
-#include "rpc/http2/shard.h"
 
 namespace sluice::rpc::http2 {
 
-Connection::Connection(Shard& shard, net::TransportPtr transport, net::IoThreads::Place loop_place,
-                       bool has_place)
-    : shard_(shard),
-      times_(shard.times()),
-      loop_place_(std::move(loop_place)),
+Connection::Connection(Shard& shard, net::TransportPtr transport, bool has_place)
+    : net::ServedConnection(has_place),
+      shard_(shard),
+      times_(shard.state().times()),
       transport_(std::move(transport)),
       session_(shard, *transport_),
       started_(shard.loop().now()),
-      too_old_at_(net::EndOfAge(shard.loop(), shard.options().max_connection_age)),
-      has_place_(has_place),
+      too_old_at_(net::EndOfAge(shard.loop(), shard.state().options().max_connection_age)),
       ends_at_(has_place ? SteadyTime::max() : started_ + times_.no_place),
       last_received_(started_),
       last_taken_(started_),
@@ -25,12 +22,12 @@ Connection::Connection(Shard& shard, net::TransportPtr transport, net::IoThreads
       resume_timer_(shard.loop().timers(), [this] { AfterInput(session_.Resume()); }),
       drain_timer_(shard.loop().timers(),
                    [this] { state_ == State::kNoticed ? EndNotice() : EndLinger(); }) {
-  if (!has_place) session_.AdmitOnlyProbes();
-  shard_.shared().metrics.connections.Add(1);
-  shard_.shared().metrics.connections_total.Increment();
+  if (!has_place) session_.admission().AdmitOnlyProbes();
+  shard_.state().shared().metrics.connections.Add(1);
+  shard_.state().shared().metrics.connections_total.Increment();
 }
 
-Connection::~Connection() { shard_.shared().metrics.connections.Add(-1); }
+Connection::~Connection() { shard_.state().shared().metrics.connections.Add(-1); }
 
 void Connection::Start() {
   transport_->Start(*this);
@@ -71,15 +68,15 @@ void Connection::TakeOutput(std::string& out) {
   if (state_ == State::kClosed) return;
   const std::size_t before = out.size();
   session_.TakeOutput(out);
-  shard_.OnIteration();
+  shard_.PublishOpenCalls();
   if (out.size() > before) {
     last_taken_ = shard_.loop().now();
     CheckBy(last_taken_ + times_.stall);
   } else if (held_back_ && state_ < State::kLingering) {
     ReadWhileTaken();
   }
-  const SteadyTime untaken = session_.untaken_since();
-  if (untaken != SteadyTime::max()) CheckBy(untaken + times_.stall);
+  const SteadyTime unsent = session_.unsent_since();
+  if (unsent != SteadyTime::max()) CheckBy(unsent + times_.stall);
   if (IsDone()) BeginLinger();
 }
 
@@ -122,27 +119,27 @@ void Connection::EndLinger() {
   drain_timer_.Start(now + times_.linger);
 }
 
-void Connection::Close() {
-  if (std::exchange(state_, State::kClosed) == State::kClosed) return;
+void Connection::OnClose() {
+  state_ = State::kClosed;
   check_timer_.Cancel();
   resume_timer_.Cancel();
   drain_timer_.Cancel();
   transport_->Close();
   session_.CloseStreams();
   shard_.PublishOpenCalls();
-  if (has_place_) shard_.shared().connections.Remove();
-  shard_.RemoveConnection(*this);
 }
 
 net::Occupant Connection::AsOccupant() const {
   using Standing = net::Occupant::State;
-  SteadyTime stuck = std::min(session_.incomplete_since(), session_.untaken_since());
+  SteadyTime stuck = std::min(session_.incomplete_since(), session_.unsent_since());
   if (transport_->unsent() > 0) stuck = std::min(stuck, last_taken_);
   if (!session_.settled()) stuck = std::min(stuck, started_);
   if (state_ == State::kLingering) stuck = std::min(stuck, last_received_);
   const std::string_view network = transport_->peer().network;
   if (stuck <= shard_.loop().now() - times_.stuck) return {Standing::kStuck, stuck, network};
-  return {session_.has_calls() ? Standing::kBusy : Standing::kIdle, last_received_, network};
+  if (session_.has_calls()) return {Standing::kBusy, last_received_, network};
+  const bool used = session_.admission().used();
+  return {used ? Standing::kIdle : Standing::kUnused, last_received_, network};
 }
 
 void Connection::CheckBy(SteadyTime time) {
@@ -160,8 +157,8 @@ SteadyTime Connection::NextCheck() const {
   if (transport_->unsent() > 0) next = std::min(next, last_taken_ + times_.stall);
   const SteadyTime incomplete = session_.incomplete_since();
   if (incomplete != SteadyTime::max()) next = std::min(next, incomplete + times_.request);
-  const SteadyTime untaken = session_.untaken_since();
-  if (untaken != SteadyTime::max()) next = std::min(next, untaken + times_.stall);
+  const SteadyTime unsent = session_.unsent_since();
+  if (unsent != SteadyTime::max()) next = std::min(next, unsent + times_.stall);
   return next;
 }
 
@@ -169,12 +166,12 @@ void Connection::CheckTimes() {
   const SteadyTime now = shard_.loop().now();
   if (now >= ends_at_) return Close();
   if (!session_.EndIncomplete(now - times_.request)) return BeginLinger();
-  session_.EndUntaken(now - times_.stall);
+  session_.EndUnsent(now - times_.stall);
   const bool stalled = transport_->unsent() > 0 && now - last_taken_ >= times_.stall;
   const bool silent = session_.pinged() && now - pinged_at_ >= times_.ping;
   const bool mute = !session_.settled() && now - started_ >= times_.preface;
   if (stalled || silent || mute) {
-    shard_.Count(Refusal::kStalled);
+    shard_.state().Count(Refusal::kStalled);
     return Close();
   }
   if (!session_.pinged() && now - last_received_ >= times_.keepalive) {

@@ -6,55 +6,43 @@
 // draining: the final GOAWAY is sent; open calls finish. lingering: FIN is sent, and the connection
 // reads until the peer closes, so that the peer receives all output.
 //
-// Loop thread only. Owned by a Shard, and removed from it when closed.
+// Loop thread only.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/clock.h"
-#include "net/eviction.h"
-#include "net/io_threads.h"
-#include "net/timer_wheel.h"
+#include "net/loop_connections.h"
+#include "net/timer_queue.h"
 #include "net/transport.h"
 #include "rpc/http2/session.h"
-#include "rpc/http2/shared_state.h"
+#include "rpc/http2/shard.h"
 
 namespace sluice::rpc::http2 {
 
-class Connection final : public net::Protocol, public net::Disposable {
+class Connection final : public net::ServedConnection {
  public:
-  // REQUIRES: if it has a place, shard.shared().connections already counts this connection.
-  // Without a place among the server's connections, only probes are answered, and it ends soon.
-  Connection(Shard& shard, net::TransportPtr transport, net::IoThreads::Place loop_place,
-             bool has_place);
+  // `shard` must outlive the connection.
+  Connection(Shard& shard, net::TransportPtr transport, bool has_place);
   ~Connection() override;
 
-  void Start();
+  // net::ServedConnection.
+  void Start() override;
+  void Drain() override;
+  net::Occupant AsOccupant() const override;
 
-  // Lets open calls finish, then closes the connection.
-  void Drain();
-
-  // Closes the connection at once.
-  void Close();
-
-  bool has_place() const { return has_place_; }
-  net::Occupant AsOccupant() const;
-
-  // The number of calls begun since the last call of this function.
-  std::uint64_t TakeCallCount() { return session_.TakeCallCount(); }
+ private:
+  enum class State : std::uint8_t { kOpen, kNoticed, kDraining, kLingering, kClosed };
 
   // net::Protocol.
   void Receive(std::string_view bytes) override;
   void TakeOutput(std::string& out) override;
   void OnClosed(Closure closure, std::string_view cause) override;
 
-  std::size_t place = 0;  // in the shard's list
-
- private:
-  enum class State : std::uint8_t { kOpen, kNoticed, kDraining, kLingering, kClosed };
-
+  void OnClose() override;
   void AfterInput(bool fine);
   void ReadWhileTaken();
   void Discard(std::size_t bytes);
@@ -68,13 +56,11 @@ class Connection final : public net::Protocol, public net::Disposable {
 
   Shard& shard_;
   const Times& times_;
-  const net::IoThreads::Place loop_place_;
   net::TransportPtr transport_;
   Session session_;
   State state_ = State::kOpen;
   const SteadyTime started_;
   const SteadyTime too_old_at_;
-  const bool has_place_;
   const SteadyTime ends_at_;  // the end of its life; max() with a place
   SteadyTime last_received_;
   SteadyTime last_taken_;  // the last time the transport took output, having sent all before it

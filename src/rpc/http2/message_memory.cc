@@ -2,34 +2,31 @@
 
 #include <utility>
 
-#include "rpc/http2/shard.h"
-#include "rpc/http2/stream.h"
-
 namespace sluice::rpc::http2 {
 
-bool MessageMemory::TakeShare(Stream& stream, std::size_t bytes) {
-  if (stream.wanted_share > 0) return false;
-  stream.wanted_share = bytes;
-  waiting_.push_back(&stream);
+bool MessageMemory::Reserve(MemoryReservation& reservation, std::size_t bytes) {
+  if (reservation.wanted > 0) return false;
+  reservation.wanted = bytes;
+  waiting_.push_back(&reservation);
   Grant();
-  return stream.share > 0;
+  return reservation.granted > 0;
 }
 
-void MessageMemory::ReturnShare(Stream& stream) {
-  if (std::exchange(stream.wanted_share, 0) > 0) std::erase(waiting_, &stream);
-  shared_ -= std::exchange(stream.share, 0);
+void MessageMemory::Release(MemoryReservation& reservation) {
+  if (std::exchange(reservation.wanted, 0) > 0) std::erase(waiting_, &reservation);
+  reserved_ -= std::exchange(reservation.granted, 0);
   Grant();
 }
 
-// A single message may exceed kSharedBytes if no other message has a share.
+// A single message may exceed kReservableBytes if no other message has a reservation.
 void MessageMemory::Grant() {
   while (!waiting_.empty()) {
-    Stream& stream = *waiting_.front();
-    if (shared_ > 0 && shared_ + stream.wanted_share > kSharedBytes) return;
+    MemoryReservation& first = *waiting_.front();
+    if (reserved_ > 0 && reserved_ + first.wanted > kReservableBytes) return;
     waiting_.erase(waiting_.begin());
-    stream.share = std::exchange(stream.wanted_share, 0);
-    shared_ += stream.share;
-    stream.OnShareGranted();
+    first.granted = std::exchange(first.wanted, 0);
+    reserved_ += first.granted;
+    first.on_granted();
   }
 }
 
@@ -37,14 +34,14 @@ bool MessageMemory::Count(std::size_t before, std::size_t after) {
   const std::size_t growth = after - before;  // modulo 2^64 if it has shrunk
   counted_ += growth;
   peer_.bytes += static_cast<std::int64_t>(growth);
-  shard_.shared().buffered_bytes.fetch_add(growth, std::memory_order_relaxed);
+  loop_.shared().buffered_bytes.fetch_add(growth, std::memory_order_relaxed);
   return after <= before || IsWithinLimits();
 }
 
 bool MessageMemory::IsWithinLimits() const {
   const auto left =
-      static_cast<std::int64_t>(shard_.options().max_buffered_bytes -
-                                shard_.shared().buffered_bytes.load(std::memory_order_relaxed));
+      static_cast<std::int64_t>(loop_.options().max_buffered_bytes -
+                                loop_.shared().buffered_bytes.load(std::memory_order_relaxed));
   return counted_ <= kMaxBytes && PeerUse::IsWithinShare(peer_.bytes, left);
 }
 

@@ -3,35 +3,40 @@
 // bytes count for its peer and for the server.
 //
 // A small message always fits the caller's window. A large message needs WINDOW_UPDATE before it is
-// complete. It gets one only with a share of kSharedBytes, granted in order of arrival. So if
+// complete. It gets one only with a part of kReservableBytes, granted in order of arrival. So if
 // memory is short, large messages are received one after another, without deadlock.
 //
 // Loop thread only.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <utility>
 #include <vector>
 
-#include "rpc/http2/peer_use.h"
+#include "rpc/http2/loop_state.h"
 
 namespace sluice::rpc::http2 {
 
-class Shard;
-class Stream;
+// The memory that one stream has reserved for its large message.
+struct MemoryReservation {
+  std::size_t granted = 0;
+  std::size_t wanted = 0;  // requested and not granted yet
+  std::function<void()> on_granted;
+};
 
 class MessageMemory {
  public:
   static constexpr std::size_t kMaxBytes = 16 * 1024 * 1024;
-  static constexpr std::size_t kSharedBytes = 1024 * 1024;
+  static constexpr std::size_t kReservableBytes = 1024 * 1024;
 
-  MessageMemory(Shard& shard, PeerUse& peer) : shard_(shard), peer_(peer) {}
+  MessageMemory(LoopState& loop, PeerUse& peer) : loop_(loop), peer_(peer) {}
 
-  // Requests a share for a message of `bytes`. Returns whether it was granted at once; otherwise
-  // stream.OnShareGranted is called later.
-  bool TakeShare(Stream& stream, std::size_t bytes);
-  // Returns the share, or cancels the request for one.
-  void ReturnShare(Stream& stream);
+  // Requests memory for a message of `bytes`. Returns whether it was granted at once; otherwise
+  // on_granted is called later.
+  bool Reserve(MemoryReservation& reservation, std::size_t bytes);
+  // Returns what is reserved, or cancels the request.
+  void Release(MemoryReservation& reservation);
 
   // Records that a stream's unfinished bytes changed from `before` to `after`. Returns false if
   // they have grown beyond the limit of this connection, its peer or the server.
@@ -55,11 +60,11 @@ class MessageMemory {
  private:
   void Grant();
 
-  Shard& shard_;
+  LoopState& loop_;
   PeerUse& peer_;
-  std::vector<Stream*> waiting_;
-  std::size_t shared_ = 0;   // granted bytes of kSharedBytes
-  std::size_t counted_ = 0;  // all bytes that count
+  std::vector<MemoryReservation*> waiting_;
+  std::size_t reserved_ = 0;  // granted bytes of kReservableBytes
+  std::size_t counted_ = 0;   // all bytes that count
   std::size_t output_ = 0;
   std::size_t counted_output_ = 0;  // its part of counted_
 };

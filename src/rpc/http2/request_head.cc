@@ -89,36 +89,25 @@ void RequestHead::AddMetadata(std::string_view name, std::string_view value) {
   metadata_.push_back({.name = name, .value = Keep(value)});
 }
 
-// Handles a field of the gRPC protocol. Returns false for metadata.
+// Handles a field that the server reads itself. Returns false for all others.
 bool RequestHead::AddOwn(std::string_view name, std::string_view value) {
-  switch (name.size()) {
-    case 2:
-      return name == "te";
-    case 5:
-      if (name != ":path") return false;
-      path_ = Keep(value.substr(0, kMaxPath));
-      return true;
-    case 7:
-      if (name == ":method") is_post_ = value == "POST";
-      return name == ":method" || name == ":scheme";
-    case 10:
-      return name == ":authority";
-    case 12:
-      if (name == "content-type") is_grpc_ = IsGrpcContentType(value);
-      if (name == "grpc-timeout") timeout_ = ParseTimeout(value);
-      return name == "content-type" || name == "grpc-timeout";
-    case 13:
-      if (name != "grpc-encoding") return false;
-      encoding_ = ParseEncoding(value);
-      if (encoding_ == Encoding::kUnknown && encoding_name_.size == 0) {
-        encoding_name_ = Keep(value.substr(0, kMaxEncodingName));
-      }
-      return true;
-    case 20:
-      return name == "grpc-accept-encoding";
-    default:
-      return false;
+  if (name == ":path") {
+    path_ = Keep(value.substr(0, kMaxPath));
+  } else if (name == ":method") {
+    is_post_ = value == "POST";
+  } else if (name == "content-type") {
+    is_grpc_ = IsGrpcContentType(value);
+  } else if (name == "grpc-timeout") {
+    timeout_ = ParseTimeout(value);
+  } else if (name == "grpc-encoding") {
+    encoding_ = ParseEncoding(value);
+    if (encoding_ == Encoding::kUnknown && encoding_name_.size == 0) {
+      encoding_name_ = Keep(value.substr(0, kMaxEncodingName));
+    }
+  } else {
+    return false;
   }
+  return true;
 }
 
 RequestHead::Slice RequestHead::Keep(std::string_view text) {

@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "rpc/http2/call_pool.h"
-#include "rpc/http2/shard.h"
-#include "rpc/http2/stream.h"
-
 namespace sluice::rpc::http2 {
 namespace {
 
@@ -18,14 +14,12 @@ Status TooLarge(std::size_t size, std::size_t max) {
 
 }  // namespace
 
-ServerCall::ServerCall(Shard& shard, CallPool& pool)
-    : shard_(shard),
-      pool_(pool),
-      deadline_timer_(shard.loop().timers(), [this] { OnDeadline(); }) {}
+ServerCall::ServerCall(LoopState& loop, ReusePool<ServerCall>& pool)
+    : loop_(loop), pool_(pool), deadline_timer_(loop.loop().timers(), [this] { OnDeadline(); }) {}
 
-bool ServerCall::Attach(Stream& stream) {
+bool ServerCall::Attach(CallStream& stream) {
   stream_ = &stream;
-  if (!is_stream()) ++shard_.unary_calls().begun;
+  if (!is_stream()) ++loop_.unary_calls().begun;
   if (stream.deadline() == SteadyTime::max()) return true;
   if (!stream.overdue()) {
     deadline_timer_.Start(stream.deadline());
@@ -36,7 +30,7 @@ bool ServerCall::Attach(Stream& stream) {
 }
 
 ServerCall::Taken ServerCall::TakeMessage(std::string_view& message) {
-  const std::size_t max = shard_.options().max_message_bytes;
+  const std::size_t max = loop_.options().max_message_bytes;
   switch (reader_.Take(max)) {
     case MessageReader::Next::kNothing:
       return Taken::kNothing;
@@ -57,12 +51,12 @@ ServerCall::Taken ServerCall::TakeMessage(std::string_view& message) {
 
 ServerCall::Taken ServerCall::Inflate(std::string_view& message) {
   const Encoding encoding = stream_->head().encoding();
-  const std::size_t max = shard_.options().max_message_bytes;
+  const std::size_t max = loop_.options().max_message_bytes;
   if (encoding == Encoding::kIdentity) {
     Fail({.code = StatusCode::kInternal, .message = "compressed message without grpc-encoding"});
     return Taken::kFailed;
   }
-  switch (shard_.inflater().Inflate(encoding, message, max, inflated_)) {
+  switch (loop_.inflater().Inflate(encoding, message, max, inflated_)) {
     case Inflater::Outcome::kDone:
       message = inflated_;
       return Taken::kMessage;
@@ -76,8 +70,8 @@ ServerCall::Taken ServerCall::Inflate(std::string_view& message) {
   return Taken::kFailed;
 }
 
-Stream& ServerCall::Release() {
-  Stream& stream = *stream_;
+CallStream& ServerCall::Release() {
+  CallStream& stream = *stream_;
   stream.ForgetCall();
   Reset();
   return stream;
@@ -86,16 +80,16 @@ Stream& ServerCall::Release() {
 void ServerCall::BecomeAbandoned() {
   deadline_timer_.Cancel();
   stream_->ForgetCall();
-  shard_.quota().TakeAnyway();
+  loop_.shared().free_calls.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void ServerCall::ReleaseAbandoned() {
-  shard_.quota().Return();
+  loop_.shared().free_calls.fetch_add(1, std::memory_order_relaxed);
   Reset();
 }
 
 void ServerCall::Reset() {
-  if (!is_stream()) ++shard_.unary_calls().ended;
+  if (!is_stream()) ++loop_.unary_calls().ended;
   deadline_timer_.Cancel();
   stream_ = nullptr;
   reader_.Reset();

@@ -4,23 +4,45 @@
 //   free ──Begin──▶ active ──Release──▶ free
 //                      └──Detach──▶ abandoned ──(the handler finishes)──▶ free
 //
-// Loop thread only. Owned and reused by a CallPool. An abandoned call returns to the pool when its
+// Loop thread only. Owned and reused by a ReusePool. An abandoned call returns to the pool when its
 // handler has finished.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
-#include "net/timer_wheel.h"
+#include "net/timer_queue.h"
 #include "rpc/handler.h"
+#include "rpc/http2/loop_state.h"
 #include "rpc/http2/message_reader.h"
+#include "rpc/http2/request_head.h"
 #include "rpc/http2/reuse_pool.h"
 
 namespace sluice::rpc::http2 {
 
-class CallPool;
-class Shard;
-class Stream;
+// The stream of a call, as the call uses it.
+class CallStream : public Call {
+ public:
+  virtual const RequestHead& head() const = 0;
+  // Whether the deadline has passed.
+  virtual bool overdue() const = 0;
+
+  // Sends one message with status OK; `on_lost` as in Responder.
+  virtual void Answer(std::string_view message, std::function<void()> on_lost) = 0;
+  virtual void Send(std::string_view message) = 0;
+  // Ends the response after the sent messages.
+  virtual void Finish(const Status& status) = 0;
+  // Discards unsent output and ends the response.
+  virtual void Fail(const Status& status) = 0;
+  virtual std::size_t unsent_bytes() const = 0;
+
+  // Calls the call's OnResumed at the end of the iteration.
+  virtual void RequestResume() = 0;
+  // The call is free or abandoned, so the stream must not use it anymore.
+  virtual void ForgetCall() = 0;
+};
 
 inline Status DeadlineExceeded() {
   return {.code = StatusCode::kDeadlineExceeded, .message = "Deadline Exceeded"};
@@ -36,7 +58,7 @@ class ServerCall : public Responder, public Reusable {
   };
 
   // The request's headers are complete.
-  virtual void Begin(Stream& stream) = 0;
+  virtual void Begin(CallStream& stream) = 0;
   // Bytes of the request, and its end.
   virtual void OnData(std::string_view bytes) = 0;
   virtual void OnRequestEnd() = 0;
@@ -55,22 +77,23 @@ class ServerCall : public Responder, public Reusable {
             .paused = paused_ || deferred_};
   }
 
-  // Ends the call with an error from the engine.
+  // Ends the call with an error from the server.
   virtual void Fail(const Status& status) = 0;
 
  protected:
-  ServerCall(Shard& shard, CallPool& pool);
+  // Both must outlive the call.
+  ServerCall(LoopState& loop, ReusePool<ServerCall>& pool);
 
   enum class Taken : std::uint8_t { kMessage, kNothing, kPartial, kFailed };
 
   // Binds the call to `stream`. If its deadline has passed, ends the call and returns false.
-  bool Attach(Stream& stream);
+  bool Attach(CallStream& stream);
 
   // Takes the next message, decompressed. An invalid message fails the call.
   Taken TakeMessage(std::string_view& message);
 
   // Frees the call and returns its stream, for the response.
-  Stream& Release();
+  CallStream& Release();
 
   // The caller is gone but the handler has not finished. The call still counts as open.
   void BecomeAbandoned();
@@ -78,8 +101,8 @@ class ServerCall : public Responder, public Reusable {
 
   virtual void OnDeadline() = 0;
 
-  Shard& shard_;
-  Stream* stream_ = nullptr;  // null while free
+  LoopState& loop_;
+  CallStream* stream_ = nullptr;  // null while free
   MessageReader reader_;
   std::size_t held_ = 0;  // bytes of a large message in use by the handler
   bool paused_ = false;
@@ -89,7 +112,7 @@ class ServerCall : public Responder, public Reusable {
   Taken Inflate(std::string_view& message);
   void Reset();
 
-  CallPool& pool_;
+  ReusePool<ServerCall>& pool_;
   net::Timer deadline_timer_;
   std::string inflated_;
 };

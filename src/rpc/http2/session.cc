@@ -1,104 +1,52 @@
 #include "rpc/http2/session.h"
 
-#include <algorithm>
-#include <array>
-
-#include "rpc/http2/session_callbacks.h"
-#include "rpc/http2/shard.h"
-#include "rpc/http2/status_header.h"
-
 namespace sluice::rpc::http2 {
-namespace {
-
-constexpr std::uint32_t kMaxStreams = 1'024;
-constexpr std::int32_t kConnectionWindow = 1024 * 1024;
-// The maximum number of open calls of probes. A client that watches the server's health has one.
-constexpr int kMaxProbes = 16;
-
-// Many resets of calls younger than this are an attack: no legitimate caller sets so short a
-// deadline and retries at once.
-constexpr std::chrono::milliseconds kYoung(1);
-constexpr double kResetBurst = 1'000;
-constexpr double kResetsPerSecond = 200;
-
-// The limit for PING and SETTINGS frames between responses. Clients with keepalive send a PING
-// every few seconds; clients that measure bandwidth send one per response.
-constexpr double kControlBurst = 20;
-constexpr double kControlsPerSecond = 1;
-
-// How long and how many sent answers are kept: a reset arrives within a round trip.
-constexpr std::chrono::seconds kCrossing(1);
-constexpr std::size_t kMaxSentAnswers = 1'024;
-
-std::uint8_t* Bytes(std::string_view text) {
-  return reinterpret_cast<std::uint8_t*>(const_cast<char*>(text.data()));
-}
-
-// The first header fields of a response.
-const std::array<nghttp2_nv, 3>& ResponseFields() {
-  static const std::array<nghttp2_nv, 3> fields = {
-      Field(":status", "200"), Field("content-type", "application/grpc"),
-      Field("grpc-accept-encoding", "identity, deflate, gzip")};
-  return fields;
-}
-
-}  // namespace
 
 Session::Session(Shard& shard, net::Transport& transport)
     : shard_(shard),
-      transport_(transport),
-      peer_use_(shard.FindPeer(peer().network)),
-      memory_(shard, peer_use_),
-      resets_(kResetBurst, kResetsPerSecond),
-      controls_(kControlBurst, kControlsPerSecond) {
-  nghttp2_session_server_new2(&nghttp2_, Callbacks::All(), this, Callbacks::Options());
-  SubmitSettings();
+      peer_use_(shard.state().FindPeer(transport.peer().network)),
+      context_(shard.state(), transport, peer_use_),
+      admission_(shard.state(), peer_use_),
+      nghttp2_(MakeSession(*this)) {
+  context_.frames.Attach(nghttp2_, TakeOutputOfReceiver);
+  context_.frames.SubmitSettings();
 }
 
 Session::~Session() {
   CloseStreams();
-  shard_.ForgetPeer(peer().network);
+  shard_.state().ForgetPeer(network());
   nghttp2_session_del(nghttp2_);
 }
-
-void Session::SubmitSettings() {
-  const std::array<nghttp2_settings_entry, 3> settings = {{
-      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, kMaxStreams},
-      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, RequestHead::kMaxBytes},
-      {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
-  }};
-  nghttp2_submit_settings(nghttp2_, NGHTTP2_FLAG_NONE, settings.data(), settings.size());
-  nghttp2_session_set_local_window_size(nghttp2_, NGHTTP2_FLAG_NONE, 0, kConnectionWindow);
-}
-
-SteadyTime Session::now() const { return shard_.loop().now(); }
 
 // All streams share the connection's window, so it is returned at once: a paused stream must not
 // block the others.
 bool Session::Receive(std::string_view bytes) {
   paused_ = false;
   heads_received_ = 0;
-  inflated_before_ = shard_.inflater().total();
+  inflated_before_ = shard_.state().inflater().total();
   ssize_t got = NGHTTP2_ERR_FLOODED;
-  if (flood_ == nullptr) got = nghttp2_session_mem_recv(nghttp2_, Bytes(bytes), bytes.size());
+  if (!flood_.flooded()) {
+    got = nghttp2_session_mem_recv(nghttp2_, reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                                   bytes.size());
+  }
   if (received_ > 0) nghttp2_session_consume_connection(nghttp2_, std::exchange(received_, 0));
-  if (nghttp2_session_want_write(nghttp2_) != 0) transport_.RequestFlush();
+  if (nghttp2_session_want_write(nghttp2_) != 0) context_.transport.RequestFlush();
   if (got >= 0) {
     if (paused_) rest_ = bytes.substr(static_cast<std::size_t>(got));
     return true;
   }
-  if (flood_ != nullptr) shard_.Count(flood_reason_);
-  const bool flooded = flood_ != nullptr || got == NGHTTP2_ERR_FLOODED;
-  Abort(flooded ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR,
-        flood_ != nullptr ? flood_ : "");
+  if (flood_.flooded()) shard_.state().Count(flood_.reason());
+  const bool flooded = flood_.flooded() || got == NGHTTP2_ERR_FLOODED;
+  Abort(flooded ? NGHTTP2_ENHANCE_YOUR_CALM : NGHTTP2_PROTOCOL_ERROR, flood_.kind());
   return false;
 }
 
-bool Session::OnData(std::int32_t id, std::string_view bytes, bool last_frame) {
+int Session::OnData(std::int32_t id, std::string_view bytes, bool last_frame) {
   received_ += bytes.size();
   if (Stream* const stream = Find(id)) stream->OnData(bytes, last_frame);
-  paused_ = shard_.inflater().total() - inflated_before_ > Shard::kInflatedBytesPerIteration;
-  return !paused_;
+  const std::size_t inflated = shard_.state().inflater().total() - inflated_before_;
+  paused_ = inflated > LoopState::kInflatedBytesPerIteration;
+  return paused_ ? NGHTTP2_ERR_PAUSE : 0;
 }
 
 void Session::TakeOutput(std::string& out) {
@@ -110,16 +58,16 @@ void Session::TakeOutput(std::string& out) {
       if (size <= 0) break;
       out.append(reinterpret_cast<const char*>(frame), static_cast<std::size_t>(size));
     }
-  } while (!with_callbacks_.empty() && out.size() < net::Transport::kFlushBytes);
-  memory_.CountOutput();
+  } while (!context_.with_callbacks.empty() && out.size() < net::Transport::kFlushBytes);
+  context_.memory.CountOutput();
   if (out.size() < net::Transport::kFlushBytes) BoundOutput();
 }
 
 // What is left waits for the peer's windows. The responses that have waited longest are given up.
 void Session::BoundOutput() {
-  while (memory_.output() > 0 && !memory_.IsWithinLimits()) {
-    shard_.Count(Refusal::kUntaken);
-    Reset(untaken_.front(), NGHTTP2_CANCEL);
+  while (context_.memory.output() > 0 && !context_.memory.IsWithinLimits()) {
+    shard_.state().Count(Refusal::kUnsent);
+    Reset(context_.unsent_responses.front(), NGHTTP2_CANCEL);
   }
 }
 
@@ -128,18 +76,11 @@ bool Session::ended() const {
 }
 
 void Session::RunCallbacks() {
-  while (!with_callbacks_.empty()) {
-    Stream& stream = *with_callbacks_.back();
-    with_callbacks_.pop_back();
-    stream.waits_for_callbacks = false;
+  while (!context_.with_callbacks.empty()) {
+    Stream& stream = *context_.with_callbacks.back();
+    context_.with_callbacks.pop_back();
     stream.RunCallbacks();
   }
-}
-
-void Session::RequestCallbacks(Stream& stream) {
-  if (std::exchange(stream.waits_for_callbacks, true)) return;
-  with_callbacks_.push_back(&stream);
-  transport_.RequestFlush();
 }
 
 Stream* Session::Find(std::int32_t id) {
@@ -154,54 +95,49 @@ void Session::OpenStream(std::int32_t id) {
   Stream& stream = shard_.TakeStream();
   stream.place = streams_.size();
   streams_.push_back(&stream);
-  stream.Open(*this, id);
-  NoteIncomplete(stream);
+  stream.Open(context_, id);
   nghttp2_session_set_stream_user_data(nghttp2_, id, &stream);
   found_ = &stream;
 }
 
-bool Session::Admit(Stream& stream, const CallPool* method) {
+void Session::OnBeginHeaders(std::int32_t id, bool is_request) {
+  head_bytes_ = 0;
+  if (is_request) OpenStream(id);
+}
+
+// Ignores trailers of a request.
+int Session::OnHeader(std::int32_t id, bool is_request, std::string_view name,
+                      std::string_view value) {
+  if (Stream* const stream = is_request ? Find(id) : nullptr) stream->OnHeader(name, value);
+  heads_received_ += name.size() + value.size();
+  if (heads_received_ <= kHeaderBytesPerIteration) return 0;
+  paused_ = true;
+  head_bytes_ += heads_received_;
+  if (head_bytes_ <= kMaxHeaderBlock) return NGHTTP2_ERR_PAUSE;
+  flood_.Accuse("headers_too_large");
+  return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+void Session::OnHeadersEnd(Stream& stream) {
+  CallPool* const method = shard_.FindMethod(stream.head().path());
   const bool is_probe = method != nullptr && method->method().is_probe;
-  if (is_probe ? probes_ >= kMaxProbes : !HasPlace(stream)) {
-    shard_.Count(Refusal::kCalls);
-    Reset(stream, NGHTTP2_REFUSED_STREAM);
-    return false;
-  }
+  if (!admission_.Admit(stream, is_probe)) return Reset(stream, NGHTTP2_REFUSED_STREAM);
   stream.counted = is_probe ? Stream::Counted::kAsProbe : Stream::Counted::kAsCall;
-  is_probe ? ++probes_ : ++peer_use_.calls;
-  ++calls_;
-  return true;
+  stream.OnHeadersEnd(method);
 }
 
-// While half of the calls is left, no peer can have more than its share.
-bool Session::HasPlace(const Stream& stream) {
-  if (only_probes_) return false;
-  const ServerOptions& options = shard_.options();
-  const std::int64_t left = shard_.quota().left();
-  if (left < static_cast<std::int64_t>(options.max_calls / 2)) {
-    if (!PeerUse::IsWithinShare(peer_use_.calls + 1, left)) return false;
-    if (options.knows_caller && !options.knows_caller(stream)) return false;
-  }
-  return shard_.quota().Take();
-}
-
-void Session::CloseStream(std::int32_t id) {
+void Session::OnStreamClosed(std::int32_t id) {
   if (Stream* const stream = Find(id)) Discard(*stream);
 }
 
 void Session::Discard(Stream& stream) {
   if (found_ == &stream) found_ = nullptr;
   stream.Close();
-  if (std::exchange(stream.waits_for_callbacks, false)) std::erase(with_callbacks_, &stream);
   streams_.back()->place = stream.place;
   streams_[stream.place] = streams_.back();
   streams_.pop_back();
-  if (stream.counted == Stream::Counted::kAsProbe) --probes_;
-  if (stream.counted == Stream::Counted::kAsCall) {
-    --peer_use_.calls;
-    shard_.quota().Return();
-  }
-  stream.counted = Stream::Counted::kNot;
+  const auto counted = std::exchange(stream.counted, Stream::Counted::kNot);
+  if (counted != Stream::Counted::kNot) admission_.Release(counted == Stream::Counted::kAsProbe);
   shard_.ReturnStream(stream);
 }
 
@@ -213,47 +149,36 @@ void Session::CloseStreams() {
   }
 }
 
-// nghttp2 sends the reset before any DATA.
 void Session::Reset(Stream& stream, std::uint32_t error) {
-  nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, stream.id(), error);
+  context_.frames.SubmitReset(stream.id(), error);
   nghttp2_session_set_stream_user_data(nghttp2_, stream.id(), nullptr);
   Discard(stream);
-  transport_.RequestFlush();
 }
 
 void Session::Abort(std::uint32_t error, std::string_view text) {
-  nghttp2_submit_goaway(nghttp2_, NGHTTP2_FLAG_NONE,
-                        nghttp2_session_get_last_proc_stream_id(nghttp2_), error, Bytes(text),
-                        text.size());
+  context_.frames.SubmitGoaway(error, text);
   CloseStreams();
-  transport_.RequestFlush();
 }
 
 void Session::BeginDrain() {
-  draining_ = true;
-  nghttp2_submit_shutdown_notice(nghttp2_);
+  context_.draining = true;
+  context_.frames.SubmitShutdownNotice();
   SendPing();
   for (Stream* const stream : streams_) stream->OnDrain();
 }
 
-void Session::EndDrain() {
-  nghttp2_submit_goaway(nghttp2_, NGHTTP2_FLAG_NONE,
-                        nghttp2_session_get_last_proc_stream_id(nghttp2_), NGHTTP2_NO_ERROR,
-                        nullptr, 0);
-  transport_.RequestFlush();
-}
+void Session::EndDrain() { context_.frames.SubmitGoaway(NGHTTP2_NO_ERROR, {}); }
 
 void Session::SendPing() {
   ++pings_;
-  nghttp2_submit_ping(nghttp2_, NGHTTP2_FLAG_NONE, nullptr);
-  transport_.RequestFlush();
+  context_.frames.SubmitPing();
 }
 
 // No other frame may be sent or received within a header block, so only closing is left.
 bool Session::EndIncomplete(SteadyTime time) {
-  while (incomplete_.oldest() <= time) {
-    Stream& stream = incomplete_.front();
-    shard_.Count(Refusal::kIncomplete);
+  while (incomplete_since() <= time) {
+    Stream& stream = context_.incomplete_requests.front();
+    shard_.state().Count(Refusal::kIncomplete);
     if (stream.in_headers()) {
       Abort(NGHTTP2_ENHANCE_YOUR_CALM, "header block not complete");
       return false;
@@ -263,93 +188,72 @@ bool Session::EndIncomplete(SteadyTime time) {
   return true;
 }
 
-void Session::EndUntaken(SteadyTime time) {
-  while (untaken_.oldest() <= time) {
-    shard_.Count(Refusal::kStalled);
-    Reset(untaken_.front(), NGHTTP2_CANCEL);
+void Session::EndUnsent(SteadyTime time) {
+  while (unsent_since() <= time) {
+    shard_.state().Count(Refusal::kStalled);
+    Reset(context_.unsent_responses.front(), NGHTTP2_CANCEL);
   }
 }
 
-bool Session::OnFrame(std::uint8_t type, std::uint8_t flags, std::int32_t id) {
-  switch (type) {
-    case NGHTTP2_HEADERS:
-    case NGHTTP2_DATA:
-      if (Stream* const stream = Find(id)) {
-        if (stream->in_headers()) {
-          CallPool* const method = shard_.FindMethod(stream->head().path());
-          if (!Admit(*stream, method)) return true;
-          stream->OnHeadersEnd(method);
-        }
-        if ((flags & NGHTTP2_FLAG_END_STREAM) != 0) stream->OnRequestEnd();
-      }
-      return true;
+int Session::OnFrame(const nghttp2_frame& frame) {
+  const nghttp2_frame_hd& head = frame.hd;
+  if (head.type != NGHTTP2_HEADERS && head.type != NGHTTP2_DATA) {
+    return OnControl(head) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+  }
+  if (Stream* const stream = Find(head.stream_id)) {
+    if (stream->in_headers()) OnHeadersEnd(*stream);
+    const bool refused = Find(head.stream_id) == nullptr;
+    if (!refused && (head.flags & NGHTTP2_FLAG_END_STREAM) != 0) stream->OnRequestEnd();
+  }
+  return 0;
+}
+
+bool Session::OnControl(const nghttp2_frame_hd& head) {
+  const bool is_ack = (head.flags & NGHTTP2_FLAG_ACK) != 0;
+  switch (head.type) {
     case NGHTTP2_SETTINGS:
-      if ((flags & NGHTTP2_FLAG_ACK) != 0) return true;
+      if (is_ack) return true;
       settled_ = true;
-      return CountControl("too_many_settings");
+      return flood_.CountSettings(now());
     case NGHTTP2_PING:
-      if ((flags & NGHTTP2_FLAG_ACK) == 0) return CountControl("too_many_pings");
+      if (!is_ack) return flood_.CountPing(now());
       if (pings_ > 0) --pings_;
       return true;
     case NGHTTP2_RST_STREAM:
-      return OnReset(id);
+      return OnReset(head.stream_id);
     default:
       return true;
   }
 }
 
-bool Session::PauseInHeaders() {
-  paused_ = true;
-  head_bytes_ += heads_received_;
-  if (head_bytes_ <= kMaxHeaderBlock) return true;
-  flood_ = "headers_too_large";
-  return false;
-}
-
-bool Session::CountControl(const char* flood) {
-  if (controls_.Allow(now())) return true;
-  flood_ = flood;
-  return false;
-}
-
-void Session::TrackResponse(std::int32_t id, std::function<void()> on_lost) {
-  while (!sent_answers_.empty() && (now() - sent_answers_.front().sent > kCrossing ||
-                                    sent_answers_.size() >= kMaxSentAnswers)) {
-    sent_answers_.pop_front();
-  }
-  sent_answers_.push_back({.stream = id, .sent = now(), .on_lost = std::move(on_lost)});
-}
-
-void Session::OnResponseLost(std::int32_t id) {
-  const auto lost = std::find_if(sent_answers_.begin(), sent_answers_.end(),
-                                 [&](const auto& it) { return it.stream == id; });
-  if (lost == sent_answers_.end()) return;
-  const auto on_lost = std::move(lost->on_lost);
-  sent_answers_.erase(lost);
-  on_lost();
-}
-
 bool Session::OnReset(std::int32_t id) {
-  if (!sent_answers_.empty()) OnResponseLost(id);
+  context_.sent_answers.OnReset(id);
   const Stream* const stream = Find(id);
-  return stream == nullptr || now() - stream->received() >= kYoung || CountReset();
+  return stream == nullptr || now() - stream->received() >= FloodGuard::kYoung ||
+         flood_.CountReset(now());
 }
 
-bool Session::CountReset() {
-  if (resets_.Allow(now())) return true;
-  flood_ = "too_many_resets";
-  flood_reason_ = Refusal::kRapidReset;
-  return false;
-}
-
-void Session::OnFrameSent(std::uint8_t type, std::uint8_t flags, std::int32_t id) {
-  if (type != NGHTTP2_HEADERS && type != NGHTTP2_DATA) return;
-  controls_.Reset();
-  if (!early_ends_ || (flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
-  const Stream* const stream = Find(id);
+void Session::OnFrameSent(const nghttp2_frame& frame) {
+  const nghttp2_frame_hd& head = frame.hd;
+  if (head.type == NGHTTP2_RST_STREAM) OnResetSent(frame.rst_stream.error_code);
+  if (head.type != NGHTTP2_HEADERS && head.type != NGHTTP2_DATA) return;
+  flood_.OnResponse();
+  if (!context_.early_ends || (head.flags & NGHTTP2_FLAG_END_STREAM) == 0) return;
+  const Stream* const stream = Find(head.stream_id);
   if (stream == nullptr || stream->request_ended()) return;
   // The response is complete, so the rest of the request is not needed.
-  nghttp2_submit_rst_stream(nghttp2_, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+  context_.frames.SubmitReset(head.stream_id, NGHTTP2_NO_ERROR);
+}
+
+ssize_t Session::TakeOutput(std::int32_t id, std::uint8_t* buffer, std::size_t size,
+                            std::uint32_t& flags) {
+  Stream* const stream = Find(id);
+  if (stream == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  bool last = false;
+  const std::size_t taken = stream->TakeOutput(buffer, size, last);
+  if (taken == Stream::kWait) return NGHTTP2_ERR_DEFERRED;
+  if (last) flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+  return static_cast<ssize_t>(taken);
 }
 
 // A peer that breaks the protocol in a call makes the server reset it. That ends the call as a
@@ -358,58 +262,7 @@ void Session::OnFrameSent(std::uint8_t type, std::uint8_t flags, std::int32_t id
 void Session::OnResetSent(std::uint32_t error) {
   const bool chosen =
       error == NGHTTP2_NO_ERROR || error == NGHTTP2_CANCEL || error == NGHTTP2_REFUSED_STREAM;
-  if (!chosen) CountReset();
-}
-
-void Session::SubmitResponse(Stream& stream) {
-  const nghttp2_data_provider provider{.source = {.ptr = nullptr},
-                                       .read_callback = Callbacks::TakeOutput};
-  const auto& fields = ResponseFields();
-  nghttp2_submit_response(nghttp2_, stream.id(), fields.data(), fields.size(), &provider);
-  transport_.RequestFlush();
-}
-
-void Session::SubmitTrailers(Stream& stream, const Status& status) {
-  early_ends_ |= !stream.request_ended();
-  transport_.RequestFlush();
-  static const nghttp2_nv kOk = Field("grpc-status", "0");
-  if (status.ok()) {
-    nghttp2_submit_trailer(nghttp2_, stream.id(), &kOk, 1);
-    return;
-  }
-  const std::string message = PercentEncode(status.message);
-  const std::array<nghttp2_nv, 2> fields = {Field("grpc-status", StatusNumber(status.code)),
-                                            CopiedField("grpc-message", message)};
-  nghttp2_submit_trailer(nghttp2_, stream.id(), fields.data(), message.empty() ? 1 : 2);
-}
-
-void Session::SubmitTrailersOnly(Stream& stream, const Status& status) {
-  early_ends_ |= !stream.request_ended();
-  const std::string message = PercentEncode(status.message);
-  const auto& start = ResponseFields();
-  const std::array<nghttp2_nv, 5> fields = {start[0], start[1], start[2],
-                                            Field("grpc-status", StatusNumber(status.code)),
-                                            CopiedField("grpc-message", message)};
-  nghttp2_submit_response(nghttp2_, stream.id(), fields.data(), message.empty() ? 4 : 5, nullptr);
-  transport_.RequestFlush();
-}
-
-void Session::SubmitHttpError(Stream& stream, std::string_view http_status) {
-  early_ends_ |= !stream.request_ended();
-  const nghttp2_nv field = Field(":status", http_status);
-  nghttp2_submit_response(nghttp2_, stream.id(), &field, 1, nullptr);
-  transport_.RequestFlush();
-}
-
-void Session::ResumeOutput(std::int32_t id) {
-  nghttp2_session_resume_data(nghttp2_, id);
-  transport_.RequestFlush();
-}
-
-void Session::ReturnWindow(std::int32_t id, std::size_t bytes) {
-  if (bytes == 0) return;
-  nghttp2_session_consume_stream(nghttp2_, id, bytes);
-  transport_.RequestFlush();
+  if (!chosen) flood_.CountReset(now());
 }
 
 }  // namespace sluice::rpc::http2

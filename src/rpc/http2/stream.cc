@@ -6,11 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "rpc/http2/call_pool.h"
 #include "rpc/http2/message_reader.h"
-#include "rpc/http2/server_call.h"
-#include "rpc/http2/session.h"
-#include "rpc/http2/shard.h"
 
 namespace sluice::rpc::http2 {
 namespace {
@@ -23,23 +19,29 @@ Status TooMuchMemory() {
 
 }  // namespace
 
-void Stream::Open(Session& session, std::int32_t id) {
-  session_ = &session;
+Stream::Stream() {
+  reservation_.on_granted = [this] { UpdateFlow(); };
+}
+
+void Stream::Open(StreamContext& context, std::int32_t id) {
+  context_ = &context;
   id_ = id;
   input_ = Input::kHeaders;
   output_state_ = Output::kNone;
-  received_ = session.now();
+  received_ = context.now();
   deadline_ = SteadyTime::max();
+  context.incomplete_requests.Add(incomplete_, received_);
 }
 
 void Stream::Close() {
   if (call_ != nullptr) call_->Detach();
   head_.Clear();
   NoteUnfinished(0);
-  session_->memory().ReturnShare(*this);
-  incomplete.Unlink();
-  untaken.Unlink();
+  context_->memory.Release(reservation_);
+  incomplete_.unlink();
+  unsent_.unlink();
   resumed_ = writable_ = false;
+  if (std::exchange(waits_for_callbacks_, false)) std::erase(context_->with_callbacks, this);
   unconsumed_ = 0;
   DropUnsent();
   if (output_.capacity() > kKeptOutput) output_.shrink_to_fit();
@@ -47,17 +49,15 @@ void Stream::Close() {
 }
 
 void Stream::OnHeader(std::string_view name, std::string_view value) {
-  head_.Add(name, value, session_->shard().options().metadata);
+  head_.Add(name, value, context_->loop.options().metadata);
 }
 
 // An unsent answer is lost. A sent answer can still be lost if the caller's reset crosses it.
 void Stream::CompleteResponse() {
   auto on_lost = std::exchange(on_lost_, nullptr);
   if (output_state_ != Output::kEnded) return on_lost();
-  session_->TrackResponse(id_, std::move(on_lost));
+  context_->sent_answers.Add(id_, context_->now(), std::move(on_lost));
 }
-
-const net::Peer& Stream::peer() const { return session_->peer(); }
 
 void Stream::OnHeadersEnd(CallPool* method) {
   input_ = Input::kBody;
@@ -85,7 +85,7 @@ void Stream::SetDeadline() {
 // An iteration may take longer than a short deadline, so those need the current time.
 bool Stream::overdue() const {
   constexpr std::chrono::milliseconds kShort(1);
-  if (deadline_ <= session_->now()) return true;
+  if (deadline_ <= context_->now()) return true;
   return deadline_ - received_ < kShort && deadline_ <= SteadyNow();
 }
 
@@ -95,9 +95,9 @@ void Stream::BeginCall(CallPool* method) {
                    .message = fmt::format("unknown method {}", head_.path())});
   }
   call_ = &method->Take();
-  if (call_->is_stream()) incomplete.Unlink();
+  if (call_->is_stream()) incomplete_.unlink();
   call_->Begin(*this);
-  if (call_ != nullptr && session_->draining()) call_->OnDrain();
+  if (call_ != nullptr && context_->draining) call_->OnDrain();
 }
 
 void Stream::OnData(std::string_view bytes, bool last_frame) {
@@ -109,9 +109,9 @@ void Stream::OnData(std::string_view bytes, bool last_frame) {
 
 void Stream::OnRequestEnd() {
   input_ = Input::kEnded;
-  incomplete.Unlink();
+  incomplete_.unlink();
   if (call_ != nullptr) call_->OnRequestEnd();
-  if (unfinished_ > 0 || share > 0) UpdateFlow();
+  if (unfinished_ > 0 || reservation_.granted > 0) UpdateFlow();
 }
 
 void Stream::OnDrain() {
@@ -119,13 +119,14 @@ void Stream::OnDrain() {
 }
 
 void Stream::OnIncomplete() {
-  incomplete.Unlink();
+  incomplete_.unlink();
   if (call_ == nullptr) return;
   call_->Fail(
       {.code = StatusCode::kDeadlineExceeded, .message = "the request was not complete in time"});
 }
 
 void Stream::RunCallbacks() {
+  waits_for_callbacks_ = false;
   if (std::exchange(writable_, false) && call_ != nullptr) call_->OnWritable();
   if (std::exchange(resumed_, false) && call_ != nullptr) call_->OnResumed();
   UpdateFlow();
@@ -133,34 +134,40 @@ void Stream::RunCallbacks() {
 
 void Stream::RequestResume() {
   resumed_ = true;
-  session_->RequestCallbacks(*this);
+  RequestCallbacks();
+}
+
+void Stream::RequestCallbacks() {
+  if (!std::exchange(waits_for_callbacks_, true)) context_->RequestCallbacks(*this);
 }
 
 // Bounds the buffered bytes: a caller gets no WINDOW_UPDATE while its stream is paused, or while a
-// large message has no share of the connection's memory.
+// large message has no reserved memory.
 void Stream::UpdateFlow() {
   if (call_ == nullptr) {
     NoteUnfinished(0);
-    return session_->memory().ReturnShare(*this);
+    return context_->memory.Release(reservation_);
   }
   const ServerCall::Backlog backlog = call_->backlog();
   NoteUnfinished(backlog.bytes);
   if (call_ == nullptr) return;  // NoteUnfinished failed the call
   if (call_->is_stream() && input_ == Input::kBody) {
     const bool cut_off = backlog.bytes > 0 && !backlog.paused;
-    if (!cut_off) incomplete.Unlink();
-    if (cut_off && incomplete.alone()) session_->NoteIncomplete(*this);
+    if (!cut_off) incomplete_.unlink();
+    if (cut_off && !incomplete_.is_linked()) {
+      context_->incomplete_requests.Add(incomplete_, context_->now());
+    }
   }
-  if (backlog.paused || !HasShare(backlog.expected)) return;
-  session_->ReturnWindow(id_, std::exchange(unconsumed_, 0));
+  if (backlog.paused || !HasMemoryFor(backlog.expected)) return;
+  context_->frames.ReturnWindow(id_, std::exchange(unconsumed_, 0));
 }
 
-bool Stream::HasShare(std::size_t expected) {
-  if (expected <= kUnsharedBytes) {
-    session_->memory().ReturnShare(*this);
+bool Stream::HasMemoryFor(std::size_t expected) {
+  if (expected <= kUnreservedBytes) {
+    context_->memory.Release(reservation_);
     return true;
   }
-  return share > 0 || session_->memory().TakeShare(*this, expected);
+  return reservation_.granted > 0 || context_->memory.Reserve(reservation_, expected);
 }
 
 void Stream::NoteUnfinished(std::size_t bytes) {
@@ -171,14 +178,14 @@ void Stream::NoteUnfinished(std::size_t bytes) {
 bool Stream::CountRequest(std::size_t bytes) {
   bytes += head_.large_bytes();
   if (bytes == unfinished_) return true;
-  if (session_->memory().Count(std::exchange(unfinished_, bytes), bytes)) return true;
-  session_->shard().Count(Refusal::kUnfinished);
+  if (context_->memory.Count(std::exchange(unfinished_, bytes), bytes)) return true;
+  context_->loop.Count(Refusal::kUnfinished);
   return false;
 }
 
 void Stream::ForgetCall() {
   call_ = nullptr;
-  if (unfinished_ > 0 || share > 0 || wanted_share > 0) UpdateFlow();
+  if (unfinished_ > 0 || reservation_.granted > 0 || reservation_.wanted > 0) UpdateFlow();
 }
 
 // Taken bytes are dropped when they are most, so that output that is never all taken does not grow.
@@ -193,10 +200,10 @@ void Stream::AppendMessage(std::string_view message) {
     prefix[4 - i] = static_cast<char>(message.size() >> (8 * i));
   }
   output_.append(prefix, sizeof prefix).append(message);
-  session_->memory().AddOutput(sizeof prefix + message.size());
+  context_->memory.AddOutput(sizeof prefix + message.size());
   if (waits) return;
   due_ = unsent_bytes();
-  session_->NoteUntaken(*this);
+  context_->unsent_responses.Add(unsent_, context_->now());
 }
 
 void Stream::Answer(std::string_view message, std::function<void()> on_lost) {
@@ -204,22 +211,22 @@ void Stream::Answer(std::string_view message, std::function<void()> on_lost) {
   AppendMessage(message);
   BeginLast();
   status_.code = StatusCode::kOk;
-  session_->SubmitResponse(*this);
+  context_->frames.SubmitResponse(id_);
 }
 
 void Stream::Send(std::string_view message) {
   AppendMessage(message);
-  if (output_state_ == Output::kNone) session_->SubmitResponse(*this);
-  if (output_state_ == Output::kWaiting) session_->ResumeOutput(id_);
+  if (output_state_ == Output::kNone) context_->frames.SubmitResponse(id_);
+  if (output_state_ == Output::kWaiting) context_->frames.ResumeOutput(id_);
   output_state_ = Output::kOpen;
 }
 
 void Stream::Finish(const Status& status) {
   if (output_state_ == Output::kNone) {
-    output_state_ = Output::kEnded;
-    return session_->SubmitTrailersOnly(*this, status);
+    EndOutput();
+    return context_->frames.SubmitTrailersOnly(id_, status);
   }
-  if (output_state_ == Output::kWaiting) session_->ResumeOutput(id_);
+  if (output_state_ == Output::kWaiting) context_->frames.ResumeOutput(id_);
   BeginLast();
   status_ = status;
 }
@@ -227,26 +234,31 @@ void Stream::Finish(const Status& status) {
 // Even trailers alone wait for the caller's window.
 void Stream::BeginLast() {
   output_state_ = Output::kLast;
-  incomplete.Unlink();
-  if (untaken.alone()) session_->NoteUntaken(*this);
+  incomplete_.unlink();
+  if (!unsent_.is_linked()) context_->unsent_responses.Add(unsent_, context_->now());
+}
+
+void Stream::EndOutput() {
+  output_state_ = Output::kEnded;
+  context_->early_ends |= !request_ended();
 }
 
 // Trailers are not subject to flow control, so they can overtake DATA that waits for the window.
 void Stream::Fail(const Status& status) {
   if (output_state_ == Output::kNone) return Finish(status);
-  output_state_ = Output::kEnded;
+  EndOutput();
   DropUnsent();
-  session_->SubmitTrailers(*this, status);
+  context_->frames.SubmitTrailers(id_, status);
 }
 
 void Stream::RejectHttp(std::string_view http_status) {
-  output_state_ = Output::kEnded;
-  session_->SubmitHttpError(*this, http_status);
+  EndOutput();
+  context_->frames.SubmitHttpError(id_, http_status);
 }
 
 void Stream::DropUnsent() {
-  session_->memory().RemoveOutput(unsent_bytes());
-  untaken.Unlink();
+  context_->memory.RemoveOutput(unsent_bytes());
+  unsent_.unlink();
   output_.clear();
   taken_ = 0;
 }
@@ -255,11 +267,11 @@ void Stream::DropUnsent() {
 // byte is given up after one to two times `stall`.
 void Stream::NoteTaken(std::size_t count) {
   taken_ += count;
-  session_->memory().RemoveOutput(count);
+  context_->memory.RemoveOutput(count);
   due_ -= std::min(due_, count);
   if (due_ > 0) return;
   due_ = unsent_bytes();
-  if (due_ > 0) session_->NoteUntaken(*this);
+  if (due_ > 0) context_->unsent_responses.Add(unsent_, context_->now());
 }
 
 std::size_t Stream::TakeOutput(std::uint8_t* buffer, std::size_t size, bool& last) {
@@ -275,11 +287,11 @@ std::size_t Stream::TakeOutput(std::uint8_t* buffer, std::size_t size, bool& las
   DropUnsent();
   last = output_state_ == Output::kLast;
   if (last) {
-    output_state_ = Output::kEnded;
-    session_->SubmitTrailers(*this, status_);
+    EndOutput();
+    context_->frames.SubmitTrailers(id_, status_);
   } else if (call_ != nullptr) {
     writable_ = true;
-    session_->RequestCallbacks(*this);
+    RequestCallbacks();
   }
   return count;
 }

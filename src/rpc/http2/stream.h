@@ -12,53 +12,25 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "rpc/handler.h"
+#include "rpc/http2/call_pool.h"
 #include "rpc/http2/request_head.h"
 #include "rpc/http2/reuse_pool.h"
+#include "rpc/http2/server_call.h"
+#include "rpc/http2/stream_context.h"
 #include "rpc/status.h"
 
 namespace sluice::rpc::http2 {
 
-class CallPool;
-class ServerCall;
-class Session;
-class Stream;
-
-// A link of a circular list, or the list's head.
-struct ListLink {
-  ListLink* previous = this;
-  ListLink* next = this;
-
-  bool alone() const { return next == this; }
-  void Unlink() {
-    previous->next = next;
-    next->previous = previous;
-    previous = next = this;
-  }
-  void LinkBefore(ListLink& other) {
-    previous = other.previous;
-    next = &other;
-    previous->next = this;
-    other.previous = this;
-  }
-};
-
-// A stream's place in a StreamQueue.
-struct QueuePlace : ListLink {
-  explicit QueuePlace(Stream& owner) : stream(owner) {}
-
-  Stream& stream;
-  SteadyTime since{};
-};
-
-class Stream final : public Call, public Reusable {
+class Stream final : public CallStream, public Reusable {
  public:
-  // The maximum size of a message that needs no share of the connection's memory: less than half of
-  // the window of 65,535 bytes, which every caller has without a WINDOW_UPDATE.
-  static constexpr std::size_t kUnsharedBytes = 30 * 1024;
+  // The maximum size of a message that needs no reserved memory: less than half of the window of
+  // 65,535 bytes, which every caller has without a WINDOW_UPDATE.
+  static constexpr std::size_t kUnreservedBytes = 30 * 1024;
+
+  Stream();
 
   // Start and end the use for one request.
-  void Open(Session& session, std::int32_t id);
+  void Open(StreamContext& context, std::int32_t id);
   void Close();
 
   // rpc::Call, for the handler.
@@ -67,7 +39,7 @@ class Stream final : public Call, public Reusable {
   std::optional<std::string_view> Metadata(std::string_view name) const override {
     return head_.Metadata(name);
   }
-  const net::Peer& peer() const override;
+  const net::Peer& peer() const override { return context_->transport.peer(); }
 
   // Input, called by the session.
   void OnHeader(std::string_view name, std::string_view value);
@@ -88,31 +60,24 @@ class Stream final : public Call, public Reusable {
   // Called at the end of an iteration: OnWritable, and delivery of messages after a pause.
   void RunCallbacks();
 
-  // Called by the call. Answer sends one message with status OK; `on_lost` as in Responder. Finish
-  // ends the response after the sent messages. Fail discards unsent output and ends the response.
-  const RequestHead& head() const { return head_; }
-  bool overdue() const;
-  void Answer(std::string_view message, std::function<void()> on_lost);
-  void Send(std::string_view message);
-  void Finish(const Status& status);
-  void Fail(const Status& status);
-  std::size_t unsent_bytes() const { return output_.size() - taken_; }
-  void RequestResume();
-  void ForgetCall();
+  // CallStream, for the call.
+  const RequestHead& head() const override { return head_; }
+  bool overdue() const override;
+  void Answer(std::string_view message, std::function<void()> on_lost) override;
+  void Send(std::string_view message) override;
+  void Finish(const Status& status) override;
+  void Fail(const Status& status) override;
+  std::size_t unsent_bytes() const override { return output_.size() - taken_; }
+  void RequestResume() override;
+  void ForgetCall() override;
 
   std::int32_t id() const { return id_; }
   bool in_headers() const { return input_ == Input::kHeaders; }
   bool request_ended() const { return input_ == Input::kEnded; }
 
   // State owned by the session.
-  QueuePlace incomplete{*this};  // while the request is incomplete
-  QueuePlace untaken{*this};     // while output waits for the caller's window
-  std::size_t place = 0;         // index in its list of streams
+  std::size_t place = 0;  // index in its list of streams
   enum class Counted : std::uint8_t { kNot, kAsCall, kAsProbe } counted = Counted::kNot;
-  bool waits_for_callbacks = false;
-  std::size_t share = 0;         // bytes granted for a large message
-  std::size_t wanted_share = 0;  // bytes requested and not granted yet
-  void OnShareGranted() { UpdateFlow(); }
 
  private:
   enum class Input : std::uint8_t { kHeaders, kBody, kEnded };
@@ -128,6 +93,7 @@ class Stream final : public Call, public Reusable {
   void DropUnsent();
   void CompleteResponse();
   void BeginLast();
+  void EndOutput();
   void RejectHttp(std::string_view http_status);
   void SetDeadline();
   void AppendMessage(std::string_view message);
@@ -135,15 +101,20 @@ class Stream final : public Call, public Reusable {
   void UpdateFlow();
   void NoteUnfinished(std::size_t bytes);
   bool CountRequest(std::size_t bytes);
-  bool HasShare(std::size_t expected);
+  bool HasMemoryFor(std::size_t expected);
+  void RequestCallbacks();
 
-  Session* session_ = nullptr;
+  StreamContext* context_ = nullptr;
   ServerCall* call_ = nullptr;
   std::int32_t id_ = 0;
   Input input_ = Input::kHeaders;
   Output output_state_ = Output::kNone;
   bool resumed_ = false;
   bool writable_ = false;
+  bool waits_for_callbacks_ = false;
+  Waiting<Stream> incomplete_{*this};  // while the request is incomplete
+  Waiting<Stream> unsent_{*this};      // while output waits for the caller's window
+  MemoryReservation reservation_;      // for a large message
   SteadyTime received_{};
   SteadyTime deadline_{};
   RequestHead head_;
@@ -151,30 +122,9 @@ class Stream final : public Call, public Reusable {
   std::size_t unfinished_ = 0;  // bytes of the request that MessageMemory counts
   std::string output_;
   std::size_t taken_ = 0;  // bytes of output_ that nghttp2 has taken
-  std::size_t due_ = 0;    // unsent bytes that date from untaken.since
+  std::size_t due_ = 0;    // unsent bytes that date from unsent_.since
   Status status_;          // for the trailers, valid in kLast
   std::function<void()> on_lost_;
-};
-
-// Streams in the order in which they were added.
-class StreamQueue {
- public:
-  // Moves a stream that is in the queue to its end.
-  void Add(QueuePlace& place, SteadyTime now) {
-    place.Unlink();
-    place.since = now;
-    place.LinkBefore(head_);
-  }
-  bool empty() const { return head_.alone(); }
-  // When the first stream was added, or SteadyTime::max() if the queue is empty.
-  SteadyTime oldest() const {
-    return empty() ? SteadyTime::max() : static_cast<const QueuePlace&>(*head_.next).since;
-  }
-  // REQUIRES: the queue is not empty.
-  Stream& front() { return static_cast<QueuePlace&>(*head_.next).stream; }
-
- private:
-  ListLink head_;
 };
 
 }  // namespace sluice::rpc::http2

@@ -2,21 +2,18 @@
 
 #include <utility>
 
-#include "rpc/http2/shard.h"
-#include "rpc/http2/stream.h"
-
 namespace sluice::rpc::http2 {
 
-StreamCall::StreamCall(Shard& shard, CallPool& pool, std::unique_ptr<StreamHandler> handler)
-    : ServerCall(shard, pool),
-      handler_(std::move(handler)),
-      defer_timer_(shard.loop().timers(), [this] {
+StreamCall::StreamCall(LoopState& loop, ReusePool<ServerCall>& pool, const Method& method)
+    : ServerCall(loop, pool),
+      handler_(method.stream(loop.loop())),
+      defer_timer_(loop.loop().timers(), [this] {
         if (served()) stream_->RequestResume();
       }) {
   handler_->Attach(*this);
 }
 
-void StreamCall::Begin(Stream& stream) {
+void StreamCall::Begin(CallStream& stream) {
   if (!Attach(stream)) return;
   state_ = State::kOpen;
   handler_->OnStart(stream);
@@ -57,8 +54,8 @@ void StreamCall::Deliver() {
 
 // Whether the next message has to wait until other connections have run.
 bool StreamCall::Defer() {
-  deferred_ = reader_.next_is_compressed() && !shard_.MayInflate();
-  if (deferred_) defer_timer_.Start(shard_.loop().now());
+  deferred_ = reader_.next_is_compressed() && !loop_.MayInflate();
+  if (deferred_) defer_timer_.Start(loop_.loop().now());
   return deferred_;
 }
 
@@ -108,7 +105,7 @@ void StreamCall::Finish(const Status& status) {
 }
 
 void StreamCall::Fail(const Status& status) {
-  Stream& stream = *stream_;
+  CallStream& stream = *stream_;
   Abandon();
   stream.Fail(status);
 }

@@ -6,14 +6,15 @@
 #include <memory>
 
 #include "rpc/http2/server_call.h"
+#include "rpc/method.h"
 
 namespace sluice::rpc::http2 {
 
 class StreamCall final : public ServerCall {
  public:
-  StreamCall(Shard& shard, CallPool& pool, std::unique_ptr<StreamHandler> handler);
+  StreamCall(LoopState& loop, ReusePool<ServerCall>& pool, const Method& method);
 
-  void Begin(Stream& stream) override;
+  void Begin(CallStream& stream) override;
   void OnData(std::string_view bytes) override;
   void OnRequestEnd() override;
   void Detach() override;

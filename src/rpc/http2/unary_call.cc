@@ -2,9 +2,6 @@
 
 #include <utility>
 
-#include "rpc/http2/shard.h"
-#include "rpc/http2/stream.h"
-
 namespace sluice::rpc::http2 {
 namespace {
 
@@ -13,7 +10,7 @@ constexpr std::size_t kLargeBytes = 1024;
 
 }  // namespace
 
-void UnaryCall::Begin(Stream& stream) {
+void UnaryCall::Begin(CallStream& stream) {
   if (Attach(stream)) state_ = State::kReceiving;
 }
 
@@ -46,7 +43,7 @@ void UnaryCall::OnRequestEnd() {
 
 // Handlers hold more memory than calls, so peers that do not complete requests get none.
 void UnaryCall::MakeHandler() {
-  handler_ = method_.unary(shard_.loop());
+  handler_ = method_.unary(loop_.loop());
   handler_->Attach(*this);
 }
 
@@ -68,7 +65,7 @@ void UnaryCall::Finish(const Status& status) {
 
 void UnaryCall::Fail(const Status& status) {
   if (state_ == State::kServing) {
-    Stream& stream = *stream_;
+    CallStream& stream = *stream_;
     Abandon();
     return stream.Finish(status);
   }

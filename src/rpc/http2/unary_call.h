@@ -13,10 +13,10 @@ namespace sluice::rpc::http2 {
 class UnaryCall final : public ServerCall {
  public:
   // `method` must outlive the call.
-  UnaryCall(Shard& shard, CallPool& pool, const Method& method)
-      : ServerCall(shard, pool), method_(method) {}
+  UnaryCall(LoopState& loop, ReusePool<ServerCall>& pool, const Method& method)
+      : ServerCall(loop, pool), method_(method) {}
 
-  void Begin(Stream& stream) override;
+  void Begin(CallStream& stream) override;
   void OnData(std::string_view bytes) override;
   void OnRequestEnd() override;
   void Detach() override;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bitset>
 
-#include "core/counter.h"
-#include "store/undo_check.h"
+#include "core/algorithm/counter.h"
+#include "store/owned_check.h"
 
 namespace sluice {
 namespace {
@@ -18,6 +18,14 @@ constexpr std::size_t kMostVisited = 16'000;  // less than a millisecond
 
 // Of an entry in a hash table, beside the key and the entry itself.
 constexpr std::size_t kNodeBytes = 40;
+
+// What `check` asks of its `counter`, as coalesced checks of which there is one.
+CoalescedChecks One(const StoreCheck& check, const CounterCheck& counter, std::int64_t granted) {
+  return {.demand = check.DemandOf(counter),
+          .lease = check.lease,
+          .granted = granted,
+          .now = check.decided_at};
+}
 
 }  // namespace
 
@@ -64,9 +72,11 @@ bool MemoryStore::DecideLocked(StoreCheck& check) {
 }
 
 void MemoryStore::Undo(const StoreCheck& check) {
-  UndoCheck undo(check, UndoCheck::Scope::kCharged);
-  if (undo.counters.empty()) return;
-  DecideLocked(undo);
+  for (const CounterCheck& counter : check.counters) {
+    if (!counter.charged) continue;
+    OwnedCheck undo(check, counter, Mode::kUndo);
+    DecideLocked(undo);
+  }
 }
 
 void MemoryStore::Reset(StoreReset& reset) {
@@ -89,38 +99,38 @@ bool MemoryStore::Decide(StoreCheck& check) {
   std::vector<Draft> drafts;
   drafts.reserve(check.counters.size());
   for (const CounterCheck& counter : check.counters) {
-    std::optional<Draft> draft = Read(counter, check.demand, now);
+    std::optional<Draft> draft = Read(counter, check.DemandOf(counter), now);
     if (!draft) return false;
     drafts.push_back(*draft);
   }
 
-  CoalescedChecks checks{.demand = check.demand, .lease = check.lease, .now = now};
   check.admitted = true;
   if (!check.demand.consumes_or_peeks()) {
-    DecideChange(check, drafts, checks);
+    DecideChange(check, drafts);
     return true;
   }
   for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
     const auto group = check.counters[begin].group;
     while (end < drafts.size() && check.counters[end].group == group) ++end;
     const auto counters = std::span(check.counters).subspan(begin, end - begin);
-    DecideGroup(counters, std::span(drafts).subspan(begin), check.admitted, checks);
-    if (group == 0) check.admitted = checks.granted == 1;
+    const bool admitted = DecideGroup(check, counters, std::span(drafts).subspan(begin));
+    if (group == 0) check.admitted = admitted;
   }
   return true;
 }
 
-void MemoryStore::DecideGroup(std::span<CounterCheck> counters, std::span<Draft> drafts,
-                              bool allowed, CoalescedChecks& checks) {
-  checks.granted = allowed ? 1 : 0;
+bool MemoryStore::DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,
+                              std::span<Draft> drafts) {
+  std::int64_t granted = check.admitted ? 1 : 0;
   for (std::size_t i = 0; i < counters.size(); ++i) {
-    checks.granted =
-        std::min(checks.granted, Grants(*counters[i].limit, drafts[i].state, checks.demand, 1));
+    const CounterDemand demand = check.DemandOf(counters[i]);
+    granted = std::min(granted, Grants(*counters[i].limit, drafts[i].state, demand, 1));
   }
-  const bool peeks = checks.demand.mode == Mode::kPeek;
+  const bool peeks = check.demand.mode == Mode::kPeek;
   for (std::size_t i = 0; i < counters.size(); ++i) {
     CounterCheck& counter = counters[i];
     Draft& draft = drafts[i];
+    const CoalescedChecks checks = One(check, counter, granted);
     Answer(counter, {.snapshot = Summarize(*counter.limit, draft.state, checks)}, checks, 0);
     if (counter.charged) Take(*counter.limit, draft.state, checks);
     if (counter.charged || draft.keep == WriteBack::kAlways ||
@@ -128,21 +138,23 @@ void MemoryStore::DecideGroup(std::span<CounterCheck> counters, std::span<Draft>
       Write(counter, draft.state, checks.now);
     }
   }
+  return granted == 1;
 }
 
-void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts,
-                               const CoalescedChecks& checks) {
+void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts) {
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     CounterCheck& counter = check.counters[i];
-    counter.verdict.admitted = Admits(*counter.limit, drafts[i].state, checks);
+    counter.verdict.admitted =
+        Admits(*counter.limit, drafts[i].state, One(check, counter, /*granted=*/0));
     if (counter.group == 0) check.admitted &= counter.verdict.admitted;
   }
   const bool changes = check.demand.mode != Mode::kRenew || check.admitted;
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     CounterCheck& counter = check.counters[i];
     Draft& draft = drafts[i];
+    const CoalescedChecks checks = One(check, counter, /*granted=*/0);
     ChangeResult done{.changed = false};
-    if (checks.demand.mode == Mode::kUndo) {
+    if (check.demand.mode == Mode::kUndo) {
       done = sluice::Undo(*counter.limit, draft.state, counter.before, checks);
     } else if (changes) {
       done = Change(*counter.limit, draft.state, checks);
@@ -157,7 +169,7 @@ void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts,
 
 // Empty if there is no room for the counter, or for what it may take.
 std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
-                                                    const Demand& demand,
+                                                    const CounterDemand& demand,
                                                     Time now) SLUICE_NO_THREAD_SAFETY_ANALYSIS {
   Shard& shard = ShardOf(counter.key);
   Draft draft;
@@ -178,7 +190,8 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
     const Time expires = now + Lifetime(*counter.limit, draft.state, now);
     entry.expires = draft.keep == WriteBack::kAlways ? expires : std::max(entry.expires, expires);
   }
-  const bool takes = demand.mode == Mode::kConsume || demand.mode == Mode::kCharge;
+  const bool takes =
+      demand.units > 0 && (demand.mode == Mode::kConsume || demand.mode == Mode::kCharge);
   if (takes && MayGrow(*counter.limit, draft.state) && !HasRoomFor(0)) return std::nullopt;
   return draft;
 }
@@ -191,7 +204,7 @@ void MemoryStore::Write(const CounterCheck& counter, const CounterState& state,
   auto found = shard.entries.find(counter.key);
   const bool is_known = found != shard.entries.end();
   // Another limit may need it for longer; slots are needed until they are released.
-  const bool may_end_earlier = std::holds_alternative<Concurrency>(*counter.limit);
+  const bool may_end_earlier = TakesLeases(*counter.limit);
   if (is_known && !may_end_earlier) expires = std::max(expires, found->second.expires);
   const Entry entry{
       state, expires, counter.seed != nullptr ? counter.seed->version : 0,

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mutex.h"
-#include "core/counter.h"
+#include "core/algorithm/counter.h"
 #include "store/store.h"
 
 namespace sluice {
@@ -79,12 +79,13 @@ class MemoryStore final : public Store {
   // REQUIRES until Write: the locks of the shards of the counters involved.
   // False: no room.
   bool Decide(StoreCheck& check);
-  // Decides the counters of one group for a check that is `allowed` so far; sets checks.granted.
-  void DecideGroup(std::span<CounterCheck> counters, std::span<Draft> drafts, bool allowed,
-                   CoalescedChecks& checks);
-  // Charges, refunds, renews or releases.
-  void DecideChange(StoreCheck& check, std::span<Draft> drafts, const CoalescedChecks& checks);
-  std::optional<Draft> Read(const CounterCheck& counter, const Demand& demand, Time now);
+  // Decides `counters`, one group of `check`, which is admitted so far or not. Returns whether the
+  // group admits it, too.
+  bool DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,
+                   std::span<Draft> drafts);
+  // Charges, refunds, renews, releases or undoes.
+  void DecideChange(StoreCheck& check, std::span<Draft> drafts);
+  std::optional<Draft> Read(const CounterCheck& counter, const CounterDemand& demand, Time now);
   void Write(const CounterCheck& counter, const CounterState& state, Time now);
 
   bool HasRoomFor(std::size_t new_keys) const;

@@ -1,6 +1,7 @@
 #include "store/redis/check_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/hash.h"
 #include "core/demand.h"
@@ -23,48 +24,49 @@ std::size_t IdentityHash(const StoreCheck& check) {
   for (const CounterCheck& counter : check.counters) {
     hash = CombineHash(hash, Hash(counter.key));
     hash = CombineHash(hash, reinterpret_cast<std::uintptr_t>(counter.limit) + counter.group);
+    hash = CombineHash(hash, static_cast<std::size_t>(counter.units));
   }
   return hash;
 }
 
-// Whether two checks have the same demand on the same counters, so that they may be coalesced.
+// Whether two checks ask the same of the same counters, so that they may be coalesced.
 // Limits are compared by address, which identifies them within one rule set.
-bool Equal(const StoreCheck& a, const StoreCheck& b) {
-  return a.demand == b.demand && a.routing == b.routing &&
-         std::equal(a.counters.begin(), a.counters.end(), b.counters.begin(), b.counters.end(),
+bool Equal(const PendingCheck& a, const PendingCheck& b) {
+  const auto& counters = a.check->counters;
+  const auto& others = b.check->counters;
+  return a.check->demand == b.check->demand && a.routing == b.routing &&
+         std::equal(counters.begin(), counters.end(), others.begin(), others.end(),
                     [](const CounterCheck& x, const CounterCheck& y) {
-                      return x.limit == y.limit && x.group == y.group && x.key == y.key;
+                      return x.limit == y.limit && x.group == y.group && x.units == y.units &&
+                             x.key == y.key;
                     });
 }
 
 }  // namespace
 
-void CheckQueue::Add(StoreCheck& check) {
-  check.next = nullptr;
+void CheckQueue::Add(PendingPtr pending) {
+  const StoreCheck& check = *pending->check;
   Entry* entry = nullptr;
   if (MayCoalesce(check)) {
     const std::size_t hash = IdentityHash(check);
-    entry = LatestEqual(check, hash);
+    entry = LatestEqual(*pending, hash);
     if (entry == nullptr) latest_[hash % kSlots] = next_number_;
   }
-  if (entry != nullptr) {
-    entry->last->next = &check;
-    entry->last = &check;
-    ++entry->n;
-  } else {
-    entries_.push_back({.first = &check, .last = &check, .n = 1, .number = next_number_++});
-    entry = &entries_.back();
+  if (entry == nullptr) {
+    entry = &entries_.emplace_back(Entry{.checks = {}, .number = next_number_++});
     ++live_entries_;
   }
+  entry->checks.push_back(std::move(pending));
   if (check.in_order) NoteInOrder(check, *entry);
 }
 
-// The entry that `check` can join, or null.
-CheckQueue::Entry* CheckQueue::LatestEqual(const StoreCheck& check, std::size_t hash) {
+// The entry that `pending` can join, or null.
+CheckQueue::Entry* CheckQueue::LatestEqual(const PendingCheck& pending, std::size_t hash) {
   const std::uint64_t number = latest_[hash % kSlots];
   if (head_ == entries_.size() || number < entries_[head_].number) return nullptr;
   Entry& entry = entries_[head_ + (number - entries_[head_].number)];
-  if (entry.first == nullptr || !Equal(*entry.first, check)) return nullptr;
+  if (entry.checks.empty() || !Equal(entry.front(), pending)) return nullptr;
+  const StoreCheck& check = *pending.check;
   if (check.in_order && LatestInOrder(check) > entry.number) return nullptr;
   return &entry;
 }
@@ -87,47 +89,34 @@ void CheckQueue::NoteInOrder(const StoreCheck& check, Entry& entry) {
   }
 }
 
-void CheckQueue::PopFront() {
-  ++head_;
+CheckQueue::Entry CheckQueue::TakeFront() {
+  Entry front = std::move(entries_[head_++]);
   --live_entries_;
   DropEmptyEntries();
+  return front;
 }
 
 void CheckQueue::DropEmptyEntries() {
-  while (head_ < entries_.size() && entries_[head_].first == nullptr) ++head_;
+  while (head_ < entries_.size() && entries_[head_].checks.empty()) ++head_;
   // Amortized: the entries moved are no more than those removed.
   if (2 * head_ < entries_.size()) return;
   entries_.erase(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(head_));
   head_ = 0;
 }
 
-StoreCheck* CheckQueue::TakeIf(const std::function<bool(StoreCheck&)>& takes) {
-  StoreCheck* taken = nullptr;
-  StoreCheck** end = &taken;
+PendingChecks CheckQueue::RemoveIf(const std::function<bool(const PendingCheck&)>& takes) {
+  PendingChecks removed;
   for (std::size_t i = head_; i < entries_.size(); ++i) {
-    Entry& entry = entries_[i];
-    StoreCheck* next = entry.first;
-    if (next == nullptr) continue;
-    entry.first = entry.last = nullptr;
-    entry.n = 0;
-    while (next != nullptr) {
-      StoreCheck& check = *next;
-      next = check.next;
-      if (takes(check)) {
-        *end = &check;
-        end = &check.next;
-        continue;
-      }
-      check.next = nullptr;
-      (entry.last == nullptr ? entry.first : entry.last->next) = &check;
-      entry.last = &check;
-      ++entry.n;
+    PendingChecks& checks = entries_[i].checks;
+    if (checks.empty()) continue;
+    for (PendingPtr& check : checks) {
+      if (takes(*check)) removed.push_back(std::move(check));
     }
-    if (entry.first == nullptr) --live_entries_;
+    checks.erase(std::remove(checks.begin(), checks.end(), nullptr), checks.end());
+    if (checks.empty()) --live_entries_;
   }
-  *end = nullptr;
   DropEmptyEntries();
-  return taken;
+  return removed;
 }
 
 }  // namespace sluice::redis

@@ -1,9 +1,9 @@
 // Checks waiting to be sent, in order of arrival; equal checks are coalesced into one entry.
 //
-// Loop thread only. Owns no check: checks are linked through StoreCheck::next. In the steady state
-// nothing here allocates.
+// Loop thread only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,55 +11,59 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "store/store.h"
+#include "store/redis/pending_check.h"
 
 namespace sluice::redis {
 
 class CheckQueue {
  public:
-  // Equal checks, linked in order of arrival.
+  // Equal checks.
   struct Entry {
-    StoreCheck* first = nullptr;  // null: all its checks have expired
-    StoreCheck* last = nullptr;
-    std::size_t n = 0;
+    PendingChecks checks;      // in order of arrival; empty: all have been removed
     std::uint64_t number = 0;  // ascending, from 1
     // The latest earlier entry that must be decided before this one, because an in-order check of
     // each uses the same counter. 0: none. May be a later entry than necessary, never an earlier
     // one.
     std::uint64_t after = 0;
+
+    const PendingCheck& front() const { return *checks.front(); }
   };
 
-  void Add(StoreCheck& check);
+  void Add(PendingPtr check);
 
   bool empty() const { return live_entries_ == 0; }
   std::size_t entries() const { return live_entries_; }
 
   // The oldest entry. REQUIRES: !empty()
   const Entry& front() const { return entries_[head_]; }
-  void PopFront();
+  Entry TakeFront();
 
-  // Removes the checks for which `takes` returns true; it is called in decision order. Returns them
-  // linked through `next` in that order, or null.
-  StoreCheck* TakeIf(const std::function<bool(StoreCheck&)>& takes);
+  // Removes and returns the checks for which `takes` returns true; it is called in order.
+  PendingChecks RemoveIf(const std::function<bool(const PendingCheck&)>& takes);
   // Removes the checks whose deadline is `now` or before.
-  StoreCheck* TakeExpired(SteadyTime now) {
-    return TakeIf([now](const StoreCheck& check) { return check.deadline <= now; });
+  PendingChecks RemoveExpired(SteadyTime now) {
+    return RemoveIf([now](const PendingCheck& it) { return it.check->deadline <= now; });
+  }
+
+  // Whether `holds` is true for every entry.
+  template <typename Holds>
+  bool AllOf(const Holds& holds) const {
+    return std::all_of(entries_.begin() + static_cast<std::ptrdiff_t>(head_), entries_.end(),
+                       [&](const Entry& it) { return it.checks.empty() || holds(it); });
   }
 
   // Calls `visit` with every check, in order.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     for (std::size_t i = head_; i < entries_.size(); ++i) {
-      for (StoreCheck* check = entries_[i].first; check != nullptr; check = check->next) {
-        visit(*check);
-      }
+      for (const PendingPtr& check : entries_[i].checks) visit(*check);
     }
   }
 
  private:
   static constexpr std::size_t kSlots = 1024;
 
-  Entry* LatestEqual(const StoreCheck& check, std::size_t hash);
+  Entry* LatestEqual(const PendingCheck& check, std::size_t hash);
   std::uint64_t LatestInOrder(const StoreCheck& check) const;
   void NoteInOrder(const StoreCheck& check, Entry& entry);
   void DropEmptyEntries();

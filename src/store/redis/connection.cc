@@ -157,12 +157,12 @@ void Connection::Restart(std::string_view cause) {
   Fail(cause);
 }
 
-void Connection::MoveOn() {
+void Connection::ReconnectElsewhere() {
   Disconnect();
   Connect();
 }
 
-void Connection::NoteUse() {
+void Connection::MarkHealthy() {
   pause_ = kFirstPause;
   if (problem_ == Problem::kNone) return;
   problem_ = Problem::kNone;
@@ -206,7 +206,10 @@ void Connection::Receive(std::string_view bytes) {
     const bool logging_in = state_ == State::kLoggingIn;
     const auto reply = reader_->Next(logging_in ? kLoginReply : owner_.LargestReply());
     if (!reply) return Restart(reply.error().message);
-    if (*reply == nullptr) return;
+    if (*reply == nullptr) {
+      if (ready()) owner_.OnPartOfReply();
+      return;
+    }
     logging_in ? OnLoginReply(**reply) : owner_.OnReply(**reply);
   }
 }

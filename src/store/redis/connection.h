@@ -19,7 +19,7 @@
 #include <string_view>
 
 #include "net/loop.h"
-#include "net/timer_wheel.h"
+#include "net/timer_queue.h"
 #include "net/transport.h"
 #include "store/redis/reply_reader.h"
 #include "store/redis/server_access.h"
@@ -46,6 +46,9 @@ class Connection final : private net::Protocol {
     virtual ReplySize LargestReply() const = 0;
     // The reply to the oldest outstanding command; without one, an unsolicited reply.
     virtual void OnReply(const redisReply& reply) = 0;
+    // Bytes have arrived. The replies that they complete have been passed on; a part of the next
+    // one may be left.
+    virtual void OnPartOfReply() {}
     // The connection is gone; no command sent before will get a reply. `cause` begins with the word
     // of an error if one was the reason: see KindOf.
     virtual void OnDown(std::string_view cause) = 0;
@@ -68,16 +71,16 @@ class Connection final : private net::Protocol {
   void Send(std::string_view command);
 
   // Closes the connection because of an error of the server, and reconnects. The server counts as
-  // failing until NoteUse.
+  // failing until MarkHealthy.
   void Restart(std::string_view cause);
 
   // Closes the connection and immediately requests an address: the server is not at fault.
-  void MoveOn();
+  void ReconnectElsewhere();
 
   // Called when the server has done its work, such as charging a check. Only then is the next loss
   // followed by a short pause. A server that accepts the login, or a replica that answers peeks,
   // may still refuse writes.
-  void NoteUse();
+  void MarkHealthy();
 
  private:
   enum class State : std::uint8_t { kStopped, kWaiting, kConnecting, kLoggingIn, kReady };

@@ -82,7 +82,7 @@ void FleetMember::OnReply(const redisReply& reply) {
   if (reply.type == REDIS_REPLY_STATUS) return;  // to ASKING
   awaits_reply_ = false;
   if (reply.type == REDIS_REPLY_ARRAY && reply.elements > 0) {
-    connection_.NoteUse();
+    connection_.MarkHealthy();
     return See(reply);
   }
   const bool failed = reply.type == REDIS_REPLY_ERROR;
@@ -100,7 +100,7 @@ void FleetMember::FollowRedirect(std::string_view error) {
   const auto to = ParseRedirect(error, AddressToTry().value_or(Address()));
   if (!to || WordOf(error) != "ASK") return connection_.Restart(error);
   asked_ = to->address;
-  connection_.MoveOn();
+  connection_.ReconnectElsewhere();
 }
 
 void FleetMember::See(const redisReply& names) {

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "net/loop.h"
-#include "net/timer_wheel.h"
+#include "net/timer_queue.h"
 #include "store/redis/connection.h"
 #include "store/redis/server_status.h"
 

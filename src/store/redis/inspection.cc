@@ -80,7 +80,7 @@ void Inspection::OnReply(const redisReply& reply) {
   std::int64_t seconds = 0;
   const std::string_view lag = TextOf(*reply.element[1]);
   std::from_chars(lag.data(), lag.data() + lag.size(), seconds);
-  SeeLag(seconds, TextOf(*reply.element[2]));
+  RecordLag(seconds, TextOf(*reply.element[2]));
   std::string refused;
   for (std::size_t i = 3; i < reply.elements; ++i) {
     refused.append(refused.empty() ? "" : ", ").append(TextOf(*reply.element[i]));
@@ -106,7 +106,7 @@ void Inspection::SeePolicy(std::string_view policy) {
   }
 }
 
-void Inspection::SeeLag(std::int64_t seconds, std::string_view bytes) {
+void Inspection::RecordLag(std::int64_t seconds, std::string_view bytes) {
   lag_.Set(static_cast<double>(seconds));
   const bool lags = seconds >= kLagging;
   if (std::exchange(told_lag_, lags) == lags) return;

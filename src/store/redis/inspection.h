@@ -38,7 +38,7 @@ class Inspection {
   static constexpr std::int64_t kLagging = 3;  // seconds
 
   void SeePolicy(std::string_view policy);
-  void SeeLag(std::int64_t seconds, std::string_view bytes);
+  void RecordLag(std::int64_t seconds, std::string_view bytes);
   void SeeRefused(const std::string& commands, int count);
 
   const std::string name_;

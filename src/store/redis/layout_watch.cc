@@ -55,19 +55,24 @@ void LayoutWatch::OnTime() {
   if (!doubtful && !leaves_) return AskNow();
   in_doubt_since_.reset();
   leaves_ = false;
-  connection_.MoveOn();
+  connection_.ReconnectElsewhere();
 }
 
 void LayoutWatch::AskNow() {
   asked_at_ = loop_.now();
   awaits_answer_ = true;
-  timer_.Start(loop_.now() + kAnswerTimeout);
+  timer_.Start(loop_.now() + kSilence);
   Ask(connection_);
+}
+
+void LayoutWatch::OnPartOfReply() {
+  if (!awaits_answer_) return;
+  timer_.Start(std::min(loop_.now() + kSilence, asked_at_ + kWholeAnswer));
 }
 
 void LayoutWatch::OnAnswer(Layout layout) {
   awaits_answer_ = false;
-  connection_.NoteUse();
+  connection_.MarkHealthy();
   timer_.Start(loop_.now() + kEvery);
   if (layout != latest_) in_doubt_since_.reset();
   latest_ = std::move(layout);

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "net/timer_wheel.h"
+#include "net/timer_queue.h"
 #include "store/redis/connection.h"
 #include "store/redis/topology.h"
 
@@ -43,7 +43,9 @@ class LayoutWatch : public Topology, private Connection::Owner {
  private:
   static constexpr std::chrono::seconds kEvery{1};
   static constexpr std::chrono::milliseconds kInDoubt{50};  // between two queries
-  static constexpr std::chrono::milliseconds kAnswerTimeout{500};
+  // Without a byte of the answer. The map of a large cluster can take longer as a whole.
+  static constexpr std::chrono::milliseconds kSilence{500};
+  static constexpr std::chrono::seconds kWholeAnswer{10};
   // If doubt lasts this long, the next server is queried.
   static constexpr std::chrono::seconds kLastingDoubt{1};
 
@@ -55,6 +57,7 @@ class LayoutWatch : public Topology, private Connection::Owner {
   void OnReady() override { AskNow(); }
   ReplySize LargestReply() const override { return kSlotMap; }
   void OnReply(const redisReply& reply) override { Read(reply); }
+  void OnPartOfReply() override;
   void OnDown(std::string_view) override { timer_.Cancel(); }
   void OnFailedAttempt(std::string_view) override { timer_.Cancel(); }
 

@@ -16,9 +16,10 @@
 namespace sluice::redis {
 namespace {
 
-using Routing = StoreCheck::Routing;
+// How late a timer may be on a loop that is on time, since timers work in milliseconds.
+constexpr std::chrono::milliseconds kTimerSteps(2);
 
-MetricLabels LabelsOf(const Server& server, const net::Loop& loop) {
+MetricLabels LabelsOf(const ServerState& server, const net::Loop& loop) {
   MetricLabels labels = server.labels;
   labels["loop"] = fmt::format("io-{}", loop.index());
   return labels;
@@ -26,11 +27,12 @@ MetricLabels LabelsOf(const Server& server, const net::Loop& loop) {
 
 }  // namespace
 
-Node::Node(const NodeContext& context, const Address& address, Server& server,
+Node::Node(const NodeContext& context, const Address& address, ServerState& server,
            WhenUnconnected when_unconnected)
     : Flushable(net::FlushStage::kStore),
       loop_(context.loop),
       owner_(context.owner),
+      settler_(context.settler),
       address_(address),
       status_(server.status),
       breaker_(server.breaker),
@@ -42,52 +44,12 @@ Node::Node(const NodeContext& context, const Address& address, Server& server,
       connection_(loop_, context.access, server.status, *this),
       timer_(loop_.timers(), [this] { OnTimer(); }),
       inspect_timer_(loop_.timers(), [this] { Inspect(); }),
-      probe_timer_(loop_.timers(), [this] { OnProbeTime(); }),
-      most_waiting_(std::min(options_.max_pending, kFewestWaiting)) {
+      probe_(loop_, breaker_, options_.timeout, *this),
+      waiting_(options_.max_pending, options_.timeout),
+      in_flight_(options_.timeout, options_.silence),
+      packer_(in_flight_, options_.clock, clustered_) {
   if (inspection_ != nullptr) breaker_.Show(true);
   connection_.Start();
-}
-
-void Node::Submit(StoreCheck& check) {
-  check.deadline_extended = false;
-  check.late = nullptr;
-  SubmitAgain(check);
-}
-
-void Node::SubmitAgain(StoreCheck& check) {
-  ++waiting_;
-  if (check.last_deadline <= loop_.now()) return Fail(check, StoreFailure::kCallerTimeout);
-  if (!connection_.ready() && !waits_to_connect_) return Fail(check, StoreFailure::kUnreachable);
-  if (!breaker_.closed()) {
-    WatchBreaker();
-    return Fail(check, StoreFailure::kUnreachable);
-  }
-  if (waiting_ > most_waiting_) return Fail(check, StoreFailure::kOverloaded);
-  if (check.deadline <= loop_.now()) return Fail(check, StoreFailure::kUnsent);
-  ArmTimer(check.deadline);
-  Enqueue(check);
-}
-
-void Node::Enqueue(StoreCheck& check) {
-  queue_.Add(check);
-  loop_.RequestFlush(*this);
-}
-
-// Sent without queueing, since it is rare.
-void Node::Reset(StoreReset& reset, bool asking) {
-  if (!connection_.ready()) return Finish(reset, StoreFailure::kUnreachable);
-  if (reset.deadline <= loop_.now()) return Finish(reset, StoreFailure::kTimeout);
-  ArmTimer(reset.deadline);
-  if (asking) QueueAsking();
-  arguments_.assign(1, "UNLINK");
-  arguments_.insert(arguments_.end(), reset.keys.begin(), reset.keys.end());
-  std::string command;
-  AppendCommand(arguments_, command);
-  connection_.Send(command);
-  in_flight_.push_back({.sent = loop_.now(),
-                        .due = loop_.now() + options_.timeout,
-                        .pack = nullptr,
-                        .reset = &reset});
 }
 
 // Only once: later the state that it shares may be that of another node for the same server.
@@ -95,7 +57,6 @@ void Node::Stop() {
   if (std::exchange(stopped_, true)) return;
   connection_.Stop();
   timer_.Cancel();
-  probe_timer_.Cancel();
   inspect_timer_.Cancel();
   if (inspection_ != nullptr) {
     std::exchange(inspection_, nullptr)->Forget();
@@ -104,83 +65,63 @@ void Node::Stop() {
   metrics_.OnStopped();
   status_.SetReady(loop_.index(), false);
   FailAll();
-  probe_timer_.Cancel();
+  probe_.Stop();
 }
+
+// The store's own checks are never too many: Settler bounds them.
+void Node::Submit(PendingPtr pending) {
+  StoreCheck& check = *pending->check;
+  const SteadyTime now = loop_.now();
+  if (check.last_deadline <= now) return Fail(check, StoreFailure::kCallerTimeout);
+  if (!connection_.ready() && !waits_to_connect_) return Fail(check, StoreFailure::kUnreachable);
+  if (!breaker_.closed()) {
+    probe_.Start();
+    return Fail(check, StoreFailure::kUnreachable);
+  }
+  if (!pending->own && waiting_.is_reached()) return Fail(check, StoreFailure::kOverloaded);
+  if (check.deadline <= now) return Fail(check, StoreFailure::kUnsent);
+  waiting_.Add();
+  ArmTimer(check.deadline);
+  packer_.queue().Add(std::move(pending));
+  loop_.RequestFlush(*this);
+}
+
+// Sent without queueing, since it is rare.
+void Node::Reset(StoreReset& reset, bool asking) {
+  if (!connection_.ready()) return Finish(reset, StoreFailure::kUnreachable);
+  if (reset.deadline <= loop_.now()) return Finish(reset, StoreFailure::kTimeout);
+  ArmTimer(reset.deadline);
+  if (asking) Ask();
+  std::vector<std::string_view> arguments{"UNLINK"};
+  arguments.insert(arguments.end(), reset.keys.begin(), reset.keys.end());
+  Send(arguments, {.kind = Kind::kReset, .reset = &reset});
+}
+
+void Node::Send(std::span<const std::string_view> arguments, InFlightCommand command) {
+  std::string bytes;
+  AppendCommand(arguments, bytes);
+  connection_.Send(bytes);
+  in_flight_.Add(std::move(command), loop_.now());
+}
+
+// The next command's key may be in a slot that the server imports.
+void Node::Ask() { Send(std::array<std::string_view, 1>{"ASKING"}, {.kind = Kind::kAsking}); }
 
 void Node::Flush() {
   if (!breaker_.closed()) FailQueued();
-  while (MaySend()) SendQueued();
-  metrics_.ShowWaiting(waiting_);
-}
-
-bool Node::MaySend() const {
-  if (!connection_.ready() || !breaker_.closed() || queue_.empty() || retired_) return false;
-  if (packs_in_flight_ == 0) return true;
-  if (queue_.front().first->routing != Routing::kWithOthers) {
-    return packs_in_flight_ < kMaxSlotPacksInFlight && !WaitsForPackInFlight(queue_.front());
+  while (reachable() && !retired_) {
+    auto pack = packer_.TakeNext();
+    if (!pack) break;
+    SendPack(std::move(pack));
   }
-  return packs_in_flight_ < kMaxPacksInFlight && queue_.entries() >= ScriptCall::kMaxEntries &&
-         !WaitsForPackInFlight(queue_.front());
-}
-
-// In-order checks of one counter are never in flight in two packs. If the script were missing for
-// the first pack, and another client loaded it, the second pack would be decided before the first.
-bool Node::WaitsForPackInFlight(const CheckQueue::Entry& entry) const {
-  return std::any_of(in_flight_.begin(), in_flight_.end(), [&](const Awaited& it) {
-    return it.pack && entry.after >= it.pack->first_entry;
-  });
-}
-
-// A pack with declared keys, or after ASKING, holds one entry.
-bool Node::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
-  const bool alone = pack.routing != Routing::kWithOthers;
-  return script_call_.HasRoomFor(*entry.first) &&
-         (pack.entries.empty() || (!alone && entry.first->routing == Routing::kWithOthers));
-}
-
-// Sends one pack of the oldest entries.
-void Node::SendQueued() {
-  std::unique_ptr<Pack> pack = TakeSpare();
-  pack->first_entry = queue_.front().number;
-  pack->routing = queue_.front().first->routing;
-  script_call_.Clear();
-  while (!queue_.empty() && MayJoin(queue_.front(), *pack)) {
-    const CheckQueue::Entry& entry = queue_.front();
-    if (entry.after < pack->first_entry && WaitsForPackInFlight(entry)) break;
-    script_call_.Add(*entry.first, static_cast<std::int64_t>(entry.n));
-    pack->entries.push_back({.begin = pack->checks.size(), .n = entry.n});
-    for (StoreCheck* check = entry.first; check != nullptr; check = check->next) {
-      pack->checks.push_back(check);
-    }
-    queue_.PopFront();
-  }
-  EncodeCall(*pack);
-  SendPack(std::move(pack));
-}
-
-std::unique_ptr<Pack> Node::TakeSpare() {
-  if (spare_.empty()) return std::make_unique<Pack>();
-  auto pack = std::move(spare_.back());
-  spare_.pop_back();
-  return pack;
-}
-
-void Node::EncodeCall(Pack& pack) {
-  const bool declares_keys = !clustered_ || must_declare_ || pack.routing == Routing::kBySlot;
-  const auto arguments = script_call_.Arguments(
-      declares_keys, options_.clock != nullptr ? options_.clock->Now() : Time());
-  arguments_.assign({"EVALSHA", kCheckScript.sha1});
-  arguments_.insert(arguments_.end(), arguments.begin(), arguments.end());
-  AppendCommand(arguments_, pack.command);
+  metrics_.ShowWaiting(waiting_.waiting());
 }
 
 void Node::SendPack(std::unique_ptr<Pack> pack) {
-  if (pack->routing == Routing::kAsking) QueueAsking();
+  if (pack->routing == Routing::kAsking) Ask();
   connection_.Send(pack->command);
-  const SteadyTime now = loop_.now();
-  in_flight_.push_back({.sent = now, .due = now + options_.timeout, .pack = std::move(pack)});
-  ++packs_in_flight_;
-  ArmTimer(now + std::min(options_.timeout, options_.silence));
+  in_flight_.Add({.kind = Kind::kPack, .pack = std::move(pack)}, loop_.now());
+  ArmTimer(loop_.now() + std::min(options_.timeout, options_.silence));
   metrics_.CountScriptCall();
 }
 
@@ -188,41 +129,28 @@ void Node::SendPack(std::unique_ptr<Pack> pack) {
 // again. A following pack gets the same error and is resent after it. Queued checks are sent after
 // both.
 void Node::SendAgain(std::unique_ptr<Pack> pack) {
-  if (pack->IsAbandoned()) {
-    FailPack(*pack, StoreFailure::kRejected);
-    return Recycle(std::move(pack));
-  }
+  if (pack->IsAbandoned()) return FailPack(*pack, StoreFailure::kRejected);
   if (!std::exchange(loading_script_, true)) {
-    std::string load;
-    AppendCommand(std::array<std::string_view, 3>{"SCRIPT", "LOAD", kCheckScript.text}, load);
-    connection_.Send(load);
-    in_flight_.push_back({.sent = loop_.now(),
-                          .due = loop_.now() + options_.timeout,
-                          .pack = nullptr,
-                          .loads_script = true});
+    Send(std::array<std::string_view, 3>{"SCRIPT", "LOAD", kCheckScript.text},
+         {.kind = Kind::kScriptLoad});
   }
   SendPack(std::move(pack));
-}
-
-void Node::OnReady() {
-  waits_to_connect_ = false;
-  metrics_.OnReady();
-  status_.SetReady(loop_.index(), true);
-  if (!queue_.empty()) loop_.RequestFlush(*this);
-  if (inspection_ != nullptr) Inspect();
-  if (!breaker_.closed()) return probe_timer_.Start(loop_.now());
-  owner_.OnReachable(*this);
-  SendDeferredUndos();
 }
 
 void Node::Inspect() {
   inspect_timer_.Start(loop_.now() + Inspection::kEvery);
   if (!connection_.ready()) return;
   connection_.Send(Inspection::Command(clustered_));
-  in_flight_.push_back({.sent = loop_.now(),
-                        .due = loop_.now() + options_.timeout,
-                        .pack = nullptr,
-                        .inspects = true});
+  in_flight_.Add({.kind = Kind::kInspection}, loop_.now());
+}
+
+void Node::OnReady() {
+  waits_to_connect_ = false;
+  metrics_.OnReady();
+  status_.SetReady(loop_.index(), true);
+  if (!packer_.queue().empty()) loop_.RequestFlush(*this);
+  if (inspection_ != nullptr) Inspect();
+  breaker_.closed() ? owner_.OnReachable(*this) : probe_.Hurry();
 }
 
 void Node::OnFailedAttempt(std::string_view cause) {
@@ -231,12 +159,19 @@ void Node::OnFailedAttempt(std::string_view cause) {
   owner_.OnUnreachable(*this);
 }
 
-// A pack's reply has at most 48 bytes for each counter of an entry, which takes 8 of the command,
+void Node::OnDown(std::string_view cause) {
+  metrics_.OnDown(cause);
+  status_.SetReady(loop_.index(), false);
+  FailAll();
+  owner_.OnUnreachable(*this);
+}
+
+// A pack's reply has at most 48 bytes for each counter of an entry, which takes 16 of the command,
 // and a message for each entry that failed, which may quote a key.
 ReplySize Node::LargestReply() const {
   ReplySize most;
-  if (in_flight_.empty() || in_flight_.front().pack == nullptr) return most;
-  const Pack& pack = *in_flight_.front().pack;
+  if (in_flight_.empty() || in_flight_.oldest().pack == nullptr) return most;
+  const Pack& pack = *in_flight_.oldest().pack;
   most.bytes += 8 * pack.command.size();
   most.elements = 1 + pack.entries.size();
   return most;
@@ -244,19 +179,22 @@ ReplySize Node::LargestReply() const {
 
 void Node::OnReply(const redisReply& reply) {
   if (in_flight_.empty()) return connection_.Restart("protocol error: a reply without a request");
-  last_reply_ = loop_.now();
-  Awaited answered = std::move(in_flight_.front());
-  in_flight_.erase(in_flight_.begin());
-  if (answered.pack) {
-    --packs_in_flight_;
-    OnPackReply(std::move(answered.pack), reply);
-  } else if (answered.loads_script || answered.asks) {
-    if (answered.loads_script) loading_script_ = false;
-    if (reply.type == REDIS_REPLY_ERROR) NoteError(TextOf(reply));
-  } else if (answered.inspects) {
-    inspection_->OnReply(reply);
-  } else {
-    OnResetReply(answered.reset, reply);
+  InFlightCommand answered = in_flight_.TakeOldest(loop_.now());
+  switch (answered.kind) {
+    case Kind::kPack:
+      OnPackReply(std::move(answered.pack), reply);
+      break;
+    case Kind::kReset:
+      OnResetReply(answered.reset, reply);
+      break;
+    case Kind::kInspection:
+      inspection_->OnReply(reply);
+      break;
+    case Kind::kScriptLoad:
+      loading_script_ = false;
+      [[fallthrough]];
+    case Kind::kAsking:
+      if (reply.type == REDIS_REPLY_ERROR) NoteError(TextOf(reply));
   }
   if (retired_) Retire();
   loop_.RequestFlush(*this);
@@ -265,62 +203,73 @@ void Node::OnReply(const redisReply& reply) {
 }
 
 void Node::OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply) {
-  if (reply.type == REDIS_REPLY_ERROR && WordOf(TextOf(reply)) == "NOSCRIPT") {
-    NoteNotRun(TextOf(reply));
-    return SendAgain(std::move(pack));
-  }
-  if (reply.type == REDIS_REPLY_ERROR && MayRedirect(TextOf(reply))) {
-    tally_.Count(false, loop_.now());
-    RedirectPack(*pack, TextOf(reply));
-  } else if (reply.type == REDIS_REPLY_ERROR) {
-    NoteError(TextOf(reply));
+  const SteadyTime now = loop_.now();
+  if (reply.type == REDIS_REPLY_ERROR) {
+    const std::string_view error = TextOf(reply);
+    if (WordOf(error) == "NOSCRIPT") {
+      NoteNotRun(error);
+      return SendAgain(std::move(pack));
+    }
+    const bool redirects = MayRedirect(error);
+    const bool opens = call_counts_.Count(!redirects, now);
+    if (redirects) return RedirectPack(*pack, error);
+    NoteError(error);
     FailPack(*pack, StoreFailure::kRejected);
-    if (tally_.Count(true, loop_.now())) OpenBreaker(LogText(TextOf(reply)));
-  } else if (!Deliver(*pack, reply)) {
+    if (opens) OpenBreaker(LogText(error));
+    return;
+  }
+  if (!DeliverAnswers(*pack, reply)) {
     // It is unknown which command this reply, or the next one, belongs to.
-    FailPack(*pack, StoreFailure::kRejected);
     restart_cause_ = "protocol error: a reply that is not from the check script";
-  } else {
-    tally_.Count(false, loop_.now());
-    NoteAnswered(pack->checks.size());
+    return FailPack(*pack, StoreFailure::kRejected);
   }
-  Recycle(std::move(pack));
+  call_counts_.Count(false, now);
+  waiting_.NoteAnswered(pack->checks(), now);
+  packer_.Recycle(std::move(pack));
 }
 
 // Returns false if the reply does not fit the pack.
-bool Node::Deliver(Pack& pack, const redisReply& reply) {
+bool Node::DeliverAnswers(Pack& pack, const redisReply& reply) {
   std::vector<std::string_view> elements;
+  if (reply.type == REDIS_REPLY_STRING) elements.push_back(TextOf(reply));
   for (std::size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i < reply.elements; ++i) {
     elements.push_back(TextOf(*reply.element[i]));
   }
   auto opened = ScriptReply::Open(std::move(elements));
   if (!opened) return false;
   return std::all_of(pack.entries.begin(), pack.entries.end(),
-                     [&](const Pack::Entry& entry) { return DeliverEntry(pack, entry, *opened); });
+                     [&](CheckQueue::Entry& entry) { return DeliverAnswers(entry, *opened); });
 }
 
-// Distributes the grants in order of arrival. Returns false if the reply ends too early.
-bool Node::DeliverEntry(Pack& pack, const Pack::Entry& entry, ScriptReply& reply) {
-  const auto begin = pack.checks.begin() + static_cast<std::ptrdiff_t>(entry.begin);
-  const auto end = begin + static_cast<std::ptrdiff_t>(entry.n);
-  if (!reply.Next(**begin, static_cast<std::int64_t>(entry.n), entry_reply_)) return false;
-  const bool failed = !entry_reply_.error.empty();
-  const bool elsewhere = failed && MayRedirect(entry_reply_.error);
-  const bool wrote = !failed && entry_reply_.granted > 0 && (*begin)->demand.mode != Mode::kPeek;
-  if (failed && !elsewhere) NoteError(entry_reply_.error);
-  if (wrote) connection_.NoteUse();
-  for (auto check = begin; check != end; ++check) {
-    StoreCheck& answered = *std::exchange(*check, nullptr);
-    if (failed) {
-      elsewhere ? Redirect(answered, entry_reply_.error) : Fail(answered, StoreFailure::kRejected);
-      continue;
-    }
-    entry_reply_.Answer(answered, check - begin);
-    --waiting_;
-    answered.OnDecided();
+// In order of arrival. Returns false if the reply ends too early.
+bool Node::DeliverAnswers(CheckQueue::Entry& entry, ScriptReply& reply) {
+  const StoreCheck& first = *entry.front().check;
+  if (!reply.Next(first, static_cast<std::int64_t>(entry.checks.size()), entry_reply_)) {
+    return false;
   }
-  if (elsewhere) owner_.OnRedirected(*this);
+  const std::string_view error = entry_reply_.error;
+  if (!error.empty()) {
+    OnEntryFailed(entry, error);
+    return true;
+  }
+  const bool writes = first.demand.mode != Mode::kPeek && !first.HasNoUnits();
+  if (entry_reply_.granted > 0 && writes) connection_.MarkHealthy();
+  for (std::size_t i = 0; i < entry.checks.size(); ++i) {
+    const PendingPtr answered = std::move(entry.checks[i]);
+    entry_reply_.Answer(*answered->check, static_cast<std::int64_t>(i));
+    waiting_.Remove();
+    answered->check->OnDecided();
+  }
   return true;
+}
+
+void Node::OnEntryFailed(CheckQueue::Entry& entry, std::string_view error) {
+  if (MayRedirect(error)) {
+    for (PendingPtr& check : entry.checks) Redirect(std::move(check), error);
+    return owner_.OnRedirected(*this);
+  }
+  NoteError(error);
+  Fail(std::move(entry.checks), StoreFailure::kRejected);
 }
 
 void Node::OnResetReply(StoreReset* reset, const redisReply& reply) {
@@ -349,50 +298,154 @@ void Node::NoteNotRun(std::string_view error) {
   status_.OnNotRun(error, loop_.now());
 }
 
-void Node::Recycle(std::unique_ptr<Pack> pack) {
-  pack->Clear();
-  spare_.push_back(std::move(pack));
+bool Node::MayRedirect(std::string_view error) const {
+  return clustered_ && (IsRedirect(error) || IsForeignKey(error) || RefusesUndeclaredKeys(error));
 }
 
-void Node::OnDown(std::string_view cause) {
-  metrics_.OnDown(cause);
-  status_.SetReady(loop_.index(), false);
-  FailAll();
-  owner_.OnUnreachable(*this);
+void Node::RedirectPack(Pack& pack, std::string_view error) {
+  NoteNotRun(error);
+  for (CheckQueue::Entry& entry : pack.entries) {
+    for (PendingPtr& check : entry.checks) Redirect(std::move(check), error);
+  }
+  owner_.OnRedirected(*this);
+}
+
+// Checks whose owners have been answered are not redirected.
+void Node::Redirect(PendingPtr pending, std::string_view error) {
+  if (pending->is_late || pending->is_probe) {
+    return Fail(std::move(pending), StoreFailure::kRejected);
+  }
+  waiting_.Remove();
+  if (RefusesUndeclaredKeys(error)) packer_.DeclareKeys();
+  owner_.OnRedirect(*this, std::move(pending), error);
+}
+
+PendingChecks Node::RemoveQueuedIf(const std::function<bool(const PendingCheck&)>& takes) {
+  PendingChecks removed = packer_.queue().RemoveIf(takes);
+  for (std::size_t i = 0; i < removed.size(); ++i) waiting_.Remove();
+  return removed;
+}
+
+void Node::Retire() {
+  retired_ = true;
+  waits_to_connect_ = false;
+  const bool keeps_order = in_flight_.HasInOrder();
+  for (PendingPtr& pending : packer_.queue().RemoveIf(
+           [&](const PendingCheck& it) { return !keeps_order || !it.check->in_order; })) {
+    Redirect(std::move(pending), {});
+  }
+}
+
+// One timer serves all deadlines.
+void Node::ArmTimer(SteadyTime deadline) {
+  if (deadline == SteadyTime::max()) return;
+  if (!timer_.active() || deadline < timer_.at()) timer_.Start(deadline);
+}
+
+// Sockets are read before timers run, so a reply that has arrived is not missed.
+void Node::OnTimer() {
+  const SteadyTime now = loop_.now();
+  const Duration late_by = std::chrono::duration_cast<Duration>(now - timer_.at());
+  if (late_by >= std::max<Duration>(options_.timeout / 2, kTimerSteps)) {
+    in_flight_.ExtendDeadlines(now);
+    packer_.queue().ForEach([&](PendingCheck& it) { it.ExtendDeadline(now, options_.timeout); });
+  }
+  FailOverdue();
+  if (in_flight_.IsOverdue(now) && breaker_.closed()) {
+    OpenBreaker(fmt::format("a call is not answered within {} µs", options_.timeout.count()));
+  }
+  if (in_flight_.IsSilent(now)) {
+    return connection_.Restart(fmt::format(
+        "no reply for {} ms",
+        std::chrono::duration_cast<std::chrono::milliseconds>(options_.silence).count()));
+  }
+  SteadyTime next = in_flight_.NextDeadline(breaker_.closed());
+  packer_.queue().ForEach(
+      [&](const PendingCheck& it) { next = std::min(next, it.check->deadline); });
+  ArmTimer(next);
+  loop_.RequestFlush(*this);
+}
+
+// Checks in flight precede queued ones. An owner may submit another check from OnDecided.
+void Node::FailOverdue() {
+  const SteadyTime now = loop_.now();
+  const std::vector<StoreCheck*> overdue = DetachInFlight(now);
+  PendingChecks unsent = packer_.queue().RemoveExpired(now);
+  for (StoreCheck* const check : overdue) Fail(*check, StoreFailure::kTimeout);
+  Fail(std::move(unsent), StoreFailure::kUnsent);
+  for (StoreReset* const reset : in_flight_.TakeOverdueResets(now)) {
+    Finish(*reset, StoreFailure::kTimeout);
+  }
+}
+
+void Node::OpenBreaker(std::string_view cause) {
+  breaker_.Open(cause);
+  FailQueued();
+  probe_.Start();
+}
+
+// Checks in flight precede queued ones, and in-order checks must not overtake each other.
+void Node::FailQueued() {
+  if (packer_.queue().empty()) return;
+  constexpr auto kAll = SteadyTime::max();
+  for (StoreCheck* const check : DetachInFlight(kAll - SteadyTime::duration(1))) {
+    Fail(*check, StoreFailure::kTimeout);
+  }
+  Fail(packer_.queue().RemoveExpired(kAll), StoreFailure::kUnsent);
+}
+
+// Checks in flight whose deadline is `until` or before, in decision order. They still count as
+// waiting, since their replies do not come sooner.
+std::vector<StoreCheck*> Node::DetachInFlight(SteadyTime until) {
+  std::vector<StoreCheck*> detached;
+  in_flight_.ForEachCheck([&](PendingCheck& it) {
+    if (it.check->deadline <= until) detached.push_back(&settler_.Detach(it));
+  });
+  return detached;
+}
+
+void Node::SendProbe(PendingPtr probe) {
+  waiting_.Add();
+  SendPack(packer_.PackAlone(std::move(probe)));
+}
+
+void Node::OnBreakerClosed() {
+  if (connection_.ready()) owner_.OnReachable(*this);
 }
 
 // Checks that were sent may have been decided; the others have not.
 void Node::FailAll() {
-  packs_in_flight_ = 0;
   loading_script_ = false;
   restart_cause_ = {};
-  for (Awaited& awaited : std::exchange(in_flight_, {})) {
-    if (awaited.pack) FailPack(*awaited.pack, StoreFailure::kTimeout);
-    if (awaited.reset != nullptr) Finish(*awaited.reset, StoreFailure::kTimeout);
+  for (InFlightCommand& command : in_flight_.TakeAll()) {
+    if (command.pack) FailPack(*command.pack, StoreFailure::kTimeout);
+    if (command.reset != nullptr) Finish(*command.reset, StoreFailure::kTimeout);
   }
-  FailList(queue_.TakeExpired(SteadyTime::max()), StoreFailure::kUnreachable);
-  metrics_.ShowWaiting(waiting_);
+  Fail(packer_.queue().RemoveExpired(SteadyTime::max()), StoreFailure::kUnreachable);
+  metrics_.ShowWaiting(waiting_.waiting());
 }
 
 void Node::FailPack(Pack& pack, StoreFailure failure) {
-  for (StoreCheck*& slot : pack.checks) {
-    if (slot == nullptr) continue;
-    if (failure == StoreFailure::kTimeout && !slot->is_late) Fail(ReplaceByLate(slot), failure);
-    Fail(*std::exchange(slot, nullptr), failure);
+  for (CheckQueue::Entry& entry : pack.entries) {
+    for (PendingPtr& check : entry.checks) {
+      if (!check) continue;
+      if (failure == StoreFailure::kTimeout && !check->own) Fail(settler_.Detach(*check), failure);
+      Fail(std::move(check), failure);
+    }
   }
 }
 
-void Node::FailList(StoreCheck* first, StoreFailure failure) {
-  while (first != nullptr) {
-    StoreCheck& check = *first;
-    first = check.next;
-    Fail(check, failure);
-  }
+void Node::Fail(PendingChecks checks, StoreFailure failure) {
+  for (PendingPtr& check : checks) Fail(std::move(check), failure);
+}
+
+void Node::Fail(PendingPtr pending, StoreFailure failure) {
+  waiting_.Remove();
+  Fail(*pending->check, failure);
 }
 
 // A deadline set by the caller is not a failure of Redis.
-void Node::Fail(StoreCheck& check, StoreFailure failure) {
-  if (check.late == nullptr) --waiting_;  // otherwise its LateCheck keeps waiting
+void Node::Fail(StoreCheck& check, StoreFailure failure) const {
   const bool timed_out = failure == StoreFailure::kTimeout || failure == StoreFailure::kUnsent;
   const bool of_caller = timed_out && check.last_deadline <= loop_.now();
   check.Fail(of_caller ? StoreFailure::kCallerTimeout : failure);

@@ -1,12 +1,7 @@
 // One Redis server as seen by one io thread: a connection, and the checks in progress.
 //
-//   Submit ──▶ queue_ ──flush: 64 entries at most─▶ in_flight_ ──reply──▶ OnDecided
-//              (equal checks are coalesced)             (calls that await their reply)
-//
-// If no script call is outstanding, the checks queued during a loop iteration are sent at its end,
-// in one script call; otherwise they wait for the reply. A full pack is sent immediately, but at
-// most one beside the first. There is no timer: Redis decides coalesced checks at the price of one,
-// and a call costs as much as ten checks even if it carries one.
+//   Submit ──▶ Packer ──flush: 64 entries at most─▶ InFlight ──reply──▶ OnDecided
+//              (equal checks are coalesced)         (commands that await their reply)
 //
 // Loop thread only. Dispose of it after Stop: see net::Flushable.
 #pragma once
@@ -16,19 +11,25 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "net/loop.h"
-#include "net/timer_wheel.h"
-#include "store/redis/check_queue.h"
+#include "net/timer_queue.h"
+#include "store/redis/breaker_probe.h"
 #include "store/redis/connection.h"
+#include "store/redis/in_flight.h"
 #include "store/redis/node_owner.h"
-#include "store/redis/pack.h"
+#include "store/redis/packer.h"
+#include "store/redis/pending_check.h"
 #include "store/redis/redis_metrics.h"
 #include "store/redis/script_call.h"
-#include "store/redis/server.h"
+#include "store/redis/server_state.h"
+#include "store/redis/settler.h"
+#include "store/redis/waiting_limit.h"
 #include "store/store.h"
 
 namespace sluice::redis {
@@ -61,6 +62,7 @@ struct NodeOptions {
 struct NodeContext {
   net::Loop& loop;
   NodeOwner& owner;
+  Settler& settler;
   MetricsRegistry& metrics;
   ServerAccess access;
   bool clustered = false;  // each node owns only some slots
@@ -68,30 +70,24 @@ struct NodeContext {
   NodeOptions options;
 };
 
-class Node final : public net::Flushable, private Connection::Owner {
+class Node final : public net::Flushable, private Connection::Owner, private BreakerProbe::Owner {
  public:
   // Whether checks submitted before the first connection attempt has ended fail or wait.
   enum class WhenUnconnected : std::uint8_t { kFail, kWait };
 
   // Starts to connect immediately. `context` and `server` must outlive the node.
-  Node(const NodeContext& context, const Address& address, Server& server,
+  Node(const NodeContext& context, const Address& address, ServerState& server,
        WhenUnconnected when_unconnected = WhenUnconnected::kFail);
 
-  void Submit(StoreCheck& check);
-  // Like Submit, for a check that another node has not run.
-  void SubmitAgain(StoreCheck& check);
+  void Submit(PendingPtr pending);
+  void Submit(StoreCheck& check) { Submit(std::make_unique<PendingCheck>(check)); }
   // `asking`: its slot is being migrated to this node.
   void Reset(StoreReset& reset, bool asking = false);
-  void Undo(const StoreCheck& check);
-
-  // Sends it, or keeps it until it can be sent.
-  void Send(std::unique_ptr<DetachedUndo> undo);
-  void OnUndone(std::unique_ptr<DetachedUndo> undo);
 
   const Address& address() const { return address_; }
 
-  // Removes the queued checks for which `takes` returns true; see CheckQueue::TakeIf.
-  void HandOver(const std::function<bool(StoreCheck&)>& takes);
+  // Removes the queued checks for which `takes` returns true; see CheckQueue::RemoveIf.
+  PendingChecks RemoveQueuedIf(const std::function<bool(const PendingCheck&)>& takes);
 
   // Returns unsent checks to the owner, as redirects without an error, and accepts no more.
   // In-order checks stay queued while one is in flight, since a redirect may send that one
@@ -106,49 +102,15 @@ class Node final : public net::Flushable, private Connection::Owner {
   void Stop();
 
  private:
-  // A command that awaits its reply: a script call, an UNLINK, or, without either, a SCRIPT LOAD,
-  // an ASKING or the question of an inspection.
-  struct Awaited {
-    SteadyTime sent;
-    SteadyTime due;  // from then on it is overdue
-    std::unique_ptr<Pack> pack;
-    StoreReset* reset = nullptr;  // null if none, or if it has already timed out
-    bool loads_script = false;
-    bool asks = false;
-    bool inspects = false;
-    bool deadline_extended = false;  // `due` has been put off
-  };
-
-  static constexpr std::size_t kMaxPacksInFlight = 2;
-  // Packs of a single slot are small.
-  static constexpr std::size_t kMaxSlotPacksInFlight = 16;
-  // At least this many checks may always wait: those of one message.
-  static constexpr std::size_t kFewestWaiting = 1000;
-
-  // Tests in the background whether Redis answers in time and accepts a write.
-  class Probe final : public StoreCheck {
-   public:
-    explicit Probe(Node& node);
-
-   private:
-    void OnDecided() override { node_.OnProbed(!failure()); }
-
-    friend class Node;
-    Node& node_;
-    std::string key_;
-    const Limit limit_;
-  };
+  using Kind = InFlightCommand::Kind;
 
   // Sending.
   void Flush() override;
-  bool MaySend() const;
-  bool WaitsForPackInFlight(const CheckQueue::Entry& entry) const;
-  bool MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const;
-  void SendQueued();
-  std::unique_ptr<Pack> TakeSpare();
-  void EncodeCall(Pack& pack);
   void SendPack(std::unique_ptr<Pack> pack);
   void SendAgain(std::unique_ptr<Pack> pack);
+  void Send(std::span<const std::string_view> arguments, InFlightCommand command);
+  void Ask();
+  void Inspect();
 
   // Replies.
   void OnReady() override;
@@ -158,64 +120,47 @@ class Node final : public net::Flushable, private Connection::Owner {
   void OnFailedAttempt(std::string_view cause) override;
   std::optional<Address> AddressToTry() override { return address_; }
   void OnPackReply(std::unique_ptr<Pack> pack, const redisReply& reply);
-  bool Deliver(Pack& pack, const redisReply& reply);
-  bool DeliverEntry(Pack& pack, const Pack::Entry& entry, ScriptReply& reply);
+  bool DeliverAnswers(Pack& pack, const redisReply& reply);
+  bool DeliverAnswers(CheckQueue::Entry& entry, ScriptReply& reply);
+  void OnEntryFailed(CheckQueue::Entry& entry, std::string_view error);
   void OnResetReply(StoreReset* reset, const redisReply& reply);
   void NoteError(std::string_view error);
   void NoteNotRun(std::string_view error);
-  void Recycle(std::unique_ptr<Pack> pack);
 
-  void Inspect();
-
-  void Enqueue(StoreCheck& check);
-
-  // Redirects to other nodes; in node_redirect.cc.
-  void QueueAsking();
-  bool AwaitsInOrder() const;
+  // Checks that Redis has not run, because their keys are at another node.
   bool MayRedirect(std::string_view error) const;
   void RedirectPack(Pack& pack, std::string_view error);
-  void Redirect(StoreCheck& check, std::string_view error);
+  void Redirect(PendingPtr pending, std::string_view error);
 
-  // Checks whose owners have been answered; in node_late.cc.
-  class Late;
-  StoreCheck& ReplaceByLate(StoreCheck*& slot);
-  void OnLateReply(const Late& late);
-  void Defer(std::unique_ptr<DetachedUndo> undo);
-  void SendDeferredUndos();
-
-  // Handling of a failing Redis; in node_breaker.cc.
-  void OpenBreaker(std::string_view cause);
-  void FailQueued();
-  void WatchBreaker();
-  void OnProbeTime();
-  void SendProbe();
-  void OnProbed(bool answered_in_time);
-  void NoteAnswered(std::size_t checks);
-
-  // Deadlines; in node_deadlines.cc.
+  // A Redis that does not answer in time.
   void ArmTimer(SteadyTime deadline);
   void OnTimer();
-  void ExtendDeadlines();
   void FailOverdue();
-  StoreCheck* TakeInFlight(SteadyTime until);
-  SteadyTime NextDeadline() const;
+  void OpenBreaker(std::string_view cause);
+  void FailQueued();
+  std::vector<StoreCheck*> DetachInFlight(SteadyTime until);
+  bool CanSendProbe() const override { return connection_.ready(); }
+  std::string ProbeKey() override { return owner_.ProbeKey(*this); }
+  void SendProbe(PendingPtr probe) override;
+  void OnBreakerClosed() override;
 
-  // Fails the check and returns it to its owner.
-  void Fail(StoreCheck& check, StoreFailure failure);
-  void FailList(StoreCheck* first, StoreFailure failure);
+  // Fails checks and returns them to their owners.
+  void Fail(StoreCheck& check, StoreFailure failure) const;
+  void Fail(PendingPtr pending, StoreFailure failure);
+  void Fail(PendingChecks checks, StoreFailure failure);
   void FailPack(Pack& pack, StoreFailure failure);
   void FailAll();
   static void Finish(StoreReset& reset, std::optional<StoreFailure> failure);
 
   net::Loop& loop_;
   NodeOwner& owner_;
+  Settler& settler_;
   const Address address_;
   ServerStatus& status_;
   Breaker& breaker_;
   Inspection* inspection_;  // null if another node of the server sends its query
   const NodeOptions options_;
   const bool clustered_;
-  bool must_declare_ = false;  // the server rejects undeclared keys
   bool waits_to_connect_;
   bool retired_ = false;
   bool stopped_ = false;
@@ -223,26 +168,14 @@ class Node final : public net::Flushable, private Connection::Owner {
   Connection connection_;
   net::Timer timer_;  // at the earliest deadline, or before
   net::Timer inspect_timer_;
-  net::Timer probe_timer_;  // when to look whether the breaker has closed, and to probe if not
-  Probe probe_{*this};
-  CallCounts tally_;
-  CheckQueue queue_;
-  std::vector<Awaited> in_flight_;  // oldest first
-  std::size_t packs_in_flight_ = 0;
+  BreakerProbe probe_;
+  CallCounts call_counts_;
+  WaitingLimit waiting_;
+  InFlight in_flight_;
+  Packer packer_;
   bool loading_script_ = false;
-  std::size_t waiting_ = 0;  // checks queued or in flight
-  std::size_t most_waiting_;
-  // Checks answered in the current half of `timeout`, and in the previous one.
-  std::size_t answered_ = 0;
-  std::size_t answered_before_ = 0;
-  SteadyTime half_began_;
-  SteadyTime last_reply_;
   std::string_view restart_cause_;  // an error in the current reply that requires a new connection
-  ScriptCall script_call_;
-  std::vector<std::string_view> arguments_;
   EntryReply entry_reply_;
-  std::vector<std::unique_ptr<Pack>> spare_;
-  std::vector<std::unique_ptr<DetachedUndo>> deferred_undos_;  // until Redis is available
 };
 
 }  // namespace sluice::redis

@@ -23,14 +23,6 @@ RedisMetrics::RedisMetrics(MetricsRegistry& registry, const MetricLabels& labels
       failed_attempts_(Errors(registry, "connect")),
       losses_(Errors(registry, "lost")),
       other_errors_(Errors(registry, "other")),
-      late_answers_(registry.CounterFor("sluice_redis_late_answers_total",
-                                        "Replies to checks that had already failed.")),
-      unknown_outcomes_(registry.CounterFor(
-          "sluice_redis_unknown_outcomes_total",
-          "Checks that were sent but not answered, so they may have been charged.")),
-      lost_undos_(registry.CounterFor(
-          "sluice_redis_lost_undos_total",
-          "Counters that stay charged for checks not admitted, because the undo failed.")),
       connected_(registry.GaugeFor("sluice_redis_connected",
                                    "1 while the loop's connection is ready, else 0.", labels)),
       waiting_(registry.GaugeFor("sluice_redis_waiting_checks",

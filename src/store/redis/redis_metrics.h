@@ -28,13 +28,6 @@ class RedisMetrics {
   // Counts an error reply of Redis, or the failure of an entry, which starts with the same words.
   void CountError(std::string_view error);
 
-  // A reply to a check that had already failed.
-  void CountLateAnswer() { late_answers_.Increment(); }
-  // A check was sent, and its connection lost before the reply.
-  void CountUnknownOutcome() { unknown_outcomes_.Increment(); }
-  // A counter stays charged for a check that was not admitted.
-  void CountLostUndo() { lost_undos_.Increment(); }
-
   void CountScriptCall() { script_calls_.Increment(); }
 
   // The number of checks that wait for an answer.
@@ -52,9 +45,6 @@ class RedisMetrics {
   Counter& losses_;
   Counter& other_errors_;
   std::array<Counter*, kErrorKinds.size()> errors_;  // by kind
-  Counter& late_answers_;
-  Counter& unknown_outcomes_;
-  Counter& lost_undos_;
   Gauge& connected_;
   Gauge& waiting_;
   bool was_connected_ = false;

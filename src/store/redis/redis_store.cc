@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "store/redis/make_topology.h"
 
 namespace sluice {
 namespace {
@@ -131,7 +132,7 @@ void RedisStore::JoinFleet(redis::FleetMember::OnView on_view) {
 
 void RedisStore::Submit(StoreCheck& check) {
   if (redis::ThreadStore* const part = OfThisThread()) return part->Submit(check);
-  check.late = nullptr;
+  check.late.reset();
   check.Fail(StoreFailure::kUnreachable);
   check.OnDecided();
 }

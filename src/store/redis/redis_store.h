@@ -15,7 +15,7 @@
 #include "net/io_threads.h"
 #include "store/redis/fleet_member.h"
 #include "store/redis/redis_url.h"
-#include "store/redis/server.h"
+#include "store/redis/server_state.h"
 #include "store/redis/thread_store.h"
 #include "store/redis/topology.h"
 #include "store/store.h"

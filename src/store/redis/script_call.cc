@@ -15,7 +15,12 @@
 namespace sluice::redis {
 namespace {
 
-constexpr double kVersion = 6;
+constexpr double kVersion = 8;
+
+// Of the blob: the numbers before the first request, and those that follow the first two of the
+// last limit at least. lone.lua reads that many.
+constexpr std::size_t kHead = 8;
+constexpr std::size_t kFewestParameters = 5;
 
 static_assert(std::endian::native == std::endian::little, "numbers travel as little-endian");
 
@@ -46,9 +51,9 @@ struct AppendLimit {
 std::size_t WeightOf(const StoreCheck& check) {
   std::size_t weight = 0;
   for (const CounterCheck& counter : check.counters) {
-    weight +=
-        std::visit([&](const auto& algorithm) { return algorithm.ScriptWeight(check.demand); },
-                   *counter.limit);
+    const CounterDemand demand = check.DemandOf(counter);
+    weight += std::visit([&](const auto& algorithm) { return algorithm.ScriptWeight(demand); },
+                         *counter.limit);
   }
   return weight;
 }
@@ -64,26 +69,16 @@ double TimeOf(const Demand& demand) {
   return demand.only_delays ? kNone - 1 - wait : wait;
 }
 
-// Whether two checks differ only in their keys and leases.
+// A check of more counters is left to the loops of check.lua.
+constexpr std::size_t kMostOfLone = 16;
+
+// Whether two checks differ only in their keys, units and leases.
 bool HaveEqualDemand(const StoreCheck& a, const StoreCheck& b) {
   return a.demand == b.demand && a.lease.has_value() == b.lease.has_value() &&
          std::equal(a.counters.begin(), a.counters.end(), b.counters.begin(), b.counters.end(),
                     [](const CounterCheck& x, const CounterCheck& y) {
                       return x.limit == y.limit && x.group == y.group;
                     });
-}
-
-// The report on the charge at `index`, from the one on all coalesced charges: a copy whose snapshot
-// is from after that charge.
-CounterReport ReportOfCharge(const Limit& limit, CounterReport report, std::int64_t granted,
-                             std::int64_t cost, std::int64_t index) {
-  const auto& window = std::get<FixedWindow>(limit);
-  auto& state = std::get<FixedWindow::State>(report.snapshot);
-  const bool is_full = cost > 0 && index > (kMaxProduct - state.count) / cost;
-  state.count = is_full ? kMaxProduct : state.count + cost * index;
-  report.admitted = index < granted;
-  report.dropped = window.Charge(state, cost);
-  return report;
 }
 
 void AppendBytes(std::string& out, std::span<const double> numbers) {
@@ -94,7 +89,15 @@ void AppendBytes(std::string& out, std::span<const double> numbers) {
 
 bool MayCoalesceCharge(const StoreCheck& check) {
   return check.demand.mode == Mode::kCharge && !check.lease && check.counters.size() == 1 &&
-         std::holds_alternative<FixedWindow>(*check.counters.front().limit);
+         MayCoalesceCharges(*check.counters.front().limit);
+}
+
+bool IsPlain(const StoreCheck& check, std::int64_t n) {
+  if (!check.demand.consumes_or_peeks() || check.counters.size() > kMostOfLone) return false;
+  // Of several limits, lone.lua decides one check.
+  if (n > 1 && (check.counters.size() > 1 || check.demand.mode == Mode::kPeek)) return false;
+  return std::all_of(check.counters.begin(), check.counters.end(),
+                     [](const CounterCheck& counter) { return counter.group == 0; });
 }
 
 void EntryReply::Answer(StoreCheck& check, std::int64_t index) const {
@@ -102,12 +105,12 @@ void EntryReply::Answer(StoreCheck& check, std::int64_t index) const {
   check.decided_at = now;
   const bool is_charge = MayCoalesceCharge(check);
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
-    const CoalescedChecks checks{.demand = check.demand, .granted = group_grants[i], .now = now};
     CounterCheck& counter = check.counters[i];
+    const CoalescedChecks checks{
+        .demand = check.DemandOf(counter), .granted = group_grants[i], .now = now};
     if (is_charge) {
-      const auto report =
-          ReportOfCharge(*counter.limit, reports[i], group_grants[i], check.demand.cost, index);
-      sluice::Answer(counter, report, checks, index);
+      sluice::Answer(counter, ReportOfCharge(*counter.limit, reports[i], checks, index), checks,
+                     index);
     } else {
       sluice::Answer(counter, reports[i], checks, index);
     }
@@ -133,6 +136,7 @@ bool ScriptCall::HasRoomFor(const StoreCheck& check) const {
 }
 
 void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
+  lone_ = entries_ == 0 && IsPlain(check, n);
   ++entries_;
   weight_ += WeightOf(check);
   if (check.lease) AddLease(*check.lease);
@@ -140,6 +144,9 @@ void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
   check_numbers_.push_back(static_cast<double>(n));
   for (const CounterCheck& counter : check.counters) {
     check_numbers_.push_back(IndexOfKey(counter.key));
+  }
+  for (const CounterCheck& counter : check.counters) {
+    check_numbers_.push_back(static_cast<double>(counter.units));
   }
   if (check.demand.mode != Mode::kUndo) return;
   for (const CounterCheck& counter : check.counters) {
@@ -150,16 +157,20 @@ void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
 
 std::span<const std::string_view> ScriptCall::Arguments(bool declares_keys, Time now) {
   blob_.clear();
-  const std::array<double, 6> head{kVersion,
-                                   static_cast<double>(now.time_since_epoch().count()),
-                                   static_cast<double>(limits_.size()),
-                                   static_cast<double>(requests_.size()),
-                                   static_cast<double>(entries_),
-                                   static_cast<double>(keys_.size())};
+  const std::size_t first_limit = kHead + request_numbers_.size() + check_numbers_.size();
+  const std::array<double, kHead> head{kVersion,
+                                       static_cast<double>(now.time_since_epoch().count()),
+                                       is_lone() ? static_cast<double>(limits_.size()) : 0,
+                                       static_cast<double>(limits_.size()),
+                                       static_cast<double>(requests_.size()),
+                                       static_cast<double>(entries_),
+                                       static_cast<double>(keys_.size()),
+                                       static_cast<double>(first_limit + 1)};
   AppendBytes(blob_, head);
-  AppendBytes(blob_, limit_numbers_);
   AppendBytes(blob_, request_numbers_);
   AppendBytes(blob_, check_numbers_);
+  AppendBytes(blob_, limit_numbers_);
+  blob_.append(kFewestParameters * sizeof(double), '\0');
   declared_ = fmt::format_int(declares_keys ? keys_.size() : 0).str();
   arguments_.assign(1, declared_);
   arguments_.insert(arguments_.end(), keys_.begin(), keys_.end());
@@ -211,10 +222,9 @@ std::uint32_t ScriptCall::IndexOfRequest(const StoreCheck& check) {
     if (HaveEqualDemand(*requests_[i - 1], check)) return static_cast<std::uint32_t>(i);
   }
   requests_.push_back(&check);
-  request_numbers_.insert(
-      request_numbers_.end(),
-      {static_cast<double>(check.demand.cost), static_cast<double>(check.demand.mode),
-       TimeOf(check.demand), check.lease ? 1.0 : 0.0, static_cast<double>(check.counters.size())});
+  request_numbers_.insert(request_numbers_.end(),
+                          {static_cast<double>(check.demand.mode), TimeOf(check.demand),
+                           check.lease ? 1.0 : 0.0, static_cast<double>(check.counters.size())});
   for (const CounterCheck& counter : check.counters) {
     request_numbers_.push_back(IndexOfLimit(counter.limit));
     request_numbers_.push_back(counter.group);

@@ -11,13 +11,17 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/counter.h"
+#include "core/algorithm/counter.h"
 #include "store/store.h"
 
 namespace sluice::redis {
 
 // Whether `check` is a charge that may be coalesced: of one counter, which is a fixed window.
 bool MayCoalesceCharge(const StoreCheck& check);
+
+// Whether a call that carries only `n` equal checks like `check` may be decided in the script's
+// short way (scripts/lua/lone.lua): they are plain.
+bool IsPlain(const StoreCheck& check, std::int64_t n);
 
 // The script's reply to one entry.
 struct EntryReply {
@@ -50,6 +54,8 @@ class ScriptCall {
   void Add(const StoreCheck& check, std::int64_t n);
 
   std::size_t entries() const { return entries_; }
+  // Whether the script may decide the call in the short way: it carries one plain check.
+  bool is_lone() const { return lone_ && limits_.size() == keys_.size(); }
 
   // The arguments after EVALSHA <sha>: number of declared keys, keys, leases, blob. Valid until the
   // next change. A call that declares its keys may use only one slot of a cluster. `now` is the
@@ -66,6 +72,7 @@ class ScriptCall {
   static constexpr std::size_t kLeaseBytes = sizeof(LeaseId) + sizeof(double);
 
   std::size_t entries_ = 0;
+  bool lone_ = false;  // the one entry is plain
   std::size_t weight_ = 0;
   std::vector<std::string_view> keys_;
   // Open addressing: by hash, indices of keys, from 1; 0 is free. At most half full.

@@ -1,31 +1,30 @@
 #include "store/redis/split_check.h"
 
 #include <algorithm>
-
-#include "store/owned_check.h"
+#include <utility>
 
 namespace sluice::redis {
+namespace {
 
-class SplitCheck::Piece final : public StoreCheck, private LateCheck::Watcher {
+// The replies that pieces may still get.
+class LatePieces final : public LateReply {
  public:
-  Piece(SplitCheck& split, ThreadStore::Place place) : split_(split), place_(place) {
-    CopyDemands(split.whole_, *this);
-    deadline_extended = split.whole_.deadline_extended;
-    routing = split.whole_.routing;
-  }
-  ~Piece() override {
-    if (late_ != nullptr) late_->watcher = nullptr;
+  explicit LatePieces(std::vector<std::shared_ptr<LateReply>> pieces)
+      : pieces_(std::move(pieces)) {}
+
+  void Undo() override {
+    for (const auto& piece : pieces_) piece->Undo();
   }
 
-  const ThreadStore::Place& place() const { return place_; }
-  // Whether it was sent and failed before its reply arrived.
-  bool is_late() const { return late_ != nullptr || replied_late_; }
+ private:
+  const std::vector<std::shared_ptr<LateReply>> pieces_;
+};
 
-  // Undoes everything that it was granted, or will be granted.
-  void UndoLate() const {
-    if (late_ != nullptr) late_->undo = true;
-    if (replied_late_) split_.part_.Undo(*replied_late_);
-  }
+}  // namespace
+
+class SplitCheck::Piece final : public StoreCheck {
+ public:
+  Piece(SplitCheck& split, Route to) : route(to), split_(split) { AskLike(split.whole_); }
 
   void Add(std::size_t index) {
     indices_.push_back(index);
@@ -40,44 +39,38 @@ class SplitCheck::Piece final : public StoreCheck, private LateCheck::Watcher {
     whole.decided_at = std::max(whole.decided_at, decided_at);
   }
 
- private:
-  void OnDecided() override {
-    late_ = late;
-    if (late_ != nullptr) late_->watcher = this;
-    split_.OnPieceDecided();
-  }
+  const Route route;
 
-  void OnLateEnd(const LateCheck& late_check) override {
-    late_ = nullptr;
-    if (!late_check.failure())
-      replied_late_ = std::make_unique<OwnedCheck>(static_cast<const StoreCheck&>(late_check));
-  }
+ private:
+  void OnDecided() override { split_.OnPieceDecided(); }
 
   SplitCheck& split_;
-  const ThreadStore::Place place_;
-  std::vector<std::size_t> indices_;          // of its counters, in the whole check
-  LateCheck* late_ = nullptr;                 // waits for its reply
-  std::unique_ptr<OwnedCheck> replied_late_;  // its late grants, until the others are decided
+  std::vector<std::size_t> indices_;  // of its counters, in the whole check
 };
 
-void SplitCheck::Start(ThreadStore& part, StoreCheck& whole) {
-  auto* const split = new SplitCheck(part, whole);
+void SplitCheck::Start(Router& router, PendingPtr whole) {
+  auto* const split = new SplitCheck(router, std::move(whole));
   split->undecided_ = split->pieces_.size();
+  const PendingCheck& pending = *split->pending_;
   // The last piece may be decided while it is sent, which ends the split.
   const auto pieces = split->pieces_.size();
   for (std::size_t i = 0; i < pieces; ++i) {
     Piece& piece = *split->pieces_[i];
-    part.SendTo(piece.place().node, piece);
+    auto part = std::make_unique<PendingCheck>(piece);
+    part->routing = pending.routing;
+    part->deadline_extended = pending.deadline_extended;
+    router.SendTo(piece.route.node, std::move(part));
   }
 }
 
-SplitCheck::SplitCheck(ThreadStore& part, StoreCheck& whole) : part_(part), whole_(whole) {
-  for (std::size_t i = 0; i < whole.counters.size(); ++i) {
-    const ThreadStore::Place place = part.PlaceOf(whole.counters[i].key, whole.routing);
+SplitCheck::SplitCheck(Router& router, PendingPtr whole)
+    : router_(router), pending_(std::move(whole)), whole_(*pending_->check) {
+  for (std::size_t i = 0; i < whole_.counters.size(); ++i) {
+    const Route route = router.RouteOf(whole_.counters[i].key, pending_->routing);
     auto piece = std::find_if(pieces_.begin(), pieces_.end(),
-                              [&](const auto& it) { return it->place() == place; });
+                              [&](const auto& it) { return it->route == route; });
     if (piece == pieces_.end()) {
-      piece = pieces_.insert(piece, std::make_unique<Piece>(*this, place));
+      piece = pieces_.insert(piece, std::make_unique<Piece>(*this, route));
     }
     (*piece)->Add(i);
   }
@@ -88,62 +81,45 @@ SplitCheck::~SplitCheck() = default;
 void SplitCheck::OnPieceDecided() {
   if (--undecided_ > 0) return;
   Join();
-  Finish();
+  whole_.OnDecided();
   delete this;
 }
 
-// If a counter has failed, its rule's policy decides, and if that denies, the check's owner undoes
-// the rest.
+// If a counter has failed and no other denies, its rule's policy decides. If that denies, the
+// check's owner undoes the rest.
 void SplitCheck::Join() {
   whole_.admitted = true;
   whole_.decided_at = Time();
-  for (const auto& piece : pieces_) piece->CopyTo(whole_);
+  std::vector<std::shared_ptr<LateReply>> late;
+  for (const auto& piece : pieces_) {
+    piece->CopyTo(whole_);
+    if (piece->late) late.push_back(std::move(piece->late));
+  }
+  if (!late.empty()) whole_.late = std::make_shared<LatePieces>(std::move(late));
   if (whole_.demand.mode == Mode::kConsume) UndoDenied();
 }
 
-// Whether all counters of the group with a known result were charged.
+// Whether all counters of the group with a known result admit.
 bool SplitCheck::GroupHolds(std::uint16_t group) const {
-  return std::all_of(whole_.counters.begin(), whole_.counters.end(),
-                     [&](const auto& it) { return it.group != group || it.failure || it.charged; });
+  return std::all_of(whole_.counters.begin(), whole_.counters.end(), [&](const auto& it) {
+    return it.group != group || it.failure || it.verdict.admitted;
+  });
 }
 
 void SplitCheck::UndoDenied() {
-  if (whole_.demand.cost == 0) return;
-  const bool allowed = GroupHolds(0) || whole_.failure();
-  OwnedCheck denied(whole_);
-  bool any = false;
-  for (std::size_t i = 0; i < whole_.counters.size(); ++i) {
-    CounterCheck& counter = whole_.counters[i];
-    const bool keeps = counter.group == 0 ? allowed : allowed && GroupHolds(counter.group);
-    denied.counters[i].charged = counter.charged && !keeps;
-    any |= denied.counters[i].charged;
+  const bool allowed = GroupHolds(0);
+  std::vector<CounterCheck*> denied;
+  for (CounterCheck& counter : whole_.counters) {
+    const bool keeps = allowed && (counter.group == 0 || GroupHolds(counter.group));
+    if (counter.charged && !keeps) denied.push_back(&counter);
   }
-  if (!any) return;
-  part_.Undo(denied);
-  for (std::size_t i = 0; i < whole_.counters.size(); ++i) {
-    if (!denied.counters[i].charged) continue;
-    CounterCheck& counter = whole_.counters[i];
-    const CoalescedChecks checks{
-        .demand = whole_.demand, .lease = whole_.lease, .granted = 0, .now = counter.decided_at};
-    Answer(counter, {.snapshot = counter.before}, checks, 0);
-  }
-}
-
-bool SplitCheck::AnyLate() const {
-  return std::any_of(pieces_.begin(), pieces_.end(),
-                     [](const auto& piece) { return piece->is_late(); });
-}
-
-// The owner's decision about its late check applies to the late checks of all pieces.
-void SplitCheck::Finish() {
-  if (!AnyLate()) return whole_.OnDecided();
-  struct Joint final : LateCheck {
-    using LateCheck::LateCheck;
-  } joint(whole_);
-  whole_.late = &joint;
-  whole_.OnDecided();
-  for (const auto& piece : pieces_) {
-    if (joint.undo) piece->UndoLate();
+  for (CounterCheck* const counter : denied) {
+    router_.settler().Undo(whole_, *counter);
+    const CoalescedChecks checks{.demand = whole_.DemandOf(*counter),
+                                 .lease = whole_.lease,
+                                 .granted = 0,
+                                 .now = counter->decided_at};
+    Answer(*counter, {.snapshot = counter->before}, checks, 0);
   }
 }
 

@@ -6,34 +6,33 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "store/late_check.h"
-#include "store/redis/thread_store.h"
-#include "store/store.h"
+#include "store/redis/pending_check.h"
+#include "store/redis/router.h"
 
 namespace sluice::redis {
 
 class SplitCheck {
  public:
-  // Sends the pieces of `whole`. `part` must outlive them.
-  static void Start(ThreadStore& part, StoreCheck& whole);
+  // Sends the pieces of `whole`. `router` must outlive them.
+  static void Start(Router& router, PendingPtr whole);
 
  private:
   class Piece;
 
-  SplitCheck(ThreadStore& part, StoreCheck& whole);
+  SplitCheck(Router& router, PendingPtr whole);
   ~SplitCheck();
 
   void OnPieceDecided();
   void Join();
   void UndoDenied();
   bool GroupHolds(std::uint16_t group) const;
-  void Finish();
-  bool AnyLate() const;
 
-  ThreadStore& part_;
+  Router& router_;
+  const PendingPtr pending_;
   StoreCheck& whole_;
   std::vector<std::unique_ptr<Piece>> pieces_;
   std::size_t undecided_ = 0;

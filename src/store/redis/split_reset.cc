@@ -2,13 +2,13 @@
 
 namespace sluice::redis {
 
-void SplitReset::Start(ThreadStore& part, StoreReset& whole) {
+void SplitReset::Start(Router& router, StoreReset& whole) {
   auto* const split = new SplitReset(whole);
   // The last piece may be done while it is sent, which ends the split.
   const auto pieces = split->pieces_.size();
   for (std::size_t i = 0; i < pieces; ++i) {
     Piece& piece = *split->pieces_[i];
-    part.ResetAt(part.PlaceOf(piece.keys.front(), {}).node, piece);
+    router.ResetAt(router.RouteOf(piece.keys.front(), {}).node, piece);
   }
 }
 

@@ -9,15 +9,15 @@
 #include <optional>
 #include <vector>
 
-#include "store/redis/thread_store.h"
+#include "store/redis/router.h"
 #include "store/store.h"
 
 namespace sluice::redis {
 
 class SplitReset {
  public:
-  // Sends the pieces of `whole`. `part` must outlive them.
-  static void Start(ThreadStore& part, StoreReset& whole);
+  // Sends the pieces of `whole`. `router` must outlive them.
+  static void Start(Router& router, StoreReset& whole);
 
  private:
   struct Piece final : StoreReset {

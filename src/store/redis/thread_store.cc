@@ -13,13 +13,13 @@
 namespace sluice::redis {
 namespace {
 
-using Routing = StoreCheck::Routing;
-
-bool ShareCounter(const StoreCheck& a, const StoreCheck& b) {
-  return std::any_of(a.counters.begin(), a.counters.end(), [&](const CounterCheck& counter) {
-    return std::any_of(b.counters.begin(), b.counters.end(),
-                       [&](const CounterCheck& other) { return other.key == counter.key; });
-  });
+// Whether two in-order checks share a counter.
+bool MustKeepOrder(const StoreCheck& a, const StoreCheck& b) {
+  return a.in_order && b.in_order &&
+         std::any_of(a.counters.begin(), a.counters.end(), [&](const CounterCheck& counter) {
+           return std::any_of(b.counters.begin(), b.counters.end(),
+                              [&](const CounterCheck& other) { return other.key == counter.key; });
+         });
 }
 
 }  // namespace
@@ -28,8 +28,11 @@ ThreadStore::ThreadStore(ThreadStoreContext context)
     : loop_(context.loop),
       servers_(context.servers),
       on_layout_suspect_(std::move(context.on_layout_suspect)),
+      settler_(loop_, context.metrics, context.options.listener,
+               [this](PendingPtr pending) { Submit(std::move(pending)); }),
       node_context_{.loop = loop_,
                     .owner = *this,
+                    .settler = settler_,
                     .metrics = context.metrics,
                     .access = std::move(context.access),
                     .clustered = context.clustered,
@@ -68,10 +71,11 @@ void ThreadStore::Use(const Layout& layout) {
 void ThreadStore::Stop() {
   try_again_timer_.Cancel();
   sweep_timer_.Cancel();
-  for (const auto& node : retired_) node->Stop();  // the others take over their undos
+  settler_.Stop();
+  for (const auto& node : retired_) node->Stop();
   for (auto& [name, entry] : nodes_) entry.node->Stop();
-  for (StoreCheck* check : std::exchange(try_again_, {})) {
-    Fail(*check, StoreFailure::kUnreachable);
+  for (const PendingPtr& pending : std::exchange(try_again_, {})) {
+    Fail(*pending->check, StoreFailure::kUnreachable);
   }
 }
 
@@ -118,31 +122,38 @@ void ThreadStore::Sweep() {
   if (!retired_.empty()) sweep_timer_.Start(loop_.now() + kSweep);
 }
 
-void ThreadStore::SubmitToMany(StoreCheck& check) {
-  check.routing = by_slot_ ? Routing::kBySlot : Routing::kWithOthers;
-  check.deadline_extended = false;
-  check.late = nullptr;
-  Route(check);
+void ThreadStore::Submit(StoreCheck& check) {
+  check.late.reset();
+  Submit(std::make_unique<PendingCheck>(check));
 }
 
-ThreadStore::Place ThreadStore::PlaceOf(std::string_view key, Routing routing) const {
+void ThreadStore::Submit(PendingPtr pending) {
+  if (only_ != nullptr) return only_->Submit(std::move(pending));
+  if (by_slot_) pending->routing = Routing::kBySlot;
+  SendByRoute(std::move(pending));
+}
+
+void ThreadStore::SendByRoute(PendingPtr pending) {
+  const auto& counters = pending->check->counters;
+  const Routing routing = pending->routing;
+  const Route route = RouteOf(counters.front().key, routing);
+  const bool is_one = std::all_of(counters.begin() + 1, counters.end(), [&](const auto& counter) {
+    return RouteOf(counter.key, routing) == route;
+  });
+  is_one ? SendTo(route.node, std::move(pending)) : SplitCheck::Start(*this, std::move(pending));
+}
+
+Route ThreadStore::RouteOf(std::string_view key, Routing routing) const {
   if (only_ != nullptr) return {.node = only_, .slot = 0};
   if (owners_.empty()) return {};
   const std::uint16_t slot = SlotOf(key);
   return {.node = owners_[slot], .slot = routing == Routing::kWithOthers ? std::uint16_t{0} : slot};
 }
 
-void ThreadStore::Route(StoreCheck& check) {
-  const Place place = PlaceOf(check.counters.front().key, check.routing);
-  const bool one = std::all_of(check.counters.begin() + 1, check.counters.end(),
-                               [&](auto& it) { return PlaceOf(it.key, check.routing) == place; });
-  one ? SendTo(place.node, check) : SplitCheck::Start(*this, check);
-}
-
-void ThreadStore::SendTo(Node* node, StoreCheck& check) {
-  if (node == nullptr) return Fail(check, StoreFailure::kUnreachable);
-  if (FollowsWaiting(check)) return TryAgainLater(check);
-  node->SubmitAgain(check);
+void ThreadStore::SendTo(Node* node, PendingPtr pending) {
+  if (node == nullptr) return Fail(*pending->check, StoreFailure::kUnreachable);
+  if (FollowsWaiting(*pending->check)) return TryAgainLater(std::move(pending));
+  node->Submit(std::move(pending));
 }
 
 void ThreadStore::Reset(StoreReset& reset) {
@@ -150,30 +161,15 @@ void ThreadStore::Reset(StoreReset& reset) {
   SplitReset::Start(*this, reset);
 }
 
-void ThreadStore::ResetAt(Node* node, StoreReset& reset, bool asking) {
-  if (node != nullptr) return node->Reset(reset, asking);
+void ThreadStore::ResetAt(Node* node, StoreReset& reset) {
+  if (node != nullptr) return node->Reset(reset);
   reset.failure = StoreFailure::kUnreachable;
   reset.OnReset();
 }
 
-// Sends an undo to each node. If a key has no known owner, any node can redirect it.
 void ThreadStore::Undo(const StoreCheck& check) {
-  if (only_ != nullptr) return only_->Undo(check);
-  if (nodes_.empty()) return;
-  OwnedCheck rest(check);
-  for (const CounterCheck& first : rest.counters) {
-    if (!first.charged) continue;
-    Node* const node = NodeOf(first.key);
-    OwnedCheck here(static_cast<const StoreCheck&>(rest));
-    for (std::size_t i = 0; i < here.counters.size(); ++i) {
-      if (NodeOf(rest.counters[i].key) == node) {
-        rest.counters[i].charged = false;
-      } else {
-        here.counters[i].charged = false;
-      }
-    }
-    AnyNodeFor(first.key).Undo(here);
-  }
+  settler_.Undo(check);
+  if (check.late) check.late->Undo();
 }
 
 std::optional<Address> ThreadStore::AddressOf(std::string_view key) const {
@@ -201,14 +197,10 @@ void ThreadStore::OnUnreachable(const Node& node) {
 }
 
 void ThreadStore::OnReachable(const Node& node) {
+  settler_.SendDeferred();
   StoreListener* const listener = node_context_.options.listener;
   const auto part = PartOf(node);
   if (listener != nullptr && part) listener->OnPartFound(*part);
-}
-
-Node& ThreadStore::AnyNodeFor(std::string_view key) const {
-  Node* const node = NodeOf(key);
-  return node != nullptr ? *node : *nodes_.begin()->second.node;
 }
 
 // Another slot each time: a node refuses new counters of a slot that is migrating away.
@@ -236,19 +228,19 @@ Node* ThreadStore::FollowRedirect(const Node& from, std::string_view error) {
   return &node;
 }
 
-// An empty error means that the node is retired.
-void ThreadStore::OnRedirect(Node& from, StoreCheck& check, std::string_view error) {
+void ThreadStore::OnRedirect(Node& from, PendingPtr pending, std::string_view error) {
   const std::string_view word = WordOf(error);
   by_slot_ |= RefusesUndeclaredKeys(error);
-  if (word == "TRYAGAIN") return TryAgainLater(check);
+  if (word == "TRYAGAIN") return TryAgainLater(std::move(pending));
   if (word == "MOVED" || word == "ASK") {
     Node* const node = FollowRedirect(from, error);
-    if (node == nullptr) return TryAgainLater(check);  // the slot map may have the address
-    check.routing = word == "ASK" ? Routing::kAsking : Routing::kBySlot;
-    return SendTo(node, check);
+    // The slot map may have the address.
+    if (node == nullptr) return TryAgainLater(std::move(pending));
+    pending->routing = word == "ASK" ? Routing::kAsking : Routing::kBySlot;
+    return SendTo(node, std::move(pending));
   }
-  if (!error.empty()) check.routing = Routing::kBySlot;
-  Route(check);
+  if (!error.empty()) pending->routing = Routing::kBySlot;
+  SendByRoute(std::move(pending));
 }
 
 void ThreadStore::OnRedirect(Node& from, StoreReset& reset, std::string_view error) {
@@ -259,38 +251,37 @@ void ThreadStore::OnRedirect(Node& from, StoreReset& reset, std::string_view err
 }
 
 void ThreadStore::OnRedirected(Node& node) {
-  if (try_again_.empty()) return;
-  node.HandOver([this](StoreCheck& next) {
-    const bool follows = FollowsWaiting(next);
-    if (follows) TryAgainLater(next);
+  std::vector<const StoreCheck*> waiting;
+  for (const PendingPtr& it : try_again_) waiting.push_back(it->check);
+  const auto must_wait = [&](const PendingCheck& next) {
+    const bool follows = std::any_of(waiting.begin(), waiting.end(), [&](const StoreCheck* it) {
+      return MustKeepOrder(*it, *next.check);
+    });
+    if (follows) waiting.push_back(next.check);
     return follows;
-  });
-}
-
-void ThreadStore::OnUndone(std::unique_ptr<DetachedUndo> undo) {
-  Node& node = AnyNodeFor(undo->counters.front().key);
-  node.OnUndone(std::move(undo));
+  };
+  if (waiting.empty()) return;
+  for (PendingPtr& next : node.RemoveQueuedIf(must_wait)) TryAgainLater(std::move(next));
 }
 
 // Whether a check that waits to be resent must be decided before this one.
 bool ThreadStore::FollowsWaiting(const StoreCheck& check) const {
-  return check.in_order && std::any_of(try_again_.begin(), try_again_.end(), [&](const auto* it) {
-           return it->in_order && ShareCounter(*it, check);
-         });
+  return std::any_of(try_again_.begin(), try_again_.end(),
+                     [&](const PendingPtr& it) { return MustKeepOrder(*it->check, check); });
 }
 
 // Some of its keys have moved and some have not. Soon all will have.
-void ThreadStore::TryAgainLater(StoreCheck& check) {
-  check.routing = Routing::kBySlot;
-  try_again_.push_back(&check);
+void ThreadStore::TryAgainLater(PendingPtr pending) {
+  pending->routing = Routing::kBySlot;
+  try_again_.push_back(std::move(pending));
   if (!try_again_timer_.active()) try_again_timer_.Start(loop_.now() + kTryAgain);
 }
 
 void ThreadStore::TryAgain() {
-  for (StoreCheck* check : std::exchange(try_again_, {})) Route(*check);
+  for (PendingPtr& pending : std::exchange(try_again_, {})) SendByRoute(std::move(pending));
 }
 
-void ThreadStore::Fail(StoreCheck& check, StoreFailure failure) {
+void ThreadStore::Fail(StoreCheck& check, StoreFailure failure) const {
   check.Fail(check.last_deadline <= loop_.now() ? StoreFailure::kCallerTimeout : failure);
   check.OnDecided();
 }

@@ -15,11 +15,14 @@
 #include <string_view>
 #include <vector>
 
-#include "net/timer_wheel.h"
+#include "net/timer_queue.h"
 #include "net/transport.h"
 #include "store/redis/node.h"
 #include "store/redis/node_owner.h"
-#include "store/redis/server.h"
+#include "store/redis/pending_check.h"
+#include "store/redis/router.h"
+#include "store/redis/server_state.h"
+#include "store/redis/settler.h"
 #include "store/redis/topology.h"
 
 namespace sluice::redis {
@@ -34,7 +37,7 @@ struct ThreadStoreContext {
   std::function<void()> on_layout_suspect;  // requests a new layout
 };
 
-class ThreadStore final : public net::Disposable, private NodeOwner {
+class ThreadStore final : public net::Disposable, private NodeOwner, private Router {
  public:
   // The objects that `context` refers to must outlive this.
   explicit ThreadStore(ThreadStoreContext context);
@@ -43,10 +46,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   void Use(const Layout& layout);
   void Stop();
 
-  void Submit(StoreCheck& check) {
-    if (only_ != nullptr) return only_->Submit(check);
-    SubmitToMany(check);
-  }
+  void Submit(StoreCheck& check);
   void Reset(StoreReset& reset);
   void Undo(const StoreCheck& check);
 
@@ -54,17 +54,6 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
 
   // The address of the server that owns `key`; empty if none is known.
   std::optional<Address> AddressOf(std::string_view key) const;
-
-  // For SplitCheck and SplitReset: counters with equal places can be sent in one call.
-  struct Place {
-    Node* node = nullptr;    // null: the key has no owner
-    std::uint16_t slot = 0;  // if they go by slot
-
-    bool operator==(const Place&) const = default;
-  };
-  Place PlaceOf(std::string_view key, StoreCheck::Routing routing) const;
-  void SendTo(Node* node, StoreCheck& check);
-  void ResetAt(Node* node, StoreReset& reset, bool asking = false);
 
  private:
   static constexpr std::chrono::milliseconds kTryAgain{1};
@@ -76,27 +65,28 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
     bool asked = false;  // named by a redirect since then
   };
 
-  void SubmitToMany(StoreCheck& check);
-  void Route(StoreCheck& check);
+  void Submit(PendingPtr pending);
+  void SendByRoute(PendingPtr pending);
   Node& NodeAt(const Address& address, Node::WhenUnconnected when_unconnected);
   void RetireUnused();
   void Retire(std::unique_ptr<Node> node);
   void Sweep();
-  Node* NodeOf(std::string_view key) const {
-    return PlaceOf(key, StoreCheck::Routing::kWithOthers).node;
-  }
-  Node& AnyNodeFor(std::string_view key) const;
+  Node* NodeOf(std::string_view key) const { return RouteOf(key, Routing::kWithOthers).node; }
   std::optional<std::size_t> PartOf(const Node& node) const;
   Node* FollowRedirect(const Node& from, std::string_view error);
-  void TryAgainLater(StoreCheck& check);
+  void TryAgainLater(PendingPtr pending);
   bool FollowsWaiting(const StoreCheck& check) const;
   void TryAgain();
-  void Fail(StoreCheck& check, StoreFailure failure);
+  void Fail(StoreCheck& check, StoreFailure failure) const;
 
-  void OnRedirect(Node& node, StoreCheck& check, std::string_view error) override;
+  Route RouteOf(std::string_view key, Routing routing) const override;
+  void SendTo(Node* node, PendingPtr pending) override;
+  void ResetAt(Node* node, StoreReset& reset) override;
+  Settler& settler() override { return settler_; }
+
+  void OnRedirect(Node& node, PendingPtr pending, std::string_view error) override;
   void OnRedirect(Node& node, StoreReset& reset, std::string_view error) override;
   void OnRedirected(Node& node) override;
-  void OnUndone(std::unique_ptr<DetachedUndo> undo) override;
   void OnLayoutSuspect() override { on_layout_suspect_(); }
   void OnUnreachable(const Node& node) override;
   void OnReachable(const Node& node) override;
@@ -105,6 +95,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   net::Loop& loop_;
   Servers& servers_;
   const std::function<void()> on_layout_suspect_;
+  Settler settler_;
   const NodeContext node_context_;
   std::map<std::string, Entry> nodes_;  // by address
   bool has_layout_ = false;
@@ -114,7 +105,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner {
   std::vector<std::uint16_t> parts_;  // by slot: the owner's place in the layout
   std::vector<std::unique_ptr<Node>> retired_;
   std::uint32_t next_probe_ = 0;
-  std::vector<StoreCheck*> try_again_;
+  PendingChecks try_again_;
   net::Timer try_again_timer_;
   net::Timer sweep_timer_;
 };

@@ -11,7 +11,6 @@
 
 #include "base/address.h"
 #include "net/loop.h"
-#include "store/redis/redis_url.h"
 #include "store/redis/server_access.h"
 #include "store/redis/server_status.h"
 
@@ -51,7 +50,5 @@ struct TopologyContext {
   ServerAccess access;   // the access to servers that decide checks
   Topology::OnLayout on_layout;
 };
-
-std::unique_ptr<Topology> MakeTopology(const RedisUrl& url, TopologyContext context);
 
 }  // namespace sluice::redis

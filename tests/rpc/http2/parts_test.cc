@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "rpc/http2/loop_balancer.h"
 #include "rpc/http2/message_reader.h"
 #include "rpc/http2/rate_guard.h"
 #include "rpc/http2/request_head.h"
@@ -132,59 +131,6 @@ TEST(RateGuardTest, Events_BurstThenRate) {
   EXPECT_EQ(allowed(10), 3);
   guard.Reset();
   EXPECT_EQ(allowed(10), 3);
-}
-
-class BalanceTest : public testing::Test {
- protected:
-  // The decision in each of `seconds` seconds; -1: none.
-  std::vector<int> Judge(int seconds, const LoopLoads& loads, std::vector<std::uint64_t> calls) {
-    std::vector<int> decided;
-    for (int i = 0; i < seconds; ++i, now_ += LoopBalancer::kInterval) {
-      const auto excess = balance_.ConnectionToMove(now_, loads, calls);
-      decided.push_back(excess ? static_cast<int>(*excess) : -1);
-    }
-    return decided;
-  }
-
-  LoopBalancer balance_;
-  SteadyTime now_{std::chrono::hours(1)};
-};
-
-TEST_F(BalanceTest, Loop_TwiceAsBusyForTenSeconds_BusiestConnectionGoes) {
-  const auto decided = Judge(12, {.own = 900, .mean_of_others = 300}, {10, 40, 30});
-  EXPECT_EQ(std::count(decided.begin(), decided.end(), -1), 11);
-  EXPECT_EQ(decided[10], 1);
-}
-
-TEST_F(BalanceTest, Loop_OverloadedWithInterruptions_Nothing) {
-  for (int i = 0; i < 5; ++i) {
-    const auto busy = Judge(9, {.own = 900, .mean_of_others = 300}, {10, 10});
-    const auto less = Judge(1, {.own = 500, .mean_of_others = 300}, {10, 10});
-    EXPECT_EQ(std::count(busy.begin(), busy.end(), -1), 9);
-    EXPECT_EQ(less.front(), -1);
-  }
-}
-
-TEST_F(BalanceTest, Connection_ThatWouldOverloadTheOther_Stays) {
-  const LoopLoads loads{.own = 1000, .mean_of_others = 200, .least_of_others = 200};
-  EXPECT_EQ(Judge(11, loads, {99, 1}).back(), 1);  // the small one goes
-  EXPECT_EQ(Judge(10, loads, {100, 0}).back(), -1);
-}
-
-TEST(CallQuotaTest, Loops_TogetherNeverMoreThanTheServerMay) {
-  for (const std::size_t max : {3U, 1'000U, 20'000U}) {
-    SharedState shared({}, {.max_calls = max}, {});
-    CallQuota one(shared, 2);
-    CallQuota other(shared, 2);
-    std::size_t open = 0;
-    while (one.Take()) ++open;
-    EXPECT_EQ(open, max);
-    EXPECT_FALSE(other.Take());
-    for (std::size_t i = 0; i < max; ++i) one.Return();
-    std::size_t again = 0;
-    while (other.Take()) ++again;
-    EXPECT_GE(again, max - std::min<std::size_t>(max, 128)) << "one loop keeps too much to itself";
-  }
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ TEST_F(PlacesTest, Peers_OneAfterAnother_EachLeavesSomeForTheNext) {
 TEST_F(PlacesTest, Peer_ThatLeaves_LeavesItsPlaces) {
   Wire& wire = Connect("a");
   EXPECT_EQ(Open(wire, 500), 300);
-  loop_.RunIteration([&] { shard_.CloseConnections(); });
+  loop_.RunIteration([&] { connections_.CloseAll(); });
   EXPECT_EQ(Open(Connect("a"), 500), 300);
 }
 
@@ -167,7 +167,7 @@ TEST_F(HeadersMemoryTest, Headers_BeyondThePeersShare_CallFails) {
 TEST_F(PlacesTest, Pools_AfterAPeak_Trimmed) {
   for (const char* peer : {"a", "b", "c", "d"}) Open(Connect(peer), 500);
   EXPECT_GT(handlers_, 390);
-  loop_.RunIteration([&] { shard_.CloseConnections(); });
+  loop_.RunIteration([&] { connections_.CloseAll(); });
   Wire& wire = Connect("a");
   EXPECT_EQ(Open(wire, 1), 1);
   EXPECT_GT(handlers_, 390) << "the peak may come again";

@@ -104,7 +104,7 @@ std::string Compress(std::string_view text, int format) {
 std::string Gzip(std::string_view text) { return Compress(text, 15 + 16); }
 std::string Deflate(std::string_view text) { return Compress(text, 15); }
 
-Served::Served(rpc::ServerOptions options, const rpc::http2::Times& times) {
+Served::Served(rpc::http2::ServerOptions options, const rpc::http2::Times& times) {
   threads_.Start();
   if (!options.address.is_unix()) options.address.host = "127.0.0.1";
   options.metrics = &registry_;
@@ -114,7 +114,7 @@ Served::Served(rpc::ServerOptions options, const rpc::http2::Times& times) {
       {.path = "/t/Echo", .unary = [this](net::Loop&) { return std::make_unique<Echo>(seen_); }},
       {.path = "/t/Chat", .stream = [this](net::Loop&) { return std::make_unique<Chat>(seen_); }}};
   server_ =
-      std::move(rpc::http2::StartServer(threads_, std::move(methods), options, times).value());
+      std::move(rpc::http2::Server::Start(threads_, std::move(methods), options, times).value());
 }
 
 Served::~Served() { server_.reset(); }

@@ -51,11 +51,11 @@ std::string Deflate(std::string_view text);
 
 class Served {
  public:
-  explicit Served(rpc::ServerOptions options = {}, const rpc::http2::Times& times = {});
+  explicit Served(rpc::http2::ServerOptions options = {}, const rpc::http2::Times& times = {});
   ~Served();
 
   const Address& address() const { return server_->address(); }
-  rpc::Server& server() { return *server_; }
+  rpc::http2::Server& server() { return *server_; }
   net::IoThreads& threads() { return threads_; }
   Seen& seen() { return seen_; }
   std::string metrics() const { return registry_.Render(); }
@@ -71,7 +71,7 @@ class Served {
   net::IoThreads threads_{1};
   MetricsRegistry registry_;
   Seen seen_;
-  std::unique_ptr<rpc::Server> server_;
+  std::unique_ptr<rpc::http2::Server> server_;
 };
 
 }  // namespace sluice::test

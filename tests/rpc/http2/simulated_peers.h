@@ -45,9 +45,10 @@ class SimulatedPeers : public testing::Test {
   using Wire = ManualLoop::Wire;
   static constexpr int kRefused = 7, kCancel = 8;
 
-  explicit SimulatedPeers(const rpc::ServerOptions& options) : shared_(Methods(), options, {}) {}
+  explicit SimulatedPeers(const rpc::http2::ServerOptions& options)
+      : shared_(Methods(), options, {}) {}
   ~SimulatedPeers() override {
-    loop_.RunIteration([this] { shard_.CloseConnections(); });
+    loop_.RunIteration([this] { connections_.CloseAll(); });
     loop_.RunIteration();
     EXPECT_EQ(shared_.buffered_bytes, 0U);
   }
@@ -56,9 +57,9 @@ class SimulatedPeers : public testing::Test {
   Wire& Connect(const std::string& network, std::uint32_t window = 0, bool has_place = true) {
     auto* const wire = new Wire(loop_, net::FlushStage::kCallers, {.network = network});
     loop_.RunIteration([&] {
-      if (has_place) shared_.connections.TryAdd(SIZE_MAX);
-      shard_.AddConnection(net::TransportPtr(wire, net::TransportDeleter{.loop = &loop_}), {},
-                           has_place);
+      if (has_place) count_.TryAdd();
+      connections_.Add(std::make_unique<rpc::http2::Connection>(
+          shard_, net::TransportPtr(wire, net::TransportDeleter{.loop = &loop_}), has_place));
       const std::string setting = BigEndian(4, 2) + BigEndian(window, 4);
       wire->Receive(kHttp2Preface +
                     Http2Frame{.type = Http2Frame::kSettings, .payload = setting}.Bytes() +
@@ -75,7 +76,7 @@ class SimulatedPeers : public testing::Test {
   // Whether a connection could be closed for one from `network`.
   bool MakesRoomFor(const std::string& network) {
     bool made = false;
-    loop_.RunIteration([&] { made = shard_.MakeRoom(network); });
+    loop_.RunIteration([&] { made = connections_.MakeRoom(network); });
     return made;
   }
 
@@ -130,7 +131,9 @@ class SimulatedPeers : public testing::Test {
   int handlers_ = 0;  // alive
   ManualLoop loop_;
   rpc::http2::SharedState shared_;
-  rpc::http2::Shard shard_{shared_, loop_, 1, nullptr};
+  rpc::http2::Shard shard_{shared_, loop_};
+  net::ConnectionCount count_{SIZE_MAX};
+  net::LoopConnections connections_{loop_, count_, [] {}};
 
  private:
   rpc::Methods Methods() {

@@ -1,0 +1,38 @@
+-- Constants shared by all parts of the composed script; they come first. For the algorithms, the
+-- twin of src/core/algorithm/algorithm.h.
+
+local VERSION = 8 -- of the format of a call; see check.lua
+
+local floor, ceil, min, max, rep = math.floor, math.ceil, math.min, math.max, string.rep
+local pack_numbers, unpack_numbers, format = struct.pack, struct.unpack, string.format
+local call, try = redis.call, redis.pcall
+
+-- CHARGE takes units even if denied; REFUND gives them back. RENEW and RELEASE apply to the
+-- check's lease; RENEW applies only if all counters hold it. UNDO reverts an earlier granted check.
+local CONSUME, PEEK, CHARGE, REFUND, RENEW, RELEASE, UNDO = 1, 2, 3, 4, 5, 6, 7
+
+-- Most algorithms keep a counter as a string: this number, when its key expires (seconds since the
+-- epoch, modulo EXPIRY_MODULUS, in 3 bytes; 0: unknown), then its fields as little-endian doubles;
+-- `fields` is their number, unless it varies. Format 1, which is read but not written,
+-- has no expiry. An algorithm with another representation has its own read
+-- function, and either a write at the end of the call or immediate writes.
+--
+-- In Lua a state is `fields` numbers, two or three (a, b, c below), or one table.
+local FORMAT = 2
+local HEADER = 4 -- bytes
+local EXPIRY_MODULUS = 16777216
+
+-- Whether a state that no grant has changed must still be stored (otherwise nil); see enum
+-- WriteBack.
+local KEEP_UNLESS_PEEK, KEEP_ALWAYS = 1, 2
+
+-- If a counter is ahead of the clock by more than this (µs), the clock was replaced.
+local MAX_SKEW = 1000000
+
+-- The largest count of an algorithm.
+local MAX_PRODUCT = 4503599627370496
+
+-- A counter that is charged again lives this many seconds longer than required, or a fourth of its
+-- lifetime. Meanwhile it is overwritten in place, which costs Redis half as much as a SET with an
+-- expiry.
+local LINGER = 10

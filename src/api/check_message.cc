@@ -1,0 +1,144 @@
+#include "api/check_message.h"
+
+#include <sluice/v1/rate_limiter.pb.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include <fmt/format.h>
+
+#include "api/malformed_message.h"
+#include "base/utf8.h"
+
+namespace sluice {
+namespace {
+
+using google::protobuf::Duration;
+
+// A larger message frees its memory.
+constexpr std::size_t kMaxKeptBytes = 4096;
+
+bool IsRequestId(std::string_view text) {
+  return text.size() <= kMaxRequestIdBytes && IsValidUtf8(text);
+}
+
+Result<void> InterpretMode(const internal::CheckLimitRequest& from, Demand& to) {
+  const std::int32_t mode = from.mode();
+  if (mode < 0 || mode > static_cast<int>(Mode::kRefund)) {
+    return InvalidArgument(fmt::format("mode: {} is not known; allowed are 0 to {}", mode,
+                                       static_cast<int>(Mode::kRefund)));
+  }
+  if (mode != 0) to.mode = static_cast<Mode>(mode);
+  if (from.has_charged_at() && to.mode != Mode::kRefund) {
+    return InvalidArgument("charged_at: only allowed with MODE_REFUND");
+  }
+  return {};
+}
+
+Result<void> InterpretChargedAt(const google::protobuf::Timestamp& from, Demand& to) {
+  constexpr std::int64_t kLast = 253'402'300'799;  // the year 9999, protobuf's limit
+  if (from.seconds() < 0 || from.seconds() > kLast || from.nanos() < 0 ||
+      from.nanos() >= 1'000'000'000) {
+    return InvalidArgument(
+        fmt::format("charged_at: {} s and {} ns; allowed are the years 1970 to 9999",
+                    from.seconds(), from.nanos()));
+  }
+  to.charged_at =
+      Time(std::chrono::seconds(from.seconds()) +
+           std::chrono::floor<sluice::Duration>(std::chrono::nanoseconds(from.nanos())));
+  return {};
+}
+
+Result<void> InterpretWait(std::string_view field, const Duration& from, Demand& to) {
+  constexpr auto kMaxSeconds =
+      std::chrono::duration_cast<std::chrono::seconds>(kMaxMaxWait).count();
+  const bool in_range = from.seconds() >= 0 && from.seconds() <= kMaxSeconds && from.nanos() >= 0 &&
+                        from.nanos() < 1'000'000'000 &&
+                        (from.seconds() < kMaxSeconds || from.nanos() == 0);
+  if (!in_range) {
+    return InvalidArgument(
+        fmt::format("{}: {} s and {} ns; allowed are 0 to {} s, with 0 to 999999999 ns", field,
+                    from.seconds(), from.nanos(), kMaxSeconds));
+  }
+  to.max_wait = std::chrono::seconds(from.seconds()) +
+                std::chrono::floor<sluice::Duration>(std::chrono::nanoseconds(from.nanos()));
+  return {};
+}
+
+// Enforces the limit here instead of in Validate: the search among previous names is only cheap
+// while they are few.
+template <typename Entries, typename Item>
+Result<void> InterpretMap(std::string_view field, const Entries& from, std::size_t most,
+                          std::vector<Item>& to) {
+  for (const auto& entry : from) {
+    using Value = decltype(Item::value);
+    const auto known =
+        std::find_if(to.begin(), to.end(), [&](const Item& it) { return it.name == entry.key(); });
+    if (known != to.end()) {
+      known->value = static_cast<Value>(entry.value());
+    } else if (to.size() < most) {
+      to.push_back({entry.key(), static_cast<Value>(entry.value())});
+    } else {
+      return InvalidArgument(fmt::format("{}: more than {} are not allowed", field, most));
+    }
+  }
+  return {};
+}
+
+Result<void> Interpret(const internal::CheckLimitRequest& from, CheckRequest& to) {
+  to.domain = from.domain();
+  auto attributes = InterpretMap("attributes", from.attributes(), kMaxAttributes, to.attributes);
+  if (!attributes) return attributes;
+  if (auto mode = InterpretMode(from, to.demand); !mode) return mode;
+  auto amounts = InterpretMap("amounts", from.amounts(), kMaxAmounts, to.amounts);
+  if (!amounts) return amounts;
+  if (from.has_cost()) to.cost = static_cast<std::int64_t>(from.cost());
+  if (to.TakesNothing()) to.demand.mode = Mode::kPeek;
+  if (from.has_charged_at()) {
+    if (auto at = InterpretChargedAt(from.charged_at(), to.demand); !at) return at;
+  }
+  if (from.has_max_wait() && from.has_max_delay()) {
+    return InvalidArgument("max_delay: not allowed with max_wait");
+  }
+  to.demand.only_delays = from.has_max_delay();
+  if (from.has_max_delay()) return InterpretWait("max_delay", from.max_delay(), to.demand);
+  if (from.has_max_wait()) return InterpretWait("max_wait", from.max_wait(), to.demand);
+  return {};
+}
+
+}  // namespace
+
+Result<void> CheckMessage::Parse(std::string_view bytes, CheckRequest& request) {
+  request.Clear();
+  size_ = bytes.size();
+  if (!message_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    RecoverRequestId(bytes);
+    return MalformedMessage(*v1::CheckLimitRequest::descriptor(), bytes);
+  }
+  if (const std::size_t size = request_id().size(); size > kMaxRequestIdBytes) {
+    message_.clear_request_id();
+    return InvalidArgument(
+        fmt::format("request_id: {} bytes; at most {} are allowed", size, kMaxRequestIdBytes));
+  }
+  return Interpret(message_, request);
+}
+
+// The parser stops at the first mistake, which may be text before the request_id.
+void CheckMessage::RecoverRequestId(std::string_view bytes) {
+  google::protobuf::UnknownFieldSet fields;
+  ReadFields(bytes, fields);
+  for (int i = 0; i < fields.field_count(); ++i) {
+    const auto& field = fields.field(i);
+    if (field.number() == internal::CheckLimitRequest::kRequestIdFieldNumber &&
+        field.type() == field.TYPE_LENGTH_DELIMITED) {
+      message_.set_request_id(field.length_delimited());
+    }
+  }
+  if (!IsRequestId(request_id())) message_.clear_request_id();
+}
+
+void CheckMessage::Release() {
+  if (size_ > kMaxKeptBytes) message_ = internal::CheckLimitRequest();
+}
+
+}  // namespace sluice

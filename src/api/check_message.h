@@ -1,0 +1,42 @@
+// A received sluice.v1.CheckLimitRequest, and the check that it asks for.
+//
+// Not thread-safe. Reused: parsing a message does not allocate once an earlier one was like it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <sluice/internal/check_limit_request.pb.h>
+
+#include "base/result.h"
+#include "limiter/check_request.h"
+
+namespace sluice {
+
+inline constexpr std::size_t kMaxRequestIdBytes = 255;
+
+class CheckMessage {
+ public:
+  // Sets `request` from `bytes`; its views point into this message until Parse or Release. A cost
+  // of 0 without amounts becomes a PEEK; a max_wait or max_delay is rounded down to microseconds.
+  //
+  // Fails with INVALID_ARGUMENT, naming the field, on malformed bytes and on values that a
+  // CheckRequest cannot hold. Does not check the limits of CheckRequest::Validate.
+  Result<void> Parse(std::string_view bytes, CheckRequest& request);
+
+  // Identifies the request to its caller, also if Parse has refused it. Empty if there is no valid
+  // one.
+  const std::string& request_id() const { return message_.request_id(); }
+
+  // Frees the memory of a large message.
+  void Release();
+
+ private:
+  void RecoverRequestId(std::string_view bytes);
+
+  internal::CheckLimitRequest message_;
+  std::size_t size_ = 0;  // of the bytes last parsed
+};
+
+}  // namespace sluice

@@ -1,0 +1,23 @@
+// Says what is wrong with bytes that a generated parser has refused.
+//
+// Thread-safe.
+#pragma once
+
+#include <string_view>
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/unknown_field_set.h>
+
+#include "base/result.h"
+
+namespace sluice {
+
+// Sets `fields` to those of `bytes` up to the first mistake in protobuf's format. Texts are not
+// checked.
+void ReadFields(std::string_view bytes, google::protobuf::UnknownFieldSet& fields);
+
+// INVALID_ARGUMENT: names the first text of `bytes`, a message of `type`, that is not UTF-8. If
+// there is none, the bytes are not protobuf's format.
+Error MalformedMessage(const google::protobuf::Descriptor& type, std::string_view bytes);
+
+}  // namespace sluice

@@ -1,0 +1,47 @@
+// The rules of a server: from files (RuleReloader) and from a control plane (XdsClient), and what
+// operators see of them.
+//
+// Thread-safe.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "admin/rule_source.h"
+#include "app/rule_reading.h"
+#include "app/rule_reloader.h"
+#include "config/settings.h"
+#include "envoy/xds/xds_client.h"
+#include "limiter/limiter.h"
+#include "metrics/metrics_registry.h"
+#include "service/health_service.h"
+
+namespace sluice {
+
+class ServerRules final : public RuleSource {
+ public:
+  // All must outlive the rules, and `metrics` must not be rendered after them.
+  struct Dependencies {
+    Limiter& limiter;
+    MetricsRegistry& metrics;
+    HealthService& health;  // ready when the rules are, per envoy.xds.ready
+  };
+
+  // Activates `first` before it returns. REQUIRES: first.ok()
+  ServerRules(const Dependencies& dependencies, const Settings& settings, RuleReading first);
+
+  ReloadResult Reload() override { return reloader_.Reload(); }
+  std::optional<XdsRules> xds() const override;
+
+  // Like Reload, but does not wait.
+  void RequestReload() { reloader_.RequestReload(); }
+
+ private:
+  void Subscribe(const XdsSettings& settings, HealthService& health);
+  void Show(MetricsRegistry& metrics) const;
+
+  RuleReloader reloader_;
+  std::unique_ptr<envoy::XdsClient> xds_;  // null: no rules by xDS
+};
+
+}  // namespace sluice

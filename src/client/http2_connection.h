@@ -1,0 +1,86 @@
+// A client's HTTP/2 connection for gRPC calls, over TCP, a unix socket or TLS.
+//
+// Loop thread only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "client/grpc_call.h"
+#include "client/target.h"
+#include "net/loop.h"
+#include "net/transport.h"
+
+struct nghttp2_session;
+
+namespace sluice {
+
+// The TLS setup for connections to `target`; null if they are plaintext. The error names the
+// invalid file.
+Result<std::unique_ptr<net::TlsClientContext>> LoadTls(const Target& target);
+
+class Http2Connection final : private net::Protocol {
+ public:
+  // Starts to connect, in plaintext if `tls` is null. `timeout`: for each address of the server's
+  // name. Calls `on_event` after bytes were received or sent and when the connection is lost.
+  // `on_event` must not call the connection.
+  Http2Connection(net::Loop& loop, const Target& target, const net::TlsClientContext* tls,
+                  Duration timeout, std::function<void()> on_event);
+  ~Http2Connection() override;
+  Http2Connection(const Http2Connection&) = delete;
+  Http2Connection& operator=(const Http2Connection&) = delete;
+
+  // Starts a gRPC request. `path` must outlive the connection; `call` must live until its OnClose
+  // or Cancel, or as long as the connection. `timeout` is sent to the server, if it is not 0.
+  // REQUIRES: accepts_requests()
+  std::int32_t Request(const char* path, GrpcCall& call, Duration timeout = {});
+
+  // Continues a body whose TakeBody has returned 0.
+  void Resume(std::int32_t stream_id);
+
+  // Resets a call. It gets no callback after that.
+  void Cancel(std::int32_t stream_id);
+
+  // Whether the server has sent its settings.
+  bool settled() const { return settled_; }
+
+  // False once the connection is lost or the server has sent GOAWAY.
+  bool accepts_requests() const;
+
+  // The maximum number of requests in flight that the server allows.
+  std::uint32_t max_streams() const;
+
+  // Why the connection is lost; empty while it is not. Calls on a lost connection get no
+  // callbacks.
+  const std::string& loss() const { return loss_; }
+
+  net::Loop& loop() { return loop_; }
+
+ private:
+  struct Callbacks;
+
+  void StartSession(net::TransportPtr transport);
+  void Receive(std::string_view bytes) override;
+  void TakeOutput(std::string& out) override;
+  void OnClosed(Closure closure, std::string_view cause) override;
+  void RequestFlush();
+  void Lose(std::string_view why);
+  void LoseIfOver();
+
+  net::Loop& loop_;
+  const std::function<void()> on_event_;
+  const std::string authority_;
+  const std::string authorization_;  // value of the header; empty: none
+  const bool is_tls_;
+  std::unique_ptr<net::ConnectAttempt> attempt_;
+  net::TransportPtr transport_;
+  nghttp2_session* session_ = nullptr;
+  std::string complaint_;  // nghttp2's error, or the text of the server's GOAWAY
+  std::string loss_;
+  bool settled_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,15 @@
+// The key `counts` of a limit.
+//
+// Thread-safe.
+#pragma once
+
+#include "config/config_value.h"
+#include "match/rule.h"
+
+namespace sluice {
+
+// A name, a list of names, or a map of names to weights. Reports errors; the result is then
+// unusable. Warns about names that are nearly those of the server's own amounts.
+Counts ParseCounts(const ConfigValue& value);
+
+}  // namespace sluice

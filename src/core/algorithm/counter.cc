@@ -1,0 +1,218 @@
+#include "core/algorithm/counter.h"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace sluice {
+namespace {
+
+template <typename Algorithm>
+using StateOf = typename std::decay_t<Algorithm>::State;
+template <typename Algorithm>
+using SnapshotOf = typename std::decay_t<Algorithm>::Snapshot;
+
+// Calls `use` with the algorithm of `limit` and its own state in `state`.
+template <typename State, typename Use>
+auto WithState(const Limit& limit, State& state, const Use& use) {
+  return std::visit(
+      [&](const auto& algorithm) {
+        return use(algorithm, std::get<StateOf<decltype(algorithm)>>(state));
+      },
+      limit);
+}
+
+// Calls `use` with the algorithm of `limit` and its own snapshot in `snapshot`.
+template <typename Snapshot, typename Use>
+auto WithSnapshot(const Limit& limit, Snapshot& snapshot, const Use& use) {
+  return std::visit(
+      [&](const auto& algorithm) {
+        return use(algorithm, std::get<SnapshotOf<decltype(algorithm)>>(snapshot));
+      },
+      limit);
+}
+
+CounterState AsState(const CounterState& state) { return state; }
+
+// The share of a counter may be one of another algorithm.
+template <typename... States>
+CounterState AsState(const std::variant<States...>& state) {
+  return std::visit([](const auto& its) { return CounterState(its); }, state);
+}
+
+}  // namespace
+
+WriteBack Open(const Limit& limit, CounterState& state, Time now) {
+  return std::visit(
+      [&](const auto& algorithm) {
+        return algorithm.Open(state.emplace<StateOf<decltype(algorithm)>>(), now);
+      },
+      limit);
+}
+
+WriteBack Advance(const Limit& limit, CounterState& state, Time now) {
+  return WithState(limit, state,
+                   [&](const auto& algorithm, auto& own) { return algorithm.Advance(own, now); });
+}
+
+std::int64_t Grants(const Limit& limit, const CounterState& state, const CounterDemand& demand,
+                    std::int64_t n) {
+  return WithState(limit, state, [&](const auto& algorithm, const auto& own) {
+    return algorithm.Grants(own, demand, n);
+  });
+}
+
+Duration Lifetime(const Limit& limit, const CounterState& state, Time now) {
+  return WithState(limit, state, [&](const auto& algorithm, const auto& own) {
+    return algorithm.Lifetime(own, now);
+  });
+}
+
+CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share) {
+  return WithSnapshot(limit, seen.snapshot, [&](const auto& algorithm, const auto& snapshot) {
+    return AsState(algorithm.Seed(snapshot, seen.at, share));
+  });
+}
+
+CounterState Uncharged(const Limit& limit, const std::optional<SeenState>& seen, Time now) {
+  CounterState state;
+  Open(limit, state, now);
+  if (!seen) return state;
+  std::visit(
+      [&](const auto& algorithm) {
+        if constexpr (requires(StateOf<decltype(algorithm)> own) { algorithm.Uncharged(own); }) {
+          state = algorithm.Uncharged(std::get<SnapshotOf<decltype(algorithm)>>(seen->snapshot));
+        }
+      },
+      limit);
+  return state;
+}
+
+std::size_t MemoryOf(const Limit& limit, const CounterState& state) {
+  return WithState(limit, state,
+                   [](const auto& algorithm, const auto& own) { return algorithm.MemoryOf(own); });
+}
+
+bool MayGrow(const Limit& limit, const CounterState& state) {
+  return WithState(limit, state,
+                   [](const auto& algorithm, const auto& own) { return algorithm.MayGrow(own); });
+}
+
+std::int64_t Used(const Limit& limit, const CounterState& state) {
+  return WithState(limit, state,
+                   [](const auto& algorithm, const auto& own) { return algorithm.Used(own); });
+}
+
+void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks) {
+  WithState(limit, state, [&](const auto& algorithm, auto& own) {
+    if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
+      algorithm.Take(own, checks.demand.units, *checks.lease);
+    } else {
+      algorithm.Take(own, checks.demand.units, checks.granted);
+    }
+  });
+}
+
+void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost) {
+  WithSnapshot(limit, snapshot,
+               [&](const auto& algorithm, auto& own) { algorithm.Take(own, cost, 1); });
+}
+
+bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks) {
+  if (checks.demand.mode == Mode::kCharge) return Grants(limit, state, checks.demand, 1) == 1;
+  if (checks.demand.mode != Mode::kRenew) return true;
+  return WithState(limit, state, [&](const auto& algorithm, const auto& own) {
+    if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases)
+      return algorithm.Holds(own, *checks.lease);
+    return false;
+  });
+}
+
+ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChecks& checks) {
+  const Mode mode = checks.demand.mode;
+  const std::int64_t cost = checks.demand.units;
+  return WithState(limit, state, [&](const auto& algorithm, auto& own) -> ChangeResult {
+    if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
+      if (mode == Mode::kRelease) return {.changed = algorithm.Release(own, *checks.lease)};
+      if (mode == Mode::kCharge) return {.dropped = algorithm.Charge(own, cost, *checks.lease)};
+      algorithm.Renew(own, *checks.lease);
+      return {};
+    } else if (mode == Mode::kCharge) {
+      const std::int64_t dropped = algorithm.Charge(own, cost);
+      return {.changed = dropped < cost, .dropped = dropped};
+    } else {
+      return {.changed = algorithm.Refund(own, cost, checks.demand.charged_at)};
+    }
+  });
+}
+
+ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
+                  const CoalescedChecks& checks) {
+  return WithState(limit, state, [&](const auto& algorithm, auto& own) -> ChangeResult {
+    if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
+      return {.changed = algorithm.Release(own, *checks.lease)};
+    } else {
+      return algorithm.Undo(own, checks.demand.units,
+                            std::get<SnapshotOf<decltype(algorithm)>>(before));
+    }
+  });
+}
+
+CounterSnapshot Summarize(const Limit& limit, const CounterState& state,
+                          const CoalescedChecks& checks) {
+  const std::int64_t taken = checks.demand.mode == Mode::kConsume ? checks.granted : 0;
+  const std::int64_t cost = checks.demand.units;
+  return WithState(limit, state, [&](const auto& algorithm, const auto& own) -> CounterSnapshot {
+    if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
+      return algorithm.Summarize(own, cost, taken, checks.lease, checks.now);
+    } else {
+      return algorithm.Summarize(own, cost, taken, checks.now);
+    }
+  });
+}
+
+CounterReport ReportOfCharge(const Limit& limit, CounterReport report,
+                             const CoalescedChecks& checks, std::int64_t index) {
+  report.admitted = index < checks.granted;
+  WithSnapshot(limit, report.snapshot, [&](const auto& algorithm, auto& own) {
+    if constexpr (std::decay_t<decltype(algorithm)>::kMayCoalesceCharges) {
+      report.dropped = algorithm.ChargeRepeatedly(own, checks.demand.units, index);
+    }
+  });
+  return report;
+}
+
+CounterSnapshot SnapshotFromFields(const Limit& limit, const std::array<double, 3>& fields) {
+  return std::visit(
+      [&](const auto& algorithm) -> CounterSnapshot {
+        return SnapshotOf<decltype(algorithm)>::FromFields(fields);
+      },
+      limit);
+}
+
+std::array<double, 3> FieldsOf(const CounterSnapshot& snapshot) {
+  return std::visit([](const auto& it) { return it.ToFields(); }, snapshot);
+}
+
+Verdict VerdictAt(const Limit& limit, CounterReport& report, const CoalescedChecks& checks,
+                  std::int64_t index) {
+  const CounterDemand& demand = checks.demand;
+  return WithSnapshot(limit, report.snapshot, [&](const auto& algorithm, auto& snapshot) {
+    if (!demand.consumes_or_peeks()) {
+      Verdict verdict = algorithm.Judge(snapshot, demand, report.admitted, checks.now);
+      verdict.dropped = report.dropped;
+      return verdict;
+    }
+    const bool consumes = demand.mode == Mode::kConsume;
+    if (consumes) algorithm.Take(snapshot, demand.units, std::min(index, checks.granted));
+    const bool admitted = index < checks.granted || algorithm.Grants(snapshot, demand, 1) == 1;
+    const Duration wait =
+        admitted ? algorithm.Wait(snapshot, demand, checks.now) : Duration::zero();
+    auto after = snapshot;
+    if (consumes && index < checks.granted) algorithm.Take(after, demand.units, 1);
+    Verdict verdict = algorithm.Judge(after, demand, admitted, checks.now);
+    verdict.wait = wait;
+    return verdict;
+  });
+}
+
+}  // namespace sluice

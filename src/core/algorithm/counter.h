@@ -1,0 +1,112 @@
+// The operations of an algorithm on one counter. Each calls the function of the same name of the
+// algorithm in `limit`, which documents it.
+//
+// REQUIRES everywhere: `state` is the alternative that belongs to `limit`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "core/algorithm/limit.h"
+
+namespace sluice {
+
+WriteBack Open(const Limit& limit, CounterState& state, Time now);
+WriteBack Advance(const Limit& limit, CounterState& state, Time now);
+std::int64_t Grants(const Limit& limit, const CounterState& state, const CounterDemand& demand,
+                    std::int64_t n);
+Duration Lifetime(const Limit& limit, const CounterState& state, Time now);
+
+// The state of a counter after a decision, as far as the reply of a store shows it.
+struct SeenState {
+  CounterSnapshot snapshot;  // levels do not depend on the rate, which may have changed since
+  Time reset_at;             // when no unit counts any more
+  Time at;                   // of the decision
+
+  bool operator==(const SeenState&) const = default;
+};
+
+// The counter of LimitFor(limit, share), derived from the last seen state of `limit`; call Advance
+// next.
+CounterState Seed(const Limit& limit, const SeenState& seen, const Share& share);
+
+// The initial state of a counter of LimitForCharges, without charges; in the last seen window, if
+// there is one.
+CounterState Uncharged(const Limit& limit, const std::optional<SeenState>& seen, Time now);
+
+// The units by which a counter differs from a new one, rounded up.
+std::int64_t Used(const Limit& limit, const CounterState& state);
+
+// The bytes of memory that the state takes outside itself, about.
+std::size_t MemoryOf(const Limit& limit, const CounterState& state);
+// Whether a check that takes units may need more of it.
+bool MayGrow(const Limit& limit, const CounterState& state);
+
+// The initial content of a counter that is not new. An existing counter with another version is
+// replaced by it.
+struct CounterSeed {
+  CounterState state;  // to be advanced
+  WriteBack keep = WriteBack::kNo;
+  std::uint64_t version = 0;
+};
+
+// Coalesced checks: equal checks of which the first `granted` were granted by all enforced limits.
+// Modes other than kConsume and kPeek have exactly one check.
+struct CoalescedChecks {
+  CounterDemand demand;
+  std::optional<Lease> lease;  // if TakesLeases
+  std::int64_t granted = 0;
+  Time now;
+};
+
+// Takes what coalesced checks of Mode::kConsume take.
+void Take(const Limit& limit, CounterState& state, const CoalescedChecks& checks);
+
+// The snapshot after one more such check of `cost` units.
+void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost);
+
+// Whether the counter admits a check of another mode: a charge reports whether it would have been
+// admitted; a lease is renewed only if it is held.
+bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
+
+// Applies kCharge, kRefund, kRenew or kRelease. REQUIRES for kRenew: Admits returned true.
+ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChecks& checks);
+
+// Undoes a check of checks.demand.units that found the counter as `before` (see VerdictAt), or that
+// took slots under checks.lease. If no other check followed, the counter is as if the check had not
+// happened; otherwise it never holds more than that. Units that have left by now are not removed
+// again.
+ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
+                  const CoalescedChecks& checks);
+
+// The data needed to answer coalesced checks.
+struct CounterReport {
+  // For kConsume and kPeek: from before the checks. For the other modes: from after the check.
+  CounterSnapshot snapshot;
+  // For the other modes.
+  bool admitted = false;
+  std::int64_t dropped = 0;
+};
+
+// The report on the charge at `index` (from 0) of coalesced charges, from the report on all: its
+// snapshot is from after that charge. REQUIRES: MayCoalesceCharges(limit).
+CounterReport ReportOfCharge(const Limit& limit, CounterReport report,
+                             const CoalescedChecks& checks, std::int64_t index);
+
+// The snapshot of a counter advanced to checks.now.
+CounterSnapshot Summarize(const Limit& limit, const CounterState& state,
+                          const CoalescedChecks& checks);
+
+// The snapshot from the numbers of a script's reply.
+CounterSnapshot SnapshotFromFields(const Limit& limit, const std::array<double, 3>& fields);
+std::array<double, 3> FieldsOf(const CounterSnapshot& snapshot);
+
+// The verdict of one limit for the check at `index` (from 0). Values are those after the check's
+// own decision if it took its cost, otherwise those before it. Both stores answer through this
+// function, so an answer depends neither on where a counter is stored nor on coalescing. `report`
+// is that of the coalesced checks; its snapshot becomes what this check found.
+Verdict VerdictAt(const Limit& limit, CounterReport& report, const CoalescedChecks& checks,
+                  std::int64_t index);
+
+}  // namespace sluice

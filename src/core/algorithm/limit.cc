@@ -1,0 +1,98 @@
+#include "core/algorithm/limit.h"
+
+namespace sluice {
+namespace {
+
+Limit AsLimit(const Limit& limit) { return limit; }
+
+// A share of some algorithms may be another algorithm.
+template <typename... Algorithms>
+Limit AsLimit(const std::variant<Algorithms...>& limit) {
+  return std::visit([](const auto& algorithm) { return Limit(algorithm); }, limit);
+}
+
+}  // namespace
+
+Algorithm AlgorithmOf(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.kAlgorithm; }, limit);
+}
+
+std::string_view NameOf(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.kName; }, limit);
+}
+
+std::string_view SelectedBy(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.kSelectedBy; }, limit);
+}
+
+void Describe(Limit& limit, Parameters& parameters) {
+  std::visit([&](auto& algorithm) { algorithm.Describe(parameters); }, limit);
+}
+
+bool Includes(const Limit& limit, const Limit& other) {
+  return std::visit(
+      [&](const auto& algorithm) {
+        const auto* const same = std::get_if<std::decay_t<decltype(algorithm)>>(&other);
+        return same != nullptr && algorithm.Includes(*same);
+      },
+      limit);
+}
+
+std::string CounterTag(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.Tag(); }, limit);
+}
+
+bool Supports(const Limit& limit, Mode mode) {
+  return std::visit([&](const auto& algorithm) { return algorithm.Supports(mode); }, limit);
+}
+
+bool TakesLeases(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.kTakesLeases; }, limit);
+}
+
+std::optional<Duration> LeaseTtl(const Limit& limit) {
+  return std::visit(
+      [](const auto& algorithm) -> std::optional<Duration> {
+        if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) return algorithm.ttl;
+        return std::nullopt;
+      },
+      limit);
+}
+
+bool RefundsInFull(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.RefundsInFull(); }, limit);
+}
+
+std::int64_t MostAtOnce(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.MostAtOnce(); }, limit);
+}
+
+bool DenialLasts(const Limit& limit, Mode mode) {
+  return std::visit([&](const auto& algorithm) { return algorithm.DenialLasts(mode); }, limit);
+}
+
+bool MayCoalesce(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.kMayCoalesce; }, limit);
+}
+
+bool MayCoalesceCharges(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.kMayCoalesceCharges; }, limit);
+}
+
+Limit LimitFor(const Limit& limit, const Share& share) {
+  return std::visit([&](const auto& algorithm) { return AsLimit(algorithm.For(share)); }, limit);
+}
+
+Limit LimitForCharges(const Limit& limit, const Share& share) {
+  return std::visit(
+      [&](const auto& algorithm) {
+        if constexpr (requires { algorithm.ForCharges(); }) {
+          return LimitFor(algorithm.ForCharges(), share);
+        } else {
+          return LimitFor(algorithm, share);
+        }
+      },
+      limit);
+}
+
+}  // namespace sluice

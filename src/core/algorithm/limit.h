@@ -1,0 +1,113 @@
+// A limit: one algorithm with its parameters, and the state of one of its counters. The set of
+// algorithms is listed here, and nothing outside this folder asks which of them a limit is. Besides
+// its operations (see counter.h), each declares
+//   kName               its name in rule files
+//   kAlgorithm          its number in the API
+//   kScript             its file in scripts/lua/algorithm
+//   ScriptParameters    what that file reads, in its order
+//   Describe            its parameters in rule files: see parameters.h
+//   Tag, Includes, MostAtOnce, For   as the functions below
+// and what of CommonFacts (algorithm.h) is otherwise for it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "core/algorithm/concurrency.h"
+#include "core/algorithm/fixed_window.h"
+#include "core/algorithm/leaky_bucket.h"
+#include "core/algorithm/sliding_log.h"
+#include "core/algorithm/sliding_window.h"
+#include "core/algorithm/token_bucket.h"
+#include "core/algorithm/warming_bucket.h"
+
+namespace sluice {
+
+// A variant of the distinct types.
+template <typename Kept, typename... Types>
+struct VariantOfDistinct {
+  using Type = Kept;
+};
+template <typename... Kept, typename First, typename... Rest>
+struct VariantOfDistinct<std::variant<Kept...>, First, Rest...>
+    : std::conditional_t<(std::is_same_v<First, Kept> || ...),
+                         VariantOfDistinct<std::variant<Kept...>, Rest...>,
+                         VariantOfDistinct<std::variant<Kept..., First>, Rest...>> {};
+
+template <typename... Algorithms>
+struct AlgorithmList {
+  using Limit = std::variant<Algorithms...>;
+  using State = std::variant<typename Algorithms::State...>;
+  using Snapshot =
+      typename VariantOfDistinct<std::variant<>, typename Algorithms::Snapshot...>::Type;
+
+  static std::vector<Limit> All() { return {Algorithms{}...}; }
+};
+
+using EveryAlgorithm = AlgorithmList<FixedWindow, SlidingLog, SlidingWindow, TokenBucket,
+                                     WarmingBucket, LeakyBucket, Concurrency>;
+
+using Limit = EveryAlgorithm::Limit;
+
+// A counter always holds the alternative that belongs to its limit.
+using CounterState = EveryAlgorithm::State;
+using CounterSnapshot = EveryAlgorithm::Snapshot;
+
+Algorithm AlgorithmOf(const Limit& limit);
+
+// Its name in rule files. Algorithms of one name differ in SelectedBy.
+std::string_view NameOf(const Limit& limit);
+
+// The key in rule files by whose presence the algorithm is meant; empty: its name alone.
+std::string_view SelectedBy(const Limit& limit);
+
+// Passes every parameter in rule files to `parameters`, which may set it.
+void Describe(Limit& limit, Parameters& parameters);
+
+// Whether `limit` denies every request that `other` denies, whatever came before. False if that is
+// not certain.
+bool Includes(const Limit& limit, const Limit& other);
+
+// The last part of a counter's key: the algorithm and whatever changes the shape of its state
+// (window, period, alignment), such as "token_bucket:1s" or "fixed_window:1d:clock+08:00". Limits
+// with equal tags can use each other's counters.
+std::string CounterTag(const Limit& limit);
+
+// Whether the limit supports requests of that mode.
+bool Supports(const Limit& limit, Mode mode);
+
+// Whether a check takes slots under a lease, which are held until it is released or expires.
+bool TakesLeases(const Limit& limit);
+
+// The longest time for which a lease may hold slots. Empty unless TakesLeases.
+std::optional<Duration> LeaseTtl(const Limit& limit);
+
+// Whether a refund gives back all that a check has taken.
+bool RefundsInFull(const Limit& limit);
+
+// The largest cost that the limit can ever admit.
+std::int64_t MostAtOnce(const Limit& limit);
+
+// Whether a denial of a check of `mode` stays true until its retry_after. kCharge: whether a
+// counter that a charge has brought past its limit denies every cost until its reset_after.
+bool DenialLasts(const Limit& limit, Mode mode);
+
+// Whether equal checks may be coalesced.
+bool MayCoalesce(const Limit& limit);
+
+// Whether equal charges may be coalesced.
+bool MayCoalesceCharges(const Limit& limit);
+
+// What one server of a fleet may admit by itself while the shared store is unavailable. May admit
+// nothing, so it can be smaller than any limit of a rule.
+Limit LimitFor(const Limit& limit, const Share& share);
+
+// The limit whose counter adds up the units that a server admits by itself: Used is their number.
+Limit LimitForCharges(const Limit& limit, const Share& share);
+
+}  // namespace sluice

@@ -1,0 +1,32 @@
+// What Envoy's RateLimitResponse says besides the statuses of the descriptors.
+//
+// Thread-safe.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "envoy/rls/descriptor_check.h"
+#include "envoy/rls/options.h"
+#include "envoy/rls/request.h"
+#include "envoy/rules/guide.h"
+
+namespace sluice::envoy {
+
+// In the order of the descriptors, all decided.
+using DecidedChecks = std::span<const std::unique_ptr<DescriptorCheck>>;
+
+// OVER_LIMIT if a check outside quota_mode is over its limit, or all (at least one) in quota_mode.
+Response::Code OverallCode(DecidedChecks checks);
+
+struct Decided {
+  const RlsOptions& options;
+  const Request& request;
+  DecidedChecks checks;
+  std::span<const TrieNode* const> passed;  // by all descriptors; for dynamic_metadata
+};
+
+// Sets the overall code and, if the options say so, headers and metadata.
+void Complete(const Decided& decided, Response& response);
+
+}  // namespace sluice::envoy

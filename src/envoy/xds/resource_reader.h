@@ -1,0 +1,43 @@
+// Reads rules as a control plane sends them: messages whose fields are the keys of a rule file.
+//
+// Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "envoy/rules/rule_file_parser.h"
+
+namespace envoy::service::discovery::v3 {
+class DiscoveryResponse;
+}
+
+namespace sluice::envoy {
+
+// The type of the resources that are rules.
+inline constexpr const char* kRulesType =
+    "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
+
+// What names a set of rules.
+struct ResourceSetId {
+  std::string version;      // the control plane's name of it: opaque, a lower one may be newer
+  std::string fingerprint;  // equal if and (practically) only if the resources are, in any order
+  std::size_t resources = 0;
+};
+
+// One whole set of rules.
+struct RuleResources {
+  ResourceSetId id;
+  std::vector<RuleDocument> documents;
+};
+
+ResourceSetId IdOf(const ::envoy::service::discovery::v3::DiscoveryResponse& response);
+
+// Appends a text to `mistakes` for every resource that is not a RateLimitConfig. What the rules say
+// is not examined: ParseRules does that.
+std::vector<RuleDocument> ReadResources(
+    const ::envoy::service::discovery::v3::DiscoveryResponse& response,
+    std::vector<std::string>& mistakes);
+
+}  // namespace sluice::envoy

@@ -1,0 +1,69 @@
+// Receives rules from a control plane by aggregated discovery (xDS, state of the world), as Envoy
+// Gateway sends them: each response is the whole set, and is accepted (ACK) or refused with every
+// mistake (NACK). While the control plane is away, the last accepted set stays in force.
+//
+//   thread "xds":  connect ─▶ request ─▶ read a set ─▶ take(set) ─▶ read … ─▶ broken ─▶ pause ─▶
+//   connect any thread:                          done(mistakes) ─▶ ACK or NACK
+//
+// Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "config/settings.h"
+#include "envoy/xds/resource_reader.h"
+
+namespace sluice::envoy {
+
+// What operators see.
+struct XdsStatus {
+  bool connected = false;                 // a stream is open and has answered
+  std::size_t accepted = 0;               // sets since the start
+  std::size_t refused = 0;                // likewise
+  std::string version;                    // of the last accepted set
+  std::optional<SteadyTime> accepted_at;  // absent: no set has been accepted
+  std::size_t resources = 0;              // in the last accepted set
+  std::string last_refusal;  // its version and first mistake; empty since a set is accepted
+};
+
+class XdsClient {
+ public:
+  // Called once for each set taken, on any thread: an empty list if it is in force. May be dropped
+  // if a newer set has been taken meanwhile.
+  using Done = std::function<void(const std::vector<std::string>& mistakes)>;
+  // Called on the client's thread. Must not wait for the set to be compiled.
+  using Take = std::function<void(RuleResources set, Done done)>;
+
+  XdsClient(XdsSettings settings, Take take);
+  // Ends the stream. `take` is not called afterwards; a Done may be.
+  ~XdsClient();
+  XdsClient(const XdsClient&) = delete;
+  XdsClient& operator=(const XdsClient&) = delete;
+
+  XdsStatus status() const;
+
+ private:
+  struct Call;
+  struct State;
+
+  void Run();
+  std::shared_ptr<Call> Connect();
+  void ReadUntilBroken(const std::shared_ptr<Call>& call);
+  void OnResponse(const ::envoy::service::discovery::v3::DiscoveryResponse& response);
+  bool Pause(Duration pause);
+
+  const XdsSettings settings_;
+  const Take take_;
+  const std::shared_ptr<State> state_;
+  std::string last_cause_;  // why the last stream has ended; the thread's alone
+  Thread thread_;           // last: it uses all of the above
+};
+
+}  // namespace sluice::envoy

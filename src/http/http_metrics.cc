@@ -1,0 +1,50 @@
+#include "http/http_metrics.h"
+
+#include "base/log.h"
+#include "metrics/metrics_registry.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::chrono::seconds kLogPause(1);
+
+Counter* CounterOf(MetricsRegistry* metrics, std::string_view name, std::string_view help) {
+  return metrics == nullptr ? nullptr : &metrics->CounterFor(name, help);
+}
+
+}  // namespace
+
+HttpMetrics::HttpMetrics(std::size_t max_connections, MetricsRegistry* metrics)
+    : max_connections_(max_connections),
+      refused_metric_(CounterOf(
+          metrics, "sluice_http_connections_refused_total",
+          "HTTP connections that got no place: they are answered 503, or a probe's answer.")),
+      replaced_metric_(
+          CounterOf(metrics, "sluice_http_connections_replaced_total",
+                    "HTTP connections closed to make room for a new one or to free memory: idle, "
+                    "slow to send a request, or slow to read an answer.")),
+      requests_metric_(CounterOf(metrics, "sluice_http_requests_refused_total",
+                                 "HTTP requests refused before they were read completely: "
+                                 "malformed, too large, too slow.")) {}
+
+void HttpMetrics::OnRefused() {
+  const auto refused = refused_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (refused_metric_ != nullptr) refused_metric_->Increment();
+  const SteadyTime now = SteadyNow();
+  SteadyTime next = next_log_.load(std::memory_order_relaxed);
+  if (now < next || !next_log_.compare_exchange_strong(next, now + kLogPause)) return;
+  spdlog::warn(
+      "HTTP: {} connections are open and wait for answers; {} more got 503 so far "
+      "(http.max_connections)",
+      max_connections_, refused);
+}
+
+void HttpMetrics::OnReplaced() {
+  if (replaced_metric_ != nullptr) replaced_metric_->Increment();
+}
+
+void HttpMetrics::OnRefusedRequest() {
+  if (requests_metric_ != nullptr) requests_metric_->Increment();
+}
+
+}  // namespace sluice

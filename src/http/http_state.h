@@ -1,0 +1,89 @@
+// What the connections of an HTTP server share: on all io threads, and on one.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "base/clock.h"
+#include "http/http_metrics.h"
+#include "http/http_options.h"
+#include "http/router.h"
+#include "net/loop.h"
+
+namespace sluice {
+
+// Thread-safe.
+struct HttpState {
+  const Router router;
+  const HttpOptions options;
+  const std::size_t loops;
+  HttpMetrics metrics;
+  std::atomic<std::uint64_t> requests = 0;  // read since the start
+};
+
+// Loop thread only.
+class HttpLoopState {
+ public:
+  // `on_too_much`: called when connections hold too many bytes, at a time when they may be closed.
+  // All must outlive this object.
+  HttpLoopState(HttpState& shared, net::Loop& loop, std::function<void()> on_too_much)
+      : shared_(shared), loop_(loop), on_too_much_(std::move(on_too_much)) {}
+
+  net::Loop& loop() { return loop_; }
+  const Router& router() const { return shared_.router; }
+  const HttpOptions& options() const { return shared_.options; }
+  HttpMetrics& metrics() { return shared_.metrics; }
+
+  // Records that a request was read, and a handler begins to work on it, or has answered it.
+  void BeginAnswering() {
+    ++answering_;
+    shared_.requests.fetch_add(1, std::memory_order_relaxed);
+  }
+  void EndAnswering() { --answering_; }
+
+  // Whether the response to a request that has begun may be delayed: at most half of the places
+  // wait.
+  bool MayWait() const {
+    const std::size_t half = options().max_connections / 2 / shared_.loops;
+    return answering_ <= (half > 0 ? half : 1);
+  }
+
+  // Whether a request of `bytes` may be handled in this iteration. To parse and to answer 10 KB of
+  // JSON takes milliseconds, so beyond this other connections run between.
+  static constexpr std::size_t kBytesPerIteration = 16 * 1024;
+  bool MayHandle(std::size_t bytes) {
+    constexpr std::size_t kSmall = 1024;
+    const SteadyTime now = loop_.now();
+    if (std::exchange(iteration_, now) != now) handled_bytes_ = 0;
+    if (bytes > kSmall && handled_bytes_ >= kBytesPerIteration) return false;
+    handled_bytes_ += bytes;
+    return true;
+  }
+
+  // Records the bytes that a connection holds.
+  void CountBuffered(std::size_t before, std::size_t now) {
+    buffered_ += now - before;
+    if (buffered_ <= max_buffered() || std::exchange(freeing_, true)) return;
+    loop_.Post([this] {
+      freeing_ = false;
+      on_too_much_();
+    });
+  }
+  std::size_t buffered() const { return buffered_; }
+  std::size_t max_buffered() const { return options().max_buffered / shared_.loops; }
+
+ private:
+  HttpState& shared_;
+  net::Loop& loop_;
+  const std::function<void()> on_too_much_;
+  std::size_t answering_ = 0;
+  SteadyTime iteration_{};         // that handled_bytes_ is of
+  std::size_t handled_bytes_ = 0;  // of requests
+  std::size_t buffered_ = 0;
+  bool freeing_ = false;  // on_too_much_ is posted
+};
+
+}  // namespace sluice

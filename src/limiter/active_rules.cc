@@ -1,0 +1,204 @@
+#include "limiter/active_rules.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::chrono::seconds kWarningPeriod(1);
+
+std::unordered_map<std::string_view, std::size_t> RowsOfDomains(const RuleIndex& index) {
+  std::unordered_map<std::string_view, std::size_t> rows;
+  for (const IndexedRule& rule : index.rules()) {
+    rows.try_emplace(rule.domain, index.size() + rows.size());
+  }
+  return rows;
+}
+
+std::size_t LimitsOfAmounts(const Limits& limits) {
+  std::size_t count = limits.limits.size();
+  while (count > 0 && limits.limits[count - 1].counts.empty()) --count;
+  return count;
+}
+
+std::size_t LimitsOfAmounts(const Rule& rule) {
+  std::size_t count = LimitsOfAmounts(rule.limits);
+  for (const Override& other : rule.overrides) {
+    count = std::max(count, LimitsOfAmounts(other.limits));
+  }
+  return count;
+}
+
+// The counter in `slot`, made on first use.
+template <typename Make>
+Counter& CounterIn(std::atomic<Counter*>& slot, const Make& make) {
+  Counter* counter = slot.load(std::memory_order_acquire);
+  if (counter == nullptr) {
+    counter = &make();
+    slot.store(counter, std::memory_order_release);
+  }
+  return *counter;
+}
+
+}  // namespace
+
+ActiveRules::ActiveRules(std::shared_ptr<const RuleIndex> rule_index, MetricsRegistry& metrics)
+    : index(std::move(rule_index)),
+      metrics_(metrics),
+      domains_(RowsOfDomains(*index)),
+      rows_(index->size() + domains_.size() + 1) {}
+
+ActiveRules::~ActiveRules() {
+  for (const std::atomic<Row*>& row : rows_) delete row.load(std::memory_order_relaxed);
+}
+
+ActiveRules::Row& ActiveRules::RowAt(std::size_t row) const {
+  std::atomic<Row*>& slot = rows_[row];
+  Row* made = slot.load(std::memory_order_acquire);
+  if (made != nullptr) return *made;
+  const auto rules = index->rules();
+  auto fresh = std::make_unique<Row>(row < rules.size() ? LimitsOfAmounts(rules[row].rule) : 0);
+  if (slot.compare_exchange_strong(made, fresh.get(), std::memory_order_acq_rel)) {
+    return *fresh.release();
+  }
+  return *made;  // created by another thread
+}
+
+void ActiveRules::CountCheck(const IndexedRule& rule, Decision decision, Source source) const {
+  Row& row = RowAt(rule.id);
+  Count(row, {rule.domain, rule.rule.name, rule.rule.shadow}, decision, source);
+  if (source == Source::kFallback) WatchFallback(rule, row);
+}
+
+// At most one line a second: many rules can fall back at the same time. A rule that has to wait for
+// its line is watched on.
+void ActiveRules::WatchFallback(const IndexedRule& rule, Row& row) const {
+  const SteadyTime now = SteadyNow();
+  SteadyTime next = next_warning_.load(std::memory_order_relaxed);
+  if (now < next) return;
+  const auto share = row.fallback.Note(now, [&row] {
+    FallbackWatch::Decisions decisions;
+    for (std::size_t column = 0; column < row.checks.size(); ++column) {
+      const Counter* const counter = row.checks[column].load(std::memory_order_acquire);
+      if (counter == nullptr) continue;
+      const bool by_fallback = column % kSources == static_cast<std::size_t>(Source::kFallback) - 1;
+      decisions.all += counter->Value();
+      if (by_fallback) decisions.by_fallback += counter->Value();
+    }
+    return decisions;
+  });
+  if (!share || !next_warning_.compare_exchange_strong(next, now + kWarningPeriod)) return;
+  spdlog::warn(
+      "rule {}/{}: its on_store_failure decided {:.1f} % of its checks in the last {} s, because "
+      "the store did not answer in time; docs/outages.md, \"A rule that asks for too much\", says "
+      "what to do",
+      rule.domain, rule.rule.name, *share * 100, FallbackWatch::kWindow.count());
+}
+
+void ActiveRules::CountVerdicts(std::span<const LimitAnswer> limits, bool taken) const {
+  while (!limits.empty()) {
+    const LimitAnswer& first = limits.front();
+    bool admitted = true;
+    std::size_t count = 0;
+    for (; count < limits.size() && limits[count].rule == first.rule; ++count) {
+      admitted &= limits[count].verdict.admitted;
+    }
+    CountCheck(*first.rule, admitted ? Decision::kAllowed : Decision::kDenied, first.source);
+    if (taken && (admitted || !first.rule->rule.shadow)) CountUnits(limits.first(count));
+    limits = limits.subspan(count);
+  }
+}
+
+// `limits` are of one rule.
+void ActiveRules::CountUnits(std::span<const LimitAnswer> limits) const {
+  for (const LimitAnswer& limit : limits) {
+    const std::int64_t units = limit.units - limit.verdict.dropped;
+    if (!limit.counts_amounts || !limit.state_known || units == 0) continue;
+    const IndexedRule& rule = *limit.rule;
+    const auto make = [&]() -> Counter& {
+      return metrics_.CounterFor("sluice_units_total",
+                                 "Units that limits with counts have taken, without refunds.",
+                                 {{"domain", rule.domain},
+                                  {"rule", rule.rule.name},
+                                  {"limit", std::to_string(limit.index)}});
+    };
+    Row& row = RowAt(rule.id);
+    CounterIn(row.units[limit.index], make).Increment(static_cast<std::uint64_t>(units));
+  }
+}
+
+void ActiveRules::CountWithoutLimits(std::span<const RuleMatch> matches) const {
+  using Outcome = RuleMatch::Outcome;
+  for (const RuleMatch& match : matches) {
+    if (!match.limits.empty()) continue;
+    if (match.outcome == Outcome::kSkipped) {
+      CountSkipped(*match.rule);
+    } else {
+      const bool allows = match.outcome == Outcome::kCount || match.outcome == Outcome::kUnlimited;
+      CountCheck(*match.rule, allows ? Decision::kAllowed : Decision::kDenied, Source::kRule);
+    }
+  }
+}
+
+// The name is empty if the domain is not known.
+std::pair<ActiveRules::Row&, std::string_view> ActiveRules::RowOfDomain(
+    std::string_view domain) const {
+  const auto known = domains_.find(domain);
+  if (known == domains_.end()) return {RowAt(rows_.size() - 1), {}};
+  return {RowAt(known->second), known->first};
+}
+
+void ActiveRules::CountUnmatched(std::string_view domain, Decision decision) const {
+  const auto [row, name] = RowOfDomain(domain);
+  Count(row, {.domain = name, .rule = {}}, decision, Source::kNoRule);
+}
+
+void ActiveRules::CountUncounted(std::string_view domain,
+                                 std::span<const std::string_view> amounts) const {
+  const auto [row, name] = RowOfDomain(domain);
+  const auto make = [&, label = name]() -> Counter& {
+    return metrics_.CounterFor("sluice_uncounted_amounts_total",
+                               "Amounts of checks that no rule of their domain counts.",
+                               {{"domain", std::string(label)}});
+  };
+  CounterIn(row.uncounted, make).Increment(amounts.size());
+  const SteadyTime now = SteadyNow();
+  SteadyTime next = next_uncounted_.load(std::memory_order_relaxed);
+  if (now < next || !next_uncounted_.compare_exchange_strong(next, now + kWarningPeriod)) return;
+  spdlog::warn("domain \"{}\": a check has an amount \"{}\", which no rule of the domain counts",
+               LogText(domain), LogText(amounts.front()));
+}
+
+void ActiveRules::Count(Row& row, const Subject& subject, Decision decision, Source source) const {
+  const std::size_t column =
+      (static_cast<std::size_t>(decision) - 1) * kSources + (static_cast<std::size_t>(source) - 1);
+  const auto make = [&]() -> Counter& {
+    // A shadow rule decides nothing, and must not distort sums over decisions.
+    std::string decided(subject.shadow ? "shadow_" : "");
+    decided += ToString(decision);
+    return metrics_.CounterFor("sluice_checks_total",
+                               "Checks, counted once per rule that took part, or once if none did.",
+                               {{"domain", std::string(subject.domain)},
+                                {"rule", std::string(subject.rule)},
+                                {"decision", decided},
+                                {"source", std::string(ToString(source))}});
+  };
+  CounterIn(row.checks[column], make).Increment();
+}
+
+void ActiveRules::CountSkipped(const IndexedRule& rule) const {
+  const auto make = [&]() -> Counter& {
+    return metrics_.CounterFor(
+        "sluice_rules_skipped_total",
+        "Checks that skipped a rule because an attribute of its per is missing.",
+        {{"domain", rule.domain}, {"rule", rule.rule.name}});
+  };
+  CounterIn(RowAt(rule.id).skipped, make).Increment();
+}
+
+}  // namespace sluice

@@ -1,0 +1,89 @@
+// The current rules with their metrics. A call keeps the instance it started with, so it is never
+// decided by a mix of old and new rules.
+//
+// Thread-safe. A rule that remains after a reload keeps its metrics; those of a removed rule stay
+// on the metrics page, whose size the registry bounds.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "limiter/check_answer.h"
+#include "limiter/fallback_watch.h"
+#include "match/rule_index.h"
+#include "metrics/metrics_registry.h"
+
+namespace sluice {
+
+class ActiveRules {
+ public:
+  // `metrics` must outlive this.
+  ActiveRules(std::shared_ptr<const RuleIndex> rule_index, MetricsRegistry& metrics);
+  ~ActiveRules();
+
+  const std::shared_ptr<const RuleIndex> index;
+
+  // Counts a check that `rule` decided. Logs a warning if its on_store_failure decides too many.
+  void CountCheck(const IndexedRule& rule, Decision decision, Source source) const;
+
+  // Counts a check that limits decided, once for each of their rules, and the units that limits of
+  // amounts took. `taken`: the check was charged, apart from shadow rules that did not admit it.
+  void CountVerdicts(std::span<const LimitAnswer> limits, bool taken) const;
+
+  // Counts the matching rules that asked no limit and did not decide: skipped rules, rules lifted
+  // by an override, and shadow rules that would have decided without a limit.
+  void CountWithoutLimits(std::span<const RuleMatch> matches) const;
+
+  // Counts a check that no rule decided. The domain is client input, so it becomes a label only if
+  // it has rules.
+  void CountUnmatched(std::string_view domain, Decision decision) const;
+
+  // Counts the amounts of a check that no rule of its domain counts, and logs them.
+  void CountUncounted(std::string_view domain, std::span<const std::string_view> amounts) const;
+
+ private:
+  static constexpr std::size_t kDecisions = 2;
+  static constexpr std::size_t kSources = 5;
+
+  // The metrics of one rule, or of a domain in which no rule decided. Created on first use, since
+  // few of many rules are ever matched.
+  struct Row {
+    explicit Row(std::size_t limits) : units(limits) {}
+
+    std::array<std::atomic<Counter*>, kDecisions * kSources> checks{};
+    std::atomic<Counter*> skipped{nullptr};
+    std::atomic<Counter*> uncounted{nullptr};
+    std::vector<std::atomic<Counter*>> units;  // by limit, up to the last that counts amounts
+    FallbackWatch fallback;
+  };
+
+  // The labels of a metric.
+  struct Subject {
+    std::string_view domain;
+    std::string_view rule;
+    bool shadow = false;
+  };
+
+  Row& RowAt(std::size_t row) const;
+  std::pair<Row&, std::string_view> RowOfDomain(std::string_view domain) const;
+  void Count(Row& row, const Subject& subject, Decision decision, Source source) const;
+  void CountSkipped(const IndexedRule& rule) const;
+  void CountUnits(std::span<const LimitAnswer> limits) const;
+  void WatchFallback(const IndexedRule& rule, Row& row) const;
+
+  MetricsRegistry& metrics_;
+  std::unordered_map<std::string_view, std::size_t> domains_;  // domains with rules → row
+  // By rule id, then by domain, then one for unknown domains. Created on first use; null until
+  // then.
+  mutable std::vector<std::atomic<Row*>> rows_;
+  mutable std::atomic<SteadyTime> next_warning_{SteadyTime::min()};    // of WatchFallback
+  mutable std::atomic<SteadyTime> next_uncounted_{SteadyTime::min()};  // line of CountUncounted
+};
+
+}  // namespace sluice

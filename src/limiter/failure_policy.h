@@ -1,0 +1,61 @@
+// The policies of rules (`on_store_failure`) applied to one check whose counters failed in the
+// store, or must not be decided there. Each counter is decided by its rule's policy, then all of
+// them together with those that the store decided.
+//
+// One io thread. Keeps its memory between checks.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "limiter/check_answer.h"
+#include "limiter/fallback.h"
+#include "store/store.h"
+
+namespace sluice {
+
+class Limiter;
+
+class FailurePolicy final : private StoreCheck {
+ public:
+  // `check` is the one in the store. `on_applied` is called when the policies of a check have been
+  // applied. Both references must outlive this.
+  FailurePolicy(Limiter& limiter, StoreCheck& check, std::function<void()> on_applied)
+      : limiter_(limiter), check_(check), on_applied_(std::move(on_applied)) {}
+
+  // Whether the check, which has not been asked, is decided by this server: the store has just come
+  // back. Its counters are then marked as failed. `limits` are the answers to its counters.
+  bool AvoidsStore(std::span<const LimitAnswer> limits, bool charge_decides) const;
+
+  // Decides the counters that failed and fills in their answers. Ends in `on_applied`, possibly
+  // before Apply returns. `answer` must live until then.
+  void Apply(CheckAnswer& answer);
+
+  // After Apply: a rule requires an error, and no limit denies the check.
+  bool requires_error() const { return error_ && !denied_; }
+
+  // Instead of Apply, if the caller no longer waits: no policy decides.
+  void GiveUp() const;
+
+ private:
+  void FollowPolicy(LimitAnswer& limit, StoreFailure failure);
+  void DecideLocally();
+  // The local store has decided.
+  void OnDecided() override;
+  void Finish();
+  void UndoCheck() const;
+  void RecordCharges() const;
+  void CountLostWrite() const;
+
+  Limiter& limiter_;
+  StoreCheck& check_;
+  const std::function<void()> on_applied_;
+  CheckAnswer* answer_ = nullptr;
+  std::vector<Fallback::LocalCounter> local_;  // of `counters`, which are those decided locally
+  bool error_ = false;                         // a rule of a failed counter requires UNAVAILABLE
+  bool denied_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,66 @@
+// The rules that a request matches and the limits it is held against: what they decide without
+// counting, and a counter for each limit.
+//
+// One thread. Keeps its memory between requests. Valid as long as the rule index.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "limiter/check_answer.h"
+#include "limiter/check_request.h"
+#include "match/rule_index.h"
+#include "store/store.h"
+
+namespace sluice {
+
+class MatchedLimits {
+ public:
+  // Starts anew with the rules that match. `request` must outlive the use of this.
+  void Match(const RuleIndex& index, const CheckRequest& request);
+
+  std::span<const RuleMatch> rules() const { return matched_.matches(); }
+  bool domain_known() const { return matched_.domain_known; }
+
+  // The attributes that rules lack, in file order.
+  void AddMissingAttributes(const CheckRequest& request, std::vector<MissingAttribute>& to) const;
+
+  // The rule that decides without counting; null if none does.
+  const RuleMatch* DecidingRule() const;
+
+  // Adds a counter to `check` for every limit that supports its mode, and an answer to `limits`:
+  // enforced rules in file order, then shadow rules, each of these as a separate group. A kConsume
+  // or kCharge of no units becomes a kPeek. Fails if a limit counts more than kMaxCost units.
+  Result<void> Collect(StoreCheck& check, std::vector<LimitAnswer>& limits);
+
+  // The following are known after Collect.
+
+  // An enforced limit applies.
+  bool has_enforced() const { return has_enforced_; }
+  // An enforced limit does not support the mode.
+  bool skipped() const { return skipped_; }
+
+  // The decision, and its source, if no enforced limit applies.
+  Decision DecisionWithoutLimits() const {
+    const bool allowed = exempt_ || matched_.unmatched == Unmatched::kAllow;
+    return allowed ? Decision::kAllowed : Decision::kDenied;
+  }
+  Source SourceWithoutLimits() const { return exempt_ ? Source::kRule : Source::kNoRule; }
+
+ private:
+  void ReserveKeys();
+  void Add(const RuleMatch& match, const IndexedLimit& limit, std::uint16_t group,
+           StoreCheck& check, std::vector<LimitAnswer>& limits);
+
+  const CheckRequest* request_ = nullptr;
+  MatchResult matched_;
+  std::string keys_;  // backs the keys of counters
+  bool has_enforced_ = false;
+  bool exempt_ = false;  // an enforced rule matches, but no limit applies
+  bool skipped_ = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,96 @@
+#include "limiter/pending_charges.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+// Returns how many units the limit cannot hold.
+std::int64_t AddTo(PendingCharges::Charge& charge, std::int64_t units, Time now) {
+  Advance(charge.shared, charge.charged, now);
+  const CoalescedChecks checks{.demand = {{.mode = Mode::kCharge}, units}, .now = now};
+  return Change(charge.shared, charge.charged, checks).dropped;
+}
+
+PendingCharges::Charge WithoutUnits(const PendingCharges::Subject& subject, const Limit& limit,
+                                    Time now) {
+  const Limit shared = LimitForCharges(limit, subject.share);
+  return {.key = std::string(subject.key),
+          .limit = limit,
+          .shared = shared,
+          .charged = Uncharged(shared, subject.seen, now)};
+}
+
+}  // namespace
+
+bool PendingCharges::Add(const Subject& subject, std::int64_t units, Time now) {
+  Shard& shard = ShardOf(subject.key);
+  const MutexLock lock(shard.mutex);
+  auto found = shard.entries.find(subject.key);
+  if (found == shard.entries.end()) {
+    if (shard.entries.size() >= kMaxCounters / kShards) return false;
+    found = shard.entries.emplace(subject.key, WithoutUnits(subject, subject.limit, now)).first;
+    size_.fetch_add(1, std::memory_order_relaxed);
+  }
+  Charge& charge = found->second;
+  // Overrides may hold the counter to several limits. The largest holds the units of all.
+  if (MostAtOnce(subject.limit) > MostAtOnce(charge.limit)) charge.limit = subject.limit;
+  if (const std::int64_t dropped = AddTo(charge, units, now); dropped > 0) {
+    const std::int64_t kept = Used(charge.shared, charge.charged);
+    charge = WithoutUnits(subject, charge.limit, now);
+    AddTo(charge, kept + dropped, now);
+  }
+  return true;
+}
+
+std::int64_t PendingCharges::Find(std::string_view key, Time now) const {
+  const Shard& shard = ShardOf(key);
+  const MutexLock lock(shard.mutex);
+  const auto found = shard.entries.find(key);
+  if (found == shard.entries.end()) return 0;
+  CounterState charged = found->second.charged;
+  Advance(found->second.shared, charged, now);
+  return Used(found->second.shared, charged);
+}
+
+std::vector<PendingCharges::Charge> PendingCharges::Take(std::size_t most, Time now) {
+  std::vector<Charge> taken;
+  const std::size_t first = next_shard_.fetch_add(1, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < kShards && taken.size() < most && size() > 0; ++i) {
+    Shard& shard = shards_[(first + i) % kShards];
+    const MutexLock lock(shard.mutex);
+    while (taken.size() < most && !shard.entries.empty()) {
+      Charge charge = std::move(shard.entries.extract(shard.entries.begin()).mapped());
+      size_.fetch_sub(1, std::memory_order_relaxed);
+      Advance(charge.shared, charge.charged, now);
+      charge.units = Used(charge.shared, charge.charged);
+      if (charge.units > 0) taken.push_back(std::move(charge));
+    }
+  }
+  return taken;
+}
+
+void PendingCharges::PutBack(Charge charge, Time now) {
+  Shard& shard = ShardOf(charge.key);
+  const MutexLock lock(shard.mutex);
+  const std::string key = charge.key;
+  const std::int64_t units = charge.units;
+  const auto [at, absent] = shard.entries.try_emplace(key, std::move(charge));
+  if (absent) {
+    size_.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    AddTo(at->second, units, now);
+  }
+}
+
+void PendingCharges::Forget(std::string_view key) {
+  Shard& shard = ShardOf(key);
+  const MutexLock lock(shard.mutex);
+  if (const auto found = shard.entries.find(key); found != shard.entries.end()) {
+    shard.entries.erase(found);
+    size_.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,78 @@
+// Units that this server admitted without the store, to be charged to it when it is back: one sum
+// per counter, which expires when the counter would.
+//
+// Thread-safe. Holds kMaxCounters; further charges are dropped.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/mutex.h"
+#include "core/algorithm/counter.h"
+
+namespace sluice {
+
+class PendingCharges {
+ public:
+  static constexpr std::size_t kMaxCounters = 65'536;
+
+  // The counter that a charge applies to.
+  struct Subject {
+    std::string_view key;
+    const Limit& limit;
+    const Share& share;                    // scales the rate of buckets
+    const std::optional<SeenState>& seen;  // determines the open window
+  };
+
+  // Returns false if there is no room.
+  bool Add(const Subject& subject, std::int64_t units, Time now);
+
+  // Units that still count.
+  std::int64_t Find(std::string_view key, Time now) const;
+
+  // Removes and returns at most `most` sums that still count.
+  struct Charge {
+    std::string key;
+    Limit limit;  // the rule's
+    std::int64_t units = 0;
+    Limit shared;          // for this server's share
+    CounterState charged;  // of `shared`, starting from a new counter
+  };
+  std::vector<Charge> Take(std::size_t most, Time now);
+
+  // Returns a charge that was taken but not applied.
+  void PutBack(Charge charge, Time now);
+
+  // The counter was reset.
+  void Forget(std::string_view key);
+
+  std::size_t size() const { return size_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr std::size_t kShards = 64;
+
+  struct Shard {
+    mutable Mutex mutex;
+    std::unordered_map<std::string, Charge, StringHash, std::equal_to<>> entries
+        SLUICE_GUARDED_BY(mutex);
+  };
+
+  Shard& ShardOf(std::string_view key) { return shards_[Hash(key) % kShards]; }
+  const Shard& ShardOf(std::string_view key) const { return shards_[Hash(key) % kShards]; }
+
+  std::array<Shard, kShards> shards_;
+  std::atomic<std::size_t> size_{0};  // entries of all shards
+  // Where Take starts, so that a charge which the store keeps refusing does not block others.
+  std::atomic<std::size_t> next_shard_{0};
+};
+
+}  // namespace sluice

@@ -1,0 +1,103 @@
+#include "net/loop_connections.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice::net {
+namespace {
+
+// A full loop closes this part of its connections at a time, since finding them reads all.
+constexpr std::size_t kRoomPart = 64;
+
+// Connections without a place. A further one replaces the oldest.
+constexpr std::size_t kMostWithoutPlace = 16;
+
+}  // namespace
+
+bool ConnectionCount::TryAdd() {
+  std::size_t open = open_.load(std::memory_order_relaxed);
+  while (open < max_) {
+    if (open_.compare_exchange_weak(open, open + 1, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
+void ConnectionCount::Remove() {
+  if (open_.fetch_sub(1, std::memory_order_relaxed) > 1) return;
+  const MutexLock lock(mutex_);
+  none_.NotifyAll();
+}
+
+bool ConnectionCount::WaitForNone(SteadyTime deadline) {
+  const MutexLock lock(mutex_);
+  return none_.WaitUntil(mutex_, deadline, [this] { return open() == 0; });
+}
+
+void ServedConnection::Close() {
+  LoopConnections* const owner = std::exchange(owner_, nullptr);
+  if (owner == nullptr) return;
+  OnClose();
+  owner->Remove(*this);
+}
+
+void LoopConnections::Add(std::unique_ptr<ServedConnection> connection, LoopAssignment assignment) {
+  ServedConnection& added = *connection;
+  if (!added.has_place() && without_place_.size() >= kMostWithoutPlace) {
+    without_place_.front()->Close();
+  }
+  if (!added.has_place()) without_place_.push_back(&added);
+  added.owner_ = this;
+  added.assignment_ = std::move(assignment);
+  added.in_owner_ = all_.insert(all_.end(), std::move(connection));
+  added.Start();
+  if (draining_) added.Drain();
+}
+
+void LoopConnections::Remove(ServedConnection& connection) {
+  if (connection.has_place()) {
+    count_.Remove();
+  } else {
+    std::erase(without_place_, &connection);
+  }
+  loop_.DisposeLater(std::move(*connection.in_owner_));
+  all_.erase(connection.in_owner_);
+}
+
+bool LoopConnections::MakeRoom(std::string_view newcomer) {
+  const auto victims = Victims(newcomer, std::max<std::size_t>(all_.size() / kRoomPart, 1));
+  for (ServedConnection* const it : victims) CloseForRoom(*it);
+  return !victims.empty();
+}
+
+void LoopConnections::CloseForRoom(ServedConnection& connection) {
+  on_replaced_();
+  connection.Close();
+}
+
+std::vector<ServedConnection*> LoopConnections::Victims(std::string_view newcomer,
+                                                        std::size_t count) const {
+  std::vector<ServedConnection*> connections;
+  std::vector<Occupant> occupants;
+  for (const auto& it : all_) {
+    if (!it->has_place()) continue;
+    connections.push_back(it.get());
+    occupants.push_back(it->AsOccupant());
+  }
+  std::vector<ServedConnection*> victims;
+  for (const std::size_t i : ChooseVictims(occupants, newcomer, count)) {
+    victims.push_back(connections[i]);
+  }
+  return victims;
+}
+
+// Draining a connection may close it.
+void LoopConnections::Drain() {
+  draining_ = true;
+  for (auto it = all_.begin(); it != all_.end();) (*it++)->Drain();
+}
+
+void LoopConnections::CloseAll() {
+  while (!all_.empty()) all_.front()->Close();
+}
+
+}  // namespace sluice::net

@@ -1,0 +1,119 @@
+// The connections of a server: their number on all loops, and those on one loop, some of which are
+// closed to make room for others (net/eviction.h).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "net/eviction.h"
+#include "net/io_threads.h"
+#include "net/loop.h"
+#include "net/transport.h"
+
+namespace sluice::net {
+
+// Counts the open connections of a server that have a place. Thread-safe.
+class ConnectionCount {
+ public:
+  explicit ConnectionCount(std::size_t max) : max_(max) {}
+
+  // Counts a connection, or returns false if there is no place left.
+  bool TryAdd();
+  void Remove() SLUICE_EXCLUDES(mutex_);
+  std::size_t open() const { return open_.load(std::memory_order_relaxed); }
+  std::size_t max() const { return max_; }
+
+  // Waits until no connection is open. Returns false at `deadline`.
+  bool WaitForNone(SteadyTime deadline) SLUICE_EXCLUDES(mutex_);
+
+ private:
+  const std::size_t max_;
+  std::atomic<std::size_t> open_ = 0;
+  Mutex mutex_;
+  CondVar none_;
+};
+
+class LoopConnections;
+
+// A connection of a server. Loop thread only. Owned by a LoopConnections.
+class ServedConnection : public Protocol, public Disposable {
+ public:
+  virtual void Start() = 0;
+
+  // Lets open requests finish, then closes the connection.
+  virtual void Drain() = 0;
+
+  virtual Occupant AsOccupant() const = 0;
+
+  // Closes the connection at once, and destroys it at the end of the iteration. No callback
+  // follows.
+  void Close();
+
+  // Whether it has a place among the server's connections. Without one, only probes are answered,
+  // and the connection ends soon.
+  bool has_place() const { return has_place_; }
+
+ protected:
+  explicit ServedConnection(bool has_place) : has_place_(has_place) {}
+
+ private:
+  friend class LoopConnections;
+
+  virtual void OnClose() = 0;
+
+  const bool has_place_;
+  LoopConnections* owner_ = nullptr;  // null: not added yet, or closed
+  std::list<std::unique_ptr<ServedConnection>>::iterator in_owner_;
+  LoopAssignment assignment_;
+};
+
+// Loop thread only.
+class LoopConnections {
+ public:
+  using List = std::list<std::unique_ptr<ServedConnection>>;
+
+  // `on_replaced`: called for each connection that is closed to make room. All must outlive this
+  // object.
+  LoopConnections(Loop& loop, ConnectionCount& count, std::function<void()> on_replaced)
+      : loop_(loop), count_(count), on_replaced_(std::move(on_replaced)) {}
+
+  // Adds and starts a connection. REQUIRES: if it has a place, the server's ConnectionCount counts
+  // it.
+  void Add(std::unique_ptr<ServedConnection> connection, LoopAssignment assignment = {});
+
+  // Closes connections to make room for one from `newcomer`. Returns false if none may be closed.
+  bool MakeRoom(std::string_view newcomer);
+
+  // At most `count` connections with a place, the first to close first.
+  std::vector<ServedConnection*> Victims(std::string_view newcomer, std::size_t count) const;
+  void CloseForRoom(ServedConnection& connection);
+
+  // Drains all connections, including those added later.
+  void Drain();
+
+  void CloseAll();
+
+  const List& all() const { return all_; }  // in order of arrival
+
+ private:
+  friend class ServedConnection;
+
+  void Remove(ServedConnection& connection);
+
+  Loop& loop_;
+  ConnectionCount& count_;
+  const std::function<void()> on_replaced_;
+  List all_;
+  std::deque<ServedConnection*> without_place_;  // the oldest first
+  bool draining_ = false;
+};
+
+}  // namespace sluice::net

@@ -1,0 +1,28 @@
+// What a TLS connection begins with.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string_view>
+
+#include "base/clock.h"
+
+struct ssl_ctx_st;
+
+namespace sluice::net {
+
+// OpenSSL's context for one set of files, and the options of its handshakes.
+struct TlsSetup {
+  std::shared_ptr<ssl_ctx_st> context;
+  Duration handshake_time = std::chrono::seconds(10);
+};
+
+// The protocol that a server's address speaks.
+struct Alpn {
+  // As TLS writes it, a length byte before the name: "\x02h2". Clients that offer only others are
+  // rejected. Empty: every offer is ignored. Must outlive the connections.
+  std::string_view protocol = {};
+  bool required = false;  // whether clients that offer none are rejected
+};
+
+}  // namespace sluice::net

@@ -1,0 +1,40 @@
+// Decides which calls of one connection are admitted, and counts them: each call takes a place
+// among the server's calls and its peer's, except those of probes, which have a few places of their
+// own.
+//
+// Loop thread only.
+#pragma once
+
+#include "rpc/handler.h"
+#include "rpc/http2/loop_state.h"
+#include "rpc/http2/peer_use.h"
+
+namespace sluice::rpc::http2 {
+
+class CallAdmission {
+ public:
+  // Both must outlive this object.
+  CallAdmission(LoopState& loop, PeerUse& peer) : loop_(loop), peer_(peer) {}
+
+  // From now on, only probes are admitted.
+  void AdmitOnlyProbes() { only_probes_ = true; }
+
+  // Takes a place for a call, or returns false.
+  bool Admit(const Call& call, bool is_probe);
+  void Release(bool is_probe);
+
+  int open_probes() const { return probes_; }
+  // Whether a call was admitted.
+  bool used() const { return used_; }
+
+ private:
+  bool TakePlace(const Call& call);
+
+  LoopState& loop_;
+  PeerUse& peer_;
+  int probes_ = 0;
+  bool only_probes_ = false;
+  bool used_ = false;
+};
+
+}  // namespace sluice::rpc::http2

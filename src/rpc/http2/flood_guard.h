@@ -1,0 +1,56 @@
+// Detects floods on one connection: resets of young calls, PING and SETTINGS.
+//
+// Loop thread only.
+#pragma once
+
+#include <chrono>
+#include <string_view>
+
+#include "base/clock.h"
+#include "rpc/http2/rate_guard.h"
+#include "rpc/http2/shared_state.h"
+
+namespace sluice::rpc::http2 {
+
+class FloodGuard {
+ public:
+  // Many resets of calls younger than this are an attack: no legitimate caller sets so short a
+  // deadline and retries at once.
+  static constexpr std::chrono::milliseconds kYoung{1};
+
+  // These count an event, and return false if the peer floods the connection.
+  bool CountPing(SteadyTime now) { return Count(controls_, now, "too_many_pings"); }
+  bool CountSettings(SteadyTime now) { return Count(controls_, now, "too_many_settings"); }
+  bool CountReset(SteadyTime now) {
+    return Count(resets_, now, "too_many_resets", Refusal::kRapidReset);
+  }
+
+  // A part of a response was sent, which the peer may answer with control frames.
+  void OnResponse() { controls_.Reset(); }
+
+  // The peer floods the connection in another way.
+  void Accuse(std::string_view kind) { kind_ = kind; }
+
+  bool flooded() const { return !kind_.empty(); }
+  std::string_view kind() const { return kind_; }  // for GOAWAY
+  Refusal reason() const { return reason_; }
+
+ private:
+  bool Count(RateGuard& guard, SteadyTime now, std::string_view kind,
+             Refusal reason = Refusal::kFlood) {
+    if (guard.Allow(now)) return true;
+    kind_ = kind;
+    reason_ = reason;
+    return false;
+  }
+
+  // Of young calls by the peer, and of calls in which it broke the protocol.
+  RateGuard resets_{1'000, 200};
+  // PING and SETTINGS between responses. Clients with keepalive send a PING every few seconds;
+  // clients that measure bandwidth send one per response.
+  RateGuard controls_{20, 1};
+  std::string_view kind_;
+  Refusal reason_ = Refusal::kFlood;
+};
+
+}  // namespace sluice::rpc::http2

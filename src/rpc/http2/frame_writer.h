@@ -1,0 +1,51 @@
+// The frames that the server sends on one connection, and the flow-control window that it returns.
+// nghttp2 queues them; the transport is asked for a flush.
+//
+// Loop thread only.
+#pragma once
+
+#include <nghttp2/nghttp2.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "net/transport.h"
+#include "rpc/status.h"
+
+namespace sluice::rpc::http2 {
+
+class FrameWriter {
+ public:
+  explicit FrameWriter(net::Transport& transport) : transport_(transport) {}
+
+  // `session`: null once it is deleted. `read`: takes the bytes of responses from streams.
+  // REQUIRES: before any other function.
+  void Attach(nghttp2_session* session, nghttp2_data_source_read_callback read);
+
+  void SubmitSettings();
+
+  // A response: headers, then messages and trailers; or one HEADERS frame alone.
+  void SubmitResponse(std::int32_t stream);
+  void SubmitTrailers(std::int32_t stream, const Status& status);
+  void SubmitTrailersOnly(std::int32_t stream, const Status& status);
+  void SubmitHttpError(std::int32_t stream, std::string_view http_status);
+  // The stream has output again, after it had none.
+  void ResumeOutput(std::int32_t stream);
+
+  void ReturnWindow(std::int32_t stream, std::size_t bytes);
+
+  // nghttp2 sends the reset before any DATA.
+  void SubmitReset(std::int32_t stream, std::uint32_t error);
+  void SubmitPing();
+  // Announces the final GOAWAY: calls that are on their way are still accepted.
+  void SubmitShutdownNotice();
+  void SubmitGoaway(std::uint32_t error, std::string_view text);
+
+ private:
+  net::Transport& transport_;
+  nghttp2_session* session_ = nullptr;
+  nghttp2_data_source_read_callback read_ = nullptr;
+};
+
+}  // namespace sluice::rpc::http2

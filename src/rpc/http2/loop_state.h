@@ -1,0 +1,72 @@
+// What the connections of a server share on one loop: the inflater, the usage of each peer, and the
+// server's state (SharedState).
+//
+// Loop thread only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "base/clock.h"
+#include "net/loop.h"
+#include "rpc/http2/inflater.h"
+#include "rpc/http2/peer_use.h"
+#include "rpc/http2/shared_state.h"
+
+namespace sluice::rpc::http2 {
+
+// The number of unary calls so far.
+struct CallCounts {
+  std::uint64_t begun = 0;
+  std::uint64_t ended = 0;
+};
+
+class LoopState {
+ public:
+  // Both must outlive this object.
+  LoopState(SharedState& shared, net::Loop& loop) : shared_(shared), loop_(loop) {}
+
+  net::Loop& loop() { return loop_; }
+  SharedState& shared() { return shared_; }
+  const ServerOptions& options() const { return shared_.options; }
+  const Times& times() const { return shared_.times; }
+  void Count(Refusal refusal) { shared_.metrics.Count(refusal); }
+
+  Inflater& inflater() { return inflater_; }
+  // Inflating a few bytes can take as long as a thousand calls, so beyond this other connections
+  // run between.
+  static constexpr std::size_t kInflatedBytesPerIteration = 64 * 1024;
+  // Whether this iteration has inflated less, over all connections.
+  bool MayInflate() {
+    const SteadyTime now = loop_.now();
+    if (std::exchange(inflate_iteration_, now) != now) inflated_before_ = inflater_.total();
+    return inflater_.total() - inflated_before_ <= kInflatedBytesPerIteration;
+  }
+
+  // The peer that `network` names. REQUIRES: ForgetPeer is called for each call of this.
+  PeerUse& FindPeer(const std::string& network) {
+    PeerUse& peer = peers_[network];
+    ++peer.connections;
+    return peer;
+  }
+  void ForgetPeer(const std::string& network) {
+    const auto peer = peers_.find(network);
+    if (--peer->second.connections == 0) peers_.erase(peer);
+  }
+
+  CallCounts& unary_calls() { return unary_calls_; }
+
+ private:
+  SharedState& shared_;
+  net::Loop& loop_;
+  Inflater inflater_;
+  SteadyTime inflate_iteration_{};                  // that inflated_before_ is of
+  std::size_t inflated_before_ = 0;                 // before the iteration
+  std::unordered_map<std::string, PeerUse> peers_;  // with a connection
+  CallCounts unary_calls_;
+};
+
+}  // namespace sluice::rpc::http2

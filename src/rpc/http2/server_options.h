@@ -1,0 +1,71 @@
+// The options of a gRPC server, and its timeouts.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/address.h"
+#include "base/clock.h"
+#include "rpc/handler.h"
+
+namespace sluice {
+class MetricsRegistry;
+}
+
+namespace sluice::net {
+class TlsServerContext;
+}
+
+namespace sluice::rpc::http2 {
+
+struct ServerOptions {
+  Address address;
+  // The permissions of a unix socket's file. Connecting requires write permission. Absent: the
+  // umask applies.
+  std::optional<mode_t> socket_mode = std::nullopt;
+  // Null disables TLS. Must outlive the server.
+  net::TlsServerContext* tls = nullptr;
+  // The maximum decompressed size of a message. Larger messages fail with RESOURCE_EXHAUSTED.
+  std::size_t max_message_bytes = 1024 * 1024;
+  // A connection beyond this number replaces one that waits for no answer (net/eviction.h). If all
+  // connections wait for answers, the new one gets answers to probes only, and ends after a second.
+  std::size_t max_connections = 100'000;
+  // A connection gets GOAWAY at this age, with 10 % jitter. Streams are asked to end and open calls
+  // finish. The caller then reconnects, perhaps to another server. Zero disables this.
+  Duration max_connection_age{};
+  // The maximum number of open calls, except of probes. More are refused (REFUSED_STREAM), so
+  // callers can retry. A peer may have three times as many as are left.
+  std::size_t max_calls = 100'000;
+  // Whether the server knows the caller. Others are refused while half of max_calls is used. Null:
+  // all are known. Called on io threads.
+  std::function<bool(const Call&)> knows_caller = nullptr;
+  // The headers that handlers read with Call::Metadata, in lower case. Others are not kept.
+  std::vector<std::string> metadata = {"authorization"};
+  // The maximum bytes of messages that are incomplete or not taken yet, over all connections. A
+  // peer that uses most of them gets RESOURCE_EXHAUSTED, or its oldest unread calls are reset.
+  std::size_t max_buffered_bytes = 128 * 1024 * 1024;
+  // May be null. Otherwise must outlive the server.
+  MetricsRegistry* metrics = nullptr;
+};
+
+// Timeouts of a connection.
+struct Times {
+  Duration preface = std::chrono::seconds(10);     // for the HTTP/2 preface
+  Duration request = std::chrono::seconds(10);     // for a whole request, or a stream's message
+  Duration stall = std::chrono::seconds(30);       // for the peer to read pending output
+  Duration keepalive = std::chrono::seconds(120);  // without input, before a PING is sent
+  Duration ping = std::chrono::seconds(20);        // for the ack of a PING
+  Duration notice = std::chrono::seconds(1);       // for the ack of a PING when draining
+  Duration linger = std::chrono::seconds(1);       // for the peer to close after the last output
+  Duration no_place = std::chrono::seconds(1);     // the life of a connection without a place
+  // From when on a connection is stuck whose request is incomplete or whose output is not read.
+  Duration stuck = std::chrono::milliseconds(100);
+};
+
+}  // namespace sluice::rpc::http2

@@ -1,0 +1,109 @@
+// The commands of one connection that await their replies, oldest first, and when they are overdue.
+//
+// Loop thread only.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "store/redis/check_queue.h"
+#include "store/redis/pending_check.h"
+#include "store/store.h"
+
+namespace sluice::redis {
+
+// A call of the check script. It owns its command, so it can be sent again after checks' owners
+// have been answered.
+struct Pack {
+  std::string command;                     // in the Redis protocol
+  std::vector<CheckQueue::Entry> entries;  // a check is null once it has been answered
+  Routing routing = Routing::kWithOthers;  // of all its checks
+
+  std::size_t checks() const {
+    std::size_t n = 0;
+    for (const CheckQueue::Entry& entry : entries) n += entry.checks.size();
+    return n;
+  }
+
+  // Whether the owners of all its checks have been answered. REQUIRES: no check is null.
+  bool IsAbandoned() const {
+    return std::all_of(entries.begin(), entries.end(), [](const CheckQueue::Entry& entry) {
+      return std::all_of(entry.checks.begin(), entry.checks.end(),
+                         [](const PendingPtr& it) { return it->is_late; });
+    });
+  }
+};
+
+struct InFlightCommand {
+  enum class Kind : std::uint8_t { kPack, kReset, kScriptLoad, kAsking, kInspection };
+
+  Kind kind = Kind::kPack;
+  std::unique_ptr<Pack> pack{};  // kPack
+  StoreReset* reset = nullptr;   // kReset; null if it has timed out
+  SteadyTime sent{};
+  SteadyTime due{};  // from then on it is overdue
+  bool deadline_extended = false;
+};
+
+class InFlight {
+ public:
+  // `timeout` and `silence`: see NodeOptions.
+  InFlight(Duration timeout, Duration silence) : timeout_(timeout), silence_(silence) {}
+
+  void Add(InFlightCommand command, SteadyTime now);
+
+  bool empty() const { return commands_.empty(); }
+  std::size_t packs() const { return packs_; }
+  const InFlightCommand& oldest() const { return commands_.front(); }
+
+  // Its reply has arrived. REQUIRES: !empty()
+  InFlightCommand TakeOldest(SteadyTime now);
+  std::vector<InFlightCommand> TakeAll();
+
+  // Calls `visit` with every check that has not been answered, oldest first.
+  template <typename Visit>
+  void ForEachCheck(const Visit& visit) const {
+    for (const InFlightCommand& command : commands_) {
+      if (!command.pack) continue;
+      for (const CheckQueue::Entry& entry : command.pack->entries) {
+        for (const PendingPtr& check : entry.checks) visit(*check);
+      }
+    }
+  }
+
+  // Whether the entry of this number may be in flight.
+  bool MayHave(std::uint64_t number) const;
+  // Whether an in-order check whose owner waits is in flight.
+  bool HasInOrder() const;
+
+  // This process was late, not Redis: what is overdue gets its timeout again, once.
+  void ExtendDeadlines(SteadyTime now);
+
+  // Whether the oldest command is overdue.
+  bool IsOverdue(SteadyTime now) const { return !empty() && oldest().due <= now; }
+  // Whether the server has not replied at all for too long.
+  bool IsSilent(SteadyTime now) const { return !empty() && SilentFrom() <= now; }
+
+  // Resets whose deadline is `now` or before; their replies will be ignored.
+  std::vector<StoreReset*> TakeOverdueResets(SteadyTime now);
+
+  // The earliest time at which a check or reset expires, or the server is silent, or, if
+  // `with_overdue`, the oldest command is overdue.
+  SteadyTime NextDeadline(bool with_overdue) const;
+
+ private:
+  SteadyTime SilentFrom() const { return std::max(last_reply_, oldest().sent) + silence_; }
+
+  const Duration timeout_;
+  const Duration silence_;
+  std::vector<InFlightCommand> commands_;
+  std::size_t packs_ = 0;
+  SteadyTime last_reply_{};
+};
+
+}  // namespace sluice::redis

@@ -1,0 +1,92 @@
+#include "store/redis/packer.h"
+
+#include <limits>
+#include <utility>
+
+#include "store/redis/connection.h"
+#include "store/redis/script.h"
+
+namespace sluice::redis {
+
+// In-order checks of one counter are never in flight in two packs. If the script were missing for
+// the first pack, and another client loaded it, the second pack would be decided before the first.
+bool Packer::MaySendFront() const {
+  if (queue_.empty()) return false;
+  if (in_flight_.packs() == 0) return true;
+  if (in_flight_.MayHave(queue_.front().after)) return false;
+  if (apart_ > 0) return true;
+  if (queue_.front().front().routing != Routing::kWithOthers) {
+    return in_flight_.packs() < kMaxSlotPacksInFlight;
+  }
+  return in_flight_.packs() < kMaxPacksInFlight && queue_.entries() >= ScriptCall::kMaxEntries;
+}
+
+// In-order checks of one counter stay together; otherwise the second would wait for the first.
+bool Packer::MaySendApart() const {
+  if (in_flight_.packs() > 0 || queue_.empty() || queue_.entries() > kMaxApart) return false;
+  const std::uint64_t first = queue_.front().number;
+  return queue_.AllOf([&](const CheckQueue::Entry& entry) {
+    return entry.after < first && entry.front().routing == Routing::kWithOthers &&
+           IsPlain(*entry.front().check, static_cast<std::int64_t>(entry.checks.size()));
+  });
+}
+
+// A pack with declared keys, or after ASKING, holds one entry.
+bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
+  if (pack.entries.empty()) return true;
+  if (apart_ > 0) return false;
+  if (pack.routing != Routing::kWithOthers || entry.front().routing != Routing::kWithOthers) {
+    return false;
+  }
+  const bool joins_what_it_follows = entry.after >= pack.entries.front().number;
+  return call_.HasRoomFor(*entry.front().check) &&
+         (joins_what_it_follows || !in_flight_.MayHave(entry.after));
+}
+
+std::unique_ptr<Pack> Packer::TakeNext() {
+  if (MaySendApart()) apart_ = queue_.entries();
+  if (!MaySendFront()) {
+    apart_ = 0;
+    return nullptr;
+  }
+  auto pack = EmptyPack();
+  pack->routing = queue_.front().front().routing;
+  call_.Clear();
+  while (!queue_.empty() && MayJoin(queue_.front(), *pack)) Append(queue_.TakeFront(), *pack);
+  if (apart_ > 0) --apart_;
+  Encode(*pack);
+  return pack;
+}
+
+std::unique_ptr<Pack> Packer::EmptyPack() {
+  if (!spare_) return std::make_unique<Pack>();
+  spare_->command.clear();
+  spare_->entries.clear();
+  spare_->routing = Routing::kWithOthers;
+  return std::move(spare_);
+}
+
+std::unique_ptr<Pack> Packer::PackAlone(PendingPtr check) {
+  auto pack = EmptyPack();
+  CheckQueue::Entry entry{.checks = {}, .number = std::numeric_limits<std::uint64_t>::max()};
+  entry.checks.push_back(std::move(check));
+  call_.Clear();
+  Append(std::move(entry), *pack);
+  Encode(*pack);
+  return pack;
+}
+
+void Packer::Append(CheckQueue::Entry entry, Pack& pack) {
+  call_.Add(*entry.front().check, static_cast<std::int64_t>(entry.checks.size()));
+  pack.entries.push_back(std::move(entry));
+}
+
+void Packer::Encode(Pack& pack) {
+  const auto arguments = call_.Arguments(declares_keys_ || pack.routing == Routing::kBySlot,
+                                         clock_ != nullptr ? clock_->Now() : Time());
+  arguments_.assign({"EVALSHA", kCheckScript.sha1});
+  arguments_.insert(arguments_.end(), arguments.begin(), arguments.end());
+  AppendCommand(arguments_, pack.command);
+}
+
+}  // namespace sluice::redis

@@ -1,0 +1,74 @@
+// The checks that wait to be sent to one node, and how they are packed into calls of the check
+// script.
+//
+// If no call is in flight, the checks queued during a loop iteration are sent at its end, in one
+// call; otherwise they wait for the reply. A full pack is sent immediately, but at most one beside
+// the first. There is no timer: Redis decides coalesced checks at the price of one, and further
+// checks of a pack cost it a third of the first.
+//
+// A few plain checks are sent in a call each, all at once: the script decides a lone plain check
+// in a short way.
+//
+// Loop thread only.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "store/redis/check_queue.h"
+#include "store/redis/in_flight.h"
+#include "store/redis/script_call.h"
+
+namespace sluice::redis {
+
+class Packer {
+ public:
+  // `clock`: see NodeOptions. The clock and `in_flight` must outlive this.
+  Packer(const InFlight& in_flight, const Clock* clock, bool clustered)
+      : in_flight_(in_flight), clock_(clock), declares_keys_(!clustered) {}
+
+  CheckQueue& queue() { return queue_; }
+  const CheckQueue& queue() const { return queue_; }
+
+  // The server rejects undeclared keys.
+  void DeclareKeys() { declares_keys_ = true; }
+
+  // Takes the oldest checks that may be sent now. Null: none may.
+  std::unique_ptr<Pack> TakeNext();
+
+  // A pack of this check alone, before all that are queued.
+  std::unique_ptr<Pack> PackAlone(PendingPtr check);
+
+  // Keeps the memory of a pack that has been answered, for the next one.
+  void Recycle(std::unique_ptr<Pack> pack) { spare_ = std::move(pack); }
+
+ private:
+  static constexpr std::size_t kMaxPacksInFlight = 2;
+  // As many calls of one plain check cost Redis less than a pack of them; bench/lone_check measures
+  // it.
+  static constexpr std::size_t kMaxApart = 4;
+  // Packs of a single slot are small.
+  static constexpr std::size_t kMaxSlotPacksInFlight = 16;
+
+  std::unique_ptr<Pack> EmptyPack();
+  bool MaySendApart() const;
+  bool MaySendFront() const;
+  bool MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const;
+  void Append(CheckQueue::Entry entry, Pack& pack);
+  void Encode(Pack& pack);
+
+  const InFlight& in_flight_;
+  const Clock* const clock_;
+  bool declares_keys_;
+  CheckQueue queue_;
+  std::size_t apart_ = 0;  // entries at the front of the queue that go in a call each
+  std::unique_ptr<Pack> spare_;
+  ScriptCall call_;
+  std::vector<std::string_view> arguments_;
+};
+
+}  // namespace sluice::redis

@@ -1,0 +1,51 @@
+// A check on its way through the Redis store, from Submit until its reply has arrived or cannot
+// arrive any more.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include <boost/container/small_vector.hpp>
+
+#include "store/store.h"
+
+namespace sluice::redis {
+
+// How a check is sent to a node of a cluster.
+enum class Routing : std::uint8_t {
+  kWithOthers,  // may share a call with checks of other slots
+  kBySlot,      // alone, with declared keys, so that the node replies with redirects
+  kAsking,      // alone, to the node that imports its slot
+};
+
+struct PendingCheck {
+  explicit PendingCheck(StoreCheck& of_owner) : check(&of_owner) {}
+  explicit PendingCheck(std::shared_ptr<StoreCheck> of_store)
+      : check(of_store.get()), own(std::move(of_store)) {}
+
+  // This process was late, not Redis: if the check is overdue, it gets `more` time, once.
+  void ExtendDeadline(SteadyTime now, Duration more) {
+    if (check->deadline > now || std::exchange(deadline_extended, true)) return;
+    check->deadline = std::min<SteadyTime>(now + more, check->last_deadline);
+  }
+
+  StoreCheck* check;                // the one to answer
+  std::shared_ptr<StoreCheck> own;  // the same, if the store created it; else null
+  Routing routing = Routing::kWithOthers;
+  bool deadline_extended = false;
+  bool is_probe = false;
+  bool is_late = false;  // its owner has been answered, and `check` is a copy
+};
+
+using PendingPtr = std::unique_ptr<PendingCheck>;
+
+// Mostly one. Movable, not copyable.
+struct PendingChecks : boost::container::small_vector<PendingPtr, 1> {
+  PendingChecks() = default;
+  PendingChecks(PendingChecks&&) = default;
+  PendingChecks& operator=(PendingChecks&&) = default;
+};
+
+}  // namespace sluice::redis

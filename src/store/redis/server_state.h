@@ -1,0 +1,62 @@
+// State shared by the connections of all io threads to one Redis server.
+//
+// Thread-safe, except `inspection`, which only io-0 uses.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/address.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "store/redis/breaker.h"
+#include "store/redis/inspection.h"
+#include "store/redis/server_status.h"
+
+namespace sluice::redis {
+
+struct ServerState {
+  // `name`, which another server may have given, is for the log; `labels` are those of its metrics.
+  // `connections` is their number, one for each io thread. `metrics` must outlive the server.
+  ServerState(const std::string& name, std::size_t connections, MetricsRegistry& metrics,
+              const MetricLabels& server_labels = {})
+      : labels(server_labels),
+        status(LogText(name), connections),
+        breaker(LogText(name), metrics, labels),
+        inspection(LogText(name), metrics, labels) {}
+
+  const MetricLabels labels;
+  ServerStatus status;
+  Breaker breaker;
+  Inspection inspection;
+};
+
+// The servers of a store, created on first use.
+class Servers {
+ public:
+  // `labeled`: there may be several servers, so their metrics carry a label.
+  Servers(std::size_t connections, bool labeled, MetricsRegistry& metrics)
+      : connections_(connections), labeled_(labeled), metrics_(metrics) {}
+
+  ServerState& At(const Address& address) SLUICE_EXCLUDES(mutex_) {
+    const std::string name = address.ToString();
+    const MutexLock lock(mutex_);
+    std::unique_ptr<ServerState>& server = servers_[name];
+    if (!server) {
+      const MetricLabels labels = labeled_ ? MetricLabels{{"server", name}} : MetricLabels();
+      server = std::make_unique<ServerState>(name, connections_, metrics_, labels);
+    }
+    return *server;
+  }
+
+ private:
+  const std::size_t connections_;
+  const bool labeled_;
+  MetricsRegistry& metrics_;
+  Mutex mutex_;
+  std::map<std::string, std::unique_ptr<ServerState>> servers_ SLUICE_GUARDED_BY(mutex_);
+};
+
+}  // namespace sluice::redis

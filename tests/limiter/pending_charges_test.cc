@@ -1,0 +1,183 @@
+// Units admitted without the store: how many still count, until the store takes them.
+#include "limiter/pending_charges.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr std::string_view kBucket = "sluice:{shop/r/}:token_bucket:1s:warmup";
+constexpr Time kLost(hours(1000));
+
+// However cold the bucket is in which they were admitted.
+TEST(PendingCharges, UnitsOfAWarmingBucket_AreAsManyAsWereAdmitted_UntilRefilled) {
+  struct Row {
+    WarmingBucket limit;
+    std::int64_t cost;
+    Duration interval;  // refills a unit
+  };
+  const Row rows[] = {
+      {{.rate = 10, .period = seconds(1), .warmup = minutes(1)}, 20, milliseconds(100)},
+      {{.rate = 10, .period = seconds(1), .warmup = hours(24)}, 100'000, milliseconds(100)},
+      {{.rate = 1, .period = hours(24), .warmup = milliseconds(1)}, 10, hours(24)},
+      {{.rate = 1'000'000, .period = seconds(1), .warmup = hours(24)},
+       kMaxCost / 10'000'000,
+       Duration(1)},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.cost);
+    const Limit limit = row.limit;
+    const Share share = Share::Whole();
+    const WarmingBucket::State warm{.stored = 0, .next_free = kLost + hours(1), .last = kLost};
+    const SeenState state{.snapshot = warm, .reset_at = kLost + hours(5), .at = kLost};
+    for (const std::optional<SeenState>& seen : {std::optional<SeenState>(), {state}}) {
+      PendingCharges charges;
+      for (int i = 0; i < 2; ++i) {
+        ASSERT_TRUE(charges.Add({.key = kBucket, .limit = limit, .share = share, .seen = seen},
+                                row.cost, kLost));
+      }
+      EXPECT_EQ(charges.Find(kBucket, kLost), 2 * row.cost);
+      auto taken = charges.Take(10, kLost);
+      ASSERT_EQ(taken.size(), 1u);
+      EXPECT_EQ(taken[0].units, 2 * row.cost);
+      charges.PutBack(std::move(taken[0]), kLost);
+      EXPECT_EQ(charges.Find(kBucket, kLost + 3 * row.interval), 2 * row.cost - 3);
+      EXPECT_TRUE(charges.Take(10, kLost + 2 * row.cost * row.interval).empty());
+    }
+  }
+}
+
+// A counter with its limit and share, in charges.
+class Counter {
+ public:
+  explicit Counter(Limit limit, const Share& share = Share::Whole())
+      : limit_(std::move(limit)), share_(share) {}
+
+  bool Add(std::int64_t cost, Time now, std::string_view key = "k") {
+    return charges.Add({.key = key, .limit = limit_, .share = share_, .seen = seen}, cost, now);
+  }
+
+  PendingCharges charges;
+  std::optional<SeenState> seen;
+
+ private:
+  const Limit limit_;
+  const Share share_;
+};
+
+// The window that the store has open, whatever it counts.
+TEST(PendingCharges, UnitsOfAWindow_CountUntilItEnds) {
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  const FixedWindow::State state{.start = kLost - seconds(50), .count = 40, .last = kLost};
+  counter.seen = {.snapshot = state, .reset_at = kLost + seconds(10), .at = kLost};
+  ASSERT_TRUE(counter.Add(5, kLost));
+  EXPECT_EQ(counter.charges.Find("k", kLost + seconds(10) - Duration(1)), 5);
+  EXPECT_EQ(counter.charges.Find("k", kLost + seconds(10)), 0);
+  ASSERT_TRUE(counter.Add(3, kLost + seconds(20)));
+  EXPECT_EQ(counter.charges.Find("k", kLost + seconds(20)), 3);
+}
+
+TEST(PendingCharges, UnitsOfABucket_AreRefilledAtThisServersShareOfTheRate) {
+  const TokenBucket tokens{.rate = 10, .period = seconds(1), .burst = 100, .starts_empty = true};
+  const WarmingBucket warming{.rate = 10, .period = seconds(1), .warmup = minutes(1)};
+  for (const Limit& limit : {Limit(tokens), Limit(warming)}) {
+    Counter counter(limit, Share::OfServer(3, 0));
+    ASSERT_TRUE(counter.Add(30, kLost));
+    EXPECT_EQ(counter.charges.Find("k", kLost + seconds(3)), 20);
+    EXPECT_EQ(counter.charges.Find("k", kLost + seconds(9)), 0);
+    ASSERT_TRUE(counter.Add(7, kLost + minutes(1)));
+    EXPECT_EQ(counter.charges.Find("k", kLost + minutes(1)), 7);
+  }
+}
+
+// An override holds some requests to less of the same bucket, and comes first.
+TEST(PendingCharges, UnitsOfTwoLimitsOfACounter_AreAllKept_ChargedByTheLarger) {
+  TokenBucket large{.rate = 1, .period = hours(1), .burst = 1000};
+  TokenBucket small = large;
+  small.burst = 5;
+  Counter small_counter{Limit(small)};
+  ASSERT_TRUE(small_counter.Add(5, kLost));
+  const Limit limit = large;
+  const Share share = Share::Whole();
+  const std::optional<SeenState> seen;
+  PendingCharges& charges = small_counter.charges;
+  ASSERT_TRUE(charges.Add({.key = "k", .limit = limit, .share = share, .seen = seen}, 900, kLost));
+  EXPECT_EQ(charges.Find("k", kLost), 905);
+  ASSERT_TRUE(small_counter.Add(5, kLost));
+  const auto taken = charges.Take(1, kLost);
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_EQ(taken[0].units, 910);
+  EXPECT_EQ(taken[0].limit, limit);
+}
+
+TEST(PendingCharges, TooManyCounters_AreDropped) {
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < 2 * PendingCharges::kMaxCounters; ++i) {
+    kept += counter.Add(1, kLost, std::to_string(i)) ? 1 : 0;
+  }
+  EXPECT_EQ(kept, PendingCharges::kMaxCounters);
+  EXPECT_EQ(counter.charges.size(), PendingCharges::kMaxCounters);
+  EXPECT_TRUE(counter.Add(1, kLost, "0")) << "it is known";
+}
+
+TEST(PendingCharges, Taken_AreAsManyAsAskedFor_EachOnce) {
+  constexpr std::size_t kMany = 500;
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  for (std::size_t i = 0; i < kMany; ++i) counter.Add(1, kLost, std::to_string(i));
+  std::set<std::string> taken;
+  for (std::size_t i = 0; i < kMany; i += 2) {
+    const auto charges = counter.charges.Take(2, kLost);
+    ASSERT_EQ(charges.size(), 2u);
+    for (const auto& charge : charges) taken.insert(charge.key);
+  }
+  EXPECT_EQ(taken.size(), kMany);
+  EXPECT_EQ(counter.charges.size(), 0u);
+  EXPECT_TRUE(counter.charges.Take(2, kLost).empty());
+}
+
+// So a charge that the store keeps refusing does not hold up the others.
+TEST(PendingCharges, PutBackEachTime_AreTakenInTurn) {
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  for (int i = 0; i < 10; ++i) counter.Add(1, kLost, std::to_string(i));
+  std::set<std::string> taken;
+  for (int i = 0; i < 200; ++i) {
+    auto charges = counter.charges.Take(1, kLost);
+    ASSERT_EQ(charges.size(), 1u);
+    taken.insert(charges[0].key);
+    counter.charges.PutBack(std::move(charges[0]), kLost);
+  }
+  EXPECT_GT(taken.size(), 5u);
+}
+
+TEST(PendingCharges, PutBack_CountsWithWhatWasAddedMeanwhile) {
+  Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
+  for (int round = 0; round < 200; ++round) {
+    const std::int64_t meanwhile = round % 3;
+    counter.Add(5, kLost);
+    auto taken = counter.charges.Take(1, kLost);
+    ASSERT_EQ(taken.size(), 1u);
+    auto charge = std::move(taken[0]);
+    if (meanwhile > 0) counter.Add(meanwhile, kLost);
+    counter.charges.PutBack(std::move(charge), kLost);
+    EXPECT_EQ(counter.charges.size(), 1u);
+    EXPECT_EQ(counter.charges.Find("k", kLost), 5 + meanwhile);
+    counter.charges.Forget("k");
+    EXPECT_EQ(counter.charges.size(), 0u);
+    EXPECT_EQ(counter.charges.Find("k", kLost), 0);
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,126 @@
+// The leases of an outage that must still be reported.
+#include "limiter/pending_leases.h"
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <cstring>
+#include <vector>
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::seconds;
+
+constexpr SteadyTime kNow{hours(1)};
+const std::vector<PendingLeases::Slots> kSlots{{.key = "sluice:{d/r/}:concurrency", .count = 1}};
+
+LeaseId IdOf(std::uint64_t number) {
+  LeaseId id{};
+  std::memcpy(id.data(), &number, sizeof number);
+  return id;
+}
+
+// During an outage no changes are taken, while callers quickly take and release leases that would
+// last long.
+TEST(PendingLeases, ReleasedBeforeTheyAreReported_LeaveNothingBehind) {
+  constexpr std::uint64_t kMany = 1'000'000;
+  PendingLeases leases;
+  leases.Granted(IdOf(0), kSlots, kNow + hours(1));
+  const auto before = mallinfo2().uordblks;
+  for (std::uint64_t i = 1; i <= kMany; ++i) {
+    leases.Granted(IdOf(i), kSlots, kNow + hours(1));
+    leases.Released(IdOf(i));
+  }
+  EXPECT_LT(mallinfo2().uordblks, before + 1'000'000);
+  EXPECT_EQ(leases.Take(10, kNow).size(), 1u);
+}
+
+TEST(PendingLeases, AreTakenOnceEach_OldestChangeFirst) {
+  PendingLeases leases;
+  for (std::uint64_t i = 0; i < 3; ++i) leases.Granted(IdOf(i), kSlots, kNow + seconds(9));
+  const auto oldest = leases.Take(1, kNow);
+  ASSERT_EQ(oldest.size(), 1u);
+  EXPECT_EQ(oldest[0].id, IdOf(0));
+  leases.Renewed(IdOf(0), kNow + seconds(20));
+  leases.Renewed(IdOf(2), kNow + seconds(20));
+  leases.Released(IdOf(1));
+  const auto taken = leases.Take(10, kNow);
+  ASSERT_EQ(taken.size(), 2u);
+  EXPECT_EQ(taken[0].id, IdOf(2));
+  EXPECT_EQ(taken[1].id, IdOf(0));
+  leases.PutBack(taken[0]);
+  leases.PutBack(taken[1]);
+  EXPECT_EQ(leases.Take(10, kNow + seconds(10)).size(), 2u) << "renewed";
+  leases.PutBack(taken[0]);
+  EXPECT_TRUE(leases.Take(10, kNow + seconds(20)).empty()) << "expired";
+}
+
+TEST(PendingLeases, ReleaseOfAReportedOne_IsReportedUntilItExpires) {
+  PendingLeases leases;
+  leases.Granted(IdOf(1), kSlots, kNow + seconds(9));
+  leases.Take(10, kNow);
+  leases.Released(IdOf(1));
+  const auto taken = leases.Take(10, kNow);
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_TRUE(taken[0].released);
+  leases.PutBack(taken[0]);
+  leases.Released(IdOf(1));  // again
+  EXPECT_EQ(leases.Take(10, kNow).size(), 1u);
+  leases.PutBack(taken[0]);
+  EXPECT_TRUE(leases.Take(10, kNow + seconds(9)).empty());
+}
+
+TEST(PendingLeases, ReleasedOne_IsNotRenewed) {
+  PendingLeases leases;
+  leases.Granted(IdOf(1), kSlots, kNow + seconds(9));
+  leases.Take(10, kNow);
+  leases.Released(IdOf(1));
+  leases.Renewed(IdOf(1), kNow + seconds(20));
+  const auto taken = leases.Take(10, kNow);
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_TRUE(taken[0].released);
+  EXPECT_EQ(taken[0].expires, kNow + seconds(9));
+}
+
+TEST(PendingLeases, CounterIsResetWhileOneIsReported_ItIsNotReportedAgain) {
+  PendingLeases leases;
+  leases.Granted(IdOf(1), kSlots, kNow + seconds(9));
+  leases.Granted(IdOf(2), {{.key = "another", .count = 1}}, kNow + seconds(9));
+  const auto taken = leases.Take(10, kNow);
+  ASSERT_EQ(taken.size(), 2u);
+  leases.Forget(kSlots[0].key);
+  for (const auto& change : taken) leases.PutBack(change);
+  const auto again = leases.Take(10, kNow);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].id, IdOf(2));
+}
+
+// A check of two limits took slots of both under one lease.
+TEST(PendingLeases, OneOfTwoCountersIsReset_TheOtherStillCountsItsSlots) {
+  PendingLeases leases;
+  leases.Granted(IdOf(1), {{.key = "reset", .count = 2}, {.key = "kept", .count = 3}},
+                 kNow + seconds(9));
+  leases.Forget("reset");
+  const auto taken = leases.Take(10, kNow);
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_EQ(taken[0].slots, (std::vector<PendingLeases::Slots>{{.key = "kept", .count = 3}}));
+}
+
+TEST(PendingLeases, TooMany_AreNotReported_UntilOthersHaveEnded) {
+  PendingLeases leases;
+  constexpr std::size_t kMost = PendingLeases::kMaxLeases;
+  for (std::size_t i = 0; i <= kMost; ++i) leases.Granted(IdOf(i), kSlots, kNow + seconds(9));
+  EXPECT_EQ(leases.Take(2 * kMost, kNow).size(), kMost);
+  leases.Released(IdOf(0));
+  EXPECT_EQ(leases.Take(10, kNow).size(), 1u);
+  leases.Granted(IdOf(kMost), kSlots, kNow + seconds(9));
+  EXPECT_EQ(leases.Take(10, kNow).size(), 1u);
+  EXPECT_TRUE(leases.Take(10, kNow + seconds(9)).empty()) << "they expire";
+  leases.Granted(IdOf(0), kSlots, kNow + seconds(20));
+  EXPECT_EQ(leases.Take(10, kNow + seconds(9)).size(), 1u);
+}
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,112 @@
+#include "net/connection_server.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/notification.h"
+#include "tests/net/test_protocol.h"
+#include "tests/support/temp_dir.h"
+
+namespace sluice::net {
+namespace {
+
+// Says at once whether it has a place, and then waits: it may be closed at any time.
+class Greeter final : public ServedConnection {
+ public:
+  Greeter(TransportPtr transport, bool has_place)
+      : ServedConnection(has_place), transport_(std::move(transport)) {}
+
+  void Start() override {
+    transport_->Start(*this);
+    transport_->RequestFlush();
+  }
+  void Drain() override { Close(); }
+  Occupant AsOccupant() const override { return {.network = transport_->peer().network}; }
+
+ private:
+  void Receive(std::string_view) override {}
+  void TakeOutput(std::string& out) override {
+    if (!std::exchange(greeted_, true)) out += has_place() ? '+' : '-';
+  }
+  void OnClosed(Closure, std::string_view) override { Close(); }
+  void OnClose() override { transport_->Close(); }
+
+  const TransportPtr transport_;
+  bool greeted_ = false;
+};
+
+class ConnectionServerTest : public testing::Test {
+ protected:
+  ConnectionServerTest() { threads_.Start(); }
+  ~ConnectionServerTest() override {
+    server_->Stop(Duration::zero(), nullptr);
+    threads_.Stop();
+  }
+
+  void Start(std::size_t max_connections) {
+    server_ = ConnectionServer::Listen(threads_,
+                                       {.address = address_, .max_connections = max_connections})
+                  .value();
+    server_->Start({.make =
+                        [](EpollLoop&, TransportPtr transport, bool has_place) {
+                          return std::make_unique<Greeter>(std::move(transport), has_place);
+                        },
+                    .on_refused = [] {},
+                    .on_replaced = [] {}});
+  }
+
+  const test::TempDir dir_;
+  const Address address_{.host = {}, .unix_path = dir_.path() / "socket"};
+  IoThreads threads_{2};
+  std::unique_ptr<ConnectionServer> server_;
+};
+
+TEST_F(ConnectionServerTest, Connection_BeyondTheLimit_ReplacesAnIdleOne) {
+  Start(4);
+  std::vector<BlockingSocket> clients;
+  for (int i = 0; i < 20; ++i) {
+    clients.push_back(BlockingSocket::ConnectTo(address_));
+    EXPECT_EQ(clients.back().Read(1), "+") << i;
+  }
+  EXPECT_LE(server_->count().open(), 4U);
+}
+
+// The other loop's arrivals are bounded, since each holds a file.
+TEST_F(ConnectionServerTest, OtherLoopIsStuck_NewConnectionsGetAPlaceOnTheFirst) {
+  Start(4);
+  std::vector<BlockingSocket> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(BlockingSocket::ConnectTo(address_));
+    EXPECT_EQ(clients.back().Read(1), "+") << i;
+  }
+  Notification release;
+  threads_.loop(1).Post([&] { release.Wait(); });
+  // At most 64 of them wait for the other loop. The last of the others is not replaced by another.
+  for (int i = 0; i < 300; ++i) clients.push_back(BlockingSocket::ConnectTo(address_));
+  std::vector<pollfd> last;
+  for (std::size_t i = clients.size() - 65; i < clients.size(); ++i) {
+    last.push_back({.fd = clients[i].fd(), .events = POLLIN, .revents = 0});
+  }
+  bool has_place = false;
+  while (!has_place && poll(last.data(), last.size(), 10'000) > 0) {
+    for (pollfd& it : last) {
+      if (it.revents == 0) continue;
+      char answer = 0;
+      has_place |= read(it.fd, &answer, 1) == 1 && answer == '+';
+      it.fd = -1;  // answered or closed
+    }
+  }
+  EXPECT_TRUE(has_place);
+  release.Notify();
+  threads_.RunOn(1, [](EpollLoop&) {});  // it no longer waits
+}
+
+}  // namespace
+}  // namespace sluice::net
