@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the clients in clients/ and runs each one's example against real servers. Installs the packages
-# they need. If one cannot be installed, it says so, and skips the language.
+# Makes the archives of the clients in clients/, installs each, runs its example against real servers, and
+# follows its README in a new project. Installs the packages that this needs. If one cannot be installed, it
+# says so, and skips the language.
 #   scripts/test_clients.sh [cpp|python|java|go|node ...]    all without an argument
 # Tests two languages at a time, since their tests wait most of the time. Shows the output of each when it
 # has ended. Uses the sluiced and sluice of build/release, and builds them if they are missing.
@@ -8,20 +9,34 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 for language in "$@"; do
-  [[ $language =~ ^(cpp|python|java|go|node)$ ]] || { sed -n '2,6s/^# //p' scripts/test_clients.sh >&2; exit 2; }
+  [[ $language =~ ^(cpp|python|java|go|node)$ ]] || { sed -n '2,7s/^# //p' scripts/test_clients.sh >&2; exit 2; }
 done
-(($#)) || set -- cpp python java go node
+(($#)) || set -- java cpp python node go
 
 declare -A packages=(
-  [python]="python3-grpcio python3-protobuf protobuf-compiler" # run.py needs them, too
+  # run.py needs them, too
+  [python]="python3-grpcio python3-protobuf protobuf-compiler openssl python3-pip python3-venv
+    python3-setuptools python3-wheel python3-starlette python3-fastapi python3-uvicorn python3-flask"
   [cpp]="g++ cmake ninja-build libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler-grpc"
-  [java]="openjdk-17-jdk-headless libgrpc-java protobuf-compiler-grpc-java-plugin libnetty-java
-    libguava-java libprotobuf-java libperfmark-java libspring-aop-java"
+  [java]="openjdk-17-jdk-headless maven libmaven-compiler-plugin-java libmaven-resources-plugin-java
+    libmaven-jar-plugin-java libmaven-install-plugin-java libsurefire-java libexec-maven-plugin-java
+    libgrpc-java protobuf-compiler-grpc-java-plugin libnetty-java libguava-java libprotobuf-java
+    libperfmark-java libgoogle-gson-java libanimal-sniffer-java libgoogle-common-protos-java
+    liberror-prone-java libspring-aop-java libspring-context-java libspring-web-servlet-java
+    libservlet-api-java libjakarta-servlet-api-java libjetty9-java libtomcat10-java libtomcat10-embed-java
+    libnetty-tcnative-java libnetty-tcnative-jni"
   [go]="golang-go golang-google-grpc-dev golang-github-golang-protobuf-1-5-dev protoc-gen-go
     protoc-gen-go-grpc"
   [node]=""
 )
 command -v npm >/dev/null || packages[node]="nodejs npm"
+
+# What the example in Java runs on.
+jars=(grpc-{api,context,core,netty,protobuf,protobuf-lite,stub} guava protobuf gson perfmark-api
+  netty-{buffer,codec,codec-http,codec-http2,codec-socks,common,handler,handler-proxy,resolver,transport}
+  netty-transport-native-unix-common spring3-{aop,core,beans,context,expression,web,web.servlet}
+  aopalliance commons-logging servlet-api jakarta-servlet-api tomcat10-embed-core
+  tomcat10-annotations-api jetty9-{server,servlet,http,io,util,security})
 
 install_packages() {
   local package as_root=() missing=()
@@ -53,29 +68,92 @@ prepare() {
   [[ $1 != node ]] || install_npm_packages
 }
 
+# follow LANGUAGE ARCHIVE...: a new project, as its README says
+follow() {
+  local readme=clients/$1/README.md
+  shift
+  /usr/bin/python3 clients/testing/readme.py build/release/bin "$readme" "$@"
+}
+
 test_client() {
-  local tests=(/usr/bin/python3 clients/testing/run.py build/release/bin) generated path
+  local tests=(/usr/bin/python3 clients/testing/run.py build/release/bin) path modules out classes pom
   case $1 in
     cpp)
-      path=$(clients/cpp/build.sh)
-      PAY_COMMANDS="pay pay_async" "${tests[@]}" "$path"
+      path=$(clients/package.sh cpp)
+      out=$PWD/build/clients/cpp
+      mkdir -p "$out"
+      rm -rf "$out/sluice-client-cpp"
+      tar -xf "$path" -C "$out"
+      command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
+      export CMAKE_GENERATOR=Ninja CXXFLAGS="-O1 -Wall -Wextra -Wpedantic -Werror"
+      cmake -S "$out/sluice-client-cpp" -B "$out/client"
+      cmake --build "$out/client"
+      cmake --install "$out/client" --prefix "$out/prefix"
+      cmake -S "$out/sluice-client-cpp/example" -B "$out/example" -DCMAKE_PREFIX_PATH="$out/prefix" \
+        -DPROTOS="$PWD/proto"
+      cmake --build "$out/example"
+      PAY_COMMANDS="pay pay_async" "${tests[@]}" "$out/example/shop"
+      follow cpp "$path"
       ;;
     python)
-      generated=build/clients/python
-      mkdir -p "$generated"
-      protoc --proto_path=proto --python_out="$generated" sluice/v1/rate_limiter.proto
-      PYTHONPATH=$generated:clients/python PAY_COMMANDS="pay pay_async" \
+      path=$(clients/package.sh python)
+      /usr/bin/python3 -m pip -q install --no-index --no-deps --upgrade --target build/clients/python "$path"
+      PYTHONPATH=$PWD/build/clients/python PAY_COMMANDS="pay pay_async pay_block" \
         "${tests[@]}" /usr/bin/python3 clients/python/example.py
+      # Debian's packages stand for those of the package index.
+      PATH=/usr/bin:/bin PYTHONPATH=/usr/lib/python3/dist-packages PIP_NO_INDEX=1 follow python "$path"
       ;;
     java)
-      path=$(clients/java/build.sh)
-      PAY_COMMANDS="pay spring" "${tests[@]}" java -XX:TieredStopAtLevel=1 -cp "$path" sluice.example.Example
+      out=$PWD/build/clients/java
+      # Debian's repository stands for Maven's. What is installed is written beside the links to it.
+      rm -rf "$out" && mkdir -p "$out/classes"
+      cp -rs /usr/share/maven-repo "$out/repository"
+      export LC_ALL=POSIX
+      path=$(MAVEN_ARGS="-o -Dmaven.repo.local=$out/repository" clients/package.sh java)
+      protoc --proto_path=proto --java_out="$out" --grpc-java_out="$out" \
+        --plugin=protoc-gen-grpc-java="$(command -v grpc_java_plugin || command -v protoc-gen-grpc-java)" \
+        grpc/health/v1/health.proto
+      classes=$out/classes:$path:$(printf '/usr/share/java/%s.jar:' "${jars[@]}")
+      find "$out/grpc" -name '*.java' -print0 |
+        xargs -0 javac --release 8 -encoding UTF-8 -proc:none -nowarn -d "$out/classes" -cp "$classes"
+      javac -encoding UTF-8 -proc:none -parameters -d "$out/classes" -cp "$classes" clients/java/example/*.java
+      PAY_COMMANDS="pay spring async" \
+        "${tests[@]}" java -XX:TieredStopAtLevel=1 -cp "$classes" Example
+      # Debian's netty does TLS for gRPC only with its OpenSSL library, under the name that netty expects.
+      mkdir "$out/.mvn" "$out/native"
+      cp "/usr/lib/$(uname -m)-linux-gnu/jni/libnetty-tcnative.so" "$out/native/libnetty_tcnative.so"
+      for pom in "$out"/repository/io/grpc/grpc-netty/*/*.pom; do
+        sed --follow-symlinks "s,<dependencies>,&<dependency><groupId>io.netty</groupId>\
+          <artifactId>netty-tcnative</artifactId><version>debian</version></dependency>," "$pom" >"$out/pom"
+        mv "$out/pom" "$pom"
+      done
+      printf '%s\n' -o "-Dmaven.repo.local=$out/repository" >"$out/.mvn/maven.config"
+      MAVEN_OPTS=-Djava.library.path=$out/native follow java "$path" "$out/.mvn"
       ;;
     go)
-      clients/go/build.sh build/clients/go/example
-      "${tests[@]}" build/clients/go/example
+      path=$(clients/package.sh go)
+      out=$PWD/build/clients/go
+      clients/testing/go_proxy.py "$out/proxy"
+      # Debian's libraries stand for those of the module proxy.
+      export GOPROXY=file://$out/proxy GONOSUMDB='*' GOSUMDB=off GOFLAGS='-mod=mod -modcacherw' GOTOOLCHAIN=local \
+        GOMODCACHE=$out/modules GOCACHE=$out/cache GRPC_GO_RETRY=on
+      rm -rf "$out/sluice-client-go" "$out/modules"
+      tar -xf "$path" -C "$out"
+      (cd "$out/sluice-client-go" && go vet ./... && go build -o "$out/example" ./example)
+      "${tests[@]}" "$out/example"
+      follow go "$path"
       ;;
-    node) NODE_PATH=$PWD/build/clients/node/node_modules "${tests[@]}" node clients/node/example.js ;;
+    node)
+      path=$(clients/package.sh node)
+      modules=build/clients/node/node_modules
+      rm -rf "$modules/sluice-client" && mkdir "$modules/sluice-client"
+      tar -xf "$path" -C "$modules/sluice-client" --strip-components 1
+      cp clients/node/example.js build/clients/node
+      "$modules/.bin/tsc" --noEmit --allowJs --checkJs --skipLibCheck --target es2022 \
+        --module node16 --types node --typeRoots "$modules/@types" build/clients/node/example.js
+      "${tests[@]}" node build/clients/node/example.js
+      npm_config_prefer_offline=true npm_config_audit=false npm_config_fund=false follow node "$path"
+      ;;
   esac
 }
 

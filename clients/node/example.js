@@ -1,8 +1,10 @@
 // A shop whose methods, HTTP requests and gRPC calls are limited. See README.md.
 //
 //   example.js pay ADDRESS USER...            pays once for each user
+//   example.js first ADDRESS                  checks once, with the default options
 //   example.js crowd ADDRESS CALLERS CALLS    that many callers pay for one user; prints how many did
 //   example.js queue ADDRESS CALLS            makes that many calls, one after another; prints ms
+//   example.js modes ADDRESS                  charges 5 units, gives 2 back; prints what is left
 //   example.js ask ADDRESS open|closed        checks once for each line of standard input
 //   example.js export ADDRESS                 holds a slot until standard input ends
 //   example.js serve ADDRESS                  serves HTTP and gRPC until standard input ends
@@ -11,7 +13,7 @@
 const readline = require('readline');
 const express = require('express');
 const grpc = require('@grpc/grpc-js');
-const {Client, Limited, limitInterceptor, limitRequests} = require('.');
+const {Client, Limited, NoAnswer, limitInterceptor, limitRequests} = require('sluice-client');
 
 const DEADLINE = 60_000;  // generous: an example must work on a busy machine
 
@@ -29,6 +31,14 @@ async function pay(address, ...users) {
   }
 }
 
+const describe = (decision) =>
+  `${decision.allowed ? 'allowed' : 'denied'} ${decision.answered ? 'by Sluice' : 'without an answer'}`;
+
+async function first(address) {
+  const client = new Client(address);
+  console.log(describe(await client.check('shop', {endpoint: '/browse'})));
+}
+
 async function crowd(address, callers, calls) {
   const client = new Client(address, {deadline: DEADLINE});
   let allowed = 0;
@@ -43,20 +53,32 @@ async function crowd(address, callers, calls) {
 }
 
 async function queue(address, calls) {
-  const client = new Client(address, {deadline: DEADLINE, maxWait: 60_000});
+  const client = new Client(address, {deadline: DEADLINE});
   const start = performance.now();
   for (let i = 0; i < calls; ++i) {
-    await client.limited('shop', {endpoint: '/queue'}, () => {});
+    await client.limited('shop', {endpoint: '/queue'}, () => {}, {maxWait: 60_000});
   }
   console.log(Math.floor(performance.now() - start));
+}
+
+async function modes(address) {
+  const client = new Client(address, {deadline: DEADLINE});
+  const facts = {endpoint: '/tokens'};
+  const charged = await client.check('shop', facts, {mode: 'charge', cost: 3, amounts: {tokens: 2}});
+  await client.check('shop', facts, {mode: 'refund', cost: 2, chargedAt: charged.decidedAt});
+  const peeked = await client.check('shop', facts, {mode: 'peek'});
+  console.log(peeked.response.limits[0].remaining);
 }
 
 async function ask(address, withoutAnswer) {
   const client = new Client(address, {deadline: 1000, withoutAnswer});
   for await (const _ of readline.createInterface({input: process.stdin})) {
-    const decision = await client.check('shop', {endpoint: '/browse'});
-    console.log(decision.allowed ? 'allowed' : 'denied',
-      decision.answered ? 'by Sluice' : 'without an answer');
+    try {
+      await client.limited('shop', {endpoint: '/browse'}, (decision) => console.log(describe(decision)));
+    } catch (error) {
+      if (!(error instanceof NoAnswer)) throw error;
+      console.log(describe(error.decision));
+    }
   }
 }
 
@@ -76,7 +98,7 @@ async function holdExport(address) {
 }
 
 async function serve(address) {
-  const client = new Client(address, {deadline: DEADLINE});
+  const client = new Client(address, {deadline: DEADLINE, withoutAnswer: 'closed'});
   const app = express();
   app.use(limitRequests(client, 'shop'));
   app.use((request, response) => response.end('welcome\n'));
@@ -112,10 +134,10 @@ async function serve(address) {
   process.exit();
 }
 
-const commands = {pay, crowd, queue, ask, export: holdExport, serve};
+const commands = {pay, first, crowd, queue, modes, ask, export: holdExport, serve};
 const [, , command, ...given] = process.argv;
 if (!(command in commands) || given.length === 0) {
-  console.error('usage: example.js pay|crowd|queue|ask|export|serve ADDRESS [ARGUMENT...]');
+  console.error('usage: example.js pay|first|crowd|queue|modes|ask|export|serve ADDRESS [ARGUMENT...]');
   process.exit(2);
 }
 commands[command](...given);

@@ -3,50 +3,73 @@
 
   example.py pay ADDRESS USER...              pays once for each user, by a decorated function
   example.py pay_async ADDRESS USER...        the same, by a coroutine
+  example.py pay_block ADDRESS USER...        the same, by `async with`
+  example.py first ADDRESS                    checks once, with the default options
   example.py crowd ADDRESS THREADS CALLS      that many threads pay for one user; prints how many did
   example.py queue ADDRESS CALLS              makes that many calls, one after another; prints milliseconds
+  example.py modes ADDRESS                    charges 5 units, and gives 2 back; prints what is left
   example.py ask ADDRESS open|closed          checks once for each line of standard input
   example.py export ADDRESS                   holds a slot until standard input ends
   example.py serve ADDRESS                    serves HTTP and gRPC until standard input ends
 """
 
 import asyncio
+import socket
 import sys
+import threading
 import time
 from concurrent import futures
 
 import grpc
-from sluice_client import Client, LimitInterceptor, LimitMiddleware, Limited
+from sluice_client import (Client, Decision, Limited, LimitInterceptor, LimitMiddleware,
+                           LimitWSGIMiddleware, NoAnswer)
 
 DEADLINE = 60  # generous: an example must work on a busy machine
 
 
 def pay(address, *users):
-    client = Client(address, deadline=DEADLINE)
+    with Client(address, deadline=DEADLINE) as client:
+        @client.limit("shop", lambda user: {"endpoint": "/pay", "user": user})
+        def charge(user):
+            return f"{user} has paid"
 
-    @client.limit("shop", lambda user: {"endpoint": "/pay", "user": user})
-    def charge(user):
-        return f"{user} has paid"
-
-    for user in users:
-        try:
-            print(charge(user))
-        except Limited as limited:
-            print(f"{user} is denied, retry in {limited.retry_after:.0f} s")
+        for user in users:
+            try:
+                print(charge(user))
+            except Limited as limited:
+                print(f"{user} is denied, retry in {limited.retry_after:.0f} s")
 
 
 async def pay_async(address, *users):
-    client = Client(address, deadline=DEADLINE)
+    with Client(address, deadline=DEADLINE) as client:
+        @client.limit("shop", lambda user: {"endpoint": "/pay", "user": user})
+        async def charge(user):
+            return f"{user} has paid"
 
-    @client.limit("shop", lambda user: {"endpoint": "/pay", "user": user})
-    async def charge(user):
-        return f"{user} has paid"
+        for user in users:
+            try:
+                print(await charge(user))
+            except Limited as limited:
+                print(f"{user} is denied, retry in {limited.retry_after:.0f} s")
 
-    for user in users:
-        try:
-            print(await charge(user))
-        except Limited as limited:
-            print(f"{user} is denied, retry in {limited.retry_after:.0f} s")
+
+async def pay_block(address, *users):
+    with Client(address, deadline=DEADLINE) as client:
+        for user in users:
+            try:
+                async with client.limited("shop", {"endpoint": "/pay", "user": user}):
+                    print(f"{user} has paid")
+            except Limited as limited:
+                print(f"{user} is denied, retry in {limited.retry_after:.0f} s")
+
+
+def describe(decision: Decision):
+    return f"{'allowed' if decision.allowed else 'denied'} {'by Sluice' if decision.answered else 'without an answer'}"
+
+
+def first(address):
+    with Client(address) as client:
+        print(describe(client.check("shop", {"endpoint": "/browse"})))
 
 
 def crowd(address, threads, calls):
@@ -69,12 +92,22 @@ def queue(address, calls):
     print(int((time.monotonic() - start) * 1000))
 
 
+def modes(address):
+    client = Client(address, deadline=DEADLINE)
+    facts = {"endpoint": "/tokens"}
+    charged = client.check("shop", facts, mode="charge", cost=3, amounts={"tokens": 2})
+    client.check("shop", facts, mode="refund", cost=2, charged_at=charged.decided_at)
+    print(client.check("shop", facts, mode="peek").response.limits[0].remaining)
+
+
 def ask(address, without_answer):
     client = Client(address, deadline=1, without_answer=without_answer)
     for _ in sys.stdin:
-        decision = client.check("shop", {"endpoint": "/browse"})
-        print("allowed" if decision.allowed else "denied",
-              "by Sluice" if decision.answered else "without an answer", flush=True)
+        try:
+            with client.limited("shop", {"endpoint": "/browse"}) as decision:
+                print(describe(decision), flush=True)
+        except NoAnswer as denial:
+            print(describe(denial.decision), flush=True)
 
 
 def export(address):
@@ -90,54 +123,68 @@ def export(address):
         print("released", flush=True)
 
 
-async def application(scope, receive, send):
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"welcome\n"})
+def serve_asgi(client):
+    import fastapi
+    import uvicorn
+
+    app = fastapi.FastAPI()
+    app.add_middleware(LimitMiddleware, client=client, domain="shop")
+
+    @app.get("/{path:path}")
+    def welcome():
+        return fastapi.Response("welcome\n")
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    threading.Thread(target=server.run, args=([listening],), daemon=True).start()
+    return listening.getsockname()[1]
 
 
-async def answer(app, reader, writer):
-    """As much of HTTP/1.1 as an example without a web server needs."""
-    method, path, _ = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0].split()
-    scope = {"type": "http", "method": method.decode(), "path": path.decode(), "headers": [],
-             "client": writer.get_extra_info("peername")}
+def serve_wsgi(client):
+    import flask
+    import werkzeug.serving
 
-    async def send(message):
-        if message["type"] == "http.response.start":
-            writer.write(b"HTTP/1.1 %d -\r\nconnection: close\r\n" % message["status"])
-            writer.writelines(b"%s: %s\r\n" % header for header in message["headers"])
-            writer.write(b"\r\n")
-        else:
-            writer.write(message["body"])
+    app = flask.Flask(__name__)
+    app.wsgi_app = LimitWSGIMiddleware(app.wsgi_app, client, "shop")
 
-    await app(scope, None, send)
-    writer.close()
+    @app.get("/<path:path>")
+    def welcome(path):
+        return "welcome\n"
+
+    class Quiet(werkzeug.serving.WSGIRequestHandler):
+        def log(self, *_):
+            pass
+
+    server = werkzeug.serving.make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server.port
 
 
-def serve(address):
-    client = Client(address, deadline=DEADLINE)
+def serve_grpc(client):
     health = grpc.method_handlers_generic_handler("grpc.health.v1.Health", {
         "Check": grpc.unary_unary_rpc_method_handler(lambda request, context: b"\x08\x01"),
         "Watch": grpc.unary_stream_rpc_method_handler(lambda request, context: iter([b"\x08\x01"]))})
-    by_user = lambda metadata: {"user": metadata.get("user", "")}
-    server = grpc.server(futures.ThreadPoolExecutor(8),
-                         interceptors=[LimitInterceptor(client, "shop", by_user)])
+    limits = LimitInterceptor(client, "shop", lambda metadata: {"user": metadata.get("user", "")})
+    server = grpc.server(futures.ThreadPoolExecutor(8), interceptors=[limits])
     server.add_generic_rpc_handlers([health])
-    grpc_port = server.add_insecure_port("127.0.0.1:0")
+    port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    app = LimitMiddleware(application, client, "shop")
+    return server, port
 
-    async def listen():
-        http = await asyncio.start_server(lambda r, w: answer(app, r, w), "127.0.0.1", 0)
-        print(f"http={http.sockets[0].getsockname()[1]} grpc={grpc_port}", flush=True)
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
-    asyncio.run(listen())
+def serve(address):
+    client = Client(address, deadline=DEADLINE, without_answer="closed")
+    server, port = serve_grpc(client)
+    print(f"http_asgi={serve_asgi(client)} http_wsgi={serve_wsgi(client)} grpc={port}", flush=True)
+    sys.stdin.read()
     server.stop(None)
 
 
 if __name__ == "__main__":
-    commands = {"pay": pay, "pay_async": lambda *words: asyncio.run(pay_async(*words)), "crowd": crowd,
-                "queue": queue, "ask": ask, "export": export, "serve": serve}
+    commands = {"pay": pay, "pay_async": lambda *words: asyncio.run(pay_async(*words)),
+                "pay_block": lambda *words: asyncio.run(pay_block(*words)), "first": first,
+                "crowd": crowd, "queue": queue, "modes": modes, "ask": ask, "export": export,
+                "serve": serve}
     if len(sys.argv) < 3 or sys.argv[1] not in commands:
         sys.exit(__doc__)
     commands[sys.argv[1]](*sys.argv[2:])

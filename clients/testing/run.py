@@ -3,20 +3,25 @@
 
 Usage: run.py BIN COMMAND...      BIN: folder of sluiced and sluice; COMMAND: the example
 
-The example has these commands (clients/python/example.py describes them): pay, crowd, queue, ask, export
-and serve. What is checked, for every language:
+The example has these commands (clients/python/example.py describes them): pay, first, crowd, queue,
+modes, ask, export and serve. What is checked, for every language:
 
   a decorated method is limited, and learns when to retry
+  the first check after a start is answered within the default deadline
   50 threads get exactly what a limit allows
+  units are charged and given back
   a client that accepts a wait starts after it
   a server that is silent or killed: calls are allowed (open) or denied (closed), and its successor
     decides
+  a check whose connection breaks is not sent twice; a release is
   a lease is kept while the work lasts, released if it fails or its request is cancelled, and free
   after a crash
-  HTTP: 429 with Retry-After, RateLimit on every answer; gRPC: RESOURCE_EXHAUSTED, by an interceptor
+  HTTP: 429 with Retry-After, RateLimit on every answer; gRPC: RESOURCE_EXHAUSTED, by an interceptor;
+  503 and UNAVAILABLE if no server answers
 """
 
 import contextlib
+import http.client
 import json
 import os
 import pathlib
@@ -27,8 +32,6 @@ import sys
 import threading
 import time
 import unittest
-import urllib.error
-import urllib.request
 
 import grpc
 
@@ -36,6 +39,7 @@ RULES = pathlib.Path(__file__).with_name("rules")
 BIN, EXAMPLE = pathlib.Path(sys.argv[1]), sys.argv[2:]
 # The commands that limit a method, of which a language may have several.
 PAY = os.environ.get("PAY_COMMANDS", "pay").split()
+STARTS = int(os.environ.get("STARTS", "3"))  # of a process that checks once
 SOON = 300  # seconds: a busy machine is no failure
 
 
@@ -78,6 +82,56 @@ class Sluiced:
         self._process.wait()
 
 
+class Line:
+    """A connection between clients and a server, which can break."""
+
+    def __init__(self, test, address):
+        host, port = address.split(":")
+        self._server = (host, int(port))
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self._listening.getsockname()[1]
+        self._pairs = []
+        self._lost = False  # what clients send, meanwhile
+        self._sent = threading.Event()
+        test.addCleanup(self._listening.close)
+        test.addCleanup(self.break_off)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client = self._listening.accept()[0]
+                server = socket.create_connection(self._server)
+                self._pairs.append((client, server))
+                threading.Thread(target=self._pass_on, args=(client, server, True), daemon=True).start()
+                threading.Thread(target=self._pass_on, args=(server, client, False), daemon=True).start()
+
+    def _pass_on(self, source, sink, from_client):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if not (from_client and self._lost):
+                    sink.sendall(data)
+                if from_client:
+                    self._sent.set()
+
+    @contextlib.contextmanager
+    def breaking(self, lost):
+        """Breaks at the end, when the client has sent something, which the server gets unless `lost`."""
+        self._sent.clear()
+        self._lost = lost
+        yield
+        assert self._sent.wait(SOON)
+        self._lost = False
+        self.break_off(both=lost)
+
+    def break_off(self, both=True):
+        """Ends the clients' connections. The server's, too, or it still gets what has been sent."""
+        for client, server in self._pairs:
+            for end in (client, server) if both else (client,):
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+
+
 class Example:
     """The example with one of its commands."""
 
@@ -91,9 +145,12 @@ class Example:
         return self.process.stdout.readline().strip()
 
     def say(self, line):
+        self.hear(line)
+        return self.line()
+
+    def hear(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return self.line()
 
     def output(self):
         return self.process.communicate(timeout=SOON)[0]
@@ -108,12 +165,26 @@ def wait_until(condition, what):
     raise AssertionError(f"not within {SOON} s: {what}")
 
 
-def slot_ends_in(address):
-    """Seconds until the slot of /export is free if nobody renews its lease. Takes nothing."""
-    answer = subprocess.run([BIN / "sluice", "check", "shop", "endpoint=/export", "--peek", "--json",
+def peek(address, endpoint):
+    """The answer for a request without more attributes. Takes nothing."""
+    answer = subprocess.run([BIN / "sluice", "check", "shop", f"endpoint={endpoint}", "--peek", "--json",
                              "--addr", address, "--timeout", "20s"], stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, check=False).stdout
-    return float(json.loads(answer).get("retryAfter", "0s").rstrip("s"))
+    return json.loads(answer)
+
+
+def slot_ends_in(address):
+    """Seconds until the slot of /export is free if nobody renews its lease."""
+    return float(peek(address, "/export").get("retryAfter", "0s").rstrip("s"))
+
+
+def get(port, path, source="127.0.0.1"):
+    """Status, headers and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, SOON, (source, 0))
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
 
 
 class ClientTest(unittest.TestCase):
@@ -131,6 +202,34 @@ class ClientTest(unittest.TestCase):
                 self.assertEqual(lines[0], f"{ann} has paid")
                 self.assertRegex(lines[1], rf"^{ann} is denied, retry in 8\d{{4}} s$")
                 self.assertEqual(lines[2:], [f"{other} has paid" for other in others])
+
+    def test_the_first_check_after_a_start_is_answered(self):
+        answers = [self.example("first").output().strip() for _ in range(STARTS)]
+        self.assertEqual(answers, ["allowed by Sluice"] * STARTS)
+
+    def test_units_are_charged_and_given_back(self):
+        self.assertEqual(self.example("modes").output().strip(), "7")
+
+    def test_a_check_whose_connection_breaks_is_not_sent_twice(self):
+        line = Line(self, self.sluiced.address)
+        asking = Example(self, "ask", line.address, "open")
+        self.assertEqual(asking.say("?"), "allowed by Sluice")
+        with self.sluiced.silenced(), line.breaking(lost=False):
+            asking.hear("?")
+        self.assertEqual(asking.line(), "allowed without an answer")
+        used = lambda: 100_000 - int(peek(self.sluiced.address, "/browse")["limits"][0]["remaining"])
+        wait_until(lambda: used() >= 2, "the server gets the check")
+        self.assertEqual(used(), 2)
+
+    def test_a_release_whose_connection_breaks_is_sent_again(self):
+        line = Line(self, self.sluiced.address)
+        holder = Example(self, "export", line.address)
+        self.assertEqual(holder.line(), "held")
+        with line.breaking(lost=True):
+            holder.process.stdin.close()
+        self.assertEqual(holder.line(), "released")
+        holder.process.wait(SOON)
+        self.assertEqual(slot_ends_in(self.sluiced.address), 0)
 
     def test_50_threads_get_exactly_the_limit(self):
         self.assertEqual(self.example("crowd", "50", "10").output().strip(), "300")
@@ -183,7 +282,18 @@ class ClientTest(unittest.TestCase):
 
     def serve(self):
         line = self.example("serve").line()
+        self.assertTrue(line, "the example does not serve")
         return dict(word.split("=") for word in line.split())
+
+    def serve_http(self):
+        """The port and an address of one's own for each way to limit HTTP."""
+        ports = self.serve()
+        if not any(name.startswith("http") for name in ports):
+            self.skipTest("this client has no HTTP middleware")
+        for index, name in enumerate(sorted(ports)):
+            if name.startswith("http"):
+                with self.subTest(name):
+                    yield int(ports[name]), f"127.0.0.{2 + index}"
 
     def serve_grpc(self):
         """The names and channels of the servers; one for each way to write a service."""
@@ -194,46 +304,41 @@ class ClientTest(unittest.TestCase):
                     yield name, channel, ports.get("stream")
 
     def test_http_is_limited_with_headers(self):
+        for port, me in self.serve_http():
+            status, headers, body = get(port, "/limited", me)
+            self.assertEqual((status, body), (200, b"welcome\n"))
+            self.assertEqual(headers["RateLimit-Policy"], '"welcome";q=1')
+            self.assertRegex(headers["RateLimit"], r'^"welcome";r=0;t=8\d{4}$')
+            status, headers, _ = get(port, "/limited", me)
+            self.assertEqual(status, 429)
+            self.assertRegex(headers["Retry-After"], r"^8\d{4}$")
+            self.assertRegex(headers["RateLimit"], r'^"welcome";r=0;t=8\d{4}$')
+            status, _, _ = get(port, "/limited/%ff", me)  # not UTF-8 in those that decode it
+            self.assertIn(status, (400, 429, 500))
+            self.assertEqual(get(port, "/free", me)[0], 200)
+
+    def test_without_a_server_http_and_grpc_say_so(self):
         ports = self.serve()
-        if "http" not in ports:
-            self.skipTest("this client has no HTTP middleware")
-        url = f"http://127.0.0.1:{ports['http']}/limited"
-        with urllib.request.urlopen(url, timeout=SOON) as answer:
-            self.assertEqual(answer.read(), b"welcome\n")
-            self.assertEqual(answer.headers["RateLimit-Policy"], '"welcome";q=1')
-            self.assertRegex(answer.headers["RateLimit"], r'^"welcome";r=0;t=8\d{4}$')
-        with self.assertRaises(urllib.error.HTTPError) as denied:
-            urllib.request.urlopen(url, timeout=SOON)
-        self.assertEqual(denied.exception.code, 429)
-        self.assertRegex(denied.exception.headers["Retry-After"], r"^8\d{4}$")
-        self.assertRegex(denied.exception.headers["RateLimit"], r'^"welcome";r=0;t=8\d{4}$')
-        with self.assertRaises(urllib.error.HTTPError) as denied:
-            urllib.request.urlopen(f"{url}/%ff", timeout=SOON)  # not UTF-8 in those that decode it
-        self.assertIn(denied.exception.code, (429, 500))
-        with urllib.request.urlopen(url.replace("/limited", "/free"), timeout=SOON) as answer:
-            self.assertEqual(answer.status, 200)
+        self.sluiced.kill()
+        for name, port in ports.items():
+            if name.startswith("http"):
+                self.assertEqual(get(int(port), "/free")[0], 503, name)
+            elif name.startswith("grpc"):
+                with (grpc.insecure_channel(f"127.0.0.1:{port}") as channel,
+                      self.assertRaises(grpc.RpcError) as refused):
+                    channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=SOON)
+                self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE, name)
 
     def test_an_http_request_that_is_cancelled_gives_its_slot_back(self):
-        ports = self.serve()
-        if "http" not in ports:
-            self.skipTest("this client has no HTTP middleware")
-        url = f"http://127.0.0.1:{ports['http']}"
-        urllib.request.urlopen(f"{url}/free", timeout=SOON).close()  # Sluice is connected
-        with self.sluiced.silenced(), socket.create_connection(("127.0.0.1", ports["http"])) as gone:
-            gone.sendall(b"GET /report HTTP/1.1\r\nHost: shop\r\n\r\n")
-            gone.settimeout(0.3)
-            self.assertRaises(socket.timeout, gone.recv, 1)
-
-        def answered():
-            try:
-                with urllib.request.urlopen(f"{url}/report", timeout=SOON):
-                    return True
-            except urllib.error.HTTPError as denied:
-                denied.close()
-                return False
-
-        wait_until(answered, "the cancelled request gives its slot back")
-        wait_until(answered, "the one that was answered gives it back, too")
+        for port, _ in self.serve_http():
+            get(port, "/free")  # Sluice is connected
+            with self.sluiced.silenced(), socket.create_connection(("127.0.0.1", port)) as gone:
+                gone.sendall(b"GET /report HTTP/1.1\r\nHost: shop\r\n\r\n")
+                gone.settimeout(0.3)
+                self.assertRaises(socket.timeout, gone.recv, 1)
+            answered = lambda: get(port, "/report")[0] == 200
+            wait_until(answered, "the cancelled request gives its slot back")
+            wait_until(answered, "the one that was answered gives it back, too")
 
     def test_a_grpc_call_that_is_cancelled_gives_its_slot_back(self):
         for _, channel, _ in self.serve_grpc():

@@ -2,8 +2,10 @@
 //
 //   shop pay ADDRESS USER...              pays once for each user
 //   shop pay_async ADDRESS USER...        the same, without blocking
+//   shop first ADDRESS                    checks once, with the default options
 //   shop crowd ADDRESS THREADS CALLS      that many threads pay for one user; prints how many did
 //   shop queue ADDRESS CALLS              calls that often, one after another; prints milliseconds
+//   shop modes ADDRESS                    charges 5 units, gives 2 back; prints what is left
 //   shop ask ADDRESS open|closed          checks once for each line of standard input
 //   shop export ADDRESS                   holds a slot until standard input ends
 //   shop serve ADDRESS                    serves gRPC until standard input ends
@@ -66,6 +68,33 @@ void PayAsync(const std::string& address, const Arguments& users) {
   }
 }
 
+std::string Describe(const sluice::Decision& decision) {
+  return std::string(decision.allowed ? "allowed" : "denied") +
+         (decision.answered ? " by Sluice" : " without an answer");
+}
+
+void First(const std::string& address, const Arguments&) {
+  sluice::Client client(address);
+  std::cout << Describe(client.Check("shop", {{"endpoint", "/browse"}})) << '\n';
+}
+
+void Modes(const std::string& address, const Arguments&) {
+  sluice::Client client(address, kPatient);
+  auto request = sluice::Request("shop", {{"endpoint", "/tokens"}});
+  request.set_mode(sluice::v1::MODE_CHARGE);
+  request.set_cost(3);
+  (*request.mutable_amounts())["tokens"] = 2;
+  const sluice::Decision charged = client.Check(request);
+  request.set_mode(sluice::v1::MODE_REFUND);
+  request.set_cost(2);
+  request.clear_amounts();
+  *request.mutable_charged_at() = charged.response.decided_at();
+  client.Check(request);
+  request = sluice::Request("shop", {{"endpoint", "/tokens"}});
+  request.set_mode(sluice::v1::MODE_PEEK);
+  std::cout << client.Check(request).response.limits(0).remaining() << '\n';
+}
+
 void Crowd(const std::string& address, const Arguments& arguments) {
   sluice::Client client(address, kPatient);
   const int calls = std::stoi(arguments.at(1));
@@ -100,9 +129,7 @@ void Ask(const std::string& address, const Arguments& arguments) {
   if (arguments.at(0) == "closed") options.without_answer = sluice::Options::WithoutAnswer::kClosed;
   sluice::Client client(address, options);
   for (std::string line; std::getline(std::cin, line);) {
-    const sluice::Decision decision = client.Check("shop", {{"endpoint", "/browse"}});
-    std::cout << (decision.allowed ? "allowed" : "denied")
-              << (decision.answered ? " by Sluice" : " without an answer") << std::endl;
+    std::cout << Describe(client.Check("shop", {{"endpoint", "/browse"}})) << std::endl;
   }
 }
 
@@ -167,7 +194,9 @@ class Server {
 };
 
 void Serve(const std::string& address, const Arguments&) {
-  sluice::Client client(address, kPatient);
+  sluice::Options options = kPatient;
+  options.without_answer = sluice::Options::WithoutAnswer::kClosed;
+  sluice::Client client(address, options);
   const Server<Health, Reflection> synchronous(client);
   const Server<CallbackHealth, CallbackReflection> callback(client);
   std::cout << "grpc=" << synchronous.port() << " grpc_callback=" << callback.port()
@@ -179,11 +208,13 @@ void Serve(const std::string& address, const Arguments&) {
 
 int main(int count, char** words) {
   const std::map<std::string, void (*)(const std::string&, const Arguments&)> commands = {
-      {"pay", Pay}, {"pay_async", PayAsync}, {"crowd", Crowd}, {"queue", Queue},
-      {"ask", Ask}, {"export", Export},      {"serve", Serve}};
+      {"pay", Pay},     {"pay_async", PayAsync}, {"first", First},
+      {"crowd", Crowd}, {"queue", Queue},        {"modes", Modes},
+      {"ask", Ask},     {"export", Export},      {"serve", Serve}};
   const Arguments arguments(words + 1, words + count);
   if (count < 3 || commands.count(arguments[0]) == 0) {
-    std::cerr << "usage: shop pay|pay_async|crowd|queue|ask|export|serve ADDRESS [ARGUMENT...]\n";
+    std::cerr << "usage: shop pay|pay_async|first|crowd|queue|modes|ask|export|serve ADDRESS "
+                 "[ARGUMENT...]\n";
     return 2;
   }
   commands.at(arguments[0])(arguments[1], {arguments.begin() + 2, arguments.end()});

@@ -14,6 +14,19 @@ namespace {
 
 using std::chrono::microseconds;
 
+// A check is never sent twice, since it may have been counted. Renewing and releasing are
+// idempotent.
+constexpr char kServiceConfig[] = R"({
+  "loadBalancingConfig": [{"round_robin": {}}],
+  "methodConfig": [{
+    "name": [{"service": "sluice.v1.RateLimiter", "method": "RenewLease"},
+             {"service": "sluice.v1.RateLimiter", "method": "ReleaseLease"}],
+    "waitForReady": true,
+    "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "1s",
+                    "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}
+  }]
+})";
+
 // Rounded up, so that waiting this long is always enough.
 microseconds ToChrono(const google::protobuf::Duration& duration) {
   return std::chrono::seconds(duration.seconds()) +
@@ -25,10 +38,12 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& target, const Options&
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetLoadBalancingPolicyName("round_robin");
-  return grpc::CreateCustomChannel(
+  arguments.SetServiceConfigJSON(kServiceConfig);
+  auto channel = grpc::CreateCustomChannel(
       target, options.credentials ? options.credentials : grpc::InsecureChannelCredentials(),
       arguments);
+  channel->WaitForConnected(std::chrono::system_clock::now() + options.connect_timeout);
+  return channel;
 }
 
 // Whether the error is a mistake of the caller. Other errors mean that there is no decision.
@@ -36,6 +51,14 @@ bool IsMistake(grpc::StatusCode code) {
   return code == grpc::StatusCode::INVALID_ARGUMENT ||
          code == grpc::StatusCode::PERMISSION_DENIED || code == grpc::StatusCode::UNAUTHENTICATED ||
          code == grpc::StatusCode::UNIMPLEMENTED;
+}
+
+// If the request does not say itself how long it may wait.
+void SetMaxWait(const Options& options, v1::CheckLimitRequest& request) {
+  if (!options.max_wait || request.has_max_wait() || request.has_max_delay()) return;
+  const auto milliseconds = options.max_wait->count();
+  request.mutable_max_wait()->set_seconds(milliseconds / 1000);
+  request.mutable_max_wait()->set_nanos(static_cast<int>(milliseconds % 1000) * 1'000'000);
 }
 
 Decision Decide(Options::WithoutAnswer without_answer, const grpc::Status& status,
@@ -46,6 +69,7 @@ Decision Decide(Options::WithoutAnswer without_answer, const grpc::Status& statu
       decision.error = status;
     } else {
       decision.allowed = without_answer == Options::WithoutAnswer::kOpen;
+      decision.failure = status;
     }
     return decision;
   }
@@ -62,34 +86,32 @@ Decision Decide(Options::WithoutAnswer without_answer, const grpc::Status& statu
 Client::Client(const std::string& target, Options options)
     : options_(std::move(options)),
       stub_(v1::RateLimiter::NewStub(Connect(target, options_))),
-      calls_(std::make_unique<PendingCalls>(*stub_)),
+      calls_(std::make_unique<PendingCalls>(*stub_, options_.token)),
       keeper_(std::make_unique<LeaseKeeper>(*calls_)) {}
 
 Client::~Client() { calls_->Wait(); }  // for callbacks that use this object
 
-Permit Client::Acquire(const std::string& domain, const Attributes& attributes) {
-  Decision decision = Check(domain, attributes);
+Permit Client::Acquire(v1::CheckLimitRequest request) {
+  Decision decision = Check(std::move(request));
   Lease lease = Hold(decision);
   std::this_thread::sleep_for(decision.wait);
   return Permit(std::move(decision), std::move(lease));
 }
 
-Decision Client::Check(const std::string& domain, const Attributes& attributes) {
-  return Ask(RequestFor(domain, attributes));
-}
-
-Decision Client::Ask(const v1::CheckLimitRequest& request) {
+Decision Client::Check(v1::CheckLimitRequest request) {
+  SetMaxWait(options_, request);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + options_.deadline);
+  calls_->Authorize(context);
   v1::CheckLimitResponse response;
   const grpc::Status status = stub_->CheckLimit(&context, request, &response);
   return Decide(options_.without_answer, status, std::move(response));
 }
 
-void Client::CheckAsync(const std::string& domain, const Attributes& attributes,
-                        std::function<void(Decision)> then) {
+void Client::CheckAsync(v1::CheckLimitRequest request, std::function<void(Decision)> then) {
+  SetMaxWait(options_, request);
   calls_->Start<v1::CheckLimitRequest, v1::CheckLimitResponse>(
-      &PendingCalls::AsyncStub::CheckLimit, RequestFor(domain, attributes), options_.deadline,
+      &PendingCalls::AsyncStub::CheckLimit, std::move(request), options_.deadline,
       [this, then = std::move(then)](const grpc::Status& status, v1::CheckLimitResponse response) {
         then(Decide(options_.without_answer, status, std::move(response)));
       });
@@ -100,16 +122,10 @@ Lease Client::Hold(const Decision& decision) {
   return lease.id().empty() ? Lease() : Lease(*keeper_, lease.id(), ToChrono(lease.ttl()));
 }
 
-v1::CheckLimitRequest Client::RequestFor(const std::string& domain,
-                                         const Attributes& attributes) const {
+v1::CheckLimitRequest Request(const std::string& domain, const Attributes& attributes) {
   v1::CheckLimitRequest request;
   request.set_domain(domain);
   request.mutable_attributes()->insert(attributes.begin(), attributes.end());
-  if (options_.max_wait) {
-    const auto milliseconds = options_.max_wait->count();
-    request.mutable_max_wait()->set_seconds(milliseconds / 1000);
-    request.mutable_max_wait()->set_nanos(static_cast<int>(milliseconds % 1000) * 1'000'000);
-  }
   return request;
 }
 

@@ -22,6 +22,7 @@ using grpc::internal::RpcMethod;
 // The status of a denied call. Tells the caller when to retry.
 grpc::Status Refusal(const Decision& decision, grpc::ServerContextBase& context) {
   if (!decision.error.ok()) return {grpc::StatusCode::INTERNAL, "no decision"};
+  if (!decision.answered) return {grpc::StatusCode::UNAVAILABLE, "no decision"};
   if (decision.retry_after) {
     const auto pushback = std::chrono::ceil<std::chrono::milliseconds>(*decision.retry_after);
     context.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(pushback.count()));

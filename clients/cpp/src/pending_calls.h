@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include <grpcpp/client_context.h>
@@ -29,8 +30,9 @@ class PendingCalls {
   template <class Response>
   using Done = std::function<void(const grpc::Status&, Response&&)>;
 
-  // `stub` must outlive this object.
-  explicit PendingCalls(v1::RateLimiter::StubInterface& stub) : stub_(stub) {}
+  // `stub` and `token` must outlive this object.
+  PendingCalls(v1::RateLimiter::StubInterface& stub, const std::function<std::string()>& token)
+      : stub_(stub), token_(token) {}
   ~PendingCalls() { Wait(); }
   PendingCalls(const PendingCalls&) = delete;
 
@@ -38,6 +40,11 @@ class PendingCalls {
   template <class Request, class Response>
   void Start(Method<Request, Response> method, Request request, std::chrono::microseconds timeout,
              Done<Response> done);
+
+  // Adds the caller's token, if it has one.
+  void Authorize(grpc::ClientContext& context) const {
+    if (token_) context.AddMetadata("authorization", "Bearer " + token_());
+  }
 
   // Waits until no call is pending.
   void Wait() {
@@ -56,6 +63,7 @@ class PendingCalls {
   }
 
   v1::RateLimiter::StubInterface& stub_;
+  const std::function<std::string()>& token_;
   std::mutex mutex_;
   std::condition_variable none_;
   int count_ = 0;  // guarded by mutex_
@@ -71,6 +79,7 @@ void PendingCalls::Start(Method<Request, Response> method, Request request,
   };
   auto call = std::make_shared<Call>();
   call->context.set_deadline(std::chrono::system_clock::now() + timeout);
+  Authorize(call->context);
   call->request = std::move(request);
   Begin();
   Call& started = *call;

@@ -1,11 +1,14 @@
 """Rate limits decided by Sluice. See README.md.
 
-`Client` asks; `Client.limit` decorates a function; `LimitInterceptor` limits a gRPC server's methods,
-`LimitMiddleware` an ASGI application.
+`Client` asks; `Client.limit` decorates a function; `LimitMiddleware` limits an ASGI application,
+`LimitWSGIMiddleware` a WSGI one, `LimitInterceptor` the methods of a gRPC server.
 """
 
 from .asgi import LimitMiddleware
-from .client import CLOSED, OPEN, Client, Decision, Limited
+from .client import CLOSED, OPEN, CheckOptions, Client
+from .decision import Decision, Limited, NoAnswer
 from .interceptor import LimitInterceptor
+from .wsgi import LimitWSGIMiddleware
 
-__all__ = ["CLOSED", "OPEN", "Client", "Decision", "LimitInterceptor", "LimitMiddleware", "Limited"]
+__all__ = ["CLOSED", "OPEN", "CheckOptions", "Client", "Decision", "LimitInterceptor",
+           "LimitMiddleware", "LimitWSGIMiddleware", "Limited", "NoAnswer"]

@@ -1,70 +1,53 @@
 """Limits the requests of an ASGI application (FastAPI, Starlette, Django, …)."""
 
+from __future__ import annotations
+
 import asyncio
-import math
+from typing import TYPE_CHECKING, Any, Callable
+
+from .client import Attributes, CheckOptions, Client
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class LimitMiddleware:
-    """LimitMiddleware(application, client, "shop").
+    """app.add_middleware(LimitMiddleware, client=client, domain="shop"), or
+    app = LimitMiddleware(app, client, "shop").
 
     Each request is checked in `domain` with the attributes `endpoint` (the path), `method`, `client_ip`
-    and what `attributes(scope)` returns. A denied one is answered with 429 and Retry-After; every response
-    has RateLimit and RateLimit-Policy.
+    and what `attributes(scope)` returns. A denied one is answered with 429, one without a server's
+    answer, if the client is CLOSED, with 503. Every response has RateLimit and RateLimit-Policy, a
+    denial Retry-After.
     """
 
-    def __init__(self, application, client, domain, attributes=lambda scope: {}):
-        self._application, self._client = application, client
-        self._domain, self._attributes = domain, attributes
+    def __init__(self, app: Any, client: Client, domain: str,
+                 attributes: Callable[[Any], Attributes] = lambda scope: {},
+                 **options: Unpack[CheckOptions]):
+        self._app, self._client, self._domain = app, client, domain
+        self._attributes, self._options = attributes, options
 
-    async def __call__(self, scope, receive, send):
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
-            await self._application(scope, receive, send)
+            await self._app(scope, receive, send)
             return
-        facts = {"endpoint": scope["path"], "method": scope["method"]}
-        if scope.get("client"):
-            facts["client_ip"] = scope["client"][0]
-        facts.update(self._attributes(scope))
-        decision = await self._client.check_async(self._domain, facts)
-        headers = rate_limit_headers(decision)
+        facts = {"endpoint": scope["path"], "method": scope["method"],
+                 "client_ip": scope["client"][0] if scope.get("client") else None,
+                 **self._attributes(scope)}
+        decision = await self._client.check_async(self._domain, facts, **self._options)
+        headers = [(name.lower().encode(), value.encode()) for name, value in decision.headers]
         if not decision.allowed:
-            await send({"type": "http.response.start", "status": 429,
+            status, reason = decision.http_status
+            await send({"type": "http.response.start", "status": status,
                         "headers": [(b"content-type", b"text/plain"), *headers]})
-            await send({"type": "http.response.body", "body": b"too many requests\n"})
+            await send({"type": "http.response.body", "body": f"{reason}\n".encode()})
             return
 
-        async def send_with_headers(message):
+        async def send_with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
                 message = {**message, "headers": [*message.get("headers", []), *headers]}
             await send(message)
 
         with self._client.holding(decision):
             await asyncio.sleep(decision.wait)
-            await self._application(scope, receive, send_with_headers)
-
-
-def rate_limit_headers(decision):
-    """The headers of draft-ietf-httpapi-ratelimit-headers."""
-    shown = [limit for limit in decision.response.limits
-             if not limit.shadow and limit.HasField("limit")]
-    names = [_name(limit) for limit in shown]
-    headers = []
-    if shown:
-        policies = (f"{name};q={limit.limit}" for name, limit in zip(names, shown))
-        states = (f"{name};r={limit.remaining};t={_ceil(limit.reset_after)}"
-                  for name, limit in zip(names, shown))
-        headers = [(b"ratelimit-policy", ", ".join(policies).encode()),
-                   (b"ratelimit", ", ".join(states).encode())]
-    if decision.retry_after is not None:
-        headers.append((b"retry-after", str(max(1, math.ceil(decision.retry_after))).encode()))
-    return headers
-
-
-def _ceil(duration):
-    return duration.seconds + (duration.nanos > 0)
-
-
-# A string of RFC 8941, which is ASCII; later limits of a rule get their index.
-def _name(limit):
-    rule = "".join(c if " " <= c < "\x7f" else "?" for c in limit.rule)
-    rule = rule.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{rule}/{limit.index}"' if limit.index else f'"{rule}"'
+            await self._app(scope, receive, send_with_headers)

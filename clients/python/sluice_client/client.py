@@ -1,17 +1,44 @@
 """The client: one channel, a deadline for every check, and a decision even if no server answers."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import functools
 import inspect
-import sys
-import threading
+import json
+import logging
 import time
+from datetime import datetime
+from typing import (TYPE_CHECKING, Any, Callable, Iterator, Literal, Mapping, TypedDict, TypeVar,
+                    cast)
 
 import grpc
-from sluice.v1 import rate_limiter_pb2 as pb
+
+from . import rate_limiter_pb2 as pb
+from .decision import Decision, denial, seconds
+from .leases import LeaseKeeper
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 OPEN, CLOSED = "open", "closed"
+
+Attributes = Mapping[str, "str | None"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SERVICE = "sluice.v1.RateLimiter"
+
+# A check is never sent twice, since it may have been counted. Renewing and releasing are idempotent.
+_SERVICE_CONFIG = json.dumps({
+    "loadBalancingConfig": [{"round_robin": {}}],
+    "methodConfig": [{
+        "name": [{"service": _SERVICE, "method": method} for method in ("RenewLease", "ReleaseLease")],
+        "waitForReady": True,
+        "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "1s",
+                        "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]},
+    }],
+})
 
 # Mistakes of the caller. Other errors mean that there is no decision.
 _MISTAKES = {
@@ -22,93 +49,93 @@ _MISTAKES = {
 }
 
 
-class Limited(Exception):
-    """The request was denied. `retry_after`: seconds until a retry can succeed; None: never."""
+class CheckOptions(TypedDict, total=False):
+    """The fields of a check beside domain and attributes."""
 
-    def __init__(self, decision):
-        super().__init__("rate limited")
-        self.decision = decision
-        self.retry_after = decision.retry_after
-
-
-class Decision:
-    """The result of a check. `answered` is False if the client decided, because no server answered."""
-
-    def __init__(self, allowed, response=None):
-        self.allowed = allowed
-        self.answered = response is not None
-        self.response = response or pb.CheckLimitResponse()
-
-    @property
-    def wait(self):
-        """Seconds to wait before the allowed request starts."""
-        return _seconds(self.response.wait)
-
-    @property
-    def retry_after(self):
-        """Seconds until a retry can succeed; None: never, or unknown."""
-        response = self.response
-        return _seconds(response.retry_after) if response.HasField("retry_after") else None
+    cost: int
+    """Units to take; 1 unless set."""
+    amounts: Mapping[str, int]
+    """What limits may count besides the cost: {"tokens": 500}."""
+    mode: Literal["consume", "peek", "charge", "refund"]
+    """"consume" unless set. The API describes them."""
+    max_wait: float
+    """The longest wait in seconds that this check accepts."""
+    max_delay: float
+    """Like max_wait, but only leaky_bucket limits may wait."""
+    charged_at: datetime
+    """For "refund": `decided_at` of the decision that charged."""
+    request_id: str
+    """Returned unchanged."""
 
 
 class Client:
     """Asks one address, such as "127.0.0.1:8081", "unix:/run/sluice/grpc.sock" or "dns:///sluice:8081".
 
-    deadline: seconds that a check may take. without_answer: OPEN (allow) or CLOSED (deny), if no
-    server answers in time. max_wait: the longest wait in seconds that a check accepts, unless it says
-    otherwise. credentials: of grpc.ssl_channel_credentials; None: plain text.
-
-    Thread-safe. A process needs only one client, which has one channel.
+    Thread-safe. A process needs only one client, which has one channel. It connects when it is made,
+    and waits for that at most `connect_timeout`. Make it after a fork.
     """
 
-    def __init__(self, address="127.0.0.1:8081", *, deadline=0.1, without_answer=OPEN,
-                 max_wait=None, credentials=None):
+    def __init__(self, address: str = "127.0.0.1:8081", *,
+                 token: str | Callable[[], str] | None = None,
+                 credentials: grpc.ChannelCredentials | None = None,
+                 deadline: float = 0.1,
+                 without_answer: Literal["open", "closed"] = "open",
+                 max_wait: float | None = None,
+                 connect_timeout: float = 2.0):
         if without_answer not in (OPEN, CLOSED):
             raise ValueError(f"without_answer is {without_answer!r}; allowed are OPEN and CLOSED")
         options = [
             ("grpc.enable_http_proxy", 0),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 1000),
-            ("grpc.service_config", '{"loadBalancingConfig": [{"round_robin": {}}]}'),
+            ("grpc.service_config", _SERVICE_CONFIG),
         ]
         self._channel = (grpc.secure_channel(address, credentials, options) if credentials
                          else grpc.insecure_channel(address, options))
+        self._token = token
         self._deadline = deadline
         self._open = without_answer == OPEN
         self._max_wait = max_wait
-        self._releases = set()  # pending calls
         self._check = self._method("CheckLimit", pb.CheckLimitRequest, pb.CheckLimitResponse)
-        self._renew = self._method("RenewLease", pb.RenewLeaseRequest, pb.RenewLeaseResponse)
-        self._release = self._method("ReleaseLease", pb.ReleaseLeaseRequest, pb.ReleaseLeaseResponse)
+        renew = self._method("RenewLease", pb.RenewLeaseRequest, pb.RenewLeaseResponse)
+        release = self._method("ReleaseLease", pb.ReleaseLeaseRequest, pb.ReleaseLeaseResponse)
+        self._leases = LeaseKeeper(
+            lambda lease_id, timeout: renew.future(
+                pb.RenewLeaseRequest(lease_id=lease_id), timeout, self._metadata()),
+            lambda lease_id, timeout: release.future(
+                pb.ReleaseLeaseRequest(lease_id=lease_id), timeout, self._metadata()))
+        self._connect(address, connect_timeout)
 
-    def __enter__(self):
+    def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         """Waits until the server has answered pending releases, for at most 5 s."""
-        for release in list(self._releases):
-            release.exception()
+        self._leases.close()
         self._channel.close()
 
-    def check(self, domain, attributes, *, cost=1, max_wait=None):
-        """Asks whether a request is allowed. Raises grpc.RpcError only if the request is invalid."""
+    def check(self, domain: str, attributes: Attributes,
+              **options: Unpack[CheckOptions]) -> Decision:
+        """Asks whether a request is allowed. Attributes that are None are left out. Raises
+        grpc.RpcError only if the request is invalid."""
         try:
-            return _decided(self._check(self._request(domain, attributes, cost, max_wait),
-                                        timeout=self._deadline))
+            return _decided(self._check(self._request(domain, attributes, options),
+                                        timeout=self._deadline, metadata=self._metadata()))
         except grpc.RpcError as error:
             return self._without_answer(error)
 
-    async def check_async(self, domain, attributes, *, cost=1, max_wait=None):
+    async def check_async(self, domain: str, attributes: Attributes,
+                          **options: Unpack[CheckOptions]) -> Decision:
         """Like check, without blocking the event loop, on the same channel."""
         loop = asyncio.get_running_loop()
         answered = loop.create_future()
-        call = self._check.future(self._request(domain, attributes, cost, max_wait),
-                                  timeout=self._deadline)
+        call = self._check.future(self._request(domain, attributes, options),
+                                  timeout=self._deadline, metadata=self._metadata())
 
-        def wake():
+        def wake() -> None:
             if not answered.done():
                 answered.set_result(None)
 
@@ -123,106 +150,141 @@ class Client:
         except grpc.RpcError as error:
             return self._without_answer(error)
 
-    @contextlib.contextmanager
-    def limited(self, domain, attributes, *, cost=1, max_wait=None):
-        """Runs the block if the request is allowed, else raises Limited. If the answer has a wait,
-        sleeps first. A slot of a concurrency limit is held while the block runs, and always released
-        at its end."""
-        decision = self.check(domain, attributes, cost=cost, max_wait=max_wait)
-        if not decision.allowed:
-            raise Limited(decision)
-        with self.holding(decision):
-            if decision.wait > 0:
-                time.sleep(decision.wait)
-            yield decision
+    def limited(self, domain: str, attributes: Attributes,
+                **options: Unpack[CheckOptions]) -> LimitedBlock:
+        """For `with` and `async with`: runs the block if the request is allowed, else raises Limited. If
+        the answer has a wait, sleeps first. A slot of a concurrency limit is held while the block runs,
+        and always released at its end."""
+        return LimitedBlock(self, domain, attributes, options)
 
-    def limit(self, domain, attributes, *, cost=1, max_wait=None):
+    def limit(self, domain: str, attributes: Attributes | Callable[..., Attributes],
+              **options: Unpack[CheckOptions]) -> Callable[[F], F]:
         """Decorator: limits each call, also of an `async def`. attributes: a dict, or a function of the
         call's arguments that returns one."""
-        def decorate(function):
+        def decorate(function: F) -> F:
             if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
                 raise TypeError(f"{function.__name__} is a generator, whose work begins after the call: "
                                 "use `with client.limited(...)` in it")
 
-            def facts(args, kwargs):
-                return attributes(*args, **kwargs) if callable(attributes) else attributes
+            def block(args: Any, kwargs: Any) -> LimitedBlock:
+                facts = attributes(*args, **kwargs) if callable(attributes) else attributes
+                return self.limited(domain, facts, **options)
 
             @functools.wraps(function)
-            def limited_function(*args, **kwargs):
-                with self.limited(domain, facts(args, kwargs), cost=cost, max_wait=max_wait):
+            def limited_function(*args: Any, **kwargs: Any) -> Any:
+                with block(args, kwargs):
                     return function(*args, **kwargs)
 
             @functools.wraps(function)
-            async def limited_coroutine(*args, **kwargs):
-                decision = await self.check_async(domain, facts(args, kwargs), cost=cost,
-                                                  max_wait=max_wait)
-                if not decision.allowed:
-                    raise Limited(decision)
-                with self.holding(decision):
-                    await asyncio.sleep(decision.wait)
+            async def limited_coroutine(*args: Any, **kwargs: Any) -> Any:
+                async with block(args, kwargs):
                     return await function(*args, **kwargs)
 
-            return limited_coroutine if asyncio.iscoroutinefunction(function) else limited_function
+            is_coroutine = asyncio.iscoroutinefunction(function)
+            return cast(F, limited_coroutine if is_coroutine else limited_function)
         return decorate
 
     @contextlib.contextmanager
-    def holding(self, decision):
+    def holding(self, decision: Decision) -> Iterator[None]:
         """Renews the lease of `decision`, if it has one, while the block runs, then releases it."""
         lease = decision.response.lease
         if not lease.id:
             yield
             return
-        ended = threading.Event()
-        ttl = _seconds(lease.ttl)
-        threading.Thread(target=self._keep, args=(lease.id, ttl, ended), daemon=True).start()
+        self._leases.hold(lease.id, seconds(lease.ttl))
         try:
             yield
         finally:
-            ended.set()
-            self._give_back(lease.id)
+            self._leases.release(lease.id)
 
-    def _keep(self, lease_id, ttl, ended):
-        while not ended.wait(ttl / 3):
-            try:
-                self._renew(pb.RenewLeaseRequest(lease_id=lease_id), timeout=ttl / 3)
-            except grpc.RpcError as error:
-                if error.code() == grpc.StatusCode.NOT_FOUND:
-                    return  # the lease is lost; the work continues
+    def _connect(self, address: str, timeout: float) -> None:
+        connected = grpc.channel_ready_future(self._channel)
+        try:
+            connected.result(timeout)
+        except grpc.FutureTimeoutError:
+            connected.cancel()
+            logging.getLogger(__name__).warning("no connection to %s within %g s", address, timeout)
 
-    # Does not wait for the answer. If it never arrives, the slot is free after the ttl.
-    def _give_back(self, lease_id):
-        if sys.is_finalizing():
-            return  # a generator that was never finished: gRPC would wait forever for a thread
-        release = self._release.future(pb.ReleaseLeaseRequest(lease_id=lease_id), timeout=5)
-        self._releases.add(release)
-        release.add_done_callback(self._releases.discard)
-
-    def _release_unused(self, call):
+    def _release_unused(self, call: Any) -> None:
         if call.code() == grpc.StatusCode.OK and call.result().lease.id:
-            self._give_back(call.result().lease.id)
+            self._leases.release(call.result().lease.id)
 
-    def _request(self, domain, attributes, cost, max_wait):
-        request = pb.CheckLimitRequest(domain=domain, attributes=attributes, cost=cost)
-        if max_wait is None:
-            max_wait = self._max_wait
+    def _request(self, domain: str, attributes: Attributes,
+                 options: CheckOptions) -> pb.CheckLimitRequest:
+        request = pb.CheckLimitRequest(
+            domain=domain, attributes={k: v for k, v in attributes.items() if v is not None},
+            cost=options.get("cost", 1), amounts=options.get("amounts"),
+            mode=pb.Mode.Value(f"MODE_{options.get('mode', 'consume').upper()}"),
+            request_id=options.get("request_id", ""))
+        max_wait = options.get("max_wait", None if "max_delay" in options else self._max_wait)
         if max_wait is not None:
             request.max_wait.FromNanoseconds(round(max_wait * 1e9))
+        if "max_delay" in options:
+            request.max_delay.FromNanoseconds(round(options["max_delay"] * 1e9))
+        if "charged_at" in options:
+            request.charged_at.FromDatetime(options["charged_at"])
+        unknown = options.keys() - CheckOptions.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"a check has no option {', '.join(sorted(unknown))}")
         return request
 
-    def _without_answer(self, error):
+    def _without_answer(self, error: Any) -> Decision:
         if error.code() in _MISTAKES:
             raise error
-        return Decision(self._open)
+        return Decision(self._open, failure=f"{error.code().name}: {error.details()}")
 
-    def _method(self, name, request, response):
-        return self._channel.unary_unary(f"/sluice.v1.RateLimiter/{name}",
+    def _metadata(self) -> list[tuple[str, str]]:
+        token = self._token() if callable(self._token) else self._token
+        return [("authorization", f"Bearer {token}")] if token else []
+
+    def _method(self, name: str, request: Any, response: Any) -> Any:
+        return self._channel.unary_unary(f"/{_SERVICE}/{name}",
                                          request_serializer=request.SerializeToString,
                                          response_deserializer=response.FromString)
 
 
-def _decided(response):
+class LimitedBlock:
+    """What Client.limited returns. `as` gives the decision."""
+
+    def __init__(self, client: Client, domain: str, attributes: Attributes, options: CheckOptions):
+        self._client, self._check = client, (domain, attributes, options)
+        self._holding = contextlib.ExitStack()
+
+    def __enter__(self) -> Decision:
+        domain, attributes, options = self._check
+        decision = self._admit(self._client.check(domain, attributes, **options))
+        with self._released_on_error():
+            if decision.wait > 0:
+                time.sleep(decision.wait)
+        return decision
+
+    def __exit__(self, *_: object) -> None:
+        self._holding.close()
+
+    async def __aenter__(self) -> Decision:
+        domain, attributes, options = self._check
+        decision = self._admit(await self._client.check_async(domain, attributes, **options))
+        with self._released_on_error():
+            await asyncio.sleep(decision.wait)
+        return decision
+
+    async def __aexit__(self, *_: object) -> None:
+        self._holding.close()
+
+    def _admit(self, decision: Decision) -> Decision:
+        if not decision.allowed:
+            raise denial(decision)
+        self._holding.enter_context(self._client.holding(decision))
+        return decision
+
+    @contextlib.contextmanager
+    def _released_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:  # the sleep was interrupted or cancelled
+            self._holding.close()
+            raise
+
+
+def _decided(response: pb.CheckLimitResponse) -> Decision:
     return Decision(response.decision == pb.DECISION_ALLOWED, response)
-
-
-def _seconds(duration):
-    return duration.seconds + duration.nanos / 1e9

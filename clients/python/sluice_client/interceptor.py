@@ -1,9 +1,19 @@
 """Limits the methods of a gRPC server by rules, without changing them."""
 
+from __future__ import annotations
+
 import logging
+import math
 import time
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 import grpc
+
+from .client import Attributes, CheckOptions, Client
+from .decision import Decision
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class LimitInterceptor(grpc.ServerInterceptor):
@@ -11,43 +21,48 @@ class LimitInterceptor(grpc.ServerInterceptor):
 
     Each call is checked in `domain` with the attribute `endpoint`, its full method, and what
     `attributes(metadata)` returns, a function of the call's metadata (a dict). A denied call ends with
-    RESOURCE_EXHAUSTED; if a retry can succeed, `grpc-retry-pushback-ms` says when.
+    RESOURCE_EXHAUSTED; if a retry can succeed, `grpc-retry-pushback-ms` says when. One without a
+    server's answer, if the client is CLOSED, ends with UNAVAILABLE.
     """
 
-    def __init__(self, client, domain, attributes=lambda metadata: {}):
-        self._client, self._domain, self._attributes = client, domain, attributes
+    def __init__(self, client: Client, domain: str,
+                 attributes: Callable[[Any], Attributes] = lambda metadata: {},
+                 **options: Unpack[CheckOptions]):
+        self._client, self._domain = client, domain
+        self._attributes, self._options = attributes, options
 
-    def intercept_service(self, continuation, handler_call_details):
+    def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         handler = continuation(handler_call_details)
         if handler is None:
             return None
         facts = {**self._attributes(dict(handler_call_details.invocation_metadata)),
                  "endpoint": handler_call_details.method}
 
-        def decide(context):
+        def decide(context: Any) -> Decision:
             try:
-                decision = self._client.check(self._domain, facts)
+                decision = self._client.check(self._domain, facts, **self._options)
             except grpc.RpcError:  # a mistake of this server, not of the caller
-                logging.exception("no decision")
+                logging.getLogger(__name__).exception("no decision")
                 context.abort(grpc.StatusCode.INTERNAL, "no decision")
+            if not decision.answered and not decision.allowed:
+                context.abort(grpc.StatusCode.UNAVAILABLE, "no decision")
             if not decision.allowed:
-                after = decision.retry_after
-                if after is not None:
+                if decision.retry_after is not None:
                     context.set_trailing_metadata(
-                        [("grpc-retry-pushback-ms", str(-int(-after * 1000 // 1)))])
+                        [("grpc-retry-pushback-ms", str(math.ceil(decision.retry_after * 1000)))])
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rate limited")
             return decision
 
-        def answer(behavior):
-            def limited(request, context):
+        def answer(behavior: Any) -> Any:
+            def limited(request: Any, context: Any) -> Any:
                 decision = decide(context)
                 with self._client.holding(decision):
                     time.sleep(decision.wait)
                     return behavior(request, context)
             return limited
 
-        def stream(behavior):
-            def limited(request, context):
+        def stream(behavior: Any) -> Any:
+            def limited(request: Any, context: Any) -> Iterator[Any]:
                 decision = decide(context)
                 with self._client.holding(decision):
                     time.sleep(decision.wait)

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/status.h>
@@ -33,16 +34,19 @@ struct Options {
   // The decision of the client if no server answers in time.
   enum class WithoutAnswer { kOpen, kClosed };
 
-  std::chrono::milliseconds deadline{100};  // of one check
+  std::function<std::string()> token;  // of the caller, asked for each call; empty: none
+  std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plain text
+  std::chrono::milliseconds deadline{100};                // of one check
   WithoutAnswer without_answer = WithoutAnswer::kOpen;
   // The longest wait that a check accepts. Absent: none, except where a leaky_bucket delays.
   std::optional<std::chrono::milliseconds> max_wait;
-  std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plain text
+  std::chrono::milliseconds connect_timeout{2000};  // how long the constructor waits
 };
 
 struct Decision {
   bool allowed = false;
   bool answered = false;              // false: the client decided, or `error` is set
+  grpc::Status failure;               // why no server answered
   std::chrono::microseconds wait{0};  // before the allowed request starts
   std::optional<std::chrono::microseconds> retry_after;  // absent: never, or unknown
   grpc::Status error;               // the request is invalid; then `allowed` is false
@@ -77,10 +81,13 @@ class Permit {
   Lease lease_;
 };
 
+// A request that takes one unit. Its other fields are set by the caller: cost, mode, max_wait.
+v1::CheckLimitRequest Request(const std::string& domain, const Attributes& attributes);
+
 class Client {
  public:
-  // `target`: "127.0.0.1:8081", "unix:/run/sluice/grpc.sock", "dns:///sluice:8081". Connects at the
-  // first check, and reconnects within a second.
+  // `target`: "127.0.0.1:8081", "unix:/run/sluice/grpc.sock", "dns:///sluice:8081". Waits for a
+  // connection for at most options.connect_timeout; reconnects within a second.
   explicit Client(const std::string& target, Options options = {});
   // Waits until pending calls have ended: checks for at most their deadline, leases for 5 s. A
   // callback of CheckAsync must not destroy the client: gRPC cannot close a channel on such a
@@ -88,24 +95,28 @@ class Client {
   ~Client();
 
   // Checks a request. If the answer has a wait, sleeps for it before returning.
-  Permit Acquire(const std::string& domain, const Attributes& attributes);
+  Permit Acquire(v1::CheckLimitRequest request);
+  Permit Acquire(const std::string& domain, const Attributes& attributes) {
+    return Acquire(Request(domain, attributes));
+  }
 
   // Checks a request without sleeping or holding a lease: the caller waits, and calls Hold.
-  Decision Check(const std::string& domain, const Attributes& attributes);
-
-  // Like Check, with all fields of the API: cost, mode, max_wait.
-  Decision Ask(const v1::CheckLimitRequest& request);
+  Decision Check(v1::CheckLimitRequest request);
+  Decision Check(const std::string& domain, const Attributes& attributes) {
+    return Check(Request(domain, attributes));
+  }
 
   // Like Check, without blocking. Calls `then` on a thread of gRPC, which it must not block.
+  void CheckAsync(v1::CheckLimitRequest request, std::function<void(Decision)> then);
   void CheckAsync(const std::string& domain, const Attributes& attributes,
-                  std::function<void(Decision)> then);
+                  std::function<void(Decision)> then) {
+    CheckAsync(Request(domain, attributes), std::move(then));
+  }
 
   // Holds the decision's lease, if it has one.
   Lease Hold(const Decision& decision);
 
  private:
-  v1::CheckLimitRequest RequestFor(const std::string& domain, const Attributes& attributes) const;
-
   const Options options_;
   const std::unique_ptr<v1::RateLimiter::Stub> stub_;
   const std::unique_ptr<PendingCalls> calls_;

@@ -1,4 +1,0 @@
-include(CMakeFindDependencyMacro)
-find_dependency(Protobuf)
-find_dependency(gRPC CONFIG)
-include(${CMAKE_CURRENT_LIST_DIR}/sluice-targets.cmake)

@@ -1,0 +1,267 @@
+// Package client asks Sluice whether requests are allowed. See README.md.
+package client
+
+//go:generate protoc -I ../../proto --go_out=. --go-grpc_out=. --go_opt=Msluice/v1/rate_limiter.proto=./sluicev1 --go-grpc_opt=Msluice/v1/rate_limiter.proto=./sluicev1 sluice/v1/rate_limiter.proto
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "example.com/sluice/client/sluicev1"
+)
+
+type request = pb.CheckLimitRequest
+type limitStatus = pb.LimitStatus
+
+const (
+	modePeek   = pb.Mode_MODE_PEEK
+	modeCharge = pb.Mode_MODE_CHARGE
+	modeRefund = pb.Mode_MODE_REFUND
+)
+
+// A check is never sent twice, since it may have been counted. Renewing and releasing are idempotent.
+// (Before grpc-go 1.40, retries need the environment variable GRPC_GO_RETRY=on.)
+const serviceConfig = `{
+	"loadBalancingConfig": [{"round_robin": {}}],
+	"methodConfig": [{
+		"name": [{"service": "sluice.v1.RateLimiter", "method": "RenewLease"},
+			{"service": "sluice.v1.RateLimiter", "method": "ReleaseLease"}],
+		"waitForReady": true,
+		"retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "1s",
+			"backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}
+	}]
+}`
+
+// ErrNoAnswer is matched by the error of a request that the client, which is Closed, has denied, because
+// no server answered.
+var ErrNoAnswer = errors.New("no server answered")
+
+// Attributes are the facts of a request.
+type Attributes map[string]string
+
+// Client asks one address: "127.0.0.1:8081", "unix:/run/sluice/grpc.sock", "dns:///sluice:8081". It has
+// one channel; one client is enough for a process. Safe for concurrent use.
+type Client struct {
+	channel  *grpc.ClientConn
+	stub     pb.RateLimiterClient
+	deadline time.Duration
+	open     bool
+	maxWait  time.Duration
+	releases sync.WaitGroup // pending calls
+}
+
+// Decision is the result of a check.
+type Decision struct {
+	Allowed bool
+	// Answered is false if the client decided because no server answered.
+	Answered bool
+	// Failure says why no server answered.
+	Failure error
+	// Wait before the allowed request starts.
+	Wait time.Duration
+	// RetryAfter says when a retry can succeed; negative: never, or unknown.
+	RetryAfter time.Duration
+	Response   *pb.CheckLimitResponse
+}
+
+// LimitedError is returned for a denied request.
+type LimitedError struct{ Decision Decision }
+
+func (e *LimitedError) Error() string {
+	if e.Decision.Answered {
+		return "rate limited"
+	}
+	return fmt.Sprintf("%v: %v", ErrNoAnswer, e.Decision.Failure)
+}
+
+// Is makes errors.Is(err, ErrNoAnswer) tell a denial by a server from the lack of an answer.
+func (e *LimitedError) Is(target error) bool {
+	return target == ErrNoAnswer && !e.Decision.Answered
+}
+
+// New creates a client. It waits for a connection for at most Options.ConnectTimeout; without one, it goes
+// on in the background.
+func New(address string, options Options) (*Client, error) {
+	if options.Deadline == 0 {
+		options.Deadline = 100 * time.Millisecond
+	}
+	if options.ConnectTimeout == 0 {
+		options.ConnectTimeout = 2 * time.Second
+	}
+	reconnect := backoff.DefaultConfig
+	reconnect.BaseDelay, reconnect.MaxDelay = 100*time.Millisecond, time.Second
+	dial := []grpc.DialOption{
+		grpc.WithNoProxy(),
+		grpc.WithDefaultServiceConfig(serviceConfig),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 5 * time.Second}),
+	}
+	if options.TLS != nil {
+		dial = append(dial, grpc.WithTransportCredentials(credentials.NewTLS(options.TLS)))
+	} else {
+		dial = append(dial, grpc.WithInsecure())
+	}
+	if options.Token != "" {
+		dial = append(dial, grpc.WithPerRPCCredentials(bearer(options.Token)))
+	}
+	channel, err := grpc.Dial(address, append(dial, options.DialOptions...)...)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), options.ConnectTimeout)
+	defer cancel()
+	for state := channel.GetState(); state != connectivity.Ready && channel.WaitForStateChange(ctx, state); {
+		state = channel.GetState()
+	}
+	return &Client{channel: channel, stub: pb.NewRateLimiterClient(channel), deadline: options.Deadline,
+		open: options.WithoutAnswer == Open, maxWait: options.MaxWait}, nil
+}
+
+type bearer string
+
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// The server may be behind a proxy on the same machine, which speaks plain text.
+func (b bearer) RequireTransportSecurity() bool { return false }
+
+// Close waits until the server has answered pending releases, for at most 5 s, and closes the channel.
+// Call it once, when the client is no longer used.
+func (c *Client) Close() error {
+	c.releases.Wait()
+	return c.channel.Close()
+}
+
+// Check asks whether a request is allowed. An error means that the request is invalid, or that `ctx` has
+// ended.
+func (c *Client) Check(ctx context.Context, domain string, attributes Attributes,
+	options ...CheckOption) (Decision, error) {
+	request := &request{Domain: domain, Attributes: attributes}
+	if c.maxWait > 0 {
+		request.MaxWait = durationpb.New(c.maxWait)
+	}
+	for _, option := range options {
+		option(request)
+	}
+	limited, cancel := context.WithTimeout(ctx, c.deadline)
+	defer cancel()
+	response, err := c.stub.CheckLimit(limited, request)
+	if err == nil {
+		return decided(response), nil
+	}
+	if ctx.Err() != nil {
+		return Decision{}, ctx.Err()
+	}
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
+		return Decision{}, fmt.Errorf("sluice: %w", err)
+	}
+	if _, invalid := proto.Marshal(request); invalid != nil { // it was not sent: an attribute is not UTF-8
+		return Decision{}, fmt.Errorf("sluice: %w", invalid)
+	}
+	return Decision{Allowed: c.open, Failure: err, RetryAfter: -1, Response: &pb.CheckLimitResponse{}}, nil
+}
+
+// Limited runs `work` if the request is allowed, and returns a *LimitedError if not. If the answer has a
+// wait, it sleeps first. A slot of a concurrency limit is held while `work` runs, and always released
+// afterwards.
+func (c *Client) Limited(ctx context.Context, domain string, attributes Attributes,
+	work func(context.Context) error, options ...CheckOption) error {
+	decision, err := c.Check(ctx, domain, attributes, options...)
+	if err != nil {
+		return err
+	}
+	if !decision.Allowed {
+		return &LimitedError{decision}
+	}
+	defer c.Hold(decision)()
+	if err := sleep(ctx, decision.Wait); err != nil {
+		return err
+	}
+	return work(ctx)
+}
+
+// Hold renews the decision's lease, if it has one, until the returned function is called, which releases
+// it. That function may be called more than once.
+func (c *Client) Hold(decision Decision) func() {
+	lease := decision.Response.GetLease()
+	if lease.GetId() == "" {
+		return func() {}
+	}
+	ttl := lease.GetTtl().AsDuration()
+	ended := make(chan struct{})
+	go c.keep(lease.GetId(), ttl/3+time.Millisecond, ended)
+	var once sync.Once
+	release := func() {
+		close(ended)
+		// In the background: if the answer never arrives, the slot is free after the ttl.
+		c.releases.Add(1)
+		go func() {
+			defer c.releases.Done()
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			_, _ = c.stub.ReleaseLease(ctx, &pb.ReleaseLeaseRequest{LeaseId: lease.GetId()})
+		}()
+	}
+	return func() { once.Do(release) }
+}
+
+func (c *Client) keep(id string, period time.Duration, ended <-chan struct{}) {
+	ticks := time.NewTicker(period)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-ticks.C:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), period)
+		_, err := c.stub.RenewLease(ctx, &pb.RenewLeaseRequest{LeaseId: id})
+		cancel()
+		if status.Code(err) == codes.NotFound {
+			return // the lease is lost; the work continues
+		}
+	}
+}
+
+func decided(response *pb.CheckLimitResponse) Decision {
+	decision := Decision{
+		Allowed:    response.GetDecision() == pb.Decision_DECISION_ALLOWED,
+		Answered:   true,
+		RetryAfter: -1,
+		Response:   response,
+	}
+	if response.GetWait() != nil {
+		decision.Wait = response.GetWait().AsDuration()
+	}
+	if response.GetRetryAfter() != nil {
+		decision.RetryAfter = response.GetRetryAfter().AsDuration()
+	}
+	return decision
+}
+
+func sleep(ctx context.Context, duration time.Duration) error {
+	if duration <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,219 @@
+// A shop whose methods, HTTP requests and gRPC calls are limited. See clients/go/README.md.
+//
+//	example pay ADDRESS USER...              pays once for each user
+//	example first ADDRESS                    checks once, with the default options
+//	example crowd ADDRESS THREADS CALLS      that many goroutines pay for one user; prints how many did
+//	example queue ADDRESS CALLS              makes that many calls, one after another; prints milliseconds
+//	example modes ADDRESS                    charges 5 units, gives 2 back; prints what is left
+//	example ask ADDRESS open|closed          checks once for each line of standard input
+//	example export ADDRESS                   holds a slot until standard input ends
+//	example serve ADDRESS                    serves HTTP and gRPC until standard input ends
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+
+	"example.com/sluice/client"
+)
+
+const deadline = time.Minute // generous: an example must work on a busy machine
+
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func connect(address string, options client.Options) *client.Client {
+	if options.Deadline == 0 {
+		options.Deadline = deadline
+	}
+	c, err := client.New(address, options)
+	must(err)
+	return c
+}
+
+func pay(address string, users []string) {
+	c := connect(address, client.Options{})
+	for _, user := range users {
+		err := c.Limited(context.Background(), "shop", client.Attributes{"endpoint": "/pay", "user": user},
+			func(context.Context) error {
+				fmt.Println(user, "has paid")
+				return nil
+			})
+		var limited *client.LimitedError
+		if errors.As(err, &limited) {
+			fmt.Printf("%s is denied, retry in %.0f s\n", user, limited.Decision.RetryAfter.Seconds())
+		} else {
+			must(err)
+		}
+	}
+}
+
+func describe(decision client.Decision) string {
+	who, what := "without an answer", "denied"
+	if decision.Answered {
+		who = "by Sluice"
+	}
+	if decision.Allowed {
+		what = "allowed"
+	}
+	return what + " " + who
+}
+
+func first(address string) {
+	c, err := client.New(address, client.Options{})
+	must(err)
+	decision, err := c.Check(context.Background(), "shop", client.Attributes{"endpoint": "/browse"})
+	must(err)
+	fmt.Println(describe(decision))
+}
+
+func crowd(address string, threads, calls int) {
+	c := connect(address, client.Options{})
+	var allowed int64
+	var all sync.WaitGroup
+	for i := 0; i < threads; i++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for j := 0; j < calls; j++ {
+				decision, err := c.Check(context.Background(), "shop",
+					client.Attributes{"endpoint": "/pay", "user": "crowd"})
+				must(err)
+				if decision.Allowed {
+					atomic.AddInt64(&allowed, 1)
+				}
+			}
+		}()
+	}
+	all.Wait()
+	fmt.Println(allowed)
+}
+
+func queue(address string, calls int) {
+	c := connect(address, client.Options{})
+	start := time.Now()
+	for i := 0; i < calls; i++ {
+		must(c.Limited(context.Background(), "shop", client.Attributes{"endpoint": "/queue"},
+			func(context.Context) error { return nil }, client.MaxWait(time.Minute)))
+	}
+	fmt.Println(time.Since(start).Milliseconds())
+}
+
+func modes(address string) {
+	c := connect(address, client.Options{})
+	check := func(options ...client.CheckOption) client.Decision {
+		decision, err := c.Check(context.Background(), "shop", client.Attributes{"endpoint": "/tokens"},
+			options...)
+		must(err)
+		return decision
+	}
+	charged := check(client.Charge(), client.Cost(3), client.Amount("tokens", 2))
+	check(client.Refund(charged), client.Cost(2))
+	fmt.Println(check(client.Peek()).Response.GetLimits()[0].GetRemaining())
+}
+
+func ask(address string, policy client.Policy) {
+	c := connect(address, client.Options{Deadline: time.Second, WithoutAnswer: policy})
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		decision, err := c.Check(context.Background(), "shop", client.Attributes{"endpoint": "/browse"})
+		must(err)
+		fmt.Println(describe(decision))
+	}
+}
+
+func export(address string) {
+	c := connect(address, client.Options{})
+	defer c.Close()
+	failure := errors.New("the work fails")
+	err := c.Limited(context.Background(), "shop", client.Attributes{"endpoint": "/export"},
+		func(context.Context) error {
+			fmt.Println("held")
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			return failure
+		})
+	if err != failure {
+		fmt.Println("denied")
+		return
+	}
+	fmt.Println("released")
+}
+
+func serve(address string) {
+	c := connect(address, client.Options{WithoutAnswer: client.Closed})
+	byUser := func(ctx context.Context) client.Attributes {
+		call, _ := metadata.FromIncomingContext(ctx)
+		if users := call.Get("user"); len(users) > 0 {
+			return client.Attributes{"user": users[0]}
+		}
+		return nil
+	}
+	server := grpc.NewServer(
+		grpc.UnaryInterceptor(client.UnaryServerInterceptor(c, "shop", byUser)),
+		grpc.StreamInterceptor(client.StreamServerInterceptor(c, "shop", byUser)))
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	calls, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	go func() { must(server.Serve(calls)) }()
+
+	welcome := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "welcome") })
+	requests, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	go func() { must(http.Serve(requests, client.Middleware(c, "shop", nil)(welcome))) }()
+
+	fmt.Printf("http=%d grpc=%d\n", requests.Addr().(*net.TCPAddr).Port, calls.Addr().(*net.TCPAddr).Port)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+func number(text string) int {
+	value, err := strconv.Atoi(text)
+	must(err)
+	return value
+}
+
+func main() {
+	if len(os.Args) < 3 {
+		log.Fatal("usage: example pay|first|crowd|queue|modes|ask|export|serve ADDRESS [ARGUMENT...]")
+	}
+	address, more := os.Args[2], os.Args[3:]
+	switch os.Args[1] {
+	case "pay":
+		pay(address, more)
+	case "first":
+		first(address)
+	case "crowd":
+		crowd(address, number(more[0]), number(more[1]))
+	case "queue":
+		queue(address, number(more[0]))
+	case "modes":
+		modes(address)
+	case "ask":
+		policy := client.Open
+		if more[0] == "closed" {
+			policy = client.Closed
+		}
+		ask(address, policy)
+	case "export":
+		export(address)
+	case "serve":
+		serve(address)
+	}
+}

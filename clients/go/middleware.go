@@ -1,0 +1,97 @@
+package client
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Middleware limits the requests of an http.Handler. Each is checked with the attributes `endpoint` (the
+// path), `method`, `client_ip` and what `attributes` adds, which may be nil. A denied one is answered with
+// 429 and Retry-After, one without a server's answer, if the client is Closed, with 503. Every response has
+// RateLimit and RateLimit-Policy.
+func Middleware(c *Client, domain string, attributes func(*http.Request) Attributes,
+	options ...CheckOption) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			decision, err := c.Check(r.Context(), domain, factsOf(r, attributes), options...)
+			if err != nil {
+				http.Error(w, "no decision", http.StatusInternalServerError)
+				return
+			}
+			decision.SetHeaders(w.Header())
+			if !decision.Allowed && !decision.Answered {
+				http.Error(w, "no decision", http.StatusServiceUnavailable)
+				return
+			}
+			if !decision.Allowed {
+				http.Error(w, "too many requests", http.StatusTooManyRequests)
+				return
+			}
+			defer c.Hold(decision)()
+			if sleep(r.Context(), decision.Wait) == nil {
+				next.ServeHTTP(w, r)
+			}
+		})
+	}
+}
+
+func factsOf(r *http.Request, more func(*http.Request) Attributes) Attributes {
+	facts := Attributes{"endpoint": r.URL.Path, "method": r.Method}
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		facts["client_ip"] = host
+	}
+	if more != nil {
+		for name, value := range more(r) {
+			facts[name] = value
+		}
+	}
+	return facts
+}
+
+// SetHeaders sets Retry-After of a denial, and the headers of draft-ietf-httpapi-ratelimit-headers.
+func (decision Decision) SetHeaders(headers http.Header) {
+	var policies, states []string
+	for _, limit := range decision.Response.GetLimits() {
+		if limit.GetShadow() || limit.Limit == nil {
+			continue
+		}
+		name := nameOf(limit)
+		reset := limit.GetResetAfter().AsDuration()
+		policies = append(policies, fmt.Sprintf("%s;q=%d", name, limit.GetLimit()))
+		states = append(states, fmt.Sprintf("%s;r=%d;t=%d", name, limit.GetRemaining(), ceil(reset)))
+	}
+	if policies != nil {
+		headers.Set("RateLimit-Policy", strings.Join(policies, ", "))
+		headers.Set("RateLimit", strings.Join(states, ", "))
+	}
+	if decision.RetryAfter >= 0 {
+		seconds := ceil(decision.RetryAfter)
+		if seconds < 1 {
+			seconds = 1
+		}
+		headers.Set("Retry-After", strconv.FormatInt(seconds, 10))
+	}
+}
+
+func ceil(duration time.Duration) int64 {
+	return int64((duration + time.Second - 1) / time.Second)
+}
+
+// A string of RFC 8941, which is ASCII; later limits of a rule get their index.
+func nameOf(limit *limitStatus) string {
+	ascii := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, limit.GetRule())
+	name := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(ascii)
+	if limit.GetIndex() > 0 {
+		name = fmt.Sprintf("%s/%d", name, limit.GetIndex())
+	}
+	return `"` + name + `"`
+}

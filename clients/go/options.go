@@ -1,0 +1,86 @@
+package client
+
+import (
+	"crypto/tls"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// Policy is the decision of a client if no server answers.
+type Policy int
+
+const (
+	// Open allows requests.
+	Open Policy = iota
+	// Closed denies requests: with ErrNoAnswer, over HTTP with 503, over gRPC with UNAVAILABLE.
+	Closed
+)
+
+// Options of a Client. The zero value is good for a server without callers and TLS.
+type Options struct {
+	// Token of the caller. If it may be replaced, use grpc.WithPerRPCCredentials in DialOptions.
+	Token string
+	// TLS; nil: plain text.
+	TLS *tls.Config
+	// Deadline of a check. Zero: 100 ms.
+	Deadline time.Duration
+	// WithoutAnswer is the decision if no server answers in time.
+	WithoutAnswer Policy
+	// MaxWait is the longest wait that a check accepts, unless it says otherwise. Zero: none, except
+	// where a leaky_bucket delays.
+	MaxWait time.Duration
+	// ConnectTimeout is how long New waits for a connection. Zero: 2 s.
+	ConnectTimeout time.Duration
+	// DialOptions are applied last.
+	DialOptions []grpc.DialOption
+}
+
+// CheckOption sets a field of a check, beside its domain and attributes.
+type CheckOption func(*request)
+
+// Cost sets the units to take; 1 without it.
+func Cost(units uint64) CheckOption {
+	return func(r *request) { r.Cost = &units }
+}
+
+// Amount sets what limits may count besides the cost, such as tokens.
+func Amount(name string, value uint64) CheckOption {
+	return func(r *request) {
+		if r.Amounts == nil {
+			r.Amounts = map[string]uint64{}
+		}
+		r.Amounts[name] = value
+	}
+}
+
+// Peek takes nothing: would the cost be admitted?
+func Peek() CheckOption {
+	return func(r *request) { r.Mode = modePeek }
+}
+
+// Charge takes the cost even if the request is denied.
+func Charge() CheckOption {
+	return func(r *request) { r.Mode = modeCharge }
+}
+
+// Refund gives back the cost, or a part of it, of an earlier decision.
+func Refund(of Decision) CheckOption {
+	return func(r *request) { r.Mode, r.ChargedAt = modeRefund, of.Response.GetDecidedAt() }
+}
+
+// MaxWait sets the longest wait that this check accepts.
+func MaxWait(wait time.Duration) CheckOption {
+	return func(r *request) { r.MaxWait = durationpb.New(wait) }
+}
+
+// MaxDelay is MaxWait for leaky_bucket alone.
+func MaxDelay(delay time.Duration) CheckOption {
+	return func(r *request) { r.MaxDelay, r.MaxWait = durationpb.New(delay), nil }
+}
+
+// RequestID is returned unchanged.
+func RequestID(id string) CheckOption {
+	return func(r *request) { r.RequestId = id }
+}

@@ -1,0 +1,282 @@
+import grpc.health.v1.HealthGrpc;
+import grpc.health.v1.HealthOuterClass.HealthCheckRequest;
+import grpc.health.v1.HealthOuterClass.HealthCheckResponse;
+import io.grpc.Metadata;
+import io.grpc.Server;
+import io.grpc.ServerBuilder;
+import io.grpc.stub.StreamObserver;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.Future;
+import org.springframework.aop.framework.autoproxy.DefaultAdvisorAutoProxyCreator;
+import org.springframework.beans.factory.support.DefaultListableBeanFactory;
+import org.springframework.beans.factory.support.RootBeanDefinition;
+import sluice.client.Check;
+import sluice.client.Decision;
+import sluice.client.LimitInterceptor;
+import sluice.client.Limited;
+import sluice.client.LimitedException;
+import sluice.client.LimitedProxy;
+import sluice.client.Options;
+import sluice.client.Options.WithoutAnswer;
+import sluice.client.SluiceClient;
+import sluice.spring.LimitedAdvisor;
+import sluice.v1.Mode;
+
+/**
+ * A shop whose methods and gRPC calls are limited. See clients/java/README.md.
+ *
+ * <pre>
+ * pay ADDRESS USER...            pays once for each user, by a plain proxy
+ * spring ADDRESS USER...         the same, by Spring's
+ * async ADDRESS USER...          the same, without blocking
+ * first ADDRESS                  checks once, with the default options
+ * crowd ADDRESS THREADS CALLS    that many threads pay for one user; prints how many did
+ * queue ADDRESS CALLS            makes that many calls, one after another; prints milliseconds
+ * modes ADDRESS                  charges 5 units, gives 2 back; prints what is left
+ * ask ADDRESS open|closed        checks once for each line of standard input
+ * export ADDRESS                 holds a slot until standard input ends
+ * serve ADDRESS                  serves gRPC and HTTP until standard input ends
+ * </pre>
+ */
+public final class Example {
+  // Generous: an example must work on a busy machine.
+  private static final Duration DEADLINE = Duration.ofMinutes(1);
+  private static final BufferedReader INPUT =
+      new BufferedReader(new InputStreamReader(System.in));
+
+  /** The limited interface, which has no annotations. */
+  interface Till {
+    String charge(String user);
+  }
+
+  /** The annotated method. */
+  public static class ShopTill implements Till {
+    @Override
+    @Limited(domain = "shop", attributes = {"endpoint=/pay", "user={user}"})
+    public String charge(String user) {
+      return user + " has paid";
+    }
+  }
+
+  /** A service without limits. */
+  private static final class Health extends HealthGrpc.HealthImplBase {
+    @Override
+    public void check(HealthCheckRequest request, StreamObserver<HealthCheckResponse> answer) {
+      answer.onNext(
+          HealthCheckResponse.newBuilder()
+              .setStatus(HealthCheckResponse.ServingStatus.SERVING)
+              .build());
+      answer.onCompleted();
+    }
+
+    @Override
+    public void watch(HealthCheckRequest request, StreamObserver<HealthCheckResponse> answer) {
+      check(request, answer);
+    }
+  }
+
+  private Example() {}
+
+  private static void pay(Till till, List<String> users) {
+    for (String user : users) {
+      try {
+        System.out.println(till.charge(user));
+      } catch (LimitedException limited) {
+        System.out.println(denied(user, limited));
+      }
+    }
+  }
+
+  private static void payAsync(SluiceClient client, List<String> users) {
+    for (String user : users) {
+      CompletableFuture<String> paid =
+          client.limitedAsync(
+              Check.of("shop").attribute("endpoint", "/pay").attribute("user", user),
+              () -> CompletableFuture.completedFuture(user + " has paid"));
+      System.out.println(
+          paid.exceptionally(
+                  error -> denied(user, (LimitedException) ((CompletionException) error).getCause()))
+              .join());
+    }
+  }
+
+  private static String denied(String user, LimitedException limited) {
+    long seconds = limited.decision().retryAfterMillis() / 1000;
+    return user + " is denied, retry in " + seconds + " s";
+  }
+
+  private static Till springTill(SluiceClient client) {
+    DefaultListableBeanFactory beans = new DefaultListableBeanFactory();
+    beans.registerBeanDefinition("till", new RootBeanDefinition(ShopTill.class));
+    beans.registerSingleton("limits", new LimitedAdvisor(client));
+    DefaultAdvisorAutoProxyCreator creator = new DefaultAdvisorAutoProxyCreator();
+    creator.setBeanFactory(beans);
+    beans.addBeanPostProcessor(creator);
+    return beans.getBean(Till.class);
+  }
+
+  private static void crowd(SluiceClient client, int threads, int calls) throws Exception {
+    ExecutorService pool = Executors.newFixedThreadPool(threads);
+    List<Future<Integer>> parts = new ArrayList<>();
+    for (int i = 0; i < threads; ++i) {
+      parts.add(pool.submit(() -> payFor(client, calls)));
+    }
+    int allowed = 0;
+    for (Future<Integer> part : parts) {
+      allowed += part.get();
+    }
+    pool.shutdown();
+    System.out.println(allowed);
+  }
+
+  private static int payFor(SluiceClient client, int calls) {
+    int allowed = 0;
+    for (int i = 0; i < calls; ++i) {
+      Check check = Check.of("shop").attribute("endpoint", "/pay").attribute("user", "crowd");
+      allowed += client.check(check).isAllowed() ? 1 : 0;
+    }
+    return allowed;
+  }
+
+  private static void queue(SluiceClient client, int calls) throws Exception {
+    long start = System.nanoTime();
+    for (int i = 0; i < calls; ++i) {
+      client.limited(
+          Check.of("shop").attribute("endpoint", "/queue").maxWait(Duration.ofMinutes(1)), () -> null);
+    }
+    System.out.println((System.nanoTime() - start) / 1_000_000);
+  }
+
+  private static Check browse() {
+    return Check.of("shop").attribute("endpoint", "/browse");
+  }
+
+  private static String describe(Decision decision) {
+    return (decision.isAllowed() ? "allowed" : "denied")
+        + (decision.isAnswered() ? " by Sluice" : " without an answer");
+  }
+
+  private static void modes(SluiceClient client) {
+    Decision charged = client.check(tokens().mode(Mode.MODE_CHARGE).cost(3).amount("tokens", 2));
+    client.check(tokens().refundOf(charged).cost(2));
+    Decision peeked = client.check(tokens().mode(Mode.MODE_PEEK));
+    System.out.println(peeked.response().getLimits(0).getRemaining());
+  }
+
+  private static Check tokens() {
+    return Check.of("shop").attribute("endpoint", "/tokens");
+  }
+
+  private static void ask(SluiceClient client) throws Exception {
+    while (INPUT.readLine() != null) {
+      System.out.println(describe(client.check(browse())));
+    }
+  }
+
+  private static void export(SluiceClient client) throws Exception {
+    try {
+      client.limited(
+          Check.of("shop").attribute("endpoint", "/export"),
+          () -> {
+            System.out.println("held");
+            untilInputEnds();
+            throw new IllegalStateException("the work fails");
+          });
+    } catch (LimitedException limited) {
+      System.out.println("denied");
+    } catch (IllegalStateException failure) {
+      System.out.println("released");
+    }
+  }
+
+  private static void serve(SluiceClient client) throws Exception {
+    Metadata.Key<String> user = Metadata.Key.of("user", Metadata.ASCII_STRING_MARSHALLER);
+    LimitInterceptor byUser =
+        new LimitInterceptor(
+            client, "shop", headers -> Collections.singletonMap("user", "" + headers.get(user)));
+    Server server =
+        ServerBuilder.forPort(0).addService(new Health()).intercept(byUser).build().start();
+    try {
+      System.out.println("grpc=" + server.getPort() + Web.serve(client));
+      untilInputEnds();
+    } finally {
+      server.shutdownNow();
+    }
+  }
+
+  private static void untilInputEnds() throws java.io.IOException {
+    while (INPUT.readLine() != null) {}
+  }
+
+  public static void main(String[] arguments) {
+    try {
+      run(arguments);
+      System.exit(0); // threads of HTTP servers go on
+    } catch (Exception error) {
+      error.printStackTrace();
+      System.exit(1);
+    }
+  }
+
+  private static void run(String[] arguments) throws Exception {
+    if (arguments.length < 2) {
+      System.err.println(
+          "usage: pay|spring|async|first|crowd|queue|modes|ask|export|serve ADDRESS [ARGUMENT...]");
+      System.exit(2);
+    }
+    List<String> more = Arrays.asList(arguments).subList(2, arguments.length);
+    Options options = new Options();
+    if (!arguments[0].equals("first")) {
+      options.deadline(arguments[0].equals("ask") ? Duration.ofSeconds(1) : DEADLINE);
+    }
+    if (more.contains("closed") || arguments[0].equals("serve")) {
+      options.withoutAnswer(WithoutAnswer.CLOSED);
+    }
+    try (SluiceClient client = new SluiceClient(arguments[1], options)) {
+      switch (arguments[0]) {
+        case "pay":
+          pay(LimitedProxy.of(client, Till.class, new ShopTill()), more);
+          break;
+        case "spring":
+          pay(springTill(client), more);
+          break;
+        case "async":
+          payAsync(client, more);
+          break;
+        case "first":
+          System.out.println(describe(client.check(browse())));
+          break;
+        case "crowd":
+          crowd(client, Integer.parseInt(more.get(0)), Integer.parseInt(more.get(1)));
+          break;
+        case "queue":
+          queue(client, Integer.parseInt(more.get(0)));
+          break;
+        case "modes":
+          modes(client);
+          break;
+        case "ask":
+          ask(client);
+          break;
+        case "export":
+          export(client);
+          break;
+        case "serve":
+          serve(client);
+          break;
+        default:
+          throw new IllegalArgumentException(arguments[0]);
+      }
+    }
+  }
+}

@@ -1,0 +1,99 @@
+package sluice.client;
+
+import io.grpc.ForwardingServerCallListener.SimpleForwardingServerCallListener;
+import io.grpc.Metadata;
+import io.grpc.ServerCall;
+import io.grpc.ServerCallHandler;
+import io.grpc.ServerInterceptor;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import java.util.Map;
+import java.util.function.Function;
+
+/**
+ * Limits the methods of a gRPC server by rules, without changing them. Each call is checked with the
+ * attribute {@code endpoint}, its full method, and those that {@code attributes} returns. A denied
+ * call ends with RESOURCE_EXHAUSTED; if a retry can succeed, {@code grpc-retry-pushback-ms} says when.
+ * One without a server's answer, if the client is CLOSED, ends with UNAVAILABLE.
+ */
+public final class LimitInterceptor implements ServerInterceptor {
+  private static final Metadata.Key<String> PUSHBACK =
+      Metadata.Key.of("grpc-retry-pushback-ms", Metadata.ASCII_STRING_MARSHALLER);
+
+  private final SluiceClient client;
+  private final String domain;
+  private final Function<Metadata, Map<String, String>> attributes;
+
+  public LimitInterceptor(
+      SluiceClient client, String domain, Function<Metadata, Map<String, String>> attributes) {
+    this.client = client;
+    this.domain = domain;
+    this.attributes = attributes;
+  }
+
+  @Override
+  public <Q, A> ServerCall.Listener<Q> interceptCall(
+      ServerCall<Q, A> call, Metadata headers, ServerCallHandler<Q, A> next) {
+    Check check =
+        Check.of(domain)
+            .attributes(attributes.apply(headers))
+            .attribute("endpoint", "/" + call.getMethodDescriptor().getFullMethodName());
+    Decision decision;
+    try {
+      decision = client.check(check);
+    } catch (StatusRuntimeException error) { // a mistake of this server, not of the caller
+      throw Status.INTERNAL.withDescription("no decision").withCause(error).asRuntimeException();
+    }
+    if (!decision.isAllowed()) {
+      return refuse(call, decision);
+    }
+    SluiceClient.Hold hold = client.hold(decision);
+    try {
+      Thread.sleep(decision.waitMillis());
+      return new Releasing<>(next.startCall(call, headers), hold);
+    } catch (InterruptedException interrupted) {
+      hold.close();
+      throw Status.CANCELLED.withCause(interrupted).asRuntimeException();
+    } catch (Throwable error) { // of the interceptors and the method
+      hold.close();
+      throw error;
+    }
+  }
+
+  private static <Q, A> ServerCall.Listener<Q> refuse(ServerCall<Q, A> call, Decision decision) {
+    if (!decision.isAnswered()) {
+      call.close(Status.UNAVAILABLE.withDescription("no decision"), new Metadata());
+      return new ServerCall.Listener<Q>() {};
+    }
+    Metadata trailers = new Metadata();
+    if (decision.retryAfterMillis() >= 0) {
+      trailers.put(PUSHBACK, Long.toString(decision.retryAfterMillis()));
+    }
+    call.close(Status.RESOURCE_EXHAUSTED.withDescription("rate limited"), trailers);
+    return new ServerCall.Listener<Q>() {};
+  }
+
+  // Releases the slot when the call has ended, in either way.
+  private static final class Releasing<Q> extends SimpleForwardingServerCallListener<Q> {
+    private final SluiceClient.Hold hold;
+
+    Releasing(ServerCall.Listener<Q> listener, SluiceClient.Hold hold) {
+      super(listener);
+      this.hold = hold;
+    }
+
+    @Override
+    public void onComplete() {
+      try (SluiceClient.Hold held = hold) {
+        super.onComplete();
+      }
+    }
+
+    @Override
+    public void onCancel() {
+      try (SluiceClient.Hold held = hold) {
+        super.onCancel();
+      }
+    }
+  }
+}

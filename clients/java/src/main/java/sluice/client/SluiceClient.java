@@ -1,0 +1,321 @@
+package sluice.client;
+
+import com.google.common.util.concurrent.FutureCallback;
+import com.google.common.util.concurrent.Futures;
+import com.google.common.util.concurrent.MoreExecutors;
+import com.google.protobuf.Empty;
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
+import io.grpc.ClientInterceptors;
+import io.grpc.Context;
+import io.grpc.Grpc;
+import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.ProtoUtils;
+import io.grpc.stub.ClientCalls;
+import io.grpc.stub.MetadataUtils;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.EnumSet;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Supplier;
+import java.util.logging.Logger;
+import sluice.v1.CheckLimitRequest;
+import sluice.v1.CheckLimitResponse;
+import sluice.v1.Lease;
+import sluice.v1.RateLimiterGrpc;
+import sluice.v1.ReleaseLeaseRequest;
+import sluice.v1.RenewLeaseRequest;
+
+/**
+ * Asks Sluice whether requests are allowed. It has one channel and a deadline for every check, and it
+ * decides by itself if no server answers in time. Thread-safe. A process needs only one client.
+ */
+public final class SluiceClient implements AutoCloseable {
+  /** Holds a slot of a concurrency limit until it is closed; closing it again does nothing. */
+  public interface Hold extends AutoCloseable {
+    @Override
+    void close();
+  }
+
+  // Mistakes of the caller. Other errors mean that there is no decision.
+  private static final Set<Status.Code> MISTAKES =
+      EnumSet.of(
+          Status.Code.INVALID_ARGUMENT,
+          Status.Code.PERMISSION_DENIED,
+          Status.Code.UNAUTHENTICATED,
+          Status.Code.UNIMPLEMENTED);
+
+  private static final Metadata.Key<String> AUTHORIZATION =
+      Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
+  private static final long RELEASE_MILLIS = 5000;
+
+  private final ManagedChannel connection;
+  private final Channel channel; // adds the token
+  private final Options options;
+  private final AtomicLong reconnected = new AtomicLong(System.nanoTime());
+  private final ScheduledThreadPoolExecutor timer =
+      new ScheduledThreadPoolExecutor(
+          1,
+          work -> {
+            Thread thread = new Thread(work, "sluice-leases");
+            thread.setDaemon(true);
+            return thread;
+          });
+
+  /**
+   * Waits for a connection, at most {@code options.connectTimeout}; without one, it goes on in the
+   * background.
+   *
+   * @param target such as "127.0.0.1:8081" or "dns:///sluice:8081"
+   */
+  public SluiceClient(String target, Options options) {
+    this.options = options;
+    connection =
+        Grpc.newChannelBuilder(target, options.credentials)
+            .proxyDetector(address -> null)
+            .defaultLoadBalancingPolicy("round_robin")
+            .defaultServiceConfig(serviceConfig())
+            .enableRetry()
+            .build();
+    channel = ClientInterceptors.intercept(connection, bearer(options.token));
+    timer.setRemoveOnCancelPolicy(true); // else an ended lease stays queued until its renewal
+    warmUp(target);
+  }
+
+  /** Asks whether a request is allowed. Throws only if the request is invalid. */
+  public Decision check(Check check) {
+    try {
+      return new Decision(
+          RateLimiterGrpc.newBlockingStub(channel)
+              .withDeadlineAfter(options.deadline.toNanos(), TimeUnit.NANOSECONDS)
+              .checkLimit(requestFor(check)));
+    } catch (StatusRuntimeException error) {
+      return withoutAnswer(error);
+    }
+  }
+
+  /** The same without blocking. Fails only if the request is invalid. */
+  public CompletableFuture<Decision> checkAsync(Check check) {
+    CompletableFuture<Decision> decided = new CompletableFuture<>();
+    Futures.addCallback(
+        RateLimiterGrpc.newFutureStub(channel)
+            .withDeadlineAfter(options.deadline.toNanos(), TimeUnit.NANOSECONDS)
+            .checkLimit(requestFor(check)),
+        new FutureCallback<CheckLimitResponse>() {
+          @Override
+          public void onSuccess(CheckLimitResponse response) {
+            Decision decision = new Decision(response);
+            if (!decided.complete(decision)) { // it was cancelled
+              hold(decision).close();
+            }
+          }
+
+          @Override
+          public void onFailure(Throwable error) {
+            try {
+              decided.complete(withoutAnswer((StatusRuntimeException) error));
+            } catch (StatusRuntimeException mistake) {
+              decided.completeExceptionally(mistake);
+            }
+          }
+        },
+        MoreExecutors.directExecutor());
+    return decided;
+  }
+
+  /**
+   * Runs {@code work} if the request is allowed, else throws {@link LimitedException}. If the answer has a
+   * wait, sleeps first. A slot of a concurrency limit is held meanwhile, and always released afterwards.
+   */
+  public <T> T limited(Check check, Callable<T> work) throws Exception {
+    Decision decision = check(check);
+    if (!decision.isAllowed()) {
+      throw decision.denial();
+    }
+    try (Hold hold = hold(decision)) {
+      Thread.sleep(decision.waitMillis());
+      return work.call();
+    }
+  }
+
+  /** The same without blocking: a slot is held until what {@code work} returns is complete. */
+  public <T> CompletableFuture<T> limitedAsync(Check check, Supplier<CompletionStage<T>> work) {
+    return checkAsync(check)
+        .thenCompose(
+            decision -> {
+              if (!decision.isAllowed()) {
+                throw decision.denial();
+              }
+              Hold hold = hold(decision);
+              return after(decision.waitMillis())
+                  .thenCompose(done -> work.get())
+                  .whenComplete((result, error) -> hold.close());
+            });
+  }
+
+  /** Renews the decision's lease, if it has one, until the returned object is closed. */
+  public Hold hold(Decision decision) {
+    Lease lease = decision.response().getLease();
+    if (lease.getId().isEmpty()) {
+      return () -> {};
+    }
+    long third = Math.max(1, Decision.millis(lease.getTtl()) / 3);
+    RenewLeaseRequest renewal = RenewLeaseRequest.newBuilder().setLeaseId(lease.getId()).build();
+    ScheduledFuture<?> renewing =
+        timer.scheduleAtFixedRate(
+            () -> stubFor(third).renewLease(renewal), third, third, TimeUnit.MILLISECONDS);
+    AtomicBoolean held = new AtomicBoolean(true);
+    return () -> {
+      if (!held.getAndSet(false)) {
+        return;
+      }
+      renewing.cancel(false);
+      // Does not wait: if the answer never arrives, the slot is free after the ttl. Runs outside the
+      // caller's context: when the caller's call ends, gRPC cancels that and all calls begun in it.
+      ReleaseLeaseRequest release =
+          ReleaseLeaseRequest.newBuilder().setLeaseId(lease.getId()).build();
+      Context.ROOT.run(() -> stubFor(RELEASE_MILLIS).releaseLease(release));
+    };
+  }
+
+  /** Waits until the server has answered pending calls, such as releases; at most 5 s. */
+  @Override
+  public void close() {
+    timer.shutdownNow();
+    connection.shutdown();
+    try {
+      connection.awaitTermination(RELEASE_MILLIS, TimeUnit.MILLISECONDS);
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private CheckLimitRequest requestFor(Check check) {
+    CheckLimitRequest.Builder request = check.request;
+    if (options.maxWait != null && !request.hasMaxWait() && !request.hasMaxDelay()) {
+      check.maxWait(options.maxWait);
+    }
+    return request.build();
+  }
+
+  private Decision withoutAnswer(StatusRuntimeException error) {
+    if (MISTAKES.contains(error.getStatus().getCode())) {
+      throw error;
+    }
+    reconnectSoon();
+    return new Decision(
+        options.withoutAnswer == Options.WithoutAnswer.OPEN, error.getStatus());
+  }
+
+  private CompletableFuture<Void> after(long millis) {
+    CompletableFuture<Void> passed = new CompletableFuture<>();
+    if (millis == 0) {
+      passed.complete(null);
+    } else {
+      timer.schedule(() -> passed.complete(null), millis, TimeUnit.MILLISECONDS);
+    }
+    return passed;
+  }
+
+  private RateLimiterGrpc.RateLimiterFutureStub stubFor(long millis) {
+    return RateLimiterGrpc.newFutureStub(channel).withDeadlineAfter(millis, TimeUnit.MILLISECONDS);
+  }
+
+  // By default gRPC waits up to two minutes between attempts.
+  private void reconnectSoon() {
+    long now = System.nanoTime();
+    long last = reconnected.get();
+    if (now - last > TimeUnit.SECONDS.toNanos(1) && reconnected.compareAndSet(last, now)) {
+      connection.resetConnectBackoff();
+    }
+  }
+
+  // The first call of a process takes several 100 ms, since classes are loaded: so the first check would
+  // not meet its deadline. This one, to the health service, takes nothing and needs no token.
+  private void warmUp(String target) {
+    MethodDescriptor<Empty, Empty> health =
+        MethodDescriptor.<Empty, Empty>newBuilder()
+            .setType(MethodDescriptor.MethodType.UNARY)
+            .setFullMethodName("grpc.health.v1.Health/Check")
+            .setRequestMarshaller(ProtoUtils.marshaller(Empty.getDefaultInstance()))
+            .setResponseMarshaller(ProtoUtils.marshaller(Empty.getDefaultInstance()))
+            .build();
+    CallOptions patient =
+        CallOptions.DEFAULT
+            .withWaitForReady()
+            .withDeadlineAfter(options.connectTimeout.toNanos(), TimeUnit.NANOSECONDS);
+    try {
+      loadMessages();
+      ClientCalls.blockingUnaryCall(channel, health, patient, Empty.getDefaultInstance());
+    } catch (StatusRuntimeException error) {
+      Logger.getLogger(SluiceClient.class.getName())
+          .warning("no answer of " + target + ": " + error.getStatus());
+    }
+  }
+
+  private static void loadMessages() {
+    MethodDescriptor<CheckLimitRequest, CheckLimitResponse> method =
+        RateLimiterGrpc.getCheckLimitMethod();
+    method.parseRequest(
+        method.streamRequest(Check.of("").attribute("a", "").cost(1).request.build()));
+    method.parseResponse(
+        method.streamResponse(
+            CheckLimitResponse.newBuilder()
+                .setLease(Lease.getDefaultInstance())
+                .addLimits(sluice.v1.LimitStatus.getDefaultInstance())
+                .build()));
+  }
+
+  private static ClientInterceptor bearer(Supplier<String> token) {
+    return new ClientInterceptor() {
+      @Override
+      public <Q, A> ClientCall<Q, A> interceptCall(
+          MethodDescriptor<Q, A> method, CallOptions call, Channel next) {
+        Metadata headers = new Metadata();
+        String value = token.get();
+        if (value != null) {
+          headers.put(AUTHORIZATION, "Bearer " + value);
+        }
+        return MetadataUtils.newAttachHeadersInterceptor(headers).interceptCall(method, call, next);
+      }
+    };
+  }
+
+  // A check is never sent twice, since it may have been counted. Renewing and releasing are idempotent.
+  private static Map<String, ?> serviceConfig() {
+    Map<String, Object> retry = new HashMap<>();
+    retry.put("maxAttempts", 5.0);
+    retry.put("initialBackoff", "0.1s");
+    retry.put("maxBackoff", "1s");
+    retry.put("backoffMultiplier", 2.0);
+    retry.put("retryableStatusCodes", Collections.singletonList("UNAVAILABLE"));
+    Map<String, Object> leases = new HashMap<>();
+    leases.put("name", Arrays.asList(nameOf("RenewLease"), nameOf("ReleaseLease")));
+    leases.put("waitForReady", true);
+    leases.put("retryPolicy", retry);
+    return Collections.singletonMap("methodConfig", Collections.singletonList(leases));
+  }
+
+  private static Map<String, Object> nameOf(String method) {
+    Map<String, Object> name = new HashMap<>();
+    name.put("service", RateLimiterGrpc.SERVICE_NAME);
+    name.put("method", method);
+    return name;
+  }
+}

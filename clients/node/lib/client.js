@@ -1,0 +1,182 @@
+// The client: one channel, a deadline for every check, and a decision even if no server answers.
+'use strict';
+
+const path = require('path');
+const grpc = require('@grpc/grpc-js');
+const loader = require('@grpc/proto-loader');
+const {Decision, denial, millis} = require('./decision');
+
+const {sluice} = grpc.loadPackageDefinition(loader.loadSync('sluice/v1/rate_limiter.proto', {
+  includeDirs: [path.join(__dirname, '../proto')], keepCase: true, enums: String, longs: Number,
+  oneofs: true, defaults: true,
+}));
+const {RateLimiter} = sluice.v1;
+
+const SERVICE_CONFIG = JSON.stringify({
+  loadBalancingConfig: [{round_robin: {}}],
+  // A check is never sent twice, since it may have been counted. Renewing and releasing are idempotent.
+  methodConfig: [{
+    name: ['RenewLease', 'ReleaseLease'].map((method) => ({service: 'sluice.v1.RateLimiter', method})),
+    waitForReady: true,
+    retryPolicy: {
+      maxAttempts: 5, initialBackoff: '0.1s', maxBackoff: '1s', backoffMultiplier: 2,
+      retryableStatusCodes: ['UNAVAILABLE'],
+    },
+  }],
+});
+
+const MODES = {
+  consume: 'MODE_CONSUME', peek: 'MODE_PEEK', charge: 'MODE_CHARGE', refund: 'MODE_REFUND',
+};
+
+// The fields of a check beside domain and attributes: what each becomes in the request.
+const FIELDS = {
+  cost: (cost) => ({cost}),
+  amounts: (amounts) => ({amounts}),
+  mode: (mode) => ({mode: oneOf('mode', mode, MODES)}),
+  maxWait: (ms) => ({max_wait: duration('maxWait', ms)}),
+  maxDelay: (ms) => ({max_delay: duration('maxDelay', ms)}),
+  chargedAt: (timestamp) => ({charged_at: timestamp}),
+  requestId: (id) => ({request_id: id}),
+};
+
+// Mistakes of the caller. Other errors mean that there is no decision.
+const MISTAKES = new Set([grpc.status.INVALID_ARGUMENT, grpc.status.PERMISSION_DENIED,
+  grpc.status.UNAUTHENTICATED, grpc.status.UNIMPLEMENTED]);
+
+function oneOf(name, value, allowed) {
+  if (Object.hasOwn(allowed, value)) return allowed[value];
+  throw new TypeError(`${name} is ${value}; allowed are ${Object.keys(allowed).join(', ')}`);
+}
+
+function duration(name, milliseconds) {
+  if (!(milliseconds >= 0 && milliseconds < Infinity)) {
+    throw new TypeError(`${name} is ${milliseconds}; it must be milliseconds`);
+  }
+  return {seconds: Math.floor(milliseconds / 1000), nanos: Math.round((milliseconds % 1000) * 1e6)};
+}
+
+function fieldsOf(options) {
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  return Object.assign({}, ...given.map(([name, value]) => oneOf('an option', name, FIELDS)(value)));
+}
+
+// A timer takes at least a millisecond, so none is started for a wait of 0.
+const sleep = (milliseconds) =>
+  milliseconds > 0 ? new Promise((resolve) => setTimeout(resolve, milliseconds)) : undefined;
+
+const credentialsOf = (tls) => {
+  if (!tls) return grpc.credentials.createInsecure();
+  const {ca, key, cert} = tls === true ? {} : tls;
+  return grpc.credentials.createSsl(ca || null, key || null, cert || null);
+};
+
+// One client, which has one channel, is enough for a process. index.d.ts describes the options.
+class Client {
+  #stub;
+  #token;
+  #deadline;
+  #open;
+  #defaults;
+  #connecting;
+  #releases = new Set();  // pending calls
+
+  constructor(address = '127.0.0.1:8081', {
+    token, tls, deadline = 100, withoutAnswer = 'open', maxWait, connectTimeout = 2000, ...unknown
+  } = {}) {
+    if (Object.keys(unknown).length > 0) {
+      throw new TypeError(`a client has no option ${Object.keys(unknown).join(', ')}`);
+    }
+    this.#token = token;
+    this.#deadline = deadline;
+    this.#open = oneOf('withoutAnswer', withoutAnswer, {open: true, closed: false});
+    this.#defaults = {maxWait};
+    fieldsOf(this.#defaults);  // throws if maxWait is wrong
+    this.#stub = new RateLimiter(address, credentialsOf(tls), {
+      'grpc.enable_http_proxy': 0,
+      'grpc.initial_reconnect_backoff_ms': 100,
+      'grpc.max_reconnect_backoff_ms': 1000,
+      'grpc.service_config': SERVICE_CONFIG,
+    });
+    // Checks that are made meanwhile wait for the connection, and for a first call, which takes longer.
+    const end = Date.now() + connectTimeout;
+    this.#connecting = new Promise((resolve) => {
+      this.#stub.waitForReady(end, () => this.#stub.makeUnaryRequest(
+        '/grpc.health.v1.Health/Check', (bytes) => bytes, (bytes) => bytes, Buffer.alloc(0),
+        {deadline: end}, resolve));
+    });
+  }
+
+  // Waits until the server has answered pending releases, for at most 5 s.
+  async close() {
+    await Promise.all(this.#releases);
+    this.#stub.close();
+  }
+
+  // Asks whether a request is allowed. Undefined attributes are left out. Rejects only if the request
+  // is invalid.
+  async check(domain, attributes, options = {}) {
+    const defaults = options.maxDelay === undefined ? this.#defaults : {};
+    const present = Object.entries(attributes).filter(([, value]) => value !== undefined);
+    const request = {
+      domain, attributes: Object.fromEntries(present), ...fieldsOf({...defaults, ...options}),
+    };
+    await this.#connecting;
+    try {
+      const response = await this.#call('CheckLimit', request, this.#deadline);
+      return new Decision(response.decision === 'DECISION_ALLOWED', response);
+    } catch (error) {
+      if (MISTAKES.has(error.code)) throw error;
+      RateLimiter.service.CheckLimit.requestSerialize(request);  // throws if it was never sent
+      return new Decision(this.#open, undefined, error.message);
+    }
+  }
+
+  // Runs `work` if the request is allowed, else throws Limited. If the answer has a wait, sleeps first. A
+  // slot of a concurrency limit is held while `work` runs, and always released afterwards.
+  async limited(domain, attributes, work, options = {}) {
+    const decision = await this.check(domain, attributes, options);
+    if (!decision.allowed) throw denial(decision);
+    const release = this.hold(decision);
+    try {
+      await sleep(decision.wait);
+      return await work(decision);
+    } finally {
+      release();
+    }
+  }
+
+  // Renews the decision's lease, if it has one, until the returned function is called, which releases it.
+  // That function may be called more than once.
+  hold(decision) {
+    const {lease} = decision.response;
+    if (!lease) return () => {};
+    const third = Math.min(Math.max(1, millis(lease.ttl) / 3), 2 ** 31 - 1);  // the maximum of a timer
+    const renewing = setInterval(() => {
+      this.#call('RenewLease', {lease_id: lease.id}, third).catch(() => {});
+    }, third);
+    renewing.unref();
+    let held = true;
+    return () => {
+      if (!held) return;
+      held = false;
+      clearInterval(renewing);
+      // Not waited for: if the answer never arrives, the slot is free after the ttl.
+      const released = this.#call('ReleaseLease', {lease_id: lease.id}, 5000).catch(() => {})
+        .then(() => this.#releases.delete(released));
+      this.#releases.add(released);
+    };
+  }
+
+  #call(method, request, timeout) {
+    const metadata = new grpc.Metadata();
+    const token = typeof this.#token === 'function' ? this.#token() : this.#token;
+    if (token) metadata.set('authorization', `Bearer ${token}`);
+    return new Promise((resolve, reject) => {
+      this.#stub[method](request, metadata, {deadline: Date.now() + timeout},
+        (error, response) => (error ? reject(error) : resolve(response)));
+    });
+  }
+}
+
+module.exports = {Client, sleep};

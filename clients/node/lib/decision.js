@@ -1,0 +1,64 @@
+// The result of a check, and what HTTP says of it.
+'use strict';
+
+// Milliseconds, rounded up, so that waiting this long is always enough.
+const millis = (duration) =>
+  duration ? duration.seconds * 1000 + Math.ceil(duration.nanos / 1e6) : 0;
+
+class Decision {
+  constructor(allowed, response, failure) {
+    this.allowed = allowed;
+    this.failure = failure;  // why no server answered, so that the client decided; else undefined
+    this.answered = failure === undefined;
+    this.response = response || {limits: []};
+    this.wait = millis(this.response.wait);  // ms before the allowed request starts
+    // ms until a retry can succeed; undefined: never, or unknown
+    this.retryAfter = this.response.retry_after ? millis(this.response.retry_after) : undefined;
+    this.decidedAt = this.response.decided_at;  // `chargedAt` of a refund
+  }
+
+  // Of the answer to a request that was not allowed.
+  get httpStatus() {
+    return this.answered ? 429 : 503;
+  }
+
+  // Retry-After of a denial, and the headers of draft-ietf-httpapi-ratelimit-headers.
+  get headers() {
+    const headers = {};
+    const shown = this.response.limits.filter((limit) => !limit.shadow && limit._limit);
+    if (shown.length > 0) {
+      headers['RateLimit-Policy'] =
+        shown.map((limit) => `${nameOf(limit)};q=${limit.limit}`).join(', ');
+      headers.RateLimit = shown.map((limit) =>
+        `${nameOf(limit)};r=${limit.remaining || 0};t=${Math.ceil(millis(limit.reset_after) / 1000)}`)
+        .join(', ');
+    }
+    if (this.retryAfter !== undefined) {
+      headers['Retry-After'] = String(Math.max(1, Math.ceil(this.retryAfter / 1000)));
+    }
+    return headers;
+  }
+}
+
+// The request was denied.
+class Limited extends Error {
+  constructor(decision) {
+    super(decision.answered ? 'rate limited' : `no server answered: ${decision.failure}`);
+    this.name = this.constructor.name;
+    this.decision = decision;
+    this.retryAfter = decision.retryAfter;
+  }
+}
+
+// The request was denied by the client, which is 'closed', because no server answered.
+class NoAnswer extends Limited {}
+
+const denial = (decision) => (decision.answered ? new Limited(decision) : new NoAnswer(decision));
+
+// A string of RFC 8941, which is ASCII; later limits of a rule get their index.
+function nameOf(limit) {
+  const rule = limit.rule.replace(/[^ -~]/g, '?').replace(/["\\]/g, '\\$&');
+  return limit.index ? `"${rule}/${limit.index}"` : `"${rule}"`;
+}
+
+module.exports = {Decision, Limited, NoAnswer, denial, millis};

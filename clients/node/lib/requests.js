@@ -1,0 +1,36 @@
+// Limits the requests of an HTTP server by rules.
+'use strict';
+
+const {sleep} = require('./client');
+
+// Express: app.use(limitRequests(client, 'shop')). Each request is checked with the attributes `endpoint`
+// (the path), `method`, `client_ip` and what `attributes(request)` returns. A denied one is answered with
+// 429, one without a server's answer, if the client is 'closed', with 503. Every response has RateLimit
+// and RateLimit-Policy, a denial Retry-After.
+function limitRequests(client, domain, attributes = () => ({}), options = {}) {
+  return async (request, response, next) => {
+    try {
+      const decision = await client.check(domain, {
+        endpoint: request.path ?? request.url.split('?')[0],
+        method: request.method,
+        client_ip: request.ip ?? request.socket.remoteAddress,
+        ...attributes(request),
+      }, options);
+      for (const [name, value] of Object.entries(decision.headers)) response.setHeader(name, value);
+      if (!decision.allowed) {
+        response.statusCode = decision.httpStatus;
+        response.end(decision.answered ? 'too many requests\n' : 'no decision\n');
+        return;
+      }
+      const release = client.hold(decision);
+      response.once('close', release);
+      if (!response.destroyed) await sleep(decision.wait);
+      if (response.destroyed) release();  // it was closed before, perhaps
+      else next();
+    } catch (error) {
+      next(error);
+    }
+  };
+}
+
+module.exports = {limitRequests};
