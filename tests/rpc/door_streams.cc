@@ -18,7 +18,7 @@ RequestHeaders Stream(std::string_view method) {
 
 // Waits until a handler serves the bytes sent so far.
 void AwaitServed(const Seen& seen) {
-  WaitUntil(std::chrono::seconds(5), [&] { return seen.served > 0; });
+  WaitUntil(std::chrono::seconds(30), [&] { return seen.served > 0; });
 }
 
 // Sends `first`, waits until a handler has it, sends `second`.

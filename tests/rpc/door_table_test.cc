@@ -106,7 +106,7 @@ TEST_P(DoorTest, Request_OfTheTable_IsAnsweredSo) {
   }
   const int cancelled = Cancelled();
   if (cancelled == DoorRow::kAnyNumber) return;
-  EXPECT_TRUE(WaitUntil(std::chrono::seconds(5), [&] { return seen_.cancelled >= cancelled; }));
+  EXPECT_TRUE(WaitUntil(std::chrono::seconds(30), [&] { return seen_.cancelled >= cancelled; }));
   EXPECT_EQ(seen_.cancelled, cancelled);
 }
 

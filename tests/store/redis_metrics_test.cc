@@ -13,7 +13,7 @@
 namespace sluice::test {
 namespace {
 
-using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 
 class RedisMetricsTest : public testing::Test {
@@ -30,8 +30,9 @@ class RedisMetricsTest : public testing::Test {
   double Connected() const { return Value("sluice_redis_connected{loop=\"io-0\"}"); }
   double Waiting() const { return Value("sluice_redis_waiting_checks{loop=\"io-0\"}"); }
 
-  RedisStore::Options Options(milliseconds silence = milliseconds(50)) {
-    return {.silence = silence, .metrics = &metrics_};
+  // No answer is too late: a breaker's probe would be another call.
+  RedisStore::Options Options() {
+    return {.timeout = minutes(1), .silence = minutes(1), .metrics = &metrics_};
   }
 
   static BlockingCheck Check(const std::string& key = "k") {
@@ -73,9 +74,7 @@ TEST_F(RedisMetricsTest, RedisGoesAndComesBack_IsShown) {
 
 TEST_F(RedisMetricsTest, RedisHangs_ShowsWhatWaits) {
   RedisServer server;
-  RedisStore::Options options = Options(std::chrono::minutes(1));
-  options.timeout = std::chrono::minutes(1);  // no breaker, whose probe would be another call
-  RedisStore store(Io(), RedisUrl::Parse(server.url()).value(), options);
+  RedisStore store(Io(), RedisUrl::Parse(server.url()).value(), Options());
   ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
   BlockingCheck first = Check("a"), second = Check("b"), third = Check("c");
   server.Pause();

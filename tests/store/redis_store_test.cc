@@ -128,7 +128,7 @@ std::optional<StoreFailure> ResetFailureOf(RedisStore& store, Duration timeout =
 
 TEST(RedisStore, Reset_FailsAsChecksDo) {
   RedisServer server;
-  auto store = Connect(server, {.silence = minutes(1)});
+  auto store = Connect(server, {.timeout = minutes(1), .silence = minutes(1)});
   EXPECT_EQ(ResetFailureOf(*store, -seconds(1)), StoreFailure::kTimeout);
   server.Pause();
   EXPECT_EQ(ResetFailureOf(*store, milliseconds(20)), StoreFailure::kTimeout);
@@ -150,7 +150,8 @@ TEST(RedisStore, TwoIoThreads_ShareACounterExactly) {
   net::IoThreads threads(2);
   threads.Start();
   RedisServer server;
-  RedisStore store(threads, RedisUrl::Parse(server.url()).value(), {.silence = minutes(1)});
+  RedisStore store(threads, RedisUrl::Parse(server.url()).value(),
+                   {.timeout = minutes(1), .silence = minutes(1)});
   ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
   const CounterSpec counter{"k", FixedWindow{.limit = 700, .window = seconds(30)}};
   std::vector<std::unique_ptr<BlockingCheck>> checks;
@@ -168,7 +169,7 @@ TEST(RedisStore, TwoIoThreads_ShareACounterExactly) {
 
 TEST(RedisStore, MoreChecksThanMayWait_AreRefusedAtOnce) {
   RedisServer server;
-  auto store = Connect(server, {.max_pending = 5, .silence = minutes(1)});
+  auto store = Connect(server, {.max_pending = 5, .timeout = minutes(1), .silence = minutes(1)});
   server.Pause();
   std::vector<std::unique_ptr<BlockingCheck>> waiting;
   for (int i = 0; i < 5; ++i) {

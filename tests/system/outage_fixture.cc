@@ -55,7 +55,7 @@ std::int64_t OutageTest::Remaining(v1::CheckLimitRequest request, int server) {
 
 void OutageTest::RestartRedis(const v1::CheckLimitRequest& request) {
   redis_.Start();
-  EXPECT_TRUE(WaitUntil(seconds(5), [&] { return AllDecidedByStore(request); }));
+  EXPECT_TRUE(WaitUntil(seconds(30), [&] { return AllDecidedByStore(request); }));
 }
 
 double OutageTest::Metric(const std::string& series) {

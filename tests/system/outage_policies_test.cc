@@ -79,7 +79,7 @@ TEST_P(OutagePoliciesTest, RedisAway_EverythingOrNothing) {
             << kAsked << " admitted\n";
   RestartRedis(Of("", "half"));
   const char* const charged = "sluice_fallback_units_total{fate=\"charged\"}";
-  EXPECT_TRUE(WaitUntil(seconds(5), [&] { return Metric(charged) >= 3 * expected; }));
+  EXPECT_TRUE(WaitUntil(seconds(30), [&] { return Metric(charged) >= 3 * expected; }));
   EXPECT_EQ(Remaining(Of("", "never-seen")), expected == 0 ? 100 : 0);
   std::cout << GetParam() << ": " << Metric(charged) << " units charged to Redis afterwards\n";
 }
@@ -108,7 +108,7 @@ TEST_P(OutageSlotsTest, RedisAway_GrantsOneFurtherLimitOrNothing) {
             << " leases\n";
   RestartRedis(Of("-slots", "other"));
   const int free = policy == "local" ? 0 : kSlots / 2;
-  EXPECT_TRUE(WaitUntil(seconds(5), [&] { return Remaining(Of("-slots", "user")) == free; }));
+  EXPECT_TRUE(WaitUntil(seconds(30), [&] { return Remaining(Of("-slots", "user")) == free; }));
   std::cout << GetParam() << ": " << Remaining(Of("-slots", "user"))
             << " slots free in Redis afterwards";
   for (const Answer& it : meanwhile) {

@@ -144,7 +144,7 @@ TEST_F(LocalOutageTest, StoppedUnderLoad_HalfUsed_TheFleetAdmitsWhatWasLeft) {
     EXPECT_LE(admitted, kLimit + in_flight);
     EXPECT_GE(admitted, kLimit - in_flight);
     const int most = endpoint == "/bucket" ? std::min(admitted, kLimit) : admitted;
-    EXPECT_TRUE(WaitUntil(seconds(5), [&] { return Counted(endpoint) >= most - kCallers; }));
+    EXPECT_TRUE(WaitUntil(seconds(30), [&] { return Counted(endpoint) >= most - kCallers; }));
     EXPECT_NEAR(Counted(endpoint), most, kCallers);
     std::cout << endpoint << ": limit " << kLimit << ", admitted " << admitted - meanwhile
               << " by Redis, " << meanwhile << " while it was away, in all " << admitted
@@ -180,7 +180,7 @@ TEST_F(LocalOutageTest, OneServerSawAllLeft_OthersHaveSpentIt_AdmitsThatServersS
   const int meanwhile = CountAllowed(Run(daily, kLimit)) + CountAllowed(AskUntilDenied(daily));
   EXPECT_EQ(meanwhile, kLimit / kServers);
   RestartRedis(CheckOf("outage", "/daily", "auditor"));
-  EXPECT_TRUE(WaitUntil(seconds(5), [&] { return Counted("/daily") >= kLimit + meanwhile; }));
+  EXPECT_TRUE(WaitUntil(seconds(30), [&] { return Counted("/daily") >= kLimit + meanwhile; }));
   EXPECT_EQ(Counted("/daily"), kLimit + meanwhile);
   std::cout << "worst staleness: limit " << kLimit << ", all admitted by Redis, " << meanwhile
             << " while it was away; counted by Redis afterwards " << Counted("/daily") << "\n";
@@ -209,7 +209,7 @@ TEST_F(LocalOutageTest, ServerStartedInIt_AdmitsNothing_IsReadyWhenItHasSeenRedi
   EXPECT_FALSE(ready(late));
   EXPECT_TRUE(ready(fleet_)) << "it has seen Redis before";
   redis_.Start();
-  EXPECT_TRUE(WaitUntil(seconds(5), [&] { return ready(late); }));
+  EXPECT_TRUE(WaitUntil(seconds(30), [&] { return ready(late); }));
   EXPECT_TRUE(late.Check(CheckOf("outage", "/daily")).allowed());
 }
 

@@ -148,7 +148,7 @@ void ExpectAnsweredByPolicy(const Answers& answers) {
 
 void StoreFailureTest::ExpectPoliciesHold(std::function<void()> begin_outage,
                                           std::function<void()> end_outage) {
-  ASSERT_TRUE(WaitUntil(seconds(5), [this] { return Recovered(); }));
+  ASSERT_TRUE(WaitUntil(seconds(30), [this] { return Recovered(); }));
   BackgroundLoad load(fleet_);
   load.AwaitChecks(300);
   begin_outage();
@@ -156,7 +156,7 @@ void StoreFailureTest::ExpectPoliciesHold(std::function<void()> begin_outage,
   load.AwaitChecks(1'500);
   const SteadyTime repaired = SteadyNow();
   end_outage();
-  EXPECT_TRUE(WaitUntil(seconds(5), [this] { return Recovered(); }));
+  EXPECT_TRUE(WaitUntil(seconds(30), [this] { return Recovered(); }));
   const SteadyTime recovered = SteadyNow();
   load.AwaitChecks(1'000);
   const Answers& answers = load.Stop();
@@ -193,7 +193,8 @@ TEST(StoreAbsentTest, RedisStartsAfterSluiced_DecidesWithoutARestart) {
   EXPECT_EQ(check().response.source(), v1::SOURCE_FALLBACK);
   EXPECT_TRUE(check().denied());
   redis.Start();
-  EXPECT_TRUE(WaitUntil(seconds(5), [&] { return check().response.source() == v1::SOURCE_STORE; }));
+  EXPECT_TRUE(
+      WaitUntil(seconds(30), [&] { return check().response.source() == v1::SOURCE_STORE; }));
   EXPECT_TRUE(check().allowed());
 }
 
