@@ -66,6 +66,7 @@ std::string ReasonText(const v1::CheckLimitRequest& request, const v1::CheckLimi
     return fmt::format("no rules for domain {}{}", request.domain(), context.domain_hint);
   }
   if (response.source() == v1::SOURCE_NO_RULE) {
+    if (response.limits_size() > 0) return "only shadow rules count this request";
     return fmt::format("no rule of domain {} {}", request.domain(),
                        response.missing_attributes().empty() ? "matches" : "counts this request");
   }

@@ -3,8 +3,9 @@
 
 Usage: commands_test.py BIN_DIR SOURCE_DIR
 
-A page's commands run in one shell, beside a server with config/rules, on ports of the test's own;
-each must print the first word that the page shows. Loads last an instant.
+A page's commands run in one shell, beside a server with config/rules or the page's own rules, on
+ports of the test's own; each must print the first word that the page shows; with the page's own rules, its first line up to
+the first number. Loads last an instant.
 """
 
 import os
@@ -19,7 +20,10 @@ from running import directory, free_port, start  # noqa: E402
 
 BIN, SOURCE = (pathlib.Path(it).resolve() for it in sys.argv[1:3])
 
-RUN_HERE = ("README.md", "README.zh-CN.md", "docs/http.md", "docs/operations.md", "docs/tool.md")
+RUN_HERE = ("README.md", "README.zh-CN.md", "docs/http.md", "docs/operations.md", "docs/recipes.md",
+            "docs/tool.md")
+# The server has the rules of the page, which leave no answer to chance.
+WITH_OWN_RULES = ("docs/recipes.md",)
 # clients/testing/readme.py follows these in a new project.
 FOLLOWED = ("clients/cpp/README.md", "clients/go/README.md", "clients/java/README.md", "clients/node/README.md",
             "clients/python/README.md")
@@ -77,19 +81,24 @@ def pages():
 
 
 def commands_of(text):
-    """(command, first word it prints or ""), in order."""
+    """(command, first line it prints or ""), in order."""
     for language, block in re.findall(r"^```(console|sh)\n(.*?)^```", text, re.M | re.S):
         if language == "sh":
             yield from ((line.split("#")[0].strip(), "") for line in block.splitlines() if line)
             continue
         for command, output in re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block, re.M):
-            yield re.sub(r"\s+#.*", "", command), first_word(output)
+            yield re.sub(r"\s+#.*", "", command), output.partition("\n")[0]
     for command in re.findall(r"`(sluice (?:validate|explain|reset|rules|reload)\b[^`A-Z…]*)`", text):
         yield command, ""
 
 
 def first_word(output):
     return (re.findall(r"[^\s,]+", output) or [""])[0]
+
+
+def before_numbers(line):
+    """What does not depend on time: "DENIED  by stock " of "DENIED  by stock (fixed_window 0 of …"."""
+    return re.match(r"[^\d(\n]*", line).group()
 
 
 def is_elsewhere(command):
@@ -114,6 +123,12 @@ class Page:
         self.folder = directory()
         self.text = (SOURCE / name).read_text(encoding="utf-8")
         self.end = TO_END.get(name, "")
+        self.rules = SOURCE / "config/rules"
+        if name in WITH_OWN_RULES:
+            self.rules = self.folder / "rules"
+            self.rules.mkdir()
+            for number, block in enumerate(re.findall(r"^```yaml\n(.*?)^```", self.text, re.M | re.S)):
+                (self.rules / f"{number}.yaml").write_text(block, encoding="utf-8")
         self.ports = {port: str(free_port()) for port in PORTS}
         (self.folder / "build/release").mkdir(parents=True)
         (self.folder / "build/release/bin").symlink_to(BIN)
@@ -124,8 +139,8 @@ class Page:
                             "SLUICE_ADDR": f"127.0.0.1:{self.ports['8081']}"}
 
     def run(self):
-        """(command, expected first word, what was printed, exit status) of each."""
-        start([BIN / "sluiced", "--rules", SOURCE / "config/rules",
+        """(command, expected first line, what was printed, exit status) of each."""
+        start([BIN / "sluiced", "--rules", self.rules,
                "--grpc", f"127.0.0.1:{self.ports['8081']}", "--http",
                f"127.0.0.1:{self.ports['8080']}"], "ready grpc=", env=self.environment)
         ours = [it for it in commands_of(self.text) if not is_elsewhere(it[0])]
@@ -136,10 +151,10 @@ class Page:
                        f"echo $? >{output}.status"]
         subprocess.run(["bash", "-c", "\n".join(script)], cwd=self.folder, env=self.environment,
                        stdin=subprocess.DEVNULL, timeout=120, check=False)
-        for number, (command, word) in enumerate(ours):
+        for number, (command, line) in enumerate(ours):
             output = self.folder / f"output-{number}"
             status = output.with_name(f"{output.name}.status")
-            yield (command, word, output.read_text("utf-8") if output.exists() else "",
+            yield (command, line, output.read_text("utf-8") if output.exists() else "",
                    int(status.read_text("ascii")) if status.exists() else None)
 
     def of_this_test(self, command):
@@ -149,10 +164,13 @@ class Page:
 class CommandsTest(unittest.TestCase):
     def test_commands_of_a_page_print_what_it_shows(self):
         for name in RUN_HERE:
-            for command, word, output, status in Page(name).run():
+            for command, line, output, status in Page(name).run():
+                word = first_word(line)
                 with self.subTest(page=name, command=command):
                     self.assertIn(status, (0, 1), output)
-                    if word in VERDICTS:
+                    if line and name in WITH_OWN_RULES:
+                        self.assertEqual(before_numbers(output), before_numbers(line), output)
+                    elif word in VERDICTS:
                         self.assertIn(first_word(output), VERDICTS, output)
                     elif word:
                         self.assertEqual(first_word(output), word, output)

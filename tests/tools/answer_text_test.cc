@@ -38,6 +38,11 @@ TEST(AnswerText, Table) {
        "  site[0]  fixed_window  10 of 10 left  never admits this cost\n"},
       {R"({"decision": "DECISION_ALLOWED", "source": "SOURCE_NO_RULE"})",
        "ALLOWED  no rule of domain shop matches\n"},
+      {R"({"decision": "DECISION_ALLOWED", "source": "SOURCE_NO_RULE", "limits": [
+             {"rule": "new", "algorithm": "ALGORITHM_FIXED_WINDOW", "limit": 1, "remaining": 0,
+              "resetAfter": "1s", "admitted": true, "shadow": true}]})",
+       "ALLOWED  only shadow rules count this request\n"
+       "  new[0]  fixed_window  0 of 1 left  resets in 1 s (shadow)\n"},
       {R"({"decision": "DECISION_DENIED", "source": "SOURCE_RULE"})",
        "DENIED  by a rule without counters (sluice explain names it)  a retry cannot help\n"},
       {R"({"decision": "DECISION_ALLOWED", "source": "SOURCE_FALLBACK", "limits": [
