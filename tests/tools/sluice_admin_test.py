@@ -184,7 +184,7 @@ class LookingInsideTest(unittest.TestCase):
         unchanged = self.server.sluice("reload")
         self.assertEqual(unchanged.returncode, 0, unchanged.stderr)
         self.assertRegex(unchanged.stdout, r"\Aunchanged: 3 rules in force since 20.*Z\n\Z")
-        self.assertIn("info rules: 3 in force, unchanged", self.server.logged())
+        wait_for(lambda: "info rules: 3 in force, unchanged" in self.server.logged(), "the line")
         self.assertTrue(json.loads(self.server.sluice("reload", "--json").stdout)["applied"])
 
 
