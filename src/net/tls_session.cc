@@ -17,7 +17,7 @@
 namespace sluice::net {
 namespace {
 
-// Empty if it has the length of no address: OpenSSL does not check that.
+// Empty if its length is not that of an address: OpenSSL does not check that.
 std::string IpText(const ASN1_OCTET_STRING& ip) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   const int length = ASN1_STRING_length(&ip);

@@ -19,8 +19,8 @@ struct TlsSetup {
 
 // The protocol that a server's address speaks.
 struct Alpn {
-  // As TLS writes it, a length byte before the name: "\x02h2". Clients that offer only others are
-  // rejected. Empty: every offer is ignored. Must outlive the connections.
+  // In TLS' format, with a length byte before the name: "\x02h2". Clients that offer only other
+  // protocols are rejected. Empty: offers are ignored. Must outlive the connections.
   std::string_view protocol = {};
   bool required = false;  // whether clients that offer none are rejected
 };
