@@ -96,7 +96,7 @@ Pattern ParseExact(const ConfigValue& value) {
                                 : text == "*" ? "{exists: true}"
                                               : "{regex: …}";
     value.Warn(fmt::format(
-        "\"{}\" is compared as it stands, the * as well; for a pattern, write {}", text, instead));
+        "\"{}\" is compared literally, including the *; for a pattern, write {}", text, instead));
   }
   return {Pattern::Kind::kExact, text, {}};
 }

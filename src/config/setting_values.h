@@ -33,7 +33,7 @@ Setter SetSecretFile(std::string& place);
 // The secret itself.
 Setter SetSecret(std::string& place);
 
-// `set`, which replaces what another setting has set at `other`: of the two, the later one counts.
+// Like `set`, but also clears `other`, the place of another setting: the later of the two counts.
 Setter SetInsteadOf(std::string& other, Setter set);
 
 // A number from `least` to `most`. `zero`: a word for 0; empty: there is none.
