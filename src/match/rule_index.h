@@ -21,7 +21,7 @@ namespace sluice {
 struct IndexedLimit {
   Limit limit;
   std::string tag;  // ends the counter's key
-  Counts counts;    // as of the rule's limit
+  Counts counts;    // from the rule's limit
 };
 
 struct IndexedRule {
