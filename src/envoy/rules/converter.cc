@@ -140,8 +140,8 @@ class Converter {
     AddYaml(rule);
   }
 
-  // A rule that is blocked or unlimited holds without the attributes of its `per`, which the
-  // descriptor must have.
+  // A blocked or unlimited rule matches even without the attributes of its `per`, but the
+  // descriptor must have them.
   static void DemandAttributes(Rule& rule) {
     for (const KeyPart& part : rule.per) {
       const auto same = [&](const Condition& it) { return it.attribute == part.attribute; };

@@ -62,7 +62,7 @@ class XdsClient {
   const XdsSettings settings_;
   const Take take_;
   const std::shared_ptr<State> state_;
-  std::string last_cause_;  // why the last stream has ended; the thread's alone
+  std::string last_cause_;  // why the last stream has ended; used by the thread only
   Thread thread_;           // last: it uses all of the above
 };
 
