@@ -54,8 +54,8 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
-// The facts about an algorithm that hold for most. One that differs in a fact declares its own; see
-// the functions of limit.h and counter.h, which say what each means.
+// Facts that hold for most algorithms. An algorithm that differs in one declares its own. The
+// functions of the same names in limit.h and counter.h describe them.
 struct CommonFacts {
   static constexpr bool kMayCoalesce = true;
   static constexpr bool kMayCoalesceCharges = false;

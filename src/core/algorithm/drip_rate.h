@@ -28,7 +28,7 @@ struct DripRate {
            static_cast<double>(other.rate) * static_cast<double>(period.count());
   }
 
-  // The sizes in rule files of a bucket that holds `reserved` units besides.
+  // The sizes that rule files may give a bucket that holds `reserved` more units.
   Parameters::Range SizeRange(std::int64_t least, std::int64_t reserved) const {
     return {least, kMaxCapacity / period.count() - reserved,
             " with a rate in " + FormatPeriod(period)};

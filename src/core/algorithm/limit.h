@@ -7,7 +7,7 @@
 //   ScriptParameters    what that file reads, in its order
 //   Describe            its parameters in rule files: see parameters.h
 //   Tag, Includes, MostAtOnce, For   as the functions below
-// and what of CommonFacts (algorithm.h) is otherwise for it.
+// and each member of CommonFacts (algorithm.h) in which it differs.
 #pragma once
 
 #include <cstdint>

@@ -192,8 +192,8 @@ struct WarmingBucket : CommonFacts {
     return State{stored, seen.next_free, seen.last};
   }
 
-  // What counts the units taken, which are refilled like tokens. Here charges are prices, which
-  // depend on how cold the bucket is.
+  // The limit whose counter adds up the units taken, which are refilled like tokens. A
+  // WarmingBucket cannot do that: it takes prices, which depend on how cold it is.
   TokenBucket ForCharges() const {
     const std::int64_t most = TokenBucket::kMaxCapacity / period.count();
     return {.rate = rate, .period = period, .burst = std::min(MostAtOnce(), most)};
