@@ -66,7 +66,7 @@ descriptors:
       {"d; only", "OK; OK"},
       {"d; a=x", "OK; OK 7/8 minute 20s"},
       {"d; a=x,b=y", "OK; OK 8/9 minute 20s"},
-      {"d; a=x,b=y,c=z", "OK; OK"},  // no place at this depth
+      {"d; a=x,b=y,c=z", "OK; OK"},  // no node at this depth
       {"d; a=x,b=2", "OK; OK"},      // no limit there, and no backtracking
       {"d; a=x,b=2,c=z", "OK; OK 9/10 minute 20s"},
       {"d; a=x,b=allowed", "OK; OK"},
@@ -135,7 +135,7 @@ TEST_P(RlsTest, Hits_Table) {
       {"d h0; k=a", "OK; OK 8/10 minute 20s"},  // 0 of the request is 1
       {"d h3; k=a", "OK; OK 5/10 minute 20s"},
       {"d h3; k=a *2", "OK; OK 3/10 minute 20s"},
-      {"d h3; k=a *0", "OK; OK 3/10 minute 20s"},  // a look
+      {"d h3; k=a *0", "OK; OK 3/10 minute 20s"},  // 0 hits
       {"d; k=a *3", "OK; OK 0/10 minute 20s"},
       {"d; k=a *0", "OK; OK 0/10 minute 20s"},  // full is not over
       {"d; k=a", "OVER; OVER 0/10 minute 20s"},
@@ -147,7 +147,7 @@ TEST_P(RlsTest, Hits_Table) {
       {"d; k=b *0", "OK; OK 0/10 minute 20s"},
       {"d; k=b -4", "OK; OK 4/10 minute 20s"},
       {"d; k=b *4", "OK; OK 0/10 minute 20s"},
-      {"d; k=b -1000", "OK; OK 10/10 minute 20s"},  // no less than none
+      {"d; k=b -1000", "OK; OK 10/10 minute 20s"},  // not below zero
       {"d; k=b", "OK; OK 9/10 minute 20s"},
       {"d; k=new -5", "OK; OK 10/10 minute 20s"},
       {"d; k=new *10", "OK; OK 0/10 minute 20s"},
@@ -212,7 +212,7 @@ descriptors:
   });
   Serve(kHitRules, {.shadow_mode = true});
   ExpectAnswers({
-      {"d; k=s *11", "OK; OVER 0/10 minute 20s"},  // of all: the overall code only
+      {"d; k=s *11", "OK; OVER 0/10 minute 20s"},  // only the overall code is changed
       {"d; k=s; zero=9", "OK; OVER 0/10 minute 20s; OVER 0/0 minute 20s"},
   });
 }

@@ -104,7 +104,7 @@ TEST(Guide, DifferentEntries_HaveDifferentCounters) {
   EXPECT_NE(counter(large, "1"), counter(large + "x", "1"));
 }
 
-TEST(Guide, MetricOfASharedThreshold_HasThePatternForTheValue) {
+TEST(Guide, MetricOfASharedThreshold_HasThePatternInsteadOfTheValue) {
   const auto guide = GuideOf(R"(
 domain: d
 descriptors:
@@ -124,7 +124,7 @@ descriptors:
   }
 }
 
-TEST(Compile, LongPlaces_HaveNamesThatACheckMayHave) {
+TEST(Compile, LongPaths_HaveValidAttributeValues) {
   const auto guide = GuideOf("domain: d\ndescriptors: [{key: a, value: " + std::string(9000, 'v') +
                              ", rate_limit: {unit: day}}]");
   TrieMatch match;
