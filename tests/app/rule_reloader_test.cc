@@ -363,7 +363,7 @@ TEST_F(RuleReloaderTest, EnvoysFilesChange_RulesOfBothKindsAreActive) {
   EXPECT_THAT(Names(), ElementsAre("b", "m", "(override)", "l", "(override)"));
 }
 
-// Such as a volume that was unmounted.
+// For example, a volume was unmounted.
 TEST_F(RuleReloaderTest, OneDirectorySuddenlyEmpty_OldRulesOfBothKindsStay) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   dir_.Write("envoy/e.yaml", EnvoyRuleOf("k"));
