@@ -31,7 +31,7 @@ TEST(Concurrency, Released_IsGone) {
   counter.Take(first, 3);
   counter.Take(MakeLease(2, seconds(10)), 2);
   EXPECT_EQ(counter.Release(first).remaining, 3);
-  EXPECT_EQ(counter.Release(first).remaining, 3) << "giving back twice must not mint slots";
+  EXPECT_EQ(counter.Release(first).remaining, 3) << "releasing twice must not create slots";
   EXPECT_FALSE(counter.Renew(first).admitted);
 }
 
