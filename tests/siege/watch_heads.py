@@ -1,5 +1,6 @@
-"""Health/Watch needs no token: 98 connections open 1,024 streams each, with heads of 16 KiB that are
-one entry of HPACK's dynamic table. 2.2 MB sent fill every place for calls, with 1.7 GB.
+"""Health/Watch needs no token: 98 connections open 1,024 streams each, with headers of 16 KiB that
+come from one entry of HPACK's dynamic table. The 2.2 MB sent would take every place for calls, and
+1.7 GB of memory.
 """
 
 from attacker import frame, http2, literal, text
