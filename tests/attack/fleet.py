@@ -88,7 +88,7 @@ class Fleet:
                    for count in series.findall(running.get(f"http://{page}/metrics")))
 
     def resident_megabytes(self):
-        """Of the largest server."""
+        """The memory of the largest server."""
         return max(running.resident_megabytes(server) for server in self.servers)
 
     @contextlib.contextmanager
