@@ -127,7 +127,7 @@ int Rules::DrawVersion() {
   for (Shape& shape : version) {
     if (world_.OneIn(2)) Change(shape);
   }
-  // Releases of leases state neither.
+  // Releases of leases have neither.
   version[kSlotsRule].limits = {false};
   version[kSlotsRule].by_team = false;
   versions_.push_back(std::move(version));
