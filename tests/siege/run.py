@@ -69,10 +69,10 @@ def parse():
                         help=" ".join(known))
     parser.add_argument("--seconds", type=float, default=3, help="of each attack")
     parser.add_argument("--from-many", action="store_true", help="from 64 addresses")
-    parser.add_argument("--together", action="store_true", help="run all attacks on the same kind of server at once")
+    parser.add_argument("--together", action="store_true", help="attacks on the same kind of server at once")
     parser.add_argument("--settle", type=float, help="seconds until memory must be back")
     parser.add_argument("--tries", type=int, default=1, help="times that an attack must succeed")
-    parser.add_argument("--slower", type=float, default=5, help="how many times the p99 beside a spinning process")
+    parser.add_argument("--slower", type=float, default=5, help="times the p99 beside a spinning process")
     parser.add_argument("--redis", action="store_true", help="count in a real Redis")
     options = parser.parse_intermixed_args()
     options.attacks = options.attacks or known
