@@ -1,4 +1,4 @@
-// Node's gRPC library, @grpc/grpc-js, as a client of sluiced. What is checked: ../run.py.
+// Node's gRPC library, @grpc/grpc-js, as a client of sluiced. ../run.py describes the test cases.
 //
 // Usage: NODE_PATH=DIRECTORY client.js PROTO_DIRECTORY [what run.py passes]
 // DIRECTORY is where install.sh has put the packages.
@@ -70,7 +70,7 @@ const one = (request, timeout) => call(limiter, 'CheckLimit', request, undefined
 const remaining = (answer) => answer.limits[0].remaining;
 const decisions = (answers) => answers.map((answer) => answer.decision.replace('DECISION_', ''));
 
-// What a stream receives, in order. Reading does not race with what is received meanwhile.
+// The messages that a stream receives, in order. They may arrive while the test reads.
 class Receiver {
   constructor(stream) {
     this.stream = stream;
@@ -368,7 +368,7 @@ async function main() {
   const wanted = given.only ? given.only.split(',') : Object.keys(CHECKS);
   let passed = true;
   for (const name of wanted) passed = (await passes(name)) && passed;
-  // Connections that try to come back would keep Node running.
+  // Connections that reconnect would keep Node running.
   process.exit(passed ? 0 : 1);
 }
 
