@@ -12,8 +12,10 @@ modes, ask, export and serve. Tests these promises for every language:
   units are charged and given back
   a client that accepts a wait starts after the wait
   if a server is silent or killed, calls are allowed (open) or denied (closed), and the next server
-  decides if a connection breaks, a check is not sent twice, but a release is a lease is kept while
-  the work lasts, released if the work fails or its request is canceled, and free after a crash
+    decides
+  if a connection breaks, a check is not sent twice, but a release is
+  a lease is kept while the work lasts, released if the work fails or its request is canceled, and
+    free after a crash
   HTTP: 429 with Retry-After, RateLimit on every answer; gRPC: RESOURCE_EXHAUSTED, by an
   interceptor; 503 and UNAVAILABLE if no server answers
 """

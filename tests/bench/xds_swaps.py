@@ -5,7 +5,8 @@ Usage: xds_swaps.py SLUICE SLUICED PROTO_DIRECTORY NODE_MODULES [--seconds S] [-
 NODE_MODULES is made by the tests (ctest -R node_client_packages). In each round the server decides R
 checks a second for S seconds, and for S seconds more while a control plane sends a set of 100
 resources twice a second. Shows the p99 of both, and the number of late answers of Redis. After the
-rounds, one set of 50,000 descriptors is compiled under the same load. """
+rounds, one set of 50,000 descriptors is compiled under the same load.
+"""
 
 import argparse
 import json

@@ -5,7 +5,8 @@ Usage: commands_test.py BIN_DIR SOURCE_DIR
 
 The commands of a page run in one shell, with a server that has config/rules or the page's own
 rules. Ports are the test's own. Each command must print the first word that the page shows; with
-the page's own rules, the first line up to the first number. Loads are very short. """
+the page's own rules, the first line up to the first number. Loads are very short.
+"""
 
 import os
 import pathlib

@@ -18,7 +18,8 @@ class LimitMiddleware:
     Each request is checked in `domain` with the attributes `endpoint` (the path), `method`, `client_ip`
     and what `attributes(scope)` returns. A denied request gets 429. If no server answers and the
     client is CLOSED, a request gets 503. Every response has RateLimit and RateLimit-Policy, and a
-    denial has Retry-After. """
+    denial has Retry-After.
+    """
 
     def __init__(self, app: Any, client: Client, domain: str,
                  attributes: Callable[[Any], Attributes] = lambda scope: {},

@@ -22,7 +22,8 @@ class LimitInterceptor(grpc.ServerInterceptor):
     Each call is checked in `domain` with the attribute `endpoint`, its full method, and what
     `attributes(metadata)` returns, a function of the call's metadata (a dict). A denied call ends with
     RESOURCE_EXHAUSTED; if a retry can succeed, `grpc-retry-pushback-ms` says when. If no server
-    answers and the client is CLOSED, the call ends with UNAVAILABLE. """
+    answers and the client is CLOSED, the call ends with UNAVAILABLE.
+    """
 
     def __init__(self, client: Client, domain: str,
                  attributes: Callable[[Any], Attributes] = lambda metadata: {},

@@ -4,7 +4,8 @@
 Usage: auth.py BIN [--users N] [--seconds S] [--rounds N]
 BIN is the folder with sluiced and sluice. In each round, h2load asks /v1/auth on 64 persistent
 connections, one request at a time. Then 64 connections with one call each ask CheckLimit. Users are
-uniform; the Redis is real. Also measures nginx alone with `return 204`. Shows medians. """
+uniform; the Redis is real. Also measures nginx alone with `return 204`. Shows medians.
+"""
 
 import pathlib
 import re

@@ -3,7 +3,8 @@
 
 Usage: connections.py SLUICED [--connections N] [--calls N] [--tls]
 Prints the resident megabytes before the connections, with N new connections, and after N calls on
-each. """
+each.
+"""
 
 import argparse
 import pathlib

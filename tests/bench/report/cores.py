@@ -2,7 +2,8 @@
 
 The host may move a virtual machine's cores to physical cores without a common cache. Cooperating
 threads are then slower by half, so measurements with near and with distant cores cannot be
-compared. """
+compared.
+"""
 
 import os
 import subprocess
