@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tests docker/compose.yaml without a container engine: mounted files exist and are valid, and its
-# servers and nginx, run as processes, limit a site together. shellcheck source-path=SCRIPTDIR
+# servers and nginx, run as processes, limit a site together.
+# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 find_programs
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests the Kubernetes objects: they are valid by the API's schema and complete in their
 # kustomizations. The containers of the sidecar example and of the fleet with TLS, run as processes
-# with their users, serve only permitted callers. shellcheck source-path=SCRIPTDIR
+# with their users, serve only permitted callers.
+# shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 objects=docker/kubernetes
