@@ -134,7 +134,7 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
-// The server may be behind a proxy on the same machine, which speaks plain text.
+// The server may be behind a proxy on the same machine, which has no TLS.
 func (b bearer) RequireTransportSecurity() bool { return false }
 
 // Close waits until the server has answered pending releases, for at most 5 s, and closes the channel.

@@ -174,7 +174,7 @@ def peek(address, endpoint):
 
 
 def slot_ends_in(address):
-    """Seconds until the slot of /export is free if nobody renews its lease."""
+    """Seconds until the slot of /export is free if its lease is not renewed."""
     return float(peek(address, "/export").get("retryAfter", "0s").rstrip("s"))
 
 

@@ -166,7 +166,7 @@ class Reader {
     Add(flag, fmt::format("{}:{}", on.empty() ? "0.0.0.0" : on, at.empty() ? default_port : at));
   }
 
-  // A unix socket comes instead of a port.
+  // A unix socket replaces the port.
   void ReadGrpcAddress() {
     const std::string socket = Take("GRPC_UDS");
     if (socket.empty()) return ReadAddress("--grpc", "GRPC_HOST", "GRPC_PORT", "8081");

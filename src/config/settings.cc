@@ -124,7 +124,7 @@ class Reader {
   }
 
  private:
-  // A secret is found by its variable alone.
+  // A secret can only be set by its variable.
   const Setting* Find(std::string_view text, auto Setting::*name) const {
     for (const Setting& setting : table_) {
       if (setting.*name == text && IsNamedBy(setting, name)) return &setting;

@@ -21,7 +21,7 @@
 
 namespace sluice {
 
-// Where Envoy's rules come from by xDS, and how they are asked for.
+// The control plane that sends Envoy's rules by xDS, and the connection to it.
 struct XdsSettings {
   std::string server;  // empty: no rules by xDS
   std::string node_id;
@@ -114,7 +114,8 @@ struct Setting {
   Setter set;
   std::string flag;
   std::string variable;
-  // A secret, which must not appear in the file or in the process list: the variable alone counts.
+  // A secret, which must not appear in the file or in the process list: it can only be set by its
+  // variable.
   bool is_secret;
 };
 

@@ -113,8 +113,9 @@ bool IsListOfProxies(std::string_view name) {
 }
 
 // The value of a header that the proxy sets, or empty text if the header is absent. If the header
-// lists proxies, the last item: the proxy that asks has written it, while clients may have written
-// the items before. Quotes are ignored, because one that a client leaves open could hide a comma.
+// lists proxies, the last item: the proxy that sends the request has written it, while clients may
+// have written the items before it. Quotes are ignored, because one that a client leaves open could
+// hide a comma.
 Result<std::string_view> ValueOf(const HttpHeaders& headers, std::string_view name) {
   const bool is_list = IsListOfProxies(name);
   const HttpHeaders::value_type* found = nullptr;

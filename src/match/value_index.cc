@@ -22,7 +22,7 @@ std::size_t CommonLength(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-// All regular expressions on one attribute as one automaton.
+// All regular expressions on one attribute, as one automaton.
 class ValueIndex::Expressions {
  public:
   Expressions() : set_(SetOptions(), re2::RE2::ANCHOR_BOTH) {}

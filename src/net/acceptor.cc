@@ -75,7 +75,7 @@ Result<std::vector<Socket>> BindAll(const Address& address, const Acceptor::Opti
   return sockets;
 }
 
-// How long accepting pauses if not even the reserve descriptor is available.
+// How long accepting pauses if even the reserve descriptor is missing.
 constexpr std::chrono::milliseconds kPause(20);
 
 bool OutOfDescriptors(int error) {

@@ -15,8 +15,8 @@ namespace sluice::net {
 struct Occupant {
   enum class State : std::uint8_t {
     kBusy,    // its peer waits for an answer; never closed
-    kIdle,    // its peer asks for nothing now, but has asked before
-    kUnused,  // its peer has not asked for anything yet
+    kIdle,    // its peer has no request now, but had one before
+    kUnused,  // its peer has not sent a request yet
     kStuck,   // its peer does not complete a request, or does not read an answer
   };
   State state = State::kIdle;

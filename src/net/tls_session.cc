@@ -197,7 +197,7 @@ TlsSession::Progress TlsSession::After(int result) {
   return Progress::kFailed;
 }
 
-// Sees every message of both ends.
+// OpenSSL calls it for every message of both ends.
 void TlsSession::CountKeyUpdate(int is_sent, int, int type, const void* message, std::size_t size,
                                 SSL*, void* session) {
   const auto* const bytes = static_cast<const unsigned char*>(message);

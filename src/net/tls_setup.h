@@ -1,4 +1,4 @@
-// What a TLS connection begins with.
+// The setup with which a TLS connection begins.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ struct TlsSetup {
   Duration handshake_time = std::chrono::seconds(10);
 };
 
-// The protocol that a server's address speaks.
+// The protocol at a server's address.
 struct Alpn {
   // In TLS' format, with a length byte before the name: "\x02h2". Clients that offer only other
   // protocols are rejected. Empty: offers are ignored. Must outlive the connections.

@@ -42,7 +42,7 @@ std::vector<Row> Rows() {
   };
 }
 
-// Makes `times` checks of cost 1, one after the other.
+// Makes `times` checks of cost 1 in sequence.
 void CheckTimes(RedisStore& store, const CounterSpec& counter, int times) {
   static std::uint64_t leases = 0;
   for (int i = 0; i < times; ++i) {

@@ -103,7 +103,7 @@ const std::vector<Kind>& Kinds() {
   return kinds;
 }
 
-// A connection whose calls follow each other, loop thread only.
+// A connection that makes one call after another. Loop thread only.
 class Caller {
  public:
   Caller(net::Loop& loop, const Target& target, const Kind& kind, int in_flight,

@@ -204,7 +204,7 @@ void PrintShared(Duration duration, int in_flight) {
       const int checks = one_each ? threads : in_flight;
       const Figures it = Crowd(threads, checks).Measure(duration);
       if (first == 0) first = it.cpu_of_check();
-      // One more connection, for these questions.
+      // The connection that reads these numbers is one more.
       std::printf("%8d %10d %10.1f %12.2f %12.2f %14.0f\n", threads, checks, it.pack(),
                   it.cpu_of_check(), it.cpu_of_check() / first, it.memory / (threads + 1));
       std::fflush(stdout);

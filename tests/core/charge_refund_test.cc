@@ -57,7 +57,7 @@ TEST_P(ChargeTest, MoreThanACounterHolds_IsDroppedAndReported) {
   EXPECT_LT(first.dropped, kMaxCost);
   // A warming bucket reserves room for the price of a cold one, so some of it is left.
   for (int i = 0; i < 30; ++i) counter.Charge(kMaxCost);
-  EXPECT_EQ(counter.Charge(5).dropped, 5) << "the debt is as deep as it may be";
+  EXPECT_EQ(counter.Charge(5).dropped, 5) << "the debt has reached its maximum";
   EXPECT_FALSE(counter.Peek(0).admitted) << "beyond the limit, even a cost of 0 is denied";
   EXPECT_EQ(counter.Peek(0).remaining, 0);
 }

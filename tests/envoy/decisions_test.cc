@@ -151,7 +151,7 @@ TEST_P(RlsTest, Hits_Table) {
       {"d; k=b", "OK; OK 9/10 minute 20s"},
       {"d; k=new -5", "OK; OK 10/10 minute 20s"},
       {"d; k=new *10", "OK; OK 0/10 minute 20s"},
-      // Descriptors of one request, in order, each by itself.
+      // The descriptors of a request are decided separately, in order.
       {"d; k=c *10; k=c; k=e",
        "OVER; OK 0/10 minute 20s; OVER 0/10 minute 20s; OK 9/10 minute 20s"},
       {"d; k=f *8; k=f -3; k=f *5",
@@ -306,7 +306,7 @@ TEST_P(RlsTest, Overrides_Table) {
       {"d; k=a", "OK; OK 2/10 minute 20s"},
       {"d; k=a !20/minute *10", "OK; OK 2/20 minute 20s"},
       {"d; k=a !6/hour", "OK; OK 5/6 hour 800s"},
-      // Where there is no rule.
+      // Without a rule.
       {"d; x=1,y=2 !2/day", "OK; OK 1/2 day 36800s"},
       {"d; x=1,y=2 !2/day *0", "OK; OK 1/2 day 36800s"},
       {"d; y=2,x=1 !2/day", "OK; OK 1/2 day 36800s"},
@@ -371,7 +371,7 @@ descriptors:
       {"d; model *301", "OVER; OVER 0/900 unknown 800s"},
       {"d; model *100; b", "OK; OK 1/2 unknown 800s; OK 0/1 hour 800s"},
       {"d; model *100; b", "OVER; OK 1/2 unknown 800s; OVER 0/1 hour 800s"},
-      {"d; model *100", "OK; OK 0/2 unknown 800s"},  // taken back: the request as well as its hits
+      {"d; model *100", "OK; OK 0/2 unknown 800s"},  // the request and its hits are refunded
       {"d; model", "OVER; OVER 0/2 unknown 800s"},
       {"d; model *0", "OK; OK 0/2 unknown 800s"},
   });

@@ -56,7 +56,7 @@ TEST(Guide, Follow_Table) {
   const Row rows[] = {
       {{}, "", ""},
       {{{"other", "x"}}, "", ""},
-      // An exact value wins over the first pattern, and that over the key alone.
+      // An exact value takes precedence over the first pattern, and the pattern over the key alone.
       {{{"path", "/pay"}}, "path=/pay", "path=/pay"},
       {{{"path", "/payment"}}, "path=/pay*", "path=/pay*"},  // shared
       {{{"path", "/repay"}}, "path=*pay*", "path=/repay"},

@@ -35,7 +35,7 @@ const std::string kWideOpen =
 const std::string kDomain = "counted";
 
 // Accepts one connection, sends `greeting`, and after the first request `answer`. Then closes the
-// connection if told to, or continues to receive.
+// connection if `closes` is set, or continues to receive.
 class ScriptedServer {
  public:
   struct Script {

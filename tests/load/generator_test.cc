@@ -207,7 +207,7 @@ TEST(Generator, Stream_AnswersInAnyOrderAndGrouping) {
   Plan plan = PlanFor(server);
   plan.rpc = Rpc::kStream;
   plan.checks = 5;
-  plan.rate = 5000;  // 50 messages for each of two streams: none waits for another in vain
+  plan.rate = 5000;  // 50 messages for each of two streams: none waits forever
   plan.in_flight = kMaxInFlight;
   const LoadStats stats = StatsOf(plan);
   EXPECT_EQ(stats.failed, 0u);

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 constexpr Duration kTimeout = 10s;
 
-// A name service that answers when the test tells it to. May outlive the test, like a lookup.
+// A name service that answers when the test allows it. May outlive the test, like a lookup.
 class SlowNames {
  public:
   Resolver::Lookup lookup() {

@@ -78,5 +78,5 @@ kill -TERM "${servers[@]}"
 wait "${servers[@]}" || fail "a server does not end well"
 for _ in {1..6}; do ! served || fail "a request is served without a server"; done 2>/dev/null
 for number in 1 2 3; do start_server "$number"; done
-wait_for 5 served || fail "nginx does not ask servers that are back"
-echo "ok: servers that are back are asked again"
+wait_for 5 served || fail "nginx does not use servers that are back"
+echo "ok: nginx uses servers that are back"

@@ -59,7 +59,7 @@ hardened "$root/usr/bin/sluiced"
 hardened "$root/usr/bin/sluice"
 
 unit=$root/usr/lib/systemd/system/sluiced.service
-# The host has no such user and no such program, but systemd's verifier asks for both.
+# systemd's verifier needs a user and a program that this host does not have.
 systemd-analyze verify --root "$root" --man=no sluiced.service
 exposure=$(systemd-analyze security --offline=true --root "$root" sluiced.service | tail -1)
 echo "ok: $exposure"
@@ -118,7 +118,7 @@ stop
 socket=unix:$directory/grpc.sock
 start "SLUICE_GRPC=$socket" SLUICE_GRPC_SOCKET_MODE=0660
 asks() { chroot --userspec=nobody:nogroup "$@" "$root" /usr/bin/sluice health --addr "$socket" 2>&1; }
-expect "health, asked by a member of the group" serving "$(asks --groups="$user")"
+expect "health check by a member of the group" serving "$(asks --groups="$user")"
 asks --groups= >/dev/null && fail "others may ask"
 inside sluice rules --addr "$socket" >/dev/null || fail "root cannot list the rules"
 echo "ok: root opens $directory/grpc.sock.admin"

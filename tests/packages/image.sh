@@ -82,4 +82,4 @@ wait "$server" && status=0 || status=$?
 processes=()
 expect "exit status after SIGTERM" 0 "$status"
 (in_container "${health[@]}") >/dev/null 2>&1 && status=0 || status=$?
-expect "health check of a server that is gone" 1 "$status"
+expect "health check of a server that has ended" 1 "$status"

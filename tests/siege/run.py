@@ -40,7 +40,7 @@ from honest import Callers, Probes  # noqa: E402
 NO_ATTACKS = {"attacker", "honest", "hostile_redis", "run", "server"}
 MOST_GROWTH, MOST_LEFT = 256, 64  # MiB
 LEAST_ANSWERED = 0.99
-LEAST_P99 = 2  # milliseconds: what a shorter p99 beside a spinning process counts as
+LEAST_P99 = 2  # milliseconds; a shorter p99 beside a spinning process counts as this
 HEAD_START = 10  # seconds at most until an attack has begun
 PATIENCE = 60  # seconds for an attack to end after its time
 

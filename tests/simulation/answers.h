@@ -21,7 +21,7 @@
 
 namespace sluice::simulation {
 
-// One check: a call by itself, or a part of a batch.
+// One check: a separate call, or a part of a batch.
 struct Question {
   Subject subject;
   bool peeks = false;

@@ -30,7 +30,7 @@ class Remote {
 struct LinkOptions {
   Duration least_delay{};
   Duration most_delay{};
-  bool splits = false;  // bytes come in pieces, down to one by one
+  bool splits = false;  // bytes arrive in pieces, perhaps one by one
   int from = 0;         // the number of the server that connects
 };
 

@@ -29,7 +29,7 @@ bool Meets(const Endpoint& endpoint, std::size_t rule) {
   return std::count(endpoint.rules.begin(), endpoint.rules.end(), rule) > 0;
 }
 
-// A limit apart from its values.
+// A limit without its values.
 struct Identity {
   std::size_t rule = 0;
   bool second = false;

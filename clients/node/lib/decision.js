@@ -17,7 +17,7 @@ class Decision {
     this.decidedAt = this.response.decided_at;  // `chargedAt` of a refund
   }
 
-  // Of the answer to a request that was not allowed.
+  // The HTTP status of the answer to a request that was not allowed.
   get httpStatus() {
     return this.answered ? 429 : 503;
   }

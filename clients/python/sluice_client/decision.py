@@ -43,7 +43,7 @@ class Decision:
 
     @property
     def http_status(self) -> tuple[int, str]:
-        """Of the answer to a request that was not allowed."""
+        """The HTTP status of the answer to a request that was not allowed."""
         return (429, "Too Many Requests") if self.answered else (503, "Service Unavailable")
 
     @property

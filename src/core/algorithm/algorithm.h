@@ -60,13 +60,13 @@ struct CommonFacts {
   static constexpr bool kMayCoalesce = true;
   static constexpr bool kMayCoalesceCharges = false;
   static constexpr bool kTakesLeases = false;
-  // The key in rule files by whose presence the algorithm is meant; empty: its name alone.
+  // The key whose presence in a rule file selects the algorithm. Empty: its name is enough.
   static constexpr std::string_view kSelectedBy = "";
 
   static bool Supports(Mode) { return true; }
   static bool RefundsInFull() { return true; }
   static bool DenialLasts(Mode mode) { return mode != Mode::kCharge; }
-  // What a check costs the script, in counters that are plain strings.
+  // The cost of a check in the script; a counter that is a plain string costs 1.
   static std::size_t ScriptWeight(const CounterDemand&) { return 1; }
   // The memory that a state takes outside itself.
   template <typename State>

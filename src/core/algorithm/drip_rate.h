@@ -22,7 +22,7 @@ struct DripRate {
   std::int64_t rate = 1;  // 1 to kMaxRate
   Duration period{};      // at least 1 µs
 
-  // Whether no more units drip than at the other rate.
+  // Whether this rate is at most `other`.
   bool IsAtMost(const DripRate& other) const {
     return static_cast<double>(rate) * static_cast<double>(other.period.count()) <=
            static_cast<double>(other.rate) * static_cast<double>(period.count());

@@ -95,7 +95,7 @@ void DescriptorCheck::Ask(const Context& context, const Demand& demand) {
 }
 
 void DescriptorCheck::OnAnswer(const Result<CheckAnswer>& answer) {
-  // It is not the caller's mistake if a limit does not support refunds.
+  // It is not the caller's error if a limit does not support refunds.
   const bool no_refund = !answer && request.demand.mode == Mode::kRefund &&
                          answer.error().code == ErrorCode::kInvalidArgument;
   if (answer) {

@@ -74,8 +74,8 @@ class Converter {
     AddAll(descriptor.descriptors, way);
   }
 
-  // An exact value wins over a pattern, the first pattern over the others, and any of them over the
-  // key alone.
+  // An exact value takes precedence over patterns, the first pattern over the others, and all of
+  // them over the key alone.
   static void Follow(const Descriptor& descriptor, const std::vector<Descriptor>& siblings,
                      Way& way) {
     const bool twice =

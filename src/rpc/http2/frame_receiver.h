@@ -1,5 +1,5 @@
-// What nghttp2 reports of the frames on a connection. It parses them and keeps the protocol's
-// rules.
+// Receives what nghttp2 reports of the frames on a connection. nghttp2 parses them and enforces the
+// protocol's rules.
 //
 // Loop thread only.
 #pragma once

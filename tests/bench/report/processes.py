@@ -101,7 +101,7 @@ class Sluiced(Process):
                                  "script_calls": self.redis.script_calls()}
 
     def answers(self):
-        """Its own count so far."""
+        """The server's own counts so far."""
         with urllib.request.urlopen(self._page, timeout=10) as page:
             return answers_on(page.read().decode())
 

@@ -35,7 +35,7 @@ function connect(Service, options = {}, address = given.address) {
   if (given['tls-ca'] === undefined) {
     return new Service(address, grpc.credentials.createInsecure(), options);
   }
-  // Node warns if the name it asks for in TLS is an IP address.
+  // Node warns if the server name for TLS is an IP address.
   return new Service(address, grpc.credentials.createSsl(fs.readFileSync(given['tls-ca'])),
     { 'grpc.ssl_target_name_override': 'localhost', ...options });
 }

@@ -170,7 +170,7 @@ TEST_F(PlacesTest, Pools_AfterAPeak_Trimmed) {
   loop_.RunIteration([&] { connections_.CloseAll(); });
   Wire& wire = Connect("a");
   EXPECT_EQ(Open(wire, 1), 1);
-  EXPECT_GT(handlers_, 390) << "the peak may come again";
+  EXPECT_GT(handlers_, 390) << "another peak may follow";
   Pass(wire, seconds(10));
   EXPECT_EQ(handlers_, 1);
 }

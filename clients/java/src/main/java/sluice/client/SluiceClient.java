@@ -79,8 +79,8 @@ public final class SluiceClient implements AutoCloseable {
           });
 
   /**
-   * Waits for a connection, at most {@code options.connectTimeout}; without one, it goes on in the
-   * background.
+   * Waits for a connection, at most {@code options.connectTimeout}; without one, it continues to
+   * connect in the background.
    *
    * @param target such as "127.0.0.1:8081" or "dns:///sluice:8081"
    */
