@@ -30,7 +30,7 @@ package_java() {
   plugin=$(command -v grpc_java_plugin || command -v protoc-gen-grpc-java)
   protoc --proto_path="$root/proto" --java_out="$sources" --grpc-java_out="$sources" \
     --plugin=protoc-gen-grpc-java="$plugin" sluice/v1/rate_limiter.proto
-  # The older servlet API differs in its name alone.
+  # The older servlet API differs only in its name.
   mkdir -p $sources/sluice/servlet/javax
   sed 's/jakarta/javax/g' $sources/sluice/servlet/jakarta/LimitFilter.java \
     >$sources/sluice/servlet/javax/LimitFilter.java
@@ -44,7 +44,8 @@ package_cpp() {
   archive cpp ../proto/sluice/v1/rate_limiter.proto
 }
 
-# archive LANGUAGE [FILE]: what git has of its folder, or will have, generated code, and a file
+# archive LANGUAGE [FILE]: packs the folder's files that git tracks or would add, generated code,
+# and FILE
 archive() {
   local name=sluice-client-$1
   {

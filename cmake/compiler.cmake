@@ -14,23 +14,23 @@ endif()
 add_library(sluice_warnings INTERFACE)
 target_compile_options(sluice_warnings INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
-  # GCC 12 warns of overlaps in `"text" + std::string` where there are none (GCC bug 105651).
+  # GCC 12 warns of overlaps in `"text" + std::string`, although there are none (GCC bug 105651).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
   # Annotated data is accessed only with its mutex held (src/base/mutex.h).
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>)
 
-# Files compiled as one: names of one shadow those of another, and what is in an unnamed namespace is
-# no longer in the file that the compiler was called for.
+# In a unity build, names in one file may shadow those in another, and types in an unnamed namespace
+# are in included files.
 target_compile_options(sluice_warnings INTERFACE
   "$<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-shadow;$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>>")
 
 # A fused multiply-add would give results that differ from Lua's in Redis.
 add_compile_options(-ffp-contract=off)
 
-# A mistake in the memory of a process that strangers reach should end it, not be usable: canaries before
-# return addresses, libc's calls checked against the sizes of buffers, and addresses of functions that
-# are read-only before main. The distribution's compilers make executables position-independent.
+# Hardening: an attacker must not be able to use a memory error. Adds canaries before return
+# addresses, checks of buffer sizes in calls of libc, and tables of function addresses that are
+# read-only before main. The distribution's compilers make executables position-independent.
 if(NOT SLUICE_SANITIZE)
   add_compile_options(-fstack-protector-strong
                       "$<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
@@ -42,7 +42,7 @@ if(SLUICE_SANITIZE)
   add_compile_options(-fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)
   if(SLUICE_SANITIZE MATCHES "undefined")
-    # AddressSanitizer sees most of what these would, and they double the time to compile.
+    # AddressSanitizer finds most errors that these would find, and they double the compile time.
     add_compile_options(-fno-sanitize=null,alignment,object-size,vptr)
   endif()
   add_link_options(-fsanitize=${SLUICE_SANITIZE})

@@ -13,8 +13,9 @@ add_custom_command(
   VERBATIM)
 add_custom_target(sluice_manuals ALL DEPENDS ${manuals}/sluice.1.gz)
 
-# Where settings and rules are installed, and where unit and settings look for them: one path. Below
-# the prefix, also for /opt/NAME, where GNUInstallDirs separates the two; /etc for /usr.
+# The path where settings and rules are installed, and where the unit and the settings look for
+# them. It is below the prefix, even for /opt/NAME, where GNUInstallDirs would use /etc/opt; for
+# /usr it is /etc.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_SYSCONFDIR}")
   set(etc ${CMAKE_INSTALL_SYSCONFDIR}/sluice)
 elseif(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
@@ -24,18 +25,18 @@ else()
 endif()
 set(share ${CMAKE_INSTALL_DATADIR}/sluice)
 
-# The unit hides home directories, unless it is installed in one.
+# The unit hides home directories, unless sluiced is installed in one.
 set(protect_home yes)
 if(CMAKE_INSTALL_PREFIX MATCHES "^/(home|root)(/|$)")
   set(protect_home read-only)
 endif()
 
-# The settings of a service: those of the example, and the rules beside it.
+# The settings of the service: those of the example file, with the path of the installed rules.
 file(READ config/sluice.yaml settings)
 string(REPLACE "# rules: /etc/sluice/rules" "rules: ${etc}/rules"
        service_settings "${settings}")
 if(service_settings STREQUAL settings)
-  message(FATAL_ERROR "config/sluice.yaml has no line `# rules: /etc/sluice/rules` any more")
+  message(FATAL_ERROR "config/sluice.yaml no longer has the line `# rules: /etc/sluice/rules`")
 endif()
 file(CONFIGURE OUTPUT installed/sluice.yaml CONTENT "${service_settings}" @ONLY)
 configure_file(cmake/sluiced.service.in installed/sluiced.service @ONLY)

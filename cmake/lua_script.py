@@ -8,14 +8,14 @@ In the script, lone.lua comes first, so that a call that it decides defines no f
     …
     --@ end
 
-are repeated for each algorithm whose state is so many numbers, an array of numbers, or a sorted
-set. In a block, `kind` is the algorithm: kind.id and kind.fields become numbers, kind.layout the
-layout of the stored string, and a call such as
+are repeated for each algorithm whose state is a fixed number of numbers, an array of numbers, or a
+sorted set. In a block, `kind` is the algorithm: kind.id and kind.fields become numbers, kind.layout
+the layout of the stored string, and a call such as
 
     keep, a, b = kind.advance(limit, now, a, b)
 
-becomes the body of that function. So do the calls of other functions in such a body. A function
-that is copied in this way is marked:
+becomes the body of that function. Calls of other functions in that body are replaced in the same
+way. A function that is copied is marked:
 
     local function advance(limit, now, level, last) -- inlined
 
@@ -44,7 +44,7 @@ class Function:
 
 
 def statements(text):
-    """The lines of a body without comments, each with a whole statement or a part of a block."""
+    """The lines of a body without comments; each has a whole statement or a part of a block."""
     pending = ""
     for line in text.split("\n"):
         line = re.sub(r"(^|\s+)--(?!@).*$", "", line).strip()
@@ -69,7 +69,7 @@ def is_whole(line):
 
 
 def split_arguments(text):
-    """Splits at the commas that are in no brackets."""
+    """Splits at commas outside brackets."""
     parts, depth = [""], 0
     for letter, mark in zip(text, without_strings(text)):
         depth += (mark in "([{") - (mark in ")]}")
@@ -110,7 +110,7 @@ class Inliner:
         self.functions = shared | algorithm.inlined
 
     def expand(self, lines, prefix=""):
-        """`prefix`: what precedes the names of functions in calls."""
+        """`prefix`: the text before the names of functions in calls."""
         for line in lines:
             yield from self.expand_statement(line, prefix)
 

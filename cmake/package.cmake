@@ -1,8 +1,8 @@
-# `cpack`: a package for Debian 12, of the preset `package`.
+# `cpack`: builds a package for Debian 12 from the preset `package`.
 set(CPACK_GENERATOR DEB)
-# Who distributes the package gives their own: -DCPACK_PACKAGE_CONTACT=…
+# A distributor of the package sets their own contact: -DCPACK_PACKAGE_CONTACT=…
 set(CPACK_PACKAGE_CONTACT "The Sluice authors <sluice@example.org>" CACHE STRING
-    "maintainer of the package, with an address")
+    "maintainer of the package, with an e-mail address")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "distributed rate limiter, decided in Redis")
 set(CPACK_PACKAGE_DESCRIPTION
 "Sluice answers one question for a fleet of services: may this request go on?

@@ -15,10 +15,10 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # A class or struct that is not nested in another one, and the definition of a member outside of it.
 CLASS = re.compile(r"^(?:template <.*> )?(?:class|struct) (?:\[\[\w+\]\] )?(\w+)[^;\n]*$", re.MULTILINE)
 MEMBER = re.compile(r"^(?:\S.*[ *&])?(?:[a-z]\w*::)*([A-Z]\w*)(?:<\w+>)?::(?:\w+::)*(?:~?\w+|operator\S+)\(")
-# All of `src`. What adds a feature raises it by what the feature needs.
+# The lines of `src`. Who adds a feature raises it by the lines that the feature needs.
 MOST_LINES_OF_CODE = 32000
 MOST_LINES_OF_A_CLASS = 600
-# The files of `src` that one has to touch to add a setting, and a metric.
+# The number of files of `src` to change for a new setting, and for a new metric.
 MOST_FILES_OF_A_SETTING = 4
 MOST_FILES_OF_A_METRIC = 2
 # The folder of the test that defines the order of the layers.
@@ -30,7 +30,7 @@ def is_comment(line):
 
 
 def comment_share(headers):
-    """The percentage of non-empty lines in headers that are a comment."""
+    """The percentage of comment lines among the non-empty lines of headers."""
     lines = [line for text in headers for line in text.splitlines() if line.strip()]
     return 100 * sum(map(is_comment, lines)) / max(len(lines), 1)
 
@@ -79,10 +79,10 @@ def end_of_definition(lines, number):
 
 def class_lengths(files):
     """The number of lines of each class over all its files: of its declaration, and of its members'
-    definitions with what stands before each of them (comments, helpers of the file).
+    definitions with what is before each of them (comments, local functions).
 
-    A class is named by its folder, or by its file if only that knows it. A nested class is part of
-    the outermost one.
+    A class is identified by its folder, or by its file if no other file uses it. A nested class is
+    part of the outermost one.
     """
     lengths = {}
     for name, text in files.items():
@@ -147,7 +147,7 @@ def include_faults(src):
     return cycles, [line for line in layers.check(src) if "must not include" in line]
 
 
-# These may have a single user, since only `base` and `net` may include OpenSSL's headers.
+# These may have only one user, because only `base` and `net` may include OpenSSL's headers.
 BASE_BY_OWNERSHIP = {"base/secret.h"}
 
 

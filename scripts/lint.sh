@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Needs generated headers, so it builds in build/dev what makes them.
+# clang-tidy needs generated headers, so this builds the targets in build/dev that generate them.
 tidy() {
   cmake --preset dev >/dev/null
   cmake --build --preset dev --target sluice_messages sluice_store_redis >/dev/null

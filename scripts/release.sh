@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds what a release page has, from the last commit: the source archive, the Debian package, the image
+# Builds the files of a release page from the last commit: the source archive, the Debian package, the image
 # as an archive for `docker load`, and their SHA-256 sums. Needs root and the packages of Debian.
 #   scripts/release.sh [DIRECTORY]    default: build/release-files
 # The version is the one in CMakeLists.txt; `scripts/version.py set VERSION` changes it everywhere.
@@ -38,7 +38,7 @@ echo "release: $name.tar.gz"
 rm -f "$out"/sluice[-_]* "$out/SHA256SUMS"
 git archive --format=tar.gz --prefix="$name/" --output="$out/$name.tar.gz" HEAD
 
-# From the archive, so that nothing is missing in it.
+# Builds from the archive, to check that the archive is complete.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tar --extract --file="$out/$name.tar.gz" --directory="$work"

@@ -63,12 +63,12 @@ stop_hint() {
   if pid=$(our_pid); then
     echo "Stop it: kill $pid   (or Ctrl-C in its terminal)"
   else
-    echo "Stop it where it was started, or start another beside it:"
+    echo "Stop it where it was started, or start another one:"
     echo "    SLUICE_GRPC=127.0.0.1:9081 SLUICE_HTTP=127.0.0.1:9080 scripts/run.sh"
   fi
 }
 
-# Of two that are started at once, the second finds the server of the first.
+# If two scripts are started at once, the second finds the server of the first.
 mkdir -p "$(dirname "$log")"
 exec {lock}>build/run/lock
 flock "$lock"
@@ -114,7 +114,7 @@ if ! answers; then
   fi
   $background && cat "$log" >&2
   rm -f "$pid_file"
-  echo "run: the server ended; it says why above. Another program may hold $grpc or $http:" >&2
+  echo "run: the server ended; its log above says why. Another program may use $grpc or $http:" >&2
   echo "    SLUICE_GRPC=127.0.0.1:9081 SLUICE_HTTP=127.0.0.1:9080 scripts/run.sh" >&2
   exit 1
 fi

@@ -26,7 +26,7 @@ test_packages=(
   # tests: GoogleTest, a real Redis (started and ended by the tests), clients in Python
   libgtest-dev libgmock-dev redis-server redis-tools
   python3-grpcio python3-protobuf python3-yaml python3-jsonschema python3-cryptography curl jq
-  # tests: promtool checks metrics and alerts, Prometheus itself scrapes and raises one
+  # tests: promtool checks metrics and alerts, Prometheus scrapes and raises an alert
   prometheus
   # tests: a client in Go (its libraries are packages, too), certificates for TLS
   golang-go golang-google-grpc-dev golang-github-golang-protobuf-1-5-dev
@@ -83,7 +83,7 @@ apt() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0 "$@"
 }
 
-# Where this machine gets Debian from, it gets the backports from. They replace no package by
+# Uses this machine's Debian mirror for the backports. They replace no installed package by
 # themselves.
 add_backports() {
   local uri

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# A soak test: the same servers throughout, callers over gRPC, and a fault every 5 seconds. Prints a table
-# (docs/outages.md explains it); fails if a promise is broken or a server's memory grows.
+# A soak test: the same servers for the whole time, callers over gRPC, and a fault every 5 seconds. Prints
+# a table (docs/outages.md explains it). Fails if a promise is broken or a server's memory grows.
 #   scripts/soak.sh [SECONDS [OPTION...]]    600 seconds by default, in which over 1,000,000 checks
-#                                            are made; options as of tests/chaos/run.py
+#                                            are made; options: see tests/chaos/run.py
 # With AddressSanitizer, which finds leaks itself:
 #   scripts/soak.sh 600 --build build/asan-ubsan --redis-timeout 25 --growth 64
-# Builds build/release, unless --build names another. The output of servers and Redis goes to
-# build/soak.log.
+# Builds build/release, unless --build names another build. Servers and Redis log to build/soak.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,6 +24,6 @@ fi
 # Memory that AddressSanitizer keeps from reuse would count as growth.
 export ASAN_OPTIONS=quarantine_size_mb=8
 
-echo "soak: $seconds s; $log tells how it goes"
+echo "soak: $seconds s; progress: $log"
 mkdir -p build
 tests/chaos/run.py --soak "$seconds" --rate 4000 "$@" 2>"$log"

@@ -14,10 +14,10 @@ scripts/setup.sh
 cmake --preset "$preset" -DSLUICE_WERROR=ON
 read -ra targets <<<"${SLUICE_TEST_TARGETS:-all}"
 cmake --build --preset "$preset" --target "${targets[@]}"
-export -n SLUICE_TEST_TARGETS # sluiced would take it for a setting
+export -n SLUICE_TEST_TARGETS # sluiced would read it as a setting
 
 export UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS="suppressions=$PWD/scripts/tsan.supp ignore_noninstrumented_modules=1"
-# Runs six tests at a time, since most wait for something most of the time. Tests that measure time
+# Runs six tests at a time, since most tests mostly wait. Tests that measure time
 # or load the machine are marked RUN_SERIAL.
 ctest --preset "$preset" --parallel 6 "$@"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes the archives of the clients in clients/, installs each, runs its example against real servers, and
-# follows its README in a new project. Installs the packages that this needs. If one cannot be installed, it
-# says so, and skips the language.
+# follows its README in a new project. Installs the packages that are needed. If one cannot be
+# installed, it reports that and skips the language.
 #   scripts/test_clients.sh [cpp|python|java|go|node ...]    all without an argument
-# Tests two languages at a time, since their tests wait most of the time. Shows the output of each when it
-# has ended. Uses the sluiced and sluice of build/release, and builds them if they are missing.
+# Tests two languages at a time, since their tests mostly wait. Shows the output of each at its end.
+# Uses the sluiced and sluice of build/release, and builds them if they are missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,7 +31,7 @@ declare -A packages=(
 )
 command -v npm >/dev/null || packages[node]="nodejs npm"
 
-# What the example in Java runs on.
+# The Java example needs these.
 jars=(grpc-{api,context,core,netty,protobuf,protobuf-lite,stub} guava protobuf gson perfmark-api
   netty-{buffer,codec,codec-http,codec-http2,codec-socks,common,handler,handler-proxy,resolver,transport}
   netty-transport-native-unix-common spring3-{aop,core,beans,context,expression,web,web.servlet}
@@ -68,7 +68,7 @@ prepare() {
   [[ $1 != node ]] || install_npm_packages
 }
 
-# follow LANGUAGE ARCHIVE...: a new project, as its README says
+# follow LANGUAGE ARCHIVE...: follows its README in a new project
 follow() {
   local readme=clients/$1/README.md
   shift
@@ -100,12 +100,13 @@ test_client() {
       /usr/bin/python3 -m pip -q install --no-index --no-deps --upgrade --target build/clients/python "$path"
       PYTHONPATH=$PWD/build/clients/python PAY_COMMANDS="pay pay_async pay_block" \
         "${tests[@]}" /usr/bin/python3 clients/python/example.py
-      # Debian's packages stand for those of the package index.
+      # Debian's packages are used instead of the package index.
       PATH=/usr/bin:/bin PYTHONPATH=/usr/lib/python3/dist-packages PIP_NO_INDEX=1 follow python "$path"
       ;;
     java)
       out=$PWD/build/clients/java
-      # Debian's repository stands for Maven's. What is installed is written beside the links to it.
+      # Debian's repository is used instead of Maven's: a folder of links to it, where new artifacts
+      # are installed.
       rm -rf "$out" && mkdir -p "$out/classes"
       cp -rs /usr/share/maven-repo "$out/repository"
       export LC_ALL=POSIX
@@ -119,7 +120,8 @@ test_client() {
       javac -encoding UTF-8 -proc:none -parameters -d "$out/classes" -cp "$classes" clients/java/example/*.java
       PAY_COMMANDS="pay spring async" \
         "${tests[@]}" java -XX:TieredStopAtLevel=1 -cp "$classes" Example
-      # Debian's netty does TLS for gRPC only with its OpenSSL library, under the name that netty expects.
+      # For TLS, gRPC needs the OpenSSL library of Debian's netty, under the name that netty
+      # expects.
       mkdir "$out/.mvn" "$out/native"
       cp "/usr/lib/$(uname -m)-linux-gnu/jni/libnetty-tcnative.so" "$out/native/libnetty_tcnative.so"
       for pom in "$out"/repository/io/grpc/grpc-netty/*/*.pom; do
@@ -134,7 +136,7 @@ test_client() {
       path=$(clients/package.sh go)
       out=$PWD/build/clients/go
       clients/testing/go_proxy.py "$out/proxy"
-      # Debian's libraries stand for those of the module proxy.
+      # Debian's libraries are used instead of the module proxy.
       export GOPROXY=file://$out/proxy GONOSUMDB='*' GOSUMDB=off GOFLAGS='-mod=mod -modcacherw' GOTOOLCHAIN=local \
         GOMODCACHE=$out/modules GOCACHE=$out/cache GRPC_GO_RETRY=on
       rm -rf "$out/sluice-client-go" "$out/modules"
@@ -164,7 +166,7 @@ if [[ ! -x build/release/bin/sluiced || ! -x build/release/bin/sluice ]]; then
 fi
 
 if ! prepare python; then
-  echo "clients: not tested: the packages of the tests cannot be installed: is there a network?"
+  echo "clients: not tested: the packages of the tests cannot be installed (no network?)"
   exit 0
 fi
 set -m # each language is a process group, which ends when this script is interrupted
@@ -196,7 +198,7 @@ for language in "$@"; do
     ((${#language_of[@]} < 2)) || finish_one
     start_one "$language"
   else
-    echo "clients: $language is not tested: its packages cannot be installed: is there a network?"
+    echo "clients: $language is not tested: its packages cannot be installed (no network?)"
     skipped+=("$language")
   fi
 done

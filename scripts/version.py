@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The version of Sluice: CMakeLists.txt defines it, and files that cannot read it there repeat it.
 
-Usage: version.py              prints the version; exit status 1 and the places, if one differs
+Usage: version.py              prints the version; exit status 1 if a place differs, which it prints
        version.py set VERSION  writes a new version everywhere
 """
 
@@ -12,7 +12,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NUMBER = r"(\d+\.\d+\.\d+)"
 SOURCE = ("CMakeLists.txt", rf"^project\(sluice VERSION {NUMBER} ")
-# (files, what stands around the version)
+# (files, the text around the version)
 REPEATED = [
     ("docker/Dockerfile", rf"^ARG VERSION={NUMBER}$"),
     ("docker/Dockerfile", rf"-t sluice:{NUMBER} "),
@@ -40,7 +40,7 @@ def places():
                 count += 1
                 yield path, match
         if count == 0:
-            sys.exit(f"version: nothing in {pattern} matches {expression}")
+            sys.exit(f"version: no text in {pattern} matches {expression}")
 
 
 def replace(path, spans, version):

@@ -44,8 +44,8 @@ const serviceConfig = `{
 	}]
 }`
 
-// ErrNoAnswer is matched by the error of a request that the client, which is Closed, has denied, because
-// no server answered.
+// ErrNoAnswer matches the error of a request that a Closed client has denied because no server
+// answered.
 var ErrNoAnswer = errors.New("no server answered")
 
 // Attributes are the facts of a request.
@@ -86,13 +86,13 @@ func (e *LimitedError) Error() string {
 	return fmt.Sprintf("%v: %v", ErrNoAnswer, e.Decision.Failure)
 }
 
-// Is makes errors.Is(err, ErrNoAnswer) tell a denial by a server from the lack of an answer.
+// Is lets errors.Is(err, ErrNoAnswer) distinguish the lack of an answer from a denial by a server.
 func (e *LimitedError) Is(target error) bool {
 	return target == ErrNoAnswer && !e.Decision.Answered
 }
 
-// New creates a client. It waits for a connection for at most Options.ConnectTimeout; without one, it goes
-// on in the background.
+// New creates a client. It waits for a connection for at most Options.ConnectTimeout, then
+// continues to connect in the background.
 func New(address string, options Options) (*Client, error) {
 	if options.Deadline == 0 {
 		options.Deadline = 100 * time.Millisecond
@@ -134,7 +134,7 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{"authorization": "Bearer " + string(b)}, nil
 }
 
-// The server may be behind a proxy on the same machine, which speaks plain text.
+// The server may be behind a proxy on the same machine, which has no TLS.
 func (b bearer) RequireTransportSecurity() bool { return false }
 
 // Close waits until the server has answered pending releases, for at most 5 s, and closes the channel.

@@ -15,8 +15,8 @@ import (
 type CallAttributes func(context.Context) Attributes
 
 // UnaryServerInterceptor limits the unary methods of a gRPC server by rules, without changing them. A
-// denied call ends with RESOURCE_EXHAUSTED; if a retry can succeed, `grpc-retry-pushback-ms` says when. One
-// without a server's answer, if the client is Closed, ends with UNAVAILABLE.
+// denied call ends with RESOURCE_EXHAUSTED; if a retry can succeed, `grpc-retry-pushback-ms` says
+// when. If no server answers and the client is Closed, the call ends with UNAVAILABLE.
 func UnaryServerInterceptor(c *Client, domain string, attributes CallAttributes,
 	options ...CheckOption) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request interface{}, info *grpc.UnaryServerInfo,
@@ -60,7 +60,7 @@ func (c *Client) limitCall(ctx context.Context, domain, method string, attribute
 		if err != nil && err == ctx.Err() {
 			return status.FromContextError(err).Err()
 		}
-		if err != nil && !called { // a mistake of this server, not of the caller
+		if err != nil && !called { // an error of this server, not of its caller
 			return status.Error(codes.Internal, "no decision")
 		}
 		return err

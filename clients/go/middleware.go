@@ -10,9 +10,9 @@ import (
 )
 
 // Middleware limits the requests of an http.Handler. Each is checked with the attributes `endpoint` (the
-// path), `method`, `client_ip` and what `attributes` adds, which may be nil. A denied one is answered with
-// 429 and Retry-After, one without a server's answer, if the client is Closed, with 503. Every response has
-// RateLimit and RateLimit-Policy.
+// path), `method`, `client_ip` and what `attributes` adds, which may be nil. A denied request gets
+// 429 and Retry-After. If no server answers and the client is Closed, a request gets 503. Every
+// response has RateLimit and RateLimit-Policy.
 func Middleware(c *Client, domain string, attributes func(*http.Request) Attributes,
 	options ...CheckOption) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {

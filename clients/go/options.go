@@ -28,8 +28,8 @@ type Options struct {
 	Deadline time.Duration
 	// WithoutAnswer is the decision if no server answers in time.
 	WithoutAnswer Policy
-	// MaxWait is the longest wait that a check accepts, unless it says otherwise. Zero: none, except
-	// where a leaky_bucket delays.
+	// MaxWait is the longest wait that a check accepts, unless the check sets its own. Zero: none,
+	// except where a leaky_bucket delays.
 	MaxWait time.Duration
 	// ConnectTimeout is how long New waits for a connection. Zero: 2 s.
 	ConnectTimeout time.Duration
@@ -37,7 +37,7 @@ type Options struct {
 	DialOptions []grpc.DialOption
 }
 
-// CheckOption sets a field of a check, beside its domain and attributes.
+// CheckOption sets a field of a check, other than its domain and attributes.
 type CheckOption func(*request)
 
 // Cost sets the units to take; 1 without it.
@@ -75,7 +75,7 @@ func MaxWait(wait time.Duration) CheckOption {
 	return func(r *request) { r.MaxWait = durationpb.New(wait) }
 }
 
-// MaxDelay is MaxWait for leaky_bucket alone.
+// MaxDelay is like MaxWait, but only for leaky_bucket limits.
 func MaxDelay(delay time.Duration) CheckOption {
 	return func(r *request) { r.MaxDelay, r.MaxWait = durationpb.New(delay), nil }
 }

@@ -14,7 +14,7 @@ export interface ClientOptions {
   deadline?: number;
   /** If no server answers: 'open' allows, 'closed' denies. 'open' unless set. */
   withoutAnswer?: 'open' | 'closed';
-  /** The longest wait in milliseconds that a check accepts, unless it says otherwise. */
+  /** The longest wait in milliseconds that a check accepts, unless the check sets its own. */
   maxWait?: number;
   /** How long in milliseconds the first checks wait for a connection; 2000 unless set. */
   connectTimeout?: number;
@@ -68,7 +68,7 @@ export class Limited extends Error {
   readonly retryAfter?: number;
 }
 
-/** The request was denied by the client, which is 'closed', because no server answered. */
+/** The client, which is 'closed', denied the request because no server answered. */
 export class NoAnswer extends Limited {}
 
 export class Client {
@@ -85,7 +85,7 @@ export class Client {
   close(): Promise<void>;
 }
 
-/** For Express, and whatever takes functions of this form. */
+/** For Express, and other frameworks with functions of this form. */
 export function limitRequests<Q extends IncomingMessage = any>(
   client: Client, domain: string, attributes?: (request: Q) => Attributes, options?: CheckOptions,
 ): (request: Q, response: ServerResponse, next: (error?: unknown) => void) => Promise<void>;

@@ -9,7 +9,7 @@ import sys
 import zipfile
 
 SOURCES = pathlib.Path("/usr/share/gocode/src")
-# Debian's packages, with the versions of what they hold, and what each needs.
+# Debian's packages, with the versions of the modules in them, and the dependencies of each.
 MODULES = {
     "google.golang.org/grpc": "v1.33.3",
     "google.golang.org/protobuf": "v1.28.1",

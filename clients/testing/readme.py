@@ -4,10 +4,10 @@ callers.
 
 Usage: readme.py BIN README ARCHIVE...
 
-The section "A limited route" has the project's files, each a block below a line with its name, and its
-commands, the last of which serves. The new folder also has what the README takes as given: the archives,
-ca.pem and token. What is offline here is told to the tools by the environment, or by a folder of settings
-among the archives.
+The section "A limited route" has the project's files, each as a block below a line with its name,
+and its commands. The last command serves. The new folder also has the files that the README
+requires: the archives, ca.pem and token. The environment, or a folder of settings among the
+archives, tells the tools to work offline.
 """
 
 import contextlib
@@ -133,7 +133,7 @@ def main():
             with subprocess.Popen(shlex.split(serve), cwd=project, stdin=subprocess.DEVNULL) as shop:
                 try:
                     pay(shop, port, pay_by_grpc if "grpc_server" in serve else pay_by_http)
-                    shop.send_signal(signal.SIGTERM)  # a server ends in order
+                    shop.send_signal(signal.SIGTERM)  # so that a server ends cleanly
                     shop.wait(SOON)
                 finally:
                     shop.kill()

@@ -4,20 +4,20 @@
 Usage: run.py BIN COMMAND...      BIN: folder of sluiced and sluice; COMMAND: the example
 
 The example has these commands (clients/python/example.py describes them): pay, first, crowd, queue,
-modes, ask, export and serve. What is checked, for every language:
+modes, ask, export and serve. Tests these promises for every language:
 
   a decorated method is limited, and learns when to retry
   the first check after a start is answered within the default deadline
   50 threads get exactly what a limit allows
   units are charged and given back
-  a client that accepts a wait starts after it
-  a server that is silent or killed: calls are allowed (open) or denied (closed), and its successor
+  a client that accepts a wait starts after the wait
+  if a server is silent or killed, calls are allowed (open) or denied (closed), and the next server
     decides
-  a check whose connection breaks is not sent twice; a release is
-  a lease is kept while the work lasts, released if it fails or its request is cancelled, and free
-  after a crash
-  HTTP: 429 with Retry-After, RateLimit on every answer; gRPC: RESOURCE_EXHAUSTED, by an interceptor;
-  503 and UNAVAILABLE if no server answers
+  if a connection breaks, a check is not sent twice, but a release is
+  a lease is kept while the work lasts, released if the work fails or its request is canceled, and
+    free after a crash
+  HTTP: 429 with Retry-After, RateLimit on every answer; gRPC: RESOURCE_EXHAUSTED, by an
+  interceptor; 503 and UNAVAILABLE if no server answers
 """
 
 import contextlib
@@ -39,8 +39,8 @@ RULES = pathlib.Path(__file__).with_name("rules")
 BIN, EXAMPLE = pathlib.Path(sys.argv[1]), sys.argv[2:]
 # The commands that limit a method, of which a language may have several.
 PAY = os.environ.get("PAY_COMMANDS", "pay").split()
-STARTS = int(os.environ.get("STARTS", "3"))  # of a process that checks once
-SOON = 300  # seconds: a busy machine is no failure
+STARTS = int(os.environ.get("STARTS", "3"))  # number of starts of a process that checks once
+SOON = 300  # seconds; long, because the machine may be busy
 
 
 class Sluiced:
@@ -91,7 +91,7 @@ class Line:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self._listening.getsockname()[1]
         self._pairs = []
-        self._lost = False  # what clients send, meanwhile
+        self._lost = False  # whether what clients send is lost
         self._sent = threading.Event()
         test.addCleanup(self._listening.close)
         test.addCleanup(self.break_off)
@@ -116,7 +116,7 @@ class Line:
 
     @contextlib.contextmanager
     def breaking(self, lost):
-        """Breaks at the end, when the client has sent something, which the server gets unless `lost`."""
+        """Breaks at the end, after the client has sent something. The server gets that unless `lost`."""
         self._sent.clear()
         self._lost = lost
         yield
@@ -125,7 +125,7 @@ class Line:
         self.break_off(both=lost)
 
     def break_off(self, both=True):
-        """Ends the clients' connections. The server's, too, or it still gets what has been sent."""
+        """Ends the clients' connections. With `both`, also the server's, which else still gets the bytes sent."""
         for client, server in self._pairs:
             for end in (client, server) if both else (client,):
                 with contextlib.suppress(OSError):
@@ -162,11 +162,11 @@ def wait_until(condition, what):
         if found := condition():
             return found
         time.sleep(0.05)
-    raise AssertionError(f"not within {SOON} s: {what}")
+    raise AssertionError(f"not done within {SOON} s: {what}")
 
 
 def peek(address, endpoint):
-    """The answer for a request without more attributes. Takes nothing."""
+    """The answer to a check without other attributes that takes nothing."""
     answer = subprocess.run([BIN / "sluice", "check", "shop", f"endpoint={endpoint}", "--peek", "--json",
                              "--addr", address, "--timeout", "20s"], stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, check=False).stdout
@@ -174,7 +174,7 @@ def peek(address, endpoint):
 
 
 def slot_ends_in(address):
-    """Seconds until the slot of /export is free if nobody renews its lease."""
+    """Seconds until the slot of /export is free if its lease is not renewed."""
     return float(peek(address, "/export").get("retryAfter", "0s").rstrip("s"))
 
 
@@ -313,7 +313,7 @@ class ClientTest(unittest.TestCase):
             self.assertEqual(status, 429)
             self.assertRegex(headers["Retry-After"], r"^8\d{4}$")
             self.assertRegex(headers["RateLimit"], r'^"welcome";r=0;t=8\d{4}$')
-            status, _, _ = get(port, "/limited/%ff", me)  # not UTF-8 in those that decode it
+            status, _, _ = get(port, "/limited/%ff", me)  # not UTF-8, in languages that decode it
             self.assertIn(status, (400, 429, 500))
             self.assertEqual(get(port, "/free", me)[0], 200)
 
@@ -329,7 +329,7 @@ class ClientTest(unittest.TestCase):
                     channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=SOON)
                 self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE, name)
 
-    def test_an_http_request_that_is_cancelled_gives_its_slot_back(self):
+    def test_a_canceled_http_request_gives_its_slot_back(self):
         for port, _ in self.serve_http():
             get(port, "/free")  # Sluice is connected
             with self.sluiced.silenced(), socket.create_connection(("127.0.0.1", port)) as gone:
@@ -337,10 +337,10 @@ class ClientTest(unittest.TestCase):
                 gone.settimeout(0.3)
                 self.assertRaises(socket.timeout, gone.recv, 1)
             answered = lambda: get(port, "/report")[0] == 200
-            wait_until(answered, "the cancelled request gives its slot back")
-            wait_until(answered, "the one that was answered gives it back, too")
+            wait_until(answered, "the canceled request gives its slot back")
+            wait_until(answered, "the answered one gives its slot back, too")
 
-    def test_a_grpc_call_that_is_cancelled_gives_its_slot_back(self):
+    def test_a_canceled_grpc_call_gives_its_slot_back(self):
         for _, channel, _ in self.serve_grpc():
             check = channel.unary_unary("/grpc.health.v1.Health/Check")
             with contextlib.suppress(grpc.RpcError):
@@ -357,8 +357,8 @@ class ClientTest(unittest.TestCase):
                     self.assertEqual(denied.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
                     return None
 
-            wait_until(answered, "the cancelled call gives its slot back")
-            wait_until(answered, "the one that was answered gives it back, too")
+            wait_until(answered, "the canceled call gives its slot back")
+            wait_until(answered, "the answered one gives its slot back, too")
 
     def assert_denied(self, error):
         self.assertEqual(error.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)

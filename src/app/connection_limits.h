@@ -19,7 +19,7 @@ struct ConnectionLimits {
 ConnectionLimits DivideConnections(std::size_t max_connections, std::size_t for_http,
                                    std::size_t max_files);
 
-// Raises the process' limit of open files as far as it may, and returns it.
+// Raises the process' limit of open files to the maximum allowed, and returns it.
 std::size_t RaiseMaxOpenFiles();
 
 }  // namespace sluice

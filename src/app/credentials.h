@@ -56,7 +56,7 @@ class Credentials {
   Result<void> LoadServerTls(const Settings& settings);
   Result<void> LoadRedisTls(const Settings& settings);
   Result<void> LoadSecrets(const Settings& settings);
-  // Of the first certificate, as TlsContext has it.
+  // The expiry of the first certificate, as in TlsContext.
   double Expiry() const;
 
   std::unique_ptr<net::TlsServerContext> server_tls_;

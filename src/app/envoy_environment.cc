@@ -166,7 +166,7 @@ class Reader {
     Add(flag, fmt::format("{}:{}", on.empty() ? "0.0.0.0" : on, at.empty() ? default_port : at));
   }
 
-  // A unix socket comes instead of a port.
+  // A unix socket replaces the port.
   void ReadGrpcAddress() {
     const std::string socket = Take("GRPC_UDS");
     if (socket.empty()) return ReadAddress("--grpc", "GRPC_HOST", "GRPC_PORT", "8081");
@@ -190,8 +190,8 @@ class Reader {
     Add("--envoy-rules", fmt::format("{}{}{}/{}", root, below.empty() ? "" : "/", below, rules));
   }
 
-  // Rules from a control plane. Its files of TLS count only with TLS, and the directory of rule
-  // files, which Envoy Gateway sets all the same, does not count.
+  // Rules from a control plane. Its TLS files are used only with TLS. The directory of rule files
+  // is ignored, although Envoy Gateway sets it.
   void ReadXds() {
     for (const char* const name :
          {"RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY", "RUNTIME_WATCH_ROOT",
@@ -215,7 +215,7 @@ class Reader {
     ReadLength("--envoy-xds-first-pause", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL");
     ReadLength("--envoy-xds-longest-pause", "XDS_CLIENT_BACKOFF_MAX_INTERVAL");
     ReadXdsMaxMessage();
-    // The second asks for more.
+    // If both are set, the second, which is stricter, counts.
     const bool forced = TakeBool("FORCE_START_WITHOUT_INITIAL_CONFIG") == true;
     const bool needs_rules = TakeBool("HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED") == true;
     Add("--envoy-xds-ready", needs_rules ? "rules" : forced ? "always" : "first_set");
@@ -232,7 +232,7 @@ class Reader {
         fmt::format("{}MiB", std::max(1U, (bytes + (1U << 20) - 1) >> 20)));
   }
 
-  // Envoy's service has TLS for gRPC alone.
+  // Envoy's service has TLS only for gRPC.
   void ReadTls() {
     Take("GRPC_SERVER_TLS_CA_CERT");  // Envoy Gateway sets it, and Envoy's service ignores it
     if (TakeBool("GRPC_SERVER_USE_TLS") == true) {

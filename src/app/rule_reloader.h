@@ -55,7 +55,7 @@ class RuleReloader {
   // A running Reload ends with an error.
   ~RuleReloader();
 
-  // As of RuleSource.
+  // As in RuleSource.
   ReloadResult Reload();
 
   // Like Reload, but does not wait.

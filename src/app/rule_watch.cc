@@ -105,7 +105,7 @@ void RuleWatch::WatchRuleFiles(const Path& directory) {
   }
 }
 
-// A rule file that is a link stands for its target, which may be edited in place.
+// If a rule file is a link, its target is watched, too, because it may be edited in place.
 void RuleWatch::FollowFileLinks(const fs::path& directory) {
   std::error_code error;
   fs::directory_iterator entries(directory, error);

@@ -35,7 +35,8 @@ constexpr std::chrono::milliseconds kLeastSilence(50);
 // The interval at which files with certificates and secrets are read again.
 constexpr std::chrono::seconds kCredentialsReload(5);
 
-// HTTP answers probes while gRPC drains. If that takes all the time, its own callers get this.
+// HTTP drains after gRPC, whose probes it answers. If gRPC has taken all the time, HTTP gets this
+// much.
 constexpr Duration kLeastHttpDrain = std::chrono::seconds(1);
 
 envoy::RlsOptions RlsOptionsOf(const EnvoySettings& settings) {
@@ -87,7 +88,7 @@ Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::
   }
   const auto url = RedisUrl::Parse(settings.redis_url);
   if (!url) return InvalidArgument("redis.url: " + url.error().message);
-  // A Redis that is silent for several timeouts hangs.
+  // A Redis that is silent for several timeouts counts as hung.
   const auto silence =
       5 * std::chrono::duration_cast<std::chrono::milliseconds>(settings.redis_timeout);
   auto store = std::make_unique<RedisStore>(
@@ -187,7 +188,7 @@ void Server::RegisterProcessMetrics() {
 
 void Server::JoinFleet(const Settings& settings) {
   if (!redis_) {
-    sees_redis_ = true;  // the store is here
+    sees_redis_ = true;  // the store is in this process
     return;
   }
   const bool counts = !settings.fleet_share;

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// With the names of Envoy's service, if the settings ask for them.
+// Also has the names of Envoy's service if a setting says so.
 std::function<void(bool)> CountLoads(MetricsRegistry& metrics, const EnvoySettings& settings) {
   if (!settings.metric_names) return [](bool) {};
   const auto counter = [&](const char* name, const char* help) -> Counter& {

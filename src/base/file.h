@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-// The content. The error names `path` and the cause: a directory has no content either.
+// The content. The error names `path` and the cause. A directory is an error, too.
 Result<std::string> ReadFile(const std::string& path);
 
 }  // namespace sluice

@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-// For tables with untrusted keys: XXH3 with a seed drawn at random by each process, without which
-// nobody can choose keys that collide. Never stored. Thread-safe.
+// For tables with untrusted keys: XXH3 with a random seed for each process, so that callers cannot
+// choose keys that collide. Never stored. Thread-safe.
 std::size_t Hash(std::string_view bytes);
 
 inline std::size_t CombineHash(std::size_t a, std::size_t b) {
@@ -32,7 +32,7 @@ inline Hash128 MultiplyWide(std::uint64_t a, std::uint64_t b) {
   return {static_cast<std::uint64_t>(product), static_cast<std::uint64_t>(product >> 64)};
 }
 
-// XXH3 as well, so wide that accidental collisions are negligible.
+// XXH3 with 128 bits, so that accidental collisions are negligible.
 Hash128 KeyedHash(std::string_view bytes, std::uint64_t secret);
 
 // The first 128 bits of the SHA-256 of `bytes`.

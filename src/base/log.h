@@ -36,8 +36,8 @@ Result<void> SetLogLevel(std::string_view level);
 // Waits until all queued lines are written. Returns false after `timeout`.
 bool FlushLog(Duration timeout);
 
-// Text written by another party, to be part of a line: characters other than printable ASCII become
-// \xHH, and what follows the first 300 is left out.
+// Makes text from another party safe for a log line: characters other than printable ASCII become
+// \xHH, and the text is cut off after 300 characters.
 std::string LogText(std::string_view text);
 
 // The number of lines dropped since the log was set up. Thread-safe.

@@ -26,8 +26,8 @@ SecretDigest DigestOfSecret(std::string_view secret);
 // The token of a header `authorization: Bearer TOKEN`. The scheme is case-insensitive.
 std::optional<std::string_view> BearerToken(std::optional<std::string_view> authorization);
 
-// The secrets in a file, one per line. Fails if the file has no secret, or one with characters
-// other than printable ASCII without spaces.
+// The secrets in a file, one per line. Fails if the file has no secret, or a secret with spaces or
+// with characters other than printable ASCII.
 Result<std::vector<std::string>> ReadSecretsFile(const std::string& path);
 
 // The same for a file with exactly one secret.

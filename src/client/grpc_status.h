@@ -36,8 +36,8 @@ std::string_view CodeName(int code);
 // gRPC's name of the code: "INVALID_ARGUMENT", "UNAVAILABLE", …
 std::string_view CodeName(ErrorCode code);
 
-// CANCELLED becomes kUnavailable, since the server has gone away. Other codes without a counterpart
-// become kInternal. REQUIRES: status.code != kOk
+// CANCELLED becomes kUnavailable, since the server has ended the call. Other codes without a
+// counterpart become kInternal. REQUIRES: status.code != kOk
 Error ToError(const GrpcStatus& status);
 
 // gRPC's mapping for a response with HTTP `status` and no grpc-status.

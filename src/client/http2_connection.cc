@@ -25,7 +25,7 @@ nghttp2_nv Header(std::string_view name, std::string_view value) {
           NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
-// As a grpc-timeout header: at most 8 digits and a unit.
+// Formats a grpc-timeout header: at most 8 digits and a unit.
 std::string TimeoutText(Duration timeout) {
   constexpr std::int64_t kMost = 99'999'999;
   if (timeout.count() <= kMost) return fmt::format("{}u", timeout.count());
@@ -56,7 +56,7 @@ std::string GoawayText(const nghttp2_goaway& goaway) {
   return text;
 }
 
-// For a request whose data source is its GrpcCall.
+// The read callback of a request; its data source is the GrpcCall.
 ssize_t TakeBody(nghttp2_session*, std::int32_t, std::uint8_t* buffer, std::size_t size,
                  std::uint32_t* flags, nghttp2_data_source* source, void*) {
   bool ended = false;

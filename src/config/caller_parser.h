@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// Reports errors; the result is then unusable.
+// Reports mistakes; the result is then unusable.
 std::vector<Caller> ParseCallers(const ConfigValue& value);
 
 }  // namespace sluice

@@ -1,6 +1,5 @@
-// A YAML node with its path, for error messages with a position. Readers report an error and
-// continue with a default: a file with any error is not applied, but all its errors are reported at
-// once.
+// A YAML node with its path, for messages with a position. Readers report a mistake and continue
+// with a default: a file with a mistake is not applied, but all its mistakes are reported at once.
 //
 // Lives on the stack, below its parent: a child must not outlive its parent.
 #pragma once
@@ -20,7 +19,7 @@
 
 namespace sluice {
 
-// Errors of one file, and warnings: what is valid, but probably not meant.
+// The mistakes in one file, and warnings about what is valid, but probably not meant.
 struct FileReport {
   std::string file;
   Diagnostics& errors;
@@ -42,7 +41,7 @@ class ConfigValue {
   // "rules[3].limits[0].window"
   std::string path() const;
 
-  // Appends an error at this value.
+  // Appends a mistake at this value.
   void Report(std::string message) const;
 
   // Appends a warning at this value.
@@ -64,7 +63,7 @@ class ConfigValue {
   // and returns "".
   std::string Name() const;
 
-  // The result of `parse` for the text. Reports its error.
+  // The result of `parse` for the text. Reports its error as a mistake.
   template <typename T>
   std::optional<T> Parsed(Result<T> (*parse)(std::string_view), std::string_view allowed) const {
     const auto text = Text(allowed);
@@ -99,7 +98,7 @@ class ConfigMap {
  public:
   using Keys = std::span<const std::string_view>;
 
-  // Reports an error unless `value` is a map of `keys`. Both must outlive the map.
+  // Reports a mistake unless `value` is a map of `keys`. Both must outlive the map.
   ConfigMap(const ConfigValue& value, Keys keys);
 
   // Empty if the key is absent.

@@ -8,8 +8,8 @@
 
 namespace sluice {
 
-// A name, a list of names, or a map of names to weights. Reports errors; the result is then
-// unusable. Warns about names that are nearly those of the server's own amounts.
+// A name, a list of names, or a map of names to weights. Reports mistakes; the result is then
+// unusable. Warns about names that are similar to those of the server's own amounts.
 Counts ParseCounts(const ConfigValue& value);
 
 }  // namespace sluice

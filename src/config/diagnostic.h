@@ -1,4 +1,4 @@
-// An error in a configuration file, and its position.
+// A mistake in a configuration file, and its position.
 #pragma once
 
 #include <span>

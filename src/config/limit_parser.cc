@@ -41,7 +41,7 @@ class KeyList final : public Parameters {
   std::vector<std::string_view>& keys_;
 };
 
-// Sets parameters from the keys of a map. Reports errors; a value with one is unusable.
+// Sets parameters from the keys of a map. Reports mistakes; a value with one is unusable.
 class ParameterReader final : public Parameters {
  public:
   ParameterReader(const ConfigMap& fields, const ConfigValue& map) : fields_(fields), map_(map) {}
@@ -126,7 +126,8 @@ std::vector<std::string_view> AlgorithmNames() {
   return names;
 }
 
-// The parameters of the algorithm `name`. Of several of one name, the keys of `value` select one.
+// The parameters of the algorithm `name`. If several have that name, the keys of `value` select
+// one.
 Limit ParseParameters(const ConfigValue& value, std::string_view name) {
   std::vector<std::string_view> keys{"algorithm", "name", "counts"};
   KeyList list(keys);

@@ -95,8 +95,8 @@ Pattern ParseExact(const ConfigValue& value) {
     const std::string instead = is_prefix     ? fmt::format("{{prefix: {}}}", text.substr(0, star))
                                 : text == "*" ? "{exists: true}"
                                               : "{regex: …}";
-    value.Warn(fmt::format(
-        "\"{}\" is compared as it stands, the * as well; for a pattern, write {}", text, instead));
+    value.Warn(fmt::format("\"{}\" is compared literally, including the *; for a pattern, write {}",
+                           text, instead));
   }
   return {Pattern::Kind::kExact, text, {}};
 }

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// Reports errors in `value`; the result is then unusable, except possibly its name.
+// Reports mistakes in `value`; the result is then unusable, except possibly its name.
 Rule ParseRule(const ConfigValue& value);
 
 // The name of an attribute: 1 to 255 bytes. Empty if invalid.

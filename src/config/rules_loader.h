@@ -1,5 +1,5 @@
-// Loads rule files, all or nothing: all errors of a set are reported at once, and a set with errors
-// must not be applied. docs/rules.md describes the grammar.
+// Loads rule files, all or nothing: all mistakes of a set are reported at once, and a set with
+// mistakes must not be applied. docs/rules.md describes the grammar.
 //
 // Thread-safe.
 #pragma once
@@ -20,7 +20,7 @@ struct RuleFile {
 };
 
 struct LoadedRules {
-  RuleSet rules;         // only valid if there are no errors
+  RuleSet rules;         // only valid if there are no mistakes
   Diagnostics errors;    // by file and position
   Diagnostics warnings;  // valid, but probably not meant; by file and position
 

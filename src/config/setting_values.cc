@@ -18,7 +18,7 @@ namespace {
   return InvalidArgument(fmt::format("found \"{}\"; allowed is {}", found, allowed));
 }
 
-// The whole of `text` as a number; `base` is that of an integer.
+// Parses all of `text` as a number; `base` is for integers.
 template <typename Number, typename... Base>
 std::optional<Number> ParseNumber(std::string_view text, Base... base) {
   Number number{};
@@ -36,7 +36,7 @@ std::vector<std::string_view> SplitAtCommas(std::string_view text) {
   return parts;
 }
 
-// "auto, or ", before what else is allowed.
+// "auto, or " for the beginning of a list of allowed values.
 std::string Or(std::string_view word) { return word.empty() ? "" : fmt::format("{}, or ", word); }
 
 }  // namespace

@@ -33,23 +33,23 @@ Setter SetSecretFile(std::string& place);
 // The secret itself.
 Setter SetSecret(std::string& place);
 
-// `set`, which replaces what another setting has set at `other`: of the two, the later one counts.
+// Like `set`, but also clears `other`, the place of another setting: the later of the two counts.
 Setter SetInsteadOf(std::string& other, Setter set);
 
 // A number from `least` to `most`. `zero`: a word for 0; empty: there is none.
 Setter SetCount(std::size_t& place, std::size_t least, std::size_t most,
                 std::string_view zero = "");
 
-// From 1 MiB to 1 TiB, with a unit: KiB, MiB or GiB.
+// A size from 1 MiB to 1 TiB, with a unit: KiB, MiB or GiB.
 Setter SetBytes(std::size_t& place);
 
-// From `least` to `most`. `zero`: a word for 0; empty: there is none.
+// A duration from `least` to `most`. `zero`: a word for 0; empty: there is none.
 Setter SetLength(Duration& place, Duration least, Duration most, std::string_view zero = "");
 
-// Above 0, up to 1.
+// A number above 0, up to 1.
 Setter SetRatio(double& place);
 
-// From 0.001 to 1; auto: none.
+// A number from 0.001 to 1; auto: nullopt.
 Setter SetShareOrAuto(std::optional<double>& place);
 
 Setter SetListen(Address& place);

@@ -110,7 +110,7 @@ class Reader {
         if (!set) Report(given.place, set.error().message);
       }
     }
-    if (errors_.empty()) {  // else a setting may be absent because it is wrong
+    if (errors_.empty()) {  // otherwise a setting may be absent because it is invalid
       CheckTls();
       CheckRedisTls();
       CheckXds(settings_.envoy.xds);
@@ -124,7 +124,7 @@ class Reader {
   }
 
  private:
-  // A secret is found by its variable alone.
+  // A secret can only be set by its variable.
   const Setting* Find(std::string_view text, auto Setting::*name) const {
     for (const Setting& setting : table_) {
       if (setting.*name == text && IsNamedBy(setting, name)) return &setting;
@@ -140,7 +140,7 @@ class Reader {
     return !setting.is_secret;
   }
 
-  // What to say of a name that no setting has.
+  // The error for a name that no setting has.
   std::string Unknown(std::string_view what, std::string_view found, auto Setting::*name,
                       std::string_view config) const {
     std::vector<std::string_view> known;
@@ -214,7 +214,7 @@ class Reader {
     if (!settings_.metrics_path.starts_with('/')) Report("metrics.path", "must begin with /");
   }
 
-  // A setting without effect hides that another is missing.
+  // A setting without effect usually means that another one is missing.
   void CheckEffect() {
     if (!settings_.redis_password_file.empty() && settings_.redis_url.empty()) {
       Report("redis.password_file", "has no effect without redis.url");

@@ -21,7 +21,7 @@
 
 namespace sluice {
 
-// Where Envoy's rules come from by xDS, and how they are asked for.
+// The control plane that sends Envoy's rules by xDS, and the connection to it.
 struct XdsSettings {
   std::string server;  // empty: no rules by xDS
   std::string node_id;
@@ -59,8 +59,7 @@ struct EnvoySettings {
   bool operator==(const EnvoySettings&) const = default;
 };
 
-// The rows of the table say what each means. An empty text: none. The defaults are those of the
-// table: see ReadSettings.
+// SettingsTable describes each setting and has its default. An empty text: not set.
 struct Settings {
   std::string rules_directory;
   std::string redis_url;
@@ -115,7 +114,8 @@ struct Setting {
   Setter set;
   std::string flag;
   std::string variable;
-  // A secret, which must not appear in the file or in the process list: the variable alone counts.
+  // A secret, which must not appear in the file or in the process list: it can only be set by its
+  // variable.
   bool is_secret;
 };
 
@@ -158,16 +158,15 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "(0660: the server's group, too); none: the umask decides",
        SetPermissions(to.grpc_socket_mode)},
       {"http.listen", "ADDR", "0.0.0.0:8080",
-       "where HTTP listens (/v1/check, /v1/auth, /healthz, /readyz, /metrics, /rules); as --grpc",
+       "where HTTP listens (/v1/check, /v1/auth, /healthz, /readyz, /metrics, /rules): see --grpc",
        SetListen(to.http)},
       {"http.max_connections", "COUNT", "auto",
-       "how many of max_connections are for HTTP: as many requests as proxies may have in "
+       "the part of max_connections for HTTP: one for each request that proxies may have in "
        "progress at a time; auto: a quarter",
        SetCount(to.http_max_connections, 1, 1'000'000, "auto")},
-      {"metrics.listen", "ADDR", "off",
-       "a second address for the page of metrics alone: as --http, or off",
+      {"metrics.listen", "ADDR", "off", "a second address, only for the page of metrics, or off",
        SetListenOr(to.metrics, {"off"})},
-      {"metrics.path", "PATH", "/metrics", "where the page is at that address",
+      {"metrics.path", "PATH", "/metrics", "path of the page at that address",
        SetText(to.metrics_path)},
       {"tls.certificate", "FILE", "none",
        "certificate chain (PEM) for gRPC, HTTP and admin.listen on TCP; read again when it "
@@ -197,7 +196,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
       {"log.format", "WORD", "text", "text, or json: one object per line",
        SetWord(to.log_format, {"text", "json"})},
       {"admin.listen", "ADDR", "auto",
-       "address for operator calls (explain, list, reset, reload): as --grpc (TCP needs "
+       "address for operator calls (explain, list, reset, reload): see --grpc (TCP needs "
        "admin.token_file or admin.identities), auto (a unix socket that only the server's "
        "user may open) or off",
        SetListenOr(to.admin, {"auto", "off"})},
@@ -239,7 +238,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
       {"envoy.xds.node_id", "TEXT", "default",
        "the name by which the control plane knows this server", SetText(to.envoy.xds.node_id)},
       {"envoy.xds.node_metadata", "PAIRS", "none",
-       "what the control plane is told of this server: name=value, separated by commas",
+       "metadata of this server for the control plane: name=value, separated by commas",
        SetPairs(to.envoy.xds.node_metadata, '=')},
       {"envoy.xds.headers", "PAIRS", "none",
        "headers of the request to the control plane: name:value, separated by commas",
@@ -258,10 +257,10 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "the name that the control plane's certificate must have; none: the host connected to",
        SetText(to.envoy.xds.tls_server_name)},
       {"envoy.xds.first_pause", "TIME", "10s",
-       "how long to wait, about, before the control plane is connected to again",
+       "about how long to wait before connecting to the control plane again",
        SetLength(to.envoy.xds.first_pause, milliseconds(1), hours(1))},
       {"envoy.xds.longest_pause", "TIME", "60s",
-       "to which this time doubles while the control plane is away",
+       "maximum of this time, which doubles while the control plane is away",
        SetLength(to.envoy.xds.longest_pause, milliseconds(1), hours(1))},
       {"envoy.xds.max_message", "SIZE", "64MiB", "maximum size of a set of rules",
        SetBytes(to.envoy.xds.max_message)},
@@ -300,7 +299,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
 
 // Reads the settings from the flags `arguments` (without the program name), from the variables in
 // `environment` ("NAME=value") that start with SLUICE_, and from the file that --config names. What
-// none of them sets has its default. The message lists every error, one per line: where, what was
+// none of them sets has its default. The message lists every mistake, one per line: where, what was
 // found, what is allowed.
 Result<Settings> ReadSettings(std::span<const std::string> arguments,
                               std::span<const std::string> environment);

@@ -23,7 +23,7 @@ struct YamlNode {
   Position position;
   std::string text;             // of a scalar
   std::vector<YamlNode> items;  // of a sequence; of a map: keys and values alternating
-  bool quoted = false;          // a scalar in quotes, which is a string whatever it looks like
+  bool quoted = false;          // a scalar in quotes, which is always a string
 
   // The value of `key`, or null if absent. REQUIRES: a map.
   const YamlNode* Find(std::string_view key) const;

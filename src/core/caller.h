@@ -1,4 +1,5 @@
-// An entry of the setting `callers`: a client of the server, how it is identified, and its rights.
+// An entry of the setting `callers`: who may call the server, how a caller is identified, and its
+// rights.
 #pragma once
 
 #include <cstdint>

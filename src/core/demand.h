@@ -1,4 +1,4 @@
-// What a check asks of its counters: of all of them alike, and of one.
+// What a check asks of its counters: the part for all of them, and the part for one.
 #pragma once
 
 #include <cstddef>

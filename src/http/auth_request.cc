@@ -44,7 +44,7 @@ Error GivenTwice(std::string_view name) {
   return InvalidArgument(fmt::format("{}: given twice", name));
 }
 
-// Empty unless it is a whole number. That it is at most 2^53 is checked with the request.
+// Empty unless it is a whole number. The maximum, 2^53, is checked with the request.
 std::optional<std::uint64_t> ParseUnits(std::string_view text) {
   std::uint64_t units = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), units);
@@ -113,8 +113,9 @@ bool IsListOfProxies(std::string_view name) {
 }
 
 // The value of a header that the proxy sets, or empty text if the header is absent. If the header
-// lists proxies, the last item: the proxy that asks has written it, while clients may have written
-// the items before. Quotes are ignored, because one that a client leaves open could hide a comma.
+// lists proxies, the last item: the proxy that sends the request has written it, while clients may
+// have written the items before it. Quotes are ignored, because one that a client leaves open could
+// hide a comma.
 Result<std::string_view> ValueOf(const HttpHeaders& headers, std::string_view name) {
   const bool is_list = IsListOfProxies(name);
   const HttpHeaders::value_type* found = nullptr;
@@ -140,9 +141,9 @@ std::size_t CharacterBytes(std::string_view text) {
   return 0;
 }
 
-// A header's value as an attribute. Clients write headers, so no value may be an error, on which
-// some proxies let the request pass. Writes bytes that are not UTF-8 as "%FF", and cuts off values
-// that are too long.
+// A header's value as an attribute. Clients control headers, and some proxies allow a request on an
+// error, so no value may cause an error. Writes bytes that are not UTF-8 as "%FF", and cuts off
+// values that are too long.
 std::string AttributeOf(std::string value) {
   if (value.size() <= kMaxAttributeValueBytes && IsValidUtf8(value)) return value;
   std::string attribute;
@@ -217,7 +218,7 @@ class Builder {
   }
 
  private:
-  // Whether this setting of the URL has been taken.
+  // Whether this parameter has already been set.
   bool IsGiven(std::string_view name) const {
     if (name == "domain") return has_domain();
     if (name == "cost") return check_.cost() > 0;

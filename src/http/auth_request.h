@@ -8,8 +8,8 @@
 // path.NAME=HEADER takes the path of the URL or URI reference in a header, decoded and normalized
 // ("/a/../b//c" becomes "/b/c"). If the header is absent, so is the attribute. Bytes of a header
 // that are not UTF-8 become "%FF", and what is beyond the longest attribute is cut off: no header
-// makes the request invalid. A header that is there twice is an error, since one of the two may be
-// the client's; of X-Forwarded-For and Forwarded, to which each proxy appends, the last item
+// makes the request invalid. A header that occurs twice is an error, since one of the two may be
+// the client's. In X-Forwarded-For and Forwarded, to which each proxy appends, the last item
 // counts.
 //
 // Without `domain`, the headers X-Sluice-Domain, X-Sluice-Cost, X-Sluice-Amount-NAME and

@@ -17,7 +17,7 @@ using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 // Whether two names of headers are equal, ignoring case.
 bool IsName(std::string_view a, std::string_view b);
 
-// The value of the header of that name; nothing if there is none, or more than one.
+// The value of the header with that name. nullopt unless it occurs exactly once.
 std::optional<std::string_view> OnlyHeader(const HttpHeaders& headers, std::string_view name);
 
 struct HttpRequest {
@@ -27,8 +27,8 @@ struct HttpRequest {
   HttpHeaders headers;
   std::string body;
   net::Peer peer;
-  bool has_place = true;  // false: the server has no place left, and only answers probes
-  bool may_wait = true;   // false: the response must have no delay, since too many others wait
+  bool has_place = true;  // false: the server is full and only answers probes
+  bool may_wait = true;   // false: too many others wait, so the response must have no delay
 };
 
 struct HttpResponse {

@@ -36,7 +36,7 @@ struct HttpServer::State {
          .on_replaced = [this] { shared.metrics.OnReplaced(); }});
   }
 
-  // Frees an eighth, so that the next bytes do not lead here again at once.
+  // Frees an eighth, so that the next bytes do not exceed the limit again at once.
   void FreeMemory(const net::Loop& loop) {
     const HttpLoopState& state = *by_loop[loop.index()];
     net::LoopConnections& open = connections->on(loop);

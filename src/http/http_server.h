@@ -26,8 +26,8 @@ class HttpServer {
   // Calls Stop without a drain.
   ~HttpServer();
 
-  // Serves on until requests pause, for half of `drain` at most. Then stops listening, answers what
-  // is under way, and closes each connection after its next response or a short pause. Connections
+  // Keeps serving until requests pause, for at most half of `drain`. Then stops listening, answers
+  // open requests, and closes each connection after its next response or a short pause. Connections
   // that are open after `drain` are closed at once; later responses are dropped.
   void Stop(Duration drain);
 

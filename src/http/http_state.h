@@ -27,7 +27,7 @@ struct HttpState {
 // Loop thread only.
 class HttpLoopState {
  public:
-  // `on_too_much`: called when connections hold too many bytes, at a time when they may be closed.
+  // `on_too_much`: called when connections hold too many bytes. It may close connections.
   // All must outlive this object.
   HttpLoopState(HttpState& shared, net::Loop& loop, std::function<void()> on_too_much)
       : shared_(shared), loop_(loop), on_too_much_(std::move(on_too_much)) {}
@@ -37,7 +37,7 @@ class HttpLoopState {
   const HttpOptions& options() const { return shared_.options; }
   HttpMetrics& metrics() { return shared_.metrics; }
 
-  // Records that a request was read, and a handler begins to work on it, or has answered it.
+  // Record that a handler begins to work on a request, and that it has answered.
   void BeginAnswering() {
     ++answering_;
     shared_.requests.fetch_add(1, std::memory_order_relaxed);
@@ -51,8 +51,8 @@ class HttpLoopState {
     return answering_ <= (half > 0 ? half : 1);
   }
 
-  // Whether a request of `bytes` may be handled in this iteration. To parse and to answer 10 KB of
-  // JSON takes milliseconds, so beyond this other connections run between.
+  // Whether a request of `bytes` may be handled in this iteration. Parsing and answering 10 KB of
+  // JSON takes milliseconds, so after kBytesPerIteration other connections run.
   static constexpr std::size_t kBytesPerIteration = 16 * 1024;
   bool MayHandle(std::size_t bytes) {
     constexpr std::size_t kSmall = 1024;
@@ -80,7 +80,7 @@ class HttpLoopState {
   net::Loop& loop_;
   const std::function<void()> on_too_much_;
   std::size_t answering_ = 0;
-  SteadyTime iteration_{};         // that handled_bytes_ is of
+  SteadyTime iteration_{};         // in which handled_bytes_ counts
   std::size_t handled_bytes_ = 0;  // of requests
   std::size_t buffered_ = 0;
   bool freeing_ = false;  // on_too_much_ is posted

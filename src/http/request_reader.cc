@@ -41,7 +41,7 @@ bool HasKnownEnd(const http::request_parser<http::string_body>& parser) {
   return parser.chunked() && message.version() >= 11;
 }
 
-// Whether there is one Host, as RFC 9112, section 3.2 requires. HTTP/1.0 does not know it.
+// Whether there is one Host, as RFC 9112, section 3.2 requires. HTTP/1.0 has no such header.
 bool HasOneHost(const http::request_parser<http::string_body>& parser) {
   const auto count = parser.get().count(http::field::host);
   return count == 1 || (count == 0 && parser.get().version() < 11);

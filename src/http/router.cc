@@ -60,8 +60,8 @@ void Router::RefuseSite(const HttpResponder& responder) const {
   SteadyTime next = next_log_.load(std::memory_order_relaxed);
   if (now < next || !next_log_.compare_exchange_strong(next, now + kLogPause)) return;
   spdlog::warn(
-      "HTTP: a request of another site's page was refused (Origin or Sec-Fetch-Site); a proxy must "
-      "not forward these headers");
+      "HTTP: a request from another site's page was refused (Origin or Sec-Fetch-Site); a proxy "
+      "must not forward these headers");
 }
 
 }  // namespace sluice

@@ -22,8 +22,8 @@ struct HttpRoute {
   std::string path;
   HttpHandler handler;
   std::vector<std::string> methods = {"GET", "HEAD"};  // others get 405
-  // Browsers send requests of any page to any server that they reach. Those of other sites' pages
-  // get 403: a foreign Origin, or `Sec-Fetch-Site: cross-site`.
+  // A browser lets every page send requests to every server that it can reach. Requests from pages
+  // of other sites get 403: those with a foreign Origin, or with `Sec-Fetch-Site: cross-site`.
   bool own_site_only = false;
   bool is_probe = false;  // answered even if the server has no place left
 };

@@ -53,7 +53,7 @@ class Channel {
   Channel(Shared& shared, std::unique_ptr<Http2Connection> connection, std::uint32_t quota)
       : shared_(shared), connection_(std::move(connection)), quota_(quota) {}
 
-  // Whether the derived class can send another message, apart from the quota and the connection.
+  // Whether the derived class can send another message, ignoring the quota and the connection.
   virtual bool IsFree() const = 0;
 
   Shared& shared_;

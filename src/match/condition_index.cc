@@ -186,8 +186,8 @@ Result<std::vector<ConditionIndex::CompiledConditions>> ConditionIndex::CompileA
   return all;
 }
 
-// By entry, the index of the condition to file it under; the number of its conditions if none is
-// suitable.
+// For each entry, the index of the condition to file it under, or the number of its conditions if
+// none is suitable.
 std::vector<std::size_t> ConditionIndex::ChooseAll(std::span<CompiledConditions> all) {
   Selection selection;
   for (const CompiledConditions& conditions : all) selection.Count(conditions);

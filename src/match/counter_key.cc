@@ -20,7 +20,7 @@ constexpr std::array<bool, 256> kEscaped = [] {
   return escaped;
 }();
 
-// AppendEscaped, which escapes `separators` as well.
+// Like AppendEscaped, but also escapes `separators`.
 void AppendEscapedWith(std::string_view separators, std::string_view text, std::string& out) {
   for (std::size_t end = 0; (end = text.find_first_of(separators)) != text.npos;) {
     AppendEscaped(text.substr(0, end), out);

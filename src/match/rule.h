@@ -95,7 +95,7 @@ struct Limits {
 struct Override {
   std::vector<Condition> match;
   Limits limits;
-  bool own_counter = false;  // false: requests count on the rule's own counters where tags agree
+  bool own_counter = false;  // false: requests use the rule's own counters where tags are equal
 
   bool operator==(const Override&) const = default;
 };
@@ -106,8 +106,8 @@ enum class Unmatched : std::uint8_t { kAllow, kDeny };
 
 struct Rule {
   std::string name;  // unique in its domain
-  // What its counters' keys call it, with the values of `per`; empty: its name, with the attributes
-  // and values.
+  // Its name in its counters' keys, which then have only the values of `per`. Empty: `name`, and
+  // the keys have attributes and values.
   std::string counter;
   std::string location;          // file:line
   std::vector<Condition> match;  // all must hold; empty: every request of the domain

@@ -54,7 +54,7 @@ struct CompiledDomain {
   std::string colocate;   // "user="
   std::optional<AttributeId> colocate_id;
   AttributeTable attributes;
-  StringSet amounts;     // that its limits count, apart from those that count the cost alone
+  StringSet amounts;     // the names in `counts` of its limits
   ConditionIndex rules;  // entry i is the rule of id first_id + i
   std::uint32_t first_id = 0;
 };

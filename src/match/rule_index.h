@@ -21,7 +21,7 @@ namespace sluice {
 struct IndexedLimit {
   Limit limit;
   std::string tag;  // ends the counter's key
-  Counts counts;    // as of the rule's limit
+  Counts counts;    // from the rule's limit
 };
 
 struct IndexedRule {
@@ -63,8 +63,8 @@ struct MatchResult {
   std::span<const RuleMatch> matches() const { return {rules.data(), count}; }
 };
 
-// Finds the rules for requests of another protocol. Part of an index, so that both always come from
-// the same reading of the files. Immutable.
+// Finds the rules for requests of another protocol. Part of an index, so that both are always from
+// the same version of the files. Immutable.
 class RuleGuide {
  public:
   virtual ~RuleGuide() = default;

@@ -22,7 +22,7 @@ std::size_t CommonLength(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-// All regular expressions on one attribute as one automaton.
+// All regular expressions on one attribute, as one automaton.
 class ValueIndex::Expressions {
  public:
   Expressions() : set_(SetOptions(), re2::RE2::ANCHOR_BOTH) {}
@@ -133,8 +133,8 @@ void ValueIndex::Find(const AttributeValue& fact, EntryIds& found) const {
   if (expressions_) expressions_->Find(fact.text(), found);
 }
 
-// In sorted order every prefix stands after those that begin it, with only prefixes in between
-// that it begins with too: the chain of parents of its predecessor holds its parent.
+// In sorted order, a prefix follows its own prefixes, and all texts between the two also begin with
+// them. So its parent is its predecessor or one of the predecessor's ancestors.
 void ValueIndex::LinkPrefixes() {
   prefixes_.reserve(added_prefixes_.size());
   for (auto& [text, entries] : added_prefixes_) {

@@ -61,7 +61,7 @@ class ValueIndex {
   void FindPrefixes(std::string_view value, EntryIds& found) const;
   void FindNetworks(const IpAddress& address, EntryIds& found) const;
 
-  // To the last of `links_`.
+  // By value: the index in `links_` of its last entry.
   std::unordered_map<std::string, std::int32_t, StringHash, std::equal_to<>> exact_;
   std::vector<Link> links_;
   std::map<std::string, EntryIds, std::less<>> added_prefixes_;  // until Freeze

@@ -26,10 +26,10 @@ std::uint16_t& PortOf(Endpoint& endpoint) {
 // An errno, or 0.
 int Bind(const Socket& socket, const Endpoint& endpoint, const std::string& unix_path,
          std::optional<mode_t> mode) {
-  // A restart need not wait for old connections to time out; a second listener still fails.
+  // A restarted server can listen before old connections time out; a second listener still fails.
   constexpr int kOn = 1;
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &kOn, sizeof kOn);
-  // Before bind, so that there is no moment at which others could connect. The umask still applies.
+  // Set before bind, so that other users can never connect. The umask still applies.
   if (mode) fchmod(socket.fd(), *mode);
   if (bind(socket.fd(), endpoint.get(), endpoint.size) != 0) return errno;
   if (mode && !unix_path.empty() && chmod(unix_path.c_str(), *mode) != 0) return errno;
@@ -75,7 +75,7 @@ Result<std::vector<Socket>> BindAll(const Address& address, const Acceptor::Opti
   return sockets;
 }
 
-// How long accepting pauses if not even the reserve descriptor is available.
+// How long accepting pauses if even the reserve descriptor is missing.
 constexpr std::chrono::milliseconds kPause(20);
 
 bool OutOfDescriptors(int error) {
@@ -136,7 +136,7 @@ void Acceptor::AcceptFrom(Listener& listener) {
   }
 }
 
-// A pending connection wakes the loop again and again, and closing it takes a descriptor.
+// A pending connection keeps waking the loop, and to accept and close it takes a descriptor.
 void Acceptor::RejectConnections(Listener& listener, int error) {
   reserve_.Close();
   {

@@ -9,7 +9,8 @@
 namespace sluice::net {
 namespace {
 
-// Waits until one socket is connected. Destroyed by DisposeLater only, as any EventHandler.
+// Waits until one socket is connected. Like every EventHandler, it is destroyed only by
+// DisposeLater.
 class PendingSocket final : public EventHandler {
  public:
   PendingSocket(Poller& poller, Socket socket, std::function<void(int)> done)

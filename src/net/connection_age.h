@@ -1,4 +1,5 @@
-// The age at which a server ends a connection, so that callers connect anew, perhaps elsewhere.
+// The age at which a server ends a connection, so that callers reconnect, perhaps to another
+// server.
 //
 // Loop thread only.
 #pragma once
@@ -8,8 +9,9 @@
 
 namespace sluice::net {
 
-// When a connection that begins now is too old: at 90 to 110 % of `max_age`, at random, so that
-// callers that came together do not all come back together. Never if `max_age` is zero.
+// When a connection that begins now has reached its maximum age: after a random 90 to 110 % of
+// `max_age`, so that callers that connected together do not reconnect together. Never if `max_age`
+// is zero.
 SteadyTime EndOfAge(Loop& loop, Duration max_age);
 
 }  // namespace sluice::net

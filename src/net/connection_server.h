@@ -40,16 +40,16 @@ class ConnectionServer {
     std::function<void()> on_replaced;  // a connection is closed to make room
   };
 
-  // Listens; connections wait in the kernel until Start. `threads`, which must be running, must
-  // outlive the server. Fails with kUnavailable if it cannot listen on the address.
+  // Listens; connections wait in the kernel until Start. `threads` must be running and must outlive
+  // the server. Fails with kUnavailable if it cannot listen on the address.
   static Result<std::unique_ptr<ConnectionServer>> Listen(IoThreads& threads,
                                                           const Options& options);
 
   void Start(Callbacks callbacks);
 
-  // Serves on until `is_quiet`, which is called every 50 ms, returns true, for half of `drain` at
-  // most: callers that see that the server stops leave on their own. Then stops listening, drains
-  // all connections, and closes those that are open after `drain`. Returns when none is left.
+  // Keeps serving until `is_quiet` (called every 50 ms) returns true, for at most half of `drain`:
+  // callers that notice the shutdown disconnect by themselves. Then stops listening, drains all
+  // connections, and closes those still open after `drain`. Returns when no connection is left.
   void Stop(Duration drain, const std::function<bool()>& is_quiet);
 
   // The listening address, with the actual port.
@@ -58,7 +58,7 @@ class ConnectionServer {
   // Thread-safe.
   const ConnectionCount& count() const { return count_; }
 
-  // Those of an io thread. Loop thread only.
+  // The connections of an io thread. Loop thread only.
   LoopConnections& on(const Loop& loop) { return *by_loop_[loop.index()]; }
 
  private:

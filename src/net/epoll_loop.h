@@ -2,7 +2,8 @@
 //
 //   epoll_wait ──▶ read ready sockets ──▶ posted tasks ──▶ timers ──▶ flush ──▶ dispose ──▶ repeat
 //
-// Run is called on one thread. Post, Stop and load are thread-safe. All else is as in Loop.
+// Run is called on one thread. Post, Stop and load are thread-safe. For all other functions see
+// Loop.
 #pragma once
 
 #include <atomic>
@@ -40,12 +41,13 @@ class EpollLoop final : public Loop {
   std::unique_ptr<ConnectAttempt> Connect(const Address& address, Duration connect_timeout,
                                           FlushStage stage, ConnectDone done) override;
 
-  // Observes the lateness of iterations in `histogram`, if it is kNoticed or more: the time from
-  // the begin of the iteration, or from an earlier due timer, to its end. REQUIRES: before Run.
+  // Records the lateness of an iteration in `histogram` if it is kNoticed or more. Lateness: the
+  // time from the start of the iteration, or from an earlier due timer, to the iteration's end.
+  // REQUIRES: before Run.
   void MeasureLateness(Histogram& histogram) { lateness_ = &histogram; }
   static constexpr std::chrono::milliseconds kNoticed{2};
 
-  // How much of the last second or so this loop has worked, in 1/1024. Thread-safe.
+  // The part of about the last second in which this loop was busy, in 1/1024. Thread-safe.
   std::uint32_t load() const;
 
   Poller& poller() { return poller_; }
@@ -59,7 +61,7 @@ class EpollLoop final : public Loop {
   Poller poller_;
   std::atomic<bool> stopped_ = false;
   std::atomic<std::uint32_t> load_ = 0;
-  std::atomic<SteadyTime> last_end_;  // of the latest turn
+  std::atomic<SteadyTime> last_end_;  // of the latest iteration
   Histogram* lateness_ = nullptr;
   std::vector<Task> running_;
 

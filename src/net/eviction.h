@@ -15,8 +15,8 @@ namespace sluice::net {
 struct Occupant {
   enum class State : std::uint8_t {
     kBusy,    // its peer waits for an answer; never closed
-    kIdle,    // its peer asks for nothing now, but has asked before
-    kUnused,  // its peer has not asked for anything yet
+    kIdle,    // its peer has no request now, but had one before
+    kUnused,  // its peer has not sent a request yet
     kStuck,   // its peer does not complete a request, or does not read an answer
   };
   State state = State::kIdle;
@@ -24,10 +24,10 @@ struct Occupant {
   std::string_view network;  // Peer::network
 };
 
-// Returns the indices of at most `count` occupants to close for a connection from `newcomer`, the
-// first to close first: those of networks that have more than their share of the places; then stuck
-// before unused before idle; then the oldest, and of equally old ones the first. A network cannot
-// displace one that has fewer places than itself.
+// Returns the indices of at most `count` occupants to close for a connection from `newcomer`, in
+// the order to close them: those of networks with more than their share of the places come first;
+// then stuck, then unused, then idle ones; of these the oldest first, and equally old ones by
+// index. A network cannot displace one that has fewer places.
 std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
                                        std::string_view newcomer, std::size_t count);
 

@@ -51,7 +51,7 @@ class IoThreads {
   std::size_t size() const { return threads_.size(); }
   EpollLoop& loop(std::size_t index) { return threads_[index]->loop; }
 
-  // As EpollLoop::MeasureLateness, of every thread. REQUIRES: before Start.
+  // Calls EpollLoop::MeasureLateness for every thread. REQUIRES: before Start.
   void MeasureLateness(Histogram& histogram);
 
   void Start();

@@ -6,10 +6,10 @@
 namespace sluice::net {
 namespace {
 
-// A full loop closes this part of its connections at a time, since finding them reads all.
+// The part of its connections that a full loop closes at a time: choosing them takes a look at all.
 constexpr std::size_t kRoomPart = 64;
 
-// Connections without a place. A further one replaces the oldest.
+// The maximum number of connections without a place. A further one replaces the oldest.
 constexpr std::size_t kMostWithoutPlace = 16;
 
 }  // namespace

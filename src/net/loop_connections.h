@@ -92,7 +92,7 @@ class LoopConnections {
   // Closes connections to make room for one from `newcomer`. Returns false if none may be closed.
   bool MakeRoom(std::string_view newcomer);
 
-  // At most `count` connections with a place, the first to close first.
+  // At most `count` connections with a place, in the order to close them.
   std::vector<ServedConnection*> Victims(std::string_view newcomer, std::size_t count) const;
   void CloseForRoom(ServedConnection& connection);
 

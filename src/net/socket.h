@@ -21,8 +21,8 @@ struct Endpoint {
   // "192.0.2.1:4711", "[2001:db8::1]:4711" or "unix".
   std::string ToString() const;
 
-  // The part of the address that one owner can vary at will counts as one peer: "192.0.2.1",
-  // "2001:db8::/64" or "unix".
+  // What limits count as one peer: "192.0.2.1", "2001:db8::/64" or "unix". The owner of an IPv6
+  // address can use all addresses of its /64.
   std::string Network() const;
 
   // Converts a unix path or a numeric host. Fails for a host name.

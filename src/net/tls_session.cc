@@ -17,7 +17,7 @@
 namespace sluice::net {
 namespace {
 
-// Empty if it has the length of no address: OpenSSL does not check that.
+// Empty if its length is not that of an address: OpenSSL does not check that.
 std::string IpText(const ASN1_OCTET_STRING& ip) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   const int length = ASN1_STRING_length(&ip);
@@ -197,7 +197,7 @@ TlsSession::Progress TlsSession::After(int result) {
   return Progress::kFailed;
 }
 
-// Sees every message of both ends.
+// OpenSSL calls it for every message of both ends.
 void TlsSession::CountKeyUpdate(int is_sent, int, int type, const void* message, std::size_t size,
                                 SSL*, void* session) {
   const auto* const bytes = static_cast<const unsigned char*>(message);

@@ -59,7 +59,7 @@ class TlsSession {
 
   const std::string& error() const { return error_; }
 
-  // Those of the peer's verified certificate (net::Peer::identities). Set when the handshake is
+  // The names in the peer's verified certificate (net::Peer::identities). Set when the handshake is
   // done.
   const std::vector<std::string>& peer_identities() const { return peer_identities_; }
 

@@ -1,4 +1,4 @@
-// What a TLS connection begins with.
+// The setup with which a TLS connection begins.
 #pragma once
 
 #include <chrono>
@@ -17,10 +17,10 @@ struct TlsSetup {
   Duration handshake_time = std::chrono::seconds(10);
 };
 
-// The protocol that a server's address speaks.
+// The protocol at a server's address.
 struct Alpn {
-  // As TLS writes it, a length byte before the name: "\x02h2". Clients that offer only others are
-  // rejected. Empty: every offer is ignored. Must outlive the connections.
+  // In TLS' format, with a length byte before the name: "\x02h2". Clients that offer only other
+  // protocols are rejected. Empty: offers are ignored. Must outlive the connections.
   std::string_view protocol = {};
   bool required = false;  // whether clients that offer none are rejected
 };

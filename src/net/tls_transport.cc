@@ -107,8 +107,8 @@ void TlsTransport::Start(Protocol& protocol) {
   if (session_.speaks_first()) Work({});
 }
 
-// Protocols call this after each input, mostly without a change. What was held back comes first:
-// the inner transport may read the peer's end at once.
+// Protocols call this after each input, mostly without a change. Input that was held back is
+// processed first: the inner transport may report the peer's end at once.
 void TlsTransport::SetReading(bool reading) {
   if (std::exchange(reading_, reading) == reading || state_ != State::kOpen) return;
   if (reading && (!held_.empty() || session_.has_plain())) return WorkLater();

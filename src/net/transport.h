@@ -48,9 +48,9 @@ class Protocol {
   // `bytes`: at most kReadBytes from the peer, valid until Receive returns.
   virtual void Receive(std::string_view bytes) = 0;
 
-  // Appends bytes to send, about kFlushBytes at most, to `out`, which may not be empty. Called at
-  // the end of an iteration after Transport::RequestFlush, repeatedly until it appends nothing, and
-  // when the socket becomes writable again.
+  // Appends bytes to send, at most about kFlushBytes, to `out`, which may already have bytes.
+  // Called at the end of an iteration after Transport::RequestFlush, repeatedly until it appends
+  // nothing, and when the socket becomes writable again.
   virtual void TakeOutput(std::string& out) = 0;
 
   enum class Closure : std::uint8_t {
@@ -68,8 +68,8 @@ class Transport : public Flushable {
  public:
   static constexpr std::size_t kReadBytes = 16 * 1024;
   static constexpr std::size_t kFlushBytes = 64 * 1024;
-  // The maximum bytes that a protocol which is ending reads and discards, so that the peer receives
-  // the rest of the output. A peer that sends more is held up by flow control until the end.
+  // The maximum bytes that an ending protocol reads and discards, so that the peer receives the
+  // rest of the output. If the peer sends more, flow control stops it until the end.
   static constexpr std::size_t kMaxDiscarded = 1024 * 1024;
 
   using Flushable::Flushable;

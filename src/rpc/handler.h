@@ -31,8 +31,8 @@ class Call {
   // The time at which the server began to receive the request.
   virtual SteadyTime received() const = 0;
 
-  // The value of the caller's header `name`, one of ServerOptions::metadata, or nullopt unless it
-  // occurs exactly once.
+  // The value of the caller's header `name`, which is one of ServerOptions::metadata. nullopt
+  // unless the header occurs exactly once.
   virtual std::optional<std::string_view> Metadata(std::string_view name) const = 0;
 
   virtual const net::Peer& peer() const = 0;

@@ -18,8 +18,8 @@ struct Method {
   std::string path;  // "/sluice.v1.RateLimiter/CheckLimit"
   std::function<std::unique_ptr<UnaryHandler>(net::Loop&)> unary;
   std::function<std::unique_ptr<StreamHandler>(net::Loop&)> stream;
-  // Whether calls ask about the server itself, as probes do. They are apart from the server's
-  // max_calls: a connection may have a few, also when other calls are refused.
+  // Whether calls are about the server itself, like probes. They do not count toward the server's
+  // max_calls: a connection may have a few even when other calls are refused.
   bool is_probe = false;
 };
 

@@ -78,7 +78,7 @@ TEST(EnvoyEnvironment, EveryVariable_BecomesItsFlag_Table) {
   }
 }
 
-TEST(EnvoyEnvironment, Rules_AreWhereTheRuntimeIs) {
+TEST(EnvoyEnvironment, Rules_AreInTheRuntimeDirectory) {
   const Texts environment{"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit"};
   EXPECT_EQ(ReadEnvoyEnvironment(environment)->arguments,
             (Texts{"--envoy-rules=/data/ratelimit/config"}));
@@ -88,7 +88,7 @@ TEST(EnvoyEnvironment, Rules_AreWhereTheRuntimeIs) {
   EXPECT_TRUE(elsewhere->warnings.empty());
 }
 
-TEST(EnvoyEnvironment, VariablesWithoutEffect_AreWarnedOf) {
+TEST(EnvoyEnvironment, VariablesWithoutEffect_CauseWarnings) {
   const Texts environment{"REDIS_POOL_SIZE=10", "STATSD_HOST=x", "CACHE_KEY_PREFIX=p",
                           "HOME=/root"};
   EXPECT_EQ(
@@ -97,7 +97,7 @@ TEST(EnvoyEnvironment, VariablesWithoutEffect_AreWarnedOf) {
              "REDIS_POOL_SIZE has no effect in sluiced", "STATSD_HOST has no effect in sluiced"}));
 }
 
-TEST(EnvoyEnvironment, Statsd_IsWarnedOfOnce) {
+TEST(EnvoyEnvironment, Statsd_CausesOneWarning) {
   const Texts environment{"USE_STATSD=true", "STATSD_PORT=9125"};
   EXPECT_EQ(
       ReadEnvoyEnvironment(environment)->warnings,
@@ -105,7 +105,7 @@ TEST(EnvoyEnvironment, Statsd_IsWarnedOfOnce) {
              "where USE_PROMETHEUS says"}));
 }
 
-// What Envoy Gateway sets in the pod of its rate limit service.
+// The variables that Envoy Gateway sets in the pod of its rate limit service.
 TEST(EnvoyEnvironment, PodOfEnvoyGateway_BecomesItsFlagsWithoutWarnings) {
   const Texts environment{"RUNTIME_ROOT=/data",
                           "RUNTIME_SUBDIRECTORY=ratelimit",
@@ -142,7 +142,7 @@ TEST(EnvoyEnvironment, PodOfEnvoyGateway_BecomesItsFlagsWithoutWarnings) {
   EXPECT_TRUE(ReadSettings(read.arguments, {}));
 }
 
-TEST(EnvoyEnvironment, TlsFilesWithoutTls_AreWarnedOf) {
+TEST(EnvoyEnvironment, TlsFilesWithoutTls_CauseWarnings) {
   const Texts environment{"GRPC_SERVER_TLS_CERT=/dev/null", "REDIS_TLS_CACERT=/dev/null"};
   EXPECT_EQ(ReadEnvoyEnvironment(environment)->warnings,
             (Texts{"GRPC_SERVER_TLS_CERT has no effect in sluiced",
@@ -150,7 +150,7 @@ TEST(EnvoyEnvironment, TlsFilesWithoutTls_AreWarnedOf) {
 }
 
 // Without its protection, the service would be open.
-TEST(EnvoyEnvironment, ProtectionThatSluicedDoesNotHave_IsAMistake) {
+TEST(EnvoyEnvironment, UnsupportedProtection_IsAnError) {
   const Texts environment{"GRPC_SERVER_USE_TLS=true", "GRPC_CLIENT_TLS_SAN=edge",
                           "GRPC_AUTH_TOKEN=secret", "REDIS_TLS=true",
                           "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION=true"};
@@ -165,7 +165,7 @@ TEST(EnvoyEnvironment, ProtectionThatSluicedDoesNotHave_IsAMistake) {
             "certificate as --redis-tls-server-name");
 }
 
-TEST(EnvoyEnvironment, ValuesUnknownToEnvoysService_AreMistakes) {
+TEST(EnvoyEnvironment, ValuesThatEnvoysServiceRefuses_AreErrors) {
   const Texts environment{"REDIS_TLS=yes",
                           "REDIS_TYPE=ring",
                           "REDIS_URL=r:6379",

@@ -288,7 +288,7 @@ TEST_F(RuleReloaderTest, ValidSet_DifferenceIsLogged) {
   Put(RuleNamed("a"));
   const ReloadResult same = reloader_->Reload();
   EXPECT_TRUE(same.applied && same.unchanged);
-  EXPECT_EQ(limiter_.rules(), old) << "the same texts are no new rules";
+  EXPECT_EQ(limiter_.rules(), old) << "the same texts are not new rules";
   EXPECT_THAT(log_.Lines("info"),
               ElementsAre("info rules: 1 in force", "info rules: 1 in force, unchanged"));
 
@@ -363,7 +363,7 @@ TEST_F(RuleReloaderTest, EnvoysFilesChange_RulesOfBothKindsAreActive) {
   EXPECT_THAT(Names(), ElementsAre("b", "m", "(override)", "l", "(override)"));
 }
 
-// Such as a volume that was unmounted.
+// For example, a volume was unmounted.
 TEST_F(RuleReloaderTest, OneDirectorySuddenlyEmpty_OldRulesOfBothKindsStay) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   dir_.Write("envoy/e.yaml", EnvoyRuleOf("k"));

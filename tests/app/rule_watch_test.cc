@@ -118,7 +118,7 @@ TEST(RuleWatchTest, LinksOnTheWay_Table) {
       });
 }
 
-TEST(RuleWatchTest, MissingDirectory_IsNoticedWhenItComes) {
+TEST(RuleWatchTest, MissingDirectory_IsNoticedWhenItAppears) {
   ExpectNoticed("absent/rules",
                 {
                     {"its parent comes", [](auto& dir) { dir.Write("absent/rules/a.yaml", ""); }},

@@ -88,7 +88,7 @@ class Fleet:
                    for count in series.findall(running.get(f"http://{page}/metrics")))
 
     def resident_megabytes(self):
-        """Of the largest server."""
+        """The memory of the largest server."""
         return max(running.resident_megabytes(server) for server in self.servers)
 
     @contextlib.contextmanager
@@ -166,7 +166,7 @@ class AttackTest(unittest.TestCase):
             running.wait_until(lambda: self.asks_redis(server), 10, "Redis is asked again")
 
     def asks_redis(self, server):
-        """Twice: after the first decision by Redis, some more are local."""
+        """Waits twice, because some decisions after the first one by Redis are still local."""
         peek = check("/daily", "other", cost=0)
         return all(self.fleet.check(server, peek).source == pb.SOURCE_STORE for _ in range(2))
 
@@ -187,5 +187,5 @@ class AttackTest(unittest.TestCase):
                 self.admitted[source] += 1
 
     def judge(self):
-        """By default the quota was spent before."""
+        """By default, expects that the quota was spent before the attack."""
         self.assertEqual(self.admitted, {}, f"admitted beyond the limit, of {dict(self.answered)}")

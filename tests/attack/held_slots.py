@@ -57,7 +57,7 @@ OPEN_AT_ONCE = 60  # calls of a connection
 TIMEOUTS = ("", "", "", "1n", "100u", "500u", "1m", "3m", "9m", "10m", "11m", "13m", "25m")
 BATCH_PATH = PATH + b"s"
 RELEASE_PATH = b"/sluice.v1.RateLimiter/ReleaseLease"
-# Of a caller who cancels. A server learns that its answer was not taken if that is a second ago.
+# Seconds until a caller cancels. A server notices a reset only within a second after its answer.
 PATIENCE = 0.5
 
 HELD = """local held = {}
@@ -160,7 +160,7 @@ class HeldSlots(unittest.TestCase):
         print(f"all slots free after {time.monotonic() - gone:.3f} s", flush=True)
         self.judge_local_slots()
 
-    # What callers do.
+    # The actions of callers.
 
     def act(self, number):
         holder = self.holders[number]
@@ -168,14 +168,14 @@ class HeldSlots(unittest.TestCase):
         if what < 0.01:
             self.note(holder, holder.hang_up())
             self.holders[number] = self.connect(holder.server)
-            self.count["hung up"] += 1
+            self.count["disconnected"] += 1
         elif what < 0.02:
             holder.still_until = time.monotonic() + self.random.uniform(0, 0.3)
-            self.count["stood still"] += 1
+            self.count["stopped reading"] += 1
         elif what < 0.3:
             for stream in list(holder.calls):
                 if self.random.random() < 0.3:
-                    self.count["cancelled"] += holder.cancel(stream)
+                    self.count["canceled"] += holder.cancel(stream)
         elif what < 0.6:
             self.release(self.random.randrange(1, 20))
         elif len(holder.calls) < OPEN_AT_ONCE:
@@ -192,7 +192,7 @@ class HeldSlots(unittest.TestCase):
             chosen = self.random.choices(self.requests, k=checks)
             holder.send(BATCH_PATH, pb.CheckLimitsRequest(checks=chosen), timeout)
         if self.random.random() < 0.05:
-            self.count["cancelled"] += holder.cancel(holder.stream)
+            self.count["canceled"] += holder.cancel(holder.stream)
 
     def release(self, most):
         """Releases leases: those from Redis on any server, those from an outage on their server."""
@@ -232,7 +232,7 @@ class HeldSlots(unittest.TestCase):
             self.release(100)
             self.read(0.05)
 
-    # What Redis does.
+    # The actions of Redis.
 
     def stall(self):
         now = time.monotonic()
@@ -248,7 +248,7 @@ class HeldSlots(unittest.TestCase):
         self.stalled_until = None
         self.next_stall = time.monotonic() + self.random.uniform(0.05, 0.5)
 
-    # What is held at the end.
+    # The slots held at the end.
 
     def held(self):
         return subprocess.run(["redis-cli", "-s", self.fleet.redis_socket, "eval", HELD, "0"],
@@ -268,7 +268,7 @@ class HeldSlots(unittest.TestCase):
         request = fleet.check("/local", f"{user}", cost=0)
         return running.wait_until(
             lambda: (answer := self.fleet.check(server, request)).source == pb.SOURCE_FALLBACK
-            and answer, 5, "Redis is not asked")
+            and answer, 5, "servers send no checks to Redis")
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class OddModes(fleet.AttackTest):
 
     def judge(self):
         super().judge()
-        print(f"who only had refunds: {self.refunded}")
+        print(f"users that only had refunds: {self.refunded}")
         self.assertLessEqual(self.refunded["STORE"], fleet.LIMIT)
         # An outage may admit up to one further limit over the whole fleet.
         self.assertLessEqual(sum(self.refunded.values()), 2 * fleet.LIMIT)

@@ -26,7 +26,7 @@ RULES = "domain: shop\nrules:\n" + "".join(f"""
 
 AT_FIRST = 10  # checks to each server before it knows that Redis is far away
 AFTER = 300
-BATCHES = 3  # of 1,000 checks; so many may wait in any case
+BATCHES = 3  # of 1,000 checks, which may always wait
 OPENINGS = "sluice_redis_breaker_openings_total"
 
 COUNT = """local state = redis.call('GET', KEYS[1])
@@ -42,7 +42,7 @@ class SlowRedisTest(unittest.TestCase):
                            "the servers have counted each other")
 
     def values(self, series):
-        """Of each server."""
+        """For each server."""
         pattern = re.compile(rf"^{re.escape(series)} (.*)", re.M)
         return [float(pattern.search(running.get(f"http://{page}/metrics"))[1])
                 for page in self.fleet.pages]

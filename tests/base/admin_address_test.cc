@@ -40,7 +40,7 @@ TEST_F(AdminAddressTest, PathTooLongForASocket_IsAnError) {
   EXPECT_FALSE(AdminAddressOf({.host = {}, .unix_path = std::string(105, 'x')}));
 }
 
-TEST_F(AdminAddressTest, Make_IsForThisUserAlone_AlsoIfItWasOpenBefore) {
+TEST_F(AdminAddressTest, Make_IsForThisUserOnly_EvenIfItWasOpenBefore) {
   for (int i = 0; i < 2; ++i) {
     chmod(place_.c_str(), 0755);
     const auto made = MakeAdminDirectory(Tcp(8081));
@@ -51,15 +51,15 @@ TEST_F(AdminAddressTest, Make_IsForThisUserAlone_AlsoIfItWasOpenBefore) {
   }
 }
 
-TEST_F(AdminAddressTest, Make_WhereThatCannotBe_IsUnavailable) {
+TEST_F(AdminAddressTest, Make_ImpossiblePath_IsUnavailable) {
   setenv("XDG_RUNTIME_DIR", "/no/such/place", 1);
   const auto made = MakeAdminDirectory(Tcp(8081));
   ASSERT_FALSE(made);
   EXPECT_EQ(ErrorCode::kUnavailable, made.error().code);
 }
 
-TEST_F(AdminAddressTest, PlaceThatIsNotThisUsersAlone_IsRefused) {
-  EXPECT_TRUE(CheckAdminDirectory(Tcp(8081))) << "is not there yet";
+TEST_F(AdminAddressTest, DirectoryOpenToOtherUsers_IsRefused) {
+  EXPECT_TRUE(CheckAdminDirectory(Tcp(8081))) << "does not exist yet";
   std::filesystem::create_directory(place_);
   chmod(place_.c_str(), 0755);
   EXPECT_FALSE(CheckAdminDirectory(Tcp(8081))) << "open to others";
@@ -68,7 +68,7 @@ TEST_F(AdminAddressTest, PlaceThatIsNotThisUsersAlone_IsRefused) {
   std::filesystem::remove(place_);
   std::filesystem::create_directory_symlink(root_, place_);
   EXPECT_FALSE(CheckAdminDirectory(Tcp(8081))) << "a link";
-  if (geteuid() != 0) return;  // only root can give directories away
+  if (geteuid() != 0) return;  // only root can change a directory's owner
   std::filesystem::remove(place_);
   ASSERT_TRUE(MakeAdminDirectory(Tcp(8081)));
   ASSERT_EQ(0, chown(place_.c_str(), 4711, 4711));

@@ -14,7 +14,7 @@ TEST(ReadFile, IsTheWholeContent) {
   }
 }
 
-TEST(ReadFile, WhatIsNoFile_IsAnError) {
+TEST(ReadFile, NotAFile_IsAnError) {
   EXPECT_EQ(ReadFile("/no/such").error().message,
             "/no/such cannot be read: No such file or directory");
   EXPECT_EQ(ReadFile("/tmp").error().message, "/tmp cannot be read: Is a directory");

@@ -50,7 +50,7 @@ TEST(IpAddress, Text_BecomesCanonical) {
   }
 }
 
-TEST(IpAddress, Masked_ClearsTheBitsBehind) {
+TEST(IpAddress, Masked_ClearsTheBitsBeyondThePrefix) {
   const struct {
     std::string text;
     int prefix;

@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-TEST(JsonString, AnyBytes_BecomeOneStringOfJson) {
+TEST(JsonString, AnyBytes_BecomeOneJsonString) {
   using namespace std::string_literals;
   const struct {
     std::string text;

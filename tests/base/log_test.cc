@@ -85,7 +85,7 @@ class StandardError {
   const int before_;
 };
 
-TEST(Log, AsJson_IsOneObjectALineWhateverTheMessage) {
+TEST(Log, AsJson_AnyMessageIsOneObjectPerLine) {
   ASSERT_TRUE(SetUpLog("info", LogFormat::kJson));
   const std::string line = Logged([] { spdlog::warn("a \"b\"\nc \\ {}", "%v"); });
   const std::string_view end = R"("level":"warning","message":"a \"b\"\nc \\ %v"})"
@@ -94,7 +94,7 @@ TEST(Log, AsJson_IsOneObjectALineWhateverTheMessage) {
   EXPECT_TRUE(line.ends_with(end)) << line;
 }
 
-TEST(Log, InTheJournal_LinesHaveItsLevels) {
+TEST(Log, InTheJournal_LinesHaveLevels) {
   const std::string lines = Logged([] {
     struct stat error {};
     ASSERT_EQ(0, fstat(STDERR_FILENO, &error));
@@ -116,7 +116,7 @@ TEST(Log, InTheJournal_LinesHaveItsLevels) {
   EXPECT_TRUE(elsewhere.starts_with("20"));
 }
 
-TEST(Log, LevelSetLater_HoldsFromTheNextLineOn) {
+TEST(Log, LevelSetLater_AppliesFromTheNextLine) {
   ASSERT_TRUE(SetUpLog("warn"));
   EXPECT_EQ(Logged([] { spdlog::debug("hidden"); }), "");
   ASSERT_TRUE(SetLogLevel("debug"));
@@ -125,7 +125,7 @@ TEST(Log, LevelSetLater_HoldsFromTheNextLineOn) {
   EXPECT_NE(Logged([] { spdlog::debug("shown"); }), "");
 }
 
-TEST(Log, StandardErrorThatTakesNothing_BlocksNobodyAndIsToldOfWhatWasDropped) {
+TEST(Log, BlockedStandardError_BlocksNoCaller_DroppedLinesAreReported) {
   constexpr int kLines = 50'000;
   FullPipe pipe;
   {
@@ -150,10 +150,10 @@ TEST(Log, StandardErrorThatTakesNothing_BlocksNobodyAndIsToldOfWhatWasDropped) {
     EXPECT_NE(rest.find(" log lines were dropped\n"), std::string::npos);
     EXPECT_TRUE(FlushLog(seconds(10)));
   }
-  ASSERT_TRUE(SetUpLog("info"));  // ends the other's thread
+  ASSERT_TRUE(SetUpLog("info"));  // ends the thread of the other writer
 }
 
-TEST(Log, StandardErrorThatIsClosed_CountsWhatIsLost) {
+TEST(Log, ClosedStandardError_LostLinesAreCounted) {
   std::array<int, 2> ends{};
   ASSERT_EQ(0, pipe(ends.data()));
   close(ends[0]);
@@ -173,7 +173,7 @@ class Log_AtExit : public ::testing::Test {
   Log_AtExit() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_F(Log_AtExit, WhatWaits_IsWritten) {
+TEST_F(Log_AtExit, QueuedLines_AreWritten) {
   EXPECT_EXIT(
       {
         static_cast<void>(SetUpLog("info"));
@@ -183,7 +183,7 @@ TEST_F(Log_AtExit, WhatWaits_IsWritten) {
       testing::ExitedWithCode(0), "line 5000\n");
 }
 
-TEST_F(Log_AtExit, StandardErrorThatTakesNothing_EndsAllTheSame) {
+TEST_F(Log_AtExit, BlockedStandardError_ProcessStillExits) {
   EXPECT_EXIT(
       {
         alarm(20);  // ends the child by a signal if it hangs

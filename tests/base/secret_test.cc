@@ -7,14 +7,14 @@
 namespace sluice {
 namespace {
 
-TEST(IsSecret, OnlyTheWholeSecret_Is) {
+TEST(IsSecret, OnlyTheWholeSecret_Matches) {
   EXPECT_TRUE(IsSecret("open sesame", "open sesame"));
   for (const char* given : {"", "open", "open sesamf", "open sesame ", "Open sesame"}) {
     EXPECT_FALSE(IsSecret(given, "open sesame")) << given;
   }
 }
 
-TEST(BearerToken, IsWhatStandsAfterTheScheme) {
+TEST(BearerToken, IsTheTextAfterTheScheme) {
   EXPECT_EQ(BearerToken("Bearer abc"), "abc");
   EXPECT_EQ(BearerToken("bEARER abc "), "abc ");
   for (const char* given : {"", "Bearer", "Bearer ", "Basic abc", "Bearerabc", "abc"}) {
@@ -23,7 +23,7 @@ TEST(BearerToken, IsWhatStandsAfterTheScheme) {
   EXPECT_EQ(BearerToken(std::nullopt), std::nullopt);
 }
 
-TEST(ReadSecretsFile, OneALine_WithoutWhiteSpaceAtItsEnd) {
+TEST(ReadSecretsFile, OnePerLine_WithoutTrailingSpaces) {
   const test::TempDir dir;
   EXPECT_EQ(*ReadSecretFile(dir.Write("one", "abc \r\n\n")), "abc");
   EXPECT_EQ(*ReadSecretsFile(dir.Write("two", "abc\n\ndef")),

@@ -36,7 +36,7 @@ TEST(Worker, TooManyWait_TheNextIsRefused) {
   go_on.Notify();
 }
 
-TEST(Worker, Stop_EndsTheTaskUnderWayAndDropsTheRest) {
+TEST(Worker, Stop_WaitsForTheRunningTask_DropsTheRest) {
   Notification begun;
   bool ended = false;
   bool dropped = true;

@@ -1,6 +1,6 @@
-// Measures one check on a concurrency counter whose slots are all held, each under a lease of its
-// own, at the documented maximum of slots: in Redis the time that a script call blocks it, in the
-// embedded store the CPU time. In both, no check may cost more with more holders.
+// Measures one check on a concurrency counter whose slots are all held, each under its own lease,
+// at the documented maximum of slots. Measures the time that a script call blocks Redis, and the
+// CPU time in the embedded store. In both, a check must not cost more with more holders.
 //
 //   build/release/bench/concurrency_time [LIMIT]
 #include <algorithm>
@@ -40,7 +40,8 @@ std::unique_ptr<BlockingCheck> Make(std::int64_t cost, Mode mode = Mode::kConsum
   return check;
 }
 
-// The median and the maximum of an operation, and of what undoes it.
+// Prints the median and the maximum of an operation. `set_back` undoes the operation and is not
+// measured.
 void Measure(const Timed& store, const char* what, const std::function<void(BlockingCheck&)>& set,
              const std::function<void(BlockingCheck&)>& set_back) {
   std::vector<double> times;

@@ -28,11 +28,12 @@ void RunOn(unsigned core) {
   CPU_ZERO(&cores);
   CPU_SET(core, &cores);
   if (pthread_setaffinity_np(pthread_self(), sizeof(cores), &cores) == 0) return;
-  std::fprintf(stderr, "core_distance: core %u is not there, or not for this program\n", core);
+  std::fprintf(stderr, "core_distance: core %u does not exist, or this program may not use it\n",
+               core);
   std::exit(1);
 }
 
-// Of one burst, one way.
+// The time of one burst, one way.
 double Nanoseconds(unsigned first, unsigned last) {
   alignas(128) std::atomic<int> ball = 0;
   Thread other("other", [&] {
@@ -56,7 +57,7 @@ double Nanoseconds(unsigned first, unsigned last) {
 int Main() {
   const unsigned cores = std::thread::hardware_concurrency();
   if (cores < 2) {
-    std::fputs("core_distance: there is one core only\n", stderr);
+    std::fputs("core_distance: there is only one core\n", stderr);
     return 1;
   }
   double least = std::numeric_limits<double>::max();

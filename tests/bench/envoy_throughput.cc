@@ -1,12 +1,12 @@
 // ShouldRateLimit against CheckLimit: calls a second of one sluiced with a real Redis, callers of
-// both kinds by turns in one run, the same load generator for both.
+// both kinds alternate in one run, with the same load generator.
 //
 //   build/release/bench/envoy_throughput [--rounds 5] [--seconds 2] [--connections 8] [--in-flight
 //   32]
 //
 // Prints the medians, and their ratio to that of CheckLimit; then, with Redis stopped, the 99.9th
 // percentile of what a descriptor takes in the server. Load generator, server and Redis share the
-// machine, so let nothing else run on it.
+// machine, so run nothing else on it.
 #include <envoy/service/ratelimit/v3/rls.pb.h>
 #include <sluice/v1/rate_limiter.pb.h>
 
@@ -55,7 +55,7 @@ struct Settings {
   int rounds = 5;
   double seconds = 2;
   int connections = 8;
-  int in_flight = 32;  // of a connection
+  int in_flight = 32;  // calls of a connection
 };
 
 // The requests of one round.
@@ -103,7 +103,7 @@ const std::vector<Kind>& Kinds() {
   return kinds;
 }
 
-// A connection whose calls follow each other, loop thread only.
+// A connection that makes one call after another. Loop thread only.
 class Caller {
  public:
   Caller(net::Loop& loop, const Target& target, const Kind& kind, int in_flight,

@@ -2,10 +2,10 @@
 //
 //   build/release/bench/fleet_cost [--seconds 1] [--in-flight 256]
 //
-// First by the number of io threads that share one Redis and a constant number of checks: the more
-// threads share them, the fewer checks a call carries. Then for sidecars of one io thread, each of
-// which sends 100 checks a second, with one and with two rules. Up to 64 are measured; the load of
-// 100 is sent by 64; for 1,000 the cost of a check is that of 64 threads that keep Redis busy.
+// First, a growing number of io threads shares one Redis and a constant number of checks: the more
+// threads, the fewer checks a call carries. Then sidecars with one io thread each send 100 checks a
+// second, with one and with two rules. At most 64 sidecars are measured: 64 threads send the load
+// of 100, and the cost of a check in a fleet of 1,000 is that of 64 threads that keep Redis busy.
 #include <time.h>
 
 #include <algorithm>
@@ -33,9 +33,9 @@ using std::chrono::seconds;
 
 constexpr int kUsers = 100'000;
 
-// What an Asker asks, and when.
+// The checks of an Asker, and their times.
 struct Asking {
-  int rules = 1;      // 1: of the user; 2: of the whole site, too
+  int rules = 1;      // 1: per user; 2: also for the whole site
   Duration period{};  // between checks; zero: the next one starts when one is answered
 };
 
@@ -50,16 +50,16 @@ class Asker final : public StoreCheck {
         {.key = "sluice:{bench/site/}:token_bucket:1s", .limit = &kSiteLimit, .verdict = {}});
   }
 
-  // On `loop`, as all that follows.
+  // On the thread of `loop`, like all functions below.
   void Start(net::Loop& loop) {
     if (asking_.period == Duration()) return Ask();
     timer_.emplace(loop.timers(), [this] { OnTime(); });
-    // Sidecars have nothing in common that would make them ask at the same time.
+    // Sidecars are independent, so their checks are spread over time.
     next_ = loop.now() + Duration(static_cast<std::int64_t>(user_) % asking_.period.count());
     timer_->Start(next_);
   }
 
-  // Of any thread.
+  // On any thread.
   std::int64_t answered() const { return answered_.load(std::memory_order_relaxed); }
   bool ended() const { return ended_; }
   bool failed() const { return failed_; }
@@ -114,12 +114,12 @@ class Asker final : public StoreCheck {
   std::atomic<bool> failed_ = false;
 };
 
-// Of a part of a run, or so far.
+// The measurements of a part of a run, or so far.
 struct Figures {
   double checks = 0;
   double calls = 0;
-  double cpu = 0;     // of Redis, µs
-  double memory = 0;  // of Redis' connections, bytes
+  double cpu = 0;     // CPU of Redis, µs
+  double memory = 0;  // memory of Redis' connections, bytes
 
   double pack() const { return checks / calls; }
   double cpu_of_check() const { return cpu / checks; }
@@ -204,7 +204,7 @@ void PrintShared(Duration duration, int in_flight) {
       const int checks = one_each ? threads : in_flight;
       const Figures it = Crowd(threads, checks).Measure(duration);
       if (first == 0) first = it.cpu_of_check();
-      // One more connection asks for it.
+      // The connection that reads these numbers is one more.
       std::printf("%8d %10d %10.1f %12.2f %12.2f %14.0f\n", threads, checks, it.pack(),
                   it.cpu_of_check(), it.cpu_of_check() / first, it.memory / (threads + 1));
       std::fflush(stdout);

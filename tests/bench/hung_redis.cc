@@ -3,10 +3,11 @@
 //
 //   build/release/bench/hung_redis [--rounds 5] [--rate 2000] [--seconds 2]
 //
-// "caller" is the latency at a caller on loopback, its own wakening included, which the quiet row
-// shows; "server" is the server's own histogram, to the end of the bucket: from reading a request
-// to handing over its answer. Exit status 1 if a median is beyond the bounds below. Load generator,
-// server and Redis share the machine, so let nothing else run on it.
+// "caller" is the latency at a caller on loopback. It includes the caller's own wakeup; the row
+// "answers" shows how long that takes. "server" is from the server's histogram: the time from
+// reading a request to returning its answer, rounded up to the end of the bucket. Exit status 1 if
+// a median exceeds the bounds below. Load generator, server and Redis share the machine, so run
+// nothing else on it.
 #include <algorithm>
 #include <cstdio>
 
@@ -76,7 +77,7 @@ class Measurement {
   explicit Measurement(const Settings& settings) : settings_(settings) {}
 
   Round Run() {
-    Require(WaitUntil(seconds(10), [&] { return DecidedByStore(); }), "Redis is not asked");
+    Require(WaitUntil(seconds(10), [&] { return DecidedByStore(); }), "servers do not use Redis");
     const std::chrono::duration<double> length(settings_.seconds);
     Round round;
     round.quiet = Load(std::chrono::duration_cast<Duration>(length), [] {});
@@ -84,7 +85,8 @@ class Measurement {
     round.after = Load(std::chrono::duration_cast<Duration>(length), [] {});
     const SteadyTime resumed = SteadyNow();
     redis_.Resume();
-    Require(WaitUntil(seconds(10), [&] { return DecidedByStore(); }), "Redis is not asked again");
+    Require(WaitUntil(seconds(10), [&] { return DecidedByStore(); }),
+            "servers do not use Redis again");
     round.recovery = std::chrono::duration_cast<Duration>(SteadyNow() - resumed);
     return round;
   }

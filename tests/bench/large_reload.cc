@@ -5,7 +5,7 @@
 //   build/release/bench/large_reload [--rules 100000] [--rounds 5] [--rate 2000] [--seconds 4]
 //
 // Exit status 1 if a median is beyond the bounds below. Load generator, server and Redis share the
-// machine, so let nothing else run on it.
+// machine, so run nothing else on it.
 #include <signal.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Settings {
   int rules = 100'000;
   int rounds = 5;
   double rate = 2'000;  // checks a second
-  double seconds = 4;   // watched before each reload
+  double seconds = 4;   // time that latency is measured before each reload
 };
 
 Settings ParseFlags(int argc, char** argv) {
@@ -94,14 +94,14 @@ double P99(const Answers& answers, SteadyTime from, SteadyTime to) {
     waits.push_back(
         std::chrono::duration<double, std::milli>(answer.answered - answer.sent).count());
   }
-  Require(!waits.empty(), "no call fell into the time watched");
+  Require(!waits.empty(), "no call was sent in the measured time");
   const auto at = waits.begin() + static_cast<std::ptrdiff_t>(waits.size() * 99 / 100);
   std::nth_element(waits.begin(), at, waits.end());
   return *at;
 }
 
 struct Round {
-  double seconds = 0;  // the reload took
+  double seconds = 0;  // of the reload
   double peak = 0;     // MiB
   double p99_before = 0;
   double p99_during = 0;
@@ -139,7 +139,7 @@ Round RunOnce(Fleet& fleet, const Settings& settings, int number) {
   const bool in_force =
       WaitUntil(kTimeout, [&] { return process.CountLines(" in force, ") > number; });
   const SteadyTime ready = SteadyNow();
-  // Longer than the look that the changed file itself is worth, and than freeing the old rules.
+  // Waits until the read for the changed file is done, and the old rules are freed.
   WaitUntil(kTimeout, [&] { return SecondsSince(ready) > 1; });
   done = true;
   callers.Join();

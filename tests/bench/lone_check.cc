@@ -1,12 +1,13 @@
-// Measures what a check that is alone in its script call costs Redis, beside the INCRBY and EXPIRE
-// script of every tutorial. One call is in flight; Redis' CPU is that of its process. Each case
-// runs in turns with the tutorial's script, `--pairs` times, and is compared within each pair.
+// Measures what a check that is alone in its script call costs Redis, compared with the usual
+// tutorial script (INCRBY and EXPIRE). One call is in flight; Redis' CPU is that of its process.
+// Each case alternates with the tutorial's script, `--pairs` times, and is compared within each
+// pair.
 //
 //   build/release/bench/lone_check [--pairs 60] [--calls 500] [--case NAME]
 //                                [--record FILE | --versus FILE]
 //
 // --record writes the calls of this build to a file instead; another build, given that file as
-// --versus, compares its own cases with them in turns.
+// --versus, compares its own cases with them.
 #include <hiredis/hiredis.h>
 #include <time.h>
 
@@ -61,8 +62,8 @@ std::string CommandOf(std::vector<std::string_view> words,
 struct Case {
   std::string script;
   std::vector<std::string> calls;
-  std::vector<std::string> afterwards;  // sent after all calls, unmeasured
-  int commands = 1;                     // in each call
+  std::vector<std::string> afterwards;  // sent after all calls, not measured
+  int commands = 1;                     // number in each call
 };
 using Cases = std::map<std::string, Case>;
 
@@ -146,8 +147,7 @@ Cases MakeCases() {
   return cases;
 }
 
-// One connection by TCP, on which each call waits for its reply, or replies if it is several
-// commands.
+// A TCP connection. Each call waits for its reply, or for its replies if it has several commands.
 class Caller {
  public:
   explicit Caller(const RedisServer& server)
@@ -171,8 +171,8 @@ class Caller {
   }
 
   struct Cost {
-    double cpu = 0;     // µs of Redis a call
-    double script = 0;  // µs of that in the command
+    double cpu = 0;     // µs of Redis' CPU per call
+    double script = 0;  // µs of it in the command
     double median = 0;  // µs of a round trip
   };
   Cost Measure(const Case& asked, int calls) {
@@ -184,7 +184,7 @@ class Caller {
       const double before = MicrosecondsOf(clock_);
       for (int i = 0; i < kUsers && done < calls; ++i, ++done) {
         const double start = MicrosecondsOf(CLOCK_MONOTONIC);
-        // A prime stride, so that no key is the neighbor of the one before.
+        // A prime stride, so that successive keys are not adjacent.
         Call(asked.calls[(static_cast<std::size_t>(done) * 379) % asked.calls.size()],
              asked.commands);
         times.push_back(MicrosecondsOf(CLOCK_MONOTONIC) - start);
@@ -211,8 +211,8 @@ class Caller {
   clockid_t clock_{};
 };
 
-// The median, and the 95% interval of it by ranks: other work on the machine disturbs a few pairs
-// much.
+// The median and its 95 % interval, by ranks, because other work on the machine disturbs a few
+// pairs a lot.
 struct Estimate {
   double median = 0;
   double low = 0;

@@ -37,7 +37,7 @@ double CpuNanoseconds() {
 }
 
 double NanosecondsPerCheck(const LimiterMetrics& metrics, const ActiveRules& rules) {
-  const IndexedLimit limit{};  // that there is one is enough
+  const IndexedLimit limit{};  // its content does not matter
   const std::array<LimitAnswer, 1> limits{LimitAnswer{.rule = rules.index->rules().data()}};
   const std::array<RuleMatch, 1> matches{RuleMatch{.rule = limits[0].rule, .limits = {&limit, 1}}};
   const double begin = CpuNanoseconds();

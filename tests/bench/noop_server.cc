@@ -18,7 +18,7 @@
 namespace sluice::bench {
 namespace {
 
-// One RPC, then the next one of its kind: deletes itself when it has been answered.
+// Serves one RPC. Starts to accept the next, and deletes itself after the answer.
 class Call {
  public:
   Call(v1::RateLimiter::AsyncService& service, grpc::ServerCompletionQueue& queue)

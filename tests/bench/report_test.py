@@ -35,7 +35,7 @@ ROW = rows.throughput("unary", "unary", "noop", rows.at_least(0.8))
 
 
 def rates(**by_case):
-    """Rounds of cases of which only the throughput was measured."""
+    """Rounds of cases with only the throughput."""
     count = len(next(iter(by_case.values())))
     return [{case: Sample({"per_second": values[i]}) for case, values in by_case.items()}
             for i in range(count)]
@@ -47,7 +47,7 @@ def answers(allowed=0, denied=0, errors=(), **sources):
 
 class ArithmeticTest(unittest.TestCase):
     def test_shows_medians_and_ratios_within_rounds(self):
-        # Of the medians the ratio is 0.8, of the rounds 0.5, 0.9 and 0.6.
+        # The ratio of the medians is 0.8; the ratios of the rounds are 0.5, 0.9 and 0.6.
         line = line_of(ROW, rates(unary=[100, 90, 30], noop=[200, 100, 50]))
         self.assertEqual(line.value, 90)
         self.assertEqual(line.compared, 0.6)
@@ -89,7 +89,7 @@ class ArithmeticTest(unittest.TestCase):
         rounds[1]["unary"].sources = {"DENY_CACHE": 30}
         self.assertEqual(line_of(ROW, rounds).sources, {"DENY_CACHE": 0.975, "STORE": 0.025})
 
-    def test_latency_added_is_held_against_the_round_trip(self):
+    def test_added_latency_is_compared_with_the_round_trip(self):
         row = next(row for row in rows.ROWS if "one caller" in row.cases)
         p50 = {"one caller": 180, "noop http2, one caller": 100, "raw round trip": 70}
         line = line_of(row, [{case: Sample({"p50": value}) for case, value in p50.items()}])
@@ -97,7 +97,7 @@ class ArithmeticTest(unittest.TestCase):
 
 
 class VoidTest(unittest.TestCase):
-    def test_one_fault_in_any_round_of_any_case_needed_voids_the_row(self):
+    def test_a_fault_in_any_case_of_a_row_voids_the_row(self):
         for case in ("unary", "noop"):
             rounds = rates(unary=[90, 90, 90], noop=[100, 100, 100])
             rounds[1][case].faults.append("3 failed: UNAVAILABLE")
@@ -105,12 +105,12 @@ class VoidTest(unittest.TestCase):
             self.assertEqual(line.verdict, f"void: {case}: 3 failed: UNAVAILABLE")
             self.assertTrue(line.is_void)
 
-    def test_other_cases_do_not(self):
+    def test_a_fault_in_another_case_does_not_void_the_row(self):
         rounds = rates(unary=[90], noop=[100], batch=[1])
         rounds[0]["batch"].faults.append("3 failed: UNAVAILABLE")
         self.assertEqual(line_of(ROW, rounds).verdict, "met")
 
-    def test_a_case_that_broke_leaves_the_other_rounds(self):
+    def test_a_failed_case_keeps_the_other_rounds(self):
         rounds = rates(unary=[90, 70], noop=[100, 100])
         rounds[0]["noop"] = Sample({}, faults=["no such program"])
         line = line_of(ROW, rounds)
@@ -146,13 +146,13 @@ class TableTest(unittest.TestCase):
             "STORE 75.000%, DENY_CACHE 25.000% |")
         self.assertEqual(header.count("|"), row.count("|"))
 
-    def test_a_fault_breaks_no_table(self):
+    def test_a_fault_keeps_the_table_valid(self):
         rounds = rates(unary=[90], noop=[100])
         rounds[0]["noop"].faults.append("no | such\nprogram")
         last = markdown([ROW], [line_of(ROW, rounds)]).splitlines()[-1]
         self.assertIn("| void: noop: no / such program |", last)
 
-    def test_each_row_needs_what_it_says_and_nothing_else(self):
+    def test_each_row_needs_exactly_its_cases(self):
         for known, table in ((cases.CASES, rows.ROWS), (cases.VERSUS_CASES, rows.VERSUS_ROWS)):
             used = set()
             for row in table:
@@ -184,13 +184,13 @@ class GeneratorTest(unittest.TestCase):
             "checks_per_second": 100.0, "target_rate": 100, "client_cpu_us_per_check": 4.2,
             "latency_us": {"p50": 50, "p90": 90, "p99": 99, "p99.9": 100, "max": 101}} | changed)
 
-    def test_what_it_prints_is_the_sample(self):
+    def test_the_output_becomes_the_sample(self):
         sample = self.run_generator(self.result())
         self.assertEqual((sample.sources, sample.faults), ({"STORE": 7}, []))
         self.assertEqual([sample[name] for name in ("per_second", "p50", "p99", "generator_cpu")],
                          [100, 50, 99, 4.2])
 
-    def test_a_rate_that_it_does_not_keep_is_a_fault(self):
+    def test_a_missed_rate_is_a_fault(self):
         sample = self.run_generator(self.result(checks_per_second=90.0))
         self.assertEqual(sample.faults, ["90 checks a second instead of 100"])
 
@@ -200,7 +200,7 @@ class GeneratorTest(unittest.TestCase):
         )
         self.assertEqual(sample.faults, ["2 failed: UNAVAILABLE"])
 
-    def test_no_answers_break_the_case(self):
+    def test_a_case_without_answers_fails(self):
         for output in (self.result(checks_per_second=0.0), '{"error": "no server answers"}'):
             with self.assertRaisesRegex(RuntimeError, "nothing was answered"):
                 self.run_generator(output)
@@ -213,7 +213,7 @@ class RoundsTest(unittest.TestCase):
         stage = types.SimpleNamespace(say=said.append, cores=near)
         return run_rounds(wanted, count, stage), said
 
-    def test_every_other_round_is_backwards(self):
+    def test_every_other_round_is_reversed(self):
         order = []
 
         def case(name):
@@ -227,7 +227,7 @@ class RoundsTest(unittest.TestCase):
         self.assertEqual([each["b"]["per_second"] for each in rounds], [2, 3, 6])
         self.assertEqual(len(said), 6)
 
-    def test_a_case_that_breaks_does_not_end_the_report(self):
+    def test_a_failed_case_does_not_end_the_report(self):
         def breaks(_):
             raise RuntimeError("no such program")
 
@@ -254,44 +254,44 @@ class CoresTest(unittest.TestCase):
         return Cores("core_distance", count)
 
     def measure(self, cores):
-        """Tests which attempt is used."""
+        """Returns the number of the attempt that is used."""
         tries = iter(range(9))
         return cores.when_near(lambda: next(tries))
 
-    def test_what_is_measured_near_stands(self):
+    def test_a_measurement_on_near_cores_is_kept(self):
         cores = self.cores(40, 35)
         self.assertEqual(self.measure(cores), 0)
         self.assertEqual(list(cores.notes()), [])
 
-    def test_waits_until_they_are_near(self):
+    def test_waits_until_the_cores_are_near(self):
         cores = self.cores(160, 160, 40, 40)
         self.assertEqual(self.measure(cores), 0)
         self.assertEqual((cores.repeated, cores.kept), (0, 0))
 
-    def test_what_ended_apart_is_measured_again(self):
+    def test_a_measurement_that_ends_on_distant_cores_is_repeated(self):
         cores = self.cores(40, 160, 170, 41, 39)
         self.assertEqual(self.measure(cores), 1)
         self.assertEqual((cores.repeated, cores.kept), (1, 0))
         self.assertIn("took 170 ns", *cores.notes())
 
-    def test_without_patience_measurements_apart_are_kept_and_reported(self):
+    def test_without_patience_measurements_on_distant_cores_are_kept_and_reported(self):
         cores = self.cores(*[160] * 9, patience=2)
         self.assertEqual(self.measure(cores), 0)
         self.assertEqual(self.measure(cores), 0)
         self.assertEqual((cores.repeated, cores.kept), (0, 2))
         self.assertIn("2 were kept", *cores.notes())
 
-    def test_cores_that_move_all_the_time_are_not_waited_for_for_ever(self):
+    def test_waiting_for_cores_that_always_move_ends(self):
         cores = self.cores(*[40, 160] * 9)
         with mock.patch("cores.time.monotonic", side_effect=range(0, 900, 3)):
             self.assertEqual(self.measure(cores), 3)
         self.assertEqual((cores.repeated, cores.kept), (3, 1))
 
-    def test_who_cannot_say_is_not_near(self):
+    def test_without_a_distance_the_measurement_is_kept(self):
         cores = self.cores(OSError("no such program"), 40, 40)
         self.assertEqual(self.measure(cores), 0)
 
-    def test_of_more_cores_nothing_is_asked(self):
+    def test_with_more_cores_no_distance_is_measured(self):
         cores = self.cores(count=8)
         self.assertEqual(self.measure(cores), 0)
         self.assertEqual(list(cores.notes()), [])
@@ -313,7 +313,7 @@ process_open_fds 17
         line = r'1795274272.799343 [0 127.0.0.1:58860] "EVALSHA" "a\"b\\" "\x00\n@"' + "\n"
         self.assertEqual(raw.words_of(line), [b"EVALSHA", b'a"b\\', b"\0\n@"])
 
-    def test_the_raw_call_has_the_argument_in_the_script_and_the_user_drawn(self):
+    def test_the_raw_call_has_the_argument_in_the_script_and_a_random_user(self):
         call = raw.RawCall(b"return #ARGV", [b"EVALSHA", b"sha1", b"1", b"{a/7}:k", b"\x007"], b"7")
         self.assertEqual(call.script, b'local ARGV = { "\\000\\055" }\nreturn #ARGV')
         self.assertEqual(call.keys, [b"{a/__rand_int__}:k"])
@@ -324,18 +324,18 @@ process_open_fds 17
             b"\0\0\0\0\x25" b"\x0a\x05bench" b"\x12\x10\x0a\x08endpoint\x12\x04/pay"
             b"\x12\x0a\x0a\x04user\x12\x0242")
 
-    def test_what_others_did_is_what_is_left_of_the_machine_s_work(self):
+    def test_others_work_is_the_machines_work_without_ours(self):
         before, now = (100.0, 10.0, 50.0), (106.0, 12.0, 54.0)
         self.assertEqual(machine.other_work(before, now, cores=2), 0.5)
         self.assertEqual(machine.other_work(before, (100.0, 12.0, 54.0), cores=2), 0)
 
-    def test_work_of_ended_children_is_our_own(self):
+    def test_work_of_ended_children_is_ours(self):
         burn = "import time\nwhile time.process_time() < 0.2: pass"
         _, before, _ = machine.usage()
         subprocess.run([sys.executable, "-c", burn], check=True, timeout=60)
         self.assertGreaterEqual(machine.usage()[1] - before, 0.2)
 
-    def test_the_clock_of_a_process_s_cpu(self):
+    def test_cpu_clock_of_a_process(self):
         before = time.process_time()
         now = time.clock_gettime(processes.cpu_clock(os.getpid()))
         self.assertLessEqual(before, now)
@@ -345,7 +345,7 @@ process_open_fds 17
 
 
 class ProcessTest(unittest.TestCase):
-    def test_ends_with_the_report_even_if_that_is_killed(self):
+    def test_a_process_ends_with_the_report_even_if_the_report_is_killed(self):
         report = ("import sys; sys.path.insert(0, sys.argv[1]); import processes, time\n"
                   "print(processes.start(['sleep', '60']).pid, flush=True); time.sleep(60)")
         with subprocess.Popen([sys.executable, "-c", report, REPORT], text=True,
@@ -353,7 +353,7 @@ class ProcessTest(unittest.TestCase):
             pid = int(killed.stdout.readline())
             server = os.pidfd_open(pid)
             self.addCleanup(os.close, server)
-            # Until setpriv has become the command, nothing ties it to the report yet.
+            # Until setpriv has executed the command, the process does not end with the report.
             comm, deadline = pathlib.Path(f"/proc/{pid}/comm"), time.monotonic() + 20
             while comm.read_text("ascii") != "sleep\n" and time.monotonic() < deadline:
                 time.sleep(0.01)
@@ -368,13 +368,13 @@ class CommandLineTest(unittest.TestCase):
                               stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=20, check=False)
 
-    def test_help_tells_every_flag_and_builds_nothing(self):
+    def test_help_lists_every_flag_and_builds_nothing(self):
         result = self.run_script("--help")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         for flag in ("--seconds", "--rounds", "--cases", "--json", "--versus"):
             self.assertIn(flag, result.stdout)
 
-    def test_a_wrong_value_is_told_with_its_flag_and_what_is_allowed(self):
+    def test_the_error_for_a_wrong_value_has_its_flag_and_what_is_allowed(self):
         for flag, value, allowed in (
             ("--seconds", "0.5", "number of at least 1"),
             ("--rounds", "2.5", "number of at least 1"),

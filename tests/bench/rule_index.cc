@@ -30,7 +30,8 @@ Condition On(std::string attribute, Pattern::Kind kind, std::string text) {
 
 std::string Endpoint(std::size_t i) { return fmt::format("/api/v1/resource-{}", i); }
 
-// How many of `size` rules are prefixes, and as many networks; how many are expressions.
+// The number of prefix rules among `size` rules, which is also that of networks; the number of
+// expressions.
 std::size_t Hundredth(std::size_t size) { return std::max<std::size_t>(1, size / 100); }
 std::size_t Thousandth(std::size_t size) { return std::max<std::size_t>(1, size / 1000); }
 

@@ -24,7 +24,7 @@ using std::chrono::seconds;
 constexpr int kKeys = 64;
 constexpr SlidingLog kLog{.limit = SlidingLog::kMaxLimit, .window = seconds(60)};
 
-// One check on each key, all under way at once, `rounds` times. Returns how many were admitted.
+// Makes one check on each key, all at once, `rounds` times. Returns how many were admitted.
 int RunAll(RedisStore& store, std::int64_t cost, int rounds) {
   std::vector<std::unique_ptr<BlockingCheck>> checks;
   for (int key = 0; key < kKeys; ++key) {
@@ -57,11 +57,11 @@ int Main() {
   redis.Text({"SLOWLOG", "RESET"});
 
   Report(redis, "filling to 10,000 entries a key", RunAll(store, 1, SlidingLog::kMaxLimit));
-  Report(redis, "denied, the first guess is right", RunAll(store, 1, 200));
+  Report(redis, "denied, first guess correct", RunAll(store, 1, 200));
   Report(redis, "denied, by bisection", RunAll(store, 9'000, 200));
   std::printf("waiting for the entries to leave the window\n");
   std::this_thread::sleep_for(kLog.window / 2);
-  Report(redis, "as they leave it", RunAll(store, 1, 2'000));
+  Report(redis, "while entries leave the window", RunAll(store, 1, 2'000));
   return 0;
 }
 

@@ -1,5 +1,5 @@
 // The latency of checks as a sluiced itself sees it, from its metrics page: from reading a request
-// to handing over its answer.
+// to returning its answer.
 #pragma once
 
 #include <chrono>

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Latency of decisions while sets of rules by xDS are swapped, beside that while none is.
+"""Compares the latency of decisions with and without swaps of rules by xDS.
 
 Usage: xds_swaps.py SLUICE SLUICED PROTO_DIRECTORY NODE_MODULES [--seconds S] [--rounds N] [--rate R]
 NODE_MODULES is made by the tests (ctest -R node_client_packages). In each round the server decides R
 checks a second for S seconds, and for S seconds more while a control plane sends a set of 100
-resources twice a second. Shows p99 of both, and what Redis was late with. After the rounds, one set
-of 50,000 descriptors is compiled under the same load.
+resources twice a second. Shows the p99 of both, and the number of late answers of Redis. After the
+rounds, one set of 50,000 descriptors is compiled under the same load.
 """
 
 import argparse

@@ -80,6 +80,6 @@ class Cluster(Stand):
             while keys := given("CLUSTER", "GETKEYSINSLOT", slot, 10):
                 given("MIGRATE", "127.0.0.1", self.ports[target], "", 0, 5000, "KEYS", *keys)
             taken("CLUSTER", "SETSLOT", slot, "NODE", ids[1])
-            # A node that has given its last slot away refuses: it has become a replica.
+            # A node that has given its last slot away rejects the command: it has become a replica.
             with contextlib.suppress(RedisError):
                 given("CLUSTER", "SETSLOT", slot, "NODE", ids[1])

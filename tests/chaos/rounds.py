@@ -1,4 +1,4 @@
-"""One round: load, a fault during it, and whether the promises of docs/outages.md were kept."""
+"""One round: load, a fault during the load, and a check of the promises of docs/outages.md."""
 
 import collections
 import contextlib
@@ -21,9 +21,9 @@ class Fault:
     DEFAULTS = dict(
         STAND="single", LASTS=0.8,
         FORGETS=False,  # Redis loses all counts
-        MAY_LOSE=0,  # counts, with a master that dies before its replica has them
+        MAY_LOSE=0,  # counts, if a master dies before its replica has them
         KILLS_SERVERS=False,
-        prepare=lambda stand: contextlib.nullcontext())  # for the whole round
+        prepare=lambda stand: contextlib.nullcontext())  # a context for the whole round
 
     def __init__(self, module):
         self.name = module.__name__
@@ -33,7 +33,7 @@ class Fault:
 
 
 class Row:
-    """Of the table; rows of the same fault add up."""
+    """A row of the table. Rows of the same fault are added."""
 
     def __init__(self, name):
         self.name = name
@@ -105,18 +105,18 @@ class Round:
             count.update(tally.sources)
             self.row.demand(tally.errors.keys() <= {"UNAVAILABLE"},
                             f"each check has one answer, but {tally.messages}")
-        self.row.demand(count["sent"] > 0, "anything is asked")
+        self.row.demand(count["sent"] > 0, "checks are sent")
 
-    # Those of servers that have been killed are not known.
+    # The metrics of killed servers are unknown.
     def increases(self):
-        """Of each server's metrics in this round."""
+        """The increases of each server's metrics in this round."""
         for server, (process, before) in zip(self.stand.servers, self.before, strict=True):
             base = before if process is server.process else {}
             yield {name: value - base.get(name, 0) for name, value in server.metrics().items()}
 
     def judge_lateness(self):
-        """No check takes longer than redis.timeout, 5 ms, and what its loop was late. If that is half
-        of redis.timeout, the check waits anew once."""
+        """No check takes longer than the sum of redis.timeout, 5 ms and the lateness of its loop. If
+        the loop was late by half of redis.timeout, the check may wait again once."""
         timeout = self.stand.timeout / 1000
         for increase in self.increases():
             late = max((to for _, to in buckets(increase, "sluice_loop_lateness_seconds")),
@@ -155,7 +155,7 @@ class Round:
 
 
 def buckets(metrics, name):
-    """How many observations of a histogram lie between which edges, where any do."""
+    """The number of observations in each bucket of a histogram that has any, by its bounds."""
     bounds = sorted((float(bound), value) for key, value in metrics.items()
                     for bound in re.findall(rf'^{name}_bucket{{le="(.+)"}}$', key))
     found, lower, below = {}, 0.0, 0.0

@@ -27,7 +27,7 @@ from single import Single  # noqa: E402
 
 STANDS = {"single": Single, "sentinels": Sentinels, "cluster": Cluster}
 FAULTS = sorted(path.stem for path in (HERE / "faults").glob("*.py"))
-SOAK_ROUND = 4  # seconds of load; to begin and to judge a round takes another
+SOAK_ROUND = 4  # seconds of load; starting and judging a round takes another second
 COLUMNS = ("fault", "sent", "answered", "late", "STORE", "DENY_CACHE", "FALLBACK", "refused",
            "strict", "counted", "unknown", "local", "of limit", "loop late", "recovery")
 
@@ -36,13 +36,13 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=3, help="of each fault's load (default 3)")
     parser.add_argument("--soak", type=float, default=0,
-                        help="in all: a fault every 5 s, on servers that stay; --seconds is not used")
+                        help="a soak instead: the same servers throughout, a fault every 5 s")
     parser.add_argument("--fault", choices=FAULTS, action="append", help="only this one")
     parser.add_argument("--rate", type=float, default=2400, help="checks a second (default 2400)")
     parser.add_argument("--redis-timeout", type=int, default=10, metavar="MS",
-                        help="of the servers (default 10); more where others use the machine, too")
+                        help="of the servers (default 10); use more if the machine is shared")
     parser.add_argument("--growth", type=float, default=16, metavar="MB",
-                        help="by which a server may grow in a soak once it has seen every fault "
+                        help="how much a server may grow in a soak once it has seen every fault "
                              "(default 16); more with a sanitizer, whose allocator keeps memory")
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build/release")
     return parser.parse_args()
@@ -76,9 +76,9 @@ class Chaos:
         one = Round(self.stand(fault.stand), fault, f"r{self.rounds}", self.limits)
         try:
             one.run(self.chosen.rate, self.seconds)
-        except Exception as error:  # whatever it is: the other faults have their turn
+        except Exception as error:  # the other faults still run
             traceback.print_exc()
-            one.row.demand(False, f"the round ends, but {error!r}")
+            one.row.demand(False, f"the round was to end, but {error!r}")
             del self.stands[fault.stand]
         self.rows.setdefault(fault.name, Row(fault.name)).add(one.row)
         print(line(one.row), file=sys.stderr, flush=True)
@@ -89,15 +89,15 @@ class Chaos:
         return []
 
     def soak(self, faults):
-        """Runs until the time is over, and every fault at least once."""
+        """Runs until the time is over and every fault has run at least once."""
         end = time.monotonic() + self.chosen.soak
-        sizes = {}  # of servers, from when they have seen every fault
+        sizes = {}  # sizes of servers, from when they have seen every fault
         while not sizes or time.monotonic() < end:
             for fault in faults:
                 if sizes and time.monotonic() >= end:
                     break
                 self.run(fault)
-            else:  # all of them: each server has seen as many as at its last size, if it has one
+            else:  # each server has seen all faults since its last size
                 self.note_sizes(sizes)
         growth = max(seen[-1] - seen[0] for seen in sizes.values())
         largest = max(size for seen in sizes.values() for size in seen)

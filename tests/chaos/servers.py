@@ -78,7 +78,7 @@ class Server:
                 if answer.get("source") == "SOURCE_STORE"}
 
     def wait_for_store(self):
-        """Waits until each probe has been decided by the store: every node has some."""
+        """Waits until the store has decided every probe. Each node decides some of them."""
         left = set(range(PROBES))
         deadline = time.monotonic() + PATIENCE
         while left:
@@ -104,12 +104,12 @@ class Servers(list):
         environment = dict(os.environ, **environment)
         super().__init__(Server([*command, "--redis-timeout", redis_timeout], environment)
                          for _ in range(SERVERS))
-        # Counts in no fleet, and waits as long as it takes.
+        # Not counted in the fleet. Waits up to 10 s for Redis.
         self.auditor = Server([*command, "--redis-timeout", "10s", "--fleet-share", "0.001"],
                               environment)
 
     def wait_for_store(self):
-        """How many seconds it takes until all decide in the store."""
+        """Waits until all servers decide in the store. Returns the seconds this took."""
         begin = time.monotonic()
         for server in self:
             server.wait_for_store()

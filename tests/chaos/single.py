@@ -10,7 +10,7 @@ from stand import Stand
 
 
 class Single(Stand):
-    """One Redis, named redis.test. The name resolves to it, or to a gate before it."""
+    """One Redis, named redis.test. The name resolves to it, or to a gate in front of it."""
 
     GATE = "127.0.0.2"
     ADDRESSES = ("127.0.0.1", "127.0.0.3")

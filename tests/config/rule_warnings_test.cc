@@ -35,14 +35,14 @@ std::vector<std::string> WarningsOfMatch(const std::string& match) {
 
 TEST(RuleWarnings, StarInAnExactText_NamesThePattern) {
   EXPECT_THAT(WarningsOfMatch("path: /api/*"),
-              ElementsAre("rules[0].match.path: \"/api/*\" is compared as it stands, the * as "
-                          "well; for a pattern, write {prefix: /api/}"));
+              ElementsAre("rules[0].match.path: \"/api/*\" is compared literally, including "
+                          "the *; for a pattern, write {prefix: /api/}"));
   EXPECT_THAT(WarningsOfMatch("path: [/a, '*']"),
-              ElementsAre("rules[0].match.path[1]: \"*\" is compared as it stands, the * as well; "
+              ElementsAre("rules[0].match.path[1]: \"*\" is compared literally, including the *; "
                           "for a pattern, write {exists: true}"));
   EXPECT_THAT(WarningsOfMatch("path: {not: /*/pay}"),
-              ElementsAre("rules[0].match.path.not: \"/*/pay\" is compared as it stands, the * as "
-                          "well; for a pattern, write {regex: …}"));
+              ElementsAre("rules[0].match.path.not: \"/*/pay\" is compared literally, including "
+                          "the *; for a pattern, write {regex: …}"));
   EXPECT_THAT(WarningsOfMatch("path: {regex: '/api/.*'}, host: {prefix: '*'}"), IsEmpty());
 }
 

@@ -69,7 +69,7 @@ std::vector<std::string> ExpectedMessages(const std::string& text) {
   return expected;
 }
 
-TEST(RulesLoader, BadFile_ReportsTheMessageItOpensWith) {
+TEST(RulesLoader, BadFile_ReportsTheExpectedMessages) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(kSource / "tests/config/bad")) {
     files.push_back(entry.path());

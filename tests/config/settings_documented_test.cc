@@ -24,8 +24,8 @@ std::string Read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The example file is the reference of all settings: it gives each with its default, or, as a
-// comment, each without one.
+// The example file is the reference of all settings: it has each setting with its default. A
+// setting without a default is in a comment.
 TEST(SettingsDocumented, ExampleFile_GivesEachWithItsDefault) {
   const std::string example = Read(kSource / "config/sluice.yaml");
   Settings settings;

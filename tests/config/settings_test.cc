@@ -173,7 +173,7 @@ TEST(Settings_Callers, HaveTokensOrIdentitiesDomainsAndRights) {
       .name = "prometheus", .token_file = "/p", .rights = {CallerRight::kMetrics}};
   EXPECT_EQ(settings->callers, (std::vector{checkout, billing, prometheus}));
   EXPECT_TRUE(checkout.rights.Has(CallerRight::kLease));
-  EXPECT_FALSE(checkout.rights.Has(CallerRight::kMetrics)) << "only where it is said";
+  EXPECT_FALSE(checkout.rights.Has(CallerRight::kMetrics)) << "only if `may` lists it";
 }
 
 TEST(Settings_Identities, WithoutTheirType_PrintTheRightSpelling) {

@@ -19,7 +19,7 @@ std::vector<NamedLimit> LimitsWith(Mode mode) {
   return limits;
 }
 
-TEST(Supports, NoChargeOfLeases_NoRefundOfPlacesInAQueue) {
+TEST(Supports, LeasesCannotBeCharged_QueuePlacesCannotBeRefunded) {
   EXPECT_EQ(LimitsWith(Mode::kCharge).size(), EveryLimit().size() - 1);
   EXPECT_EQ(LimitsWith(Mode::kRefund).size(), EveryLimit().size() - 2);
 }
@@ -49,7 +49,7 @@ TEST_P(ChargeTest, ReportsWhatConsumeWouldDecide_AlwaysTakes) {
   EXPECT_GT(denied, 100);
 }
 
-TEST_P(ChargeTest, MoreThanACounterHolds_IsDropped_AndReported) {
+TEST_P(ChargeTest, MoreThanACounterHolds_IsDroppedAndReported) {
   SimulatedCounter counter(GetParam().limit);
   const Verdict first = counter.Charge(kMaxCost);
   EXPECT_FALSE(first.admitted);
@@ -57,8 +57,8 @@ TEST_P(ChargeTest, MoreThanACounterHolds_IsDropped_AndReported) {
   EXPECT_LT(first.dropped, kMaxCost);
   // A warming bucket reserves room for the price of a cold one, so some of it is left.
   for (int i = 0; i < 30; ++i) counter.Charge(kMaxCost);
-  EXPECT_EQ(counter.Charge(5).dropped, 5) << "the debt is as deep as it may be";
-  EXPECT_FALSE(counter.Peek(0).admitted) << "past the limit, not even nothing is admitted";
+  EXPECT_EQ(counter.Charge(5).dropped, 5) << "the debt has reached its maximum";
+  EXPECT_FALSE(counter.Peek(0).admitted) << "beyond the limit, even a cost of 0 is denied";
   EXPECT_EQ(counter.Peek(0).remaining, 0);
 }
 
@@ -109,7 +109,7 @@ TEST_P(RefundTest, GivesBackWhatWasTaken) {
   for (int i = 0; i < 100; ++i) {
     const Verdict before = counter.Peek(0);
     if (!counter.Consume(3).admitted) break;
-    if (std::holds_alternative<WarmingBucket>(GetParam().limit)) break;  // gives back debt alone
+    if (std::holds_alternative<WarmingBucket>(GetParam().limit)) break;  // reduces only debt
     counter.Refund(3);
     ASSERT_EQ(counter.Peek(0).remaining, before.remaining);
     counter.Consume(1);
@@ -127,7 +127,8 @@ TEST_P(RefundTest, MoreThanWasTaken_RestoresANewCounterAtMost) {
   counter.Refund(kMaxCost);
   counter.Refund(kMaxCost);
   if (std::holds_alternative<WarmingBucket>(GetParam().limit)) {
-    EXPECT_LT(counter.Peek().remaining, fresh.Peek().remaining) << "heat is not given back";
+    EXPECT_LT(counter.Peek().remaining, fresh.Peek().remaining)
+        << "a refund does not cool the bucket";
     return;
   }
   const std::int64_t limit = fresh.Peek().limit;
@@ -182,7 +183,7 @@ TEST(Refund, Bucket_PaysDebtAndFillsToTheBurst) {
   EXPECT_EQ(counter.Refund(100).remaining, 20);
 }
 
-TEST(Refund, LeakyBucketNoDelay_EmptiesNoFurtherThanEmpty) {
+TEST(Refund, LeakyBucketNoDelay_IsNeverLessThanEmpty) {
   SimulatedCounter counter(
       LeakyBucket{.rate = 10, .period = seconds(1), .queue = 4, .delays = false});
   counter.Consume(4);

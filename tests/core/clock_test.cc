@@ -1,5 +1,5 @@
-// Clocks that step back: a small step is skew, a large one another clock. For every algorithm, this
-// must not add quota, and must not block a counter for longer than its window.
+// Clocks that step back: a small step counts as skew, a large one as another clock. With every
+// algorithm, this must not add quota, and must not block a counter for longer than its window.
 #include <gtest/gtest.h>
 
 #include "tests/core/every_limit.h"
@@ -68,7 +68,7 @@ TEST_P(ClockTest, StepBackWithinSkew_KeepsTheRoom) {
   EXPECT_EQ(counter.Peek().remaining, remaining);
 }
 
-// Small steps within the skew add up to another clock: a counter must not follow them forever.
+// Many small steps within the skew add up to a large one. They must not block a counter.
 TEST_P(ClockTest, ManyStepsBack_NeverBlockACounter) {
   if (!Supports(GetParam().limit, Mode::kCharge)) return;  // leases: concurrency_test.cc
   SimulatedCounter counter(GetParam().limit);
@@ -129,7 +129,7 @@ TEST_P(JumpingClockTest, KeepsItsPromise_AndIsNeverStuck) {
   const Passages passed = PassagesByStopwatch();
   EXPECT_GT(passed.size(), 50u);
   std::visit(ExpectPromise{passed}, GetParam().limit);
-  // 3 units may be owed, so that is up to three times as long; and skew to be waited out.
+  // Up to 3 units may be owed, which takes up to three times as long; and skew has to pass.
   counter_.now += 3 * GetParam().longest + kMaxSkew;
   EXPECT_TRUE(counter_.Consume().admitted);
 }

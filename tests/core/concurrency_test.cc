@@ -31,7 +31,7 @@ TEST(Concurrency, Released_IsGone) {
   counter.Take(first, 3);
   counter.Take(MakeLease(2, seconds(10)), 2);
   EXPECT_EQ(counter.Release(first).remaining, 3);
-  EXPECT_EQ(counter.Release(first).remaining, 3) << "giving back twice must not mint slots";
+  EXPECT_EQ(counter.Release(first).remaining, 3) << "releasing twice must not create slots";
   EXPECT_FALSE(counter.Renew(first).admitted);
 }
 
@@ -109,7 +109,7 @@ TEST(Concurrency, RandomOperations_HoldWhatAModelHolds_NeverPastTheLimit) {
         if (verdict.admitted) book.lines()[i] = {lease, cost, counter.now + lease.ttl};
         (verdict.admitted ? taken : refused) += 1;
       } else {
-        // One of the latest, held or not.
+        // One of the latest leases, which may be held or not.
         auto at = book.lines().end();
         for (auto back = arrivals.Below(8); back >= 0 && at != book.lines().begin(); --back) --at;
         if (arrivals.Below(3) > 0) {

@@ -55,7 +55,7 @@ inline std::vector<NamedLimit> EveryLimit() {
   };
 }
 
-// For std::visit: expects of the units that passed a counter what the limit promises.
+// For std::visit: expects that the units that passed a counter keep the limit's promise.
 struct ExpectPromise {
   const Passages& passed;
 

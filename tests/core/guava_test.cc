@@ -1,6 +1,6 @@
-// Borrowing and warming buckets against Guava's RateLimiter: the timings its documentation
-// publishes, and its formulas, written once more from the comment that derives them
-// (SmoothRateLimiter.java), with the price of stored permits as the integral that they are.
+// Compares borrowing and warming buckets with Guava's RateLimiter: with the timings in its
+// documentation, and with its formulas. The formulas are implemented from the comment that derives
+// them (SmoothRateLimiter.java); the price of stored permits is computed as an integral.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -103,8 +103,8 @@ TEST(Guava, SmoothWarmingUp_SlowRates_AdmitToo) {
   EXPECT_NEAR(static_cast<double>(denied.retry_after.count()), 24 * 3600e6, 1e4);
 }
 
-// SmoothWarmingUp as its comment describes it. Rounds prices up to whole microseconds, where Guava
-// cuts them and so admits more than the rate.
+// SmoothWarmingUp as its comment describes it. Rounds prices up to whole microseconds. Guava rounds
+// them down, and so admits more than the rate.
 class ReferenceWarmingUp {
  public:
   ReferenceWarmingUp(const WarmingBucket& limit, Time start)
@@ -168,7 +168,7 @@ TEST(Guava, SmoothWarmingUp_RandomCallers_WaitAsTheFormulasSay) {
       const Verdict verdict = counter.Consume(cost, hours(24));
       if (!verdict.admitted) continue;
       const Duration wait = reference.Acquire(cost, counter.now);
-      // Once in a while the two round a price to neighboring microseconds.
+      // Sometimes the two round a price to neighboring microseconds.
       ASSERT_LE(std::chrono::abs(verdict.wait - wait), Duration(5)) << i;
       waited += verdict.wait > Duration(0) ? 1 : 0;
     }

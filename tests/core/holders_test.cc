@@ -1,4 +1,4 @@
-// The index of holders answers like a list of them.
+// The index of holders gives the same answers as a list of them.
 #include "core/algorithm/holders.h"
 
 #include <gtest/gtest.h>

@@ -78,7 +78,7 @@ TEST(FixedWindow, Month_BeginsAndEndsWithTheLocalCalendar) {
   }
 }
 
-TEST(FixedWindow, EpochWindows_LieEndToEndFromTheEpochOn_WeeksFromThursday) {
+TEST(FixedWindow, EpochWindows_AreConsecutiveFromTheEpoch_WeeksBeginOnThursday) {
   using namespace std::chrono;
   const auto start = [](Duration window, Time at) {
     return FixedWindow{.limit = 1, .window = window, .align = FixedWindow::Align::kEpoch}

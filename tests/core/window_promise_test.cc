@@ -72,7 +72,7 @@ TEST_P(SlidingWindowTest, EveryIntervalOfTheWindowsLength_AdmitsAtMostTheLimit) 
 }
 
 // Segments are a little longer then, so that together they are no shorter than the window.
-TEST_P(SlidingWindowTest, WindowThatSegmentsDoNotDivide_IsHeldToTheMicrosecond) {
+TEST_P(SlidingWindowTest, WindowNotDivisibleBySegments_IsExactToTheMicrosecond) {
   const SlidingWindow limit{.limit = 1, .window = Duration(1009), .segments = GetParam()};
   Arrivals arrivals(5);
   SimulatedCounter counter(limit);

@@ -39,7 +39,7 @@ def unlisted_pages(root):
     for page in sorted((root / "docs").glob("*.md")):
         name = page.relative_to(root).as_posix()
         if name == "docs/README.md":
-            yield "docs/README.md: the README is the one index"
+            yield "docs/README.md: README.md is the only index"
         elif name not in listed:
             yield f"README.md: does not link {name}"
 
@@ -125,7 +125,7 @@ def check(root):
 
 
 def plant(root):
-    """A tree without fault."""
+    """A tree without a fault."""
     (root / "docs").mkdir()
     (root / "src").mkdir()
     (root / ALERTS).parent.mkdir(parents=True)
@@ -164,7 +164,7 @@ FAULTS = [
     (lambda root: None, None),
     (append("docs/performance.md", "[z](gone.md)"), "docs/performance.md: gone.md does not exist"),
     (append("docs/new.md", "new"), "README.md: does not link docs/new.md"),
-    (append("docs/README.md", ""), "docs/README.md: the README is the one index"),
+    (append("docs/README.md", ""), "docs/README.md: README.md is the only index"),
     (append("README.md", "\n" * 200), "README.md: has 201 lines; fewer than 200 are allowed"),
     (append("README.md", "8/s"), "README.md: 8/s is not in docs/performance.md"),
     (append("docs/redis.md", "`sluice_b_total`"),

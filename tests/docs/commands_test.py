@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Every command in a block of the documents works: this test runs it, or the one that it names.
+"""Every command in a block of the documents works: this test runs it, or names what does.
 
 Usage: commands_test.py BIN_DIR SOURCE_DIR
 
-A page's commands run in one shell, beside a server with config/rules or the page's own rules, on
-ports of the test's own; each must print the first word that the page shows; with the page's own rules, its first line up to
-the first number. Loads last an instant.
+The commands of a page run in one shell, with a server that has config/rules or the page's own
+rules. Ports are the test's own. Each command must print the first word that the page shows; with
+the page's own rules, the first line up to the first number. Loads are very short.
 """
 
 import os
@@ -22,7 +22,7 @@ BIN, SOURCE = (pathlib.Path(it).resolve() for it in sys.argv[1:3])
 
 RUN_HERE = ("README.md", "README.zh-CN.md", "docs/http.md", "docs/operations.md", "docs/recipes.md",
             "docs/tool.md")
-# The server has the rules of the page, which leave no answer to chance.
+# The server has the rules of the page, so every answer is certain.
 WITH_OWN_RULES = ("docs/recipes.md",)
 # clients/testing/readme.py follows these in a new project.
 FOLLOWED = ("clients/cpp/README.md", "clients/go/README.md", "clients/java/README.md", "clients/node/README.md",
@@ -30,10 +30,10 @@ FOLLOWED = ("clients/cpp/README.md", "clients/go/README.md", "clients/java/READM
 PORTS = ("8080", "8081", "16379", "19080", "19081", "19082", "19083")
 TO_END = dict.fromkeys(
     ("README.md", "README.zh-CN.md"), "kill %1 %2; redis-cli -p 16379 shutdown nosave")
-# The answer depends on the time that the machine took since the previous command.
+# The answer depends on the time since the previous command.
 VERDICTS = ("ALLOWED", "DENIED")
 
-# The start of a command, the file that runs or builds it, and the words that do so there.
+# The start of a command, the file that runs it instead, and the words to find in that file.
 ELSEWHERE = (
     ("scripts/run.sh", "tests/packages/readme.sh", "scripts/run.sh --background"),
     ("scripts/test.sh", "tests/packages/readme.sh", "scripts/test.sh ${selected"),
@@ -97,7 +97,7 @@ def first_word(output):
 
 
 def before_numbers(line):
-    """What does not depend on time: "DENIED  by stock " of "DENIED  by stock (fixed_window 0 of …"."""
+    """The part that does not depend on time: "DENIED by stock " of "DENIED by stock (fixed_window 0…"."""
     return re.match(r"[^\d(\n]*", line).group()
 
 
@@ -175,7 +175,7 @@ class CommandsTest(unittest.TestCase):
                     elif word:
                         self.assertEqual(first_word(output), word, output)
 
-    def test_other_commands_are_run_elsewhere(self):
+    def test_other_commands_are_run_by_other_tests(self):
         for page in pages():
             name = page.relative_to(SOURCE).as_posix()
             for command, _ in commands_of(page.read_text(encoding="utf-8")):
@@ -197,7 +197,7 @@ class CommandsTest(unittest.TestCase):
                             for name in ("README.md", "README.zh-CN.md"))
         self.assertEqual(chinese, english)
 
-    def test_elsewhere_is_where_it_says(self):
+    def test_the_named_files_have_the_commands(self):
         for command, file, words in ELSEWHERE:
             with self.subTest(command=command):
                 self.assertIn(words, (SOURCE / file).read_text(encoding="utf-8"))

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The rules in the documents are rules, without mistakes and without warnings.
+"""Checks that the rules in the documents have no mistakes and no warnings.
 
 Usage: examples_test.py SLUICE SOURCE_DIR
 """

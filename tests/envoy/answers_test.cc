@@ -25,14 +25,14 @@ descriptors:
   ExpectAnswers({
       {"d; none; free", "OK; OK; OK inf"},
       {"d; k=1", "OK; OK 1/2 minute 20s; RateLimit-Limit: 2; RateLimit-Remaining: 1; X-Reset: 20"},
-      // The one with the least remaining, the first of equal ones.
+      // The limit with the least remaining; of equal ones, the first.
       {"d; h=1; k=1",
        "OK; OK 1/2 hour 800s; OK 0/2 minute 20s; RateLimit-Limit: 2; "
        "RateLimit-Remaining: 0; X-Reset: 20"},
       {"d; h=2; k=2",
        "OK; OK 1/2 hour 800s; OK 1/2 minute 20s; RateLimit-Limit: 2; "
        "RateLimit-Remaining: 1; X-Reset: 800"},
-      // The last one that is over.
+      // The last limit that is over.
       {"d; k=1; h=3 *3; free",
        "OVER; OVER 0/2 minute 20s; OVER 0/2 hour 800s; OK inf; "
        "RateLimit-Limit: 2; RateLimit-Remaining: 0; X-Reset: 800"},
@@ -83,7 +83,7 @@ TEST_P(RlsTest, LargeRequests_AreAnswered) {
   EXPECT_EQ(last_.statuses(9).code(), pb::RateLimitResponse::OK);
 }
 
-TEST_P(RlsTest, Metadata_OfTheRulesOnTheWay_IsInTheAnswer) {
+TEST_P(RlsTest, Metadata_OfThePassedDescriptors_IsInTheAnswer) {
   Serve(R"(
 domain: d
 descriptors:
@@ -125,7 +125,7 @@ TEST_P(RlsTest, LongDescriptorWithALimitOfItsOwn_IsAnswered) {
   EXPECT_EQ(AskBytes(request), "OK; OK 4/6 minute 20s");
 }
 
-TEST_P(RlsTest, CallersTimeIsOver_NothingIsDecided) {
+TEST_P(RlsTest, CallersDeadlineHasPassed_NothingIsDecided) {
   Serve(kHitRules);
   BlockingCall call;
   call.until = SteadyNow();
@@ -135,8 +135,8 @@ TEST_P(RlsTest, CallersTimeIsOver_NothingIsDecided) {
   ExpectAnswers({{"d; k", "OK; OK 9/10 minute 20s"}});
 }
 
-// A handler serves one call after the other. Without its checks, a call would be allowed.
-TEST_P(RlsTest, CallAfterOneThatWasCancelled_IsDecided) {
+// A handler serves one call after another. A call without checks would be allowed.
+TEST_P(RlsTest, CallAfterACanceledOne_IsDecided) {
   Serve(kHitRules);
   pb::RateLimitRequest request = RequestOf("d; k=many");
   for (int i = 1; i < 1'000; ++i) *request.add_descriptors() = request.descriptors(0);
@@ -169,7 +169,7 @@ descriptors:
   });
 }
 
-TEST_P(RlsTest, Reload_CountersGoOn) {
+TEST_P(RlsTest, Reload_CountersContinue) {
   const auto limit = [](int requests) {
     return fmt::format(
         "domain: d\ndescriptors: [{{key: k, rate_limit: {{unit: minute, requests_per_unit: {}}}}}]",
@@ -193,8 +193,8 @@ std::string ValueOf(const MetricsRegistry& metrics, const std::string& series) {
   return page.substr(begin, page.find('\n', begin) - begin);
 }
 
-// A caller may keep a denial until the window ends, but only one that no later hit can contradict.
-TEST_P(RlsTest, Quota_SaysUntilWhenADenialHolds_Table) {
+// A caller may remember a denial until the window ends, but only if no hit can be admitted before.
+TEST_P(RlsTest, Quota_HasTheTimeUntilWhichADenialHolds_Table) {
   struct Case {
     std::string request;
     RlsOptions options;
@@ -210,7 +210,7 @@ TEST_P(RlsTest, Quota_SaysUntilWhenADenialHolds_Table) {
   const std::vector<Case> cases = {
       {"d; k=a *10", {}, 0},
       {"d; k=a", {}, 20},
-      {"d; k=a *0", {}, 20},  // a look
+      {"d; k=a *0", {}, 20},  // 0 hits
       {"d; k=a -20", {}, 0},
       {"d; k=a", {}, 0},
       {"d; hour *2", {}, 800},
@@ -257,7 +257,7 @@ TEST_P(RlsTest, KnownToBeOver_IsDeniedWithoutCounting) {
   EXPECT_EQ(ValueOf(metrics_, "sluice_envoy_over_limit_cached_hits_total" + labels), "100");
 }
 
-TEST_P(RlsTest, Metrics_HaveThePeersMeaning) {
+TEST_P(RlsTest, Metrics_HaveTheMeaningsOfEnvoysService) {
   Serve(R"(
 domain: d
 descriptors:
@@ -296,7 +296,7 @@ descriptors:
   EXPECT_EQ(value("hits", "(override)"), "2");
 }
 
-TEST_P(RlsTest, MetricsUnderThePeersNames_OnlyIfAskedFor) {
+TEST_P(RlsTest, MetricsUnderEnvoysNames_OnlyIfTheSettingIsOn) {
   const std::string rules = R"(
 domain: d
 descriptors:

@@ -66,7 +66,7 @@ descriptors:
       {"d; only", "OK; OK"},
       {"d; a=x", "OK; OK 7/8 minute 20s"},
       {"d; a=x,b=y", "OK; OK 8/9 minute 20s"},
-      {"d; a=x,b=y,c=z", "OK; OK"},  // no place at this depth
+      {"d; a=x,b=y,c=z", "OK; OK"},  // no node at this depth
       {"d; a=x,b=2", "OK; OK"},      // no limit there, and no backtracking
       {"d; a=x,b=2,c=z", "OK; OK 9/10 minute 20s"},
       {"d; a=x,b=allowed", "OK; OK"},
@@ -135,7 +135,7 @@ TEST_P(RlsTest, Hits_Table) {
       {"d h0; k=a", "OK; OK 8/10 minute 20s"},  // 0 of the request is 1
       {"d h3; k=a", "OK; OK 5/10 minute 20s"},
       {"d h3; k=a *2", "OK; OK 3/10 minute 20s"},
-      {"d h3; k=a *0", "OK; OK 3/10 minute 20s"},  // a look
+      {"d h3; k=a *0", "OK; OK 3/10 minute 20s"},  // 0 hits
       {"d; k=a *3", "OK; OK 0/10 minute 20s"},
       {"d; k=a *0", "OK; OK 0/10 minute 20s"},  // full is not over
       {"d; k=a", "OVER; OVER 0/10 minute 20s"},
@@ -147,11 +147,11 @@ TEST_P(RlsTest, Hits_Table) {
       {"d; k=b *0", "OK; OK 0/10 minute 20s"},
       {"d; k=b -4", "OK; OK 4/10 minute 20s"},
       {"d; k=b *4", "OK; OK 0/10 minute 20s"},
-      {"d; k=b -1000", "OK; OK 10/10 minute 20s"},  // no less than none
+      {"d; k=b -1000", "OK; OK 10/10 minute 20s"},  // not below zero
       {"d; k=b", "OK; OK 9/10 minute 20s"},
       {"d; k=new -5", "OK; OK 10/10 minute 20s"},
       {"d; k=new *10", "OK; OK 0/10 minute 20s"},
-      // Descriptors of one request, in order, each by itself.
+      // The descriptors of a request are decided separately, in order.
       {"d; k=c *10; k=c; k=e",
        "OVER; OK 0/10 minute 20s; OVER 0/10 minute 20s; OK 9/10 minute 20s"},
       {"d; k=f *8; k=f -3; k=f *5",
@@ -212,7 +212,7 @@ descriptors:
   });
   Serve(kHitRules, {.shadow_mode = true});
   ExpectAnswers({
-      {"d; k=s *11", "OK; OVER 0/10 minute 20s"},  // of all: the overall code only
+      {"d; k=s *11", "OK; OVER 0/10 minute 20s"},  // only the overall code is changed
       {"d; k=s; zero=9", "OK; OVER 0/10 minute 20s; OVER 0/0 minute 20s"},
   });
 }
@@ -306,7 +306,7 @@ TEST_P(RlsTest, Overrides_Table) {
       {"d; k=a", "OK; OK 2/10 minute 20s"},
       {"d; k=a !20/minute *10", "OK; OK 2/20 minute 20s"},
       {"d; k=a !6/hour", "OK; OK 5/6 hour 800s"},
-      // Where there is no rule.
+      // Without a rule.
       {"d; x=1,y=2 !2/day", "OK; OK 1/2 day 36800s"},
       {"d; x=1,y=2 !2/day *0", "OK; OK 1/2 day 36800s"},
       {"d; y=2,x=1 !2/day", "OK; OK 1/2 day 36800s"},
@@ -371,7 +371,7 @@ descriptors:
       {"d; model *301", "OVER; OVER 0/900 unknown 800s"},
       {"d; model *100; b", "OK; OK 1/2 unknown 800s; OK 0/1 hour 800s"},
       {"d; model *100; b", "OVER; OK 1/2 unknown 800s; OVER 0/1 hour 800s"},
-      {"d; model *100", "OK; OK 0/2 unknown 800s"},  // taken back: the request as well as its hits
+      {"d; model *100", "OK; OK 0/2 unknown 800s"},  // the request and its hits are refunded
       {"d; model", "OVER; OVER 0/2 unknown 800s"},
       {"d; model *0", "OK; OK 0/2 unknown 800s"},
   });

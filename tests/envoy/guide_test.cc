@@ -56,7 +56,7 @@ TEST(Guide, Follow_Table) {
   const Row rows[] = {
       {{}, "", ""},
       {{{"other", "x"}}, "", ""},
-      // An exact value wins over the first pattern, and that over the key alone.
+      // An exact value takes precedence over the first pattern, and the pattern over the key alone.
       {{{"path", "/pay"}}, "path=/pay", "path=/pay"},
       {{{"path", "/payment"}}, "path=/pay*", "path=/pay*"},  // shared
       {{{"path", "/repay"}}, "path=*pay*", "path=/repay"},
@@ -104,7 +104,7 @@ TEST(Guide, DifferentEntries_HaveDifferentCounters) {
   EXPECT_NE(counter(large, "1"), counter(large + "x", "1"));
 }
 
-TEST(Guide, MetricOfASharedThreshold_HasThePatternForTheValue) {
+TEST(Guide, MetricOfASharedThreshold_HasThePatternInsteadOfTheValue) {
   const auto guide = GuideOf(R"(
 domain: d
 descriptors:
@@ -124,7 +124,7 @@ descriptors:
   }
 }
 
-TEST(Compile, LongPlaces_HaveNamesThatACheckMayHave) {
+TEST(Compile, LongPaths_HaveValidAttributeValues) {
   const auto guide = GuideOf("domain: d\ndescriptors: [{key: a, value: " + std::string(9000, 'v') +
                              ", rate_limit: {unit: day}}]");
   TrieMatch match;

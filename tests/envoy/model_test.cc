@@ -1,5 +1,5 @@
-// Random trees of descriptors and random requests: compares the service with a model that is as
-// simple as the protocol permits.
+// Compares the service with a simple model of the protocol, on random trees of descriptors and
+// random requests.
 #include <gtest/gtest.h>
 
 #include <algorithm>

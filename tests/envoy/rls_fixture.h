@@ -24,7 +24,7 @@ namespace sluice::envoy {
 
 enum class RulesBy { kFile, kResources };
 
-// `by` resources of a control plane, if these can say what the file says.
+// `by` resources of a control plane, if these can express the file.
 inline std::shared_ptr<const RuleIndex> IndexOf(std::string text, RulesBy by = RulesBy::kFile) {
   RuleTexts texts;
   texts.files.push_back({"f.yaml", std::move(text)});
@@ -109,7 +109,7 @@ class RlsTest : public test::StoreTest {
         Limiter::Dependencies{
             .store = store, .local = local_, .fallback = fallback_, .metrics = metrics_},
         Limiter::Options{.store_timeout = std::chrono::seconds(10), .deny_cache = deny_cache});
-    // Each table is asked with rules of either kind.
+    // Each table runs with rules from files and with rules from resources.
     limiter_->SetRules(
         IndexOf(rules, GetParam() == "redis" ? RulesBy::kResources : RulesBy::kFile));
     service_ = std::make_unique<RateLimitService>(*limiter_, metrics_, options);
@@ -148,7 +148,7 @@ class RlsTest : public test::StoreTest {
     }
   }
 
-  // The tables are large enough for a conformance suite.
+  // Checks that the tables are large enough for a conformance suite.
   static void TearDownTestSuite() {
     constexpr int kStores = 3;
     constexpr int kLeastCases = 150;
@@ -157,7 +157,7 @@ class RlsTest : public test::StoreTest {
     EXPECT_GE(cases_ / kStores, kLeastCases);
   }
 
-  static inline int cases_ = 0;  // rows of tables that were asked, on all stores
+  static inline int cases_ = 0;  // rows of the tables, over all stores
 
   MetricsRegistry metrics_;
   MemoryStore local_{clock_, {}};

@@ -224,7 +224,7 @@ descriptors:
   EXPECT_EQ(std::get<TokenBucket>(own.rate_limit->limits[0].limit).burst, 20);
 }
 
-TEST(RuleFiles, RequestsPerUnit_AreWrittenAsThePeerReadsThem) {
+TEST(RuleFiles, RequestsPerUnit_AreReadAsByEnvoysService) {
   const std::vector<std::pair<std::string, std::uint32_t>> rows = {
       {"0", 0},      {"5", 5},     {"1_000", 1'000}, {"0x10", 16},
       {"0XfF", 255}, {"0o17", 15}, {"0b1_01", 5},    {"4_294_967_295", 4'294'967'295},
@@ -278,7 +278,7 @@ TEST(RuleFiles, Example_Loads) {
   EXPECT_EQ(loaded.trees.size(), 1u);
 }
 
-TEST(RuleFiles, Directory_IsReadWithItsDirectories_ButNotHiddenFiles) {
+TEST(RuleFiles, Directory_IsReadRecursively_WithoutHiddenFiles) {
   std::string path = (fs::temp_directory_path() / "sluice-envoy-XXXXXX").string();
   ASSERT_NE(mkdtemp(path.data()), nullptr);
   const auto write = [&](const std::string& name, const std::string& text) {

@@ -310,7 +310,7 @@ TEST_F(XdsTest, SameBadSetAgain_IsRefusedWithoutBeingCompiled) {
 }
 
 // Equal on all servers, although each may get the resources in another order.
-TEST(ResourceSetId, Fingerprint_GoesByTheResourcesAlone) {
+TEST(ResourceSetId, Fingerprint_DependsOnTheResourcesOnly) {
   const auto of = [](const std::vector<RateLimitConfig>& configs) {
     return IdOf(ResponseOf("1", configs)).fingerprint;
   };
@@ -354,7 +354,7 @@ TEST_F(XdsTest, StreamBreaks_ReconnectsWithTheAcceptedVersionAndNoNonce) {
   EXPECT_THAT(log_.Lines("xds: the stream from"), Not(IsEmpty()));
 }
 
-TEST_F(XdsTest, ControlPlaneAwayAtStart_IsFoundWhenItComes) {
+TEST_F(XdsTest, ControlPlaneAwayAtStart_IsFoundLater) {
   const int port = plane_.port();
   plane_.Stop();
   Start();
@@ -379,7 +379,7 @@ TEST_F(XdsTest, Destroyed_EndsTheStream_AnswersAfterwardsAreIgnored) {
   done({});
 }
 
-TEST_F(XdsTest, Metadata_IsPassedAsAFileWouldHaveIt) {
+TEST_F(XdsTest, Metadata_IsReadAsFromAFile) {
   Start();
   plane_.NextRequest();
   RateLimitConfig config = ConfigOf("shop", 5);

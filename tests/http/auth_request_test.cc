@@ -46,7 +46,7 @@ Asked Ask(std::string query, HttpHeaders headers) {
   v1::CheckLimitRequest check;
   EXPECT_TRUE(check.ParseFromString(parsed->check));
   EXPECT_EQ(check.mode(), v1::MODE_UNSPECIFIED);
-  EXPECT_FALSE(check.has_max_wait()) << "token buckets make nobody wait";
+  EXPECT_FALSE(check.has_max_wait()) << "token buckets never ask to wait";
   EXPECT_TRUE(check.has_max_delay());
   return {.domain = check.domain(),
           .attributes = {check.attributes().begin(), check.attributes().end()},
@@ -76,7 +76,7 @@ TEST(AuthRequest, Queries_AreChecks) {
       {"max_wait=60s", {{"X-Sluice-Domain", "shop"}}, {"shop", {}, 1, 429, 60'000}},
       {"domain=shop&header.user=X-User", {{"x-user", "7"}}, {"shop", {{"user", "7"}}}},
       {"domain=shop&header.user=X-User", {}, {"shop", {}}},
-      // Of a list to which each proxy appends, the last item is that of the proxy before Sluice.
+      // In a list to which each proxy appends, the last item is from the proxy in front of Sluice.
       {"domain=shop&header.ip=X-Forwarded-For",
        {{"X-Forwarded-For", "192.0.2.1"}, {"x-forwarded-for", "192.0.2.2 , 192.0.2.3"}},
        {"shop", {{"ip", "192.0.2.3"}}}},
@@ -125,7 +125,7 @@ TEST(AuthRequest, TooManyOthersWait_NoDelayIsAccepted) {
   EXPECT_EQ(check.max_delay().seconds() + check.max_delay().nanos(), 0);
 }
 
-TEST(AuthRequest, Paths_AreNormalised) {
+TEST(AuthRequest, Paths_AreNormalized) {
   const std::map<std::string, std::string> rows = {
       {"/", "/"},           {"/a", "/a"},          {"/a/", "/a/"},        {"//a///b", "/a/b"},
       {"/./a/.", "/a/"},    {"/x/../a", "/a"},     {"/../../a", "/a"},    {"/a/..", "/"},
@@ -139,7 +139,7 @@ TEST(AuthRequest, Paths_AreNormalised) {
 }
 
 // Otherwise a client could choose a path for which there is no decision.
-TEST(AuthRequest, HeadersThatAreNotUtf8OrTooLong_AreAttributesStill) {
+TEST(AuthRequest, HeadersThatAreNotUtf8OrTooLong_StillBecomeAttributes) {
   const std::string e = "\xC3\xA9";
   const std::map<std::string, std::string> rows = {
       {"/caf%C3%A9", "/caf" + e},
@@ -167,7 +167,7 @@ TEST(AuthRequest, HeadersThatAreNotUtf8OrTooLong_AreAttributesStill) {
             (Asked{"d", {{"user", "%FF"}}}));
 }
 
-TEST(AuthRequest, Wrong_SaysWhereAndWhatIsAllowed) {
+TEST(AuthRequest, Invalid_ErrorNamesPlaceAndAllowedValues) {
   const struct {
     std::string query;
     HttpHeaders headers;

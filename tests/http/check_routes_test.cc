@@ -99,11 +99,11 @@ TEST_F(CheckRoutesTest, Json_IsTheMethodsMessages) {
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n")) << "a denial is an answer";
   EXPECT_THAT(answer, HasSubstr("Content-Type: application/json\r\n"));
   EXPECT_THAT(answer, HasSubstr(R"("decision":"DECISION_DENIED","retryAfter":"0.000000001s")"));
-  EXPECT_THAT(answer, HasSubstr(R"("remaining":"0")")) << "told, though it is 0";
+  EXPECT_THAT(answer, HasSubstr(R"("remaining":"0")")) << "present, although it is 0";
   EXPECT_THAT(answer, HasSubstr(R"("requestId":"Bearer x")")) << "handlers see headers";
 }
 
-TEST_F(CheckRoutesTest, Json_Wrong_SaysWhatIs) {
+TEST_F(CheckRoutesTest, Json_Invalid_ErrorSaysWhatIsWrong) {
   EXPECT_THAT(Post("{"),
               AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("{\"code\":3,\"message\":\"body: ")));
   EXPECT_THAT(Post(R"({"domian":"d"})"), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("domian")));
@@ -157,7 +157,7 @@ TEST_F(CheckRoutesTest, Auth_Allowed_204WithTheLimits) {
             Not(HasSubstr("Retry-After")), EndsWith("\r\n\r\n")));
 }
 
-TEST_F(CheckRoutesTest, Auth_Denied_429OrWhatTheProxyUnderstands) {
+TEST_F(CheckRoutesTest, Auth_Denied_429OrTheRequestedStatus) {
   EXPECT_THAT(Auth("domain=d&say=no"), AllOf(StartsWith("HTTP/1.1 429 Too Many Requests\r\n"),
                                              HasSubstr("Retry-After: 1\r\n")));
   EXPECT_THAT(Auth("domain=d&say=no&deny_status=403"),
@@ -166,13 +166,13 @@ TEST_F(CheckRoutesTest, Auth_Denied_429OrWhatTheProxyUnderstands) {
   EXPECT_THAT(Auth("domain=d&domain="), StartsWith("HTTP/1.1 400 "));
 }
 
-TEST_F(CheckRoutesTest, Auth_HasToWait_IsAnsweredThen) {
+TEST_F(CheckRoutesTest, Auth_MustWait_IsAnsweredAfterTheWait) {
   const SteadyTime began = SteadyNow();
   EXPECT_THAT(Auth("domain=d&say=later"), StartsWith("HTTP/1.1 204 "));
   EXPECT_GE(SteadyNow() - began, 50ms);
 }
 
-TEST_F(CheckRoutesTest, ClientGone_TheHandlerIsTold) {
+TEST_F(CheckRoutesTest, ClientGone_HandlerIsNotified) {
   {
     HttpClient client(address_);
     client.Send("GET /v1/auth?domain=d&say=nothing HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -181,7 +181,7 @@ TEST_F(CheckRoutesTest, ClientGone_TheHandlerIsTold) {
   EXPECT_TRUE(Eventually([&] { return seen_.cancelled == 1; }));
 }
 
-TEST_F(CheckRoutesTest, ServerGone_CallsUnderWayAreFreed) {
+TEST_F(CheckRoutesTest, ServerGone_OpenCallsAreFreed) {
   HttpClient client(address_);
   client.Send("GET /v1/auth?domain=d&say=nothing HTTP/1.1\r\nHost: x\r\n\r\n");
   ASSERT_TRUE(Eventually([&] { return seen_.served == 1; }));

@@ -141,7 +141,7 @@ TEST_F(HttpConnection_Test, SlowHandler_IsAnsweredFromAnyThread) {
   EXPECT_THAT(client.ReadUntil("7\n"), HasSubstr("200 OK"));
 }
 
-TEST_F(HttpConnection_Test, HandlerThatLetsGo_IsAnswered503) {
+TEST_F(HttpConnection_Test, HandlerThatDropsItsResponder_503) {
   Start(Routes());
   HttpClient client(address_);
   client.Send(Get("/slow"));
@@ -192,7 +192,7 @@ TEST_F(HttpConnection_Test, HalfCloseWithinARequest_IsClosed) {
   EXPECT_TRUE(Eventually([&] { return server_->connections() == 0; }));
 }
 
-TEST_F(HttpConnection_Test, RefusedBody_GetsItsAnswerThoughMoreComes) {
+TEST_F(HttpConnection_Test, RefusedBody_GetsItsAnswerEvenIfMoreArrives) {
   Start(Routes());
   for (int i = 0; i < 20; ++i) {
     HttpClient client(address_);
@@ -202,7 +202,7 @@ TEST_F(HttpConnection_Test, RefusedBody_GetsItsAnswerThoughMoreComes) {
   }
 }
 
-TEST_F(HttpConnection_Test, RefusedClientThatGoesOnSending_IsHeldUp) {
+TEST_F(HttpConnection_Test, RefusedClientThatKeepsSending_IsStopped) {
   Start(Routes());
   HttpClient client(address_);
   client.Send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n");
@@ -212,7 +212,7 @@ TEST_F(HttpConnection_Test, RefusedClientThatGoesOnSending_IsHeldUp) {
   EXPECT_LT(sent, 3 * net::Transport::kMaxDiscarded);  // the kernel's buffers hold some of it
 }
 
-TEST_F(HttpConnection_Test, Expectation_IsMetBeforeTheBodyComes) {
+TEST_F(HttpConnection_Test, Expect100_IsAnsweredBeforeTheBody) {
   Start(Routes());
   HttpClient client(address_);
   client.Send(
@@ -222,7 +222,7 @@ TEST_F(HttpConnection_Test, Expectation_IsMetBeforeTheBodyComes) {
   EXPECT_THAT(client.ReadUntil("body\n"), StartsWith("HTTP/1.1 200 OK"));
 }
 
-TEST_F(HttpConnection_Test, RequestThatComesTooSlowly_IsAnswered408) {
+TEST_F(HttpConnection_Test, RequestThatArrivesTooSlowly_408) {
   Start(Routes(), {.request_time = 30ms});
   for (const std::string part :
        {"G", "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbo"}) {
@@ -234,7 +234,7 @@ TEST_F(HttpConnection_Test, RequestThatComesTooSlowly_IsAnswered408) {
 }
 
 // A byte now and then does not keep a request alive.
-TEST_F(HttpConnection_Test, RequestByteByByte_EndsAtTheSameTime) {
+TEST_F(HttpConnection_Test, RequestByteByByte_HasTheSameTimeout) {
   Start(Routes(), {.request_time = 100ms});
   HttpClient client(address_);
   const SteadyTime began = SteadyNow();
@@ -276,7 +276,7 @@ TEST_F(HttpConnection_Test, Connection_TooOld_EndsWithItsNextAnswer) {
   EXPECT_EQ(old.ReadAll(), "");
 }
 
-TEST_F(HttpConnection_Test, ClientThatDoesNotTakeItsAnswer_IsCutOff) {
+TEST_F(HttpConnection_Test, ClientThatDoesNotReadItsAnswer_IsClosed) {
   Start(Routes(), {.answer_time = 50ms});
   for (const std::string connection : {"keep-alive", "close"}) {
     HttpClient client(address_);

@@ -89,7 +89,7 @@ TEST_F(HttpServer_Test, Stop_ClosesIdleConnectionsAndRemovesTheSocket) {
   EXPECT_EQ(server_->connections(), 0U);
 }
 
-TEST_F(HttpServer_Test, StopWithDrain_AnswersWhatIsUnderWay) {
+TEST_F(HttpServer_Test, StopWithDrain_AnswersOpenRequests) {
   std::atomic<HttpResponder*> waiting = nullptr;
   Start({{"/", [&](const HttpRequest&, const HttpResponder& respond) {
             waiting = new HttpResponder(respond);
@@ -113,13 +113,13 @@ TEST_F(HttpServer_Test, StopWithDrain_AnswersWhatIsUnderWay) {
   EXPECT_EQ(server_->connections(), 0U);
 }
 
-TEST_F(HttpServer_Test, StopWithDrain_IdleConnectionMayBringALastRequest) {
+TEST_F(HttpServer_Test, StopWithDrain_IdleConnectionMaySendALastRequest) {
   Start(Routes(), {.last_idle_time = 1min});
   auto client = std::make_unique<HttpClient>(address_);
   ASSERT_TRUE(Eventually([this] { return server_->connections() == 1; }));
   auto stopped = std::async(std::launch::async, [this] { server_->Stop(1min); });
   ASSERT_TRUE(Eventually([this] { return access(address_.unix_path.c_str(), F_OK) != 0; }))
-      << "it listens no more";
+      << "it no longer listens";
   std::string answer;
   while (answer.find("Connection: close") == std::string::npos) {
     ASSERT_TRUE(client->Send(kGetHealth));
@@ -206,7 +206,7 @@ TEST_F(HttpServer_Test, TooManyConnections_AnIdleOneOfAnotherThreadMakesRoom) {
   EXPECT_EQ(server_->refused(), 0U);
 }
 
-// One thread, so that all are candidates of each other.
+// With one thread, each connection can replace any other.
 class HttpServer_OneThread : public HttpServerTest {
  protected:
   void StartOnOneThread(std::vector<HttpRoute> routes, const HttpOptions& options) {
@@ -249,7 +249,7 @@ HttpRoute Waiting(std::vector<HttpResponder>& waiting, std::atomic<std::size_t>&
 
 class HttpServer_Full : public HttpServer_OneThread {
  protected:
-  // All places are taken by requests that wait for their answers.
+  // Requests that wait for their answers take all places.
   void StartFull(HttpOptions options) {
     options.metrics = &metrics_;
     auto routes = Routes();
@@ -304,7 +304,7 @@ TEST_F(HttpServer_Full, ConnectionWithoutPlace_EndsSoon) {
   EXPECT_EQ(slow.ReadAll(), "");
 }
 
-// A client that is slow to send its request, or to read its answer, waits for nothing.
+// A client that is slow to send its request, or to read its answer, counts as stuck.
 TEST_F(HttpServer_OneThread, TooManyConnections_StuckOnesMakeRoomBeforeIdleOnes) {
   auto routes = Routes();
   routes.push_back(
@@ -352,7 +352,7 @@ TEST_F(HttpServer_OneThread, UnreadAnswersBeyondTheirMemory_CloseTheOldest) {
   EXPECT_GE(clients.back()->ReadAll().size(), 8'000'000U);
 }
 
-TEST_F(HttpServer_OneThread, HalfOfThePlacesMayWait) {
+TEST_F(HttpServer_OneThread, Delays_AtMostHalfOfThePlacesWait) {
   std::vector<HttpResponder> waiting;
   std::vector<bool> may_wait;
   std::atomic<std::size_t> count = 0;
@@ -452,10 +452,9 @@ class FileLimit {
   rlimit before_{};
 };
 
-// 400 idle HTTP connections used all descriptors of a process with 400, and gRPC callers, who come
-// by another address, were refused. Connections that
-// waited for a slow thread had the same effect.
-TEST(HttpServer_WithFewDescriptors, IdleConnections_KeepNobodyElseOut) {
+// In a process with 400 descriptors, 400 idle HTTP connections must not use all of them: gRPC
+// callers need some, too. Nor must connections that wait for a slow thread.
+TEST(HttpServer_WithFewDescriptors, IdleConnections_DoNotBlockOthers) {
   constexpr int kFiles = 400;
   constexpr int kCallers = 200;
   const test::CapturedLog log;
@@ -489,7 +488,7 @@ TEST(HttpServer_WithFewDescriptors, IdleConnections_KeepNobodyElseOut) {
   client.Send(kGetHealth);
   EXPECT_THAT(client.ReadUntil("ok\n"), HasSubstr("200 OK"));
   threads.RunOn(0, [&](net::EpollLoop&) { acceptor->Stop(); });
-  EXPECT_EQ(log.text(), "") << "nobody was turned away";
+  EXPECT_EQ(log.text(), "") << "no connection was refused";
 }
 
 }  // namespace

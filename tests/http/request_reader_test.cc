@@ -28,7 +28,7 @@ Progress Feed(RequestReader& reader, std::string_view bytes, std::size_t step) {
   return Progress::kNeedsInput;
 }
 
-TEST(RequestReader, ARequestHoweverCut_IsTheSame) {
+TEST(RequestReader, Request_SplitAnywhere_IsTheSame) {
   for (const std::string body :
        {"Content-Length: 11\r\n\r\nhello world",
         "Transfer-Encoding: chunked\r\n\r\n6\r\nhello \r\n5\r\nworld\r\n0\r\n\r\n"}) {
@@ -48,7 +48,7 @@ TEST(RequestReader, ARequestHoweverCut_IsTheSame) {
 }
 
 // A proxy that removes certain headers of clients may still forward their trailers.
-TEST(RequestReader, Trailers_AreNoHeaders) {
+TEST(RequestReader, Trailers_AreNotHeaders) {
   const std::string bytes =
       "POST /v1/auth HTTP/1.1\r\nHost: x\r\nX-User: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
       "2\r\nok\r\n0\r\nX-Sluice-Domain: web\r\nX-User: 2\r\nAuthorization: Bearer x\r\n\r\n";
@@ -62,7 +62,7 @@ TEST(RequestReader, Trailers_AreNoHeaders) {
   }
 }
 
-TEST(RequestReader, NextRequest_IsLeft) {
+TEST(RequestReader, NextRequest_StaysInTheInput) {
   const std::string first = "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n";
   RequestReader reader;
   std::size_t used = 0;
@@ -70,7 +70,7 @@ TEST(RequestReader, NextRequest_IsLeft) {
   EXPECT_EQ(used, first.size());
 }
 
-TEST(RequestReader, KeepAlive_IsAsTheVersionAndTheHeaderSay) {
+TEST(RequestReader, KeepAlive_FollowsVersionAndHeader) {
   for (const auto& [rest, keep] : std::vector<std::pair<std::string, bool>>{
            {"1.1\r\nHost: x\r\n\r\n", true},
            {"1.1\r\nHost: x\r\nConnection: close\r\n\r\n", false},
@@ -82,7 +82,7 @@ TEST(RequestReader, KeepAlive_IsAsTheVersionAndTheHeaderSay) {
   }
 }
 
-TEST(RequestReader, WhatItDoesNotTake_IsRefusedWithAStatus) {
+TEST(RequestReader, UnacceptableRequest_IsRefusedWithAStatus) {
   const std::string long_header = "X: " + std::string(20'000, 'x');
   for (const auto& [bytes, status] : std::vector<std::pair<std::string, int>>{
            {"nonsense\r\n\r\n", 400},
@@ -103,7 +103,8 @@ TEST(RequestReader, WhatItDoesNotTake_IsRefusedWithAStatus) {
   }
 }
 
-// Proxies read such requests in different ways, and the next server must not read them in another.
+// Proxies read such requests in different ways. If Sluice read them differently, clients could
+// bypass a proxy's checks.
 TEST(RequestReader, RequestThatServersReadInDifferentWays_IsRefused) {
   const std::string host = "Host: x\r\n";
   std::vector<std::string> requests = {"GET / HTTP/1.1\r\n\r\n",
@@ -140,7 +141,7 @@ TEST(RequestReader, RequestThatServersReadInDifferentWays_IsRefused) {
 
 // Otherwise a proxy that treats the bytes after the headers as the body would let clients hide
 // requests.
-TEST(RequestReader, BodyWhoseEndNobodyCanKnow_IsRefused) {
+TEST(RequestReader, BodyWithUnknownEnd_IsRefused) {
   for (const std::string head :
        {"1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity",
         "1.1\r\nHost: x\r\nTransfer-Encoding: gzip",
@@ -161,7 +162,7 @@ TEST(RequestReader, BodyWhoseEndNobodyCanKnow_IsRefused) {
 }
 
 // Unparsed bytes are kept, so this bounds the memory of a connection.
-TEST(RequestReader, WhatHasNoEndBetweenOrAfterChunks_IsRefusedOverTheLimitOfHeaders) {
+TEST(RequestReader, EndlessExtensionsOrTrailers_AreRefusedAtTheLimitOfHeaders) {
   const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (const std::string begin : {"5;a=", "1\r\nx\r\n5;a=", "0;a=", "0\r\nX: "}) {
     for (const std::size_t step : {std::size_t{1'000}, std::size_t{16 * 1024}}) {
@@ -175,7 +176,7 @@ TEST(RequestReader, WhatHasNoEndBetweenOrAfterChunks_IsRefusedOverTheLimitOfHead
   }
 }
 
-TEST(RequestReader, BodyOfTheLargestSize_IsTaken) {
+TEST(RequestReader, BodyOfTheLargestSize_IsAccepted) {
   RequestReader reader;
   const std::string body(64 * 1024, 'x');
   EXPECT_EQ(
@@ -184,7 +185,7 @@ TEST(RequestReader, BodyOfTheLargestSize_IsTaken) {
   EXPECT_EQ(reader.Take().body, body);
 }
 
-TEST(RequestReader, Expectation_IsTakenOnceAndNotWhenTheBodyIsThere) {
+TEST(RequestReader, Expect100_IsReportedOnce_NotIfTheBodyHasArrived) {
   const std::string head =
       "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n";
   RequestReader reader;
@@ -196,7 +197,7 @@ TEST(RequestReader, Expectation_IsTakenOnceAndNotWhenTheBodyIsThere) {
   EXPECT_FALSE(whole.TakeExpectation());
 }
 
-TEST(AppendResponse, WritesHeadersAndBodyAsTheFormSays) {
+TEST(AppendResponse, WritesStatusHeadersAndBody) {
   const HttpResponse response{
       .status = 429, .body = "slow\n", .headers = {{"Retry-After", "3"}, {"X", "a\r\nY: b"}}};
   std::string out = "before ";

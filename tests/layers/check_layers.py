@@ -115,7 +115,7 @@ def faults_of_file(src, path):
         return
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".h" and not HEADER_START.match(text):
-        yield 1, "a header opens with a comment that says what it is, and #pragma once"
+        yield 1, "a header begins with a comment that says what it is, then #pragma once"
     for number, line in enumerate(text.splitlines(), start=1):
         include = INCLUDE.match(line)
         if include:
@@ -124,7 +124,7 @@ def faults_of_file(src, path):
                 yield number, fault
         code = line.split("//")[0]
         if ASKS_THE_TIME.search(code) and relative not in ("base/clock.h", "base/clock.cc"):
-            yield number, "only base/clock asks what time it is; take a Time, Clock or SteadyTime"
+            yield number, "only base/clock reads the time; take a Time, Clock or SteadyTime"
 
 
 def unit_of(path):

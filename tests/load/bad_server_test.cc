@@ -35,7 +35,7 @@ const std::string kWideOpen =
 const std::string kDomain = "counted";
 
 // Accepts one connection, sends `greeting`, and after the first request `answer`. Then closes the
-// connection if told to, or continues to receive.
+// connection if `closes` is set, or continues to receive.
 class ScriptedServer {
  public:
   struct Script {
@@ -89,7 +89,7 @@ class ScriptedServer {
   }
 
   // Moves the content of DATA frames to `body`: the next frame may continue in the middle of a
-  // word. Leaves bytes that may be the begin of another frame.
+  // word. Leaves bytes that may be the beginning of another frame.
   void TakeBody(std::string& heard, std::string& body) {
     constexpr std::string_view kPreface = test::kHttp2Preface;
     if (!greeted_ && heard.size() < kPreface.size()) return;
@@ -99,7 +99,8 @@ class ScriptedServer {
     }
   }
 
-  // By their domain, which nothing compresses. Leaves what may be the begin of another.
+  // Finds messages by their domain, which is never compressed. Leaves bytes that may be the
+  // beginning of another message.
   void CountRequests(std::string& body) {
     std::size_t counted = 0;
     for (std::size_t at; (at = body.find(kDomain, counted)) != body.npos; ++requests_) {
@@ -220,8 +221,8 @@ TEST(BadServer, NoGrpc_ReportsTheHttpStatus) {
             "HTTP status 404 without a grpc-status");
 }
 
-// Whether all of `in_flight` messages come in at once, although the server says nothing that would
-// wake the generator. Each has `size` bytes at least.
+// Whether all `in_flight` messages arrive at once, although the server sends nothing that would
+// wake the generator. Each has at least `size` bytes.
 bool AllComeAtOnce(Rpc rpc, std::uint32_t in_flight, std::size_t size) {
   ScriptedServer server({.greeting = kWideOpen, .closes = false});
   Plan plan = PlanFor(server.address());
@@ -234,14 +235,15 @@ bool AllComeAtOnce(Rpc rpc, std::uint32_t in_flight, std::size_t size) {
                          [&] { return server.requests() == static_cast<int>(in_flight); });
 }
 
-TEST(BadServer, AnswersNothing_ReceivesAsManyMessagesAsMayBeInFlight) {
+TEST(BadServer, AnswersNothing_ReceivesTheMaximumInFlight) {
   EXPECT_TRUE(AllComeAtOnce(Rpc::kUnary, 20'000, 1));
   EXPECT_TRUE(AllComeAtOnce(Rpc::kStream, 20'000, 1));
   EXPECT_TRUE(AllComeAtOnce(Rpc::kStream, 1000, 20'000));
 }
 
-// 5,000 in a tenth of a second, in which there are 1,000 times 100 us.
-TEST(BadServer, OpenLoop_MessagesDueSoonAfterAreSentTogether) {
+// 5,000 messages are due in 100 ms. If messages are batched for 100 us, that is about 1,000
+// batches.
+TEST(BadServer, OpenLoop_MessagesDueCloseTogetherAreSentTogether) {
   ScriptedServer server({.greeting = kWideOpen, .closes = false});
   Plan plan = PlanFor(server.address());
   plan.rpc = Rpc::kStream;

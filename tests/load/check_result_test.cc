@@ -121,7 +121,7 @@ TEST(ReadResponse, RandomBytes_EqualsTheGeneratedParser) {
     if (!ReadResponse(bytes, result)) {
       ++refused;
       EXPECT_FALSE(expected.ParseFromString(bytes));
-    } else if (expected.ParseFromString(bytes)) {  // it reads what we pass over, too
+    } else if (expected.ParseFromString(bytes)) {  // it also reads the fields that we skip
       ++read;
       ExpectSame(expected, result);
     }
@@ -176,7 +176,7 @@ TEST(ReadResults, CutAnywhere_RefusedLikeTheGeneratedParser) {
       const std::string cut = bytes.substr(0, size);
       EXPECT_EQ(ReadResults(cut, results), v1::CheckLimitsResponse().ParseFromString(cut));
     }
-    // The same in a result whose size is right.
+    // The same damage within a result of the correct size.
     const std::string response = RandomResponse(random).SerializeAsString();
     for (std::size_t size = 0; size <= std::min<std::size_t>(response.size(), 120); ++size) {
       const std::string cut = response.substr(0, size);

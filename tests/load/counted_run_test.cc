@@ -78,7 +78,7 @@ TEST(CountedRun, Rate_NotExceeded) {
   EXPECT_GE(stats.elapsed, milliseconds(100));  // the last is due 50 / 500 s after the first
 }
 
-TEST(CountedRun, Rate_InFlightLimitHolds) {
+TEST(CountedRun, Rate_InFlightLimitIsKept) {
   std::atomic<int> in_flight = 0;
   std::atomic<int> most = 0;
   FakeLimiter server({.check = [&](const auto&, auto& response) {
@@ -108,7 +108,7 @@ TEST(CountedRun, Sleep_EachCallerWaitsAsAnswersSay) {
   }
 }
 
-TEST(CountedRun, OneCallerSleepsLong_TheOtherDoesTheRest_StopWakesIt) {
+TEST(CountedRun, OneCallerSleepsLong_TheOtherSendsTheRest_StopWakesIt) {
   std::atomic<int> calls = 0;
   FakeLimiter server({.check = [&](const auto&, v1::CheckLimitResponse& response) {
     response.set_decision(v1::DECISION_ALLOWED);

@@ -207,7 +207,7 @@ TEST(Generator, Stream_AnswersInAnyOrderAndGrouping) {
   Plan plan = PlanFor(server);
   plan.rpc = Rpc::kStream;
   plan.checks = 5;
-  plan.rate = 5000;  // 50 messages for each of two streams: none waits for another in vain
+  plan.rate = 5000;  // 50 messages for each of two streams: none waits forever
   plan.in_flight = kMaxInFlight;
   const LoadStats stats = StatsOf(plan);
   EXPECT_EQ(stats.failed, 0u);
@@ -308,7 +308,7 @@ TEST(Generator, OpenLoopWithFewMessages_KeepsItsRate) {
   EXPECT_LE(stats.checks_per_second(), 10.0);
 }
 
-// Of 100 messages due within 100 ms none is answered before the gate opens.
+// 100 messages are due within 100 ms. None is answered before the gate opens.
 LoadStats TallyOfStall(int max_streams) {
   Gate gate;
   FakeLimiter server({.check =
@@ -337,7 +337,7 @@ TEST(Generator, ServerStalls_LatencyCountsFromIntendedStart) {
 }
 
 TEST(Generator, ServerHoldsMessagesBack_LatencyStillCountsFromIntendedStart) {
-  const LoadStats stats = TallyOfStall(2);  // 98 of them cannot even be sent before
+  const LoadStats stats = TallyOfStall(2);  // 98 of them cannot be sent before that
   EXPECT_EQ(stats.allowed, 100u);
   EXPECT_EQ(stats.messages, 100u);
   EXPECT_GE(stats.latencies.Quantile(0.01), milliseconds(50));
@@ -363,7 +363,7 @@ TEST(Generator, UnansweredAtTheEnd_DeadlineExceeded) {
   EXPECT_EQ(stats.lost, "");
 }
 
-TEST(Generator, RateBeyondTheGeneratorsOwn_ReportsLateness) {
+TEST(Generator, RateTooHighForTheGenerator_ReportsLateness) {
   FakeLimiter server({.checks = [](const auto&, auto&) { return grpc::Status::OK; }});
   Plan plan = PlanFor(server);
   plan.rpc = Rpc::kBatch;

@@ -20,7 +20,7 @@ std::vector<int> Count(KeySequence sequence, std::uint32_t keys) {
   return counts;
 }
 
-// By the definition: key i has 1 / (i + 1)^exponent of the sum.
+// By the definition: the share of key i is 1 / (i + 1)^exponent, divided by the sum of all.
 std::vector<double> Expected(std::uint32_t keys, double exponent) {
   std::vector<double> expected(keys);
   for (std::uint32_t i = 0; i < keys; ++i) expected[i] = std::pow(i + 1, -exponent);
@@ -29,8 +29,8 @@ std::vector<double> Expected(std::uint32_t keys, double exponent) {
   return expected;
 }
 
-// Pearson's statistic over its mean, keys that are expected less than 10 times taken together:
-// about 1 if the counts are of the law.
+// Pearson's chi-square divided by its mean: about 1 if the counts follow the distribution. Keys
+// that are expected less than 10 times are counted as one.
 double ChiSquare(const std::vector<int>& counts, const std::vector<double>& expected) {
   double sum = 0;
   double rare = 0;
@@ -59,11 +59,11 @@ struct Law {
 
 class KeySequenceLaw : public ::testing::TestWithParam<Law> {};
 
-TEST_P(KeySequenceLaw, FrequenciesAreThoseOfTheDefinition) {
+TEST_P(KeySequenceLaw, FrequenciesMatchTheDefinition) {
   const auto [keys, exponent] = GetParam();
   const auto counts = Count(KeySequence(keys, exponent, 7), keys);
   const auto expected = Expected(keys, exponent);
-  // Of k cells the statistic's deviation is sqrt(2 / k); five of them, and the seed is fixed.
+  // With k cells, the standard deviation is sqrt(2 / k). Allows five of them; the seed is fixed.
   const int cells = static_cast<int>(
       std::count_if(expected.begin(), expected.end(), [](double count) { return count >= 10; }));
   EXPECT_NEAR(ChiSquare(counts, expected), 1, 5 * std::sqrt(2.0 / std::max(1, cells - 1)));
@@ -93,7 +93,7 @@ TEST(KeySequence, MostKeys_AllInRange) {
   }
 }
 
-TEST(KeySequence, Seed_DecidesTheOrder) {
+TEST(KeySequence, Seed_DeterminesTheOrder) {
   KeySequence first(1'000'000, 0, 1);
   KeySequence again(1'000'000, 0, 1);
   KeySequence other(1'000'000, 0, 2);

@@ -39,7 +39,7 @@ TEST(LatencyHistogram, BeyondRange_CountedAtItsEnd) {
   EXPECT_EQ(histogram.Quantile(1), Duration((std::int64_t{1} << 40) - 1));
 }
 
-TEST(LatencyHistogram, Merge_AsIfOneHadCountedAll) {
+TEST(LatencyHistogram, Merge_EqualsOneHistogramOfAllValues) {
   LatencyHistogram evens;
   LatencyHistogram odds;
   for (int us = 2; us <= 100; us += 2) evens.Add(Duration(us));

@@ -29,7 +29,7 @@ TEST(Recorder, WarmUp_ShownAsProgressButNotCounted) {
   EXPECT_EQ(recorder.progress().denied, 1u);
 }
 
-TEST(Recorder, MessageOfSeveralChecks_LatencyUntilTheLast) {
+TEST(Recorder, MessageOfSeveralChecks_LatencyEndsWithTheLast) {
   Recorder recorder;
   recorder.MeasureFrom(kMeasureFrom);
   Message message = recorder.Begin(kMeasureFrom, 3);

@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 constexpr SteadyTime kBegin{std::chrono::hours(1)};
 
-// All messages due at `now`, in milliseconds after the begin.
+// All messages due at `now`, in milliseconds after the start.
 std::vector<std::int64_t> TakeAll(Schedule& schedule, SteadyTime now) {
   std::vector<std::int64_t> starts;
   while (schedule.IsDue(now)) {
@@ -42,7 +42,7 @@ TEST(Schedule, OpenLoop_EachAtItsTime) {
   EXPECT_EQ(TakeAll(schedule, kBegin + milliseconds(10)), (std::vector<std::int64_t>{10}));
 }
 
-TEST(Schedule, OpenLoopAfterAStall_SkipsAndMovesNoMessage) {
+TEST(Schedule, OpenLoopAfterAStall_SkipsAndDelaysNoMessage) {
   Schedule schedule(kBegin, kBegin + seconds(1), {.interval = milliseconds(100)});
   TakeAll(schedule, kBegin);
   EXPECT_EQ(TakeAll(schedule, kBegin + milliseconds(450)),

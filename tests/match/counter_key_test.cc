@@ -43,7 +43,7 @@ TEST(CounterKey, AttributesAndValues_AreEscapedAndJoined) {
   for (const auto& row : kRows) EXPECT_EQ(KeyOf(*index, {{"a", row.a}, {"b", row.b}}), row.key);
 }
 
-// A rule that is changed to count by another attribute does not meet the counters of the former.
+// If a rule is changed to count by another attribute, it gets other counters.
 TEST(CounterKey, OtherAttributes_AreOtherSubjects_InAnyOrder) {
   const std::vector<Attribute> facts = {{"user", "42"}, {"org", "42"}, {"a=b", "c"}, {"a", "b=c"}};
   const auto key = [&](std::vector<KeyPart> per) {
@@ -57,7 +57,7 @@ TEST(CounterKey, OtherAttributes_AreOtherSubjects_InAnyOrder) {
   EXPECT_EQ(key({Key("a")}), "sluice:{shop/r/a=b=c}:");
 }
 
-TEST(CounterKey, Tag_HasTheNamesOfWhatIsCounted) {
+TEST(CounterKey, Tag_ContainsTheCountedNames) {
   const auto tag = [](Counts counts, std::string name = {}) {
     RuleLimit limit(FixedWindow{.limit = 1, .window = std::chrono::seconds(60)}, std::move(name));
     limit.counts = std::move(counts);

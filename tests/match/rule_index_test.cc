@@ -125,8 +125,8 @@ TEST(RuleIndex, MissingAttribute_SkipsOrDenies) {
   EXPECT_EQ(present.rules[1].outcome, Outcome::kCount);
 }
 
-// Its rules may be gone with the index that it was used with before.
-TEST(RuleIndex, ReusedResult_HoldsNothingOfTheLastRequest) {
+// The index of its previous use may be gone, and the rules with it.
+TEST(RuleIndex, ReusedResult_KeepsNothingOfTheLastRequest) {
   const auto index = Index(MakeDomain({MakeRule("r", {}, {Key("user")})}));
   MatchResult result = Find(*index, {{"user", "42"}});
   EXPECT_FALSE(result.rules[0].limits.empty());
@@ -137,7 +137,7 @@ TEST(RuleIndex, ReusedResult_HoldsNothingOfTheLastRequest) {
   EXPECT_EQ(result.rules[0].key_prefix, "");
 }
 
-TEST(RuleIndex, OneTextForAnAddressAndAnother_IsCanonicalWhereItIsAnAddress) {
+TEST(RuleIndex, EqualTexts_OnlyTheAddressBecomesCanonical) {
   const auto index = Index(MakeDomain({MakeRule("address", {{"client_ip", Exact("0:0::1")}}),
                                        MakeRule("text", {{"other", Exact("0:0::1")}})}));
   EXPECT_THAT(Names(Find(*index, {{"client_ip", "::1"}})), ElementsAre("address"));
@@ -223,7 +223,7 @@ TEST(RuleIndex, OwnCounter_IsNamedByWhatTheOverrideMatches) {
   EXPECT_EQ(keys.size(), 6u) << "other matches, other counters";
 }
 
-// Whatever else is in the rule, and in any order.
+// In any order, and with any other limits in the rule.
 TEST(RuleIndex, EqualLimits_AreDistinguishedByName) {
   using std::chrono::seconds;
   const RuleLimit small(FixedWindow{.limit = 1, .window = seconds(1)});

@@ -67,7 +67,7 @@ TEST(Acceptor, PortZero_ListensOnAFreePortAndSaysWhich) {
   EXPECT_TRUE(test::WaitUntil(10s, [&] { return listening.count() == 2; }));
 }
 
-TEST(Acceptor, NameAndIpv6_AreListenedOn) {
+TEST(Acceptor, NameAndIpv6Address_Listen) {
   EXPECT_TRUE(Acceptor::Listen({.host = "localhost", .unix_path = {}}, {}));
   const auto v6 = Acceptor::Listen({.host = "::1", .unix_path = {}}, {});
   if (v6) {
@@ -75,7 +75,7 @@ TEST(Acceptor, NameAndIpv6_AreListenedOn) {
   }
 }
 
-TEST(Acceptor, NameOfSeveralAddresses_IsListenedOnAtEachThatThisMachineHas) {
+TEST(Acceptor, HostName_ListensOnEachLocalAddress) {
   const auto lookup = [](const Address&) -> Result<std::vector<Endpoint>> {
     std::vector<Endpoint> endpoints;
     for (const char* const host : {"192.0.2.1", "127.0.0.1", "127.0.0.2"}) {
@@ -101,19 +101,19 @@ TEST(Acceptor, AddressInUse_Fails) {
             "cannot listen on " + listening.address().ToString() + ": Address already in use");
 }
 
-TEST(Acceptor, StartedAgainWhileOldConnectionsEnd_Listens) {
+TEST(Acceptor, Restarted_WhileOldConnectionsEnd_Listens) {
   auto listening = std::make_unique<Listening>(Loopback());
   const Address address = listening->address();
   auto caller = BlockingSocket::ConnectTo(address);
   ASSERT_TRUE(test::WaitUntil(10s, [&] { return listening->count() == 1; }));
-  listening->CloseAll();  // we close first, so it is our side that waits
+  listening->CloseAll();  // we close first, so our side waits in TIME_WAIT
   EXPECT_EQ(caller.ReadAll(), "");
   caller.Close();
   listening.reset();
   EXPECT_TRUE(Acceptor::Listen(address, {}));
 }
 
-TEST(Acceptor, StaleUnixSocket_IsReplacedLiveOneIsNot) {
+TEST(Acceptor, StaleUnixSocket_IsReplaced_LiveOneIsNot) {
   const test::TempDir dir;
   const Address address{.host = {}, .unix_path = dir.path() / "s"};
   {
@@ -129,7 +129,7 @@ TEST(Acceptor, StaleUnixSocket_IsReplacedLiveOneIsNot) {
 }
 
 // While the old process drains, the next one can already listen.
-TEST(Acceptor, StoppedOne_LeavesTheUnixSocketToTheNext) {
+TEST(Acceptor, Stop_LeavesTheUnixSocketToTheNextProcess) {
   const test::TempDir dir;
   const Address address{.host = {}, .unix_path = dir.path() / "s"};
   auto old = std::make_unique<Listening>(address);
@@ -141,7 +141,7 @@ TEST(Acceptor, StoppedOne_LeavesTheUnixSocketToTheNext) {
   EXPECT_TRUE(test::WaitUntil(10s, [&] { return next.count() == 1; }));
 }
 
-TEST(Acceptor, Stop_TurnsAwayWhoIsNotAcceptedYet) {
+TEST(Acceptor, Stop_RejectsPendingConnections) {
   const auto acceptor = Acceptor::Listen(Loopback(), {}).value();
   auto caller = BlockingSocket::ConnectTo(acceptor->address());
   acceptor->Stop();
@@ -154,7 +154,7 @@ class FewDescriptors {
  public:
   explicit FewDescriptors(int free) {
     getrlimit(RLIMIT_NOFILE, &before_);
-    const Socket highest(dup(0));  // all below are taken, or as good as
+    const Socket highest(dup(0));  // all lower numbers are taken, or not allowed
     rlimit limit = before_;
     limit.rlim_cur = static_cast<rlim_t>(free > 0 ? highest.fd() + free : 3);
     setrlimit(RLIMIT_NOFILE, &limit);
@@ -165,7 +165,7 @@ class FewDescriptors {
   rlimit before_{};
 };
 
-TEST(Acceptor, OutOfDescriptors_TurnsCallersAwayWithALineASecondThenGoesOn) {
+TEST(Acceptor, OutOfDescriptors_RejectsCallersWithOneLogLineASecond_ThenAccepts) {
   if (kUnderSanitizer) GTEST_SKIP() << "UBSan itself needs descriptors";
   const test::CapturedLog log;
   Listening listening(Loopback());
@@ -182,7 +182,7 @@ TEST(Acceptor, OutOfDescriptors_TurnsCallersAwayWithALineASecondThenGoesOn) {
       ASSERT_EQ(0, connect(it.fd(), endpoint.get(), endpoint.size));
       callers.emplace_back(std::move(it));
     }
-    // The loop handles the last one after all others.
+    // The loop handles the last connection after all others.
     int turned_away = 0;
     for (std::size_t i = 10; i < callers.size(); ++i) turned_away += callers[i].Read(1).empty();
     EXPECT_EQ(turned_away, kCallers - 10);

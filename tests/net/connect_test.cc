@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 constexpr Duration kTimeout = 10s;
 
-// A name service that answers when the test tells it to. May outlive the test, as lookups may.
+// A name service that answers when the test allows it. May outlive the test, like a lookup.
 class SlowNames {
  public:
   Resolver::Lookup lookup() {
@@ -54,7 +54,7 @@ Address Loopback(std::uint16_t port) {
   return {.host = "127.0.0.1", .port = port, .unix_path = {}};
 }
 
-// A port that is bound but not listened on.
+// A bound port on which no process listens.
 class DeadPort {
  public:
   DeadPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -142,7 +142,7 @@ TEST(Connect, UnixSocket_ConnectsOrFailsWithTheCause) {
   EXPECT_THAT(too_long.error(), HasSubstr("at most 107 bytes"));
 }
 
-TEST(Connect, FirstAddressDead_TheNextIsTaken) {
+TEST(Connect, FirstAddressDead_TriesTheNext) {
   const auto acceptor = Acceptor::Listen(Loopback(0), {}).value();
   const DeadPort dead;
   SlowNames names;
@@ -156,7 +156,7 @@ TEST(Connect, FirstAddressDead_TheNextIsTaken) {
 }
 
 // A listener whose queue is full does not answer: the kernel drops further connections.
-TEST(Connect, AddressThatDoesNotAnswer_IsGivenUpAfterTheTimeoutForTheNext) {
+TEST(Connect, AddressWithoutAnswer_TriesTheNextAfterTheTimeout) {
   const Socket silent(socket(AF_INET, SOCK_STREAM, 0));
   const Endpoint any = Endpoint::FromNumeric(Loopback(0)).value();
   ASSERT_EQ(0, bind(silent.fd(), any.get(), any.size));
@@ -179,7 +179,7 @@ TEST(Connect, AddressThatDoesNotAnswer_IsGivenUpAfterTheTimeoutForTheNext) {
 }
 
 // The connect timeout begins when the name is resolved.
-TEST(Connect, SlowNameService_IsWaitedForAndItsAnswerUsed) {
+TEST(Connect, SlowNameService_ConnectsWhenItAnswers) {
   const auto acceptor = Acceptor::Listen(Loopback(0), {}).value();
   SlowNames names;
   names.Add(acceptor->address());
@@ -195,7 +195,7 @@ TEST(Connect, SlowNameService_IsWaitedForAndItsAnswerUsed) {
   EXPECT_EQ(names.asked(), 1);
 }
 
-TEST(Connect, AttemptDestroyedWhileTheNameIsLookedUp_CallsNothing) {
+TEST(Connect, AttemptDestroyedDuringTheLookup_CallsNothing) {
   const auto acceptor = Acceptor::Listen(Loopback(0), {}).value();
   SlowNames names;
   names.Add(acceptor->address());
@@ -204,7 +204,7 @@ TEST(Connect, AttemptDestroyedWhileTheNameIsLookedUp_CallsNothing) {
   ASSERT_TRUE(test::WaitUntil(10s, [&] { return names.asked() == 1; }));
   given_up.GiveUp();
   names.Answer();
-  Attempt next(io, {.host = "redis.test", .unix_path = {}});  // one name after the other
+  Attempt next(io, {.host = "redis.test", .unix_path = {}});  // one name after another
   ASSERT_TRUE(next.Done());
   EXPECT_EQ(given_up.calls(), 0);
 }

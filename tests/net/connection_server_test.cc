@@ -17,7 +17,7 @@
 namespace sluice::net {
 namespace {
 
-// Says at once whether it has a place, and then waits: it may be closed at any time.
+// Sends at once whether it has a place, then waits. It may be closed at any time.
 class Greeter final : public ServedConnection {
  public:
   Greeter(TransportPtr transport, bool has_place)
@@ -78,7 +78,7 @@ TEST_F(ConnectionServerTest, Connection_BeyondTheLimit_ReplacesAnIdleOne) {
   EXPECT_LE(server_->count().open(), 4U);
 }
 
-// The other loop's arrivals are bounded, since each holds a file.
+// The connections posted to the other loop are bounded, since each holds a file.
 TEST_F(ConnectionServerTest, OtherLoopIsStuck_NewConnectionsGetAPlaceOnTheFirst) {
   Start(4);
   std::vector<BlockingSocket> clients;
@@ -88,7 +88,8 @@ TEST_F(ConnectionServerTest, OtherLoopIsStuck_NewConnectionsGetAPlaceOnTheFirst)
   }
   Notification release;
   threads_.loop(1).Post([&] { release.Wait(); });
-  // At most 64 of them wait for the other loop. The last of the others is not replaced by another.
+  // At most 64 of them wait for the other loop. The first loop serves the rest, and the last of the
+  // rest keeps its place.
   for (int i = 0; i < 300; ++i) clients.push_back(BlockingSocket::ConnectTo(address_));
   std::vector<pollfd> last;
   for (std::size_t i = clients.size() - 65; i < clients.size(); ++i) {

@@ -74,7 +74,7 @@ TEST(EpollLoop, Post_FromSeveralThreads_RunsAllInEachThreadsOrder) {
   }
 }
 
-TEST(EpollLoop, Post_WithinATask_RunsInALaterTurn) {
+TEST(EpollLoop, Post_WithinATask_RunsInALaterIteration) {
   OneIoThread io;
   Journal journal;
   NamedFlush flush(FlushStage::kCallers, "flush", journal);
@@ -106,13 +106,13 @@ TEST(EpollLoop, Flush_StoresGoBeforeCallers) {
   io.Run([&] {
     io.loop().RequestFlush(caller);
     io.loop().RequestFlush(store);
-    io.loop().RequestFlush(caller);  // once all the same
+    io.loop().RequestFlush(caller);  // still only once
   });
   io.Run([] {});
   EXPECT_THAT(journal, ElementsAre("store", "caller"));
 }
 
-TEST(EpollLoop, Flush_RequestedWithinAFlush_HappensInTheSameTurnStoresFirst) {
+TEST(EpollLoop, Flush_RequestedWithinAFlush_RunsInTheSameIteration_StoresFirst) {
   OneIoThread io;
   Journal journal;
   NamedFlush first(FlushStage::kCallers, "first", journal);
@@ -127,12 +127,12 @@ TEST(EpollLoop, Flush_RequestedWithinAFlush_HappensInTheSameTurnStoresFirst) {
     io.loop().RequestFlush(first);
     io.loop().RequestFlush(second);
     io.loop().Post([&] {
-      journal.push_back("next turn");
+      journal.push_back("next iteration");
       next_turn.Notify();
     });
   });
   next_turn.Wait();
-  EXPECT_THAT(journal, ElementsAre("first", "store", "second", "first", "next turn"));
+  EXPECT_THAT(journal, ElementsAre("first", "store", "second", "first", "next iteration"));
 }
 
 TEST(EpollLoop, DisposeLater_DestroysAfterTheFlush) {
@@ -151,7 +151,7 @@ TEST(EpollLoop, DisposeLater_DestroysAfterTheFlush) {
   EXPECT_THAT(journal, ElementsAre("task", "flush", "first", "second"));
 }
 
-TEST(EpollLoop, Timer_FiresBeforeTheFlushOfItsTurn) {
+TEST(EpollLoop, Timer_FiresBeforeTheFlushOfItsIteration) {
   OneIoThread io;
   Journal journal;
   NamedFlush flush(FlushStage::kStore, "flush", journal);
@@ -172,7 +172,7 @@ TEST(EpollLoop, Timer_FiresBeforeTheFlushOfItsTurn) {
   EXPECT_THAT(journal, ElementsAre("timer", "flush"));
 }
 
-TEST(EpollLoop, MeasureLateness_ATimerThatATaskHoldsUp_IsLateByAsMuch) {
+TEST(EpollLoop, MeasureLateness_TaskDelaysATimer_CountsTheDelay) {
   static constexpr std::array<Histogram::Duration, 1> kBound{std::chrono::seconds(1)};
   constexpr std::chrono::milliseconds kHeldUp(20);
   Histogram lateness(kBound);
@@ -213,7 +213,7 @@ TEST(EpollLoop, Destructor_DropsTasksAndTheirTransports) {
   EXPECT_EQ(peer.ReadAll(), "");
 }
 
-TEST(EpollLoop, Stop_EndsTheThreadWhateverIsPosted) {
+TEST(EpollLoop, Stop_EndsTheThread_EvenWithPostedTasks) {
   IoThreads threads(2);
   threads.Start();
   std::function<void()> again = [&] { threads.loop(0).Post(again); };

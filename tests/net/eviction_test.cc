@@ -14,7 +14,7 @@ using enum Occupant::State;
 
 SteadyTime At(int second) { return SteadyTime(std::chrono::seconds(second)); }
 
-TEST(ChooseVictims, OfOneNetwork_StuckOnesGoFirstThenTheLongestIdle) {
+TEST(ChooseVictims, OneNetwork_StuckOnesGoFirst_ThenTheLongestIdle) {
   const std::vector<Occupant> occupants = {{kIdle, At(1), "a"},  {kBusy, At(0), "a"},
                                            {kStuck, At(5), "a"}, {kStuck, At(4), "a"},
                                            {kIdle, At(2), "a"},  {kIdle, At(3), "a"}};
@@ -23,13 +23,13 @@ TEST(ChooseVictims, OfOneNetwork_StuckOnesGoFirstThenTheLongestIdle) {
   EXPECT_THAT(ChooseVictims(occupants, "b", 9), ElementsAre(3, 2, 0, 4, 5));
 }
 
-TEST(ChooseVictims, ConnectionsThatWereNeverUsed_GoBeforeThoseThatWere) {
+TEST(ChooseVictims, UnusedConnections_GoBeforeUsedOnes) {
   const std::vector<Occupant> occupants = {
       {kIdle, At(1), "a"}, {kUnused, At(3), "a"}, {kUnused, At(2), "a"}, {kStuck, At(4), "a"}};
   EXPECT_THAT(ChooseVictims(occupants, "a", 9), ElementsAre(3, 2, 1, 0));
 }
 
-TEST(ChooseVictims, NetworkWithMoreThanItsShare_GoesBeforeOthersThatAreStuck) {
+TEST(ChooseVictims, NetworkWithMoreThanItsShare_GoesBeforeStuckOnesOfOthers) {
   const std::vector<Occupant> occupants = {{kStuck, At(1), "honest"},
                                            {kIdle, At(3), "greedy"},
                                            {kIdle, At(2), "greedy"},
@@ -37,7 +37,7 @@ TEST(ChooseVictims, NetworkWithMoreThanItsShare_GoesBeforeOthersThatAreStuck) {
   EXPECT_THAT(ChooseVictims(occupants, "new", 9), ElementsAre(2, 1, 0));
 }
 
-TEST(ChooseVictims, NetworkCannotDisplaceOneThatHasLess) {
+TEST(ChooseVictims, Network_CannotDisplaceOneWithFewerConnections) {
   const std::vector<Occupant> occupants = {
       {kStuck, At(1), "honest"}, {kBusy, At(2), "greedy"}, {kBusy, At(3), "greedy"}};
   EXPECT_THAT(ChooseVictims(occupants, "greedy", 9), IsEmpty());

@@ -70,7 +70,7 @@ TEST(IoThreads, AssignConnection_AvoidsABusyThread) {
   }
 }
 
-TEST(IoThreads, LoadOfAThreadThatHasNothingToDo_FallsToNone) {
+TEST(IoThreads, Load_OfAnIdleThread_FallsToZero) {
   bool stop = false;
   std::function<void()> work;
   IoThreads threads(1);

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using Closure = Protocol::Closure;
 
-// Bytes in which losses and swaps are visible.
+// Bytes in which lost or swapped ones are visible.
 std::string Pattern(std::size_t size) {
   std::string bytes(size, '\0');
   for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * 2'654'435'761U >> 13U);
@@ -87,7 +87,7 @@ TEST_P(SocketTransport_Test, Peer_IsNamed) {
   EXPECT_FALSE(protocol_.transport->peer().tls);
 }
 
-TEST_P(SocketTransport_Test, OneTurn_ReadsAtMostKReadBytes) {
+TEST_P(SocketTransport_Test, OneIteration_ReadsAtMostKReadBytes) {
   const std::string sent = Pattern(200'000);
   std::size_t turn_bytes = 0;
   std::size_t most = 0;
@@ -104,7 +104,7 @@ TEST_P(SocketTransport_Test, OneTurn_ReadsAtMostKReadBytes) {
   EXPECT_LE(most, Transport::kReadBytes);
 }
 
-TEST_P(SocketTransport_Test, PeerThatDoesNotRead_BoundsWhatIsUnsent) {
+TEST_P(SocketTransport_Test, PeerThatDoesNotRead_UnsentBytesAreBounded) {
   Start();
   const std::string sent = Pattern(8'000'000);
   Send(sent);
@@ -139,7 +139,7 @@ TEST_P(SocketTransport_Test, SetReading_BeforeStart_HoldsBytesBack) {
   EXPECT_EQ(io_.Run([&] { return protocol_.received; }), "");
 }
 
-TEST_P(SocketTransport_Test, HalfCloseByThePeer_LetsAnswersPass) {
+TEST_P(SocketTransport_Test, HalfCloseByThePeer_AnswersAreStillSent) {
   Start();
   peer_.Send("question");
   peer_.FinishSending();
@@ -234,7 +234,7 @@ TEST_P(SocketTransport_Test, CloseWithRequestedFlush_TakesNothing) {
 
 // Without a limit, a peer that reads as fast as we write would starve all other connections. The
 // kernel has room for megabytes here.
-TEST(SocketTransport_OnTcp, EndlessOutput_LeavesTurnsToOthers) {
+TEST(SocketTransport_OnTcp, EndlessOutput_DoesNotStarveOthers) {
   auto [ours, peer] = ConnectedPair(SocketKind::kTcp, 0);
   OneIoThread io;
   TestProtocol protocol;
@@ -252,7 +252,7 @@ TEST(SocketTransport_OnTcp, EndlessOutput_LeavesTurnsToOthers) {
     protocol.transport->Start(protocol);
     protocol.transport->RequestFlush();
   });
-  EXPECT_EQ(peer.Read(5'000'000).size(), 5'000'000U) << "it goes on in later turns";
+  EXPECT_EQ(peer.Read(5'000'000).size(), 5'000'000U) << "it continues in later iterations";
   io.Run([&] { protocol.transport.reset(); });
   EXPECT_GE(most_takes, 2);
   EXPECT_LE(most_takes, 5);  // the fifth waits to be sent

@@ -150,7 +150,7 @@ TEST(TimerQueue, TimerThatStartsItselfForNow_FiresInTheNextMillisecond) {
   EXPECT_EQ(fired, 4);
 }
 
-TEST(TimerQueue, TimerThatDestroysAnotherOfItsTime_KeepsItFromFiring) {
+TEST(TimerQueue, TimerThatDestroysAnotherDueAtItsTime_KeepsItFromFiring) {
   TimerQueue queue(kStart);
   bool fired = false;
   auto second = std::make_unique<Timer>(queue, [&] { fired = true; });

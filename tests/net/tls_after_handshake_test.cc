@@ -83,7 +83,7 @@ struct Record {
   std::string_view content;
 };
 
-// Encrypts arbitrary records as a client of TLS 1.3 does that has sent no data yet.
+// Encrypts arbitrary records like a TLS 1.3 client that has sent no data yet.
 class ClientRecords {
  public:
   // REQUIRES: before the handshake.
@@ -168,21 +168,21 @@ struct Breach {
   const char* error;
 };
 
-// Neither is a message that the server would need, kept until it is complete.
+// The server must not buffer a message that it does not need until it is complete.
 TEST(TlsAfterHandshake, Breaches_CloseAtOnce) {
   constexpr char kData = SSL3_RT_APPLICATION_DATA;
   constexpr char kHandshake = SSL3_RT_HANDSHAKE;
   const auto context = Load(ServerOptions());
   for (const Breach& breach : std::vector<Breach>{
-           {"a ticket of 64 KB, as clients never send",
+           {"a ticket of 64 KB, which clients never send",
             {{kHandshake, {"\x04\0\xff\xff", 4}}},
             "unexpected message"},
            {"a key update of 64 KB", {{kHandshake, {"\x18\0\xff\xff", 4}}}, "excessive message"},
-           {"a key update of no known kind", {{kHandshake, {"\x18\0\0\x01\x02", 5}}}, "bad key"},
+           {"a key update of an unknown kind", {{kHandshake, {"\x18\0\0\x01\x02", 5}}}, "bad key"},
            {"bytes after a key update",
             {{kHandshake, {"\x18\0\0\x01\0\x18", 6}}},
             "not on record boundary"},
-           {"a record of no known type", {{99, "x"}}, "bad record type"},
+           {"a record of an unknown type", {{99, "x"}}, "bad record type"},
            {"empty records without end", std::vector<Record>(40, {kData, ""}), "record too small"},
        }) {
     SCOPED_TRACE(breach.what);

@@ -73,7 +73,7 @@ class TlsConnection {
 
   // Why the server's side was closed.
   std::string ServerError() {
-    if (!Eventually([&] { return server.lost(); })) return "it has not gone";
+    if (!Eventually([&] { return server.lost(); })) return "the server's side is still open";
     return io.Run([&] { return server.causes.back(); });
   }
 

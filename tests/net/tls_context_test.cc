@@ -38,7 +38,7 @@ class TlsContext_Test : public ::testing::Test {
   const test::Certificate second_ = authority_.Issue({.name = "second", .alternative_names = {}});
 };
 
-TEST_F(TlsContext_Test, Load_TellsWhichFileIsWrong) {
+TEST_F(TlsContext_Test, Load_NamesTheInvalidFile) {
   EXPECT_EQ(LoadError(Files()), "");
   TlsFiles missing = Files();
   missing.certificate_chain += ".none";
@@ -69,7 +69,7 @@ TEST_F(TlsContext_Test, Load_KeyWithPassphrase_FailsWithoutAsking) {
   EXPECT_THAT(LoadError(files), HasSubstr("without passphrase"));
 }
 
-TEST_F(TlsContext_Test, Reload_UsesWhatHasChangedOnly) {
+TEST_F(TlsContext_Test, Reload_ReadsChangedFilesOnly) {
   const test::CapturedLog log;
   const auto context = TlsServerContext::Load({.paths = Files()}).value();
   const auto before = context->setup();
@@ -89,7 +89,7 @@ TEST_F(TlsContext_Test, Reload_OfABrokenSet_KeepsTheOldOneAndLogsOnce) {
   const test::Certificate kept = authority_.Issue({.name = "kept", .alternative_names = {}});
   Replace(first_.key, kept.key);
 
-  Replace(second_.key, first_.key);  // the certificate has not come yet
+  Replace(second_.key, first_.key);  // the new certificate does not exist yet
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(context->Reload());
   EXPECT_EQ(log.CountLines("the old ones stay in use"), 1) << log.text();
   std::filesystem::remove(first_.key);
@@ -102,7 +102,7 @@ TEST_F(TlsContext_Test, Reload_OfABrokenSet_KeepsTheOldOneAndLogsOnce) {
   EXPECT_TRUE(context->Reload());
 }
 
-TEST_F(TlsContext_Test, Expiry_IsThatOfTheCertificateInUse) {
+TEST_F(TlsContext_Test, Expiry_IsOfTheCertificateInUse) {
   const test::Certificate expired =
       authority_.Issue({.name = "expired", .alternative_names = {}, .days = -1});
   const auto context = TlsServerContext::Load({.paths = Files()}).value();

@@ -60,7 +60,7 @@ TEST(TlsTransport, BytesThatAreNotTls_EndWithTheCause) {
   EXPECT_EQ(noise.io.Run([&] { return noise.server.received; }), "");
 }
 
-TEST(TlsTransport, ClientOfAnotherAuthority_LeavesWithAnAlert) {
+TEST(TlsTransport, ClientThatTrustsAnotherAuthority_SendsAnAlert) {
   const auto context = Load(ServerOptions());
   TlsConnection connection(*context, {.ca = Certs().stranger.path()});
   EXPECT_EQ(connection.client.Handshake(), "certificate verify failed");
@@ -92,7 +92,7 @@ TEST(TlsTransport, ClientCertificate_Right_NamesThePeer) {
 }
 
 // An address of one byte: the following bytes in memory must not become part of a name.
-TEST(TlsTransport, ClientCertificate_WithAnAddressOfNoFamily_DoesNotHaveThatName) {
+TEST(TlsTransport, ClientCertificate_WithAnInvalidAddress_HasNoSuchName) {
   const auto client = Certs().authority.Issue(
       {.name = "odd", .alternative_names = "DER:30:08:87:01:0a:82:03:61:2e:62"});
   const auto context = Load(MutualOptions());
@@ -128,7 +128,7 @@ TEST(TlsTransport, ClientCertificate_MissingOrWrong_IsRefused) {
   }
 }
 
-TEST(TlsTransport, Alpn_ChoosesOursOrRefuses) {
+TEST(TlsTransport, Alpn_ChoosesASupportedProtocolOrRefuses) {
   const auto context = Load(ServerOptions());
   for (const bool required : {false, true}) {
     const auto connect = [&](const std::string& offered) {
@@ -151,7 +151,7 @@ TEST(TlsTransport, Alpn_ChoosesOursOrRefuses) {
   }
 }
 
-TEST(TlsTransport, CutInTheHandshake_IsLost) {
+TEST(TlsTransport, ConnectionCutInTheHandshake_IsLost) {
   const auto context = Load(ServerOptions());
   TlsConnection at_once(*context);
   at_once.client.socket().Close();
@@ -180,7 +180,7 @@ TEST(TlsTransport, SilentPeer_IsLostWhenTheHandshakeTakesTooLong) {
   EXPECT_EQ(TlsServerContext::Options().handshake_time, options.handshake_time);
 }
 
-TEST(TlsTransport, RenewedCertificate_IsForNewConnectionsWhileOldOnesGoOn) {
+TEST(TlsTransport, RenewedCertificate_IsUsedByNewConnections_OldOnesContinue) {
   const test::TempDir dir;
   const auto copy = [&](const test::Certificate& from) {
     constexpr auto kReplace = std::filesystem::copy_options::overwrite_existing;
@@ -204,7 +204,7 @@ TEST(TlsTransport, RenewedCertificate_IsForNewConnectionsWhileOldOnesGoOn) {
   EXPECT_EQ(old.client.Read(10), "still here");
 }
 
-TEST(TlsTransport, ManyHandshakesAtOnce_AreAllDone) {
+TEST(TlsTransport, ManyHandshakesAtOnce_AllSucceed) {
   constexpr int kClients = 40;
   const auto context = Load(ServerOptions());
   OneIoThread io;

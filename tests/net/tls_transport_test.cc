@@ -40,7 +40,7 @@ TEST(TlsTransport, BigTransfers_ThroughSmallBuffers_ArriveWhole) {
   }
 }
 
-TEST(TlsTransport, PeerThatDoesNotRead_BoundsWhatIsUnsent) {
+TEST(TlsTransport, PeerThatDoesNotRead_UnsentBytesAreBounded) {
   const auto context = Load(ServerOptions());
   TlsConnection connection(*context);
   ASSERT_EQ(connection.client.Handshake(), "");
@@ -116,7 +116,7 @@ class TlsPair {
 };
 
 // Protocols set it after each input.
-TEST(TlsTransport, SetReading_WithoutAChange_NeedsNoIterationOfItsOwn) {
+TEST(TlsTransport, SetReading_WithoutAChange_NeedsNoFurtherIteration) {
   TlsPair pair;
   pair.Deliver();
   pair.server.on_receive = [&](std::string_view) { pair.server.transport->SetReading(true); };
@@ -125,7 +125,7 @@ TEST(TlsTransport, SetReading_WithoutAChange_NeedsNoIterationOfItsOwn) {
   EXPECT_EQ(pair.server.received, "a request");
 }
 
-TEST(TlsTransport, SetReading_HoldsBytesBackWithinAndAfterWhatHasCome) {
+TEST(TlsTransport, SetReading_HoldsBackReceivedAndLaterBytes) {
   const auto context = Load(ServerOptions());
   TlsConnection connection(*context);
   connection.io.Run([&] {
@@ -149,7 +149,7 @@ TEST(TlsTransport, SetReading_HoldsBytesBackWithinAndAfterWhatHasCome) {
   EXPECT_TRUE(connection.io.Run([&] { return connection.server.received == sent; }));
 }
 
-// The end of the socket is read before the buffered input, if both are ready.
+// If both are ready, the end of the socket is read before the buffered input.
 TEST(TlsTransport, SetReading_AfterThePeersEnd_LosesNothing) {
   const auto context = Load(ServerOptions());
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
@@ -200,7 +200,7 @@ TEST(TlsTransport, ByteByByte_HandshakeAndDataWork) {
   connection.io.Run([&] { connection.server.transport.reset(); });
 }
 
-TEST(TlsTransport, FinishSending_SaysSoAfterTheRest) {
+TEST(TlsTransport, FinishSending_SendsCloseNotifyAfterTheRest) {
   const auto context = Load(ServerOptions());
   for (const bool before_handshake : {false, true}) {
     TlsConnection connection(*context);
@@ -220,7 +220,7 @@ TEST(TlsTransport, FinishSending_SaysSoAfterTheRest) {
   }
 }
 
-TEST(TlsTransport, HalfCloseByThePeer_LetsAnswersPass) {
+TEST(TlsTransport, HalfCloseByThePeer_AnswersAreStillSent) {
   const auto context = Load(ServerOptions());
   TlsConnection connection(*context);
   ASSERT_EQ(connection.client.Handshake(), "");

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What the tests of packages share. Sourced.
+# Functions for the tests of packages, to be sourced.
 set -euo pipefail
-# Mounts end with the script, however it ends.
+# Mounts end with the script, even if it is killed.
 [[ "$(readlink /proc/self/ns/mnt)" != "$(readlink /proc/$PPID/ns/mnt)" ]] || exec unshare --mount "$0" "$@"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 packages=$PWD/build/packages
@@ -32,7 +32,7 @@ make_place() {
   chmod 755 "$place"
 }
 
-# A clean Debian 12, made once, in $debian.
+# Makes a clean Debian 12 in $debian, once.
 make_debian() {
   [[ -e $debian.complete ]] && return
   rm -rf --one-file-system "$debian"
@@ -43,8 +43,8 @@ make_debian() {
   touch "$debian.complete"
 }
 
-# make_root NAME: sets $root to a copy of the clean Debian, with what a machine has: devices, names, and
-# the authorities it trusts (its proxy's may be among them).
+# make_root NAME: sets $root to a copy of the clean Debian, with devices, host names and the
+# authorities that this machine trusts (such as that of a proxy).
 make_root() {
   make_debian
   root=$packages/$1
@@ -58,7 +58,7 @@ make_root() {
   mounts=("$root/proc" "$root/dev")
 }
 
-# inside [NAME=VALUE...] COMMAND...: as root, in $root.
+# inside [NAME=VALUE...] COMMAND...: runs it as root in $root.
 inside() {
   local proxies
   mapfile -t proxies < <(env | grep -iE '^(https?|no)_proxy=')
@@ -66,7 +66,7 @@ inside() {
     "NODE_EXTRA_CA_CERTS=$authorities" "${proxies[@]}" "$@"
 }
 
-# logged NAME COMMAND...: its output goes to a file, and is shown if it fails.
+# logged NAME COMMAND...: writes its output to a file, and shows it if the command fails.
 logged() {
   local log=$packages/$1.log
   shift
@@ -76,7 +76,7 @@ logged() {
   }
 }
 
-# wait_for SECONDS COMMAND...: until it succeeds.
+# wait_for SECONDS COMMAND...: repeats it until it succeeds.
 wait_for() {
   local end=$((SECONDS + $1))
   shift
@@ -86,7 +86,7 @@ wait_for() {
   done
 }
 
-# free_ports COUNT: as many that nobody listens on.
+# free_ports COUNT: prints that many free ports.
 free_ports() {
   /usr/bin/python3 - "$1" <<'PYTHON'
 import socket, sys
@@ -97,7 +97,8 @@ print(*(it.getsockname()[1] for it in sockets))
 PYTHON
 }
 
-# decision HTTP-ADDRESS PHONE: what the example rules say to one text message a minute.
+# decision HTTP-ADDRESS PHONE: prints the decision of the example rule for text messages (one a
+# minute).
 decision() {
   curl -fsS "http://$1/v1/check" -d \
     "{\"domain\":\"shop\",\"attributes\":{\"endpoint\":\"/login/code\",\"phone\":\"$2\"}}" |
@@ -117,5 +118,5 @@ find_programs() {
     bin=$PWD/$built/bin
     [[ -x $bin/sluiced && -x $bin/sluice ]] && return
   done
-  fail "build sluiced and sluice before: cmake --preset package && cmake --build --preset package"
+  fail "first build sluiced and sluice: cmake --preset package && cmake --build --preset package"
 }

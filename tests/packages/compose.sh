@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# docker/compose.yaml without a container engine: what it mounts is there and is read without
-# complaint, and its servers and nginx, run as processes, limit a site together.
+# Tests docker/compose.yaml without a container engine: mounted files exist and are valid, and its
+# servers and nginx, run as processes, limit a site together.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 find_programs
@@ -8,7 +8,7 @@ find_programs
 make_place
 mkdir "$place/html"
 
-# Services that run one image differ in their ports alone.
+# Services with the same image differ only in their ports.
 /usr/bin/python3 - docker/compose.yaml "$place" <<'PYTHON'
 import pathlib, sys, yaml
 file = pathlib.Path(sys.argv[1])
@@ -23,7 +23,7 @@ environment = servers["sluiced-1"]["environment"]
 pathlib.Path(sys.argv[2], "environment").write_text(
     "".join(f"{key}={value}\n" for key, value in environment.items()))
 PYTHON
-echo "ok: every mounted file is there"
+echo "ok: every mounted file exists"
 # Prometheus is checked with the alerts beside its file, as they are mounted.
 cp docker/compose/prometheus.yml docker/prometheus/alerts.yml "$place"
 promtool check config "$place/prometheus.yml" >/dev/null || fail "Prometheus refuses its settings"
@@ -54,7 +54,8 @@ processes+=($!)
 answers() { curl -sS -o "$place/body" "http://127.0.0.1:$site/"; }
 wait_for 20 answers || fail "nginx does not answer"
 
-# 20 at once and 10 a second: of 200 within moments some are denied, and far more than one server's.
+# The limit is 20 at once and 10 a second: of 200 requests within a moment, at least 20 are served,
+# and some are denied.
 for _ in {1..200}; do echo "url=http://127.0.0.1:$site/boot/pay"; done |
   curl -s -Z --no-progress-meter -K - -o /dev/null -w '%{http_code}\n' | sort | uniq -c >"$place/codes"
 allowed=$(awk '$2 == 200 { print $1 }' "$place/codes")
@@ -68,8 +69,8 @@ for number in 1 2 3; do
 done
 echo "ok: every server was asked"
 
-# nginx notices that servers are gone, and must not leave them out for long when they are back: while
-# one server after the other restarts, as at an upgrade, that could be all.
+# nginx notices that servers are gone. When they are back, it must use them again soon: in a rolling
+# restart, it could otherwise leave out all of them.
 served() {
   [[ $(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$site/boot/pay") =~ ^(200|429)$ ]]
 }
@@ -77,5 +78,5 @@ kill -TERM "${servers[@]}"
 wait "${servers[@]}" || fail "a server does not end well"
 for _ in {1..6}; do ! served || fail "a request is served without a server"; done 2>/dev/null
 for number in 1 2 3; do start_server "$number"; done
-wait_for 5 served || fail "nginx does not ask servers that are back"
-echo "ok: servers that are back are asked again"
+wait_for 5 served || fail "nginx does not use servers that are back"
+echo "ok: nginx uses servers that are back"

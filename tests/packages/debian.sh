@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The Debian package (PACKAGE, or one that is built here) in a clean Debian: it installs, its service's
-# command serves as the service's user, an upgrade keeps edited rules, and a purge leaves nothing.
+# Tests the Debian package (PACKAGE, or one built here) in a clean Debian: it installs, the
+# service's command runs as the service's user, an upgrade keeps edited rules, and a purge leaves
+# nothing.
 #   tests/packages/debian.sh [PACKAGE]
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -21,7 +22,7 @@ make_later() {
   echo "# later" >>"$root/tmp/later/etc/sluice/rules/shop.yaml"
   dpkg-deb --build --root-owner-group "$root/tmp/later" "$root/tmp/later.deb" >/dev/null
 }
-# As unattended upgrades do it: what the administrator has edited stays.
+# Like unattended upgrades, which keep the files that the administrator has edited.
 install_package() {
   inside apt-get -q install -y --no-install-recommends -o Dpkg::Options::=--force-confdef \
     -o Dpkg::Options::=--force-confold "$1"
@@ -29,7 +30,7 @@ install_package() {
 
 make_root debian
 logged update inside apt-get -q update
-# What every Debian that boots has.
+# Every Debian that boots has these.
 logged systemd inside apt-get -q install -y --no-install-recommends systemd procps
 cp "$old" "$root/tmp/sluice.deb"
 logged install install_package /tmp/sluice.deb
@@ -45,7 +46,7 @@ expect "completion of health" "--help --addr" "$(inside bash -c '
   _sluice
   echo "${COMPREPLY[*]}"' | cut -d' ' -f1,2)"
 
-# hardened PROGRAM: as cmake/compiler.cmake asks for.
+# hardened PROGRAM: checks the options of cmake/compiler.cmake.
 hardened() {
   local found
   found=$(readelf --wide --file-header --program-headers --dynamic --dyn-syms "$1")
@@ -58,7 +59,7 @@ hardened "$root/usr/bin/sluiced"
 hardened "$root/usr/bin/sluice"
 
 unit=$root/usr/lib/systemd/system/sluiced.service
-# The host has no such user and no such program, but systemd's verifier asks for both.
+# systemd's verifier needs a user and a program that this host does not have.
 systemd-analyze verify --root "$root" --man=no sluiced.service
 exposure=$(systemd-analyze security --offline=true --root "$root" sluiced.service | tail -1)
 echo "ok: $exposure"
@@ -69,7 +70,7 @@ user=$(sed -n 's/^User=//p' "$unit")
 command=$(sed -n 's/^ExecStart=//p' "$unit")
 directory=/run/$(sed -n 's/^RuntimeDirectory=//p' "$unit")
 mode=$(sed -n 's/^RuntimeDirectoryMode=//p' "$unit")
-# start [NAME=VALUE...]: the service as systemd starts it: its command, its user, its environment.
+# start [NAME=VALUE...]: starts the service like systemd, with its command, user and environment.
 start() {
   local arguments
   inside rm -rf "$directory"
@@ -95,7 +96,8 @@ expect "user of the process" "$(inside id -u "$user")" "$(ps -o uid= -p "$server
 expect "health" serving "$(inside sluice health --addr "127.0.0.1:$grpc")"
 expect "first" DECISION_ALLOWED "$(decision "127.0.0.1:$http" 1)"
 expect "second" DECISION_DENIED "$(decision "127.0.0.1:$http" 1)"
-# explains ADDRESS SOCKET: root is told the socket of the server at ADDRESS, and opens it.
+# explains ADDRESS SOCKET: the tool names the socket of the server at ADDRESS to root, who can use
+# it.
 explains() {
   local said command=(sluice explain shop endpoint=/boot/pay user=1)
   said=$(inside "${command[@]}" --addr "$1" 2>&1) && fail "the tool opens the socket of another user"
@@ -116,7 +118,7 @@ stop
 socket=unix:$directory/grpc.sock
 start "SLUICE_GRPC=$socket" SLUICE_GRPC_SOCKET_MODE=0660
 asks() { chroot --userspec=nobody:nogroup "$@" "$root" /usr/bin/sluice health --addr "$socket" 2>&1; }
-expect "health, asked by a member of the group" serving "$(asks --groups="$user")"
+expect "health check by a member of the group" serving "$(asks --groups="$user")"
 asks --groups= >/dev/null && fail "others may ask"
 inside sluice rules --addr "$socket" >/dev/null || fail "root cannot list the rules"
 echo "ok: root opens $directory/grpc.sock.admin"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# docker/Dockerfile: builds it, starts the image as its user on a read-only file system, asks it from
-# outside, stops it. ARCHIVE: of an image that is built already.
+# Builds docker/Dockerfile, starts the image as its user on a read-only file system, sends a check
+# from outside, and stops it. ARCHIVE: an image that has already been built.
 #   tests/packages/image.sh [ARCHIVE]
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -18,7 +18,7 @@ if [[ -n ${1:-} ]]; then
   image=$(buildah pull --quiet "docker-archive:$packages/image.tar")
   rm "$packages/image.tar"
 else
-  # Without layers: to keep that of the compiler takes longer than to install it again.
+  # Without layers: storing the compiler's layer takes longer than installing it again.
   ccache=${CCACHE_DIR:-$HOME/.cache/ccache}
   mkdir -p "$ccache"
   buildah build --isolation chroot --network host --pull=never --format docker --layers=false \
@@ -52,7 +52,7 @@ environment+=("SLUICE_GRPC=127.0.0.1:$grpc" "SLUICE_HTTP=127.0.0.1:$http"
 mapfile -t entrypoint < <(config 'Entrypoint[]')
 mapfile -t health < <(config 'Healthcheck.Test[1:][]')
 
-# in_container COMMAND...: as a container engine with a read-only root would run it.
+# in_container COMMAND...: runs it like a container engine with a read-only root.
 in_container() {
   # shellcheck disable=SC2016
   exec unshare --mount bash -euc '
@@ -82,4 +82,4 @@ wait "$server" && status=0 || status=$?
 processes=()
 expect "exit status after SIGTERM" 0 "$status"
 (in_container "${health[@]}") >/dev/null 2>&1 && status=0 || status=$?
-expect "health check of a server that is gone" 1 "$status"
+expect "health check of a server that has ended" 1 "$status"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Images without a container engine. Sourced after common.sh.
+# Functions for images without a container engine, to be sourced after common.sh.
 # shellcheck disable=SC2154
 base=docker.io/library/debian:bookworm-slim
 
@@ -8,8 +8,8 @@ buildah() {
     --runroot "$packages/run" "$@"
 }
 
-# Makes an image of a clean Debian under the name in $base, which no registry is then asked for; slim has
-# no manuals and translations.
+# Makes an image of a clean Debian with the name in $base, so that no registry is needed. Like
+# Debian's slim image, it has no manuals and translations.
 import_base() {
   buildah inspect --type image "$base" >/dev/null 2>&1 && return
   make_debian

@@ -9,7 +9,7 @@ make_place
 overlays=$packages/overlays
 mkdir -p "$overlays"
 mount -t tmpfs overlays "$overlays"
-# hide FOLDER: later changes to it are in memory.
+# hide FOLDER: keeps later changes to it in memory.
 hide() {
   mkdir -p "$overlays$1/upper" "$overlays$1/work"
   mount -t overlay overlay -o "lowerdir=$1,upperdir=$overlays$1/upper,workdir=$overlays$1/work" "$1"
@@ -18,7 +18,7 @@ scripts/setup.sh build
 for folder in /etc /opt /usr /root /home; do hide "$folder"; done
 version=$(scripts/version.py)
 
-# serves UNIT: its command starts with the settings and rules beside it, and decides.
+# serves UNIT: checks that its command starts with the installed settings and rules, and decides.
 serves() {
   local command grpc http
   read -ra command <<<"$(sed -n 's/^ExecStart=//p' "$1")"
@@ -36,14 +36,14 @@ serves() {
   expect "exit status after SIGTERM" 0 "$status"
 }
 
-# installs PREFIX SYSCONFDIR SETTINGS: the last is the path of the settings file.
+# installs PREFIX SYSCONFDIR SETTINGS: SETTINGS is the path of the settings file.
 installs() {
   local prefix=$1 unit=$1/lib/systemd/system/sluiced.service
   echo "----- $prefix"
   logged configure cmake --preset package -B build/prefix -DCMAKE_INSTALL_PREFIX="$prefix" \
     -DCMAKE_INSTALL_SYSCONFDIR="$2"
   cmake --build build/prefix
-  # CMake takes files whose times differ by less than a second for equal.
+  # CMake treats files whose times differ by less than a second as equal.
   CMAKE_INSTALL_ALWAYS=1 logged install cmake --install build/prefix
   expect "version" "sluiced $version" "$("$prefix/bin/sluiced" --version)"
   expect "command of the service" "$prefix/bin/sluiced --config $3" \

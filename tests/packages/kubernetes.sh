@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The Kubernetes objects: valid by the API's schema, complete in their kustomizations. The containers of
-# the sidecar example and of the fleet with TLS, run as processes with their users, serve those whom they
-# should serve.
+# Tests the Kubernetes objects: they are valid by the API's schema and complete in their
+# kustomizations. The containers of the sidecar example and of the fleet with TLS, run as processes
+# with their users, serve only permitted callers.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -34,15 +34,15 @@ echo redis-secret >"$place/password"
 redis-server --port "$redis" --bind 127.0.0.1 --save '' --dir "$place" --requirepass redis-secret >/dev/null &
 processes+=($!)
 
-# pod NAME GRPC-PORT HTTP-PORT: the pod of a kustomization, in the folder $place/NAME.
+# pod NAME GRPC-PORT HTTP-PORT: prepares the pod of a kustomization in the folder $place/NAME.
 pod() {
   mkdir "$place/$1"
   /usr/bin/python3 "$node/containers.py" "$node/$1.yaml" "$place/$1" "$bin" "$redis" "$2" "$3"
   install -D -m 644 "$place/password" "$place/$1/redis/password"
-  # As the kubelet makes an emptyDir of a pod with fsGroup.
+  # Like an emptyDir of a pod with fsGroup.
   install -d -g "$(cat "$place/$1/group")" -m 2777 "$place/$1/run"
 }
-# serve NAME: its server, until it is healthy.
+# serve NAME: starts its server and waits until it is healthy.
 serve() {
   bash "$place/$1/sluiced" 2>"$place/log" &
   sluiced=$!
@@ -68,7 +68,8 @@ wait_for 20 counted || fail "the application's checks do not arrive"
 echo "ok: the application's checks are counted"
 kill -TERM "$shop"
 wait "$shop" || true
-# check WHAT STATUS COMMAND...: the exit status of the tool: 0 allowed, 1 denied, 2 refused.
+# check WHAT STATUS COMMAND...: expects this exit status of the tool: 0 allowed, 1 denied, 2
+# refused.
 check() {
   "${@:3}" >/dev/null 2>&1 && status=0 || status=$?
   expect "$1" "$2" "$status"
@@ -81,7 +82,7 @@ check "a check beyond the burst" 1 as "$group" "${ask[@]}"
 check "a process that is not in the group" 2 as 10002 "${ask[@]}"
 end
 
-# As cert-manager makes it, and three tokens.
+# A certificate like cert-manager's, and three tokens.
 pod secure "$grpc" "$http"
 mkdir "$place/secure/tls" "$place/secure/callers"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=sluice \
@@ -91,7 +92,7 @@ cp "$place/secure/tls/tls.crt" "$place/secure/tls/ca.crt"
 for caller in shop web prometheus; do echo "token-of-$caller" >"$place/secure/callers/$caller"; done
 chmod -R go+rX "$place/secure"
 serve secure
-# page PATH [OPTION...]: its HTTP status.
+# page PATH [OPTION...]: prints the HTTP status.
 page() {
   curl -sS --cacert "$place/secure/tls/ca.crt" --connect-to "sluice:$http:127.0.0.1:$http" \
     --output /dev/null --write-out '%{http_code}' "${@:2}" "https://sluice:$http/$1"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What scripts/release.sh builds of the last commit: the sums are right; the package decides in a clean
-# Debian within a minute, without a compiler; package and image pass their own tests.
+# Tests the files that scripts/release.sh builds from the last commit: the sums are correct; the
+# package decides in a clean Debian within a minute, without a compiler; package and image pass
+# their own tests.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -8,7 +8,7 @@ using F = Http2Frame;
 
 std::string Hello(std::uint32_t stream = 1) { return UnaryRequest(kEcho, "hello", stream); }
 
-// These bytes, then a call.
+// Sends these bytes, then a call.
 DoorRow::Steps Before(const std::string& bytes) { return Sends(bytes + Hello()); }
 
 std::string Times(int count, const std::string& bytes) {
@@ -17,7 +17,7 @@ std::string Times(int count, const std::string& bytes) {
   return all;
 }
 
-// Only these bytes, to which no stream responds.
+// Sends only these bytes. No stream responds to them.
 DoorRow Only(std::string name, const std::string& bytes, std::string expected) {
   return {
       .name = std::move(name), .run = Sends(bytes), .expected = std::move(expected), .streams = 0};

@@ -20,7 +20,7 @@ RequestHeaders OfType(std::string_view type) { return Good().With("content-type"
 
 RequestHeaders To(std::string_view path) { return RequestHeaders(path); }
 
-// Fields as a usual client compresses them: Huffman-coded, in the dynamic table the second time.
+// Fields compressed as usual: Huffman-coded, and from the dynamic table the second time.
 std::string TwoCompressedCalls() {
   nghttp2_hd_deflater* deflater = nullptr;
   Require(nghttp2_hd_deflate_new(&deflater, 4096) == 0, "nghttp2");
@@ -51,7 +51,7 @@ std::string TwoCompressedCalls() {
   return bytes;
 }
 
-// Limits hold from the moment that the client has acknowledged them.
+// Limits apply once the client has acknowledged them.
 DoorRow::Steps AfterSettings(const std::string& bytes) {
   return [bytes](RawConnection& connection, const Seen&) {
     connection.SendPreface();

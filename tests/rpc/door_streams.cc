@@ -1,4 +1,4 @@
-// Rows about streams, cancelling, trailers and flow control.
+// Rows about streams, canceling, trailers and flow control.
 #include "tests/rpc/door_table.h"
 #include "tests/support/wait_until.h"
 

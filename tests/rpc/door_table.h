@@ -25,30 +25,31 @@ struct Differs {
 
 // Why they differ. "gRPC" is its C++ server 1.51.
 inline constexpr char kUnchecked[] = "RFC 9113 calls this an error; gRPC does not check it";
-inline constexpr char kNoGoaway[] = "gRPC closes the connection without the GOAWAY that is due";
+inline constexpr char kNoGoaway[] = "gRPC closes the connection without the required GOAWAY";
 inline constexpr char kNoPadding[] = "gRPC cannot read padded frames";
 inline constexpr char kGoodbye[] =
-    "ours closes when the client has said GOAWAY and has its answers";
-inline constexpr char kAnyContentType[] = "gRPC serves any content-type; its protocol wants 415";
+    "our server closes when the client has sent GOAWAY and has its answers";
+inline constexpr char kAnyContentType[] = "gRPC serves any content-type; its protocol requires 415";
 inline constexpr char kUnknown[] =
-    "gRPC answers UNKNOWN to a missing or wrong field; HTTP/2 wants a reset, the method a 405, and "
-    "proxies leave out te";
+    "gRPC answers UNKNOWN to a missing or wrong field; HTTP/2 requires a reset (405 for "
+    "the method), and proxies omit te";
 inline constexpr char kBinary[] = "gRPC decodes headers named -bin; no service here reads any";
 inline constexpr char kLooseTimeouts[] = "gRPC reads timeouts that its protocol does not allow";
 inline constexpr char kWaitsForTheEnd[] =
-    "ours waits for the end of a unary request, so that it sees a second message; gRPC does not";
+    "our server waits for the end of a unary request, to detect a second message; gRPC does not";
 inline constexpr char kNotInflated[] =
-    "gRPC hands over what it cannot inflate as it came; its protocol wants an error";
-inline constexpr char kInternalReset[] = "gRPC resets such a call, ours says why";
+    "gRPC delivers bytes that it cannot inflate as they are; its protocol requires an error";
+inline constexpr char kInternalReset[] =
+    "gRPC resets such a call; our server sends a status with the cause";
 inline constexpr char kResetsToo[] =
     "gRPC resets a stream with NO_ERROR even if the request has ended; callers ignore it";
 inline constexpr char kLargeFields[] =
-    "gRPC closes the connection, since it has lost the table of fields; ours reads them to the end";
+    "gRPC closes the connection, since it lost the table of fields; our server reads all of them";
 inline constexpr char kWholeMessage[] =
-    "gRPC waits for all of a message before it looks at its size";
-inline constexpr char kSameTurn[] = "ours drops what was not sent yet when a call fails";
+    "gRPC checks the size of a message only when all of it has arrived";
+inline constexpr char kSameTurn[] = "our server drops unsent output when a call fails";
 inline constexpr char kTrailers[] =
-    "gRPC ends the call when a request has trailers; ours ignores them, if they are well-formed";
+    "gRPC ends the call when a request has trailers; our server ignores well-formed trailers";
 
 struct DoorRow {
   static constexpr int kAnyNumber = -1;

@@ -95,7 +95,7 @@ class DoorTest : public testing::TestWithParam<std::tuple<Side, DoorRow>> {
   std::unique_ptr<GrpcOracle> oracle_;
 };
 
-TEST_P(DoorTest, Request_OfTheTable_IsAnsweredSo) {
+TEST_P(DoorTest, Request_InTheTable_GetsTheExpectedAnswer) {
   RawConnection connection(Start());
   row().run(connection, seen_);
   const std::string expected = Expected();

@@ -110,7 +110,7 @@ ClientStream::~ClientStream() {
   }
 }
 
-// Returns whether the event has come.
+// Returns whether the event has arrived.
 bool ClientStream::AwaitUntil(Tag wanted, std::chrono::system_clock::time_point deadline) {
   while (!early_.contains(wanted)) {
     void* tag = nullptr;

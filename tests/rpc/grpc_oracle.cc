@@ -21,7 +21,7 @@ grpc::ByteBuffer BufferOf(std::string_view message) {
 // gRPC's threads report events, which the call posts to the io thread, where its handler runs.
 class GrpcOracle::OracleCall final : public Reactor, public rpc::Call, public rpc::Responder {
  public:
-  // `method`: null if there is none of the caller's path.
+  // `method`: null if the server has no method with the caller's path.
   OracleCall(net::Loop& loop, const rpc::Method* method, const Context& context)
       : loop_(loop), method_(method), context_(context) {
     loop_.Post([this] { Begin(); });
@@ -177,7 +177,7 @@ GrpcOracle::GrpcOracle(net::IoThreads& threads, rpc::Methods methods, std::size_
   address_.port = static_cast<std::uint16_t>(port);
 }
 
-// Calls may have posted tasks to the loop, and those further ones.
+// Calls may have posted tasks to the loop, and these tasks may have posted others.
 GrpcOracle::~GrpcOracle() {
   server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();

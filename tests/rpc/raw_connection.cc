@@ -100,7 +100,7 @@ void RawConnection::Send(std::string_view bytes) {
   NoteResets(bytes);
   while (!bytes.empty() && !closed_) {
     pollfd ready{.fd = socket_, .events = POLLIN | POLLOUT, .revents = 0};
-    Require(::poll(&ready, 1, 5000) > 0, "the server takes nothing");
+    Require(::poll(&ready, 1, 5000) > 0, "the server does not read");
     if ((ready.revents & POLLOUT) != 0) {
       const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent > 0) bytes.remove_prefix(static_cast<std::size_t>(sent));

@@ -137,11 +137,11 @@ TEST_F(ServerTest, Message_OfAMegabyte_ComesBack) {
   EXPECT_EQ(stream.Read(), message);
 }
 
-TEST_F(ServerTest, Deadline_OfTheCaller_IsTheCalls) {
+TEST_F(ServerTest, Deadline_OfTheCaller_ReachesTheHandler) {
   EXPECT_EQ(Unary("TimeLeft", "", {.timeout = seconds(5)}), Ok("5"));
 }
 
-TEST_F(ServerTest, Deadline_Passes_HandlerIsCancelled) {
+TEST_F(ServerTest, Deadline_Passes_HandlerIsCanceled) {
   const Outcome outcome = Unary("Hold", "", {.timeout = milliseconds(50)});
   EXPECT_EQ(outcome.code, StatusCode::DEADLINE_EXCEEDED);
   EXPECT_TRUE(Soon(seen_.cancelled, 1));
@@ -150,7 +150,7 @@ TEST_F(ServerTest, Deadline_Passes_HandlerIsCancelled) {
   EXPECT_TRUE(Soon(seen_.cancelled, 2));
 }
 
-TEST_F(ServerTest, Caller_Cancels_HandlerIsToldOnce) {
+TEST_F(ServerTest, Caller_Cancels_HandlerIsNotifiedOnce) {
   UnaryCalls calls(channel_);
   const std::size_t held = calls.Start("/test.Unary/Hold", "");
   ASSERT_TRUE(Soon(seen_.served, 1));
@@ -171,7 +171,7 @@ TEST_F(ServerTest, Handler_NeverFinishes_OthersAreServed) {
   EXPECT_EQ(Unary("Echo", "x"), Ok("x"));
 }
 
-TEST_F(ServerTest, Handlers_OneCallAfterTheOther_AreUsedAgain) {
+TEST_F(ServerTest, Handlers_CallsInSequence_AreReused) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Unary("Later", "x"), Ok("x"));
   EXPECT_LE(seen_.handlers, 4);  // one a thread, and one more while an answer is on its way
   for (int i = 0; i < 100; ++i) {
@@ -201,7 +201,7 @@ TEST_F(ServerTest, Calls_BeyondTheLimit_AreRefused) {
   EXPECT_TRUE(WaitUntil(kSoon, [&] { return Unary("Echo", "x") == Ok("x"); }));
 }
 
-TEST_F(ServerTest, Connection_TooOld_IsSentElsewhereAfterItsCalls) {
+TEST_F(ServerTest, Connection_TooOld_EndsAfterItsCalls) {
   Start({.max_connection_age = milliseconds(100)});
   UnaryCalls held(channel_);
   held.Start("/test.Unary/Hold", "");
@@ -261,7 +261,7 @@ TEST_F(ServerTest, Stream_FinishedByTheServer_Ends) {
   EXPECT_EQ(first.Finish(), Ok(""));
 }
 
-TEST_F(ServerTest, Stream_Cancelled_HandlerIsTold) {
+TEST_F(ServerTest, Stream_Canceled_HandlerIsNotified) {
   {
     ClientStream stream(channel_, "/test.Stream/Echo");
     ASSERT_TRUE(stream.Write("x"));
@@ -271,7 +271,7 @@ TEST_F(ServerTest, Stream_Cancelled_HandlerIsTold) {
   EXPECT_EQ(seen_.half_closed, 0);
 }
 
-TEST_F(ServerTest, Stream_ReadingOffAndOn_LosesNothing) {
+TEST_F(ServerTest, Stream_ReadingPausedAndResumed_LosesNothing) {
   ClientStream stream(channel_, "/test.Stream/Slow");
   for (int i = 0; i < 200; ++i) ASSERT_TRUE(stream.Write(std::to_string(i)));
   EXPECT_TRUE(stream.HalfClose());
@@ -280,7 +280,7 @@ TEST_F(ServerTest, Stream_ReadingOffAndOn_LosesNothing) {
   EXPECT_EQ(stream.Finish(), Ok(""));
 }
 
-TEST_F(ServerTest, Stream_ReadingOffAfterOne_OneMoreAtMost) {
+TEST_F(ServerTest, Stream_ReadingPausedAfterOne_AtMostOneMore) {
   ClientStream stream(channel_, "/test.Stream/Once");
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(stream.Write("x"));
   EXPECT_EQ(stream.Read(), "x");
@@ -289,7 +289,7 @@ TEST_F(ServerTest, Stream_ReadingOffAfterOne_OneMoreAtMost) {
 }
 
 // 30 messages are more than the windows of the stream and the connection, and gRPC's own buffers.
-TEST_F(ServerTest, Stream_ReadingOff_HoldsTheCallerBack) {
+TEST_F(ServerTest, Stream_ReadingPaused_StopsTheCaller) {
   ClientStream stream(channel_, "/test.Stream/Deaf");
   bool held = false;
   for (int i = 0; i < 30 && !held; ++i) {
@@ -311,7 +311,7 @@ TEST_F(ServerTest, Stop_WithNothingOpen_IsQuick) {
   EXPECT_EQ(Unary("Echo", "x", {.timeout = seconds(1)}).code, StatusCode::UNAVAILABLE);
 }
 
-TEST_F(ServerTest, Stop_StreamOpen_IsToldToEnd) {
+TEST_F(ServerTest, Stop_StreamOpen_IsAskedToEnd) {
   ClientStream stream(channel_, "/test.Stream/Echo");
   ASSERT_TRUE(stream.Write("x"));
   ASSERT_EQ(stream.Read(), "x");
@@ -336,7 +336,7 @@ TEST_F(ServerTest, Stop_HandlersNeverFinish_ReturnsAfterDrain) {
   EXPECT_NE(stream.Finish().code, StatusCode::OK);
 }
 
-TEST_F(ServerTest, Stop_CallUnderWay_MayEnd) {
+TEST_F(ServerTest, Stop_CallOpen_MayFinish) {
   UnaryCalls calls(channel_);
   calls.Start("/test.Unary/Hold", "", {.timeout = milliseconds(500)});
   ASSERT_TRUE(Soon(seen_.served, 1));

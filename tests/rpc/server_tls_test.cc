@@ -71,7 +71,7 @@ TEST_F(ServerTlsTest, Call_WithoutACertificate_IsServedEncrypted) {
   EXPECT_EQ(Ask(other_.path()).code, grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(ServerTlsTest, Caller_MustShowACertificate_OnlyGoodOnesAreServed) {
+TEST_F(ServerTlsTest, ClientCa_Set_OnlyValidCertificatesAreServed) {
   Start(authority_.path());
   const auto good = authority_.Issue(
       {.name = "client",

@@ -27,6 +27,6 @@ def attack(attacker):
                 pass
         broken = attacker.http2(frame(PRIORITY, 0, 0, bytes(5)), patience=AT_ONCE)
         if error_of(receive_until_end(broken)) != PROTOCOL_ERROR:
-            return ["PRIORITY on stream 0 is no connection error"]
+            return ["PRIORITY on stream 0 is not a connection error"]
         if attacker.over(0.1):
             return []

@@ -1,4 +1,4 @@
-"""What an attack works with: the server's addresses, connections to them, raw HTTP/2, and its time.
+"""What an attack uses: the server's addresses, connections to them, raw HTTP/2, and a time limit.
 
 An attack is a module with attack(attacker), which returns what the server did wrong, as a list of
 sentences. It runs in a process of the lowest priority, until attacker.over() if it is a load.
@@ -57,7 +57,7 @@ def reset(stream):
 
 
 def send(connection, data):
-    """Returns False once the server has closed the connection, or takes nothing more."""
+    """Returns False once the server has closed the connection, or accepts no more bytes."""
     try:
         connection.sendall(data)
         return True
@@ -103,8 +103,8 @@ class Attacker:
         self.address_count, self.addresses = len(addresses), itertools.cycle(addresses)
 
     def over(self, wait=0.0):
-        """Whether its time is over, at the latest after `wait` seconds (None: waits until it is).
-        Honest callers come after the first call.
+        """Whether the attack's time is over. Waits for that, at most `wait` seconds (None: without
+        limit). Honest callers start after the first call.
         """
         self.begun.set()
         return self.stopped.wait(wait)

@@ -1,4 +1,4 @@
-"""Guesses of the admin token over both doors: 3,000 in half a second left no trace."""
+"""Guesses of the admin token over gRPC and HTTP: 3,000 in half a second must appear in the log."""
 
 import time
 
@@ -31,4 +31,4 @@ def attack(attacker):
     if judged > most:
         yield f"{judged} guesses are judged over HTTP, more than {most:.0f}"
     if "has sent a wrong admin token" not in attacker.server.log():
-        yield "they leave no trace in the log"
+        yield "the log does not mention them"

@@ -10,4 +10,4 @@ def attack(attacker):
         connection = attacker.http2(frame(http2.HEADERS, 0, 1, bomb[:16_000]))
         send(connection, frame(CONTINUATION, http2.END_HEADERS, 1, bomb[16_000:]))
         if error_of(receive_until_end(connection)) != ENHANCE_YOUR_CALM:
-            return ["it is decompressed to its end"]
+            return ["all of it is decompressed"]

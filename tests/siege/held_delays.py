@@ -1,5 +1,5 @@
-"""Through the shipped nginx.conf: requests that wait for their turn hold the connections to Sluice, so
-that others get no answer, and nginx lets logins pass that are exhausted.
+"""Through the shipped nginx.conf: requests that wait for their turn hold all connections to Sluice.
+Others then get no answer, and nginx lets logins pass although their limit is exhausted.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Who must be served while a server is attacked: honest callers and probes."""
+"""Honest callers and probes, which must be served while a server is attacked."""
 
 import concurrent.futures
 import contextlib
@@ -36,7 +36,7 @@ class Callers:
         self.caller.start()
 
     def result(self):
-        """For each door, the share of requests that were answered, and the p99 in milliseconds."""
+        """For gRPC and HTTP, the share of answered requests, and the p99 in milliseconds."""
         output, _ = self.bench.communicate(timeout=self.seconds + 60)
         times = self.results.recv() if self.results.poll(self.seconds + 60) else []
         self.caller.kill()

@@ -1,4 +1,4 @@
-"""A Redis that lets a server log in, and answers as an attack says."""
+"""A Redis that lets a server log in; the attack chooses its replies."""
 
 import contextlib
 import socketserver

@@ -10,4 +10,4 @@ def attack(attacker):
             connection = attacker.http2(b"\xff\xff\xff" + bytes((kind, 0, 0, 0, 0, 1)))
             sent = sum(send(connection, bytes(65536)) for _ in range(256))
             if sent == 256 or receive_until_end(connection) is None:
-                return [f"16 MB in a frame of type {kind} are taken in"]
+                return [f"16 MB in a frame of type {kind} are accepted"]

@@ -1,5 +1,5 @@
-"""Both doors of a server with 1,024 files: more connections than it has places, idle or with a request
-that is never complete, from one address.
+"""gRPC and HTTP of a server with 1,024 files: more connections from one address than it has places,
+idle or with a request that is never complete.
 """
 
 import http2

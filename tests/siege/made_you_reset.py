@@ -1,5 +1,5 @@
-"""MadeYouReset (CVE-2025-8671): each call is followed by a mistake for which the server must reset its
-stream, so the server cancels what the peer has begun.
+"""MadeYouReset (CVE-2025-8671): after each call comes a protocol error for which the server must
+reset the stream, so the server cancels what the peer has begun.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""A client behind a proxy that appends to headers sends them itself, to be asked for as another."""
+"""A client sends the headers to which its proxy appends, to pass as another client."""
 
 TRICKS = {  # the URL and a header that the proxy adds after the client's
     "header.": (b"?domain=rude&endpoint=/client/login&header.client_ip=X-Client-IP", b"X-Client-IP: ", b""),

@@ -9,4 +9,4 @@ SERVER = {"redis": serve_with(lambda words: REPLY if words[0] == b"EVALSHA" else
 def attack(attacker):
     attacker.over(None)
     if not attacker.server.metric('sluice_redis_errors_total{kind="protocol"}'):
-        return ["such a reply is no error"]
+        return ["such a reply is not an error"]

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Attacks on a running sluiced, one file each, beside honest callers and probes.
+"""Attacks on a running sluiced, one file each, while honest callers and probes call it.
 
 Usage: run.py BIN [ATTACK...] [--seconds S] [--from-many] [--together] [--settle S] [--redis] [--tries N]
               [--slower TIMES]
@@ -11,13 +11,13 @@ holds while it runs:
     --slower times (5) as long as beside a process that only spins
   - `sluice health` and /healthz always answer
   - the server's memory grows by at most 256 MiB
-  - the server does to the attacker what it should: each attack says what that is
+  - the server treats the attacker as it should: each attack says how
 
-Attackers come from another address than honest callers: 127.0.0.2, or 64 with --from-many. They have
-a token, too, but of another domain. --together runs all those at once that attack the same kind of
-server. --settle 60: memory is back within 64 MiB that many seconds after the last has left. --redis:
-the server counts in a real Redis, not in its own memory. --tries 3: an attack succeeds only if it does
-each time, because other processes of the machine slow honest callers as well.
+Attackers have another address than honest callers: 127.0.0.2, or 64 addresses with --from-many.
+They also have a token, but for another domain. --together runs at once all attacks on the same kind
+of server. --settle 60: 60 seconds after the last attack, memory is within 64 MiB of the start.
+--redis: the server counts in a real Redis, not in its own memory. --tries 3: an attack succeeds
+only if it does each time, because other processes of the machine slow honest callers as well.
 """
 
 import argparse
@@ -40,7 +40,7 @@ from honest import Callers, Probes  # noqa: E402
 NO_ATTACKS = {"attacker", "honest", "hostile_redis", "run", "server"}
 MOST_GROWTH, MOST_LEFT = 256, 64  # MiB
 LEAST_ANSWERED = 0.99
-LEAST_P99 = 2  # milliseconds: what a shorter p99 beside a spinning process counts as
+LEAST_P99 = 2  # milliseconds; a shorter p99 beside a spinning process counts as this
 HEAD_START = 10  # seconds at most until an attack has begun
 PATIENCE = 60  # seconds for an attack to end after its time
 
@@ -69,10 +69,10 @@ def parse():
                         help=" ".join(known))
     parser.add_argument("--seconds", type=float, default=3, help="of each attack")
     parser.add_argument("--from-many", action="store_true", help="from 64 addresses")
-    parser.add_argument("--together", action="store_true", help="at the same time")
+    parser.add_argument("--together", action="store_true", help="attacks on the same kind of server at once")
     parser.add_argument("--settle", type=float, help="seconds until memory must be back")
-    parser.add_argument("--tries", type=int, default=1, help="until an attack has succeeded")
-    parser.add_argument("--slower", type=float, default=5, help="p99 than beside a spinning process")
+    parser.add_argument("--tries", type=int, default=1, help="times that an attack must succeed")
+    parser.add_argument("--slower", type=float, default=5, help="times the p99 beside a spinning process")
     parser.add_argument("--redis", action="store_true", help="count in a real Redis")
     options = parser.parse_intermixed_args()
     options.attacks = options.attacks or known
@@ -105,7 +105,7 @@ def beside_a_spinner(tls, options):
 def besiege(attacks, kind, usual, options):
     """Whether any of them succeeds."""
     with Server(options.bin, **kind) as server, contextlib.ExitStack() as stack:
-        Callers(server, 0.3).result()  # it has the memory it needs for them
+        Callers(server, 0.3).result()  # it has allocated the memory for them
         server.forget_peak()
         before = server.memory()
         probes, running = Probes(server), [Running(stack, it, server, options) for it in attacks]
@@ -139,7 +139,7 @@ class Running:
         self.process = run_beside(stack, run_attack, attack, attacker, sender)
 
     def end(self):
-        """What it says that the server did wrong."""
+        """What the server did wrong, according to the attack."""
         self.stopped.set()
         faults = self.faults.recv() if self.faults.poll(PATIENCE) else ["it does not end"]
         self.process.kill()

@@ -56,10 +56,10 @@ TLS = "tls: {{certificate: {folder}/server.pem, key: {folder}/server.key{client_
 
 
 class Server:
-    """A sluiced and what it needs. What an attack may say of it:
+    """A sluiced and what it needs. An attack may choose:
 
     callers    more entries of its setting `callers`
-    redis      a function that serves the connections to a listener as a hostile Redis would, or True
+    redis      a function that serves a listener as a hostile Redis; True: a real Redis
     tls, client_ca   whether it uses TLS, and whether every caller then needs a certificate
     nginx      whether docker/nginx/nginx.conf runs as well, as `self.nginx`
     files      the number of files that it may have open
@@ -133,7 +133,7 @@ class Server:
         self.grpc, self.http = (value_of(door, self.process.ready_line) for door in ("grpc", "http"))
 
     def start_nginx(self):
-        """The shipped one, as on another machine."""
+        """Runs the shipped configuration, as on another machine."""
         self.nginx = f"{HONEST_ADDRESS}:{free_port()}"
         backend = f"{HONEST_ADDRESS}:{free_port()}"
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -165,7 +165,7 @@ class Server:
         return self.process._log.read_text(encoding="utf-8", errors="replace")
 
     def context(self, name="honest"):
-        """Of a client with this certificate."""
+        """The SSL context of a client with this certificate."""
         if not self.tls:
             return None
         context = ssl.create_default_context(cafile=self.folder / "ca.pem")
@@ -182,7 +182,7 @@ class Server:
                 self.folder / "honest", *certificate]
 
     def memory(self, of="VmRSS"):
-        """Megabytes; VmHWM is the most since `forget_peak`."""
+        """Megabytes; VmHWM is the maximum since `forget_peak`."""
         status = pathlib.Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         return int(re.search(rf"^{of}:\s+(\d+) kB", status, re.M)[1]) / 1024
 
@@ -190,15 +190,15 @@ class Server:
         pathlib.Path(f"/proc/{self.pid}/clear_refs").write_text("5", encoding="ascii")
 
     def metric(self, series):
-        """Its value on the page of metrics, which only operators see."""
+        """The value of a series on the page of metrics, which only operators can read."""
         page = ask(self, "/metrics", self.tokens["admin"])[1]
         found = re.search(rf"^{re.escape(series)} (.*)", page, re.M)
         return float(found[1]) if found else 0
 
 
 def give_way(pid):
-    """Lets the session of this process run only where others leave time. Linux schedules sessions
-    like processes (sched_autogroup), so that nice(2) alone counts within a session only.
+    """Lets the session of this process run only when other sessions are idle. Linux schedules
+    sessions like processes (sched_autogroup), so nice(2) alone has an effect only within a session.
     """
     with contextlib.suppress(OSError):
         pathlib.Path(f"/proc/{pid}/autogroup").write_text("19", encoding="ascii")

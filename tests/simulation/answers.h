@@ -21,18 +21,18 @@
 
 namespace sluice::simulation {
 
-// One check: a call by itself, or a part of a batch.
+// One check: a separate call, or a part of a batch.
 struct Question {
   Subject subject;
   bool peeks = false;
   v1::CheckLimitRequest request;
 
-  // What it asks of a counter.
+  // The units that it asks of a counter.
   std::int64_t AskedOf(std::string_view counter) const {
     if (!Rules::CountsTokens(counter)) return static_cast<std::int64_t>(request.cost());
     return static_cast<std::int64_t>(request.amounts().at(kTokens));
   }
-  // What it takes if it is admitted.
+  // The units that it takes if it is admitted.
   std::int64_t TakenOf(std::string_view counter) const { return peeks ? 0 : AskedOf(counter); }
 };
 struct Call {
@@ -55,12 +55,12 @@ class Answers {
     Ledger& ledger;
     Report& report;
   };
-  // All of it must outlive this.
+  // All of these must outlive this object.
   explicit Answers(const Context& context) : context_(context) {}
 
   void OnOutcome(Call& call, const Caller::Outcome& outcome);
 
-  // What servers have learned of the counters must be as the counters were.
+  // Checks that the states that servers remember are states that the counters had.
   void JudgeLearned();
 
   // At the end.

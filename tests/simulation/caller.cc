@@ -111,7 +111,7 @@ void Caller::Cancel(int stream) {
 void Caller::Receive(std::string_view bytes) {
   const ssize_t taken = nghttp2_session_mem_recv(
       session_, reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-  test::Require(taken == static_cast<ssize_t>(bytes.size()), "the server speaks no HTTP/2");
+  test::Require(taken == static_cast<ssize_t>(bytes.size()), "the server does not speak HTTP/2");
   Send();
 }
 

@@ -1,5 +1,5 @@
 // A client of the simulation: an HTTP/2 connection that makes unary gRPC calls, cancels some, and
-// notes every answer.
+// records every answer.
 //
 // One thread.
 #pragma once
@@ -45,7 +45,7 @@ class Caller final : public Remote {
     if (link_) link_->Cut();
   }
 
-  // Answers that came for calls that had an outcome already.
+  // The number of answers to calls that already had an outcome.
   int unexpected() const { return unexpected_; }
 
  private:

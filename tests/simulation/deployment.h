@@ -1,4 +1,4 @@
-// All that a schedule has of Redis: one server; a master and its standby with sentinels; or a
+// The Redis of a schedule: one server; a master and its standby with sentinels; or a
 // cluster of three masters, each with a standby. Masters fail over, slots move.
 //
 // One thread.
@@ -34,7 +34,7 @@ class Deployment {
 
   RedisServer& AnyServer() { return *servers_[world_.Below(servers_.size())]; }
 
-  // Starts a fault that only topologies have; it ends by itself.
+  // Starts a fault of Sentinel or Cluster, which ends by itself.
   void Disturb();
   // Ends the faults that do not end by themselves.
   void Heal();

@@ -24,33 +24,33 @@ class Fleet {
  public:
   static constexpr std::int64_t kServers = 2;
 
-  // Of the first version of `rules`. They and `script` must outlive this.
+  // Servers start with the first version of `rules`. `rules` and `script` must outlive this object.
   Fleet(World& world, const Rules& rules, const Script& script, Deployment::OnTakeOver on_take_over,
         Planted planted);
 
   const Deployment& redis() const { return redis_; }
 
-  // The caller that is connected to `server`; now and then a new one.
+  // A caller that is connected to `server`: the current one, or sometimes a new one.
   Caller& CallerOf(std::int64_t server);
 
   // Starts one fault, which ends by itself or with Heal().
   void StartFault();
   void Heal() { redis_.Heal(); }
 
-  // Gives the latest version of the rules to the servers, to each at another time.
+  // Gives the latest version of the rules to the servers, at a different time to each.
   void Reload();
 
   // The versions that a server had at some time since.
   std::vector<int> VersionsSince(std::int64_t server, SteadyTime since) const;
 
-  // What a server has learned of a counter.
+  // The state of a counter that a server remembers.
   std::optional<SeenState> Seen(std::int64_t server, const std::string& key) const {
     return servers_[static_cast<std::size_t>(server)]->Seen(key);
   }
 
   // The maximum time that the network takes for a request and its answer.
   Duration network_time() const { return (links_.splits ? 400 : 20) * links_.most_delay; }
-  // Whether a healthy Redis may seem too slow, because bytes come one by one.
+  // Whether a healthy Redis may seem too slow, because its bytes arrive one by one.
   bool is_slow() const { return links_.splits; }
   // The total time for which servers were stalled.
   Duration stalls() const { return stalls_; }

@@ -16,16 +16,16 @@ namespace sluice::simulation {
 
 class Ledger {
  public:
-  // What a version of the rules allows a counter.
+  // Records the limit of a counter in a version of the rules.
   void Allow(const std::string& counter, const Limit& limit);
 
   void Admit(const std::string& counter, std::int64_t cost, bool by_store);
-  // No unit of it stays charged.
+  // Records a denial: no unit may stay charged.
   void Deny(const std::string& counter, std::int64_t cost) { accounts_[counter].denied += cost; }
-  // The caller does not know the outcome.
+  // Records that the caller does not know the outcome.
   void Doubt(const std::string& counter, std::int64_t cost) { accounts_[counter].unknown += cost; }
 
-  // Slots granted by the store are held, or are no longer held.
+  // Record that slots granted by the store are held, or are no longer held.
   void Hold(const std::string& counter, std::int64_t slots);
   void GiveBack(const std::string& counter, std::int64_t slots);
 
@@ -60,7 +60,7 @@ class Ledger {
     std::int64_t by_fallback = 0;
     std::int64_t held = 0;
     std::int64_t lost = 0;
-    // By failovers: counted no more, and counted again.
+    // By failovers: units no longer counted, and units counted again.
     std::int64_t forgotten = 0;
     std::int64_t revived = 0;
   };

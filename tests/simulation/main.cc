@@ -1,5 +1,5 @@
 // Runs schedules of the simulation: simulate [FIRST [COUNT [FAULT]]]. Prints the seed of each
-// schedule that breaks a promise; the seed replays it. FAULT is the number of one to plant.
+// schedule that breaks a promise; the seed replays it. FAULT is the number of a fault to plant.
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 
@@ -13,7 +13,7 @@
 
 int main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::off);
-  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // each server of each schedule would clear some
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // it would take time for each server
   const std::uint64_t first = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
   const std::uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   const auto planted = static_cast<sluice::simulation::Planted>(argc > 3 ? std::atoi(argv[3]) : 0);
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   }
   fmt::print(
       "{} schedules, {} broken; {} calls: {} answered ({} units admitted by the store, {} by "
-      "fallback; {} calls denied, {} of them from memory, {} errors), {} cancelled or cut; {} "
+      "fallback; {} calls denied, {} of them from memory, {} errors), {} canceled or cut; {} "
       "reloads, {} faults, {} failovers, {} slots moved; slowest answer {} ms\n",
       count, broken, sum.calls, sum.answers, sum.admitted_by_store, sum.admitted_by_fallback,
       sum.denied, sum.denied_by_cache, sum.errors, sum.unanswered, sum.reloads, sum.faults,

@@ -1,5 +1,5 @@
-// What the counters of a schedule should be: each counts one thing, nothing else changes it, and it
-// never expires. Keeps all their states, so that what servers remember can be judged.
+// The correct counters of a schedule: each counts one thing, nothing else changes it, and it never
+// expires. Keeps all their states, to check what servers remember.
 //
 // One thread.
 #pragma once
@@ -17,12 +17,12 @@
 
 namespace sluice::simulation {
 
-// A counter as it should be.
+// A correct counter.
 struct TrueCounter {
   std::string key;  // in Redis
   Limit limit;
   CounterState state;
-  Time matters_until;        // to the checks that found it; then it may be forgotten
+  Time matters_until;        // until then a check depends on it
   std::int64_t charged = 0;  // units, less those undone
 };
 using TrueCounters = std::map<std::string, TrueCounter, std::less<>>;
@@ -43,7 +43,7 @@ class Model {
   // A change of a counter by Redis.
   struct Change {
     Time at;
-    int server = kNoServer;  // that asked for it
+    int server = kNoServer;  // that sent the call
     std::string key;
     Limit limit;
     CounterState state;  // after it
@@ -55,7 +55,7 @@ class Model {
   // A standby was promoted with its copy of its master's counters.
   void TakeOver(const TrueCounters& master, const TrueCounters& standby, Time now);
 
-  // Redis decided otherwise than the true counters do.
+  // Records that Redis decided differently from the true counters.
   void RecordUntrue(std::string what) { untrue_.push_back(std::move(what)); }
   const std::vector<std::string>& untrue() const { return untrue_; }
 
@@ -66,13 +66,13 @@ class Model {
   // Whether a check would have been denied at any time of the period.
   bool Denies(const std::string& counter, const Limit& limit, const CounterDemand& demand,
               const Period& period) const;
-  // Whether units were given back during the period, other than by what `server` asked, or a limit
-  // with another rate may have added some.
+  // Whether units were given back during the period by calls that `server` did not send, or may
+  // have been added by a limit with another rate.
   bool OthersGaveBack(const std::string& counter, const Limit& limit, int server,
                       const Period& period) const;
 
-  // The states that a server may have seen at `at`: before or after each change at that time. Of a
-  // new counter of `limit`, if it has not been changed before.
+  // The states that a server may have seen at `at`: before or after each change at that time.
+  // Before the first change, that of a new counter of `limit`.
   std::vector<CounterState> StatesAt(const std::string& counter, const Limit& limit, Time at) const;
 
  private:
@@ -81,7 +81,7 @@ class Model {
   std::vector<std::string> untrue_;
 };
 
-// A copy that shares nothing. `leases` includes those that hold slots of it.
+// A copy that shares nothing with `state`. `leases` includes all leases that hold its slots.
 CounterState CopyOf(const CounterState& state, const std::set<LeaseId>& leases);
 
 }  // namespace sluice::simulation

@@ -30,7 +30,7 @@ class Remote {
 struct LinkOptions {
   Duration least_delay{};
   Duration most_delay{};
-  bool splits = false;  // bytes come in pieces, down to one by one
+  bool splits = false;  // bytes arrive in pieces, perhaps one by one
   int from = 0;         // the number of the server that connects
 };
 
@@ -70,8 +70,8 @@ class Link : public std::enable_shared_from_this<Link> {
   SteadyTime at_wire_{};
 };
 
-// The peers of a loop's connections. Null: nobody answers until the attempt times out. A link
-// without a remote end: refused.
+// The peers of a loop's connections. Null: the attempt gets no answer until it times out. A link
+// without a remote end: it is refused.
 using Connector = std::function<std::shared_ptr<Link>(const Address&)>;
 
 class SimulatedLoop final : public net::Loop {
@@ -79,10 +79,10 @@ class SimulatedLoop final : public net::Loop {
   SimulatedLoop(World& world, Connector connector);
   ~SimulatedLoop() override;
 
-  // Runs no iteration for this long: another process has the core.
+  // Runs no iterations for this long, as if another process had the core.
   void Stall(Duration duration);
 
-  // Bytes, or events of a connection, for the next iteration.
+  // Queues bytes, or an event of a connection, for the next iteration.
   void Deliver(Task task);
 
   // Now, in a separate iteration.

@@ -1,6 +1,6 @@
 // A Redis server of the simulation: RESP in, RESP out, the check script by the algorithms of core.
 // It can hang, die and come back with its memory, forget its scripts, be slow, and be a replica,
-// which takes no writes. In a cluster it has only keys of its slots.
+// which rejects writes. In a cluster it has only keys of its slots.
 //
 // One thread.
 #pragma once
@@ -23,7 +23,7 @@ namespace sluice::simulation {
 
 class RedisServer {
  public:
-  // `slots`: of its cluster; null: it has all. Both must outlive the server.
+  // `slots`: the slot map of its cluster; null: it owns all slots. Both must outlive the server.
   RedisServer(World& world, const Script& script, const Address& address, const SlotMap* slots);
   ~RedisServer() { CutConnections(); }
 
@@ -44,7 +44,7 @@ class RedisServer {
   // Neither accepts nor refuses connections.
   void Vanish(bool vanished) { vanished_ = vanished; }
   void FlushScripts() { has_script_ = false; }
-  // Answers scripts with `error` without running them; empty: ends this.
+  // Answers scripts with `error` instead of running them. Empty: runs them again.
   void FailScripts(std::string error) { error_ = std::move(error); }
   void SetSlow(Duration per_command) { per_command_ = per_command; }
   void CutConnections() { RespSession::CloseAll(open_); }
@@ -83,7 +83,7 @@ class RedisServer {
   Script::Counters counters_;
   RespSession::List open_;
   std::deque<Command> commands_;
-  int times_taken_ = 0;  // the commands, before it ran them
+  int times_taken_ = 0;  // how often the waiting commands were taken
   std::string swapped_;  // a reply held back by kRepliesSwapped
   std::string error_;
   Duration per_command_ = Duration(20);
@@ -91,8 +91,8 @@ class RedisServer {
   bool runs_ = true;
   bool hangs_ = false;
   bool vanished_ = false;
-  bool busy_ = false;  // with the first command
-  bool has_script_;    // others may have loaded it
+  bool busy_ = false;  // running the first command
+  bool has_script_;    // true at random: another client may have loaded it
   bool is_master_ = true;
 };
 

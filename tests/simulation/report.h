@@ -19,7 +19,7 @@ struct Report {
   std::int64_t denied = 0;
   std::int64_t denied_by_cache = 0;
   std::int64_t errors = 0;
-  std::int64_t unanswered = 0;  // cancelled, or the connection was cut
+  std::int64_t unanswered = 0;  // canceled, or the connection was cut
   std::int64_t faults = 0;
   std::int64_t failovers = 0;
   std::int64_t moved_slots = 0;

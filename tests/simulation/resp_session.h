@@ -19,7 +19,7 @@ class RespSession final : public Remote, public std::enable_shared_from_this<Res
   using List = std::vector<std::shared_ptr<RespSession>>;
   using OnCommand = std::function<void(const std::shared_ptr<RespSession>&, test::RedisCommand)>;
 
-  // Opens one on `link`. It is in `open`, which must outlive it, until its connection ends.
+  // Opens a session on `link`. Until its connection ends, it is in `open`, which must outlive it.
   static void Open(std::shared_ptr<Link> link, List& open, OnCommand on_command) {
     const auto session = std::make_shared<RespSession>(link, open, std::move(on_command));
     link->Join(open.emplace_back(session).get());
@@ -35,7 +35,7 @@ class RespSession final : public Remote, public std::enable_shared_from_this<Res
   void Answer(std::string_view reply) { link_->ToWire(reply); }
 
   bool asking = false;      // for the next command
-  bool subscribed = false;  // to what sentinels publish
+  bool subscribed = false;  // subscribed to the sentinels' messages
 
  private:
   void Receive(std::string_view bytes) override {

@@ -29,7 +29,7 @@ bool Meets(const Endpoint& endpoint, std::size_t rule) {
   return std::count(endpoint.rules.begin(), endpoint.rules.end(), rule) > 0;
 }
 
-// A limit apart from its values.
+// A limit without its values.
 struct Identity {
   std::size_t rule = 0;
   bool second = false;
@@ -127,7 +127,7 @@ int Rules::DrawVersion() {
   for (Shape& shape : version) {
     if (world_.OneIn(2)) Change(shape);
   }
-  // Releases of leases state neither.
+  // Releases of leases have neither.
   version[kSlotsRule].limits = {false};
   version[kSlotsRule].by_team = false;
   versions_.push_back(std::move(version));

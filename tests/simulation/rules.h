@@ -1,7 +1,7 @@
-// The rules of the simulation, in versions that differ in whatever a reload may change: limits,
-// rates, windows, their order, what they count by, exceptions. There is a rule for each algorithm,
-// and endpoints that match several. Two rules count tokens, the others the cost. Windows outlast a
-// schedule; only fast buckets refill.
+// The rules of the simulation, in versions. Versions differ in everything that a reload may change:
+// limits, rates, windows, their order, what they count by, exceptions. There is a rule for each
+// algorithm, and endpoints that match several. Two rules count tokens, the others the cost. Windows
+// outlast a schedule; only fast buckets refill.
 //
 // One thread.
 #pragma once
@@ -23,14 +23,15 @@ namespace sluice::simulation {
 // The amount of a request that some limits count.
 inline constexpr const char* kTokens = "tokens";
 
-// What a check is about.
+// The attributes of a check.
 struct Subject {
   const char* endpoint = nullptr;
   const char* user = nullptr;
   const char* team = nullptr;  // teams and users have the same names
 };
 
-// A counter by what it counts, such as "bucket first user token_bucket:1d anna", and a limit of it.
+// A counter, named by what it counts ("bucket first user token_bucket:1d anna"), and one of its
+// limits.
 struct Charged {
   std::string counter;
   Limit limit;
@@ -48,16 +49,16 @@ class Rules {
   int versions() const { return static_cast<int>(versions_.size()); }
   std::shared_ptr<const RuleIndex> IndexOf(int version) const;
 
-  // What a check charges under a version.
+  // The counters that a check charges under a version.
   std::vector<Charged> ChargedIn(int version, const Subject& subject) const;
-  // What it may charge under any version.
+  // The counters that it may charge under any version.
   std::vector<Charged> ChargedInAny(const Subject& subject) const;
-  // What the limit at `index` of a rule charges; empty if that version has no such limit.
+  // The counter of the limit at `index` of a rule; empty if that version has no such limit.
   std::optional<Charged> ChargedBy(int version, std::string_view rule, std::size_t index,
                                    const Subject& subject) const;
-  // Everything that can be charged under a version.
+  // All counters that can be charged under a version.
   std::vector<Charged> AllIn(int version) const;
-  // The limits of a counter under all versions; none of a probe's.
+  // The limits of a counter under all versions. Without those of probes.
   std::vector<Limit> LimitsOf(const std::string& counter) const;
   OnStoreFailure policy() const { return policy_; }  // of every rule
 

@@ -21,10 +21,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kLoad(400);  // calls and faults occur for this long
-// Then nobody asks until servers have recovered, or few ask until short-lived keys have expired.
+// Then there are no calls until servers have recovered, or few calls until short-lived keys have
+// expired.
 constexpr milliseconds kPause(2000);
 constexpr milliseconds kLongPause(13000);
-constexpr seconds kAftermath(1);  // until nothing is left of the last calls
+constexpr seconds kAftermath(1);  // until the last calls have left no state
 
 class Schedule {
  public:
@@ -127,7 +128,7 @@ void Schedule::Send(Call& call) {
                [caller, number] { caller->Cancel(number); });
 }
 
-// Some occur when nobody asks any more.
+// Some occur when there are no calls anymore.
 void Schedule::ScheduleFaults() {
   const std::uint64_t n = world_.Below(5);
   for (std::uint64_t i = 0; i < n; ++i) {
@@ -196,10 +197,10 @@ void Schedule::Judge() {
   report_.failovers = fleet_.redis().failovers();
   report_.moved_slots = fleet_.redis().moved_slots();
   if (fleet_.DisconnectCallers() > 0) {
-    report_.broken.push_back("a call was answered with half a message");
+    report_.broken.push_back("a call was answered with an incomplete message");
   }
   world_.RunUntil(world_.now() + seconds(2));
-  if (!fleet_.Stop()) report_.broken.push_back("a server holds on to calls that have ended");
+  if (!fleet_.Stop()) report_.broken.push_back("a server keeps state of calls that have ended");
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ class Reader {
   std::size_t at_ = 0;
 };
 
-// A limit as calls name it: number of the algorithm, number of parameters, parameters.
+// A limit in a call: the number of the algorithm, the number of parameters, the parameters.
 std::vector<double> ReadLimit(Reader& reader) {
   std::vector<double> name{reader.Number(), reader.Number()};
   for (const double parameter : reader.Numbers(static_cast<std::size_t>(name[1]))) {
@@ -96,7 +96,7 @@ struct Draft {
   std::string name;  // its key, or what it counts
   std::int64_t units = 0;
   CounterState state;
-  bool found = false;  // else it is new
+  bool found = false;  // otherwise the counter is new
   bool changed = false;
   std::int64_t charged = 0;  // units, less those undone
 };
@@ -232,7 +232,8 @@ class Script::Decider {
   Decider(Model* model, const Call& call, Counters& counters)
       : model_(model), call_(call), counters_(counters) {}
 
-  // Decides by the counters under the keys, and by the true ones. Returns the numbers of the reply.
+  // Decides by the counters under the keys, and by the true counters. Returns the numbers of the
+  // reply.
   std::vector<double> Decide(const Check& check, std::vector<Draft> drafts);
 
   // At the end of the call.
@@ -276,7 +277,7 @@ std::vector<double> Script::Decider::Decide(const Check& check, std::vector<Draf
   return decided;
 }
 
-// If a key has expired, the true counter may be new as soon as it matters to nobody who found it.
+// If a key has expired, the true counter may start again once no check depends on it.
 void Script::Decider::Expire(const std::string& key, const Draft& true_draft) {
   const auto stored = counters_.by_key.find(key);
   if (stored != counters_.by_key.end()) {
@@ -398,9 +399,9 @@ Script::Counters Script::Copy(const Counters& counters) {
 
 std::vector<std::string> Script::Run(const Call& call, Counters& counters) const {
   Reader reader(Unpack(call.arguments.back()));
-  test::Require(reader.Number() == kVersion, "the simulated check script is of another version");
+  test::Require(reader.Number() == kVersion, "the simulated check script has another version");
   reader.Number();  // the time: Redis' own
-  reader.Number();  // whether the call may be decided in the short way
+  reader.Number();  // whether the call may take the short way
   const std::size_t limit_count = reader.Index();
   const std::size_t request_count = reader.Index();
   const std::size_t check_count = reader.Index();

@@ -3,7 +3,7 @@
 // decide.lua; the differential test compares the algorithms.
 //
 // Each check is decided twice: by the counters under its keys, which expire, and by the true
-// counters, which are told apart by what they count. The decisions must agree.
+// counters, which are identified by what they count. The decisions must agree.
 //
 // One thread.
 #pragma once
@@ -25,25 +25,25 @@ namespace sluice::simulation {
 
 class Script {
  public:
-  // Only these limits can be decoded. `model` knows the true counters and must outlive this; null:
-  // they are not checked.
+  // Only these limits can be decoded. `model` records the true counters and must outlive this
+  // object; null: they are not checked.
   Script(std::span<const Limit> limits, Model* model);
 
   struct Counter {
-    Limit limit;  // by which it was changed
+    Limit limit;  // of its last change
     CounterState state;
     Time expires;
   };
   struct Counters {
     std::map<std::string, Counter, std::less<>> by_key;
     TrueCounters by_name;
-    std::set<LeaseId> leases;  // that calls have named
+    std::set<LeaseId> leases;  // that occurred in calls
 
     void MoveKey(const std::string& key, Counters& to);
   };
 
   struct Call {
-    // As of EVALSHA, after the number of keys.
+    // Those of EVALSHA after the number of keys.
     std::span<const std::string> keys;
     std::span<const std::string> arguments;
     Time now;
@@ -55,13 +55,13 @@ class Script {
   // Returns the reply.
   std::vector<std::string> Run(const Call& call, Counters& counters) const;
 
-  // As replicated: shares nothing with `counters`.
+  // A copy, as on a replica: shares nothing with `counters`.
   static Counters Copy(const Counters& counters);
 
  private:
   class Decider;
 
-  std::map<std::vector<double>, Limit> limits_;  // by number and parameters, as calls name them
+  std::map<std::vector<double>, Limit> limits_;  // by number and parameters, as in calls
   Model* const model_;
 };
 

@@ -40,7 +40,7 @@ void PrintTo(const PlantedFault& planted, std::ostream* out) { *out << planted.n
 
 class PlantedFaultTest : public SimulationTest, public testing::WithParamInterface<PlantedFault> {};
 
-TEST_P(PlantedFaultTest, SomeSchedule_FindsIt) {
+TEST_P(PlantedFaultTest, SomeSchedules_OneFindsTheFault) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     if (!RunSchedule(seed, GetParam().fault).broken.empty()) return RecordProperty("seed", seed);
   }

@@ -1,5 +1,5 @@
-// The owner of each slot of a simulated cluster, and the redirects for keys that are not, or not
-// all, on the server asked.
+// The owner of each slot of a simulated cluster, and the redirects of a server that does not have
+// all keys of a command.
 //
 // One thread.
 #pragma once
@@ -22,19 +22,19 @@ class SlotMap {
   // Each of `owners` gets a range of slots, of random size.
   SlotMap(World& world, std::vector<Address> owners);
 
-  // The place among the owners; a slot has one throughout.
+  // The index of the slot's owner, which changes only when the slot moves.
   std::size_t OwnerOf(std::string_view key) const;
-  // Another server has become that owner.
+  // Another server takes over all slots of an owner.
   void Replace(std::size_t owner, const Address& by) { owners_[owner] = by; }
 
-  // Starts to migrate the slot of `key`: its keys move to `to` one by one, which owns the slot in
-  // the end.
+  // Starts to migrate the slot of `key`: its keys move one by one to `to`, which then owns the
+  // slot.
   void BeginMove(std::string_view key, std::size_t to);
   void EndMove(std::string_view key);
   bool moves(std::size_t owner) const;
 
-  // The redirect of `server`, which has the keys `held`, for a command with these keys; empty if it
-  // runs the command.
+  // The redirect that `server`, which has the counters `held`, sends for a command with these keys;
+  // empty if it runs the command.
   std::string RefusalOf(const Address& server, std::span<const std::string> keys, bool asking,
                         const Script::Counters& held) const;
   // Whether a script at `server` may read a key that it has not declared.

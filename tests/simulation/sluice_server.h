@@ -46,7 +46,7 @@ class SluiceServer {
 
   void SetRules(std::shared_ptr<const RuleIndex> rules) { limiter_.SetRules(std::move(rules)); }
 
-  // What it has learned of a counter.
+  // The state of a counter that it remembers.
   std::optional<SeenState> Seen(std::string_view key) const { return fallback_.states.Find(key); }
 
   void Stall(Duration duration) { loop_.Stall(duration); }
@@ -73,7 +73,7 @@ class SluiceServer {
     std::unique_ptr<redis::ThreadStore>& part_;
   };
 
-  // Fallback, unless it misses something.
+  // Fallback, or one with a planted fault.
   class Listener final : public StoreListener {
    public:
     Listener(Fallback& fallback, Planted planted) : fallback_(fallback), planted_(planted) {}

@@ -1,5 +1,5 @@
-// One io thread's part of the Redis store with two simulated nodes of a cluster: replies in orders
-// that are rare with real servers.
+// One io thread's part of the Redis store with two simulated nodes of a cluster: replies in an
+// order that is rare with real servers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
@@ -115,7 +115,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   void MoveKey(const std::string& key) {
     redis_[0]->counters().MoveKey(key, redis_[1]->counters());
   }
-  // Its slot moves to the second node, which the store does not know yet.
+  // Moves the check's slot to the second node. The store does not know it yet.
   void MoveSlot(const std::string& key) {
     slots_.BeginMove(key, 1);
     MoveKey(key);
@@ -168,7 +168,7 @@ class ThreadStoreTest : public testing::Test, private StoreListener {
   }
 };
 
-TEST_F(ThreadStoreTest, NodeIsLostAndComesBack_ItsPartIsReported) {
+TEST_F(ThreadStoreTest, NodeIsLostAndComesBack_ItsSlotsAreReported) {
   const std::size_t part = store_->PartOf(KeyAt(1));
   found_.clear();
   redis_[1]->Kill();
@@ -180,7 +180,7 @@ TEST_F(ThreadStoreTest, NodeIsLostAndComesBack_ItsPartIsReported) {
   EXPECT_THAT(found_, testing::ElementsAre(part));
 }
 
-TEST_F(ThreadStoreTest, ConnectedNodeTakesOverALostPart_ThePartIsReported) {
+TEST_F(ThreadStoreTest, ConnectedNodeTakesOverLostSlots_TheyAreReported) {
   redis_[0]->Kill();
   RunFor(milliseconds(50));
   found_.clear();
@@ -192,7 +192,7 @@ TEST_F(ThreadStoreTest, ConnectedNodeTakesOverALostPart_ThePartIsReported) {
   EXPECT_THAT(found_, testing::ElementsAre(0));
 }
 
-TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_WhatTheOtherUndoesIsReported) {
+TEST_F(ThreadStoreTest, CheckIsDeniedByOneNode_UndosOfTheOtherAreReported) {
   const std::string here = KeyAt(0);
   const std::string full = KeyAt(1);
   for (int i = 0; i < 10; ++i) Submit({full});
@@ -250,8 +250,8 @@ TEST_F(ThreadStoreTest, NodeComesBackBeforeItReplied_LeaseIsReleased) {
   EXPECT_EQ(Used(0, key), 0);
 }
 
-// As above, but the node does not hang: its connections end after it has been replaced.
-TEST_F(ThreadStoreTest, NodeComesBackBeforeItIsSweptAway_CountsAsConnected) {
+// As above, but the node does not hang: its connections end after another node has replaced it.
+TEST_F(ThreadStoreTest, NodeComesBackBeforeItsRemoval_CountsAsConnected) {
   const auto everything_at = [&](const Address& address) {
     loop_.Run([&] {
       store_->Use({.servers = {address}, .owners = std::vector<std::uint16_t>(redis::kSlots)});
@@ -267,7 +267,7 @@ TEST_F(ThreadStoreTest, NodeComesBackBeforeItIsSweptAway_CountsAsConnected) {
       testing::HasSubstr("sluice_redis_connected{loop=\"io-0\",server=\"simulated:7000\"} 1"));
 }
 
-// It finds that one of its keys has moved to a node that does not answer now.
+// The undo finds that one of its keys has moved to a node that does not answer.
 TEST_F(ThreadStoreTest, UndoIsSplitAndAPieceFails_TheOtherIsNotUndoneTwice) {
   const std::string here = KeyAt(0) + "a";
   const std::string moved = KeyAt(0, 1) + "b";
@@ -363,7 +363,7 @@ TEST_F(ThreadStoreTest, SplitCheck_IsDecidedWhenItsLastPieceIs) {
   EXPECT_EQ(split.decided_at, split.counters[1].decided_at);
 }
 
-// Its pieces go by slot, so the one whose key has moved is redirected at once.
+// The check is split by slot, so the piece whose key has moved is redirected at once.
 TEST_F(ThreadStoreTest, CheckIsSplitAfterARedirect_TakesThreeRoundTrips) {
   constexpr int kChecks = 30;
   const SteadyTime begin = world_.now();
@@ -424,7 +424,7 @@ TEST_F(ThreadStoreTest, ProbeIsRedirected_DoesNotCloseTheBreaker) {
   }
 }
 
-// Its policy has admitted it.
+// The policy of the rule has admitted the check.
 TEST_F(ThreadStoreTest, PieceRepliesLateAndTheOwnerKeepsIt_StaysCharged) {
   const std::string here = KeyAt(0);
   const std::string there = KeyAt(1);
@@ -453,7 +453,7 @@ TEST_F(ThreadStoreTest, PieceOfAShadowRuleFails_ItsOtherPieceStaysCharged) {
 }
 
 // One of their counters has moved and the other has not, so the first check waits to be sent again.
-// Whenever the other moves, the second check must not be decided before the first.
+// Whenever the other one moves, the second check must not be decided before the first.
 TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) {
   std::size_t slot = 0;
   for (Duration moment(0); moment < Duration(500); moment += Duration(5)) {

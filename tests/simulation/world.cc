@@ -43,7 +43,7 @@ std::array<std::uint8_t, 16> RandomBytes() {
 namespace simulation {
 
 World::World(std::uint64_t seed) : now_(std::chrono::hours(1)), random_(seed) {
-  Hash("");  // draws its own seed, if this is the first world: always the same
+  Hash("");  // draws its own seed if this is the first world, so that runs are equal
   random_bytes.seed(seed);
   the_world = this;
 }

@@ -1,6 +1,6 @@
-// A world in which nothing happens by itself: time, random numbers and the order of events come
-// from a seed, so every failure can be reproduced. Calls to the operating system for the monotonic
-// clock or random bytes return the world's values.
+// A simulated world: time, random numbers and the order of events come from a seed, so every
+// failure can be reproduced. Calls to the operating system for the monotonic clock or random bytes
+// return the world's values.
 //
 // One world at a time in a process; one thread.
 #pragma once
@@ -30,7 +30,7 @@ class World {
   void At(SteadyTime time, Event event);
   void After(SteadyTime::duration delay, Event event) { At(now_ + delay, std::move(event)); }
 
-  // All events until `end`, which is then the time.
+  // Runs all events until `end`. The time is then `end`.
   void RunUntil(SteadyTime end);
 
   // Below `n`, uniformly; n > 0.
@@ -60,12 +60,12 @@ class World {
   std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending_;
 };
 
-// A wall clock in the world, `ahead` of other clocks.
+// A wall clock of the world, which is `ahead` of the others.
 class WorldClock final : public Clock {
  public:
   explicit WorldClock(const World& world, Duration ahead = {}) : world_(world), ahead_(ahead) {}
 
-  // In a world where nothing is ahead.
+  // The time of a wall clock that is not ahead.
   static Time TimeAt(SteadyTime time);
   Time Now() const override { return TimeAt(world_.now()) + ahead_; }
   void Shift(Duration by) { ahead_ += by; }

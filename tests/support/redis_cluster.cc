@@ -32,13 +32,15 @@ RedisCluster::RedisCluster(const Options& options)
     nodes_[i]->Connect().Text(
         {"CLUSTER", "ADDSLOTSRANGE", std::to_string(first), std::to_string(last)});
   }
-  Require(WaitUntil(kTopologyTimeout, [&] { return AllAgree(); }), "the nodes form no cluster");
+  Require(WaitUntil(kTopologyTimeout, [&] { return AllAgree(); }),
+          "the nodes do not form a cluster");
   MakeReplicas(options.masters);
 }
 
 std::size_t RedisCluster::AddMaster() {
   AddNode();
-  Require(WaitUntil(kTopologyTimeout, [&] { return AllAgree(); }), "the new node is not taken in");
+  Require(WaitUntil(kTopologyTimeout, [&] { return AllAgree(); }),
+          "the cluster does not accept the new node");
   return nodes_.size() - 1;
 }
 
@@ -70,7 +72,7 @@ void RedisCluster::Join(std::size_t index) {
     }
     return true;
   });
-  Require(joined, "a node does not get to know the others");
+  Require(joined, "a node does not learn of the others");
 }
 
 void RedisCluster::MakeReplicas(int masters) {
@@ -117,7 +119,7 @@ std::size_t RedisCluster::OwnerOf(std::uint16_t slot) {
       if (std::to_string(nodes_[node]->port()) == map[i + 3]) return node;
     }
   }
-  Require(false, "nobody owns the slot");
+  Require(false, "no node owns the slot");
   return 0;
 }
 

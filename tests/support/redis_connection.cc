@@ -18,13 +18,13 @@ RedisConnection::~RedisConnection() = default;
 
 std::int64_t RedisConnection::Integer(const Command& command) {
   const Reply reply = Run(command);
-  Require(reply->type == REDIS_REPLY_INTEGER, command[0] + ": the reply is no integer");
+  Require(reply->type == REDIS_REPLY_INTEGER, command[0] + ": the reply is not an integer");
   return reply->integer;
 }
 
 std::string RedisConnection::Text(const Command& command) {
   const Reply reply = Run(command);
-  Require(reply->str != nullptr, command[0] + ": the reply is no string");
+  Require(reply->str != nullptr, command[0] + ": the reply is not a string");
   return {reply->str, reply->len};
 }
 

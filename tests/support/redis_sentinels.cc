@@ -29,7 +29,7 @@ RedisSentinels::RedisSentinels(const Options& options) : tls_(!options.tls.empty
     servers_.push_back(std::make_unique<RedisServer>(
         RedisServer::Options{.tcp = !tls_, .tls = tls_, .arguments = arguments}));
   }
-  // Sentinels choose no replica that has never been in sync.
+  // Sentinels do not choose a replica that has never been in sync.
   const bool in_sync = WaitUntil(kTopologyTimeout, [&] {
     return std::all_of(servers_.begin() + 1, servers_.end(),
                        [](auto& it) { return it->IsInSync(); });
@@ -90,7 +90,7 @@ RedisServer& RedisSentinels::master() {
   const auto found = std::find_if(servers_.begin(), servers_.end(), [&](auto& server) {
     return std::to_string(server->port()) == address[1];
   });
-  Require(found != servers_.end(), "sentinels name a master that is not ours");
+  Require(found != servers_.end(), "sentinels name an unknown master");
   return **found;
 }
 
@@ -100,7 +100,7 @@ void RedisSentinels::Failover() {
   const bool begun = WaitUntil(kTopologyTimeout, [&] {
     return AskSentinel().ErrorOf({"SENTINEL", "FAILOVER", kMaster}).empty();
   });
-  Require(begun, "the sentinel begins no failover");
+  Require(begun, "the sentinel does not begin a failover");
   WaitForOther(before);
 }
 

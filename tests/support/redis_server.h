@@ -20,7 +20,8 @@ namespace sluice::test {
 // start fails with an error.
 int FreePort();
 
-// The server that tests start: SLUICE_REDIS_SERVER, such as valkey-server, else redis-server.
+// The program that tests start: the value of SLUICE_REDIS_SERVER, such as valkey-server, or
+// redis-server.
 std::string RedisProgram();
 
 // The time within which the nodes of a topology agree, even on a busy machine.

@@ -57,7 +57,7 @@ void Pay(const std::string& address, const Arguments& users) {
   }
 }
 
-// Each client waits for its answer when it is destroyed.
+// The destructor of each client waits for its answer.
 void PayAsync(const std::string& address, const Arguments& users) {
   for (const std::string& user : users) {
     sluice::Decision decided;

@@ -46,14 +46,14 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& target, const Options&
   return channel;
 }
 
-// Whether the error is a mistake of the caller. Other errors mean that there is no decision.
+// Whether the error is the caller's. All other errors mean that there is no decision.
 bool IsMistake(grpc::StatusCode code) {
   return code == grpc::StatusCode::INVALID_ARGUMENT ||
          code == grpc::StatusCode::PERMISSION_DENIED || code == grpc::StatusCode::UNAUTHENTICATED ||
          code == grpc::StatusCode::UNIMPLEMENTED;
 }
 
-// If the request does not say itself how long it may wait.
+// Sets the default, unless the request says how long it may wait.
 void SetMaxWait(const Options& options, v1::CheckLimitRequest& request) {
   if (!options.max_wait || request.has_max_wait() || request.has_max_delay()) return;
   const auto milliseconds = options.max_wait->count();

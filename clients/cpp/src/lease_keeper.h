@@ -16,7 +16,7 @@ namespace sluice {
 
 class LeaseKeeper {
  public:
-  // `calls` must outlive this object, and must be waited for: a process that ends at once would
+  // `calls` must outlive this object. Its owner must wait for it: a process that ends at once would
   // lose pending releases.
   explicit LeaseKeeper(PendingCalls& calls);
   ~LeaseKeeper();

@@ -221,7 +221,7 @@ public final class Example {
   public static void main(String[] arguments) {
     try {
       run(arguments);
-      System.exit(0); // threads of HTTP servers go on
+      System.exit(0); // threads of HTTP servers continue
     } catch (Exception error) {
       error.printStackTrace();
       System.exit(1);

@@ -29,7 +29,7 @@ const MODES = {
   consume: 'MODE_CONSUME', peek: 'MODE_PEEK', charge: 'MODE_CHARGE', refund: 'MODE_REFUND',
 };
 
-// The fields of a check beside domain and attributes: what each becomes in the request.
+// The fields of a check other than domain and attributes, and how each is written to the request.
 const FIELDS = {
   cost: (cost) => ({cost}),
   amounts: (amounts) => ({amounts}),
@@ -40,7 +40,7 @@ const FIELDS = {
   requestId: (id) => ({request_id: id}),
 };
 
-// Mistakes of the caller. Other errors mean that there is no decision.
+// The caller's errors. All other errors mean that there is no decision.
 const MISTAKES = new Set([grpc.status.INVALID_ARGUMENT, grpc.status.PERMISSION_DENIED,
   grpc.status.UNAUTHENTICATED, grpc.status.UNIMPLEMENTED]);
 
@@ -98,7 +98,8 @@ class Client {
       'grpc.max_reconnect_backoff_ms': 1000,
       'grpc.service_config': SERVICE_CONFIG,
     });
-    // Checks that are made meanwhile wait for the connection, and for a first call, which takes longer.
+    // Checks made meanwhile wait for the connection and for a first call, because that call takes
+    // longer.
     const end = Date.now() + connectTimeout;
     this.#connecting = new Promise((resolve) => {
       this.#stub.waitForReady(end, () => this.#stub.makeUnaryRequest(

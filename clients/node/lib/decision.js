@@ -1,4 +1,4 @@
-// The result of a check, and what HTTP says of it.
+// The result of a check, and its HTTP status and headers.
 'use strict';
 
 // Milliseconds, rounded up, so that waiting this long is always enough.
@@ -17,7 +17,7 @@ class Decision {
     this.decidedAt = this.response.decided_at;  // `chargedAt` of a refund
   }
 
-  // Of the answer to a request that was not allowed.
+  // The HTTP status of the answer to a request that was not allowed.
   get httpStatus() {
     return this.answered ? 429 : 503;
   }
@@ -50,7 +50,7 @@ class Limited extends Error {
   }
 }
 
-// The request was denied by the client, which is 'closed', because no server answered.
+// The client, which is 'closed', denied the request because no server answered.
 class NoAnswer extends Limited {}
 
 const denial = (decision) => (decision.answered ? new Limited(decision) : new NoAnswer(decision));

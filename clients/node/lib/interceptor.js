@@ -6,8 +6,8 @@ const {sleep} = require('./client');
 
 // new grpc.Server({interceptors: [limitInterceptor(client, 'shop')]}). Each call is checked with the
 // attribute `endpoint`, its full method, and what `attributes(metadata)` returns. A denied call ends with
-// RESOURCE_EXHAUSTED; if a retry can succeed, `grpc-retry-pushback-ms` says when. One without a server's
-// answer, if the client is 'closed', ends with UNAVAILABLE.
+// RESOURCE_EXHAUSTED; if a retry can succeed, `grpc-retry-pushback-ms` says when. If no server
+// answers and the client is 'closed', the call ends with UNAVAILABLE.
 function limitInterceptor(client, domain, attributes = () => ({}), options = {}) {
   return (method, call) => {
     let release = () => {};

@@ -4,9 +4,9 @@
 const {sleep} = require('./client');
 
 // Express: app.use(limitRequests(client, 'shop')). Each request is checked with the attributes `endpoint`
-// (the path), `method`, `client_ip` and what `attributes(request)` returns. A denied one is answered with
-// 429, one without a server's answer, if the client is 'closed', with 503. Every response has RateLimit
-// and RateLimit-Policy, a denial Retry-After.
+// (the path), `method`, `client_ip` and what `attributes(request)` returns. A denied request gets
+// 429. If no server answers and the client is 'closed', a request gets 503. Every response has
+// RateLimit and RateLimit-Policy, and a denial has Retry-After.
 function limitRequests(client, domain, attributes = () => ({}), options = {}) {
   return async (request, response, next) => {
     try {
@@ -25,7 +25,7 @@ function limitRequests(client, domain, attributes = () => ({}), options = {}) {
       const release = client.hold(decision);
       response.once('close', release);
       if (!response.destroyed) await sleep(decision.wait);
-      if (response.destroyed) release();  // it was closed before, perhaps
+      if (response.destroyed) release();  // the response may already be closed
       else next();
     } catch (error) {
       next(error);

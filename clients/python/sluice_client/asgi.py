@@ -16,9 +16,9 @@ class LimitMiddleware:
     app = LimitMiddleware(app, client, "shop").
 
     Each request is checked in `domain` with the attributes `endpoint` (the path), `method`, `client_ip`
-    and what `attributes(scope)` returns. A denied one is answered with 429, one without a server's
-    answer, if the client is CLOSED, with 503. Every response has RateLimit and RateLimit-Policy, a
-    denial Retry-After.
+    and what `attributes(scope)` returns. A denied request gets 429. If no server answers and the
+    client is CLOSED, a request gets 503. Every response has RateLimit and RateLimit-Policy, and a
+    denial has Retry-After.
     """
 
     def __init__(self, app: Any, client: Client, domain: str,

@@ -40,7 +40,7 @@ _SERVICE_CONFIG = json.dumps({
     }],
 })
 
-# Mistakes of the caller. Other errors mean that there is no decision.
+# The caller's errors. All other errors mean that there is no decision.
 _MISTAKES = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.PERMISSION_DENIED,
@@ -281,7 +281,7 @@ class LimitedBlock:
     def _released_on_error(self) -> Iterator[None]:
         try:
             yield
-        except BaseException:  # the sleep was interrupted or cancelled
+        except BaseException:  # the sleep was interrupted or canceled
             self._holding.close()
             raise
 

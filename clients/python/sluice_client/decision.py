@@ -1,4 +1,4 @@
-"""The result of a check, and how HTTP and gRPC say it."""
+"""The result of a check, and its HTTP and gRPC forms."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Decision:
 
     @property
     def decided_at(self) -> datetime:
-        """When, by the store's clock: `charged_at` of a refund."""
+        """The time of the decision, by the store's clock: `charged_at` of a refund."""
         return self.response.decided_at.ToDatetime(timezone.utc)
 
     @property
     def http_status(self) -> tuple[int, str]:
-        """Of the answer to a request that was not allowed."""
+        """The HTTP status of the answer to a request that was not allowed."""
         return (429, "Too Many Requests") if self.answered else (503, "Service Unavailable")
 
     @property
@@ -73,7 +73,7 @@ class Limited(Exception):
 
 
 class NoAnswer(Limited):
-    """The request was denied by the client, which is CLOSED, because no server answered."""
+    """The client, which is CLOSED, denied the request because no server answered."""
 
 
 def denial(decision: Decision) -> Limited:

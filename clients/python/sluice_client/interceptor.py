@@ -21,8 +21,8 @@ class LimitInterceptor(grpc.ServerInterceptor):
 
     Each call is checked in `domain` with the attribute `endpoint`, its full method, and what
     `attributes(metadata)` returns, a function of the call's metadata (a dict). A denied call ends with
-    RESOURCE_EXHAUSTED; if a retry can succeed, `grpc-retry-pushback-ms` says when. One without a
-    server's answer, if the client is CLOSED, ends with UNAVAILABLE.
+    RESOURCE_EXHAUSTED; if a retry can succeed, `grpc-retry-pushback-ms` says when. If no server
+    answers and the client is CLOSED, the call ends with UNAVAILABLE.
     """
 
     def __init__(self, client: Client, domain: str,
@@ -41,7 +41,7 @@ class LimitInterceptor(grpc.ServerInterceptor):
         def decide(context: Any) -> Decision:
             try:
                 decision = self._client.check(self._domain, facts, **self._options)
-            except grpc.RpcError:  # a mistake of this server, not of the caller
+            except grpc.RpcError:  # an error of this server, not of its caller
                 logging.getLogger(__name__).exception("no decision")
                 context.abort(grpc.StatusCode.INTERNAL, "no decision")
             if not decision.answered and not decision.allowed:

@@ -38,7 +38,7 @@ class LeaseKeeper:
     def release(self, lease_id: str) -> None:
         """Does not wait for the answer. If the call is lost, the slot is free after the ttl."""
         if sys.is_finalizing():
-            return  # a generator that was never finished: gRPC would wait forever for a thread
+            return  # a generator that was never closed: gRPC would wait forever for its thread
         with self._changed:
             self._held.pop(lease_id, None)
         call = self._release(lease_id, RELEASE_TIMEOUT)

@@ -54,19 +54,19 @@ struct Verdict {
   bool operator==(const Verdict&) const = default;
 };
 
-// The facts about an algorithm that hold for most. One that differs in a fact declares its own; see
-// the functions of limit.h and counter.h, which say what each means.
+// Facts that hold for most algorithms. An algorithm that differs in one declares its own. The
+// functions of the same names in limit.h and counter.h describe them.
 struct CommonFacts {
   static constexpr bool kMayCoalesce = true;
   static constexpr bool kMayCoalesceCharges = false;
   static constexpr bool kTakesLeases = false;
-  // The key in rule files by whose presence the algorithm is meant; empty: its name alone.
+  // The key whose presence in a rule file selects the algorithm. Empty: its name is enough.
   static constexpr std::string_view kSelectedBy = "";
 
   static bool Supports(Mode) { return true; }
   static bool RefundsInFull() { return true; }
   static bool DenialLasts(Mode mode) { return mode != Mode::kCharge; }
-  // What a check costs the script, in counters that are plain strings.
+  // The cost of a check in the script; a counter that is a plain string costs 1.
   static std::size_t ScriptWeight(const CounterDemand&) { return 1; }
   // The memory that a state takes outside itself.
   template <typename State>

@@ -66,7 +66,7 @@ struct Concurrency : CommonFacts {
     Time last;                 // of the latest change, the counter's time
     Time now;                  // the counter's time
     std::int64_t counted = 0;  // slots held now
-    bool moved = false;        // the holders have expired, on another clock than the counter's
+    bool moved = false;        // all holders have expired; their times are on a replaced clock
   };
 
   // Initializes the state of a new counter.

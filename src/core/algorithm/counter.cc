@@ -33,7 +33,7 @@ auto WithSnapshot(const Limit& limit, Snapshot& snapshot, const Use& use) {
 
 CounterState AsState(const CounterState& state) { return state; }
 
-// The share of a counter may be one of another algorithm.
+// The share of a limit may have another algorithm.
 template <typename... States>
 CounterState AsState(const std::variant<States...>& state) {
   return std::visit([](const auto& its) { return CounterState(its); }, state);

@@ -21,7 +21,7 @@ Duration Lifetime(const Limit& limit, const CounterState& state, Time now);
 // The state of a counter after a decision, as far as the reply of a store shows it.
 struct SeenState {
   CounterSnapshot snapshot;  // levels do not depend on the rate, which may have changed since
-  Time reset_at;             // when no unit counts any more
+  Time reset_at;             // when no unit counts anymore
   Time at;                   // of the decision
 
   bool operator==(const SeenState&) const = default;

@@ -22,13 +22,13 @@ struct DripRate {
   std::int64_t rate = 1;  // 1 to kMaxRate
   Duration period{};      // at least 1 µs
 
-  // Whether no more units drip than at the other rate.
+  // Whether this rate is at most `other`.
   bool IsAtMost(const DripRate& other) const {
     return static_cast<double>(rate) * static_cast<double>(other.period.count()) <=
            static_cast<double>(other.rate) * static_cast<double>(period.count());
   }
 
-  // The sizes in rule files of a bucket that holds `reserved` units besides.
+  // The sizes that rule files may give a bucket that holds `reserved` more units.
   Parameters::Range SizeRange(std::int64_t least, std::int64_t reserved) const {
     return {least, kMaxCapacity / period.count() - reserved,
             " with a rate in " + FormatPeriod(period)};

@@ -1,13 +1,13 @@
 // A limit: one algorithm with its parameters, and the state of one of its counters. The set of
-// algorithms is listed here, and nothing outside this folder asks which of them a limit is. Besides
-// its operations (see counter.h), each declares
+// algorithms is listed here, and code outside this folder does not depend on which of them a limit
+// is. Besides its operations (see counter.h), each declares
 //   kName               its name in rule files
 //   kAlgorithm          its number in the API
 //   kScript             its file in scripts/lua/algorithm
 //   ScriptParameters    what that file reads, in its order
 //   Describe            its parameters in rule files: see parameters.h
 //   Tag, Includes, MostAtOnce, For   as the functions below
-// and what of CommonFacts (algorithm.h) is otherwise for it.
+// and each member of CommonFacts (algorithm.h) in which it differs.
 #pragma once
 
 #include <cstdint>
@@ -63,19 +63,19 @@ Algorithm AlgorithmOf(const Limit& limit);
 // Its name in rule files. Algorithms of one name differ in SelectedBy.
 std::string_view NameOf(const Limit& limit);
 
-// The key in rule files by whose presence the algorithm is meant; empty: its name alone.
+// The key whose presence in a rule file selects the algorithm. Empty: its name is enough.
 std::string_view SelectedBy(const Limit& limit);
 
 // Passes every parameter in rule files to `parameters`, which may set it.
 void Describe(Limit& limit, Parameters& parameters);
 
-// Whether `limit` denies every request that `other` denies, whatever came before. False if that is
-// not certain.
+// Whether `limit` denies every request that `other` denies, after any sequence of requests. False
+// if that is not certain.
 bool Includes(const Limit& limit, const Limit& other);
 
-// The last part of a counter's key: the algorithm and whatever changes the shape of its state
-// (window, period, alignment), such as "token_bucket:1s" or "fixed_window:1d:clock+08:00". Limits
-// with equal tags can use each other's counters.
+// The last part of a counter's key: the algorithm and all parameters that change the form of its
+// state (window, period, alignment), such as "token_bucket:1s" or "fixed_window:1d:clock+08:00".
+// Limits with equal tags can use each other's counters.
 std::string CounterTag(const Limit& limit);
 
 // Whether the limit supports requests of that mode.
@@ -103,11 +103,12 @@ bool MayCoalesce(const Limit& limit);
 // Whether equal charges may be coalesced.
 bool MayCoalesceCharges(const Limit& limit);
 
-// What one server of a fleet may admit by itself while the shared store is unavailable. May admit
-// nothing, so it can be smaller than any limit of a rule.
+// The limit for what one server of a fleet may admit by itself while the shared store is
+// unavailable. It may admit nothing, so it can be smaller than any limit of a rule.
 Limit LimitFor(const Limit& limit, const Share& share);
 
-// The limit whose counter adds up the units that a server admits by itself: Used is their number.
+// The limit whose counter adds up the units that a server admits by itself. Used returns their
+// number.
 Limit LimitForCharges(const Limit& limit, const Share& share);
 
 }  // namespace sluice

@@ -65,14 +65,14 @@ class Parameters {
     Choice(key, value, fallback, {{"true", true}, {"false", false}});
   }
 
-  // If `key` is given: what is given for it is not allowed, but what `allowed` says.
+  // Reports `key` if it is given; `allowed` says what is allowed instead.
   virtual void Refuse(std::string_view /*key*/, std::string_view /*allowed*/) {}
 
-  // The parameters are allowed, but probably not meant.
+  // Warns that the parameters are allowed, but probably not meant.
   virtual void Warn(std::string /*message*/) {}
 
  private:
-  // `index` is that of one of `words`.
+  // `index`: the position in `words`.
   virtual void Word(std::string_view key, std::size_t& index, std::size_t fallback,
                     const std::vector<std::string_view>& words) = 0;
 };

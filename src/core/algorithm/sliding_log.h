@@ -244,7 +244,7 @@ struct SlidingLog : CommonFacts {
                                 [&](const Entry& entry) { return !IsLive(entry, state); });
   }
 
-  // When the `nth` unit (from 1) in the window was taken; now, if there are fewer.
+  // When the `nth` unit (from 1) in the window was taken, or now if there are fewer.
   Time TimeOfUnit(const State& state, std::int64_t nth) const {
     const auto entry = std::partition_point(
         state.log->begin(), state.log->end(),

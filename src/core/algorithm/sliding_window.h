@@ -40,7 +40,7 @@ struct SlidingWindow : CommonFacts {
     its.Length("window", window);
     its.Number("segments", segments, {.most = kMaxSegments}, kDefaultSegments);
   }
-  // Its sub-windows may have admitted twice the limit in another's window.
+  // Within what `other` counts (its window and a sub-window), this may admit twice `limit`.
   bool Includes(const SlidingWindow& other) const {
     return window >= other.window && other.limit / 2 >= limit;
   }
@@ -144,7 +144,7 @@ struct SlidingWindow : CommonFacts {
     UsageSnapshot snapshot{.counted = counted, .reset_at = now, .retry_at = now};
     std::int64_t age = static_cast<std::int64_t>(state.counts.size());
     const std::int64_t excess = counted + cost * taken + cost - limit;
-    // Walks from the oldest to the sub-window with which `excess` units have left.
+    // Finds the sub-window with whose end `excess` units have left, starting from the oldest.
     if (cost <= limit && excess > 0) {
       std::int64_t left = 0;
       while (left < excess && age > 0) left += state.counts[--age];
@@ -183,7 +183,7 @@ struct SlidingWindow : CommonFacts {
     return {.start = start, .last = at, .counts = {count}};
   }
 
-  // See core/algorithm/counter.h. As with units in every sub-window.
+  // See core/algorithm/counter.h. The maximum, with units in every sub-window.
   std::size_t MemoryOf(const State&) const {
     return static_cast<std::size_t>(segments) * sizeof(std::int64_t);
   }

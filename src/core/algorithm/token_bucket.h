@@ -200,7 +200,7 @@ struct TokenBucket : CommonFacts {
     return {std::clamp(level, -shared.MaxDebt(), shared.Capacity()), seen.last};
   }
 
-  // What counts the tokens taken, from none.
+  // The limit whose counter adds up the tokens taken. It starts full.
   TokenBucket ForCharges() const {
     TokenBucket full = *this;
     full.starts_empty = false;

@@ -54,7 +54,7 @@ struct WarmingBucket : CommonFacts {
   std::array<std::int64_t, 3> ScriptParameters() const {
     return {rate, period.count(), warmup.count()};
   }
-  // A refund reduces debt alone.
+  // A refund only reduces debt.
   static bool RefundsInFull() { return false; }
   std::int64_t MostAtOnce() const {
     const double units = static_cast<double>(MaxDebt().count()) / (kColdFactor * StableInterval());
@@ -106,7 +106,8 @@ struct WarmingBucket : CommonFacts {
     if (times == 0) return;
     const double spent = std::min(static_cast<double>(cost), state.stored);
     const double fresh = static_cast<double>(cost) - spent;
-    // Rounded up, or units that cost little more than a microsecond would be half as dear, or free.
+    // Rounded up: otherwise units that cost little more than a microsecond would cost half, or
+    // nothing.
     const double price = std::ceil(PriceOfStored(state.stored, spent) + fresh * StableInterval());
     state.next_free += Duration(static_cast<std::int64_t>(price));
     state.stored -= spent;
@@ -167,7 +168,7 @@ struct WarmingBucket : CommonFacts {
     return verdict;
   }
 
-  // The permits stored, within their bounds whatever number a store has replied with.
+  // The permits stored, limited to their bounds, because a store may reply with any number.
   double StoredIn(const State& state) const {
     return std::max(0.0, std::min(MaxStored(), state.stored));
   }
@@ -192,8 +193,8 @@ struct WarmingBucket : CommonFacts {
     return State{stored, seen.next_free, seen.last};
   }
 
-  // What counts the units taken, which are refilled like tokens. Here charges are prices, which
-  // depend on how cold the bucket is.
+  // The limit whose counter adds up the units taken, which are refilled like tokens. A
+  // WarmingBucket cannot do that: it takes prices, which depend on how cold it is.
   TokenBucket ForCharges() const {
     const std::int64_t most = TokenBucket::kMaxCapacity / period.count();
     return {.rate = rate, .period = period, .burst = std::min(MostAtOnce(), most)};
@@ -219,7 +220,7 @@ struct WarmingBucket : CommonFacts {
     return static_cast<double>(period.count()) / static_cast<double>(rate);
   }
   double MaxStored() const { return static_cast<double>(warmup.count()) / StableInterval(); }
-  // Up to this level, stored permits cost as much as fresh ones.
+  // Up to this level, stored permits cost as much as new ones.
   double Threshold() const { return 0.5 * MaxStored(); }
   // Idle time that stores one permit, in µs: `warmup` of idle time makes a bucket cold.
   double CooldownInterval() const { return static_cast<double>(warmup.count()) / MaxStored(); }

@@ -69,7 +69,7 @@ void DescriptorCheck::Start(const Context& context, Response::DescriptorStatus& 
   Ask(context, demand);
 }
 
-// The request was one of kRequests when it consumed.
+// The check that consumed also counted one of kRequests, so that is refunded, too.
 void DescriptorCheck::Refund(const Context& context) {
   has_charged_ = false;
   refunds_request_ = target() != nullptr && target()->counts_requests;
@@ -95,7 +95,7 @@ void DescriptorCheck::Ask(const Context& context, const Demand& demand) {
 }
 
 void DescriptorCheck::OnAnswer(const Result<CheckAnswer>& answer) {
-  // It is not the caller's mistake if a limit does not support refunds.
+  // It is not the caller's error if a limit does not support refunds.
   const bool no_refund = !answer && request.demand.mode == Mode::kRefund &&
                          answer.error().code == ErrorCode::kInvalidArgument;
   if (answer) {
@@ -137,9 +137,8 @@ void DescriptorCheck::ReadLimit(const LimitAnswer& limit) {
   }
 }
 
-// A window that is full admits no hit until its end, so the caller may deny by itself until then.
-// Not in modes in which a limit that is over does not deny alone, and not if this server's share of
-// the limit has decided.
+// A full window admits no hit until it ends, so the caller may deny by itself until then. It may
+// not in modes in which a single full limit does not deny, or if this server's share has decided.
 void DescriptorCheck::ReadQuota(const LimitAnswer& limit) {
   status_->clear_quota();
   const bool own_limits = target() != nullptr && target()->own_limits;

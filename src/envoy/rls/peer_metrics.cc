@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Those of Prometheus' clients, which Envoy's service uses.
+// The default buckets of Prometheus' client libraries, which Envoy's service uses.
 constexpr std::array<Histogram::Duration, 11> kBounds{
     milliseconds(5),     milliseconds(10),    milliseconds(25),    milliseconds(50),
     milliseconds(100),   milliseconds(250),   milliseconds(500),   milliseconds(1'000),

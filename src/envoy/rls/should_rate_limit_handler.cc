@@ -30,7 +30,7 @@ void ShouldRateLimitHandler::Serve(const rpc::Call& call, std::string_view bytes
   if (const auto parsed = ParseRequest(bytes, request_); !parsed) {
     return Refuse(ToStatus(parsed.error()));
   }
-  // The same message and code as of Envoy's service.
+  // The message and code of Envoy's service.
   if (request_.domain().empty()) {
     return Refuse({rpc::StatusCode::kUnknown, "rate limit domain must not be empty"});
   }
@@ -141,8 +141,8 @@ DescriptorCheck& ShouldRateLimitHandler::NextCheck() {
   return *checks_[check_count_];
 }
 
-// A refund makes room for the checks that follow it, so these ask the store even if this server
-// remembers a denial.
+// A refund makes room for the checks that follow it, so these checks go to the store even if this
+// server remembers a denial.
 void ShouldRateLimitHandler::StartSome() {
   if (started_ == 0) undecided_ = check_count_;
   ++undecided_;

@@ -11,8 +11,8 @@
 namespace sluice::envoy {
 namespace {
 
-// All rules of a domain name their counters by the entries alone. So a limit in a request shares
-// its counter with a rule of the same entries and unit.
+// In all rules of a domain, only the entries name the counters. So a limit in a request shares its
+// counter with a rule of the same entries and unit.
 Rule NamedRule(std::string_view name) {
   Rule rule;
   rule.name = name;

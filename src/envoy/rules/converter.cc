@@ -74,8 +74,8 @@ class Converter {
     AddAll(descriptor.descriptors, way);
   }
 
-  // An exact value wins over a pattern, the first pattern over the others, and any of them over the
-  // key alone.
+  // An exact value takes precedence over patterns, the first pattern over the others, and all of
+  // them over the key alone.
   static void Follow(const Descriptor& descriptor, const std::vector<Descriptor>& siblings,
                      Way& way) {
     const bool twice =
@@ -140,8 +140,8 @@ class Converter {
     AddYaml(rule);
   }
 
-  // A rule that is blocked or unlimited holds without the attributes of its `per`, which the
-  // descriptor must have.
+  // A blocked or unlimited rule matches even without the attributes of its `per`, but the
+  // descriptor must have them.
   static void DemandAttributes(Rule& rule) {
     for (const KeyPart& part : rule.per) {
       const auto same = [&](const Condition& it) { return it.attribute == part.attribute; };

@@ -137,7 +137,8 @@ void ParseUnitOf(const ConfigValue& value, const ConfigMap& fields, RateLimit& l
   }
 }
 
-// As Envoy's service: 16, 0x10, 0o20, 0b1_0000. But not 020, which that service reads as 16.
+// Accepts the numbers of Envoy's service: 16, 0x10, 0o20, 0b1_0000. But not 020, which that service
+// reads as 16.
 std::uint32_t ParseRequestsPerUnit(const ConfigValue& value) {
   std::string digits = LowerCase(value.node().text);
   if (!digits.starts_with('_')) std::erase(digits, '_');

@@ -16,7 +16,7 @@
 namespace sluice::envoy {
 
 struct LoadedTrees {
-  std::vector<RuleTree> trees;  // one per domain; only valid if there are no errors
+  std::vector<RuleTree> trees;  // one per domain; only valid if there are no mistakes
   Diagnostics errors;           // by file and position
 
   bool ok() const { return errors.empty(); }

@@ -19,9 +19,9 @@ namespace sluice::envoy {
 inline constexpr const char* kRulesType =
     "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig";
 
-// What names a set of rules.
+// Identifies a set of rules.
 struct ResourceSetId {
-  std::string version;      // the control plane's name of it: opaque, a lower one may be newer
+  std::string version;      // chosen by the control plane; opaque: a lower one may be newer
   std::string fingerprint;  // equal if and (practically) only if the resources are, in any order
   std::size_t resources = 0;
 };

@@ -24,7 +24,7 @@ using ::envoy::service::discovery::v3::DiscoveryResponse;
 // Checks matter more than an early start of new rules.
 constexpr int kNicer = 10;
 
-// How long a connection may take to be made.
+// The timeout of a connection attempt.
 constexpr int kConnectMilliseconds = 5'000;
 
 // Control planes commonly allow a PING every five minutes.
@@ -67,7 +67,7 @@ std::shared_ptr<grpc::Channel> ChannelTo(const XdsSettings& settings,
 
 }  // namespace
 
-// One stream. Read is called by the client's thread alone; the other functions by any.
+// One stream. Only the client's thread calls Read; any thread may call the other functions.
 struct XdsClient::Call {
   grpc::ClientContext context;
   std::shared_ptr<grpc::Channel> channel;

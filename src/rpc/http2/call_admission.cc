@@ -18,7 +18,7 @@ bool CallAdmission::Admit(const Call& call, bool is_probe) {
   return true;
 }
 
-// While half of the calls is left, no peer can have more than its share.
+// While half of the calls are free, no peer can have more than its share.
 bool CallAdmission::TakePlace(const Call& call) {
   if (only_probes_) return false;
   const ServerOptions& options = loop_.options();

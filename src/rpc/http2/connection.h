@@ -61,9 +61,9 @@ class Connection final : public net::ServedConnection {
   State state_ = State::kOpen;
   const SteadyTime started_;
   const SteadyTime too_old_at_;
-  const SteadyTime ends_at_;  // the end of its life; max() with a place
+  const SteadyTime ends_at_;  // when one without a place ends; else max()
   SteadyTime last_received_;
-  SteadyTime last_taken_;  // the last time the transport took output, having sent all before it
+  SteadyTime last_taken_;  // when the transport last took output after it had sent all
   SteadyTime pinged_at_{};
   bool held_back_ = false;     // not reading, since the peer does not read
   std::size_t discarded_ = 0;  // bytes received while lingering

@@ -44,7 +44,7 @@ class FloodGuard {
     return false;
   }
 
-  // Of young calls by the peer, and of calls in which it broke the protocol.
+  // Resets of young calls by the peer, and resets of calls in which the peer broke the protocol.
   RateGuard resets_{1'000, 200};
   // PING and SETTINGS between responses. Clients with keepalive send a PING every few seconds;
   // clients that measure bandwidth send one per response.

@@ -1,5 +1,5 @@
-// What nghttp2 reports of the frames on a connection. It parses them and keeps the protocol's
-// rules.
+// Receives what nghttp2 reports of the frames on a connection. nghttp2 parses them and enforces the
+// protocol's rules.
 //
 // Loop thread only.
 #pragma once
@@ -37,7 +37,7 @@ class FrameReceiver {
 // A server's session that reports to `receiver`, which must outlive it. The caller deletes it.
 nghttp2_session* MakeSession(FrameReceiver& receiver);
 
-// For the responses of such a session: calls TakeOutput.
+// The read callback of that session's responses: calls TakeOutput.
 ssize_t TakeOutputOfReceiver(nghttp2_session*, std::int32_t stream, std::uint8_t* buffer,
                              std::size_t size, std::uint32_t* flags, nghttp2_data_source*,
                              void* receiver);

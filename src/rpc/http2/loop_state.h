@@ -36,17 +36,17 @@ class LoopState {
   void Count(Refusal refusal) { shared_.metrics.Count(refusal); }
 
   Inflater& inflater() { return inflater_; }
-  // Inflating a few bytes can take as long as a thousand calls, so beyond this other connections
-  // run between.
+  // After inflating this much, an iteration lets other connections run: a few compressed bytes can
+  // take as long as a thousand calls.
   static constexpr std::size_t kInflatedBytesPerIteration = 64 * 1024;
-  // Whether this iteration has inflated less, over all connections.
+  // Whether this iteration has inflated less than that, over all connections.
   bool MayInflate() {
     const SteadyTime now = loop_.now();
     if (std::exchange(inflate_iteration_, now) != now) inflated_before_ = inflater_.total();
     return inflater_.total() - inflated_before_ <= kInflatedBytesPerIteration;
   }
 
-  // The peer that `network` names. REQUIRES: ForgetPeer is called for each call of this.
+  // The peer that `network` names. REQUIRES: ForgetPeer is called once for each call of FindPeer.
   PeerUse& FindPeer(const std::string& network) {
     PeerUse& peer = peers_[network];
     ++peer.connections;
@@ -63,7 +63,7 @@ class LoopState {
   SharedState& shared_;
   net::Loop& loop_;
   Inflater inflater_;
-  SteadyTime inflate_iteration_{};                  // that inflated_before_ is of
+  SteadyTime inflate_iteration_{};                  // in which inflated_before_ was set
   std::size_t inflated_before_ = 0;                 // before the iteration
   std::unordered_map<std::string, PeerUse> peers_;  // with a connection
   CallCounts unary_calls_;

@@ -1,4 +1,4 @@
-// What all connections of one peer (net::Peer::network) on a loop use of a server's limits.
+// How much of a server's limits the connections of one peer (net::Peer::network) on a loop use.
 //
 // A peer may use at most kShare times what is left. So it gets three quarters while it is alone,
 // and any number of peers together leave some for the next one. Nothing is refused while much is
@@ -19,8 +19,8 @@ struct PeerUse {
   static bool IsWithinShare(std::int64_t used, std::int64_t left) { return used <= kShare * left; }
 
   std::size_t connections = 0;
-  std::int64_t calls = 0;  // that CallQuota counts
-  std::int64_t bytes = 0;  // that MessageMemory counts
+  std::int64_t calls = 0;  // counted by CallQuota
+  std::int64_t bytes = 0;  // counted by MessageMemory
 };
 
 }  // namespace sluice::rpc::http2

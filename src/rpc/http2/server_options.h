@@ -64,7 +64,8 @@ struct Times {
   Duration notice = std::chrono::seconds(1);       // for the ack of a PING when draining
   Duration linger = std::chrono::seconds(1);       // for the peer to close after the last output
   Duration no_place = std::chrono::seconds(1);     // the life of a connection without a place
-  // From when on a connection is stuck whose request is incomplete or whose output is not read.
+  // If a request is incomplete, or output is not read, for this long, the connection counts as
+  // stuck.
   Duration stuck = std::chrono::milliseconds(100);
 };
 

@@ -63,7 +63,7 @@ void Session::TakeOutput(std::string& out) {
   if (out.size() < net::Transport::kFlushBytes) BoundOutput();
 }
 
-// What is left waits for the peer's windows. The responses that have waited longest are given up.
+// The remaining output waits for the peer's windows. Resets the calls that have waited longest.
 void Session::BoundOutput() {
   while (context_.memory.output() > 0 && !context_.memory.IsWithinLimits()) {
     shard_.state().Count(Refusal::kUnsent);
@@ -256,9 +256,8 @@ ssize_t Session::TakeOutput(std::int32_t id, std::uint8_t* buffer, std::size_t s
   return static_cast<ssize_t>(taken);
 }
 
-// A peer that breaks the protocol in a call makes the server reset it. That ends the call as a
-// reset by the peer does, so it counts the same. The other codes are of resets that the server
-// chose.
+// If a peer breaks the protocol in a call, the server has to reset the call. That counts like a
+// reset by the peer. With any other code, the server chose to reset the call.
 void Session::OnResetSent(std::uint32_t error) {
   const bool chosen =
       error == NGHTTP2_NO_ERROR || error == NGHTTP2_CANCEL || error == NGHTTP2_REFUSED_STREAM;

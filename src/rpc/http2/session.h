@@ -56,7 +56,8 @@ class Session final : private FrameReceiver {
   // waits.
   SteadyTime incomplete_since() const { return context_.incomplete_requests.oldest(); }
   SteadyTime unsent_since() const { return context_.unsent_responses.oldest(); }
-  // Ends those that date from `time` or before. Returns false if the session can no longer receive.
+  // Ends the requests and responses that have waited since `time` or longer. Returns false if the
+  // session can no longer receive.
   bool EndIncomplete(SteadyTime time);
   void EndUnsent(SteadyTime time);
 
@@ -72,9 +73,9 @@ class Session final : private FrameReceiver {
 
  private:
   // A header block beyond this size ends the connection. Smaller ones beyond RequestHead::kMaxBytes
-  // get an error, but to decompress them takes time: a byte can stand for a field of 4 KB.
+  // get an error, but decompressing them takes time: one byte can become a field of 4 KB.
   static constexpr std::size_t kMaxHeaderBlock = 16 * RequestHead::kMaxBytes;
-  // Beyond, other connections run between: 16 KiB received can stand for a thousand times as much.
+  // After this many, other connections run: 16 KiB received can become a thousand times as much.
   static constexpr std::size_t kHeaderBytesPerIteration = 64 * 1024;
 
   const std::string& network() const { return context_.transport.peer().network; }

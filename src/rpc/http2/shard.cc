@@ -5,7 +5,7 @@
 namespace sluice::rpc::http2 {
 namespace {
 
-// Streams that are kept without a need.
+// The number of unused streams that are kept.
 constexpr std::size_t kKeptStreams = 256;
 // Bounds the time that an iteration spends on trimming.
 constexpr std::size_t kMaxTrimmed = 4'096;

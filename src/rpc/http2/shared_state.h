@@ -36,7 +36,7 @@ class ServerMetrics {
   // `registry` may be null.
   explicit ServerMetrics(MetricsRegistry* registry);
 
-  // Also says so in the log, once a second at most.
+  // Also logs it, at most once a second.
   void Count(Refusal refusal);
 
  private:
@@ -67,7 +67,7 @@ struct SharedState {
   ServerMetrics metrics;
   // How many calls may still begin. Below 0 if handlers work on calls that have ended.
   std::atomic<std::int64_t> free_calls;
-  std::atomic<std::size_t> buffered_bytes = 0;  // that MessageMemory counts
+  std::atomic<std::size_t> buffered_bytes = 0;  // counted by MessageMemory
 };
 
 }  // namespace sluice::rpc::http2

@@ -188,7 +188,8 @@ void Stream::ForgetCall() {
   if (unfinished_ > 0 || reservation_.granted > 0 || reservation_.wanted > 0) UpdateFlow();
 }
 
-// Taken bytes are dropped when they are most, so that output that is never all taken does not grow.
+// Drops taken bytes when they are the larger part, so that the buffer is bounded even if some bytes
+// always wait.
 void Stream::AppendMessage(std::string_view message) {
   if (taken_ > unsent_bytes()) {
     output_.erase(0, taken_);
@@ -263,7 +264,7 @@ void Stream::DropUnsent() {
   taken_ = 0;
 }
 
-// The bytes that were added since a note are noted together, once those before them are taken. So a
+// Bytes that were added while others waited get a common time when those others are taken. So a
 // byte is given up after one to two times `stall`.
 void Stream::NoteTaken(std::size_t count) {
   taken_ += count;

@@ -43,7 +43,7 @@ class Stream final : public CallStream, public Reusable {
 
   // Input, called by the session.
   void OnHeader(std::string_view name, std::string_view value);
-  // `method`: null if the server has none of this path.
+  // `method`: null if the server has no method with this path.
   void OnHeadersEnd(CallPool* method);
   void OnData(std::string_view bytes, bool last_frame);
   void OnRequestEnd();

@@ -2,9 +2,9 @@
 """Compares the throughput of proxies' requests (/v1/auth) with that of unary gRPC calls.
 
 Usage: auth.py BIN [--users N] [--seconds S] [--rounds N]
-BIN is the folder with sluiced and sluice. In each round 64 kept connections of h2load ask /v1/auth,
-one request at a time, then 64 connections with a call each ask CheckLimit, for uniform users on a
-real Redis. Beside it stands what nginx alone serves with `return 204`. Shows medians.
+BIN is the folder with sluiced and sluice. In each round, h2load asks /v1/auth on 64 persistent
+connections, one request at a time. Then 64 connections with one call each ask CheckLimit. Users are
+uniform; the Redis is real. Also measures nginx alone with `return 204`. Shows medians.
 """
 
 import pathlib

@@ -45,7 +45,7 @@ def folder_with_rules():
 
 
 def unary_calls(address, options, *flags):
-    """Calls a second of CONNECTIONS connections with a call each."""
+    """Calls a second over CONNECTIONS connections with one call each."""
     output = finished(
         [options.bin / "sluice", "bench", "bench", "endpoint=/pay", "--addr", address,
          "--keys", str(options.users), "--connections", str(CONNECTIONS), "--in-flight",

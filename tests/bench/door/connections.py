@@ -2,7 +2,8 @@
 """Measures sluiced's memory per connection: when new, and after some calls.
 
 Usage: connections.py SLUICED [--connections N] [--calls N] [--tls]
-Prints resident megabytes before, with N fresh connections, and after N calls on each.
+Prints the resident megabytes before the connections, with N new connections, and after N calls on
+each.
 """
 
 import argparse

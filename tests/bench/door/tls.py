@@ -5,7 +5,7 @@ Usage: tls.py BIN [--users N] [--seconds S] [--rounds N]
 BIN is the folder with sluiced and sluice. In each round 64 connections with a call each ask
 CheckLimit of a server with TLS, then of one without, for uniform users on a real Redis. Shows
 medians: calls a second, and CPU time of the server and of the load generator a call. The generator
-shares the machine and encrypts, too: on few cores, throughput pays for both ends.
+shares the machine and encrypts, too: on few cores, throughput shows the cost of both ends.
 """
 
 import pathlib

@@ -68,19 +68,19 @@ def parse():
         prog="scripts/bench.sh", description=__doc__.partition(";")[0] + ".", epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("--seconds", type=at_least(1, float), default=3.0, metavar="S",
-                        help="each case is measured in a round; at least 1 (default: 3)")
+                        help="each case is measured once in a round; at least 1 (default: 3)")
     parser.add_argument("--rounds", type=at_least(1, int), default=3, metavar="N",
                         help="at least 1 (default: 3)")
     parser.add_argument("--warm-up", type=at_least(0.5, float), default=loads.WARM_UP, metavar="S",
-                        help=f"before each measurement (default: {loads.WARM_UP:g}); shorter, some "
-                        "of the 100,000 users come for the first time while it is measured")
+                        help=f"before each measurement (default: {loads.WARM_UP:g}); if it is shorter, "
+                             "some of the 100,000 users are new while it is measured")
     parser.add_argument("--cases", type=regex, default=re.compile(""), metavar="REGEX",
-                        help="only the rows in whose title it is found")
+                        help="only the rows whose title matches it")
     parser.add_argument("--json", type=new_file, metavar="FILE",
-                        help="also write the table and all that was measured there")
+                        help="also write the table and all measurements to it")
     parser.add_argument("--versus", type=program, metavar="SLUICED",
-                        help="compare the build with another sluiced instead; for a difference of "
-                        "one percent take many short rounds")
+                        help="compare the build with another sluiced instead; to measure a "
+                             "difference of one percent, use many short rounds")
     options = parser.parse_args()
     loads.WARM_UP = options.warm_up
     options.rows = [row for row in (rows.VERSUS_ROWS if options.versus else rows.ROWS)
@@ -97,7 +97,7 @@ def at_least(least, number):
                 return number(text)
         except ValueError:
             pass
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of at least {least}")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of at least {least}")
     return convert
 
 
@@ -105,20 +105,20 @@ def regex(text):
     try:
         return re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"'{text}' is no regular expression: {error}") from None
+        raise argparse.ArgumentTypeError(f"'{text}' is not a regular expression: {error}") from None
 
 
 def new_file(text):
     path = pathlib.Path(text)
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"'{text}' is no file in an existing directory")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a file in an existing directory")
     return path
 
 
 def program(text):
     path = pathlib.Path(text).absolute()
     if not path.is_file() or not os.access(path, os.X_OK):
-        raise argparse.ArgumentTypeError(f"'{text}' is no program")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a program")
     return path
 
 
@@ -128,7 +128,7 @@ def say(text):
 
 def stop(number, _):
     for ending in ENDINGS:
-        signal.signal(ending, signal.SIG_IGN)  # what is under way is to end in order
+        signal.signal(ending, signal.SIG_IGN)  # so that running programs are stopped in order
     say(f"ended by {signal.Signals(number).name}")
     sys.exit(128 + number)
 

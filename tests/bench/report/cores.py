@@ -1,15 +1,16 @@
 """The distance between the two cores of this machine.
 
-The host may move a virtual machine's cores to places without a common cache. Cooperating threads
-are then slower by half, so measurements with near and with distant cores cannot be compared.
+The host may move a virtual machine's cores to physical cores without a common cache. Cooperating
+threads are then slower by half, so measurements with near and with distant cores cannot be
+compared.
 """
 
 import os
 import subprocess
 import time
 
-NEAR = 100.0  # nanoseconds at most: 25 to 60 with a common cache, 150 and more without
-PATIENCE = 180.0  # seconds that a report waits, and measures again, in all
+NEAR = 100.0  # nanoseconds at most: with a common cache 25 to 60, without 150 and more
+PATIENCE = 180.0  # seconds in all that a report waits and measures again
 
 
 class Cores:

@@ -11,12 +11,12 @@ import time
 from processes import cpu_clock, start
 from sample import ADMITTED, Answers, Expected, Sample
 
-FIRST_USER = "1000000"  # `sluice bench` draws from here up
-# Seconds, not counted: by then nearly all of 100,000 users have their counters, and servers all the
-# memory they need.
-WARM_UP = 4.0  # unless --warm-up says otherwise
-# What is used is not looked at for so long at both ends of a measurement: generators need a moment
-# to start. Seconds.
+FIRST_USER = "1000000"  # the first number that `sluice bench` uses
+# Seconds before a measurement. After it, nearly all of 100,000 users have counters, and servers
+# have allocated their memory.
+WARM_UP = 4.0  # unless --warm-up is given
+# Seconds at both ends of a measurement in which CPU does not count, because generators take a
+# moment to start.
 MARGIN = 0.2
 
 
@@ -26,10 +26,10 @@ class Load:
 
     endpoint: str = "/pay"
     users: int = 100_000  # drawn evenly
-    in_flight: int = 400  # messages under way at any time, or with a rate:
-    rate: float | None = None  # checks a second, whatever is under way
+    in_flight: int = 400  # messages in flight at any time; with a rate:
+    rate: float | None = None  # checks a second, however many are in flight
     connections: int = 4
-    flags: tuple[str, ...] = ()  # more of `sluice bench`
+    flags: tuple[str, ...] = ()  # other flags of `sluice bench`
     expected: Expected = ADMITTED
 
 
@@ -56,7 +56,7 @@ def run_sluice_bench(sluice, load, server, seconds):
     if rate < 0.98 * result["target_rate"]:
         faults.append(f"{rate:,.0f} checks a second instead of {result['target_rate']:,.0f}")
     figures = figures_of(used, rate) | {
-        "generator_cpu": result["client_cpu_us_per_check"],  # all of the measured part
+        "generator_cpu": result["client_cpu_us_per_check"],  # the whole measured part
         "p50": result["latency_us"]["p50"], "p99": result["latency_us"]["p99"]}
     return Sample(figures, dict(answers.sources), faults)
 
@@ -124,5 +124,5 @@ def check_request(endpoint, user):
 
 
 def field(number, data):
-    """Of protobuf: bytes, at most 127."""
+    """A protobuf field of at most 127 bytes."""
     return bytes([number << 3 | 2, len(data)]) + data

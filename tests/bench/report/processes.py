@@ -101,7 +101,7 @@ class Sluiced(Process):
                                  "script_calls": self.redis.script_calls()}
 
     def answers(self):
-        """Its own count so far."""
+        """The server's own counts so far."""
         with urllib.request.urlopen(self._page, timeout=10) as page:
             return answers_on(page.read().decode())
 
@@ -148,7 +148,7 @@ class Redis(Process):
 
 
 class RedisCluster:
-    """Masters alone, as one Redis."""
+    """Masters without replicas, used like one Redis."""
 
     def __init__(self, folder, masters):
         self._nodes = []
@@ -188,7 +188,7 @@ class RedisCluster:
         deadline = time.monotonic() + START_TIMEOUT
         while not all("cluster_state:ok" in node.ask("CLUSTER", "INFO") for node in self._nodes):
             if time.monotonic() > deadline:
-                raise RuntimeError("the nodes form no cluster")
+                raise RuntimeError("the nodes do not form a cluster")
             time.sleep(0.05)
 
 
@@ -201,7 +201,7 @@ def start(command, **options):
 
 
 def answers_on(page):
-    """For checks that only one rule decides: the metrics page counts by rule."""
+    """Only for checks that one rule decides, because the metrics page counts by rule."""
     decisions, sources, errors = (collections.Counter() for _ in range(3))
     for name, labels, value in re.findall(r"^(\w+)\{(.*)\} (\S+)$", page, re.M):
         label = dict(re.findall(r'(\w+)="([^"]*)"', labels))

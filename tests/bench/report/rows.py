@@ -24,7 +24,7 @@ class Target:
 @dataclasses.dataclass(frozen=True)
 class Row:
     title: str
-    cases: tuple[str, ...]  # that it needs; CPU and sources are shown of the first
+    cases: tuple[str, ...]  # that it needs; shows CPU and sources of the first
     value: typing.Callable[[dict], float]
     unit: str
     compared: typing.Callable[[dict], float] | None = None
@@ -123,7 +123,7 @@ ROWS = (
     Row("idle: CPU", ("idle",), figure("idle", "idle_cpu"), "ms/s", target=at_most(1)),
 )
 
-# Two builds of sluiced: the figures of one relative to the other.
+# For two builds of sluiced: the figures of one relative to the other.
 VERSUS_ROWS = tuple(
     Row(f"{load}: {what}", (load, f"{load}, other"), figure(load, name), unit,
         ratio(load, f"{load}, other", name))

@@ -20,8 +20,8 @@ class Sample:
     """
 
     figures: dict[str, float]
-    sources: dict[str, int] = dataclasses.field(default_factory=dict)  # checks by who decided
-    faults: list[str] = dataclasses.field(default_factory=list)  # why it is void
+    sources: dict[str, int] = dataclasses.field(default_factory=dict)  # number of checks by source
+    faults: list[str] = dataclasses.field(default_factory=list)  # reasons why it is void
 
     def __getitem__(self, figure):
         return self.figures[figure]

@@ -54,12 +54,12 @@ rules:
     limits: [{algorithm: token_bucket, rate: 1/h, burst: 100}]
 """
 
-TRIES = 3  # for measurements made once for all rounds; an odd number
+TRIES = 3  # repetitions of measurements that are made once for all rounds; odd
 
 UNARY = Load()
 HOT_KEY = Load(users=1)
 ONE_CALLER = Load(in_flight=1, connections=1)
-LONE_CALLS = Load(in_flight=64, connections=64)  # one call at a time on each
+LONE_CALLS = Load(in_flight=64, connections=64)  # with one call at a time on each
 FEW_CALLS = Load(in_flight=8, connections=2)
 
 # The loads of cases by name.
@@ -82,12 +82,12 @@ class Stage:
     """Each case has its own servers, so that no case depends on the state left by another.
 
     `build`    the folder of the release build
-    `folder`   for what the servers write
-    `seconds`  that each case is measured
+    `folder`   for the files of the servers
+    `seconds`  for which each case is measured
     `other`    another program of sluiced, to compare with
     `say`      prints the progress
 
-    `notes` say what it has found out by itself.
+    `notes` has what the stage measured by itself.
     """
 
     def __init__(self, build, folder, seconds, other, say):
@@ -109,7 +109,7 @@ class Stage:
 
     @contextlib.contextmanager
     def sluiced(self, program=None, flags=()):
-        """On a separate Redis."""
+        """A sluiced on a separate Redis."""
         with self.redis() as redis, self._sluiced_on(redis, program, flags) as server:
             yield server
 
@@ -138,7 +138,7 @@ class Stage:
             rates[queues].append(self._throughput(functools.partial(self.noop, queues)))
         medians = {queues: statistics.median(found) for queues, found in rates.items()}
         served = ", ".join(f"{queues} served {rate:,.0f}/s" for queues, rate in medians.items())
-        self._note(f"The no-op server has as many completion queues as serve best: {served}")
+        self._note(f"The no-op server has the fastest number of completion queues: {served}")
         return max(medians, key=medians.get)
 
     @functools.cached_property

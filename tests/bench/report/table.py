@@ -13,7 +13,7 @@ FORMATS = {
     "B": "{:,.0f} B",
     "×": "{:.2f} ×",
 }
-MOST_IN_A_CELL = 120  # characters; for the output of a broken program
+MOST_IN_A_CELL = 120  # characters of a failed program's output
 CPU = ("server_cpu", "redis_cpu", "generator_cpu")
 # CPU is in seconds for a million checks.
 HEADER = ("", "median", "compared", "spread", "target", "", "CPU of server", "of Redis",
@@ -22,7 +22,7 @@ HEADER = ("", "median", "compared", "spread", "target", "", "CPU of server", "of
 
 @dataclasses.dataclass
 class Line:
-    """From the rounds in which all cases of the row were measured. None: not measured."""
+    """A line from the rounds in which all cases of the row were measured. None: not measured."""
 
     title: str
     value: float | None  # median

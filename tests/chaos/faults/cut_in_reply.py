@@ -1,4 +1,4 @@
-"""Connections to Redis are cut in the middle of a reply, one of twenty."""
+"""In one of twenty replies, the connection to Redis is cut in the middle."""
 
 import contextlib
 

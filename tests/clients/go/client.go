@@ -1,5 +1,5 @@
-// Go's gRPC library (Debian's golang-google-grpc-dev) as a client of sluiced. What is checked:
-// ../run.py.
+// Go's gRPC library (Debian's golang-google-grpc-dev) as a client of sluiced. ../run.py describes
+// the test cases.
 //
 // Usage: client [what run.py passes]
 package main
@@ -49,7 +49,7 @@ var (
 	input   = bufio.NewReader(os.Stdin)
 )
 
-// Checks give up by panicking with a text: see passes.
+// A failed check panics with a text: see passes.
 func fail(format string, arguments ...interface{}) { panic(fmt.Sprintf(format, arguments...)) }
 
 func expect(holds bool, format string, arguments ...interface{}) {
@@ -82,8 +82,8 @@ func connect(to string, options ...grpc.DialOption) *grpc.ClientConn {
 	return made
 }
 
-// A context with a deadline. What cancels it is left out: it ends soon anyway, and so does the
-// program.
+// A context with a deadline. Does not return its cancel function: the context and the program end
+// soon.
 func within(limit time.Duration) context.Context {
 	ctx, _ := context.WithTimeout(context.Background(), limit)
 	return ctx
@@ -154,7 +154,7 @@ func (s stream) results(count int) []*pb.CheckLimitResponse {
 	return found
 }
 
-// The stream must end without another result.
+// Expects the end of the stream without another result.
 func (s stream) expectEnd(code codes.Code) {
 	frame, err := s.Recv()
 	expect(err != nil, "a result instead of the end: %v", frame)
@@ -329,7 +329,7 @@ func checkCancel() {
 		calls.results(1)
 		calls.send(checks(1000, "cancel", ""))
 		cancel()
-		// What arrived before is still handed out.
+		// Messages that arrived before are still returned.
 		var err error
 		for err == nil {
 			_, err = calls.Recv()

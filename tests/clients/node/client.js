@@ -1,4 +1,4 @@
-// Node's gRPC library, @grpc/grpc-js, as a client of sluiced. What is checked: ../run.py.
+// Node's gRPC library, @grpc/grpc-js, as a client of sluiced. ../run.py describes the test cases.
 //
 // Usage: NODE_PATH=DIRECTORY client.js PROTO_DIRECTORY [what run.py passes]
 // DIRECTORY is where install.sh has put the packages.
@@ -35,7 +35,7 @@ function connect(Service, options = {}, address = given.address) {
   if (given['tls-ca'] === undefined) {
     return new Service(address, grpc.credentials.createInsecure(), options);
   }
-  // Node warns if the name it asks for in TLS is an IP address.
+  // Node warns if the server name for TLS is an IP address.
   return new Service(address, grpc.credentials.createSsl(fs.readFileSync(given['tls-ca'])),
     { 'grpc.ssl_target_name_override': 'localhost', ...options });
 }
@@ -70,7 +70,7 @@ const one = (request, timeout) => call(limiter, 'CheckLimit', request, undefined
 const remaining = (answer) => answer.limits[0].remaining;
 const decisions = (answers) => answers.map((answer) => answer.decision.replace('DECISION_', ''));
 
-// What a stream receives, in order. Reading does not race with what is received meanwhile.
+// The messages that a stream receives, in order. They may arrive while the test reads.
 class Receiver {
   constructor(stream) {
     this.stream = stream;
@@ -368,7 +368,7 @@ async function main() {
   const wanted = given.only ? given.only.split(',') : Object.keys(CHECKS);
   let passed = true;
   for (const name of wanted) passed = (await passes(name)) && passed;
-  // Connections that try to come back would keep Node running.
+  // Connections that reconnect would keep Node running.
   process.exit(passed ? 0 : 1);
 }
 

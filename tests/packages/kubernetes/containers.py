@@ -1,5 +1,5 @@
 """Writes shell scripts that run the containers of a manifest's pod as processes: with their commands,
-environments and users. Paths of mounts, addresses and the programs are ours.
+environments and users. Replaces the paths of mounts, the addresses and the programs.
 
 Usage: containers.py OBJECTS.yaml FOLDER PROGRAMS REDIS-PORT GRPC-PORT HTTP-PORT
 Makes in FOLDER a directory for each volume, with the files of ConfigMaps, the script NAME of each
@@ -60,7 +60,7 @@ def main():
         for name, text in config["data"].items() if config else ():
             write(f"{volume['name']}/{name}", text)
     for container in POD.get("initContainers", []) + POD["containers"]:
-        # The image's settings have the rules' folder; so do those of a manifest.
+        # The settings of the image, or of a manifest, name the folder of the rules.
         configured = any(it["name"] == "SLUICE_CONFIG" for it in container["env"])
         rules = [] if configured else ["--rules", "/etc/sluice/rules"]
         write(container["name"], script(container, container.get(

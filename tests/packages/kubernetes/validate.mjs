@@ -2,7 +2,8 @@
 // TypeScript that no field is unknown.
 //
 // Usage: node validate.mjs [--self-test] FILE.yaml...
-// Exit status 1, with a line for each fault. --self-test plants faults and demands that each is found.
+// Exit status 1, with a line for each fault. --self-test plants faults and checks that each is
+// found.
 import {execFileSync} from 'node:child_process';
 import {readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {fileURLToPath} from 'node:url';

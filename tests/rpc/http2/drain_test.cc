@@ -42,7 +42,7 @@ TEST_F(DrainTest, Connection_Idle_GoawayTwiceThenEnd) {
   EXPECT_LT(stopped.get(), kNotice);
 }
 
-TEST_F(DrainTest, Call_UnderWay_AnsweredBeforeTheEnd) {
+TEST_F(DrainTest, Call_Open_AnsweredBeforeTheEnd) {
   RawClient client(served_.address());
   client.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
   AwaitServed(1);
@@ -56,7 +56,7 @@ TEST_F(DrainTest, Call_UnderWay_AnsweredBeforeTheEnd) {
   EXPECT_LT(stopped.get(), kSoon);
 }
 
-TEST_F(DrainTest, Call_SentBeforeTheNoticeCame_StillServed) {
+TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_StillServed) {
   RawClient client(served_.address());
   client.AwaitSettings();
   client.SetAnswersPings(false);  // the notice is on its way to the client
@@ -75,7 +75,7 @@ TEST_F(DrainTest, Call_SentBeforeTheNoticeCame_StillServed) {
 }
 
 // Timeouts checked meanwhile must not treat the PING of the notice as unanswered.
-TEST(DrainTimesTest, Notice_WithTimesToCheck_LastsUntilItsEnd) {
+TEST(DrainTimesTest, Notice_TimeoutsChecked_IsNotCutShort) {
   constexpr std::chrono::milliseconds kOften(20);
   Served served({}, {.preface = kOften, .keepalive = kOften, .ping = kSoon, .notice = kNotice});
   RawClient client(served.address());
@@ -87,7 +87,7 @@ TEST(DrainTimesTest, Notice_WithTimesToCheck_LastsUntilItsEnd) {
   stopped.get();
 }
 
-TEST_F(DrainTest, Stream_Open_ToldToEnd) {
+TEST_F(DrainTest, Stream_Open_AskedToEnd) {
   RawClient client(served_.address());
   client.SendHeaders(1, RequestHeaders("/t/Chat"));
   client.SendData(1, Framed("a"));
@@ -118,10 +118,10 @@ TEST_F(DrainTest, Stop_WithoutDrain_AtOnce) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST_F(DrainTest, Peer_MuteAndOpen_ClosedAfterNoticeAndLinger) {
+TEST_F(DrainTest, Peer_Silent_ClosedAfterNoticeAndLinger) {
   RawClient client(served_.address());
   client.AwaitSettings();
-  const auto took = Stop(kSoon).get();  // the client reads nothing, answers nothing
+  const auto took = Stop(kSoon).get();  // the client reads nothing and answers nothing
   EXPECT_LT(took, kSoon);
   EXPECT_GE(took, kNotice);
 }

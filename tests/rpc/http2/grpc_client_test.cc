@@ -90,7 +90,7 @@ TEST_F(GrpcClientTest, Unary_StatusAndMessage_Arrive) {
   EXPECT_EQ(status.error_message(), "50% off");
 }
 
-TEST_F(GrpcClientTest, Unary_DeadlinePasses_Cancelled) {
+TEST_F(GrpcClientTest, Unary_DeadlinePasses_Canceled) {
   grpc::ClientContext context;
   context.AddMetadata("x-hold", "1");
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 constexpr std::chrono::milliseconds kShort(50);
 constexpr std::uint32_t kRefusedStream = 7, kCancel = 8, kEnhanceYourCalm = 11;
 
-TEST(LimitsTest, Settings_TellTheLimits) {
+TEST(LimitsTest, Settings_AnnounceTheLimits) {
   Served served;
   RawClient client(served.address());
   const auto settings = client.AwaitSettings();
@@ -56,7 +56,7 @@ TEST(LimitsTest, Calls_ResetButNotFinished_CountAsOpen) {
   EXPECT_EQ(client.Await(9).status(), kOk);
 }
 
-TEST(LimitsTest, Connections_BeyondTheLimit_ReplaceOneThatWaitsForNothing) {
+TEST(LimitsTest, Connections_BeyondTheLimit_ReplaceAnIdleOne) {
   Served served({.max_connections = 1});
   RawClient first(served.address());
   first.SendCall(1, "/t/Echo", "a");
@@ -114,7 +114,7 @@ TEST(LimitsTest, Answers_NotRead_NoFurtherRequestsAreRead) {
   EXPECT_EQ(served.seen().served, kCalls);
 }
 
-TEST(LimitsTest, Flood_GoesOnAfterGoaway_IsNotReadOn) {
+TEST(LimitsTest, Flood_ContinuesAfterGoaway_IsNotRead) {
   constexpr std::size_t kFlood = 64 * 1024 * 1024;
   Served served({}, {.linger = std::chrono::seconds(3)});
   RawClient client(served.address());
@@ -143,7 +143,7 @@ TEST(LimitsTest, Pings_Flood_GoawayTooManyPings) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST(LimitsTest, Peer_SaysGoaway_ClosedThoughNothingIsToBeSent) {
+TEST(LimitsTest, Peer_SendsGoaway_ClosedEvenWithoutOutput) {
   for (const bool with_ping : {false, true}) {
     Served served;
     RawClient client(served.address());
@@ -179,8 +179,8 @@ TEST(LimitsTest, Resets_OfYoungCalls_GoawayAfterTheBurst) {
   EXPECT_THAT(served.metrics(), HasSubstr("sluice_grpc_refused_total{reason=\"flood\"} 0"));
 }
 
-// Each call is served, then breaks the protocol in a way that ends the stream alone.
-TEST(LimitsTest, Resets_ThatTheServerIsMadeToSend_GoawayAfterTheBurst) {
+// Each call is served, then breaks the protocol in a way that ends only its stream.
+TEST(LimitsTest, Resets_ForcedByThePeer_GoawayAfterTheBurst) {
   struct Way {
     const char* name;
     std::function<void(RawClient&, std::uint32_t)> send;
@@ -260,7 +260,7 @@ TEST(LimitsTest, Request_NotCompleteInTime_Ended) {
   EXPECT_EQ(served.seen().handlers, 1) << "of the stream; a unary request needs one when complete";
 }
 
-TEST(LimitsTest, Stream_SilentBetweenMessages_MayBeAsLongAsItLikes) {
+TEST(LimitsTest, Stream_SilentBetweenMessages_HasNoTimeLimit) {
   Served served({}, {.request = kShort});
   RawClient client(served.address());
   client.SendHeaders(1, RequestHeaders("/t/Chat"));
@@ -296,7 +296,7 @@ TEST(LimitsTest, Peer_ThatDoesNotRead_Closed) {
   EXPECT_TRUE(WaitUntil(kSoon, [&] { return served.seen().cancelled == 1; }));
 }
 
-TEST(LimitsTest, Answer_WithoutRoom_StreamResetInTime) {
+TEST(LimitsTest, Answer_WindowFull_StreamResetInTime) {
   Served served({}, {.preface = kShort, .stall = kShort});
   RawClient client(served.address());
   client.SetReturnsWindow(false);

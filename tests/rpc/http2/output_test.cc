@@ -1,4 +1,4 @@
-// Responses that the peer does not take: they end in time, and their memory is bounded.
+// Responses that the peer does not read: they end in time, and their memory is bounded.
 #include <gtest/gtest.h>
 
 #include "tests/rpc/http2/simulated_peers.h"
@@ -40,7 +40,7 @@ TEST_F(OutputTest, OpenStream_WindowClosesLater_ResetInTime) {
   EXPECT_EQ(ResetOf(wire, 1), kCancel);
 }
 
-// There is always something unsent, but no byte for long.
+// Some bytes are always unsent, but none for long.
 TEST_F(OutputTest, OpenStream_TakenSteadily_Kept) {
   Wire& wire = Connect("a", 1'000);
   Send(wire, Begin(1, 20'000));

@@ -18,7 +18,7 @@ using std::chrono::nanoseconds;
 using Next = MessageReader::Next;
 using test::Framed;
 
-TEST(ParseTimeoutTest, Texts_AsTable) {
+TEST(ParseTimeoutTest, Texts_Table) {
   const std::vector<std::pair<const char*, std::optional<nanoseconds>>> table = {
       {"1n", nanoseconds(1)},
       {"0m", nanoseconds(0)},
@@ -41,7 +41,7 @@ TEST(ParseTimeoutTest, Texts_AsTable) {
   for (const auto& [text, timeout] : table) EXPECT_EQ(ParseTimeout(text), timeout) << text;
 }
 
-TEST(RequestHeadTest, Metadata_OnlyWhatHandlersReadAndOnlyOnce) {
+TEST(RequestHeadTest, Metadata_OnlyRequestedFieldsThatOccurOnce) {
   const std::vector<std::string> names = {"authorization", "twice", "absent"};
   RequestHead head;
   for (const auto& [name, value] : test::RequestHeaders("/a/B", {{"grpc-timeout", "1S"}})) {
@@ -74,12 +74,12 @@ TEST(RequestHeadTest, Size_OverTheLimit_TooLarge) {
   EXPECT_TRUE(head.too_large());
 }
 
-TEST(RequestHeadTest, LargeBytes_OfFieldsThatAreKept_ClearedWithThem) {
+TEST(RequestHeadTest, LargeBytes_OfKeptFields_ClearedWithThem) {
   const std::vector<std::string> names = {"authorization"};
   RequestHead head;
   head.Add(":path", std::string(10'000, 'p'), names);
   for (int i = 0; i < 50; ++i) head.Add("grpc-encoding", std::string(200, 'e'), names);
-  EXPECT_EQ(head.large_bytes(), 0U) << "of these only the beginning is needed";
+  EXPECT_EQ(head.large_bytes(), 0U) << "only the beginning of these is needed";
   head.Clear();
   head.Add("authorization", std::string(4'000, 'a'), names);
   head.Add("authorization", std::string(4'000, 'a'), names);
@@ -103,7 +103,7 @@ TEST(MessageReaderTest, Messages_CutAnywhere_Whole) {
   }
 }
 
-TEST(MessageReaderTest, Message_OverTheLimit_TooLargeBeforeItCame) {
+TEST(MessageReaderTest, Message_OverTheLimit_DetectedBeforeItArrives) {
   MessageReader reader;
   reader.Append(Framed("123456").substr(0, 5));
   EXPECT_EQ(reader.Take(6), Next::kPartial);
@@ -111,7 +111,7 @@ TEST(MessageReaderTest, Message_OverTheLimit_TooLargeBeforeItCame) {
   EXPECT_EQ(reader.Take(5), Next::kTooLarge);
 }
 
-TEST(PercentEncodeTest, Bytes_AsGrpcAsks) {
+TEST(PercentEncodeTest, Bytes_AsGrpcSpecifies) {
   EXPECT_EQ(PercentEncode("plain ~text!"), "plain ~text!");
   EXPECT_EQ(PercentEncode("5% \n\xC3\xBC\x7F"), "5%25 %0A%C3%BC%7F");
 }

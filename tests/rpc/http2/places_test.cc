@@ -1,5 +1,5 @@
-// Who gets the places that are left: no peer more than its share, unknown callers first refused,
-// and probes always a few. What calls held is freed.
+// Who gets the remaining places: no peer gets more than its share, unknown callers are refused
+// first, and probes always get a few. Ended calls free what they held.
 #include <gtest/gtest.h>
 
 #include "tests/rpc/http2/simulated_peers.h"
@@ -67,7 +67,7 @@ TEST_F(PlacesTest, Connection_WithProbesOnly_MakesRoom) {
   EXPECT_TRUE(MakesRoomFor("b"));
 }
 
-TEST_F(PlacesTest, Connection_WithAMessageThatDoesNotEnd_MakesRoom) {
+TEST_F(PlacesTest, Connection_WithAnIncompleteMessage_MakesRoom) {
   Wire& wire = Connect("a");
   Send(wire, Call(1, "/t/Source") +
                  Http2Frame{.stream = 1, .payload = Framed("12").substr(0, 6)}.Bytes());
@@ -76,7 +76,7 @@ TEST_F(PlacesTest, Connection_WithAMessageThatDoesNotEnd_MakesRoom) {
   EXPECT_TRUE(MakesRoomFor("b"));
 }
 
-TEST_F(PlacesTest, Connection_WithAnAnswerThatIsNotTaken_MakesRoom) {
+TEST_F(PlacesTest, Connection_WithAnUnreadAnswer_MakesRoom) {
   Wire& wire = Connect("a", /*window=*/10);
   Send(wire, Call(1, "/t/Source") + Ask(1, 1'000));
   Pass(wire, seconds(1));
@@ -103,7 +103,7 @@ TEST_F(PlacesTest, ConnectionsWithoutAPlace_Many_TheOldestMakeRoom) {
   EXPECT_EQ(ResetOf(last, 1), std::nullopt);
 }
 
-// 15 KB on the wire that stand for 800 KB: they are served, but other connections run between.
+// 15 KB on the wire that become 800 KB: they are served, but other connections run in between.
 TEST_F(PlacesTest, Headers_ThatGrowWhenDecompressed_TakeSeveralIterations) {
   Wire& wire = Connect("a");
   const std::string block = HeaderBlock(RequestHeaders("/t/Source"));
@@ -170,7 +170,7 @@ TEST_F(PlacesTest, Pools_AfterAPeak_Trimmed) {
   loop_.RunIteration([&] { connections_.CloseAll(); });
   Wire& wire = Connect("a");
   EXPECT_EQ(Open(wire, 1), 1);
-  EXPECT_GT(handlers_, 390) << "the peak may come again";
+  EXPECT_GT(handlers_, 390) << "another peak may follow";
   Pass(wire, seconds(10));
   EXPECT_EQ(handlers_, 1);
 }

@@ -27,7 +27,7 @@ class RandomClient {
     return script;
   }
 
-  // Whether the script has wrong bytes: the server may wait for more of them.
+  // Whether the script has invalid bytes: the server may then wait for more.
   bool spoils() const { return spoils_; }
 
   int Below(int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random_); }
@@ -101,7 +101,7 @@ class RandomClient {
   bool spoils_ = false;
 };
 
-TEST(RandomFramesTest, Clients_OfAllKinds_ServerServesTheNext) {
+TEST(RandomFramesTest, Clients_SendRandomFrames_ServerServesTheNext) {
   const char* const wanted = std::getenv("SLUICE_TEST_SEEDS");
   const unsigned seeds = wanted == nullptr ? 300 : static_cast<unsigned>(std::atoi(wanted));
   Served served;
@@ -119,7 +119,7 @@ TEST(RandomFramesTest, Clients_OfAllKinds_ServerServesTheNext) {
       if (random.Below(4) == 0) served.Listen(random.Below(2) == 0);
     }
     client.SendPing();
-    if (!random.spoils() && random.Below(4) > 0) client.AwaitPong();  // or the end
+    if (!random.spoils() && random.Below(4) > 0) client.AwaitPong();  // or until it ends
     if (seed % 20 != 0) continue;
     RawClient honest(served.address());
     honest.SendCall(1, "/t/Echo", "still here");

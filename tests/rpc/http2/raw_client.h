@@ -26,7 +26,7 @@ struct RawReply {
   std::map<std::string, std::string> headers;   // of the first HEADERS frame
   std::map<std::string, std::string> trailers;  // of the last, if that is another
   std::string data;
-  bool ended = false;        // END_STREAM has come
+  bool ended = false;        // END_STREAM was received
   std::optional<int> reset;  // code of RST_STREAM
   int data_frames = 0;
 

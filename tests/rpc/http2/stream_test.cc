@@ -52,7 +52,7 @@ TEST_F(StreamTest, Messages_ManyInOneFrameAndOneInMany_Echoed) {
   EXPECT_EQ(reply.status(), kOk);
 }
 
-TEST_F(StreamTest, Messages_ThatInflateHugely_LetOthersRunBetween) {
+TEST_F(StreamTest, Messages_ThatInflateHugely_OthersAreServedBetween) {
   constexpr int kMessages = 20;
   Start({{"grpc-encoding", "gzip"}});
   Sync();
@@ -105,7 +105,7 @@ TEST_F(StreamTest, Message_CutShortByTheEnd_Internal) {
   EXPECT_EQ(served_.seen().cancelled, 1);
 }
 
-TEST_F(StreamTest, Reading_Stopped_HoldsTheCallerBackByItsWindow) {
+TEST_F(StreamTest, Reading_Paused_WindowStopsTheCaller) {
   Start({{"x-deaf", "1"}});
   const std::string message = Framed(std::string(1'000, 'm'));
   for (int i = 0; i < 65; ++i) client_.SendData(1, message);
@@ -120,7 +120,7 @@ TEST_F(StreamTest, Reading_Stopped_HoldsTheCallerBackByItsWindow) {
   EXPECT_EQ(client_.Await(1).status(), kOk);
 }
 
-TEST_F(StreamTest, Reading_StoppedWithinAMessage_NoMoreIsHandedOver) {
+TEST_F(StreamTest, Reading_PausedWithinAMessage_NoMoreIsDelivered) {
   Start();
   client_.SendData(1, Framed("pause") + Framed("later"), true);
   EXPECT_EQ(client_.AwaitData(1, 10).data, Framed("pause"));
@@ -146,7 +146,7 @@ TEST_F(StreamTest, Sending_BeyondTheWindow_UnsentUntilItOpens) {
   EXPECT_EQ(served_.unsent(), 0U);
 }
 
-TEST_F(StreamTest, Streams_OneDeaf_OthersServed) {
+TEST_F(StreamTest, Streams_OnePaused_OthersServed) {
   Start({{"x-deaf", "1"}});
   client_.SendData(1, std::string(65'000, '\0'));
   for (std::uint32_t stream = 3; stream < 101; stream += 2) {
@@ -155,7 +155,7 @@ TEST_F(StreamTest, Streams_OneDeaf_OthersServed) {
   }
 }
 
-TEST_F(StreamTest, Deadline_Passed_CancelledAndAnswered) {
+TEST_F(StreamTest, Deadline_Passed_CanceledAndAnswered) {
   Start({{"grpc-timeout", "30m"}});
   client_.SendData(1, Framed("hello"));
   const RawReply reply = client_.Await(1);
@@ -170,7 +170,7 @@ TEST_F(StreamTest, Deadline_PassedWhileUnsent_AnsweredAtOnce) {
   EXPECT_EQ(client_.Await(1).status(), kDeadlineExceeded);
 }
 
-TEST_F(StreamTest, Reset_WhileOpen_CancelledAndHandlerUsedAgain) {
+TEST_F(StreamTest, Reset_WhileOpen_CanceledAndHandlerReused) {
   Start();
   client_.SendData(1, Framed("hello"));
   client_.AwaitData(1, 10);

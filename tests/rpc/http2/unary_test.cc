@@ -51,7 +51,7 @@ TEST_F(UnaryTest, Call_StatusOfHandler_TrailersOnlyWithEscapedMessage) {
   EXPECT_FALSE(reply.reset);
 }
 
-TEST_F(UnaryTest, Calls_ThousandsOneAfterTheOther_UseOneHandler) {
+TEST_F(UnaryTest, Calls_ThousandsInSequence_UseOneHandler) {
   for (int i = 0; i < 2'000; ++i) ASSERT_EQ(Call(Framed("x")).status(), kOk);
   EXPECT_EQ(served_.seen().handlers, 1);
   EXPECT_EQ(served_.seen().served, 2'000);
@@ -111,7 +111,7 @@ struct Odd {
   const char* message = "";
 };
 
-TEST_F(UnaryTest, Requests_Odd_StatusOfTable) {
+TEST_F(UnaryTest, Requests_Invalid_StatusOfTable) {
   const std::string big(70'000, 'g');
   const std::vector<Odd> table = {
       {"none", "", {}, kInternal, "the request has no message"},
@@ -123,7 +123,7 @@ TEST_F(UnaryTest, Requests_Odd_StatusOfTable) {
       {"gzip", Framed(Gzip("abc"), true), {{"grpc-encoding", "gzip"}}, kOk},
       {"deflate", Framed(Deflate("abc"), true), {{"grpc-encoding", "deflate"}}, kOk},
       {"gzip of 70,000", Framed(Gzip(big), true), {{"grpc-encoding", "gzip"}}, kOk},
-      {"not compressed after all", Framed("abc"), {{"grpc-encoding", "gzip"}}, kOk},
+      {"flagged as not compressed", Framed("abc"), {{"grpc-encoding", "gzip"}}, kOk},
       {"identity", Framed("abc"), {{"grpc-encoding", "identity"}}, kOk},
       {"flag without encoding", Framed(Gzip("abc"), true), {}, kInternal, "without grpc-encoding"},
       {"corrupt", Framed("abc", true), {{"grpc-encoding", "gzip"}}, kInternal, "decompressed"},
@@ -168,12 +168,12 @@ TEST_F(UnaryTest, Requests_NotGrpc_HttpErrors) {
   EXPECT_EQ(Call("", {{":method", "GET"}}).headers.at(":status"), "405");
 }
 
-TEST_F(UnaryTest, Deadline_OverAtOnce_NeverServed) {
+TEST_F(UnaryTest, Deadline_AlreadyPassed_NeverServed) {
   EXPECT_EQ(Call(Framed("a"), {{"grpc-timeout", "1n"}}).status(), kDeadlineExceeded);
   EXPECT_EQ(served_.seen().served, 0);
 }
 
-TEST_F(UnaryTest, Deadline_WhileServed_CancelledAndAnswered) {
+TEST_F(UnaryTest, Deadline_WhileServed_CanceledAndAnswered) {
   const RawReply reply = Call(Framed("a"), {{"x-hold", "1"}, {"grpc-timeout", "20m"}});
   EXPECT_EQ(reply.status(), kDeadlineExceeded);
   EXPECT_EQ(served_.seen().cancelled, 1);
@@ -184,7 +184,7 @@ TEST_F(UnaryTest, Deadline_WhileServed_CancelledAndAnswered) {
   EXPECT_EQ(served_.seen().handlers, 2);
 }
 
-TEST_F(UnaryTest, Reset_WhileServed_CancelledAndAnswerDropped) {
+TEST_F(UnaryTest, Reset_WhileServed_CanceledAndAnswerDropped) {
   client_.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
   ASSERT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().served == 1; }));
   client_.SendReset(1);
@@ -224,7 +224,7 @@ TEST_F(UnaryTest, Reset_BeforeTheAnswerIsTaken_AnswerIsLost) {
   EXPECT_EQ(served_.seen().lost, 1);
 }
 
-TEST_F(UnaryTest, Connection_LostWhileServed_Cancelled) {
+TEST_F(UnaryTest, Connection_LostWhileServed_Canceled) {
   {
     RawClient other(served_.address());
     other.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});

@@ -34,7 +34,7 @@ struct Options {
   // The decision of the client if no server answers in time.
   enum class WithoutAnswer { kOpen, kClosed };
 
-  std::function<std::string()> token;  // of the caller, asked for each call; empty: none
+  std::function<std::string()> token;  // of the caller, read for each call; empty: none
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plain text
   std::chrono::milliseconds deadline{100};                // of one check
   WithoutAnswer without_answer = WithoutAnswer::kOpen;

@@ -4,13 +4,13 @@
 //   sluice::LimitedService limited(shop, Shop::service_full_name(), client, "shop");
 //   builder.RegisterService(&limited);   // instead of &shop
 //
-// Each call is checked with the attribute `endpoint`, its full method ("/shop.v1.Shop/Pay"), and
-// what `attributes` returns. A denied call ends with RESOURCE_EXHAUSTED, and
-// `grpc-retry-pushback-ms` in the trailers says when to retry. One without a server's answer, if
-// the client is kClosed, ends with UNAVAILABLE.
+// Each call is checked with the attribute `endpoint`, which is its full method
+// ("/shop.v1.Shop/Pay"), and those that `attributes` returns. A denied call ends with
+// RESOURCE_EXHAUSTED, and `grpc-retry-pushback-ms` in the trailers says when to retry. If no server
+// answers and the client is kClosed, the call ends with UNAVAILABLE.
 //
 // This is a service and not one of gRPC's server interceptors (which are experimental): an
-// interceptor cannot deny a call, because the method runs whatever it does. For the same reason,
+// interceptor cannot deny a call, because the method runs in any case. For the same reason,
 // interceptors of a server with such a service must not read received messages, which are parsed
 // later.
 #pragma once

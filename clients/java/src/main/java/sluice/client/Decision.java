@@ -50,7 +50,7 @@ public final class Decision {
     return response.hasRetryAfter() ? millis(response.getRetryAfter()) : -1;
   }
 
-  /** Of the answer to a request that was not allowed. */
+  /** The HTTP status of the answer to a request that was not allowed. */
   public int httpStatus() {
     return isAnswered() ? 429 : 503;
   }

@@ -41,7 +41,7 @@ public final class LimitInterceptor implements ServerInterceptor {
     Decision decision;
     try {
       decision = client.check(check);
-    } catch (StatusRuntimeException error) { // a mistake of this server, not of the caller
+    } catch (StatusRuntimeException error) { // an error of this server, not of its caller
       throw Status.INTERNAL.withDescription("no decision").withCause(error).asRuntimeException();
     }
     if (!decision.isAllowed()) {
@@ -73,7 +73,7 @@ public final class LimitInterceptor implements ServerInterceptor {
     return new ServerCall.Listener<Q>() {};
   }
 
-  // Releases the slot when the call has ended, in either way.
+  // Releases the slot when the call has completed or was canceled.
   private static final class Releasing<Q> extends SimpleForwardingServerCallListener<Q> {
     private final SluiceClient.Hold hold;
 

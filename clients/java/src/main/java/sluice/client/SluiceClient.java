@@ -53,7 +53,7 @@ public final class SluiceClient implements AutoCloseable {
     void close();
   }
 
-  // Mistakes of the caller. Other errors mean that there is no decision.
+  // The caller's errors. All other errors mean that there is no decision.
   private static final Set<Status.Code> MISTAKES =
       EnumSet.of(
           Status.Code.INVALID_ARGUMENT,
@@ -79,8 +79,8 @@ public final class SluiceClient implements AutoCloseable {
           });
 
   /**
-   * Waits for a connection, at most {@code options.connectTimeout}; without one, it goes on in the
-   * background.
+   * Waits for a connection, at most {@code options.connectTimeout}; without one, it continues to
+   * connect in the background.
    *
    * @param target such as "127.0.0.1:8081" or "dns:///sluice:8081"
    */
@@ -121,7 +121,7 @@ public final class SluiceClient implements AutoCloseable {
           @Override
           public void onSuccess(CheckLimitResponse response) {
             Decision decision = new Decision(response);
-            if (!decided.complete(decision)) { // it was cancelled
+            if (!decided.complete(decision)) { // it was canceled
               hold(decision).close();
             }
           }

@@ -41,7 +41,7 @@ public final class LimitHandlerInterceptor implements HandlerInterceptor {
   public void postHandle(
       HttpServletRequest request, HttpServletResponse response, Object handler, ModelAndView view) {}
 
-  /** Of an asynchronous request, after its second dispatch. */
+  /** For an asynchronous request, this is called after its second dispatch. */
   @Override
   public void afterCompletion(
       HttpServletRequest request, HttpServletResponse response, Object handler, Exception error) {

@@ -56,7 +56,7 @@ public final class LimitFilter implements Filter {
     }
   }
 
-  /** What to close when the request has ended, or null if it was denied, and so is answered. */
+  /** The slot to close when the request has ended; null if the request was denied and answered. */
   public SluiceClient.Hold admit(HttpServletRequest request, HttpServletResponse response)
       throws IOException {
     Decision decision =
