@@ -41,7 +41,7 @@ class Fallback::Settlement final : public StoreCheck {
       counters.push_back(
           {.key = held.key, .limit = &AnySlots(), .units = held.count, .verdict = {}});
     }
-    demand.mode = change.released ? Mode::kRelease : Mode::kCharge;
+    demand.mode = change.released ? Mode::kSettle : Mode::kCharge;
     const auto left = std::chrono::duration_cast<Duration>(change.expires - now);
     lease = {.id = NameInStore(change.id), .ttl = std::max<Duration>(left, Duration(1))};
   }

@@ -12,7 +12,7 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
   const auto name = LeaseName::Parse(lease_id);
   if (!name) return OnLease(name.error());
   SetSlotCounters(name->keys, *this);
-  demand.mode = action == Action::kRenew ? Mode::kRenew : Mode::kRelease;
+  demand.mode = action == Action::kRenew ? Mode::kRenew : Mode::kSettle;
   lease = name->lease();
   limiter_.SetDeadlines(*this, SteadyNow(), caller_deadline);
   by_fallback_ = name->local;
@@ -63,7 +63,7 @@ void LeaseCall::OnDecided() {
 
 bool LeaseCall::IsOfThisServer() const {
   PendingLeases& leases = limiter_.fallback().leases;
-  if (demand.mode == Mode::kRelease) return leases.Released(lease->id);
+  if (demand.mode == Mode::kSettle) return leases.Released(lease->id);
   leases.Renewed(lease->id, SteadyNow() + lease->ttl);
   return true;
 }

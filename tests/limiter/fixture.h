@@ -65,6 +65,8 @@ class FragileStore final : public Store {
     listener->OnUndoEnded(peek);
   }
 
+  bool Settle(const StoreCheck& settle) override { return counters_.Settle(settle); }
+
   std::size_t PartOf(std::string_view key) const override {
     return !failing_key.empty() && key.find(failing_key) != std::string_view::npos ? 1 : 0;
   }

@@ -357,7 +357,7 @@ TEST_F(LeaseTest, StoreGrantsTooLateWhatWasGrantedWithoutIt_OneOfBothIsGivenBack
   EXPECT_EQ(Remaining(), 1);
 
   const LeaseName name = LeaseName::Parse(id).value();
-  BlockingCheck late({{std::string(name.keys[0]), Slots(5)}}, 1, Mode::kRelease);
+  BlockingCheck late({{std::string(name.keys[0]), Slots(5)}}, 1, Mode::kSettle);
   late.lease = name.lease();
   late.RunOn(store_);
   EXPECT_EQ(Remaining(), 3);

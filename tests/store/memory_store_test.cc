@@ -134,7 +134,7 @@ TEST(MemoryStore, MaxMemory_BoundsLogsAndHolders_AndWhatFitsGoesOn) {
     EXPECT_EQ(Take(store, "new", window), StoreFailure::kOverloaded);
     EXPECT_FALSE(Take(store, "old", window)) << "needs no more memory";
     EXPECT_FALSE(Take(store, "log", limit, Mode::kPeek));
-    EXPECT_FALSE(Take(store, "log", limit, Mode::kRelease));
+    EXPECT_FALSE(Take(store, "log", limit, Mode::kSettle));
     clock.Advance(seconds(61));
     EXPECT_FALSE(Take(store, "new", window)) << "all is finished";
   }

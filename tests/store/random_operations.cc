@@ -70,7 +70,7 @@ void RandomOperations::RememberGrant(const StoreCheck& check) {
 Operation RandomOperations::RandomLeaseOperation() {
   const HeldLease& held = leases_[random_.Below(leases_.size())];
   Operation operation;
-  const Mode mode = random_.Pick({Mode::kRelease, Mode::kRenew, Mode::kCharge});
+  const Mode mode = random_.Pick({Mode::kSettle, Mode::kRenew, Mode::kCharge});
   operation.check = std::make_unique<BlockingCheck>(
       held.counters, random_.Pick<std::int64_t>({1, 2, 7, 256, 257}), mode);
   operation.check->lease = held.lease;

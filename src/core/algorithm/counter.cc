@@ -132,7 +132,7 @@ ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChec
   const std::int64_t cost = checks.demand.units;
   return WithState(limit, state, [&](const auto& algorithm, auto& own) -> ChangeResult {
     if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
-      if (mode == Mode::kRelease) return {.changed = algorithm.Release(own, *checks.lease)};
+      if (mode == Mode::kSettle) return {.changed = algorithm.Release(own, *checks.lease)};
       if (mode == Mode::kCharge) return {.dropped = algorithm.Charge(own, cost, *checks.lease)};
       algorithm.Renew(own, *checks.lease);
       return {};

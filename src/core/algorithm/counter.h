@@ -70,7 +70,7 @@ void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost);
 // admitted; a lease is renewed only if it is held.
 bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
-// Applies kCharge, kRefund, kRenew or kRelease. REQUIRES for kRenew: Admits returned true.
+// Applies kCharge, kRefund, kRenew or kSettle. REQUIRES for kRenew: Admits returned true.
 ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChecks& checks);
 
 // Undoes a check of checks.demand.units that found the counter as `before` (see VerdictAt), or that

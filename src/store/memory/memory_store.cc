@@ -79,6 +79,12 @@ void MemoryStore::Undo(const StoreCheck& check) {
   }
 }
 
+bool MemoryStore::Settle(const StoreCheck& settle) {
+  OwnedCheck copy(settle);
+  DecideLocked(copy);
+  return true;
+}
+
 void MemoryStore::Reset(StoreReset& reset) {
   for (const std::string_view key : reset.keys) {
     Shard& shard = ShardOf(key);

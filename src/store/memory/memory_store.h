@@ -41,6 +41,7 @@ class MemoryStore final : public Store {
   void Submit(StoreCheck& check) override;
   void Reset(StoreReset& reset) override;
   void Undo(const StoreCheck& check) override;
+  bool Settle(const StoreCheck& settle) override;
   std::size_t PartOf(std::string_view) const override { return 0; }
 
   // Number of counters, including those that equal new ones.

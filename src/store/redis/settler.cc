@@ -41,7 +41,7 @@ class Settler::Settlement final : public OwnedCheck,
                                   public std::enable_shared_from_this<Settlement> {
  public:
   Settlement(Settler& settler, const StoreCheck& check, const CounterCheck& counter)
-      : OwnedCheck(check, counter, TakesLeases(*counter.limit) ? Mode::kRelease : Mode::kUndo),
+      : OwnedCheck(check, counter, TakesLeases(*counter.limit) ? Mode::kSettle : Mode::kUndo),
         settler_(settler) {}
 
  private:
@@ -107,6 +107,8 @@ void Settler::Undo(const StoreCheck& check, const CounterCheck& counter) {
   if (listener_ != nullptr) listener_->OnUndoStarted(*settlement);
   send_(std::make_unique<PendingCheck>(std::move(settlement)));
 }
+
+bool Settler::Settle(const StoreCheck&) { return false; }
 
 void Settler::OnSettled(Settlement& settlement) {
   const CounterCheck& counter = settlement.counters.front();

@@ -44,6 +44,9 @@ class Settler {
   void Undo(const StoreCheck& check);
   void Undo(const StoreCheck& check, const CounterCheck& counter);
 
+  // See Store::Settle.
+  bool Settle(const StoreCheck& settle);
+
   // Sends what could not be sent before. Called when a node may have come back.
   void SendDeferred();
 

@@ -49,6 +49,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   void Submit(StoreCheck& check);
   void Reset(StoreReset& reset);
   void Undo(const StoreCheck& check);
+  bool Settle(const StoreCheck& settle) { return settler_.Settle(settle); }
 
   std::size_t PartOf(std::string_view key) const;
 
