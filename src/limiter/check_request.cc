@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "core/format.h"
+#include "match/rule.h"
+
 namespace sluice {
 namespace {
 
@@ -61,6 +64,7 @@ void CheckRequest::Clear() {
   cost = 1;
   amounts.clear();
   demand = {};
+  lease_ttl.reset();
   deadline = SteadyTime::max();
   in_order = false;
   ask_store = false;
@@ -110,6 +114,10 @@ Result<void> CheckRequest::Validate() const {
   const auto& max_wait = demand.max_wait;
   if (max_wait && (*max_wait < Duration::zero() || *max_wait > kMaxMaxWait)) {
     return InvalidArgument("max_wait: is not from 0 to 365 days");
+  }
+  if (lease_ttl && (*lease_ttl < kMinLeaseTtl || *lease_ttl > kMaxLeaseTtl)) {
+    return InvalidArgument(fmt::format("lease_ttl: is {}; allowed are 100ms to {}, or less by rule",
+                                       FormatDuration(*lease_ttl), FormatDuration(kMaxLeaseTtl)));
   }
   return {};
 }
