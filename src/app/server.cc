@@ -311,6 +311,7 @@ void Server::AddChecks(std::vector<HttpRoute>& routes) {
   routes.push_back(JsonRoute("/v1/checks", CallsOf(methods, "/CheckLimits")));
   routes.push_back(JsonRoute("/v1/leases/renew", CallsOf(methods, "/RenewLease")));
   routes.push_back(JsonRoute("/v1/leases/release", CallsOf(methods, "/ReleaseLease")));
+  routes.push_back(JsonRoute("/v1/leases/settle", CallsOf(methods, "/SettleLease")));
   routes.push_back(JsonPage("/rules", CallsOf(methods, "/ListRules"), worker_));
 }
 

@@ -58,6 +58,15 @@ Result<void> ValidateAmount(const Amount& amount) {
 
 }  // namespace
 
+Result<void> ValidateUnits(std::int64_t cost, std::span<const Amount> amounts) {
+  if (!AreUnits(cost)) return TooManyUnits("cost", cost);
+  if (auto few = ValidateCount("amounts", amounts.size(), kMaxAmounts); !few) return few;
+  for (const Amount& amount : amounts) {
+    if (auto valid = ValidateAmount(amount); !valid) return valid;
+  }
+  return {};
+}
+
 void CheckRequest::Clear() {
   domain = {};
   attributes.clear();
@@ -106,11 +115,7 @@ Result<void> CheckRequest::Validate() const {
   for (const Attribute& attribute : attributes) {
     if (auto valid = ValidateAttribute(attribute); !valid) return valid;
   }
-  if (!AreUnits(cost)) return TooManyUnits("cost", cost);
-  if (auto few = ValidateCount("amounts", amounts.size(), kMaxAmounts); !few) return few;
-  for (const Amount& amount : amounts) {
-    if (auto valid = ValidateAmount(amount); !valid) return valid;
-  }
+  if (auto valid = ValidateUnits(cost, amounts); !valid) return valid;
   const auto& max_wait = demand.max_wait;
   if (max_wait && (*max_wait < Duration::zero() || *max_wait > kMaxMaxWait)) {
     return InvalidArgument("max_wait: is not from 0 to 365 days");

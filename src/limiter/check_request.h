@@ -30,6 +30,9 @@ struct Amount {
   std::int64_t value = 0;  // 0 to kMaxCost
 };
 
+// Of a cost and amounts, as Validate says.
+Result<void> ValidateUnits(std::int64_t cost, std::span<const Amount> amounts);
+
 struct CheckRequest {
   std::string_view domain;
   std::vector<Attribute> attributes;

@@ -55,6 +55,7 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
 
 // Sets what was used of each counter that counts something of `usage`.
 Result<void> LeaseCall::Interpret(const Usage& usage) {
+  if (auto valid = ValidateUnits(usage.cost.value_or(1), usage.amounts); !valid) return valid;
   auto values = name_.amounts;
   std::vector<bool> is_given(values.size());
   const auto set = [&](std::string_view name, std::int64_t value) {

@@ -21,7 +21,7 @@ namespace {
 using sluice::tools::Command;
 
 const Command* const kCommands[] = {
-    &sluice::tools::kCheck,  &sluice::tools::kHold,     &sluice::tools::kExplain,
+    &sluice::tools::kCheck,  &sluice::tools::kHold,     &sluice::tools::kSettle, &sluice::tools::kExplain,
     &sluice::tools::kReset,  &sluice::tools::kRules,    &sluice::tools::kReload,
     &sluice::tools::kBench,  &sluice::tools::kValidate, &sluice::tools::kConvert,
     &sluice::tools::kHealth,
