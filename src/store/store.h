@@ -95,16 +95,20 @@ class StoreCheck {
   SteadyTime last_deadline = SteadyTime::max();
 
   bool admitted = false;  // out: group 0 admits; kRenew: the lease holds; false if a counter failed
-  // out, if `leases_units`. kRenew and kInspect: kSettled means that the lease can still be settled,
-  // until kSettlesFor after `lease_ends`.
+  // out, if `leases_units`. kRenew and kInspect: kSettled means that the lease can still be
+  // settled, until kSettlesFor after `lease_ends`.
   Settled settled = Settled::kNotFound;
   Time lease_ends;  // out, if `leases_units` and it can still be settled: on the store's clock
-  Time decided_at;        // out: on the store's clock; of its counters, the latest
+  Time decided_at;  // out: on the store's clock; of its counters, the latest
   // out: the reply that it may still get. Null if there is none. For Store::Undo.
   std::shared_ptr<LateReply> late;
 
   // What it asks of `counter`, one of its own.
-  CounterDemand DemandOf(const CounterCheck& counter) const { return {demand, counter.units}; }
+  CounterDemand DemandOf(const CounterCheck& counter) const {
+    const bool only_enters =
+        leases_units && demand.mode == Mode::kCharge && !TakesLeases(*counter.limit);
+    return {demand, only_enters || counter.units == kAsTaken ? 0 : counter.units};
+  }
 
   // Whether it takes nothing from any counter, whatever its mode.
   bool HasNoUnits() const;
@@ -173,8 +177,8 @@ class StoreListener {
   virtual void OnUndoEnded(const StoreCheck& undo) = 0;
 };
 
-// Submit, Reset, Undo and Settle are called on io threads (net/io_threads.h) and answered on the same
-// thread. A store that also allows other threads documents it.
+// Submit, Reset, Undo and Settle are called on io threads (net/io_threads.h) and answered on the
+// same thread. A store that also allows other threads documents it.
 class Store {
  public:
   // Stores with more parts count some together.
