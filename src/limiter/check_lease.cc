@@ -60,9 +60,8 @@ std::vector<PendingLeases::Held> SlotsOf(const StoreCheck& check, const LeaseNam
 }
 
 bool IsDecidedBy(std::span<const LimitAnswer> limits, Source source) {
-  return std::any_of(limits.begin(), limits.end(), [&](const LimitAnswer& it) {
-    return it.source == source && it.state_known;
-  });
+  return std::any_of(limits.begin(), limits.end(),
+                     [&](const LimitAnswer& it) { return it.source == source && it.state_known; });
 }
 
 void DropLastGroup(StoreCheck& check, std::vector<LimitAnswer>& limits) {
@@ -114,10 +113,10 @@ Result<void> CheckLease::PrepareUnits(StoreCheck& check, const CheckRequest& req
   for (std::size_t i = 0; i < limits.size() && check.counters[i].group == 0; ++i) {
     const Rule& rule = limits[i].rule->rule;
     if (*request.lease_ttl > rule.max_lease_ttl) {
-      return InvalidArgument(fmt::format("lease_ttl: is {}; rule \"{}\" allows at most {} "
-                                         "(max_lease_ttl)",
-                                         FormatDuration(*request.lease_ttl), rule.name,
-                                         FormatDuration(rule.max_lease_ttl)));
+      return InvalidArgument(fmt::format(
+          "lease_ttl: is {}; rule \"{}\" allows at most {} "
+          "(max_lease_ttl)",
+          FormatDuration(*request.lease_ttl), rule.name, FormatDuration(rule.max_lease_ttl)));
     }
     if (!TakesSlots(check.counters[i])) continue;
     name_.ttl = std::min(name_.ttl, *LeaseTtl(*check.counters[i].limit));

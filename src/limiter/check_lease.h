@@ -1,5 +1,5 @@
-// The lease of one check: one lease covers all of its concurrency limits, or the units of all of its
-// limits.
+// The lease of one check: one lease covers all of its concurrency limits, or the units of all of
+// its limits.
 //
 // One thread.
 #pragma once
@@ -36,11 +36,10 @@ class CheckLease {
   Result<void> PrepareSlots(StoreCheck& check, bool may_lease);
   Result<void> PrepareUnits(StoreCheck& check, const CheckRequest& request,
                             std::vector<LimitAnswer>& limits);
-  std::optional<LeaseAnswer> NameSlots(const StoreCheck& check,
-                                       std::span<const LimitAnswer> limits, Fallback& fallback);
-  std::optional<LeaseAnswer> NameUnits(const StoreCheck& check,
-                                       std::span<const LimitAnswer> limits, Owed owed,
+  std::optional<LeaseAnswer> NameSlots(const StoreCheck& check, std::span<const LimitAnswer> limits,
                                        Fallback& fallback);
+  std::optional<LeaseAnswer> NameUnits(const StoreCheck& check, std::span<const LimitAnswer> limits,
+                                       Owed owed, Fallback& fallback);
 
   LeaseName name_;
 };

@@ -60,7 +60,7 @@ class FailurePolicy final : private StoreCheck {
   CheckAnswer* answer_ = nullptr;
   std::vector<Fallback::LocalCounter> local_;  // of `counters`, which are those decided locally
   std::vector<std::optional<PendingCharges::Added>> owed_;
-  bool error_ = false;                         // a rule of a failed counter requires UNAVAILABLE
+  bool error_ = false;  // a rule of a failed counter requires UNAVAILABLE
   bool denied_ = false;
 };
 

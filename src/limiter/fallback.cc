@@ -45,9 +45,7 @@ class Fallback::Settlement final : public StoreCheck {
                           .verdict = {}});
     }
     leases_units = change.units;
-    demand.mode = change.released  ? Mode::kSettle
-                  : change.renewed ? Mode::kRenew
-                                   : Mode::kCharge;
+    demand.mode = change.released ? Mode::kSettle : change.renewed ? Mode::kRenew : Mode::kCharge;
     const auto left = std::chrono::duration_cast<Duration>(change.expires - now);
     lease = {.id = NameInStore(change.id), .ttl = std::max<Duration>(left, Duration(1))};
   }

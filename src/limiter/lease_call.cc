@@ -72,9 +72,8 @@ Result<void> LeaseCall::Interpret(const Usage& usage) {
   }
   for (std::size_t i = 0; i < counters.size() && name_.units; ++i) {
     const LeaseName::Counter& counter = name_.counters[i];
-    const bool changes =
-        std::any_of(counter.counts.begin(), counter.counts.end(),
-                    [&](const auto& counted) { return is_given[counted.amount]; });
+    const bool changes = std::any_of(counter.counts.begin(), counter.counts.end(),
+                                     [&](const auto& counted) { return is_given[counted.amount]; });
     if (!changes || TakesLeases(counter.limit)) continue;
     const auto units = LeaseName::UnitsOf(counter, values);
     if (!units) {

@@ -72,11 +72,11 @@ class LeaseCall : private StoreCheck {
 
   Limiter& limiter_;
   Action action_ = Action::kRenew;
-  LeaseName name_;                  // the counters' keys and limits are its own
-  std::vector<Limit> local_;        // this server's share of them
+  LeaseName name_;            // the counters' keys and limits are its own
+  std::vector<Limit> local_;  // this server's share of them
   LeaseReport report_;
-  bool by_fallback_ = false;        // this server's memory is asked
-  bool asks_for_another_ = false;   // the store is asked for a lease that another server granted
+  bool by_fallback_ = false;       // this server's memory is asked
+  bool asks_for_another_ = false;  // the store is asked for a lease that another server granted
 };
 
 }  // namespace sluice

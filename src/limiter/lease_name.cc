@@ -204,8 +204,8 @@ void LeaseName::Add(const CounterCheck& counter, std::uint32_t index, const Coun
       amounts.push_back({.name = counted.name, .value = amount_of(counted.name)});
       known = std::prev(amounts.end());
     }
-    added.counts.push_back({.amount = static_cast<std::size_t>(known - amounts.begin()),
-                            .weight = counted.weight});
+    added.counts.push_back(
+        {.amount = static_cast<std::size_t>(known - amounts.begin()), .weight = counted.weight});
   }
 }
 

@@ -24,8 +24,8 @@ PendingCharges::Charge WithoutUnits(const PendingCharges::Subject& subject, cons
 
 }  // namespace
 
-std::optional<PendingCharges::Added> PendingCharges::Add(const Subject& subject,
-                                                         std::int64_t units, Time now) {
+std::optional<PendingCharges::Added> PendingCharges::Add(const Subject& subject, std::int64_t units,
+                                                         Time now) {
   Shard& shard = ShardOf(subject.key);
   const MutexLock lock(shard.mutex);
   auto found = shard.entries.find(subject.key);

@@ -95,8 +95,9 @@ std::vector<PendingLeases::Change> PendingLeases::Take(
     Entry& entry = found->second;
     entry.place = 0;
     const bool units = entry.lease.units;
-    if (units && is_owed && std::any_of(entry.lease.held.begin(), entry.lease.held.end(),
-                                        [&](const Held& it) { return is_owed(it.key); })) {
+    if (units && is_owed &&
+        std::any_of(entry.lease.held.begin(), entry.lease.held.end(),
+                    [&](const Held& it) { return is_owed(it.key); })) {
       again.push_back(found->first);
       continue;
     }

@@ -254,8 +254,8 @@ std::string SettlementText(const v1::SettleLeaseResponse& response) {
   std::string text(first_line());
   text += '\n';
   for (const v1::LimitStatus& limit : response.limits()) {
-    text += fmt::format("  {}, used {}  {}\n", HeldText(limit), limit.units(),
-                        LimitStateText(limit));
+    text +=
+        fmt::format("  {}, used {}  {}\n", HeldText(limit), limit.units(), LimitStateText(limit));
   }
   for (const std::string& amount : response.uncounted_amounts()) {
     text += fmt::format("  amount {} was ignored: no limit of the lease counts it\n", amount);

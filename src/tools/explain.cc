@@ -52,8 +52,8 @@ std::string LeaseText(const v1::ExplainedLease& lease) {
                         CountsText({counter.counts().begin(), counter.counts().end()}),
                         LimitStateText(counter.status()), counter.key());
   }
-  for (const auto& [name, value] : std::map<std::string, std::uint64_t>(
-           lease.amounts().begin(), lease.amounts().end())) {
+  for (const auto& [name, value] :
+       std::map<std::string, std::uint64_t>(lease.amounts().begin(), lease.amounts().end())) {
     text += fmt::format("  taken with {}={}\n", name, value);
   }
   return text;
@@ -77,8 +77,8 @@ std::function<int()> DeclareExplain(CLI::App& app) {
   auto options = std::make_shared<ExplainOptions>();
   options->request.AddTo(app);
   options->amounts.AddTo(app);
-  CLI::Option* const lease = app.add_option("--lease", options->lease_id,
-                                            "Show what this lease of units holds, instead");
+  CLI::Option* const lease =
+      app.add_option("--lease", options->lease_id, "Show what this lease of units holds, instead");
   app.get_option("DOMAIN")->required(false)->excludes(lease);
   options->admin.AddTo(app);
   app.footer(

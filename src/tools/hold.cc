@@ -202,8 +202,8 @@ Result<v1::SettleLeaseRequest> ReadUsage(const std::string& path) {
     ++number;
     if (line.empty()) continue;
     const auto amount = ParseAmount(line);
-    if (!amount) return InvalidArgument(fmt::format("{}:{}: {}", path, number,
-                                                    amount.error().message));
+    if (!amount)
+      return InvalidArgument(fmt::format("{}:{}: {}", path, number, amount.error().message));
     if (amount->first == "cost") {
       used.set_cost(amount->second);
     } else {
@@ -311,7 +311,6 @@ std::function<int()> DeclareHold(CLI::App& app) {
 
 }  // namespace
 
-const Command kHold = {"hold", "Run a command while holding slots or units of limits",
-                       DeclareHold};
+const Command kHold = {"hold", "Run a command while holding slots or units of limits", DeclareHold};
 
 }  // namespace sluice::tools

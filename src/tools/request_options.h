@@ -46,7 +46,7 @@ struct AmountOptions {
 
   // `Request`: any message with the field `amounts`.
   template <typename Request>
-    requires requires(Request& request) { request.mutable_amounts(); }
+  requires requires(Request& request) { request.mutable_amounts(); }
   void AddTo(Request& request) const {
     request.mutable_amounts()->insert(amounts.begin(), amounts.end());
   }
