@@ -133,7 +133,11 @@ ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChec
   return WithState(limit, state, [&](const auto& algorithm, auto& own) -> ChangeResult {
     if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
       if (mode == Mode::kSettle) return {.changed = algorithm.Release(own, *checks.lease)};
-      if (mode == Mode::kCharge) return {.dropped = algorithm.Charge(own, cost, *checks.lease)};
+      if (mode == Mode::kCharge) {
+        const bool renews = algorithm.Holds(own, *checks.lease);
+        const std::int64_t dropped = algorithm.Charge(own, cost, *checks.lease);
+        return {.changed = renews || dropped < cost, .dropped = dropped};
+      }
       algorithm.Renew(own, *checks.lease);
       return {};
     } else if (mode == Mode::kCharge) {

@@ -26,6 +26,7 @@ std::size_t LeaseRecords::size() const {
 std::vector<Held> LeaseRecords::Read(StoreCheck& check) {
   const std::vector<Held> nothing(check.counters.size());
   check.settled = Settled::kNotFound;
+  check.lease_ends = {};
   const MutexLock lock(mutex_);
   const auto found = records_.find(check.lease->id);
   if (found == records_.end() || found->second.end->first <= check.decided_at) return nothing;

@@ -131,7 +131,9 @@ bool MemoryStore::Decide(StoreCheck& check) {
       held[i] = {.units = check.counters[i].units, .before = check.counters[i].before};
     }
   }
-  if (check.leases_units && check.demand.mode == Mode::kConsume && check.admitted) {
+  const bool any_held = std::any_of(held.begin(), held.end(),
+                                    [](const Held& it) { return it.units != Held::kNothing; });
+  if (check.leases_units && check.demand.mode == Mode::kConsume && any_held) {
     records_.Enter(check, std::move(held));
   }
   return true;
