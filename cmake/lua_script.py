@@ -23,7 +23,7 @@ The fields of the tables `limit` and `request` become locals: limit_rate, reques
 a marked function uses these tables only by field, returns outside of loops, and calls other marked
 functions only in statements of the form `f(…)`, `names = f(…)` or `return f(…)`.
 
-After lone.lua follow prelude.lua, decide.lua, the function algorithm(n), which returns the value of
+After lone.lua follow prelude.lua, decide.lua, record.lua, the function algorithm(n), which returns the value of
 the nth algorithm's file, so that a run only executes the files it uses, and check.lua.
 """
 
@@ -261,7 +261,8 @@ def main(out, folder):
     prelude = Source(folder / "prelude.lua")
     lone = expand_blocks((folder / "lone.lua").read_text(), algorithms, prelude.inlined)
     parts = [(folder / "constants.lua").read_text(), lone, prelude.text]
-    parts += [(folder / "decide.lua").read_text(), "local function algorithm(id)"]
+    parts += [(folder / name).read_text() for name in ("decide.lua", "record.lua")]
+    parts += ["local function algorithm(id)"]
     for id_, it in enumerate(algorithms, 1):
         parts.append(f"{'else' if id_ > 1 else ''}if id == {id_} then\n{it.text}")
     parts += ["end\nend\n", (folder / "check.lua").read_text()]

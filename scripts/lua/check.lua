@@ -1,30 +1,36 @@
 -- The driver: decides a pack of checks atomically in one script call.
 --
--- KEYS      the counters, without duplicates; or none, and ARGV starts with the counters, which may
---           then be in any slot that a node of a cluster owns
+-- KEYS      the counters, without duplicates, then the records of leases (record.lua); or none, and
+--           ARGV starts with the counters, which may then be in any slot that a node of a cluster
+--           owns. A call with records declares its keys
 -- ARGV…     leases, in the order of the checks that have one: 16 bytes of id, ttl (µs) as a
 --           little-endian double
 -- last ARGV little-endian doubles:
---             version (8), time (µs since the epoch; 0: Redis' own clock),
+--             version (9), time (µs since the epoch; 0: Redis' own clock),
 --             number of limits if lone.lua may decide the call, else 0,
 --             number of limits, number of requests, number of checks, number of counters, index of
 --             the first limit, then
 --             per request:  shared by equal demands: mode (see below), longest wait
 --                           (µs; -2 - µs: the longest delay of a leaky_bucket alone) or for a
 --                           refund the time of the charge (µs since the epoch); -1: none,
---                           whether under a lease (0, 1), number of counters, then
+--                           whether under a lease: 0 no, 1 of slots, 2 of units, which has
+--                           records; number of counters, then
 --                           per counter: index of its limit, group
 --             per check:    index of its request, n, then per counter the index of its key, then
 --                           per counter its units; in mode 7 then per counter the 3 numbers of the
---                           script's reply to the check to undo, as if that check had been alone
+--                           script's reply to the check to undo, as if that check had been alone;
+--                           under a lease of units then per counter the number of its record.
+--                           Mode 6 of such a lease: units that were used, or -1: as taken
 --             per limit:    algorithm, number of its parameters, the parameters
 --             and zeros, so that at least five numbers follow those two of the last limit
 -- returns   { blob, message, … }, or the blob alone; blob: little-endian doubles:
---             version (8), time of the decisions, then
+--             version (9), time of the decisions, then
 --             per check:  for each of its groups its grants, then per counter of the group 3
 --                         numbers, its snapshot from before the check (see the algorithm's C++
---                         header); in modes 3 to 7, except coalesced charges, instead whether it was admitted (0, 1), units
---                         dropped, and its snapshot from after the check;
+--                         header); in modes 3 to 8, except coalesced charges, instead whether it
+--                         was admitted (0, 1), units dropped, and its snapshot from after the
+--                         check; in these modes under a lease of units see decide_record in
+--                         record.lua;
 --                         or only minus the index of its error message
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any is new; for
 --           counters in ARGV one GET each instead of MGET and EXISTS; more where an algorithm's file
@@ -37,7 +43,7 @@
 -- An entry is n equal checks: the first g of them are granted, as n consecutive calls would be.
 -- Group 0 holds the enforced limits, all of which must grant. Each further group is a shadow rule,
 -- charged for the checks that both it and group 0 grant. Without group 0, all are granted. In modes
--- 3 to 7 groups do not change the result, and n is 1. Charges of one counter whose algorithm has
+-- 3 to 8 groups do not change the result, and n is 1. Charges of one counter whose algorithm has
 -- `charge` are the exception: all n are charged, and g of them are within the limit.
 --
 -- Performance: Redis runs the whole file for every pack, so each definition here costs time per
@@ -78,8 +84,9 @@ local requests = {}
 for i = 1, numbers[5] do
   local mode, time, count = numbers[at], numbers[at + 1], numbers[at + 3]
   local request = {
-    mode = mode, leased = numbers[at + 2] == 1, count = count,
-    numbers = (mode == UNDO and 5 or 2) * count, -- per check
+    mode = mode, leased = numbers[at + 2] > 0, count = count,
+    recorded = numbers[at + 2] == 2,
+    numbers = (mode == UNDO and 5 or numbers[at + 2] == 2 and 3 or 2) * count, -- per check
     max_wait = mode ~= REFUND and time >= 0 and time,
     max_delay = mode ~= REFUND and time ~= -1 and (time >= 0 and time or -2 - time),
     charged_at = mode == REFUND and time >= 0 and time,
@@ -128,7 +135,7 @@ end
 -- time. Unexpected contents of a counter are left to decide.
 local are_new -- whether keys without a string do not exist; nil: not known yet
 local elsewhere -- by index, why a counter cannot be read on this node; nil: all can
-local decide, decide_change
+local decide, decide_change, run, enter, decide_record
 local leases = declared and 0 or key_count -- index into ARGV just before the next lease
 if declared then
   strings = read_strings(keys)
@@ -219,16 +226,27 @@ for _ = 1, numbers[6] do
     local ok, result = false, foreign
     if not foreign then
       if not decide then
-        decide, decide_change = deciders({
+        run = {
           keys = keys, numbers = numbers, now = now, strings = strings, expiries = expiries,
           changed_by = changed_by, state_a = state_a, state_b = state_b, state_c = state_c,
           prolong = prolong, out = out,
-        })
+        }
+        decide, decide_change = deciders(run)
       end
-      local decides = request.mode <= PEEK or charge
-      ok, result = pcall(decides and decide or decide_change, request, n, first_key, length)
+      if request.recorded and not enter then
+        enter, decide_record = recorders(run)
+      end
+      if request.recorded and request.mode ~= CONSUME then
+        ok, result = pcall(decide_record, request, first_key, length)
+      else
+        local decides = request.mode <= PEEK or charge
+        ok, result = pcall(decides and decide or decide_change, request, n, first_key, length)
+      end
     end
     if ok then
+      if request.recorded and request.mode == CONSUME then
+        enter(request, first_key, length)
+      end
       length = result
     else
       -- Redis 7 raises tables as errors; so may a call in these scripts.

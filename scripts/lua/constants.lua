@@ -1,15 +1,16 @@
 -- Constants shared by all parts of the composed script; they come first. For the algorithms, the
 -- twin of src/core/algorithm/algorithm.h.
 
-local VERSION = 8 -- of the format of a call; see check.lua
+local VERSION = 9 -- of the format of a call; see check.lua
 
 local floor, ceil, min, max, rep = math.floor, math.ceil, math.min, math.max, string.rep
 local pack_numbers, unpack_numbers, format = struct.pack, struct.unpack, string.format
 local call, try = redis.call, redis.pcall
 
--- CHARGE takes units even if denied; REFUND gives them back. RENEW and RELEASE apply to the
--- check's lease; RENEW applies only if all counters hold it. UNDO reverts an earlier granted check.
-local CONSUME, PEEK, CHARGE, REFUND, RENEW, RELEASE, UNDO = 1, 2, 3, 4, 5, 6, 7
+-- CHARGE takes units even if denied; REFUND gives them back. RENEW, SETTLE and INSPECT apply to the
+-- check's lease; RENEW applies only if all counters hold it, INSPECT changes nothing. UNDO reverts
+-- an earlier granted check.
+local CONSUME, PEEK, CHARGE, REFUND, RENEW, SETTLE, UNDO, INSPECT = 1, 2, 3, 4, 5, 6, 7, 8
 
 -- Most algorithms keep a counter as a string: this number, when its key expires (seconds since the
 -- epoch, modulo EXPIRY_MODULUS, in 3 bytes; 0: unknown), then its fields as little-endian doubles;

@@ -3,6 +3,7 @@
 --
 -- run       variables shared with the driver: keys, numbers, now, strings, expiries,
 --           changed_by, state_a, state_b, state_c, prolong, out
+--           It also gets the functions that record.lua uses
 -- returns   two functions, decide for modes 1 and 2 and for charges that may be coalesced,
 --           decide_change for all others. Both take the request, n, the index of its first key in
 --           `numbers`, and `out`'s length; they append to it and return its new length, or raise
@@ -142,25 +143,32 @@ local function deciders(run)
     return length
   end
 
-  -- Applies modes 3 to 7 to a counter. Returns how many units did not fit (or cannot be undone), and
+  local function charge(request, limit, cost, a, b, c)
+    local kind = limit.algorithm
+    local charged = min(cost, kind.chargeable(limit, a, b, c))
+    if charged > 0 then
+      return cost - charged, kind.take(limit, charged, 1, a, b, c, request)
+    end
+    return cost
+  end
+
+  -- Applies modes 3 to 8 to a counter. Returns how many units did not fit (or cannot be undone), and
   -- the new state (nil if unchanged). At `record` are the numbers that UNDO gets.
   local function changed(request, limit, cost, all_admit, record, a, b, c)
     local mode, kind = request.mode, limit.algorithm
     if mode == CHARGE and kind.holds and kind.holds(a, request) then
       return 0, kind.renew(a, request)
     elseif mode == CHARGE then
-      local charged = min(cost, kind.chargeable(limit, a, b, c))
-      if charged > 0 then
-        return cost - charged, kind.take(limit, charged, 1, a, b, c, request)
-      end
-      return cost
+      return charge(request, limit, cost, a, b, c)
     elseif mode == REFUND then
       return 0, kind.refund(limit, cost, request.charged_at, a, b, c)
     elseif mode == UNDO then
       local x, y, z = numbers[record], numbers[record + 1], numbers[record + 2]
       return kind.undo(limit, now, cost, x, y, z, a, b, c, request)
-    elseif mode == RELEASE then
+    elseif mode == SETTLE then
       return 0, kind.release(a, request)
+    elseif mode == INSPECT then
+      return 0
     end
     return 0, all_admit and kind.renew(a, request) or nil
   end
@@ -205,5 +213,7 @@ local function deciders(run)
     return length
   end
 
+  run.read, run.change, run.changed, run.charge = read, change, changed, charge
+  run.append_snapshot = append_snapshot
   return decide, decide_change
 end

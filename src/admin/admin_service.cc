@@ -70,6 +70,11 @@ CheckRequest ToCheckRequest(const Request& request, SteadyTime deadline) {
   CheckRequest check;
   check.domain = request.domain();
   for (const auto& [name, value] : request.attributes()) check.attributes.push_back({name, value});
+  if constexpr (requires { request.amounts(); }) {
+    for (const auto& [name, value] : request.amounts()) {
+      check.amounts.push_back({name, static_cast<std::int64_t>(value)});
+    }
+  }
   check.deadline = deadline;
   return check;
 }
@@ -111,13 +116,51 @@ void FillXds(const RuleSource* rules, Response& response) {
   to.set_last_refusal(xds->last_refusal);
 }
 
-class ExplainHandler final : public AdminHandler<v1::ExplainRequest>, private ExplainCall {
+v1::ExplainedLease ToExplained(const LeaseReport& report) {
+  v1::ExplainedLease lease;
+  lease.set_open(report.outcome == LeaseOutcome::kSettled);
+  if (lease.open()) FillTime(report.ends.time_since_epoch(), *lease.mutable_ends_at());
+  for (const LeasedLimit& limit : report.limits) {
+    v1::ExplainedCounter& counter = *lease.add_counters();
+    counter.set_key(limit.counter.key);
+    Fill(limit, *counter.mutable_status());
+    for (const auto& counted : limit.counter.counts) {
+      (*counter.mutable_counts())[report.taken[counted.amount].name] =
+          static_cast<std::uint64_t>(counted.weight);
+    }
+  }
+  for (const LeaseName::Amount& amount : report.taken) {
+    (*lease.mutable_amounts())[amount.name] = static_cast<std::uint64_t>(amount.value);
+  }
+  return lease;
+}
+
+class ExplainHandler final : public AdminHandler<v1::ExplainRequest>,
+                             private ExplainCall,
+                             private LeaseCall {
  public:
   ExplainHandler(const AdminAccess& access, Limiter& limiter, const RuleSource* rules)
-      : AdminHandler(access), ExplainCall(limiter), rules_(rules) {}
+      : AdminHandler(access), ExplainCall(limiter), LeaseCall(limiter), rules_(rules) {}
 
  private:
-  void Answer(const rpc::Call& call) override { Start(ToCheckRequest(message(), call.deadline())); }
+  using AdminHandler::Fail;
+
+  void Answer(const rpc::Call& call) override {
+    if (message().lease_id().empty()) {
+      return ExplainCall::Start(ToCheckRequest(message(), call.deadline()));
+    }
+    if (!message().domain().empty() || message().attributes_size() + message().amounts_size() > 0) {
+      return Fail(InvalidArgument("lease_id: not allowed with domain, attributes and amounts"));
+    }
+    LeaseCall::Start(Action::kInspect, message().lease_id(), call.deadline());
+  }
+
+  void OnLease(const Result<LeaseReport>& report) override {
+    if (!report) return Fail(report.error());
+    v1::ExplainResponse response;
+    *response.mutable_lease() = ToExplained(*report);
+    FinishWith(response);
+  }
 
   void OnExplained(const Result<Explanation>& explanation) override {
     if (!explanation) return Fail(explanation.error());

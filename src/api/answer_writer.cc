@@ -27,6 +27,13 @@ v1::CheckLimitResponse& EmptyResponse() {
   return response;
 }
 
+// The state of a counter.
+void FillState(const Verdict& verdict, v1::LimitStatus& to) {
+  to.set_limit(static_cast<std::uint64_t>(verdict.limit));
+  to.set_remaining(static_cast<std::uint64_t>(verdict.remaining));
+  FillTime(verdict.reset_after, *to.mutable_reset_after());
+}
+
 }  // namespace
 
 // Enumerations have the API's numbers; see core/vocabulary.h.
@@ -36,9 +43,7 @@ void Fill(const LimitAnswer& answer, v1::LimitStatus& to) {
   to.set_index(answer.index);
   if (answer.algorithm) to.set_algorithm(static_cast<v1::Algorithm>(*answer.algorithm));
   if (answer.state_known) {
-    to.set_limit(static_cast<std::uint64_t>(verdict.limit));
-    to.set_remaining(static_cast<std::uint64_t>(verdict.remaining));
-    FillTime(verdict.reset_after, *to.mutable_reset_after());
+    FillState(verdict, to);
   }
   if (!verdict.admitted && verdict.retry_after != Verdict::kNever) {
     FillTime(verdict.retry_after, *to.mutable_retry_after());
@@ -102,6 +107,27 @@ void AppendResult(const Result<CheckAnswer>& answer, std::string_view request_id
   error.set_message(answer.error().message);
   error.set_request_id(request_id.data(), request_id.size());
   results.AppendToString(&out);
+}
+
+void Fill(const LeasedLimit& limit, v1::LimitStatus& to) {
+  to.set_rule(LeaseName::RuleOf(limit.counter));
+  to.set_index(limit.counter.index);
+  to.set_algorithm(static_cast<v1::Algorithm>(AlgorithmOf(limit.counter.limit)));
+  FillState(limit.verdict, to);
+  to.set_admitted(true);
+  to.set_shadow(limit.counter.group > 0);
+  to.set_source(static_cast<v1::Source>(limit.source));
+  to.set_dropped_cost(static_cast<std::uint64_t>(limit.verdict.dropped));
+  to.set_units(static_cast<std::uint64_t>(limit.units));
+  to.set_held(static_cast<std::uint64_t>(limit.held));
+}
+
+void AppendSettlement(const LeaseReport& report, std::string& out) {
+  v1::SettleLeaseResponse response;
+  response.set_outcome(static_cast<v1::Outcome>(report.outcome));
+  for (const LeasedLimit& limit : report.limits) Fill(limit, *response.add_limits());
+  for (const std::string& name : report.uncounted_amounts) response.add_uncounted_amounts(name);
+  response.AppendToString(&out);
 }
 
 void AppendRenewal(Duration ttl, std::string& out) {

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "limiter/check_answer.h"
+#include "limiter/lease_call.h"
 
 namespace sluice {
 
@@ -23,6 +24,11 @@ void AppendResponse(const CheckAnswer& answer, std::string_view request_id, std:
 // Appends a serialized CheckLimitsResponse with one result. Concatenated, such messages form one
 // message with all their results.
 void AppendResult(const Result<CheckAnswer>& answer, std::string_view request_id, std::string& out);
+
+void Fill(const LeasedLimit& limit, v1::LimitStatus& to);
+
+// Appends a serialized SettleLeaseResponse.
+void AppendSettlement(const LeaseReport& report, std::string& out);
 
 // Appends a serialized RenewLeaseResponse.
 void AppendRenewal(Duration ttl, std::string& out);

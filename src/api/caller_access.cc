@@ -184,8 +184,8 @@ Result<void> CallerAccess::MayUseLease(const Caller& caller, std::string_view le
   }
   const auto name = LeaseName::Parse(lease_id);
   if (!name) return {};
-  const bool has_all = std::all_of(name->keys.begin(), name->keys.end(),
-                                   [&](std::string_view key) { return HasKey(caller, key); });
+  const bool has_all = std::all_of(name->counters.begin(), name->counters.end(),
+                                   [&](const auto& it) { return HasKey(caller, it.key); });
   if (!has_all) return Forbid(caller, "lease_id: the caller has no access to the lease's domain");
   return {};
 }

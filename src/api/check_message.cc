@@ -32,6 +32,9 @@ Result<void> InterpretMode(const internal::CheckLimitRequest& from, Demand& to) 
   if (from.has_charged_at() && to.mode != Mode::kRefund) {
     return InvalidArgument("charged_at: only allowed with MODE_REFUND");
   }
+  if (from.has_lease_ttl() && to.mode != Mode::kConsume) {
+    return InvalidArgument("lease_ttl: only allowed with MODE_CONSUME");
+  }
   return {};
 }
 
@@ -49,7 +52,8 @@ Result<void> InterpretChargedAt(const google::protobuf::Timestamp& from, Demand&
   return {};
 }
 
-Result<void> InterpretWait(std::string_view field, const Duration& from, Demand& to) {
+Result<void> InterpretDuration(std::string_view field, const Duration& from,
+                               std::optional<sluice::Duration>& to) {
   constexpr auto kMaxSeconds =
       std::chrono::duration_cast<std::chrono::seconds>(kMaxMaxWait).count();
   const bool in_range = from.seconds() >= 0 && from.seconds() <= kMaxSeconds && from.nanos() >= 0 &&
@@ -60,8 +64,8 @@ Result<void> InterpretWait(std::string_view field, const Duration& from, Demand&
         fmt::format("{}: {} s and {} ns; allowed are 0 to {} s, with 0 to 999999999 ns", field,
                     from.seconds(), from.nanos(), kMaxSeconds));
   }
-  to.max_wait = std::chrono::seconds(from.seconds()) +
-                std::chrono::floor<sluice::Duration>(std::chrono::nanoseconds(from.nanos()));
+  to = std::chrono::seconds(from.seconds()) +
+       std::chrono::floor<sluice::Duration>(std::chrono::nanoseconds(from.nanos()));
   return {};
 }
 
@@ -85,6 +89,16 @@ Result<void> InterpretMap(std::string_view field, const Entries& from, std::size
   return {};
 }
 
+Result<void> InterpretWait(const internal::CheckLimitRequest& from, Demand& to) {
+  if (from.has_max_wait() && from.has_max_delay()) {
+    return InvalidArgument("max_delay: not allowed with max_wait");
+  }
+  to.only_delays = from.has_max_delay();
+  if (from.has_max_delay()) return InterpretDuration("max_delay", from.max_delay(), to.max_wait);
+  if (!from.has_max_wait()) return {};
+  return InterpretDuration("max_wait", from.max_wait(), to.max_wait);
+}
+
 Result<void> Interpret(const internal::CheckLimitRequest& from, CheckRequest& to) {
   to.domain = from.domain();
   auto attributes = InterpretMap("attributes", from.attributes(), kMaxAttributes, to.attributes);
@@ -97,13 +111,11 @@ Result<void> Interpret(const internal::CheckLimitRequest& from, CheckRequest& to
   if (from.has_charged_at()) {
     if (auto at = InterpretChargedAt(from.charged_at(), to.demand); !at) return at;
   }
-  if (from.has_max_wait() && from.has_max_delay()) {
-    return InvalidArgument("max_delay: not allowed with max_wait");
+  if (from.has_lease_ttl()) {
+    auto ttl = InterpretDuration("lease_ttl", from.lease_ttl(), to.lease_ttl);
+    if (!ttl) return ttl;
   }
-  to.demand.only_delays = from.has_max_delay();
-  if (from.has_max_delay()) return InterpretWait("max_delay", from.max_delay(), to.demand);
-  if (from.has_max_wait()) return InterpretWait("max_wait", from.max_wait(), to.demand);
-  return {};
+  return InterpretWait(from, to.demand);
 }
 
 }  // namespace

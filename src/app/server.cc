@@ -176,6 +176,9 @@ void Server::RegisterProcessMetrics() {
                      [this] { return static_cast<double>(memory_.size()); });
   metrics_->ReadFrom("sluice_memory_store_bytes", "Memory that these counters take, about.",
                      [this] { return static_cast<double>(memory_.memory()); });
+  metrics_->ReadFrom("sluice_memory_store_leases",
+                     "Leases of units in this process' memory, open or settled within a minute.",
+                     [this] { return static_cast<double>(memory_.leases()); });
   metrics_->ReadFrom("sluice_fleet_share",
                      "This server's part of every limit while Redis is away, 0 to 1.", [this] {
                        const Share share = fallback_->share();
@@ -312,6 +315,7 @@ void Server::AddChecks(std::vector<HttpRoute>& routes) {
   routes.push_back(JsonRoute("/v1/checks", CallsOf(methods, "/CheckLimits")));
   routes.push_back(JsonRoute("/v1/leases/renew", CallsOf(methods, "/RenewLease")));
   routes.push_back(JsonRoute("/v1/leases/release", CallsOf(methods, "/ReleaseLease")));
+  routes.push_back(JsonRoute("/v1/leases/settle", CallsOf(methods, "/SettleLease")));
   routes.push_back(JsonPage("/rules", CallsOf(methods, "/ListRules"), worker_));
 }
 
@@ -400,6 +404,21 @@ std::unique_ptr<AdminService> Server::MakeAdmin(const AdminAccess& access) {
   return std::make_unique<AdminService>(limiter_, access, worker_, rules_.get());
 }
 
+// Leases that are settled when Redis answers; what is left then is lost, and logged.
+void Server::WaitForSettlements(SteadyTime deadline) const {
+  const auto queued = [this] {
+    double sum = 0;
+    for (std::size_t i = 0; i < io_->size(); ++i) {
+      const std::string loop = fmt::format("io-{}", i);
+      sum += metrics_->GaugeFor("sluice_redis_queued_settles", "", {{"loop", loop}}).Value();
+    }
+    return sum;
+  };
+  while (SteadyNow() < deadline && queued() > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 // The store and the worker may still call handlers, so they stop before handlers are freed.
 void Server::Stop(Duration drain) {
   if (std::exchange(stopped_, true)) return;
@@ -411,6 +430,7 @@ void Server::Stop(Duration drain) {
   if (http_) http_->Stop(std::max(left, std::min(drain, kLeastHttpDrain)));
   http_.reset();
   metrics_http_.reset();
+  if (redis_) WaitForSettlements(deadline);
   if (charge_timer_) io_->RunOn(0, [this](net::Loop&) { charge_timer_.reset(); });
   io_->RunOn(0, [this](net::Loop&) { credentials_timer_.reset(); });
   worker_.Stop();

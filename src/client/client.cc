@@ -126,6 +126,11 @@ Result<Duration> Client::RenewLease(const std::string& lease_id, Duration timeou
   return ToDuration(response->ttl());
 }
 
+Result<v1::SettleLeaseResponse> Client::SettleLease(const v1::SettleLeaseRequest& request,
+                                                    Duration timeout) {
+  return Call<v1::SettleLeaseResponse>("/sluice.v1.RateLimiter/SettleLease", request, timeout);
+}
+
 Result<void> Client::ReleaseLease(const std::string& lease_id, Duration timeout) {
   v1::ReleaseLeaseRequest request;
   request.set_lease_id(lease_id);

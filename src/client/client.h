@@ -36,6 +36,10 @@ class Client {
   // Releases the lease if it still exists. Waits as Check does.
   Result<void> ReleaseLease(const std::string& lease_id, Duration timeout);
 
+  // Settles the lease with what was used. Waits as Check does.
+  Result<v1::SettleLeaseResponse> SettleLease(const v1::SettleLeaseRequest& request,
+                                              Duration timeout);
+
   // Whether the server accepts calls, according to its Health service. Errors as in Check.
   Result<bool> IsServing(Duration timeout);
 

@@ -9,6 +9,7 @@
 #include "config/limit_parser.h"
 #include "config/pattern_parser.h"
 #include "config/rule_warnings.h"
+#include "config/scalar_parser.h"
 
 namespace sluice {
 namespace {
@@ -108,6 +109,16 @@ void ParsePolicies(const ConfigMap& fields, Rule& rule) {
   }
 }
 
+Duration ParseMaxLeaseTtl(const ConfigValue& value) {
+  constexpr std::string_view kAllowed = "are durations from 100ms to 1d";
+  const auto text = value.Text(kAllowed);
+  if (!text) return kDefaultMaxLeaseTtl;
+  const auto ttl = ParseDuration(*text);
+  if (ttl && *ttl >= kMinLeaseTtl && *ttl <= kMaxLeaseTtl) return *ttl;
+  value.ReportFound(kAllowed);
+  return kDefaultMaxLeaseTtl;
+}
+
 }  // namespace
 
 std::string ParseAttributeName(const ConfigValue& value) {
@@ -122,9 +133,9 @@ std::string ParseAttributeName(const ConfigValue& value) {
 }
 
 Rule ParseRule(const ConfigValue& value) {
-  static constexpr std::array<std::string_view, 9> kKeys{
-      "name",      "match", "per", "limits", "overrides", "mode", "missing", "on_store_failure",
-      "deny_cache"};
+  static constexpr std::array<std::string_view, 10> kKeys{
+      "name", "match",   "per",              "limits",     "overrides",
+      "mode", "missing", "on_store_failure", "deny_cache", "max_lease_ttl"};
   const ConfigMap fields(value, kKeys);
   Rule rule;
   rule.location = fmt::format("{}:{}", value.report().file, value.node().position.line);
@@ -142,6 +153,7 @@ Rule ParseRule(const ConfigValue& value) {
     }
   }
   ParsePolicies(fields, rule);
+  if (const auto ttl = fields.Find("max_lease_ttl")) rule.max_lease_ttl = ParseMaxLeaseTtl(*ttl);
   WarnAbout(value, rule);
   return rule;
 }

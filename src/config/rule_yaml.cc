@@ -141,6 +141,9 @@ std::string ToYaml(const Rule& rule) {
     text += fmt::format("on_store_failure: {}\n", ToString(rule.on_store_failure));
   }
   if (!rule.deny_cache) text += "deny_cache: false\n";
+  if (rule.max_lease_ttl != kDefaultMaxLeaseTtl) {
+    text += fmt::format("max_lease_ttl: {}\n", FormatDuration(rule.max_lease_ttl));
+  }
   return text;
 }
 

@@ -1,4 +1,5 @@
-// A lease: slots of concurrency limits, held under one id until released or expired.
+// A lease: slots of concurrency limits, and possibly the units of all limits of a check, held under
+// one id until settled or expired.
 #pragma once
 
 #include <array>
@@ -17,5 +18,20 @@ struct Lease {
 
   bool operator==(const Lease&) const = default;
 };
+
+// For this long after its end, what a lease holds can still be settled.
+inline constexpr Duration kSettlesFor = std::chrono::minutes(10);
+// For this long a store knows that a lease was settled.
+inline constexpr Duration kKnowsSettledFor = std::chrono::minutes(1);
+
+// What became of a lease that was to be settled.
+enum class Settled : std::uint8_t {
+  kSettled,         // now, by this
+  kAlreadySettled,  // before: nothing changed
+  kNotFound,        // never taken, or ended too long ago: nothing changed
+};
+
+// Of kSettle: a counter keeps the units that the lease took.
+inline constexpr std::int64_t kAsTaken = -1;
 
 }  // namespace sluice

@@ -14,9 +14,11 @@ enum class Mode : std::uint8_t {
   kRefund = 4,
   // Not for checks: these change a lease that a check has taken.
   kRenew = 5,
-  kRelease = 6,
+  kSettle = 6,
   // Not for checks: undoes an earlier check, as if it had not happened.
   kUndo = 7,
+  // Not for checks: reads a lease.
+  kInspect = 8,
 };
 
 enum class Decision : std::uint8_t { kAllowed = 1, kDenied = 2 };

@@ -116,6 +116,8 @@ int HttpStatusOf(rpc::StatusCode code) {
       return 403;
     case rpc::StatusCode::kNotFound:
       return 404;
+    case rpc::StatusCode::kResourceExhausted:
+      return 429;
     case rpc::StatusCode::kUnavailable:
       return 503;
     case rpc::StatusCode::kDeadlineExceeded:

@@ -118,7 +118,8 @@ void ActiveRules::CountVerdicts(std::span<const LimitAnswer> limits, bool taken)
 void ActiveRules::CountUnits(std::span<const LimitAnswer> limits) const {
   for (const LimitAnswer& limit : limits) {
     const std::int64_t units = limit.units - limit.verdict.dropped;
-    if (!limit.counts_amounts || !limit.state_known || units == 0) continue;
+    if (limit.counts == nullptr || limit.counts->empty() || !limit.state_known || units == 0)
+      continue;
     const IndexedRule& rule = *limit.rule;
     const auto make = [&]() -> Counter& {
       return metrics_.CounterFor("sluice_units_total",

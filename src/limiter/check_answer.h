@@ -18,7 +18,7 @@ struct LimitAnswer {
   std::uint32_t index = 0;             // in the rule's (or its override's) limits
   std::optional<Algorithm> algorithm;  // empty: the rule is blocked, or lacks an attribute
   std::int64_t units = 0;              // what the request asks of the limit
-  bool counts_amounts = false;         // the limit counts something else than the cost
+  const Counts* counts = nullptr;      // what the limit counts; owned like `rule`, or a request's
   Source source = Source::kStore;
   // False: decided by `on_store_failure: allow` or `deny`, or by a rule that does not count. Then
   // only `admitted` and `retry_after` of `verdict` are valid.

@@ -21,7 +21,7 @@ void CheckCall::Start(SteadyTime received) {
   if (check_.counters.empty() && matched_.skipped()) {
     return Refuse(InvalidArgument("mode: no matching limit supports it"));
   }
-  if (auto prepared = lease_.Prepare(check_, request.may_lease); !prepared) {
+  if (auto prepared = lease_.Prepare(check_, request, answer().limits); !prepared) {
     return Refuse(prepared.error());
   }
   if (check_.counters.empty()) {
@@ -35,6 +35,7 @@ void CheckCall::Reset() {
   answer().Clear();
   check_.counters.clear();
   check_.lease.reset();
+  check_.leases_units = false;
   check_.late.reset();
   check_.demand = request.demand;
   if (request.TakesNothing()) check_.demand.mode = Mode::kPeek;
@@ -75,7 +76,10 @@ void CheckCall::AskStore() {
   const bool denied =
       !matched_.has_enforced() && matched_.DecisionWithoutLimits() == Decision::kDenied;
   Mode& mode = check_.demand.mode;
-  if (denied && mode == Mode::kConsume) mode = Mode::kPeek;
+  if (denied && mode == Mode::kConsume) {
+    mode = Mode::kPeek;
+    check_.leases_units = false;
+  }
   asked_ = SteadyNow();
   const bool may_know = limiter_.options().deny_cache && !request.ask_store;
   if (may_know && limiter_.deny_cache().Denies(Asked(), answer())) {
@@ -109,6 +113,12 @@ void CheckCall::OnFailure() {
   const bool caller_is_late = std::any_of(
       check_.counters.begin(), check_.counters.end(),
       [](const CounterCheck& it) { return it.failure == StoreFailure::kCallerTimeout; });
+  // The embedded store has no other way out: its bound is the operator's to know.
+  if (check_.leases_units && !limiter_.falls_back()) {
+    return Refuse({ErrorCode::kResourceExhausted,
+                   "lease_ttl: the embedded store has no room for the lease; it holds at most "
+                   "100000 open leases of units"});
+  }
   caller_is_late ? RefuseLate() : policy_.Apply(answer());
 }
 
@@ -139,7 +149,8 @@ void CheckCall::Answer(Decision decision, Source source) {
   if (decision == Decision::kDenied) result.retry_after = result.LongestRetry();
   if (decision == Decision::kAllowed) {
     result.wait = result.LongestWait();
-    result.lease = lease_.Name(check_, result.limits, limiter_.fallback());
+    result.lease = lease_.Name(check_, result.limits, policy_.owed(), limiter_.fallback());
+    if (result.lease && check_.leases_units) limiter_.metrics().leases_taken.Increment();
   }
   if (result.decided_at == Time()) result.decided_at = limiter_.fallback().clock.Now();
   if (source == Source::kNoRule) rules_->CountUnmatched(request.domain, decision);

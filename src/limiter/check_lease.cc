@@ -6,19 +6,38 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/random.h"
+#include "core/format.h"
 
 namespace sluice {
 namespace {
+
+Error MayNot(std::string_view field, std::string_view reason) {
+  return {ErrorCode::kPermissionDenied,
+          fmt::format("{}: the caller may not take leases (setting callers){}", field, reason)};
+}
+
+Error DoesNotFit(std::string_view counters) {
+  return InvalidArgument(fmt::format(
+      "attributes: the counters of all {} that match this request do not fit into a lease id of "
+      "{} bytes",
+      counters, LeaseName::kMaxBytes));
+}
 
 bool TakesSlots(const CounterCheck& counter) {
   return counter.units > 0 && TakesLeases(*counter.limit);
 }
 
-// The keys of the concurrency counters taken in `taken_by`. Counters of a shadow rule are included
-// only if the rule would have admitted the request.
+void AddSlots(const CounterCheck& counter, LeaseName& name) {
+  name.counters.push_back({.key = std::string(counter.key), .limit = AnySlots(), .counts = {}});
+}
+
+// The concurrency counters taken in `taken_by`. Counters of a shadow rule are included only if the
+// rule would have admitted the request.
 void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, Source taken_by,
-                  std::vector<std::string_view>& keys) {
+                  LeaseName& name) {
   for (std::size_t i = 0; i < limits.size(); ++i) {
     const LimitAnswer& limit = limits[i];
     const bool here = limit.source == taken_by && limit.state_known;
@@ -26,71 +45,153 @@ void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, 
     const bool taken = std::all_of(limits.begin(), limits.end(), [&](const LimitAnswer& other) {
       return other.rule != limit.rule || other.verdict.admitted;
     });
-    if (taken) keys.push_back(check.counters[i].key);
+    if (taken) AddSlots(check.counters[i], name);
   }
 }
 
-std::vector<PendingLeases::Slots> SlotsOf(const StoreCheck& check,
-                                          std::span<const std::string_view> keys) {
-  std::vector<PendingLeases::Slots> slots;
+std::vector<PendingLeases::Held> SlotsOf(const StoreCheck& check, const LeaseName& name) {
+  std::vector<PendingLeases::Held> slots;
   for (const CounterCheck& counter : check.counters) {
-    if (std::find(keys.begin(), keys.end(), counter.key) == keys.end()) continue;
-    slots.push_back({.key = std::string(counter.key), .count = counter.units});
+    const bool is_named = std::any_of(name.counters.begin(), name.counters.end(),
+                                      [&](const auto& it) { return it.key == counter.key; });
+    if (is_named) slots.push_back({.key = std::string(counter.key), .count = counter.units});
   }
   return slots;
 }
 
+bool IsDecidedBy(std::span<const LimitAnswer> limits, Source source) {
+  return std::any_of(limits.begin(), limits.end(),
+                     [&](const LimitAnswer& it) { return it.source == source && it.state_known; });
+}
+
+void DropLastGroup(StoreCheck& check, std::vector<LimitAnswer>& limits) {
+  const std::uint16_t group = check.counters.back().group;
+  while (check.counters.back().group == group) {
+    check.counters.pop_back();
+    limits.pop_back();
+  }
+}
+
 }  // namespace
+
+Result<void> CheckLease::Prepare(StoreCheck& check, const CheckRequest& request,
+                                 std::vector<LimitAnswer>& limits) {
+  check.leases_units = false;
+  if (check.demand.mode != Mode::kConsume || check.counters.empty()) return {};
+  return request.lease_ttl ? PrepareUnits(check, request, limits)
+                           : PrepareSlots(check, request.may_lease);
+}
 
 // The lease lasts for the shortest ttl of the limits; shadow rules count only if there are no
 // others.
-Result<void> CheckLease::Prepare(StoreCheck& check, bool may_lease) {
-  if (check.demand.mode != Mode::kConsume) return {};
-  name_.keys.clear();
+Result<void> CheckLease::PrepareSlots(StoreCheck& check, bool may_lease) {
+  name_.counters.clear();
   name_.ttl = Duration::max();
   for (const CounterCheck& counter : check.counters) {
     if (!TakesSlots(counter)) continue;
     const std::optional<Duration> ttl = LeaseTtl(*counter.limit);
-    if (counter.group > 0 && !name_.keys.empty()) break;
+    if (counter.group > 0 && !name_.counters.empty()) break;
     name_.ttl = std::min(name_.ttl, *ttl);
-    if (counter.group == 0) name_.keys.push_back(counter.key);
+    if (counter.group == 0) AddSlots(counter, name_);
   }
   if (name_.ttl == Duration::max()) return {};
-  if (!may_lease && !name_.keys.empty()) {
-    return Error{ErrorCode::kPermissionDenied,
-                 "mode: the caller may not take leases (setting callers), and a concurrency limit "
-                 "matches this request"};
+  if (!may_lease && !name_.counters.empty()) {
+    return MayNot("mode", ", and a concurrency limit matches this request");
   }
   name_.bits = RandomBytes();
-  name_.local = false;
+  name_.local = name_.units = false;
+  name_.amounts.clear();
   check.lease = name_.lease();
-  if (name_.keys.empty() || name_.ToText()) return {};
-  return InvalidArgument(
-      "attributes: the counters of all concurrency limits that match this request do not fit into "
-      "a lease id of 2048 bytes");
+  if (name_.counters.empty() || name_.ToText()) return {};
+  return DoesNotFit("concurrency limits");
+}
+
+Result<void> CheckLease::PrepareUnits(StoreCheck& check, const CheckRequest& request,
+                                      std::vector<LimitAnswer>& limits) {
+  if (!request.may_lease) return MayNot("lease_ttl", "");
+  name_ = {.bits = RandomBytes(), .ttl = *request.lease_ttl, .units = true};
+  for (std::size_t i = 0; i < limits.size() && check.counters[i].group == 0; ++i) {
+    const Rule& rule = limits[i].rule->rule;
+    if (*request.lease_ttl > rule.max_lease_ttl) {
+      return InvalidArgument(fmt::format(
+          "lease_ttl: is {}; rule \"{}\" allows at most {} "
+          "(max_lease_ttl)",
+          FormatDuration(*request.lease_ttl), rule.name, FormatDuration(rule.max_lease_ttl)));
+    }
+    if (!TakesSlots(check.counters[i])) continue;
+    name_.ttl = std::min(name_.ttl, *LeaseTtl(*check.counters[i].limit));
+  }
+  const auto amount_of = [&](std::string_view name) { return request.AmountOf(name); };
+  while (!check.counters.empty()) {
+    name_.amounts.clear();
+    name_.counters.clear();
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+      name_.Add(check.counters[i], limits[i].index, *limits[i].counts, amount_of);
+    }
+    if (name_.ToText()) break;
+    if (check.counters.back().group == 0) return DoesNotFit("limits");
+    DropLastGroup(check, limits);
+  }
+  if (check.counters.empty()) return {};
+  check.lease = name_.lease();
+  check.leases_units = true;
+  return {};
+}
+
+std::optional<LeaseAnswer> CheckLease::Name(const StoreCheck& check,
+                                            std::span<const LimitAnswer> limits, Owed owed,
+                                            Fallback& fallback) {
+  if (!check.lease) return std::nullopt;
+  return check.leases_units ? NameUnits(check, limits, owed, fallback)
+                            : NameSlots(check, limits, fallback);
 }
 
 // If some slots are in the store and some on this server, only those in the store are named; the
 // others are freed when they expire.
-std::optional<LeaseAnswer> CheckLease::Name(const StoreCheck& check,
-                                            std::span<const LimitAnswer> limits,
-                                            Fallback& fallback) {
-  if (!check.lease) return std::nullopt;
-  name_.keys.clear();
-  CollectSlots(check, limits, Source::kStore, name_.keys);
-  name_.local = name_.keys.empty();
-  if (name_.local) CollectSlots(check, limits, Source::kFallback, name_.keys);
+std::optional<LeaseAnswer> CheckLease::NameSlots(const StoreCheck& check,
+                                                 std::span<const LimitAnswer> limits,
+                                                 Fallback& fallback) {
+  name_.counters.clear();
+  CollectSlots(check, limits, Source::kStore, name_);
+  name_.local = name_.counters.empty();
+  if (name_.local) CollectSlots(check, limits, Source::kFallback, name_);
   // Shadow rules come last; slots that are not named are freed when they expire.
-  for (; !name_.keys.empty(); name_.keys.pop_back()) {
+  for (; !name_.counters.empty(); name_.counters.pop_back()) {
     auto id = name_.ToText();
     if (!id) continue;
     if (name_.local) {
-      fallback.leases.Granted(check.lease->id, SlotsOf(check, name_.keys),
-                              SteadyNow() + check.lease->ttl);
+      fallback.leases.Granted({.id = check.lease->id,
+                               .held = SlotsOf(check, name_),
+                               .expires = SteadyNow() + check.lease->ttl});
     }
     return LeaseAnswer{.id = std::move(*id), .ttl = check.lease->ttl};
   }
   return std::nullopt;
+}
+
+// If some units are in the store and some on this server, the latter stay as taken. Without a
+// counter that either has decided, there is nothing to settle.
+std::optional<LeaseAnswer> CheckLease::NameUnits(const StoreCheck& check,
+                                                 std::span<const LimitAnswer> limits, Owed owed,
+                                                 Fallback& fallback) {
+  if (check.demand.mode != Mode::kConsume) return std::nullopt;
+  name_.local = !IsDecidedBy(limits, Source::kStore);
+  if (!name_.local) return LeaseAnswer{.id = *name_.ToText(), .ttl = check.lease->ttl};
+  if (!IsDecidedBy(limits, Source::kFallback)) return std::nullopt;
+  PendingLeases::Change lease{
+      .id = check.lease->id, .expires = SteadyNow() + check.lease->ttl, .units = true};
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    const CounterCheck& counter = check.counters[i];
+    const auto added = i < owed.size() ? owed[i] : std::nullopt;
+    const bool is_held = added || (limits[i].state_known && TakesLeases(*counter.limit));
+    lease.held.push_back({.key = std::string(counter.key),
+                          .count = is_held ? counter.units : 0,
+                          .limit = *counter.limit,
+                          .group = counter.group,
+                          .added = added});
+  }
+  fallback.leases.Granted(std::move(lease));
+  return LeaseAnswer{.id = *name_.ToText(), .ttl = check.lease->ttl};
 }
 
 }  // namespace sluice

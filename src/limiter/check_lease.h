@@ -1,13 +1,16 @@
-// The lease of one check: one lease covers all of its concurrency limits.
+// The lease of one check: one lease covers all of its concurrency limits, or the units of all of
+// its limits.
 //
 // One thread.
 #pragma once
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "limiter/check_answer.h"
+#include "limiter/check_request.h"
 #include "limiter/fallback.h"
 #include "limiter/lease_name.h"
 #include "store/store.h"
@@ -16,17 +19,29 @@ namespace sluice {
 
 class CheckLease {
  public:
-  // Gives `check`, which has none, a lease if it takes slots. Fails if the caller may not take
-  // leases, or if the counters do not fit into a lease id.
-  Result<void> Prepare(StoreCheck& check, bool may_lease);
+  // Gives `check`, which has none, a lease if it takes slots or if `request` has a lease_ttl.
+  // `limits` are the answers to its counters. Fails if the caller may not take leases, if a rule
+  // does not allow the ttl, or if the counters do not fit into a lease id. Shadow rules whose
+  // counters do not fit into that of a lease of units are removed from the check.
+  Result<void> Prepare(StoreCheck& check, const CheckRequest& request,
+                       std::vector<LimitAnswer>& limits);
 
-  // The lease that the admitted `check` has taken, if any. `limits` are the answers to its
-  // counters. A lease granted by this server is reported to `fallback`.
+  // The lease that the admitted `check` has taken, if any. A lease granted by this server is
+  // reported to `fallback`, with what its units found there.
+  using Owed = std::span<const std::optional<PendingCharges::Added>>;
   std::optional<LeaseAnswer> Name(const StoreCheck& check, std::span<const LimitAnswer> limits,
-                                  Fallback& fallback);
+                                  Owed owed, Fallback& fallback);
 
  private:
-  LeaseName name_;  // its keys are those of counters
+  Result<void> PrepareSlots(StoreCheck& check, bool may_lease);
+  Result<void> PrepareUnits(StoreCheck& check, const CheckRequest& request,
+                            std::vector<LimitAnswer>& limits);
+  std::optional<LeaseAnswer> NameSlots(const StoreCheck& check, std::span<const LimitAnswer> limits,
+                                       Fallback& fallback);
+  std::optional<LeaseAnswer> NameUnits(const StoreCheck& check, std::span<const LimitAnswer> limits,
+                                       Owed owed, Fallback& fallback);
+
+  LeaseName name_;
 };
 
 }  // namespace sluice

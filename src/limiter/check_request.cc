@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "core/format.h"
+#include "match/rule.h"
+
 namespace sluice {
 namespace {
 
@@ -55,12 +58,22 @@ Result<void> ValidateAmount(const Amount& amount) {
 
 }  // namespace
 
+Result<void> ValidateUnits(std::int64_t cost, std::span<const Amount> amounts) {
+  if (!AreUnits(cost)) return TooManyUnits("cost", cost);
+  if (auto few = ValidateCount("amounts", amounts.size(), kMaxAmounts); !few) return few;
+  for (const Amount& amount : amounts) {
+    if (auto valid = ValidateAmount(amount); !valid) return valid;
+  }
+  return {};
+}
+
 void CheckRequest::Clear() {
   domain = {};
   attributes.clear();
   cost = 1;
   amounts.clear();
   demand = {};
+  lease_ttl.reset();
   deadline = SteadyTime::max();
   in_order = false;
   ask_store = false;
@@ -102,14 +115,14 @@ Result<void> CheckRequest::Validate() const {
   for (const Attribute& attribute : attributes) {
     if (auto valid = ValidateAttribute(attribute); !valid) return valid;
   }
-  if (!AreUnits(cost)) return TooManyUnits("cost", cost);
-  if (auto few = ValidateCount("amounts", amounts.size(), kMaxAmounts); !few) return few;
-  for (const Amount& amount : amounts) {
-    if (auto valid = ValidateAmount(amount); !valid) return valid;
-  }
+  if (auto valid = ValidateUnits(cost, amounts); !valid) return valid;
   const auto& max_wait = demand.max_wait;
   if (max_wait && (*max_wait < Duration::zero() || *max_wait > kMaxMaxWait)) {
     return InvalidArgument("max_wait: is not from 0 to 365 days");
+  }
+  if (lease_ttl && (*lease_ttl < kMinLeaseTtl || *lease_ttl > kMaxLeaseTtl)) {
+    return InvalidArgument(fmt::format("lease_ttl: is {}; allowed are 100ms to {}, or less by rule",
+                                       FormatDuration(*lease_ttl), FormatDuration(kMaxLeaseTtl)));
   }
   return {};
 }

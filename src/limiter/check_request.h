@@ -30,18 +30,23 @@ struct Amount {
   std::int64_t value = 0;  // 0 to kMaxCost
 };
 
+// Of a cost and amounts, as Validate says.
+Result<void> ValidateUnits(std::int64_t cost, std::span<const Amount> amounts);
+
 struct CheckRequest {
   std::string_view domain;
   std::vector<Attribute> attributes;
   std::int64_t cost = 1;        // 0 to kMaxCost
   std::vector<Amount> amounts;  // names are distinct; what is not given is 0, or see AmountOf
   Demand demand;                // if TakesNothing, its mode counts as kPeek
+  // kConsume: the units are taken under a lease; kMinLeaseTtl to the rule's max_lease_ttl.
+  std::optional<Duration> lease_ttl;
   SteadyTime deadline = SteadyTime::max();  // the caller's; the store gets slightly less
   // Decided after every earlier in-order check from this thread.
   bool in_order = false;
   // Asks the store even if this server remembers a denial.
   bool ask_store = false;
-  // Whether it may take a slot of a concurrency limit.
+  // Whether it may take a lease.
   bool may_lease = true;
   // With kCharge: the caller obeys the decision, as with kConsume. So if this server knows that a
   // limit is exceeded, the check may be denied without being counted.

@@ -29,6 +29,7 @@ bool FailurePolicy::AvoidsStore(std::span<const LimitAnswer> limits, bool charge
 void FailurePolicy::Apply(CheckAnswer& answer) {
   answer_ = &answer;
   error_ = denied_ = false;
+  owed_.clear();
   bool any_local = false;
   for (std::size_t i = 0; i < check_.counters.size(); ++i) {
     const CounterCheck& counter = check_.counters[i];
@@ -63,6 +64,7 @@ void FailurePolicy::DecideLocally() {
   const bool denied = demand.mode == Mode::kConsume && answer_->AnyLimitDenies();
   if (error_ || denied) demand.mode = Mode::kPeek;
   lease = check_.lease;
+  leases_units = check_.leases_units && demand.mode == Mode::kConsume;
   counters.clear();
   local_.clear();
   local_.reserve(check_.counters.size());  // so that pointers into it remain valid
@@ -121,10 +123,12 @@ void FailurePolicy::GiveUp() const {
 void FailurePolicy::UndoCheck() const { limiter_.store().Undo(check_); }
 
 // Records units that a policy admitted without the store, to be charged when it is back. Checks
-// that may have run in the store are not recorded: they would be charged twice.
-void FailurePolicy::RecordCharges() const {
+// that may have run in the store are not recorded: they would be charged twice. Unless they took a
+// lease of units, which the store settles with 0.
+void FailurePolicy::RecordCharges() {
   const Demand& asked = check_.demand;
   if (asked.mode == Mode::kPeek || asked.mode == Mode::kRefund || error_) return;
+  owed_.resize(check_.counters.size());
   for (std::size_t i = 0; i < check_.counters.size() && check_.counters[i].group == 0; ++i) {
     const CounterCheck& counter = check_.counters[i];
     const LimitAnswer& limit = answer_->limits[i];
@@ -132,10 +136,10 @@ void FailurePolicy::RecordCharges() const {
     if (!counter.failure || !counts || !Supports(*counter.limit, Mode::kCharge)) continue;
     const std::int64_t units = counter.units - limit.verdict.dropped;
     if (units == 0) continue;
-    if (counter.failure == StoreFailure::kTimeout) {
+    if (counter.failure == StoreFailure::kTimeout && !check_.leases_units) {
       limiter_.fallback().RecordUnknown(units);
     } else {
-      limiter_.fallback().RecordCharge(counter.key, *counter.limit, units);
+      owed_[i] = limiter_.fallback().RecordCharge(counter.key, *counter.limit, units);
     }
   }
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -36,6 +37,10 @@ class FailurePolicy final : private StoreCheck {
   // After Apply: a rule requires an error, and no limit denies the check.
   bool requires_error() const { return error_ && !denied_; }
 
+  // After Apply: what the units of the check's counters have found that are to be charged when the
+  // store is back; in their order, or empty.
+  std::span<const std::optional<PendingCharges::Added>> owed() const { return owed_; }
+
   // Instead of Apply, if the caller no longer waits: no policy decides.
   void GiveUp() const;
 
@@ -46,7 +51,7 @@ class FailurePolicy final : private StoreCheck {
   void OnDecided() override;
   void Finish();
   void UndoCheck() const;
-  void RecordCharges() const;
+  void RecordCharges();
   void CountLostWrite() const;
 
   Limiter& limiter_;
@@ -54,7 +59,8 @@ class FailurePolicy final : private StoreCheck {
   const std::function<void()> on_applied_;
   CheckAnswer* answer_ = nullptr;
   std::vector<Fallback::LocalCounter> local_;  // of `counters`, which are those decided locally
-  bool error_ = false;                         // a rule of a failed counter requires UNAVAILABLE
+  std::vector<std::optional<PendingCharges::Added>> owed_;
+  bool error_ = false;  // a rule of a failed counter requires UNAVAILABLE
   bool denied_ = false;
 };
 

@@ -37,11 +37,15 @@ class Fallback::Settlement final : public StoreCheck {
   Settlement(Fallback& owner, PendingLeases::Change its_change, SteadyTime now)
       : owner_(owner), pending_(std::move(its_change)) {
     const auto& change = std::get<PendingLeases::Change>(pending_);
-    for (const PendingLeases::Slots& held : change.slots) {
-      counters.push_back(
-          {.key = held.key, .limit = &AnySlots(), .units = held.count, .verdict = {}});
+    for (const PendingLeases::Held& held : change.held) {
+      counters.push_back({.key = held.key,
+                          .limit = held.limit ? &*held.limit : &AnySlots(),
+                          .group = held.group,
+                          .units = change.released && change.units ? held.used : held.count,
+                          .verdict = {}});
     }
-    demand.mode = change.released ? Mode::kRelease : Mode::kCharge;
+    leases_units = change.units;
+    demand.mode = change.released ? Mode::kSettle : change.renewed ? Mode::kRenew : Mode::kCharge;
     const auto left = std::chrono::duration_cast<Duration>(change.expires - now);
     lease = {.id = NameInStore(change.id), .ttl = std::max<Duration>(left, Duration(1))};
   }
@@ -173,17 +177,57 @@ Fallback::LocalCounter Fallback::Localize(std::string_view key, const Limit& lim
   return local;
 }
 
-void Fallback::RecordCharge(std::string_view key, const Limit& limit, std::int64_t units) {
+std::vector<Limit> Fallback::UseShares(StoreCheck& check) const {
+  const Share mine = share();
+  std::vector<Limit> limits;
+  limits.reserve(check.counters.size());  // so that pointers into it remain valid
+  for (CounterCheck& counter : check.counters) {
+    counter.limit = &limits.emplace_back(LimitFor(*counter.limit, mine));
+  }
+  return limits;
+}
+
+std::optional<PendingCharges::Added> Fallback::RecordCharge(std::string_view key,
+                                                            const Limit& limit,
+                                                            std::int64_t units) {
   const Share mine = share();
   const auto seen = states.Find(key);
-  const bool kept =
+  const auto added =
       charges.Add({.key = key, .limit = limit, .share = mine, .seen = seen}, units, clock.Now());
-  (kept ? metrics_->units_owed : metrics_->units_not_kept)
+  (added ? metrics_->units_owed : metrics_->units_not_kept)
       .Increment(static_cast<std::uint64_t>(units));
+  return added;
 }
 
 void Fallback::RecordUnknown(std::int64_t units) const {
   metrics_->units_unknown.Increment(static_cast<std::uint64_t>(units));
+}
+
+// What is no longer pending is with the store, or on its way: then the store settles it.
+Fallback::LocalSettlement Fallback::SettleLease(const StoreCheck& settle) {
+  std::vector<std::int64_t> used;
+  for (const CounterCheck& counter : settle.counters) used.push_back(counter.units);
+  auto lease = leases.Withdraw(settle.lease->id);
+  if (!lease) {
+    const bool known = leases.Settle(settle.lease->id, used);
+    return known ? LocalSettlement::kQueued : LocalSettlement::kUnknown;
+  }
+  bool all = true;
+  for (std::size_t i = 0; i < lease->held.size(); ++i) {
+    PendingLeases::Held& held = lease->held[i];
+    if (!held.added || used[i] == kAsTaken) continue;
+    const std::int64_t kept = std::min(used[i], held.count);
+    const bool is_pending =
+        kept == held.count ||
+        charges.Undo(held.key, {.added = *held.added, .units = held.count, .used = kept},
+                     clock.Now());
+    if (used[i] > held.count) RecordCharge(held.key, *held.limit, used[i] - held.count);
+    if (!is_pending) held.used = kept;
+    all &= is_pending;
+  }
+  if (all) return LocalSettlement::kDone;
+  leases.Resettle(std::move(*lease));
+  return LocalSettlement::kQueued;
 }
 
 // 4. The part is back.
@@ -221,7 +265,10 @@ void Fallback::Reconcile() {
   const SteadyTime now = SteadyNow();
   const std::size_t most = store_accepts_ ? kMostAtOnce : 1;
   reconciling_ = true;
-  for (auto& change : leases.Take(most, now)) {
+  const auto is_owed = [&, time = clock.Now()](std::string_view key) {
+    return charges.Find(key, time) > 0;
+  };
+  for (auto& change : leases.Take(most, now, is_owed)) {
     in_flight_.push_back(std::make_unique<Settlement>(*this, std::move(change), now));
   }
   for (auto& charge : charges.Take(most, clock.Now())) {

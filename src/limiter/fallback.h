@@ -81,9 +81,17 @@ class Fallback final : public StoreListener {
     std::optional<CounterSeed> seed;  // none: starts as a new one
   };
   LocalCounter Localize(std::string_view key, const Limit& limit) const;
+  // Replaces the limits of a check of a lease by this server's shares, which are returned.
+  std::vector<Limit> UseShares(StoreCheck& check) const;
   // Units admitted without the store, which does not know of them, or may know of them.
-  void RecordCharge(std::string_view key, const Limit& limit, std::int64_t units);
+  std::optional<PendingCharges::Added> RecordCharge(std::string_view key, const Limit& limit,
+                                                    std::int64_t units);
   void RecordUnknown(std::int64_t units) const;
+
+  // Corrects what is pending of a lease of units that this server granted. kQueued: the store
+  // settles it. `settle` names the lease as this server does.
+  enum class LocalSettlement { kDone, kQueued, kUnknown };
+  LocalSettlement SettleLease(const StoreCheck& settle);
 
   // 4. Whether checks of the counter still avoid the store. A plain load if no part has failed
   // recently.

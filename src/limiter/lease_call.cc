@@ -1,23 +1,88 @@
 #include "limiter/lease_call.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "limiter/lease_name.h"
-
 namespace sluice {
+namespace {
 
-void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime caller_deadline) {
-  const auto name = LeaseName::Parse(lease_id);
+Mode ModeOf(LeaseCall::Action action) {
+  switch (action) {
+    case LeaseCall::Action::kRenew:
+      return Mode::kRenew;
+    case LeaseCall::Action::kInspect:
+      return Mode::kInspect;
+    default:
+      return Mode::kSettle;
+  }
+}
+
+LeaseOutcome OutcomeOf(Settled settled) {
+  switch (settled) {
+    case Settled::kSettled:
+      return LeaseOutcome::kSettled;
+    case Settled::kAlreadySettled:
+      return LeaseOutcome::kAlreadySettled;
+    case Settled::kNotFound:
+      break;
+  }
+  return LeaseOutcome::kNotFound;
+}
+
+}  // namespace
+
+void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime caller_deadline,
+                      const Usage& usage) {
+  auto name = LeaseName::Parse(lease_id);
   if (!name) return OnLease(name.error());
-  SetSlotCounters(name->keys, *this);
-  demand.mode = action == Action::kRenew ? Mode::kRenew : Mode::kRelease;
-  lease = name->lease();
+  action_ = action;
+  name_ = std::move(*name);
+  report_ = {};
+  if (action == Action::kInspect && !name_.units) {
+    return OnLease(InvalidArgument("lease_id: is a lease of slots; allowed is one of units"));
+  }
+  name_.FillIn(*this);
+  demand.mode = ModeOf(action);
+  if (auto valid = Interpret(usage); !valid) return OnLease(valid.error());
   limiter_.SetDeadlines(*this, SteadyNow(), caller_deadline);
-  by_fallback_ = name->local;
+  by_fallback_ = name_.local;
   asks_for_another_ = false;
-  (name->local ? limiter_.local_store() : limiter_.store()).Submit(*this);
+  if (name_.local) local_ = limiter_.fallback().UseShares(*this);
+  (name_.local ? limiter_.local_store() : limiter_.store()).Submit(*this);
+}
+
+// Sets what was used of each counter that counts something of `usage`.
+Result<void> LeaseCall::Interpret(const Usage& usage) {
+  if (auto valid = ValidateUnits(usage.cost.value_or(1), usage.amounts); !valid) return valid;
+  auto values = name_.amounts;
+  std::vector<bool> is_given(values.size());
+  const auto set = [&](std::string_view name, std::int64_t value) {
+    const auto found = std::find_if(values.begin(), values.end(),
+                                    [&](const LeaseName::Amount& it) { return it.name == name; });
+    if (found == values.end()) return false;
+    found->value = value;
+    is_given[static_cast<std::size_t>(found - values.begin())] = true;
+    return true;
+  };
+  if (usage.cost) static_cast<void>(set(CountedAmount::kCost, *usage.cost));
+  for (const Amount& amount : usage.amounts) {
+    if (!set(amount.name, amount.value)) report_.uncounted_amounts.emplace_back(amount.name);
+  }
+  for (std::size_t i = 0; i < counters.size() && name_.units; ++i) {
+    const LeaseName::Counter& counter = name_.counters[i];
+    const bool changes = std::any_of(counter.counts.begin(), counter.counts.end(),
+                                     [&](const auto& counted) { return is_given[counted.amount]; });
+    if (!changes || TakesLeases(counter.limit)) continue;
+    const auto units = LeaseName::UnitsOf(counter, values);
+    if (!units) {
+      return InvalidArgument(fmt::format("amounts: rule \"{}\" limits[{}] counts more than 2^53",
+                                         LeaseName::RuleOf(counter), counter.index));
+    }
+    counters[i].units = *units;
+  }
+  return {};
 }
 
 // If another server granted the lease while the store failed, it has reported it since.
@@ -25,6 +90,7 @@ void LeaseCall::AskStore() {
   by_fallback_ = false;
   asks_for_another_ = true;
   lease->id = NameInStore(lease->id);
+  for (std::size_t i = 0; i < counters.size(); ++i) counters[i].limit = &name_.counters[i].limit;
   limiter_.store().Submit(*this);
 }
 
@@ -35,37 +101,95 @@ bool LeaseCall::MayNotBeReportedYet() const {
 }
 
 void LeaseCall::OnDecided() {
-  if (by_fallback_ && !(admitted && IsOfThisServer())) return AskStore();
-  const auto failed = failure();
-  if (failed == StoreFailure::kCallerTimeout) {
-    return OnLease(Error{ErrorCode::kDeadlineExceeded,
-                         "the deadline passed before the store answered; the lease is valid until "
-                         "its ttl has passed"});
-  }
-  if (failed) {
-    return OnLease(
-        Error{ErrorCode::kUnavailable,
-              fmt::format("the store failed ({}); the lease is valid until its ttl has passed",
-                          ToString(*failed))});
-  }
-  if (asks_for_another_ && MayNotBeReportedYet()) {
+  if (by_fallback_) return OnDecidedHere();
+  if (const auto failed = failure()) return OnFailure(*failed);
+  const bool is_missing = !name_.units || settled == Settled::kNotFound;
+  if (asks_for_another_ && is_missing && MayNotBeReportedYet()) {
     return OnLease(Error{ErrorCode::kUnavailable,
                          "the store has just come back, and the server that granted the lease may "
                          "not have reported it yet"});
   }
-  if (!admitted) {
+  if (action_ == Action::kRenew && !admitted) {
     return OnLease(
         Error{ErrorCode::kNotFound,
               "lease_id: the lease has expired or was released; it cannot be taken again"});
   }
-  OnLease(demand.mode == Mode::kRenew ? lease->ttl : Duration::zero());
+  Report(name_.units ? OutcomeOf(settled) : LeaseOutcome::kSettled);
 }
 
-bool LeaseCall::IsOfThisServer() const {
-  PendingLeases& leases = limiter_.fallback().leases;
-  if (demand.mode == Mode::kRelease) return leases.Released(lease->id);
-  leases.Renewed(lease->id, SteadyNow() + lease->ttl);
-  return true;
+// After a change in this server's memory: queues it for the store, or corrects what is pending. Any
+// lease can be released, so whether this server granted it is known by what is pending alone.
+void LeaseCall::OnDecidedHere() {
+  Fallback& fallback = limiter_.fallback();
+  if (demand.mode == Mode::kRenew) {
+    if (!admitted) return AskStore();
+    fallback.leases.Renewed(lease->id, SteadyNow() + lease->ttl);
+    return Report(LeaseOutcome::kSettled);
+  }
+  if (demand.mode == Mode::kInspect) {
+    return settled == Settled::kSettled ? Report(LeaseOutcome::kSettled) : AskStore();
+  }
+  if (!name_.units) {
+    const bool is_known = admitted && fallback.leases.Released(lease->id);
+    return is_known ? Report(LeaseOutcome::kSettled) : AskStore();
+  }
+  switch (fallback.SettleLease(*this)) {
+    case Fallback::LocalSettlement::kDone:
+      return Report(LeaseOutcome::kSettled);
+    case Fallback::LocalSettlement::kQueued:
+      return Report(LeaseOutcome::kQueued);
+    case Fallback::LocalSettlement::kUnknown:
+      break;
+  }
+  if (settled == Settled::kAlreadySettled) return Report(LeaseOutcome::kAlreadySettled);
+  AskStore();
+}
+
+void LeaseCall::OnFailure(StoreFailure failure) {
+  const bool settles = name_.units && demand.mode == Mode::kSettle;
+  const bool is_queued = settles && limiter_.store().Settle(*this);
+  const std::string_view fate = is_queued ? "the lease will be settled when the store answers"
+                                : settles ? "too many settlements wait for it already"
+                                          : "the lease is valid until its ttl has passed";
+  if (failure == StoreFailure::kCallerTimeout) {
+    return OnLease(Error{ErrorCode::kDeadlineExceeded,
+                         fmt::format("the deadline passed before the store answered; {}", fate)});
+  }
+  if (is_queued) return Report(LeaseOutcome::kQueued);
+  OnLease(Error{ErrorCode::kUnavailable,
+                fmt::format("the store failed ({}); {}", ToString(failure), fate)});
+}
+
+void LeaseCall::Report(LeaseOutcome outcome) {
+  report_.outcome = outcome;
+  report_.ttl = lease->ttl;
+  report_.ends = lease_ends;
+  if (name_.units && demand.mode == Mode::kSettle) limiter_.metrics().Count(outcome);
+  for (std::size_t i = 0; i < counters.size() && name_.units; ++i) {
+    if (outcome != LeaseOutcome::kSettled) break;
+    const CounterCheck& counter = counters[i];
+    report_.limits.push_back({.counter = name_.counters[i],
+                              .held = counter.held,
+                              .units = counter.units == kAsTaken ? counter.held : counter.units,
+                              .source = by_fallback_ ? Source::kFallback : Source::kStore,
+                              .verdict = counter.verdict});
+    LeasedLimit& limit = report_.limits.back();
+    if (limit.units <= limit.held) limit.verdict.dropped = 0;
+    if (demand.mode == Mode::kSettle) CountUnits(limit);
+  }
+  report_.taken = name_.amounts;
+  OnLease(report_);
+}
+
+void LeaseCall::CountUnits(const LeasedLimit& limit) const {
+  const LimiterMetrics& metrics = limiter_.metrics();
+  const auto add = [](Counter& to, std::int64_t units) {
+    to.Increment(static_cast<std::uint64_t>(units));
+  };
+  if (TakesLeases(limit.counter.limit)) return;
+  if (limit.units < limit.held) return add(metrics.lease_units_returned, limit.held - limit.units);
+  add(metrics.lease_units_charged, limit.units - limit.held - limit.verdict.dropped);
+  add(metrics.lease_units_dropped, limit.verdict.dropped);
 }
 
 }  // namespace sluice

@@ -1,42 +1,80 @@
-// One renewal or release of a lease. A front end derives from LeaseCall, calls Start, and receives
-// the answer in OnLease. May be started again from then on.
+// One call about a lease: renews, settles, releases or reads it. A front end derives from
+// LeaseCall, calls Start, and receives the answer in OnLease. May be started again from then on.
 #pragma once
 
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
+#include "limiter/check_request.h"
+#include "limiter/lease_name.h"
+#include "limiter/lease_outcome.h"
 #include "limiter/limiter.h"
 #include "store/store.h"
 
 namespace sluice {
 
+// One limit of a lease of units.
+struct LeasedLimit {
+  LeaseName::Counter counter;
+  std::int64_t held = 0;   // before this call
+  std::int64_t units = 0;  // used
+  Source source = Source::kStore;
+  Verdict verdict;
+};
+
+struct LeaseReport {
+  LeaseOutcome outcome = LeaseOutcome::kSettled;  // kInspect: kSettled means that it is open
+  Duration ttl{};                                 // kRenew: what remains
+  Time ends;                                      // kInspect: unless it is renewed
+  std::vector<LeasedLimit> limits;                // kSettled, of a lease of units
+  std::vector<std::string> uncounted_amounts;     // that no limit of the lease counts
+  std::vector<LeaseName::Amount> taken;           // with what it was taken
+};
+
 class LeaseCall : private StoreCheck {
  public:
-  enum class Action { kRenew, kRelease };
+  // kRelease settles with what was taken. kInspect: of leases of units.
+  enum class Action { kRenew, kRelease, kSettle, kInspect };
+
+  // What was used; what is not given stays as taken.
+  struct Usage {
+    std::optional<std::int64_t> cost;
+    std::span<const Amount> amounts;
+  };
 
   explicit LeaseCall(Limiter& limiter) : limiter_(limiter) {}
 
   // Runs the action and calls OnLease exactly once, on the same thread, possibly before Start
-  // returns. `lease_id` must live until then; `caller_deadline` is the caller's deadline.
-  void Start(Action action, std::string_view lease_id, SteadyTime caller_deadline);
+  // returns. `caller_deadline` is the caller's deadline; `usage` is for kSettle.
+  void Start(Action action, std::string_view lease_id, SteadyTime caller_deadline,
+             const Usage& usage = {});
 
  private:
-  // The remaining ttl of the lease; zero after a release, whether it was held or not. Errors:
-  // kInvalidArgument: malformed id. kNotFound: the lease to renew has expired, and cannot be taken
-  // again. kUnavailable: the store failed. kDeadlineExceeded: the caller's deadline passed. After
-  // the last two the lease is held until it expires.
-  virtual void OnLease(const Result<Duration>& ttl) = 0;
+  // Errors: kInvalidArgument: malformed id or amounts. kNotFound: the lease to renew has expired,
+  // and cannot be taken again. kUnavailable: the store failed. kDeadlineExceeded: the caller's
+  // deadline passed. After the last two the lease is held until it expires, unless it was to be
+  // settled.
+  virtual void OnLease(const Result<LeaseReport>& report) = 0;
 
   void OnDecided() override;
 
+  Result<void> Interpret(const Usage& usage);
   void AskStore();
+  void OnDecidedHere();
   bool MayNotBeReportedYet() const;
-
-  // After a change in this server's memory: queues it for the store. Returns whether this server
-  // granted the lease, as far as it is known: any lease can be released.
-  bool IsOfThisServer() const;
+  void OnFailure(StoreFailure failure);
+  void Report(LeaseOutcome outcome);
+  void CountUnits(const LeasedLimit& limit) const;
 
   Limiter& limiter_;
+  Action action_ = Action::kRenew;
+  LeaseName name_;            // the counters' keys and limits are its own
+  std::vector<Limit> local_;  // this server's share of them
+  LeaseReport report_;
   bool by_fallback_ = false;       // this server's memory is asked
   bool asks_for_another_ = false;  // the store is asked for a lease that another server granted
 };

@@ -8,13 +8,18 @@
 #include <fmt/ranges.h>
 
 #include "base/hash.h"
-#include "match/rule.h"
+#include "base/percent.h"
+#include "limiter/limit_text.h"
+#include "match/counter_key.h"
 
 namespace sluice {
 namespace {
 
-// <version>.<bits in hexadecimal>.<ttl in µs>.<store|local> <key> <key> …; keys have no spaces.
-constexpr std::string_view kVersion = "1";
+// 1.<bits in hexadecimal>.<ttl in µs>.<store|local> <key> <key> …; keys have no spaces.
+// 2.<bits>.<ttl>.<store|local> <value>:<name>/… <limit>|<group>.<index>|<amount>*<weight>+…|<key> …
+// In the latter, ~ stands for a key's beginning that is as the previous one's, up to the tag.
+constexpr std::string_view kSlots = "1";
+constexpr std::string_view kUnits = "2";
 constexpr std::string_view kStore = "store";
 constexpr std::string_view kLocal = "local";
 constexpr Duration kMinTtl = std::chrono::milliseconds(1);
@@ -37,22 +42,26 @@ bool ParseBits(std::string_view digits, std::array<std::uint8_t, 16>& bits) {
   return true;
 }
 
-bool ParseTtl(std::string_view digits, Duration& ttl) {
-  Duration::rep microseconds = 0;
+template <typename Number>
+bool ParseNumber(std::string_view digits, Number& number, Number most) {
   const char* const end = digits.data() + digits.size();
-  const auto parsed = std::from_chars(digits.data(), end, microseconds);
-  ttl = Duration(microseconds);
-  return parsed.ec == std::errc() && parsed.ptr == end && ttl >= kMinTtl && ttl <= kMaxTtl;
+  const auto parsed = std::from_chars(digits.data(), end, number);
+  return parsed.ec == std::errc() && parsed.ptr == end && number >= 0 && number <= most;
 }
 
-// Whether RuleIndex builds such a key for a concurrency limit: "sluice:{…}…:concurrency", possibly
-// with "." and the limit's name and "=" and what it counts appended, which have no colon.
-bool IsConcurrencyKey(std::string_view key) {
-  constexpr std::string_view kTag = ":concurrency";
-  const std::size_t tag = key.rfind(kTag);
+// Where the tag of a counter of `limit` begins in its key.
+std::size_t TagIn(std::string_view key, const Limit& limit) {
+  const std::size_t tag = key.rfind(":" + CounterTag(limit));
+  return tag == std::string_view::npos ? tag : tag + 1;
+}
+
+// Whether RuleIndex builds such a key for a limit of that tag: "sluice:{…}…:token_bucket:1s",
+// possibly with "." and the limit's name and "=" and what it counts appended, which have no colon.
+bool IsKeyOf(const Limit& limit, std::string_view key) {
+  const std::size_t tag = TagIn(key, limit);
   if (!key.starts_with("sluice:{") || tag == std::string_view::npos) return false;
   if (key.substr(0, tag).find('}') == std::string_view::npos) return false;
-  const std::string_view rest = key.substr(tag + kTag.size());
+  const std::string_view rest = key.substr(tag + CounterTag(limit).size());
   const std::string_view name = rest.substr(0, rest.find('='));
   const std::string_view counts = rest.substr(name.size());
   if (counts.size() == 1 || counts.find(':') != std::string_view::npos) return false;
@@ -61,9 +70,147 @@ bool IsConcurrencyKey(std::string_view key) {
   return name.find_first_not_of(kNameCharacters) == std::string_view::npos;
 }
 
+// The counter of a key, or of one that begins as that of `previous`.
+std::optional<std::string> ParseKey(std::string_view text, const Limit& limit,
+                                    const LeaseName::Counter* previous) {
+  std::string key(text);
+  if (text.starts_with('~')) {
+    if (previous == nullptr) return std::nullopt;
+    key.replace(0, 1, previous->key, 0, TagIn(previous->key, previous->limit));
+  }
+  if (!IsKeyOf(limit, key)) return std::nullopt;
+  return key;
+}
+
+bool ParseAmounts(std::string_view text, std::vector<LeaseName::Amount>& amounts) {
+  while (!text.empty()) {
+    std::string_view entry = CutField(text, '/');
+    std::int64_t value = 0;
+    const bool is_number = ParseNumber(CutField(entry, ':'), value, kMaxCost);
+    auto name = PercentDecode(entry);
+    if (!is_number || !name || name->empty()) return false;
+    for (const LeaseName::Amount& other : amounts) {
+      if (other.name == *name) return false;
+    }
+    amounts.push_back({.name = std::move(*name), .value = value});
+  }
+  return true;
+}
+
+bool ParseCounts(std::string_view text, const std::vector<LeaseName::Amount>& amounts,
+                 std::vector<LeaseName::Counter::Counted>& counts) {
+  while (!text.empty()) {
+    std::string_view entry = CutField(text, '+');
+    LeaseName::Counter::Counted counted;
+    if (!ParseNumber(CutField(entry, '*'), counted.amount, amounts.size()) ||
+        counted.amount == amounts.size() ||
+        !ParseNumber(entry, counted.weight, CountedAmount::kMaxWeight)) {
+      return false;
+    }
+    counts.push_back(counted);
+  }
+  return !counts.empty();
+}
+
+bool ParseCounter(std::string_view text, LeaseName& name) {
+  LeaseName::Counter counter;
+  const auto limit = ParseLimitText(CutField(text, '|'));
+  std::string_view place = CutField(text, '|');
+  if (!limit || !ParseNumber(CutField(place, '.'), counter.group, std::uint16_t{0xFFFF}) ||
+      !ParseNumber(place, counter.index, std::uint32_t{0xFFFF}) ||
+      !ParseCounts(CutField(text, '|'), name.amounts, counter.counts)) {
+    return false;
+  }
+  counter.limit = *limit;
+  auto key = ParseKey(text, *limit, name.counters.empty() ? nullptr : &name.counters.back());
+  if (!key || (!name.counters.empty() && counter.group < name.counters.back().group)) return false;
+  counter.key = std::move(*key);
+  name.counters.push_back(std::move(counter));
+  return true;
+}
+
+bool ParseSlots(std::string_view text, LeaseName& name) {
+  if (!IsKeyOf(AnySlots(), text)) return false;
+  name.counters.push_back({.key = std::string(text), .limit = AnySlots(), .counts = {}});
+  return true;
+}
+
+bool KeysDiffer(const std::vector<LeaseName::Counter>& counters) {
+  std::vector<std::string_view> keys;
+  for (const LeaseName::Counter& counter : counters) keys.push_back(counter.key);
+  std::sort(keys.begin(), keys.end());
+  return std::adjacent_find(keys.begin(), keys.end()) == keys.end();
+}
+
+void AppendCounter(const LeaseName::Counter& counter, const LeaseName::Counter* previous,
+                   std::string& out) {
+  AppendLimit(counter.limit, out);
+  fmt::format_to(std::back_inserter(out), "|{}.{}|", counter.group, counter.index);
+  for (const auto& counted : counter.counts) {
+    if (&counted != &counter.counts.front()) out += '+';
+    fmt::format_to(std::back_inserter(out), "{}*{}", counted.amount, counted.weight);
+  }
+  out += '|';
+  const std::size_t tag = TagIn(counter.key, counter.limit);
+  const bool is_alike =
+      previous != nullptr &&
+      std::string_view(previous->key).substr(0, TagIn(previous->key, previous->limit)) ==
+          std::string_view(counter.key).substr(0, tag);
+  if (is_alike) out += '~';
+  out += is_alike ? std::string_view(counter.key).substr(tag) : counter.key;
+}
+
+// What follows where the lease was granted.
+std::string RestOf(const LeaseName& name) {
+  std::string text;
+  for (const LeaseName::Amount& amount : name.amounts) {
+    text += &amount == &name.amounts.front() ? ' ' : '/';
+    fmt::format_to(std::back_inserter(text), "{}:", amount.value);
+    AppendEscaped(amount.name, text);
+  }
+  const LeaseName::Counter* previous = nullptr;
+  for (const LeaseName::Counter& counter : name.counters) {
+    text += ' ';
+    if (name.units) {
+      AppendCounter(counter, previous, text);
+    } else {
+      text += counter.key;
+    }
+    previous = &counter;
+  }
+  return text;
+}
+
+// What precedes it.
+std::string StartOf(const LeaseName& name) {
+  return fmt::format("{}.{:02x}.{}.", name.units ? kUnits : kSlots, fmt::join(name.bits, ""),
+                     name.ttl.count());
+}
+
 }  // namespace
 
+void LeaseName::Add(const CounterCheck& counter, std::uint32_t index, const Counts& its_counts,
+                    const std::function<std::int64_t(std::string_view)>& amount_of) {
+  static const Counts kCost{{.name = std::string(CountedAmount::kCost)}};
+  Counter& added = counters.emplace_back();
+  added.key = counter.key;
+  added.limit = *counter.limit;
+  added.group = counter.group;
+  added.index = index;
+  for (const CountedAmount& counted : its_counts.empty() ? kCost : its_counts) {
+    auto known = std::find_if(amounts.begin(), amounts.end(),
+                              [&](const Amount& it) { return it.name == counted.name; });
+    if (known == amounts.end()) {
+      amounts.push_back({.name = counted.name, .value = amount_of(counted.name)});
+      known = std::prev(amounts.end());
+    }
+    added.counts.push_back(
+        {.amount = static_cast<std::size_t>(known - amounts.begin()), .weight = counted.weight});
+  }
+}
+
 Lease LeaseName::lease() const {
+  if (units) return {.id = Sha256Prefix128(StartOf(*this) + RestOf(*this)), .ttl = ttl};
   const std::int64_t microseconds = ttl.count();
   std::array<char, sizeof bits + sizeof microseconds> bound;
   std::memcpy(bound.data(), bits.data(), sizeof bits);
@@ -72,8 +219,8 @@ Lease LeaseName::lease() const {
 }
 
 std::optional<std::string> LeaseName::ToText() const {
-  std::string text = fmt::format("{}.{:02x}.{}.{} {}", kVersion, fmt::join(bits, ""), ttl.count(),
-                                 local ? kLocal : kStore, fmt::join(keys, " "));
+  std::string text = StartOf(*this);
+  text.append(local ? kLocal : kStore).append(RestOf(*this));
   if (text.size() > kMaxBytes) return std::nullopt;
   return text;
 }
@@ -83,22 +230,59 @@ Result<LeaseName> LeaseName::Parse(std::string_view text) {
   if (text.size() > kMaxBytes) return invalid;
   LeaseName name;
   std::string_view rest = text;
-  if (CutField(rest, '.') != kVersion || !ParseBits(CutField(rest, '.'), name.bits) ||
-      !ParseTtl(CutField(rest, '.'), name.ttl)) {
+  const std::string_view version = CutField(rest, '.');
+  name.units = version == kUnits;
+  Duration::rep ttl = 0;
+  if ((!name.units && version != kSlots) || !ParseBits(CutField(rest, '.'), name.bits) ||
+      !ParseNumber(CutField(rest, '.'), ttl, kMaxTtl.count()) || Duration(ttl) < kMinTtl) {
     return invalid;
   }
+  name.ttl = Duration(ttl);
   const std::string_view where = CutField(rest, ' ');
   name.local = where == kLocal;
   if (!name.local && where != kStore) return invalid;
+  if (name.units && !ParseAmounts(CutField(rest, ' '), name.amounts)) return invalid;
   while (!rest.empty()) {
-    const std::string_view key = CutField(rest, ' ');
-    const bool twice = std::find(name.keys.begin(), name.keys.end(), key) != name.keys.end();
-    if (twice || !IsConcurrencyKey(key)) return invalid;
-    name.keys.push_back(key);
+    const std::string_view counter = CutField(rest, ' ');
+    if (!(name.units ? ParseCounter(counter, name) : ParseSlots(counter, name))) return invalid;
   }
   // One lease has one id: signs, leading zeros and spaces are refused even if they parse.
-  if (name.keys.empty() || name.ToText() != text) return invalid;
+  if (name.counters.empty() || !KeysDiffer(name.counters) || name.ToText() != text) return invalid;
   return name;
+}
+
+void LeaseName::FillIn(StoreCheck& check) const {
+  check.counters.clear();
+  for (const Counter& counter : counters) {
+    check.counters.push_back({.key = counter.key,
+                              .limit = &counter.limit,
+                              .group = counter.group,
+                              .units = kAsTaken,
+                              .verdict = {}});
+  }
+  check.lease = lease();
+  check.leases_units = units;
+}
+
+std::optional<std::int64_t> LeaseName::UnitsOf(const Counter& counter,
+                                               const std::vector<Amount>& values) {
+  std::int64_t units = 0;
+  for (const Counter::Counted& counted : counter.counts) {
+    const std::int64_t amount = values[counted.amount].value;
+    if (amount > (kMaxCost - units) / std::max<std::int64_t>(1, counted.weight)) return {};
+    units += amount * counted.weight;
+  }
+  return units;
+}
+
+std::string LeaseName::RuleOf(const Counter& counter) {
+  std::string_view key = counter.key;
+  const std::size_t brace = key.find('}');
+  const bool is_colocated = brace + 1 < key.size() && key[brace + 1] != ':';
+  key.remove_prefix(is_colocated ? brace + 1 : std::min(key.find('/') + 1, key.size()));
+  std::string_view rule = key.substr(0, key.find_first_of("/}"));
+  rule = rule.substr(0, rule.find('~'));
+  return PercentDecode(rule).value_or(std::string(rule));
 }
 
 LeaseId NameInStore(const LeaseId& local) {
@@ -106,15 +290,8 @@ LeaseId NameInStore(const LeaseId& local) {
 }
 
 const Limit& AnySlots() {
-  static const Limit kSlots = Concurrency{};
-  return kSlots;
-}
-
-void SetSlotCounters(std::span<const std::string_view> keys, StoreCheck& check) {
-  check.counters.clear();
-  for (const std::string_view key : keys) {
-    check.counters.push_back({.key = key, .limit = &AnySlots(), .verdict = {}});
-  }
+  static const Limit kAnySlots = Concurrency{};
+  return kAnySlots;
 }
 
 }  // namespace sluice

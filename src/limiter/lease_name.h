@@ -1,20 +1,25 @@
 // The id by which a client holds a lease, `Lease.id` of the API. It contains all that a server
-// needs to renew or release the lease, so servers store no leases. It holds 128 random bits, so
-// only clients that received an id can use it. A digest of these bits and the ttl names the slot in
-// the counters, so an id with a changed ttl names no slot.
+// needs to renew, settle or release the lease and that does not change, so servers store no leases,
+// and rules that change between take and settlement change nothing. It holds 128 random bits, so
+// only clients that received an id can use it. A digest names the lease in the store, so an id that
+// was edited names none.
+//
+// Two forms. Slots alone: the digest is of the bits and the ttl. Units (`lease_ttl`): of the text,
+// except where the lease was granted.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "core/lease.h"
+#include "match/rule.h"
 #include "store/store.h"
 
 namespace sluice {
@@ -22,11 +27,43 @@ namespace sluice {
 struct LeaseName {
   static constexpr std::size_t kMaxBytes = 2048;
 
+  // What the take was given.
+  struct Amount {
+    std::string name;  // CountedAmount::kCost is the cost
+    std::int64_t value = 0;
+
+    bool operator==(const Amount&) const = default;
+  };
+  struct Counter {
+    std::string key;
+    // Slots alone: AnySlots; the members below are not used.
+    Limit limit;
+    std::uint16_t group = 0;
+    std::uint32_t index = 0;  // among the limits of its rule
+    struct Counted {
+      std::size_t amount = 0;  // in `amounts`
+      std::int64_t weight = 1;
+
+      bool operator==(const Counted&) const = default;
+    };
+    std::vector<Counted> counts;
+
+    bool operator==(const Counter&) const = default;
+  };
+
   std::array<std::uint8_t, 16> bits{};  // random
   Duration ttl{};
   // Granted in this server's memory while the store failed.
   bool local = false;
-  std::vector<std::string_view> keys;  // of the counters; at least one, distinct
+  bool units = false;             // not slots alone
+  std::vector<Amount> amounts;    // names are distinct
+  std::vector<Counter> counters;  // at least one, keys are distinct
+
+  bool operator==(const LeaseName&) const = default;
+
+  // Adds a counter of a check that takes units. `amount_of` is asked for what it counts.
+  void Add(const CounterCheck& counter, std::uint32_t index, const Counts& counts,
+           const std::function<std::int64_t(std::string_view)>& amount_of);
 
   // The lease as stored.
   Lease lease() const;
@@ -34,20 +71,27 @@ struct LeaseName {
   // Empty if it is longer than kMaxBytes.
   std::optional<std::string> ToText() const;
 
-  // The keys are views into `text`, and are those of concurrency counters. The error is meant for
-  // the client.
+  // Counters of slots alone are those of concurrency limits. The error is meant for the client.
   static Result<LeaseName> Parse(std::string_view text);
+
+  // Gives `check` this lease and its counters, with CounterCheck::kAsTaken units. They refer to
+  // this name.
+  void FillIn(StoreCheck& check) const;
+
+  // What a counter counts of `values`, one for each of `amounts`. Empty: more than kMaxCost.
+  static std::optional<std::int64_t> UnitsOf(const Counter& counter,
+                                             const std::vector<Amount>& values);
+
+  // How the counter's key calls its rule.
+  static std::string RuleOf(const Counter& counter);
 };
 
 // The id in the store of a lease that was granted while the store failed. Not the same: the store
-// may also have granted the check, too late; that slot is released when the reply arrives.
+// may also have granted the check, too late; that lease is settled when the reply arrives.
 LeaseId NameInStore(const LeaseId& local);
 
 // The limit of a counter whose slots a lease holds. It only says that they are slots; whether there
 // are enough of them is not asked.
 const Limit& AnySlots();
-
-// Gives `check` a counter with AnySlots for each of `keys`.
-void SetSlotCounters(std::span<const std::string_view> keys, StoreCheck& check);
 
 }  // namespace sluice

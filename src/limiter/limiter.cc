@@ -43,12 +43,19 @@ void Limiter::GiveLeaseBack(std::string_view lease_id) const {
   } granted;
   const auto name = LeaseName::Parse(lease_id);
   if (!name) return;
-  SetSlotCounters(name->keys, granted);
+  name->FillIn(granted);
+  if (name->units) {
+    granted.demand.mode = Mode::kSettle;
+    for (CounterCheck& counter : granted.counters) counter.units = 0;
+    if (!name->local) return static_cast<void>(uses_.store.Settle(granted));
+    const auto shares = uses_.fallback.UseShares(granted);
+    uses_.local.Settle(granted);
+    return static_cast<void>(uses_.fallback.SettleLease(granted));
+  }
   for (CounterCheck& counter : granted.counters) {
     counter.charged = true;
     counter.before = UsageSnapshot{};
   }
-  granted.lease = name->lease();
   if (name->local) uses_.fallback.leases.Released(granted.lease->id);
   (name->local ? uses_.local : uses_.store).Undo(granted);
 }

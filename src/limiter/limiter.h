@@ -64,7 +64,8 @@ class Limiter {
   // False if the store is the local one: then nothing is remembered for failures.
   bool falls_back() const { return &uses_.store != &uses_.local; }
 
-  // Releases a lease whose holder never received its id. Reports no result.
+  // Settles a lease whose holder never received its id, as if nothing had been taken. Reports no
+  // result.
   void GiveLeaseBack(std::string_view lease_id) const;
 
   // Sets the deadline for the store, so that an answer to `check` reaches a caller who asked `now`

@@ -28,6 +28,19 @@ Counter& Units(MetricsRegistry& metrics, const char* fate) {
                             {{"fate", fate}});
 }
 
+Counter& LeaseUnits(MetricsRegistry& metrics, const char* change) {
+  return metrics.CounterFor("sluice_lease_units_total",
+                            "Units of settled leases: returned (held, but not used), charged (used "
+                            "beyond what was held) or dropped (beyond what the limit can hold).",
+                            {{"change", change}});
+}
+
+Counter& Settlements(MetricsRegistry& metrics, const char* outcome) {
+  return metrics.CounterFor("sluice_lease_settlements_total",
+                            "Calls that settle or release a lease of units, by outcome.",
+                            {{"outcome", outcome}});
+}
+
 }  // namespace
 
 LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
@@ -44,15 +57,25 @@ LimiterMetrics::LimiterMetrics(MetricsRegistry& metrics)
       units_not_kept(Units(metrics, "not_kept")),
       units_unknown(Units(metrics, "unknown")),
       units_charged(Units(metrics, "charged")),
+      leases_taken(metrics.CounterFor("sluice_leases_taken_total", "Leases of units taken.")),
+      lease_units_returned(LeaseUnits(metrics, "returned")),
+      lease_units_charged(LeaseUnits(metrics, "charged")),
+      lease_units_dropped(LeaseUnits(metrics, "dropped")),
       invalid_(Refused(metrics, "invalid_argument")),
       unavailable_(Refused(metrics, "unavailable")),
       deadline_exceeded_(Refused(metrics, "deadline_exceeded")),
-      other_(Refused(metrics, "other")) {
+      other_(Refused(metrics, "other")),
+      settlements_{&Settlements(metrics, "settled"), &Settlements(metrics, "already_settled"),
+                   &Settlements(metrics, "not_found"), &Settlements(metrics, "queued")} {
   for (std::size_t i = 0; i < store_failures_.size(); ++i) {
     store_failures_[i] = &metrics.CounterFor(
         "sluice_store_failures_total", "Checks that the store left undecided, by cause.",
         {{"kind", std::string(ToString(static_cast<StoreFailure>(i)))}});
   }
+}
+
+void LimiterMetrics::Count(LeaseOutcome outcome) const {
+  settlements_[static_cast<std::size_t>(outcome) - 1]->Increment();
 }
 
 void LimiterMetrics::CountRefused(ErrorCode code) const {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/result.h"
+#include "limiter/lease_outcome.h"
 #include "metrics/metrics_registry.h"
 #include "store/store.h"
 
@@ -27,11 +28,17 @@ class LimiterMetrics {
   Counter& units_not_kept;  // no room to keep it
   Counter& units_unknown;   // the store may have counted it
   Counter& units_charged;   // the store counts it now
+  // Leases of units, and what their settlements did.
+  Counter& leases_taken;
+  Counter& lease_units_returned;
+  Counter& lease_units_charged;  // used beyond what was held
+  Counter& lease_units_dropped;  // used beyond what the limit can hold
 
   void CountFailure(StoreFailure failure) const {
     store_failures_[static_cast<std::size_t>(failure)]->Increment();
   }
   void CountRefused(ErrorCode code) const;
+  void Count(LeaseOutcome outcome) const;
 
  private:
   std::array<Counter*, kStoreFailures> store_failures_;  // by StoreFailure
@@ -39,6 +46,7 @@ class LimiterMetrics {
   Counter& unavailable_;
   Counter& deadline_exceeded_;
   Counter& other_;
+  std::array<Counter*, 4> settlements_;  // by LeaseOutcome, from 1
 };
 
 }  // namespace sluice

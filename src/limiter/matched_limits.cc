@@ -103,7 +103,7 @@ void MatchedLimits::Add(const RuleMatch& match, const IndexedLimit& limit, std::
                     .index = static_cast<std::uint32_t>(&limit - match.limits.data()),
                     .algorithm = AlgorithmOf(limit.limit),
                     .units = units,
-                    .counts_amounts = !limit.counts.empty(),
+                    .counts = &limit.counts,
                     .verdict = {}});
   has_enforced_ |= enforced;
 }

@@ -24,23 +24,42 @@ PendingCharges::Charge WithoutUnits(const PendingCharges::Subject& subject, cons
 
 }  // namespace
 
-bool PendingCharges::Add(const Subject& subject, std::int64_t units, Time now) {
+std::optional<PendingCharges::Added> PendingCharges::Add(const Subject& subject, std::int64_t units,
+                                                         Time now) {
   Shard& shard = ShardOf(subject.key);
   const MutexLock lock(shard.mutex);
   auto found = shard.entries.find(subject.key);
   if (found == shard.entries.end()) {
-    if (shard.entries.size() >= kMaxCounters / kShards) return false;
+    if (shard.entries.size() >= kMaxCounters / kShards) return std::nullopt;
     found = shard.entries.emplace(subject.key, WithoutUnits(subject, subject.limit, now)).first;
     size_.fetch_add(1, std::memory_order_relaxed);
+    found->second.serial = last_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   Charge& charge = found->second;
   // Overrides may hold the counter to several limits. The largest holds the units of all.
   if (MostAtOnce(subject.limit) > MostAtOnce(charge.limit)) charge.limit = subject.limit;
+  Advance(charge.shared, charge.charged, now);
+  const Added added{.serial = charge.serial,
+                    .before = Summarize(charge.shared, charge.charged, {.now = now})};
   if (const std::int64_t dropped = AddTo(charge, units, now); dropped > 0) {
     const std::int64_t kept = Used(charge.shared, charge.charged);
     charge = WithoutUnits(subject, charge.limit, now);
+    charge.serial = last_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
     AddTo(charge, kept + dropped, now);
   }
+  return added;
+}
+
+bool PendingCharges::Undo(std::string_view key, Part part, Time now) {
+  Shard& shard = ShardOf(key);
+  const MutexLock lock(shard.mutex);
+  const auto found = shard.entries.find(key);
+  if (found == shard.entries.end() || found->second.serial != part.added.serial) return false;
+  Charge& charge = found->second;
+  Advance(charge.shared, charge.charged, now);
+  sluice::Take(charge.shared, part.added.before, part.used);
+  sluice::Undo(charge.shared, charge.charged, part.added.before,
+               {.demand = {{.mode = Mode::kUndo}, part.units - part.used}, .now = now});
   return true;
 }
 

@@ -33,8 +33,23 @@ class PendingCharges {
     const std::optional<SeenState>& seen;  // determines the open window
   };
 
-  // Returns false if there is no room.
-  bool Add(const Subject& subject, std::int64_t units, Time now);
+  // What was found by units that were added.
+  struct Added {
+    std::uint64_t serial = 0;  // of the sum
+    CounterSnapshot before;
+  };
+
+  // Empty: there is no room.
+  std::optional<Added> Add(const Subject& subject, std::int64_t units, Time now);
+
+  // Undoes what was added but `used` of its `units`, as far as they still count. Returns false if
+  // their sum was taken.
+  struct Part {
+    Added added;
+    std::int64_t units = 0;
+    std::int64_t used = 0;  // at most `units`
+  };
+  bool Undo(std::string_view key, Part part, Time now);
 
   // Units that still count.
   std::int64_t Find(std::string_view key, Time now) const;
@@ -46,6 +61,7 @@ class PendingCharges {
     std::int64_t units = 0;
     Limit shared;          // for this server's share
     CounterState charged;  // of `shared`, starting from a new counter
+    std::uint64_t serial = 0;
   };
   std::vector<Charge> Take(std::size_t most, Time now);
 
@@ -71,6 +87,7 @@ class PendingCharges {
 
   std::array<Shard, kShards> shards_;
   std::atomic<std::size_t> size_{0};  // entries of all shards
+  std::atomic<std::uint64_t> last_serial_{0};
   // Where Take starts, so that a charge which the store keeps refusing does not block others.
   std::atomic<std::size_t> next_shard_{0};
 };

@@ -1,14 +1,22 @@
 #include "limiter/pending_leases.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
 namespace sluice {
+namespace {
 
-void PendingLeases::Granted(const LeaseId& id, std::vector<Slots> slots, SteadyTime expires) {
+SteadyTime ForgottenAt(const PendingLeases::Change& lease) {
+  return lease.units ? lease.expires + kSettlesFor : lease.expires;
+}
+
+}  // namespace
+
+void PendingLeases::Granted(Change lease) {
   const MutexLock lock(mutex_);
   if (entries_.size() >= kMaxLeases) return;
-  Add({.id = id, .slots = std::move(slots), .expires = expires}, /*reported=*/false);
+  Add(std::move(lease), /*reported=*/false);
 }
 
 void PendingLeases::Renewed(const LeaseId& id, SteadyTime expires) {
@@ -32,35 +40,89 @@ bool PendingLeases::Released(const LeaseId& id) {
   return true;
 }
 
+std::optional<PendingLeases::Change> PendingLeases::Withdraw(const LeaseId& id) {
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(id);
+  const bool may = found != entries_.end() && !found->second.reported;
+  if (!may || !found->second.lease.units || found->second.lease.released) return std::nullopt;
+  Change lease = std::move(found->second.lease);
+  Erase(found);
+  return lease;
+}
+
+bool PendingLeases::Settle(const LeaseId& id, const std::vector<std::int64_t>& used) {
+  const MutexLock lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return false;
+  Change& lease = found->second.lease;
+  if (std::exchange(lease.released, true)) return true;  // the first stands
+  for (std::size_t i = 0; i < lease.held.size(); ++i) lease.held[i].used = used[i];
+  Queue(found->second);
+  return true;
+}
+
+void PendingLeases::Resettle(Change lease) {
+  lease.released = true;
+  Granted(std::move(lease));
+}
+
 void PendingLeases::Forget(std::string_view key) {
   const MutexLock lock(mutex_);
   for (auto at = entries_.begin(); at != entries_.end();) {
-    auto& slots = at->second.lease.slots;
-    std::erase_if(slots, [&](const Slots& held) { return held.key == key; });
-    at = slots.empty() ? Erase(at) : std::next(at);
+    Change& lease = at->second.lease;
+    if (lease.units) {
+      for (Held& held : lease.held) {
+        if (held.key == key) held.count = 0;
+      }
+    } else {
+      std::erase_if(lease.held, [&](const Held& held) { return held.key == key; });
+    }
+    const bool holds_some = std::any_of(lease.held.begin(), lease.held.end(),
+                                        [](const Held& held) { return held.count > 0; });
+    at = holds_some ? std::next(at) : Erase(at);
   }
 }
 
-std::vector<PendingLeases::Change> PendingLeases::Take(std::size_t most, SteadyTime now) {
+std::vector<PendingLeases::Change> PendingLeases::Take(
+    std::size_t most, SteadyTime now, const std::function<bool(std::string_view)>& is_owed) {
   std::vector<Change> taken;
+  std::vector<LeaseId> again;
   const MutexLock lock(mutex_);
   EraseExpired(now);
-  while (taken.size() < most && !queue_.empty()) {
+  for (std::size_t left = queue_.size(); left > 0 && taken.size() < most; --left) {
     const auto found = entries_.find(queue_.begin()->second);
     queue_.erase(queue_.begin());
     Entry& entry = found->second;
     entry.place = 0;
-    entry.reported = true;
+    const bool units = entry.lease.units;
+    if (units && is_owed &&
+        std::any_of(entry.lease.held.begin(), entry.lease.held.end(),
+                    [&](const Held& it) { return is_owed(it.key); })) {
+      again.push_back(found->first);
+      continue;
+    }
     taken.push_back(entry.lease);
-    if (entry.lease.released) Erase(found);
+    taken.back().renewed = units && entry.reported;
+    const bool enters_first = units && entry.lease.released && !entry.reported;
+    entry.reported = true;
+    if (enters_first) {
+      taken.back().released = false;
+      again.push_back(found->first);
+    } else if (entry.lease.released) {
+      Erase(found);
+    }
   }
+  for (const LeaseId& id : again) Queue(entries_.find(id)->second);
   return taken;
 }
 
 void PendingLeases::PutBack(const Change& change) {
   const MutexLock lock(mutex_);
   const auto found = entries_.find(change.id);
-  if (found != entries_.end()) return Queue(found->second);
+  if (found != entries_.end()) {
+    if (!change.released && !change.renewed) found->second.reported = !change.units;
+    return Queue(found->second);
+  }
   if (!change.released) return;  // forgotten meanwhile
   Add(change, /*reported=*/true);
 }
@@ -68,7 +130,7 @@ void PendingLeases::PutBack(const Change& change) {
 void PendingLeases::Add(Change lease, bool reported) {
   const LeaseId id = lease.id;
   Entry& entry = entries_[id];
-  entry.expiry = lease.expires;
+  entry.expiry = ForgottenAt(lease);
   entry.reported = reported;
   entry.lease = std::move(lease);
   expiries_.emplace(entry.expiry, id);
@@ -92,12 +154,12 @@ void PendingLeases::EraseExpired(SteadyTime now) {
   while (!expiries_.empty() && expiries_.begin()->first <= now) {
     const auto found = entries_.find(expiries_.begin()->second);
     Entry& entry = found->second;
-    if (entry.lease.expires <= now) {
+    if (ForgottenAt(entry.lease) <= now) {
       Erase(found);
       continue;
     }
     expiries_.erase(expiries_.begin());
-    entry.expiry = entry.lease.expires;
+    entry.expiry = ForgottenAt(entry.lease);
     expiries_.emplace(entry.expiry, found->first);
   }
 }

@@ -1,12 +1,15 @@
 // Leases that this server granted while the store failed, and the changes not yet reported to the
-// store. Once reported, the store counts their slots until they are released or expire.
+// store. Once reported, the store counts their slots until they are released or expire, and settles
+// their units.
 //
 // Thread-safe. Holds kMaxLeases; further leases are not reported.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,7 +18,9 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "core/algorithm/limit.h"
 #include "core/lease.h"
+#include "limiter/pending_charges.h"
 
 namespace sluice {
 
@@ -24,38 +29,54 @@ class PendingLeases {
   static constexpr std::size_t kMaxLeases = 65'536;
 
   // What a lease holds of one counter.
-  struct Slots {
+  struct Held {
     std::string key;
     std::int64_t count = 0;
-
-    bool operator==(const Slots&) const = default;
+    // Of a lease of units, of which all counters are listed. Otherwise these are slots.
+    std::optional<Limit> limit = std::nullopt;
+    std::uint16_t group = 0;
+    // What its units have found in PendingCharges. None: `count` are slots, or 0.
+    std::optional<PendingCharges::Added> added = std::nullopt;
+    std::int64_t used = kAsTaken;  // once settled
   };
 
-  void Granted(const LeaseId& id, std::vector<Slots> slots, SteadyTime expires);
+  // A change of one lease to report to the store.
+  struct Change {
+    LeaseId id{};
+    std::vector<Held> held;
+    SteadyTime expires;
+    bool units = false;     // a lease of units
+    bool released = false;  // or settled; otherwise held until it expires
+    bool renewed = false;   // the store has it already
+  };
+
+  void Granted(Change lease);
 
   // Ignores an unknown lease.
   void Renewed(const LeaseId& id, SteadyTime expires);
   // Returns whether the lease is known.
   bool Released(const LeaseId& id);
 
-  // The counter was reset: no slots of it are held.
-  void Forget(std::string_view key);
+  // Removes and returns a lease of units that was not reported, to be settled without the store.
+  std::optional<Change> Withdraw(const LeaseId& id);
+  // Reports that the lease is settled with the units `used`, in the order of what it holds. Returns
+  // false if it is unknown.
+  bool Settle(const LeaseId& id, const std::vector<std::int64_t>& used);
+  // Returns a lease that was withdrawn, which is settled with what it says. It is reported first.
+  void Resettle(Change lease);
 
-  // A change of one lease to report to the store.
-  struct Change {
-    LeaseId id{};
-    std::vector<Slots> slots;
-    SteadyTime expires;
-    bool released = false;  // otherwise held until it expires
-  };
+  // The counter was reset: nothing of it is held.
+  void Forget(std::string_view key);
 
   bool HasChanges() SLUICE_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return !queue_.empty();
   }
 
-  // Removes and returns at most `most` changes to report, oldest first.
-  std::vector<Change> Take(std::size_t most, SteadyTime now);
+  // Removes and returns at most `most` changes to report, oldest first. Leases of units wait until
+  // none of their counters `is_owed` units, so that the store has those that the record lists.
+  std::vector<Change> Take(std::size_t most, SteadyTime now,
+                           const std::function<bool(std::string_view key)>& is_owed = {});
 
   // Returns a change that the store did not apply, or may not have applied.
   void PutBack(const Change& change);

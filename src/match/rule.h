@@ -82,6 +82,11 @@ struct RuleLimit {
   bool operator==(const RuleLimit&) const = default;
 };
 
+// The ttl of leases of units (`lease_ttl` of a request), and what a rule allows unless it says.
+inline constexpr Duration kMinLeaseTtl = std::chrono::milliseconds(100);
+inline constexpr Duration kMaxLeaseTtl = std::chrono::days(1);
+inline constexpr Duration kDefaultMaxLeaseTtl = std::chrono::minutes(10);
+
 // What a rule does with a request: counts it against `limits`, or decides without counting.
 struct Limits {
   enum class Effect : std::uint8_t { kCount, kBlocked, kUnlimited };
@@ -118,6 +123,7 @@ struct Rule {
   OnMissing missing = OnMissing::kSkip;
   OnStoreFailure on_store_failure = OnStoreFailure::kLocal;
   bool deny_cache = true;  // whether a server may deny from memory while a counter is full
+  Duration max_lease_ttl = kDefaultMaxLeaseTtl;  // of units
 
   bool operator==(const Rule&) const = default;
 };

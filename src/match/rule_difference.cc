@@ -15,9 +15,9 @@ constexpr std::size_t kNamesShown = 5;
 // a rule is ignored.
 auto WhatItDoes(const Rule& rule) {
   const auto& [name, counter, location, match, per, limits, overrides, shadow, missing,
-               on_store_failure, deny_cache] = rule;
+               on_store_failure, deny_cache, max_lease_ttl] = rule;
   return std::tie(counter, match, per, limits, overrides, shadow, missing, on_store_failure,
-                  deny_cache);
+                  deny_cache, max_lease_ttl);
 }
 
 bool SameBehavior(const IndexedRule& a, const IndexedRule& b) {

@@ -1,7 +1,5 @@
 #include "service/lease_handler.h"
 
-#include <sluice/v1/rate_limiter.pb.h>
-
 #include <utility>
 
 #include "api/answer_writer.h"
@@ -11,16 +9,37 @@
 namespace sluice {
 
 void LeaseHandler::Serve(const rpc::Call& call, std::string_view bytes) {
-  v1::RenewLeaseRequest message;  // with the same field as a ReleaseLeaseRequest
-  const bool parsed = message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  const bool parsed = Parse(bytes);
   if (access_ != nullptr) {
-    if (const auto may = Admit(call, message.lease_id()); !may) {
+    if (const auto may = Admit(call, message_.lease_id()); !may) {
       return Finish(ToStatus(may.error()));
     }
   }
-  if (!parsed) return Finish(ToStatus(MalformedMessage(*message.GetDescriptor(), bytes)));
-  lease_id_ = std::move(*message.mutable_lease_id());
-  Start(action_, lease_id_, call.deadline());
+  if (!parsed) {
+    const auto* const type = action_ == Action::kSettle ? v1::SettleLeaseRequest::descriptor()
+                                                        : v1::RenewLeaseRequest::descriptor();
+    return Finish(ToStatus(MalformedMessage(*type, bytes)));
+  }
+  Usage usage{.cost = std::nullopt, .amounts = amounts_};
+  if (message_.has_cost()) usage.cost = static_cast<std::int64_t>(message_.cost());
+  Start(action_, message_.lease_id(), call.deadline(), usage);
+}
+
+bool LeaseHandler::Parse(std::string_view bytes) {
+  const auto size = static_cast<int>(bytes.size());
+  message_.Clear();
+  amounts_.clear();
+  if (action_ != Action::kSettle) {
+    v1::RenewLeaseRequest message;  // with the same field as a ReleaseLeaseRequest
+    const bool parsed = message.ParseFromArray(bytes.data(), size);
+    message_.set_lease_id(std::move(*message.mutable_lease_id()));
+    return parsed;
+  }
+  const bool parsed = message_.ParseFromArray(bytes.data(), size);
+  for (const auto& [name, value] : message_.amounts()) {
+    amounts_.push_back({name, static_cast<std::int64_t>(value)});
+  }
+  return parsed;
 }
 
 Result<void> LeaseHandler::Admit(const rpc::Call& call, std::string_view lease_id) const {
@@ -30,11 +49,12 @@ Result<void> LeaseHandler::Admit(const rpc::Call& call, std::string_view lease_i
 }
 
 // A ReleaseLeaseResponse is empty.
-void LeaseHandler::OnLease(const Result<Duration>& ttl) {
-  lease_id_ = std::string();
-  if (!ttl) return Finish(ToStatus(ttl.error()));
+void LeaseHandler::OnLease(const Result<LeaseReport>& report) {
+  message_ = {};
+  if (!report) return Finish(ToStatus(report.error()));
   response_.clear();
-  if (action_ == Action::kRenew) AppendRenewal(*ttl, response_);
+  if (action_ == Action::kRenew) AppendRenewal(report->ttl, response_);
+  if (action_ == Action::kSettle) AppendSettlement(*report, response_);
   Finish(response_);
 }
 

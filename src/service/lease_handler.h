@@ -1,10 +1,13 @@
-// RenewLease and ReleaseLease: one handler for each.
+// RenewLease, ReleaseLease and SettleLease: one handler for each.
 //
 // Loop thread only.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include <sluice/v1/rate_limiter.pb.h>
 
 #include "api/caller_access.h"
 #include "limiter/lease_call.h"
@@ -23,12 +26,14 @@ class LeaseHandler final : public rpc::UnaryHandler, private LeaseCall {
   void Serve(const rpc::Call& call, std::string_view bytes) override;
 
  private:
-  void OnLease(const Result<Duration>& ttl) override;
+  void OnLease(const Result<LeaseReport>& report) override;
+  bool Parse(std::string_view bytes);
   Result<void> Admit(const rpc::Call& call, std::string_view lease_id) const;
 
   const Action action_;
   const CallerAccess* const access_;
-  std::string lease_id_;  // while it is asked about
+  v1::SettleLeaseRequest message_;  // of the others, the id alone
+  std::vector<Amount> amounts_;     // views of it
   std::string response_;
 };
 

@@ -38,6 +38,9 @@ void RateLimiterService::AddTo(rpc::Methods& methods) {
   add_unary("ReleaseLease", [this](net::Loop&) {
     return std::make_unique<LeaseHandler>(limiter_, LeaseHandler::Action::kRelease, access_);
   });
+  add_unary("SettleLease", [this](net::Loop&) {
+    return std::make_unique<LeaseHandler>(limiter_, LeaseHandler::Action::kSettle, access_);
+  });
 }
 
 }  // namespace sluice

@@ -17,6 +17,11 @@ OwnedCheck::OwnedCheck(const StoreCheck& check, const CounterCheck& counter, Mod
   Own();
 }
 
+void OwnedCheck::GiveBackAll() {
+  demand = {.mode = Mode::kSettle};
+  for (CounterCheck& counter : counters) counter.units = 0;
+}
+
 // Nobody waits for the copy.
 void OwnedCheck::Own() {
   in_order = false;

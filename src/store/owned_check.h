@@ -17,6 +17,9 @@ class OwnedCheck : public StoreCheck {
   // Of one counter of `check`, in another mode.
   OwnedCheck(const StoreCheck& check, const CounterCheck& counter, Mode mode);
 
+  // Becomes the check that settles its lease of units with 0.
+  void GiveBackAll();
+
  private:
   void OnDecided() override {}
   void Own();

@@ -38,11 +38,15 @@ struct CounterCheck {
   // decision, and is charged if all of its own limits admit and the decision is to allow.
   std::uint16_t group = 0;
   // What the check takes, tests or gives back here, from 0 to kMaxCost. 0: takes nothing, but the
-  // counter denies while it is beyond its limit. For kRenew and kRelease it is not used.
+  // counter denies while it is beyond its limit. kSettle: the units used, or kAsTaken; slots are
+  // released whatever it says. For kRenew and kInspect it is not used.
   std::int64_t units = 1;
   // store/memory: the counter's initial content, unless it already continues from this seed; null:
   // the existing counter, or a new one. Lives until OnDecided.
   const CounterSeed* seed = nullptr;
+
+  // out, for kSettle, kRenew and kInspect of a lease of units: what it held here, slots or units.
+  std::int64_t held = 0;
 
   Verdict verdict;                        // out; undefined if the counter failed
   Time decided_at;                        // out, like `verdict`: on its store's clock
@@ -58,6 +62,8 @@ class LateReply {
  public:
   virtual ~LateReply() = default;
   // The check was not admitted: what it was charged, or will be, is undone. While the store runs.
+  // A lease of units need not be undone: nobody has it, so it is settled with 0, even if no reply
+  // tells whether it was taken.
   virtual void Undo() = 0;
 };
 
@@ -72,9 +78,14 @@ class StoreCheck {
 
   std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
   Demand demand;
-  // The lease for concurrency counters. Required for each that the check takes slots of, and by
-  // kRenew and kRelease, which concern such counters only.
+  // Required by each check that takes slots, by kRenew, kSettle and kInspect, and if
+  // `leases_units`. Without that, the lease is one of slots only, and those modes concern slots.
   std::optional<Lease> lease;
+  // The lease covers the units of all counters. The store keeps a record of what each has taken:
+  // kConsume enters it, and kRenew, kSettle and kInspect, which name the same counters in the same
+  // order, go by it. kCharge enters a record of slots that it takes, and of units, at most MostAtOnce,
+  // that are charged already: it charges none. The counters of one shadow rule have one hash tag.
+  bool leases_units = false;
   // Decided after every earlier in-order check from this thread that shares a counter with it.
   bool in_order = false;
   // When the store stops waiting: kTimeout or kUnsent.
@@ -84,12 +95,20 @@ class StoreCheck {
   SteadyTime last_deadline = SteadyTime::max();
 
   bool admitted = false;  // out: group 0 admits; kRenew: the lease holds; false if a counter failed
-  Time decided_at;        // out: on the store's clock; of its counters, the latest
+  // out, if `leases_units`. kRenew and kInspect: kSettled means that the lease can still be
+  // settled, until kSettlesFor after `lease_ends`.
+  Settled settled = Settled::kNotFound;
+  Time lease_ends;  // out, if `leases_units` and it can still be settled: on the store's clock
+  Time decided_at;  // out: on the store's clock; of its counters, the latest
   // out: the reply that it may still get. Null if there is none. For Store::Undo.
   std::shared_ptr<LateReply> late;
 
   // What it asks of `counter`, one of its own.
-  CounterDemand DemandOf(const CounterCheck& counter) const { return {demand, counter.units}; }
+  CounterDemand DemandOf(const CounterCheck& counter) const {
+    const bool only_enters =
+        leases_units && demand.mode == Mode::kCharge && !TakesLeases(*counter.limit);
+    return {demand, only_enters || counter.units == kAsTaken ? 0 : counter.units};
+  }
 
   // Whether it takes nothing from any counter, whatever its mode.
   bool HasNoUnits() const;
@@ -158,8 +177,8 @@ class StoreListener {
   virtual void OnUndoEnded(const StoreCheck& undo) = 0;
 };
 
-// Submit, Reset and Undo are called on io threads (net/io_threads.h) and answered on the same
-// thread. A store that also allows other threads documents it.
+// Submit, Reset, Undo and Settle are called on io threads (net/io_threads.h) and answered on the
+// same thread. A store that also allows other threads documents it.
 class Store {
  public:
   // Stores with more parts count some together.
@@ -178,6 +197,11 @@ class Store {
   // reports no result. If the store fails, the charges remain. REQUIRES: `check` was decided by
   // this store, and is unchanged since.
   virtual void Undo(const StoreCheck& check) = 0;
+
+  // Settles a lease of units whose caller no longer waits: sent again until the store has answered,
+  // also after an outage. Copies what it needs. False: no room; nothing will be done.
+  // REQUIRES: `settle` is a kSettle with `leases_units`.
+  virtual bool Settle(const StoreCheck& settle) = 0;
 
   // The part of the store, below kParts, that decides the counter. Each part fails and comes back
   // by itself, and remains the same part if another server takes it over. On io threads.

@@ -225,7 +225,43 @@ std::string AnswerText(const v1::CheckLimitRequest& request, const v1::CheckLimi
     if (!row.outlook.empty()) text += "  " + row.outlook;
     text += "\n";
   }
+  if (request.has_lease_ttl() && response.has_lease()) {
+    text += fmt::format("  lease for {}: {}\n", HumanDuration(ToDuration(response.lease().ttl())),
+                        response.lease().id());
+  }
   return text + SkippedText(request, response) + UncountedText(request, response);
+}
+
+std::string HeldText(const v1::LimitStatus& limit) {
+  return fmt::format("{}[{}]  {}  held {}", limit.rule(), limit.index(),
+                     AlgorithmText(limit.algorithm()), limit.held());
+}
+
+std::string SettlementText(const v1::SettleLeaseResponse& response) {
+  const auto first_line = [&]() -> std::string_view {
+    switch (response.outcome()) {
+      case v1::OUTCOME_SETTLED:
+        return "SETTLED";
+      case v1::OUTCOME_ALREADY_SETTLED:
+        return "ALREADY SETTLED  nothing has changed";
+      case v1::OUTCOME_NOT_FOUND:
+        return "NOT FOUND  it ended more than 10 minutes ago, or its counters were reset";
+      case v1::OUTCOME_QUEUED:
+        return "QUEUED  the store is away; it is settled when the store answers";
+      default:
+        return "unknown";
+    }
+  };
+  std::string text(first_line());
+  text += '\n';
+  for (const v1::LimitStatus& limit : response.limits()) {
+    text +=
+        fmt::format("  {}, used {}  {}\n", HeldText(limit), limit.units(), LimitStateText(limit));
+  }
+  for (const std::string& amount : response.uncounted_amounts()) {
+    text += fmt::format("  amount {} was ignored: no limit of the lease counts it\n", amount);
+  }
+  return text;
 }
 
 std::string CountsText(const std::map<std::string, std::uint64_t>& counts) {

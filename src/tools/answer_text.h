@@ -36,6 +36,12 @@ std::string AlgorithmText(v1::Algorithm algorithm);
 // The state of a limit: "19 of 20 left  resets in 100 ms".
 std::string LimitStateText(const v1::LimitStatus& limit);
 
+// What became of a lease that was to be settled, then one line per limit.
+std::string SettlementText(const v1::SettleLeaseResponse& response);
+
+// What a lease holds of a limit: "pay-per-user[0]  token_bucket  held 4000  12 of 20 left".
+std::string HeldText(const v1::LimitStatus& limit);
+
 // What a limit counts, amounts with weights: "requests", "3 input_tokens + 15 output_tokens".
 std::string CountsText(const std::map<std::string, std::uint64_t>& counts);
 

@@ -29,6 +29,7 @@ struct CheckOptions {
   std::uint64_t cost = 1;
   v1::Mode mode = v1::MODE_CONSUME;
   std::optional<Duration> wait;
+  std::optional<Duration> lease_ttl;
   bool json = false;
   std::uint64_t repeat = 1;
   std::uint32_t concurrency = 0;  // 0: not given
@@ -41,6 +42,7 @@ v1::CheckLimitRequest MakeRequest(const CheckOptions& options) {
   options.amounts.AddTo(request);
   request.set_mode(options.mode);
   if (options.wait) *request.mutable_max_wait() = ToProto(*options.wait);
+  if (options.lease_ttl) *request.mutable_lease_ttl() = ToProto(*options.lease_ttl);
   return request;
 }
 
@@ -128,6 +130,8 @@ void DeclareRequest(CLI::App& app, CheckOptions& options) {
       ->excludes(mode);
   AddDuration(app, "--wait", "Accept a wait of up to this long, and sleep for it if allowed",
               [&options](Duration wait) { options.wait = wait; });
+  AddDuration(app, "--lease-ttl", "Take the units under a lease, for sluice settle",
+              [&options](Duration ttl) { options.lease_ttl = ttl; });
   app.add_flag("--json", options.json, "Print JSON: the API's response, or the summary");
 }
 

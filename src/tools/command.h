@@ -29,6 +29,7 @@ extern const Command kHold;
 extern const Command kReload;
 extern const Command kReset;
 extern const Command kRules;
+extern const Command kSettle;
 extern const Command kValidate;
 
 }  // namespace sluice::tools

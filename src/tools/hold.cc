@@ -1,7 +1,8 @@
-// `sluice hold`: runs a command while holding slots of concurrency limits.
+// `sluice hold`: runs a command while holding slots of concurrency limits, or units of all limits.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,8 @@ struct HoldOptions {
   AmountOptions amounts;
   std::uint64_t cost = 1;
   std::optional<Duration> wait;
+  std::optional<Duration> lease_ttl;  // of units
+  std::string settle_from;            // a file that the command writes; empty: as taken
   bool kill_on_loss = false;
   std::vector<std::string> command;
 };
@@ -75,6 +78,7 @@ Admission Ask(const HoldOptions& options, Client& client, std::optional<SteadyTi
     const auto left = std::chrono::ceil<Duration>(*deadline - SteadyNow());
     *request.mutable_max_wait() = ToProto(std::max(left, Duration::zero()));
   }
+  if (options.lease_ttl) *request.mutable_lease_ttl() = ToProto(*options.lease_ttl);
   Admission admission{.asked = SteadyNow()};
   const auto answer = client.Check(request, options.server.timeout);
   admission.answered = SteadyNow();
@@ -116,10 +120,10 @@ Admission Admit(const HoldOptions& options, Client& client, SignalQueue& signals
 bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse& answer) {
   if (answer.source() == v1::SOURCE_RULE) return true;
   for (const v1::LimitStatus& limit : answer.limits()) {
-    if (limit.algorithm() != v1::ALGORITHM_CONCURRENCY) continue;
+    if (limit.algorithm() != v1::ALGORITHM_CONCURRENCY && !options.lease_ttl) continue;
     if (answer.source() == v1::SOURCE_FALLBACK) {
       Say("the store failed, and the rule's on_store_failure lets the command run "
-          "without a slot\n");
+          "without a lease\n");
     }
     return true;
   }
@@ -163,12 +167,13 @@ LeaseKeeper::OnChange ChangeHandler(const HoldOptions& options) {
 }
 
 // Runs the command until it ends. Returns the exit status.
-int RunCommand(const HoldOptions& options, SignalQueue& signals) {
+int RunCommand(const HoldOptions& options, SignalQueue& signals, bool& was_run) {
   const auto child = ChildProcess::Start(options.command, signals.mask_before());
   if (!child) {
     Say("{}\n", child.error().message);
     return child.error().code == ErrorCode::kNotFound ? kExitNoSuchCommand : kExitCannotRun;
   }
+  was_run = true;
   for (;;) {
     pollfd events[] = {{(*child)->fd(), POLLIN, 0}, {signals.fd(), POLLIN, 0}};
     if (poll(events, 2, -1) < 0) continue;
@@ -178,12 +183,72 @@ int RunCommand(const HoldOptions& options, SignalQueue& signals) {
 }
 
 // Sleeps for the answer's wait, then runs the command. A signal during the wait ends it.
-int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQueue& signals) {
+int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQueue& signals,
+                 bool& was_run) {
   const Duration wait = ToDuration(admission.answer.wait());  // zero if there is none
   if (const auto signal = signals.WaitUntil(admission.answered + wait)) {
     return kExitSignalled + signal->number;
   }
-  return RunCommand(options, signals);
+  return RunCommand(options, signals, was_run);
+}
+
+// What the command says that it used, in lines such as tokens=1312 or cost=3.
+Result<v1::SettleLeaseRequest> ReadUsage(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return InvalidArgument(fmt::format("{} cannot be read", path));
+  v1::SettleLeaseRequest used;
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    if (line.empty()) continue;
+    const auto amount = ParseAmount(line);
+    if (!amount)
+      return InvalidArgument(fmt::format("{}:{}: {}", path, number, amount.error().message));
+    if (amount->first == "cost") {
+      used.set_cost(amount->second);
+    } else {
+      (*used.mutable_amounts())[amount->first] = amount->second;
+    }
+  }
+  return used;
+}
+
+// What to settle the lease with after the command has ended with `status`. If it was not run:
+// nothing was used.
+v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
+  v1::SettleLeaseRequest used;
+  if (!was_run) {
+    used.set_cost(0);
+    for (const auto& [name, amount] : options.amounts.amounts) (*used.mutable_amounts())[name] = 0;
+    (*used.mutable_amounts())["requests"] = 0;
+    return used;
+  }
+  if (options.settle_from.empty()) return used;
+  auto read = ReadUsage(options.settle_from);
+  if (read) return std::move(*read);
+  Say("{}; the units stay as taken\n", read.error().message);
+  return used;
+}
+
+void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run) {
+  if (!options.lease_ttl) {
+    if (const auto released = keeper.Release(); !released) {
+      Say("the lease could not be released, and will expire ({}: {})\n",
+          CodeName(released.error().code), released.error().message);
+    }
+    return;
+  }
+  const auto settled = keeper.Settle(UsageOf(options, was_run));
+  if (!settled) {
+    Say("the lease could not be settled, and its units stay as taken ({}: {})\n",
+        CodeName(settled.error().code), settled.error().message);
+  } else if (settled->outcome() != v1::OUTCOME_SETTLED) {
+    Say("{}", SettlementText(*settled));
+  } else if (was_run && !options.settle_from.empty()) {
+    for (const std::string& name : settled->uncounted_amounts()) {
+      Say("amount {} was ignored: no limit of the lease counts it\n", name);
+    }
+  }
 }
 
 int Hold(const HoldOptions& options) {
@@ -195,17 +260,16 @@ int Hold(const HoldOptions& options) {
   if (admission.status) return *admission.status;
   if (!admission.answer.has_lease()) {
     if (!MayGoWithoutLease(options, admission.answer)) return kExitError;
-    return RunAtItsTime(options, admission, signals);
+    bool was_run = false;
+    return RunAtItsTime(options, admission, signals, was_run);
   }
   LeaseKeeper keeper(client, admission.answer.lease(),
                      {.asked = admission.asked,
                       .timeout = options.server.timeout,
                       .on_change = ChangeHandler(options)});
-  const int status = RunAtItsTime(options, admission, signals);
-  if (const auto released = keeper.Release(); !released) {
-    Say("the lease could not be released, and will expire ({}: {})\n",
-        CodeName(released.error().code), released.error().message);
-  }
+  bool was_run = false;
+  const int status = RunAtItsTime(options, admission, signals, was_run);
+  EndLease(options, keeper, was_run);
   return status;
 }
 
@@ -222,11 +286,19 @@ std::function<int()> DeclareHold(CLI::App& app) {
   options->amounts.AddTo(app);
   AddDuration(app, "--wait", "Keep trying this long while denied",
               [options = options.get()](Duration wait) { options->wait = wait; });
+  CLI::Option* const lease_ttl =
+      AddDuration(app, "--lease-ttl", "Hold the units of all limits, for this long without renewal",
+                  [options = options.get()](Duration ttl) { options->lease_ttl = ttl; });
+  app.add_option("--settle-from", options->settle_from,
+                 "When COMMAND ends, settle with what it wrote to this file: lines such as "
+                 "tokens=1312; without it, units stay as taken")
+      ->type_name("FILE")
+      ->needs(lease_ttl);
   app.add_flag("--kill-on-loss", options->kill_on_loss,
                "Send the command SIGTERM if the lease is lost");
   options->server.AddTo(app);
   app.footer(
-      "The lease is renewed while COMMAND runs, and released when it ends, however it ends. "
+      "The lease is renewed while COMMAND runs, and released or settled when it ends, however. "
       "Signals\n"
       "are passed on to it.\n"
       "Exit status: COMMAND's own (128 + signal if one killed it, 126 if it cannot be run, 127 if "
@@ -239,7 +311,6 @@ std::function<int()> DeclareHold(CLI::App& app) {
 
 }  // namespace
 
-const Command kHold = {"hold", "Run a command while holding a slot of a concurrency limit",
-                       DeclareHold};
+const Command kHold = {"hold", "Run a command while holding slots or units of limits", DeclareHold};
 
 }  // namespace sluice::tools

@@ -33,6 +33,12 @@ Result<void> LeaseKeeper::Release() {
   return client_.ReleaseLease(id_, options_.timeout);
 }
 
+Result<v1::SettleLeaseResponse> LeaseKeeper::Settle(v1::SettleLeaseRequest used) {
+  Stop();
+  used.set_lease_id(id_);
+  return client_.SettleLease(used, options_.timeout);
+}
+
 void LeaseKeeper::Stop() {
   MutexLock lock(mutex_);
   stopped_ = true;

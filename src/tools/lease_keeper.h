@@ -44,6 +44,8 @@ class LeaseKeeper {
 
   // Releases the lease and stops the renewals. Later changes are not reported.
   Result<void> Release();
+  // The same, for a lease of units.
+  Result<v1::SettleLeaseResponse> Settle(v1::SettleLeaseRequest used);
 
  private:
   void Run();

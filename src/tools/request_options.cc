@@ -24,18 +24,21 @@ void CheckAttributes(const std::vector<std::string>& attributes) {
   }
 }
 
-std::uint64_t ParseAmount(const std::string& text, std::size_t equals) {
+}  // namespace
+
+Result<std::pair<std::string, std::uint64_t>> ParseAmount(const std::string& text) {
+  const auto equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) {
+    return InvalidArgument(fmt::format("\"{}\": expected NAME=NUMBER, such as tokens=500", text));
+  }
   std::uint64_t amount = 0;
   const char* const end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data() + equals + 1, end, amount);
   if (parsed.ec == std::errc() && parsed.ptr == end && amount <= std::uint64_t{1} << 53) {
-    return amount;
+    return std::pair(text.substr(0, equals), amount);
   }
-  throw CLI::ValidationError(
-      fmt::format("--amount \"{}\": expected a whole number from 0 to 2^53", text));
+  return InvalidArgument(fmt::format("\"{}\": expected a whole number from 0 to 2^53", text));
 }
-
-}  // namespace
 
 void RequestOptions::AddTo(CLI::App& app) {
   app.add_option("DOMAIN", domain, "Domain of the rules, such as shop")->required();
@@ -47,13 +50,9 @@ void RequestOptions::AddTo(CLI::App& app) {
 void AmountOptions::AddTo(CLI::App& app) {
   const auto add = [this](const std::vector<std::string>& texts) {
     for (const std::string& text : texts) {
-      const auto equals = text.rfind('=');
-      if (equals == std::string::npos || equals == 0) {
-        throw CLI::ValidationError(
-            fmt::format("--amount \"{}\": expected NAME=NUMBER, such as tokens=500", text));
-      }
-      const bool is_new = amounts.emplace(text.substr(0, equals), ParseAmount(text, equals)).second;
-      if (!is_new) {
+      const auto amount = ParseAmount(text);
+      if (!amount) throw CLI::ValidationError("--amount " + amount.error().message);
+      if (!amounts.insert(*amount).second) {
         throw CLI::ValidationError(fmt::format("--amount \"{}\": its name is given twice", text));
       }
     }

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/App.hpp>
 
+#include "base/result.h"
 #include "sluice/v1/rate_limiter.pb.h"
 
 namespace sluice::tools {
@@ -32,6 +34,9 @@ struct RequestOptions {
   }
 };
 
+// NAME=NUMBER. The error says what is expected.
+Result<std::pair<std::string, std::uint64_t>> ParseAmount(const std::string& text);
+
 // What limits may count besides the cost.
 struct AmountOptions {
   std::map<std::string, std::uint64_t> amounts;
@@ -39,7 +44,10 @@ struct AmountOptions {
   // Must outlive the parsing of `app`.
   void AddTo(CLI::App& app);
 
-  void AddTo(v1::CheckLimitRequest& request) const {
+  // `Request`: any message with the field `amounts`.
+  template <typename Request>
+  requires requires(Request& request) { request.mutable_amounts(); }
+  void AddTo(Request& request) const {
     request.mutable_amounts()->insert(amounts.begin(), amounts.end());
   }
 };

@@ -66,7 +66,7 @@ void MeasureAll(const Timed& store, ManualClock& clock) {
       check.demand.mode = mode;
     };
   };
-  const auto release = as(1, Mode::kRelease);
+  const auto release = as(1, Mode::kSettle);
   for (const std::int64_t cost : {std::int64_t{1}, kMostSlots}) {
     std::printf("%ld slots a check\n", static_cast<long>(cost));
     Measure(store, "taken", as(cost, Mode::kConsume), release);

@@ -94,7 +94,7 @@ Case Make(const char* name, const std::vector<Rule>& rules, std::int64_t cost = 
     if (leased) check.lease = Lease{.id = RandomBytes(), .ttl = seconds(60)};
     made.calls.push_back(CallOf(check));
     if (!leased) continue;
-    check.demand.mode = Mode::kRelease;
+    check.demand.mode = Mode::kSettle;
     made.afterwards.push_back(CallOf(check));
   }
   return made;

@@ -47,7 +47,7 @@ class SimulatedCounter {
     return Decide({.demand = {{.mode = Mode::kRenew}}, .lease = lease});
   }
   Verdict Release(const Lease& lease) {
-    return Decide({.demand = {{.mode = Mode::kRelease}}, .lease = lease});
+    return Decide({.demand = {{.mode = Mode::kSettle}}, .lease = lease});
   }
 
   const Limit& limit() const { return limit_; }

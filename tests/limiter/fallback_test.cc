@@ -413,7 +413,8 @@ TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_ARefundClears) {
 TEST_F(FallbackMemoryTest, Forget_LeavesNothing) {
   fallback_.OnLateAnswer(Answer(seen_));
   fallback_.RecordCharge("k", limit_, 1);
-  fallback_.leases.Granted({1}, {{.key = "k", .count = 1}}, SteadyTime::max());
+  fallback_.leases.Granted(
+      {.id = {1}, .held = {{.key = "k", .count = 1}}, .expires = SteadyTime::max()});
   fallback_.Forget("k");
   EXPECT_FALSE(fallback_.states.Find("k"));
   EXPECT_EQ(fallback_.charges.size(), 0u);

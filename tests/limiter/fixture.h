@@ -65,6 +65,8 @@ class FragileStore final : public Store {
     listener->OnUndoEnded(peek);
   }
 
+  bool Settle(const StoreCheck& settle) override { return counters_.Settle(settle); }
+
   std::size_t PartOf(std::string_view key) const override {
     return !failing_key.empty() && key.find(failing_key) != std::string_view::npos ? 1 : 0;
   }
@@ -91,6 +93,7 @@ class FragileStore final : public Store {
     Part part;
     part.demand = check.demand;
     part.lease = check.lease;
+    part.leases_units = check.leases_units;
     part.counters = check.counters;
     counters_.Submit(part);
   }
@@ -100,6 +103,7 @@ class FragileStore final : public Store {
     Part part;
     part.demand = check.demand;
     part.lease = check.lease;
+    part.leases_units = check.leases_units;
     for (CounterCheck& counter : check.counters) {
       const bool fails = failing && counter.key.find(failing_key) != std::string_view::npos;
       counter.failure = fails ? failing : std::nullopt;
@@ -111,6 +115,8 @@ class FragileStore final : public Store {
       if (!counter.failure) counter = *decided++;
     }
     check.decided_at = part.decided_at;
+    check.settled = part.settled;
+    check.lease_ends = part.lease_ends;
     holds ? held.push_back(&check) : check.OnDecided();
   }
 
@@ -131,10 +137,10 @@ class Holder final : public LeaseCall {
  public:
   using LeaseCall::LeaseCall;
 
-  std::optional<Result<Duration>> ttl;
+  std::optional<Result<LeaseReport>> report;
 
  private:
-  void OnLease(const Result<Duration>& heard) override { ttl = heard; }
+  void OnLease(const Result<LeaseReport>& heard) override { report = heard; }
 };
 
 class LimiterTest : public testing::Test {
@@ -199,6 +205,14 @@ class LimiterTest : public testing::Test {
     return Keep(at, LeaseCall::Action::kRelease, lease_id);
   }
 
+  static Result<LeaseReport> CallLease(Limiter& at, LeaseCall::Action action,
+                                       std::string_view lease_id,
+                                       const LeaseCall::Usage& usage = {}) {
+    Holder holder(at);
+    holder.Start(action, lease_id, SteadyTime::max(), usage);
+    return holder.report.value();
+  }
+
   // The value of a series, named as on the metrics page, or -1 if it is missing.
   double Value(const std::string& series) const {
     const std::string page = "\n" + metrics_.Render();
@@ -216,10 +230,11 @@ class LimiterTest : public testing::Test {
   Call call_{limiter_};
 
  private:
+  // The ttl of a renewed lease, or zero.
   static Result<Duration> Keep(Limiter& at, LeaseCall::Action action, std::string_view lease_id) {
-    Holder holder(at);
-    holder.Start(action, lease_id, SteadyTime::max());
-    return holder.ttl.value();
+    const auto report = CallLease(at, action, lease_id);
+    if (!report) return report.error();
+    return action == LeaseCall::Action::kRenew ? report->ttl : Duration::zero();
   }
 };
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "match/counter_key.h"
+
 namespace sluice {
 namespace {
 
@@ -13,8 +15,11 @@ const std::string kId = "000102030405060708090a0b0c0d0eff";
 const std::string kStart = "1." + kId + ".30000000.store ";
 const std::string kKey = "sluice:{shop/jobs/ann}:concurrency";
 
-LeaseName Name(std::vector<std::string_view> keys) {
-  LeaseName name{.ttl = seconds(30), .keys = std::move(keys)};
+LeaseName Name(const std::vector<std::string_view>& keys) {
+  LeaseName name{.ttl = seconds(30)};
+  for (const std::string_view key : keys) {
+    name.counters.push_back({.key = std::string(key), .limit = AnySlots(), .counts = {}});
+  }
   for (std::uint8_t i = 0; i < name.bits.size(); ++i) name.bits[i] = i;
   name.bits.back() = 0xFF;
   return name;
@@ -39,7 +44,7 @@ TEST(LeaseName, ToTextAndBack_SaysTheSame) {
         EXPECT_EQ(parsed->lease(), name.lease());
         EXPECT_EQ(parsed->ttl, ttl);
         EXPECT_EQ(parsed->local, local);
-        EXPECT_EQ(parsed->keys, keys);
+        EXPECT_EQ(*parsed, name);
       }
     }
   }
@@ -56,6 +61,67 @@ TEST(LeaseName, Slot_IsNamedByBitsAndTtl) {
   EXPECT_EQ(name.lease().ttl, seconds(30));
   name.ttl += Duration(1);
   EXPECT_NE(name.lease().id, slot);
+}
+
+LeaseName NameOfUnits() {
+  LeaseName name{.ttl = seconds(30), .units = true};
+  const auto amount_of = [](std::string_view amount) { return amount == "a b" ? kMaxCost : 1; };
+  const auto add = [&](std::string_view rule, const RuleLimit& limit, std::uint16_t group) {
+    const std::string key = std::string(rule) + CounterTag(limit);
+    name.Add({.key = key, .limit = &limit.limit, .group = group, .verdict = {}}, 3, limit.counts,
+             amount_of);
+  };
+  RuleLimit weighted(TokenBucket{.rate = 60, .period = std::chrono::minutes(1), .burst = 9}, "n.m");
+  weighted.counts = {{"a b", 2}, {"ü/:,=~|+*", 1'000'000'000}};
+  add("sluice:{shop/r/user=~|}:", weighted, 0);
+  FixedWindow month;
+  month.align = FixedWindow::Align::kMonth;
+  month.utc_offset = std::chrono::hours(-3);
+  add("sluice:{shop/r/user=~|}:", RuleLimit(month), 0);
+  add("sluice:{shop/r/user=~|}:", RuleLimit(FixedWindow{.limit = 1, .window = seconds(1)}), 0);
+  add("sluice:{shop/x}r~0f/user=1:", RuleLimit(SlidingLog{.limit = 5, .window = seconds(9)}), 0);
+  add("sluice:{shop/s/}:", RuleLimit(SlidingWindow{.limit = 5, .window = seconds(9)}), 1);
+  add("sluice:{shop/s/}:", RuleLimit(LeakyBucket{.rate = 5, .period = seconds(1), .queue = 0}), 1);
+  add("sluice:{shop/s/}:", RuleLimit(Concurrency{.limit = 5, .ttl = seconds(1)}), 1);
+  add("sluice:{shop/t/}:",
+      RuleLimit(WarmingBucket{.rate = 7, .period = seconds(1), .warmup = seconds(5)}), 2);
+  return name;
+}
+
+TEST(LeaseName, OfUnits_ToTextAndBack_SaysTheSame) {
+  for (const bool local : {false, true}) {
+    LeaseName name = NameOfUnits();
+    name.local = local;
+    const std::string text = name.ToText().value();
+    const auto parsed = LeaseName::Parse(text);
+    ASSERT_TRUE(parsed) << text;
+    EXPECT_EQ(*parsed, name);
+    EXPECT_EQ(parsed->lease(), NameOfUnits().lease()) << "wherever it was granted";
+    EXPECT_EQ(LeaseName::RuleOf(parsed->counters[0]), "r");
+    EXPECT_EQ(LeaseName::RuleOf(parsed->counters[3]), "r");
+    EXPECT_EQ(LeaseName::UnitsOf(parsed->counters[1], parsed->amounts), 1);
+    EXPECT_FALSE(LeaseName::UnitsOf(parsed->counters[0], parsed->amounts)) << "too many";
+  }
+}
+
+// Whatever byte is edited: it is no id, or that of another lease.
+TEST(LeaseName, OfUnits_Edited_IsAnotherLease) {
+  const LeaseName name = NameOfUnits();
+  const std::string text = name.ToText().value();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    for (const char byte : std::string_view("012 .:|+*/~-x")) {
+      std::string edited = text;
+      edited[i] = byte;
+      const auto parsed = LeaseName::Parse(edited);
+      if (edited == text || !parsed) continue;
+      EXPECT_EQ(parsed->ToText(), edited);
+      EXPECT_NE(parsed->lease().id, name.lease().id) << edited;
+    }
+  }
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    const auto parsed = LeaseName::Parse(text.substr(0, size));
+    EXPECT_TRUE(!parsed || parsed->lease().id != name.lease().id) << size;
+  }
 }
 
 TEST(LeaseName, ToText_TooLong_IsNothing) {

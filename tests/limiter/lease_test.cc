@@ -98,19 +98,23 @@ TEST_F(LeaseTest, LimitsAskedForNoUnits_AreNotInTheLease) {
     limit.verdict.admitted = true;
   }
   CheckLease lease;
-  ASSERT_TRUE(lease.Prepare(check, /*may_lease=*/true));
+  CheckRequest request;
+  ASSERT_TRUE(lease.Prepare(check, request, limits));
   ASSERT_TRUE(check.lease);
   EXPECT_EQ(check.lease->ttl, seconds(60));
-  ASSERT_TRUE(lease.Name(check, limits, fallback_));
+  ASSERT_TRUE(lease.Name(check, limits, {}, fallback_));
   const auto granted = fallback_.leases.Take(10, SteadyNow());
   ASSERT_EQ(granted.size(), 1u);
-  EXPECT_EQ(granted[0].slots,
-            (std::vector<PendingLeases::Slots>{{.key = "sluice:{d/a/}:concurrency", .count = 2},
-                                               {.key = "sluice:{d/c/}:concurrency", .count = 3}}));
+  ASSERT_EQ(granted[0].held.size(), 2u);
+  EXPECT_EQ(granted[0].held[0].key, "sluice:{d/a/}:concurrency");
+  EXPECT_EQ(granted[0].held[0].count, 2);
+  EXPECT_EQ(granted[0].held[1].key, "sluice:{d/c/}:concurrency");
+  EXPECT_EQ(granted[0].held[1].count, 3);
 
   for (CounterCheck& counter : check.counters) counter.units = 0;
   check.lease.reset();
-  EXPECT_TRUE(lease.Prepare(check, /*may_lease=*/false));
+  request.may_lease = false;
+  EXPECT_TRUE(lease.Prepare(check, request, limits));
   EXPECT_FALSE(check.lease);
 }
 
@@ -357,7 +361,7 @@ TEST_F(LeaseTest, StoreGrantsTooLateWhatWasGrantedWithoutIt_OneOfBothIsGivenBack
   EXPECT_EQ(Remaining(), 1);
 
   const LeaseName name = LeaseName::Parse(id).value();
-  BlockingCheck late({{std::string(name.keys[0]), Slots(5)}}, 1, Mode::kRelease);
+  BlockingCheck late({{name.counters[0].key, Slots(5)}}, 1, Mode::kSettle);
   late.lease = name.lease();
   late.RunOn(store_);
   EXPECT_EQ(Remaining(), 3);

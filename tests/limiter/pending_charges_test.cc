@@ -65,7 +65,9 @@ class Counter {
       : limit_(std::move(limit)), share_(share) {}
 
   bool Add(std::int64_t cost, Time now, std::string_view key = "k") {
-    return charges.Add({.key = key, .limit = limit_, .share = share_, .seen = seen}, cost, now);
+    const auto added =
+        charges.Add({.key = key, .limit = limit_, .share = share_, .seen = seen}, cost, now);
+    return added.has_value();
   }
 
   PendingCharges charges;

@@ -14,7 +14,7 @@ using std::chrono::hours;
 using std::chrono::seconds;
 
 constexpr SteadyTime kNow{hours(1)};
-const std::vector<PendingLeases::Slots> kSlots{{.key = "sluice:{d/r/}:concurrency", .count = 1}};
+const std::vector<PendingLeases::Held> kSlots{{.key = "sluice:{d/r/}:concurrency", .count = 1}};
 
 LeaseId IdOf(std::uint64_t number) {
   LeaseId id{};
@@ -27,10 +27,10 @@ LeaseId IdOf(std::uint64_t number) {
 TEST(PendingLeases, ReleasedBeforeTheyAreReported_LeaveNothingBehind) {
   constexpr std::uint64_t kMany = 1'000'000;
   PendingLeases leases;
-  leases.Granted(IdOf(0), kSlots, kNow + hours(1));
+  leases.Granted({.id = IdOf(0), .held = kSlots, .expires = kNow + hours(1)});
   const auto before = mallinfo2().uordblks;
   for (std::uint64_t i = 1; i <= kMany; ++i) {
-    leases.Granted(IdOf(i), kSlots, kNow + hours(1));
+    leases.Granted({.id = IdOf(i), .held = kSlots, .expires = kNow + hours(1)});
     leases.Released(IdOf(i));
   }
   EXPECT_LT(mallinfo2().uordblks, before + 1'000'000);
@@ -39,7 +39,8 @@ TEST(PendingLeases, ReleasedBeforeTheyAreReported_LeaveNothingBehind) {
 
 TEST(PendingLeases, AreTakenOnceEach_OldestChangeFirst) {
   PendingLeases leases;
-  for (std::uint64_t i = 0; i < 3; ++i) leases.Granted(IdOf(i), kSlots, kNow + seconds(9));
+  for (std::uint64_t i = 0; i < 3; ++i)
+    leases.Granted({.id = IdOf(i), .held = kSlots, .expires = kNow + seconds(9)});
   const auto oldest = leases.Take(1, kNow);
   ASSERT_EQ(oldest.size(), 1u);
   EXPECT_EQ(oldest[0].id, IdOf(0));
@@ -59,7 +60,7 @@ TEST(PendingLeases, AreTakenOnceEach_OldestChangeFirst) {
 
 TEST(PendingLeases, ReleaseOfAReportedOne_IsReportedUntilItExpires) {
   PendingLeases leases;
-  leases.Granted(IdOf(1), kSlots, kNow + seconds(9));
+  leases.Granted({.id = IdOf(1), .held = kSlots, .expires = kNow + seconds(9)});
   leases.Take(10, kNow);
   leases.Released(IdOf(1));
   const auto taken = leases.Take(10, kNow);
@@ -74,7 +75,7 @@ TEST(PendingLeases, ReleaseOfAReportedOne_IsReportedUntilItExpires) {
 
 TEST(PendingLeases, ReleasedOne_IsNotRenewed) {
   PendingLeases leases;
-  leases.Granted(IdOf(1), kSlots, kNow + seconds(9));
+  leases.Granted({.id = IdOf(1), .held = kSlots, .expires = kNow + seconds(9)});
   leases.Take(10, kNow);
   leases.Released(IdOf(1));
   leases.Renewed(IdOf(1), kNow + seconds(20));
@@ -86,8 +87,9 @@ TEST(PendingLeases, ReleasedOne_IsNotRenewed) {
 
 TEST(PendingLeases, CounterIsResetWhileOneIsReported_ItIsNotReportedAgain) {
   PendingLeases leases;
-  leases.Granted(IdOf(1), kSlots, kNow + seconds(9));
-  leases.Granted(IdOf(2), {{.key = "another", .count = 1}}, kNow + seconds(9));
+  leases.Granted({.id = IdOf(1), .held = kSlots, .expires = kNow + seconds(9)});
+  leases.Granted(
+      {.id = IdOf(2), .held = {{.key = "another", .count = 1}}, .expires = kNow + seconds(9)});
   const auto taken = leases.Take(10, kNow);
   ASSERT_EQ(taken.size(), 2u);
   leases.Forget(kSlots[0].key);
@@ -100,25 +102,28 @@ TEST(PendingLeases, CounterIsResetWhileOneIsReported_ItIsNotReportedAgain) {
 // A check of two limits took slots of both under one lease.
 TEST(PendingLeases, OneOfTwoCountersIsReset_TheOtherStillCountsItsSlots) {
   PendingLeases leases;
-  leases.Granted(IdOf(1), {{.key = "reset", .count = 2}, {.key = "kept", .count = 3}},
-                 kNow + seconds(9));
+  leases.Granted({.id = IdOf(1),
+                  .held = {{.key = "reset", .count = 2}, {.key = "kept", .count = 3}},
+                  .expires = kNow + seconds(9)});
   leases.Forget("reset");
   const auto taken = leases.Take(10, kNow);
   ASSERT_EQ(taken.size(), 1u);
-  EXPECT_EQ(taken[0].slots, (std::vector<PendingLeases::Slots>{{.key = "kept", .count = 3}}));
+  ASSERT_EQ(taken[0].held.size(), 1u);
+  EXPECT_EQ(taken[0].held[0].key, "kept");
 }
 
 TEST(PendingLeases, TooMany_AreNotReported_UntilOthersHaveEnded) {
   PendingLeases leases;
   constexpr std::size_t kMost = PendingLeases::kMaxLeases;
-  for (std::size_t i = 0; i <= kMost; ++i) leases.Granted(IdOf(i), kSlots, kNow + seconds(9));
+  for (std::size_t i = 0; i <= kMost; ++i)
+    leases.Granted({.id = IdOf(i), .held = kSlots, .expires = kNow + seconds(9)});
   EXPECT_EQ(leases.Take(2 * kMost, kNow).size(), kMost);
   leases.Released(IdOf(0));
   EXPECT_EQ(leases.Take(10, kNow).size(), 1u);
-  leases.Granted(IdOf(kMost), kSlots, kNow + seconds(9));
+  leases.Granted({.id = IdOf(kMost), .held = kSlots, .expires = kNow + seconds(9)});
   EXPECT_EQ(leases.Take(10, kNow).size(), 1u);
   EXPECT_TRUE(leases.Take(10, kNow + seconds(9)).empty()) << "they expire";
-  leases.Granted(IdOf(0), kSlots, kNow + seconds(20));
+  leases.Granted({.id = IdOf(0), .held = kSlots, .expires = kNow + seconds(20)});
   EXPECT_EQ(leases.Take(10, kNow + seconds(9)).size(), 1u);
 }
 

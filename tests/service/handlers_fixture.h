@@ -35,6 +35,7 @@ class SwitchedStore final : public Store {
   }
   void Reset(StoreReset& reset) override { memory_.Reset(reset); }
   void Undo(const StoreCheck& check) override { memory_.Undo(check); }
+  bool Settle(const StoreCheck& settle) override { return memory_.Settle(settle); }
   std::size_t PartOf(std::string_view) const override { return 0; }
 
   void Release(std::size_t count = 1'000'000) {

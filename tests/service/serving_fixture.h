@@ -39,6 +39,7 @@ class HeldStore final : public Store {
   }
   void Reset(StoreReset& reset) override { store_.Reset(reset); }
   void Undo(const StoreCheck& check) override { store_.Undo(check); }
+  bool Settle(const StoreCheck& settle) override { return store_.Settle(settle); }
   std::size_t PartOf(std::string_view key) const override { return store_.PartOf(key); }
 
   void Hold() {

@@ -67,6 +67,7 @@ class SluiceServer {
     void Submit(StoreCheck& check) override { part_->Submit(check); }
     void Reset(StoreReset& reset) override { part_->Reset(reset); }
     void Undo(const StoreCheck& check) override { part_->Undo(check); }
+    bool Settle(const StoreCheck& settle) override { return part_->Settle(settle); }
     std::size_t PartOf(std::string_view key) const override { return part_->PartOf(key); }
 
    private:

@@ -19,7 +19,7 @@ class LeasesTest : public StoreTest {
     return Decide(kFive, {.mode = Mode::kRenew, .lease = lease}).admitted;
   }
   Verdict Release(const Lease& lease) {
-    return Decide(kFive, {.mode = Mode::kRelease, .lease = lease});
+    return Decide(kFive, {.mode = Mode::kSettle, .lease = lease});
   }
 
   const Lease first_ = MakeLease(1, seconds(60));
@@ -104,7 +104,7 @@ TEST_P(LeasesTest, MoreSlotsThanALeaseMayHold_AreDeniedForEver) {
   const Verdict verdict = Decide(wide, {.cost = 257, .lease = second_});
   EXPECT_FALSE(verdict.admitted);
   EXPECT_EQ(verdict.retry_after, Verdict::kNever);
-  EXPECT_EQ(Decide(wide, {.mode = Mode::kRelease, .lease = first_}).remaining, 1000);
+  EXPECT_EQ(Decide(wide, {.mode = Mode::kSettle, .lease = first_}).remaining, 1000);
 }
 
 TEST_P(LeasesTest, WithARateThatDenies_NoSlotIsTaken_AndTheOtherWayRound) {
@@ -124,7 +124,7 @@ TEST_P(LeasesTest, WithARateThatDenies_NoSlotIsTaken_AndTheOtherWayRound) {
   EXPECT_EQ(no_slot->counters[0].verdict.remaining, 1) << "charged for nothing";
   EXPECT_FALSE(no_slot->counters[1].verdict.admitted);
 
-  BlockingCheck release({slots}, 1, Mode::kRelease);
+  BlockingCheck release({slots}, 1, Mode::kSettle);
   release.lease = MakeLease(1, seconds(60));
   release.RunOn(*store_);
   EXPECT_TRUE(take(4)->admitted);

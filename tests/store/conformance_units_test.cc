@@ -262,7 +262,7 @@ TEST_P(UnitsTest, Slots_AreTheUnitsOfTheirLimit_NoneNeedNoLease) {
     denied.lease = MakeLease(2, minutes(1));
     EXPECT_FALSE(denied.RunOn(*store_).admitted);
     EXPECT_EQ(Left(), (Remaining{5, 3, 1}));
-    BlockingCheck release({specs_[1], specs_[2]}, 1, Mode::kRelease);
+    BlockingCheck release({specs_[1], specs_[2]}, 1, Mode::kSettle);
     release.lease = held.lease;
     EXPECT_TRUE(release.RunOn(*store_).admitted);
     EXPECT_EQ(Left(), (Remaining{5, 5, 5}));

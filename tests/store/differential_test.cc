@@ -37,7 +37,12 @@ std::string Describe(const StoreCheck& check) {
         verdict.remaining, verdict.reset_after.count(), verdict.retry_after.count(),
         verdict.wait.count(), verdict.dropped);
     const auto before = FieldsOf(counter.before);
+    if (check.leases_units) text += fmt::format(" held {}", counter.held);
     if (counter.charged) text += fmt::format(" met {:.0f} {:.0f}", before[0], before[1]);
+  }
+  if (check.leases_units) {
+    text += fmt::format("\n  lease: {} until {}", static_cast<int>(check.settled),
+                        check.lease_ends.time_since_epoch().count());
   }
   return text;
 }
@@ -126,16 +131,20 @@ class Comparison {
     if (time_of_ == TimeOf::kTest) {
       EXPECT_GT(alone_, operations / 20);
     }
-    fmt::print("{} operations agree, {} of them granted, {} decided in the short way\n", done_,
-               granted_, alone_);
+    EXPECT_GT(settled_, operations / 100);
+    fmt::print(
+        "{} operations agree, {} of them granted, {} decided in the short way, {} leases settled\n",
+        done_, granted_, alone_, settled_);
   }
 
  private:
   void RunPack() {
     // Doubles hold microseconds up to the year 2255, which the steps would soon reach.
     constexpr Time kEnd(days(50'000));
+    const Time before = clock_.Now();
     if (time_of_ == TimeOf::kTest) clock_.Advance(random_.RandomStep());
     if (clock_.Now() > kEnd) clock_.Set(kBegin);
+    if (clock_.Now() < before) random_.ForgetLeasesOfUnits();
     std::vector<Operation> pack(random_.random().OneIn(4) ? 1 + random_.random().Below(5) : 1);
     call_.Clear();
     for (Operation& operation : pack) {
@@ -171,7 +180,10 @@ class Comparison {
       random_.Remember(counter.verdict.retry_after);
       random_.Remember(counter.verdict.reset_after);
     }
-    if (operation.check->lease && operation.check->demand.mode == Mode::kConsume) {
+    const Mode mode = operation.check->demand.mode;
+    const bool enters = operation.check->leases_units && mode == Mode::kCharge;
+    settled_ += operation.check->settled == Settled::kSettled && mode == Mode::kSettle ? 1 : 0;
+    if (operation.check->lease && (mode == Mode::kConsume || enters)) {
       random_.RememberLease(*operation.check);
     }
     granted_ += entry_.granted > 0 ? 1 : 0;
@@ -193,6 +205,7 @@ class Comparison {
   int done_ = 0;
   int granted_ = 0;
   int alone_ = 0;
+  int settled_ = 0;
 };
 
 void ExpectAgreement(TimeOf time_of, int operations) {

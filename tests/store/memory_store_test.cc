@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <atomic>
+#include <cstring>
 #include <ctime>
 #include <string>
 #include <thread>
@@ -134,10 +135,47 @@ TEST(MemoryStore, MaxMemory_BoundsLogsAndHolders_AndWhatFitsGoesOn) {
     EXPECT_EQ(Take(store, "new", window), StoreFailure::kOverloaded);
     EXPECT_FALSE(Take(store, "old", window)) << "needs no more memory";
     EXPECT_FALSE(Take(store, "log", limit, Mode::kPeek));
-    EXPECT_FALSE(Take(store, "log", limit, Mode::kRelease));
+    EXPECT_FALSE(Take(store, "log", limit, Mode::kSettle));
     clock.Advance(seconds(61));
     EXPECT_FALSE(Take(store, "new", window)) << "all is finished";
   }
+}
+
+// A check of one counter under a lease of its units.
+std::optional<StoreFailure> Lend(MemoryStore& store, int number, Mode mode = Mode::kConsume) {
+  BlockingCheck check({{"k", FixedWindow{.limit = 1'000'000, .window = seconds(60)}}}, 1, mode);
+  check.lease = Lease{.ttl = seconds(60)};
+  std::memcpy(check.lease->id.data(), &number, sizeof number);
+  check.leases_units = true;
+  return check.RunHere(store).failure();
+}
+
+TEST(MemoryStore, OpenLeases_AreBounded_AndEndByThemselves) {
+  constexpr int kMost = MemoryStore::kMaxOpenLeases;
+  ManualClock clock(Time(seconds(1000)));
+  MemoryStore store(clock, {});
+  for (int i = 0; i < kMost; ++i) ASSERT_FALSE(Lend(store, i));
+  EXPECT_EQ(Lend(store, kMost), StoreFailure::kOverloaded);
+  EXPECT_FALSE(Submit(store, "another")) << "without a lease";
+  EXPECT_FALSE(Lend(store, 7, Mode::kSettle));
+  EXPECT_FALSE(Lend(store, kMost)) << "in the place of one that was settled";
+
+  clock.Advance(seconds(60) + kSettlesFor);
+  EXPECT_FALSE(Lend(store, kMost + 1));
+  for (int i = 0; i < kMost / 50; ++i) Submit(store, "another");
+  EXPECT_EQ(store.leases(), 1U);
+}
+
+// Many are settled within the minute for which that is known.
+TEST(MemoryStore, SettledLeases_AreBounded) {
+  constexpr int kMost = MemoryStore::kMaxOpenLeases;
+  ManualClock clock(Time(seconds(1000)));
+  MemoryStore store(clock, {});
+  for (int i = 0; i < 2 * kMost; ++i) {
+    ASSERT_FALSE(Lend(store, i));
+    ASSERT_FALSE(Lend(store, i, Mode::kSettle));
+  }
+  EXPECT_EQ(store.leases(), MemoryStore::kMaxOpenLeases);
 }
 
 // A log in use goes on if what leaves its window makes room.

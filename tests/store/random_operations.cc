@@ -26,6 +26,7 @@ Duration RandomOperations::RandomStep() {
 
 Operation RandomOperations::RandomOperation(Time now) {
   if (!leases_.empty() && random_.OneIn(8)) return RandomLeaseOperation();
+  if (!unit_leases_.empty() && random_.OneIn(4)) return RandomOperationOnUnits();
   if (!grants_.empty() && random_.OneIn(8)) return UndoOfSomeGrant();
   const Mode mode = random_.Pick({Mode::kConsume, Mode::kConsume, Mode::kConsume, Mode::kConsume,
                                   Mode::kPeek, Mode::kCharge, Mode::kRefund});
@@ -44,12 +45,26 @@ Operation RandomOperations::RandomOperation(Time now) {
       check.lease = NewLease(slots->ttl);
     }
   }
+  if (mode == check.demand.mode && mode == Mode::kConsume && random_.OneIn(3)) {
+    check.leases_units = true;
+    if (!check.lease) check.lease = NewLease(RandomWait() + milliseconds(1));
+    return operation;
+  }
   if (may_run && random_.OneIn(2)) operation.n = random_.Pick<std::int64_t>({2, 3, 10, 50});
   return operation;
 }
 
 void RandomOperations::RememberLease(const BlockingCheck& check) {
   std::vector<CounterSpec> held;
+  if (check.leases_units) {
+    for (const CounterCheck& counter : check.counters) {
+      held.push_back(
+          {std::string(counter.key), *counter.limit, counter.group, counter.units});
+    }
+    if (unit_leases_.size() >= 50) unit_leases_.erase(unit_leases_.begin());
+    unit_leases_.push_back({*check.lease, std::move(held)});
+    return;
+  }
   for (const CounterCheck& counter : check.counters) {
     if (!std::holds_alternative<Concurrency>(*counter.limit)) continue;
     held.push_back({std::string(counter.key), *counter.limit});
@@ -70,10 +85,28 @@ void RandomOperations::RememberGrant(const StoreCheck& check) {
 Operation RandomOperations::RandomLeaseOperation() {
   const HeldLease& held = leases_[random_.Below(leases_.size())];
   Operation operation;
-  const Mode mode = random_.Pick({Mode::kRelease, Mode::kRenew, Mode::kCharge});
+  const Mode mode = random_.Pick({Mode::kSettle, Mode::kRenew, Mode::kCharge});
   operation.check = std::make_unique<BlockingCheck>(
       held.counters, random_.Pick<std::int64_t>({1, 2, 7, 256, 257}), mode);
   operation.check->lease = held.lease;
+  return operation;
+}
+
+// Settles, mostly, what may have been settled before.
+Operation RandomOperations::RandomOperationOnUnits() {
+  HeldLease held = unit_leases_[random_.Below(unit_leases_.size())];
+  const Mode mode = random_.Pick({Mode::kSettle, Mode::kSettle, Mode::kSettle, Mode::kRenew,
+                                  Mode::kInspect, Mode::kCharge});
+  for (CounterSpec& spec : held.counters) {
+    if (mode == Mode::kSettle && random_.OneIn(4)) spec.units = kAsTaken;
+    if (mode == Mode::kSettle && random_.OneIn(2)) spec.units = RandomCost();
+    if (mode == Mode::kCharge) spec.units = std::min(*spec.units, MostAtOnce(spec.limit));
+  }
+  if (mode == Mode::kCharge && random_.OneIn(2)) held.lease = NewLease(held.lease.ttl);
+  Operation operation;
+  operation.check = std::make_unique<BlockingCheck>(held.counters, 1, mode);
+  operation.check->lease = held.lease;
+  operation.check->leases_units = true;
   return operation;
 }
 

@@ -36,6 +36,9 @@ class RandomOperations {
   // A check, and the number of its repetitions.
   Operation RandomOperation(Time now);
 
+  // The clock goes back, so what has ended may seem not to have.
+  void ForgetLeasesOfUnits() { unit_leases_.clear(); }
+
   // The counters that may hold the lease are those of the check that took it.
   void RememberLease(const BlockingCheck& check);
 
@@ -49,6 +52,7 @@ class RandomOperations {
   };
 
   Operation RandomLeaseOperation();
+  Operation RandomOperationOnUnits();
   // Mostly of a recent one.
   Operation UndoOfSomeGrant();
   std::int64_t RandomCost();
@@ -60,6 +64,7 @@ class RandomOperations {
   Random random_;
   RandomRules rules_{random_};
   std::vector<HeldLease> leases_;
+  std::vector<HeldLease> unit_leases_;
   std::vector<std::unique_ptr<OwnedCheck>> grants_;
   std::array<Duration, 4> edges_{};
 };

@@ -165,7 +165,7 @@ TEST(RedisClusterStore, LeaseThatSpansNodes_IsTakenRenewedAndReleasedWhole) {
   EXPECT_EQ(Remaining(*store, b, two), 1) << "the slot taken there is given back";
   EXPECT_TRUE(run(1, Mode::kRenew));
   EXPECT_FALSE(run(2, Mode::kRenew));
-  EXPECT_TRUE(run(1, Mode::kRelease));
+  EXPECT_TRUE(run(1, Mode::kSettle));
   EXPECT_TRUE(run(2, Mode::kConsume));
 }
 

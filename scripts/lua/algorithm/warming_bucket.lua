@@ -111,5 +111,5 @@ end
 return {
   fields = 3, parse = parse, open = open, advance = advance, grants = grants, take = take,
   chargeable = chargeable, refund = refund, undo = undo, lifetime = lifetime,
-  lifetime_varies = true,
+  lifetime_varies = true, gives_nothing_back = true,
 }

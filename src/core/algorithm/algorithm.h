@@ -31,7 +31,7 @@ enum class WriteBack {
   kAlways,      // the counter was moved to a new clock
 };
 
-// The result of a change: kCharge, kRefund, kRenew, kRelease, kUndo.
+// The result of a change: kCharge, kRefund, kRenew, kSettle, kUndo.
 struct ChangeResult {
   bool changed = true;
   // Units that could not be charged. For kUndo: units that stay charged because their effect on the

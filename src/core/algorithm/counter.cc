@@ -132,8 +132,12 @@ ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChec
   const std::int64_t cost = checks.demand.units;
   return WithState(limit, state, [&](const auto& algorithm, auto& own) -> ChangeResult {
     if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
-      if (mode == Mode::kRelease) return {.changed = algorithm.Release(own, *checks.lease)};
-      if (mode == Mode::kCharge) return {.dropped = algorithm.Charge(own, cost, *checks.lease)};
+      if (mode == Mode::kSettle) return {.changed = algorithm.Release(own, *checks.lease)};
+      if (mode == Mode::kCharge) {
+        const bool renews = algorithm.Holds(own, *checks.lease);
+        const std::int64_t dropped = algorithm.Charge(own, cost, *checks.lease);
+        return {.changed = renews || dropped < cost, .dropped = dropped};
+      }
       algorithm.Renew(own, *checks.lease);
       return {};
     } else if (mode == Mode::kCharge) {
@@ -155,6 +159,39 @@ ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot
                             std::get<SnapshotOf<decltype(algorithm)>>(before));
     }
   });
+}
+
+ChangeResult Settle(const Limit& limit, CounterState& state, const Held& held,
+                    const CoalescedChecks& checks) {
+  const std::int64_t used = checks.demand.units;
+  const bool concerned = held.units != Held::kNothing;
+  if (concerned && TakesLeases(limit)) return Change(limit, state, checks);
+  if (!concerned || used == kAsTaken || used == held.units) return {.changed = false};
+  CoalescedChecks rest = checks;
+  if (used > held.units) {
+    rest.demand.mode = Mode::kCharge;
+    rest.demand.units = used - held.units;
+    return Change(limit, state, rest);
+  }
+  if (!RefundsInFull(limit)) return {.changed = false};
+  rest.demand.units = held.units - used;
+  CounterSnapshot before = held.before;
+  Take(limit, before, used);
+  return {.changed = Undo(limit, state, before, rest).changed};
+}
+
+Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks) {
+  CoalescedChecks taking = checks;
+  taking.demand.mode = Mode::kConsume;
+  taking.granted = 1;
+  CounterState before = state;
+  WithState(limit, before, [&](const auto& algorithm, auto& own) {
+    using Its = std::decay_t<decltype(algorithm)>;
+    if constexpr (std::is_same_v<typename Its::State, typename Its::Snapshot>) {
+      algorithm.Refund(own, checks.demand.units, std::nullopt);
+    }
+  });
+  return {.units = checks.demand.units, .before = Summarize(limit, before, taking)};
 }
 
 CounterSnapshot Summarize(const Limit& limit, const CounterState& state,

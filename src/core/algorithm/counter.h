@@ -70,7 +70,7 @@ void Take(const Limit& limit, CounterSnapshot& snapshot, std::int64_t cost);
 // admitted; a lease is renewed only if it is held.
 bool Admits(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
-// Applies kCharge, kRefund, kRenew or kRelease. REQUIRES for kRenew: Admits returned true.
+// Applies kCharge, kRefund, kRenew or kSettle. REQUIRES for kRenew: Admits returned true.
 ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChecks& checks);
 
 // Undoes a check of checks.demand.units that found the counter as `before` (see VerdictAt), or that
@@ -79,6 +79,24 @@ ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChec
 // again.
 ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
                   const CoalescedChecks& checks);
+
+// What a lease holds of one counter, as the store's record of it says.
+struct Held {
+  static constexpr std::int64_t kNothing = -1;
+
+  std::int64_t units = kNothing;  // kNothing: the lease does not concern it; 0 may become more
+  CounterSnapshot before{};       // see Undo
+};
+
+// Settles a lease: of checks.demand.units, gives back what `held` has beyond them, as Undo does, or
+// charges what it lacks; kAsTaken: neither. Slots are released. Unless
+// RefundsInFull(limit), nothing is given back.
+ChangeResult Settle(const Limit& limit, CounterState& state, const Held& held,
+                    const CoalescedChecks& checks);
+
+// What a lease holds of a counter that was charged checks.demand.units before, without a record.
+// The less is given back, the earlier that was.
+Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
 // The data needed to answer coalesced checks.
 struct CounterReport {

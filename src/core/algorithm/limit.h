@@ -87,7 +87,8 @@ bool TakesLeases(const Limit& limit);
 // The longest time for which a lease may hold slots. Empty unless TakesLeases.
 std::optional<Duration> LeaseTtl(const Limit& limit);
 
-// Whether a refund gives back all that a check has taken.
+// Whether a refund gives back all that a check has taken. Otherwise callers have already been told
+// their waits or prices, and a lease that is settled with less than it took gives nothing back.
 bool RefundsInFull(const Limit& limit);
 
 // The largest cost that the limit can ever admit.

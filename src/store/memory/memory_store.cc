@@ -4,6 +4,7 @@
 #include <bitset>
 
 #include "core/algorithm/counter.h"
+#include "store/memory/lease_change.h"
 #include "store/owned_check.h"
 
 namespace sluice {
@@ -19,12 +20,8 @@ constexpr std::size_t kMostVisited = 16'000;  // less than a millisecond
 // Of an entry in a hash table, beside the key and the entry itself.
 constexpr std::size_t kNodeBytes = 40;
 
-// What `check` asks of its `counter`, as coalesced checks of which there is one.
-CoalescedChecks One(const StoreCheck& check, const CounterCheck& counter, std::int64_t granted) {
-  return {.demand = check.DemandOf(counter),
-          .lease = check.lease,
-          .granted = granted,
-          .now = check.decided_at};
+bool MayTake(const Demand& demand) {
+  return demand.mode == Mode::kConsume || demand.mode == Mode::kCharge;
 }
 
 }  // namespace
@@ -72,11 +69,23 @@ bool MemoryStore::DecideLocked(StoreCheck& check) {
 }
 
 void MemoryStore::Undo(const StoreCheck& check) {
+  if (check.leases_units) {
+    OwnedCheck settle(check);
+    settle.GiveBackAll();
+    DecideLocked(settle);
+    return;
+  }
   for (const CounterCheck& counter : check.counters) {
     if (!counter.charged) continue;
     OwnedCheck undo(check, counter, Mode::kUndo);
     DecideLocked(undo);
   }
+}
+
+bool MemoryStore::Settle(const StoreCheck& settle) {
+  OwnedCheck copy(settle);
+  DecideLocked(copy);
+  return true;
 }
 
 void MemoryStore::Reset(StoreReset& reset) {
@@ -96,6 +105,8 @@ bool MemoryStore::Decide(StoreCheck& check) {
   // Read under the locks, so that time never runs backwards for a counter.
   const Time now = clock_.Now();
   check.decided_at = now;
+  records_.DropEnded(now);
+  if (check.leases_units && MayTake(check.demand) && !records_.HasRoom()) return false;
   std::vector<Draft> drafts;
   drafts.reserve(check.counters.size());
   for (const CounterCheck& counter : check.counters) {
@@ -109,12 +120,21 @@ bool MemoryStore::Decide(StoreCheck& check) {
     DecideChange(check, drafts);
     return true;
   }
+  std::vector<Held> held(drafts.size());
   for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
     const auto group = check.counters[begin].group;
     while (end < drafts.size() && check.counters[end].group == group) ++end;
     const auto counters = std::span(check.counters).subspan(begin, end - begin);
     const bool admitted = DecideGroup(check, counters, std::span(drafts).subspan(begin));
     if (group == 0) check.admitted = admitted;
+    for (std::size_t i = begin; i < end && admitted; ++i) {
+      held[i] = {.units = check.counters[i].units, .before = check.counters[i].before};
+    }
+  }
+  const bool any_held = std::any_of(held.begin(), held.end(),
+                                    [](const Held& it) { return it.units != Held::kNothing; });
+  if (check.leases_units && check.demand.mode == Mode::kConsume && any_held) {
+    records_.Enter(check, std::move(held));
   }
   return true;
 }
@@ -142,29 +162,47 @@ bool MemoryStore::DecideGroup(const StoreCheck& check, std::span<CounterCheck> c
 }
 
 void MemoryStore::DecideChange(StoreCheck& check, std::span<Draft> drafts) {
+  std::vector<Held> held(drafts.size());
+  if (check.leases_units) {
+    held = records_.Read(check);
+    const bool is_open = check.settled == Settled::kSettled;
+    check.admitted =
+        check.demand.mode != Mode::kRenew || (is_open && check.decided_at < check.lease_ends);
+  }
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     CounterCheck& counter = check.counters[i];
-    counter.verdict.admitted =
-        Admits(*counter.limit, drafts[i].state, One(check, counter, /*granted=*/0));
+    counter.held = std::max<std::int64_t>(held[i].units, 0);
+    counter.verdict.admitted = KeepsHolding(check, counter, drafts[i].state);
     if (counter.group == 0) check.admitted &= counter.verdict.admitted;
   }
-  const bool changes = check.demand.mode != Mode::kRenew || check.admitted;
+  const bool changes = MayChange(check);
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     CounterCheck& counter = check.counters[i];
     Draft& draft = drafts[i];
     const CoalescedChecks checks = One(check, counter, /*granted=*/0);
     ChangeResult done{.changed = false};
-    if (check.demand.mode == Mode::kUndo) {
-      done = sluice::Undo(*counter.limit, draft.state, counter.before, checks);
-    } else if (changes) {
-      done = Change(*counter.limit, draft.state, checks);
-    }
+    if (changes) done = ChangeOne(check, counter, draft.state, held[i]);
     if (done.changed || draft.keep != WriteBack::kNo) Write(counter, draft.state, checks.now);
     const CounterReport report{.snapshot = Summarize(*counter.limit, draft.state, checks),
                                .admitted = counter.verdict.admitted,
                                .dropped = done.dropped};
     Answer(counter, report, checks, 0);
   }
+  if (changes && check.leases_units) WriteRecord(check, drafts, std::move(held));
+}
+
+void MemoryStore::WriteRecord(StoreCheck& check, std::span<const Draft> drafts,
+                              std::vector<Held> held) {
+  if (check.demand.mode == Mode::kSettle) return records_.MarkSettled(check);
+  if (check.settled == Settled::kNotFound) {
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      CoalescedChecks checks = One(check, check.counters[i], /*granted=*/0);
+      checks.demand.units = check.counters[i].units;
+      held[i] = HeldOfCharged(*check.counters[i].limit, drafts[i].state, checks);
+    }
+  }
+  check.lease_ends = check.decided_at + check.lease->ttl;
+  records_.Enter(check, std::move(held));
 }
 
 // Empty if there is no room for the counter, or for what it may take.
@@ -175,7 +213,8 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
   Draft draft;
   const auto found = shard.entries.find(counter.key);
   const bool is_new = found == shard.entries.end();
-  if (is_new && !HasRoomFor(1)) return std::nullopt;
+  // What settles a lease always has room: there are not many.
+  if (is_new && demand.mode != Mode::kSettle && !HasRoomFor(1)) return std::nullopt;
   const CounterSeed* const seed = counter.seed;
   if (seed != nullptr && (is_new || found->second.seed_version != seed->version)) {
     draft.state = seed->state;
@@ -190,9 +229,8 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
     const Time expires = now + Lifetime(*counter.limit, draft.state, now);
     entry.expires = draft.keep == WriteBack::kAlways ? expires : std::max(entry.expires, expires);
   }
-  const bool takes =
-      demand.units > 0 && (demand.mode == Mode::kConsume || demand.mode == Mode::kCharge);
-  if (takes && MayGrow(*counter.limit, draft.state) && !HasRoomFor(0)) return std::nullopt;
+  if (demand.units > 0 && MayTake(demand) && MayGrow(*counter.limit, draft.state) && !HasRoomFor(0))
+    return std::nullopt;
   return draft;
 }
 

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/mutex.h"
 #include "core/algorithm/counter.h"
+#include "store/memory/lease_records.h"
 #include "store/store.h"
 
 namespace sluice {
@@ -34,6 +35,8 @@ class MemoryStore final : public Store {
     // At least 1, at most 64.
     std::size_t shards = 64;
   };
+  // A check that would take one more fails with kOverloaded.
+  static constexpr std::size_t kMaxOpenLeases = LeaseRecords::kMaxOpen;
 
   // `clock` must outlive the store.
   MemoryStore(const Clock& clock, const Options& options);
@@ -41,12 +44,15 @@ class MemoryStore final : public Store {
   void Submit(StoreCheck& check) override;
   void Reset(StoreReset& reset) override;
   void Undo(const StoreCheck& check) override;
+  bool Settle(const StoreCheck& settle) override;
   std::size_t PartOf(std::string_view) const override { return 0; }
 
   // Number of counters, including those that equal new ones.
   std::size_t size() const { return keys_; }
   // Bytes of memory that they take, about.
   std::size_t memory() const { return bytes_; }
+  // Leases of units, open or known to have been settled.
+  std::size_t leases() const { return records_.size(); }
 
  private:
   struct Entry {
@@ -83,8 +89,10 @@ class MemoryStore final : public Store {
   // group admits it, too.
   bool DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,
                    std::span<Draft> drafts);
-  // Charges, refunds, renews, releases or undoes.
+  // Every mode that is not for checks, charges and refunds.
   void DecideChange(StoreCheck& check, std::span<Draft> drafts);
+  // Writes the record of the lease that a change concerns; it held `held` before.
+  void WriteRecord(StoreCheck& check, std::span<const Draft> drafts, std::vector<Held> held);
   std::optional<Draft> Read(const CounterCheck& counter, const CounterDemand& demand, Time now);
   void Write(const CounterCheck& counter, const CounterState& state, Time now);
 
@@ -102,6 +110,7 @@ class MemoryStore final : public Store {
   std::atomic<std::size_t> bytes_ = 0;
   std::atomic<std::size_t> next_sweep_ = 0;  // the shard to sweep next
   std::vector<Shard> shards_;
+  LeaseRecords records_;
 };
 
 }  // namespace sluice

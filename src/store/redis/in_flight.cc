@@ -7,7 +7,7 @@ namespace sluice::redis {
 void InFlight::Add(InFlightCommand command, SteadyTime now) {
   command.sent = now;
   command.due = now + timeout_;
-  if (command.pack) ++packs_;
+  if (command.pack) ++PacksLike(*command.pack);
   commands_.push_back(std::move(command));
 }
 
@@ -15,12 +15,12 @@ InFlightCommand InFlight::TakeOldest(SteadyTime now) {
   last_reply_ = now;
   InFlightCommand answered = std::move(commands_.front());
   commands_.erase(commands_.begin());
-  if (answered.pack) --packs_;
+  if (answered.pack) --PacksLike(*answered.pack);
   return answered;
 }
 
 std::vector<InFlightCommand> InFlight::TakeAll() {
-  packs_ = 0;
+  slot_packs_ = shared_packs_ = 0;
   return std::exchange(commands_, {});
 }
 

@@ -23,6 +23,9 @@ struct Pack {
   std::string command;                     // in the Redis protocol
   std::vector<CheckQueue::Entry> entries;  // a check is null once it has been answered
   Routing routing = Routing::kWithOthers;  // of all its checks
+  std::uint16_t slot = 0;                  // of all their keys, unless kWithOthers
+
+  bool is_of_one_slot() const { return routing != Routing::kWithOthers; }
 
   std::size_t checks() const {
     std::size_t n = 0;
@@ -58,7 +61,9 @@ class InFlight {
   void Add(InFlightCommand command, SteadyTime now);
 
   bool empty() const { return commands_.empty(); }
-  std::size_t packs() const { return packs_; }
+  // Packs that are of one slot, and others.
+  std::size_t slot_packs() const { return slot_packs_; }
+  std::size_t shared_packs() const { return shared_packs_; }
   const InFlightCommand& oldest() const { return commands_.front(); }
 
   // Its reply has arrived. REQUIRES: !empty()
@@ -97,12 +102,16 @@ class InFlight {
   SteadyTime NextDeadline(bool with_overdue) const;
 
  private:
+  std::size_t& PacksLike(const Pack& pack) {
+    return pack.is_of_one_slot() ? slot_packs_ : shared_packs_;
+  }
   SteadyTime SilentFrom() const { return std::max(last_reply_, oldest().sent) + silence_; }
 
   const Duration timeout_;
   const Duration silence_;
   std::vector<InFlightCommand> commands_;
-  std::size_t packs_ = 0;
+  std::size_t slot_packs_ = 0;
+  std::size_t shared_packs_ = 0;
   SteadyTime last_reply_{};
 };
 

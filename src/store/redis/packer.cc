@@ -5,25 +5,33 @@
 
 #include "store/redis/connection.h"
 #include "store/redis/script.h"
+#include "store/redis/slot.h"
 
 namespace sluice::redis {
+namespace {
+
+std::uint16_t SlotOfFront(const CheckQueue::Entry& entry) {
+  return SlotOf(entry.front().check->counters.front().key);
+}
+
+}  // namespace
 
 // In-order checks of one counter are never in flight in two packs. If the script were missing for
 // the first pack, and another client loaded it, the second pack would be decided before the first.
 bool Packer::MaySendFront() const {
   if (queue_.empty()) return false;
-  if (in_flight_.packs() == 0) return true;
   if (in_flight_.MayHave(queue_.front().after)) return false;
   if (apart_ > 0) return true;
   if (queue_.front().front().routing != Routing::kWithOthers) {
-    return in_flight_.packs() < kMaxSlotPacksInFlight;
+    return in_flight_.slot_packs() < kMaxSlotPacksInFlight;
   }
-  return in_flight_.packs() < kMaxPacksInFlight && queue_.entries() >= ScriptCall::kMaxEntries;
+  const std::size_t packs = in_flight_.shared_packs();
+  return packs == 0 || (packs < kMaxPacksInFlight && queue_.entries() >= ScriptCall::kMaxEntries);
 }
 
 // In-order checks of one counter stay together; otherwise the second would wait for the first.
 bool Packer::MaySendApart() const {
-  if (in_flight_.packs() > 0 || queue_.empty() || queue_.entries() > kMaxApart) return false;
+  if (in_flight_.shared_packs() > 0 || queue_.empty() || queue_.entries() > kMaxApart) return false;
   const std::uint64_t first = queue_.front().number;
   return queue_.AllOf([&](const CheckQueue::Entry& entry) {
     return entry.after < first && entry.front().routing == Routing::kWithOthers &&
@@ -31,13 +39,13 @@ bool Packer::MaySendApart() const {
   });
 }
 
-// A pack with declared keys, or after ASKING, holds one entry.
+// In a cluster, a pack with declared keys is of one slot; kBySlot and kAsking are for one entry.
 bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
   if (pack.entries.empty()) return true;
   if (apart_ > 0) return false;
-  if (pack.routing != Routing::kWithOthers || entry.front().routing != Routing::kWithOthers) {
-    return false;
-  }
+  const Routing routing = entry.front().routing;
+  if (routing != pack.routing || routing > Routing::kWithItsSlot) return false;
+  if (pack.is_of_one_slot() && SlotOfFront(entry) != pack.slot) return false;
   const bool joins_what_it_follows = entry.after >= pack.entries.front().number;
   return call_.HasRoomFor(*entry.front().check) &&
          (joins_what_it_follows || !in_flight_.MayHave(entry.after));
@@ -51,6 +59,7 @@ std::unique_ptr<Pack> Packer::TakeNext() {
   }
   auto pack = EmptyPack();
   pack->routing = queue_.front().front().routing;
+  if (pack->is_of_one_slot()) pack->slot = SlotOfFront(queue_.front());
   call_.Clear();
   while (!queue_.empty() && MayJoin(queue_.front(), *pack)) Append(queue_.TakeFront(), *pack);
   if (apart_ > 0) --apart_;

@@ -15,9 +15,10 @@ namespace sluice::redis {
 
 // How a check is sent to a node of a cluster.
 enum class Routing : std::uint8_t {
-  kWithOthers,  // may share a call with checks of other slots
-  kBySlot,      // alone, with declared keys, so that the node replies with redirects
-  kAsking,      // alone, to the node that imports its slot
+  kWithOthers,   // may share a call with checks of other slots
+  kWithItsSlot,  // may share a call with checks of its slot, with declared keys
+  kBySlot,       // alone, with declared keys, so that the node replies with redirects
+  kAsking,       // alone, to the node that imports its slot
 };
 
 struct PendingCheck {

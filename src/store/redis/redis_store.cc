@@ -147,6 +147,11 @@ void RedisStore::Undo(const StoreCheck& check) {
   if (redis::ThreadStore* const part = OfThisThread()) part->Undo(check);
 }
 
+bool RedisStore::Settle(const StoreCheck& settle) {
+  redis::ThreadStore* const part = OfThisThread();
+  return part != nullptr && part->Settle(settle);
+}
+
 std::size_t RedisStore::PartOf(std::string_view key) const {
   const redis::ThreadStore* const part = OfThisThread();
   return part != nullptr ? part->PartOf(key) : 0;

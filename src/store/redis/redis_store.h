@@ -41,6 +41,7 @@ class RedisStore final : public Store {
   void Submit(StoreCheck& check) override;
   void Reset(StoreReset& reset) override;
   void Undo(const StoreCheck& check) override;
+  bool Settle(const StoreCheck& settle) override;
   std::size_t PartOf(std::string_view key) const override;
 
   // Joins this server's fleet and reports to it; `on_view` is called on io-0. At most once. Not on

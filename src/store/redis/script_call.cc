@@ -11,11 +11,12 @@
 
 #include "base/hash.h"
 #include "store/redis/script.h"
+#include "store/redis/slot.h"
 
 namespace sluice::redis {
 namespace {
 
-constexpr double kVersion = 8;
+constexpr double kVersion = 9;
 
 // Of the blob: the numbers before the first request, and those that follow the first two of the
 // last limit at least. lone.lua reads that many.
@@ -49,7 +50,7 @@ struct AppendLimit {
 
 // The weight of a check for the script, in counters that are plain strings.
 std::size_t WeightOf(const StoreCheck& check) {
-  std::size_t weight = 0;
+  std::size_t weight = UsesRecord(check) ? 2 : 0;
   for (const CounterCheck& counter : check.counters) {
     const CounterDemand demand = check.DemandOf(counter);
     weight += std::visit([&](const auto& algorithm) { return algorithm.ScriptWeight(demand); },
@@ -72,9 +73,15 @@ double TimeOf(const Demand& demand) {
 // A check of more counters is left to the loops of check.lua.
 constexpr std::size_t kMostOfLone = 16;
 
+// The script's number for what is under a lease.
+double LeaseKindOf(const StoreCheck& check) {
+  if (!check.lease) return 0;
+  return UsesRecord(check) ? 2 : 1;
+}
+
 // Whether two checks differ only in their keys, units and leases.
 bool HaveEqualDemand(const StoreCheck& a, const StoreCheck& b) {
-  return a.demand == b.demand && a.lease.has_value() == b.lease.has_value() &&
+  return a.demand == b.demand && LeaseKindOf(a) == LeaseKindOf(b) &&
          std::equal(a.counters.begin(), a.counters.end(), b.counters.begin(), b.counters.end(),
                     [](const CounterCheck& x, const CounterCheck& y) {
                       return x.limit == y.limit && x.group == y.group;
@@ -92,7 +99,13 @@ bool MayCoalesceCharge(const StoreCheck& check) {
          MayCoalesceCharges(*check.counters.front().limit);
 }
 
+bool UsesRecord(const StoreCheck& check) {
+  const Mode mode = check.demand.mode;
+  return check.leases_units && mode != Mode::kPeek && mode != Mode::kRefund && mode != Mode::kUndo;
+}
+
 bool IsPlain(const StoreCheck& check, std::int64_t n) {
+  if (UsesRecord(check)) return false;
   if (!check.demand.consumes_or_peeks() || check.counters.size() > kMostOfLone) return false;
   // Of several limits, lone.lua decides one check.
   if (n > 1 && (check.counters.size() > 1 || check.demand.mode == Mode::kPeek)) return false;
@@ -103,9 +116,16 @@ bool IsPlain(const StoreCheck& check, std::int64_t n) {
 void EntryReply::Answer(StoreCheck& check, std::int64_t index) const {
   check.admitted = index < granted;
   check.decided_at = now;
+  if (!held.empty()) {
+    check.settled = settled;
+    check.lease_ends = lease_ends;
+    const bool lasts = settled == Settled::kSettled && lease_ends > now;
+    check.admitted &= check.demand.mode != Mode::kRenew || lasts;
+  }
   const bool is_charge = MayCoalesceCharge(check);
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
     CounterCheck& counter = check.counters[i];
+    if (!held.empty()) counter.held = held[i];
     const CoalescedChecks checks{
         .demand = check.DemandOf(counter), .granted = group_grants[i], .now = now};
     if (is_charge) {
@@ -127,6 +147,7 @@ void ScriptCall::Clear() {
   requests_.clear();
   request_numbers_.clear();
   check_numbers_.clear();
+  records_.clear();
   leases_.clear();
 }
 
@@ -147,6 +168,11 @@ void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
   }
   for (const CounterCheck& counter : check.counters) {
     check_numbers_.push_back(static_cast<double>(counter.units));
+  }
+  if (UsesRecord(check)) {
+    for (const CounterCheck& counter : check.counters) {
+      check_numbers_.push_back(IndexOfRecord(counter, *check.lease));
+    }
   }
   if (check.demand.mode != Mode::kUndo) return;
   for (const CounterCheck& counter : check.counters) {
@@ -171,9 +197,11 @@ std::span<const std::string_view> ScriptCall::Arguments(bool declares_keys, Time
   AppendBytes(blob_, check_numbers_);
   AppendBytes(blob_, limit_numbers_);
   blob_.append(kFewestParameters * sizeof(double), '\0');
-  declared_ = fmt::format_int(declares_keys ? keys_.size() : 0).str();
+  const bool declares = declares_keys || !records_.empty();
+  declared_ = fmt::format_int(declares ? keys_.size() + records_.size() : 0).str();
   arguments_.assign(1, declared_);
   arguments_.insert(arguments_.end(), keys_.begin(), keys_.end());
+  arguments_.insert(arguments_.end(), records_.begin(), records_.end());
   for (std::size_t at = 0; at < leases_.size(); at += kLeaseBytes) {
     arguments_.push_back(std::string_view(leases_).substr(at, kLeaseBytes));
   }
@@ -184,6 +212,16 @@ std::span<const std::string_view> ScriptCall::Arguments(bool declares_keys, Time
 void ScriptCall::AddLease(const Lease& lease) {
   leases_.append(lease.id.begin(), lease.id.end());
   AppendBytes(leases_, std::array{static_cast<double>(lease.ttl.count())});
+}
+
+// Of the record beside `counter`. The latest is the most likely match.
+std::uint32_t ScriptCall::IndexOfRecord(const CounterCheck& counter, const Lease& lease) {
+  std::string name = fmt::format("sluice:{{{}}}:lease:{:02x}", HashedPart(counter.key),
+                                 fmt::join(lease.id, ""));
+  const auto found = std::find(records_.rbegin(), records_.rend(), name);
+  if (found != records_.rend()) return static_cast<std::uint32_t>(records_.rend() - found);
+  records_.push_back(std::move(name));
+  return static_cast<std::uint32_t>(records_.size());
 }
 
 // Lua counts from 1.
@@ -224,7 +262,7 @@ std::uint32_t ScriptCall::IndexOfRequest(const StoreCheck& check) {
   requests_.push_back(&check);
   request_numbers_.insert(request_numbers_.end(),
                           {static_cast<double>(check.demand.mode), TimeOf(check.demand),
-                           check.lease ? 1.0 : 0.0, static_cast<double>(check.counters.size())});
+                           LeaseKindOf(check), static_cast<double>(check.counters.size())});
   for (const CounterCheck& counter : check.counters) {
     request_numbers_.push_back(IndexOfLimit(counter.limit));
     request_numbers_.push_back(counter.group);
@@ -251,6 +289,10 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, EntryReply& repl
   reply.granted = n;
   reply.group_grants.clear();
   reply.reports.clear();
+  reply.held.clear();
+  const bool has_lease = UsesRecord(check) && check.demand.mode != Mode::kConsume;
+  if (has_lease && !TakeLease(reply)) return false;
+  if (!reply.error.empty()) return true;
   const bool has_results = !check.demand.consumes_or_peeks() && !MayCoalesceCharge(check);
   std::int64_t grants = 0;
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
@@ -263,6 +305,7 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, EntryReply& repl
     std::int64_t admitted = 0;
     std::int64_t dropped = 0;
     if (has_results && !(Take(admitted) && Take(dropped))) return false;
+    if (has_lease && !Take(reply.held.emplace_back())) return false;
     std::array<double, 3> fields{};
     for (double& field : fields) {
       if (!Take(field)) return false;
@@ -272,6 +315,18 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, EntryReply& repl
                              .admitted = admitted == 1,
                              .dropped = dropped});
   }
+  return true;
+}
+
+// What became of the lease and when it ends, or an error.
+bool ScriptReply::TakeLease(EntryReply& reply) {
+  std::int64_t settled = 0;
+  std::int64_t ends = 0;
+  if (!Take(settled)) return false;
+  if (settled < 0) return TakeError(-settled, reply);
+  reply.settled = static_cast<Settled>(settled);
+  if (!Take(ends)) return false;
+  reply.lease_ends = Time(Duration(ends));
   return true;
 }
 

@@ -19,6 +19,9 @@ namespace sluice::redis {
 // Whether `check` is a charge that may be coalesced: of one counter, which is a fixed window.
 bool MayCoalesceCharge(const StoreCheck& check);
 
+// Whether `check` reads or writes the record of a lease of units, whose key must then be declared.
+bool UsesRecord(const StoreCheck& check);
+
 // Whether a call that carries only `n` equal checks like `check` may be decided in the script's
 // short way (scripts/lua/lone.lua): they are plain.
 bool IsPlain(const StoreCheck& check, std::int64_t n);
@@ -32,6 +35,10 @@ struct EntryReply {
   // By counter: the grants of its group, and its report.
   std::vector<std::int64_t> group_grants;
   std::vector<CounterReport> reports;
+  // Of a lease of units, unless it was taken here. See StoreCheck and CounterCheck.
+  Settled settled = Settled::kNotFound;
+  Time lease_ends;
+  std::vector<std::int64_t> held;
 
   // Fills in the answer to the check at `index` of the entry. REQUIRES: error is empty.
   void Answer(StoreCheck& check, std::int64_t index) const;
@@ -57,8 +64,9 @@ class ScriptCall {
   // Whether the script may decide the call in the short way: it carries one plain check.
   bool is_lone() const { return lone_ && limits_.size() == keys_.size(); }
 
-  // The arguments after EVALSHA <sha>: number of declared keys, keys, leases, blob. Valid until the
-  // next change. A call that declares its keys may use only one slot of a cluster. `now` is the
+  // The arguments after EVALSHA <sha>: number of declared keys, keys, records, leases, blob. Valid until the
+  // next change. A call that declares its keys, as one with records does whatever `declares_keys`
+  // says, may use only one slot of a cluster. `now` is the
   // time for the script; by default it reads Redis' clock.
   std::span<const std::string_view> Arguments(bool declares_keys = true, Time now = Time());
 
@@ -68,6 +76,7 @@ class ScriptCall {
   std::uint32_t IndexOfLimit(const Limit* limit);
   std::uint32_t IndexOfRequest(const StoreCheck& check);
   void AddLease(const Lease& lease);
+  std::uint32_t IndexOfRecord(const CounterCheck& counter, const Lease& lease);
 
   static constexpr std::size_t kLeaseBytes = sizeof(LeaseId) + sizeof(double);
 
@@ -82,7 +91,8 @@ class ScriptCall {
   std::vector<const StoreCheck*> requests_;  // one per distinct demand
   std::vector<double> request_numbers_;
   std::vector<double> check_numbers_;
-  std::string leases_;  // kLeaseBytes each
+  std::vector<std::string> records_;  // keys
+  std::string leases_;                // kLeaseBytes each
   std::string declared_;
   std::string blob_;
   std::vector<std::string_view> arguments_;
@@ -102,6 +112,7 @@ class ScriptReply {
  private:
   bool Take(double& number);
   bool Take(std::int64_t& number);
+  bool TakeLease(EntryReply& reply);
   bool TakeError(std::int64_t message, EntryReply& reply) const;
 
   std::string_view blob_;  // the unread part

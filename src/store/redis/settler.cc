@@ -1,7 +1,11 @@
 #include "store/redis/settler.h"
 
+#include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "base/log.h"
 #include "store/owned_check.h"
 
 namespace sluice::redis {
@@ -41,13 +45,35 @@ class Settler::Settlement final : public OwnedCheck,
                                   public std::enable_shared_from_this<Settlement> {
  public:
   Settlement(Settler& settler, const StoreCheck& check, const CounterCheck& counter)
-      : OwnedCheck(check, counter, TakesLeases(*counter.limit) ? Mode::kRelease : Mode::kUndo),
-        settler_(settler) {}
+      : OwnedCheck(check, counter, TakesLeases(*counter.limit) ? Mode::kSettle : Mode::kUndo),
+        settler_(settler) {
+    leases_units = false;
+  }
 
  private:
   void OnDecided() override { settler_.OnSettled(*this); }
 
   Settler& settler_;
+};
+
+// Settles a lease of units, which may be repeated.
+class Settler::LeaseSettlement final : public OwnedCheck,
+                                       public std::enable_shared_from_this<LeaseSettlement> {
+ public:
+  LeaseSettlement(Settler& settler, const StoreCheck& check)
+      : OwnedCheck(check), settler_(settler) {
+    if (demand.mode != Mode::kSettle) GiveBackAll();
+    ends_ = settler.loop_.now() + lease->ttl + kSettlesFor;
+  }
+
+  // From then on the store has no record of it.
+  SteadyTime ends() const { return ends_; }
+
+ private:
+  void OnDecided() override { settler_.OnSettled(*this); }
+
+  Settler& settler_;
+  SteadyTime ends_;
 };
 
 Settler::Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* listener, Send send)
@@ -62,6 +88,14 @@ Settler::Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* liste
       lost_undos_(metrics.CounterFor(
           "sluice_redis_lost_undos_total",
           "Counters that stay charged for checks not admitted, because the undo failed.")),
+      queued_settles_(metrics.GaugeFor(
+          "sluice_redis_queued_settles",
+          "Settlements of leases that are sent until Redis has answered.",
+          {{"loop", fmt::format("io-{}", loop.index())}})),
+      lost_settles_(metrics.CounterFor(
+          "sluice_redis_lost_settles_total",
+          "Settlements of leases given up, so that the leases stay charged as taken: too many were "
+          "queued, or Redis was away until the leases could not be settled any more.")),
       retry_timer_(loop.timers(), [this] { SendDeferred(); }) {}
 
 StoreCheck& Settler::Detach(PendingCheck& pending) {
@@ -89,14 +123,23 @@ void Settler::OnLateReply(const LateCheck& late, bool undo) {
 // A renewal takes no slots, so the holder keeps its lease. A charge that reports a lease to the
 // store is repeated until its outcome is known, so its holder keeps the lease, too.
 void Settler::ReleaseSlots(const StoreCheck& check) {
-  const Mode mode = check.demand.mode;
-  if (!check.lease || mode == Mode::kRenew || mode == Mode::kCharge) return;
+  if (!check.lease || check.demand.mode != Mode::kConsume) return;
+  if (check.leases_units) {
+    Settle(check);
+    return;
+  }
   for (const CounterCheck& counter : check.counters) {
     if (TakesLeases(*counter.limit) && (counter.charged || counter.failure)) Undo(check, counter);
   }
 }
 
 void Settler::Undo(const StoreCheck& check) {
+  if (check.leases_units) {
+    const bool charged = std::any_of(check.counters.begin(), check.counters.end(),
+                                     [](const CounterCheck& it) { return it.charged; });
+    if (charged) Settle(check);
+    return;
+  }
   for (const CounterCheck& counter : check.counters) {
     if (counter.charged) Undo(check, counter);
   }
@@ -105,29 +148,67 @@ void Settler::Undo(const StoreCheck& check) {
 void Settler::Undo(const StoreCheck& check, const CounterCheck& counter) {
   auto settlement = std::make_shared<Settlement>(*this, check, counter);
   if (listener_ != nullptr) listener_->OnUndoStarted(*settlement);
-  send_(std::make_unique<PendingCheck>(std::move(settlement)));
+  SendNow(std::move(settlement));
 }
 
-void Settler::OnSettled(Settlement& settlement) {
-  const CounterCheck& counter = settlement.counters.front();
-  const bool fails = counter.failure.has_value();
-  const bool may_repeat = fails && (TakesLeases(*counter.limit) || HasNotRun(*counter.failure));
-  if (may_repeat && SendLater(settlement.shared_from_this())) return;
-  if (fails || counter.verdict.dropped > 0) lost_undos_.Increment();
-  if (listener_ != nullptr) listener_->OnUndoEnded(settlement);
-}
-
-// Whether there is room for it.
-bool Settler::SendLater(std::shared_ptr<Settlement> settlement) {
-  if (stopped_ || deferred_.size() >= kMaxDeferred) return false;
-  deferred_.push_back(std::move(settlement));
-  if (!retry_timer_.active()) retry_timer_.Start(loop_.now() + kRetry);
+bool Settler::Settle(const StoreCheck& check) {
+  if (stopped_ || settles_ >= kMaxSettles) {
+    lost_settles_.Increment();
+    return false;
+  }
+  ++settles_;
+  ShowQueued();
+  auto settlement = std::make_shared<LeaseSettlement>(*this, check);
+  if (listener_ != nullptr) listener_->OnUndoStarted(*settlement);
+  on_their_way_ < kAtOnce ? SendNow(std::move(settlement)) : SendLater(std::move(settlement));
   return true;
 }
 
+void Settler::OnSettled(Settlement& settlement) {
+  --on_their_way_;
+  const CounterCheck& counter = settlement.counters.front();
+  const bool fails = counter.failure.has_value();
+  const bool may_repeat = fails && (TakesLeases(*counter.limit) || HasNotRun(*counter.failure));
+  const bool has_room = !stopped_ && deferred_.size() < kMaxDeferred + settles_;
+  if (may_repeat && has_room) return SendLater(settlement.shared_from_this());
+  if (fails || counter.verdict.dropped > 0) lost_undos_.Increment();
+  if (listener_ != nullptr) listener_->OnUndoEnded(settlement);
+  if (!fails) OnAnswered();
+}
+
+void Settler::OnSettled(LeaseSettlement& settlement) {
+  --on_their_way_;
+  const bool fails = settlement.failure().has_value();
+  const bool may_repeat = fails && !stopped_ && loop_.now() < settlement.ends();
+  if (may_repeat) return SendLater(settlement.shared_from_this());
+  if (fails && !stopped_) lost_settles_.Increment();
+  --settles_;
+  ShowQueued();
+  if (listener_ != nullptr) listener_->OnUndoEnded(settlement);
+  if (!fails) OnAnswered();
+}
+
+void Settler::SendNow(std::shared_ptr<StoreCheck> settlement) {
+  ++on_their_way_;
+  send_(std::make_unique<PendingCheck>(std::move(settlement)));
+}
+
+void Settler::SendLater(std::shared_ptr<StoreCheck> settlement) {
+  deferred_.push_back(std::move(settlement));
+  if (!retry_timer_.active()) retry_timer_.Start(loop_.now() + kRetry);
+}
+
+// The store answers, so that more can be sent; not before the retry if some of it has just failed.
+void Settler::OnAnswered() {
+  if (!deferred_.empty() && !retry_timer_.active()) SendDeferred();
+}
+
+// Those that fail meanwhile are deferred again, behind the others.
 void Settler::SendDeferred() {
-  for (auto& settlement : std::exchange(deferred_, {})) {
-    send_(std::make_unique<PendingCheck>(std::move(settlement)));
+  for (std::size_t n = deferred_.size(); n > 0 && on_their_way_ < kAtOnce; --n) {
+    auto settlement = std::move(deferred_.front());
+    deferred_.pop_front();
+    SendNow(std::move(settlement));
   }
 }
 
@@ -135,6 +216,17 @@ void Settler::Stop() {
   stopped_ = true;
   retry_timer_.Cancel();
   deferred_.clear();
+  queued_settles_.Hide();
+  if (settles_ == 0) return;
+  lost_settles_.Increment(settles_);
+  spdlog::warn(
+      "{} settlements of leases are lost, because Redis has not answered until this server stopped; "
+      "what these leases hold stays charged",
+      settles_);
+}
+
+void Settler::ShowQueued() {
+  if (!stopped_) queued_settles_.Set(static_cast<double>(settles_));
 }
 
 }  // namespace sluice::redis

@@ -1,24 +1,28 @@
 // Settles checks whose owners have been answered: what their replies, too late, have charged is
-// kept or undone. One operation, of one counter, that the store sends itself.
+// kept or undone. Operations that the store sends itself: of one counter, or of a lease of units.
 //
-//   the reply of a late check   what follows
-//   admitted, and kept          its slots are released, since nobody has the lease
-//   admitted, to be undone      every charge is undone, and its slots are released
-//   none, so it may have run    its slots are released
+//   the reply of a late check   what follows                          under a lease of units
+//   admitted, and kept          its slots are released, since          it is settled with 0
+//                               nobody has the lease
+//   admitted, to be undone      every charge is undone, and its        it is settled with 0
+//                               slots are released
+//   none, so it may have run    its slots are released                 it is settled with 0
 //
 //   the outcome of settling     what follows
 //   not run                     it is sent again when the store is back
-//   may have run                slots are released again; a charge stays, since an undo must not
-//                               run twice
+//   may have run                slots are released again, a lease is settled again; a charge stays,
+//                               since an undo must not run twice
+//
+// What waits is sent in turn, kAtOnce together: after an outage, checks go on beside it.
 //
 // Loop thread only. Must outlive the checks that it has detached.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "metrics/metrics_registry.h"
 #include "net/loop.h"
@@ -40,9 +44,12 @@ class Settler {
   // owner's check, which must be failed now.
   StoreCheck& Detach(PendingCheck& pending);
 
-  // Undoes what `check`, or one counter of it, was charged.
+  // Undoes what `check`, or one counter of it, was charged. A lease of units is settled with 0.
   void Undo(const StoreCheck& check);
   void Undo(const StoreCheck& check, const CounterCheck& counter);
+
+  // See Store::Settle.
+  bool Settle(const StoreCheck& settle);
 
   // Sends what could not be sent before. Called when a node may have come back.
   void SendDeferred();
@@ -53,15 +60,22 @@ class Settler {
  private:
   class LateCheck;
   class Settlement;
+  class LeaseSettlement;
 
   // Beyond this, leases expire and charges are not undone.
   static constexpr std::size_t kMaxDeferred = 10'000;
+  static constexpr std::size_t kMaxSettles = 100'000;
+  static constexpr std::size_t kAtOnce = 1'000;
   static constexpr std::chrono::milliseconds kRetry{100};
 
   void OnLateReply(const LateCheck& late, bool undo);
   void ReleaseSlots(const StoreCheck& check);
   void OnSettled(Settlement& settlement);
-  bool SendLater(std::shared_ptr<Settlement> settlement);
+  void OnSettled(LeaseSettlement& settlement);
+  void SendNow(std::shared_ptr<StoreCheck> settlement);
+  void SendLater(std::shared_ptr<StoreCheck> settlement);
+  void OnAnswered();
+  void ShowQueued();
 
   net::Loop& loop_;
   StoreListener* const listener_;
@@ -69,9 +83,13 @@ class Settler {
   Counter& late_answers_;
   Counter& unknown_outcomes_;
   Counter& lost_undos_;
+  Gauge& queued_settles_;
+  Counter& lost_settles_;
   net::Timer retry_timer_;
   bool stopped_ = false;
-  std::vector<std::shared_ptr<Settlement>> deferred_;
+  std::size_t settles_ = 0;  // leases to be settled, on their way or deferred
+  std::size_t on_their_way_ = 0;
+  std::deque<std::shared_ptr<StoreCheck>> deferred_;
 };
 
 }  // namespace sluice::redis

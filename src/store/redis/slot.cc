@@ -18,6 +18,8 @@ constexpr auto kCrcOfByte = [] {
   return table;
 }();
 
+}  // namespace
+
 std::string_view HashedPart(std::string_view key) {
   const auto open = key.find('{');
   if (open == std::string_view::npos) return key;
@@ -25,8 +27,6 @@ std::string_view HashedPart(std::string_view key) {
   if (close == std::string_view::npos || close == open + 1) return key;
   return key.substr(open + 1, close - open - 1);
 }
-
-}  // namespace
 
 std::uint16_t SlotOf(std::string_view key) {
   std::uint16_t crc = 0;

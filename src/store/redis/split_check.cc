@@ -96,7 +96,24 @@ void SplitCheck::Join() {
     if (piece->late) late.push_back(std::move(piece->late));
   }
   if (!late.empty()) whole_.late = std::make_shared<LatePieces>(std::move(late));
+  if (whole_.leases_units) JoinLease();
   if (whole_.demand.mode == Mode::kConsume) UndoDenied();
+}
+
+// A piece has its own records, or none, if all of it is of shadow rules that have denied. A renewal
+// needs only those that exist.
+void SplitCheck::JoinLease() {
+  whole_.settled = Settled::kNotFound;
+  whole_.lease_ends = Time();
+  bool renewed = true;
+  for (const auto& piece : pieces_) {
+    whole_.settled = std::min(whole_.settled, piece->settled);
+    whole_.lease_ends = std::max(whole_.lease_ends, piece->lease_ends);
+    renewed &= piece->admitted || (!piece->failure() && piece->settled == Settled::kNotFound);
+  }
+  if (whole_.demand.mode == Mode::kRenew) {
+    whole_.admitted = renewed && whole_.settled == Settled::kSettled;
+  }
 }
 
 // Whether all counters of the group with a known result admit.
@@ -113,8 +130,9 @@ void SplitCheck::UndoDenied() {
     const bool keeps = allowed && (counter.group == 0 || GroupHolds(counter.group));
     if (counter.charged && !keeps) denied.push_back(&counter);
   }
+  if (whole_.leases_units && !allowed) router_.settler().Undo(whole_);
   for (CounterCheck* const counter : denied) {
-    router_.settler().Undo(whole_, *counter);
+    if (!whole_.leases_units) router_.settler().Undo(whole_, *counter);
     const CoalescedChecks checks{.demand = whole_.DemandOf(*counter),
                                  .lease = whole_.lease,
                                  .granted = 0,

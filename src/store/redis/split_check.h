@@ -28,6 +28,7 @@ class SplitCheck {
 
   void OnPieceDecided();
   void Join();
+  void JoinLease();
   void UndoDenied();
   bool GroupHolds(std::uint16_t group) const;
 

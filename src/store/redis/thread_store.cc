@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "store/redis/redis_error.h"
+#include "store/redis/script_call.h"
 #include "store/redis/slot.h"
 #include "store/redis/split_check.h"
 #include "store/redis/split_reset.h"
@@ -20,6 +21,12 @@ bool MustKeepOrder(const StoreCheck& a, const StoreCheck& b) {
            return std::any_of(b.counters.begin(), b.counters.end(),
                               [&](const CounterCheck& other) { return other.key == counter.key; });
          });
+}
+
+// Records of leases cannot be read with undeclared keys: while their slot moves, one that has moved
+// would look as if there were none. There may be many, so they share calls.
+Routing WithRedirects(const StoreCheck& check) {
+  return UsesRecord(check) ? Routing::kWithItsSlot : Routing::kBySlot;
 }
 
 }  // namespace
@@ -129,7 +136,7 @@ void ThreadStore::Submit(StoreCheck& check) {
 
 void ThreadStore::Submit(PendingPtr pending) {
   if (only_ != nullptr) return only_->Submit(std::move(pending));
-  if (by_slot_) pending->routing = Routing::kBySlot;
+  if (by_slot_ || UsesRecord(*pending->check)) pending->routing = WithRedirects(*pending->check);
   SendByRoute(std::move(pending));
 }
 
@@ -236,10 +243,10 @@ void ThreadStore::OnRedirect(Node& from, PendingPtr pending, std::string_view er
     Node* const node = FollowRedirect(from, error);
     // The slot map may have the address.
     if (node == nullptr) return TryAgainLater(std::move(pending));
-    pending->routing = word == "ASK" ? Routing::kAsking : Routing::kBySlot;
+    pending->routing = word == "ASK" ? Routing::kAsking : WithRedirects(*pending->check);
     return SendTo(node, std::move(pending));
   }
-  if (!error.empty()) pending->routing = Routing::kBySlot;
+  if (!error.empty()) pending->routing = WithRedirects(*pending->check);
   SendByRoute(std::move(pending));
 }
 
@@ -251,6 +258,7 @@ void ThreadStore::OnRedirect(Node& from, StoreReset& reset, std::string_view err
 }
 
 void ThreadStore::OnRedirected(Node& node) {
+  ResendQueued(node);
   std::vector<const StoreCheck*> waiting;
   for (const PendingPtr& it : try_again_) waiting.push_back(it->check);
   const auto must_wait = [&](const PendingCheck& next) {
@@ -264,6 +272,22 @@ void ThreadStore::OnRedirected(Node& node) {
   for (PendingPtr& next : node.RemoveQueuedIf(must_wait)) TryAgainLater(std::move(next));
 }
 
+// A slot has moved, and checks are on their way to its new owner. Those queued at `node` must not be
+// overtaken by new ones.
+void ThreadStore::ResendQueued(Node& node) {
+  const auto is_elsewhere = [&](const PendingCheck& it) {
+    return std::any_of(it.check->counters.begin(), it.check->counters.end(),
+                       [&](const auto& counter) {
+                         const Node* const owner = NodeOf(counter.key);
+                         return owner != nullptr && owner != &node;
+                       });
+  };
+  for (PendingPtr& next : node.RemoveQueuedIf(
+           [&](const auto& it) { return it.routing != Routing::kAsking && is_elsewhere(it); })) {
+    SendByRoute(std::move(next));
+  }
+}
+
 // Whether a check that waits to be resent must be decided before this one.
 bool ThreadStore::FollowsWaiting(const StoreCheck& check) const {
   return std::any_of(try_again_.begin(), try_again_.end(),
@@ -272,7 +296,7 @@ bool ThreadStore::FollowsWaiting(const StoreCheck& check) const {
 
 // Some of its keys have moved and some have not. Soon all will have.
 void ThreadStore::TryAgainLater(PendingPtr pending) {
-  pending->routing = Routing::kBySlot;
+  pending->routing = WithRedirects(*pending->check);
   try_again_.push_back(std::move(pending));
   if (!try_again_timer_.active()) try_again_timer_.Start(loop_.now() + kTryAgain);
 }

@@ -49,6 +49,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   void Submit(StoreCheck& check);
   void Reset(StoreReset& reset);
   void Undo(const StoreCheck& check);
+  bool Settle(const StoreCheck& settle) { return settler_.Settle(settle); }
 
   std::size_t PartOf(std::string_view key) const;
 
@@ -74,6 +75,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   Node* NodeOf(std::string_view key) const { return RouteOf(key, Routing::kWithOthers).node; }
   std::optional<std::size_t> PartOf(const Node& node) const;
   Node* FollowRedirect(const Node& from, std::string_view error);
+  void ResendQueued(Node& node);
   void TryAgainLater(PendingPtr pending);
   bool FollowsWaiting(const StoreCheck& check) const;
   void TryAgain();

@@ -1,0 +1,229 @@
+-- Records of leases of units: what a lease has taken of the counters of one hash tag, so that it can
+-- be settled by what was used. The twin of src/store/memory/lease_records.h and lease_change.h.
+--
+-- Stored under sluice:{tag}:lease:<id of the lease, 32 hexadecimal digits>, a string:
+--   open      1 (1 byte), number of counters (3 bytes), when the lease ends (µs), then per counter of
+--             the check with that tag: units taken, or -1 if its shadow rule has denied, and its
+--             snapshot from before (3 numbers). It can be settled until SETTLES_FOR after that end.
+--   settled   2 (1 byte), 0 (3 bytes), until when that is known (µs)
+-- All numbers are little-endian doubles. Redis removes the key a little later; nothing depends on it.
+--
+-- cost      a share of the driver's MGET, one SET
+-- atomic    runs inside the driver's script. A record is written after the counters of its check
+--           have been decided; then nothing of that check can fail.
+local RECORD_LAYOUT, RECORD_HEADER = '<BI3d', 12
+local OPEN, SETTLED = 1, 2
+local SETTLES_FOR, KNOWS_SETTLED_FOR = 600000000, 60000000
+
+-- run       as for deciders, and its read, change, changed and append_snapshot
+-- returns   two functions: enter, after a check of mode 1, and decide_record, for all other modes.
+--           Both take the request, the index of its first key in `numbers`, and `out`'s length.
+local function recorders(run)
+  local keys, numbers, now, out, strings = run.keys, run.numbers, run.now, run.out, run.strings
+  local key_count = numbers[7]
+
+  local function write(k, value, lasts)
+    local seconds = ceil(lasts / 1000000) + 1
+    strings[k] = value
+    call('SET', keys[k], value, 'EX', format('%d', seconds))
+  end
+
+  -- Enters what counter i holds, for all counters: units[i], x[i], y[i], z[i].
+  local function write_open(request, first_record, units, x, y, z)
+    local ends, fields, counted, concerned = now + request.ttl, {}, {}, {}
+    for i = 1, request.count do
+      local k = key_count + numbers[first_record + i - 1]
+      local list = fields[k] or {}
+      local n = #list
+      list[n + 1], list[n + 2], list[n + 3], list[n + 4] = units[i], x[i], y[i], z[i]
+      fields[k], counted[k] = list, (counted[k] or 0) + 1
+      concerned[k] = concerned[k] or units[i] >= 0
+    end
+    for k, list in pairs(fields) do
+      if concerned[k] then
+        local value = pack_numbers(
+          RECORD_LAYOUT .. rep('d', #list), OPEN, counted[k], ends, unpack(list)
+        )
+        write(k, value, request.ttl + SETTLES_FOR)
+      end
+    end
+  end
+
+  -- `at` is out's length before the reply to the check, which has been decided.
+  local function enter(request, first_key, at)
+    local count, groups = request.count, request.groups
+    local units, x, y, z, granted, any = {}, {}, {}, {}, 0, false
+    local costs = first_key + count - 1 -- before the first one
+    for i = 1, count do
+      if groups[i] ~= groups[i - 1] then
+        at = at + 1
+        granted = out[at]
+      end
+      units[i] = granted > 0 and numbers[costs + i] or -1
+      x[i], y[i], z[i] = out[at + 1], out[at + 2], out[at + 3]
+      at, any = at + 3, any or granted > 0
+    end
+    if any then
+      write_open(request, costs + count + 1, units, x, y, z)
+    end
+  end
+
+  -- Reads the records of a check. Returns what became of the lease (0 open, 1 settled, 2 unknown),
+  -- when it ends, the units that each counter holds, and the snapshots from before.
+  local function read_records(request, first_record)
+    local found, place, status, ends = {}, {}, 2, 0
+    local units, x, y, z = {}, {}, {}, {}
+    for i = 1, request.count do
+      local k = key_count + numbers[first_record + i - 1]
+      local record = found[k]
+      if record == nil then
+        record = false
+        local value = strings[k]
+        local kind, counted, its_end
+        if value and #value >= RECORD_HEADER then
+          kind, counted, its_end = unpack_numbers(RECORD_LAYOUT, value)
+        end
+        if kind == OPEN and #value == RECORD_HEADER + 32 * counted then
+          if now < its_end + SETTLES_FOR then
+            record = { unpack_numbers('<' .. rep('d', 4 * counted), value, RECORD_HEADER + 1) }
+            status, ends = 0, max(ends, its_end)
+          end
+        elseif kind == SETTLED then
+          status = now < its_end and min(status, 1) or status
+        elseif value then
+          error('the key holds a record of an unknown format: ' .. keys[k], 0)
+        end
+        found[k], place[k] = record, 0
+      end
+      local p = place[k]
+      place[k] = p + 4
+      units[i] = record and record[p + 4] and record[p + 1] or -1
+      if units[i] >= 0 then
+        x[i], y[i], z[i] = record[p + 2], record[p + 3], record[p + 4]
+      end
+    end
+    return status, ends, units, x, y, z, found
+  end
+
+  -- Settles what a counter holds by what was used. Returns as `changed` does.
+  local function settle(request, limit, used, held, x, y, z, a, b, c)
+    local kind = limit.algorithm
+    if held < 0 then
+      return 0
+    elseif kind.release then
+      return 0, kind.release(a, request)
+    elseif used < 0 or used == held then
+      return 0
+    elseif used > held then
+      return run.charge(request, limit, used - held, a, b, c)
+    elseif limit.delays or kind.gives_nothing_back then
+      return 0
+    elseif kind.fields then
+      local z_after
+      x, y, z_after = kind.take(limit, used, 1, x, y, z)
+      z = z_after or z
+    end
+    local _, after_a, after_b, after_c =
+      kind.undo(limit, now, held - used, x, y, z, a, b, c, request)
+    return 0, after_a, after_b, after_c
+  end
+
+  -- A snapshot from before `cost` units that the counter has been charged already.
+  local function before_charge(request, limit, cost, a, b, c)
+    local kind = limit.algorithm
+    if kind.release then
+      return 0, 0, 0
+    elseif not kind.fields then
+      return kind.snapshot(limit, cost, 1, now, a, request)
+    end
+    local less_a, less_b, less_c = kind.refund(limit, cost, false, a, b, c)
+    if less_a then
+      return less_a, less_b, less_c or 0
+    end
+    return a, b, c or 0
+  end
+
+  local function write_records(request, first_record, status, found, before)
+    if request.mode == CHARGE and status == 2 then
+      write_open(request, first_record, before.units, before.x, before.y, before.z)
+      return
+    end
+    for k, record in pairs(found) do
+      if record and request.mode == SETTLE then
+        local known_until = now + KNOWS_SETTLED_FOR
+        write(k, pack_numbers(RECORD_LAYOUT, SETTLED, 0, known_until), KNOWS_SETTLED_FOR)
+      elseif record then
+        local header = pack_numbers(RECORD_LAYOUT, OPEN, #record / 4, now + request.ttl)
+        local value = header .. strings[k]:sub(RECORD_HEADER + 1)
+        write(k, value, request.ttl + SETTLES_FOR)
+      end
+    end
+  end
+
+  -- Appends what became of the lease and when it ends; then what each group admits, and the result of
+  -- each counter, with what the lease held of it.
+  local function decide_record(request, first_key, length)
+    local mode, count, limits, groups = request.mode, request.count, request.limits, request.groups
+    local costs = first_key + count - 1 -- before the first one
+    local first_record = costs + count + 1
+    local status, ends, held, x, y, z, found = read_records(request, first_record)
+    local draft_a, draft_b, draft_c, admitted, group_admits = {}, {}, {}, {}, {}
+    local all_admit = mode ~= RENEW or status == 0 and now < ends
+    for i = 1, count do
+      local limit, group = limits[i], groups[i]
+      local a, b, c = run.read(numbers[first_key + i - 1], limit, mode)
+      draft_a[i], draft_b[i], draft_c[i] = a, b, c
+      local kind, admits = limit.algorithm, 1
+      if mode == CHARGE then
+        local cost = kind.holds and numbers[costs + i] or 0
+        admits = kind.grants(limit, request, cost, 1, a, b, c)
+      elseif mode == RENEW and kind.holds and held[i] > 0 then
+        admits = kind.holds(a, request) and 1 or 0
+      end
+      admitted[i] = admits
+      group_admits[group] = min(group_admits[group] or 1, admits)
+      all_admit = all_admit and (admits == 1 or group > 0)
+    end
+    local changes = mode == SETTLE and status == 0 or mode == RENEW and all_admit
+      or mode == CHARGE and status ~= 1
+
+    out[length + 1], out[length + 2] = status, changes and mode ~= SETTLE and now + request.ttl or ends
+    length = length + 2
+    local before = { units = {}, x = {}, y = {}, z = {} }
+    for i = 1, count do
+      local limit, cost = limits[i], numbers[costs + i]
+      local kind, dropped, a, b, c = limit.algorithm, 0
+      local da, db, dc = draft_a[i], draft_b[i], draft_c[i]
+      if changes and mode == SETTLE then
+        dropped, a, b, c = settle(request, limit, cost, held[i], x[i], y[i], z[i], da, db, dc)
+      elseif changes and mode == CHARGE and kind.holds
+        or changes and mode == RENEW and kind.holds and held[i] > 0 and admitted[i] == 1 then
+        dropped, a, b, c = run.changed(request, limit, cost, all_admit, 0, da, db, dc)
+      end
+      if a then
+        run.change(numbers[first_key + i - 1], limit, a, b, c)
+      else
+        a, b, c = da, db, dc
+      end
+      if mode == CHARGE and status == 2 then
+        before.units[i] = cost
+        before.x[i], before.y[i], before.z[i] = before_charge(request, limit, cost, a, b, c)
+      end
+      if groups[i] ~= groups[i - 1] then
+        length = length + 1
+        out[length] = group_admits[groups[i]]
+      end
+      out[length + 1], out[length + 2], out[length + 3] = admitted[i], dropped, max(held[i], 0)
+      if cost < 0 or mode == CHARGE and not kind.holds then
+        cost = 0
+      end
+      length = run.append_snapshot(length + 3, limit, cost, 0, request, a, b, c)
+    end
+    if changes then
+      write_records(request, first_record, status, found, before)
+    end
+    return length
+  end
+
+  return enter, decide_record
+end

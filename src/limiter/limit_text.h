@@ -1,0 +1,20 @@
+// A limit as text in lease ids: "3,60,1000000,60,0,0", the algorithm's place in EveryAlgorithm and
+// its parameters in the order of Describe. Other limits of a rule file have other texts.
+//
+// Pure functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/algorithm/limit.h"
+
+namespace sluice {
+
+void AppendLimit(const Limit& limit, std::string& out);
+
+// Empty if no rule file can contain such a limit.
+std::optional<Limit> ParseLimitText(std::string_view text);
+
+}  // namespace sluice

@@ -1,0 +1,68 @@
+// The records of the leases of units in an embedded store: what each has taken of the counters of
+// its check, in their order. A record ends by itself, kSettlesFor after its lease; once settled,
+// only that is known, for kKnowsSettledFor. See scripts/lua/record.lua, which does the same in
+// Redis.
+//
+// Thread-safe. Two threads do not use one lease at a time: they hold the locks of its counters.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "core/algorithm/counter.h"
+#include "store/store.h"
+
+namespace sluice {
+
+class LeaseRecords {
+ public:
+  // Open leases. As many that were settled may be known.
+  static constexpr std::size_t kMaxOpen = 100'000;
+
+  // Whether one more lease may be open.
+  bool HasRoom() const { return open_ < kMaxOpen; }
+
+  // Drops some records that have ended. Cheap if there are none.
+  void DropEnded(Time now);
+
+  // What the lease of `check` holds of its counters, and sets `settled` and `lease_ends`. A lease
+  // that is not open holds nothing.
+  std::vector<Held> Read(StoreCheck& check);
+
+  // The lease of `check` is open with `held`, until its ttl from now.
+  void Enter(const StoreCheck& check, std::vector<Held> held);
+
+  void MarkSettled(const StoreCheck& check);
+
+  // Leases, open or known to have been settled.
+  std::size_t size() const SLUICE_EXCLUDES(mutex_);
+
+ private:
+  struct Bytes {
+    std::size_t operator()(const LeaseId& id) const;
+  };
+  using Ends = std::multimap<Time, LeaseId>;  // when records end
+  struct Record {
+    Time lease_ends;
+    std::vector<Held> held;  // empty: settled
+    Ends::iterator end;
+  };
+  using Records = std::unordered_map<LeaseId, Record, Bytes>;
+
+  void Put(const LeaseId& id, Time end, Record record) SLUICE_REQUIRES(mutex_);
+  void Drop(Records::iterator record) SLUICE_REQUIRES(mutex_);
+  void NoteFirstEnd() SLUICE_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  Records records_ SLUICE_GUARDED_BY(mutex_);
+  Ends ends_ SLUICE_GUARDED_BY(mutex_);
+  std::atomic<std::size_t> open_ = 0;
+  std::atomic<Time> first_end_ = Time::max();
+};
+
+}  // namespace sluice

@@ -1,0 +1,66 @@
+// `sluice settle`: ends a lease of units with what was used.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "client/client.h"
+#include "tools/answer_text.h"
+#include "tools/command.h"
+#include "tools/message_json.h"
+#include "tools/request_options.h"
+#include "tools/server_options.h"
+
+namespace sluice::tools {
+namespace {
+
+struct SettleOptions {
+  ServerOptions server;
+  std::string lease_id;
+  AmountOptions amounts;
+  std::optional<std::uint64_t> cost;
+  bool json = false;
+};
+
+int Settle(const SettleOptions& options) {
+  const auto connected = options.server.Connect();
+  if (!connected) return FailBeforeCall(connected.error());
+  Client& client = **connected;
+  v1::SettleLeaseRequest request;
+  request.set_lease_id(options.lease_id);
+  options.amounts.AddTo(request);
+  if (options.cost) request.set_cost(*options.cost);
+  const auto response = client.SettleLease(request, options.server.timeout);
+  if (!response) {
+    if (options.json) fmt::print("{}\n", ErrorJson(response.error()));
+    PrintError(client.address(), client.connected(), response.error());
+    return kExitError;
+  }
+  fmt::print("{}", options.json ? MessageJson(*response) + "\n" : SettlementText(*response));
+  return response->outcome() == v1::OUTCOME_NOT_FOUND ? kExitNone : kExitDone;
+}
+
+std::function<int()> DeclareSettle(CLI::App& app) {
+  auto options = std::make_shared<SettleOptions>();
+  app.add_option("LEASE", options->lease_id, "The lease's id, as in the answer that granted it")
+      ->required();
+  app.add_option("--cost", options->cost, "Units used, for limits that count the cost")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53))
+      ->type_name("UNITS");
+  options->amounts.AddTo(app);
+  app.add_flag("--json", options->json, "Print JSON: the API's response");
+  options->server.AddTo(app);
+  app.footer(
+      "What is not given stays as it was taken. May be repeated: the first counts.\n"
+      "Exit status: 0 settled, now or before, or queued; 1 no such lease; 2 error.\n"
+      "Example: sluice settle \"$LEASE\" --amount tokens=1312");
+  return [options] { return Settle(*options); };
+}
+
+}  // namespace
+
+const Command kSettle = {"settle", "Settle a lease of units with what was used", DeclareSettle};
+
+}  // namespace sluice::tools

@@ -1,0 +1,331 @@
+// Leases of units: taken as an estimate, settled with what was used, with a healthy store and
+// while it fails.
+#include <gmock/gmock.h>
+
+#include "limiter/lease_name.h"
+#include "tests/limiter/fixture.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+RuleLimit Of(Counts counts, Limit limit) {
+  RuleLimit counting(std::move(limit));
+  counting.counts = std::move(counts);
+  return counting;
+}
+
+class SettleTest : public LimiterTest {
+ protected:
+  static CheckRequest Leased(std::int64_t tokens, Duration ttl = seconds(60)) {
+    CheckRequest request;
+    request.lease_ttl = ttl;
+    request.amounts = {{"tokens", tokens}};
+    return request;
+  }
+  // The rule of most tests: requests, and tokens at two units each.
+  void SetTokenRule() {
+    SetRules(
+        {RuleOf("r", {Of({{"requests"}}, PerMinute(10)), Of({{"tokens", 2}}, PerMinute(1000))})});
+  }
+  // The id of a lease just taken.
+  std::string Take(const CheckRequest& request) {
+    const CheckAnswer answer = Ask(request);
+    EXPECT_EQ(answer.decision, Decision::kAllowed);
+    return answer.lease ? answer.lease->id : "";
+  }
+  Result<LeaseReport> Settle(std::string_view id, const std::vector<Amount>& amounts,
+                             std::optional<std::int64_t> cost = std::nullopt) {
+    return CallLease(limiter_, LeaseCall::Action::kSettle, id, {cost, amounts});
+  }
+  LeaseOutcome Outcome(std::string_view id, const std::vector<Amount>& amounts = {}) {
+    const auto report = Settle(id, amounts);
+    EXPECT_TRUE(report) << report.error().message;
+    return report ? report->outcome : LeaseOutcome::kNotFound;
+  }
+  std::int64_t Left(std::size_t limit = 0) {
+    return Ask(RequestOf(Mode::kPeek)).limits.at(limit).verdict.remaining;
+  }
+  void TellStore() {
+    for (int i = 0; i < 5; ++i) fallback_.Reconcile();
+  }
+  std::string Refused(const CheckRequest& request, ErrorCode code = ErrorCode::kInvalidArgument) {
+    const auto answer = TryAsk(request);
+    EXPECT_FALSE(answer);
+    EXPECT_TRUE(answer || answer.error().code == code);
+    return answer ? "" : answer.error().message;
+  }
+};
+
+TEST_F(SettleTest, LessIsGivenBack_MoreIsCharged_WhatIsNotNamedStays) {
+  SetTokenRule();
+  const CheckAnswer taken = Ask(Leased(100));
+  ASSERT_TRUE(taken.lease);
+  EXPECT_EQ(taken.lease->ttl, seconds(60));
+  const auto less = Settle(taken.lease->id, {{"tokens", 30}});
+  ASSERT_TRUE(less) << less.error().message;
+  EXPECT_EQ(less->outcome, LeaseOutcome::kSettled);
+  ASSERT_EQ(less->limits.size(), 2u);
+  EXPECT_EQ(less->limits[0].held, 1);
+  EXPECT_EQ(less->limits[0].units, 1);
+  EXPECT_EQ(less->limits[1].held, 200);
+  EXPECT_EQ(less->limits[1].units, 60);
+  EXPECT_EQ(less->limits[1].verdict.remaining, 940);
+  EXPECT_EQ(LeaseName::RuleOf(less->limits[1].counter), "r");
+  EXPECT_EQ(Left(0), 9);
+
+  const auto more = Settle(Take(Leased(100)), {{"tokens", 600}, {"requests", 3}, {"token", 1}});
+  ASSERT_TRUE(more);
+  EXPECT_EQ(more->uncounted_amounts, (std::vector<std::string>{"token"}));
+  EXPECT_EQ(Left(0), 6);
+  EXPECT_EQ(Left(1), 0);
+  EXPECT_EQ(Check().decision, Decision::kDenied) << "in debt";
+  EXPECT_EQ(Value("sluice_leases_taken_total"), 2);
+  EXPECT_EQ(Value("sluice_lease_units_total{change=\"returned\"}"), 140);
+  EXPECT_EQ(Value("sluice_lease_units_total{change=\"charged\"}"), 1002);
+  EXPECT_EQ(Value("sluice_lease_settlements_total{outcome=\"settled\"}"), 2);
+}
+
+TEST_F(SettleTest, TheFirstStands_AndReleaseTakesWhatWasTaken) {
+  SetTokenRule();
+  const std::string id = Take(Leased(100));
+  EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kSettled);
+  EXPECT_EQ(Outcome(id, {{"tokens", 0}}), LeaseOutcome::kAlreadySettled);
+  EXPECT_TRUE(Release(id));
+  EXPECT_EQ(Left(1), 940);
+  EXPECT_EQ(Renew(id).error().code, ErrorCode::kNotFound);
+
+  const std::string other = Take(Leased(100));
+  EXPECT_TRUE(Release(other));
+  EXPECT_EQ(Outcome(other, {{"tokens", 0}}), LeaseOutcome::kAlreadySettled);
+  EXPECT_EQ(Left(1), 740);
+}
+
+// REFUND would give back 60 bursts.
+TEST_F(SettleTest, BurstLeasedEachSecond_AllSettledWithNothing_IsOneBurst) {
+  SetRules({RuleOf(
+      "r", {Of({{"tokens"}}, TokenBucket{.rate = 1000, .period = seconds(1), .burst = 1000})})});
+  std::vector<std::string> ids;
+  for (int i = 0; i < 60; ++i) {
+    ids.push_back(Take(Leased(1000, minutes(5))));
+    clock_.Advance(seconds(1));
+  }
+  for (const std::string& id : ids) EXPECT_EQ(Outcome(id, {{"tokens", 0}}), LeaseOutcome::kSettled);
+  CheckRequest plain;
+  plain.amounts = {{"tokens", 100}};
+  int admitted = 0;
+  while (Ask(plain).decision == Decision::kAllowed && admitted < 100) ++admitted;
+  EXPECT_EQ(admitted, 10);
+}
+
+TEST_F(SettleTest, SlotsAreUnderTheSameLease_ForTheShortestTime) {
+  SetRules({RuleOf(
+      "r", {Concurrency{.limit = 5, .ttl = seconds(30)}, Of({{"tokens"}}, PerMinute(1000))})});
+  const CheckAnswer answer = Ask(Leased(100));
+  ASSERT_TRUE(answer.lease);
+  EXPECT_EQ(answer.lease->ttl, seconds(30));
+  clock_.Advance(seconds(20));
+  EXPECT_EQ(Renew(answer.lease->id).value(), seconds(30));
+  clock_.Advance(seconds(20));
+  EXPECT_EQ(Left(0), 4);
+  EXPECT_EQ(Outcome(answer.lease->id, {{"tokens", 40}}), LeaseOutcome::kSettled);
+  EXPECT_EQ(Left(0), 5);
+  EXPECT_EQ(Left(1), 960);
+}
+
+TEST_F(SettleTest, NeverSettled_StaysCharged_AndIsForgottenTenMinutesAfterItsEnd) {
+  FixedWindow day{.limit = 1000, .window = std::chrono::hours(24)};
+  SetRules({RuleOf("r", {Of({{"tokens"}}, day)})});
+  const std::string id = Take(Leased(100));
+  const std::string late = Take(Leased(100));
+  clock_.Advance(seconds(60) + minutes(9));
+  EXPECT_EQ(Renew(late).error().code, ErrorCode::kNotFound) << "it has ended";
+  EXPECT_EQ(Outcome(late, {{"tokens", 0}}), LeaseOutcome::kSettled) << "but can be settled";
+  clock_.Advance(minutes(2));
+  EXPECT_EQ(Outcome(id, {{"tokens", 0}}), LeaseOutcome::kNotFound);
+  EXPECT_EQ(Left(), 900);
+}
+
+// A reload, an override or a price between take and settlement.
+TEST_F(SettleTest, RulesThatChange_ChangeNothing) {
+  SetTokenRule();
+  const std::string id = Take(Leased(100));
+  SetRules({RuleOf("r", {Of({{"tokens", 50}}, PerMinute(2000))})});
+  EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kSettled);
+  SetTokenRule();
+  EXPECT_EQ(Left(0), 9);
+  EXPECT_EQ(Left(1), 940);
+}
+
+TEST_F(SettleTest, TtlAndModeThatAreNotAllowed_AreRefused) {
+  Rule brief = RuleOf("brief", {PerMinute(1000)});
+  brief.max_lease_ttl = seconds(30);
+  Rule shadow = RuleOf("shadow", {PerMinute(1000)});
+  shadow.shadow = true;
+  shadow.max_lease_ttl = seconds(1);
+  SetRules({brief, shadow});
+  EXPECT_EQ(Refused(Leased(1, seconds(31))),
+            "lease_ttl: is 31s; rule \"brief\" allows at most 30s (max_lease_ttl)");
+  EXPECT_THAT(Refused(Leased(1, Duration(99'999))), HasSubstr("allowed are 100ms to 1d"));
+  EXPECT_THAT(Refused(Leased(1, std::chrono::days(1) + Duration(1))), HasSubstr("lease_ttl: is "));
+  CheckRequest may_not = Leased(1, seconds(30));
+  may_not.may_lease = false;
+  EXPECT_THAT(Refused(may_not, ErrorCode::kPermissionDenied), HasSubstr("lease_ttl: "));
+  EXPECT_NE(Take(Leased(1, seconds(30))), "");
+  CheckRequest nothing = Leased(0, seconds(30));
+  nothing.cost = 0;
+  EXPECT_FALSE(Ask(nothing).lease) << "it takes nothing";
+}
+
+TEST_F(SettleTest, HostileSettlements_ChangeNothing) {
+  SetTokenRule();
+  const std::string id = Take(Leased(100));
+  LeaseName edited = LeaseName::Parse(id).value();
+  edited.amounts[1].value = 400;
+  EXPECT_EQ(Outcome(*edited.ToText(), {{"tokens", 0}}), LeaseOutcome::kNotFound);
+  edited = LeaseName::Parse(id).value();
+  edited.counters[1].counts[0].weight = 5;
+  EXPECT_EQ(Outcome(*edited.ToText(), {{"tokens", 0}}), LeaseOutcome::kNotFound);
+  edited = LeaseName::Parse(id).value();
+  edited.counters.pop_back();
+  EXPECT_EQ(Outcome(*edited.ToText(), {{"tokens", 0}}), LeaseOutcome::kNotFound);
+  const std::int64_t most = std::int64_t{1} << 53;
+  EXPECT_THAT(Settle(id, {{"tokens", most}}).error().message, HasSubstr("more than 2^53"));
+  EXPECT_THAT(Settle(id, {{"tokens", most + 1}}).error().message, HasSubstr("amounts[\"tokens\"]"));
+  EXPECT_THAT(Settle(id, {}, -1).error().message, HasSubstr("cost: "));
+  EXPECT_EQ(Settle("2.x", {}).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(Left(1), 800);
+  EXPECT_EQ(Outcome(id, {{"tokens", 0}}), LeaseOutcome::kSettled);
+}
+
+TEST_F(SettleTest, CountersThatDoNotFitIntoAnId_AreRefused_OfShadowRulesLeftOut) {
+  Counts counts;
+  for (char c = 'a'; c < 'a' + 16; ++c) counts.push_back({.name = std::string(255, c)});
+  const Rule longest = RuleOf("longest", {Of(counts, PerMinute(1'000))});
+  SetRules({longest});
+  CheckRequest request = Leased(1);
+  request.amounts = {{counts[0].name, 1}};
+  EXPECT_THAT(Refused(request), HasSubstr("do not fit into a lease id of 2048 bytes"));
+  Rule shadow = longest;
+  shadow.shadow = true;
+  SetRules({RuleOf("r", {Of({{"tokens"}}, PerMinute(1000))}), shadow});
+  const CheckAnswer answer = Ask(Leased(100));
+  ASSERT_TRUE(answer.lease);
+  EXPECT_EQ(answer.limits.size(), 1u);
+  EXPECT_EQ(Outcome(answer.lease->id, {{"tokens", 10}}), LeaseOutcome::kSettled);
+  EXPECT_EQ(Left(), 990);
+}
+
+TEST_F(SettleTest, AnswerThatWasNotDelivered_IsSettledWithNothing) {
+  SetTokenRule();
+  const std::string id = Take(Leased(100));
+  limiter_.GiveLeaseBack(id);
+  EXPECT_EQ(Left(0), 10);
+  EXPECT_EQ(Left(1), 1000);
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string here = Take(Leased(100));
+  limiter_.GiveLeaseBack(here);
+  EXPECT_EQ(fallback_.charges.Find(LeaseName::Parse(here)->counters[1].key, clock_.Now()), 0);
+}
+
+TEST_F(SettleTest, Inspected_ShowsWhatIsHeld) {
+  SetTokenRule();
+  const std::string id = Take(Leased(100));
+  const auto open = CallLease(limiter_, LeaseCall::Action::kInspect, id);
+  ASSERT_TRUE(open);
+  EXPECT_EQ(open->outcome, LeaseOutcome::kSettled);
+  EXPECT_EQ(open->ends, clock_.Now() + seconds(60));
+  ASSERT_EQ(open->limits.size(), 2u);
+  EXPECT_EQ(open->limits[1].held, 200);
+  EXPECT_EQ(Left(1), 800) << "nothing has changed";
+  Outcome(id);
+  EXPECT_NE(CallLease(limiter_, LeaseCall::Action::kInspect, id)->outcome, LeaseOutcome::kSettled);
+}
+
+TEST_F(SettleTest, StoreFails_SettlementIsQueued) {
+  SetTokenRule();
+  const std::string id = Take(Leased(100));
+  store_.failing = StoreFailure::kUnreachable;
+  EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kQueued);
+  store_.failing = StoreFailure::kCallerTimeout;
+  const auto late = Settle(id, {{"tokens", 30}});
+  ASSERT_FALSE(late);
+  EXPECT_THAT(late.error().message, HasSubstr("will be settled when the store answers"));
+  store_.failing.reset();
+  EXPECT_EQ(Left(1), 940) << "once";
+}
+
+TEST_F(SettleTest, TakenAndSettledWithoutTheStore_OnlyWhatWasUsedIsCharged) {
+  SetTokenRule();
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string less = Take(Leased(100));
+  const std::string more = Take(Leased(100));
+  EXPECT_EQ(Outcome(less, {{"tokens", 30}}), LeaseOutcome::kSettled);
+  EXPECT_EQ(Outcome(less, {{"tokens", 0}}), LeaseOutcome::kAlreadySettled);
+  EXPECT_EQ(Outcome(more, {{"tokens", 110}}), LeaseOutcome::kSettled);
+  store_.failing.reset();
+  TellStore();
+  EXPECT_EQ(Left(0), 8);
+  EXPECT_EQ(Left(1), 1000 - 60 - 220);
+}
+
+TEST_F(SettleTest, TakenWithoutTheStore_IsEnteredThere_AndSettledAtAnyServer) {
+  SetTokenRule();
+  FragileStore local(clock_);
+  MetricsRegistry metrics;
+  Fallback fallback(clock_);
+  Limiter another({.store = store_, .local = local, .fallback = fallback, .metrics = metrics}, {});
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string here = Take(Leased(100));
+  const std::string there = Take(Leased(100));
+  store_.failing.reset();
+  TellStore();
+  EXPECT_EQ(Left(1), 600);
+  const std::vector<Amount> used{{"tokens", 30}};
+  const auto settle_there = [&] {
+    return CallLease(another, LeaseCall::Action::kSettle, there, {{}, used})->outcome;
+  };
+  EXPECT_EQ(settle_there(), LeaseOutcome::kSettled);
+  EXPECT_EQ(settle_there(), LeaseOutcome::kAlreadySettled);
+  EXPECT_EQ(Left(1), 740);
+  EXPECT_EQ(Outcome(here, used), LeaseOutcome::kQueued);
+  TellStore();
+  EXPECT_EQ(Left(1), 880);
+}
+
+// The store has been charged, but does not know of the lease yet.
+TEST_F(SettleTest, SettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) {
+  SetTokenRule();
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take(Leased(100));
+  store_.failing.reset();
+  while (fallback_.charges.size() > 0) fallback_.Reconcile();
+  ASSERT_EQ(Left(1), 800) << "charged";
+  EXPECT_TRUE(fallback_.leases.HasChanges());
+  EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kQueued);
+  TellStore();
+  EXPECT_EQ(Left(1), 940);
+  EXPECT_EQ(Left(0), 9);
+}
+
+TEST_F(SettleTest, EmbeddedStoreHasNoRoom_TheBoundIsNamed) {
+  Limiter embedded({.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_},
+                   {});
+  Domain domain{
+      .name = "shop", .unmatched = {}, .colocate = "", .rules = {RuleOf("r", {PerMinute(9)})}};
+  embedded.SetRules(RuleIndex::Build({domain}, {}).value());
+  store_.failing = StoreFailure::kOverloaded;
+  Call call(embedded);
+  call.request = Leased(1);
+  call.request.domain = "shop";
+  call.Start();
+  ASSERT_FALSE(*call.answer);
+  EXPECT_EQ(call.answer->error().code, ErrorCode::kResourceExhausted);
+  EXPECT_THAT(call.answer->error().message, HasSubstr("100000 open leases"));
+}
+
+}  // namespace
+}  // namespace sluice::test

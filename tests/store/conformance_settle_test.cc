@@ -1,0 +1,275 @@
+// Leases of units on every store: what is taken under one, and what settling gives back or charges.
+#include <fmt/format.h>
+
+#include "tests/store/store_test.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr TokenBucket kBucket{.rate = 1000, .period = seconds(1), .burst = 1000};
+constexpr FixedWindow kWindow{.limit = 1000, .window = hours(1)};
+constexpr Concurrency kSlots{.limit = 5, .ttl = seconds(60)};
+
+class SettleTest : public StoreTest {
+ protected:
+  using Specs = std::vector<CounterSpec>;
+  using Pending = std::unique_ptr<BlockingCheck>;
+
+  // Of one rule: their record is one.
+  const CounterSpec bucket_{"sluice:{t/r}:bucket", kBucket};
+  const CounterSpec window_{"sluice:{t/r}:window", kWindow};
+  const CounterSpec slots_{"sluice:{t/r}:slots", kSlots, 0, 1};
+  // Of others, in a cluster on other nodes.
+  const CounterSpec second_{"sluice:{t/s}:window", kWindow};
+  const CounterSpec third_{"sluice:{t/u}:window", kWindow};
+  const Lease lease_ = MakeLease(1, seconds(60));
+
+  Pending Make(const Specs& specs, const Lease& lease, Mode mode, std::int64_t units = 0) {
+    auto check = std::make_unique<BlockingCheck>(specs, units, mode);
+    check->lease = lease;
+    check->leases_units = true;
+    return check;
+  }
+  Pending Run(const Specs& specs, const Lease& lease, Mode mode, std::int64_t units = 0) {
+    auto check = Make(specs, lease, mode, units);
+    check->RunOn(*store_);
+    EXPECT_FALSE(check->failure());
+    return check;
+  }
+  Pending Take(const Specs& specs, std::int64_t units) {
+    return Run(specs, lease_, Mode::kConsume, units);
+  }
+  Pending Settle(const Specs& specs, std::int64_t used) {
+    Specs asked = specs;
+    for (CounterSpec& spec : asked) spec.units = used;
+    return Run(asked, lease_, Mode::kSettle);
+  }
+  std::int64_t Remaining(const CounterSpec& spec) {
+    BlockingCheck peek({spec}, 0, Mode::kPeek);
+    return peek.RunOn(*store_).counters[0].verdict.remaining;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Stores, SettleTest, EveryStore(), NameOfStore);
+
+TEST_P(SettleTest, UsedLess_TheRestIsGivenBack_Once) {
+  const Specs specs{bucket_, window_, slots_};
+  EXPECT_TRUE(Take(specs, 400)->admitted);
+  const auto settled = Settle(specs, 100);
+  EXPECT_EQ(settled->settled, Settled::kSettled);
+  EXPECT_EQ(settled->counters[0].held, 400);
+  EXPECT_EQ(settled->counters[2].held, 1);
+  EXPECT_EQ(settled->counters[1].verdict.remaining, 900) << "from after it";
+  EXPECT_EQ(Remaining(bucket_), 900);
+  EXPECT_EQ(Remaining(slots_), 5);
+
+  const auto again = Settle(specs, 0);
+  EXPECT_EQ(again->settled, Settled::kAlreadySettled);
+  EXPECT_EQ(again->counters[0].held, 0);
+  EXPECT_EQ(Remaining(bucket_), 900);
+  EXPECT_EQ(Remaining(window_), 900);
+  clock_.Advance(kKnowsSettledFor);
+  EXPECT_EQ(Settle(specs, 0)->settled, Settled::kNotFound);
+}
+
+TEST_P(SettleTest, UsedMore_TheRestIsCharged_AsFarAsItFits) {
+  Take({bucket_, window_}, 400);
+  Specs used{bucket_, window_};
+  used[0].units = 2'000;
+  used[1].units = kMaxCost;
+  const auto settled = Run(used, lease_, Mode::kSettle);
+  EXPECT_EQ(settled->settled, Settled::kSettled);
+  EXPECT_EQ(settled->counters[0].verdict.dropped, 0);
+  EXPECT_EQ(settled->counters[1].verdict.dropped, kMaxCost - kMaxProduct);
+  clock_.Advance(seconds(1));
+  EXPECT_EQ(Remaining(bucket_), 0) << "1000 in debt, and 1000 have come since";
+}
+
+TEST_P(SettleTest, AsTaken_OnlySlotsAreReleased) {
+  Take({bucket_, window_, slots_}, 400);
+  EXPECT_EQ(Settle({bucket_, window_, slots_}, kAsTaken)->settled, Settled::kSettled);
+  EXPECT_EQ(Remaining(bucket_), 600);
+  EXPECT_EQ(Remaining(window_), 600);
+  EXPECT_EQ(Remaining(slots_), 5);
+}
+
+TEST_P(SettleTest, CountersOnSeveralNodes_AreSettledTogether) {
+  const Specs specs{window_, second_, third_};
+  EXPECT_TRUE(Take(specs, 400)->admitted);
+  EXPECT_EQ(Settle(specs, 100)->settled, Settled::kSettled);
+  for (const CounterSpec& spec : specs) EXPECT_EQ(Remaining(spec), 900) << spec.key;
+  EXPECT_EQ(Settle(specs, 0)->settled, Settled::kAlreadySettled);
+  for (const CounterSpec& spec : specs) EXPECT_EQ(Remaining(spec), 900) << spec.key;
+}
+
+// An estimate may be 0 where the settlement is not.
+TEST_P(SettleTest, NothingWasTaken_WhatWasUsedIsCharged) {
+  Specs specs{window_, second_};
+  specs[1].units = 0;
+  EXPECT_TRUE(Take(specs, 400)->admitted);
+  EXPECT_EQ(Settle(specs, 500)->settled, Settled::kSettled);
+  EXPECT_EQ(Remaining(window_), 500);
+  EXPECT_EQ(Remaining(second_), 500);
+}
+
+TEST_P(SettleTest, Denied_NothingIsUnderALease) {
+  EXPECT_FALSE(Take({window_, second_, bucket_}, 1001)->admitted);
+  const auto open = Run({window_, second_, bucket_}, lease_, Mode::kInspect);
+  EXPECT_NE(open->settled, Settled::kSettled);
+  EXPECT_EQ(Settle({window_, second_, bucket_}, 500)->settled == Settled::kSettled, false);
+  EXPECT_EQ(Remaining(window_), 1000);
+}
+
+// A part of it is charged until another node has denied.
+TEST_P(SettleTest, DeniedByOneNode_TheLeaseIsClosedOnAll) {
+  BlockingCheck({third_}, 900).RunOn(*store_);
+  EXPECT_FALSE(Take({window_, second_, third_}, 200)->admitted);
+  EXPECT_NE(Settle({window_, second_, third_}, 100)->settled, Settled::kSettled);
+  EXPECT_EQ(Remaining(window_), 1000);
+  EXPECT_EQ(Remaining(second_), 1000);
+  EXPECT_EQ(Remaining(third_), 100);
+}
+
+TEST_P(SettleTest, ShadowRuleThatDenies_IsNotUnderTheLease) {
+  CounterSpec shadow{"sluice:{t/s}:shadow", FixedWindow{.limit = 100, .window = hours(1)}, 1};
+  const Specs specs{window_, shadow};
+  EXPECT_TRUE(Take(specs, 400)->admitted);
+  const auto settled = Settle(specs, 500);
+  EXPECT_EQ(settled->counters[1].held, 0);
+  EXPECT_EQ(Remaining(window_), 500);
+  EXPECT_EQ(Remaining(shadow), 100);
+}
+
+TEST_P(SettleTest, Unsettled_StaysCharged_AndCanBeSettledUntilTenMinutesAfterItsEnd) {
+  Take({window_, slots_}, 400);
+  clock_.Advance(seconds(60));
+  EXPECT_EQ(Remaining(slots_), 5);
+  EXPECT_EQ(Remaining(window_), 600);
+  clock_.Advance(kSettlesFor - Duration(1));
+  EXPECT_EQ(Run({window_, slots_}, lease_, Mode::kInspect)->settled, Settled::kSettled);
+  clock_.Advance(Duration(1));
+  EXPECT_EQ(Settle({window_, slots_}, 0)->settled, Settled::kNotFound);
+  EXPECT_EQ(Remaining(window_), 600);
+}
+
+TEST_P(SettleTest, Renewed_LastsAnotherTtl_SlotsAndUnits) {
+  const Specs specs{window_, slots_, second_};
+  Take(specs, 400);
+  for (int i = 0; i < 3; ++i) {
+    clock_.Advance(seconds(60) - Duration(1));
+    const auto renewed = Run(specs, lease_, Mode::kRenew);
+    EXPECT_TRUE(renewed->admitted);
+    EXPECT_EQ(renewed->lease_ends, clock_.Now() + seconds(60));
+    EXPECT_EQ(Remaining(slots_), 4);
+  }
+  clock_.Advance(seconds(60));
+  EXPECT_FALSE(Run(specs, lease_, Mode::kRenew)->admitted) << "has ended";
+  EXPECT_EQ(Settle(specs, 100)->settled, Settled::kSettled);
+  EXPECT_FALSE(Run(specs, lease_, Mode::kRenew)->admitted) << "was settled";
+  EXPECT_EQ(Remaining(second_), 900);
+  EXPECT_FALSE(Run(specs, MakeLease(2, seconds(60)), Mode::kRenew)->admitted) << "never taken";
+}
+
+TEST_P(SettleTest, Inspect_SaysWhatIsHeld_AndChangesNothing) {
+  Take({bucket_, slots_}, 400);
+  const Time ends = clock_.Now() + seconds(60);
+  clock_.Advance(milliseconds(100));
+  for (int i = 0; i < 2; ++i) {
+    const auto seen = Run({bucket_, slots_}, lease_, Mode::kInspect);
+    EXPECT_EQ(seen->settled, Settled::kSettled);
+    EXPECT_EQ(seen->lease_ends, ends);
+    EXPECT_EQ(seen->counters[0].held, 400);
+    EXPECT_EQ(seen->counters[1].held, 1);
+    EXPECT_EQ(seen->counters[0].verdict.remaining, 700);
+  }
+}
+
+// By REFUND, all of them would come back at once.
+TEST_P(SettleTest, BurstLeasedEachSecond_SettledWithNothing_IsOneBurstAgain) {
+  for (std::uint8_t i = 0; i < 60; ++i) {
+    EXPECT_TRUE(Run({bucket_}, MakeLease(i, seconds(120)), Mode::kConsume, 1000)->admitted);
+    clock_.Advance(seconds(1));
+  }
+  for (std::uint8_t i = 0; i < 60; ++i) {
+    EXPECT_EQ(Run({bucket_}, MakeLease(i, seconds(120)), Mode::kSettle)->settled,
+              Settled::kSettled);
+  }
+  EXPECT_EQ(Remaining(bucket_), 1000);
+}
+
+// As if the check had taken only that.
+TEST_P(SettleTest, Bucket_GivesBackWhatHasNotComeSince) {
+  Take({bucket_}, 1000);
+  clock_.Advance(milliseconds(600));
+  Settle({bucket_}, 500);
+  EXPECT_EQ(Remaining(bucket_), 1000);
+}
+
+TEST_P(SettleTest, WhereCallersWereToldTheirWait_NothingIsGivenBack) {
+  const Limit limits[] = {
+      LeakyBucket{.rate = 10, .period = seconds(1), .queue = 99, .delays = true},
+      WarmingBucket{.rate = 10, .period = seconds(1), .warmup = seconds(10)}};
+  for (std::size_t i = 0; i < std::size(limits); ++i) {
+    const CounterSpec spec{fmt::format("sluice:{{t/told{}}}:k", i), limits[i]};
+    const Lease lease = MakeLease(static_cast<std::uint8_t>(100 + i), seconds(60));
+    Run({spec}, lease, Mode::kConsume, 5);
+    const auto before = Remaining(spec);
+    EXPECT_EQ(Run({spec}, lease, Mode::kSettle)->settled, Settled::kSettled);
+    EXPECT_EQ(Remaining(spec), before);
+  }
+}
+
+TEST_P(SettleTest, Undone_ALeaseIsSettledWithNothing) {
+  const auto taken = Take({window_, slots_, second_}, 400);
+  Io().loop(0).Post([&] { store_->Undo(*taken); });
+  Remaining(window_);  // until it is done
+  Remaining(second_);
+  EXPECT_EQ(Settle({window_, slots_, second_}, 300)->settled, Settled::kAlreadySettled);
+  EXPECT_EQ(Remaining(window_), 1000);
+  EXPECT_EQ(Remaining(second_), 1000);
+  EXPECT_EQ(Remaining(slots_), 5);
+}
+
+// After an outage: another server has decided, and its charges are on their way.
+TEST_P(SettleTest, Entered_UnitsAreNotChargedAgain_SlotsAreTaken) {
+  BlockingCheck({bucket_, window_}, 400, Mode::kCharge).RunOn(*store_);
+  const Specs specs{bucket_, window_, slots_};
+  for (int i = 0; i < 2; ++i) {
+    Run(specs, lease_, Mode::kCharge, 400);
+    EXPECT_EQ(Remaining(bucket_), 600);
+    EXPECT_EQ(Remaining(window_), 600);
+    EXPECT_EQ(Remaining(slots_), 4);
+  }
+  EXPECT_EQ(Settle(specs, 100)->settled, Settled::kSettled);
+  EXPECT_EQ(Remaining(bucket_), 900);
+  EXPECT_EQ(Remaining(window_), 900);
+  Run(specs, lease_, Mode::kCharge, 400);
+  EXPECT_EQ(Settle(specs, 0)->settled, Settled::kAlreadySettled) << "is not opened again";
+  EXPECT_EQ(Remaining(slots_), 5);
+}
+
+TEST_P(SettleTest, ManyAtOnce_EachIsSettledOnce) {
+  std::vector<Pending> checks;
+  for (std::uint8_t i = 0; i < 100; ++i) {
+    checks.push_back(Make({window_, slots_}, MakeLease(i, seconds(60)), Mode::kConsume, 3));
+    checks.push_back(Make({window_, slots_}, MakeLease(i, seconds(60)), Mode::kSettle, 1));
+    checks.push_back(Make({window_, slots_}, MakeLease(i, seconds(60)), Mode::kSettle, 0));
+  }
+  for (auto& check : checks) {
+    check->in_order = true;
+    check->Start(*store_);
+  }
+  for (std::size_t i = 0; i < checks.size(); i += 3) {
+    EXPECT_TRUE(checks[i]->Wait().admitted);
+    EXPECT_EQ(checks[i + 1]->Wait().settled, Settled::kSettled);
+    EXPECT_EQ(checks[i + 2]->Wait().settled, Settled::kAlreadySettled);
+  }
+  EXPECT_EQ(Remaining(window_), 900);
+}
+
+}  // namespace
+}  // namespace sluice::test
