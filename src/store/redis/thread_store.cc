@@ -272,8 +272,8 @@ void ThreadStore::OnRedirected(Node& node) {
   for (PendingPtr& next : node.RemoveQueuedIf(must_wait)) TryAgainLater(std::move(next));
 }
 
-// A slot has moved, and checks are on their way to its new owner. Those queued at `node` must not be
-// overtaken by new ones.
+// A slot has moved, and checks are on their way to its new owner. Those queued at `node` must not
+// be overtaken by new ones.
 void ThreadStore::ResendQueued(Node& node) {
   const auto is_elsewhere = [&](const PendingCheck& it) {
     return std::any_of(it.check->counters.begin(), it.check->counters.end(),
