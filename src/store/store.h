@@ -83,8 +83,9 @@ class StoreCheck {
   std::optional<Lease> lease;
   // The lease covers the units of all counters. The store keeps a record of what each has taken:
   // kConsume enters it, and kRenew, kSettle and kInspect, which name the same counters in the same
-  // order, go by it. kCharge enters a record of slots that it takes, and of units, at most MostAtOnce,
-  // that are charged already: it charges none. The counters of one shadow rule have one hash tag.
+  // order, go by it. kCharge enters a record of slots that it takes, and of units, at most
+  // MostAtOnce, that are charged already: it charges none. The counters of one shadow rule have one
+  // hash tag.
   bool leases_units = false;
   // Decided after every earlier in-order check from this thread that shares a counter with it.
   bool in_order = false;

@@ -58,8 +58,7 @@ void RandomOperations::RememberLease(const BlockingCheck& check) {
   std::vector<CounterSpec> held;
   if (check.leases_units) {
     for (const CounterCheck& counter : check.counters) {
-      held.push_back(
-          {std::string(counter.key), *counter.limit, counter.group, counter.units});
+      held.push_back({std::string(counter.key), *counter.limit, counter.group, counter.units});
     }
     if (unit_leases_.size() >= 50) unit_leases_.erase(unit_leases_.begin());
     unit_leases_.push_back({*check.lease, std::move(held)});
@@ -95,8 +94,8 @@ Operation RandomOperations::RandomLeaseOperation() {
 // Settles, mostly, what may have been settled before.
 Operation RandomOperations::RandomOperationOnUnits() {
   HeldLease held = unit_leases_[random_.Below(unit_leases_.size())];
-  const Mode mode = random_.Pick({Mode::kSettle, Mode::kSettle, Mode::kSettle, Mode::kRenew,
-                                  Mode::kInspect, Mode::kCharge});
+  const Mode mode = random_.Pick(
+      {Mode::kSettle, Mode::kSettle, Mode::kSettle, Mode::kRenew, Mode::kInspect, Mode::kCharge});
   for (CounterSpec& spec : held.counters) {
     if (mode == Mode::kSettle && random_.OneIn(4)) spec.units = kAsTaken;
     if (mode == Mode::kSettle && random_.OneIn(2)) spec.units = RandomCost();

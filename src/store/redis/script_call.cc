@@ -216,8 +216,8 @@ void ScriptCall::AddLease(const Lease& lease) {
 
 // Of the record beside `counter`. The latest is the most likely match.
 std::uint32_t ScriptCall::IndexOfRecord(const CounterCheck& counter, const Lease& lease) {
-  std::string name = fmt::format("sluice:{{{}}}:lease:{:02x}", HashedPart(counter.key),
-                                 fmt::join(lease.id, ""));
+  std::string name =
+      fmt::format("sluice:{{{}}}:lease:{:02x}", HashedPart(counter.key), fmt::join(lease.id, ""));
   const auto found = std::find(records_.rbegin(), records_.rend(), name);
   if (found != records_.rend()) return static_cast<std::uint32_t>(records_.rend() - found);
   records_.push_back(std::move(name));

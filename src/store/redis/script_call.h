@@ -64,10 +64,10 @@ class ScriptCall {
   // Whether the script may decide the call in the short way: it carries one plain check.
   bool is_lone() const { return lone_ && limits_.size() == keys_.size(); }
 
-  // The arguments after EVALSHA <sha>: number of declared keys, keys, records, leases, blob. Valid until the
-  // next change. A call that declares its keys, as one with records does whatever `declares_keys`
-  // says, may use only one slot of a cluster. `now` is the
-  // time for the script; by default it reads Redis' clock.
+  // The arguments after EVALSHA <sha>: number of declared keys, keys, records, leases, blob. Valid
+  // until the next change. A call that declares its keys, as one with records does whatever
+  // `declares_keys` says, may use only one slot of a cluster. `now` is the time for the script; by
+  // default it reads Redis' clock.
   std::span<const std::string_view> Arguments(bool declares_keys = true, Time now = Time());
 
  private:

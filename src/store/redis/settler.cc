@@ -88,10 +88,10 @@ Settler::Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* liste
       lost_undos_(metrics.CounterFor(
           "sluice_redis_lost_undos_total",
           "Counters that stay charged for checks not admitted, because the undo failed.")),
-      queued_settles_(metrics.GaugeFor(
-          "sluice_redis_queued_settles",
-          "Settlements of leases that are sent until Redis has answered.",
-          {{"loop", fmt::format("io-{}", loop.index())}})),
+      queued_settles_(
+          metrics.GaugeFor("sluice_redis_queued_settles",
+                           "Settlements of leases that are sent until Redis has answered.",
+                           {{"loop", fmt::format("io-{}", loop.index())}})),
       lost_settles_(metrics.CounterFor(
           "sluice_redis_lost_settles_total",
           "Settlements of leases given up, so that the leases stay charged as taken: too many were "
@@ -220,7 +220,8 @@ void Settler::Stop() {
   if (settles_ == 0) return;
   lost_settles_.Increment(settles_);
   spdlog::warn(
-      "{} settlements of leases are lost, because Redis has not answered until this server stopped; "
+      "{} settlements of leases are lost, because Redis has not answered until this server "
+      "stopped; "
       "what these leases hold stays charged",
       settles_);
 }

@@ -272,8 +272,8 @@ void ThreadStore::OnRedirected(Node& node) {
   for (PendingPtr& next : node.RemoveQueuedIf(must_wait)) TryAgainLater(std::move(next));
 }
 
-// A slot has moved, and checks are on their way to its new owner. Those queued at `node` must not be
-// overtaken by new ones.
+// A slot has moved, and checks are on their way to its new owner. Those queued at `node` must not
+// be overtaken by new ones.
 void ThreadStore::ResendQueued(Node& node) {
   const auto is_elsewhere = [&](const PendingCheck& it) {
     return std::any_of(it.check->counters.begin(), it.check->counters.end(),
@@ -294,9 +294,10 @@ bool ThreadStore::FollowsWaiting(const StoreCheck& check) const {
                      [&](const PendingPtr& it) { return MustKeepOrder(*it->check, check); });
 }
 
-// Some of its keys have moved and some have not. Soon all will have.
+// Some of its keys have moved and some have not. Soon all will have. Alone, since others may not
+// have to wait.
 void ThreadStore::TryAgainLater(PendingPtr pending) {
-  pending->routing = WithRedirects(*pending->check);
+  pending->routing = Routing::kBySlot;
   try_again_.push_back(std::move(pending));
   if (!try_again_timer_.active()) try_again_timer_.Start(loop_.now() + kTryAgain);
 }
