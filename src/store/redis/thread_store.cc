@@ -294,9 +294,10 @@ bool ThreadStore::FollowsWaiting(const StoreCheck& check) const {
                      [&](const PendingPtr& it) { return MustKeepOrder(*it->check, check); });
 }
 
-// Some of its keys have moved and some have not. Soon all will have.
+// Some of its keys have moved and some have not. Soon all will have. Alone, since others may not
+// have to wait.
 void ThreadStore::TryAgainLater(PendingPtr pending) {
-  pending->routing = WithRedirects(*pending->check);
+  pending->routing = Routing::kBySlot;
   try_again_.push_back(std::move(pending));
   if (!try_again_timer_.active()) try_again_timer_.Start(loop_.now() + kTryAgain);
 }
