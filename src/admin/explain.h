@@ -41,9 +41,10 @@ class ExplainCall : private CheckCall {
  public:
   explicit ExplainCall(Limiter& limiter) : CheckCall(limiter), limiter_(limiter), peek_(*this) {}
 
-  // Explains `asked`, with a cost of 1 and whatever its mode, and takes nothing. In a domain of Envoy's rules,
-  // the attribute `descriptor` alone is enough: see envoy/rules/guide.h. The data it refers to must
-  // live until OnExplained, which is called exactly once, possibly before Start returns.
+  // Explains `asked`, with a cost of 1 and whatever its mode, and takes nothing. In a domain of
+  // Envoy's rules, the attribute `descriptor` alone is enough: see envoy/rules/guide.h. The data it
+  // refers to must live until OnExplained, which is called exactly once, possibly before Start
+  // returns.
   void Start(const CheckRequest& asked);
 
  private:

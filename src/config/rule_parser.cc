@@ -134,8 +134,9 @@ std::string ParseAttributeName(const ConfigValue& value) {
 
 Rule ParseRule(const ConfigValue& value) {
   static constexpr std::array<std::string_view, 10> kKeys{
-      "name", "match",   "per",              "limits",     "overrides",
-      "mode", "missing", "on_store_failure", "deny_cache", "max_lease_ttl"};
+      "name",       "match",        "per",     "limits",
+      "overrides",  "mode",         "missing", "on_store_failure",
+      "deny_cache", "max_lease_ttl"};
   const ConfigMap fields(value, kKeys);
   Rule rule;
   rule.location = fmt::format("{}:{}", value.report().file, value.node().position.line);
