@@ -52,6 +52,7 @@ v1::CheckLimitRequest RandomRequest(Random& random) {
   if (Below(random, 6) == 0) request.mutable_max_delay()->set_seconds(RandomNumber(random));
   if (Below(random, 2) == 0) request.set_request_id(RandomText(random));
   if (Below(random, 8) == 0) request.mutable_charged_at()->set_seconds(RandomNumber(random));
+  if (Below(random, 8) == 0) request.mutable_lease_ttl()->set_seconds(RandomNumber(random));
   return request;
 }
 
@@ -69,7 +70,11 @@ bool IsAllowed(const v1::CheckLimitRequest& request) {
   const bool charged_ok = charged.seconds() >= 0 && charged.seconds() <= 253'402'300'799 &&
                           charged.nanos() >= 0 && charged.nanos() <= 999'999'999;
   const bool mode_ok = request.mode() >= 0 && request.mode() <= 4;
-  return mode_ok && wait_ok &&
+  const bool consumes =
+      request.mode() == v1::MODE_UNSPECIFIED || request.mode() == v1::MODE_CONSUME;
+  const auto ttl = request.lease_ttl().seconds();
+  const bool lease_ok = !request.has_lease_ttl() || (consumes && ttl >= 0 && ttl <= 365 * 86'400);
+  return mode_ok && wait_ok && lease_ok &&
          (!request.has_charged_at() || (request.mode() == v1::MODE_REFUND && charged_ok)) &&
          request.request_id().size() <= 255 && request.attributes_size() <= 64;
 }
@@ -78,6 +83,10 @@ void ExpectSame(const v1::CheckLimitRequest& expected, const CheckRequest& parse
                 std::string_view request_id) {
   EXPECT_EQ(expected.domain(), parsed.domain);
   EXPECT_EQ(expected.request_id(), request_id);
+  EXPECT_EQ(expected.has_lease_ttl(), parsed.lease_ttl.has_value());
+  if (parsed.lease_ttl) {
+    EXPECT_EQ(std::chrono::seconds(expected.lease_ttl().seconds()), *parsed.lease_ttl);
+  }
   std::map<std::string, std::string> attributes;
   for (const auto& it : parsed.attributes) attributes.emplace(it.name, it.value);
   EXPECT_EQ(parsed.attributes.size(), attributes.size()) << "a name twice";

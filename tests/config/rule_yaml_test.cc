@@ -69,7 +69,8 @@ TEST(RuleYaml, WritesWhatDiffersFromDefaults_InTheOrderOfTheManual) {
       "mode: shadow\n"
       "missing: deny\n"
       "on_store_failure: error\n"
-      "deny_cache: false\n";
+      "deny_cache: false\n"
+      "max_lease_ttl: 90s\n";
   const LoadedRules loaded = Parse(FileOf(yaml));
   ASSERT_TRUE(loaded.ok()) << loaded.errors.front().ToString();
   EXPECT_EQ(ToYaml(loaded.rules[0].rules[0]), yaml);

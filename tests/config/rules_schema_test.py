@@ -22,7 +22,8 @@ BEYOND_A_SCHEMA = {
     "token_bucket_borrow_word",  # `yes` is a boolean to some
     "cidr_host_bits", "cidr_length", "regex_bad",
     "counts_of_two_limits", "limit_twice", "per_twice", "rule_name_twice",
-    "fixed_window_window_too_long", "token_bucket_warmup_too_long",
+    "fixed_window_window_too_long", "token_bucket_warmup_too_long", "max_lease_ttl_long",
+    "max_lease_ttl_short",
     "leaky_bucket_rate_too_large", "token_bucket_rate_too_large",
     "token_bucket_rate_too_large_per_second",
 }
