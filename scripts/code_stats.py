@@ -16,7 +16,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CLASS = re.compile(r"^(?:template <.*> )?(?:class|struct) (?:\[\[\w+\]\] )?(\w+)[^;\n]*$", re.MULTILINE)
 MEMBER = re.compile(r"^(?:\S.*[ *&])?(?:[a-z]\w*::)*([A-Z]\w*)(?:<\w+>)?::(?:\w+::)*(?:~?\w+|operator\S+)\(")
 # All of `src`. What adds a feature raises it by what the feature needs.
-MOST_LINES_OF_CODE = 33000
+MOST_LINES_OF_CODE = 32500
 MOST_LINES_OF_A_CLASS = 600
 # The files of `src` that one has to touch to add a setting, and a metric.
 MOST_FILES_OF_A_SETTING = 4
