@@ -16,7 +16,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CLASS = re.compile(r"^(?:template <.*> )?(?:class|struct) (?:\[\[\w+\]\] )?(\w+)[^;\n]*$", re.MULTILINE)
 MEMBER = re.compile(r"^(?:\S.*[ *&])?(?:[a-z]\w*::)*([A-Z]\w*)(?:<\w+>)?::(?:\w+::)*(?:~?\w+|operator\S+)\(")
 # The lines of `src`. Who adds a feature raises it by the lines that the feature needs.
-MOST_LINES_OF_CODE = 33600  # 1,600 of them for leases of units
+MOST_LINES_OF_CODE = 34200
 MOST_LINES_OF_A_CLASS = 600
 # The number of files of `src` to change for a new setting, and for a new metric.
 MOST_FILES_OF_A_SETTING = 4

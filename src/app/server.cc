@@ -148,6 +148,8 @@ Server::Server(const Settings& settings, Parts parts)
                 .fallback = *fallback_,
                 .metrics = *metrics_},
                {.store_timeout = settings.redis_timeout, .deny_cache = redis_ != nullptr}),
+      watch_({.limiter = limiter_, .metrics = *metrics_, .worker = worker_},
+             {.top_keys = settings.top_keys, .show_keys = settings.show_keys}),
       rate_limiter_(limiter_, credentials_->callers()),
       public_access_{.token = &credentials_->admin_token(),
                      .identities = settings.admin_identities,
@@ -196,13 +198,16 @@ void Server::JoinFleet(const Settings& settings) {
   }
   const bool counts = !settings.fleet_share;
   share_known_ = !counts;
-  redis_->JoinFleet([this, counts](const redis::FleetView& view) {
+  Gauge& servers = metrics_->GaugeFor("sluice_fleet_servers",
+                                      "The servers that share the limits, as counted in Redis.");
+  redis_->JoinFleet([this, counts, &servers](const redis::FleetView& view) {
     const bool was_connected = sees_redis_.exchange(view.connected);
     const std::size_t part = redis_->PartOf(redis::FleetMember::kKey);
     // Detected independently of failed checks.
     if (!view.connected) fallback_->OnPartLost(part);
     if (view.connected && !was_connected) fallback_->OnPartFound(part);
     if (view.servers == 0) return;
+    servers.Set(static_cast<double>(view.servers));
     if (counts) fallback_->SetShare(Share::OfServer(view.servers, view.rank));
     share_known_ = true;
   });
@@ -223,7 +228,10 @@ bool Server::Ready(bool needs_redis) const {
 
 // On io-0.
 void Server::ReloadCredentials() {
-  static_cast<void>(worker_.Post([this] { credentials_->Reload(); }));
+  static_cast<void>(worker_.Post([this] {
+    credentials_->Reload();
+    watch_.TidyKeys();
+  }));
   credentials_timer_->Start(io_->loop(0).now() + kCredentialsReload);
 }
 
@@ -342,6 +350,7 @@ Result<void> Server::StartGrpc(const Settings& settings) {
   rpc::Methods methods;
   rate_limiter_.AddTo(methods);
   public_admin_->AddTo(methods);
+  watch_.AddTo(methods, public_access_);
   std::vector<std::string> other_names;
   if (envoy_) {
     envoy_->AddTo(methods);
@@ -385,6 +394,7 @@ Result<void> Server::ListenForAdmin(const Settings& settings, const Result<Addre
   access.trusted_listener = address->is_unix();
   own_admin_ = MakeAdmin(access);
   own_admin_->AddTo(methods);
+  watch_.AddTo(methods, access);
   AddReflection(methods, [access](const rpc::Call& call) -> Result<void> {
     if (const auto admitted = AdmitOperator(access, call); !admitted) return admitted.error();
     return {};

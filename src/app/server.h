@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "admin/admin_service.h"
+#include "admin/watch_service.h"
 #include "app/credentials.h"
 #include "app/rule_reading.h"
 #include "app/server_rules.h"
@@ -98,6 +99,7 @@ class Server {
   HealthService health_;
   std::unique_ptr<ServerRules> rules_;
   Worker worker_;
+  WatchService watch_;
   RateLimiterService rate_limiter_;
   std::unique_ptr<envoy::RateLimitService> envoy_;  // null: envoy.rules is not set
   WrongTokens wrong_tokens_{*metrics_};

@@ -93,6 +93,8 @@ struct Settings {
   Unmatched unmatched = Unmatched::kAllow;
   std::optional<double> fleet_share;  // absent: by the number of servers
   bool ready_needs_redis = false;
+  bool top_keys = false;
+  bool show_keys = false;
   std::size_t max_keys = 0;
   std::size_t max_memory = 0;  // bytes
   EnvoySettings envoy;
@@ -221,6 +223,14 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
       {"ready_needs_redis", "BOOL", "false",
        "true or false: whether /readyz fails whenever Redis is away",
        SetFlag(to.ready_needs_redis)},
+      {"top_keys", "BOOL", "false",
+       "true or false: whether the keys most denied and most used are counted always, not only "
+       "while somebody watches",
+       SetFlag(to.top_keys)},
+      {"show_keys", "BOOL", "false",
+       "true or false: whether those who watch see keys, which may be personal or secret, or only "
+       "their digests",
+       SetFlag(to.show_keys)},
       {"max_keys", "COUNT", "1000000", "maximum number of counters in the embedded store",
        SetCount(to.max_keys, 1, 1'000'000'000)},
       {"max_memory", "SIZE", "256MiB",

@@ -83,7 +83,7 @@ void CheckCall::AskStore() {
   asked_ = SteadyNow();
   const bool may_know = limiter_.options().deny_cache && !request.ask_store;
   if (may_know && limiter_.deny_cache().Denies(Asked(), answer())) {
-    rules_->CountVerdicts(answer().limits, /*taken=*/false);
+    CountVerdicts(/*taken=*/false);
     return Answer(Decision::kDenied, Source::kDenyCache);
   }
   if (request.deadline <= asked_) {
@@ -138,8 +138,13 @@ void CheckCall::DecideByVerdicts(Source source) {
   }
   const Mode mode = check_.demand.mode;
   const bool consumed = mode == Mode::kConsume && decision == Decision::kAllowed;
-  rules_->CountVerdicts(answer().limits, /*taken=*/consumed || mode == Mode::kCharge);
+  CountVerdicts(/*taken=*/consumed || mode == Mode::kCharge);
   Answer(decision, source);
+}
+
+void CheckCall::CountVerdicts(bool taken) {
+  rules_->CountVerdicts(answer().limits, taken);
+  limiter_.top_keys().Note(check_, answer().limits, taken);
 }
 
 void CheckCall::Answer(Decision decision, Source source) {

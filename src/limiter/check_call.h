@@ -69,6 +69,7 @@ class CheckCall {
   void OnFailure();
   void OnPolicyApplied();
   void DecideByVerdicts(Source source);
+  void CountVerdicts(bool taken);
   void Answer(Decision decision, Source source);
   void DeliverAnswer();
   void RefuseLate();

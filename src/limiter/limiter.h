@@ -15,6 +15,7 @@
 #include "limiter/deny_cache.h"
 #include "limiter/fallback.h"
 #include "limiter/limiter_metrics.h"
+#include "limiter/top_keys.h"
 #include "match/rule_index.h"
 #include "metrics/metrics_registry.h"
 #include "store/store.h"
@@ -58,6 +59,7 @@ class Limiter {
   Store& local_store() const { return uses_.local; }
   Fallback& fallback() const { return uses_.fallback; }
   DenyCache& deny_cache() { return deny_cache_; }
+  TopKeys& top_keys() { return top_keys_; }
   const LimiterMetrics& metrics() const { return metrics_; }
   const Options& options() const { return options_; }
 
@@ -77,6 +79,7 @@ class Limiter {
   const Options options_;
   const LimiterMetrics metrics_;
   DenyCache deny_cache_{uses_.fallback.clearings};
+  TopKeys top_keys_;
   mutable Mutex mutex_;
   std::shared_ptr<const ActiveRules> rules_ SLUICE_GUARDED_BY(mutex_);
   // Changes with rules_; unique over all limiters of the process.

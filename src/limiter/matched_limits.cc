@@ -101,6 +101,7 @@ void MatchedLimits::Add(const RuleMatch& match, const IndexedLimit& limit, std::
                             .verdict = {}});
   limits.push_back({.rule = match.rule,
                     .index = static_cast<std::uint32_t>(&limit - match.limits.data()),
+                    .counter = static_cast<std::uint32_t>(limits.size()),
                     .algorithm = AlgorithmOf(limit.limit),
                     .units = units,
                     .counts = &limit.counts,

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -117,15 +118,24 @@ class MetricsRegistry::State {
 
   std::vector<ListedFamily> ListAll() const {
     std::vector<ListedFamily> all;
-    for (const auto& [name, family] : families_) {
-      all.push_back({&name, &family, {}});
-      all.back().metrics.reserve(family.metrics.size());
-      for (const auto& metric : family.metrics) all.back().metrics.push_back(&metric);
-    }
+    for (const auto& named : families_) all.push_back(List(named));
     return all;
   }
 
+  std::optional<ListedFamily> ListOne(std::string_view name) const {
+    const auto named = families_.find(name);
+    if (named == families_.end()) return std::nullopt;
+    return List(*named);
+  }
+
  private:
+  static ListedFamily List(const std::pair<const std::string, Family>& named) {
+    ListedFamily listed{&named.first, &named.second, {}};
+    listed.metrics.reserve(named.second.metrics.size());
+    for (const auto& metric : named.second.metrics) listed.metrics.push_back(&metric);
+    return listed;
+  }
+
   Family& FamilyOf(std::string_view name, std::string_view help, MetricType type) {
     auto family = families_.find(name);
     if (family == families_.end()) {
@@ -182,6 +192,24 @@ void MetricsRegistry::ReadFrom(std::string_view name, std::string_view help,
                                std::function<double()> read) {
   MutexLock lock(mutex_);
   state_->ReadFrom(name, help, std::move(read));
+}
+
+std::vector<MetricsRegistry::Sample> MetricsRegistry::Read(std::string_view name) const {
+  std::optional<ListedFamily> listed;
+  {
+    MutexLock lock(mutex_);
+    listed = state_->ListOne(name);
+  }
+  std::vector<Sample> samples;
+  if (!listed) return samples;
+  for (const auto* metric : listed->metrics) {
+    if (IsHidden(metric->second)) continue;
+    ClientMetric shown;
+    std::visit([&](const auto& it) { Show(it, shown); }, metric->second);
+    const bool counts = listed->family->type == MetricType::Counter;
+    samples.push_back({&metric->first, counts ? shown.counter.value : shown.gauge.value});
+  }
+  return samples;
 }
 
 // Writes the page without the lock, so that a check that looks up a metric does not wait for it.

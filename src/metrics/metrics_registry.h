@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/mutex.h"
 #include "metrics/counter.h"
@@ -47,6 +48,13 @@ class MetricsRegistry {
   // "_total", else a gauge. Only the first `read` for a name is used. It must be thread-safe and
   // valid as long as Render may be called.
   void ReadFrom(std::string_view name, std::string_view help, std::function<double()> read);
+
+  struct Sample {
+    const MetricLabels* labels;  // valid as long as the registry
+    double value;
+  };
+  // The values of all counters or gauges with this name.
+  std::vector<Sample> Read(std::string_view name) const;
 
   // All metrics in Prometheus' text format, version 0.0.4.
   std::string Render() const;

@@ -1,0 +1,83 @@
+// Admin.Watch: sends what the server did in each second to everyone who watches. A frame is made
+// once for all of them, on the worker's thread, from the metrics; while nobody watches, nothing is
+// read and no keys are counted (unless the setting top_keys is true).
+//
+// Thread-safe. Must outlive the servers that use its methods. Stop `worker` before them.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "admin/admin_access.h"
+#include "base/clock.h"
+#include "base/worker.h"
+#include "limiter/limiter.h"
+#include "metrics/metrics_registry.h"
+#include "rpc/method.h"
+
+namespace sluice {
+
+class WatchService {
+ public:
+  static constexpr std::size_t kMaxRules = 1'000;
+  static constexpr std::size_t kMaxKeys = 100;
+  // For how long keys are counted before their counts begin anew.
+  static constexpr std::chrono::minutes kKeysPeriod{10};
+
+  struct Options {
+    bool top_keys = false;   // counts keys also while nobody watches
+    bool show_keys = false;  // sends keys themselves, too
+  };
+
+  // What it uses. All must outlive the service.
+  struct Dependencies {
+    Limiter& limiter;
+    MetricsRegistry& metrics;
+    Worker& worker;
+  };
+  WatchService(const Dependencies& dependencies, const Options& options);
+
+  // Adds Watch for callers whom `access` admits.
+  void AddTo(rpc::Methods& methods, AdminAccess access);
+
+  // Begins the counts of keys anew when they are old, and ends them when nobody watches any more.
+  // Called from time to time on the worker's thread.
+  void TidyKeys();
+
+ private:
+  class Handler;
+  using Frame = std::shared_ptr<const std::string>;
+  using Second = std::chrono::time_point<std::chrono::steady_clock, std::chrono::seconds>;
+
+  // What counters and histograms were at the end of the last second.
+  struct Snapshot {
+    SteadyTime at;
+    std::unordered_map<const MetricLabels*, double> checks;
+    Histogram::Snapshot check_latency, store_latency;
+    double failures = 0;
+  };
+
+  // On the worker's thread. Null: only now begins to watch.
+  Frame FrameOfThisSecond();
+  Frame MakeFrame(const Snapshot& before, const Snapshot& now) const;
+  Snapshot TakeSnapshot() const;
+  double SumOf(std::string_view metric) const;
+
+  const Dependencies uses_;
+  const Options options_;
+  std::atomic<int> watchers_{0};
+
+  // Of the worker's thread.
+  std::optional<Snapshot> last_;  // while somebody watches
+  Second second_;                 // of frame_
+  Frame frame_;
+  bool counts_keys_ = false;
+  SteadyTime keys_begun_;
+  Time keys_since_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,65 @@
+// The most frequent keys of a stream in bounded memory (the space-saving algorithm): a key that
+// finds no room takes the place and the count of the least frequent one, so a count is never too
+// low, and at most `error` too high.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/hash.h"
+
+namespace sluice {
+
+// A counter, and the limit that it belongs to.
+struct CountedKey {
+  std::string_view key;  // of the counter, in the store
+  std::string_view domain;
+  std::string_view rule;
+  std::uint32_t limit = 0;  // its index in the rule's (or its override's) limits
+};
+
+class KeySketch {
+ public:
+  struct Entry {
+    std::string key, domain, rule;
+    std::uint32_t limit = 0;
+    std::uint64_t count = 0;
+    std::uint64_t error = 0;
+  };
+
+  // REQUIRES: size > 0
+  explicit KeySketch(std::size_t size);
+
+  void Count(const CountedKey& key);
+
+  // In no order.
+  const std::vector<Entry>& entries() const { return entries_; }
+
+  // The most that a key without an entry may have been counted.
+  std::uint64_t most_missed() const;
+
+ private:
+  // `order_` is ascending by count, so that the least is first, and a count grows in place after a
+  // swap with the last of its equals.
+  struct Ranked {
+    std::uint64_t count;
+    std::uint32_t entry;
+  };
+
+  std::uint32_t Insert(const CountedKey& key);
+  void Increment(std::uint32_t entry);
+
+  const std::size_t size_;
+  std::vector<Entry> entries_;
+  std::vector<Ranked> order_;
+  std::vector<std::uint32_t> rank_of_;                                        // by entry
+  std::unordered_map<std::string_view, std::uint32_t, StringHash> entry_of_;  // views of entries_
+};
+
+}  // namespace sluice
