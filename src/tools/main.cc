@@ -24,7 +24,7 @@ const Command* const kCommands[] = {
     &sluice::tools::kCheck,  &sluice::tools::kHold,     &sluice::tools::kExplain,
     &sluice::tools::kReset,  &sluice::tools::kRules,    &sluice::tools::kReload,
     &sluice::tools::kBench,  &sluice::tools::kValidate, &sluice::tools::kConvert,
-    &sluice::tools::kHealth,
+    &sluice::tools::kReplay, &sluice::tools::kHealth,
 };
 
 // Passes the words after `--` to the COMMAND argument of the subcommand, if it has one. The parser
