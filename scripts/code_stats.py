@@ -16,7 +16,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CLASS = re.compile(r"^(?:template <.*> )?(?:class|struct) (?:\[\[\w+\]\] )?(\w+)[^;\n]*$", re.MULTILINE)
 MEMBER = re.compile(r"^(?:\S.*[ *&])?(?:[a-z]\w*::)*([A-Z]\w*)(?:<\w+>)?::(?:\w+::)*(?:~?\w+|operator\S+)\(")
 # The lines of `src`. Who adds a feature raises it by the lines that the feature needs.
-MOST_LINES_OF_CODE = 34200
+MOST_LINES_OF_CODE = 36400
 MOST_LINES_OF_A_CLASS = 600
 # The number of files of `src` to change for a new setting, and for a new metric.
 MOST_FILES_OF_A_SETTING = 4
@@ -195,7 +195,7 @@ def figures(src):
         ("lines of code", str(code), f"<= {MOST_LINES_OF_CODE}", code <= MOST_LINES_OF_CODE, []),
         ("comments in headers", f"{share:.1f} %", "20 to 40 %", 20 <= share <= 40, []),
         ("function, 95th percentile", f"{functions} lines", "<= 25", functions <= 25, []),
-        ("file, 95th percentile", f"{lengths} lines", "<= 255", lengths <= 255, []),
+        ("file, 95th percentile", f"{lengths} lines", "<= 250", lengths <= 250, []),
         ("large classes", str(len(large)), f"0 > {MOST_LINES_OF_A_CLASS}", not large, large),
         ("include cycles", str(len(cycles)), "0", not cycles, cycles),
         ("upward includes", str(len(upward)), "0", not upward, upward),

@@ -19,6 +19,8 @@ build_packages=(
   libmimalloc-dev libxxhash-dev
   # gRPC server and load generator: HTTP/2, compressed messages
   libnghttp2-dev nlohmann-json3-dev zlib1g-dev
+  # replay of logs: JSON lines
+  libsimdjson-dev
   # observability: logs and metrics (brings civetweb, curl and zlib)
   libspdlog-dev libfmt-dev prometheus-cpp-dev
 )

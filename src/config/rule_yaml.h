@@ -12,4 +12,7 @@ namespace sluice {
 // The keys of one item of `rules`, without defaults, one per line or more.
 std::string ToYaml(const Rule& rule);
 
+// A rule file.
+std::string ToYaml(const Domain& domain);
+
 }  // namespace sluice

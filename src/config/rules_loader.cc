@@ -183,6 +183,11 @@ RuleTexts ReadRuleFile(const std::string& file) {
   return texts;
 }
 
+RuleTexts ReadRulesAt(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored) ? ReadRuleFile(path) : ReadRuleFiles(path);
+}
+
 LoadedRules ParseRules(RuleTexts texts) {
   Loader loader;
   loader.errors() = std::move(texts.errors);

@@ -52,6 +52,9 @@ RuleTexts ReadRuleFiles(const std::string& directory, const FileChoice& choice =
 // Reads one rule file.
 RuleTexts ReadRuleFile(const std::string& file);
 
+// Reads the rule files of a directory, or a single file.
+RuleTexts ReadRulesAt(const std::string& path);
+
 // Frees the memory of each text after parsing it.
 LoadedRules ParseRules(RuleTexts texts);
 LoadedRules ParseRules(std::span<const RuleFile> files);

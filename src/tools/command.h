@@ -27,6 +27,7 @@ extern const Command kExplain;
 extern const Command kHealth;
 extern const Command kHold;
 extern const Command kReload;
+extern const Command kReplay;
 extern const Command kReset;
 extern const Command kRules;
 extern const Command kSettle;

@@ -21,10 +21,10 @@ namespace {
 using sluice::tools::Command;
 
 const Command* const kCommands[] = {
-    &sluice::tools::kCheck,   &sluice::tools::kHold,   &sluice::tools::kSettle,
-    &sluice::tools::kExplain, &sluice::tools::kReset,  &sluice::tools::kRules,
-    &sluice::tools::kReload,  &sluice::tools::kBench,  &sluice::tools::kValidate,
-    &sluice::tools::kConvert, &sluice::tools::kHealth,
+    &sluice::tools::kCheck,    &sluice::tools::kHold,    &sluice::tools::kSettle,
+    &sluice::tools::kExplain,  &sluice::tools::kReset,   &sluice::tools::kRules,
+    &sluice::tools::kReload,   &sluice::tools::kBench,   &sluice::tools::kReplay,
+    &sluice::tools::kValidate, &sluice::tools::kConvert, &sluice::tools::kHealth,
 };
 
 // Passes the words after `--` to the COMMAND argument of the subcommand, if it has one. The parser

@@ -62,7 +62,7 @@ Findings ValidateEnvoy(const std::string& path, bool merge_domains) {
 }
 
 Findings Validate(const std::string& path) {
-  RuleTexts texts = IsFile(path) ? ReadRuleFile(path) : ReadRuleFiles(path);
+  RuleTexts texts = ReadRulesAt(path);
   if (!texts.errors.empty()) return {.errors = std::move(texts.errors), .status = kExitError};
   if (texts.files.empty()) {
     return {.errors = {{path, {}, "", "found no rule files; allowed are *.yaml and *.yml"}},

@@ -39,11 +39,13 @@ ROWS = {
 }
 # Programs other than the server may include only these folders, and the generated API. The tool
 # validates rules as the server does, so it may include the server's parser. The load generator
-# parses answers itself and does not include the generated API.
+# parses answers itself and does not include the generated API. Replay applies rules as the server
+# does, with its code, to a log.
 SIDE = {
     "client": {"base", "net"},
     "load": {"base", "net", "client"},
-    "tools": {"base", "net", "client", "load", "config", "envoy/rules"},
+    "replay": {"base", "metrics", "core", "store", "match", "store/memory", "limiter"},
+    "tools": {"base", "net", "client", "load", "config", "envoy/rules", "replay"},
 }
 # The folders that may include a library's headers. A path belongs to the first matching prefix.
 OWNERS = {
@@ -55,7 +57,8 @@ OWNERS = {
     "yaml.h": {"config"},
     "xxhash.h": {"base"},
     "nghttp2/": {"rpc/http2", "client"},
-    "zlib.h": {"rpc/http2"},
+    "zlib.h": {"rpc/http2", "replay"},
+    "simdjson.h": {"replay"},
     "grpc/health/": {"service", "client"},
     "grpc/reflection/": {"service"},
     "grpc": {"envoy/xds"},
@@ -182,6 +185,8 @@ PLANTED = [
     ("tools/good.cc", '#include "client/client.h"\n#include "sluice/v1/admin.pb.h"\n', None),
     ("tools/rules.cc", '#include "config/rules_loader.h"\n', None),
     ("tools/bench.cc", '#include "load/plan.h"\n', None),
+    ("tools/replay.cc", '#include "replay/replay.h"\n', None),
+    ("replay/good.cc", '#include "store/memory/memory_store.h"\n#include "limiter/limiter.h"\n', None),
     ("client/good.cc", '#include <nghttp2/nghttp2.h>\n#include "base/address.h"\n', None),
     ("load/good.cc", '#include "client/client.h"\n', None),
     ("base/clock.cc", "auto t = std::chrono::steady_clock::now();\n", None),
@@ -192,6 +197,8 @@ PLANTED = [
     ("store/memory/beside.cc", '#include "store/redis/script.h"\n', 1),
     ("client/server.cc", '#include "core/algorithm/limit.h"\n', 1),
     ("tools/server.cc", '#include "match/rule_index.h"\n', 1),
+    ("replay/api.cc", '#include "api/status.h"\n', 1),
+    ("app/replay.cc", '#include "replay/replay.h"\n', 1),
     ("client/load.cc", '#include "load/plan.h"\n', 1),
     ("load/generated.cc", '#include "sluice/v1/rate_limiter.pb.h"\n', 1),
     ("load/nghttp2.cc", "#include <nghttp2/nghttp2.h>\n", 1),

@@ -1,6 +1,7 @@
 // A library to preload: shifts the process' wall clock by SLUICE_CLOCK_SHIFT seconds, which may be
 // negative. The monotonic clock does not change. With SLUICE_CLOCK_FILE instead, the seconds are
-// the 8 bytes of that file, and may change at any time. For redis-server, whose allocator clashes
+// the 8 bytes of that file, and may change at any time. With FROZEN_CLOCK_FILE, the 8 bytes of that
+// file are the time in µs, which moves only with them. For redis-server, whose allocator clashes
 // with libfaketime (its issue 130). Makes system calls directly, so that no function is called that
 // may call back while libraries are still being loaded.
 #include <fcntl.h>
@@ -16,14 +17,20 @@
 namespace {
 
 volatile const std::int64_t* shared_shift = nullptr;
+volatile const std::int64_t* frozen = nullptr;
 
-[[gnu::constructor]] void ShareShift() {
-  const char* const path = std::getenv("SLUICE_CLOCK_FILE");
+void Share(const char* variable, volatile const std::int64_t*& place) {
+  const char* const path = std::getenv(variable);
   if (path == nullptr) return;
   const int file = open(path, O_RDONLY | O_CLOEXEC);
-  void* const shared = mmap(nullptr, sizeof *shared_shift, PROT_READ, MAP_SHARED, file, 0);
-  if (shared != MAP_FAILED) shared_shift = static_cast<const std::int64_t*>(shared);
+  void* const shared = mmap(nullptr, sizeof *place, PROT_READ, MAP_SHARED, file, 0);
+  if (shared != MAP_FAILED) place = static_cast<const std::int64_t*>(shared);
   close(file);
+}
+
+[[gnu::constructor]] void ShareAll() {
+  Share("SLUICE_CLOCK_FILE", shared_shift);
+  Share("FROZEN_CLOCK_FILE", frozen);
 }
 
 long Shift() {
@@ -37,7 +44,11 @@ long Shift() {
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const long result = syscall(SYS_clock_gettime, clock, time);
   const bool shifted = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
-  if (result == 0 && shifted) time->tv_sec += Shift();
+  if (result == 0 && shifted && frozen != nullptr) {
+    *time = {*frozen / 1'000'000, *frozen % 1'000'000 * 1000};
+  } else if (result == 0 && shifted) {
+    time->tv_sec += Shift();
+  }
   return static_cast<int>(result);
 }
 

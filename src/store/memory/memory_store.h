@@ -47,6 +47,10 @@ class MemoryStore final : public Store {
   bool Settle(const StoreCheck& settle) override;
   std::size_t PartOf(std::string_view) const override { return 0; }
 
+  // Fetches the memory of the counters with these keys at once, in less time than checks would take
+  // one after the other. REQUIRES: no other thread uses the store.
+  void Prefetch(std::span<const std::string_view> keys) const;
+
   // Number of counters, including those that equal new ones.
   std::size_t size() const { return keys_; }
   // Bytes of memory that they take, about.

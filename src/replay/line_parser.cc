@@ -1,0 +1,211 @@
+#include "replay/line_parser.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include "replay/nginx_line.h"
+
+namespace sluice::replay {
+namespace {
+
+using Values = std::vector<std::string_view>;
+
+template <typename Names>
+Error NoSuchField(const std::string& log, const Wanted& wanted, const Names& names) {
+  return InvalidArgument(fmt::format("{}: {}: the log has no field \"{}\"; its fields are {}", log,
+                                     wanted.name, wanted.field, fmt::join(names, ", ")));
+}
+
+class NginxParser final : public LineParser {
+ public:
+  // A field of the line for each value; empty: none.
+  using Fields = std::vector<std::optional<std::size_t>>;
+  explicit NginxParser(Fields fields) : fields_(std::move(fields)) {}
+
+  const char* Parse(std::string_view line, Values& values) override {
+    if (const char* const fault = line_.Parse(line)) return fault;
+    const bool escaped = line.find('\\') != std::string_view::npos;
+    unescaped_.clear();
+    unescaped_.reserve(fields_.size() * line.size());  // so that views of it stay valid
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      const std::string_view value = fields_[i] ? line_.fields[*fields_[i]] : std::string_view();
+      values[i] = escaped && value.data() != nullptr ? Unescape(value) : value;
+    }
+    return nullptr;
+  }
+
+ private:
+  std::string_view Unescape(std::string_view value) {
+    const std::size_t start = unescaped_.size();
+    AppendUnescaped(value, unescaped_);
+    return std::string_view(unescaped_).substr(start);
+  }
+
+  const Fields fields_;
+  NginxLine line_;
+  std::string unescaped_;
+};
+
+// "usage.total[0]" as RFC 6901's "/usage/total/0".
+std::string PointerTo(std::string_view field) {
+  std::string pointer = field.empty() ? "" : "/";
+  for (const char c : field) {
+    if (c == '~') pointer += "~0";
+    if (c == '/') pointer += "~1";
+    if (c == '.' || c == '[') pointer += '/';
+    if (std::string_view("~/.[]").find(c) == std::string_view::npos) pointer += c;
+  }
+  return pointer;
+}
+
+class JsonParser final : public LineParser {
+ public:
+  explicit JsonParser(const std::vector<Wanted>& wanted) : texts_(wanted.size()) {
+    for (const Wanted& it : wanted) pointers_.push_back(PointerTo(it.field));
+  }
+
+  const char* Parse(std::string_view line, Values& values) override {
+    simdjson::dom::object object;
+    const auto parsed = parser_.parse(line.data(), line.size(), /*realloc_if_needed=*/false);
+    if (parsed.get_object().get(object) != simdjson::SUCCESS) return "is not a JSON object";
+    for (std::size_t i = 0; i < pointers_.size(); ++i) {
+      simdjson::dom::element value;
+      const bool found = object.at_pointer(pointers_[i]).get(value) == simdjson::SUCCESS;
+      values[i] = found ? TextOf(value, texts_[i]) : std::string_view();
+    }
+    return nullptr;
+  }
+
+ private:
+  static std::string_view TextOf(simdjson::dom::element value, std::string& text) {
+    switch (value.type()) {
+      case simdjson::dom::element_type::STRING:
+        return value.get_string().value_unsafe();
+      case simdjson::dom::element_type::INT64:
+        text = fmt::format("{}", value.get_int64().value_unsafe());
+        return text;
+      case simdjson::dom::element_type::UINT64:
+        text = fmt::format("{}", value.get_uint64().value_unsafe());
+        return text;
+      case simdjson::dom::element_type::DOUBLE:
+        text = fmt::format("{}", value.get_double().value_unsafe());
+        return text;
+      case simdjson::dom::element_type::BOOL:
+        return value.get_bool().value_unsafe() ? "true" : "false";
+      default:
+        return {};
+    }
+  }
+
+  std::vector<std::string> pointers_;
+  std::vector<std::string> texts_;  // of values that are not strings
+  simdjson::dom::parser parser_;
+};
+
+// RFC 4180, without line breaks in values.
+class CsvParser final : public LineParser {
+ public:
+  explicit CsvParser(std::string_view header) {
+    Split(header);
+    for (const std::string_view name : cells_) names_.emplace_back(name);
+  }
+
+  Result<void> Choose(const std::string& log, const std::vector<Wanted>& wanted) {
+    for (const Wanted& it : wanted) {
+      const auto found = std::find(names_.begin(), names_.end(), it.field);
+      if (found == names_.end() && it.must_exist) return NoSuchField(log, it, names_);
+      const bool is_none = it.field.empty();
+      columns_.push_back(is_none ? names_.size()
+                                 : static_cast<std::size_t>(found - names_.begin()));
+    }
+    return {};
+  }
+
+  const char* Parse(std::string_view line, Values& values) override {
+    if (!Split(line)) return "has a quote that does not end";
+    if (cells_.size() != names_.size()) return "has not as many values as the header";
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const bool given = columns_[i] < cells_.size() && !cells_[columns_[i]].empty();
+      values[i] = given ? cells_[columns_[i]] : std::string_view();
+    }
+    return nullptr;
+  }
+
+ private:
+  bool Split(std::string_view line) {
+    cells_.clear();
+    unquoted_.clear();
+    unquoted_.reserve(line.size());  // so that views of it stay valid
+    while (true) {
+      if (line.starts_with('"')) {
+        const std::size_t start = unquoted_.size();
+        if (!TakeQuoted(line)) return false;
+        cells_.push_back(std::string_view(unquoted_).substr(start));
+      } else {
+        cells_.push_back(line.substr(0, line.find(',')));
+        line.remove_prefix(cells_.back().size());
+      }
+      if (line.empty()) return true;
+      if (line.front() != ',') return false;
+      line.remove_prefix(1);
+    }
+  }
+
+  // Two quotes stand for one.
+  bool TakeQuoted(std::string_view& line) {
+    for (line.remove_prefix(1);; unquoted_ += '"') {
+      const std::size_t end = line.find('"');
+      if (end == std::string_view::npos) return false;
+      unquoted_.append(line.substr(0, end));
+      line.remove_prefix(end + 1);
+      if (!line.starts_with('"')) return true;
+      line.remove_prefix(1);
+    }
+  }
+
+  std::vector<std::string> names_;
+  std::vector<std::size_t> columns_;  // of each value; beyond the last one: none
+  Values cells_;
+  std::string unquoted_;
+};
+
+Result<std::unique_ptr<LineParser>> MakeNginxParser(const std::string& log,
+                                                    const std::vector<Wanted>& wanted) {
+  NginxParser::Fields fields;
+  for (const Wanted& it : wanted) {
+    fields.push_back(NginxLine::Find(it.field));
+    if (!fields.back() && it.must_exist) return NoSuchField(log, it, NginxLine::kFields);
+  }
+  return std::unique_ptr<LineParser>(std::make_unique<NginxParser>(std::move(fields)));
+}
+
+}  // namespace
+
+// The first line may be torn, so a few are tried.
+Result<std::unique_ptr<LineParser>> MakeLineParser(const LogStart& start,
+                                                   const std::vector<Wanted>& wanted) {
+  constexpr int kTried = 20;
+  std::string_view rest = start.text;
+  for (int i = 0; i < kTried && !rest.empty(); ++i) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (line.starts_with('{')) return std::unique_ptr<LineParser>(new JsonParser(wanted));
+    if (NginxLine().Parse(line) == nullptr) return MakeNginxParser(start.name, wanted);
+  }
+  std::string_view header = start.text.substr(0, start.text.find('\n'));
+  if (header.ends_with('\r')) header.remove_suffix(1);
+  if (header.find(',') == std::string_view::npos) {
+    return InvalidArgument(start.name +
+                           ": is no log in nginx's combined format, of JSON lines, or CSV with a "
+                           "header; none of its first lines is");
+  }
+  auto csv = std::make_unique<CsvParser>(header);
+  if (auto chosen = csv->Choose(start.name, wanted); !chosen) return chosen.error();
+  return std::unique_ptr<LineParser>(std::move(csv));
+}
+
+}  // namespace sluice::replay

@@ -1,0 +1,91 @@
+#include "replay/log_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace sluice::replay {
+namespace {
+
+constexpr std::size_t kStart = std::size_t{64} << 10;
+constexpr std::size_t kPadding = 64;  // may be read beyond the last line
+
+}  // namespace
+
+Result<std::unique_ptr<LogFile>> LogFile::Open(const std::string& path) {
+  const bool is_input = path == "-";
+  struct stat status {};
+  if (!is_input && stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
+    return InvalidArgument(path + ": is a directory; name the log files in it");
+  }
+  gzFile file = is_input ? gzdopen(dup(STDIN_FILENO), "rb") : gzopen(path.c_str(), "rb");
+  if (file == nullptr) return Error{ErrorCode::kNotFound, path + ": " + std::strerror(errno)};
+  gzbuffer(file, kMaxLine / 4);
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  return std::unique_ptr<LogFile>(new LogFile(is_input ? "standard input" : path, file, size));
+}
+
+LogFile::LogFile(std::string name, gzFile file, std::uint64_t size)
+    : name_(std::move(name)), file_(file), size_(size), buffer_(2 * kMaxLine + kPadding) {
+  while (end_ < kStart && Fill()) {
+  }
+  start_.assign(buffer_.data(), std::min(end_, kStart));
+}
+
+bool LogFile::Fill() {
+  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
+  const auto room = static_cast<unsigned>(buffer_.size() - kPadding - end_);
+  const int count = gzread(file_.get(), buffer_.data() + end_, room);
+  if (count > 0) {
+    end_ += static_cast<std::size_t>(count);
+    return true;
+  }
+  int code = Z_OK;
+  const char* const message = gzerror(file_.get(), &code);
+  if (code == Z_BUF_ERROR) fault_ = "the gzip data ends early";
+  if (code == Z_ERRNO) fault_ = std::strerror(errno);
+  if (code != Z_OK && fault_.empty()) fault_ = message;
+  return false;
+}
+
+std::optional<std::string_view> LogFile::Next() {
+  cut_ = false;
+  std::size_t searched = begin_;
+  while (true) {
+    char* const from = buffer_.data() + searched;
+    auto* const newline = static_cast<char*>(std::memchr(from, '\n', end_ - searched));
+    const std::size_t length = newline == nullptr ? 0 : newline - (buffer_.data() + begin_);
+    if (newline != nullptr) {
+      const std::string_view line(buffer_.data() + begin_, length);
+      begin_ += length + 1;
+      ++number_;
+      return line.ends_with('\r') ? line.substr(0, length - 1) : line;
+    }
+    const std::size_t kept = end_ - begin_;
+    if (kept >= kMaxLine) {  // the rest of the line is dropped
+      cut_ = true;
+      begin_ = end_ - 1;
+    }
+    const std::size_t known = std::min(kept, end_ - begin_);
+    if (!Fill()) break;
+    searched = begin_ + known;
+  }
+  if (begin_ == end_) return std::nullopt;
+  ++number_;
+  const std::string_view last(buffer_.data() + begin_, end_ - begin_);
+  begin_ = end_;
+  return last;
+}
+
+std::uint64_t LogFile::bytes_read() const {
+  const z_off_t offset = gzoffset(file_.get());
+  return offset < 0 ? 0 : static_cast<std::uint64_t>(offset);
+}
+
+}  // namespace sluice::replay

@@ -1,0 +1,63 @@
+// A log file, plain or compressed by gzip, as lines. One thread at a time.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace sluice::replay {
+
+class LogFile {
+ public:
+  // Longer lines are cut.
+  static constexpr std::size_t kMaxLine = std::size_t{1} << 20;
+
+  // "-": standard input.
+  static Result<std::unique_ptr<LogFile>> Open(const std::string& path);
+
+  // The beginning, up to 64 KiB, whatever has been read.
+  std::string_view start() const { return start_; }
+
+  // The next line without its end; 64 bytes beyond it may be read. Valid until the next call. Empty
+  // at the end of the file.
+  std::optional<std::string_view> Next();
+
+  const std::string& name() const { return name_; }
+  // Of the last line.
+  std::uint64_t line_number() const { return number_; }
+  bool line_is_cut() const { return cut_; }
+  // Why the file could not be read to its end; empty: it could, so far.
+  const std::string& fault() const { return fault_; }
+  // Bytes read of the file, and its size; 0 if not known.
+  std::uint64_t bytes_read() const;
+  std::uint64_t size() const { return size_; }
+
+ private:
+  struct Close {
+    void operator()(gzFile_s* file) const { gzclose(file); }
+  };
+
+  LogFile(std::string name, gzFile file, std::uint64_t size);
+  // Appends to the buffer. False: nothing came.
+  bool Fill();
+
+  const std::string name_;
+  const std::unique_ptr<gzFile_s, Close> file_;
+  const std::uint64_t size_;
+  std::string start_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0;  // of what is not yet taken of the buffer
+  std::size_t end_ = 0;
+  std::uint64_t number_ = 0;
+  bool cut_ = false;
+  std::string fault_;
+};
+
+}  // namespace sluice::replay

@@ -1,0 +1,57 @@
+// All requests of one second of a log. One thread at a time. Keeps its memory when cleared.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "limiter/check_request.h"
+#include "replay/time_stamp.h"
+
+namespace sluice::replay {
+
+// What the requests of a log have.
+struct RequestShape {
+  std::string domain;
+  std::vector<std::string> attributes;
+  std::vector<std::string> amounts;
+};
+
+// The place of a request in the logs.
+struct LinePlace {
+  std::uint32_t file = 0;
+  std::uint64_t line = 0;
+};
+
+class LoggedSecond {
+ public:
+  struct Entry {
+    Time at;
+    bool whole_second = false;
+    std::size_t data = 0;  // position of its numbers and values
+    LinePlace place;
+  };
+
+  // `numbers` are the cost and the amounts; `values` are those of the attributes, with null data()
+  // for those it lacks.
+  void Add(const TimeStamp& stamp, LinePlace place, const std::vector<std::int64_t>& numbers,
+           std::span<const std::string_view> values);
+
+  // Orders the requests by time, and those of one time as they were added. Before, those whose
+  // stamps are whole seconds are spread evenly over the second.
+  void Order();
+
+  // Replaces `request` by that of `entry`; it is valid until this is changed.
+  void Fill(const Entry& entry, const RequestShape& shape, CheckRequest& request) const;
+
+  void Clear();
+  const std::vector<Entry>& entries() const { return entries_; }
+  std::size_t memory() const { return bytes_.capacity() + entries_.capacity() * sizeof(Entry); }
+
+ private:
+  std::vector<Entry> entries_;
+  std::string bytes_;
+};
+
+}  // namespace sluice::replay

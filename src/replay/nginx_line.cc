@@ -1,0 +1,106 @@
+#include "replay/nginx_line.h"
+
+#include <algorithm>
+
+namespace sluice::replay {
+namespace {
+
+constexpr std::string_view kNone;
+
+std::string_view UnlessDash(std::string_view text) { return text == "-" ? kNone : text; }
+
+// The text up to `end`, which is removed with it from `rest`. Null: there is no `end`.
+std::string_view TakeUntil(char end, std::string_view& rest) {
+  const std::size_t found = rest.find(end);
+  if (found == std::string_view::npos) return kNone;
+  const std::string_view taken = rest.substr(0, found);
+  rest.remove_prefix(found + 1);
+  return taken;
+}
+
+bool Skip(std::string_view text, std::string_view& rest) {
+  if (!rest.starts_with(text)) return false;
+  rest.remove_prefix(text.size());
+  return true;
+}
+
+// The text in quotes at the beginning of `rest`. Null: it does not end.
+std::string_view TakeQuoted(std::string_view& rest) {
+  for (std::size_t end = 1; (end = rest.find('"', end)) != std::string_view::npos; ++end) {
+    const std::size_t slashes = end - 1 - rest.find_last_not_of('\\', end - 1);
+    if (slashes % 2 == 1) continue;
+    const std::string_view taken = rest.substr(1, end - 1);
+    rest.remove_prefix(end + 1);
+    return taken;
+  }
+  return kNone;
+}
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+}  // namespace
+
+// client_ip ident user [time] "method target protocol" status bytes "referer" "user_agent"
+const char* NginxLine::Parse(std::string_view line) {
+  auto& [client_ip, user, time, method, endpoint, query, status, bytes, referer, agent, path] =
+      fields;
+  client_ip = TakeUntil(' ', line);
+  if (client_ip.empty() || TakeUntil(' ', line).empty()) return "is not in the combined format";
+  const std::size_t bracket = line.find(" [");
+  if (bracket == std::string_view::npos) return "has no [time]";
+  user = UnlessDash(line.substr(0, bracket));
+  line.remove_prefix(bracket + 2);
+  time = TakeUntil(']', line);
+  if (!Skip(" \"", line)) return "has no \"request\" after its time";
+  line = {line.data() - 1, line.size() + 1};
+  std::string_view target = TakeQuoted(line);
+  if (target.data() == nullptr || !Skip(" ", line)) return "ends within its request";
+  status = TakeUntil(' ', line);
+  bytes = TakeUntil(' ', line);
+  if (!IsNumber(status) || (bytes != "-" && !IsNumber(bytes))) return "has no status and bytes";
+  bytes = UnlessDash(bytes);
+  if (!line.starts_with('"')) return "has no \"referer\"";
+  referer = UnlessDash(TakeQuoted(line));
+  if (!Skip(" \"", line)) return "has no \"user agent\"";
+  line = {line.data() - 1, line.size() + 1};
+  agent = TakeQuoted(line);
+  if (agent.data() == nullptr) return "ends within its user agent";
+  agent = UnlessDash(agent);
+  method = TakeUntil(' ', target);
+  endpoint = method.data() == nullptr ? kNone : target.substr(0, target.find(' '));
+  const std::size_t mark = endpoint.find('?');
+  query = mark == std::string_view::npos ? kNone : endpoint.substr(mark + 1);
+  path = endpoint = endpoint.substr(0, mark);
+  return nullptr;
+}
+
+std::optional<std::size_t> NginxLine::Find(std::string_view field) {
+  const auto found = std::find(kFields.begin(), kFields.end(), field);
+  if (found == kFields.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - kFields.begin());
+}
+
+void AppendUnescaped(std::string_view text, std::string& out) {
+  while (!text.empty()) {
+    const std::size_t slash = std::min(text.find('\\'), text.size());
+    out.append(text.substr(0, slash));
+    text.remove_prefix(slash);
+    if (text.size() < 2) break;
+    const int high = text.size() >= 4 && text[1] == 'x' ? HexDigit(text[2]) : -1;
+    const int low = high < 0 ? -1 : HexDigit(text[3]);
+    if (low >= 0) out += static_cast<char>(high * 16 + low);
+    if (low < 0) out += text[1];
+    text.remove_prefix(low >= 0 ? 4 : 2);
+  }
+}
+
+}  // namespace sluice::replay

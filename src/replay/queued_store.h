@@ -1,0 +1,57 @@
+// The embedded store of a server in virtual time. Decides each check at the time that it was
+// submitted at, but several together: to fetch the memory of their counters takes longer than to
+// decide, and no longer for all of them than for one.
+//
+// One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "store/memory/memory_store.h"
+#include "store/store.h"
+
+namespace sluice::replay {
+
+class QueuedStore final : public Store {
+ public:
+  // The most checks that wait.
+  static constexpr std::size_t kQueued = 16;
+
+  explicit QueuedStore(std::size_t max_memory)
+      : counters_(clock_, {.max_keys = ~std::size_t{0} >> 1, .max_memory = max_memory}) {}
+
+  // The time of checks submitted from now on.
+  void SetTime(Time now) { now_ = now; }
+
+  void Submit(StoreCheck& check) override;
+  void Reset(StoreReset& reset) override { counters_.Reset(reset); }
+  void Undo(const StoreCheck& check) override { counters_.Undo(check); }
+  std::size_t PartOf(std::string_view key) const override { return counters_.PartOf(key); }
+
+  // Decides the checks that wait, in order.
+  void DecideAll();
+
+  // While a check is decided, it; null otherwise.
+  const StoreCheck* deciding() const { return deciding_; }
+  std::size_t counters() const { return counters_.size(); }
+  std::size_t memory() const { return counters_.memory(); }
+  const Clock& clock() const { return clock_; }
+
+ private:
+  struct Waiting {
+    StoreCheck* check = nullptr;
+    Time at;
+  };
+
+  ManualClock clock_{Time()};
+  MemoryStore counters_;
+  Time now_;
+  std::vector<Waiting> waiting_;
+  std::vector<std::string_view> keys_;  // of what waits
+  const StoreCheck* deciding_ = nullptr;
+};
+
+}  // namespace sluice::replay

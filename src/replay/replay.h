@@ -1,0 +1,52 @@
+// Runs logs through rules in virtual time: what would have been denied, to whom and when. The state
+// before the log is empty.
+//
+// One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "match/rule.h"
+#include "replay/request_log.h"
+#include "replay/timeline.h"
+#include "replay/virtual_server.h"
+
+namespace sluice::replay {
+
+struct ReplayOptions {
+  RequestLog::Options log;  // its attributes and domain are set by Replay
+  Domain rules;
+  std::optional<Domain> against;  // other rules for the same requests
+  std::size_t max_memory = 0;     // of the counters of all rules
+  // Called now and then.
+  std::function<void(const RequestLog& log)> on_progress = [](const RequestLog&) {};
+};
+
+struct ReplayResult {
+  LogFacts log;
+  RequestShape shape;
+  std::unique_ptr<VirtualServer> server;
+  std::unique_ptr<VirtualServer> against;  // or null
+  // Requests that only the rules deny, and only those compared with.
+  std::uint64_t newly_denied = 0;
+  std::uint64_t newly_allowed = 0;
+  Time first;
+  Time last;
+  // Why it ended before the log; empty: it did not.
+  std::string stopped;
+};
+
+Result<ReplayResult> Replay(ReplayOptions options);
+
+// The attributes that rules of `domain` use, in order.
+std::vector<std::string> AttributesOf(const Domain& domain);
+
+// Removes the limits of concurrency, since a log does not say how long requests run. Returns the
+// names of the rules that had some.
+std::vector<std::string> RemoveConcurrency(Domain& domain);
+
+}  // namespace sluice::replay

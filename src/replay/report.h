@@ -1,0 +1,37 @@
+// What a replay found, as reports show it. Thread-safe.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "replay/replay.h"
+
+namespace sluice::replay {
+
+inline constexpr std::size_t kKeysShown = 10;
+
+// The keys that a rule denied most, the most denied first; equal ones by name.
+std::vector<std::pair<std::string, DeniedKey>> MostDenied(const VirtualServer::RuleTally& rule);
+
+// The rules by id, without those that checked nothing; the most denied first.
+std::vector<std::size_t> RulesByDenials(const VirtualServer& server);
+
+// The interval of a series with the most denials; size() if there are none.
+std::size_t WorstInterval(const Timeline& timeline, std::size_t series);
+
+// What the reader of the numbers must know, one sentence each: lines that are missing, attributes
+// that no line has, and what a replay cannot know.
+std::vector<std::string> NotesOn(const ReplayResult& result);
+
+// "2026-11-25 15:16:49" in UTC.
+std::string TimeText(Time at);
+// "0.12 %".
+std::string ShareText(const Tally& tally);
+// "1,234,567".
+std::string CountText(std::uint64_t count);
+
+// One file that needs no other: tables and charts.
+std::string HtmlReport(const ReplayResult& result, const std::string& title);
+
+}  // namespace sluice::replay

@@ -1,0 +1,200 @@
+#include "replay/request_log.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace sluice::replay {
+namespace {
+
+std::int64_t SecondOfTime(Time at) {
+  return std::chrono::floor<std::chrono::seconds>(at).time_since_epoch().count();
+}
+
+// The position of the time in a line's values; the cost, the amounts and the attributes follow.
+constexpr std::size_t kTime = 0;
+
+bool ParseUnits(std::string_view text, std::int64_t& units) {
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, units);
+  return error == std::errc() && parsed == end && units >= 0 && units <= kMaxCost;
+}
+
+std::string FieldOf(const std::optional<std::string>& given, const char* otherwise) {
+  return given.value_or(otherwise);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RequestLog>> RequestLog::Open(Options options) {
+  std::unique_ptr<RequestLog> log(new RequestLog(std::move(options)));
+  if (auto opened = log->OpenAll(); !opened) return opened.error();
+  return log;
+}
+
+Result<void> RequestLog::OpenAll() {
+  const LogMapping& mapping = options_.mapping;
+  shape_ = {options_.domain, options_.attributes, {}};
+  wanted_.push_back({"--time", FieldOf(mapping.time, "time"), true});
+  wanted_.push_back({"--cost", FieldOf(mapping.cost, ""), mapping.cost.has_value()});
+  for (const auto& [name, field] : mapping.amounts) {
+    shape_.amounts.push_back(name);
+    wanted_.push_back({"--amount " + name, field, true});
+  }
+  for (const std::string& name : shape_.attributes) {
+    const auto given = mapping.attributes.find(name);
+    const bool is_given = given != mapping.attributes.end();
+    wanted_.push_back({"--attribute " + name, is_given ? given->second : name, is_given});
+  }
+  values_.resize(wanted_.size());
+  numbers_.resize(1 + shape_.amounts.size());
+  facts_.present.resize(shape_.attributes.size());
+  for (const std::string& path : options_.paths) {
+    auto file = LogFile::Open(path);
+    if (!file) return file.error();
+    auto parser = MakeLineParser({(*file)->name(), (*file)->start()}, wanted_);
+    if (!parser) return parser.error();
+    sources_.push_back({.file = std::move(*file), .parser = std::move(*parser)});
+  }
+  return {};
+}
+
+Result<LoggedSecond*> RequestLog::Next() {
+  if (auto read = ReadOn(); !read) return read.error();
+  if (seconds_.empty()) return nullptr;
+  spare_ = std::move(current_);
+  current_ = std::move(seconds_.begin()->second);
+  if (cached_ == current_.get()) cached_ = nullptr;
+  seconds_.erase(seconds_.begin());
+  current_->Order();
+  return current_.get();
+}
+
+Result<void> RequestLog::ReadOn() {
+  const auto is_complete = [this] {
+    return !seconds_.empty() &&
+           Time(std::chrono::seconds(seconds_.begin()->first + 1)) <= complete_;
+  };
+  while (!is_complete()) {
+    Source* const source = Laggard();
+    if (source == nullptr) {
+      complete_ = Time::max();
+      return {};
+    }
+    Read(*source);
+    std::size_t memory = 0;
+    for (const auto& [second, requests] : seconds_) memory += requests->memory();
+    if (memory > options_.max_memory) {
+      return Error{ErrorCode::kResourceExhausted,
+                   fmt::format("{}, line {}: {} seconds of requests that wait for the order of "
+                               "lines do not fit in --memory",
+                               source->file->name(), source->file->line_number(), seconds_.size())};
+    }
+  }
+  return {};
+}
+
+// The log that determines what is complete; null: all are at their ends.
+RequestLog::Source* RequestLog::Laggard() {
+  Source* laggard = nullptr;
+  for (Source& source : sources_) {
+    if (source.newest == Time::max()) continue;
+    if (laggard == nullptr || source.newest < laggard->newest) laggard = &source;
+  }
+  if (laggard != nullptr && laggard->newest != Time::min()) {
+    complete_ = std::max(complete_, laggard->newest - options_.reorder);
+  }
+  return laggard;
+}
+
+// Until its newest time is in another second, or some lines.
+void RequestLog::Read(Source& source) {
+  constexpr int kMost = 100'000;
+  const std::int64_t second = source.newest == Time::min() ? 0 : SecondOfTime(source.newest);
+  for (int i = 0; i < kMost; ++i) {
+    const auto line = source.file->Next();
+    if (!line) {
+      if (!source.file->fault().empty()) Fault(source, source.file->fault());
+      source.newest = Time::max();
+      return;
+    }
+    ++facts_.lines;
+    const char* const fault =
+        source.file->line_is_cut() ? "is longer than 1 MiB" : Take(source, *line);
+    if (fault != nullptr) Fault(source, fault);
+    if (source.newest != Time::min() && SecondOfTime(source.newest) != second) return;
+  }
+}
+
+// Returns what is wrong with the line, or null.
+const char* RequestLog::Take(Source& source, std::string_view line) {
+  if (const char* const fault = source.parser->Parse(line, values_)) return fault;
+  const std::string_view text = values_[kTime];
+  if (text != source.last_stamp || !source.last_time) {
+    source.last_time = ParseTimeStamp(text);
+    source.last_stamp = text;
+  }
+  if (!source.last_time) return "has no time, or not in a known form";
+  numbers_.assign(numbers_.size(), 0);
+  numbers_[0] = 1;
+  for (std::size_t i = 0; i < numbers_.size(); ++i) {
+    const std::string_view units = values_[kTime + 1 + i];
+    if (!units.empty() && !ParseUnits(units, numbers_[i])) {
+      return "has a cost or an amount that is no whole number from 0 to 2^53";
+    }
+  }
+  const Time at = source.last_time->at;
+  if (SecondOfTime(at) + 1 <= SecondOfTime(complete_) && complete_ != Time::min()) {
+    ++facts_.late;
+    return "is late: see --reorder";
+  }
+  const auto attributes = std::span(values_).subspan(kTime + 1 + numbers_.size());
+  const auto file = static_cast<std::uint32_t>(&source - sources_.data());
+  SecondOf(at).Add(*source.last_time, {file, source.file->line_number()}, numbers_, attributes);
+  for (std::size_t i = 0; i < attributes.size(); ++i) {
+    facts_.present[i] += attributes[i].data() != nullptr ? 1 : 0;
+  }
+  ++facts_.requests;
+  source.newest = std::max(source.newest, at);
+  return nullptr;
+}
+
+void RequestLog::Fault(const Source& source, std::string_view what) {
+  if (!what.starts_with("is late")) ++facts_.not_understood;
+  if (facts_.faults.size() == LogFacts::kNamed) return;
+  facts_.faults.push_back({source.file->name(), source.file->line_number(), std::string(what)});
+}
+
+LoggedSecond& RequestLog::SecondOf(Time at) {
+  const std::int64_t second = SecondOfTime(at);
+  if (cached_ != nullptr && cached_second_ == second) return *cached_;
+  std::unique_ptr<LoggedSecond>& found = seconds_[second];
+  if (found == nullptr) {
+    found = spare_ ? std::move(spare_) : std::make_unique<LoggedSecond>();
+    found->Clear();
+  }
+  cached_second_ = second;
+  cached_ = found.get();
+  return *cached_;
+}
+
+std::string RequestLog::NameOf(LinePlace place) const { return sources_[place.file].file->name(); }
+
+std::uint64_t RequestLog::bytes_read() const {
+  std::uint64_t bytes = 0;
+  for (const Source& source : sources_) bytes += source.file->bytes_read();
+  return bytes;
+}
+
+std::uint64_t RequestLog::size() const {
+  std::uint64_t bytes = 0;
+  for (const Source& source : sources_) {
+    if (source.file->size() == 0) return 0;
+    bytes += source.file->size();
+  }
+  return bytes;
+}
+
+}  // namespace sluice::replay

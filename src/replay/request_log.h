@@ -1,0 +1,107 @@
+// The requests of one or more logs, in the order of their times.
+//
+// One thread at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "replay/line_parser.h"
+#include "replay/log_file.h"
+#include "replay/logged_second.h"
+
+namespace sluice::replay {
+
+// Where the fields of a request are in a line, by name.
+struct LogMapping {
+  std::map<std::string, std::string> attributes;  // others are in the field of their name
+  std::optional<std::string> time;                // otherwise "time"
+  std::optional<std::string> cost;                // otherwise 1
+  std::map<std::string, std::string> amounts;
+};
+
+// A line that is no request.
+struct LineFault {
+  std::string log;
+  std::uint64_t line = 0;
+  std::string what;
+};
+
+struct LogFacts {
+  static constexpr std::size_t kNamed = 10;
+
+  std::uint64_t lines = 0;
+  std::uint64_t requests = 0;
+  std::uint64_t not_understood = 0;
+  std::uint64_t late = 0;                // came later than the reorder window
+  std::vector<LineFault> faults;         // the first of both
+  std::vector<std::uint64_t> present{};  // requests that have the attribute, as in the shape
+};
+
+class RequestLog {
+ public:
+  struct Options {
+    std::vector<std::string> paths;
+    LogMapping mapping;
+    std::string domain;
+    std::vector<std::string> attributes;  // that rules use
+    Duration reorder{};                   // how much later than a later one a line may come
+    std::size_t max_memory = 0;           // of the lines that wait for others
+  };
+
+  static Result<std::unique_ptr<RequestLog>> Open(Options options);
+
+  // The next second with requests, ordered; null at the end. Valid until the next call. Fails if
+  // the lines that must wait do not fit in memory.
+  Result<LoggedSecond*> Next();
+
+  const RequestShape& shape() const { return shape_; }
+  const LogFacts& facts() const { return facts_; }
+  std::string NameOf(LinePlace place) const;
+  // Of all logs, in bytes; the size is 0 if not known.
+  std::uint64_t bytes_read() const;
+  std::uint64_t size() const;
+
+ private:
+  struct Source {
+    std::unique_ptr<LogFile> file;
+    std::unique_ptr<LineParser> parser;
+    Time newest = Time::min();
+    std::string last_stamp;  // what follows, as text: often the same again
+    std::optional<TimeStamp> last_time;
+  };
+  using Seconds = std::map<std::int64_t, std::unique_ptr<LoggedSecond>>;
+
+  explicit RequestLog(Options options) : options_(std::move(options)) {}
+  Result<void> OpenAll();
+  // Reads lines until a second is complete, which none of the following lines can change.
+  Result<void> ReadOn();
+  void Read(Source& source);
+  const char* Take(Source& source, std::string_view line);
+  void Fault(const Source& source, std::string_view what);
+  LoggedSecond& SecondOf(Time at);
+  Source* Laggard();
+
+  const Options options_;
+  RequestShape shape_;
+  std::vector<Wanted> wanted_;
+  std::vector<Source> sources_;
+  Seconds seconds_;              // that wait
+  Time complete_ = Time::min();  // nothing earlier can follow
+  std::unique_ptr<LoggedSecond> current_;
+  std::unique_ptr<LoggedSecond> spare_;
+  std::int64_t cached_second_ = 0;
+  LoggedSecond* cached_ = nullptr;  // that of cached_second_
+  std::vector<std::string_view> values_;
+  std::vector<std::int64_t> numbers_;
+  LogFacts facts_;
+};
+
+}  // namespace sluice::replay

@@ -1,0 +1,221 @@
+#include "replay/suggestion.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "match/counter_key.h"
+#include "replay/virtual_server.h"
+
+namespace sluice::replay {
+namespace {
+
+// Limits nearer to each other than this are not searched between.
+constexpr double kPrecision = 1.01;
+constexpr double kStep = 8;
+
+class Scaler final : public Parameters {
+ public:
+  Scaler(double factor, bool may_lengthen) : factor_(factor), may_lengthen_(may_lengthen) {}
+
+  void Number(std::string_view key, std::int64_t& value, const Range& range,
+              std::optional<std::int64_t>) override {
+    if (key != "segments") value = Times(factor_, value, range.least, range.most);
+  }
+  void Rate(std::string_view, std::int64_t& count, Duration& period, std::int64_t most) override {
+    constexpr std::int64_t kSmall = 100;
+    double factor = factor_;
+    for (const Duration longer :
+         {Duration(std::chrono::minutes(1)), Duration(std::chrono::hours(1)),
+          Duration(std::chrono::days(1))}) {
+      const bool is_small = static_cast<double>(count) * factor < kSmall;
+      if (!may_lengthen_ || !is_small || longer <= period) continue;
+      factor *= static_cast<double>(longer / period);
+      period = longer;
+    }
+    count = Times(factor, count, 1, most);
+  }
+  void Length(std::string_view, Duration&, std::optional<Duration>) override {}
+  void LengthOrMonth(std::string_view, Duration&, bool&) override {}
+  void UtcOffset(std::string_view, Duration&) override {}
+
+ private:
+  void Word(std::string_view, std::size_t&, std::size_t,
+            const std::vector<std::string_view>&) override {}
+
+  static std::int64_t Times(double factor, std::int64_t value, std::int64_t least,
+                            std::int64_t most) {
+    const double product = std::ceil(static_cast<double>(value) * factor);
+    return product >= static_cast<double>(most)
+               ? most
+               : std::max(least, static_cast<std::int64_t>(product));
+  }
+
+  const double factor_;
+  const bool may_lengthen_;
+};
+
+std::size_t CountLimits(const Rule& rule) {
+  std::size_t count = rule.limits.limits.size();
+  for (const Override& other : rule.overrides) count += other.limits.limits.size();
+  return count;
+}
+
+// A rule that denies and counts as `rule` does without limits.
+Rule WithoutLimits(Rule rule) {
+  rule.limits.limits.clear();
+  for (Override& other : rule.overrides) other.limits.limits.clear();
+  return rule;
+}
+
+}  // namespace
+
+Limit Scaled(const Limit& limit, double factor, bool may_lengthen) {
+  Limit scaled = limit;
+  Scaler scaler(factor, may_lengthen);
+  if (factor != 1) Describe(scaled, scaler);
+  return scaled;
+}
+
+Suggestion::Suggestion(Domain domain, double share) : domain_(std::move(domain)), share_(share) {
+  for (std::size_t i = 0; i < domain_.rules.size(); ++i) AddGroups(i);
+}
+
+void Suggestion::AddGroups(std::size_t rule) {
+  Rule copy = domain_.rules[rule];
+  const int overrides = static_cast<int>(copy.overrides.size());
+  for (int from = -1; from < overrides; ++from) {
+    const bool own = from >= 0 && copy.overrides[static_cast<std::size_t>(from)].own_counter;
+    const auto& limits = LimitsOf(copy, from).limits;
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+      if (TakesLeases(limits[i].limit)) continue;
+      const int owner = own ? from : -1;
+      const std::string tag = CounterTag(limits[i]);
+      auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& it) {
+        return it.rule == rule && it.owner == owner && it.tag == tag;
+      });
+      if (group == groups_.end()) {
+        group = groups_.insert(group, {.rule = rule, .owner = owner, .tag = tag});
+      }
+      group->of.emplace_back(from, i);
+    }
+  }
+}
+
+Limits& Suggestion::LimitsOf(Rule& rule, int override_index) {
+  return override_index < 0 ? rule.limits
+                            : rule.overrides[static_cast<std::size_t>(override_index)].limits;
+}
+
+// The limits of a group as a shadow rule, which counts and decides by itself. Its rule without
+// limits stays beside it, and still blocks and exempts.
+Rule Suggestion::RuleFor(const Group& group) const {
+  Rule rule = domain_.rules[group.rule];
+  Scale(rule, group, group.trial);
+  Rule alone = WithoutLimits(rule);
+  for (const auto& [from, index] : group.of) {
+    LimitsOf(alone, from).limits.push_back(LimitsOf(rule, from).limits[index]);
+  }
+  for (int from = -1; from < static_cast<int>(alone.overrides.size()); ++from) {
+    LimitsOf(alone, from).effect = Limits::Effect::kCount;
+  }
+  alone.name += fmt::format("#{}", &group - groups_.data());
+  alone.shadow = true;
+  alone.missing = OnMissing::kSkip;
+  return alone;
+}
+
+void Suggestion::Scale(Rule& rule, const Group& group, double factor) const {
+  const bool may_lengthen = CountLimits(domain_.rules[group.rule]) == 1;
+  for (const auto& [from, index] : group.of) {
+    Limit& limit = LimitsOf(rule, from).limits[index].limit;
+    limit = Scaled(limit, factor, may_lengthen);
+  }
+}
+
+bool Suggestion::SameLimits(const Group& group, double a, double b) const {
+  Rule one = domain_.rules[group.rule];
+  Rule other = one;
+  Scale(one, group, a);
+  Scale(other, group, b);
+  return one == other;
+}
+
+std::optional<Domain> Suggestion::NextTrial() {
+  Domain trial = domain_;
+  std::transform(trial.rules.begin(), trial.rules.end(), trial.rules.begin(), WithoutLimits);
+  bool done = true;
+  for (Group& group : groups_) {
+    if (!first_ && !group.done) Choose(group);
+    done &= group.done;
+    trial.rules.push_back(RuleFor(group));
+  }
+  if (done) return std::nullopt;
+  return trial;
+}
+
+// Limits are whole numbers, so between two factors nothing may be left to try.
+void Suggestion::Choose(Group& group) const {
+  if (group.enough == 0) {
+    group.trial = group.too_low * kStep;
+    group.done = group.trial > kMostFactor;
+    return;
+  }
+  if (group.too_low == 0) {
+    group.trial = group.enough / kStep;
+    group.done = SameLimits(group, group.trial, group.enough);
+    return;
+  }
+  while (group.enough / group.too_low > kPrecision) {
+    group.trial = std::sqrt(group.too_low * group.enough);
+    const bool known_as_enough = SameLimits(group, group.trial, group.enough);
+    const bool known_as_too_low = SameLimits(group, group.trial, group.too_low);
+    if (!known_as_enough && !known_as_too_low) return;
+    (known_as_enough ? group.enough : group.too_low) = group.trial;
+  }
+  group.done = true;
+}
+
+void Suggestion::Learn(const VirtualServer& server) {
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    Group& group = groups_[i];
+    const Tally& tally = server.rules()[domain_.rules.size() + i].all;
+    if (first_) {
+      group.now = tally;
+      group.done = tally.checked == 0;
+    }
+    if (group.done && !first_) continue;
+    if (tally.share() > share_) {
+      group.too_low = group.trial;
+    } else {
+      group.enough = group.trial;
+      group.then = tally;
+    }
+  }
+  first_ = false;
+}
+
+std::vector<Suggestion::Found> Suggestion::found() const {
+  std::vector<Found> found;
+  for (const Group& group : groups_) {
+    const bool possible = group.enough > 0;
+    found.push_back({.rule = domain_.rules[group.rule].name,
+                     .factor = possible ? group.enough : 1,
+                     .now = group.now,
+                     .then = possible ? group.then : group.now,
+                     .possible = possible});
+  }
+  return found;
+}
+
+Domain Suggestion::Suggested() const {
+  Domain suggested = domain_;
+  for (const Group& group : groups_) {
+    if (group.enough > 0) Scale(suggested.rules[group.rule], group, group.enough);
+  }
+  return suggested;
+}
+
+}  // namespace sluice::replay

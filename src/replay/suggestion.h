@@ -1,0 +1,77 @@
+// Searches limits that would have denied a given share of their requests. Each is treated alone, as
+// if the others were not there, and is only scaled: its rate and burst by the same factor. Limits
+// that share counters (those of overrides) are scaled together. Limits of concurrency stay as they
+// are.
+//
+// One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "match/rule.h"
+#include "replay/timeline.h"
+
+namespace sluice::replay {
+
+class VirtualServer;
+
+// `limit` with its amounts multiplied by `factor`, rounded up. A rate whose count becomes small is
+// one per minute, hour or day instead, if `may_lengthen`.
+Limit Scaled(const Limit& limit, double factor, bool may_lengthen);
+
+class Suggestion {
+ public:
+  // The limits of `domain` are to deny at most `share` of what they check.
+  Suggestion(Domain domain, double share);
+
+  // The rules to replay next; empty when the search is done.
+  std::optional<Domain> NextTrial();
+  // What `server` did with them.
+  void Learn(const VirtualServer& server);
+
+  // What is known of limits that share counters.
+  struct Found {
+    std::string rule;
+    double factor = 1;     // of the suggested limits
+    Tally now;             // of the limits as they are
+    Tally then;            // of those suggested
+    bool possible = true;  // false: even a million times the limits deny more
+  };
+  std::vector<Found> found() const;
+  // The rules with the limits found.
+  Domain Suggested() const;
+
+ private:
+  static constexpr double kMostFactor = 1e6;
+
+  struct Group {
+    std::size_t rule = 0;
+    int owner = -1;                                 // the override whose own counters it has
+    std::string tag;                                // of the counters
+    std::vector<std::pair<int, std::size_t>> of{};  // override, or -1, and index of each limit
+    double too_low = 0;                             // denies too much
+    double enough = 0;                              // denies no more than the share; 0: none known
+    double trial = 1;                               // to replay next
+    Tally now{};
+    Tally then{};  // with `enough`
+    bool done = false;
+  };
+
+  void AddGroups(std::size_t rule);
+  static Limits& LimitsOf(Rule& rule, int override_index);
+  Rule RuleFor(const Group& group) const;
+  void Scale(Rule& rule, const Group& group, double factor) const;
+  bool SameLimits(const Group& group, double a, double b) const;
+  void Choose(Group& group) const;
+
+  const Domain domain_;
+  const double share_;
+  std::vector<Group> groups_;
+  bool first_ = true;
+};
+
+}  // namespace sluice::replay

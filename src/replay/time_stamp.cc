@@ -1,0 +1,141 @@
+#include "replay/time_stamp.h"
+
+#include <charconv>
+#include <cstdint>
+#include <system_error>
+
+namespace sluice::replay {
+namespace {
+
+constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// Takes text from the front. After a fault, everything fails.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : rest_(text) {}
+
+  bool Take(char c) {
+    if (!rest_.starts_with(c)) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  void Expect(char c) { failed_ |= !Take(c); }
+
+  int Digits(std::size_t count) {
+    int number = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      failed_ |= i >= rest_.size() || !IsDigit(rest_[i]);
+      if (failed_) return 0;
+      number = number * 10 + (rest_[i] - '0');
+    }
+    rest_.remove_prefix(count);
+    return number;
+  }
+
+  unsigned Month() {
+    const std::size_t found = kMonths.find(rest_.substr(0, 3));
+    failed_ |= rest_.size() < 3 || found % 3 != 0;
+    if (failed_) return 0;
+    rest_.remove_prefix(3);
+    return static_cast<unsigned>(found / 3 + 1);
+  }
+
+  // Digits of a fraction of a second; further ones than those of µs are dropped.
+  Duration Fraction() {
+    std::int64_t micros = 0;
+    std::int64_t unit = 100'000;
+    for (; !rest_.empty() && IsDigit(rest_.front()); rest_.remove_prefix(1), unit /= 10) {
+      micros += (rest_.front() - '0') * unit;
+    }
+    return Duration(micros);
+  }
+
+  // "+01:00", "+0100", "+01", "Z", or nothing.
+  std::chrono::minutes Offset() {
+    while (Take(' ')) {
+    }
+    if (rest_.empty() || Take('Z')) return {};
+    const bool west = Take('-');
+    if (!west) Expect('+');
+    const int hours = Digits(2);
+    const bool more = Take(':') || !rest_.empty();
+    const std::chrono::minutes offset(hours * 60 + (more ? Digits(2) : 0));
+    return west ? -offset : offset;
+  }
+
+  bool done() const { return !failed_ && rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+  bool failed_ = false;
+};
+
+struct Date {
+  int year = 0;
+  unsigned month = 0;
+  int day = 0;
+};
+
+std::optional<TimeStamp> FinishDate(const Date& date, Scanner& scan) {
+  using std::chrono::year_month_day, std::chrono::sys_days;
+  const int hour = scan.Digits(2);
+  scan.Expect(':');
+  const int minute = scan.Digits(2);
+  scan.Expect(':');
+  const int second = scan.Digits(2);
+  const bool whole = !scan.Take('.') && !scan.Take(',');
+  const Duration fraction = whole ? Duration() : scan.Fraction();
+  const std::chrono::minutes offset = scan.Offset();
+  const year_month_day day(std::chrono::year(date.year), std::chrono::month(date.month),
+                           std::chrono::day(static_cast<unsigned>(date.day)));
+  if (!scan.done() || !day.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
+  const auto clock = std::chrono::hours(hour) + std::chrono::minutes(minute) +
+                     std::chrono::seconds(second) - offset;
+  return TimeStamp{Time(sys_days(day)) + clock + fraction, whole};
+}
+
+// By its digits: up to 11 are seconds, 14 milliseconds, 17 microseconds, 18 and 19 nanoseconds.
+std::optional<TimeStamp> ParseNumber(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  const auto digits = static_cast<std::size_t>(end - text.data());
+  if (digits <= 11) {
+    Scanner scan(text.substr(digits));
+    const bool whole = !scan.Take('.');
+    const Duration fraction = whole ? Duration() : scan.Fraction();
+    if (!scan.done()) return std::nullopt;
+    return TimeStamp{Time(std::chrono::seconds(number)) + fraction, whole};
+  }
+  if (digits != text.size()) return std::nullopt;
+  if (digits <= 14) return TimeStamp{Time(std::chrono::milliseconds(number))};
+  return TimeStamp{Time(Duration(digits <= 17 ? number : number / 1000))};
+}
+
+}  // namespace
+
+std::optional<TimeStamp> ParseTimeStamp(std::string_view text) {
+  if (text.size() < 5 || !IsDigit(text[0])) return std::nullopt;
+  Scanner scan(text);
+  if (text[2] == '/') {
+    Date date{.day = scan.Digits(2)};
+    scan.Expect('/');
+    date.month = scan.Month();
+    scan.Expect('/');
+    date.year = scan.Digits(4);
+    scan.Expect(':');
+    return FinishDate(date, scan);
+  }
+  if (text[4] != '-') return ParseNumber(text);
+  Date date{.year = scan.Digits(4)};
+  scan.Expect('-');
+  date.month = static_cast<unsigned>(scan.Digits(2));
+  scan.Expect('-');
+  date.day = scan.Digits(2);
+  if (!scan.Take('T')) scan.Expect(' ');
+  return FinishDate(date, scan);
+}
+
+}  // namespace sluice::replay

@@ -1,0 +1,24 @@
+// Time stamps of logs.
+//
+// Thread-safe.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "base/clock.h"
+
+namespace sluice::replay {
+
+struct TimeStamp {
+  Time at;
+  bool whole_second = false;  // it does not say when in the second
+
+  bool operator==(const TimeStamp&) const = default;
+};
+
+// "25/Nov/2026:15:16:49 +0100", "2026-11-25T15:16:49.123+01:00" (without offset: UTC), or a number
+// since 1970 of seconds, milliseconds, microseconds or nanoseconds, by its digits.
+std::optional<TimeStamp> ParseTimeStamp(std::string_view text);
+
+}  // namespace sluice::replay

@@ -1,0 +1,62 @@
+// Counts over time, in at most a few hundred intervals of equal length, whatever the time that the
+// log spans: the intervals get longer as it grows.
+//
+// One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace sluice::replay {
+
+struct Tally {
+  std::uint64_t checked = 0;
+  std::uint64_t denied = 0;
+
+  void Add(bool is_denied) {
+    ++checked;
+    denied += is_denied ? 1 : 0;
+  }
+  double share() const {
+    return checked == 0 ? 0 : static_cast<double>(denied) / static_cast<double>(checked);
+  }
+  bool operator==(const Tally&) const = default;
+};
+
+class Timeline {
+ public:
+  static constexpr std::size_t kMostIntervals = 240;
+
+  explicit Timeline(std::size_t series) : series_(series) {}
+
+  // Makes `second` the current one; not earlier than those before.
+  void MoveTo(std::chrono::sys_seconds second);
+
+  // The counts of a series in the interval of the current second.
+  Tally& Now(std::size_t series) {
+    std::vector<Tally>& tallies = series_[series];
+    if (current_ >= tallies.size()) tallies.resize(current_ + 1);
+    return tallies[current_];
+  }
+
+  // By interval; those at the end may be left out.
+  const std::vector<Tally>& Of(std::size_t series) const { return series_[series]; }
+
+  // How many intervals there are, the start of the first, and their length.
+  std::size_t size() const { return first_ < 0 ? 0 : current_ + 1; }
+  std::chrono::sys_seconds start() const { return std::chrono::sys_seconds(length_ * first_); }
+  std::chrono::seconds length() const { return length_; }
+
+ private:
+  void Lengthen();
+
+  std::vector<std::vector<Tally>> series_;
+  std::chrono::seconds length_{1};
+  std::size_t longer_ = 0;   // how often
+  std::int64_t first_ = -1;  // starts this many lengths after 1970
+  std::size_t current_ = 0;
+};
+
+}  // namespace sluice::replay

@@ -1,0 +1,94 @@
+// A server with its rules and an embedded store, in virtual time: it decides the requests of a log
+// as a sluiced would have done that had started before the first of them.
+//
+// One thread at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/hash.h"
+#include "limiter/check_call.h"
+#include "limiter/fallback.h"
+#include "limiter/limiter.h"
+#include "match/rule_index.h"
+#include "replay/logged_second.h"
+#include "replay/queued_store.h"
+#include "replay/timeline.h"
+
+namespace sluice::replay {
+
+// What became of a request.
+enum class Outcome : std::uint8_t { kAllowed, kDenied, kRefused };
+
+// How often a rule denied a key, and when first and last.
+struct DeniedKey {
+  std::uint64_t denied = 0;
+  Time first;
+  Time last;
+};
+
+class VirtualServer {
+ public:
+  // What one rule did.
+  struct RuleTally {
+    Tally all;
+    std::uint64_t skipped = 0;  // requests that matched but lack an attribute
+    // By the values of `per`, as in the counter's key.
+    std::unordered_map<std::string, DeniedKey, StringHash, std::equal_to<>> denied_keys;
+  };
+
+  // `index` has rules of one domain.
+  VirtualServer(std::shared_ptr<const RuleIndex> index, std::size_t max_memory);
+  ~VirtualServer();
+
+  // Decides the requests of `second`, in order, which is not before the seconds before. Returns the
+  // position of the first one whose counters do not fit in memory: it and the rest are not counted.
+  std::optional<std::size_t> Decide(const LoggedSecond& second, const RequestShape& shape);
+
+  // Of the last second, by request.
+  const std::vector<Outcome>& outcomes() const { return outcomes_; }
+
+  const RuleIndex& index() const { return *index_; }
+  const Tally& all() const { return all_; }
+  std::uint64_t unmatched() const { return unmatched_; }
+  std::uint64_t refused() const { return refused_; }
+  // The first error of a refused request.
+  const std::string& refusal() const { return refusal_; }
+  const std::vector<RuleTally>& rules() const { return rules_; }  // by id
+  // Series 0 is of all requests, series 1 + id of a rule.
+  const Timeline& timeline() const { return timeline_; }
+  std::size_t counters() const { return store_.counters(); }
+
+ private:
+  class Call;
+
+  void Count(const Call& call, const Result<CheckAnswer>& answer);
+  void CountRules(const CheckAnswer& answer, Time at);
+  void CountDeniedKey(const IndexedRule& rule, std::size_t counter, Time at);
+
+  const std::shared_ptr<const RuleIndex> index_;
+  QueuedStore store_;
+  MetricsRegistry metrics_;
+  Fallback fallback_{store_.clock()};
+  Limiter limiter_;
+  std::vector<std::unique_ptr<Call>> calls_;  // reused in turn
+  std::size_t next_call_ = 0;
+
+  std::vector<Outcome> outcomes_;
+  Tally all_;
+  std::uint64_t unmatched_ = 0;
+  std::uint64_t refused_ = 0;
+  std::string refusal_;
+  std::vector<RuleTally> rules_;
+  Timeline timeline_;
+  std::optional<std::size_t> full_;
+};
+
+}  // namespace sluice::replay

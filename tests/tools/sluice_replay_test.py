@@ -1,0 +1,241 @@
+#!/usr/bin/python3
+"""`sluice replay` on logs of which the test knows the counts.
+
+Usage: sluice_replay_test.py SLUICE
+"""
+
+import collections
+import csv
+import datetime
+import gzip
+import io
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import pathlib
+import unittest
+
+SLUICE = sys.argv[1]
+LIMIT = 4  # requests of a client in a minute of the clock
+RULES = f"""domain: shop
+rules:
+  - name: per-client
+    per: [client_ip]
+    limits:
+      - {{algorithm: fixed_window, limit: {LIMIT}, window: 1m, align: clock}}
+    missing: skip
+"""
+BUCKET = """domain: shop
+rules:
+  - name: per-client
+    per: [client_ip]
+    limits:
+      - {algorithm: token_bucket, rate: 1/s, burst: 2}
+    missing: skip
+"""
+START = 1792886400  # 2026-10-25 00:00:00 UTC, an hour before Europe's clocks go back
+AGENT = '200 5 "-" "curl/8"'
+
+
+def stamp(second, hours):
+    zone = datetime.timezone(datetime.timedelta(hours=hours))
+    return datetime.datetime.fromtimestamp(second, zone)
+
+
+def nginx(client, second, hours=0, target="/pay?x=1"):
+    at = stamp(second, hours).strftime("%d/%b/%Y:%H:%M:%S %z")
+    return f'{client} - - [{at}] "GET {target} HTTP/1.1" {AGENT}\n'
+
+
+class Replay(unittest.TestCase):
+    def setUp(self):
+        made = tempfile.TemporaryDirectory(prefix="sluice-replay-")
+        self.addCleanup(made.cleanup)
+        self.folder = pathlib.Path(made.name)
+        self.rules = self.write("rules.yaml", RULES)
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def run_tool(self, *arguments, status=0, **options):
+        done = subprocess.run([SLUICE, "replay", *map(str, arguments)], capture_output=True,
+                              text=True, timeout=300, **options)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done
+
+    def replay(self, *arguments, **options):
+        return json.loads(self.run_tool("--json", *arguments, **options).stdout)
+
+    def test_counts_as_a_naive_recount_across_zones_and_a_daylight_saving_switch(self):
+        chosen = random.Random(7)
+        lines = []  # (place in the log, second, text)
+        asked = collections.Counter()
+        for i in range(30_000):
+            second = START + i // 4
+            client = f"10.0.0.{chosen.randrange(40)}"
+            # Berlin goes from +2 to +1 at 01:00 UTC; the others keep their offset.
+            berlin = 2 if second < START + 3600 else 1
+            hours = chosen.choice([berlin, 0, -7, 5.5])
+            lines.append((second + chosen.randrange(4), nginx(client, second, hours)))
+            asked[client, second // 60] += 1
+        lines.sort(key=lambda line: line[0])
+        log = self.write("access.log", "".join(text for _, text in lines))
+        found = self.replay("--reorder", "5s", self.rules, log)
+        denied = sum(max(0, count - LIMIT) for count in asked.values())
+        self.assertGreater(denied, 1000)
+        self.assertEqual(found["requests"], 30_000)
+        self.assertEqual(found["late"], 0)
+        rule = found["result"]["rules"][0]
+        self.assertEqual((rule["checked"], rule["denied"]), (30_000, denied))
+        self.assertEqual(sum(interval[1] for interval in rule["over_time"]), denied)
+        by_client = collections.Counter()
+        for (client, _), count in asked.items():
+            by_client[client] += max(0, count - LIMIT)
+        most = sorted(by_client.items(), key=lambda it: (-it[1], it[0]))[:10]
+        self.assertEqual([(it["key"], it["denied"]) for it in rule["most_denied"]],
+                         [("client_ip=" + client, count) for client, count in most])
+        self.assertEqual(self.replay("--reorder", "5s", self.rules, log), found)
+        self.assertGreater(self.replay("--reorder", "1s", self.rules, log)["late"], 0)
+        # Halves of the log, in any order and compressed, are the same log.
+        half = len(lines) // 2
+        second_half = self.write("b.log", "".join(text for _, text in lines[half:]))
+        packed = self.folder / "a.log.gz"
+        packed.write_bytes(gzip.compress("".join(text for _, text in lines[:half]).encode()))
+        both = self.replay("--reorder", "5s", self.rules, second_half, packed)
+        self.assertEqual(both["result"], found["result"])
+
+    def test_spreads_whole_seconds(self):
+        rules = self.write("even.yaml", BUCKET.replace("1/s", "20/s").replace("burst: 2", "burst: 1"))
+        log = self.write("even.log", "".join(nginx("1.1.1.1", START + i // 20) for i in range(200)))
+        self.assertEqual(self.replay(rules, log)["result"]["denied"], 0)
+        exact = self.write("exact.jsonl", "".join(
+            json.dumps({"time": f"{START + i // 20}.000", "client_ip": "1.1.1.1"}) + "\n"
+            for i in range(200)))
+        self.assertEqual(self.replay(rules, exact)["result"]["denied"], 190)
+
+    def test_counts_and_names_lines_that_are_no_requests(self):
+        good = [nginx("1.1.1.1", START + i) for i in range(3)]
+        log = self.write("torn.log", good[0] + good[1][:70] + "\nhello\n" + good[1] + good[2][:-3])
+        found = self.replay(self.rules, log)
+        self.assertEqual((found["lines"], found["requests"], found["not_understood"]), (5, 2, 3))
+        self.assertEqual([it["line"] for it in found["faults"]], [2, 3, 5])
+        self.assertIn(f"{log}, line 3: is not in the combined format",
+                      self.run_tool(self.rules, log).stdout)
+        packed = self.folder / "torn.gz"
+        packed.write_bytes(gzip.compress("".join(good[:1] * 3000).encode())[:-20])
+        self.assertIn("gzip data ends early", self.replay(self.rules, packed)["faults"][-1]["what"])
+        torn = self.write("torn.jsonl", f'{{"time": {START}, "client_ip": "a"}}\n{{"time": {START}\n')
+        self.assertEqual(self.replay(self.rules, torn)["not_understood"], 1)
+
+    def test_maps_fields_of_json_and_csv(self):
+        rules = self.write("tokens.yaml", """domain: shop
+rules:
+  - name: tokens
+    per: [user]
+    limits:
+      - {algorithm: fixed_window, limit: 10, window: 1h, counts: [tokens]}
+      - {algorithm: fixed_window, limit: 5, window: 1d}
+    missing: skip
+""")
+        # 4 + 4 tokens, the third is over 10; of b the cost is over 5.
+        rows = [("a", 4, 1), ("a", 4, 1), ("a", 4, 1), ("b", 1, 6), ("b", 1, 5)]
+        objects = "".join(
+            json.dumps({"at": (START + i) * 1000, "who": {"id": user}, "n": [tokens], "cost": cost})
+            + "\n" for i, (user, tokens, cost) in enumerate(rows))
+        log = self.write("a.jsonl", objects)
+        json_map = ("--attribute", "user=$.who.id", "--time", "$.at", "--amount", "tokens=$.n[0]",
+                    "--cost", "$.cost")
+        found = self.replay(*json_map, rules, log)["result"]["rules"][0]
+        self.assertEqual((found["checked"], found["denied"]), (5, 2))
+        piped = self.replay(*json_map, rules, "-", input=objects)["result"]["rules"][0]
+        self.assertEqual(piped, found)
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(["when", "the user", "n", "cost"])
+        for i, (user, tokens, cost) in enumerate(rows):
+            writer.writerow([stamp(START + i, 0).isoformat(), f'{user}, "x"', tokens, cost])
+        table = self.write("a.csv", text.getvalue())
+        found = self.replay("--attribute", "user=$.the user", "--time", "$.when", "--amount",
+                            "tokens=$.n", "--cost", "$.cost", rules, table)["result"]["rules"][0]
+        self.assertEqual((found["checked"], found["denied"]), (5, 2))
+        self.assertEqual({it["key"] for it in found["most_denied"]},
+                         {'user=a,%20"x"', 'user=b,%20"x"'})
+        wrong = self.run_tool("--attribute", "user=$.nobody", "--time", "$.when", rules, table,
+                              status=2)
+        self.assertIn('no field "nobody"; its fields are when, the user, n, cost', wrong.stderr)
+        unmapped = self.run_tool("--time", "$.at", rules, log).stdout
+        self.assertIn("No line has the attribute user", unmapped)
+
+    def busy_log(self):
+        chosen = random.Random(3)
+        texts = []
+        for i in range(20_000):
+            client = min(chosen.randrange(100), chosen.randrange(100))
+            texts.append(nginx(f"10.1.1.{client}", START + i // 10))
+        return self.write("busy.log", "".join(texts))
+
+    def test_compares_rules(self):
+        log = self.busy_log()
+        tight = self.write("tight.yaml", RULES.replace(f"limit: {LIMIT}", "limit: 1"))
+        found = self.replay("--against", self.rules, tight, log)
+        alone = self.replay(self.rules, log)
+        self.assertEqual(found["against"], alone["result"])
+        self.assertEqual(found["newly_denied"],
+                         found["result"]["denied"] - found["against"]["denied"])
+        self.assertGreater(found["newly_denied"], 0)
+        self.assertEqual(found["newly_allowed"], 0)
+        turned = self.replay("--against", tight, self.rules, log)
+        self.assertEqual((turned["newly_allowed"], turned["newly_denied"]),
+                         (found["newly_denied"], 0))
+
+    def test_suggests_limits_that_deny_the_share_when_replayed(self):
+        log = self.busy_log()
+        for share in (0.1, 5):
+            for text in (BUCKET.replace("1/s", "1/m"), BUCKET.replace("1/s", "900/s")):
+                rules = self.write("start.yaml", text)
+                printed = self.run_tool("--suggest", f"{share}%", rules, log).stdout
+                suggested = self.write("suggested.yaml", printed)
+                result = self.replay(suggested, log)["result"]
+                self.assertLessEqual(result["denied"], result["checked"] * share / 100)
+                # Limits a few percent lower deny more than the share.
+                def lower(match):
+                    return f"{match[1]}{max(1, int(int(match[2]) * 0.9))}"
+                tighter = self.write("tighter.yaml",
+                                     re.sub(r"((?:rate|burst): )(\d+)", lower, printed))
+                self.assertNotEqual(tighter.read_text(), printed)
+                result = self.replay(tighter, log)["result"]
+                self.assertGreater(result["denied"], result["checked"] * share / 100)
+        refused = self.run_tool("--suggest", "1%", self.rules, "-", status=2, input="")
+        self.assertIn("standard input", refused.stderr)
+
+    def test_writes_a_page_that_needs_no_other(self):
+        evil = "/<script>alert(1)</script>"
+        rules = self.write("path.yaml", RULES.replace("client_ip", "endpoint"))
+        log = self.write("evil.log", "".join(nginx("1.1.1.1", START + i, 0, evil) for i in range(9)))
+        page = self.folder / "report.html"
+        self.run_tool("--html", page, rules, log)
+        text = page.read_text(encoding="utf-8")
+        self.assertIn("<svg", text)
+        self.assertIn("9 requests from 2026-10-25 00:00:00", text)
+        self.assertIn("script>alert(1)", text)
+        self.assertNotRegex(text, r"<script|src=|href=|https?://|url\(")
+
+    def test_stops_where_the_counters_do_not_fit(self):
+        log = self.write("many.log", "".join(
+            nginx(f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}", START + i // 1000) for i in range(20_000)))
+        rules = self.write("hour.yaml", RULES.replace("1m", "1d"))
+        found = self.replay("--memory", "2MiB", rules, log, status=2)
+        counters = found["result"]["counters"]
+        self.assertGreater(counters, 1000)
+        self.assertIn(f"do not fit in --memory; there are {counters} already", found["stopped"])
+        self.assertRegex(found["stopped"], rf"line {counters + 1}:")
+        self.assertEqual(found["result"]["checked"], counters)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
