@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """`sluice replay` on logs of which the test knows the counts.
 
-Usage: sluice_replay_test.py SLUICE
+Usage: sluice_replay_test.py SLUICE SOURCE_DIR
+REPLAYED_LINES=1000000 makes the log of the recount longer.
 """
 
 import collections
@@ -10,15 +11,17 @@ import datetime
 import gzip
 import io
 import json
+import os
+import pathlib
 import random
 import re
 import subprocess
 import sys
 import tempfile
-import pathlib
 import unittest
 
-SLUICE = sys.argv[1]
+SLUICE, SOURCE = (pathlib.Path(it).resolve() for it in sys.argv[1:3])
+LINES = int(os.environ.get("REPLAYED_LINES", "30000"))
 LIMIT = 4  # requests of a client in a minute of the clock
 RULES = f"""domain: shop
 rules:
@@ -75,7 +78,7 @@ class Replay(unittest.TestCase):
         chosen = random.Random(7)
         lines = []  # (place in the log, second, text)
         asked = collections.Counter()
-        for i in range(30_000):
+        for i in range(LINES):
             second = START + i // 4
             client = f"10.0.0.{chosen.randrange(40)}"
             # Berlin goes from +2 to +1 at 01:00 UTC; the others keep their offset.
@@ -88,10 +91,10 @@ class Replay(unittest.TestCase):
         found = self.replay("--reorder", "5s", self.rules, log)
         denied = sum(max(0, count - LIMIT) for count in asked.values())
         self.assertGreater(denied, 1000)
-        self.assertEqual(found["requests"], 30_000)
+        self.assertEqual(found["requests"], LINES)
         self.assertEqual(found["late"], 0)
         rule = found["result"]["rules"][0]
-        self.assertEqual((rule["checked"], rule["denied"]), (30_000, denied))
+        self.assertEqual((rule["checked"], rule["denied"]), (LINES, denied))
         self.assertEqual(sum(interval[1] for interval in rule["over_time"]), denied)
         by_client = collections.Counter()
         for (client, _), count in asked.items():
@@ -212,6 +215,21 @@ rules:
                 self.assertGreater(result["denied"], result["checked"] * share / 100)
         refused = self.run_tool("--suggest", "1%", self.rules, "-", status=2, input="")
         self.assertIn("standard input", refused.stderr)
+
+    def test_the_five_commands_of_the_documents(self):
+        page = (SOURCE / "docs/replay.md").read_text(encoding="utf-8")
+        self.write("guess.yaml", re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+        commands = re.findall(r"(?m)^\d\. `sluice ([^`]*)`", page)
+        self.assertEqual(len(commands), 5)
+        self.busy_log().rename(self.folder / "access.log.1")
+        (self.folder / "config").mkdir()
+        (self.folder / "config/rules").mkdir()
+        self.write("config/rules/site.yaml", RULES.replace("domain: shop", "domain: site"))
+        for command in commands:
+            subprocess.run(f"{SLUICE} {command}", shell=True, check=True, cwd=self.folder,
+                           timeout=300, stdout=subprocess.DEVNULL)
+        self.assertIn("rules:", (self.folder / "limits.yaml").read_text())
+        self.assertIn("<svg", (self.folder / "report.html").read_text())
 
     def test_writes_a_page_that_needs_no_other(self):
         evil = "/<script>alert(1)</script>"
