@@ -29,6 +29,7 @@ class QueuedStore final : public Store {
   void Submit(StoreCheck& check) override;
   void Reset(StoreReset& reset) override { counters_.Reset(reset); }
   void Undo(const StoreCheck& check) override { counters_.Undo(check); }
+  bool Settle(const StoreCheck& settle) override { return counters_.Settle(settle); }
   std::size_t PartOf(std::string_view key) const override { return counters_.PartOf(key); }
 
   // Decides the checks that wait, in order.
