@@ -91,7 +91,7 @@ for i = 1, numbers[5] do
     max_delay = mode ~= REFUND and time ~= -1 and (time >= 0 and time or -2 - time),
     charged_at = mode == REFUND and time >= 0 and time,
     limits = {}, groups = {}, lease = false, ttl = false,
-    is_plain = mode == CONSUME and numbers[at + 2] == 0,
+    is_plain = mode == CONSUME and numbers[at + 2] ~= 1,
   }
   at = at + 4
   for j = 1, count do
@@ -143,13 +143,34 @@ else
   strings, are_new, elsewhere = read_one_by_one(keys, key_count)
 end
 
-local request, count, width, asked, is_plain, charge
+-- For checks that the fast path leaves to others.
+local function prepare()
+  run = {
+    keys = keys, numbers = numbers, now = now, strings = strings, expiries = expiries,
+    changed_by = changed_by, state_a = state_a, state_b = state_b, state_c = state_c,
+    prolong = prolong, out = out,
+  }
+  decide, decide_change = deciders(run)
+end
+
+local function read_lease(request)
+  leases = leases + 1
+  local lease = ARGV[leases]
+  request.lease, request.ttl = lease:sub(1, 16), unpack_numbers('<d', lease, 17)
+end
+
+local request, count, width, asked, is_plain, charge, recorded
 for _ = 1, numbers[6] do
   local next_request, n, first_key = requests[numbers[at]], numbers[at + 1], at + 2
   if next_request ~= request then
     request = next_request
     count, width = request.count, request.numbers
     asked, is_plain, charge = request.limits, request.is_plain, request.charge
+    recorded = request.recorded
+    if not enter and recorded then
+      prepare()
+      enter, decide_record = recorders(run)
+    end
   end
   at = first_key + width
 
@@ -216,27 +237,21 @@ for _ = 1, numbers[6] do
         end
       end
     end
+    if recorded then
+      read_lease(request)
+      enter(request, first_key, length)
+    end
     length = place - 1
   else
     if request.leased then
-      leases = leases + 1
-      local lease = ARGV[leases]
-      request.lease, request.ttl = lease:sub(1, 16), unpack_numbers('<d', lease, 17)
+      read_lease(request)
     end
     local ok, result = false, foreign
     if not foreign then
       if not decide then
-        run = {
-          keys = keys, numbers = numbers, now = now, strings = strings, expiries = expiries,
-          changed_by = changed_by, state_a = state_a, state_b = state_b, state_c = state_c,
-          prolong = prolong, out = out,
-        }
-        decide, decide_change = deciders(run)
+        prepare()
       end
-      if request.recorded and not enter then
-        enter, decide_record = recorders(run)
-      end
-      if request.recorded and request.mode ~= CONSUME then
+      if recorded and request.mode ~= CONSUME then
         ok, result = pcall(decide_record, request, first_key, length)
       else
         local decides = request.mode <= PEEK or charge
@@ -244,7 +259,7 @@ for _ = 1, numbers[6] do
       end
     end
     if ok then
-      if request.recorded and request.mode == CONSUME then
+      if recorded and request.mode == CONSUME then
         enter(request, first_key, length)
       end
       length = result

@@ -22,22 +22,29 @@ local function recorders(run)
   local keys, numbers, now, out, strings = run.keys, run.numbers, run.now, run.out, run.strings
   local key_count = numbers[7]
 
+  -- Of the check being decided, by counter: the units held and the snapshots from before. Tables are
+  -- expensive, so all checks use the same.
+  local held, x, y, z = {}, {}, {}, {}
+  local draft_a, draft_b, draft_c, admitted, group_admits = {}, {}, {}, {}, {}
+  local texts = {} -- of seconds
+
   local function write(k, value, lasts)
     local seconds = ceil(lasts / 1000000) + 1
-    strings[k] = value
-    call('SET', keys[k], value, 'EX', format('%d', seconds))
+    local text = texts[seconds] or format('%d', seconds)
+    texts[seconds], strings[k] = text, value
+    call('SET', keys[k], value, 'EX', text)
   end
 
-  -- Enters what counter i holds, for all counters: units[i], x[i], y[i], z[i].
-  local function write_open(request, first_record, units, x, y, z)
+  -- Enters what the counters hold.
+  local function write_open(request, first_record)
     local ends, fields, counted, concerned = now + request.ttl, {}, {}, {}
     for i = 1, request.count do
       local k = key_count + numbers[first_record + i - 1]
       local list = fields[k] or {}
       local n = #list
-      list[n + 1], list[n + 2], list[n + 3], list[n + 4] = units[i], x[i], y[i], z[i]
+      list[n + 1], list[n + 2], list[n + 3], list[n + 4] = held[i], x[i], y[i], z[i]
       fields[k], counted[k] = list, (counted[k] or 0) + 1
-      concerned[k] = concerned[k] or units[i] >= 0
+      concerned[k] = concerned[k] or held[i] >= 0
     end
     for k, list in pairs(fields) do
       if concerned[k] then
@@ -52,27 +59,36 @@ local function recorders(run)
   -- `at` is out's length before the reply to the check, which has been decided.
   local function enter(request, first_key, at)
     local count, groups = request.count, request.groups
-    local units, x, y, z, granted, any = {}, {}, {}, {}, 0, false
+    local granted, any = 0, false
     local costs = first_key + count - 1 -- before the first one
+    if count == 1 then
+      if out[at + 1] > 0 then
+        local value = pack_numbers(
+          '<BI3ddddd', OPEN, 1, now + request.ttl, numbers[costs + 1], out[at + 2], out[at + 3],
+          out[at + 4]
+        )
+        write(key_count + numbers[costs + 2], value, request.ttl + SETTLES_FOR)
+      end
+      return
+    end
     for i = 1, count do
       if groups[i] ~= groups[i - 1] then
         at = at + 1
         granted = out[at]
       end
-      units[i] = granted > 0 and numbers[costs + i] or -1
+      held[i] = granted > 0 and numbers[costs + i] or -1
       x[i], y[i], z[i] = out[at + 1], out[at + 2], out[at + 3]
       at, any = at + 3, any or granted > 0
     end
     if any then
-      write_open(request, costs + count + 1, units, x, y, z)
+      write_open(request, costs + count + 1)
     end
   end
 
-  -- Reads the records of a check. Returns what became of the lease (0 open, 1 settled, 2 unknown),
-  -- when it ends, the units that each counter holds, and the snapshots from before.
+  -- Reads the records of a check: what its counters hold. Returns what became of the lease (0 open, 1
+  -- settled, 2 unknown), when it ends, and the open records by key.
   local function read_records(request, first_record)
-    local found, place, status, ends = {}, {}, 2, 0
-    local units, x, y, z = {}, {}, {}, {}
+    local found, status, ends = {}, 2, 0
     for i = 1, request.count do
       local k = key_count + numbers[first_record + i - 1]
       local record = found[k]
@@ -85,7 +101,8 @@ local function recorders(run)
         end
         if kind == OPEN and #value == RECORD_HEADER + 32 * counted then
           if now < its_end + SETTLES_FOR then
-            record = { unpack_numbers('<' .. rep('d', 4 * counted), value, RECORD_HEADER + 1) }
+            record = { unpack_numbers('<' .. rep('dddd', counted), value, RECORD_HEADER + 1) }
+            record.place, record.counted = 0, counted
             status, ends = 0, max(ends, its_end)
           end
         elseif kind == SETTLED then
@@ -93,38 +110,38 @@ local function recorders(run)
         elseif value then
           error('the key holds a record of an unknown format: ' .. keys[k], 0)
         end
-        found[k], place[k] = record, 0
+        found[k] = record
       end
-      local p = place[k]
-      place[k] = p + 4
-      units[i] = record and record[p + 4] and record[p + 1] or -1
-      if units[i] >= 0 then
-        x[i], y[i], z[i] = record[p + 2], record[p + 3], record[p + 4]
+      held[i] = -1
+      if record and record.place < 4 * record.counted then
+        local p = record.place
+        held[i], x[i], y[i], z[i] = record[p + 1], record[p + 2], record[p + 3], record[p + 4]
+        record.place = p + 4
       end
     end
-    return status, ends, units, x, y, z, found
+    return status, ends, found
   end
 
   -- Settles what a counter holds by what was used. Returns as `changed` does.
-  local function settle(request, limit, used, held, x, y, z, a, b, c)
-    local kind = limit.algorithm
-    if held < 0 then
+  local function settle(request, i, limit, used, a, b, c)
+    local kind, units = limit.algorithm, held[i]
+    if units < 0 then
       return 0
     elseif kind.release then
       return 0, kind.release(a, request)
-    elseif used < 0 or used == held then
+    elseif used < 0 or used == units then
       return 0
-    elseif used > held then
-      return run.charge(request, limit, used - held, a, b, c)
+    elseif used > units then
+      return run.charge(request, limit, used - units, a, b, c)
     elseif limit.delays or kind.gives_nothing_back then
       return 0
-    elseif kind.fields then
-      local z_after
-      x, y, z_after = kind.take(limit, used, 1, x, y, z)
-      z = z_after or z
+    end
+    local before_a, before_b, before_c = x[i], y[i], z[i]
+    if kind.fields and used > 0 then
+      before_a, before_b, before_c = kind.take(limit, used, 1, before_a, before_b, before_c)
     end
     local _, after_a, after_b, after_c =
-      kind.undo(limit, now, held - used, x, y, z, a, b, c, request)
+      kind.undo(limit, now, units - used, before_a, before_b, before_c, a, b, c, request)
     return 0, after_a, after_b, after_c
   end
 
@@ -143,9 +160,9 @@ local function recorders(run)
     return a, b, c or 0
   end
 
-  local function write_records(request, first_record, status, found, before)
+  local function write_records(request, first_record, status, found)
     if request.mode == CHARGE and status == 2 then
-      write_open(request, first_record, before.units, before.x, before.y, before.z)
+      write_open(request, first_record)
       return
     end
     for k, record in pairs(found) do
@@ -153,7 +170,7 @@ local function recorders(run)
         local known_until = now + KNOWS_SETTLED_FOR
         write(k, pack_numbers(RECORD_LAYOUT, SETTLED, 0, known_until), KNOWS_SETTLED_FOR)
       elseif record then
-        local header = pack_numbers(RECORD_LAYOUT, OPEN, #record / 4, now + request.ttl)
+        local header = pack_numbers(RECORD_LAYOUT, OPEN, record.counted, now + request.ttl)
         local value = header .. strings[k]:sub(RECORD_HEADER + 1)
         write(k, value, request.ttl + SETTLES_FOR)
       end
@@ -166,8 +183,7 @@ local function recorders(run)
     local mode, count, limits, groups = request.mode, request.count, request.limits, request.groups
     local costs = first_key + count - 1 -- before the first one
     local first_record = costs + count + 1
-    local status, ends, held, x, y, z, found = read_records(request, first_record)
-    local draft_a, draft_b, draft_c, admitted, group_admits = {}, {}, {}, {}, {}
+    local status, ends, found = read_records(request, first_record)
     local all_admit = mode ~= RENEW or status == 0 and now < ends
     for i = 1, count do
       local limit, group = limits[i], groups[i]
@@ -181,7 +197,7 @@ local function recorders(run)
         admits = kind.holds(a, request) and 1 or 0
       end
       admitted[i] = admits
-      group_admits[group] = min(group_admits[group] or 1, admits)
+      group_admits[group] = group == groups[i - 1] and min(group_admits[group], admits) or admits
       all_admit = all_admit and (admits == 1 or group > 0)
     end
     local changes = mode == SETTLE and status == 0 or mode == RENEW and all_admit
@@ -189,13 +205,12 @@ local function recorders(run)
 
     out[length + 1], out[length + 2] = status, changes and mode ~= SETTLE and now + request.ttl or ends
     length = length + 2
-    local before = { units = {}, x = {}, y = {}, z = {} }
     for i = 1, count do
       local limit, cost = limits[i], numbers[costs + i]
       local kind, dropped, a, b, c = limit.algorithm, 0
       local da, db, dc = draft_a[i], draft_b[i], draft_c[i]
       if changes and mode == SETTLE then
-        dropped, a, b, c = settle(request, limit, cost, held[i], x[i], y[i], z[i], da, db, dc)
+        dropped, a, b, c = settle(request, i, limit, cost, da, db, dc)
       elseif changes and mode == CHARGE and kind.holds
         or changes and mode == RENEW and kind.holds and held[i] > 0 and admitted[i] == 1 then
         dropped, a, b, c = run.changed(request, limit, cost, all_admit, 0, da, db, dc)
@@ -204,10 +219,6 @@ local function recorders(run)
         run.change(numbers[first_key + i - 1], limit, a, b, c)
       else
         a, b, c = da, db, dc
-      end
-      if mode == CHARGE and status == 2 then
-        before.units[i] = cost
-        before.x[i], before.y[i], before.z[i] = before_charge(request, limit, cost, a, b, c)
       end
       if groups[i] ~= groups[i - 1] then
         length = length + 1
@@ -218,9 +229,13 @@ local function recorders(run)
         cost = 0
       end
       length = run.append_snapshot(length + 3, limit, cost, 0, request, a, b, c)
+      if mode == CHARGE and status == 2 then
+        held[i] = numbers[costs + i]
+        x[i], y[i], z[i] = before_charge(request, limit, held[i], a, b, c)
+      end
     end
     if changes then
-      write_records(request, first_record, status, found, before)
+      write_records(request, first_record, status, found)
     end
     return length
   end
