@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr double kVersion = 8;
+constexpr double kVersion = 9;
 
 std::vector<double> Unpack(std::string_view bytes) {
   std::vector<double> numbers(bytes.size() / sizeof(double));
