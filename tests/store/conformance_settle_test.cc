@@ -12,7 +12,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr TokenBucket kBucket{.rate = 1000, .period = seconds(1), .burst = 1000};
-constexpr FixedWindow kWindow{.limit = 1000, .window = hours(1)};
+constexpr FixedWindow kSettledWindow{.limit = 1000, .window = hours(1)};
 constexpr Concurrency kSlots{.limit = 5, .ttl = seconds(60)};
 
 class SettleTest : public StoreTest {
@@ -22,11 +22,11 @@ class SettleTest : public StoreTest {
 
   // Of one rule: their record is one.
   const CounterSpec bucket_{"sluice:{t/r}:bucket", kBucket};
-  const CounterSpec window_{"sluice:{t/r}:window", kWindow};
+  const CounterSpec window_{"sluice:{t/r}:window", kSettledWindow};
   const CounterSpec slots_{"sluice:{t/r}:slots", kSlots, 0, 1};
   // Of others, in a cluster on other nodes.
-  const CounterSpec second_{"sluice:{t/s}:window", kWindow};
-  const CounterSpec third_{"sluice:{t/u}:window", kWindow};
+  const CounterSpec second_{"sluice:{t/s}:window", kSettledWindow};
+  const CounterSpec third_{"sluice:{t/u}:window", kSettledWindow};
   const Lease lease_ = MakeLease(1, seconds(60));
 
   Pending Make(const Specs& specs, const Lease& lease, Mode mode, std::int64_t units = 0) {
