@@ -231,7 +231,7 @@ TEST(RedisLeases, ReplyIsLate_TheLeaseIsSettledWithNothing) {
   EXPECT_EQ(late->RunOn(*store).failure(), StoreFailure::kTimeout);
   server.Resume();
   EXPECT_TRUE(WaitUntil(kPatience, [&] {
-    return Make(specs, 2, Mode::kSettle, 50)->RunOn(*store).settled == Settled::kAlreadySettled;
+    return Make(specs, 2, Mode::kInspect, 0)->RunOn(*store).settled == Settled::kAlreadySettled;
   }));
   EXPECT_EQ(Used(*store, "sluice:{t/r}:k"), 5);
 }
