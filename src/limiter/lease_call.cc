@@ -102,6 +102,11 @@ bool LeaseCall::MayNotBeReportedYet() const {
 
 void LeaseCall::OnDecided() {
   if (by_fallback_) return OnDecidedHere();
+  // What it gives back makes remembered denials outdated. If it has failed, it may have run.
+  if (name_.units && demand.mode == Mode::kSettle) {
+    Clearings& clearings = limiter_.fallback().clearings;
+    for (const CounterCheck& counter : counters) clearings.Note(counter.key, SteadyNow());
+  }
   if (const auto failed = failure()) return OnFailure(*failed);
   const bool is_missing = !name_.units || settled == Settled::kNotFound;
   if (asks_for_another_ && is_missing && MayNotBeReportedYet()) {

@@ -280,6 +280,21 @@ TEST_F(DenyCacheTest, FullSharedCounter_DeniesEverybodyWithoutTheStore) {
   EXPECT_EQ(CallsOfTheStore(), 0);
 }
 
+TEST_F(DenyCacheTest, SettlementThatGivesBack_OutdatesTheDenial) {
+  Call call(cached_);
+  call.request.domain = "shop";
+  call.request.attributes = {{"user", "a"}};
+  call.request.lease_ttl = seconds(60);
+  call.Start();
+  const CheckAnswer& taken = call.answer->value();
+  ASSERT_TRUE(taken.lease);
+  EXPECT_EQ(Ask("a").decision, Decision::kAllowed);
+  EXPECT_EQ(Ask("a").decision, Decision::kDenied);
+  EXPECT_EQ(Ask("b").source, Source::kDenyCache);
+  EXPECT_TRUE(CallLease(cached_, LeaseCall::Action::kSettle, taken.lease->id, {0, {}}));
+  EXPECT_EQ(Ask("b").decision, Decision::kAllowed);
+}
+
 TEST_F(DenyCacheTest, Charge_GoesToTheStoreAllTheSame) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kCharge).source, Source::kStore);
