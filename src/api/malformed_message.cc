@@ -18,7 +18,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::UnknownField;
 using google::protobuf::UnknownFieldSet;
 
-// The path of the first text that is not UTF-8; empty if there is none.
+// The path of the first text that is not UTF-8. Empty if all texts are UTF-8.
 std::string FindInvalidText(const Descriptor& type, std::string_view bytes) {
   UnknownFieldSet fields;
   ReadFields(bytes, fields);

@@ -17,7 +17,7 @@ namespace sluice {
 void ReadFields(std::string_view bytes, google::protobuf::UnknownFieldSet& fields);
 
 // INVALID_ARGUMENT: names the first text of `bytes`, a message of `type`, that is not UTF-8. If
-// there is none, the bytes are not protobuf's format.
+// all are UTF-8, says that the bytes are not in protobuf's format.
 Error MalformedMessage(const google::protobuf::Descriptor& type, std::string_view bytes);
 
 }  // namespace sluice

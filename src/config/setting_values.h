@@ -36,14 +36,14 @@ Setter SetSecret(std::string& place);
 // Like `set`, but also clears `other`, the place of another setting: the later of the two counts.
 Setter SetInsteadOf(std::string& other, Setter set);
 
-// A number from `least` to `most`. `zero`: a word for 0; empty: there is none.
+// A number from `least` to `most`. `zero`: a word for 0; empty if 0 has no word.
 Setter SetCount(std::size_t& place, std::size_t least, std::size_t most,
                 std::string_view zero = "");
 
 // A size from 1 MiB to 1 TiB, with a unit: KiB, MiB or GiB.
 Setter SetBytes(std::size_t& place);
 
-// A duration from `least` to `most`. `zero`: a word for 0; empty: there is none.
+// A duration from `least` to `most`. `zero`: a word for 0; empty if 0 has no word.
 Setter SetLength(Duration& place, Duration least, Duration most, std::string_view zero = "");
 
 // A number above 0, up to 1.

@@ -1,7 +1,6 @@
-// Searches limits that would have denied a given share of their requests. Each is treated alone, as
-// if the others were not there, and is only scaled: its rate and burst by the same factor. Limits
-// that share counters (those of overrides) are scaled together. Limits of concurrency stay as they
-// are.
+// Searches limits that would have denied a given share of their requests. Each is treated alone,
+// without the others. Its rate and burst are scaled by the same factor. Limits that share counters
+// (those of overrides) are scaled together. Limits of concurrency stay as they are.
 //
 // One thread at a time.
 #pragma once
@@ -33,7 +32,7 @@ class Suggestion {
   // What `server` did with them.
   void Learn(const VirtualServer& server);
 
-  // What is known of limits that share counters.
+  // The result for limits that share counters.
   struct Found {
     std::string rule;
     double factor = 1;     // of the suggested limits
