@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -414,21 +413,6 @@ std::unique_ptr<AdminService> Server::MakeAdmin(const AdminAccess& access) {
   return std::make_unique<AdminService>(limiter_, access, worker_, rules_.get());
 }
 
-// Leases that are settled when Redis answers; what is left then is lost, and logged.
-void Server::WaitForSettlements(SteadyTime deadline) const {
-  const auto queued = [this] {
-    double sum = 0;
-    for (std::size_t i = 0; i < io_->size(); ++i) {
-      const std::string loop = fmt::format("io-{}", i);
-      sum += metrics_->GaugeFor("sluice_redis_queued_settles", "", {{"loop", loop}}).Value();
-    }
-    return sum;
-  };
-  while (SteadyNow() < deadline && queued() > 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-}
-
 // The store and the worker may still call handlers, so they stop before handlers are freed.
 void Server::Stop(Duration drain) {
   if (std::exchange(stopped_, true)) return;
@@ -440,7 +424,8 @@ void Server::Stop(Duration drain) {
   if (http_) http_->Stop(std::max(left, std::min(drain, kLeastHttpDrain)));
   http_.reset();
   metrics_http_.reset();
-  if (redis_) WaitForSettlements(deadline);
+  // What is left then is lost, and logged.
+  if (redis_) redis_->WaitUntilSettled(deadline);
   if (charge_timer_) io_->RunOn(0, [this](net::Loop&) { charge_timer_.reset(); });
   io_->RunOn(0, [this](net::Loop&) { credentials_timer_.reset(); });
   worker_.Stop();

@@ -67,7 +67,6 @@ class Server {
   void JoinFleet(const Settings& settings);
   void ChargeStore();
   bool Ready(bool needs_redis) const;
-  void WaitForSettlements(SteadyTime deadline) const;
   // The steps of Start, in this order.
   Result<void> StartHttp(const Settings& settings);
   void AddChecks(std::vector<HttpRoute>& routes);

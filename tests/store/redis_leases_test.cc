@@ -217,6 +217,21 @@ TEST(RedisLeases, RedisIsKilledAndReturns_WhatIsSettled_IsAppliedOnce) {
   EXPECT_TRUE(WaitUntil(kPatience, [&] { return Used(*store, "sluice:{t/r}:k") == 3 * kLeases; }));
 }
 
+TEST(RedisLeases, WaitUntilSettled_LastsUntilRedisAnswersOrTheDeadline) {
+  RedisServer server;
+  const auto store = Connect(server.url());
+  const std::vector<CounterSpec> specs{{"sluice:{t/r}:k", kWindow}};
+  ASSERT_NO_FATAL_FAILURE(TakeMany(*store, specs, 1));
+  server.Pause();
+  std::vector<std::unique_ptr<BlockingCheck>> checks;
+  checks.push_back(Make(specs, 0, Mode::kSettle, 3));
+  EXPECT_EQ(SettleAll(*store, checks), 1);
+  EXPECT_FALSE(store->WaitUntilSettled(SteadyNow() + milliseconds(20)));
+  server.Resume();
+  EXPECT_TRUE(store->WaitUntilSettled(SteadyNow() + kPatience));
+  EXPECT_EQ(Used(*store, "sluice:{t/r}:k"), 3);
+}
+
 // Nobody has the lease that a late reply reports.
 TEST(RedisLeases, ReplyIsLate_TheLeaseIsSettledWithNothing) {
   RedisServer server;

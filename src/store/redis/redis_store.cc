@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +15,8 @@ namespace sluice {
 namespace {
 
 using redis::Layout;
+
+constexpr std::chrono::milliseconds kSettledAgain(10);  // between two looks at what is queued
 
 constexpr std::string_view kAdvice = "the last known servers are used meanwhile";
 
@@ -68,6 +71,20 @@ redis::ServerAccess RedisStore::AccessFor(const RedisUrl& url, const Options& op
 }
 
 RedisStore::~RedisStore() { Stop(); }
+
+bool RedisStore::WaitUntilSettled(SteadyTime deadline) {
+  const auto all_settled = [this] {
+    std::atomic<std::size_t> queued = 0;
+    threads_.RunOnEach(
+        [&](net::EpollLoop& loop) { queued += parts_[loop.index()]->queued_settles(); });
+    return queued == 0;
+  };
+  while (!all_settled()) {
+    if (SteadyNow() >= deadline) return false;
+    std::this_thread::sleep_for(kSettledAgain);
+  }
+  return true;
+}
 
 // Nodes may still be flushed in the loop iteration that stops them, so they live until its end.
 void RedisStore::Stop() {

@@ -52,6 +52,10 @@ class RedisStore final : public Store {
   // an io thread.
   bool WaitUntilReady(Duration at_most);
 
+  // Waits until Redis has answered all settlements of Settle, or until `deadline`. Returns whether
+  // it has. Before Stop; not on an io thread.
+  bool WaitUntilSettled(SteadyTime deadline);
+
  private:
   // The store of this thread; null after Stop.
   redis::ThreadStore* OfThisThread() const;

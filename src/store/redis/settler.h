@@ -50,6 +50,8 @@ class Settler {
 
   // See Store::Settle.
   bool Settle(const StoreCheck& settle);
+  // Settlements that Redis has not answered yet.
+  std::size_t queued_settles() const { return settles_; }
 
   // Sends what could not be sent before. Called when a node may have come back.
   void SendDeferred();

@@ -50,6 +50,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   void Reset(StoreReset& reset);
   void Undo(const StoreCheck& check);
   bool Settle(const StoreCheck& settle) { return settler_.Settle(settle); }
+  std::size_t queued_settles() const { return settler_.queued_settles(); }
 
   std::size_t PartOf(std::string_view key) const;
 
