@@ -15,7 +15,7 @@
 #include "tools/answer_text.h"
 #include "tools/command.h"
 #include "tools/load_run.h"
-#include "tools/message_json.h"
+#include "client/message_json.h"
 #include "tools/request_options.h"
 #include "tools/server_options.h"
 

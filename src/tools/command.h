@@ -31,6 +31,7 @@ extern const Command kReplay;
 extern const Command kReset;
 extern const Command kRules;
 extern const Command kSettle;
+extern const Command kTop;
 extern const Command kValidate;
 
 }  // namespace sluice::tools

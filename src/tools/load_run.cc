@@ -10,7 +10,7 @@
 
 #include "load/generator.h"
 #include "tools/load_report.h"
-#include "tools/message_json.h"
+#include "client/message_json.h"
 #include "tools/server_options.h"
 
 namespace sluice::tools {

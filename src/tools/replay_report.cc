@@ -7,7 +7,7 @@
 
 #include "config/rule_yaml.h"
 #include "replay/report.h"
-#include "tools/message_json.h"
+#include "client/message_json.h"
 
 namespace sluice::tools {
 namespace {

@@ -15,7 +15,7 @@
 #include "config/rules_loader.h"
 #include "envoy/rules/rules_loader.h"
 #include "tools/command.h"
-#include "tools/message_json.h"
+#include "client/message_json.h"
 
 namespace sluice::tools {
 namespace {
