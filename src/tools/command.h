@@ -22,6 +22,7 @@ struct Command {
 
 extern const Command kBench;
 extern const Command kCheck;
+extern const Command kConsole;
 extern const Command kConvert;
 extern const Command kExplain;
 extern const Command kHealth;

@@ -59,9 +59,8 @@ Result<std::vector<NamedTarget>> FleetOptions::Targets() const {
   return targets;
 }
 
-std::unique_ptr<FleetWatch> FleetOptions::Watch() const {
-  const auto targets = Targets();
-  auto watch = targets ? FleetWatch::Start(*targets) : targets.error();
+std::unique_ptr<FleetWatch> FleetOptions::Watch(const std::vector<NamedTarget>& targets) const {
+  auto watch = FleetWatch::Start(targets);
   if (!watch) {
     FailBeforeAdminCall(watch.error());
     return nullptr;
@@ -71,7 +70,7 @@ std::unique_ptr<FleetWatch> FleetOptions::Watch() const {
   if (std::any_of(states.begin(), states.end(), answers)) return std::move(*watch);
   const Error silent{ErrorCode::kDeadlineExceeded, "no answer within the timeout"};
   for (std::size_t i = 0; i < states.size(); ++i) {
-    FailAdminCall(admin, (*targets)[i].target.address, states[i].connected,
+    FailAdminCall(admin, targets[i].target.address, states[i].connected,
                   states[i].error.value_or(silent));
   }
   return nullptr;

@@ -20,9 +20,9 @@ struct FleetOptions {
   // The servers' admin APIs: for a name, those at each of its addresses, which are looked up once.
   Result<std::vector<NamedTarget>> Targets() const;
 
-  // Starts to watch the servers of Targets, and waits until each has answered or failed. If none
-  // answers within the timeout, prints why and returns null.
-  std::unique_ptr<FleetWatch> Watch() const;
+  // Watches `targets`, and waits until each has answered or failed. If none answers within the
+  // timeout, prints why and returns null.
+  std::unique_ptr<FleetWatch> Watch(const std::vector<NamedTarget>& targets) const;
 
  private:
   std::vector<AdminOptions> Servers() const;

@@ -157,7 +157,9 @@ int ShowScreen(const TopOptions& options, Steps& steps, SignalQueue& signals) {
 
 int RunTop(const TopOptions& options) {
   SignalQueue signals;  // before any thread
-  const auto watch = options.fleet.Watch();
+  const auto targets = options.fleet.Targets();
+  if (!targets) return FailBeforeAdminCall(targets.error());
+  const auto watch = options.fleet.Watch(*targets);
   if (!watch) return kExitError;
   Steps steps(*watch);
   const bool screen = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 &&

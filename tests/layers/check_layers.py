@@ -66,7 +66,7 @@ OWNERS = {
     "envoy/service/ratelimit/": {"envoy/rls"},
     "envoy/service/discovery/": {"envoy/xds"},
     "ratelimit/config/": {"envoy/xds"},
-    "google/protobuf/": {"api", "envoy/rls", "envoy/xds", "service", "admin", "http", "load", "client", "tools"},
+    "google/protobuf/": {"api", "envoy/rls", "envoy/xds", "service", "admin", "http", "load", "client", "console", "tools"},
     "sluice/internal/": {"api"},
     "sluice/v1/": {"api", "service", "admin", "http", "client", "console", "tools"},
     "nlohmann/": {"base", "client", "console", "tools"},
