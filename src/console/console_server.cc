@@ -151,10 +151,12 @@ Result<NamedTarget> ConsoleServer::ServerOf(const HttpRequest& request) const {
   constexpr std::string_view kName = "server=";
   std::size_t index = 0;
   const std::string_view query = request.query;
-  const char* const end = query.data() + query.size();
-  const bool valid = query.starts_with(kName) &&
-                     std::from_chars(query.data() + kName.size(), end, index).ptr == end;
-  if (valid && index < servers_.size()) return servers_[index];
+  if (query.starts_with(kName)) {
+    const auto [end, error] =
+        std::from_chars(query.data() + kName.size(), query.data() + query.size(), index);
+    const bool valid = error == std::errc() && end == query.data() + query.size();
+    if (valid && index < servers_.size()) return servers_[index];
+  }
   return InvalidArgument(fmt::format("server: must be a number below {}", servers_.size()));
 }
 

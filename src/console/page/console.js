@@ -458,4 +458,4 @@ makeChart('latency-chart', false);
 makeChart('redis-chart', false);
 colorCharts();
 repeat(() => poll().catch(error => setText(byId('status'), `no news: ${error.message}`, 'bad')), 1000);
-repeat(readRules, 10000);
+repeat(readRules, 60000);  // each call is a line of the server's log
