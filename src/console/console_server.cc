@@ -41,7 +41,9 @@ HttpResponse Response(int status, std::string_view content_type, std::string bod
                       {"Cache-Control", "no-store"}}};
 }
 
-HttpResponse Json(std::string body) { return Response(200, "application/json", std::move(body)); }
+HttpResponse JsonResponse(std::string body) {
+  return Response(200, "application/json", std::move(body));
+}
 
 HttpResponse Failure(const Error& error) {
   const int status = error.code == ErrorCode::kInvalidArgument ? 400 : 502;
@@ -102,7 +104,8 @@ std::vector<HttpRoute> ConsoleServer::Routes() {
     add(file.path == "/index.html" ? "/" : file.path, FileHandler(file), "GET");
   }
   add("/api/state",
-      WithToken(AnsweredBy([this] { return Json(JsonText(ToJson(Merge(watch_.Now())))); })), "GET");
+      WithToken(AnsweredBy([this] { return JsonResponse(JsonText(ToJson(Merge(watch_.Now())))); })),
+      "GET");
   add("/api/rules",
       CallOf<v1::ListRulesRequest, v1::ListRulesResponse>(
           "/sluice.v1.Admin/ListRules",
@@ -176,7 +179,7 @@ HttpHandler ConsoleServer::CallOf(
           const auto client = Client::Create(target);
           if (!client) return respond(Failure(client.error()));
           const auto answer = (*client)->template Call<Response>(path, request, options_.timeout);
-          respond(answer ? Json(render(request, *answer)) : Failure(answer.error()));
+          respond(answer ? JsonResponse(render(request, *answer)) : Failure(answer.error()));
         });
     if (!posted) respond(Busy());
   });

@@ -299,23 +299,41 @@ class PageTest(unittest.TestCase):
                 self.assertGreaterEqual(contrast(*pair), 4.5, (scheme, colors))
             self.assertEqual(luminance(colors[0][1]) > 0.5, scheme == "light")
 
-    @unittest.skipUnless(os.environ.get("SLUICE_PICTURES"), "makes the pictures of the documents")
+
+@unittest.skipUnless(os.environ.get("SLUICE_PICTURES"), "makes the pictures of the documents")
+class PicturesTest(unittest.TestCase):
     def test_pictures(self):
         folder = pathlib.Path(os.environ["SLUICE_PICTURES"])
-        with subprocess.Popen([SLUICE, "bench", "shop", "endpoint=/pay", "--addr",
-                               self.servers[0].address, "--keys", "300", "--distribution", "zipf",
-                               "--rate", "400", "--duration", "100s"], env=environment(),
-                              stdout=subprocess.DEVNULL) as load:
-            self.browser.wait_for("Chart.getChart('allowed-chart').data.datasets.length"
-                                  " && session.history.length > 60")
-            self.browser.on_page("scrollTo(0, 0)")
-            self.browser.run(f"await page.screenshot({{path: '{folder}/console.png'}});")
-            self.browser.click("#key-rows button >> nth=0")
-            self.browser.wait_for("!document.querySelector('#answer').hidden")
-            self.browser.run(f"await page.locator('#playground').screenshot({{path: '{folder}/console-playground.png'}});")
-            load.terminate()
+        home = running.directory()
+        os.environ["XDG_RUNTIME_DIR"] = str(home)  # the servers' admin sockets
+        _, redis = running.start_redis(home)
+        rules = (pathlib.Path(__file__).parents[2] / "config/rules/shop.yaml").read_text("utf-8")
+        addresses = [f"127.0.0.1:{running.free_port()}" for _ in range(2)]
+        for address in addresses:
+            Watched(SLUICE, SLUICED, "--redis", redis, address=address, rules=rules)
+        flags = [word for it in addresses for word in ("--addr", it)]
+        _, line = running.start([SLUICE, "console", *flags], "#token=", env=environment())
+        loads = [("endpoint=/boot/pay", "--keys", "200", "--distribution", "zipf", "--rate", "800"),
+                 ("endpoint=/orders", "method=POST", "--rate", "300"),
+                 ("endpoint=/login", "method=POST", "--key", "client_ip", "--rate", "90")]
+        for load in loads:
+            process = subprocess.Popen(
+                [SLUICE, "bench", "shop", *load, "--addr", addresses[0], "--duration", "200s"],
+                env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.terminate)
+        browser = Browser()
+        browser.open(line.strip())
+        browser.run("await page.setViewportSize({width: 1000, height: 660});")
+        running.wait_until(lambda: browser.on_page("session.history.length > 70"), 150,
+                           "a minute of load")
+        browser.run(f"await page.screenshot({{path: '{folder}/console.png'}});")
+        browser.click("#key-rows button >> nth=0")
+        browser.wait_for("!document.querySelector('#answer').hidden")
+        browser.run("await page.locator('#playground').screenshot("
+                    f"{{path: '{folder}/console-playground.png'}});")
         for picture in folder.glob("console*.png"):
-            self.assertLess(picture.stat().st_size, 100 * 1024, picture)
+            self.assertLess(picture.stat().st_size, 100_000, picture)
 
 
 class QuietSite(http.server.BaseHTTPRequestHandler):

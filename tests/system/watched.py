@@ -26,10 +26,10 @@ def environment(**more):
 class Watched:
     """A sluiced that can be killed and started again. It shows keys."""
 
-    def __init__(self, sluice, sluiced, *flags, address=None):
+    def __init__(self, sluice, sluiced, *flags, address=None, rules=RULES):
         self.folder = running.directory()
         (self.folder / "rules").mkdir()
-        (self.folder / "rules" / "shop.yaml").write_text(RULES, encoding="utf-8")
+        (self.folder / "rules" / "shop.yaml").write_text(rules, encoding="utf-8")
         self.tool = sluice
         self.address = address or f"unix:{self.folder}/grpc.sock"
         self.command = [sluiced, "--rules", self.folder / "rules", "--grpc", self.address,

@@ -198,10 +198,10 @@ function makeChart(id, stacked) {
     options: {
       animation: false, parsing: false, normalized: true, maintainAspectRatio: false,
       interaction: {mode: 'nearest', axis: 'x', intersect: false},
-      elements: {point: {radius: 0}, line: {borderWidth: 1.5, fill: stacked}},
+      elements: {point: {radius: 0}, line: {borderWidth: 1.5, fill: stacked && 'stack'}},
       plugins: {legend: {position: 'bottom', labels: {boxWidth: 10, boxHeight: 2}}},
       scales: {
-        x: {type: 'linear', min: -SECONDS_SHOWN, max: 0, ticks: {maxTicksLimit: 6, callback: value => `${value} s`}},
+        x: {type: 'linear', min: -SECONDS_SHOWN, max: 0, ticks: {stepSize: 30, maxTicksLimit: 6, callback: value => `${value} s`}},
         y: {beginAtZero: true, suggestedMax: 1, stacked, ticks: {maxTicksLimit: 5}},
       },
     },
@@ -220,15 +220,22 @@ function colorCharts() {
   }
 }
 
+// A line keeps its color, in all charts and while others come and go.
+const colors = new Map();
+function colorOf(label) {
+  if (!colors.has(label)) colors.set(label, COLORS[colors.size % COLORS.length]);
+  return colors.get(label);
+}
+
 // `lines`: [label, value of a state] each.
 function drawChart(id, lines) {
   const chart = charts[id];
   const now = session.history[session.history.length - 1].at;
   const age = (now - session.history[0].at) / 1000;
-  chart.options.scales.x.min = -Math.min(SECONDS_SHOWN, Math.max(60, age));
-  chart.data.datasets = lines.map(([label, value], i) => ({
+  chart.options.scales.x.min = -Math.min(SECONDS_SHOWN, Math.max(60, 30 * Math.ceil(age / 30)));
+  chart.data.datasets = lines.map(([label, value]) => ({
     ...chart.data.datasets.find(set => set.label === label),
-    label, borderColor: COLORS[i % COLORS.length], backgroundColor: COLORS[i % COLORS.length] + '30',
+    label, borderColor: colorOf(label), backgroundColor: colorOf(label) + '30',
     data: session.history.map(({at, state}) => ({x: (at - now) / 1000, y: value(state)})),
   }));
   chart.update();
