@@ -21,6 +21,8 @@ build_packages=(
   libnghttp2-dev nlohmann-json3-dev zlib1g-dev
   # replay of logs: JSON lines
   libsimdjson-dev
+  # the page of `sluice console`: charts, embedded at build time
+  libjs-chart.js
   # observability: logs and metrics (brings civetweb, curl and zlib)
   libspdlog-dev libfmt-dev prometheus-cpp-dev
 )
@@ -35,6 +37,8 @@ test_packages=(
   protoc-gen-go protoc-gen-go-grpc openssl
   # tests: proxies that ask Sluice
   nginx-light caddy haproxy
+  # tests: a browser for the page of `sluice console`
+  chromium
   # performance: h2load, a second generator
   nghttp2-client
   # checks: sanitizers, format, static analysis, shell

@@ -255,7 +255,7 @@ Result<void> Server::StartHttp(const Settings& settings) {
                                  .max_connection_age = settings.max_connection_age,
                                  .tls = settings.tls_http ? credentials_->server_tls() : nullptr,
                                  .metrics = metrics_.get()});
-  if (!http) return http.error();
+  if (!http) return Error{http.error().code, "http.listen: " + http.error().message};
   http_ = std::move(*http);
   return {};
 }

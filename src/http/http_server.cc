@@ -61,9 +61,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(net::IoThreads& threads,
                                               .max_connections = options.max_connections,
                                               .tls = options.tls,
                                               .alpn = kAlpn});
-  if (!connections) {
-    return Error{ErrorCode::kUnavailable, "http.listen: " + connections.error().message};
-  }
+  if (!connections) return Error{ErrorCode::kUnavailable, connections.error().message};
   return std::unique_ptr<HttpServer>(new HttpServer(
       std::make_unique<State>(threads, std::move(routes), options, std::move(*connections))));
 }

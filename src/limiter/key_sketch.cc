@@ -1,23 +1,24 @@
 #include "limiter/key_sketch.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace sluice {
 
 KeySketch::KeySketch(std::size_t size) : size_(size) {
-  entries_.reserve(size);  // entry_of_ has views of them
+  entries_.reserve(size);
   order_.reserve(size);
   rank_of_.reserve(size);
+  hash_of_.reserve(size);
   entry_of_.reserve(size);
 }
 
 void KeySketch::Count(const CountedKey& key) {
-  const auto known = entry_of_.find(key.key);
-  Increment(known != entry_of_.end() ? known->second : Insert(key));
+  const std::uint64_t hash = Hash(key.key);
+  const auto known = entry_of_.find(hash);
+  Increment(known != entry_of_.end() ? known->second : Insert(key, hash));
 }
 
-std::uint32_t KeySketch::Insert(const CountedKey& key) {
+std::uint32_t KeySketch::Insert(const CountedKey& key, std::uint64_t hash) {
   std::uint32_t index = 0;
   if (entries_.size() < size_) {
     index = static_cast<std::uint32_t>(entries_.size());
@@ -25,13 +26,15 @@ std::uint32_t KeySketch::Insert(const CountedKey& key) {
     order_.insert(order_.begin(), Ranked{.count = 0, .entry = index});
     rank_of_.push_back(0);
     for (std::size_t rank = 1; rank < order_.size(); ++rank) ++rank_of_[order_[rank].entry];
-    entry_of_.emplace(entries_[index].key, index);
+    hash_of_.push_back(hash);
+    entry_of_.emplace(hash, index);
   } else {
     index = order_.front().entry;
-    auto node = entry_of_.extract(entries_[index].key);  // reused: no memory is allocated
+    auto node = entry_of_.extract(hash_of_[index]);  // reused: no memory is allocated
     entries_[index].key = key.key;
     entries_[index].error = entries_[index].count;
-    node.key() = entries_[index].key;
+    hash_of_[index] = hash;
+    node.key() = hash;
     entry_of_.insert(std::move(node));
   }
   Entry& entry = entries_[index];
@@ -44,10 +47,13 @@ std::uint32_t KeySketch::Insert(const CountedKey& key) {
 void KeySketch::Increment(std::uint32_t entry) {
   const std::uint32_t rank = rank_of_[entry];
   const std::uint64_t count = order_[rank].count;
-  const auto beyond =
-      std::upper_bound(order_.begin() + rank, order_.end(), count,
-                       [](std::uint64_t a, const Ranked& b) { return a < b.count; });
-  const auto last = static_cast<std::uint32_t>(beyond - order_.begin()) - 1;
+  // The last of its equals, by a binary search without branches, which would be mispredicted.
+  std::uint32_t last = rank;
+  for (auto left = static_cast<std::uint32_t>(order_.size()) - rank; left > 1;) {
+    const std::uint32_t half = left / 2;
+    last += order_[last + half].count == count ? half : 0;
+    left -= half;
+  }
   std::swap(order_[rank], order_[last]);
   rank_of_[order_[rank].entry] = rank;
   rank_of_[entry] = last;

@@ -52,14 +52,17 @@ class KeySketch {
     std::uint32_t entry;
   };
 
-  std::uint32_t Insert(const CountedKey& key);
+  std::uint32_t Insert(const CountedKey& key, std::uint64_t hash);
   void Increment(std::uint32_t entry);
 
   const std::size_t size_;
   std::vector<Entry> entries_;
   std::vector<Ranked> order_;
-  std::vector<std::uint32_t> rank_of_;                                        // by entry
-  std::unordered_map<std::string_view, std::uint32_t, StringHash> entry_of_;  // views of entries_
+  std::vector<std::uint32_t> rank_of_;  // by entry
+  // By the hash of the key, which is computed once a count. Callers do not know its seed, so that
+  // no two keys of a few hundred share one.
+  std::unordered_map<std::uint64_t, std::uint32_t> entry_of_;
+  std::vector<std::uint64_t> hash_of_;  // by entry
 };
 
 }  // namespace sluice

@@ -18,13 +18,19 @@ void AdminOptions::AddTo(CLI::App& app) {
 }
 
 Result<std::unique_ptr<Client>> AdminOptions::Connect() const {
+  auto target = ToTarget();
+  if (!target) return target.error();
+  return Client::Create(std::move(*target));
+}
+
+Result<Target> AdminOptions::ToTarget() const {
   auto target = server.ToTarget();
   if (!target) return target.error();
   const auto at = AddressFor(target->token);
   if (!at) return at.error();
   if (*at != target->address) target->tls.reset();  // admin sockets are plaintext
   target->address = *at;
-  return Client::Create(std::move(*target));
+  return target;
 }
 
 // Parsing cannot fail: the flags' checks have parsed both addresses before.
@@ -64,6 +70,12 @@ std::string XdsText(const v1::RulesByXds& xds, std::string_view prefix) {
   return text;
 }
 
+int FailBeforeAdminCall(const Error& error) {
+  const int status = FailBeforeCall(error);
+  if (error.code == ErrorCode::kPermissionDenied) PrintAdminHint();
+  return status;
+}
+
 void PrintAdminHint() {
   fmt::print(
       stderr,
@@ -74,12 +86,11 @@ void PrintAdminHint() {
   }
 }
 
-int FailAdminCall(const AdminOptions& options, const Client& client, const Error& error) {
+int FailAdminCall(const AdminOptions& options, const Address& server, bool answered,
+                  const Error& error) {
   if (options.json) fmt::print("{}\n", ErrorJson(error));
-  PrintError(client.address(), client.connected(), error);
-  if (!client.connected() && client.address().is_unix()) {
-    PrintAdminHint();
-  }
+  PrintError(server, answered, error);
+  if (!answered && server.is_unix()) PrintAdminHint();
   if (error.code == ErrorCode::kUnauthenticated) {
     fmt::print(stderr, "  Give the token:  --token-file FILE, or set SLUICE_TOKEN\n");
   }

@@ -10,9 +10,9 @@
 #include <CLI/App.hpp>
 
 #include "client/client.h"
+#include "client/message_json.h"
 #include "sluice/v1/admin.pb.h"
 #include "tools/command.h"
-#include "tools/message_json.h"
 #include "tools/server_options.h"
 
 namespace sluice::tools {
@@ -27,6 +27,9 @@ struct AdminOptions {
   // Connects to `address` if it is set. Otherwise connects to the server's address if a token is
   // set or the server is on another machine, else to the server's admin socket.
   Result<std::unique_ptr<Client>> Connect() const;
+
+  // What Connect connects to.
+  Result<Target> ToTarget() const;
 
  private:
   Result<Address> AddressFor(const std::string& token) const;
@@ -48,8 +51,12 @@ std::string XdsText(const v1::RulesByXds& xds, std::string_view prefix);
 // Prints how operators reach a server, and the admin sockets of this machine.
 void PrintAdminHint();
 
-// Prints `error` as text or JSON, and returns the exit status.
-int FailAdminCall(const AdminOptions& options, const Client& client, const Error& error);
+// Prints an error that occurred before the call, and returns the exit status.
+int FailBeforeAdminCall(const Error& error);
+
+// Prints the error of a call to `server` as text or JSON, and returns the exit status.
+int FailAdminCall(const AdminOptions& options, const Address& server, bool answered,
+                  const Error& error);
 
 inline constexpr char kListRules[] = "/sluice.v1.Admin/ListRules";
 
@@ -60,13 +67,11 @@ int CallAdmin(const AdminOptions& options, const char* path,
               const google::protobuf::Message& request,
               const std::function<Outcome(const Response&)>& conclude) {
   const auto client = options.Connect();
-  if (!client) {
-    const int status = FailBeforeCall(client.error());
-    if (client.error().code == ErrorCode::kPermissionDenied) PrintAdminHint();
-    return status;
-  }
+  if (!client) return FailBeforeAdminCall(client.error());
   const auto response = (*client)->Call<Response>(path, request, options.server.timeout);
-  if (!response) return FailAdminCall(options, **client, response.error());
+  if (!response) {
+    return FailAdminCall(options, (*client)->address(), (*client)->connected(), response.error());
+  }
   const Outcome outcome = conclude(*response);
   fmt::print("{}", options.json ? MessageJson(*response) + "\n" : outcome.text);
   return outcome.status;

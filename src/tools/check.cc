@@ -11,11 +11,11 @@
 
 #include "client/client.h"
 #include "client/duration.h"
+#include "client/message_json.h"
 #include "tools/admin_call.h"
 #include "tools/answer_text.h"
 #include "tools/command.h"
 #include "tools/load_run.h"
-#include "tools/message_json.h"
 #include "tools/request_options.h"
 #include "tools/server_options.h"
 

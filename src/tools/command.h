@@ -22,6 +22,7 @@ struct Command {
 
 extern const Command kBench;
 extern const Command kCheck;
+extern const Command kConsole;
 extern const Command kConvert;
 extern const Command kExplain;
 extern const Command kHealth;
@@ -31,6 +32,7 @@ extern const Command kReplay;
 extern const Command kReset;
 extern const Command kRules;
 extern const Command kSettle;
+extern const Command kTop;
 extern const Command kValidate;
 
 }  // namespace sluice::tools

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "tools/message_json.h"
+#include "client/message_json.h"
 #include "tools/text.h"
 
 namespace sluice::tools {

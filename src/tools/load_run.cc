@@ -8,9 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "client/message_json.h"
 #include "load/generator.h"
 #include "tools/load_report.h"
-#include "tools/message_json.h"
 #include "tools/server_options.h"
 
 namespace sluice::tools {

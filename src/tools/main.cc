@@ -25,6 +25,7 @@ const Command* const kCommands[] = {
     &sluice::tools::kExplain,  &sluice::tools::kReset,   &sluice::tools::kRules,
     &sluice::tools::kReload,   &sluice::tools::kBench,   &sluice::tools::kReplay,
     &sluice::tools::kValidate, &sluice::tools::kConvert, &sluice::tools::kHealth,
+    &sluice::tools::kTop,      &sluice::tools::kConsole,
 };
 
 // Passes the words after `--` to the COMMAND argument of the subcommand, if it has one. The parser

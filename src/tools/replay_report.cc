@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "client/message_json.h"
 #include "config/rule_yaml.h"
 #include "replay/report.h"
-#include "tools/message_json.h"
 
 namespace sluice::tools {
 namespace {

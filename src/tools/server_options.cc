@@ -103,13 +103,14 @@ int FailBeforeCall(const Error& error) {
   return kExitError;
 }
 
+std::string IsAddress(const std::string& text) {
+  const auto parsed = Address::Parse(text);
+  return parsed ? std::string() : parsed.error().message;
+}
+
 CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::string& description,
                         std::string& address) {
-  const auto check = [](const std::string& text) {
-    const auto parsed = Address::Parse(text);
-    return parsed ? std::string() : parsed.error().message;
-  };
-  return app.add_option(flag, address, description)->type_name("ADDRESS")->check(check);
+  return app.add_option(flag, address, description)->type_name("ADDRESS")->check(IsAddress);
 }
 
 CLI::Option* AddDuration(CLI::App& app, const std::string& flag, const std::string& description,

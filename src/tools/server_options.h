@@ -34,6 +34,9 @@ struct ServerOptions {
 // Prints an error that occurred before the call, and returns the exit status.
 int FailBeforeCall(const Error& error);
 
+// A flag's check: why `text` is not an address, or an empty string.
+std::string IsAddress(const std::string& text);
+
 // Adds a flag for an address that Address::Parse accepts.
 CLI::Option* AddAddress(CLI::App& app, const std::string& flag, const std::string& description,
                         std::string& address);

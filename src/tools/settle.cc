@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "client/client.h"
+#include "client/message_json.h"
 #include "tools/answer_text.h"
 #include "tools/command.h"
-#include "tools/message_json.h"
 #include "tools/request_options.h"
 #include "tools/server_options.h"
 

@@ -12,10 +12,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "client/message_json.h"
 #include "config/rules_loader.h"
 #include "envoy/rules/rules_loader.h"
 #include "tools/command.h"
-#include "tools/message_json.h"
 
 namespace sluice::tools {
 namespace {

@@ -20,8 +20,8 @@ from running import directory, free_port, start  # noqa: E402
 
 BIN, SOURCE = (pathlib.Path(it).resolve() for it in sys.argv[1:3])
 
-RUN_HERE = ("README.md", "README.zh-CN.md", "docs/http.md", "docs/operations.md", "docs/recipes.md",
-            "docs/settings.md", "docs/tool.md")
+RUN_HERE = ("README.md", "README.zh-CN.md", "docs/console.md", "docs/http.md", "docs/operations.md",
+            "docs/recipes.md", "docs/settings.md", "docs/tool.md")
 # The server has the rules of the page, so every answer is certain.
 WITH_OWN_RULES = ("docs/recipes.md",)
 # clients/testing/readme.py follows these in a new project.
@@ -93,7 +93,8 @@ def commands_of(text):
 
 
 def first_word(output):
-    return (re.findall(r"[^\s,]+", output) or [""])[0]
+    """The first one after the time."""
+    return (re.findall(r"[^\s,]+", re.sub(r"^\d{4}-[\d-]+T[\d:]+Z", "", output)) or [""])[0]
 
 
 def before_numbers(line):
@@ -109,7 +110,10 @@ def quick(command):
     """A very short load, and a server that answers before the next command."""
     if command.startswith("sluice bench"):
         command = re.sub(r" --(duration|warm-up) \S+", "", command) + " --duration 300ms"
-    if command.endswith("&"):
+    if command.startswith("sluice console"):  # ends when it is told
+        command += (" >page &\nuntil grep -q token= page; do kill -0 $! || exit; sleep 0.05; done; "
+                    "cat page; kill $!; wait $!")
+    elif command.endswith("&"):
         address = re.search(r"--grpc (\S+)", command).group(1)
         command += (f"\nuntil sluice health --addr {address} >/dev/null 2>&1; "
                     "do kill -0 $! || exit; sleep 0.05; done")

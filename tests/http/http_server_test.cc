@@ -143,7 +143,7 @@ TEST_F(HttpServer_Test, Start_AddressInUse_Fails) {
   Start(Routes());
   const auto second = HttpServer::Start(threads_, address_, {});
   ASSERT_FALSE(second);
-  EXPECT_THAT(second.error().message, AllOf(StartsWith("http.listen: "), HasSubstr("in use")));
+  EXPECT_THAT(second.error().message, HasSubstr("in use"));
 }
 
 TEST_F(HttpServer_Test, OnTcp_TakesAFreePort) {

@@ -43,9 +43,10 @@ ROWS = {
 # does, with its code, to a log.
 SIDE = {
     "client": {"base", "net"},
+    "console": {"base", "net", "client", "http"},
     "load": {"base", "net", "client"},
     "replay": {"base", "metrics", "core", "store", "match", "store/memory", "limiter"},
-    "tools": {"base", "net", "client", "load", "config", "envoy/rules", "replay"},
+    "tools": {"base", "net", "client", "console", "load", "config", "envoy/rules", "replay"},
 }
 # The folders that may include a library's headers. A path belongs to the first matching prefix.
 OWNERS = {
@@ -65,10 +66,10 @@ OWNERS = {
     "envoy/service/ratelimit/": {"envoy/rls"},
     "envoy/service/discovery/": {"envoy/xds"},
     "ratelimit/config/": {"envoy/xds"},
-    "google/protobuf/": {"api", "envoy/rls", "envoy/xds", "service", "admin", "http", "load", "client", "tools"},
+    "google/protobuf/": {"api", "envoy/rls", "envoy/xds", "service", "admin", "http", "load", "client", "console", "tools"},
     "sluice/internal/": {"api"},
-    "sluice/v1/": {"api", "service", "admin", "http", "client", "tools"},
-    "nlohmann/": {"base", "tools"},
+    "sluice/v1/": {"api", "service", "admin", "http", "client", "console", "tools"},
+    "nlohmann/": {"base", "client", "console", "tools"},
     "prometheus/": {"metrics"},
     "re2/": {"match"},
     "openssl/": {"base", "net"},

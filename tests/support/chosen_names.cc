@@ -1,6 +1,6 @@
-// A library to preload: a name service controlled by a test. The file CHOSEN_NAMES has the address
-// of the name "redis.test" and the milliseconds that its resolution takes. If the file is empty,
-// the name does not exist. Other names are resolved by the system.
+// A library to preload: a name service controlled by a test. Each line of the file CHOSEN_NAMES has
+// an address of the name "redis.test" and the milliseconds that its resolution takes. If the file
+// is empty, the name does not exist. Other names are resolved by the system.
 #include <dlfcn.h>
 #include <netdb.h>
 
@@ -20,8 +20,13 @@ extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo
   }
   std::ifstream file(std::getenv("CHOSEN_NAMES"));
   std::string address;
-  int milliseconds = 0;
-  if (!(file >> address >> milliseconds)) return EAI_NONAME;
-  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-  return system(address.c_str(), service, hints, list);
+  int milliseconds = 0, error = EAI_NONAME;
+  *list = nullptr;
+  for (addrinfo** end = list; file >> address >> milliseconds;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    error = system(address.c_str(), service, hints, end);
+    if (error != 0) break;
+    while (*end != nullptr) end = &(*end)->ai_next;
+  }
+  return error;
 }

@@ -1,4 +1,4 @@
-// JSON output of the tool.
+// JSON of programs that call servers.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 
-namespace sluice::tools {
+namespace sluice {
 
 // One line. Invalid UTF-8 becomes U+FFFD.
 std::string JsonText(const nlohmann::ordered_json& json);
@@ -20,4 +20,4 @@ std::string MessageJson(const google::protobuf::Message& message);
 // {"error":{"code":…,"message":…}}
 std::string ErrorJson(const Error& error);
 
-}  // namespace sluice::tools
+}  // namespace sluice

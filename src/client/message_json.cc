@@ -1,11 +1,11 @@
-#include "tools/message_json.h"
+#include "client/message_json.h"
 
 #include <google/protobuf/util/json_util.h>
 #include <nlohmann/json.hpp>
 
 #include "client/grpc_status.h"
 
-namespace sluice::tools {
+namespace sluice {
 
 using Json = nlohmann::ordered_json;
 
@@ -26,4 +26,4 @@ std::string ErrorJson(const Error& error) {
   return JsonText({{"error", body}});
 }
 
-}  // namespace sluice::tools
+}  // namespace sluice

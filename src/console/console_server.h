@@ -1,0 +1,72 @@
+// The HTTP server of `sluice console`: a page on 127.0.0.1 that shows what servers do, for browsers
+// of this machine's user.
+//
+// Any page in the browser, and any user of this machine, can connect. So the page's API wants a
+// random token, which only the URL's fragment carries. Requests under another name than 127.0.0.1
+// or localhost (DNS rebinding) and requests of other sites are refused. The page itself is public.
+//
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/secret.h"
+#include "base/worker.h"
+#include "console/fleet_watch.h"
+#include "http/http_server.h"
+#include "net/io_threads.h"
+#include "sluice/v1/admin.pb.h"
+
+namespace sluice {
+
+class ConsoleServer {
+ public:
+  struct Options {
+    std::uint16_t port = 0;                       // 0: any free port
+    Duration timeout = std::chrono::seconds(10);  // of calls to servers
+    // An answer to Explain as text for the operator.
+    std::function<std::string(const v1::ExplainRequest&, const v1::ExplainResponse&)> explain_text;
+  };
+
+  // `servers`: those of `watch`, in the same order. `watch` must outlive the console.
+  static Result<std::unique_ptr<ConsoleServer>> Start(const FleetWatch& watch,
+                                                      std::vector<NamedTarget> servers,
+                                                      Options options);
+  ~ConsoleServer();
+
+  // The page's URL, with the token.
+  std::string url() const;
+
+ private:
+  ConsoleServer(const FleetWatch& watch, std::vector<NamedTarget> servers, Options options);
+
+  std::vector<HttpRoute> Routes();
+  // Refuse requests under other names, and requests without the token.
+  HttpHandler ForThisHost(HttpHandler handler) const;
+  HttpHandler WithToken(HttpHandler handler) const;
+
+  // Calls the admin method at `path` of the server that the request names, on the worker's thread,
+  // with the request's JSON as message. `render` makes the response's JSON.
+  template <typename Request, typename Response>
+  HttpHandler CallOf(const char* path,
+                     std::function<std::string(const Request&, const Response&)> render);
+  Result<NamedTarget> ServerOf(const HttpRequest& request) const;
+
+  const FleetWatch& watch_;
+  const std::vector<NamedTarget> servers_;
+  const Options options_;
+  const std::string token_;
+  net::IoThreads io_{1};
+  Worker worker_;
+  std::unique_ptr<HttpServer> http_;
+  std::atomic<std::uint16_t> port_{0};  // of http_; 0: not known yet
+};
+
+}  // namespace sluice

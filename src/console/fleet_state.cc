@@ -1,0 +1,251 @@
+#include "console/fleet_state.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+// The sum of the histograms of several servers, which have the same bounds if they have the same
+// version; others are left out.
+struct Latencies {
+  std::vector<double> bounds;
+  std::vector<std::uint64_t> counts;
+
+  void Add(const v1::LatencyHistogram& more) {
+    if (bounds.empty()) {
+      bounds.assign(more.bounds().begin(), more.bounds().end());
+      counts.assign(bounds.size() + 1, 0);
+    }
+    if (!std::equal(bounds.begin(), bounds.end(), more.bounds().begin(), more.bounds().end())) {
+      return;
+    }
+    const auto size = std::min(counts.size(), static_cast<std::size_t>(more.counts_size()));
+    for (std::size_t i = 0; i < size; ++i) counts[i] += more.counts(static_cast<int>(i));
+  }
+
+  // What took longer than all bounds is said to be the last of them.
+  std::optional<double> Quantile(double share) const {
+    const std::uint64_t all = Total();
+    if (all == 0) return std::nullopt;
+    double left = share * static_cast<double>(all);
+    for (std::size_t i = 0; i < bounds.size(); ++i) {
+      const auto count = static_cast<double>(counts[i]);
+      const double from = i == 0 ? 0 : bounds[i - 1];
+      if (count > 0 && left <= count) return 1e6 * (from + (bounds[i] - from) * left / count);
+      left -= count;
+    }
+    return 1e6 * bounds.back();
+  }
+
+  std::uint64_t Total() const {
+    return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+  }
+
+  LatencyState State() const { return {.p50 = Quantile(0.5), .p99 = Quantile(0.99)}; }
+};
+
+void Accumulate(const Rate& more, Rate& to) {
+  to.allowed += more.allowed;
+  to.denied += more.denied;
+}
+
+double SecondsOf(const v1::WatchFrame& frame) {
+  const double seconds =
+      static_cast<double>(frame.period().seconds()) + frame.period().nanos() / 1e9;
+  return seconds > 0 ? seconds : 1;
+}
+
+// Where the limit's tag begins, such as ":fixed_window:1m".
+std::size_t TagOf(std::string_view key) {
+  std::size_t at = 0;
+  for (const std::string_view tag : {":concurrency", ":fixed_window", ":leaky_bucket",
+                                     ":sliding_log", ":sliding_window", ":token_bucket"}) {
+    if (const auto found = key.rfind(tag); found != key.npos) at = std::max(at, found);
+  }
+  return at;
+}
+
+std::string_view After(char mark, std::string_view text) {
+  return text.substr(std::min(text.size(), text.find(mark)) + (text.find(mark) != text.npos));
+}
+
+// What follows the rule in a key: "user=42" in "sluice:{shop/per-user/user=42}:fixed_window:1m"
+// and, of a domain with colocated counters, in
+// "sluice:{shop/user=42}per-user/user=42:fixed_window:1m".
+std::string SubjectOf(std::string_view key) {
+  std::string_view rest = key.substr(0, TagOf(key));
+  const bool colocated = !rest.ends_with('}');
+  if (!colocated) rest.remove_suffix(1);
+  return std::string(After('/', After(colocated ? '}' : '/', rest)));
+}
+
+class Merger {
+ public:
+  void Add(const ServerWatch::State& from) {
+    ServerState& server = fleet_.servers.emplace_back();
+    server.name = from.name;
+    if (from.error) server.error = from.error->message;
+    if (!from.last) return;
+    server.answers = true;
+    const v1::WatchFrame& frame = *from.last;
+    const double seconds = SecondsOf(frame);
+    for (const v1::WatchedRule& rule : frame.rules()) AddRule(rule, seconds, server);
+    Accumulate(server.rate, fleet_.rate);
+    fleet_.rules_left_out = std::max(fleet_.rules_left_out, frame.rules_left_out());
+    Latencies own;
+    own.Add(frame.check_latency());
+    server.checks = own.State();
+    server.checks_per_second = static_cast<double>(own.Total()) / seconds;
+    fleet_.checks_per_second += server.checks_per_second;
+    checks_.Add(frame.check_latency());
+    store_.Add(frame.store_latency());
+    server.store = frame.store();
+    server.fleet_servers = frame.fleet_servers();
+    server.fleet_share = frame.fleet_share();
+    AddKeys(frame.keys().denied(), denied_);
+    AddKeys(frame.keys().used(), used_);
+  }
+
+  FleetState Take() {
+    fleet_.checks = checks_.State();
+    fleet_.store = store_.State();
+    for (auto& [name, rule] : rules_) fleet_.rules.push_back(std::move(rule));
+    fleet_.denied = Sorted(denied_);
+    fleet_.used = Sorted(used_);
+    return std::move(fleet_);
+  }
+
+ private:
+  using Keys = std::map<std::string, KeyState>;  // by digest
+
+  void AddRule(const v1::WatchedRule& from, double seconds, ServerState& server) {
+    RuleState& rule = rules_[{from.domain(), from.rule()}];
+    rule.domain = from.domain();
+    rule.rule = from.rule();
+    rule.shadow = from.shadow();
+    for (const v1::SourceDecisions& it : from.decisions()) {
+      const Rate rate{.allowed = static_cast<double>(it.allowed()) / seconds,
+                      .denied = static_cast<double>(it.denied()) / seconds};
+      const bool known = v1::Source_IsValid(it.source());
+      Accumulate(rate, rule.by_source[known ? static_cast<std::size_t>(it.source()) : 0]);
+      Accumulate(rate, rule.rate);
+      if (!rule.shadow) Accumulate(rate, server.rate);
+    }
+  }
+
+  // A server reports its 100 highest counts, so a sum may lack what others counted of the key.
+  static void AddKeys(const google::protobuf::RepeatedPtrField<v1::WatchedKey>& from, Keys& to) {
+    for (const v1::WatchedKey& it : from) {
+      KeyState& key = to[it.digest()];
+      key.domain = it.domain();
+      key.rule = it.rule();
+      key.limit = it.limit();
+      if (key.key.empty()) key.key = it.key();
+      if (key.subject.empty()) key.subject = SubjectOf(it.key());
+      key.digest = it.digest();
+      key.count += it.count();
+      key.error += it.error();
+    }
+  }
+
+  static std::vector<KeyState> Sorted(Keys& keys) {
+    std::vector<KeyState> sorted;
+    for (auto& [digest, key] : keys) sorted.push_back(std::move(key));
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.count > b.count; });
+    return sorted;
+  }
+
+  FleetState fleet_;
+  Latencies checks_, store_;
+  std::map<std::pair<std::string, std::string>, RuleState> rules_;
+  Keys denied_, used_;
+};
+
+using Json = nlohmann::ordered_json;
+
+Json ToJson(const LatencyState& from) {
+  return {{"p50_us", from.p50 ? Json(*from.p50) : Json()},
+          {"p99_us", from.p99 ? Json(*from.p99) : Json()}};
+}
+
+Json ToJson(const ServerState& from) {
+  return {{"name", from.name},
+          {"answers", from.answers},
+          {"error", from.error.empty() ? Json() : Json(from.error)},
+          {"checks_per_second", from.checks_per_second},
+          {"allowed_per_second", from.rate.allowed},
+          {"denied_per_second", from.rate.denied},
+          {"check_latency", ToJson(from.checks)},
+          {"store",
+           {{"kind", from.store.redis() ? "redis" : "embedded"},
+            {"connections", from.store.connections()},
+            {"ready", from.store.ready()},
+            {"breakers_open", from.store.breakers_open()},
+            {"waiting", from.store.waiting()},
+            {"failures", from.store.failures()}}},
+          {"fleet_servers", from.fleet_servers},
+          {"fleet_share", from.fleet_share}};
+}
+
+Json ToJson(const RuleState& from) {
+  Json sources = Json::object();
+  for (std::size_t i = 1; i < from.by_source.size(); ++i) {
+    const Rate& rate = from.by_source[i];
+    if (rate.all() == 0) continue;
+    std::string name = v1::Source_Name(static_cast<v1::Source>(i)).substr(sizeof "SOURCE_" - 1);
+    for (char& c : name) c = c == '_' ? '_' : static_cast<char>(c - 'A' + 'a');
+    sources[name] = {{"allowed_per_second", rate.allowed}, {"denied_per_second", rate.denied}};
+  }
+  return {{"domain", from.domain},
+          {"rule", from.rule},
+          {"shadow", from.shadow},
+          {"allowed_per_second", from.rate.allowed},
+          {"denied_per_second", from.rate.denied},
+          {"sources", std::move(sources)}};
+}
+
+Json ToJson(const std::vector<KeyState>& from) {
+  Json keys = Json::array();
+  for (const KeyState& it : from) {
+    keys.push_back({{"domain", it.domain},
+                    {"rule", it.rule},
+                    {"limit", it.limit},
+                    {"key", it.key.empty() ? Json() : Json(it.key)},
+                    {"subject", it.subject},
+                    {"digest", it.digest},
+                    {"count", it.count},
+                    {"error", it.error}});
+  }
+  return keys;
+}
+
+}  // namespace
+
+FleetState Merge(std::span<const ServerWatch::State> servers) {
+  Merger merger;
+  for (const ServerWatch::State& server : servers) merger.Add(server);
+  return merger.Take();
+}
+
+Json ToJson(const FleetState& fleet) {
+  Json json = {{"servers", Json::array()},
+               {"checks_per_second", fleet.checks_per_second},
+               {"allowed_per_second", fleet.rate.allowed},
+               {"denied_per_second", fleet.rate.denied},
+               {"check_latency", ToJson(fleet.checks)},
+               {"store_latency", ToJson(fleet.store)},
+               {"rules", Json::array()},
+               {"rules_left_out", fleet.rules_left_out},
+               {"most_denied", ToJson(fleet.denied)},
+               {"most_used", ToJson(fleet.used)}};
+  for (const ServerState& server : fleet.servers) json["servers"].push_back(ToJson(server));
+  for (const RuleState& rule : fleet.rules) json["rules"].push_back(ToJson(rule));
+  return json;
+}
+
+}  // namespace sluice

@@ -1,0 +1,75 @@
+// What several servers did in about one second, merged, and as JSON.
+//
+// Plain values. Texts come from the servers and their callers: a terminal must not get them as they
+// are.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "console/server_watch.h"
+
+namespace sluice {
+
+struct Rate {
+  double allowed = 0, denied = 0;  // a second
+  double all() const { return allowed + denied; }
+};
+
+struct RuleState {
+  std::string domain, rule;  // the rule is empty: no rule decided
+  bool shadow = false;
+  Rate rate;
+  std::array<Rate, v1::Source_ARRAYSIZE> by_source{};  // by v1::Source
+};
+
+struct LatencyState {
+  // In microseconds, interpolated between bounds. Absent: there was none.
+  std::optional<double> p50, p99;
+};
+
+struct ServerState {
+  std::string name;
+  std::string error;  // why it is not watched; empty: it is, or it has not answered yet
+  bool answers = false;
+  double checks_per_second = 0;
+  Rate rate;
+  LatencyState checks;
+  v1::WatchedStore store;
+  std::uint64_t fleet_servers = 0;
+  double fleet_share = 0;
+};
+
+struct KeyState {
+  std::string domain, rule;
+  std::uint32_t limit = 0;
+  std::string key;      // empty: the server does not show keys
+  std::string subject;  // what follows the rule in the key, such as "user=42"
+  std::string digest;
+  std::uint64_t count = 0, error = 0;
+};
+
+struct FleetState {
+  std::vector<ServerState> servers;
+  double checks_per_second = 0;
+  // The sum over rules that are not shadows: a check counts once for each that took part.
+  Rate rate;
+  LatencyState checks, store;
+  std::vector<RuleState> rules;  // by domain and name
+  std::uint64_t rules_left_out = 0;
+  std::vector<KeyState> denied, used;  // highest counts first
+};
+
+// Servers without a frame add nothing. Servers with the same Redis count different checks, so all
+// numbers are sums; a key's errors add up, too.
+FleetState Merge(std::span<const ServerWatch::State> servers);
+
+nlohmann::ordered_json ToJson(const FleetState& fleet);
+
+}  // namespace sluice

@@ -1,0 +1,45 @@
+// Watches several servers.
+//
+// Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "client/target.h"
+#include "console/server_watch.h"
+#include "net/io_threads.h"
+
+namespace sluice {
+
+// A server, and what the operator calls it.
+struct NamedTarget {
+  std::string name;
+  Target target;
+};
+
+class FleetWatch {
+ public:
+  using States = std::vector<ServerWatch::State>;
+
+  // The error names the TLS file that is invalid.
+  static Result<std::unique_ptr<FleetWatch>> Start(std::vector<NamedTarget> servers);
+  ~FleetWatch();
+
+  // Of each server, in the order given.
+  States Now() const;
+
+  // Waits until each server has sent a frame or failed, at most `at_most`.
+  States WaitForFrames(Duration at_most) const;
+
+ private:
+  FleetWatch() = default;
+
+  net::IoThreads io_{1};
+  std::vector<std::unique_ptr<net::TlsClientContext>> tls_;
+  std::vector<std::unique_ptr<ServerWatch>> watches_;
+};
+
+}  // namespace sluice

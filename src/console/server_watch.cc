@@ -1,0 +1,132 @@
+#include "console/server_watch.h"
+
+#include <utility>
+
+#include "client/grpc_call.h"
+#include "client/http2_connection.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::chrono::seconds kEvery(1);
+
+// After a refusal of the credentials. Servers delay callers that present many wrong ones.
+constexpr std::chrono::seconds kRefusedPause(10);
+
+// A server that sends no frame for this long hangs, or its machine is gone.
+constexpr std::chrono::seconds kSilence(5);
+
+bool IsRefusal(const Error& error) {
+  return error.code == ErrorCode::kUnauthenticated || error.code == ErrorCode::kPermissionDenied;
+}
+
+}  // namespace
+
+// One connection and its call.
+class ServerWatch::Call final : public GrpcCall, public net::Flushable {
+ public:
+  Call(ServerWatch& owner, net::Loop& loop)
+      : Flushable(net::FlushStage::kStore),  // before the connection
+        owner_(&owner),
+        connection_(loop, owner.target_, owner.tls_, kSilence,
+                    [this, &loop] { loop.RequestFlush(*this); }) {
+    request_ = GrpcFrame(v1::WatchRequest().SerializeAsString());
+    request_complete_ = true;
+  }
+
+  bool connected() const { return connection_.settled(); }
+
+  // Destroys `call` at the end of the iteration. Until then it does not use its owner.
+  static void Dispose(std::unique_ptr<Call> call, net::Loop& loop) {
+    call->owner_ = nullptr;
+    loop.DisposeLater(std::move(call));
+  }
+
+ private:
+  void Flush() override {
+    if (!sent_ && connection_.accepts_requests()) {
+      sent_ = true;
+      connection_.Request("/sluice.v1.Admin/Watch", *this);
+    }
+    if (!connection_.loss().empty()) OnStatus({GrpcStatus::kUnavailable, connection_.loss()});
+  }
+
+  void OnMessage(std::string_view message) override {
+    v1::WatchFrame frame;
+    if (owner_ == nullptr) return;
+    if (frame.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
+      owner_->OnFrame(std::move(frame));
+    }
+  }
+
+  void OnStatus(const GrpcStatus& status) override {
+    if (owner_ == nullptr) return;
+    if (status.code != GrpcStatus::kOk) return owner_->OnLoss(ToError(status));
+    owner_->OnLoss({ErrorCode::kUnavailable, "the server has ended the call"});
+  }
+
+  ServerWatch* owner_;  // null: disposed of
+  Http2Connection connection_;
+  bool sent_ = false;
+};
+
+ServerWatch::ServerWatch(net::IoThreads& io, std::string name, Target target,
+                         const net::TlsClientContext* tls)
+    : io_(io), target_(std::move(target)), tls_(tls), state_{.name = std::move(name)} {
+  io_.RunOn(0, [this](net::EpollLoop& loop) {
+    timer_ = std::make_unique<net::Timer>(loop.timers(), [this] { OnTime(); });
+    Connect();
+  });
+}
+
+ServerWatch::~ServerWatch() {
+  io_.RunOn(0, [this](net::EpollLoop& loop) {
+    timer_.reset();
+    Call::Dispose(std::move(call_), loop);
+  });
+}
+
+void ServerWatch::Connect() {
+  net::EpollLoop& loop = io_.loop(0);
+  if (call_) Call::Dispose(std::move(call_), loop);
+  lost_ = false;
+  silent_since_ = loop.now();
+  call_ = std::make_unique<Call>(*this, loop);
+  timer_->Start(loop.now() + kEvery);
+}
+
+void ServerWatch::OnTime() {
+  if (lost_) return Connect();
+  const SteadyTime now = io_.loop(0).now();
+  timer_->Start(now + kEvery);
+  if (now - silent_since_ >= kSilence) {
+    OnLoss({ErrorCode::kDeadlineExceeded, "the server sends nothing"});
+  }
+}
+
+void ServerWatch::OnFrame(v1::WatchFrame frame) {
+  if (lost_) return;
+  silent_since_ = io_.loop(0).now();
+  const MutexLock lock(mutex_);
+  state_.last = std::make_shared<const v1::WatchFrame>(std::move(frame));
+  ++state_.frames;
+  state_.error.reset();
+  state_.connected = true;
+}
+
+// The call may still be on the stack, so the timer replaces it.
+void ServerWatch::OnLoss(Error error) {
+  if (std::exchange(lost_, true)) return;
+  timer_->Start(io_.loop(0).now() + (IsRefusal(error) ? kRefusedPause : kEvery));
+  const MutexLock lock(mutex_);
+  state_.last.reset();
+  state_.error = std::move(error);
+  state_.connected |= call_ && call_->connected();
+}
+
+ServerWatch::State ServerWatch::Now() const {
+  const MutexLock lock(mutex_);
+  return state_;
+}
+
+}  // namespace sluice

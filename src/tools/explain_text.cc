@@ -1,0 +1,65 @@
+#include "tools/explain_text.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+#include <google/protobuf/util/time_util.h>
+
+#include "tools/admin_call.h"
+#include "tools/answer_text.h"
+
+namespace sluice::tools {
+namespace {
+
+// The rule that allows without counting, or an empty string.
+std::string AllowedBy(const v1::ExplainResponse& answer) {
+  if (answer.response().decision() == v1::DECISION_DENIED) return "";
+  for (const v1::ExplainedRule& rule : answer.rules()) {
+    if (rule.effect() == "unlimited") return rule.rule() + " (unlimited)";
+  }
+  return "";
+}
+
+std::string RuleText(const v1::ExplainedRule& rule) {
+  std::string text = fmt::format("  {}  {}{}{}\n", rule.rule(), rule.effect(),
+                                 rule.reason().empty() ? "" : ": ", rule.reason());
+  for (const v1::ExplainedCounter& counter : rule.counters()) {
+    const std::string counts = CountsText({counter.counts().begin(), counter.counts().end()});
+    text += fmt::format("    {}{}  {}\n      {}\n", AlgorithmText(counter.status().algorithm()),
+                        counts == "cost" ? "" : fmt::format(" of {}", counts),
+                        LimitStateText(counter.status()), counter.key());
+  }
+  return text;
+}
+
+std::string LeaseText(const v1::ExplainedLease& lease) {
+  if (!lease.open()) return "The lease holds nothing: it was settled, or ended, or never was\n";
+  std::string text = fmt::format("OPEN  ends at {}Z, can be settled for 10 minutes more\n",
+                                 google::protobuf::util::TimeUtil::ToString(lease.ends_at()));
+  for (const v1::ExplainedCounter& counter : lease.counters()) {
+    text += fmt::format("  {} of {}  {}\n    {}\n", HeldText(counter.status()),
+                        CountsText({counter.counts().begin(), counter.counts().end()}),
+                        LimitStateText(counter.status()), counter.key());
+  }
+  for (const auto& [name, value] :
+       std::map<std::string, std::uint64_t>(lease.amounts().begin(), lease.amounts().end())) {
+    text += fmt::format("  taken with {}={}\n", name, value);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ExplainText(const v1::CheckLimitRequest& request, const v1::ExplainResponse& answer,
+                        const std::string& domain_hint) {
+  if (answer.has_lease()) return LeaseText(answer.lease());
+  std::string text = DecisionText(request, answer.response(),
+                                  {.ruled_by = AllowedBy(answer), .domain_hint = domain_hint});
+  for (const v1::ExplainedRule& rule : answer.rules()) text += RuleText(rule);
+  if (answer.rules().empty()) text += "  sluice rules lists the domains and their rules\n";
+  if (answer.has_xds()) text += XdsText(answer.xds(), "  ");
+  return text;
+}
+
+}  // namespace sluice::tools

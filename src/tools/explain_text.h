@@ -1,0 +1,14 @@
+// Formats the answer of Explain as text: the decision, then each rule with its counters.
+#pragma once
+
+#include <string>
+
+#include "sluice/v1/admin.pb.h"
+
+namespace sluice::tools {
+
+// `domain_hint`: as in DecisionContext. Ends with a newline.
+std::string ExplainText(const v1::CheckLimitRequest& request, const v1::ExplainResponse& answer,
+                        const std::string& domain_hint);
+
+}  // namespace sluice::tools

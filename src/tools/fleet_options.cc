@@ -1,0 +1,79 @@
+#include "tools/fleet_options.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "net/resolver.h"
+
+namespace sluice::tools {
+
+void FleetOptions::AddTo(CLI::App& app) {
+  admin.AddTo(app);
+  app.remove_option(app.get_option("--addr"));
+  addresses = {admin.server.address};
+  app.add_option("--addr", addresses,
+                 "Server: host:port or unix:PATH; repeatable. Every address of a name is asked")
+      ->envname("SLUICE_ADDR")
+      ->type_name("ADDRESS")
+      ->check(IsAddress)
+      ->allow_extra_args(false)
+      ->capture_default_str();
+}
+
+// An address of this machine is kept as it is, since its admin socket is named after it. So is a
+// name that is unknown: the attempt to connect reports it.
+std::vector<AdminOptions> FleetOptions::Servers() const {
+  std::vector<AdminOptions> servers;
+  for (const std::string& text : addresses) {
+    const Address address = *Address::Parse(text);  // the flag's check has parsed it before
+    AdminOptions server = admin;
+    server.server.address = text;
+    auto found = net::Resolver::SystemLookup(address);
+    if (address.is_unix() || address.is_local() || !found || found->empty()) {
+      servers.push_back(std::move(server));
+      continue;
+    }
+    if (server.server.tls_server_name.empty()) server.server.tls_server_name = address.host;
+    for (const net::Endpoint& endpoint : *found) {
+      server.server.address = endpoint.ToString();
+      const bool known = std::any_of(servers.begin(), servers.end(), [&](const auto& it) {
+        return it.server.address == server.server.address;
+      });
+      if (!known) servers.push_back(server);
+    }
+  }
+  return servers;
+}
+
+Result<std::vector<NamedTarget>> FleetOptions::Targets() const {
+  const std::vector<AdminOptions> servers = Servers();
+  if (servers.size() > 1 && !admin.address.empty()) {
+    return InvalidArgument("--admin: belongs to one server, but --addr names several");
+  }
+  std::vector<NamedTarget> targets;
+  for (const AdminOptions& server : servers) {
+    auto target = server.ToTarget();
+    if (!target) return target.error();
+    targets.push_back({.name = server.server.address, .target = std::move(*target)});
+  }
+  return targets;
+}
+
+std::unique_ptr<FleetWatch> FleetOptions::Watch(const std::vector<NamedTarget>& targets) const {
+  auto watch = FleetWatch::Start(targets);
+  if (!watch) {
+    FailBeforeAdminCall(watch.error());
+    return nullptr;
+  }
+  const auto states = (*watch)->WaitForFrames(admin.server.timeout);
+  const auto answers = [](const auto& state) { return state.last != nullptr; };
+  if (std::any_of(states.begin(), states.end(), answers)) return std::move(*watch);
+  const Error silent{ErrorCode::kDeadlineExceeded, "no answer within the timeout"};
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    FailAdminCall(admin, targets[i].target.address, states[i].connected,
+                  states[i].error.value_or(silent));
+  }
+  return nullptr;
+}
+
+}  // namespace sluice::tools

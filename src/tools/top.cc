@@ -1,0 +1,192 @@
+// `sluice top`: shows what servers decide, each second.
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "client/message_json.h"
+#include "console/fleet_state.h"
+#include "tools/command.h"
+#include "tools/fleet_options.h"
+#include "tools/signal_queue.h"
+#include "tools/top_screen.h"
+
+namespace sluice::tools {
+namespace {
+
+// How often frames and keys are looked for.
+constexpr int kPollMilliseconds = 50;
+
+// Servers that answer late are shown with their last frame.
+constexpr std::chrono::milliseconds kLongestWait(1500);
+
+struct TopOptions {
+  FleetOptions fleet;
+  std::uint64_t count = 0;  // 0: no end
+  std::string filter;
+};
+
+// Paces the output: a step is complete when each server that answers has sent a new frame.
+class Steps {
+ public:
+  explicit Steps(const FleetWatch& watch) : watch_(watch) {}
+
+  // The next step, or nullopt if it is not complete.
+  std::optional<FleetState> Next() {
+    const FleetWatch::States states = watch_.Now();
+    bool complete = true, any = false;
+    shown_.resize(states.size());
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      if (!states[i].last) continue;
+      const bool fresh = states[i].frames > shown_[i];
+      complete &= fresh;
+      any |= fresh;
+    }
+    // While no server answers, only the clock sets the pace.
+    if (!(complete && any) && SteadyNow() - last_ < kLongestWait) return std::nullopt;
+    for (std::size_t i = 0; i < states.size(); ++i) shown_[i] = states[i].frames;
+    last_ = SteadyNow();
+    return Merge(states);
+  }
+
+ private:
+  const FleetWatch& watch_;
+  std::vector<std::uint64_t> shown_;  // number of each server's last frame
+  SteadyTime last_ = SteadyNow();
+};
+
+// Whether the operator wants to end: by a signal.
+bool IsEnded(SignalQueue& signals) { return signals.Next().has_value(); }
+
+// Prints each step as lines or as JSON.
+int Print(const TopOptions& options, Steps& steps, SignalQueue& signals) {
+  const TopView view{.filter = options.filter};
+  for (std::uint64_t printed = 0; options.count == 0 || printed < options.count;) {
+    const auto fleet = steps.Next();
+    if (!fleet) {
+      pollfd signal{.fd = signals.fd(), .events = POLLIN, .revents = 0};
+      poll(&signal, 1, kPollMilliseconds);
+      if (IsEnded(signals)) break;
+      continue;
+    }
+    const auto now = std::chrono::floor<std::chrono::seconds>(Clock::System().Now());
+    if (options.fleet.admin.json) {
+      fmt::print("{}\n", JsonText(ToJson(*fleet)));
+    } else {
+      fmt::print("{}", TopLines(*fleet, view, fmt::format("{:%FT%TZ}", fmt::gmtime(now))));
+    }
+    if (std::fflush(stdout) != 0) return kExitError;
+    ++printed;
+  }
+  return kExitDone;
+}
+
+// The terminal while it belongs to the screen: keys come at once and are not shown.
+class Terminal {
+ public:
+  Terminal() {
+    tcgetattr(STDIN_FILENO, &before_);
+    termios raw = before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // a stopped program could not restore the terminal
+    tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    fmt::print("\x1b[?1049h\x1b[?25l");
+  }
+  ~Terminal() {
+    std::fputs("\x1b[?25h\x1b[?1049l", stdout);
+    std::fflush(stdout);
+    tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  static void Show(const FleetState& fleet, const TopView& view) {
+    winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+    winsize actual{};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &actual) == 0 && actual.ws_row > 0) size = actual;
+    std::string screen = TopScreen(fleet, view, size.ws_row, size.ws_col);
+    for (std::size_t at = 0; (at = screen.find('\n', at)) != std::string::npos; at += 5) {
+      screen.replace(at, 1, "\x1b[K\r\n");  // clears the rest of the line
+    }
+    fmt::print("\x1b[H{}\x1b[J", screen);
+    std::fflush(stdout);
+  }
+
+ private:
+  termios before_{};
+};
+
+int ShowScreen(const TopOptions& options, Steps& steps, SignalQueue& signals) {
+  const Terminal terminal;
+  TopView view{.filter = options.filter};
+  FleetState fleet;
+  while (!view.ended && !IsEnded(signals)) {
+    std::array<pollfd, 2> events = {{{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0},
+                                     {.fd = signals.fd(), .events = POLLIN, .revents = 0}}};
+    poll(events.data(), events.size(), kPollMilliseconds);
+    bool changed = false;
+    if (events[0].revents != 0) {
+      std::array<char, 64> keys{};
+      const ssize_t size = read(STDIN_FILENO, keys.data(), keys.size());
+      if (size <= 0) break;  // the terminal is gone
+      for (ssize_t i = 0; i < size; ++i) view.Press(keys[static_cast<std::size_t>(i)]);
+      changed = true;
+    }
+    if (auto next = view.stopped ? std::nullopt : steps.Next()) {
+      fleet = std::move(*next);
+      changed = true;
+    }
+    if (changed) Terminal::Show(fleet, view);
+  }
+  return kExitDone;
+}
+
+int RunTop(const TopOptions& options) {
+  SignalQueue signals;  // before any thread
+  const auto targets = options.fleet.Targets();
+  if (!targets) return FailBeforeAdminCall(targets.error());
+  const auto watch = options.fleet.Watch(*targets);
+  if (!watch) return kExitError;
+  Steps steps(*watch);
+  const bool screen = isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1 &&
+                      !options.fleet.admin.json && options.count == 0;
+  return screen ? ShowScreen(options, steps, signals) : Print(options, steps, signals);
+}
+
+std::function<int()> DeclareTop(CLI::App& app) {
+  auto options = std::make_shared<TopOptions>();
+  options->fleet.AddTo(app);
+  app.get_option("--json")->description("Print a JSON object each second, on a line");
+  app.add_option("--count", options->count, "Print this often, as lines, and end")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--filter", options->filter,
+                 "Only rules and keys that contain this (DOMAIN/RULE, or a key's values)")
+      ->type_name("TEXT");
+  app.footer(
+      "Keys: d, c, n sort by denied, checks, name; k shows keys denied or used; / filters; p "
+      "pauses; q quits.\n"
+      "Without a terminal it prints lines. Exit status: 0 ended, 2 error.\n"
+      "Example: sluice top --addr 10.0.0.1:8081 --addr 10.0.0.2:8081");
+  return [options] { return RunTop(*options); };
+}
+
+}  // namespace
+
+const Command kTop = {"top", "Show what servers decide each second, and the keys most denied",
+                      DeclareTop};
+
+}  // namespace sluice::tools
