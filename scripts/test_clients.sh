@@ -15,7 +15,7 @@ done
 
 declare -A packages=(
   # run.py needs them, too
-  [python]="python3-grpcio python3-protobuf protobuf-compiler openssl python3-pip python3-venv
+  [python]="redis-server python3-grpcio python3-protobuf protobuf-compiler openssl python3-pip python3-venv
     python3-setuptools python3-wheel python3-starlette python3-fastapi python3-uvicorn python3-flask"
   [cpp]="g++ cmake ninja-build libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler-grpc"
   [java]="openjdk-17-jdk-headless maven libmaven-compiler-plugin-java libmaven-resources-plugin-java
