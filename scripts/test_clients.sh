@@ -98,7 +98,7 @@ test_client() {
     python)
       path=$(clients/package.sh python)
       /usr/bin/python3 -m pip -q install --no-index --no-deps --upgrade --target build/clients/python "$path"
-      PYTHONPATH=$PWD/build/clients/python PAY_COMMANDS="pay pay_async pay_block" \
+      PYTHONPATH=$PWD/build/clients/python PAY_COMMANDS="pay pay_async pay_block" RESERVE_COMMANDS="reserve reserve_async" \
         "${tests[@]}" /usr/bin/python3 clients/python/example.py
       # Debian's packages are used instead of the package index.
       PATH=/usr/bin:/bin PYTHONPATH=/usr/lib/python3/dist-packages PIP_NO_INDEX=1 follow python "$path"
