@@ -115,7 +115,8 @@ class Line:
         self.address = "127.0.0.1:%d" % self._listening.getsockname()[1]
         self._pairs = []
         self._lost = False  # whether what clients send is lost
-        self._sent = threading.Event()
+        self._awaited, self._seen = b"", b""
+        self._sent = threading.Event()  # clients have sent what is awaited
         test.addCleanup(self._listening.close)
         test.addCleanup(self.break_off)
         threading.Thread(target=self._accept, daemon=True).start()
@@ -135,11 +136,15 @@ class Line:
                 if not (from_client and self._lost):
                     sink.sendall(data)
                 if from_client:
-                    self._sent.set()
+                    self._seen += data
+                    if self._awaited in self._seen:
+                        self._sent.set()
 
     @contextlib.contextmanager
-    def breaking(self, lost):
-        """Breaks at the end, after the client has sent something. The server gets that unless `lost`."""
+    def breaking(self, lost, awaited=b""):
+        """Breaks at the end, after the client has sent something, with `awaited` in it. The server gets
+        that unless `lost`."""
+        self._awaited, self._seen = awaited, b""
         self._sent.clear()
         self._lost = lost
         yield
@@ -242,7 +247,7 @@ class ClientTest(unittest.TestCase):
         line = Line(self, self.sluiced.address)
         asking = Example(self, "ask", line.address, "open")
         self.assertEqual(asking.say("?"), "allowed by Sluice")
-        with self.sluiced.silenced(), line.breaking(lost=False):
+        with self.sluiced.silenced(), line.breaking(lost=False, awaited=b"/browse"):
             asking.hear("?")
         self.assertEqual(asking.line(), "allowed without an answer")
         used = lambda: 100_000 - int(peek(self.sluiced.address, "endpoint=/browse")["limits"][0]["remaining"])
