@@ -118,7 +118,7 @@ test_client() {
       find "$out/grpc" -name '*.java' -print0 |
         xargs -0 javac --release 8 -encoding UTF-8 -proc:none -nowarn -d "$out/classes" -cp "$classes"
       javac -encoding UTF-8 -proc:none -parameters -d "$out/classes" -cp "$classes" clients/java/example/*.java
-      PAY_COMMANDS="pay spring async" \
+      PAY_COMMANDS="pay spring async" RESERVE_COMMANDS="reserve reserve_async" \
         "${tests[@]}" java -XX:TieredStopAtLevel=1 -cp "$classes" Example
       # For TLS, gRPC needs the OpenSSL library of Debian's netty, under the name that netty
       # expects.
