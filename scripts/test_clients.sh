@@ -3,13 +3,18 @@
 # follows its README in a new project. Installs the packages that are needed. If one cannot be
 # installed, it reports that and skips the language.
 #   scripts/test_clients.sh [cpp|python|java|go|node ...]    all without an argument
-# Tests two languages at a time, since their tests mostly wait. Shows the output of each at its end.
+#   scripts/test_clients.sh prepare                          only installs the packages
+# With node, tests the gateway of docker/llm as well. STREAMS=1000 is its full test, STARTS=100 that of first
+# checks.
+# Tests three languages at a time, since their tests mostly wait. Shows the output of each at its end.
 # Uses the sluiced and sluice of build/release, and builds them if they are missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+only_prepare=
+[[ ${1-} != prepare ]] || { only_prepare=yes && shift; }
 for language in "$@"; do
-  [[ $language =~ ^(cpp|python|java|go|node)$ ]] || { sed -n '2,7s/^# //p' scripts/test_clients.sh >&2; exit 2; }
+  [[ $language =~ ^(cpp|python|java|go|node)$ ]] || { sed -n '2,11s/^# //p' scripts/test_clients.sh >&2; exit 2; }
 done
 (($#)) || set -- java cpp python node go
 
@@ -93,7 +98,8 @@ test_client() {
         -DPROTOS="$PWD/proto"
       cmake --build "$out/example"
       PAY_COMMANDS="pay pay_async" "${tests[@]}" "$out/example/shop"
-      follow cpp "$path"
+      # The compiler's cache must not depend on the new folder.
+      CCACHE_BASEDIR=${TMPDIR:-/tmp} CCACHE_NOHASHDIR=1 follow cpp "$path"
       ;;
     python)
       path=$(clients/package.sh python)
@@ -154,10 +160,18 @@ test_client() {
       "$modules/.bin/tsc" --noEmit --allowJs --checkJs --skipLibCheck --target es2022 \
         --module node16 --types node --typeRoots "$modules/@types" build/clients/node/example.js
       "${tests[@]}" node build/clients/node/example.js
+      mkdir -p build/clients/node/llm
+      cp docker/llm/*.js build/clients/node/llm
+      /usr/bin/python3 clients/testing/gateway.py build/release/bin build/clients/node/llm
       npm_config_prefer_offline=true npm_config_audit=false npm_config_fund=false follow node "$path"
       ;;
   esac
 }
+
+if [[ $only_prepare ]]; then
+  for language in "$@"; do prepare "$language"; done
+  exit
+fi
 
 if [[ ! -x build/release/bin/sluiced || ! -x build/release/bin/sluice ]]; then
   scripts/setup.sh build
@@ -195,7 +209,7 @@ finish_one() {
 
 for language in "$@"; do
   if prepare "$language"; then
-    ((${#language_of[@]} < 2)) || finish_one
+    ((${#language_of[@]} < 3)) || finish_one
     start_one "$language"
   else
     echo "clients: $language is not tested: its packages cannot be installed (no network?)"

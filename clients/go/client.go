@@ -29,6 +29,8 @@ const (
 	modePeek   = pb.Mode_MODE_PEEK
 	modeCharge = pb.Mode_MODE_CHARGE
 	modeRefund = pb.Mode_MODE_REFUND
+
+	sourceFallback = pb.Source_SOURCE_FALLBACK
 )
 
 // A check is never sent twice, since it may have been counted. What ends or renews a lease is idempotent.

@@ -65,8 +65,9 @@ func (l *leases) release(id string) {
 	}()
 }
 
-// settle sends the settlement until it is stored. It does not wait for that.
-func (l *leases) settle(id string, used Amounts) {
+// settle sends the settlement until it is stored. It does not wait for that. local: the lease was granted
+// while the store was away.
+func (l *leases) settle(id string, used Amounts, local bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.settling >= l.maxSettlements {
@@ -86,7 +87,7 @@ func (l *leases) settle(id string, used Amounts) {
 	l.pending.Add(1)
 	go func() {
 		defer l.pending.Done()
-		failure := l.store(request)
+		failure := l.store(request, local)
 		l.mutex.Lock()
 		l.settling--
 		l.mutex.Unlock()
@@ -96,17 +97,20 @@ func (l *leases) settle(id string, used Amounts) {
 	}()
 }
 
-// store returns why the settlement was not stored; "" if it was.
-func (l *leases) store(request *pb.SettleLeaseRequest) string {
+// store returns why the settlement was not stored; "" if it was. QUEUED is repeated, since that server may
+// die; and a lease taken during an outage is not found until the server that granted it reaches the
+// store.
+func (l *leases) store(request *pb.SettleLeaseRequest, local bool) string {
 	end := time.Now().Add(l.settleFor)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		answer, err := l.stub.SettleLease(ctx, request)
 		cancel()
-		failure := "the store is away" // QUEUED: repeated, since that server may die
+		failure := "the store is away"
+		outcome := answer.GetOutcome()
 		if err != nil {
 			failure = err.Error()
-		} else if answer.GetOutcome() != pb.Outcome_OUTCOME_QUEUED {
+		} else if outcome != pb.Outcome_OUTCOME_QUEUED && !(local && outcome == pb.Outcome_OUTCOME_NOT_FOUND) {
 			return ""
 		}
 		if isMistake(err) || time.Now().Add(pause).After(end) {

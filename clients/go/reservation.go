@@ -24,9 +24,10 @@ type Reservation struct {
 }
 
 type part struct {
-	id   string
-	held Amounts
-	stop func() // ends the renewal
+	id    string
+	held  Amounts
+	local bool   // the store was away
+	stop  func() // ends the renewal
 }
 
 // Reserve takes units of all limits under a lease, and returns a *LimitedError if the request is denied. If
@@ -105,8 +106,9 @@ func (r *Reservation) Settle(amounts Amounts) {
 	}
 	r.settled = true
 	for index, share := range split(r.parts, r.used) {
-		r.parts[index].stop()
-		r.client.leases.settle(r.parts[index].id, share)
+		part := r.parts[index]
+		part.stop()
+		r.client.leases.settle(part.id, share, part.local)
 	}
 }
 
@@ -131,11 +133,12 @@ func (r *Reservation) add(decision Decision, held Amounts) {
 	if lease.GetId() == "" {
 		return
 	}
+	local := decision.Response.GetSource() == sourceFallback
 	if r.settled {
-		r.client.leases.settle(lease.GetId(), nothingOf(held))
+		r.client.leases.settle(lease.GetId(), nothingOf(held), local)
 		return
 	}
-	r.parts = append(r.parts, part{lease.GetId(), held, r.client.leases.renew(lease)})
+	r.parts = append(r.parts, part{lease.GetId(), held, local, r.client.leases.renew(lease)})
 }
 
 func nothingOf(held Amounts) Amounts {

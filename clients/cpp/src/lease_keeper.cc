@@ -78,8 +78,8 @@ void LeaseKeeper::Release(const std::string& id) {
       calls_, &PendingCalls::AsyncStub::ReleaseLease, id, kTimeout);
 }
 
-void LeaseKeeper::Settle(const std::string& id, const Amounts& used) {
-  Settlement settlement{{}, Clock::now() + options_.settle_for, kFirstPause};
+void LeaseKeeper::Settle(const std::string& id, const Amounts& used, bool local) {
+  Settlement settlement{{}, local, Clock::now() + options_.settle_for, kFirstPause};
   settlement.request.set_lease_id(id);
   for (const auto& [name, value] : used) {
     if (name == "cost") {
@@ -163,8 +163,10 @@ void LeaseKeeper::Attempt(Settlement settlement) {
 
 void LeaseKeeper::Attempted(Settlement settlement, const grpc::Status& status,
                             v1::Outcome outcome) {
-  // QUEUED is repeated, since that server may die.
-  const bool stored = status.ok() && outcome != v1::OUTCOME_QUEUED;
+  // QUEUED is repeated, since that server may die; and a lease taken during an outage is not found
+  // until the server that granted it reaches the store.
+  const bool stored = status.ok() && outcome != v1::OUTCOME_QUEUED &&
+                      !(settlement.local && outcome == v1::OUTCOME_NOT_FOUND);
   {
     const std::lock_guard lock(mutex_);
     const auto next = Clock::now() + Jitter(settlement.pause);

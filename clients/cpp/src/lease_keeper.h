@@ -38,8 +38,9 @@ class LeaseKeeper {
   // lost, the lease ends when its ttl has passed.
   void Release(const std::string& id);
 
-  // Stops renewing the lease and sends the settlement until it is stored. Returns at once.
-  void Settle(const std::string& id, const Amounts& used);
+  // Stops renewing the lease and sends the settlement until it is stored. Returns at once. `local`:
+  // the lease was granted while the store was away.
+  void Settle(const std::string& id, const Amounts& used, bool local);
 
   // Waits until settlements are stored, at most options.drain. Returns how many are not.
   std::size_t Close();
@@ -54,6 +55,7 @@ class LeaseKeeper {
 
   struct Settlement {
     v1::SettleLeaseRequest request;
+    bool local;
     Clock::time_point end;            // no attempt after this
     std::chrono::milliseconds pause;  // before the next attempt
   };

@@ -70,7 +70,7 @@ void Reservation::Settle(const Amounts& amounts) {
       }
     }
     for (auto& [name, value] : left) value -= share[name];
-    keeper_->Settle(part.id, share);
+    keeper_->Settle(part.id, share, part.local);
   }
   keeper_ = nullptr;
 }
@@ -82,7 +82,8 @@ bool Reservation::Take(const v1::CheckLimitRequest& request) {
   // Without a lease there is nothing to settle: no rule counts, or no server answered.
   if (!lease.id().empty() && keeper_ != nullptr) {
     keeper_->Add(lease.id(), lease.ttl());
-    parts_.push_back({lease.id(), HeldBy(request)});
+    const bool local = decision_.response.source() == v1::SOURCE_FALLBACK;
+    parts_.push_back({lease.id(), HeldBy(request), local});
   }
   std::this_thread::sleep_for(decision_.wait);
   return true;

@@ -8,8 +8,10 @@ const FIRST_PAUSE = 100;  // ms between attempts to settle; doubled up to LAST_P
 const LAST_PAUSE = 1000;
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-// Outcomes that no other attempt can change.
-const STORED = new Set(['OUTCOME_SETTLED', 'OUTCOME_ALREADY_SETTLED', 'OUTCOME_NOT_FOUND']);
+// Whether no other attempt can change the outcome. QUEUED is repeated, since that server may die; and
+// a lease taken during an outage is not found until the server that granted it reaches the store.
+const isFinal = (outcome, local) =>
+  outcome !== 'OUTCOME_QUEUED' && !(local && outcome === 'OUTCOME_NOT_FOUND');
 
 class Leases {
   #call;
@@ -42,14 +44,15 @@ class Leases {
     this.#track(this.#call('ReleaseLease', {lease_id: id}, CALL_TIMEOUT).catch(() => {}));
   }
 
-  // Sends the settlement until it is stored. Never rejects.
-  settle(id, {cost, ...amounts}) {
+  // Sends the settlement until it is stored. Never rejects. `local`: the lease was granted while the store
+  // was away.
+  settle({id, local}, {cost, ...amounts}) {
     if (this.#settling >= this.#options.maxSettlements) {
       this.#lost(`${this.#settling} others are waiting`);
       return;
     }
     this.#settling += 1;
-    this.#track(this.#store({lease_id: id, cost, amounts}).then((failure) => {
+    this.#track(this.#store({lease_id: id, cost, amounts}, local).then((failure) => {
       this.#settling -= 1;
       if (failure) this.#lost(failure);
     }));
@@ -73,13 +76,13 @@ class Leases {
   }
 
   // Returns why the settlement was not stored; undefined if it was.
-  async #store(request) {
+  async #store(request, local) {
     const end = Date.now() + this.#options.settleFor;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LAST_PAUSE)) {
-      let failure = 'the store is away';  // QUEUED: repeated, since that server may die
+      let failure = 'the store is away';
       try {
         const {outcome} = await this.#call('SettleLease', request, CALL_TIMEOUT);
-        if (STORED.has(outcome)) return undefined;
+        if (isFinal(outcome, local)) return undefined;
       } catch (error) {
         failure = error.message;
         if (this.#isMistake(error)) return failure;

@@ -6,7 +6,7 @@ const {sleep} = require('./decision');
 class Reservation {
   #take;
   #leases;
-  #parts = [];  // in the order of taking: {id, held, stop}
+  #parts = [];  // in the order of taking: {id, local, held, stop}
   #used = {};
   #open = true;
 
@@ -64,16 +64,17 @@ class Reservation {
     this.decision = decision;
     const {lease} = decision.response;
     if (lease) {
-      const part = {id: lease.id, held, stop: this.#leases.renew(lease)};
+      const local = decision.response.source === 'SOURCE_FALLBACK';
+      const part = {id: lease.id, local, held, stop: this.#leases.renew(lease)};
       if (this.#open) this.#parts.push(part);
       else this.#end(part, Object.fromEntries(Object.keys(held).map((name) => [name, 0])));
     }
     await sleep(decision.wait);
   }
 
-  #end({id, stop}, used) {
-    stop();
-    this.#leases.settle(id, used);
+  #end(part, used) {
+    part.stop();
+    this.#leases.settle(part, used);
   }
 }
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import TYPE_CHECKING, Any, Iterator, NamedTuple
 
+from . import rate_limiter_pb2 as pb
 from .decision import Decision, denial
 from .leases import LeaseKeeper
 
@@ -57,6 +58,12 @@ class LimitedBlock:
             raise
 
 
+class _Part(NamedTuple):
+    lease_id: str
+    held: dict[str, int]
+    local: bool  # the store was away
+
+
 class Reservation:
     """What Client.reserve returns: units under a lease, which is renewed while the block runs. Not
     thread-safe."""
@@ -64,7 +71,7 @@ class Reservation:
     def __init__(self, client: Client, leases: LeaseKeeper,
                  check: tuple[str, Attributes, dict[str, Any]]):
         self._client, self._leases, self._check = client, leases, check
-        self._parts: list[tuple[str, dict[str, int]]] = []  # lease and what it holds; in order
+        self._parts: list[_Part] = []  # in the order of taking
         self._used: dict[str, int] = {}
         self._open = True
         self.decision = Decision(False)
@@ -112,9 +119,8 @@ class Reservation:
             return
         self.use(**amounts)
         self._open = False
-        shares = _split([held for _, held in self._parts], self._used)
-        for (lease_id, _), share in zip(self._parts, shares):
-            self._leases.settle(lease_id, share)
+        for part, share in zip(self._parts, _split(self._parts, self._used)):
+            self._leases.settle(part.lease_id, share, part.local)
 
     def _first(self) -> dict[str, int]:
         options = self._check[2]
@@ -145,11 +151,12 @@ class Reservation:
         lease = decision.response.lease
         if not lease.id:  # nothing to settle: no rule counts, or no server answered
             return
+        local = decision.response.source == pb.SOURCE_FALLBACK
         if self._open:
             self._leases.hold(lease)
-            self._parts.append((lease.id, held))
+            self._parts.append(_Part(lease.id, held, local))
         else:
-            self._leases.settle(lease.id, dict.fromkeys(held, 0))
+            self._leases.settle(lease.id, dict.fromkeys(held, 0), local)
 
     @contextlib.contextmanager
     def _unused_on_error(self) -> Iterator[None]:
@@ -165,12 +172,12 @@ def _further(amounts: dict[str, int]) -> dict[str, int]:
     return {"cost": 0, **({"requests": 0} if amounts.get("cost") else {}), **amounts}
 
 
-def _split(parts: list[dict[str, int]], used: dict[str, int]) -> list[dict[str, int]]:
+def _split(parts: list[_Part], used: dict[str, int]) -> list[dict[str, int]]:
     """Distributes what was used over the parts: each gets at most what it held, the last one the rest."""
     left, shares = dict(used), []
-    for index, held in enumerate(parts):
-        last = index == len(parts) - 1
-        share = {name: value if last else min(value, held.get(name, 0)) for name, value in left.items()}
+    for part in parts:
+        held = left if part is parts[-1] else part.held
+        share = {name: min(value, held.get(name, 0)) for name, value in left.items()}
         left = {name: value - share[name] for name, value in left.items()}
         shares.append(share)
     return shares

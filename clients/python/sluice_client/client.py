@@ -227,11 +227,12 @@ class Client:
     def _end_unused(self, call: Any, request: pb.CheckLimitRequest) -> None:
         if call.code() != grpc.StatusCode.OK or not call.result().lease.id:
             return
+        response = call.result()
         if request.HasField("lease_ttl"):  # else the units would stay charged
             nothing = dict.fromkeys(["cost", "requests", *request.amounts], 0)
-            self._leases.settle(call.result().lease.id, nothing)
+            self._leases.settle(response.lease.id, nothing, response.source == pb.SOURCE_FALLBACK)
         else:
-            self._leases.release(call.result().lease.id)
+            self._leases.release(response.lease.id)
 
     def _request(self, domain: str, attributes: Attributes,
                  options: CheckOptions) -> pb.CheckLimitRequest:

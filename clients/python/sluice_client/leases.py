@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import itertools
 import logging
@@ -18,9 +19,6 @@ from .decision import seconds
 
 CALL_TIMEOUT = 5  # seconds; a call waits that long for a connection
 FIRST_PAUSE, LAST_PAUSE = 0.1, 1.0  # seconds between attempts to settle; doubled each time
-
-# Outcomes that no other attempt can change.
-STORED = {pb.OUTCOME_SETTLED, pb.OUTCOME_ALREADY_SETTLED, pb.OUTCOME_NOT_FOUND}
 
 
 class LeaseKeeper:
@@ -57,8 +55,9 @@ class LeaseKeeper:
             self._releases.add(call)
         call.add_done_callback(self._released)
 
-    def settle(self, lease_id: str, used: Mapping[str, int]) -> None:
-        """Sends the settlement until it is stored. Does not wait for that."""
+    def settle(self, lease_id: str, used: Mapping[str, int], local: bool) -> None:
+        """Sends the settlement until it is stored. Does not wait for that. `local`: the lease was granted
+        while the store was away."""
         if sys.is_finalizing():
             return
         with self._changed:
@@ -68,8 +67,8 @@ class LeaseKeeper:
                 return
             self._settling += 1
         amounts = {name: value for name, value in used.items() if name != "cost"}
-        self._attempt(pb.SettleLeaseRequest(lease_id=lease_id, cost=used.get("cost"), amounts=amounts),
-                      time.monotonic() + self._settle_for, FIRST_PAUSE)
+        request = pb.SettleLeaseRequest(lease_id=lease_id, cost=used.get("cost"), amounts=amounts)
+        self._attempt(_Settlement(request, local, time.monotonic() + self._settle_for))
 
     def close(self, drain: float) -> int:
         """Waits for releases and settlements, at most `drain` seconds. Returns how many settlements are
@@ -124,26 +123,41 @@ class LeaseKeeper:
             self._releases.discard(call)
             self._changed.notify_all()
 
-    def _attempt(self, request: pb.SettleLeaseRequest, end: float, pause: float) -> None:
-        call = self._start("SettleLease", request, CALL_TIMEOUT)
-        call.add_done_callback(lambda call: self._attempted(call, request, end, pause))
+    def _attempt(self, settlement: _Settlement) -> None:
+        call = self._start("SettleLease", settlement.request, CALL_TIMEOUT)
+        call.add_done_callback(lambda call: self._attempted(call, settlement))
 
-    def _attempted(self, call: Any, request: pb.SettleLeaseRequest, end: float, pause: float) -> None:
-        failure = ""
-        if call.code() != grpc.StatusCode.OK:
-            failure = f"{call.code().name}: {call.details()}"
-        elif call.result().outcome not in STORED:
-            failure = "the store is away"  # QUEUED: repeated, since that server may die
-        again = failure and not self._is_mistake(call.code()) and time.monotonic() + pause < end
+    def _attempted(self, call: Any, settlement: _Settlement) -> None:
+        failure = settlement.failure(call)
+        pause, settlement.pause = settlement.pause, min(2 * settlement.pause, LAST_PAUSE)
+        again = (failure and not self._is_mistake(call.code())
+                 and time.monotonic() + pause < settlement.end)
         with self._changed:
             if again and not self._closed:
-                self._plan(pause * random.uniform(0.5, 1),
-                           lambda: self._attempt(request, end, min(2 * pause, LAST_PAUSE)))
+                self._plan(pause * random.uniform(0.5, 1), lambda: self._attempt(settlement))
                 return
             self._settling -= 1
             self._changed.notify_all()
         if failure:
             _lost(failure)
+
+
+@dataclasses.dataclass
+class _Settlement:
+    request: pb.SettleLeaseRequest
+    local: bool
+    end: float  # no attempt after this
+    pause: float = FIRST_PAUSE  # before the next attempt
+
+    def failure(self, call: Any) -> str:
+        """Why another attempt could help; "" if the settlement is stored. QUEUED is repeated, since that
+        server may die; and a lease taken during an outage is not found until the server that granted it
+        reaches the store."""
+        if call.code() != grpc.StatusCode.OK:
+            return f"{call.code().name}: {call.details()}"
+        outcome = call.result().outcome
+        away = outcome == pb.OUTCOME_QUEUED or (self.local and outcome == pb.OUTCOME_NOT_FOUND)
+        return "the store is away" if away else ""
 
 
 def _lost(why: str) -> None:

@@ -123,6 +123,7 @@ class Reservation {
   struct Part {
     std::string id;
     Amounts held;
+    bool local;  // the store was away
   };
 
   bool Take(const v1::CheckLimitRequest& request);

@@ -13,6 +13,7 @@ import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.logging.Logger;
+import sluice.v1.CheckLimitResponse;
 import sluice.v1.Lease;
 import sluice.v1.Outcome;
 import sluice.v1.RateLimiterGrpc;
@@ -20,6 +21,7 @@ import sluice.v1.ReleaseLeaseRequest;
 import sluice.v1.RenewLeaseRequest;
 import sluice.v1.SettleLeaseRequest;
 import sluice.v1.SettleLeaseResponse;
+import sluice.v1.Source;
 
 /**
  * The leases of a client: renewed while they are open, released or settled in the background. Thread-safe.
@@ -63,8 +65,13 @@ final class Leases {
     Context.ROOT.run(() -> stubFor(CALL_MILLIS).releaseLease(release));
   }
 
+  /** Whether the lease was granted while the store was away. */
+  static boolean isLocal(CheckLimitResponse response) {
+    return response.getSource() == Source.SOURCE_FALLBACK;
+  }
+
   /** Sends the settlement until it is stored. Does not wait for that. */
-  void settle(String id, Map<String, Long> used) {
+  void settle(String id, Map<String, Long> used, boolean local) {
     synchronized (this) {
       if (settling >= options.maxSettlements) {
         report(settling + " others are waiting");
@@ -79,7 +86,7 @@ final class Leases {
       request.setCost(cost);
     }
     request.putAllAmounts(amounts);
-    new Settlement(request.build()).attempt();
+    new Settlement(request.build(), local).attempt();
   }
 
   /** Waits until settlements are stored, at most {@code millis}. */
@@ -109,11 +116,13 @@ final class Leases {
   /** One settlement, which is repeated. */
   private final class Settlement implements FutureCallback<SettleLeaseResponse> {
     private final SettleLeaseRequest request;
+    private final boolean local;
     private final long end = System.nanoTime() + options.settleFor.toNanos();
     private long pause = FIRST_PAUSE_MILLIS;
 
-    Settlement(SettleLeaseRequest request) {
+    Settlement(SettleLeaseRequest request, boolean local) {
       this.request = request;
+      this.local = local;
     }
 
     void attempt() {
@@ -123,10 +132,13 @@ final class Leases {
                   stubFor(CALL_MILLIS).settleLease(request), this, MoreExecutors.directExecutor()));
     }
 
+    // QUEUED is repeated, since that server may die; and a lease taken during an outage is not found until
+    // the server that granted it reaches the store.
     @Override
     public void onSuccess(SettleLeaseResponse response) {
-      if (response.getOutcome() == Outcome.OUTCOME_QUEUED) {
-        again("the store is away", true); // repeated, since that server may die
+      Outcome outcome = response.getOutcome();
+      if (outcome == Outcome.OUTCOME_QUEUED || (local && outcome == Outcome.OUTCOME_NOT_FOUND)) {
+        again("the store is away", true);
       } else {
         again(null, false);
       }

@@ -17,11 +17,13 @@ public final class Reservation implements AutoCloseable {
   private static final class Part {
     final String id;
     final Map<String, Long> held;
+    final boolean local;
     final ScheduledFuture<?> renewing;
 
-    Part(String id, Map<String, Long> held, ScheduledFuture<?> renewing) {
+    Part(String id, Map<String, Long> held, boolean local, ScheduledFuture<?> renewing) {
       this.id = id;
       this.held = held;
+      this.local = local;
       this.renewing = renewing;
     }
   }
@@ -82,7 +84,7 @@ public final class Reservation implements AutoCloseable {
     List<Map<String, Long>> shares = split();
     for (int i = 0; i < parts.size(); ++i) {
       parts.get(i).renewing.cancel(false);
-      leases.settle(parts.get(i).id, shares.get(i));
+      leases.settle(parts.get(i).id, shares.get(i), parts.get(i).local);
     }
   }
 
@@ -144,10 +146,11 @@ public final class Reservation implements AutoCloseable {
     }
     decision = decided;
     Lease lease = decided.response().getLease();
+    boolean local = Leases.isLocal(decided.response());
     if (!lease.getId().isEmpty() && open) {
-      parts.add(new Part(lease.getId(), heldBy(request), leases.renew(lease)));
+      parts.add(new Part(lease.getId(), heldBy(request), local, leases.renew(lease)));
     } else if (!lease.getId().isEmpty()) {
-      leases.settle(lease.getId(), nothingOf(request));
+      leases.settle(lease.getId(), nothingOf(request), local);
     }
     return decided;
   }

@@ -241,7 +241,7 @@ public final class SluiceClient implements AutoCloseable {
   private void endUnused(CheckLimitRequest request, CheckLimitResponse response) {
     String id = response.getLease().getId();
     if (!id.isEmpty() && request.hasLeaseTtl()) {
-      leases.settle(id, Reservation.nothingOf(request));
+      leases.settle(id, Reservation.nothingOf(request), Leases.isLocal(response));
     } else if (!id.isEmpty()) {
       leases.release(id);
     }
