@@ -330,7 +330,7 @@ class ClientTest(unittest.TestCase):
         sluiced.kill()
         self.assertEqual(settling.say("settle"), "settled")
         sluiced.start()
-        self.assertEqual(settling.output().split(), ["0", "lost"])
+        self.assertEqual(settling.line(), "0 lost")
         self.assertEqual(tokens_left(sluiced.address, "ann"), 900)
         self.assertEqual(slot_ends_in(sluiced.address, "endpoint=/model", "user=ann"), 0)
 
@@ -339,7 +339,7 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(settling.line(), "held")
         self.sluiced.kill()
         self.assertEqual(settling.say("settle"), "settled")
-        self.assertEqual(settling.output().split(), ["1", "lost"])
+        self.assertEqual(settling.line(), "1 lost")
 
     def serve(self):
         line = self.example("serve").line()
