@@ -142,7 +142,7 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 // The server may be behind a proxy on the same machine, which has no TLS.
 func (b bearer) RequireTransportSecurity() bool { return false }
 
-// LostSettlements is the error of Close if that many settlements were not stored in time. Their leases
+// LostSettlements is the error of Close if that many settlements were not stored. Their leases
 // stay charged as taken.
 type LostSettlements int
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"log"
 	"math/rand"
 	"sync"
@@ -27,6 +28,7 @@ type leases struct {
 	pending        sync.WaitGroup // releases and settlements
 	mutex          sync.Mutex
 	settling       int // guarded by mutex
+	lost           int // guarded by mutex
 	closed         chan struct{}
 }
 
@@ -71,7 +73,7 @@ func (l *leases) settle(id string, used Amounts, local bool) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.settling >= l.maxSettlements {
-		reportLost("too many are waiting")
+		l.report(fmt.Sprintf("%d others are waiting", l.settling))
 		return
 	}
 	l.settling++
@@ -89,10 +91,10 @@ func (l *leases) settle(id string, used Amounts, local bool) {
 		defer l.pending.Done()
 		failure := l.store(request, local)
 		l.mutex.Lock()
+		defer l.mutex.Unlock()
 		l.settling--
-		l.mutex.Unlock()
 		if failure != "" {
-			reportLost(failure)
+			l.report(failure)
 		}
 	}()
 }
@@ -124,7 +126,8 @@ func (l *leases) store(request *pb.SettleLeaseRequest, local bool) string {
 	}
 }
 
-// close waits for releases and settlements, at most `drain`. It returns how many settlements are lost.
+// close waits for releases and settlements, at most `drain`. It returns how many settlements are lost in
+// all.
 func (l *leases) close(drain time.Duration) int {
 	done := make(chan struct{})
 	go func() {
@@ -138,10 +141,12 @@ func (l *leases) close(drain time.Duration) int {
 	close(l.closed)
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	return l.settling
+	return l.lost + l.settling
 }
 
-func reportLost(why string) {
+// report is called with the mutex held.
+func (l *leases) report(why string) {
+	l.lost++
 	log.Printf("sluice: a settlement is lost, its lease stays charged as taken: %s", why)
 }
 

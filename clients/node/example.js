@@ -8,7 +8,7 @@
 //   example.js ask ADDRESS open|closed        checks once for each line of standard input
 //   example.js export ADDRESS                 holds a slot until standard input ends
 //   example.js reserve ADDRESS USER           works three times for estimated tokens, and settles those used
-//   example.js settle ADDRESS USER MS         takes tokens, settles at a line, waits that long until it is stored
+//   example.js settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
 //   example.js serve ADDRESS                  serves HTTP and gRPC until standard input ends
 'use strict';
 
@@ -140,10 +140,13 @@ async function reserve(address, user) {
   }
 }
 
-async function settle(address, user, drain) {
-  const client = new Client(address, {deadline: DEADLINE, leaseTtl: 6000, drain: Number(drain)});
+async function settle(address, user, ...bounds) {
+  const [drain, settleFor, maxSettlements] = bounds.map(Number);
+  const client = new Client(address,
+    {deadline: DEADLINE, leaseTtl: 6000, drain, settleFor, maxSettlements});
   const lines = readline.createInterface({input: process.stdin})[Symbol.asyncIterator]();
-  const reservation = await client.reserve('shop', {endpoint: '/model', user}, {amounts: {tokens: 400}});
+  const reservation = await client.reserve('shop', {endpoint: '/model', user}, {amounts: {tokens: 300}});
+  await reservation.extend({tokens: 100});
   console.log('held');
   await lines.next();
   reservation.settle({tokens: 100});

@@ -117,7 +117,7 @@ export class Client {
   /** Renews the decision's lease, if it has one, until the returned function is called. */
   hold(decision: Decision): () => void;
   /** Waits until settlements are stored and releases are answered, at most `drain`. Returns how many
-   * settlements are lost. */
+   * settlements are lost in all. */
   close(): Promise<number>;
 }
 

@@ -12,7 +12,7 @@
   example.py export ADDRESS                   holds a slot until standard input ends
   example.py reserve ADDRESS USER             works three times for estimated tokens, and settles those used
   example.py reserve_async ADDRESS USER       the same, by `async with`
-  example.py settle ADDRESS USER MS           takes tokens, settles at a line, waits that long until it is stored
+  example.py settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
   example.py serve ADDRESS                    serves HTTP and gRPC until standard input ends
 """
 
@@ -169,10 +169,12 @@ async def reserve_async(address, user):
                 print("denied")
 
 
-def settle(address, user, milliseconds):
-    client = Client(address, deadline=DEADLINE, lease_ttl=6, drain=int(milliseconds) / 1000)
+def settle(address, user, drain, settle_for, max_settlements):
+    client = Client(address, deadline=DEADLINE, lease_ttl=6, drain=int(drain) / 1000,
+                    settle_for=int(settle_for) / 1000, max_settlements=int(max_settlements))
     facts = {"endpoint": "/model", "user": user}
-    with client.reserve("shop", facts, amounts={"tokens": 400}) as reservation:
+    with client.reserve("shop", facts, amounts={"tokens": 300}) as reservation:
+        reservation.extend(tokens=100)
         print("held", flush=True)
         sys.stdin.readline()
         reservation.use(tokens=100)

@@ -18,7 +18,8 @@ modes, ask, export, reserve, settle and serve. Tests these promises for every la
     free after a crash
   a reservation is settled with what was used, also if the work fails; its lease is renewed; a part beyond
     what is left is denied
-  a settlement survives the end of the server, and the next one stores it
+  a settlement survives the end of the server, and the next one stores it; it is repeated only for so long,
+    and only so many wait
   HTTP: 429 with Retry-After, RateLimit on every answer; gRPC: RESOURCE_EXHAUSTED, by an
   interceptor; 503 and UNAVAILABLE if no server answers
 """
@@ -322,7 +323,7 @@ class ClientTest(unittest.TestCase):
 
     def test_a_settlement_survives_the_end_of_the_server(self):
         sluiced = Sluiced(self, "--redis", redis(self), "--redis-timeout", "1m")
-        settling = Example(self, "settle", sluiced.address, "ann", "60000")
+        settling = Example(self, "settle", sluiced.address, "ann", "60000", "600000", "10")
         self.assertEqual(settling.line(), "held")
         self.assertEqual(tokens_left(sluiced.address, "ann"), 600)
         for _ in range(2):
@@ -334,12 +335,26 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(tokens_left(sluiced.address, "ann"), 900)
         self.assertEqual(slot_ends_in(sluiced.address, "endpoint=/model", "user=ann"), 0)
 
-    def test_a_shutdown_waits_for_settlements_only_as_long_as_it_may(self):
-        settling = self.example("settle", "ann", "1")
+    def settle_without_a_server(self, *bounds):
+        """What the example prints at its end. It has two settlements, one for each part."""
+        settling = self.example("settle", "ann", *bounds)
         self.assertEqual(settling.line(), "held")
         self.sluiced.kill()
         self.assertEqual(settling.say("settle"), "settled")
+        return settling.line()
+
+    def test_a_shutdown_waits_for_settlements_only_as_long_as_it_may(self):
+        self.assertEqual(self.settle_without_a_server("1", "600000", "10"), "2 lost")
+
+    def test_a_settlement_is_repeated_only_as_long_as_it_may(self):
+        self.assertEqual(self.settle_without_a_server("600000", "1", "10"), "2 lost")
+
+    def test_only_so_many_settlements_wait(self):
+        settling = self.example("settle", "ann", "60000", "600000", "1")
+        self.assertEqual(settling.line(), "held")
+        self.assertEqual(settling.say("settle"), "settled")
         self.assertEqual(settling.line(), "1 lost")
+        self.assertEqual(tokens_left(self.sluiced.address, "ann"), 1000 - 100 - 100)
 
     def serve(self):
         line = self.example("serve").line()

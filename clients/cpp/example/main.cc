@@ -9,7 +9,7 @@
 //   shop ask ADDRESS open|closed          checks once for each line of standard input
 //   shop export ADDRESS                   holds a slot until standard input ends
 //   shop reserve ADDRESS USER           works thrice for estimated tokens, settles those used
-//   shop settle ADDRESS USER MS         takes tokens, settles at a line, waits that long for it
+//   shop settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; times in ms
 //   shop serve ADDRESS                    serves gRPC until standard input ends
 
 #include <atomic>
@@ -206,10 +206,12 @@ void Settle(const std::string& address, const Arguments& arguments) {
   sluice::Options options = kPatient;
   options.lease_ttl = std::chrono::seconds(6);
   options.drain = std::chrono::milliseconds(std::stoi(arguments.at(1)));
+  options.settle_for = std::chrono::milliseconds(std::stoi(arguments.at(2)));
+  options.max_settlements = std::stoul(arguments.at(3));
   sluice::Client client(address, options);
   {
-    sluice::Reservation reservation = client.Reserve(Model(arguments.at(0), 400));
-    std::cout << (reservation ? "held" : "denied") << std::endl;
+    sluice::Reservation reservation = client.Reserve(Model(arguments.at(0), 300));
+    std::cout << (reservation.Extend({{"tokens", 100}}) ? "held" : "denied") << std::endl;
     std::string line;
     std::getline(std::cin, line);
     reservation.Use({{"tokens", 100}});

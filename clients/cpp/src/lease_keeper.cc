@@ -93,10 +93,10 @@ void LeaseKeeper::Settle(const std::string& id, const Amounts& used, bool local)
     const std::lock_guard lock(mutex_);
     renewals_.erase(id);
     full = settling_ >= options_.max_settlements;
-    if (!full) ++settling_;
+    ++(full ? lost_ : settling_);
   }
   if (full) {
-    ReportLost("too many are waiting");
+    ReportLost("too many others are waiting");
   } else {
     Attempt(std::move(settlement));
   }
@@ -106,7 +106,7 @@ std::size_t LeaseKeeper::Close() {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, options_.drain, [this] { return settling_ == 0; });
   closed_ = true;
-  return settling_;
+  return lost_ + settling_;
 }
 
 void LeaseKeeper::Run() {
@@ -177,12 +177,13 @@ void LeaseKeeper::Attempted(Settlement settlement, const grpc::Status& status,
       return;
     }
     --settling_;
+    if (!stored) ++lost_;
     changed_.notify_all();
   }
   if (!stored) ReportLost(status.ok() ? "the store is away" : status.error_message());
 }
 
-void LeaseKeeper::ReportLost(const std::string& why) const {
+void LeaseKeeper::ReportLost(const std::string& why) {
   if (options_.lost_settlement) {
     options_.lost_settlement(why);
   } else {

@@ -42,7 +42,8 @@ class LeaseKeeper {
   // the lease was granted while the store was away.
   void Settle(const std::string& id, const Amounts& used, bool local);
 
-  // Waits until settlements are stored, at most options.drain. Returns how many are not.
+  // Waits until settlements are stored, at most options.drain. Returns how many are
+  // lost in all.
   std::size_t Close();
 
  private:
@@ -66,7 +67,7 @@ class LeaseKeeper {
   Clock::time_point NextDue(Clock::time_point now) const;
   void Attempt(Settlement settlement);
   void Attempted(Settlement settlement, const grpc::Status& status, v1::Outcome outcome);
-  void ReportLost(const std::string& why) const;
+  void ReportLost(const std::string& why);
 
   PendingCalls& calls_;
   const Options& options_;
@@ -75,6 +76,7 @@ class LeaseKeeper {
   std::map<std::string, Renewal> renewals_;                   // by lease; guarded by mutex_
   std::multimap<Clock::time_point, Settlement> settlements_;  // by next attempt; guarded by mutex_
   std::size_t settling_ = 0;  // settlements_ and those being sent; guarded by mutex_
+  std::size_t lost_ = 0;      // guarded by mutex_
   bool closed_ = false;       // guarded by mutex_
   bool stopping_ = false;     // guarded by mutex_
   std::thread thread_;

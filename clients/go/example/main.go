@@ -8,7 +8,7 @@
 //	example ask ADDRESS open|closed          checks once for each line of standard input
 //	example export ADDRESS                   holds a slot until standard input ends
 //	example reserve ADDRESS USER             works three times for estimated tokens, and settles those used
-//	example settle ADDRESS USER MS           takes tokens, settles at a line, waits that long until it is stored
+//	example settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
 //	example serve ADDRESS                    serves HTTP and gRPC until standard input ends
 package main
 
@@ -213,12 +213,18 @@ func reserve(address, user string) {
 	}
 }
 
-func settle(address, user string, milliseconds int) {
-	c := connect(address, client.Options{LeaseTTL: 6 * time.Second,
-		Drain: time.Duration(milliseconds) * time.Millisecond})
-	reservation, err := c.Reserve(context.Background(), "shop",
-		client.Attributes{"endpoint": "/model", "user": user}, client.Amount("tokens", 400))
+func settle(address, user string, bounds []string) {
+	c := connect(address, client.Options{
+		LeaseTTL:       6 * time.Second,
+		Drain:          time.Duration(number(bounds[0])) * time.Millisecond,
+		SettleFor:      time.Duration(number(bounds[1])) * time.Millisecond,
+		MaxSettlements: number(bounds[2]),
+	})
+	ctx := context.Background()
+	reservation, err := c.Reserve(ctx, "shop",
+		client.Attributes{"endpoint": "/model", "user": user}, client.Amount("tokens", 300))
 	must(err)
+	must(reservation.Extend(ctx, client.Amounts{"tokens": 100}))
 	fmt.Println("held")
 	bufio.NewScanner(os.Stdin).Scan()
 	reservation.Settle(client.Amounts{"tokens": 100})
@@ -289,7 +295,7 @@ func main() {
 	case "reserve":
 		reserve(address, more[0])
 	case "settle":
-		settle(address, more[0], number(more[1]))
+		settle(address, more[0], more[1:])
 	case "serve":
 		serve(address)
 	}

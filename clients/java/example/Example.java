@@ -49,7 +49,7 @@ import sluice.v1.Mode;
  * export ADDRESS                 holds a slot until standard input ends
  * reserve ADDRESS USER           works three times for estimated tokens, and settles those used
  * reserve_async ADDRESS USER     the same, without blocking
- * settle ADDRESS USER MS         takes tokens, settles at a line, waits that long until it is stored
+ * settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
  * serve ADDRESS                  serves gRPC and HTTP until standard input ends
  * </pre>
  */
@@ -280,15 +280,18 @@ public final class Example {
     }
   }
 
-  private static void settle(String address, String user, long drainMillis) throws Exception {
+  private static void settle(String address, List<String> words) throws Exception {
     SluiceClient client =
         new SluiceClient(
             address,
             new Options()
                 .deadline(DEADLINE)
                 .leaseTtl(Duration.ofSeconds(6))
-                .drain(Duration.ofMillis(drainMillis)));
-    try (Reservation reservation = client.reserve(model(user, 400))) {
+                .drain(Duration.ofMillis(Long.parseLong(words.get(1))))
+                .settleFor(Duration.ofMillis(Long.parseLong(words.get(2))))
+                .maxSettlements(Integer.parseInt(words.get(3))));
+    try (Reservation reservation = client.reserve(model(words.get(0), 300))) {
+      reservation.extend(tokens(100));
       System.out.println("held");
       INPUT.readLine();
       reservation.use("tokens", 100);
@@ -376,7 +379,7 @@ public final class Example {
               arguments[1], more.get(0), Example::longerAsync, Example::aborted, Example::stoppedAsync);
           break;
         case "settle":
-          settle(arguments[1], more.get(0), Long.parseLong(more.get(1)));
+          settle(arguments[1], more);
           break;
         case "export":
           export(client);

@@ -116,7 +116,7 @@ class Client {
   }
 
   // Waits until settlements are stored and releases are answered, at most `drain` ms. Returns how many
-  // settlements are lost.
+  // settlements are lost in all.
   async close() {
     const lost = await this.#leases.close(this.#drain);
     this.#stub.close();

@@ -19,6 +19,7 @@ class Leases {
   #options;
   #calls = new Set();  // releases and settlements that have not ended: promises
   #settling = 0;
+  #lost = 0;
   #closed = false;
 
   // call(method, request, timeout) returns a promise of the answer. isMistake(error): repeating the
@@ -48,17 +49,18 @@ class Leases {
   // was away.
   settle({id, local}, {cost, ...amounts}) {
     if (this.#settling >= this.#options.maxSettlements) {
-      this.#lost(`${this.#settling} others are waiting`);
+      this.#report(`${this.#settling} others are waiting`);
       return;
     }
     this.#settling += 1;
     this.#track(this.#store({lease_id: id, cost, amounts}, local).then((failure) => {
       this.#settling -= 1;
-      if (failure) this.#lost(failure);
+      if (failure) this.#report(failure);
     }));
   }
 
-  // Waits for releases and settlements, at most `drain` ms. Returns how many settlements are lost.
+  // Waits for releases and settlements, at most `drain` ms. Returns how many settlements are
+  // lost in all.
   async close(drain) {
     let timer;
     const end = new Promise((resolve) => {
@@ -67,7 +69,7 @@ class Leases {
     await Promise.race([Promise.all(this.#calls), end]);
     clearTimeout(timer);
     this.#closed = true;
-    return this.#settling;
+    return this.#lost + this.#settling;
   }
 
   #track(promise) {
@@ -92,7 +94,8 @@ class Leases {
     }
   }
 
-  #lost(why) {
+  #report(why) {
+    this.#lost += 1;
     process.emitWarning(`a settlement is lost, its lease stays charged as taken: ${why}`,
       'SluiceWarning');
   }

@@ -124,7 +124,7 @@ class Client:
 
     def close(self) -> int:
         """Waits until settlements are stored and releases are answered, at most `drain`. Returns how many
-        settlements are lost."""
+        settlements are lost in all."""
         lost = self._leases.close(self._drain)
         self._channel.close()
         return lost

@@ -36,6 +36,7 @@ class LeaseKeeper:
         self._due: list[tuple[float, int, Callable[[], None]]] = []  # a heap by time and number
         self._numbers = itertools.count()
         self._settling = 0
+        self._lost = 0
         self._releases: set[Any] = set()  # pending calls
 
     def hold(self, lease: pb.Lease) -> None:
@@ -63,7 +64,7 @@ class LeaseKeeper:
         with self._changed:
             self._held.discard(lease_id)
             if self._settling >= self._max_settlements:
-                _lost(f"{self._settling} others are waiting")
+                self._report(f"{self._settling} others are waiting")
                 return
             self._settling += 1
         amounts = {name: value for name, value in used.items() if name != "cost"}
@@ -72,12 +73,12 @@ class LeaseKeeper:
 
     def close(self, drain: float) -> int:
         """Waits for releases and settlements, at most `drain` seconds. Returns how many settlements are
-        lost."""
+        lost in all."""
         with self._changed:
             self._changed.wait_for(lambda: not self._settling and not self._releases, drain)
             self._closed = True
             self._changed.notify_all()
-            return self._settling
+            return self._lost + self._settling
 
     def _plan(self, after: float, action: Callable[[], None]) -> None:
         """Runs the action later. The caller has the lock."""
@@ -137,9 +138,15 @@ class LeaseKeeper:
                 self._plan(pause * random.uniform(0.5, 1), lambda: self._attempt(settlement))
                 return
             self._settling -= 1
+            if failure:
+                self._report(failure)
             self._changed.notify_all()
-        if failure:
-            _lost(failure)
+
+    def _report(self, why: str) -> None:
+        """The caller has the lock."""
+        self._lost += 1
+        logging.getLogger(__name__).warning(
+            "a settlement is lost, its lease stays charged as taken: %s", why)
 
 
 @dataclasses.dataclass
@@ -158,8 +165,3 @@ class _Settlement:
         outcome = call.result().outcome
         away = outcome == pb.OUTCOME_QUEUED or (self.local and outcome == pb.OUTCOME_NOT_FOUND)
         return "the store is away" if away else ""
-
-
-def _lost(why: str) -> None:
-    logging.getLogger(__name__).warning(
-        "a settlement is lost, its lease stays charged as taken: %s", why)

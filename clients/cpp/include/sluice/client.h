@@ -149,8 +149,8 @@ class Client {
   // a thread.
   ~Client();
 
-  // Waits until settlements are stored, at most options.drain. Returns how many are lost: their
-  // leases stay charged as taken. Afterwards, settlements are sent once.
+  // Waits until settlements are stored, at most options.drain. Returns how many are lost in all:
+  // their leases stay charged as taken. Afterwards, settlements are sent once.
   std::size_t Close();
 
   // Checks a request. If the answer has a wait, sleeps for it before returning.
