@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the files of a release page from the last commit: the source archive, the Debian package, the image
-# as an archive for `docker load`, and their SHA-256 sums. Needs root and the packages of Debian.
+# as an archive for `docker load`, the archives of the clients, and their SHA-256 sums. Needs root and the packages of Debian.
 #   scripts/release.sh [DIRECTORY]    default: build/release-files
 # The version is the one in CMakeLists.txt; `scripts/version.py set VERSION` changes it everywhere.
 set -euo pipefail
@@ -60,6 +60,12 @@ buildah=(buildah --storage-driver vfs --root "$images/images" --runroot "$images
 "${buildah[@]}" push --quiet "sluice:$version" \
   "docker-archive:$work/image.tar:sluice:$version" >/dev/null
 gzip --no-name --stdout "$work/image.tar" >"$out/$name-image-amd64.tar.gz"
+
+echo "release: the clients"
+scripts/test_clients.sh prepare
+# Maven works offline, in a folder of links to Debian's artifacts.
+cp -rs /usr/share/maven-repo "$work/maven"
+MAVEN_ARGS="-o -Dmaven.repo.local=$work/maven" clients/package.sh | xargs cp -t "$out"
 
 (cd "$out" && sha256sum sluice[-_]* >SHA256SUMS)
 printf '\nrelease: %s has\n' "$out"

@@ -3,19 +3,24 @@
 # follows its README in a new project. Installs the packages that are needed. If one cannot be
 # installed, it reports that and skips the language.
 #   scripts/test_clients.sh [cpp|python|java|go|node ...]    all without an argument
-# Tests two languages at a time, since their tests mostly wait. Shows the output of each at its end.
+#   scripts/test_clients.sh prepare                          only installs the packages
+# With node, tests the gateway of docker/llm as well. STREAMS=1000 is its full test, STARTS=100 that of first
+# checks.
+# Tests three languages at a time, since their tests mostly wait. Shows the output of each at its end.
 # Uses the sluiced and sluice of build/release, and builds them if they are missing.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+only_prepare=
+[[ ${1-} != prepare ]] || { only_prepare=yes && shift; }
 for language in "$@"; do
-  [[ $language =~ ^(cpp|python|java|go|node)$ ]] || { sed -n '2,7s/^# //p' scripts/test_clients.sh >&2; exit 2; }
+  [[ $language =~ ^(cpp|python|java|go|node)$ ]] || { sed -n '2,11s/^# //p' scripts/test_clients.sh >&2; exit 2; }
 done
 (($#)) || set -- java cpp python node go
 
 declare -A packages=(
   # run.py needs them, too
-  [python]="python3-grpcio python3-protobuf protobuf-compiler openssl python3-pip python3-venv
+  [python]="redis-server python3-grpcio python3-protobuf protobuf-compiler openssl python3-pip python3-venv
     python3-setuptools python3-wheel python3-starlette python3-fastapi python3-uvicorn python3-flask"
   [cpp]="g++ cmake ninja-build libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler-grpc"
   [java]="openjdk-17-jdk-headless maven libmaven-compiler-plugin-java libmaven-resources-plugin-java
@@ -93,12 +98,13 @@ test_client() {
         -DPROTOS="$PWD/proto"
       cmake --build "$out/example"
       PAY_COMMANDS="pay pay_async" "${tests[@]}" "$out/example/shop"
-      follow cpp "$path"
+      # The compiler's cache must not depend on the new folder.
+      CCACHE_BASEDIR=${TMPDIR:-/tmp} CCACHE_NOHASHDIR=1 follow cpp "$path"
       ;;
     python)
       path=$(clients/package.sh python)
       /usr/bin/python3 -m pip -q install --no-index --no-deps --upgrade --target build/clients/python "$path"
-      PYTHONPATH=$PWD/build/clients/python PAY_COMMANDS="pay pay_async pay_block" \
+      PYTHONPATH=$PWD/build/clients/python PAY_COMMANDS="pay pay_async pay_block" RESERVE_COMMANDS="reserve reserve_async" \
         "${tests[@]}" /usr/bin/python3 clients/python/example.py
       # Debian's packages are used instead of the package index.
       PATH=/usr/bin:/bin PYTHONPATH=/usr/lib/python3/dist-packages PIP_NO_INDEX=1 follow python "$path"
@@ -118,7 +124,7 @@ test_client() {
       find "$out/grpc" -name '*.java' -print0 |
         xargs -0 javac --release 8 -encoding UTF-8 -proc:none -nowarn -d "$out/classes" -cp "$classes"
       javac -encoding UTF-8 -proc:none -parameters -d "$out/classes" -cp "$classes" clients/java/example/*.java
-      PAY_COMMANDS="pay spring async" \
+      PAY_COMMANDS="pay spring async" RESERVE_COMMANDS="reserve reserve_async" \
         "${tests[@]}" java -XX:TieredStopAtLevel=1 -cp "$classes" Example
       # For TLS, gRPC needs the OpenSSL library of Debian's netty, under the name that netty
       # expects.
@@ -154,10 +160,18 @@ test_client() {
       "$modules/.bin/tsc" --noEmit --allowJs --checkJs --skipLibCheck --target es2022 \
         --module node16 --types node --typeRoots "$modules/@types" build/clients/node/example.js
       "${tests[@]}" node build/clients/node/example.js
+      mkdir -p build/clients/node/llm
+      cp docker/llm/*.js build/clients/node/llm
+      /usr/bin/python3 clients/testing/gateway.py build/release/bin build/clients/node/llm
       npm_config_prefer_offline=true npm_config_audit=false npm_config_fund=false follow node "$path"
       ;;
   esac
 }
+
+if [[ $only_prepare ]]; then
+  for language in "$@"; do prepare "$language"; done
+  exit
+fi
 
 if [[ ! -x build/release/bin/sluiced || ! -x build/release/bin/sluice ]]; then
   scripts/setup.sh build
@@ -195,7 +209,7 @@ finish_one() {
 
 for language in "$@"; do
   if prepare "$language"; then
-    ((${#language_of[@]} < 2)) || finish_one
+    ((${#language_of[@]} < 3)) || finish_one
     start_one "$language"
   else
     echo "clients: $language is not tested: its packages cannot be installed (no network?)"

@@ -29,15 +29,18 @@ const (
 	modePeek   = pb.Mode_MODE_PEEK
 	modeCharge = pb.Mode_MODE_CHARGE
 	modeRefund = pb.Mode_MODE_REFUND
+
+	sourceFallback = pb.Source_SOURCE_FALLBACK
 )
 
-// A check is never sent twice, since it may have been counted. Renewing and releasing are idempotent.
+// A check is never sent twice, since it may have been counted. What ends or renews a lease is idempotent.
 // (Before grpc-go 1.40, retries need the environment variable GRPC_GO_RETRY=on.)
 const serviceConfig = `{
 	"loadBalancingConfig": [{"round_robin": {}}],
 	"methodConfig": [{
 		"name": [{"service": "sluice.v1.RateLimiter", "method": "RenewLease"},
-			{"service": "sluice.v1.RateLimiter", "method": "ReleaseLease"}],
+			{"service": "sluice.v1.RateLimiter", "method": "ReleaseLease"},
+			{"service": "sluice.v1.RateLimiter", "method": "SettleLease"}],
 		"waitForReady": true,
 		"retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "1s",
 			"backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}
@@ -59,7 +62,9 @@ type Client struct {
 	deadline time.Duration
 	open     bool
 	maxWait  time.Duration
-	releases sync.WaitGroup // pending calls
+	leaseTTL time.Duration
+	drain    time.Duration
+	leases   leases
 }
 
 // Decision is the result of a check.
@@ -94,12 +99,7 @@ func (e *LimitedError) Is(target error) bool {
 // New creates a client. It waits for a connection for at most Options.ConnectTimeout, then
 // continues to connect in the background.
 func New(address string, options Options) (*Client, error) {
-	if options.Deadline == 0 {
-		options.Deadline = 100 * time.Millisecond
-	}
-	if options.ConnectTimeout == 0 {
-		options.ConnectTimeout = 2 * time.Second
-	}
+	options.setDefaults()
 	reconnect := backoff.DefaultConfig
 	reconnect.BaseDelay, reconnect.MaxDelay = 100*time.Millisecond, time.Second
 	dial := []grpc.DialOption{
@@ -124,8 +124,13 @@ func New(address string, options Options) (*Client, error) {
 	for state := channel.GetState(); state != connectivity.Ready && channel.WaitForStateChange(ctx, state); {
 		state = channel.GetState()
 	}
-	return &Client{channel: channel, stub: pb.NewRateLimiterClient(channel), deadline: options.Deadline,
-		open: options.WithoutAnswer == Open, maxWait: options.MaxWait}, nil
+	stub := pb.NewRateLimiterClient(channel)
+	return &Client{
+		channel: channel, stub: stub, deadline: options.Deadline, open: options.WithoutAnswer == Open,
+		maxWait: options.MaxWait, leaseTTL: options.LeaseTTL, drain: options.Drain,
+		leases: leases{stub: stub, settleFor: options.SettleFor, maxSettlements: options.MaxSettlements,
+			closed: make(chan struct{})},
+	}, nil
 }
 
 type bearer string
@@ -137,17 +142,32 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 // The server may be behind a proxy on the same machine, which has no TLS.
 func (b bearer) RequireTransportSecurity() bool { return false }
 
-// Close waits until the server has answered pending releases, for at most 5 s, and closes the channel.
-// Call it once, when the client is no longer used.
+// LostSettlements is the error of Close if that many settlements were not stored. Their leases
+// stay charged as taken.
+type LostSettlements int
+
+func (n LostSettlements) Error() string {
+	return fmt.Sprintf("sluice: %d settlements are lost", int(n))
+}
+
+// Close waits until settlements are stored and releases are answered, at most Options.Drain, and closes the
+// channel. Call it once, when the client is no longer used.
 func (c *Client) Close() error {
-	c.releases.Wait()
-	return c.channel.Close()
+	lost := c.leases.close(c.drain)
+	if err := c.channel.Close(); lost == 0 {
+		return err
+	}
+	return LostSettlements(lost)
 }
 
 // Check asks whether a request is allowed. An error means that the request is invalid, or that `ctx` has
 // ended.
 func (c *Client) Check(ctx context.Context, domain string, attributes Attributes,
 	options ...CheckOption) (Decision, error) {
+	return c.decide(ctx, c.request(domain, attributes, options))
+}
+
+func (c *Client) request(domain string, attributes Attributes, options []CheckOption) *request {
 	request := &request{Domain: domain, Attributes: attributes}
 	if c.maxWait > 0 {
 		request.MaxWait = durationpb.New(c.maxWait)
@@ -155,6 +175,10 @@ func (c *Client) Check(ctx context.Context, domain string, attributes Attributes
 	for _, option := range options {
 		option(request)
 	}
+	return request
+}
+
+func (c *Client) decide(ctx context.Context, request *request) (Decision, error) {
 	limited, cancel := context.WithTimeout(ctx, c.deadline)
 	defer cancel()
 	response, err := c.stub.CheckLimit(limited, request)
@@ -164,14 +188,22 @@ func (c *Client) Check(ctx context.Context, domain string, attributes Attributes
 	if ctx.Err() != nil {
 		return Decision{}, ctx.Err()
 	}
-	switch status.Code(err) {
-	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
+	if isMistake(err) {
 		return Decision{}, fmt.Errorf("sluice: %w", err)
 	}
 	if _, invalid := proto.Marshal(request); invalid != nil { // it was not sent: an attribute is not UTF-8
 		return Decision{}, fmt.Errorf("sluice: %w", invalid)
 	}
 	return Decision{Allowed: c.open, Failure: err, RetryAfter: -1, Response: &pb.CheckLimitResponse{}}, nil
+}
+
+// isMistake says whether the error is the caller's. All others mean that there is no decision.
+func isMistake(err error) bool {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
+		return true
+	}
+	return false
 }
 
 // Limited runs `work` if the request is allowed, and returns a *LimitedError if not. If the answer has a
@@ -200,40 +232,13 @@ func (c *Client) Hold(decision Decision) func() {
 	if lease.GetId() == "" {
 		return func() {}
 	}
-	ttl := lease.GetTtl().AsDuration()
-	ended := make(chan struct{})
-	go c.keep(lease.GetId(), ttl/3+time.Millisecond, ended)
+	stop := c.leases.renew(lease)
 	var once sync.Once
 	release := func() {
-		close(ended)
-		// In the background: if the answer never arrives, the slot is free after the ttl.
-		c.releases.Add(1)
-		go func() {
-			defer c.releases.Done()
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			defer cancel()
-			_, _ = c.stub.ReleaseLease(ctx, &pb.ReleaseLeaseRequest{LeaseId: lease.GetId()})
-		}()
+		stop()
+		c.leases.release(lease.GetId())
 	}
 	return func() { once.Do(release) }
-}
-
-func (c *Client) keep(id string, period time.Duration, ended <-chan struct{}) {
-	ticks := time.NewTicker(period)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ended:
-			return
-		case <-ticks.C:
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), period)
-		_, err := c.stub.RenewLease(ctx, &pb.RenewLeaseRequest{LeaseId: id})
-		cancel()
-		if status.Code(err) == codes.NotFound {
-			return // the lease is lost; the work continues
-		}
-	}
 }
 
 func decided(response *pb.CheckLimitResponse) Decision {

@@ -33,8 +33,36 @@ type Options struct {
 	MaxWait time.Duration
 	// ConnectTimeout is how long New waits for a connection. Zero: 2 s.
 	ConnectTimeout time.Duration
+	// LeaseTTL is that of the leases of Reserve, which are renewed. Zero: 1 min.
+	LeaseTTL time.Duration
+	// SettleFor is how long a settlement is repeated until it is stored. Zero: 10 min.
+	SettleFor time.Duration
+	// MaxSettlements may wait to be stored; others are lost, with a line in the log. Zero: 10,000.
+	MaxSettlements int
+	// Drain is how long Close waits for settlements and releases. Zero: 5 s.
+	Drain time.Duration
 	// DialOptions are applied last.
 	DialOptions []grpc.DialOption
+}
+
+func (o *Options) setDefaults() {
+	for _, it := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&o.Deadline, 100 * time.Millisecond},
+		{&o.ConnectTimeout, 2 * time.Second},
+		{&o.LeaseTTL, time.Minute},
+		{&o.SettleFor, 10 * time.Minute},
+		{&o.Drain, 5 * time.Second},
+	} {
+		if *it.field == 0 {
+			*it.field = it.value
+		}
+	}
+	if o.MaxSettlements == 0 {
+		o.MaxSettlements = 10_000
+	}
 }
 
 // CheckOption sets a field of a check, other than its domain and attributes.
@@ -83,4 +111,9 @@ func MaxDelay(delay time.Duration) CheckOption {
 // RequestID is returned unchanged.
 func RequestID(id string) CheckOption {
 	return func(r *request) { r.RequestId = id }
+}
+
+// LeaseTTL takes the units under a lease of this ttl; Reserve sets it.
+func LeaseTTL(ttl time.Duration) CheckOption {
+	return func(r *request) { r.LeaseTtl = durationpb.New(ttl) }
 }

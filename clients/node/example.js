@@ -7,6 +7,8 @@
 //   example.js modes ADDRESS                  charges 5 units, gives 2 back; prints what is left
 //   example.js ask ADDRESS open|closed        checks once for each line of standard input
 //   example.js export ADDRESS                 holds a slot until standard input ends
+//   example.js reserve ADDRESS USER           works three times for estimated tokens, and settles those used
+//   example.js settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
 //   example.js serve ADDRESS                  serves HTTP and gRPC until standard input ends
 'use strict';
 
@@ -97,6 +99,61 @@ async function holdExport(address) {
   }
 }
 
+// The answer is longer than estimated.
+async function longer(client, facts) {
+  await client.reserve('shop', facts, async (reservation) => {
+    reservation.use({tokens: 400});
+    await reservation.extend({tokens: 300});
+    reservation.use({tokens: 450});
+  }, {amounts: {tokens: 400}});
+}
+
+async function aborted(client, facts) {
+  try {
+    await client.reserve('shop', facts, (reservation) => {
+      reservation.use({tokens: 50});
+      throw new Error('the work fails');
+    }, {amounts: {tokens: 100}});
+  } catch (error) {
+    if (error instanceof Limited) throw error;
+  }
+}
+
+// The rest of the tokens is taken, so a further part is denied.
+async function stopped(client, facts) {
+  const reservation = await client.reserve('shop', facts, {amounts: {tokens: 500}});
+  try {
+    await reservation.extend({tokens: 1});
+  } catch (error) {
+    if (!(error instanceof Limited)) throw error;
+    console.log('denied');
+  } finally {
+    reservation.settle({tokens: 20});
+  }
+}
+
+async function reserve(address, user) {
+  for (const prompt of [longer, aborted, stopped]) {
+    const client = new Client(address, {deadline: DEADLINE, drain: DEADLINE});
+    await prompt(client, {endpoint: '/model', user});
+    await client.close();
+  }
+}
+
+async function settle(address, user, ...bounds) {
+  const [drain, settleFor, maxSettlements] = bounds.map(Number);
+  const client = new Client(address,
+    {deadline: DEADLINE, leaseTtl: 6000, drain, settleFor, maxSettlements});
+  const lines = readline.createInterface({input: process.stdin})[Symbol.asyncIterator]();
+  const reservation = await client.reserve('shop', {endpoint: '/model', user}, {amounts: {tokens: 300}});
+  await reservation.extend({tokens: 100});
+  console.log('held');
+  await lines.next();
+  reservation.settle({tokens: 100});
+  console.log('settled');
+  console.log(`${await client.close()} lost`);
+}
+
 async function serve(address) {
   const client = new Client(address, {deadline: DEADLINE, withoutAnswer: 'closed'});
   const app = express();
@@ -134,10 +191,10 @@ async function serve(address) {
   process.exit();
 }
 
-const commands = {pay, first, crowd, queue, modes, ask, export: holdExport, serve};
+const commands = {pay, first, crowd, queue, modes, ask, export: holdExport, reserve, settle, serve};
 const [, , command, ...given] = process.argv;
 if (!(command in commands) || given.length === 0) {
-  console.error('usage: example.js pay|first|crowd|queue|modes|ask|export|serve ADDRESS [ARGUMENT...]');
+  console.error('usage: example.js pay|first|crowd|queue|modes|ask|export|reserve|settle|serve ADDRESS [ARGUMENT...]');
   process.exit(2);
 }
 commands[command](...given);

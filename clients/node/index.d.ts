@@ -18,6 +18,14 @@ export interface ClientOptions {
   maxWait?: number;
   /** How long in milliseconds the first checks wait for a connection; 2000 unless set. */
   connectTimeout?: number;
+  /** The ttl in milliseconds of a reservation's leases, which are renewed; 60,000 unless set. */
+  leaseTtl?: number;
+  /** For how long in milliseconds a settlement is repeated until it is stored; 600,000 unless set. */
+  settleFor?: number;
+  /** How many settlements may wait to be stored; others are lost. 10,000 unless set. */
+  maxSettlements?: number;
+  /** How long in milliseconds `close` waits for settlements and releases; 5000 unless set. */
+  drain?: number;
 }
 
 export interface Timestamp {
@@ -41,6 +49,8 @@ export interface CheckOptions {
   chargedAt?: Timestamp;
   /** Returned unchanged. */
   requestId?: string;
+  /** Takes the units under a lease of this ttl in milliseconds; `reserve` sets it. */
+  leaseTtl?: number;
 }
 
 export class Decision {
@@ -71,6 +81,25 @@ export class Limited extends Error {
 /** The client, which is 'closed', denied the request because no server answered. */
 export class NoAnswer extends Limited {}
 
+/** Units under a lease, which is renewed until the reservation is settled. */
+export class Reservation {
+  private constructor();
+  /** Of the last check, which is that of `reserve` or of the last `extend`. */
+  readonly decision: Decision;
+  /** Says what has been used until now, in total: {tokens: 212}. What it does not name stays as it was, at
+   * first as taken. `cost` is a name, too. */
+  use(amounts: Record<string, number>): void;
+  /** Takes more for the next part of the work, under a further lease; no slot and no request. Rejects
+   * with Limited if that is denied. */
+  extend(amounts: Record<string, number>): Promise<void>;
+  /** Ends the reservation with what was used. The client repeats the settlement in the background until it
+   * is stored. Settling again does nothing. */
+  settle(amounts?: Record<string, number>): void;
+  /** For `using` and `await using`: settles. */
+  [Symbol.dispose](): void;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
 export class Client {
   /** "127.0.0.1:8081", "unix:/run/sluice/grpc.sock", "dns:///sluice:8081" */
   constructor(address?: string, options?: ClientOptions);
@@ -79,10 +108,17 @@ export class Client {
   /** Runs `work` if the request is allowed, else rejects with Limited. Holds a slot meanwhile. */
   limited<T>(domain: string, attributes: Attributes, work: (decision: Decision) => T | Promise<T>,
     options?: CheckOptions): Promise<T>;
+  /** Takes units of all limits under a lease, and runs `work` if the request is allowed, else rejects with
+   * Limited. At its end, settles with what `reservation.use` said. */
+  reserve<T>(domain: string, attributes: Attributes,
+    work: (reservation: Reservation) => T | Promise<T>, options?: CheckOptions): Promise<T>;
+  /** The same without `work`: the caller settles the reservation, in `finally`. */
+  reserve(domain: string, attributes: Attributes, options?: CheckOptions): Promise<Reservation>;
   /** Renews the decision's lease, if it has one, until the returned function is called. */
   hold(decision: Decision): () => void;
-  /** Waits until the server has answered pending releases, for at most 5 s. */
-  close(): Promise<void>;
+  /** Waits until settlements are stored and releases are answered, at most `drain`. Returns how many
+   * settlements are lost in all. */
+  close(): Promise<number>;
 }
 
 /** For Express, and other frameworks with functions of this form. */

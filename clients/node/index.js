@@ -5,5 +5,6 @@ const {Client} = require('./lib/client');
 const {Decision, Limited, NoAnswer} = require('./lib/decision');
 const {limitInterceptor} = require('./lib/interceptor');
 const {limitRequests} = require('./lib/requests');
+const {Reservation} = require('./lib/reservation');
 
-module.exports = {Client, Decision, Limited, NoAnswer, limitInterceptor, limitRequests};
+module.exports = {Client, Decision, Limited, NoAnswer, Reservation, limitInterceptor, limitRequests};

@@ -10,10 +10,14 @@
   example.py modes ADDRESS                    charges 5 units, and gives 2 back; prints what is left
   example.py ask ADDRESS open|closed          checks once for each line of standard input
   example.py export ADDRESS                   holds a slot until standard input ends
+  example.py reserve ADDRESS USER             works three times for estimated tokens, and settles those used
+  example.py reserve_async ADDRESS USER       the same, by `async with`
+  example.py settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
   example.py serve ADDRESS                    serves HTTP and gRPC until standard input ends
 """
 
 import asyncio
+import contextlib
 import socket
 import sys
 import threading
@@ -123,6 +127,61 @@ def export(address):
         print("released", flush=True)
 
 
+def reserve(address, user):
+    facts = {"endpoint": "/model", "user": user}
+    with Client(address, deadline=DEADLINE, drain=DEADLINE) as client:
+        with client.reserve("shop", facts, amounts={"tokens": 400}) as reservation:
+            reservation.use(tokens=400)
+            reservation.extend(tokens=300)  # the answer is longer than estimated
+            reservation.use(tokens=450)
+    with Client(address, deadline=DEADLINE, drain=DEADLINE) as client:
+        with (contextlib.suppress(RuntimeError),
+              client.reserve("shop", facts, amounts={"tokens": 100}) as reservation):
+            reservation.use(tokens=50)
+            raise RuntimeError("the work fails")
+    with Client(address, deadline=DEADLINE, drain=DEADLINE) as client:
+        with client.reserve("shop", facts, amounts={"tokens": 500}) as reservation:
+            reservation.use(tokens=20)
+            try:
+                reservation.extend(tokens=1)  # the first part holds all
+            except Limited:
+                print("denied")
+
+
+async def reserve_async(address, user):
+    facts = {"endpoint": "/model", "user": user}
+    with Client(address, deadline=DEADLINE, drain=DEADLINE) as client:
+        async with client.reserve("shop", facts, amounts={"tokens": 400}) as reservation:
+            reservation.use(tokens=400)
+            await reservation.extend_async(tokens=300)
+            reservation.use(tokens=450)
+    with Client(address, deadline=DEADLINE, drain=DEADLINE) as client:
+        with contextlib.suppress(RuntimeError):
+            async with client.reserve("shop", facts, amounts={"tokens": 100}) as reservation:
+                reservation.use(tokens=50)
+                raise RuntimeError("the work fails")
+    with Client(address, deadline=DEADLINE, drain=DEADLINE) as client:
+        async with client.reserve("shop", facts, amounts={"tokens": 500}) as reservation:
+            reservation.use(tokens=20)
+            try:
+                await reservation.extend_async(tokens=1)
+            except Limited:
+                print("denied")
+
+
+def settle(address, user, drain, settle_for, max_settlements):
+    client = Client(address, deadline=DEADLINE, lease_ttl=6, drain=int(drain) / 1000,
+                    settle_for=int(settle_for) / 1000, max_settlements=int(max_settlements))
+    facts = {"endpoint": "/model", "user": user}
+    with client.reserve("shop", facts, amounts={"tokens": 300}) as reservation:
+        reservation.extend(tokens=100)
+        print("held", flush=True)
+        sys.stdin.readline()
+        reservation.use(tokens=100)
+    print("settled", flush=True)
+    print(client.close(), "lost")
+
+
 def serve_asgi(client):
     import fastapi
     import uvicorn
@@ -184,6 +243,8 @@ if __name__ == "__main__":
     commands = {"pay": pay, "pay_async": lambda *words: asyncio.run(pay_async(*words)),
                 "pay_block": lambda *words: asyncio.run(pay_block(*words)), "first": first,
                 "crowd": crowd, "queue": queue, "modes": modes, "ask": ask, "export": export,
+                "reserve": reserve, "settle": settle,
+                "reserve_async": lambda *words: asyncio.run(reserve_async(*words)),
                 "serve": serve}
     if len(sys.argv) < 3 or sys.argv[1] not in commands:
         sys.exit(__doc__)

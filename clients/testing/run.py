@@ -4,7 +4,7 @@
 Usage: run.py BIN COMMAND...      BIN: folder of sluiced and sluice; COMMAND: the example
 
 The example has these commands (clients/python/example.py describes them): pay, first, crowd, queue,
-modes, ask, export and serve. Tests these promises for every language:
+modes, ask, export, reserve, settle and serve. Tests these promises for every language:
 
   a decorated method is limited, and learns when to retry
   the first check after a start is answered within the default deadline
@@ -16,6 +16,10 @@ modes, ask, export and serve. Tests these promises for every language:
   if a connection breaks, a check is not sent twice, but a release is
   a lease is kept while the work lasts, released if the work fails or its request is canceled, and
     free after a crash
+  a reservation is settled with what was used, also if the work fails; its lease is renewed; a part beyond
+    what is left is denied
+  a settlement survives the end of the server, and the next one stores it; it is repeated only for so long,
+    and only so many wait
   HTTP: 429 with Retry-After, RateLimit on every answer; gRPC: RESOURCE_EXHAUSTED, by an
   interceptor; 503 and UNAVAILABLE if no server answers
 """
@@ -39,6 +43,8 @@ RULES = pathlib.Path(__file__).with_name("rules")
 BIN, EXAMPLE = pathlib.Path(sys.argv[1]), sys.argv[2:]
 # The commands that limit a method, of which a language may have several.
 PAY = os.environ.get("PAY_COMMANDS", "pay").split()
+# The commands that reserve.
+RESERVE = os.environ.get("RESERVE_COMMANDS", "reserve").split()
 STARTS = int(os.environ.get("STARTS", "3"))  # number of starts of a process that checks once
 SOON = 300  # seconds; long, because the machine may be busy
 
@@ -46,9 +52,9 @@ SOON = 300  # seconds; long, because the machine may be busy
 class Sluiced:
     """A server that can be killed and started again at its address."""
 
-    def __init__(self, test):
+    def __init__(self, test, *settings):
         self._command = [BIN / "sluiced", "--rules", RULES, "--http", "127.0.0.1:0",
-                         "--admin", "off", "--drain", "1ms"]
+                         "--admin", "off", "--drain", "1ms", *settings]
         self.address = "127.0.0.1:0"
         self.start()
         test.addCleanup(self.kill)
@@ -82,6 +88,24 @@ class Sluiced:
         self._process.wait()
 
 
+def redis(test):
+    """The address of a new Redis."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    test.addCleanup(process.wait)
+    test.addCleanup(process.kill)
+
+    def listens():
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return True
+        return False
+
+    wait_until(listens, "Redis listens")
+    return f"redis://127.0.0.1:{port}"
+
+
 class Line:
     """A connection between clients and a server, which can break."""
 
@@ -92,7 +116,8 @@ class Line:
         self.address = "127.0.0.1:%d" % self._listening.getsockname()[1]
         self._pairs = []
         self._lost = False  # whether what clients send is lost
-        self._sent = threading.Event()
+        self._awaited, self._seen = b"", b""
+        self._sent = threading.Event()  # clients have sent what is awaited
         test.addCleanup(self._listening.close)
         test.addCleanup(self.break_off)
         threading.Thread(target=self._accept, daemon=True).start()
@@ -112,11 +137,15 @@ class Line:
                 if not (from_client and self._lost):
                     sink.sendall(data)
                 if from_client:
-                    self._sent.set()
+                    self._seen += data
+                    if self._awaited in self._seen:
+                        self._sent.set()
 
     @contextlib.contextmanager
-    def breaking(self, lost):
-        """Breaks at the end, after the client has sent something. The server gets that unless `lost`."""
+    def breaking(self, lost, awaited=b""):
+        """Breaks at the end, after the client has sent something, with `awaited` in it. The server gets
+        that unless `lost`."""
+        self._awaited, self._seen = awaited, b""
         self._sent.clear()
         self._lost = lost
         yield
@@ -165,17 +194,22 @@ def wait_until(condition, what):
     raise AssertionError(f"not done within {SOON} s: {what}")
 
 
-def peek(address, endpoint):
-    """The answer to a check without other attributes that takes nothing."""
-    answer = subprocess.run([BIN / "sluice", "check", "shop", f"endpoint={endpoint}", "--peek", "--json",
+def peek(address, *attributes):
+    """The answer to a check that takes nothing."""
+    answer = subprocess.run([BIN / "sluice", "check", "shop", *attributes, "--peek", "--json",
                              "--addr", address, "--timeout", "20s"], stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, check=False).stdout
     return json.loads(answer)
 
 
-def slot_ends_in(address):
-    """Seconds until the slot of /export is free if its lease is not renewed."""
-    return float(peek(address, "/export").get("retryAfter", "0s").rstrip("s"))
+def slot_ends_in(address, *attributes):
+    """Seconds until the slot is free if its lease is not renewed."""
+    answer = peek(address, *(attributes or ["endpoint=/export"]))
+    return float(answer.get("retryAfter", "0s").rstrip("s"))
+
+
+def tokens_left(address, user):
+    return int(peek(address, "endpoint=/model", f"user={user}")["limits"][0].get("remaining", 0))
 
 
 def get(port, path, source="127.0.0.1"):
@@ -214,10 +248,10 @@ class ClientTest(unittest.TestCase):
         line = Line(self, self.sluiced.address)
         asking = Example(self, "ask", line.address, "open")
         self.assertEqual(asking.say("?"), "allowed by Sluice")
-        with self.sluiced.silenced(), line.breaking(lost=False):
+        with self.sluiced.silenced(), line.breaking(lost=False, awaited=b"/browse"):
             asking.hear("?")
         self.assertEqual(asking.line(), "allowed without an answer")
-        used = lambda: 100_000 - int(peek(self.sluiced.address, "/browse")["limits"][0]["remaining"])
+        used = lambda: 100_000 - int(peek(self.sluiced.address, "endpoint=/browse")["limits"][0]["remaining"])
         wait_until(lambda: used() >= 2, "the server gets the check")
         self.assertEqual(used(), 2)
 
@@ -257,17 +291,17 @@ class ClientTest(unittest.TestCase):
         holder = self.example("export")
         self.assertEqual(holder.line(), "held")
         for _ in range(2):
-            self.wait_for_renewal()
+            self.wait_for_renewal(self.sluiced)
         self.assertEqual(self.example("export").line(), "denied")
         self.assertEqual(holder.output().split(), ["released"])
         self.assertEqual(slot_ends_in(self.sluiced.address), 0)
 
-    def wait_for_renewal(self):
-        left = slot_ends_in(self.sluiced.address)
+    def wait_for_renewal(self, sluiced, *attributes):
+        left = slot_ends_in(sluiced.address, *attributes)
 
         def renewed():
             nonlocal left
-            before, left = left, slot_ends_in(self.sluiced.address)
+            before, left = left, slot_ends_in(sluiced.address, *attributes)
             self.assertGreater(left, 0, "the lease has ended")
             return left > before
 
@@ -279,6 +313,48 @@ class ClientTest(unittest.TestCase):
         self.assertGreater(slot_ends_in(self.sluiced.address), 0)
         holder.process.send_signal(signal.SIGKILL)
         wait_until(lambda: slot_ends_in(self.sluiced.address) == 0, "the slot is free")
+
+    def test_a_reservation_is_settled_with_what_was_used(self):
+        for command in RESERVE:
+            with self.subTest(command):
+                self.assertEqual(self.example(command, command).output().split(), ["denied"])
+                self.assertEqual(tokens_left(self.sluiced.address, command), 1000 - 450 - 50 - 20)
+                self.assertEqual(slot_ends_in(self.sluiced.address, "endpoint=/model", f"user={command}"), 0)
+
+    def test_a_settlement_survives_the_end_of_the_server(self):
+        sluiced = Sluiced(self, "--redis", redis(self), "--redis-timeout", "1m")
+        settling = Example(self, "settle", sluiced.address, "ann", "60000", "600000", "10")
+        self.assertEqual(settling.line(), "held")
+        self.assertEqual(tokens_left(sluiced.address, "ann"), 600)
+        for _ in range(2):
+            self.wait_for_renewal(sluiced, "endpoint=/model", "user=ann")
+        sluiced.kill()
+        self.assertEqual(settling.say("settle"), "settled")
+        sluiced.start()
+        self.assertEqual(settling.line(), "0 lost")
+        self.assertEqual(tokens_left(sluiced.address, "ann"), 900)
+        self.assertEqual(slot_ends_in(sluiced.address, "endpoint=/model", "user=ann"), 0)
+
+    def settle_without_a_server(self, *bounds):
+        """What the example prints at its end. It has two settlements, one for each part."""
+        settling = self.example("settle", "ann", *bounds)
+        self.assertEqual(settling.line(), "held")
+        self.sluiced.kill()
+        self.assertEqual(settling.say("settle"), "settled")
+        return settling.line()
+
+    def test_a_shutdown_waits_for_settlements_only_as_long_as_it_may(self):
+        self.assertEqual(self.settle_without_a_server("1", "600000", "10"), "2 lost")
+
+    def test_a_settlement_is_repeated_only_as_long_as_it_may(self):
+        self.assertEqual(self.settle_without_a_server("600000", "1", "10"), "2 lost")
+
+    def test_only_so_many_settlements_wait(self):
+        settling = self.example("settle", "ann", "60000", "600000", "1")
+        self.assertEqual(settling.line(), "held")
+        self.assertEqual(settling.say("settle"), "settled")
+        self.assertEqual(settling.line(), "1 lost")
+        self.assertEqual(tokens_left(self.sluiced.address, "ann"), 1000 - 100 - 100)
 
     def serve(self):
         line = self.example("serve").line()

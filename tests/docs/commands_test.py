@@ -71,6 +71,8 @@ ELSEWHERE = (
      'with_name("rules")'),
     ("pip install ./clients/python", "clients/package.sh", "-m pip -q wheel"),
     ("clients/python/example.py pay", "scripts/test_clients.sh", "clients/python/example.py"),
+    ("curl -iN localhost:8000/v1/chat/completions", "clients/testing/gateway.py",
+     "POST /v1/chat/completions"),
     ("tests/accuracy/plot.py ", "tests/accuracy/plot.py", "docs/algorithms.svg"),
 )
 

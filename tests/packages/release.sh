@@ -12,7 +12,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/images.sh"
 import_base
 scripts/release.sh "$files"
 (cd "$files" && sha256sum --check --strict SHA256SUMS)
-expect "files" "SHA256SUMS sluice-$version-image-amd64.tar.gz sluice-$version.tar.gz sluice_${version}_amd64.deb" \
+expect "files" "SHA256SUMS sluice-$version-image-amd64.tar.gz sluice-$version.tar.gz \
+sluice-client-$version.jar sluice-client-$version.tgz sluice-client-cpp-$version.tar.gz \
+sluice-client-go-$version.tar.gz sluice_${version}_amd64.deb sluice_client-$version-py3-none-any.whl" \
   "$(cd "$files" && printf '%s\n' ./* | LC_ALL=C sort | sed 's|^./||' | paste -sd ' ')"
 
 make_root released

@@ -8,6 +8,8 @@
 //   shop modes ADDRESS                    charges 5 units, gives 2 back; prints what is left
 //   shop ask ADDRESS open|closed          checks once for each line of standard input
 //   shop export ADDRESS                   holds a slot until standard input ends
+//   shop reserve ADDRESS USER           works thrice for estimated tokens, settles those used
+//   shop settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; times in ms
 //   shop serve ADDRESS                    serves gRPC until standard input ends
 
 #include <atomic>
@@ -157,6 +159,67 @@ void Export(const std::string& address, const Arguments&) {
   }
 }
 
+sluice::v1::CheckLimitRequest Model(const std::string& user, int tokens) {
+  auto request = sluice::Request("shop", {{"endpoint", "/model"}, {"user", user}});
+  (*request.mutable_amounts())["tokens"] = tokens;
+  return request;
+}
+
+// The answer is longer than estimated.
+void Longer(sluice::Client& client, const std::string& user) {
+  sluice::Reservation reservation = client.Reserve(Model(user, 400));
+  if (!reservation) throw std::invalid_argument("denied");
+  reservation.Use({{"tokens", 400}});
+  if (!reservation.Extend({{"tokens", 300}})) throw std::invalid_argument("denied");
+  reservation.Use({{"tokens", 450}});
+}
+
+void Aborted(sluice::Client& client, const std::string& user) {
+  sluice::Reservation reservation = client.Reserve(Model(user, 100));
+  if (!reservation) throw std::invalid_argument("denied");
+  reservation.Use({{"tokens", 50}});
+  throw std::runtime_error("the work fails");
+}
+
+// The rest of the tokens is taken, so a further part is denied.
+void Stopped(sluice::Client& client, const std::string& user) {
+  sluice::Reservation reservation = client.Reserve(Model(user, 500));
+  if (!reservation) throw std::invalid_argument("denied");
+  if (!reservation.Extend({{"tokens", 1}})) std::cout << "denied\n";
+  reservation.Settle({{"tokens", 20}});
+}
+
+void Reserve(const std::string& address, const Arguments& arguments) {
+  sluice::Options options = kPatient;
+  options.drain = options.deadline;
+  for (const auto& prompt : {Longer, Aborted, Stopped}) {
+    sluice::Client client(address, options);
+    try {
+      prompt(client, arguments.at(0));
+    } catch (const std::runtime_error&) {
+      continue;
+    }
+  }
+}
+
+void Settle(const std::string& address, const Arguments& arguments) {
+  sluice::Options options = kPatient;
+  options.lease_ttl = std::chrono::seconds(6);
+  options.drain = std::chrono::milliseconds(std::stoi(arguments.at(1)));
+  options.settle_for = std::chrono::milliseconds(std::stoi(arguments.at(2)));
+  options.max_settlements = std::stoul(arguments.at(3));
+  sluice::Client client(address, options);
+  {
+    sluice::Reservation reservation = client.Reserve(Model(arguments.at(0), 300));
+    std::cout << (reservation.Extend({{"tokens", 100}}) ? "held" : "denied") << std::endl;
+    std::string line;
+    std::getline(std::cin, line);
+    reservation.Use({{"tokens", 100}});
+  }
+  std::cout << "settled" << std::endl;
+  std::cout << client.Close() << " lost" << std::endl;
+}
+
 // The calls' metadata `user`.
 Attributes ByUser(const grpc::ServerContextBase& context) {
   const auto& metadata = context.client_metadata();
@@ -208,13 +271,14 @@ void Serve(const std::string& address, const Arguments&) {
 
 int main(int count, char** words) {
   const std::map<std::string, void (*)(const std::string&, const Arguments&)> commands = {
-      {"pay", Pay},     {"pay_async", PayAsync}, {"first", First},
-      {"crowd", Crowd}, {"queue", Queue},        {"modes", Modes},
-      {"ask", Ask},     {"export", Export},      {"serve", Serve}};
+      {"pay", Pay},         {"pay_async", PayAsync}, {"first", First}, {"crowd", Crowd},
+      {"queue", Queue},     {"modes", Modes},        {"ask", Ask},     {"export", Export},
+      {"reserve", Reserve}, {"settle", Settle},      {"serve", Serve}};
   const Arguments arguments(words + 1, words + count);
   if (count < 3 || commands.count(arguments[0]) == 0) {
-    std::cerr << "usage: shop pay|pay_async|first|crowd|queue|modes|ask|export|serve ADDRESS "
-                 "[ARGUMENT...]\n";
+    std::cerr
+        << "usage: shop pay|pay_async|first|crowd|queue|modes|ask|export|reserve|settle|serve "
+           "ADDRESS [ARGUMENT...]\n";
     return 2;
   }
   commands.at(arguments[0])(arguments[1], {arguments.begin() + 2, arguments.end()});

@@ -12,26 +12,19 @@
 namespace sluice {
 namespace {
 
-using std::chrono::microseconds;
-
-// A check is never sent twice, since it may have been counted. Renewing and releasing are
+// A check is never sent twice, since it may have been counted. What ends or renews a lease is
 // idempotent.
 constexpr char kServiceConfig[] = R"({
   "loadBalancingConfig": [{"round_robin": {}}],
   "methodConfig": [{
     "name": [{"service": "sluice.v1.RateLimiter", "method": "RenewLease"},
-             {"service": "sluice.v1.RateLimiter", "method": "ReleaseLease"}],
+             {"service": "sluice.v1.RateLimiter", "method": "ReleaseLease"},
+             {"service": "sluice.v1.RateLimiter", "method": "SettleLease"}],
     "waitForReady": true,
     "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "1s",
                     "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}
   }]
 })";
-
-// Rounded up, so that waiting this long is always enough.
-microseconds ToChrono(const google::protobuf::Duration& duration) {
-  return std::chrono::seconds(duration.seconds()) +
-         std::chrono::ceil<microseconds>(std::chrono::nanoseconds(duration.nanos()));
-}
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& target, const Options& options) {
   grpc::ChannelArguments arguments;
@@ -46,19 +39,15 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& target, const Options&
   return channel;
 }
 
-// Whether the error is the caller's. All other errors mean that there is no decision.
-bool IsMistake(grpc::StatusCode code) {
-  return code == grpc::StatusCode::INVALID_ARGUMENT ||
-         code == grpc::StatusCode::PERMISSION_DENIED || code == grpc::StatusCode::UNAUTHENTICATED ||
-         code == grpc::StatusCode::UNIMPLEMENTED;
+void Set(std::chrono::milliseconds value, google::protobuf::Duration& duration) {
+  duration.set_seconds(value.count() / 1000);
+  duration.set_nanos(static_cast<int>(value.count() % 1000) * 1'000'000);
 }
 
 // Sets the default, unless the request says how long it may wait.
 void SetMaxWait(const Options& options, v1::CheckLimitRequest& request) {
   if (!options.max_wait || request.has_max_wait() || request.has_max_delay()) return;
-  const auto milliseconds = options.max_wait->count();
-  request.mutable_max_wait()->set_seconds(milliseconds / 1000);
-  request.mutable_max_wait()->set_nanos(static_cast<int>(milliseconds % 1000) * 1'000'000);
+  Set(*options.max_wait, *request.mutable_max_wait());
 }
 
 Decision Decide(Options::WithoutAnswer without_answer, const grpc::Status& status,
@@ -87,15 +76,25 @@ Client::Client(const std::string& target, Options options)
     : options_(std::move(options)),
       stub_(v1::RateLimiter::NewStub(Connect(target, options_))),
       calls_(std::make_unique<PendingCalls>(*stub_, options_.token)),
-      keeper_(std::make_unique<LeaseKeeper>(*calls_)) {}
+      keeper_(std::make_unique<LeaseKeeper>(*calls_, options_)) {}
 
-Client::~Client() { calls_->Wait(); }  // for callbacks that use this object
+Client::~Client() {
+  Close();
+  calls_->Wait();  // for callbacks that use this object
+}
+
+std::size_t Client::Close() { return keeper_->Close(); }
 
 Permit Client::Acquire(v1::CheckLimitRequest request) {
   Decision decision = Check(std::move(request));
   Lease lease = Hold(decision);
   std::this_thread::sleep_for(decision.wait);
   return Permit(std::move(decision), std::move(lease));
+}
+
+Reservation Client::Reserve(v1::CheckLimitRequest request) {
+  if (!request.has_lease_ttl()) Set(options_.lease_ttl, *request.mutable_lease_ttl());
+  return Reservation(*this, *keeper_, std::move(request));
 }
 
 Decision Client::Check(v1::CheckLimitRequest request) {
@@ -119,7 +118,7 @@ void Client::CheckAsync(v1::CheckLimitRequest request, std::function<void(Decisi
 
 Lease Client::Hold(const Decision& decision) {
   const v1::Lease& lease = decision.response.lease();
-  return lease.id().empty() ? Lease() : Lease(*keeper_, lease.id(), ToChrono(lease.ttl()));
+  return lease.id().empty() ? Lease() : Lease(*keeper_, lease);
 }
 
 v1::CheckLimitRequest Request(const std::string& domain, const Attributes& attributes) {
@@ -129,9 +128,8 @@ v1::CheckLimitRequest Request(const std::string& domain, const Attributes& attri
   return request;
 }
 
-Lease::Lease(LeaseKeeper& keeper, std::string id, microseconds ttl)
-    : keeper_(&keeper), id_(std::move(id)) {
-  keeper.Add(id_, ttl);
+Lease::Lease(LeaseKeeper& keeper, const v1::Lease& lease) : keeper_(&keeper), id_(lease.id()) {
+  keeper.Add(lease.id(), lease.ttl());
 }
 
 Lease::Lease(Lease&& other) noexcept

@@ -1,15 +1,29 @@
 #include "lease_keeper.h"
 
 #include <algorithm>
+#include <iostream>
+#include <random>
 #include <utility>
 
 namespace sluice {
 namespace {
 
 using std::chrono::microseconds;
+using std::chrono::milliseconds;
 
-// The timeout of a renewal or a release. The destructor of the client waits as long.
+// The timeout of a call, which waits that long for a connection. The destructor of the client waits
+// as long.
 constexpr microseconds kTimeout = std::chrono::seconds(5);
+// Between attempts to settle; doubled each time.
+constexpr milliseconds kFirstPause(100);
+constexpr milliseconds kLastPause(1000);
+
+// Between half and all of the pause, so that settlements do not come back at once.
+milliseconds Jitter(milliseconds pause) {
+  thread_local std::minstd_rand random(std::random_device{}());
+  return milliseconds(
+      std::uniform_int_distribution<milliseconds::rep>(pause.count() / 2, pause.count())(random));
+}
 
 // The answer is ignored.
 template <class Request, class Response>
@@ -23,7 +37,19 @@ void Send(PendingCalls& calls, PendingCalls::Method<Request, Response> method,
 
 }  // namespace
 
-LeaseKeeper::LeaseKeeper(PendingCalls& calls) : calls_(calls), thread_([this] { Run(); }) {}
+microseconds ToChrono(const google::protobuf::Duration& duration) {
+  return std::chrono::seconds(duration.seconds()) +
+         std::chrono::ceil<microseconds>(std::chrono::nanoseconds(duration.nanos()));
+}
+
+bool IsMistake(grpc::StatusCode code) {
+  return code == grpc::StatusCode::INVALID_ARGUMENT ||
+         code == grpc::StatusCode::PERMISSION_DENIED || code == grpc::StatusCode::UNAUTHENTICATED ||
+         code == grpc::StatusCode::UNIMPLEMENTED;
+}
+
+LeaseKeeper::LeaseKeeper(PendingCalls& calls, const Options& options)
+    : calls_(calls), options_(options), thread_([this] { Run(); }) {}
 
 LeaseKeeper::~LeaseKeeper() {
   {
@@ -34,8 +60,8 @@ LeaseKeeper::~LeaseKeeper() {
   thread_.join();
 }
 
-void LeaseKeeper::Add(const std::string& id, microseconds ttl) {
-  const auto period = std::max<microseconds>(ttl / 3, std::chrono::milliseconds(1));
+void LeaseKeeper::Add(const std::string& id, const google::protobuf::Duration& ttl) {
+  const auto period = std::max<microseconds>(ToChrono(ttl) / 3, milliseconds(1));
   {
     const std::lock_guard lock(mutex_);
     renewals_[id] = {Clock::now() + period, period};
@@ -52,20 +78,116 @@ void LeaseKeeper::Release(const std::string& id) {
       calls_, &PendingCalls::AsyncStub::ReleaseLease, id, kTimeout);
 }
 
+void LeaseKeeper::Settle(const std::string& id, const Amounts& used, bool local) {
+  Settlement settlement{{}, local, Clock::now() + options_.settle_for, kFirstPause};
+  settlement.request.set_lease_id(id);
+  for (const auto& [name, value] : used) {
+    if (name == "cost") {
+      settlement.request.set_cost(value);
+    } else {
+      (*settlement.request.mutable_amounts())[name] = value;
+    }
+  }
+  bool full = false;
+  {
+    const std::lock_guard lock(mutex_);
+    renewals_.erase(id);
+    full = settling_ >= options_.max_settlements;
+    ++(full ? lost_ : settling_);
+  }
+  if (full) {
+    ReportLost("too many others are waiting");
+  } else {
+    Attempt(std::move(settlement));
+  }
+}
+
+std::size_t LeaseKeeper::Close() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, options_.drain, [this] { return settling_ == 0; });
+  closed_ = true;
+  return lost_ + settling_;
+}
+
 void LeaseKeeper::Run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const auto now = Clock::now();
-    auto next = now + std::chrono::hours(1);
-    for (auto& [id, renewal] : renewals_) {
-      if (renewal.due <= now) {
-        Send<v1::RenewLeaseRequest, v1::RenewLeaseResponse>(
-            calls_, &PendingCalls::AsyncStub::RenewLease, id, std::min(renewal.period, kTimeout));
-        renewal.due = now + renewal.period;
-      }
-      next = std::min(next, renewal.due);
+    RenewDue(now);
+    std::vector<Settlement> due = TakeDue(now);
+    if (due.empty()) {
+      changed_.wait_until(lock, NextDue(now));
+    } else {
+      lock.unlock();  // gRPC may call Attempted on this thread
+      for (Settlement& settlement : due) Attempt(std::move(settlement));
+      lock.lock();
     }
-    changed_.wait_until(lock, next);
+  }
+}
+
+// The caller holds mutex_, here and in the next two.
+void LeaseKeeper::RenewDue(Clock::time_point now) {
+  for (auto& [id, renewal] : renewals_) {
+    if (renewal.due > now) continue;
+    Send<v1::RenewLeaseRequest, v1::RenewLeaseResponse>(
+        calls_, &PendingCalls::AsyncStub::RenewLease, id, std::min(renewal.period, kTimeout));
+    renewal.due = now + renewal.period;
+  }
+}
+
+std::vector<LeaseKeeper::Settlement> LeaseKeeper::TakeDue(Clock::time_point now) {
+  std::vector<Settlement> due;
+  while (!closed_ && !settlements_.empty() && settlements_.begin()->first <= now) {
+    due.push_back(std::move(settlements_.begin()->second));
+    settlements_.erase(settlements_.begin());
+  }
+  return due;
+}
+
+LeaseKeeper::Clock::time_point LeaseKeeper::NextDue(Clock::time_point now) const {
+  auto next = now + std::chrono::hours(1);
+  for (const auto& [id, renewal] : renewals_) next = std::min(next, renewal.due);
+  if (!closed_ && !settlements_.empty()) next = std::min(next, settlements_.begin()->first);
+  return next;
+}
+
+void LeaseKeeper::Attempt(Settlement settlement) {
+  v1::SettleLeaseRequest request = settlement.request;
+  calls_.Start<v1::SettleLeaseRequest, v1::SettleLeaseResponse>(
+      &PendingCalls::AsyncStub::SettleLease, std::move(request), kTimeout,
+      [this, settlement = std::move(settlement)](const grpc::Status& status,
+                                                 const v1::SettleLeaseResponse& response) mutable {
+        Attempted(std::move(settlement), status, response.outcome());
+      });
+}
+
+void LeaseKeeper::Attempted(Settlement settlement, const grpc::Status& status,
+                            v1::Outcome outcome) {
+  // QUEUED is repeated, since that server may die; and a lease taken during an outage is not found
+  // until the server that granted it reaches the store.
+  const bool stored = status.ok() && outcome != v1::OUTCOME_QUEUED &&
+                      !(settlement.local && outcome == v1::OUTCOME_NOT_FOUND);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto next = Clock::now() + Jitter(settlement.pause);
+    if (!stored && !closed_ && !IsMistake(status.error_code()) && next < settlement.end) {
+      settlement.pause = std::min(2 * settlement.pause, kLastPause);
+      settlements_.emplace(next, std::move(settlement));
+      changed_.notify_all();
+      return;
+    }
+    --settling_;
+    if (!stored) ++lost_;
+    changed_.notify_all();
+  }
+  if (!stored) ReportLost(status.ok() ? "the store is away" : status.error_message());
+}
+
+void LeaseKeeper::ReportLost(const std::string& why) {
+  if (options_.lost_settlement) {
+    options_.lost_settlement(why);
+  } else {
+    std::cerr << "sluice: a settlement is lost, its lease stays charged as taken: " << why << '\n';
   }
 }
 

@@ -1,32 +1,50 @@
-// Renews the leases of a client, each after a third of its ttl, on a separate thread.
+// Renews the leases of a client, each after a third of its ttl, and sends settlements until they
+// are stored, on a separate thread.
 //
 // Thread-safe.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <map>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "pending_calls.h"
+#include "sluice/client.h"
 
 namespace sluice {
 
+// Rounded up, so that waiting this long is always enough.
+std::chrono::microseconds ToChrono(const google::protobuf::Duration& duration);
+
+// Whether the error is the caller's: repeating the call cannot help.
+bool IsMistake(grpc::StatusCode code);
+
 class LeaseKeeper {
  public:
-  // `calls` must outlive this object. Its owner must wait for it: a process that ends at once would
-  // lose pending releases.
-  explicit LeaseKeeper(PendingCalls& calls);
+  // `calls` and `options` must outlive this object. Its owner must wait for `calls`: a process that
+  // ends at once would lose pending releases.
+  LeaseKeeper(PendingCalls& calls, const Options& options);
   ~LeaseKeeper();
 
-  // Renews the lease until Release.
-  void Add(const std::string& id, std::chrono::microseconds ttl);
+  // Renews the lease until Release or Settle.
+  void Add(const std::string& id, const google::protobuf::Duration& ttl);
 
   // Stops renewing the lease and asks the server to release it. Returns at once. If the request is
   // lost, the lease ends when its ttl has passed.
   void Release(const std::string& id);
+
+  // Stops renewing the lease and sends the settlement until it is stored. Returns at once. `local`:
+  // the lease was granted while the store was away.
+  void Settle(const std::string& id, const Amounts& used, bool local);
+
+  // Waits until settlements are stored, at most options.drain. Returns how many are
+  // lost in all.
+  std::size_t Close();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -36,13 +54,31 @@ class LeaseKeeper {
     std::chrono::microseconds period;
   };
 
+  struct Settlement {
+    v1::SettleLeaseRequest request;
+    bool local;
+    Clock::time_point end;            // no attempt after this
+    std::chrono::milliseconds pause;  // before the next attempt
+  };
+
   void Run();
+  void RenewDue(Clock::time_point now);
+  std::vector<Settlement> TakeDue(Clock::time_point now);
+  Clock::time_point NextDue(Clock::time_point now) const;
+  void Attempt(Settlement settlement);
+  void Attempted(Settlement settlement, const grpc::Status& status, v1::Outcome outcome);
+  void ReportLost(const std::string& why);
 
   PendingCalls& calls_;
+  const Options& options_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::string, Renewal> renewals_;  // by lease; guarded by mutex_
-  bool stopping_ = false;                    // guarded by mutex_
+  std::map<std::string, Renewal> renewals_;                   // by lease; guarded by mutex_
+  std::multimap<Clock::time_point, Settlement> settlements_;  // by next attempt; guarded by mutex_
+  std::size_t settling_ = 0;  // settlements_ and those being sent; guarded by mutex_
+  std::size_t lost_ = 0;      // guarded by mutex_
+  bool closed_ = false;       // guarded by mutex_
+  bool stopping_ = false;     // guarded by mutex_
   std::thread thread_;
 };
 

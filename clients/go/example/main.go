@@ -7,6 +7,8 @@
 //	example modes ADDRESS                    charges 5 units, gives 2 back; prints what is left
 //	example ask ADDRESS open|closed          checks once for each line of standard input
 //	example export ADDRESS                   holds a slot until standard input ends
+//	example reserve ADDRESS USER             works three times for estimated tokens, and settles those used
+//	example settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
 //	example serve ADDRESS                    serves HTTP and gRPC until standard input ends
 package main
 
@@ -157,6 +159,83 @@ func export(address string) {
 	fmt.Println("released")
 }
 
+// The answer is longer than estimated.
+func longer(ctx context.Context, c *client.Client, facts client.Attributes) error {
+	reservation, err := c.Reserve(ctx, "shop", facts, client.Amount("tokens", 400))
+	if err != nil {
+		return err
+	}
+	defer reservation.Settle(nil)
+	reservation.Use(client.Amounts{"tokens": 400})
+	if err := reservation.Extend(ctx, client.Amounts{"tokens": 300}); err != nil {
+		return err
+	}
+	reservation.Use(client.Amounts{"tokens": 450})
+	return nil
+}
+
+var errWork = errors.New("the work fails")
+
+func aborted(ctx context.Context, c *client.Client, facts client.Attributes) error {
+	reservation, err := c.Reserve(ctx, "shop", facts, client.Amount("tokens", 100))
+	if err != nil {
+		return err
+	}
+	defer reservation.Settle(nil)
+	reservation.Use(client.Amounts{"tokens": 50})
+	return errWork
+}
+
+// The rest of the tokens is taken, so a further part is denied.
+func stopped(ctx context.Context, c *client.Client, facts client.Attributes) error {
+	reservation, err := c.Reserve(ctx, "shop", facts, client.Amount("tokens", 500))
+	if err != nil {
+		return err
+	}
+	defer reservation.Settle(client.Amounts{"tokens": 20})
+	var limited *client.LimitedError
+	if err := reservation.Extend(ctx, client.Amounts{"tokens": 1}); !errors.As(err, &limited) {
+		return err
+	}
+	fmt.Println("denied")
+	return nil
+}
+
+func reserve(address, user string) {
+	facts := client.Attributes{"endpoint": "/model", "user": user}
+	for _, prompt := range []func(context.Context, *client.Client, client.Attributes) error{
+		longer, aborted, stopped} {
+		c := connect(address, client.Options{Drain: deadline})
+		if err := prompt(context.Background(), c, facts); err != errWork {
+			must(err)
+		}
+		must(c.Close())
+	}
+}
+
+func settle(address, user string, bounds []string) {
+	c := connect(address, client.Options{
+		LeaseTTL:       6 * time.Second,
+		Drain:          time.Duration(number(bounds[0])) * time.Millisecond,
+		SettleFor:      time.Duration(number(bounds[1])) * time.Millisecond,
+		MaxSettlements: number(bounds[2]),
+	})
+	ctx := context.Background()
+	reservation, err := c.Reserve(ctx, "shop",
+		client.Attributes{"endpoint": "/model", "user": user}, client.Amount("tokens", 300))
+	must(err)
+	must(reservation.Extend(ctx, client.Amounts{"tokens": 100}))
+	fmt.Println("held")
+	bufio.NewScanner(os.Stdin).Scan()
+	reservation.Settle(client.Amounts{"tokens": 100})
+	fmt.Println("settled")
+	var lost client.LostSettlements
+	if err := c.Close(); !errors.As(err, &lost) {
+		must(err)
+	}
+	fmt.Println(int(lost), "lost")
+}
+
 func serve(address string) {
 	c := connect(address, client.Options{WithoutAnswer: client.Closed})
 	byUser := func(ctx context.Context) client.Attributes {
@@ -191,7 +270,7 @@ func number(text string) int {
 
 func main() {
 	if len(os.Args) < 3 {
-		log.Fatal("usage: example pay|first|crowd|queue|modes|ask|export|serve ADDRESS [ARGUMENT...]")
+		log.Fatal("usage: example pay|first|crowd|queue|modes|ask|export|reserve|settle|serve ADDRESS [ARGUMENT...]")
 	}
 	address, more := os.Args[2], os.Args[3:]
 	switch os.Args[1] {
@@ -213,6 +292,10 @@ func main() {
 		ask(address, policy)
 	case "export":
 		export(address)
+	case "reserve":
+		reserve(address, more[0])
+	case "settle":
+		settle(address, more[0], more[1:])
 	case "serve":
 		serve(address)
 	}

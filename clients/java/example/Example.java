@@ -12,6 +12,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.CompletableFuture;
@@ -28,6 +29,7 @@ import sluice.client.LimitedException;
 import sluice.client.LimitedProxy;
 import sluice.client.Options;
 import sluice.client.Options.WithoutAnswer;
+import sluice.client.Reservation;
 import sluice.client.SluiceClient;
 import sluice.spring.LimitedAdvisor;
 import sluice.v1.Mode;
@@ -45,6 +47,9 @@ import sluice.v1.Mode;
  * modes ADDRESS                  charges 5 units, gives 2 back; prints what is left
  * ask ADDRESS open|closed        checks once for each line of standard input
  * export ADDRESS                 holds a slot until standard input ends
+ * reserve ADDRESS USER           works three times for estimated tokens, and settles those used
+ * reserve_async ADDRESS USER     the same, without blocking
+ * settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
  * serve ADDRESS                  serves gRPC and HTTP until standard input ends
  * </pre>
  */
@@ -199,6 +204,103 @@ public final class Example {
     }
   }
 
+  private static Check model(String user, long tokens) {
+    return Check.of("shop")
+        .attribute("endpoint", "/model")
+        .attribute("user", user)
+        .amount("tokens", tokens);
+  }
+
+  private static Map<String, Long> tokens(long value) {
+    return Collections.singletonMap("tokens", value);
+  }
+
+  private interface Prompt {
+    void answer(SluiceClient client, String user) throws Exception;
+  }
+
+  /** The answer is longer than estimated. */
+  private static void longer(SluiceClient client, String user) throws Exception {
+    try (Reservation reservation = client.reserve(model(user, 400))) {
+      reservation.use("tokens", 400);
+      reservation.extend(tokens(300));
+      reservation.use("tokens", 450);
+    }
+  }
+
+  private static void aborted(SluiceClient client, String user) throws Exception {
+    try (Reservation reservation = client.reserve(model(user, 100))) {
+      reservation.use("tokens", 50);
+      throw new IllegalStateException("the work fails");
+    } catch (IllegalStateException failure) {
+      return;
+    }
+  }
+
+  /** The rest of the tokens is taken, so a further part is denied. */
+  private static void stopped(SluiceClient client, String user) throws Exception {
+    try (Reservation reservation = client.reserve(model(user, 500)).use("tokens", 20)) {
+      reservation.extend(tokens(1));
+    } catch (LimitedException limited) {
+      System.out.println("denied");
+    }
+  }
+
+  private static void longerAsync(SluiceClient client, String user) {
+    client
+        .reserveAsync(
+            model(user, 400),
+            reservation ->
+                reservation
+                    .use("tokens", 400)
+                    .extendAsync(tokens(300))
+                    .thenRun(() -> reservation.use("tokens", 450)))
+        .join();
+  }
+
+  private static void stoppedAsync(SluiceClient client, String user) {
+    client
+        .reserveAsync(
+            model(user, 500), reservation -> reservation.use("tokens", 20).extendAsync(tokens(1)))
+        .exceptionally(
+            error -> {
+              System.out.println(
+                  error.getCause() instanceof LimitedException ? "denied" : error.toString());
+              return null;
+            })
+        .join();
+  }
+
+  private static void reserve(String address, String user, Prompt... prompts) throws Exception {
+    for (Prompt prompt : prompts) {
+      Options options = new Options().deadline(DEADLINE).drain(DEADLINE);
+      try (SluiceClient client = new SluiceClient(address, options)) {
+        prompt.answer(client, user);
+      }
+    }
+  }
+
+  private static void settle(String address, List<String> words) throws Exception {
+    SluiceClient client =
+        new SluiceClient(
+            address,
+            new Options()
+                .deadline(DEADLINE)
+                .leaseTtl(Duration.ofSeconds(6))
+                .drain(Duration.ofMillis(Long.parseLong(words.get(1))))
+                .settleFor(Duration.ofMillis(Long.parseLong(words.get(2))))
+                .maxSettlements(Integer.parseInt(words.get(3))));
+    try (Reservation reservation = client.reserve(model(words.get(0), 300))) {
+      reservation.extend(tokens(100));
+      System.out.println("held");
+      INPUT.readLine();
+      reservation.use("tokens", 100);
+    }
+    System.out.println("settled");
+    client.close();
+    System.out.println(client.lostSettlements() + " lost");
+  }
+
   private static void serve(SluiceClient client) throws Exception {
     Metadata.Key<String> user = Metadata.Key.of("user", Metadata.ASCII_STRING_MARSHALLER);
     LimitInterceptor byUser =
@@ -231,7 +333,8 @@ public final class Example {
   private static void run(String[] arguments) throws Exception {
     if (arguments.length < 2) {
       System.err.println(
-          "usage: pay|spring|async|first|crowd|queue|modes|ask|export|serve ADDRESS [ARGUMENT...]");
+          "usage: pay|spring|async|first|crowd|queue|modes|ask|export|reserve|reserve_async|settle"
+              + "|serve ADDRESS [ARGUMENT...]");
       System.exit(2);
     }
     List<String> more = Arrays.asList(arguments).subList(2, arguments.length);
@@ -267,6 +370,16 @@ public final class Example {
           break;
         case "ask":
           ask(client);
+          break;
+        case "reserve":
+          reserve(arguments[1], more.get(0), Example::longer, Example::aborted, Example::stopped);
+          break;
+        case "reserve_async":
+          reserve(
+              arguments[1], more.get(0), Example::longerAsync, Example::aborted, Example::stoppedAsync);
+          break;
+        case "settle":
+          settle(arguments[1], more);
           break;
         case "export":
           export(client);

@@ -4,7 +4,9 @@
 const path = require('path');
 const grpc = require('@grpc/grpc-js');
 const loader = require('@grpc/proto-loader');
-const {Decision, denial, millis} = require('./decision');
+const {Decision, denial, sleep} = require('./decision');
+const {Leases} = require('./leases');
+const {Reservation} = require('./reservation');
 
 const {sluice} = grpc.loadPackageDefinition(loader.loadSync('sluice/v1/rate_limiter.proto', {
   includeDirs: [path.join(__dirname, '../proto')], keepCase: true, enums: String, longs: Number,
@@ -14,9 +16,10 @@ const {RateLimiter} = sluice.v1;
 
 const SERVICE_CONFIG = JSON.stringify({
   loadBalancingConfig: [{round_robin: {}}],
-  // A check is never sent twice, since it may have been counted. Renewing and releasing are idempotent.
+  // A check is never sent twice, since it may have been counted. What ends or renews a lease is idempotent.
   methodConfig: [{
-    name: ['RenewLease', 'ReleaseLease'].map((method) => ({service: 'sluice.v1.RateLimiter', method})),
+    name: ['RenewLease', 'ReleaseLease', 'SettleLease'].map((method) => (
+      {service: 'sluice.v1.RateLimiter', method})),
     waitForReady: true,
     retryPolicy: {
       maxAttempts: 5, initialBackoff: '0.1s', maxBackoff: '1s', backoffMultiplier: 2,
@@ -38,6 +41,7 @@ const FIELDS = {
   maxDelay: (ms) => ({max_delay: duration('maxDelay', ms)}),
   chargedAt: (timestamp) => ({charged_at: timestamp}),
   requestId: (id) => ({request_id: id}),
+  leaseTtl: (ms) => ({lease_ttl: duration('leaseTtl', ms)}),
 };
 
 // The caller's errors. All other errors mean that there is no decision.
@@ -61,10 +65,6 @@ function fieldsOf(options) {
   return Object.assign({}, ...given.map(([name, value]) => oneOf('an option', name, FIELDS)(value)));
 }
 
-// A timer takes at least a millisecond, so none is started for a wait of 0.
-const sleep = (milliseconds) =>
-  milliseconds > 0 ? new Promise((resolve) => setTimeout(resolve, milliseconds)) : undefined;
-
 const credentialsOf = (tls) => {
   if (!tls) return grpc.credentials.createInsecure();
   const {ca, key, cert} = tls === true ? {} : tls;
@@ -79,10 +79,13 @@ class Client {
   #open;
   #defaults;
   #connecting;
-  #releases = new Set();  // pending calls
+  #leases;
+  #leaseTtl;
+  #drain;
 
   constructor(address = '127.0.0.1:8081', {
-    token, tls, deadline = 100, withoutAnswer = 'open', maxWait, connectTimeout = 2000, ...unknown
+    token, tls, deadline = 100, withoutAnswer = 'open', maxWait, connectTimeout = 2000,
+    leaseTtl = 60_000, settleFor = 600_000, maxSettlements = 10_000, drain = 5000, ...unknown
   } = {}) {
     if (Object.keys(unknown).length > 0) {
       throw new TypeError(`a client has no option ${Object.keys(unknown).join(', ')}`);
@@ -91,7 +94,11 @@ class Client {
     this.#deadline = deadline;
     this.#open = oneOf('withoutAnswer', withoutAnswer, {open: true, closed: false});
     this.#defaults = {maxWait};
-    fieldsOf(this.#defaults);  // throws if maxWait is wrong
+    fieldsOf({maxWait, leaseTtl});  // throws if one is wrong
+    this.#leaseTtl = leaseTtl;
+    this.#drain = drain;
+    this.#leases = new Leases((...call) => this.#call(...call),
+      (error) => MISTAKES.has(error.code), {maxSettlements, settleFor});
     this.#stub = new RateLimiter(address, credentialsOf(tls), {
       'grpc.enable_http_proxy': 0,
       'grpc.initial_reconnect_backoff_ms': 100,
@@ -108,10 +115,12 @@ class Client {
     });
   }
 
-  // Waits until the server has answered pending releases, for at most 5 s.
+  // Waits until settlements are stored and releases are answered, at most `drain` ms. Returns how many
+  // settlements are lost in all.
   async close() {
-    await Promise.all(this.#releases);
+    const lost = await this.#leases.close(this.#drain);
     this.#stub.close();
+    return lost;
   }
 
   // Asks whether a request is allowed. Undefined attributes are left out. Rejects only if the request
@@ -147,25 +156,43 @@ class Client {
     }
   }
 
+  // Takes units of all limits under a lease, which is renewed. `work(reservation)` runs if the request is
+  // allowed; when it ends, the reservation is settled with what `reservation.use` said, also if it fails.
+  // Without `work`, returns the reservation, which the caller settles. Throws Limited if denied.
+  async reserve(domain, attributes, work, options) {
+    if (typeof work !== 'function') return this.#reserve(domain, attributes, work);
+    const reservation = await this.#reserve(domain, attributes, options);
+    try {
+      return await work(reservation);
+    } finally {
+      reservation.settle();
+    }
+  }
+
+  async #reserve(domain, attributes, {cost, amounts, ...options} = {}) {
+    const take = async ({cost, ...amounts}) => {
+      const decision = await this.check(domain, attributes,
+        {leaseTtl: this.#leaseTtl, ...options, cost, amounts});
+      if (!decision.allowed) throw denial(decision);
+      return decision;
+    };
+    const reservation = new Reservation(take, this.#leases);
+    await reservation.begin({...amounts, ...(cost === undefined ? {} : {cost})});
+    return reservation;
+  }
+
   // Renews the decision's lease, if it has one, until the returned function is called, which releases it.
   // That function may be called more than once.
   hold(decision) {
     const {lease} = decision.response;
     if (!lease) return () => {};
-    const third = Math.min(Math.max(1, millis(lease.ttl) / 3), 2 ** 31 - 1);  // the maximum of a timer
-    const renewing = setInterval(() => {
-      this.#call('RenewLease', {lease_id: lease.id}, third).catch(() => {});
-    }, third);
-    renewing.unref();
+    const stop = this.#leases.renew(lease);
     let held = true;
     return () => {
       if (!held) return;
       held = false;
-      clearInterval(renewing);
-      // Not waited for: if the answer never arrives, the slot is free after the ttl.
-      const released = this.#call('ReleaseLease', {lease_id: lease.id}, 5000).catch(() => {})
-        .then(() => this.#releases.delete(released));
-      this.#releases.add(released);
+      stop();
+      this.#leases.release(lease.id);
     };
   }
 
@@ -180,4 +207,4 @@ class Client {
   }
 }
 
-module.exports = {Client, sleep};
+module.exports = {Client};

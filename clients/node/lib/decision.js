@@ -5,6 +5,10 @@
 const millis = (duration) =>
   duration ? duration.seconds * 1000 + Math.ceil(duration.nanos / 1e6) : 0;
 
+// A timer takes at least a millisecond, so none is started for a wait of 0.
+const sleep = (milliseconds) =>
+  milliseconds > 0 ? new Promise((resolve) => setTimeout(resolve, milliseconds)) : undefined;
+
 class Decision {
   constructor(allowed, response, failure) {
     this.allowed = allowed;
@@ -61,4 +65,4 @@ function nameOf(limit) {
   return limit.index ? `"${rule}/${limit.index}"` : `"${rule}"`;
 }
 
-module.exports = {Decision, Limited, NoAnswer, denial, millis};
+module.exports = {Decision, Limited, NoAnswer, denial, millis, sleep};

@@ -2,7 +2,7 @@
 'use strict';
 
 const grpc = require('@grpc/grpc-js');
-const {sleep} = require('./client');
+const {sleep} = require('./decision');
 
 // new grpc.Server({interceptors: [limitInterceptor(client, 'shop')]}). Each call is checked with the
 // attribute `endpoint`, its full method, and what `attributes(metadata)` returns. A denied call ends with

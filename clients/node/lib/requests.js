@@ -1,7 +1,7 @@
 // Limits the requests of an HTTP server by rules.
 'use strict';
 
-const {sleep} = require('./client');
+const {sleep} = require('./decision');
 
 // Express: app.use(limitRequests(client, 'shop')). Each request is checked with the attributes `endpoint`
 // (the path), `method`, `client_ip` and what `attributes(request)` returns. A denied request gets

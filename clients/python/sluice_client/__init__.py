@@ -5,10 +5,12 @@
 """
 
 from .asgi import LimitMiddleware
+from .blocks import Reservation
 from .client import CLOSED, OPEN, CheckOptions, Client
 from .decision import Decision, Limited, NoAnswer
 from .interceptor import LimitInterceptor
 from .wsgi import LimitWSGIMiddleware
 
 __all__ = ["CLOSED", "OPEN", "CheckOptions", "Client", "Decision", "LimitInterceptor",
-           "LimitMiddleware", "LimitWSGIMiddleware", "Limited", "NoAnswer"]
+           "LimitMiddleware", "LimitWSGIMiddleware", "Limited", "NoAnswer",
+           "Reservation"]

@@ -8,7 +8,6 @@ import functools
 import inspect
 import json
 import logging
-import time
 from datetime import datetime
 from typing import (TYPE_CHECKING, Any, Callable, Iterator, Literal, Mapping, TypedDict, TypeVar,
                     cast)
@@ -16,7 +15,8 @@ from typing import (TYPE_CHECKING, Any, Callable, Iterator, Literal, Mapping, Ty
 import grpc
 
 from . import rate_limiter_pb2 as pb
-from .decision import Decision, denial, seconds
+from .blocks import LimitedBlock, Reservation
+from .decision import Decision
 from .leases import LeaseKeeper
 
 if TYPE_CHECKING:
@@ -29,11 +29,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SERVICE = "sluice.v1.RateLimiter"
 
-# A check is never sent twice, since it may have been counted. Renewing and releasing are idempotent.
+# A check is never sent twice, since it may have been counted. What ends or renews a lease is idempotent.
 _SERVICE_CONFIG = json.dumps({
     "loadBalancingConfig": [{"round_robin": {}}],
     "methodConfig": [{
-        "name": [{"service": _SERVICE, "method": method} for method in ("RenewLease", "ReleaseLease")],
+        "name": [{"service": _SERVICE, "method": method}
+                 for method in ("RenewLease", "ReleaseLease", "SettleLease")],
         "waitForReady": True,
         "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "1s",
                         "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]},
@@ -66,6 +67,8 @@ class CheckOptions(TypedDict, total=False):
     """For "refund": `decided_at` of the decision that charged."""
     request_id: str
     """Returned unchanged."""
+    lease_ttl: float
+    """Takes the units under a lease of this ttl in seconds; `reserve` sets it."""
 
 
 class Client:
@@ -81,7 +84,11 @@ class Client:
                  deadline: float = 0.1,
                  without_answer: Literal["open", "closed"] = "open",
                  max_wait: float | None = None,
-                 connect_timeout: float = 2.0):
+                 connect_timeout: float = 2.0,
+                 lease_ttl: float = 60.0,
+                 settle_for: float = 600.0,
+                 max_settlements: int = 10_000,
+                 drain: float = 5.0):
         if without_answer not in (OPEN, CLOSED):
             raise ValueError(f"without_answer is {without_answer!r}; allowed are OPEN and CLOSED")
         options = [
@@ -96,14 +103,17 @@ class Client:
         self._deadline = deadline
         self._open = without_answer == OPEN
         self._max_wait = max_wait
+        self._lease_ttl = lease_ttl
+        self._drain = drain
         self._check = self._method("CheckLimit", pb.CheckLimitRequest, pb.CheckLimitResponse)
-        renew = self._method("RenewLease", pb.RenewLeaseRequest, pb.RenewLeaseResponse)
-        release = self._method("ReleaseLease", pb.ReleaseLeaseRequest, pb.ReleaseLeaseResponse)
+        methods = {
+            "RenewLease": self._method("RenewLease", pb.RenewLeaseRequest, pb.RenewLeaseResponse),
+            "ReleaseLease": self._method("ReleaseLease", pb.ReleaseLeaseRequest, pb.ReleaseLeaseResponse),
+            "SettleLease": self._method("SettleLease", pb.SettleLeaseRequest, pb.SettleLeaseResponse),
+        }
         self._leases = LeaseKeeper(
-            lambda lease_id, timeout: renew.future(
-                pb.RenewLeaseRequest(lease_id=lease_id), timeout, self._metadata()),
-            lambda lease_id, timeout: release.future(
-                pb.ReleaseLeaseRequest(lease_id=lease_id), timeout, self._metadata()))
+            lambda name, request, timeout: methods[name].future(request, timeout, self._metadata()),
+            lambda code: code in _MISTAKES, settle_for, max_settlements)
         self._connect(address, connect_timeout)
 
     def __enter__(self) -> Client:
@@ -112,10 +122,12 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Waits until the server has answered pending releases, for at most 5 s."""
-        self._leases.close()
+    def close(self) -> int:
+        """Waits until settlements are stored and releases are answered, at most `drain`. Returns how many
+        settlements are lost in all."""
+        lost = self._leases.close(self._drain)
         self._channel.close()
+        return lost
 
     def check(self, domain: str, attributes: Attributes,
               **options: Unpack[CheckOptions]) -> Decision:
@@ -132,8 +144,8 @@ class Client:
         """Like check, without blocking the event loop, on the same channel."""
         loop = asyncio.get_running_loop()
         answered = loop.create_future()
-        call = self._check.future(self._request(domain, attributes, options),
-                                  timeout=self._deadline, metadata=self._metadata())
+        request = self._request(domain, attributes, options)
+        call = self._check.future(request, timeout=self._deadline, metadata=self._metadata())
 
         def wake() -> None:
             if not answered.done():
@@ -143,7 +155,7 @@ class Client:
         try:
             await answered
         except asyncio.CancelledError:
-            call.add_done_callback(self._release_unused)
+            call.add_done_callback(lambda call: self._end_unused(call, request))
             raise
         try:
             return _decided(call.result())
@@ -156,6 +168,13 @@ class Client:
         the answer has a wait, sleeps first. A slot of a concurrency limit is held while the block runs,
         and always released at its end."""
         return LimitedBlock(self, domain, attributes, options)
+
+    def reserve(self, domain: str, attributes: Attributes,
+                **options: Unpack[CheckOptions]) -> Reservation:
+        """For `with` and `async with`: takes units of all limits under a lease, and runs the block if the
+        request is allowed, else raises Limited. At its end, settles with what `use` said."""
+        return Reservation(self, self._leases,
+                           (domain, attributes, {"lease_ttl": self._lease_ttl, **options}))
 
     def limit(self, domain: str, attributes: Attributes | Callable[..., Attributes],
               **options: Unpack[CheckOptions]) -> Callable[[F], F]:
@@ -191,7 +210,7 @@ class Client:
         if not lease.id:
             yield
             return
-        self._leases.hold(lease.id, seconds(lease.ttl))
+        self._leases.hold(lease)
         try:
             yield
         finally:
@@ -205,9 +224,15 @@ class Client:
             connected.cancel()
             logging.getLogger(__name__).warning("no connection to %s within %g s", address, timeout)
 
-    def _release_unused(self, call: Any) -> None:
-        if call.code() == grpc.StatusCode.OK and call.result().lease.id:
-            self._leases.release(call.result().lease.id)
+    def _end_unused(self, call: Any, request: pb.CheckLimitRequest) -> None:
+        if call.code() != grpc.StatusCode.OK or not call.result().lease.id:
+            return
+        response = call.result()
+        if request.HasField("lease_ttl"):  # else the units would stay charged
+            nothing = dict.fromkeys(["cost", "requests", *request.amounts], 0)
+            self._leases.settle(response.lease.id, nothing, response.source == pb.SOURCE_FALLBACK)
+        else:
+            self._leases.release(response.lease.id)
 
     def _request(self, domain: str, attributes: Attributes,
                  options: CheckOptions) -> pb.CheckLimitRequest:
@@ -221,6 +246,8 @@ class Client:
             request.max_wait.FromNanoseconds(round(max_wait * 1e9))
         if "max_delay" in options:
             request.max_delay.FromNanoseconds(round(options["max_delay"] * 1e9))
+        if "lease_ttl" in options:
+            request.lease_ttl.FromNanoseconds(round(options["lease_ttl"] * 1e9))
         if "charged_at" in options:
             request.charged_at.FromDatetime(options["charged_at"])
         unknown = options.keys() - CheckOptions.__annotations__.keys()
@@ -241,49 +268,6 @@ class Client:
         return self._channel.unary_unary(f"/{_SERVICE}/{name}",
                                          request_serializer=request.SerializeToString,
                                          response_deserializer=response.FromString)
-
-
-class LimitedBlock:
-    """What Client.limited returns. `as` gives the decision."""
-
-    def __init__(self, client: Client, domain: str, attributes: Attributes, options: CheckOptions):
-        self._client, self._check = client, (domain, attributes, options)
-        self._holding = contextlib.ExitStack()
-
-    def __enter__(self) -> Decision:
-        domain, attributes, options = self._check
-        decision = self._admit(self._client.check(domain, attributes, **options))
-        with self._released_on_error():
-            if decision.wait > 0:
-                time.sleep(decision.wait)
-        return decision
-
-    def __exit__(self, *_: object) -> None:
-        self._holding.close()
-
-    async def __aenter__(self) -> Decision:
-        domain, attributes, options = self._check
-        decision = self._admit(await self._client.check_async(domain, attributes, **options))
-        with self._released_on_error():
-            await asyncio.sleep(decision.wait)
-        return decision
-
-    async def __aexit__(self, *_: object) -> None:
-        self._holding.close()
-
-    def _admit(self, decision: Decision) -> Decision:
-        if not decision.allowed:
-            raise denial(decision)
-        self._holding.enter_context(self._client.holding(decision))
-        return decision
-
-    @contextlib.contextmanager
-    def _released_on_error(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:  # the sleep was interrupted or canceled
-            self._holding.close()
-            raise
 
 
 def _decided(response: pb.CheckLimitResponse) -> Decision:

@@ -10,12 +10,15 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/status.h>
@@ -24,8 +27,12 @@
 
 namespace sluice {
 
+class Client;
 class LeaseKeeper;
 class PendingCalls;
+
+// Units by name, such as {{"tokens", 212}}; "cost" is a name, too.
+using Amounts = std::map<std::string, uint64_t>;
 
 // What rules match on and count by.
 using Attributes = std::map<std::string, std::string>;
@@ -41,6 +48,12 @@ struct Options {
   // The longest wait that a check accepts. Absent: none, except where a leaky_bucket delays.
   std::optional<std::chrono::milliseconds> max_wait;
   std::chrono::milliseconds connect_timeout{2000};  // how long the constructor waits
+  std::chrono::milliseconds lease_ttl{60'000};      // of a reservation's leases, which are renewed
+  std::chrono::milliseconds settle_for{600'000};  // how long a settlement is repeated until stored
+  std::size_t max_settlements = 10'000;           // that may wait to be stored; others are lost
+  std::chrono::milliseconds drain{5000};  // how long Close waits for settlements and releases
+  // Called when a settlement is lost, with the reason, on any thread. Absent: a line to stderr.
+  std::function<void(const std::string& why)> lost_settlement;
 };
 
 struct Decision {
@@ -57,7 +70,7 @@ struct Decision {
 class Lease {
  public:
   Lease() = default;
-  Lease(LeaseKeeper& keeper, std::string id, std::chrono::microseconds ttl);
+  Lease(LeaseKeeper& keeper, const v1::Lease& lease);
   Lease(Lease&& other) noexcept;
   Lease& operator=(Lease&& other) noexcept;
   ~Lease();
@@ -81,6 +94,48 @@ class Permit {
   Lease lease_;
 };
 
+// Units under a lease, which is renewed until the reservation is settled, at the latest when it is
+// destroyed. Must not outlive its client. Not thread-safe.
+class Reservation {
+ public:
+  Reservation(Client& client, LeaseKeeper& keeper, v1::CheckLimitRequest first);
+  Reservation(Reservation&& other) noexcept;
+  Reservation& operator=(Reservation&& other) noexcept;
+  ~Reservation() { Settle(); }
+
+  // Of the last check, which is the first one or that of the last Extend.
+  const Decision& decision() const { return decision_; }
+  explicit operator bool() const { return decision_.allowed; }
+
+  // Says what has been used until now, in total. What it does not name stays as before, at first as
+  // taken.
+  void Use(const Amounts& amounts);
+
+  // Takes more for the next part of the work, under a further lease; no slot and no request.
+  // Returns false if that is denied. If the answer has a wait, sleeps for it.
+  bool Extend(const Amounts& amounts);
+
+  // Ends the reservation with what was used. The client repeats the settlement in the background
+  // until it is stored. Settling again does nothing.
+  void Settle(const Amounts& amounts = {});
+
+ private:
+  struct Part {
+    std::string id;
+    Amounts held;
+    bool local;  // the store was away
+  };
+
+  bool Take(const v1::CheckLimitRequest& request);
+
+  Client* client_;
+  LeaseKeeper* keeper_;  // null when settled
+  v1::CheckLimitRequest first_;
+  Decision decision_;
+  std::vector<Part> parts_;  // in the order of taking
+  Amounts used_;
+};
+
 // A request that takes one unit. Its other fields are set by the caller: cost, mode, max_wait.
 v1::CheckLimitRequest Request(const std::string& domain, const Attributes& attributes);
 
@@ -89,16 +144,24 @@ class Client {
   // `target`: "127.0.0.1:8081", "unix:/run/sluice/grpc.sock", "dns:///sluice:8081". Waits for a
   // connection for at most options.connect_timeout; reconnects within a second.
   explicit Client(const std::string& target, Options options = {});
-  // Waits until pending calls have ended: checks for at most their deadline, leases for 5 s. A
-  // callback of CheckAsync must not destroy the client: gRPC cannot close a channel on such a
-  // thread.
+  // Closes, and waits until pending calls have ended: checks for at most their deadline, others for
+  // 5 s. A callback of CheckAsync must not destroy the client: gRPC cannot close a channel on such
+  // a thread.
   ~Client();
+
+  // Waits until settlements are stored, at most options.drain. Returns how many are lost in all:
+  // their leases stay charged as taken. Afterwards, settlements are sent once.
+  std::size_t Close();
 
   // Checks a request. If the answer has a wait, sleeps for it before returning.
   Permit Acquire(v1::CheckLimitRequest request);
   Permit Acquire(const std::string& domain, const Attributes& attributes) {
     return Acquire(Request(domain, attributes));
   }
+
+  // Takes units of all limits under a lease, to be settled with what was used. If the answer has a
+  // wait, sleeps for it before returning.
+  Reservation Reserve(v1::CheckLimitRequest request);
 
   // Checks a request without sleeping or holding a lease: the caller waits, and calls Hold.
   Decision Check(v1::CheckLimitRequest request);

@@ -72,7 +72,13 @@ public final class Check {
     return this;
   }
 
-  private static com.google.protobuf.Duration proto(Duration value) {
+  /** Takes the units under a lease of this ttl; {@code reserve} sets it. */
+  public Check leaseTtl(Duration value) {
+    request.setLeaseTtl(proto(value));
+    return this;
+  }
+
+  static com.google.protobuf.Duration proto(Duration value) {
     return com.google.protobuf.Duration.newBuilder()
         .setSeconds(value.getSeconds())
         .setNanos(value.getNano())

@@ -19,6 +19,10 @@ public final class Options {
   WithoutAnswer withoutAnswer = WithoutAnswer.OPEN;
   Duration maxWait;
   Duration connectTimeout = Duration.ofSeconds(2);
+  Duration leaseTtl = Duration.ofMinutes(1);
+  Duration settleFor = Duration.ofMinutes(10);
+  int maxSettlements = 10_000;
+  Duration drain = Duration.ofSeconds(5);
 
   /** The caller's token. */
   public Options token(String value) {
@@ -58,6 +62,30 @@ public final class Options {
   /** How long the constructor waits for a connection and a first answer; 2 s unless set. */
   public Options connectTimeout(Duration value) {
     connectTimeout = value;
+    return this;
+  }
+
+  /** The ttl of a reservation's leases, which are renewed; 1 min unless set. */
+  public Options leaseTtl(Duration value) {
+    leaseTtl = value;
+    return this;
+  }
+
+  /** How long a settlement is repeated until it is stored; 10 min unless set. */
+  public Options settleFor(Duration value) {
+    settleFor = value;
+    return this;
+  }
+
+  /** How many settlements may wait to be stored; others are lost. 10,000 unless set. */
+  public Options maxSettlements(int value) {
+    maxSettlements = value;
+    return this;
+  }
+
+  /** How long {@code close} waits for settlements and releases; 5 s unless set. */
+  public Options drain(Duration value) {
+    drain = value;
     return this;
   }
 }

@@ -9,7 +9,6 @@ import io.grpc.Channel;
 import io.grpc.ClientCall;
 import io.grpc.ClientInterceptor;
 import io.grpc.ClientInterceptors;
-import io.grpc.Context;
 import io.grpc.Grpc;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
@@ -33,14 +32,13 @@ import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.logging.Logger;
 import sluice.v1.CheckLimitRequest;
 import sluice.v1.CheckLimitResponse;
 import sluice.v1.Lease;
 import sluice.v1.RateLimiterGrpc;
-import sluice.v1.ReleaseLeaseRequest;
-import sluice.v1.RenewLeaseRequest;
 
 /**
  * Asks Sluice whether requests are allowed. It has one channel and a deadline for every check, and it
@@ -54,7 +52,7 @@ public final class SluiceClient implements AutoCloseable {
   }
 
   // The caller's errors. All other errors mean that there is no decision.
-  private static final Set<Status.Code> MISTAKES =
+  static final Set<Status.Code> MISTAKES =
       EnumSet.of(
           Status.Code.INVALID_ARGUMENT,
           Status.Code.PERMISSION_DENIED,
@@ -63,11 +61,11 @@ public final class SluiceClient implements AutoCloseable {
 
   private static final Metadata.Key<String> AUTHORIZATION =
       Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
-  private static final long RELEASE_MILLIS = 5000;
 
   private final ManagedChannel connection;
   private final Channel channel; // adds the token
   private final Options options;
+  private final Leases leases;
   private final AtomicLong reconnected = new AtomicLong(System.nanoTime());
   private final ScheduledThreadPoolExecutor timer =
       new ScheduledThreadPoolExecutor(
@@ -94,49 +92,19 @@ public final class SluiceClient implements AutoCloseable {
             .enableRetry()
             .build();
     channel = ClientInterceptors.intercept(connection, bearer(options.token));
+    leases = new Leases(channel, options, timer, this::reconnectSoon);
     timer.setRemoveOnCancelPolicy(true); // else an ended lease stays queued until its renewal
     warmUp(target);
   }
 
   /** Asks whether a request is allowed. Throws only if the request is invalid. */
   public Decision check(Check check) {
-    try {
-      return new Decision(
-          RateLimiterGrpc.newBlockingStub(channel)
-              .withDeadlineAfter(options.deadline.toNanos(), TimeUnit.NANOSECONDS)
-              .checkLimit(requestFor(check)));
-    } catch (StatusRuntimeException error) {
-      return withoutAnswer(error);
-    }
+    return decide(requestFor(check));
   }
 
   /** The same without blocking. Fails only if the request is invalid. */
   public CompletableFuture<Decision> checkAsync(Check check) {
-    CompletableFuture<Decision> decided = new CompletableFuture<>();
-    Futures.addCallback(
-        RateLimiterGrpc.newFutureStub(channel)
-            .withDeadlineAfter(options.deadline.toNanos(), TimeUnit.NANOSECONDS)
-            .checkLimit(requestFor(check)),
-        new FutureCallback<CheckLimitResponse>() {
-          @Override
-          public void onSuccess(CheckLimitResponse response) {
-            Decision decision = new Decision(response);
-            if (!decided.complete(decision)) { // it was canceled
-              hold(decision).close();
-            }
-          }
-
-          @Override
-          public void onFailure(Throwable error) {
-            try {
-              decided.complete(withoutAnswer((StatusRuntimeException) error));
-            } catch (StatusRuntimeException mistake) {
-              decided.completeExceptionally(mistake);
-            }
-          }
-        },
-        MoreExecutors.directExecutor());
-    return decided;
+    return decideAsync(requestFor(check));
   }
 
   /**
@@ -169,41 +137,122 @@ public final class SluiceClient implements AutoCloseable {
             });
   }
 
+  /**
+   * Takes units of all limits under a lease; throws {@link LimitedException} if the request is denied. If the
+   * answer has a wait, sleeps first. Closing the reservation settles it with what was used.
+   */
+  public Reservation reserve(Check check) throws InterruptedException {
+    Reservation reservation = reservationFor(check);
+    try {
+      Thread.sleep(reservation.begin());
+      return reservation;
+    } catch (InterruptedException interrupted) {
+      reservation.abandon();
+      throw interrupted;
+    }
+  }
+
+  /** The same without blocking: settles when what {@code work} returns is complete. */
+  public <T> CompletableFuture<T> reserveAsync(
+      Check check, Function<Reservation, CompletionStage<T>> work) {
+    Reservation reservation = reservationFor(check);
+    return reservation
+        .beginAsync()
+        .thenCompose(done -> work.apply(reservation))
+        .whenComplete((result, error) -> reservation.settle());
+  }
+
   /** Renews the decision's lease, if it has one, until the returned object is closed. */
   public Hold hold(Decision decision) {
     Lease lease = decision.response().getLease();
     if (lease.getId().isEmpty()) {
       return () -> {};
     }
-    long third = Math.max(1, Decision.millis(lease.getTtl()) / 3);
-    RenewLeaseRequest renewal = RenewLeaseRequest.newBuilder().setLeaseId(lease.getId()).build();
-    ScheduledFuture<?> renewing =
-        timer.scheduleAtFixedRate(
-            () -> stubFor(third).renewLease(renewal), third, third, TimeUnit.MILLISECONDS);
+    ScheduledFuture<?> renewing = leases.renew(lease);
     AtomicBoolean held = new AtomicBoolean(true);
     return () -> {
-      if (!held.getAndSet(false)) {
-        return;
+      if (held.getAndSet(false)) {
+        renewing.cancel(false);
+        leases.release(lease.getId());
       }
-      renewing.cancel(false);
-      // Does not wait: if the answer never arrives, the slot is free after the ttl. Runs outside the
-      // caller's context: when the caller's call ends, gRPC cancels that and all calls begun in it.
-      ReleaseLeaseRequest release =
-          ReleaseLeaseRequest.newBuilder().setLeaseId(lease.getId()).build();
-      Context.ROOT.run(() -> stubFor(RELEASE_MILLIS).releaseLease(release));
     };
   }
 
-  /** Waits until the server has answered pending calls, such as releases; at most 5 s. */
+  /** Waits until settlements are stored and other pending calls are answered; at most {@code drain}. */
   @Override
   public void close() {
-    timer.shutdownNow();
-    connection.shutdown();
+    long end = System.nanoTime() + options.drain.toNanos();
     try {
-      connection.awaitTermination(RELEASE_MILLIS, TimeUnit.MILLISECONDS);
+      leases.close(options.drain.toMillis());
+      timer.shutdownNow();
+      connection.shutdown();
+      connection.awaitTermination(end - System.nanoTime(), TimeUnit.NANOSECONDS);
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt();
+    } finally {
+      connection.shutdownNow();
     }
+  }
+
+  /** How many settlements were not stored. Their leases stay charged as taken. */
+  public int lostSettlements() {
+    return leases.lost();
+  }
+
+  Decision decide(CheckLimitRequest request) {
+    try {
+      return new Decision(
+          RateLimiterGrpc.newBlockingStub(channel)
+              .withDeadlineAfter(options.deadline.toNanos(), TimeUnit.NANOSECONDS)
+              .checkLimit(request));
+    } catch (StatusRuntimeException error) {
+      return withoutAnswer(error);
+    }
+  }
+
+  CompletableFuture<Decision> decideAsync(CheckLimitRequest request) {
+    CompletableFuture<Decision> decided = new CompletableFuture<>();
+    Futures.addCallback(
+        RateLimiterGrpc.newFutureStub(channel)
+            .withDeadlineAfter(options.deadline.toNanos(), TimeUnit.NANOSECONDS)
+            .checkLimit(request),
+        new FutureCallback<CheckLimitResponse>() {
+          @Override
+          public void onSuccess(CheckLimitResponse response) {
+            if (!decided.complete(new Decision(response))) { // it was canceled
+              endUnused(request, response);
+            }
+          }
+
+          @Override
+          public void onFailure(Throwable error) {
+            try {
+              decided.complete(withoutAnswer((StatusRuntimeException) error));
+            } catch (StatusRuntimeException mistake) {
+              decided.completeExceptionally(mistake);
+            }
+          }
+        },
+        MoreExecutors.directExecutor());
+    return decided;
+  }
+
+  // Released, units of a lease would stay charged.
+  private void endUnused(CheckLimitRequest request, CheckLimitResponse response) {
+    String id = response.getLease().getId();
+    if (!id.isEmpty() && request.hasLeaseTtl()) {
+      leases.settle(id, Reservation.nothingOf(request), Leases.isLocal(response));
+    } else if (!id.isEmpty()) {
+      leases.release(id);
+    }
+  }
+
+  private Reservation reservationFor(Check check) {
+    CheckLimitRequest.Builder first = requestFor(check).toBuilder();
+    if (!first.hasLeaseTtl()) {
+      first.setLeaseTtl(Check.proto(options.leaseTtl));
+    }
+    return new Reservation(this, leases, first.build());
   }
 
   private CheckLimitRequest requestFor(Check check) {
@@ -223,7 +272,7 @@ public final class SluiceClient implements AutoCloseable {
         options.withoutAnswer == Options.WithoutAnswer.OPEN, error.getStatus());
   }
 
-  private CompletableFuture<Void> after(long millis) {
+  CompletableFuture<Void> after(long millis) {
     CompletableFuture<Void> passed = new CompletableFuture<>();
     if (millis == 0) {
       passed.complete(null);
@@ -231,10 +280,6 @@ public final class SluiceClient implements AutoCloseable {
       timer.schedule(() -> passed.complete(null), millis, TimeUnit.MILLISECONDS);
     }
     return passed;
-  }
-
-  private RateLimiterGrpc.RateLimiterFutureStub stubFor(long millis) {
-    return RateLimiterGrpc.newFutureStub(channel).withDeadlineAfter(millis, TimeUnit.MILLISECONDS);
   }
 
   // By default gRPC waits up to two minutes between attempts.
@@ -297,7 +342,7 @@ public final class SluiceClient implements AutoCloseable {
     };
   }
 
-  // A check is never sent twice, since it may have been counted. Renewing and releasing are idempotent.
+  // A check is never sent twice, since it may have been counted. What ends or renews a lease is idempotent.
   private static Map<String, ?> serviceConfig() {
     Map<String, Object> retry = new HashMap<>();
     retry.put("maxAttempts", 5.0);
@@ -306,7 +351,9 @@ public final class SluiceClient implements AutoCloseable {
     retry.put("backoffMultiplier", 2.0);
     retry.put("retryableStatusCodes", Collections.singletonList("UNAVAILABLE"));
     Map<String, Object> leases = new HashMap<>();
-    leases.put("name", Arrays.asList(nameOf("RenewLease"), nameOf("ReleaseLease")));
+    leases.put(
+        "name",
+        Arrays.asList(nameOf("RenewLease"), nameOf("ReleaseLease"), nameOf("SettleLease")));
     leases.put("waitForReady", true);
     leases.put("retryPolicy", retry);
     return Collections.singletonMap("methodConfig", Collections.singletonList(leases));

@@ -1,0 +1,158 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"math/rand"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "example.com/sluice/client/sluicev1"
+)
+
+const (
+	callTimeout = 5 * time.Second        // a call waits that long for a connection
+	firstPause  = 100 * time.Millisecond // between attempts to settle; doubled up to lastPause
+	lastPause   = time.Second
+)
+
+// leases are those of a client: renewed while they are open, released or settled in the background.
+type leases struct {
+	stub           pb.RateLimiterClient
+	settleFor      time.Duration
+	maxSettlements int
+	pending        sync.WaitGroup // releases and settlements
+	mutex          sync.Mutex
+	settling       int // guarded by mutex
+	lost           int // guarded by mutex
+	closed         chan struct{}
+}
+
+// renew extends the lease after each third of its ttl until the returned function is called, once.
+func (l *leases) renew(lease *pb.Lease) func() {
+	period := lease.GetTtl().AsDuration()/3 + time.Millisecond
+	ended := make(chan struct{})
+	go func() {
+		ticks := time.NewTicker(period)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticks.C:
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), period)
+			_, err := l.stub.RenewLease(ctx, &pb.RenewLeaseRequest{LeaseId: lease.GetId()})
+			cancel()
+			if status.Code(err) == codes.NotFound {
+				return // the lease is lost; the work continues
+			}
+		}
+	}()
+	return func() { close(ended) }
+}
+
+// release does not wait: if the answer never arrives, the slot is free after the ttl.
+func (l *leases) release(id string) {
+	l.pending.Add(1)
+	go func() {
+		defer l.pending.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		_, _ = l.stub.ReleaseLease(ctx, &pb.ReleaseLeaseRequest{LeaseId: id})
+	}()
+}
+
+// settle sends the settlement until it is stored. It does not wait for that. local: the lease was granted
+// while the store was away.
+func (l *leases) settle(id string, used Amounts, local bool) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.settling >= l.maxSettlements {
+		l.report(fmt.Sprintf("%d others are waiting", l.settling))
+		return
+	}
+	l.settling++
+	request := &pb.SettleLeaseRequest{LeaseId: id, Amounts: map[string]uint64{}}
+	for name, value := range used {
+		value := value
+		if name == "cost" {
+			request.Cost = &value
+		} else {
+			request.Amounts[name] = value
+		}
+	}
+	l.pending.Add(1)
+	go func() {
+		defer l.pending.Done()
+		failure := l.store(request, local)
+		l.mutex.Lock()
+		defer l.mutex.Unlock()
+		l.settling--
+		if failure != "" {
+			l.report(failure)
+		}
+	}()
+}
+
+// store returns why the settlement was not stored; "" if it was. QUEUED is repeated, since that server may
+// die; and a lease taken during an outage is not found until the server that granted it reaches the
+// store.
+func (l *leases) store(request *pb.SettleLeaseRequest, local bool) string {
+	end := time.Now().Add(l.settleFor)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		answer, err := l.stub.SettleLease(ctx, request)
+		cancel()
+		failure := "the store is away"
+		outcome := answer.GetOutcome()
+		if err != nil {
+			failure = err.Error()
+		} else if outcome != pb.Outcome_OUTCOME_QUEUED && !(local && outcome == pb.Outcome_OUTCOME_NOT_FOUND) {
+			return ""
+		}
+		if isMistake(err) || time.Now().Add(pause).After(end) {
+			return failure
+		}
+		select {
+		case <-l.closed:
+			return failure
+		case <-time.After(pause/2 + time.Duration(rand.Int63n(int64(pause/2)))):
+		}
+	}
+}
+
+// close waits for releases and settlements, at most `drain`. It returns how many settlements are lost in
+// all.
+func (l *leases) close(drain time.Duration) int {
+	done := make(chan struct{})
+	go func() {
+		l.pending.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(drain):
+	}
+	close(l.closed)
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.lost + l.settling
+}
+
+// report is called with the mutex held.
+func (l *leases) report(why string) {
+	l.lost++
+	log.Printf("sluice: a settlement is lost, its lease stays charged as taken: %s", why)
+}
+
+func min(a, b time.Duration) time.Duration {
+	if a < b {
+		return a
+	}
+	return b
+}

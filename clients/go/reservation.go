@@ -1,0 +1,169 @@
+package client
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// Amounts of units by name: Amounts{"tokens": 212}. "cost" is a name, too.
+type Amounts map[string]uint64
+
+// Reservation is units under a lease, which is renewed until Settle. Safe for concurrent use.
+type Reservation struct {
+	client  *Client
+	request *request // the first one
+
+	mutex    sync.Mutex
+	decision Decision
+	parts    []part // in the order of taking
+	used     Amounts
+	settled  bool
+}
+
+type part struct {
+	id    string
+	held  Amounts
+	local bool   // the store was away
+	stop  func() // ends the renewal
+}
+
+// Reserve takes units of all limits under a lease, and returns a *LimitedError if the request is denied. If
+// the answer has a wait, it sleeps first. End it with `defer reservation.Settle(nil)`.
+func (c *Client) Reserve(ctx context.Context, domain string, attributes Attributes,
+	options ...CheckOption) (*Reservation, error) {
+	first := c.request(domain, attributes, options)
+	if first.LeaseTtl == nil {
+		first.LeaseTtl = durationpb.New(c.leaseTTL)
+	}
+	reservation := &Reservation{client: c, request: first, used: Amounts{}}
+	held := Amounts{"cost": 1, "requests": 1}
+	if first.Cost != nil {
+		held["cost"] = *first.Cost
+		if *first.Cost == 0 {
+			held["requests"] = 0
+		}
+	}
+	for name, value := range first.Amounts {
+		held[name] = value
+	}
+	if err := reservation.take(ctx, first, held); err != nil {
+		reservation.Settle(nothingOf(held))
+		return nil, err
+	}
+	return reservation, nil
+}
+
+// Decision of the last check, which is that of Reserve or of the last Extend.
+func (r *Reservation) Decision() Decision {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.decision
+}
+
+// Use says what has been used until now, in total. What it does not name stays as before, at first as
+// taken.
+func (r *Reservation) Use(amounts Amounts) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for name, value := range amounts {
+		r.used[name] = value
+	}
+}
+
+// Extend takes more for the next part of the work, under a further lease; no slot and no request. It
+// returns a *LimitedError if that is denied.
+func (r *Reservation) Extend(ctx context.Context, amounts Amounts) error {
+	next := proto.Clone(r.request).(*request)
+	next.Cost, next.Amounts = new(uint64), map[string]uint64{}
+	if amounts["cost"] > 0 {
+		next.Amounts["requests"] = 0
+	}
+	for name, value := range amounts {
+		if name == "cost" {
+			*next.Cost = value
+		} else {
+			next.Amounts[name] = value
+		}
+	}
+	held := Amounts{"cost": *next.Cost}
+	for name, value := range next.Amounts {
+		held[name] = value
+	}
+	return r.take(ctx, next, held)
+}
+
+// Settle ends the reservation with what was used, which `amounts`, if any, adds to. The client repeats the
+// settlement in the background until it is stored. Settling again does nothing.
+func (r *Reservation) Settle(amounts Amounts) {
+	r.Use(amounts)
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.settled {
+		return
+	}
+	r.settled = true
+	for index, share := range split(r.parts, r.used) {
+		part := r.parts[index]
+		part.stop()
+		r.client.leases.settle(part.id, share, part.local)
+	}
+}
+
+func (r *Reservation) take(ctx context.Context, next *request, held Amounts) error {
+	decision, err := r.client.decide(ctx, next)
+	if err != nil {
+		return err
+	}
+	if !decision.Allowed {
+		return &LimitedError{decision}
+	}
+	r.add(decision, held)
+	return sleep(ctx, decision.Wait)
+}
+
+// Without a lease there is nothing to settle: no rule counts, or no server answered.
+func (r *Reservation) add(decision Decision, held Amounts) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.decision = decision
+	lease := decision.Response.GetLease()
+	if lease.GetId() == "" {
+		return
+	}
+	local := decision.Response.GetSource() == sourceFallback
+	if r.settled {
+		r.client.leases.settle(lease.GetId(), nothingOf(held), local)
+		return
+	}
+	r.parts = append(r.parts, part{lease.GetId(), held, local, r.client.leases.renew(lease)})
+}
+
+func nothingOf(held Amounts) Amounts {
+	nothing := Amounts{}
+	for name := range held {
+		nothing[name] = 0
+	}
+	return nothing
+}
+
+// split distributes what was used over the parts: each gets at most what it held, the last one the rest.
+func split(parts []part, used Amounts) []Amounts {
+	shares := make([]Amounts, len(parts))
+	for index := range shares {
+		shares[index] = Amounts{}
+	}
+	for name, left := range used {
+		for index, part := range parts {
+			share := left
+			if index < len(parts)-1 && part.held[name] < left {
+				share = part.held[name]
+			}
+			shares[index][name] = share
+			left -= share
+		}
+	}
+	return shares
+}

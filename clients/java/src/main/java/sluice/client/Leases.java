@@ -1,0 +1,170 @@
+package sluice.client;
+
+import com.google.common.util.concurrent.FutureCallback;
+import com.google.common.util.concurrent.Futures;
+import com.google.common.util.concurrent.MoreExecutors;
+import io.grpc.Channel;
+import io.grpc.Context;
+import io.grpc.Status;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.logging.Logger;
+import sluice.v1.CheckLimitResponse;
+import sluice.v1.Lease;
+import sluice.v1.Outcome;
+import sluice.v1.RateLimiterGrpc;
+import sluice.v1.ReleaseLeaseRequest;
+import sluice.v1.RenewLeaseRequest;
+import sluice.v1.SettleLeaseRequest;
+import sluice.v1.SettleLeaseResponse;
+import sluice.v1.Source;
+
+/**
+ * The leases of a client: renewed while they are open, released or settled in the background. Thread-safe.
+ */
+final class Leases {
+  private static final long CALL_MILLIS = 5000; // a call waits that long for a connection
+  // Between attempts to settle; doubled each time.
+  private static final long FIRST_PAUSE_MILLIS = 100;
+  private static final long LAST_PAUSE_MILLIS = 1000;
+
+  private final Channel channel;
+  private final Options options;
+  private final ScheduledThreadPoolExecutor timer;
+  private final Runnable reconnect;
+  private int settling; // guarded by this
+  private int lost; // guarded by this
+  private boolean closed; // guarded by this
+
+  /** {@code reconnect} is called after a failed call. */
+  Leases(Channel channel, Options options, ScheduledThreadPoolExecutor timer, Runnable reconnect) {
+    this.channel = channel;
+    this.options = options;
+    this.timer = timer;
+    this.reconnect = reconnect;
+  }
+
+  /** Renews the lease after each third of its ttl, until what it returns is canceled. */
+  ScheduledFuture<?> renew(Lease lease) {
+    long third = Math.max(1, Decision.millis(lease.getTtl()) / 3);
+    RenewLeaseRequest renewal = RenewLeaseRequest.newBuilder().setLeaseId(lease.getId()).build();
+    return timer.scheduleAtFixedRate(
+        () -> stubFor(third).renewLease(renewal), third, third, TimeUnit.MILLISECONDS);
+  }
+
+  /**
+   * Does not wait: if the answer never arrives, the slot is free after the ttl. Runs outside the caller's
+   * context: when the caller's call ends, gRPC cancels that and all calls begun in it.
+   */
+  void release(String id) {
+    ReleaseLeaseRequest release = ReleaseLeaseRequest.newBuilder().setLeaseId(id).build();
+    Context.ROOT.run(() -> stubFor(CALL_MILLIS).releaseLease(release));
+  }
+
+  /** Whether the lease was granted while the store was away. */
+  static boolean isLocal(CheckLimitResponse response) {
+    return response.getSource() == Source.SOURCE_FALLBACK;
+  }
+
+  /** Sends the settlement until it is stored. Does not wait for that. */
+  void settle(String id, Map<String, Long> used, boolean local) {
+    synchronized (this) {
+      if (settling >= options.maxSettlements) {
+        report(settling + " others are waiting");
+        return;
+      }
+      ++settling;
+    }
+    SettleLeaseRequest.Builder request = SettleLeaseRequest.newBuilder().setLeaseId(id);
+    Map<String, Long> amounts = new HashMap<>(used);
+    Long cost = amounts.remove("cost");
+    if (cost != null) {
+      request.setCost(cost);
+    }
+    request.putAllAmounts(amounts);
+    new Settlement(request.build(), local).attempt();
+  }
+
+  /** Waits until settlements are stored, at most {@code millis}. */
+  synchronized void close(long millis) throws InterruptedException {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
+    while (settling > 0 && System.nanoTime() < end) {
+      TimeUnit.NANOSECONDS.timedWait(this, end - System.nanoTime());
+    }
+    closed = true;
+  }
+
+  /** How many are not stored and will never be, if the client is closed. */
+  synchronized int lost() {
+    return closed ? lost + settling : lost;
+  }
+
+  private RateLimiterGrpc.RateLimiterFutureStub stubFor(long millis) {
+    return RateLimiterGrpc.newFutureStub(channel).withDeadlineAfter(millis, TimeUnit.MILLISECONDS);
+  }
+
+  private synchronized void report(String why) {
+    ++lost;
+    Logger.getLogger(SluiceClient.class.getName())
+        .warning("a settlement is lost, its lease stays charged as taken: " + why);
+  }
+
+  /** One settlement, which is repeated. */
+  private final class Settlement implements FutureCallback<SettleLeaseResponse> {
+    private final SettleLeaseRequest request;
+    private final boolean local;
+    private final long end = System.nanoTime() + options.settleFor.toNanos();
+    private long pause = FIRST_PAUSE_MILLIS;
+
+    Settlement(SettleLeaseRequest request, boolean local) {
+      this.request = request;
+      this.local = local;
+    }
+
+    void attempt() {
+      Context.ROOT.run(
+          () ->
+              Futures.addCallback(
+                  stubFor(CALL_MILLIS).settleLease(request), this, MoreExecutors.directExecutor()));
+    }
+
+    // QUEUED is repeated, since that server may die; and a lease taken during an outage is not found until
+    // the server that granted it reaches the store.
+    @Override
+    public void onSuccess(SettleLeaseResponse response) {
+      Outcome outcome = response.getOutcome();
+      if (outcome == Outcome.OUTCOME_QUEUED || (local && outcome == Outcome.OUTCOME_NOT_FOUND)) {
+        again("the store is away", true);
+      } else {
+        again(null, false);
+      }
+    }
+
+    @Override
+    public void onFailure(Throwable error) {
+      Status status = Status.fromThrowable(error);
+      reconnect.run();
+      again(status.toString(), !SluiceClient.MISTAKES.contains(status.getCode()));
+    }
+
+    private void again(String failure, boolean retry) {
+      synchronized (Leases.this) {
+        if (retry && !closed && System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pause) < end) {
+          long random = ThreadLocalRandom.current().nextLong(pause / 2, pause);
+          timer.schedule(this::attempt, random, TimeUnit.MILLISECONDS);
+          pause = Math.min(2 * pause, LAST_PAUSE_MILLIS);
+          return;
+        }
+        --settling;
+        Leases.this.notifyAll();
+      }
+      if (failure != null) {
+        report(failure);
+      }
+    }
+  }
+}

@@ -1,0 +1,104 @@
+// The leases of a client: renewed while they are open, released or settled in the background.
+'use strict';
+
+const {millis} = require('./decision');
+
+const CALL_TIMEOUT = 5000;  // ms; a call waits that long for a connection
+const FIRST_PAUSE = 100;  // ms between attempts to settle; doubled up to LAST_PAUSE
+const LAST_PAUSE = 1000;
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+// Whether no other attempt can change the outcome. QUEUED is repeated, since that server may die; and
+// a lease taken during an outage is not found until the server that granted it reaches the store.
+const isFinal = (outcome, local) =>
+  outcome !== 'OUTCOME_QUEUED' && !(local && outcome === 'OUTCOME_NOT_FOUND');
+
+class Leases {
+  #call;
+  #isMistake;
+  #options;
+  #calls = new Set();  // releases and settlements that have not ended: promises
+  #settling = 0;
+  #lost = 0;
+  #closed = false;
+
+  // call(method, request, timeout) returns a promise of the answer. isMistake(error): repeating the
+  // call cannot help.
+  constructor(call, isMistake, {maxSettlements, settleFor}) {
+    this.#call = call;
+    this.#isMistake = isMistake;
+    this.#options = {maxSettlements, settleFor};
+  }
+
+  // Renews a lease until the returned function is called.
+  renew({id, ttl}) {
+    const third = Math.min(Math.max(1, millis(ttl) / 3), LONGEST_TIMER);
+    const renewing = setInterval(() => {
+      this.#call('RenewLease', {lease_id: id}, third).catch(() => {});
+    }, third);
+    renewing.unref();
+    return () => clearInterval(renewing);
+  }
+
+  // If the answer never arrives, the slot is free after the ttl.
+  release(id) {
+    this.#track(this.#call('ReleaseLease', {lease_id: id}, CALL_TIMEOUT).catch(() => {}));
+  }
+
+  // Sends the settlement until it is stored. Never rejects. `local`: the lease was granted while the store
+  // was away.
+  settle({id, local}, {cost, ...amounts}) {
+    if (this.#settling >= this.#options.maxSettlements) {
+      this.#report(`${this.#settling} others are waiting`);
+      return;
+    }
+    this.#settling += 1;
+    this.#track(this.#store({lease_id: id, cost, amounts}, local).then((failure) => {
+      this.#settling -= 1;
+      if (failure) this.#report(failure);
+    }));
+  }
+
+  // Waits for releases and settlements, at most `drain` ms. Returns how many settlements are
+  // lost in all.
+  async close(drain) {
+    let timer;
+    const end = new Promise((resolve) => {
+      timer = setTimeout(resolve, drain);
+    });
+    await Promise.race([Promise.all(this.#calls), end]);
+    clearTimeout(timer);
+    this.#closed = true;
+    return this.#lost + this.#settling;
+  }
+
+  #track(promise) {
+    const call = promise.then(() => this.#calls.delete(call));
+    this.#calls.add(call);
+  }
+
+  // Returns why the settlement was not stored; undefined if it was.
+  async #store(request, local) {
+    const end = Date.now() + this.#options.settleFor;
+    for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LAST_PAUSE)) {
+      let failure = 'the store is away';
+      try {
+        const {outcome} = await this.#call('SettleLease', request, CALL_TIMEOUT);
+        if (isFinal(outcome, local)) return undefined;
+      } catch (error) {
+        failure = error.message;
+        if (this.#isMistake(error)) return failure;
+      }
+      if (this.#closed || Date.now() + pause > end) return failure;
+      await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
+    }
+  }
+
+  #report(why) {
+    this.#lost += 1;
+    process.emitWarning(`a settlement is lost, its lease stays charged as taken: ${why}`,
+      'SluiceWarning');
+  }
+}
+
+module.exports = {Leases};

@@ -1,0 +1,95 @@
+// Units taken under a lease, to be settled with what was used.
+'use strict';
+
+const {sleep} = require('./decision');
+
+class Reservation {
+  #take;
+  #leases;
+  #parts = [];  // in the order of taking: {id, local, held, stop}
+  #used = {};
+  #open = true;
+
+  // take(amounts): a promise of the decision; it rejects with Limited.
+  constructor(take, leases) {
+    this.#take = take;
+    this.#leases = leases;
+  }
+
+  // Takes the first part. The client calls this.
+  async begin(amounts) {
+    const defaults = {cost: 1, requests: amounts.cost === 0 ? 0 : 1};  // those of the API
+    await this.#add(await this.#take(amounts), {...defaults, ...amounts});
+  }
+
+  // Says what has been used until now, in total: {tokens: 212}. What it does not name stays as before, at
+  // first as taken. `cost` is a name, too.
+  use(amounts) {
+    for (const [name, value] of Object.entries(amounts)) {
+      if (!Number.isSafeInteger(value) || value < 0) {
+        throw new TypeError(`${name} is ${value}; it must be an integer of at least 0`);
+      }
+    }
+    Object.assign(this.#used, amounts);
+  }
+
+  // Takes more for the next part of the work, under a further lease. Takes no slot and no request.
+  // Rejects with Limited if that is denied.
+  async extend(amounts) {
+    const held = {cost: 0, ...(amounts.cost ? {requests: 0} : {}), ...amounts};
+    await this.#add(await this.#take(held), held);
+  }
+
+  // Ends the reservation with what was used, in the background. Settling again does nothing.
+  settle(amounts = {}) {
+    if (!this.#open) return;
+    this.use(amounts);
+    this.#open = false;
+    const shares = split(this.#parts.map(({held}) => held), this.#used);
+    this.#parts.forEach((part, index) => this.#end(part, shares[index]));
+  }
+
+  // For `using`.
+  [Symbol.dispose ?? Symbol.for('dispose')]() {
+    this.settle();
+  }
+
+  // For `await using`. Does not wait until the settlement is stored: `client.close()` does.
+  async [Symbol.asyncDispose ?? Symbol.for('asyncDispose')]() {
+    this.settle();
+  }
+
+  // Without a lease there is nothing to settle: no rule counts, or no server answered.
+  async #add(decision, held) {
+    this.decision = decision;
+    const {lease} = decision.response;
+    if (lease) {
+      const local = decision.response.source === 'SOURCE_FALLBACK';
+      const part = {id: lease.id, local, held, stop: this.#leases.renew(lease)};
+      if (this.#open) this.#parts.push(part);
+      else this.#end(part, Object.fromEntries(Object.keys(held).map((name) => [name, 0])));
+    }
+    await sleep(decision.wait);
+  }
+
+  #end(part, used) {
+    part.stop();
+    this.#leases.settle(part, used);
+  }
+}
+
+// Distributes what was used over the parts: each gets at most what it held, the last one the rest.
+function split(parts, used) {
+  const left = {...used};
+  return parts.map((held, index) => {
+    const share = {};
+    for (const name of Object.keys(left)) {
+      const last = index === parts.length - 1;
+      share[name] = last ? left[name] : Math.min(left[name], held[name] ?? 0);
+      left[name] -= share[name];
+    }
+    return share;
+  });
+}
+
+module.exports = {Reservation};

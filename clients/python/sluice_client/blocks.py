@@ -1,0 +1,183 @@
+"""What `with` and `async with` take: a limited block, and a reservation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any, Iterator, NamedTuple
+
+from . import rate_limiter_pb2 as pb
+from .decision import Decision, denial
+from .leases import LeaseKeeper
+
+if TYPE_CHECKING:
+    from .client import Attributes, CheckOptions, Client
+
+
+class LimitedBlock:
+    """What Client.limited returns. `as` gives the decision."""
+
+    def __init__(self, client: Client, domain: str, attributes: Attributes, options: CheckOptions):
+        self._client, self._check = client, (domain, attributes, options)
+        self._holding = contextlib.ExitStack()
+
+    def __enter__(self) -> Decision:
+        domain, attributes, options = self._check
+        decision = self._admit(self._client.check(domain, attributes, **options))
+        with self._released_on_error():
+            if decision.wait > 0:
+                time.sleep(decision.wait)
+        return decision
+
+    def __exit__(self, *_: object) -> None:
+        self._holding.close()
+
+    async def __aenter__(self) -> Decision:
+        domain, attributes, options = self._check
+        decision = self._admit(await self._client.check_async(domain, attributes, **options))
+        with self._released_on_error():
+            await asyncio.sleep(decision.wait)
+        return decision
+
+    async def __aexit__(self, *_: object) -> None:
+        self._holding.close()
+
+    def _admit(self, decision: Decision) -> Decision:
+        if not decision.allowed:
+            raise denial(decision)
+        self._holding.enter_context(self._client.holding(decision))
+        return decision
+
+    @contextlib.contextmanager
+    def _released_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:  # the sleep was interrupted or canceled
+            self._holding.close()
+            raise
+
+
+class _Part(NamedTuple):
+    lease_id: str
+    held: dict[str, int]
+    local: bool  # the store was away
+
+
+class Reservation:
+    """What Client.reserve returns: units under a lease, which is renewed while the block runs. Not
+    thread-safe."""
+
+    def __init__(self, client: Client, leases: LeaseKeeper,
+                 check: tuple[str, Attributes, dict[str, Any]]):
+        self._client, self._leases, self._check = client, leases, check
+        self._parts: list[_Part] = []  # in the order of taking
+        self._used: dict[str, int] = {}
+        self._open = True
+        self.decision = Decision(False)
+        """Of the last check, which is that of the block or of the last `extend`."""
+
+    def __enter__(self) -> Reservation:
+        with self._unused_on_error():
+            self._take(self._first(), self._check[2])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.settle()
+
+    async def __aenter__(self) -> Reservation:
+        with self._unused_on_error():
+            await self._take_async(self._first(), self._check[2])
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.settle()
+
+    def use(self, **amounts: int) -> None:
+        """Says what has been used until now, in total: use(tokens=212). What it does not name stays as
+        it was, at first as taken. `cost` is a name, too."""
+        for name, value in amounts.items():
+            if not isinstance(value, int) or value < 0:
+                raise ValueError(f"{name} is {value!r}; it must be an integer of at least 0")
+        self._used.update(amounts)
+
+    def extend(self, **amounts: int) -> None:
+        """Takes more for the next part of the work, under a further lease; no slot and no request.
+        Raises Limited if that is denied."""
+        held = _further(amounts)
+        self._take(held, self._options(held))
+
+    async def extend_async(self, **amounts: int) -> None:
+        """Like extend, without blocking the event loop."""
+        held = _further(amounts)
+        await self._take_async(held, self._options(held))
+
+    def settle(self, **amounts: int) -> None:
+        """Ends the reservation with what was used. The client repeats the settlement in the background
+        until it is stored. Settling again does nothing."""
+        if not self._open:
+            return
+        self.use(**amounts)
+        self._open = False
+        for part, share in zip(self._parts, _split(self._parts, self._used)):
+            self._leases.settle(part.lease_id, share, part.local)
+
+    def _first(self) -> dict[str, int]:
+        options = self._check[2]
+        cost = options.get("cost", 1)
+        return {"cost": cost, "requests": 1 if cost else 0, **options.get("amounts", {})}
+
+    def _options(self, held: dict[str, int]) -> dict[str, Any]:
+        amounts = {name: value for name, value in held.items() if name != "cost"}
+        return {**self._check[2], "cost": held["cost"], "amounts": amounts}
+
+    def _take(self, held: dict[str, int], options: Any) -> None:
+        domain, attributes, _ = self._check
+        decision = self._client.check(domain, attributes, **options)
+        self._admit(decision, held)
+        if decision.wait > 0:
+            time.sleep(decision.wait)
+
+    async def _take_async(self, held: dict[str, int], options: Any) -> None:
+        domain, attributes, _ = self._check
+        decision = await self._client.check_async(domain, attributes, **options)
+        self._admit(decision, held)
+        await asyncio.sleep(decision.wait)
+
+    def _admit(self, decision: Decision, held: dict[str, int]) -> None:
+        self.decision = decision
+        if not decision.allowed:
+            raise denial(decision)
+        lease = decision.response.lease
+        if not lease.id:  # nothing to settle: no rule counts, or no server answered
+            return
+        local = decision.response.source == pb.SOURCE_FALLBACK
+        if self._open:
+            self._leases.hold(lease)
+            self._parts.append(_Part(lease.id, held, local))
+        else:
+            self._leases.settle(lease.id, dict.fromkeys(held, 0), local)
+
+    @contextlib.contextmanager
+    def _unused_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:  # denied, or the sleep was interrupted or canceled
+            self.settle(**dict.fromkeys(self._first(), 0))
+            raise
+
+
+def _further(amounts: dict[str, int]) -> dict[str, int]:
+    """What a further lease holds."""
+    return {"cost": 0, **({"requests": 0} if amounts.get("cost") else {}), **amounts}
+
+
+def _split(parts: list[_Part], used: dict[str, int]) -> list[dict[str, int]]:
+    """Distributes what was used over the parts: each gets at most what it held, the last one the rest."""
+    left, shares = dict(used), []
+    for part in parts:
+        held = left if part is parts[-1] else part.held
+        share = {name: min(value, held.get(name, 0)) for name, value in left.items()}
+        left = {name: value - share[name] for name, value in left.items()}
+        shares.append(share)
+    return shares

@@ -1,0 +1,114 @@
+// One request to a model: what it is estimated to use, and what it has used until now.
+'use strict';
+
+const MAX_EVENT = 1024 * 1024;  // characters
+
+class Job {
+  #price;
+  #part;
+  #maxOutput;
+  #taken = 0;  // output tokens
+  #input;  // tokens: an estimate until the upstream says it
+  #output = 0;
+  #known;  // whether the output is counted; without a stream only when the upstream says it
+  #hidesUsage = false;
+
+  // request: the body as the customer sent it. Throws if it is wrong.
+  constructor(request, {part, models}) {
+    this.#price = models.get(request.model);
+    if (!this.#price) {
+      throw new TypeError(`model is ${request.model}; known are ${[...models.keys()].join(', ')}`);
+    }
+    const {max_tokens, max_completion_tokens, n = 1} = request;
+    const most = max_completion_tokens ?? max_tokens ?? this.#price.maxTokens;
+    for (const [name, value] of Object.entries({max_tokens: most, n})) {
+      if (!Number.isSafeInteger(value) || value < 1) {
+        throw new TypeError(`${name} is ${value}; it must be an integer of at least 1`);
+      }
+    }
+    this.model = request.model;
+    this.stream = request.stream === true;
+    this.#known = this.stream;
+    if (this.stream) {  // the upstream says what was used in a last event
+      this.#hidesUsage = !request.stream_options?.include_usage;
+      request = {...request, stream_options: {...request.stream_options, include_usage: true}};
+    }
+    // The upstream must not use more than was taken: an absent maximum becomes explicit.
+    if (max_tokens === undefined && max_completion_tokens === undefined) {
+      request = {...request, max_tokens: most};
+    }
+    this.body = JSON.stringify(request);
+    this.#input = Math.ceil(Buffer.byteLength(this.body) / 4);
+    this.#maxOutput = most * n;
+    this.#part = this.stream ? part : this.#maxOutput;
+  }
+
+  // The amounts to take before the request is passed on.
+  firstPart() {
+    return this.#amounts(this.#input, this.#next());
+  }
+
+  // The amounts to take for the next part of a stream.
+  nextPart() {
+    return this.#amounts(0, this.#next());
+  }
+
+  get wantsMore() {
+    return this.#output > this.#taken;
+  }
+
+  used() {
+    return this.#amounts(this.#input, this.#known ? this.#output : this.#taken);
+  }
+
+  // The upstream's count replaces the estimate.
+  use(usage) {
+    if (!usage) return;
+    this.#known = true;
+    this.#input = usage.prompt_tokens ?? this.#input;
+    this.#output = usage.completion_tokens ?? this.#output;
+  }
+
+  nothingUsed() {
+    this.#known = true;
+    this.#input = 0;
+    this.#output = 0;
+  }
+
+  // Counts an event of the stream: one token for each choice, until the upstream says what was used.
+  // Returns whether the customer did not ask for this event.
+  count(event) {
+    const data = event.replace(/^data: ?/, '');
+    if (!data.startsWith('{')) return false;  // [DONE], or a comment
+    const chunk = JSON.parse(data);
+    this.#output += chunk.choices?.length ?? 0;
+    this.use(chunk.usage);
+    return this.#hidesUsage && chunk.choices?.length === 0;
+  }
+
+  #next() {
+    const left = this.#maxOutput - this.#taken;
+    const next = left > 0 ? Math.min(this.#part, left) : this.#part;
+    this.#taken += next;
+    return next;
+  }
+
+  #amounts(input, output) {
+    const money = input * this.#price.input + output * this.#price.output;
+    return {input_tokens: input, output_tokens: output, nano_dollars: Math.ceil(money)};
+  }
+}
+
+// The server-sent events of a body, without the empty line that ends each.
+async function* eventsOf(body) {
+  let text = '';
+  for await (const part of body.pipeThrough(new TextDecoderStream())) {
+    text += part;
+    const events = text.split(/\r?\n\r?\n/);
+    text = events.pop();
+    if (text.length > MAX_EVENT) throw new RangeError(`an event has more than ${MAX_EVENT} characters`);
+    yield* events;
+  }
+}
+
+module.exports = {Job, eventsOf};
