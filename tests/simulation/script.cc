@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "store/redis/script_call.h"
+#include "store/redis/slot.h"
 #include "tests/simulation/script_decider.h"
 #include "tests/support/require.h"
 
@@ -61,7 +62,9 @@ Asked ReadAsked(Reader& reader) {
     asked.demand.only_delays = time < 0;
     asked.demand.max_wait = Duration(static_cast<std::int64_t>(time < 0 ? -2 - time : time));
   }
-  asked.leased = reader.Integer() == 1;
+  const std::int64_t leased = reader.Integer();
+  asked.leased = leased > 0;
+  asked.recorded = leased == 2;
   asked.counters.resize(reader.Index());
   for (auto& [limit, group] : asked.counters) {
     limit = reader.Index() - 1;
@@ -95,8 +98,22 @@ Script::Script(std::span<const Limit> limits, Model* model) : model_(model) {
   }
 }
 
+std::vector<std::string> Script::Counters::KeysOf(std::uint16_t slot) const {
+  std::vector<std::string> keys;
+  const auto add = [&](const auto& map) {
+    for (const auto& [key, value] : map) {
+      if (redis::SlotOf(key) == slot) keys.push_back(key);
+    }
+  };
+  add(by_key);
+  add(records);
+  return keys;
+}
+
 void Script::Counters::MoveKey(const std::string& key, Counters& to) {
   to.by_key.insert(by_key.extract(key));
+  to.records.insert(records.extract(key));
+  to.true_records.insert(true_records.extract(key));
   to.leases.insert(leases.begin(), leases.end());
   for (auto at = by_name.begin(); at != by_name.end();) {
     const auto counter = at++;
@@ -147,12 +164,16 @@ std::vector<std::string> Script::Run(const Call& call, Counters& counters) const
     std::vector<Draft> drafts;
     bool foreign = false;
     for (const auto& [limit, group] : asked.counters) {
-      drafts.push_back({limits[limit], group, keys[reader.Index() - 1]});
+      drafts.push_back(
+          {.limit = limits[limit], .group = group, .name = keys[reader.Index() - 1], .record = {}});
       foreign = foreign || (!declared && !call.may_read(drafts.back().name));
     }
     for (Draft& draft : drafts) draft.units = reader.Integer();
     for (std::size_t j = 0; asked.demand.mode == Mode::kUndo && j < drafts.size(); ++j) {
       check.before.push_back(reader.Numbers(3));
+    }
+    for (std::size_t j = 0; asked.recorded && j < drafts.size(); ++j) {
+      drafts[j].record = keys[key_count + reader.Index() - 1];
     }
     if (foreign) {
       out.push_back(-static_cast<double>(reply.size()));

@@ -38,8 +38,10 @@ std::vector<double> Script::Decider::Decide(const Check& check, std::vector<Draf
   Read(counters_.by_key, call_.now, drafts);
   if (call_.planted == Planted::kStatesMisread) Misread(drafts);
   Read(counters_.by_name, call_.now, true_drafts);
-  const std::vector<double> decided = simulation::Decide(check, drafts);
-  const std::vector<double> expected = simulation::Decide(check, true_drafts);
+  const std::vector<double> decided =
+      simulation::Decide(check, drafts, counters_.records, call_.planted);
+  const std::vector<double> expected =
+      simulation::Decide(check, true_drafts, counters_.true_records, Planted::kNothing);
   if (decided != expected && model_ != nullptr) {
     model_->RecordUntrue(fmt::format("{}: Redis replied {}, but should have replied {}",
                                      true_drafts.front().name, fmt::join(decided, " "),
@@ -113,6 +115,8 @@ void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode
   if (!draft.changed) matters_until = std::max(matters_until, counter.matters_until);
   counter.matters_until = matters_until;
   counter.charged += draft.charged;
+  counter.given_back += draft.given_back;
+  counter.charged_on_top += draft.charged_on_top;
   if (!draft.changed && !written) return;
   counter.key = key;
   counter.limit = *draft.limit;
@@ -123,7 +127,7 @@ void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode
                               .key = key,
                               .limit = *draft.limit,
                               .state = draft.state,
-                              .gives_back = mode == Mode::kUndo});
+                              .gives_back = mode == Mode::kUndo || mode == Mode::kSettle});
 }
 
 // As check.lua does: a key that is written again lives longer than required, and a key that lives

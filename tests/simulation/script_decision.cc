@@ -4,15 +4,16 @@
 #include <map>
 #include <variant>
 
+#include "tests/simulation/script_record.h"
+
 namespace sluice::simulation {
 namespace {
 
-void Append(const CounterSnapshot& snapshot, std::vector<double>& out) {
-  for (const double field : FieldsOf(snapshot)) out.push_back(field);
-}
-
-// Writes for each group its grants and the snapshots.
-void DecideGroups(const Check& check, std::vector<Draft>& drafts, std::vector<double>& out) {
+// Writes for each group its grants and the snapshots. Returns what a lease then holds of each
+// counter.
+std::vector<Held> DecideGroups(const Check& check, std::vector<Draft>& drafts,
+                               std::vector<double>& out) {
+  std::vector<Held> held(drafts.size());
   const bool peeks = check.asked.demand.mode == Mode::kPeek;
   std::int64_t allowed = check.n;
   for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
@@ -27,13 +28,16 @@ void DecideGroups(const Check& check, std::vector<Draft>& drafts, std::vector<do
     for (std::size_t i = begin; i < end; ++i) {
       Draft& draft = drafts[i];
       const CoalescedChecks checks = check.Of(draft, granted);
-      Append(Summarize(*draft.limit, draft.state, checks), out);
+      const CounterSnapshot before = Summarize(*draft.limit, draft.state, checks);
+      Append(before, out);
+      if (granted > 0) held[i] = {.units = draft.units, .before = before};
       if (peeks || granted == 0 || draft.units == 0) continue;
       Take(*draft.limit, draft.state, checks);
       draft.changed = true;
       draft.charged = granted * draft.units;
     }
   }
+  return held;
 }
 
 // The same for n charges of one counter, as if made one after another.
@@ -93,7 +97,12 @@ CoalescedChecks Check::Of(const Draft& draft, std::int64_t granted) const {
   return {.demand = {asked.demand, draft.units}, .lease = lease, .granted = granted, .now = now};
 }
 
-std::vector<double> Decide(const Check& check, std::vector<Draft>& drafts) {
+void Append(const CounterSnapshot& snapshot, std::vector<double>& out) {
+  for (const double field : FieldsOf(snapshot)) out.push_back(field);
+}
+
+std::vector<double> Decide(const Check& check, std::vector<Draft>& drafts, Records& records,
+                           Planted planted) {
   std::vector<double> out;
   const Asked& asked = check.asked;
   const bool is_charge = asked.demand.mode == Mode::kCharge && !asked.leased &&
@@ -102,7 +111,10 @@ std::vector<double> Decide(const Check& check, std::vector<Draft>& drafts) {
   if (is_charge) {
     DecideCharges(check, drafts.front(), out);
   } else if (asked.demand.consumes_or_peeks()) {
-    DecideGroups(check, drafts, out);
+    const std::vector<Held> held = DecideGroups(check, drafts, out);
+    if (asked.recorded) Enter(check, drafts, held, records);
+  } else if (asked.recorded) {
+    DecideByRecords({.check = check, .planted = planted}, drafts, records, out);
   } else {
     DecideChanges(check, drafts, out);
   }
