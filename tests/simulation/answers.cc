@@ -99,9 +99,9 @@ void Answers::JudgeError(const Call& call, const Question& question, int status)
   ++context_.report.errors;
   const bool unavailable = status == 14 && context_.rules.policy() == OnStoreFailure::kError;
   if (status == 4 || (unavailable && !ExpectsHealth(call))) {
+    if (unavailable) return Deny(question);
     for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
-      unavailable ? context_.ledger.Deny(charged.counter, question.TakenOf(charged.counter))
-                  : context_.ledger.Doubt(charged.counter, question.TakenOf(charged.counter));
+      context_.ledger.Doubt(charged.counter, question.TakenOf(charged.counter));
     }
     return;
   }
@@ -129,12 +129,23 @@ void Answers::OnAnswer(const Call& call, const Question& question,
   if (response.decision() != v1::DECISION_DENIED) return OnAdmitted(call, question, response);
   ++context_.report.denied;
   if (response.source() == v1::SOURCE_DENY_CACHE) ++context_.report.denied_by_cache;
-  for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
-    context_.ledger.Deny(charged.counter, question.TakenOf(charged.counter));
-  }
+  Deny(question);
   for (const v1::LimitStatus& status : response.limits()) {
     if (status.source() == v1::SOURCE_DENY_CACHE) JudgeRemembered(call, question, status);
   }
+}
+
+void Answers::Deny(const Question& question) {
+  for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
+    context_.ledger.Deny(charged.counter, question.TakenOf(charged.counter));
+    MayKeep(question, charged);
+  }
+}
+
+// A part of a leased check may have been admitted by the store all the same, and is settled with 0.
+void Answers::MayKeep(const Question& question, const Charged& charged) {
+  if (!question.request.has_lease_ttl() || RefundsInFull(charged.limit)) return;
+  context_.ledger.Keep(charged.counter, question.TakenOf(charged.counter));
 }
 
 // If the rules changed meanwhile, it is unknown what was charged.
@@ -153,6 +164,7 @@ void Answers::OnAdmitted(const Call& call, const Question& question,
     std::set<std::string> counters;
     for (const Charged& charged : possible) {
       counters.insert(charged.counter);
+      if (!by_store) MayKeep(question, charged);
     }
     const bool known = counters.size() == 1;
     for (const std::string& counter : counters) {

@@ -86,6 +86,7 @@ class Answers {
                                        const v1::LimitStatus& status) const;
   void NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch);
   void Deny(const Question& question);
+  void MayKeep(const Question& question, const Charged& charged);
   void JudgeError(const Call& call, const Question& question, int status);
   void JudgeTime(const Call& call, const Caller::Outcome& outcome);
   void JudgeRemembered(const Call& call, const Question& question, const v1::LimitStatus& status);

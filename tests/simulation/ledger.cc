@@ -134,10 +134,11 @@ void Ledger::JudgeUnits(const std::string& counter, const Account& account, std:
   const std::int64_t admitted = account.by_store + account.by_fallback;
   const std::int64_t denied = circumstances.in_doubt ? account.denied : 0;
   const std::int64_t settled = account.settled_most;
-  if (used > admitted + account.unknown + denied + account.revived + settled) {
+  const std::int64_t uncertain = account.unknown + denied + account.revived + account.kept;
+  if (used > admitted + uncertain + settled) {
     broken_.push_back(
         fmt::format("{}: the store counts {}; {} were admitted, {} may have been, {} were settled",
-                    counter, used, admitted, account.unknown, settled));
+                    counter, used, admitted, uncertain, settled));
   }
   // The store also counts some checks that fallback admitted, because its replies were late.
   const std::int64_t most = (2 + circumstances.crashes) * account.limit;

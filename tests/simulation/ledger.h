@@ -38,6 +38,8 @@ class Ledger {
   void Return(const std::string& counter, std::int64_t units) {
     accounts_[counter].returned += units;
   }
+  // If a leased check is undone, its units stay: nothing is given back here.
+  void Keep(const std::string& counter, std::int64_t units) { accounts_[counter].kept += units; }
   // At the end: settling leases has changed by this much what the counter holds.
   void Settle(const std::string& counter, std::int64_t least, std::int64_t most) {
     accounts_[counter].settled_least += least;
@@ -73,6 +75,7 @@ class Ledger {
     std::int64_t by_fallback = 0;
     std::int64_t held = 0;
     std::int64_t lost = 0;
+    std::int64_t kept = 0;
     std::int64_t returned = 0;
     std::int64_t settled_least = 0;
     std::int64_t settled_most = 0;
