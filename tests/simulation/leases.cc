@@ -203,7 +203,9 @@ void Leases::JudgeAnswer(const Lease& lease, Attempt& attempt,
     const LeasedLimit& limit = lease.taken.limits[static_cast<std::size_t>(i)];
     attempt.dropped.push_back(static_cast<std::int64_t>(status.dropped_cost()));
     const auto held = static_cast<std::int64_t>(status.held());
-    if (!limit.in_store || held == limit.units || context_.fleet.redis().failovers() > 0) continue;
+    attempt.held.push_back(held);
+    const bool by_another = held == 0 && lease.attempts.size() > 1;
+    if (!limit.in_store || held == limit.units || by_another || !Remembers()) continue;
     Break(fmt::format("{}: a settlement found {} units held instead of {}", limit.counters.front(),
                       held, limit.units));
   }
@@ -212,6 +214,11 @@ void Leases::JudgeAnswer(const Lease& lease, Attempt& attempt,
 std::int64_t Leases::Attempt::UsedOf(const LeasedLimit& limit) const {
   if (TakesLeases(limit.limit)) return limit.units;
   return (Rules::CountsTokens(limit.counters.front()) ? tokens : cost).value_or(limit.units);
+}
+
+bool Leases::Attempt::MayChange(const LeasedLimit& limit, std::size_t index) const {
+  if (fate == Fate::kSettled) return limit.units == 0 || held[index] > 0;
+  return fate == Fate::kUnknown || fate == Fate::kQueued;
 }
 
 void Leases::Judge() {
@@ -226,26 +233,27 @@ void Leases::JudgeLease(const Lease& lease) {
     return std::count_if(lease.attempts.begin(), lease.attempts.end(),
                          [&](const auto& attempt) { return attempt->fate == fate; });
   };
-  const bool remembers = context_.fleet.redis().failovers() == 0;
   const std::string& name = lease.taken.limits.front().counters.front();
-  const auto settled = count(Fate::kSettled);
-  if (settled > 1 && remembers) {
-    Break(fmt::format("{}: a lease was settled {} times", name, settled));
-  }
-  const auto may_be_first = settled + count(Fate::kUnknown) + count(Fate::kQueued);
+  const auto may_be_first = count(Fate::kSettled) + count(Fate::kUnknown) + count(Fate::kQueued);
   if (count(Fate::kAlreadySettled) > 0 && may_be_first == 0) {
     Break(fmt::format("{}: a lease was settled by nobody", name));
   }
-  const bool in_store = lease.IsInStore();
-  if (count(Fate::kNotFound) > 0 && in_store && remembers) {
+  if (count(Fate::kNotFound) > 0 && lease.IsInStore() && Remembers()) {
     Break(fmt::format("{}: a lease was not found", name));
   }
-  for (std::size_t i = 0; i < lease.taken.limits.size(); ++i) {
-    const LeasedLimit& limit = lease.taken.limits[i];
-    const Range effect = EffectOf(lease, i);
-    for (const std::string& counter : limit.counters) {
-      context_.ledger.Settle(counter, effect.least, effect.most);
-    }
+  for (std::size_t i = 0; i < lease.taken.limits.size(); ++i) JudgeLimit(lease, i);
+}
+
+void Leases::JudgeLimit(const Lease& lease, std::size_t index) {
+  const LeasedLimit& limit = lease.taken.limits[index];
+  const auto first = std::count_if(lease.attempts.begin(), lease.attempts.end(),
+                                   [&](const auto& it) { return it->IsFirst(limit, index); });
+  if (first > 1 && Remembers()) {
+    Break(fmt::format("{}: a lease was settled {} times", limit.counters.front(), first));
+  }
+  const Range effect = EffectOf(lease, index);
+  for (const std::string& counter : limit.counters) {
+    context_.ledger.Settle(counter, effect.least, effect.most);
   }
 }
 
@@ -257,7 +265,7 @@ bool Leases::Lease::IsInStore() const {
 // Whether it, or another settlement before it, is certain to have had its effect.
 bool Leases::IsApplied(const Attempt& attempt) const {
   const Fleet& fleet = context_.fleet;
-  if (fleet.redis().failovers() > 0) return false;
+  if (!Remembers()) return false;
   return attempt.fate == Fate::kSettled ||
          (attempt.fate == Fate::kQueued && attempt.crashes == fleet.CrashesOf(attempt.server));
 }
@@ -269,20 +277,21 @@ Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   if (lease.IsInStore() && !limit.in_store) return {};
   const bool is_sure = std::any_of(lease.attempts.begin(), lease.attempts.end(),
                                    [&](const auto& it) { return IsApplied(*it); });
-  const bool one_is_known =
+  const bool first_is_known =
       is_sure && std::any_of(lease.attempts.begin(), lease.attempts.end(),
-                             [](const auto& it) { return it->fate == Fate::kSettled; });
+                             [&](const auto& it) { return it->IsFirst(limit, index); });
   Range range{.least = is_sure ? std::numeric_limits<std::int64_t>::max() : 0,
               .most = is_sure ? std::numeric_limits<std::int64_t>::min() : 0};
   for (const auto& attempt : lease.attempts) {
-    if (attempt->fate == Fate::kAlreadySettled || attempt->fate == Fate::kNotFound) continue;
-    if (one_is_known && attempt->fate != Fate::kSettled) continue;
+    if (!attempt->MayChange(limit, index)) continue;
+    if (first_is_known && !attempt->IsFirst(limit, index)) continue;
     std::int64_t change = attempt->UsedOf(limit) - limit.units;
     if (change < 0 && !RefundsInFull(limit.limit)) change = 0;
     if (change > 0 && !attempt->dropped.empty()) change -= attempt->dropped[index];
     range.least = std::min(range.least, change);
     range.most = std::max(range.most, change);
   }
+  if (range.least > range.most) range = {};
   const bool counts = limit.is_known() && limit.counted_by_store;
   if (!counts && !context_.fleet.IsInDoubt()) range.least = 0;
   if (!counts) range.least = std::min<std::int64_t>(range.least, 0);

@@ -69,10 +69,16 @@ class Leases {
     std::optional<std::int64_t> tokens;
     bool releases = false;
     Fate fate = Fate::kUnknown;
-    std::int64_t crashes = 0;           // of its server, when it answered
-    std::vector<std::int64_t> dropped;  // by limit, if settled
+    std::int64_t crashes = 0;             // of its server, when it answered
+    std::vector<std::int64_t> dropped{};  // by limit, if settled
+    std::vector<std::int64_t> held{};
 
     std::int64_t UsedOf(const LeasedLimit& limit) const;
+    bool MayChange(const LeasedLimit& limit, std::size_t index) const;
+    // The first at this limit: counters of a lease may be on several nodes, each of which has one.
+    bool IsFirst(const LeasedLimit& limit, std::size_t index) const {
+      return fate == Fate::kSettled && limit.units > 0 && held[index] == limit.units;
+    }
   };
 
   struct Lease {
@@ -101,7 +107,10 @@ class Leases {
   void OnSettled(Lease& lease, Attempt& attempt, const Caller::Outcome& outcome);
   void JudgeAnswer(const Lease& lease, Attempt& attempt, const v1::SettleLeaseResponse& response);
   void JudgeLease(const Lease& lease);
+  void JudgeLimit(const Lease& lease, std::size_t limit);
   Range EffectOf(const Lease& lease, std::size_t limit) const;
+  // Whether Redis has lost no writes.
+  bool Remembers() const { return context_.fleet.redis().failovers() == 0; }
   bool IsApplied(const Attempt& attempt) const;
   std::int64_t AnyServer() {
     return static_cast<std::int64_t>(context_.world.Below(Fleet::kServers));

@@ -48,7 +48,7 @@ class Schedule {
   void Reload();
   void Allow(int version);
   void MakeCall();
-  Question MakeQuestion();
+  Question MakeQuestion(bool leases);
   void Send(Call& call);
   void OnTakeOver(const Script::Counters& master, const Script::Counters& standby);
   void Judge();
@@ -87,14 +87,16 @@ void Schedule::MakeCall() {
   const std::uint64_t n = call.is_batch ? 1 + world_.Below(8) : 1;
   // Half of the batches use few counters often, so that the order matters.
   const bool varied = world_.OneIn(2);
+  // A batch in which only some checks of a counter take leases needs several calls in turn.
+  const bool leases = world_.OneIn(3);
   for (std::uint64_t i = 0; i < n; ++i) {
-    call.questions.push_back(varied || i < 2 ? MakeQuestion() : call.questions[i % 2]);
+    call.questions.push_back(varied || i < 2 ? MakeQuestion(leases) : call.questions[i % 2]);
   }
   ++report_.calls;
   Send(call);
 }
 
-Question Schedule::MakeQuestion() {
+Question Schedule::MakeQuestion(bool leases) {
   Question question{.subject = rules_.DrawSubject(), .request = {}};
   v1::CheckLimitRequest& request = question.request;
   request.set_domain("shop");
@@ -106,7 +108,7 @@ Question Schedule::MakeQuestion() {
   if (world_.OneIn(12)) {
     request.set_mode(v1::MODE_PEEK);
     question.peeks = true;
-  } else if (world_.OneIn(3)) {
+  } else if (leases) {
     request.mutable_lease_ttl()->set_nanos(static_cast<int>(
         std::chrono::nanoseconds(world_.Between(milliseconds(100), milliseconds(999))).count()));
   }
