@@ -315,6 +315,22 @@ TEST_F(SettleTest, SettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) 
   EXPECT_EQ(Left(0), 9);
 }
 
+// It is not repeated, and may not have run: then there is nothing to give back.
+TEST_F(SettleTest, ChargeOfUnknownOutcome_SettlingChangesNothing) {
+  SetTokenRule();
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take(Leased(100));
+  store_.failing = StoreFailure::kTimeout;
+  while (fallback_.charges.size() > 0) fallback_.Reconcile();
+  store_.failing.reset();
+  Take(Leased(100));
+  TellStore();
+  ASSERT_EQ(Left(1), 800);
+  EXPECT_EQ(Outcome(id, {{"tokens", 0}}), LeaseOutcome::kQueued);
+  TellStore();
+  EXPECT_EQ(Left(1), 800);
+}
+
 TEST_F(SettleTest, EmbeddedStoreHasNoRoom_TheBoundIsNamed) {
   Limiter embedded({.store = store_, .local = store_, .fallback = fallback_, .metrics = metrics_},
                    {});
