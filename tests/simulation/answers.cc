@@ -195,12 +195,16 @@ std::vector<Charged> Answers::PossiblyCharged(const Call& call, const Question& 
   return possible;
 }
 
-// What a server remembers is true unless another server gave units back.
+// What a server remembers is true unless another server gave units back, or it has settled a lease
+// itself and has not read the reply yet.
 void Answers::JudgeRemembered(const Call& call, const Question& question,
                               const v1::LimitStatus& status) {
   const Model::Period period{.begin = WorldClock::TimeAt(call.sent),
                              .end = WorldClock::TimeAt(context_.world.now())};
   const Model::Period known{.begin = period.begin - DenyCache::kMaxAge, .end = period.end};
+  const Model::Period unread{
+      .begin = period.begin - context_.fleet.network_time() - context_.fleet.stalls(),
+      .end = period.end};
   const Model& model = context_.model;
   const bool crashed = context_.fleet.CrashesOf(call.server) > 0;  // it may be another process
   const int server = crashed ? Model::kNoServer : static_cast<int>(call.server);
@@ -208,7 +212,8 @@ void Answers::JudgeRemembered(const Call& call, const Question& question,
   const bool is_true = std::any_of(possible.begin(), possible.end(), [&](const Charged& charged) {
     const CounterDemand demand{{}, question.AskedOf(charged.counter)};
     return model.Denies(charged.counter, charged.limit, demand, period) ||
-           model.OthersGaveBack(charged.counter, charged.limit, server, known);
+           model.OthersGaveBack(charged.counter, charged.limit, server, known) ||
+           model.Settled(charged.counter, server, unread);
   });
   if (is_true) return;
   Break(fmt::format("{}: {} units were denied from memory, but are free", possible.front().counter,

@@ -293,8 +293,7 @@ Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   }
   if (range.least > range.most) range = {};
   const bool counts = limit.is_known() && limit.counted_by_store;
-  if (!counts && !context_.fleet.IsInDoubt()) range.least = 0;
-  if (!counts) range.least = std::min<std::int64_t>(range.least, 0);
+  if (!counts) range.least = 0;
   if (!limit.is_known()) range.most = std::max<std::int64_t>(range.most, 0);
   return range;
 }

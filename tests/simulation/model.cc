@@ -53,11 +53,21 @@ bool Model::OthersGaveBack(const std::string& counter, const Limit& limit, int s
          });
 }
 
+bool Model::Settled(const std::string& counter, int server, const Period& period) const {
+  const auto changes = changes_.find(counter);
+  return changes != changes_.end() &&
+         std::any_of(changes->second.begin(), changes->second.end(), [&](const Change& change) {
+           return change.settles && change.server == server && change.at >= period.begin &&
+                  change.at <= period.end;
+         });
+}
+
 void Model::TakeOver(const TrueCounters& master, const TrueCounters& standby, Time now) {
   for (const auto& [name, lost] : master) {
     const auto kept = standby.find(name);
     if (HasAll(lost, kept == standby.end() ? TrueCounter() : kept->second)) continue;
     Change change{.at = now, .key = lost.key, .limit = lost.limit, .gives_back = true};
+    change.opens = kept == standby.end();
     if (kept != standby.end()) {
       change.state = kept->second.state;
     } else {
@@ -77,6 +87,7 @@ std::vector<CounterState> Model::StatesAt(const std::string& counter, const Limi
     if (change.at > at) break;
     if (change.at < at) states.clear();
     states.push_back(change.state);
+    if (change.opens) Open(limit, states.back(), change.at);
   }
   return states;
 }

@@ -53,6 +53,8 @@ class Model {
     Limit limit;
     CounterState state;  // after it
     bool gives_back = false;
+    bool settles = false;  // a lease
+    bool opens = false;    // the counter is new, whatever its limit
   };
   void Record(const std::string& counter, Change change);
   const std::map<std::string, std::vector<Change>>& changes() const { return changes_; }
@@ -75,6 +77,9 @@ class Model {
   // have been added by a limit with another rate.
   bool OthersGaveBack(const std::string& counter, const Limit& limit, int server,
                       const Period& period) const;
+
+  // Whether `server` settled a lease during the period.
+  bool Settled(const std::string& counter, int server, const Period& period) const;
 
   // The states that a server may have seen at `at`: before or after each change at that time.
   // Before the first change, that of a new counter of `limit`.

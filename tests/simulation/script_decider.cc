@@ -70,7 +70,8 @@ void Script::Decider::Expire(const std::string& key, const Draft& true_draft) {
                                    .key = key,
                                    .limit = *true_draft.limit,
                                    .state = found->second.state,
-                                   .gives_back = true});
+                                   .gives_back = true,
+                                   .opens = true});
 }
 
 void Script::Decider::Misread(std::vector<Draft>& drafts) const {
@@ -127,7 +128,8 @@ void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode
                               .key = key,
                               .limit = *draft.limit,
                               .state = draft.state,
-                              .gives_back = mode == Mode::kUndo || mode == Mode::kSettle});
+                              .gives_back = mode == Mode::kUndo || mode == Mode::kSettle,
+                              .settles = mode == Mode::kSettle});
 }
 
 // As check.lua does: a key that is written again lives longer than required, and a key that lives
