@@ -88,9 +88,10 @@ void Answers::NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch) 
   }
 }
 
-// If a slot moves away and back, a later check may be decided first.
+// If a slot has another owner twice, a later check may be decided first.
 void Answers::JudgeOrder() {
-  if (out_of_order_.empty() || context_.fleet.redis().moved_slots() >= 2) return;
+  const Deployment& redis = context_.fleet.redis();
+  if (out_of_order_.empty() || redis.moved_slots() + redis.failovers() >= 2) return;
   Break(fmt::format("{} was decided out of order", out_of_order_));
 }
 
@@ -253,6 +254,15 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
     Break(fmt::format("{}: server {} has learned that {} are free, rather than {} to {}", counter,
                       server, learned, least, most));
   }
+}
+
+// In a cluster, leased checks of one counter may need a call each, one after the other, if other
+// slots are between them.
+bool Answers::ExpectsHealth(const Call& call) const {
+  const bool takes_turns =
+      call.is_batch && std::any_of(call.questions.begin(), call.questions.end(),
+                                   [](const auto& it) { return it.request.has_lease_ttl(); });
+  return call.sent >= healthy_since_ && !takes_turns && !context_.fleet.is_slow();
 }
 
 void Answers::JudgeCall(const Call& call) {

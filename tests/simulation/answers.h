@@ -91,9 +91,7 @@ class Answers {
   void JudgeTime(const Call& call, const Caller::Outcome& outcome);
   void JudgeRemembered(const Call& call, const Question& question, const v1::LimitStatus& status);
   void JudgeLearned(std::int64_t server, const std::string& counter, const std::string& key);
-  bool ExpectsHealth(const Call& call) const {
-    return call.sent >= healthy_since_ && !context_.fleet.is_slow();
-  }
+  bool ExpectsHealth(const Call& call) const;
   void Break(std::string what) { context_.report.broken.push_back(std::move(what)); }
 
   const Context context_;

@@ -271,7 +271,8 @@ bool Leases::IsApplied(const Attempt& attempt) const {
 }
 
 // How settling changed what a counter holds. Units of fallback count for the most that it may hold,
-// not for the least.
+// not for the least; but if some have left a bucket before it was charged, they are given back as
+// if they had been charged.
 Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   const LeasedLimit& limit = lease.taken.limits[index];
   if (lease.IsInStore() && !limit.in_store) return {};
@@ -293,7 +294,9 @@ Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   }
   if (range.least > range.most) range = {};
   const bool counts = limit.is_known() && limit.counted_by_store;
-  if (!counts) range.least = 0;
+  const bool may_have_left =
+      !counts && !lease.IsInStore() && context_.ledger.Refills(limit.counters);
+  if (!counts) range.least = may_have_left ? std::min<std::int64_t>(range.least, 0) : 0;
   if (!limit.is_known()) range.most = std::max<std::int64_t>(range.most, 0);
   return range;
 }

@@ -6,6 +6,7 @@
 // One thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -25,6 +26,12 @@ class Ledger {
   void Deny(const std::string& counter, std::int64_t cost) { accounts_[counter].denied += cost; }
   // Records that the caller does not know the outcome.
   void Doubt(const std::string& counter, std::int64_t cost) { accounts_[counter].unknown += cost; }
+
+  // Whether units of any of the counters leave during a schedule.
+  bool Refills(const std::vector<std::string>& counters) const {
+    return std::any_of(counters.begin(), counters.end(),
+                       [&](const auto& it) { return accounts_.at(it).refills; });
+  }
 
   // Record that slots granted by the store are held, or are no longer held.
   void Hold(const std::string& counter, std::int64_t slots);
