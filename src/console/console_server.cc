@@ -95,10 +95,11 @@ std::string ConsoleServer::url() const {
 std::vector<HttpRoute> ConsoleServer::Routes() {
   std::vector<HttpRoute> routes;
   const auto add = [&](std::string_view path, HttpHandler handler, const char* method) {
-    routes.push_back({.path = std::string(path),
-                      .handler = ForThisHost(std::move(handler)),
-                      .methods = {method},
-                      .own_site_only = true});
+    HttpRoute& route = routes.emplace_back();
+    route.path = path;
+    route.handler = ForThisHost(std::move(handler));
+    route.methods = {method};
+    route.own_site_only = true;
   };
   for (const PageFile& file : PageFiles()) {
     add(file.path == "/index.html" ? "/" : file.path, FileHandler(file), "GET");

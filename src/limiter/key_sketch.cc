@@ -1,21 +1,48 @@
 #include "limiter/key_sketch.h"
 
+#include <bit>
 #include <utility>
 
-namespace sluice {
+#include "base/hash.h"
 
-KeySketch::KeySketch(std::size_t size) : size_(size) {
+namespace sluice {
+namespace {
+
+constexpr std::uint32_t kFree = ~std::uint32_t{0};
+
+}  // namespace
+
+KeySketch::KeySketch(std::size_t size) : size_(size), slots_(std::bit_ceil(2 * size), kFree) {
   entries_.reserve(size);
   order_.reserve(size);
   rank_of_.reserve(size);
   hash_of_.reserve(size);
-  entry_of_.reserve(size);
 }
 
 void KeySketch::Count(const CountedKey& key) {
   const std::uint64_t hash = Hash(key.key);
-  const auto known = entry_of_.find(hash);
-  Increment(known != entry_of_.end() ? known->second : Insert(key, hash));
+  const std::uint32_t known = slots_[SlotOf(hash)];
+  Increment(known != kFree ? known : Insert(key, hash));
+}
+
+std::size_t KeySketch::SlotOf(std::uint64_t hash) const {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t slot = hash & mask;
+  while (slots_[slot] != kFree && hash_of_[slots_[slot]] != hash) slot = (slot + 1) & mask;
+  return slot;
+}
+
+// Entries behind move up, unless they would pass the slot of their hash.
+void KeySketch::FreeSlotOf(std::uint64_t hash) {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t free = SlotOf(hash);
+  for (std::size_t slot = (free + 1) & mask; slots_[slot] != kFree; slot = (slot + 1) & mask) {
+    const std::size_t first = hash_of_[slots_[slot]] & mask;
+    if (((slot - first) & mask) < ((slot - free) & mask)) continue;
+    slots_[free] = slots_[slot];
+    free = slot;
+  }
+  slots_[free] = kFree;
 }
 
 std::uint32_t KeySketch::Insert(const CountedKey& key, std::uint64_t hash) {
@@ -27,16 +54,14 @@ std::uint32_t KeySketch::Insert(const CountedKey& key, std::uint64_t hash) {
     rank_of_.push_back(0);
     for (std::size_t rank = 1; rank < order_.size(); ++rank) ++rank_of_[order_[rank].entry];
     hash_of_.push_back(hash);
-    entry_of_.emplace(hash, index);
   } else {
     index = order_.front().entry;
-    auto node = entry_of_.extract(hash_of_[index]);  // reused: no memory is allocated
+    FreeSlotOf(hash_of_[index]);
     entries_[index].key = key.key;
     entries_[index].error = entries_[index].count;
     hash_of_[index] = hash;
-    node.key() = hash;
-    entry_of_.insert(std::move(node));
   }
+  slots_[SlotOf(hash)] = index;
   Entry& entry = entries_[index];
   entry.domain = key.domain;
   entry.rule = key.rule;

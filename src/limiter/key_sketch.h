@@ -9,10 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
-
-#include "base/hash.h"
 
 namespace sluice {
 
@@ -55,13 +52,17 @@ class KeySketch {
   std::uint32_t Insert(const CountedKey& key, std::uint64_t hash);
   void Increment(std::uint32_t entry);
 
+  // The slot of the entry with that hash, or the free slot where it belongs.
+  std::size_t SlotOf(std::uint64_t hash) const;
+  void FreeSlotOf(std::uint64_t hash);
+
   const std::size_t size_;
   std::vector<Entry> entries_;
   std::vector<Ranked> order_;
   std::vector<std::uint32_t> rank_of_;  // by entry
-  // By the hash of the key, which is computed once a count. Callers do not know its seed, so that
-  // no two keys of a few hundred share one.
-  std::unordered_map<std::uint64_t, std::uint32_t> entry_of_;
+  // Entries by the hash of their key: a table with linear probing, at most half full. Callers do
+  // not know the seed of the hash, so that no two keys of a few hundred share one.
+  std::vector<std::uint32_t> slots_;
   std::vector<std::uint64_t> hash_of_;  // by entry
 };
 
