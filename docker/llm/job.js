@@ -3,6 +3,10 @@
 
 const MAX_EVENT = 1024 * 1024;  // characters
 
+// Not every upstream says both.
+const tokensOf = (value, otherwise) =>
+  (Number.isSafeInteger(value) && value >= 0 ? value : otherwise);
+
 class Job {
   #price;
   #part;
@@ -65,8 +69,8 @@ class Job {
   use(usage) {
     if (!usage) return;
     this.#known = true;
-    this.#input = usage.prompt_tokens ?? this.#input;
-    this.#output = usage.completion_tokens ?? this.#output;
+    this.#input = tokensOf(usage.prompt_tokens, this.#input);
+    this.#output = tokensOf(usage.completion_tokens, this.#output);
   }
 
   nothingUsed() {

@@ -43,10 +43,13 @@ class Reservation {
   // Ends the reservation with what was used, in the background. Settling again does nothing.
   settle(amounts = {}) {
     if (!this.#open) return;
-    this.use(amounts);
     this.#open = false;
-    const shares = split(this.#parts.map(({held}) => held), this.#used);
-    this.#parts.forEach((part, index) => this.#end(part, shares[index]));
+    try {
+      this.use(amounts);
+    } finally {  // a mistake must not keep the lease
+      const shares = split(this.#parts.map(({held}) => held), this.#used);
+      this.#parts.forEach((part, index) => this.#end(part, shares[index]));
+    }
   }
 
   // For `using`.

@@ -117,10 +117,12 @@ class Reservation:
         until it is stored. Settling again does nothing."""
         if not self._open:
             return
-        self.use(**amounts)
         self._open = False
-        for part, share in zip(self._parts, _split(self._parts, self._used)):
-            self._leases.settle(part.lease_id, share, part.local)
+        try:
+            self.use(**amounts)
+        finally:  # a mistake must not keep the lease
+            for part, share in zip(self._parts, _split(self._parts, self._used)):
+                self._leases.settle(part.lease_id, share, part.local)
 
     def _first(self) -> dict[str, int]:
         options = self._check[2]

@@ -3,7 +3,6 @@ package sluice.client;
 import com.google.common.util.concurrent.FutureCallback;
 import com.google.common.util.concurrent.Futures;
 import com.google.common.util.concurrent.MoreExecutors;
-import io.grpc.Channel;
 import io.grpc.Context;
 import io.grpc.Status;
 import java.util.HashMap;
@@ -32,20 +31,17 @@ final class Leases {
   private static final long FIRST_PAUSE_MILLIS = 100;
   private static final long LAST_PAUSE_MILLIS = 1000;
 
-  private final Channel channel;
+  private final Connection connection;
   private final Options options;
   private final ScheduledThreadPoolExecutor timer;
-  private final Runnable reconnect;
   private int settling; // guarded by this
   private int lost; // guarded by this
   private boolean closed; // guarded by this
 
-  /** {@code reconnect} is called after a failed call. */
-  Leases(Channel channel, Options options, ScheduledThreadPoolExecutor timer, Runnable reconnect) {
-    this.channel = channel;
+  Leases(Connection connection, Options options, ScheduledThreadPoolExecutor timer) {
+    this.connection = connection;
     this.options = options;
     this.timer = timer;
-    this.reconnect = reconnect;
   }
 
   /** Renews the lease after each third of its ttl, until what it returns is canceled. */
@@ -104,7 +100,8 @@ final class Leases {
   }
 
   private RateLimiterGrpc.RateLimiterFutureStub stubFor(long millis) {
-    return RateLimiterGrpc.newFutureStub(channel).withDeadlineAfter(millis, TimeUnit.MILLISECONDS);
+    return RateLimiterGrpc.newFutureStub(connection.channel)
+        .withDeadlineAfter(millis, TimeUnit.MILLISECONDS);
   }
 
   private synchronized void report(String why) {
@@ -147,7 +144,7 @@ final class Leases {
     @Override
     public void onFailure(Throwable error) {
       Status status = Status.fromThrowable(error);
-      reconnect.run();
+      connection.reconnectSoon();
       again(status.toString(), !SluiceClient.MISTAKES.contains(status.getCode()));
     }
 
@@ -160,10 +157,10 @@ final class Leases {
           return;
         }
         --settling;
+        if (failure != null) {
+          report(failure);
+        }
         Leases.this.notifyAll();
-      }
-      if (failure != null) {
-        report(failure);
       }
     }
   }

@@ -3,26 +3,9 @@ package sluice.client;
 import com.google.common.util.concurrent.FutureCallback;
 import com.google.common.util.concurrent.Futures;
 import com.google.common.util.concurrent.MoreExecutors;
-import com.google.protobuf.Empty;
-import io.grpc.CallOptions;
-import io.grpc.Channel;
-import io.grpc.ClientCall;
-import io.grpc.ClientInterceptor;
-import io.grpc.ClientInterceptors;
-import io.grpc.Grpc;
-import io.grpc.ManagedChannel;
-import io.grpc.Metadata;
-import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
-import io.grpc.protobuf.ProtoUtils;
-import io.grpc.stub.ClientCalls;
-import io.grpc.stub.MetadataUtils;
-import java.util.Arrays;
-import java.util.Collections;
 import java.util.EnumSet;
-import java.util.HashMap;
-import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
@@ -31,10 +14,8 @@ import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import java.util.function.Supplier;
-import java.util.logging.Logger;
 import sluice.v1.CheckLimitRequest;
 import sluice.v1.CheckLimitResponse;
 import sluice.v1.Lease;
@@ -59,14 +40,10 @@ public final class SluiceClient implements AutoCloseable {
           Status.Code.UNAUTHENTICATED,
           Status.Code.UNIMPLEMENTED);
 
-  private static final Metadata.Key<String> AUTHORIZATION =
-      Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
 
-  private final ManagedChannel connection;
-  private final Channel channel; // adds the token
+  private final Connection connection;
   private final Options options;
   private final Leases leases;
-  private final AtomicLong reconnected = new AtomicLong(System.nanoTime());
   private final ScheduledThreadPoolExecutor timer =
       new ScheduledThreadPoolExecutor(
           1,
@@ -84,17 +61,10 @@ public final class SluiceClient implements AutoCloseable {
    */
   public SluiceClient(String target, Options options) {
     this.options = options;
-    connection =
-        Grpc.newChannelBuilder(target, options.credentials)
-            .proxyDetector(address -> null)
-            .defaultLoadBalancingPolicy("round_robin")
-            .defaultServiceConfig(serviceConfig())
-            .enableRetry()
-            .build();
-    channel = ClientInterceptors.intercept(connection, bearer(options.token));
-    leases = new Leases(channel, options, timer, this::reconnectSoon);
+    connection = new Connection(target, options);
+    leases = new Leases(connection, options, timer);
     timer.setRemoveOnCancelPolicy(true); // else an ended lease stays queued until its renewal
-    warmUp(target);
+    connection.warmUp(options.connectTimeout);
   }
 
   /** Asks whether a request is allowed. Throws only if the request is invalid. */
@@ -185,12 +155,10 @@ public final class SluiceClient implements AutoCloseable {
     try {
       leases.close(options.drain.toMillis());
       timer.shutdownNow();
-      connection.shutdown();
-      connection.awaitTermination(end - System.nanoTime(), TimeUnit.NANOSECONDS);
+      connection.close(end - System.nanoTime());
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt();
-    } finally {
-      connection.shutdownNow();
+      connection.cancel();
     }
   }
 
@@ -202,7 +170,7 @@ public final class SluiceClient implements AutoCloseable {
   Decision decide(CheckLimitRequest request) {
     try {
       return new Decision(
-          RateLimiterGrpc.newBlockingStub(channel)
+          RateLimiterGrpc.newBlockingStub(connection.channel)
               .withDeadlineAfter(options.deadline.toNanos(), TimeUnit.NANOSECONDS)
               .checkLimit(request));
     } catch (StatusRuntimeException error) {
@@ -213,7 +181,7 @@ public final class SluiceClient implements AutoCloseable {
   CompletableFuture<Decision> decideAsync(CheckLimitRequest request) {
     CompletableFuture<Decision> decided = new CompletableFuture<>();
     Futures.addCallback(
-        RateLimiterGrpc.newFutureStub(channel)
+        RateLimiterGrpc.newFutureStub(connection.channel)
             .withDeadlineAfter(options.deadline.toNanos(), TimeUnit.NANOSECONDS)
             .checkLimit(request),
         new FutureCallback<CheckLimitResponse>() {
@@ -267,7 +235,7 @@ public final class SluiceClient implements AutoCloseable {
     if (MISTAKES.contains(error.getStatus().getCode())) {
       throw error;
     }
-    reconnectSoon();
+    connection.reconnectSoon();
     return new Decision(
         options.withoutAnswer == Options.WithoutAnswer.OPEN, error.getStatus());
   }
@@ -280,89 +248,5 @@ public final class SluiceClient implements AutoCloseable {
       timer.schedule(() -> passed.complete(null), millis, TimeUnit.MILLISECONDS);
     }
     return passed;
-  }
-
-  // By default gRPC waits up to two minutes between attempts.
-  private void reconnectSoon() {
-    long now = System.nanoTime();
-    long last = reconnected.get();
-    if (now - last > TimeUnit.SECONDS.toNanos(1) && reconnected.compareAndSet(last, now)) {
-      connection.resetConnectBackoff();
-    }
-  }
-
-  // The first call of a process takes several 100 ms, since classes are loaded: so the first check would
-  // not meet its deadline. This one, to the health service, takes nothing and needs no token.
-  private void warmUp(String target) {
-    MethodDescriptor<Empty, Empty> health =
-        MethodDescriptor.<Empty, Empty>newBuilder()
-            .setType(MethodDescriptor.MethodType.UNARY)
-            .setFullMethodName("grpc.health.v1.Health/Check")
-            .setRequestMarshaller(ProtoUtils.marshaller(Empty.getDefaultInstance()))
-            .setResponseMarshaller(ProtoUtils.marshaller(Empty.getDefaultInstance()))
-            .build();
-    CallOptions patient =
-        CallOptions.DEFAULT
-            .withWaitForReady()
-            .withDeadlineAfter(options.connectTimeout.toNanos(), TimeUnit.NANOSECONDS);
-    try {
-      loadMessages();
-      ClientCalls.blockingUnaryCall(channel, health, patient, Empty.getDefaultInstance());
-    } catch (StatusRuntimeException error) {
-      Logger.getLogger(SluiceClient.class.getName())
-          .warning("no answer of " + target + ": " + error.getStatus());
-    }
-  }
-
-  private static void loadMessages() {
-    MethodDescriptor<CheckLimitRequest, CheckLimitResponse> method =
-        RateLimiterGrpc.getCheckLimitMethod();
-    method.parseRequest(
-        method.streamRequest(Check.of("").attribute("a", "").cost(1).request.build()));
-    method.parseResponse(
-        method.streamResponse(
-            CheckLimitResponse.newBuilder()
-                .setLease(Lease.getDefaultInstance())
-                .addLimits(sluice.v1.LimitStatus.getDefaultInstance())
-                .build()));
-  }
-
-  private static ClientInterceptor bearer(Supplier<String> token) {
-    return new ClientInterceptor() {
-      @Override
-      public <Q, A> ClientCall<Q, A> interceptCall(
-          MethodDescriptor<Q, A> method, CallOptions call, Channel next) {
-        Metadata headers = new Metadata();
-        String value = token.get();
-        if (value != null) {
-          headers.put(AUTHORIZATION, "Bearer " + value);
-        }
-        return MetadataUtils.newAttachHeadersInterceptor(headers).interceptCall(method, call, next);
-      }
-    };
-  }
-
-  // A check is never sent twice, since it may have been counted. What ends or renews a lease is idempotent.
-  private static Map<String, ?> serviceConfig() {
-    Map<String, Object> retry = new HashMap<>();
-    retry.put("maxAttempts", 5.0);
-    retry.put("initialBackoff", "0.1s");
-    retry.put("maxBackoff", "1s");
-    retry.put("backoffMultiplier", 2.0);
-    retry.put("retryableStatusCodes", Collections.singletonList("UNAVAILABLE"));
-    Map<String, Object> leases = new HashMap<>();
-    leases.put(
-        "name",
-        Arrays.asList(nameOf("RenewLease"), nameOf("ReleaseLease"), nameOf("SettleLease")));
-    leases.put("waitForReady", true);
-    leases.put("retryPolicy", retry);
-    return Collections.singletonMap("methodConfig", Collections.singletonList(leases));
-  }
-
-  private static Map<String, Object> nameOf(String method) {
-    Map<String, Object> name = new HashMap<>();
-    name.put("service", RateLimiterGrpc.SERVICE_NAME);
-    name.put("method", method);
-    return name;
   }
 }

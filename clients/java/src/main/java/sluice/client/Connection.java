@@ -1,0 +1,147 @@
+package sluice.client;
+
+import com.google.protobuf.Empty;
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
+import io.grpc.ClientInterceptors;
+import io.grpc.Grpc;
+import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
+import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.ProtoUtils;
+import io.grpc.stub.ClientCalls;
+import io.grpc.stub.MetadataUtils;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Supplier;
+import java.util.logging.Logger;
+import sluice.v1.CheckLimitRequest;
+import sluice.v1.CheckLimitResponse;
+import sluice.v1.Lease;
+import sluice.v1.RateLimiterGrpc;
+
+/** The channel of a client, which connects at once and reconnects within a second. Thread-safe. */
+final class Connection {
+  private static final Metadata.Key<String> AUTHORIZATION =
+      Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
+
+  final Channel channel; // adds the token
+  private final ManagedChannel managed;
+  private final String target;
+  private final AtomicLong reconnected = new AtomicLong(System.nanoTime());
+
+  Connection(String target, Options options) {
+    this.target = target;
+    managed =
+        Grpc.newChannelBuilder(target, options.credentials)
+            .proxyDetector(address -> null)
+            .defaultLoadBalancingPolicy("round_robin")
+            .defaultServiceConfig(serviceConfig())
+            .enableRetry()
+            .build();
+    channel = ClientInterceptors.intercept(managed, bearer(options.token));
+  }
+
+  /** Waits for pending calls, at most so long; then cancels them. */
+  void close(long nanos) throws InterruptedException {
+    managed.shutdown();
+    managed.awaitTermination(nanos, TimeUnit.NANOSECONDS);
+    cancel();
+  }
+
+  void cancel() {
+    managed.shutdownNow();
+  }
+
+  // By default gRPC waits up to two minutes between attempts.
+  void reconnectSoon() {
+    long now = System.nanoTime();
+    long last = reconnected.get();
+    if (now - last > TimeUnit.SECONDS.toNanos(1) && reconnected.compareAndSet(last, now)) {
+      managed.resetConnectBackoff();
+    }
+  }
+
+  // The first call of a process takes several 100 ms, since classes are loaded: so the first check would
+  // not meet its deadline. This one, to the health service, takes nothing and needs no token.
+  void warmUp(Duration timeout) {
+    MethodDescriptor<Empty, Empty> health =
+        MethodDescriptor.<Empty, Empty>newBuilder()
+            .setType(MethodDescriptor.MethodType.UNARY)
+            .setFullMethodName("grpc.health.v1.Health/Check")
+            .setRequestMarshaller(ProtoUtils.marshaller(Empty.getDefaultInstance()))
+            .setResponseMarshaller(ProtoUtils.marshaller(Empty.getDefaultInstance()))
+            .build();
+    CallOptions patient =
+        CallOptions.DEFAULT
+            .withWaitForReady()
+            .withDeadlineAfter(timeout.toNanos(), TimeUnit.NANOSECONDS);
+    try {
+      loadMessages();
+      ClientCalls.blockingUnaryCall(channel, health, patient, Empty.getDefaultInstance());
+    } catch (StatusRuntimeException error) {
+      Logger.getLogger(SluiceClient.class.getName())
+          .warning("no answer of " + target + ": " + error.getStatus());
+    }
+  }
+
+  private static void loadMessages() {
+    MethodDescriptor<CheckLimitRequest, CheckLimitResponse> method =
+        RateLimiterGrpc.getCheckLimitMethod();
+    method.parseRequest(
+        method.streamRequest(Check.of("").attribute("a", "").cost(1).request.build()));
+    method.parseResponse(
+        method.streamResponse(
+            CheckLimitResponse.newBuilder()
+                .setLease(Lease.getDefaultInstance())
+                .addLimits(sluice.v1.LimitStatus.getDefaultInstance())
+                .build()));
+  }
+
+  private static ClientInterceptor bearer(Supplier<String> token) {
+    return new ClientInterceptor() {
+      @Override
+      public <Q, A> ClientCall<Q, A> interceptCall(
+          MethodDescriptor<Q, A> method, CallOptions call, Channel next) {
+        Metadata headers = new Metadata();
+        String value = token.get();
+        if (value != null) {
+          headers.put(AUTHORIZATION, "Bearer " + value);
+        }
+        return MetadataUtils.newAttachHeadersInterceptor(headers).interceptCall(method, call, next);
+      }
+    };
+  }
+
+  // A check is never sent twice, since it may have been counted. What ends or renews a lease is idempotent.
+  private static Map<String, ?> serviceConfig() {
+    Map<String, Object> retry = new HashMap<>();
+    retry.put("maxAttempts", 5.0);
+    retry.put("initialBackoff", "0.1s");
+    retry.put("maxBackoff", "1s");
+    retry.put("backoffMultiplier", 2.0);
+    retry.put("retryableStatusCodes", Collections.singletonList("UNAVAILABLE"));
+    Map<String, Object> leases = new HashMap<>();
+    leases.put(
+        "name",
+        Arrays.asList(nameOf("RenewLease"), nameOf("ReleaseLease"), nameOf("SettleLease")));
+    leases.put("waitForReady", true);
+    leases.put("retryPolicy", retry);
+    return Collections.singletonMap("methodConfig", Collections.singletonList(leases));
+  }
+
+  private static Map<String, Object> nameOf(String method) {
+    Map<String, Object> name = new HashMap<>();
+    name.put("service", RateLimiterGrpc.SERVICE_NAME);
+    name.put("method", method);
+    return name;
+  }
+}
