@@ -131,6 +131,7 @@ std::string RedisServer::CallScript(const Command& command, Script::Counters& co
 }
 
 std::string RedisServer::RunScript(const Command& command) {
+  ++calls_;
   if (!error_.empty()) return error_;
   const std::size_t key_count = std::stoul(command.words[2]);
   const std::string refusal =

@@ -46,6 +46,8 @@ class RedisServer {
   void FlushScripts() { has_script_ = false; }
   // Answers scripts with `error` instead of running them. Empty: runs them again.
   void FailScripts(std::string error) { error_ = std::move(error); }
+  // Calls of scripts, run or not.
+  std::int64_t calls() const { return calls_; }
   void SetSlow(Duration per_command) { per_command_ = per_command; }
   void CutConnections() { RespSession::CloseAll(open_); }
 
@@ -83,6 +85,7 @@ class RedisServer {
   Script::Counters counters_;
   RespSession::List open_;
   std::deque<Command> commands_;
+  std::int64_t calls_ = 0;
   int times_taken_ = 0;  // how often the waiting commands were taken
   std::string swapped_;  // a reply held back by kRepliesSwapped
   std::string error_;

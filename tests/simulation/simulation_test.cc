@@ -16,14 +16,20 @@ class SimulationTest : public testing::Test {
 TEST_F(SimulationTest, SomeSchedules_KeepAllPromises) {
   std::int64_t by_store = 0;
   std::int64_t by_fallback = 0;
+  std::int64_t settled = 0;
+  std::int64_t queued = 0;
   for (std::uint64_t seed = 1; seed <= 250; ++seed) {
     const Report report = RunSchedule(seed);
     for (const std::string& what : report.broken) ADD_FAILURE() << "seed " << seed << ": " << what;
     by_store += report.admitted_by_store;
     by_fallback += report.admitted_by_fallback;
+    settled += report.settled;
+    queued += report.queued;
   }
   EXPECT_GT(by_store, 500);
   EXPECT_GT(by_fallback, 50);
+  EXPECT_GT(settled, 500);
+  EXPECT_GT(queued, 20);
 }
 
 TEST_F(SimulationTest, Seed_ReplaysItsSchedule) {
@@ -56,7 +62,11 @@ INSTANTIATE_TEST_SUITE_P(Faults, PlantedFaultTest,
                                          PlantedFault{"CountersByPlace", Planted::kCountersByPlace},
                                          PlantedFault{"UndoneLearned", Planted::kUndoneLearned},
                                          PlantedFault{"GracePeriodsLate",
-                                                      Planted::kGracePeriodsLate}),
+                                                      Planted::kGracePeriodsLate},
+                                         PlantedFault{"SettledTwice", Planted::kSettledTwice},
+                                         PlantedFault{"SettledByRefund", Planted::kSettledByRefund},
+                                         PlantedFault{"RecordsLeft", Planted::kRecordsLeft},
+                                         PlantedFault{"LateLeasesKept", Planted::kLateLeasesKept}),
                          testing::PrintToStringParamName());
 
 }  // namespace

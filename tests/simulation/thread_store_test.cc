@@ -505,6 +505,29 @@ TEST_F(ThreadStoreTest, SlotHasMoved_QueuedInOrderCheckDoesNotOvertakeOneInFligh
   EXPECT_LT(first.decided_at, second.decided_at);
 }
 
+// As two masters may, of which each believes that the other has won a failover. A settlement has no
+// deadline that would end it.
+TEST_F(ThreadStoreTest, NodesNameEachOther_SettlementIsSentAgainAfterPauses) {
+  const std::string key = KeyAt(0);
+  for (const std::size_t node : {0, 1}) {
+    redis_[node]->FailScripts(
+        fmt::format("-MOVED {} {}\r\n", redis::SlotOf(key), kAddresses[1 - node].ToString()));
+  }
+  RecordingCheck& settlement = Make({key});
+  settlement.demand.mode = Mode::kSettle;
+  settlement.leases_units = true;
+  settlement.lease = {.id = {1}, .ttl = kTimeout};
+  loop_.Run([&] { EXPECT_TRUE(store_->Settle(settlement)); });
+  RunFor(std::chrono::seconds(1));
+  const std::int64_t calls = redis_[0]->calls() + redis_[1]->calls();
+  EXPECT_GE(calls, 10);
+  EXPECT_LE(calls, 100);
+  EXPECT_EQ(store_->queued_settles(), 1u);
+  for (auto& redis : redis_) redis->FailScripts({});
+  RunFor(milliseconds(200));
+  EXPECT_EQ(store_->queued_settles(), 0u);
+}
+
 // A call with the lease's record declares its keys, so others of the slot can be in it.
 TEST_F(ThreadStoreTest, InOrderChecksWithAndWithoutLeases_ShareACall) {
   const std::string key = KeyAt(0);

@@ -35,6 +35,7 @@ struct PendingCheck {
   StoreCheck* check;                // the one to answer
   std::shared_ptr<StoreCheck> own;  // the same, if the store created it; else null
   Routing routing = Routing::kWithOthers;
+  std::uint8_t redirects = 0;  // followed without a pause
   bool deadline_extended = false;
   bool is_probe = false;
   bool is_late = false;  // its owner has been answered, and `check` is a copy

@@ -240,6 +240,7 @@ void ThreadStore::OnRedirect(Node& from, PendingPtr pending, std::string_view er
   by_slot_ |= RefusesUndeclaredKeys(error);
   if (word == "TRYAGAIN") return TryAgainLater(std::move(pending));
   if (word == "MOVED" || word == "ASK") {
+    if (++pending->redirects > kMostRedirects) return Pause(std::move(pending));
     Node* const node = FollowRedirect(from, error);
     // The slot map may have the address.
     if (node == nullptr) return TryAgainLater(std::move(pending));
@@ -248,6 +249,15 @@ void ThreadStore::OnRedirect(Node& from, PendingPtr pending, std::string_view er
   }
   if (!error.empty()) pending->routing = WithRedirects(*pending->check);
   SendByRoute(std::move(pending));
+}
+
+// Nodes may name each other for as long as they disagree about a failover. What the store has sent
+// itself has no deadline, and is sent again later.
+void ThreadStore::Pause(PendingPtr pending) {
+  on_layout_suspect_();
+  pending->redirects = 0;
+  if (pending->own) return Fail(*pending->check, StoreFailure::kUnreachable);
+  TryAgainLater(std::move(pending));
 }
 
 void ThreadStore::OnRedirect(Node& from, StoreReset& reset, std::string_view error) {

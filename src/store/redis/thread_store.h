@@ -59,6 +59,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
 
  private:
   static constexpr std::chrono::milliseconds kTryAgain{1};
+  static constexpr std::uint8_t kMostRedirects = 5;
   static constexpr std::chrono::milliseconds kSweep{100};
 
   struct Entry {
@@ -77,6 +78,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   std::optional<std::size_t> PartOf(const Node& node) const;
   Node* FollowRedirect(const Node& from, std::string_view error);
   void ResendQueued(Node& node);
+  void Pause(PendingPtr pending);
   void TryAgainLater(PendingPtr pending);
   bool FollowsWaiting(const StoreCheck& check) const;
   void TryAgain();
