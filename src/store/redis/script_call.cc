@@ -16,7 +16,7 @@
 namespace sluice::redis {
 namespace {
 
-constexpr double kVersion = 9;
+constexpr double kVersion = 10;
 
 // Of the blob: the numbers before the first request, and those that follow the first two of the
 // last limit at least. lone.lua reads that many.
@@ -211,7 +211,10 @@ std::span<const std::string_view> ScriptCall::Arguments(bool declares_keys, Time
 
 void ScriptCall::AddLease(const Lease& lease) {
   leases_.append(lease.id.begin(), lease.id.end());
-  AppendBytes(leases_, std::array{static_cast<double>(lease.ttl.count())});
+  const HoldReport report = lease.report.value_or(HoldReport{});
+  const Duration took = report.duration.value_or(Duration(-1));
+  AppendBytes(leases_, std::array{ToNumber(lease.ttl.count()), ToNumber(report.taken),
+                                  ToNumber(took.count())});
 }
 
 // Of the record beside `counter`. The latest is the most likely match.

@@ -78,7 +78,7 @@ class ScriptCall {
   void AddLease(const Lease& lease);
   std::uint32_t IndexOfRecord(const CounterCheck& counter, const Lease& lease);
 
-  static constexpr std::size_t kLeaseBytes = sizeof(LeaseId) + sizeof(double);
+  static constexpr std::size_t kLeaseBytes = sizeof(LeaseId) + 3 * sizeof(double);
 
   std::size_t entries_ = 0;
   bool lone_ = false;  // the one entry is plain
