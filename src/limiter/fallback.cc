@@ -107,7 +107,9 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
 void Fallback::Learn(const StoreCheck& check) {
   for (const CounterCheck& counter : check.counters) {
     if (check.demand.mode == Mode::kRefund) clearings.Note(counter.key, SteadyNow());
-    if (counter.failure || TakesLeases(*counter.limit)) continue;
+    // Of slots only the limit that follows the load is of use: their holders are not known.
+    const bool is_fixed = AdaptationOf(*counter.limit) == nullptr;
+    if (counter.failure || (TakesLeases(*counter.limit) && is_fixed)) continue;
     if (!InGracePeriod(counter.key)) Learn(counter);
   }
 }

@@ -50,6 +50,8 @@ TEST(RuleYaml, WritesWhatDiffersFromDefaults_InTheOrderOfTheManual) {
       "  - {algorithm: leaky_bucket, rate: 2/s, queue: 4}\n"
       "  - {algorithm: leaky_bucket, rate: 5/d, queue: 0, delay: false}\n"
       "  - {algorithm: concurrency, limit: 5, ttl: 30s}\n"
+      "  - {algorithm: concurrency, name: db, limit: 500, ttl: 30s, adapt: {min: 10, latency: "
+      "200ms, share: 95%}}\n"
       "  - {algorithm: sliding_log, limit: 5, window: 1m}\n"
       "  - {algorithm: sliding_window, limit: 5, window: 1m}\n"
       "  - {algorithm: sliding_window, limit: 5, window: 1m, segments: 6}\n"

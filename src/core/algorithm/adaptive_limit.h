@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "core/algorithm/parameters.h"
 
 namespace sluice {
 
@@ -24,6 +25,15 @@ struct Adaptation {
   std::int64_t share = 0;  // percent of the holds that shall not be; 50 to 95
 
   bool operator==(const Adaptation&) const = default;
+
+  // See core/algorithm/limit.h. `most` is the upper bound, `ttl` that of the leases.
+  void Describe(Parameters& its, std::int64_t most, Duration ttl) {
+    its.Group("adapt", on, [&](Parameters& inner) {
+      inner.Number("min", min, {.most = most}, 1);
+      inner.Length("latency", latency, std::min<Duration>(ttl, kMaxLatency));
+      inner.Percent("share", share, {.least = 50, .most = 95}, 90);
+    });
+  }
 };
 
 // Holds that have ended.

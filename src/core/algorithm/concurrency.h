@@ -17,31 +17,12 @@
 #include "core/algorithm/adaptive_limit.h"
 #include "core/algorithm/algorithm.h"
 #include "core/algorithm/holders.h"
+#include "core/algorithm/slots_snapshot.h"
 #include "core/lease.h"
 #include "core/share.h"
 #include "core/vocabulary.h"
 
 namespace sluice {
-
-// Snapshot of a concurrency counter.
-struct SlotsSnapshot : UsageSnapshot {
-  std::int64_t limit = 0;  // in force
-
-  bool operator==(const SlotsSnapshot&) const = default;
-
-  // The limit is in the first number, too.
-  static constexpr std::int64_t kLimitUnit = std::int64_t{1} << 32;
-  static SlotsSnapshot FromFields(std::array<double, 3> fields) {
-    const auto both = static_cast<std::int64_t>(fields[0]);
-    fields[0] = ToNumber(both % kLimitUnit);
-    return {UsageSnapshot::FromFields(fields), both / kLimitUnit};
-  }
-  std::array<double, 3> ToFields() const {
-    auto fields = UsageSnapshot::ToFields();
-    fields[0] += ToNumber(limit * kLimitUnit);
-    return fields;
-  }
-};
 
 struct Concurrency : CommonFacts {
   static constexpr std::string_view kName = "concurrency";
@@ -66,11 +47,7 @@ struct Concurrency : CommonFacts {
   void Describe(Parameters& its) {
     its.Number("limit", limit, {.most = kMaxLimit});
     its.Length("ttl", ttl);
-    its.Group("adapt", adapt.on, [this](Parameters& inner) {
-      inner.Number("min", adapt.min, {.most = limit}, 1);
-      inner.Length("latency", adapt.latency, std::min<Duration>(ttl, Adaptation::kMaxLatency));
-      inner.Percent("share", adapt.share, {.least = 50, .most = 95}, 90);
-    });
+    adapt.Describe(its, limit, ttl);
   }
   bool Includes(const Concurrency& other) const {
     return limit <= other.limit && ttl >= other.ttl && (!other.adapt.on || *this == other);
@@ -145,19 +122,13 @@ struct Concurrency : CommonFacts {
   void Take(State& state, std::int64_t cost, const Lease& lease) const {
     if (std::exchange(state.moved, false)) state.holders->Clear();
     const std::int64_t expired = state.holders->RemoveExpired(state.now, kMaxCleared + cost);
-    if (adapt.on && expired > 0) {
-      state.learned.Learn(adapt, limit,
-                          {.took = adapt.latency,
-                           .too_slow = true,
-                           .slots = expired,
-                           .held = state.counted + expired});
-    }
+    if (adapt.on && expired > 0) LearnExpired(state, expired);
     state.holders->Set(lease.id, {state.now + lease.ttl, cost});
     state.counted += cost;
     state.last = state.now;
   }
   void Take(SlotsSnapshot& snapshot, std::int64_t cost, std::int64_t times) const {
-    snapshot.counted += cost * times;
+    snapshot.counted += static_cast<std::int32_t>(cost * times);
   }
 
   bool Holds(const State& state, const Lease& lease) const {
@@ -199,8 +170,10 @@ struct Concurrency : CommonFacts {
   using Snapshot = SlotsSnapshot;
   Snapshot Summarize(const State& state, std::int64_t cost, std::int64_t taken,
                      const std::optional<Lease>& lease, Time now) const {
-    SlotsSnapshot snapshot{{.counted = state.counted, .reset_at = now, .retry_at = now},
-                           LimitNow(state)};
+    SlotsSnapshot snapshot{.counted = static_cast<std::int32_t>(state.counted),
+                           .limit = static_cast<std::int32_t>(LimitNow(state)),
+                           .reset_at = now,
+                           .retry_at = now};
     const bool held = state.counted > 0;
     if (held) snapshot.reset_at = state.holders->ExpiryAfter(state.now, 1) - state.offset;
     const bool takes = cost * taken > 0;
@@ -220,9 +193,9 @@ struct Concurrency : CommonFacts {
   // The verdict at `now`. REQUIRES: `snapshot` was made at `now`.
   Verdict Judge(const SlotsSnapshot& snapshot, const CounterDemand& demand, bool admitted,
                 Time now) const {
-    Verdict verdict = snapshot.Judge(limit, demand.units, admitted, now);
+    Verdict verdict = snapshot.usage().Judge(limit, demand.units, admitted, now);
     verdict.limit = snapshot.limit;
-    verdict.remaining = std::max<std::int64_t>(0, snapshot.limit - snapshot.counted);
+    verdict.remaining = std::max(0, snapshot.limit - snapshot.counted);
     if (demand.units > kMaxCost) verdict.retry_after = Verdict::kNever;
     return verdict;
   }
@@ -264,11 +237,11 @@ struct Concurrency : CommonFacts {
   void Learn(State& state, const HoldReport& report, std::int64_t slots) const {
     const Duration took = state.now - state.offset - report.taken;
     if (took < Duration::zero()) return;
-    state.learned.Learn(adapt, limit,
-                        {.took = took,
-                         .too_slow = report.duration.value_or(took) > adapt.latency,
-                         .slots = slots,
-                         .held = state.counted});
+    const bool too_slow = report.duration.value_or(took) > adapt.latency;
+    state.learned.Learn(adapt, limit, {took, too_slow, slots, state.counted});
+  }
+  void LearnExpired(State& state, std::int64_t slots) const {
+    state.learned.Learn(adapt, limit, {adapt.latency, true, slots, state.counted + slots});
   }
 };
 
