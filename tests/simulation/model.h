@@ -24,6 +24,11 @@ struct TrueCounter {
   CounterState state;
   Time matters_until;        // until then a check depends on it
   std::int64_t charged = 0;  // units, less those undone
+  // By settling leases of units.
+  std::int64_t given_back = 0;
+  std::int64_t charged_on_top = 0;
+
+  std::int64_t counted() const { return charged + charged_on_top - given_back; }
 };
 using TrueCounters = std::map<std::string, TrueCounter, std::less<>>;
 
