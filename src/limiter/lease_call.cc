@@ -164,7 +164,8 @@ void LeaseCall::OnFailure(StoreFailure failure) {
   // When the store is back, it may not know of the lease yet.
   const bool may_be_lost = settles && asks_for_another_;
   const std::string_view fate =
-      may_be_lost ? "settle it again: the server that granted the lease may not have reported it yet"
+      may_be_lost
+          ? "settle it again: the server that granted the lease may not have reported it yet"
       : is_queued ? "the lease will be settled when the store answers"
       : settles   ? "too many settlements wait for it already"
                   : "the lease is valid until its ttl has passed";
