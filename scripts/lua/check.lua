@@ -4,8 +4,8 @@
 --           ARGV starts with the counters, which may then be in any slot that a node of a cluster
 --           owns. A call with records declares its keys
 -- ARGV…     leases, in the order of the checks that have one: 16 bytes of id, then little-endian
---           doubles: ttl (µs); for mode 6: when slots were taken (µs; 0: nothing is learned from
---           it), how long they were held as the caller says (µs; -1: it does not)
+--           doubles: ttl (µs); for mode 6, if a limit is to learn from it: when slots were taken
+--           (µs), how long they were held as the caller says (µs; -1: it does not)
 -- last ARGV little-endian doubles:
 --             version (10), time (µs since the epoch; 0: Redis' own clock),
 --             number of limits if lone.lua may decide the call, else 0,
@@ -157,8 +157,8 @@ end
 local function read_lease(request)
   leases = leases + 1
   local lease = ARGV[leases]
-  request.lease = lease:sub(1, 16)
-  request.ttl, request.taken, request.took = unpack_numbers('<ddd', lease, 17)
+  request.lease, request.ttl = lease:sub(1, 16), unpack_numbers('<d', lease, 17)
+  request.report = #lease > 24 and lease
 end
 
 local request, count, width, asked, is_plain, charge, recorded

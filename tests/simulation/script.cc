@@ -82,7 +82,8 @@ Lease ReadLease(std::string_view bytes) {
     return Duration(static_cast<std::int64_t>(numbers[i]));
   };
   lease.ttl = duration(0);
-  if (numbers[1] > 0) lease.report = HoldReport{.taken = Time(duration(1)), .duration = {}};
+  if (numbers.size() == 1) return lease;
+  lease.report = HoldReport{.taken = Time(duration(1)), .duration = {}};
   const bool says_overload = numbers[2] >= ToNumber(HoldReport::kOverload.count());
   if (numbers[2] >= 0) {
     lease.report->duration = says_overload ? HoldReport::kOverload : duration(2);

@@ -41,7 +41,7 @@ local function read(key) -- inlined
     return false
   end
   local last, offset = unpack_numbers('<dd', clock)
-  local learned, top = 0, 0
+  local learned, top
   if #clock == 32 then
     learned, top = unpack_numbers('<dd', clock, 17)
   end
@@ -49,7 +49,7 @@ local function read(key) -- inlined
 end
 
 local function open(_, now, key) -- inlined
-  return nil, { key = key, last = now, offset = 0, now = now, counted = 0, learned = 0, top = 0 }
+  return nil, { key = key, last = now, offset = 0, now = now, counted = 0 }
 end
 
 local function advance(_, now, state) -- inlined
@@ -72,17 +72,16 @@ local function advance(_, now, state) -- inlined
   return keep, state
 end
 
--- The limit in force.
+-- The limit in force, if it follows the load.
 local function limit_now(limit, state) -- inlined
-  return limit.latency == 0 and limit.limit
-    or max(limit.min, min(limit.limit, floor(state.learned / SLOT)))
+  return max(limit.min, min(limit.limit, floor((state.learned or 0) / SLOT)))
 end
 
 -- Moves the limit by holds that have ended: how long they took, whether that was too long, how many
 -- slots, and how many were held before.
 local function learn(limit, state, took, too_slow, slots, held) -- inlined
   local learned, top = state.learned, state.top
-  if learned == 0 then
+  if not learned then
     learned = max(limit.min, 1) * SLOT
     top = -learned
   end
@@ -108,7 +107,10 @@ local function grants(limit, _, cost, n, state) -- inlined
   if cost > MAX_COST then
     return 0
   end
-  local most = limit_now(limit, state)
+  local most = limit.limit
+  if limit.latency > 0 then
+    most = limit_now(limit, state)
+  end
   return grants_within(most, state.counted, cost, n)
 end
 
@@ -117,14 +119,15 @@ end
 local function lifetime(_, _, state) -- inlined
   local newest = state.newest or call('ZRANGE', state.key, -1, -1, 'WITHSCORES')[2]
   local held = (not newest or newest == '-inf') and 0 or tonumber(newest) - state.now
-  return state.learned == 0 and held or max(held, state.last + KEPT - state.now)
+  return state.learned and max(held, state.last + KEPT - state.now) or held
 end
 
 -- Writes the counter's clock, and the key's time to live. The new clock is written first: while a
 -- slot migrates to another node, a key that has been deleted cannot be written here again.
 local function write(_, key, state, seconds) -- inlined
-  local clock = state.learned == 0 and pack_numbers('<dd', state.last, state.offset)
-    or pack_numbers('<dddd', state.last, state.offset, state.learned, state.top)
+  local clock = state.learned
+    and pack_numbers('<dddd', state.last, state.offset, state.learned, state.top)
+    or pack_numbers('<dd', state.last, state.offset)
   call('ZADD', key, '-inf', clock)
   if state.clock and state.clock ~= clock then
     call('ZREM', key, state.clock)
@@ -207,10 +210,13 @@ local function release(limit, state, request)
     return nil
   end
   call('ZREM', state.key, unpack(members))
-  local took = state.now - state.offset - request.taken
-  if limit.latency > 0 and request.taken > 0 and took >= 0 then
-    local said = request.took >= 0 and request.took or took
-    learn(limit, state, took, said > limit.latency, #members, state.counted)
+  if limit.latency > 0 and request.report then
+    local taken, said = unpack_numbers('<dd', request.report, 25)
+    local took = state.now - state.offset - taken
+    if took >= 0 then
+      said = said >= 0 and said or took
+      learn(limit, state, took, said > limit.latency, #members, state.counted)
+    end
   end
   state.counted = state.counted - #members
   state.last = state.now
@@ -230,7 +236,10 @@ end
 
 local function snapshot(limit, cost, taken, now, state, request) -- inlined
   local reset_at, retry_at = now, now
-  local most = limit_now(limit, state)
+  local most = limit.limit
+  if limit.latency > 0 then
+    most = limit_now(limit, state)
+  end
   if state.counted > 0 then
     reset_at = expiry_of(state, 1)
   end
