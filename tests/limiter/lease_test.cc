@@ -450,10 +450,12 @@ TEST_F(LeaseTest, Renew_StoreDeadline_IsTheNearerOfOwnAndCallers) {
 class AdaptiveLeaseTest : public LeaseTest {
  protected:
   AdaptiveLeaseTest() {
-    SetRules({RuleOf(
+    Rule rule = RuleOf(
         "r", {Concurrency{.limit = 50,
                           .ttl = seconds(30),
-                          .adapt = {.on = true, .min = 4, .latency = seconds(1), .share = 90}}})});
+                          .adapt = {.on = true, .min = 4, .latency = seconds(1), .share = 90}}});
+    rule.on_store_failure = OnStoreFailure::kLocal;
+    SetRules({rule});
   }
 
   std::int64_t LimitNow() { return Ask(RequestOf(Mode::kPeek)).limits.at(0).verdict.limit; }
@@ -494,6 +496,14 @@ TEST_F(AdaptiveLeaseTest, Renewed_IsMeasuredFromItsTake) {
   clock_.Advance(std::chrono::milliseconds(100));
   ASSERT_TRUE(End(id, {}));
   EXPECT_LT(LimitNow(), 20);
+}
+
+TEST_F(AdaptiveLeaseTest, StoreFails_ThisServerUsesItsShareOfTheLimitSeenLast) {
+  Rise();
+  const std::int64_t limit = LimitNow();
+  fallback_.SetShare(Share::OfServer(2, 0));
+  store_.failing = StoreFailure::kUnreachable;
+  EXPECT_EQ(LimitNow(), (limit + 1) / 2);
 }
 
 TEST_F(AdaptiveLeaseTest, Id_SaysWhenItWasTaken_AndParsesBack) {

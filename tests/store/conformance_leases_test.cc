@@ -225,10 +225,10 @@ INSTANTIATE_TEST_SUITE_P(Stores, AdaptiveTest, EveryStore(), NameOfStore);
 TEST_P(AdaptiveTest, FastHolds_RaiseTheLimit_SlowOnesLowerIt) {
   EXPECT_EQ(LimitNow(), 4);
   Rise();
-  Hold(20, seconds(2));
+  Hold(2, seconds(2));
   const std::int64_t lower = LimitNow();
   EXPECT_LT(lower, 20);
-  Hold(10, seconds(1), HoldReport::kOverload);
+  Hold(2, seconds(1), HoldReport::kOverload);
   EXPECT_LT(LimitNow(), lower);
 }
 
