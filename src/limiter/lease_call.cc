@@ -160,6 +160,7 @@ void LeaseCall::OnDecidedHere() {
 
 void LeaseCall::OnFailure(StoreFailure failure) {
   const bool settles = name_.units && demand.mode == Mode::kSettle;
+  lease->report.reset();  // it would seem as if the slots had been held until the store answers
   const bool is_queued = settles && limiter_.store().Settle(*this);
   // When the store is back, it may not know of the lease yet.
   const bool may_be_lost = settles && asks_for_another_;
