@@ -3,10 +3,11 @@
 -- KEYS      the counters, without duplicates, then the records of leases (record.lua); or none, and
 --           ARGV starts with the counters, which may then be in any slot that a node of a cluster
 --           owns. A call with records declares its keys
--- ARGV…     leases, in the order of the checks that have one: 16 bytes of id, ttl (µs) as a
---           little-endian double
+-- ARGV…     leases, in the order of the checks that have one: 16 bytes of id, then little-endian
+--           doubles: ttl (µs); for mode 6, if a limit is to learn from it: when slots were taken
+--           (µs), how long they were held as the caller says (µs; -1: it does not)
 -- last ARGV little-endian doubles:
---             version (9), time (µs since the epoch; 0: Redis' own clock),
+--             version (10), time (µs since the epoch; 0: Redis' own clock),
 --             number of limits if lone.lua may decide the call, else 0,
 --             number of limits, number of requests, number of checks, number of counters, index of
 --             the first limit, then
@@ -24,7 +25,7 @@
 --             per limit:    algorithm, number of its parameters, the parameters
 --             and zeros, so that at least five numbers follow those two of the last limit
 -- returns   { blob, message, … }, or the blob alone; blob: little-endian doubles:
---             version (9), time of the decisions, then
+--             version (10), time of the decisions, then
 --             per check:  for each of its groups its grants, then per counter of the group 3
 --                         numbers, its snapshot from before the check (see the algorithm's C++
 --                         header); in modes 3 to 8, except coalesced charges, instead whether it
@@ -159,6 +160,7 @@ local function read_lease(request)
   leases = leases + 1
   local lease = ARGV[leases]
   request.lease, request.ttl = lease:sub(1, 16), unpack_numbers('<d', lease, 17)
+  request.report = #lease > 24 and lease
 end
 
 local request, count, width, asked, is_plain, charge, recorded

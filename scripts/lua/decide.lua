@@ -166,7 +166,7 @@ local function deciders(run)
       local x, y, z = numbers[record], numbers[record + 1], numbers[record + 2]
       return kind.undo(limit, now, cost, x, y, z, a, b, c, request)
     elseif mode == SETTLE then
-      return 0, kind.release(a, request)
+      return 0, kind.release(limit, a, request)
     elseif mode == INSPECT then
       return 0
     end

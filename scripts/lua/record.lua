@@ -127,7 +127,7 @@ local function recorders(run)
     if units < 0 then
       return 0
     elseif kind.release then
-      return 0, kind.release(a, request)
+      return 0, kind.release(limit, a, request)
     elseif used < 0 or used == units then
       return 0
     elseif used > units then

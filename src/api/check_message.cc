@@ -13,8 +13,6 @@
 namespace sluice {
 namespace {
 
-using google::protobuf::Duration;
-
 // A larger message frees its memory.
 constexpr std::size_t kMaxKeptBytes = 4096;
 
@@ -46,26 +44,8 @@ Result<void> InterpretChargedAt(const google::protobuf::Timestamp& from, Demand&
         fmt::format("charged_at: {} s and {} ns; allowed are the years 1970 to 9999",
                     from.seconds(), from.nanos()));
   }
-  to.charged_at =
-      Time(std::chrono::seconds(from.seconds()) +
-           std::chrono::floor<sluice::Duration>(std::chrono::nanoseconds(from.nanos())));
-  return {};
-}
-
-Result<void> InterpretDuration(std::string_view field, const Duration& from,
-                               std::optional<sluice::Duration>& to) {
-  constexpr auto kMaxSeconds =
-      std::chrono::duration_cast<std::chrono::seconds>(kMaxMaxWait).count();
-  const bool in_range = from.seconds() >= 0 && from.seconds() <= kMaxSeconds && from.nanos() >= 0 &&
-                        from.nanos() < 1'000'000'000 &&
-                        (from.seconds() < kMaxSeconds || from.nanos() == 0);
-  if (!in_range) {
-    return InvalidArgument(
-        fmt::format("{}: {} s and {} ns; allowed are 0 to {} s, with 0 to 999999999 ns", field,
-                    from.seconds(), from.nanos(), kMaxSeconds));
-  }
-  to = std::chrono::seconds(from.seconds()) +
-       std::chrono::floor<sluice::Duration>(std::chrono::nanoseconds(from.nanos()));
+  to.charged_at = Time(std::chrono::seconds(from.seconds()) +
+                       std::chrono::floor<Duration>(std::chrono::nanoseconds(from.nanos())));
   return {};
 }
 
@@ -119,6 +99,23 @@ Result<void> Interpret(const internal::CheckLimitRequest& from, CheckRequest& to
 }
 
 }  // namespace
+
+Result<void> InterpretDuration(std::string_view field, const google::protobuf::Duration& from,
+                               std::optional<Duration>& to) {
+  constexpr auto kMaxSeconds =
+      std::chrono::duration_cast<std::chrono::seconds>(kMaxMaxWait).count();
+  const bool in_range = from.seconds() >= 0 && from.seconds() <= kMaxSeconds && from.nanos() >= 0 &&
+                        from.nanos() < 1'000'000'000 &&
+                        (from.seconds() < kMaxSeconds || from.nanos() == 0);
+  if (!in_range) {
+    return InvalidArgument(
+        fmt::format("{}: {} s and {} ns; allowed are 0 to {} s, with 0 to 999999999 ns", field,
+                    from.seconds(), from.nanos(), kMaxSeconds));
+  }
+  to = std::chrono::seconds(from.seconds()) +
+       std::chrono::floor<Duration>(std::chrono::nanoseconds(from.nanos()));
+  return {};
+}
 
 Result<void> CheckMessage::Parse(std::string_view bytes, CheckRequest& request) {
   request.Clear();

@@ -16,6 +16,10 @@ namespace sluice {
 
 inline constexpr std::size_t kMaxRequestIdBytes = 255;
 
+// A duration of a request, of 0 to 365 days, rounded down to microseconds. The error names `field`.
+Result<void> InterpretDuration(std::string_view field, const google::protobuf::Duration& from,
+                               std::optional<Duration>& to);
+
 class CheckMessage {
  public:
   // Sets `request` from `bytes`; its views point into this message until Parse or Release. A cost

@@ -131,9 +131,7 @@ Result<v1::SettleLeaseResponse> Client::SettleLease(const v1::SettleLeaseRequest
   return Call<v1::SettleLeaseResponse>("/sluice.v1.RateLimiter/SettleLease", request, timeout);
 }
 
-Result<void> Client::ReleaseLease(const std::string& lease_id, Duration timeout) {
-  v1::ReleaseLeaseRequest request;
-  request.set_lease_id(lease_id);
+Result<void> Client::ReleaseLease(const v1::ReleaseLeaseRequest& request, Duration timeout) {
   const auto response =
       Call<v1::ReleaseLeaseResponse>("/sluice.v1.RateLimiter/ReleaseLease", request, timeout);
   if (!response) return response.error();

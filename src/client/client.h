@@ -34,7 +34,7 @@ class Client {
   Result<Duration> RenewLease(const std::string& lease_id, Duration timeout);
 
   // Releases the lease if it still exists. Waits as Check does.
-  Result<void> ReleaseLease(const std::string& lease_id, Duration timeout);
+  Result<void> ReleaseLease(const v1::ReleaseLeaseRequest& request, Duration timeout);
 
   // Settles the lease with what was used. Waits as Check does.
   Result<v1::SettleLeaseResponse> SettleLease(const v1::SettleLeaseRequest& request,

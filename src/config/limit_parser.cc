@@ -27,6 +27,12 @@ class KeyList final : public Parameters {
   void Length(std::string_view key, Duration&, std::optional<Duration>) override { Add(key); }
   void LengthOrMonth(std::string_view key, Duration&, bool&) override { Add(key); }
   void Rate(std::string_view key, std::int64_t&, Duration&, std::int64_t) override { Add(key); }
+  void Percent(std::string_view key, std::int64_t&, const Range&, std::int64_t) override {
+    Add(key);
+  }
+  void Group(std::string_view key, bool&, const std::function<void(Parameters&)>&) override {
+    Add(key);
+  }
   void UtcOffset(std::string_view key, Duration&) override { Add(key); }
 
  private:
@@ -92,6 +98,34 @@ class ParameterReader final : public Parameters {
     const bool is_shortest = period == std::chrono::seconds(1);
     field->ReportFound(fmt::format("is at most {}{}{}", most, FormatPeriod(period),
                                    is_shortest ? "" : "; for more, use a shorter period"));
+  }
+
+  void Percent(std::string_view key, std::int64_t& value, const Range& range,
+               std::int64_t fallback) override {
+    value = fallback;
+    const auto field = fields_.Find(key);
+    const auto percent =
+        field ? field->Parsed(ParsePercent, "is a percentage such as 90%") : std::nullopt;
+    if (!percent) return;
+    value = std::clamp(*percent, range.least, range.most);
+    if (value == *percent) return;
+    field->ReportFound(fmt::format("are {}% to {}%", range.least, range.most));
+  }
+
+  void Group(std::string_view key, bool& is_given,
+             const std::function<void(Parameters&)>& describe) override {
+    const auto field = fields_.Find(key);
+    is_given = field.has_value();
+    if (!is_given) return;
+    std::vector<std::string_view> keys;
+    KeyList list(keys);
+    describe(list);
+    if (field->node().kind != YamlNode::Kind::kMap) {
+      return field->ReportFound(fmt::format("is a map of {}", fmt::join(keys, ", ")));
+    }
+    const ConfigMap inner(*field, keys);
+    ParameterReader reader(inner, *field);
+    describe(reader);
   }
 
   void UtcOffset(std::string_view key, Duration& value) override {

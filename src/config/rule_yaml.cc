@@ -42,6 +42,17 @@ class ParameterWriter final : public Parameters {
   void Rate(std::string_view key, std::int64_t& count, Duration& period, std::int64_t) override {
     Append(key, fmt::format("{}{}", count, FormatPeriod(period)));
   }
+  void Percent(std::string_view key, std::int64_t& value, const Range&,
+               std::int64_t fallback) override {
+    if (value != fallback) Append(key, fmt::format("{}%", value));
+  }
+  void Group(std::string_view key, bool& is_given,
+             const std::function<void(Parameters&)>& describe) override {
+    if (!is_given) return;
+    ParameterWriter inner;
+    describe(inner);
+    Append(key, fmt::format("{{{}}}", std::string_view(inner.text_).substr(2)));
+  }
   void UtcOffset(std::string_view key, Duration& value) override {
     if (value != Duration::zero()) Append(key, fmt::format("\"{}\"", FormatUtcOffset(value)));
   }

@@ -94,6 +94,13 @@ Result<Rate> ParseRate(std::string_view text) {
                "is a rate in whole units such as 10/s, 600/m, 1000/h, 5000/d or 10 per second");
 }
 
+Result<std::int64_t> ParsePercent(std::string_view text) {
+  std::string_view rest = text;
+  const auto number = TakeNumber(rest);
+  if (number && rest == "%") return *number;
+  return Found(text, "is a percentage such as 90%");
+}
+
 Result<Duration> ParseUtcOffset(std::string_view text) {
   constexpr std::string_view kAllowed = "is an offset from -12:00 to +14:00 such as \"+08:00\"";
   const auto digit = [&](std::size_t at) { return text[at] - '0'; };

@@ -24,6 +24,9 @@ Result<Duration> ParseDuration(std::string_view text);
 // "10/s", "600/m", "1000/h", "5000/d", or "10 per second" (minute, hour, day). At least 1.
 Result<Rate> ParseRate(std::string_view text);
 
+// "90%": a whole number.
+Result<std::int64_t> ParsePercent(std::string_view text);
+
 // "+08:00": local time minus UTC, from -12:00 to +14:00.
 Result<Duration> ParseUtcOffset(std::string_view text);
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "base/clock.h"
 
@@ -12,9 +13,20 @@ namespace sluice {
 // Random, so that it cannot be guessed.
 using LeaseId = std::array<std::uint8_t, 16>;
 
+// What a caller says about a hold that it ends, for limits that follow the load.
+struct HoldReport {
+  static constexpr Duration kOverload = Duration::max();
+
+  Time taken;                        // on the store's clock
+  std::optional<Duration> duration;  // instead of the time since then; kOverload: too slow anyway
+
+  bool operator==(const HoldReport&) const = default;
+};
+
 struct Lease {
   LeaseId id{};
-  Duration ttl{};  // from the decision that takes or renews it; at least 1 ms
+  Duration ttl{};                    // from the decision that takes or renews it; at least 1 ms
+  std::optional<HoldReport> report;  // kSettle; absent: nothing is learned from it
 
   bool operator==(const Lease&) const = default;
 };

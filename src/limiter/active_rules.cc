@@ -34,15 +34,15 @@ std::size_t LimitsOfAmounts(const Rule& rule) {
   return count;
 }
 
-// The counter in `slot`, made on first use.
-template <typename Make>
-Counter& CounterIn(std::atomic<Counter*>& slot, const Make& make) {
-  Counter* counter = slot.load(std::memory_order_acquire);
-  if (counter == nullptr) {
-    counter = &make();
-    slot.store(counter, std::memory_order_release);
+// The counter or gauge in `slot`, made on first use.
+template <typename Metric, typename Make>
+Metric& MetricIn(std::atomic<Metric*>& slot, const Make& make) {
+  Metric* metric = slot.load(std::memory_order_acquire);
+  if (metric == nullptr) {
+    metric = &make();
+    slot.store(metric, std::memory_order_release);
   }
-  return *counter;
+  return *metric;
 }
 
 }  // namespace
@@ -107,6 +107,7 @@ void ActiveRules::CountVerdicts(std::span<const LimitAnswer> limits, bool taken)
     std::size_t count = 0;
     for (; count < limits.size() && limits[count].rule == first.rule; ++count) {
       admitted &= limits[count].verdict.admitted;
+      if (limits[count].lower_bound > 0 && limits[count].state_known) ShowAdapting(limits[count]);
     }
     CountCheck(*first.rule, admitted ? Decision::kAllowed : Decision::kDenied, first.source);
     if (taken && (admitted || !first.rule->rule.shadow)) CountUnits(limits.first(count));
@@ -129,8 +130,29 @@ void ActiveRules::CountUnits(std::span<const LimitAnswer> limits) const {
                                   {"limit", std::to_string(limit.index)}});
     };
     Row& row = RowAt(rule.id);
-    CounterIn(row.units[limit.index], make).Increment(static_cast<std::uint64_t>(units));
+    MetricIn(row.units[limit.index], make).Increment(static_cast<std::uint64_t>(units));
   }
+}
+
+// If the rule has several counters, of the one checked last.
+void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
+  Row& row = RowAt(limit.rule->id);
+  const auto show = [&](std::atomic<Gauge*>& slot, std::string_view name, std::string_view help,
+                        std::int64_t value) {
+    const auto make = [&]() -> Gauge& {
+      return metrics_.GaugeFor(name, help,
+                               {{"domain", limit.rule->domain}, {"rule", limit.rule->rule.name}});
+    };
+    MetricIn(slot, make).Set(static_cast<double>(value));
+  };
+  const Verdict& verdict = limit.verdict;
+  show(row.limit_now, "sluice_adaptive_limit",
+       "The limit of a rule with adapt, in force at its latest check.", verdict.limit);
+  show(row.least_limit, "sluice_adaptive_limit_min", "The lower bound of that limit, `min`.",
+       limit.lower_bound);
+  show(row.slots_held, "sluice_adaptive_slots_held",
+       "Slots held of that limit after its latest check, as far as they are within it.",
+       verdict.limit - verdict.remaining);
 }
 
 void ActiveRules::CountWithoutLimits(std::span<const RuleMatch> matches) const {
@@ -167,7 +189,7 @@ void ActiveRules::CountUncounted(std::string_view domain,
                                "Amounts of checks that no rule of their domain counts.",
                                {{"domain", std::string(label)}});
   };
-  CounterIn(row.uncounted, make).Increment(amounts.size());
+  MetricIn(row.uncounted, make).Increment(amounts.size());
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_uncounted_.load(std::memory_order_relaxed);
   if (now < next || !next_uncounted_.compare_exchange_strong(next, now + kWarningPeriod)) return;
@@ -189,7 +211,7 @@ void ActiveRules::Count(Row& row, const Subject& subject, Decision decision, Sou
                                 {"decision", decided},
                                 {"source", std::string(ToString(source))}});
   };
-  CounterIn(row.checks[column], make).Increment();
+  MetricIn(row.checks[column], make).Increment();
 }
 
 void ActiveRules::CountSkipped(const IndexedRule& rule) const {
@@ -199,7 +221,7 @@ void ActiveRules::CountSkipped(const IndexedRule& rule) const {
         "Checks that skipped a rule because an attribute of its per is missing.",
         {{"domain", rule.domain}, {"rule", rule.rule.name}});
   };
-  CounterIn(RowAt(rule.id).skipped, make).Increment();
+  MetricIn(RowAt(rule.id).skipped, make).Increment();
 }
 
 }  // namespace sluice

@@ -33,7 +33,8 @@ class ActiveRules {
   void CountCheck(const IndexedRule& rule, Decision decision, Source source) const;
 
   // Counts a check that limits decided, once for each of their rules, and the units that limits of
-  // amounts took. `taken`: the check was charged, apart from shadow rules that did not admit it.
+  // amounts took. Shows the limits that follow the load. `taken`: the check was charged, apart from
+  // shadow rules that did not admit it.
   void CountVerdicts(std::span<const LimitAnswer> limits, bool taken) const;
 
   // Counts the matching rules that asked no limit and did not decide: skipped rules, rules lifted
@@ -59,6 +60,9 @@ class ActiveRules {
     std::array<std::atomic<Counter*>, kDecisions * kSources> checks{};
     std::atomic<Counter*> skipped{nullptr};
     std::atomic<Counter*> uncounted{nullptr};
+    std::atomic<Gauge*> limit_now{nullptr};  // of a limit that follows the load
+    std::atomic<Gauge*> least_limit{nullptr};
+    std::atomic<Gauge*> slots_held{nullptr};
     std::vector<std::atomic<Counter*>> units;  // by limit, up to the last that counts amounts
     FallbackWatch fallback;
   };
@@ -75,6 +79,7 @@ class ActiveRules {
   void Count(Row& row, const Subject& subject, Decision decision, Source source) const;
   void CountSkipped(const IndexedRule& rule) const;
   void CountUnits(std::span<const LimitAnswer> limits) const;
+  void ShowAdapting(const LimitAnswer& limit) const;
   void WatchFallback(const IndexedRule& rule, Row& row) const;
 
   MetricsRegistry& metrics_;

@@ -18,6 +18,7 @@ struct LimitAnswer {
   std::uint32_t index = 0;             // in the rule's (or its override's) limits
   std::uint32_t counter = 0;           // in the check's counters, if it has an algorithm
   std::optional<Algorithm> algorithm;  // empty: the rule is blocked, or lacks an attribute
+  std::int64_t lower_bound = 0;        // of a limit that follows the load; otherwise 0
   std::int64_t units = 0;              // what the request asks of the limit
   const Counts* counts = nullptr;      // what the limit counts; owned like `rule`, or a request's
   Source source = Source::kStore;

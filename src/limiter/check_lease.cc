@@ -30,10 +30,6 @@ bool TakesSlots(const CounterCheck& counter) {
   return counter.units > 0 && TakesLeases(*counter.limit);
 }
 
-void AddSlots(const CounterCheck& counter, LeaseName& name) {
-  name.counters.push_back({.key = std::string(counter.key), .limit = AnySlots(), .counts = {}});
-}
-
 // The concurrency counters taken in `taken_by`. Counters of a shadow rule are included only if the
 // rule would have admitted the request.
 void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, Source taken_by,
@@ -45,7 +41,7 @@ void CollectSlots(const StoreCheck& check, std::span<const LimitAnswer> limits, 
     const bool taken = std::all_of(limits.begin(), limits.end(), [&](const LimitAnswer& other) {
       return other.rule != limit.rule || other.verdict.admitted;
     });
-    if (taken) AddSlots(check.counters[i], name);
+    if (taken) name.AddSlots(check.counters[i]);
   }
 }
 
@@ -92,7 +88,7 @@ Result<void> CheckLease::PrepareSlots(StoreCheck& check, bool may_lease) {
     const std::optional<Duration> ttl = LeaseTtl(*counter.limit);
     if (counter.group > 0 && !name_.counters.empty()) break;
     name_.ttl = std::min(name_.ttl, *ttl);
-    if (counter.group == 0) AddSlots(counter, name_);
+    if (counter.group == 0) name_.AddSlots(counter);
   }
   if (name_.ttl == Duration::max()) return {};
   if (!may_lease && !name_.counters.empty()) {
@@ -101,6 +97,7 @@ Result<void> CheckLease::PrepareSlots(StoreCheck& check, bool may_lease) {
   name_.bits = RandomBytes();
   name_.local = name_.units = false;
   name_.amounts.clear();
+  name_.SetTaken(LeaseName::kLatest);
   check.lease = name_.lease();
   if (name_.counters.empty() || name_.ToText()) return {};
   return DoesNotFit("concurrency limits");
@@ -128,6 +125,7 @@ Result<void> CheckLease::PrepareUnits(StoreCheck& check, const CheckRequest& req
     for (std::size_t i = 0; i < limits.size(); ++i) {
       name_.Add(check.counters[i], limits[i].index, *limits[i].counts, amount_of);
     }
+    name_.SetTaken(LeaseName::kLatest);
     if (name_.ToText()) break;
     if (check.counters.back().group == 0) return DoesNotFit("limits");
     DropLastGroup(check, limits);
@@ -157,6 +155,7 @@ std::optional<LeaseAnswer> CheckLease::NameSlots(const StoreCheck& check,
   if (name_.local) CollectSlots(check, limits, Source::kFallback, name_);
   // Shadow rules come last; slots that are not named are freed when they expire.
   for (; !name_.counters.empty(); name_.counters.pop_back()) {
+    name_.SetTaken(name_.local ? fallback.clock.Now() : check.decided_at);
     auto id = name_.ToText();
     if (!id) continue;
     if (name_.local) {
@@ -176,6 +175,7 @@ std::optional<LeaseAnswer> CheckLease::NameUnits(const StoreCheck& check,
                                                  Fallback& fallback) {
   if (check.demand.mode != Mode::kConsume) return std::nullopt;
   name_.local = !IsDecidedBy(limits, Source::kStore);
+  name_.SetTaken(name_.local ? fallback.clock.Now() : check.decided_at);
   if (!name_.local) return LeaseAnswer{.id = *name_.ToText(), .ttl = check.lease->ttl};
   if (!IsDecidedBy(limits, Source::kFallback)) return std::nullopt;
   PendingLeases::Change lease{

@@ -23,6 +23,17 @@ std::uint64_t VersionOf(const std::optional<SeenState>& seen, const Share& share
   return version;
 }
 
+// A limit that follows the load, as it was seen last: too little happens here to learn from. If it
+// was not seen, its lower bound.
+Limit FixedAsSeen(const Limit& limit, std::string_view key, const RecentStates& states) {
+  if (AdaptationOf(limit) == nullptr) return limit;
+  auto fixed = std::get<Concurrency>(limit);
+  const auto seen = states.Find(key);
+  fixed.limit = seen ? std::get<SlotsSnapshot>(seen->snapshot).limit : fixed.adapt.min;
+  fixed.adapt = {};
+  return fixed;
+}
+
 }  // namespace
 
 // Something pending, on its way to the store.
@@ -107,7 +118,9 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
 void Fallback::Learn(const StoreCheck& check) {
   for (const CounterCheck& counter : check.counters) {
     if (check.demand.mode == Mode::kRefund) clearings.Note(counter.key, SteadyNow());
-    if (counter.failure || TakesLeases(*counter.limit)) continue;
+    // Of slots only the limit that follows the load is of use: their holders are not known.
+    const bool is_fixed = AdaptationOf(*counter.limit) == nullptr;
+    if (counter.failure || (TakesLeases(*counter.limit) && is_fixed)) continue;
     if (!InGracePeriod(counter.key)) Learn(counter);
   }
 }
@@ -159,7 +172,7 @@ void Fallback::Enter(Part& part, PartState state) {
 // Subtracts units admitted here since the state was seen, which the store does not know of yet.
 Fallback::LocalCounter Fallback::Localize(std::string_view key, const Limit& limit) const {
   const Share mine = share();
-  LocalCounter local{.limit = LimitFor(limit, mine)};
+  LocalCounter local{.limit = LimitFor(FixedAsSeen(limit, key, states), mine)};
   // The holders of slots are unknown, and are kept when the share changes.
   if (TakesLeases(limit)) return local;
   const Time now = clock.Now();

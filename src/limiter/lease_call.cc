@@ -46,6 +46,7 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
   name_.FillIn(*this);
   demand.mode = ModeOf(action);
   if (auto valid = Interpret(usage); !valid) return OnLease(valid.error());
+  if (demand.mode == Mode::kSettle) ReportHold(usage);
   limiter_.SetDeadlines(*this, SteadyNow(), caller_deadline);
   by_fallback_ = name_.local;
   asks_for_another_ = false;
@@ -83,6 +84,13 @@ Result<void> LeaseCall::Interpret(const Usage& usage) {
     counters[i].units = *units;
   }
   return {};
+}
+
+// Says how the hold went, if a limit learns from that.
+void LeaseCall::ReportHold(const Usage& usage) {
+  if (!name_.taken || usage.outcome == HoldOutcome::kIgnore) return;
+  lease->report = HoldReport{.taken = *name_.taken, .duration = usage.duration};
+  if (usage.outcome == HoldOutcome::kOverload) lease->report->duration = HoldReport::kOverload;
 }
 
 // If another server granted the lease while the store failed, it has reported it since.
@@ -152,6 +160,7 @@ void LeaseCall::OnDecidedHere() {
 
 void LeaseCall::OnFailure(StoreFailure failure) {
   const bool settles = name_.units && demand.mode == Mode::kSettle;
+  lease->report.reset();  // it would seem as if the slots had been held until the store answers
   const bool is_queued = settles && limiter_.store().Settle(*this);
   // When the store is back, it may not know of the lease yet.
   const bool may_be_lost = settles && asks_for_another_;
@@ -170,11 +179,28 @@ void LeaseCall::OnFailure(StoreFailure failure) {
                 fmt::format("the store failed ({}); {}", ToString(failure), fate)});
 }
 
+void LeaseCall::CountHolds() const {
+  const LimiterMetrics& metrics = limiter_.metrics();
+  for (const CounterCheck& counter : counters) {
+    const Adaptation* const adapt = AdaptationOf(*counter.limit);
+    if (adapt == nullptr) continue;
+    if (!lease->report) {
+      metrics.holds_ignored.Increment();
+    } else if (lease->report->duration == HoldReport::kOverload) {
+      metrics.holds_overload.Increment();
+    } else {
+      const Duration took = lease->report->duration.value_or(decided_at - lease->report->taken);
+      (took > adapt->latency ? metrics.holds_too_slow : metrics.holds_in_time).Increment();
+    }
+  }
+}
+
 void LeaseCall::Report(LeaseOutcome outcome) {
   report_.outcome = outcome;
   report_.ttl = lease->ttl;
   report_.ends = lease_ends;
   if (name_.units && demand.mode == Mode::kSettle) limiter_.metrics().Count(outcome);
+  if (outcome == LeaseOutcome::kSettled && demand.mode == Mode::kSettle) CountHolds();
   for (std::size_t i = 0; i < counters.size() && name_.units; ++i) {
     if (outcome != LeaseOutcome::kSettled) break;
     const CounterCheck& counter = counters[i];

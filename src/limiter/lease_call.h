@@ -2,6 +2,7 @@
 // LeaseCall, calls Start, and receives the answer in OnLease. May be started again from then on.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,21 +36,29 @@ struct LeaseReport {
   std::vector<LeaseName::Amount> taken;           // with what it was taken
 };
 
+// How a hold of slots went, with the numbers of the API.
+enum class HoldOutcome : std::uint8_t { kOk = 1, kOverload = 2, kIgnore = 3 };
+
+// What was used of a lease; what is not given stays as taken. And how it went.
+struct LeaseUsage {
+  std::optional<std::int64_t> cost = {};
+  std::span<const Amount> amounts = {};
+  HoldOutcome outcome = HoldOutcome::kOk;
+  std::optional<Duration> duration = {};  // instead of the time for which slots were held
+};
+
 class LeaseCall : private StoreCheck {
  public:
   // kRelease settles with what was taken. kInspect: of leases of units.
   enum class Action { kRenew, kRelease, kSettle, kInspect };
 
-  // What was used; what is not given stays as taken.
-  struct Usage {
-    std::optional<std::int64_t> cost;
-    std::span<const Amount> amounts;
-  };
+  using Usage = LeaseUsage;
 
   explicit LeaseCall(Limiter& limiter) : limiter_(limiter) {}
 
   // Runs the action and calls OnLease exactly once, on the same thread, possibly before Start
-  // returns. `caller_deadline` is the caller's deadline; `usage` is for kSettle.
+  // returns. `caller_deadline` is the caller's deadline; `usage` is for kSettle, its
+  // last two also for kRelease.
   void Start(Action action, std::string_view lease_id, SteadyTime caller_deadline,
              const Usage& usage = {});
 
@@ -63,12 +72,14 @@ class LeaseCall : private StoreCheck {
   void OnDecided() override;
 
   Result<void> Interpret(const Usage& usage);
+  void ReportHold(const Usage& usage);
   void AskStore();
   void OnDecidedHere();
   bool MayNotBeReportedYet() const;
   void OnFailure(StoreFailure failure);
   void Report(LeaseOutcome outcome);
   void CountUnits(const LeasedLimit& limit) const;
+  void CountHolds() const;
 
   Limiter& limiter_;
   Action action_ = Action::kRenew;

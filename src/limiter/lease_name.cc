@@ -15,13 +15,16 @@
 namespace sluice {
 namespace {
 
-// 1.<bits in hexadecimal>.<ttl in µs>.<store|local> <key> <key> …; keys have no spaces.
+// 1.<bits in hexadecimal>.<ttl in µs>.<store|local> <key> <key> …; keys have no spaces. A limit
+// that follows the load precedes its key, <limit>|, and then store or local is followed by when the
+// slots were taken, @<µs>.
 // 2.<bits>.<ttl>.<store|local> <value>:<name>/… <limit>|<group>.<index>|<amount>*<weight>+…|<key> …
 // In the latter, ~ stands for a key's beginning that is as the previous one's, up to the tag.
 constexpr std::string_view kSlots = "1";
 constexpr std::string_view kUnits = "2";
 constexpr std::string_view kStore = "store";
 constexpr std::string_view kLocal = "local";
+constexpr std::string_view kKeyStart = "sluice:{";
 constexpr Duration kMinTtl = std::chrono::milliseconds(1);
 constexpr Duration kMaxTtl = std::chrono::days(3650);  // the maximum in rules
 
@@ -59,7 +62,7 @@ std::size_t TagIn(std::string_view key, const Limit& limit) {
 // possibly with "." and the limit's name and "=" and what it counts appended, which have no colon.
 bool IsKeyOf(const Limit& limit, std::string_view key) {
   const std::size_t tag = TagIn(key, limit);
-  if (!key.starts_with("sluice:{") || tag == std::string_view::npos) return false;
+  if (!key.starts_with(kKeyStart) || tag == std::string_view::npos) return false;
   if (key.substr(0, tag).find('}') == std::string_view::npos) return false;
   const std::string_view rest = key.substr(tag + CounterTag(limit).size());
   const std::string_view name = rest.substr(0, rest.find('='));
@@ -130,9 +133,22 @@ bool ParseCounter(std::string_view text, LeaseName& name) {
 }
 
 bool ParseSlots(std::string_view text, LeaseName& name) {
-  if (!IsKeyOf(AnySlots(), text)) return false;
-  name.counters.push_back({.key = std::string(text), .limit = AnySlots(), .counts = {}});
+  std::optional<Limit> limit = AnySlots();
+  if (!text.starts_with(kKeyStart)) limit = ParseLimitText(CutField(text, '|'));
+  if (!limit || !TakesLeases(*limit) || !IsKeyOf(*limit, text)) return false;
+  name.counters.push_back({.key = std::string(text), .limit = *limit, .counts = {}});
   return true;
+}
+
+// Where and when the lease was granted.
+bool ParseGrant(std::string_view text, LeaseName& name) {
+  const std::string_view where = CutField(text, '@');
+  name.local = where == kLocal;
+  if (text.empty()) return name.local || where == kStore;
+  std::int64_t taken = 0;
+  if (!ParseNumber(text, taken, LeaseName::kLatest.time_since_epoch().count())) return false;
+  name.taken = Time(Duration(taken));
+  return name.local || where == kStore;
 }
 
 bool KeysDiffer(const std::vector<LeaseName::Counter>& counters) {
@@ -174,6 +190,10 @@ std::string RestOf(const LeaseName& name) {
     if (name.units) {
       AppendCounter(counter, previous, text);
     } else {
+      if (AdaptationOf(counter.limit) != nullptr) {
+        AppendLimit(counter.limit, text);
+        text += '|';
+      }
       text += counter.key;
     }
     previous = &counter;
@@ -209,6 +229,20 @@ void LeaseName::Add(const CounterCheck& counter, std::uint32_t index, const Coun
   }
 }
 
+void LeaseName::AddSlots(const CounterCheck& counter) {
+  const bool adapts = AdaptationOf(*counter.limit) != nullptr;
+  counters.push_back({.key = std::string(counter.key),
+                      .limit = adapts ? *counter.limit : AnySlots(),
+                      .counts = {}});
+}
+
+void LeaseName::SetTaken(Time at) {
+  const bool adapts = std::any_of(counters.begin(), counters.end(), [](const Counter& it) {
+    return AdaptationOf(it.limit) != nullptr;
+  });
+  taken = adapts ? std::optional(at) : std::nullopt;
+}
+
 Lease LeaseName::lease() const {
   if (units) return {.id = Sha256Prefix128(StartOf(*this) + RestOf(*this)), .ttl = ttl};
   const std::int64_t microseconds = ttl.count();
@@ -220,7 +254,9 @@ Lease LeaseName::lease() const {
 
 std::optional<std::string> LeaseName::ToText() const {
   std::string text = StartOf(*this);
-  text.append(local ? kLocal : kStore).append(RestOf(*this));
+  text += local ? kLocal : kStore;
+  if (taken) fmt::format_to(std::back_inserter(text), "@{}", taken->time_since_epoch().count());
+  text += RestOf(*this);
   if (text.size() > kMaxBytes) return std::nullopt;
   return text;
 }
@@ -238,9 +274,7 @@ Result<LeaseName> LeaseName::Parse(std::string_view text) {
     return invalid;
   }
   name.ttl = Duration(ttl);
-  const std::string_view where = CutField(rest, ' ');
-  name.local = where == kLocal;
-  if (!name.local && where != kStore) return invalid;
+  if (!ParseGrant(CutField(rest, ' '), name)) return invalid;
   if (name.units && !ParseAmounts(CutField(rest, ' '), name.amounts)) return invalid;
   while (!rest.empty()) {
     const std::string_view counter = CutField(rest, ' ');

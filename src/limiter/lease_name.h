@@ -5,7 +5,7 @@
 // was edited names none.
 //
 // Two forms. Slots alone: the digest is of the bits and the ttl. Units (`lease_ttl`): of the text,
-// except where the lease was granted.
+// except where and when the lease was granted.
 #pragma once
 
 #include <array>
@@ -26,6 +26,7 @@ namespace sluice {
 
 struct LeaseName {
   static constexpr std::size_t kMaxBytes = 2048;
+  static constexpr Time kLatest{Duration(9'999'999'999'999'999)};  // of `taken`
 
   // What the take was given.
   struct Amount {
@@ -36,7 +37,7 @@ struct LeaseName {
   };
   struct Counter {
     std::string key;
-    // Slots alone: AnySlots; the members below are not used.
+    // Slots alone: AnySlots, unless it follows the load; the members below are not used.
     Limit limit;
     std::uint16_t group = 0;
     std::uint32_t index = 0;  // among the limits of its rule
@@ -55,7 +56,9 @@ struct LeaseName {
   Duration ttl{};
   // Granted in this server's memory while the store failed.
   bool local = false;
-  bool units = false;             // not slots alone
+  bool units = false;  // not slots alone
+  // When the slots were taken, on the store's clock, if a limit follows the load.
+  std::optional<Time> taken;
   std::vector<Amount> amounts;    // names are distinct
   std::vector<Counter> counters;  // at least one, keys are distinct
 
@@ -64,6 +67,11 @@ struct LeaseName {
   // Adds a counter of a check that takes units. `amount_of` is asked for what it counts.
   void Add(const CounterCheck& counter, std::uint32_t index, const Counts& counts,
            const std::function<std::int64_t(std::string_view)>& amount_of);
+
+  // Adds the slots of a counter, for an id of slots alone.
+  void AddSlots(const CounterCheck& counter);
+  // Sets `taken`, if a limit follows the load.
+  void SetTaken(Time at);
 
   // The lease as stored.
   Lease lease() const;

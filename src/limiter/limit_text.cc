@@ -28,6 +28,14 @@ class Writer final : public Parameters {
     Append(count);
     Append(period.count());
   }
+  void Percent(std::string_view, std::int64_t& value, const Range&, std::int64_t) override {
+    Append(value);
+  }
+  void Group(std::string_view, bool& is_given,
+             const std::function<void(Parameters&)>& describe) override {
+    Append(is_given ? 1 : 0);
+    if (is_given) describe(*this);
+  }
   void UtcOffset(std::string_view, Duration& value) override { Append(value.count()); }
 
  private:
@@ -61,6 +69,14 @@ class Reader final : public Parameters {
   void Rate(std::string_view, std::int64_t& count, Duration& period, std::int64_t most) override {
     count = Read(1, most);
     period = Duration(Read(kSecond, kLongest.count()));
+  }
+  void Percent(std::string_view, std::int64_t& value, const Range& range, std::int64_t) override {
+    value = Read(range.least, range.most);
+  }
+  void Group(std::string_view, bool& is_given,
+             const std::function<void(Parameters&)>& describe) override {
+    is_given = Read(0, 1) == 1;
+    if (is_given) describe(*this);
   }
   void UtcOffset(std::string_view, Duration& value) override {
     constexpr std::int64_t kDay = Duration(std::chrono::days(1)).count();

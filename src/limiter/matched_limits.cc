@@ -99,10 +99,12 @@ void MatchedLimits::Add(const RuleMatch& match, const IndexedLimit& limit, std::
                             .group = group,
                             .units = units,
                             .verdict = {}});
+  const Adaptation* const adapt = AdaptationOf(limit.limit);
   limits.push_back({.rule = match.rule,
                     .index = static_cast<std::uint32_t>(&limit - match.limits.data()),
                     .counter = static_cast<std::uint32_t>(limits.size()),
                     .algorithm = AlgorithmOf(limit.limit),
+                    .lower_bound = adapt != nullptr ? adapt->min : 0,
                     .units = units,
                     .counts = &limit.counts,
                     .verdict = {}});

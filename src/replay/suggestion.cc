@@ -39,6 +39,9 @@ class Scaler final : public Parameters {
   }
   void Length(std::string_view, Duration&, std::optional<Duration>) override {}
   void LengthOrMonth(std::string_view, Duration&, bool&) override {}
+  void Percent(std::string_view, std::int64_t&, const Range&, std::int64_t) override {}
+  // The bounds of a limit that follows the load are not scaled.
+  void Group(std::string_view, bool&, const std::function<void(Parameters&)>&) override {}
   void UtcOffset(std::string_view, Duration&) override {}
 
  private:

@@ -2,7 +2,10 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "api/answer_writer.h"
+#include "api/check_message.h"
 #include "api/malformed_message.h"
 #include "api/status.h"
 
@@ -17,11 +20,12 @@ void LeaseHandler::Serve(const rpc::Call& call, std::string_view bytes) {
   }
   if (!parsed) {
     const auto* const type = action_ == Action::kSettle ? v1::SettleLeaseRequest::descriptor()
-                                                        : v1::RenewLeaseRequest::descriptor();
+                                                        : v1::ReleaseLeaseRequest::descriptor();
     return Finish(ToStatus(MalformedMessage(*type, bytes)));
   }
-  Usage usage{.cost = std::nullopt, .amounts = amounts_};
+  Usage usage{.amounts = amounts_};
   if (message_.has_cost()) usage.cost = static_cast<std::int64_t>(message_.cost());
+  if (const auto valid = InterpretHold(usage); !valid) return Finish(ToStatus(valid.error()));
   Start(action_, message_.lease_id(), call.deadline(), usage);
 }
 
@@ -30,9 +34,11 @@ bool LeaseHandler::Parse(std::string_view bytes) {
   message_.Clear();
   amounts_.clear();
   if (action_ != Action::kSettle) {
-    v1::RenewLeaseRequest message;  // with the same field as a ReleaseLeaseRequest
+    v1::ReleaseLeaseRequest message;  // a RenewLeaseRequest has the first of its fields
     const bool parsed = message.ParseFromArray(bytes.data(), size);
     message_.set_lease_id(std::move(*message.mutable_lease_id()));
+    message_.set_hold_outcome(message.hold_outcome());
+    if (message.has_duration()) *message_.mutable_duration() = message.duration();
     return parsed;
   }
   const bool parsed = message_.ParseFromArray(bytes.data(), size);
@@ -40,6 +46,17 @@ bool LeaseHandler::Parse(std::string_view bytes) {
     amounts_.push_back({name, static_cast<std::int64_t>(value)});
   }
   return parsed;
+}
+
+Result<void> LeaseHandler::InterpretHold(Usage& usage) const {
+  const int outcome = message_.hold_outcome();
+  if (outcome < 0 || outcome > v1::HOLD_OUTCOME_IGNORE) {
+    return InvalidArgument(fmt::format("hold_outcome: {} is not known; allowed are 0 to {}",
+                                       outcome, static_cast<int>(v1::HOLD_OUTCOME_IGNORE)));
+  }
+  if (outcome != 0) usage.outcome = static_cast<HoldOutcome>(outcome);
+  if (!message_.has_duration()) return {};
+  return InterpretDuration("duration", message_.duration(), usage.duration);
 }
 
 Result<void> LeaseHandler::Admit(const rpc::Call& call, std::string_view lease_id) const {

@@ -45,6 +45,7 @@ struct HoldOptions {
   std::optional<Duration> wait;
   std::optional<Duration> lease_ttl;  // of units
   std::string settle_from;            // a file that the command writes; empty: as taken
+  std::vector<int> overload_status = {69, 75, 124, 137};
   bool kill_on_loss = false;
   std::vector<std::string> command;
 };
@@ -230,15 +231,28 @@ v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
   return used;
 }
 
-void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run) {
+// A command that fails in another way says nothing about the load.
+v1::HoldOutcome OutcomeOf(const HoldOptions& options, bool was_run, int status) {
+  const auto& overload = options.overload_status;
+  if (!was_run) return v1::HOLD_OUTCOME_IGNORE;
+  if (std::find(overload.begin(), overload.end(), status) != overload.end()) {
+    return v1::HOLD_OUTCOME_OVERLOAD;
+  }
+  return status == 0 ? v1::HOLD_OUTCOME_OK : v1::HOLD_OUTCOME_IGNORE;
+}
+
+void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run, int status) {
+  const v1::HoldOutcome outcome = OutcomeOf(options, was_run, status);
   if (!options.lease_ttl) {
-    if (const auto released = keeper.Release(); !released) {
+    if (const auto released = keeper.Release(outcome); !released) {
       Say("the lease could not be released, and will expire ({}: {})\n",
           CodeName(released.error().code), released.error().message);
     }
     return;
   }
-  const auto settled = keeper.Settle(UsageOf(options, was_run));
+  v1::SettleLeaseRequest used = UsageOf(options, was_run);
+  used.set_hold_outcome(outcome);
+  const auto settled = keeper.Settle(std::move(used));
   if (!settled) {
     Say("the lease could not be settled, and its units stay as taken ({}: {})\n",
         CodeName(settled.error().code), settled.error().message);
@@ -269,7 +283,7 @@ int Hold(const HoldOptions& options) {
                       .on_change = ChangeHandler(options)});
   bool was_run = false;
   const int status = RunAtItsTime(options, admission, signals, was_run);
-  EndLease(options, keeper, was_run);
+  EndLease(options, keeper, was_run, status);
   return status;
 }
 
@@ -294,6 +308,12 @@ std::function<int()> DeclareHold(CLI::App& app) {
                  "tokens=1312; without it, units stay as taken")
       ->type_name("FILE")
       ->needs(lease_ttl);
+  app.add_option("--overload-status", options->overload_status,
+                 "Exit statuses of COMMAND that tell a limit with adapt that the service was "
+                 "overloaded; others than these and 0 tell it nothing")
+      ->delimiter(',')
+      ->type_name("STATUS,…")
+      ->capture_default_str();
   app.add_flag("--kill-on-loss", options->kill_on_loss,
                "Send the command SIGTERM if the lease is lost");
   options->server.AddTo(app);

@@ -28,9 +28,12 @@ LeaseKeeper::~LeaseKeeper() {
   thread_.Join();
 }
 
-Result<void> LeaseKeeper::Release() {
+Result<void> LeaseKeeper::Release(v1::HoldOutcome outcome) {
   Stop();
-  return client_.ReleaseLease(id_, options_.timeout);
+  v1::ReleaseLeaseRequest ended;
+  ended.set_lease_id(id_);
+  ended.set_hold_outcome(outcome);
+  return client_.ReleaseLease(ended, options_.timeout);
 }
 
 Result<v1::SettleLeaseResponse> LeaseKeeper::Settle(v1::SettleLeaseRequest used) {

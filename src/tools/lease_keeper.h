@@ -43,7 +43,7 @@ class LeaseKeeper {
   ~LeaseKeeper();
 
   // Releases the lease and stops the renewals. Later changes are not reported.
-  Result<void> Release();
+  Result<void> Release(v1::HoldOutcome outcome);
   // The same, for a lease of units.
   Result<v1::SettleLeaseResponse> Settle(v1::SettleLeaseRequest used);
 

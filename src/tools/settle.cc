@@ -1,5 +1,6 @@
 // `sluice settle`: ends a lease of units with what was used.
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "client/client.h"
 #include "client/message_json.h"
+#include "client/duration.h"
 #include "tools/answer_text.h"
 #include "tools/command.h"
 #include "tools/request_options.h"
@@ -21,6 +23,8 @@ struct SettleOptions {
   std::string lease_id;
   AmountOptions amounts;
   std::optional<std::uint64_t> cost;
+  v1::HoldOutcome outcome = v1::HOLD_OUTCOME_UNSPECIFIED;
+  std::optional<Duration> duration;
   bool json = false;
 };
 
@@ -32,6 +36,8 @@ int Settle(const SettleOptions& options) {
   request.set_lease_id(options.lease_id);
   options.amounts.AddTo(request);
   if (options.cost) request.set_cost(*options.cost);
+  request.set_hold_outcome(options.outcome);
+  if (options.duration) *request.mutable_duration() = ToProto(*options.duration);
   const auto response = client.SettleLease(request, options.server.timeout);
   if (!response) {
     if (options.json) fmt::print("{}\n", ErrorJson(response.error()));
@@ -50,6 +56,18 @@ std::function<int()> DeclareSettle(CLI::App& app) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53))
       ->type_name("UNITS");
   options->amounts.AddTo(app);
+  static const std::map<std::string, v1::HoldOutcome> kOutcomes{
+      {"ok", v1::HOLD_OUTCOME_OK},
+      {"overload", v1::HOLD_OUTCOME_OVERLOAD},
+      {"ignore", v1::HOLD_OUTCOME_IGNORE}};
+  app.add_option("--outcome", options->outcome,
+                 "For limits with adapt: how it went, ok, overload or ignore")
+      ->transform(CLI::CheckedTransformer(kOutcomes))
+      ->type_name("OUTCOME");
+  AddDuration(app, "--duration",
+              "For limits with adapt: how long it took, instead of how long "
+              "the slots were held",
+              [options = options.get()](Duration took) { options->duration = took; });
   app.add_flag("--json", options->json, "Print JSON: the API's response");
   options->server.AddTo(app);
   app.footer(

@@ -120,8 +120,10 @@ TEST(Client, ReleaseLease_ArrivesOrReturnsTheError) {
                                  : grpc::Status(grpc::INVALID_ARGUMENT, "lease_id");
                     }});
   const auto client = ClientOf(server.address());
-  EXPECT_TRUE(client->ReleaseLease("a lease", seconds(10)));
-  const auto refused = client->ReleaseLease("", seconds(10));
+  v1::ReleaseLeaseRequest release;
+  release.set_lease_id("a lease");
+  EXPECT_TRUE(client->ReleaseLease(release, seconds(10)));
+  const auto refused = client->ReleaseLease({}, seconds(10));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error(), (Error{ErrorCode::kInvalidArgument, "lease_id"}));
 }

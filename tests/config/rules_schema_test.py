@@ -21,6 +21,7 @@ BEYOND_A_SCHEMA = {
     "alias", "anchor", "key_twice", "match_attribute_twice", "not_utf8", "quote_swallows_line", "tag",
     "token_bucket_borrow_word",  # `yes` is a boolean to some
     "cidr_host_bits", "cidr_length", "regex_bad",
+    "adapt_latency_beyond_ttl", "adapt_min_beyond_limit",
     "counts_of_two_limits", "limit_twice", "per_twice", "rule_name_twice",
     "fixed_window_window_too_long", "token_bucket_warmup_too_long", "max_lease_ttl_long",
     "max_lease_ttl_short",
@@ -50,6 +51,8 @@ GOOD_LIMITS = """
 {algorithm: leaky_bucket, rate: 2/d, queue: 26061}
 {algorithm: leaky_bucket, rate: 2/d, queue: 0}
 {algorithm: concurrency, limit: 100000, ttl: 30s}
+{algorithm: concurrency, limit: 100000, ttl: 30s, adapt: {latency: 1ms}}
+{algorithm: concurrency, limit: 9, ttl: 1h, adapt: {min: 9, latency: 1h, share: 95%}}
 {algorithm: concurrency, limit: 1, ttl: 30s, name: large-jobs}
 {algorithm: token_bucket, rate: 60/m, counts: requests}
 {algorithm: sliding_log, limit: 10, window: 1m, counts: [input_tokens, output_tokens]}

@@ -20,8 +20,8 @@ std::vector<NamedLimit> LimitsWith(Mode mode) {
 }
 
 TEST(Supports, LeasesCannotBeCharged_QueuePlacesCannotBeRefunded) {
-  EXPECT_EQ(LimitsWith(Mode::kCharge).size(), EveryLimit().size() - 1);
-  EXPECT_EQ(LimitsWith(Mode::kRefund).size(), EveryLimit().size() - 2);
+  EXPECT_EQ(LimitsWith(Mode::kCharge).size(), EveryLimit().size() - 2);
+  EXPECT_EQ(LimitsWith(Mode::kRefund).size(), EveryLimit().size() - 3);
 }
 
 class ChargeTest : public testing::TestWithParam<NamedLimit> {};

@@ -52,6 +52,11 @@ inline std::vector<NamedLimit> EveryLimit() {
       {"LeakyBucket", leaky, milliseconds(143)},
       {"LeakyBucketNoDelay", no_delay, milliseconds(143)},
       {"Concurrency", Concurrency{.limit = 10, .ttl = seconds(30)}, seconds(30)},
+      {"AdaptiveConcurrency",
+       Concurrency{.limit = 10,
+                   .ttl = seconds(30),
+                   .adapt = {.on = true, .min = 10, .latency = seconds(1), .share = 90}},
+       seconds(30)},
   };
 }
 

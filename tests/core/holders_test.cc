@@ -66,7 +66,7 @@ TEST(Holders, RandomChanges_AsInAList) {
           list.erase(id);
           break;
         default:
-          holders.RemoveExpired(now, list.size());
+          holders.RemoveExpired(now, 1000);
           std::erase_if(list, [&](const auto& item) { return item.second.expires <= now; });
       }
       const auto listed = list.find(id);
@@ -83,12 +83,12 @@ TEST(Holders, RandomChanges_AsInAList) {
 
 TEST(Holders, RemoveExpired_TakesTheFirstAndNoMoreThanAsked) {
   Holders holders;
-  for (int i = 1; i <= 5; ++i) holders.Set(Id(i), {Time(seconds(i)), 1});
-  holders.RemoveExpired(Time(seconds(4)), 3);
-  EXPECT_EQ(holders.size(), 2u);
-  EXPECT_EQ(holders.Find(Id(3)), nullptr);
-  EXPECT_NE(holders.Find(Id(4)), nullptr);
-  holders.RemoveExpired(Time(seconds(4)), 3);
+  for (int i = 1; i <= 5; ++i) holders.Set(Id(i), {Time(seconds(i)), 2});
+  EXPECT_EQ(holders.RemoveExpired(Time(seconds(4)), 5), 5);  // slots
+  EXPECT_EQ(holders.size(), 3u);
+  EXPECT_EQ(holders.Find(Id(2)), nullptr);
+  EXPECT_EQ(holders.Find(Id(3))->slots, 1);
+  EXPECT_EQ(holders.RemoveExpired(Time(seconds(4)), 5), 3);
   EXPECT_EQ(holders.size(), 1u);
   holders.Clear();
   EXPECT_EQ(holders.size(), 0u);

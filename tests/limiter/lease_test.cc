@@ -446,5 +446,73 @@ TEST_F(LeaseTest, Renew_StoreDeadline_IsTheNearerOfOwnAndCallers) {
   EXPECT_GE(store_.deadline, callers - std::chrono::milliseconds(1));
 }
 
+// Limits that follow the load.
+class AdaptiveLeaseTest : public LeaseTest {
+ protected:
+  AdaptiveLeaseTest() {
+    Rule rule = RuleOf(
+        "r", {Concurrency{.limit = 50,
+                          .ttl = seconds(30),
+                          .adapt = {.on = true, .min = 4, .latency = seconds(1), .share = 90}}});
+    rule.on_store_failure = OnStoreFailure::kLocal;
+    SetRules({rule});
+  }
+
+  std::int64_t LimitNow() { return Ask(RequestOf(Mode::kPeek)).limits.at(0).verdict.limit; }
+  Result<LeaseReport> End(const std::string& id, const LeaseUsage& usage) {
+    return CallLease(limiter_, LeaseCall::Action::kRelease, id, usage);
+  }
+  void Rise() {
+    while (LimitNow() < 20) {
+      const std::string id = Take(static_cast<std::uint64_t>(LimitNow()));
+      clock_.Advance(std::chrono::milliseconds(500));
+      ASSERT_TRUE(End(id, {}));
+    }
+  }
+  // Whether a hold of a tenth of a second, ended so, lowers the limit.
+  bool Lowers(const LeaseUsage& usage, Duration held = std::chrono::milliseconds(100)) {
+    Rise();
+    const std::string id = Take(static_cast<std::uint64_t>(LimitNow()));
+    clock_.Advance(held);
+    EXPECT_TRUE(End(id, usage));
+    return LimitNow() < 20;
+  }
+};
+
+TEST_F(AdaptiveLeaseTest, Release_SaysHowItWent) {
+  EXPECT_FALSE(Lowers({}));
+  EXPECT_TRUE(Lowers({}, seconds(2)));
+  EXPECT_TRUE(Lowers({.outcome = HoldOutcome::kOverload}));
+  EXPECT_TRUE(Lowers({.duration = seconds(2)}));
+  EXPECT_FALSE(Lowers({.outcome = HoldOutcome::kIgnore}, seconds(2)));
+  EXPECT_FALSE(Lowers({.duration = seconds(1)}, seconds(2)));
+}
+
+TEST_F(AdaptiveLeaseTest, Renewed_IsMeasuredFromItsTake) {
+  Rise();
+  const std::string id = Take(10);
+  clock_.Advance(seconds(25));
+  ASSERT_TRUE(Renew(id));
+  clock_.Advance(std::chrono::milliseconds(100));
+  ASSERT_TRUE(End(id, {}));
+  EXPECT_LT(LimitNow(), 20);
+}
+
+TEST_F(AdaptiveLeaseTest, StoreFails_ThisServerUsesItsShareOfTheLimitSeenLast) {
+  Rise();
+  const std::int64_t limit = LimitNow();
+  fallback_.SetShare(Share::OfServer(2, 0));
+  store_.failing = StoreFailure::kUnreachable;
+  EXPECT_EQ(LimitNow(), (limit + 1) / 2);
+}
+
+TEST_F(AdaptiveLeaseTest, Id_SaysWhenItWasTaken_AndParsesBack) {
+  const std::string id = Take();
+  const auto name = LeaseName::Parse(id);
+  ASSERT_TRUE(name);
+  EXPECT_EQ(name->taken, clock_.Now());
+  EXPECT_EQ(name->ToText(), id);
+}
+
 }  // namespace
 }  // namespace sluice::test

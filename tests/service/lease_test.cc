@@ -47,8 +47,7 @@ class LeaseTest : public ServingTest {
     request.set_lease_id(id);
     return Call(&v1::RateLimiter::Stub::RenewLease, request);
   }
-  Released Release(const std::string& id) {
-    v1::ReleaseLeaseRequest request;
+  Released Release(const std::string& id, v1::ReleaseLeaseRequest request = {}) {
     request.set_lease_id(id);
     return Call(&v1::RateLimiter::Stub::ReleaseLease, request);
   }
@@ -128,6 +127,49 @@ TEST_F(LeaseTest, UnknownId_IsInvalid) {
     }
   }
   EXPECT_EQ(kOk, Renew(id).status.error_code()) << "served on, and the lease still held";
+}
+
+TEST_F(LeaseTest, HoldOutcomeAndDuration_ReachTheLimitThatFollowsTheLoad) {
+  Rule rule{.name = "jobs"};
+  rule.limits.limits = {
+      Concurrency{.limit = 9,
+                  .ttl = seconds(30),
+                  .adapt = {.on = true, .min = 1, .latency = seconds(1), .share = 90}}};
+  limiter_.SetRules(RuleIndex::Build({Domain{.name = "shop", .rules = {rule}}}, {}).value());
+  const auto limit_now = [this] {
+    v1::CheckLimitRequest peek;
+    peek.set_domain("shop");
+    peek.set_mode(v1::MODE_PEEK);
+    return Call(&v1::RateLimiter::Stub::CheckLimit, peek).response.limits(0).limit();
+  };
+  const auto hold = [this](const v1::ReleaseLeaseRequest& ends) {
+    const std::string id = Take();
+    clock_.Advance(std::chrono::milliseconds(500));
+    EXPECT_TRUE(Release(id, ends).status.ok());
+  };
+  v1::ReleaseLeaseRequest slow;
+  slow.mutable_duration()->set_seconds(2);
+  v1::ReleaseLeaseRequest overload;
+  overload.set_hold_outcome(v1::HOLD_OUTCOME_OVERLOAD);
+  for (const auto& ends : {slow, overload}) {
+    // Rises no further: one slot is less than four fifths of two.
+    for (int i = 0; i < 20; ++i) hold({});
+    EXPECT_EQ(limit_now(), 2u);
+    for (int i = 0; i < 20; ++i) hold(ends);
+    EXPECT_EQ(limit_now(), 1u);
+  }
+}
+
+TEST_F(LeaseTest, HoldOutcomeOrDurationThatIsNotAllowed_IsInvalid_NothingIsReleased) {
+  const std::string id = Take();
+  v1::ReleaseLeaseRequest outcome;
+  outcome.set_hold_outcome(static_cast<v1::HoldOutcome>(4));
+  EXPECT_EQ(Release(id, outcome).status.error_message(),
+            "hold_outcome: 4 is not known; allowed are 0 to 3");
+  v1::ReleaseLeaseRequest duration;
+  duration.mutable_duration()->set_seconds(-1);
+  EXPECT_THAT(Release(id, duration).status.error_message(), HasSubstr("duration: -1 s"));
+  EXPECT_FALSE(IsFree());
 }
 
 TEST_F(LeaseTest, BytesThatAreNoMessage_AreInvalid) {

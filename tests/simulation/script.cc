@@ -12,7 +12,7 @@
 namespace sluice::simulation {
 namespace {
 
-constexpr double kVersion = 9;
+constexpr double kVersion = 10;
 
 std::vector<double> Unpack(std::string_view bytes) {
   std::vector<double> numbers(bytes.size() / sizeof(double));
@@ -77,7 +77,17 @@ Asked ReadAsked(Reader& reader) {
 Lease ReadLease(std::string_view bytes) {
   Lease lease;
   std::memcpy(lease.id.data(), bytes.data(), lease.id.size());
-  lease.ttl = Duration(static_cast<std::int64_t>(Unpack(bytes.substr(lease.id.size()))[0]));
+  const std::vector<double> numbers = Unpack(bytes.substr(lease.id.size()));
+  const auto duration = [&](std::size_t i) {
+    return Duration(static_cast<std::int64_t>(numbers[i]));
+  };
+  lease.ttl = duration(0);
+  if (numbers.size() == 1) return lease;
+  lease.report = HoldReport{.taken = Time(duration(1)), .duration = {}};
+  const bool says_overload = numbers[2] >= ToNumber(HoldReport::kOverload.count());
+  if (numbers[2] >= 0) {
+    lease.report->duration = says_overload ? HoldReport::kOverload : duration(2);
+  }
   return lease;
 }
 

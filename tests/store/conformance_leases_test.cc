@@ -197,5 +197,68 @@ TEST_P(LeasesTest, ClockIsReplaced_LeasesLastWhatTheyHadLeft) {
   EXPECT_FALSE(Renew(first_));
 }
 
+// The limit follows the load; it starts at its minimum.
+class AdaptiveTest : public StoreTest {
+ protected:
+  static constexpr Concurrency kAdaptive{
+      .limit = 50,
+      .ttl = seconds(60),
+      .adapt = {.on = true, .min = 4, .latency = seconds(1), .share = 90}};
+
+  // Holds `slots` for `time`.
+  void Hold(std::int64_t slots, Duration time, std::optional<Duration> claims = {}) {
+    Lease lease = MakeLease(++leases_, seconds(60));
+    Decide(kAdaptive, {.cost = slots, .lease = lease});
+    lease.report = HoldReport{.taken = clock_.Now(), .duration = claims};
+    clock_.Advance(time);
+    Decide(kAdaptive, {.mode = Mode::kSettle, .lease = lease});
+  }
+  std::int64_t LimitNow() { return Peek(kAdaptive).limit; }
+  void Rise() {
+    while (LimitNow() < 20) Hold(LimitNow(), std::chrono::milliseconds(500));
+  }
+
+  int leases_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(Stores, AdaptiveTest, EveryStore(), NameOfStore);
+
+TEST_P(AdaptiveTest, FastHolds_RaiseTheLimit_SlowOnesLowerIt) {
+  EXPECT_EQ(LimitNow(), 4);
+  Rise();
+  Hold(2, seconds(2));
+  const std::int64_t lower = LimitNow();
+  EXPECT_LT(lower, 20);
+  Hold(2, seconds(1), HoldReport::kOverload);
+  EXPECT_LT(LimitNow(), lower);
+}
+
+TEST_P(AdaptiveTest, AtEachAdmission_NoMoreAreHeldThanTheLimit) {
+  Rise();
+  const std::int64_t limit = LimitNow();
+  const Lease lease = MakeLease(1000, seconds(60));
+  EXPECT_FALSE(Decide(kAdaptive, {.cost = limit + 1, .lease = lease}).admitted);
+  EXPECT_TRUE(Decide(kAdaptive, {.cost = limit, .lease = lease}).admitted);
+  EXPECT_FALSE(Decide(kAdaptive, {.lease = MakeLease(1001, seconds(60))}).admitted);
+}
+
+TEST_P(AdaptiveTest, ExpiredSlots_LowerTheLimit_WhenTheNextIsTaken) {
+  Rise();
+  Decide(kAdaptive, {.cost = 20, .lease = MakeLease(1000, seconds(60))});
+  clock_.Advance(seconds(60));
+  const std::int64_t before = LimitNow();
+  Decide(kAdaptive, {.lease = MakeLease(1001, seconds(60))});
+  EXPECT_LT(LimitNow(), before);
+}
+
+TEST_P(AdaptiveTest, PlainRuleOfTheSameCounter_KeepsWhatWasLearned) {
+  Rise();
+  const std::int64_t limit = LimitNow();
+  const Lease lease = MakeLease(1000, seconds(60));
+  Decide(kFive, {.cost = 5, .lease = lease});
+  Decide(kFive, {.mode = Mode::kSettle, .lease = lease});
+  clock_.Advance(hours(1));
+  EXPECT_EQ(LimitNow(), limit);
+}
+
 }  // namespace
 }  // namespace sluice::test

@@ -25,8 +25,8 @@ Duration RandomOperations::RandomStep() {
 }
 
 Operation RandomOperations::RandomOperation(Time now) {
-  if (!leases_.empty() && random_.OneIn(8)) return RandomLeaseOperation();
-  if (!unit_leases_.empty() && random_.OneIn(4)) return RandomOperationOnUnits();
+  if (!leases_.empty() && random_.OneIn(8)) return RandomLeaseOperation(now);
+  if (!unit_leases_.empty() && random_.OneIn(4)) return RandomOperationOnUnits(now);
   if (!grants_.empty() && random_.OneIn(8)) return UndoOfSomeGrant();
   const Mode mode = random_.Pick({Mode::kConsume, Mode::kConsume, Mode::kConsume, Mode::kConsume,
                                   Mode::kPeek, Mode::kCharge, Mode::kRefund});
@@ -61,14 +61,14 @@ void RandomOperations::RememberLease(const BlockingCheck& check) {
       held.push_back({std::string(counter.key), *counter.limit, counter.group, counter.units});
     }
     if (unit_leases_.size() >= 50) unit_leases_.erase(unit_leases_.begin());
-    unit_leases_.push_back({*check.lease, std::move(held)});
+    unit_leases_.push_back({*check.lease, check.decided_at, std::move(held)});
     return;
   }
   for (const CounterCheck& counter : check.counters) {
     if (!std::holds_alternative<Concurrency>(*counter.limit)) continue;
     held.push_back({std::string(counter.key), *counter.limit});
   }
-  HeldLease lease{*check.lease, std::move(held)};
+  HeldLease lease{*check.lease, check.decided_at, std::move(held)};
   if (leases_.size() < 200) return leases_.push_back(std::move(lease));
   leases_[random_.Below(leases_.size())] = std::move(lease);
 }
@@ -81,18 +81,21 @@ void RandomOperations::RememberGrant(const StoreCheck& check) {
   grants_[random_.Below(grants_.size())] = std::move(grant);
 }
 
-Operation RandomOperations::RandomLeaseOperation() {
+Operation RandomOperations::RandomLeaseOperation(Time now) {
   const HeldLease& held = leases_[random_.Below(leases_.size())];
   Operation operation;
   const Mode mode = random_.Pick({Mode::kSettle, Mode::kRenew, Mode::kCharge});
   operation.check = std::make_unique<BlockingCheck>(
       held.counters, random_.Pick<std::int64_t>({1, 2, 7, 256, 257}), mode);
-  operation.check->lease = held.lease;
+  operation.check->lease = Ending(held);
+  if (mode == Mode::kCharge && MayHaveEnded(held, now)) {
+    operation.check->lease = NewLease(held.lease.ttl);
+  }
   return operation;
 }
 
 // Settles, mostly, what may have been settled before.
-Operation RandomOperations::RandomOperationOnUnits() {
+Operation RandomOperations::RandomOperationOnUnits(Time now) {
   HeldLease held = unit_leases_[random_.Below(unit_leases_.size())];
   const Mode mode = random_.Pick(
       {Mode::kSettle, Mode::kSettle, Mode::kSettle, Mode::kRenew, Mode::kInspect, Mode::kCharge});
@@ -101,10 +104,11 @@ Operation RandomOperations::RandomOperationOnUnits() {
     if (mode == Mode::kSettle && random_.OneIn(2)) spec.units = RandomCost();
     if (mode == Mode::kCharge) spec.units = std::min(*spec.units, MostAtOnce(spec.limit));
   }
-  if (mode == Mode::kCharge && random_.OneIn(2)) held.lease = NewLease(held.lease.ttl);
+  const bool is_new = mode == Mode::kCharge && (random_.OneIn(2) || MayHaveEnded(held, now));
+  if (is_new) held.lease = NewLease(held.lease.ttl);
   Operation operation;
   operation.check = std::make_unique<BlockingCheck>(held.counters, 1, mode);
-  operation.check->lease = held.lease;
+  operation.check->lease = Ending(held);
   operation.check->leases_units = true;
   return operation;
 }
@@ -124,6 +128,19 @@ Operation RandomOperations::UndoOfSomeGrant() {
     operation.check->counters[i].before = undo->counters[i].before;
   }
   return operation;
+}
+
+bool RandomOperations::MayHaveEnded(const HeldLease& held, Time now) {
+  return now < held.taken || now >= held.taken + held.lease.ttl;
+}
+
+Lease RandomOperations::Ending(const HeldLease& held) {
+  Lease lease = held.lease;
+  if (random_.OneIn(4)) return lease;
+  lease.report = HoldReport{.taken = held.taken, .duration = std::nullopt};
+  if (random_.OneIn(4)) lease.report->duration = HoldReport::kOverload;
+  if (random_.OneIn(4)) lease.report->duration = RandomWait();
+  return lease;
 }
 
 std::int64_t RandomOperations::RandomCost() {

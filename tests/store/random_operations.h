@@ -48,16 +48,22 @@ class RandomOperations {
  private:
   struct HeldLease {
     Lease lease;
+    Time taken;
     std::vector<CounterSpec> counters;
   };
 
-  Operation RandomLeaseOperation();
-  Operation RandomOperationOnUnits();
+  Operation RandomLeaseOperation(Time now);
+  Operation RandomOperationOnUnits(Time now);
   // Mostly of a recent one.
   Operation UndoOfSomeGrant();
   std::int64_t RandomCost();
   Duration RandomWait();
   Lease NewLease(Duration ttl);
+  // Then its id must not be used to take slots: Redis may still have some of its expired slots,
+  // which would be too many if it takes fewer.
+  static bool MayHaveEnded(const HeldLease& held, Time now);
+  // With what its caller reports, which may be nothing.
+  Lease Ending(const HeldLease& held);
   // With distinct counters in ascending groups, whose limits support the mode.
   std::unique_ptr<BlockingCheck> RandomCheck(Mode mode);
 

@@ -89,9 +89,16 @@ Limit AnyLeakyBucket(Random& random) {
 }
 
 Limit AnyConcurrency(Random& random) {
-  return Concurrency{.limit = random.Pick<std::int64_t>({1, 2, 5, 20, 1000}),
-                     .ttl = random.Pick<Duration>(
-                         {milliseconds(1), milliseconds(50), seconds(1), seconds(30), hours(1)})};
+  Concurrency limit{.limit = random.Pick<std::int64_t>({1, 2, 5, 20, 1000}),
+                    .ttl = random.Pick<Duration>(
+                        {milliseconds(1), milliseconds(50), seconds(1), seconds(30), hours(1)})};
+  if (random.OneIn(3)) return limit;
+  limit.adapt = {.on = true,
+                 .min = std::min(limit.limit, random.Pick<std::int64_t>({1, 2, 15})),
+                 .latency = std::min<Duration>(
+                     limit.ttl, random.Pick<Duration>({milliseconds(1), seconds(1), hours(1)})),
+                 .share = random.Pick<std::int64_t>({50, 67, 90, 95})};
+  return limit;
 }
 
 // A limit of the algorithm at this position of Limit.

@@ -150,7 +150,7 @@ TEST(LeaseKeeper, Release_EndsRenewals) {
         *client, MakeLease(milliseconds(60)),
         {.asked = SteadyNow(), .timeout = seconds(10), .on_change = changes.Recorder()});
     ASSERT_TRUE(server.WaitForRenewals(1));
-    EXPECT_TRUE(keeper.Release());
+    EXPECT_TRUE(keeper.Release(v1::HOLD_OUTCOME_OK));
     EXPECT_THAT(server.released(), ElementsAre("a lease"));
   }
   renewals = server.renewals().size();
@@ -199,7 +199,7 @@ TEST(LeaseKeeper, RenewalCrossesRelease_NothingIsReported) {
                         .timeout = seconds(10),
                         .on_change = changes.Recorder()});
     ASSERT_TRUE(server.WaitForRenewals(1));
-    EXPECT_TRUE(keeper.Release());
+    EXPECT_TRUE(keeper.Release(v1::HOLD_OUTCOME_OK));
   }
   EXPECT_THAT(changes.states(), ElementsAre());
 }

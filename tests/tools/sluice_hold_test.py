@@ -71,6 +71,20 @@ class HoldTest(unittest.TestCase):
         self.assertEqual(process.returncode, exit_status, stderr)
         return stdout, stderr
 
+    def test_exit_status_tells_limits_that_follow_the_load_how_it_went(self):
+        ok, overload, ignore = 1, 2, 3
+        for status, flags, outcome in (
+            (0, (), ok),
+            (75, (), overload),
+            (124, (), overload),
+            (1, (), ignore),
+            (1, ("--overload-status", "1,7"), overload),
+            (75, ("--overload-status", "1,7"), ignore),
+        ):
+            self.hold("sh", "-c", f"exit {status}", flags=flags)
+            said = self.server.requests("release")[-1].hold_outcome
+            self.assertEqual(said, outcome, (status, flags))
+
     def assert_released(self, times=1):
         leases = [request.lease_id for request in self.server.requests("release")]
         self.assertEqual(leases, ["a lease"] * times)

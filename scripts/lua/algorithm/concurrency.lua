@@ -1,12 +1,13 @@
 -- Concurrency limit: at most `limit` slots are held at once, under leases.
 -- The twin of src/core/algorithm/concurrency.h, which documents each function.
 --
--- Parameters: limit
+-- Parameters: limit; then min, latency (µs; 0: the limit is fixed), share: see
+--             src/core/algorithm/adaptive_limit.h
 -- Stored:     a sorted set with a member per slot held. Score: expiry of its lease (µs), on the
 --             counter's own clock. Member: id of the lease (16 bytes), number of the slot in it (2
 --             bytes, big-endian). The first member, at -inf, consists of two little-endian
 --             doubles: time of the latest change, and the counter's clock minus the
---             store's.
+--             store's. If the limit follows the load, of two more: what it has learned.
 -- Cost:       2 calls to read, 3 more to answer; to take, 3 calls with a member per slot, which
 --             clear at most MAX_CLEARED slots that have expired.
 -- Atomic:     runs inside the driver's script. Writes immediately, so each check sees the slots
@@ -15,12 +16,20 @@
 local MAX_COST = 256
 local MAX_CLEARED = 64
 
+-- As in adaptive_limit.h.
+local SLOT, STEP, BRIEF, FIRST_RISE, KEPT = 1000000, 20000, 20, 5, 86400000000
+-- The first number of a snapshot holds the limit, too.
+local LIMIT_UNIT = 4294967296
+
 local function member(lease, slot) -- inlined
   return lease .. pack_numbers('>H', slot)
 end
 
 local function parse(algorithm, numbers, at) -- inlined
-  return { algorithm = algorithm, limit = numbers[at] }
+  return {
+    algorithm = algorithm, limit = numbers[at], min = numbers[at + 1], latency = numbers[at + 2],
+    share = numbers[at + 3],
+  }
 end
 
 -- Returns the stored state. If nothing is stored: nil. If its format is unknown: false.
@@ -28,11 +37,15 @@ local function read(key) -- inlined
   local clock = call('ZRANGE', key, 0, 0)[1]
   if not clock then
     return nil
-  elseif #clock ~= 16 then
+  elseif #clock ~= 16 and #clock ~= 32 then
     return false
   end
   local last, offset = unpack_numbers('<dd', clock)
-  return { key = key, clock = clock, last = last, offset = offset }
+  local learned, top
+  if #clock == 32 then
+    learned, top = unpack_numbers('<dd', clock, 17)
+  end
+  return { key = key, clock = clock, last = last, offset = offset, learned = learned, top = top }
 end
 
 local function open(_, now, key) -- inlined
@@ -51,28 +64,70 @@ local function advance(_, now, state) -- inlined
     local _, new = open(nil, now, state.key)
     -- On this clock all remaining slots have expired.
     new.clock = state.offset == 0 and state.last <= now and state.clock or nil
+    if state.now - state.last < KEPT then
+      new.learned, new.top = state.learned, state.top
+    end
     return nil, new
   end
   return keep, state
+end
+
+-- The limit in force, if it follows the load.
+local function limit_now(limit, state) -- inlined
+  return max(limit.min, min(limit.limit, floor((state.learned or 0) / SLOT)))
+end
+
+-- Moves the limit by holds that have ended: how long they took, whether that was too long, how many
+-- slots, and how many were held before.
+local function learn(limit, state, took, too_slow, slots, held) -- inlined
+  local learned, top = state.learned, state.top
+  if not learned then
+    learned = max(limit.min, 1) * SLOT
+    top = -learned
+  end
+  local busy = 5 * held >= 4 * max(limit.min, min(limit.limit, floor(learned / SLOT)))
+  local rises, peak = top < 0, top < 0 and -top or top
+  local step = floor(STEP * min(limit.latency, BRIEF * took) / limit.latency)
+  step = step * slots * (rises and FIRST_RISE or 1)
+  if too_slow then
+    local down = floor(step * limit.share / (100 - limit.share))
+    learned = min(learned, max(limit.min * SLOT, learned - down))
+    rises = rises and learned >= floor(peak * 85 / 100) - 3 * SLOT
+    if busy and not rises then
+      peak = learned
+    end
+  else
+    learned = max(learned, min(busy and limit.limit * SLOT or peak, learned + step))
+    peak = max(peak, learned)
+  end
+  state.learned, state.top = learned, rises and -peak or peak
 end
 
 local function grants(limit, _, cost, n, state) -- inlined
   if cost > MAX_COST then
     return 0
   end
-  return grants_within(limit.limit, state.counted, cost, n)
+  local most = limit.limit
+  if limit.latency > 0 then
+    most = limit_now(limit, state)
+  end
+  return grants_within(most, state.counted, cost, n)
 end
 
--- Until the last slot expires. REQUIRES: the slots have been written.
+-- Until the last slot expires, and what was learned is forgotten. REQUIRES: the slots have been
+-- written.
 local function lifetime(_, _, state) -- inlined
   local newest = state.newest or call('ZRANGE', state.key, -1, -1, 'WITHSCORES')[2]
-  return (not newest or newest == '-inf') and 0 or tonumber(newest) - state.now
+  local held = (not newest or newest == '-inf') and 0 or tonumber(newest) - state.now
+  return state.learned and max(held, state.last + KEPT - state.now) or held
 end
 
 -- Writes the counter's clock, and the key's time to live. The new clock is written first: while a
 -- slot migrates to another node, a key that has been deleted cannot be written here again.
 local function write(_, key, state, seconds) -- inlined
-  local clock = pack_numbers('<dd', state.last, state.offset)
+  local clock = state.learned
+    and pack_numbers('<dddd', state.last, state.offset, state.learned, state.top)
+    or pack_numbers('<dd', state.last, state.offset)
   call('ZADD', key, '-inf', clock)
   if state.clock and state.clock ~= clock then
     call('ZREM', key, state.clock)
@@ -97,7 +152,7 @@ local function hold(state, request, slots) -- inlined
   state.last = state.now
 end
 
-local function take(_, cost, _, state, _, _, request) -- inlined
+local function take(limit, cost, _, state, _, _, request) -- inlined
   if state.counted == 0 then
     state.newest = state.now + request.ttl -- when the last slot expires
   end
@@ -107,7 +162,11 @@ local function take(_, cost, _, state, _, _, request) -- inlined
     -- The clock's member precedes the expired slots.
     local gone = (state.size or call('ZCARD', state.key)) - state.counted - 1
     if gone > 0 then
-      call('ZREMRANGEBYRANK', state.key, 1, min(gone, MAX_CLEARED + cost))
+      gone = min(gone, MAX_CLEARED + cost)
+      call('ZREMRANGEBYRANK', state.key, 1, gone)
+      if limit.latency > 0 then
+        learn(limit, state, limit.latency, true, gone, state.counted + gone)
+      end
     end
   end
   hold(state, request, cost)
@@ -142,7 +201,7 @@ local function renew(state, request)
 end
 
 -- Returns nil if there was nothing to release.
-local function release(state, request)
+local function release(limit, state, request)
   local members = {}
   for slot = 0, slots_of(state, request) - 1 do
     members[#members + 1] = member(request.lease, slot)
@@ -151,13 +210,21 @@ local function release(state, request)
     return nil
   end
   call('ZREM', state.key, unpack(members))
+  if limit.latency > 0 and request.report then
+    local taken, said = unpack_numbers('<dd', request.report, 25)
+    local took = state.now - state.offset - taken
+    if took >= 0 then
+      said = said >= 0 and said or took
+      learn(limit, state, took, said > limit.latency, #members, state.counted)
+    end
+  end
   state.counted = state.counted - #members
   state.last = state.now
   return state
 end
 
-local function undo(_, _, _, _, _, _, state, _, _, request)
-  return 0, release(state, request)
+local function undo(limit, _, _, _, _, _, state, _, _, request)
+  return 0, release(limit, state, request)
 end
 
 -- When the nth (from 1) slot held now expires; nil if there are fewer.
@@ -169,16 +236,22 @@ end
 
 local function snapshot(limit, cost, taken, now, state, request) -- inlined
   local reset_at, retry_at = now, now
+  local most = limit.limit
+  if limit.latency > 0 then
+    most = limit_now(limit, state)
+  end
   if state.counted > 0 then
     reset_at = expiry_of(state, 1)
   end
   if cost * taken > 0 then
     local expires = state.now + request.ttl - state.offset
     reset_at = state.counted > 0 and min(reset_at, expires) or expires
-  elseif cost <= limit.limit and state.counted + cost > limit.limit then
-    retry_at = expiry_of(state, state.counted + cost - limit.limit)
+  elseif cost <= limit.limit and cost > most then
+    retry_at = now + limit.latency -- once the limit has risen
+  elseif cost <= limit.limit and state.counted + cost > most then
+    retry_at = expiry_of(state, state.counted + cost - most)
   end
-  return state.counted, reset_at, retry_at
+  return state.counted + most * LIMIT_UNIT, reset_at, retry_at
 end
 
 return {

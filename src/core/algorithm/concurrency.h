@@ -1,5 +1,6 @@
 // Concurrency limit: at most `limit` slots are held at once. A check takes `cost` slots under a
-// lease. Releasing the lease gives them back; a lease whose holder died expires. Source: C. Gray
+// lease. Releasing the lease gives them back; a lease whose holder died expires. With `adapt` the
+// limit follows the load, and `limit` is its upper bound: see adaptive_limit.h. Source: C. Gray
 // and D. Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed file cache
 // consistency", SOSP 1989.
 //
@@ -13,8 +14,10 @@
 #include <memory>
 #include <utility>
 
+#include "core/algorithm/adaptive_limit.h"
 #include "core/algorithm/algorithm.h"
 #include "core/algorithm/holders.h"
+#include "core/algorithm/slots_snapshot.h"
 #include "core/lease.h"
 #include "core/share.h"
 #include "core/vocabulary.h"
@@ -27,11 +30,12 @@ struct Concurrency : CommonFacts {
   static constexpr std::int64_t kMaxLimit = 100'000;
   // The most slots of one lease. Each is an entry in Redis.
   static constexpr std::int64_t kMaxCost = 256;
-  // The most expired holders that one check removes.
-  static constexpr std::size_t kMaxCleared = 16;
+  // The most expired slots that one check removes, beside as many as it takes.
+  static constexpr std::int64_t kMaxCleared = 64;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit
   Duration ttl{};          // of each lease; at least 1 ms
+  Adaptation adapt;
 
   bool operator==(const Concurrency&) const = default;
 
@@ -43,10 +47,15 @@ struct Concurrency : CommonFacts {
   void Describe(Parameters& its) {
     its.Number("limit", limit, {.most = kMaxLimit});
     its.Length("ttl", ttl);
+    adapt.Describe(its, limit, ttl);
   }
-  bool Includes(const Concurrency& other) const { return limit <= other.limit && ttl >= other.ttl; }
+  bool Includes(const Concurrency& other) const {
+    return limit <= other.limit && ttl >= other.ttl && (!other.adapt.on || *this == other);
+  }
   std::string Tag() const { return "concurrency"; }
-  std::array<std::int64_t, 1> ScriptParameters() const { return {limit}; }
+  std::array<std::int64_t, 4> ScriptParameters() const {
+    return {limit, adapt.min, adapt.latency.count(), adapt.share};
+  }
   // Each slot is an entry.
   static std::size_t ScriptWeight(const CounterDemand& demand) {
     return 8 + static_cast<std::size_t>(std::min(demand.units, kMaxCost)) / 2;
@@ -67,7 +76,14 @@ struct Concurrency : CommonFacts {
     Time now;                  // the counter's time
     std::int64_t counted = 0;  // slots held now
     bool moved = false;        // all holders have expired; their times are on a replaced clock
+    LearnedLimit learned;      // if it adapts
   };
+
+  // The limit in force.
+  std::int64_t LimitNow(const State& state) const {
+    return adapt.on ? state.learned.Now(adapt, limit) : limit;
+  }
+  static std::int64_t LimitNow(const SlotsSnapshot& snapshot) { return snapshot.limit; }
 
   // Initializes the state of a new counter.
   WriteBack Open(State& state, Time now) const {
@@ -86,27 +102,33 @@ struct Concurrency : CommonFacts {
     state.counted = state.moved ? 0 : state.holders->HeldAfter(state.now);
     if (state.counted > 0) return keep;
     const bool moved = state.moved || state.offset != Duration::zero() || state.last > now;
-    state = {.holders = std::move(state.holders), .last = now, .now = now, .moved = moved};
+    const bool keeps = state.now - state.last < LearnedLimit::kKept;
+    state = {.holders = std::move(state.holders),
+             .last = now,
+             .now = now,
+             .moved = moved,
+             .learned = keeps ? state.learned : LearnedLimit{}};
     return WriteBack::kNo;
   }
 
   // How many of `n` consecutive checks are admitted.
-  template <typename Counted>  // State or UsageSnapshot
+  template <typename Counted>  // State or SlotsSnapshot
   std::int64_t Grants(const Counted& state, const CounterDemand& demand, std::int64_t n) const {
     if (demand.units > kMaxCost) return 0;
-    return UsageSnapshot{.counted = state.counted}.Grants(limit, demand.units, n);
+    return UsageSnapshot{.counted = state.counted}.Grants(LimitNow(state), demand.units, n);
   }
 
   // Takes `cost` slots, at least one, under `lease`. REQUIRES: the lease does not hold any.
   void Take(State& state, std::int64_t cost, const Lease& lease) const {
     if (std::exchange(state.moved, false)) state.holders->Clear();
-    state.holders->RemoveExpired(state.now, kMaxCleared);
+    const std::int64_t expired = state.holders->RemoveExpired(state.now, kMaxCleared + cost);
+    if (adapt.on && expired > 0) LearnExpired(state, expired);
     state.holders->Set(lease.id, {state.now + lease.ttl, cost});
     state.counted += cost;
     state.last = state.now;
   }
-  void Take(UsageSnapshot& snapshot, std::int64_t cost, std::int64_t times) const {
-    snapshot.counted += cost * times;
+  void Take(SlotsSnapshot& snapshot, std::int64_t cost, std::int64_t times) const {
+    snapshot.counted += static_cast<std::int32_t>(cost * times);
   }
 
   bool Holds(const State& state, const Lease& lease) const {
@@ -136,17 +158,22 @@ struct Concurrency : CommonFacts {
   // Releases the slots of the lease. Returns whether it held any.
   bool Release(State& state, const Lease& lease) const {
     if (!Holds(state, lease)) return false;
-    state.counted -= state.holders->Find(lease.id)->slots;
+    const std::int64_t slots = state.holders->Find(lease.id)->slots;
+    if (adapt.on && lease.report) Learn(state, *lease.report, slots);
+    state.counted -= slots;
     state.holders->Remove(lease.id);
     state.last = state.now;
     return true;
   }
 
   // The data needed to answer a check of `cost` slots, taken under `lease` if `taken`.
-  using Snapshot = UsageSnapshot;
+  using Snapshot = SlotsSnapshot;
   Snapshot Summarize(const State& state, std::int64_t cost, std::int64_t taken,
                      const std::optional<Lease>& lease, Time now) const {
-    UsageSnapshot snapshot{.counted = state.counted, .reset_at = now, .retry_at = now};
+    SlotsSnapshot snapshot{.counted = static_cast<std::int32_t>(state.counted),
+                           .limit = static_cast<std::int32_t>(LimitNow(state)),
+                           .reset_at = now,
+                           .retry_at = now};
     const bool held = state.counted > 0;
     if (held) snapshot.reset_at = state.holders->ExpiryAfter(state.now, 1) - state.offset;
     const bool takes = cost * taken > 0;
@@ -154,36 +181,45 @@ struct Concurrency : CommonFacts {
       const Time expires = state.now + lease->ttl - state.offset;
       snapshot.reset_at = held ? std::min(snapshot.reset_at, expires) : expires;
     }
-    const std::int64_t excess = state.counted + cost - limit;
-    if (!takes && cost <= limit && excess > 0) {
+    const std::int64_t excess = state.counted + cost - snapshot.limit;
+    if (!takes && cost <= limit && excess > state.counted) {
+      snapshot.retry_at = now + adapt.latency;  // once the limit has risen
+    } else if (!takes && cost <= limit && excess > 0) {
       snapshot.retry_at = state.holders->ExpiryAfter(state.now, excess) - state.offset;
     }
     return snapshot;
   }
 
   // The verdict at `now`. REQUIRES: `snapshot` was made at `now`.
-  Verdict Judge(const UsageSnapshot& snapshot, const CounterDemand& demand, bool admitted,
+  Verdict Judge(const SlotsSnapshot& snapshot, const CounterDemand& demand, bool admitted,
                 Time now) const {
-    Verdict verdict = snapshot.Judge(limit, demand.units, admitted, now);
+    Verdict verdict = snapshot.usage().Judge(limit, demand.units, admitted, now);
+    verdict.limit = snapshot.limit;
+    verdict.remaining = std::max(0, snapshot.limit - snapshot.counted);
     if (demand.units > kMaxCost) verdict.retry_after = Verdict::kNever;
     return verdict;
   }
 
   // Time from `now` until the state equals that of a new counter.
   Duration Lifetime(const State& state, Time now) const {
-    if (state.counted == 0) return Duration::zero();
-    return state.holders->LatestExpiry() - state.offset - now;
+    const Time kept = state.learned.limit > 0 ? state.last + LearnedLimit::kKept : Time{};
+    const Time held = state.counted > 0 ? state.holders->LatestExpiry() : Time{};
+    return std::max(Duration::zero(), std::max(kept, held) - state.offset - now);
   }
 
   // The limit for `share`. The holders of the slots are unknown, so its counter starts empty.
   Concurrency For(const Share& share) const {
     Concurrency shared = *this;
     shared.limit = share.Of(limit);
+    shared.adapt.min = share.Of(adapt.min);
     return shared;
   }
-  State Seed(const UsageSnapshot&, Time at, const Share&) const {
+  State Seed(const SlotsSnapshot& snapshot, Time at, const Share& share) const {
     State state;
     Open(state, at);
+    if (adapt.on) {
+      state.learned.limit = state.learned.top = share.Of(snapshot.limit) * LearnedLimit::kSlot;
+    }
     return state;
   }
 
@@ -195,6 +231,18 @@ struct Concurrency : CommonFacts {
 
   // Slots held.
   std::int64_t Used(const State& state) const { return state.counted; }
+
+ private:
+  // From a hold that ends. If the clock has moved back meanwhile, nothing.
+  void Learn(State& state, const HoldReport& report, std::int64_t slots) const {
+    const Duration took = state.now - state.offset - report.taken;
+    if (took < Duration::zero()) return;
+    const bool too_slow = report.duration.value_or(took) > adapt.latency;
+    state.learned.Learn(adapt, limit, {took, too_slow, slots, state.counted});
+  }
+  void LearnExpired(State& state, std::int64_t slots) const {
+    state.learned.Learn(adapt, limit, {adapt.latency, true, slots, state.counted + slots});
+  }
 };
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <ext/pb_ds/assoc_container.hpp>
 #include <ext/pb_ds/tree_policy.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <utility>
@@ -97,12 +98,16 @@ void Holders::Remove(const LeaseId& id) {
   index_->by_id.erase(found);
 }
 
-void Holders::RemoveExpired(Time now, std::size_t most) {
+std::int64_t Holders::RemoveExpired(Time now, std::int64_t most) {
   auto& by_expiry = index_->by_expiry;
-  for (; most > 0 && !by_expiry.empty() && by_expiry.begin()->first.first <= now; --most) {
-    index_->by_id.erase(by_expiry.begin()->first.second);
-    by_expiry.erase(by_expiry.begin());
+  std::int64_t removed = 0;
+  while (removed < most && !by_expiry.empty() && by_expiry.begin()->first.first <= now) {
+    const auto [key, slots] = *by_expiry.begin();
+    Remove(key.second);
+    if (slots > most - removed) Set(key.second, {key.first, slots - (most - removed)});
+    removed += std::min(slots, most - removed);
   }
+  return removed;
 }
 
 void Holders::Clear() { index_ = std::make_unique<Index>(); }

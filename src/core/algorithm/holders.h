@@ -34,8 +34,8 @@ class Holders {
   void Set(const LeaseId& id, const Holder& holder);
   void Remove(const LeaseId& id);
 
-  // Removes the first holders that expire at `now` or earlier, at most `most`.
-  void RemoveExpired(Time now, std::size_t most);
+  // Removes the first slots that expire at `now` or earlier, at most `most`. Returns how many.
+  std::int64_t RemoveExpired(Time now, std::int64_t most);
   // O(n).
   void Clear();
 

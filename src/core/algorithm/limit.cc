@@ -59,6 +59,17 @@ std::optional<Duration> LeaseTtl(const Limit& limit) {
       limit);
 }
 
+const Adaptation* AdaptationOf(const Limit& limit) {
+  return std::visit(
+      [](const auto& algorithm) -> const Adaptation* {
+        if constexpr (std::decay_t<decltype(algorithm)>::kTakesLeases) {
+          return algorithm.adapt.on ? &algorithm.adapt : nullptr;
+        }
+        return nullptr;
+      },
+      limit);
+}
+
 bool RefundsInFull(const Limit& limit) {
   return std::visit([](const auto& algorithm) { return algorithm.RefundsInFull(); }, limit);
 }

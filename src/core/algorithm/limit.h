@@ -87,6 +87,9 @@ bool TakesLeases(const Limit& limit);
 // The longest time for which a lease may hold slots. Empty unless TakesLeases.
 std::optional<Duration> LeaseTtl(const Limit& limit);
 
+// How the limit follows the load; null if it is fixed.
+const Adaptation* AdaptationOf(const Limit& limit);
+
 // Whether a refund gives back all that a check has taken. Otherwise callers have already been told
 // their waits or prices, and a lease that is settled with less than it took gives nothing back.
 bool RefundsInFull(const Limit& limit);

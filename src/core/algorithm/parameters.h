@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -42,6 +43,14 @@ class Parameters {
   // Units per second, minute, hour or day, such as 10/s; required.
   virtual void Rate(std::string_view key, std::int64_t& count, Duration& period,
                     std::int64_t most) = 0;
+
+  // A whole number of percent, such as 90%; `fallback` if absent.
+  virtual void Percent(std::string_view key, std::int64_t& value, const Range& range,
+                       std::int64_t fallback) = 0;
+
+  // A map of further parameters, which `describe` passes on. `is_given`: whether it is there.
+  virtual void Group(std::string_view key, bool& is_given,
+                     const std::function<void(Parameters&)>& describe) = 0;
 
   // Local time minus UTC; zero if absent.
   virtual void UtcOffset(std::string_view key, Duration& value) = 0;

@@ -16,7 +16,7 @@
 namespace sluice::redis {
 namespace {
 
-constexpr double kVersion = 9;
+constexpr double kVersion = 10;
 
 // Of the blob: the numbers before the first request, and those that follow the first two of the
 // last limit at least. lone.lua reads that many.
@@ -149,6 +149,7 @@ void ScriptCall::Clear() {
   check_numbers_.clear();
   records_.clear();
   leases_.clear();
+  lease_ends_.clear();
 }
 
 bool ScriptCall::HasRoomFor(const StoreCheck& check) const {
@@ -202,8 +203,10 @@ std::span<const std::string_view> ScriptCall::Arguments(bool declares_keys, Time
   arguments_.assign(1, declared_);
   arguments_.insert(arguments_.end(), keys_.begin(), keys_.end());
   arguments_.insert(arguments_.end(), records_.begin(), records_.end());
-  for (std::size_t at = 0; at < leases_.size(); at += kLeaseBytes) {
-    arguments_.push_back(std::string_view(leases_).substr(at, kLeaseBytes));
+  std::size_t begin = 0;
+  for (const std::size_t end : lease_ends_) {
+    arguments_.push_back(std::string_view(leases_).substr(begin, end - begin));
+    begin = end;
   }
   arguments_.push_back(blob_);
   return arguments_;
@@ -211,7 +214,12 @@ std::span<const std::string_view> ScriptCall::Arguments(bool declares_keys, Time
 
 void ScriptCall::AddLease(const Lease& lease) {
   leases_.append(lease.id.begin(), lease.id.end());
-  AppendBytes(leases_, std::array{static_cast<double>(lease.ttl.count())});
+  AppendBytes(leases_, std::array{ToNumber(lease.ttl.count())});
+  if (lease.report) {
+    const Duration said = lease.report->duration.value_or(Duration(-1));
+    AppendBytes(leases_, std::array{ToNumber(lease.report->taken), ToNumber(said.count())});
+  }
+  lease_ends_.push_back(leases_.size());
 }
 
 // Of the record beside `counter`. The latest is the most likely match.

@@ -78,8 +78,6 @@ class ScriptCall {
   void AddLease(const Lease& lease);
   std::uint32_t IndexOfRecord(const CounterCheck& counter, const Lease& lease);
 
-  static constexpr std::size_t kLeaseBytes = sizeof(LeaseId) + sizeof(double);
-
   std::size_t entries_ = 0;
   bool lone_ = false;  // the one entry is plain
   std::size_t weight_ = 0;
@@ -92,7 +90,8 @@ class ScriptCall {
   std::vector<double> request_numbers_;
   std::vector<double> check_numbers_;
   std::vector<std::string> records_;  // keys
-  std::string leases_;                // kLeaseBytes each
+  std::string leases_;
+  std::vector<std::size_t> lease_ends_;  // in leases_
   std::string declared_;
   std::string blob_;
   std::vector<std::string_view> arguments_;

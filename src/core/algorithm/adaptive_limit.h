@@ -1,0 +1,91 @@
+// How the limit of `concurrency` follows the load (`adapt` in rules): each hold that ends moves it
+// by a part of a slot, up if it was short enough, down if it was longer than `latency`. The two
+// steps are as `share` is to the rest, so the limit rests where just that share is short enough.
+// Source: H. Robbins and S. Monro, "A stochastic approximation method", Annals of Mathematical
+// Statistics 22, 1951. tests/bench/adaptive_laws.py compares it to others.
+//
+// The twin of `learn` in scripts/lua/algorithm/concurrency.lua. Values; integers only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "core/algorithm/parameters.h"
+
+namespace sluice {
+
+// The parameters. The upper bound is that of the limit.
+struct Adaptation {
+  static constexpr Duration kMaxLatency = std::chrono::hours(1);
+
+  bool on = false;
+  std::int64_t min = 0;    // the lower bound
+  Duration latency{};      // a longer hold is too slow; 1 ms to kMaxLatency
+  std::int64_t share = 0;  // percent of the holds that shall not be; 50 to 95
+
+  bool operator==(const Adaptation&) const = default;
+
+  // See core/algorithm/limit.h. `most` is the upper bound, `ttl` that of the leases.
+  void Describe(Parameters& its, std::int64_t most, Duration ttl) {
+    its.Group("adapt", on, [&](Parameters& inner) {
+      inner.Number("min", min, {.most = most}, 1);
+      inner.Length("latency", latency, std::min<Duration>(ttl, kMaxLatency));
+      inner.Percent("share", share, {.least = 50, .most = 95}, 90);
+    });
+  }
+};
+
+// Holds that have ended.
+struct EndedHolds {
+  Duration took{};
+  bool too_slow = false;
+  std::int64_t slots = 1;
+  std::int64_t held = 0;  // slots held before they ended
+};
+
+// The limit that a counter has learned.
+struct LearnedLimit {
+  static constexpr std::int64_t kSlot = 1'000'000;
+  // Without a change for this long, it is forgotten.
+  static constexpr Duration kKept = std::chrono::days(1);
+
+  std::int64_t limit = 0;  // in 1/kSlot of a slot; 0: nothing yet
+  // As far as the limit may rise while fewer than four fifths of it are held: what it lost
+  // meanwhile comes back, and an idle service never gains. Negative: the first rise lasts, which is
+  // faster.
+  std::int64_t top = 0;
+
+  // The limit in force. `most` is the upper bound.
+  std::int64_t Now(const Adaptation& its, std::int64_t most) const {
+    return std::max(its.min, std::min(most, limit / kSlot));
+  }
+
+  // Moves the limit, by no more than its bounds allow.
+  void Learn(const Adaptation& its, std::int64_t most, const EndedHolds& holds) {
+    constexpr std::int64_t kStep = kSlot / 50;  // up, for a hold that was short enough
+    constexpr std::int64_t kBrief = 20;         // a hold below latency / kBrief counts for less
+    constexpr std::int64_t kFirstRise = 5;      // steps of the first rise are larger
+    if (limit == 0) limit = std::max<std::int64_t>(its.min, 1) * kSlot, top = -limit;
+    const bool busy = 5 * holds.held >= 4 * Now(its, most);
+    const std::int64_t latency = its.latency.count();
+    bool rises = top < 0;
+    std::int64_t peak = rises ? -top : top;
+    std::int64_t step = kStep * std::min(latency, kBrief * holds.took.count()) / latency;
+    step *= holds.slots * (rises ? kFirstRise : 1);
+    if (holds.too_slow) {
+      const std::int64_t down = step * its.share / (100 - its.share);
+      limit = std::min(limit, std::max(its.min * kSlot, limit - down));
+      rises = rises && limit >= peak * 85 / 100 - 3 * kSlot;
+      if (busy && !rises) peak = limit;
+    } else {
+      limit = std::max(limit, std::min(busy ? most * kSlot : peak, limit + step));
+      peak = std::max(peak, limit);
+    }
+    top = rises ? -peak : peak;
+  }
+
+  bool operator==(const LearnedLimit&) const = default;
+};
+
+}  // namespace sluice
