@@ -10,12 +10,14 @@ twice, and Redis stands still for 5 s.
 """
 
 import asyncio
+import atexit
 import collections
 import importlib
 import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,6 +64,7 @@ rules:
 def messages():
     """The messages of the API."""
     folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
     subprocess.run(["protoc", f"--proto_path={ROOT}/proto", f"--python_out={folder}",
                     "sluice/v1/rate_limiter.proto"], check=True)
     sys.path.insert(0, folder)

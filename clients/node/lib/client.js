@@ -71,6 +71,13 @@ const credentialsOf = (tls) => {
   return grpc.credentials.createSsl(ca || null, key || null, cert || null);
 };
 
+// The code that reads and writes messages is generated when it is first used.
+function loadMessages() {
+  const {requestSerialize, responseSerialize, responseDeserialize} = RateLimiter.service.CheckLimit;
+  requestSerialize({domain: 'd', attributes: {a: ''}});
+  responseDeserialize(responseSerialize({limits: [{rule: ''}], lease: {id: ''}, decided_at: {}}));
+}
+
 // One client, which has one channel, is enough for a process. index.d.ts describes the options.
 class Client {
   #stub;
@@ -108,6 +115,7 @@ class Client {
     // Checks made meanwhile wait for the connection and for a first call, because that call takes
     // longer.
     const end = Date.now() + connectTimeout;
+    loadMessages();
     this.#connecting = new Promise((resolve) => {
       this.#stub.waitForReady(end, () => this.#stub.makeUnaryRequest(
         '/grpc.health.v1.Health/Check', (bytes) => bytes, (bytes) => bytes, Buffer.alloc(0),
