@@ -54,11 +54,7 @@ Limit MakeLimit(std::size_t rule, std::int64_t units, bool fast) {
       return WarmingBucket{
           .rate = 10 * units, .period = seconds(1), .warmup = fast ? seconds(1) : seconds(3600)};
     default:
-      return Concurrency{
-          .limit = units / 2,
-          .ttl = hours(1),
-          .adapt = {
-              .on = fast, .min = 1, .latency = seconds(fast ? 1 : 0), .share = fast ? 90 : 0}};
+      return Concurrency{.limit = units / 2, .ttl = hours(1)};
   }
 }
 

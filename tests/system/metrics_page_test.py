@@ -31,6 +31,9 @@ rules:
   - name: model
     match: {endpoint: /ask}
     limits: [{algorithm: fixed_window, limit: 100, window: 1h, counts: tokens}]
+  - name: database
+    match: {endpoint: /query}
+    limits: [{algorithm: concurrency, limit: 9, ttl: 30s, adapt: {latency: 1s}}]
   - name: nobody
     match: {endpoint: /closed}
     limits: blocked
@@ -50,6 +53,7 @@ def setUpModule():
         ["shop", "endpoint=/pay", "user=42", "--repeat", "2000", "--concurrency", "50"],
         ["shop", "endpoint=/pay"],  # the user is missing: a rule is skipped
         ["shop", "endpoint=/closed"],
+        ["shop", "endpoint=/query"],
         ["shop", "endpoint=/ask", "--amount", "tokens=7", "--amount", "tokns=1"],
         ["unheard-of"],
     ):
@@ -122,7 +126,7 @@ class MetricsPageTest(unittest.TestCase):
             'sluice_redis_connected{loop="io-0"} 0',
             'sluice_redis_errors_total{kind="lost"} 2',
             'sluice_redis_waiting_checks{loop="io-0"} 0',
-            'sluice_rules_loaded 5',
+            'sluice_rules_loaded 6',
         ):
             self.assertIn(f"\n{line}\n", page)
         denied = 'sluice_checks_total{decision="denied",domain="shop",rule="per-user",source='
@@ -130,7 +134,7 @@ class MetricsPageTest(unittest.TestCase):
         self.assertEqual(set(by_source), {"store", "deny_cache"})
         self.assertEqual(sum(map(int, by_source.values())), 1995)
         self.assertRegex(page, r'sluice_checks_total\{.*rule="next-year",source="fallback"\}')
-        self.assertRegex(page, r"sluice_check_duration_seconds_count 2024\n")
+        self.assertRegex(page, r"sluice_check_duration_seconds_count 2025\n")
         self.assertRegex(page, r"sluice_redis_script_calls_total [1-9]")
 
 
