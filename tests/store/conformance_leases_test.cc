@@ -235,25 +235,25 @@ TEST_P(AdaptiveTest, FastHolds_RaiseTheLimit_SlowOnesLowerIt) {
 TEST_P(AdaptiveTest, AtEachAdmission_NoMoreAreHeldThanTheLimit) {
   Rise();
   const std::int64_t limit = LimitNow();
-  const Lease lease = MakeLease(1000, seconds(60));
+  const Lease lease = MakeLease(254, seconds(60));
   EXPECT_FALSE(Decide(kAdaptive, {.cost = limit + 1, .lease = lease}).admitted);
   EXPECT_TRUE(Decide(kAdaptive, {.cost = limit, .lease = lease}).admitted);
-  EXPECT_FALSE(Decide(kAdaptive, {.lease = MakeLease(1001, seconds(60))}).admitted);
+  EXPECT_FALSE(Decide(kAdaptive, {.lease = MakeLease(255, seconds(60))}).admitted);
 }
 
 TEST_P(AdaptiveTest, ExpiredSlots_LowerTheLimit_WhenTheNextIsTaken) {
   Rise();
-  Decide(kAdaptive, {.cost = 20, .lease = MakeLease(1000, seconds(60))});
+  Decide(kAdaptive, {.cost = 20, .lease = MakeLease(254, seconds(60))});
   clock_.Advance(seconds(60));
   const std::int64_t before = LimitNow();
-  Decide(kAdaptive, {.lease = MakeLease(1001, seconds(60))});
+  Decide(kAdaptive, {.lease = MakeLease(255, seconds(60))});
   EXPECT_LT(LimitNow(), before);
 }
 
 TEST_P(AdaptiveTest, PlainRuleOfTheSameCounter_KeepsWhatWasLearned) {
   Rise();
   const std::int64_t limit = LimitNow();
-  const Lease lease = MakeLease(1000, seconds(60));
+  const Lease lease = MakeLease(254, seconds(60));
   Decide(kFive, {.cost = 5, .lease = lease});
   Decide(kFive, {.mode = Mode::kSettle, .lease = lease});
   clock_.Advance(hours(1));
