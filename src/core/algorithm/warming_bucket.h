@@ -188,7 +188,7 @@ struct WarmingBucket : CommonFacts {
   }
   std::variant<State, TokenBucket::State> Seed(const State& seen, Time at,
                                                const Share& share) const {
-    if (share.Of(1) == 0) return TokenBucket::State{.level = 0, .last = at};
+    if (share.Of(1) == 0) return TokenBucket::State{{.level = 0, .last = at}, {}};
     const double stored = seen.stored * (WithRateOf(share).MaxStored() / MaxStored());
     return State{stored, seen.next_free, seen.last};
   }
