@@ -1,7 +1,7 @@
 -- Constants shared by all parts of the composed script; they come first. For the algorithms, the
 -- twin of src/core/algorithm/algorithm.h.
 
-local VERSION = 9 -- of the format of a call; see check.lua
+local VERSION = 10 -- of the format of a call; see check.lua
 
 local floor, ceil, min, max, rep = math.floor, math.ceil, math.min, math.max, string.rep
 local pack_numbers, unpack_numbers, format = struct.pack, struct.unpack, string.format

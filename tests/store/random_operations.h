@@ -44,6 +44,8 @@ class RandomOperations {
 
   // May be undone later, once.
   void RememberGrant(const StoreCheck& check);
+  // What it prefetched may be returned.
+  void RememberPrefetched(const StoreCheck& check);
 
  private:
   struct HeldLease {
@@ -51,6 +53,13 @@ class RandomOperations {
     std::vector<CounterSpec> counters;
   };
 
+  // A grant that a check got, and may return, once, or twice.
+  struct HeldGrant {
+    std::string key;
+    Grant grant;
+  };
+
+  void AskForGrants(BlockingCheck& check);
   Operation RandomLeaseOperation();
   Operation RandomOperationOnUnits();
   // Mostly of a recent one.
@@ -66,6 +75,7 @@ class RandomOperations {
   std::vector<HeldLease> leases_;
   std::vector<HeldLease> unit_leases_;
   std::vector<std::unique_ptr<OwnedCheck>> grants_;
+  std::vector<HeldGrant> prefetched_;
   std::array<Duration, 4> edges_{};
 };
 

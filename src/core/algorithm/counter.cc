@@ -194,12 +194,15 @@ Held HeldOfCharged(const Limit& limit, const CounterState& state, const Coalesce
   return {.units = checks.demand.units, .before = Summarize(limit, before, taking)};
 }
 
-void TakeBack(const Limit& limit, CounterState& state, const GrantReturn& returned) {
-  WithState(limit, state, [&](const auto& algorithm, auto& own) {
+bool TakeBack(const Limit& limit, CounterState& state, const GrantReturn& returned) {
+  return WithState(limit, state, [&](const auto& algorithm, auto& own) {
     if constexpr (requires { own.grants; }) {
+      if (!own.grants.Knows(returned)) return false;
       const std::int64_t unused = own.grants.Remove(returned);
       if (unused > 0) algorithm.Refund(own, unused, std::nullopt);
+      return true;
     }
+    return false;
   });
 }
 

@@ -99,8 +99,9 @@ ChangeResult Settle(const Limit& limit, CounterState& state, const Held& held,
 // The less is given back, the earlier that was.
 Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
-// A holder of a grant has ended it. REQUIRES of these three: `state` was advanced.
-void TakeBack(const Limit& limit, CounterState& state, const GrantReturn& returned);
+// A holder of a grant has ended it. Returns whether the counter still knew of it. REQUIRES of these
+// three: `state` was advanced.
+bool TakeBack(const Limit& limit, CounterState& state, const GrantReturn& returned);
 
 // Takes a grant, none if the algorithm has none.
 Grant TakeGrant(const Limit& limit, CounterState& state, const GrantWish& wish);

@@ -67,8 +67,14 @@ class GrantsOut {
   // Adds a grant, unless the counter has too little, or the newer generation ends too soon.
   Grant Add(std::int64_t level, Time now, const GrantWish& wish);
 
-  // Removes the units of a grant. Returns those that were unused: fewer, or none, if their
-  // generation does not hold them any more.
+  // Whether the generation of a grant still has units.
+  bool Knows(const GrantReturn& returned) const {
+    return (any() && returned.generation == older_ends) ||
+           (newer > 0 && returned.generation == newer_ends);
+  }
+
+  // Removes the units of a grant, at most those of its generation. Returns those that were unused.
+  // REQUIRES: Knows(returned)
   std::int64_t Remove(const GrantReturn& returned);
 
   // The older generation has ended.
@@ -106,7 +112,6 @@ inline Grant GrantsOut::Add(std::int64_t level, Time now, const GrantWish& wish)
 
 inline std::int64_t GrantsOut::Remove(const GrantReturn& returned) {
   const bool is_older = any() && returned.generation == older_ends;
-  if (!is_older && (newer == 0 || returned.generation != newer_ends)) return 0;
   std::int64_t& generation = is_older ? older : newer;
   const std::int64_t granted = std::min(returned.granted, generation);
   generation -= granted;

@@ -139,9 +139,10 @@ struct TokenBucket : CommonFacts {
 
   // Refunds up to `cost` units while the bucket has room. Returns whether the bucket changed.
   bool Refund(State& state, std::int64_t cost, std::optional<Time>) const {
-    const std::int64_t room = Room(state) - state.level;
+    const std::int64_t room = Capacity() - state.level;
     if (room <= 0) return false;
     state.level += cost > room / period.count() ? room : cost * period.count();
+    state.level = std::min(state.level, Room(state));
     return true;
   }
 
