@@ -290,6 +290,7 @@ void Fallback::OnSettled(Settlement& settlement) {
     if (failure) leases.PutBack(*change);
   } else if (auto* const charge = settlement.charge(); failure == StoreFailure::kTimeout) {
     RecordUnknown(charge->units);
+    leases.Leave(charge->key);
   } else if (failure) {
     charges.PutBack(*charge, clock.Now());
   } else {

@@ -153,14 +153,19 @@ void LeaseCall::OnDecidedHere() {
 void LeaseCall::OnFailure(StoreFailure failure) {
   const bool settles = name_.units && demand.mode == Mode::kSettle;
   const bool is_queued = settles && limiter_.store().Settle(*this);
-  const std::string_view fate = is_queued ? "the lease will be settled when the store answers"
-                                : settles ? "too many settlements wait for it already"
-                                          : "the lease is valid until its ttl has passed";
+  // When the store is back, it may not know of the lease yet.
+  const bool may_be_lost = settles && asks_for_another_;
+  const std::string_view fate =
+      may_be_lost
+          ? "settle it again: the server that granted the lease may not have reported it yet"
+      : is_queued ? "the lease will be settled when the store answers"
+      : settles   ? "too many settlements wait for it already"
+                  : "the lease is valid until its ttl has passed";
   if (failure == StoreFailure::kCallerTimeout) {
     return OnLease(Error{ErrorCode::kDeadlineExceeded,
                          fmt::format("the deadline passed before the store answered; {}", fate)});
   }
-  if (is_queued) return Report(LeaseOutcome::kQueued);
+  if (is_queued && !may_be_lost) return Report(LeaseOutcome::kQueued);
   OnLease(Error{ErrorCode::kUnavailable,
                 fmt::format("the store failed ({}); {}", ToString(failure), fate)});
 }

@@ -39,8 +39,9 @@ std::optional<PendingCharges::Added> PendingCharges::Add(const Subject& subject,
   // Overrides may hold the counter to several limits. The largest holds the units of all.
   if (MostAtOnce(subject.limit) > MostAtOnce(charge.limit)) charge.limit = subject.limit;
   Advance(charge.shared, charge.charged, now);
+  const CoalescedChecks taking{.demand = {{}, units}, .granted = 1, .now = now};
   const Added added{.serial = charge.serial,
-                    .before = Summarize(charge.shared, charge.charged, {.now = now})};
+                    .before = Summarize(charge.shared, charge.charged, taking)};
   if (const std::int64_t dropped = AddTo(charge, units, now); dropped > 0) {
     const std::int64_t kept = Used(charge.shared, charge.charged);
     charge = WithoutUnits(subject, charge.limit, now);

@@ -66,6 +66,17 @@ void PendingLeases::Resettle(Change lease) {
   Granted(std::move(lease));
 }
 
+void PendingLeases::Leave(std::string_view key) {
+  const MutexLock lock(mutex_);
+  for (auto& [id, entry] : entries_) {
+    for (Held& held : entry.lease.held) {
+      if (entry.reported || !held.added || held.key != key) continue;
+      held.count = sluice::Held::kNothing;
+      held.added.reset();
+    }
+  }
+}
+
 void PendingLeases::Forget(std::string_view key) {
   const MutexLock lock(mutex_);
   for (auto at = entries_.begin(); at != entries_.end();) {

@@ -31,7 +31,7 @@ class PendingLeases {
   // What a lease holds of one counter.
   struct Held {
     std::string key;
-    std::int64_t count = 0;
+    std::int64_t count = 0;  // or sluice::Held::kNothing
     // Of a lease of units, of which all counters are listed. Otherwise these are slots.
     std::optional<Limit> limit = std::nullopt;
     std::uint16_t group = 0;
@@ -64,6 +64,10 @@ class PendingLeases {
   bool Settle(const LeaseId& id, const std::vector<std::int64_t>& used);
   // Returns a lease that was withdrawn, which is settled with what it says. It is reported first.
   void Resettle(Change lease);
+
+  // It is unknown whether the store was charged what leases not yet reported hold of the counter.
+  // So settling them changes nothing there.
+  void Leave(std::string_view key);
 
   // The counter was reset: nothing of it is held.
   void Forget(std::string_view key);

@@ -123,6 +123,29 @@ TEST(PendingCharges, UnitsOfTwoLimitsOfACounter_AreAllKept_ChargedByTheLarger) {
   EXPECT_EQ(taken[0].limit, limit);
 }
 
+// Whether or not other units count.
+TEST(PendingCharges, UnitsThatAreUndone_CountNoMore_InAnyWindow) {
+  const SlidingWindow segments{.limit = 100, .window = minutes(1)};
+  const SlidingLog log{.limit = 100, .window = minutes(1)};
+  const FixedWindow window{.limit = 100, .window = minutes(1)};
+  const Share share = Share::Whole();
+  const std::optional<SeenState> seen;
+  for (const Limit& limit : {Limit(segments), Limit(log), Limit(window)}) {
+    SCOPED_TRACE(limit.index());
+    PendingCharges charges;
+    const PendingCharges::Subject subject{
+        .key = "k", .limit = limit, .share = share, .seen = seen};
+    const auto first = charges.Add(subject, 5, kLost);
+    const auto second = charges.Add(subject, 3, kLost + seconds(2));
+    ASSERT_TRUE(first && second);
+    const Time later = kLost + seconds(3);
+    EXPECT_TRUE(charges.Undo("k", {.added = *first, .units = 5, .used = 1}, later));
+    EXPECT_EQ(charges.Find("k", later), 4);
+    EXPECT_TRUE(charges.Undo("k", {.added = *second, .units = 3, .used = 0}, later));
+    EXPECT_EQ(charges.Find("k", later), 1);
+  }
+}
+
 TEST(PendingCharges, TooManyCounters_AreDropped) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   std::size_t kept = 0;

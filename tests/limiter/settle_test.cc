@@ -281,15 +281,19 @@ TEST_F(SettleTest, TakenWithoutTheStore_IsEnteredThere_AndSettledAtAnyServer) {
   store_.failing = StoreFailure::kUnreachable;
   const std::string here = Take(Leased(100));
   const std::string there = Take(Leased(100));
+  const std::vector<Amount> used{{"tokens", 30}};
+  const auto settle_there = [&] {
+    return CallLease(another, LeaseCall::Action::kSettle, there, {{}, used});
+  };
+  const auto too_early = settle_there();
+  ASSERT_FALSE(too_early) << "when the store is back, it may not know of the lease yet";
+  EXPECT_EQ(too_early.error().code, ErrorCode::kUnavailable);
+  EXPECT_THAT(too_early.error().message, HasSubstr("settle it again"));
   store_.failing.reset();
   TellStore();
   EXPECT_EQ(Left(1), 600);
-  const std::vector<Amount> used{{"tokens", 30}};
-  const auto settle_there = [&] {
-    return CallLease(another, LeaseCall::Action::kSettle, there, {{}, used})->outcome;
-  };
-  EXPECT_EQ(settle_there(), LeaseOutcome::kSettled);
-  EXPECT_EQ(settle_there(), LeaseOutcome::kAlreadySettled);
+  EXPECT_EQ(settle_there()->outcome, LeaseOutcome::kSettled);
+  EXPECT_EQ(settle_there()->outcome, LeaseOutcome::kAlreadySettled);
   EXPECT_EQ(Left(1), 740);
   EXPECT_EQ(Outcome(here, used), LeaseOutcome::kQueued);
   TellStore();
@@ -309,6 +313,22 @@ TEST_F(SettleTest, SettledBetweenChargeAndRecord_IsSettledInTheStoreAfterwards) 
   TellStore();
   EXPECT_EQ(Left(1), 940);
   EXPECT_EQ(Left(0), 9);
+}
+
+// It is not repeated, and may not have run: then there is nothing to give back.
+TEST_F(SettleTest, ChargeOfUnknownOutcome_SettlingChangesNothing) {
+  SetTokenRule();
+  store_.failing = StoreFailure::kUnreachable;
+  const std::string id = Take(Leased(100));
+  store_.failing = StoreFailure::kTimeout;
+  while (fallback_.charges.size() > 0) fallback_.Reconcile();
+  store_.failing.reset();
+  Take(Leased(100));
+  TellStore();
+  ASSERT_EQ(Left(1), 800);
+  EXPECT_EQ(Outcome(id, {{"tokens", 0}}), LeaseOutcome::kQueued);
+  TellStore();
+  EXPECT_EQ(Left(1), 800);
 }
 
 TEST_F(SettleTest, EmbeddedStoreHasNoRoom_TheBoundIsNamed) {

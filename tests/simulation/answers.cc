@@ -17,13 +17,15 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kRedisTimeout = SluiceServer::kRedisTimeout;
-constexpr milliseconds kLongestLease(200);
-constexpr milliseconds kRetryPause(100);  // after a release that failed
 
 // How many units are left.
 std::int64_t FreeIn(const Limit& limit, CounterState state, Time now) {
   Advance(limit, state, now);
   return Grants(limit, state, {{.mode = Mode::kPeek}, 1}, kMaxProduct);
+}
+
+Duration ToDuration(const google::protobuf::Duration& value) {
+  return std::chrono::seconds(value.seconds()) + Duration(value.nanos() / 1000);
 }
 
 }  // namespace
@@ -97,9 +99,9 @@ void Answers::JudgeError(const Call& call, const Question& question, int status)
   ++context_.report.errors;
   const bool unavailable = status == 14 && context_.rules.policy() == OnStoreFailure::kError;
   if (status == 4 || (unavailable && !ExpectsHealth(call))) {
+    if (unavailable) return Deny(question);
     for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
-      unavailable ? context_.ledger.Deny(charged.counter, question.TakenOf(charged.counter))
-                  : context_.ledger.Doubt(charged.counter, question.TakenOf(charged.counter));
+      context_.ledger.Doubt(charged.counter, question.TakenOf(charged.counter));
     }
     return;
   }
@@ -127,12 +129,23 @@ void Answers::OnAnswer(const Call& call, const Question& question,
   if (response.decision() != v1::DECISION_DENIED) return OnAdmitted(call, question, response);
   ++context_.report.denied;
   if (response.source() == v1::SOURCE_DENY_CACHE) ++context_.report.denied_by_cache;
-  for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
-    context_.ledger.Deny(charged.counter, question.TakenOf(charged.counter));
-  }
+  Deny(question);
   for (const v1::LimitStatus& status : response.limits()) {
     if (status.source() == v1::SOURCE_DENY_CACHE) JudgeRemembered(call, question, status);
   }
+}
+
+void Answers::Deny(const Question& question) {
+  for (const Charged& charged : context_.rules.ChargedInAny(question.subject)) {
+    context_.ledger.Deny(charged.counter, question.TakenOf(charged.counter));
+    MayKeep(question, charged);
+  }
+}
+
+// A part of a leased check may have been admitted by the store all the same, and is settled with 0.
+void Answers::MayKeep(const Question& question, const Charged& charged) {
+  if (!question.request.has_lease_ttl() || RefundsInFull(charged.limit)) return;
+  context_.ledger.Keep(charged.counter, question.TakenOf(charged.counter));
 }
 
 // If the rules changed meanwhile, it is unknown what was charged.
@@ -140,10 +153,18 @@ void Answers::OnAdmitted(const Call& call, const Question& question,
                          const v1::CheckLimitResponse& response) {
   const bool by_store = response.source() == v1::SOURCE_STORE;
   Report& report = context_.report;
+  TakenLease lease{.id = response.lease().id(),
+                   .of_units = question.request.has_lease_ttl(),
+                   .ttl = ToDuration(response.lease().ttl()),
+                   .server = call.server,
+                   .asked = call.sent,
+                   .limits = {}};
   for (const v1::LimitStatus& status : response.limits()) {
+    const std::vector<Charged> possible = PossiblyCharged(call, question, status);
     std::set<std::string> counters;
-    for (const Charged& charged : PossiblyCharged(call, question, status)) {
+    for (const Charged& charged : possible) {
       counters.insert(charged.counter);
+      if (!by_store) MayKeep(question, charged);
     }
     const bool known = counters.size() == 1;
     for (const std::string& counter : counters) {
@@ -152,11 +173,13 @@ void Answers::OnAdmitted(const Call& call, const Question& question,
       known ? context_.ledger.Admit(counter, units, by_store)
             : context_.ledger.Doubt(counter, units);
     }
-    if (response.has_lease() && status.algorithm() == v1::ALGORITHM_CONCURRENCY) {
-      const std::string& counter = *counters.begin();
-      Hold(call, counter, response.lease().id(), question.TakenOf(counter), known && by_store);
-    }
+    lease.limits.push_back({.counters = {counters.begin(), counters.end()},
+                            .units = question.TakenOf(*counters.begin()),
+                            .limit = possible.front().limit,
+                            .in_store = status.source() == v1::SOURCE_STORE,
+                            .counted_by_store = by_store});
   }
+  if (response.has_lease()) leases_.OnTaken(std::move(lease));
 }
 
 // What a limit in an answer may have charged, under any version of the rules that the server had
@@ -172,19 +195,25 @@ std::vector<Charged> Answers::PossiblyCharged(const Call& call, const Question& 
   return possible;
 }
 
-// What a server remembers is true unless another server gave units back.
+// What a server remembers is true unless another server gave units back, or it has settled a lease
+// itself and has not read the reply yet.
 void Answers::JudgeRemembered(const Call& call, const Question& question,
                               const v1::LimitStatus& status) {
   const Model::Period period{.begin = WorldClock::TimeAt(call.sent),
                              .end = WorldClock::TimeAt(context_.world.now())};
   const Model::Period known{.begin = period.begin - DenyCache::kMaxAge, .end = period.end};
+  const Model::Period unread{
+      .begin = period.begin - context_.fleet.network_time() - context_.fleet.stalls(),
+      .end = period.end};
   const Model& model = context_.model;
-  const int server = static_cast<int>(call.server);
+  const bool crashed = context_.fleet.CrashesOf(call.server) > 0;  // it may be another process
+  const int server = crashed ? Model::kNoServer : static_cast<int>(call.server);
   const std::vector<Charged> possible = PossiblyCharged(call, question, status);
   const bool is_true = std::any_of(possible.begin(), possible.end(), [&](const Charged& charged) {
     const CounterDemand demand{{}, question.AskedOf(charged.counter)};
     return model.Denies(charged.counter, charged.limit, demand, period) ||
-           model.OthersGaveBack(charged.counter, charged.limit, server, known);
+           model.OthersGaveBack(charged.counter, charged.limit, server, known) ||
+           model.Settled(charged.counter, server, unread);
   });
   if (is_true) return;
   Break(fmt::format("{}: {} units were denied from memory, but are free", possible.front().counter,
@@ -224,29 +253,6 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
     Break(fmt::format("{}: server {} has learned that {} are free, rather than {} to {}", counter,
                       server, learned, least, most));
   }
-}
-
-void Answers::Hold(const Call& call, const std::string& counter, const std::string& lease,
-                   std::int64_t slots, bool by_store) {
-  World& world = context_.world;
-  if (by_store) context_.ledger.Hold(counter, slots);
-  world.After(world.Between(Duration(0), kLongestLease),
-              [this, counter, lease, slots, server = call.server, by_store] {
-                if (by_store) context_.ledger.GiveBack(counter, slots);
-                Release(lease, server);
-              });
-}
-
-// Tries until the lease is known to be released.
-void Answers::Release(const std::string& lease, std::int64_t server) {
-  v1::ReleaseLeaseRequest request;
-  request.set_lease_id(lease);
-  context_.fleet.CallerOf(server).Call("ReleaseLease", request.SerializeAsString(), Duration(0),
-                                       [this, lease, server](const Caller::Outcome& outcome) {
-                                         if (outcome.status == 0) return;
-                                         context_.world.After(
-                                             kRetryPause, [=, this] { Release(lease, server); });
-                                       });
 }
 
 void Answers::JudgeCall(const Call& call) {

@@ -1,5 +1,5 @@
 // Checks each answer to a caller: its time, its order in a batch, its error, its source, and what
-// the ledger and the model know of its counters. Callers hold the leases they get for a while.
+// the ledger and the model know of its counters.
 //
 // One thread.
 #pragma once
@@ -13,6 +13,7 @@
 
 #include "tests/simulation/caller.h"
 #include "tests/simulation/fleet.h"
+#include "tests/simulation/leases.h"
 #include "tests/simulation/ledger.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/report.h"
@@ -56,7 +57,12 @@ class Answers {
     Report& report;
   };
   // All of these must outlive this object.
-  explicit Answers(const Context& context) : context_(context) {}
+  explicit Answers(const Context& context)
+      : context_(context),
+        leases_({.world = context.world,
+                 .fleet = context.fleet,
+                 .ledger = context.ledger,
+                 .report = context.report}) {}
 
   void OnOutcome(Call& call, const Caller::Outcome& outcome);
 
@@ -66,6 +72,7 @@ class Answers {
   // At the end.
   void JudgeCall(const Call& call);
   void JudgeOrder();
+  void JudgeLeases() { leases_.Judge(); }
 
   // From now on Redis decides everything.
   void ExpectHealth() { healthy_since_ = context_.world.now(); }
@@ -79,19 +86,18 @@ class Answers {
                                        const v1::LimitStatus& status) const;
   void NoteOrder(const Call& call, const v1::CheckLimitsResponse& batch);
   void Deny(const Question& question);
+  void MayKeep(const Question& question, const Charged& charged);
   void JudgeError(const Call& call, const Question& question, int status);
   void JudgeTime(const Call& call, const Caller::Outcome& outcome);
   void JudgeRemembered(const Call& call, const Question& question, const v1::LimitStatus& status);
   void JudgeLearned(std::int64_t server, const std::string& counter, const std::string& key);
-  void Hold(const Call& call, const std::string& counter, const std::string& lease,
-            std::int64_t slots, bool by_store);
-  void Release(const std::string& lease, std::int64_t server);
   bool ExpectsHealth(const Call& call) const {
     return call.sent >= healthy_since_ && !context_.fleet.is_slow();
   }
   void Break(std::string what) { context_.report.broken.push_back(std::move(what)); }
 
   const Context context_;
+  Leases leases_;
   SteadyTime healthy_since_ = SteadyTime::max();
   std::string out_of_order_;  // an endpoint for which checks of one batch were decided out of order
 };

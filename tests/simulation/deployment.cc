@@ -133,11 +133,13 @@ void Deployment::BeginMove() {
 void Deployment::MoveOneKey(const std::string& of_slot, std::size_t from, std::size_t to) {
   Script::Counters& source = shards_[from].master->counters();
   const bool run = shards_[from].master->runs() && shards_[to].master->runs();
-  const auto left = std::find_if(
-      source.by_key.begin(), source.by_key.end(),
-      [&](const auto& counter) { return redis::SlotOf(counter.first) == redis::SlotOf(of_slot); });
-  if (run && left == source.by_key.end()) return slots_->EndMove(of_slot);
-  if (run) source.MoveKey(std::string(left->first), shards_[to].master->counters());
+  const std::vector<std::string> left = source.KeysOf(redis::SlotOf(of_slot));
+  if (run && left.empty()) return slots_->EndMove(of_slot);
+  if (run) {
+    const std::string& key = left[world_.Below(left.size())];
+    source.MoveKey(key, shards_[to].master->counters());
+    if (planted_ == Planted::kRecordsLeft) shards_[to].master->counters().records.erase(key);
+  }
   world_.After(world_.Between(Duration(0), milliseconds(10)),
                [this, of_slot, from, to] { MoveOneKey(of_slot, from, to); });
 }

@@ -40,6 +40,7 @@ class Deployment {
   void Heal();
 
   void Plant(Planted fault) {
+    planted_ = fault;
     for (auto& server : servers_) server->Plant(fault);
   }
 
@@ -74,6 +75,7 @@ class Deployment {
   std::vector<std::unique_ptr<RedisServer>> servers_;
   std::vector<Shard> shards_;
   std::vector<std::unique_ptr<SentinelServer>> sentinels_;
+  Planted planted_ = Planted::kNothing;
   std::int64_t failovers_ = 0;
   std::int64_t moved_slots_ = 0;
 };

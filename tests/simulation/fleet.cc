@@ -21,21 +21,38 @@ Fleet::Fleet(World& world, const Rules& rules, const Script& script,
              Deployment::OnTakeOver on_take_over, Planted planted)
     : world_(world),
       rules_(rules),
-      redis_(world, DrawKind(world), script, std::move(on_take_over)) {
+      redis_(world, DrawKind(world), script, std::move(on_take_over)),
+      planted_(planted),
+      crashes_(kServers) {
   redis_.Plant(planted);
   links_ = {.least_delay = Duration(10),
             .most_delay = world_.Between(Duration(20), milliseconds(2)),
             .splits = world_.OneIn(3)};
-  for (int i = 0; i < kServers; ++i) {
-    servers_.push_back(std::make_unique<SluiceServer>(
-        world_, [this, i](const Address& address) { return ToRedis(address, i); },
-        SluiceServer::Options{.redis = redis_.url(),
-                              .rules = rules.IndexOf(0),
-                              .share = Share::OfServer(kServers, i),
-                              .planted = planted}));
-  }
   callers_.resize(kServers);
   reloads_.resize(kServers);
+  for (std::size_t i = 0; i < kServers; ++i) servers_.push_back(MakeServer(i));
+}
+
+std::unique_ptr<SluiceServer> Fleet::MakeServer(std::size_t server) {
+  const int number = static_cast<int>(server);
+  const auto& reloads = reloads_[server];
+  return std::make_unique<SluiceServer>(
+      world_, [this, number](const Address& address) { return ToRedis(address, number); },
+      SluiceServer::Options{.redis = redis_.url(),
+                            .rules = rules_.IndexOf(reloads.empty() ? 0 : reloads.back().version),
+                            .share = Share::OfServer(kServers, number),
+                            .planted = planted_});
+}
+
+// It sends nothing any more, and another process starts at once.
+void Fleet::Crash(std::size_t server) {
+  for (const auto& link : redis_links_) {
+    if (link->options().from == static_cast<int>(server)) link->Cut();
+  }
+  for (const auto& caller : callers_[server]) caller->CutConnection();
+  servers_[server].reset();
+  servers_[server] = MakeServer(server);
+  ++crashes_[server];
 }
 
 std::shared_ptr<Link> Fleet::ToRedis(const Address& address, int from) {
@@ -82,7 +99,7 @@ void Fleet::StartFault() {
   RedisServer& redis = redis_.AnyServer();
   const Duration lasts = world_.Between(Duration(100), milliseconds(80));
   const auto later = [&](World::Event event) { world_.After(lasts, std::move(event)); };
-  switch (world_.Below(9)) {
+  switch (world_.Below(10)) {
     case 0:
       redis.Hang();
       return later([&redis] { redis.Resume(); });
@@ -115,6 +132,8 @@ void Fleet::StartFault() {
       stalls_ += stall;
       return servers_[world_.Below(kServers)]->Stall(stall);
     }
+    case 8:
+      return Crash(world_.Below(kServers));
     default:
       auto& callers = callers_[world_.Below(kServers)];
       if (!callers.empty()) callers.back()->CutConnection();
@@ -122,8 +141,8 @@ void Fleet::StartFault() {
 }
 
 bool Fleet::IsInDoubt() const {
-  return std::any_of(servers_.begin(), servers_.end(),
-                     [](const auto& server) { return server->IsInDoubt(); });
+  return crashes() > 0 || std::any_of(servers_.begin(), servers_.end(),
+                                      [](const auto& server) { return server->IsInDoubt(); });
 }
 
 int Fleet::DisconnectCallers() {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,10 +53,16 @@ class Fleet {
   Duration network_time() const { return (links_.splits ? 400 : 20) * links_.most_delay; }
   // Whether a healthy Redis may seem too slow, because its bytes arrive one by one.
   bool is_slow() const { return links_.splits; }
+  // How often a server crashed.
+  std::int64_t CrashesOf(std::int64_t server) const {
+    return crashes_[static_cast<std::size_t>(server)];
+  }
+  std::int64_t crashes() const { return std::accumulate(crashes_.begin(), crashes_.end(), 0); }
   // The total time for which servers were stalled.
   Duration stalls() const { return stalls_; }
 
-  // Whether a server had to give up an attempt to learn the outcome of a call, or to undo one.
+  // Whether a server had to give up an attempt to learn the outcome of a call, or to undo one, or
+  // crashed.
   bool IsInDoubt() const;
 
   // Disconnects all callers. Returns the number of answers that were not whole messages.
@@ -64,11 +71,14 @@ class Fleet {
   bool Stop();
 
  private:
+  std::unique_ptr<SluiceServer> MakeServer(std::size_t server);
+  void Crash(std::size_t server);
   std::shared_ptr<Link> ToRedis(const Address& address, int from);
 
   World& world_;
   const Rules& rules_;
   Deployment redis_;
+  const Planted planted_;
   LinkOptions links_;
   std::vector<std::unique_ptr<SluiceServer>> servers_;
   std::vector<std::vector<std::unique_ptr<Caller>>> callers_;  // by server
@@ -78,6 +88,7 @@ class Fleet {
     int version;
   };
   std::vector<std::vector<Reloaded>> reloads_;  // by server, oldest first
+  std::vector<std::int64_t> crashes_;           // by server
   Duration stalls_{};
 };
 

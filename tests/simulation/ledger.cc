@@ -15,17 +15,19 @@ const TrueCounter* Find(const Counters& counters, const std::string& name) {
   return found == counters.by_name.end() ? nullptr : &found->second;
 }
 
-// The units that were charged, less those undone, or the slots of live leases.
-std::int64_t UsedIn(const Counters& counters, const std::string& name) {
+// The units that are charged, or the slots of live leases.
+std::int64_t UsedIn(const Counters& counters, const std::string& name, Time now) {
   const TrueCounter* const counter = Find(counters, name);
   if (counter == nullptr) return 0;
-  const auto* const slots = std::get_if<Concurrency::State>(&counter->state);
-  return slots != nullptr ? slots->counted : counter->charged;
+  if (!std::holds_alternative<Concurrency>(counter->limit)) return counter->counted();
+  CounterState state = CopyOf(counter->state, counters.leases);
+  Advance(counter->limit, state, now);
+  return std::get<Concurrency::State>(state).counted;
 }
 
-std::int64_t UsedIn(const Deployment& redis, const std::string& name) {
+std::int64_t UsedIn(const Deployment& redis, const std::string& name, Time now) {
   std::int64_t used = 0;
-  redis.ForEachMaster([&](const Counters& counters) { used += UsedIn(counters, name); });
+  redis.ForEachMaster([&](const Counters& counters) { used += UsedIn(counters, name, now); });
   return used;
 }
 
@@ -65,7 +67,7 @@ void Ledger::Allow(const std::string& counter, const Limit& limit) {
 void Ledger::Admit(const std::string& counter, std::int64_t cost, bool by_store) {
   Account& account = accounts_[counter];
   (by_store ? account.by_store : account.by_fallback) += cost;
-  const std::int64_t most = account.limit + account.forgotten;
+  const std::int64_t most = account.limit + account.forgotten + account.returned;
   if (account.slots || account.refills || account.by_store <= most) return;
   broken_.push_back(
       fmt::format("{}: the store admitted {} of {}", counter, account.by_store, account.limit));
@@ -91,18 +93,33 @@ void Ledger::TakeOver(const Counters& master, const Counters& standby) {
       account.forgotten += OnlyIn(before, after);
       account.revived += OnlyIn(after, before);
     } else {
-      const std::int64_t lost = UsedIn(master, counter) - UsedIn(standby, counter);
-      (lost > 0 ? account.forgotten : account.revived) += std::abs(lost);
+      TakeOver(Find(master, counter), Find(standby, counter), account);
     }
+  }
+}
+
+void Ledger::TakeOver(const TrueCounter* master, const TrueCounter* standby, Account& account) {
+  const TrueCounter none;
+  const TrueCounter& before = master == nullptr ? none : *master;
+  const TrueCounter& after = standby == nullptr ? none : *standby;
+  for (const std::int64_t lost :
+       {before.charged - after.charged, before.charged_on_top - after.charged_on_top,
+        after.given_back - before.given_back}) {
+    (lost > 0 ? account.forgotten : account.revived) += std::abs(lost);
   }
 }
 
 void Ledger::Judge(const Deployment& redis, const Circumstances& circumstances) {
   for (const auto& [counter, account] : accounts_) {
-    const std::int64_t used = UsedIn(redis, counter);
+    const std::int64_t used = UsedIn(redis, counter, circumstances.now);
     if (!account.slots) {
       JudgeUnits(counter, account, used, circumstances);
-    } else if (used > account.lost + account.revived) {
+      continue;
+    }
+    // What a crashed server would have released, is held until it expires.
+    const std::int64_t abandoned =
+        circumstances.crashes == 0 ? 0 : account.by_fallback + account.unknown + account.denied;
+    if (used > account.lost + account.revived + abandoned) {
       broken_.push_back(fmt::format("{}: {} slots are held by nobody", counter, used));
     }
   }
@@ -110,27 +127,32 @@ void Ledger::Judge(const Deployment& redis, const Circumstances& circumstances) 
 
 void Ledger::JudgeUnits(const std::string& counter, const Account& account, std::int64_t used,
                         const Circumstances& circumstances) {
-  if (used < account.by_store - account.forgotten) {
-    broken_.push_back(
-        fmt::format("{}: the store counts {}, but admitted {}", counter, used, account.by_store));
+  if (used < account.by_store - account.forgotten + account.settled_least) {
+    broken_.push_back(fmt::format("{}: the store counts {}, but admitted {}; {} were settled",
+                                  counter, used, account.by_store, account.settled_least));
   }
   const std::int64_t admitted = account.by_store + account.by_fallback;
   const std::int64_t denied = circumstances.in_doubt ? account.denied : 0;
-  if (used > admitted + account.unknown + denied + account.revived) {
-    broken_.push_back(fmt::format("{}: the store counts {}; {} were admitted, {} may have been",
-                                  counter, used, admitted, account.unknown));
+  const std::int64_t settled = account.settled_most;
+  const std::int64_t uncertain = account.unknown + denied + account.revived + account.kept;
+  if (used > admitted + uncertain + settled) {
+    broken_.push_back(
+        fmt::format("{}: the store counts {}; {} were admitted, {} may have been, {} were settled",
+                    counter, used, admitted, uncertain, settled));
   }
   // The store also counts some checks that fallback admitted, because its replies were late.
-  if (circumstances.local && !account.refills && admitted > 2 * account.limit + account.forgotten) {
+  const std::int64_t most = (2 + circumstances.crashes) * account.limit;
+  const std::int64_t more = account.forgotten + account.returned;
+  if (circumstances.local && !account.refills && admitted > most + more) {
     broken_.push_back(fmt::format("{}: {} of {} were admitted, {} of them by fallback", counter,
                                   admitted, account.limit, account.by_fallback));
   }
 }
 
-std::string Ledger::Summary(const Deployment& redis) const {
+std::string Ledger::Summary(const Deployment& redis, Time now) const {
   std::string summary;
   for (const auto& [counter, account] : accounts_) {
-    summary += fmt::format("{} {}\n", counter, UsedIn(redis, counter));
+    summary += fmt::format("{} {}\n", counter, UsedIn(redis, counter, now));
   }
   return summary;
 }

@@ -1,6 +1,7 @@
 // Records the answers that callers got for every counter, and checks the promises: the store never
-// admits more than the limit, counts every admitted unit once, counts no denied check, and no slot
-// is held without a holder. Data that a lost master had not replicated is excepted.
+// admits more than the limit, counts every admitted unit once, counts no denied check, changes what
+// a lease has taken as it was settled, once, and no slot is held without a holder. Data that a lost
+// master had not replicated is excepted.
 //
 // One thread.
 #pragma once
@@ -33,13 +34,27 @@ class Ledger {
   // a lease in it is valid until its ttl has passed.
   void Lose(const std::string& counter, std::int64_t cost) { accounts_[counter].lost += cost; }
 
+  // A settlement is sent, so units may be given back from now on, and admitted again.
+  void Return(const std::string& counter, std::int64_t units) {
+    accounts_[counter].returned += units;
+  }
+  // If a leased check is undone, its units stay: nothing is given back here.
+  void Keep(const std::string& counter, std::int64_t units) { accounts_[counter].kept += units; }
+  // At the end: settling leases has changed by this much what the counter holds.
+  void Settle(const std::string& counter, std::int64_t least, std::int64_t most) {
+    accounts_[counter].settled_least += least;
+    accounts_[counter].settled_most += most;
+  }
+
   // A standby was promoted with its copy of its master's counters.
   void TakeOver(const Script::Counters& master, const Script::Counters& standby);
 
   // At the end.
   struct Circumstances {
-    bool local;     // servers decided locally, each with its share of one further limit
-    bool in_doubt;  // it is unknown whether some calls or undos ran
+    bool local;            // servers decided locally, each with its share of one further limit
+    bool in_doubt;         // it is unknown whether some calls or undos ran
+    std::int64_t crashes;  // of servers
+    Time now;
   };
   void Judge(const Deployment& redis, const Circumstances& circumstances);
 
@@ -47,7 +62,7 @@ class Ledger {
   const std::vector<std::string>& broken() const { return broken_; }
 
   // The units that the store counts, per counter.
-  std::string Summary(const Deployment& redis) const;
+  std::string Summary(const Deployment& redis, Time now) const;
 
  private:
   struct Account {
@@ -60,11 +75,16 @@ class Ledger {
     std::int64_t by_fallback = 0;
     std::int64_t held = 0;
     std::int64_t lost = 0;
+    std::int64_t kept = 0;
+    std::int64_t returned = 0;
+    std::int64_t settled_least = 0;
+    std::int64_t settled_most = 0;
     // By failovers: units no longer counted, and units counted again.
     std::int64_t forgotten = 0;
     std::int64_t revived = 0;
   };
 
+  static void TakeOver(const TrueCounter* master, const TrueCounter* standby, Account& account);
   void JudgeUnits(const std::string& counter, const Account& account, std::int64_t used,
                   const Circumstances& circumstances);
 

@@ -31,6 +31,10 @@ int main(int argc, char** argv) {
     sum.denied_by_cache += report.denied_by_cache;
     sum.reloads += report.reloads;
     sum.errors += report.errors;
+    sum.leases += report.leases;
+    sum.settled += report.settled;
+    sum.queued += report.queued;
+    sum.crashes += report.crashes;
     sum.unanswered += report.unanswered;
     sum.faults += report.faults;
     sum.failovers += report.failovers;
@@ -43,10 +47,11 @@ int main(int argc, char** argv) {
   fmt::print(
       "{} schedules, {} broken; {} calls: {} answered ({} units admitted by the store, {} by "
       "fallback; {} calls denied, {} of them from memory, {} errors), {} canceled or cut; {} "
-      "reloads, {} faults, {} failovers, {} slots moved; slowest answer {} ms\n",
+      "leases of units, {} settled, {} settlements queued; {} reloads, {} faults, {} failovers, {} "
+      "crashes, {} slots moved; slowest answer {} ms\n",
       count, broken, sum.calls, sum.answers, sum.admitted_by_store, sum.admitted_by_fallback,
-      sum.denied, sum.denied_by_cache, sum.errors, sum.unanswered, sum.reloads, sum.faults,
-      sum.failovers, sum.moved_slots,
+      sum.denied, sum.denied_by_cache, sum.errors, sum.unanswered, sum.leases, sum.settled,
+      sum.queued, sum.reloads, sum.faults, sum.failovers, sum.crashes, sum.moved_slots,
       std::chrono::duration_cast<std::chrono::milliseconds>(sum.slowest).count());
   return broken == 0 ? 0 : 1;
 }

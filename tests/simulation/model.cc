@@ -11,6 +11,12 @@ bool Admits(const Limit& limit, CounterState state, const CounterDemand& demand,
   return Grants(limit, state, demand, 1) > 0;
 }
 
+// Whether a copy of a counter lacks no change of its units.
+bool HasAll(const TrueCounter& counter, const TrueCounter& copy) {
+  return copy.charged == counter.charged && copy.given_back == counter.given_back &&
+         copy.charged_on_top == counter.charged_on_top;
+}
+
 }  // namespace
 
 void Model::Record(const std::string& counter, Change change) {
@@ -47,15 +53,21 @@ bool Model::OthersGaveBack(const std::string& counter, const Limit& limit, int s
          });
 }
 
+bool Model::Settled(const std::string& counter, int server, const Period& period) const {
+  const auto changes = changes_.find(counter);
+  return changes != changes_.end() &&
+         std::any_of(changes->second.begin(), changes->second.end(), [&](const Change& change) {
+           return change.settles && change.server == server && change.at >= period.begin &&
+                  change.at <= period.end;
+         });
+}
+
 void Model::TakeOver(const TrueCounters& master, const TrueCounters& standby, Time now) {
-  const auto charged_in = [](const TrueCounters& counters, const std::string& name) {
-    const auto counter = counters.find(name);
-    return counter == counters.end() ? 0 : counter->second.charged;
-  };
   for (const auto& [name, lost] : master) {
-    if (charged_in(standby, name) == lost.charged) continue;
     const auto kept = standby.find(name);
+    if (HasAll(lost, kept == standby.end() ? TrueCounter() : kept->second)) continue;
     Change change{.at = now, .key = lost.key, .limit = lost.limit, .gives_back = true};
+    change.opens = kept == standby.end();
     if (kept != standby.end()) {
       change.state = kept->second.state;
     } else {
@@ -75,6 +87,7 @@ std::vector<CounterState> Model::StatesAt(const std::string& counter, const Limi
     if (change.at > at) break;
     if (change.at < at) states.clear();
     states.push_back(change.state);
+    if (change.opens) Open(limit, states.back(), change.at);
   }
   return states;
 }

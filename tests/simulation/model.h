@@ -24,6 +24,11 @@ struct TrueCounter {
   CounterState state;
   Time matters_until;        // until then a check depends on it
   std::int64_t charged = 0;  // units, less those undone
+  // By settling leases of units.
+  std::int64_t given_back = 0;
+  std::int64_t charged_on_top = 0;
+
+  std::int64_t counted() const { return charged + charged_on_top - given_back; }
 };
 using TrueCounters = std::map<std::string, TrueCounter, std::less<>>;
 
@@ -48,6 +53,8 @@ class Model {
     Limit limit;
     CounterState state;  // after it
     bool gives_back = false;
+    bool settles = false;  // a lease
+    bool opens = false;    // the counter is new, whatever its limit
   };
   void Record(const std::string& counter, Change change);
   const std::map<std::string, std::vector<Change>>& changes() const { return changes_; }
@@ -70,6 +77,9 @@ class Model {
   // have been added by a limit with another rate.
   bool OthersGaveBack(const std::string& counter, const Limit& limit, int server,
                       const Period& period) const;
+
+  // Whether `server` settled a lease during the period.
+  bool Settled(const std::string& counter, int server, const Period& period) const;
 
   // The states that a server may have seen at `at`: before or after each change at that time.
   // Before the first change, that of a new counter of `limit`.

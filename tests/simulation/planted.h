@@ -13,6 +13,10 @@ enum class Planted {
   kCountersByPlace,   // counters are named by the positions of their limits
   kUndoneLearned,     // denials are remembered although their cause was undone
   kGracePeriodsLate,  // they start too late: at the first decision after an outage
+  kSettledTwice,      // Redis forgets that a lease was settled
+  kSettledByRefund,   // a settled lease gives back what its counters have refilled since
+  kRecordsLeft,       // records of leases do not move with their slot
+  kLateLeasesKept,    // a lease is not settled with 0 if its answer was late or lost
 };
 
 }  // namespace sluice::simulation

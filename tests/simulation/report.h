@@ -19,9 +19,13 @@ struct Report {
   std::int64_t denied = 0;
   std::int64_t denied_by_cache = 0;
   std::int64_t errors = 0;
+  std::int64_t leases = 0;  // of units
+  std::int64_t settled = 0;
+  std::int64_t queued = 0;      // settlements
   std::int64_t unanswered = 0;  // canceled, or the connection was cut
   std::int64_t faults = 0;
   std::int64_t failovers = 0;
+  std::int64_t crashes = 0;  // of servers
   std::int64_t moved_slots = 0;
   std::int64_t reloads = 0;
   Duration slowest{};   // answer, beyond the time for which its server and network were stalled

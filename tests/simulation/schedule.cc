@@ -25,7 +25,7 @@ constexpr milliseconds kLoad(400);  // calls and faults occur for this long
 // expired.
 constexpr milliseconds kPause(2000);
 constexpr milliseconds kLongPause(13000);
-constexpr seconds kAftermath(1);  // until the last calls have left no state
+constexpr milliseconds kAftermath(2500);  // until the last leases have ended
 
 class Schedule {
  public:
@@ -48,7 +48,7 @@ class Schedule {
   void Reload();
   void Allow(int version);
   void MakeCall();
-  Question MakeQuestion();
+  Question MakeQuestion(bool leases);
   void Send(Call& call);
   void OnTakeOver(const Script::Counters& master, const Script::Counters& standby);
   void Judge();
@@ -87,14 +87,16 @@ void Schedule::MakeCall() {
   const std::uint64_t n = call.is_batch ? 1 + world_.Below(8) : 1;
   // Half of the batches use few counters often, so that the order matters.
   const bool varied = world_.OneIn(2);
+  // A batch in which only some checks of a counter take leases needs several calls in turn.
+  const bool leases = world_.OneIn(3);
   for (std::uint64_t i = 0; i < n; ++i) {
-    call.questions.push_back(varied || i < 2 ? MakeQuestion() : call.questions[i % 2]);
+    call.questions.push_back(varied || i < 2 ? MakeQuestion(leases) : call.questions[i % 2]);
   }
   ++report_.calls;
   Send(call);
 }
 
-Question Schedule::MakeQuestion() {
+Question Schedule::MakeQuestion(bool leases) {
   Question question{.subject = rules_.DrawSubject(), .request = {}};
   v1::CheckLimitRequest& request = question.request;
   request.set_domain("shop");
@@ -106,6 +108,9 @@ Question Schedule::MakeQuestion() {
   if (world_.OneIn(12)) {
     request.set_mode(v1::MODE_PEEK);
     question.peeks = true;
+  } else if (leases) {
+    request.mutable_lease_ttl()->set_nanos(static_cast<int>(
+        std::chrono::nanoseconds(world_.Between(milliseconds(100), milliseconds(999))).count()));
   }
   return question;
 }
@@ -187,14 +192,19 @@ Report Schedule::Run() {
 }
 
 void Schedule::Judge() {
+  const Time now = WorldClock::TimeAt(world_.now());
   for (const auto& call : calls_) answers_.JudgeCall(*call);
+  answers_.JudgeLeases();
   ledger_.Judge(fleet_.redis(), {.local = rules_.policy() == OnStoreFailure::kLocal,
-                                 .in_doubt = fleet_.IsInDoubt()});
+                                 .in_doubt = fleet_.IsInDoubt(),
+                                 .crashes = fleet_.crashes(),
+                                 .now = now});
   answers_.JudgeOrder();
   for (const std::string& what : model_.untrue()) report_.broken.push_back(what);
   for (const std::string& what : ledger_.broken()) report_.broken.push_back(what);
-  report_.history += ledger_.Summary(fleet_.redis());
+  report_.history += ledger_.Summary(fleet_.redis(), now);
   report_.failovers = fleet_.redis().failovers();
+  report_.crashes = fleet_.crashes();
   report_.moved_slots = fleet_.redis().moved_slots();
   if (fleet_.DisconnectCallers() > 0) {
     report_.broken.push_back("a call was answered with an incomplete message");

@@ -2,19 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "store/redis/script_call.h"
+#include "store/redis/slot.h"
+#include "tests/simulation/script_decider.h"
 #include "tests/support/require.h"
 
 namespace sluice::simulation {
 namespace {
-
-using std::chrono::seconds;
 
 constexpr double kVersion = 9;
 
@@ -57,12 +53,6 @@ std::vector<double> ReadLimit(Reader& reader) {
   return name;
 }
 
-struct Asked {
-  Demand demand;
-  bool leased = false;
-  std::vector<std::pair<std::size_t, std::int64_t>> counters;  // limit, group
-};
-
 Asked ReadAsked(Reader& reader) {
   Asked asked;
   asked.demand.mode = static_cast<Mode>(reader.Integer());
@@ -73,7 +63,9 @@ Asked ReadAsked(Reader& reader) {
     asked.demand.only_delays = time < 0;
     asked.demand.max_wait = Duration(static_cast<std::int64_t>(time < 0 ? -2 - time : time));
   }
-  asked.leased = reader.Integer() == 1;
+  const std::int64_t leased = reader.Integer();
+  asked.leased = leased > 0;
+  asked.recorded = leased == 2;
   asked.counters.resize(reader.Index());
   for (auto& [limit, group] : asked.counters) {
     limit = reader.Index() - 1;
@@ -89,281 +81,13 @@ Lease ReadLease(std::string_view bytes) {
   return lease;
 }
 
-// One counter of one check.
-struct Draft {
-  const Limit* limit;
-  std::int64_t group;
-  std::string name;  // its key, or what it counts
-  std::int64_t units = 0;
-  CounterState state;
-  bool found = false;  // otherwise the counter is new
-  bool changed = false;
-  std::int64_t charged = 0;  // units, less those undone
-};
-
-struct Check {
-  const Asked& asked;
-  Time now;
-  std::optional<Lease> lease{};
-  std::int64_t n = 1;
-  std::vector<std::vector<double>> records{};  // of an undo, by counter
-
-  CoalescedChecks Of(const Draft& draft, std::int64_t granted = 0) const {
-    return {.demand = {asked.demand, draft.units}, .lease = lease, .granted = granted, .now = now};
-  }
-};
-
-template <typename Counters>
-void Read(const Counters& counters, Time now, std::vector<Draft>& drafts) {
-  for (Draft& draft : drafts) {
-    const auto stored = counters.find(draft.name);
-    draft.found = stored != counters.end();
-    if (draft.found) {
-      draft.state = stored->second.state;
-      Advance(*draft.limit, draft.state, now);
-    } else {
-      Open(*draft.limit, draft.state, now);
-    }
-  }
-}
-
-void Append(const CounterSnapshot& snapshot, std::vector<double>& out) {
-  for (const double field : FieldsOf(snapshot)) out.push_back(field);
-}
-
-// Writes for each group its grants and the snapshots.
-void DecideGroups(const Check& check, std::vector<Draft>& drafts, std::vector<double>& out) {
-  const bool peeks = check.asked.demand.mode == Mode::kPeek;
-  std::int64_t allowed = check.n;
-  for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
-    std::int64_t granted = peeks ? std::min<std::int64_t>(allowed, 1) : allowed;
-    for (; end < drafts.size() && drafts[end].group == drafts[begin].group; ++end) {
-      const CounterDemand demand = check.Of(drafts[end]).demand;
-      granted = Grants(*drafts[end].limit, drafts[end].state, demand, granted);
-    }
-    if (peeks) granted *= allowed;
-    if (drafts[begin].group == 0) allowed = granted;
-    out.push_back(static_cast<double>(granted));
-    for (std::size_t i = begin; i < end; ++i) {
-      Draft& draft = drafts[i];
-      const CoalescedChecks checks = check.Of(draft, granted);
-      Append(Summarize(*draft.limit, draft.state, checks), out);
-      if (peeks || granted == 0 || draft.units == 0) continue;
-      Take(*draft.limit, draft.state, checks);
-      draft.changed = true;
-      draft.charged = granted * draft.units;
-    }
-  }
-}
-
-// The same for n charges of one counter, as if made one after another.
-void DecideCharges(const Check& check, Draft& draft, std::vector<double>& out) {
-  const CoalescedChecks checks = check.Of(draft);
-  out.push_back(static_cast<double>(Grants(*draft.limit, draft.state, checks.demand, check.n)));
-  Append(Summarize(*draft.limit, draft.state, checks), out);
-  for (std::int64_t i = 0; i < check.n; ++i) {
-    const ChangeResult done = Change(*draft.limit, draft.state, checks);
-    draft.changed |= done.changed;
-    draft.charged += draft.units - done.dropped;
-  }
-}
-
-// Applies any other mode to one counter.
-ChangeResult DecideChange(const Check& check, std::size_t index, bool all_admit, Draft& draft) {
-  const CoalescedChecks checks = check.Of(draft);
-  ChangeResult done{.changed = false};
-  if (checks.demand.mode == Mode::kUndo) {
-    const std::vector<double>& record = check.records[index];
-    done = Undo(*draft.limit, draft.state,
-                SnapshotFromFields(*draft.limit, {record[0], record[1], record[2]}), checks);
-    draft.charged = done.dropped - draft.units;  // even if they have left by now
-  } else if (checks.demand.mode != Mode::kRenew || all_admit) {
-    done = Change(*draft.limit, draft.state, checks);
-    if (checks.demand.mode == Mode::kCharge) draft.charged = draft.units - done.dropped;
-  }
-  draft.changed = done.changed;
-  return done;
-}
-
-void DecideChanges(const Check& check, std::vector<Draft>& drafts, std::vector<double>& out) {
-  std::map<std::int64_t, bool> group_admits;
-  std::vector<bool> admitted;
-  bool all_admit = true;
-  for (const Draft& draft : drafts) {
-    admitted.push_back(Admits(*draft.limit, draft.state, check.Of(draft)));
-    const auto group = group_admits.emplace(draft.group, true).first;
-    group->second = group->second && admitted.back();
-    all_admit = all_admit && (admitted.back() || draft.group > 0);
-  }
-  for (std::size_t i = 0; i < drafts.size(); ++i) {
-    Draft& draft = drafts[i];
-    const ChangeResult done = DecideChange(check, i, all_admit, draft);
-    if (i == 0 || drafts[i - 1].group != draft.group) {
-      out.push_back(group_admits[draft.group] ? 1 : 0);
-    }
-    out.push_back(admitted[i] ? 1 : 0);
-    out.push_back(static_cast<double>(done.dropped));
-    Append(Summarize(*draft.limit, draft.state, check.Of(draft)), out);
-  }
-}
-
-// Returns the numbers of the reply.
-std::vector<double> Decide(const Check& check, std::vector<Draft>& drafts) {
-  std::vector<double> out;
-  const Asked& asked = check.asked;
-  const bool is_charge = asked.demand.mode == Mode::kCharge && !asked.leased &&
-                         drafts.size() == 1 &&
-                         std::holds_alternative<FixedWindow>(*drafts.front().limit);
-  if (is_charge) {
-    DecideCharges(check, drafts.front(), out);
-  } else if (asked.demand.consumes_or_peeks()) {
-    DecideGroups(check, drafts, out);
-  } else {
-    DecideChanges(check, drafts, out);
-  }
-  return out;
+bool GivesBackAll(const Asked& asked, const std::vector<Draft>& drafts) {
+  return asked.recorded && asked.demand.mode == Mode::kSettle &&
+         std::all_of(drafts.begin(), drafts.end(),
+                     [](const Draft& draft) { return draft.units == 0; });
 }
 
 }  // namespace
-
-// Decides the checks of one call.
-class Script::Decider {
- public:
-  Decider(Model* model, const Call& call, Counters& counters)
-      : model_(model), call_(call), counters_(counters) {}
-
-  // Decides by the counters under the keys, and by the true counters. Returns the numbers of the
-  // reply.
-  std::vector<double> Decide(const Check& check, std::vector<Draft> drafts);
-
-  // At the end of the call.
-  void SetExpiries();
-
- private:
-  void Expire(const std::string& key, const Draft& true_draft);
-  void Misread(std::vector<Draft>& drafts) const;
-  void Follow(const std::vector<Draft>& drafts, std::vector<Draft>& true_drafts);
-  bool Write(const Draft& draft);
-  void WriteTrue(const Draft& draft, const std::string& key, Mode mode, bool written);
-
-  Model* const model_;
-  const Call& call_;
-  Counters& counters_;
-  std::map<std::string, Time> matter_until_;  // by key, of the counters that were written
-};
-
-std::vector<double> Script::Decider::Decide(const Check& check, std::vector<Draft> drafts) {
-  std::vector<Draft> true_drafts = drafts;
-  for (Draft& draft : true_drafts) {
-    const std::string key = draft.name;
-    if (model_ != nullptr) draft.name = model_->NameOfCounter(*draft.limit, key);
-    Expire(key, draft);
-  }
-  Read(counters_.by_key, call_.now, drafts);
-  if (call_.planted == Planted::kStatesMisread) Misread(drafts);
-  Read(counters_.by_name, call_.now, true_drafts);
-  const std::vector<double> decided = simulation::Decide(check, drafts);
-  const std::vector<double> expected = simulation::Decide(check, true_drafts);
-  if (decided != expected && model_ != nullptr) {
-    model_->RecordUntrue(fmt::format("{}: Redis replied {}, but should have replied {}",
-                                     true_drafts.front().name, fmt::join(decided, " "),
-                                     fmt::join(expected, " ")));
-    Follow(drafts, true_drafts);
-  }
-  for (std::size_t i = 0; i < drafts.size(); ++i) {
-    const bool written = Write(drafts[i]);
-    WriteTrue(true_drafts[i], drafts[i].name, check.asked.demand.mode, written);
-  }
-  return decided;
-}
-
-// If a key has expired, the true counter may start again once no check depends on it.
-void Script::Decider::Expire(const std::string& key, const Draft& true_draft) {
-  const auto stored = counters_.by_key.find(key);
-  if (stored != counters_.by_key.end()) {
-    if (stored->second.expires > call_.now) return;
-    counters_.by_key.erase(stored);
-  }
-  const auto found = counters_.by_name.find(true_draft.name);
-  if (found == counters_.by_name.end() || found->second.matters_until > call_.now) return;
-  Open(*true_draft.limit, found->second.state, call_.now);
-  if (model_ == nullptr || std::holds_alternative<Concurrency>(*true_draft.limit)) return;
-  model_->Record(true_draft.name, {.at = call_.now,
-                                   .key = key,
-                                   .limit = *true_draft.limit,
-                                   .state = found->second.state,
-                                   .gives_back = true});
-}
-
-void Script::Decider::Misread(std::vector<Draft>& drafts) const {
-  for (Draft& draft : drafts) {
-    if (draft.found && counters_.by_key.at(draft.name).limit != *draft.limit) {
-      Open(*draft.limit, draft.state, call_.now);
-    }
-  }
-}
-
-// After a wrong decision only further faults are reported.
-void Script::Decider::Follow(const std::vector<Draft>& drafts, std::vector<Draft>& true_drafts) {
-  for (std::size_t i = 0; i < drafts.size(); ++i) {
-    const std::string name = std::move(true_drafts[i].name);
-    true_drafts[i] = drafts[i];
-    true_drafts[i].state = CopyOf(drafts[i].state, counters_.leases);
-    true_drafts[i].name = name;
-    true_drafts[i].found = counters_.by_name.contains(name);
-  }
-}
-
-// A check that only finds a counter prolongs the life of its key, if necessary.
-bool Script::Decider::Write(const Draft& draft) {
-  const Time matters_until = call_.now + Lifetime(*draft.limit, draft.state, call_.now);
-  const auto stored = counters_.by_key.find(draft.name);
-  const bool fresh = stored == counters_.by_key.end();
-  const bool prolongs = !fresh && call_.planted != Planted::kKeysExpireEarly &&
-                        matters_until > stored->second.expires - seconds(1);
-  if (!draft.changed && !prolongs) return false;
-  const Time expires = fresh ? Time::max() : stored->second.expires;  // until SetExpiries
-  counters_.by_key.insert_or_assign(draft.name, Counter{*draft.limit, draft.state, expires});
-  Time& until = matter_until_[draft.name];
-  until = std::max(until, matters_until);
-  return true;
-}
-
-void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode mode,
-                                bool written) {
-  Time matters_until = call_.now + Lifetime(*draft.limit, draft.state, call_.now);
-  if (!draft.changed && !draft.found) return;
-  TrueCounter& counter = counters_.by_name[draft.name];
-  if (!draft.changed) matters_until = std::max(matters_until, counter.matters_until);
-  counter.matters_until = matters_until;
-  counter.charged += draft.charged;
-  if (!draft.changed && !written) return;
-  counter.key = key;
-  counter.limit = *draft.limit;
-  counter.state = draft.state;
-  if (model_ == nullptr || std::holds_alternative<Concurrency>(*draft.limit)) return;
-  model_->Record(draft.name, {.at = call_.now,
-                              .server = call_.server,
-                              .key = key,
-                              .limit = *draft.limit,
-                              .state = draft.state,
-                              .gives_back = mode == Mode::kUndo});
-}
-
-// As check.lua does: a key that is written again lives longer than required, and a key that lives
-// long enough is written in place.
-void Script::Decider::SetExpiries() {
-  const auto second = std::chrono::floor<seconds>(call_.now);
-  for (const auto& [key, until] : matter_until_) {
-    Counter& counter = counters_.by_key.at(key);
-    auto lives = std::chrono::ceil<seconds>(until - call_.now) + seconds(1);
-    if (counter.expires != Time::max()) {
-      if (std::chrono::floor<seconds>(counter.expires) - second > lives) continue;
-      lives += std::max<seconds>(seconds(10), lives / 4);
-    }
-    counter.expires = call_.now + lives;
-  }
-}
 
 Script::Script(std::span<const Limit> limits, Model* model) : model_(model) {
   struct Check final : StoreCheck {
@@ -381,8 +105,22 @@ Script::Script(std::span<const Limit> limits, Model* model) : model_(model) {
   }
 }
 
+std::vector<std::string> Script::Counters::KeysOf(std::uint16_t slot) const {
+  std::vector<std::string> keys;
+  const auto add = [&](const auto& map) {
+    for (const auto& [key, value] : map) {
+      if (redis::SlotOf(key) == slot) keys.push_back(key);
+    }
+  };
+  add(by_key);
+  add(records);
+  return keys;
+}
+
 void Script::Counters::MoveKey(const std::string& key, Counters& to) {
   to.by_key.insert(by_key.extract(key));
+  to.records.insert(records.extract(key));
+  to.true_records.insert(true_records.extract(key));
   to.leases.insert(leases.begin(), leases.end());
   for (auto at = by_name.begin(); at != by_name.end();) {
     const auto counter = at++;
@@ -433,19 +171,27 @@ std::vector<std::string> Script::Run(const Call& call, Counters& counters) const
     std::vector<Draft> drafts;
     bool foreign = false;
     for (const auto& [limit, group] : asked.counters) {
-      drafts.push_back({limits[limit], group, keys[reader.Index() - 1]});
+      drafts.push_back(
+          {.limit = limits[limit], .group = group, .name = keys[reader.Index() - 1], .record = {}});
       foreign = foreign || (!declared && !call.may_read(drafts.back().name));
     }
     for (Draft& draft : drafts) draft.units = reader.Integer();
     for (std::size_t j = 0; asked.demand.mode == Mode::kUndo && j < drafts.size(); ++j) {
-      check.records.push_back(reader.Numbers(3));
+      check.before.push_back(reader.Numbers(3));
+    }
+    for (std::size_t j = 0; asked.recorded && j < drafts.size(); ++j) {
+      drafts[j].record = keys[key_count + reader.Index() - 1];
     }
     if (foreign) {
       out.push_back(-static_cast<double>(reply.size()));
       reply.emplace_back("ERR Script attempted to access a non local key in a cluster node");
       continue;
     }
-    const std::vector<double> decided = decider.Decide(check, std::move(drafts));
+    const bool forgets = call.planted == Planted::kLateLeasesKept && GivesBackAll(asked, drafts);
+    Counters forgotten = forgets ? Copy(counters) : Counters();
+    const std::vector<double> decided =
+        forgets ? Decider(nullptr, call, forgotten).Decide(check, std::move(drafts))
+                : decider.Decide(check, std::move(drafts));
     out.insert(out.end(), decided.begin(), decided.end());
   }
   decider.SetExpiries();

@@ -1,9 +1,10 @@
 // The check script as C++: decodes the calls of store/redis and decides them with the algorithms of
-// core, so that a simulation runs without a Lua interpreter. The twin of scripts/lua/check.lua and
-// decide.lua; the differential test compares the algorithms.
+// core, so that a simulation runs without a Lua interpreter. The twin of scripts/lua/check.lua; the
+// differential test compares the algorithms.
 //
-// Each check is decided twice: by the counters under its keys, which expire, and by the true
-// counters, which are identified by what they count. The decisions must agree.
+// Each check is decided twice: by the counters and records under its keys, which expire and move,
+// and by the true counters, which are identified by what they count, and the true records. The
+// decisions must agree.
 //
 // One thread.
 #pragma once
@@ -20,6 +21,7 @@
 #include "core/algorithm/counter.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/planted.h"
+#include "tests/simulation/script_decision.h"
 
 namespace sluice::simulation {
 
@@ -37,8 +39,13 @@ class Script {
   struct Counters {
     std::map<std::string, Counter, std::less<>> by_key;
     TrueCounters by_name;
+    Records records;
+    Records true_records;
     std::set<LeaseId> leases;  // that occurred in calls
 
+    // Counters and records are keys.
+    bool Has(std::string_view key) const { return by_key.contains(key) || records.contains(key); }
+    std::vector<std::string> KeysOf(std::uint16_t slot) const;
     void MoveKey(const std::string& key, Counters& to);
   };
 

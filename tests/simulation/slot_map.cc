@@ -41,8 +41,8 @@ std::string SlotMap::RefusalOf(const Address& server, std::span<const std::strin
                                bool asking, const Script::Counters& held) const {
   if (keys.empty()) return {};
   const std::uint16_t slot = SlotOf(keys.front());
-  const auto missing = std::count_if(keys.begin(), keys.end(),
-                                     [&](const auto& key) { return !held.by_key.contains(key); });
+  const auto missing =
+      std::count_if(keys.begin(), keys.end(), [&](const auto& key) { return !held.Has(key); });
   const auto move = moves_to_.find(slot);
   if (!Owns(server, slot)) {
     if (!asking || !Imports(server, slot)) {
@@ -62,7 +62,7 @@ bool SlotMap::MayRead(const Address& server, std::string_view key, bool asking,
                       const Script::Counters& held) const {
   const std::uint16_t slot = SlotOf(key);
   if (asking && Imports(server, slot)) return true;
-  return Owns(server, slot) && (!moves_to_.contains(slot) || held.by_key.contains(key));
+  return Owns(server, slot) && (!moves_to_.contains(slot) || held.Has(key));
 }
 
 std::string SlotMap::Describe() const {

@@ -485,5 +485,45 @@ TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) 
   }
 }
 
+// The redirect of another check shows the new owner while the first of two is in flight to the old
+// one, and the second is queued behind it.
+TEST_F(ThreadStoreTest, SlotHasMoved_QueuedInOrderCheckDoesNotOvertakeOneInFlight) {
+  const std::string key = KeyAt(0);
+  MoveSlot(key);
+  RecordingCheck& other = Make({key + "other"});
+  RecordingCheck& first = Make({key});
+  RecordingCheck& second = Make({key});
+  first.in_order = second.in_order = true;
+  second.counters.front().units = 2;  // so that it is not coalesced with the first
+  loop_.Run([&] {
+    store_->Submit(other);
+    store_->Submit(first);
+    store_->Submit(second);
+  });
+  RunFor(milliseconds(15));
+  EXPECT_FALSE(other.failure() || first.failure() || second.failure());
+  EXPECT_LT(first.decided_at, second.decided_at);
+}
+
+// A call with the lease's record declares its keys, so others of the slot can be in it.
+TEST_F(ThreadStoreTest, InOrderChecksWithAndWithoutLeases_ShareACall) {
+  const std::string key = KeyAt(0);
+  std::vector<RecordingCheck*> checks;
+  for (int i = 0; i < 8; ++i) {
+    RecordingCheck& check = *checks.emplace_back(&Make({key}));
+    check.in_order = true;
+    check.leases_units = i % 2 == 0;
+    if (check.leases_units) check.lease = {.id = {static_cast<std::uint8_t>(i)}, .ttl = kTimeout};
+  }
+  loop_.Run([&] {
+    for (RecordingCheck* const check : checks) store_->Submit(*check);
+  });
+  RunFor(milliseconds(15));
+  for (const RecordingCheck* const check : checks) {
+    EXPECT_TRUE(check->admitted);
+    EXPECT_EQ(check->decided_at, checks.front()->decided_at) << "in one call";
+  }
+}
+
 }  // namespace
 }  // namespace sluice::simulation

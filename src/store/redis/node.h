@@ -85,6 +85,7 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   void Reset(StoreReset& reset, bool asking = false);
 
   const Address& address() const { return address_; }
+  bool has_in_order_in_flight() const { return in_flight_.HasInOrder(); }
 
   // Removes the queued checks for which `takes` returns true; see CheckQueue::RemoveIf.
   PendingChecks RemoveQueuedIf(const std::function<bool(const PendingCheck&)>& takes);

@@ -1,5 +1,6 @@
 #include "store/redis/packer.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -12,6 +13,12 @@ namespace {
 
 std::uint16_t SlotOfFront(const CheckQueue::Entry& entry) {
   return SlotOf(entry.front().check->counters.front().key);
+}
+
+bool IsOfSlot(const CheckQueue::Entry& entry, std::uint16_t slot) {
+  const auto& counters = entry.front().check->counters;
+  return std::all_of(counters.begin(), counters.end(),
+                     [&](const CounterCheck& it) { return SlotOf(it.key) == slot; });
 }
 
 }  // namespace
@@ -40,12 +47,13 @@ bool Packer::MaySendApart() const {
 }
 
 // In a cluster, a pack with declared keys is of one slot; kBySlot and kAsking are for one entry.
+// Others of the slot join it: else in-order checks with and without leases would take turns.
 bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
   if (pack.entries.empty()) return true;
   if (apart_ > 0) return false;
-  const Routing routing = entry.front().routing;
-  if (routing != pack.routing || routing > Routing::kWithItsSlot) return false;
-  if (pack.is_of_one_slot() && SlotOfFront(entry) != pack.slot) return false;
+  if (std::max(entry.front().routing, pack.routing) > Routing::kWithItsSlot) return false;
+  if (entry.front().routing > pack.routing) return false;
+  if (pack.is_of_one_slot() && !IsOfSlot(entry, pack.slot)) return false;
   const bool joins_what_it_follows = entry.after >= pack.entries.front().number;
   return call_.HasRoomFor(*entry.front().check) &&
          (joins_what_it_follows || !in_flight_.MayHave(entry.after));

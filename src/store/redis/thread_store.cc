@@ -273,8 +273,9 @@ void ThreadStore::OnRedirected(Node& node) {
 }
 
 // A slot has moved, and checks are on their way to its new owner. Those queued at `node` must not
-// be overtaken by new ones.
+// be overtaken by new ones, nor overtake those in flight, which may be redirected as well.
 void ThreadStore::ResendQueued(Node& node) {
+  const bool keeps_order = node.has_in_order_in_flight();
   const auto is_elsewhere = [&](const PendingCheck& it) {
     return std::any_of(it.check->counters.begin(), it.check->counters.end(),
                        [&](const auto& counter) {
@@ -282,8 +283,10 @@ void ThreadStore::ResendQueued(Node& node) {
                          return owner != nullptr && owner != &node;
                        });
   };
-  for (PendingPtr& next : node.RemoveQueuedIf(
-           [&](const auto& it) { return it.routing != Routing::kAsking && is_elsewhere(it); })) {
+  for (PendingPtr& next : node.RemoveQueuedIf([&](const auto& it) {
+         const bool waits = keeps_order && it.check->in_order;
+         return !waits && it.routing != Routing::kAsking && is_elsewhere(it);
+       })) {
     SendByRoute(std::move(next));
   }
 }

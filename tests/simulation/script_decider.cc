@@ -1,0 +1,150 @@
+#include "tests/simulation/script_decider.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace sluice::simulation {
+namespace {
+
+using std::chrono::seconds;
+
+template <typename Counters>
+void Read(const Counters& counters, Time now, std::vector<Draft>& drafts) {
+  for (Draft& draft : drafts) {
+    const auto stored = counters.find(draft.name);
+    draft.found = stored != counters.end();
+    if (draft.found) {
+      draft.state = stored->second.state;
+      Advance(*draft.limit, draft.state, now);
+    } else {
+      Open(*draft.limit, draft.state, now);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<double> Script::Decider::Decide(const Check& check, std::vector<Draft> drafts) {
+  std::vector<Draft> true_drafts = drafts;
+  for (Draft& draft : true_drafts) {
+    const std::string key = draft.name;
+    if (model_ != nullptr) draft.name = model_->NameOfCounter(*draft.limit, key);
+    Expire(key, draft);
+  }
+  Read(counters_.by_key, call_.now, drafts);
+  if (call_.planted == Planted::kStatesMisread) Misread(drafts);
+  Read(counters_.by_name, call_.now, true_drafts);
+  const std::vector<double> decided =
+      simulation::Decide(check, drafts, counters_.records, call_.planted);
+  const std::vector<double> expected =
+      simulation::Decide(check, true_drafts, counters_.true_records, Planted::kNothing);
+  if (decided != expected && model_ != nullptr) {
+    model_->RecordUntrue(fmt::format("{}: Redis replied {}, but should have replied {}",
+                                     true_drafts.front().name, fmt::join(decided, " "),
+                                     fmt::join(expected, " ")));
+    Follow(drafts, true_drafts);
+  }
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    const bool written = Write(drafts[i]);
+    WriteTrue(true_drafts[i], drafts[i].name, check.asked.demand.mode, written);
+  }
+  return decided;
+}
+
+// If a key has expired, the true counter may start again once no check depends on it.
+void Script::Decider::Expire(const std::string& key, const Draft& true_draft) {
+  const auto stored = counters_.by_key.find(key);
+  if (stored != counters_.by_key.end()) {
+    if (stored->second.expires > call_.now) return;
+    counters_.by_key.erase(stored);
+  }
+  const auto found = counters_.by_name.find(true_draft.name);
+  if (found == counters_.by_name.end() || found->second.matters_until > call_.now) return;
+  Open(*true_draft.limit, found->second.state, call_.now);
+  if (model_ == nullptr || std::holds_alternative<Concurrency>(*true_draft.limit)) return;
+  model_->Record(true_draft.name, {.at = call_.now,
+                                   .key = key,
+                                   .limit = *true_draft.limit,
+                                   .state = found->second.state,
+                                   .gives_back = true,
+                                   .opens = true});
+}
+
+void Script::Decider::Misread(std::vector<Draft>& drafts) const {
+  for (Draft& draft : drafts) {
+    if (draft.found && counters_.by_key.at(draft.name).limit != *draft.limit) {
+      Open(*draft.limit, draft.state, call_.now);
+    }
+  }
+}
+
+// After a wrong decision only further faults are reported.
+void Script::Decider::Follow(const std::vector<Draft>& drafts, std::vector<Draft>& true_drafts) {
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    const std::string name = std::move(true_drafts[i].name);
+    true_drafts[i] = drafts[i];
+    true_drafts[i].state = CopyOf(drafts[i].state, counters_.leases);
+    true_drafts[i].name = name;
+    true_drafts[i].found = counters_.by_name.contains(name);
+  }
+}
+
+// A check that only finds a counter prolongs the life of its key, if necessary.
+bool Script::Decider::Write(const Draft& draft) {
+  const Time matters_until = call_.now + Lifetime(*draft.limit, draft.state, call_.now);
+  const auto stored = counters_.by_key.find(draft.name);
+  const bool fresh = stored == counters_.by_key.end();
+  const bool prolongs = !fresh && call_.planted != Planted::kKeysExpireEarly &&
+                        matters_until > stored->second.expires - seconds(1);
+  if (!draft.changed && !prolongs) return false;
+  const Time expires = fresh ? Time::max() : stored->second.expires;  // until SetExpiries
+  counters_.by_key.insert_or_assign(draft.name, Counter{*draft.limit, draft.state, expires});
+  Time& until = matter_until_[draft.name];
+  until = std::max(until, matters_until);
+  return true;
+}
+
+void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode mode,
+                                bool written) {
+  Time matters_until = call_.now + Lifetime(*draft.limit, draft.state, call_.now);
+  if (!draft.changed && !draft.found) return;
+  TrueCounter& counter = counters_.by_name[draft.name];
+  if (!draft.changed) matters_until = std::max(matters_until, counter.matters_until);
+  counter.matters_until = matters_until;
+  counter.charged += draft.charged;
+  counter.given_back += draft.given_back;
+  counter.charged_on_top += draft.charged_on_top;
+  if (!draft.changed && !written) return;
+  counter.key = key;
+  counter.limit = *draft.limit;
+  counter.state = draft.state;
+  if (model_ == nullptr || std::holds_alternative<Concurrency>(*draft.limit)) return;
+  model_->Record(draft.name, {.at = call_.now,
+                              .server = call_.server,
+                              .key = key,
+                              .limit = *draft.limit,
+                              .state = draft.state,
+                              .gives_back = mode == Mode::kUndo || mode == Mode::kSettle,
+                              .settles = mode == Mode::kSettle});
+}
+
+// As check.lua does: a key that is written again lives longer than required, and a key that lives
+// long enough is written in place.
+void Script::Decider::SetExpiries() {
+  const auto second = std::chrono::floor<seconds>(call_.now);
+  for (const auto& [key, until] : matter_until_) {
+    Counter& counter = counters_.by_key.at(key);
+    auto lives = std::chrono::ceil<seconds>(until - call_.now) + seconds(1);
+    if (counter.expires != Time::max()) {
+      if (std::chrono::floor<seconds>(counter.expires) - second > lives) continue;
+      lives += std::max<seconds>(seconds(10), lives / 4);
+    }
+    counter.expires = call_.now + lives;
+  }
+}
+
+}  // namespace sluice::simulation

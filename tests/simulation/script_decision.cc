@@ -1,0 +1,124 @@
+#include "tests/simulation/script_decision.h"
+
+#include <algorithm>
+#include <map>
+#include <variant>
+
+#include "tests/simulation/script_record.h"
+
+namespace sluice::simulation {
+namespace {
+
+// Writes for each group its grants and the snapshots. Returns what a lease then holds of each
+// counter.
+std::vector<Held> DecideGroups(const Check& check, std::vector<Draft>& drafts,
+                               std::vector<double>& out) {
+  std::vector<Held> held(drafts.size());
+  const bool peeks = check.asked.demand.mode == Mode::kPeek;
+  std::int64_t allowed = check.n;
+  for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
+    std::int64_t granted = peeks ? std::min<std::int64_t>(allowed, 1) : allowed;
+    for (; end < drafts.size() && drafts[end].group == drafts[begin].group; ++end) {
+      const CounterDemand demand = check.Of(drafts[end]).demand;
+      granted = Grants(*drafts[end].limit, drafts[end].state, demand, granted);
+    }
+    if (peeks) granted *= allowed;
+    if (drafts[begin].group == 0) allowed = granted;
+    out.push_back(static_cast<double>(granted));
+    for (std::size_t i = begin; i < end; ++i) {
+      Draft& draft = drafts[i];
+      const CoalescedChecks checks = check.Of(draft, granted);
+      const CounterSnapshot before = Summarize(*draft.limit, draft.state, checks);
+      Append(before, out);
+      if (granted > 0) held[i] = {.units = draft.units, .before = before};
+      if (peeks || granted == 0 || draft.units == 0) continue;
+      Take(*draft.limit, draft.state, checks);
+      draft.changed = true;
+      draft.charged = granted * draft.units;
+    }
+  }
+  return held;
+}
+
+// The same for n charges of one counter, as if made one after another.
+void DecideCharges(const Check& check, Draft& draft, std::vector<double>& out) {
+  const CoalescedChecks checks = check.Of(draft);
+  out.push_back(static_cast<double>(Grants(*draft.limit, draft.state, checks.demand, check.n)));
+  Append(Summarize(*draft.limit, draft.state, checks), out);
+  for (std::int64_t i = 0; i < check.n; ++i) {
+    const ChangeResult done = Change(*draft.limit, draft.state, checks);
+    draft.changed |= done.changed;
+    draft.charged += draft.units - done.dropped;
+  }
+}
+
+// Applies any other mode to one counter.
+ChangeResult DecideChange(const Check& check, std::size_t index, bool all_admit, Draft& draft) {
+  const CoalescedChecks checks = check.Of(draft);
+  ChangeResult done{.changed = false};
+  if (checks.demand.mode == Mode::kUndo) {
+    const std::vector<double>& before = check.before[index];
+    done = Undo(*draft.limit, draft.state,
+                SnapshotFromFields(*draft.limit, {before[0], before[1], before[2]}), checks);
+    draft.charged = done.dropped - draft.units;  // even if they have left by now
+  } else if (checks.demand.mode != Mode::kRenew || all_admit) {
+    done = Change(*draft.limit, draft.state, checks);
+    if (checks.demand.mode == Mode::kCharge) draft.charged = draft.units - done.dropped;
+  }
+  draft.changed = done.changed;
+  return done;
+}
+
+void DecideChanges(const Check& check, std::vector<Draft>& drafts, std::vector<double>& out) {
+  std::map<std::int64_t, bool> group_admits;
+  std::vector<bool> admitted;
+  bool all_admit = true;
+  for (const Draft& draft : drafts) {
+    admitted.push_back(Admits(*draft.limit, draft.state, check.Of(draft)));
+    const auto group = group_admits.emplace(draft.group, true).first;
+    group->second = group->second && admitted.back();
+    all_admit = all_admit && (admitted.back() || draft.group > 0);
+  }
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    Draft& draft = drafts[i];
+    const ChangeResult done = DecideChange(check, i, all_admit, draft);
+    if (i == 0 || drafts[i - 1].group != draft.group) {
+      out.push_back(group_admits[draft.group] ? 1 : 0);
+    }
+    out.push_back(admitted[i] ? 1 : 0);
+    out.push_back(static_cast<double>(done.dropped));
+    Append(Summarize(*draft.limit, draft.state, check.Of(draft)), out);
+  }
+}
+
+}  // namespace
+
+CoalescedChecks Check::Of(const Draft& draft, std::int64_t granted) const {
+  return {.demand = {asked.demand, draft.units}, .lease = lease, .granted = granted, .now = now};
+}
+
+void Append(const CounterSnapshot& snapshot, std::vector<double>& out) {
+  for (const double field : FieldsOf(snapshot)) out.push_back(field);
+}
+
+std::vector<double> Decide(const Check& check, std::vector<Draft>& drafts, Records& records,
+                           Planted planted) {
+  std::vector<double> out;
+  const Asked& asked = check.asked;
+  const bool is_charge = asked.demand.mode == Mode::kCharge && !asked.leased &&
+                         drafts.size() == 1 &&
+                         std::holds_alternative<FixedWindow>(*drafts.front().limit);
+  if (is_charge) {
+    DecideCharges(check, drafts.front(), out);
+  } else if (asked.demand.consumes_or_peeks()) {
+    const std::vector<Held> held = DecideGroups(check, drafts, out);
+    if (asked.recorded) Enter(check, drafts, held, records);
+  } else if (asked.recorded) {
+    DecideByRecords({.check = check, .planted = planted}, drafts, records, out);
+  } else {
+    DecideChanges(check, drafts, out);
+  }
+  return out;
+}
+
+}  // namespace sluice::simulation

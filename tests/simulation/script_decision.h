@@ -1,0 +1,68 @@
+// The decisions of the check script on counters that have been read, with the algorithms of core.
+// The twin of scripts/lua/decide.lua. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/algorithm/counter.h"
+#include "tests/simulation/planted.h"
+
+namespace sluice::simulation {
+
+// What equal checks ask.
+struct Asked {
+  Demand demand;
+  bool leased = false;
+  bool recorded = false;                                       // under a lease of units
+  std::vector<std::pair<std::size_t, std::int64_t>> counters;  // limit, group
+};
+
+// One counter of one check.
+struct Draft {
+  const Limit* limit;
+  std::int64_t group;
+  std::string name;    // its key, or what it counts
+  std::string record;  // the key of the record beside it, of a lease of units
+  std::int64_t units = 0;
+  CounterState state{};
+  bool found = false;  // otherwise the counter is new
+  bool changed = false;
+  std::int64_t charged = 0;  // units, less those undone
+  // By settling a lease of units.
+  std::int64_t given_back = 0;
+  std::int64_t charged_on_top = 0;
+};
+
+// What a lease of units has taken of the counters of one hash tag.
+struct Record {
+  std::vector<Held> held;  // in the order of the check
+  bool settled = false;    // then only this is known
+  Time lease_ends{};
+  Time ends{};  // of the record
+};
+using Records = std::map<std::string, Record, std::less<>>;  // by key
+
+struct Check {
+  const Asked& asked;
+  Time now;
+  std::optional<Lease> lease{};
+  std::int64_t n = 1;
+  std::vector<std::vector<double>> before{};  // of an undo, by counter
+
+  CoalescedChecks Of(const Draft& draft, std::int64_t granted = 0) const;
+};
+
+// Returns the numbers of the reply. Changes the drafts and the records.
+std::vector<double> Decide(const Check& check, std::vector<Draft>& drafts, Records& records,
+                           Planted planted);
+
+void Append(const CounterSnapshot& snapshot, std::vector<double>& out);
+
+}  // namespace sluice::simulation
