@@ -88,6 +88,7 @@ end
 
 at = 9
 local requests = {}
+local reads_records = false -- a take only writes them
 for i = 1, numbers[5] do
   local mode, time, count = numbers[at], numbers[at + 1], numbers[at + 3]
   local request = {
@@ -107,6 +108,7 @@ for i = 1, numbers[5] do
     request.is_plain = request.is_plain and group == 0 and limit.algorithm.fields
     at = at + 2
   end
+  reads_records = reads_records or request.recorded and mode ~= CONSUME
   if mode == CHARGE and count == 1 and not request.leased then
     request.charge = request.limits[1].algorithm.charge
     request.is_plain = request.charge
@@ -145,7 +147,7 @@ local elsewhere -- by index, why a counter cannot be read on this node; nil: all
 local decide, decide_change, run, enter, decide_record
 local leases = declared and 0 or key_count -- index into ARGV just before the next lease
 if declared then
-  strings = read_strings(keys)
+  strings = read_strings(keys, reads_records and #keys or key_count)
 else
   strings, are_new, elsewhere = read_one_by_one(keys, key_count)
 end

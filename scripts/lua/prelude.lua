@@ -29,14 +29,14 @@ local function pack_doubles(numbers, count)
   return table.concat(pieces)
 end
 
--- The strings stored under `names`, in order; false if a key is absent or not a string.
-local function read_strings(names)
-  if #names <= PIECE then
-    return call('MGET', unpack(names))
+-- The strings stored under the first `count` names, in order; false if a key is absent or not a string.
+local function read_strings(names, count)
+  if count <= PIECE then
+    return call('MGET', unpack(names, 1, count))
   end
   local strings = {}
-  for first = 1, #names, PIECE do
-    local piece = call('MGET', unpack(names, first, min(#names, first + PIECE - 1)))
+  for first = 1, count, PIECE do
+    local piece = call('MGET', unpack(names, first, min(count, first + PIECE - 1)))
     for i = 1, #piece do
       strings[first + i - 1] = piece[i]
     end

@@ -26,6 +26,7 @@ local function recorders(run)
   -- expensive, so all checks use the same.
   local held, x, y, z = {}, {}, {}, {}
   local draft_a, draft_b, draft_c, admitted, group_admits = {}, {}, {}, {}, {}
+  local rest = {} -- by index into KEYS: where the next counter begins in an open record; 0: not open
   local texts = {} -- of seconds
 
   local function write(k, value, lasts)
@@ -86,40 +87,38 @@ local function recorders(run)
   end
 
   -- Reads the records of a check: what its counters hold. Returns what became of the lease (0 open, 1
-  -- settled, 2 unknown), when it ends, and the open records by key.
+  -- settled, 2 unknown) and when it ends.
   local function read_records(request, first_record)
-    local found, status, ends = {}, 2, 0
+    local status, ends = 2, 0
+    for i = 1, request.count do
+      rest[key_count + numbers[first_record + i - 1]] = nil
+    end
     for i = 1, request.count do
       local k = key_count + numbers[first_record + i - 1]
-      local record = found[k]
-      if record == nil then
-        record = false
-        local value = strings[k]
+      local value, place = strings[k], rest[k]
+      if place == nil then
+        place = 0
         local kind, counted, its_end
         if value and #value >= RECORD_HEADER then
           kind, counted, its_end = unpack_numbers(RECORD_LAYOUT, value)
         end
         if kind == OPEN and #value == RECORD_HEADER + 32 * counted then
           if now < its_end + SETTLES_FOR then
-            record = { unpack_numbers('<' .. rep('dddd', counted), value, RECORD_HEADER + 1) }
-            record.place, record.counted = 0, counted
-            status, ends = 0, max(ends, its_end)
+            status, ends, place = 0, max(ends, its_end), RECORD_HEADER + 1
           end
         elseif kind == SETTLED then
           status = now < its_end and min(status, 1) or status
         elseif value then
           error('the key holds a record of an unknown format: ' .. keys[k], 0)
         end
-        found[k] = record
       end
       held[i] = -1
-      if record and record.place < 4 * record.counted then
-        local p = record.place
-        held[i], x[i], y[i], z[i] = record[p + 1], record[p + 2], record[p + 3], record[p + 4]
-        record.place = p + 4
+      if place > 0 and place < #value then
+        held[i], x[i], y[i], z[i], place = unpack_numbers('<dddd', value, place)
       end
+      rest[k] = place
     end
-    return status, ends, found
+    return status, ends
   end
 
   -- Settles what a counter holds by what was used. Returns as `changed` does.
@@ -160,17 +159,21 @@ local function recorders(run)
     return a, b, c or 0
   end
 
-  local function write_records(request, first_record, status, found)
+  local function write_records(request, first_record, status)
     if request.mode == CHARGE and status == 2 then
       write_open(request, first_record)
       return
     end
-    for k, record in pairs(found) do
-      if record and request.mode == SETTLE then
+    for i = 1, request.count do
+      local k = key_count + numbers[first_record + i - 1]
+      local is_open = rest[k] > 0
+      rest[k] = 0
+      if is_open and request.mode == SETTLE then
         local known_until = now + KNOWS_SETTLED_FOR
         write(k, pack_numbers(RECORD_LAYOUT, SETTLED, 0, known_until), KNOWS_SETTLED_FOR)
-      elseif record then
-        local header = pack_numbers(RECORD_LAYOUT, OPEN, record.counted, now + request.ttl)
+      elseif is_open then
+        local _, counted = unpack_numbers(RECORD_LAYOUT, strings[k])
+        local header = pack_numbers(RECORD_LAYOUT, OPEN, counted, now + request.ttl)
         local value = header .. strings[k]:sub(RECORD_HEADER + 1)
         write(k, value, request.ttl + SETTLES_FOR)
       end
@@ -183,7 +186,7 @@ local function recorders(run)
     local mode, count, limits, groups = request.mode, request.count, request.limits, request.groups
     local costs = first_key + count - 1 -- before the first one
     local first_record = costs + count + 1
-    local status, ends, found = read_records(request, first_record)
+    local status, ends = read_records(request, first_record)
     local all_admit = mode ~= RENEW or status == 0 and now < ends
     for i = 1, count do
       local limit, group = limits[i], groups[i]
@@ -235,7 +238,7 @@ local function recorders(run)
       end
     end
     if changes then
-      write_records(request, first_record, status, found)
+      write_records(request, first_record, status)
     end
     return length
   end

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "store/redis/redis_url.h"
 
 namespace sluice {
 
@@ -59,10 +58,8 @@ Result<void> Credentials::LoadServerTls(const Settings& settings) {
   return {};
 }
 
-// Does nothing for a URL without TLS. A malformed URL is reported when the store is created.
 Result<void> Credentials::LoadRedisTls(const Settings& settings) {
-  const auto url = RedisUrl::Parse(settings.redis_url);
-  if (!url || !url->tls) return {};
+  if (!settings.uses_redis_tls()) return {};
   auto tls = net::TlsClientContext::Load({.certificate_chain = settings.redis_tls_certificate,
                                           .private_key = settings.redis_tls_key,
                                           .ca = settings.redis_tls_ca});

@@ -53,7 +53,7 @@ envoy::RlsOptions RlsOptionsOf(const EnvoySettings& settings) {
 
 // Before servers have been counted, the share is unknown.
 Share InitialShare(const Settings& settings) {
-  if (settings.redis_url.empty()) return Share::Whole();
+  if (!settings.uses_redis()) return Share::Whole();
   return settings.fleet_share ? Share::OfNumber(*settings.fleet_share) : Share::Nothing();
 }
 
@@ -81,7 +81,7 @@ Histogram& LoopLateness(MetricsRegistry& metrics) {
 Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::IoThreads& io,
                                                  MetricsRegistry& metrics, StoreListener& listener,
                                                  const Credentials& credentials) {
-  if (settings.redis_url.empty()) {
+  if (!settings.uses_redis()) {
     spdlog::info("store: embedded, for this server alone (give --redis URL to share quotas)");
     return std::unique_ptr<RedisStore>();
   }

@@ -193,16 +193,16 @@ class Reader {
              "a certificate needs its private key, as redis.tls.key, and a key its certificate");
     }
     const auto given = settings_.redis_tls_ca + certificate + key + settings_.redis_tls_server_name;
-    if (!given.empty() && !settings_.redis_url.starts_with("rediss")) {
+    if (!given.empty() && !settings_.uses_redis_tls()) {
       Report("redis.tls", "has no effect unless redis.url begins with rediss");
     }
   }
 
   void CheckXds(const XdsSettings& xds) {
-    if (xds.tls_certificate.empty() != xds.tls_key.empty()) {
+    if (xds.certificate.empty() != xds.key.empty()) {
       Report("envoy.xds.tls", "a certificate needs its private key, and a key its certificate");
     }
-    if (xds.tls_ca.empty() && !(xds.tls_certificate + xds.tls_server_name).empty()) {
+    if (xds.ca.empty() && !(xds.certificate + xds.server_name).empty()) {
       Report("envoy.xds.tls", "has no effect without envoy.xds.tls.ca");
     }
     if (xds.longest_pause < xds.first_pause) {
@@ -216,7 +216,7 @@ class Reader {
 
   // A setting without effect usually means that another one is missing.
   void CheckEffect() {
-    if (!settings_.redis_password_file.empty() && settings_.redis_url.empty()) {
+    if (!settings_.redis_password_file.empty() && !settings_.uses_redis()) {
       Report("redis.password_file", "has no effect without redis.url");
     }
     if (settings_.grpc_socket_mode && !settings_.grpc.is_unix()) {

@@ -27,10 +27,11 @@ struct XdsSettings {
   std::string node_id;
   std::vector<std::pair<std::string, std::string>> node_metadata;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::string tls_ca;  // "system": the system's authorities
-  std::string tls_certificate;
-  std::string tls_key;  // not empty with tls_certificate
-  std::string tls_server_name;
+  // Of TLS. All empty: none.
+  std::string ca;  // "system": the system's authorities
+  std::string certificate;
+  std::string key;  // not empty with certificate
+  std::string server_name;
   Duration first_pause{};
   Duration longest_pause{};
   std::size_t max_message = 0;  // bytes
@@ -98,6 +99,9 @@ struct Settings {
   std::size_t max_keys = 0;
   std::size_t max_memory = 0;  // bytes
   EnvoySettings envoy;
+
+  bool uses_redis() const { return !redis_url.empty(); }
+  bool uses_redis_tls() const { return redis_url.starts_with("rediss"); }
 
   bool operator==(const Settings&) const = default;
 };
@@ -256,16 +260,16 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
       {"envoy.xds.tls.ca", "FILE", "none",
        "authorities (PEM) that sign the control plane's certificate; system: those of the system; "
        "none: no TLS",
-       SetText(to.envoy.xds.tls_ca)},
+       SetText(to.envoy.xds.ca)},
       {"envoy.xds.tls.certificate", "FILE", "none",
        "certificate chain (PEM) that this server presents to the control plane; these files are "
        "read for each connection",
-       SetText(to.envoy.xds.tls_certificate)},
+       SetText(to.envoy.xds.certificate)},
       {"envoy.xds.tls.key", "FILE", "none", "private key (PEM) of that certificate",
-       SetText(to.envoy.xds.tls_key)},
+       SetText(to.envoy.xds.key)},
       {"envoy.xds.tls.server_name", "NAME", "none",
        "the name that the control plane's certificate must have; none: the host connected to",
-       SetText(to.envoy.xds.tls_server_name)},
+       SetText(to.envoy.xds.server_name)},
       {"envoy.xds.first_pause", "TIME", "10s",
        "about how long to wait before connecting to the control plane again",
        SetLength(to.envoy.xds.first_pause, milliseconds(1), hours(1))},

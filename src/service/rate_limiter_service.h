@@ -1,5 +1,5 @@
-// The RateLimiter service of the API: CheckLimit, CheckLimits, CheckLimitStream, RenewLease and
-// ReleaseLease.
+// The RateLimiter service of the API: CheckLimit, CheckLimits, CheckLimitStream, RenewLease,
+// ReleaseLease and SettleLease.
 //
 // Thread-safe. Must outlive the servers that use its methods.
 #pragma once

@@ -15,6 +15,7 @@
 #include "tests/store/blocking_check.h"
 #include "tests/store/raw_redis.h"
 #include "tests/support/redis_cluster.h"
+#include "tests/support/redis_sentinels.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/wait_until.h"
 
@@ -215,6 +216,26 @@ TEST(RedisLeases, RedisIsKilledAndReturns_WhatIsSettled_IsAppliedOnce) {
   server.Start();
   ASSERT_TRUE(store->WaitUntilReady(kPatience));
   EXPECT_TRUE(WaitUntil(kPatience, [&] { return Used(*store, "sluice:{t/r}:k") == 3 * kLeases; }));
+}
+
+// The new master has the records of all leases. Settlements wait until it is known.
+TEST(RedisLeases, SentinelsChooseAnotherMaster_WhatIsSettledMeanwhile_IsAppliedOnce) {
+  constexpr std::uint32_t kLeases = 500;
+  RedisSentinels redis({});
+  const auto store = Connect(redis.Url());
+  const std::vector<CounterSpec> specs{{"sluice:{t/r}:k", kWindow}};
+  ASSERT_NO_FATAL_FAILURE(TakeMany(*store, specs, kLeases));
+  ASSERT_EQ(redis.master().Connect().Integer({"WAIT", "1", "0"}), 1);
+  RedisServer& old = redis.master();
+  old.Kill();
+  std::vector<std::unique_ptr<BlockingCheck>> checks;
+  for (std::uint32_t i = 0; i < kLeases; ++i) checks.push_back(Make(specs, i, Mode::kSettle, 3));
+  EXPECT_EQ(SettleAll(*store, checks), static_cast<int>(kLeases));
+  redis.WaitForOther(old);
+  EXPECT_EQ(SettleAll(*store, checks), static_cast<int>(kLeases)) << "repeated by callers";
+  EXPECT_TRUE(store->WaitUntilSettled(SteadyNow() + kPatience));
+  EXPECT_EQ(Used(*store, "sluice:{t/r}:k"), 3 * kLeases);
+  EXPECT_EQ(Make(specs, 7, Mode::kSettle, 0)->RunOn(*store).settled, Settled::kAlreadySettled);
 }
 
 TEST(RedisLeases, WaitUntilSettled_LastsUntilRedisAnswersOrTheDeadline) {

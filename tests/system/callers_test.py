@@ -16,7 +16,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "bench/door"))
 # pylint: disable=wrong-import-position
 import http2
 import running
-from doors import LIMITER, Grpc, Http, api, check_of
+from doors import ADMIN_CALLS, LEASE_CALLS, LEASE_PATHS, LIMITER, Grpc, Http, api, check_of
 
 RULES = """
 domain: {domain}
@@ -135,7 +135,7 @@ class DoorsTest(unittest.TestCase):
         for door in ("CheckLimit", "CheckLimits", "reflection v1", "reflection v1alpha"):
             self.assertNotIsInstance(doors.pop(door), str, door)
         self.assertEqual(len(doors.pop("CheckLimitStream")), 1)
-        for door in ("RenewLease", "ReleaseLease"):
+        for door in LEASE_CALLS:
             self.assertEqual(doors.pop(door), "PERMISSION_DENIED", door)
         self.assertEqual(set(doors.values()), {"UNAUTHENTICATED"}, "doors of operators")
         self.assertEqual(caller.check("bank"), "PERMISSION_DENIED")
@@ -143,8 +143,8 @@ class DoorsTest(unittest.TestCase):
         for over_http in self.https("checkout"):
             statuses = {door: answer[0] for door, answer in over_http.doors().items()}
             self.assertEqual(statuses, {
-                "/v1/check": 200, "/v1/checks": 200, "/v1/auth": 204, "/v1/leases/renew": 403,
-                "/v1/leases/release": 403, "/rules": 401, "/metrics": 403})
+                "/v1/check": 200, "/v1/checks": 200, "/v1/auth": 204,
+                **dict.fromkeys(LEASE_PATHS, 403), "/rules": 401, "/metrics": 403})
             self.assertEqual(over_http.ask("GET", "/v1/auth?domain=bank")[0], 401,
                              "not 403, which proxies take for a denial")
 
@@ -241,9 +241,9 @@ class WithoutCallersTest(unittest.TestCase):
     def test_everybody_checks_and_no_more(self):
         sluiced, _ = start("{{}}")
         answers = Grpc(sluiced.grpc).doors()
-        for door in ("Explain", "ResetLimit", "ListRules", "ReloadRules"):
+        for door in (*ADMIN_CALLS, "Watch"):
             self.assertEqual(answers.pop(door), "PERMISSION_DENIED", door)
-        for door in ("RenewLease", "ReleaseLease"):
+        for door in LEASE_CALLS:
             self.assertEqual(answers.pop(door), "INVALID_ARGUMENT", door)
         for door, answer in answers.items():
             self.assertNotIsInstance(answer, str, door)
@@ -256,8 +256,8 @@ class WithoutCallersTest(unittest.TestCase):
                 self.assertEqual(status, 400, text)
             statuses = {door: answer[0] for door, answer in Http(address).doors().items()}
             self.assertEqual(statuses, {
-                "/v1/check": 200, "/v1/checks": 200, "/v1/auth": 204, "/v1/leases/renew": 400,
-                "/v1/leases/release": 400, "/rules": 403, "/metrics": 200})
+                "/v1/check": 200, "/v1/checks": 200, "/v1/auth": 204,
+                **dict.fromkeys(LEASE_PATHS, 400), "/rules": 403, "/metrics": 200})
 
 
 if __name__ == "__main__":

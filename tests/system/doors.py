@@ -8,9 +8,12 @@ import grpc
 from sluice.v1 import rate_limiter_pb2 as api
 
 LIMITER = "/sluice.v1.RateLimiter/"
+LEASE_CALLS = ("RenewLease", "ReleaseLease", "SettleLease")
 ADMIN = "/sluice.v1.Admin/"
+ADMIN_CALLS = ("Explain", "ResetLimit", "ListRules", "ReloadRules")
 ENVOY = "/envoy.service.ratelimit.v3.RateLimitService/"
 REFLECTION = "/grpc.reflection.{}.ServerReflection/ServerReflectionInfo"
+LEASE_PATHS = ("/v1/leases/renew", "/v1/leases/release", "/v1/leases/settle")
 TIMEOUT = 20
 
 
@@ -89,12 +92,11 @@ class Grpc:
             "CheckLimit": self.call(LIMITER + "CheckLimit", check_of().SerializeToString()),
             "CheckLimits": self.call(LIMITER + "CheckLimits", batch),
             "CheckLimitStream": self.stream(LIMITER + "CheckLimitStream", batch),
-            "RenewLease": self.call(LIMITER + "RenewLease", b""),
-            "ReleaseLease": self.call(LIMITER + "ReleaseLease", b""),
+            **{name: self.call(LIMITER + name, b"") for name in LEASE_CALLS},
             "reflection v1": self.stream(REFLECTION.format("v1"), b"\x3a\x01*"),
             "reflection v1alpha": self.stream(REFLECTION.format("v1alpha"), b"\x3a\x01*"),
-            **{name: self.call(ADMIN + name, b"")
-               for name in ("Explain", "ResetLimit", "ListRules", "ReloadRules")},
+            **{name: self.call(ADMIN + name, b"") for name in ADMIN_CALLS},
+            "Watch": self.stream(ADMIN + "Watch", b""),
         }
 
 
@@ -131,8 +133,7 @@ class Http:
         return {
             "/v1/check": self.ask("POST", "/v1/check", check),
             "/v1/checks": self.ask("POST", "/v1/checks", {"checks": [check]}),
-            "/v1/leases/renew": self.ask("POST", "/v1/leases/renew", {"leaseId": "x"}),
-            "/v1/leases/release": self.ask("POST", "/v1/leases/release", {"leaseId": "x"}),
+            **{path: self.ask("POST", path, {"leaseId": "x"}) for path in LEASE_PATHS},
             "/v1/auth": self.ask("GET", "/v1/auth?domain=shop&endpoint=/pay"),
             "/rules": self.ask("GET", "/rules"),
             "/metrics": self.ask("GET", "/metrics"),

@@ -2,13 +2,17 @@
 as JSON and by the tool, with the embedded store and with Redis.
 
 Usage: leases_test.py SLUICE SLUICED PYTHON_PROTO
+SETTLED_IN_OUTAGE=50000 OUTAGE_SECONDS=60 makes the outage of Redis longer.
 """
 
 import concurrent.futures
 import json
+import os
 import pathlib
 import subprocess
 import sys
+import threading
+import time
 import unittest
 
 SLUICE, SLUICED = sys.argv[1:3]
@@ -248,6 +252,75 @@ class RedisTest(LeasesTest, unittest.TestCase):
         _, url = running.start_redis(running.directory())
         cls.redis = ("--redis", url, "--redis-timeout", "900ms")
         super().setUpClass()
+
+
+class OutageTest(unittest.TestCase):
+    LEASES = int(os.environ.get("SETTLED_IN_OUTAGE", "2000"))
+    SECONDS = float(os.environ.get("OUTAGE_SECONDS", "0"))
+    RULES = """
+domain: llm
+rules:
+  - name: model
+    limits: [{algorithm: fixed_window, limit: 1000000000, window: 30d, counts: [input]}]
+"""
+
+    def setUp(self):
+        self.folder = running.directory()
+        (self.folder / "llm.yaml").write_text(self.RULES, encoding="utf-8")
+        self.redis, url = self.start_redis()
+        _, ready = running.start(
+            [SLUICED, "--rules", self.folder, "--redis", url, "--redis-timeout", "900ms", "--grpc",
+             "127.0.0.1:0", "--http", "127.0.0.1:0"], "ready grpc=")
+        self.grpc = Grpc(ready.split("grpc=")[1].split()[0])
+        self.http = Http(ready.split("http=")[1].split()[0])
+
+    def start_redis(self):
+        return running.start_redis(self.folder, "--appendonly", "yes", "--appendfsync", "always")
+
+    def call_all(self, name, requests, seconds=0):
+        """The answers, of calls begun within `seconds`, at most 100 at a time."""
+        method = self.grpc.channel.unary_unary(LIMITER + name)
+        places, calls, begin = threading.Semaphore(100), [], time.monotonic()
+        for number, request in enumerate(requests):
+            due = begin + seconds * number / len(requests)
+            time.sleep(max(0, due - time.monotonic()))
+            places.acquire()  # pylint: disable=consider-using-with
+            call = method.future(request.SerializeToString(), timeout=60)
+            call.add_done_callback(lambda _: places.release())
+            calls.append(call)
+        return [call.result() for call in calls]
+
+    def settle_all(self, leases, seconds=0):
+        requests = [api.SettleLeaseRequest(lease_id=it, amounts={"input": 3}) for it in leases]
+        answers = self.call_all("SettleLease", requests, seconds)
+        return {outcome(api.SettleLeaseResponse.FromString(it)) for it in answers}
+
+    def used(self):
+        """None if Redis has not said it."""
+        peek = api.CheckLimitRequest(domain="llm", mode=api.MODE_PEEK, amounts={"input": 1})
+        answer = api.CheckLimitResponse.FromString(
+            self.grpc.call(LIMITER + "CheckLimit", peek.SerializeToString()))
+        if answer.source != api.SOURCE_STORE:
+            return None
+        return 1_000_000_000 - answer.limits[0].remaining
+
+    def test_settled_while_redis_is_away_is_applied_once_afterwards(self):
+        take = api.CheckLimitRequest(domain="llm", amounts={"input": 10})
+        take.lease_ttl.FromSeconds(600)
+        leases = [api.CheckLimitResponse.FromString(it).lease.id
+                  for it in self.call_all("CheckLimit", [take] * self.LEASES)]
+        self.assertEqual(self.used(), 10 * self.LEASES)
+        self.redis.kill()
+        self.redis.wait()
+        running.wait_until(lambda: self.used() is None, 60, "the server has noticed")
+        self.assertEqual(self.settle_all(leases, self.SECONDS), {"OUTCOME_QUEUED"})
+        self.start_redis()
+        running.wait_until(lambda: self.used() == 3 * self.LEASES, 60, "all are applied")
+        self.assertEqual(self.settle_all(leases[:100]), {"OUTCOME_ALREADY_SETTLED"})
+        self.assertEqual(self.used(), 3 * self.LEASES)
+        page = self.http.ask("GET", "/metrics")[1]
+        self.assertIn("\nsluice_redis_lost_settles_total 0\n", page)
+        self.assertIn("\nsluice_redis_queued_settles{loop=\"io-0\"} 0\n", page)
 
 
 if __name__ == "__main__":

@@ -56,50 +56,71 @@ rules:
 """
 START = 1792886400_000000  # µs
 REQUESTS = 4000
+DAYS, SECONDS = 8, 240
 
 
 class SameDecisions(unittest.TestCase):
-    def test_every_interval_and_key(self):
-        folder = directory()
-        (folder / "rules").mkdir()
-        (folder / "rules" / "shop.yaml").write_text(RULES)
-        clock = folder / "clock"
+    def setUp(self):
+        self.folder = directory()
+        (self.folder / "rules").mkdir()
+        (self.folder / "rules" / "shop.yaml").write_text(RULES)
+        clock = self.folder / "clock"
         clock.write_bytes(struct.pack("q", START))
         environment = {**os.environ, "LD_PRELOAD": CLOCK, "FROZEN_CLOCK_FILE": str(clock)}
-        _, line = start([SLUICED, "--rules", folder / "rules", "--grpc", "127.0.0.1:0", "--http",
-                         "127.0.0.1:0"], "ready", env=environment)
+        _, line = start([SLUICED, "--rules", self.folder / "rules", "--grpc", "127.0.0.1:0",
+                         "--http", "127.0.0.1:0"], "ready", env=environment)
         host = next(word for word in line.split() if word.startswith("http=")).split("=")[1]
-        server = http.client.HTTPConnection(host, timeout=60)
-        self.addCleanup(server.close)
-        chosen = random.Random(11)
+        self.server = http.client.HTTPConnection(host, timeout=60)
+        self.addCleanup(self.server.close)
+        file = open(clock, "r+b")
+        self.addCleanup(file.close)
+        self.time = mmap.mmap(file.fileno(), 8)
+        self.addCleanup(self.time.close)
+        self.random = random.Random(11)
+
+    def ask(self, at, users, costs):
+        """A random request at a time in microseconds: its line of a log, and whether it is denied."""
+        self.time[:] = struct.pack("q", at)
+        attributes = {"user": f"u{8 - self.random.randrange(1, users + 1)}",
+                      "endpoint": self.random.choice(["/pay", "/list", "/queue", "/other"])}
+        cost = self.random.choice(costs)
+        body = {"domain": "shop", "attributes": attributes, "cost": cost}
+        self.server.request("POST", "/v1/check", json.dumps(body))
+        answer = json.loads(self.server.getresponse().read())
+        return {"time": at, "cost": cost, **attributes}, answer["decision"] == "DECISION_DENIED"
+
+    def replay(self, lines):
+        """What was checked and denied in each second."""
+        log = self.folder / "log.jsonl"
+        log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        done = subprocess.run([SLUICE, "replay", "--json", "--cost", "$.cost",
+                               self.folder / "rules", log],
+                              check=True, capture_output=True, text=True, timeout=300)
+        over_time = json.loads(done.stdout)["result"]["over_time"]
+        self.assertEqual(over_time["seconds"], 1)
+        return over_time["checked_denied"]
+
+    def test_every_interval_of_many_requests(self):
         at = START
         denied, checked, logged = collections.Counter(), collections.Counter(), []
-        with open(clock, "r+b") as file, mmap.mmap(file.fileno(), 8) as time:
-            for _ in range(REQUESTS):
-                at += chosen.randrange(60_000)
-                time[:] = struct.pack("q", at)
-                attributes = {"user": f"u{chosen.randrange(8)}",
-                              "endpoint": chosen.choice(["/pay", "/list", "/queue", "/other"])}
-                cost = chosen.choice([1, 1, 1, 2])
-                body = {"domain": "shop", "attributes": attributes, "cost": cost}
-                server.request("POST", "/v1/check", json.dumps(body))
-                answer = json.loads(server.getresponse().read())
-                second = at // 1_000_000
-                checked[second] += 1
-                denied[second] += answer["decision"] == "DECISION_DENIED"
-                logged.append({"time": at, "cost": cost, **attributes})
-        log = folder / "log.jsonl"
-        log.write_text("".join(json.dumps(line) + "\n" for line in logged))
-        done = subprocess.run([SLUICE, "replay", "--json", "--cost", "$.cost", folder / "rules", log],
-                              check=True, capture_output=True, text=True, timeout=300)
-        result = json.loads(done.stdout)["result"]
-        self.assertEqual(result["over_time"]["seconds"], 1)
-        first = START // 1_000_000
-        expected = [[checked[first + i], denied[first + i]]
-                    for i in range(len(result["over_time"]["checked_denied"]))]
-        self.assertEqual(sum(pair[0] for pair in expected), REQUESTS)
+        for _ in range(REQUESTS):
+            at += self.random.randrange(60_000)
+            line, is_denied = self.ask(at, 8, [1, 1, 1, 2])
+            second = (at - START) // 1_000_000
+            checked[second] += 1
+            denied[second] += is_denied
+            logged.append(line)
         self.assertGreater(sum(denied.values()), 500)
-        self.assertEqual(result["over_time"]["checked_denied"], expected)
+        self.assertEqual(self.replay(logged), [[checked[i], denied[i]] for i in range(second + 1)])
+
+    def test_every_decision_of_one_request_a_second(self):
+        for day in range(DAYS):  # after which all counters are as new
+            begin = START + day * 86_400_000_000
+            logged, denied = zip(*(
+                self.ask(begin + i * 1_000_000 + self.random.randrange(1_000_000), 2, [1, 2, 3, 4])
+                for i in range(SECONDS)))
+            self.assertIn(sum(denied), range(SECONDS // 5, SECONDS * 4 // 5))
+            self.assertEqual(self.replay(logged), [[1, int(it)] for it in denied])
 
 
 if __name__ == "__main__":

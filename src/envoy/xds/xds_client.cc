@@ -37,10 +37,10 @@ Result<std::string> ReadPem(const std::string& path) {
 }
 
 Result<std::shared_ptr<grpc::ChannelCredentials>> CredentialsOf(const XdsSettings& settings) {
-  if (settings.tls_ca.empty()) return grpc::InsecureChannelCredentials();
-  auto ca = ReadPem(settings.tls_ca);
-  auto certificate = ReadPem(settings.tls_certificate);
-  auto key = ReadPem(settings.tls_key);
+  if (settings.ca.empty()) return grpc::InsecureChannelCredentials();
+  auto ca = ReadPem(settings.ca);
+  auto certificate = ReadPem(settings.certificate);
+  auto key = ReadPem(settings.key);
   for (const auto* const text : {&ca, &certificate, &key}) {
     if (!*text) return text->error();
   }
@@ -59,8 +59,8 @@ std::shared_ptr<grpc::Channel> ChannelTo(const XdsSettings& settings,
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMilliseconds);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMilliseconds);
-  if (!settings.tls_server_name.empty()) {
-    arguments.SetSslTargetNameOverride(settings.tls_server_name);
+  if (!settings.server_name.empty()) {
+    arguments.SetSslTargetNameOverride(settings.server_name);
   }
   return grpc::CreateCustomChannel(settings.server, std::move(credentials), arguments);
 }
