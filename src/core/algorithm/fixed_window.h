@@ -53,6 +53,7 @@ struct FixedWindow : CommonFacts {
     if (align == Align::kFirst || align == Align::kEpoch) {
       its.Refuse("utc_offset", "is an offset only with align: clock or window: month");
     }
+    its.LengthIfAny("prefetch", prefetch, kMinPrefetch, kMaxPrefetch);
   }
   // Two windows in a row may have admitted twice the limit.
   bool Includes(const FixedWindow& other) const {
@@ -77,6 +78,7 @@ struct FixedWindow : CommonFacts {
   }
   static bool DenialLasts(Mode) { return true; }
   std::int64_t MostAtOnce() const { return limit; }
+  Duration GrantLife() const { return prefetch; }
 
   // The count can exceed the limit (CHARGE, or the limit was lowered).
   struct Snapshot {

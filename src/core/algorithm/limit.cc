@@ -59,6 +59,10 @@ std::optional<Duration> LeaseTtl(const Limit& limit) {
       limit);
 }
 
+Duration GrantLife(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.GrantLife(); }, limit);
+}
+
 bool RefundsInFull(const Limit& limit) {
   return std::visit([](const auto& algorithm) { return algorithm.RefundsInFull(); }, limit);
 }

@@ -87,6 +87,10 @@ bool TakesLeases(const Limit& limit);
 // The longest time for which a lease may hold slots. Empty unless TakesLeases.
 std::optional<Duration> LeaseTtl(const Limit& limit);
 
+// The longest life of a grant that a server asks for (see grant.h): its `prefetch`, but at most a
+// fourth of the time in which the counter fills. Zero: servers ask for none.
+Duration GrantLife(const Limit& limit);
+
 // Whether a refund gives back all that a check has taken. Otherwise callers have already been told
 // their waits or prices, and a lease that is settled with less than it took gives nothing back.
 bool RefundsInFull(const Limit& limit);

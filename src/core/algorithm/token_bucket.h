@@ -69,6 +69,7 @@ struct TokenBucket : CommonFacts {
     return mode == Mode::kConsume || (mode == Mode::kPeek && !starts_empty);
   }
   std::int64_t MostAtOnce() const { return borrows ? MaxDebt() / period.count() : burst; }
+  Duration GrantLife() const { return std::min(prefetch, Duration(Capacity() / rate / 4)); }
 
   struct Snapshot {
     std::int64_t level = 0;  // in 1/period of a token; below zero: debt
@@ -148,16 +149,7 @@ struct TokenBucket : CommonFacts {
 
   // Undoes a check of `cost` units that found the counter as `before`: adds those tokens that would
   // still be missing if it had been the last check.
-  ChangeResult Undo(State& state, std::int64_t cost, const Snapshot& before) const {
-    const std::int64_t found = before.level + before.out * period.count();
-    const std::int64_t missing = Capacity() - (found - cost * period.count());
-    const Duration elapsed = state.last - before.last;
-    if (elapsed < Duration::zero()) return {.changed = false, .dropped = cost};
-    if (elapsed.count() >= CeilDiv(missing, rate)) return {.changed = false};
-    const std::int64_t left = missing - elapsed.count() * rate;
-    state.level = std::min(Room(state), state.level + std::min(left, cost * period.count()));
-    return {};
-  }
+  ChangeResult Undo(State& state, std::int64_t cost, const Snapshot& before) const;
 
   // What a server may take as a grant of, and for how long.
   std::int64_t Grantable(const State& state) const { return state.level / period.count(); }
@@ -174,19 +166,7 @@ struct TokenBucket : CommonFacts {
   }
 
   // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
-  Verdict Judge(const Snapshot& state, const CounterDemand& demand, bool admitted, Time now) const {
-    const Duration ahead = state.last - now;  // clock skew to wait out
-    Verdict verdict{.admitted = admitted,
-                    .limit = burst,
-                    .remaining = std::max<std::int64_t>(0, state.level / period.count()),
-                    .reset_after = TimeToReach(Capacity(), state) + ahead};
-    if (demand.units <= MostAtOnce()) {
-      const std::int64_t due = Due(demand) - Advanced(demand);
-      const std::int64_t room = demand.units * period.count() - MaxDebt();
-      verdict.retry_after = TimeToReach(std::max(due, room), state) + ahead;
-    }
-    return verdict;
-  }
+  Verdict Judge(const Snapshot& state, const CounterDemand& demand, bool admitted, Time now) const;
 
   // Time from `now` until the state equals that of a new counter. A bucket that starts empty never
   // returns to that state: it is kept until deleting it loses few tokens.
@@ -211,12 +191,7 @@ struct TokenBucket : CommonFacts {
     shared.borrows = borrows && share.Of(1) == 1;
     return shared;
   }
-  State Seed(const Snapshot& seen, Time, const Share& share) const {
-    const TokenBucket shared = For(share);
-    const std::int64_t level =
-        DripRate{shared.rate, shared.period}.ShareOf(seen.level, period, share);
-    return {{std::clamp(level, -shared.MaxDebt(), shared.Capacity()), seen.last}, {}};
-  }
+  State Seed(const Snapshot& seen, Time, const Share& share) const;
 
   // The limit whose counter adds up the tokens taken. It starts full.
   TokenBucket ForCharges() const {

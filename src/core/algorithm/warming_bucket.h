@@ -48,6 +48,7 @@ struct WarmingBucket : CommonFacts {
     bool borrows = true;
     its.Flag("borrow", borrows, true);
     if (!borrows) its.Refuse("borrow", "with warmup is true");
+    its.Refuse("prefetch", "is no prefetch with warmup");
   }
   bool Includes(const WarmingBucket& other) const { return *this == other; }
   std::string Tag() const { return "token_bucket:" + FormatDuration(period) + ":warmup"; }
