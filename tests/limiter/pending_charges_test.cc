@@ -133,8 +133,7 @@ TEST(PendingCharges, UnitsThatAreUndone_CountNoMore_InAnyWindow) {
   for (const Limit& limit : {Limit(segments), Limit(log), Limit(window)}) {
     SCOPED_TRACE(limit.index());
     PendingCharges charges;
-    const PendingCharges::Subject subject{
-        .key = "k", .limit = limit, .share = share, .seen = seen};
+    const PendingCharges::Subject subject{.key = "k", .limit = limit, .share = share, .seen = seen};
     const auto first = charges.Add(subject, 5, kLost);
     const auto second = charges.Add(subject, 3, kLost + seconds(2));
     ASSERT_TRUE(first && second);
