@@ -23,8 +23,9 @@ The fields of the tables `limit` and `request` become locals: limit_rate, reques
 a marked function uses these tables only by field, returns outside of loops, and calls other marked
 functions only in statements of the form `f(…)`, `names = f(…)` or `return f(…)`.
 
-After lone.lua follow prelude.lua, decide.lua, record.lua, the function algorithm(n), which returns the value of
-the nth algorithm's file, so that a run only executes the files it uses, and check.lua.
+After lone.lua follow prelude.lua, grants.lua, decide.lua, record.lua, the function algorithm(n), which
+returns the value of the nth algorithm's file, so that a run only executes the files it uses, and
+check.lua.
 """
 
 import hashlib
@@ -261,7 +262,7 @@ def main(out, folder):
     prelude = Source(folder / "prelude.lua")
     lone = expand_blocks((folder / "lone.lua").read_text(), algorithms, prelude.inlined)
     parts = [(folder / "constants.lua").read_text(), lone, prelude.text]
-    parts += [(folder / name).read_text() for name in ("decide.lua", "record.lua")]
+    parts += [(folder / name).read_text() for name in ("grants.lua", "decide.lua", "record.lua")]
     parts += ["local function algorithm(id)"]
     for id_, it in enumerate(algorithms, 1):
         parts.append(f"{'else' if id_ > 1 else ''}if id == {id_} then\n{it.text}")

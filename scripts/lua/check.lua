@@ -15,13 +15,17 @@
 --                           (µs; -2 - µs: the longest delay of a leaky_bucket alone) or for a
 --                           refund the time of the charge (µs since the epoch); -1: none,
 --                           whether under a lease: 0 no, 1 of slots, 2 of units, which has
---                           records; number of counters, then
+--                           records; 3: no, but servers' grants are concerned; number of counters,
+--                           then
 --                           per counter: index of its limit, group
 --             per check:    index of its request, n, then per counter the index of its key, then
 --                           per counter its units; in mode 7 then per counter the 3 numbers of the
 --                           script's reply to the check to undo, as if that check had been alone;
 --                           under a lease of units then per counter the number of its record.
---                           Mode 6 of such a lease: units that were used, or -1: as taken
+--                           Mode 6 of such a lease: units that were used, or -1: as taken.
+--                           If grants are concerned then per counter the grant that is returned
+--                           (generation, units granted, units unused; or three 0) and the one that
+--                           is wanted (units, longest life in µs; or two 0)
 --             per limit:    algorithm, number of its parameters, the parameters
 --             and zeros, so that at least five numbers follow those two of the last limit
 -- returns   { blob, message, … }, or the blob alone; blob: little-endian doubles:
@@ -32,6 +36,8 @@
 --                         was admitted (0, 1), units dropped, and its snapshot from after the
 --                         check; in these modes under a lease of units see decide_record in
 --                         record.lua;
+--                         if grants are concerned then per counter the grant (units, its
+--                         generation, its life) and the units out (grants.lua);
 --                         or only minus the index of its error message
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS if any is new; for
 --           counters in ARGV one GET each instead of MGET and EXISTS; more where an algorithm's file
@@ -51,6 +57,7 @@
 -- pack, and the loop costs time per check. Tables are the most expensive, so a state is passed as
 -- separate fields.
 
+local WIDTHS = { [0] = 2, 2, 3, 7 } -- of a check, per counter, by what is concerned
 local LAYOUTS = { [2] = '<BI3dd', [3] = '<BI3ddd' } -- by the number of fields
 
 local numbers = unpack_doubles(ARGV[#ARGV])
@@ -86,14 +93,14 @@ local reads_records = false -- a take only writes them
 for i = 1, numbers[5] do
   local mode, time, count = numbers[at], numbers[at + 1], numbers[at + 3]
   local request = {
-    mode = mode, leased = numbers[at + 2] > 0, count = count,
-    recorded = numbers[at + 2] == 2,
-    numbers = (mode == UNDO and 5 or numbers[at + 2] == 2 and 3 or 2) * count, -- per check
+    mode = mode, leased = numbers[at + 2] % 3 > 0, count = count,
+    recorded = numbers[at + 2] == 2, grants = numbers[at + 2] == 3,
+    numbers = (mode == UNDO and 5 or WIDTHS[numbers[at + 2]]) * count, -- per check
     max_wait = mode ~= REFUND and time >= 0 and time,
     max_delay = mode ~= REFUND and time ~= -1 and (time >= 0 and time or -2 - time),
     charged_at = mode == REFUND and time >= 0 and time,
     limits = {}, groups = {}, lease = false, ttl = false,
-    is_plain = mode == CONSUME and numbers[at + 2] ~= 1,
+    is_plain = mode == CONSUME and numbers[at + 2] % 2 == 0,
   }
   at = at + 4
   for j = 1, count do
@@ -172,7 +179,9 @@ for _ = 1, numbers[6] do
     asked, is_plain, charge = request.limits, request.is_plain, request.charge
     recorded = request.recorded
     if not enter and recorded then
-      prepare()
+      if not decide then
+        prepare()
+      end
       enter, decide_record = recorders(run)
     end
   end
@@ -185,7 +194,7 @@ for _ = 1, numbers[6] do
     local k, limit = numbers[first_key + i - 1], asked[i]
     local kind, value, keep, a, b, c = limit.algorithm, strings[k]
     if changed_by[k] then
-      if changed_by[k] ~= limit then
+      if changed_by[k] ~= limit or run and run.grants and run.grants[k] then
         break
       end
       keep, a, b, c = kind.advance(limit, now, state_a[k], state_b[k], state_c[k])
@@ -284,12 +293,17 @@ for k = 1, key_count do
     local kind, a, b, c = limit and limit.algorithm, state_a[k], state_b[k], state_c[k]
     -- Never negative: a SET with such an expiry would fail after others have succeeded.
     lifetime = max(lifetime or 0, kind and kind.lifetime(limit, now, a, b, c) or 0)
+    local its = run and run.grants and run.grants[k]
+    local extra = its and its.older > 0 and GRANT_FIELDS or 0
+    if extra > 0 then
+      lifetime = lifetime + LONGEST_GRANT
+    end
     local seconds = ceil(lifetime / 1000000) + 1
     local expiry = expiries[k] -- nil: a new counter
     local left = expiry and (expiry - second) % EXPIRY_MODULUS
     -- An expiry in the past looks as if it were far ahead.
     local lasts = knows_time and left and expiry > 0 and left > seconds and left < EXPIRY_MODULUS / 2
-      and kind and (kind.fields or HEADER + 8 * #a == #strings[k])
+      and kind and (kind.fields and not its or HEADER + 8 * ((kind.fields or #a) + extra) == #strings[k])
     if not lasts then
       if expiry then
         seconds = seconds + max(LINGER, floor(seconds / 4))
@@ -302,6 +316,9 @@ for k = 1, key_count do
       value = pack_numbers('<BI3', FORMAT, expiry) .. strings[k]:sub(#strings[k] % 8 + 1)
     elseif kind.fields then
       value = pack_numbers(LAYOUTS[kind.fields], FORMAT, expiry, a, b, c)
+      if extra > 0 then
+        value = value .. pack_numbers('<dddd', its.older, its.newer, its.older_ends, its.newer_ends)
+      end
     elseif not kind.write then
       value = pack_numbers('<BI3' .. rep('d', #a), FORMAT, expiry, unpack(a))
     end

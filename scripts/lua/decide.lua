@@ -3,7 +3,7 @@
 --
 -- run       variables shared with the driver: keys, numbers, now, strings, expiries,
 --           changed_by, state_a, state_b, state_c, prolong, out
---           It also gets the functions that record.lua uses
+--           It also gets the functions that record.lua and grants.lua use
 -- returns   two functions, decide for modes 1 and 2 and for charges that may be coalesced,
 --           decide_change for all others. Both take the request, n, the index of its first key in
 --           `numbers`, and `out`'s length; they append to it and return its new length, or raise
@@ -15,14 +15,16 @@ local function deciders(run)
   local strings, expiries, changed_by = run.strings, run.expiries, run.changed_by
   local state_a, state_b, state_c, prolong = run.state_a, run.state_b, run.state_c, run.prolong
   local draft_a, draft_b, draft_c = {}, {}, {}
+  local admits = {}
+  local granting -- see grants.lua; nil: no units are out
 
   local function fail_unknown(k)
     error('the key holds a counter of an unknown format: ' .. keys[k], 0)
   end
 
   -- The state that Redis holds as a string; nil if there is none.
-  local function unpack_string(k, fields)
-    local value = strings[k]
+  local function unpack_string(k, kind)
+    local value, fields = strings[k], kind.fields
     if not value then
       -- Overwriting another type would destroy foreign data.
       if call('EXISTS', keys[k]) == 1 then
@@ -32,7 +34,11 @@ local function deciders(run)
     end
     local version, header = value:byte(), #value % 8
     local known = version == FORMAT and header == HEADER or version == 1 and header == 1
-    if not known or fields and #value ~= header + 8 * fields then
+    local extra = fields and #value - header - 8 * fields or 0
+    if version == FORMAT and extra == 8 * GRANT_FIELDS and kind.cap then
+      granting = granting or granters(run)
+      granting.unpack(k, kind, value)
+    elseif not known or extra ~= 0 then
       fail_unknown(k)
     end
     local layout = '<' .. rep('d', floor(#value / 8))
@@ -45,13 +51,24 @@ local function deciders(run)
     return state
   end
 
+  -- The state with no more than what units that are out leave.
+  local function capped(k, limit, a, b, c)
+    if run.grants and run.grants[k] then
+      return granting.cap(k, limit, a, b, c)
+    end
+    return a, b, c
+  end
+
+  -- Returns the state as it is from now on.
   local function change(k, limit, a, b, c)
+    a, b, c = capped(k, limit, a, b, c)
     if limit.algorithm.at_once then
       local seconds = ceil(max(0, limit.algorithm.lifetime(limit, now, a)) / 1000000) + 1
       limit.algorithm.write(limit, keys[k], a, format('%d', seconds))
     else
       changed_by[k], state_a[k], state_b[k], state_c[k] = limit, a, b, c
     end
+    return a, b, c
   end
 
   -- The counter's state as of now. A table is the counter's own, not a copy: a check that takes
@@ -67,9 +84,11 @@ local function deciders(run)
         fail_unknown(k)
       end
     else
-      a, b, c = unpack_string(k, kind.fields)
+      a, b, c = unpack_string(k, kind)
     end
-    if a then
+    if a and run.grants and run.grants[k] then
+      keep, a, b, c = granting.advance(k, limit, a, b, c)
+    elseif a then
       keep, a, b, c = kind.advance(limit, now, a, b, c)
     else
       keep, a, b, c = kind.open(limit, now, keys[k])
@@ -93,6 +112,26 @@ local function deciders(run)
     return at + 3
   end
 
+  -- What a check returns of its grants; what it wants follows at the same places.
+  local function take_back(request, first_key)
+    granting = granting or granters(run)
+    for i = 1, request.count do
+      local k, at = numbers[first_key + i - 1], first_key + 2 * request.count + 5 * (i - 1)
+      draft_a[i], draft_b[i], draft_c[i] =
+        granting.take_back(k, request.limits[i], at, draft_a[i], draft_b[i], draft_c[i])
+    end
+  end
+
+  -- Grants units of the counters whose group admits the check, if all enforced limits do.
+  local function grant(request, first_key, allowed, length)
+    for i = 1, request.count do
+      local k, at = numbers[first_key + i - 1], first_key + 2 * request.count + 5 * (i - 1) + 3
+      local may = request.mode == CONSUME and allowed > 0 and admits[i] > 0
+      length = granting.grant(k, request.limits[i], at, may, length, draft_a[i], draft_b[i], draft_c[i])
+    end
+    return length
+  end
+
   -- Appends the grants of each group, then the snapshot of each counter. Everything that can fail
   -- precedes the first change.
   local function decide(request, n, first_key, length)
@@ -100,6 +139,9 @@ local function deciders(run)
     local limits, groups = request.limits, request.groups
     for i = 1, count do
       draft_a[i], draft_b[i], draft_c[i] = read(numbers[first_key + i - 1], limits[i], mode)
+    end
+    if request.grants then
+      take_back(request, first_key)
     end
 
     local allowed, costs = n, first_key + count - 1 -- before the first one
@@ -135,10 +177,14 @@ local function deciders(run)
           local take = request.charge or limit.algorithm.take
           a, b, c = take(limit, cost, taken, a, b, c, request)
           if a then
-            change(numbers[first_key + j - 1], limit, a, b, c)
+            draft_a[j], draft_b[j], draft_c[j] = change(numbers[first_key + j - 1], limit, a, b, c)
           end
         end
+        admits[j] = granted
       end
+    end
+    if request.grants then
+      return grant(request, first_key, allowed, length)
     end
     return length
   end
@@ -199,7 +245,7 @@ local function deciders(run)
         request, limit, cost, all_admit, records + 3 * (i - 1), draft_a[i], draft_b[i], draft_c[i]
       )
       if a then
-        change(numbers[first_key + i - 1], limit, a, b, c)
+        a, b, c = change(numbers[first_key + i - 1], limit, a, b, c)
       else
         a, b, c = draft_a[i], draft_b[i], draft_c[i]
       end
@@ -214,6 +260,6 @@ local function deciders(run)
   end
 
   run.read, run.change, run.changed, run.charge = read, change, changed, charge
-  run.append_snapshot = append_snapshot
+  run.append_snapshot, run.capped = append_snapshot, capped
   return decide, decide_change
 end

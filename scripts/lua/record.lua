@@ -137,7 +137,7 @@ local function recorders(run)
     end
     local before_a, before_b, before_c = x[i], y[i], z[i]
     if kind.fields and used > 0 then
-      before_a, before_b, before_c = kind.take(limit, used, 1, before_a, before_b, before_c)
+      before_a, before_b = kind.take(limit, used, 1, before_a, before_b, before_c)
     end
     local _, after_a, after_b, after_c =
       kind.undo(limit, now, units - used, before_a, before_b, before_c, a, b, c, request)
@@ -145,7 +145,7 @@ local function recorders(run)
   end
 
   -- A snapshot from before `cost` units that the counter has been charged already.
-  local function before_charge(request, limit, cost, a, b, c)
+  local function before_charge(request, k, limit, cost, a, b, c)
     local kind = limit.algorithm
     if kind.release then
       return 0, 0, 0
@@ -154,7 +154,7 @@ local function recorders(run)
     end
     local less_a, less_b, less_c = kind.refund(limit, cost, false, a, b, c)
     if less_a then
-      return less_a, less_b, less_c or 0
+      a, b, c = run.capped(k, limit, less_a, less_b, less_c)
     end
     return a, b, c or 0
   end
@@ -219,7 +219,7 @@ local function recorders(run)
         dropped, a, b, c = run.changed(request, limit, cost, all_admit, 0, da, db, dc)
       end
       if a then
-        run.change(numbers[first_key + i - 1], limit, a, b, c)
+        a, b, c = run.change(numbers[first_key + i - 1], limit, a, b, c)
       else
         a, b, c = da, db, dc
       end
@@ -234,7 +234,7 @@ local function recorders(run)
       length = run.append_snapshot(length + 3, limit, cost, 0, request, a, b, c)
       if mode == CHARGE and status == 2 then
         held[i] = numbers[costs + i]
-        x[i], y[i], z[i] = before_charge(request, limit, held[i], a, b, c)
+        x[i], y[i], z[i] = before_charge(request, numbers[first_key + i - 1], limit, held[i], a, b, c)
       end
     end
     if changes then

@@ -59,8 +59,16 @@ void ResetCall::Start(CheckRequest request, std::string_view rule) {
   domain_ = request.domain;
   deadline_ = request.deadline;
   // First, and independent of the store's result: in an outage these counters decide.
-  for (const std::string& key : keys_) limiter_.fallback().Forget(key);
+  ForgetHere();
   ResetIn(limiter_.local_store(), local_);
+}
+
+// What this server has learned or taken of the counters.
+void ResetCall::ForgetHere() {
+  for (const std::string& key : keys_) {
+    limiter_.fallback().Forget(key);
+    limiter_.grants().Forget(key);
+  }
 }
 
 void ResetCall::ResetIn(Store& store, Reset& reset) {
@@ -79,7 +87,7 @@ void ResetCall::OnStoreReset(const Reset& reset) {
                           "are reset, so try again",
                           ToString(*shared_.failure))});
   }
-  for (const std::string& key : keys_) limiter_.fallback().Forget(key);
+  ForgetHere();
   spdlog::info("admin: counters reset in domain {}: {}", domain_, keys_.size());
   OnReset(std::move(keys_));
 }

@@ -42,6 +42,7 @@ class ResetCall {
   // attribute, and with kUnavailable if the store failed.
   virtual void OnReset(Result<std::vector<std::string>> keys) = 0;
 
+  void ForgetHere();
   void ResetIn(Store& store, Reset& reset);
   void OnStoreReset(const Reset& reset);
 

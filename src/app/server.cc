@@ -211,13 +211,23 @@ void Server::JoinFleet(const Settings& settings) {
     share_known_ = true;
   });
   charge_timer_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ChargeStore(); });
-  io_->RunOn(0, [this](net::Loop&) { ChargeStore(); });
+  grant_timer_ = std::make_unique<net::Timer>(io_->loop(0).timers(), [this] { ReturnGrants(); });
+  io_->RunOn(0, [this](net::Loop&) {
+    ChargeStore();
+    ReturnGrants();
+  });
 }
 
 // On io-0.
 void Server::ChargeStore() {
   fallback_->Reconcile();
   charge_timer_->Start(io_->loop(0).now() + Fallback::kReconcileEvery);
+}
+
+// On io-0.
+void Server::ReturnGrants() {
+  limiter_.grants().ReturnDue();
+  grant_timer_->Start(io_->loop(0).now() + GrantTable::kReturnEvery);
 }
 
 // A server that does not know its share would admit nothing while Redis is unavailable.
@@ -418,6 +428,7 @@ void Server::Stop(Duration drain) {
   if (std::exchange(stopped_, true)) return;
   const SteadyTime deadline = SteadyNow() + drain;
   health_.StopServing();
+  limiter_.grants().Close();
   if (grpc_) grpc_->Stop(drain);
   if (admin_) admin_->Stop(Duration::zero());
   const auto left = std::chrono::duration_cast<Duration>(deadline - SteadyNow());
@@ -426,7 +437,13 @@ void Server::Stop(Duration drain) {
   metrics_http_.reset();
   // What is left then is lost, and logged.
   if (redis_) redis_->WaitUntilSettled(deadline);
-  if (charge_timer_) io_->RunOn(0, [this](net::Loop&) { charge_timer_.reset(); });
+  if (charge_timer_) {
+    io_->RunOn(0, [this](net::Loop&) {
+      limiter_.grants().ReturnDue();
+      charge_timer_.reset();
+      grant_timer_.reset();
+    });
+  }
   io_->RunOn(0, [this](net::Loop&) { credentials_timer_.reset(); });
   worker_.Stop();
   if (redis_) redis_->Stop();

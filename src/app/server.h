@@ -66,6 +66,7 @@ class Server {
   void RegisterProcessMetrics();
   void JoinFleet(const Settings& settings);
   void ChargeStore();
+  void ReturnGrants();
   bool Ready(bool needs_redis) const;
   // The steps of Start, in this order.
   Result<void> StartHttp(const Settings& settings);
@@ -93,6 +94,7 @@ class Server {
   const std::unique_ptr<RedisStore> redis_;  // null: the embedded store
   Limiter limiter_;
   std::unique_ptr<net::Timer> charge_timer_;  // on io-0; null: the embedded store
+  std::unique_ptr<net::Timer> grant_timer_;   // the same
   std::atomic<bool> share_known_{true};
   std::atomic<bool> sees_redis_{false};
   HealthService health_;

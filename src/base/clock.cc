@@ -1,5 +1,7 @@
 #include "base/clock.h"
 
+#include <ctime>
+
 namespace sluice {
 namespace {
 
@@ -18,5 +20,11 @@ const Clock& Clock::System() {
 }
 
 SteadyTime SteadyNow() { return std::chrono::steady_clock::now(); }
+
+BootTime BootNow() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return BootTime(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
+}
 
 }  // namespace sluice

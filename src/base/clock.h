@@ -40,4 +40,17 @@ class ManualClock final : public Clock {
 
 SteadyTime SteadyNow();
 
+// Like SteadyNow, but it goes on while the machine is suspended: for rights that end on another
+// machine's clock.
+struct BootClock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<BootClock>;
+  static constexpr bool is_steady = true;
+};
+using BootTime = BootClock::time_point;
+
+BootTime BootNow();
+
 }  // namespace sluice

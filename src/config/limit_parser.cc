@@ -26,6 +26,7 @@ class KeyList final : public Parameters {
   }
   void Length(std::string_view key, Duration&, std::optional<Duration>) override { Add(key); }
   void LengthOrMonth(std::string_view key, Duration&, bool&) override { Add(key); }
+  void LengthIfAny(std::string_view key, Duration&, Duration, Duration) override { Add(key); }
   void Rate(std::string_view key, std::int64_t&, Duration&, std::int64_t) override { Add(key); }
   void Percent(std::string_view key, std::int64_t&, const Range&, std::int64_t) override {
     Add(key);
@@ -71,6 +72,18 @@ class ParameterReader final : public Parameters {
     } else {
       field->Report(length.error().message);
     }
+  }
+
+  void LengthIfAny(std::string_view key, Duration& value, Duration least, Duration most) override {
+    const auto field = fields_.Find(key);
+    if (!field) return;
+    const std::string allowed =
+        fmt::format("are durations from {} to {}", FormatDuration(least), FormatDuration(most));
+    const auto text = field->Text(allowed);
+    const auto length = text ? ParseDuration(*text) : Result<Duration>(Duration::zero());
+    if (!text) return;
+    if (!length || *length < least || *length > most) return field->ReportFound(allowed);
+    value = *length;
   }
 
   void LengthOrMonth(std::string_view key, Duration& value, bool& is_month) override {

@@ -36,6 +36,9 @@ class ParameterWriter final : public Parameters {
   void Length(std::string_view key, Duration& value, std::optional<Duration>) override {
     Append(key, FormatDuration(value));
   }
+  void LengthIfAny(std::string_view key, Duration& value, Duration, Duration) override {
+    if (value != Duration::zero()) Append(key, FormatDuration(value));
+  }
   void LengthOrMonth(std::string_view key, Duration& value, bool& is_month) override {
     Append(key, is_month ? "month" : FormatDuration(value));
   }

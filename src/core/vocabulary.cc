@@ -18,6 +18,8 @@ std::string_view ToString(Source source) {
       return "rule";
     case Source::kNoRule:
       return "no_rule";
+    case Source::kGrant:
+      return "grant";
   }
   return "";
 }

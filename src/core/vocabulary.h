@@ -29,6 +29,7 @@ enum class Source : std::uint8_t {
   kFallback = 3,
   kRule = 4,
   kNoRule = 5,
+  kGrant = 6,  // of units that this server has prefetched
 };
 
 // Each algorithm declares its own number.

@@ -50,7 +50,7 @@ class ActiveRules {
 
  private:
   static constexpr std::size_t kDecisions = 2;
-  static constexpr std::size_t kSources = 5;
+  static constexpr std::size_t kSources = 6;
 
   // The metrics of one rule, or of a domain in which no rule decided. Created on first use, since
   // few of many rules are ever matched.

@@ -6,6 +6,12 @@
 #include "limiter/limiter.h"
 
 namespace sluice {
+namespace {
+
+// In-order checks that this thread has asked the store and that are not decided.
+thread_local std::int64_t in_order_asked = 0;
+
+}  // namespace
 
 // The steps of one check, in order. Their details are in the classes of its members.
 void CheckCall::Start(SteadyTime received) {
@@ -36,6 +42,7 @@ void CheckCall::Reset() {
   check_.counters.clear();
   check_.lease.reset();
   check_.leases_units = false;
+  check_.concerns_grants = false;
   check_.late.reset();
   check_.demand = request.demand;
   if (request.TakesNothing()) check_.demand.mode = Mode::kPeek;
@@ -82,6 +89,10 @@ void CheckCall::AskStore() {
   }
   asked_ = SteadyNow();
   const bool may_know = limiter_.options().deny_cache && !request.ask_store;
+  const bool prefetches = may_know && GrantTable::MayConcern(check_);
+  if (prefetches && !FollowsInOrder() && limiter_.grants().Decides(check_)) {
+    return DecideByStore(Source::kGrant);
+  }
   if (may_know && limiter_.deny_cache().Denies(Asked(), answer())) {
     CountVerdicts(/*taken=*/false);
     return Answer(Decision::kDenied, Source::kDenyCache);
@@ -93,19 +104,33 @@ void CheckCall::AskStore() {
   if (policy_.AvoidsStore(answer().limits, request.charge_decides)) return policy_.Apply(answer());
   limiter_.SetDeadlines(check_, asked_, request.deadline);
   if (limiter_.falls_back()) limiter_.fallback().NoteAsked(check_);
+  if (prefetches) limiter_.grants().Prepare(check_);
+  if (check_.in_order) ++in_order_asked;
   limiter_.store().Submit(check_);
 }
 
+// An in-order check must not be decided here before an earlier one that the store decides.
+bool CheckCall::FollowsInOrder() const { return check_.in_order && in_order_asked > 0; }
+
 void CheckCall::OnDecided() {
   const SteadyTime now = SteadyNow();
+  if (check_.in_order) --in_order_asked;
   limiter_.metrics().store_duration.Observe(now - asked_);
   if (limiter_.falls_back()) limiter_.fallback().NoteDecided(check_, now);
+  limiter_.grants().Learn(check_);
   if (limiter_.options().deny_cache) limiter_.deny_cache().LearnFrom(Asked(), now, answer().limits);
   if (check_.failure()) return OnFailure();
-  for (std::size_t i = 0; i < check_.counters.size(); ++i)
+  DecideByStore(Source::kStore);
+}
+
+// By its verdicts, or by those of grants.
+void CheckCall::DecideByStore(Source source) {
+  for (std::size_t i = 0; i < check_.counters.size(); ++i) {
+    answer().limits[i].source = source;
     answer().limits[i].verdict = check_.counters[i].verdict;
+  }
   answer().decided_at = check_.decided_at;
-  DecideByVerdicts(Source::kStore);
+  DecideByVerdicts(source);
 }
 
 void CheckCall::OnFailure() {

@@ -65,7 +65,9 @@ class CheckCall {
   void FindUncountedAmounts();
   void DecideByRule(const RuleMatch& match);
   void AskStore();
+  bool FollowsInOrder() const;
   void OnDecided();
+  void DecideByStore(Source source);
   void OnFailure();
   void OnPolicyApplied();
   void DecideByVerdicts(Source source);

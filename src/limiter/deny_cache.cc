@@ -99,12 +99,18 @@ void DenyCache::LearnFrom(const Asked& asked, SteadyTime answered,
   }
 }
 
+// Other servers may return what they have prefetched.
+Duration DenyCache::Entry::most() const {
+  const Duration life = GrantLife(limit);
+  return life > Duration::zero() ? std::min(life, kMaxAge) : kMaxAge;
+}
+
 SteadyTime DenyCache::Entry::expires() const {
-  return denial.asked + std::min(denial.verdict.retry_after, kMaxAge);
+  return denial.asked + std::min(denial.verdict.retry_after, most());
 }
 
 bool DenyCache::Entry::ages(SteadyTime now) const {
-  return denial.verdict.retry_after > kMaxAge && now >= expires() - kRefreshBefore;
+  return denial.verdict.retry_after > most() && now >= expires() - most() / kRefreshPart;
 }
 
 void DenyCache::Learn(std::string_view key, const Limit& limit, const Denial& denial) {

@@ -72,9 +72,9 @@ class DenyCache {
 
  private:
   static constexpr std::size_t kShards = 64;
-  // This long before an entry expires by age, one check asks the store, and its answer replaces the
-  // entry. Otherwise all checks would ask at that moment.
-  static constexpr Duration kRefreshBefore = std::chrono::milliseconds(100);
+  // This part of its age before an entry expires by it, one check asks the store, and its answer
+  // replaces the entry. Otherwise all checks would ask at that moment.
+  static constexpr int kRefreshPart = 10;
 
   struct Entry {
     Limit limit;  // the entry is void if it has changed
@@ -82,6 +82,7 @@ class DenyCache {
     // A check has been sent to the store to refresh the entry.
     mutable bool refreshing = false;
 
+    Duration most() const;
     SteadyTime expires() const;
     // Whether the entry expires soon, and only by age.
     bool ages(SteadyTime now) const;

@@ -129,7 +129,8 @@ void Fallback::Learn(const CounterCheck& counter) {
   SeenState seen{.snapshot = counter.before,
                  .reset_at = counter.decided_at + counter.verdict.reset_after,
                  .at = counter.decided_at};
-  if (counter.charged) Take(*counter.limit, seen.snapshot, counter.units);
+  const std::int64_t taken = (counter.charged ? counter.units : 0) + counter.grant.units;
+  if (taken > 0) Take(*counter.limit, seen.snapshot, taken);
   states.Learn(counter.key, seen);
 }
 

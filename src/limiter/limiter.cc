@@ -27,9 +27,12 @@ Limiter::Limiter(const Dependencies& dependencies, const Options& options)
 
 void Limiter::SetRules(std::shared_ptr<const RuleIndex> rules) {
   auto active = std::make_shared<const ActiveRules>(std::move(rules), uses_.metrics);
-  const MutexLock lock(mutex_);
-  rules_.swap(active);
-  generation_.store(NextGeneration(), std::memory_order_release);
+  {
+    const MutexLock lock(mutex_);
+    rules_.swap(active);
+    generation_.store(NextGeneration(), std::memory_order_release);
+  }
+  grants_.EndAll();
 }
 
 std::shared_ptr<const ActiveRules> Limiter::rules() const {

@@ -14,6 +14,7 @@
 #include "limiter/active_rules.h"
 #include "limiter/deny_cache.h"
 #include "limiter/fallback.h"
+#include "limiter/grant_table.h"
 #include "limiter/limiter_metrics.h"
 #include "limiter/top_keys.h"
 #include "match/rule_index.h"
@@ -59,6 +60,8 @@ class Limiter {
   Store& local_store() const { return uses_.local; }
   Fallback& fallback() const { return uses_.fallback; }
   DenyCache& deny_cache() { return deny_cache_; }
+  // Only of use if the store is another process.
+  GrantTable& grants() { return grants_; }
   TopKeys& top_keys() { return top_keys_; }
   const LimiterMetrics& metrics() const { return metrics_; }
   const Options& options() const { return options_; }
@@ -79,6 +82,7 @@ class Limiter {
   const Options options_;
   const LimiterMetrics metrics_;
   DenyCache deny_cache_{uses_.fallback.clearings};
+  GrantTable grants_{uses_.store, uses_.fallback.clearings, uses_.metrics};
   TopKeys top_keys_;
   mutable Mutex mutex_;
   std::shared_ptr<const ActiveRules> rules_ SLUICE_GUARDED_BY(mutex_);

@@ -24,7 +24,7 @@ struct LoadStats {
   std::uint64_t denied = 0;
   std::uint64_t failed = 0;
   std::map<int, Failures> errors;          // of checks, by gRPC code
-  std::array<std::uint64_t, 6> sources{};  // of decisions, by number of v1.Source
+  std::array<std::uint64_t, 7> sources{};  // of decisions, by number of v1.Source
   LatencyHistogram latencies;              // of messages with at least one decision
   LatencyHistogram waits;                  // requested by answers
   Duration waited{};                       // sum of `waits`

@@ -14,7 +14,17 @@ OwnedCheck::OwnedCheck(const StoreCheck& check, const CounterCheck& counter, Mod
   AskLike(check);
   counters.push_back(counter);
   demand.mode = mode;
+  concerns_grants = false;
   Own();
+}
+
+void OwnedCheck::ReturnGrant() {
+  CounterCheck& counter = counters.front();
+  demand = {.mode = Mode::kPeek};
+  concerns_grants = true;
+  counter.units = 0;
+  counter.wanted = {};
+  counter.returned = {counter.grant.generation, counter.grant.units, counter.grant.units};
 }
 
 void OwnedCheck::GiveBackAll() {

@@ -14,8 +14,11 @@ class OwnedCheck : public StoreCheck {
   // Out parameters included, but without deadlines and order.
   explicit OwnedCheck(const StoreCheck& check);
 
-  // Of one counter of `check`, in another mode.
+  // Of one counter of `check`, in another mode, which concerns no grants.
   OwnedCheck(const StoreCheck& check, const CounterCheck& counter, Mode mode);
+
+  // Becomes the check that returns the grant which its one counter got.
+  void ReturnGrant();
 
   // Becomes the check that settles its lease of units with 0.
   void GiveBackAll();

@@ -49,6 +49,7 @@ void StoreCheck::Fail(StoreFailure failure) {
   for (CounterCheck& counter : counters) {
     counter.failure = failure;
     counter.charged = false;
+    counter.grant = {};
   }
 }
 
@@ -56,6 +57,7 @@ void StoreCheck::AskLike(const StoreCheck& check) {
   demand = check.demand;
   lease = check.lease;
   leases_units = check.leases_units;
+  concerns_grants = check.concerns_grants;
   in_order = check.in_order;
   deadline = check.deadline;
   last_deadline = check.last_deadline;

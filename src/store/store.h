@@ -45,6 +45,13 @@ struct CounterCheck {
   // the existing counter, or a new one. Lives until OnDecided.
   const CounterSeed* seed = nullptr;
 
+  // If the check concerns grants: the grant of this counter that its server returns, which comes
+  // first, and the one it wants, which comes last, if the check is admitted.
+  GrantReturn returned{};
+  GrantWish wanted{};
+  Grant grant{};           // out: the one it got
+  GrantsOut grants_out{};  // out: all that are out
+
   // out, for kSettle, kRenew and kInspect of a lease of units: what it held here, slots or units.
   std::int64_t held = 0;
 
@@ -87,6 +94,9 @@ class StoreCheck {
   // MostAtOnce, that are charged already: it charges none. The counters of one shadow rule have one
   // hash tag.
   bool leases_units = false;
+  // A kConsume or kPeek without lease that returns grants, wants some, or asks which are out. It is
+  // not coalesced. If it fails other than by kTimeout, nothing was returned.
+  bool concerns_grants = false;
   // Decided after every earlier in-order check from this thread that shares a counter with it.
   bool in_order = false;
   // When the store stops waiting: kTimeout or kUnsent.

@@ -98,6 +98,8 @@ std::string_view SourceText(v1::Source source) {
       return "  [the store failed; on_store_failure decided]";
     case v1::SOURCE_DENY_CACHE:
       return "  [denied by the deny cache, without the store]";
+    case v1::SOURCE_GRANT:
+      return "  [by units prefetched, without the store]";
     default:
       return "";
   }

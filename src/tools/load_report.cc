@@ -19,8 +19,8 @@ using load::Progress;
 using load::Rpc;
 
 // The names of v1.Source, by number.
-constexpr const char* kSources[] = {"UNSPECIFIED", "STORE", "DENY_CACHE",
-                                    "FALLBACK",    "RULE",  "NO_RULE"};
+constexpr const char* kSources[] = {"UNSPECIFIED", "STORE",   "DENY_CACHE", "FALLBACK",
+                                    "RULE",        "NO_RULE", "GRANT"};
 static_assert(std::size(kSources) == std::tuple_size_v<decltype(LoadStats::sources)>);
 
 // A larger share of late messages affects the 99th percentile.

@@ -374,7 +374,7 @@ class FallbackMemoryTest : public LimiterTest {
 
   const SteadyTime begin_ = SteadyNow() - seconds(1);
   Limit limit_ = PerMinute(10);
-  const FixedWindow::State seen_{
+  const FixedWindow::Snapshot seen_{
       .start = clock_.Now() - seconds(50), .count = 4, .last = clock_.Now()};
   std::vector<std::unique_ptr<Answered>> answers_;
 };
@@ -396,7 +396,7 @@ TEST_F(FallbackMemoryTest, AnswerToACheckOfTwoCounters_EachIsLearnedWithoutItsOw
   for (CounterCheck& counter : check.counters) counter.charged = true;
   fallback_.OnLateAnswer(check);
   const auto count = [&](std::string_view key) {
-    return std::get<FixedWindow::State>(fallback_.states.Find(key)->snapshot).count;
+    return std::get<FixedWindow::Snapshot>(fallback_.states.Find(key)->snapshot).count;
   };
   EXPECT_EQ(count("k"), 6);
   EXPECT_EQ(count("l"), 9);
@@ -439,7 +439,7 @@ TEST_F(FallbackMemoryTest, Charge_IsRefilledAtThisServersShare) {
 // The bucket has been full for long.
 TEST_F(FallbackMemoryTest, PendingUnits_AreMissingFromTheCurrentLevel) {
   limit_ = TokenBucket{.rate = 1, .period = seconds(1), .burst = 100};
-  fallback_.OnLateAnswer(Answer(TokenBucket::State{.level = 0, .last = clock_.Now()}));
+  fallback_.OnLateAnswer(Answer(TokenBucket::Snapshot{.level = 0, .last = clock_.Now()}));
   clock_.Advance(std::chrono::hours(1));
   fallback_.RecordCharge("k", limit_, 10);
   Fallback::LocalCounter local = fallback_.Localize("k", limit_);

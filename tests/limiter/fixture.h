@@ -94,6 +94,7 @@ class FragileStore final : public Store {
     part.demand = check.demand;
     part.lease = check.lease;
     part.leases_units = check.leases_units;
+    part.concerns_grants = check.concerns_grants;
     part.counters = check.counters;
     counters_.Submit(part);
   }
@@ -104,6 +105,7 @@ class FragileStore final : public Store {
     part.demand = check.demand;
     part.lease = check.lease;
     part.leases_units = check.leases_units;
+    part.concerns_grants = check.concerns_grants;
     for (CounterCheck& counter : check.counters) {
       const bool fails = failing && counter.key.find(failing_key) != std::string_view::npos;
       counter.failure = fails ? failing : std::nullopt;

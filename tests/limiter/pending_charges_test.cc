@@ -81,7 +81,7 @@ class Counter {
 // The window that the store has open, whatever it counts.
 TEST(PendingCharges, UnitsOfAWindow_CountUntilItEnds) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
-  const FixedWindow::State state{.start = kLost - seconds(50), .count = 40, .last = kLost};
+  const FixedWindow::Snapshot state{.start = kLost - seconds(50), .count = 40, .last = kLost};
   counter.seen = {.snapshot = state, .reset_at = kLost + seconds(10), .at = kLost};
   ASSERT_TRUE(counter.Add(5, kLost));
   EXPECT_EQ(counter.charges.Find("k", kLost + seconds(10) - Duration(1)), 5);

@@ -44,7 +44,7 @@ TEST(Recorder, MessageOfSeveralChecks_LatencyEndsWithTheLast) {
   EXPECT_EQ(recorder.stats().allowed, 1u);
   EXPECT_EQ(recorder.stats().denied, 1u);
   EXPECT_EQ(recorder.stats().failed, 1u);
-  EXPECT_EQ(recorder.stats().sources, (std::array<std::uint64_t, 6>{0, 1, 1, 0, 0, 0}));
+  EXPECT_EQ(recorder.stats().sources, (std::array<std::uint64_t, 7>{0, 1, 1, 0, 0, 0, 0}));
 }
 
 TEST(Recorder, Waits_CountedAndRemembered) {

@@ -64,7 +64,8 @@ Asked ReadAsked(Reader& reader) {
     asked.demand.max_wait = Duration(static_cast<std::int64_t>(time < 0 ? -2 - time : time));
   }
   const std::int64_t leased = reader.Integer();
-  asked.leased = leased > 0;
+  asked.leased = leased == 1 || leased == 2;
+  asked.concerns_grants = leased == 3;
   asked.recorded = leased == 2;
   asked.counters.resize(reader.Index());
   for (auto& [limit, group] : asked.counters) {
@@ -191,6 +192,14 @@ std::vector<std::string> Script::Run(const Call& call, Counters& counters) const
     }
     for (std::size_t j = 0; asked.recorded && j < drafts.size(); ++j) {
       drafts[j].record = keys[key_count + reader.Index() - 1];
+    }
+    const auto time = [&] { return Time(Duration(reader.Integer())); };
+    for (std::size_t j = 0; asked.concerns_grants && j < drafts.size(); ++j) {
+      drafts[j].returned.generation = time();
+      drafts[j].returned.granted = reader.Integer();
+      drafts[j].returned.unused = reader.Integer();
+      drafts[j].wanted.units = reader.Integer();
+      drafts[j].wanted.life = Duration(reader.Integer());
     }
     if (foreign) {
       out.push_back(-static_cast<double>(reply.size()));

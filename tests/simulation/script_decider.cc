@@ -123,13 +123,14 @@ void Script::Decider::WriteTrue(const Draft& draft, const std::string& key, Mode
   counter.limit = *draft.limit;
   counter.state = draft.state;
   if (model_ == nullptr || std::holds_alternative<Concurrency>(*draft.limit)) return;
-  model_->Record(draft.name, {.at = call_.now,
-                              .server = call_.server,
-                              .key = key,
-                              .limit = *draft.limit,
-                              .state = draft.state,
-                              .gives_back = mode == Mode::kUndo || mode == Mode::kSettle,
-                              .settles = mode == Mode::kSettle});
+  model_->Record(draft.name,
+                 {.at = call_.now,
+                  .server = call_.server,
+                  .key = key,
+                  .limit = *draft.limit,
+                  .state = draft.state,
+                  .gives_back = mode == Mode::kUndo || mode == Mode::kSettle || draft.took_back,
+                  .settles = mode == Mode::kSettle});
 }
 
 // As check.lua does: a key that is written again lives longer than required, and a key that lives

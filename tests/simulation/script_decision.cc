@@ -9,6 +9,39 @@
 namespace sluice::simulation {
 namespace {
 
+// What the check returns of grants.
+void TakeBackGrants(std::vector<Draft>& drafts) {
+  for (Draft& draft : drafts) {
+    const std::int64_t out = GrantsOutOf(*draft.limit, draft.state).units();
+    if (!TakeBack(*draft.limit, draft.state, draft.returned)) continue;
+    draft.changed = true;
+    draft.took_back = true;
+    // As far as they are still out.
+    draft.charged -= std::min({draft.returned.unused, draft.returned.granted, out});
+  }
+}
+
+// What it gets. Writes the grants, and what is out.
+void TakeGrants(const Check& check, const std::vector<Held>& held, std::vector<Draft>& drafts,
+                std::vector<double>& out) {
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    Draft& draft = drafts[i];
+    bool may = check.asked.demand.mode == Mode::kConsume && held[i].units != Held::kNothing;
+    for (std::size_t j = 0; j < drafts.size(); ++j) {
+      may = may && (drafts[j].group > 0 || held[j].units != Held::kNothing);
+    }
+    const Grant grant = may ? TakeGrant(*draft.limit, draft.state, draft.wanted) : Grant();
+    draft.changed = draft.changed || grant.units > 0;
+    draft.charged += grant.units;
+    const GrantsOut all = GrantsOutOf(*draft.limit, draft.state);
+    const auto time = [](Time at) { return static_cast<double>(at.time_since_epoch().count()); };
+    out.insert(out.end(),
+               {static_cast<double>(grant.units), time(grant.generation),
+                static_cast<double>(grant.life.count()), static_cast<double>(all.older),
+                static_cast<double>(all.newer), time(all.older_ends), time(all.newer_ends)});
+  }
+}
+
 // Writes for each group its grants and the snapshots. Returns what a lease then holds of each
 // counter.
 std::vector<Held> DecideGroups(const Check& check, std::vector<Draft>& drafts,
@@ -34,7 +67,7 @@ std::vector<Held> DecideGroups(const Check& check, std::vector<Draft>& drafts,
       if (peeks || granted == 0 || draft.units == 0) continue;
       Take(*draft.limit, draft.state, checks);
       draft.changed = true;
-      draft.charged = granted * draft.units;
+      draft.charged += granted * draft.units;
     }
   }
   return held;
@@ -111,7 +144,9 @@ std::vector<double> Decide(const Check& check, std::vector<Draft>& drafts, Recor
   if (is_charge) {
     DecideCharges(check, drafts.front(), out);
   } else if (asked.demand.consumes_or_peeks()) {
+    if (asked.concerns_grants) TakeBackGrants(drafts);
     const std::vector<Held> held = DecideGroups(check, drafts, out);
+    if (asked.concerns_grants) TakeGrants(check, held, drafts, out);
     if (asked.recorded) Enter(check, drafts, held, records);
   } else if (asked.recorded) {
     DecideByRecords({.check = check, .planted = planted}, drafts, records, out);

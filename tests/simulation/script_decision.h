@@ -20,7 +20,8 @@ namespace sluice::simulation {
 struct Asked {
   Demand demand;
   bool leased = false;
-  bool recorded = false;                                       // under a lease of units
+  bool recorded = false;  // under a lease of units
+  bool concerns_grants = false;
   std::vector<std::pair<std::size_t, std::int64_t>> counters;  // limit, group
 };
 
@@ -31,10 +32,13 @@ struct Draft {
   std::string name;    // its key, or what it counts
   std::string record;  // the key of the record beside it, of a lease of units
   std::int64_t units = 0;
+  GrantReturn returned{};
+  GrantWish wanted{};
   CounterState state{};
   bool found = false;  // otherwise the counter is new
   bool changed = false;
   std::int64_t charged = 0;  // units, less those undone
+  bool took_back = false;    // units of a grant
   // By settling a lease of units.
   std::int64_t given_back = 0;
   std::int64_t charged_on_top = 0;

@@ -18,9 +18,10 @@ std::mt19937_64 random_bytes;
 
 }  // namespace
 
-// Instead of the C library's, for std::chrono::steady_clock.
+// Instead of the C library's, for std::chrono::steady_clock and BootNow.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
-  if (clock != CLOCK_MONOTONIC || the_world == nullptr) {
+  const bool is_simulated = clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME;
+  if (!is_simulated || the_world == nullptr) {
     return static_cast<int>(syscall(SYS_clock_gettime, clock, time));
   }
   const auto now = the_world->now().time_since_epoch();

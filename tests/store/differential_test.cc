@@ -25,6 +25,15 @@ using std::chrono::days;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+std::string DescribeGrants(const CounterCheck& counter) {
+  const auto number = [](Time time) { return time.time_since_epoch().count(); };
+  const GrantsOut& out = counter.grants_out;
+  return fmt::format(" granted {} until {} for {}; out {} until {}, {} until {}",
+                     counter.grant.units, number(counter.grant.generation),
+                     counter.grant.life.count(), out.older, number(out.older_ends), out.newer,
+                     number(out.newer_ends));
+}
+
 std::string Describe(const StoreCheck& check) {
   std::string text =
       fmt::format("mode {} admitted {}", static_cast<int>(check.demand.mode), check.admitted);
@@ -39,6 +48,10 @@ std::string Describe(const StoreCheck& check) {
     const auto before = FieldsOf(counter.before);
     if (check.leases_units) text += fmt::format(" held {}", counter.held);
     if (counter.charged) text += fmt::format(" met {:.0f} {:.0f}", before[0], before[1]);
+    if (std::holds_alternative<TokenBucket>(*counter.limit)) {
+      text += fmt::format(" out {:.0f}", before[2]);
+    }
+    if (check.concerns_grants) text += DescribeGrants(counter);
   }
   if (check.leases_units) {
     text += fmt::format("\n  lease: {} until {}", static_cast<int>(check.settled),
@@ -57,6 +70,7 @@ bool Agree(const Operation& operation, const redis::EntryReply& reply, MemorySto
     reply.Answer(check, i);
     const std::string lua = Describe(check);
     if (i == operation.n / 2) random.RememberGrant(check);
+    if (check.concerns_grants) random.RememberPrefetched(check);
     if (cpp != lua) {
       ADD_FAILURE() << "at " << i << " of " << operation.n << "\nC++: " << cpp << "\nLua: " << lua;
       return false;
@@ -129,12 +143,14 @@ class Comparison {
     EXPECT_GT(granted_, operations / 10);
     EXPECT_GT(done_ - granted_, operations / 10);
     if (time_of_ == TimeOf::kTest) {
-      EXPECT_GT(alone_, operations / 20);
+      EXPECT_GT(alone_, operations / 40);
     }
     EXPECT_GT(settled_, operations / 100);
+    EXPECT_GT(prefetched_, operations / 1500);
     fmt::print(
-        "{} operations agree, {} of them granted, {} decided in the short way, {} leases settled\n",
-        done_, granted_, alone_, settled_);
+        "{} operations agree, {} of them granted, {} decided in the short way, {} leases settled, "
+        "{} counters prefetched\n",
+        done_, granted_, alone_, settled_, prefetched_);
   }
 
  private:
@@ -187,6 +203,7 @@ class Comparison {
       random_.RememberLease(*operation.check);
     }
     granted_ += entry_.granted > 0 ? 1 : 0;
+    for (const Grant& grant : entry_.grants) prefetched_ += grant.units > 0 ? 1 : 0;
     ++done_;
   }
 
@@ -206,6 +223,7 @@ class Comparison {
   int granted_ = 0;
   int alone_ = 0;
   int settled_ = 0;
+  int prefetched_ = 0;
 };
 
 void ExpectAgreement(TimeOf time_of, int operations) {

@@ -65,6 +65,24 @@ class NodeLate : public NodeTest, private StoreListener {
   void OnUndoEnded(const StoreCheck& undo) override { undone_.push_back(Remaining(undo)); }
 };
 
+// Nobody holds it.
+TEST_F(NodeLate, GrantInALateReply_GoesBack) {
+  const Limit large = FixedWindow{.limit = 800, .window = minutes(60)};
+  RunIteration([&] {
+    RecordingCheck& check = Make("k");
+    check.deadline = loop_.now() + milliseconds(5);
+    check.counters[0].limit = &large;
+    check.counters[0].wanted = {.units = 50, .life = std::chrono::seconds(10)};
+    check.concerns_grants = true;
+    node_->Submit(check);
+  });
+  RunIteration({}, milliseconds(7));
+  checks_.clear();
+  Reply();
+  ASSERT_EQ(commands_.size(), 1u);
+  EXPECT_EQ(RemainingNow("k", large), 799);
+}
+
 TEST_F(NodeLate, ReplyAfterTheDeadline_IsReportedAndStaysCharged) {
   TimeOut("k");
   checks_.clear();  // as its owner may

@@ -50,8 +50,44 @@ Operation RandomOperations::RandomOperation(Time now) {
     if (!check.lease) check.lease = NewLease(RandomWait() + milliseconds(1));
     return operation;
   }
+  const bool may_grant =
+      std::any_of(check.counters.begin(), check.counters.end(), [](const CounterCheck& counter) {
+        return std::holds_alternative<TokenBucket>(*counter.limit) ||
+               std::holds_alternative<FixedWindow>(*counter.limit);
+      });
+  if (!check.lease && check.demand.consumes_or_peeks() && random_.OneIn(may_grant ? 2 : 20)) {
+    AskForGrants(check);
+    return operation;
+  }
   if (may_run && random_.OneIn(2)) operation.n = random_.Pick<std::int64_t>({2, 3, 10, 50});
   return operation;
+}
+
+void RandomOperations::AskForGrants(BlockingCheck& check) {
+  check.concerns_grants = true;
+  for (CounterCheck& counter : check.counters) {
+    if (random_.OneIn(2)) {
+      const Duration life = random_.Pick<Duration>(
+          {Duration(1), milliseconds(100), kMaxPrefetch, RandomWait() + milliseconds(1)});
+      counter.wanted = {RandomCost(), std::min<Duration>(life, kMaxPrefetch)};
+      if (random_.OneIn(2)) counter.units = std::min<std::int64_t>(counter.units, 1);
+    }
+    const auto held = std::find_if(prefetched_.begin(), prefetched_.end(),
+                                   [&](const auto& it) { return it.key == counter.key; });
+    if (held == prefetched_.end() || random_.OneIn(3)) continue;
+    const std::int64_t granted = held->grant.units;
+    counter.returned = {
+        held->grant.generation, granted,
+        static_cast<std::int64_t>(random_.Below(static_cast<std::size_t>(granted + 1)))};
+    if (!random_.OneIn(5)) prefetched_.erase(held);
+  }
+}
+
+void RandomOperations::RememberPrefetched(const StoreCheck& check) {
+  for (const CounterCheck& counter : check.counters) {
+    if (counter.grant.units > 0) prefetched_.push_back({std::string(counter.key), counter.grant});
+  }
+  if (prefetched_.size() > 50) prefetched_.erase(prefetched_.begin());
 }
 
 void RandomOperations::RememberLease(const BlockingCheck& check) {

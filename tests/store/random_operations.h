@@ -44,6 +44,8 @@ class RandomOperations {
 
   // May be undone later, once.
   void RememberGrant(const StoreCheck& check);
+  // What it prefetched may be returned.
+  void RememberPrefetched(const StoreCheck& check);
 
  private:
   struct HeldLease {
@@ -52,6 +54,13 @@ class RandomOperations {
     std::vector<CounterSpec> counters;
   };
 
+  // A grant that a check got, and may return, once, or twice.
+  struct HeldGrant {
+    std::string key;
+    Grant grant;
+  };
+
+  void AskForGrants(BlockingCheck& check);
   Operation RandomLeaseOperation(Time now);
   Operation RandomOperationOnUnits(Time now);
   // Mostly of a recent one.
@@ -72,6 +81,7 @@ class RandomOperations {
   std::vector<HeldLease> leases_;
   std::vector<HeldLease> unit_leases_;
   std::vector<std::unique_ptr<OwnedCheck>> grants_;
+  std::vector<HeldGrant> prefetched_;
   std::array<Duration, 4> edges_{};
 };
 

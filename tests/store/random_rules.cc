@@ -35,7 +35,7 @@ void KeepShape(const Algorithm& from, Algorithm& to) {
 
 Limit AnyFixedWindow(Random& random) {
   FixedWindow limit{
-      .limit = random.Pick<std::int64_t>({1, 2, 5, 10, 100, kMaxProduct}),
+      .limit = random.Pick<std::int64_t>({1, 2, 5, 10, 100, 1000, kMaxProduct}),
       .window = random.Pick<Duration>({milliseconds(1), milliseconds(1500), seconds(1), minutes(1),
                                        hours(1), days(1), days(7), days(30)}),
       .align = random.Pick({FixedWindow::Align::kFirst, FixedWindow::Align::kClock,
@@ -56,7 +56,7 @@ Limit AnyTokenBucket(Random& random) {
   TokenBucket limit{
       .rate = random.Pick<std::int64_t>({1, 3, 7, 10, 1000, 999'983}),
       .period = random.Pick<Duration>({milliseconds(1), seconds(1), minutes(1), hours(1), days(1)}),
-      .burst = random.Pick<std::int64_t>({1, 2, 10, 97}),
+      .burst = random.Pick<std::int64_t>({1, 2, 10, 97, 1000}),
       .starts_empty = random.OneIn(4),
       .borrows = random.OneIn(3)};
   if (random.OneIn(5)) limit.burst = TokenBucket::kMaxCapacity / limit.period.count();

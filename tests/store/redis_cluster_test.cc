@@ -27,6 +27,7 @@ namespace sluice::test {
 namespace {
 
 using redis::SlotOf;
+using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -247,6 +248,46 @@ TEST(RedisClusterStore, SlotMigrates_EachCounterIsFoundWhereItIs) {
   EXPECT_EQ(charge({{old, kMany}}), kMany.limit - 4);
   EXPECT_EQ(BlockingReset({old, fresh}).RunOn(*store), std::nullopt);
   EXPECT_EQ(Remaining(*store, old, kMany), kMany.limit);
+  cluster.Move(kSlot, 0);
+}
+
+// Checks that take grants, and return earlier ones, while slots move.
+TEST(RedisClusterStore, SlotMigrates_GrantsMoveWithTheirCounters) {
+  RedisCluster& cluster = Three();
+  cluster.Flush();
+  const auto store = Connect(cluster);
+  constexpr std::uint16_t kSlot = kFirst;
+  const Limit limit = FixedWindow{.limit = 800, .window = hours(24)};
+  const std::string key = KeyIn(kSlot), other = KeyIn(kThird);
+  std::vector<Grant> held(2);
+  // Uses 30 of each grant that is held, returns the rest, and takes the next.
+  const auto exchange = [&](Mode mode) {
+    BlockingCheck check({{key, limit}, {other, limit}}, 1, mode);
+    check.concerns_grants = true;
+    for (std::size_t i = 0; i < 2; ++i) {
+      CounterCheck& counter = check.counters[i];
+      counter.wanted = {.units = 50, .life = kMaxPrefetch};
+      if (held[i].units > 0) counter.returned = {held[i].generation, 50, 20};
+    }
+    EXPECT_FALSE(check.RunOn(*store).failure());
+    for (std::size_t i = 0; i < 2; ++i) held[i] = check.counters[i].grant;
+    EXPECT_EQ(check.counters[0].verdict.remaining, check.counters[1].verdict.remaining);
+    return check.counters[0].verdict.remaining;
+  };
+  EXPECT_EQ(exchange(Mode::kConsume), 799);
+  EXPECT_EQ(held[0].units, 50);
+  cluster.BeginMove(kSlot, 1);
+  EXPECT_EQ(exchange(Mode::kConsume), 768);
+  cluster.node(0).Connect().Text(
+      {"MIGRATE", "127.0.0.1", std::to_string(cluster.node(1).port()), key, "0", "5000"});
+  EXPECT_EQ(exchange(Mode::kConsume), 737);
+  EXPECT_EQ(held[0].units, 50);
+  while (cluster.MoveKeys(kSlot, 1) > 0) {
+  }
+  cluster.FinishMove(kSlot, 1);
+  EXPECT_EQ(exchange(Mode::kPeek), 707);
+  EXPECT_EQ(held[0].units, 0);
+  EXPECT_EQ(Remaining(*store, key, limit), 707);
   cluster.Move(kSlot, 0);
 }
 

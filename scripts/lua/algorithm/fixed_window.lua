@@ -120,7 +120,19 @@ local function lifetime(limit, now, start) -- inlined
   return ends - now
 end
 
+-- For grants.lua. Units that are out are among those counted.
+
+local function cap(_, out, start, count, last)
+  return start, max(count, out), last
+end
+
+local function grantable(limit, start, count, last)
+  return limit.limit - count, last, window_end(limit, start)
+end
+
 return {
   fields = 3, parse = parse, open = open, advance = advance, grants = grants, take = take,
   charge = charge, chargeable = chargeable, refund = refund, undo = undo, lifetime = lifetime,
+  cap = cap, level = grantable, last = function(_, _, last) return last end,
+  is_new = function(_, count) return count == 0 end,
 }

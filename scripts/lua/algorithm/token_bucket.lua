@@ -3,7 +3,8 @@
 --
 -- Parameters: rate (tokens per period), period (µs), burst (tokens), starts_empty (0 or 1),
 --             borrows (0 or 1)
--- State:      level (in 1/period of a token; below zero: debt), time of that level (µs)
+-- State:      level (in 1/period of a token; below zero: debt), time of that level (µs); of a counter
+--             of which units are out, then their number (grants.lua)
 -- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 
@@ -76,10 +77,10 @@ local function refund(limit, cost, _, level, last)
   return level + cost * limit.period, last
 end
 
--- x, y, z: the state that the check found.
-local function undo(limit, _, cost, x, y, _, level, last)
+-- x, y, z: the state that the check found, and the tokens of grants that were out.
+local function undo(limit, _, cost, x, y, z, level, last)
   local amount = cost * limit.period
-  local missing, elapsed = limit.capacity - (x - amount), last - y
+  local missing, elapsed = limit.capacity - (x + z * limit.period - amount), last - y
   if elapsed < 0 then
     return cost
   elseif elapsed >= ceil(missing / limit.rate) then
@@ -97,8 +98,18 @@ local function lifetime(limit, now, level, last) -- inlined
   return full
 end
 
+-- For grants.lua.
+
+local function cap(limit, out, level, last)
+  return min(level, max(0, limit.capacity - out * limit.period)), last, out
+end
+
+local function grantable(limit, level, last)
+  return floor(level / limit.period), last, math.huge
+end
+
 return {
   fields = 2, parse = parse, open = open, advance = advance, grants = grants, take = take,
   chargeable = chargeable, refund = refund, undo = undo, lifetime = lifetime,
-  lifetime_varies = true,
+  lifetime_varies = true, cap = cap, level = grantable, last = function(_, last) return last end,
 }

@@ -65,6 +65,7 @@ struct CommonFacts {
 
   static bool Supports(Mode) { return true; }
   static bool RefundsInFull() { return true; }
+  static Duration GrantLife() { return Duration::zero(); }
   static bool DenialLasts(Mode mode) { return mode != Mode::kCharge; }
   // The cost of a check in the script; a counter that is a plain string costs 1.
   static std::size_t ScriptWeight(const CounterDemand&) { return 1; }

@@ -79,7 +79,7 @@ CounterState Uncharged(const Limit& limit, const std::optional<SeenState>& seen,
   if (!seen) return state;
   std::visit(
       [&](const auto& algorithm) {
-        if constexpr (requires(StateOf<decltype(algorithm)> own) { algorithm.Uncharged(own); }) {
+        if constexpr (requires(SnapshotOf<decltype(algorithm)> own) { algorithm.Uncharged(own); }) {
           state = algorithm.Uncharged(std::get<SnapshotOf<decltype(algorithm)>>(seen->snapshot));
         }
       },
@@ -187,11 +187,42 @@ Held HeldOfCharged(const Limit& limit, const CounterState& state, const Coalesce
   CounterState before = state;
   WithState(limit, before, [&](const auto& algorithm, auto& own) {
     using Its = std::decay_t<decltype(algorithm)>;
-    if constexpr (std::is_same_v<typename Its::State, typename Its::Snapshot>) {
+    if constexpr (std::is_base_of_v<typename Its::Snapshot, typename Its::State>) {
       algorithm.Refund(own, checks.demand.units, std::nullopt);
     }
   });
   return {.units = checks.demand.units, .before = Summarize(limit, before, taking)};
+}
+
+bool TakeBack(const Limit& limit, CounterState& state, const GrantReturn& returned) {
+  return WithState(limit, state, [&](const auto& algorithm, auto& own) {
+    if constexpr (requires { own.grants; }) {
+      if (!own.grants.Knows(returned)) return false;
+      const std::int64_t unused = own.grants.Remove(returned);
+      if (unused > 0) algorithm.Refund(own, unused, std::nullopt);
+      return true;
+    }
+    return false;
+  });
+}
+
+Grant TakeGrant(const Limit& limit, CounterState& state, const GrantWish& wish) {
+  return WithState(limit, state, [&](const auto& algorithm, auto& own) {
+    Grant grant;
+    if constexpr (requires { own.grants; }) {
+      const GrantWish limited = algorithm.Limited(wish, own);
+      grant = own.grants.Add(algorithm.Grantable(own), own.last, limited);
+      algorithm.Take(own, grant.units, 1);
+    }
+    return grant;
+  });
+}
+
+GrantsOut GrantsOutOf(const Limit& limit, const CounterState& state) {
+  return WithState(limit, state, [](const auto&, const auto& own) {
+    if constexpr (requires { own.grants; }) return own.grants;
+    return GrantsOut();
+  });
 }
 
 CounterSnapshot Summarize(const Limit& limit, const CounterState& state,

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/algorithm/grant.h"
 #include "core/algorithm/limit.h"
 
 namespace sluice {
@@ -97,6 +98,16 @@ ChangeResult Settle(const Limit& limit, CounterState& state, const Held& held,
 // What a lease holds of a counter that was charged checks.demand.units before, without a record.
 // The less is given back, the earlier that was.
 Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
+
+// A holder of a grant has ended it. Returns whether the counter still knew of it. REQUIRES of these
+// three: `state` was advanced.
+bool TakeBack(const Limit& limit, CounterState& state, const GrantReturn& returned);
+
+// Takes a grant, none if the algorithm has none.
+Grant TakeGrant(const Limit& limit, CounterState& state, const GrantWish& wish);
+
+// The grants that are out, whatever the rule says of them.
+GrantsOut GrantsOutOf(const Limit& limit, const CounterState& state);
 
 // The data needed to answer coalesced checks.
 struct CounterReport {

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/algorithm/algorithm.h"
+#include "core/algorithm/grant.h"
 #include "core/share.h"
 #include "core/vocabulary.h"
 
@@ -30,6 +31,7 @@ struct FixedWindow : CommonFacts {
   Duration window{};       // at least 1 ms; 0 with kMonth
   Align align = Align::kFirst;
   Duration utc_offset{};  // local time minus UTC; shifts the boundaries of kClock and kMonth
+  Duration prefetch{};    // the longest life of a grant; zero: servers take none
 
   bool operator==(const FixedWindow&) const = default;
 
@@ -51,6 +53,7 @@ struct FixedWindow : CommonFacts {
     if (align == Align::kFirst || align == Align::kEpoch) {
       its.Refuse("utc_offset", "is an offset only with align: clock or window: month");
     }
+    its.LengthIfAny("prefetch", prefetch, kMinPrefetch, kMaxPrefetch);
   }
   // Two windows in a row may have admitted twice the limit.
   bool Includes(const FixedWindow& other) const {
@@ -75,25 +78,31 @@ struct FixedWindow : CommonFacts {
   }
   static bool DenialLasts(Mode) { return true; }
   std::int64_t MostAtOnce() const { return limit; }
+  Duration GrantLife() const { return prefetch; }
 
   // The count can exceed the limit (CHARGE, or the limit was lowered).
-  struct State {
+  struct Snapshot {
     Time start;              // of the window
-    std::int64_t count = 0;  // units taken in it
+    std::int64_t count = 0;  // units taken in it, those of grants included
     Time last;               // of the latest change
 
-    bool operator==(const State&) const = default;
-    static State FromFields(const std::array<double, 3>& fields) {
+    bool operator==(const Snapshot&) const = default;
+    static Snapshot FromFields(const std::array<double, 3>& fields) {
       return {ToTime(fields[0]), static_cast<std::int64_t>(fields[1]), ToTime(fields[2])};
     }
     std::array<double, 3> ToFields() const {
       return {ToNumber(start), ToNumber(count), ToNumber(last)};
     }
   };
+  struct State : Snapshot {
+    GrantsOut grants;
+
+    bool operator==(const State&) const = default;
+  };
 
   // Initializes the state of a new counter.
   WriteBack Open(State& state, Time now) const {
-    state = {WindowStart(now), 0, now};
+    state = {{WindowStart(now), 0, now}, {}};
     return WriteBack::kNo;
   }
 
@@ -102,36 +111,38 @@ struct FixedWindow : CommonFacts {
     WriteBack keep = WriteBack::kNo;
     if (ClockWasReplaced(state.last, now)) {
       state.start = align == Align::kFirst ? state.start + (now - state.last) : WindowStart(now);
+      state.grants.Move(now - state.last);
       state.last = now;
       keep = WriteBack::kAlways;
     }
     const Time t = std::max(now, state.last);
+    while (state.grants.any() && state.grants.older_ends <= t) state.grants.EndOlder();
     if (t >= WindowEnd(state.start)) Open(state, t);
     state.last = t;
     return keep;
   }
 
   // How many of `n` consecutive checks are admitted.
-  std::int64_t Grants(const State& state, const CounterDemand& demand, std::int64_t n) const {
+  std::int64_t Grants(const Snapshot& state, const CounterDemand& demand, std::int64_t n) const {
     if (state.count > limit) return 0;
     if (demand.units == 0) return n;
     return std::min(n, (limit - state.count) / demand.units);
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
-  void Take(State& state, std::int64_t cost, std::int64_t times) const {
+  void Take(Snapshot& state, std::int64_t cost, std::int64_t times) const {
     state.count += cost * times;
   }
 
   // Takes `cost` units without testing the limit. Returns how many exceed the maximum count.
-  std::int64_t Charge(State& state, std::int64_t cost) const {
+  std::int64_t Charge(Snapshot& state, std::int64_t cost) const {
     const std::int64_t charged = std::min(cost, kMaxProduct - state.count);
     state.count += charged;
     return cost - charged;
   }
 
   // Charges `cost` units `times` times, and once more. Returns what Charge returns for the last.
-  std::int64_t ChargeRepeatedly(State& state, std::int64_t cost, std::int64_t times) const {
+  std::int64_t ChargeRepeatedly(Snapshot& state, std::int64_t cost, std::int64_t times) const {
     const bool fills = cost > 0 && times > (kMaxProduct - state.count) / cost;
     state.count = fills ? kMaxProduct : state.count + cost * times;
     return Charge(state, cost);
@@ -140,23 +151,29 @@ struct FixedWindow : CommonFacts {
   // Returns up to `cost` units to this window. Returns whether the count changed.
   bool Refund(State& state, std::int64_t cost, std::optional<Time> charged_at) const {
     if (state.count == 0 || charged_at.value_or(state.start) < state.start) return false;
-    state.count -= std::min(cost, state.count);
+    state.count = std::max(state.grants.units(), state.count - std::min(cost, state.count));
     return true;
   }
 
   // Undoes a check of `cost` units that found the counter as `before`, if that window is still
   // open.
-  ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
+  ChangeResult Undo(State& state, std::int64_t cost, const Snapshot& before) const {
     if (state.start < before.start) return {.changed = false, .dropped = cost};
     if (state.start > before.start || state.count == 0) return {.changed = false};
-    state.count -= std::min(cost, state.count);
+    state.count = std::max(state.grants.units(), state.count - std::min(cost, state.count));
     return {};
   }
 
-  using Snapshot = State;
+  // What a server may take as a grant of, and for how long.
+  std::int64_t Grantable(const State& state) const { return limit - state.count; }
+  GrantWish Limited(const GrantWish& wish, const State& state) const {
+    return {wish.units, std::min(wish.life, WindowEnd(state.start) - state.last)};
+  }
+
+  static Snapshot Summarize(const State& state, std::int64_t, std::int64_t, Time) { return state; }
 
   // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
-  Verdict Judge(const State& state, const CounterDemand& demand, bool admitted, Time now) const {
+  Verdict Judge(const Snapshot& state, const CounterDemand& demand, bool admitted, Time now) const {
     const bool unopened = align == Align::kFirst && state.count == 0;
     const Duration end = WindowEnd(state.start) - now;
     return {.admitted = admitted,
@@ -175,12 +192,12 @@ struct FixedWindow : CommonFacts {
     shared.limit = share.Of(limit);
     return shared;
   }
-  State Seed(const State& seen, Time, const Share& share) const {
-    return {seen.start, share.TakenOf(limit, seen.count), seen.last};
+  State Seed(const Snapshot& seen, Time, const Share& share) const {
+    return {{seen.start, share.TakenOf(limit, seen.count), seen.last}, {}};
   }
 
   // The last seen window, without its units.
-  State Uncharged(const State& seen) const { return {seen.start, 0, seen.last}; }
+  State Uncharged(const Snapshot& seen) const { return {{seen.start, 0, seen.last}, {}}; }
 
   // Units counted.
   std::int64_t Used(const State& state) const { return state.count; }

@@ -70,6 +70,10 @@ const Adaptation* AdaptationOf(const Limit& limit) {
       limit);
 }
 
+Duration GrantLife(const Limit& limit) {
+  return std::visit([](const auto& algorithm) { return algorithm.GrantLife(); }, limit);
+}
+
 bool RefundsInFull(const Limit& limit) {
   return std::visit([](const auto& algorithm) { return algorithm.RefundsInFull(); }, limit);
 }

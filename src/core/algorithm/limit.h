@@ -90,6 +90,10 @@ std::optional<Duration> LeaseTtl(const Limit& limit);
 // How the limit follows the load; null if it is fixed.
 const Adaptation* AdaptationOf(const Limit& limit);
 
+// The longest life of a grant that a server asks for (see grant.h): its `prefetch`, but at most a
+// fourth of the time in which the counter fills. Zero: servers ask for none.
+Duration GrantLife(const Limit& limit);
+
 // Whether a refund gives back all that a check has taken. Otherwise callers have already been told
 // their waits or prices, and a lease that is settled with less than it took gives nothing back.
 bool RefundsInFull(const Limit& limit);

@@ -37,6 +37,10 @@ class Parameters {
   virtual void Length(std::string_view key, Duration& value,
                       std::optional<Duration> most = std::nullopt) = 0;
 
+  // A duration in this range; zero if absent. It does not change the state of counters.
+  virtual void LengthIfAny(std::string_view /*key*/, Duration& /*value*/, Duration /*least*/,
+                           Duration /*most*/) {}
+
   // A duration or the word "month"; required.
   virtual void LengthOrMonth(std::string_view key, Duration& value, bool& is_month) = 0;
 

@@ -18,6 +18,7 @@
 
 #include "core/algorithm/algorithm.h"
 #include "core/algorithm/drip_rate.h"
+#include "core/algorithm/grant.h"
 #include "core/share.h"
 #include "core/vocabulary.h"
 
@@ -35,6 +36,7 @@ struct TokenBucket : CommonFacts {
   std::int64_t burst = 1;                     // tokens the bucket holds, at least 1
   bool starts_empty = false;
   bool borrows = false;
+  Duration prefetch{};  // the longest life of a grant; zero: servers take none
 
   // The default of `burst`: the tokens of one second, at least 1.
   static std::int64_t DefaultBurst(std::int64_t rate, Duration period) {
@@ -67,22 +69,32 @@ struct TokenBucket : CommonFacts {
     return mode == Mode::kConsume || (mode == Mode::kPeek && !starts_empty);
   }
   std::int64_t MostAtOnce() const { return borrows ? MaxDebt() / period.count() : burst; }
+  Duration GrantLife() const { return std::min(prefetch, Duration(Capacity() / rate / 4)); }
 
-  struct State {
+  struct Snapshot {
     std::int64_t level = 0;  // in 1/period of a token; below zero: debt
     Time last;               // time of the level
+    std::int64_t out = 0;    // tokens of grants
+
+    bool operator==(const Snapshot&) const = default;
+    static Snapshot FromFields(const std::array<double, 3>& fields) {
+      return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1]),
+              static_cast<std::int64_t>(fields[2])};
+    }
+    std::array<double, 3> ToFields() const {
+      return {ToNumber(level), ToNumber(last), ToNumber(out)};
+    }
+  };
+  struct State : Snapshot {
+    GrantsOut grants;  // Summarize sets `out`
 
     bool operator==(const State&) const = default;
-    static State FromFields(const std::array<double, 3>& fields) {
-      return {static_cast<std::int64_t>(fields[0]), ToTime(fields[1])};
-    }
-    std::array<double, 3> ToFields() const { return {ToNumber(level), ToNumber(last), 0}; }
   };
 
   // Initializes the state of a new counter. A bucket that starts empty fills from its first check
   // on, so that check is stored even if denied.
   WriteBack Open(State& state, Time now) const {
-    state = {starts_empty ? 0 : Capacity(), now};
+    state = {{starts_empty ? 0 : Capacity(), now}, {}};
     return starts_empty ? WriteBack::kUnlessPeek : WriteBack::kNo;
   }
 
@@ -90,22 +102,20 @@ struct TokenBucket : CommonFacts {
   WriteBack Advance(State& state, Time now) const {
     WriteBack keep = WriteBack::kNo;
     if (ClockWasReplaced(state.last, now)) {
+      state.grants.Move(now - state.last);
       state.last = now;
       keep = WriteBack::kAlways;
     }
-    const Time t = std::max(now, state.last);
-    const Duration elapsed = t - state.last;
-    if (elapsed >= TimeToReach(Capacity(), state)) {
-      state.level = Capacity();
-    } else {
-      state.level += elapsed.count() * rate;
+    while (state.grants.any() && state.grants.older_ends <= now) {
+      Refill(state, state.grants.older_ends);
+      state.grants.EndOlder();
     }
-    state.last = t;
+    Refill(state, std::max(now, state.last));
     return keep;
   }
 
   // How many of `n` consecutive checks are admitted.
-  std::int64_t Grants(const State& state, const CounterDemand& demand, std::int64_t n) const {
+  std::int64_t Grants(const Snapshot& state, const CounterDemand& demand, std::int64_t n) const {
     const std::int64_t credit = state.level + Advanced(demand);
     if (credit < 0 || demand.units > MostAtOnce()) return 0;
     if (demand.units == 0) return n;
@@ -116,7 +126,7 @@ struct TokenBucket : CommonFacts {
   }
 
   // Takes `cost` units `times` times. REQUIRES: Grants returned at least `times`.
-  void Take(State& state, std::int64_t cost, std::int64_t times) const {
+  void Take(Snapshot& state, std::int64_t cost, std::int64_t times) const {
     state.level -= cost * times * period.count();
   }
 
@@ -133,48 +143,36 @@ struct TokenBucket : CommonFacts {
     const std::int64_t room = Capacity() - state.level;
     if (room <= 0) return false;
     state.level += cost > room / period.count() ? room : cost * period.count();
+    state.level = std::min(state.level, Room(state));
     return true;
   }
 
   // Undoes a check of `cost` units that found the counter as `before`: adds those tokens that would
   // still be missing if it had been the last check.
-  ChangeResult Undo(State& state, std::int64_t cost, const State& before) const {
-    const std::int64_t missing = Capacity() - (before.level - cost * period.count());
-    const Duration elapsed = state.last - before.last;
-    if (elapsed < Duration::zero()) return {.changed = false, .dropped = cost};
-    if (elapsed.count() >= CeilDiv(missing, rate)) return {.changed = false};
-    const std::int64_t left = missing - elapsed.count() * rate;
-    state.level = std::min(Capacity(), state.level + std::min(left, cost * period.count()));
-    return {};
+  ChangeResult Undo(State& state, std::int64_t cost, const Snapshot& before) const;
+
+  // What a server may take as a grant of, and for how long.
+  std::int64_t Grantable(const State& state) const { return state.level / period.count(); }
+  GrantWish Limited(const GrantWish& wish, const State&) const { return wish; }
+
+  static Snapshot Summarize(const State& state, std::int64_t, std::int64_t, Time) {
+    return {state.level, state.last, state.grants.units()};
   }
 
-  using Snapshot = State;
-
   // How long an admitted check must wait. `state` is from before it takes its cost.
-  Duration Wait(const State& state, const CounterDemand& demand, Time now) const {
+  Duration Wait(const Snapshot& state, const CounterDemand& demand, Time now) const {
     const Duration wait = TimeToReach(Due(demand), state);
     return wait > Duration::zero() ? wait + (state.last - now) : wait;
   }
 
   // The verdict at `now`. REQUIRES: `state` was advanced to `now`.
-  Verdict Judge(const State& state, const CounterDemand& demand, bool admitted, Time now) const {
-    const Duration ahead = state.last - now;  // clock skew to wait out
-    Verdict verdict{.admitted = admitted,
-                    .limit = burst,
-                    .remaining = std::max<std::int64_t>(0, state.level / period.count()),
-                    .reset_after = TimeToReach(Capacity(), state) + ahead};
-    if (demand.units <= MostAtOnce()) {
-      const std::int64_t due = Due(demand) - Advanced(demand);
-      const std::int64_t room = demand.units * period.count() - MaxDebt();
-      verdict.retry_after = TimeToReach(std::max(due, room), state) + ahead;
-    }
-    return verdict;
-  }
+  Verdict Judge(const Snapshot& state, const CounterDemand& demand, bool admitted, Time now) const;
 
   // Time from `now` until the state equals that of a new counter. A bucket that starts empty never
   // returns to that state: it is kept until deleting it loses few tokens.
   Duration Lifetime(const State& state, Time now) const {
-    const Duration full = TimeToReach(Capacity(), state) + (state.last - now);
+    Duration full = TimeToReach(Capacity(), state) + (state.last - now);
+    if (state.grants.any()) full += kMaxPrefetch;
     if (!starts_empty) return full;
     const Duration fill(CeilDiv(Capacity(), rate));
     return std::max<Duration>({std::chrono::hours(1), 10 * fill, full});
@@ -193,12 +191,7 @@ struct TokenBucket : CommonFacts {
     shared.borrows = borrows && share.Of(1) == 1;
     return shared;
   }
-  State Seed(const State& seen, Time, const Share& share) const {
-    const TokenBucket shared = For(share);
-    const std::int64_t level =
-        DripRate{shared.rate, shared.period}.ShareOf(seen.level, period, share);
-    return {std::clamp(level, -shared.MaxDebt(), shared.Capacity()), seen.last};
-  }
+  State Seed(const Snapshot& seen, Time, const Share& share) const;
 
   // The limit whose counter adds up the tokens taken. It starts full.
   TokenBucket ForCharges() const {
@@ -216,6 +209,21 @@ struct TokenBucket : CommonFacts {
   std::int64_t Capacity() const { return burst * period.count(); }
   std::int64_t MaxDebt() const { return MaxDebt(rate, Capacity()); }
 
+  // The level to which the bucket refills: units that are out may still be used.
+  std::int64_t Room(const State& state) const {
+    return std::max<std::int64_t>(0, Capacity() - state.grants.units() * period.count());
+  }
+
+  void Refill(State& state, Time until) const {
+    const Duration elapsed = until - state.last;
+    if (elapsed >= TimeToReach(Room(state), state)) {
+      state.level = Room(state);
+    } else {
+      state.level += elapsed.count() * rate;
+    }
+    state.last = until;
+  }
+
   // The level at which a check is due. REQUIRES: cost <= MostAtOnce()
   std::int64_t Due(const CounterDemand& demand) const {
     return borrows ? 0 : demand.units * period.count();
@@ -228,7 +236,7 @@ struct TokenBucket : CommonFacts {
   }
 
   // Zero if the level is already that high.
-  Duration TimeToReach(std::int64_t level, const State& state) const {
+  Duration TimeToReach(std::int64_t level, const Snapshot& state) const {
     return Duration(level <= state.level ? 0 : CeilDiv(level - state.level, rate));
   }
 };

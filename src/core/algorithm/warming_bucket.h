@@ -48,6 +48,7 @@ struct WarmingBucket : CommonFacts {
     bool borrows = true;
     its.Flag("borrow", borrows, true);
     if (!borrows) its.Refuse("borrow", "with warmup is true");
+    its.Refuse("prefetch", "is no prefetch with warmup");
   }
   bool Includes(const WarmingBucket& other) const { return *this == other; }
   std::string Tag() const { return "token_bucket:" + FormatDuration(period) + ":warmup"; }
@@ -188,7 +189,7 @@ struct WarmingBucket : CommonFacts {
   }
   std::variant<State, TokenBucket::State> Seed(const State& seen, Time at,
                                                const Share& share) const {
-    if (share.Of(1) == 0) return TokenBucket::State{.level = 0, .last = at};
+    if (share.Of(1) == 0) return TokenBucket::State{{.level = 0, .last = at}, {}};
     const double stored = seen.stored * (WithRateOf(share).MaxStored() / MaxStored());
     return State{stored, seen.next_free, seen.last};
   }

@@ -140,6 +140,7 @@ bool MemoryStore::Decide(StoreCheck& check) {
     DecideChange(check, drafts);
     return true;
   }
+  if (check.concerns_grants) TakeBack(check, drafts);
   std::vector<Held> held(drafts.size());
   for (std::size_t begin = 0, end = 0; begin < drafts.size(); begin = end) {
     const auto group = check.counters[begin].group;
@@ -151,12 +152,37 @@ bool MemoryStore::Decide(StoreCheck& check) {
       held[i] = {.units = check.counters[i].units, .before = check.counters[i].before};
     }
   }
+  if (check.concerns_grants) TakeGrants(check, drafts, held);
   const bool any_held = std::any_of(held.begin(), held.end(),
                                     [](const Held& it) { return it.units != Held::kNothing; });
   if (check.leases_units && check.demand.mode == Mode::kConsume && any_held) {
     records_.Enter(check, std::move(held));
   }
   return true;
+}
+
+void MemoryStore::TakeBack(const StoreCheck& check, std::span<Draft> drafts) {
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    const CounterCheck& counter = check.counters[i];
+    CounterState& state = drafts[i].state;
+    if (counter.returned.granted == 0) continue;
+    if (!sluice::TakeBack(*counter.limit, state, counter.returned)) continue;
+    Write(counter, state, check.decided_at);
+  }
+}
+
+void MemoryStore::TakeGrants(StoreCheck& check, std::span<Draft> drafts,
+                             std::span<const Held> held) {
+  for (std::size_t i = 0; i < drafts.size(); ++i) {
+    CounterCheck& counter = check.counters[i];
+    CounterState& state = drafts[i].state;
+    counter.grant = {};
+    const bool may = check.admitted && held[i].units != Held::kNothing;
+    if (may && check.demand.mode == Mode::kConsume)
+      counter.grant = TakeGrant(*counter.limit, state, counter.wanted);
+    if (counter.grant.units > 0) Write(counter, state, check.decided_at);
+    counter.grants_out = GrantsOutOf(*counter.limit, state);
+  }
 }
 
 bool MemoryStore::DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,

@@ -93,6 +93,9 @@ class MemoryStore final : public Store {
   // group admits it, too.
   bool DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,
                    std::span<Draft> drafts);
+  // What a check returns of grants, and gets; `held`: kNothing if its group was denied.
+  void TakeBack(const StoreCheck& check, std::span<Draft> drafts);
+  void TakeGrants(StoreCheck& check, std::span<Draft> drafts, std::span<const Held> held);
   // Every mode that is not for checks, charges and refunds.
   void DecideChange(StoreCheck& check, std::span<Draft> drafts);
   // Writes the record of the lease that a change concerns; it held `held` before.

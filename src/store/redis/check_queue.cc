@@ -13,7 +13,7 @@ namespace {
 // Whether such checks may be coalesced. Rare modes are excluded.
 bool MayCoalesce(const StoreCheck& check) {
   if (MayCoalesceCharge(check)) return true;
-  if (check.leases_units) return false;
+  if (check.leases_units || check.concerns_grants) return false;
   return check.demand.consumes_or_peeks() &&
          std::all_of(check.counters.begin(), check.counters.end(), [](const CounterCheck& counter) {
            return sluice::MayCoalesce(*counter.limit);

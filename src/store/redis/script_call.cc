@@ -50,7 +50,7 @@ struct AppendLimit {
 
 // The weight of a check for the script, in counters that are plain strings.
 std::size_t WeightOf(const StoreCheck& check) {
-  std::size_t weight = UsesRecord(check) ? 2 : 0;
+  std::size_t weight = UsesRecord(check) || check.concerns_grants ? 2 : 0;
   for (const CounterCheck& counter : check.counters) {
     const CounterDemand demand = check.DemandOf(counter);
     weight += std::visit([&](const auto& algorithm) { return algorithm.ScriptWeight(demand); },
@@ -73,8 +73,9 @@ double TimeOf(const Demand& demand) {
 // A check of more counters is left to the loops of check.lua.
 constexpr std::size_t kMostOfLone = 16;
 
-// The script's number for what is under a lease.
+// The script's number for what is under a lease, or that grants are concerned.
 double LeaseKindOf(const StoreCheck& check) {
+  if (check.concerns_grants) return 3;
   if (!check.lease) return 0;
   return UsesRecord(check) ? 2 : 1;
 }
@@ -105,7 +106,7 @@ bool UsesRecord(const StoreCheck& check) {
 }
 
 bool IsPlain(const StoreCheck& check, std::int64_t n) {
-  if (UsesRecord(check)) return false;
+  if (UsesRecord(check) || check.concerns_grants) return false;
   if (!check.demand.consumes_or_peeks() || check.counters.size() > kMostOfLone) return false;
   // Of several limits, lone.lua decides one check.
   if (n > 1 && (check.counters.size() > 1 || check.demand.mode == Mode::kPeek)) return false;
@@ -126,6 +127,10 @@ void EntryReply::Answer(StoreCheck& check, std::int64_t index) const {
   for (std::size_t i = 0; i < check.counters.size(); ++i) {
     CounterCheck& counter = check.counters[i];
     if (!held.empty()) counter.held = held[i];
+    if (!grants.empty()) {
+      counter.grant = grants[i];
+      counter.grants_out = grants_out[i];
+    }
     const CoalescedChecks checks{
         .demand = check.DemandOf(counter), .granted = group_grants[i], .now = now};
     if (is_charge) {
@@ -175,6 +180,9 @@ void ScriptCall::Add(const StoreCheck& check, std::int64_t n) {
       check_numbers_.push_back(IndexOfRecord(counter, *check.lease));
     }
   }
+  if (check.concerns_grants) {
+    for (const CounterCheck& counter : check.counters) AddGrants(counter);
+  }
   if (check.demand.mode != Mode::kUndo) return;
   for (const CounterCheck& counter : check.counters) {
     const auto before = FieldsOf(counter.before);
@@ -220,6 +228,13 @@ void ScriptCall::AddLease(const Lease& lease) {
     AppendBytes(leases_, std::array{ToNumber(lease.report->taken), ToNumber(said.count())});
   }
   lease_ends_.push_back(leases_.size());
+}
+
+void ScriptCall::AddGrants(const CounterCheck& counter) {
+  const auto& [generation, granted, unused] = counter.returned;
+  check_numbers_.insert(check_numbers_.end(), {ToNumber(generation), ToNumber(granted),
+                                               ToNumber(unused), ToNumber(counter.wanted.units),
+                                               static_cast<double>(counter.wanted.life.count())});
 }
 
 // Of the record beside `counter`. The latest is the most likely match.
@@ -298,6 +313,8 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, EntryReply& repl
   reply.group_grants.clear();
   reply.reports.clear();
   reply.held.clear();
+  reply.grants.clear();
+  reply.grants_out.clear();
   const bool has_lease = UsesRecord(check) && check.demand.mode != Mode::kConsume;
   if (has_lease && !TakeLease(reply)) return false;
   if (!reply.error.empty()) return true;
@@ -322,6 +339,19 @@ bool ScriptReply::Next(const StoreCheck& check, std::int64_t n, EntryReply& repl
     reply.reports.push_back({.snapshot = SnapshotFromFields(*counter.limit, fields),
                              .admitted = admitted == 1,
                              .dropped = dropped});
+  }
+  return !check.concerns_grants || TakeGrants(check, reply);
+}
+
+bool ScriptReply::TakeGrants(const StoreCheck& check, EntryReply& reply) {
+  for (std::size_t i = 0; i < check.counters.size(); ++i) {
+    std::array<std::int64_t, 7> its{};
+    for (std::int64_t& number : its) {
+      if (!Take(number)) return false;
+    }
+    const auto time = [](std::int64_t number) { return Time(Duration(number)); };
+    reply.grants.push_back({its[0], time(its[1]), Duration(its[2])});
+    reply.grants_out.emplace_back(its[3], its[4], time(its[5]), time(its[6]));
   }
   return true;
 }

@@ -39,6 +39,9 @@ struct EntryReply {
   Settled settled = Settled::kNotFound;
   Time lease_ends;
   std::vector<std::int64_t> held;
+  // If the check concerns grants, by counter.
+  std::vector<Grant> grants;
+  std::vector<GrantsOut> grants_out;
 
   // Fills in the answer to the check at `index` of the entry. REQUIRES: error is empty.
   void Answer(StoreCheck& check, std::int64_t index) const;
@@ -76,6 +79,7 @@ class ScriptCall {
   std::uint32_t IndexOfLimit(const Limit* limit);
   std::uint32_t IndexOfRequest(const StoreCheck& check);
   void AddLease(const Lease& lease);
+  void AddGrants(const CounterCheck& counter);
   std::uint32_t IndexOfRecord(const CounterCheck& counter, const Lease& lease);
 
   std::size_t entries_ = 0;
@@ -112,6 +116,7 @@ class ScriptReply {
   bool Take(double& number);
   bool Take(std::int64_t& number);
   bool TakeLease(EntryReply& reply);
+  bool TakeGrants(const StoreCheck& check, EntryReply& reply);
   bool TakeError(std::int64_t message, EntryReply& reply) const;
 
   std::string_view blob_;  // the unread part

@@ -117,6 +117,7 @@ void Settler::OnLateReply(const LateCheck& late, bool undo) {
   }
   late_answers_.Increment();
   undo ? Undo(late) : ReleaseSlots(late);
+  if (late.concerns_grants) ReturnGrants(late);
   if (listener_ != nullptr) listener_->OnLateAnswer(late);
 }
 
@@ -130,6 +131,16 @@ void Settler::ReleaseSlots(const StoreCheck& check) {
   }
   for (const CounterCheck& counter : check.counters) {
     if (TakesLeases(*counter.limit) && (counter.charged || counter.failure)) Undo(check, counter);
+  }
+}
+
+// Nobody holds them.
+void Settler::ReturnGrants(const StoreCheck& check) {
+  for (const CounterCheck& counter : check.counters) {
+    if (counter.failure || counter.grant.units == 0) continue;
+    auto back = std::make_shared<OwnedCheck>(check, counter, Mode::kPeek);
+    back->ReturnGrant();
+    send_(std::make_unique<PendingCheck>(std::move(back)));
   }
 }
 

@@ -8,6 +8,8 @@
 //                               slots are released
 //   none, so it may have run    its slots are released                 it is settled with 0
 //
+// Grants that a late reply brings go back.
+//
 //   the outcome of settling     what follows
 //   not run                     it is sent again when the store is back
 //   may have run                slots are released again, a lease is settled again; a charge stays,
@@ -72,6 +74,7 @@ class Settler {
 
   void OnLateReply(const LateCheck& late, bool undo);
   void ReleaseSlots(const StoreCheck& check);
+  void ReturnGrants(const StoreCheck& check);
   void OnSettled(Settlement& settlement);
   void OnSettled(LeaseSettlement& settlement);
   void SendNow(std::shared_ptr<StoreCheck> settlement);

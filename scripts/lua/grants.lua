@@ -1,0 +1,130 @@
+-- Grants: units that servers took from a counter in advance, to decide checks by themselves until
+-- the grant ends. The twin of src/core/algorithm/grant.h, which says why no interval sees more units
+-- used than the limit allows. docs/prefetch.md proves it.
+--
+-- While units are out, the counter's string has four more doubles: the units of the older and of the
+-- newer generation, and when these end (µs). They are honoured whatever the limit of a check says
+-- of prefetch. Their algorithms have three functions: level (units that may be granted, time of the
+-- state, latest end of a grant), cap (the state with at most that level), last (its time).
+--
+-- cost      nothing unless units are out, or a check asks for them or returns some
+-- atomic    runs inside the driver's script; reads and writes nothing itself
+local GRANT_FIELDS = 4
+local PART_OF_LEVEL, FEWEST_UNITS = 8, 4
+local LONGEST_GRANT = 10000000
+
+-- run       as for deciders; it gets `grants`, the units out of the counters that have or had any
+-- returns   functions for decide.lua
+local function granters(run)
+  local numbers, now, grants = run.numbers, run.now, {}
+  run.grants = grants
+
+  -- Reads the units out from a counter's string.
+  local function unpack_grants(k, kind, value)
+    local older, newer, older_ends, newer_ends =
+      unpack_numbers('<dddd', value, HEADER + 8 * kind.fields + 1)
+    grants[k] = { older = older, newer = newer, older_ends = older_ends, newer_ends = newer_ends }
+  end
+
+  local function end_older(its)
+    its.older, its.older_ends, its.newer, its.newer_ends = its.newer, its.newer_ends, 0, 0
+  end
+
+  local function cap(k, limit, a, b, c)
+    return limit.algorithm.cap(limit, grants[k].older + grants[k].newer, a, b, c)
+  end
+
+  -- As kind.advance. A bucket refills up to each end with the units that are out until then.
+  local function advance(k, limit, a, b, c)
+    local its, kind, keep = grants[k], limit.algorithm
+    local last = kind.last(a, b, c)
+    if now < last - MAX_SKEW then
+      its.older_ends = its.older > 0 and its.older_ends + (now - last) or 0
+      its.newer_ends = its.newer > 0 and its.newer_ends + (now - last) or 0
+    end
+    while its.older > 0 and its.older_ends <= now do
+      if not kind.is_new then
+        keep, a, b, c = kind.advance(limit, its.older_ends, a, b, c)
+        a, b, c = cap(k, limit, a, b, c)
+      end
+      end_older(its)
+    end
+    keep, a, b, c = kind.advance(limit, now, a, b, c)
+    if kind.is_new and kind.is_new(a, b, c) then
+      its.older, its.newer, its.older_ends, its.newer_ends = 0, 0, 0, 0
+    end
+    return keep, cap(k, limit, a, b, c)
+  end
+
+  -- What a check returns of a grant: at `at` its generation, units granted, units unused.
+  local function take_back(k, limit, at, a, b, c)
+    local its, generation, granted, unused = grants[k], numbers[at], numbers[at + 1], numbers[at + 2]
+    if not its or granted == 0 then
+      return a, b, c
+    elseif its.older > 0 and its.older_ends == generation then
+      granted = min(granted, its.older)
+      its.older = its.older - granted
+    elseif its.newer > 0 and its.newer_ends == generation then
+      granted = min(granted, its.newer)
+      its.newer = its.newer - granted
+    else
+      return a, b, c
+    end
+    if its.newer == 0 then
+      its.newer_ends = 0
+    end
+    if its.older == 0 then
+      end_older(its)
+    end
+    unused = min(unused, granted)
+    local x, y, z
+    if unused > 0 then
+      x, y, z = limit.algorithm.refund(limit, unused, false, a, b, c)
+    end
+    if x then
+      a, b, c = x, y, z
+    end
+    return run.change(k, limit, a, b, c)
+  end
+
+  -- The generation that a grant joins, and its end.
+  local function generation_of(its, time, life)
+    if its.older == 0 then
+      return 'older', time + life
+    elseif 2 * (its.older_ends - time) >= life then
+      return 'older', its.older_ends
+    elseif its.newer == 0 then
+      return 'newer', time + life
+    elseif 4 * (its.newer_ends - time) >= life then
+      return 'newer', its.newer_ends
+    end
+  end
+
+  -- Grants what a check wants: at `at` units, and their longest life. Appends to `out` what it got
+  -- (units, when the generation ends, life) and what is out.
+  local function grant(k, limit, at, may, length, a, b, c)
+    local its, out = grants[k], run.out
+    local units, ends, life = 0, 0, 0
+    if may and numbers[at] > 0 and limit.algorithm.level then
+      local level, time, latest = limit.algorithm.level(limit, a, b, c)
+      local wanted, longest = min(numbers[at], floor(level / PART_OF_LEVEL)), numbers[at + 1]
+      longest = min(longest, latest - time)
+      if wanted >= FEWEST_UNITS and longest > 0 then
+        its = its or { older = 0, newer = 0, older_ends = 0, newer_ends = 0 }
+        grants[k] = its
+        local which, its_end = generation_of(its, time, longest)
+        if which then
+          units, ends, life = wanted, its_end, min(longest, its_end - time)
+          its[which], its[which .. '_ends'] = its[which] + units, ends
+          run.change(k, limit, limit.algorithm.take(limit, units, 1, a, b, c))
+        end
+      end
+    end
+    out[length + 1], out[length + 2], out[length + 3] = units, ends, life
+    out[length + 4], out[length + 5] = its and its.older or 0, its and its.newer or 0
+    out[length + 6], out[length + 7] = its and its.older_ends or 0, its and its.newer_ends or 0
+    return length + 7
+  end
+
+  return { unpack = unpack_grants, advance = advance, cap = cap, take_back = take_back, grant = grant }
+end

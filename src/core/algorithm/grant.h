@@ -1,0 +1,123 @@
+// Grants: units that a server takes from a counter in advance, to decide checks by itself until the
+// grant ends. What the server returns in time is taken back; the rest counts as used.
+//
+// A counter that is full at `most` units keeps level + units out <= most: while units are out, it
+// refills to `most` less these. So level + units out grows by refill alone, and no interval sees
+// more units used than the limit allows, whenever the holders use theirs. docs/prefetch.md proves
+// it. The twin of scripts/lua/grants.lua. Pure values.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "base/clock.h"
+
+namespace sluice {
+
+// The range of the parameter `prefetch`.
+inline constexpr Duration kMinPrefetch = std::chrono::milliseconds(10);
+inline constexpr Duration kMaxPrefetch = std::chrono::seconds(10);
+
+// What a server would like to take.
+struct GrantWish {
+  std::int64_t units = 0;  // 0: nothing
+  Duration life{};         // for how long, at most
+
+  bool operator==(const GrantWish&) const = default;
+};
+
+// What it got.
+struct Grant {
+  std::int64_t units = 0;  // 0: nothing
+  Time generation;         // names it: when the counter takes it as used, on the counter's clock
+  Duration life{};         // from the decision: the holder must not use it any longer
+
+  bool operator==(const Grant&) const = default;
+};
+
+// The end of a grant, reported by its holder, once.
+struct GrantReturn {
+  Time generation;
+  std::int64_t granted = 0;
+  std::int64_t unused = 0;  // at most `granted`
+
+  bool operator==(const GrantReturn&) const = default;
+};
+
+// The units of a counter that are out, by when they end. Grants that end at about the same time
+// share a generation, so two are enough for any number of holders.
+class GrantsOut {
+ public:
+  // A grant is this part of the counter's level, at most, and at least so many units.
+  static constexpr std::int64_t kPartOfLevel = 8;
+  static constexpr std::int64_t kFewest = 4;
+
+  // The generation that ends first. There is no newer one without it.
+  std::int64_t older = 0;
+  std::int64_t newer = 0;
+  Time older_ends;
+  Time newer_ends;
+
+  std::int64_t units() const { return older + newer; }
+  bool any() const { return older > 0; }
+  // When all will have ended. REQUIRES: any()
+  Time last_end() const { return newer > 0 ? newer_ends : older_ends; }
+
+  // Adds a grant, unless the counter has too little, or the newer generation ends too soon.
+  Grant Add(std::int64_t level, Time now, const GrantWish& wish);
+
+  // Whether the generation of a grant still has units.
+  bool Knows(const GrantReturn& returned) const {
+    return (any() && returned.generation == older_ends) ||
+           (newer > 0 && returned.generation == newer_ends);
+  }
+
+  // Removes the units of a grant, at most those of its generation. Returns those that were unused.
+  // REQUIRES: Knows(returned)
+  std::int64_t Remove(const GrantReturn& returned);
+
+  // The older generation has ended.
+  void EndOlder() { *this = {newer, 0, newer_ends, Time()}; }
+  // The counter's clock was set forward or back.
+  void Move(Duration by) {
+    if (any()) older_ends += by;
+    if (newer > 0) newer_ends += by;
+  }
+
+  GrantsOut() = default;
+  GrantsOut(std::int64_t its_older, std::int64_t its_newer, Time its_older_ends,
+            Time its_newer_ends)
+      : older(its_older),
+        newer(its_newer),
+        older_ends(its_older_ends),
+        newer_ends(its_newer_ends) {}
+  bool operator==(const GrantsOut&) const = default;
+};
+
+inline Grant GrantsOut::Add(std::int64_t level, Time now, const GrantWish& wish) {
+  const std::int64_t units = std::min(wish.units, level / kPartOfLevel);
+  if (units < kFewest || wish.life <= Duration::zero()) return {};
+  const Duration older_lasts = older_ends - now;
+  if (!any()) older_ends = now + wish.life;
+  if (!any() || 2 * older_lasts >= wish.life) {
+    older += units;
+    return {units, older_ends, std::min(wish.life, older_ends - now)};
+  }
+  if (newer == 0) newer_ends = now + wish.life;
+  if (4 * (newer_ends - now) < wish.life) return {};
+  newer += units;
+  return {units, newer_ends, std::min(wish.life, newer_ends - now)};
+}
+
+inline std::int64_t GrantsOut::Remove(const GrantReturn& returned) {
+  const bool is_older = any() && returned.generation == older_ends;
+  std::int64_t& generation = is_older ? older : newer;
+  const std::int64_t granted = std::min(returned.granted, generation);
+  generation -= granted;
+  if (newer == 0) newer_ends = Time();
+  if (older == 0) EndOlder();
+  return std::min(returned.unused, granted);
+}
+
+}  // namespace sluice

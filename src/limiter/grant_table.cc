@@ -1,0 +1,250 @@
+#include "limiter/grant_table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+Counter& Units(MetricsRegistry& metrics, const char* fate) {
+  return metrics.CounterFor("sluice_grant_units_total",
+                            "Units that this server took ahead: granted; returned (not used); or "
+                            "ended (neither used nor returned in time).",
+                            {{"fate", fate}});
+}
+
+bool Prefetches(const CounterCheck& counter) {
+  return GrantLife(*counter.limit) > Duration::zero();
+}
+
+}  // namespace
+
+// A grant on its way back. Owns itself.
+class GrantTable::Returning final : public StoreCheck {
+ public:
+  Returning(GrantTable& table, std::string_view key, const Limit& limit,
+            const GrantReturn& returned)
+      : table_(table), key_(key), limit_(limit) {
+    counters.push_back({.key = key_, .limit = &limit_, .units = 0, .returned = returned});
+    demand.mode = Mode::kPeek;
+    concerns_grants = true;
+    deadline = last_deadline = SteadyNow() + std::chrono::seconds(1);  // most have ended by then
+  }
+
+ private:
+  void OnDecided() override {
+    const auto unused = static_cast<std::uint64_t>(counters.front().returned.unused);
+    (failure() ? table_.ended_ : table_.returned_).Increment(unused);
+    table_.clearings_.Note(key_, SteadyNow());
+    delete this;
+  }
+
+  GrantTable& table_;
+  const std::string key_;
+  const Limit limit_;
+};
+
+GrantTable::GrantTable(Store& store, Clearings& clearings, MetricsRegistry& metrics)
+    : store_(store),
+      clearings_(clearings),
+      grants_(metrics.CounterFor("sluice_grants_total", "Grants that this server got.")),
+      granted_(Units(metrics, "granted")),
+      returned_(Units(metrics, "returned")),
+      ended_(Units(metrics, "ended")) {}
+
+bool GrantTable::MayConcern(const StoreCheck& check) {
+  return check.demand.consumes_or_peeks() && !check.lease && !check.leases_units &&
+         std::any_of(check.counters.begin(), check.counters.end(), Prefetches);
+}
+
+bool GrantTable::Decides(StoreCheck& check) {
+  if (held_.load(std::memory_order_relaxed) == 0 || check.demand.max_wait) return false;
+  const BootTime now = BootNow();
+  std::vector<std::uint64_t> spent;
+  check.decided_at = Time();
+  for (std::size_t i = 0; i < check.counters.size(); ++i) {
+    const std::uint64_t serial = Spend(check, check.counters[i], now);
+    if (serial == 0) {
+      for (std::size_t j = 0; j < spent.size(); ++j) Unspend(check.counters[j], spent[j]);
+      return false;
+    }
+    const bool takes = check.demand.mode == Mode::kConsume && check.counters.size() > 1;
+    if (takes) spent.push_back(serial);
+    check.decided_at = std::max(check.decided_at, check.counters[i].decided_at);
+  }
+  check.admitted = true;
+  return true;
+}
+
+// Returns which grant it was, or 0.
+std::uint64_t GrantTable::Spend(const StoreCheck& check, CounterCheck& counter, BootTime now) {
+  CoalescedChecks checks{.demand = check.DemandOf(counter), .granted = 1};
+  CounterReport report;
+  std::uint64_t serial = 0;
+  {
+    Shard& shard = ShardOf(counter.key);
+    const MutexLock lock(shard.mutex);
+    const auto found = shard.entries.find(counter.key);
+    if (found == shard.entries.end()) return 0;
+    HeldGrant& held = found->second;
+    if (!IsCurrent(held) || !held.MayTake(counter.units, now)) return 0;
+    if (held.limit != *counter.limit) return 0;
+    checks.now = held.decided_at();
+    report.snapshot = held.seen();
+    serial = held.serial();
+    if (check.demand.mode == Mode::kConsume) held.Take(counter.units);
+  }
+  Answer(counter, report, checks, 0);
+  counter.charged = false;  // not in the store
+  return serial;
+}
+
+// The check's next counter has no units here.
+void GrantTable::Unspend(const CounterCheck& counter, std::uint64_t serial) {
+  Shard& shard = ShardOf(counter.key);
+  const MutexLock lock(shard.mutex);
+  const auto found = shard.entries.find(counter.key);
+  if (found == shard.entries.end()) return;
+  HeldGrant& held = found->second;
+  if (held.holds() && held.serial() == serial) held.Take(-counter.units);
+}
+
+void GrantTable::Prepare(StoreCheck& check) {
+  const BootTime now = BootNow();
+  const bool asks = !closed_ && check.demand.mode == Mode::kConsume &&
+                    std::all_of(check.counters.begin(), check.counters.end(), Prefetches);
+  for (CounterCheck& counter : check.counters) {
+    if (!Prefetches(counter)) continue;
+    Prepare(counter, asks, now);
+    check.concerns_grants |= counter.returned.granted > 0 || counter.wanted.units > 0;
+  }
+}
+
+// Without an entry, a counter costs no more than a look at its count.
+void GrantTable::Prepare(CounterCheck& counter, bool asks, BootTime now) {
+  const Duration life = GrantLife(*counter.limit);
+  Shard& shard = ShardOf(counter.key);
+  const MutexLock lock(shard.mutex);
+  auto found = shard.entries.find(counter.key);
+  if (found == shard.entries.end()) {
+    const bool has_room = shard.entries.size() < kMaxEntries / kShards;
+    if (!asks || !counts_.IsOften(counter.key, life, now) || !has_room) return;
+    found = shard.entries.emplace(counter.key, HeldGrant(*counter.limit)).first;
+  }
+  HeldGrant& held = found->second;
+  if (held.holds()) counter.returned = TakeOut(held, now);
+  if (asks) {
+    held.limit = *counter.limit;
+    held.era = era_;
+    counter.wanted = held.Ask(counter.units, now);
+  }
+  NoteDue(shard, held);
+}
+
+GrantReturn GrantTable::TakeOut(HeldGrant& held, BootTime now) {
+  --held_;
+  return held.TakeOut(now);
+}
+
+void GrantTable::Learn(StoreCheck& check) {
+  if (!std::exchange(check.concerns_grants, false)) return;
+  for (CounterCheck& counter : check.counters) Learn(counter);
+}
+
+void GrantTable::Learn(CounterCheck& counter) {
+  const bool is_kept = Keep(counter);
+  const GrantReturn returned = std::exchange(counter.returned, {});
+  const Grant grant = std::exchange(counter.grant, {});
+  counter.wanted = {};
+  if (counter.failure) {
+    if (!is_kept) ended_.Increment(static_cast<std::uint64_t>(returned.unused));
+    return;
+  }
+  returned_.Increment(static_cast<std::uint64_t>(returned.unused));
+  granted_.Increment(static_cast<std::uint64_t>(grant.units));
+  grants_.Increment(grant.units > 0 ? 1 : 0);
+  if (returned.granted > 0 || grant.units > 0) clearings_.Note(counter.key, SteadyNow());
+  // A cost that only fits when units come back or end.
+  const GrantsOut& out = counter.grants_out;
+  Verdict& verdict = counter.verdict;
+  const bool waits = out.any() && counter.units > MostAtOnce(*counter.limit) - out.units();
+  if (waits && verdict.retry_after != Verdict::kNever) {
+    verdict.retry_after = std::max(verdict.retry_after, out.last_end() - counter.decided_at);
+  }
+  if (grant.units > 0 && !is_kept) {
+    const GrantReturn all{grant.generation, grant.units, grant.units};
+    store_.Submit(*new Returning(*this, counter.key, *counter.limit, all));
+  }
+}
+
+// Holds the grant that came, or the one that could not be returned. False if it may not.
+bool GrantTable::Keep(const CounterCheck& counter) {
+  Shard& shard = ShardOf(counter.key);
+  const MutexLock lock(shard.mutex);
+  const auto found = shard.entries.find(counter.key);
+  if (found == shard.entries.end()) return false;
+  HeldGrant& held = found->second;
+  const bool keeps = held.Learn(counter, IsCurrent(held));
+  if (keeps) ++held_;
+  NoteDue(shard, held);
+  return keeps;
+}
+
+void GrantTable::NoteDue(Shard& shard, const HeldGrant& held) {
+  BootTime due = held.forgotten();
+  if (held.holds()) due = held.end() - kReturnEvery;
+  if (due < shard.due.load(std::memory_order_relaxed)) shard.due = due;
+}
+
+void GrantTable::ReturnDue() {
+  const BootTime now = BootNow();
+  for (Shard& shard : shards_) {
+    if (shard.due.load(std::memory_order_relaxed) <= now) ReturnDue(shard, now);
+  }
+}
+
+void GrantTable::ReturnDue(Shard& shard, BootTime now) {
+  std::vector<StoreCheck*> all;
+  {
+    const MutexLock lock(shard.mutex);
+    shard.due = BootTime::max();
+    for (auto at = shard.entries.begin(); at != shard.entries.end();) {
+      const auto next = at++;
+      auto& [key, held] = *next;
+      const bool is_due = held.end() - kReturnEvery <= now || held.era != era_;
+      if (held.holds() && is_due) {
+        all.push_back(new Returning(*this, key, held.limit, TakeOut(held, now)));
+      }
+      if (held.forgotten() <= now) {
+        shard.entries.erase(next);
+      } else {
+        NoteDue(shard, held);
+      }
+    }
+  }
+  for (StoreCheck* const check : all) store_.Submit(*check);
+}
+
+void GrantTable::EndAll() {
+  ++era_;
+  for (Shard& shard : shards_) {
+    if (shard.due.load() != BootTime::max()) shard.due = BootTime::min();
+  }
+}
+
+void GrantTable::Close() {
+  closed_ = true;
+  EndAll();
+}
+
+// A grant on its way is not used, either: it is of an entry that is not there any more.
+void GrantTable::Forget(std::string_view key) {
+  Shard& shard = ShardOf(key);
+  const MutexLock lock(shard.mutex);
+  const auto found = shard.entries.find(key);
+  if (found == shard.entries.end()) return;
+  if (found->second.holds()) --held_;
+  shard.entries.erase(found);
+}
+
+}  // namespace sluice

@@ -1,0 +1,105 @@
+// The grants that this server holds: units of counters whose limits say `prefetch`, by which it
+// decides checks without the store. docs/prefetch.md explains them.
+//
+//   a check ─▶ Decides ─▶ every limit has units here: answered
+//                 └▶ else Prepare: goes to the store, returns what is held of its counters, and
+//                 asks
+//                    for a grant if the counter is asked for often ─▶ reply ─▶ Learn
+//   ReturnDue, on one io thread: returns what is not spent shortly before it ends
+//
+// A grant ends for its holder before it ends for the store: its life is counted from before the
+// store was asked, on a clock that goes on while the machine sleeps, less a tenth.
+//
+// Thread-safe, and sharded by counter. At most kMaxEntries counters; further ones are decided by
+// the store.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/mutex.h"
+#include "limiter/ask_counts.h"
+#include "limiter/clearings.h"
+#include "limiter/held_grant.h"
+#include "metrics/metrics_registry.h"
+#include "store/store.h"
+
+namespace sluice {
+
+class GrantTable {
+ public:
+  static constexpr std::size_t kMaxEntries = 65'536;
+  // The interval at which ReturnDue must be called.
+  static constexpr std::chrono::milliseconds kReturnEvery{5};
+
+  // All must outlive this.
+  GrantTable(Store& store, Clearings& clearings, MetricsRegistry& metrics);
+
+  // Whether a grant may concern the check: it is plain, and a limit of it prefetches.
+  static bool MayConcern(const StoreCheck& check);
+
+  // Whether every counter of `check` has units here. Then it is decided like by a store.
+  // REQUIRES of these three: MayConcern(check)
+  bool Decides(StoreCheck& check);
+
+  // `check` goes to the store: adds what it returns and wants. Learn must follow.
+  void Prepare(StoreCheck& check);
+
+  // The store has answered `check`, or failed. On an io thread.
+  void Learn(StoreCheck& check);
+
+  // Returns what ends soon. On one io thread.
+  void ReturnDue();
+
+  // The rules have changed: what is held is returned by the next ReturnDue.
+  void EndAll();
+  // The same, and takes no more grants.
+  void Close();
+
+  // The counter was reset: what is held of it counts no more.
+  void Forget(std::string_view key);
+
+ private:
+  static constexpr std::size_t kShards = 64;
+
+  using Entries = std::unordered_map<std::string, HeldGrant, StringHash, std::equal_to<>>;
+  struct Shard {
+    Mutex mutex;
+    Entries entries SLUICE_GUARDED_BY(mutex);
+    std::atomic<BootTime> due{BootTime::max()};  // ReturnDue has nothing to do before
+  };
+  class Returning;
+
+  Shard& ShardOf(std::string_view key) { return shards_[Hash(key) % kShards]; }
+  std::uint64_t Spend(const StoreCheck& check, CounterCheck& counter, BootTime now);
+  void Unspend(const CounterCheck& counter, std::uint64_t serial);
+  void Prepare(CounterCheck& counter, bool asks, BootTime now);
+  void Learn(CounterCheck& counter);
+  bool Keep(const CounterCheck& counter);
+  bool IsCurrent(const HeldGrant& held) const { return held.era == era_ && !closed_; }
+  GrantReturn TakeOut(HeldGrant& held, BootTime now);
+  static void NoteDue(Shard& shard, const HeldGrant& held);
+  void ReturnDue(Shard& shard, BootTime now);
+
+  Store& store_;
+  Clearings& clearings_;
+  Counter& grants_;
+  Counter& granted_;
+  Counter& returned_;
+  Counter& ended_;
+  std::atomic<std::int64_t> held_{0};  // entries that hold something
+  std::atomic<std::uint64_t> era_{1};  // grants of an earlier one are not used
+  std::atomic<bool> closed_{false};
+  std::array<Shard, kShards> shards_;
+  AskCounts counts_;
+};
+
+}  // namespace sluice

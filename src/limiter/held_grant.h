@@ -1,0 +1,70 @@
+// One counter that a server prefetches: the grant that it holds, and how much it wants next.
+//
+// Not thread-safe: GrantTable locks.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+#include "core/algorithm/counter.h"
+#include "store/store.h"
+
+namespace sluice {
+
+class HeldGrant {
+ public:
+  // The first wish, and the least.
+  static constexpr std::int64_t kFirstWish = 8;
+  // An entry that holds nothing is forgotten after this.
+  static constexpr Duration kForgets = kMaxPrefetch;
+
+  explicit HeldGrant(const Limit& its_limit) : limit(its_limit) {}
+
+  // Whether anything is held, and usable for `units` at `now`.
+  bool holds() const { return grant_.units > 0; }
+  bool MayTake(std::int64_t units, BootTime now) const {
+    return holds() && now < end_ && units <= left_;
+  }
+
+  // Uses `units`; negative: puts them back. REQUIRES: MayTake(units)
+  void Take(std::int64_t units);
+
+  // The counter with what is left here, and when the store decided that.
+  const CounterSnapshot& seen() const { return seen_; }
+  Time decided_at() const { return decided_at_; }
+  // Differs for each grant; never 0.
+  std::uint64_t serial() const { return serial_; }
+
+  // What is held, and is not from now on. REQUIRES: holds()
+  GrantReturn TakeOut(BootTime now);
+
+  // What to ask the store for in a check of `units`. Nothing if that is asked for already, or was
+  // refused just now.
+  GrantWish Ask(std::int64_t units, BootTime now);
+
+  // The store has answered a check that returned or wanted something, or failed. If `may_keep`,
+  // holds the grant that came, or the one that could not be returned. Returns whether it does.
+  bool Learn(const CounterCheck& counter, bool may_keep);
+
+  // When it must be returned; max() if nothing is held.
+  BootTime end() const { return holds() ? end_ : BootTime::max(); }
+  // When it is to be forgotten; max() while anything is held or asked for.
+  BootTime forgotten() const;
+
+  Limit limit;            // what it was asked by
+  std::uint64_t era = 0;  // see GrantTable
+
+ private:
+  Grant grant_;  // the latest; no units: nothing is held
+  std::int64_t left_ = 0;
+  CounterSnapshot seen_;
+  Time decided_at_;
+  BootTime begin_;  // when the store was asked for it
+  BootTime end_;
+  BootTime ask_after_;
+  std::uint64_t serial_ = 0;
+  std::int64_t wanted_ = kFirstWish;
+  bool asking_ = false;
+};
+
+}  // namespace sluice

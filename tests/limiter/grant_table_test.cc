@@ -1,0 +1,197 @@
+// Decisions by prefetched units: when a server asks for them, what it answers with them, and when
+// they go back.
+#include "limiter/grant_table.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/limiter/fixture.h"
+
+namespace sluice::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// The store is like another process: it is asked for what this server does not know.
+class GrantTableTest : public LimiterTest {
+ protected:
+  GrantTableTest() { SetRules(shop_, {RuleOf("all", {kLimit})}); }
+
+  static constexpr FixedWindow kLimit{
+      .limit = 1'000, .window = seconds(60), .prefetch = kMaxPrefetch};
+
+  static void SetRules(Limiter& limiter, std::vector<Rule> rules) {
+    Domain domain;
+    domain.name = "shop";
+    domain.rules = std::move(rules);
+    limiter.SetRules(RuleIndex::Build({domain}, {}).value());
+  }
+
+  CheckAnswer Consume(std::int64_t cost = 1, bool in_order = false) {
+    CheckRequest request = RequestOf(Mode::kConsume, static_cast<std::uint64_t>(cost));
+    request.in_order = in_order;
+    return Send(std::move(request));
+  }
+  CheckAnswer Send(CheckRequest request) {
+    request.domain = "shop";
+    asker_.request = std::move(request);
+    asker_.Start();
+    const auto answer = asker_.answer.value();
+    EXPECT_TRUE(answer);
+    return answer ? *answer : CheckAnswer{};
+  }
+
+  // Checks until one is decided here.
+  CheckAnswer ConsumeUntilGranted() {
+    for (int i = 0; i < 20; ++i) {
+      const CheckAnswer answer = Consume();
+      if (answer.source == Source::kGrant) return answer;
+    }
+    ADD_FAILURE() << "no check was decided here";
+    return {};
+  }
+
+  // What the store counts, grants included.
+  std::int64_t Counted() {
+    CheckRequest request = RequestOf(Mode::kPeek);
+    request.ask_store = true;
+    return kLimit.limit - Send(std::move(request)).limits.at(0).verdict.remaining;
+  }
+
+  double Units(const std::string& fate) const {
+    return Value("sluice_grant_units_total{fate=\"" + fate + "\"}");
+  }
+
+  Limiter shop_{{.store = store_, .local = local_, .fallback = fallback_, .metrics = metrics_},
+                {.store_timeout = seconds(60), .deny_cache = true}};
+  Call asker_{shop_};
+};
+
+TEST_F(GrantTableTest, CounterAskedOften_IsDecidedHereWithoutTheStore) {
+  const CheckAnswer first = ConsumeUntilGranted();
+  EXPECT_EQ(first.decision, Decision::kAllowed);
+  EXPECT_EQ(first.limits.at(0).source, Source::kGrant);
+  const int submitted = store_.submitted;
+  const CheckAnswer second = Consume();
+  EXPECT_EQ(second.source, Source::kGrant);
+  EXPECT_EQ(second.limits.at(0).verdict.remaining, first.limits.at(0).verdict.remaining - 1);
+  EXPECT_EQ(second.decided_at, first.decided_at);
+  EXPECT_EQ(store_.submitted, submitted);
+}
+
+TEST_F(GrantTableTest, ManyChecks_UseExactlyTheLimit) {
+  std::int64_t allowed = 0;
+  for (int i = 0; i < 3'000; ++i) allowed += Consume().decision == Decision::kAllowed ? 1 : 0;
+  EXPECT_EQ(allowed, kLimit.limit);
+  EXPECT_LT(store_.submitted, 200);  // at the edge, each is the store's
+}
+
+TEST_F(GrantTableTest, RemainingCountsWhatIsHeldHere) {
+  std::int64_t used = 0;
+  for (int i = 0; i < 300; ++i) {
+    ++used;
+    ASSERT_EQ(Consume().limits.at(0).verdict.remaining, kLimit.limit - used);
+  }
+}
+
+TEST_F(GrantTableTest, CostBeyondWhatIsHeld_ReturnsItInTheSameCall) {
+  ConsumeUntilGranted();
+  const CheckAnswer large = Consume(900);
+  EXPECT_EQ(large.decision, Decision::kAllowed);
+  EXPECT_EQ(large.source, Source::kStore);
+}
+
+TEST_F(GrantTableTest, NewRules_ReturnWhatIsHeld) {
+  ConsumeUntilGranted();
+  SetRules(shop_, {RuleOf("all", {kLimit})});
+  shop_.grants().ReturnDue();
+  EXPECT_GT(Units("returned"), 0);
+  const auto used = Units("granted") - Units("returned");
+  const std::int64_t counted = Counted();
+  EXPECT_LE(counted, 20);
+  EXPECT_GE(static_cast<double>(counted), used);
+  EXPECT_EQ(Consume().source, Source::kStore);
+}
+
+TEST_F(GrantTableTest, Closed_ReturnsWhatIsHeldAndAsksForNothing) {
+  ConsumeUntilGranted();
+  shop_.grants().Close();
+  shop_.grants().ReturnDue();
+  const double granted = Units("granted");
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(Consume().source, Source::kStore);
+  EXPECT_EQ(Units("granted"), granted);
+}
+
+TEST_F(GrantTableTest, CounterThatWasReset_IsNotDecidedByOldUnits) {
+  ConsumeUntilGranted();
+  shop_.grants().Forget("sluice:{shop/all/}:fixed_window:1m");
+  EXPECT_EQ(Consume().source, Source::kStore);
+}
+
+TEST_F(GrantTableTest, LimitWithoutPrefetchInTheSameCheck_NothingIsAskedFor) {
+  FixedWindow other = kLimit;
+  other.prefetch = {};
+  SetRules(shop_, {RuleOf("all", {kLimit}), RuleOf("other", {other})});
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(Consume().source, Source::kStore);
+  EXPECT_EQ(Units("granted"), 0);
+}
+
+TEST_F(GrantTableTest, TwoLimits_AreDecidedHereTogether) {
+  FixedWindow small = kLimit;
+  small.limit = 200;
+  SetRules(shop_, {RuleOf("all", {kLimit}), RuleOf("small", {small})});
+  std::int64_t allowed = 0;
+  int here = 0;
+  for (int i = 0; i < 500; ++i) {
+    const CheckAnswer answer = Consume();
+    allowed += answer.decision == Decision::kAllowed ? 1 : 0;
+    here += answer.source == Source::kGrant ? 1 : 0;
+  }
+  EXPECT_EQ(allowed, small.limit);
+  EXPECT_GT(here, 50);
+}
+
+TEST_F(GrantTableTest, StoreAway_WhatIsHeldIsUsedThenThePolicyDecides) {
+  ConsumeUntilGranted();
+  store_.failing = StoreFailure::kUnreachable;
+  EXPECT_EQ(Consume().source, Source::kGrant);
+  EXPECT_EQ(Consume(900).source, Source::kFallback);
+  EXPECT_EQ(Consume().source, Source::kGrant);  // what could not be returned is still here
+  for (int i = 0; i < 20; ++i) Consume();
+  EXPECT_EQ(Consume().source, Source::kFallback);
+}
+
+// Otherwise it would overtake the one that the store has not decided.
+TEST_F(GrantTableTest, InOrderCheckBehindOneInTheStore_GoesToTheStore) {
+  ConsumeUntilGranted();
+  store_.holds = true;
+  Call first(shop_);
+  first.request = RequestOf(Mode::kConsume, 900);
+  first.request.domain = "shop";
+  first.request.in_order = true;
+  first.Start();
+  Call second(shop_);
+  second.request = RequestOf(Mode::kConsume, 1);
+  second.request.domain = "shop";
+  second.request.in_order = true;
+  second.Start();
+  ASSERT_EQ(store_.held.size(), 2u);
+  store_.holds = false;
+  for (StoreCheck* const check : store_.held) check->OnDecided();
+}
+
+TEST_F(GrantTableTest, SeldomAskedCounter_IsNotPrefetched) {
+  FixedWindow brief = kLimit;
+  brief.prefetch = kMinPrefetch;
+  SetRules(shop_, {RuleOf("all", {brief})});
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(Consume().source, Source::kStore);
+    const BootTime next = BootNow() + kMinPrefetch + milliseconds(2);
+    while (BootNow() < next) std::this_thread::yield();
+  }
+}
+
+}  // namespace
+}  // namespace sluice::test
