@@ -193,9 +193,9 @@ std::vector<std::string> Script::Run(const Call& call, Counters& counters) const
     for (std::size_t j = 0; asked.recorded && j < drafts.size(); ++j) {
       drafts[j].record = keys[key_count + reader.Index() - 1];
     }
-    const auto time = [&] { return Time(Duration(reader.Integer())); };
+    const auto read_time = [&] { return Time(Duration(reader.Integer())); };
     for (std::size_t j = 0; asked.concerns_grants && j < drafts.size(); ++j) {
-      drafts[j].returned.generation = time();
+      drafts[j].returned.generation = read_time();
       drafts[j].returned.granted = reader.Integer();
       drafts[j].returned.unused = reader.Integer();
       drafts[j].wanted.units = reader.Integer();
