@@ -88,12 +88,12 @@ class Answer:
         self.status, self.headers, self._reader, self._writer = status, headers, reader, writer
 
     async def events(self):
-        """The events of a stream, without `data: `."""
+        """The data of a stream's events."""
         text = b""
         async for part in self._parts():
             *events, text = (text + part).split(b"\n\n")
             for event in events:
-                yield event.removeprefix(b"data: ").decode()
+                yield event.split(b"data: ", 1)[1].decode()
 
     async def body(self):
         return b"".join([part async for part in self._parts()])

@@ -7,6 +7,10 @@ const MAX_EVENT = 1024 * 1024;  // characters
 const tokensOf = (value, otherwise) =>
   (Number.isSafeInteger(value) && value >= 0 ? value : otherwise);
 
+// The data of a server-sent event, which may have other fields, too (`event:`, `id:`).
+const dataOf = (event) => event.split(/\r?\n/).filter((line) => line.startsWith('data:'))
+  .map((line) => line.slice(5).trimStart()).join('\n');
+
 class Job {
   #price;
   #part;
@@ -82,7 +86,7 @@ class Job {
   // Counts an event of the stream: one token for each choice, until the upstream says what was used.
   // Returns whether the customer did not ask for this event.
   count(event) {
-    const data = event.replace(/^data: ?/, '');
+    const data = dataOf(event);
     if (!data.startsWith('{')) return false;  // [DONE], or a comment
     const chunk = JSON.parse(data);
     this.#output += chunk.choices?.length ?? 0;

@@ -35,7 +35,7 @@ async function answer(request, response) {
 }
 
 function sendTokens({wanted, usage, bill, pause, breaks}, response) {
-  const send = (data) => response.write(`data: ${JSON.stringify(data)}\n\n`);
+  const send = (data) => response.write(`event: message\ndata: ${JSON.stringify(data)}\n\n`);
   let sent = 0;
   let complete = false;
   const timer = setInterval(() => {
