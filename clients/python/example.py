@@ -13,6 +13,7 @@
   example.py reserve ADDRESS USER             works three times for estimated tokens, and settles those used
   example.py reserve_async ADDRESS USER       the same, by `async with`
   example.py settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
+  example.py outcomes ADDRESS                 works eight times, and says how it went
   example.py serve ADDRESS                    serves HTTP and gRPC until standard input ends
 """
 
@@ -26,7 +27,7 @@ from concurrent import futures
 
 import grpc
 from sluice_client import (Client, Decision, Limited, LimitInterceptor, LimitMiddleware,
-                           LimitWSGIMiddleware, NoAnswer)
+                           LimitWSGIMiddleware, NoAnswer, above)
 
 DEADLINE = 60  # generous: an example must work on a busy machine
 
@@ -182,6 +183,25 @@ def settle(address, user, drain, settle_for, max_settlements):
     print(client.close(), "lost")
 
 
+def outcomes(address):
+    facts = {"endpoint": "/database"}
+    with Client(address, deadline=DEADLINE, drain=DEADLINE) as client:
+        for error in (None, TimeoutError(), ConnectionRefusedError(), ValueError()):
+            with contextlib.suppress(Exception), client.limited("shop", facts):
+                if error:
+                    raise error
+        with client.limited("shop", facts) as decision:
+            decision.report("overload")
+        with client.limited("shop", facts) as decision:
+            decision.report(duration=60)
+        with client.reserve("shop", facts) as reservation:
+            reservation.report("ignore")
+    with Client(address, deadline=DEADLINE, drain=DEADLINE, overloaded=above(memory=0)) as client:
+        with client.limited("shop", facts):
+            pass
+    print("done")
+
+
 def serve_asgi(client):
     import fastapi
     import uvicorn
@@ -243,7 +263,7 @@ if __name__ == "__main__":
     commands = {"pay": pay, "pay_async": lambda *words: asyncio.run(pay_async(*words)),
                 "pay_block": lambda *words: asyncio.run(pay_block(*words)), "first": first,
                 "crowd": crowd, "queue": queue, "modes": modes, "ask": ask, "export": export,
-                "reserve": reserve, "settle": settle,
+                "reserve": reserve, "settle": settle, "outcomes": outcomes,
                 "reserve_async": lambda *words: asyncio.run(reserve_async(*words)),
                 "serve": serve}
     if len(sys.argv) < 3 or sys.argv[1] not in commands:

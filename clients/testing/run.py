@@ -4,7 +4,7 @@
 Usage: run.py BIN COMMAND...      BIN: folder of sluiced and sluice; COMMAND: the example
 
 The example has these commands (clients/python/example.py describes them): pay, first, crowd, queue,
-modes, ask, export, reserve, settle and serve. Tests these promises for every language:
+modes, ask, export, reserve, settle, outcomes and serve. Tests these promises for every language:
 
   a decorated method is limited, and learns when to retry
   the first check after a start is answered within the default deadline
@@ -20,6 +20,8 @@ modes, ask, export, reserve, settle and serve. Tests these promises for every la
     what is left is denied
   a settlement survives the end of the server, and the next one stores it; it is repeated only for so long,
     and only so many wait
+  a limit that follows the load learns how the work went: from its error, from what it reports, and from the
+    process's own load
   HTTP: 429 with Retry-After, RateLimit on every answer; gRPC: RESOURCE_EXHAUSTED, by an
   interceptor; 503 and UNAVAILABLE if no server answers
 """
@@ -29,6 +31,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -71,6 +74,7 @@ class Sluiced:
         else:
             raise RuntimeError("sluiced ended before it was ready: " + "".join(lines))
         self.address = line.split("grpc=")[1].split()[0]
+        self.http_port = int(line.split("http=")[1].split()[0].rsplit(":", 1)[1])
         threading.Thread(target=self._process.stderr.read, daemon=True).start()
 
     @contextlib.contextmanager
@@ -320,6 +324,12 @@ class ClientTest(unittest.TestCase):
                 self.assertEqual(self.example(command, command).output().split(), ["denied"])
                 self.assertEqual(tokens_left(self.sluiced.address, command), 1000 - 450 - 50 - 20)
                 self.assertEqual(slot_ends_in(self.sluiced.address, "endpoint=/model", f"user={command}"), 0)
+
+    def test_an_adaptive_limit_learns_how_the_work_went(self):
+        self.assertEqual(self.example("outcomes").output().split(), ["done"])
+        page = get(self.sluiced.http_port, "/metrics")[2].decode()
+        holds = dict(re.findall(r'sluice_adaptive_holds_total{result="(\w+)"} (\d+)', page))
+        self.assertEqual(holds, {"in_time": "1", "too_slow": "1", "overload": "4", "ignored": "2"})
 
     def test_a_settlement_survives_the_end_of_the_server(self):
         sluiced = Sluiced(self, "--redis", redis(self), "--redis-timeout", "1m")

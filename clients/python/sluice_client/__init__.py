@@ -9,8 +9,9 @@ from .blocks import Reservation
 from .client import CLOSED, OPEN, CheckOptions, Client
 from .decision import Decision, Limited, NoAnswer
 from .interceptor import LimitInterceptor
+from .outcome import above
 from .wsgi import LimitWSGIMiddleware
 
 __all__ = ["CLOSED", "OPEN", "CheckOptions", "Client", "Decision", "LimitInterceptor",
            "LimitMiddleware", "LimitWSGIMiddleware", "Limited", "NoAnswer",
-           "Reservation"]
+           "Reservation", "above"]

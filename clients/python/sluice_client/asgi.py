@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Callable
 
 from .client import Attributes, CheckOptions, Client
+from .outcome import is_overload
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -18,7 +19,7 @@ class LimitMiddleware:
     Each request is checked in `domain` with the attributes `endpoint` (the path), `method`, `client_ip`
     and what `attributes(scope)` returns. A denied request gets 429. If no server answers and the
     client is CLOSED, a request gets 503. Every response has RateLimit and RateLimit-Policy, and a
-    denial has Retry-After.
+    denial has Retry-After. The application finds the decision in scope["sluice"].
     """
 
     def __init__(self, app: Any, client: Client, domain: str,
@@ -45,9 +46,10 @@ class LimitMiddleware:
 
         async def send_with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
+                decision.response_overload = is_overload(message["status"])
                 message = {**message, "headers": [*message.get("headers", []), *headers]}
             await send(message)
 
         with self._client.holding(decision):
             await asyncio.sleep(decision.wait)
-            await self._app(scope, receive, send_with_headers)
+            await self._app({**scope, "sluice": decision}, receive, send_with_headers)

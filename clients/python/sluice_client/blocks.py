@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import time
 from typing import TYPE_CHECKING, Any, Iterator, NamedTuple
 
 from . import rate_limiter_pb2 as pb
 from .decision import Decision, denial
 from .leases import LeaseKeeper
+from .outcome import Work
 
 if TYPE_CHECKING:
     from .client import Attributes, CheckOptions, Client
@@ -30,8 +32,8 @@ class LimitedBlock:
                 time.sleep(decision.wait)
         return decision
 
-    def __exit__(self, *_: object) -> None:
-        self._holding.close()
+    def __exit__(self, *error: Any) -> None:
+        self._holding.__exit__(*error)
 
     async def __aenter__(self) -> Decision:
         domain, attributes, options = self._check
@@ -40,8 +42,8 @@ class LimitedBlock:
             await asyncio.sleep(decision.wait)
         return decision
 
-    async def __aexit__(self, *_: object) -> None:
-        self._holding.close()
+    async def __aexit__(self, *error: Any) -> None:
+        self._holding.__exit__(*error)
 
     def _admit(self, decision: Decision) -> Decision:
         if not decision.allowed:
@@ -54,7 +56,7 @@ class LimitedBlock:
         try:
             yield
         except BaseException:  # the sleep was interrupted or canceled
-            self._holding.close()
+            self._holding.__exit__(*sys.exc_info())
             raise
 
 
@@ -64,7 +66,7 @@ class _Part(NamedTuple):
     local: bool  # the store was away
 
 
-class Reservation:
+class Reservation(Work):
     """What Client.reserve returns: units under a lease, which is renewed while the block runs. Not
     thread-safe."""
 
@@ -82,16 +84,16 @@ class Reservation:
             self._take(self._first(), self._check[2])
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.settle()
+    def __exit__(self, _: Any, error: BaseException | None, *__: Any) -> None:
+        self._settle(error)
 
     async def __aenter__(self) -> Reservation:
         with self._unused_on_error():
             await self._take_async(self._first(), self._check[2])
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        self.settle()
+    async def __aexit__(self, _: Any, error: BaseException | None, *__: Any) -> None:
+        self._settle(error)
 
     def use(self, **amounts: int) -> None:
         """Says what has been used until now, in total: use(tokens=212). What it does not name stays as
@@ -115,14 +117,19 @@ class Reservation:
     def settle(self, **amounts: int) -> None:
         """Ends the reservation with what was used. The client repeats the settlement in the background
         until it is stored. Settling again does nothing."""
+        if self._open:
+            try:
+                self.use(**amounts)
+            finally:  # a mistake must not keep the lease
+                self._settle(None)
+
+    def _settle(self, error: BaseException | None) -> None:
         if not self._open:
             return
         self._open = False
-        try:
-            self.use(**amounts)
-        finally:  # a mistake must not keep the lease
-            for part, share in zip(self._parts, _split(self._parts, self._used)):
-                self._leases.settle(part.lease_id, share, part.local)
+        hold = self.ended(error, self._client.overloaded)
+        for part, share in zip(self._parts, _split(self._parts, self._used)):
+            self._leases.settle(part.lease_id, share, part.local, hold)
 
     def _first(self) -> dict[str, int]:
         options = self._check[2]
@@ -164,8 +171,9 @@ class Reservation:
     def _unused_on_error(self) -> Iterator[None]:
         try:
             yield
-        except BaseException:  # denied, or the sleep was interrupted or canceled
-            self.settle(**dict.fromkeys(self._first(), 0))
+        except BaseException as error:  # denied, or the sleep was interrupted or canceled
+            self.use(**dict.fromkeys(self._first(), 0))
+            self._settle(error)
             raise
 
 

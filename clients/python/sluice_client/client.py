@@ -18,6 +18,7 @@ from . import rate_limiter_pb2 as pb
 from .blocks import LimitedBlock, Reservation
 from .decision import Decision
 from .leases import LeaseKeeper
+from .outcome import Hold
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -88,7 +89,8 @@ class Client:
                  lease_ttl: float = 60.0,
                  settle_for: float = 600.0,
                  max_settlements: int = 10_000,
-                 drain: float = 5.0):
+                 drain: float = 5.0,
+                 overloaded: Callable[[], bool] = lambda: False):
         if without_answer not in (OPEN, CLOSED):
             raise ValueError(f"without_answer is {without_answer!r}; allowed are OPEN and CLOSED")
         options = [
@@ -105,6 +107,8 @@ class Client:
         self._max_wait = max_wait
         self._lease_ttl = lease_ttl
         self._drain = drain
+        self.overloaded = overloaded
+        """Whether this process is: what a limit with `adapt` learns from work that went well."""
         self._check = self._method("CheckLimit", pb.CheckLimitRequest, pb.CheckLimitResponse)
         methods = {
             "RenewLease": self._method("RenewLease", pb.RenewLeaseRequest, pb.RenewLeaseResponse),
@@ -211,10 +215,14 @@ class Client:
             yield
             return
         self._leases.hold(lease)
+        error: BaseException | None = None
         try:
             yield
+        except BaseException as failure:
+            error = failure
+            raise
         finally:
-            self._leases.release(lease.id)
+            self._leases.release(lease.id, decision.ended(error, self.overloaded))
 
     def _connect(self, address: str, timeout: float) -> None:
         connected = grpc.channel_ready_future(self._channel)
@@ -230,9 +238,10 @@ class Client:
         response = call.result()
         if request.HasField("lease_ttl"):  # else the units would stay charged
             nothing = dict.fromkeys(["cost", "requests", *request.amounts], 0)
-            self._leases.settle(response.lease.id, nothing, response.source == pb.SOURCE_FALLBACK)
+            self._leases.settle(response.lease.id, nothing, response.source == pb.SOURCE_FALLBACK,
+                                Hold("ignore"))
         else:
-            self._leases.release(response.lease.id)
+            self._leases.release(response.lease.id, Hold("ignore"))
 
     def _request(self, domain: str, attributes: Attributes,
                  options: CheckOptions) -> pb.CheckLimitRequest:

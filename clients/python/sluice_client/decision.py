@@ -8,9 +8,10 @@ from datetime import datetime, timezone
 from google.protobuf.duration_pb2 import Duration
 
 from . import rate_limiter_pb2 as pb
+from .outcome import Work
 
 
-class Decision:
+class Decision(Work):
     """The result of a check."""
 
     def __init__(self, allowed: bool, response: pb.CheckLimitResponse | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
@@ -11,6 +12,7 @@ import grpc
 
 from .client import Attributes, CheckOptions, Client
 from .decision import Decision
+from .outcome import OVERLOAD_CODES
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -53,19 +55,26 @@ class LimitInterceptor(grpc.ServerInterceptor):
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rate limited")
             return decision
 
+        @contextlib.contextmanager
+        def holding(decision: Decision, context: Any) -> Iterator[None]:
+            with self._client.holding(decision):
+                time.sleep(decision.wait)
+                try:
+                    yield
+                finally:
+                    decision.response_overload = context.code() in OVERLOAD_CODES
+
         def answer(behavior: Any) -> Any:
             def limited(request: Any, context: Any) -> Any:
                 decision = decide(context)
-                with self._client.holding(decision):
-                    time.sleep(decision.wait)
+                with holding(decision, context):
                     return behavior(request, context)
             return limited
 
         def stream(behavior: Any) -> Any:
             def limited(request: Any, context: Any) -> Iterator[Any]:
                 decision = decide(context)
-                with self._client.holding(decision):
-                    time.sleep(decision.wait)
+                with holding(decision, context):
                     yield from behavior(request, context)
             return limited
 

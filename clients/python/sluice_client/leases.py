@@ -16,6 +16,7 @@ import grpc
 
 from . import rate_limiter_pb2 as pb
 from .decision import seconds
+from .outcome import Hold
 
 CALL_TIMEOUT = 5  # seconds; a call waits that long for a connection
 FIRST_PAUSE, LAST_PAUSE = 0.1, 1.0  # seconds between attempts to settle; doubled each time
@@ -46,17 +47,19 @@ class LeaseKeeper:
             self._held.add(lease.id)
             self._plan(period, lambda: self._renew(lease.id, period))
 
-    def release(self, lease_id: str) -> None:
+    def release(self, lease_id: str, hold: Hold = Hold()) -> None:
         """Does not wait for the answer. If the call is lost, the slot is free after the ttl."""
         if sys.is_finalizing():
             return  # a generator that was never closed: gRPC would wait forever for its thread
-        call = self._start("ReleaseLease", pb.ReleaseLeaseRequest(lease_id=lease_id), CALL_TIMEOUT)
+        request = pb.ReleaseLeaseRequest(lease_id=lease_id)
+        hold.write(request)
+        call = self._start("ReleaseLease", request, CALL_TIMEOUT)
         with self._changed:
             self._held.discard(lease_id)
             self._releases.add(call)
         call.add_done_callback(self._released)
 
-    def settle(self, lease_id: str, used: Mapping[str, int], local: bool) -> None:
+    def settle(self, lease_id: str, used: Mapping[str, int], local: bool, hold: Hold = Hold()) -> None:
         """Sends the settlement until it is stored. Does not wait for that. `local`: the lease was granted
         while the store was away."""
         if sys.is_finalizing():
@@ -69,6 +72,7 @@ class LeaseKeeper:
             self._settling += 1
         amounts = {name: value for name, value in used.items() if name != "cost"}
         request = pb.SettleLeaseRequest(lease_id=lease_id, cost=used.get("cost"), amounts=amounts)
+        hold.write(request)
         self._attempt(_Settlement(request, local, time.monotonic() + self._settle_for))
 
     def close(self, drain: float) -> int:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
 
 from .client import Attributes, CheckOptions, Client
+from .outcome import is_overload
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 class LimitWSGIMiddleware:
     """app.wsgi_app = LimitWSGIMiddleware(app.wsgi_app, client, "shop") for Flask.
 
-    Does for WSGI what LimitMiddleware does for ASGI. `attributes` is a function of the environ.
+    Does for WSGI what LimitMiddleware does for ASGI. `attributes` is a function of the environ. The
+    application finds the decision in environ["sluice"].
     """
 
     def __init__(self, app: Any, client: Client, domain: str,
@@ -36,8 +38,10 @@ class LimitWSGIMiddleware:
             return [f"{reason}\n".encode()]
 
         def start_with_headers(status: str, headers: Any, *error: Any) -> Any:
+            decision.response_overload = is_overload(int(status.split()[0]))
             return start_response(status, [*headers, *decision.headers], *error)
 
+        environ["sluice"] = decision
         with contextlib.ExitStack() as holding:
             holding.enter_context(self._client.holding(decision))
             time.sleep(decision.wait)

@@ -1,0 +1,133 @@
+"""How the work went that slots were held for: what `concurrency` limits with `adapt` learn from."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pathlib
+import threading
+import time
+from typing import Any, Callable, Literal, NamedTuple
+
+import grpc
+
+from . import rate_limiter_pb2 as pb
+
+OVERLOAD_CODES = {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED,
+                  grpc.StatusCode.UNAVAILABLE}
+_PERIOD = 1.0  # seconds over which the CPU is measured
+
+
+class Hold(NamedTuple):
+    """As a release or settlement says it."""
+    outcome: str = "ok"
+    duration: float | None = None
+
+    def write(self, request: Any) -> None:
+        """Into a ReleaseLeaseRequest or SettleLeaseRequest."""
+        request.hold_outcome = pb.HoldOutcome.Value(f"HOLD_OUTCOME_{self.outcome.upper()}")
+        if self.duration is not None:
+            request.duration.FromNanoseconds(round(self.duration * 1e9))
+
+
+class Work:
+    """What slots are held for."""
+    _outcome: str | None = None
+    _duration: float | None = None
+    response_overload = False  # whether the response's status says so
+
+    def report(self, outcome: Literal["ok", "overload", "ignore", None] = None, *,
+               duration: float | None = None) -> None:
+        """Says how the work went, instead of what its error says: "ok", "overload", or "ignore" if it says
+        nothing about the load. duration: the seconds it took, if not the time from take to release."""
+        if outcome not in (None, "ok", "overload", "ignore"):
+            raise ValueError(f"outcome is {outcome!r}; allowed are 'ok', 'overload' and 'ignore'")
+        if duration is not None and not duration >= 0:
+            raise ValueError(f"duration is {duration!r}; it must be a number of at least 0")
+        self._outcome, self._duration = outcome or self._outcome, duration
+
+    def ended(self, error: BaseException | None, overloaded: Callable[[], bool]) -> Hold:
+        """`overloaded`: whether this process is."""
+        overload = self.response_overload or (error is None and overloaded())
+        return Hold(self._outcome or ("overload" if overload else outcome_of(error)), self._duration)
+
+
+def outcome_of(error: BaseException | None) -> str:
+    """"ok" without an error; "overload" for timeouts, broken or refused connections, lack of memory, and the
+    HTTP and gRPC statuses that mean them, in the errors of the usual libraries; else "ignore"."""
+    if error is None:
+        return "ok"
+    if isinstance(error, (TimeoutError, asyncio.TimeoutError, ConnectionError, MemoryError)):
+        return "overload"
+    if isinstance(error, grpc.RpcError):
+        code = getattr(error, "code", None)
+        return "overload" if code and code() in OVERLOAD_CODES else "ignore"
+    statuses = (getattr(getattr(error, "response", None), "status_code", None),  # requests, httpx
+                getattr(error, "status", None), getattr(error, "code", None))  # aiohttp, urllib
+    return "overload" if any(is_overload(status) for status in statuses) else "ignore"
+
+
+def is_overload(status: Any) -> bool:
+    """Whether an HTTP status means overload: 429 and all from 500 on."""
+    return isinstance(status, int) and (status == 429 or status >= 500)
+
+
+def above(*, cpu: float | None = None, memory: float | None = None,
+          cgroup: str | None = None) -> Callable[[], bool]:
+    """A function for Client(overloaded=…): whether this process's cgroup (v2) uses more than this part of its
+    CPU or memory: above(cpu=0.9, memory=0.85). If it has no limit, the part is that of the machine; without
+    cgroups, only this process counts. CPU is measured over at least a second. `cgroup`: another folder."""
+    load = _Load(pathlib.Path(cgroup) if cgroup else _own_cgroup())
+    return lambda: ((cpu is not None and load.cpu() > cpu)
+                    or (memory is not None and load.memory() > memory))
+
+
+def _own_cgroup() -> pathlib.Path:
+    try:
+        lines = pathlib.Path("/proc/self/cgroup").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    path = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    return pathlib.Path("/sys/fs/cgroup", path.lstrip("/"))
+
+
+class _Load:
+    """Thread-safe."""
+
+    def __init__(self, cgroup: pathlib.Path):
+        self._cgroup, self._lock = cgroup, threading.Lock()
+        self._time, self._used, self._share = time.monotonic(), self._cpu_seconds(), 0.0
+
+    def cpu(self) -> float:
+        with self._lock:
+            now = time.monotonic()
+            if now - self._time >= _PERIOD:
+                used, before = self._cpu_seconds(), self._used
+                self._share = (used - before) / (now - self._time) / self._cpus()
+                self._time, self._used = now, used
+            return self._share
+
+    def memory(self) -> float:
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        most = self._read("memory.max")
+        used = self._read("memory.current")
+        if used:
+            return int(used[0]) / (int(most[0]) if most and most[0] != "max" else pages)
+        resident = int(pathlib.Path("/proc/self/statm").read_text("ascii").split()[1])
+        return resident * os.sysconf("SC_PAGE_SIZE") / pages
+
+    def _cpu_seconds(self) -> float:
+        stat = self._read("cpu.stat")  # usage_usec N …
+        return int(stat[1]) / 1e6 if stat else time.process_time()
+
+    def _cpus(self) -> float:
+        most = self._read("cpu.max")  # quota and period, in microseconds
+        if most and most[0] != "max":
+            return int(most[0]) / int(most[1])
+        return os.cpu_count() or 1
+
+    def _read(self, name: str) -> list[str]:
+        try:
+            return (self._cgroup / name).read_text("ascii").split()
+        except OSError:
+            return []
