@@ -9,13 +9,14 @@
 //   example.js export ADDRESS                 holds a slot until standard input ends
 //   example.js reserve ADDRESS USER           works three times for estimated tokens, and settles those used
 //   example.js settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
+//   example.js outcomes ADDRESS               works eight times, and says how it went
 //   example.js serve ADDRESS                  serves HTTP and gRPC until standard input ends
 'use strict';
 
 const readline = require('readline');
 const express = require('express');
 const grpc = require('@grpc/grpc-js');
-const {Client, Limited, NoAnswer, limitInterceptor, limitRequests} = require('sluice-client');
+const {Client, Limited, NoAnswer, above, limitInterceptor, limitRequests} = require('sluice-client');
 
 const DEADLINE = 60_000;  // generous: an example must work on a busy machine
 
@@ -154,6 +155,28 @@ async function settle(address, user, ...bounds) {
   console.log(`${await client.close()} lost`);
 }
 
+async function outcomes(address) {
+  const facts = {endpoint: '/database'};
+  const client = new Client(address, {deadline: DEADLINE, drain: DEADLINE});
+  const refused = new TypeError('fetch failed', {cause: Object.assign(new Error(), {code: 'ECONNREFUSED'})});
+  for (const error of [undefined, new DOMException('', 'TimeoutError'), refused, new RangeError()]) {
+    const work = () => {
+      if (error) throw error;
+    };
+    await client.limited('shop', facts, work).catch((failure) => {
+      if (failure !== error) throw failure;
+    });
+  }
+  await client.limited('shop', facts, (decision) => decision.report('overload'));
+  await client.limited('shop', facts, (decision) => decision.report(undefined, {duration: 60_000}));
+  await client.reserve('shop', facts, (reservation) => reservation.report('ignore'));
+  await client.close();
+  const busy = new Client(address, {deadline: DEADLINE, drain: DEADLINE, overloaded: above({memory: 0})});
+  await busy.limited('shop', facts, () => {});
+  await busy.close();
+  console.log('done');
+}
+
 async function serve(address) {
   const client = new Client(address, {deadline: DEADLINE, withoutAnswer: 'closed'});
   const app = express();
@@ -191,10 +214,10 @@ async function serve(address) {
   process.exit();
 }
 
-const commands = {pay, first, crowd, queue, modes, ask, export: holdExport, reserve, settle, serve};
+const commands = {pay, first, crowd, queue, modes, ask, export: holdExport, reserve, settle, outcomes, serve};
 const [, , command, ...given] = process.argv;
 if (!(command in commands) || given.length === 0) {
-  console.error('usage: example.js pay|first|crowd|queue|modes|ask|export|reserve|settle|serve ADDRESS [ARGUMENT...]');
+  console.error('usage: example.js pay|first|crowd|queue|modes|ask|export|reserve|settle|outcomes|serve ADDRESS [ARGUMENT...]');
   process.exit(2);
 }
 commands[command](...given);

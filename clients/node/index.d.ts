@@ -26,6 +26,9 @@ export interface ClientOptions {
   maxSettlements?: number;
   /** How long in milliseconds `close` waits for settlements and releases; 5000 unless set. */
   drain?: number;
+  /** Whether this process is overloaded: what a limit with `adapt` learns from work that went well.
+   * Usually `above({cpu: 0.9})`. */
+  overloaded?: () => boolean;
 }
 
 export interface Timestamp {
@@ -53,7 +56,14 @@ export interface CheckOptions {
   leaseTtl?: number;
 }
 
-export class Decision {
+/** What slots are held for. */
+declare class Work {
+  /** Says how the work went, instead of what its error says: 'ok', 'overload', or 'ignore' if it says
+   * nothing about the load. duration: the milliseconds it took, if not the time from take to release. */
+  report(outcome?: 'ok' | 'overload' | 'ignore', options?: {duration?: number}): void;
+}
+
+export class Decision extends Work {
   readonly allowed: boolean;
   /** False if the client decided, because no server answered. */
   readonly answered: boolean;
@@ -82,7 +92,7 @@ export class Limited extends Error {
 export class NoAnswer extends Limited {}
 
 /** Units under a lease, which is renewed until the reservation is settled. */
-export class Reservation {
+export class Reservation extends Work {
   private constructor();
   /** Of the last check, which is that of `reserve` or of the last `extend`. */
   readonly decision: Decision;
@@ -93,8 +103,8 @@ export class Reservation {
    * with Limited if that is denied. */
   extend(amounts: Record<string, number>): Promise<void>;
   /** Ends the reservation with what was used. The client repeats the settlement in the background until it
-   * is stored. Settling again does nothing. */
-  settle(amounts?: Record<string, number>): void;
+   * is stored. error: of work that failed. Settling again does nothing. */
+  settle(amounts?: Record<string, number>, error?: unknown): void;
   /** For `using` and `await using`: settles. */
   [Symbol.dispose](): void;
   [Symbol.asyncDispose](): Promise<void>;
@@ -114,14 +124,20 @@ export class Client {
     work: (reservation: Reservation) => T | Promise<T>, options?: CheckOptions): Promise<T>;
   /** The same without `work`: the caller settles the reservation, in `finally`. */
   reserve(domain: string, attributes: Attributes, options?: CheckOptions): Promise<Reservation>;
-  /** Renews the decision's lease, if it has one, until the returned function is called. */
-  hold(decision: Decision): () => void;
+  /** Renews the decision's lease, if it has one, until the returned function is called, with the error of
+   * work that failed. */
+  hold(decision: Decision): (error?: unknown) => void;
   /** Waits until settlements are stored and releases are answered, at most `drain`. Returns how many
    * settlements are lost in all. */
   close(): Promise<number>;
 }
 
-/** For Express, and other frameworks with functions of this form. */
+/** For the option `overloaded`: whether this process's cgroup (v2) uses more than this part of its CPU or
+ * memory: above({cpu: 0.9, memory: 0.85}). If it has no limit, the part is that of the machine; without
+ * cgroups, only this process counts. `cgroup`: another folder. */
+export function above(marks: {cpu?: number; memory?: number; cgroup?: string}): () => boolean;
+
+/** For Express, and other frameworks with functions of this form. `request.sluice` is the decision. */
 export function limitRequests<Q extends IncomingMessage = any>(
   client: Client, domain: string, attributes?: (request: Q) => Attributes, options?: CheckOptions,
 ): (request: Q, response: ServerResponse, next: (error?: unknown) => void) => Promise<void>;

@@ -7,6 +7,7 @@ const loader = require('@grpc/proto-loader');
 const {Decision, denial, sleep} = require('./decision');
 const {Leases} = require('./leases');
 const {Reservation} = require('./reservation');
+const {durationOf} = require('./work');
 
 const {sluice} = grpc.loadPackageDefinition(loader.loadSync('sluice/v1/rate_limiter.proto', {
   includeDirs: [path.join(__dirname, '../proto')], keepCase: true, enums: String, longs: Number,
@@ -37,11 +38,11 @@ const FIELDS = {
   cost: (cost) => ({cost}),
   amounts: (amounts) => ({amounts}),
   mode: (mode) => ({mode: oneOf('mode', mode, MODES)}),
-  maxWait: (ms) => ({max_wait: duration('maxWait', ms)}),
-  maxDelay: (ms) => ({max_delay: duration('maxDelay', ms)}),
+  maxWait: (ms) => ({max_wait: durationOf('maxWait', ms)}),
+  maxDelay: (ms) => ({max_delay: durationOf('maxDelay', ms)}),
   chargedAt: (timestamp) => ({charged_at: timestamp}),
   requestId: (id) => ({request_id: id}),
-  leaseTtl: (ms) => ({lease_ttl: duration('leaseTtl', ms)}),
+  leaseTtl: (ms) => ({lease_ttl: durationOf('leaseTtl', ms)}),
 };
 
 // The caller's errors. All other errors mean that there is no decision.
@@ -51,13 +52,6 @@ const MISTAKES = new Set([grpc.status.INVALID_ARGUMENT, grpc.status.PERMISSION_D
 function oneOf(name, value, allowed) {
   if (Object.hasOwn(allowed, value)) return allowed[value];
   throw new TypeError(`${name} is ${value}; allowed are ${Object.keys(allowed).join(', ')}`);
-}
-
-function duration(name, milliseconds) {
-  if (!(milliseconds >= 0 && milliseconds < Infinity)) {
-    throw new TypeError(`${name} is ${milliseconds}; it must be milliseconds`);
-  }
-  return {seconds: Math.floor(milliseconds / 1000), nanos: Math.round((milliseconds % 1000) * 1e6)};
 }
 
 function fieldsOf(options) {
@@ -78,6 +72,19 @@ function loadMessages() {
   responseDeserialize(responseSerialize({limits: [{rule: ''}], lease: {id: ''}, decided_at: {}}));
 }
 
+// Runs `work`, then end(its error).
+async function ending(end, work) {
+  let failure;
+  try {
+    return await work();
+  } catch (error) {
+    failure = error;
+    throw error;
+  } finally {
+    end(failure);
+  }
+}
+
 // One client, which has one channel, is enough for a process. index.d.ts describes the options.
 class Client {
   #stub;
@@ -89,10 +96,12 @@ class Client {
   #leases;
   #leaseTtl;
   #drain;
+  #overloaded;
 
   constructor(address = '127.0.0.1:8081', {
     token, tls, deadline = 100, withoutAnswer = 'open', maxWait, connectTimeout = 2000,
-    leaseTtl = 60_000, settleFor = 600_000, maxSettlements = 10_000, drain = 5000, ...unknown
+    leaseTtl = 60_000, settleFor = 600_000, maxSettlements = 10_000, drain = 5000,
+    overloaded = () => false, ...unknown
   } = {}) {
     if (Object.keys(unknown).length > 0) {
       throw new TypeError(`a client has no option ${Object.keys(unknown).join(', ')}`);
@@ -104,6 +113,7 @@ class Client {
     fieldsOf({maxWait, leaseTtl});  // throws if one is wrong
     this.#leaseTtl = leaseTtl;
     this.#drain = drain;
+    this.#overloaded = overloaded;
     this.#leases = new Leases((...call) => this.#call(...call),
       (error) => MISTAKES.has(error.code), {maxSettlements, settleFor});
     this.#stub = new RateLimiter(address, credentialsOf(tls), {
@@ -155,13 +165,10 @@ class Client {
   async limited(domain, attributes, work, options = {}) {
     const decision = await this.check(domain, attributes, options);
     if (!decision.allowed) throw denial(decision);
-    const release = this.hold(decision);
-    try {
+    return ending(this.hold(decision), async () => {
       await sleep(decision.wait);
-      return await work(decision);
-    } finally {
-      release();
-    }
+      return work(decision);
+    });
   }
 
   // Takes units of all limits under a lease, which is renewed. `work(reservation)` runs if the request is
@@ -170,11 +177,7 @@ class Client {
   async reserve(domain, attributes, work, options) {
     if (typeof work !== 'function') return this.#reserve(domain, attributes, work);
     const reservation = await this.#reserve(domain, attributes, options);
-    try {
-      return await work(reservation);
-    } finally {
-      reservation.settle();
-    }
+    return ending((error) => reservation.settle({}, error), () => work(reservation));
   }
 
   async #reserve(domain, attributes, {cost, amounts, ...options} = {}) {
@@ -184,23 +187,23 @@ class Client {
       if (!decision.allowed) throw denial(decision);
       return decision;
     };
-    const reservation = new Reservation(take, this.#leases);
+    const reservation = new Reservation(take, this.#leases, this.#overloaded);
     await reservation.begin({...amounts, ...(cost === undefined ? {} : {cost})});
     return reservation;
   }
 
   // Renews the decision's lease, if it has one, until the returned function is called, which releases it.
-  // That function may be called more than once.
+  // That function takes the error of work that failed, and may be called more than once.
   hold(decision) {
     const {lease} = decision.response;
     if (!lease) return () => {};
     const stop = this.#leases.renew(lease);
     let held = true;
-    return () => {
+    return (error) => {
       if (!held) return;
       held = false;
       stop();
-      this.#leases.release(lease.id);
+      this.#leases.release(lease.id, decision.ended(error, this.#overloaded));
     };
   }
 

@@ -1,6 +1,8 @@
 // The result of a check, and its HTTP status and headers.
 'use strict';
 
+const {Work} = require('./work');
+
 // Milliseconds, rounded up, so that waiting this long is always enough.
 const millis = (duration) =>
   duration ? duration.seconds * 1000 + Math.ceil(duration.nanos / 1e6) : 0;
@@ -9,8 +11,9 @@ const millis = (duration) =>
 const sleep = (milliseconds) =>
   milliseconds > 0 ? new Promise((resolve) => setTimeout(resolve, milliseconds)) : undefined;
 
-class Decision {
+class Decision extends Work {
   constructor(allowed, response, failure) {
+    super();
     this.allowed = allowed;
     this.failure = failure;  // why no server answered, so that the client decided; else undefined
     this.answered = failure === undefined;

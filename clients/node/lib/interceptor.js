@@ -3,6 +3,7 @@
 
 const grpc = require('@grpc/grpc-js');
 const {sleep} = require('./decision');
+const {errorOfStatus} = require('./work');
 
 // new grpc.Server({interceptors: [limitInterceptor(client, 'shop')]}). Each call is checked with the
 // attribute `endpoint`, its full method, and what `attributes(metadata)` returns. A denied call ends with
@@ -12,9 +13,9 @@ function limitInterceptor(client, domain, attributes = () => ({}), options = {})
   return (method, call) => {
     let release = () => {};
     let ended = false;
-    const end = () => {
+    const end = (error) => {
       ended = true;
-      release();
+      release(error);
     };
     const refuse = (code, details, retryAfter) => {
       const metadata = new grpc.Metadata();
@@ -39,10 +40,10 @@ function limitInterceptor(client, domain, attributes = () => ({}), options = {})
         onReceiveMetadata: (metadata, pass) => {
           decide(metadata, pass).catch(() => refuse(grpc.status.INTERNAL, 'no decision'));
         },
-        onCancel: end,
+        onCancel: () => end(new Error('the caller has gone')),
       }),
       sendStatus: (status, next) => {
-        end();
+        end(errorOfStatus(status));
         next(status);
       },
     });

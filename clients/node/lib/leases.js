@@ -41,19 +41,20 @@ class Leases {
   }
 
   // If the answer never arrives, the slot is free after the ttl.
-  release(id) {
-    this.#track(this.#call('ReleaseLease', {lease_id: id}, CALL_TIMEOUT).catch(() => {}));
+  // `hold` are the fields of Work.ended.
+  release(id, hold) {
+    this.#track(this.#call('ReleaseLease', {lease_id: id, ...hold}, CALL_TIMEOUT).catch(() => {}));
   }
 
   // Sends the settlement until it is stored. Never rejects. `local`: the lease was granted while the store
   // was away.
-  settle({id, local}, {cost, ...amounts}) {
+  settle({id, local}, {cost, ...amounts}, hold) {
     if (this.#settling >= this.#options.maxSettlements) {
       this.#report(`${this.#settling} others are waiting`);
       return;
     }
     this.#settling += 1;
-    this.#track(this.#store({lease_id: id, cost, amounts}, local).then((failure) => {
+    this.#track(this.#store({lease_id: id, cost, amounts, ...hold}, local).then((failure) => {
       this.#settling -= 1;
       if (failure) this.#report(failure);
     }));

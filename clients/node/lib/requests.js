@@ -2,11 +2,13 @@
 'use strict';
 
 const {sleep} = require('./decision');
+const {errorOfResponse} = require('./work');
 
 // Express: app.use(limitRequests(client, 'shop')). Each request is checked with the attributes `endpoint`
 // (the path), `method`, `client_ip` and what `attributes(request)` returns. A denied request gets
 // 429. If no server answers and the client is 'closed', a request gets 503. Every response has
-// RateLimit and RateLimit-Policy, and a denial has Retry-After.
+// RateLimit and RateLimit-Policy, and a denial has Retry-After. The application finds the decision in
+// `request.sluice`.
 function limitRequests(client, domain, attributes = () => ({}), options = {}) {
   return async (request, response, next) => {
     try {
@@ -23,9 +25,11 @@ function limitRequests(client, domain, attributes = () => ({}), options = {}) {
         return;
       }
       const release = client.hold(decision);
-      response.once('close', release);
+      request.sluice = decision;
+      const end = () => release(errorOfResponse(response));
+      response.once('close', end);
       if (!response.destroyed) await sleep(decision.wait);
-      if (response.destroyed) release();  // the response may already be closed
+      if (response.destroyed) end();  // the response may already be closed
       else next();
     } catch (error) {
       next(error);

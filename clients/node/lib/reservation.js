@@ -2,18 +2,22 @@
 'use strict';
 
 const {sleep} = require('./decision');
+const {Work} = require('./work');
 
-class Reservation {
+class Reservation extends Work {
   #take;
   #leases;
   #parts = [];  // in the order of taking: {id, local, held, stop}
   #used = {};
   #open = true;
+  #overloaded;
 
   // take(amounts): a promise of the decision; it rejects with Limited.
-  constructor(take, leases) {
+  constructor(take, leases, overloaded) {
+    super();
     this.#take = take;
     this.#leases = leases;
+    this.#overloaded = overloaded;
   }
 
   // Takes the first part. The client calls this.
@@ -40,15 +44,17 @@ class Reservation {
     await this.#add(await this.#take(held), held);
   }
 
-  // Ends the reservation with what was used, in the background. Settling again does nothing.
-  settle(amounts = {}) {
+  // Ends the reservation with what was used, in the background. `error`: of work that failed. Settling again
+  // does nothing.
+  settle(amounts = {}, error = undefined) {
     if (!this.#open) return;
     this.#open = false;
     try {
       this.use(amounts);
     } finally {  // a mistake must not keep the lease
       const shares = split(this.#parts.map(({held}) => held), this.#used);
-      this.#parts.forEach((part, index) => this.#end(part, shares[index]));
+      const hold = this.ended(error, this.#overloaded);
+      this.#parts.forEach((part, index) => this.#end(part, shares[index], hold));
     }
   }
 
@@ -75,9 +81,9 @@ class Reservation {
     await sleep(decision.wait);
   }
 
-  #end(part, used) {
+  #end(part, used, hold) {
     part.stop();
-    this.#leases.settle(part, used);
+    this.#leases.settle(part, used, hold);
   }
 }
 

@@ -1,0 +1,109 @@
+// How the work went that slots were held for: what `concurrency` limits with `adapt` learn from.
+'use strict';
+
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const {status} = require('@grpc/grpc-js');
+
+const OUTCOMES = {ok: 'HOLD_OUTCOME_OK', overload: 'HOLD_OUTCOME_OVERLOAD', ignore: 'HOLD_OUTCOME_IGNORE'};
+const CODES = new Set([status.DEADLINE_EXCEEDED, status.RESOURCE_EXHAUSTED, status.UNAVAILABLE,
+  'ETIMEDOUT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'EAI_AGAIN', 'EMFILE', 'UND_ERR_CONNECT_TIMEOUT',
+  'UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT', 'UND_ERR_SOCKET']);
+const PERIOD = 1000;  // ms over which the CPU is measured
+
+const isOverload = (httpStatus) => httpStatus === 429 || httpStatus >= 500;
+
+// 'ok' without an error; 'overload' for timeouts, broken or refused connections, and the HTTP and gRPC
+// statuses that mean them; else 'ignore'.
+function outcomeOf(error) {
+  if (error === undefined) return 'ok';
+  const says = (cause) => cause.name === 'TimeoutError' || CODES.has(cause.code)
+    || [cause.status, cause.statusCode, cause.response?.status].some(isOverload);
+  return [error, error?.cause].some((it) => it && says(it)) ? 'overload' : 'ignore';
+}
+
+// Of a response that was sent, or not.
+const errorOfResponse = (response) => {
+  if (!response.writableFinished) return new Error('the caller has gone');
+  return isOverload(response.statusCode) ? response : undefined;
+};
+
+// Of a gRPC call.
+const errorOfStatus = (it) => (CODES.has(it.code) ? it : undefined);
+
+// What slots are held for.
+class Work {
+  #outcome;
+  #duration;
+
+  // Says how the work went, instead of what its error says: 'ok', 'overload', or 'ignore' if it says
+  // nothing about the load. duration: the ms it took, if not the time from take to release.
+  report(outcome, {duration} = {}) {
+    if (outcome !== undefined && !Object.hasOwn(OUTCOMES, outcome)) {
+      throw new TypeError(`outcome is ${outcome}; allowed are ${Object.keys(OUTCOMES).join(', ')}`);
+    }
+    this.#duration = duration === undefined ? undefined : durationOf('duration', duration);
+    this.#outcome = outcome ?? this.#outcome;
+  }
+
+  // The fields of a release or settlement. overloaded(): whether this process is.
+  ended(error, overloaded) {
+    const outcome = this.#outcome ?? (error === undefined && overloaded() ? 'overload' : outcomeOf(error));
+    return {hold_outcome: OUTCOMES[outcome], duration: this.#duration};
+  }
+}
+
+// For messages.
+function durationOf(name, milliseconds) {
+  if (!(milliseconds >= 0 && milliseconds < Infinity)) {
+    throw new TypeError(`${name} is ${milliseconds}; it must be milliseconds`);
+  }
+  return {seconds: Math.floor(milliseconds / 1000), nanos: Math.round((milliseconds % 1000) * 1e6)};
+}
+
+// The words of a file; [] if there is none.
+function words(folder, name) {
+  try {
+    return fs.readFileSync(path.join(folder, name), 'ascii').trim().split(/\s+/);
+  } catch {
+    return [];
+  }
+}
+
+function ownCgroup() {
+  const own = words('/proc/self', 'cgroup').find((line) => line.startsWith('0::')) ?? '0::/';
+  return path.join('/sys/fs/cgroup', own.slice(3));
+}
+
+// A function for the option `overloaded`: whether this process's cgroup (v2) uses more than this part of its
+// CPU or memory: above({cpu: 0.9, memory: 0.85}). If it has no limit, the part is that of the machine;
+// without cgroups, only this process counts. CPU is measured over at least a second. `cgroup`: another
+// folder.
+function above({cpu = Infinity, memory = Infinity, cgroup = ownCgroup()}) {
+  const cpuTime = () => {  // ms
+    const [, used] = words(cgroup, 'cpu.stat');  // usage_usec N …
+    const {user, system} = process.cpuUsage();
+    return (used === undefined ? user + system : Number(used)) / 1000;
+  };
+  const cpus = () => {
+    const [quota = 'max', period] = words(cgroup, 'cpu.max');
+    return quota === 'max' ? os.cpus().length : quota / period;
+  };
+  const memoryPart = () => {
+    const [used = process.memoryUsage.rss()] = words(cgroup, 'memory.current');
+    const [most = 'max'] = words(cgroup, 'memory.max');
+    return used / (most === 'max' ? os.totalmem() : most);
+  };
+  let [time, used, part] = [performance.now(), cpuTime(), 0];
+  return () => {
+    const now = performance.now();
+    if (now - time >= PERIOD) {
+      const after = cpuTime();
+      [part, time, used] = [(after - used) / (now - time) / cpus(), now, after];
+    }
+    return part > cpu || (memory < Infinity && memoryPart() > memory);
+  };
+}
+
+module.exports = {Work, above, durationOf, errorOfResponse, errorOfStatus};
