@@ -65,6 +65,8 @@ type Client struct {
 	leaseTTL time.Duration
 	drain    time.Duration
 	leases   leases
+
+	overloaded func() bool
 }
 
 // Decision is the result of a check.
@@ -79,6 +81,8 @@ type Decision struct {
 	// RetryAfter says when a retry can succeed; negative: never, or unknown.
 	RetryAfter time.Duration
 	Response   *pb.CheckLimitResponse
+	// The work that the decision allows.
+	*Work
 }
 
 // LimitedError is returned for a denied request.
@@ -130,6 +134,7 @@ func New(address string, options Options) (*Client, error) {
 		maxWait: options.MaxWait, leaseTTL: options.LeaseTTL, drain: options.Drain,
 		leases: leases{stub: stub, settleFor: options.SettleFor, maxSettlements: options.MaxSettlements,
 			closed: make(chan struct{})},
+		overloaded: options.Overloaded,
 	}, nil
 }
 
@@ -194,7 +199,8 @@ func (c *Client) decide(ctx context.Context, request *request) (Decision, error)
 	if _, invalid := proto.Marshal(request); invalid != nil { // it was not sent: an attribute is not UTF-8
 		return Decision{}, fmt.Errorf("sluice: %w", invalid)
 	}
-	return Decision{Allowed: c.open, Failure: err, RetryAfter: -1, Response: &pb.CheckLimitResponse{}}, nil
+	return Decision{Allowed: c.open, Failure: err, RetryAfter: -1,
+		Response: &pb.CheckLimitResponse{}, Work: &Work{}}, nil
 }
 
 // isMistake says whether the error is the caller's. All others mean that there is no decision.
@@ -218,27 +224,37 @@ func (c *Client) Limited(ctx context.Context, domain string, attributes Attribut
 	if !decision.Allowed {
 		return &LimitedError{decision}
 	}
-	defer c.Hold(decision)()
-	if err := sleep(ctx, decision.Wait); err != nil {
-		return err
+	return c.holding(ctx, decision, work)
+}
+
+// holding sleeps for the decision's wait, and holds its slot while `work` runs.
+func (c *Client) holding(ctx context.Context, decision Decision, work func(context.Context) error) (err error) {
+	release := c.Hold(decision)
+	err = errPanic // unless it returns
+	defer func() { release(err) }()
+	if waiting := sleep(ctx, decision.Wait); waiting != nil {
+		err = waiting
+	} else {
+		err = work(context.WithValue(ctx, workKey{}, decision.Work))
 	}
-	return work(ctx)
+	return err
 }
 
 // Hold renews the decision's lease, if it has one, until the returned function is called, which releases
-// it. That function may be called more than once.
-func (c *Client) Hold(decision Decision) func() {
+// it, with the error of the work. That function may be called more than once.
+func (c *Client) Hold(decision Decision) func(error) {
 	lease := decision.Response.GetLease()
 	if lease.GetId() == "" {
-		return func() {}
+		return func(error) {}
 	}
 	stop := c.leases.renew(lease)
 	var once sync.Once
-	release := func() {
-		stop()
-		c.leases.release(lease.GetId())
+	return func(err error) {
+		once.Do(func() {
+			stop()
+			c.leases.release(lease.GetId(), decision.ended(err, c.overloaded))
+		})
 	}
-	return func() { once.Do(release) }
 }
 
 func decided(response *pb.CheckLimitResponse) Decision {
@@ -247,6 +263,7 @@ func decided(response *pb.CheckLimitResponse) Decision {
 		Answered:   true,
 		RetryAfter: -1,
 		Response:   response,
+		Work:       &Work{},
 	}
 	if response.GetWait() != nil {
 		decision.Wait = response.GetWait().AsDuration()

@@ -23,7 +23,7 @@ func UnaryServerInterceptor(c *Client, domain string, attributes CallAttributes,
 		handler grpc.UnaryHandler) (answer interface{}, err error) {
 		err = c.limitCall(ctx, domain, info.FullMethod, attributes, options,
 			func(trailer metadata.MD) { _ = grpc.SetTrailer(ctx, trailer) },
-			func() error {
+			func(ctx context.Context) error {
 				answer, err = handler(ctx, request)
 				return err
 			})
@@ -37,12 +37,20 @@ func StreamServerInterceptor(c *Client, domain string, attributes CallAttributes
 	return func(server interface{}, stream grpc.ServerStream, info *grpc.StreamServerInfo,
 		handler grpc.StreamHandler) error {
 		return c.limitCall(stream.Context(), domain, info.FullMethod, attributes, options, stream.SetTrailer,
-			func() error { return handler(server, stream) })
+			func(ctx context.Context) error { return handler(server, &limitedStream{stream, ctx}) })
 	}
 }
 
+// limitedStream has a context with its work.
+type limitedStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *limitedStream) Context() context.Context { return s.ctx }
+
 func (c *Client) limitCall(ctx context.Context, domain, method string, attributes CallAttributes,
-	options []CheckOption, setTrailer func(metadata.MD), call func() error) error {
+	options []CheckOption, setTrailer func(metadata.MD), call func(context.Context) error) error {
 	facts := Attributes{}
 	if attributes != nil {
 		for name, value := range attributes(ctx) {
@@ -51,9 +59,9 @@ func (c *Client) limitCall(ctx context.Context, domain, method string, attribute
 	}
 	facts["endpoint"] = method
 	called := false
-	err := c.Limited(ctx, domain, facts, func(context.Context) error {
+	err := c.Limited(ctx, domain, facts, func(ctx context.Context) error {
 		called = true
-		return call()
+		return call(ctx)
 	}, options...)
 	limited, denied := err.(*LimitedError)
 	if !denied {

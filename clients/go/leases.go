@@ -57,19 +57,20 @@ func (l *leases) renew(lease *pb.Lease) func() {
 }
 
 // release does not wait: if the answer never arrives, the slot is free after the ttl.
-func (l *leases) release(id string) {
+func (l *leases) release(id string, hold hold) {
 	l.pending.Add(1)
 	go func() {
 		defer l.pending.Done()
 		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 		defer cancel()
-		_, _ = l.stub.ReleaseLease(ctx, &pb.ReleaseLeaseRequest{LeaseId: id})
+		_, _ = l.stub.ReleaseLease(ctx, &pb.ReleaseLeaseRequest{
+			LeaseId: id, HoldOutcome: hold.outcome, Duration: hold.duration})
 	}()
 }
 
 // settle sends the settlement until it is stored. It does not wait for that. local: the lease was granted
 // while the store was away.
-func (l *leases) settle(id string, used Amounts, local bool) {
+func (l *leases) settle(id string, used Amounts, local bool, hold hold) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.settling >= l.maxSettlements {
@@ -77,7 +78,8 @@ func (l *leases) settle(id string, used Amounts, local bool) {
 		return
 	}
 	l.settling++
-	request := &pb.SettleLeaseRequest{LeaseId: id, Amounts: map[string]uint64{}}
+	request := &pb.SettleLeaseRequest{LeaseId: id, Amounts: map[string]uint64{},
+		HoldOutcome: hold.outcome, Duration: hold.duration}
 	for name, value := range used {
 		value := value
 		if name == "cost" {

@@ -1,6 +1,9 @@
 package client
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -12,7 +15,7 @@ import (
 // Middleware limits the requests of an http.Handler. Each is checked with the attributes `endpoint` (the
 // path), `method`, `client_ip` and what `attributes` adds, which may be nil. A denied request gets
 // 429 and Retry-After. If no server answers and the client is Closed, a request gets 503. Every
-// response has RateLimit and RateLimit-Policy.
+// response has RateLimit and RateLimit-Policy. WorkOf(r.Context()) is the request's work.
 func Middleware(c *Client, domain string, attributes func(*http.Request) Attributes,
 	options ...CheckOption) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
@@ -31,12 +34,49 @@ func Middleware(c *Client, domain string, attributes func(*http.Request) Attribu
 				http.Error(w, "too many requests", http.StatusTooManyRequests)
 				return
 			}
-			defer c.Hold(decision)()
-			if sleep(r.Context(), decision.Wait) == nil {
-				next.ServeHTTP(w, r)
-			}
+			_ = c.holding(r.Context(), decision, func(ctx context.Context) error {
+				seen := &statusWriter{ResponseWriter: w}
+				next.ServeHTTP(seen, r.WithContext(ctx))
+				return seen.overload()
+			})
 		})
 	}
+}
+
+// statusWriter notes the status of the response.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Flush is for streams.
+func (w *statusWriter) Flush() {
+	if flusher, ok := w.ResponseWriter.(http.Flusher); ok {
+		flusher.Flush()
+	}
+}
+
+// Hijack is for WebSocket.
+func (w *statusWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if hijacker, ok := w.ResponseWriter.(http.Hijacker); ok {
+		return hijacker.Hijack()
+	}
+	return nil, nil, errors.New("the connection cannot be taken over")
+}
+
+func (w *statusWriter) overload() error {
+	if w.status == http.StatusTooManyRequests || w.status >= 500 {
+		return httpError(w.status)
+	}
+	return nil
 }
 
 func factsOf(r *http.Request, more func(*http.Request) Attributes) Attributes {

@@ -41,6 +41,9 @@ type Options struct {
 	MaxSettlements int
 	// Drain is how long Close waits for settlements and releases. Zero: 5 s.
 	Drain time.Duration
+	// Overloaded says whether this process is: what a limit with `adapt` learns from work that went well.
+	// Usually Above(Marks{CPU: 0.9}). Nil: never.
+	Overloaded func() bool
 	// DialOptions are applied last.
 	DialOptions []grpc.DialOption
 }
@@ -62,6 +65,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.MaxSettlements == 0 {
 		o.MaxSettlements = 10_000
+	}
+	if o.Overloaded == nil {
+		o.Overloaded = func() bool { return false }
 	}
 }
 

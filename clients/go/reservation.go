@@ -13,6 +13,7 @@ type Amounts map[string]uint64
 
 // Reservation is units under a lease, which is renewed until Settle. Safe for concurrent use.
 type Reservation struct {
+	Work
 	client  *Client
 	request *request // the first one
 
@@ -31,7 +32,8 @@ type part struct {
 }
 
 // Reserve takes units of all limits under a lease, and returns a *LimitedError if the request is denied. If
-// the answer has a wait, it sleeps first. End it with `defer reservation.Settle(nil)`.
+// the answer has a wait, it sleeps first. End it with `defer reservation.Settle(nil)`; if the
+// work fails, a limit with `adapt` learns that by reservation.ReportError(err).
 func (c *Client) Reserve(ctx context.Context, domain string, attributes Attributes,
 	options ...CheckOption) (*Reservation, error) {
 	first := c.request(domain, attributes, options)
@@ -105,10 +107,11 @@ func (r *Reservation) Settle(amounts Amounts) {
 		return
 	}
 	r.settled = true
+	hold := r.ended(nil, r.client.overloaded)
 	for index, share := range split(r.parts, r.used) {
 		part := r.parts[index]
 		part.stop()
-		r.client.leases.settle(part.id, share, part.local)
+		r.client.leases.settle(part.id, share, part.local, hold)
 	}
 }
 
@@ -135,7 +138,7 @@ func (r *Reservation) add(decision Decision, held Amounts) {
 	}
 	local := decision.Response.GetSource() == sourceFallback
 	if r.settled {
-		r.client.leases.settle(lease.GetId(), nothingOf(held), local)
+		r.client.leases.settle(lease.GetId(), nothingOf(held), local, ignored)
 		return
 	}
 	r.parts = append(r.parts, part{lease.GetId(), held, local, r.client.leases.renew(lease)})

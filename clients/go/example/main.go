@@ -9,6 +9,7 @@
 //	example export ADDRESS                   holds a slot until standard input ends
 //	example reserve ADDRESS USER             works three times for estimated tokens, and settles those used
 //	example settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
+//	example outcomes ADDRESS                 works eight times, and says how it went
 //	example serve ADDRESS                    serves HTTP and gRPC until standard input ends
 package main
 
@@ -25,6 +26,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -236,6 +238,35 @@ func settle(address, user string, bounds []string) {
 	fmt.Println(int(lost), "lost")
 }
 
+func outcomes(address string) {
+	ctx, facts := context.Background(), client.Attributes{"endpoint": "/database"}
+	c := connect(address, client.Options{Drain: deadline})
+	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for _, failure := range []error{nil, context.DeadlineExceeded, refused, errWork} {
+		err := c.Limited(ctx, "shop", facts, func(context.Context) error { return failure })
+		if err != failure {
+			must(err)
+		}
+	}
+	must(c.Limited(ctx, "shop", facts, func(ctx context.Context) error {
+		client.WorkOf(ctx).Report(client.Overload)
+		return nil
+	}))
+	must(c.Limited(ctx, "shop", facts, func(ctx context.Context) error {
+		client.WorkOf(ctx).ReportDuration(time.Minute)
+		return nil
+	}))
+	reservation, err := c.Reserve(ctx, "shop", facts)
+	must(err)
+	reservation.ReportError(errWork)
+	reservation.Settle(nil)
+	must(c.Close())
+	busy := connect(address, client.Options{Drain: deadline, Overloaded: client.Above(client.Marks{Memory: 1e-9})})
+	must(busy.Limited(ctx, "shop", facts, func(context.Context) error { return nil }))
+	must(busy.Close())
+	fmt.Println("done")
+}
+
 func serve(address string) {
 	c := connect(address, client.Options{WithoutAnswer: client.Closed})
 	byUser := func(ctx context.Context) client.Attributes {
@@ -270,7 +301,7 @@ func number(text string) int {
 
 func main() {
 	if len(os.Args) < 3 {
-		log.Fatal("usage: example pay|first|crowd|queue|modes|ask|export|reserve|settle|serve ADDRESS [ARGUMENT...]")
+		log.Fatal("usage: example pay|first|crowd|queue|modes|ask|export|reserve|settle|outcomes|serve ADDRESS [ARGUMENT...]")
 	}
 	address, more := os.Args[2], os.Args[3:]
 	switch os.Args[1] {
@@ -296,6 +327,8 @@ func main() {
 		reserve(address, more[0])
 	case "settle":
 		settle(address, more[0], more[1:])
+	case "outcomes":
+		outcomes(address)
 	case "serve":
 		serve(address)
 	}

@@ -1,0 +1,220 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "example.com/sluice/client/sluicev1"
+)
+
+// Outcome says how the work went that slots were held for: what `concurrency` limits with `adapt` learn from.
+type Outcome int
+
+const (
+	// ByError is the default: OK without an error; Overload for timeouts, broken or refused connections, and
+	// the gRPC statuses that mean them; else Ignore.
+	ByError Outcome = iota
+	// OK: too slow only if it took longer than the limit's latency.
+	OK
+	// Overload: too slow, however long it took.
+	Overload
+	// Ignore: says nothing about the load, such as work that was canceled.
+	Ignore
+)
+
+// Work is what a slot is held for. Safe for concurrent use.
+type Work struct {
+	mutex    sync.Mutex
+	outcome  Outcome
+	duration *durationpb.Duration
+}
+
+type workKey struct{}
+
+// WorkOf returns the work whose context this is: that of the function of Limited, of a request behind
+// Middleware, or of a call behind an interceptor.
+func WorkOf(ctx context.Context) *Work {
+	if work, ok := ctx.Value(workKey{}).(*Work); ok {
+		return work
+	}
+	return &Work{} // which nobody ends
+}
+
+// Report says how the work went, instead of what its error says.
+func (w *Work) Report(outcome Outcome) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.outcome = outcome
+}
+
+// ReportError says how the work went by its error, as Limited does with that of its function.
+func (w *Work) ReportError(err error) { w.Report(outcomeOf(err)) }
+
+// ReportDuration says how long the work took, if not the time from take to release.
+func (w *Work) ReportDuration(duration time.Duration) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.duration = durationpb.New(duration)
+}
+
+// hold is how a release or a settlement says it.
+type hold struct {
+	outcome  pb.HoldOutcome
+	duration *durationpb.Duration
+}
+
+var (
+	ignored  = hold{outcome: pb.HoldOutcome_HOLD_OUTCOME_IGNORE}
+	errPanic = errors.New("the work panics")
+)
+
+// ended returns how work with this error went. overloaded says whether this process is.
+func (w *Work) ended(err error, overloaded func() bool) hold {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	outcome := w.outcome
+	if outcome == ByError {
+		outcome = outcomeOf(err)
+		if outcome == OK && overloaded() {
+			outcome = Overload
+		}
+	}
+	return hold{pb.HoldOutcome(outcome), w.duration} // the numbers are those of the API
+}
+
+// httpError is a response's status that means overload.
+type httpError int
+
+func (e httpError) Error() string { return fmt.Sprintf("HTTP status %d", int(e)) }
+
+func outcomeOf(err error) Outcome {
+	var network net.Error
+	var response httpError
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, context.Canceled):
+		return Ignore
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.EMFILE),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &response),
+		errors.As(err, &network) && network.Timeout():
+		return Overload
+	}
+	switch status.Code(err) {
+	case codes.DeadlineExceeded, codes.ResourceExhausted, codes.Unavailable:
+		return Overload
+	}
+	return Ignore
+}
+
+// Marks are parts of the CPU and memory, from 0 to 1; 0: none.
+type Marks struct {
+	CPU, Memory float64
+	Cgroup      string // another folder than that of this process
+}
+
+const (
+	cpuPeriod = time.Second // over which the CPU is measured
+	ticks     = 100         // of a second, in /proc
+)
+
+// Above returns a function for Options.Overloaded: whether this process's cgroup (v2) uses more than a mark
+// of its CPU or memory. If it has no limit, the part is that of the machine; without cgroups, only this
+// process counts. CPU is measured over at least a second.
+func Above(marks Marks) func() bool {
+	load := cgroup{folder: marks.Cgroup}
+	if load.folder == "" {
+		load.folder = ownCgroup()
+	}
+	var mutex sync.Mutex
+	begin, used, part := time.Now(), load.cpuTime(), 0.0
+	return func() bool {
+		mutex.Lock()
+		defer mutex.Unlock()
+		if elapsed := time.Since(begin); elapsed >= cpuPeriod {
+			before := used
+			begin, used = time.Now(), load.cpuTime()
+			part = float64(used-before) / float64(elapsed) / load.cpus()
+		}
+		return marks.CPU > 0 && part > marks.CPU || marks.Memory > 0 && load.memory() > marks.Memory
+	}
+}
+
+type cgroup struct{ folder string }
+
+func ownCgroup() string {
+	for _, line := range strings.Split(read("/proc/self/cgroup"), "\n") {
+		if strings.HasPrefix(line, "0::") {
+			return filepath.Join("/sys/fs/cgroup", line[3:])
+		}
+	}
+	return "/sys/fs/cgroup"
+}
+
+func (c cgroup) cpuTime() time.Duration {
+	if stat := words(filepath.Join(c.folder, "cpu.stat")); len(stat) > 1 { // usage_usec N …
+		return time.Duration(number(stat[1])) * time.Microsecond
+	}
+	_, stat, _ := strings.Cut(read("/proc/self/stat"), ") ") // after the name, which may have spaces
+	if fields := strings.Fields(stat); len(fields) > 12 {
+		return time.Duration(number(fields[11])+number(fields[12])) * time.Second / ticks
+	}
+	return 0
+}
+
+func (c cgroup) cpus() float64 {
+	most := words(filepath.Join(c.folder, "cpu.max")) // quota and period
+	if len(most) == 2 && most[0] != "max" {
+		return number(most[0]) / number(most[1])
+	}
+	return float64(runtime.NumCPU())
+}
+
+func (c cgroup) memory() float64 {
+	limit := words(filepath.Join(c.folder, "memory.max"))
+	if len(limit) == 0 || limit[0] == "max" {
+		limit = []string{kibibytes("/proc/meminfo", "MemTotal:")}
+	}
+	used := words(filepath.Join(c.folder, "memory.current"))
+	if len(used) == 0 {
+		used = []string{kibibytes("/proc/self/status", "VmRSS:")}
+	}
+	return number(used[0]) / number(limit[0])
+}
+
+// kibibytes returns the bytes of a line such as "VmRSS: 1024 kB".
+func kibibytes(path, name string) string {
+	_, line, _ := strings.Cut(read(path), name)
+	if fields := strings.Fields(line); len(fields) > 0 {
+		return strconv.FormatFloat(1024*number(fields[0]), 'f', 0, 64)
+	}
+	return "0"
+}
+
+func read(path string) string {
+	text, _ := os.ReadFile(path)
+	return string(text)
+}
+
+func words(path string) []string { return strings.Fields(read(path)) }
+
+func number(text string) float64 {
+	value, _ := strconv.ParseFloat(text, 64)
+	return value
+}
