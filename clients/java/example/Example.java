@@ -7,6 +7,7 @@ import io.grpc.ServerBuilder;
 import io.grpc.stub.StreamObserver;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.net.ConnectException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -18,6 +19,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeoutException;
 import org.springframework.aop.framework.autoproxy.DefaultAdvisorAutoProxyCreator;
 import org.springframework.beans.factory.support.DefaultListableBeanFactory;
 import org.springframework.beans.factory.support.RootBeanDefinition;
@@ -27,11 +29,13 @@ import sluice.client.LimitInterceptor;
 import sluice.client.Limited;
 import sluice.client.LimitedException;
 import sluice.client.LimitedProxy;
+import sluice.client.Load;
 import sluice.client.Options;
 import sluice.client.Options.WithoutAnswer;
 import sluice.client.Reservation;
 import sluice.client.SluiceClient;
 import sluice.spring.LimitedAdvisor;
+import sluice.v1.HoldOutcome;
 import sluice.v1.Mode;
 
 /**
@@ -50,6 +54,7 @@ import sluice.v1.Mode;
  * reserve ADDRESS USER           works three times for estimated tokens, and settles those used
  * reserve_async ADDRESS USER     the same, without blocking
  * settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; two times in ms
+ * outcomes ADDRESS               works eight times, and says how it went
  * serve ADDRESS                  serves gRPC and HTTP until standard input ends
  * </pre>
  */
@@ -280,6 +285,49 @@ public final class Example {
     }
   }
 
+  private static void outcomes(String address) throws Exception {
+    Check database = Check.of("shop").attribute("endpoint", "/database");
+    Options options = new Options().deadline(DEADLINE).drain(DEADLINE);
+    Exception[] failures = {
+      new TimeoutException(),
+      new IllegalStateException(new ConnectException("refused")),
+      new IllegalStateException("the work fails")
+    };
+    try (SluiceClient client = new SluiceClient(address, options)) {
+      client.limited(database, () -> null);
+      for (Exception failure : failures) {
+        try {
+          client.limited(
+              database,
+              () -> {
+                throw failure;
+              });
+        } catch (TimeoutException | IllegalStateException expected) {
+          continue;
+        }
+      }
+      client.limited(
+          database,
+          decision -> {
+            decision.report(HoldOutcome.HOLD_OUTCOME_OVERLOAD);
+            return null;
+          });
+      client.limited(
+          database,
+          decision -> {
+            decision.reportDuration(Duration.ofMinutes(1));
+            return null;
+          });
+      try (Reservation reservation = client.reserve(database)) {
+        reservation.report(HoldOutcome.HOLD_OUTCOME_IGNORE);
+      }
+    }
+    try (SluiceClient busy = new SluiceClient(address, options.overloaded(Load.above(1, 0)))) {
+      busy.limited(database, () -> null);
+    }
+    System.out.println("done");
+  }
+
   private static void settle(String address, List<String> words) throws Exception {
     SluiceClient client =
         new SluiceClient(
@@ -334,7 +382,7 @@ public final class Example {
     if (arguments.length < 2) {
       System.err.println(
           "usage: pay|spring|async|first|crowd|queue|modes|ask|export|reserve|reserve_async|settle"
-              + "|serve ADDRESS [ARGUMENT...]");
+              + "|outcomes|serve ADDRESS [ARGUMENT...]");
       System.exit(2);
     }
     List<String> more = Arrays.asList(arguments).subList(2, arguments.length);
@@ -380,6 +428,9 @@ public final class Example {
           break;
         case "settle":
           settle(arguments[1], more);
+          break;
+        case "outcomes":
+          outcomes(arguments[1]);
           break;
         case "export":
           export(client);

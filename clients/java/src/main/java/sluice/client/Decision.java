@@ -9,7 +9,7 @@ import sluice.v1.CheckLimitResponse;
 import sluice.v1.LimitStatus;
 
 /** The result of a check. */
-public final class Decision {
+public final class Decision extends Work {
   private final boolean allowed;
   private final Status failure;
   private final CheckLimitResponse response;

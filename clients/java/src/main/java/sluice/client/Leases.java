@@ -56,9 +56,13 @@ final class Leases {
    * Does not wait: if the answer never arrives, the slot is free after the ttl. Runs outside the caller's
    * context: when the caller's call ends, gRPC cancels that and all calls begun in it.
    */
-  void release(String id) {
-    ReleaseLeaseRequest release = ReleaseLeaseRequest.newBuilder().setLeaseId(id).build();
-    Context.ROOT.run(() -> stubFor(CALL_MILLIS).releaseLease(release));
+  void release(String id, Work.Ended ended) {
+    ReleaseLeaseRequest.Builder release =
+        ReleaseLeaseRequest.newBuilder().setLeaseId(id).setHoldOutcome(ended.outcome);
+    if (ended.duration != null) {
+      release.setDuration(ended.duration);
+    }
+    Context.ROOT.run(() -> stubFor(CALL_MILLIS).releaseLease(release.build()));
   }
 
   /** Whether the lease was granted while the store was away. */
@@ -67,7 +71,7 @@ final class Leases {
   }
 
   /** Sends the settlement until it is stored. Does not wait for that. */
-  void settle(String id, Map<String, Long> used, boolean local) {
+  void settle(String id, Map<String, Long> used, boolean local, Work.Ended ended) {
     synchronized (this) {
       if (settling >= options.maxSettlements) {
         report(settling + " others are waiting");
@@ -75,7 +79,11 @@ final class Leases {
       }
       ++settling;
     }
-    SettleLeaseRequest.Builder request = SettleLeaseRequest.newBuilder().setLeaseId(id);
+    SettleLeaseRequest.Builder request =
+        SettleLeaseRequest.newBuilder().setLeaseId(id).setHoldOutcome(ended.outcome);
+    if (ended.duration != null) {
+      request.setDuration(ended.duration);
+    }
     Map<String, Long> amounts = new HashMap<>(used);
     Long cost = amounts.remove("cost");
     if (cost != null) {

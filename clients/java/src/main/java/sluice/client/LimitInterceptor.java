@@ -1,5 +1,6 @@
 package sluice.client;
 
+import io.grpc.ForwardingServerCall.SimpleForwardingServerCall;
 import io.grpc.ForwardingServerCallListener.SimpleForwardingServerCallListener;
 import io.grpc.Metadata;
 import io.grpc.ServerCall;
@@ -8,6 +9,7 @@ import io.grpc.ServerInterceptor;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import java.util.Map;
+import java.util.concurrent.CancellationException;
 import java.util.function.Function;
 
 /**
@@ -50,11 +52,13 @@ public final class LimitInterceptor implements ServerInterceptor {
     SluiceClient.Hold hold = client.hold(decision);
     try {
       Thread.sleep(decision.waitMillis());
-      return new Releasing<>(next.startCall(call, headers), hold);
+      return new Releasing<>(next.startCall(new Reporting<>(call, decision), headers), decision, hold);
     } catch (InterruptedException interrupted) {
+      decision.reportError(interrupted);
       hold.close();
       throw Status.CANCELLED.withCause(interrupted).asRuntimeException();
     } catch (Throwable error) { // of the interceptors and the method
+      decision.reportError(error);
       hold.close();
       throw error;
     }
@@ -73,12 +77,32 @@ public final class LimitInterceptor implements ServerInterceptor {
     return new ServerCall.Listener<Q>() {};
   }
 
+  // Notes the status of the answer.
+  private static final class Reporting<Q, A> extends SimpleForwardingServerCall<Q, A> {
+    private final Decision decision;
+
+    Reporting(ServerCall<Q, A> call, Decision decision) {
+      super(call);
+      this.decision = decision;
+    }
+
+    @Override
+    public void close(Status status, Metadata trailers) {
+      if (!status.isOk()) {
+        decision.reportError(status.asRuntimeException());
+      }
+      super.close(status, trailers);
+    }
+  }
+
   // Releases the slot when the call has completed or was canceled.
   private static final class Releasing<Q> extends SimpleForwardingServerCallListener<Q> {
+    private final Decision decision;
     private final SluiceClient.Hold hold;
 
-    Releasing(ServerCall.Listener<Q> listener, SluiceClient.Hold hold) {
+    Releasing(ServerCall.Listener<Q> listener, Decision decision, SluiceClient.Hold hold) {
       super(listener);
+      this.decision = decision;
       this.hold = hold;
     }
 
@@ -91,6 +115,7 @@ public final class LimitInterceptor implements ServerInterceptor {
 
     @Override
     public void onCancel() {
+      decision.reportError(new CancellationException());
       try (SluiceClient.Hold held = hold) {
         super.onCancel();
       }

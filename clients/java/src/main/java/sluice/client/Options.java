@@ -3,6 +3,7 @@ package sluice.client;
 import io.grpc.ChannelCredentials;
 import io.grpc.InsecureChannelCredentials;
 import java.time.Duration;
+import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 
 /** The options of a {@link SluiceClient}. */
@@ -23,6 +24,7 @@ public final class Options {
   Duration settleFor = Duration.ofMinutes(10);
   int maxSettlements = 10_000;
   Duration drain = Duration.ofSeconds(5);
+  BooleanSupplier overloaded = () -> false;
 
   /** The caller's token. */
   public Options token(String value) {
@@ -86,6 +88,15 @@ public final class Options {
   /** How long {@code close} waits for settlements and releases; 5 s unless set. */
   public Options drain(Duration value) {
     drain = value;
+    return this;
+  }
+
+  /**
+   * Whether this process is overloaded: what a limit with {@code adapt} learns from work that went well.
+   * Usually {@code Load.above(0.9, 0.9)}; never unless set.
+   */
+  public Options overloaded(BooleanSupplier value) {
+    overloaded = value;
     return this;
   }
 }

@@ -7,13 +7,14 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ScheduledFuture;
 import sluice.v1.CheckLimitRequest;
+import sluice.v1.HoldOutcome;
 import sluice.v1.Lease;
 
 /**
  * Units under a lease, which is renewed until the reservation is settled. Amounts are named; {@code cost} is
  * a name, too. Thread-safe.
  */
-public final class Reservation implements AutoCloseable {
+public final class Reservation extends Work implements AutoCloseable {
   private static final class Part {
     final String id;
     final Map<String, Long> held;
@@ -82,9 +83,10 @@ public final class Reservation implements AutoCloseable {
     }
     open = false;
     List<Map<String, Long>> shares = split();
+    Ended ended = ended(client.overloaded());
     for (int i = 0; i < parts.size(); ++i) {
       parts.get(i).renewing.cancel(false);
-      leases.settle(parts.get(i).id, shares.get(i), parts.get(i).local);
+      leases.settle(parts.get(i).id, shares.get(i), parts.get(i).local, ended);
     }
   }
 
@@ -107,6 +109,7 @@ public final class Reservation implements AutoCloseable {
 
   /** Ends the reservation as if nothing had been used. */
   synchronized void abandon() {
+    report(HoldOutcome.HOLD_OUTCOME_IGNORE);
     used.putAll(nothingOf(first));
     settle();
   }
@@ -150,7 +153,7 @@ public final class Reservation implements AutoCloseable {
     if (!lease.getId().isEmpty() && open) {
       parts.add(new Part(lease.getId(), heldBy(request), local, leases.renew(lease)));
     } else if (!lease.getId().isEmpty()) {
-      leases.settle(lease.getId(), nothingOf(request), local);
+      leases.settle(lease.getId(), nothingOf(request), local, Ended.IGNORED);
     }
     return decided;
   }

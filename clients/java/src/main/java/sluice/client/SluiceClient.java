@@ -14,6 +14,7 @@ import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import sluice.v1.CheckLimitRequest;
@@ -30,6 +31,12 @@ public final class SluiceClient implements AutoCloseable {
   public interface Hold extends AutoCloseable {
     @Override
     void close();
+  }
+
+  /** Work that a limited request allows. */
+  public interface LimitedWork<T> {
+    /** decision: which says how to {@link Work#report} how it went. */
+    T run(Decision decision) throws Exception;
   }
 
   // The caller's errors. All other errors mean that there is no decision.
@@ -82,13 +89,23 @@ public final class SluiceClient implements AutoCloseable {
    * wait, sleeps first. A slot of a concurrency limit is held meanwhile, and always released afterwards.
    */
   public <T> T limited(Check check, Callable<T> work) throws Exception {
+    return limited(check, decision -> work.call());
+  }
+
+  /** The same for work that reports how it went. */
+  public <T> T limited(Check check, LimitedWork<T> work) throws Exception {
     Decision decision = check(check);
     if (!decision.isAllowed()) {
       throw decision.denial();
     }
     try (Hold hold = hold(decision)) {
-      Thread.sleep(decision.waitMillis());
-      return work.call();
+      try {
+        Thread.sleep(decision.waitMillis());
+        return work.run(decision);
+      } catch (Throwable error) {
+        decision.reportError(error);
+        throw error;
+      }
     }
   }
 
@@ -103,7 +120,11 @@ public final class SluiceClient implements AutoCloseable {
               Hold hold = hold(decision);
               return after(decision.waitMillis())
                   .thenCompose(done -> work.get())
-                  .whenComplete((result, error) -> hold.close());
+                  .whenComplete(
+                      (result, error) -> {
+                        decision.reportError(error);
+                        hold.close();
+                      });
             });
   }
 
@@ -129,10 +150,17 @@ public final class SluiceClient implements AutoCloseable {
     return reservation
         .beginAsync()
         .thenCompose(done -> work.apply(reservation))
-        .whenComplete((result, error) -> reservation.settle());
+        .whenComplete(
+            (result, error) -> {
+              reservation.reportError(error);
+              reservation.settle();
+            });
   }
 
-  /** Renews the decision's lease, if it has one, until the returned object is closed. */
+  /**
+   * Renews the decision's lease, if it has one, until the returned object is closed. If the work fails, say so
+   * before by {@code decision.reportError}.
+   */
   public Hold hold(Decision decision) {
     Lease lease = decision.response().getLease();
     if (lease.getId().isEmpty()) {
@@ -143,7 +171,7 @@ public final class SluiceClient implements AutoCloseable {
     return () -> {
       if (held.getAndSet(false)) {
         renewing.cancel(false);
-        leases.release(lease.getId());
+        leases.release(lease.getId(), decision.ended(options.overloaded));
       }
     };
   }
@@ -209,9 +237,9 @@ public final class SluiceClient implements AutoCloseable {
   private void endUnused(CheckLimitRequest request, CheckLimitResponse response) {
     String id = response.getLease().getId();
     if (!id.isEmpty() && request.hasLeaseTtl()) {
-      leases.settle(id, Reservation.nothingOf(request), Leases.isLocal(response));
+      leases.settle(id, Reservation.nothingOf(request), Leases.isLocal(response), Work.Ended.IGNORED);
     } else if (!id.isEmpty()) {
-      leases.release(id);
+      leases.release(id, Work.Ended.IGNORED);
     }
   }
 
@@ -238,6 +266,10 @@ public final class SluiceClient implements AutoCloseable {
     connection.reconnectSoon();
     return new Decision(
         options.withoutAnswer == Options.WithoutAnswer.OPEN, error.getStatus());
+  }
+
+  BooleanSupplier overloaded() {
+    return options.overloaded;
   }
 
   CompletableFuture<Void> after(long millis) {

@@ -45,6 +45,9 @@ public final class LimitHandlerInterceptor implements HandlerInterceptor {
   @Override
   public void afterCompletion(
       HttpServletRequest request, HttpServletResponse response, Object handler, Exception error) {
+    if (error != null) {
+      LimitFilter.reportError(request, error);
+    }
     ((SluiceClient.Hold) request.getAttribute(HOLD)).close();
   }
 }

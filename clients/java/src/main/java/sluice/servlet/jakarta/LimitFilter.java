@@ -20,11 +20,15 @@ import sluice.client.SluiceClient;
  * Limits requests by rules. Each is checked with the attributes {@code endpoint} (the path), {@code method},
  * {@code client_ip} and those that {@code attributes} returns. A denied one is answered with 429, one
  * without a server's answer, if the client is CLOSED, with 503. Every response has RateLimit and
- * RateLimit-Policy, a denial Retry-After.
+ * RateLimit-Policy, a denial Retry-After. The application finds the decision in the request's attribute
+ * {@link #DECISION}.
  *
  * <p>There is one such class for each of the two names of the servlet API.
  */
 public final class LimitFilter implements Filter {
+  /** The name of the attribute of a request that holds its {@link Decision}. */
+  public static final String DECISION = "sluice.decision";
+
   private final SluiceClient client;
   private final String domain;
   private final Function<HttpServletRequest, Map<String, String>> attributes;
@@ -47,6 +51,9 @@ public final class LimitFilter implements Filter {
     }
     try {
       chain.doFilter(request, response);
+    } catch (IOException | ServletException | RuntimeException | Error error) {
+      reportError((HttpServletRequest) request, error);
+      throw error;
     } finally {
       if (request.isAsyncStarted()) {
         request.getAsyncContext().addListener(new Releasing(hold));
@@ -73,15 +80,24 @@ public final class LimitFilter implements Filter {
       response.getWriter().println(decision.isAnswered() ? "too many requests" : "no decision");
       return null;
     }
+    request.setAttribute(DECISION, decision);
     SluiceClient.Hold hold = client.hold(decision);
     try {
       Thread.sleep(decision.waitMillis());
-      return hold;
+      return () -> {
+        decision.reportHttpStatus(response.getStatus());
+        hold.close();
+      };
     } catch (InterruptedException interrupted) {
       hold.close();
       Thread.currentThread().interrupt();
       throw new IOException(interrupted);
     }
+  }
+
+  /** Says why the request, which was admitted, failed. */
+  public static void reportError(HttpServletRequest request, Throwable error) {
+    ((Decision) request.getAttribute(DECISION)).reportError(error);
   }
 
   private static String pathInfo(HttpServletRequest request) {

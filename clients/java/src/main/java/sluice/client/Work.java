@@ -1,0 +1,102 @@
+package sluice.client;
+
+import io.grpc.Status;
+import java.io.InterruptedIOException;
+import java.net.SocketException;
+import java.net.UnknownHostException;
+import java.sql.SQLTimeoutException;
+import java.sql.SQLTransientConnectionException;
+import java.time.Duration;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeoutException;
+import java.util.function.BooleanSupplier;
+import sluice.v1.HoldOutcome;
+
+/**
+ * What slots are held for. How it went is what {@code concurrency} limits with {@code adapt} learn from: OVERLOAD
+ * for timeouts, broken or refused connections, lack of memory or threads, and the statuses that mean them;
+ * IGNORE for other errors; else OK. Thread-safe.
+ */
+public abstract class Work {
+  private static final int TOO_MANY_REQUESTS = 429;
+  private static final int DEEPEST_CAUSE = 10;
+
+  private HoldOutcome reported;
+  private HoldOutcome byError = HoldOutcome.HOLD_OUTCOME_OK;
+  private com.google.protobuf.Duration duration;
+
+  Work() {}
+
+  /** Says how the work went, instead of what its error says. */
+  public synchronized void report(HoldOutcome outcome) {
+    reported = outcome;
+  }
+
+  /** Says why the work failed; null: it did not. */
+  public synchronized void reportError(Throwable error) {
+    byError = outcomeOf(error);
+  }
+
+  /** Says the HTTP status of the work's response. */
+  public synchronized void reportHttpStatus(int status) {
+    if (status == TOO_MANY_REQUESTS || status >= 500) {
+      byError = HoldOutcome.HOLD_OUTCOME_OVERLOAD;
+    }
+  }
+
+  /** Says how long the work took, if not the time from take to release. */
+  public synchronized void reportDuration(Duration value) {
+    duration = Check.proto(value);
+  }
+
+  /** How it went, as the API says it. */
+  static final class Ended {
+    static final Ended IGNORED = new Ended(HoldOutcome.HOLD_OUTCOME_IGNORE, null);
+
+    final HoldOutcome outcome;
+    final com.google.protobuf.Duration duration; // null: from take to release
+
+    Ended(HoldOutcome outcome, com.google.protobuf.Duration duration) {
+      this.outcome = outcome;
+      this.duration = duration;
+    }
+  }
+
+  /** overloaded: whether this process is. */
+  synchronized Ended ended(BooleanSupplier overloaded) {
+    HoldOutcome outcome = reported != null ? reported : byError;
+    boolean over =
+        reported == null && outcome == HoldOutcome.HOLD_OUTCOME_OK && overloaded.getAsBoolean();
+    return new Ended(over ? HoldOutcome.HOLD_OUTCOME_OVERLOAD : outcome, duration);
+  }
+
+  private static HoldOutcome outcomeOf(Throwable error) {
+    Throwable cause = error;
+    for (int depth = 0; cause != null && depth < DEEPEST_CAUSE; ++depth) {
+      if (isOverload(cause)) {
+        return HoldOutcome.HOLD_OUTCOME_OVERLOAD;
+      }
+      cause = cause.getCause();
+    }
+    return error == null ? HoldOutcome.HOLD_OUTCOME_OK : HoldOutcome.HOLD_OUTCOME_IGNORE;
+  }
+
+  private static boolean isOverload(Throwable error) {
+    switch (Status.fromThrowable(error).getCode()) {
+      case DEADLINE_EXCEEDED:
+      case RESOURCE_EXHAUSTED:
+      case UNAVAILABLE:
+        return true;
+      default:
+        return error instanceof TimeoutException
+            || error instanceof InterruptedIOException // a timeout of a socket
+            || error instanceof SocketException
+            || error instanceof UnknownHostException
+            || error instanceof SQLTimeoutException
+            || error instanceof SQLTransientConnectionException // a full pool
+            || error instanceof RejectedExecutionException
+            || error instanceof OutOfMemoryError
+            || error.getClass().getName().equals("java.net.http.HttpTimeoutException");
+    }
+  }
+}
