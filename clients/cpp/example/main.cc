@@ -10,10 +10,12 @@
 //   shop export ADDRESS                   holds a slot until standard input ends
 //   shop reserve ADDRESS USER           works thrice for estimated tokens, settles those used
 //   shop settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; times in ms
+//   shop outcomes ADDRESS                 works eight times, and says how it went
 //   shop serve ADDRESS                    serves gRPC until standard input ends
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -28,6 +30,7 @@
 #include "services.h"
 #include "sluice/client.h"
 #include "sluice/limited_service.h"
+#include "sluice/load.h"
 
 namespace {
 
@@ -220,6 +223,34 @@ void Settle(const std::string& address, const Arguments& arguments) {
   std::cout << client.Close() << " lost" << std::endl;
 }
 
+void UseDatabase(sluice::Client& client, const std::function<void(sluice::Work&)>& report) {
+  sluice::Permit permit = client.Acquire("shop", {{"endpoint", "/database"}});
+  report(permit.work());
+}
+
+void Outcomes(const std::string& address, const Arguments&) {
+  using sluice::Work;
+  sluice::Options options = kPatient;
+  sluice::Client client(address, options);
+  UseDatabase(client, [](Work&) {});
+  for (const auto code : {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::DEADLINE_EXCEEDED}) {
+    UseDatabase(client, [code](Work& work) { work.Report(grpc::Status(code, "")); });
+  }
+  try {
+    UseDatabase(client, [](Work&) { throw std::runtime_error("the work fails"); });
+  } catch (const std::runtime_error& failure) {
+    std::cerr << failure.what() << '\n';
+  }
+  UseDatabase(client, [](Work& work) { work.Report(sluice::v1::HOLD_OUTCOME_OVERLOAD); });
+  UseDatabase(client, [](Work& work) { work.ReportDuration(std::chrono::minutes(1)); });
+  client.Reserve(sluice::Request("shop", {{"endpoint", "/database"}}))
+      .Report(sluice::v1::HOLD_OUTCOME_IGNORE);
+  options.overloaded = sluice::Above(1, 0);
+  sluice::Client busy(address, options);
+  UseDatabase(busy, [](Work&) {});
+  std::cout << "done" << std::endl;
+}
+
 // The calls' metadata `user`.
 Attributes ByUser(const grpc::ServerContextBase& context) {
   const auto& metadata = context.client_metadata();
@@ -271,14 +302,14 @@ void Serve(const std::string& address, const Arguments&) {
 
 int main(int count, char** words) {
   const std::map<std::string, void (*)(const std::string&, const Arguments&)> commands = {
-      {"pay", Pay},         {"pay_async", PayAsync}, {"first", First}, {"crowd", Crowd},
-      {"queue", Queue},     {"modes", Modes},        {"ask", Ask},     {"export", Export},
-      {"reserve", Reserve}, {"settle", Settle},      {"serve", Serve}};
+      {"pay", Pay},         {"pay_async", PayAsync}, {"first", First},       {"crowd", Crowd},
+      {"queue", Queue},     {"modes", Modes},        {"ask", Ask},           {"export", Export},
+      {"reserve", Reserve}, {"settle", Settle},      {"outcomes", Outcomes}, {"serve", Serve}};
   const Arguments arguments(words + 1, words + count);
   if (count < 3 || commands.count(arguments[0]) == 0) {
-    std::cerr
-        << "usage: shop pay|pay_async|first|crowd|queue|modes|ask|export|reserve|settle|serve "
-           "ADDRESS [ARGUMENT...]\n";
+    std::cerr << "usage: shop "
+                 "pay|pay_async|first|crowd|queue|modes|ask|export|reserve|settle|outcomes|serve "
+                 "ADDRESS [ARGUMENT...]\n";
     return 2;
   }
   commands.at(arguments[0])(arguments[1], {arguments.begin() + 2, arguments.end()});

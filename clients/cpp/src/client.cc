@@ -128,21 +128,35 @@ v1::CheckLimitRequest Request(const std::string& domain, const Attributes& attri
   return request;
 }
 
+void Work::Report(const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK:
+      return Report(v1::HOLD_OUTCOME_OK);
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+    case grpc::StatusCode::UNAVAILABLE:
+      return Report(v1::HOLD_OUTCOME_OVERLOAD);
+    default:
+      return Report(v1::HOLD_OUTCOME_IGNORE);
+  }
+}
+
 Lease::Lease(LeaseKeeper& keeper, const v1::Lease& lease) : keeper_(&keeper), id_(lease.id()) {
   keeper.Add(lease.id(), lease.ttl());
 }
 
 Lease::Lease(Lease&& other) noexcept
-    : keeper_(std::exchange(other.keeper_, nullptr)), id_(std::move(other.id_)) {}
+    : Work(other), keeper_(std::exchange(other.keeper_, nullptr)), id_(std::move(other.id_)) {}
 
 Lease& Lease::operator=(Lease&& other) noexcept {
+  std::swap<Work>(*this, other);
   std::swap(keeper_, other.keeper_);
   id_.swap(other.id_);
   return *this;
 }
 
 Lease::~Lease() {
-  if (keeper_ != nullptr) keeper_->Release(id_);
+  if (keeper_ != nullptr) keeper_->Release(id_, *this);
 }
 
 }  // namespace sluice

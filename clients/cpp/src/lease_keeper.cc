@@ -27,10 +27,8 @@ milliseconds Jitter(milliseconds pause) {
 
 // The answer is ignored.
 template <class Request, class Response>
-void Send(PendingCalls& calls, PendingCalls::Method<Request, Response> method,
-          const std::string& lease_id, microseconds timeout) {
-  Request request;
-  request.set_lease_id(lease_id);
+void Send(PendingCalls& calls, PendingCalls::Method<Request, Response> method, Request request,
+          microseconds timeout) {
   calls.Start<Request, Response>(method, std::move(request), timeout,
                                  [](const grpc::Status&, const Response&) {});
 }
@@ -69,18 +67,39 @@ void LeaseKeeper::Add(const std::string& id, const google::protobuf::Duration& t
   changed_.notify_all();
 }
 
-void LeaseKeeper::Release(const std::string& id) {
+// How the work went.
+template <class Request>
+void LeaseKeeper::SetHold(const Work& work, Request& request) const {
+  v1::HoldOutcome outcome = work.outcome_;
+  if (outcome == v1::HOLD_OUTCOME_UNSPECIFIED) {
+    outcome = v1::HOLD_OUTCOME_OK;
+    if (options_.overloaded && options_.overloaded()) outcome = v1::HOLD_OUTCOME_OVERLOAD;
+    if (std::uncaught_exceptions() > work.exceptions_) outcome = v1::HOLD_OUTCOME_IGNORE;
+  }
+  request.set_hold_outcome(outcome);
+  if (!work.duration_) return;
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(*work.duration_);
+  request.mutable_duration()->set_seconds(seconds.count());
+  request.mutable_duration()->set_nanos(
+      static_cast<int>(std::chrono::nanoseconds(*work.duration_ - seconds).count()));
+}
+
+void LeaseKeeper::Release(const std::string& id, const Work& work) {
   {
     const std::lock_guard lock(mutex_);
     renewals_.erase(id);
   }
+  v1::ReleaseLeaseRequest request;
+  request.set_lease_id(id);
+  SetHold(work, request);
   Send<v1::ReleaseLeaseRequest, v1::ReleaseLeaseResponse>(
-      calls_, &PendingCalls::AsyncStub::ReleaseLease, id, kTimeout);
+      calls_, &PendingCalls::AsyncStub::ReleaseLease, std::move(request), kTimeout);
 }
 
-void LeaseKeeper::Settle(const std::string& id, const Amounts& used, bool local) {
+void LeaseKeeper::Settle(const std::string& id, const Amounts& used, bool local, const Work& work) {
   Settlement settlement{{}, local, Clock::now() + options_.settle_for, kFirstPause};
   settlement.request.set_lease_id(id);
+  SetHold(work, settlement.request);
   for (const auto& [name, value] : used) {
     if (name == "cost") {
       settlement.request.set_cost(value);
@@ -129,8 +148,11 @@ void LeaseKeeper::Run() {
 void LeaseKeeper::RenewDue(Clock::time_point now) {
   for (auto& [id, renewal] : renewals_) {
     if (renewal.due > now) continue;
+    v1::RenewLeaseRequest request;
+    request.set_lease_id(id);
     Send<v1::RenewLeaseRequest, v1::RenewLeaseResponse>(
-        calls_, &PendingCalls::AsyncStub::RenewLease, id, std::min(renewal.period, kTimeout));
+        calls_, &PendingCalls::AsyncStub::RenewLease, std::move(request),
+        std::min(renewal.period, kTimeout));
     renewal.due = now + renewal.period;
   }
 }

@@ -36,11 +36,11 @@ class LeaseKeeper {
 
   // Stops renewing the lease and asks the server to release it. Returns at once. If the request is
   // lost, the lease ends when its ttl has passed.
-  void Release(const std::string& id);
+  void Release(const std::string& id, const Work& work);
 
   // Stops renewing the lease and sends the settlement until it is stored. Returns at once. `local`:
   // the lease was granted while the store was away.
-  void Settle(const std::string& id, const Amounts& used, bool local);
+  void Settle(const std::string& id, const Amounts& used, bool local, const Work& work);
 
   // Waits until settlements are stored, at most options.drain. Returns how many are
   // lost in all.
@@ -61,6 +61,8 @@ class LeaseKeeper {
     std::chrono::milliseconds pause;  // before the next attempt
   };
 
+  template <class Request>
+  void SetHold(const Work& work, Request& request) const;
   void Run();
   void RenewDue(Clock::time_point now);
   std::vector<Settlement> TakeDue(Clock::time_point now);

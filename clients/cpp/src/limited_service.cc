@@ -30,6 +30,13 @@ grpc::Status Refusal(const Decision& decision, grpc::ServerContextBase& context)
   return {grpc::StatusCode::RESOURCE_EXHAUSTED, "rate limited"};
 }
 
+// A canceled call says nothing about the load, unless its time was over.
+void ReportCanceled(const grpc::ServerContextBase& context, Work& work) {
+  if (!context.IsCancelled()) return;
+  const bool is_late = std::chrono::system_clock::now() >= context.deadline();
+  work.Report(is_late ? v1::HOLD_OUTCOME_OVERLOAD : v1::HOLD_OUTCOME_IGNORE);
+}
+
 // Checks each call of a method before the method's own handler runs it. That handler parses the
 // request, so a denied call is not parsed; until then, the request is the raw buffer.
 class LimitedHandler : public MethodHandler {
@@ -78,8 +85,11 @@ class SyncHandler final : public LimitedHandler {
   using LimitedHandler::LimitedHandler;
 
   void RunHandler(const HandlerParameter& call) override {
-    const Permit permit = client_.Acquire(domain_, AttributesOf(*call.server_context));
-    if (permit) return Run(method_, call, nullptr);
+    Permit permit = client_.Acquire(domain_, AttributesOf(*call.server_context));
+    if (permit) {
+      Run(method_, call, nullptr);
+      return ReportCanceled(*call.server_context, permit.work());
+    }
     grpc::internal::RpcMethodHandler<grpc::Service, ByteBuffer, ByteBuffer> refuse(
         [&](grpc::Service*, grpc::ServerContext* context, const ByteBuffer*, ByteBuffer*) {
           return Refusal(permit.decision(), *context);
@@ -103,7 +113,9 @@ class CallbackHandler final : public LimitedHandler {
  private:
   void Admit(const HandlerParameter& call, const Decision& decision) {
     auto run = [this, call, lease = std::make_shared<Lease>(client_.Hold(decision))] {
-      Run(method_, call, [lease, done = call.call_requester] {
+      const auto* context = call.server_context;
+      Run(method_, call, [lease, context, done = call.call_requester] {
+        ReportCanceled(*context, *lease);
         *lease = Lease();
         done();
       });

@@ -25,7 +25,8 @@ Reservation::Reservation(Client& client, LeaseKeeper& keeper, v1::CheckLimitRequ
 }
 
 Reservation::Reservation(Reservation&& other) noexcept
-    : client_(other.client_),
+    : Work(other),
+      client_(other.client_),
       keeper_(std::exchange(other.keeper_, nullptr)),
       first_(std::move(other.first_)),
       decision_(std::move(other.decision_)),
@@ -33,6 +34,7 @@ Reservation::Reservation(Reservation&& other) noexcept
       used_(std::move(other.used_)) {}
 
 Reservation& Reservation::operator=(Reservation&& other) noexcept {
+  std::swap<Work>(*this, other);
   std::swap(client_, other.client_);
   std::swap(keeper_, other.keeper_);
   std::swap(first_, other.first_);
@@ -70,7 +72,7 @@ void Reservation::Settle(const Amounts& amounts) {
       }
     }
     for (auto& [name, value] : left) value -= share[name];
-    keeper_->Settle(part.id, share, part.local);
+    keeper_->Settle(part.id, share, part.local, *this);
   }
   keeper_ = nullptr;
 }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -52,6 +53,9 @@ struct Options {
   std::chrono::milliseconds settle_for{600'000};  // how long a settlement is repeated until stored
   std::size_t max_settlements = 10'000;           // that may wait to be stored; others are lost
   std::chrono::milliseconds drain{5000};  // how long Close waits for settlements and releases
+  // Whether this process is overloaded: what a limit with `adapt` learns from work that went well.
+  // Usually Above(0.9, 0.9) of load.h; absent: never.
+  std::function<bool()> overloaded;
   // Called when a settlement is lost, with the reason, on any thread. Absent: a line to stderr.
   std::function<void(const std::string& why)> lost_settlement;
 };
@@ -66,8 +70,28 @@ struct Decision {
   v1::CheckLimitResponse response;  // empty if `answered` is false
 };
 
+// What slots are held for. How it went is what `concurrency` limits with `adapt` learn from: OK,
+// unless it is reported, or an exception ends the work (IGNORE).
+class Work {
+ public:
+  void Report(v1::HoldOutcome outcome) { outcome_ = outcome; }
+
+  // OVERLOAD for DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED and UNAVAILABLE, OK for OK, else IGNORE.
+  void Report(const grpc::Status& status);
+
+  // How long the work took, if not the time from take to release.
+  void ReportDuration(std::chrono::microseconds duration) { duration_ = duration; }
+
+ private:
+  friend class LeaseKeeper;
+
+  v1::HoldOutcome outcome_ = v1::HOLD_OUTCOME_UNSPECIFIED;
+  std::optional<std::chrono::microseconds> duration_;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
 // Renews a lease periodically, and releases it when destroyed. Must not outlive its client.
-class Lease {
+class Lease : public Work {
  public:
   Lease() = default;
   Lease(LeaseKeeper& keeper, const v1::Lease& lease);
@@ -88,6 +112,8 @@ class Permit {
 
   explicit operator bool() const { return decision_.allowed; }
   const Decision& decision() const { return decision_; }
+  // Says how the work went.
+  Work& work() { return lease_; }
 
  private:
   Decision decision_;
@@ -96,7 +122,7 @@ class Permit {
 
 // Units under a lease, which is renewed until the reservation is settled, at the latest when it is
 // destroyed. Must not outlive its client. Not thread-safe.
-class Reservation {
+class Reservation : public Work {
  public:
   Reservation(Client& client, LeaseKeeper& keeper, v1::CheckLimitRequest first);
   Reservation(Reservation&& other) noexcept;
