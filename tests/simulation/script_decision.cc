@@ -1,6 +1,7 @@
 #include "tests/simulation/script_decision.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <variant>
 
@@ -85,14 +86,20 @@ void DecideCharges(const Check& check, Draft& draft, std::vector<double>& out) {
   }
 }
 
+// No limit here is as large. The fault that swaps replies passes what is no number of units.
+constexpr double kMostUnitsOut = 1e6;
+
 // Applies any other mode to one counter.
 ChangeResult DecideChange(const Check& check, std::size_t index, bool all_admit, Draft& draft) {
   const CoalescedChecks checks = check.Of(draft);
   ChangeResult done{.changed = false};
   if (checks.demand.mode == Mode::kUndo) {
     const std::vector<double>& before = check.before[index];
-    done = Undo(*draft.limit, draft.state,
-                SnapshotFromFields(*draft.limit, {before[0], before[1], before[2]}), checks);
+    std::array<double, 3> fields{before[0], before[1], before[2]};
+    if (std::holds_alternative<TokenBucket>(*draft.limit)) {
+      fields[2] = std::min(fields[2], kMostUnitsOut);
+    }
+    done = Undo(*draft.limit, draft.state, SnapshotFromFields(*draft.limit, fields), checks);
     draft.charged = done.dropped - draft.units;  // even if they have left by now
   } else if (checks.demand.mode != Mode::kRenew || all_admit) {
     done = Change(*draft.limit, draft.state, checks);
