@@ -1,7 +1,7 @@
 #include "limiter/key_sketch.h"
 
+#include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "base/hash.h"
 
@@ -14,15 +14,14 @@ constexpr std::uint32_t kFree = ~std::uint32_t{0};
 
 KeySketch::KeySketch(std::size_t size) : size_(size), slots_(std::bit_ceil(2 * size), kFree) {
   entries_.reserve(size);
-  order_.reserve(size);
-  rank_of_.reserve(size);
+  counts_.reserve(size);
   hash_of_.reserve(size);
 }
 
 void KeySketch::Count(const CountedKey& key) {
   const std::uint64_t hash = Hash(key.key);
   const std::uint32_t known = slots_[SlotOf(hash)];
-  Increment(known != kFree ? known : Insert(key, hash));
+  ++counts_[known != kFree ? known : Insert(key, hash)];
 }
 
 std::size_t KeySketch::SlotOf(std::uint64_t hash) const {
@@ -49,44 +48,43 @@ std::uint32_t KeySketch::Insert(const CountedKey& key, std::uint64_t hash) {
   std::uint32_t index = 0;
   if (entries_.size() < size_) {
     index = static_cast<std::uint32_t>(entries_.size());
-    entries_.emplace_back().key = key.key;
-    order_.insert(order_.begin(), Ranked{.count = 0, .entry = index});
-    rank_of_.push_back(0);
-    for (std::size_t rank = 1; rank < order_.size(); ++rank) ++rank_of_[order_[rank].entry];
+    entries_.emplace_back();
+    counts_.push_back(0);
     hash_of_.push_back(hash);
   } else {
-    index = order_.front().entry;
+    index = LeastFrequent();
     FreeSlotOf(hash_of_[index]);
-    entries_[index].key = key.key;
-    entries_[index].error = entries_[index].count;
+    entries_[index].error = counts_[index];
     hash_of_[index] = hash;
   }
   slots_[SlotOf(hash)] = index;
   Entry& entry = entries_[index];
+  entry.key = key.key;
   entry.domain = key.domain;
   entry.rule = key.rule;
   entry.limit = key.limit;
   return index;
 }
 
-void KeySketch::Increment(std::uint32_t entry) {
-  const std::uint32_t rank = rank_of_[entry];
-  const std::uint64_t count = order_[rank].count;
-  // The last of its equals, by a binary search without branches, which would be mispredicted.
-  std::uint32_t last = rank;
-  for (auto left = static_cast<std::uint32_t>(order_.size()) - rank; left > 1;) {
-    const std::uint32_t half = left / 2;
-    last += order_[last + half].count == count ? half : 0;
-    left -= half;
+// Most entries are about as frequent as the least one, so that the next one is near.
+std::uint32_t KeySketch::LeastFrequent() {
+  while (next_ < counts_.size() && counts_[next_] != least_) ++next_;
+  if (next_ == counts_.size()) {
+    const auto least = std::min_element(counts_.begin(), counts_.end());
+    least_ = *least;
+    next_ = static_cast<std::uint32_t>(least - counts_.begin());
   }
-  std::swap(order_[rank], order_[last]);
-  rank_of_[order_[rank].entry] = rank;
-  rank_of_[entry] = last;
-  order_[last].count = ++entries_[entry].count;
+  return next_++;
+}
+
+std::vector<KeySketch::Entry> KeySketch::entries() const {
+  std::vector<Entry> entries = entries_;
+  for (std::size_t i = 0; i < entries.size(); ++i) entries[i].count = counts_[i];
+  return entries;
 }
 
 std::uint64_t KeySketch::most_missed() const {
-  return entries_.size() < size_ ? 0 : order_.front().count;
+  return entries_.size() < size_ ? 0 : *std::min_element(counts_.begin(), counts_.end());
 }
 
 }  // namespace sluice

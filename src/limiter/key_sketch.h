@@ -36,30 +36,26 @@ class KeySketch {
   void Count(const CountedKey& key);
 
   // In no order.
-  const std::vector<Entry>& entries() const { return entries_; }
+  std::vector<Entry> entries() const;
 
   // The most that a key without an entry may have been counted.
   std::uint64_t most_missed() const;
 
  private:
-  // `order_` is ascending by count, so that the least is first, and a count grows in place after a
-  // swap with the last of its equals.
-  struct Ranked {
-    std::uint64_t count;
-    std::uint32_t entry;
-  };
-
   std::uint32_t Insert(const CountedKey& key, std::uint64_t hash);
-  void Increment(std::uint32_t entry);
+  std::uint32_t LeastFrequent();
 
   // The slot of the entry with that hash, or the free slot where it belongs.
   std::size_t SlotOf(std::uint64_t hash) const;
   void FreeSlotOf(std::uint64_t hash);
 
   const std::size_t size_;
-  std::vector<Entry> entries_;
-  std::vector<Ranked> order_;
-  std::vector<std::uint32_t> rank_of_;  // by entry
+  std::vector<Entry> entries_;         // their `count` is in counts_
+  std::vector<std::uint64_t> counts_;  // by entry
+  // All entries before `next_` have been counted more than `least_` times, the others at least as
+  // often.
+  std::uint64_t least_ = 0;
+  std::uint32_t next_ = 0;
   // Entries by the hash of their key: a table with linear probing, at most half full. Callers do
   // not know the seed of the hash, so that no two keys of a few hundred share one.
   std::vector<std::uint32_t> slots_;
