@@ -79,6 +79,21 @@ CheckRequest ToCheckRequest(const Request& request, SteadyTime deadline) {
   return check;
 }
 
+// A google.protobuf.Duration or Timestamp.
+template <typename SecondsAndNanos>
+void FillTime(Duration time, SecondsAndNanos& to) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  to.set_seconds(seconds.count());
+  to.set_nanos(static_cast<std::int32_t>(std::chrono::nanoseconds(time - seconds).count()));
+}
+
+void AddGrants(std::int64_t units, Time end, v1::ExplainedCounter& to) {
+  if (units == 0) return;
+  v1::GrantsOut& grants = *to.add_grants();
+  grants.set_units(static_cast<std::uint64_t>(units));
+  FillTime(end.time_since_epoch(), *grants.mutable_end());
+}
+
 void FillRule(const ExplainedRule& from, v1::ExplainedRule& to) {
   to.set_rule(std::string(from.rule));
   to.set_effect(std::string(from.effect));
@@ -91,15 +106,9 @@ void FillRule(const ExplainedRule& from, v1::ExplainedRule& to) {
       (*filled.mutable_counts())[it.name] = static_cast<std::uint64_t>(it.weight);
     }
     if (counter.counts.empty()) (*filled.mutable_counts())[std::string(CountedAmount::kCost)] = 1;
+    AddGrants(counter.grants.older, counter.grants.older_ends, filled);
+    AddGrants(counter.grants.newer, counter.grants.newer_ends, filled);
   }
-}
-
-// A google.protobuf.Duration or Timestamp.
-template <typename SecondsAndNanos>
-void FillTime(Duration time, SecondsAndNanos& to) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-  to.set_seconds(seconds.count());
-  to.set_nanos(static_cast<std::int32_t>(std::chrono::nanoseconds(time - seconds).count()));
 }
 
 // Sets the field `xds` of a response, if rules come from a control plane.

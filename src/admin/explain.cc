@@ -95,7 +95,8 @@ void ExplainCall::Start(const CheckRequest& asked) {
   CheckCall::Start();
 }
 
-// If no limit was evaluated, the check was decided without the store.
+// If no limit was evaluated, the check was decided without the store. A check does not say which
+// grants are out.
 void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
   if (!answer) {
     explanation_ = answer.error();
@@ -106,7 +107,7 @@ void ExplainCall::OnAnswer(const Result<CheckAnswer>& answer) {
   const bool evaluated =
       std::any_of(answer->limits.begin(), answer->limits.end(),
                   [](const LimitAnswer& it) { return it.algorithm.has_value(); });
-  if (evaluated || !CollectCounters()) return Deliver();
+  if (!CollectCounters() || (evaluated && !peek_.concerns_grants)) return Deliver();
   peek_.demand = {.mode = Mode::kPeek};
   peek_.deadline = std::min(request.deadline, SteadyNow() + kPeekTimeout);
   peek_.last_deadline = request.deadline;
@@ -127,7 +128,8 @@ void ExplainCall::AddRule(const RuleMatch& match) {
 // Prepares the peek. Returns false if there are no counters.
 bool ExplainCall::CollectCounters() {
   peek_.counters.clear();
-  peek_.statuses.clear();
+  peek_.explained.clear();
+  peek_.concerns_grants = false;
   auto rule = explanation_.value().rules.begin();
   for (const RuleMatch& match : matched_.matches()) {
     for (ExplainedCounter& counter : rule->counters) {
@@ -136,7 +138,8 @@ bool ExplainCall::CollectCounters() {
                                 .limit = &limit.limit,
                                 .units = counter.status.units,
                                 .verdict = {}});
-      peek_.statuses.push_back(&counter.status);
+      peek_.explained.push_back(&counter);
+      peek_.concerns_grants |= GrantLife(limit.limit) > Duration::zero();
     }
     ++rule;
   }
@@ -145,9 +148,11 @@ bool ExplainCall::CollectCounters() {
 
 // The state of counters that failed in the store remains unknown.
 void ExplainCall::OnPeeked() {
-  for (std::size_t i = 0; i < peek_.statuses.size(); ++i) {
+  for (std::size_t i = 0; i < peek_.explained.size(); ++i) {
     if (peek_.counters[i].failure) continue;
-    LimitAnswer& status = *peek_.statuses[i];
+    peek_.explained[i]->grants = std::exchange(peek_.counters[i].grants_out, {});
+    LimitAnswer& status = peek_.explained[i]->status;
+    if (status.state_known) continue;
     status.source = Source::kStore;
     status.state_known = true;
     status.verdict = peek_.counters[i].verdict;

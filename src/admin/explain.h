@@ -21,6 +21,7 @@ struct ExplainedCounter {
   std::string key;     // in the store
   LimitAnswer status;  // for a cost of 1
   Counts counts;       // what the limit counts
+  GrantsOut grants{};  // units that servers have taken ahead
 };
 
 struct ExplainedRule {
@@ -48,13 +49,14 @@ class ExplainCall : private CheckCall {
   void Start(const CheckRequest& asked);
 
  private:
-  // Reads the state of counters that the check did not ask because a rule decided.
+  // Reads the state of counters that the check did not ask because a rule decided, and the grants
+  // that are out.
   struct Peek final : StoreCheck {
     explicit Peek(ExplainCall& owner) : call(owner) {}
     void OnDecided() override { call.OnPeeked(); }
 
     ExplainCall& call;
-    std::vector<LimitAnswer*> statuses;  // one for each of `counters`
+    std::vector<ExplainedCounter*> explained;  // one for each of `counters`
   };
 
   // `explanation` and the data it views are valid until OnExplained returns. Must not block.

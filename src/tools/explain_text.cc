@@ -21,6 +21,21 @@ std::string AllowedBy(const v1::ExplainResponse& answer) {
   return "";
 }
 
+std::string GrantsText(const v1::ExplainedCounter& counter) {
+  std::string text;
+  std::uint64_t units = 0;
+  for (const v1::GrantsOut& grants : counter.grants()) {
+    units += grants.units();
+    text += fmt::format("{}{} until {}", text.empty() ? "" : ", ", grants.units(),
+                        google::protobuf::util::TimeUtil::ToString(grants.end()));
+  }
+  if (units == 0) return "";
+  const v1::LimitStatus& status = counter.status();
+  const bool would_admit = !status.admitted() && status.units() <= status.remaining() + units;
+  return fmt::format("      servers hold {} units (prefetch): {}{}\n", units, text,
+                     would_admit ? "; it is denied unless some come back" : "");
+}
+
 std::string RuleText(const v1::ExplainedRule& rule) {
   std::string text = fmt::format("  {}  {}{}{}\n", rule.rule(), rule.effect(),
                                  rule.reason().empty() ? "" : ": ", rule.reason());
@@ -28,7 +43,8 @@ std::string RuleText(const v1::ExplainedRule& rule) {
     const std::string counts = CountsText({counter.counts().begin(), counter.counts().end()});
     text += fmt::format("    {}{}  {}\n      {}\n", AlgorithmText(counter.status().algorithm()),
                         counts == "cost" ? "" : fmt::format(" of {}", counts),
-                        LimitStateText(counter.status()), counter.key());
+                        LimitStateText(counter.status()), counter.key()) +
+            GrantsText(counter);
   }
   return text;
 }

@@ -175,6 +175,19 @@ class PrefetchTest(unittest.TestCase):
         self.assertLess(allowed, LIMIT)
         self.assertGreater(allowed, LIMIT * 7 // 8)
 
+    def test_explain_says_what_servers_hold_and_why_a_check_is_denied(self):
+        first, second = self.servers(2)
+        first.warm()
+        first.process.kill()
+        while second.allows():
+            pass
+        text = subprocess.run(
+            [SLUICE, "explain", "--admin", f"unix:{second.folder}/admin.sock", "shop"], check=False,
+            timeout=60, stdout=subprocess.PIPE, text=True).stdout
+        self.assertRegex(text, r"(?m)^DENIED ")
+        self.assertRegex(text, r"(?m)^      servers hold \d+ units \(prefetch\): \d+ until [-0-9T:.]+Z.*; "
+                               r"it is denied unless some come back$")
+
     def test_idle_server_returns_units_in_time(self):
         server = Server(self.redis, rules_of(self.name, prefetch=", prefetch: 1s"))
         allowed = server.warm()
