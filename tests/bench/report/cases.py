@@ -1,5 +1,6 @@
 """The cases of a round, by name and in order: functions of a stage that return a sample."""
 
+import dataclasses
 import signal
 import subprocess
 import time
@@ -7,7 +8,7 @@ import time
 from loads import Load
 from processes import start
 from sample import Sample
-from stage import FEW_CALLS, HOT_KEY, LOADS, LONE_CALLS, ONE_CALLER, UNARY
+from stage import FEW_CALLS, HOT_KEY, LOADS, LONE_CALLS, ONE_CALLER, UNARY, ZIPF
 
 COUNTERS = 1_000_000
 
@@ -32,6 +33,10 @@ def embedded_asked(load):
         with stage.embedded() as server:
             return stage.bench(server, load)
     return run
+
+
+def prefetching(load):
+    return asked(dataclasses.replace(load, domain="prefetch"))
 
 
 def other_asked(load):
@@ -161,6 +166,12 @@ CASES = {
     "denied user": asked(LOADS["denied user"]),
     "denied site": asked(LOADS["denied site"]),
     "embedded": embedded_asked(UNARY),
+    "embedded, hot key": embedded_asked(HOT_KEY),
+    "hot key, prefetch": prefetching(HOT_KEY),
+    "two rules, hot key, prefetch": prefetching(dataclasses.replace(HOT_KEY, endpoint="/orders")),
+    "unary, prefetch": prefetching(UNARY),
+    "zipf": asked(ZIPF),
+    "zipf, prefetch": prefetching(ZIPF),
     "cluster": cluster_asked(UNARY),
     "8 threads": asked(UNARY, "--threads", "8"),
     "8 threads, hot key": asked(HOT_KEY, "--threads", "8"),
@@ -177,6 +188,7 @@ CASES = {
     "noop, one caller": noop_asked(ONE_CALLER),
     "noop http2, one caller": noop_http2_asked(ONE_CALLER),
     "one caller": asked(ONE_CALLER),
+    "one caller, prefetch": prefetching(dataclasses.replace(ONE_CALLER, users=1)),
     "noop, half": noop_half,
     "half": half,
     "after overload": after_overload,

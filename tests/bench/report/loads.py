@@ -22,7 +22,7 @@ MARGIN = 0.2
 
 @dataclasses.dataclass(frozen=True)
 class Load:
-    """Checks in the domain `bench`."""
+    """Checks in a domain."""
 
     endpoint: str = "/pay"
     users: int = 100_000  # drawn evenly
@@ -31,12 +31,13 @@ class Load:
     connections: int = 4
     flags: tuple[str, ...] = ()  # other flags of `sluice bench`
     expected: Expected = ADMITTED
+    domain: str = "bench"
 
 
 def sluice_bench(sluice, load, server, seconds):
     """The command."""
     return [
-        sluice, "bench", "bench", f"endpoint={load.endpoint}", "--addr", server.address,
+        sluice, "bench", load.domain, f"endpoint={load.endpoint}", "--addr", server.address,
         "--keys", str(load.users), "--connections", str(load.connections),
         *(["--rate", str(load.rate)] if load.rate else ["--in-flight", str(load.in_flight)]),
         *load.flags, "--json",

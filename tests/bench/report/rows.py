@@ -62,12 +62,12 @@ def redis_share(title, case, bound):
                ratio(case, "unary", "redis_cpu"), target=at_most(bound))
 
 
-def script_calls(title, case):
-    return Row(title, (case,), figure(case, "script_calls"), "/s", target=Target("<", 10))
+def script_calls(title, case, bound=10):
+    return Row(title, (case,), figure(case, "script_calls"), "/s", target=Target("<", bound))
 
 
-def added(one_round):
-    return one_round["one caller"]["p50"] - one_round["noop http2, one caller"]["p50"]
+def added(one_round, case="one caller"):
+    return one_round[case]["p50"] - one_round["noop http2, one caller"]["p50"]
 
 
 ROWS = (
@@ -95,6 +95,20 @@ ROWS = (
     throughput("unary, 2 connections with four calls each", "2 x 4", "noop, 2 x 4",
                at_least(0.85)),
     throughput("embedded store, 100,000 users", "embedded", "noop", at_least(4)),
+    throughput("prefetch, one hot key, to the embedded store's", "hot key, prefetch", "embedded, hot key",
+               at_least(0.9)),
+    script_calls("prefetch, one hot key: calls of Redis", "hot key, prefetch", 60),
+    throughput("prefetch, two rules, to the embedded store's hot key", "two rules, hot key, prefetch",
+               "embedded, hot key"),
+    throughput("prefetch, 100,000 users by zipf (0.99), to without", "zipf, prefetch", "zipf", at_least(1)),
+    Row("prefetch, 100,000 users by zipf (0.99): Redis' CPU, to without", ("zipf, prefetch", "zipf"),
+        figure("zipf, prefetch", "redis_cpu"), "s", ratio("zipf, prefetch", "zipf", "redis_cpu"),
+        target=at_most(0.75)),
+    throughput("prefetch, 100,000 users, to without", "unary, prefetch", "unary", at_least(0.97)),
+    redis_share("prefetch, 100,000 users: Redis' CPU, to without", "unary, prefetch", 1.03),
+    Row("prefetch, one caller, p50 over the no-op call's on the same server",
+        ("one caller, prefetch", "noop http2, one caller"), lambda it: added(it, "one caller, prefetch"),
+        "µs", target=at_most(8)),
     throughput("cluster of 3: 100,000 users, to one Redis", "cluster", "unary", at_least(0.8)),
     redis_share("cluster of 3: all Redis' CPU, to one Redis'", "cluster", 1.4),
     throughput("8 threads: 100,000 users, to 2 threads", "8 threads", "unary", at_least(0.8)),

@@ -45,6 +45,23 @@ rules:
     limits: [{algorithm: fixed_window, limit: 1, window: 1d}]
 """
 
+# Not for `--versus`: the other build may not know the parameter.
+PREFETCH_RULES = """
+domain: prefetch
+rules:
+  - name: per-user
+    match: {endpoint: /pay}
+    per: [user]
+    limits: [{algorithm: token_bucket, rate: 1000000/s, burst: 1000000, prefetch: 100ms}]
+  - name: orders-per-user
+    match: {endpoint: /orders}
+    per: [user]
+    limits: [{algorithm: token_bucket, rate: 1000000/s, burst: 1000000, prefetch: 100ms}]
+  - name: orders-whole-site
+    match: {endpoint: /orders}
+    limits: [{algorithm: fixed_window, limit: 1000000000000, window: 1h, prefetch: 100ms}]
+"""
+
 # Each check is remembered for an hour, in a counter whose key has 36 bytes.
 MEMORY_RULES = """
 domain: m
@@ -59,6 +76,7 @@ TRIES = 3  # repetitions of measurements that are made once for all rounds; odd
 UNARY = Load()
 HOT_KEY = Load(users=1)
 ONE_CALLER = Load(in_flight=1, connections=1)
+ZIPF = Load(flags=("--distribution", "zipf"))
 LONE_CALLS = Load(in_flight=64, connections=64)  # with one call at a time on each
 FEW_CALLS = Load(in_flight=8, connections=2)
 
@@ -103,6 +121,8 @@ class Stage:
         self._rules.mkdir()
         (self._rules / "bench.yaml").write_text(RULES, encoding="utf-8")
         (self._rules / "memory.yaml").write_text(MEMORY_RULES, encoding="utf-8")
+        if not other:
+            (self._rules / "prefetch.yaml").write_text(PREFETCH_RULES, encoding="utf-8")
 
     def redis(self):
         return Redis(self.folder)
