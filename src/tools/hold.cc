@@ -131,9 +131,11 @@ bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse&
   Say("nothing to hold, so the command was not run: no rule with a concurrency limit "
       "applies\n"
       "  {}"
-      "  See what does:  sluice explain {} {}\n",
+      "  See what does:  sluice explain {} {}\n"
+      "{}",
       DecisionText(options.request.ToRequest<v1::CheckLimitRequest>(), answer),
-      options.request.domain, fmt::join(options.request.attributes, " "));
+      options.request.domain, fmt::join(options.request.attributes, " "),
+      options.lease_ttl ? "" : "  Other limits:   --lease-ttl 60s holds their units\n");
   return false;
 }
 
@@ -312,6 +314,7 @@ std::function<int()> DeclareHold(CLI::App& app) {
                  "Exit statuses of COMMAND that tell a limit with adapt that the service was "
                  "overloaded; others than these and 0 tell it nothing")
       ->delimiter(',')
+      ->check(CLI::Range(0, 255))
       ->type_name("STATUS,…")
       ->capture_default_str();
   app.add_flag("--kill-on-loss", options->kill_on_loss,

@@ -197,7 +197,7 @@ class LeasesTest:
                             *where)
         lease = json.loads(taken)["lease"]["id"]
         shown = self.sluice("explain", "--lease", lease, "--admin", self.admin)
-        self.assertIn("OPEN  ends at ", shown)
+        self.assertRegex(shown, r"OPEN  ends at 20[-0-9]+T[:.0-9]+Z, can be settled")
         self.assertIn("model[1]  fixed_window  held 300 of 3 input + 15 output", shown)
         self.assertIn("taken with input=100", shown)
         self.assertIn("held 300, used 60", self.sluice("settle", lease, "--amount", "input=20", *where))
