@@ -243,6 +243,18 @@ v1::HoldOutcome OutcomeOf(const HoldOptions& options, bool was_run, int status) 
   return status == 0 ? v1::HOLD_OUTCOME_OK : v1::HOLD_OUTCOME_IGNORE;
 }
 
+// The command that does what failed.
+std::string SettleCommand(const std::string& lease, const v1::SettleLeaseRequest& used) {
+  std::string text = "sluice settle '";
+  for (const char c : lease) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  text += "'";
+  if (used.has_cost()) text += fmt::format(" --cost {}", used.cost());
+  for (const auto& [name, units] : used.amounts()) {
+    text += fmt::format(" --amount {}={}", name, units);
+  }
+  return text;
+}
+
 void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run, int status) {
   const v1::HoldOutcome outcome = OutcomeOf(options, was_run, status);
   if (!options.lease_ttl) {
@@ -254,10 +266,11 @@ void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run, int
   }
   v1::SettleLeaseRequest used = UsageOf(options, was_run);
   used.set_hold_outcome(outcome);
-  const auto settled = keeper.Settle(std::move(used));
+  const auto settled = keeper.Settle(used);
   if (!settled) {
-    Say("the lease could not be settled, and its units stay as taken ({}: {})\n",
-        CodeName(settled.error().code), settled.error().message);
+    Say("the lease could not be settled, and its units stay as taken ({}: {})\n"
+        "  Until 10 minutes after its end:  {}\n",
+        CodeName(settled.error().code), settled.error().message, SettleCommand(keeper.id(), used));
   } else if (settled->outcome() != v1::OUTCOME_SETTLED) {
     Say("{}", SettlementText(*settled));
   } else if (was_run && !options.settle_from.empty()) {
