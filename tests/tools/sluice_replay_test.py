@@ -171,8 +171,10 @@ rules:
         wrong = self.run_tool("--attribute", "user=$.nobody", "--time", "$.when", rules, table,
                               status=2)
         self.assertIn('no field "nobody"; its fields are when, the user, n, cost', wrong.stderr)
-        unmapped = self.run_tool("--time", "$.at", rules, log).stdout
-        self.assertIn("No line has the attribute user", unmapped)
+        unmapped = self.run_tool("--time", "$.at", rules, log)
+        self.assertIn("No line has the attribute user", unmapped.stdout)
+        self.assertIn("no --amount tokens=$.FIELD: limits that count tokens", unmapped.stderr)
+        self.assertEqual(self.run_tool(*json_map, rules, log).stderr, "")
 
     def busy_log(self):
         chosen = random.Random(3)
