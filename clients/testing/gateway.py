@@ -172,6 +172,11 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
         await self.settled()
         self.assert_equal_to(await self.bill_of("customer-0"), "customer-0")
 
+    async def test_a_maximum_of_null_is_that_of_the_prices(self):
+        answer = await self.ask("customer-0", "50 tokens", stream=None, max_tokens=None, n=None)
+        content = json.loads(await answer.body())["choices"][0]["message"]["content"]
+        self.assertEqual(len(content.split()), 50)
+
     async def test_a_failure_of_the_model_costs_only_the_request(self):
         answer = await self.ask("customer-0", "status 500")
         self.assertEqual((answer.status, json.loads(await answer.body())["error"]["message"]),
@@ -213,7 +218,9 @@ class GatewayTest(unittest.IsolatedAsyncioTestCase):
 
     async def test_what_cannot_be_passed_on_is_refused(self):
         for fields, status, code in (({"model": "huge"}, 400, "invalid_request_error"),
-                                     ({"max_tokens": -1}, 400, "invalid_request_error")):
+                                     ({"max_tokens": -1}, 400, "invalid_request_error"),
+                                     # Some models stream for "yes", and bill it.
+                                     ({"stream": "yes"}, 400, "invalid_request_error")):
             answer = await self.ask("customer-0", "1 token", **fields)
             self.assertEqual((answer.status, json.loads(await answer.body())["error"]["code"]), (status, code))
         self.assertEqual((await self.ask("nobody", "1 token")).status, 401)

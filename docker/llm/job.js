@@ -27,24 +27,24 @@ class Job {
     if (!this.#price) {
       throw new TypeError(`model is ${request.model}; known are ${[...models.keys()].join(', ')}`);
     }
-    const {max_tokens, max_completion_tokens, n = 1} = request;
-    const most = max_completion_tokens ?? max_tokens ?? this.#price.maxTokens;
+    const most = request.max_completion_tokens ?? request.max_tokens ?? this.#price.maxTokens;
+    const n = request.n ?? 1;
     for (const [name, value] of Object.entries({max_tokens: most, n})) {
       if (!Number.isSafeInteger(value) || value < 1) {
         throw new TypeError(`${name} is ${value}; it must be an integer of at least 1`);
       }
     }
+    const stream = request.stream ?? false;
+    if (typeof stream !== 'boolean') throw new TypeError(`stream is ${stream}; it must be true or false`);
     this.model = request.model;
-    this.stream = request.stream === true;
+    this.stream = stream;
     this.#known = this.stream;
     if (this.stream) {  // the upstream says what was used in a last event
       this.#hidesUsage = !request.stream_options?.include_usage;
       request = {...request, stream_options: {...request.stream_options, include_usage: true}};
     }
     // The upstream must not use more than was taken: an absent maximum becomes explicit.
-    if (max_tokens === undefined && max_completion_tokens === undefined) {
-      request = {...request, max_tokens: most};
-    }
+    if (!(request.max_completion_tokens ?? request.max_tokens)) request = {...request, max_tokens: most};
     this.body = JSON.stringify(request);
     this.#input = Math.ceil(Buffer.byteLength(this.body) / 4);
     this.#maxOutput = most * n;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <sluice/v1/admin.pb.h>
 
 #include "api/status.h"
@@ -136,9 +137,15 @@ class WatchService::Handler final : public rpc::StreamHandler {
     }
     const auto caller = AdmitOperator(*access_, *call_);
     if (!caller) return End(ToStatus(caller.error()));
+    if (service_.watchers_.fetch_add(1) >= kMaxWatchers) {
+      service_.watchers_.fetch_sub(1);
+      return End({rpc::StatusCode::kResourceExhausted,
+                  fmt::format("{} already watch this server; end a `sluice top` or "
+                              "`sluice console`",
+                              kMaxWatchers)});
+    }
     spdlog::info("admin: {} at {} watches", *caller, call_->peer().address);
     watching_ = true;
-    service_.watchers_.fetch_add(1);
     AskForFrame();  // begins to watch, if nobody else does
     timer_.Start(std::chrono::ceil<std::chrono::seconds>(loop_.now() + kLeastPeriod));
   }

@@ -25,6 +25,8 @@ class WatchService {
  public:
   static constexpr std::size_t kMaxRules = 1'000;
   static constexpr std::size_t kMaxKeys = 100;
+  // Fewer than the connections of an admin listener, so that other calls find a place there.
+  static constexpr int kMaxWatchers = 12;
   // For how long keys are counted before their counts begin anew.
   static constexpr std::chrono::minutes kKeysPeriod{10};
 

@@ -408,6 +408,7 @@ Result<void> Server::ListenForAdmin(const Settings& settings, const Result<Addre
     if (const auto admitted = AdmitOperator(access, call); !admitted) return admitted.error();
     return {};
   });
+  static_assert(WatchService::kMaxWatchers < kMaxAdminConnections);
   auto admin =
       rpc::http2::Server::Start(*io_, std::move(methods),
                                 {.address = *address,

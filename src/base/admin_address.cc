@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "base/unix_socket.h"
+
 namespace sluice {
 namespace {
 
@@ -40,7 +42,8 @@ std::vector<std::string> FindAdminSockets() {
     for (std::filesystem::directory_iterator entry(directory, unreadable), end;
          !unreadable && entry != end; entry.increment(unreadable)) {
       std::error_code gone;
-      if (entry->path().extension() == ".admin" && entry->is_socket(gone)) {
+      if (entry->path().extension() == ".admin" && entry->is_socket(gone) &&
+          SomebodyListens(entry->path())) {
         sockets.insert(entry->path());
       }
     }

@@ -18,8 +18,8 @@
 
 namespace sluice {
 
-// The admin sockets in DIRECTORY and in /run/sluice (that of the systemd service), sorted. A socket
-// may be left from a server that has ended.
+// The admin sockets in DIRECTORY and in /run/sluice (that of the systemd service) on which a
+// process listens, sorted.
 std::vector<std::string> FindAdminSockets();
 
 // The admin address of the server at `grpc`. Fails if the path is too long for a socket.

@@ -18,18 +18,19 @@ Error InUse(const std::string& path, const char* by) {
   return {ErrorCode::kUnavailable, fmt::format("cannot listen on unix:{}: {}", path, by)};
 }
 
+}  // namespace
+
+// Non-blocking: a server with a full backlog listens, too.
 bool SomebodyListens(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof(address.sun_path) - 1));
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int connected = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   const bool refused = connected != 0 && errno == ECONNREFUSED;
   close(fd);
   return !refused;
 }
-
-}  // namespace
 
 Result<void> RemoveStaleSocket(const std::string& path) {
   struct stat found {};

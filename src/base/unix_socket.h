@@ -1,4 +1,4 @@
-// Cleanup of unix socket files that an earlier process left behind.
+// Unix socket files that an earlier process left behind.
 #pragma once
 
 #include <string>
@@ -6,6 +6,9 @@
 #include "base/result.h"
 
 namespace sluice {
+
+// Whether a process listens on the socket at `path`, as far as this user can know.
+bool SomebodyListens(const std::string& path);
 
 // Removes the socket at `path` if no process listens on it. Fails if a process does, or if `path`
 // is not a socket. Succeeds if nothing exists at `path`.

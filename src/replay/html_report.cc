@@ -117,11 +117,10 @@ std::string HtmlReport(const ReplayResult& result, const std::string& title) {
   const Tally& all = result.server->all();
   std::string html = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{0}</title>\n"
-      "<style>{1}</style>\n<h1>{0}</h1>\n<p>{2} requests from {3} to {4} UTC: {5} denied ({6}), "
-      "{7} "
-      "matched no rule.</p>\n",
-      Escaped(title), kStyle, CountText(all.checked), TimeText(result.first), TimeText(result.last),
-      CountText(all.denied), ShareText(all), CountText(result.server->unmatched()));
+      "<style>{1}</style>\n<h1>{0}</h1>\n<p>{2} requests, {3}: {4} denied ({5}), "
+      "{6} matched no rule.</p>\n",
+      Escaped(title), kStyle, CountText(all.checked), SpanText(result), CountText(all.denied),
+      ShareText(all), CountText(result.server->unmatched()));
   if (result.against != nullptr) {
     html +=
         fmt::format("<p>Against the other rules: {} requests newly denied, {} newly allowed.</p>",

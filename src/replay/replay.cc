@@ -109,4 +109,24 @@ std::vector<std::string> RemoveConcurrency(Domain& domain) {
   return names;
 }
 
+std::vector<std::string> MissingAmounts(const Domain& domain,
+                                        const std::map<std::string, std::string>& fields) {
+  std::set<std::string> names;
+  const auto add = [&](const Limits& limits) {
+    for (const RuleLimit& limit : limits.limits) {
+      for (const CountedAmount& it : limit.counts) {
+        if (!fields.contains(it.name)) names.insert(it.name);
+      }
+    }
+  };
+  for (const Rule& rule : domain.rules) {
+    add(rule.limits);
+    for (const Override& other : rule.overrides) add(other.limits);
+  }
+  for (const auto own : {CountedAmount::kCost, CountedAmount::kRequests}) {
+    names.erase(std::string(own));
+  }
+  return {names.begin(), names.end()};
+}
+
 }  // namespace sluice::replay

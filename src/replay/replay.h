@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -48,5 +49,9 @@ std::vector<std::string> AttributesOf(const Domain& domain);
 // Removes the limits of concurrency, since a log does not say how long requests run. Returns the
 // names of the rules that had some.
 std::vector<std::string> RemoveConcurrency(Domain& domain);
+
+// The amounts that limits of `domain` count and `fields` lacks, sorted. Not the cost and requests.
+std::vector<std::string> MissingAmounts(const Domain& domain,
+                                        const std::map<std::string, std::string>& fields);
 
 }  // namespace sluice::replay

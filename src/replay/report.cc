@@ -67,6 +67,11 @@ std::vector<std::string> NotesOn(const ReplayResult& result) {
   return notes;
 }
 
+std::string SpanText(const ReplayResult& result) {
+  if (result.last == Time()) return "none decided";
+  return fmt::format("{} to {} UTC", TimeText(result.first), TimeText(result.last));
+}
+
 std::string TimeText(Time at) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::gmtime(seconds));

@@ -25,6 +25,8 @@ std::size_t WorstInterval(const Timeline& timeline, std::size_t series);
 std::vector<std::string> NotesOn(const ReplayResult& result);
 
 // "2026-11-25 15:16:49" in UTC.
+// The times of the requests that were decided.
+std::string SpanText(const ReplayResult& result);
 std::string TimeText(Time at);
 // "0.12 %".
 std::string ShareText(const Tally& tally);

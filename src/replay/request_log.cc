@@ -88,8 +88,8 @@ Result<void> RequestLog::ReadOn() {
     for (const auto& [second, requests] : seconds_) memory += requests->memory();
     if (memory > options_.max_memory) {
       return Error{ErrorCode::kResourceExhausted,
-                   fmt::format("{}, line {}: {} seconds of requests that wait for the order of "
-                               "lines do not fit in --memory",
+                   fmt::format("{}, line {}: the requests of {} s, which wait for the order of "
+                               "lines, do not fit; give more --memory, or less --reorder",
                                source->file->name(), source->file->line_number(), seconds_.size())};
     }
   }

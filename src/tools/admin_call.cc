@@ -1,5 +1,6 @@
 #include "tools/admin_call.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <string_view>
@@ -81,8 +82,13 @@ void PrintAdminHint() {
       stderr,
       "  For operators:  run it as the server's user, or give --admin ADDRESS (the server's "
       "setting\n                  admin.listen) or its token (--token-file, SLUICE_TOKEN)\n");
-  for (const std::string& socket : FindAdminSockets()) {
-    fmt::print(stderr, "  Found here:     --admin unix:{}\n", socket);
+  constexpr std::size_t kMost = 5;
+  const std::vector<std::string> sockets = FindAdminSockets();
+  for (std::size_t i = 0; i < std::min(sockets.size(), kMost); ++i) {
+    fmt::print(stderr, "  Found here:     --admin unix:{}\n", sockets[i]);
+  }
+  if (sockets.size() > kMost) {
+    fmt::print(stderr, "                  and {} more\n", sockets.size() - kMost);
   }
 }
 

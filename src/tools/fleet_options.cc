@@ -54,7 +54,8 @@ Result<std::vector<NamedTarget>> FleetOptions::Targets() const {
   for (const AdminOptions& server : servers) {
     auto target = server.ToTarget();
     if (!target) return target.error();
-    targets.push_back({.name = server.server.address, .target = std::move(*target)});
+    const std::string& name = server.address.empty() ? server.server.address : server.address;
+    targets.push_back({.name = name, .target = std::move(*target)});
   }
   return targets;
 }

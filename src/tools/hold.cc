@@ -131,9 +131,11 @@ bool MayGoWithoutLease(const HoldOptions& options, const v1::CheckLimitResponse&
   Say("nothing to hold, so the command was not run: no rule with a concurrency limit "
       "applies\n"
       "  {}"
-      "  See what does:  sluice explain {} {}\n",
+      "  See what does:  sluice explain {} {}\n"
+      "{}",
       DecisionText(options.request.ToRequest<v1::CheckLimitRequest>(), answer),
-      options.request.domain, fmt::join(options.request.attributes, " "));
+      options.request.domain, fmt::join(options.request.attributes, " "),
+      options.lease_ttl ? "" : "  Other limits:   --lease-ttl 60s holds their units\n");
   return false;
 }
 
@@ -241,6 +243,18 @@ v1::HoldOutcome OutcomeOf(const HoldOptions& options, bool was_run, int status) 
   return status == 0 ? v1::HOLD_OUTCOME_OK : v1::HOLD_OUTCOME_IGNORE;
 }
 
+// The command that does what failed.
+std::string SettleCommand(const std::string& lease, const v1::SettleLeaseRequest& used) {
+  std::string text = "sluice settle '";
+  for (const char c : lease) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  text += "'";
+  if (used.has_cost()) text += fmt::format(" --cost {}", used.cost());
+  for (const auto& [name, units] : used.amounts()) {
+    text += fmt::format(" --amount {}={}", name, units);
+  }
+  return text;
+}
+
 void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run, int status) {
   const v1::HoldOutcome outcome = OutcomeOf(options, was_run, status);
   if (!options.lease_ttl) {
@@ -252,10 +266,11 @@ void EndLease(const HoldOptions& options, LeaseKeeper& keeper, bool was_run, int
   }
   v1::SettleLeaseRequest used = UsageOf(options, was_run);
   used.set_hold_outcome(outcome);
-  const auto settled = keeper.Settle(std::move(used));
+  const auto settled = keeper.Settle(used);
   if (!settled) {
-    Say("the lease could not be settled, and its units stay as taken ({}: {})\n",
-        CodeName(settled.error().code), settled.error().message);
+    Say("the lease could not be settled, and its units stay as taken ({}: {})\n"
+        "  Until 10 minutes after its end:  {}\n",
+        CodeName(settled.error().code), settled.error().message, SettleCommand(keeper.id(), used));
   } else if (settled->outcome() != v1::OUTCOME_SETTLED) {
     Say("{}", SettlementText(*settled));
   } else if (was_run && !options.settle_from.empty()) {
@@ -312,6 +327,7 @@ std::function<int()> DeclareHold(CLI::App& app) {
                  "Exit statuses of COMMAND that tell a limit with adapt that the service was "
                  "overloaded; others than these and 0 tell it nothing")
       ->delimiter(',')
+      ->check(CLI::Range(0, 255))
       ->type_name("STATUS,…")
       ->capture_default_str();
   app.add_flag("--kill-on-loss", options->kill_on_loss,

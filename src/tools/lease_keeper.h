@@ -42,6 +42,8 @@ class LeaseKeeper {
   // Stops the renewals but does not release the lease.
   ~LeaseKeeper();
 
+  const std::string& id() const { return id_; }
+
   // Releases the lease and stops the renewals. Later changes are not reported.
   Result<void> Release(v1::HoldOutcome outcome);
   // The same, for a lease of units.

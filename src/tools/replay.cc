@@ -163,6 +163,9 @@ int Run(Options options) {
     if (!against) return kExitError;
     RemoveConcurrency(*against);
   }
+  for (const std::string& name : replay::MissingAmounts(*rules, options.log.mapping.amounts)) {
+    fmt::print(stderr, "no --amount {0}=$.FIELD: limits that count {0} count nothing\n", name);
+  }
   if (options.suggest) return Suggest(options, *std::move(rules));
   for (const std::string& name : RemoveConcurrency(*rules)) {
     fmt::print(stderr, "rule {}: concurrency is left out: a log has no ends of requests\n", name);

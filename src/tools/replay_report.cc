@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using replay::CountText;
 using replay::ShareText;
+using replay::SpanText;
 using replay::Suggestion;
 using replay::Tally;
 using replay::Timeline;
@@ -115,8 +116,8 @@ std::string FoundText(const Suggestion::Found& found) {
 }  // namespace
 
 std::string ReplayText(const replay::ReplayResult& result) {
-  std::string text = fmt::format("{} requests, {} to {} UTC\n", CountText(result.log.requests),
-                                 TimeText(result.first), TimeText(result.last));
+  std::string text =
+      fmt::format("{} requests, {}\n", CountText(result.log.requests), SpanText(result));
   text += ServerText(*result.server);
   if (result.against != nullptr) {
     text += fmt::format("\nagainst the other rules: {} requests newly denied, {} newly allowed\n",
@@ -133,13 +134,14 @@ std::string ReplayJson(const replay::ReplayResult& result) {
   for (const replay::LineFault& it : result.log.faults) {
     faults.push_back({{"log", it.log}, {"line", it.line}, {"what", it.what}});
   }
+  const bool decided = result.last != Time();
   Json json = {{"lines", result.log.lines},
                {"requests", result.log.requests},
                {"not_understood", result.log.not_understood},
                {"late", result.log.late},
                {"faults", faults},
-               {"first", TimeText(result.first)},
-               {"last", TimeText(result.last)},
+               {"first", decided ? Json(TimeText(result.first)) : Json()},
+               {"last", decided ? Json(TimeText(result.last)) : Json()},
                {"stopped", result.stopped},
                {"result", ServerJson(*result.server)}};
   if (result.against != nullptr) {

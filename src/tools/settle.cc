@@ -60,9 +60,13 @@ std::function<int()> DeclareSettle(CLI::App& app) {
       {"ok", v1::HOLD_OUTCOME_OK},
       {"overload", v1::HOLD_OUTCOME_OVERLOAD},
       {"ignore", v1::HOLD_OUTCOME_IGNORE}};
-  app.add_option("--outcome", options->outcome,
-                 "For limits with adapt: how it went, ok, overload or ignore")
-      ->transform(CLI::CheckedTransformer(kOutcomes))
+  app.add_option_function<std::string>(
+         "--outcome",
+         [options = options.get()](const std::string& word) {
+           options->outcome = kOutcomes.at(word);
+         },
+         "For limits with adapt: how it went, ok, overload or ignore")
+      ->check(CLI::IsMember(kOutcomes))
       ->type_name("OUTCOME");
   AddDuration(app, "--duration",
               "For limits with adapt: how long it took, instead of how long "

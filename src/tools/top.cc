@@ -172,7 +172,8 @@ std::function<int()> DeclareTop(CLI::App& app) {
   options->fleet.AddTo(app);
   app.get_option("--json")->description("Print a JSON object each second, on a line");
   app.add_option("--count", options->count, "Print this often, as lines, and end")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("TIMES");
   app.add_option("--filter", options->filter,
                  "Only rules and keys that contain this (DOMAIN/RULE, or a key's values)")
       ->type_name("TEXT");

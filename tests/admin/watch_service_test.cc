@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "admin/watch_service.h"
 #include "rpc/http2/server.h"
@@ -40,6 +41,11 @@ class WatchServiceTest : public testing::Test {
       v1::WatchFrame frame;
       EXPECT_TRUE(reader_->Read(&frame)) << "the call has ended";
       return frame;
+    }
+    // False: it was refused.
+    bool Started() {
+      v1::WatchFrame frame;
+      return reader_->Read(&frame);
     }
     // Waits for the end of the call.
     grpc::Status End() {
@@ -155,6 +161,23 @@ TEST_F(WatchServiceTest, TwoWatchers_GetTheSameFrames) {
   double a = time(first.Next()), b = time(second.Next());
   while (a != b && !HasFailure()) a < b ? a = time(first.Next()) : b = time(second.Next());
   EXPECT_EQ(a, b);
+}
+
+TEST_F(WatchServiceTest, TooManyWatchers_AreRefusedUntilOneLeaves) {
+  Start();
+  std::vector<std::unique_ptr<Watcher>> watchers;
+  while (watchers.size() < WatchService::kMaxWatchers) {
+    watchers.push_back(std::make_unique<Watcher>(*admin_));
+    watchers.back()->Next();
+  }
+  const grpc::Status refused = Watcher(*admin_).End();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("end a `sluice top` or `sluice console`"));
+  watchers.pop_back();
+  EXPECT_TRUE(test::WaitUntil(seconds(60), [&] {
+    Watcher next(*admin_);
+    return next.Started();
+  }));
 }
 
 TEST_F(WatchServiceTest, Keys_AreDigestsUnlessTheyMayBeShown) {

@@ -201,6 +201,24 @@ TEST(RedisLeases, RedisIsAway_EachOf50000Settlements_IsAppliedOnceAfterwards) {
   EXPECT_EQ(Make(specs, 7, Mode::kSettle, 0)->RunOn(*store).settled, Settled::kAlreadySettled);
 }
 
+// A settlement is not known to be false until Redis answers, so anybody may name leases of many
+// counters while Redis is away.
+TEST(RedisLeases, RedisIsAway_SettlementsTakeAsMuchMemoryAsTheirCounters) {
+  RedisServer server;
+  const auto store = Connect(server.url(), {.timeout = kPatience, .silence = kPatience});
+  std::vector<CounterSpec> specs;
+  for (int i = 0; i < 50; ++i) specs.push_back({fmt::format("sluice:{{t/r}}:{}", i), kWindow});
+  std::vector<std::unique_ptr<BlockingCheck>> settle;
+  settle.push_back(Make(specs, 1, Mode::kSettle, 3));
+  server.Pause();
+  int taken = 0;
+  while (taken < 10'000 && SettleAll(*store, settle) == 1) ++taken;
+  EXPECT_EQ(taken, 300'000 / 50);
+  server.Resume();
+  EXPECT_TRUE(store->WaitUntilSettled(SteadyNow() + kPatience));
+  EXPECT_EQ(SettleAll(*store, settle), 1) << "there is room again";
+}
+
 // Its connections are lost while settlements are in flight, so it is unknown which have run.
 TEST(RedisLeases, RedisIsKilledAndReturns_WhatIsSettled_IsAppliedOnce) {
   constexpr std::uint32_t kLeases = 2'000;

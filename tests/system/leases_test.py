@@ -9,6 +9,8 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 import threading
@@ -197,7 +199,7 @@ class LeasesTest:
                             *where)
         lease = json.loads(taken)["lease"]["id"]
         shown = self.sluice("explain", "--lease", lease, "--admin", self.admin)
-        self.assertIn("OPEN  ends at ", shown)
+        self.assertRegex(shown, r"OPEN  ends at 20[-0-9]+T[:.0-9]+Z, can be settled")
         self.assertIn("model[1]  fixed_window  held 300 of 3 input + 15 output", shown)
         self.assertIn("taken with input=100", shown)
         self.assertIn("held 300, used 60", self.sluice("settle", lease, "--amount", "input=20", *where))
@@ -219,6 +221,19 @@ class LeasesTest:
         self.assertEqual(self.left(), [8, 670])
         self.sluice(*hold, "/no/such/command", status=127)
         self.assertEqual(self.left(), [8, 670], "nothing was used")
+
+    def test_hold_that_cannot_settle_says_how_to_do_it_later(self):
+        self.customer += "'s"
+        usage = pathlib.Path(running.directory()) / "usage"
+        said = self.sluice(
+            "hold", "llm", f"customer={self.customer}", "--amount", "input=100", "--lease-ttl", "60s",
+            "--settle-from", usage, "--addr", self.address, "--timeout", "1s", "--", "sh", "-c",
+            f"echo input=10 > {usage}; kill -STOP {self.sluiced.pid}")
+        os.kill(self.sluiced.pid, signal.SIGCONT)
+        command = re.search(r"Until 10 minutes after its end:  sluice (settle .* --amount input=10)\n", said)
+        subprocess.run(f"{SLUICE} {command.group(1)} --addr {self.address}", shell=True, check=True,
+                       stdout=subprocess.DEVNULL)
+        self.assertEqual(self.left(), [9, 970])
 
 
 class EmbeddedTest(LeasesTest, unittest.TestCase):

@@ -153,6 +153,12 @@ class FleetTest(unittest.TestCase):
         self.assertEqual([it["name"] for it in state["servers"]],
                          [f"127.0.0.1:{port}", f"127.0.0.2:{port}"])
 
+    def test_a_server_is_named_by_the_address_that_was_given(self):
+        server = watched()
+        top = Top(self, "--json", "--admin", f"{server.address}.admin")
+        state = top.state(lambda it: it["servers"], "the server")
+        self.assertEqual(state["servers"][0]["name"], f"{server.address}.admin")
+
     def test_wrong_token_is_an_error(self):
         folder = running.directory()
         (folder / "token").write_text("open-sesame-4711", encoding="ascii")

@@ -269,6 +269,11 @@ class AccessTest(unittest.TestCase):
             other = sluice("rules", "--addr", "127.0.0.1:1", XDG_RUNTIME_DIR=runtime)
             self.assert_refused(other, "no server answers at unix:")
             self.assertIn(f"--admin unix:{socket_path}\n", other.stderr)
+            with socket.socket(socket.AF_UNIX) as left:  # of a server that was killed
+                left.bind(f"{runtime}/sluice/sluiced-1.admin")
+            dead = sluice("rules", "--addr", "127.0.0.1:2", XDG_RUNTIME_DIR=runtime)
+            self.assertIn(f"--admin unix:{socket_path}\n", dead.stderr)
+            self.assertNotIn("sluiced-1.admin", dead.stderr)
             if os.geteuid() == 0:  # as root meets the socket of the service's user
                 os.chown(f"{runtime}/sluice", 65534, 65534)
                 refused = sluice("rules", "--addr", server.address, XDG_RUNTIME_DIR=runtime)

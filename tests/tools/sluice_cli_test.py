@@ -345,6 +345,11 @@ class ArgumentTest(unittest.TestCase):
             (["check", "shop", "--rate", "5"], "--rate requires --repeat"),
             (["check", "shop", "--token-file", "/tmp"], "/tmp cannot be read: Is a directory"),
             (["hold", "shop", "a=1", "true"], "COMMAND comes after --"),
+            (["hold", "shop", "--overload-status", "3,x", "--", "true"],
+             "--overload-status: Value x not in range 0 to 255"),
+            (["settle", "LEASE", "--outcome", "overlod"],
+             "--outcome: overlod not in {ignore,ok,overload}\n"),
+            (["top", "--count", "0"], "--count: Value 0 not in range 1 to 1000000\n"),
             (["validate", "--merge-domains", "x"], "--merge-domains requires --envoy"),
         ):
             self.assert_refused(arguments, said)

@@ -216,6 +216,7 @@ class NoLeaseTest(HoldTest):
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertIn("no rule with a concurrency limit applies", result.stderr)
             self.assertIn("sluice explain shop endpoint=/export\n", result.stderr)
+            self.assertIn("Other limits:   --lease-ttl 60s holds their units\n", result.stderr)
 
     def test_rules_waive_the_slot_command_runs(self):
         unlimited = pb.CheckLimitResponse(decision=pb.DECISION_ALLOWED, source=pb.SOURCE_RULE)

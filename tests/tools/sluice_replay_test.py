@@ -171,8 +171,10 @@ rules:
         wrong = self.run_tool("--attribute", "user=$.nobody", "--time", "$.when", rules, table,
                               status=2)
         self.assertIn('no field "nobody"; its fields are when, the user, n, cost', wrong.stderr)
-        unmapped = self.run_tool("--time", "$.at", rules, log).stdout
-        self.assertIn("No line has the attribute user", unmapped)
+        unmapped = self.run_tool("--time", "$.at", rules, log)
+        self.assertIn("No line has the attribute user", unmapped.stdout)
+        self.assertIn("no --amount tokens=$.FIELD: limits that count tokens", unmapped.stderr)
+        self.assertEqual(self.run_tool(*json_map, rules, log).stderr, "")
 
     def busy_log(self):
         chosen = random.Random(3)
@@ -239,7 +241,7 @@ rules:
         self.run_tool("--html", page, rules, log)
         text = page.read_text(encoding="utf-8")
         self.assertIn("<svg", text)
-        self.assertIn("9 requests from 2026-10-25 00:00:00", text)
+        self.assertIn("9 requests, 2026-10-25 00:00:00", text)
         self.assertIn("script>alert(1)", text)
         self.assertNotRegex(text, r"<script|src=|href=|https?://|url\(")
 
@@ -253,6 +255,15 @@ rules:
         self.assertIn(f"do not fit in --memory; there are {counters} already", found["stopped"])
         self.assertRegex(found["stopped"], rf"line {counters + 1}:")
         self.assertEqual(found["result"]["checked"], counters)
+
+    def test_no_request_has_no_time(self):
+        full = self.write("full.log", nginx("10.0.0.1", START) * 110_000)
+        said = self.run_tool("--memory", "2MiB", self.rules, full, status=2).stdout
+        self.assertRegex(said, r"^[0-9,]+ requests, none decided\n")
+        self.assertIn("give more --memory, or less --reorder", said)
+        self.assertNotIn("1970", said)
+        found = self.replay("--memory", "2MiB", self.rules, full, status=2)
+        self.assertEqual((found["first"], found["last"]), (None, None))
 
 
 if __name__ == "__main__":

@@ -163,11 +163,13 @@ void Settler::Undo(const StoreCheck& check, const CounterCheck& counter) {
 }
 
 bool Settler::Settle(const StoreCheck& check) {
-  if (stopped_ || settles_ >= kMaxSettles) {
+  const std::size_t counters = check.counters.size();
+  if (stopped_ || settles_ >= kMaxSettles || settled_counters_ + counters > kMaxSettledCounters) {
     lost_settles_.Increment();
     return false;
   }
   ++settles_;
+  settled_counters_ += counters;
   ShowQueued();
   auto settlement = std::make_shared<LeaseSettlement>(*this, check);
   if (listener_ != nullptr) listener_->OnUndoStarted(*settlement);
@@ -194,6 +196,7 @@ void Settler::OnSettled(LeaseSettlement& settlement) {
   if (may_repeat) return SendLater(settlement.shared_from_this());
   if (fails && !stopped_) lost_settles_.Increment();
   --settles_;
+  settled_counters_ -= settlement.counters.size();
   ShowQueued();
   if (listener_ != nullptr) listener_->OnUndoEnded(settlement);
   if (!fails) OnAnswered();

@@ -69,6 +69,8 @@ class Settler {
   // Beyond this, leases expire and charges are not undone.
   static constexpr std::size_t kMaxDeferred = 10'000;
   static constexpr std::size_t kMaxSettles = 100'000;
+  // Of all that are queued. Each takes about 600 bytes.
+  static constexpr std::size_t kMaxSettledCounters = 300'000;
   static constexpr std::size_t kAtOnce = 1'000;
   static constexpr std::chrono::milliseconds kRetry{100};
 
@@ -93,6 +95,7 @@ class Settler {
   net::Timer retry_timer_;
   bool stopped_ = false;
   std::size_t settles_ = 0;  // leases to be settled, on their way or deferred
+  std::size_t settled_counters_ = 0;
   std::size_t on_their_way_ = 0;
   std::deque<std::shared_ptr<StoreCheck>> deferred_;
 };
