@@ -4,13 +4,13 @@
 //   shop pay_async ADDRESS USER...        the same, without blocking
 //   shop first ADDRESS                    checks once, with the default options
 //   shop crowd ADDRESS THREADS CALLS      that many threads pay for one user; prints how many did
-//   shop queue ADDRESS CALLS              calls that often, one after another; prints milliseconds
-//   shop modes ADDRESS                    charges 5 units, gives 2 back; prints what is left
-//   shop ask ADDRESS open|closed          checks once for each line of standard input
-//   shop export ADDRESS                   holds a slot until standard input ends
-//   shop reserve ADDRESS USER           works thrice for estimated tokens, settles those used
-//   shop settle ADDRESS USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; times in ms
-//   shop serve ADDRESS                    serves gRPC until standard input ends
+//   shop queue ADDRESS CALLS              makes that many calls, one after another; prints
+//   milliseconds shop modes ADDRESS                    charges 5 units, gives 2 back; prints what
+//   is left shop ask ADDRESS open|closed          checks once for each line of standard input shop
+//   export ADDRESS                   holds a slot until standard input ends shop reserve ADDRESS
+//   USER           works three times for estimated tokens, settles those used shop settle ADDRESS
+//   USER DRAIN SETTLE_FOR MAX    takes tokens, settles at a line; times in ms shop serve ADDRESS
+//   serves gRPC until standard input ends
 
 #include <atomic>
 #include <chrono>

@@ -22,8 +22,8 @@ class Reservation {
     await this.#add(await this.#take(amounts), {...defaults, ...amounts});
   }
 
-  // Says what has been used until now, in total: {tokens: 212}. What it does not name stays as before, at
-  // first as taken. `cost` is a name, too.
+  // Says what has been used until now, in total: {tokens: 212}. Amounts that it does not name stay
+  // as before, at first as taken. `cost` is a name, too.
   use(amounts) {
     for (const [name, value] of Object.entries(amounts)) {
       if (!Number.isSafeInteger(value) || value < 0) {
@@ -33,8 +33,8 @@ class Reservation {
     Object.assign(this.#used, amounts);
   }
 
-  // Takes more for the next part of the work, under a further lease. Takes no slot and no request.
-  // Rejects with Limited if that is denied.
+  // Takes more units for the next part of the work, under a further lease. Takes no slot and no
+  // request. Rejects with Limited if that is denied.
   async extend(amounts) {
     const held = {cost: 0, ...(amounts.cost ? {requests: 0} : {}), ...amounts};
     await this.#add(await this.#take(held), held);
@@ -46,7 +46,7 @@ class Reservation {
     this.#open = false;
     try {
       this.use(amounts);
-    } finally {  // a mistake must not keep the lease
+    } finally {  // an error must not keep the lease
       const shares = split(this.#parts.map(({held}) => held), this.#used);
       this.#parts.forEach((part, index) => this.#end(part, shares[index]));
     }

@@ -29,7 +29,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SERVICE = "sluice.v1.RateLimiter"
 
-# A check is never sent twice, since it may have been counted. What ends or renews a lease is idempotent.
+# A check is never sent twice, since it may have been counted. Calls that end or renew a lease are
+# idempotent.
 _SERVICE_CONFIG = json.dumps({
     "loadBalancingConfig": [{"round_robin": {}}],
     "methodConfig": [{
