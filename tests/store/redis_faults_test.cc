@@ -159,7 +159,7 @@ TEST_F(RedisFaults, ReplyOfAGigabyte_ToTheLoginAReportOrAQuestionForTheLayout_Is
     RedisStore store(threads_, Url(prefix + "127.0.0.1:" + std::to_string(server.port())), {});
     store.JoinFleet([](const redis::FleetView&) {});
     EXPECT_TRUE(WaitUntil(seconds(10), [&] {
-      return log.CountLines("a reply with more elements than asked for") > 0;
+      return log.CountLines("a reply with more elements than requested") > 0;
     })) << asked;
     store.Stop();
   }
