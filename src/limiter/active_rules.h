@@ -37,8 +37,8 @@ class ActiveRules {
   // shadow rules that did not admit it.
   void CountVerdicts(std::span<const LimitAnswer> limits, bool taken) const;
 
-  // Counts the matching rules that asked no limit and did not decide: skipped rules, rules lifted
-  // by an override, and shadow rules that would have decided without a limit.
+  // Counts the matching rules of which no limit was evaluated and that did not decide: skipped
+  // rules, rules lifted by an override, and shadow rules that would have decided without a limit.
   void CountWithoutLimits(std::span<const RuleMatch> matches) const;
 
   // Counts a check that no rule decided. The domain is client input, so it becomes a label only if

@@ -19,7 +19,7 @@ struct LimitAnswer {
   std::uint32_t counter = 0;           // in the check's counters, if it has an algorithm
   std::optional<Algorithm> algorithm;  // empty: the rule is blocked, or lacks an attribute
   std::int64_t lower_bound = 0;        // of a limit that follows the load; otherwise 0
-  std::int64_t units = 0;              // what the request asks of the limit
+  std::int64_t units = 0;              // the units that the limit counts in the request
   const Counts* counts = nullptr;      // what the limit counts; owned like `rule`, or a request's
   Source source = Source::kStore;
   // False: decided by `on_store_failure: allow` or `deny`, or by a rule that does not count. Then

@@ -38,12 +38,12 @@ class KeySketch {
   // In no order.
   const std::vector<Entry>& entries() const { return entries_; }
 
-  // The most that a key without an entry may have been counted.
+  // The highest count that a key without an entry may have had.
   std::uint64_t most_missed() const;
 
  private:
-  // `order_` is ascending by count, so that the least is first, and a count grows in place after a
-  // swap with the last of its equals.
+  // `order_` is ascending by count, so the least frequent entry is first. To increment a count, its
+  // entry is swapped with the last one of equal count.
   struct Ranked {
     std::uint64_t count;
     std::uint32_t entry;
