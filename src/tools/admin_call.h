@@ -28,7 +28,7 @@ struct AdminOptions {
   // set or the server is on another machine, else to the server's admin socket.
   Result<std::unique_ptr<Client>> Connect() const;
 
-  // What Connect connects to.
+  // The address that Connect connects to.
   Result<Target> ToTarget() const;
 
  private:

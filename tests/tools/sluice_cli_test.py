@@ -340,7 +340,7 @@ class ArgumentTest(unittest.TestCase):
             (["check", "shop", "--amount", "a=-1"], '--amount "a=-1": expected a whole number'),
             (["check", "shop", "--amount", f"a={2**53 + 1}"], "expected a whole number from 0 to 2^53"),
             (["hold", "shop", "--amount", "a=1", "--amount", "a=1", "--", "true"],
-             '--amount "a=1": its name is given twice'),
+             '--amount "a=1": this name is given twice'),
             (["check", "shop", "--repeat", "0"], "--repeat"),
             (["check", "shop", "--rate", "5"], "--rate requires --repeat"),
             (["check", "shop", "--token-file", "/tmp"], "/tmp cannot be read: Is a directory"),
