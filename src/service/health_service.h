@@ -30,7 +30,7 @@ class HealthService {
   // first.
   void SetReady(bool ready);
 
-  // Sets all services to NOT_SERVING for good, and notifies the watchers.
+  // Sets all services to NOT_SERVING permanently, and notifies the watchers.
   void StopServing();
 
   bool ready() const { return ready_.load(std::memory_order_acquire); }
