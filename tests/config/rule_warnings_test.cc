@@ -1,4 +1,4 @@
-// Rules that are valid, but probably not meant as they are written.
+// Rules that are valid, but probably a mistake.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -64,7 +64,7 @@ TEST(RuleWarnings, AttributeThatARequestMayLack) {
   EXPECT_THAT(warnings("    per: [user]\n    missing: deny\n"), IsEmpty());
 }
 
-TEST(RuleWarnings, CountedNamesThatAreNearlyTheServersOwn) {
+TEST(RuleWarnings, CountedNamesSimilarToCostOrRequests) {
   const auto warnings = [](const std::string& counts) {
     return WarningsOfLimits("{algorithm: fixed_window, limit: 99, window: 1m, counts: " + counts +
                             "}");
@@ -96,7 +96,7 @@ TEST(RuleWarnings, LimitsThatCountDifferently_AreNotCompared) {
                           "deny"));
 }
 
-TEST(RuleWarnings, LimitThatAnotherMakesPointless) {
+TEST(RuleWarnings, LimitWithoutEffectBesideAnother) {
   const auto never = [](int which, int other) {
     return "rules[0].limits[" + std::to_string(which) + "]: never decides: limits[" +
            std::to_string(other) + "] denies all that it would deny";

@@ -25,7 +25,7 @@ TEST(Concurrency, SlotsAreFree_WhenReleasedOrExpired_NotBefore) {
   EXPECT_EQ(counter.Peek().remaining, 2);
 }
 
-TEST(Concurrency, Released_IsGone) {
+TEST(Concurrency, ReleasedLease_IsGone) {
   SimulatedCounter counter(kFive);
   const Lease first = MakeLease(1, seconds(10));
   counter.Take(first, 3);

@@ -162,7 +162,7 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
   }
 }
 
-TEST(RuleFiles, OneDomainInTwoFiles_IsAMistakeUnlessMerged) {
+TEST(RuleFiles, OneDomainInTwoFiles_IsRefusedUnlessMerged) {
   const std::string a = "domain: d\ndescriptors: [{key: a}]";
   const std::string b = "descriptors: [{key: b}]\ndomain: d";
   EXPECT_EQ(Messages(Parse({a, b})),
@@ -236,7 +236,7 @@ TEST(RuleFiles, RequestsPerUnit_AreReadAsByEnvoysService) {
   }
 }
 
-TEST(RuleFiles, AnchorsAndAliases_StandForWhatTheyName) {
+TEST(RuleFiles, AnchorsAndAliases_AreExpanded) {
   const LoadedTrees loaded = Parse({R"(
 domain: d
 descriptors:

@@ -93,7 +93,7 @@ class CheckRoutesTest : public HttpServerTest {
                      }}};
 };
 
-TEST_F(CheckRoutesTest, Json_IsTheMethodsMessages) {
+TEST_F(CheckRoutesTest, Json_HasTheMethodsMessages) {
   const std::string answer =
       Post(R"({"domain":"d","attributes":{"say":"no"}})", "Authorization: Bearer x\r\n");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n")) << "a denial is an answer";

@@ -93,7 +93,7 @@ TEST_F(ServerTest, Method_Unknown_IsUnimplemented) {
   EXPECT_EQ(stream.Finish().code, StatusCode::UNIMPLEMENTED);
 }
 
-TEST_F(ServerTest, Metadata_ByName_OneValueOrNothing) {
+TEST_F(ServerTest, Metadata_ByName_HasOneValueOrNone) {
   const CallOptions options{.metadata = {{"x-one", "1"}, {"x-two", "1"}, {"x-two", "2"}}};
   EXPECT_EQ(Unary("Metadata", "x-one", options), Ok("1"));
   EXPECT_EQ(Unary("Metadata", "x-two", options).code, StatusCode::NOT_FOUND);

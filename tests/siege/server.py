@@ -56,7 +56,7 @@ TLS = "tls: {{certificate: {folder}/server.pem, key: {folder}/server.key{client_
 
 
 class Server:
-    """A sluiced and what it needs. An attack may choose:
+    """A sluiced and the processes that it needs. An attack may choose:
 
     callers    more entries of its setting `callers`
     redis      a function that serves a listener as a hostile Redis; True: a real Redis

@@ -143,7 +143,7 @@ void Answers::Deny(const Question& question) {
   }
 }
 
-// A part of a leased check may have been admitted by the store all the same, and is settled with 0.
+// The store may still have admitted a part of a leased check, which is then settled with 0.
 void Answers::MayKeep(const Question& question, const Charged& charged) {
   if (!question.request.has_lease_ttl() || RefundsInFull(charged.limit)) return;
   context_.ledger.Keep(charged.counter, question.TakenOf(charged.counter));
@@ -237,7 +237,7 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   if (!seen) return;
   const std::vector<Limit> limits = context_.rules.LimitsOf(counter);
   for (const Limit& limit : limits) {
-    // In an outage, its state is the coldest by design.
+    // In an outage, its state is deliberately the coldest.
     if (std::holds_alternative<WarmingBucket>(limit)) continue;
     std::int64_t least = kMaxProduct;
     std::int64_t most = 0;
@@ -256,7 +256,7 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   }
 }
 
-// In a cluster, leased checks of one counter may need a call each, one after the other, if other
+// In a cluster, leased checks of one counter may need one call after the other if checks of other
 // slots are between them.
 bool Answers::ExpectsHealth(const Call& call) const {
   const bool takes_turns =

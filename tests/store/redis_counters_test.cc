@@ -119,7 +119,7 @@ std::vector<RateChange> RateChanges() {
   };
 }
 
-// Whatever the check does: is denied by itself or by another limit, takes nothing.
+// In all cases: the check is denied by this or another limit, or takes nothing.
 TEST_F(RedisCounters, RateChanged_CheckOfTheNewRate_KeepsTheKeyWhileItMatters) {
   const CounterSpec full{"sluice:full", FixedWindow{.limit = 1, .window = minutes(60)}};
   BlockingCheck({full}).RunOn(*store_);
@@ -205,7 +205,7 @@ TEST_F(RedisCounters, CounterWhoseExpiryHasPassed_IsGivenAnotherOne) {
 }
 
 // Written by a version of Sluice whose counters did not contain the expiry.
-TEST_F(RedisCounters, CounterOfFormat1_CountsOn) {
+TEST_F(RedisCounters, CounterOfFormat1_ContinuesToCount) {
   const auto write = [&](const std::string& key, std::initializer_list<double> numbers) {
     std::string value(1, 1);
     for (const double number : numbers) {
@@ -261,7 +261,7 @@ TEST_F(RedisCounters, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
 }
 
 // The stored entries of a log that starts anew still exist for later checks of the pack.
-TEST_F(RedisCounters, SlidingLogBegunAnewInAPack_CountsNothingFromBefore) {
+TEST_F(RedisCounters, SlidingLogRestartsInAPack_CountsNoOldUnits) {
   ManualClock clock(kStart);
   const auto store = Connect({.timeout = minutes(1), .silence = minutes(1), .clock = &clock});
   const Limit limit = SlidingLog{.limit = 3, .window = seconds(30)};
@@ -302,7 +302,7 @@ TEST_F(RedisCounters, ExpiredSlots_AreRemovedWhileOthersAreHeld) {
 }
 
 // Redis' Lua takes no 8,000 arguments, so such checks are read and answered in pieces.
-TEST_F(RedisCounters, CheckOfThousandsOfCounters_IsDecidedAsAny) {
+TEST_F(RedisCounters, CheckOfThousandsOfCounters_IsDecided) {
   const auto store = Connect({.timeout = seconds(10), .silence = minutes(1)});
   constexpr std::size_t kCounters = 4'500;
   const auto limit_of = [](std::size_t i) { return static_cast<std::int64_t>(10 + i % 7); };

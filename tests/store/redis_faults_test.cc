@@ -121,7 +121,7 @@ TEST_F(RedisFaults, ServerRefusesWrites_IsLoggedOnceAndReconnectsWithPauses) {
 }
 
 // As Redis answers an AUTH that was renamed away, and what another server might say.
-TEST_F(RedisFaults, RefusedAuth_NothingOfItsTextIsLogged) {
+TEST_F(RedisFaults, RefusedAuth_ItsTextIsNotLogged) {
   const struct {
     std::string answer;
     std::string_view told;
@@ -144,7 +144,7 @@ TEST_F(RedisFaults, RefusedAuth_NothingOfItsTextIsLogged) {
   }
 }
 
-TEST_F(RedisFaults, ReplyOfAGigabyte_ToTheLoginAReportOrAQuestionForTheLayout_IsRefused) {
+TEST_F(RedisFaults, ReplyOfAGigabyte_ToLoginReportOrLayoutQuery_IsRefused) {
   const struct {
     std::string url_prefix;
     std::string_view command;

@@ -28,7 +28,7 @@ class DrainTest : public testing::Test {
   Served served_{{}, {.notice = kNotice, .linger = kNotice}};
 };
 
-TEST_F(DrainTest, Connection_Idle_GoawayTwiceThenEnd) {
+TEST_F(DrainTest, Connection_Idle_GetsGoawayTwiceThenEnds) {
   RawClient client(served_.address());
   client.AwaitSettings();
   auto stopped = Stop(kSoon);
@@ -56,7 +56,7 @@ TEST_F(DrainTest, Call_Open_AnsweredBeforeTheEnd) {
   EXPECT_LT(stopped.get(), kSoon);
 }
 
-TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_StillServed) {
+TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_IsStillServed) {
   RawClient client(served_.address());
   client.AwaitSettings();
   client.SetAnswersPings(false);  // the notice is on its way to the client

@@ -52,7 +52,7 @@ TEST_F(StreamTest, Messages_ManyInOneFrameAndOneInMany_Echoed) {
   EXPECT_EQ(reply.status(), kOk);
 }
 
-TEST_F(StreamTest, Messages_ThatInflateHugely_OthersAreServedBetween) {
+TEST_F(StreamTest, Messages_ThatInflateHugely_LetOthersRunInBetween) {
   constexpr int kMessages = 20;
   Start({{"grpc-encoding", "gzip"}});
   Sync();
