@@ -35,7 +35,8 @@ class WrongTokens {
   Counter& wrong_;
   Counter& slowed_;
   Mutex mutex_;
-  // By the peer's hash: when its wrong tokens so far are forgotten, at one a second.
+  // By the peer's hash: the time at which all its wrong tokens are forgotten. One is forgotten each
+  // second.
   std::array<SteadyTime, 1024> paid_until_ SLUICE_GUARDED_BY(mutex_){};
   SteadyTime next_log_ SLUICE_GUARDED_BY(mutex_);
 };

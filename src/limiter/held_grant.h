@@ -49,7 +49,7 @@ class HeldGrant {
 
   // When it must be returned; max() if nothing is held.
   BootTime end() const { return holds() ? end_ : BootTime::max(); }
-  // When it is to be forgotten; max() while anything is held or asked for.
+  // When it can be forgotten; max() while a grant is held or asked for.
   BootTime forgotten() const;
 
   Limit limit;            // of the checks that ask for it

@@ -166,7 +166,7 @@ std::function<int()> DeclareBench(CLI::App& app) {
       ->description("Timeout for connecting, and for the last answers after the end");
   app.parse_complete_callback([options] { CheckTogether(*options); });
   app.footer(
-      "Exit status: 0 if any check was answered and none failed, else 2.\n"
+      "Exit status: 0 if a check was answered and none failed, otherwise 2.\n"
       "Example: sluice bench shop endpoint=/boot/pay --keys 100000 --in-flight 400");
   return [options] { return Bench(*options); };
 }

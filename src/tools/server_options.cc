@@ -85,7 +85,7 @@ Result<std::unique_ptr<Client>> ServerOptions::Connect() const {
   return Client::Create(std::move(*target));
 }
 
-// The content of the token file if one is given, else the environment variable.
+// The content of the token file if one is given, otherwise the environment variable.
 Result<std::string> ServerOptions::Token() const {
   if (token_file.empty()) {
     const char* token = std::getenv("SLUICE_TOKEN");

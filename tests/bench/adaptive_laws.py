@@ -142,8 +142,7 @@ class StepLaw:
 
 
 class AimdLaw:
-    """Down by a tenth at most once per latency if the share of a round is missed; else up by one slot
-    per round, while four fifths are held."""
+    """If a round misses the share, the limit falls by a tenth, at most once per latency. Otherwise it rises by one slot per round while four fifths are held."""
 
     shared = True
 

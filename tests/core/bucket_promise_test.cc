@@ -97,7 +97,7 @@ TEST(TokenBucketThatBorrows, CostBeyondTheBurst_PassesAtOnce_TheNextWaits) {
   EXPECT_EQ(counter.Consume(1, seconds(2)).wait, seconds(2));
 }
 
-// The debt is at most the tokens of ten minutes, however long a caller would wait.
+// The debt is at most the tokens of ten minutes, even if a caller would wait longer.
 TEST(TokenBucketThatBorrows, DebtIsFull_DeniesUntilThereIsRoom) {
   SimulatedCounter counter(
       TokenBucket{.rate = 10, .period = seconds(1), .burst = 5, .borrows = true});

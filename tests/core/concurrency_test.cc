@@ -1,4 +1,5 @@
-// The promise of concurrency: never more held slots than the limit, however leases end.
+// The promise of concurrency: never more held slots than the limit, for every way in which leases
+// end.
 #include <gtest/gtest.h>
 
 #include <map>

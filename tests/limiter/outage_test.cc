@@ -487,7 +487,7 @@ TEST_F(OutageTest, RepeatedOutages_AdmitOneFurtherLimitTogether) {
   }
 }
 
-// The store is back for a moment, and does not know the units admitted meanwhile.
+// The store is back for a moment, and does not know the units admitted during the outage.
 TEST_F(OutageTest, NextOutageBeforeChargesAreSent_PendingUnitsCount) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
@@ -532,7 +532,7 @@ TEST_F(OutageTest, OutageEndsAfterTheWindow_StoreIsNotCharged) {
   EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, 100);
 }
 
-// Otherwise long outages would leave a bucket in debt for tokens that were added meanwhile.
+// Otherwise long outages would leave a bucket in debt for tokens that were added during the outage.
 TEST_F(OutageTest, LongOutage_BucketsAreChargedOnlyForUnitsNotRefilled) {
   Start(TokenBucket{.rate = 3, .period = seconds(1), .burst = 90});
   for (const auto& it : fleet_) it->Peek();
@@ -612,7 +612,7 @@ TEST_F(OutageTest, ClockIsSetBackAfterAnOutage_StoreDecidesAtOnce) {
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
 }
 
-// Local windows must end with the store's, however wrong this server's clock is.
+// Local windows must end with the store's, even if this server's clock is wrong.
 TEST(StoreClock, AnotherClock_OffsetIsLearned) {
   ManualClock own(Time(seconds(1'000)));
   StoreClock clock(own);

@@ -133,8 +133,8 @@ TEST(RuleIndex, RandomRules_MatchTheSameAsWithoutAnIndex) {
   EXPECT_GT(matches, 10'000u);
 }
 
-// With 100,000 rules, a request tests only a few of them: those filed under one exact value,
-// however many rules share the other conditions.
+// With 100,000 rules, a request tests only a few of them: those filed under one exact value, even
+// if many rules share the other conditions.
 TEST(RuleIndex, ManyRules_EachIsFound) {
   std::vector<Rule> rules;
   for (int i = 0; i < 100'000; ++i) {

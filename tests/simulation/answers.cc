@@ -149,7 +149,7 @@ void Answers::MayKeep(const Question& question, const Charged& charged) {
   context_.ledger.Keep(charged.counter, question.TakenOf(charged.counter));
 }
 
-// If the rules changed meanwhile, it is unknown what was charged.
+// If the rules have changed in between, it is unknown what was charged.
 void Answers::OnAdmitted(const Call& call, const Question& question,
                          const v1::CheckLimitResponse& response) {
   const bool by_store = response.source() == v1::SOURCE_STORE;
@@ -183,8 +183,8 @@ void Answers::OnAdmitted(const Call& call, const Question& question,
   if (response.has_lease()) leases_.OnTaken(std::move(lease));
 }
 
-// What a limit in an answer may have charged, under any version of the rules that the server had
-// meanwhile.
+// What a limit in an answer may have charged, under any version of the rules that the server has
+// had in between.
 std::vector<Charged> Answers::PossiblyCharged(const Call& call, const Question& question,
                                               const v1::LimitStatus& status) const {
   std::vector<Charged> possible;

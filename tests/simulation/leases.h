@@ -27,7 +27,7 @@ struct LeasedLimit {
   std::vector<std::string> counters;  // one of these
   std::int64_t units = 0;
   Limit limit;
-  bool in_store = false;          // else the server's own decision
+  bool in_store = false;          // otherwise the server's own decision
   bool counted_by_store = false;  // in the ledger
 
   bool is_known() const { return counters.size() == 1; }

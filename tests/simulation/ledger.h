@@ -74,7 +74,7 @@ class Ledger {
  private:
   struct Account {
     std::int64_t limit = 0;  // the highest
-    bool slots = false;      // of leases; else units
+    bool slots = false;      // slots of leases; otherwise units
     bool refills = false;    // during a schedule
     std::int64_t denied = 0;
     std::int64_t unknown = 0;

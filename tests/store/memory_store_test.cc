@@ -89,7 +89,7 @@ TEST(MemoryStore, MaxKeys_AreCountedOverAllShards) {
     EXPECT_EQ(store.size(), static_cast<std::size_t>(kKeys));
   };
   add("a");
-  clock.Advance(seconds(60));  // all are finished, whatever their shards
+  clock.Advance(seconds(60));  // all are finished, in every shard
   add("b");
   BlockingReset reset({"b7"});
   store.Reset(reset);
@@ -178,7 +178,7 @@ TEST(MemoryStore, SettledLeases_AreBounded) {
   EXPECT_EQ(store.leases(), MemoryStore::kMaxOpenLeases);
 }
 
-// A log in use goes on if what leaves its window makes room.
+// A log in use continues if the entries that leave its window make room.
 TEST(MemoryStore, MemoryIsFull_LogReplacesItsExpiredEntries) {
   ManualClock clock(Time(seconds(1000)));
   MemoryStore store(clock, {.max_memory = 10'000});

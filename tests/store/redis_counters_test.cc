@@ -231,7 +231,7 @@ TEST_F(RedisCounters, CounterOfFormat1_ContinuesToCount) {
   EXPECT_EQ(bucket.RunOn(*store_).failure(), StoreFailure::kRejected);
 }
 
-// One bad counter in a pack fails one check, whatever the others are.
+// One bad counter in a pack fails only its own check.
 TEST_F(RedisCounters, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
   BlockingCheck first({{"sluice:existing", kTen}});
   EXPECT_EQ(first.RunOn(*store_).counters[0].verdict.remaining, 9);
@@ -260,7 +260,7 @@ TEST_F(RedisCounters, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
   EXPECT_EQ(redis_.Text({"GET", "sluice:text"}), "theirs");
 }
 
-// The stored entries of a log that starts anew still exist for later checks of the pack.
+// If a log restarts, its stored entries still exist for later checks of the pack.
 TEST_F(RedisCounters, SlidingLogRestartsInAPack_CountsNoOldUnits) {
   ManualClock clock(kStart);
   const auto store = Connect({.timeout = minutes(1), .silence = minutes(1), .clock = &clock});

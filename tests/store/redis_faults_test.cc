@@ -115,7 +115,7 @@ TEST_F(RedisFaults, ServerRefusesWrites_IsLoggedOnceAndReconnectsWithPauses) {
     EXPECT_EQ(log.CountLines("connection lost"), 1) << lines;
     EXPECT_EQ(log.CountLines("it is a replica"), 1) << lines;
     EXPECT_EQ(log.CountLines("answers checks with an error"), 0) << "told already: " << lines;
-    // Pauses of up to 10, 20, 40 … 400 ms, of which half is random.
+    // Pauses of up to 10, 20, 40 … 400 ms; half of each is random.
     EXPECT_LE(server.accepted(), 2 * 14) << lines;
   }
 }

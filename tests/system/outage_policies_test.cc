@@ -52,7 +52,7 @@ class OutagePoliciesTest : public OutageTest, public testing::WithParamInterface
 INSTANTIATE_TEST_SUITE_P(Policy, OutagePoliciesTest, testing::Values("allow", "deny", "error"),
                          [](const auto& it) { return std::string(it.param); });
 
-// `allow` admits everything, `deny` and `error` nothing, whatever the counter holds.
+// `allow` admits everything, `deny` and `error` admit nothing, with any state of the counter.
 TEST_P(OutagePoliciesTest, RedisIsAway_AdmitsEverythingOrNothing) {
   EXPECT_EQ(CountAllowed(Ask(Of("", "half"), 50)), 50);
   EXPECT_EQ(CountAllowed(Ask(Of("", "spent"), 100)), 100);

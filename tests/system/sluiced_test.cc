@@ -81,7 +81,7 @@ TEST(SluicedTest, Threads_WhileServing_HaveOurNames) {
 
 class DrainTest : public testing::Test {
  protected:
-  // 8 callers on two servers, of which the first is stopped after 1,000 checks.
+  // 8 callers on two servers. The first server is stopped after 1,000 checks.
   Answers RunWithSigterm(std::function<bool(int sent)> go_on) {
     std::atomic<int> sent = 0;
     return fleet_.Run({.callers = 8,

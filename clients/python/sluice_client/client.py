@@ -52,7 +52,7 @@ _MISTAKES = {
 
 
 class CheckOptions(TypedDict, total=False):
-    """The fields of a check beside domain and attributes."""
+    """The fields of a check besides domain and attributes."""
 
     cost: int
     """Units to take; 1 unless set."""

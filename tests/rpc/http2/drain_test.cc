@@ -74,7 +74,7 @@ TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_IsStillServed) {
   EXPECT_LT(stopped.get(), kSoon);
 }
 
-// Timeouts checked meanwhile must not treat the PING of the notice as unanswered.
+// Timeouts that are checked during this time must not treat the PING of the notice as unanswered.
 TEST(DrainTimesTest, Notice_TimeoutsChecked_IsNotCutShort) {
   constexpr std::chrono::milliseconds kOften(20);
   Served served({}, {.preface = kOften, .keepalive = kOften, .ping = kSoon, .notice = kNotice});
