@@ -55,7 +55,7 @@ class Caller final : public Remote {
     std::size_t sent = 0;
     std::string received;
     int status = -1;
-    bool cancelled = false;
+    bool canceled = false;
   };
   struct Callbacks;
 

@@ -120,7 +120,7 @@ class Reservation:
         self._open = False
         try:
             self.use(**amounts)
-        finally:  # a mistake must not keep the lease
+        finally:  # an error must not keep the lease
             for part, share in zip(self._parts, _split(self._parts, self._used)):
                 self._leases.settle(part.lease_id, share, part.local)
 

@@ -106,7 +106,7 @@ TEST_F(DrainTest, Call_NeverFinishes_StopReturnsInTime) {
   const auto took = Stop(std::chrono::milliseconds(200)).get();
   EXPECT_GE(took.count(), 200);
   EXPECT_LT(took.count(), 1'000);
-  EXPECT_EQ(served_.seen().cancelled, 2);
+  EXPECT_EQ(served_.seen().canceled, 2);
   EXPECT_TRUE(client.AwaitEnd());
 }
 
