@@ -28,8 +28,8 @@ type Options struct {
 	Deadline time.Duration
 	// WithoutAnswer is the decision if no server answers in time.
 	WithoutAnswer Policy
-	// MaxWait is the longest wait that a check accepts, unless the check sets its own. Zero: none,
-	// except where a leaky_bucket delays.
+	// MaxWait is the longest wait that a check accepts, unless the check sets its own. Zero: a check
+	// does not wait, unless a leaky_bucket delays it.
 	MaxWait time.Duration
 	// ConnectTimeout is how long New waits for a connection. Zero: 2 s.
 	ConnectTimeout time.Duration

@@ -58,7 +58,7 @@ struct KeyState {
 struct FleetState {
   std::vector<ServerState> servers;
   double checks_per_second = 0;
-  // The sum over rules that are not shadows: a check counts once for each that took part.
+  // The sum over all rules except shadow rules: a check counts once for each rule that took part.
   Rate rate;
   LatencyState checks, store;
   std::vector<RuleState> rules;  // by domain and name

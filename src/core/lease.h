@@ -43,7 +43,7 @@ enum class Settled : std::uint8_t {
   kNotFound,        // never taken, or ended too long ago: nothing changed
 };
 
-// Of kSettle: a counter keeps the units that the lease took.
+// In a kSettle: the counter keeps the units that the lease took.
 inline constexpr std::int64_t kAsTaken = -1;
 
 }  // namespace sluice

@@ -84,8 +84,8 @@ class ActiveRules {
 
   MetricsRegistry& metrics_;
   std::unordered_map<std::string_view, std::size_t> domains_;  // domains with rules → row
-  // By rule id, then by domain, then one for unknown domains. Created on first use; null until
-  // then.
+  // First by rule id, then by domain, then one entry for unknown domains. Created on first use;
+  // null until then.
   mutable std::vector<std::atomic<Row*>> rows_;
   mutable std::atomic<SteadyTime> next_warning_{SteadyTime::min()};    // of WatchFallback
   mutable std::atomic<SteadyTime> next_uncounted_{SteadyTime::min()};  // line of CountUncounted

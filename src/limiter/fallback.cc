@@ -102,7 +102,7 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
   if (!check.failure()) clock.Learn(check.decided_at, now);
   for (const CounterCheck& counter : check.counters) {
     if (counter.failure) {
-      // Neither is a failure of the store's.
+      // Neither is a failure of the store.
       const bool is_well = counter.failure == StoreFailure::kOverloaded ||
                            counter.failure == StoreFailure::kCallerTimeout;
       if (!is_well) FailPart(store_->PartOf(counter.key), /*lost=*/false);
@@ -113,8 +113,8 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
   Learn(check);
 }
 
-// In the grace period of its part, a counter lacks units that other servers have admitted. If a
-// refund has failed, it may have run.
+// In the grace period of its part, a counter lacks units that other servers have admitted. A refund
+// that failed may still have run.
 void Fallback::Learn(const StoreCheck& check) {
   for (const CounterCheck& counter : check.counters) {
     if (check.demand.mode == Mode::kRefund) clearings.Note(counter.key, SteadyNow());

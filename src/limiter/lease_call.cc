@@ -169,7 +169,7 @@ void LeaseCall::OnFailure(StoreFailure failure) {
       may_be_lost
           ? "settle it again: the server that granted the lease may not have reported it yet"
       : is_queued ? "the lease will be settled when the store answers"
-      : settles   ? "too many settlements wait for it already"
+      : settles   ? "too many settlements already wait for the store"
                   : "the lease is valid until its ttl has passed";
   if (failure == StoreFailure::kCallerTimeout) {
     return OnLease(Error{ErrorCode::kDeadlineExceeded,

@@ -112,8 +112,8 @@ enum class Unmatched : std::uint8_t { kAllow, kDeny };
 
 struct Rule {
   std::string name;  // unique in its domain
-  // Its name in its counters' keys, which then have only the values of `per`. Empty: `name`, and
-  // the keys have attributes and values.
+  // Its name in its counters' keys, which then have only the values of `per`. Empty: the keys have
+  // `name`, and attributes with their values.
   std::string counter;
   std::string location;          // file:line
   std::vector<Condition> match;  // all must hold; empty: every request of the domain

@@ -67,7 +67,7 @@ class RequestLog {
   const RequestShape& shape() const { return shape_; }
   const LogFacts& facts() const { return facts_; }
   std::string NameOf(LinePlace place) const;
-  // Of all logs, in bytes; the size is 0 if not known.
+  // The progress over all logs, in bytes; the size is 0 if not known.
   std::uint64_t bytes_read() const;
   std::uint64_t size() const;
 

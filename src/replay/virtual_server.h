@@ -40,7 +40,7 @@ class VirtualServer {
   struct RuleTally {
     Tally all;
     std::uint64_t skipped = 0;  // requests that matched but lack an attribute
-    // By the values of `per`, as in the counter's key.
+    // Keyed by the values of `per`, as in the counter's key.
     std::unordered_map<std::string, DeniedKey, StringHash, std::equal_to<>> denied_keys;
   };
 

@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Callers of a sluiced, each with one call after another until they are told to stop.
+// Callers of a sluiced. Each makes one call after another until the test stops it.
 class Load {
  public:
   explicit Load(const std::shared_ptr<grpc::Channel>& channel) {

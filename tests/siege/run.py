@@ -129,7 +129,7 @@ def besiege(attacks, kind, usual, options):
 
 
 class Running:
-    """An attack in a process of its own."""
+    """An attack in a separate process."""
 
     def __init__(self, stack, attack, server, options):
         self.begun, self.stopped = multiprocessing.Event(), multiprocessing.Event()

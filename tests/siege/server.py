@@ -228,7 +228,7 @@ def connection_to(server, timeout=TIMEOUT):
 
 
 def ask(server, path, token=None, body=None, connection=None):
-    """Status and text over HTTP, by default on a connection of its own."""
+    """Status and text over HTTP, by default on a new connection."""
     own = connection or connection_to(server)
     try:
         own.request("POST" if body else "GET", path, body,

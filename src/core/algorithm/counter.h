@@ -112,7 +112,8 @@ GrantsOut GrantsOutOf(const Limit& limit, const CounterState& state);
 
 // The data needed to answer coalesced checks.
 struct CounterReport {
-  // For kConsume and kPeek: from before the checks. For the other modes: from after the check.
+  // For kConsume and kPeek, the state before the checks. For the other modes, the state after the
+  // check.
   CounterSnapshot snapshot;
   // For the other modes.
   bool admitted = false;

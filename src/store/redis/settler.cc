@@ -66,7 +66,7 @@ class Settler::LeaseSettlement final : public OwnedCheck,
     ends_ = settler.loop_.now() + lease->ttl + kSettlesFor;
   }
 
-  // From then on the store has no record of it.
+  // From this time on, the store has no record of it.
   SteadyTime ends() const { return ends_; }
 
  private:

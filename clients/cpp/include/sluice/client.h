@@ -45,7 +45,8 @@ struct Options {
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plain text
   std::chrono::milliseconds deadline{100};                // of one check
   WithoutAnswer without_answer = WithoutAnswer::kOpen;
-  // The longest wait that a check accepts. Absent: none, except where a leaky_bucket delays.
+  // The longest wait that a check accepts. Absent: a check does not wait, unless a leaky_bucket
+  // delays it.
   std::optional<std::chrono::milliseconds> max_wait;
   std::chrono::milliseconds connect_timeout{2000};  // how long the constructor waits
   std::chrono::milliseconds lease_ttl{60'000};      // of a reservation's leases, which are renewed
