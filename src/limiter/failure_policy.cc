@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-// The retry_after of a denial without a counter that gives one: the store may be back by then.
+// The retry_after of a denial if no counter gives one: the store may be back then.
 constexpr Duration kOutageRetry = std::chrono::seconds(1);
 
 bool Writes(Mode mode) { return mode == Mode::kCharge || mode == Mode::kRefund; }

@@ -150,7 +150,7 @@ void DeclareLoad(CLI::App& app, BenchOptions& options) {
   AddDuration(app, "--duration", "How long to measure", [&plan](Duration duration) {
     plan.duration = duration;
   })->default_str("10s");
-  AddDuration(app, "--warm-up", "Load before that, not counted (default: none)",
+  AddDuration(app, "--warm-up", "Load before the measurement, which does not count (default: none)",
               [&plan](Duration duration) { plan.warm_up = duration; });
 }
 

@@ -37,7 +37,7 @@ class Packer {
   // The server rejects undeclared keys.
   void DeclareKeys() { declares_keys_ = true; }
 
-  // Takes the oldest checks that may be sent now. Null: none may.
+  // Takes the oldest checks that may be sent now. Null if no check may be sent now.
   std::unique_ptr<Pack> TakeNext();
 
   // A pack of only this check, which is sent before all queued ones.

@@ -209,7 +209,8 @@ void Settler::SendLater(std::shared_ptr<StoreCheck> settlement) {
   if (!retry_timer_.active()) retry_timer_.Start(loop_.now() + kRetry);
 }
 
-// The store answers, so more can be sent. If some of it has just failed, only after the retry.
+// The store answers, so more can be sent. If an operation has just failed, more is sent only after
+// the retry.
 void Settler::OnAnswered() {
   if (!deferred_.empty() && !retry_timer_.active()) SendDeferred();
 }
