@@ -72,7 +72,7 @@ local function deciders(run)
   end
 
   -- The counter's state as of now. A table is the counter's own, not a copy: a check that takes
-  -- nothing leaves only fields that each advance recomputes.
+  -- nothing changes only fields that every advance computes again.
   local function read(k, limit, mode)
     local kind, a, b, c, keep = limit.algorithm
     if changed_by[k] then

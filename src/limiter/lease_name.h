@@ -56,7 +56,7 @@ struct LeaseName {
   Duration ttl{};
   // Granted in this server's memory while the store failed.
   bool local = false;
-  bool units = false;  // not slots alone
+  bool units = false;  // not only slots
   // When the slots were taken, on the store's clock, if a limit follows the load.
   std::optional<Time> taken;
   std::vector<Amount> amounts;    // names are distinct

@@ -25,7 +25,7 @@ class LimiterMetrics {
   Counter& lost_writes;
   // Units of cost admitted without the store, by outcome.
   Counter& units_owed;      // to be charged when the store is back
-  Counter& units_not_kept;  // no room to keep it
+  Counter& units_not_kept;  // there was no room to keep them
   Counter& units_unknown;   // the store may have counted it
   Counter& units_charged;   // the store counts it now
   // Leases of units, and what their settlements did.
