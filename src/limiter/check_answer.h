@@ -20,8 +20,7 @@ struct LimitAnswer {
   std::optional<Algorithm> algorithm;  // empty: the rule is blocked, or lacks an attribute
   std::int64_t lower_bound = 0;        // of a limit that follows the load; otherwise 0
   std::int64_t units = 0;              // the units that the limit counts in the request
-  const Counts* counts =
-      nullptr;  // what the limit counts; owned by the rule index, or by the request
+  const Counts* counts = nullptr;      // what the limit counts; owned by rules or request
   Source source = Source::kStore;
   // False: decided by `on_store_failure: allow` or `deny`, or by a rule that does not count. Then
   // only `admitted` and `retry_after` of `verdict` are valid.
