@@ -23,8 +23,8 @@ local function recorders(run)
   local keys, numbers, now, out, strings = run.keys, run.numbers, run.now, run.out, run.strings
   local key_count = numbers[7]
 
-  -- Of the check being decided, by counter: the units held and the snapshots from before. Tables are
-  -- expensive, so all checks use the same.
+  -- For the check being decided, by counter: the units held, and the snapshots from before the
+  -- check. Tables are expensive, so all checks use the same.
   local held, x, y, z = {}, {}, {}, {}
   local draft_a, draft_b, draft_c, admitted, group_admits = {}, {}, {}, {}, {}
   local rest = {} -- by index into KEYS: where the next counter begins in an open record; 0: not open

@@ -53,7 +53,7 @@ class ActiveRules {
   static constexpr std::size_t kSources = 6;
 
   // The metrics of one rule, or of a domain in which no rule decided. Created on first use, since
-  // few of many rules are ever matched.
+  // most of many rules are never matched.
   struct Row {
     explicit Row(std::size_t limits) : units(limits) {}
 

@@ -84,7 +84,7 @@ class Fallback final : public StoreListener {
   LocalCounter Localize(std::string_view key, const Limit& limit) const;
   // Replaces the limits of a check of a lease by this server's shares, which are returned.
   std::vector<Limit> UseShares(StoreCheck& check) const;
-  // Units admitted without the store. It does not know them, or it may know them.
+  // Units admitted without the store, which does not know them, or may know them.
   std::optional<PendingCharges::Added> RecordCharge(std::string_view key, const Limit& limit,
                                                     std::int64_t units);
   void RecordUnknown(std::int64_t units) const;

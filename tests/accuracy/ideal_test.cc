@@ -58,8 +58,8 @@ TEST(Ideal, TokenBucket_MayWait_UsesTokensAddedDuringTheWait) {
   EXPECT_EQ(IdealTokenBucket(At({{0, 3}, {0, 2}, {499'999, 1}, {500'000, 1}}), bucket), 6);
 }
 
-// Ten a second when warm. Ten permits are stored in a second; the five expensive ones cost a second
-// in all, the cheap ones and new ones 0.1 s each.
+// Ten a second when warm. Ten permits are stored in a second; the five expensive ones cost one
+// second together, and cheap and new ones cost 0.1 s each.
 constexpr Warmup kWarmup{.rate = 10, .period = seconds(1), .warmup = seconds(1)};
 
 Passages EveryMillisecond(int count) {

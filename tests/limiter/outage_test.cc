@@ -175,7 +175,8 @@ TEST_F(OutageTest, ShortOutage_StoreDecidesAgainAfterTwiceItsLength) {
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
 }
 
-// The other servers charge as soon as the store is back. So the time does not wait for a check.
+// The other servers charge as soon as the store is back, so the grace period begins even without a
+// check.
 TEST_F(OutageTest, StoreIsBackBeforeAnyCheck_GracePeriodStartsThen) {
   Start(FixedWindow{.limit = 100, .window = hours(1)});
   Lose();

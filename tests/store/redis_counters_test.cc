@@ -171,7 +171,7 @@ TEST_F(RedisCounters, TwoRatesInAPack_KeepTheKeyWhileItMattersToBoth) {
 }
 
 // Otherwise it would be overwritten in place for too long. The number of sub-windows changes all
-// the time, and with it the length of the string, which is then set anew.
+// the time, and with it the length of the string, so the string is set again.
 TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresWhenItSays) {
   BlockingCheck check(
       {{"sluice:k", SlidingWindow{.limit = 1000, .window = milliseconds(20), .segments = 10}}});
