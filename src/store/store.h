@@ -116,7 +116,7 @@ class StoreCheck {
   // out: the reply that it may still get. Null if there is none. For Store::Undo.
   std::shared_ptr<LateReply> late;
 
-  // What it asks of `counter`, one of its own.
+  // What the check asks of `counter`, which is one of its counters.
   CounterDemand DemandOf(const CounterCheck& counter) const {
     const bool only_enters =
         leases_units && demand.mode == Mode::kCharge && !TakesLeases(*counter.limit);
