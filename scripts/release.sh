@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the files of a release page from the last commit: the source archive, the Debian package, the image
-# as an archive for `docker load`, the archives of the clients, and their SHA-256 sums. Needs root and the packages of Debian.
+# as an archive for `docker load`, the archives of the clients, and their SHA-256 sums. Needs root
+# and Debian's packages.
 #   scripts/release.sh [DIRECTORY]    default: build/release-files
 # The version is the one in CMakeLists.txt; `scripts/version.py set VERSION` changes it everywhere.
 set -euo pipefail

@@ -73,7 +73,7 @@ prepare() {
   [[ $1 != node ]] || install_npm_packages
 }
 
-# follow LANGUAGE ARCHIVE...: follows its README in a new project
+# follow LANGUAGE ARCHIVE...: follows the language's README in a new project
 follow() {
   local readme=clients/$1/README.md
   shift

@@ -33,8 +33,8 @@ const (
 	sourceFallback = pb.Source_SOURCE_FALLBACK
 )
 
-// A check is never sent twice, since it may have been counted. What ends or renews a lease is idempotent.
-// (Before grpc-go 1.40, retries need the environment variable GRPC_GO_RETRY=on.)
+// A check is never sent twice, since it may have been counted. Calls that end or renew a lease are
+// idempotent. (Before grpc-go 1.40, retries need the environment variable GRPC_GO_RETRY=on.)
 const serviceConfig = `{
 	"loadBalancingConfig": [{"round_robin": {}}],
 	"methodConfig": [{
@@ -203,7 +203,8 @@ func (c *Client) decide(ctx context.Context, request *request) (Decision, error)
 		Response: &pb.CheckLimitResponse{}, Work: &Work{}}, nil
 }
 
-// isMistake says whether the error is the caller's. All others mean that there is no decision.
+// isMistake says whether the error is the caller's. All other errors mean that there is no
+// decision.
 func isMistake(err error) bool {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:

@@ -20,7 +20,8 @@ const (
 	lastPause   = time.Second
 )
 
-// leases are those of a client: renewed while they are open, released or settled in the background.
+// leases holds the leases of a client: it renews them while they are open, and releases or settles
+// them in the background.
 type leases struct {
 	stub           pb.RateLimiterClient
 	settleFor      time.Duration
@@ -68,8 +69,8 @@ func (l *leases) release(id string, hold hold) {
 	}()
 }
 
-// settle sends the settlement until it is stored. It does not wait for that. local: the lease was granted
-// while the store was away.
+// settle returns at once, and repeats the settlement until it is stored. local: the lease was
+// granted while the store was away.
 func (l *leases) settle(id string, used Amounts, local bool, hold hold) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

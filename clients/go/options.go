@@ -28,16 +28,17 @@ type Options struct {
 	Deadline time.Duration
 	// WithoutAnswer is the decision if no server answers in time.
 	WithoutAnswer Policy
-	// MaxWait is the longest wait that a check accepts, unless the check sets its own. Zero: none,
-	// except where a leaky_bucket delays.
+	// MaxWait is the longest wait that a check accepts, unless the check sets its own. Zero: a check
+	// does not wait, unless a leaky_bucket delays it.
 	MaxWait time.Duration
 	// ConnectTimeout is how long New waits for a connection. Zero: 2 s.
 	ConnectTimeout time.Duration
-	// LeaseTTL is that of the leases of Reserve, which are renewed. Zero: 1 min.
+	// LeaseTTL is the ttl of the leases of Reserve, which are renewed. Zero: 1 min.
 	LeaseTTL time.Duration
 	// SettleFor is how long a settlement is repeated until it is stored. Zero: 10 min.
 	SettleFor time.Duration
-	// MaxSettlements may wait to be stored; others are lost, with a line in the log. Zero: 10,000.
+	// MaxSettlements is how many may wait to be stored; others are lost, with a line in the log. Zero:
+	// 10,000.
 	MaxSettlements int
 	// Drain is how long Close waits for settlements and releases. Zero: 5 s.
 	Drain time.Duration
@@ -89,7 +90,7 @@ func Amount(name string, value uint64) CheckOption {
 	}
 }
 
-// Peek takes nothing: would the cost be admitted?
+// Peek takes nothing: it asks whether the cost would be admitted.
 func Peek() CheckOption {
 	return func(r *request) { r.Mode = modePeek }
 }

@@ -11,7 +11,7 @@ import (
 // Amounts of units by name: Amounts{"tokens": 212}. "cost" is a name, too.
 type Amounts map[string]uint64
 
-// Reservation is units under a lease, which is renewed until Settle. Safe for concurrent use.
+// Reservation holds units under a lease, which is renewed until Settle. Safe for concurrent use.
 type Reservation struct {
 	Work
 	client  *Client
@@ -58,15 +58,15 @@ func (c *Client) Reserve(ctx context.Context, domain string, attributes Attribut
 	return reservation, nil
 }
 
-// Decision of the last check, which is that of Reserve or of the last Extend.
+// Decision returns that of the last check, made by Reserve or by the last Extend.
 func (r *Reservation) Decision() Decision {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	return r.decision
 }
 
-// Use says what has been used until now, in total. What it does not name stays as before, at first as
-// taken.
+// Use says what has been used until now, in total. Amounts that it does not name stay as before, at
+// first as taken.
 func (r *Reservation) Use(amounts Amounts) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -75,8 +75,8 @@ func (r *Reservation) Use(amounts Amounts) {
 	}
 }
 
-// Extend takes more for the next part of the work, under a further lease; no slot and no request. It
-// returns a *LimitedError if that is denied.
+// Extend takes more units for the next part of the work, under a further lease, but no slot and no
+// request. It returns a *LimitedError if that is denied.
 func (r *Reservation) Extend(ctx context.Context, amounts Amounts) error {
 	next := proto.Clone(r.request).(*request)
 	next.Cost, next.Amounts = new(uint64), map[string]uint64{}
@@ -97,8 +97,9 @@ func (r *Reservation) Extend(ctx context.Context, amounts Amounts) error {
 	return r.take(ctx, next, held)
 }
 
-// Settle ends the reservation with what was used, which `amounts`, if any, adds to. The client repeats the
-// settlement in the background until it is stored. Settling again does nothing.
+// Settle ends the reservation with what was used. `amounts`, if given, add to what Use has said.
+// The client repeats the settlement in the background until it is stored. Settling again does
+// nothing.
 func (r *Reservation) Settle(amounts Amounts) {
 	r.Use(amounts)
 	r.mutex.Lock()
@@ -152,7 +153,8 @@ func nothingOf(held Amounts) Amounts {
 	return nothing
 }
 
-// split distributes what was used over the parts: each gets at most what it held, the last one the rest.
+// split distributes what was used over the parts: each gets at most what it held, the last one gets
+// the rest.
 func split(parts []part, used Amounts) []Amounts {
 	shares := make([]Amounts, len(parts))
 	for index := range shares {

@@ -433,9 +433,9 @@ class ClientTest(unittest.TestCase):
             with contextlib.suppress(grpc.RpcError):
                 check(b"", timeout=SOON, metadata=[("user", "ann")])  # Sluice is connected
             export = [("user", "export")]
-            with self.sluiced.silenced(), self.assertRaises(grpc.RpcError) as cancelled:
+            with self.sluiced.silenced(), self.assertRaises(grpc.RpcError) as canceled:
                 check(b"", timeout=0.5, metadata=export)
-            self.assertEqual(cancelled.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+            self.assertEqual(canceled.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
 
             def answered():
                 try:

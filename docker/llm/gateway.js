@@ -23,7 +23,7 @@ const {
 } = process.env;
 const MAX_BODY = 10 * 1024 * 1024;  // bytes
 
-// Without an answer of Sluice nothing is counted, so requests are refused.
+// If Sluice does not answer, nothing is counted, so requests are refused.
 const client = new Client(SLUICE_ADDR, {
   token: SLUICE_TOKEN_FILE && (() => fs.readFileSync(SLUICE_TOKEN_FILE, 'utf8').trim()),
   withoutAnswer: 'closed', deadline: Number(DEADLINE), drain: 60_000,
@@ -84,7 +84,7 @@ async function passEvents(job, upstream, response, reservation, signal) {
   }
 }
 
-// Answers a failure, or ends the stream with an event that says it. Returns how it ended.
+// Answers with the failure, or ends the stream with an event that reports it. Returns how it ended.
 function fail(job, response, error) {
   const decision = error instanceof Limited ? error.decision : undefined;
   const [code, message] = !decision ? ['upstream_error', 'the model does not answer']

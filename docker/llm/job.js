@@ -3,7 +3,7 @@
 
 const MAX_EVENT = 1024 * 1024;  // characters
 
-// Not every upstream says both.
+// Not every upstream reports both.
 const tokensOf = (value, otherwise) =>
   (Number.isSafeInteger(value) && value >= 0 ? value : otherwise);
 
@@ -16,9 +16,9 @@ class Job {
   #part;
   #maxOutput;
   #taken = 0;  // output tokens
-  #input;  // tokens: an estimate until the upstream says it
+  #input;  // tokens: an estimate until the upstream reports the number
   #output = 0;
-  #known;  // whether the output is counted; without a stream only when the upstream says it
+  #known;  // whether the output is counted; without a stream only if the upstream reports it
   #hidesUsage = false;
 
   // request: the body as the customer sent it. Throws if it is wrong.
@@ -39,7 +39,7 @@ class Job {
     this.model = request.model;
     this.stream = stream;
     this.#known = this.stream;
-    if (this.stream) {  // the upstream says what was used in a last event
+    if (this.stream) {  // the upstream reports the usage in a last event
       this.#hidesUsage = !request.stream_options?.include_usage;
       request = {...request, stream_options: {...request.stream_options, include_usage: true}};
     }

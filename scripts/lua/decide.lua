@@ -51,7 +51,7 @@ local function deciders(run)
     return state
   end
 
-  -- The state with no more than what units that are out leave.
+  -- The state, limited to what the units that are out leave.
   local function capped(k, limit, a, b, c)
     if run.grants and run.grants[k] then
       return granting.cap(k, limit, a, b, c)
@@ -72,7 +72,7 @@ local function deciders(run)
   end
 
   -- The counter's state as of now. A table is the counter's own, not a copy: a check that takes
-  -- nothing leaves only fields that each advance recomputes.
+  -- nothing changes only fields that every advance computes again.
   local function read(k, limit, mode)
     local kind, a, b, c, keep = limit.algorithm
     if changed_by[k] then
@@ -112,7 +112,7 @@ local function deciders(run)
     return at + 3
   end
 
-  -- What a check returns of its grants; what it wants follows at the same places.
+  -- What a check returns of its grants. What it wants follows, at the same positions.
   local function take_back(request, first_key)
     granting = granting or granters(run)
     for i = 1, request.count do
@@ -199,7 +199,7 @@ local function deciders(run)
   end
 
   -- Applies modes 3 to 8 to a counter. Returns how many units did not fit (or cannot be undone), and
-  -- the new state (nil if unchanged). At `record` are the numbers that UNDO gets.
+  -- the new state (nil if unchanged). `record` is the position of the numbers for UNDO.
   local function changed(request, limit, cost, all_admit, record, a, b, c)
     local mode, kind = request.mode, limit.algorithm
     if mode == CHARGE and kind.holds and kind.holds(a, request) then

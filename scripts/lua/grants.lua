@@ -3,8 +3,8 @@
 -- used than the limit allows. docs/prefetch.md proves it.
 --
 -- While units are out, the counter's string has four more doubles: the units of the older and of the
--- newer generation, and when these end (µs). They are honoured whatever the limit of a check says
--- of prefetch. Their algorithms have three functions: level (units that may be granted, time of the
+-- newer generation, and when these end (µs). They count even if the limit of a check has no
+-- `prefetch`. Their algorithms have three functions: level (units that may be granted, time of the
 -- state, latest end of a grant), cap (the state with at most that level), last (its time).
 --
 -- cost      nothing unless units are out, or a check asks for them or returns some
@@ -13,7 +13,8 @@ local GRANT_FIELDS = 4
 local PART_OF_LEVEL, FEWEST_UNITS = 8, 4
 local LONGEST_GRANT = 10000000
 
--- run       as for deciders; it gets `grants`, the units out of the counters that have or had any
+-- run       as for deciders; it gets `grants`: for each counter that has or had units out, these
+--           units
 -- returns   functions for decide.lua
 local function granters(run)
   local numbers, now, grants = run.numbers, run.now, {}
@@ -56,7 +57,8 @@ local function granters(run)
     return keep, cap(k, limit, a, b, c)
   end
 
-  -- What a check returns of a grant: at `at` its generation, units granted, units unused.
+  -- What a check returns of a grant: from position `at` on, its generation, units granted, units
+  -- unused.
   local function take_back(k, limit, at, a, b, c)
     local its, generation, granted, unused = grants[k], numbers[at], numbers[at + 1], numbers[at + 2]
     if not its or granted == 0 then
@@ -100,8 +102,8 @@ local function granters(run)
     end
   end
 
-  -- Grants what a check wants: at `at` units, and their longest life. Appends to `out` what it got
-  -- (units, when the generation ends, life) and what is out.
+  -- Grants what a check wants: from position `at` on, the units and their longest life. Appends to
+  -- `out` what it got (units, when the generation ends, life) and what is out.
   local function grant(k, limit, at, may, length, a, b, c)
     local its, out = grants[k], run.out
     local units, ends, life = 0, 0, 0

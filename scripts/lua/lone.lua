@@ -1,10 +1,10 @@
 -- The short way: decides a call that carries one plain check, as check.lua would, in half of
--- its time. KEYS, ARGV and the reply are those of check.lua. Whatever is unexpected is left to the
--- long way, which starts anew: nothing has been written by then.
+-- its time. KEYS, ARGV and the reply are those of check.lua. If anything is unexpected, it leaves
+-- the call to the long way, which starts from the beginning: nothing has been written by then.
 --
 -- cost      one TIME, one MGET, one SETRANGE or SET per counter charged, one EXISTS per new counter;
 --           for a sorted set one ZCARD and what its algorithm's file says
--- atomic    as check.lua. A new counter that is alone is written by SET NX, which writes nothing if
+-- atomic    as check.lua. A single new counter is written by SET NX, which writes nothing if
 --           the key holds a value of another type.
 --
 -- Performance: a lone call finds nothing in the processor's caches, so every definition, table and
@@ -33,7 +33,8 @@ repeat
   local keys = declared and KEYS or ARGV
   local strings = declared and lone > 1 and call('MGET', unpack(KEYS))
 
-  -- Of a check of several limits: the place of the next one in ARGV, and what to write and to reply.
+  -- For a check with several limits: the position of the next limit in ARGV, and what to write and
+  -- to reply.
   local place, values, texts, reply
   local is_unsure = false -- whether a denial would change what earlier limits reply or need
   if lone > 1 then

@@ -1,5 +1,6 @@
--- Records of leases of units: what a lease has taken of the counters of one hash tag, so that it can
--- be settled by what was used. The twin of src/store/memory/lease_records.h and lease_change.h.
+-- Records of leases of units: what a lease has taken from the counters of one hash tag, so that it
+-- can be settled with what was used. The twin of src/store/memory/lease_records.h and
+-- lease_change.h.
 --
 -- Stored under sluice:{tag}:lease:<id of the lease, 32 hexadecimal digits>, a string:
 --   open      1 (1 byte), number of counters (3 bytes), when the lease ends (µs), then per counter of
@@ -15,15 +16,15 @@ local RECORD_LAYOUT, RECORD_HEADER = '<BI3d', 12
 local OPEN, SETTLED = 1, 2
 local SETTLES_FOR, KNOWS_SETTLED_FOR = 600000000, 60000000
 
--- run       as for deciders, and its read, change, changed and append_snapshot
+-- run       as for deciders, and the driver's read, change, changed and append_snapshot
 -- returns   two functions: enter, after a check of mode 1, and decide_record, for all other modes.
 --           Both take the request, the index of its first key in `numbers`, and `out`'s length.
 local function recorders(run)
   local keys, numbers, now, out, strings = run.keys, run.numbers, run.now, run.out, run.strings
   local key_count = numbers[7]
 
-  -- Of the check being decided, by counter: the units held and the snapshots from before. Tables are
-  -- expensive, so all checks use the same.
+  -- For the check being decided, by counter: the units held, and the snapshots from before the
+  -- check. Tables are expensive, so all checks use the same.
   local held, x, y, z = {}, {}, {}, {}
   local draft_a, draft_b, draft_c, admitted, group_admits = {}, {}, {}, {}, {}
   local rest = {} -- by index into KEYS: where the next counter begins in an open record; 0: not open
@@ -121,7 +122,7 @@ local function recorders(run)
     return status, ends
   end
 
-  -- Settles what a counter holds by what was used. Returns as `changed` does.
+  -- Settles what a counter holds with what was used. Returns the same as `changed`.
   local function settle(request, i, limit, used, a, b, c)
     local kind, units = limit.algorithm, held[i]
     if units < 0 then

@@ -27,11 +27,12 @@ struct AdminAccess {
   // Grants access to callers whose client certificate has one of these (net::Peer::identities).
   std::vector<std::string> identities;
 
-  // Slows callers with wrong tokens. Null: none is. Must outlive this.
+  // Slows callers with wrong tokens. Null: callers are not slowed. Must outlive this.
   WrongTokens* wrong_tokens = nullptr;
 
   struct Caller {
-    std::optional<std::string_view> authorization;  // the header; absent: none, or more than one
+    std::optional<std::string_view>
+        authorization;  // the header; absent if there is none, or more than one
     const net::Peer& peer;
   };
 
@@ -40,7 +41,7 @@ struct AdminAccess {
   // and kResourceExhausted: the token decides.
   Result<std::string_view> Admit(const Caller& caller) const;
 
-  // Call it if the caller that Admit refused is not let in by something else, either.
+  // Call it if Admit refused the caller and nothing else admits it, either.
   void NoteRefused(const Caller& caller) const;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 using Outcome = RuleMatch::Outcome;
 
-// The time limit for the store if a rule decides without it.
+// The time limit for the store if a rule decides without the store.
 constexpr std::chrono::seconds kPeekTimeout(1);
 
 std::string_view EffectOf(const RuleMatch& match) {
@@ -49,7 +49,7 @@ std::string OutcomeReason(const RuleMatch& match, std::span<const Attribute> att
     case Outcome::kCount:
       break;
   }
-  return match.limits.empty() ? "lifts the limits of this rule alone" : "";
+  return match.limits.empty() ? "lifts the limits of this rule only" : "";
 }
 
 std::string ReasonOf(const RuleMatch& match, std::span<const Attribute> attributes) {

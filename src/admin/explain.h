@@ -42,14 +42,14 @@ class ExplainCall : private CheckCall {
  public:
   explicit ExplainCall(Limiter& limiter) : CheckCall(limiter), limiter_(limiter), peek_(*this) {}
 
-  // Explains `asked`, with a cost of 1 and whatever its mode, and takes nothing. In a domain of
+  // Explains `asked` with a cost of 1, in any mode, and takes nothing. In a domain of
   // Envoy's rules, the attribute `descriptor` alone is enough: see envoy/rules/guide.h. The data it
   // refers to must live until OnExplained, which is called exactly once, possibly before Start
   // returns.
   void Start(const CheckRequest& asked);
 
  private:
-  // Reads the state of counters that the check did not ask because a rule decided, and the grants
+  // Reads the state of counters that the check did not read because a rule decided, and the grants
   // that are out.
   struct Peek final : StoreCheck {
     explicit Peek(ExplainCall& owner) : call(owner) {}

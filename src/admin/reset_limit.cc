@@ -58,12 +58,12 @@ void ResetCall::Start(CheckRequest request, std::string_view rule) {
   keys_ = std::move(keys).value();
   domain_ = request.domain;
   deadline_ = request.deadline;
-  // First, and independent of the store's result: in an outage these counters decide.
+  // Done first, and independent of the store's result: in an outage these counters decide.
   ForgetHere();
   ResetIn(limiter_.local_store(), local_);
 }
 
-// What this server has learned or taken of the counters.
+// Clears what this server has learned or taken from the counters.
 void ResetCall::ForgetHere() {
   for (const std::string& key : keys_) {
     limiter_.fallback().Forget(key);

@@ -18,7 +18,7 @@ namespace {
 
 using Checks = std::unordered_map<const MetricLabels*, double>;
 
-// The first frame covers at least this.
+// The first frame covers at least this time.
 constexpr std::chrono::milliseconds kLeastPeriod(500);
 
 // A google.protobuf.Duration or Timestamp.
@@ -114,7 +114,7 @@ void FillKeys(const std::vector<KeySketch::Entry>& from, bool show,
 
 }  // namespace
 
-// One watcher. Answers of the worker that come after the call has ended are known by their serial.
+// One watcher. Its serial tells apart answers of the worker that come after the call has ended.
 class WatchService::Handler final : public rpc::StreamHandler {
  public:
   Handler(WatchService& service, std::shared_ptr<const AdminAccess> access, net::Loop& loop)
@@ -146,7 +146,7 @@ class WatchService::Handler final : public rpc::StreamHandler {
     }
     spdlog::info("admin: {} at {} watches", *caller, call_->peer().address);
     watching_ = true;
-    AskForFrame();  // begins to watch, if nobody else does
+    AskForFrame();  // starts the watch if there is no other watcher
     timer_.Start(std::chrono::ceil<std::chrono::seconds>(loop_.now() + kLeastPeriod));
   }
 

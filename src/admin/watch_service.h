@@ -1,4 +1,4 @@
-// Admin.Watch: sends what the server did in each second to everyone who watches. A frame is made
+// Admin.Watch: sends to each watcher what the server did in each second. A frame is made
 // once for all of them, on the worker's thread, from the metrics; while nobody watches, nothing is
 // read and no keys are counted (unless the setting top_keys is true).
 //
@@ -27,12 +27,12 @@ class WatchService {
   static constexpr std::size_t kMaxKeys = 100;
   // Fewer than the connections of an admin listener, so that other calls find a place there.
   static constexpr int kMaxWatchers = 12;
-  // For how long keys are counted before their counts begin anew.
+  // For how long keys are counted before the counts restart at zero.
   static constexpr std::chrono::minutes kKeysPeriod{10};
 
   struct Options {
-    bool top_keys = false;   // counts keys also while nobody watches
-    bool show_keys = false;  // sends keys themselves, too
+    bool top_keys = false;   // counts keys even while nobody watches
+    bool show_keys = false;  // also sends the keys themselves
   };
 
   // What it uses. All must outlive the service.
@@ -46,7 +46,7 @@ class WatchService {
   // Adds Watch for callers whom `access` admits.
   void AddTo(rpc::Methods& methods, AdminAccess access);
 
-  // Begins the counts of keys anew when they are old, and ends them when nobody watches any more.
+  // Restarts the counts of keys when they are old, and ends them when nobody watches any more.
   // Called from time to time on the worker's thread.
   void TidyKeys();
 
@@ -63,7 +63,7 @@ class WatchService {
     double failures = 0;
   };
 
-  // On the worker's thread. Null: only now begins to watch.
+  // On the worker's thread. Null if the watch only begins now.
   Frame FrameOfThisSecond();
   Frame MakeFrame(const Snapshot& before, const Snapshot& now) const;
   Snapshot TakeSnapshot() const;
@@ -73,7 +73,7 @@ class WatchService {
   const Options options_;
   std::atomic<int> watchers_{0};
 
-  // Of the worker's thread.
+  // Used by the worker's thread only.
   std::optional<Snapshot> last_;  // while somebody watches
   Second second_;                 // of frame_
   Frame frame_;

@@ -23,7 +23,7 @@ class WrongTokens {
 
   // Whether the peer may try a token. If not, that is counted.
   bool MayTry(const net::Peer& peer, SteadyTime now) SLUICE_EXCLUDES(mutex_);
-  // Its token was wrong.
+  // The peer's token was wrong.
   void Note(const net::Peer& peer, SteadyTime now) SLUICE_EXCLUDES(mutex_);
 
  private:
@@ -35,7 +35,8 @@ class WrongTokens {
   Counter& wrong_;
   Counter& slowed_;
   Mutex mutex_;
-  // By the peer's hash: when its wrong tokens so far, at one a second, are forgotten.
+  // By the peer's hash: the time at which all its wrong tokens are forgotten. One is forgotten each
+  // second.
   std::array<SteadyTime, 1024> paid_until_ SLUICE_GUARDED_BY(mutex_){};
   SteadyTime next_log_ SLUICE_GUARDED_BY(mutex_);
 };

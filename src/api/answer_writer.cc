@@ -94,7 +94,7 @@ void AppendResult(const Result<CheckAnswer>& answer, std::string_view request_id
   results.Clear();
   v1::CheckLimitResult& result = *results.add_results();
   if (answer) {
-    // Only lent to the result, which would free it when it is cleared.
+    // The result only borrows the message, and must not free it when it is cleared.
     v1::CheckLimitResponse& response = EmptyResponse();
     Fill(*answer, request_id, response);
     result.set_allocated_response(&response);

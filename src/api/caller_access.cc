@@ -97,7 +97,7 @@ Result<void> CallerAccess::TakeIdentities() {
     for (const std::string& identity : caller.identities) {
       const auto [place, added] = identities_.emplace(identity, &caller);
       if (added || place->second == &caller) continue;
-      return InvalidArgument(fmt::format("callers.{}: {} has the identity \"{}\", too", caller.name,
+      return InvalidArgument(fmt::format("callers.{}: {} also has the identity \"{}\"", caller.name,
                                          place->second->name, identity));
     }
   }

@@ -132,7 +132,7 @@ Result<void> CheckMessage::Parse(std::string_view bytes, CheckRequest& request) 
   return Interpret(message_, request);
 }
 
-// The parser stops at the first mistake, which may be text before the request_id.
+// The parser stops at the first error, which may be in text before the request_id.
 void CheckMessage::RecoverRequestId(std::string_view bytes) {
   google::protobuf::UnknownFieldSet fields;
   ReadFields(bytes, fields);

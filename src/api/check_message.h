@@ -1,6 +1,6 @@
 // A received sluice.v1.CheckLimitRequest, and the check that it asks for.
 //
-// Not thread-safe. Reused: parsing a message does not allocate once an earlier one was like it.
+// Not thread-safe. Reused: parsing does not allocate if an earlier message was similar.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ class CheckMessage {
   // CheckRequest cannot hold. Does not check the limits of CheckRequest::Validate.
   Result<void> Parse(std::string_view bytes, CheckRequest& request);
 
-  // Identifies the request to its caller, also if Parse has refused it. Empty if there is no valid
-  // one.
+  // Identifies the request to its caller, even if Parse has refused it. Empty if there is no valid
+  // id.
   const std::string& request_id() const { return message_.request_id(); }
 
   // Frees the memory of a large message.

@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-// Sets `fields` to those of `bytes` up to the first mistake in protobuf's format. Texts are not
+// Sets `fields` to the fields of `bytes` up to the first error in protobuf's format. Texts are not
 // checked.
 void ReadFields(std::string_view bytes, google::protobuf::UnknownFieldSet& fields);
 

@@ -36,7 +36,7 @@ class Credentials {
   // Empty without an admin token in the settings.
   const Secret& admin_token() const { return admin_token_.secret; }
 
-  // Null without redis.password_file. Then the URL has the password, if Redis needs one.
+  // Null without redis.password_file. In that case, if Redis needs a password, the URL has it.
   const Secret* redis_password() const {
     return redis_password_.path.empty() ? nullptr : &redis_password_.secret;
   }

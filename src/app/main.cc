@@ -40,8 +40,8 @@ void LogLines(const std::string& text) {
   for (std::string line; std::getline(lines, line);) spdlog::error("{}", line);
 }
 
-// Reports an error once the log exists: standard error may then be parsed as JSON, or be a journal
-// of lines with levels.
+// Reports an error through the log, once that exists: standard error may be parsed as JSON, or may
+// be a journal that reads a level from each line.
 ExitStatus Fail(ExitStatus status, const Error& error, const Settings& settings) {
   if (settings.log_format != "json" && !StandardErrorIsJournal()) return Fail(status, error);
   LogLines(error.message);

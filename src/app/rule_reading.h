@@ -17,7 +17,7 @@ namespace sluice {
 
 struct RuleReading {
   std::shared_ptr<const RuleIndex> index;  // null if there are mistakes
-  std::vector<std::string> mistakes;       // every one, as file:line:column: path: what is wrong
+  std::vector<std::string> mistakes;       // all of them, as file:line:column: path: what is wrong
   std::string fingerprint;                 // of the texts; equal for equal rules
   std::size_t own_rules = 0;               // number in `index` from Sluice's own files
   std::size_t envoy_rules = 0;             // number in `index` from Envoy's files and resources
@@ -25,7 +25,7 @@ struct RuleReading {
   bool ok() const { return mistakes.empty(); }
 };
 
-// The directories of rule files, and what does not depend on the files.
+// The directories of rule files, and parameters that do not depend on the files.
 struct RuleSources {
   std::string directory;        // of Sluice's own rule files; empty: none
   std::string envoy_directory;  // of Envoy's; empty: none

@@ -125,12 +125,12 @@ class RuleReloader {
   Mutex mutex_;
   CondVar answered_;
   std::uint64_t asked_ SLUICE_GUARDED_BY(mutex_) = 0;   // requests so far
-  std::uint64_t served_ SLUICE_GUARDED_BY(mutex_) = 0;  // of these, answered by result_
+  std::uint64_t served_ SLUICE_GUARDED_BY(mutex_) = 0;  // how many of these result_ has answered
   bool stopping_ SLUICE_GUARDED_BY(mutex_) = false;
   std::optional<Offered> offered_ SLUICE_GUARDED_BY(mutex_);  // not compiled yet
   ReloadResult result_ SLUICE_GUARDED_BY(mutex_);
 
-  Thread thread_;  // last: it uses all of the above
+  Thread thread_;  // declared last: it uses all of the above
 };
 
 }  // namespace sluice

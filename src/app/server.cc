@@ -82,7 +82,7 @@ Result<std::unique_ptr<RedisStore>> ConnectRedis(const Settings& settings, net::
                                                  MetricsRegistry& metrics, StoreListener& listener,
                                                  const Credentials& credentials) {
   if (!settings.uses_redis()) {
-    spdlog::info("store: embedded, for this server alone (give --redis URL to share quotas)");
+    spdlog::info("store: embedded, for this server only (give --redis URL to share quotas)");
     return std::unique_ptr<RedisStore>();
   }
   const auto url = RedisUrl::Parse(settings.redis_url);
@@ -175,7 +175,8 @@ void Server::RegisterProcessMetrics() {
                      "Counters in this process' memory: all counters without Redis, otherwise "
                      "those used during outages.",
                      [this] { return static_cast<double>(memory_.size()); });
-  metrics_->ReadFrom("sluice_memory_store_bytes", "Memory that these counters take, about.",
+  metrics_->ReadFrom("sluice_memory_store_bytes",
+                     "Approximate memory of the counters in this process' memory.",
                      [this] { return static_cast<double>(memory_.memory()); });
   metrics_->ReadFrom("sluice_memory_store_leases",
                      "Leases of units in this process' memory, open or settled within a minute.",
@@ -311,7 +312,7 @@ Result<void> Server::AdmitToMetrics(const HttpRequest& request) const {
   return caller.error();
 }
 
-// Callers and operators. Everybody without the setting `callers`.
+// Admits callers and operators, or everybody without the setting `callers`.
 Result<void> Server::AdmitKnown(const rpc::Call& call) const {
   const CallerAccess* const callers = credentials_->callers();
   if (callers == nullptr || public_access_.Admit(OperatorOf(call))) return {};
@@ -436,7 +437,7 @@ void Server::Stop(Duration drain) {
   if (http_) http_->Stop(std::max(left, std::min(drain, kLeastHttpDrain)));
   http_.reset();
   metrics_http_.reset();
-  // What is left then is lost, and logged.
+  // Settlements that are left then are lost, and logged.
   if (redis_) redis_->WaitUntilSettled(deadline);
   if (charge_timer_) {
     io_->RunOn(0, [this](net::Loop&) {

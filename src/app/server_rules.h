@@ -24,7 +24,7 @@ class ServerRules final : public RuleSource {
   struct Dependencies {
     Limiter& limiter;
     MetricsRegistry& metrics;
-    HealthService& health;  // ready when the rules are, per envoy.xds.ready
+    HealthService& health;  // serves when the rules are ready, as envoy.xds.ready says
   };
 
   // Activates `first` before it returns. REQUIRES: first.ok()

@@ -16,7 +16,7 @@
 namespace sluice::service_manager {
 namespace {
 
-// A state that is not delivered is lost: the server serves without its service manager, too.
+// If a state cannot be delivered, it is dropped: the server also works without a service manager.
 void Send(std::string_view state) {
   const char* const variable = std::getenv("NOTIFY_SOCKET");
   if (variable == nullptr) return;

@@ -40,7 +40,7 @@ class ManualClock final : public Clock {
 
 SteadyTime SteadyNow();
 
-// Like SteadyNow, but it goes on while the machine is suspended: for rights that end on another
+// Like SteadyNow, but it also runs while the machine is suspended. For rights that end on another
 // machine's clock.
 struct BootClock {
   using duration = std::chrono::nanoseconds;

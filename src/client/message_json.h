@@ -1,4 +1,4 @@
-// JSON of programs that call servers.
+// JSON for programs that call servers.
 #pragma once
 
 #include <string>

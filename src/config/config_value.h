@@ -19,7 +19,7 @@
 
 namespace sluice {
 
-// The mistakes in one file, and warnings about what is valid, but probably not meant.
+// The mistakes in one file, and warnings about what is valid, but probably a mistake.
 struct FileReport {
   std::string file;
   Diagnostics& errors;

@@ -9,7 +9,7 @@
 namespace sluice {
 
 // A name, a list of names, or a map of names to weights. Reports mistakes; the result is then
-// unusable. Warns about names that are similar to those of the server's own amounts.
+// unusable. Warns about names that are similar to `cost` and `requests`.
 Counts ParseCounts(const ConfigValue& value);
 
 }  // namespace sluice

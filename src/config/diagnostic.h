@@ -32,7 +32,7 @@ using Diagnostics = std::vector<Diagnostic>;
 // By file, then by position.
 void SortByPosition(Diagnostics& diagnostics);
 
-// The word in `words` nearest to `word`, which is probably misspelled; "" if none is near.
+// The word in `words` that is nearest to `word`, which is probably misspelled. "" if none is near.
 std::string_view NearestWord(std::string_view word, std::span<const std::string_view> words);
 
 // " (did you mean "x"?)", where x is NearestWord. Empty if no word is near.

@@ -127,7 +127,7 @@ std::vector<Condition> ParseMatch(const ConfigValue& value) {
   }
   ForEachPair(value, [&](const YamlNode& key, const ConfigValue& pattern) {
     if (key.text.empty() || key.text.size() > 255) {
-      value.At(key.text, key).ReportFound("as the name of an attribute are 1 to 255 bytes");
+      value.At(key.text, key).ReportFound("is a name of 1 to 255 bytes");
     }
     conditions.push_back({key.text, ParsePattern(pattern)});
   });

@@ -27,10 +27,11 @@ void WarnAboutMissingAttributes(const ConfigValue& value, const Rule& rule) {
     const std::string& attribute = rule.per[i].attribute;
     if (EnsuresAttribute(rule.match, attribute)) continue;
     list.At(i, per->items[i])
-        .Warn(fmt::format("requests without \"{}\" are not limited by this rule; write missing: "
-                          "skip if that is meant, else missing: deny, or {}: {{exists: true}} in "
-                          "match",
-                          attribute, attribute));
+        .Warn(fmt::format(
+            "requests without \"{}\" are not limited by this rule; write missing: "
+            "skip if that is meant, otherwise missing: deny, or {}: {{exists: true}} in "
+            "match",
+            attribute, attribute));
   }
 }
 

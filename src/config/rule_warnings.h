@@ -1,4 +1,4 @@
-// What is valid in a rule, but probably not meant.
+// Warnings about what is valid in a rule, but probably a mistake.
 //
 // Thread-safe.
 #pragma once

@@ -22,7 +22,7 @@ struct RuleFile {
 struct LoadedRules {
   RuleSet rules;         // only valid if there are no mistakes
   Diagnostics errors;    // by file and position
-  Diagnostics warnings;  // valid, but probably not meant; by file and position
+  Diagnostics warnings;  // valid, but probably a mistake; by file and position
 
   bool ok() const { return errors.empty(); }
 };

@@ -49,7 +49,8 @@ class Reader {
       const std::string flag(argument.substr(0, equals));
       const Setting* const setting = Find(flag, &Setting::flag);
       if (setting == nullptr && flag != kConfigFlag) {
-        // Not quoted: the argument may be the value of a flag, such as a URL with a password.
+        // The message does not quote the argument, which may be the value of a flag, such as a URL
+        // with a password.
         Report(flag.starts_with("--") ? flag : fmt::format("argument {}", i + 1),
                Unknown("flag", flag, &Setting::flag, kConfigFlag));
         const bool has_value = equals == std::string_view::npos && i + 1 < arguments.size() &&
@@ -110,7 +111,7 @@ class Reader {
         if (!set) Report(given.place, set.error().message);
       }
     }
-    if (errors_.empty()) {  // otherwise a setting may be absent because it is invalid
+    if (errors_.empty()) {  // otherwise a setting may only seem absent because it is invalid
       CheckTls();
       CheckRedisTls();
       CheckXds(settings_.envoy.xds);

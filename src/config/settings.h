@@ -27,7 +27,7 @@ struct XdsSettings {
   std::string node_id;
   std::vector<std::pair<std::string, std::string>> node_metadata;
   std::vector<std::pair<std::string, std::string>> headers;
-  // Of TLS. All empty: none.
+  // Files and names for TLS. All empty: no TLS.
   std::string ca;  // "system": the system's authorities
   std::string certificate;
   std::string key;  // not empty with certificate
@@ -51,7 +51,7 @@ struct EnvoySettings {
   double near_limit_ratio = 0;
   bool metric_names = false;
   bool dynamic_metadata = false;
-  std::string limit_header;  // names of headers of answers; empty, all three: none
+  std::string limit_header;  // names of headers of answers; all three are empty: no headers
   std::string remaining_header;
   std::string reset_header;
 
@@ -133,7 +133,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
       {"redis.url", "URL", "none",
        "store of all servers: redis://[user:password@]host[:port][/db], unix://path, "
        "redis+sentinel://host,host/master or redis+cluster://host,host, or with rediss for TLS; "
-       "none: the embedded store, for one server alone",
+       "none: the embedded store, for a single server",
        SetText(to.redis_url)},
       {"redis.password_file", "FILE", "none",
        "file that holds Redis' password, instead of one in redis.url; read again when it changes",
@@ -150,7 +150,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
       {"redis.tls.key", "FILE", "none", "private key (PEM) of that certificate",
        SetFile(to.redis_tls_key)},
       {"redis.tls.server_name", "NAME", "none",
-       "the name that Redis' certificates must have; none: the host connected to",
+       "the name that Redis' certificates must have; none: the host that this server connects to",
        SetText(to.redis_tls_server_name)},
       {"threads", "COUNT", "auto",
        "io threads, each with its own connection to Redis; auto: 2, or 1 on a single core; "
@@ -186,8 +186,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "true or false: whether HTTP has TLS, too; false if probes or scrapers cannot use it",
        SetFlag(to.tls_http)},
       {"max_connections", "COUNT", "100000",
-       "maximum number of connections of gRPC and HTTP together, as far as the limit of open "
-       "files permits",
+       "maximum number of connections of gRPC and HTTP together; fewer if the limit of open files "
+       "is lower",
        SetCount(to.max_connections, 2, 1'000'000)},
       {"max_connection_age", "TIME", "none",
        "callers reconnect after about this time, which balances them over a fleet behind one "
@@ -228,11 +228,11 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        "true or false: whether /readyz fails whenever Redis is away",
        SetFlag(to.ready_needs_redis)},
       {"top_keys", "BOOL", "false",
-       "true or false: whether the keys most denied and most used are counted always, not only "
+       "true or false: whether the keys most denied and most used are always counted, not only "
        "while somebody watches",
        SetFlag(to.top_keys)},
       {"show_keys", "BOOL", "false",
-       "true or false: whether those who watch see keys, which may be personal or secret, or only "
+       "true or false: whether those who watch see keys (which may be personal or secret) or only "
        "their digests",
        SetFlag(to.show_keys)},
       {"max_keys", "COUNT", "1000000", "maximum number of counters in the embedded store",
@@ -247,7 +247,7 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
        SetText(to.envoy.rules_directory)},
       {"envoy.xds.server", "ADDR", "none",
        "host:port of a control plane (Envoy Gateway) that sends Envoy's rules by xDS, beside those "
-       "of envoy.rules; none: rule files alone",
+       "of envoy.rules; none: rule files only",
        SetHostPort(to.envoy.xds.server)},
       {"envoy.xds.node_id", "TEXT", "default",
        "the name by which the control plane knows this server", SetText(to.envoy.xds.node_id)},
@@ -268,7 +268,8 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
       {"envoy.xds.tls.key", "FILE", "none", "private key (PEM) of that certificate",
        SetText(to.envoy.xds.key)},
       {"envoy.xds.tls.server_name", "NAME", "none",
-       "the name that the control plane's certificate must have; none: the host connected to",
+       "the name that the control plane's certificate must have; none: the host that this server "
+       "connects to",
        SetText(to.envoy.xds.server_name)},
       {"envoy.xds.first_pause", "TIME", "10s",
        "about how long to wait before connecting to the control plane again",
@@ -312,9 +313,9 @@ inline std::vector<Setting> SettingsTable(Settings& to) {
 }
 
 // Reads the settings from the flags `arguments` (without the program name), from the variables in
-// `environment` ("NAME=value") that start with SLUICE_, and from the file that --config names. What
-// none of them sets has its default. The message lists every mistake, one per line: where, what was
-// found, what is allowed.
+// `environment` ("NAME=value") that start with SLUICE_, and from the file that --config names. A
+// setting that none of them sets has its default. The message lists every mistake, one per line:
+// the place, what was found and what is allowed.
 Result<Settings> ReadSettings(std::span<const std::string> arguments,
                               std::span<const std::string> environment);
 

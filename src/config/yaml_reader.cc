@@ -17,7 +17,7 @@ namespace {
 
 using Kind = YamlNode::Kind;
 
-// A file may nest this deeply: more than any file needs.
+// The maximum depth of a file: more than any file needs.
 constexpr std::size_t kMaxDepth = 100;
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
@@ -141,9 +141,10 @@ class TreeReader {
     if (aliases_ == YamlAliases::kRefused) {
       Refuse(position, "found an alias");
     } else if (std::any_of(open_.begin(), open_.end(), is_open)) {
-      Report(position, "found an alias inside the node that it stands for");
+      Report(position, "found an alias inside the node that it refers to");
     } else if (anchored == anchored_.end()) {
-      Report(position, fmt::format("found an alias of \"{}\", which no node above is named", name));
+      Report(position,
+             fmt::format("found an alias of \"{}\", but no node above has this name", name));
     } else if (MayCopy(anchored->second, position)) {
       return Attach(anchored->second);
     }
@@ -281,7 +282,7 @@ class TreeReader {
                                                     "aliases and tags"));
   }
 
-  // Reports an error after which the rest cannot be understood.
+  // Reports an error after which the rest of the file cannot be parsed.
   void Fail(Position position, std::string_view message, std::string_view kind = "not YAML: ") {
     if (!std::exchange(failed_, true)) Report(position, fmt::format("{}{}", kind, message));
   }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kHost[] = "127.0.0.1";
 
-// No inline script or style, nothing from elsewhere, in no frame.
+// No inline script or style, nothing from other origins, and no frames.
 constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -1,8 +1,8 @@
 // The HTTP server of `sluice console`: a page on 127.0.0.1 that shows what servers do, for browsers
 // of this machine's user.
 //
-// Any page in the browser, and any user of this machine, can connect. So the page's API wants a
-// random token, which only the URL's fragment carries. Requests under another name than 127.0.0.1
+// Any page in the browser, and any user of this machine, can connect. So the page's API requires a
+// random token, which only the URL's fragment contains. Requests under another name than 127.0.0.1
 // or localhost (DNS rebinding) and requests of other sites are refused. The page itself is public.
 //
 // Thread-safe.
@@ -31,7 +31,7 @@ class ConsoleServer {
   struct Options {
     std::uint16_t port = 0;                       // 0: any free port
     Duration timeout = std::chrono::seconds(10);  // of calls to servers
-    // An answer to Explain as text for the operator.
+    // Formats an answer to Explain as text for the operator.
     std::function<std::string(const v1::ExplainRequest&, const v1::ExplainResponse&)> explain_text;
   };
 
@@ -66,7 +66,7 @@ class ConsoleServer {
   net::IoThreads io_{1};
   Worker worker_;
   std::unique_ptr<HttpServer> http_;
-  std::atomic<std::uint16_t> port_{0};  // of http_; 0: not known yet
+  std::atomic<std::uint16_t> port_{0};  // the port of http_; 0: not known yet
 };
 
 }  // namespace sluice

@@ -27,7 +27,7 @@ struct Latencies {
     for (std::size_t i = 0; i < size; ++i) counts[i] += more.counts(static_cast<int>(i));
   }
 
-  // What took longer than all bounds is said to be the last of them.
+  // For times longer than all bounds, the last bound is reported.
   std::optional<double> Quantile(double share) const {
     const std::uint64_t all = Total();
     if (all == 0) return std::nullopt;
@@ -59,7 +59,7 @@ double SecondsOf(const v1::WatchFrame& frame) {
   return seconds > 0 ? seconds : 1;
 }
 
-// Where the limit's tag begins, such as ":fixed_window:1m".
+// The position where the limit's tag begins, such as ":fixed_window:1m".
 std::size_t TagOf(std::string_view key) {
   std::size_t at = 0;
   for (const std::string_view tag : {":concurrency", ":fixed_window", ":leaky_bucket",
@@ -73,8 +73,8 @@ std::string_view After(char mark, std::string_view text) {
   return text.substr(std::min(text.size(), text.find(mark)) + (text.find(mark) != text.npos));
 }
 
-// What follows the rule in a key: "user=42" in "sluice:{shop/per-user/user=42}:fixed_window:1m"
-// and, of a domain with colocated counters, in
+// The part of a key after the rule: "user=42" in "sluice:{shop/per-user/user=42}:fixed_window:1m"
+// and, if the domain's counters are colocated, in
 // "sluice:{shop/user=42}per-user/user=42:fixed_window:1m".
 std::string SubjectOf(std::string_view key) {
   std::string_view rest = key.substr(0, TagOf(key));
@@ -137,7 +137,8 @@ class Merger {
     }
   }
 
-  // A server reports its 100 highest counts, so a sum may lack what others counted of the key.
+  // A server reports only its 100 highest counts, so a sum may lack counts of the key on other
+  // servers.
   static void AddKeys(const google::protobuf::RepeatedPtrField<v1::WatchedKey>& from, Keys& to) {
     for (const v1::WatchedKey& it : from) {
       KeyState& key = to[it.digest()];

@@ -1,7 +1,7 @@
 // What several servers did in about one second, merged, and as JSON.
 //
-// Plain values. Texts come from the servers and their callers: a terminal must not get them as they
-// are.
+// Plain values. Texts come from the servers and their callers, so escape them before a terminal
+// gets them.
 #pragma once
 
 #include <array>
@@ -30,13 +30,13 @@ struct RuleState {
 };
 
 struct LatencyState {
-  // In microseconds, interpolated between bounds. Absent: there was none.
+  // In microseconds, interpolated between bounds. Absent if there were no values.
   std::optional<double> p50, p99;
 };
 
 struct ServerState {
   std::string name;
-  std::string error;  // why it is not watched; empty: it is, or it has not answered yet
+  std::string error;  // why it is not watched; empty if it is watched, or has not answered yet
   bool answers = false;
   double checks_per_second = 0;
   Rate rate;
@@ -58,7 +58,7 @@ struct KeyState {
 struct FleetState {
   std::vector<ServerState> servers;
   double checks_per_second = 0;
-  // The sum over rules that are not shadows: a check counts once for each that took part.
+  // The sum over all rules except shadow rules: a check counts once for each rule that took part.
   Rate rate;
   LatencyState checks, store;
   std::vector<RuleState> rules;  // by domain and name

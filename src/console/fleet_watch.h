@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-// A server, and what the operator calls it.
+// A server, and the operator's name for it.
 struct NamedTarget {
   std::string name;
   Target target;
@@ -28,7 +28,7 @@ class FleetWatch {
   static Result<std::unique_ptr<FleetWatch>> Start(std::vector<NamedTarget> servers);
   ~FleetWatch();
 
-  // Of each server, in the order given.
+  // The state of each server, in the order given.
   States Now() const;
 
   // Waits until each server has sent a frame or failed, at most `at_most`.

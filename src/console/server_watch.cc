@@ -10,10 +10,11 @@ namespace {
 
 constexpr std::chrono::seconds kEvery(1);
 
-// After a refusal of the credentials. Servers delay callers that present many wrong ones.
+// The pause after the server has refused the credentials. Servers slow callers that send many wrong
+// ones.
 constexpr std::chrono::seconds kRefusedPause(10);
 
-// A server that sends no frame for this long hangs, or its machine is gone.
+// If a server sends no frame for this long, it hangs, or its machine is gone.
 constexpr std::chrono::seconds kSilence(5);
 
 bool IsRefusal(const Error& error) {

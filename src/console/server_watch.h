@@ -1,4 +1,4 @@
-// Watches one server by Admin.Watch. After a loss it connects again, a second later.
+// Watches one server by Admin.Watch. If the connection is lost, it connects again a second later.
 //
 // Thread-safe. Must be destroyed while the io threads run, and not on one of them.
 #pragma once
@@ -26,7 +26,7 @@ class ServerWatch {
     bool connected = false;                      // whether the server has ever answered
   };
 
-  // `name`: what the operator calls the server. `io` and `tls` (null: plaintext) must outlive this.
+  // `name`: the operator's name for the server. `io` and `tls` (null: plaintext) must outlive this.
   ServerWatch(net::IoThreads& io, std::string name, Target target,
               const net::TlsClientContext* tls);
   ~ServerWatch();
@@ -38,7 +38,7 @@ class ServerWatch {
  private:
   class Call;
 
-  // On the io thread.
+  // Called on the io thread.
   void Connect();
   void OnTime();
   void OnFrame(v1::WatchFrame frame) SLUICE_EXCLUDES(mutex_);
@@ -48,7 +48,7 @@ class ServerWatch {
   const Target target_;
   const net::TlsClientContext* const tls_;
 
-  // Of the io thread.
+  // Used by the io thread only.
   std::unique_ptr<net::Timer> timer_;
   std::unique_ptr<Call> call_;
   SteadyTime silent_since_;

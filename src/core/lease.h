@@ -13,7 +13,7 @@ namespace sluice {
 // Random, so that it cannot be guessed.
 using LeaseId = std::array<std::uint8_t, 16>;
 
-// What a caller says about a hold that it ends, for limits that follow the load.
+// What a caller reports about a hold that it ends, for limits that follow the load.
 struct HoldReport {
   static constexpr Duration kOverload = Duration::max();
 
@@ -31,7 +31,7 @@ struct Lease {
   bool operator==(const Lease&) const = default;
 };
 
-// For this long after its end, what a lease holds can still be settled.
+// For this long after its end, a lease can still be settled.
 inline constexpr Duration kSettlesFor = std::chrono::minutes(10);
 // For this long a store knows that a lease was settled.
 inline constexpr Duration kKnowsSettledFor = std::chrono::minutes(1);
@@ -43,7 +43,7 @@ enum class Settled : std::uint8_t {
   kNotFound,        // never taken, or ended too long ago: nothing changed
 };
 
-// Of kSettle: a counter keeps the units that the lease took.
+// In a kSettle: the counter keeps the units that the lease took.
 inline constexpr std::int64_t kAsTaken = -1;
 
 }  // namespace sluice

@@ -35,8 +35,8 @@ enum class Source : std::uint8_t {
 // Each algorithm declares its own number.
 enum class Algorithm : std::uint8_t {};
 
-// The largest cost of one check, and the most units that one takes from a counter: doubles (Lua's
-// numbers) hold every integer up to it.
+// The largest cost of one check, and the most units that it takes from a counter. Doubles (Lua's
+// numbers) hold every integer up to this.
 inline constexpr std::int64_t kMaxCost = std::int64_t{1} << 53;
 
 // No product and no count of an algorithm may exceed this; rules that could exceed it are refused

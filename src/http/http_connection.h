@@ -64,7 +64,7 @@ class HttpConnection final : public net::ServedConnection {
   HttpLoopState& shared_;
   const net::TransportPtr transport_;
   const SteadyTime too_old_at_;
-  const SteadyTime ends_at_;  // when one without a place ends; else max()
+  const SteadyTime ends_at_;  // when a connection without a place ends; otherwise max()
   net::Timer timer_;
   State state_ = State::kIdle;
   SteadyTime since_;  // when it last began to wait for the client or the handler

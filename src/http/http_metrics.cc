@@ -16,9 +16,9 @@ Counter* CounterOf(MetricsRegistry* metrics, std::string_view name, std::string_
 
 HttpMetrics::HttpMetrics(std::size_t max_connections, MetricsRegistry* metrics)
     : max_connections_(max_connections),
-      refused_metric_(
-          CounterOf(metrics, "sluice_http_connections_refused_total",
-                    "HTTP connections that got no place: they get 503, or a probe's answer.")),
+      refused_metric_(CounterOf(
+          metrics, "sluice_http_connections_refused_total",
+          "HTTP connections for which there was no room: they get 503, or a probe's answer.")),
       replaced_metric_(
           CounterOf(metrics, "sluice_http_connections_replaced_total",
                     "HTTP connections closed to make room for a new one or to free memory: idle, "

@@ -76,7 +76,7 @@ void ActiveRules::CountCheck(const IndexedRule& rule, Decision decision, Source 
 }
 
 // At most one line a second: many rules can fall back at the same time. A rule that has to wait for
-// its line is watched on.
+// its line is still watched.
 void ActiveRules::WatchFallback(const IndexedRule& rule, Row& row) const {
   const SteadyTime now = SteadyNow();
   SteadyTime next = next_warning_.load(std::memory_order_relaxed);
@@ -124,7 +124,7 @@ void ActiveRules::CountUnits(std::span<const LimitAnswer> limits) const {
     const IndexedRule& rule = *limit.rule;
     const auto make = [&]() -> Counter& {
       return metrics_.CounterFor("sluice_units_total",
-                                 "Units that limits with counts have taken, without refunds.",
+                                 "Units taken by limits with counts, without refunds.",
                                  {{"domain", rule.domain},
                                   {"rule", rule.rule.name},
                                   {"limit", std::to_string(limit.index)}});
@@ -134,7 +134,7 @@ void ActiveRules::CountUnits(std::span<const LimitAnswer> limits) const {
   }
 }
 
-// If the rule has several counters, of the one checked last.
+// If the rule has several counters, it is that of the counter checked last.
 void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
   Row& row = RowAt(limit.rule->id);
   const auto show = [&](std::atomic<Gauge*>& slot, std::string_view name, std::string_view help,
@@ -147,11 +147,11 @@ void ActiveRules::ShowAdapting(const LimitAnswer& limit) const {
   };
   const Verdict& verdict = limit.verdict;
   show(row.limit_now, "sluice_adaptive_limit",
-       "The limit of a rule with adapt, in force at its latest check.", verdict.limit);
+       "The limit in force of a rule with adapt, at its latest check.", verdict.limit);
   show(row.least_limit, "sluice_adaptive_limit_min", "The lower bound of that limit, `min`.",
        limit.lower_bound);
   show(row.slots_held, "sluice_adaptive_slots_held",
-       "Slots held of that limit after its latest check, as far as they are within it.",
+       "Slots of that limit held after its latest check, at most the limit.",
        verdict.limit - verdict.remaining);
 }
 

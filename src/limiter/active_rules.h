@@ -37,8 +37,8 @@ class ActiveRules {
   // shadow rules that did not admit it.
   void CountVerdicts(std::span<const LimitAnswer> limits, bool taken) const;
 
-  // Counts the matching rules that asked no limit and did not decide: skipped rules, rules lifted
-  // by an override, and shadow rules that would have decided without a limit.
+  // Counts the matching rules of which no limit was evaluated and that did not decide: skipped
+  // rules, rules lifted by an override, and shadow rules that would have decided without a limit.
   void CountWithoutLimits(std::span<const RuleMatch> matches) const;
 
   // Counts a check that no rule decided. The domain is client input, so it becomes a label only if
@@ -53,7 +53,7 @@ class ActiveRules {
   static constexpr std::size_t kSources = 6;
 
   // The metrics of one rule, or of a domain in which no rule decided. Created on first use, since
-  // few of many rules are ever matched.
+  // most of many rules are never matched.
   struct Row {
     explicit Row(std::size_t limits) : units(limits) {}
 
@@ -84,8 +84,8 @@ class ActiveRules {
 
   MetricsRegistry& metrics_;
   std::unordered_map<std::string_view, std::size_t> domains_;  // domains with rules → row
-  // By rule id, then by domain, then one for unknown domains. Created on first use; null until
-  // then.
+  // First by rule id, then by domain, then one entry for unknown domains. Created on first use;
+  // null until then.
   mutable std::vector<std::atomic<Row*>> rows_;
   mutable std::atomic<SteadyTime> next_warning_{SteadyTime::min()};    // of WatchFallback
   mutable std::atomic<SteadyTime> next_uncounted_{SteadyTime::min()};  // line of CountUncounted

@@ -1,5 +1,5 @@
-// How often counters are asked for, roughly: which of them are worth a grant. A counter shares its
-// place with others of the same hash, so a busy one may seem less so, and two others more.
+// Counts roughly how often counters are checked, to find those that are worth a grant. Counters
+// with the same hash share an entry, so a busy one may seem less busy, and two others busier.
 //
 // Thread-safe. One look costs one cache line.
 #pragma once

@@ -19,8 +19,8 @@ struct LimitAnswer {
   std::uint32_t counter = 0;           // in the check's counters, if it has an algorithm
   std::optional<Algorithm> algorithm;  // empty: the rule is blocked, or lacks an attribute
   std::int64_t lower_bound = 0;        // of a limit that follows the load; otherwise 0
-  std::int64_t units = 0;              // what the request asks of the limit
-  const Counts* counts = nullptr;      // what the limit counts; owned like `rule`, or a request's
+  std::int64_t units = 0;              // the units that the limit counts in the request
+  const Counts* counts = nullptr;      // what the limit counts; owned by rules or request
   Source source = Source::kStore;
   // False: decided by `on_store_failure: allow` or `deny`, or by a rule that does not count. Then
   // only `admitted` and `retry_after` of `verdict` are valid.
@@ -49,7 +49,7 @@ struct CheckAnswer {
   std::optional<Duration> retry_after;  // kDenied only; absent: never
   std::optional<LeaseAnswer> lease;     // kAllowed only: a concurrency limit was taken
   Time decided_at;
-  bool unknown_domain = false;      // no rule file is for the domain
+  bool unknown_domain = false;      // there is no rule file for the domain
   std::vector<LimitAnswer> limits;  // enforced rules in file order, then shadow rules
   std::vector<MissingAttribute> missing_attributes;  // in file order
   // The request's amounts that no rule of the domain counts; views of the request.

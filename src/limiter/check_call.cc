@@ -8,7 +8,8 @@
 namespace sluice {
 namespace {
 
-// In-order checks that this thread has asked the store and that are not decided.
+// The number of in-order checks that this thread has submitted to the store and that are not
+// decided yet.
 thread_local std::int64_t in_order_asked = 0;
 
 }  // namespace
@@ -123,7 +124,7 @@ void CheckCall::OnDecided() {
   DecideByStore(Source::kStore);
 }
 
-// By its verdicts, or by those of grants.
+// Decided by the store's verdicts, or by those of grants.
 void CheckCall::DecideByStore(Source source) {
   for (std::size_t i = 0; i < check_.counters.size(); ++i) {
     answer().limits[i].source = source;
@@ -138,7 +139,7 @@ void CheckCall::OnFailure() {
   const bool caller_is_late = std::any_of(
       check_.counters.begin(), check_.counters.end(),
       [](const CounterCheck& it) { return it.failure == StoreFailure::kCallerTimeout; });
-  // The embedded store has no other way out: its bound is the operator's to know.
+  // The embedded store cannot do anything else, so the error names its bound for the operator.
   if (check_.leases_units && !limiter_.falls_back()) {
     return Refuse({ErrorCode::kResourceExhausted,
                    "lease_ttl: the embedded store has no room for the lease; it holds at most "

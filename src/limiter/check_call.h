@@ -84,7 +84,7 @@ class CheckCall {
   Limiter& limiter_;
   Check check_{*this};  // in the store
   SteadyTime received_;
-  SteadyTime asked_;  // when the store was asked
+  SteadyTime asked_;  // when the check was submitted to the store
   std::shared_ptr<const ActiveRules> rules_;
   MatchedLimits matched_;
   CheckLease lease_;

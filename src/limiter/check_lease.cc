@@ -144,7 +144,7 @@ std::optional<LeaseAnswer> CheckLease::Name(const StoreCheck& check,
                             : NameSlots(check, limits, fallback);
 }
 
-// If some slots are in the store and some on this server, only those in the store are named; the
+// If some slots are in the store and some on this server, the id names only those in the store; the
 // others are freed when they expire.
 std::optional<LeaseAnswer> CheckLease::NameSlots(const StoreCheck& check,
                                                  std::span<const LimitAnswer> limits,
@@ -153,7 +153,7 @@ std::optional<LeaseAnswer> CheckLease::NameSlots(const StoreCheck& check,
   CollectSlots(check, limits, Source::kStore, name_);
   name_.local = name_.counters.empty();
   if (name_.local) CollectSlots(check, limits, Source::kFallback, name_);
-  // Shadow rules come last; slots that are not named are freed when they expire.
+  // Shadow rules come last. Slots that the id does not name are freed when they expire.
   for (; !name_.counters.empty(); name_.counters.pop_back()) {
     name_.SetTaken(name_.local ? fallback.clock.Now() : check.decided_at);
     auto id = name_.ToText();
@@ -168,8 +168,8 @@ std::optional<LeaseAnswer> CheckLease::NameSlots(const StoreCheck& check,
   return std::nullopt;
 }
 
-// If some units are in the store and some on this server, the latter stay as taken. Without a
-// counter that either has decided, there is nothing to settle.
+// If some units are in the store and some on this server, the latter stay as taken. If no counter
+// was decided by either, there is nothing to settle.
 std::optional<LeaseAnswer> CheckLease::NameUnits(const StoreCheck& check,
                                                  std::span<const LimitAnswer> limits, Owed owed,
                                                  Fallback& fallback) {

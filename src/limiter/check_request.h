@@ -26,19 +26,20 @@ inline constexpr Duration kMaxMaxWait = std::chrono::days(365);
 
 // What limits may count besides the cost.
 struct Amount {
-  std::string_view name;   // as of attributes, but not CountedAmount::kCost
+  std::string_view name;   // like names of attributes, but not CountedAmount::kCost
   std::int64_t value = 0;  // 0 to kMaxCost
 };
 
-// Of a cost and amounts, as Validate says.
+// The limits of a cost and of amounts, which Validate enforces.
 Result<void> ValidateUnits(std::int64_t cost, std::span<const Amount> amounts);
 
 struct CheckRequest {
   std::string_view domain;
   std::vector<Attribute> attributes;
-  std::int64_t cost = 1;        // 0 to kMaxCost
-  std::vector<Amount> amounts;  // names are distinct; what is not given is 0, or see AmountOf
-  Demand demand;                // if TakesNothing, its mode counts as kPeek
+  std::int64_t cost = 1;  // 0 to kMaxCost
+  std::vector<Amount>
+      amounts;    // names are distinct; an amount that is not given is 0: see AmountOf
+  Demand demand;  // if TakesNothing, its mode counts as kPeek
   // kConsume: the units are taken under a lease; kMinLeaseTtl to the rule's max_lease_ttl.
   std::optional<Duration> lease_ttl;
   SteadyTime deadline = SteadyTime::max();  // the caller's; the store gets slightly less
@@ -66,7 +67,8 @@ struct CheckRequest {
   // 0; otherwise 0.
   std::int64_t AmountOf(std::string_view name) const;
 
-  // The units of this request for a limit that counts `counts`. Empty: more than kMaxCost.
+  // The units of this request for a limit that counts `counts`. Empty if they are more than
+  // kMaxCost.
   std::optional<std::int64_t> UnitsOf(const Counts& counts) const;
 
   // The error names the field, the value found and the values allowed. Front ends check their own

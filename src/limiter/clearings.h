@@ -1,6 +1,7 @@
-// When units were last given back to counters: by a refund, a reset, or the undo of a check. A
-// denial of a check that was asked before is then outdated, even if its answer arrives later. While
-// the store is asked to undo, it is unknown when it does, so every denial may be outdated.
+// When units were last given back to counters: by a refund, a reset, or the undo of a check. After
+// that, the denial of an earlier check is outdated, even if its answer arrives later. While an undo
+// is on its way to the store, the time at which it runs is unknown, so every denial may be
+// outdated.
 //
 // Thread-safe. Counters with equal hashes share an entry, so a denial can seem outdated when it is
 // not, never the reverse.

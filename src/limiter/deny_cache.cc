@@ -15,7 +15,7 @@ Duration Left(Duration duration, Duration passed) {
 
 // Whether a denial of `known` implies a denial of `asked`, which is at least as large.
 bool Covers(const CounterDemand& known, const CounterDemand& asked) {
-  // Whether a counter is beyond its limit is only learned from charges.
+  // Only charges show whether a counter is beyond its limit.
   if (asked.mode == Mode::kCharge && known.mode != Mode::kCharge) return false;
   // Without max_wait the queue bounds the wait, which is not comparable with any other wait.
   if (known.max_wait.has_value() != asked.max_wait.has_value()) return false;
@@ -23,8 +23,8 @@ bool Covers(const CounterDemand& known, const CounterDemand& asked) {
   return asked.units >= known.units && asked.max_wait <= known.max_wait;
 }
 
-// Whether a limit without a known denial can never hold its units. Then no retry can succeed, but
-// the known denials tell of one.
+// Whether a limit without a known denial can never hold its units. Then no retry can succeed,
+// although the known denials suggest one.
 bool AnotherLimitNeverAdmits(const StoreCheck& check, std::span<const LimitAnswer> limits) {
   for (std::size_t i = 0; i < check.counters.size() && check.counters[i].group == 0; ++i) {
     if (limits[i].source == Source::kDenyCache) continue;
@@ -33,7 +33,7 @@ bool AnotherLimitNeverAdmits(const StoreCheck& check, std::span<const LimitAnswe
   return false;
 }
 
-// What a denial by the store says of later checks. Empty: nothing.
+// What a denial by the store says about later checks. Empty if it says nothing.
 std::optional<DenyCache::Denial> LastingDenial(const DenyCache::Asked& asked,
                                                const CounterCheck& counter, SteadyTime answered) {
   if (!DenialLasts(*counter.limit, asked.check.demand.mode)) return std::nullopt;
@@ -99,7 +99,7 @@ void DenyCache::LearnFrom(const Asked& asked, SteadyTime answered,
   }
 }
 
-// Other servers may return what they have prefetched.
+// Other servers may return units that they have prefetched.
 Duration DenyCache::Entry::most() const {
   const Duration life = GrantLife(limit);
   return life > Duration::zero() ? std::min(life, kMaxAge) : kMaxAge;

@@ -33,7 +33,7 @@ class DenyCache {
   // `clearings` must outlive this.
   explicit DenyCache(const Clearings& clearings) : clearings_(clearings) {}
 
-  // A check of which the store is asked, at `at`.
+  // A check that is submitted to the store at `at`.
   struct Asked {
     const StoreCheck& check;
     SteadyTime at;
@@ -72,8 +72,8 @@ class DenyCache {
 
  private:
   static constexpr std::size_t kShards = 64;
-  // This part of its age before an entry expires by it, one check asks the store, and its answer
-  // replaces the entry. Otherwise all checks would ask at that moment.
+  // Before an entry expires by age, by this part of the age, one check asks the store, and its
+  // answer replaces the entry. Otherwise all checks would ask at the moment of expiry.
   static constexpr int kRefreshPart = 10;
 
   struct Entry {

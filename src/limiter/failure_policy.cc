@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-// The retry_after of a denial that no counter explains: the store may be back by then.
+// The retry_after of a denial if no counter gives one: the store may be back then.
 constexpr Duration kOutageRetry = std::chrono::seconds(1);
 
 bool Writes(Mode mode) { return mode == Mode::kCharge || mode == Mode::kRefund; }
@@ -123,8 +123,8 @@ void FailurePolicy::GiveUp() const {
 void FailurePolicy::UndoCheck() const { limiter_.store().Undo(check_); }
 
 // Records units that a policy admitted without the store, to be charged when it is back. Checks
-// that may have run in the store are not recorded: they would be charged twice. Unless they took a
-// lease of units, which the store settles with 0.
+// that may have run in the store are not recorded, because they would be charged twice. The
+// exception are checks that took a lease of units, since the store settles it with 0.
 void FailurePolicy::RecordCharges() {
   const Demand& asked = check_.demand;
   if (asked.mode == Mode::kPeek || asked.mode == Mode::kRefund || error_) return;

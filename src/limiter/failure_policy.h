@@ -26,8 +26,8 @@ class FailurePolicy final : private StoreCheck {
   FailurePolicy(Limiter& limiter, StoreCheck& check, std::function<void()> on_applied)
       : limiter_(limiter), check_(check), on_applied_(std::move(on_applied)) {}
 
-  // Whether the check, which has not been asked, is decided by this server: the store has just come
-  // back. Its counters are then marked as failed. `limits` are the answers to its counters.
+  // Whether this server decides the check, which has not been submitted, because the store has just
+  // come back. Its counters are then marked as failed. `limits` are the answers to its counters.
   bool AvoidsStore(std::span<const LimitAnswer> limits, bool charge_decides) const;
 
   // Decides the counters that failed and fills in their answers. Ends in `on_applied`, possibly
@@ -37,11 +37,11 @@ class FailurePolicy final : private StoreCheck {
   // After Apply: a rule requires an error, and no limit denies the check.
   bool requires_error() const { return error_ && !denied_; }
 
-  // After Apply: what the units of the check's counters have found that are to be charged when the
-  // store is back; in their order, or empty.
+  // After Apply: for each of the check's counters, in their order, what the units found that are to
+  // be charged when the store is back. Or empty.
   std::span<const std::optional<PendingCharges::Added>> owed() const { return owed_; }
 
-  // Instead of Apply, if the caller no longer waits: no policy decides.
+  // Called instead of Apply if the caller no longer waits: no policy decides.
   void GiveUp() const;
 
  private:
@@ -58,7 +58,7 @@ class FailurePolicy final : private StoreCheck {
   StoreCheck& check_;
   const std::function<void()> on_applied_;
   CheckAnswer* answer_ = nullptr;
-  std::vector<Fallback::LocalCounter> local_;  // of `counters`, which are those decided locally
+  std::vector<Fallback::LocalCounter> local_;  // of `counters`, which are decided locally
   std::vector<std::optional<PendingCharges::Added>> owed_;
   bool error_ = false;  // a rule of a failed counter requires UNAVAILABLE
   bool denied_ = false;

@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// The version differs whenever the counter's initial state would.
+// The version differs whenever the initial state of the counter differs.
 std::uint64_t VersionOf(const std::optional<SeenState>& seen, const Share& share) {
   const auto number = [](auto value) { return static_cast<std::size_t>(value); };
   std::size_t version = CombineHash(number(share.parts), number(share.of));
@@ -23,8 +23,8 @@ std::uint64_t VersionOf(const std::optional<SeenState>& seen, const Share& share
   return version;
 }
 
-// A limit that follows the load, as it was seen last: too little happens here to learn from. If it
-// was not seen, its lower bound.
+// A limit that follows the load keeps the value seen last, because this server alone has too few
+// samples to learn from. If no value was seen, it has its lower bound.
 Limit FixedAsSeen(const Limit& limit, std::string_view key, const RecentStates& states) {
   if (AdaptationOf(limit) == nullptr) return limit;
   auto fixed = std::get<Concurrency>(limit);
@@ -36,7 +36,7 @@ Limit FixedAsSeen(const Limit& limit, std::string_view key, const RecentStates& 
 
 }  // namespace
 
-// Something pending, on its way to the store.
+// A pending change on its way to the store.
 class Fallback::Settlement final : public StoreCheck {
  public:
   Settlement(Fallback& owner, PendingCharges::Charge charge)
@@ -61,7 +61,7 @@ class Fallback::Settlement final : public StoreCheck {
     lease = {.id = NameInStore(change.id), .ttl = std::max<Duration>(left, Duration(1))};
   }
 
-  // One of the two; null if it is the other.
+  // One of the two is set, the other is null.
   PendingCharges::Charge* charge() { return std::get_if<PendingCharges::Charge>(&pending_); }
   PendingLeases::Change* change() { return std::get_if<PendingLeases::Change>(&pending_); }
 
@@ -102,7 +102,7 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
   if (!check.failure()) clock.Learn(check.decided_at, now);
   for (const CounterCheck& counter : check.counters) {
     if (counter.failure) {
-      // Neither is a failure of the store's.
+      // Neither is a failure of the store.
       const bool is_well = counter.failure == StoreFailure::kOverloaded ||
                            counter.failure == StoreFailure::kCallerTimeout;
       if (!is_well) FailPart(store_->PartOf(counter.key), /*lost=*/false);
@@ -113,12 +113,12 @@ void Fallback::NoteDecided(const StoreCheck& check, SteadyTime now) {
   Learn(check);
 }
 
-// In the grace period of its part, a counter lacks units that other servers have admitted. If a
-// refund has failed, it may have run.
+// In the grace period of its part, a counter lacks units that other servers have admitted. A refund
+// that failed may still have run.
 void Fallback::Learn(const StoreCheck& check) {
   for (const CounterCheck& counter : check.counters) {
     if (check.demand.mode == Mode::kRefund) clearings.Note(counter.key, SteadyNow());
-    // Of slots only the limit that follows the load is of use: their holders are not known.
+    // For slots, only the limit that follows the load is useful: the holders are not known.
     const bool is_fixed = AdaptationOf(*counter.limit) == nullptr;
     if (counter.failure || (TakesLeases(*counter.limit) && is_fixed)) continue;
     if (!InGracePeriod(counter.key)) Learn(counter);
@@ -170,7 +170,7 @@ void Fallback::Enter(Part& part, PartState state) {
 
 // 3. This server decides.
 
-// Subtracts units admitted here since the state was seen, which the store does not know of yet.
+// Subtracts units admitted here since the state was seen; the store does not know them yet.
 Fallback::LocalCounter Fallback::Localize(std::string_view key, const Limit& limit) const {
   const Share mine = share();
   LocalCounter local{.limit = LimitFor(FixedAsSeen(limit, key, states), mine)};
@@ -217,7 +217,7 @@ void Fallback::RecordUnknown(std::int64_t units) const {
   metrics_->units_unknown.Increment(static_cast<std::uint64_t>(units));
 }
 
-// What is no longer pending is with the store, or on its way: then the store settles it.
+// What is no longer pending is in the store or on its way there: then the store settles it.
 Fallback::LocalSettlement Fallback::SettleLease(const StoreCheck& settle) {
   std::vector<std::int64_t> used;
   for (const CounterCheck& counter : settle.counters) used.push_back(counter.units);
@@ -296,8 +296,8 @@ void Fallback::Reconcile() {
   }
 }
 
-// A change of a lease can be reported twice. A charge cannot: if its outcome is unknown, it is not
-// repeated.
+// A change of a lease can be reported twice; a charge cannot. So if the outcome of a charge is
+// unknown, it is not repeated.
 void Fallback::OnSettled(Settlement& settlement) {
   const auto failure = settlement.failure();
   if (auto* const change = settlement.change(); change != nullptr) {

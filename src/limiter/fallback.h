@@ -3,14 +3,15 @@
 //   1. While the store answers, this server remembers the last state of each counter.
 //   2. A part of the store fails (see Store::PartOf): checks fail there, or its connection is lost.
 //   3. Rules with `on_store_failure: local` are decided here. Each counter starts from its last
-//      state, at this server's share. The units and leases admitted are pending.
+//      state, at this server's share. The admitted units and leases are pending.
 //   4. The part answers again. Its counters lack the units that servers admitted without it, until
 //      every server has charged them; and another server may find the part later than this one. So
 //      in a grace period, checks of such rules continue to be decided here. If connections to the
 //      part were not lost, it ends as soon as this server has charged its own units.
 //   5. The store is charged with what is pending, each unit once.
 //
-// Also, what the store reports beside its answers. Times are on the store's clock.
+// This class also handles what the store reports besides its answers. Times are on the store's
+// clock.
 //
 // Thread-safe, except for Reconcile.
 #pragma once
@@ -62,7 +63,7 @@ class Fallback final : public StoreListener {
   Share share() const SLUICE_EXCLUDES(mutex_);
   void SetShare(const Share& share) SLUICE_EXCLUDES(mutex_);
 
-  // 1. The store will be asked `check`, and its answer be learned.
+  // 1. `check` will be submitted to the store, and its answer will be learned.
   void NoteAsked(const StoreCheck& check) const;
   // 1, 2 and 4. The store has answered `check`: learns the states of counters that it decided, and
   // which of its parts fail.
@@ -75,7 +76,7 @@ class Fallback final : public StoreListener {
   void OnPartLost(std::size_t part) override SLUICE_EXCLUDES(mutex_);
   void OnPartFound(std::size_t part) override SLUICE_EXCLUDES(mutex_);
 
-  // 3. A counter as decided by this server.
+  // 3. A counter that this server decides.
   struct LocalCounter {
     Limit limit;                      // this server's share
     std::optional<CounterSeed> seed;  // none: starts as a new one
@@ -83,23 +84,23 @@ class Fallback final : public StoreListener {
   LocalCounter Localize(std::string_view key, const Limit& limit) const;
   // Replaces the limits of a check of a lease by this server's shares, which are returned.
   std::vector<Limit> UseShares(StoreCheck& check) const;
-  // Units admitted without the store, which does not know of them, or may know of them.
+  // Units admitted without the store, which does not know them, or may know them.
   std::optional<PendingCharges::Added> RecordCharge(std::string_view key, const Limit& limit,
                                                     std::int64_t units);
   void RecordUnknown(std::int64_t units) const;
 
-  // Corrects what is pending of a lease of units that this server granted. kQueued: the store
+  // Corrects the pending changes of a lease of units that this server granted. kQueued: the store
   // settles it. `settle` names the lease as this server does.
   enum class LocalSettlement { kDone, kQueued, kUnknown };
   LocalSettlement SettleLease(const StoreCheck& settle);
 
-  // 4. Whether checks of the counter still avoid the store. A plain load if no part has failed
-  // recently.
+  // 4. Whether checks of the counter still avoid the store. Costs a plain load if no part has
+  // failed recently.
   bool InGracePeriod(std::string_view key) SLUICE_EXCLUDES(mutex_);
 
   // 5. Sends a few pending changes of leases, and as many charges; after a failure only one of
-  // each, until the store accepts it. Neither waits for the other: a part of the store may stay
-  // away. One io thread only.
+  // each, until the store accepts it. Neither waits for the other, because a part of the store may
+  // stay lost. One io thread only.
   void Reconcile();
 
   // The counter was reset.
@@ -138,8 +139,8 @@ class Fallback final : public StoreListener {
   std::array<Part, Store::kParts> parts_ SLUICE_GUARDED_BY(mutex_){};
   std::atomic<int> not_well_{0};  // parts that are not kWell; written under mutex_
 
-  // Of Reconcile's thread. All in flight are decided before the next are sent, so changes of one
-  // lease stay in order.
+  // Used by Reconcile's thread only. All changes in flight are decided before the next are sent, so
+  // changes of one lease stay in order.
   std::vector<std::unique_ptr<Settlement>> in_flight_;
   std::size_t undecided_ = 0;  // of in_flight_
   bool store_accepts_ = false;

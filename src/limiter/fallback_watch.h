@@ -1,7 +1,7 @@
 // Notices that a rule's `on_store_failure` decides a noticeable share of its checks, as it does
 // when the rule asks Redis for more than Redis answers in time.
 //
-// Thread-safe. Costs a read of an atomic per such decision, and nothing otherwise.
+// Thread-safe. A decision by fallback costs one read of an atomic; others cost nothing.
 #pragma once
 
 #include <atomic>

@@ -120,7 +120,7 @@ void GrantTable::Prepare(StoreCheck& check) {
   }
 }
 
-// Without an entry, a counter costs no more than a look at its count.
+// If a counter has no entry, only its count is read.
 void GrantTable::Prepare(CounterCheck& counter, bool asks, BootTime now) {
   const Duration life = GrantLife(*counter.limit);
   Shard& shard = ShardOf(counter.key);
@@ -164,7 +164,7 @@ void GrantTable::Learn(CounterCheck& counter) {
   granted_.Increment(static_cast<std::uint64_t>(grant.units));
   grants_.Increment(grant.units > 0 ? 1 : 0);
   if (returned.granted > 0 || grant.units > 0) clearings_.Note(counter.key, SteadyNow());
-  // A cost that only fits when units come back or end.
+  // The cost fits only after units have come back or ended.
   const GrantsOut& out = counter.grants_out;
   Verdict& verdict = counter.verdict;
   const bool waits = out.any() && counter.units > MostAtOnce(*counter.limit) - out.units();
@@ -177,7 +177,7 @@ void GrantTable::Learn(CounterCheck& counter) {
   }
 }
 
-// Holds the grant that came, or the one that could not be returned. False if it may not.
+// Holds the grant that came, or one that could not be returned. Returns false if it may not.
 bool GrantTable::Keep(const CounterCheck& counter) {
   Shard& shard = ShardOf(counter.key);
   const MutexLock lock(shard.mutex);
@@ -237,7 +237,7 @@ void GrantTable::Close() {
   EndAll();
 }
 
-// A grant on its way is not used, either: it is of an entry that is not there any more.
+// A grant that is on its way is not used, either: its entry no longer exists.
 void GrantTable::Forget(std::string_view key) {
   Shard& shard = ShardOf(key);
   const MutexLock lock(shard.mutex);

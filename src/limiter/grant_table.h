@@ -1,4 +1,4 @@
-// The grants that this server holds: units of counters whose limits say `prefetch`, by which it
+// The grants that this server holds: units of counters whose limits have `prefetch`. With these it
 // decides checks without the store. docs/prefetch.md explains them.
 //
 //   a check ─▶ Decides ─▶ every limit has units here: answered
@@ -8,7 +8,7 @@
 //   ReturnDue, on one io thread: returns what is not spent shortly before it ends
 //
 // A grant ends for its holder before it ends for the store: its life is counted from before the
-// store was asked, on a clock that goes on while the machine sleeps, less a tenth.
+// store was asked, on a clock that also runs while the machine sleeps, and is shortened by a tenth.
 //
 // Thread-safe, and sharded by counter. At most kMaxEntries counters; further ones are decided by
 // the store.
@@ -46,25 +46,26 @@ class GrantTable {
   // Whether a grant may concern the check: it is plain, and a limit of it prefetches.
   static bool MayConcern(const StoreCheck& check);
 
-  // Whether every counter of `check` has units here. Then it is decided like by a store.
-  // REQUIRES of these three: MayConcern(check)
+  // Whether every counter of `check` has units here. If so, decides it as a store would. REQUIRES,
+  // for these three functions: MayConcern(check)
   bool Decides(StoreCheck& check);
 
-  // `check` goes to the store: adds what it returns and wants. Learn must follow.
+  // `check` will be submitted to the store: adds the grants that it returns and wants. Learn must
+  // follow.
   void Prepare(StoreCheck& check);
 
   // The store has answered `check`, or failed. On an io thread.
   void Learn(StoreCheck& check);
 
-  // Returns what ends soon. On one io thread.
+  // Returns grants that end soon. On one io thread.
   void ReturnDue();
 
-  // The rules have changed: what is held is returned by the next ReturnDue.
+  // The rules have changed: the next ReturnDue returns all grants.
   void EndAll();
   // The same, and takes no more grants.
   void Close();
 
-  // The counter was reset: what is held of it counts no more.
+  // The counter was reset: units held of it no longer count.
   void Forget(std::string_view key);
 
  private:

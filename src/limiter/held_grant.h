@@ -13,7 +13,7 @@ namespace sluice {
 
 class HeldGrant {
  public:
-  // The first wish, and the least.
+  // The first number of units to ask for, and the smallest.
   static constexpr std::int64_t kFirstWish = 8;
   // An entry that holds nothing is forgotten after this.
   static constexpr Duration kForgets = kMaxPrefetch;
@@ -35,23 +35,24 @@ class HeldGrant {
   // Differs for each grant; never 0.
   std::uint64_t serial() const { return serial_; }
 
-  // What is held, and is not from now on. REQUIRES: holds()
+  // Returns the grant that is held, and stops holding it. REQUIRES: holds()
   GrantReturn TakeOut(BootTime now);
 
-  // What to ask the store for in a check of `units`. Nothing if that is asked for already, or was
-  // refused just now.
+  // What to ask the store for in a check of `units`. Nothing if a request is already on its way, or
+  // was refused just now.
   GrantWish Ask(std::int64_t units, BootTime now);
 
-  // The store has answered a check that returned or wanted something, or failed. If `may_keep`,
-  // holds the grant that came, or the one that could not be returned. Returns whether it does.
+  // A check that returned or wanted a grant has been answered by the store, or has failed. If
+  // `may_keep`, holds the grant that came, or the one that could not be returned. Returns whether
+  // it does.
   bool Learn(const CounterCheck& counter, bool may_keep);
 
   // When it must be returned; max() if nothing is held.
   BootTime end() const { return holds() ? end_ : BootTime::max(); }
-  // When it is to be forgotten; max() while anything is held or asked for.
+  // When it can be forgotten; max() while a grant is held or asked for.
   BootTime forgotten() const;
 
-  Limit limit;            // what it was asked by
+  Limit limit;            // of the checks that ask for it
   std::uint64_t era = 0;  // see GrantTable
 
  private:

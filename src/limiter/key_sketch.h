@@ -38,7 +38,7 @@ class KeySketch {
   // In no order.
   std::vector<Entry> entries() const;
 
-  // The most that a key without an entry may have been counted.
+  // The highest count that a key without an entry may have had.
   std::uint64_t most_missed() const;
 
  private:

@@ -41,7 +41,7 @@ void LeaseCall::Start(Action action, std::string_view lease_id, SteadyTime calle
   name_ = std::move(*name);
   report_ = {};
   if (action == Action::kInspect && !name_.units) {
-    return OnLease(InvalidArgument("lease_id: is a lease of slots; allowed is one of units"));
+    return OnLease(InvalidArgument("lease_id: is a lease of slots; allowed is a lease of units"));
   }
   name_.FillIn(*this);
   demand.mode = ModeOf(action);
@@ -86,7 +86,7 @@ Result<void> LeaseCall::Interpret(const Usage& usage) {
   return {};
 }
 
-// Says how the hold went, if a limit learns from that.
+// Reports how the hold went, if a limit learns from it.
 void LeaseCall::ReportHold(const Usage& usage) {
   if (!name_.taken || usage.outcome == HoldOutcome::kIgnore) return;
   lease->report = HoldReport{.taken = *name_.taken, .duration = usage.duration};
@@ -110,7 +110,8 @@ bool LeaseCall::MayNotBeReportedYet() const {
 
 void LeaseCall::OnDecided() {
   if (by_fallback_) return OnDecidedHere();
-  // What it gives back makes remembered denials outdated. If it has failed, it may have run.
+  // The units that it gives back make remembered denials outdated. If the call has failed, it may
+  // still have run.
   if (name_.units && demand.mode == Mode::kSettle) {
     Clearings& clearings = limiter_.fallback().clearings;
     for (const CounterCheck& counter : counters) clearings.Note(counter.key, SteadyNow());
@@ -131,7 +132,7 @@ void LeaseCall::OnDecided() {
 }
 
 // After a change in this server's memory: queues it for the store, or corrects what is pending. Any
-// lease can be released, so whether this server granted it is known by what is pending alone.
+// lease can be released, so only the pending entries show whether this server granted it.
 void LeaseCall::OnDecidedHere() {
   Fallback& fallback = limiter_.fallback();
   if (demand.mode == Mode::kRenew) {
@@ -160,7 +161,7 @@ void LeaseCall::OnDecidedHere() {
 
 void LeaseCall::OnFailure(StoreFailure failure) {
   const bool settles = name_.units && demand.mode == Mode::kSettle;
-  lease->report.reset();  // it would seem as if the slots had been held until the store answers
+  lease->report.reset();  // otherwise the slots would seem to be held until the store answers
   const bool is_queued = settles && limiter_.store().Settle(*this);
   // When the store is back, it may not know of the lease yet.
   const bool may_be_lost = settles && asks_for_another_;
@@ -168,7 +169,7 @@ void LeaseCall::OnFailure(StoreFailure failure) {
       may_be_lost
           ? "settle it again: the server that granted the lease may not have reported it yet"
       : is_queued ? "the lease will be settled when the store answers"
-      : settles   ? "too many settlements wait for it already"
+      : settles   ? "too many settlements already wait for the store"
                   : "the lease is valid until its ttl has passed";
   if (failure == StoreFailure::kCallerTimeout) {
     return OnLease(Error{ErrorCode::kDeadlineExceeded,

@@ -39,7 +39,7 @@ struct LeaseReport {
 // How a hold of slots went, with the numbers of the API.
 enum class HoldOutcome : std::uint8_t { kOk = 1, kOverload = 2, kIgnore = 3 };
 
-// What was used of a lease; what is not given stays as taken. And how it went.
+// What was used of a lease, and how the work went. Amounts that are not given stay as taken.
 struct LeaseUsage {
   std::optional<std::int64_t> cost = {};
   std::span<const Amount> amounts = {};
@@ -49,7 +49,7 @@ struct LeaseUsage {
 
 class LeaseCall : private StoreCheck {
  public:
-  // kRelease settles with what was taken. kInspect: of leases of units.
+  // kRelease settles with what was taken. kInspect is only for leases of units.
   enum class Action { kRenew, kRelease, kSettle, kInspect };
 
   using Usage = LeaseUsage;
@@ -57,8 +57,8 @@ class LeaseCall : private StoreCheck {
   explicit LeaseCall(Limiter& limiter) : limiter_(limiter) {}
 
   // Runs the action and calls OnLease exactly once, on the same thread, possibly before Start
-  // returns. `caller_deadline` is the caller's deadline; `usage` is for kSettle, its
-  // last two also for kRelease.
+  // returns. `caller_deadline` is the caller's deadline; `usage` is for kSettle; its last two
+  // members are also for kRelease.
   void Start(Action action, std::string_view lease_id, SteadyTime caller_deadline,
              const Usage& usage = {});
 
@@ -86,8 +86,9 @@ class LeaseCall : private StoreCheck {
   LeaseName name_;            // the counters' keys and limits are its own
   std::vector<Limit> local_;  // this server's share of them
   LeaseReport report_;
-  bool by_fallback_ = false;       // this server's memory is asked
-  bool asks_for_another_ = false;  // the store is asked for a lease that another server granted
+  bool by_fallback_ = false;  // this server's memory is being asked
+  bool asks_for_another_ =
+      false;  // the store is being asked for a lease that another server granted
 };
 
 }  // namespace sluice

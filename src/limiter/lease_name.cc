@@ -19,7 +19,8 @@ namespace {
 // that follows the load precedes its key, <limit>|, and then store or local is followed by when the
 // slots were taken, @<µs>.
 // 2.<bits>.<ttl>.<store|local> <value>:<name>/… <limit>|<group>.<index>|<amount>*<weight>+…|<key> …
-// In the latter, ~ stands for a key's beginning that is as the previous one's, up to the tag.
+// In the latter, ~ stands for the beginning of a key, up to the tag, if it equals that of the
+// previous key.
 constexpr std::string_view kSlots = "1";
 constexpr std::string_view kUnits = "2";
 constexpr std::string_view kStore = "store";
@@ -28,7 +29,7 @@ constexpr std::string_view kKeyStart = "sluice:{";
 constexpr Duration kMinTtl = std::chrono::milliseconds(1);
 constexpr Duration kMaxTtl = std::chrono::days(3650);  // the maximum in rules
 
-// Cuts off the text before `separator`; all of it if there is none.
+// Removes and returns the text before `separator`, or all of it if there is no separator.
 std::string_view CutField(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view field = text.substr(0, end);
@@ -73,7 +74,7 @@ bool IsKeyOf(const Limit& limit, std::string_view key) {
   return name.find_first_not_of(kNameCharacters) == std::string_view::npos;
 }
 
-// The counter of a key, or of one that begins as that of `previous`.
+// The counter of a key; if the key is abbreviated, it begins like that of `previous`.
 std::optional<std::string> ParseKey(std::string_view text, const Limit& limit,
                                     const LeaseName::Counter* previous) {
   std::string key(text);
@@ -176,7 +177,7 @@ void AppendCounter(const LeaseName::Counter& counter, const LeaseName::Counter* 
   out += is_alike ? std::string_view(counter.key).substr(tag) : counter.key;
 }
 
-// What follows where the lease was granted.
+// The part of the id after the place where the lease was granted.
 std::string RestOf(const LeaseName& name) {
   std::string text;
   for (const LeaseName::Amount& amount : name.amounts) {

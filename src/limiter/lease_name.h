@@ -1,11 +1,11 @@
-// The id by which a client holds a lease, `Lease.id` of the API. It contains all that a server
-// needs to renew, settle or release the lease and that does not change, so servers store no leases,
-// and rules that change between take and settlement change nothing. It holds 128 random bits, so
-// only clients that received an id can use it. A digest names the lease in the store, so an id that
-// was edited names none.
+// The id by which a client holds a lease, `Lease.id` of the API. It contains everything constant
+// that a server needs to renew, settle or release the lease. So servers store no leases, and rules
+// that change between take and settlement have no effect. It holds 128 random bits, so only clients
+// that received an id can use it. In the store, a digest of the id names the lease, so an id that
+// was edited names no lease.
 //
-// Two forms. Slots alone: the digest is of the bits and the ttl. Units (`lease_ttl`): of the text,
-// except where and when the lease was granted.
+// Two forms. Slots only: the digest is of the bits and the ttl. Units (`lease_ttl`): it is of the
+// text, except where and when the lease was granted.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ struct LeaseName {
   static constexpr std::size_t kMaxBytes = 2048;
   static constexpr Time kLatest{Duration(9'999'999'999'999'999)};  // of `taken`
 
-  // What the take was given.
+  // The amounts with which the units were taken.
   struct Amount {
     std::string name;  // CountedAmount::kCost is the cost
     std::int64_t value = 0;
@@ -56,7 +56,7 @@ struct LeaseName {
   Duration ttl{};
   // Granted in this server's memory while the store failed.
   bool local = false;
-  bool units = false;  // not slots alone
+  bool units = false;  // not only slots
   // When the slots were taken, on the store's clock, if a limit follows the load.
   std::optional<Time> taken;
   std::vector<Amount> amounts;    // names are distinct
@@ -64,7 +64,7 @@ struct LeaseName {
 
   bool operator==(const LeaseName&) const = default;
 
-  // Adds a counter of a check that takes units. `amount_of` is asked for what it counts.
+  // Adds a counter of a check that takes units. `amount_of` returns the amounts that it counts.
   void Add(const CounterCheck& counter, std::uint32_t index, const Counts& counts,
            const std::function<std::int64_t(std::string_view)>& amount_of);
 
@@ -86,20 +86,22 @@ struct LeaseName {
   // this name.
   void FillIn(StoreCheck& check) const;
 
-  // What a counter counts of `values`, one for each of `amounts`. Empty: more than kMaxCost.
+  // The units that a counter counts in `values`, one for each of `amounts`. Empty if more than
+  // kMaxCost.
   static std::optional<std::int64_t> UnitsOf(const Counter& counter,
                                              const std::vector<Amount>& values);
 
-  // How the counter's key calls its rule.
+  // The name of the rule in the counter's key.
   static std::string RuleOf(const Counter& counter);
 };
 
-// The id in the store of a lease that was granted while the store failed. Not the same: the store
-// may also have granted the check, too late; that lease is settled when the reply arrives.
+// The id in the store of a lease that was granted while the store failed. It differs from the
+// original id, because the store may also have granted the check, too late; that lease is settled
+// when the reply arrives.
 LeaseId NameInStore(const LeaseId& local);
 
-// The limit of a counter whose slots a lease holds. It only says that they are slots; whether there
-// are enough of them is not asked.
+// The limit of a counter whose slots a lease holds. It only says that they are slots; their number
+// is not tested.
 const Limit& AnySlots();
 
 }  // namespace sluice

@@ -52,7 +52,7 @@ class Reader final : public Parameters {
  public:
   explicit Reader(std::string_view text) : rest_(text) {}
 
-  // Whether every parameter was there and allowed, and nothing else.
+  // Whether every parameter was present and allowed, and nothing else followed.
   bool ok() const { return ok_ && rest_.empty(); }
 
   void Number(std::string_view, std::int64_t& value, const Range& range,
@@ -93,7 +93,7 @@ class Reader final : public Parameters {
     index = static_cast<std::size_t>(Read(0, static_cast<std::int64_t>(words.size()) - 1));
   }
 
-  // `least` if there is none that is allowed.
+  // Returns `least` if there is no allowed number.
   std::int64_t Read(std::int64_t least, std::int64_t most) {
     std::int64_t value = least;
     const bool is_next = rest_.starts_with(',');

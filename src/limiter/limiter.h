@@ -60,13 +60,13 @@ class Limiter {
   Store& local_store() const { return uses_.local; }
   Fallback& fallback() const { return uses_.fallback; }
   DenyCache& deny_cache() { return deny_cache_; }
-  // Only of use if the store is another process.
+  // Only useful if the store is another process.
   GrantTable& grants() { return grants_; }
   TopKeys& top_keys() { return top_keys_; }
   const LimiterMetrics& metrics() const { return metrics_; }
   const Options& options() const { return options_; }
 
-  // False if the store is the local one: then nothing is remembered for failures.
+  // False if the store is the local store: then nothing is remembered for outages.
   bool falls_back() const { return &uses_.store != &uses_.local; }
 
   // Settles a lease whose holder never received its id, as if nothing had been taken. Reports no

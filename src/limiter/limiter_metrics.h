@@ -25,9 +25,9 @@ class LimiterMetrics {
   Counter& lost_writes;
   // Units of cost admitted without the store, by outcome.
   Counter& units_owed;      // to be charged when the store is back
-  Counter& units_not_kept;  // no room to keep it
-  Counter& units_unknown;   // the store may have counted it
-  Counter& units_charged;   // the store counts it now
+  Counter& units_not_kept;  // there was no room to keep them
+  Counter& units_unknown;   // the store may have counted them
+  Counter& units_charged;   // the store counts them now
   // Leases of units, and what their settlements did.
   Counter& leases_taken;
   Counter& lease_units_returned;

@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-// Of a limit that would count more than kMaxCost.
+// The error of a limit that would count more than kMaxCost.
 constexpr std::int64_t kTooMany = -1;
 
 Error CountsTooMany(const LimitAnswer& limit) {

@@ -1,5 +1,5 @@
-// The rules that a request matches and the limits it is held against: what they decide without
-// counting, and a counter for each limit.
+// The rules that a request matches and their limits: what the rules decide without counting, and a
+// counter for each limit.
 //
 // One thread. Keeps its memory between requests. Valid as long as the rule index.
 #pragma once
@@ -19,7 +19,7 @@ namespace sluice {
 
 class MatchedLimits {
  public:
-  // Starts anew with the rules that match. `request` must outlive the use of this.
+  // Starts again with the rules that match. `request` must outlive the use of this.
   void Match(const RuleIndex& index, const CheckRequest& request);
 
   std::span<const RuleMatch> rules() const { return matched_.matches(); }

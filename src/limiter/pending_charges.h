@@ -33,7 +33,7 @@ class PendingCharges {
     const std::optional<SeenState>& seen;  // determines the open window
   };
 
-  // What was found by units that were added.
+  // The state that added units found.
   struct Added {
     std::uint64_t serial = 0;  // of the sum
     CounterSnapshot before;
@@ -42,8 +42,8 @@ class PendingCharges {
   // Empty: there is no room.
   std::optional<Added> Add(const Subject& subject, std::int64_t units, Time now);
 
-  // Undoes what was added but `used` of its `units`, as far as they still count. Returns false if
-  // their sum was taken.
+  // Undoes an addition of `units`, except `used` of them, as far as they still count. Returns false
+  // if their sum was taken.
   struct Part {
     Added added;
     std::int64_t units = 0;
@@ -51,7 +51,7 @@ class PendingCharges {
   };
   bool Undo(std::string_view key, Part part, Time now);
 
-  // Units that still count.
+  // The number of units that still count.
   std::int64_t Find(std::string_view key, Time now) const;
 
   // Removes and returns at most `most` sums that still count.

@@ -55,7 +55,7 @@ bool PendingLeases::Settle(const LeaseId& id, const std::vector<std::int64_t>& u
   const auto found = entries_.find(id);
   if (found == entries_.end()) return false;
   Change& lease = found->second.lease;
-  if (std::exchange(lease.released, true)) return true;  // the first stands
+  if (std::exchange(lease.released, true)) return true;  // the first settlement counts
   for (std::size_t i = 0; i < lease.held.size(); ++i) lease.held[i].used = used[i];
   Queue(found->second);
   return true;

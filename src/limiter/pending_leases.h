@@ -32,10 +32,10 @@ class PendingLeases {
   struct Held {
     std::string key;
     std::int64_t count = 0;  // or sluice::Held::kNothing
-    // Of a lease of units, of which all counters are listed. Otherwise these are slots.
+    // Set for a lease of units, which lists all of its counters. Absent for slots.
     std::optional<Limit> limit = std::nullopt;
     std::uint16_t group = 0;
-    // What its units have found in PendingCharges. None: `count` are slots, or 0.
+    // What its units found in PendingCharges. None if `count` is a number of slots, or 0.
     std::optional<PendingCharges::Added> added = std::nullopt;
     std::int64_t used = kAsTaken;  // once settled
   };
@@ -62,11 +62,11 @@ class PendingLeases {
   // Reports that the lease is settled with the units `used`, in the order of what it holds. Returns
   // false if it is unknown.
   bool Settle(const LeaseId& id, const std::vector<std::int64_t>& used);
-  // Returns a lease that was withdrawn, which is settled with what it says. It is reported first.
+  // Puts back a lease that was withdrawn; it is settled with the units in it. It is reported first.
   void Resettle(Change lease);
 
-  // It is unknown whether the store was charged what leases not yet reported hold of the counter.
-  // So settling them changes nothing there.
+  // It is unknown whether the store was charged with the units of this counter that unreported
+  // leases hold. So settling these leases does not change the counter.
   void Leave(std::string_view key);
 
   // The counter was reset: nothing of it is held.
@@ -78,7 +78,8 @@ class PendingLeases {
   }
 
   // Removes and returns at most `most` changes to report, oldest first. Leases of units wait until
-  // none of their counters `is_owed` units, so that the store has those that the record lists.
+  // `is_owed` is false for all of their counters, so that the store has the units that the record
+  // lists.
   std::vector<Change> Take(std::size_t most, SteadyTime now,
                            const std::function<bool(std::string_view key)>& is_owed = {});
 

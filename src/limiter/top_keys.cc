@@ -22,8 +22,8 @@ void TopKeys::Stop() {
   }
 }
 
-// A part is emptied by the first check of a new period. Stop is seen under the lock at the latest,
-// so nothing is kept after it.
+// A part is emptied by the first check of a new period. A check notices Stop at the latest under
+// the lock, so nothing is kept after it.
 void TopKeys::NoteWatched(const StoreCheck& check, std::span<const LimitAnswer> limits,
                           bool taken) {
   const Mode mode = check.demand.mode;

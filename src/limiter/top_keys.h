@@ -1,8 +1,8 @@
 // The keys most denied and most used, while somebody wants to know: bounded sketches, one pair for
 // each io thread.
 //
-// Thread-safe. A check reads one atomic while nobody watches; else it takes its thread's own lock,
-// for which it waits only while Read copies that thread's entries.
+// Thread-safe. A check reads one atomic while nobody watches. Otherwise it takes its thread's own
+// lock, and waits for it only while Read copies that thread's entries.
 #pragma once
 
 #include <array>
@@ -25,10 +25,10 @@ class TopKeys {
  public:
   static constexpr std::size_t kEntriesPerThread = 1'000;
 
-  // Counts anew from now on.
+  // Starts to count from zero.
   void Restart() SLUICE_EXCLUDES(control_);
 
-  // Counts no more and frees the memory.
+  // Stops counting and frees the memory.
   void Stop() SLUICE_EXCLUDES(control_);
 
   // Counts a check that limits decided: as denied for each counter that denied it, and as used for

@@ -33,7 +33,7 @@ struct LoadStats {
   std::uint64_t messages = 0;           // messages sent
   std::uint64_t late = 0;               // messages that the generator sent over kLate too late
   Duration latest{};                    // the largest such delay
-  std::string lost;                     // why all connections were lost; empty if some were not
+  std::string lost;                     // why all connections were lost; empty if some remain
 
   static constexpr Duration kLate = std::chrono::milliseconds(1);
 

@@ -16,9 +16,8 @@ void Recorder::Record(Message& message, const CheckResult& result) {
   } else {
     ++progress_.failed;
     if (message.counted) {
-      stats_.Fail(result.is_error
-                      ? GrpcStatus{result.code, std::string(result.message)}
-                      : GrpcStatus{GrpcStatus::kInternal, "the answer holds no decision"},
+      stats_.Fail(result.is_error ? GrpcStatus{result.code, std::string(result.message)}
+                                  : GrpcStatus{GrpcStatus::kInternal, "the answer has no decision"},
                   1);
     }
   }

@@ -44,10 +44,10 @@ class Schedule {
     return left_ == 0 || (is_open() ? next_ >= end_ : now >= end_);
   }
 
-  // Lets no message start at or after `end`.
+  // Prevents messages from starting at or after `end`.
   void EndAt(SteadyTime end) { end_ = std::min(end_, end); }
 
-  // Lets at most `messages` more messages start.
+  // Allows at most `messages` more messages to start.
   void LimitTo(std::uint64_t messages) { left_ = messages; }
 
   SteadyTime end() const { return end_; }

@@ -162,7 +162,7 @@ Result<ConditionIndex> ConditionIndex::Build(std::span<const std::vector<Conditi
   auto conditions = CompileAll(lists, attributes);
   if (!conditions) return conditions.error();
   index.conditions_ = std::move(*conditions);
-  // Removing a condition frees the texts that its buckets view: choose all first.
+  // Removing a condition frees the texts that its buckets view, so all conditions are chosen first.
   const auto chosen = ChooseAll(index.conditions_);
   for (EntryId entry = 0; entry < index.conditions_.size(); ++entry) {
     index.File(entry, chosen[entry]);

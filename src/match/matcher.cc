@@ -38,7 +38,7 @@ Result<Matcher> Matcher::Compile(const Pattern& pattern, bool is_address) {
 }
 
 bool Matcher::Matches(const AttributeValue* fact) const {
-  // First, because a nested `not` holds for an absent attribute.
+  // Tested first, because a nested `not` holds for an absent attribute.
   if (kind == Kind::kNot) return !of.front().Matches(fact);
   if (kind == Kind::kAnyOf) {
     return std::any_of(of.begin(), of.end(), [&](const Matcher& m) { return m.Matches(fact); });

@@ -245,7 +245,7 @@ Result<void> RuleIndex::State::AddRules(Domain&& domain, const CompiledDomain& c
     const auto id = static_cast<std::uint32_t>(rules.size());
     rules.push_back({.rule = std::move(rule), .domain = domain.name, .id = id});
   }
-  domain.rules = std::vector<Rule>();  // not {}, which keeps the memory
+  domain.rules = std::vector<Rule>();  // assigning {} would keep the memory
   settings.push_back(std::move(domain));
   return {};
 }

@@ -41,8 +41,8 @@ struct RuleMatch {
   };
   const IndexedRule* rule = nullptr;
   Outcome outcome = Outcome::kCount;
-  // The limits of the rule or of an override; empty unless kCount. If empty with kCount, an
-  // override exempts the request from this rule, but not from others.
+  // The limits of the rule or of an override; empty unless kCount. If they are empty with kCount,
+  // an override exempts the request from this rule, but not from others.
   std::span<const IndexedLimit> limits;
   int override_index = -1;  // -1: the rule's own limits
   // kCount: the counters' keys up to their tags, "sluice:{shop/pay-per-user/user=42}:".

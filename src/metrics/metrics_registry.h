@@ -31,7 +31,7 @@ class MetricsRegistry {
   ~MetricsRegistry();
 
   // The counter with this name and these labels, created on first use. `name` is a Prometheus
-  // metric name ending in "_total", of counters alone. Only its first `help` is used.
+  // metric name that ends in "_total", as only names of counters do. Only its first `help` is used.
   Counter& CounterFor(std::string_view name, std::string_view help,
                       const MetricLabels& labels = {});
 

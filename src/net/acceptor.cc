@@ -136,7 +136,7 @@ void Acceptor::AcceptFrom(Listener& listener) {
   }
 }
 
-// A pending connection keeps waking the loop, and to accept and close it takes a descriptor.
+// A pending connection keeps waking the loop, and a descriptor is needed to accept and close it.
 void Acceptor::RejectConnections(Listener& listener, int error) {
   reserve_.Close();
   {

@@ -26,8 +26,8 @@ struct Occupant {
 
 // Returns the indices of at most `count` occupants to close for a connection from `newcomer`, in
 // the order to close them: those of networks with more than their share of the places come first;
-// then stuck, then unused, then idle ones; of these the oldest first, and equally old ones by
-// index. A network cannot displace one that has fewer places.
+// then stuck ones, then unused ones, then idle ones. Within each group, the oldest comes first;
+// equally old ones are ordered by index. A network cannot displace one that has fewer places.
 std::vector<std::size_t> ChooseVictims(std::span<const Occupant> occupants,
                                        std::string_view newcomer, std::size_t count);
 

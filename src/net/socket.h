@@ -37,7 +37,7 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { Close(); }
 
-  // Creates a stream socket of the address family of `endpoint`, neither bound nor connected.
+  // Creates a stream socket of the address family of `endpoint`. It is not bound and not connected.
   static Result<Socket> Open(const Endpoint& endpoint);
 
   int fd() const { return fd_; }

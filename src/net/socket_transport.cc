@@ -78,7 +78,8 @@ void SocketTransport::Flush() {
     buffer.clear();
     protocol_->TakeOutput(buffer);
     if (buffer.empty() || protocol_ == nullptr) break;
-    const std::size_t sent = flushed < kMaxFlush ? Send(buffer) : 0;  // else in the next iteration
+    const std::size_t sent =
+        flushed < kMaxFlush ? Send(buffer) : 0;  // otherwise in the next iteration
     if (protocol_ == nullptr) return;
     if (sent < buffer.size()) {
       unsent_.assign(buffer, sent);

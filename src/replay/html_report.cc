@@ -21,7 +21,7 @@ constexpr std::string_view kStyle =
     "svg{width:100%;height:auto;background:#f6f7f9}.c{fill:#9db8d9}.d{fill:#c0392b}"
     "small{color:#555}";
 
-// Keys come from clients.
+// Keys come from clients, so they are escaped.
 std::string Escaped(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -91,7 +91,7 @@ std::string RulesTable(const VirtualServer& server) {
 std::string KeysTable(const VirtualServer::RuleTally& rule) {
   if (rule.denied_keys.empty()) return "";
   std::string html = fmt::format(
-      "<p>{} keys denied, the most:</p><table><tr><th>key<th>denied"
+      "<p>{} keys were denied; those denied most:</p><table><tr><th>key<th>denied"
       "<th>first<th>last\n",
       CountText(rule.denied_keys.size()));
   for (const auto& [key, denied] : MostDenied(rule)) {

@@ -22,7 +22,7 @@ Error NoSuchField(const std::string& log, const Wanted& wanted, const Names& nam
 
 class NginxParser final : public LineParser {
  public:
-  // A field of the line for each value; empty: none.
+  // A field of the line for each value; empty if there is none.
   using Fields = std::vector<std::optional<std::size_t>>;
   explicit NginxParser(Fields fields) : fields_(std::move(fields)) {}
 
@@ -127,7 +127,7 @@ class CsvParser final : public LineParser {
 
   const char* Parse(std::string_view line, Values& values) override {
     if (!Split(line)) return "has a quote that does not end";
-    if (cells_.size() != names_.size()) return "has not as many values as the header";
+    if (cells_.size() != names_.size()) return "has a different number of values than the header";
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const bool given = columns_[i] < cells_.size() && !cells_[columns_[i]].empty();
       values[i] = given ? cells_[columns_[i]] : std::string_view();
@@ -155,7 +155,7 @@ class CsvParser final : public LineParser {
     }
   }
 
-  // Two quotes stand for one.
+  // Two quotes mean one quote.
   bool TakeQuoted(std::string_view& line) {
     for (line.remove_prefix(1);; unquoted_ += '"') {
       const std::size_t end = line.find('"');
@@ -168,7 +168,7 @@ class CsvParser final : public LineParser {
   }
 
   std::vector<std::string> names_;
-  std::vector<std::size_t> columns_;  // of each value; beyond the last one: none
+  std::vector<std::size_t> columns_;  // of each value; a number beyond the last one: no value
   Values cells_;
   std::string unquoted_;
 };
@@ -185,7 +185,7 @@ Result<std::unique_ptr<LineParser>> MakeNginxParser(const std::string& log,
 
 }  // namespace
 
-// The first line may be torn, so a few are tried.
+// The first line may be torn, so a few lines are tried.
 Result<std::unique_ptr<LineParser>> MakeLineParser(const LogStart& start,
                                                    const std::vector<Wanted>& wanted) {
   constexpr int kTried = 20;
@@ -200,8 +200,8 @@ Result<std::unique_ptr<LineParser>> MakeLineParser(const LogStart& start,
   if (header.ends_with('\r')) header.remove_suffix(1);
   if (header.find(',') == std::string_view::npos) {
     return InvalidArgument(start.name +
-                           ": is no log in nginx's combined format, of JSON lines, or CSV with a "
-                           "header; none of its first lines is");
+                           ": is not a log in nginx's combined format, JSON lines or CSV with a "
+                           "header; none of its first lines has one of these formats");
   }
   auto csv = std::make_unique<CsvParser>(header);
   if (auto chosen = csv->Choose(start.name, wanted); !chosen) return chosen.error();

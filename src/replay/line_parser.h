@@ -14,9 +14,9 @@ namespace sluice::replay {
 
 // A value to take from each line.
 struct Wanted {
-  std::string name;         // what it is for, as in messages
+  std::string name;         // what it is for, in the words of messages
   std::string field;        // "userId"; in JSON also "usage.total"
-  bool must_exist = false;  // an error, where a format knows its fields
+  bool must_exist = false;  // its absence is an error, if the format knows its fields
 };
 
 class LineParser {
@@ -24,12 +24,12 @@ class LineParser {
   virtual ~LineParser() = default;
 
   // Sets `values` to those wanted, in order; data() is null where the line has none. They are valid
-  // until the next call, while the line is. Returns what is wrong with the line, or null. REQUIRES:
-  // 64 bytes may be read beyond the end of `line`.
+  // until the next call, as long as the line is. Returns what is wrong with the line, or null.
+  // REQUIRES: 64 bytes may be read beyond the end of `line`.
   virtual const char* Parse(std::string_view line, std::vector<std::string_view>& values) = 0;
 };
 
-// `start` is the beginning of the log, from which the format is known; `name` is that of the file.
+// `start` is the beginning of the log, which shows the format; `name` is the name of the file.
 // For CSV its first line is the header. Fails if a field that must exist does not.
 struct LogStart {
   std::string name;

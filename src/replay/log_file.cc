@@ -12,7 +12,7 @@ namespace sluice::replay {
 namespace {
 
 constexpr std::size_t kStart = std::size_t{64} << 10;
-constexpr std::size_t kPadding = 64;  // may be read beyond the last line
+constexpr std::size_t kPadding = 64;  // bytes that may be read beyond the last line
 
 }  // namespace
 
@@ -20,7 +20,7 @@ Result<std::unique_ptr<LogFile>> LogFile::Open(const std::string& path) {
   const bool is_input = path == "-";
   struct stat status {};
   if (!is_input && stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-    return InvalidArgument(path + ": is a directory; name the log files in it");
+    return InvalidArgument(path + ": is a directory; give the log files in it");
   }
   gzFile file = is_input ? gzdopen(dup(STDIN_FILENO), "rb") : gzopen(path.c_str(), "rb");
   if (file == nullptr) return Error{ErrorCode::kNotFound, path + ": " + std::strerror(errno)};

@@ -16,13 +16,13 @@ namespace sluice::replay {
 
 class LogFile {
  public:
-  // Longer lines are cut.
+  // Longer lines are cut off.
   static constexpr std::size_t kMaxLine = std::size_t{1} << 20;
 
   // "-": standard input.
   static Result<std::unique_ptr<LogFile>> Open(const std::string& path);
 
-  // The beginning, up to 64 KiB, whatever has been read.
+  // The beginning of the file, up to 64 KiB, even after lines were read.
   std::string_view start() const { return start_; }
 
   // The next line without its end; 64 bytes beyond it may be read. Valid until the next call. Empty
@@ -30,12 +30,12 @@ class LogFile {
   std::optional<std::string_view> Next();
 
   const std::string& name() const { return name_; }
-  // Of the last line.
+  // The number of the last line.
   std::uint64_t line_number() const { return number_; }
   bool line_is_cut() const { return cut_; }
-  // Why the file could not be read to its end; empty: it could, so far.
+  // Why the file could not be read to its end; empty if there was no error so far.
   const std::string& fault() const { return fault_; }
-  // Bytes read of the file, and its size; 0 if not known.
+  // The bytes read so far, and the size of the file; 0 if not known.
   std::uint64_t bytes_read() const;
   std::uint64_t size() const { return size_; }
 
@@ -45,7 +45,7 @@ class LogFile {
   };
 
   LogFile(std::string name, gzFile file, std::uint64_t size);
-  // Appends to the buffer. False: nothing came.
+  // Appends to the buffer. Returns false if there was nothing to read.
   bool Fill();
 
   const std::string name_;
@@ -53,7 +53,7 @@ class LogFile {
   const std::uint64_t size_;
   std::string start_;
   std::vector<char> buffer_;
-  std::size_t begin_ = 0;  // of what is not yet taken of the buffer
+  std::size_t begin_ = 0;  // of the part of the buffer that is not taken yet
   std::size_t end_ = 0;
   std::uint64_t number_ = 0;
   bool cut_ = false;

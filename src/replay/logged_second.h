@@ -11,7 +11,7 @@
 
 namespace sluice::replay {
 
-// What the requests of a log have.
+// The shape of a log's requests: their amounts and attributes.
 struct RequestShape {
   std::string domain;
   std::vector<std::string> attributes;
@@ -38,11 +38,11 @@ class LoggedSecond {
   void Add(const TimeStamp& stamp, LinePlace place, const std::vector<std::int64_t>& numbers,
            std::span<const std::string_view> values);
 
-  // Orders the requests by time, and those of one time as they were added. Before, those whose
-  // stamps are whole seconds are spread evenly over the second.
+  // Orders the requests by time; requests of equal time stay in the order in which they were added.
+  // First spreads requests whose stamps are whole seconds evenly over the second.
   void Order();
 
-  // Replaces `request` by that of `entry`; it is valid until this is changed.
+  // Replaces `request` by the request of `entry`. It is valid until this object changes.
   void Fill(const Entry& entry, const RequestShape& shape, CheckRequest& request) const;
 
   void Clear();

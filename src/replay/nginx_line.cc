@@ -9,7 +9,8 @@ constexpr std::string_view kNone;
 
 std::string_view UnlessDash(std::string_view text) { return text == "-" ? kNone : text; }
 
-// The text up to `end`, which is removed with it from `rest`. Null: there is no `end`.
+// Removes the text up to `end`, and `end`, from `rest`, and returns the text. Null if there is no
+// `end`.
 std::string_view TakeUntil(char end, std::string_view& rest) {
   const std::size_t found = rest.find(end);
   if (found == std::string_view::npos) return kNone;
@@ -24,7 +25,7 @@ bool Skip(std::string_view text, std::string_view& rest) {
   return true;
 }
 
-// The text in quotes at the beginning of `rest`. Null: it does not end.
+// The text in quotes at the beginning of `rest`. Null if the quote is not closed.
 std::string_view TakeQuoted(std::string_view& rest) {
   for (std::size_t end = 1; (end = rest.find('"', end)) != std::string_view::npos; ++end) {
     const std::size_t slashes = end - 1 - rest.find_last_not_of('\\', end - 1);

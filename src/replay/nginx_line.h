@@ -12,7 +12,7 @@
 namespace sluice::replay {
 
 struct NginxLine {
-  // The names of its fields; endpoint and path are the same one.
+  // The names of its fields; endpoint and path are the same field.
   static constexpr std::array<std::string_view, 11> kFields = {
       "client_ip", "user",  "time",    "method",     "endpoint", "query",
       "status",    "bytes", "referer", "user_agent", "path"};

@@ -1,6 +1,6 @@
-// The embedded store of a server in virtual time. Decides each check at the time that it was
-// submitted at, but several together: to fetch the memory of their counters takes longer than to
-// decide, and no longer for all of them than for one.
+// The embedded store of a server in virtual time. Decides each check at the time at which it was
+// submitted, but several together: fetching the memory of counters takes longer than deciding, and
+// for several checks it takes no longer than for one.
 //
 // One thread at a time.
 #pragma once
@@ -17,7 +17,7 @@ namespace sluice::replay {
 
 class QueuedStore final : public Store {
  public:
-  // The most checks that wait.
+  // The maximum number of waiting checks.
   static constexpr std::size_t kQueued = 16;
 
   explicit QueuedStore(std::size_t max_memory)
@@ -32,10 +32,10 @@ class QueuedStore final : public Store {
   bool Settle(const StoreCheck& settle) override { return counters_.Settle(settle); }
   std::size_t PartOf(std::string_view key) const override { return counters_.PartOf(key); }
 
-  // Decides the checks that wait, in order.
+  // Decides the waiting checks, in order.
   void DecideAll();
 
-  // While a check is decided, it; null otherwise.
+  // The check that is being decided; null if none is.
   const StoreCheck* deciding() const { return deciding_; }
   std::size_t counters() const { return counters_.size(); }
   std::size_t memory() const { return counters_.memory(); }

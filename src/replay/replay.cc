@@ -34,7 +34,7 @@ void Compare(ReplayResult& result, std::size_t count) {
   }
 }
 
-// False: the memory is full.
+// Returns false if the memory is full.
 bool DecideSecond(const RequestLog& log, const LoggedSecond& second, ReplayResult& result) {
   const auto& entries = second.entries();
   if (result.first == Time()) result.first = entries.front().at;

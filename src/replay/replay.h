@@ -1,5 +1,5 @@
-// Runs logs through rules in virtual time: what would have been denied, to whom and when. The state
-// before the log is empty.
+// Runs logs through rules in virtual time: finds what would have been denied, to whom and when. The
+// state before the log is empty.
 //
 // One thread at a time.
 #pragma once
@@ -23,7 +23,7 @@ struct ReplayOptions {
   Domain rules;
   std::optional<Domain> against;  // other rules for the same requests
   std::size_t max_memory = 0;     // of the counters of all rules
-  // Called now and then.
+  // Called from time to time, to show the progress.
   std::function<void(const RequestLog& log)> on_progress = [](const RequestLog&) {};
 };
 
@@ -32,12 +32,12 @@ struct ReplayResult {
   RequestShape shape;
   std::unique_ptr<VirtualServer> server;
   std::unique_ptr<VirtualServer> against;  // or null
-  // Requests that only the rules deny, and only those compared with.
+  // Requests that only these rules deny, and requests that only the other rules deny.
   std::uint64_t newly_denied = 0;
   std::uint64_t newly_allowed = 0;
   Time first;
   Time last;
-  // Why it ended before the log; empty: it did not.
+  // Why the replay ended before the log; empty if it did not.
   std::string stopped;
 };
 
@@ -47,7 +47,7 @@ Result<ReplayResult> Replay(ReplayOptions options);
 std::vector<std::string> AttributesOf(const Domain& domain);
 
 // Removes the limits of concurrency, since a log does not say how long requests run. Returns the
-// names of the rules that had some.
+// names of the rules that had such limits.
 std::vector<std::string> RemoveConcurrency(Domain& domain);
 
 // The amounts that limits of `domain` count and `fields` lacks, sorted. Not the cost and requests.

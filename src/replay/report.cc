@@ -45,10 +45,11 @@ std::vector<std::string> NotesOn(const ReplayResult& result) {
   const LogFacts& log = result.log;
   if (!result.stopped.empty()) notes.push_back("Ended before the log: " + result.stopped + ".");
   if (log.not_understood > 0) {
-    notes.push_back(CountText(log.not_understood) + " lines are left out: no requests.");
+    notes.push_back(CountText(log.not_understood) + " lines are left out: they are not requests.");
   }
   if (log.late > 0) {
-    notes.push_back(CountText(log.late) + " lines are left out: later than --reorder.");
+    notes.push_back(CountText(log.late) +
+                    " lines are left out: they came later than --reorder allows.");
   }
   for (const LineFault& fault : log.faults) {
     notes.push_back(fmt::format("{}, line {}: {}.", fault.log, fault.line, fault.what));

@@ -11,16 +11,16 @@ namespace sluice::replay {
 
 inline constexpr std::size_t kKeysShown = 10;
 
-// The keys that a rule denied most, the most denied first; equal ones by name.
+// The keys that a rule denied most, in descending order; keys with equal counts by name.
 std::vector<std::pair<std::string, DeniedKey>> MostDenied(const VirtualServer::RuleTally& rule);
 
-// The rules by id, without those that checked nothing; the most denied first.
+// The ids of the rules that checked something, in descending order of denials.
 std::vector<std::size_t> RulesByDenials(const VirtualServer& server);
 
 // The interval of a series with the most denials; size() if there are none.
 std::size_t WorstInterval(const Timeline& timeline, std::size_t series);
 
-// What the reader of the numbers must know, one sentence each: lines that are missing, attributes
+// What readers of the numbers must know, one sentence each: lines that are missing, attributes
 // that no line has, and what a replay cannot know.
 std::vector<std::string> NotesOn(const ReplayResult& result);
 
@@ -33,7 +33,7 @@ std::string ShareText(const Tally& tally);
 // "1,234,567".
 std::string CountText(std::uint64_t count);
 
-// One file that needs no other: tables and charts.
+// A report with tables and charts, in one file that needs no other.
 std::string HtmlReport(const ReplayResult& result, const std::string& title);
 
 }  // namespace sluice::replay

@@ -87,16 +87,17 @@ Result<void> RequestLog::ReadOn() {
     std::size_t memory = 0;
     for (const auto& [second, requests] : seconds_) memory += requests->memory();
     if (memory > options_.max_memory) {
-      return Error{ErrorCode::kResourceExhausted,
-                   fmt::format("{}, line {}: the requests of {} s, which wait for the order of "
-                               "lines, do not fit; give more --memory, or less --reorder",
-                               source->file->name(), source->file->line_number(), seconds_.size())};
+      return Error{
+          ErrorCode::kResourceExhausted,
+          fmt::format("{}, line {}: {} seconds of requests that wait to be sorted do not fit; "
+                      "give more --memory, or less --reorder",
+                      source->file->name(), source->file->line_number(), seconds_.size())};
     }
   }
   return {};
 }
 
-// The log that determines what is complete; null: all are at their ends.
+// The log that determines which seconds are complete; null if all logs have ended.
 RequestLog::Source* RequestLog::Laggard() {
   Source* laggard = nullptr;
   for (Source& source : sources_) {
@@ -109,7 +110,7 @@ RequestLog::Source* RequestLog::Laggard() {
   return laggard;
 }
 
-// Until its newest time is in another second, or some lines.
+// Reads until its newest time is in another second, or until a few lines were read.
 void RequestLog::Read(Source& source) {
   constexpr int kMost = 100'000;
   const std::int64_t second = source.newest == Time::min() ? 0 : SecondOfTime(source.newest);
@@ -136,13 +137,13 @@ const char* RequestLog::Take(Source& source, std::string_view line) {
     source.last_time = ParseTimeStamp(text);
     source.last_stamp = text;
   }
-  if (!source.last_time) return "has no time, or not in a known form";
+  if (!source.last_time) return "has no time in a known format";
   numbers_.assign(numbers_.size(), 0);
   numbers_[0] = 1;
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     const std::string_view units = values_[kTime + 1 + i];
     if (!units.empty() && !ParseUnits(units, numbers_[i])) {
-      return "has a cost or an amount that is no whole number from 0 to 2^53";
+      return "has a cost or an amount that is not a whole number from 0 to 2^53";
     }
   }
   const Time at = source.last_time->at;

@@ -19,15 +19,16 @@
 
 namespace sluice::replay {
 
-// Where the fields of a request are in a line, by name.
+// Says where the fields of a request are in a line, by name.
 struct LogMapping {
-  std::map<std::string, std::string> attributes;  // others are in the field of their name
-  std::optional<std::string> time;                // otherwise "time"
-  std::optional<std::string> cost;                // otherwise 1
+  std::map<std::string, std::string>
+      attributes;                   // attributes that are not listed are in the field of their name
+  std::optional<std::string> time;  // otherwise "time"
+  std::optional<std::string> cost;  // otherwise 1
   std::map<std::string, std::string> amounts;
 };
 
-// A line that is no request.
+// A line that is not a request.
 struct LineFault {
   std::string log;
   std::uint64_t line = 0;
@@ -40,9 +41,10 @@ struct LogFacts {
   std::uint64_t lines = 0;
   std::uint64_t requests = 0;
   std::uint64_t not_understood = 0;
-  std::uint64_t late = 0;                // came later than the reorder window
-  std::vector<LineFault> faults;         // the first of both
-  std::vector<std::uint64_t> present{};  // requests that have the attribute, as in the shape
+  std::uint64_t late = 0;         // came later than the reorder window
+  std::vector<LineFault> faults;  // the first of both kinds
+  std::vector<std::uint64_t>
+      present{};  // requests that have the attribute, in the order of the shape
 };
 
 class RequestLog {
@@ -52,8 +54,8 @@ class RequestLog {
     LogMapping mapping;
     std::string domain;
     std::vector<std::string> attributes;  // that rules use
-    Duration reorder{};                   // how much later than a later one a line may come
-    std::size_t max_memory = 0;           // of the lines that wait for others
+    Duration reorder{};                   // how late a line may come after a line with a later time
+    std::size_t max_memory = 0;           // of the lines that wait to be sorted
   };
 
   static Result<std::unique_ptr<RequestLog>> Open(Options options);
@@ -65,7 +67,7 @@ class RequestLog {
   const RequestShape& shape() const { return shape_; }
   const LogFacts& facts() const { return facts_; }
   std::string NameOf(LinePlace place) const;
-  // Of all logs, in bytes; the size is 0 if not known.
+  // The progress over all logs, in bytes; the size is 0 if not known.
   std::uint64_t bytes_read() const;
   std::uint64_t size() const;
 
@@ -74,14 +76,14 @@ class RequestLog {
     std::unique_ptr<LogFile> file;
     std::unique_ptr<LineParser> parser;
     Time newest = Time::min();
-    std::string last_stamp;  // what follows, as text: often the same again
+    std::string last_stamp;  // the next time as text: often the same again
     std::optional<TimeStamp> last_time;
   };
   using Seconds = std::map<std::int64_t, std::unique_ptr<LoggedSecond>>;
 
   explicit RequestLog(Options options) : options_(std::move(options)) {}
   Result<void> OpenAll();
-  // Reads lines until a second is complete, which none of the following lines can change.
+  // Reads lines until a second is complete, so that no later line can change it.
   Result<void> ReadOn();
   void Read(Source& source);
   const char* Take(Source& source, std::string_view line);
@@ -94,7 +96,7 @@ class RequestLog {
   std::vector<Wanted> wanted_;
   std::vector<Source> sources_;
   Seconds seconds_;              // that wait
-  Time complete_ = Time::min();  // nothing earlier can follow
+  Time complete_ = Time::min();  // no earlier line can follow
   std::unique_ptr<LoggedSecond> current_;
   std::unique_ptr<LoggedSecond> spare_;
   std::int64_t cached_second_ = 0;

@@ -12,7 +12,7 @@
 namespace sluice::replay {
 namespace {
 
-// Limits nearer to each other than this are not searched between.
+// If two limits differ by less than this, limits between them are not tried.
 constexpr double kPrecision = 1.01;
 constexpr double kStep = 8;
 
@@ -66,7 +66,7 @@ std::size_t CountLimits(const Rule& rule) {
   return count;
 }
 
-// A rule that denies and counts as `rule` does without limits.
+// A rule without limits that denies and exempts like `rule`.
 Rule WithoutLimits(Rule rule) {
   rule.limits.limits.clear();
   for (Override& other : rule.overrides) other.limits.limits.clear();
@@ -159,7 +159,7 @@ std::optional<Domain> Suggestion::NextTrial() {
   return trial;
 }
 
-// Limits are whole numbers, so between two factors nothing may be left to try.
+// Limits are whole numbers, so there may be no untried limit between two factors.
 void Suggestion::Choose(Group& group) const {
   if (group.enough == 0) {
     group.trial = group.too_low * kStep;

@@ -1,6 +1,6 @@
-// Searches limits that would have denied a given share of their requests. Each is treated alone,
-// without the others. Its rate and burst are scaled by the same factor. Limits that share counters
-// (those of overrides) are scaled together. Limits of concurrency stay as they are.
+// Searches for limits that would have denied a given share of their requests. Each limit is treated
+// as if it were the only one. Its rate and burst are scaled by the same factor. Limits that share
+// counters (those of overrides) are scaled together. Limits of concurrency stay as they are.
 //
 // One thread at a time.
 #pragma once
@@ -24,24 +24,24 @@ Limit Scaled(const Limit& limit, double factor, bool may_lengthen);
 
 class Suggestion {
  public:
-  // The limits of `domain` are to deny at most `share` of what they check.
+  // The limits of `domain` should deny at most `share` of what they check.
   Suggestion(Domain domain, double share);
 
   // The rules to replay next; empty when the search is done.
   std::optional<Domain> NextTrial();
-  // What `server` did with them.
+  // Learns from what `server` did with these rules.
   void Learn(const VirtualServer& server);
 
   // The result for limits that share counters.
   struct Found {
     std::string rule;
     double factor = 1;     // of the suggested limits
-    Tally now;             // of the limits as they are
+    Tally now;             // of the unscaled limits
     Tally then;            // of those suggested
-    bool possible = true;  // false: even a million times the limits deny more
+    bool possible = true;  // false: even limits a million times as large deny more
   };
   std::vector<Found> found() const;
-  // The rules with the limits found.
+  // The rules with the suggested limits.
   Domain Suggested() const;
 
  private:
@@ -53,8 +53,8 @@ class Suggestion {
     std::string tag;                                // of the counters
     std::vector<std::pair<int, std::size_t>> of{};  // override, or -1, and index of each limit
     double too_low = 0;                             // denies too much
-    double enough = 0;                              // denies no more than the share; 0: none known
-    double trial = 1;                               // to replay next
+    double enough = 0;  // a factor that denies no more than the share; 0: none is known
+    double trial = 1;   // to replay next
     Tally now{};
     Tally then{};  // with `enough`
     bool done = false;

@@ -11,7 +11,7 @@ constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// Takes text from the front. After a fault, everything fails.
+// Takes text from the front. After an error, every further call fails.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest_(text) {}
@@ -42,7 +42,7 @@ class Scanner {
     return static_cast<unsigned>(found / 3 + 1);
   }
 
-  // Digits of a fraction of a second; further ones than those of µs are dropped.
+  // The digits of a fraction of a second. Digits beyond microseconds are dropped.
   Duration Fraction() {
     std::int64_t micros = 0;
     std::int64_t unit = 100'000;
@@ -96,7 +96,8 @@ std::optional<TimeStamp> FinishDate(const Date& date, Scanner& scan) {
   return TimeStamp{Time(sys_days(day)) + clock + fraction, whole};
 }
 
-// By its digits: up to 11 are seconds, 14 milliseconds, 17 microseconds, 18 and 19 nanoseconds.
+// The number of digits decides: up to 11 are seconds, up to 14 milliseconds, up to 17 microseconds,
+// 18 and 19 nanoseconds.
 std::optional<TimeStamp> ParseNumber(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -12,13 +12,14 @@ namespace sluice::replay {
 
 struct TimeStamp {
   Time at;
-  bool whole_second = false;  // it does not say when in the second
+  bool whole_second = false;  // it does not say the time within the second
 
   bool operator==(const TimeStamp&) const = default;
 };
 
 // "25/Nov/2026:15:16:49 +0100", "2026-11-25T15:16:49.123+01:00" (without offset: UTC), or a number
-// since 1970 of seconds, milliseconds, microseconds or nanoseconds, by its digits.
+// of seconds, milliseconds, microseconds or nanoseconds since 1970, which its number of digits
+// tells apart.
 std::optional<TimeStamp> ParseTimeStamp(std::string_view text);
 
 }  // namespace sluice::replay

@@ -1,5 +1,5 @@
-// Counts over time, in at most a few hundred intervals of equal length, whatever the time that the
-// log spans: the intervals get longer as it grows.
+// Counts over time, in at most a few hundred intervals of equal length. The intervals get longer as
+// the time that the log spans grows.
 //
 // One thread at a time.
 #pragma once
@@ -31,7 +31,7 @@ class Timeline {
 
   explicit Timeline(std::size_t series) : series_(series) {}
 
-  // Makes `second` the current one; not earlier than those before.
+  // Makes `second` the current one. It must not be earlier than the previous one.
   void MoveTo(std::chrono::sys_seconds second);
 
   // The counts of a series in the interval of the current second.
@@ -41,7 +41,7 @@ class Timeline {
     return tallies[current_];
   }
 
-  // By interval; those at the end may be left out.
+  // Counts by interval. Intervals at the end may be left out.
   const std::vector<Tally>& Of(std::size_t series) const { return series_[series]; }
 
   // How many intervals there are, the start of the first, and their length.

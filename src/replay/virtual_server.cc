@@ -91,7 +91,7 @@ void VirtualServer::Count(const Call& call, const Result<CheckAnswer>& answer) {
   CountRules(*answer, call.at);
 }
 
-// Limits of one rule follow each other, as do the attributes that it lacks.
+// Limits of one rule are adjacent, and so are the attributes that it lacks.
 void VirtualServer::CountRules(const CheckAnswer& answer, Time at) {
   const auto& limits = answer.limits;
   for (std::size_t i = 0; i < limits.size();) {

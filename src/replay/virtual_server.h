@@ -1,5 +1,5 @@
 // A server with its rules and an embedded store, in virtual time: it decides the requests of a log
-// as a sluiced would have done that had started before the first of them.
+// as a sluiced would have decided them if it had started before the first one.
 //
 // One thread at a time.
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace sluice::replay {
 
-// What became of a request.
+// The outcome of a request.
 enum class Outcome : std::uint8_t { kAllowed, kDenied, kRefused };
 
 // How often a rule denied a key, and when first and last.
@@ -40,7 +40,7 @@ class VirtualServer {
   struct RuleTally {
     Tally all;
     std::uint64_t skipped = 0;  // requests that matched but lack an attribute
-    // By the values of `per`, as in the counter's key.
+    // Keyed by the values of `per`, as in the counter's key.
     std::unordered_map<std::string, DeniedKey, StringHash, std::equal_to<>> denied_keys;
   };
 
@@ -48,11 +48,12 @@ class VirtualServer {
   VirtualServer(std::shared_ptr<const RuleIndex> index, std::size_t max_memory);
   ~VirtualServer();
 
-  // Decides the requests of `second`, in order, which is not before the seconds before. Returns the
-  // position of the first one whose counters do not fit in memory: it and the rest are not counted.
+  // Decides the requests of `second`, in order. Seconds must not go backwards. Returns the position
+  // of the first request whose counters do not fit in memory; it and the following requests are not
+  // counted.
   std::optional<std::size_t> Decide(const LoggedSecond& second, const RequestShape& shape);
 
-  // Of the last second, by request.
+  // The outcomes of the last second, by request.
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
 
   const RuleIndex& index() const { return *index_; }
@@ -62,7 +63,7 @@ class VirtualServer {
   // The first error of a refused request.
   const std::string& refusal() const { return refusal_; }
   const std::vector<RuleTally>& rules() const { return rules_; }  // by id
-  // Series 0 is of all requests, series 1 + id of a rule.
+  // Series 0 counts all requests, series 1 + id those of a rule.
   const Timeline& timeline() const { return timeline_; }
   std::size_t counters() const { return store_.counters(); }
 

@@ -12,7 +12,7 @@ void BatchQueue::Post() {
   loop_.Post([this] { Run(); });
 }
 
-// A batch without checks left may be used for another call at once.
+// When a batch has no checks left, it may be used for another call at once.
 void BatchQueue::Run() {
   std::size_t budget = kChecksPerIteration;
   while (budget > 0 && !batches_.empty()) {

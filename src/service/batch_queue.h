@@ -1,5 +1,5 @@
-// The long batches of one io thread, in order of arrival. Each starts its checks after those before
-// it, so an iteration starts a bounded number, and few batches hold results.
+// The long batches of one io thread, in order of arrival. Each starts its checks after those of
+// earlier batches. So an iteration starts a bounded number of checks, and few batches hold results.
 //
 // Loop thread only. Must outlive its batches.
 #pragma once
@@ -17,7 +17,8 @@ class BatchQueue {
 
   class Batch {
    public:
-    // Starts at most `budget` more checks and takes them off it. Returns whether some are left.
+    // Starts at most `budget` more checks and subtracts them from `budget`. Returns whether checks
+    // are left.
     virtual bool StartSome(std::size_t& budget) = 0;
 
    protected:
@@ -26,7 +27,7 @@ class BatchQueue {
 
   explicit BatchQueue(net::Loop& loop) : loop_(loop) {}
 
-  // Calls `batch.StartSome` in later iterations until none is left.
+  // Calls `batch.StartSome` in later iterations until no check is left.
   void Add(Batch& batch);
 
  private:

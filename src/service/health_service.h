@@ -22,15 +22,15 @@ class HealthService {
   HealthService();
   ~HealthService();
 
-  // Adds Check and Watch. They report on the services in `methods` at this time, on their own, and
-  // on `other_names`, which callers also use.
+  // Adds Check and Watch. They report on the services that `methods` has at this time, on this
+  // service, and on `other_names`, which callers also use.
   void AddTo(rpc::Methods& methods, const std::vector<std::string>& other_names = {});
 
   // Sets all services to SERVING or NOT_SERVING and notifies the watchers. They are SERVING at
   // first.
   void SetReady(bool ready);
 
-  // Sets all services to NOT_SERVING for good, and notifies the watchers.
+  // Sets all services to NOT_SERVING permanently, and notifies the watchers.
   void StopServing();
 
   bool ready() const { return ready_.load(std::memory_order_acquire); }

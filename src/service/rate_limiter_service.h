@@ -30,7 +30,7 @@ class RateLimiterService {
 
     BatchQueue batches;
     BatchedCheckPool items;
-    std::string response;  // for the time of one Finish
+    std::string response;  // used only during one Finish
   };
 
   Limiter& limiter_;

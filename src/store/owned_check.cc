@@ -32,7 +32,7 @@ void OwnedCheck::GiveBackAll() {
   for (CounterCheck& counter : counters) counter.units = 0;
 }
 
-// Nobody waits for the copy.
+// No caller waits for the copy.
 void OwnedCheck::Own() {
   in_order = false;
   deadline = last_deadline = SteadyTime::max();

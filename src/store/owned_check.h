@@ -1,4 +1,4 @@
-// A copy of a check that owns its keys and limits: what a store keeps after the owner of the check
+// A copy of a check that owns its keys and limits. A store keeps it after the owner of the check
 // has been answered.
 #pragma once
 
@@ -11,10 +11,10 @@ namespace sluice {
 
 class OwnedCheck : public StoreCheck {
  public:
-  // Out parameters included, but without deadlines and order.
+  // Copies out parameters, too, but not deadlines and order.
   explicit OwnedCheck(const StoreCheck& check);
 
-  // Of one counter of `check`, in another mode, which concerns no grants.
+  // A copy with one counter of `check`, in another mode. It concerns no grants.
   OwnedCheck(const StoreCheck& check, const CounterCheck& counter, Mode mode);
 
   // Becomes the check that returns the grant which its one counter got.

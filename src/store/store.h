@@ -1,5 +1,5 @@
-// The storage of counters. One narrow, asynchronous interface, implemented by store/memory and
-// store/redis; tests/store/conformance_test.cc requires the same answers of both.
+// The storage of counters. A narrow, asynchronous interface, implemented by store/memory and
+// store/redis; tests/store/conformance_test.cc requires the same answers from both.
 #pragma once
 
 #include <cstddef>
@@ -39,14 +39,14 @@ struct CounterCheck {
   std::uint16_t group = 0;
   // What the check takes, tests or gives back here, from 0 to kMaxCost. 0: takes nothing, but the
   // counter denies while it is beyond its limit. kSettle: the units used, or kAsTaken; slots are
-  // released whatever it says. For kRenew and kInspect it is not used.
+  // released in any case. For kRenew and kInspect it is not used.
   std::int64_t units = 1;
   // store/memory: the counter's initial content, unless it already continues from this seed; null:
   // the existing counter, or a new one. Lives until OnDecided.
   const CounterSeed* seed = nullptr;
 
-  // If the check concerns grants: the grant of this counter that its server returns, which comes
-  // first, and the one it wants, which comes last, if the check is admitted.
+  // If the check concerns grants: the grant of this counter that its server returns (applied before
+  // the check), and the one that it wants (taken after the check, if that is admitted).
   GrantReturn returned{};
   GrantWish wanted{};
   Grant grant{};           // out: the one it got
@@ -58,8 +58,9 @@ struct CounterCheck {
   Verdict verdict;                        // out; undefined if the counter failed
   Time decided_at;                        // out, like `verdict`: on its store's clock
   std::optional<StoreFailure> failure{};  // out
-  // out: the check took its units here, from a counter that was as in `before`. Store::Undo reverts
-  // that. For modes other than kConsume and kPeek, `before` is from after the check.
+  // out: the check took its units here; `before` is the state of the counter before that.
+  // Store::Undo reverts it. For modes other than kConsume and kPeek, `before` is the state after
+  // the check.
   bool charged = false;
   CounterSnapshot before{};
 };
@@ -68,9 +69,9 @@ struct CounterCheck {
 class LateReply {
  public:
   virtual ~LateReply() = default;
-  // The check was not admitted: what it was charged, or will be, is undone. While the store runs.
-  // A lease of units need not be undone: nobody has it, so it is settled with 0, even if no reply
-  // tells whether it was taken.
+  // The check was not admitted: what it was charged, or will be, is undone. This happens while the
+  // store runs. A lease of units need not be undone: nobody has it, so it is settled with 0, even
+  // if no reply says whether it was taken.
   virtual void Undo() = 0;
 };
 
@@ -85,43 +86,44 @@ class StoreCheck {
 
   std::vector<CounterCheck> counters;  // at least one, keys distinct, groups ascending
   Demand demand;
-  // Required by each check that takes slots, by kRenew, kSettle and kInspect, and if
-  // `leases_units`. Without that, the lease is one of slots only, and those modes concern slots.
+  // Required if the check takes slots, for kRenew, kSettle and kInspect, and if `leases_units` is
+  // set. Without `leases_units`, the lease has only slots, and these modes concern slots.
   std::optional<Lease> lease;
-  // The lease covers the units of all counters. The store keeps a record of what each has taken:
-  // kConsume enters it, and kRenew, kSettle and kInspect, which name the same counters in the same
-  // order, go by it. kCharge enters a record of slots that it takes, and of units, at most
-  // MostAtOnce, that are charged already: it charges none. The counters of one shadow rule have one
-  // hash tag.
+  // The lease covers the units of all counters. The store keeps a record of what was taken from
+  // each. kConsume writes it. kRenew, kSettle and kInspect name the same counters in the same order
+  // and use it. kCharge writes a record of the slots that it takes, and of units (at most
+  // MostAtOnce) that have already been charged: it does not charge them. The counters of one shadow
+  // rule have one hash tag.
   bool leases_units = false;
-  // A kConsume or kPeek without lease that returns grants, wants some, or asks which are out. It is
-  // not coalesced. If it fails other than by kTimeout, nothing was returned.
+  // A kConsume or kPeek without a lease that returns grants, wants grants, or asks which are out.
+  // It is not coalesced. If it fails other than by kTimeout, nothing was returned.
   bool concerns_grants = false;
   // Decided after every earlier in-order check from this thread that shares a counter with it.
   bool in_order = false;
   // When the store stops waiting: kTimeout or kUnsent.
   SteadyTime deadline = SteadyTime::max();
-  // The caller's deadline: kCallerTimeout. A store that was late itself may wait beyond `deadline`,
-  // once, but never beyond this.
+  // The caller's deadline: kCallerTimeout. If the store itself was late, it may wait beyond
+  // `deadline` once, but never beyond this.
   SteadyTime last_deadline = SteadyTime::max();
 
   bool admitted = false;  // out: group 0 admits; kRenew: the lease holds; false if a counter failed
   // out, if `leases_units`. kRenew and kInspect: kSettled means that the lease can still be
   // settled, until kSettlesFor after `lease_ends`.
   Settled settled = Settled::kNotFound;
-  Time lease_ends;  // out, if `leases_units` and it can still be settled: on the store's clock
+  Time lease_ends;  // out, if `leases_units` and the lease can still be settled: on the store's
+                    // clock
   Time decided_at;  // out: on the store's clock; of its counters, the latest
   // out: the reply that it may still get. Null if there is none. For Store::Undo.
   std::shared_ptr<LateReply> late;
 
-  // What it asks of `counter`, one of its own.
+  // What the check asks of `counter`, which is one of its counters.
   CounterDemand DemandOf(const CounterCheck& counter) const {
     const bool only_enters =
         leases_units && demand.mode == Mode::kCharge && !TakesLeases(*counter.limit);
     return {demand, only_enters || counter.units == kAsTaken ? 0 : counter.units};
   }
 
-  // Whether it takes nothing from any counter, whatever its mode.
+  // Whether it takes nothing from any counter, in any mode.
   bool HasNoUnits() const;
 
   // The failure of the first counter that has one.
@@ -130,7 +132,7 @@ class StoreCheck {
   // For stores: sets `failure` on all counters.
   void Fail(StoreFailure failure);
 
-  // For stores: copies what is asked, without the counters.
+  // For stores: copies the parameters of the check, without the counters.
   void AskLike(const StoreCheck& check);
 
   // Returns the check to its owner: called once per Submit, on the same thread, possibly before
@@ -170,7 +172,7 @@ class StoreListener {
   // repeatedly while that lasts.
   virtual void OnPartLost(std::size_t part) = 0;
 
-  // The part answers again, after it was lost or too slow. May be called without either.
+  // The part answers again, after it was lost or too slow. May also be called if it was neither.
   virtual void OnPartFound(std::size_t part) = 0;
 
   // A reply that arrived after `check` had failed: the counters' true state. `check` has verdicts
@@ -192,7 +194,7 @@ class StoreListener {
 // same thread. A store that also allows other threads documents it.
 class Store {
  public:
-  // Stores with more parts count some together.
+  // If a store has more parts, several of them share a number.
   static constexpr std::size_t kParts = 64;
 
   virtual ~Store() = default;
@@ -209,9 +211,9 @@ class Store {
   // this store, and is unchanged since.
   virtual void Undo(const StoreCheck& check) = 0;
 
-  // Settles a lease of units whose caller no longer waits: sent again until the store has answered,
-  // also after an outage. Copies what it needs. False: no room; nothing will be done.
-  // REQUIRES: `settle` is a kSettle with `leases_units`.
+  // Settles a lease of units whose caller no longer waits. The settlement is sent again until the
+  // store has answered, even after an outage. Copies what it needs. Returns false if there is no
+  // room; then nothing is done. REQUIRES: `settle` is a kSettle with `leases_units`.
   virtual bool Settle(const StoreCheck& settle) = 0;
 
   // The part of the store, below kParts, that decides the counter. Each part fails and comes back

@@ -24,11 +24,12 @@ struct AdminOptions {
 
   void AddTo(CLI::App& app);
 
-  // Connects to `address` if it is set. Otherwise connects to the server's address if a token is
-  // set or the server is on another machine, else to the server's admin socket.
+  // Connects to `address` if it is set. Otherwise, if a token is set or the server is on another
+  // machine, connects to the server's address. In all other cases connects to the server's admin
+  // socket.
   Result<std::unique_ptr<Client>> Connect() const;
 
-  // What Connect connects to.
+  // The address that Connect connects to.
   Result<Target> ToTarget() const;
 
  private:

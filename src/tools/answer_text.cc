@@ -84,7 +84,7 @@ std::string ReasonText(const v1::CheckLimitRequest& request, const v1::CheckLimi
   return "by a rule without counters (sluice explain names it)";
 }
 
-// A denied charge is made all the same.
+// A charge is made even if it is denied.
 std::string_view VerdictText(const v1::CheckLimitRequest& request,
                              const v1::CheckLimitResponse& response) {
   const bool allowed = response.decision() == v1::DECISION_ALLOWED;
@@ -140,7 +140,7 @@ std::string SkippedText(const v1::CheckLimitRequest& request,
   return text;
 }
 
-// Whether the limits count something else than the request's cost.
+// Whether the limits count something other than the request's cost.
 bool CountsOtherUnits(const v1::CheckLimitRequest& request,
                       const v1::CheckLimitResponse& response) {
   const std::uint64_t cost = request.has_cost() ? request.cost() : 1;

@@ -109,7 +109,7 @@ void DeclareMessages(CLI::App& app, BenchOptions& options) {
   app.add_option("--key", plan.key_name, "The attribute that varies")
       ->type_name("KEY")
       ->capture_default_str();
-  app.add_option("--keys", plan.keys, "Number of its values: 1000000 and up")
+  app.add_option("--keys", plan.keys, "How many values it has, from 1000000 up")
       ->check(CLI::Range(1U, load::kMaxKeys))
       ->type_name("COUNT")
       ->capture_default_str();
@@ -150,7 +150,7 @@ void DeclareLoad(CLI::App& app, BenchOptions& options) {
   AddDuration(app, "--duration", "How long to measure", [&plan](Duration duration) {
     plan.duration = duration;
   })->default_str("10s");
-  AddDuration(app, "--warm-up", "Load before that, not counted (default: none)",
+  AddDuration(app, "--warm-up", "Load before the measurement, which does not count (default: none)",
               [&plan](Duration duration) { plan.warm_up = duration; });
 }
 
@@ -166,7 +166,7 @@ std::function<int()> DeclareBench(CLI::App& app) {
       ->description("Timeout for connecting, and for the last answers after the end");
   app.parse_complete_callback([options] { CheckTogether(*options); });
   app.footer(
-      "Exit status: 0 if any check was answered and none failed, else 2.\n"
+      "Exit status: 0 if a check was answered and none failed, otherwise 2.\n"
       "Example: sluice bench shop endpoint=/boot/pay --keys 100000 --in-flight 400");
   return [options] { return Bench(*options); };
 }

@@ -50,8 +50,9 @@ std::string RuleText(const v1::ExplainedRule& rule) {
 }
 
 std::string LeaseText(const v1::ExplainedLease& lease) {
-  if (!lease.open()) return "The lease holds nothing: it was settled, or ended, or never was\n";
-  std::string text = fmt::format("OPEN  ends at {}, can be settled for 10 minutes more\n",
+  if (!lease.open())
+    return "The lease holds nothing: it was settled, has ended, or was never taken\n";
+  std::string text = fmt::format("OPEN  ends at {}, can be settled until 10 minutes later\n",
                                  google::protobuf::util::TimeUtil::ToString(lease.ends_at()));
   for (const v1::ExplainedCounter& counter : lease.counters()) {
     text += fmt::format("  {} of {}  {}\n    {}\n", HeldText(counter.status()),

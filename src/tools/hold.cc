@@ -195,7 +195,7 @@ int RunAtItsTime(const HoldOptions& options, const Admission& admission, SignalQ
   return RunCommand(options, signals, was_run);
 }
 
-// What the command says that it used, in lines such as tokens=1312 or cost=3.
+// What the command says it has used, in lines such as tokens=1312 or cost=3.
 Result<v1::SettleLeaseRequest> ReadUsage(const std::string& path) {
   std::ifstream file(path);
   if (!file) return InvalidArgument(fmt::format("{} cannot be read", path));
@@ -216,8 +216,8 @@ Result<v1::SettleLeaseRequest> ReadUsage(const std::string& path) {
   return used;
 }
 
-// What to settle the lease with after the command has ended with `status`. If it was not run:
-// nothing was used.
+// The usage to settle the lease with, after the command has ended with `status`. If the command was
+// not run, nothing was used.
 v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
   v1::SettleLeaseRequest used;
   if (!was_run) {
@@ -229,7 +229,7 @@ v1::SettleLeaseRequest UsageOf(const HoldOptions& options, bool was_run) {
   if (options.settle_from.empty()) return used;
   auto read = ReadUsage(options.settle_from);
   if (read) return std::move(*read);
-  Say("{}; the units stay as taken\n", read.error().message);
+  Say("{}; the units stay charged as taken\n", read.error().message);
   return used;
 }
 
@@ -325,7 +325,7 @@ std::function<int()> DeclareHold(CLI::App& app) {
       ->needs(lease_ttl);
   app.add_option("--overload-status", options->overload_status,
                  "Exit statuses of COMMAND that tell a limit with adapt that the service was "
-                 "overloaded; others than these and 0 tell it nothing")
+                 "overloaded; statuses other than these and 0 tell it nothing")
       ->delimiter(',')
       ->check(CLI::Range(0, 255))
       ->type_name("STATUS,…")
@@ -334,7 +334,7 @@ std::function<int()> DeclareHold(CLI::App& app) {
                "Send the command SIGTERM if the lease is lost");
   options->server.AddTo(app);
   app.footer(
-      "The lease is renewed while COMMAND runs, and released or settled when it ends, however. "
+      "The lease is renewed while COMMAND runs, and released or settled when it ends in any way. "
       "Signals\n"
       "are passed on to it.\n"
       "Exit status: COMMAND's own (128 + signal if one killed it, 126 if it cannot be run, 127 if "

@@ -46,7 +46,7 @@ class LeaseKeeper {
 
   // Releases the lease and stops the renewals. Later changes are not reported.
   Result<void> Release(v1::HoldOutcome outcome);
-  // The same, for a lease of units.
+  // The same for a lease of units, which is settled.
   Result<v1::SettleLeaseResponse> Settle(v1::SettleLeaseRequest used);
 
  private:

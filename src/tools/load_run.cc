@@ -34,7 +34,7 @@ void Watch(const load::Plan& plan, load::Generator& generator) {
     print_at += print_every;
     const std::string progress =
         ProgressText(plan, generator.progress(), std::chrono::duration_cast<Duration>(now - start));
-    // Unlike fmt::print, fputs does not throw if stderr is closed: the load goes on.
+    // Unlike fmt::print, fputs does not throw if stderr is closed: the load continues.
     std::fputs((terminal ? "\r" + progress + "\x1b[K" : progress + "\n").c_str(), stderr);
   }
   if (terminal) std::fputs("\r\x1b[K", stderr);

@@ -55,8 +55,8 @@ std::string Suggestion(std::string_view word, const std::vector<std::string>& wo
   return sluice::DidYouMean(word, views);
 }
 
-// Says what is unknown among the words that the parser could not use, and what may be meant.
-// Returns false if nothing is.
+// Says which of the words that the parser could not use are unknown, and suggests others. Returns
+// false if none is unknown.
 bool ReportUnknown(const CLI::App& app) {
   const auto called = app.get_subcommands();
   const CLI::App& command = called.empty() ? app : *called.front();

@@ -24,7 +24,7 @@ namespace {
 using replay::RemoveConcurrency;
 using replay::RequestLog;
 
-// The lines that wait for others take at most this share of the memory.
+// Lines that wait to be sorted take at most this share of the memory.
 constexpr std::size_t kWaitingShare = 4;
 
 struct Options {
@@ -81,7 +81,7 @@ double ParseShare(const std::string& text) {
       fmt::format("--suggest: found \"{}\"; allowed is a share below 100%, such as 0.1%", text));
 }
 
-// The rules of the domain. Prints what is wrong.
+// The rules of the domain. Prints what is wrong with them.
 std::optional<Domain> LoadDomain(const std::string& path, const std::string& wanted) {
   LoadedRules loaded = ParseRules(ReadRulesAt(path));
   for (const Diagnostic& error : loaded.errors) fmt::print(stderr, "{}\n", error.ToString());
@@ -98,7 +98,7 @@ std::optional<Domain> LoadDomain(const std::string& path, const std::string& wan
   return std::nullopt;
 }
 
-// Shows how much is read, on a terminal.
+// On a terminal, shows how much has been read.
 std::function<void(const RequestLog&)> ShowProgress(std::string pass) {
   if (isatty(STDERR_FILENO) == 0) return [](const RequestLog&) {};
   return [pass = std::move(pass), next = SteadyTime()](const RequestLog& log) mutable {
@@ -168,7 +168,8 @@ int Run(Options options) {
   }
   if (options.suggest) return Suggest(options, *std::move(rules));
   for (const std::string& name : RemoveConcurrency(*rules)) {
-    fmt::print(stderr, "rule {}: concurrency is left out: a log has no ends of requests\n", name);
+    fmt::print(stderr, "rule {}: concurrency is left out: a log does not say when requests ended\n",
+               name);
   }
   const auto result = RunOnce(options, *rules, std::move(against), "");
   if (!result) return Fail(result.error().message);
@@ -181,9 +182,10 @@ int Run(Options options) {
 }
 
 void AddLogOptions(CLI::App& app, RequestLog::Options& log) {
-  app.add_option("LOG", log.paths,
-                 "Logs of nginx's combined format, JSON lines, or CSV with a header; also by gzip; "
-                 "-: standard input")
+  app.add_option(
+         "LOG", log.paths,
+         "Logs of nginx's combined format, JSON lines, or CSV with a header; gzip is unpacked; "
+         "-: standard input")
       ->required();
   AddFields(app, "--attribute", log.mapping.attributes,
             "Field of an attribute, such as user=$.userId; otherwise the field of its name; "
@@ -198,7 +200,7 @@ void AddLogOptions(CLI::App& app, RequestLog::Options& log) {
            CheckParsed(parsed ? Result<void>() : parsed.error(), "--reorder");
            log.reorder = *parsed;
          },
-         "How much later than others a line may come, such as 5s; default: 1s")
+         "How much later than its time a line may come, such as 5s; default: 1s")
       ->type_name("DURATION");
 }
 
@@ -222,7 +224,7 @@ std::function<int()> DeclareReplay(CLI::App& app) {
                  "--suggest reads the log several times, which standard input does not allow");
            }
          },
-         "Print rules whose limits, each alone, would have denied at most this share")
+         "Print rules whose limits, each by itself, would have denied at most this share")
       ->type_name("SHARE")
       ->excludes(against, html);
   app.add_option_function<std::string>(
@@ -230,7 +232,7 @@ std::function<int()> DeclareReplay(CLI::App& app) {
          [options](const std::string& text) {
            CheckParsed(SetBytes(options->memory)(text), "--memory");
          },
-         "Most memory, in MiB or GiB; default: 1GiB")
+         "Maximum memory, in MiB or GiB; default: 1GiB")
       ->type_name("SIZE");
   app.add_flag("--json", options->json, "Print JSON");
   app.footer(

@@ -44,7 +44,8 @@ std::string RuleText(const VirtualServer& server, std::size_t id) {
                         CountText(then.checked));
   }
   if (!tally.denied_keys.empty()) {
-    text += fmt::format("  keys denied: {}; the most:\n", CountText(tally.denied_keys.size()));
+    text +=
+        fmt::format("  keys denied: {}; those denied most:\n", CountText(tally.denied_keys.size()));
   }
   for (const auto& [key, denied] : MostDenied(tally)) {
     text += fmt::format("    {}: {}, {} to {}\n", key, CountText(denied.denied),
@@ -109,7 +110,8 @@ std::string FoundText(const Suggestion::Found& found) {
   if (found.now.checked == 0) return name + "no request matched; unchanged\n";
   const std::string now =
       fmt::format("denied {} of {}", ShareText(found.now), CountText(found.now.checked));
-  if (!found.possible) return name + now + ", and more even a million times as large; unchanged\n";
+  if (!found.possible)
+    return name + now + ", and more even with a limit a million times as large; unchanged\n";
   return name + fmt::format("{}; times {:.4g}: {}\n", now, found.factor, ShareText(found.then));
 }
 

@@ -53,7 +53,7 @@ void AmountOptions::AddTo(CLI::App& app) {
       const auto amount = ParseAmount(text);
       if (!amount) throw CLI::ValidationError("--amount " + amount.error().message);
       if (!amounts.insert(*amount).second) {
-        throw CLI::ValidationError(fmt::format("--amount \"{}\": its name is given twice", text));
+        throw CLI::ValidationError(fmt::format("--amount \"{}\": this name is given twice", text));
       }
     }
   };

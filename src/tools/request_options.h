@@ -34,7 +34,7 @@ struct RequestOptions {
   }
 };
 
-// NAME=NUMBER. The error says what is expected.
+// Parses NAME=NUMBER. The error says what is expected.
 Result<std::pair<std::string, std::uint64_t>> ParseAmount(const std::string& text);
 
 // What limits may count besides the cost.

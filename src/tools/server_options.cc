@@ -28,7 +28,8 @@ Result<std::string> Sendable(const char* source, std::string token) {
 std::string_view AdviceFor(std::string_view reason) {
   const auto has = [reason](std::string_view part) { return reason.find(part) != reason.npos; };
   if (has("TLS")) {
-    return "  Check TLS:      does it have TLS; do --tls-ca and --tls-server-name match its\n"
+    return "  Check TLS:      does the server have TLS; do --tls-ca and --tls-server-name match "
+           "its\n"
            "                  certificate; does it require --tls-certificate and --tls-key\n";
   }
   if (has("expected SETTINGS")) {  // from nghttp2
@@ -84,7 +85,7 @@ Result<std::unique_ptr<Client>> ServerOptions::Connect() const {
   return Client::Create(std::move(*target));
 }
 
-// The content of the token file if one is given, else the environment variable.
+// The content of the token file if one is given, otherwise the environment variable.
 Result<std::string> ServerOptions::Token() const {
   if (token_file.empty()) {
     const char* token = std::getenv("SLUICE_TOKEN");

@@ -65,18 +65,18 @@ std::function<int()> DeclareSettle(CLI::App& app) {
          [options = options.get()](const std::string& word) {
            options->outcome = kOutcomes.at(word);
          },
-         "For limits with adapt: how it went, ok, overload or ignore")
+         "For limits with adapt: how the work went: ok, overload or ignore")
       ->check(CLI::IsMember(kOutcomes))
       ->type_name("OUTCOME");
   AddDuration(app, "--duration",
-              "For limits with adapt: how long it took, instead of how long "
+              "For limits with adapt: how long the work took, instead of how long "
               "the slots were held",
               [options = options.get()](Duration took) { options->duration = took; });
   app.add_flag("--json", options->json, "Print JSON: the API's response");
   options->server.AddTo(app);
   app.footer(
-      "What is not given stays as it was taken. May be repeated: the first counts.\n"
-      "Exit status: 0 settled, now or before, or queued; 1 no such lease; 2 error.\n"
+      "Amounts that are not given stay as they were taken. May be repeated: the first counts.\n"
+      "Exit status: 0 settled (now or before) or queued; 1 no such lease; 2 error.\n"
       "Example: sluice settle \"$LEASE\" --amount tokens=1312");
   return [options] { return Settle(*options); };
 }

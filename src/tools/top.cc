@@ -28,10 +28,10 @@
 namespace sluice::tools {
 namespace {
 
-// How often frames and keys are looked for.
+// How often it looks for frames and keys.
 constexpr int kPollMilliseconds = 50;
 
-// Servers that answer late are shown with their last frame.
+// If a server answers late, its last frame is shown.
 constexpr std::chrono::milliseconds kLongestWait(1500);
 
 struct TopOptions {
@@ -69,7 +69,7 @@ class Steps {
   SteadyTime last_ = SteadyNow();
 };
 
-// Whether the operator wants to end: by a signal.
+// Whether the operator has ended the command by a signal.
 bool IsEnded(SignalQueue& signals) { return signals.Next().has_value(); }
 
 // Prints each step as lines or as JSON.
@@ -170,8 +170,8 @@ int RunTop(const TopOptions& options) {
 std::function<int()> DeclareTop(CLI::App& app) {
   auto options = std::make_shared<TopOptions>();
   options->fleet.AddTo(app);
-  app.get_option("--json")->description("Print a JSON object each second, on a line");
-  app.add_option("--count", options->count, "Print this often, as lines, and end")
+  app.get_option("--json")->description("Print one line with a JSON object each second");
+  app.add_option("--count", options->count, "Print this many times, as lines, and end")
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("TIMES");
   app.add_option("--filter", options->filter,

@@ -98,7 +98,7 @@ std::string TotalsLine(const FleetState& fleet) {
                      LatencyText(fleet.checks), LatencyText(fleet.store));
 }
 
-// Servers that do not answer are never left out for others.
+// Servers that do not answer are always shown, even if others have to be left out.
 std::vector<std::string> ServerLines(const FleetState& fleet) {
   std::vector<const ServerState*> servers;
   for (const ServerState& it : fleet.servers) servers.push_back(&it);
@@ -169,7 +169,8 @@ void TopView::Press(char key) {
   }
 }
 
-// Rules and keys share what servers leave, and each takes what the other does not need.
+// Rules and keys share the lines that servers leave, and each takes lines that the other does not
+// need.
 std::string TopScreen(const FleetState& fleet, const TopView& view, std::size_t rows,
                       std::size_t columns) {
   std::vector<std::string> lines = {TotalsLine(fleet)};

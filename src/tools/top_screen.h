@@ -18,7 +18,7 @@ struct TopView {
   Order order = Order::kDenied;
   Keys keys = Keys::kDenied;
   std::string filter;    // only rules and keys whose domain, rule or value contain it
-  bool typing = false;   // keys go to the filter
+  bool typing = false;   // typed keys go to the filter
   bool stopped = false;  // paused
   bool ended = false;
 

@@ -144,7 +144,7 @@ std::function<int()> DeclareValidate(CLI::App& app) {
       ->needs(envoy);
   app.footer(
       "Prints every mistake as file:line:column: path: what is wrong, and warns of what is valid\n"
-      "but probably not meant. Needs no server.\n"
+      "but probably a mistake. Needs no server.\n"
       "Exit status: 0 valid, even with warnings, 1 mistakes, 2 cannot be read.\n"
       "Example: sluice validate config/rules");
   return [options] {

@@ -3,7 +3,7 @@
 //
 //   build/release/accuracy/algorithm_cost [--seconds 5]
 //
-// bytes    MEMORY USAGE of a real counter, key and all, after one check, and the most of it while
+// bytes    MEMORY USAGE of a real counter, with its key, after one check, and its maximum while
 //          as many as the limit come spread over the window. The user it is kept for has a name of
 //          36 bytes, as UUIDs have.
 // script   mean run of the script (INFO commandstats) while one caller waits for each answer, so
@@ -12,7 +12,8 @@
 // loaded   the same with 400 checks in flight, which share script calls, and the checks per call.
 //
 // Times are from the cheapest of five rounds, since other work on the machine only adds to them.
-// Checks on 5,000 counters, admitted as far as the algorithm has room, and all decided by Redis.
+// The checks use 5,000 counters. They are admitted while the algorithm has room, and Redis decides
+// all of them.
 #include <algorithm>
 #include <cstdio>
 #include <map>

@@ -27,7 +27,7 @@ struct Held {
 
 struct Usage {
   std::vector<Held> certainly;  // up to when its release was sent
-  std::vector<Held> possibly;   // up to when its release was answered, answered or not
+  std::vector<Held> possibly;   // up to the end of its release, with or without an answer
   std::vector<Time> denials;
   std::int64_t unknown = 0;     // checks without an answer by the store
   std::int64_t unreleased = 0;  // leases whose release failed

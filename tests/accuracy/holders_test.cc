@@ -48,7 +48,7 @@ TEST(Holders, DeniedWhileASlotIsFree_IsWrong) {
   EXPECT_NE(judgement.Mistake(), "");
 }
 
-TEST(Holders, DeniedWhileAReleaseIsUnderWay_IsRight) {
+TEST(Holders, DeniedDuringARelease_IsRight) {
   const Usage usage{.certainly = {From(0, 10), From(0, 20)},
                     .possibly = {From(0, 12), From(0, 20)},
                     .denials = {At(11)}};

@@ -18,7 +18,7 @@ Passages At(const std::vector<std::pair<std::int64_t, std::int64_t>>& units) {
   return passages;
 }
 
-TEST(Ideal, ClockWindows_StartAnewAtTheEdge) {
+TEST(Ideal, ClockWindows_RestartAtTheBoundary) {
   EXPECT_EQ(IdealClockWindows({}, 3, kWindow), 0);
   EXPECT_EQ(IdealClockWindows(At({{0, 2}, {1, 2}, {2, 1}, {999'999, 1}}), 3, kWindow), 3);
   EXPECT_EQ(IdealClockWindows(At({{999'999, 3}, {1'000'000, 3}, {1'000'001, 1}}), 3, kWindow), 6);
@@ -45,21 +45,21 @@ TEST(Ideal, TokenBucket_StartsEmpty_FillsFromItsFirstCheckOn) {
   EXPECT_EQ(IdealTokenBucket(At({{0, 1}, {499'999, 1}, {500'000, 1}}), bucket), 1);
 }
 
-TEST(Ideal, TokenBucket_Borrows_WhateverTheCostOnceDebtIsPaid) {
+TEST(Ideal, TokenBucket_Borrows_AdmitsAnyCostOnceDebtIsPaid) {
   Bucket bucket = kBucket;
   bucket.borrows = true;
   EXPECT_EQ(IdealTokenBucket(At({{0, 5}, {999'999, 1}, {1'000'000, 4}, {2'900'000, 1}}), bucket),
             9);
 }
 
-TEST(Ideal, TokenBucket_MayWait_UsesWhatDripsInMeanwhile) {
+TEST(Ideal, TokenBucket_MayWait_UsesTokensAddedDuringTheWait) {
   Bucket bucket = kBucket;
   bucket.max_wait = seconds(1);
   EXPECT_EQ(IdealTokenBucket(At({{0, 3}, {0, 2}, {499'999, 1}, {500'000, 1}}), bucket), 6);
 }
 
-// Ten a second when warm. Ten permits are stored in a second; the five expensive ones cost a second
-// in all, the cheap ones and new ones 0.1 s each.
+// Ten a second when warm. Ten permits are stored in a second; the five expensive ones cost one
+// second together, and cheap and new ones cost 0.1 s each.
 constexpr Warmup kWarmup{.rate = 10, .period = seconds(1), .warmup = seconds(1)};
 
 Passages EveryMillisecond(int count) {
@@ -78,7 +78,7 @@ TEST(Ideal, WarmingBucket_IsColdAtFirst) {
 }
 
 TEST(Ideal, WarmingBucket_InUse_KeepsItsRate) {
-  // One may be a millisecond late where a price is not a whole number of them.
+  // A start may be a millisecond late if a price is not a whole number of milliseconds.
   EXPECT_NEAR(IdealWarmingBucket(EveryMillisecond(11'001), kWarmup), 106, 1);
 }
 

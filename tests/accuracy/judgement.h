@@ -28,7 +28,8 @@ struct Judgement {
   void Add(const Judgement& other);
 
   // A description of what is wrong; empty if nothing is. Checks of unknown outcome may have been
-  // charged, so as many units may be missing. More than 1 % of such checks is a mistake, too.
+  // charged, so as many units may be missing. If more than 1 % of checks have an unknown outcome,
+  // that is also an error.
   std::string Mistake() const;
 };
 

@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Subjects, EverySubject, testing::ValuesIn(Subjects(kSiz
                            return name;
                          });
 
-TEST(Judgement, FewUnknown_ExcuseAsManyMissing) {
+TEST(Judgement, FewUnknown_MayExplainAsManyMissing) {
   Judgement judgement{.checks = 1000, .unknown = 2, .missing = 2};
   EXPECT_EQ(judgement.Mistake(), "");
   judgement.missing = 3;

@@ -16,7 +16,7 @@ class Report {
  public:
   void Begin(const std::string& title);
   void Row(const std::string& subject, const Judgement& judgement);
-  // Records a mistake that does not belong to a subject.
+  // Records an error that does not belong to a subject.
   void Fail(const std::string& what);
 
   // Prints the sums and the verdict. Returns whether all promises were kept.

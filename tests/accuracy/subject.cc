@@ -103,7 +103,7 @@ Subject BorrowingTokenBucket(const Size& size) {
               {.burst = size.limit, .rate = size.limit, .period = size.window, .borrows = true})};
 }
 
-// Its checks may wait half a window; when they start is what counts.
+// Its checks may wait half a window; they count when they start.
 Subject WaitingTokenBucket(const Size& size) {
   const Duration max_wait = Duration(size.window) / 2;
   Subject subject = TokenBucket(size);

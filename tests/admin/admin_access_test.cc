@@ -74,7 +74,7 @@ TEST(AdminAccess, Admitted_NamesTheReason) {
   EXPECT_EQ(*trusted.Admit({.authorization = {}, .peer = unnamed}), "the admin socket");
 }
 
-TEST(WrongTokens, ArePermittedTenAtOnceThenOneASecond_ByPeer) {
+TEST(WrongTokens, EachPeer_MayTryTenAtOnceThenOneASecond) {
   MetricsRegistry metrics;
   WrongTokens wrong(metrics);
   const net::Peer guesser{.address = "192.0.2.1:4711", .network = "192.0.2.1"};
@@ -98,7 +98,7 @@ TEST(WrongTokens, ArePermittedTenAtOnceThenOneASecond_ByPeer) {
   EXPECT_NE(page.find("sluice_admin_refused_total{reason=\"slowed\"} 4"), page.npos) << page;
 }
 
-// The right token, too: what is compared could be guessed.
+// Even the right token is refused: a token that is compared could be guessed.
 TEST(AdminAccess, PeerWithManyWrongTokens_IsRefusedWithoutComparison) {
   MetricsRegistry metrics;
   WrongTokens wrong(metrics);

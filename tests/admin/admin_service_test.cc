@@ -122,7 +122,7 @@ class AdminServiceTest : public testing::Test {
   std::unique_ptr<v1::RateLimiter::Stub> limits_;
 };
 
-TEST_F(AdminServiceTest, Explain_TellsRulesKeysAndStateAndTakesNothing) {
+TEST_F(AdminServiceTest, Explain_ReturnsRulesKeysAndState_TakesNothing) {
   Start();
   Check(4);
   v1::ExplainResponse response;
@@ -140,7 +140,7 @@ TEST_F(AdminServiceTest, Explain_TellsRulesKeysAndStateAndTakesNothing) {
   EXPECT_EQ(response.rules(0).counters(0).status().remaining(), 6u);
 }
 
-TEST_F(AdminServiceTest, ResetLimit_MakesTheCounterAsNew) {
+TEST_F(AdminServiceTest, ResetLimit_ResetsTheCounter) {
   Start();
   Check(10);
   v1::ResetLimitResponse response;
@@ -218,7 +218,7 @@ TEST_F(AdminServiceTest, ReloadRules_WhileItWaits_ChecksAndOtherOperatorsAreServ
   EXPECT_EQ(response.loaded_at().seconds(), 7);
 }
 
-TEST_F(AdminServiceTest, PublicPortWithoutTokenOrIdentities_RefusesOperatorsOfThisMachineToo) {
+TEST_F(AdminServiceTest, PublicPortWithoutTokenOrIdentities_RefusesLocalOperators) {
   Start({});
   v1::ExplainResponse explained;
   v1::ResetLimitResponse reset;
@@ -236,7 +236,7 @@ TEST_F(AdminServiceTest, PublicPortWithoutTokenOrIdentities_RefusesOperatorsOfTh
   EXPECT_EQ(Check().decision(), v1::DECISION_ALLOWED);
 }
 
-TEST_F(AdminServiceTest, PublicPortWithAToken_OpensToTheTokenAlone) {
+TEST_F(AdminServiceTest, PublicPortWithAToken_AdmitsOnlyTheToken) {
   static const Secret sesame("sesame");
   Start({.token = &sesame});
   v1::ListRulesResponse rules;
@@ -258,7 +258,7 @@ TEST_F(AdminServiceTest, WorkerIsFull_CallsAreUnavailable) {
   EXPECT_THAT(status.error_message(), HasSubstr("try again"));
 }
 
-TEST_F(AdminServiceTest, CallerLeavesWhileTheRulesAreRead_TheServerServesOn) {
+TEST_F(AdminServiceTest, CallerDisconnectsWhileTheRulesAreRead_ServerKeepsServing) {
   Start();
   {
     grpc::ClientContext context;
@@ -273,7 +273,7 @@ TEST_F(AdminServiceTest, CallerLeavesWhileTheRulesAreRead_TheServerServesOn) {
   EXPECT_EQ(rules.rules_size(), 2);
 }
 
-TEST_F(AdminServiceTest, OperatorsWhoChangeOrListRules_AreLogged_AndWrongTokensToo) {
+TEST_F(AdminServiceTest, ChangesListingsAndWrongTokens_AreLogged) {
   const Secret sesame("sesame");
   WrongTokens wrong(metrics_);
   rules_.go_on.Notify();

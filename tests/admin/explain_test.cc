@@ -107,7 +107,7 @@ TEST_F(ExplainTest, EveryRuleThatMatches_InFileOrder_WithItsReason) {
   }
 }
 
-TEST_F(ExplainTest, LimitsOfAmounts_SayWhatTheyCount) {
+TEST_F(ExplainTest, LimitsOfAmounts_ShowWhatTheyCount) {
   RuleLimit tokens{kTen};
   tokens.counts = {{"tokens", 3}};
   Rule closed = RuleOf("closed", {});
@@ -124,7 +124,7 @@ TEST_F(ExplainTest, LimitsOfAmounts_SayWhatTheyCount) {
       << "also where a rule decides and the counters are only read";
 }
 
-TEST_F(ExplainTest, CountersStandAsTheyAre_AndNothingIsTaken) {
+TEST_F(ExplainTest, Counters_AreShownUnchanged) {
   Check({{"user", "a"}}, 1);
   Check({{"user", "a"}}, 3);
   for (int i = 0; i < 3; ++i) {
@@ -150,7 +150,7 @@ TEST_F(ExplainTest, BadRequest_IsRefused) {
   EXPECT_FALSE(shown);
 }
 
-TEST_F(ExplainTest, DescriptorOfEnvoy_IsExplainedAndResetByItsEntriesAlone) {
+TEST_F(ExplainTest, DescriptorOfEnvoy_IsExplainedAndResetByItsEntries) {
   RuleTexts texts;
   texts.files.push_back({"envoy.yaml", R"(
 domain: shop
@@ -181,7 +181,7 @@ class ResetLimitTest : public ExplainTest {
   const Attributes kUser{{"user", "a"}};
 };
 
-TEST_F(ResetLimitTest, AllRules_TheirCountersAreAsNewAndThoseOfOthersNot) {
+TEST_F(ResetLimitTest, AllRules_ResetsTheirCounters_KeepsOthers) {
   Check(kUser, 4);
   Check({{"user", "b"}}, 4);
   const auto keys = Reset();
@@ -192,7 +192,7 @@ TEST_F(ResetLimitTest, AllRules_TheirCountersAreAsNewAndThoseOfOthersNot) {
   EXPECT_EQ(Check({{"user", "b"}}, 0).limits[0].verdict.remaining, 6);
 }
 
-TEST_F(ResetLimitTest, OneRule_LeavesTheOthers) {
+TEST_F(ResetLimitTest, OneRule_KeepsTheOthers) {
   Check(kUser);
   EXPECT_EQ(Reset("trial")->size(), 1u);
   EXPECT_EQ(Remaining(), 9);
@@ -211,7 +211,7 @@ TEST_F(ResetLimitTest, RuleWithoutCountersHere_IsNotFound) {
   }
 }
 
-TEST_F(ResetLimitTest, StoreFails_IsUnavailableAndTheLocalCopiesAreAsNew) {
+TEST_F(ResetLimitTest, StoreFails_IsUnavailable_LocalCopiesAreReset) {
   store_.failing = StoreFailure::kUnreachable;
   Check(kUser, 4);
   EXPECT_EQ(Remaining(), 6);

@@ -210,7 +210,7 @@ TEST_F(WatchServiceTest, ShowKeys_ShowsThem) {
   EXPECT_EQ(frame.keys().used(0).key(), "sluice:{shop/rule-0/user=ada}:fixed_window:1m");
 }
 
-TEST_F(WatchServiceTest, LastWatcherLeaves_KeysAreCountedNoMore) {
+TEST_F(WatchServiceTest, LastWatcherLeaves_KeysAreNoLongerCounted) {
   Start();
   {
     Watcher watcher(*admin_);

@@ -14,7 +14,7 @@ namespace {
 using test::Below;
 using test::Random;
 
-// Zero, small, and whatever fits.
+// Zero, small, and any number that fits.
 Duration AnyDuration(Random& random) {
   constexpr std::uint64_t kBounds[] = {1, 1'000, 1'000'000, 10'000'000'000'000};
   return Duration(static_cast<std::int64_t>(Below(random, kBounds[Below(random, 4)])));
@@ -120,7 +120,7 @@ v1::CheckLimitResponse ResponseOf(const CheckAnswer& answer, const std::string& 
   return response;
 }
 
-TEST(AnswerWriter, AnyAnswer_IsWhatTheGeneratedMessageWrites) {
+TEST(AnswerWriter, AnyAnswer_EqualsTheGeneratedMessage) {
   Random random(1);
   for (int i = 0; i < 20'000; ++i) {
     const IndexedRule rule = AnyRule(random);
@@ -152,7 +152,7 @@ TEST(AnswerWriter, Errors_AreAppendedAsResults) {
   EXPECT_EQ(written, expected.SerializeAsString());
 }
 
-TEST(AnswerWriter, Renewal_TellsTheTtl) {
+TEST(AnswerWriter, Renewal_HasTheTtl) {
   v1::RenewLeaseResponse expected;
   SetExpected(std::chrono::milliseconds(1'500), *expected.mutable_ttl());
   std::string written;

@@ -96,7 +96,7 @@ TEST_F(CallerAccessTest, MayCheck_InItsDomainsAndModes) {
 }
 
 // Otherwise a caller who may only look could take tokens with a cost of 0.
-TEST_F(CallerAccessTest, CostOfZeroWithAmounts_IsNoPeek) {
+TEST_F(CallerAccessTest, CostOfZeroWithAmounts_IsNotAPeek) {
   const auto access = Load();
   const Caller& peeker = **access->Identify("Bearer peek", {});
   const auto may = [&](Mode mode, std::int64_t tokens) {
@@ -111,7 +111,7 @@ TEST_F(CallerAccessTest, CostOfZeroWithAmounts_IsNoPeek) {
   EXPECT_FALSE(may(Mode::kConsume, -1)) << "an invalid amount";
 }
 
-TEST_F(CallerAccessTest, MayUseLease_OfItsDomainsAlone) {
+TEST_F(CallerAccessTest, MayUseLease_OnlyOfItsDomains) {
   const auto access = Load();
   const Caller& shop = **access->Identify("Bearer next", {});
   const auto lease = [](const std::string& keys) {
@@ -163,7 +163,7 @@ TEST_F(CallerAccessTest, ReloadTokens_TakesTheNewOnes_OrKeepsTheOld) {
   EXPECT_THAT(log.text(), Not(HasSubstr("two words")));
 }
 
-TEST_F(CallerAccessTest, Load_WhatIsNotOneCallersAlone_Fails) {
+TEST_F(CallerAccessTest, Load_SharedTokenOrIdentity_Fails) {
   const std::string file = dir_.Write("token", "same\n");
   EXPECT_FALSE(CallerAccess::Load(
       {{.name = "a", .token_file = file}, {.name = "b", .token_file = file}}, metrics_));

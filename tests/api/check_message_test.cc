@@ -256,7 +256,7 @@ void ExpectSameFields(const google::protobuf::Descriptor& ours,
   }
 }
 
-TEST(CheckMessage_InternalMessage, IsThePublicOneOnTheWire) {
+TEST(CheckMessage_InternalMessage, EqualsThePublicOneOnTheWire) {
   ExpectSameFields(*internal::CheckLimitRequest::descriptor(),
                    *v1::CheckLimitRequest::descriptor());
 }

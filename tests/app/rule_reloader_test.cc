@@ -442,7 +442,7 @@ TEST_F(OfferedRulesTest, SetsOfAControlPlane_AreInForceBesideFiles_EmptyIsValid)
   EXPECT_THAT(Names(), ElementsAre("a"));
 }
 
-TEST_F(OfferedRulesTest, BadSet_IsRefused_TheLastOneStaysAlsoWhenFilesChange) {
+TEST_F(OfferedRulesTest, BadSet_IsRefused_LastOneStaysEvenIfFilesChange) {
   dir_.Write("rules/a.yaml", RuleNamed("a"));
   Start(dir_.path() / "rules");
   EXPECT_THAT(Offer(ResourcesOf("1", "user")), IsEmpty());

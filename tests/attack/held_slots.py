@@ -141,7 +141,7 @@ class HeldSlots(unittest.TestCase):
         self.addCleanup(lambda: holder.sock.close())
         return holder
 
-    def test_all_slots_are_free_when_all_are_gone(self):
+    def test_all_slots_are_free_when_all_callers_are_gone(self):
         shown = begin = time.monotonic()
         print(f"seed {SEED}", flush=True)
         while self.count["checks"] < CHECKS:

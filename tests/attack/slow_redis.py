@@ -70,7 +70,7 @@ class SlowRedisTest(unittest.TestCase):
 
 
 class TooLateTest(SlowRedisTest):
-    def test_what_passes_and_what_is_charged(self):
+    def test_admissions_and_charges(self):
         for policy in POLICIES:
             with self.subTest(policy):
                 undisturbed = (self.judge(policy, f"user{attempt}") for attempt in range(20))

@@ -17,7 +17,7 @@ TEST(Sha256Hex128, Examples_MatchTheStandard) {
             "248d6a61d20638b8e5c026930c3e6039");
 }
 
-TEST(KeyedHash, EveryByteTheLengthAndTheSecretMatter) {
+TEST(KeyedHash, Hash_DependsOnEveryByteTheLengthAndTheSecret) {
   const std::uint64_t secret = 1;
   const std::string key = "sluice:{shop/pay-per-user/user=42}:token_bucket:1s";
   for (std::size_t length = 0; length <= key.size(); ++length) {
@@ -34,7 +34,7 @@ TEST(KeyedHash, EveryByteTheLengthAndTheSecretMatter) {
   }
 }
 
-TEST(Hash, EveryByteAndTheLengthMatter) {
+TEST(Hash, Hash_DependsOnEveryByteAndTheLength) {
   const std::string key = "sluice:{shop/pay-per-user/user=42}:token_bucket:1s";
   for (std::size_t i = 0; i < key.size(); ++i) {
     std::string other = key;

@@ -39,7 +39,7 @@ TEST(ReadSecretsFile, OnePerLine_WithoutTrailingSpaces) {
   EXPECT_FALSE(ReadSecretsFile("/no/such"));
 }
 
-TEST(Secret, Set_SaysWhetherItChanges) {
+TEST(Secret, Set_ReturnsWhetherItChanges) {
   Secret secret("a");
   EXPECT_TRUE(secret.Set("b"));
   EXPECT_FALSE(secret.Set("b"));

@@ -21,7 +21,7 @@ TEST(Worker, Tasks_RunInTheirOrder) {
   for (int i = 0; i < 50; ++i) EXPECT_EQ(i, ran[i]);
 }
 
-TEST(Worker, TooManyWait_TheNextIsRefused) {
+TEST(Worker, TooManyTasksWait_NextIsRefused) {
   Notification begun;
   Notification go_on;
   Worker worker(2);

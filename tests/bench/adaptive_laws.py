@@ -142,8 +142,7 @@ class StepLaw:
 
 
 class AimdLaw:
-    """Down by a tenth at most once per latency if the share of a round is missed; else up by one slot
-    per round, while four fifths are held."""
+    """If a round misses the share, the limit falls by a tenth, at most once per latency. Otherwise it rises by one slot per round while four fifths are held."""
 
     shared = True
 
@@ -315,7 +314,7 @@ LAWS = {"steps": StepLaw, "AIMD": AimdLaw, "Gradient2": Gradient2Law, "Envoy": E
 
 
 def best_fixed(name, load, speed, seed):
-    """The largest limit that keeps the share, and the most requests a second that any such gives."""
+    """The largest limit that keeps the share, and the highest rate of requests with such a limit."""
     best, most, limit = LEAST, 0.0, LEAST
     while limit <= min(200, 1.3 * best + 8):
         rng = random.Random(seed)
@@ -330,7 +329,7 @@ def best_fixed(name, load, speed, seed):
 
 
 def settle_time(run, since, best):
-    """From when on the mean of five seconds is always within 15 % of the best limit."""
+    """The time from which the mean of five seconds is always within 15 % of the best limit."""
     limits = [limit for at, limit in run.limits if at >= since]
     settled = 0.0
     for i in range(len(limits) - 50):

@@ -5,7 +5,7 @@
 //   32]
 //
 // Prints the medians, and their ratio to that of CheckLimit; then, with Redis stopped, the 99.9th
-// percentile of what a descriptor takes in the server. Load generator, server and Redis share the
+// percentile of the time of a descriptor in the server. Load generator, server and Redis share the
 // machine, so run nothing else on it.
 #include <envoy/service/ratelimit/v3/rls.pb.h>
 #include <sluice/v1/rate_limiter.pb.h>
@@ -180,7 +180,7 @@ double Measure(net::IoThreads& io, const Address& address, const Kind& kind,
   const double count = static_cast<double>(answered - before);
   const std::chrono::duration<double> passed = SteadyNow() - begin;
   io.RunOn(0, [&](net::Loop&) { stopping = true; });
-  io.RunOn(0, [&](net::Loop&) { callers.clear(); });  // after what had been posted
+  io.RunOn(0, [&](net::Loop&) { callers.clear(); });  // after the tasks posted before
   return count / passed.count();
 }
 

@@ -103,7 +103,7 @@ class PageTest(unittest.TestCase):
         return self.browser.on_page("document.querySelector('#answer-text').textContent")
 
     def left(self, user):
-        """As the command says it."""
+        """In the words of the command."""
         text = self.servers[0].sluice("explain", "shop", "endpoint=/pay", f"user={user}").stdout
         return int(re.search(r"(\d+) of 10 left", text).group(1))
 
@@ -148,7 +148,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.browser.text("#command"), "sluice explain shop endpoint=/pay user=eve "
                          f"--addr {self.servers[0].address}")
 
-    def test_mistake_of_the_operator_is_named(self):
+    def test_error_of_the_operator_is_shown(self):
         self.explain("shop", "endpoint")
         self.assertEqual(self.browser.text("#request-error"),
                          'attributes: "endpoint" is not NAME=VALUE')

@@ -88,7 +88,7 @@ class Round:
         self.judge_lateness()
         self.judge_strict(tallies["strict"])
         count = self.row.count
-        # An outage admits one further limit, and so does a Redis that forgets.
+        # An outage admits one further limit; so does a Redis that loses its data.
         limits = 1 + count["faults"] * (2 if self.fault.forgets else 1)
         self.row.demand(count["local"] <= limits * count["local limit"],
                         f"/local admits at most {limits} limits")

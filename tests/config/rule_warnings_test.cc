@@ -1,4 +1,4 @@
-// Rules that are valid, but probably not meant as they are written.
+// Rules that are valid, but probably a mistake.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -51,7 +51,7 @@ TEST(RuleWarnings, AttributeThatARequestMayLack) {
   const auto warnings = [&](const std::string& keys) { return WarningsOf(keys + limits); };
   const std::string about_user =
       "rules[0].per[0]: requests without \"user\" are not limited by this rule; write missing: "
-      "skip if that is meant, else missing: deny, or user: {exists: true} in match";
+      "skip if that is meant, otherwise missing: deny, or user: {exists: true} in match";
   EXPECT_THAT(warnings("    per: [user]\n"), ElementsAre(about_user));
   EXPECT_THAT(warnings("    match: {path: /}\n    per: [user]\n"), ElementsAre(about_user));
   EXPECT_THAT(warnings("    match: {user: {not: root}}\n    per: [user]\n"),
@@ -64,7 +64,7 @@ TEST(RuleWarnings, AttributeThatARequestMayLack) {
   EXPECT_THAT(warnings("    per: [user]\n    missing: deny\n"), IsEmpty());
 }
 
-TEST(RuleWarnings, CountedNamesThatAreNearlyTheServersOwn) {
+TEST(RuleWarnings, CountedNamesSimilarToCostOrRequests) {
   const auto warnings = [](const std::string& counts) {
     return WarningsOfLimits("{algorithm: fixed_window, limit: 99, window: 1m, counts: " + counts +
                             "}");
@@ -96,7 +96,7 @@ TEST(RuleWarnings, LimitsThatCountDifferently_AreNotCompared) {
                           "deny"));
 }
 
-TEST(RuleWarnings, LimitThatAnotherMakesPointless) {
+TEST(RuleWarnings, LimitWithoutEffectBesideAnother) {
   const auto never = [](int which, int other) {
     return "rules[0].limits[" + std::to_string(which) + "]: never decides: limits[" +
            std::to_string(other) + "] denies all that it would deny";
@@ -131,10 +131,11 @@ TEST(RuleWarnings, LimitThatAnotherMakesPointless) {
 }
 
 TEST(RuleWarnings, BurstBelowWhatTheRateRefillsInTenMilliseconds) {
-  EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 1000/s, burst: 9}"),
-              ElementsAre("rules[0].limits[0]: a burst of 9 is less than what this rate refills in "
-                          "10 ms (10), so that requests at the same moment are denied although "
-                          "they keep the rate"));
+  EXPECT_THAT(
+      WarningsOfLimits("{algorithm: token_bucket, rate: 1000/s, burst: 9}"),
+      ElementsAre("rules[0].limits[0]: a burst of 9 is less than this rate refills in 10 ms "
+                  "(10), so requests that arrive together are denied although they do not "
+                  "exceed the rate"));
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 1000/s, burst: 10}"), IsEmpty());
   EXPECT_THAT(WarningsOfLimits("{algorithm: token_bucket, rate: 1000/s, burst: 9, borrow: true}"),
               IsEmpty());

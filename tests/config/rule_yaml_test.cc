@@ -35,7 +35,7 @@ void ExpectReadsBack(Rule rule) {
   EXPECT_EQ(loaded.rules[0].rules[0], rule) << yaml;
 }
 
-TEST(RuleYaml, WritesWhatDiffersFromDefaults_InTheOrderOfTheManual) {
+TEST(RuleYaml, WritesValuesThatDifferFromDefaults_InTheOrderOfTheManual) {
   const std::string yaml =
       "name: pay-per-user\n"
       "match: {endpoint: /boot/pay, method: [POST, PUT], client_ip: {not: {cidr: 10.0.0.0/8}}}\n"

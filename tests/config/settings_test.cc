@@ -114,7 +114,7 @@ TEST(Settings_FromFile, EveryErrorHasItsPlace) {
   EXPECT_THAT(message, HasSubstr("--max-keys: found \"many\"; allowed is a whole number"));
 }
 
-TEST(Settings_FromFile, WhatWouldHaveNoEffect_IsAnError) {
+TEST(Settings_FromFile, SettingWithoutEffect_IsAnError) {
   const test::TempDir dir;
   for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
            {"unmatched: deny\nunmatched: allow\n", ":2:1: unmatched: found the key a second time"},

@@ -122,7 +122,7 @@ TEST(FleetState, Keys_AreSummedByDigestAndSorted) {
 }
 
 // The part of a key that names the caller.
-TEST(FleetState, Subject_IsWhatFollowsTheRule) {
+TEST(FleetState, Subject_IsThePartAfterTheRule) {
   const std::pair<std::string, std::string> cases[] = {
       {"sluice:{shop/per-user/user=42}:fixed_window:1m", "user=42"},
       {"sluice:{shop/per-user/user=42/ip=10.0.0.0/24}:sliding_window:1m:6",

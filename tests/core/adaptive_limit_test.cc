@@ -28,7 +28,7 @@ class Overloaded {
   explicit Overloaded(int servers) : servers_(servers) {}
 
   void SetServers(int servers) { servers_ = servers; }
-  // Calls of every nth caller end at once, and say what it likes.
+  // Calls of every nth caller end at once, and report any duration.
   void SetLiar(int nth, bool says_overload) {
     liar_ = nth;
     says_overload_ = says_overload;
@@ -55,7 +55,7 @@ class Overloaded {
     Lease lease;
   };
 
-  // One caller asks; then the clock moves to the next.
+  // One caller sends a check; then the clock moves to the next caller.
   void Step() {
     Finish();
     const Lease lease = MakeLease(++calls_, kAdaptive.ttl);
@@ -125,14 +125,15 @@ class Overloaded {
   std::multimap<Time, Call> running_;
 };
 
-// With 40 servers, 66 slots are the most of which 90 % take at most 300 ms: tests/bench.
+// With 40 servers, 66 is the largest number of slots of which 90 % take at most 300 ms:
+// tests/bench.
 TEST(AdaptiveLimit, Overload_SettlesOnTheLargestLimitThatKeepsTheShare) {
   Overloaded service(40);
   service.RunFor(seconds(20));
   EXPECT_NEAR(service.MeanLimit(seconds(30)), 66, 66 * 0.15);
 }
 
-TEST(AdaptiveLimit, CapacityHalvedThenDoubled_Follows) {
+TEST(AdaptiveLimit, CapacityHalvedThenDoubled_LimitFollows) {
   Overloaded service(40);
   service.RunFor(seconds(30));
   service.SetServers(20);
@@ -143,7 +144,7 @@ TEST(AdaptiveLimit, CapacityHalvedThenDoubled_Follows) {
   EXPECT_NEAR(service.MeanLimit(seconds(20)), 66, 66 * 0.15);
 }
 
-TEST(AdaptiveLimit, CallerThatLies_MovesItLittle) {
+TEST(AdaptiveLimit, FalseReports_MoveTheLimitLittle) {
   for (const bool says_overload : {false, true}) {
     Overloaded service(40);
     service.SetLiar(50, says_overload);
@@ -152,7 +153,7 @@ TEST(AdaptiveLimit, CallerThatLies_MovesItLittle) {
   }
 }
 
-// One counter, asked by hand.
+// One counter that the test checks directly.
 class Counter {
  public:
   explicit Counter(const Concurrency& limit) : limit_(limit) { limit_.Open(state_, now); }
@@ -185,9 +186,9 @@ class Counter {
 
 constexpr std::int64_t kSlot = LearnedLimit::kSlot;
 
-TEST(AdaptiveLimit, New_IsTheMinimum) { EXPECT_EQ(Counter(kAdaptive).limit(), 4); }
+TEST(AdaptiveLimit, NewCounter_HasTheMinimum) { EXPECT_EQ(Counter(kAdaptive).limit(), 4); }
 
-TEST(AdaptiveLimit, WithoutAReport_NothingIsLearned) {
+TEST(AdaptiveLimit, NoReport_LearnsNothing) {
   Counter counter(kAdaptive);
   counter.Take(1, 4);
   counter.now += seconds(1);
@@ -206,7 +207,7 @@ TEST(AdaptiveLimit, RisesOnlyWhileFourFifthsAreHeld) {
   }
 }
 
-TEST(AdaptiveLimit, Overload_ExpiredSlots_ClaimedDurations_MoveIt) {
+TEST(AdaptiveLimit, OverloadExpiredSlotsAndClaimedDurations_MoveTheLimit) {
   const auto learned_after = [](auto end) {
     Counter counter(Concurrency{.limit = 100, .ttl = seconds(30), .adapt = kAdaptive.adapt});
     for (std::uint64_t lease = 1; lease <= 40; ++lease) {  // up, first
@@ -240,7 +241,7 @@ TEST(AdaptiveLimit, Overload_ExpiredSlots_ClaimedDurations_MoveIt) {
             0);
 }
 
-TEST(AdaptiveLimit, IdleForAnHour_Stays_ForADay_IsForgotten) {
+TEST(AdaptiveLimit, Idle_KeepsTheLimitForAnHour_ForgetsItAfterADay) {
   Counter counter(kAdaptive);
   for (std::uint64_t lease = 1; lease <= 40; ++lease) {
     counter.Take(lease, 100);
@@ -262,7 +263,7 @@ TEST(AdaptiveLimit, IdleForAnHour_Stays_ForADay_IsForgotten) {
   EXPECT_EQ(counter.limit(), 4);
 }
 
-TEST(AdaptiveLimit, NewBounds_HoldAtOnce) {
+TEST(AdaptiveLimit, NewBounds_ApplyAtOnce) {
   Counter counter(kAdaptive);
   for (std::uint64_t lease = 1; lease <= 40; ++lease) {
     counter.Take(lease, 100);

@@ -73,7 +73,7 @@ TEST(TokenBucketThatWaits, WithoutMaxWait_NeverWaits) {
   EXPECT_EQ(counter.Consume(1, Duration(142'858)).wait, Duration(142'858));
 }
 
-TEST(TokenBucketThatBorrows, EveryIntervalOfStarts_AdmitsThatAndTheLargestCost) {
+TEST(TokenBucketThatBorrows, EveryIntervalOfStarts_AdmitsAtMostTheBucketAndTheLargestCost) {
   TokenBucket limit = kTokens;
   limit.borrows = true;
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
@@ -86,7 +86,7 @@ TEST(TokenBucketThatBorrows, EveryIntervalOfStarts_AdmitsThatAndTheLargestCost) 
   }
 }
 
-TEST(TokenBucketThatBorrows, CostBeyondTheBurst_PassesAtOnce_TheNextPays) {
+TEST(TokenBucketThatBorrows, CostBeyondTheBurst_PassesAtOnce_TheNextWaits) {
   SimulatedCounter counter(
       TokenBucket{.rate = 10, .period = seconds(1), .burst = 5, .borrows = true});
   EXPECT_TRUE(counter.Consume(25).admitted);
@@ -97,8 +97,8 @@ TEST(TokenBucketThatBorrows, CostBeyondTheBurst_PassesAtOnce_TheNextPays) {
   EXPECT_EQ(counter.Consume(1, seconds(2)).wait, seconds(2));
 }
 
-// The debt is at most the tokens of ten minutes, however long a caller would wait.
-TEST(TokenBucketThatBorrows, BeyondTheDebt_IsDeniedUntilThereIsRoom) {
+// The debt is at most the tokens of ten minutes, even if a caller would wait longer.
+TEST(TokenBucketThatBorrows, DebtIsFull_DeniesUntilThereIsRoom) {
   SimulatedCounter counter(
       TokenBucket{.rate = 10, .period = seconds(1), .burst = 5, .borrows = true});
   EXPECT_TRUE(counter.Consume(3000, hours(24)).admitted);
@@ -131,7 +131,7 @@ TEST(LeakyBucket, NoDelay_EveryIntervalAdmitsAtMostTheQueueAndOneMorePlusRateTim
   }
 }
 
-TEST(LeakyBucket, GreedyCallers_ArePassedOnAtTheRate) {
+TEST(LeakyBucket, GreedyCallers_StartAtTheRate) {
   for (const bool delays : {true, false}) {
     LeakyBucket limit = kLeaky;
     limit.delays = delays;
@@ -144,7 +144,7 @@ TEST(LeakyBucket, GreedyCallers_ArePassedOnAtTheRate) {
   }
 }
 
-TEST(LeakyBucket, MaxWait_BoundsTheWait_ZeroIsNever) {
+TEST(LeakyBucket, MaxWait_BoundsTheWait_ZeroMeansNoWait) {
   SimulatedCounter counter(kLeaky);
   EXPECT_EQ(counter.Consume(3, Duration(0)).wait, Duration(0));
   EXPECT_FALSE(counter.Consume(1, Duration(0)).admitted);
@@ -156,7 +156,7 @@ TEST(LeakyBucket, MaxWait_BoundsTheWait_ZeroIsNever) {
 }
 
 // nginx, limit_req rate=2r/s burst=4: the example of docs/rules.md.
-TEST(LeakyBucket, SixAtOnce_AsNginx) {
+TEST(LeakyBucket, SixAtOnce_BehavesLikeNginx) {
   SimulatedCounter counter(LeakyBucket{.rate = 2, .period = seconds(1), .queue = 4});
   for (const int wait : {0, 500, 1000, 1500, 2000}) {
     const Verdict verdict = counter.Consume();
@@ -169,7 +169,7 @@ TEST(LeakyBucket, SixAtOnce_AsNginx) {
 }
 
 // The same with nodelay.
-TEST(LeakyBucket, SixAtOnce_NoDelay_AsNginx) {
+TEST(LeakyBucket, SixAtOnceWithoutDelay_BehavesLikeNginx) {
   SimulatedCounter counter(
       LeakyBucket{.rate = 2, .period = seconds(1), .queue = 4, .delays = false});
   for (int i = 0; i < 5; ++i) {

@@ -28,7 +28,7 @@ class ChargeTest : public testing::TestWithParam<NamedLimit> {};
 INSTANTIATE_TEST_SUITE_P(Limits, ChargeTest, testing::ValuesIn(LimitsWith(Mode::kCharge)),
                          testing::PrintToStringParamName());
 
-TEST_P(ChargeTest, ReportsWhatConsumeWouldDecide_AlwaysTakes) {
+TEST_P(ChargeTest, AnyCharge_ReportsTheDecisionOfConsume_TakesTheUnits) {
   Arrivals arrivals(4);
   SimulatedCounter counter(GetParam().limit);
   int denied = 0;
@@ -116,7 +116,7 @@ TEST_P(RefundTest, GivesBackWhatWasTaken) {
   }
 }
 
-TEST_P(RefundTest, MoreThanWasTaken_RestoresANewCounterAtMost) {
+TEST_P(RefundTest, MoreThanWasTaken_GivesANewCounterAtMost) {
   SimulatedCounter fresh(GetParam().limit);
   SimulatedCounter counter(GetParam().limit);
   for (int i = 0; i < 100 && counter.Consume().admitted; ++i) {
@@ -183,7 +183,7 @@ TEST(Refund, Bucket_PaysDebtAndFillsToTheBurst) {
   EXPECT_EQ(counter.Refund(100).remaining, 20);
 }
 
-TEST(Refund, LeakyBucketNoDelay_IsNeverLessThanEmpty) {
+TEST(Refund, LeakyBucketWithoutDelay_IsEmptyAtMost) {
   SimulatedCounter counter(
       LeakyBucket{.rate = 10, .period = seconds(1), .queue = 4, .delays = false});
   counter.Consume(4);

@@ -1,4 +1,5 @@
-// The promise of concurrency: never more held slots than the limit, however leases end.
+// The promise of concurrency: never more held slots than the limit, for every way in which leases
+// end.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -25,7 +26,7 @@ TEST(Concurrency, SlotsAreFree_WhenReleasedOrExpired_NotBefore) {
   EXPECT_EQ(counter.Peek().remaining, 2);
 }
 
-TEST(Concurrency, Released_IsGone) {
+TEST(Concurrency, ReleasedLease_IsGone) {
   SimulatedCounter counter(kFive);
   const Lease first = MakeLease(1, seconds(10));
   counter.Take(first, 3);

@@ -93,7 +93,7 @@ void GrantModel::Check(std::size_t index, std::int64_t units) {
   Send(index, units, returned, wish);
 }
 
-// What the holder has, which it does not have any more.
+// Takes what the holder has away from it.
 GrantReturn GrantModel::TakeOut(Holder& holder) {
   const Grant held = std::exchange(holder.held, {});
   if (held.units == 0) return {};
@@ -113,7 +113,7 @@ void GrantModel::Send(std::size_t index, std::int64_t units, const GrantReturn& 
   const Duration arrives = now_ + Delay();
   const Duration answered = arrives + Delay();
   if (asks && OneIn(25)) {
-    // Lost: the holder waits in vain.
+    // The reply is lost, so the holder gets nothing.
     At(now_ + seconds(1), [this, index, life] {
       if (holders_[index].life == life) holders_[index].asks = false;
     });

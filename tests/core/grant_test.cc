@@ -1,5 +1,5 @@
-// Grants: in no interval are more units used than the limit allows, by the time of use, whatever
-// holders, network and clocks do. SLUICE_MODEL_SCHEDULES: how many schedules, default 300.
+// Grants: in no interval are more units used than the limit allows, by the time of use, under any
+// behavior of holders, network and clocks. SLUICE_MODEL_SCHEDULES: how many schedules, default 300.
 #include "core/algorithm/grant.h"
 
 #include <gtest/gtest.h>

@@ -93,7 +93,7 @@ TEST(Guava, SmoothWarmingUp_PauseOfTheWarmup_CoolsItDown) {
   EXPECT_EQ(Waits(counter, std::vector<std::int64_t>(40, 1)), cold);
 }
 
-TEST(Guava, SmoothWarmingUp_SlowRates_AdmitToo) {
+TEST(Guava, SmoothWarmingUp_SlowRates_AlsoAdmit) {
   // Slower than a unit in ten minutes, and a warm-up shorter than a unit.
   SimulatedCounter counter(
       WarmingBucket{.rate = 1, .period = std::chrono::days(1), .warmup = milliseconds(1)});

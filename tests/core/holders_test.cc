@@ -44,7 +44,7 @@ void ExpectEqual(const Holders& holders, const List& list, Time now) {
   }
 }
 
-TEST(Holders, RandomChanges_AsInAList) {
+TEST(Holders, RandomChanges_GiveTheSameAsAList) {
   Random random(1);
   for (int run = 0; run < 50; ++run) {
     Holders holders;
@@ -81,7 +81,7 @@ TEST(Holders, RandomChanges_AsInAList) {
   }
 }
 
-TEST(Holders, RemoveExpired_TakesTheFirstAndNoMoreThanAsked) {
+TEST(Holders, RemoveExpired_RemovesTheFirstUpToTheMaximum) {
   Holders holders;
   for (int i = 1; i <= 5; ++i) holders.Set(Id(i), {Time(seconds(i)), 2});
   EXPECT_EQ(holders.RemoveExpired(Time(seconds(4)), 5), 5);  // slots

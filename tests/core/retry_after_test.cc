@@ -26,7 +26,7 @@ class RetryAfterTest : public testing::TestWithParam<NamedLimit> {};
 INSTANTIATE_TEST_SUITE_P(Limits, RetryAfterTest, testing::ValuesIn(EveryLimit()),
                          testing::PrintToStringParamName());
 
-TEST_P(RetryAfterTest, RandomChecks_RetryExactlyThen_Succeeds_NotEarlier) {
+TEST_P(RetryAfterTest, RandomChecks_RetryAtRetryAfter_Succeeds_EarlierFails) {
   Arrivals arrivals(1);
   SimulatedCounter counter(GetParam().limit);
   const bool charges = Supports(GetParam().limit, Mode::kCharge);
@@ -36,7 +36,7 @@ TEST_P(RetryAfterTest, RandomChecks_RetryExactlyThen_Succeeds_NotEarlier) {
     const auto max_wait =
         arrivals.Pick<std::optional<Duration>>({{}, Duration(0), milliseconds(100)});
     const CounterDemand demand{{.max_wait = max_wait}, arrivals.Cost()};
-    // Counters beyond their limit, too.
+    // Also for counters beyond their limit.
     if (charges && arrivals.Below(10) == 0) counter.Charge(demand.units);
     const Verdict verdict = counter.Consume(demand.units, demand.max_wait);
     if (verdict.admitted) continue;
@@ -54,7 +54,7 @@ TEST_P(RetryAfterTest, CostBeyondTheLimit_HasNoRetryAfter) {
 }
 
 TEST(RetryAfter, PeriodOfSevenMicroseconds_IsExactToo) {
-  // Levels are off whole microseconds nearly always.
+  // Levels are nearly always between whole microseconds.
   const Limit limits[] = {
       TokenBucket{.rate = 3, .period = Duration(7), .burst = 3},
       TokenBucket{.rate = 3, .period = Duration(7), .burst = 3, .borrows = true},

@@ -13,7 +13,7 @@ using std::chrono::days;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-TEST(Share, RoundsDown_TheRemainderGoesByRank) {
+TEST(Share, Units_AreRoundedDown_TheRemainderGoesByRank) {
   struct Row {
     Share share;
     std::int64_t units, part;
@@ -129,7 +129,7 @@ TEST_P(EveryShare, Exhausted_DeniesUntilReset_ThenAdmitsItsShare) {
   EXPECT_EQ(later, std::holds_alternative<WarmingBucket>(limit) ? 1 : full + borrowed);
 }
 
-TEST_P(EveryShare, Nothing_AdmitsNothing_NotEvenLater) {
+TEST_P(EveryShare, EmptyShare_NeverAdmits) {
   const Limit& limit = GetParam().limit;
   SimulatedCounter store(limit);
   store.Peek();

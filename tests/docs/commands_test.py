@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Every command in a block of the documents works: this test runs it, or names what does.
+"""Every command in a block of the documents works: this test runs it, or names the test that does.
 
 Usage: commands_test.py BIN_DIR SOURCE_DIR
 
@@ -190,12 +190,12 @@ class CommandsTest(unittest.TestCase):
                     self.assertTrue(name in RUN_HERE or name in FOLLOWED or is_elsewhere(command) or
                                     command.startswith("sluice "), "no test runs it")
 
-    def test_a_page_is_followed_where_it_says(self):
+    def test_the_tests_of_a_page_exist(self):
         script = (SOURCE / "scripts/test_clients.sh").read_text(encoding="utf-8")
         for name in FOLLOWED:
             self.assertIn(f"follow {pathlib.Path(name).parent.name} ", script)
 
-    def test_the_page_says_how_to_end_what_it_starts(self):
+    def test_the_page_says_how_to_stop_its_processes(self):
         for name, command in TO_END.items():
             self.assertIn(command, " ".join((SOURCE / name).read_text("utf-8").split()))
 

@@ -63,7 +63,7 @@ rules:
   EXPECT_TRUE(Native(Converted("domain: 'a: b'\ndescriptors: [{key: k}]")).ok());
 }
 
-TEST(ConvertToYaml, Rules_MatchWhatTheTreeDoes) {
+TEST(ConvertToYaml, Rules_MatchTheSameAsTheTree) {
   const std::string text = Converted(kRules);
   LoadedRules loaded = Native(text);
   for (const Diagnostic& error : loaded.errors) ADD_FAILURE() << error.ToString() << "\n" << text;

@@ -349,7 +349,7 @@ descriptors:
       {"d; two", "OK; OK 0/3 unknown 789s both"},
       {"d; two", "OVER; OVER 0/3 unknown 789s both"},
       {"d; smooth", "OK; OK 5/6 unknown 1s"},
-      {"d; smooth", "OVER; OVER 0/6 unknown 1s"},  // Envoy would not wait
+      {"d; smooth", "OVER; OVER 0/6 unknown 1s"},  // Envoy cannot wait
       {"d; smooth -1", "OK; OK"},                  // cannot be refunded
   });
 }

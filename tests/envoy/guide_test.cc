@@ -135,7 +135,7 @@ TEST(Compile, LongPaths_HaveValidAttributeValues) {
   EXPECT_LT(match.target->rule.size(), 100u);
 }
 
-TEST(Compile, EveryLimit_IsARuleOfItsOwn) {
+TEST(Compile, EveryLimit_BecomesASeparateRule) {
   RuleTexts texts;
   texts.files.push_back({"f.yaml", kTrees});
   const auto compiled = Compile(ParseRules(std::move(texts), false).trees);

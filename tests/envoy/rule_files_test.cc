@@ -152,7 +152,7 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
       {"domain: d\ndomain: e", "0.yaml:2:1: domain: found the key a second time; allowed is once"},
       {"domain: !x d", "0.yaml:1:9: found the tag \"!x\"; allowed is YAML without tags"},
       {"domain: d\ndescriptors: &a [*a]",
-       "0.yaml:2:18: found an alias inside the node that it stands for"},
+       "0.yaml:2:18: found an alias inside the node that it refers to"},
       {"domain: d\ndescriptors: [{key: k, <<: x}]",
        "0.yaml:2:24: descriptors[0].<<: unknown key; allowed are " + keys},
       {"domain: d\xFF", "0.yaml:1:1: found bytes that are not UTF-8; allowed is UTF-8 text"},
@@ -162,7 +162,7 @@ TEST(RuleFiles, EveryMistake_IsReportedWithItsPlace_Table) {
   }
 }
 
-TEST(RuleFiles, OneDomainInTwoFiles_IsAMistakeUnlessMerged) {
+TEST(RuleFiles, OneDomainInTwoFiles_IsRefusedUnlessMerged) {
   const std::string a = "domain: d\ndescriptors: [{key: a}]";
   const std::string b = "descriptors: [{key: b}]\ndomain: d";
   EXPECT_EQ(Messages(Parse({a, b})),
@@ -236,7 +236,7 @@ TEST(RuleFiles, RequestsPerUnit_AreReadAsByEnvoysService) {
   }
 }
 
-TEST(RuleFiles, AnchorsAndAliases_StandForWhatTheyName) {
+TEST(RuleFiles, AnchorsAndAliases_AreExpanded) {
   const LoadedTrees loaded = Parse({R"(
 domain: d
 descriptors:

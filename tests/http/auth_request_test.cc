@@ -57,7 +57,7 @@ Asked Ask(std::string query, HttpHeaders headers) {
           .amounts = {check.amounts().begin(), check.amounts().end()}};
 }
 
-TEST(AuthRequest, Queries_AreChecks) {
+TEST(AuthRequest, Queries_BecomeChecks) {
   const struct {
     std::string query;
     HttpHeaders headers;

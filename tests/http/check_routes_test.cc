@@ -27,7 +27,7 @@ class FakeCheckLimit final : public rpc::UnaryHandler {
  public:
   struct Seen {
     std::atomic<int> served = 0;
-    std::atomic<int> cancelled = 0;
+    std::atomic<int> canceled = 0;
   };
 
   explicit FakeCheckLimit(Seen& seen) : seen_(seen) {}
@@ -64,7 +64,7 @@ class FakeCheckLimit final : public rpc::UnaryHandler {
 
   // The client is gone: ends the pending call.
   void OnCancel() override {
-    ++seen_.cancelled;
+    ++seen_.canceled;
     Finish("");
   }
 
@@ -93,7 +93,7 @@ class CheckRoutesTest : public HttpServerTest {
                      }}};
 };
 
-TEST_F(CheckRoutesTest, Json_IsTheMethodsMessages) {
+TEST_F(CheckRoutesTest, Json_HasTheMethodsMessages) {
   const std::string answer =
       Post(R"({"domain":"d","attributes":{"say":"no"}})", "Authorization: Bearer x\r\n");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n")) << "a denial is an answer";
@@ -178,7 +178,7 @@ TEST_F(CheckRoutesTest, ClientGone_HandlerIsNotified) {
     client.Send("GET /v1/auth?domain=d&say=nothing HTTP/1.1\r\nHost: x\r\n\r\n");
     ASSERT_TRUE(Eventually([&] { return seen_.served == 1; }));
   }
-  EXPECT_TRUE(Eventually([&] { return seen_.cancelled == 1; }));
+  EXPECT_TRUE(Eventually([&] { return seen_.canceled == 1; }));
 }
 
 TEST_F(CheckRoutesTest, ServerGone_OpenCallsAreFreed) {
@@ -187,7 +187,7 @@ TEST_F(CheckRoutesTest, ServerGone_OpenCallsAreFreed) {
   ASSERT_TRUE(Eventually([&] { return seen_.served == 1; }));
   server_.reset();
   EXPECT_EQ(client.ReadAll(), "");
-  EXPECT_EQ(seen_.cancelled, 1);
+  EXPECT_EQ(seen_.canceled, 1);
 }
 
 }  // namespace

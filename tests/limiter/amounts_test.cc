@@ -50,7 +50,7 @@ class ModelTest : public AmountsTest {
   }
 };
 
-TEST_F(ModelTest, EachLimitTakesItsUnits_OrNoneDoes) {
+TEST_F(ModelTest, EveryLimitTakesItsUnits_OrNone) {
   EXPECT_EQ(Text(Consume({{"input", 20}, {"output", 10}})), "allowed 2/1 70/30 790/210");
   EXPECT_EQ(Text(Consume({{"output", 70}})), "denied 2/1 70/70 790/1050") << "too expensive";
   EXPECT_EQ(Text(Consume({{"input", 71}})), "denied 2/1 70/71 790/213") << "too many tokens";
@@ -59,7 +59,7 @@ TEST_F(ModelTest, EachLimitTakesItsUnits_OrNoneDoes) {
   EXPECT_EQ(Text(Consume({})), "denied 0/1 0/0 580/0");
 }
 
-TEST_F(ModelTest, Charge_IsOfWhatIsGiven_AndStopsTheRequestAfter) {
+TEST_F(ModelTest, Charge_TakesTheGivenAmounts_TheNextRequestIsDenied) {
   EXPECT_EQ(Text(Consume({})), "allowed 2/1 100/0 1000/0");
   EXPECT_EQ(Text(Ask(Request(Mode::kCharge, 0, {{"input", 150}}))), "denied 2/0 0/150 550/450");
   EXPECT_EQ(Text(Consume({})), "denied 2/1 0/0 550/0") << "the tokens are overdrawn";
@@ -67,7 +67,7 @@ TEST_F(ModelTest, Charge_IsOfWhatIsGiven_AndStopsTheRequestAfter) {
   EXPECT_EQ(Text(Consume({})), "allowed 1/1 10/0 730/0");
 }
 
-TEST_F(ModelTest, Peek_SaysTheUnits_TakesNothing) {
+TEST_F(ModelTest, Peek_ReportsTheUnits_TakesNothing) {
   EXPECT_EQ(Text(Ask(Request(Mode::kPeek, 1, {{"input", 20}}))), "allowed 3/1 100/20 1000/60");
   EXPECT_EQ(Text(Ask(Request(Mode::kPeek, 1, {{"input", 101}}))), "denied 3/1 100/101 1000/303");
   EXPECT_EQ(Text(Consume({})), "allowed 2/1 100/0 1000/0");
@@ -79,7 +79,7 @@ TEST_F(ModelTest, CostOfZero_IsAPeek_UnlessThereAreAmounts) {
   EXPECT_EQ(Text(Ask(Request(Mode::kPeek, 0, {}))), "allowed 3/0 80/0 940/0");
 }
 
-TEST_F(ModelTest, Requests_MayBeGiven) {
+TEST_F(ModelTest, AmountNamedRequests_MayBeGiven) {
   EXPECT_EQ(Text(Consume({{"requests", 2}})), "allowed 1/2 100/0 1000/0");
   EXPECT_EQ(Text(Ask(Request(Mode::kRefund, 1, {{"requests", 1}}))), "allowed 2/1 100/0 1000/0");
 }
@@ -132,13 +132,13 @@ TEST_F(AmountsTest, OverrideWithOtherPrices_UsesTheSameCounters) {
   EXPECT_EQ(Text(Ask(large)), "allowed 10/60");
 }
 
-TEST_F(AmountsTest, LimitsOfTheCost_AreAsEver) {
+TEST_F(AmountsTest, LimitsOfTheCost_IgnoreAmounts) {
   SetRules({RuleOf("r", {PerMinute(10), Counting(PerMinute(10), {{"bytes", 1}})})});
   EXPECT_EQ(Text(Ask(Request(Mode::kConsume, 4, {{"bytes", 7}}))), "allowed 6/4 3/7");
   EXPECT_EQ(Text(Ask(Request(Mode::kCharge, 0, {{"bytes", 1}}))), "allowed 6/0 2/1");
 }
 
-TEST_F(AmountsTest, NothingThatALimitCounts_TakesNothing) {
+TEST_F(AmountsTest, RequestWithoutCountedAmounts_TakesNothing) {
   SetRules({RuleOf(
       "r", {Counting(TokenBucket{.rate = 1, .period = seconds(1), .burst = 5}, {{"bytes", 1}})})});
   EXPECT_EQ(Text(Ask(Request(Mode::kCharge, 1, {}))), "allowed 5/0");
@@ -186,7 +186,7 @@ TEST_F(AmountsTest, RuleThatDecidesAlone_NamesUncountedAmounts) {
       << "bytes are counted by a rule that does not match";
 }
 
-TEST_F(AmountsTest, Slots_GoByWhatTheirLimitCounts) {
+TEST_F(AmountsTest, Slots_AreTheUnitsThatTheirLimitCounts) {
   SetRules({RuleOf("r", {Counting(Concurrency{.limit = 10, .ttl = seconds(30)}, {{"gpus", 2}})})});
   const CheckAnswer held = Consume({{"gpus", 3}});
   EXPECT_EQ(Text(held), "allowed 4/6");

@@ -48,7 +48,7 @@ TEST_F(LimiterTest, OneLimit_AllowsThenDeniesWithRetry) {
   EXPECT_EQ(third.retry_after, seconds(50));
 }
 
-TEST_F(LimiterTest, FirstOfTwoAlikeIsRemoved_TheOtherKeepsItsOwnCount) {
+TEST_F(LimiterTest, FirstOfTwoEqualLimitsIsRemoved_TheOtherKeepsItsCount) {
   const RuleLimit large(PerMinute(50), "large");
   SetRules({RuleOf("r", {PerMinute(50), large})});
   Check({}, 20);
@@ -62,7 +62,7 @@ TEST_F(LimiterTest, FirstOfTwoAlikeIsRemoved_TheOtherKeepsItsOwnCount) {
   EXPECT_EQ(Check().limits.at(0).verdict.remaining, 0);
 }
 
-TEST_F(LimiterTest, PerIsChanged_CountersAreNotShared) {
+TEST_F(LimiterTest, PerHasChanged_CountersAreNotShared) {
   Rule rule = RuleOf("r", {PerMinute(5)});
   rule.per = {{"user", {}, {}}};
   SetRules({rule});
@@ -80,7 +80,7 @@ TEST_F(LimiterTest, SeveralDenyingLimits_LongestRetryCounts_NeverWins) {
   EXPECT_EQ(Check({}, 6).retry_after, std::nullopt);
 }
 
-TEST_F(LimiterTest, TwoRules_WhatOneDenies_TheOtherIsNotCharged) {
+TEST_F(LimiterTest, TwoRules_OneDenies_TheOtherIsNotCharged) {
   SetRules({RuleOf("wide", {PerMinute(100)}), RuleOf("narrow", {PerMinute(3)})});
   for (int i = 0; i < 10; ++i) Check();
   EXPECT_EQ(Check({}, 0).limits[0].verdict.remaining, 97);
@@ -120,7 +120,7 @@ TEST_F(LimiterTest, RulesThatDoNotCount_DecideBeforeTheStore) {
   EXPECT_EQ(Check({{"user", "bob"}}).source, Source::kStore);
 }
 
-TEST_F(LimiterTest, OverrideThatLiftsTheLimits_AllowsWhateverUnmatchedSays) {
+TEST_F(LimiterTest, OverrideLiftsTheLimits_AllowsEvenIfUnmatchedDenies) {
   Rule rule = RuleOf("r", {PerMinute(1)});
   Override gold;
   gold.match = {{"plan", {Pattern::Kind::kExact, "gold", {}}}};
@@ -192,7 +192,7 @@ TEST_F(LimiterTest, ShadowRuleWhoseLimitsAreLifted_UnmatchedDecides) {
   EXPECT_EQ(Check().source, Source::kNoRule);
 }
 
-TEST_F(LimiterTest, StoreDeadline_IsTheNearerOfOwnAndCallers) {
+TEST_F(LimiterTest, StoreDeadline_IsTheEarlierOfTimeoutAndCallersDeadline) {
   SetRules({RuleOf("r", {PerMinute(100)})});
   const SteadyTime before = SteadyNow();
   Check();
@@ -202,7 +202,8 @@ TEST_F(LimiterTest, StoreDeadline_IsTheNearerOfOwnAndCallers) {
     call_.request.Clear();
     call_.request.domain = "shop";
     SteadyTime callers;
-    do {  // until this thread was not interrupted for so long that the store was not asked
+    do {  // until this thread was not interrupted for so long that the check never reached the
+          // store
       callers = call_.request.deadline = SteadyNow() + remaining;
       call_.Start();
     } while (SteadyNow() >= callers);
@@ -217,7 +218,7 @@ TEST_F(LimiterTest, StoreDeadline_IsTheNearerOfOwnAndCallers) {
 }
 
 // Otherwise, a caller with a deadline that is too short would always get the failure policy.
-TEST_F(LimiterTest, CallersTimeIsOver_NoPolicyDecides) {
+TEST_F(LimiterTest, CallersDeadlinePasses_NoPolicyDecides) {
   Rule rule = RuleOf("r", {PerMinute(1)});
   for (const OnStoreFailure policy :
        {OnStoreFailure::kLocal, OnStoreFailure::kAllow, OnStoreFailure::kDeny}) {
@@ -252,14 +253,14 @@ TEST_F(LimiterTest, NextCall_KeepsTheLateAnswerOfThePrevious) {
   EXPECT_FALSE(store_.late->undo) << "it was admitted";
 }
 
-TEST_F(LimiterTest, RulesReplaced_NextCallUsesTheNewOnes_CountersGoOn) {
+TEST_F(LimiterTest, RulesAreReplaced_NextCallUsesThem_CountersContinue) {
   SetRules({RuleOf("r", {PerMinute(2)})});
   Check();
   SetRules({RuleOf("r", {PerMinute(5)})});
   EXPECT_EQ(Check().limits[0].verdict.remaining, 3);
 }
 
-TEST_F(LimiterTest, RequestWithLimitsAndRules_IsDecidedByThose) {
+TEST_F(LimiterTest, RequestHasLimitsAndRules_TheyDecide) {
   Rule rule = RuleOf("r", {FixedWindow{.limit = 5, .window = std::chrono::hours(1)}});
   rule.counter = "shared";
   SetRules({rule});
@@ -273,7 +274,7 @@ TEST_F(LimiterTest, RequestWithLimitsAndRules_IsDecidedByThose) {
   ASSERT_EQ(first.limits.size(), 1u);
   EXPECT_EQ(first.limits[0].verdict.limit, 2);
   EXPECT_EQ(first.limits[0].verdict.remaining, 1);
-  // The rule's counter, whatever the rule is called.
+  // The rule's counter, for any name of the rule.
   rule.name = "other";
   SetRules({rule});
   EXPECT_EQ(Check().limits[0].verdict.remaining, 3);

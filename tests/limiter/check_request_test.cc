@@ -147,7 +147,7 @@ TEST(CheckRequest, Validate_NamesTheFieldAndWhatIsAllowed) {
   }
 }
 
-TEST(CheckRequest, EachFieldAtItsLargest_IsValid) {
+TEST(CheckRequest, LargestValueOfEachField_IsValid) {
   const std::string domain(255, 'd');
   const std::string name(255, 'n');
   const std::string value(8192, 'v');
@@ -160,7 +160,7 @@ TEST(CheckRequest, EachFieldAtItsLargest_IsValid) {
 }
 
 // Handlers use one request for call after call.
-TEST(CheckRequest, Clear_LeavesNothingOfTheLastCall) {
+TEST(CheckRequest, Clear_ClearsEveryField) {
   const IndexedLimit limit;
   CheckRequest request;
   request.domain = "shop";

@@ -94,7 +94,7 @@ TEST(DenyCache, DenialOfOneCounter_AnswersChecksThatTakeAsMuchOfIt_Table) {
   }
 }
 
-TEST(DenyCache, UnitsAreBeingGivenBack_NoDenialCounts) {
+TEST(DenyCache, UnitsAreBeingGivenBack_NoDenialIsUsed) {
   Clearings clearings;
   DenyCache cache(clearings);
   clearings.Begin("k");
@@ -108,8 +108,8 @@ TEST(DenyCache, UnitsAreBeingGivenBack_NoDenialCounts) {
   EXPECT_TRUE(cache.Find("k", kLimit, {}, kAnswered));
 }
 
-// Clearings note when their outcome is known: a check that is asked from then on is decided later.
-TEST(DenyCache, UnitsWereGivenBack_DenialsAskedBeforeAreVoid) {
+// Clearings record when their outcome is known: a check submitted after that is decided later.
+TEST(DenyCache, UnitsWereGivenBack_DenialsOfEarlierChecksAreVoid) {
   Clearings clearings;
   DenyCache cache(clearings);
   cache.Learn("k", kLimit, DenialOf(1, {}, seconds(30)));
@@ -141,7 +141,7 @@ TEST(DenyCache, Denial_IsValidForOneSecond_TimesCountDown) {
 }
 
 // The store may have decided as late as it answered.
-TEST(DenyCache, RetryExactlyThen_IsNotTooEarlyForAStoreThatDecidedLate) {
+TEST(DenyCache, StoreDecidedLate_RetryAtRetryAfterIsNotTooEarly) {
   Clearings clearings;
   DenyCache cache(clearings);
   cache.Learn("k", kLimit, DenialOf(1, {}, milliseconds(300)));
@@ -295,14 +295,14 @@ TEST_F(DenyCacheTest, SettlementThatGivesBack_OutdatesTheDenial) {
   EXPECT_EQ(Ask("b").decision, Decision::kAllowed);
 }
 
-TEST_F(DenyCacheTest, Charge_GoesToTheStoreAllTheSame) {
+TEST_F(DenyCacheTest, Charge_IsAlwaysSentToTheStore) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kCharge).source, Source::kStore);
   EXPECT_EQ(CallsOfTheStore(), 1);
 }
 
 // A denied consume does not imply an exceeded limit: such a charge still counts.
-TEST_F(DenyCacheTest, ChargeThatDecides_IsDeniedWithoutTheStoreOncePastTheLimit) {
+TEST_F(DenyCacheTest, ChargeThatDecides_LimitIsExceeded_IsDeniedWithoutTheStore) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kCharge, true).source, Source::kStore);
   EXPECT_EQ(CallsOfTheStore(), 1);
@@ -363,7 +363,7 @@ TEST_F(DenyCacheTest, PeekAtABucketThatStartsEmpty_IsNotRemembered) {
   EXPECT_EQ(Ask("a").source, Source::kDenyCache);
 }
 
-TEST_F(DenyCacheTest, RefundResetOrNewRules_EndWhatIsKnown) {
+TEST_F(DenyCacheTest, RefundResetOrNewRules_ForgetDenials) {
   Fill();
   EXPECT_EQ(Ask("a", Mode::kRefund).decision, Decision::kAllowed);
   EXPECT_EQ(Ask("b").decision, Decision::kAllowed) << "after a refund";
@@ -380,7 +380,7 @@ TEST_F(DenyCacheTest, RefundResetOrNewRules_EndWhatIsKnown) {
   EXPECT_EQ(Ask("c").decision, Decision::kAllowed) << "after a raised limit";
 }
 
-// A denial that was decided before units were given back, and is answered afterward.
+// A denial that was decided before units were given back, but is answered after that.
 TEST_F(DenyCacheTest, RefundOrResetWhileACheckIsInFlight_ItsDenialIsNotRemembered) {
   for (const bool resets : {false, true}) {
     SCOPED_TRACE(resets);
@@ -394,9 +394,9 @@ TEST_F(DenyCacheTest, RefundOrResetWhileACheckIsInFlight_ItsDenialIsNotRemembere
   }
 }
 
-// A check takes the last unit of one counter, and is denied by another, on another node. Meanwhile
-// the first counter denies other checks.
-TEST_F(DenyCacheTest, CheckIsUndone_DenialsMeanwhileAreNotRemembered) {
+// A check takes the last unit of one counter, and is denied by another, on another node. Until this
+// is undone, the first counter denies other checks.
+TEST_F(DenyCacheTest, CheckIsBeingUndone_DenialsAreNotRemembered) {
   store_.listener = &fallback_;
   Rule site = RuleOf("site", {FixedWindow{.limit = 1, .window = seconds(60)}});
   Rule user = RuleOf("user", {FixedWindow{.limit = 9, .window = seconds(60)}});
@@ -417,7 +417,7 @@ TEST_F(DenyCacheTest, CheckIsUndone_DenialsMeanwhileAreNotRemembered) {
   }
 }
 
-TEST_F(DenyCacheTest, Explain_ShowsAllCountersAsTheyStandInTheStore) {
+TEST_F(DenyCacheTest, Explain_ShowsAllCountersAsInTheStore) {
   Fill();
   CheckRequest request;
   request.domain = "shop";

@@ -145,7 +145,7 @@ TEST_F(FallbackTest, SeveralRules_AnyDenyDenies_ThenAnyErrorIsAnError) {
   }
 }
 
-TEST_F(FallbackTest, LocalRuleBesideOneThatRefuses_IsNotCharged) {
+TEST_F(FallbackTest, AnotherRuleRefuses_LocalRuleIsNotCharged) {
   SetRules({WithPolicy("local", OnStoreFailure::kLocal), WithPolicy("no", OnStoreFailure::kDeny)});
   for (int i = 0; i < 5; ++i) Check();
   SetRules({WithPolicy("local", OnStoreFailure::kLocal)});
@@ -169,7 +169,7 @@ TEST_F(FallbackTest, ShadowRule_IsIgnoredDuringOutage) {
   EXPECT_EQ(Check().decision, Decision::kAllowed);
 }
 
-TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_WhatTheStoreNeverGetsIsLost) {
+TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_TheRestIsCountedAsLost) {
   using enum OnStoreFailure;
   struct Row {
     OnStoreFailure policy;
@@ -199,7 +199,7 @@ TEST_F(FallbackTest, ChargeAndRefund_ChangeLocalCounters_WhatTheStoreNeverGetsIs
   }
 }
 
-TEST_F(FallbackTest, Charge_BesideARuleThatRefuses_LocalCountersTakeIt_ItIsLostToTheOther) {
+TEST_F(FallbackTest, Charge_AnotherRuleRefuses_LocalCounterTakesIt_TheOtherLosesIt) {
   SetRules(
       {WithPolicy("local", OnStoreFailure::kLocal, 10), WithPolicy("no", OnStoreFailure::kDeny)});
   EXPECT_EQ(Ask(RequestOf(Mode::kCharge, 3)).decision, Decision::kDenied);
@@ -208,7 +208,7 @@ TEST_F(FallbackTest, Charge_BesideARuleThatRefuses_LocalCountersTakeIt_ItIsLostT
   EXPECT_EQ(Check({}, 0).limits[0].verdict.remaining, 7);
 }
 
-// It may have run or not; the local counter counts it either way.
+// It may or may not have run; the local counter counts it in both cases.
 TEST_F(FallbackTest, ChargeAndRefund_TimedOut_AreCountedAsLost) {
   store_.failing = StoreFailure::kTimeout;
   SetRules({WithPolicy("r", OnStoreFailure::kLocal, 10)});
@@ -222,7 +222,7 @@ TEST_F(FallbackTest, ChargeAndRefund_TimedOut_AreCountedAsLost) {
 }
 
 // The store has decided one counter, the other has failed: each by its own rule, and all together.
-TEST_F(FallbackTest, OneCounterFails_TheOtherIsTheStores_BothMustAdmit) {
+TEST_F(FallbackTest, OneCounterFails_TheStoreDecidesTheOther_BothMustAdmit) {
   using enum OnStoreFailure;
   struct Row {
     OnStoreFailure policy;
@@ -256,7 +256,7 @@ TEST_F(FallbackTest, OneCounterFails_TheOtherIsTheStores_BothMustAdmit) {
 }
 
 // Such as a node of a cluster.
-TEST_F(FallbackTest, APartOfTheStoreFails_TheOthersGoOnDeciding) {
+TEST_F(FallbackTest, PartOfTheStoreFails_TheOtherPartsDecide) {
   store_.failing_key = "failing";
   Rule failing = WithPolicy("failing", OnStoreFailure::kLocal, 100);
   failing.match = {{"path", {.kind = Pattern::Kind::kExact, .text = "/failing", .of = {}}}};
@@ -285,7 +285,7 @@ TEST_F(FallbackTest, StoreDeniesOneCounter_TheLocalOneIsNotCharged) {
   EXPECT_EQ(Check().limits[1].verdict.remaining, 5);
 }
 
-TEST_F(FallbackTest, CheckIsUndone_AnOutageStartsFromTheStateAfterThat) {
+TEST_F(FallbackTest, CheckIsUndone_OutageStartsFromTheStateAfterTheUndo) {
   store_.listener = &fallback_;
   store_.failing_key = "failing";
   SetRules(
@@ -352,7 +352,7 @@ TEST_F(FallbackTest, StoreBack_DecidesAgain) {
   EXPECT_EQ(Check().source, Source::kStore);
 }
 
-// What this server learns of one counter.
+// What this server learns about one counter.
 class FallbackMemoryTest : public LimiterTest {
  protected:
   struct Answered final : StoreCheck {
@@ -410,7 +410,7 @@ TEST_F(FallbackMemoryTest, LateAnswer_IsLearned_ARefundClears) {
   EXPECT_TRUE(IsCleared());
 }
 
-TEST_F(FallbackMemoryTest, Forget_LeavesNothing) {
+TEST_F(FallbackMemoryTest, Forget_ForgetsTheState) {
   fallback_.OnLateAnswer(Answer(seen_));
   fallback_.RecordCharge("k", limit_, 1);
   fallback_.leases.Granted(
@@ -422,7 +422,7 @@ TEST_F(FallbackMemoryTest, Forget_LeavesNothing) {
   EXPECT_TRUE(IsCleared());
 }
 
-TEST_F(FallbackMemoryTest, Charge_CountsUntilTheWindowThatWasSeenEnds) {
+TEST_F(FallbackMemoryTest, Charge_CountsUntilTheSeenWindowEnds) {
   fallback_.OnLateAnswer(Answer(seen_));
   fallback_.RecordCharge("k", limit_, 3);
   EXPECT_EQ(fallback_.charges.Find("k", clock_.Now() + seconds(10) - Duration(1)), 3);
@@ -436,7 +436,7 @@ TEST_F(FallbackMemoryTest, Charge_IsRefilledAtThisServersShare) {
   EXPECT_EQ(fallback_.charges.Find("k", clock_.Now() + seconds(4)), 6);
 }
 
-// The bucket has been full for long.
+// The bucket has been full for a long time.
 TEST_F(FallbackMemoryTest, PendingUnits_AreMissingFromTheCurrentLevel) {
   limit_ = TokenBucket{.rate = 1, .period = seconds(1), .burst = 100};
   fallback_.OnLateAnswer(Answer(TokenBucket::Snapshot{.level = 0, .last = clock_.Now()}));

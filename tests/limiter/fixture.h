@@ -75,10 +75,10 @@ class FragileStore final : public Store {
   std::string failing_key;  // counters whose keys contain it are the part that fails; empty: all
   bool holds = false;       // decided checks are not returned, but held
   std::vector<StoreCheck*> held;
-  bool sent = false;                  // what fails was sent and may be answered late
-  bool decides_unheard = false;       // what fails is decided all the same
-  std::shared_ptr<Late> late;         // what waits for the late answer
-  StoreListener* listener = nullptr;  // is told of undos
+  bool sent = false;                  // failed checks were sent and may be answered late
+  bool decides_unheard = false;       // failed checks are decided nevertheless
+  std::shared_ptr<Late> late;         // checks that wait for the late answer
+  StoreListener* listener = nullptr;  // is notified of undos
   SteadyTime deadline;
   SteadyTime last_deadline;
   int submitted = 0;

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// The store is like another process: it is asked for what this server does not know.
+// The store acts like another process: the server asks it for everything that it does not know.
 class GrantTableTest : public LimiterTest {
  protected:
   GrantTableTest() { SetRules(shop_, {RuleOf("all", {kLimit})}); }
@@ -69,7 +69,7 @@ class GrantTableTest : public LimiterTest {
   Call asker_{shop_};
 };
 
-TEST_F(GrantTableTest, CounterAskedOften_IsDecidedHereWithoutTheStore) {
+TEST_F(GrantTableTest, BusyCounter_IsDecidedWithoutTheStore) {
   const CheckAnswer first = ConsumeUntilGranted();
   EXPECT_EQ(first.decision, Decision::kAllowed);
   EXPECT_EQ(first.limits.at(0).source, Source::kGrant);
@@ -85,10 +85,10 @@ TEST_F(GrantTableTest, ManyChecks_UseExactlyTheLimit) {
   std::int64_t allowed = 0;
   for (int i = 0; i < 3'000; ++i) allowed += Consume().decision == Decision::kAllowed ? 1 : 0;
   EXPECT_EQ(allowed, kLimit.limit);
-  EXPECT_LT(store_.submitted, 200);  // at the edge, each is the store's
+  EXPECT_LT(store_.submitted, 200);  // at the edge, the store decides each check
 }
 
-TEST_F(GrantTableTest, RemainingCountsWhatIsHeldHere) {
+TEST_F(GrantTableTest, Remaining_IncludesUnitsHeldHere) {
   std::int64_t used = 0;
   for (int i = 0; i < 300; ++i) {
     ++used;
@@ -96,14 +96,14 @@ TEST_F(GrantTableTest, RemainingCountsWhatIsHeldHere) {
   }
 }
 
-TEST_F(GrantTableTest, CostBeyondWhatIsHeld_ReturnsItInTheSameCall) {
+TEST_F(GrantTableTest, CostBeyondTheGrant_ReturnsTheGrantInTheSameCall) {
   ConsumeUntilGranted();
   const CheckAnswer large = Consume(900);
   EXPECT_EQ(large.decision, Decision::kAllowed);
   EXPECT_EQ(large.source, Source::kStore);
 }
 
-TEST_F(GrantTableTest, NewRules_ReturnWhatIsHeld) {
+TEST_F(GrantTableTest, NewRules_ReturnTheGrants) {
   ConsumeUntilGranted();
   SetRules(shop_, {RuleOf("all", {kLimit})});
   shop_.grants().ReturnDue();
@@ -115,7 +115,7 @@ TEST_F(GrantTableTest, NewRules_ReturnWhatIsHeld) {
   EXPECT_EQ(Consume().source, Source::kStore);
 }
 
-TEST_F(GrantTableTest, Closed_ReturnsWhatIsHeldAndAsksForNothing) {
+TEST_F(GrantTableTest, Closed_ReturnsTheGrantsAndAsksForNone) {
   ConsumeUntilGranted();
   shop_.grants().Close();
   shop_.grants().ReturnDue();
@@ -124,13 +124,13 @@ TEST_F(GrantTableTest, Closed_ReturnsWhatIsHeldAndAsksForNothing) {
   EXPECT_EQ(Units("granted"), granted);
 }
 
-TEST_F(GrantTableTest, CounterThatWasReset_IsNotDecidedByOldUnits) {
+TEST_F(GrantTableTest, CounterIsReset_OldUnitsAreNotUsed) {
   ConsumeUntilGranted();
   shop_.grants().Forget("sluice:{shop/all/}:fixed_window:1m");
   EXPECT_EQ(Consume().source, Source::kStore);
 }
 
-TEST_F(GrantTableTest, LimitWithoutPrefetchInTheSameCheck_NothingIsAskedFor) {
+TEST_F(GrantTableTest, AnotherLimitHasNoPrefetch_NoGrantIsAskedFor) {
   FixedWindow other = kLimit;
   other.prefetch = {};
   SetRules(shop_, {RuleOf("all", {kLimit}), RuleOf("other", {other})});
@@ -153,7 +153,7 @@ TEST_F(GrantTableTest, TwoLimits_AreDecidedHereTogether) {
   EXPECT_GT(here, 50);
 }
 
-TEST_F(GrantTableTest, StoreAway_WhatIsHeldIsUsedThenThePolicyDecides) {
+TEST_F(GrantTableTest, StoreIsAway_GrantIsUsedUp_ThenThePolicyDecides) {
   ConsumeUntilGranted();
   store_.failing = StoreFailure::kUnreachable;
   EXPECT_EQ(Consume().source, Source::kGrant);
@@ -164,7 +164,7 @@ TEST_F(GrantTableTest, StoreAway_WhatIsHeldIsUsedThenThePolicyDecides) {
 }
 
 // Otherwise it would overtake the one that the store has not decided.
-TEST_F(GrantTableTest, InOrderCheckBehindOneInTheStore_GoesToTheStore) {
+TEST_F(GrantTableTest, InOrderCheckAfterOneInTheStore_GoesToTheStore) {
   ConsumeUntilGranted();
   store_.holds = true;
   Call first(shop_);
@@ -182,7 +182,7 @@ TEST_F(GrantTableTest, InOrderCheckBehindOneInTheStore_GoesToTheStore) {
   for (StoreCheck* const check : store_.held) check->OnDecided();
 }
 
-TEST_F(GrantTableTest, SeldomAskedCounter_IsNotPrefetched) {
+TEST_F(GrantTableTest, IdleCounter_IsNotPrefetched) {
   FixedWindow brief = kLimit;
   brief.prefetch = kMinPrefetch;
   SetRules(shop_, {RuleOf("all", {brief})});

@@ -25,7 +25,7 @@ LeaseName Name(const std::vector<std::string_view>& keys) {
   return name;
 }
 
-TEST(LeaseName, ToTextAndBack_SaysTheSame) {
+TEST(LeaseName, ToTextAndBack_IsEqual) {
   const std::vector<std::vector<std::string_view>> key_lists = {
       {kKey},
       {kKey, "sluice:{shop/jobs/ann}:concurrency.2", "sluice:{a/user=%20}r:concurrency.A-b_c.13"},
@@ -88,7 +88,7 @@ LeaseName NameOfUnits() {
   return name;
 }
 
-TEST(LeaseName, OfUnits_ToTextAndBack_SaysTheSame) {
+TEST(LeaseName, OfUnits_ToTextAndBack_IsEqual) {
   for (const bool local : {false, true}) {
     LeaseName name = NameOfUnits();
     name.local = local;

@@ -79,8 +79,8 @@ TEST_F(LeaseTest, SeveralConcurrencyLimits_OneLeaseForTheShortestTime) {
   EXPECT_EQ(RenewalError(answer.lease->id), ErrorCode::kNotFound);
 }
 
-// Of a check that takes slots of some of its concurrency limits.
-TEST_F(LeaseTest, LimitsAskedForNoUnits_AreNotInTheLease) {
+// The lease of a check that takes slots of some of its concurrency limits.
+TEST_F(LeaseTest, LimitsWithoutUnits_AreNotInTheLease) {
   struct Asks final : StoreCheck {
     void OnDecided() override {}
   } check;
@@ -173,7 +173,7 @@ TEST_F(LeaseTest, ShadowRuleDeniesByAnotherLimit_ItsSlotIsNotInTheLease) {
   EXPECT_TRUE(Renew(second));
 }
 
-TEST_F(LeaseTest, ShadowRuleAlone_LeaseIsItsOwn) {
+TEST_F(LeaseTest, OnlyAShadowRule_LeaseHasItsTtl) {
   SetRules({InShadow(RuleOf("tomorrow", {Slots(1)}))});
   const std::string id = Take();
   EXPECT_NE(id, "");
@@ -185,7 +185,7 @@ TEST_F(LeaseTest, ShadowRuleAlone_LeaseIsItsOwn) {
   EXPECT_EQ(Remaining(), 1);
 }
 
-TEST_F(LeaseTest, ShadowRule_ShortensNoLeaseOfOthers) {
+TEST_F(LeaseTest, ShadowRule_DoesNotShortenTheLease) {
   SetRules({RuleOf("today", {Slots(5)}), InShadow(RuleOf("tomorrow", {Slots(5, seconds(1))}))});
   EXPECT_EQ(Check().lease->ttl, seconds(30));
 }
@@ -251,7 +251,7 @@ TEST_F(LeaseTest, EditedTtl_NamesNoSlot) {
   }
 }
 
-TEST_F(LeaseTest, StoreFails_LeaseIsTakenKeptAndReleasedHere) {
+TEST_F(LeaseTest, StoreFails_LeaseIsTakenRenewedAndReleasedHere) {
   SetRules({WithPolicy(OnStoreFailure::kLocal)});
   store_.failing = StoreFailure::kUnreachable;
   const std::string id = Take();
@@ -269,7 +269,7 @@ TEST_F(LeaseTest, StoreFails_LeaseIsTakenKeptAndReleasedHere) {
   EXPECT_NE(Take(), "");
 }
 
-TEST_F(LeaseTest, GrantedByAnotherServerWithoutTheStore_IsKeptHereOnceItIsBack) {
+TEST_F(LeaseTest, GrantedByAnotherServerWithoutTheStore_IsRenewedHereOnceItIsBack) {
   SetRules({RuleOf("r", {Slots(5)})});
   AnotherServer here(*this);
   store_.failing = StoreFailure::kUnreachable;
@@ -289,7 +289,7 @@ TEST_F(LeaseTest, GrantedByAnotherServerWithoutTheStore_IsKeptHereOnceItIsBack) 
 }
 
 // What the other server has granted may not have been reported yet.
-TEST_F(LeaseTest, GrantedByAnotherServer_StoreHasJustComeBack_ItIsNotSaidToBeLost) {
+TEST_F(LeaseTest, GrantedByAnotherServer_StoreHasJustComeBack_IsNotReportedAsLost) {
   SetRules({RuleOf("r", {Slots(5)})});
   AnotherServer here(*this);
   store_.failing = StoreFailure::kUnreachable;
@@ -351,7 +351,7 @@ TEST_F(LeaseTest, StoreAnswersTooLate_LeaseGrantedWithoutItIsCountedOnce) {
 }
 
 // The late reply releases the slot that the store granted, not the one entered on recovery.
-TEST_F(LeaseTest, StoreGrantsTooLateWhatWasGrantedWithoutIt_OneOfBothIsGivenBack) {
+TEST_F(LeaseTest, StoreGrantsTooLate_OneOfTheTwoGrantsIsGivenBack) {
   SetRules({RuleOf("r", {Slots(5)})});
   store_.failing = StoreFailure::kTimeout;
   store_.decides_unheard = true;
@@ -400,7 +400,7 @@ TEST_F(LeaseTest, LeaseGrantedWithoutTheStore_IsGivenBack_TheStoreNeverCountsIt)
   EXPECT_EQ(Remaining(), 1);
 }
 
-TEST_F(LeaseTest, StoreFails_LeaseOfTheStoreHoldsOn) {
+TEST_F(LeaseTest, StoreFails_ItsLeaseStaysHeld) {
   SetRules({WithPolicy(OnStoreFailure::kLocal)});
   const std::string id = Take();
   store_.failing = StoreFailure::kTimeout;
@@ -412,7 +412,7 @@ TEST_F(LeaseTest, StoreFails_LeaseOfTheStoreHoldsOn) {
   EXPECT_TRUE(Renew(id));
 }
 
-TEST_F(LeaseTest, CallersTimeIsOver_LeaseHoldsOn) {
+TEST_F(LeaseTest, CallersDeadlinePasses_LeaseStaysHeld) {
   SetRules({WithPolicy(OnStoreFailure::kLocal)});
   const std::string id = Take();
   store_.failing = StoreFailure::kCallerTimeout;
@@ -422,7 +422,7 @@ TEST_F(LeaseTest, CallersTimeIsOver_LeaseHoldsOn) {
   EXPECT_TRUE(Renew(id));
 }
 
-TEST_F(LeaseTest, StoreFails_WhoeverCountsNothingGivesNoLease) {
+TEST_F(LeaseTest, StoreFails_PolicyThatDoesNotCount_GivesNoLease) {
   for (const OnStoreFailure policy : {OnStoreFailure::kAllow, OnStoreFailure::kDeny}) {
     SetRules({WithPolicy(policy)});
     store_.failing = StoreFailure::kTimeout;
@@ -433,7 +433,7 @@ TEST_F(LeaseTest, StoreFails_WhoeverCountsNothingGivesNoLease) {
   }
 }
 
-TEST_F(LeaseTest, Renew_StoreDeadline_IsTheNearerOfOwnAndCallers) {
+TEST_F(LeaseTest, Renew_StoreDeadline_IsTheEarlierOfTimeoutAndCallersDeadline) {
   SetRules({RuleOf("r", {Slots(1)})});
   const std::string id = Take();
   Holder holder(limiter_);
@@ -479,7 +479,7 @@ class AdaptiveLeaseTest : public LeaseTest {
   }
 };
 
-TEST_F(AdaptiveLeaseTest, Release_SaysHowItWent) {
+TEST_F(AdaptiveLeaseTest, Release_ReportsTheOutcome) {
   EXPECT_FALSE(Lowers({}));
   EXPECT_TRUE(Lowers({}, seconds(2)));
   EXPECT_TRUE(Lowers({.outcome = HoldOutcome::kOverload}));
@@ -498,7 +498,7 @@ TEST_F(AdaptiveLeaseTest, Renewed_IsMeasuredFromItsTake) {
   EXPECT_LT(LimitNow(), 20);
 }
 
-TEST_F(AdaptiveLeaseTest, StoreFails_ThisServerUsesItsShareOfTheLimitSeenLast) {
+TEST_F(AdaptiveLeaseTest, StoreFails_ServerUsesItsShareOfTheLastLimit) {
   Rise();
   const std::int64_t limit = LimitNow();
   fallback_.SetShare(Share::OfServer(2, 0));

@@ -70,7 +70,7 @@ TEST_F(MetricsTest, OverrideLiftsTheLimits_SourceIsRule) {
   EXPECT_EQ(Checks("shop", "", "allowed", "no_rule"), -1);
 }
 
-TEST_F(MetricsTest, ShadowRules_HaveDecisionsOfTheirOwn) {
+TEST_F(MetricsTest, ShadowRules_HaveSeparateDecisions) {
   Rule tight = RuleOf("tight", {PerMinute(1)});
   Rule closed = Without(Limits::Effect::kBlocked, "closed");
   tight.shadow = closed.shadow = true;
@@ -117,7 +117,7 @@ TEST_F(MetricsTest, RefusedRequests_CountByCode) {
   EXPECT_EQ(Checks("shop", "strict", "allowed", "fallback"), -1);
 }
 
-TEST_F(MetricsTest, RuleIsThereAgainAfterReload_ItsCountersGoOn) {
+TEST_F(MetricsTest, RuleReturnsAfterAReload_ItsCountersContinue) {
   const auto rules = {RuleOf("r", {PerMinute(1)})};
   for (int i = 0; i < 3; ++i) {
     SetRules(rules);

@@ -34,7 +34,7 @@ class ModesTest : public LimiterTest {
   }
 };
 
-TEST_F(ModesTest, Charge_DecidesAsAConsume_ChargesAllTheSame) {
+TEST_F(ModesTest, Charge_DecidesAsConsume_AlwaysCharges) {
   SetRules({RuleOf("wide", {PerMinute(100)}), RuleOf("narrow", {PerMinute(10)})});
   const CheckAnswer fits = Charge(8);
   EXPECT_EQ(fits.decision, Decision::kAllowed);
@@ -47,7 +47,7 @@ TEST_F(ModesTest, Charge_DecidesAsAConsume_ChargesAllTheSame) {
   EXPECT_EQ(Refund(7).limits[1].verdict.remaining, 1) << "9 of 16 are left";
 }
 
-TEST_F(ModesTest, Charge_BeyondTheDebtABucketMayHave_IsDroppedAndSaidSo) {
+TEST_F(ModesTest, Charge_BeyondTheMaximumDebt_IsDroppedAndReported) {
   SetRules({RuleOf("r", {TokenBucket{.rate = 1, .period = seconds(1), .burst = 5}})});
   const CheckAnswer answer = Charge(1'000);
   EXPECT_EQ(answer.decision, Decision::kDenied);
@@ -58,7 +58,7 @@ TEST_F(ModesTest, Charge_BeyondTheDebtABucketMayHave_IsDroppedAndSaidSo) {
   EXPECT_EQ(Check().decision, Decision::kAllowed);
 }
 
-TEST_F(ModesTest, Refund_GivesBack_AtMostWhatWasTaken) {
+TEST_F(ModesTest, Refund_GivesBackAtMostTheTakenUnits) {
   SetRules({RuleOf("r", {PerMinute(10)})});
   Check({}, 6);
   EXPECT_EQ(Refund(2).decision, Decision::kAllowed);
@@ -67,7 +67,7 @@ TEST_F(ModesTest, Refund_GivesBack_AtMostWhatWasTaken) {
   EXPECT_EQ(Remaining(), 10);
 }
 
-TEST_F(ModesTest, Refund_OfAWindowThatHasEnded_IsForNothing) {
+TEST_F(ModesTest, Refund_OfAWindowThatHasEnded_ChangesNothing) {
   SetRules({RuleOf("r", {PerMinute(10)})});
   const Time charged_at = Check({}, 5).decided_at;
   clock_.Advance(seconds(61));
@@ -78,7 +78,7 @@ TEST_F(ModesTest, Refund_OfAWindowThatHasEnded_IsForNothing) {
   EXPECT_EQ(Remaining(), 6);
 }
 
-TEST_F(ModesTest, Peek_SaysWhatAConsumeWould_TakesNothing) {
+TEST_F(ModesTest, Peek_DecidesAsConsume_TakesNothing) {
   SetRules({RuleOf("r", {PerMinute(2), Slots(5)})});
   Check();
   for (int i = 0; i < 3; ++i) {
@@ -91,7 +91,7 @@ TEST_F(ModesTest, Peek_SaysWhatAConsumeWould_TakesNothing) {
   EXPECT_EQ(Ask(RequestOf(Mode::kPeek, 2)).decision, Decision::kDenied);
 }
 
-TEST_F(ModesTest, ModeMeansNothingToOneLimit_TheOthersDecide) {
+TEST_F(ModesTest, OneLimitDoesNotSupportTheMode_TheOthersDecide) {
   struct Row {
     const char* name;
     Limit skipped;
@@ -116,7 +116,7 @@ TEST_F(ModesTest, ModeMeansNothingToOneLimit_TheOthersDecide) {
   }
 }
 
-TEST_F(ModesTest, ModeMeansNothingToAnyLimit_IsRefused) {
+TEST_F(ModesTest, NoLimitSupportsTheMode_IsRefused) {
   struct Row {
     const char* name;
     std::vector<RuleLimit> limits;
@@ -143,7 +143,7 @@ TEST_F(ModesTest, ModeMeansNothingToAnyLimit_IsRefused) {
   }
 }
 
-TEST_F(ModesTest, ModeMeansNothingToAShadowRule_RefusesNothing) {
+TEST_F(ModesTest, ShadowRuleDoesNotSupportTheMode_IsNotRefused) {
   Rule shadow = RuleOf("tomorrow", {Slots(5)});
   shadow.shadow = true;
   SetRules({shadow});
@@ -153,7 +153,7 @@ TEST_F(ModesTest, ModeMeansNothingToAShadowRule_RefusesNothing) {
 }
 
 // The rule matches, although it has no limit for the mode.
-TEST_F(ModesTest, ModeMeansNothingToTheEnforcedRule_UnmatchedDoesNotDecide) {
+TEST_F(ModesTest, EnforcedRuleDoesNotSupportTheMode_UnmatchedDoesNotDecide) {
   Rule shadow = RuleOf("tomorrow", {PerMinute(10)});
   shadow.shadow = true;
   SetRules({RuleOf("today", {Slots(5)}), shadow}, {.unmatched = Unmatched::kDeny});
@@ -162,7 +162,7 @@ TEST_F(ModesTest, ModeMeansNothingToTheEnforcedRule_UnmatchedDoesNotDecide) {
   EXPECT_EQ(answer.source, Source::kRule);
 }
 
-TEST_F(ModesTest, SeveralQueues_TheLongestWaitCounts_ShadowRulesHaveNoPart) {
+TEST_F(ModesTest, SeveralQueues_LongestWaitOfEnforcedRulesCounts) {
   Rule shadow = RuleOf("tomorrow", {Queue(seconds(100))});
   shadow.shadow = true;
   SetRules({RuleOf("r", {Queue(seconds(1)), Queue(seconds(10))}), shadow});

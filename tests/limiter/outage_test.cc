@@ -102,7 +102,7 @@ class OutageTest : public testing::Test {
   }
   FleetServer& server(std::size_t rank) { return *fleet_[rank]; }
 
-  // With the connections to the store.
+  // Also loses the connections to the store.
   void Lose() {
     store_->failing = StoreFailure::kUnreachable;
     for (const auto& it : fleet_) it->fallback.OnPartLost(0);
@@ -161,7 +161,7 @@ TEST_F(OutageTest, StoreIsBack_NothingIsAdmittedTwiceUntilAllHaveCharged) {
   }
 }
 
-TEST_F(OutageTest, MomentaryLoss_TheStoreDecidesAgainAfterTwiceAsLong) {
+TEST_F(OutageTest, ShortOutage_StoreDecidesAgainAfterTwiceItsLength) {
   Start(FixedWindow{.limit = 100, .window = hours(1)});
   Lose();
   server(0).Peek();
@@ -175,8 +175,9 @@ TEST_F(OutageTest, MomentaryLoss_TheStoreDecidesAgainAfterTwiceAsLong) {
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
 }
 
-// The other servers charge as soon as the store is back. So the time does not wait for a check.
-TEST_F(OutageTest, StoreIsBackBeforeAnyoneAsks_TheTimeCountsFromThen) {
+// The other servers charge as soon as the store is back, so the grace period begins even without a
+// check.
+TEST_F(OutageTest, StoreIsBackBeforeAnyCheck_GracePeriodStartsThen) {
   Start(FixedWindow{.limit = 100, .window = hours(1)});
   Lose();
   clock_.Advance(std::chrono::milliseconds(20));
@@ -189,7 +190,7 @@ TEST_F(OutageTest, StoreIsBackBeforeAnyoneAsks_TheTimeCountsFromThen) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(server(0).Ask().source, Source::kStore);
 }
 
-TEST_F(OutageTest, StallLongAgo_TheStoreDecidesAll) {
+TEST_F(OutageTest, StallLongAgo_StoreDecidesEverything) {
   Start(Concurrency{.limit = 5, .ttl = minutes(1)}, 1);
   Stall(StoreFailure::kTimeout);
   for (int i = 0; i < 5; ++i) server(0).Peek();
@@ -204,7 +205,7 @@ TEST_F(OutageTest, StallLongAgo_TheStoreDecidesAll) {
   }
 }
 
-TEST_F(OutageTest, StallWithAdmissions_TheStoreDecidesOnceItIsCharged) {
+TEST_F(OutageTest, StallWithAdmissions_StoreDecidesOnceItIsCharged) {
   for (const Limit& limit : {Limit(FixedWindow{.limit = 5, .window = hours(1)}),
                              Limit(Concurrency{.limit = 5, .ttl = minutes(1)})}) {
     Start(limit, 1);
@@ -244,7 +245,7 @@ TEST_F(OutageTest, StallAndChargesAreInFlight_ChecksStayLocal) {
 }
 
 // Nobody has asked the store since it was charged. Its answer then shows what others took.
-TEST_F(OutageTest, StallThenLoss_StartsFromWhatTheChargeLeft) {
+TEST_F(OutageTest, StallThenLoss_StartsFromTheStateAfterTheCharge) {
   Start(FixedWindow{.limit = 100, .window = hours(1)}, 2);
   server(0).Peek();
   Stall(StoreFailure::kUnsent);
@@ -269,7 +270,7 @@ TEST_F(OutageTest, StoreTakesACharge_OtherServersMayNotHaveChargedYet) {
 
 // In the grace period the store lacks what other servers have admitted, but has what this one has
 // charged. So a state from then would admit a part of it again.
-TEST_F(OutageTest, StoreAnswersInTheGracePeriod_WhatOthersAdmittedIsNotAdmittedAgain) {
+TEST_F(OutageTest, StoreAnswersInTheGracePeriod_UnitsOfOthersAreNotAdmittedAgain) {
   struct Answered final : StoreCheck {
     void OnDecided() override {}
   };
@@ -342,7 +343,7 @@ TEST_F(OutageTest, WorstStaleness_AdmitsNoMoreThanAThirdBeyond) {
   }
 }
 
-TEST_F(OutageTest, ServerStartedInIt_HasNoShareAndAdmitsNothing) {
+TEST_F(OutageTest, ServerStartsInAnOutage_HasNoShareAndAdmitsNothing) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
     Start(row.limit, 0);
@@ -365,7 +366,7 @@ TEST_F(OutageTest, NeverSeenCounters_AdmitOneLimitOverTheWholeFleet) {
   }
 }
 
-TEST_F(OutageTest, WindowEndsInIt_TheNextBegins_ForAllTogetherOnce) {
+TEST_F(OutageTest, WindowEndsInAnOutage_FleetAdmitsOneMoreLimit) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)});
   server(0).TakeAll();
   for (const auto& it : fleet_) it->Peek();
@@ -378,7 +379,7 @@ TEST_F(OutageTest, WindowEndsInIt_TheNextBegins_ForAllTogetherOnce) {
   EXPECT_EQ(TakeAll(), 0);
 }
 
-TEST_F(OutageTest, BucketThatStartsEmpty_FillsInIt) {
+TEST_F(OutageTest, BucketThatStartsEmpty_FillsDuringAnOutage) {
   Start(TokenBucket{.rate = 1, .period = seconds(1), .burst = 5, .starts_empty = true}, 1);
   Lose();
   EXPECT_EQ(TakeAll(), 0);
@@ -387,7 +388,7 @@ TEST_F(OutageTest, BucketThatStartsEmpty_FillsInIt) {
 }
 
 // The servers of the fleet were counted again: what this one has admitted counts.
-TEST_F(OutageTest, ShareChangesInIt_NothingIsAdmittedTwice) {
+TEST_F(OutageTest, ShareChangesInAnOutage_NothingIsAdmittedTwice) {
   Start(TokenBucket{.rate = 1, .period = hours(1), .burst = 3}, 0);
   FleetServer& it = Add(Share::OfServer(2, 0));
   Lose();
@@ -396,7 +397,7 @@ TEST_F(OutageTest, ShareChangesInIt_NothingIsAdmittedTwice) {
   EXPECT_EQ(it.TakeAll(), 0);
 }
 
-TEST_F(OutageTest, BucketRefillsInIt_AtItsRateOverTheWholeFleet) {
+TEST_F(OutageTest, BucketRefillsInAnOutage_FleetAdmitsItsRate) {
   Start(TokenBucket{.rate = 3, .period = seconds(1), .burst = 90});
   server(0).TakeAll();
   for (const auto& it : fleet_) it->Peek();
@@ -409,7 +410,7 @@ TEST_F(OutageTest, BucketRefillsInIt_AtItsRateOverTheWholeFleet) {
 }
 
 // The level of a bucket does not depend on the rate, but the time until it is full does.
-TEST_F(OutageTest, RateWasChangedBeforeIt_WhatWasLeftIsAdmitted) {
+TEST_F(OutageTest, RateChangedBeforeAnOutage_RestIsAdmitted) {
   const TokenBucket tokens{.rate = 100, .period = seconds(1), .burst = 100};
   TokenBucket slow_tokens = tokens;
   slow_tokens.rate = 1;
@@ -442,7 +443,7 @@ TEST_F(OutageTest, RateWasChangedBeforeIt_WhatWasLeftIsAdmitted) {
 }
 
 // One server of the fleet has the bucket, at its share of the rate.
-TEST_F(OutageTest, BucketIsWarm_GoesOnWarmAtItsShare) {
+TEST_F(OutageTest, BucketIsWarm_StaysWarmAtItsShare) {
   Start(WarmingBucket{.rate = 10, .period = seconds(1), .warmup = seconds(6)});
   const auto take_for = [&](Duration duration) {
     std::int64_t taken = 0;
@@ -460,7 +461,7 @@ TEST_F(OutageTest, BucketIsWarm_GoesOnWarmAtItsShare) {
 
 // Each outage would begin with the same share of what is left if the units of the last one were
 // forgotten.
-TEST_F(OutageTest, RepeatedOutages_AdmitOneFurtherLimitInAll) {
+TEST_F(OutageTest, RepeatedOutages_AdmitOneFurtherLimitTogether) {
   for (const Outage& row : kOutages) {
     for (const bool charges_back : {false, true}) {
       SCOPED_TRACE(row.name);
@@ -487,7 +488,7 @@ TEST_F(OutageTest, RepeatedOutages_AdmitOneFurtherLimitInAll) {
   }
 }
 
-// The store is back for a moment, and does not know the units admitted meanwhile.
+// The store is back for a moment, and does not know the units admitted during the outage.
 TEST_F(OutageTest, NextOutageBeforeChargesAreSent_PendingUnitsCount) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
@@ -506,7 +507,7 @@ TEST_F(OutageTest, NextOutageBeforeChargesAreSent_PendingUnitsCount) {
   }
 }
 
-TEST_F(OutageTest, OverWithQuotaLeft_TheStoreIsChargedOnceForAllThatPassed) {
+TEST_F(OutageTest, OutageEndsWithQuotaLeft_StoreIsChargedOnceForEveryUnit) {
   for (const Outage& row : kOutages) {
     SCOPED_TRACE(row.name);
     Start(row.limit);
@@ -521,7 +522,7 @@ TEST_F(OutageTest, OverWithQuotaLeft_TheStoreIsChargedOnceForAllThatPassed) {
   }
 }
 
-TEST_F(OutageTest, OverAfterTheWindow_TheStoreIsNotCharged) {
+TEST_F(OutageTest, OutageEndsAfterTheWindow_StoreIsNotCharged) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)});
   for (const auto& it : fleet_) it->Peek();
   Lose();
@@ -532,8 +533,8 @@ TEST_F(OutageTest, OverAfterTheWindow_TheStoreIsNotCharged) {
   EXPECT_EQ(server(0).Peek().limits[0].verdict.remaining, 100);
 }
 
-// Otherwise long outages would leave a bucket in debt for tokens that were added meanwhile.
-TEST_F(OutageTest, LongOne_BucketsAreChargedOnlyForWhatHasNotRefilled) {
+// Otherwise long outages would leave a bucket in debt for tokens that were added during the outage.
+TEST_F(OutageTest, LongOutage_BucketsAreChargedOnlyForUnitsNotRefilled) {
   Start(TokenBucket{.rate = 3, .period = seconds(1), .burst = 90});
   for (const auto& it : fleet_) it->Peek();
   Lose();
@@ -600,7 +601,7 @@ TEST_F(OutageTest, StoreTakesACharge_TheOthersFollowTogether) {
 }
 
 // Otherwise, checks would stay local until the clock comes back to where it was.
-TEST_F(OutageTest, ClockIsSetBackAfterIt_TheStoreDecidesAtOnce) {
+TEST_F(OutageTest, ClockIsSetBackAfterAnOutage_StoreDecidesAtOnce) {
   Start(FixedWindow{.limit = 100, .window = hours(1)}, 1);
   Lose();
   server(0).Ask();
@@ -612,8 +613,8 @@ TEST_F(OutageTest, ClockIsSetBackAfterIt_TheStoreDecidesAtOnce) {
   EXPECT_EQ(server(0).Peek().source, Source::kStore);
 }
 
-// Local windows must end with the store's, however wrong this server's clock is.
-TEST(StoreClock, OtherClock_ItsOffsetIsLearned) {
+// Local windows must end with the store's, even if this server's clock is wrong.
+TEST(StoreClock, AnotherClock_OffsetIsLearned) {
   ManualClock own(Time(seconds(1'000)));
   StoreClock clock(own);
   EXPECT_EQ(clock.Now(), Time(seconds(1'000)));
@@ -633,7 +634,7 @@ TEST_F(OutageTest, Overload_AdmitsNothing) {
   EXPECT_EQ(answer.source, Source::kFallback);
 }
 
-TEST_F(OutageTest, AllowPolicy_PassesAll_AndIsCharged) {
+TEST_F(OutageTest, AllowPolicy_AdmitsEverything_AndIsCharged) {
   Start(FixedWindow{.limit = 100, .window = minutes(1)}, 1);
   rule_.on_store_failure = OnStoreFailure::kAllow;
   server(0).SetRule(rule_);

@@ -20,8 +20,8 @@ using std::chrono::seconds;
 constexpr std::string_view kBucket = "sluice:{shop/r/}:token_bucket:1s:warmup";
 constexpr Time kLost(hours(1000));
 
-// However cold the bucket is in which they were admitted.
-TEST(PendingCharges, UnitsOfAWarmingBucket_AreAsManyAsWereAdmitted_UntilRefilled) {
+// The units do not depend on how cold the bucket was when they were admitted.
+TEST(PendingCharges, UnitsOfAWarmingBucket_AllCountUntilRefilled) {
   struct Row {
     WarmingBucket limit;
     std::int64_t cost;
@@ -78,7 +78,7 @@ class Counter {
   const Share share_;
 };
 
-// The window that the store has open, whatever it counts.
+// The open window of the store, with any count.
 TEST(PendingCharges, UnitsOfAWindow_CountUntilItEnds) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   const FixedWindow::Snapshot state{.start = kLost - seconds(50), .count = 40, .last = kLost};
@@ -124,7 +124,7 @@ TEST(PendingCharges, UnitsOfTwoLimitsOfACounter_AreAllKept_ChargedByTheLarger) {
 }
 
 // Whether or not other units count.
-TEST(PendingCharges, UnitsThatAreUndone_CountNoMore_InAnyWindow) {
+TEST(PendingCharges, UndoneUnits_NoLongerCount_InAnyWindow) {
   const SlidingWindow segments{.limit = 100, .window = minutes(1)};
   const SlidingLog log{.limit = 100, .window = minutes(1)};
   const FixedWindow window{.limit = 100, .window = minutes(1)};
@@ -156,7 +156,7 @@ TEST(PendingCharges, TooManyCounters_AreDropped) {
   EXPECT_TRUE(counter.Add(1, kLost, "0")) << "it is known";
 }
 
-TEST(PendingCharges, Taken_AreAsManyAsAskedFor_EachOnce) {
+TEST(PendingCharges, Take_ReturnsTheRequestedNumber_EachOnce) {
   constexpr std::size_t kMany = 500;
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   for (std::size_t i = 0; i < kMany; ++i) counter.Add(1, kLost, std::to_string(i));
@@ -172,7 +172,7 @@ TEST(PendingCharges, Taken_AreAsManyAsAskedFor_EachOnce) {
 }
 
 // So a charge that the store keeps refusing does not hold up the others.
-TEST(PendingCharges, PutBackEachTime_AreTakenInTurn) {
+TEST(PendingCharges, AlwaysPutBack_AreTakenInTurn) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   for (int i = 0; i < 10; ++i) counter.Add(1, kLost, std::to_string(i));
   std::set<std::string> taken;
@@ -185,7 +185,7 @@ TEST(PendingCharges, PutBackEachTime_AreTakenInTurn) {
   EXPECT_GT(taken.size(), 5u);
 }
 
-TEST(PendingCharges, PutBack_CountsWithWhatWasAddedMeanwhile) {
+TEST(PendingCharges, PutBack_AddsToUnitsAddedSince) {
   Counter counter(FixedWindow{.limit = 100, .window = minutes(1)});
   for (int round = 0; round < 200; ++round) {
     const std::int64_t meanwhile = round % 3;

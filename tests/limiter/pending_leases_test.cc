@@ -37,7 +37,7 @@ TEST(PendingLeases, ReleasedBeforeTheyAreReported_LeaveNothingBehind) {
   EXPECT_EQ(leases.Take(10, kNow).size(), 1u);
 }
 
-TEST(PendingLeases, AreTakenOnceEach_OldestChangeFirst) {
+TEST(PendingLeases, Take_ReturnsEachOnce_OldestChangeFirst) {
   PendingLeases leases;
   for (std::uint64_t i = 0; i < 3; ++i)
     leases.Granted({.id = IdOf(i), .held = kSlots, .expires = kNow + seconds(9)});
@@ -112,7 +112,7 @@ TEST(PendingLeases, OneOfTwoCountersIsReset_TheOtherStillCountsItsSlots) {
   EXPECT_EQ(taken[0].held[0].key, "kept");
 }
 
-TEST(PendingLeases, TooMany_AreNotReported_UntilOthersHaveEnded) {
+TEST(PendingLeases, TooManyLeases_AreNotReportedUntilOthersEnd) {
   PendingLeases leases;
   constexpr std::size_t kMost = PendingLeases::kMaxLeases;
   for (std::size_t i = 0; i <= kMost; ++i)

@@ -60,7 +60,7 @@ class SettleTest : public LimiterTest {
   }
 };
 
-TEST_F(SettleTest, LessIsGivenBack_MoreIsCharged_WhatIsNotNamedStays) {
+TEST_F(SettleTest, LessIsGivenBack_MoreIsCharged_OtherAmountsStay) {
   SetTokenRule();
   const CheckAnswer taken = Ask(Leased(100));
   ASSERT_TRUE(taken.lease);
@@ -89,7 +89,7 @@ TEST_F(SettleTest, LessIsGivenBack_MoreIsCharged_WhatIsNotNamedStays) {
   EXPECT_EQ(Value("sluice_lease_settlements_total{outcome=\"settled\"}"), 2);
 }
 
-TEST_F(SettleTest, TheFirstStands_AndReleaseTakesWhatWasTaken) {
+TEST_F(SettleTest, FirstSettlementCounts_ReleaseSettlesAsTaken) {
   SetTokenRule();
   const std::string id = Take(Leased(100));
   EXPECT_EQ(Outcome(id, {{"tokens", 30}}), LeaseOutcome::kSettled);
@@ -105,7 +105,7 @@ TEST_F(SettleTest, TheFirstStands_AndReleaseTakesWhatWasTaken) {
 }
 
 // REFUND would give back 60 bursts.
-TEST_F(SettleTest, BurstLeasedEachSecond_AllSettledWithNothing_IsOneBurst) {
+TEST_F(SettleTest, BurstLeasedEachSecond_AllSettledWithNothing_BucketHasOneBurst) {
   SetRules({RuleOf(
       "r", {Of({{"tokens"}}, TokenBucket{.rate = 1000, .period = seconds(1), .burst = 1000})})});
   std::vector<std::string> ids;
@@ -136,7 +136,7 @@ TEST_F(SettleTest, SlotsAreUnderTheSameLease_ForTheShortestTime) {
   EXPECT_EQ(Left(1), 960);
 }
 
-TEST_F(SettleTest, NeverSettled_StaysCharged_AndIsForgottenTenMinutesAfterItsEnd) {
+TEST_F(SettleTest, NeverSettled_StaysCharged_IsForgottenAfterTenMinutes) {
   FixedWindow day{.limit = 1000, .window = std::chrono::hours(24)};
   SetRules({RuleOf("r", {Of({{"tokens"}}, day)})});
   const std::string id = Take(Leased(100));
@@ -160,7 +160,7 @@ TEST_F(SettleTest, RulesThatChange_ChangeNothing) {
   EXPECT_EQ(Left(1), 940);
 }
 
-TEST_F(SettleTest, TtlAndModeThatAreNotAllowed_AreRefused) {
+TEST_F(SettleTest, ForbiddenTtlAndMode_AreRefused) {
   Rule brief = RuleOf("brief", {PerMinute(1000)});
   brief.max_lease_ttl = seconds(30);
   Rule shadow = RuleOf("shadow", {PerMinute(1000)});
@@ -231,7 +231,7 @@ TEST_F(SettleTest, AnswerThatWasNotDelivered_IsSettledWithNothing) {
   EXPECT_EQ(fallback_.charges.Find(LeaseName::Parse(here)->counters[1].key, clock_.Now()), 0);
 }
 
-TEST_F(SettleTest, Inspected_ShowsWhatIsHeld) {
+TEST_F(SettleTest, Inspect_ShowsTheUnitsHeld) {
   SetTokenRule();
   const std::string id = Take(Leased(100));
   const auto open = CallLease(limiter_, LeaseCall::Action::kInspect, id);
@@ -258,7 +258,7 @@ TEST_F(SettleTest, StoreFails_SettlementIsQueued) {
   EXPECT_EQ(Left(1), 940) << "once";
 }
 
-TEST_F(SettleTest, TakenAndSettledWithoutTheStore_OnlyWhatWasUsedIsCharged) {
+TEST_F(SettleTest, TakenAndSettledWithoutTheStore_OnlyUsedUnitsAreCharged) {
   SetTokenRule();
   store_.failing = StoreFailure::kUnreachable;
   const std::string less = Take(Leased(100));

@@ -59,7 +59,7 @@ TEST_F(TopKeysTest, NotWatched_CountsNothing) {
   EXPECT_TRUE(limiter_.top_keys().Read(10).used.empty());
 }
 
-TEST_F(TopKeysTest, Restart_ForgetsWhatWasCounted) {
+TEST_F(TopKeysTest, Restart_ForgetsTheCounts) {
   limiter_.top_keys().Restart();
   Check({{"user", "ada"}});
   limiter_.top_keys().Restart();
@@ -78,7 +78,7 @@ TEST_F(TopKeysTest, Peek_IsNotCounted) {
   EXPECT_TRUE(keys.denied.empty());
 }
 
-TEST_F(TopKeysTest, ShadowRule_DeniesNothing) {
+TEST_F(TopKeysTest, ShadowRule_CountsNoDenial) {
   Rule shadow = RuleOf("shadow", {PerMinute(1)});
   shadow.shadow = true;
   SetRules({shadow});
@@ -170,7 +170,7 @@ TEST(TopKeysOfZipfTest, TenMostDenied_AreFoundWithinOnePercent) {
   }
 }
 
-TEST(KeySketchTest, KeyWithoutRoom_TakesPlaceAndCountOfTheLeast) {
+TEST(KeySketchTest, NoRoomForAKey_ReplacesTheLeastFrequentAndTakesItsCount) {
   KeySketch sketch(2);
   for (const char* key : {"a", "a", "a", "b", "c"}) sketch.Count({.key = key});
   ASSERT_EQ(sketch.entries().size(), 2U);

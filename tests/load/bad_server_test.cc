@@ -208,7 +208,7 @@ TEST(BadServer, ResetsTheCall_FailsByTheReason) {
   EXPECT_EQ(stats.errors.at(GrpcStatus::kCancelled).first, "the server reset the call: CANCEL");
 }
 
-TEST(BadServer, NoGrpc_ReportsTheHttpStatus) {
+TEST(BadServer, NotGrpc_ReportsTheHttpStatus) {
   // ":status: 404" is entry 13 of HPACK's table.
   const LoadStats stats =
       StatsAgainst({.greeting = kSettings,

@@ -25,7 +25,7 @@ Plan PlanOf(Rpc rpc, std::uint32_t checks) {
           .keys = 50};
 }
 
-// The one message in `framed`, of which the size is checked.
+// The single message in `framed`; its size is checked.
 template <typename Message>
 Message Unframed(const std::string& framed) {
   EXPECT_EQ(framed.at(0), '\0');

@@ -110,7 +110,7 @@ class Generator {
   std::mt19937 random_;
 };
 
-TEST(RuleIndex, RandomRules_MatchAsWithoutAnIndex) {
+TEST(RuleIndex, RandomRules_MatchTheSameAsWithoutAnIndex) {
   std::size_t matches = 0;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     Generator generator(seed);
@@ -133,9 +133,9 @@ TEST(RuleIndex, RandomRules_MatchAsWithoutAnIndex) {
   EXPECT_GT(matches, 10'000u);
 }
 
-// With 100,000 rules, a request tests only a few of them: those filed under one exact value,
-// however many rules share the other conditions.
-TEST(RuleIndex, ManyRules_EachFoundAmongAll) {
+// With 100,000 rules, a request tests only a few of them: those filed under one exact value, even
+// if many rules share the other conditions.
+TEST(RuleIndex, ManyRules_EachIsFound) {
   std::vector<Rule> rules;
   for (int i = 0; i < 100'000; ++i) {
     rules.push_back(MakeRule("r" + std::to_string(i),

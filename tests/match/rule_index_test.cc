@@ -278,7 +278,7 @@ TEST(RuleIndex, BadRules_AreRefused) {
 }
 
 // A MatchResult keeps nothing from the previous request.
-TEST(RuleIndex, ReusedResult_IsAsNew) {
+TEST(RuleIndex, ReusedResult_EqualsANewOne) {
   Rule blocked = MakeRule("blocked", {{"a", Exact("x")}});
   blocked.limits = {Limits::Effect::kBlocked, {}};
   const auto index = Index(MakeDomain({blocked, MakeRule("r", {}, {Key("user")})}));

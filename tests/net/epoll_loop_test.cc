@@ -98,7 +98,7 @@ TEST(EpollLoop, Current_IsTheLoopOnItsThreadOnly) {
   EXPECT_EQ(io.Run([] { return Loop::Current(); }), &io.loop());
 }
 
-TEST(EpollLoop, Flush_StoresGoBeforeCallers) {
+TEST(EpollLoop, Flush_StoresAreFlushedBeforeCallers) {
   OneIoThread io;
   Journal journal;
   NamedFlush caller(FlushStage::kCallers, "caller", journal);

@@ -14,7 +14,7 @@ using enum Occupant::State;
 
 SteadyTime At(int second) { return SteadyTime(std::chrono::seconds(second)); }
 
-TEST(ChooseVictims, OneNetwork_StuckOnesGoFirst_ThenTheLongestIdle) {
+TEST(ChooseVictims, OneNetwork_StuckOnesAreChosenFirst_ThenTheLongestIdle) {
   const std::vector<Occupant> occupants = {{kIdle, At(1), "a"},  {kBusy, At(0), "a"},
                                            {kStuck, At(5), "a"}, {kStuck, At(4), "a"},
                                            {kIdle, At(2), "a"},  {kIdle, At(3), "a"}};
@@ -23,13 +23,13 @@ TEST(ChooseVictims, OneNetwork_StuckOnesGoFirst_ThenTheLongestIdle) {
   EXPECT_THAT(ChooseVictims(occupants, "b", 9), ElementsAre(3, 2, 0, 4, 5));
 }
 
-TEST(ChooseVictims, UnusedConnections_GoBeforeUsedOnes) {
+TEST(ChooseVictims, UnusedConnections_AreChosenBeforeUsedOnes) {
   const std::vector<Occupant> occupants = {
       {kIdle, At(1), "a"}, {kUnused, At(3), "a"}, {kUnused, At(2), "a"}, {kStuck, At(4), "a"}};
   EXPECT_THAT(ChooseVictims(occupants, "a", 9), ElementsAre(3, 2, 1, 0));
 }
 
-TEST(ChooseVictims, NetworkWithMoreThanItsShare_GoesBeforeStuckOnesOfOthers) {
+TEST(ChooseVictims, NetworkWithMoreThanItsShare_IsChosenBeforeStuckOnesOfOthers) {
   const std::vector<Occupant> occupants = {{kStuck, At(1), "honest"},
                                            {kIdle, At(3), "greedy"},
                                            {kIdle, At(2), "greedy"},

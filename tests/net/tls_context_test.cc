@@ -102,7 +102,7 @@ TEST_F(TlsContext_Test, Reload_OfABrokenSet_KeepsTheOldOneAndLogsOnce) {
   EXPECT_TRUE(context->Reload());
 }
 
-TEST_F(TlsContext_Test, Expiry_IsOfTheCertificateInUse) {
+TEST_F(TlsContext_Test, Expiry_IsThatOfTheCertificateInUse) {
   const test::Certificate expired =
       authority_.Issue({.name = "expired", .alternative_names = {}, .days = -1});
   const auto context = TlsServerContext::Load({.paths = Files()}).value();

@@ -117,7 +117,7 @@ TEST(TlsTransport, ClientCertificate_MissingOrWrong_IsRefused) {
             "alert certificate expired"},
        }) {
     TlsConnection connection(*context, {.certificate = certificate, .version = TLS1_3_VERSION});
-    EXPECT_EQ(connection.client.Handshake(), "");  // its part is done before ours
+    EXPECT_EQ(connection.client.Handshake(), "");  // the client's part is done before ours
     EXPECT_EQ(connection.client.Read(1), "");
     EXPECT_THAT(connection.client.error(), HasSubstr(client_error));
     EXPECT_THAT(connection.ServerError(), StartsWith("TLS handshake: " + server_error));

@@ -77,13 +77,13 @@ DoorRow LooseTimeout(const std::string& name, std::string_view value, const Diff
           .differs = differs};
 }
 
-DoorRow Expiring(const std::string& name, std::string_view value, int cancelled) {
+DoorRow Expiring(const std::string& name, std::string_view value, int canceled) {
   return {.name = "Expires" + name,
           .run = Calls(To("/test.Unary/Hold").Add("grpc-timeout", value)),
           .expected = "",
           .differs = Differs{kResetsToo, "200 4 only", "200 4 only reset NO_ERROR"},
           .message = "Deadline Exceeded",
-          .cancelled = cancelled};
+          .canceled = canceled};
 }
 
 }  // namespace

@@ -63,10 +63,10 @@ struct DoorRow {
   std::optional<Differs> differs = std::nullopt;  // instead of `expected`
   // grpc-message of the first stream, if the server chooses its text.
   std::optional<std::string> message = std::nullopt;
-  int streams = 1;    // 1, 3, 5, …
-  int cancelled = 0;  // number of OnCancel calls, or kAnyNumber
+  int streams = 1;   // 1, 3, 5, …
+  int canceled = 0;  // number of OnCancel calls, or kAnyNumber
   // The same for gRPC if it differs: gRPC may report an unreadable message as a half-close.
-  std::optional<int> grpc_cancelled = std::nullopt;
+  std::optional<int> grpc_canceled = std::nullopt;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const DoorRow& row) { return out << row.name; }

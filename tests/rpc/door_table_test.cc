@@ -45,7 +45,7 @@ class DoorTest : public testing::TestWithParam<std::tuple<Side, DoorRow>> {
   }
 
   static int Cancelled() {
-    return IsGrpcs() ? row().grpc_cancelled.value_or(row().cancelled) : row().cancelled;
+    return IsGrpcs() ? row().grpc_canceled.value_or(row().canceled) : row().canceled;
   }
 
   Address Start() {
@@ -104,10 +104,10 @@ TEST_P(DoorTest, Request_InTheTable_GetsTheExpectedAnswer) {
   if (row().message) {
     EXPECT_EQ(connection.stream(1).Field("grpc-message"), *row().message);
   }
-  const int cancelled = Cancelled();
-  if (cancelled == DoorRow::kAnyNumber) return;
-  EXPECT_TRUE(WaitUntil(std::chrono::seconds(30), [&] { return seen_.cancelled >= cancelled; }));
-  EXPECT_EQ(seen_.cancelled, cancelled);
+  const int canceled = Cancelled();
+  if (canceled == DoorRow::kAnyNumber) return;
+  EXPECT_TRUE(WaitUntil(std::chrono::seconds(30), [&] { return seen_.canceled >= canceled; }));
+  EXPECT_EQ(seen_.canceled, canceled);
 }
 
 INSTANTIATE_TEST_SUITE_P(Door, DoorTest,

@@ -24,7 +24,7 @@ class TestUnary : public rpc::UnaryHandler {
     if (net::Loop::Current() != &loop_) ++seen_.wrong_thread;
     Answer(call, request);
   }
-  void OnCancel() override { ++seen_.cancelled; }
+  void OnCancel() override { ++seen_.canceled; }
 
  protected:
   net::Loop& loop() { return loop_; }
@@ -124,7 +124,7 @@ class TestStream : public rpc::StreamHandler {
     End({.code = StatusCode::kUnavailable, .message = "the server is stopping"});
   }
   void OnCancel() override {
-    ++seen_.cancelled;
+    ++seen_.canceled;
     End({.code = StatusCode::kCancelled});
   }
 
@@ -222,7 +222,7 @@ struct NeverEnds final : TestStream {
   using TestStream::TestStream;
   void OnHalfClose() override { ++seen().half_closed; }
   void OnDrain() override { ++seen().drained; }
-  void OnCancel() override { ++seen().cancelled; }
+  void OnCancel() override { ++seen().canceled; }
   void Take(std::string_view /*message*/) override {}
 };
 

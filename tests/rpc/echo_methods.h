@@ -11,7 +11,7 @@ namespace sluice::test {
 struct Seen {
   std::atomic<int> handlers = 0;      // made
   std::atomic<int> served = 0;        // calls begun
-  std::atomic<int> cancelled = 0;     // OnCancel
+  std::atomic<int> canceled = 0;      // OnCancel
   std::atomic<int> half_closed = 0;   // OnHalfClose
   std::atomic<int> drained = 0;       // OnDrain
   std::atomic<int> writable = 0;      // OnWritable

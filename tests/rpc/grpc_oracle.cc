@@ -139,7 +139,7 @@ class GrpcOracle::OracleCall final : public Reactor, public rpc::Call, public rp
     if (std::exchange(finished_, true)) return;
     if (unary_ && !last_) unary_->OnCancel();
     if (stream_ && !last_) stream_->OnCancel();
-    Reactor::Finish(grpc::Status(grpc::StatusCode::CANCELLED, "cancelled"));
+    Reactor::Finish(grpc::Status(grpc::StatusCode::CANCELLED, "canceled"));
   }
 
   net::Loop& loop_;

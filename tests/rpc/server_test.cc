@@ -93,7 +93,7 @@ TEST_F(ServerTest, Method_Unknown_IsUnimplemented) {
   EXPECT_EQ(stream.Finish().code, StatusCode::UNIMPLEMENTED);
 }
 
-TEST_F(ServerTest, Metadata_ByName_OneValueOrNothing) {
+TEST_F(ServerTest, Metadata_ByName_HasOneValueOrNone) {
   const CallOptions options{.metadata = {{"x-one", "1"}, {"x-two", "1"}, {"x-two", "2"}}};
   EXPECT_EQ(Unary("Metadata", "x-one", options), Ok("1"));
   EXPECT_EQ(Unary("Metadata", "x-two", options).code, StatusCode::NOT_FOUND);
@@ -144,10 +144,10 @@ TEST_F(ServerTest, Deadline_OfTheCaller_ReachesTheHandler) {
 TEST_F(ServerTest, Deadline_Passes_HandlerIsCanceled) {
   const Outcome outcome = Unary("Hold", "", {.timeout = milliseconds(50)});
   EXPECT_EQ(outcome.code, StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_TRUE(Soon(seen_.cancelled, 1));
+  EXPECT_TRUE(Soon(seen_.canceled, 1));
   ClientStream stream(channel_, "/test.Stream/Echo", {.timeout = milliseconds(50)});
   EXPECT_EQ(stream.Finish().code, StatusCode::DEADLINE_EXCEEDED);
-  EXPECT_TRUE(Soon(seen_.cancelled, 2));
+  EXPECT_TRUE(Soon(seen_.canceled, 2));
 }
 
 TEST_F(ServerTest, Caller_Cancels_HandlerIsNotifiedOnce) {
@@ -156,9 +156,9 @@ TEST_F(ServerTest, Caller_Cancels_HandlerIsNotifiedOnce) {
   ASSERT_TRUE(Soon(seen_.served, 1));
   calls.Cancel(held);
   EXPECT_EQ(calls.Wait()[0].code, StatusCode::CANCELLED);
-  EXPECT_TRUE(Soon(seen_.cancelled, 1));
+  EXPECT_TRUE(Soon(seen_.canceled, 1));
   EXPECT_EQ(Unary("Echo", "x"), Ok("x"));
-  EXPECT_EQ(seen_.cancelled, 1);
+  EXPECT_EQ(seen_.canceled, 1);
 }
 
 // A detached handler is not reused; later calls get another handler.
@@ -167,7 +167,7 @@ TEST_F(ServerTest, Handler_NeverFinishes_OthersAreServed) {
     EXPECT_EQ(Unary("Never", "", {.timeout = milliseconds(10)}).code,
               StatusCode::DEADLINE_EXCEEDED);
   }
-  EXPECT_TRUE(WaitUntil(kSoon, [&] { return seen_.cancelled >= seen_.served; }));
+  EXPECT_TRUE(WaitUntil(kSoon, [&] { return seen_.canceled >= seen_.served; }));
   EXPECT_EQ(Unary("Echo", "x"), Ok("x"));
 }
 
@@ -211,7 +211,7 @@ TEST_F(ServerTest, Connection_TooOld_EndsAfterItsCalls) {
   caller.Await([&] { return caller.closed(); });
   EXPECT_TRUE(caller.closed());
   EXPECT_EQ(caller.goaway(), 0U);
-  EXPECT_EQ(seen_.cancelled, 0);
+  EXPECT_EQ(seen_.canceled, 0);
   // On a separate connection: the connection that holds a call accepts no more.
   EXPECT_EQ(Unary("Echo", "x"), Ok("x"));
   held.Cancel(0);
@@ -267,7 +267,7 @@ TEST_F(ServerTest, Stream_Canceled_HandlerIsNotified) {
     ASSERT_TRUE(stream.Write("x"));
     ASSERT_EQ(stream.Read(), "x");
   }
-  EXPECT_TRUE(Soon(seen_.cancelled, 1));
+  EXPECT_TRUE(Soon(seen_.canceled, 1));
   EXPECT_EQ(seen_.half_closed, 0);
 }
 
@@ -300,7 +300,7 @@ TEST_F(ServerTest, Stream_ReadingPaused_StopsTheCaller) {
   EXPECT_LE(seen_.received, 1);
   EXPECT_EQ(Unary("Echo", "x"), Ok("x"));
   stream.Cancel();
-  EXPECT_TRUE(Soon(seen_.cancelled, 1));
+  EXPECT_TRUE(Soon(seen_.canceled, 1));
 }
 
 TEST_F(ServerTest, Stop_WithNothingOpen_IsQuick) {
@@ -331,7 +331,7 @@ TEST_F(ServerTest, Stop_HandlersNeverFinish_ReturnsAfterDrain) {
   const auto took = std::chrono::steady_clock::now() - began;
   EXPECT_GE(took, milliseconds(190));
   EXPECT_LT(took, kSoon);
-  EXPECT_EQ(seen_.cancelled, 2);
+  EXPECT_EQ(seen_.canceled, 2);
   EXPECT_NE(calls.Wait()[0].code, StatusCode::OK);
   EXPECT_NE(stream.Finish().code, StatusCode::OK);
 }

@@ -70,7 +70,7 @@ TEST_F(BatchOnRedisTest, OneKeyAThousandTimes_TheFirstHundredAreAllowed) {
 }
 
 // Costs differ, so that checks of one counter are in different entries; some modes give units back.
-TEST_F(BatchOnRedisTest, FewKeysAndManyCosts_AreDecidedAsIfInOrder) {
+TEST_F(BatchOnRedisTest, FewKeysAndManyCosts_AreDecidedInOrder) {
   std::mt19937 random(1);
   for (int round = 0; round < 20; ++round) {
     v1::CheckLimitsRequest batch;

@@ -55,7 +55,7 @@ TEST_F(BatchTest, InvalidItems_FailAlone_WithTheirRequestIds) {
   }
 }
 
-TEST_F(BatchTest, NoneOrTooManyOrMalformed_NamesChecks) {
+TEST_F(BatchTest, NoChecksTooManyOrMalformed_ErrorNamesChecks) {
   v1::CheckLimitsRequest many;
   for (int i = 0; i < 1001; ++i) AddCheck(many, "42");
   for (const std::string& bytes :
@@ -67,7 +67,7 @@ TEST_F(BatchTest, NoneOrTooManyOrMalformed_NamesChecks) {
   EXPECT_EQ(0U, memory_.size()) << "nothing of what is refused is decided";
 }
 
-TEST_F(BatchTest, AnsweredLate_WaitsForTheLast) {
+TEST_F(BatchTest, LateAnswers_BatchWaitsForTheLast) {
   store_.Hold();
   v1::CheckLimitsRequest batch;
   for (int i = 0; i < 10; ++i) AddCheck(batch, "42");

@@ -31,10 +31,10 @@ TEST_F(HandlersTest, CheckLimit_InTheSteadyState_AllocatesNothing) {
   EXPECT_EQ(1, response.limits_size());
 }
 
-// A cancelled call releases the slot that it was granted.
-class CancelledHolders : public HandlersTest {
+// A canceled call releases the slot that it was granted.
+class CanceledHolders : public HandlersTest {
  protected:
-  CancelledHolders() {
+  CanceledHolders() {
     Rule rule{.name = "slots"};
     rule.limits.limits = {Concurrency{.limit = 5, .ttl = std::chrono::hours(1)}};
     limiter_.SetRules(RuleIndex::Build({Domain{.name = "shop", .rules = {rule}}}, {}).value());
@@ -52,7 +52,7 @@ class CancelledHolders : public HandlersTest {
   }
 };
 
-TEST_F(CancelledHolders, CheckLimit_ReleasesItsLease) {
+TEST_F(CanceledHolders, CheckLimit_ReleasesItsLease) {
   CheckLimitHandler handler(limiter_, buffer_);
   handler.Attach(call_);
   const std::string request = Check(7).SerializeAsString();
@@ -66,7 +66,7 @@ TEST_F(CancelledHolders, CheckLimit_ReleasesItsLease) {
   ExpectAllFree();
 }
 
-TEST_F(CancelledHolders, Batch_ReleasesItsLeasesOnly) {
+TEST_F(CanceledHolders, Batch_ReleasesItsLeasesOnly) {
   CheckLimitsHandler handler(batches_, items_, buffer_);
   handler.Attach(call_);
   for (int i = 0; i < 5; ++i) {
@@ -82,7 +82,7 @@ TEST_F(CancelledHolders, Batch_ReleasesItsLeasesOnly) {
   ExpectAllFree();
 }
 
-TEST_F(CancelledHolders, Stream_ReleasesLeasesNotSentYet) {
+TEST_F(CanceledHolders, Stream_ReleasesLeasesNotSentYet) {
   CheckStreamHandler handler(loop_, items_);
   handler.Attach(call_);
   for (int i = 0; i < 5; ++i) {
@@ -149,7 +149,7 @@ TEST_F(BatchHandlerTest, LongBatches_AreStartedOneAfterTheOther) {
   EXPECT_TRUE(std::all_of(calls.begin(), calls.end(), is_finished));
 }
 
-TEST_F(BatchHandlerTest, Cancelled_StartsNoMoreAndWaitsForTheStore) {
+TEST_F(BatchHandlerTest, Canceled_StartsNoMoreAndWaitsForTheStore) {
   store_.holding = true;
   const std::string request = Frame(1000);
   loop_.RunIteration([&] { handler_.Serve(call_, request); });

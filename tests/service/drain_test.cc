@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Callers of a sluiced, each with one call after another until they are told to stop.
+// Callers of a sluiced. Each makes one call after another until the test stops it.
 class Load {
  public:
   explicit Load(const std::shared_ptr<grpc::Channel>& channel) {
@@ -57,7 +57,7 @@ class Load {
   std::vector<std::thread> callers_;
 };
 
-TEST(Sluiced_TermSignalUnderLoad, NoCallIsCutOffAndItExitsWithZero) {
+TEST(Sluiced_TermSignalUnderLoad, NoCallIsCutOff_ExitsWithZero) {
   SluiceServer server({.rules = "domain: shop\nrules: []\n", .flags = {"--drain", "20s"}});
   Load load(grpc::CreateChannel(server.grpc_address(), grpc::InsecureChannelCredentials()));
   ASSERT_TRUE(WaitUntil(seconds(20), [&] { return load.answered() > 1'000; }));

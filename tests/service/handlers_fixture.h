@@ -52,7 +52,7 @@ class SwitchedStore final : public Store {
   }
 
   bool holding = false;
-  bool admitting = false;  // without a look at any counter, which would cost memory
+  bool admitting = false;  // without counters, which would cost memory
   std::size_t submitted = 0;
 
  private:

@@ -114,7 +114,7 @@ TEST_F(HealthTest, Stop_WithOpenWatches_DoesNotWaitForThem) {
 }
 
 // Orchestrators continue to ask as long as the server runs.
-TEST_F(HealthTest, Stop_WhileHealthIsChecked_IsOverWithTheDrain) {
+TEST_F(HealthTest, Stop_WhileHealthIsChecked_EndsWithTheDrain) {
   std::atomic<bool> stopped = false;
   std::thread prober([&] {
     while (!stopped) test::Health(channel_);
@@ -140,7 +140,7 @@ TEST_F(HealthTest, MalformedBytes_AreRefused_LaterCallsAreServed) {
   EXPECT_EQ(HealthCheckResponse::SERVING, Watch(channel_, "").Next());
 }
 
-TEST_F(HealthTest, ChannelThatWatches_LeavesTheServerThatStops) {
+TEST_F(HealthTest, ChannelThatWatches_DisconnectsFromAStoppingServer) {
   grpc::ChannelArguments arguments;
   arguments.SetServiceConfigJSON(R"({"healthCheckConfig": {"serviceName": "sluice.v1.RateLimiter"},
                                      "loadBalancingConfig": [{"round_robin": {}}]})");
@@ -152,7 +152,7 @@ TEST_F(HealthTest, ChannelThatWatches_LeavesTheServerThatStops) {
       seconds(10), [&] { return channel->GetState(false) == GRPC_CHANNEL_TRANSIENT_FAILURE; }));
 }
 
-TEST_F(HealthTest, WatchersComeAndGoWhileTheServerStops_NoneReceivesServingAgain) {
+TEST_F(HealthTest, WatchersConnectWhileTheServerStops_NoneReceivesServingAgain) {
   std::atomic<bool> stopped = false;
   std::atomic<int> told = 0;
   std::vector<std::thread> watchers;
@@ -192,7 +192,7 @@ TEST_F(HealthTest, CanceledWatches_ReceiveNothing) {
   EXPECT_EQ(grpc::StatusCode::UNAVAILABLE, watch.Finish().error_code());
 }
 
-TEST_F(HealthTest, DeadlinePasses_TheWatchIsOver) {
+TEST_F(HealthTest, DeadlinePasses_WatchEnds) {
   Watch watch(channel_, "", milliseconds(200));
   EXPECT_EQ(HealthCheckResponse::SERVING, watch.Next());
   EXPECT_EQ(HealthCheckResponse::UNKNOWN, watch.Next());

@@ -172,7 +172,7 @@ TEST_F(LeaseTest, HoldOutcomeOrDurationThatIsNotAllowed_IsInvalid_NothingIsRelea
   EXPECT_FALSE(IsFree());
 }
 
-TEST_F(LeaseTest, BytesThatAreNoMessage_AreInvalid) {
+TEST_F(LeaseTest, MalformedBytes_AreInvalid) {
   for (const char* rpc : {"RenewLease", "ReleaseLease"}) {
     const std::string method = std::string("/sluice.v1.RateLimiter/") + rpc;
     for (const char* bytes : {"\x0a\x05x", "\x0a\x01\xff"}) {
@@ -181,7 +181,7 @@ TEST_F(LeaseTest, BytesThatAreNoMessage_AreInvalid) {
   }
 }
 
-TEST_F(LeaseTest, StoreFails_IsUnavailable_TheLeaseHoldsOn) {
+TEST_F(LeaseTest, StoreFails_IsUnavailable_LeaseStaysHeld) {
   const std::string id = Take();
   store_.Hold();
   Renewed renewed;
@@ -231,7 +231,7 @@ class Renewals {
   std::vector<std::unique_ptr<grpc::ClientAsyncResponseReader<v1::RenewLeaseResponse>>> readers_;
 };
 
-TEST_F(LeaseTest, ManyAtOnce_AreAllAnswered_ChecksBesideThemToo) {
+TEST_F(LeaseTest, ManyAtOnceBesideChecks_AreAllAnswered) {
   const std::string id = Take();
   store_.Hold();
   Renewals renewals(*stub_, id, 300);
@@ -248,7 +248,7 @@ TEST_F(LeaseTest, ManyAtOnce_AreAllAnswered_ChecksBesideThemToo) {
   }
 }
 
-TEST_F(LeaseTest, Stop_WithRenewalsUnderWay_WaitsForTheirAnswers) {
+TEST_F(LeaseTest, Stop_WithOpenRenewals_WaitsForTheirAnswers) {
   const std::string id = Take();
   store_.Hold();
   Renewals renewals(*stub_, id, 100);

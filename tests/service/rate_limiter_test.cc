@@ -145,7 +145,7 @@ std::vector<BadInput> BadInputs() {
   };
 }
 
-TEST_F(RateLimiterTest, Check_BadInput_IsAnsweredAndServedOn) {
+TEST_F(RateLimiterTest, Check_BadInput_IsAnswered_ServerKeepsServing) {
   for (const auto& input : BadInputs()) {
     auto request = ForUser("42");
     input.spoil(request);
@@ -215,12 +215,12 @@ void RateLimiterTest::CheckAtOnce(std::size_t count) {
 }
 
 // The second burst uses handlers that have served the first.
-TEST_F(RateLimiterTest, ManyCallsAtOnce_AreAllAnswered_TimeAndAgain) {
+TEST_F(RateLimiterTest, ManyCallsAtOnce_AreAllAnswered_Repeatedly) {
   CheckAtOnce(1'000);
   CheckAtOnce(1'000);
 }
 
-TEST_F(RateLimiterTest, Stop_WithCallsUnderWay_WaitsForTheirAnswers) {
+TEST_F(RateLimiterTest, Stop_WithOpenCalls_WaitsForTheirAnswers) {
   store_.Hold();
   Reply reply;
   std::thread caller([&] { reply = Check(ForUser("42")); });
@@ -234,7 +234,7 @@ TEST_F(RateLimiterTest, Stop_WithCallsUnderWay_WaitsForTheirAnswers) {
   EXPECT_EQ(v1::DECISION_ALLOWED, reply.response.decision());
 }
 
-TEST_F(RateLimiterTest, Stop_DrainTimePassed_CancelsWhatIsLeft) {
+TEST_F(RateLimiterTest, Stop_DrainTimePassed_CancelsOpenCalls) {
   store_.Hold();
   Reply reply;
   std::thread caller([&] { reply = Check(ForUser("42")); });

@@ -73,7 +73,7 @@ TEST_F(ReflectionTest, ListServices_NamesAllOfTheServer) {
                                                    "grpc.reflection.v1alpha.ServerReflection"));
 }
 
-TEST_F(ReflectionTest, EveryServiceListed_CanBeBuiltFromWhatIsAnswered) {
+TEST_F(ReflectionTest, EveryListedService_CanBeBuiltFromTheResponses) {
   ServerReflectionRequest list;
   list.set_list_services("");
   google::protobuf::SimpleDescriptorDatabase files;
@@ -97,7 +97,7 @@ TEST_F(ReflectionTest, EveryServiceListed_CanBeBuiltFromWhatIsAnswered) {
   EXPECT_EQ("sluice.v1.CheckLimitsRequest", method->input_type()->full_name());
 }
 
-TEST_F(ReflectionTest, Imports_AreSentOnceAStream_TheFileAskedForEachTime) {
+TEST_F(ReflectionTest, Imports_AreSentOncePerStream_RequestedFileEachTime) {
   EXPECT_THAT(FilesOf(Ask(ForSymbol("sluice.v1.CheckLimitRequest"))),
               testing::UnorderedElementsAre("sluice/v1/rate_limiter.proto",
                                             "google/protobuf/duration.proto",
@@ -109,7 +109,7 @@ TEST_F(ReflectionTest, Imports_AreSentOnceAStream_TheFileAskedForEachTime) {
   EXPECT_THAT(FilesOf(Ask(by_name)), testing::ElementsAre("google/protobuf/duration.proto"));
 }
 
-TEST_F(ReflectionTest, WhatIsNotThere_IsNotFoundAndTheStreamGoesOn) {
+TEST_F(ReflectionTest, UnknownNames_AreNotFound_StreamContinues) {
   std::vector<ServerReflectionRequest> requests(4);
   requests[0].set_file_by_filename("no.proto");
   requests[1].set_file_containing_symbol("no.Symbol");

@@ -30,7 +30,7 @@ class StreamHandlerTest : public HandlersTest {
   CheckStreamHandler handler_{loop_, items_};
 };
 
-TEST_F(StreamHandlerTest, ResultsOfATurn_LeaveInOneFrame) {
+TEST_F(StreamHandlerTest, ResultsOfAnIteration_AreSentInOneFrame) {
   loop_.RunIteration([&] {
     handler_.OnMessage(Frame(10));
     handler_.OnMessage(Frame(10, 10));
@@ -60,7 +60,7 @@ TEST_F(StreamHandlerTest, LargeFrame_StartsInSteps) {
   EXPECT_TRUE(call_.status.ok());
 }
 
-TEST_F(StreamHandlerTest, ChecksUnderWay_StopTheReadingUntilAnswered) {
+TEST_F(StreamHandlerTest, OpenChecks_PauseReadingUntilAnswered) {
   store_.holding = true;
   for (int i = 0; i < 4; ++i) loop_.RunIteration([&] { handler_.OnMessage(Frame(1000)); });
   EXPECT_TRUE(call_.reading);
@@ -99,7 +99,7 @@ TEST_F(StreamHandlerTest, Drain_AnswersAcceptedChecksOnly) {
   EXPECT_THAT(call_.status.message, HasSubstr("shutting down"));
 }
 
-TEST_F(StreamHandlerTest, Cancelled_StartsNoMore_WaitsForTheStore_AndServesTheNext) {
+TEST_F(StreamHandlerTest, Canceled_StartsNoMore_WaitsForTheStore_AndServesTheNext) {
   store_.holding = true;
   loop_.RunIteration([&] {
     handler_.OnMessage(Frame(500));
@@ -121,7 +121,7 @@ TEST_F(StreamHandlerTest, Cancelled_StartsNoMore_WaitsForTheStore_AndServesTheNe
   EXPECT_TRUE(call_.status.ok());
 }
 
-TEST_F(StreamHandlerTest, InvalidFrame_EndsWithItsErrorOnceTheOthersAreAnswered) {
+TEST_F(StreamHandlerTest, InvalidFrame_StreamEndsWithItsErrorAfterOtherAnswers) {
   store_.holding = true;
   loop_.RunIteration([&] {
     handler_.OnMessage(Frame(5));

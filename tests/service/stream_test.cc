@@ -127,7 +127,7 @@ TEST_F(StreamTest, FramesOfSixteen_EveryCheckIsAnsweredOnce) {
   EXPECT_EQ(0, caller.errors());
 }
 
-TEST_F(StreamTest, CallerWaitsForResults_GetsThemWithoutEndingTheStream) {
+TEST_F(StreamTest, CallerWaitsForResults_GetsThemWhileTheStreamIsOpen) {
   Caller caller(*stub_);
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(caller.Write(FrameOf(1000, 1000 * i)));
@@ -138,7 +138,7 @@ TEST_F(StreamTest, CallerWaitsForResults_GetsThemWithoutEndingTheStream) {
   EXPECT_EQ(EachOnce(10'000), caller.answers());
 }
 
-TEST_F(StreamTest, HalfClose_ChecksUnderWayAreAnsweredFirst) {
+TEST_F(StreamTest, HalfClose_OpenChecksAreAnsweredFirst) {
   store_.Hold();
   Caller caller(*stub_);
   ASSERT_TRUE(caller.Write(FrameOf(50, 0)));
@@ -191,7 +191,7 @@ TEST_F(StreamTest, BadFrame_EndsTheStream) {
 }
 
 // A store that does not answer: the server accepts no more than the bound and one frame.
-TEST_F(StreamTest, ChecksUnderWay_AreBounded) {
+TEST_F(StreamTest, OpenChecks_AreBounded) {
   constexpr int kFrame = 500;
   constexpr int kFrames = 40;
   store_.Hold();
@@ -212,7 +212,7 @@ TEST_F(StreamTest, ChecksUnderWay_AreBounded) {
 }
 
 // The same for few large checks.
-TEST_F(StreamTest, BytesUnderWay_AreBounded) {
+TEST_F(StreamTest, BytesOfOpenChecks_AreBounded) {
   constexpr int kFrames = 2000;
   const std::string filler(8192, 'x');
   store_.Hold();
@@ -258,7 +258,7 @@ TEST_F(StreamTest, CallerThatDoesNotRead_IsPausedThenAnswered) {
   EXPECT_EQ(EachOnce(1000 * kFrames), caller.answers());
 }
 
-TEST_F(StreamTest, CancelMidway_ServerServesOn) {
+TEST_F(StreamTest, CancelMidway_ServerKeepsServing) {
   for (int round = 0; round < 20; ++round) {
     store_.Hold();
     Caller caller(*stub_);
@@ -271,7 +271,7 @@ TEST_F(StreamTest, CancelMidway_ServerServesOn) {
   }
 }
 
-TEST_F(StreamTest, CancelUnderLoad_ServerServesOn) {
+TEST_F(StreamTest, CancelUnderLoad_ServerKeepsServing) {
   for (int round = 0; round < 20; ++round) {
     Caller caller(*stub_);
     std::thread writer([&] {
@@ -315,7 +315,7 @@ TEST_F(StreamTest, ServerStops_AnswersAcceptedChecks_ThenEndsTheStream) {
   EXPECT_LT(SteadyNow() - begin, seconds(10)) << "streams need not be waited for";
 }
 
-TEST_F(StreamTest, ServerStopsAndCallerDoesNotRead_IsOverWithTheDrain) {
+TEST_F(StreamTest, ServerStops_CallerDoesNotRead_EndsWithTheDrain) {
   Caller caller(*stub_);
   std::thread writer([&] {
     for (int i = 0; caller.Write(FrameOf(1000, 1000 * i)); ++i) {

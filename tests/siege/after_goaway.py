@@ -1,4 +1,4 @@
-"""HTTP/2 to the letter: a PING after the caller's GOAWAY is answered or the connection closed, and
+"""Rules of HTTP/2: after the caller's GOAWAY, a PING is answered or the connection is closed;
 PRIORITY on stream 0 ends the connection.
 """
 

@@ -1,4 +1,4 @@
-"""What an attack uses: the server's addresses, connections to them, raw HTTP/2, and a time limit.
+"""The tools of an attack: the server's addresses, connections to them, raw HTTP/2, and a time limit.
 
 An attack is a module with attack(attacker), which returns what the server did wrong, as a list of
 sentences. It runs in a process of the lowest priority, until attacker.over() if it is a load.
@@ -135,7 +135,7 @@ class Attacker:
         return connections
 
     def head(self, method=b"CheckLimit", *fields):
-        """The header block of a call with the attacker's own token, which opens no other domain."""
+        """The header block of a call with the attacker's token, which opens no other domain."""
         return (http2.request_headers(LIMITER + method)
                 + literal(b"authorization", b"Bearer " + self.token.encode()) + b"".join(fields))
 

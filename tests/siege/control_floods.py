@@ -1,4 +1,4 @@
-"""Floods of PING and SETTINGS, each of which wants an answer."""
+"""Floods of PING and SETTINGS, each of which requires an answer."""
 
 import http2
 from attacker import ENHANCE_YOUR_CALM, error_of, frame, receive_until_end, send, settings

@@ -94,7 +94,7 @@ def spin():
 
 
 def beside_a_spinner(tls, options):
-    """What honest callers get then."""
+    """What honest callers get during the attack."""
     with Server(options.bin, tls=tls) as server, contextlib.ExitStack() as stack:
         run_beside(stack, spin)
         result = Callers(server, options.seconds).result()
@@ -103,7 +103,7 @@ def beside_a_spinner(tls, options):
 
 
 def besiege(attacks, kind, usual, options):
-    """Whether any of them succeeds."""
+    """Whether any of the attacks succeeds."""
     with Server(options.bin, **kind) as server, contextlib.ExitStack() as stack:
         Callers(server, 0.3).result()  # it has allocated the memory for them
         server.forget_peak()
@@ -129,7 +129,7 @@ def besiege(attacks, kind, usual, options):
 
 
 class Running:
-    """An attack in a process of its own."""
+    """An attack in a separate process."""
 
     def __init__(self, stack, attack, server, options):
         self.begun, self.stopped = multiprocessing.Event(), multiprocessing.Event()

@@ -56,7 +56,7 @@ TLS = "tls: {{certificate: {folder}/server.pem, key: {folder}/server.key{client_
 
 
 class Server:
-    """A sluiced and what it needs. An attack may choose:
+    """A sluiced and the processes that it needs. An attack may choose:
 
     callers    more entries of its setting `callers`
     redis      a function that serves a listener as a hostile Redis; True: a real Redis
@@ -228,7 +228,7 @@ def connection_to(server, timeout=TIMEOUT):
 
 
 def ask(server, path, token=None, body=None, connection=None):
-    """Status and text over HTTP, by default on a connection of its own."""
+    """Status and text over HTTP, by default on a new connection."""
     own = connection or connection_to(server)
     try:
         own.request("POST" if body else "GET", path, body,

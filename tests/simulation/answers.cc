@@ -143,13 +143,13 @@ void Answers::Deny(const Question& question) {
   }
 }
 
-// A part of a leased check may have been admitted by the store all the same, and is settled with 0.
+// The store may still have admitted a part of a leased check, which is then settled with 0.
 void Answers::MayKeep(const Question& question, const Charged& charged) {
   if (!question.request.has_lease_ttl() || RefundsInFull(charged.limit)) return;
   context_.ledger.Keep(charged.counter, question.TakenOf(charged.counter));
 }
 
-// If the rules changed meanwhile, it is unknown what was charged.
+// If the rules have changed in between, it is unknown what was charged.
 void Answers::OnAdmitted(const Call& call, const Question& question,
                          const v1::CheckLimitResponse& response) {
   const bool by_store = response.source() == v1::SOURCE_STORE;
@@ -183,8 +183,8 @@ void Answers::OnAdmitted(const Call& call, const Question& question,
   if (response.has_lease()) leases_.OnTaken(std::move(lease));
 }
 
-// What a limit in an answer may have charged, under any version of the rules that the server had
-// meanwhile.
+// What a limit in an answer may have charged, under any version of the rules that the server has
+// had in between.
 std::vector<Charged> Answers::PossiblyCharged(const Call& call, const Question& question,
                                               const v1::LimitStatus& status) const {
   std::vector<Charged> possible;
@@ -237,7 +237,7 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   if (!seen) return;
   const std::vector<Limit> limits = context_.rules.LimitsOf(counter);
   for (const Limit& limit : limits) {
-    // In an outage, its state is the coldest by design.
+    // In an outage, its state is deliberately the coldest.
     if (std::holds_alternative<WarmingBucket>(limit)) continue;
     std::int64_t least = kMaxProduct;
     std::int64_t most = 0;
@@ -256,7 +256,7 @@ void Answers::JudgeLearned(std::int64_t server, const std::string& counter,
   }
 }
 
-// In a cluster, leased checks of one counter may need a call each, one after the other, if other
+// In a cluster, leased checks of one counter may need one call after the other if checks of other
 // slots are between them.
 bool Answers::ExpectsHealth(const Call& call) const {
   const bool takes_turns =

@@ -103,7 +103,7 @@ int Caller::Call(std::string_view method, const std::string& request, Duration t
 void Caller::Cancel(int stream) {
   const auto call = open_.find(stream);
   if (call == open_.end() || !link_) return;
-  call->second.cancelled = true;
+  call->second.canceled = true;
   nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream, NGHTTP2_CANCEL);
   Send();
 }
@@ -135,8 +135,7 @@ void Caller::End(int stream) {
   auto call = open_.extract(stream);
   if (call.empty()) return;
   Open& ended = call.mapped();
-  Outcome outcome{
-      .status = ended.cancelled ? -1 : ended.status, .response = {}, .at = world_.now()};
+  Outcome outcome{.status = ended.canceled ? -1 : ended.status, .response = {}, .at = world_.now()};
   if (outcome.status == 0) {
     if (ended.received.size() < 5) ++unexpected_;
     outcome.response = ended.received.substr(std::min<std::size_t>(5, ended.received.size()));

@@ -33,7 +33,7 @@ class Caller final : public Remote {
   Caller(World& world, std::shared_ptr<Link> link);
   ~Caller() override;
 
-  // Calls `on_outcome` once. `timeout` of zero: none. Returns the number of the call.
+  // Calls `on_outcome` once. A `timeout` of zero: no deadline. Returns the number of the call.
   int Call(std::string_view method, const std::string& request, Duration timeout,
            OnOutcome on_outcome);
 
@@ -55,7 +55,7 @@ class Caller final : public Remote {
     std::size_t sent = 0;
     std::string received;
     int status = -1;
-    bool cancelled = false;
+    bool canceled = false;
   };
   struct Callbacks;
 

@@ -44,7 +44,7 @@ std::unique_ptr<SluiceServer> Fleet::MakeServer(std::size_t server) {
                             .planted = planted_});
 }
 
-// It sends nothing any more, and another process starts at once.
+// It sends nothing after that, and another process starts at once.
 void Fleet::Crash(std::size_t server) {
   for (const auto& link : redis_links_) {
     if (link->options().from == static_cast<int>(server)) link->Cut();

@@ -41,7 +41,7 @@ class Fleet {
   // Gives the latest version of the rules to the servers, at a different time to each.
   void Reload();
 
-  // The versions that a server had at some time since.
+  // The versions of the rules that a server has had since a time.
   std::vector<int> VersionsSince(std::int64_t server, SteadyTime since) const;
 
   // The state of a counter that a server remembers.

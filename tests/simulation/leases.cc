@@ -51,7 +51,7 @@ void Leases::GiveBackSlots(Lease& lease) {
   }
 }
 
-// Unless it is renewed meanwhile.
+// Unless it is renewed before that.
 void Leases::EndSlots(Lease& lease) {
   context_.world.At(lease.ends, [this, &lease, ends = lease.ends] {
     if (ends == lease.ends) GiveBackSlots(lease);
@@ -270,9 +270,9 @@ bool Leases::IsApplied(const Attempt& attempt) const {
          (attempt.fate == Fate::kQueued && attempt.crashes == fleet.CrashesOf(attempt.server));
 }
 
-// How settling changed what a counter holds. Units of fallback count for the most that it may hold,
-// not for the least; but if some have left a bucket before it was charged, they are given back as
-// if they had been charged.
+// How settling changed what a counter holds. Units of fallback count toward the maximum that it may
+// hold, not toward the minimum. But if some have left a bucket before it was charged, they are
+// given back as if they had been charged.
 Leases::Range Leases::EffectOf(const Lease& lease, std::size_t index) const {
   const LeasedLimit& limit = lease.taken.limits[index];
   if (lease.IsInStore() && !limit.in_store) return {};

@@ -1,6 +1,6 @@
-// What callers do with the leases that they get, and the check that each has one effect at most.
-// Slots alone are released after a while. Leases of units are renewed, settled with less or more,
-// or twice, or never, or released, at any server; requests are canceled, lost and repeated.
+// What callers do with their leases, and the test that each has at most one effect. Leases of slots
+// are released after a while. Leases of units are renewed, settled with less or more, or twice, or
+// never, or released, at any server; requests are canceled, lost and repeated.
 //
 // One thread.
 #pragma once
@@ -27,7 +27,7 @@ struct LeasedLimit {
   std::vector<std::string> counters;  // one of these
   std::int64_t units = 0;
   Limit limit;
-  bool in_store = false;          // else the server's own decision
+  bool in_store = false;          // otherwise the server's own decision
   bool counted_by_store = false;  // in the ledger
 
   bool is_known() const { return counters.size() == 1; }
@@ -53,10 +53,10 @@ class Leases {
   // All of these must outlive this object.
   explicit Leases(const Context& context) : context_(context) {}
 
-  // A caller got a lease, and now does something with it.
+  // A caller got a lease, and now uses it.
   void OnTaken(TakenLease taken);
 
-  // At the end. Tells the ledger what settlements have changed.
+  // Called at the end. Reports to the ledger what settlements have changed.
   void Judge();
 
  private:
@@ -69,13 +69,14 @@ class Leases {
     std::optional<std::int64_t> tokens;
     bool releases = false;
     Fate fate = Fate::kUnknown;
-    std::int64_t crashes = 0;             // of its server, when it answered
+    std::int64_t crashes = 0;             // of its server, at the time of its answer
     std::vector<std::int64_t> dropped{};  // by limit, if settled
     std::vector<std::int64_t> held{};
 
     std::int64_t UsedOf(const LeasedLimit& limit) const;
     bool MayChange(const LeasedLimit& limit, std::size_t index) const;
-    // The first at this limit: counters of a lease may be on several nodes, each of which has one.
+    // The first settlement of this limit: counters of a lease may be on several nodes, and each
+    // node has its own first settlement.
     bool IsFirst(const LeasedLimit& limit, std::size_t index) const {
       return fate == Fate::kSettled && limit.units > 0 && held[index] == limit.units;
     }

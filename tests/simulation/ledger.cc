@@ -116,7 +116,7 @@ void Ledger::Judge(const Deployment& redis, const Circumstances& circumstances) 
       JudgeUnits(counter, account, used, circumstances);
       continue;
     }
-    // What a crashed server would have released, is held until it expires.
+    // Slots that a crashed server would have released stay held until they expire.
     const std::int64_t abandoned =
         circumstances.crashes == 0 ? 0 : account.by_fallback + account.unknown + account.denied;
     if (used > account.lost + account.revived + abandoned) {

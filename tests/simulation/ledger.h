@@ -1,7 +1,7 @@
 // Records the answers that callers got for every counter, and checks the promises: the store never
-// admits more than the limit, counts every admitted unit once, counts no denied check, changes what
-// a lease has taken as it was settled, once, and no slot is held without a holder. Data that a lost
-// master had not replicated is excepted.
+// admits more than the limit, counts every admitted unit once, counts no denied check, applies the
+// settlement of a lease once, and no slot is held without a holder. Data that a lost master had not
+// replicated is excepted.
 //
 // One thread.
 #pragma once
@@ -47,7 +47,7 @@ class Ledger {
   }
   // If a leased check is undone, its units stay: nothing is given back here.
   void Keep(const std::string& counter, std::int64_t units) { accounts_[counter].kept += units; }
-  // At the end: settling leases has changed by this much what the counter holds.
+  // Called at the end: settling leases has changed what the counter holds by this much.
   void Settle(const std::string& counter, std::int64_t least, std::int64_t most) {
     accounts_[counter].settled_least += least;
     accounts_[counter].settled_most += most;
@@ -74,7 +74,7 @@ class Ledger {
  private:
   struct Account {
     std::int64_t limit = 0;  // the highest
-    bool slots = false;      // of leases; else units
+    bool slots = false;      // slots of leases; otherwise units
     bool refills = false;    // during a schedule
     std::int64_t denied = 0;
     std::int64_t unknown = 0;

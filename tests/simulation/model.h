@@ -54,7 +54,7 @@ class Model {
     CounterState state;  // after it
     bool gives_back = false;
     bool settles = false;  // a lease
-    bool opens = false;    // the counter is new, whatever its limit
+    bool opens = false;    // the counter is new under any limit
   };
   void Record(const std::string& counter, Change change);
   const std::map<std::string, std::vector<Change>>& changes() const { return changes_; }

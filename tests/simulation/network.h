@@ -70,8 +70,8 @@ class Link : public std::enable_shared_from_this<Link> {
   SteadyTime at_wire_{};
 };
 
-// The peers of a loop's connections. Null: the attempt gets no answer until it times out. A link
-// without a remote end: it is refused.
+// The peers of a loop's connections. Returns null if the attempt gets no answer until it times out,
+// and a link without a remote end if it is refused.
 using Connector = std::function<std::shared_ptr<Link>(const Address&)>;
 
 class SimulatedLoop final : public net::Loop {

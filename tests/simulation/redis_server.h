@@ -1,6 +1,6 @@
-// A Redis server of the simulation: RESP in, RESP out, the check script by the algorithms of core.
-// It can hang, die and come back with its memory, forget its scripts, be slow, and be a replica,
-// which rejects writes. In a cluster it has only keys of its slots.
+// A Redis server of the simulation: RESP in, RESP out; it runs the check script with the algorithms
+// of core. It can hang, die and come back with its memory, forget its scripts, be slow, and be a
+// replica, which rejects writes. In a cluster it has only keys of its slots.
 //
 // One thread.
 #pragma once
@@ -51,7 +51,7 @@ class RedisServer {
   void SetSlow(Duration per_command) { per_command_ = per_command; }
   void CutConnections() { RespSession::CloseAll(open_); }
 
-  // Becomes a replica, which answers the waiting commands, or a master with these counters.
+  // Becomes a replica (which answers the waiting commands), or a master with these counters.
   void Demote();
   void Promote(Script::Counters counters);
 

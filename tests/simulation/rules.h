@@ -1,5 +1,5 @@
 // The rules of the simulation, in versions. Versions differ in everything that a reload may change:
-// limits, rates, windows, their order, what they count by, exceptions. There is a rule for each
+// limits, rates, windows, their order, what they count, exceptions. There is a rule for each
 // algorithm, and endpoints that match several. Two rules count tokens, the others the cost. Windows
 // outlast a schedule; only fast buckets refill.
 //

@@ -10,19 +10,19 @@
 namespace sluice::simulation {
 namespace {
 
-// What the check returns of grants.
+// Applies the grants that the check returns.
 void TakeBackGrants(std::vector<Draft>& drafts) {
   for (Draft& draft : drafts) {
     const std::int64_t out = GrantsOutOf(*draft.limit, draft.state).units();
     if (!TakeBack(*draft.limit, draft.state, draft.returned)) continue;
     draft.changed = true;
     draft.took_back = true;
-    // As far as they are still out.
+    // Only units that are still out.
     draft.charged -= std::min({draft.returned.unused, draft.returned.granted, out});
   }
 }
 
-// What it gets. Writes the grants, and what is out.
+// Applies the grants that it gets. Writes the grants, and the units out.
 void TakeGrants(const Check& check, const std::vector<Held>& held, std::vector<Draft>& drafts,
                 std::vector<double>& out) {
   for (std::size_t i = 0; i < drafts.size(); ++i) {

@@ -16,7 +16,7 @@
 
 namespace sluice::simulation {
 
-// What equal checks ask.
+// The parameters of equal checks.
 struct Asked {
   Demand demand;
   bool leased = false;
@@ -44,10 +44,10 @@ struct Draft {
   std::int64_t charged_on_top = 0;
 };
 
-// What a lease of units has taken of the counters of one hash tag.
+// What a lease of units has taken from the counters of one hash tag.
 struct Record {
   std::vector<Held> held;  // in the order of the check
-  bool settled = false;    // then only this is known
+  bool settled = false;    // then only this is remembered
   Time lease_ends{};
   Time ends{};  // of the record
 };

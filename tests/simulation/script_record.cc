@@ -9,7 +9,7 @@
 namespace sluice::simulation {
 namespace {
 
-// What the records say of a lease.
+// What the records say about a lease.
 struct Known {
   Settled settled = Settled::kNotFound;
   Time ends;
@@ -98,7 +98,7 @@ void WriteRecords(const Check& check, const std::vector<Draft>& drafts, const Kn
   }
 }
 
-// What is asked of the counter itself.
+// The part that concerns the counter itself.
 CoalescedChecks AskedOf(const Check& check, const Draft& draft) {
   CoalescedChecks checks = check.Of(draft);
   const bool only_enters = check.asked.demand.mode == Mode::kCharge && !TakesLeases(*draft.limit);

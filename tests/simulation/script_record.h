@@ -1,4 +1,4 @@
-// Decisions that go by the records of leases of units. The twin of scripts/lua/record.lua. Pure
+// Decisions by the records of leases of units. The twin of scripts/lua/record.lua. Pure
 // functions.
 #pragma once
 
@@ -8,12 +8,13 @@
 
 namespace sluice::simulation {
 
-// Enters the records of a lease, which holds `held` of each counter. There is none where it
-// concerns no counter.
+// Enters the records of a lease, which holds `held` of each counter. Hash tags without a counter of
+// the lease get no record.
 void Enter(const Check& check, const std::vector<Draft>& drafts, const std::vector<Held>& held,
            Records& records);
 
-// Any mode but kConsume of a check under a lease of units. Appends the numbers of the reply.
+// Decides a check under a lease of units in any mode except kConsume. Appends the numbers of the
+// reply.
 struct RecordedCheck {
   const Check& check;
   Planted planted = Planted::kNothing;

@@ -354,7 +354,7 @@ TEST_F(ThreadStoreTest, PieceIsSplitAgainAndRepliesLate_IsUndone) {
   EXPECT_EQ(Used(1, there), 0);
 }
 
-TEST_F(ThreadStoreTest, SplitCheck_IsDecidedWhenItsLastPieceIs) {
+TEST_F(ThreadStoreTest, SplitCheck_IsDecidedWithItsLastPiece) {
   redis_[1]->SetSlow(milliseconds(4));
   const RecordingCheck& split = Submit({KeyAt(0), KeyAt(1)});
   RunFor(milliseconds(8));
@@ -453,7 +453,7 @@ TEST_F(ThreadStoreTest, PieceOfAShadowRuleFails_ItsOtherPieceStaysCharged) {
 }
 
 // One of their counters has moved and the other has not, so the first check waits to be sent again.
-// Whenever the other one moves, the second check must not be decided before the first.
+// At whatever time the other one moves, the second check must not be decided before the first.
 TEST_F(ThreadStoreTest, SlotMigrates_InOrderCheckWaitsBehindOneThatIsSentAgain) {
   std::size_t slot = 0;
   for (Duration moment(0); moment < Duration(500); moment += Duration(5)) {
@@ -505,8 +505,8 @@ TEST_F(ThreadStoreTest, SlotHasMoved_QueuedInOrderCheckDoesNotOvertakeOneInFligh
   EXPECT_LT(first.decided_at, second.decided_at);
 }
 
-// As two masters may, of which each believes that the other has won a failover. A settlement has no
-// deadline that would end it.
+// Two masters may do so if each believes that the other has won a failover. A settlement has no
+// deadline that would end the redirects.
 TEST_F(ThreadStoreTest, NodesNameEachOther_SettlementIsSentAgainAfterPauses) {
   const std::string key = KeyAt(0);
   for (const std::size_t node : {0, 1}) {

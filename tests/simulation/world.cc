@@ -18,7 +18,7 @@ std::mt19937_64 random_bytes;
 
 }  // namespace
 
-// Instead of the C library's, for std::chrono::steady_clock and BootNow.
+// Replaces the C library's function, for std::chrono::steady_clock and BootNow.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const bool is_simulated = clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME;
   if (!is_simulated || the_world == nullptr) {

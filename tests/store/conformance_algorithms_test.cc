@@ -42,7 +42,7 @@ TEST_P(AlgorithmTest, SlidingWindow_UnitsLeaveWithTheirSegment) {
   EXPECT_EQ(Check(kWindow, 3).remaining, 1);
 }
 
-TEST_P(AlgorithmTest, TokenBucket_MaxWait_ReservesWhatDripsInMeanwhile) {
+TEST_P(AlgorithmTest, TokenBucket_MaxWait_ReservesFutureTokens) {
   EXPECT_EQ(Check(kTokens, 20).wait, seconds(0));
   const Verdict denied = Decide(kTokens, {.cost = 3, .max_wait = seconds(2)});
   EXPECT_FALSE(denied.admitted);
@@ -88,11 +88,11 @@ TEST_P(AlgorithmTest, WarmingBucket_ColdCostsThreeTimesAsMuch_AndCoolsDownAgain)
   }
 }
 
-// A counter outlives its rule: these meet the state that another rule has left.
+// A counter outlives its rule: these tests find the state that another rule has left.
 constexpr WarmingBucket kWarmsInAnHour{.rate = 10, .period = seconds(1), .warmup = hours(1)};
 constexpr WarmingBucket kWarmsInASecond{.rate = 10, .period = seconds(1), .warmup = seconds(1)};
 
-TEST_P(AlgorithmTest, WarmingBucket_WarmupShortenedInDebt_PricesAsAFreshOne) {
+TEST_P(AlgorithmTest, WarmingBucket_WarmupShortenedInDebt_HasThePricesOfANewOne) {
   const Duration fresh = Decide(kWarmsInASecond, {.mode = Mode::kCharge}).retry_after;
   EXPECT_EQ(fresh, milliseconds(280));
   NewCounter();
@@ -104,7 +104,7 @@ TEST_P(AlgorithmTest, WarmingBucket_WarmupShortenedInDebt_PricesAsAFreshOne) {
 }
 
 // A rule and its override have different rates.
-TEST_P(AlgorithmTest, WarmingBucket_OverrideOfALowerRate_PricesAsAFreshOne) {
+TEST_P(AlgorithmTest, WarmingBucket_OverrideWithALowerRate_HasThePricesOfANewOne) {
   WarmingBucket slow = kWarmsInASecond;
   slow.rate = 1;
   const Duration fresh = Decide(slow, {.mode = Mode::kCharge}).retry_after;
@@ -173,7 +173,7 @@ TEST_P(AlgorithmTest, LeakyBucketNoDelay_SixAtOnce_FiveStartAtOnce) {
   ExpectOpensAfter(kNoDelay, milliseconds(500));
 }
 
-TEST_P(AlgorithmTest, Any_ClockStepsBack_NothingIsMintedAndNothingStuck) {
+TEST_P(AlgorithmTest, AnyAlgorithm_ClockStepsBack_CreatesNoQuotaAndBlocksNothing) {
   for (const Limit& limit : {Limit(kLog), Limit(kWindow), Limit(kTokens), Limit(kBorrowing),
                              Limit(kWarming), Limit(kQueue), Limit(kNoDelay)}) {
     for (const Duration step : {milliseconds(900), milliseconds(3'600'000)}) {

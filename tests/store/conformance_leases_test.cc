@@ -39,7 +39,7 @@ TEST_P(LeasesTest, Slots_AreHeldUntilReleased) {
   EXPECT_EQ(Take(second_, 3).remaining, 2);
 }
 
-TEST_P(LeasesTest, Release_OfALeaseThatIsGone_GivesNobodysSlotsBack) {
+TEST_P(LeasesTest, Release_OfAnExpiredLease_FreesNoOtherSlots) {
   Take(first_, 3);
   Take(second_, 2);
   EXPECT_EQ(Release(first_).remaining, 3);
@@ -74,7 +74,7 @@ TEST_P(LeasesTest, Renew_OfOneThatHasExpired_Fails_AndTakesNothing) {
   EXPECT_EQ(Release(first_).remaining, 4);
 }
 
-TEST_P(LeasesTest, Charge_TakesSlotsBeyondTheLimit_AndRenewsALeaseThatIsHeld) {
+TEST_P(LeasesTest, Charge_TakesSlotsBeyondTheLimit_RenewsAHeldLease) {
   const auto charge = [&](const Lease& lease, std::int64_t cost) {
     return Decide(kFive, {.cost = cost, .mode = Mode::kCharge, .lease = lease});
   };
@@ -98,7 +98,7 @@ TEST_P(LeasesTest, Peek_TakesNoSlot_AndNeedsNoLease) {
   EXPECT_EQ(full.retry_after, seconds(60));
 }
 
-TEST_P(LeasesTest, MoreSlotsThanALeaseMayHold_AreDeniedForEver) {
+TEST_P(LeasesTest, MoreSlotsThanALeaseMayHold_AreAlwaysDenied) {
   const Concurrency wide{.limit = 1000, .ttl = seconds(60)};
   EXPECT_EQ(Decide(wide, {.cost = 256, .lease = first_}).remaining, 744);
   const Verdict verdict = Decide(wide, {.cost = 257, .lease = second_});
@@ -107,7 +107,7 @@ TEST_P(LeasesTest, MoreSlotsThanALeaseMayHold_AreDeniedForEver) {
   EXPECT_EQ(Decide(wide, {.mode = Mode::kSettle, .lease = first_}).remaining, 1000);
 }
 
-TEST_P(LeasesTest, WithARateThatDenies_NoSlotIsTaken_AndTheOtherWayRound) {
+TEST_P(LeasesTest, RateDenies_NoSlotIsTaken_AndViceVersa) {
   const CounterSpec rate{"sluice:{t/r}:rate", FixedWindow{.limit = 3, .window = seconds(60)}};
   const CounterSpec slots{"sluice:{t/r}:slots", Concurrency{.limit = 2, .ttl = seconds(60)}};
   const auto take = [&](std::uint8_t lease) {
@@ -184,7 +184,7 @@ TEST_P(LeasesTest, ManyAtOnce_NeverMoreThanTheLimit) {
   EXPECT_EQ(admitted, 5);
 }
 
-TEST_P(LeasesTest, ClockIsReplaced_LeasesLastWhatTheyHadLeft) {
+TEST_P(LeasesTest, ClockIsReplaced_LeasesKeepTheirRemainingTime) {
   Take(first_, 5);
   clock_.Advance(seconds(20));
   Take(second_, 1);  // denied: writes nothing

@@ -27,7 +27,7 @@ constexpr WarmingBucket kWarming{.rate = 1, .period = seconds(1), .warmup = seco
 constexpr LeakyBucket kQueue{.rate = 1, .period = seconds(1), .queue = 9};
 constexpr LeakyBucket kNoDelay{.rate = 1, .period = seconds(1), .queue = 9, .delays = false};
 
-TEST_P(ModesTest, Peek_OfAnyLimit_SaysWhatConsumeWould_AndTakesNothing) {
+TEST_P(ModesTest, Peek_OfAnyLimit_DecidesAsConsume_TakesNothing) {
   for (const Limit& limit : {Limit(kFixed), Limit(kLog), Limit(kWindow), Limit(kTokens),
                              Limit(kBorrowing), Limit(kWarming), Limit(kQueue), Limit(kNoDelay)}) {
     SCOPED_TRACE(limit.index());
@@ -48,10 +48,10 @@ TEST_P(ModesTest, Peek_OfAnyLimit_SaysWhatConsumeWould_AndTakesNothing) {
 struct ChargeRow {
   const char* what;
   Limit limit;
-  Duration retry_after;  // of one unit more, when 13 of 10 are taken
+  Duration retry_after;  // for one more unit, after 13 of 10 are taken
 };
 
-TEST_P(ModesTest, Charge_CountsPastTheLimit_ThoughTheAnswerIsDenied_Table) {
+TEST_P(ModesTest, Charge_IsDenied_CountsBeyondTheLimit_Table) {
   const ChargeRow rows[] = {
       {"fixed window", kFixed, seconds(60)},           {"sliding log", kLog, seconds(60)},
       {"sliding window", kWindow, seconds(70)},        {"token bucket", kTokens, seconds(4)},

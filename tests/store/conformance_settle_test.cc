@@ -20,11 +20,11 @@ class SettleTest : public StoreTest {
   using Specs = std::vector<CounterSpec>;
   using Pending = std::unique_ptr<BlockingCheck>;
 
-  // Of one rule: their record is one.
+  // The counters of one rule: they have one record.
   const CounterSpec bucket_{"sluice:{t/r}:bucket", kBucket};
   const CounterSpec window_{"sluice:{t/r}:window", kSettledWindow};
   const CounterSpec slots_{"sluice:{t/r}:slots", kSlots, 0, 1};
-  // Of others, in a cluster on other nodes.
+  // The counters of other rules: in a cluster, on other nodes.
   const CounterSpec second_{"sluice:{t/s}:window", kSettledWindow};
   const CounterSpec third_{"sluice:{t/u}:window", kSettledWindow};
   const Lease lease_ = MakeLease(1, seconds(60));
@@ -76,7 +76,7 @@ TEST_P(SettleTest, UsedLess_TheRestIsGivenBack_Once) {
   EXPECT_EQ(Settle(specs, 0)->settled, Settled::kNotFound);
 }
 
-TEST_P(SettleTest, UsedMore_TheRestIsCharged_AsFarAsItFits) {
+TEST_P(SettleTest, UsedMore_TheDifferenceIsCharged_IfItFits) {
   Take({bucket_, window_}, 400);
   Specs used{bucket_, window_};
   used[0].units = 2'000;
@@ -106,7 +106,7 @@ TEST_P(SettleTest, CountersOnSeveralNodes_AreSettledTogether) {
   for (const CounterSpec& spec : specs) EXPECT_EQ(Remaining(spec), 900) << spec.key;
 }
 
-// An estimate may be 0 where the settlement is not.
+// An estimate may be 0 even if the settlement is not.
 TEST_P(SettleTest, NothingWasTaken_WhatWasUsedIsCharged) {
   Specs specs{window_, second_};
   specs[1].units = 0;
@@ -174,7 +174,7 @@ TEST_P(SettleTest, Renewed_LastsAnotherTtl_SlotsAndUnits) {
   EXPECT_FALSE(Run(specs, MakeLease(2, seconds(60)), Mode::kRenew)->admitted) << "never taken";
 }
 
-TEST_P(SettleTest, Inspect_SaysWhatIsHeld_AndChangesNothing) {
+TEST_P(SettleTest, Inspect_ReportsTheUnitsHeld_ChangesNothing) {
   Take({bucket_, slots_}, 400);
   const Time ends = clock_.Now() + seconds(60);
   clock_.Advance(milliseconds(100));
@@ -202,14 +202,14 @@ TEST_P(SettleTest, BurstLeasedEachSecond_SettledWithNothing_IsOneBurstAgain) {
 }
 
 // As if the check had taken only that.
-TEST_P(SettleTest, Bucket_GivesBackWhatHasNotComeSince) {
+TEST_P(SettleTest, Bucket_GivesBackUnitsNotRefilledSince) {
   Take({bucket_}, 1000);
   clock_.Advance(milliseconds(600));
   Settle({bucket_}, 500);
   EXPECT_EQ(Remaining(bucket_), 1000);
 }
 
-TEST_P(SettleTest, WhereCallersWereToldTheirWait_NothingIsGivenBack) {
+TEST_P(SettleTest, CallersKnowTheirWait_NothingIsGivenBack) {
   const Limit limits[] = {
       LeakyBucket{.rate = 10, .period = seconds(1), .queue = 99, .delays = true},
       WarmingBucket{.rate = 10, .period = seconds(1), .warmup = seconds(10)}};
@@ -223,7 +223,7 @@ TEST_P(SettleTest, WhereCallersWereToldTheirWait_NothingIsGivenBack) {
   }
 }
 
-TEST_P(SettleTest, Undone_ALeaseIsSettledWithNothing) {
+TEST_P(SettleTest, UndoneCheck_LeaseIsSettledWithNothing) {
   const auto taken = Take({window_, slots_, second_}, 400);
   Io().loop(0).Post([&] { store_->Undo(*taken); });
   Remaining(window_);  // until it is done

@@ -42,7 +42,7 @@ TEST_P(StoreTest, FixedWindow_LimitReached_DeniesUntilTheWindowEnds) {
   EXPECT_EQ(Admitted(kTenPerMinute, 20), 10);
 }
 
-TEST_P(StoreTest, FixedWindow_AlignedToTheClock_EndsOnItsEdges) {
+TEST_P(StoreTest, FixedWindow_AlignedToTheClock_EndsAtItsBoundaries) {
   struct Row {
     const char* what;
     FixedWindow limit;
@@ -93,7 +93,7 @@ TEST_P(StoreTest, TokenBucket_StartingEmpty_FillsFromTheFirstCheckOn) {
   EXPECT_EQ(Admitted(limit, 10), 5);
 }
 
-TEST_P(StoreTest, AnyLimit_CostItCanNeverHold_IsDeniedForEver) {
+TEST_P(StoreTest, AnyLimit_CostBeyondItsMaximum_IsAlwaysDenied) {
   for (const Limit& limit : {Limit(kTenPerMinute), Limit(kTenPerSecond)}) {
     for (const std::int64_t cost : {std::int64_t{21}, kMaxCost}) {
       const Verdict verdict = Check(limit, cost);
@@ -104,7 +104,7 @@ TEST_P(StoreTest, AnyLimit_CostItCanNeverHold_IsDeniedForEver) {
   }
 }
 
-TEST_P(StoreTest, Peek_SaysWhatConsumeWould_AndTakesNothing) {
+TEST_P(StoreTest, Peek_DecidesAsConsume_TakesNothing) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_TRUE(Check(kTenPerMinute, 10, Mode::kPeek).admitted);
     EXPECT_EQ(Check(kTenPerMinute, 0, Mode::kPeek).remaining, 10);
@@ -126,7 +126,7 @@ TEST_P(StoreTest, SeveralLimits_OneDenies_NoneIsCharged) {
   }
 }
 
-TEST_P(StoreTest, ShadowGroup_NeverTurnsTheDecision_AndIsChargedOnlyIfAllowed) {
+TEST_P(StoreTest, ShadowGroup_NeverChangesTheDecision_IsChargedOnlyIfAllowed) {
   const CounterSpec enforced{"sluice:{t/r}:on", FixedWindow{.limit = 3, .window = seconds(60)}, 0};
   const CounterSpec tight{"sluice:{t/s}:shadow", FixedWindow{.limit = 1, .window = seconds(60)}, 1};
   const CounterSpec loose{"sluice:{t/l}:shadow", kTenPerMinute, 2};
@@ -138,7 +138,7 @@ TEST_P(StoreTest, ShadowGroup_NeverTurnsTheDecision_AndIsChargedOnlyIfAllowed) {
   }
 }
 
-TEST_P(StoreTest, Reset_OfCountersOfAnyKind_MakesThemAsNewAndLeavesOthers) {
+TEST_P(StoreTest, Reset_OfAnyCounters_MakesThemNew_KeepsOthers) {
   const CounterSpec specs[] = {
       {"sluice:{t/r}:window", kTenPerMinute},
       {"sluice:{t/r}:bucket", kTenPerSecond},
@@ -194,7 +194,7 @@ TEST_P(StoreTest, ClockSlightlyBehind_TimeStandsStill) {
   EXPECT_TRUE(Check(kTenPerSecond).admitted);
 }
 
-TEST_P(StoreTest, ClockReplacedByOneBehind_NothingIsMintedAndNothingStuck) {
+TEST_P(StoreTest, ClockIsReplacedByAnEarlierOne_CreatesNoQuotaAndBlocksNothing) {
   const FixedWindow aligned{
       .limit = 10, .window = seconds(60), .align = FixedWindow::Align::kClock};
   for (const Limit& limit : {Limit(kTenPerMinute), Limit(aligned), Limit(kTenPerSecond)}) {

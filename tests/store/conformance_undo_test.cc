@@ -61,7 +61,7 @@ class UndoTest : public StoreTest {
   std::uint8_t leases_ = 0;
 };
 
-TEST_P(UndoTest, LatestCheckUndone_CounterIsAsBefore) {
+TEST_P(UndoTest, LatestCheckIsUndone_CounterIsAsBefore) {
   int n = 0;
   for (const Limit& limit : kLimits) {
     for (const Duration later :

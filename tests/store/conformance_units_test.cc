@@ -103,7 +103,7 @@ TEST_P(UnitsTest, ThreeLimits_AreTakenTogetherOrNotAtAll) {
   }
 }
 
-TEST_P(UnitsTest, Peek_SaysWhatConsumeWould_AndTakesNothing) {
+TEST_P(UnitsTest, Peek_DecidesAsConsume_TakesNothing) {
   StartRound(0);
   Run({3, 9000, 0});
   for (const auto& units : {std::array<std::int64_t, 3>{7, 1000, 100},
@@ -245,7 +245,7 @@ TEST_P(UnitsTest, EqualAndDifferentUnitsAtOnce_AreCountedEach) {
   EXPECT_EQ(RemainingOf(peek), (Remaining{10 - counted, 40 - taken}));
 }
 
-TEST_P(UnitsTest, Slots_AreTheUnitsOfTheirLimit_NoneNeedNoLease) {
+TEST_P(UnitsTest, Slots_AreTheUnitsOfTheirLimit_ZeroNeedsNoLease) {
   const Limit slots = Concurrency{.limit = 5, .ttl = minutes(1)};
   for (int round = 0; round < kRounds; ++round) {
     StartRound(round);

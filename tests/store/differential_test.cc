@@ -241,7 +241,7 @@ int Operations() {
 }
 
 // One script call undoes a check whose entry the same call has replaced.
-TEST(Differential, SlidingLogUndoneAfterItStartedAnew_HoldsTheNewUnits) {
+TEST(Differential, SlidingLogUndoneAfterItRestarted_HoldsTheNewUnits) {
   const std::vector<CounterSpec> log = {{"log", SlidingLog{.limit = 100, .window = seconds(1)}, 0}};
   RedisServer server;
   ScriptRunner runner(server.socket_path(), redis::kCheckScript.text);

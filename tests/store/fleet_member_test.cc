@@ -46,7 +46,7 @@ class Member {
   std::unique_ptr<RedisStore> store_;
 };
 
-TEST(FleetMember, Members_CountEachOther_EachWithARankOfItsOwn) {
+TEST(FleetMember, Members_CountEachOther_HaveDifferentRanks) {
   const RedisServer redis;
   std::vector<std::unique_ptr<Member>> fleet;
   for (int i = 0; i < 3; ++i) fleet.push_back(std::make_unique<Member>(redis));
@@ -63,7 +63,7 @@ TEST(FleetMember, Members_CountEachOther_EachWithARankOfItsOwn) {
 
 // Otherwise the remaining servers would take more in an outage, while the server that left may
 // return.
-TEST(FleetMember, OneLeaves_IsCountedOn) {
+TEST(FleetMember, MemberLeaves_IsStillCounted) {
   const RedisServer redis;
   const Member stays(redis);
   auto leaves = std::make_unique<Member>(redis);
@@ -96,7 +96,7 @@ TEST(FleetMember, EntriesOfTheFuture_AreDropped) {
   EXPECT_EQ(connection.Integer({"ZREM", key, "dead"}), 0);
 }
 
-TEST(FleetMember, RedisLostAndEmptyAgain_TheNumberIsNotForgotten) {
+TEST(FleetMember, RedisReturnsEmpty_NumberIsNotForgotten) {
   RedisServer redis;
   const Member first(redis);
   auto second = std::make_unique<Member>(redis);

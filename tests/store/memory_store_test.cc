@@ -89,7 +89,7 @@ TEST(MemoryStore, MaxKeys_AreCountedOverAllShards) {
     EXPECT_EQ(store.size(), static_cast<std::size_t>(kKeys));
   };
   add("a");
-  clock.Advance(seconds(60));  // all are finished, whatever their shards
+  clock.Advance(seconds(60));  // all are finished, in every shard
   add("b");
   BlockingReset reset({"b7"});
   store.Reset(reset);
@@ -114,7 +114,7 @@ std::optional<StoreFailure> Take(MemoryStore& store, const std::string& key, con
   return check.RunHere(store).failure();
 }
 
-TEST(MemoryStore, MaxMemory_BoundsLogsAndHolders_AndWhatFitsGoesOn) {
+TEST(MemoryStore, MaxMemory_BoundsLogsAndHolders_TheRestContinues) {
   const Limit growing[] = {SlidingLog{.limit = 10'000, .window = seconds(60)},
                            Concurrency{.limit = 10'000, .ttl = seconds(60)}};
   for (const Limit& limit : growing) {
@@ -166,7 +166,7 @@ TEST(MemoryStore, OpenLeases_AreBounded_AndEndByThemselves) {
   EXPECT_EQ(store.leases(), 1U);
 }
 
-// Many are settled within the minute for which that is known.
+// Many leases are settled within the minute for which a settlement is remembered.
 TEST(MemoryStore, SettledLeases_AreBounded) {
   constexpr int kMost = MemoryStore::kMaxOpenLeases;
   ManualClock clock(Time(seconds(1000)));
@@ -178,7 +178,7 @@ TEST(MemoryStore, SettledLeases_AreBounded) {
   EXPECT_EQ(store.leases(), MemoryStore::kMaxOpenLeases);
 }
 
-// A log in use goes on if what leaves its window makes room.
+// A log in use continues if the entries that leave its window make room.
 TEST(MemoryStore, MemoryIsFull_LogReplacesItsExpiredEntries) {
   ManualClock clock(Time(seconds(1000)));
   MemoryStore store(clock, {.max_memory = 10'000});
@@ -189,14 +189,14 @@ TEST(MemoryStore, MemoryIsFull_LogReplacesItsExpiredEntries) {
   EXPECT_FALSE(Take(store, "log", log));
 }
 
-// What max_memory counts is what the allocator hands out.
+// max_memory counts what the allocator hands out.
 TEST(MemoryStore, Memory_IsEstimatedWithinAThird) {
   const std::size_t before = mallinfo2().uordblks;
   if (before == 0) GTEST_SKIP() << "a sanitizer's allocator does not report what it hands out";
   {
     ManualClock clock(Time(seconds(1000)));
     MemoryStore store(clock, {});
-    Take(store, "first", kOnePerMinute);  // makes what a thread makes once
+    Take(store, "first", kOnePerMinute);  // allocates what each thread allocates once
   }
   const struct {
     Limit limit;
@@ -260,7 +260,7 @@ TEST(MemoryStore, FullAndFlooded_DoesNotSearchAllCountersForEachNewKey) {
 }
 
 // The cost of a check must not depend on the number of holders either.
-TEST(MemoryStore, ManyHolders_AreNotWalkedByEachCheck) {
+TEST(MemoryStore, ManyHolders_AreNotIteratedByEachCheck) {
   constexpr int kHolders = 10'000;
   ManualClock clock(Time(seconds(1000)));
   MemoryStore store(clock, {});

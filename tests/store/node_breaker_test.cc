@@ -56,7 +56,7 @@ TEST_F(NodeBreaker, CallIsOverdue_QueuedChecksFailAndNoneIsSent) {
   EXPECT_THAT(Runs(), ElementsAre(1));
 }
 
-// Callers with short deadlines leave; their call is timed all the same.
+// The deadlines of the callers pass; their call still has its timeout.
 TEST_F(NodeBreaker, AllCallersHaveLeft_TheirCallStillOpensTheBreaker) {
   RunIteration([this] {
     RecordingCheck& check = Make("k");
@@ -78,7 +78,7 @@ TEST_F(NodeBreaker, TheLoopItselfIsLate_StaysClosedOnce) {
   EXPECT_TRUE(IsOpen());
 }
 
-TEST_F(NodeBreaker, ReplyInTheTurnOfTheTimer_IsInTime) {
+TEST_F(NodeBreaker, ReplyInTheIterationOfTheTimer_IsInTime) {
   RunIteration([this] { Submit("k"); });
   const std::string reply = TakeReply();
   RunIteration([&] { loop_.wire()->Receive(reply); }, milliseconds(12));
@@ -136,7 +136,7 @@ TEST_F(NodeBreaker, RedisIsFarAway_OnlyProbesAreCharged) {
   EXPECT_LT(probes, 50) << "pauses grow";
 }
 
-TEST_F(NodeBreaker, ErrorsInMostCalls_Open) {
+TEST_F(NodeBreaker, ErrorsInMostCalls_OpenTheBreaker) {
   const auto answer = [this](bool well) {
     RunIteration([this] { Submit("k"); });
     well ? Reply() : Receive("-OOM command not allowed\r\n");
@@ -170,7 +170,7 @@ TEST_F(NodeBreaker, ConnectionComesBack_IsProbedAtOnce) {
   EXPECT_THAT(reachable_, ElementsAre(false, true));
 }
 
-// Pauses grow while an outage lasts, not from one to the next.
+// Pauses grow during one outage, not from one outage to the next.
 TEST_F(NodeBreaker, SecondOutage_IsProbedAsSoonAsTheFirst) {
   redis::Breaker& breaker = shared_.breaker;
   const Duration first = breaker.ProbePause(0);

@@ -77,7 +77,7 @@ TEST_F(NodeFaults, CallersDeadline_IsNoFailureOfRedis) {
 }
 
 // If this counted as a failure of the store, the policy would decide.
-TEST_F(NodeFaults, ExhaustedLimit_AskedWithANanosecondIsNeverAdmitted) {
+TEST_F(NodeFaults, ExhaustedLimit_DeadlineOfANanosecond_NeverAdmits) {
   for (int i = 0; i < 10; ++i) {
     RunIteration([this] { Submit("k"); });
     Reply();
@@ -93,7 +93,7 @@ TEST_F(NodeFaults, ExhaustedLimit_AskedWithANanosecondIsNeverAdmitted) {
   }
 }
 
-TEST_F(NodeFaults, LateLoop_WaitsAnewOnce) {
+TEST_F(NodeFaults, LateLoop_RestartsTheTimeoutOnce) {
   Begin({.timeout = milliseconds(10), .silence = seconds(1)});
   RunIteration([this] {
     SubmitFor("a", milliseconds(10));
@@ -120,7 +120,7 @@ TEST_F(NodeFaults, LateLoop_IsNotSilenceOfTheServer) {
   EXPECT_FALSE(shared_.breaker.closed()) << "once only";
 }
 
-TEST_F(NodeFaults, LateLoopTwice_ACheckWaitsAnewOnce) {
+TEST_F(NodeFaults, LateLoopTwice_RestartsTheTimeoutOfACheckOnce) {
   Begin({.timeout = milliseconds(100), .silence = seconds(10)});
   RunIteration([this] { SubmitFor("a", milliseconds(10)); });
   RunIteration({}, milliseconds(70));
@@ -149,7 +149,7 @@ TEST_F(NodeFaults, ResetWithoutAnswer_FailsAtItsDeadlineAndOnce) {
     SubmitFor("a", milliseconds(5));
     node_->Reset(reset);
   });
-  RunIteration({}, milliseconds(6));  // the timer is set anew
+  RunIteration({}, milliseconds(6));  // the timer is set again
   EXPECT_EQ(answers_, 1);
   RunIteration({}, milliseconds(16));
   EXPECT_EQ(reset.answers, 1);
@@ -166,7 +166,7 @@ TEST_F(NodeFaults, ResetWhoseDeadlineHasPassed_IsNotSent) {
   EXPECT_THAT(commands_, IsEmpty());
 }
 
-TEST_F(NodeFaults, SilenceAfterACheckHasLeft_IsNoticed) {
+TEST_F(NodeFaults, SilenceAfterACheckHasFailed_IsNoticed) {
   Begin({.timeout = seconds(1), .silence = milliseconds(50)});
   RunIteration([this] {
     Submit("a");
@@ -191,7 +191,7 @@ TEST_F(NodeFaults, LostConnection_EachCheckInFlightIsAnUnknownOutcome) {
 }
 
 // A replica can deny, too.
-TEST_F(NodeFaults, DeniedCheck_DoesNotEndThePauses) {
+TEST_F(NodeFaults, DeniedCheck_DoesNotShortenThePauses) {
   for (int i = 0; i <= 10; ++i) {
     RunIteration([this] { Submit("full"); });
     Reply();
@@ -211,7 +211,7 @@ TEST_F(NodeFaults, DeniedCheck_DoesNotEndThePauses) {
   EXPECT_GT(loop_.now() - down, milliseconds(150));
 }
 
-TEST_F(NodeFaults, ChecksBySlot_AreSentAloneAndManyAtOnce_OthersBesideThem) {
+TEST_F(NodeFaults, ChecksBySlot_AreSentSeparatelyAtOnce_OthersBesideThem) {
   RunIteration([this] {
     for (int i = 0; i < 3; ++i) {
       auto pending = std::make_unique<redis::PendingCheck>(Make("k" + std::to_string(i)));
@@ -226,7 +226,7 @@ TEST_F(NodeFaults, ChecksBySlot_AreSentAloneAndManyAtOnce_OthersBesideThem) {
 }
 
 // Checks are used again, and so may be extended again.
-TEST_F(NodeFaults, LateLoopAgain_WaitsAnewForACheckThatWasExtendedBefore) {
+TEST_F(NodeFaults, LateLoopAgain_RestartsTheTimeoutOfAReusedCheck) {
   RecordingCheck& check = Make("a");
   for (int i = 0; i < 2; ++i) {
     RunIteration([&] {
@@ -242,7 +242,7 @@ TEST_F(NodeFaults, LateLoopAgain_WaitsAnewForACheckThatWasExtendedBefore) {
 }
 
 // Bytes are received before timers fire.
-TEST_F(NodeFaults, ReplyInTheTurnOfTheDeadline_IsInTime) {
+TEST_F(NodeFaults, ReplyInTheIterationOfTheDeadline_IsInTime) {
   RunIteration([this] { SubmitFor("a", milliseconds(10)); });
   const std::string reply = TakeReply();
   RunIteration([&] { loop_.wire()->Receive(reply); }, milliseconds(12));
@@ -293,7 +293,7 @@ TEST_F(NodeFaults, UnsolicitedReply_EndsTheConnectionOnly) {
 }
 
 // Otherwise the next pack would get this one's reply.
-TEST_F(NodeFaults, ReplyOfAnotherShape_EndsTheConnection) {
+TEST_F(NodeFaults, ReplyOfTheWrongShape_EndsTheConnection) {
   for (const char* reply : {"+OK\r\n", ":1\r\n", "$-1\r\n", "*0\r\n", "*1\r\n$8\r\n01234567\r\n"}) {
     RunIteration([this] { Submit("a"); });
     Receive(reply);
@@ -314,7 +314,7 @@ TEST_F(NodeFaults, BytesThatAreNotRedis_EndTheConnection) {
 TEST_F(NodeFaults, ReplyTooLarge_EndsTheConnectionBeforeItIsStored) {
   const std::string megabyte(std::size_t{1} << 20, 'x');
   const std::string replies[] = {
-      "*134217727\r\n",                 // of these, nothing more need come
+      "*134217727\r\n",                 // such a reply is refused without further bytes
       "*2\r\n*1\r\n*65536\r\n",         // in sum
       "$536870911\r\n" + megabyte,      // a part of it
       "-" + megabyte,                   // a line without an end
@@ -338,7 +338,7 @@ TEST_F(NodeFaults, ReplyInSmallPieces_IsRead) {
   EXPECT_FALSE(checks_.back()->failure());
 }
 
-TEST_F(NodeFaults, ReplyOfManyCounters_IsAsLargeAsItMustBe) {
+TEST_F(NodeFaults, ReplyOfManyCounters_IsAccepted) {
   std::vector<std::string> keys;
   for (int i = 0; i < 4000; ++i) keys.push_back("k" + std::to_string(i));
   RecordingCheck& check = Make("k");
@@ -388,7 +388,7 @@ TEST_F(NodeFaults, ScriptMissing_PacksAreSentAgainInTheirOrder) {
 }
 
 // The pack owns the data that it sends.
-TEST_F(NodeFaults, ScriptMissingAfterAnOwnerHasLeft_TheOthersAreDecided) {
+TEST_F(NodeFaults, ScriptMissingAfterOneCheckFailed_OthersAreDecided) {
   RunIteration([this] {
     SubmitFor("of one who leaves, in a string that is long enough", milliseconds(10));
     SubmitFor("k", milliseconds(40));
@@ -402,7 +402,7 @@ TEST_F(NodeFaults, ScriptMissingAfterAnOwnerHasLeft_TheOthersAreDecided) {
   EXPECT_EQ(Remaining(*checks_[1]), 9);
 }
 
-TEST_F(NodeFaults, ScriptMissingAfterAllHaveLeft_NothingIsSentAgain) {
+TEST_F(NodeFaults, ScriptMissingAfterAllChecksFailed_NothingIsSentAgain) {
   RunIteration([this] { SubmitFor("k", milliseconds(10)); });
   redis_.Ask({"SCRIPT", "FLUSH"});
   RunIteration({}, milliseconds(11));

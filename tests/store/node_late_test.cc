@@ -16,7 +16,7 @@ class NodeLate : public NodeTest, private StoreListener {
  protected:
   NodeLate() { Begin({.silence = std::chrono::seconds(1), .listener = this}); }
 
-  // A check that was sent and failed before Redis answers.
+  // A check that was sent, and fails before Redis answers.
   RecordingCheck& TimeOut(std::string key, bool undo = false) {
     RecordingCheck* timed_out = nullptr;
     RunIteration([&] {
@@ -53,7 +53,7 @@ class NodeLate : public NodeTest, private StoreListener {
   }
 
   std::vector<std::int64_t> late_;    // the remaining units after each late answer
-  std::vector<std::int64_t> undone_;  // as well, after each undo
+  std::vector<std::int64_t> undone_;  // the same after each undo
   std::size_t undos_started_ = 0;
   const Limit slots_ = Concurrency{.limit = 5, .ttl = minutes(60)};
 
@@ -66,7 +66,7 @@ class NodeLate : public NodeTest, private StoreListener {
 };
 
 // Nobody holds it.
-TEST_F(NodeLate, GrantInALateReply_GoesBack) {
+TEST_F(NodeLate, GrantInALateReply_IsReturned) {
   const Limit large = FixedWindow{.limit = 800, .window = minutes(60)};
   RunIteration([&] {
     RecordingCheck& check = Make("k");
@@ -92,7 +92,7 @@ TEST_F(NodeLate, ReplyAfterTheDeadline_IsReportedAndStaysCharged) {
   EXPECT_THAT(metrics_.Render(), testing::HasSubstr("sluice_redis_late_answers_total 1"));
 }
 
-TEST_F(NodeLate, CheckThatTimedOut_IsUsedAgain_CountsAsWaitingOnlyWhileItDoes) {
+TEST_F(NodeLate, TimedOutCheckIsReused_CountsAsWaitingOnlyWhileItWaits) {
   Begin({.max_pending = 5, .silence = std::chrono::seconds(1)});
   RecordingCheck& check = TimeOut("k");
   Reply();
@@ -248,7 +248,7 @@ TEST_F(NodeLate, ReleaseIsRefused_IsRepeated) {
   EXPECT_EQ(RemainingNow("slots", slots_), 5);
 }
 
-// Its caller was given a place in the queue, behind which another one waits.
+// Its caller has a place in the queue, and another caller waits behind it.
 TEST_F(NodeLate, UndoThatCannotGiveBack_IsCountedAsLost) {
   const Limit queue = LeakyBucket{.rate = 1, .period = minutes(1), .queue = 5};
   for (int i = 0; i < 2; ++i) {
@@ -304,7 +304,7 @@ TEST_F(NodeLate, UndoIsQueuedWhenTheBreakerOpens_IsDoneAfterwards) {
   EXPECT_THAT(undone_, ElementsAre(10));
 }
 
-TEST_F(NodeLate, ProbeIsAnsweredTooLate_IsReportedToNobody) {
+TEST_F(NodeLate, ProbeIsAnsweredTooLate_IsNotReported) {
   shared_.breaker.Open("test");
   RunIteration([this] { Submit("k"); });
   while (commands_.empty()) RunIteration({}, milliseconds(1));

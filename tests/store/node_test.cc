@@ -13,7 +13,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST_F(NodeTest, ChecksOfOneTurn_AreSentInOneCallAtItsEnd) {
+TEST_F(NodeTest, ChecksOfOneIteration_AreSentInOneCallAtItsEnd) {
   RunIteration([this] { SubmitDifferent(10, "k"); });
   EXPECT_THAT(Runs(), ElementsAre(10));
   Reply();
@@ -35,7 +35,7 @@ TEST_F(NodeTest, CallIsInFlight_ChecksAreQueuedUntilItsReply) {
 }
 
 // A lone plain check costs Redis less than the first one of a pack.
-TEST_F(NodeTest, FewPlainChecks_GoInACallEachAtOnce) {
+TEST_F(NodeTest, FewPlainChecks_AreSentAtOnceInOneCallEach) {
   RunIteration([this] { SubmitDifferent(4, "k"); });
   EXPECT_THAT(Runs(), ElementsAre(1, 1, 1, 1));
   RunIteration([this] { SubmitDifferent(2, "gathered"); });
@@ -52,7 +52,7 @@ TEST_F(NodeTest, FewPlainChecks_GoInACallEachAtOnce) {
   for (int i = 6; i < 10; ++i) EXPECT_EQ(Remaining(*checks_[i]), 8);
 }
 
-TEST_F(NodeTest, FewChecksOfWhichOneIsNotPlain_GoInOneCall) {
+TEST_F(NodeTest, FewChecksWithOneThatIsNotPlain_AreSentInOneCall) {
   const std::function<void(RecordingCheck&)> changes[] = {
       [](RecordingCheck& check) { check.demand.mode = Mode::kRefund; },
       [](RecordingCheck& check) { check.counters[0].group = 1; },
@@ -70,7 +70,7 @@ TEST_F(NodeTest, FewChecksOfWhichOneIsNotPlain_GoInOneCall) {
 }
 
 // A check that an owner submits when it is answered is sent in the same iteration.
-TEST_F(NodeTest, CheckSubmittedByAnAnswer_GoesAtTheEndOfThatTurn) {
+TEST_F(NodeTest, CheckSubmittedByAnAnswer_IsSentAtTheEndOfThatIteration) {
   RunIteration([this] { Submit("a").then = [this] { Submit("b"); }; });
   Reply();
   EXPECT_THAT(Runs(), ElementsAre(1));
@@ -94,7 +94,7 @@ TEST_F(NodeTest, FullPack_IsSentBesideTheFirst_ButNoThird) {
   EXPECT_EQ(answers_, 1 + 63 + 70);
 }
 
-TEST_F(NodeTest, EqualChecks_AreOneRunAndAnsweredInOrder) {
+TEST_F(NodeTest, EqualChecks_AreCoalescedAndAnsweredInOrder) {
   RunIteration([this] {
     for (int i = 0; i < 25; ++i) Submit("hot");
   });
@@ -107,8 +107,8 @@ TEST_F(NodeTest, EqualChecks_AreOneRunAndAnsweredInOrder) {
   }
 }
 
-// All are counted, also those beyond the limit; each answer is that of its position.
-TEST_F(NodeTest, EqualCharges_AreOneRunAndAnsweredInOrder) {
+// All are counted, even those beyond the limit; each gets the answer of its position.
+TEST_F(NodeTest, EqualCharges_AreCoalescedAndAnsweredInOrder) {
   const auto charge = [this](int n) {
     for (int i = 0; i < n; ++i) {
       RecordingCheck& check = Make("hot");
@@ -181,7 +181,7 @@ TEST_F(NodeTest, EqualChecksOfRareKinds_AreNotCoalesced) {
 }
 
 // The third would be decided before the second if it joined the first.
-TEST_F(NodeTest, InOrderCheck_JoinsNoRunBeforeOneThatSharesACounter) {
+TEST_F(NodeTest, InOrderCheck_JoinsNoEntryBeforeOneThatSharesACounter) {
   for (const bool in_order : {true, false}) {
     checks_.clear();
     RunIteration([&] {
@@ -282,7 +282,7 @@ TEST_F(NodeTest, ChecksThatFailed_DoNotCountAsWaiting) {
   EXPECT_THAT(Runs(), ElementsAre(1));
 }
 
-TEST_F(NodeTest, CostlyChecks_GoInSmallerCalls) {
+TEST_F(NodeTest, CostlyChecks_AreSentInSmallerCalls) {
   static const Limit log = SlidingLog{.limit = 5, .window = seconds(1)};
   RunIteration([this] {
     for (int i = 0; i < 40; ++i) {

@@ -130,7 +130,7 @@ Operation RandomOperations::RandomLeaseOperation(Time now) {
   return operation;
 }
 
-// Settles, mostly, what may have been settled before.
+// Mostly settles a lease, which may already be settled.
 Operation RandomOperations::RandomOperationOnUnits(Time now) {
   HeldLease held = unit_leases_[random_.Below(unit_leases_.size())];
   const Mode mode = random_.Pick(

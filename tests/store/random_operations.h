@@ -23,7 +23,7 @@ class RandomOperations {
  public:
   explicit RandomOperations(std::uint32_t seed) : random_(seed) {}
 
-  // For other choices of the test.
+  // For further choices of the test.
   Random& random() { return random_; }
 
   // A time from an answer; the next steps may land on it, or just beside it.

@@ -35,7 +35,7 @@ using std::chrono::seconds;
 constexpr FixedWindow kMany{.limit = 1'000'000, .window = minutes(10)};
 constexpr seconds kTimeout(30);
 
-TEST(RedisSlot, AsTheClusterSpecificationHasIt) {
+TEST(RedisSlot, Keys_HaveTheSlotsOfTheClusterSpecification) {
   struct Row {
     std::string key;
     int slot;
@@ -134,7 +134,7 @@ TEST(RedisClusterStore, CheckThatSpansNodes_IsAllOrNothing) {
 }
 
 // A shadow rule that denies does not change the decision, and takes nothing.
-TEST(RedisClusterStore, ShadowRuleThatSpansNodes_IsChargedWholeOrNotAtAll) {
+TEST(RedisClusterStore, ShadowRuleThatSpansNodes_IsChargedAllOrNothing) {
   Three().Flush();
   const auto store = Connect(Three());
   const FixedWindow narrow{.limit = 1, .window = minutes(10)};
@@ -516,7 +516,7 @@ TEST(RedisClusterStore, SlotsMoveUnderLoad_CountsAreExact) {
 }
 
 // Some servers with Redis' protocol let scripts access only declared keys.
-TEST(RedisClusterStore, UndeclaredKeysAreRefused_PacksGoBySlot) {
+TEST(RedisClusterStore, UndeclaredKeysAreRefused_PacksAreSentBySlot) {
   RedisServer real;
   RawRedis redis(real.socket_path());
   std::atomic<int> refused = 0;
@@ -598,7 +598,7 @@ class LossRecorder final : public StoreListener {
   std::set<std::size_t> found_ SLUICE_GUARDED_BY(mutex_);
 };
 
-TEST(RedisClusterStore, MasterDies_ItsReplicaTakesOverAndTheOthersGoOn) {
+TEST(RedisClusterStore, MasterDies_ReplicaTakesOver_OtherNodesContinue) {
   RedisCluster cluster({.masters = 3, .replicas = 1, .node_timeout = "2000"});
   LossRecorder lost;
   RedisStore store(Io(), RedisUrl::Parse(cluster.Url()).value(),

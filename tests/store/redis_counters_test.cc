@@ -119,7 +119,7 @@ std::vector<RateChange> RateChanges() {
   };
 }
 
-// Whatever the check does: is denied by itself or by another limit, takes nothing.
+// In all cases: the check is denied by this or another limit, or takes nothing.
 TEST_F(RedisCounters, RateChanged_CheckOfTheNewRate_KeepsTheKeyWhileItMatters) {
   const CounterSpec full{"sluice:full", FixedWindow{.limit = 1, .window = minutes(60)}};
   BlockingCheck({full}).RunOn(*store_);
@@ -171,7 +171,7 @@ TEST_F(RedisCounters, TwoRatesInAPack_KeepTheKeyWhileItMattersToBoth) {
 }
 
 // Otherwise it would be overwritten in place for too long. The number of sub-windows changes all
-// the time, and with it the length of the string, which is then set anew.
+// the time, and with it the length of the string, so the string is set again.
 TEST_F(RedisCounters, CounterThatChangesItsLength_ExpiresWhenItSays) {
   BlockingCheck check(
       {{"sluice:k", SlidingWindow{.limit = 1000, .window = milliseconds(20), .segments = 10}}});
@@ -205,7 +205,7 @@ TEST_F(RedisCounters, CounterWhoseExpiryHasPassed_IsGivenAnotherOne) {
 }
 
 // Written by a version of Sluice whose counters did not contain the expiry.
-TEST_F(RedisCounters, CounterOfFormat1_CountsOn) {
+TEST_F(RedisCounters, CounterOfFormat1_ContinuesToCount) {
   const auto write = [&](const std::string& key, std::initializer_list<double> numbers) {
     std::string value(1, 1);
     for (const double number : numbers) {
@@ -231,7 +231,7 @@ TEST_F(RedisCounters, CounterOfFormat1_CountsOn) {
   EXPECT_EQ(bucket.RunOn(*store_).failure(), StoreFailure::kRejected);
 }
 
-// One bad counter in a pack fails one check, whatever the others are.
+// One bad counter in a pack fails only its own check.
 TEST_F(RedisCounters, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
   BlockingCheck first({{"sluice:existing", kTen}});
   EXPECT_EQ(first.RunOn(*store_).counters[0].verdict.remaining, 9);
@@ -260,8 +260,8 @@ TEST_F(RedisCounters, KeysOfForeignTypeOrFormat_FailOnlyTheirOwnChecks) {
   EXPECT_EQ(redis_.Text({"GET", "sluice:text"}), "theirs");
 }
 
-// The stored entries of a log that starts anew still exist for later checks of the pack.
-TEST_F(RedisCounters, SlidingLogBegunAnewInAPack_CountsNothingFromBefore) {
+// If a log restarts, its stored entries still exist for later checks of the pack.
+TEST_F(RedisCounters, SlidingLogRestartsInAPack_CountsNoOldUnits) {
   ManualClock clock(kStart);
   const auto store = Connect({.timeout = minutes(1), .silence = minutes(1), .clock = &clock});
   const Limit limit = SlidingLog{.limit = 3, .window = seconds(30)};
@@ -302,7 +302,7 @@ TEST_F(RedisCounters, ExpiredSlots_AreRemovedWhileOthersAreHeld) {
 }
 
 // Redis' Lua takes no 8,000 arguments, so such checks are read and answered in pieces.
-TEST_F(RedisCounters, CheckOfThousandsOfCounters_IsDecidedAsAny) {
+TEST_F(RedisCounters, CheckOfThousandsOfCounters_IsDecided) {
   const auto store = Connect({.timeout = seconds(10), .silence = minutes(1)});
   constexpr std::size_t kCounters = 4'500;
   const auto limit_of = [](std::size_t i) { return static_cast<std::int64_t>(10 + i % 7); };

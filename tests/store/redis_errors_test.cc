@@ -59,7 +59,7 @@ TEST_F(RedisErrors, READONLY_MasterBecomesAReplica) {
   ExpectAsInTheManual("READONLY");
 }
 
-TEST_F(RedisErrors, READONLY_InTheWordsOfRedis6) {
+TEST_F(RedisErrors, READONLY_WithTheTextOfRedis6) {
   FakeRedis server([&](const RedisCommand& command) {
     return command[0] == "EVALSHA"
                ? "-ERR Error running script (call to f_4d831abeb03d4bc5cc5dcd6e19e1860bd3292a19): "
@@ -87,7 +87,7 @@ TEST_F(RedisErrors, NOREPLICAS_TooFewFollow) {
   ExpectAsInTheManual("NOREPLICAS");
 }
 
-TEST_F(RedisErrors, BUSY_ScriptOfSomeoneElseRuns) {
+TEST_F(RedisErrors, BUSY_ScriptOfAnotherClientRuns) {
   RedisServer server({.arguments = {"--lua-time-limit", "1"}});
   auto redis = server.Connect();
   ConnectAndWait(server.url());
@@ -167,7 +167,7 @@ TEST_F(RedisErrors, NOPERM_ScriptMayNotWrite) {
   ExpectAsInTheManual("NOPERM");
 }
 
-TEST_F(RedisErrors, WRONGTYPE_KeyOfSomeoneElse) {
+TEST_F(RedisErrors, WRONGTYPE_KeyOfAnotherClient) {
   RedisServer server;
   auto redis = server.Connect();
   redis.Integer({"SADD", "sluice:{a}:k", "member"});
@@ -201,7 +201,7 @@ TEST_F(RedisErrors, OTHER_UnknownWord) {
 }
 
 // Bytes that Redis never sends: it is unknown to which command the next reply belongs.
-TEST_F(RedisErrors, PROTOCOL_GarbageOddRepliesAndRepliesNobodyAskedFor) {
+TEST_F(RedisErrors, PROTOCOL_GarbageAndUnexpectedReplies) {
   std::atomic<int> asked = 0;
   FakeRedis server([&](const RedisCommand& command) -> std::string {
     if (command[0] != "EVALSHA") return FakeRedis::AnswerLogin(command);

@@ -115,13 +115,13 @@ TEST_F(RedisFaults, ServerRefusesWrites_IsLoggedOnceAndReconnectsWithPauses) {
     EXPECT_EQ(log.CountLines("connection lost"), 1) << lines;
     EXPECT_EQ(log.CountLines("it is a replica"), 1) << lines;
     EXPECT_EQ(log.CountLines("answers checks with an error"), 0) << "told already: " << lines;
-    // Pauses of up to 10, 20, 40 … 400 ms, of which half is random.
+    // Pauses of up to 10, 20, 40 … 400 ms; half of each is random.
     EXPECT_LE(server.accepted(), 2 * 14) << lines;
   }
 }
 
 // As Redis answers an AUTH that was renamed away, and what another server might say.
-TEST_F(RedisFaults, RefusedAuth_NothingOfItsTextIsLogged) {
+TEST_F(RedisFaults, RefusedAuth_ItsTextIsNotLogged) {
   const struct {
     std::string answer;
     std::string_view told;
@@ -144,7 +144,7 @@ TEST_F(RedisFaults, RefusedAuth_NothingOfItsTextIsLogged) {
   }
 }
 
-TEST_F(RedisFaults, ReplyOfAGigabyte_ToTheLoginAReportOrAQuestionForTheLayout_IsRefused) {
+TEST_F(RedisFaults, ReplyOfAGigabyte_ToLoginReportOrLayoutQuery_IsRefused) {
   const struct {
     std::string url_prefix;
     std::string_view command;
@@ -159,7 +159,7 @@ TEST_F(RedisFaults, ReplyOfAGigabyte_ToTheLoginAReportOrAQuestionForTheLayout_Is
     RedisStore store(threads_, Url(prefix + "127.0.0.1:" + std::to_string(server.port())), {});
     store.JoinFleet([](const redis::FleetView&) {});
     EXPECT_TRUE(WaitUntil(seconds(10), [&] {
-      return log.CountLines("a reply with more elements than asked for") > 0;
+      return log.CountLines("a reply with more elements than requested") > 0;
     })) << asked;
     store.Stop();
   }

@@ -175,7 +175,7 @@ int SettleAll(Store& store, const std::vector<std::unique_ptr<BlockingCheck>>& c
   return taken;
 }
 
-TEST(RedisLeases, RedisIsAway_EachOf50000Settlements_IsAppliedOnceAfterwards) {
+TEST(RedisLeases, RedisIsAway_50000Settlements_AreEachAppliedOnceLater) {
   constexpr std::uint32_t kLeases = 50'000;
   RedisServer server;
   MetricsRegistry metrics;
@@ -220,7 +220,7 @@ TEST(RedisLeases, RedisIsAway_SettlementsTakeAsMuchMemoryAsTheirCounters) {
 }
 
 // Its connections are lost while settlements are in flight, so it is unknown which have run.
-TEST(RedisLeases, RedisIsKilledAndReturns_WhatIsSettled_IsAppliedOnce) {
+TEST(RedisLeases, RedisIsKilledAndReturns_SettlementsAreAppliedOnce) {
   constexpr std::uint32_t kLeases = 2'000;
   RedisServer server({.arguments = {"--appendonly", "yes", "--appendfsync", "always"}});
   const auto store = Connect(server.url());
@@ -237,7 +237,7 @@ TEST(RedisLeases, RedisIsKilledAndReturns_WhatIsSettled_IsAppliedOnce) {
 }
 
 // The new master has the records of all leases. Settlements wait until it is known.
-TEST(RedisLeases, SentinelsChooseAnotherMaster_WhatIsSettledMeanwhile_IsAppliedOnce) {
+TEST(RedisLeases, SentinelsChooseAnotherMaster_SettlementsAreAppliedOnce) {
   constexpr std::uint32_t kLeases = 500;
   RedisSentinels redis({});
   const auto store = Connect(redis.Url());

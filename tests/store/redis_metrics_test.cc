@@ -57,7 +57,7 @@ TEST_F(RedisMetricsTest, Words_AreCountedFromAFixedList) {
   EXPECT_EQ(Errors("EVIL1"), -1);
 }
 
-TEST_F(RedisMetricsTest, RedisGoesAndComesBack_IsShown) {
+TEST_F(RedisMetricsTest, RedisDisappearsAndReturns_IsShown) {
   RedisServer server;
   RedisStore store(Io(), RedisUrl::Parse(server.url()).value(), Options());
   ASSERT_TRUE(store.WaitUntilReady(seconds(10)));
@@ -72,7 +72,7 @@ TEST_F(RedisMetricsTest, RedisGoesAndComesBack_IsShown) {
   EXPECT_EQ(Value("sluice_redis_reconnects_total"), 1);
 }
 
-TEST_F(RedisMetricsTest, RedisHangs_ShowsWhatWaits) {
+TEST_F(RedisMetricsTest, RedisHangs_ShowsWaitingChecks) {
   RedisServer server;
   RedisStore store(Io(), RedisUrl::Parse(server.url()).value(), Options());
   ASSERT_TRUE(store.WaitUntilReady(seconds(10)));

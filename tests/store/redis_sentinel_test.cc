@@ -50,7 +50,7 @@ class SentinelStore : public testing::Test {
   net::IoThreads threads_{2};
 };
 
-TEST_F(SentinelStore, Failover_TheNewMasterGoesOnCounting) {
+TEST_F(SentinelStore, Failover_NewMasterContinuesTheCounts) {
   RedisSentinels redis({});
   CapturedLog log;
   const auto store = Connect(redis.Url());
@@ -85,7 +85,7 @@ TEST_F(SentinelStore, MasterDies_ItsReplicaTakesOver) {
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return !Decides(*store); }));
   redis.WaitForOther(old);
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] { return Decides(*store); }));
-  // Else an alert on a lost connection would never end.
+  // Otherwise an alert on a lost connection would never end.
   const std::string dead = "server=\"" + old.tcp_address() + "\"";
   EXPECT_TRUE(WaitUntil(kTopologyTimeout, [&] {
     return metrics_.Render().find(dead) == std::string::npos;
@@ -107,7 +107,7 @@ TEST_F(SentinelStore, NamedMasterIsAReplica_IsNotUsed) {
   EXPECT_THAT(log.text(), HasSubstr("it is not a master"));
 }
 
-TEST_F(SentinelStore, SentinelsGone_TheNextIsAsked) {
+TEST_F(SentinelStore, SentinelsAreGone_NextOneIsAsked) {
   RedisSentinels redis({});
   const std::string url = redis.Url();
   redis.KillSentinel(0);

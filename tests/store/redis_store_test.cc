@@ -23,7 +23,7 @@ using std::chrono::seconds;
 
 constexpr FixedWindow kTen{.limit = 10, .window = seconds(30)};
 
-// A busy machine opens no breaker.
+// So that a busy machine opens no breaker.
 const RedisStore::Options kPatient{.timeout = seconds(10)};
 
 std::unique_ptr<RedisStore> Connect(const RedisServer& server,
@@ -74,7 +74,7 @@ class ThenCheck final : public StoreCheck {
   const std::function<void()> then_;
 };
 
-TEST(RedisStore, CheckSubmittedByAnAnswer_IsNotLeftBehindWhenNothingElseHappens) {
+TEST(RedisStore, CheckSubmittedByAnAnswer_IsSentWithoutFurtherEvents) {
   RedisServer server;
   std::atomic<bool> answered = false;
   auto store = Connect(server);
@@ -91,7 +91,7 @@ TEST(RedisStore, CheckSubmittedByAnAnswer_IsNotLeftBehindWhenNothingElseHappens)
   ASSERT_TRUE(WaitUntil(seconds(10), [&] { return answered.load(); }));
 }
 
-TEST(RedisStore, ServerDies_FailsThenRecoversWithItsReturn) {
+TEST(RedisStore, ServerDies_ChecksFailUntilItReturns) {
   RedisServer server;
   auto store = Connect(server);
   EXPECT_FALSE(FailureOf(*store, "k"));
@@ -126,7 +126,7 @@ std::optional<StoreFailure> ResetFailureOf(RedisStore& store, Duration timeout =
   return reset.RunOn(store);
 }
 
-TEST(RedisStore, Reset_FailsAsChecksDo) {
+TEST(RedisStore, Reset_FailsLikeChecks) {
   RedisServer server;
   auto store = Connect(server, {.timeout = minutes(1), .silence = minutes(1)});
   EXPECT_EQ(ResetFailureOf(*store, -seconds(1)), StoreFailure::kTimeout);

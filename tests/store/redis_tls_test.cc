@@ -78,7 +78,7 @@ TEST_F(RedisOverTls, CertificateOfAnotherAuthority_IsRefused) {
   EXPECT_THAT(LogOfRefused(files, RedisTls::kServerName), HasSubstr("TLS handshake"));
 }
 
-TEST_F(RedisOverTls, NoCertificateOfOurOwn_IsRefusedByRedis) {
+TEST_F(RedisOverTls, NoClientCertificate_IsRefusedByRedis) {
   EXPECT_THAT(LogOfRefused({.ca = tls_.ca()}, RedisTls::kServerName), HasSubstr("cannot connect"));
 }
 

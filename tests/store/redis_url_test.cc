@@ -76,7 +76,7 @@ TEST(RedisUrl, Parse_SeveralServers) {
   }
 }
 
-TEST(RedisUrl, Parse_Mistakes_AreNamedAndNothingIsRepeated) {
+TEST(RedisUrl, Parse_Mistakes_AreReportedWithoutQuotingTheUrl) {
   struct Row {
     const char* text;
     const char* named;

@@ -33,7 +33,7 @@ TEST(ProcessTest, WaitForLine_LineThatNeverComes_EndsWithTheOutput) {
   EXPECT_FALSE(process.WaitForLine("two", seconds(10)));
 }
 
-TEST(ProcessTest, Wait_RunningProcess_GivesUpThenReturnsTheSignal) {
+TEST(ProcessTest, Wait_RunningProcess_TimesOutThenReturnsTheSignal) {
   Process process(Shell("exec sleep 60"));
   EXPECT_FALSE(process.Wait(milliseconds(1)));
   process.Signal(SIGTERM);

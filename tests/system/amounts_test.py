@@ -76,7 +76,7 @@ class AmountsTest:
         self.assertIsInstance(answer, bytes, answer)
         return api.CheckLimitResponse.FromString(answer)
 
-    def test_all_limits_take_their_units_or_none_does(self):
+    def test_all_limits_take_their_units_or_none(self):
         self.assertEqual(text_of(self.check(input=20, output=10)), "allowed 2/1 70/30 790/210")
         self.assertEqual(text_of(self.check(output=60)), "denied 2/1 70/60 790/900")
         self.assertEqual(text_of(self.check(input=71)), "denied 2/1 70/71 790/213")
@@ -85,7 +85,7 @@ class AmountsTest:
         self.assertEqual(text_of(self.check()), "allowed 0/1 0/0 580/0")
         self.assertEqual(text_of(self.check()), "denied 0/1 0/0 580/0")
 
-    def test_charge_afterwards_stops_the_request_after(self):
+    def test_charge_afterwards_denies_the_next_request(self):
         self.assertEqual(text_of(self.check()), "allowed 2/1 100/0 1000/0")
         charged = self.check(api.MODE_CHARGE, cost=0, input=10, output=65)
         self.assertEqual(text_of(charged), "denied 2/0 25/75 0/1005")
@@ -100,7 +100,7 @@ class AmountsTest:
         self.assertEqual(text_of(self.check(cost=0, input=5)), "allowed 3/0 95/5 985/15")
         self.assertEqual(text_of(self.check(api.MODE_PEEK)), "allowed 3/1 95/0 985/0")
 
-    def test_other_prices_are_of_the_same_counters(self):
+    def test_other_prices_use_the_same_counters(self):
         self.check(input=20)
         large = self.check(attributes={"model": "large"}, input=20)
         self.assertEqual(text_of(large), "allowed 60/20 640/300")
@@ -127,7 +127,7 @@ class AmountsTest:
         (streamed,) = api.CheckLimitsResponse.FromString(frame).results
         self.assertEqual(text_of(streamed.response), "denied 1/0 0/1 700/15")
 
-    def test_slots_go_by_what_their_limit_counts(self):
+    def test_slots_are_the_units_that_their_limit_counts(self):
         attributes = {"gpu": "1"}
         held = self.check(attributes=attributes, gpus=3)
         self.assertEqual(text_of(held), "allowed 2/1 100/0 1000/0 1/3")
@@ -196,7 +196,7 @@ class AmountsTest:
 
 
 class EmbeddedTest(AmountsTest, unittest.TestCase):
-    def test_right_to_peek_is_for_what_takes_nothing(self):
+    def test_right_to_peek_is_enough_for_checks_that_take_nothing(self):
         folder = running.directory()
         (folder / "token").write_text("secret\n", encoding="utf-8")
         (folder / "llm.yaml").write_text(RULES, encoding="utf-8")

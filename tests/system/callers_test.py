@@ -107,7 +107,7 @@ class DoorsTest(unittest.TestCase):
         token = name and f"token-of-{name}"
         return Http(self.sluiced.http, token), Http(self.proxy, token)
 
-    def test_without_identity_nothing_can_be_done_or_seen(self):
+    def test_unknown_callers_can_do_and_see_nothing(self):
         for caller in (self.grpc(), self.grpc("nobody")):
             for door, answer in caller.doors().items():
                 self.assertEqual(answer, "UNAUTHENTICATED", door)
@@ -121,7 +121,7 @@ class DoorsTest(unittest.TestCase):
             self.assertEqual(caller.should_rate_limit("edge"), 401)
             self.assertEqual(caller.should_rate_limit("unknown"), 401)
 
-    def test_probes_are_for_everybody(self):
+    def test_probes_are_answered_for_everybody(self):
         health = self.grpc().call("/grpc.health.v1.Health/Check", b"")
         self.assertEqual(health, b"\x08\x01")
         for caller in self.https():
@@ -129,7 +129,7 @@ class DoorsTest(unittest.TestCase):
             self.assertEqual(caller.ask("GET", "/readyz"), (200, "ready\n"))
             self.assertEqual(caller.ask("GET", "/healthcheck"), (200, "OK"))
 
-    def test_a_caller_checks_in_its_domains_and_no_more(self):
+    def test_a_caller_checks_only_in_its_domains(self):
         caller = self.grpc("checkout")
         doors = caller.doors()
         for door in ("CheckLimit", "CheckLimits", "reflection v1", "reflection v1alpha"):
@@ -148,7 +148,7 @@ class DoorsTest(unittest.TestCase):
             self.assertEqual(over_http.ask("GET", "/v1/auth?domain=bank")[0], 401,
                              "not 403, which proxies take for a denial")
 
-    def test_envoy_asks_in_its_domains_and_modes(self):
+    def test_envoy_checks_only_in_its_domains_and_modes(self):
         gateway, checkout, everywhere = map(self.grpc, ("gateway", "checkout", "everywhere"))
         for hits in (None, 0, 5):
             self.assertIsInstance(gateway.should_rate_limit("edge", hits=hits), bytes)
@@ -165,7 +165,7 @@ class DoorsTest(unittest.TestCase):
         for caller in self.https("gateway"):
             self.assertEqual(caller.should_rate_limit("edge", hitsAddend="2000"), 429)
 
-    def test_modes_and_leases_are_for_those_who_may(self):
+    def test_modes_and_leases_need_their_rights(self):
         checkout, billing = self.grpc("checkout"), self.grpc("billing")
         for mode in (api.MODE_CHARGE, api.MODE_REFUND):
             self.assertEqual(checkout.check(mode=mode), "PERMISSION_DENIED")
@@ -179,7 +179,7 @@ class DoorsTest(unittest.TestCase):
                          "PERMISSION_DENIED", "a lease of another domain")
         self.assertIsInstance(billing.call(LIMITER + "RenewLease", renewal), bytes)
 
-    def test_of_a_batch_each_check_is_judged_by_itself(self):
+    def test_each_check_of_a_batch_is_judged_separately(self):
         batch = api.CheckLimitsRequest(checks=[
             check_of(), check_of("bank"), check_of(mode=api.MODE_CHARGE), check_of()])
         caller = self.grpc("checkout")
@@ -189,7 +189,7 @@ class DoorsTest(unittest.TestCase):
             results = api.CheckLimitsResponse.FromString(answer).results
             self.assertEqual(sorted(result.error.code for result in results), [0, 0, 7, 7])
 
-    def test_metrics_and_rules_are_for_those_who_may(self):
+    def test_metrics_and_rules_need_their_rights(self):
         for scraper in self.https("prometheus"):
             status, text = scraper.ask("GET", "/metrics")
             self.assertEqual(status, 200)
@@ -201,7 +201,7 @@ class DoorsTest(unittest.TestCase):
             self.assertEqual(status, 200)
             self.assertIn('"rule":"shop-pay"', text)
 
-    def test_calls_without_identity_take_half_of_the_places_at_most(self):
+    def test_calls_of_unknown_callers_take_at_most_half_of_the_places(self):
         """60,000 calls from one address, none of them complete."""
         head = http2.request_headers(LIMITER.encode() + b"CheckLimit")
         calls = b"".join(http2.frame(http2.HEADERS, http2.END_HEADERS, stream, head)
@@ -218,7 +218,7 @@ class DoorsTest(unittest.TestCase):
         for connection in held:
             connection.close()
 
-    def test_tokens_are_replaced_while_it_runs(self):
+    def test_tokens_are_replaced_while_the_server_runs(self):
         def decides(token):
             return not isinstance(Grpc(self.sluiced.grpc, token).check("bank"), str)
 
@@ -238,7 +238,7 @@ class DoorsTest(unittest.TestCase):
 
 
 class WithoutCallersTest(unittest.TestCase):
-    def test_everybody_checks_and_no_more(self):
+    def test_without_callers_everybody_may_only_check(self):
         sluiced, _ = start("{{}}")
         answers = Grpc(sluiced.grpc).doors()
         for door in (*ADMIN_CALLS, "Watch"):

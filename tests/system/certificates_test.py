@@ -83,12 +83,12 @@ class TlsTest(unittest.TestCase):
     def over_http(self, name):
         return Http(self.http, context=self.context(name))
 
-    def test_a_caller_is_known_by_its_certificate(self):
+    def test_a_caller_is_identified_by_its_certificate(self):
         self.assertEqual(self.over_grpc("checkout").check().decision, api.DECISION_ALLOWED)
         self.assertEqual(self.over_http("checkout").ask("GET", "/v1/auth?domain=shop")[0], 204)
         self.assertEqual(self.over_grpc("checkout").check("bank"), "PERMISSION_DENIED")
 
-    def test_another_name_may_nothing(self):
+    def test_a_certificate_with_another_name_has_no_rights(self):
         doors = self.over_grpc("stranger").doors()
         for name in (*ADMIN_CALLS, "Watch"):
             self.assertEqual(doors.pop(name), "PERMISSION_DENIED", name)
@@ -97,14 +97,14 @@ class TlsTest(unittest.TestCase):
         self.assertEqual(statuses.pop("/rules"), 403)
         self.assertEqual(set(statuses.values()), {401})
 
-    def test_a_name_of_another_type_is_another_name(self):
+    def test_a_name_of_another_type_does_not_match(self):
         self.assertEqual(self.over_grpc("checkout-name").check(), "UNAUTHENTICATED")
         self.assertEqual(self.over_http("checkout-name").ask("GET", "/v1/auth?domain=shop")[0], 401)
         self.assertEqual(self.over_grpc("ops-uri").call(ADMIN + "ListRules", b""),
                          "PERMISSION_DENIED")
         self.assertEqual(self.over_http("ops-uri").ask("GET", "/rules")[0], 403)
 
-    def test_without_a_good_certificate_there_is_no_connection(self):
+    def test_without_a_valid_certificate_the_connection_is_refused(self):
         for name in (None, "expired", "forged"):
             self.assertEqual(self.over_grpc(name).check(), "UNAVAILABLE", name)
             self.assertEqual(self.over_http(name).ask("GET", "/healthz")[0], "refused", name)
@@ -122,7 +122,7 @@ class TlsTest(unittest.TestCase):
         http1.set_alpn_protocols(["h2", "http/1.1"])
         self.assertEqual(Http(self.http, context=http1).ask("GET", "/healthz")[0], 200)
 
-    def test_operators_are_known_by_their_certificates(self):
+    def test_operators_are_identified_by_their_certificates(self):
         for address in (self.grpc, self.admin):
             self.assertIsInstance(self.over_grpc("ops", address).call(ADMIN + "ListRules", b""),
                                   bytes)
@@ -160,7 +160,7 @@ class TlsTest(unittest.TestCase):
                                "the command is done")
         self.assert_answered(client)
 
-    def test_clients_that_vanish_harm_nobody(self):
+    def test_clients_that_disconnect_do_not_affect_others(self):
         client = self.s_client()
         for _ in range(3):
             self.s_client().kill()
@@ -221,7 +221,7 @@ class TlsTest(unittest.TestCase):
 
 
 class RedisPasswordTest(unittest.TestCase):
-    def test_it_is_replaced_without_a_restart_and_never_told(self):
+    def test_a_password_is_replaced_without_a_restart_and_never_logged(self):
         folder = running.directory()
         running.start(
             ["/usr/bin/redis-server", "--port", "0", "--unixsocket", folder / "redis.sock",

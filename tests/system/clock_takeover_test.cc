@@ -103,7 +103,7 @@ class TakeoverTest : public testing::Test {
   std::optional<Fleet> fleet_;
 };
 
-TEST_F(TakeoverTest, ClockAnHourBehind_NothingIsMintedAndNothingStuck) {
+TEST_F(TakeoverTest, ClockAnHourBehind_CreatesNoQuotaAndBlocksNothing) {
   StartPair(3600);
   const auto sound = Admitted(2 * kLimit);
   for (const auto& [name, admitted] : sound) EXPECT_GE(admitted, kLimit) << name;
@@ -132,7 +132,7 @@ TEST_F(TakeoverTest, ClockAnHourBehind_NothingIsMintedAndNothingStuck) {
   for (const auto& [name, after] : opened) EXPECT_LE(after, kWindow + milliseconds(600)) << name;
 }
 
-TEST_F(TakeoverTest, ClockAnHourAhead_GrantsWhatAFreshCounterWould) {
+TEST_F(TakeoverTest, ClockAnHourAhead_GrantsAsMuchAsANewCounter) {
   StartPair(-3600);
   for (const auto& [name, admitted] : Admitted(2 * kLimit)) EXPECT_GE(admitted, kLimit) << name;
   TakeOver();

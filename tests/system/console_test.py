@@ -71,7 +71,7 @@ class ConsoleTest(unittest.TestCase):
                                     Cookie=f"token={self.token}")
             self.assertEqual(status, 401)
 
-    def test_other_names_of_this_host_are_refused(self):
+    def test_other_host_names_are_refused(self):
         """DNS rebinding: a page's own name that now points here."""
         others = ["evil.test", f"evil.test:{self.port}", "127.0.0.1", "localhost",
                   f"127.0.0.1:{self.port + 1}", f"127.0.0.1.evil.test:{self.port}",
@@ -97,11 +97,11 @@ class ConsoleTest(unittest.TestCase):
             self.assertNotIn("Access-Control-Allow-Origin", headers)
         self.assertEqual(self.ask("OPTIONS", "/api/reset?server=0")[0], 405)
 
-    def test_what_changes_something_needs_post(self):
+    def test_changes_need_post(self):
         for path in ("/api/explain?server=0", "/api/reset?server=0"):
             self.assertEqual(self.ask("GET", path)[0], 405)
 
-    def test_listens_on_loopback_alone(self):
+    def test_listens_only_on_loopback(self):
         listening = subprocess.run(["ss", "-Hltn", f"sport = :{self.port}"], capture_output=True,
                                    text=True, check=True).stdout.split()
         self.assertIn(f"127.0.0.1:{self.port}", listening)
@@ -170,7 +170,7 @@ class ConsoleTest(unittest.TestCase):
 
 
 class EndTest(unittest.TestCase):
-    def test_server_that_is_gone_is_named_and_a_signal_ends_the_console(self):
+    def test_lost_server_is_reported_and_a_signal_ends_the_console(self):
         server = Watched(SLUICE, SLUICED)
         console, line = running.start([SLUICE, "console", "--addr", server.address], "#token=",
                                       env=environment())

@@ -46,7 +46,7 @@ class HostileRequestsTest(unittest.TestCase):
     def ask(self, request):
         return self.envoy.call(ENVOY + "ShouldRateLimit", request)
 
-    def test_none_ends_the_server_or_gives_hits_back(self):
+    def test_no_hostile_request_ends_the_server_or_gives_hits_back(self):
         for _ in range(LIMIT):
             self.assertFalse(self.envoy.is_over("edge"))
         self.assertTrue(self.envoy.is_over("edge"))
@@ -77,14 +77,14 @@ class HostileRequestsTest(unittest.TestCase):
         self.assertEqual(self.ask(many)[:2], b"\x08\x02")
         self.assertTrue(self.envoy.is_over("edge", value=b"crowd"))
 
-    def test_health_is_known_by_the_name_that_envoy_asks_for(self):
+    def test_health_knows_the_name_that_envoy_uses(self):
         for name in (b"", b"ratelimit"):
             health = self.envoy.call("/grpc.health.v1.Health/Check", name and field(1, name))
             self.assertEqual(health, b"\x08\x01")
 
 
 class VariablesTest(unittest.TestCase):
-    def test_tls_is_for_grpc_alone(self):
+    def test_tls_is_only_for_grpc(self):
         folder = running.directory()
         authority = Authority(folder)
         authority.issue("server", "DNS:localhost,IP:127.0.0.1")
@@ -104,7 +104,7 @@ class VariablesTest(unittest.TestCase):
 
 
 class StoppedRedisTest(unittest.TestCase):
-    def test_what_is_left_of_a_limit_is_admitted_and_then_charged_to_redis(self):
+    def test_the_rest_of_a_limit_is_admitted_and_later_charged_to_redis(self):
         envoy, redis, sluiced = start()
         answers = [envoy.is_over("edge") for _ in range(4)]
         redis.send_signal(signal.SIGSTOP)

@@ -40,7 +40,8 @@ using Answers = std::vector<Answer>;
 struct Load {
   int callers = 64;
   int checks = std::numeric_limits<int>::max();  // in all
-  double rate = 0;  // arrivals a second, in all, whatever the answers; 0: each waits for its answer
+  double rate =
+      0;  // arrivals a second in all, independent of answers; 0: each thread waits for its answer
   std::function<v1::CheckLimitRequest(int index)> request;  // thread-safe
   std::function<bool()> go_on = [] { return true; };        // thread-safe
 };

@@ -57,7 +57,8 @@ class FleetLeaseTest : public testing::Test {
   Fleet fleet_{{.rules = kRules, .servers = 3}, &redis_};
 };
 
-// How many hold a lease, as the holders see it: from the answer that grants it to its release.
+// The number of holders of leases from the holders' view: from the answer that grants a lease to
+// its release.
 class Gauge {
  public:
   void Enter() {
@@ -103,7 +104,7 @@ TEST_F(FleetLeaseTest, ManyMoreCallersThanSlots_NeverHoldMoreAtOnce) {
   EXPECT_EQ(Free("/jobs"), static_cast<std::uint64_t>(kLimit));
 }
 
-TEST_F(FleetLeaseTest, HolderDies_ItsSlotIsFreeWhenTheLeaseIsOver) {
+TEST_F(FleetLeaseTest, HolderDies_SlotIsFreeWhenTheLeaseExpires) {
   const Answer first = Check("/mortal");
   ASSERT_TRUE(first.allowed());
   Answer next;

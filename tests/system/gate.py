@@ -1,10 +1,9 @@
 """A gate between sluiced and Redis that delays or drops bytes on command.
 
 Usage: gate.py REDIS_SOCKET [ADDRESS PORT]
-Prints the port it listens on. Each line of its input says how from then on, and is printed when
-it holds:
+Prints the port it listens on. Each line of its input sets the behavior from then on, and is printed when it is in effect:
   delay MS   a round trip takes so many milliseconds longer
-  cut        now and then a reply is passed on in part, then the connection closed
+  cut        from time to time a reply is passed on in part, then the connection closed
   bytes      replies come byte by byte
 """
 

@@ -1,5 +1,5 @@
-"""The pod that Envoy Gateway starts: the image's command in a root of its own, with the environment,
-certificates, names, ports and probes that the gateway sets. In a network of its own, so it needs root.
+"""The pod that Envoy Gateway starts: the image's command in its own root file system, with the environment,
+certificates, names, ports and probes that the gateway sets. It runs in its own network, so it needs root.
 
 Usage: gateway_pod_test.py SLUICED PYTHON_PROTO PROTO_DIRECTORY NODE_MODULES
 

@@ -64,7 +64,7 @@ def fill(pipe):
 
 
 class HardshipTest(unittest.TestCase):
-    def test_idle_http_clients_keep_no_grpc_caller_out(self):
+    def test_idle_http_clients_do_not_block_grpc_callers(self):
         few = (400, 400)
         _, ready = running.start(
             command(), "ready grpc=",
@@ -73,7 +73,7 @@ class HardshipTest(unittest.TestCase):
         self.addCleanup(lambda: [sock.close() for sock in http])
         self.assertEqual(check(address("grpc", ready)), 0)
 
-    def test_grpc_connections_keep_no_probe_out(self):
+    def test_grpc_connections_do_not_block_probes(self):
         few = (400, 400)
         server, ready = running.start(
             command(), "ready grpc=",
@@ -93,7 +93,7 @@ class HardshipTest(unittest.TestCase):
         running.wait_until(lambda: "refused: " in "".join(server.heard), 10, "logged")
         self.assertNotIn("cannot accept", "".join(server.heard))
 
-    def test_max_connections_is_for_both_doors(self):
+    def test_max_connections_bounds_grpc_and_http_together(self):
         _, ready = running.start(command("--max-connections", "8"), "ready grpc=")
         http = [connect(address("http", ready)) for _ in range(20)]
         self.addCleanup(lambda: [sock.close() for sock in http])
@@ -104,7 +104,7 @@ class HardshipTest(unittest.TestCase):
         while kept[0].recv(100):  # until it is closed for another
             pass
 
-    def test_a_log_that_nobody_reads_delays_no_check(self):
+    def test_a_blocked_log_delays_no_check(self):
         folder = running.directory()
         _, url = running.start_redis(folder)
         read_end, write_end = os.pipe()
@@ -125,7 +125,7 @@ class HardshipTest(unittest.TestCase):
             running.wait_until(lambda: check(address("grpc", heard.decode())) == 0, 10,
                                "a check is decided")
 
-    def test_a_redis_that_hangs_does_not_outlast_the_drain(self):
+    def test_a_hanging_redis_does_not_prolong_the_drain(self):
         folder = running.directory()
         redis, url = running.start_redis(folder)
         server, ready = running.start(

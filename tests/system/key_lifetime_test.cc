@@ -32,7 +32,7 @@ v1::CheckLimitRequest AnyCheck(int index) {
   return CheckOf("brief", kEndpoints[index % 3], "user" + std::to_string(index % 300));
 }
 
-TEST(KeyLifetimeTest, AfterALoad_EveryKeyIsToExpireSoon) {
+TEST(KeyLifetimeTest, AfterALoad_EveryKeyExpiresSoon) {
   RedisServer redis;
   Fleet fleet({.rules = kRules}, &redis);
   const Answers answers = fleet.Run({.callers = 16, .checks = 5'000, .request = AnyCheck});

@@ -108,7 +108,7 @@ class LeasesTest:
         self.assertEqual(run.returncode, status, run.stdout + run.stderr)
         return run.stdout + run.stderr
 
-    def test_less_is_given_back_and_the_first_stands(self):
+    def test_less_is_given_back_and_the_first_settlement_counts(self):
         lease = self.take(input=100, output=20)
         self.assertEqual(self.left(), [9, 400])
         settled = self.settle(lease, input=50, outputs=1)
@@ -120,7 +120,7 @@ class LeasesTest:
         self.assertEqual(outcome(self.settle(lease, input=0)), "OUTCOME_ALREADY_SETTLED")
         self.assertEqual(self.left(), [9, 550])
 
-    def test_more_is_charged_and_stops_the_request_after(self):
+    def test_more_is_charged_and_denies_the_next_request(self):
         settled = self.settle(self.take(input=100), output=100)
         self.assertEqual((settled.limits[1].held, settled.limits[1].units), (300, 1800))
         self.assertEqual(self.left(), [9, 0])

@@ -93,28 +93,28 @@ def metrics_asked_for(text):
 
 
 class MetricsPageTest(unittest.TestCase):
-    def test_promtool_finds_nothing_to_say(self):
+    def test_promtool_accepts_the_page(self):
         checked = subprocess.run(["promtool", "check", "metrics"], input=page, text=True,
                                  capture_output=True, timeout=60)
         self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
 
-    def test_every_metric_is_described_and_no_other(self):
+    def test_exactly_the_existing_metrics_are_described(self):
         self.maxDiff = None
         self.assertEqual(metrics_on(page), metrics_described())
 
-    def test_alerts_ask_for_what_is_there(self):
+    def test_alerts_use_existing_metrics(self):
         alerts = (SOURCE / "docker/prometheus/alerts.yml").read_text(encoding="utf-8")
         self.assertGreater(len(metrics_asked_for(alerts)), 5)
         self.assertEqual(metrics_asked_for(alerts) - metrics_on(page).keys(), set())
 
-    def test_dashboard_asks_for_what_is_there(self):
+    def test_dashboard_uses_existing_metrics(self):
         text = (SOURCE / "docker/grafana/dashboard.json").read_text(encoding="utf-8")
         titles = [panel["title"] for panel in json.loads(text)["panels"]]
         self.assertEqual(len(titles), len(set(titles)))
         self.assertGreater(len(metrics_asked_for(text)), 15)
         self.assertEqual(metrics_asked_for(text) - metrics_on(page).keys(), set())
 
-    def test_what_happened_is_counted(self):
+    def test_events_are_counted(self):
         for line in (
             'sluice_checks_total{decision="allowed",domain="shop",rule="per-user",source="store"} 5',
             'sluice_checks_total{decision="denied",domain="shop",rule="nobody",source="rule"} 1',

@@ -121,7 +121,7 @@ class AnswersTest(unittest.TestCase):
         self.assertGreaterEqual(denied.decided_at.ToNanoseconds(),
                                 first.decided_at.ToNanoseconds())
 
-    def test_cost_beyond_the_burst_is_denied_for_ever(self):
+    def test_cost_beyond_the_burst_is_always_denied(self):
         answer = check_limit(request(user="greedy", cost=3))
         self.assertEqual(answer.decision, pb.DECISION_DENIED)
         self.assertFalse(answer.HasField("retry_after"))
@@ -135,12 +135,12 @@ class AnswersTest(unittest.TestCase):
         self.assertEqual(remaining(), 9)
         self.assertEqual(remaining(cost=4), 5)
 
-    def test_values_with_nul_are_users_of_their_own(self):
+    def test_values_with_nul_are_different_users(self):
         for user in ("n", "n\0", "n\0x", "\0"):
             answer = check_limit(request(user=user))
             self.assertEqual(answer.limits[0].remaining, 1, repr(user))
 
-    def test_nothing_matches(self):
+    def test_request_without_a_matching_rule(self):
         for nobody in (request("/elsewhere"), pb.CheckLimitRequest(domain="unknown")):
             answer = check_limit(nobody)
             self.assertEqual(answer.decision, pb.DECISION_ALLOWED)
@@ -181,7 +181,7 @@ class HostileInputTest(unittest.TestCase):
         "not a message": (b"\xff" * 64, None, ""),
     }
 
-    def test_each_has_its_documented_code_and_the_server_lives_on(self):
+    def test_each_has_its_documented_code_and_the_server_keeps_running(self):
         for name, (message, code, word) in self.ROWS.items():
             with self.subTest(name):
                 sent = message if isinstance(message, bytes) else message.SerializeToString()

@@ -17,7 +17,7 @@ inline std::chrono::seconds outage_length(3);
 class OutageTest : public testing::Test {
  protected:
   static constexpr int kServers = 3;
-  static constexpr int kCallers = 2 * kServers;  // so many checks are in flight at once
+  static constexpr int kCallers = 2 * kServers;  // this many checks are in flight at once
   static constexpr int kLimit = 3'000;
 
   // `rules`: of the domain "outage".

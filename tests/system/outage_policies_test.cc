@@ -41,7 +41,7 @@ class OutagePoliciesTest : public OutageTest, public testing::WithParamInterface
     return CheckOf("outage", std::string("/") + GetParam() + kind, user);
   }
 
-  // Each server, in turn; all callers are alike.
+  // Uses each server in turn; all callers are alike.
   Answers Ask(const v1::CheckLimitRequest& request, int checks = kAsked) {
     Answers answers;
     for (int i = 0; i < checks; ++i) answers.push_back(fleet_.Check(request, i % kServers));
@@ -52,8 +52,8 @@ class OutagePoliciesTest : public OutageTest, public testing::WithParamInterface
 INSTANTIATE_TEST_SUITE_P(Policy, OutagePoliciesTest, testing::Values("allow", "deny", "error"),
                          [](const auto& it) { return std::string(it.param); });
 
-// `allow` admits everything, `deny` and `error` nothing, whatever the counter holds.
-TEST_P(OutagePoliciesTest, RedisAway_EverythingOrNothing) {
+// `allow` admits everything, `deny` and `error` admit nothing, with any state of the counter.
+TEST_P(OutagePoliciesTest, RedisIsAway_AdmitsEverythingOrNothing) {
   EXPECT_EQ(CountAllowed(Ask(Of("", "half"), 50)), 50);
   EXPECT_EQ(CountAllowed(Ask(Of("", "spent"), 100)), 100);
   redis_.Shutdown();
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(Policy, OutageSlotsTest,
                          [](const auto& it) { return std::string(it.param); });
 
 // Servers do not know the holders of slots: `local` grants the limit once more, in shares.
-TEST_P(OutageSlotsTest, RedisAway_GrantsOneFurtherLimitOrNothing) {
+TEST_P(OutageSlotsTest, RedisIsAway_GrantsOneFurtherLimitOrNothing) {
   const Answers before = Ask(Of("-slots", "user"), kSlots / 2);
   EXPECT_EQ(CountAllowed(before), kSlots / 2);
   redis_.Shutdown();

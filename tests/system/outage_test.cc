@@ -131,7 +131,7 @@ int CountFallbackAdmissions(const Answers& answers) {
   }));
 }
 
-TEST_F(LocalOutageTest, StoppedUnderLoad_HalfUsed_TheFleetAdmitsWhatWasLeft) {
+TEST_F(LocalOutageTest, StoppedUnderLoad_HalfUsed_FleetAdmitsTheRest) {
   UseHalf();
   const Answers all = RunThroughOutage(/*recovery=*/false);
   RestartRedis(CheckOf("outage", "/daily", "auditor"));
@@ -171,7 +171,7 @@ TEST_F(LocalOutageTest, BackUnderLoad_NothingIsAdmittedTwice) {
   }
 }
 
-TEST_F(LocalOutageTest, OneServerSawAllLeft_OthersHaveSpentIt_AdmitsThatServersShare) {
+TEST_F(LocalOutageTest, OneServerSawAFullLimit_OthersHaveSpentIt_AdmitsThatServersShare) {
   const v1::CheckLimitRequest daily = CheckOf("outage", "/daily");
   EXPECT_EQ(Remaining(daily, 0), kLimit);
   for (int i = 0; i < kLimit; ++i) EXPECT_TRUE(fleet_.Check(daily, 1 + i % 2).allowed());
@@ -194,7 +194,7 @@ TEST_F(LocalOutageTest, NothingLeft_NothingIsAdmitted) {
   EXPECT_EQ(CountAllowed(Run(daily, 300)), 0);
 }
 
-TEST_F(LocalOutageTest, ServerStartedInIt_AdmitsNothing_IsReadyWhenItHasSeenRedis) {
+TEST_F(LocalOutageTest, ServerStartsInAnOutage_AdmitsNothing_IsReadyAfterReachingRedis) {
   redis_.Shutdown();
   Fleet late({.rules = kRules, .servers = 1}, &redis_);
   const Answers answers = late.Run({.callers = 2, .checks = 300, .request = [](int i) {

@@ -163,13 +163,13 @@ double AnswersPerPacket(const SluiceServer& server, const std::string& endpoint,
   return 1. * kCallers * kCalls * kRounds / packets;
 }
 
-TEST(Packets, AnswersOfOneReplyOfRedis_LeaveTogether) {
+TEST(Packets, AnswersFromOneReplyOfRedis_AreSentTogether) {
   RedisServer redis;
   Fleet fleet({.rules = kRules, .servers = 1}, &redis);
   EXPECT_GT(AnswersPerPacket(fleet.server(0), "/counted", v1::SOURCE_STORE), kFew);
 }
 
-TEST(Packets, CallsThatComeTogetherAndAreAnsweredAtOnce_AreAnsweredTogether) {
+TEST(Packets, CallsReceivedTogether_AreAnsweredTogether) {
   Fleet fleet({.rules = kRules, .servers = 1}, nullptr);
   EXPECT_GT(AnswersPerPacket(fleet.server(0), "/blocked", v1::SOURCE_RULE), kFew);
 }

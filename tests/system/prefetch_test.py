@@ -1,6 +1,5 @@
 """Prefetched units on several real servers with one Redis: nothing is admitted beyond the limit, most
-decisions need no Redis, and what is not spent goes back when rules change, when a server drains, and
-in time.
+decisions need no Redis, and unused units are returned when rules change, when a server drains, and before their grant ends.
 
 Usage: prefetch_test.py SLUICE SLUICED PYTHON_PROTO
 """
@@ -98,7 +97,7 @@ class PrefetchTest(unittest.TestCase):
         return [Server(self.redis, rules or rules_of(self.name)) for _ in range(count)]
 
     def use_up(self, servers, allowed):
-        """Asks all until the whole limit has been admitted, which needs what others hold."""
+        """Sends checks to all servers until the whole limit has been admitted, which needs the units that other servers hold."""
         def asked():
             nonlocal allowed
             for server in servers:
@@ -122,7 +121,7 @@ class PrefetchTest(unittest.TestCase):
         self.assertGreater(sum(it[1] for it in results), LIMIT // 3)
         self.assertEqual(self.use_up(servers, allowed), LIMIT)
 
-    def test_no_interval_sees_more_than_the_bucket_promises(self):
+    def test_no_interval_exceeds_the_promise_of_the_bucket(self):
         servers = self.servers(3, BUCKET)
         passed = []
 
@@ -134,7 +133,7 @@ class PrefetchTest(unittest.TestCase):
                 if answer.decision == api.DECISION_ALLOWED:
                     passed.append((sent, time.monotonic(), answer.source))
 
-        # A trickle, so that servers hold units while the bucket is full; then all at once.
+        # First a few checks, so that servers hold units while the bucket is full; then all at once.
         for _ in range(30):
             for server in servers:
                 server.check()
@@ -195,7 +194,7 @@ class PrefetchTest(unittest.TestCase):
         running.wait_until(self.no_units_are_out, 60, "units are back")
         self.assertEqual(self.use_up([server], allowed), LIMIT)
 
-    def test_redis_stopped_grants_go_on(self):
+    def test_redis_is_stopped_grants_are_still_used(self):
         server, = self.servers(1)
         server.warm()
         while server.check().source == api.SOURCE_GRANT:
@@ -208,7 +207,7 @@ class PrefetchTest(unittest.TestCase):
             self.redis_process.send_signal(signal.SIGCONT)
         self.assertEqual(sources, [api.SOURCE_GRANT] * 5)
 
-    def test_reset_ends_what_the_server_holds(self):
+    def test_reset_ends_the_grants_of_the_server(self):
         server, = self.servers(1)
         server.warm()
         subprocess.run([SLUICE, "reset", "--admin", f"unix:{server.folder}/admin.sock", "shop"],

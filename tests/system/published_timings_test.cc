@@ -121,7 +121,7 @@ std::vector<Scenario> Scenarios() {
   };
 }
 
-TEST(PublishedTimings, CallersWhoWaitAsTold_StartWhenPublished) {
+TEST(PublishedTimings, CallersThatWaitAsAnswered_StartAtThePublishedTimes) {
   constexpr milliseconds kTolerance(5);
   RedisServer redis;
   Fleet fleet({.rules = kRules}, &redis);

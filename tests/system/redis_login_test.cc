@@ -63,7 +63,7 @@ bool DecidedByStore(SluiceServer& server) {
   return response.source() == v1::SOURCE_STORE;
 }
 
-TEST_P(RedisLoginTest, RightLogin_CountsInThatDatabaseUnderItsName) {
+TEST_P(RedisLoginTest, CorrectLogin_UsesItsDatabaseAndClientName) {
   const Login& login = GetParam();
   RedisServer redis({.tcp = true, .arguments = login.redis_arguments});
   SluiceServer sluiced(
@@ -115,7 +115,7 @@ TEST(RedisSecretTest, PasswordOfTheSentinels_IsNotAmongTheVisibleArguments) {
   }
 }
 
-TEST(RedisRefusalTest, WrongPassword_FallsBackAndSaysWhyWithoutSecrets) {
+TEST(RedisRefusalTest, WrongPassword_FallsBackAndLogsTheCauseWithoutSecrets) {
   RedisServer redis({.tcp = true, .arguments = {"--requirepass", "open-sesame"}});
   SluiceServer sluiced(
       {.rules = kRules, .redis_url = "redis://:open-barley@" + redis.tcp_address()});

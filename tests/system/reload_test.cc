@@ -71,7 +71,7 @@ class ReloadTest : public testing::Test {
   std::optional<Fleet> fleet_;
 };
 
-TEST_F(ReloadTest, ThousandReloads_UnderLoad_NobodyNotices) {
+TEST_F(ReloadTest, ThousandReloads_UnderLoad_CallersAreNotAffected) {
   constexpr int kReloads = 1'000;
   constexpr int kCallers = 8;
   constexpr char kApplied[] = "rules: 2 in force, ";
@@ -147,7 +147,7 @@ rules:
 )yaml";
 
 // As during a rollout: server 0 has the old rules, server 1 the new ones, for the whole test.
-TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_DoNoHarm) {
+TEST_F(ReloadTest, OldAndNewRulesOnOneRedis_KeepTheLimits) {
   Start(kOld, 2);
   const auto remaining = [&](int server, const std::string& rule) {
     const Answer answer = fleet_->Check(CheckOf("shop", "/" + rule), server);

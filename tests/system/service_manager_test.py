@@ -72,7 +72,7 @@ class ServiceManagerTest(unittest.TestCase):
         self.addCleanup(server.kill)
         return server
 
-    def test_from_start_to_stop_each_state_is_one_datagram(self):
+    def test_each_state_from_start_to_stop_is_one_datagram(self):
         manager = self.manager()
         server = self.start(manager)
         ready = manager.next_state()

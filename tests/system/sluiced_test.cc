@@ -35,7 +35,7 @@ rules:
       - {algorithm: fixed_window, limit: 1000000, window: 1h}
 )yaml";
 
-TEST(SluicedTest, Metrics_AfterChecks_TellThemByRuleAndDecision) {
+TEST(SluicedTest, Metrics_AfterChecks_CountThemByRuleAndDecision) {
   Fleet fleet({.rules = kRules, .servers = 1}, nullptr);
   EXPECT_TRUE(fleet.Check(CheckOf("life", "/once")).allowed());
   EXPECT_TRUE(fleet.Check(CheckOf("life", "/once")).denied());
@@ -71,7 +71,7 @@ std::vector<std::string> ThreadNames(pid_t pid) {
   return names;
 }
 
-TEST(SluicedTest, Threads_WhileServing_AreOursByName) {
+TEST(SluicedTest, Threads_WhileServing_HaveOurNames) {
   Fleet fleet({.rules = kRules, .servers = 1}, nullptr);
   EXPECT_TRUE(fleet.Check(CheckOf("life", "/large")).allowed());
   const auto names = ThreadNames(fleet.server(0).process().pid());
@@ -81,7 +81,7 @@ TEST(SluicedTest, Threads_WhileServing_AreOursByName) {
 
 class DrainTest : public testing::Test {
  protected:
-  // 8 callers on two servers, of which the first is stopped after 1,000 checks.
+  // 8 callers on two servers. The first server is stopped after 1,000 checks.
   Answers RunWithSigterm(std::function<bool(int sent)> go_on) {
     std::atomic<int> sent = 0;
     return fleet_.Run({.callers = 8,
@@ -108,14 +108,14 @@ class DrainTest : public testing::Test {
   Process& first_ = fleet_.server(0).process();
 };
 
-TEST_F(DrainTest, CallersLeaveSoon_NoCallFails) {
+TEST_F(DrainTest, CallersDisconnectSoon_NoCallFails) {
   const Answers answers = RunWithSigterm([](int sent) { return sent < 2'000; });
   EXPECT_EQ(CountAllowed(answers), static_cast<int>(answers.size()));
   EXPECT_EQ(first_.Wait(seconds(10)), 0);
   ExpectChargedIsWhatWasAnswered(answers);
 }
 
-TEST_F(DrainTest, CallersStay_WhatWasChargedIsAnswered) {
+TEST_F(DrainTest, CallersStay_EveryChargedCheckIsAnswered) {
   const Answers answers = RunWithSigterm(
       [this](int sent) { return sent < 40'000 && first_.CountLines("stopped") == 0; });
   EXPECT_EQ(first_.Wait(seconds(10)), 0);

@@ -167,15 +167,15 @@ void StoreFailureTest::ExpectPoliciesHold(std::function<void()> begin_outage,
   EXPECT_GE(CountFromStore(after), static_cast<int>(after.size()) * 95 / 100);
 }
 
-TEST_F(StoreFailureTest, RedisKilledAndRestarted_PoliciesHoldThenRedisDecidesAgain) {
+TEST_F(StoreFailureTest, RedisKilledAndRestarted_PoliciesDecideThenRedisAgain) {
   ExpectPoliciesHold([this] { redis_.Kill(); }, [this] { redis_.Start(); });
 }
 
-TEST_F(StoreFailureTest, RedisHangs_PoliciesHoldThenRedisDecidesAgain) {
+TEST_F(StoreFailureTest, RedisHangs_PoliciesDecideThenRedisAgain) {
   ExpectPoliciesHold([this] { redis_.Pause(); }, [this] { redis_.Resume(); });
 }
 
-TEST_F(StoreFailureTest, LocalPolicy_RedisDown_LimitsByItself) {
+TEST_F(StoreFailureTest, LocalPolicy_RedisIsDown_EachServerLimits) {
   redis_.Kill();
   const Answers answers = fleet_.Run({.callers = 4, .checks = 1'000, .request = [](int) {
                                         return CheckOf("outage", "/local", "alone");

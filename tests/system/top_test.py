@@ -51,7 +51,7 @@ class Top:
 
 
 class LinesTest(unittest.TestCase):
-    def test_lines_name_rules_and_the_keys_most_denied(self):
+    def test_lines_show_rules_and_the_keys_most_denied(self):
         server = watched()
         top = Top(self, "--addr", server.address)
         top.until(lambda line: "1 server " in line, "the totals")
@@ -61,7 +61,7 @@ class LinesTest(unittest.TestCase):
         top.process.send_signal(signal.SIGTERM)
         self.assertEqual(top.process.wait(LONG), 0)
 
-    def test_count_ends_it_and_filter_leaves_what_contains_it(self):
+    def test_count_ends_the_command_and_filter_selects_lines(self):
         server = watched()
         top = Top(self, "--addr", server.address, "--filter", "orders")
         top.until(lambda line: "1 server " in line, "the totals")
@@ -74,14 +74,14 @@ class LinesTest(unittest.TestCase):
         self.assertEqual(counted.returncode, 0, counted.stderr)
         self.assertEqual(counted.stdout.count("1 server "), 2, counted.stdout)
 
-    def test_no_server_is_an_error_that_says_so(self):
+    def test_no_server_is_reported_as_an_error(self):
         result = subprocess.run([SLUICE, "top", "--addr", "unix:/nonexistent/s"], text=True,
                                 capture_output=True, timeout=LONG, check=False, env=environment())
         self.assertEqual(result.returncode, 2)
         self.assertIn("no server answers at unix:/nonexistent/s.admin", result.stderr)
         self.assertIn("--admin", result.stderr)
 
-    def test_admin_is_of_one_server(self):
+    def test_admin_needs_a_single_server(self):
         result = subprocess.run(
             [SLUICE, "top", "--addr", "unix:/a", "--addr", "unix:/b", "--admin", "unix:/c"],
             text=True, capture_output=True, timeout=LONG, check=False, env=environment())
@@ -139,7 +139,7 @@ class FleetTest(unittest.TestCase):
         with running.stopped(server.process):
             top.state(lambda it: it["servers"][0]["error"], "the server that hangs")
 
-    def test_every_address_of_a_name_is_asked(self):
+    def test_every_address_of_a_name_is_watched(self):
         folder = running.directory()
         port = running.free_port()
         (folder / "token").write_text("open-sesame-4711", encoding="ascii")

@@ -67,7 +67,7 @@ class TutorialLoadsTest : public testing::Test {
   Fleet fleet_{{.rules = kRules}, &redis_};
 };
 
-TEST_F(TutorialLoadsTest, FiftyThreads_TenASecond_TenPassInEachSecond) {
+TEST_F(TutorialLoadsTest, FiftyThreads_TenASecond_AdmitsTenInEachSecond) {
   ExpectEachSecondPasses(10, {.callers = 50,
                               .request = [](int) { return CheckOf("tutorial", "/ten"); },
                               .go_on = For(std::chrono::milliseconds(5'100))});

@@ -98,7 +98,7 @@ class XdsTest(unittest.TestCase):
     def admitted(self, domain, times=20):
         return sum(not self.envoy.is_over(domain) for _ in range(times))
 
-    def test_sets_come_change_and_go(self):
+    def test_sets_are_added_changed_and_removed(self):
         first = self.start()
         self.assertEqual((first["node"], first["version"], first["nonce"]),
                          ("envoy-ratelimit", "", ""))
@@ -118,7 +118,7 @@ class XdsTest(unittest.TestCase):
                       bad["error"])
         self.assertIn('resources[1] "eg/two": domain: ', bad["error"])
         self.assertTrue(self.envoy.is_over("other"))
-        # Lower versions are new sets, too, and what is missing is gone.
+        # Sets with lower versions are also new sets, and missing resources are removed.
         self.assertEqual(self.apply("1", config("edge", 5))["version"], "1")
         self.assertEqual(self.admitted("other"), 20)
 
@@ -198,11 +198,11 @@ class XdsTest(unittest.TestCase):
                          ["DECISION_ALLOWED", "DECISION_DENIED"])
         reserve(500, mode="MODE_REFUND", chargedAt=first["decidedAt"])
         self.assertEqual(reserve(700)["decision"], "DECISION_ALLOWED")
-        # One budget with the calls that Envoy counts.
+        # They share one budget with the calls that Envoy counts.
         self.assertFalse(self.envoy.is_over("models", value=b"bob", hits=0))
         self.assertTrue(self.envoy.is_over("models", value=b"bob"))
 
-    def test_metrics_for_prometheus_by_the_peers_names(self):
+    def test_metrics_for_prometheus_under_envoys_names(self):
         self.start(USE_PROMETHEUS="true", PROMETHEUS_ADDR="127.0.0.1:0", PROMETHEUS_PATH="/stats")
         at = next(re.search(r"metrics: at (\S+), too", line) for line in self.process.heard
                   if "metrics: at" in line).group(1)

@@ -89,7 +89,7 @@ TEST(AnswerText, Table) {
   }
 }
 
-TEST(AnswerText, LimitsThatCountAmounts_SayTheUnits) {
+TEST(AnswerText, LimitsThatCountAmounts_ShowTheUnits) {
   const char* const kText = R"({"decision": "DECISION_DENIED", "source": "SOURCE_STORE",
     "retryAfter": "2s", "uncountedAmounts": ["tokns", "bytes"], "limits": [
       {"rule": "model", "index": 0, "algorithm": "ALGORITHM_TOKEN_BUCKET", "limit": 60,

@@ -153,7 +153,7 @@ class LookingInsideTest(unittest.TestCase):
         self.assertEqual(none.returncode, 1)
         self.assertEqual(none.stdout, "no rules of domain elsewhere are in force\n")
 
-    def test_reset_makes_counters_as_new_all_or_of_one_rule(self):
+    def test_reset_resets_all_counters_or_those_of_one_rule(self):
         request = ("endpoint=/pay", "user=a")
         self.server.sluice("check", "shop", *request, "--cost", "3")
         one = self.server.sluice("reset", "shop", *request, "--rule", "trial")
@@ -191,7 +191,7 @@ class LookingInsideTest(unittest.TestCase):
 class RedisTest(unittest.TestCase):
     """Counters of every kind are in Redis; a reset there applies to the whole fleet."""
 
-    def test_reset_holds_for_other_servers(self):
+    def test_reset_applies_to_other_servers(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         redis_socket = f"{folder.name}/redis.sock"
@@ -232,7 +232,7 @@ class AccessTest(unittest.TestCase):
         self.assertEqual(result.stdout, "")
         self.assertIn(said, result.stderr)
 
-    def test_socket_of_the_server_opens_to_its_user(self):
+    def test_admin_socket_admits_only_the_servers_user(self):
         for address in (None, "127.0.0.1:0"):
             server = Server(self, address=address)
             self.assertEqual(server.sluice("rules").returncode, 0)
@@ -241,7 +241,7 @@ class AccessTest(unittest.TestCase):
             named = sluice("rules", "--admin", f"unix:{socket_path}", "--addr", "127.0.0.1:1")
             self.assertEqual(named.returncode, 0, named.stderr)
 
-    def test_public_port_without_token_is_closed_to_this_machine_too(self):
+    def test_public_port_without_token_refuses_local_callers(self):
         server = Server(self, address="127.0.0.1:0")
         for command in (["rules"], ["explain", "shop"], ["reset", "shop"], ["reload"]):
             refused = sluice(*command, "--admin", server.address)
@@ -250,12 +250,12 @@ class AccessTest(unittest.TestCase):
             self.assertIn("admin.token_file", refused.stderr)
         self.assertEqual(server.sluice("check", "shop").returncode, 0)
 
-    def test_off_there_is_no_socket(self):
+    def test_admin_listen_off_has_no_socket(self):
         server = Server(self, "--admin", "off")
         self.assert_refused(server.sluice("rules"), "no server answers at unix:")
         self.assertIn("admin.listen", server.sluice("rules").stderr)
 
-    def test_another_place_is_named_by_admin(self):
+    def test_flag_admin_names_another_socket(self):
         with tempfile.TemporaryDirectory() as folder:
             server = Server(self, "--admin", f"unix:{folder}/ops.sock")
             self.assert_refused(server.sluice("rules"), "no server answers at unix:")
@@ -282,7 +282,7 @@ class AccessTest(unittest.TestCase):
                 named = sluice("rules", "--admin", f"unix:{socket_path}")
                 self.assertEqual(named.returncode, 0, named.stderr)
 
-    def test_token_opens_the_public_port_to_the_token(self):
+    def test_public_port_admits_the_token(self):
         server = Server(self, "--admin", "off", SLUICE_ADMIN_TOKEN=TOKEN)
         public = ("rules", "--admin", server.address)
         self.assert_refused(sluice(*public), "UNAUTHENTICATED: needs `authorization: Bearer")
@@ -353,7 +353,7 @@ class ValidateTest(unittest.TestCase):
         self.assertEqual(ours.returncode, 1)
         self.assertIn("Sluice's own rules: sluice validate DIR", ours.stderr)
 
-    def test_nothing_there_exit_1_unreadable_exit_2(self):
+    def test_no_files_exit_1_unreadable_exit_2(self):
         with tempfile.TemporaryDirectory() as empty:
             result = sluice("validate", empty)
             self.assertEqual(result.returncode, 1)
@@ -389,7 +389,7 @@ class LogTest(unittest.TestCase):
         levels = {json.loads(line)["level"] for line in failed.stderr.splitlines()}
         self.assertEqual(levels, {"error"})
 
-    def test_rule_that_the_store_does_not_decide_is_named(self):
+    def test_rule_decided_by_its_failure_policy_is_logged(self):
         server = Server(self, "--redis", "unix:///nonexistent/redis.sock")
         attributes = ("endpoint=/pay", "user=a", "phone=1")
         load = subprocess.Popen(
@@ -421,7 +421,7 @@ class LogTest(unittest.TestCase):
         server.stop()
         self.assertNotIn("stopped", server.logged())
 
-    def test_secrets_never_reach_it(self):
+    def test_secrets_are_never_logged(self):
         # No server listens at the address, so the log mentions the URL.
         password = "hunter2-4711"
         server = Server(

@@ -118,7 +118,7 @@ class BenchTest(unittest.TestCase):
             self.assertGreater(summary["denied"], 100)
             self.assertEqual(summary["failed"], 0)
 
-    def test_keys_are_as_many_users(self):
+    def test_each_key_is_a_user(self):
         # Ten for each of 20 users. Each user has at least ten checks.
         summary = self.summary("/other", "--keys", "20", "--rpc", "batch", "--checks", "1000")
         self.assertEqual(summary["allowed"], 200)
@@ -138,7 +138,7 @@ class BenchTest(unittest.TestCase):
         self.assertRegex(result.stdout, r"(?m)^latency  p50 .+  p90 .+  p99 .+  p99\.9 .+  max .+$")
         self.assertRegex(result.stdout, r"(?m)^client   \d.* us of CPU a check, threads \d+ % busy$")
 
-    def test_interrupted_prints_what_there_is(self):
+    def test_interrupted_run_prints_the_results_so_far(self):
         process = subprocess.Popen(
             [SLUICE, "bench", "shop", "endpoint=/plenty", "--addr", self.address]
             + ["--duration", "1h", "--json"],
@@ -210,7 +210,7 @@ class TlsTest(unittest.TestCase):
         self.assertEqual(bench.returncode, 0, bench.stderr)
         self.assertGreater(json.loads(bench.stdout)["allowed"], 0)
 
-    def test_server_not_trusted_no_check(self):
+    def test_untrusted_server_gets_no_check(self):
         for repeat in ("1", "2"):
             result = self.check("--tls", "--repeat", repeat)
             self.assertEqual(result.returncode, 2, result.stdout)

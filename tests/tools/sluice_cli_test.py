@@ -114,7 +114,7 @@ class CheckTest(unittest.TestCase):
         self.assertRegex(lines[2], r"^  pay-per-user\[1\]  fixed_window +999 of 1000 left  resets ")
         self.assertEqual(len(lines), 3)
 
-    def test_one_denied_says_by_what_and_how_long_exit_1(self):
+    def test_one_denied_shows_the_limit_and_the_time_exit_1(self):
         self.assertEqual(self.check("--cost", "20").returncode, 0)
         result = self.check()
         self.assertEqual(result.returncode, 1, result.stderr)
@@ -174,7 +174,7 @@ class CheckTest(unittest.TestCase):
         result = run("check", *self.request, environment={"SLUICE_ADDR": self.server.address})
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    def test_json_of_one_is_the_api_s(self):
+    def test_json_of_one_is_the_apis_response(self):
         answer = json.loads(self.check("--json", "--cost", "20").stdout)
         self.assertEqual(answer["decision"], "DECISION_ALLOWED")
         self.assertEqual(answer["source"], "SOURCE_STORE")
@@ -211,7 +211,7 @@ class CheckTest(unittest.TestCase):
         )
         self.assertEqual(list(summary["latency_us"]), ["p50", "p90", "p99", "p99.9", "max"])
 
-    def test_wait_keeps_the_pace_of_a_bucket_that_lends(self):
+    def test_wait_follows_the_rate_of_a_borrowing_bucket(self):
         pace = ("shop", "endpoint=/pace", f"user={self.next_user}")
         result = run(
             *("check", *pace, "--addr", self.server.address),
@@ -223,7 +223,7 @@ class CheckTest(unittest.TestCase):
         self.assertGreaterEqual(summary["seconds"], 0.4)
         self.assertGreaterEqual(summary["wait_us"]["count"], 1)
 
-    def test_amounts_are_held_against_requests_tokens_and_money_at_once(self):
+    def test_amounts_take_requests_tokens_and_money_at_once(self):
         self.request = ("shop", "endpoint=/ask", f"user={self.next_user}")
 
         def ask(*arguments):
@@ -256,7 +256,7 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(too_many.returncode, 2)
         self.assertIn("amounts: limits[2] of rule \"model\" counts more than 2^53", too_many.stderr)
 
-    def test_charge_takes_what_consume_would_be_denied(self):
+    def test_charge_takes_even_if_consume_would_be_denied(self):
         denied = self.check("--cost", "30")
         self.assertEqual(denied.returncode, 1, denied.stderr)
         self.assertIn("20 of 20 left", denied.stdout)
@@ -303,7 +303,7 @@ class CheckTest(unittest.TestCase):
         self.assertGreaterEqual(summary["seconds"], 59 / 50)
         self.assertRegex(result.stderr, r"^\d+ of 60 checks: \d+ allowed, \d+ denied, 0 errors, ")
 
-    def test_server_refuses_error_named_exit_2(self):
+    def test_error_of_the_server_is_printed_exit_2(self):
         result = run("check", "", "--addr", self.server.address)
         self.assertEqual(result.returncode, 2)
         self.assertRegex(result.stderr, r"^sluice: INVALID_ARGUMENT: .*domain")
@@ -340,7 +340,7 @@ class ArgumentTest(unittest.TestCase):
             (["check", "shop", "--amount", "a=-1"], '--amount "a=-1": expected a whole number'),
             (["check", "shop", "--amount", f"a={2**53 + 1}"], "expected a whole number from 0 to 2^53"),
             (["hold", "shop", "--amount", "a=1", "--amount", "a=1", "--", "true"],
-             '--amount "a=1": its name is given twice'),
+             '--amount "a=1": this name is given twice'),
             (["check", "shop", "--repeat", "0"], "--repeat"),
             (["check", "shop", "--rate", "5"], "--rate requires --repeat"),
             (["check", "shop", "--token-file", "/tmp"], "/tmp cannot be read: Is a directory"),
@@ -354,7 +354,7 @@ class ArgumentTest(unittest.TestCase):
         ):
             self.assert_refused(arguments, said)
 
-    def test_token_that_no_header_can_hold_is_not_repeated_exit_2(self):
+    def test_invalid_token_is_not_printed_exit_2(self):
         with tempfile.TemporaryDirectory() as directory:
             tokens = pathlib.Path(directory) / "tokens"
             tokens.write_text("opensesame\nopensesame2\n", encoding="utf-8")
@@ -369,7 +369,7 @@ class ArgumentTest(unittest.TestCase):
                     self.assertRegex(result.stderr, said)
                     self.assertNotIn("opensesame", result.stderr)
 
-    def test_address_in_the_environment_is_only_read_by_what_calls_a_server(self):
+    def test_address_in_the_environment_is_read_only_by_commands_that_call_a_server(self):
         wrong = {"SLUICE_ADDR": "nowhere"}
         with tempfile.TemporaryDirectory() as directory:
             (pathlib.Path(directory) / "shop.yaml").write_text(RULES, encoding="utf-8")

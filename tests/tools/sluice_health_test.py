@@ -46,7 +46,7 @@ class HealthTest(unittest.TestCase):
         result = health(address, *flags)
         self.assertEqual((result.returncode, result.stdout), (0, "serving\n"), result.stderr)
 
-    def test_tcp_is_serving_until_it_is_gone(self):
+    def test_tcp_is_serving_until_the_server_ends(self):
         process, address = start("127.0.0.1:0")
         self.assert_serving(address)
         process.send_signal(signal.SIGTERM)
@@ -55,7 +55,7 @@ class HealthTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn(f"no server answers at {address}", result.stderr)
 
-    def test_a_server_that_says_so_is_not_serving(self):
+    def test_a_stopping_server_is_not_serving(self):
         method = grpc.unary_unary_rpc_method_handler(lambda _, context: b"\x08\x02")
         server = grpc.server(futures.ThreadPoolExecutor(1))
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(
@@ -74,7 +74,7 @@ class HealthTest(unittest.TestCase):
                 self.assert_serving(f"unix:{path}")
                 self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), mode)
 
-    def test_tls_is_serving_to_those_who_trust_the_certificate(self):
+    def test_tls_is_serving_if_the_certificate_is_trusted(self):
         certificate, key = self.folder / "tls.crt", self.folder / "tls.key"
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
@@ -100,7 +100,7 @@ class HealthTest(unittest.TestCase):
             result = health("127.0.0.1:%d" % silent.getsockname()[1], timeout="200ms")
             self.assertEqual(result.returncode, 1)
 
-    def test_wrong_arguments_are_no_answer(self):
+    def test_wrong_arguments_exit_2(self):
         self.assertEqual(health("nowhere").returncode, 2)
 
 

@@ -71,7 +71,7 @@ class HoldTest(unittest.TestCase):
         self.assertEqual(process.returncode, exit_status, stderr)
         return stdout, stderr
 
-    def test_exit_status_tells_limits_that_follow_the_load_how_it_went(self):
+    def test_exit_status_becomes_the_outcome_of_the_hold(self):
         ok, overload, ignore = 1, 2, 3
         for status, flags, outcome in (
             (0, (), ok),
@@ -91,7 +91,7 @@ class HoldTest(unittest.TestCase):
 
 
 class LeaseTest(HoldTest):
-    def test_renewed_while_the_command_runs_then_given_back(self):
+    def test_lease_is_renewed_while_the_command_runs_then_released(self):
         # Long enough for no renewal to be late, which would be written to standard error.
         self.server.check = lambda _: granted(ttl=3)
         self.server.renew = lambda _: pb.RenewLeaseResponse(ttl=seconds(3))
@@ -103,7 +103,7 @@ class LeaseTest(HoldTest):
         self.assert_released()
         self.assertEqual({r.lease_id for r in self.server.requests("renew")}, {"a lease"})
 
-    def test_what_is_asked(self):
+    def test_the_request_of_a_hold(self):
         self.assertEqual(self.hold("true", flags=["--cost", "2", "--amount", "gpus=3"]).returncode, 0)
         (request,) = self.server.requests("check")
         self.assertEqual((request.domain, request.cost), ("shop", 2))
@@ -136,7 +136,7 @@ class LeaseTest(HoldTest):
         result = self.hold("printf", "%s|", "[1,2]", "[]", "[abc]", "[", "{}", '["x"]')
         self.assertEqual(result.stdout, "[1,2]|[]|[abc]|[|{}|[\"x\"]|")
 
-    def test_command_starts_as_if_started_alone(self):
+    def test_command_starts_in_a_clean_environment(self):
         # The blocked and the ignored signals (without 32 and 33, which glibc's posix_spawn ignores
         # internally), and the number of open files.
         script = (
@@ -155,7 +155,7 @@ class LeaseTest(HoldTest):
         )
         self.assertEqual(result.returncode, 7, result.stderr)
 
-    def test_starts_when_the_answer_says_renewing_meanwhile(self):
+    def test_starts_after_the_wait_and_renews_during_it(self):
         self.server.check = lambda _: granted(wait=seconds(0.5))
         result = self.hold("sh", "-c", "cat /proc/uptime")
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -198,7 +198,7 @@ class DeniedTest(HoldTest):
         self.assertEqual(len(self.server.requests("check")), 2)  # and not a moment too late
         self.assertIn("retry in 1 h", result.stderr.splitlines()[-1])
 
-    def test_never_is_not_waited_for(self):
+    def test_a_denial_without_retry_is_not_waited_for(self):
         self.server.check = lambda _: pb.CheckLimitResponse(decision=pb.DECISION_DENIED)
         result = self.hold("echo", "ran", flags=["--wait", "60s"])
         self.assertEqual((result.returncode, result.stdout), (1, ""))
@@ -261,7 +261,7 @@ class SignalTest(HoldTest):
         self.assertNotEqual(self.first_line, "")
         return process
 
-    def test_passed_on_command_decides(self):
+    def test_signal_is_passed_on_and_the_command_decides(self):
         for name in ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2"):
             self.server.calls.clear()
             script = f"trap 'echo {name}; exit 5' {name}; echo ready; {FOR_EVER}"
@@ -271,7 +271,7 @@ class SignalTest(HoldTest):
             self.assertEqual(stdout, f"{name}\n")
             self.assert_released()
 
-    def test_command_dies_of_it_128_and_signal(self):
+    def test_command_killed_by_a_signal_exit_128_and_signal(self):
         for name in ("HUP", "INT", "TERM"):
             self.server.calls.clear()
             number = signal.Signals[f"SIG{name}"]
@@ -280,7 +280,7 @@ class SignalTest(HoldTest):
             self.finish(process, 128 + number)
             self.assert_released()
 
-    def test_reaches_what_the_command_started(self):
+    def test_signal_reaches_processes_of_the_command(self):
         # The child keeps stdout open until it ends.
         process = self.started("sleep 60 & echo ready; wait")
         process.send_signal(signal.SIGTERM)
@@ -296,7 +296,7 @@ class SignalTest(HoldTest):
         self.finish(process, 5, "\n")
         self.assert_released()
 
-    def test_while_waiting_for_a_slot_ends_at_once(self):
+    def test_signal_while_waiting_for_a_slot_ends_at_once(self):
         self.server.check = lambda _: denied(3600)
         process = self.start("echo", "ran", flags=["--wait", "1h"])
         self.server.wait_for("check", 2)
@@ -304,7 +304,7 @@ class SignalTest(HoldTest):
         stdout, _ = self.finish(process, 128 + signal.SIGTERM)
         self.assertEqual(stdout, "")
 
-    def test_while_waiting_to_start_given_back(self):
+    def test_signal_while_waiting_to_start_releases_the_lease(self):
         self.server.check = lambda _: granted(wait=seconds(3600))
         process = self.start("echo", "ran")
         self.server.wait_for("renew", 1)
@@ -313,7 +313,7 @@ class SignalTest(HoldTest):
         self.assertEqual(stdout, "")
         self.assert_released()
 
-    def test_before_the_grant_arrives_given_back(self):
+    def test_signal_before_the_grant_arrives_releases_the_lease(self):
         signalled = threading.Event()
 
         def answer(_):
@@ -329,7 +329,7 @@ class SignalTest(HoldTest):
         self.assertEqual(stdout, "")
         self.assert_released()
 
-    def test_nohup_stays_deaf(self):
+    def test_nohup_signals_stay_ignored(self):
         def answer(_):
             process.send_signal(signal.SIGHUP)
             return granted() if len(self.server.requests("check")) > 1 else denied(0.1)
@@ -377,14 +377,14 @@ class TerminalTest(HoldTest):
         self.assertEqual(shown.count("GOT INT"), 1, shown)
         self.assert_ends(process, 0)
 
-    def test_signal_to_sluice_alone_is_passed_on(self):
+    def test_signal_sent_only_to_sluice_is_passed_on(self):
         process, _ = self.start_at_terminal(f"trap 'exit 5' TERM; echo ready; {FOR_EVER}")
         os.kill(process, signal.SIGTERM)
         self.assert_ends(process, 5)
 
 
 class TroubleTest(HoldTest):
-    def test_renewal_fails_for_a_while_said_once_each(self):
+    def test_each_change_of_renewal_is_printed_once(self):
         self.server.check = lambda _: granted(ttl=3)
         ok = pb.RenewLeaseResponse(ttl=seconds(0.3))
         self.server.renew = in_turn(UNAVAILABLE, UNAVAILABLE, ok)
@@ -399,7 +399,7 @@ class TroubleTest(HoldTest):
         self.assertEqual(lines[1], "sluice: the lease is renewed again")
         self.assert_released()
 
-    def test_lost_said_once_command_goes_on(self):
+    def test_lost_lease_is_printed_once_command_continues(self):
         self.server.renew = in_turn(NOT_FOUND)
         process = self.start("cat")
         line = process.stderr.readline()
@@ -417,7 +417,7 @@ class TroubleTest(HoldTest):
             _, stderr = self.finish(process, 128 + signal.SIGTERM)
             self.assertIn("another caller may have its slot", stderr)
 
-    def test_nobody_reads_stderr_lease_still_given_back(self):
+    def test_closed_stderr_lease_is_still_released(self):
         self.server.renew = in_turn(UNAVAILABLE, pb.RenewLeaseResponse(ttl=seconds(0.3)), NOT_FOUND)
         read_end, write_end = os.pipe()
         os.close(read_end)

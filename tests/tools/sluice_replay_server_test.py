@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`sluice replay` decides as a running server does that is asked the same at the same times.
+"""`sluice replay` decides like a running server that gets the same requests at the same times.
 
 Usage: sluice_replay_server_test.py SLUICE SLUICED SHIFTED_CLOCK
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`sluice replay` on logs of which the test knows the counts.
+"""`sluice replay` on logs whose counts the test knows.
 
 Usage: sluice_replay_test.py SLUICE SOURCE_DIR
 REPLAYED_LINES=1000000 makes the log of the recount longer.
@@ -74,7 +74,7 @@ class Replay(unittest.TestCase):
     def replay(self, *arguments, **options):
         return json.loads(self.run_tool("--json", *arguments, **options).stdout)
 
-    def test_counts_as_a_naive_recount_across_zones_and_a_daylight_saving_switch(self):
+    def test_counts_equal_a_naive_recount_across_zones_and_daylight_saving(self):
         chosen = random.Random(7)
         lines = []  # (place in the log, second, text)
         asked = collections.Counter()
@@ -121,7 +121,7 @@ class Replay(unittest.TestCase):
             for i in range(200)))
         self.assertEqual(self.replay(rules, exact)["result"]["denied"], 190)
 
-    def test_counts_and_names_lines_that_are_no_requests(self):
+    def test_lines_that_are_not_requests_are_counted_and_shown(self):
         good = [nginx("1.1.1.1", START + i) for i in range(3)]
         log = self.write("torn.log", good[0] + good[1][:70] + "\nhello\n" + good[1] + good[2][:-3])
         found = self.replay(self.rules, log)
@@ -145,7 +145,7 @@ rules:
       - {algorithm: fixed_window, limit: 5, window: 1d}
     missing: skip
 """)
-        # 4 + 4 tokens, the third is over 10; of b the cost is over 5.
+        # 4 + 4 tokens: the third request is over 10; for b, the cost is over 5.
         rows = [("a", 4, 1), ("a", 4, 1), ("a", 4, 1), ("b", 1, 6), ("b", 1, 5)]
         objects = "".join(
             json.dumps({"at": (START + i) * 1000, "who": {"id": user}, "n": [tokens], "cost": cost})
@@ -233,7 +233,7 @@ rules:
         self.assertIn("rules:", (self.folder / "limits.yaml").read_text())
         self.assertIn("<svg", (self.folder / "report.html").read_text())
 
-    def test_writes_a_page_that_needs_no_other(self):
+    def test_writes_a_self_contained_page(self):
         evil = "/<script>alert(1)</script>"
         rules = self.write("path.yaml", RULES.replace("client_ip", "endpoint"))
         log = self.write("evil.log", "".join(nginx("1.1.1.1", START + i, 0, evil) for i in range(9)))
@@ -245,7 +245,7 @@ rules:
         self.assertIn("script>alert(1)", text)
         self.assertNotRegex(text, r"<script|src=|href=|https?://|url\(")
 
-    def test_stops_where_the_counters_do_not_fit(self):
+    def test_stops_when_the_counters_do_not_fit(self):
         log = self.write("many.log", "".join(
             nginx(f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}", START + i // 1000) for i in range(20_000)))
         rules = self.write("hour.yaml", RULES.replace("1m", "1d"))

@@ -45,14 +45,14 @@ class WaitTest(unittest.TestCase):
         self.assertGreaterEqual(slept, WAIT)
         self.assertEqual(json.loads(result.stdout)["wait"], "0.300s")
 
-    def test_what_takes_nothing_or_was_done_before_does_not_sleep(self):
+    def test_modes_that_never_wait_do_not_sleep(self):
         self.server.check = lambda _: allowed(wait=seconds(3600))
         for arguments in (["--peek"], ["--cost", "0"], ["--mode", "charge"], ["--mode", "refund"]):
             result, _ = self.check("--wait", "2h", *arguments)  # ends long before that
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("start in 1 h", result.stdout)
 
-    def test_not_asked_to_wait_does_not_sleep(self):
+    def test_without_wait_does_not_sleep(self):
         self.server.check = lambda _: allowed(wait=seconds(3600))
         result, _ = self.check()
         self.assertIn("start in 1 h", result.stdout)
@@ -81,7 +81,7 @@ class WaitTest(unittest.TestCase):
 
         self.server.check = reserve
 
-    def test_many_as_guava_s_acquire(self):
+    def test_many_behave_like_guavas_acquire(self):
         for callers in ("1", "4"):
             self.reserve_every(0.2)
             result, _ = self.check(
@@ -110,7 +110,7 @@ class WaitTest(unittest.TestCase):
 
 
 class ModeTest(unittest.TestCase):
-    def test_each_is_sent(self):
+    def test_each_mode_is_sent(self):
         server = FakeServer(self)
         for arguments, mode in (
             ([], pb.MODE_CONSUME),

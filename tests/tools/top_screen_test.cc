@@ -87,7 +87,7 @@ TEST(TopScreen, Key_ShowsTheKeysMostUsed) {
   EXPECT_THAT(Pressed("kk"), HasSubstr("MOST DENIED"));
 }
 
-TEST(TopScreen, Filter_LeavesWhatContainsIt) {
+TEST(TopScreen, Filter_ShowsOnlyMatches) {
   EXPECT_THAT(Pressed("/bb"),
               AllOf(HasSubstr("filter: bb_"), HasSubstr("shop/bb "), Not(HasSubstr("shop/aa "))));
   EXPECT_THAT(Pressed("/q\x7f"

@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-// A check is never sent twice, since it may have been counted. What ends or renews a lease is
+// A check is never sent twice, since it may have been counted. Calls that end or renew a lease are
 // idempotent.
 constexpr char kServiceConfig[] = R"({
   "loadBalancingConfig": [{"round_robin": {}}],

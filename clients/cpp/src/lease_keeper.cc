@@ -11,10 +11,10 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// The timeout of a call, which waits that long for a connection. The destructor of the client waits
-// as long.
+// The timeout of a call, which waits this long for a connection. The destructor of the client waits
+// just as long.
 constexpr microseconds kTimeout = std::chrono::seconds(5);
-// Between attempts to settle; doubled each time.
+// The pause between attempts to settle; doubled each time.
 constexpr milliseconds kFirstPause(100);
 constexpr milliseconds kLastPause(1000);
 
@@ -185,8 +185,8 @@ void LeaseKeeper::Attempt(Settlement settlement) {
 
 void LeaseKeeper::Attempted(Settlement settlement, const grpc::Status& status,
                             v1::Outcome outcome) {
-  // QUEUED is repeated, since that server may die; and a lease taken during an outage is not found
-  // until the server that granted it reaches the store.
+  // QUEUED is repeated, since that server may die. NOT_FOUND is repeated, too, since a lease taken
+  // during an outage is not found until the server that granted it reaches the store.
   const bool stored = status.ok() && outcome != v1::OUTCOME_QUEUED &&
                       !(settlement.local && outcome == v1::OUTCOME_NOT_FOUND);
   {

@@ -17,7 +17,8 @@ const {RateLimiter} = sluice.v1;
 
 const SERVICE_CONFIG = JSON.stringify({
   loadBalancingConfig: [{round_robin: {}}],
-  // A check is never sent twice, since it may have been counted. What ends or renews a lease is idempotent.
+  // A check is never sent twice, since it may have been counted. Calls that end or renew a lease
+  // are idempotent.
   methodConfig: [{
     name: ['RenewLease', 'ReleaseLease', 'SettleLease'].map((method) => (
       {service: 'sluice.v1.RateLimiter', method})),
@@ -122,8 +123,8 @@ class Client {
       'grpc.max_reconnect_backoff_ms': 1000,
       'grpc.service_config': SERVICE_CONFIG,
     });
-    // Checks made meanwhile wait for the connection and for a first call, because that call takes
-    // longer.
+    // Checks made during this time wait for the connection and for a first call, because that call
+    // takes longer.
     const end = Date.now() + connectTimeout;
     loadMessages();
     this.#connecting = new Promise((resolve) => {
@@ -160,8 +161,9 @@ class Client {
     }
   }
 
-  // Runs `work` if the request is allowed, else throws Limited. If the answer has a wait, sleeps first. A
-  // slot of a concurrency limit is held while `work` runs, and always released afterwards.
+  // Runs `work` if the request is allowed, otherwise throws Limited. If the answer has a wait,
+  // sleeps first. A slot of a concurrency limit is held while `work` runs, and always released
+  // afterwards.
   async limited(domain, attributes, work, options = {}) {
     const decision = await this.check(domain, attributes, options);
     if (!decision.allowed) throw denial(decision);
@@ -172,8 +174,9 @@ class Client {
   }
 
   // Takes units of all limits under a lease, which is renewed. `work(reservation)` runs if the request is
-  // allowed; when it ends, the reservation is settled with what `reservation.use` said, also if it fails.
-  // Without `work`, returns the reservation, which the caller settles. Throws Limited if denied.
+  // allowed; when it ends, the reservation is settled with what `reservation.use` said, even if the
+  // work fails. Without `work`, returns the reservation, which the caller settles. Throws Limited
+  // if denied.
   async reserve(domain, attributes, work, options) {
     if (typeof work !== 'function') return this.#reserve(domain, attributes, work);
     const reservation = await this.#reserve(domain, attributes, options);

@@ -46,8 +46,8 @@ class Leases {
     this.#track(this.#call('ReleaseLease', {lease_id: id, ...hold}, CALL_TIMEOUT).catch(() => {}));
   }
 
-  // Sends the settlement until it is stored. Never rejects. `local`: the lease was granted while the store
-  // was away.
+  // Repeats the settlement until it is stored. Never rejects. `local`: the lease was granted while
+  // the store was away.
   settle({id, local}, {cost, ...amounts}, hold) {
     if (this.#settling >= this.#options.maxSettlements) {
       this.#report(`${this.#settling} others are waiting`);

@@ -30,7 +30,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SERVICE = "sluice.v1.RateLimiter"
 
-# A check is never sent twice, since it may have been counted. What ends or renews a lease is idempotent.
+# A check is never sent twice, since it may have been counted. Calls that end or renew a lease are
+# idempotent.
 _SERVICE_CONFIG = json.dumps({
     "loadBalancingConfig": [{"round_robin": {}}],
     "methodConfig": [{
@@ -52,7 +53,7 @@ _MISTAKES = {
 
 
 class CheckOptions(TypedDict, total=False):
-    """The fields of a check beside domain and attributes."""
+    """The fields of a check besides domain and attributes."""
 
     cost: int
     """Units to take; 1 unless set."""

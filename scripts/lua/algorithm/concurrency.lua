@@ -7,7 +7,7 @@
 --             counter's own clock. Member: id of the lease (16 bytes), number of the slot in it (2
 --             bytes, big-endian). The first member, at -inf, consists of two little-endian
 --             doubles: time of the latest change, and the counter's clock minus the
---             store's. If the limit follows the load, of two more: what it has learned.
+--             store's. If the limit follows the load, it has two more: what the limit has learned.
 -- Cost:       2 calls to read, 3 more to answer; to take, 3 calls with a member per slot, which
 --             clear at most MAX_CLEARED slots that have expired.
 -- Atomic:     runs inside the driver's script. Writes immediately, so each check sees the slots
@@ -114,8 +114,8 @@ local function grants(limit, _, cost, n, state) -- inlined
   return grants_within(most, state.counted, cost, n)
 end
 
--- Until the last slot expires, and what was learned is forgotten. REQUIRES: the slots have been
--- written.
+-- The time until the last slot expires and what was learned is forgotten. REQUIRES: the slots have
+-- been written.
 local function lifetime(_, _, state) -- inlined
   local newest = state.newest or call('ZRANGE', state.key, -1, -1, 'WITHSCORES')[2]
   local held = (not newest or newest == '-inf') and 0 or tonumber(newest) - state.now

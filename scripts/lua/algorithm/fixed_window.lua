@@ -120,7 +120,7 @@ local function lifetime(limit, now, start) -- inlined
   return ends - now
 end
 
--- For grants.lua. Units that are out are among those counted.
+-- For grants.lua. Units that are out are included in the count.
 
 local function cap(_, out, start, count, last)
   return start, max(count, out), last

@@ -5,11 +5,11 @@
 -- Stored:     a sorted set with a member per admitted check (or coalesced checks). Score: its time
 --             (µs) on the counter's own clock. Member, big-endian doubles, so that members of one
 --             time sort by sum: running sum of all units up to it, its own units, the
---             counter's clock minus the store's when it was written, and, if units were
---             refunded, the sum up to which they were. The newest member's values apply.
+--             counter's clock minus the store's when it was written, and, if units were refunded,
+--             the sum up to which they were refunded. The newest member's values apply.
 -- Cost:       2 calls to read; 1 to 16 more if it denies (a bisection over the entries); 4 to 7 to
---             write, which clears at most 64 entries that have left the window, or all if none is
---             left in it; to undo, 3 with at most 256 entries each.
+--             write, which clears at most 64 entries that have left the window, or all if no entry
+--             is left in it; to undo, 3 with at most 256 entries each.
 -- Atomic:     runs inside the driver's script, which reads before it writes; only undo
 --             writes immediately.
 

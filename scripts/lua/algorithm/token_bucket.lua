@@ -3,8 +3,8 @@
 --
 -- Parameters: rate (tokens per period), period (µs), burst (tokens), starts_empty (0 or 1),
 --             borrows (0 or 1)
--- State:      level (in 1/period of a token; below zero: debt), time of that level (µs); of a counter
---             of which units are out, then their number (grants.lua)
+-- State:      level (in 1/period of a token; below zero: debt), time of that level (µs); then, if
+--             units of the counter are out, their number (grants.lua)
 -- Cost:       one GET's share of the driver's MGET, one SETRANGE or SET if charged.
 -- Atomic:     runs inside the driver's script; reads and writes nothing itself.
 

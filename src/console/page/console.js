@@ -1,4 +1,4 @@
-// The page of `sluice console`: asks it once a second what the servers do, and shows that.
+// The page of `sluice console`: once a second, asks the console what the servers do, and shows it.
 //
 // Names and keys come from callers of the servers, so text enters the page only as text nodes.
 'use strict';
@@ -19,7 +19,7 @@ const session = {
 
 // ── The console's own API ──────────────────────────────────────────────────────────────────────
 
-// The token comes in the fragment of the URL, which browsers send to nobody.
+// The token is in the fragment of the URL, which browsers do not send.
 function takeToken() {
   const token = new URLSearchParams(location.hash.slice(1)).get('token');
   if (token) {
@@ -63,8 +63,8 @@ function setText(node, text, className) {
   if (className !== undefined && node.className !== className) node.className = className;
 }
 
-// Makes the rows of `body` those of `items`. Rows that remain are the same elements, so that focus
-// and open details remain, too.
+// Shows `items` as the rows of `body`. Rows that remain keep their elements, so that focus and open
+// details remain, too.
 function showRows(body, items, keyOf, makeRow, updateRow) {
   const focused = document.activeElement;
   const old = new Map([...body.children].map(row => [row.dataset.key, row]));
@@ -220,7 +220,7 @@ function colorCharts() {
   }
 }
 
-// A line keeps its color, in all charts and while others come and go.
+// A line keeps its color in all charts, even when other lines appear and disappear.
 const colors = new Map();
 function colorOf(label) {
   if (!colors.has(label)) colors.set(label, COLORS[colors.size % COLORS.length]);
@@ -331,7 +331,7 @@ async function attempt(task) {
   }
 }
 
-// The attributes that `match: {endpoint: /pay}` of a rule requires, as far as they are plain words.
+// The attributes that `match: {endpoint: /pay}` of a rule requires, if they are plain words.
 function requiredBy(key) {
   const rule = session.rules.find(it => nameOf(it) === nameOf(key));
   const conditions = rule?.yaml.match(/^match: \{(.*)\}$/m)?.[1].split(', ') ?? [];
@@ -339,7 +339,7 @@ function requiredBy(key) {
     .map(condition => condition.replace(': ', '='));
 }
 
-// What follows the rule in a key: user=42/client_ip=10.0.0.0/24, with escapes.
+// The part of a key after the rule: user=42/client_ip=10.0.0.0/24, with escapes.
 function attributesIn(subject) {
   const decoded = text => { try { return decodeURIComponent(text); } catch { return text; } };
   return subject.split('/').filter(part => part.includes('=')).map(decoded);
@@ -421,7 +421,7 @@ async function readRules() {
   }
 }
 
-// Calls `task` again and again, `pause` after its end.
+// Calls `task` repeatedly, with `pause` between the calls.
 async function repeat(task, pause) {
   for (;;) {
     if (!session.paused) await task();
@@ -465,4 +465,4 @@ makeChart('latency-chart', false);
 makeChart('redis-chart', false);
 colorCharts();
 repeat(() => poll().catch(error => setText(byId('status'), `no news: ${error.message}`, 'bad')), 1000);
-repeat(readRules, 60000);  // each call is a line of the server's log
+repeat(readRules, 60000);  // each call writes a line to the server's log

@@ -1,8 +1,8 @@
 // How the limit of `concurrency` follows the load (`adapt` in rules): each hold that ends moves it
-// by a part of a slot, up if it was short enough, down if it was longer than `latency`. The two
-// steps are as `share` is to the rest, so the limit rests where just that share is short enough.
-// Source: H. Robbins and S. Monro, "A stochastic approximation method", Annals of Mathematical
-// Statistics 22, 1951. tests/bench/adaptive_laws.py compares it to others.
+// by a part of a slot, up if it was short enough, down if it was longer than `latency`. The ratio
+// of the two steps is that of `share` to the rest, so the limit settles where exactly that share of
+// holds is short enough. Source: H. Robbins and S. Monro, "A stochastic approximation method",
+// Annals of Mathematical Statistics 22, 1951. tests/bench/adaptive_laws.py compares it to others.
 //
 // The twin of `learn` in scripts/lua/algorithm/concurrency.lua. Values; integers only.
 #pragma once
@@ -22,11 +22,11 @@ struct Adaptation {
   bool on = false;
   std::int64_t min = 0;    // the lower bound
   Duration latency{};      // a longer hold is too slow; 1 ms to kMaxLatency
-  std::int64_t share = 0;  // percent of the holds that shall not be; 50 to 95
+  std::int64_t share = 0;  // percent of the holds that should be shorter; 50 to 95
 
   bool operator==(const Adaptation&) const = default;
 
-  // See core/algorithm/limit.h. `most` is the upper bound, `ttl` that of the leases.
+  // See core/algorithm/limit.h. `most` is the upper bound, `ttl` the ttl of the leases.
   void Describe(Parameters& its, std::int64_t most, Duration ttl) {
     its.Group("adapt", on, [&](Parameters& inner) {
       inner.Number("min", min, {.most = most}, 1);
@@ -47,13 +47,13 @@ struct EndedHolds {
 // The limit that a counter has learned.
 struct LearnedLimit {
   static constexpr std::int64_t kSlot = 1'000'000;
-  // Without a change for this long, it is forgotten.
+  // It is forgotten after this long without a change.
   static constexpr Duration kKept = std::chrono::days(1);
 
   std::int64_t limit = 0;  // in 1/kSlot of a slot; 0: nothing yet
-  // As far as the limit may rise while fewer than four fifths of it are held: what it lost
-  // meanwhile comes back, and an idle service never gains. Negative: the first rise lasts, which is
-  // faster.
+  // How far the limit may rise while fewer than four fifths of it are held. So it can recover what
+  // it lost in this time, but never gains while the service is idle. Negative: the first rise,
+  // which is faster, is not over.
   std::int64_t top = 0;
 
   // The limit in force. `most` is the upper bound.
@@ -63,7 +63,7 @@ struct LearnedLimit {
 
   // Moves the limit, by no more than its bounds allow.
   void Learn(const Adaptation& its, std::int64_t most, const EndedHolds& holds) {
-    constexpr std::int64_t kStep = kSlot / 50;  // up, for a hold that was short enough
+    constexpr std::int64_t kStep = kSlot / 50;  // the step up, for a hold that was short enough
     constexpr std::int64_t kBrief = 20;         // a hold below latency / kBrief counts for less
     constexpr std::int64_t kFirstRise = 5;      // steps of the first rise are larger
     if (limit == 0) limit = std::max<std::int64_t>(its.min, 1) * kSlot, top = -limit;

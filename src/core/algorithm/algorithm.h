@@ -18,8 +18,8 @@
 namespace sluice {
 
 // The largest clock skew a counter tolerates. If its state is newer than the clock by at most this,
-// time stands still for it. If by more, the clock was replaced (a failover to a machine whose clock
-// differs), and the counter moves to the new clock once.
+// time stands still for it. If it is newer by more, the clock was replaced (a failover to a machine
+// whose clock differs), and the counter moves to the new clock once.
 inline constexpr Duration kMaxSkew = std::chrono::seconds(1);
 
 inline bool ClockWasReplaced(Time last, Time now) { return now < last - kMaxSkew; }

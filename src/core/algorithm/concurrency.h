@@ -28,9 +28,9 @@ struct Concurrency : CommonFacts {
   static constexpr std::string_view kName = "concurrency";
   static constexpr Algorithm kAlgorithm{6};
   static constexpr std::int64_t kMaxLimit = 100'000;
-  // The most slots of one lease. Each is an entry in Redis.
+  // The maximum number of slots of one lease. Each is an entry in Redis.
   static constexpr std::int64_t kMaxCost = 256;
-  // The most expired slots that one check removes, beside as many as it takes.
+  // The maximum number of expired slots that one check removes, in addition to as many as it takes.
   static constexpr std::int64_t kMaxCleared = 64;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit
@@ -233,7 +233,7 @@ struct Concurrency : CommonFacts {
   std::int64_t Used(const State& state) const { return state.counted; }
 
  private:
-  // From a hold that ends. If the clock has moved back meanwhile, nothing.
+  // Learns from a hold that ends. Learns nothing if the clock has moved back since the hold began.
   void Learn(State& state, const HoldReport& report, std::int64_t slots) const {
     const Duration took = state.now - state.offset - report.taken;
     if (took < Duration::zero()) return;

@@ -39,7 +39,7 @@ CounterState Uncharged(const Limit& limit, const std::optional<SeenState>& seen,
 // The units by which a counter differs from a new one, rounded up.
 std::int64_t Used(const Limit& limit, const CounterState& state);
 
-// The bytes of memory that the state takes outside itself, about.
+// The approximate bytes of memory that the state takes outside itself.
 std::size_t MemoryOf(const Limit& limit, const CounterState& state);
 // Whether a check that takes units may need more of it.
 bool MayGrow(const Limit& limit, const CounterState& state);
@@ -81,37 +81,39 @@ ChangeResult Change(const Limit& limit, CounterState& state, const CoalescedChec
 ChangeResult Undo(const Limit& limit, CounterState& state, const CounterSnapshot& before,
                   const CoalescedChecks& checks);
 
-// What a lease holds of one counter, as the store's record of it says.
+// What a lease holds of one counter, according to the store's record.
 struct Held {
   static constexpr std::int64_t kNothing = -1;
 
-  std::int64_t units = kNothing;  // kNothing: the lease does not concern it; 0 may become more
+  std::int64_t units = kNothing;  // kNothing: the lease does not concern the counter; 0: it does,
+                                  // and may hold more later
   CounterSnapshot before{};       // see Undo
 };
 
-// Settles a lease: of checks.demand.units, gives back what `held` has beyond them, as Undo does, or
-// charges what it lacks; kAsTaken: neither. Slots are released. Unless
-// RefundsInFull(limit), nothing is given back.
+// Settles a lease with checks.demand.units: if `held` is more, gives back the difference, as Undo
+// does; if it is less, charges the difference. kAsTaken: neither. Releases slots. Gives back
+// nothing unless RefundsInFull(limit).
 ChangeResult Settle(const Limit& limit, CounterState& state, const Held& held,
                     const CoalescedChecks& checks);
 
 // What a lease holds of a counter that was charged checks.demand.units before, without a record.
-// The less is given back, the earlier that was.
+// The earlier the charge was, the less is given back.
 Held HeldOfCharged(const Limit& limit, const CounterState& state, const CoalescedChecks& checks);
 
-// A holder of a grant has ended it. Returns whether the counter still knew of it. REQUIRES of these
-// three: `state` was advanced.
+// A holder of a grant has ended it. Returns whether the counter still knew it. REQUIRES, for these
+// three functions: `state` was advanced.
 bool TakeBack(const Limit& limit, CounterState& state, const GrantReturn& returned);
 
-// Takes a grant, none if the algorithm has none.
+// Takes a grant; takes none if the algorithm has no grants.
 Grant TakeGrant(const Limit& limit, CounterState& state, const GrantWish& wish);
 
-// The grants that are out, whatever the rule says of them.
+// The grants that are out, even if the rule has no `prefetch`.
 GrantsOut GrantsOutOf(const Limit& limit, const CounterState& state);
 
 // The data needed to answer coalesced checks.
 struct CounterReport {
-  // For kConsume and kPeek: from before the checks. For the other modes: from after the check.
+  // For kConsume and kPeek, the state before the checks. For the other modes, the state after the
+  // check.
   CounterSnapshot snapshot;
   // For the other modes.
   bool admitted = false;

@@ -164,7 +164,7 @@ struct FixedWindow : CommonFacts {
     return {};
   }
 
-  // What a server may take as a grant of, and for how long.
+  // The units from which a server may take a grant, and for how long.
   std::int64_t Grantable(const State& state) const { return limit - state.count; }
   GrantWish Limited(const GrantWish& wish, const State& state) const {
     return {wish.units, std::min(wish.life, WindowEnd(state.start) - state.last)};

@@ -2,9 +2,9 @@
 // grant ends. What the server returns in time is taken back; the rest counts as used.
 //
 // A counter that is full at `most` units keeps level + units out <= most: while units are out, it
-// refills to `most` less these. So level + units out grows by refill alone, and no interval sees
-// more units used than the limit allows, whenever the holders use theirs. docs/prefetch.md proves
-// it. The twin of scripts/lua/grants.lua. Pure values.
+// refills only to `most` minus these units. So level + units out grows only by refill, and in no
+// interval are more units used than the limit allows, at whatever time the holders use theirs.
+// docs/prefetch.md proves it. The twin of scripts/lua/grants.lua. Pure values.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline constexpr Duration kMaxPrefetch = std::chrono::seconds(10);
 // What a server would like to take.
 struct GrantWish {
   std::int64_t units = 0;  // 0: nothing
-  Duration life{};         // for how long, at most
+  Duration life{};         // the longest time to hold them
 
   bool operator==(const GrantWish&) const = default;
 };
@@ -30,7 +30,8 @@ struct GrantWish {
 // What it got.
 struct Grant {
   std::int64_t units = 0;  // 0: nothing
-  Time generation;         // names it: when the counter takes it as used, on the counter's clock
+  Time generation;         // identifies it: the time at which the counter counts it as used, on the
+                           // counter's clock
   Duration life{};         // from the decision: the holder must not use it any longer
 
   bool operator==(const Grant&) const = default;
@@ -49,11 +50,11 @@ struct GrantReturn {
 // share a generation, so two are enough for any number of holders.
 class GrantsOut {
  public:
-  // A grant is this part of the counter's level, at most, and at least so many units.
+  // A grant is at most this part of the counter's level, and at least this many units.
   static constexpr std::int64_t kPartOfLevel = 8;
   static constexpr std::int64_t kFewest = 4;
 
-  // The generation that ends first. There is no newer one without it.
+  // The generation that ends first. There is a newer one only if this one exists.
   std::int64_t older = 0;
   std::int64_t newer = 0;
   Time older_ends;
@@ -61,10 +62,10 @@ class GrantsOut {
 
   std::int64_t units() const { return older + newer; }
   bool any() const { return older > 0; }
-  // When all will have ended. REQUIRES: any()
+  // When all of them have ended. REQUIRES: any()
   Time last_end() const { return newer > 0 ? newer_ends : older_ends; }
 
-  // Adds a grant, unless the counter has too little, or the newer generation ends too soon.
+  // Adds a grant, unless the counter has too few units, or the newer generation ends too soon.
   Grant Add(std::int64_t level, Time now, const GrantWish& wish);
 
   // Whether the generation of a grant still has units.
@@ -73,7 +74,7 @@ class GrantsOut {
            (newer > 0 && returned.generation == newer_ends);
   }
 
-  // Removes the units of a grant, at most those of its generation. Returns those that were unused.
+  // Removes the units of a grant, but no more than its generation has. Returns the unused ones.
   // REQUIRES: Knows(returned)
   std::int64_t Remove(const GrantReturn& returned);
 

@@ -13,7 +13,7 @@ namespace {
 
 using Key = std::pair<Time, LeaseId>;  // a holder, in the order of expiry
 
-// Lets a tree of slots by Key keep, in each node, the sum of the slots below it.
+// Keeps, in each node of a tree of slots by Key, the sum of the slots below that node.
 template <typename ConstNode, typename Node, typename Less, typename Allocator>
 class SumOfSlots {
  public:
@@ -34,7 +34,7 @@ class SumOfSlots {
     return sum;
   }
 
-  // The holder of the `nth` slot, from 1. REQUIRES: there are as many.
+  // The holder of the `nth` slot, from 1. REQUIRES: there are at least `nth` slots.
   Key At(std::int64_t nth) const {
     ConstNode node = node_begin();
     for (;;) {

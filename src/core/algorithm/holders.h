@@ -19,7 +19,7 @@ struct Holder {
 
 class Holders {
  public:
-  // The memory of one holder, and of none, about.
+  // The approximate memory of one holder, and of no holders.
   static constexpr std::size_t kBytes = 160;
   static constexpr std::size_t kOwnBytes = 300;
 
@@ -28,19 +28,20 @@ class Holders {
   Holders(const Holders&) = delete;
   Holders& operator=(const Holders&) = delete;
 
-  // The holder of that name, expired or not. Null if there is no such holder.
+  // The holder of that name, expired or not. Null if there is none.
   const Holder* Find(const LeaseId& id) const;
   // Adds a holder, or replaces the one of the same lease.
   void Set(const LeaseId& id, const Holder& holder);
   void Remove(const LeaseId& id);
 
-  // Removes the first slots that expire at `now` or earlier, at most `most`. Returns how many.
+  // Removes the first slots that expire at `now` or earlier, at most `most` of them. Returns how
+  // many.
   std::int64_t RemoveExpired(Time now, std::int64_t most);
   // O(n).
   void Clear();
 
   std::size_t size() const;
-  // Slots that expire after `now`.
+  // The number of slots that expire after `now`.
   std::int64_t HeldAfter(Time now) const;
   // When the `nth` of them (from 1) expires. REQUIRES: nth is at most HeldAfter(now).
   Time ExpiryAfter(Time now, std::int64_t nth) const;

@@ -69,8 +69,8 @@ std::string_view SelectedBy(const Limit& limit);
 // Passes every parameter in rule files to `parameters`, which may set it.
 void Describe(Limit& limit, Parameters& parameters);
 
-// Whether `limit` denies every request that `other` denies, after any sequence of requests. False
-// if that is not certain.
+// Whether `limit` certainly denies every request that `other` denies, after any sequence of
+// requests.
 bool Includes(const Limit& limit, const Limit& other);
 
 // The last part of a counter's key: the algorithm and all parameters that change the form of its
@@ -94,8 +94,8 @@ const Adaptation* AdaptationOf(const Limit& limit);
 // fourth of the time in which the counter fills. Zero: servers ask for none.
 Duration GrantLife(const Limit& limit);
 
-// Whether a refund gives back all that a check has taken. Otherwise callers have already been told
-// their waits or prices, and a lease that is settled with less than it took gives nothing back.
+// Whether a refund gives back all that a check has taken. If not, callers already know their waits
+// or prices, and a lease that is settled with less than it took gives nothing back.
 bool RefundsInFull(const Limit& limit);
 
 // The largest cost that the limit can ever admit.

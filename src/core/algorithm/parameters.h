@@ -20,7 +20,7 @@ namespace sluice {
 
 class Parameters {
  public:
-  // The values that a number may have. `note` ends the message about others.
+  // The values that a number may have. `note` is the end of the message about other values.
   struct Range {
     std::int64_t least = 1;
     std::int64_t most = 1;
@@ -52,7 +52,8 @@ class Parameters {
   virtual void Percent(std::string_view key, std::int64_t& value, const Range& range,
                        std::int64_t fallback) = 0;
 
-  // A map of further parameters, which `describe` passes on. `is_given`: whether it is there.
+  // A map of further parameters, which `describe` passes on. `is_given`: whether the map is
+  // present.
   virtual void Group(std::string_view key, bool& is_given,
                      const std::function<void(Parameters&)>& describe) = 0;
 
@@ -81,7 +82,7 @@ class Parameters {
   // Reports `key` if it is given; `allowed` says what is allowed instead.
   virtual void Refuse(std::string_view /*key*/, std::string_view /*allowed*/) {}
 
-  // Warns that the parameters are allowed, but probably not meant.
+  // Warns that the parameters are allowed, but probably a mistake.
   virtual void Warn(std::string /*message*/) {}
 
  private:

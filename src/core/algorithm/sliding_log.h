@@ -28,11 +28,11 @@ struct SlidingLog : CommonFacts {
   static constexpr std::int64_t kMaxLimit = 10'000;
   // At this size the newest entry absorbs further units and takes their later time.
   static constexpr std::size_t kMaxEntries = 10'000;
-  // The most expired entries that one check removes.
+  // The maximum number of expired entries that one check removes.
   static constexpr std::size_t kMaxCleared = 64;
-  // The memory of a log without entries, about.
+  // The approximate memory of a log without entries.
   static constexpr std::size_t kEmptyLogBytes = 800;
-  // The most newer entries that one undo changes.
+  // The maximum number of newer entries that one undo changes.
   static constexpr std::int64_t kMaxShifted = 256;
 
   std::int64_t limit = 1;  // 1 to kMaxLimit
@@ -59,7 +59,7 @@ struct SlidingLog : CommonFacts {
   struct Entry {
     Time at;
     std::int64_t cost;
-    std::int64_t sum;  // of all costs so far, this one included
+    std::int64_t sum;  // sum of all costs so far, including this one
   };
 
   // Times of entries are on the counter's own clock; `offset` is its distance from the store's

@@ -151,7 +151,7 @@ struct TokenBucket : CommonFacts {
   // still be missing if it had been the last check.
   ChangeResult Undo(State& state, std::int64_t cost, const Snapshot& before) const;
 
-  // What a server may take as a grant of, and for how long.
+  // The units from which a server may take a grant, and for how long.
   std::int64_t Grantable(const State& state) const { return state.level / period.count(); }
   GrantWish Limited(const GrantWish& wish, const State&) const { return wish; }
 
@@ -209,7 +209,7 @@ struct TokenBucket : CommonFacts {
   std::int64_t Capacity() const { return burst * period.count(); }
   std::int64_t MaxDebt() const { return MaxDebt(rate, Capacity()); }
 
-  // The level to which the bucket refills: units that are out may still be used.
+  // The level up to which the bucket refills, since units that are out may still be used.
   std::int64_t Room(const State& state) const {
     return std::max<std::int64_t>(0, Capacity() - state.grants.units() * period.count());
   }

@@ -195,7 +195,7 @@ struct WarmingBucket : CommonFacts {
   }
 
   // The limit whose counter adds up the units taken, which are refilled like tokens. A
-  // WarmingBucket cannot do that: it takes prices, which depend on how cold it is.
+  // WarmingBucket cannot do that, because it takes prices, and these depend on how cold it is.
   TokenBucket ForCharges() const {
     const std::int64_t most = TokenBucket::kMaxCapacity / period.count();
     return {.rate = rate, .period = period, .burst = std::min(MostAtOnce(), most)};

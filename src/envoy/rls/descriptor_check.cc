@@ -62,14 +62,14 @@ void DescriptorCheck::Start(const Context& context, Response::DescriptorStatus& 
   const bool own_limits = target() != nullptr && target()->own_limits;
   const bool consumes = own_limits || !context.count_denied;
   Demand demand{.mode = consumes ? Mode::kConsume : Mode::kCharge};
-  if (own_limits) demand.max_wait = Duration::zero();  // Envoy would not wait
+  if (own_limits) demand.max_wait = Duration::zero();  // Envoy cannot wait
   if (is_negative_) demand.mode = Mode::kRefund;
   if (hits_ == 0) demand.mode = Mode::kPeek;
   if (is_negative_) demand.max_wait.reset();
   Ask(context, demand);
 }
 
-// The check that consumed also counted one of kRequests, so that is refunded, too.
+// The check that consumed also counted 1 for kRequests, so that is refunded, too.
 void DescriptorCheck::Refund(const Context& context) {
   has_charged_ = false;
   refunds_request_ = target() != nullptr && target()->counts_requests;
@@ -138,7 +138,8 @@ void DescriptorCheck::ReadLimit(const LimitAnswer& limit) {
 }
 
 // A full window admits no hit until it ends, so the caller may deny by itself until then. It may
-// not in modes in which a single full limit does not deny, or if this server's share has decided.
+// not do so in modes in which a single full limit does not deny, or if this server's share has
+// decided.
 void DescriptorCheck::ReadQuota(const LimitAnswer& limit) {
   status_->clear_quota();
   const bool own_limits = target() != nullptr && target()->own_limits;

@@ -44,8 +44,8 @@ class DescriptorCheck final : private CheckCall {
   // Both must outlive the check.
   DescriptorCheck(Limiter& limiter, Owner& owner) : CheckCall(limiter), owner_(owner) {}
 
-  // Before Start: either FindLimit, in the rules, or SetOverride, if the request has a limit of its
-  // own; then SetHits.
+  // Call before Start: FindLimit (in the rules), or SetOverride if the request has its own limit;
+  // then SetHits.
   void FindLimit(const DomainGuide& domain, std::span<const Entry> entries);
   void SetOverride(const RequestedDescriptor::RateLimitOverride& limit,
                    std::span<const Entry> entries);

@@ -1,5 +1,5 @@
-// RateLimitResponse.dynamic_metadata: the request, and the metadata of the rule files'
-// descriptors that its descriptors passed.
+// RateLimitResponse.dynamic_metadata: the request, and the metadata of the descriptors in rule
+// files that its descriptors passed through.
 //
 // Thread-safe.
 #pragma once

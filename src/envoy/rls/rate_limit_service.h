@@ -31,7 +31,7 @@ class RateLimitService {
   // Shared by all calls of an io thread.
   struct Shared {
     HitCounters counters;
-    std::string response;  // for the time of one Finish
+    std::string response;  // used only during one Finish
   };
 
   const PeerMetrics* peer_metrics() const { return peer_metrics_ ? &*peer_metrics_ : nullptr; }
@@ -43,7 +43,7 @@ class RateLimitService {
   PerLoop<Shared> shared_;
 };
 
-// The HTTP status, as of Envoy's service: 200, 429 if the request is over its limit, 400 or 500.
+// The HTTP status, as in Envoy's service: 200, 429 if the request is over its limit, 400 or 500.
 // Callers refused by the setting `callers` get 401 or 403.
 int HttpStatusOf(const rpc::Status& status, std::string_view response);
 

@@ -1,4 +1,4 @@
-// What Envoy's RateLimitResponse says besides the statuses of the descriptors.
+// The parts of Envoy's RateLimitResponse besides the statuses of the descriptors.
 //
 // Thread-safe.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace sluice::envoy {
 
-// In the order of the descriptors, all decided.
+// The checks in the order of the descriptors; all are decided.
 using DecidedChecks = std::span<const std::unique_ptr<DescriptorCheck>>;
 
 // OVER_LIMIT if a check outside quota_mode is over its limit, or all (at least one) in quota_mode.

@@ -217,7 +217,7 @@ void ShouldRateLimitHandler::Refuse(const rpc::Status& error) {
   Finish(error);
 }
 
-// A handler that waits for its next call must keep neither replaced rules nor much memory.
+// While a handler waits for its next call, it must not keep replaced rules or much memory.
 void ShouldRateLimitHandler::ForgetCall() {
   context_.rules = nullptr;
   domain_ = nullptr;

@@ -99,8 +99,8 @@ class Converter {
     for (const Descriptor& other : siblings) {
       if (&other == &descriptor) break;
       if (other.key != descriptor.key || other.value.empty()) continue;
-      way.notes.push_back(
-          fmt::format("Envoy does not count here what matches {}.", YamlScalar(other.value)));
+      way.notes.push_back(fmt::format("Envoy does not count here the requests that match {}.",
+                                      YamlScalar(other.value)));
     }
   }
 

@@ -21,8 +21,9 @@ inline constexpr const char* kRulesType =
 
 // Identifies a set of rules.
 struct ResourceSetId {
-  std::string version;      // chosen by the control plane; opaque: a lower one may be newer
-  std::string fingerprint;  // equal if and (practically) only if the resources are, in any order
+  std::string version;  // chosen by the control plane; opaque: a lower version may be newer
+  std::string
+      fingerprint;  // equal if and (practically) only if the resources are equal, in any order
   std::size_t resources = 0;
 };
 
@@ -34,8 +35,8 @@ struct RuleResources {
 
 ResourceSetId IdOf(const ::envoy::service::discovery::v3::DiscoveryResponse& response);
 
-// Appends a text to `mistakes` for every resource that is not a RateLimitConfig. What the rules say
-// is not examined: ParseRules does that.
+// Appends a text to `mistakes` for every resource that is not a RateLimitConfig. The rules
+// themselves are not checked: ParseRules does that.
 std::vector<RuleDocument> ReadResources(
     const ::envoy::service::discovery::v3::DiscoveryResponse& response,
     std::vector<std::string>& mistakes);

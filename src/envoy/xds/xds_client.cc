@@ -101,7 +101,7 @@ struct XdsClient::State {
   std::string refused_fingerprint SLUICE_GUARDED_BY(mutex);
   std::vector<std::string> refused_mistakes SLUICE_GUARDED_BY(mutex);
 
-  // Accepts the set of the response with this nonce, or refuses it for its mistakes.
+  // Accepts the set in the response with this nonce, or refuses it because of its mistakes.
   void Answer(const std::string& its_nonce, const ResourceSetId& set,
               const std::vector<std::string>& mistakes) SLUICE_EXCLUDES(mutex);
 
@@ -198,7 +198,8 @@ bool XdsClient::Pause(Duration pause) {
       [this]() SLUICE_REQUIRES(state_->mutex) { return state_->stopping; });
 }
 
-// Opens a stream and asks for all rules. Null if the files of TLS cannot be read, or at the end.
+// Opens a stream and asks for all rules. Null if the TLS files cannot be read, or if the client is
+// being destroyed.
 std::shared_ptr<XdsClient::Call> XdsClient::Connect() {
   auto credentials = CredentialsOf(settings_);
   if (!credentials) {
@@ -234,7 +235,8 @@ void XdsClient::ReadUntilBroken(const std::shared_ptr<Call>& call) {
   const grpc::Status ended = call->Finish();
   const MutexLock lock(state_->mutex);
   if (state_->stopping) return;
-  // While the control plane is away, each attempt ends with the same cause: warned of once.
+  // While the control plane is away, each attempt ends with the same cause, so the warning is
+  // logged once.
   const bool is_known = !state_->status.connected && ended.error_message() == last_cause_;
   last_cause_ = ended.error_message();
   spdlog::log(is_known ? spdlog::level::debug : spdlog::level::warn,

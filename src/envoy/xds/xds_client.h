@@ -35,8 +35,8 @@ struct XdsStatus {
 
 class XdsClient {
  public:
-  // Called once for each set taken, on any thread, with its mistakes; empty if the set is in force.
-  // May be dropped if a newer set has been taken.
+  // Called once for each taken set, on any thread, with its mistakes; they are empty if the set is
+  // in force. May be dropped if a newer set was taken.
   using Done = std::function<void(const std::vector<std::string>& mistakes)>;
   // Called on the client's thread. Must not wait for the set to be compiled.
   using Take = std::function<void(RuleResources set, Done done)>;
@@ -63,7 +63,7 @@ class XdsClient {
   const Take take_;
   const std::shared_ptr<State> state_;
   std::string last_cause_;  // why the last stream has ended; used by the thread only
-  Thread thread_;           // last: it uses all of the above
+  Thread thread_;           // declared last: it uses all of the above
 };
 
 }  // namespace sluice::envoy

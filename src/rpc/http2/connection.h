@@ -61,7 +61,7 @@ class Connection final : public net::ServedConnection {
   State state_ = State::kOpen;
   const SteadyTime started_;
   const SteadyTime too_old_at_;
-  const SteadyTime ends_at_;  // when one without a place ends; else max()
+  const SteadyTime ends_at_;  // when a connection without a place ends; otherwise max()
   SteadyTime last_received_;
   SteadyTime last_taken_;  // when the transport last took output after it had sent all
   SteadyTime pinged_at_{};

@@ -1,5 +1,5 @@
-// What the modes that are neither CONSUME nor PEEK do to one counter. With a lease of units, it
-// goes by the lease's record. The twin of decide_change in scripts/lua/decide.lua. Pure functions.
+// What modes other than CONSUME and PEEK do to one counter. With a lease of units, the lease's
+// record decides. The twin of decide_change in scripts/lua/decide.lua. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,14 @@
 
 namespace sluice {
 
-// What `check` asks of its `counter`, as coalesced checks of which there is one.
+// What `check` asks of its `counter`, as coalesced checks with a single check.
 CoalescedChecks One(const StoreCheck& check, const CounterCheck& counter, std::int64_t granted);
 
-// Whether the counter admits the check. A renewal: whether the lease keeps what it holds of it.
+// Whether the counter admits the check. A renewal: whether the lease keeps what it holds of the
+// counter.
 bool KeepsHolding(const StoreCheck& check, const CounterCheck& counter, const CounterState& state);
 
-// Whether any change is to be made. A lease that was settled stays so.
+// Whether any change is to be made. A settled lease does not change.
 bool MayChange(const StoreCheck& check);
 
 // Makes the change; `held` is what the lease holds of `counter`.

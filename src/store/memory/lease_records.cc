@@ -6,7 +6,7 @@
 namespace sluice {
 namespace {
 
-// So many that records are dropped faster than they are entered.
+// Enough that records are dropped faster than they are entered.
 constexpr int kDroppedAtOnce = 64;
 
 }  // namespace
@@ -47,7 +47,7 @@ void LeaseRecords::Enter(const StoreCheck& check, std::vector<Held> held) {
       {.lease_ends = lease_ends, .held = std::move(held), .end = {}});
 }
 
-// If too many are known, this one is not: it can still be settled only once.
+// If too many are remembered, this one is forgotten: it can still be settled only once.
 void LeaseRecords::MarkSettled(const StoreCheck& check) {
   const MutexLock lock(mutex_);
   if (records_.size() - open_ < kMaxOpen) {

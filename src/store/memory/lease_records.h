@@ -1,9 +1,10 @@
-// The records of the leases of units in an embedded store: what each has taken of the counters of
-// its check, in their order. A record ends by itself, kSettlesFor after its lease; once settled,
-// only that is known, for kKnowsSettledFor. See scripts/lua/record.lua, which does the same in
-// Redis.
+// The records of the leases of units in an embedded store: what each has taken from the counters of
+// its check, in their order. A record expires kSettlesFor after its lease. Of a settled lease, only
+// the fact that it is settled is kept, for kKnowsSettledFor. See scripts/lua/record.lua, which does
+// the same in Redis.
 //
-// Thread-safe. Two threads do not use one lease at a time: they hold the locks of its counters.
+// Thread-safe. Two threads never use one lease at the same time, because they hold the locks of its
+// counters.
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,7 @@ namespace sluice {
 
 class LeaseRecords {
  public:
-  // Open leases. As many that were settled may be known.
+  // The maximum number of open leases. The same number of settled ones may be remembered.
   static constexpr std::size_t kMaxOpen = 100'000;
 
   // Whether one more lease may be open.
@@ -30,16 +31,16 @@ class LeaseRecords {
   // Drops some records that have ended. Cheap if there are none.
   void DropEnded(Time now);
 
-  // What the lease of `check` holds of its counters, and sets `settled` and `lease_ends`. A lease
-  // that is not open holds nothing.
+  // Returns what the lease of `check` holds of its counters, and sets `settled` and `lease_ends`. A
+  // lease that is not open holds nothing.
   std::vector<Held> Read(StoreCheck& check);
 
-  // The lease of `check` is open with `held`, until its ttl from now.
+  // Records that the lease of `check` is open and holds `held`, until its ttl from now.
   void Enter(const StoreCheck& check, std::vector<Held> held);
 
   void MarkSettled(const StoreCheck& check);
 
-  // Leases, open or known to have been settled.
+  // The number of leases that are open or remembered as settled.
   std::size_t size() const SLUICE_EXCLUDES(mutex_);
 
  private:

@@ -18,7 +18,7 @@ constexpr std::size_t kFewDropped = 64;
 constexpr Duration kSweepPause = std::chrono::milliseconds(100);
 constexpr std::size_t kMostVisited = 16'000;  // less than a millisecond
 
-// Of an entry in a hash table, beside the key and the entry itself.
+// The memory of an entry in a hash table, besides the key and the entry itself.
 constexpr std::size_t kNodeBytes = 40;
 
 bool MayTake(const Demand& demand) {
@@ -251,7 +251,7 @@ void MemoryStore::WriteRecord(StoreCheck& check, std::span<const Draft> drafts,
   records_.Enter(check, std::move(held));
 }
 
-// Empty if there is no room for the counter, or for what it may take.
+// Empty if there is no room for the counter, or for the memory that it may need.
 std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
                                                     const CounterDemand& demand,
                                                     Time now) SLUICE_NO_THREAD_SAFETY_ANALYSIS {
@@ -259,7 +259,7 @@ std::optional<MemoryStore::Draft> MemoryStore::Read(const CounterCheck& counter,
   Draft draft;
   const auto found = shard.entries.find(counter.key);
   const bool is_new = found == shard.entries.end();
-  // What settles a lease always has room: there are not many.
+  // A settlement always has room, because there are few.
   if (is_new && demand.mode != Mode::kSettle && !HasRoomFor(1)) return std::nullopt;
   const CounterSeed* const seed = counter.seed;
   if (seed != nullptr && (is_new || found->second.seed_version != seed->version)) {
@@ -287,7 +287,7 @@ void MemoryStore::Write(const CounterCheck& counter, const CounterState& state,
   shard.next_expiry = std::min(shard.next_expiry, expires);
   auto found = shard.entries.find(counter.key);
   const bool is_known = found != shard.entries.end();
-  // Another limit may need it for longer; slots are needed until they are released.
+  // Another limit may need the counter for longer; slots are needed until they are released.
   const bool may_end_earlier = TakesLeases(*counter.limit);
   if (is_known && !may_end_earlier) expires = std::max(expires, found->second.expires);
   const Entry entry{
@@ -329,8 +329,8 @@ bool MemoryStore::MakeRoom(std::size_t keys) {
   return dropped > 0;
 }
 
-// A sweep visits every entry of the shard, and one that finds few of them finished must not follow
-// every new key. Meanwhile there is no room.
+// A sweep visits every entry of the shard. If one finds few finished entries, the next sweep must
+// not follow at the next new key. Until then there is no room.
 std::size_t MemoryStore::Sweep(Shard& shard, Time now) {
   const std::size_t before = shard.entries.size();
   shard.next_expiry = Time::max();

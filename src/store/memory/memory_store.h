@@ -25,11 +25,12 @@ namespace sluice {
 class MemoryStore final : public Store {
  public:
   struct Options {
-    // The maximum number of counters, and of the bytes of memory that they take, about. When one is
-    // reached, counters that equal new ones are dropped; if there are none, checks that need a new
-    // counter, or more memory for an old one, fail with kOverloaded. Few such counters may go
-    // unnoticed for a tenth of a second. Counters in use are never evicted. Threads that get there
-    // at the same time may exceed the maximum by what each of them adds.
+    // The maximum number of counters, and of the bytes of memory that they take (approximately).
+    // When a maximum is reached, counters that equal new ones are dropped; if there are none,
+    // checks that need a new counter, or more memory for an old one, fail with kOverloaded. If
+    // there are only few such counters, they may go unnoticed for a tenth of a second. Counters in
+    // use are never evicted. If several threads reach the maximum at the same time, they may exceed
+    // it by what each of them adds.
     std::size_t max_keys = 1'000'000;
     std::size_t max_memory = std::size_t{256} << 20;
     // At least 1, at most 64.
@@ -53,9 +54,9 @@ class MemoryStore final : public Store {
 
   // Number of counters, including those that equal new ones.
   std::size_t size() const { return keys_; }
-  // Bytes of memory that they take, about.
+  // The approximate bytes of memory that they take.
   std::size_t memory() const { return bytes_; }
-  // Leases of units, open or known to have been settled.
+  // The number of leases of units that are open or remembered as settled.
   std::size_t leases() const { return records_.size(); }
 
  private:
@@ -86,17 +87,17 @@ class MemoryStore final : public Store {
   // Takes the locks and decides.
   bool DecideLocked(StoreCheck& check);
 
-  // REQUIRES until Write: the locks of the shards of the counters involved.
-  // False: no room.
+  // REQUIRES: the locks of the shards of these counters are held, until Write. Returns false if
+  // there is no room.
   bool Decide(StoreCheck& check);
   // Decides `counters`, one group of `check`, which is admitted so far or not. Returns whether the
   // group admits it, too.
   bool DecideGroup(const StoreCheck& check, std::span<CounterCheck> counters,
                    std::span<Draft> drafts);
-  // What a check returns of grants, and gets; `held`: kNothing if its group was denied.
+  // Applies the grants that a check returns and gets. `held`: kNothing if its group was denied.
   void TakeBack(const StoreCheck& check, std::span<Draft> drafts);
   void TakeGrants(StoreCheck& check, std::span<Draft> drafts, std::span<const Held> held);
-  // Every mode that is not for checks, charges and refunds.
+  // All modes except those for checks, charges and refunds.
   void DecideChange(StoreCheck& check, std::span<Draft> drafts);
   // Writes the record of the lease that a change concerns; it held `held` before.
   void WriteRecord(StoreCheck& check, std::span<const Draft> drafts, std::vector<Held> held);
@@ -105,7 +106,7 @@ class MemoryStore final : public Store {
 
   bool HasRoomFor(std::size_t new_keys) const;
   // Drops counters that equal new ones until there is room for `keys`, but visits no more than
-  // about kMostVisited. False: nothing was dropped. REQUIRES: no lock is held.
+  // about kMostVisited. Returns false if nothing was dropped. REQUIRES: no lock is held.
   bool MakeRoom(std::size_t keys);
   std::size_t Sweep(Shard& shard, Time now) SLUICE_REQUIRES(shard.mutex);
   void Drop(Shard& shard, Entries::iterator entry) SLUICE_REQUIRES(shard.mutex);

@@ -27,7 +27,7 @@ class Breaker {
 
   bool closed() const { return state_.load(std::memory_order_relaxed) == State::kClosed; }
 
-  // Shows its state on the page, or no longer.
+  // Shows its state on the metrics page, or removes it from there.
   void Show(bool shown) SLUICE_EXCLUDES(mutex_);
 
   // Opens the breaker with `cause` for the log. No effect unless closed.

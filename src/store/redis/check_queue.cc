@@ -30,7 +30,7 @@ std::size_t IdentityHash(const StoreCheck& check) {
   return hash;
 }
 
-// Whether two checks ask the same of the same counters, so that they may be coalesced.
+// Whether two checks ask the same counters for the same, so that they may be coalesced.
 // Limits are compared by address, which identifies them within one rule set.
 bool Equal(const PendingCheck& a, const PendingCheck& b) {
   const auto& counters = a.check->counters;
@@ -72,7 +72,7 @@ CheckQueue::Entry* CheckQueue::LatestEqual(const PendingCheck& pending, std::siz
   return &entry;
 }
 
-// The latest entry in which an in-order check uses a counter of `check`; possibly a later one.
+// The latest entry in which an in-order check uses a counter of `check`, or a later entry.
 std::uint64_t CheckQueue::LatestInOrder(const StoreCheck& check) const {
   std::uint64_t latest = 0;
   for (const CounterCheck& counter : check.counters) {

@@ -21,8 +21,8 @@ class CheckQueue {
   struct Entry {
     PendingChecks checks;      // in order of arrival; empty: all have been removed
     std::uint64_t number = 0;  // ascending, from 1
-    // The latest earlier entry that must be decided before this one, because an in-order check of
-    // each uses the same counter. 0: none. May be a later entry than necessary, never an earlier
+    // The latest earlier entry that must be decided before this one, because both have an in-order
+    // check of the same counter. 0: none. May be a later entry than necessary, never an earlier
     // one.
     std::uint64_t after = 0;
 

@@ -34,8 +34,8 @@ std::string_view IpOf(const redisReply& server) {
   return {};
 }
 
-// A server that should announce a name and has none is "?". One that does not know its own name
-// omits it; then it is the address asked.
+// If a server should announce a name and has none, it announces "?". If a server does not know its
+// own name, it announces none; then its address is the one that was asked.
 std::optional<Address> AddressOf(const redisReply& server, const Address& asked) {
   if (!IsArray(server, 2) || server.element[1]->type != REDIS_REPLY_INTEGER) return std::nullopt;
   std::string_view host = TextOf(*server.element[0]);

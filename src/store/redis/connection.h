@@ -44,7 +44,8 @@ class Connection final : private net::Protocol {
     virtual void OnReady() = 0;
     // The largest reply to the oldest outstanding command.
     virtual ReplySize LargestReply() const = 0;
-    // The reply to the oldest outstanding command; without one, an unsolicited reply.
+    // The reply to the oldest outstanding command. If no command is outstanding, an unsolicited
+    // reply.
     virtual void OnReply(const redisReply& reply) = 0;
     // Bytes have arrived. The replies that they complete have been passed on; a part of the next
     // one may be left.
@@ -52,7 +53,8 @@ class Connection final : private net::Protocol {
     // The connection is gone; no command sent before will get a reply. `cause` begins with the word
     // of an error if one was the reason: see KindOf.
     virtual void OnDown(std::string_view cause) = 0;
-    // Connecting or logging in failed, because of `cause`, as above; another attempt follows.
+    // Connecting or logging in failed. `cause` is as in the function above. Another attempt
+    // follows.
     virtual void OnFailedAttempt(std::string_view cause) = 0;
   };
 
@@ -61,7 +63,7 @@ class Connection final : private net::Protocol {
   ~Connection() override;
 
   void Start();
-  // Closes permanently. Does not call the owner any more.
+  // Closes permanently. The owner is not called any more.
   void Stop();
 
   bool ready() const { return state_ == State::kReady; }

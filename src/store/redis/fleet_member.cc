@@ -16,7 +16,7 @@ namespace sluice::redis {
 namespace {
 
 // ARGV: name, the time or 0 to ask Redis, the time after which a server is gone. Returns the names.
-// An entry that is as far in the future is from before a step back of the clock.
+// If an entry is that far in the future, it was written before the clock was set back.
 constexpr std::string_view kReport = R"lua(
 local now = tonumber(ARGV[2])
 if now == 0 then

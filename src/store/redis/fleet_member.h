@@ -56,8 +56,8 @@ class FleetMember final : private Connection::Owner {
   static constexpr std::chrono::seconds kGoneAfter{5};
   // The names of 10,000 servers.
   static constexpr ReplySize kNames{.bytes = std::size_t{1} << 20, .elements = 10'000};
-  // For how many reports a number of servers is remembered: five minutes. An outage, during which
-  // no server is seen, does not count.
+  // For how many reports a number of servers is remembered: five minutes. An outage does not count,
+  // since no server is seen in it.
   static constexpr std::uint64_t kRemembered = 300;
 
   std::optional<Address> AddressToTry() override { return asked_ ? asked_ : server_(); }

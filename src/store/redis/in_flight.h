@@ -61,7 +61,7 @@ class InFlight {
   void Add(InFlightCommand command, SteadyTime now);
 
   bool empty() const { return commands_.empty(); }
-  // Packs that are of one slot, and others.
+  // The numbers of packs of one slot, and of other packs.
   std::size_t slot_packs() const { return slot_packs_; }
   std::size_t shared_packs() const { return shared_packs_; }
   const InFlightCommand& oldest() const { return commands_.front(); }
@@ -86,7 +86,7 @@ class InFlight {
   // Whether an in-order check whose owner waits is in flight.
   bool HasInOrder() const;
 
-  // This process was late, not Redis: what is overdue gets its timeout again, once.
+  // This process was late, not Redis: overdue commands get their timeout again, once.
   void ExtendDeadlines(SteadyTime now);
 
   // Whether the oldest command is overdue.

@@ -52,7 +52,7 @@ Node::Node(const NodeContext& context, const Address& address, ServerState& serv
   connection_.Start();
 }
 
-// Only once: later the state that it shares may be that of another node for the same server.
+// Only once: later, the shared state may belong to another node for the same server.
 void Node::Stop() {
   if (std::exchange(stopped_, true)) return;
   connection_.Stop();
@@ -68,7 +68,7 @@ void Node::Stop() {
   probe_.Stop();
 }
 
-// The store's own checks are never too many: Settler bounds them.
+// The number of the store's own checks is bounded by Settler.
 void Node::Submit(PendingPtr pending) {
   StoreCheck& check = *pending->check;
   const SteadyTime now = loop_.now();

@@ -35,8 +35,8 @@
 namespace sluice::redis {
 
 struct NodeOptions {
-  // The maximum number of checks that may wait per io thread, if Redis answers that many within
-  // half of `timeout`; further checks fail with kOverloaded.
+  // The maximum number of checks that may wait per io thread. Fewer may wait if Redis answers fewer
+  // within half of `timeout`. Further checks fail with kOverloaded.
   std::size_t max_pending = 10'000;
   // `redis.timeout`: a longer call opens the breaker. Also the extra time that a check gets, once,
   // if the loop itself was late.
@@ -52,9 +52,9 @@ struct NodeOptions {
   MetricsRegistry* metrics = nullptr;
   // REQUIRED for rediss. Must outlive the node.
   const net::TlsClientContext* tls = nullptr;
-  // The name that servers' certificates must have; empty: the hosts connected to.
+  // The name that servers' certificates must have. Empty: the host of each connection.
   std::string tls_server_name;
-  // Null: the URL's password. Otherwise it must outlive the node.
+  // Null: the password is in the URL. Otherwise must outlive the node.
   const Secret* password = nullptr;
 };
 
@@ -96,7 +96,7 @@ class Node final : public net::Flushable, private Connection::Owner, private Bre
   void Retire();
   // Whether checks can be sent to it.
   bool reachable() const { return connection_.ready() && breaker_.closed(); }
-  // Whether no reply is awaited.
+  // Whether it awaits no reply.
   bool idle() const { return in_flight_.empty(); }
 
   // Fails and returns all waiting checks and those submitted later. Permanent. May be repeated.

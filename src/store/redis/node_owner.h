@@ -22,10 +22,11 @@ class NodeOwner {
   virtual void OnRedirect(Node& node, PendingPtr check, std::string_view error) = 0;
   virtual void OnRedirect(Node& node, StoreReset& reset, std::string_view error) = 0;
 
-  // All checks that shared a reply have been redirected. Takes over those that must follow them.
+  // All checks that shared a reply have been redirected. The owner takes over the checks that must
+  // follow them.
   virtual void OnRedirected(Node& node) = 0;
 
-  // The node is lost or not a master: another may have replaced it.
+  // The node is lost, or is not a master: another node may have replaced it.
   virtual void OnLayoutSuspect() = 0;
 
   // Its connection is lost, or connecting or logging in has failed.
@@ -34,7 +35,7 @@ class NodeOwner {
   // Checks can be sent to it again: it is connected and its breaker is closed.
   virtual void OnReachable(const Node& node) = 0;
 
-  // A counter that `node` may charge as a probe; of a cluster's nodes another one each time.
+  // A counter that `node` may charge as a probe. In a cluster, each call returns another counter.
   virtual std::string ProbeKey(const Node& node) = 0;
 };
 

@@ -47,7 +47,8 @@ bool Packer::MaySendApart() const {
 }
 
 // In a cluster, a pack with declared keys is of one slot; kBySlot and kAsking are for one entry.
-// Others of the slot join it: else in-order checks with and without leases would take turns.
+// Other checks of the slot join it; otherwise in-order checks with leases and those without would
+// take turns.
 bool Packer::MayJoin(const CheckQueue::Entry& entry, const Pack& pack) const {
   if (pack.entries.empty()) return true;
   if (apart_ > 0) return false;

@@ -37,10 +37,10 @@ class Packer {
   // The server rejects undeclared keys.
   void DeclareKeys() { declares_keys_ = true; }
 
-  // Takes the oldest checks that may be sent now. Null: none may.
+  // Takes the oldest checks that may be sent now. Null if no check may be sent now.
   std::unique_ptr<Pack> TakeNext();
 
-  // A pack of this check alone, before all that are queued.
+  // A pack of only this check, which is sent before all queued ones.
   std::unique_ptr<Pack> PackAlone(PendingPtr check);
 
   // Keeps the memory of a pack that has been answered, for the next one.
@@ -48,8 +48,8 @@ class Packer {
 
  private:
   static constexpr std::size_t kMaxPacksInFlight = 2;
-  // As many calls of one plain check cost Redis less than a pack of them; bench/lone_check measures
-  // it.
+  // Up to this number, calls of one plain check each cost Redis less than one pack of them;
+  // bench/lone_check measures it.
   static constexpr std::size_t kMaxApart = 4;
   // Packs of a single slot are small.
   static constexpr std::size_t kMaxSlotPacksInFlight = 16;

@@ -39,9 +39,9 @@ constexpr std::array<ErrorKind, 18> kErrorKinds{{
     {.word = "MISCONF", .advice = "it cannot save to its disk: its own log says why"},
     {.word = "NOAUTH", .advice = "redis.url needs a password", .wants_reconnect = true},
     {.word = "WRONGPASS", .advice = "see user and password in redis.url"},
-    {.word = "NOPERM", .advice = "see the ACL of its user, docs/redis.md lists what it needs"},
+    {.word = "NOPERM", .advice = "see the ACL of its user; docs/redis.md lists what it needs"},
     {.word = "WRONGTYPE",
-     .advice = "another client has written a key that begins with sluice:, delete it"},
+     .advice = "another client has written a key that begins with sluice:; delete it"},
     {.word = "ERR", .advice = "see docs/redis.md, When Redis fails"},
     {.word = "protocol", .advice = "check that redis.url is the address of Redis itself"},
 }};

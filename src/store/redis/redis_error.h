@@ -43,8 +43,9 @@ struct Redirect {
   Address address;
 };
 
-// A server that does not know its own name omits it; then the address is that of `from`. Returns
-// nullopt if the error names no place, or "?": a server that has no name to announce.
+// If the server does not know its own name, the error omits it; then the address is that of `from`.
+// Returns nullopt if the error names no place, or names "?" because the server has no name to
+// announce.
 std::optional<Redirect> ParseRedirect(std::string_view error, const Address& from);
 
 // Whether a script without declared keys accessed a key that is not on this node (or the cluster is

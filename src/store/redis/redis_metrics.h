@@ -21,7 +21,7 @@ class RedisMetrics {
   void OnReady();
   // `cause`: see Connection::Owner.
   void OnDown(std::string_view cause);
-  // The server is not used any more, so the page does not show its state.
+  // The server is no longer used, so the page does not show its state.
   void OnStopped();
   void OnFailedAttempt(std::string_view cause);
 

@@ -18,7 +18,7 @@ using redis::Layout;
 
 constexpr std::chrono::milliseconds kSettledAgain(10);  // between two looks at what is queued
 
-constexpr std::string_view kAdvice = "the last known servers are used meanwhile";
+constexpr std::string_view kAdvice = "until then, the last known servers are used";
 
 std::string NamesOf(const Layout& layout) {
   std::vector<std::string> names;

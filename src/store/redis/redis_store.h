@@ -53,7 +53,7 @@ class RedisStore final : public Store {
   bool WaitUntilReady(Duration at_most);
 
   // Waits until Redis has answered all settlements of Settle, or until `deadline`. Returns whether
-  // it has. Before Stop; not on an io thread.
+  // it has. REQUIRES: called before Stop, and not on an io thread.
   bool WaitUntilSettled(SteadyTime deadline);
 
  private:

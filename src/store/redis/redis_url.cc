@@ -22,7 +22,7 @@ constexpr std::string_view kForms =
     "redis://[[user]:password@]host[:port][/db], unix://[[user]:password@]/path[?db=N], "
     "redis+sentinel://[[user]:password@]host[:port],…/master[/db][?sentinel_password=…], or "
     "redis+cluster://[[user]:password@]host[:port],…, or rediss in place of redis for TLS, where "
-    "user and password have % as %25, : as %3A, / as %2F, ? as %3F, # as %23 and @ as %40";
+    "in user and password, write % as %25, : as %3A, / as %2F, ? as %3F, # as %23 and @ as %40";
 
 struct Scheme {
   std::string_view text;

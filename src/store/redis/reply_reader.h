@@ -1,5 +1,5 @@
-// Parses the replies of a Redis server. Holds no more of a reply than was asked for, whatever the
-// server sends.
+// Parses the replies of a Redis server. Never holds more than the largest reply that was requested,
+// even if the server sends more.
 //
 // Not thread-safe.
 #pragma once

@@ -17,7 +17,7 @@ class Node;
 // Counters with equal routes can be sent in one call.
 struct Route {
   Node* node = nullptr;    // null: the key has no owner
-  std::uint16_t slot = 0;  // if they go by slot
+  std::uint16_t slot = 0;  // if they are sent by slot
 
   bool operator==(const Route&) const = default;
 };

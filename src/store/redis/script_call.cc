@@ -18,8 +18,8 @@ namespace {
 
 constexpr double kVersion = 10;
 
-// Of the blob: the numbers before the first request, and those that follow the first two of the
-// last limit at least. lone.lua reads that many.
+// Sizes in the blob: how many numbers precede the first request, and how many at least follow the
+// first two of the last limit. lone.lua reads that many.
 constexpr std::size_t kHead = 8;
 constexpr std::size_t kFewestParameters = 5;
 
@@ -70,10 +70,10 @@ double TimeOf(const Demand& demand) {
   return demand.only_delays ? kNone - 1 - wait : wait;
 }
 
-// A check of more counters is left to the loops of check.lua.
+// A check with more counters is left to the loops of check.lua.
 constexpr std::size_t kMostOfLone = 16;
 
-// The script's number for what is under a lease, or that grants are concerned.
+// The script's number that says what is under a lease, or that the check concerns grants.
 double LeaseKindOf(const StoreCheck& check) {
   if (check.concerns_grants) return 3;
   if (!check.lease) return 0;
@@ -108,7 +108,7 @@ bool UsesRecord(const StoreCheck& check) {
 bool IsPlain(const StoreCheck& check, std::int64_t n) {
   if (UsesRecord(check) || check.concerns_grants) return false;
   if (!check.demand.consumes_or_peeks() || check.counters.size() > kMostOfLone) return false;
-  // Of several limits, lone.lua decides one check.
+  // If there are several limits, lone.lua decides only one check.
   if (n > 1 && (check.counters.size() > 1 || check.demand.mode == Mode::kPeek)) return false;
   return std::all_of(check.counters.begin(), check.counters.end(),
                      [](const CounterCheck& counter) { return counter.group == 0; });
@@ -237,7 +237,7 @@ void ScriptCall::AddGrants(const CounterCheck& counter) {
                                                static_cast<double>(counter.wanted.life.count())});
 }
 
-// Of the record beside `counter`. The latest is the most likely match.
+// The index of the record beside `counter`. The latest is the most likely match.
 std::uint32_t ScriptCall::IndexOfRecord(const CounterCheck& counter, const Lease& lease) {
   std::string name =
       fmt::format("sluice:{{{}}}:lease:{:02x}", HashedPart(counter.key), fmt::join(lease.id, ""));

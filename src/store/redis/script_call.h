@@ -30,16 +30,17 @@ bool IsPlain(const StoreCheck& check, std::int64_t n);
 struct EntryReply {
   std::string_view error;  // why the entry failed; empty on success
   Time now;                // time of the decision, on the script's clock
-  // By the enforced limits; all checks if there are none. Of charges: those within the limit.
+  // How many checks the enforced limits granted; all if there are no such limits. For charges: how
+  // many are within the limit.
   std::int64_t granted = 0;
-  // By counter: the grants of its group, and its report.
+  // For each counter: the grants of its group, and its report.
   std::vector<std::int64_t> group_grants;
   std::vector<CounterReport> reports;
-  // Of a lease of units, unless it was taken here. See StoreCheck and CounterCheck.
+  // For a lease of units, unless this check took it. See StoreCheck and CounterCheck.
   Settled settled = Settled::kNotFound;
   Time lease_ends;
   std::vector<std::int64_t> held;
-  // If the check concerns grants, by counter.
+  // For each counter, if the check concerns grants.
   std::vector<Grant> grants;
   std::vector<GrantsOut> grants_out;
 
@@ -68,9 +69,9 @@ class ScriptCall {
   bool is_lone() const { return lone_ && limits_.size() == keys_.size(); }
 
   // The arguments after EVALSHA <sha>: number of declared keys, keys, records, leases, blob. Valid
-  // until the next change. A call that declares its keys, as one with records does whatever
-  // `declares_keys` says, may use only one slot of a cluster. `now` is the time for the script; by
-  // default it reads Redis' clock.
+  // until the next change. A call that declares its keys may use only one slot of a cluster. A call
+  // with records always declares them, even if `declares_keys` is false. `now` is the time for the
+  // script; by default it reads Redis' clock.
   std::span<const std::string_view> Arguments(bool declares_keys = true, Time now = Time());
 
  private:

@@ -18,7 +18,7 @@
 namespace sluice::redis {
 
 struct ServerState {
-  // `name`, which another server may have given, is for the log; `labels` are those of its metrics.
+  // `name` is for the log, and may come from another server; `labels` are those of its metrics.
   // `connections` is their number, one for each io thread. `metrics` must outlive the server.
   ServerState(const std::string& name, std::size_t connections, MetricsRegistry& metrics,
               const MetricLabels& server_labels = {})

@@ -43,7 +43,7 @@ class ServerStatus {
   void OnFailing(std::string_view what, std::string_view cause, SteadyTime now)
       SLUICE_EXCLUDES(mutex_);
 
-  // Redis answers checks with an error. Each kind is logged once, however often it occurs, and
+  // Redis answers checks with an error. Each kind is logged once, even if it occurs often, and
   // again if it occurs after a minute without it.
   void OnError(std::string_view error, SteadyTime now) SLUICE_EXCLUDES(mutex_);
 

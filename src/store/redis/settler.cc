@@ -66,7 +66,7 @@ class Settler::LeaseSettlement final : public OwnedCheck,
     ends_ = settler.loop_.now() + lease->ttl + kSettlesFor;
   }
 
-  // From then on the store has no record of it.
+  // From this time on, the store has no record of it.
   SteadyTime ends() const { return ends_; }
 
  private:
@@ -90,7 +90,7 @@ Settler::Settler(net::Loop& loop, MetricsRegistry& metrics, StoreListener* liste
           "Counters that stay charged for checks not admitted, because the undo failed.")),
       queued_settles_(
           metrics.GaugeFor("sluice_redis_queued_settles",
-                           "Settlements of leases that are sent until Redis has answered.",
+                           "Settlements of leases that are sent again until Redis has answered.",
                            {{"loop", fmt::format("io-{}", loop.index())}})),
       lost_settles_(metrics.CounterFor(
           "sluice_redis_lost_settles_total",
@@ -212,12 +212,13 @@ void Settler::SendLater(std::shared_ptr<StoreCheck> settlement) {
   if (!retry_timer_.active()) retry_timer_.Start(loop_.now() + kRetry);
 }
 
-// The store answers, so that more can be sent; not before the retry if some of it has just failed.
+// The store answers, so more can be sent. If an operation has just failed, more is sent only after
+// the retry.
 void Settler::OnAnswered() {
   if (!deferred_.empty() && !retry_timer_.active()) SendDeferred();
 }
 
-// Those that fail meanwhile are deferred again, behind the others.
+// Operations that fail during this are deferred again, behind the others.
 void Settler::SendDeferred() {
   for (std::size_t n = deferred_.size(); n > 0 && on_their_way_ < kAtOnce; --n) {
     auto settlement = std::move(deferred_.front());
@@ -234,9 +235,8 @@ void Settler::Stop() {
   if (settles_ == 0) return;
   lost_settles_.Increment(settles_);
   spdlog::warn(
-      "{} settlements of leases are lost, because Redis has not answered until this server "
-      "stopped; "
-      "what these leases hold stays charged",
+      "{} settlements of leases are lost, because Redis did not answer before this server "
+      "stopped; the units of these leases stay charged",
       settles_);
 }
 

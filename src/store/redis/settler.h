@@ -1,5 +1,6 @@
-// Settles checks whose owners have been answered: what their replies, too late, have charged is
-// kept or undone. Operations that the store sends itself: of one counter, or of a lease of units.
+// Settles checks whose owners have been answered: charges that their late replies report are kept
+// or undone. For this, the store sends operations of its own, each for one counter or for a lease
+// of units.
 //
 //   the reply of a late check   what follows                          under a lease of units
 //   admitted, and kept          its slots are released, since          it is settled with 0
@@ -8,14 +9,15 @@
 //                               slots are released
 //   none, so it may have run    its slots are released                 it is settled with 0
 //
-// Grants that a late reply brings go back.
+// Grants in a late reply are returned.
 //
 //   the outcome of settling     what follows
 //   not run                     it is sent again when the store is back
 //   may have run                slots are released again, a lease is settled again; a charge stays,
 //                               since an undo must not run twice
 //
-// What waits is sent in turn, kAtOnce together: after an outage, checks go on beside it.
+// Waiting operations are sent in order, kAtOnce at a time, so that checks continue beside them
+// after an outage.
 //
 // Loop thread only. Must outlive the checks that it has detached.
 #pragma once
@@ -55,10 +57,10 @@ class Settler {
   // Settlements that Redis has not answered yet.
   std::size_t queued_settles() const { return settles_; }
 
-  // Sends what could not be sent before. Called when a node may have come back.
+  // Sends operations that could not be sent before. Called when a node may have come back.
   void SendDeferred();
 
-  // Whatever is not settled by then stays as it is.
+  // What is not settled by then stays as it is.
   void Stop();
 
  private:

@@ -13,7 +13,7 @@ inline constexpr std::size_t kSlots = 16384;
 // equal are always on one node.
 std::string_view HashedPart(std::string_view key);
 
-// The slot of that.
+// The slot of that text.
 std::uint16_t SlotOf(std::string_view key);
 
 }  // namespace sluice::redis

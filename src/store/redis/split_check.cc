@@ -6,7 +6,7 @@
 namespace sluice::redis {
 namespace {
 
-// The replies that pieces may still get.
+// The replies that the pieces may still get.
 class LatePieces final : public LateReply {
  public:
   explicit LatePieces(std::vector<std::shared_ptr<LateReply>> pieces)
@@ -100,8 +100,8 @@ void SplitCheck::Join() {
   if (whole_.demand.mode == Mode::kConsume) UndoDenied();
 }
 
-// A piece has its own records, or none, if all of it is of shadow rules that have denied. A renewal
-// needs only those that exist.
+// A piece has its own records. It has none if all of its counters belong to shadow rules that have
+// denied. A renewal needs only the records that exist.
 void SplitCheck::JoinLease() {
   whole_.settled = Settled::kNotFound;
   whole_.lease_ends = Time();

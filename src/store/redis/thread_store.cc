@@ -23,8 +23,8 @@ bool MustKeepOrder(const StoreCheck& a, const StoreCheck& b) {
          });
 }
 
-// Records of leases cannot be read with undeclared keys: while their slot moves, one that has moved
-// would look as if there were none. There may be many, so they share calls.
+// Records of leases cannot be read with undeclared keys: while a slot moves, a record that has
+// already moved would look absent. There may be many such checks, so they share calls.
 Routing WithRedirects(const StoreCheck& check) {
   return UsesRecord(check) ? Routing::kWithItsSlot : Routing::kBySlot;
 }
@@ -68,7 +68,7 @@ void ThreadStore::Use(const Layout& layout) {
                    [&](auto owner) { return owner == Layout::kNobody ? nullptr : nodes[owner]; });
   }
   RetireUnused();
-  // Another node may own a part that was lost, one that was connected before.
+  // A part that was lost may now belong to another node, which was already connected.
   for (const Node* node : nodes) {
     if (node->reachable()) OnReachable(*node);
   }
@@ -251,8 +251,8 @@ void ThreadStore::OnRedirect(Node& from, PendingPtr pending, std::string_view er
   SendByRoute(std::move(pending));
 }
 
-// Nodes may name each other for as long as they disagree about a failover. What the store has sent
-// itself has no deadline, and is sent again later.
+// While nodes disagree about a failover, they may redirect to each other. Operations of the store
+// itself have no deadline, and are sent again later.
 void ThreadStore::Pause(PendingPtr pending) {
   on_layout_suspect_();
   pending->redirects = 0;
@@ -307,8 +307,8 @@ bool ThreadStore::FollowsWaiting(const StoreCheck& check) const {
                      [&](const PendingPtr& it) { return MustKeepOrder(*it->check, check); });
 }
 
-// Some of its keys have moved and some have not. Soon all will have. Alone, since others may not
-// have to wait.
+// Some of its keys have moved and some have not; soon all of them will have moved. It is sent
+// alone, since other checks may not have to wait.
 void ThreadStore::TryAgainLater(PendingPtr pending) {
   pending->routing = Routing::kBySlot;
   try_again_.push_back(std::move(pending));

@@ -107,7 +107,7 @@ class ThreadStore final : public net::Disposable, private NodeOwner, private Rou
   Node* only_ = nullptr;              // it owns every key
   bool by_slot_ = false;              // a node rejects undeclared keys
   std::vector<Node*> owners_;         // by slot; null: no owner. Empty unless clustered
-  std::vector<std::uint16_t> parts_;  // by slot: the owner's place in the layout
+  std::vector<std::uint16_t> parts_;  // by slot: the owner's position in the layout
   std::vector<std::unique_ptr<Node>> retired_;
   std::uint32_t next_probe_ = 0;
   PendingChecks try_again_;

@@ -20,7 +20,8 @@ namespace sluice::redis {
 struct Layout {
   static constexpr std::uint16_t kNobody = UINT16_MAX;
 
-  // In the order of their first slots, so a server keeps its place if another takes over its slots.
+  // In the order of their first slots, so if another server takes over all slots of one, it also
+  // takes its position.
   std::vector<Address> servers;
   // By hash slot: the index of the owner in `servers`, or kNobody. Empty: servers[0] owns every
   // key.

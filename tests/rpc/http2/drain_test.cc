@@ -28,7 +28,7 @@ class DrainTest : public testing::Test {
   Served served_{{}, {.notice = kNotice, .linger = kNotice}};
 };
 
-TEST_F(DrainTest, Connection_Idle_GoawayTwiceThenEnd) {
+TEST_F(DrainTest, Connection_Idle_GetsGoawayTwiceThenEnds) {
   RawClient client(served_.address());
   client.AwaitSettings();
   auto stopped = Stop(kSoon);
@@ -56,7 +56,7 @@ TEST_F(DrainTest, Call_Open_AnsweredBeforeTheEnd) {
   EXPECT_LT(stopped.get(), kSoon);
 }
 
-TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_StillServed) {
+TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_IsStillServed) {
   RawClient client(served_.address());
   client.AwaitSettings();
   client.SetAnswersPings(false);  // the notice is on its way to the client
@@ -74,7 +74,7 @@ TEST_F(DrainTest, Call_SentBeforeTheNoticeArrived_StillServed) {
   EXPECT_LT(stopped.get(), kSoon);
 }
 
-// Timeouts checked meanwhile must not treat the PING of the notice as unanswered.
+// Timeouts that are checked during this time must not treat the PING of the notice as unanswered.
 TEST(DrainTimesTest, Notice_TimeoutsChecked_IsNotCutShort) {
   constexpr std::chrono::milliseconds kOften(20);
   Served served({}, {.preface = kOften, .keepalive = kOften, .ping = kSoon, .notice = kNotice});
@@ -106,7 +106,7 @@ TEST_F(DrainTest, Call_NeverFinishes_StopReturnsInTime) {
   const auto took = Stop(std::chrono::milliseconds(200)).get();
   EXPECT_GE(took.count(), 200);
   EXPECT_LT(took.count(), 1'000);
-  EXPECT_EQ(served_.seen().cancelled, 2);
+  EXPECT_EQ(served_.seen().canceled, 2);
   EXPECT_TRUE(client.AwaitEnd());
 }
 

@@ -95,7 +95,7 @@ TEST_F(GrpcClientTest, Unary_DeadlinePasses_Canceled) {
   context.AddMetadata("x-hold", "1");
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
   EXPECT_EQ(Call(context, "a").error_code(), grpc::DEADLINE_EXCEEDED);
-  EXPECT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().cancelled == 1; }));
+  EXPECT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().canceled == 1; }));
   served_.ReleaseHeld();
   grpc::ClientContext next;
   EXPECT_TRUE(Call(next, "b").ok());

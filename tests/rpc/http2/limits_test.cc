@@ -48,7 +48,7 @@ TEST(LimitsTest, Calls_ResetButNotFinished_CountAsOpen) {
     client.SendCall(stream, "/t/Echo", "a", {{"x-hold", "1"}});
     client.SendReset(stream);
   }
-  ASSERT_TRUE(WaitUntil(kSoon, [&] { return served.seen().cancelled == 3; }));
+  ASSERT_TRUE(WaitUntil(kSoon, [&] { return served.seen().canceled == 3; }));
   client.SendCall(7, "/t/Echo", "a");
   EXPECT_EQ(client.Await(7).reset, kRefusedStream);
   served.ReleaseHeld();
@@ -293,7 +293,7 @@ TEST(LimitsTest, Peer_ThatDoesNotRead_Closed) {
   client.SendWindow(0, 1 << 30);
   client.Send({.type = Http2Frame::kSettings, .payload = BigEndian(4, 2) + BigEndian(1 << 30, 4)});
   client.SendHeaders(1, RequestHeaders("/t/Chat", {{"x-send", "50000000"}}));
-  EXPECT_TRUE(WaitUntil(kSoon, [&] { return served.seen().cancelled == 1; }));
+  EXPECT_TRUE(WaitUntil(kSoon, [&] { return served.seen().canceled == 1; }));
 }
 
 TEST(LimitsTest, Answer_WindowFull_StreamResetInTime) {

@@ -41,7 +41,7 @@ TEST_F(OutputTest, OpenStream_WindowClosesLater_ResetInTime) {
 }
 
 // Some bytes are always unsent, but none for long.
-TEST_F(OutputTest, OpenStream_TakenSteadily_Kept) {
+TEST_F(OutputTest, OpenStream_ReadSteadily_IsKept) {
   Wire& wire = Connect("a", 1'000);
   Send(wire, Begin(1, 20'000));
   for (int i = 0; i < 100; ++i) {
@@ -51,7 +51,7 @@ TEST_F(OutputTest, OpenStream_TakenSteadily_Kept) {
   EXPECT_EQ(ResetOf(wire, 1), std::nullopt);
 }
 
-TEST_F(OutputTest, OpenStream_TakenByteByByte_ResetInTime) {
+TEST_F(OutputTest, OpenStream_ReadByteByByte_IsResetInTime) {
   Wire& wire = Connect("a");
   Send(wire, Begin(1, 20'000));
   for (int i = 0; i < 31; ++i) Send(wire, WindowOf(1, 1), seconds(1));

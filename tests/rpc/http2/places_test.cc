@@ -22,7 +22,7 @@ TEST_F(PlacesTest, Peers_OneAfterAnother_EachLeavesSomeForTheNext) {
   EXPECT_EQ(Open(Connect("d"), 1), 1);
 }
 
-TEST_F(PlacesTest, Peer_ThatLeaves_LeavesItsPlaces) {
+TEST_F(PlacesTest, Peer_Disconnects_FreesItsPlaces) {
   Wire& wire = Connect("a");
   EXPECT_EQ(Open(wire, 500), 300);
   loop_.RunIteration([&] { connections_.CloseAll(); });

@@ -23,7 +23,7 @@ class Echo final : public rpc::UnaryHandler {
         rpc::Status{.code = code, .message = std::string(call.Metadata("x-message").value_or(""))});
   }
 
-  void OnCancel() override { ++seen_.cancelled; }
+  void OnCancel() override { ++seen_.canceled; }
 
   void Release() {
     Finish(request_, [&seen = seen_] { ++seen.lost; });
@@ -66,7 +66,7 @@ class Chat final : public rpc::StreamHandler {
     if (!stubborn_) End({.code = rpc::StatusCode::kUnavailable, .message = "draining"});
   }
   void OnCancel() override {
-    ++seen_.cancelled;
+    ++seen_.canceled;
     if (!stubborn_) End({.code = rpc::StatusCode::kCancelled});
   }
 

@@ -35,7 +35,7 @@ class Chat;
 struct Seen {
   std::atomic<int> handlers = 0;  // that were made
   std::atomic<int> served = 0;
-  std::atomic<int> cancelled = 0;
+  std::atomic<int> canceled = 0;
   std::atomic<int> lost = 0;  // answers that callers have not taken
   std::atomic<int> messages = 0;
   std::atomic<int> half_closed = 0;

@@ -52,7 +52,7 @@ TEST_F(StreamTest, Messages_ManyInOneFrameAndOneInMany_Echoed) {
   EXPECT_EQ(reply.status(), kOk);
 }
 
-TEST_F(StreamTest, Messages_ThatInflateHugely_OthersAreServedBetween) {
+TEST_F(StreamTest, Messages_ThatInflateHugely_LetOthersRunInBetween) {
   constexpr int kMessages = 20;
   Start({{"grpc-encoding", "gzip"}});
   Sync();
@@ -102,7 +102,7 @@ TEST_F(StreamTest, Message_CutShortByTheEnd_Internal) {
   Start();
   client_.SendData(1, Framed("hello").substr(0, 8), true);
   EXPECT_EQ(client_.Await(1).status(), kInternal);
-  EXPECT_EQ(served_.seen().cancelled, 1);
+  EXPECT_EQ(served_.seen().canceled, 1);
 }
 
 TEST_F(StreamTest, Reading_Paused_WindowStopsTheCaller) {
@@ -161,7 +161,7 @@ TEST_F(StreamTest, Deadline_Passed_CanceledAndAnswered) {
   const RawReply reply = client_.Await(1);
   EXPECT_EQ(reply.status(), kDeadlineExceeded);
   EXPECT_EQ(reply.data, Framed("hello"));
-  EXPECT_EQ(served_.seen().cancelled, 1);
+  EXPECT_EQ(served_.seen().canceled, 1);
 }
 
 TEST_F(StreamTest, Deadline_PassedWhileUnsent_AnsweredAtOnce) {
@@ -175,7 +175,7 @@ TEST_F(StreamTest, Reset_WhileOpen_CanceledAndHandlerReused) {
   client_.SendData(1, Framed("hello"));
   client_.AwaitData(1, 10);
   client_.SendReset(1);
-  ASSERT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().cancelled == 1; }));
+  ASSERT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().canceled == 1; }));
   client_.SendHeaders(3, RequestHeaders("/t/Chat"));
   client_.SendData(3, Framed("again"), true);
   EXPECT_EQ(client_.Await(3).data, Framed("again"));

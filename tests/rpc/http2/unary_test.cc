@@ -176,7 +176,7 @@ TEST_F(UnaryTest, Deadline_AlreadyPassed_NeverServed) {
 TEST_F(UnaryTest, Deadline_WhileServed_CanceledAndAnswered) {
   const RawReply reply = Call(Framed("a"), {{"x-hold", "1"}, {"grpc-timeout", "20m"}});
   EXPECT_EQ(reply.status(), kDeadlineExceeded);
-  EXPECT_EQ(served_.seen().cancelled, 1);
+  EXPECT_EQ(served_.seen().canceled, 1);
   EXPECT_EQ(Call(Framed("b")).data, Framed("b"));
   EXPECT_EQ(served_.seen().handlers, 2) << "the handler that has not finished was used again";
   served_.ReleaseHeld();
@@ -188,7 +188,7 @@ TEST_F(UnaryTest, Reset_WhileServed_CanceledAndAnswerDropped) {
   client_.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
   ASSERT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().served == 1; }));
   client_.SendReset(1);
-  ASSERT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().cancelled == 1; }));
+  ASSERT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().canceled == 1; }));
   served_.ReleaseHeld();
   client_.SendCall(3, "/t/Echo", "b");
   EXPECT_EQ(client_.Await(3).data, Framed("b"));
@@ -205,7 +205,7 @@ TEST_F(UnaryTest, Reset_CrossesTheAnswer_AnswerIsLost) {
   client_.SendPing();
   ASSERT_TRUE(client_.AwaitPong());
   EXPECT_EQ(served_.seen().lost, 1);
-  EXPECT_EQ(served_.seen().cancelled, 0);
+  EXPECT_EQ(served_.seen().canceled, 0);
   client_.SendReset(3);
   client_.SendPing();
   ASSERT_TRUE(client_.AwaitPong());
@@ -230,7 +230,7 @@ TEST_F(UnaryTest, Connection_LostWhileServed_Canceled) {
     other.SendCall(1, "/t/Echo", "a", {{"x-hold", "1"}});
     ASSERT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().served == 1; }));
   }
-  EXPECT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().cancelled == 1; }));
+  EXPECT_TRUE(WaitUntil(kSoon, [&] { return served_.seen().canceled == 1; }));
   served_.ReleaseHeld();
   EXPECT_EQ(Call(Framed("b")).status(), kOk);
 }

@@ -42,16 +42,17 @@ struct Options {
   // The decision of the client if no server answers in time.
   enum class WithoutAnswer { kOpen, kClosed };
 
-  std::function<std::string()> token;  // of the caller, read for each call; empty: none
+  std::function<std::string()> token;  // the caller's token, read for each call; empty: none
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plain text
   std::chrono::milliseconds deadline{100};                // of one check
   WithoutAnswer without_answer = WithoutAnswer::kOpen;
-  // The longest wait that a check accepts. Absent: none, except where a leaky_bucket delays.
+  // The longest wait that a check accepts. Absent: a check does not wait, unless a leaky_bucket
+  // delays it.
   std::optional<std::chrono::milliseconds> max_wait;
   std::chrono::milliseconds connect_timeout{2000};  // how long the constructor waits
   std::chrono::milliseconds lease_ttl{60'000};      // of a reservation's leases, which are renewed
   std::chrono::milliseconds settle_for{600'000};  // how long a settlement is repeated until stored
-  std::size_t max_settlements = 10'000;           // that may wait to be stored; others are lost
+  std::size_t max_settlements = 10'000;           // how many may wait to be stored; others are lost
   std::chrono::milliseconds drain{5000};  // how long Close waits for settlements and releases
   // Whether this process is overloaded: what a limit with `adapt` learns from work that went well.
   // Usually Above(0.9, 0.9) of load.h; absent: never.
@@ -129,16 +130,16 @@ class Reservation : public Work {
   Reservation& operator=(Reservation&& other) noexcept;
   ~Reservation() { Settle(); }
 
-  // Of the last check, which is the first one or that of the last Extend.
+  // The decision of the last check: the first one, or that of the last Extend.
   const Decision& decision() const { return decision_; }
   explicit operator bool() const { return decision_.allowed; }
 
-  // Says what has been used until now, in total. What it does not name stays as before, at first as
-  // taken.
+  // Says what has been used until now, in total. Amounts that it does not name stay as before, at
+  // first as taken.
   void Use(const Amounts& amounts);
 
-  // Takes more for the next part of the work, under a further lease; no slot and no request.
-  // Returns false if that is denied. If the answer has a wait, sleeps for it.
+  // Takes more units for the next part of the work, under a further lease, but no slot and no
+  // request. Returns false if that is denied. If the answer has a wait, sleeps for it.
   bool Extend(const Amounts& amounts);
 
   // Ends the reservation with what was used. The client repeats the settlement in the background
@@ -176,7 +177,7 @@ class Client {
   ~Client();
 
   // Waits until settlements are stored, at most options.drain. Returns how many are lost in all:
-  // their leases stay charged as taken. Afterwards, settlements are sent once.
+  // their leases stay charged as taken. Later settlements are sent only once.
   std::size_t Close();
 
   // Checks a request. If the answer has a wait, sleeps for it before returning.

@@ -70,8 +70,8 @@ final class Connection {
     }
   }
 
-  // The first call of a process takes several 100 ms, since classes are loaded: so the first check would
-  // not meet its deadline. This one, to the health service, takes nothing and needs no token.
+  // The first call of a process takes several 100 ms, since classes are loaded, so a first check
+  // would miss its deadline. This call, to the health service, takes nothing and needs no token.
   void warmUp(Duration timeout) {
     MethodDescriptor<Empty, Empty> health =
         MethodDescriptor.<Empty, Empty>newBuilder()
@@ -121,7 +121,8 @@ final class Connection {
     };
   }
 
-  // A check is never sent twice, since it may have been counted. What ends or renews a lease is idempotent.
+  // A check is never sent twice, since it may have been counted. Calls that end or renew a lease
+  // are idempotent.
   private static Map<String, ?> serviceConfig() {
     Map<String, Object> retry = new HashMap<>();
     retry.put("maxAttempts", 5.0);

@@ -70,7 +70,7 @@ public final class SluiceClient implements AutoCloseable {
     this.options = options;
     connection = new Connection(target, options);
     leases = new Leases(connection, options, timer);
-    timer.setRemoveOnCancelPolicy(true); // else an ended lease stays queued until its renewal
+    timer.setRemoveOnCancelPolicy(true); // otherwise an ended lease stays queued until its renewal
     connection.warmUp(options.connectTimeout);
   }
 
@@ -233,7 +233,7 @@ public final class SluiceClient implements AutoCloseable {
     return decided;
   }
 
-  // Released, units of a lease would stay charged.
+  // If it were released instead, the units of a lease would stay charged.
   private void endUnused(CheckLimitRequest request, CheckLimitResponse response) {
     String id = response.getLease().getId();
     if (!id.isEmpty() && request.hasLeaseTtl()) {
